@@ -334,7 +334,7 @@ test-web:
 	@node tests/web/run.mjs $(SUITES)
 test-cluster:
 	@sh tools/install-packages.sh cluster
-	@$(MAKE) --no-print-directory -s examples/embed
+	@$(MAKE) --no-print-directory -s examples/embed examples/search
 	@bash tests/cluster.sh
 
 # --- Windows --------------------------------------------------------------------------------

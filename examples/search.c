@@ -3,6 +3,7 @@
  *     embed photos/ -o photos.npy
  *     search photos.npy cat.jpg                               the ten nearest
  *     search photos.npy --duplicates 0.97                     groups of near-duplicates
+ *     search OUT cat.jpg                                      the nearest in all shards of a folder
  *     search -m clip.vit --classes text.npy --class-names words.txt cat.jpg
  *
  * The cosine of every vector is computed: nothing is approximated, no index is built.
@@ -25,6 +26,7 @@
 #include "numbers/nearest.h"
 #include "os/os.h"
 #include "picture/sheet.h"
+#include "shards/shard_index.h"
 #include "vit.h"
 
 #define PROGRAM "search"
@@ -37,7 +39,7 @@ typedef struct choices {
     zero_shot_options zero_shot;
     int k, num_threads;
     double duplicates;   /* the least cosine; 2: not asked for   */
-    bool json;
+    bool json, int8;
     photo_options photos;
 } choices;
 
@@ -46,7 +48,10 @@ typedef struct job {
     const choices *chosen;
     text_list photos;
     embedding_index index;    /* of photos                   */
-    nearest_rows rows;        /* its vectors                 */
+    shard_index folder;       /* instead, of many shards     */
+    nearest_part part;        /* the vectors of index        */
+    nearest_set set;          /* those, or of the folder     */
+    int64_t rescored;
     zero_shot zero_shot;      /* instead, with --classes     */
     vit_model model;
     char *path;               /* of the model */
@@ -63,6 +68,7 @@ typedef struct job {
 
 static void job_free(job *j) {
     embedding_close(&j->index);
+    shard_index_close(&j->folder);
     zero_shot_close(&j->zero_shot);
     vit_model_close(&j->model);
     vit_threads_destroy(j->threads);
@@ -78,20 +84,22 @@ static void job_free(job *j) {
 
 /* What the photos are compared with. */
 static const embedding_index *compared(const job *j) {
-    return j->chosen->zero_shot.classes ? &j->zero_shot.texts : &j->index;
+    if (j->chosen->zero_shot.classes) return &j->zero_shot.texts;
+    return j->folder.set.count ? &j->folder.about : &j->index;
 }
 
 static bool open_model(job *j, report *r) {
     const choices *c = j->chosen;
-    if (!c->asked.model && !j->index.model_path && !c->zero_shot.classes) {
-        return report_fail(r, "which model made %.200s is not known, without its .json beside it; "
-                           "give it with -m MODEL.vit", c->index);
+    if (!c->asked.model && !compared(j)->model_path && !c->zero_shot.classes) {
+        return report_fail(r, "which model made %.200s is not known, without its .json%s; "
+                           "give it with -m MODEL.vit", c->index,
+                           j->folder.set.count ? " files" : " beside it");
     }
     return embedding_open_model(&c->asked, compared(j), &j->model, &j->path, &j->choice, r);
 }
 
 static void add_query(job *j, const float *unit) {
-    for (int i = 0; i < j->rows.dim; i++) j->query[i] += (double)unit[i];
+    for (int i = 0; i < j->set.dim; i++) j->query[i] += (double)unit[i];
     j->num_queries++;
 }
 
@@ -131,15 +139,15 @@ static bool infer_photos(job *j, infer_take *take, report *r) {
 static bool add_vectors(job *j, const char *path, report *r) {
     npy_array array;
     if (!npy_read(path, &array, r)) return false;
-    if (array.ndim < 1 || array.ndim > 2 || array.dims[array.ndim - 1] != j->rows.dim) {
+    if (array.ndim < 1 || array.ndim > 2 || array.dims[array.ndim - 1] != j->set.dim) {
         (void)report_fail(r, "expected [%d] or [n, %d], found %d dimensions, the last of %lld",
-                          j->rows.dim, j->rows.dim, array.ndim,
+                          j->set.dim, j->set.dim, array.ndim,
                           (long long)(array.ndim ? array.dims[array.ndim - 1] : 0));
         npy_free(&array);
         return report_file(r, path);
     }
-    for (size_t i = 0; i < array.count; i += (size_t)j->rows.dim) {
-        vit_normalize(array.data + i, j->rows.dim);
+    for (size_t i = 0; i < array.count; i += (size_t)j->set.dim) {
+        vit_normalize(array.data + i, j->set.dim);
         add_query(j, array.data + i);
     }
     npy_free(&array);
@@ -150,18 +158,45 @@ static bool add_vectors(job *j, const char *path, report *r) {
 /* The nearest                                                               */
 /* ------------------------------------------------------------------------- */
 
-static void print_hits(job *j, const nearest_hit *hits, int count) {
+typedef struct found_photo {
+    nearest_hit hit;
+    indexed_row row;          /* of a folder               */
+    const char *name;
+} found_photo;
+
+static bool name_hits(job *j, const nearest_hit *hits, int count, found_photo *found,
+                      report *r) {
+    for (int i = 0; i < count; i++) {
+        found[i].hit = hits[i];
+        if (j->folder.set.count && !shard_index_row(&j->folder, hits[i].row, &found[i].row, r))
+            return false;
+        found[i].name = j->folder.set.count ? found[i].row.name : j->index.names[hits[i].row];
+    }
+    return true;
+}
+
+static void put_row(json_writer *w, const indexed_row *row) {
+    json_put_text(w, "shard", row->shard);
+    if (row->key) json_put_text(w, "key", row->key);
+    if (row->caption) json_put_text(w, "caption", row->caption);
+    if (row->label) json_put_text(w, "label", row->label);
+    if (row->url) json_put_text(w, "url", row->url);
+}
+
+static void print_hits(job *j, const found_photo *found, int count) {
     json_writer *w = &j->json;
     for (int i = 0; !j->chosen->json && i < count; i++) {
-        printf("%.4f  %s\n", (double)hits[i].cosine, j->index.names[hits[i].row]);
+        printf("%.4f  %s\n", (double)found[i].hit.cosine, found[i].name);
     }
     if (!j->chosen->json) return;
     json_put_begin(w, "nearest", '[');
     for (int i = 0; i < count; i++) {
+        const bool shards = j->folder.set.count > 0;
         json_put_begin(w, NULL, '{');
-        json_put_integer(w, "row", hits[i].row);
-        json_put_text(w, "name", j->index.names[hits[i].row]);
-        json_put_number(w, "cosine", (double)hits[i].cosine, 9);
+        json_put_integer(w, "row", shards ? found[i].row.row : found[i].hit.row);
+        json_put_text(w, "name", found[i].name);
+        if (shards) put_row(w, &found[i].row);
+        json_put_number(w, "cosine", (double)found[i].hit.cosine, 9);
         json_put_end(w, '}');
     }
     json_put_end(w, ']');
@@ -170,7 +205,7 @@ static void print_hits(job *j, const nearest_hit *hits, int count) {
 enum { SHEET_SIDE = 160 };
 
 /* The photos that are asked for, then the hits with their cosines. */
-static bool add_cells(const job *j, const nearest_hit *hits, int count, sheet *s, report *r) {
+static bool add_cells(const job *j, const found_photo *found, int count, sheet *s, report *r) {
     char caption[256];
     bool good = true;
     for (int i = 0; good && i < j->photos.count; i++) {
@@ -180,41 +215,48 @@ static bool add_cells(const job *j, const nearest_hit *hits, int count, sheet *s
         good = sheet_add_photo(s, name, &j->chosen->photos, SHEET_SIDE, caption, r);
     }
     for (int i = 0; good && i < count; i++) {
-        const char *name = j->index.names[hits[i].row];
-        snprintf(caption, sizeof caption, "%.4f\n%s", (double)hits[i].cosine,
-                 paths_file_name(name));
-        good = sheet_add_photo(s, name, &j->chosen->photos, SHEET_SIDE, caption, r);
+        snprintf(caption, sizeof caption, "%.4f\n%s", (double)found[i].hit.cosine,
+                 paths_file_name(found[i].name));
+        good = sheet_add_photo(s, found[i].name, &j->chosen->photos, SHEET_SIDE, caption, r);
     }
     return good;
 }
 
-static bool draw_sheet(const job *j, const nearest_hit *hits, int count, report *r) {
+static bool draw_sheet(const job *j, const found_photo *found, int count, report *r) {
     const char *const inputs[2] = { j->chosen->index, j->path };
     sheet s = { NULL, 0, 0 };
     picture drawn = { NULL, 0, 0 };
-    bool good = add_cells(j, hits, count, &s, r) && sheet_draw(&s, 0, &drawn, r) &&
+    bool good = add_cells(j, found, count, &s, r) && sheet_draw(&s, 0, &drawn, r) &&
                 picture_save(&drawn, j->chosen->sheet, inputs, 2, r);
     picture_free(&drawn);
     sheet_free(&s);
     return good;
 }
 
+static bool print_found(job *j, const nearest_hit *hits, int count, report *r) {
+    found_photo *found = calloc((size_t)count + 1, sizeof *found);
+    bool good = found ? name_hits(j, hits, count, found, r) : report_no_memory(r);
+    if (good) print_hits(j, found, count);
+    good = good && (!j->chosen->sheet || draw_sheet(j, found, count, r));
+    for (int i = 0; found && i < count; i++) indexed_row_free(&found[i].row);
+    free(found);
+    return good;
+}
+
 static bool find_nearest(job *j, report *r) {
-    const int64_t rows = j->rows.count;
+    const int64_t rows = compared(j)->vectors.dims[0];
     const int k = rows < j->chosen->k ? (int)rows : j->chosen->k;
     nearest_hit *hits = malloc((size_t)k * sizeof *hits + 1);
-    float *query = malloc((size_t)j->rows.dim * sizeof *query);
+    float *query = malloc((size_t)j->set.dim * sizeof *query);
     const double start = cli_now_ms();
     int count = -1;
     bool good;
     if (hits && query) {
-        for (int i = 0; i < j->rows.dim; i++) query[i] = (float)(j->query[i] / j->num_queries);
-        count = nearest_find(&j->rows, query, k, &j->executor, hits);
+        for (int i = 0; i < j->set.dim; i++) query[i] = (float)(j->query[i] / j->num_queries);
+        count = nearest_find_in(&j->set, query, k, &j->executor, hits, &j->rescored);
     }
     j->search_ms = cli_now_ms() - start;
-    good = count >= 0 || report_no_memory(r);
-    if (good) print_hits(j, hits, count);
-    good = good && (!j->chosen->sheet || draw_sheet(j, hits, count, r));
+    good = count >= 0 ? print_found(j, hits, count, r) : report_no_memory(r);
     free(hits);
     free(query);
     return good;
@@ -222,7 +264,7 @@ static bool find_nearest(job *j, report *r) {
 
 static bool search(job *j, report *r) {
     const choices *c = j->chosen;
-    j->query = calloc((size_t)j->rows.dim, sizeof *j->query);
+    j->query = calloc((size_t)j->set.dim, sizeof *j->query);
     if (!j->query) return report_no_memory(r);
     for (int i = 0; i < c->vectors.count; i++) {
         if (!add_vectors(j, c->vectors.items[i], r)) return false;
@@ -237,9 +279,9 @@ static bool search(job *j, report *r) {
 /* ------------------------------------------------------------------------- */
 
 static void print_member(job *j, int64_t first, int64_t row) {
-    const int dim = j->rows.dim;
-    const double cosine = (double)vit_cosine(j->rows.values + first * dim,
-                                                 j->rows.values + row * dim, dim);
+    const int dim = j->set.dim;
+    const double cosine = (double)vit_cosine(j->part.floats + first * dim,
+                                                 j->part.floats + row * dim, dim);
     json_writer *w = &j->json;
     if (!j->chosen->json) {
         printf("%.4f  %s\n", cosine, j->index.names[row]);
@@ -266,9 +308,9 @@ static void chain(int64_t *group, int64_t *last, int64_t count) {
 static void print_groups(job *j, int64_t *group, int64_t *last) {
     json_writer *w = &j->json;
     int64_t count = 0;
-    chain(group, last, j->rows.count);
+    chain(group, last, j->part.count);
     if (j->chosen->json) json_put_begin(w, "groups", '[');
-    for (int64_t i = 0; i < j->rows.count; i++) {
+    for (int64_t i = 0; i < j->part.count; i++) {
         if (last[i] <= i) continue;   /* alone, or not a group's first row */
         if (j->chosen->json) json_put_begin(w, NULL, '[');
         else if (count) printf("\n");
@@ -282,12 +324,13 @@ static void print_groups(job *j, int64_t *group, int64_t *last) {
 }
 
 static bool find_duplicates(job *j, report *r) {
-    const size_t size = ((size_t)j->rows.count + 1) * sizeof(int64_t);
+    const nearest_rows rows = { j->part.floats, j->part.count, j->set.dim };
+    const size_t size = ((size_t)rows.count + 1) * sizeof(int64_t);
     int64_t *group = malloc(size), *last = malloc(size);
     const double start = cli_now_ms();
     bool good = group && last;
     if (good) memset(last, 0, size);
-    good = good && nearest_groups(&j->rows, (float)j->chosen->duplicates, &j->executor, group);
+    good = good && nearest_groups(&rows, (float)j->chosen->duplicates, &j->executor, group);
     j->search_ms = cli_now_ms() - start;
     if (good) print_groups(j, group, last);
     else (void)report_no_memory(r);
@@ -353,18 +396,38 @@ static bool classify(job *j, report *r) {
 /* From end to end                                                           */
 /* ------------------------------------------------------------------------- */
 
+static bool open_file(job *j, report *r) {
+    const choices *c = j->chosen;
+    if (!embedding_open(&j->index, c->index, c->names, r)) return false;
+    j->part.floats = j->index.vectors.data;
+    j->part.count = j->index.vectors.dims[0];
+    j->set.parts = &j->part;
+    j->set.count = 1;
+    j->set.dim = (int)j->index.vectors.dims[1];
+    if (j->part.count > 0 && j->set.dim > 0) return true;
+    (void)report_fail(r, "has %lld vectors of %d numbers", (long long)j->part.count, j->set.dim);
+    return report_file(r, c->index);
+}
+
+static bool open_folder(job *j, report *r) {
+    const choices *c = j->chosen;
+    if (c->duplicates <= 1 || c->names || c->sheet)
+        return report_fail(r, "%s is for one INDEX.npy; %.200s is a folder",
+                           c->duplicates <= 1 ? "--duplicates" : c->names ? "--names" : "--sheet",
+                           c->index);
+    if (!shard_index_open(&j->folder, PROGRAM, c->index, r)) return false;
+    if (c->int8 && !shard_index_copies(&j->folder, PROGRAM, r)) return false;
+    j->set = j->folder.set;
+    return true;
+}
+
 static bool open_index(job *j, report *r) {
     const choices *c = j->chosen;
+    const bool folder = source_is_folder(c->index);
     vit_result result;
-    if (!embedding_open(&j->index, c->index, c->names, r)) return false;
-    j->rows.values = j->index.vectors.data;
-    j->rows.count = j->index.vectors.dims[0];
-    j->rows.dim = (int)j->index.vectors.dims[1];
-    if (j->rows.count == 0 || j->rows.dim == 0) {
-        (void)report_fail(r, "has %lld vectors of %d numbers", (long long)j->rows.count,
-                          j->rows.dim);
-        return report_file(r, c->index);
-    }
+    if (!folder && c->int8)
+        return report_fail(r, "--int8 is for a folder of shards; %.200s is none", c->index);
+    if (folder ? !open_folder(j, r) : !open_file(j, r)) return false;
     result = vit_threads_create(c->num_threads, &j->threads, &j->executor);
     return result == VIT_OK || report_fail(r, "%s", vit_result_string(result));
 }
@@ -385,11 +448,16 @@ static bool run(job *j, report *r) {
     good = classes ? classify(j, r) : c->duplicates <= 1 ? find_duplicates(j, r) : search(j, r);
     if (c->json) {
         if (!classes) json_put_decimals(&j->json, "search_ms", j->search_ms, 3);
+        if (j->folder.set.count) {
+            json_put_integer(&j->json, "shards", j->folder.set.count);
+            json_put_integer(&j->json, "left_out", j->folder.left_out);
+        }
+        if (c->int8) json_put_integer(&j->json, "rescored", j->rescored);
         json_put_integer(&j->json, "unreadable", j->unreadable);
         json_put_end(&j->json, '}');
         putchar('\n');
     }
-    return good && j->unreadable == 0;
+    return good && j->unreadable == 0 && j->folder.left_out == 0;
 }
 
 /* ------------------------------------------------------------------------- */
@@ -399,17 +467,21 @@ static bool run(job *j, report *r) {
 static const char description[] =
     "Finds the photos whose embeddings are nearest to those of the PHOTOs (their mean, if there\n"
     "are several), by cosine, among the vectors INDEX.npy, which embed wrote with INDEX.txt and\n"
-    "INDEX.json. Every vector is looked at. --duplicates and --classes do other things: see\n"
-    "below.\n";
+    "INDEX.json, or of all shards of a FOLDER, by embed --tar. Every vector is looked at.\n"
+    "--duplicates and --classes do other things: see below.\n";
 
 static const char notes[] =
     "The model, and which of its vectors, are those of INDEX.json, unless -m, --pool or --layer\n"
     "say something else.\n"
     "--duplicates prints groups of photos that hang together by pairs of at least this cosine;\n"
     "the numbers are cosines to a group's first photo. Time grows with the square of the photos.\n"
-    "--classes takes no INDEX.npy.\n" ZERO_SHOT_NOTES
-    "Exit status: 0, 1 if an image could not be read or something failed, 2 for a wrong command\n"
-    "line.\n";
+    "--classes takes no INDEX.npy.\n"
+    "A FOLDER has img_emb/img_emb_N.npy (f32 or f16), metadata/ and stats/, or .npy files with\n"
+    "their names in .txt. Shards that are missing or damaged are named and left out. --int8 reads\n"
+    "copies of a byte a number first, img_emb_N.i8, which it makes where they are missing or old;\n"
+    "their error is known, and what may be among the best is read as it is: the same result.\n" ZERO_SHOT_NOTES
+    "Exit status: 0, 1 if an image or a shard could not be read or something failed, 2 for a wrong\n"
+    "command line.\n";
 
 /* What is wrong with the command line beyond the table of options; else NULL. */
 static const char *check(const choices *c, int operands) {
@@ -420,6 +492,7 @@ static const char *check(const choices *c, int operands) {
     if (classes && c->names) return "--names is for INDEX.npy; --classes has --class-names";
     if (classes && c->vectors.count) return "--vector is for a search in INDEX.npy";
     if (!classes && c->zero_shot.sigmoid) return "--sigmoid needs --classes TEXT.npy";
+    if (classes && c->int8) return "--int8 is for a search in a folder";
     if (c->sheet && (duplicates || classes)) return "--sheet is for a search in INDEX.npy";
     if (operands == 0) return classes ? "missing PHOTO" : "missing INDEX.npy";
     if (duplicates && (operands > 1 || c->vectors.count))
@@ -450,12 +523,14 @@ static bool choose(int argc, char **argv, choices *c, text_list *photos, int *st
           c->asked.img_size, 1, 16384 },
         { 't', "threads", "N", "threads (default 0: one per core)", CLI_INT, &c->num_threads, 0,
           256 },
+        { 0, "int8", NULL, "in a FOLDER: read int8 copies first; same result", CLI_FLAG, &c->int8,
+          0, 0 },
         { 0, "json", NULL, "print one JSON object", CLI_FLAG, &c->json, 0, 0 },
         PHOTO_OPTIONS(&c->photos),
         PHOTO_SANDBOX_OPTION(&c->photos),
         CLI_END
     };
-    const cli_program program = { PROGRAM, "[options] INDEX.npy PHOTO...", description, options,
+    const cli_program program = { PROGRAM, "[options] INDEX.npy|FOLDER PHOTO...", description, options,
                                   notes, 0, CLI_MANY, "INDEX.npy" };
     const char *wrong;
     if (!cli_parse(&program, argc, argv, photos, status)) return false;

@@ -23,6 +23,7 @@ chmod 755 "$work"
 cd "$work" || exit 2
 shards=${SHARDS_COUNT:-200} tasks=4
 export EMBED=$root/examples/embed PARTS=$tasks
+search=$root/examples/search index=$root/examples/cluster/faiss_index.py
 export SHARDS="$work/in/part-{00000..$(printf %05d $((shards - 1)))}.tar"
 
 # --- shards of photos, one of which is broken, and what one process makes of them -------------------
@@ -203,5 +204,19 @@ kill -9 "$(embed_of PARALLEL_SEQ=3)"
 if wait $launcher; then fail 'a job was killed, and nobody noticed'; else pass; fi
 run_parallel --resume-failed >"$work/out" 2>"$work/err" || fail 'the second run'
 same_as_one parallel
+
+# --- an index of FAISS over the shards: exact, it finds what search finds ---------------------------
+
+factories='Flat IVF4,Flat'
+/usr/bin/python3 -c 'import faiss' 2>"$work/err" || factories= # Debian has it: python3-faiss
+"$EMBED" "$root/examples/cat.ppm" -o cat.npy 2>"$work/err" || fail "the cat"
+"$search" one --vector cat.npy -k 50 2>"$work/err" | cut -c1-6 >expected
+for factory in $factories; do
+    if /usr/bin/python3 "$index" build one index.faiss $factory 2>"$work/err"; then pass; else fail "FAISS: $factory"; fi
+    /usr/bin/python3 "$index" ask index.faiss cat.npy 50 2>"$work/err" | cut -c1-6 >found
+    if [ -s found ]; then pass; else fail "$factory finds nothing"; fi
+    if [ $factory != Flat ] || awk 'NR == FNR { a[NR] = $1; next } { d = a[FNR] - $1; if (d * d > 1e-7) bad = 1 }
+            END { exit bad || FNR != 50 }' expected found; then pass; else fail "$factory: other cosines"; fi
+done
 
 summary

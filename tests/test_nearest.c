@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
+#include "numbers/dot.h"
 #include "numbers/logistic.h"
 #include "numbers/nearest.h"
 #include "os/os.h"
@@ -168,6 +170,69 @@ static void test_odd(void) {
     CHECK(group[0] == 0 && group[1] == 1 && group[2] == 1 && group[3] == 3 && group[4] == 4);
 }
 
+/* Of many parts, with halves and int8 copies, what one array gives, bit for bit. */
+static void test_parts(const vit_executor *executor) {
+    enum { N = 3000, WIDTH = 83, K = 20 };
+    float *values = clusters(8, 9, N * WIDTH / DIM + 1, 50, 0.02f);
+    uint16_t *halves = malloc(N * WIDTH * sizeof *halves);
+    int8_t *bytes = malloc(N * WIDTH);
+    nearest_scale *scales = malloc(N * sizeof *scales);
+    const int ends[] = { 1, 1, 6, 1000, 2999, N };
+    nearest_part parts[2][6];
+    memset(values + 7 * WIDTH, 0, WIDTH * sizeof *values);
+    values[8 * WIDTH] = NAN;
+    for (int i = 0; i < WIDTH; i++) values[9 * WIDTH + i] = values[10 * WIDTH + i] * 1e-30f;
+    for (int half = 0; half < 2; half++) {
+        for (int i = 0; half && i < N * WIDTH; i++) {
+            halves[i] = bytes_to_half(values[i]);
+            values[i] = bytes_half(halves[i]);
+        }
+        for (int p = 0, at = 0; p < 6; at = ends[p++]) {
+            const nearest_part part = { half ? NULL : values + at * WIDTH,
+                                        half ? halves + at * WIDTH : NULL, ends[p] - at, NULL,
+                                        NULL };
+            parts[0][p] = parts[1][p] = part;
+            parts[1][p].bytes = bytes + at * WIDTH;
+            parts[1][p].scales = scales + at;
+            for (int i = at; i < ends[p]; i++)
+                scales[i] = nearest_make_bytes(&part, WIDTH, i - at, bytes + i * WIDTH);
+        }
+        for (int q = 0; q < N; q += 37) {
+            const nearest_rows rows = { values, N, WIDTH };
+            nearest_hit expected[K], found[K];
+            const int count = nearest_find(&rows, values + q * WIDTH, K, executor, expected);
+            for (int copies = 0; copies < 2; copies++) {
+                const nearest_set set = { parts[copies], 6, WIDTH };
+                int64_t rescored = -1;
+                bool same = nearest_find_in(&set, values + q * WIDTH, K, executor, found,
+                                            &rescored) == count;
+                for (int i = 0; same && i < count; i++)
+                    same = found[i].row == expected[i].row && found[i].cosine == expected[i].cosine;
+                CHECK_MSG(same, "query %d, halves %d, copies %d", q, half, copies);
+                CHECK(copies ? rescored >= count && rescored < N / 4 : rescored == 0);
+            }
+        }
+    }
+    free(values);
+    free(halves);
+    free(bytes);
+    free(scales);
+}
+
+/* Both kernels of halves widen all of them as bytes_half does. */
+static void test_halves(void) {
+    static uint16_t halves[65536 + 3];
+    const float one[8] = { 1 };
+    for (int i = 0; i < 65536; i++) halves[i] = (uint16_t)i;
+    for (int i = 0; i < 65536; i++) {
+        const void *rows[DOT_ROWS] = { halves + i, halves + i, halves + i, halves + i };
+        float dots[DOT_ROWS], squares[DOT_ROWS];
+        const float expected = bytes_half((uint16_t)i);
+        dot_rows(true)(one, rows, 1, dots, squares);
+        CHECK((isnan(expected) && isnan(dots[0])) || dots[0] == expected);
+    }
+}
+
 int main(int argc, char **argv) {
     os_start(&argc, &argv);
     for (int threads = 0; threads <= 3; threads++) {
@@ -177,10 +242,12 @@ int main(int argc, char **argv) {
         test_find(&executor);
         test_groups(&executor);
         test_votes(&executor);
+        test_parts(&executor);
         test_logistic(&executor);
         vit_threads_destroy(pool);
     }
     test_sizes();
     test_odd();
+    test_halves();
     return test_summary();
 }

@@ -272,6 +272,116 @@ for target in all.npy nosuch/sheet.png; do
     err "$target: (is an input|cannot be created)"
 done
 
+# --- search in a folder of shards ----------------------------------------------------------
+
+mkdir tars flat
+for i in 0 1 2; do tar -cf tars/part-$i.tar --sort=name --exclude=.hidden --exclude=readme.txt photos; done
+tar -rf tars/part-1.tar damaged/b/bad.jpg
+for out in shards halves; do
+    f16=
+    [ $out = shards ] || f16=--f16
+    # shellcheck disable=SC2086 # a word or none
+    "$embed" -m $model --tar tars -o $out $f16 2>"$work/err"
+    for i in 0 1 2; do # what one file of all rows would be
+        dd if=$out/img_emb/img_emb_$i.npy bs=128 skip=1 status=none
+    done >$out.rows
+done
+{ printf '\223NUMPY\1\0v\0' &&
+    printf "%-117s\n" "{'descr': '<f4', 'fortran_order': False, 'shape': (15, 24), }"; } >whole.npy
+cat shards.rows >>whole.npy
+for i in 0 1 2; do sed "s|^photos|part-$i.tar/photos|" all.txt; done >whole.txt
+hits() { grep -o '"\(name\|cosine\)": [^,}]*' "$work/out"; }
+try "$search" whole.npy --vector theirs.npy --json
+is 0
+hits >whole.hits
+for options in '-t 1' '-t 2' '-t 3' '-t 1 --int8' '-t 2 --int8' '-t 3 --int8'; do
+    # shellcheck disable=SC2086 # words
+    try "$search" shards --vector theirs.npy --json $options
+    is 0
+    quiet err
+    json 15 vectors
+    json 3 shards
+    json 0 left_out
+    same <(hits) whole.hits
+    # shellcheck disable=SC2086 # words
+    try "$search" halves --vector theirs.npy --json $options
+    is 0
+    hits >halves.hits
+    [ -e first.halves ] || cp halves.hits first.halves
+    same halves.hits first.halves
+done
+try "$search" shards photos/a/rgb.png -k 1 # by the model of the records
+is 0
+out '^1.0000  part-0.tar/photos/a/rgb.png$'
+try "$search" shards --vector theirs.npy -k 15 --json # more lines than vectors, which are of bad.jpg
+is 0
+# int8 copies that are of something else, or cut short
+touch shards/img_emb/img_emb_1.npy
+truncate -s -1 shards/img_emb/img_emb_2.i8
+try "$search" shards --vector theirs.npy --json --int8
+is 0
+err 'img_emb_1.i8: is not of the vectors as they are now: made again'
+err 'img_emb_2.i8: is not of the vectors as they are now: made again'
+same <(hits) whole.hits
+# .npy files and their names; names alone that lack
+cp all.npy flat/a.npy
+cp all.txt flat/a.txt
+cp all.json flat/a.json
+cp unit.npy flat/b.npy
+cp unit.txt flat/b.txt
+cp unit.json flat/b.json
+try "$search" flat photos/a/rgb.png -k 2 --json
+is 0
+json photos/a/rgb.png nearest 1 name
+rm flat/b.txt
+try "$search" flat --vector theirs.npy -k 10
+is 0
+out 'flat/b.npy#4$'
+head -n 4 all.txt >flat/b.txt
+try "$search" flat --vector theirs.npy -k 10
+is 1
+err 'flat/b.txt: has 4 lines, of 5 vectors'
+cp block.json flat/b.json # another layer
+try "$search" flat --vector theirs.npy
+is 1
+err 'flat/b.npy: is of another model, or other vectors of it, than flat/a.npy'
+cp logits5.npy flat/b.npy 2>/dev/null || "$embed" -m $model photos -o flat/b.npy --pool logits 2>"$work/err"
+try "$search" flat --vector theirs.npy
+is 1
+err 'flat/b.npy: has vectors of 10 numbers, those of flat/a.npy have 24'
+# shards that are missing or damaged
+damage() { # COMMAND MESSAGE: done to a copy
+    rm -rf worse
+    cp -r shards worse
+    (cd worse && eval "$1")
+    try "$search" worse --vector theirs.npy --json
+    is 1
+    err "$2"
+    json 1 left_out
+    json 2 shards
+}
+damage 'rm img_emb/img_emb_1.npy' 'img_emb_1.npy: '
+damage 'rm metadata/metadata_1.jsonl' 'metadata_1.jsonl: '
+damage 'truncate -s -4 img_emb/img_emb_1.npy' 'img_emb_1.npy: has [0-9]* bytes, expected [0-9]*; it is left out'
+damage 'sed -i 1d metadata/metadata_1.jsonl' 'metadata_1.jsonl: has [0-9]* bytes, expected'
+damage 'echo { >stats/stats_1.json' 'stats_1.json: '
+damage 'rm stats/stats_2.json' 'img_emb_2.npy: has no record: .*; it is left out'
+damage 'rm */*_1.*' 'worse: 1 is missing'
+try "$search" empty --vector theirs.npy
+is 1
+err 'empty: has no vectors: expected img_emb/img_emb_N.npy, or .npy files'
+while IFS='|' read -r options message; do
+    # shellcheck disable=SC2086 # words
+    try "$search" $options
+    is 1
+    err "$message"
+done <<'END'
+shards --duplicates 0.9|--duplicates is for one INDEX.npy; shards is a folder
+shards --vector theirs.npy --sheet x.png|--sheet is for one INDEX.npy
+shards --vector theirs.npy --names all.txt|--names is for one INDEX.npy
+all.npy --vector theirs.npy --int8|--int8 is for a folder of shards; all.npy is none
+END
+
 # near-duplicates
 mkdir twins
 cp photos/a/rgb.png twins/1.png

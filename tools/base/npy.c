@@ -340,32 +340,39 @@ bool npy_read(const char *path, npy_array *array, report *r) {
 }
 
 /* Whether the elements can be used where they lie. */
-static bool is_plain(const npy_header *h) {
+static bool is_plain(const npy_header *h, bool halves) {
     const float one = 1;
     unsigned char bytes[4];
     bytes_store_floats(bytes, &one, 1);
-    return h->kind == 'f' && h->size == 4 && !h->big_endian &&
+    return h->kind == 'f' && (h->size == 4 || (halves && h->size == 2)) && !h->big_endian &&
            (!h->fortran_order || h->ndim < 2) && h->offset % sizeof one == 0 &&
            memcmp(bytes, &one, sizeof one) == 0;   /* a little-endian CPU */
 }
 
-bool npy_map(const char *path, npy_array *array, report *r) {
+static bool map(const char *path, bool halves, npy_array *array, report *r) {
     report unread = report_make();
     npy_header h;
     size_t size = 0;
     void *data = os_map(path, &size);   /* NULL: then it must be read */
     memset(array, 0, sizeof *array);
-    if (data && npy_read_header(data, size, size, &h, &unread) && is_plain(&h)) {
+    if (data && npy_read_header(data, size, size, &h, &unread) && is_plain(&h, halves)) {
         array->ndim = h.ndim;
         memcpy(array->dims, h.dims, sizeof array->dims);
         array->count = (size_t)h.count;
-        array->data = (float *)(void *)((char *)data + h.offset);
+        if (h.size == 2) array->halves = (const void *)((const char *)data + h.offset);
+        else array->data = (float *)(void *)((char *)data + h.offset);
         array->mapped = data;
         array->mapped_size = size;
         return true;
     }
     if (data) os_unmap(data, size);
     return npy_read(path, array, r);   /* which says what is wrong, too */
+}
+
+bool npy_map(const char *path, npy_array *array, report *r) { return map(path, false, array, r); }
+
+bool npy_map_rows(const char *path, npy_array *array, report *r) {
+    return map(path, true, array, r);
 }
 
 /* The dictionary, padded with spaces so that the elements start at a multiple of 64 bytes, and that

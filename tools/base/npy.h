@@ -26,6 +26,7 @@ typedef struct npy_array {
     int64_t dims[NPY_MAX_DIMS];
     size_t count;                 /* product of dims                                  */
     float *data;                  /* C order                                          */
+    const uint16_t *halves;       /* of npy_map_rows: instead of data                 */
     void *mapped;                 /* private, with its size: the file, of npy_map     */
     size_t mapped_size;
 } npy_array;
@@ -40,6 +41,9 @@ bool npy_parse(const void *data, size_t size, npy_array *array, report *r);
  * instead of copied: opening a file of gigabytes costs nothing, and its pages are shared. Writing
  * to data changes the copy of this process alone. */
 bool npy_map(const char *path, npy_array *array, report *r);
+
+/* The same, but a regular file of <f2 is mapped as well: then halves are set instead of data. */
+bool npy_map_rows(const char *path, npy_array *array, report *r);
 
 /* Whatever it was read or mapped by. */
 void npy_free(npy_array *array);

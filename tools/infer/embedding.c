@@ -254,10 +254,10 @@ bool embedding_commit(embedding_writer *w, report *r)
 
 /* === Reading === */
 
-/* Undoes put_name in place. */
-static void unquote(char *line)
+void embedding_read_name(char *line)
 {
-    char *to = line;
+    char *to = line, *end = line + strlen(line);
+    if (end > line && end[-1] == '\r') end[-1] = '\0';
     if (*line != '\\') return;
     for (line++; *line; line++) {
         if (*line == '\\' && line[1]) {
@@ -282,8 +282,7 @@ static bool split_names(embedding_index *index, size_t size, report *r)
         char *newline = memchr(line, '\n', (size_t)(end - line));
         if (!newline) newline = end;   /* there is a byte more */
         *newline = '\0';
-        if (newline > line && newline[-1] == '\r') newline[-1] = '\0';
-        unquote(line);
+        embedding_read_name(line);
         if (found < count) index->names[found] = line;
         found++;
         line = newline + 1;
@@ -313,8 +312,7 @@ static bool read_description(embedding_index *index, const json_value *root, rep
     return true;
 }
 
-/* It may be missing: then the file was not made by embed. */
-static bool read_json(embedding_index *index, const char *path, report *r)
+bool embedding_describe(embedding_index *index, const char *path, report *r)
 {
     json_document document;
     unsigned char *data;
@@ -335,7 +333,7 @@ static bool read_beside(embedding_index *index, const char *path, const char *na
 {
     char *names_path = names ? strdup(names) : beside(path, ".txt"), *json = beside(path, ".json");
     bool good = names_path && json ? true : report_no_memory(r);
-    good = good && read_names(index, names_path, r) && read_json(index, json, r);
+    good = good && read_names(index, names_path, r) && embedding_describe(index, json, r);
     free(names_path);
     free(json);
     return good;

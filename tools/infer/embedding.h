@@ -101,6 +101,11 @@ typedef struct embedding_index {
 bool embedding_open(embedding_index *index, const char *path, const char *names, report *r);
 void embedding_close(embedding_index *index);
 
+/* The part of embedding_open that NAME.json is. It may be missing: then embed did not make it. */
+bool embedding_describe(embedding_index *index, const char *path, report *r);
+/* A line of NAME.txt as the name that it stands for, in place. */
+void embedding_read_name(char *line);
+
 /* === The model whose vectors are compared with those of an index === */
 
 typedef struct embedding_request {

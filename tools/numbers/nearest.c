@@ -7,121 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* === Dot products ===
- * One chain of additions for each of 8 lanes, the last lanes filled up with zeros, then a tree. A
- * product is a statement of its own, so that no compiler fuses it with the addition. */
-
-typedef float lanes __attribute__((vector_size(32)));
-
-enum { LANES = 8, QUERIES = 4, ROWS = 2, ONE_ROWS = 4 };   /* of a tile */
-
-#define INLINE static inline __attribute__((always_inline))
-
-/* count: of the floats that are left, at least 1. */
-INLINE void load(lanes *to, const float *from, int count)
-{
-    if (count >= LANES) {
-        memcpy(to, from, sizeof *to);
-    } else {
-        memset(to, 0, sizeof *to);
-        memcpy(to, from, (size_t)count * sizeof *from);
-    }
-}
-
-INLINE void multiply_add(lanes *sum, const lanes *a, const lanes *b)
-{
-    const lanes product = *a * *b;
-    *sum += product;
-}
-
-INLINE float add_up(const lanes *sum)
-{
-    const lanes s = *sum;
-    return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
-}
-
-/* out[q * ROWS + r] = query q . row r */
-INLINE void tile(const float *const *q, const float *const *r, int dim, float *out)
-{
-    lanes s00 = { 0 }, s01 = { 0 }, s10 = { 0 }, s11 = { 0 };
-    lanes s20 = { 0 }, s21 = { 0 }, s30 = { 0 }, s31 = { 0 };
-    lanes a, b0, b1;
-    for (int i = 0; i < dim; i += LANES) {
-        load(&b0, r[0] + i, dim - i);
-        load(&b1, r[1] + i, dim - i);
-        load(&a, q[0] + i, dim - i);
-        multiply_add(&s00, &a, &b0);
-        multiply_add(&s01, &a, &b1);
-        load(&a, q[1] + i, dim - i);
-        multiply_add(&s10, &a, &b0);
-        multiply_add(&s11, &a, &b1);
-        load(&a, q[2] + i, dim - i);
-        multiply_add(&s20, &a, &b0);
-        multiply_add(&s21, &a, &b1);
-        load(&a, q[3] + i, dim - i);
-        multiply_add(&s30, &a, &b0);
-        multiply_add(&s31, &a, &b1);
-    }
-    out[0] = add_up(&s00), out[1] = add_up(&s01), out[2] = add_up(&s10), out[3] = add_up(&s11);
-    out[4] = add_up(&s20), out[5] = add_up(&s21), out[6] = add_up(&s30), out[7] = add_up(&s31);
-}
-
-/* dots[r] = q . row r, squares[r] = row r . row r: what one query needs in one reading */
-INLINE void one_tile(const float *q, const float *const *r, int dim, float *dots, float *squares)
-{
-    lanes d0 = { 0 }, d1 = { 0 }, d2 = { 0 }, d3 = { 0 };
-    lanes s0 = { 0 }, s1 = { 0 }, s2 = { 0 }, s3 = { 0 };
-    lanes a, b;
-    for (int i = 0; i < dim; i += LANES) {
-        load(&a, q + i, dim - i);
-        load(&b, r[0] + i, dim - i);
-        multiply_add(&d0, &a, &b);
-        multiply_add(&s0, &b, &b);
-        load(&b, r[1] + i, dim - i);
-        multiply_add(&d1, &a, &b);
-        multiply_add(&s1, &b, &b);
-        load(&b, r[2] + i, dim - i);
-        multiply_add(&d2, &a, &b);
-        multiply_add(&s2, &b, &b);
-        load(&b, r[3] + i, dim - i);
-        multiply_add(&d3, &a, &b);
-        multiply_add(&s3, &b, &b);
-    }
-    dots[0] = add_up(&d0), dots[1] = add_up(&d1), dots[2] = add_up(&d2), dots[3] = add_up(&d3);
-    squares[0] = add_up(&s0), squares[1] = add_up(&s1);
-    squares[2] = add_up(&s2), squares[3] = add_up(&s3);
-}
-
-typedef void tile_kernel(const float *const *q, const float *const *r, int dim, float *out);
-typedef void one_kernel(const float *q, const float *const *r, int dim, float *dots,
-                        float *squares);
-
-static void tile_plain(const float *const *q, const float *const *r, int dim, float *out)
-{
-    tile(q, r, dim, out);
-}
-
-static void one_plain(const float *q, const float *const *r, int dim, float *dots, float *squares)
-{
-    one_tile(q, r, dim, dots, squares);
-}
-
-#if defined(__x86_64__)
-__attribute__((target("avx2"))) static void tile_avx2(const float *const *q,
-                                                      const float *const *r, int dim, float *out)
-{
-    tile(q, r, dim, out);
-}
-
-__attribute__((target("avx2"))) static void one_avx2(const float *q, const float *const *r,
-                                                     int dim, float *dots, float *squares)
-{
-    one_tile(q, r, dim, dots, squares);
-}
-#define FASTEST(plain, avx2) (vit_has_isa(VIT_ISA_AVX2) ? (avx2) : (plain))
-#else
-#define FASTEST(plain, avx2) (plain)
-#endif
+#include "base/bytes.h"
+#include "base/memory.h"
+#include "numbers/dot.h"
 
 /* Of a vector's sum of squares: 1 / length, 0 for a zero vector. */
 static double inverse(float square)
@@ -165,58 +53,295 @@ static void run_tasks(const vit_executor *executor, int count, vit_task *task, v
 
 /* === One query === */
 
+/* A vector as pass one sees it, a unit one of which steps[i] * step are the numbers, but for a
+ * vector no longer than error. */
+typedef struct stepped {
+    int16_t *steps;          /* [dim]; NULL: there is no pass one */
+    double step, error;
+} stepped;
+
+/* A row whose cosine may be as high as this. */
+typedef struct candidate {
+    int64_t row;
+    float most;
+} candidate;
+
+typedef struct candidates {
+    candidate *items;
+    size_t count, capacity;
+} candidates;
+
 typedef struct one_search {
-    const nearest_rows *rows;
+    const nearest_set *set;
     const float *query;
     double inverse;          /* of the query */
-    one_kernel *kernel;
     int k, tasks;
-    nearest_hit *hits;       /* [tasks, k] */
-    int *found;              /* [tasks]    */
+    int64_t rows;            /* of all parts */
+    dot_rows_kernel *kernels[2];   /* of floats and of halves */
+    dot_bytes_kernel *bytes_kernel;
+    nearest_hit *hits;       /* [tasks, k]; of pass one: of the least that cosines may be */
+    int *found;              /* [tasks]      */
+    stepped unit;            /* the query    */
+    double rounding;         /* of a cosine of floats, at most */
+    candidates *maybe;       /* [tasks]      */
+    bool *no_memory;         /* [tasks]      */
 } one_search;
 
-/* vit_task: a part of the rows. */
+static const void *row_in(const nearest_part *part, int dim, int64_t i)
+{
+    const int64_t at = i * dim;
+    return part->halves ? (const void *)(part->halves + at) : (const void *)(part->floats + at);
+}
+
+/* Of DOT_ROWS rows. */
+static void row_cosines(const one_search *s, bool halves, const void *const *rows, float *cosines)
+{
+    float dots[DOT_ROWS], squares[DOT_ROWS];
+    s->kernels[halves](s->query, rows, s->set->dim, dots, squares);
+    for (int j = 0; j < DOT_ROWS; j++)
+        cosines[j] = cosine(dots[j], s->inverse, inverse(squares[j]));
+}
+
+/* Rows of one part, which is the first-th of all: those from i on, up to end. */
+typedef void scan_rows(one_search *s, int task, const nearest_part *part, int64_t first, int64_t i,
+                       int64_t end);
+
+static void scan_cosines(one_search *s, int task, const nearest_part *part, int64_t first,
+                         int64_t i, int64_t end)
+{
+    nearest_hit *hits = s->hits + (size_t)task * (size_t)s->k;
+    for (; i < end; i += DOT_ROWS) {
+        const void *r[DOT_ROWS];
+        float cosines[DOT_ROWS];
+        for (int j = 0; j < DOT_ROWS; j++)
+            r[j] = row_in(part, s->set->dim, i + j < end ? i + j : end - 1);
+        row_cosines(s, part->halves != NULL, r, cosines);
+        for (int j = 0; j < DOT_ROWS && i + j < end; j++) {
+            const nearest_hit hit = { first + i + j, cosines[j] };
+            s->found[task] = keep(hits, s->found[task], s->k, hit);
+        }
+    }
+}
+
+/* Drops those that so many others are above for sure. */
+static void prune(candidates *maybe, float least)
+{
+    size_t left = 0;
+    for (size_t i = 0; i < maybe->count; i++)
+        if (maybe->items[i].most >= least) maybe->items[left++] = maybe->items[i];
+    maybe->count = left;
+}
+
+static bool add_candidate(candidates *maybe, int64_t row, float most, float least)
+{
+    if (maybe->count == maybe->capacity) {
+        candidate *grown;
+        prune(maybe, least);
+        if (maybe->count >= maybe->capacity / 2) {
+            grown = memory_grow(maybe->items, sizeof *grown, maybe->capacity, &maybe->capacity);
+            if (!grown) return false;
+            maybe->items = grown;
+        }
+    }
+    maybe->items[maybe->count].row = row;
+    maybe->items[maybe->count++].most = most;
+    return true;
+}
+
+/* The bounds of DOT_ROWS rows' cosines, by their int8 copies. */
+static void scan_bounds(one_search *s, int task, const nearest_part *part, int64_t first,
+                        int64_t i, int64_t end)
+{
+    nearest_hit *hits = s->hits + (size_t)task * (size_t)s->k;
+    const double rest = s->unit.error + s->rounding;
+    float least = s->found[task] == s->k ? hits[s->k - 1].cosine : -INFINITY;
+    for (; i < end; i += DOT_ROWS) {
+        const int8_t *r[DOT_ROWS];
+        int64_t sums[DOT_ROWS];
+        for (int j = 0; j < DOT_ROWS; j++)
+            r[j] = part->bytes + (i + j < end ? i + j : end - 1) * s->set->dim;
+        s->bytes_kernel(s->unit.steps, r, s->set->dim, sums);
+        for (int j = 0; j < DOT_ROWS && i + j < end; j++) {
+            const nearest_scale *scale = &part->scales[i + j];
+            const double about = (double)scale->step * s->unit.step * (double)sums[j];
+            const double margin = (double)scale->error * (1 + s->unit.error) + rest;
+            const nearest_hit low = { first + i + j, (float)(about - margin) };
+            const float most = (float)(about + margin);
+            if (most < least) continue;
+            s->found[task] = keep(hits, s->found[task], s->k, low);
+            if (s->found[task] == s->k) least = hits[s->k - 1].cosine;
+            if (!add_candidate(&s->maybe[task], low.row, most, least)) s->no_memory[task] = true;
+        }
+    }
+}
+
+/* vit_task: a part of all rows. */
 static void search_part(void *arg, int index)
 {
     one_search *s = arg;
-    const nearest_rows *rows = s->rows;
-    const int64_t end = rows->count * (index + 1) / s->tasks;
-    nearest_hit *hits = s->hits + (size_t)index * (size_t)s->k;
-    int found = 0;
-    for (int64_t i = rows->count * index / s->tasks; i < end; i += ONE_ROWS) {
-        const float *r[ONE_ROWS];
-        float dots[ONE_ROWS], squares[ONE_ROWS];
-        for (int j = 0; j < ONE_ROWS; j++) r[j] = row_at(rows, i + j);
-        s->kernel(s->query, r, rows->dim, dots, squares);
-        for (int j = 0; j < ONE_ROWS && i + j < end; j++) {
-            const nearest_hit hit = { i + j, cosine(dots[j], s->inverse, inverse(squares[j])) };
-            found = keep(hits, found, s->k, hit);
+    const int64_t begin = s->rows * index / s->tasks, end = s->rows * (index + 1) / s->tasks;
+    scan_rows *scan = s->unit.steps ? scan_bounds : scan_cosines;
+    int64_t first = 0;
+    for (int p = 0; p < s->set->count && first < end; p++) {
+        const nearest_part *part = &s->set->parts[p];
+        const int64_t from = begin > first ? begin - first : 0;
+        const int64_t to = end - first < part->count ? end - first : part->count;
+        if (from < to) scan(s, index, part, first, from, to);
+        first += part->count;
+    }
+}
+
+/* The best of what all tasks have found. */
+static int merge(const one_search *s, nearest_hit *hits)
+{
+    int count = 0;
+    for (int t = 0; t < s->tasks; t++) {
+        const nearest_hit *part = s->hits + (size_t)t * (size_t)s->k;
+        for (int i = 0; i < s->found[t]; i++) count = keep(hits, count, s->k, part[i]);
+    }
+    return count;
+}
+
+/* Pass two: the cosines of the candidates, in rising order of rows. */
+static int rescore(one_search *s, float least, nearest_hit *hits, int64_t *rescored)
+{
+    int64_t first = 0;
+    int count = 0, p = 0;
+    for (int t = 0; t < s->tasks; t++) {
+        prune(&s->maybe[t], least);
+        *rescored += (int64_t)s->maybe[t].count;
+        for (size_t i = 0; i < s->maybe[t].count; i++) {
+            nearest_hit hit = { s->maybe[t].items[i].row, 0 };
+            float cosines[DOT_ROWS];
+            const void *row, *same[DOT_ROWS];
+            while (hit.row >= first + s->set->parts[p].count) first += s->set->parts[p++].count;
+            row = row_in(&s->set->parts[p], s->set->dim, hit.row - first);
+            for (int j = 0; j < DOT_ROWS; j++) same[j] = row;
+            row_cosines(s, s->set->parts[p].halves != NULL, same, cosines);
+            hit.cosine = cosines[0];
+            count = keep(hits, count, s->k, hit);
         }
     }
-    s->found[index] = found;
+    return count;
+}
+
+/* Numbers beyond these are where products of floats overflow or lose bits: the bounds say nothing
+ * of them. */
+static bool is_usual(float square) { return square >= 0x1p-40f && square <= 0x1p40f; }
+
+/* False: out of memory. */
+static bool step_query(one_search *s, float square)
+{
+    const int dim = s->set->dim, limit = dot_bytes_limit(dim);
+    double length = 0, most = 0, error = 0;
+    for (int p = 0; p < s->set->count; p++)
+        if (!s->set->parts[p].bytes) return true;
+    if (!is_usual(square)) return true;
+    s->unit.steps = malloc((size_t)dim * sizeof *s->unit.steps);
+    if (!s->unit.steps) return false;
+    for (int i = 0; i < dim; i++) {
+        length += (double)s->query[i] * (double)s->query[i];
+        most = fmax(most, fabs((double)s->query[i]));
+    }
+    length = sqrt(length);
+    s->unit.step = most / length / limit;
+    for (int i = 0; i < dim; i++) {
+        const double unit = (double)s->query[i] / length, steps = nearbyint(unit / s->unit.step);
+        s->unit.steps[i] = (int16_t)fmax(-limit, fmin(limit, steps));
+        error += pow(unit - s->unit.step * (double)s->unit.steps[i], 2);
+    }
+    s->unit.error = sqrt(error) * (1 + 1e-9) + 1e-12;
+    return true;
+}
+
+static bool begin_search(one_search *s)
+{
+    const void *self[DOT_ROWS] = { s->query, s->query, s->query, s->query };
+    float dots[DOT_ROWS], squares[DOT_ROWS];
+    const size_t tasks = (size_t)s->tasks;
+    for (int p = 0; p < s->set->count; p++) s->rows += s->set->parts[p].count;
+    s->kernels[0] = dot_rows(false);
+    s->kernels[1] = dot_rows(true);
+    s->bytes_kernel = dot_bytes();
+    s->kernels[0](s->query, self, s->set->dim, dots, squares);
+    s->inverse = inverse(squares[0]);
+    /* dot_rows adds dim / 8 + 3 times in a row, of three sums, two under a root; twice that */
+    s->rounding = (s->set->dim / 4.0 + 16) * 0x1p-23 + 1e-6;
+    s->hits = malloc(tasks * (size_t)s->k * sizeof *s->hits);
+    s->found = calloc(tasks, sizeof *s->found);
+    s->maybe = calloc(tasks, sizeof *s->maybe);
+    s->no_memory = calloc(tasks, sizeof *s->no_memory);
+    return s->hits && s->found && s->maybe && s->no_memory && step_query(s, squares[0]);
+}
+
+static void end_search(one_search *s)
+{
+    for (int t = 0; s->maybe && t < s->tasks; t++) free(s->maybe[t].items);
+    free(s->hits);
+    free(s->found);
+    free(s->maybe);
+    free(s->no_memory);
+    free(s->unit.steps);
+}
+
+int nearest_find_in(const nearest_set *set, const float *query, int k,
+                    const vit_executor *executor, nearest_hit *hits, int64_t *rescored)
+{
+    one_search s;
+    bool good;
+    int count = -1;
+    memset(&s, 0, sizeof s);
+    s.set = set;
+    s.query = query;
+    s.k = k;
+    s.tasks = 64;
+    *rescored = 0;
+    good = begin_search(&s);
+    if (good) run_tasks(executor, s.tasks, search_part, &s);
+    for (int t = 0; good && t < s.tasks; t++) good = !s.no_memory[t];
+    if (good) count = merge(&s, hits);
+    if (good && s.unit.steps)
+        count = rescore(&s, count == k ? hits[k - 1].cosine : -INFINITY, hits, rescored);
+    end_search(&s);
+    return count;
 }
 
 int nearest_find(const nearest_rows *rows, const float *query, int k, const vit_executor *executor,
                  nearest_hit *hits)
 {
-    one_search s = { rows, query, 0, FASTEST(one_plain, one_avx2), k, 64, NULL, NULL };
-    const float *self[ONE_ROWS] = { query, query, query, query };
-    float dots[ONE_ROWS], squares[ONE_ROWS];
-    int count = 0;
-    if (rows->count == 0) return 0;
-    s.kernel(query, self, rows->dim, dots, squares);
-    s.inverse = inverse(squares[0]);
-    s.hits = malloc((size_t)s.tasks * (size_t)k * sizeof *s.hits);
-    s.found = calloc((size_t)s.tasks, sizeof *s.found);
-    if (s.hits && s.found) run_tasks(executor, s.tasks, search_part, &s);
-    for (int t = 0; s.hits && s.found && t < s.tasks; t++) {
-        const nearest_hit *part = s.hits + (size_t)t * (size_t)k;
-        for (int i = 0; i < s.found[t]; i++) count = keep(hits, count, k, part[i]);
+    const nearest_part part = { rows->values, NULL, rows->count, NULL, NULL };
+    const nearest_set set = { &part, 1, rows->dim };
+    int64_t rescored;
+    return nearest_find_in(&set, query, k, executor, hits, &rescored);
+}
+
+static double number_in(const nearest_part *part, int64_t at)
+{
+    return part->halves ? (double)bytes_half(part->halves[at]) : (double)part->floats[at];
+}
+
+nearest_scale nearest_make_bytes(const nearest_part *part, int dim, int64_t row, int8_t *bytes)
+{
+    const nearest_scale unknown = { 0, INFINITY }, zero = { 0, 0 };
+    double most = 0, square = 0, step, error = 0;
+    nearest_scale scale;
+    memset(bytes, 0, (size_t)dim);
+    for (int i = 0; i < dim; i++) {
+        const double x = number_in(part, row * dim + i);
+        most = fmax(most, fabs(x));
+        square += x * x;
     }
-    if (!s.hits || !s.found) count = -1;
-    free(s.hits);
-    free(s.found);
-    return count;
+    if (most == 0 && square == 0) return zero;
+    if (!is_usual((float)square)) return unknown;
+    step = most / 127;
+    for (int i = 0; i < dim; i++) {
+        const double x = number_in(part, row * dim + i);
+        bytes[i] = (int8_t)nearbyint(x / step);
+        error += pow(x - step * bytes[i], 2);
+    }
+    scale.step = (float)(step / sqrt(square));
+    scale.error = (float)(sqrt(error / square) * (1 + 1e-6));
+    return scale;
 }
 
 /* === Many queries === */
@@ -225,8 +350,8 @@ enum { BLOCK = 64 };   /* rows that stay in the cache while many queries look at
 
 typedef struct many_search {
     const nearest_rows *rows, *queries;
-    tile_kernel *kernel;
-    one_kernel *one;
+    dot_tile_kernel *tile;
+    dot_rows_kernel *each;
     double *row_inverses, *query_inverses;
     int k;                   /* of nearest_find_each, like the following */
     nearest_hit *hits;
@@ -236,14 +361,15 @@ typedef struct many_search {
     int64_t *group;
 } many_search;
 
-static void invert_block(const nearest_rows *rows, one_kernel *one, double *inverses, int64_t first)
+static void invert_block(const nearest_rows *rows, dot_rows_kernel *each, double *inverses,
+                         int64_t first)
 {
-    for (int64_t i = first; i < first + BLOCK && i < rows->count; i += ONE_ROWS) {
-        const float *r[ONE_ROWS];
-        float dots[ONE_ROWS], all[ONE_ROWS];
-        for (int j = 0; j < ONE_ROWS; j++) r[j] = row_at(rows, i + j);
-        one(r[0], r, rows->dim, dots, all);
-        for (int j = 0; j < ONE_ROWS && i + j < rows->count; j++) inverses[i + j] = inverse(all[j]);
+    for (int64_t i = first; i < first + BLOCK && i < rows->count; i += DOT_ROWS) {
+        const void *r[DOT_ROWS];
+        float dots[DOT_ROWS], all[DOT_ROWS];
+        for (int j = 0; j < DOT_ROWS; j++) r[j] = row_at(rows, i + j);
+        each(r[0], r, rows->dim, dots, all);
+        for (int j = 0; j < DOT_ROWS && i + j < rows->count; j++) inverses[i + j] = inverse(all[j]);
     }
 }
 
@@ -251,23 +377,23 @@ static void invert_block(const nearest_rows *rows, one_kernel *one, double *inve
 static void invert_rows(void *arg, int index)
 {
     const many_search *s = arg;
-    invert_block(s->rows, s->one, s->row_inverses, (int64_t)index * BLOCK);
+    invert_block(s->rows, s->each, s->row_inverses, (int64_t)index * BLOCK);
 }
 
 /* Cosines of the queries from q on with the rows from r on: [BLOCK, BLOCK]. */
 static void block_cosines(const many_search *s, int64_t q, int64_t r, float *cosines)
 {
-    for (int i = 0; i < BLOCK && q + i < s->queries->count; i += QUERIES) {
-        const float *qs[QUERIES], *rs[ROWS];
-        for (int a = 0; a < QUERIES; a++) qs[a] = row_at(s->queries, q + i + a);
-        for (int j = 0; j < BLOCK && r + j < s->rows->count; j += ROWS) {
-            float dots[QUERIES * ROWS];
-            for (int b = 0; b < ROWS; b++) rs[b] = row_at(s->rows, r + j + b);
-            s->kernel(qs, rs, s->rows->dim, dots);
-            for (int a = 0; a < QUERIES && q + i + a < s->queries->count; a++) {
-                for (int b = 0; b < ROWS && r + j + b < s->rows->count; b++) {
+    for (int i = 0; i < BLOCK && q + i < s->queries->count; i += DOT_TILE_QUERIES) {
+        const float *qs[DOT_TILE_QUERIES], *rs[DOT_TILE_ROWS];
+        for (int a = 0; a < DOT_TILE_QUERIES; a++) qs[a] = row_at(s->queries, q + i + a);
+        for (int j = 0; j < BLOCK && r + j < s->rows->count; j += DOT_TILE_ROWS) {
+            float dots[DOT_TILE_QUERIES * DOT_TILE_ROWS];
+            for (int b = 0; b < DOT_TILE_ROWS; b++) rs[b] = row_at(s->rows, r + j + b);
+            s->tile(qs, rs, s->rows->dim, dots);
+            for (int a = 0; a < DOT_TILE_QUERIES && q + i + a < s->queries->count; a++) {
+                for (int b = 0; b < DOT_TILE_ROWS && r + j + b < s->rows->count; b++) {
                     cosines[(i + a) * BLOCK + j + b] =
-                        cosine(dots[a * ROWS + b], s->query_inverses[q + i + a],
+                        cosine(dots[a * DOT_TILE_ROWS + b], s->query_inverses[q + i + a],
                                s->row_inverses[r + j + b]);
                 }
             }
@@ -283,7 +409,7 @@ static void search_block(void *arg, int index)
     const many_search *s = arg;
     const int64_t q = (int64_t)index * BLOCK;
     float cosines[BLOCK * BLOCK];
-    invert_block(s->queries, s->one, s->query_inverses, q);
+    invert_block(s->queries, s->each, s->query_inverses, q);
     for (int64_t r = 0; r < s->rows->count; r += BLOCK) {
         block_cosines(s, q, r, cosines);
         for (int i = 0; i < BLOCK && q + i < s->queries->count; i++) {
@@ -304,8 +430,8 @@ bool nearest_find_each(const nearest_rows *rows, const nearest_rows *queries, in
     memset(&s, 0, sizeof s);
     s.rows = rows;
     s.queries = queries;
-    s.kernel = FASTEST(tile_plain, tile_avx2);
-    s.one = FASTEST(one_plain, one_avx2);
+    s.tile = dot_tile();
+    s.each = dot_rows(false);
     s.k = k;
     s.hits = hits;
     s.found = found;
@@ -361,8 +487,8 @@ bool nearest_groups(const nearest_rows *rows, float least, const vit_executor *e
     many_search s;
     memset(&s, 0, sizeof s);
     s.rows = s.queries = rows;
-    s.kernel = FASTEST(tile_plain, tile_avx2);
-    s.one = FASTEST(one_plain, one_avx2);
+    s.tile = dot_tile();
+    s.each = dot_rows(false);
     s.least = least;
     s.group = group;
     s.row_inverses = s.query_inverses = malloc((size_t)rows->count * sizeof(double) + 1);

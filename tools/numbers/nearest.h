@@ -1,8 +1,7 @@
 /* nearest.h - the nearest of many vectors by their cosine: exact, every vector is looked at.
  *
- * Plain C in vectors of 8 floats, compiled for AVX2 as well, in a fixed order of additions: the
- * results have the same bits on every CPU and for any number of threads. One query reads the
- * vectors at the speed of the memory.
+ * The results have the same bits on every CPU and for any number of threads (dot.h). One query
+ * reads the vectors at the speed of the memory.
  *
  * tools/numbers owns numbers about embeddings: PCA, attention rollout, nearest neighbours, logistic
  * regression, average precision, running means; it may include base.
@@ -33,6 +32,37 @@ typedef struct nearest_hit {
  * memory. */
 int nearest_find(const nearest_rows *rows, const float *query, int k, const vit_executor *executor,
                  nearest_hit *hits);
+
+/* What an int8 copy of a row needs: the row is its length times step * bytes, but for a vector
+ * error times as long as the row. */
+typedef struct nearest_scale {
+    float step, error;
+} nearest_scale;
+
+/* Rows [count, dim] that lie together, as floats or as halves, and their int8 copies, or NULL. */
+typedef struct nearest_part {
+    const float *floats;
+    const uint16_t *halves;
+    int64_t count;
+    const int8_t *bytes;             /* [count, dim] */
+    const nearest_scale *scales;     /* [count]      */
+} nearest_part;
+
+typedef struct nearest_set {
+    const nearest_part *parts;
+    int count, dim;
+} nearest_set;
+
+/* As nearest_find, among the rows of all parts, counted through: those of one part after another.
+ * If every part has int8 copies, these are read first: the error of each is known, so that only
+ * rows whose cosine may be among the best are read then. *rescored says how many; the result is the
+ * same. */
+int nearest_find_in(const nearest_set *set, const float *query, int k,
+                    const vit_executor *executor, nearest_hit *hits, int64_t *rescored);
+
+/* Makes the copy of one row: bytes [dim]. The error of a row that has a NaN, or whose square no
+ * float holds, is infinite: it is always read. */
+nearest_scale nearest_make_bytes(const nearest_part *part, int dim, int64_t row, int8_t *bytes);
 
 /* The same for each of many queries: hits is [queries->count, k], found [queries->count]. False:
  * out of memory. */

@@ -52,6 +52,7 @@ void os_before_end(void (*clean)(void));
 /* A file by its descriptor, read-only. */
 int os_open(const char *path);            /* -1: failed                                   */
 bool os_file_size(int descriptor, uint64_t *size);   /* false: not a regular file         */
+int64_t os_file_time(int descriptor);     /* of its last change; -1: unknown             */
 ptrdiff_t os_read_at(int descriptor, void *to, size_t size, uint64_t offset);
 void os_close(int descriptor);
 

@@ -100,6 +100,17 @@ int os_open(const char *path)
     return open(path, O_RDONLY | O_CLOEXEC);
 }
 
+int64_t os_file_time(int descriptor)
+{
+    struct stat status;
+    if (fstat(descriptor, &status) != 0) return -1;
+#if defined(__APPLE__)
+    return (int64_t)status.st_mtimespec.tv_sec * 1000000000 + status.st_mtimespec.tv_nsec;
+#else
+    return (int64_t)status.st_mtim.tv_sec * 1000000000 + status.st_mtim.tv_nsec;
+#endif
+}
+
 bool os_pipe(int ends[2])
 {
     return pipe(ends) == 0;

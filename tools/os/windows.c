@@ -404,6 +404,13 @@ bool os_file_size(int descriptor, uint64_t *size)
     return true;
 }
 
+int64_t os_file_time(int descriptor)
+{
+    FILETIME time;
+    if (!GetFileTime(handle_of(descriptor), NULL, NULL, &time)) return -1;
+    return (int64_t)((uint64_t)time.dwHighDateTime << 32 | time.dwLowDateTime);
+}
+
 ptrdiff_t os_read_at(int descriptor, void *to, size_t size, uint64_t offset)
 {
     OVERLAPPED at;

@@ -53,7 +53,7 @@ static bool check_shard(const char *program, const char *folder, const char *num
     report damage = report_make();
     shard_state state;
     if (!shard_paths_make(&paths, folder, number, r)) return false;
-    state = shard_record_open(&record, &paths, &damage);
+    state = shard_record_open(&record, &paths, true, &damage);
     if (state == SHARD_COMPLETE && !all->recipe[0])
         snprintf(all->recipe, sizeof all->recipe, "%s", record.recipe);
     if (state == SHARD_MISSING) {
@@ -76,22 +76,15 @@ static bool check_shard(const char *program, const char *folder, const char *num
 
 /* === All of them === */
 
-/* Shards that are next to each other, of numbers of one length; what is between is missing. */
 static void name_gap(const char *program, const char *before, const char *number,
                      shard_collected *all)
 {
-    const size_t digits = strspn(number, "0123456789");
-    unsigned long long first, last;
-    if (!before || number[digits] || strspn(before, "0123456789") != digits || before[digits] ||
-        digits > 18)
-        return;
-    first = strtoull(before, NULL, 10) + 1;
-    last = strtoull(number, NULL, 10);
-    if (first >= last) return;
-    all->missing += last - first;
-    if (last - first == 1) report_error(program, NULL, "%0*llu is missing", (int)digits, first);
-    else report_error(program, NULL, "%0*llu to %0*llu are missing", (int)digits, first,
-                      (int)digits, last - 1);
+    char first[24], last[24];
+    const long missing = shard_gap(before, number, first, last);
+    if (missing == 0) return;
+    all->missing += (uint64_t)missing;
+    if (missing == 1) report_error(program, NULL, "%s is missing", first);
+    else report_error(program, NULL, "%s to %s are missing", first, last);
 }
 
 static bool check_found(const char *program, const char *folder, shard_collected *all, report *r)

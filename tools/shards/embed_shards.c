@@ -232,7 +232,7 @@ static bool is_done(const shard_job *j, const shard_paths *paths, bool *done, re
     char recipe[SHARD_RECIPE_SIZE];
     shard_record record;
     report damage = report_make();
-    const shard_state state = shard_record_open(&record, paths, &damage);
+    const shard_state state = shard_record_open(&record, paths, true, &damage);
     bool good = true;
     shard_recipe_text(&task->recipe, recipe);
     if (state == SHARD_DAMAGED) {

@@ -50,9 +50,14 @@ typedef enum shard_state {
     SHARD_DAMAGED                       /* a file is missing, or has not the bytes of its record */
 } shard_state;
 
-/* Reads the record and the whole of both files. Of a damaged one r says what is wrong, and that is
- * all. To be closed in any state. */
-shard_state shard_record_open(shard_record *record, const shard_paths *paths, report *r);
+/* Reads the record and the whole of both files, or without `bytes` compares their sizes alone. Of a
+ * damaged one r says what is wrong, and that is all. To be closed in any state. */
+shard_state shard_record_open(shard_record *record, const shard_paths *paths, bool bytes,
+                              report *r);
+
+/* How many numbers there are between two of one length, such as "0007" and "0010", and the first
+ * and the last of them; 0 for other texts, or NULL. */
+long shard_gap(const char *before, const char *number, char first[24], char last[24]);
 void shard_record_close(shard_record *record);
 
 /* The members "bytes" and "sha256" of an object: of a file, which is at `place` for now. */

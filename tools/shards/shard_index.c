@@ -1,0 +1,419 @@
+#define _POSIX_C_SOURCE 200809L   /* strdup */
+
+#include "shards/shard_index.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/paths.h"
+#include "base/source.h"
+#include "base/text.h"
+#include "image/photos.h"
+#include "os/os.h"
+#include "shards/int8_copy.h"
+#include "shards/record.h"
+
+/* === One shard === */
+
+static void close_shard(indexed_shard *shard)
+{
+    if (shard->copy) os_unmap(shard->copy, shard->copy_size);
+    npy_free(&shard->array);
+    free(shard->vectors);
+    free(shard->names);
+}
+
+/* "FOLDER/BEFORE" "MIDDLE" "AFTER"; malloc'ed. */
+static char *join(const char *folder, const char *before, const char *middle, const char *after)
+{
+    const size_t size = strlen(folder) + strlen(before) + strlen(middle) + strlen(after) + 2;
+    char *path = malloc(size);
+    if (path) snprintf(path, size, "%s/%s%s%s", folder, before, middle, after);
+    return path;
+}
+
+/* What made it must be what made the first one. */
+static bool check_same(shard_index *index, const indexed_shard *shard, const char *json, report *r)
+{
+    embedding_index other, *first = &index->about;
+    bool good;
+    memset(&other, 0, sizeof other);
+    if (json && !embedding_describe(&other, json, r)) return false;
+    if (index->set.count == 0) {
+        const char *path = first->path;
+        *first = other;
+        first->path = path;
+        first->vectors.ndim = 2;
+        first->vectors.dims[1] = shard->array.dims[1];
+        return true;
+    }
+    good = true;
+    if (shard->array.dims[1] != first->vectors.dims[1])
+        good = report_fail(r, "has vectors of %lld numbers, those of %.200s have %lld",
+                           (long long)shard->array.dims[1], index->shards[0].vectors,
+                           (long long)first->vectors.dims[1]);
+    else if (other.described != first->described || other.model_hash != first->model_hash ||
+             other.choice.pool != first->choice.pool || other.choice.block != first->choice.block)
+        good = report_fail(r, "is of another model, or other vectors of it, than %.200s",
+                           index->shards[0].vectors);
+    free(other.model_path);
+    return good || report_file(r, shard->vectors);
+}
+
+/* Takes the shard over. */
+static bool add_shard(shard_index *index, indexed_shard *shard, const char *json, report *r)
+{
+    indexed_shard *grown;
+    if (!check_same(index, shard, json, r)) {
+        close_shard(shard);
+        return false;
+    }
+    grown = memory_grow(index->shards, sizeof *grown, (size_t)index->set.count, &index->capacity);
+    if (!grown) {
+        close_shard(shard);
+        return report_no_memory(r);
+    }
+    index->shards = grown;
+    index->shards[index->set.count++] = *shard;
+    index->about.vectors.dims[0] += shard->array.dims[0];
+    return true;
+}
+
+static void leave_out(shard_index *index, const char *program, const report *why)
+{
+    index->left_out++;
+    report_error(program, NULL, "%s; it is left out", why->text);
+}
+
+/* vectors and names, which may be NULL, are taken over; json: what describes it, or NULL. */
+static bool open_shard(shard_index *index, const char *program, char *vectors, char *names,
+                       int64_t unreadable, const char *json, report *r)
+{
+    indexed_shard shard;
+    report damage = report_make();
+    memset(&shard, 0, sizeof shard);
+    shard.vectors = vectors;
+    shard.names = names;
+    shard.unreadable = unreadable;
+    if (npy_map_rows(vectors, &shard.array, &damage) &&
+        (shard.array.ndim != 2 || shard.array.dims[1] < 1 || shard.array.dims[1] > 1 << 20)) {
+        (void)report_fail(&damage, "expected vectors [n, dim], found %d dimensions",
+                          shard.array.ndim);
+        (void)report_file(&damage, vectors);
+    }
+    if (!damage.failed) return add_shard(index, &shard, json, r);
+    leave_out(index, program, &damage);
+    close_shard(&shard);
+    return true;
+}
+
+/* === What embed --tar or clip-retrieval has left === */
+
+static bool open_recorded(shard_index *index, const char *program, const char *number, report *r)
+{
+    shard_paths paths;
+    shard_record record;
+    report damage = report_make();
+    bool good = true;
+    if (!shard_paths_make(&paths, index->about.path, number, r)) return false;
+    if (shard_record_open(&record, &paths, false, &damage) == SHARD_COMPLETE) {
+        good = open_shard(index, program, paths.vectors, paths.metadata, record.unreadable,
+                          paths.stats, r);
+        paths.vectors = paths.metadata = NULL;
+    } else {
+        leave_out(index, program, &damage);
+    }
+    shard_record_close(&record);
+    shard_paths_free(&paths);
+    return good;
+}
+
+/* "00017" of "img_emb_00017.npy" between the two; malloc'ed; NULL: not such a name. */
+static char *between(const char *name, const char *before, const char *after)
+{
+    const size_t head = strlen(before), tail = strlen(after), length = strlen(name);
+    if (length <= head + tail || memcmp(name, before, head) != 0 ||
+        strcmp(name + length - tail, after) != 0)
+        return NULL;
+    return strndup(name + head, length - head - tail);
+}
+
+static void name_gap(shard_index *index, const char *program, const char *before,
+                     const char *number)
+{
+    char first[24], last[24];
+    const long missing = shard_gap(before, number, first, last);
+    if (!missing) return;
+    index->left_out += (int)missing;
+    if (missing == 1) report_error(program, index->about.path, "%s is missing", first);
+    else report_error(program, index->about.path, "%s to %s are missing", first, last);
+}
+
+static bool open_records(shard_index *index, const char *program, const photo_list *names,
+                         report *r)
+{
+    char *before = NULL;
+    bool good = true;
+    for (int i = 0; good && i < names->count; i++) {
+        char *number = between(names->paths[i], "stats_", ".json");
+        if (!number) continue;
+        name_gap(index, program, before, number);
+        good = open_recorded(index, program, number, r);
+        free(before);
+        before = number;
+    }
+    free(before);
+    return good;
+}
+
+static char *exists_or_null(char *path)
+{
+    if (path && source_exists(path)) return path;
+    free(path);
+    return NULL;
+}
+
+/* Those without a record: all of clip-retrieval's, but among embed's a task has not ended. */
+static bool open_unrecorded(shard_index *index, const char *program, const photo_list *names,
+                            bool records, report *r)
+{
+    bool good = true;
+    for (int i = 0; good && i < names->count; i++) {
+        char *number = between(names->paths[i], "img_emb_", ".npy");
+        shard_paths paths;
+        if (!number) continue;
+        good = shard_paths_make(&paths, index->about.path, number, r);
+        if (good && !records) {
+            good = open_shard(index, program, paths.vectors, exists_or_null(paths.metadata), -1,
+                              NULL, r);
+            paths.vectors = paths.metadata = NULL;
+        } else if (good && !source_exists(paths.stats)) {
+            index->left_out++;
+            report_error(program, paths.vectors, "has no record: make its shard again, or remove "
+                         "it; it is left out");
+        }
+        if (good) shard_paths_free(&paths);
+        free(number);
+    }
+    return good;
+}
+
+static bool open_embedded(shard_index *index, const char *program, const char *vectors, report *r)
+{
+    char *stats = join(index->about.path, "stats", "", "");
+    const bool records = stats && source_is_folder(stats);
+    photo_list names, recorded = { NULL, 0, 0, 0 };
+    bool good = stats ? true : report_no_memory(r);
+    good = good && (!records || photos_names(stats, &recorded, r));
+    free(stats);
+    if (!good || !photos_names(vectors, &names, r)) {
+        photos_free(&recorded);
+        return false;
+    }
+    good = open_records(index, program, &recorded, r) &&
+           open_unrecorded(index, program, &names, records, r);
+    photos_free(&recorded);
+    photos_free(&names);
+    return good;
+}
+
+/* === A folder of .npy files === */
+
+static bool open_files(shard_index *index, const char *program, report *r)
+{
+    const char *folder = index->about.path;
+    photo_list names;
+    bool good = true;
+    if (!photos_names(folder, &names, r)) return false;
+    for (int i = 0; good && i < names.count; i++) {
+        char *stem = between(names.paths[i], "", ".npy"), *number, *vectors, *lines, *json;
+        if (!stem) continue;
+        number = between(stem, "img_emb_", "");
+        vectors = join(folder, stem, ".npy", "");
+        lines = exists_or_null(number ? join(folder, "metadata_", number, ".jsonl") : NULL);
+        if (!lines) lines = exists_or_null(join(folder, stem, ".txt", ""));
+        json = exists_or_null(join(folder, stem, ".json", ""));
+        if (vectors) good = open_shard(index, program, vectors, lines, -1, json, r);
+        else good = report_no_memory(r);
+        free(stem);
+        free(number);
+        free(json);
+    }
+    photos_free(&names);
+    return good;
+}
+
+/* === All of them === */
+
+static bool make_parts(shard_index *index, report *r)
+{
+    index->parts = calloc((size_t)index->set.count + 1, sizeof *index->parts);
+    if (!index->parts) return report_no_memory(r);
+    for (int i = 0; i < index->set.count; i++) {
+        index->parts[i].floats = index->shards[i].array.data;
+        index->parts[i].halves = index->shards[i].array.halves;
+        index->parts[i].count = index->shards[i].array.dims[0];
+    }
+    index->set.parts = index->parts;
+    index->set.dim = (int)index->about.vectors.dims[1];
+    return true;
+}
+
+bool shard_index_open(shard_index *index, const char *program, const char *folder, report *r)
+{
+    char *vectors = join(folder, "img_emb", "", "");
+    bool good;
+    memset(index, 0, sizeof *index);
+    index->about.path = folder;
+    if (!vectors) return report_no_memory(r);
+    good = source_is_folder(vectors) ? open_embedded(index, program, vectors, r)
+                                     : open_files(index, program, r);
+    free(vectors);
+    if (good && index->about.vectors.dims[0] == 0) {
+        (void)report_fail(r, "has no vectors: expected img_emb/img_emb_N.npy, or .npy files");
+        return report_file(r, folder);
+    }
+    return good && make_parts(index, r);
+}
+
+void shard_index_close(shard_index *index)
+{
+    for (int i = 0; i < index->set.count; i++) close_shard(&index->shards[i]);
+    free(index->shards);
+    free(index->parts);
+    free(index->about.model_path);
+    memset(index, 0, sizeof *index);
+}
+
+bool shard_index_copies(shard_index *index, const char *program, report *r)
+{
+    for (int i = 0; i < index->set.count; i++) {
+        indexed_shard *shard = &index->shards[i];
+        nearest_part *part = &index->parts[i];
+        if (part->count == 0) continue;
+        shard->copy = int8_copy_open(program, shard->vectors, part, index->set.dim,
+                                     &shard->copy_size, r);
+        if (!shard->copy) return false;
+    }
+    return true;
+}
+
+/* === What is known of a row === */
+
+static bool is_json(const indexed_shard *shard)
+{
+    const size_t length = strlen(shard->names);
+    return length > 6 && strcmp(shard->names + length - 6, ".jsonl") == 0;
+}
+
+static bool holds(const char *line, size_t length, const char *what)
+{
+    const size_t size = strlen(what);
+    for (size_t i = 0; i + size <= length; i++)
+        if (memcmp(line + i, what, size) == 0) return true;
+    return false;
+}
+
+/* The line of a row, without its end. What follows those of the rows is of unreadable images. */
+static bool find_line(const indexed_shard *shard, const char *text, size_t size, int64_t row,
+                      const char **line, size_t *length, report *r)
+{
+    const int64_t rows = shard->array.dims[0];
+    int64_t count = 0;
+    bool good = true;
+    for (size_t at = 0; at < size; count++) {
+        const char *end = memchr(text + at, '\n', size - at);
+        const size_t bytes = (end ? (size_t)(end - text) : size) - at;
+        if (count == row) *line = text + at, *length = bytes;
+        if (count == rows) good = is_json(shard) && holds(text + at, bytes, "\"error\"");
+        at += bytes + 1;
+    }
+    if (!good || count < rows || (shard->unreadable >= 0 && count != rows + shard->unreadable))
+        return report_fail(r, "has %lld lines, of %lld vectors", (long long)count, (long long)rows);
+    return true;
+}
+
+static char *text_of(const json_value *root, const char *key)
+{
+    const json_value *value = json_get(root, key);
+    char number[32];
+    if (value && value->kind == JSON_NUMBER && value->integral) {
+        snprintf(number, sizeof number, "%lld", (long long)value->u.integer);
+        return strdup(number);
+    }
+    return json_string(value, NULL) ? strdup(json_string(value, NULL)) : NULL;
+}
+
+static bool read_line(indexed_row *found, char *line, size_t length, report *r)
+{
+    json_document document;
+    if (!json_parse(&document, line, length, false, 0, r)) return false;
+    found->name = text_of(document.root, "image_path");
+    found->key = text_of(document.root, "key");
+    found->caption = text_of(document.root, "caption");
+    found->label = text_of(document.root, "label");
+    found->url = text_of(document.root, "url");
+    if (json_get(document.root, "error"))
+        (void)report_fail(r, "row %lld is of an image that could not be read",
+                          (long long)found->row);
+    json_free(&document);
+    if (!r->failed && !found->name) found->name = strdup(found->key ? found->key : "");
+    return !r->failed;
+}
+
+static bool read_names(const indexed_shard *shard, indexed_row *found, report *r)
+{
+    size_t size = 0, length = 0;
+    char *text = os_map(shard->names, &size), *copy = NULL;
+    const char *line = "";
+    bool good = find_line(shard, text, size, found->row, &line, &length, r);
+    if (good) {
+        copy = malloc(length + 1);
+        if (!copy) good = report_no_memory(r);
+    }
+    if (good) {
+        memcpy(copy, line, length);
+        copy[length] = '\0';
+        if (is_json(shard)) {
+            good = read_line(found, copy, length, r);
+            free(copy);
+        } else {
+            embedding_read_name(copy);
+            found->name = copy;
+        }
+    }
+    if (text) os_unmap(text, size);
+    return good || report_file(r, shard->names);
+}
+
+bool shard_index_row(const shard_index *index, int64_t row, indexed_row *found, report *r)
+{
+    const indexed_shard *shard = index->shards;
+    memset(found, 0, sizeof *found);
+    for (; row >= shard->array.dims[0]; shard++) row -= shard->array.dims[0];
+    found->shard = shard->vectors;
+    found->row = row;
+    if (shard->names) {
+        if (!read_names(shard, found, r)) {
+            indexed_row_free(found);
+            return false;
+        }
+    } else {
+        const size_t size = strlen(shard->vectors) + 24;
+        found->name = malloc(size);
+        if (found->name) snprintf(found->name, size, "%s#%lld", shard->vectors, (long long)row);
+    }
+    return found->name ? true : report_no_memory(r);
+}
+
+void indexed_row_free(indexed_row *row)
+{
+    free(row->name);
+    free(row->key);
+    free(row->caption);
+    free(row->label);
+    free(row->url);
+    memset(row, 0, sizeof *row);
+}

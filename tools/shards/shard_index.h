@@ -1,0 +1,55 @@
+/* shard_index.h - a folder of vectors, to search in: what embed --tar writes (record.h), what
+ * clip-retrieval writes, or .npy files with their names, NAME.txt, beside them.
+ */
+#ifndef SHARD_INDEX_H
+#define SHARD_INDEX_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/npy.h"
+#include "base/report.h"
+#include "infer/embedding.h"
+#include "numbers/nearest.h"
+
+typedef struct indexed_shard {
+    char *vectors;              /* path                                              */
+    char *names;                /* of .jsonl or .txt; NULL: there is neither         */
+    npy_array array;
+    int64_t unreadable;         /* lines after those of the rows; -1: nobody says    */
+    void *copy;                 /* int8 rows, mapped, with its size                  */
+    size_t copy_size;
+} indexed_shard;
+
+typedef struct shard_index {
+    embedding_index about;      /* without names; its vectors have dims alone        */
+    indexed_shard *shards;
+    nearest_part *parts;        /* parallel                                          */
+    nearest_set set;
+    int left_out;               /* shards, each named on stderr                      */
+    size_t capacity;            /* private                                           */
+} shard_index;
+
+/* A shard that is missing, damaged or without a record among others that have one is named and left
+ * out; shards of different widths or models are a failure. What checksums say is not looked at:
+ * that is embed --collect. To be closed either way. folder must live as long. */
+bool shard_index_open(shard_index *index, const char *program, const char *folder, report *r);
+void shard_index_close(shard_index *index);
+
+/* Maps int8 copies of all rows, img_emb_N.i8 beside img_emb_N.npy; makes those that are not there,
+ * or not of the file as it is now by its size and time. */
+bool shard_index_copies(shard_index *index, const char *program, report *r);
+
+/* What the metadata say of a row, counted through all shards. Texts may be NULL but for name. */
+typedef struct indexed_row {
+    const char *shard;          /* file of vectors                          */
+    int64_t row;                /* there                                    */
+    char *name;                 /* its path, or a line of NAME.txt; else "FILE.npy#ROW" */
+    char *key, *caption, *label, *url;
+} indexed_row;
+
+/* Fails as well if the file has not a line for each row. To be freed. */
+bool shard_index_row(const shard_index *index, int64_t row, indexed_row *found, report *r);
+void indexed_row_free(indexed_row *row);
+
+#endif
