@@ -5,12 +5,6 @@
 set -u
 . tests/checks.sh
 
-check() { # check DESCRIPTION COMMAND...
-    local what=$1
-    shift
-    if "$@" >"$work/out" 2>&1; then pass; else fail "$what"; fi
-}
-
 # block LANGUAGE N: the Nth block of code in that language that README.md shows
 block() {
     awk -v fence='```'"$1" -v wanted="$2" '
