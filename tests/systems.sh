@@ -13,6 +13,9 @@ cd "$(dirname "$0")/.."
 built=build/systems
 mkdir -p $built/include
 ln -sfn "${STB:-/usr/include/stb}" $built/include/stb
+for folder in linux asm-generic "$(gcc -print-multiarch)/asm"; do # the kernel's, for the sandbox
+    ln -sfn /usr/include/"$folder" $built/include/"${folder##*/}"
+done
 
 # --- one place ----------------------------------------------------------------------------------
 
@@ -72,7 +75,7 @@ fi
 programs="tools/vit-bench tools/vit-convert tools/vit-info tools/vit-run examples/classify
     examples/evaluate examples/embed examples/search examples/look"
 tests="random api load preprocess base checkpoint convert_units frames image infer npy nearest
-    layout_units look zero_shot json"
+    layout_units look zero_shot json sandbox"
 # shellcheck disable=SC2046,SC2086 # many words
 check "musl builds" make -s -j2 TARGET=musl CC=musl-gcc CFLAGS=-O2 LDFLAGS=-static \
     CPPFLAGS="-isystem $built/include" $(printf 'build/musl/%s ' $programs) \
