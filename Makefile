@@ -350,7 +350,8 @@ windows:
 
 test-windows:
 	@sh tools/install-packages.sh cross
-	@$(MAKE) --no-print-directory -s -j2 all build/plain/tests/test_random
+	@$(MAKE) --no-print-directory -s -j2 all \
+	    $(patsubst %,build/plain/%,$(filter-out $(NOT_WINDOWS),$(TESTS)))
 	@$(MAKE) --no-print-directory windows
 	@$(MAKE) --no-print-directory -s -j2 $(WINDOWS) WINDOWS_TESTS='-include tests/windows.h' \
 	    $(patsubst %,build/windows/%,$(filter-out $(NOT_WINDOWS),$(TESTS)))
@@ -358,8 +359,8 @@ test-windows:
 	    -o build/windows/tests/windows_hold.exe
 	@bash tests/windows.sh
 
-# What these test is POSIX's: names that the linker wraps, and pthreads' failures.
-NOT_WINDOWS = $(addprefix tests/test_,converter_memory layout_damage threads)
+# tests/windows.sh says why.
+NOT_WINDOWS = $(addprefix tests/test_,converter_memory cores layout_damage sandbox threads)
 
 # --- speed, beside other runtimes -----------------------------------------------------------
 

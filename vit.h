@@ -3740,10 +3740,13 @@ static const WCHAR *vit__wide_path(const char *path, WCHAR *wide, vit_model *mod
     DWORD length = 0;
     if (MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, name, VIT__PATH))
         length = GetFullPathNameW(name, VIT__PATH, full, NULL);
-    else if (GetLastError() == ERROR_NO_UNICODE_TRANSLATION)
-        return vit__fail(model->detail, VIT_ERROR_IO, "has a name that is not UTF-8"), NULL;
-    if (!length || length >= VIT__PATH)
-        return vit__fail(model->detail, VIT_ERROR_IO, "has a path that is too long"), NULL;
+    if (!length || length >= VIT__PATH) {
+        vit__fail(model->detail, VIT_ERROR_IO,
+                  !length && GetLastError() == ERROR_NO_UNICODE_TRANSLATION
+                      ? "has a name that is not UTF-8"
+                      : "has a path that is too long");
+        return NULL;
+    }
     if (length < MAX_PATH || memcmp(full, prefix, 4 * sizeof *full) == 0) return full;
     if (full[0] == L'\\' && full[1] == L'\\')
         return (const WCHAR *)memcpy(full - 6, share, 7 * sizeof *full);

@@ -479,9 +479,10 @@ static const char notes[] =
     "A FOLDER has img_emb/img_emb_N.npy (f32 or f16), metadata/ and stats/, or .npy files with\n"
     "their names in .txt. Shards that are missing or damaged are named and left out. --int8 reads\n"
     "copies of a byte a number first, img_emb_N.i8, which it makes where they are missing or old;\n"
-    "their error is known, and what may be among the best is read as it is: the same result.\n" ZERO_SHOT_NOTES
-    "Exit status: 0, 1 if an image or a shard could not be read or something failed, 2 for a wrong\n"
-    "command line.\n";
+    "their error is known, and what may be among the best is read as it is: the same result.\n"
+    ZERO_SHOT_NOTES
+    "Exit status: 0, 1 if an image or a shard could not be read or something failed, 2 for a\n"
+    "wrong command line.\n";
 
 /* What is wrong with the command line beyond the table of options; else NULL. */
 static const char *check(const choices *c, int operands) {
@@ -510,7 +511,8 @@ static bool choose(int argc, char **argv, choices *c, text_list *photos, int *st
         { 0, "vector", "FILE.npy", "search for these vectors too, [dim] or [n, dim]", CLI_LIST,
           &c->vectors, 0, 0 },
         { 0, "names", "FILE", "the names' file, instead of INDEX.txt", CLI_TEXT, &c->names, 0, 0 },
-        { 0, "sheet", "OUT.png", "draw what is found, with the cosines", CLI_TEXT, &c->sheet, 0, 0 },
+        { 0, "sheet", "OUT.png", "draw what is found, with the cosines", CLI_TEXT, &c->sheet, 0,
+          0 },
         { 0, "duplicates", "C", "groups of near-duplicates, from this cosine on, such as 0.97",
           CLI_NUMBER, &c->duplicates, -1, 1 },
         ZERO_SHOT_OPTIONS(&c->zero_shot),
@@ -530,7 +532,8 @@ static bool choose(int argc, char **argv, choices *c, text_list *photos, int *st
         PHOTO_SANDBOX_OPTION(&c->photos),
         CLI_END
     };
-    const cli_program program = { PROGRAM, "[options] INDEX.npy|FOLDER PHOTO...", description, options,
+    const cli_program program = { PROGRAM, "[options] INDEX.npy|FOLDER PHOTO...", description,
+                                  options,
                                   notes, 0, CLI_MANY, "INDEX.npy" };
     const char *wrong;
     if (!cli_parse(&program, argc, argv, photos, status)) return false;

@@ -16,6 +16,27 @@ fail() { # WHAT: and what the program said, to $work/err and $work/out
     sed 's/^/    /' "$work/err" "$work/out" 2>/dev/null | cut -c1-300 | head -n 20
 }
 
+check() { # WHAT COMMAND...: passes if the command succeeds
+    local what=$1
+    shift
+    tried=$*
+    if "$@" >"$work/out" 2>"$work/err"; then pass; else fail "$what"; fi
+}
+
+adds() { # COMMAND...: a test, whose counts are added to ours; $work/log has what it said
+    local last
+    tried=$*
+    "$@" >"$work/log" 2>&1
+    last=$(tail -n 1 "$work/log" | tr -d '\r')
+    if [[ $last =~ ^([0-9]+)\ passed,\ 0\ failed ]]; then
+        passed=$((passed + BASH_REMATCH[1]))
+    else
+        tail -n 20 "$work/log" >"$work/out"
+        : >"$work/err"
+        fail "$last"
+    fi
+}
+
 trim() { # TEXT: without spaces around it
     local text=$1
     text=${text#"${text%%[! ]*}"}

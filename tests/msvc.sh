@@ -13,28 +13,15 @@
 # tests/cross.sh has installed what this needs. The last line is "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.."
-work=build/msvc
-mkdir -p $work/models
+. tests/checks.sh
+built=build/msvc
+mkdir -p $built/models
 export WINEPREFIX=${WINEPREFIX:-$PWD/build/cross/wine} WINEDEBUG=-all
 wine=/usr/lib/wine/wine64
 mingw=/usr/x86_64-w64-mingw32/include
 [ -d "$WINEPREFIX/drive_c" ] || $wine wineboot --init >/dev/null 2>&1
 compilers="clang"
 command -v clang-19 >/dev/null && compilers="clang clang-19"
-passed=0 failed=0
-
-# check NAME COMMAND...: passes if the command succeeds; says why not
-check() {
-    local name=$1
-    shift
-    if "$@" >"$work/output" 2>&1; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAILED $name"
-        head -n 20 "$work/output"
-    fi
-}
 
 # dialect CPU COMPILER ARGUMENT...: as clang-cl takes them
 dialect() {
@@ -51,18 +38,18 @@ link() {
     x86_64-w64-mingw32-gcc "$@" -Wl,--defsym,__chkstk=___chkstk_ms -static -lpthread -o "$out"
 }
 
-# compile WHERE COMPILER FLAGS: vit.h, to $work/WHERE/vit.a
+# compile WHERE COMPILER FLAGS: vit.h, to $built/WHERE/vit.a
 compile() {
-    local to=$work/$1 compiler=$2 flags=$3
+    local to=$built/$1 compiler=$2 flags=$3
     mkdir -p "$to"
     # shellcheck disable=SC2086 # several words
     dialect x86_64 "$compiler" /O2 /W4 /WX $flags /Fo"$to/vit.obj" tools/base/vit.c &&
         rm -f "$to/vit.a" && ar rcs "$to/vit.a" "$to/vit.obj"
 }
 
-# program WHERE COMPILER FLAGS SOURCE: $work/WHERE/NAME.exe, with that vit.a
+# program WHERE COMPILER FLAGS SOURCE: $built/WHERE/NAME.exe, with that vit.a
 program() {
-    local to=$work/$1 compiler=$2 flags=$3 name
+    local to=$built/$1 compiler=$2 flags=$3 name
     name=$(basename "$4" .c)
     # shellcheck disable=SC2086 # several words
     dialect x86_64 "$compiler" /O2 $flags /Fo"$to/$name.obj" "$4" &&
@@ -73,12 +60,12 @@ program() {
 
 models() {
     local dtype
-    cc -O1 -o $work/random tests/random_checkpoint.c &&
-        $work/random $work/tiny.safetensors dim=192 depth=3 mlp=768 patch=16 rows=14 cols=14 \
+    cc -O1 -o $built/random tests/random_checkpoint.c &&
+        $built/random $built/tiny.safetensors dim=192 depth=3 mlp=768 patch=16 rows=14 cols=14 \
             classes=1000 || return
     for dtype in f32 f16 bf16 int8 int4; do
-        tools/vit-convert -q $work/tiny.safetensors --dtype $dtype -o $work/models/$dtype.vit \
-            2>$work/output || return
+        tools/vit-convert -q $built/tiny.safetensors --dtype $dtype -o $built/models/$dtype.vit \
+            2>"$work/err" || return
     done
 }
 
@@ -86,13 +73,13 @@ models() {
 measure() {
     local rounds=$1 runs=$2 round build
     shift 2
-    for build in "$@"; do : >"$work/$build.times"; done
+    for build in "$@"; do : >"$built/$build.times"; done
     for ((round = 0; round < rounds; round++)); do
         for build in "$@"; do
             case $build in
-            linux) $work/linux/speed "$runs" models/cifar10-vit.vit $work/models/*.vit ;;
-            *) $wine $work/"$build"/speed.exe "$runs" models/cifar10-vit.vit $work/models/*.vit ;;
-            esac | tr -d '\r' >>"$work/$build.times"
+            linux) $built/linux/speed "$runs" models/cifar10-vit.vit $built/models/*.vit ;;
+            *) $wine $built/"$build"/speed.exe "$runs" models/cifar10-vit.vit $built/models/*.vit ;;
+            esac | tr -d '\r' >>"$built/$build.times"
         done
     done
 }
@@ -118,16 +105,17 @@ compare() {
             }
             if (all) printf "%s, all tiers: %.3f\n", names, exp(total / all)
             exit bad || !all
-        }' "$work/$1.times" "$work/$2.times"
+        }' "$built/$1.times" "$built/$2.times"
 }
 
 speed_programs() {
     local compiler
-    mkdir -p $work/gcc $work/linux
+    mkdir -p $built/gcc $built/linux
     make -s tools/vit-convert && models || return
-    cc -O2 -std=c99 -I. tests/msvc/speed.c tools/base/vit.c -lpthread -o $work/linux/speed || return
+    cc -O2 -std=c99 -I. tests/msvc/speed.c tools/base/vit.c -lpthread -o $built/linux/speed ||
+        return
     x86_64-w64-mingw32-gcc -O2 -std=c99 -I. tests/msvc/speed.c tools/base/vit.c -static \
-        -o $work/gcc/speed.exe || return
+        -o $built/gcc/speed.exe || return
     for compiler in $compilers; do
         compile "$compiler" "$compiler" "" && program "$compiler" "$compiler" "" tests/msvc/speed.c ||
             return
@@ -146,28 +134,29 @@ fi
 
 # --- warnings -----------------------------------------------------------------------------------
 
-printf '#define VIT_IMPLEMENTATION\n#define VIT_STATIC\n#include "vit.h"\n' >$work/static.c
-printf '#include "vit.h"\n#include "vit.h"\n' >$work/declarations.c
+printf '#define VIT_IMPLEMENTATION\n#define VIT_STATIC\n#include "vit.h"\n' >$built/static.c
+printf '#include "vit.h"\n#include "vit.h"\n' >$built/declarations.c
 for macro in VIT_NO_STDIO VIT_NO_MMAP VIT_NO_MALLOC VIT_NO_THREADS VIT_NO_SIMD VIT_NO_SSE2 \
     VIT_NO_AVX2 VIT_NO_AVX512 VIT_NO_FMA VIT_NO_PREPROCESS VIT_BARE_METAL VIT_NO_TEXT; do
     check $macro dialect x86_64 "${compilers##* }" /W4 /WX /D$macro /clang:-fsyntax-only \
         tools/base/vit.c
 done
 for compiler in $compilers; do
-    check "$compiler debug" dialect x86_64 "$compiler" /Od /W4 /WX /Fo$work/debug.obj \
+    check "$compiler debug" dialect x86_64 "$compiler" /Od /W4 /WX /Fo$built/debug.obj \
         tools/base/vit.c
     check "$compiler C11" dialect x86_64 "$compiler" /W4 /WX /std:c11 /clang:-fsyntax-only \
         tools/base/vit.c
-    check "$compiler C++" dialect x86_64 "$compiler" /O2 /W4 /WX /EHsc /TP /Fo$work/cxx.obj \
+    check "$compiler C++" dialect x86_64 "$compiler" /O2 /W4 /WX /EHsc /TP /Fo$built/cxx.obj \
         tools/base/vit.c
-    check "$compiler static" dialect x86_64 "$compiler" /W4 /WX /Fo$work/static.obj $work/static.c
+    check "$compiler static" dialect x86_64 "$compiler" /W4 /WX /Fo$built/static.obj \
+        $built/static.c
     check "$compiler declarations" dialect x86_64 "$compiler" /W4 /WX /clang:-fsyntax-only \
-        $work/declarations.c
-    check "$compiler ARM" dialect aarch64 "$compiler" /O2 /W4 /WX /Fo$work/arm64.$compiler.obj \
+        $built/declarations.c
+    check "$compiler ARM" dialect aarch64 "$compiler" /O2 /W4 /WX /Fo$built/arm64.$compiler.obj \
         tools/base/vit.c
     tier=neon # the tiers beyond are for clang 16 and later
     [ "$compiler" = clang ] || tier=neon_bf16
-    check "$compiler ARM has $tier" grep -q "vit__kernels_$tier" $work/arm64.$compiler.obj
+    check "$compiler ARM has $tier" grep -q "vit__kernels_$tier" $built/arm64.$compiler.obj
 done
 
 # --- nothing of GNU C ---------------------------------------------------------------------------
@@ -175,13 +164,17 @@ done
 hidden="-fms-compatibility-version=19.33 /FItests/msvc/cl.h -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl
     -mavx512vnni -mavx512bf16 -mavxvnni -mxsave"
 
-# What vit.h itself says once its macros are expanded, without what its headers' macros say.
+# What vit.h itself says once its macros are expanded, without what its headers' macros say, which
+# are free to use clang's builtins.
 plain() {
+    local builtins
+    builtins=$(grep -o '__builtin_[a-z0-9_]*' vit.h | sort -u | paste -sd '|')
     # shellcheck disable=SC2086 # several words
-    dialect x86_64 clang $hidden /E $work/static.c 2>/dev/null |
-        awk '/^# |^#line/ { own = /vit\.h"/; next } own' >$work/static.i &&
-        grep -q vit__gemm_bf16_dot $work/static.i &&
-        ! grep -nE '__attribute__|__asm|[^t]__atomic_|__builtin_|_Pragma|#pragma (GCC|clang)' $work/static.i
+    dialect x86_64 clang $hidden /E $built/static.c 2>/dev/null |
+        awk '/^# |^#line/ { own = /vit\.h"/; next } own' >$built/static.i &&
+        grep -q vit__gemm_bf16_dot $built/static.i &&
+        ! grep -nE "__attribute__|__asm|[^t]__atomic_|$builtins|_Pragma|#pragma (GCC|clang)" \
+            $built/static.i
 }
 check "nothing of GNU C" plain
 
@@ -191,22 +184,9 @@ tested="math random api load preprocess"
 make -s build/plain/tests/test_random
 bits=$(build/plain/tests/test_random tests/data 60 4 8 | sed -n 's/^\(bits.*\)/\1/p')
 
-# passes PROGRAM ARGUMENT...: under Wine; a test's own counts are added to ours
-passes() {
-    local last
-    $wine "$@" >"$work/test.log" 2>&1
-    last=$(tail -n 1 "$work/test.log" | tr -d '\r')
-    if [[ $last =~ ^([0-9]+)\ passed,\ 0\ failed ]]; then
-        passed=$((passed + BASH_REMATCH[1]))
-    else
-        tail -n 20 "$work/test.log"
-        return 1
-    fi
-}
-
 # The same bits and the same best tier as on Linux.
 same_bits() {
-    [ "$(sed -n 's/^\(bits[^\r]*\)\r*$/\1/p' "$work/test.log")" = "$1" ]
+    [ "$(sed -n 's/^\(bits[^\r]*\)\r*$/\1/p' "$work/log")" = "$1" ]
 }
 
 run_tests() {
@@ -217,7 +197,7 @@ run_tests() {
         [ $name = random ] && arguments="tests/data 60 4 8"
         check "$where test_$name" program "$where" "$compiler" "$flags" tests/test_$name.c
         # shellcheck disable=SC2086 # several words
-        passes "$work/$where/test_$name.exe" $arguments || check "$where test_$name" false
+        adds $wine "$built/$where/test_$name.exe" $arguments
         [ $name != random ] || check "$where bits" same_bits "$wanted"
     done
 }
@@ -232,8 +212,7 @@ check "programs for speed" speed_programs
 measure 3 6 gcc $compilers
 for compiler in $compilers; do
     check "speed of $compiler" compare "$compiler" gcc 1.5
-    grep 'all tiers' "$work/output"
+    grep 'all tiers' "$work/out"
 done
 
-echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+summary

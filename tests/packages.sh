@@ -20,13 +20,6 @@ if ! command -v cmake >/dev/null || ! command -v pkg-config >/dev/null; then
     exit
 fi
 
-check() { # WHAT COMMAND...
-    local what=$1
-    shift
-    tried=$*
-    if "$@" >"$work/out" 2>"$work/err"; then pass; else fail "$what"; fi
-}
-
 refused() { # WHAT TEXT COMMAND...: it fails, and says so
     local what=$1 text=$2
     shift 2
@@ -110,6 +103,10 @@ fi
 
 # --- header-only, from the installed copy and from the tree ----------------------------------------
 
+pc_builds pc-static-cxx main.cpp -static -- --static --cflags --libs libvit
+check "pc-static-cxx runs" runs $clean "$work/pc-static-cxx"
+pc_builds pc-shared-c main.c -- --cflags --libs libvit
+check "pc-shared-c runs" runs $clean LD_LIBRARY_PATH="$work/usr/lib" "$work/pc-shared-c"
 builds find-header-C find C vit::vit "$find_vit"
 builds find-header-CXX find CXX vit::vit "$find_vit"
 builds find-static-CXX find CXX vit::static "$find_vit"
@@ -170,9 +167,12 @@ for linkage in static dynamic; do
         -DVCPKG_LIBRARY_LINKAGE=$linkage -P "$tree/tests/packages/vcpkg.cmake"
     target=vit::static
     [ $linkage = static ] || target=vit::shared
-    builds "vcpkg-$linkage" find C $target "-DCMAKE_PREFIX_PATH=$work/vcpkg-$linkage/packages"
-    builds "vcpkg-$linkage-header" find CXX vit::vit \
-        "-DCMAKE_PREFIX_PATH=$work/vcpkg-$linkage/packages"
+    for language in C CXX; do
+        for name in $target vit::vit; do
+            builds "vcpkg-$linkage-$language-${name#vit::}" find $language "$name" \
+                "-DCMAKE_PREFIX_PATH=$work/vcpkg-$linkage/packages"
+        done
+    done
 done
 refused "vcpkg's port of other bytes" "SHA512: expected" sh -c "cp -r '$work/dist' '$work/other' &&
     echo >>'$work/other/vit-$version.tar.gz' && cmake -DPORT_FOLDER='$work/other/vcpkg/ports/vit' \
@@ -191,6 +191,12 @@ if command -v python3 >/dev/null; then
         check "its test_package builds" $clean cmake --build "$at/test"
         check "its test_package runs" $clean LD_LIBRARY_PATH="$at/package/lib" \
             "$at/test/test_package"
+        target=vit::static
+        [ $shared = False ] || target=vit::shared
+        for language in C CXX; do
+            builds "conan-$language-${target#vit::}" find $language $target \
+                "-Dvit_DIR=$at/generators"
+        done
         check "its license" test -e "$at/package/licenses/LICENSE"
     done
 else

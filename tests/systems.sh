@@ -9,22 +9,13 @@
 # `systems.sh compile` leaves musl out. The last line is "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.."
-work=build/systems
-mkdir -p $work/include
-ln -sfn "${STB:-/usr/include/stb}" $work/include/stb
-passed=0 failed=0
-
-check() {
-    local name=$1
-    shift
-    if "$@" >"$work/output" 2>&1; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAILED $name"
-        head -n 20 "$work/output"
-    fi
-}
+. tests/checks.sh
+built=build/systems
+mkdir -p $built/include
+ln -sfn "${STB:-/usr/include/stb}" $built/include/stb
+for folder in linux asm-generic "$(gcc -print-multiarch)/asm"; do # the kernel's, for the sandbox
+    ln -sfn /usr/include/"$folder" $built/include/"${folder##*/}"
+done
 
 # --- one place ----------------------------------------------------------------------------------
 
@@ -38,7 +29,7 @@ check "systems are told apart in tools/os alone" only_os
 # --- compiled as for others -----------------------------------------------------------------------
 
 warnings="-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wundef -Werror"
-printf '#define VIT_IMPLEMENTATION\n#include "vit.h"\n' >$work/vit.c
+printf '#define VIT_IMPLEMENTATION\n#include "vit.h"\n' >$built/vit.c
 
 # alike NAME FLAG...: vit.h and each module, by gcc and by clang
 alike() {
@@ -46,8 +37,8 @@ alike() {
     shift 2
     for compiler in $compilers; do
         # shellcheck disable=SC2086 # words
-        check "$name vit.h $compiler" $compiler -std=c99 -O2 $warnings -I. "$@" -c $work/vit.c \
-            -o $work/vit.o
+        check "$name vit.h $compiler" $compiler -std=c99 -O2 $warnings -I. "$@" -c $built/vit.c \
+            -o $built/vit.o
         for file in tools/os/{common,posix}.c tools/base/{source,paths}.c tools/cli/output.c \
             tools/image/frame_reader.c tools/image/photos.c tools/infer/infer.c; do
             # shellcheck disable=SC2086 # words
@@ -57,29 +48,25 @@ alike() {
     done
 }
 
-mkdir -p $work/apple/mach-o $work/apple/sys
+mkdir -p $built/apple/mach-o $built/apple/sys
 printf '%s\n' '#include <stdint.h>' 'int _NSGetExecutablePath(char *, uint32_t *);' \
-    >$work/apple/mach-o/dyld.h
+    >$built/apple/mach-o/dyld.h
 printf '%s\n' '#include <stddef.h>' \
-    'int sysctlbyname(const char *, void *, size_t *, void *, size_t);' >$work/apple/sys/sysctl.h
+    'int sysctlbyname(const char *, void *, size_t *, void *, size_t);' >$built/apple/sys/sysctl.h
 alike "not Linux" "gcc clang" -U__linux__ -U__linux -U__gnu_linux__
 alike "strict POSIX" "gcc clang" -U__linux__ -D_POSIX_C_SOURCE=200809L -UMADV_DONTNEED
 alike FreeBSD clang -U__linux__ -D__FreeBSD__=14
-alike macOS "gcc clang" -U__linux__ -D__APPLE__ -D__MACH__ -I$work/apple
-check "no O_CLOEXEC" gcc -std=c99 -O2 $warnings -I. -include fcntl.h -UO_CLOEXEC -c $work/vit.c \
-    -o $work/vit.o
+alike macOS "gcc clang" -U__linux__ -D__APPLE__ -D__MACH__ -I$built/apple
+check "no O_CLOEXEC" gcc -std=c99 -O2 $warnings -I. -include fcntl.h -UO_CLOEXEC -c $built/vit.c \
+    -o $built/vit.o
 # 64-bit ARM asks whom it is on for its instructions.
 check "macOS, ARM" clang --target=aarch64-linux-gnu -std=c99 $warnings -fsyntax-only -I. \
-    -U__linux__ -D__APPLE__ -I$work/apple $work/vit.c
+    -U__linux__ -D__APPLE__ -I$built/apple $built/vit.c
 check "FreeBSD, ARM" clang --target=aarch64-linux-gnu -std=c99 $warnings -fsyntax-only -I. \
-    -U__linux__ -D__FreeBSD__=14 $work/vit.c
+    -U__linux__ -D__FreeBSD__=14 $built/vit.c
 
-sum() {
-    echo "$passed passed, $failed failed"
-    [ $failed = 0 ]
-}
 if [ "${1-}" = compile ]; then
-    sum
+    summary
     exit
 fi
 
@@ -88,32 +75,20 @@ fi
 programs="tools/vit-bench tools/vit-convert tools/vit-info tools/vit-run examples/classify
     examples/evaluate examples/embed examples/search examples/look"
 tests="random api load preprocess base checkpoint convert_units frames image infer npy nearest
-    layout_units look zero_shot json"
+    layout_units look zero_shot json sandbox"
 # shellcheck disable=SC2046,SC2086 # many words
 check "musl builds" make -s -j2 TARGET=musl CC=musl-gcc CFLAGS=-O2 LDFLAGS=-static \
-    CPPFLAGS="-isystem $work/include" $(printf 'build/musl/%s ' $programs) \
+    CPPFLAGS="-isystem $built/include" $(printf 'build/musl/%s ' $programs) \
     $(printf 'build/musl/tests/test_%s ' $tests)
 is_static() { ! readelf -d "$1" | grep -q NEEDED; }
 for program in $programs; do check "$program is static" is_static build/musl/"$program"; done
 
-# passes COMMAND...: a test, whose counts are added to ours
-passes() {
-    local last
-    "$@" >$work/test.log 2>&1
-    last=$(tail -n 1 $work/test.log)
-    if [[ $last =~ ^([0-9]+)\ passed,\ 0\ failed ]]; then
-        passed=$((passed + BASH_REMATCH[1]))
-    else
-        check "$*" tail -n 20 $work/test.log
-        check "$*" false
-    fi
-}
 make -s -j2 tools/vit-convert examples/classify build/plain/tests/test_random
 for name in $tests; do
     arguments=tests/data
     [ "$name" = random ] && arguments="tests/data 60 4 8"
     # shellcheck disable=SC2086 # words
-    passes build/musl/tests/test_"$name" $arguments
+    adds build/musl/tests/test_"$name" $arguments
 done
 same_bits() {
     [ "$(build/musl/tests/test_random tests/data 60 4 8 | grep ^bits)" = \
@@ -123,11 +98,11 @@ check "musl's bits" same_bits
 for dtype in f32 f16 bf16 int8 int4; do
     for program in tools build/musl/tools; do
         $program/vit-convert -q tests/data/fixtures/dist/model_legacy.pth --dtype $dtype \
-            -o $work/"${program%%/*}".vit 2>$work/output
+            -o $built/"${program%%/*}".vit 2>"$work/err"
     done
-    check "musl's files, $dtype" cmp $work/tools.vit $work/build.vit
+    check "musl's files, $dtype" cmp $built/tools.vit $built/build.vit
 done
-passes env BIN=build/musl bash tests/test_options.sh
-passes env BIN=build/musl bash tests/test_cli.sh
+adds env BIN=build/musl bash tests/test_options.sh
+adds env BIN=build/musl bash tests/test_cli.sh
 
-sum
+summary

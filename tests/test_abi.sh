@@ -30,12 +30,6 @@ if [ "${1-}" = record ]; then
     exit
 fi
 
-check() { # WHAT COMMAND...
-    local what=$1
-    shift
-    if "$@" >"$work/out" 2>&1; then pass; else fail "$what"; fi
-}
-
 interface . >"$work/list"
 check "tests/abi/list.txt is as recorded; if meant, VIT_ABI + 1 and make abi" \
     diff tests/abi/list.txt "$work/list"
@@ -78,12 +72,13 @@ library() {
 
 # says TEXT PROGRAM [LIBRARY'S FOLDER]: and nothing was written over
 says() {
+    tried="$2 with ${3-build/lib}"
     LD_LIBRARY_PATH=${3-build/lib} "$work/$2" models/cifar10-vit.vit examples/cat.ppm \
         >"$work/out" 2>"$work/err"
     if grep -qF -- "$1" "$work/out" && grep -qx whole "$work/out" && [ ! -s "$work/err" ]; then
         pass
     else
-        fail "$2 with ${3-build/lib}: expected $1"
+        fail "expected $1"
     fi
 }
 

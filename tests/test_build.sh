@@ -5,12 +5,6 @@
 set -u
 . tests/checks.sh
 
-check() { # check DESCRIPTION COMMAND...
-    local what=$1
-    shift
-    if "$@" >"$work/out" 2>&1; then pass; else fail "$what"; fi
-}
-
 # block LANGUAGE N: the Nth block of code in that language that README.md shows
 block() {
     awk -v fence='```'"$1" -v wanted="$2" '
@@ -37,14 +31,16 @@ check "README's program is examples/hello.c" diff "$work/user/hello.c" examples/
 check "it compiles against vit.h alone, with no flags" \
     sh -c "cd '$work/user' && cc hello.c -o hello"
 check "it classifies the cat" \
-    sh -c "'$work/user/hello' <examples/cat.ppm | grep '^cat,'"
+    sh -c "'$work/user/hello' examples/cat.ppm | grep '^cat,'"
 check "it reads comments" \
-    sh -c "{ printf 'P6\n# by hand\n#\n32 32\n255\n'; tail -c 3072 examples/cat.ppm; } | \
-        '$work/user/hello' | grep '%$'"
-for bad in 'P5 1 1 255\n' 'P6 1 1 65535\naaaaaa' 'P6 2000 1 255\n' 'P6 4 4 255\nshort' ''; do
-    check "it says why not: $bad" \
-        sh -c "cd '$work/user' && printf '$bad' | { ! ./hello; } | grep '[a-z]'"
+    sh -c "{ printf 'P6\n# by hand\n#\n32 32\n255\n'; tail -c 3072 examples/cat.ppm; } \
+        >'$work/user/c.ppm' && '$work/user/hello' '$work/user/c.ppm' | grep '%$'"
+for bad in 'P5 1 1 255\n' 'P6 1 1 65535\naaaaaa' 'P6 1 1 2550\naaa' 'P6 2000 1 255\n' \
+    'P6 4 4 255\nshort' ''; do
+    check "it says why not: $bad" sh -c "cd '$work/user' && printf '$bad' >bad.ppm &&
+        { ./hello bad.ppm >said; [ \$? = 1 ]; } && grep '[a-z]' said"
 done
+check "it says what it wants" sh -c "cd '$work/user' && { ! ./hello no.ppm; } && ./hello | grep usage"
 check "README's command for it" \
     sh -c "cd '$work/user' && $(printed 'cc -O2 -I\.') | grep '^cat, 78.8 %$'"
 check "README's command for two files" \

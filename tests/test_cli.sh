@@ -553,7 +553,7 @@ for pair in "$classify -m $model $cat" "$info $model" "$run -m $model --image $c
     (trap '' PIPE; sleep 0.3; $pair 2>"$work/err"; echo $? >"$work/status") | true
     status=$(cat "$work/status")
     is 1
-    err 'standard output: (Broken pipe|write failed)'
+    err 'standard output: (Broken pipe|write failed|Invalid argument)' # the last is Windows'
 done
 
 # --- vit-info -----------------------------------------------------------------------------
@@ -895,7 +895,7 @@ try "$run" -m "$model" --input x.npy --logits link.npy
 is 0
 if [ -L link.npy ]; then pass; else fail "link replaced"; fi
 same real.npy l.npy
-if [ "$(stat -c %a real.npy)" = 640 ]; then pass; else fail "permissions changed"; fi
+if ! posix || [ "$(stat -c %a real.npy)" = 640 ]; then pass; else fail "permissions changed"; fi
 if ls -A | grep -q 'tmp-'; then fail "temporary file left"; else pass; fi
 
 # --- evaluate -----------------------------------------------------------------------------
@@ -978,13 +978,15 @@ is 1
 out '^top-1 +0.00 %  \(0\)$'
 
 # what a path may hold; what is no image, and no folder
-mkdir 'quo"ted' 'quo"ted/dog' 'quo"ted/dog/folder.png'
-cp "$cat" 'quo"ted/dog'
-cp "$cat" 'quo"ted/dog/noimage'
-cp "$cat" 'quo"ted/cat.jpg'
-try "$evaluate" -m "$model" --no-exif --predictions - 'quo"ted'
+quoted='a "quoted", name' in_csv='"a ""quoted"", name/dog/cat.jpg"'
+posix || quoted='a, name' in_csv='"a, name/dog/cat.jpg"'
+mkdir "$quoted" "$quoted/dog" "$quoted/dog/folder.png"
+cp "$cat" "$quoted/dog"
+cp "$cat" "$quoted/dog/noimage"
+cp "$cat" "$quoted/cat.jpg"
+try "$evaluate" -m "$model" --no-exif --predictions - "$quoted"
 is 0
-out '^"quo""ted/dog/cat.jpg",1,'
+out "^$in_csv,1,"
 
 # folders that are no class, and the map
 mkdir set/zebra set/crane
@@ -1072,6 +1074,7 @@ is 0
 # the rest
 for program in "$evaluate" "$classify"; do
     cp "$program" "$work/alone"
+    posix || cp "$root/build/windows/examples/${program##*/}.exe" "$work"
     (cd "$work/else" && "$work/alone" "$work/set") >"$work/out" 2>"$work/err"
     status=$?
     is 1

@@ -10,13 +10,6 @@ page=examples/firmware/EMBEDDED.md
 version=$(sed -n '1s/.* v\([0-9.]*\) .*/\1/p' vit.h)
 bin=${BIN:-.}
 
-check() { # WHAT COMMAND...
-    local what=$1
-    shift
-    tried=$*
-    if "$@" >"$work/out" 2>"$work/err"; then pass; else fail "$what"; fi
-}
-
 # printed FILE: the block of code after the paragraph that begins with its name
 printed() {
     awk -v name="\`$1\`" '

@@ -1,8 +1,6 @@
 /* test_findings.c - one message about everything that is missing, what it says to give, the same as
  * JSON, names that differ in their numbers as one, and the values that a setting may have.
  */
-#define _POSIX_C_SOURCE 200809L   /* open_memstream */
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +11,7 @@
 #include "model/choices.h"
 #include "model/findings.h"
 #include "model/findings_json.h"
+#include "os/os.h"
 #include "test.h"
 
 static void check_message(const findings *f, bool strict, const char *expected)
@@ -176,10 +175,10 @@ static void check_json(putter *put, const findings *f, const char *expected)
 {
     char *text = NULL;
     size_t size;
-    FILE *file = open_memstream(&text, &size);
+    FILE *file = os_memory_open(&text, &size);
     json_writer w = json_write_to(file);
     put(&w, f);
-    fclose(file);
+    CHECK(os_memory_close(file, &text, &size));
     CHECK_MSG(strstr(text, expected), "expected:\n%s\nfound:\n%s", expected, text);
     free(text);
 }

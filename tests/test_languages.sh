@@ -7,13 +7,6 @@ cd "$(dirname "$0")/.."
 bin=${BIN:-.}
 model=models/cifar10-vit.vit photo=examples/cat.ppm
 
-check() { # WHAT COMMAND...
-    local what=$1
-    shift
-    tried=$*
-    if "$@" >"$work/out" 2>"$work/err"; then pass; else fail "$what"; fi
-}
-
 says() { # TEXT COMMAND...: in its output, with status 0
     local text=$1
     shift
@@ -72,6 +65,14 @@ fi
 
 if command -v python3 >/dev/null && [ -e build/lib/libvit.so.1 ]; then
     python="python3 -B examples/vit_ctypes.py build/lib/libvit.so.1"
+    cat >"$work/array.py" <<'END'
+import sys
+import numpy
+sys.path.append("examples")
+from vit_ctypes import Model, read_ppm
+array = numpy.asarray(Model(*sys.argv[1:3]).run(read_ppm(sys.argv[3]))[1])
+print("%s, %d, %.6f" % (array.dtype, array.size, array[0]))
+END
     # shellcheck disable=SC2086 # words
     {
         says "cat, 78.8 %" $python $model $photo
@@ -79,18 +80,20 @@ if command -v python3 >/dev/null && [ -e build/lib/libvit.so.1 ]; then
         first=$(tail -c +129 "$work/e.npy" | od -An -tf4 -N4 | tr -d ' ')
         first=$(LC_ALL=C printf %.6f "$first")
         # -S: without the folders that NumPy may be in
-        says "list of 192, $first first" python3 -B -S examples/vit_ctypes.py \
-            build/lib/libvit.so.1 $model $photo
+        says "embedding of 192, $first first" python3 -S ${python#python3} $model $photo
         with=
         for python3 in python3 /usr/bin/python3; do # Debian's may have it
             $python3 -c 'import numpy' 2>/dev/null && with=$python3 && break
         done
         if [ -n "$with" ]; then
-            says "ndarray of 192, $first first" $with ${python#python3} $model $photo
+            says "float32, 192, $first" $with -B "$work/array.py" build/lib/libvit.so.1 \
+                $model $photo
         else
             echo "test_languages.sh: no NumPy here"
         fi
         check "a photo of spaces" $python $model "$work/spaces.ppm"
+        cp $model "$work/mod"$'\xe8'le.vit # a name that is no UTF-8
+        says "cat, 78.8 %" $python "$work/mod"$'\xe8'le.vit $photo
         refuses "no/such.vit: cannot be opened" $python no/such.vit $photo
         refuses "cut.vit: " $python "$work/cut.vit" $photo
         refuses "short.ppm: not a whole PPM" $python $model "$work/short.ppm"

@@ -98,7 +98,7 @@ static bool read_text(const char *text, size_t size, int limit, tag_lists *lists
     const int file = mkstemp(path);
     tag_lists_choice choice = { path, "dir", limit, "test_tags" };
     bool good;
-    if (file < 0 || write(file, text, size) != (ssize_t)size) exit(2);
+    if (file < 0 || write(file, text, (unsigned)size) != (ssize_t)size) exit(2);
     close(file);
     *r = report_make();
     good = tag_lists_read(lists, &choice, &model, r);

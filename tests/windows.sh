@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # windows.sh [NAME...] - programs and tests built by MinGW-w64, run under Wine: the C tests, the
 # scripts that test the programs, and what is Windows' own; only those whose names begin with one of
-# the arguments. `make test-windows` builds what this needs.
+# the arguments. The same tests run on Linux, too: a table at the end has the checks of both, and
+# whatever differs needs a reason, below. `make test-windows` builds what this needs.
 set -u
 cd "$(dirname "$0")/.."
 . tests/jobs.sh
@@ -27,29 +28,89 @@ EOF
 done
 ln -sfn "$PWD/models" "$bin/models"
 
+# Linux's programs in a folder like that, so that the scripts do the same there.
+linux=$work/linux
+mkdir -p "$linux"
+ln -sfn "$PWD/tools" "$PWD/examples" "$linux"
+ln -sfn "$PWD/build/plain/tests" "$linux/tests"
+
 # What takes long, in part, as tests/run.sh has it.
-declare -A part=([test_damage]=10 [test_match]=6 [test_structure]=20)
+declare -A part=([test_damage]=10 [test_match]=6 [test_structure]=20 [test_random]="120 10 20")
 
+# Why a test is not run, or has not as many checks as on Linux.
+declare -A why=(
+    [test_api]="failures of pthreads, of mmap and of what the CPU says"
+    [test_bench]="Wine has its own folder for temporary files"
+    [test_cli]="names with quotes and line ends"
+    [test_convert]="a limit on open files"
+    [test_converter_memory]="the linker wraps glibc's functions"
+    [test_cores]="/proc and control groups"
+    [test_layout_damage]="the linker wraps functions"
+    [test_math]="the C library's fmaf is wrong in the last bit"
+    [test_sandbox]="Linux's system calls"
+    [test_search]="names with backslashes and line ends"
+    [test_shards]="a full disk is in windows_own.sh"
+    [test_threads]="fork, failures of pthreads"
+    [test_abi]="ELF; the DLL is in windows_own.sh"
+    [test_build]="README's commands"
+    [test_embedded]="what is built here for boards"
+    [test_fixed]="what is built here for one model"
+    [test_floors]="reads the sources alone"
+    [test_languages]="ELF, Python, C++ with POSIX threads"
+    [test_tools_disk]="limits on the size of files; windows_own.sh has full disks, names and paths"
+    [test_tools_memory]="LD_PRELOAD"
+)
 
-run windows bash tests/windows_own.sh
-for name in cli convert search look options own bench parity; do
-    run "test_$name.sh.windows" env WINDOWS=yes BIN="${work#"$PWD"/}/bin" bash tests/test_$name.sh
-done
+scripts="cli convert search look options own bench parity layouts modules shards"
 
 # The bits and the best tier of Linux's build.
 same_bits() {
     local output bits
-    output=$($wine "$bin/tests/test_random.exe" tests/data 120 10 20 | tr -d '\r')
-    bits=$(build/plain/tests/test_random tests/data 120 10 20 | grep '^bits')
+    # shellcheck disable=SC2086 # several words
+    output=$($wine "$bin/tests/test_random.exe" tests/data ${part[test_random]} | tr -d '\r')
+    # shellcheck disable=SC2086
+    bits=$(build/plain/tests/test_random tests/data ${part[test_random]} | grep '^bits')
     printf '%s\n' "$output"
     [[ $output == *"$bits"* ]] || printf 'expected: %s\n0 passed, 1 failed\n' "$bits"
 }
-run test_random.windows same_bits
+
+run windows bash tests/windows_own.sh
+for name in $scripts; do
+    run "test_$name.sh.windows" env WINDOWS=yes BIN="${work#"$PWD"/}/bin" bash tests/test_$name.sh
+    run "test_$name.sh.linux" env BIN="${linux#"$PWD"/}" bash tests/test_$name.sh
+done
 # shellcheck disable=SC2086 # several words
 for source in tests/test_*.c; do
     name=$(basename "$source" .c)
     [ -e "$bin/tests/$name.exe" ] || continue # the Makefile leaves some out
-    [[ $name == test_parity || $name == test_random ]] && continue # above
-    run "$name.windows" $wine "$bin/tests/$name.exe" tests/data ${part[$name]-}
+    [ "$name" = test_parity ] && continue # by its driver, above
+    if [ "$name" = test_random ]; then run test_random.windows same_bits
+    else run "$name.windows" $wine "$bin/tests/$name.exe" tests/data ${part[$name]-}; fi
+    run "$name.linux" "build/plain/tests/$name" tests/data ${part[$name]-}
 done
+
+# The table: a row for each test, passed if both have as many checks, or a reason not to.
+counts() {
+    local source name windows linux reason rows=0 bad=0 of_windows=0 of_linux=0 failed
+    printf '%-26s %9s %9s\n' '' Windows Linux
+    for source in tests/test_*.c tests/test_*.sh; do
+        name=$(basename "$source" .c)
+        [ "$name" = test_parity ] && continue # counted with its driver
+        rows=$((rows + 1)) windows=- linux=- reason=
+        read -r windows failed 2>/dev/null <"build/log/$name.windows.sum"
+        read -r linux failed 2>/dev/null <"build/log/$name.linux.sum"
+        if [ "$windows" = - ] || [ "$windows" != "$linux" ]; then
+            reason=${why[${name%.sh}]-}
+            [ -n "$reason" ] || reason='NO REASON IS KNOWN' bad=$((bad + 1))
+        fi
+        printf '%-26s %9s %9s  %s\n' "$name" "$windows" "$linux" "$reason"
+        of_windows=$((of_windows + ${windows/-/0})) of_linux=$((of_linux + ${linux/-/0}))
+    done
+    printf '%-26s %9s %9s\n' 'all of these' $of_windows $of_linux
+    echo "$((rows - bad)) passed, $bad failed"
+}
+wait
+run counts counts
+wait
+if wanted counts; then cat build/log/counts.log; fi
 finish

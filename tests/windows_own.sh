@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # windows_own.sh - what is Windows' own, under Wine: names in Greek, paths of more than 260
-# characters, files that are open in another program, lists with CR and LF, pipes of bytes; and that
-# the programs write what Linux's write. tests/windows.sh calls it. The last line is "N passed, N
-# failed".
+# characters, files that are open in another program, full disks, lists with CR and LF, pipes of
+# bytes; that the programs write what Linux's write; the compiled library as a DLL, found by CMake.
+# tests/windows.sh calls it. The last line is "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.." || exit 2
 root=$PWD
@@ -10,8 +10,6 @@ bin=$root/build/windows
 export WINEPREFIX=${WINEPREFIX:-$PWD/build/cross/wine} WINEDEBUG=-all
 wine=/usr/lib/wine/wine64
 . tests/checks.sh
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 
 # try PROGRAM ARGUMENT...: runs it; $status, and the files $work/out and $work/err, are its results
 try() {
@@ -156,6 +154,30 @@ release
 try classify.exe -m μοντέλο.vit γάτα.jpg
 is 0
 
+# --- disks that are full, or read only -------------------------------------------------------------
+
+mkdir disk
+if mount -t tmpfs -o size=64k tmpfs disk 2>/dev/null; then # root alone may
+    head -c 40k /dev/zero >disk/ballast
+    echo before >disk/a.npy
+    try vit-run.exe -m μοντέλο.vit --image γάτα.jpg --tokens disk/a.npy
+    is 1
+    err '^vit-run: disk/a.npy: cannot be written: No space left on device$'
+    same disk/a.npy <(echo before)
+    try vit-convert.exe -q βάρη.safetensors -o disk/x.vit
+    is 1
+    err '^vit-convert: disk/x.vit: cannot be written: No space left on device$'
+    none
+    mount -o remount,ro disk
+    try vit-run.exe -m μοντέλο.vit --image γάτα.jpg --logits disk/a.npy
+    is 1
+    err '^vit-run: disk/a.npy: cannot be created: Permission denied$'
+    same disk/a.npy <(echo before)
+    umount disk
+else
+    echo "windows_own.sh: no file system can be mounted here: no full disk"
+fi
+
 # --- pipes ----------------------------------------------------------------------------------------
 
 tried='classify -'
@@ -170,4 +192,38 @@ cat cat.jpg | $wine classify.exe -m μοντέλο.vit --frames auto - 2>"$work/
     sed 's/,* [0-9.]* ms.*//' >"$work/out"
 same "$work/out" linux
 
+# --- a program of one file, and the compiled library -------------------------------------------------
+
+mingw=x86_64-w64-mingw32-gcc
+cd "$root" || exit 2
+check "hello.c compiles" $mingw -std=c99 -O2 -I. examples/hello.c -static -o "$work/hello.exe"
+try "$work/hello.exe" examples/cat.ppm
+out '^cat, 78.8 %'
+if command -v cmake >/dev/null; then
+    windows="-DCMAKE_SYSTEM_NAME=Windows -DCMAKE_C_COMPILER=$mingw"
+    # shellcheck disable=SC2086 # words
+    {
+        check "the library configures" cmake -S tools/packaging/cmake -B "$work/library" $windows \
+            -DCMAKE_INSTALL_PREFIX="$work/usr"
+        check "the library builds" cmake --build "$work/library"
+        check "the library installs" cmake --install "$work/library"
+    }
+    x86_64-w64-mingw32-objdump -p "$work/usr/bin/libvit.dll" |
+        sed -n 's/^\t\[ *[0-9]*\] \([a-z]\)/\1/p' >"$work/symbols"
+    tried='symbols of libvit.dll'
+    same "$work/symbols" <(sed -n 's/^symbol //p' tests/abi/list.txt)
+    mkdir "$work/consumer"
+    cp tests/packages/find/CMakeLists.txt tests/packages/main.c "$work/consumer"
+    for target in vit static shared; do
+        # shellcheck disable=SC2086 # words
+        check "vit::$target is found" cmake -S "$work/consumer" -B "$work/$target" $windows \
+            -DCMAKE_PREFIX_PATH="$work/usr" -DLANGUAGE=C -DTARGET=vit::$target
+        check "a program builds with vit::$target" cmake --build "$work/$target"
+        cp "$work/usr/bin/libvit.dll" "$work/$target/"
+        try "$work/$target/consumer.exe" models/cifar10-vit.vit
+        out '^cat, one of 10'
+    done
+else
+    echo "windows_own.sh: no cmake here: the library is not built"
+fi
 summary

@@ -26,7 +26,7 @@ cross="$demo clang:clang $aarch64
     gcc-i686-linux-gnu:i686-linux-gnu-gcc
     libc6-dev-i386-cross:/usr/i686-linux-gnu/include/stdio.h
     gcc-mingw-w64-x86-64:x86_64-w64-mingw32-gcc wine64:/usr/lib/wine/wine64
-    clang-19:clang-19 musl-tools:musl-gcc"
+    clang-19:clang-19 musl-tools:musl-gcc cmake:cmake"
 wasm="$demo clang:clang lld:wasm-ld wasi-libc:/usr/include/wasm32-wasi/stdio.h
     libclang-rt-dev-wasm32:/usr/share/doc/libclang-rt-dev-wasm32 nodejs:node zopfli:zopfli"
 page="$wasm clang-19:clang-19 lld-19:wasm-ld-19"

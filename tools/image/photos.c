@@ -290,7 +290,7 @@ void photos_sandbox(photo_options *options, const char *program, int num_threads
     settings.allocate = allocate_pixels;
     options->sandbox = sandbox_open(&settings, &r);
     options->no_sandbox = !options->sandbox;
-    if (options->no_sandbox)
+    if (options->no_sandbox && r.text[0])
         report_error(program, NULL, "images are decoded in this process, without a sandbox: %s",
                      r.text);
 }

@@ -47,7 +47,7 @@ typedef struct photo_options {
 
 /* Where images are decoded from now on: sets options->sandbox, to be closed by sandbox_close,
  * unless options say otherwise, for so many threads (0: one per core). If that is not possible
- * here, a line on stderr says so, and options->no_sandbox that it was tried. */
+ * here, options->no_sandbox says that it was tried and, on Linux, a line on stderr why not. */
 void photos_sandbox(photo_options *options, const char *program, int num_threads);
 
 /* The rows of a program's options (cli/options.h) that set them. */
@@ -57,8 +57,8 @@ void photos_sandbox(photo_options *options, const char *program, int num_threads
     { 0, "max-pixels", "N", "read images of up to N million pixels (default 134)", CLI_INT,       \
       &(photos)->max_megapixels, 1, 500 }
 #define PHOTO_SANDBOX_OPTION(photos)                                                              \
-    { 0, "no-sandbox", NULL, "decode images in this process, not in confined ones", CLI_FLAG,     \
-      &(photos)->no_sandbox, 0, 0 }
+    { 0, "no-sandbox", NULL, "decode images in this process, not in confined ones (Linux)",       \
+      CLI_FLAG, &(photos)->no_sandbox, 0, 0 }
 
 /* Of an image file; larger ones are refused. */
 size_t photos_max_bytes(const photo_options *options);

@@ -1,6 +1,6 @@
 /* sandbox.h - images of strangers are decoded in processes that can do nothing else.
  *
- *     sandbox *box = sandbox_open(&settings, &r);   NULL: not here, and why
+ *     sandbox *box = sandbox_open(&settings, &r);   NULL: not here; on Linux, why
  *     ...
  *     sandbox_decode(box, bytes, size, flags, &image, &r)   on any thread
  *     ...

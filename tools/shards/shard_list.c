@@ -166,9 +166,12 @@ static char *number_of(const char *file, const char *name)
     return number;
 }
 
+/* Equal ones in the order of the files. */
 static int compare_numbers(const void *a, const void *b)
 {
-    return strcmp(**(char **const *)a, **(char **const *)b);
+    char **const x = *(char **const *)a, **const y = *(char **const *)b;
+    const int order = strcmp(*x, *y);
+    return order != 0 ? order : (x > y) - (x < y);
 }
 
 /* Two that would write the same files. */
