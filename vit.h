@@ -4601,8 +4601,6 @@ VIT__INLINE int vit__quads(int depth) { return vit__ceil_div(depth, 4); }
 typedef struct vit__output {
     float *c;              /* [rows, cols] of the result                         */
     size_t ldc;
-    const float *tile;
-    size_t ldt;
     const float *bias;     /* [cols], or NULL; this and gamma as the file has it */
     int act;               /* VIT__ACT(...) or VIT__NO_ACT: c = act(product + bias) */
     int add;               /* 1: c += product + bias, the residual stream        */
@@ -4657,11 +4655,9 @@ typedef struct vit__gemm_kernel {
     vit__form form;        /* of a                                               */
 } vit__gemm_kernel;
 
-/* Where the keys and values of one head go, as panels of two layers; and k and v, of the tokens
-   that come next. */
+/* Where the keys and values of one head go: as panels of two layers. */
 typedef struct vit__packing {
     uint32_t *keys, *values;
-    const float *k, *v;
     int tokens, dim;
     size_t ld;             /* numbers from one token to the next, where they come from */
     float *key_steps, *value_steps; /* [tokens] of what is quantised, or NULL    */
@@ -4682,7 +4678,7 @@ typedef struct vit__kernels {
     vit_isa isa;
     int tile_panels;       /* tile_cols / 16                                     */
     vit__gemm_kernel gemm[VIT_NUM_DTYPES + VIT__HAS_I16]; /* by the type of the panels */
-    void (*output)(const vit__output *out, int rows, int cols);
+    void (*output)(const vit__output *out, const float *tile, int tile_cols, int rows, int cols);
     void (*convert)(vit__form form, float *row, int n);
     void (*gate)(vit_activation activation, float *x, int n);
     void (*norm)(float *y, const float *x, const float *weight, const float *bias, int dim,
@@ -4691,7 +4687,8 @@ typedef struct vit__kernels {
 #if VIT__HAS_I16
     float (*quantise)(vit__form form, float *row, const float *steps, int n, float factor);
 #endif
-    void (*pack_head)(vit_dtype dtype, const vit__packing *to, int first, int tokens);
+    void (*pack_head)(vit_dtype dtype, const vit__packing *to, const float *k, const float *v,
+                      int first, int tokens);
     void (*scale)(float *y, const float *x, int n, float factor);
     void (*add)(float *y, const float *a, const float *b, const float *gamma, int n);
     void (*rotate)(vit_rope rope, float *x, const float *cosine, const float *sine, int half);
@@ -4803,8 +4800,8 @@ VIT__INLINE void vit__output16(vit__fma_fn *fma, vit__epilogue e, float *c, cons
 }
 
 /* Row by row and number by number. */
-VIT__INLINE void vit__output_small(vit__fma_fn *fma, const vit__output *out, int rows,
-                                   int cols) {
+VIT__INLINE void vit__output_small(vit__fma_fn *fma, const vit__output *out, const float *tile,
+                                   int tile_cols, int rows, int cols) {
     vit__epilogue e;
     int r, i;
     e.act = out->act;
@@ -4813,78 +4810,63 @@ VIT__INLINE void vit__output_small(vit__fma_fn *fma, const vit__output *out, int
     for (r = 0; r < rows; r++)
         for (i = 0; i < cols; i++) {
             float *c = out->c + (size_t)r * out->ldc + i;
-            *c = vit__output1(fma, e, out->tile[(size_t)r * out->ldt + (size_t)i],
+            *c = vit__output1(fma, e, tile[r * tile_cols + i],
                               out->bias ? vit__stored(out->bias + i) : 0.0f,
                               e.scale ? vit__stored(out->gamma + i) : 0.0f, *c);
         }
 }
 
-/* A tile that is still in the nearest cache; cols is a multiple of 16. */
+/* A tile that is still in the nearest cache. The columns that are left over by 16
+   go through copies of full width. */
 VIT__INLINE void vit__output_rows(vit__fma_fn *fma, vit__epilogue e, const vit__output *out,
-                                  int rows, int cols) {
+                                  const float *tile, int tile_cols, int rows, int cols) {
     static const float zeros[16] = { 0 };
     const size_t bias_step = out->bias ? 16 : 0, gamma_step = e.scale ? 16 : 0;
+    const float *const first_bias = out->bias ? out->bias : zeros;
+    const float *const first_gamma = e.scale ? out->gamma : zeros;
+    const int full = cols / 16 * 16;
+    const size_t rest = (size_t)(cols - full) * sizeof(float);
+    float b[16] = { 0 }, g[16] = { 0 }, last[16] = { 0 };
     int r, i;
     for (r = 0; r < rows; r++) {
-        const float *bias = out->bias ? out->bias : zeros, *gamma = e.scale ? out->gamma : zeros;
-        const float *const from = out->tile + (size_t)r * out->ldt;
+        const float *bias = first_bias, *gamma = first_gamma;
+        const float *const from = tile + (size_t)r * (size_t)tile_cols;
         float *const c = out->c + (size_t)r * out->ldc;
-        for (i = 0; i < cols; i += 16, bias += bias_step, gamma += gamma_step)
+        for (i = 0; i < full; i += 16, bias += bias_step, gamma += gamma_step)
             vit__output16(fma, e, c + i, from + i, bias, gamma);
+    }
+    if (!rest) return;
+    if (out->bias) memcpy(b, out->bias + full, rest);
+    if (e.scale) memcpy(g, out->gamma + full, rest);
+    for (r = 0; r < rows; r++) {
+        float *const c = out->c + (size_t)r * out->ldc + full;
+        memcpy(last, c, rest);
+        vit__output16(fma, e, last, tile + (size_t)r * (size_t)tile_cols + full, b, g);
+        memcpy(c, last, rest);
     }
 }
 
 /* Each combination that occurs gets loops of its own, each activation too. */
-VIT__INLINE void vit__output_body(vit__fma_fn *fma, const vit__output *out, int rows, int cols) {
+VIT__INLINE void vit__output_body(vit__fma_fn *fma, const vit__output *out, const float *tile,
+                                  int tile_cols, int rows, int cols) {
     const vit__epilogue copy = { VIT__NO_ACT, 0, 0 }, add = { VIT__NO_ACT, 1, 0 };
     const vit__epilogue scale = { VIT__NO_ACT, 1, 1 };
-    if (vit__is_once(fma)) vit__output_small(fma, out, rows, cols);
-    else if (out->add && out->gamma) vit__output_rows(fma, scale, out, rows, cols);
-    else if (out->add) vit__output_rows(fma, add, out, rows, cols);
-    else if (!out->act) vit__output_rows(fma, copy, out, rows, cols);
+    if (vit__is_once(fma)) vit__output_small(fma, out, tile, tile_cols, rows, cols);
+    else if (out->add && out->gamma) vit__output_rows(fma, scale, out, tile, tile_cols, rows, cols);
+    else if (out->add) vit__output_rows(fma, add, out, tile, tile_cols, rows, cols);
+    else if (!out->act) vit__output_rows(fma, copy, out, tile, tile_cols, rows, cols);
 #define VIT_X(name, value, text)                                               \
     else if (vit__known(VIT__ACTIVATION(out->act)) == name) {                  \
         const vit__epilogue e = { VIT__ACT(name), 0, 0 };                      \
-        vit__output_rows(fma, e, out, rows, cols);                             \
+        vit__output_rows(fma, e, out, tile, tile_cols, rows, cols);            \
     }
     VIT_ACTIVATION_LIST(VIT_X)
 #undef VIT_X
 }
 
 /* A tier's vit__output_body. */
-typedef void vit__output_fn(const vit__output *out, int rows, int cols);
-
-/* The columns of a tile that are left over by 16, through copies of full width. */
-static void vit__output_rest(vit__output_fn *output, const vit__output *out, int rows, int cols) {
-    float c[VIT__MAX_TILE_ROWS * 16], bias[16] = { 0 }, gamma[16] = { 0 };
-    const int full = cols / 16 * 16;
-    const size_t rest = (size_t)(cols - full) * sizeof(float);
-    vit__output copy = *out;
-    int r;
-    if (!out->bias && !out->act && !out->add) { /* scores */
-        for (r = 0; r < rows; r++)
-            memcpy(out->c + (size_t)r * out->ldc + full, out->tile + (size_t)r * out->ldt + full,
-                   rest);
-        return;
-    }
-    memset(c, 0, (size_t)rows * 16 * sizeof(float));
-    if (out->bias) copy.bias = (float *)memcpy(bias, out->bias + full, rest);
-    if (out->gamma) copy.gamma = (float *)memcpy(gamma, out->gamma + full, rest);
-    for (r = 0; r < rows && out->add; r++)
-        memcpy(c + 16 * r, out->c + (size_t)r * out->ldc + full, rest);
-    copy.c = c;
-    copy.ldc = 16;
-    copy.tile += full;
-    output(&copy, rows, 16);
-    for (r = 0; r < rows; r++) memcpy(out->c + (size_t)r * out->ldc + full, c + 16 * r, rest);
-}
-
-/* Any number of columns. */
-static void vit__output_tile(vit__output_fn *output, const vit__output *out, int rows, int cols) {
-    const int full = VIT__SMALL ? cols : cols / 16 * 16;
-    output(out, rows, full);
-    if (full < cols) vit__output_rest(output, out, rows, cols);
-}
+typedef void vit__output_fn(const vit__output *out, const float *tile, int tile_cols, int rows,
+                            int cols);
 
 /* The gated MLP's hidden row: x[i] = act(x[i]) * x[n + i], i < n; act by `output`, whose
    bias of zero changes nothing: x, a layer's output, is never -0. */
@@ -4893,17 +4875,15 @@ VIT__INLINE void vit__gate_body(vit__output_fn *output, vit_activation activatio
     const int full = VIT__SMALL ? n : n / 16 * 16;
     const size_t rest = (size_t)(n - full) * sizeof(float);
     float last[16] = { 0 };
-    vit__output out = { NULL, 0, NULL, 0, NULL, VIT__NO_ACT, 0, NULL };
+    vit__output out = { NULL, 0, NULL, VIT__NO_ACT, 0, NULL };
     int i, l;
     if (!VIT__FIXED_OR(has_gated_mlp, 1)) return;
     out.c = x;
-    out.tile = x;
     out.act = VIT__ACT(activation);
-    output(&out, 1, full);
+    output(&out, x, 0, 1, full);
     if (rest) {
         out.c = (float *)memcpy(last, x + full, rest);
-        out.tile = last;
-        output(&out, 1, 16);
+        output(&out, last, 0, 1, 16);
         memcpy(x + full, last, rest);
     }
     for (i = 0; i < vit__full(n); i += 16) {
@@ -5307,19 +5287,20 @@ VIT__INLINE int vit__unit_numbers(vit_dtype dtype) { return dtype == VIT_F32 ? 1
    A unit is 4 bytes of a panel: one f32 or a pair of bf16 along the inner index, as the
    file has it. */
 VIT__INLINE void vit__pack_keys_body(vit__fma_fn *fma, vit__length_fn *length, vit_dtype dtype,
-                                     const vit__packing *to, int first, int tokens) {
+                                     const vit__packing *to, const float *k, int first,
+                                     int tokens) {
     const int numbers = vit__unit_numbers(dtype), units = vit__ceil_div(to->dim, numbers);
     uint32_t unit[16][VIT__CHUNK], *at = to->keys + first / 16 * 16 * units + first % 16;
     float factor[16];
     int d, t;
     for (t = 0; t < tokens && vit__is_quantised(to); t++) {
-        factor[t] = length(to->k + (size_t)t * to->ld, to->dim);
+        factor[t] = length(k + (size_t)t * to->ld, to->dim);
         to->key_steps[first + t] = vit__step(factor[t]);
     }
     for (d = 0; d < to->dim; d += VIT__CHUNK) {
         const int rest = vit__min(VIT__CHUNK, to->dim - d);
         for (t = 0; t < tokens; t++)
-            vit__pack_chunk(fma, dtype, unit[t], to->k + (size_t)t * to->ld + d, rest,
+            vit__pack_chunk(fma, dtype, unit[t], k + (size_t)t * to->ld + d, rest,
                             vit__is_quantised(to) ? &factor[t] : NULL);
         at = vit__put_columns(at, unit, vit__ceil_div(rest, numbers), tokens);
     }
@@ -5364,29 +5345,33 @@ VIT__INLINE void vit__pack_value_pair(vit__fma_fn *fma, uint32_t *unit, const fl
 
 /* first is even. */
 VIT__INLINE void vit__pack_values_body(vit__fma_fn *fma, vit_dtype dtype, const vit__packing *to,
-                                       int first, int tokens) {
+                                       const float *v, int first, int tokens) {
     const int numbers = vit__unit_numbers(dtype);
     const int units = vit__ceil_div(to->tokens, numbers), end = first + tokens, dim = to->dim;
-    const float *v = to->v;
-    int token, d, t;
+    int token, d;
     for (token = first; token < end; token += numbers, v += (size_t)numbers * to->ld) {
-        const int count = vit__min(numbers, end - token);
+        const int pair = numbers == 2 && token + 1 < end;
         uint32_t *at = to->values + token / numbers * 16;
-        float x[2][16] = { { 0 } }, factor[2] = { 0 };
-        for (t = 0; t < count && vit__is_quantised(to); t++) {
-            factor[t] = vit__largest_factor(v + (size_t)t * to->ld, dim,
-                                            vit__value_limit(to->tokens));
-            to->value_steps[token + t] = vit__step(factor[t]);
+        float a[16], b[16], factor[2];
+        const float *scale = NULL;
+        if (vit__is_quantised(to)) {
+            scale = factor;
+            for (d = 0; d <= pair; d++) {
+                factor[d] = vit__largest_factor(v + (size_t)d * to->ld, dim,
+                                                vit__value_limit(to->tokens));
+                to->value_steps[token + d] = vit__step(factor[d]);
+            }
         }
+        memset(b, 0, sizeof b);
         for (d = 0; d < dim; d += 16, at += units * 16) {
-            if (dtype == VIT__I16 && count == 2 && d + 16 <= dim) {
+            if (dtype == VIT__I16 && scale && pair && d + 16 <= dim) {
                 vit__pack_value_pair(fma, at, v + d, v + to->ld + d, factor);
                 continue;
             }
-            for (t = 0; t < count; t++)
-                vit__value_chunk(fma, dtype, x[t], v + (size_t)t * to->ld + d, dim - d,
-                                 vit__is_quantised(to) ? &factor[t] : NULL);
-            vit__pack_value(dtype, at, x[0], x[1]);
+            vit__value_chunk(fma, dtype, a, v + d, dim - d, scale);
+            if (pair)
+                vit__value_chunk(fma, dtype, b, v + to->ld + d, dim - d, scale ? scale + 1 : NULL);
+            vit__pack_value(dtype, at, a, b);
         }
     }
 }
@@ -5410,8 +5395,8 @@ VIT__INLINE float vit__packed_number(vit__fma_fn *fma, vit_dtype dtype, const vi
 
 /* Number by number, for size. */
 static void vit__pack_head_small(vit__fma_fn *fma, vit__length_fn *length, vit_dtype dtype,
-                                 const vit__packing *to, int first, int tokens) {
-    const float *k = to->k, *v = to->v;
+                                 const vit__packing *to, const float *k, const float *v, int first,
+                                 int tokens) {
     const size_t keys = (size_t)vit__ceil_div(to->tokens, 16) *
                         (size_t)vit__panel_bytes(dtype, to->dim);
     const size_t values = (size_t)vit__ceil_div(to->dim, 16) *
@@ -5452,23 +5437,21 @@ VIT__INLINE void vit__prefetch_rows(const float *rows, const vit__packing *to, i
 
 /* Panel by panel: while keys are packed, values are on their way, and the reverse. */
 VIT__INLINE void vit__pack_head_body(vit__fma_fn *fma, vit__length_fn *length, vit_dtype dtype,
-                                     const vit__packing *to, int first, int tokens) {
+                                     const vit__packing *to, const float *k, const float *v,
+                                     int first, int tokens) {
     const int end = first + tokens;
-    vit__packing next = *to;
     int count;
     if (VIT__SMALL) {
-        vit__pack_head_small(fma, length, dtype, to, first, tokens);
+        vit__pack_head_small(fma, length, dtype, to, k, v, first, tokens);
         return;
     }
     if (first == 0) vit__clear_last_keys(dtype, to);
-    for (; first < end; first += count) {
+    for (; first < end; first += count, k += (size_t)count * to->ld, v += (size_t)count * to->ld) {
         count = vit__min(16 - first % 16, end - first);
-        vit__prefetch_rows(next.v, to, count);
-        vit__pack_keys_body(fma, length, dtype, &next, first, count);
-        next.k += (size_t)count * to->ld;
-        vit__prefetch_rows(next.k, to, vit__min(16, end - first - count));
-        vit__pack_values_body(fma, dtype, &next, first, count);
-        next.v += (size_t)count * to->ld;
+        vit__prefetch_rows(v, to, count);
+        vit__pack_keys_body(fma, length, dtype, to, k, first, count);
+        vit__prefetch_rows(k + (size_t)count * to->ld, to, vit__min(16, end - first - count));
+        vit__pack_values_body(fma, dtype, to, v, first, count);
     }
 }
 
@@ -5784,8 +5767,9 @@ static void vit__gemm_i4_4x16_scalar(float *tile, const vit__operands *o) {
     if (VIT__HAS_INT4) vit__gemm_i4_body(vit__dot_i8_scalar, tile, o);
 }
 
-static void vit__output_scalar(const vit__output *out, int rows, int cols) {
-    vit__output_body(vit__fma_scalar, out, rows, cols);
+static void vit__output_scalar(const vit__output *out, const float *tile, int tile_cols,
+                               int rows, int cols) {
+    vit__output_body(vit__fma_scalar, out, tile, tile_cols, rows, cols);
 }
 
 static void vit__convert_scalar(vit__form form, float *row, int n) {
@@ -5816,10 +5800,10 @@ static float vit__quantise_scalar(vit__form form, float *row, const float *steps
 }
 #endif
 
-static void vit__pack_head_scalar(vit_dtype dtype, const vit__packing *to, int first,
-                                  int tokens) {
+static void vit__pack_head_scalar(vit_dtype dtype, const vit__packing *to, const float *k,
+                                  const float *v, int first, int tokens) {
     vit__pack_head_body(vit__fma_scalar, vit__length_scalar,
-                        VIT__HAS_BF16 || VIT__HAS_U8 ? dtype : VIT_F32, to, first, tokens);
+                        VIT__HAS_BF16 || VIT__HAS_U8 ? dtype : VIT_F32, to, k, v, first, tokens);
 }
 
 static void vit__scale_scalar(float *y, const float *x, int n, float factor) {
@@ -6078,27 +6062,24 @@ VIT__INLINE int vit__odd_first(int i, int depth) { return vit__summand(VIT_BF16,
 /* The same wrappers around the shared bodies, for each tier. */
 #    define VIT__PACK_HEAD(isa, type)                                                             \
         if (dtype == type)                                                                        \
-            vit__pack_head_body(vit__fma_##isa, vit__length_##isa, type, to, first, tokens);
-#    define VIT__WRAP_WIDE(isa)                                                                   \
-        static void vit__pack_head_##isa(vit_dtype dtype, const vit__packing *to, int first,      \
-                                         int tokens) {                                            \
-            VIT__PACK_HEAD(isa, VIT_F32)                                                          \
-            VIT__PACK_HEAD(isa, VIT_BF16)                                                         \
-            VIT__PACK_HEAD(isa, VIT__I16)                                                         \
-        }                                                                                         \
-        static void vit__output_##isa(const vit__output *out, int rows, int cols) {               \
-            vit__output_body(vit__fma_##isa, out, rows, cols);                                    \
+            vit__pack_head_body(vit__fma_##isa, vit__length_##isa, type, to, k, v, first, tokens);
+#    define VIT__WRAP_BODIES(isa)                                                                 \
+        static void vit__output_##isa(const vit__output *out, const float *tile, int tile_cols,   \
+                                      int rows, int cols) {                                       \
+            vit__output_body(vit__fma_##isa, out, tile, tile_cols, rows, cols);                   \
         }                                                                                         \
         static void vit__gate_##isa(vit_activation activation, float *x, int n) {                 \
             vit__gate_body(vit__output_##isa, activation, x, n);                                  \
-        }
-
-/* The rest AVX-512 takes from AVX2: wider registers make it no faster. */
-#    define VIT__WRAP_BODIES(isa)                                                                 \
-        VIT__WRAP_WIDE(isa)                                                                       \
+        }                                                                                         \
         static void vit__norm_##isa(float *y, const float *x, const float *weight,                \
                                     const float *bias, int dim, float eps) {                      \
             vit__norm_body(vit__fma_##isa, y, x, weight, bias, dim, eps);                         \
+        }                                                                                         \
+        static void vit__pack_head_##isa(vit_dtype dtype, const vit__packing *to, const float *k, \
+                                         const float *v, int first, int tokens) {                 \
+            VIT__PACK_HEAD(isa, VIT_F32)                                                          \
+            VIT__PACK_HEAD(isa, VIT_BF16)                                                         \
+            VIT__PACK_HEAD(isa, VIT__I16)                                                         \
         }                                                                                         \
         static void vit__scale_##isa(float *y, const float *x, int n, float factor) {             \
             vit__scale_body(y, x, n, factor);                                                     \
@@ -6999,11 +6980,7 @@ VIT__TIER(avxvnni, VIT_ISA_AVX_VNNI, 3, avx2,
 VIT__TARGET_BEGIN(VIT__TARGET_AVX512)
 
 VIT__INLINE float vit__fma_avx512(float a, float b, float c) { return VIT__FMA(a, b, c); }
-#    define vit__norm_avx512 vit__norm_avx2
 #    define vit__length_avx512 vit__length_avx2
-#    define vit__scale_avx512 vit__scale_avx2
-#    define vit__add_avx512 vit__add_avx2
-#    define vit__rotate_avx512 vit__rotate_avx2
 VIT__INLINE __m256 vit__upper_avx512(__m512 x) {
     return _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(x), 1));
 }
@@ -7048,7 +7025,7 @@ static void vit__convert_avx512(vit__form form, float *row, int n) {
     else vit__convert_body(vit__fma_avx512, form, row, n);
 }
 
-VIT__WRAP_WIDE(avx512)
+VIT__WRAP_BODIES(avx512)
 
 /* As the AVX2 tier's, of one vector. */
 VIT__INLINE __m512 vit__exp_avx512(__m512 x) {
@@ -9855,8 +9832,6 @@ static void vit__gemm(const vit__linear *l, int first_tile, int end_tile, int pa
         o.panel = l->panels + (size_t)panel * l->stride;
         o.panels = panels;
         vit__share(l->rows, first_tile, l->num_tiles, &end);
-        out.tile = tile;
-        out.ldt = (size_t)tile_cols;
         if (out.bias) out.bias += panel * 16;
         if (out.gamma) out.gamma += panel * 16;
         for (t = first_tile; t < end_tile; t++) {
@@ -9869,7 +9844,7 @@ static void vit__gemm(const vit__linear *l, int first_tile, int end_tile, int pa
 #endif
             out.c = l->out.c + (size_t)row * out.ldc + panel * 16;
             gemm->run(direct ? out.c : tile, &o);
-            if (!direct) vit__output_tile(kernels->output, &out, end - row, cols);
+            if (!direct) kernels->output(&out, tile, tile_cols, end - row, cols);
         }
     }
 }
@@ -10916,13 +10891,12 @@ static void vit__attention_rows(const vit__attention *job, const vit__attn_head 
 }
 
 /* Keys and values of head number `number` of the batch, as panels. */
-static void vit__attention_pack(const vit__attention *job, int number, vit__packing *to) {
+static void vit__attention_pack(const vit__attention *job, int number, const vit__packing *to) {
     const int image = number / job->heads, h = number % job->heads;
     const size_t first = (size_t)(image * VIT__CONFIG(job->session->model)->num_tokens) * job->ldk +
                          (size_t)h * (size_t)job->dim;
-    to->k = job->k + first;
-    to->v = job->v + first;
-    vit__kernels_of(job->session)->pack_head(job->dtype, to, 0, job->keys);
+    vit__kernels_of(job->session)
+        ->pack_head(job->dtype, to, job->k + first, job->v + first, 0, job->keys);
 }
 
 /* After the last value: what the softmax is quantised by. */
@@ -11437,13 +11411,14 @@ static void vit__stream_head(const vit__stream *job, int h, int task) {
     slice.h = h;
     vit__attention_begin(a, h, task, &head);
     for (; slice.first < a->keys; slice.first += slice.rows) {
+        const float *keys, *values;
         slice.rows = vit__min(tile_rows, a->keys - slice.first);
         vit__stream_rows(job, slice.first, slice.rows, head.tile);
         slice.which = 1;
-        head.packing.k = vit__stream_slice(job, slice, head.tile, head.slices[0]);
+        keys = vit__stream_slice(job, slice, head.tile, head.slices[0]);
         slice.which = 2;
-        head.packing.v = vit__stream_slice(job, slice, head.tile, head.slices[1]);
-        kernels->pack_head(a->dtype, &head.packing, slice.first, slice.rows);
+        values = vit__stream_slice(job, slice, head.tile, head.slices[1]);
+        kernels->pack_head(a->dtype, &head.packing, keys, values, slice.first, slice.rows);
     }
     vit__attention_end_pack(a, &head);
     slice.which = 0;
