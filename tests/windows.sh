@@ -45,6 +45,7 @@ declare -A why=(
     [test_convert]="a limit on open files"
     [test_converter_memory]="the linker wraps glibc's functions"
     [test_cores]="/proc and control groups"
+    [test_frames]="a pipe by its name; frames that come too late are as many as they are"
     [test_layout_damage]="the linker wraps functions"
     [test_math]="the C library's fmaf is wrong in the last bit"
     [test_sandbox]="Linux's system calls"
