@@ -392,9 +392,11 @@ static void test_truncated(void) {
 static void test_close(void) {
     static bytes data;
     const char *path;
-    char name[32];
     report r = report_make();
+#if !defined(_WIN32)
+    char name[32];
     int ends[2];
+#endif
     frame_reader reader = reader_of(raw_of("gray", "1x1"), 1, false);
     CHECK(!frame_reader_open(&reader, "no/such", &r) && strstr(r.text, "no/such: cannot be op"));
     append_text(&data, "0123456789");
@@ -403,6 +405,7 @@ static void test_close(void) {
     CHECK(frame_reader_open(&reader, path, &r));
     frame_reader_close(&reader);
     remove(path);
+#if !defined(_WIN32) /* under Wine it would be a pipe of Wine's own, and its bytes stolen */
     if (pipe(ends)) exit(2);
     snprintf(name, sizeof name, "/dev/fd/%d", ends[0]);
     reader = reader_of(raw_of("gray", "1x1"), 1, true);
@@ -410,6 +413,7 @@ static void test_close(void) {
     frame_reader_close(&reader);
     close(ends[0]);
     close(ends[1]);
+#endif
     data.size = 0;
     reader = reader_of(images, 1, false);
     photo_source source = frame_reader_source(&reader);
