@@ -35,6 +35,7 @@ typedef struct choices {
     int img_size[2];    /* height and width; 0: the model's own */
     int layer;          /* 0-based; -1: the model's output      */
     int batch, num_threads;
+    vit_isa isa;
     bool normalize, null, json, half;
     bool tar;           /* the operands are shards; the following are for these alone */
     const char *shard, *part, *collect;
@@ -108,6 +109,7 @@ static bool infer_all(job *j, report *r) {
     settings.program = PROGRAM;
     settings.num_threads = j->chosen->num_threads;
     settings.batch = j->chosen->batch;
+    settings.isa = j->chosen->isa;
     settings.photos = j->chosen->photos;
     settings.progress = true;
     settings.take = take_row;
@@ -181,6 +183,7 @@ static bool embed_shards(job *j, const text_list *operands, report *r) {
     task.shards = &j->shards;
     task.num_threads = c->num_threads;
     task.batch = c->batch;
+    task.isa = c->isa;
     if (!cli_model_choose(c->model, c->img_size, &j->model, &j->path, r) ||
         !embedding_choose(&j->choice, c->pool, c->layer, &j->model, r) ||
         !choose_recipe(j, &task.recipe, r) ||
@@ -278,6 +281,8 @@ static bool choose(int argc, char **argv, choices *c, text_list *operands, int *
           &c->batch, 1, 1024 },
         { 't', "threads", "N", "threads (default 0: one per core)", CLI_INT, &c->num_threads, 0,
           256 },
+        { 0, "isa", "NAME", "instruction set to use (default auto); changes no bit with FMA",
+          CLI_ISA, &c->isa, 0, 0 },
         { 0, "json", NULL, "print one JSON object at the end", CLI_FLAG, &c->json, 0, 0 },
         PHOTO_OPTIONS(&c->photos),
         PHOTO_SANDBOX_OPTION(&c->photos),

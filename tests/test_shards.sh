@@ -8,7 +8,7 @@
 set -u
 cd "$(dirname "$0")/.." || exit 2
 root=$PWD
-embed=$root/${BIN:-.}/examples/embed
+embed=$root/${BIN:-.}/examples/embed convert=$root/${BIN:-.}/tools/vit-convert
 images=$root/tests/data/images
 export LC_ALL=C
 . tests/checks.sh
@@ -83,6 +83,19 @@ for i in 0 1 2 3 4 5; do
     "$embed" --tar - --shard part-0000$i.tar -o piped -b 2 <in/part-0000$i.tar 2>"$work/err" || fail "pipe $i"
 done
 same_output made piped
+for dtype in f32 bf16 int8; do # and on any CPU with FMA
+    try "$convert" "$root/tests/data/fixtures/plain/model.safetensors" --dtype $dtype -o plain.vit
+    try "$embed" -m plain.vit --tar in -o any --isa scalar
+    is 0
+    for isa in avx2 avx-vnni avx512 avx512-vnni avx512-bf16 neon; do
+        try "$embed" -m plain.vit --tar in -o tier --isa $isa -t 1 -b 3
+        [ $status = 0 ] || { err "^embed: .*this machine cannot run it: isa $isa " && continue; }
+        has tier/stats/stats_00001.json "\"isa\": \"$isa\""
+        same_output any tier
+        rm -r tier
+    done
+    rm -r any
+done
 for i in 3 0 2 1; do
     try "$embed" --tar in -o parts --part $i/4
     is 0
@@ -315,6 +328,23 @@ try "$embed" --collect x -o y
 usage '--collect writes nothing'
 try "$embed" --tar in -o x --names y
 usage '--tar writes its names into the metadata'
+
+# --- images that end in the middle ---------------------------------------------------------------
+
+mkdir ends
+for image in baseline.jpg progressive.jpg rgb.png interlaced.png rgb.bmp plain.gif rgb.tga rgb.ppm; do
+    head -c $(($(stat -c %s "$images/$image") / 2)) "$images/$image" >"ends/${image/./_}.${image#*.}"
+done
+: >ends/empty.jpg
+cp "$images/grey.png" ends/whole.png
+tar --sort=name -cf ends.tar -C ends .
+try "$embed" --tar ends.tar -o ends-out
+is 0
+try "$embed" ends -o ends.npy # the same ones, by the same decoders
+same ends.npy ends-out/img_emb/img_emb_ends.npy
+if [ "$(grep -c '"error"' ends-out/metadata/metadata_ends.jsonl)" = "$(grep -c '^embed: ends/' "$work/err")" ] &&
+    [ "$(wc -l <ends-out/metadata/metadata_ends.jsonl)" = 10 ]; then pass
+else fail "$(cat ends-out/metadata/metadata_ends.jsonl "$work/err")"; fi
 
 # --- faults ----------------------------------------------------------------------------------------
 

@@ -204,9 +204,13 @@ static bool worker_init(worker *w, line *l, report *r)
     w->line = l;
     w->reader.model = settings->model;
     params.max_batch = l->batch;
+    params.isa = settings->isa;
     params.executor = l->executor;
     size = vit_workspace_size(settings->model, &params);
-    w->workspace = size ? malloc(size) : NULL;
+    if (!size)
+        return report_fail(r, "this machine cannot run it: isa %s (the best here is %s), batch of "
+                           "%d", vit_isa_name(params.isa), vit_isa_name(vit_detect_isa()), l->batch);
+    w->workspace = malloc(size);
     if (!w->workspace || !worker_buffers(w)) return report_no_memory(r);
     result = vit_session_init(&w->session, settings->model, &params, w->workspace, size);
     return result == VIT_OK || report_fail(r, "%s", vit_result_string(result));

@@ -50,6 +50,7 @@ typedef struct infer_settings {
     const char *program;   /* begins what is printed of unreadable photos                 */
     int num_threads;       /* 0: one per core                                             */
     int batch;             /* photos that a thread computes together; 0: INFER_BATCH      */
+    vit_isa isa;           /* VIT_ISA_AUTO; another tier to compare with                  */
     bool together;         /* all threads on one photo at a time, with the least delay    */
     photo_options photos;  /* how they are decoded: in a sandbox, which infer_run opens   */
                            /* if there is none yet, and unless no_sandbox is set          */

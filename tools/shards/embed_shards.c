@@ -108,7 +108,7 @@ static void put_program(const shard_job *j, json_writer *w)
              VIT_VERSION_PATCH);
     json_put_text(w, "program", task->program);
     json_put_text(w, "version", version);
-    json_put_text(w, "isa", vit_isa_name(vit_detect_isa()));
+    json_put_text(w, "isa", vit_isa_name(task->isa ? task->isa : vit_detect_isa()));
 }
 
 static bool commit(shard_job *j, report *r)
@@ -151,6 +151,7 @@ static bool infer_all(shard_job *j, report *r)
     settings.program = task->program;
     settings.num_threads = task->num_threads;
     settings.batch = task->batch;
+    settings.isa = task->isa;
     settings.photos = *j->photos;
     settings.take = take_result;
     settings.user = j;

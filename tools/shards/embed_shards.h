@@ -18,6 +18,7 @@ typedef struct shard_task {
     shard_part part;
     shard_recipe recipe;
     int num_threads, batch;       /* as infer_settings'                           */
+    vit_isa isa;
 } shard_task;
 
 typedef struct shard_totals {
