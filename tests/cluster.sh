@@ -37,11 +37,37 @@ for ((i = 0; i < shards; i++)); do
             "$root/examples/cat.ppm" | head -c 3072; } >s/$k.ppm
         echo "photo $k of $i" >s/$k.txt
     done
+    cp s/1.ppm s.ppm
     [ $((i % 10)) != 3 ] || echo broken >s/4.ppm
     tar --sort=name --mtime=@0 -cf "in/part-$(printf %05d "$i").tar" -C s .
     rm -r s
 done
 "$EMBED" --tar "$SHARDS" -o one 2>"$work/err" || fail "one process"
+# memory: of ten times as many photos no more
+most_memory() { # ARCHIVE: KB, as last seen
+    local most=0 line
+    "$EMBED" --tar "$1" -o memory --threads 2 2>/dev/null &
+    while line=$(grep VmHWM "/proc/$!/status" 2>/dev/null); do
+        most=${line//[!0-9]/}
+        sleep 0.01
+    done
+    wait $! || fail "memory of $1"
+    rm -r memory
+    echo "$most"
+}
+mkdir m
+size=$(stat -c %s s.ppm)
+for ((i = 0; i < 13; i++)); do # 8,192 times the same
+    cat s.ppm s.ppm >more && mv more s.ppm
+done
+split -b "$size" -a 4 -d --additional-suffix=.ppm s.ppm m/
+tar -cf many.tar -C m .
+find m -name '*[1-9].ppm' -delete
+tar -cf few.tar -C m .
+few=$(most_memory few.tar) many=$(most_memory many.tar)
+echo "memory: $few KB for 820 photos, $many KB for 8,192"
+if [ "$few" -gt 1000 ] && [ "$many" -lt $((few + 1024)) ]; then pass; else fail "memory grows"; fi
+rm -r m s.ppm few.tar many.tar
 same_as_one() { # FOLDER
     if "$EMBED" --collect "$1" "$SHARDS" >"$work/out" 2>"$work/err"; then pass; else fail "$1 is incomplete"; fi
     find "$1" -name '*.tmp-*' -delete # of those that were killed

@@ -63,12 +63,21 @@ function changes(control, at, value, ms) {
 }
 
 /**
- * Looks for `spin` milliseconds, then sleeps until control[at] is no longer `value`; false if that
- * takes longer than `patience`.
+ * Looks, at most for `longest` milliseconds, and then sleeps. It looks for half as long each time
+ * that this was in vain, as where two threads share a core, and for longer again when it was not.
  */
-export function waitWhile(control, at, value, spin, patience = Infinity) {
-    return changes(control, at, value, spin) ||
-        Atomics.wait(control, at, value, patience) !== 'timed-out';
+export class Waiter {
+    constructor(longest) {
+        this.longest = longest;
+        this.spin = longest;
+    }
+
+    /** Until control[at] is no longer `value`; false if that takes longer than `patience`. */
+    waitWhile(control, at, value, patience = Infinity) {
+        const seen = changes(control, at, value, this.spin);
+        this.spin = seen ? Math.min(2 * this.spin, this.longest) : Math.max(this.spin / 2, SHORT);
+        return seen || Atomics.wait(control, at, value, patience) !== 'timed-out';
+    }
 }
 
 /** A page's own thread may not sleep; it looks again and again. */
@@ -114,7 +123,7 @@ export class Pool {
     constructor(module, threads, cores = threads) {
         this.module = module;
         this.threads = threads;
-        this.spin = threads > cores ? SHORT : LONG;
+        this.waiter = new Waiter(threads > cores ? SHORT : LONG);
         this.workers = [];
         this.memory = makeMemory(true);
         this.instance = new WebAssembly.Instance(module, {
@@ -137,7 +146,8 @@ export class Pool {
     }
 
     async introduce(worker) {
-        const { memory, control, module, spin } = this;
+        const { memory, control, module } = this;
+        const spin = this.waiter.longest;
         const stack = this.allocate(STACK) + STACK;
         await started(worker, { module, memory, stack, spin, control: control.byteOffset });
         worker.onerror = () => Atomics.store(this.control, FAILED, 1);
@@ -164,11 +174,11 @@ export class Pool {
     }
 
     join(count) {
-        const { control, spin } = this;
+        const { control, waiter } = this;
         for (;;) {
             const done = Atomics.load(control, DONE);
             if (done === count) break;
-            const answered = canSleep ? waitWhile(control, DONE, done, spin, PATIENCE)
+            const answered = canSleep ? waiter.waitWhile(control, DONE, done, PATIENCE)
                 : changes(control, DONE, done, PATIENCE);
             if (!answered) throw new Error('a worker does not answer');
         }

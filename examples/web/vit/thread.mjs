@@ -1,6 +1,6 @@
 // thread.mjs - one of pool.mjs's threads. It gets one message, and then sleeps or works until the
 // pool ends it.
-import { CONTROL_SIZE, JOB, waitWhile, work } from './pool.mjs';
+import { CONTROL_SIZE, JOB, Waiter, work } from './pool.mjs';
 
 function serve({ module, memory, stack, spin, control: at }, say) {
     const { exports } = new WebAssembly.Instance(module, {
@@ -8,12 +8,13 @@ function serve({ module, memory, stack, spin, control: at }, say) {
         pool: { parallel_for: () => { throw new Error('a task has no tasks'); } },
     });
     const control = new Int32Array(memory.buffer, at, CONTROL_SIZE);
+    const waiter = new Waiter(spin);
     exports.__stack_pointer.value = stack;
     let job = Atomics.load(control, JOB);
     say('ready');
     for (;;) {
         work(control, exports.run);
-        waitWhile(control, JOB, job, spin);
+        waiter.waitWhile(control, JOB, job);
         job = Atomics.load(control, JOB);
     }
 }
