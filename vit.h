@@ -4607,6 +4607,12 @@ typedef struct vit__output {
     const float *gamma;    /* [cols] of LayerScale, or NULL: c += gamma * (...)  */
 } vit__output;
 
+/* That tile. */
+typedef struct vit__tile {
+    const float *data;     /* [rows, cols]                                       */
+    int ld, rows, cols;    /* ld: numbers from one row to the next               */
+} vit__tile;
+
 /* The largest tile of any tier (each tier's table asserts that its tiles fit), and how many
    numbers of a row are converted at a time: both are on the stack. */
 #if VIT__SSE2 || VIT__AVX2
@@ -4655,13 +4661,26 @@ typedef struct vit__gemm_kernel {
     vit__form form;        /* of a                                               */
 } vit__gemm_kernel;
 
+/* A norm over one row. */
+typedef struct vit__norm_spec {
+    const float *weight, *bias; /* [dim]; bias NULL: RMSNorm                     */
+    int dim;
+    float eps;
+} vit__norm_spec;
+
 /* Where the keys and values of one head go: as panels of two layers. */
 typedef struct vit__packing {
     uint32_t *keys, *values;
     int tokens, dim;
-    size_t ld;             /* numbers from one token to the next, where they come from */
     float *key_steps, *value_steps; /* [tokens] of what is quantised, or NULL    */
 } vit__packing;
+
+/* Some of its tokens, and where they come from. */
+typedef struct vit__unpacked {
+    const float *k, *v;    /* [count, dim] of tokens first, first + 1, ...       */
+    size_t ld;             /* numbers from one token to the next                 */
+    int first, count;
+} vit__unpacked;
 
 /* What one output pixel of a resized photo takes along one axis. */
 typedef struct vit__taps {
@@ -4678,17 +4697,15 @@ typedef struct vit__kernels {
     vit_isa isa;
     int tile_panels;       /* tile_cols / 16                                     */
     vit__gemm_kernel gemm[VIT_NUM_DTYPES + VIT__HAS_I16]; /* by the type of the panels */
-    void (*output)(const vit__output *out, const float *tile, int tile_cols, int rows, int cols);
+    void (*output)(const vit__output *out, const vit__tile *tile);
     void (*convert)(vit__form form, float *row, int n);
     void (*gate)(vit_activation activation, float *x, int n);
-    void (*norm)(float *y, const float *x, const float *weight, const float *bias, int dim,
-                 float eps);
+    void (*norm)(float *y, const float *x, const vit__norm_spec *norm);
     float (*softmax)(float *x, const float *steps, int n, float scale);
 #if VIT__HAS_I16
     float (*quantise)(vit__form form, float *row, const float *steps, int n, float factor);
 #endif
-    void (*pack_head)(vit_dtype dtype, const vit__packing *to, const float *k, const float *v,
-                      int first, int tokens);
+    void (*pack_head)(vit_dtype dtype, const vit__packing *to, const vit__unpacked *from);
     void (*scale)(float *y, const float *x, int n, float factor);
     void (*add)(float *y, const float *a, const float *b, const float *gamma, int n);
     void (*rotate)(vit_rope rope, float *x, const float *cosine, const float *sine, int half);
@@ -4800,37 +4817,37 @@ VIT__INLINE void vit__output16(vit__fma_fn *fma, vit__epilogue e, float *c, cons
 }
 
 /* Row by row and number by number. */
-VIT__INLINE void vit__output_small(vit__fma_fn *fma, const vit__output *out, const float *tile,
-                                   int tile_cols, int rows, int cols) {
+VIT__INLINE void vit__output_small(vit__fma_fn *fma, const vit__output *out,
+                                   const vit__tile *tile) {
     vit__epilogue e;
     int r, i;
     e.act = out->act;
     e.add = out->add;
     e.scale = out->gamma != NULL;
-    for (r = 0; r < rows; r++)
-        for (i = 0; i < cols; i++) {
+    for (r = 0; r < tile->rows; r++)
+        for (i = 0; i < tile->cols; i++) {
             float *c = out->c + (size_t)r * out->ldc + i;
-            *c = vit__output1(fma, e, tile[r * tile_cols + i],
+            *c = vit__output1(fma, e, tile->data[r * tile->ld + i],
                               out->bias ? vit__stored(out->bias + i) : 0.0f,
                               e.scale ? vit__stored(out->gamma + i) : 0.0f, *c);
         }
 }
 
-/* A tile that is still in the nearest cache. The columns that are left over by 16
-   go through copies of full width. */
+/* The tile is still in the nearest cache. The columns that are left over by 16 go through
+   copies of full width. */
 VIT__INLINE void vit__output_rows(vit__fma_fn *fma, vit__epilogue e, const vit__output *out,
-                                  const float *tile, int tile_cols, int rows, int cols) {
+                                  const vit__tile *tile) {
     static const float zeros[16] = { 0 };
     const size_t bias_step = out->bias ? 16 : 0, gamma_step = e.scale ? 16 : 0;
     const float *const first_bias = out->bias ? out->bias : zeros;
     const float *const first_gamma = e.scale ? out->gamma : zeros;
-    const int full = cols / 16 * 16;
+    const int rows = tile->rows, cols = tile->cols, full = cols / 16 * 16;
     const size_t rest = (size_t)(cols - full) * sizeof(float);
     float b[16] = { 0 }, g[16] = { 0 }, last[16] = { 0 };
     int r, i;
     for (r = 0; r < rows; r++) {
         const float *bias = first_bias, *gamma = first_gamma;
-        const float *const from = tile + (size_t)r * (size_t)tile_cols;
+        const float *const from = tile->data + (size_t)r * (size_t)tile->ld;
         float *const c = out->c + (size_t)r * out->ldc;
         for (i = 0; i < full; i += 16, bias += bias_step, gamma += gamma_step)
             vit__output16(fma, e, c + i, from + i, bias, gamma);
@@ -4841,32 +4858,31 @@ VIT__INLINE void vit__output_rows(vit__fma_fn *fma, vit__epilogue e, const vit__
     for (r = 0; r < rows; r++) {
         float *const c = out->c + (size_t)r * out->ldc + full;
         memcpy(last, c, rest);
-        vit__output16(fma, e, last, tile + (size_t)r * (size_t)tile_cols + full, b, g);
+        vit__output16(fma, e, last, tile->data + (size_t)r * (size_t)tile->ld + full, b, g);
         memcpy(c, last, rest);
     }
 }
 
 /* Each combination that occurs gets loops of its own, each activation too. */
-VIT__INLINE void vit__output_body(vit__fma_fn *fma, const vit__output *out, const float *tile,
-                                  int tile_cols, int rows, int cols) {
+VIT__INLINE void vit__output_body(vit__fma_fn *fma, const vit__output *out,
+                                  const vit__tile *tile) {
     const vit__epilogue copy = { VIT__NO_ACT, 0, 0 }, add = { VIT__NO_ACT, 1, 0 };
     const vit__epilogue scale = { VIT__NO_ACT, 1, 1 };
-    if (vit__is_once(fma)) vit__output_small(fma, out, tile, tile_cols, rows, cols);
-    else if (out->add && out->gamma) vit__output_rows(fma, scale, out, tile, tile_cols, rows, cols);
-    else if (out->add) vit__output_rows(fma, add, out, tile, tile_cols, rows, cols);
-    else if (!out->act) vit__output_rows(fma, copy, out, tile, tile_cols, rows, cols);
+    if (vit__is_once(fma)) vit__output_small(fma, out, tile);
+    else if (out->add && out->gamma) vit__output_rows(fma, scale, out, tile);
+    else if (out->add) vit__output_rows(fma, add, out, tile);
+    else if (!out->act) vit__output_rows(fma, copy, out, tile);
 #define VIT_X(name, value, text)                                               \
     else if (vit__known(VIT__ACTIVATION(out->act)) == name) {                  \
         const vit__epilogue e = { VIT__ACT(name), 0, 0 };                      \
-        vit__output_rows(fma, e, out, tile, tile_cols, rows, cols);            \
+        vit__output_rows(fma, e, out, tile);                                   \
     }
     VIT_ACTIVATION_LIST(VIT_X)
 #undef VIT_X
 }
 
 /* A tier's vit__output_body. */
-typedef void vit__output_fn(const vit__output *out, const float *tile, int tile_cols, int rows,
-                            int cols);
+typedef void vit__output_fn(const vit__output *out, const vit__tile *tile);
 
 /* The gated MLP's hidden row: x[i] = act(x[i]) * x[n + i], i < n; act by `output`, whose
    bias of zero changes nothing: x, a layer's output, is never -0. */
@@ -4876,14 +4892,17 @@ VIT__INLINE void vit__gate_body(vit__output_fn *output, vit_activation activatio
     const size_t rest = (size_t)(n - full) * sizeof(float);
     float last[16] = { 0 };
     vit__output out = { NULL, 0, NULL, VIT__NO_ACT, 0, NULL };
+    vit__tile tile = { NULL, 0, 1, 0 };
     int i, l;
     if (!VIT__FIXED_OR(has_gated_mlp, 1)) return;
-    out.c = x;
     out.act = VIT__ACT(activation);
-    output(&out, x, 0, 1, full);
+    tile.data = out.c = x;
+    tile.cols = full;
+    output(&out, &tile);
     if (rest) {
-        out.c = (float *)memcpy(last, x + full, rest);
-        output(&out, last, 0, 1, 16);
+        tile.data = out.c = (float *)memcpy(last, x + full, rest);
+        tile.cols = 16;
+        output(&out, &tile);
         memcpy(x + full, last, rest);
     }
     for (i = 0; i < vit__full(n); i += 16) {
@@ -5045,9 +5064,10 @@ VIT__INLINE void vit__convert_body(vit__fma_fn *fma, vit__form form, float *row,
 /* torch.nn.LayerNorm over one row: (x - mean) / sqrt(var + eps) * weight + bias;
    or RMSNorm, which has neither mean nor bias. y may be x. */
 VIT__INLINE void vit__norm_rows(vit__fma_fn *fma, int rms, float *y, const float *x,
-                                const float *weight, const float *bias, int dim, float eps) {
+                                const vit__norm_spec *norm) {
+    const float *const weight = norm->weight, *const bias = norm->bias;
     float lane[16] = { 0 }, mean = 0.0f, factor;
-    const int full = vit__is_once(fma) ? 0 : vit__full(dim);
+    const int dim = norm->dim, full = vit__is_once(fma) ? 0 : vit__full(dim);
     int i, l;
     if (!rms) {
         for (i = 0; i < full; i += 16)
@@ -5059,7 +5079,7 @@ VIT__INLINE void vit__norm_rows(vit__fma_fn *fma, int rms, float *y, const float
     for (i = 0; i < full; i += 16)
         for (l = 0; l < 16; l++) lane[l] = fma(x[i + l] - mean, x[i + l] - mean, lane[l]);
     for (; i < dim; i++) lane[i % 16] = fma(x[i] - mean, x[i] - mean, lane[i % 16]);
-    factor = 1.0f / vit__sqrt(vit__sum16(lane) / (float)dim + eps);
+    factor = 1.0f / vit__sqrt(vit__sum16(lane) / (float)dim + norm->eps);
     for (i = 0; i < full; i += 16) {
         VIT__LANES(t, y + i)
         for (l = 0; l < 16; l++)
@@ -5072,12 +5092,12 @@ VIT__INLINE void vit__norm_rows(vit__fma_fn *fma, int rms, float *y, const float
                    rms ? 0.0f : vit__stored(bias + i));
 }
 
-VIT__INLINE void vit__norm_body(vit__fma_fn *fma, float *y, const float *x, const float *weight,
-                                const float *bias, int dim, float eps) {
+VIT__INLINE void vit__norm_body(vit__fma_fn *fma, float *y, const float *x,
+                                const vit__norm_spec *norm) {
     const int always = VIT__FIXED_OR(norm_type, 1) == VIT_LAYER_NORM &&
                        !VIT__FIXED_OR(has_diff_attn, 1);
-    if (always || bias) vit__norm_rows(fma, 0, y, x, weight, bias, dim, eps);
-    else vit__norm_rows(fma, 1, y, x, weight, bias, dim, eps);
+    if (always || norm->bias) vit__norm_rows(fma, 0, y, x, norm);
+    else vit__norm_rows(fma, 1, y, x, norm);
 }
 
 /* x = exp(scale * x - max); returns 1 / sum, for the caller to multiply by: the
@@ -5235,12 +5255,11 @@ VIT__INLINE void vit__quantise_chunks(vit__fma_fn *fma, vit__form form, float *r
     }
 }
 
-/* row[i] = round(row[i] * steps[i] * factor), in place as i16 or f32; steps NULL: the row at
-   length VIT__LENGTH. Returns its step. */
-VIT__INLINE float vit__quantise_body(vit__fma_fn *fma, vit__length_fn *length, vit__form form,
-                                     float *row, const float *steps, int n, float factor) {
+/* row[i] = round(row[i] * steps[i] * factor), in place as i16 or f32; steps NULL: all 1.
+   Returns the row's step. */
+VIT__INLINE float vit__quantise_body(vit__fma_fn *fma, vit__form form, float *row,
+                                     const float *steps, int n, float factor) {
     if (!VIT__HAS_U8) return 0.0f;
-    if (!steps) factor = length(row, n);
     if (VIT__SMALL) vit__quantise_small(fma, form, row, steps, n, factor);
     else vit__quantise_chunks(fma, form, row, steps, n, factor);
     return vit__step(factor);
@@ -5282,25 +5301,25 @@ VIT__INLINE uint32_t *vit__put_columns(uint32_t *at, uint32_t (*unit)[VIT__CHUNK
 /* How many numbers are in a unit of 4 bytes. */
 VIT__INLINE int vit__unit_numbers(vit_dtype dtype) { return dtype == VIT_F32 ? 1 : 2; }
 
-/* The keys k of tokens [first, first + tokens) of one head, ld apart, as the panels of a
-   layer whose columns are tokens; the values v likewise, columns being their numbers.
+/* The keys of up to 16 tokens as the panels of a layer whose columns are tokens; the values
+   likewise, columns being their numbers.
    A unit is 4 bytes of a panel: one f32 or a pair of bf16 along the inner index, as the
    file has it. */
 VIT__INLINE void vit__pack_keys_body(vit__fma_fn *fma, vit__length_fn *length, vit_dtype dtype,
-                                     const vit__packing *to, const float *k, int first,
-                                     int tokens) {
+                                     const vit__packing *to, const vit__unpacked *from) {
     const int numbers = vit__unit_numbers(dtype), units = vit__ceil_div(to->dim, numbers);
+    const int first = from->first, tokens = from->count;
     uint32_t unit[16][VIT__CHUNK], *at = to->keys + first / 16 * 16 * units + first % 16;
     float factor[16];
     int d, t;
     for (t = 0; t < tokens && vit__is_quantised(to); t++) {
-        factor[t] = length(k + (size_t)t * to->ld, to->dim);
+        factor[t] = length(from->k + (size_t)t * from->ld, to->dim);
         to->key_steps[first + t] = vit__step(factor[t]);
     }
     for (d = 0; d < to->dim; d += VIT__CHUNK) {
         const int rest = vit__min(VIT__CHUNK, to->dim - d);
         for (t = 0; t < tokens; t++)
-            vit__pack_chunk(fma, dtype, unit[t], k + (size_t)t * to->ld + d, rest,
+            vit__pack_chunk(fma, dtype, unit[t], from->k + (size_t)t * from->ld + d, rest,
                             vit__is_quantised(to) ? &factor[t] : NULL);
         at = vit__put_columns(at, unit, vit__ceil_div(rest, numbers), tokens);
     }
@@ -5343,13 +5362,15 @@ VIT__INLINE void vit__pack_value_pair(vit__fma_fn *fma, uint32_t *unit, const fl
     }
 }
 
-/* first is even. */
+/* The first token is even. */
 VIT__INLINE void vit__pack_values_body(vit__fma_fn *fma, vit_dtype dtype, const vit__packing *to,
-                                       const float *v, int first, int tokens) {
+                                       const vit__unpacked *from) {
     const int numbers = vit__unit_numbers(dtype);
-    const int units = vit__ceil_div(to->tokens, numbers), end = first + tokens, dim = to->dim;
+    const int units = vit__ceil_div(to->tokens, numbers), dim = to->dim;
+    const int end = from->first + from->count;
+    const float *v = from->v;
     int token, d;
-    for (token = first; token < end; token += numbers, v += (size_t)numbers * to->ld) {
+    for (token = from->first; token < end; token += numbers, v += (size_t)numbers * from->ld) {
         const int pair = numbers == 2 && token + 1 < end;
         uint32_t *at = to->values + token / numbers * 16;
         float a[16], b[16], factor[2];
@@ -5357,7 +5378,7 @@ VIT__INLINE void vit__pack_values_body(vit__fma_fn *fma, vit_dtype dtype, const 
         if (vit__is_quantised(to)) {
             scale = factor;
             for (d = 0; d <= pair; d++) {
-                factor[d] = vit__largest_factor(v + (size_t)d * to->ld, dim,
+                factor[d] = vit__largest_factor(v + (size_t)d * from->ld, dim,
                                                 vit__value_limit(to->tokens));
                 to->value_steps[token + d] = vit__step(factor[d]);
             }
@@ -5365,12 +5386,13 @@ VIT__INLINE void vit__pack_values_body(vit__fma_fn *fma, vit_dtype dtype, const 
         memset(b, 0, sizeof b);
         for (d = 0; d < dim; d += 16, at += units * 16) {
             if (dtype == VIT__I16 && scale && pair && d + 16 <= dim) {
-                vit__pack_value_pair(fma, at, v + d, v + to->ld + d, factor);
+                vit__pack_value_pair(fma, at, v + d, v + from->ld + d, factor);
                 continue;
             }
             vit__value_chunk(fma, dtype, a, v + d, dim - d, scale);
             if (pair)
-                vit__value_chunk(fma, dtype, b, v + to->ld + d, dim - d, scale ? scale + 1 : NULL);
+                vit__value_chunk(fma, dtype, b, v + from->ld + d, dim - d,
+                                 scale ? scale + 1 : NULL);
             vit__pack_value(dtype, at, a, b);
         }
     }
@@ -5395,16 +5417,16 @@ VIT__INLINE float vit__packed_number(vit__fma_fn *fma, vit_dtype dtype, const vi
 
 /* Number by number, for size. */
 static void vit__pack_head_small(vit__fma_fn *fma, vit__length_fn *length, vit_dtype dtype,
-                                 const vit__packing *to, const float *k, const float *v, int first,
-                                 int tokens) {
+                                 const vit__packing *to, const vit__unpacked *from) {
     const size_t keys = (size_t)vit__ceil_div(to->tokens, 16) *
                         (size_t)vit__panel_bytes(dtype, to->dim);
     const size_t values = (size_t)vit__ceil_div(to->dim, 16) *
                           (size_t)vit__panel_bytes(dtype, to->tokens);
+    const float *k = from->k, *v = from->v;
     int t, d;
-    if (first == 0) memset(to->keys, 0, keys);
-    if (first == 0) memset(to->values, 0, values);
-    for (t = first; t < first + tokens; t++, k += to->ld, v += to->ld) {
+    if (from->first == 0) memset(to->keys, 0, keys);
+    if (from->first == 0) memset(to->values, 0, values);
+    for (t = from->first; t < from->first + from->count; t++, k += from->ld, v += from->ld) {
         float x = 0.0f, y = 0.0f;
         if (vit__is_quantised(to)) {
             x = length(k, to->dim);
@@ -5429,29 +5451,30 @@ VIT__INLINE void vit__clear_last_keys(vit_dtype dtype, const vit__packing *to) {
 }
 
 /* The next rows, which are too far apart for a CPU to foresee. */
-VIT__INLINE void vit__prefetch_rows(const float *rows, const vit__packing *to, int tokens) {
+VIT__INLINE void vit__prefetch_rows(const float *rows, size_t ld, int count, int dim) {
     int t, d;
-    for (t = 0; t < tokens; t++)
-        for (d = 0; d < to->dim; d += 16) VIT__PREFETCH(rows + (size_t)t * to->ld + d);
+    for (t = 0; t < count; t++)
+        for (d = 0; d < dim; d += 16) VIT__PREFETCH(rows + (size_t)t * ld + d);
 }
 
 /* Panel by panel: while keys are packed, values are on their way, and the reverse. */
 VIT__INLINE void vit__pack_head_body(vit__fma_fn *fma, vit__length_fn *length, vit_dtype dtype,
-                                     const vit__packing *to, const float *k, const float *v,
-                                     int first, int tokens) {
-    const int end = first + tokens;
-    int count;
+                                     const vit__packing *to, const vit__unpacked *from) {
+    const int end = from->first + from->count;
+    vit__unpacked some = *from;
     if (VIT__SMALL) {
-        vit__pack_head_small(fma, length, dtype, to, k, v, first, tokens);
+        vit__pack_head_small(fma, length, dtype, to, from);
         return;
     }
-    if (first == 0) vit__clear_last_keys(dtype, to);
-    for (; first < end; first += count, k += (size_t)count * to->ld, v += (size_t)count * to->ld) {
-        count = vit__min(16 - first % 16, end - first);
-        vit__prefetch_rows(v, to, count);
-        vit__pack_keys_body(fma, length, dtype, to, k, first, count);
-        vit__prefetch_rows(k + (size_t)count * to->ld, to, vit__min(16, end - first - count));
-        vit__pack_values_body(fma, dtype, to, v, first, count);
+    if (from->first == 0) vit__clear_last_keys(dtype, to);
+    for (; some.first < end; some.first += some.count) {
+        some.count = vit__min(16 - some.first % 16, end - some.first);
+        vit__prefetch_rows(some.v, some.ld, some.count, to->dim);
+        vit__pack_keys_body(fma, length, dtype, to, &some);
+        some.k += (size_t)some.count * some.ld;
+        vit__prefetch_rows(some.k, some.ld, vit__min(16, end - some.first - some.count), to->dim);
+        vit__pack_values_body(fma, dtype, to, &some);
+        some.v += (size_t)some.count * some.ld;
     }
 }
 
@@ -5767,9 +5790,8 @@ static void vit__gemm_i4_4x16_scalar(float *tile, const vit__operands *o) {
     if (VIT__HAS_INT4) vit__gemm_i4_body(vit__dot_i8_scalar, tile, o);
 }
 
-static void vit__output_scalar(const vit__output *out, const float *tile, int tile_cols,
-                               int rows, int cols) {
-    vit__output_body(vit__fma_scalar, out, tile, tile_cols, rows, cols);
+static void vit__output_scalar(const vit__output *out, const vit__tile *tile) {
+    vit__output_body(vit__fma_scalar, out, tile);
 }
 
 static void vit__convert_scalar(vit__form form, float *row, int n) {
@@ -5780,9 +5802,8 @@ static void vit__gate_scalar(vit_activation activation, float *x, int n) {
     vit__gate_body(vit__output_scalar, activation, x, n);
 }
 
-static void vit__norm_scalar(float *y, const float *x, const float *weight, const float *bias,
-                             int dim, float eps) {
-    vit__norm_body(vit__fma_scalar, y, x, weight, bias, dim, eps);
+static void vit__norm_scalar(float *y, const float *x, const vit__norm_spec *norm) {
+    vit__norm_body(vit__fma_scalar, y, x, norm);
 }
 
 static float vit__softmax_scalar(float *x, const float *steps, int n, float scale) {
@@ -5796,14 +5817,15 @@ static float vit__length_scalar(const float *x, int n) {
 #if VIT__HAS_I16
 static float vit__quantise_scalar(vit__form form, float *row, const float *steps, int n,
                                   float factor) {
-    return vit__quantise_body(vit__fma_scalar, vit__length_scalar, form, row, steps, n, factor);
+    if (!steps) factor = vit__length_scalar(row, n);
+    return vit__quantise_body(vit__fma_scalar, form, row, steps, n, factor);
 }
 #endif
 
-static void vit__pack_head_scalar(vit_dtype dtype, const vit__packing *to, const float *k,
-                                  const float *v, int first, int tokens) {
+static void vit__pack_head_scalar(vit_dtype dtype, const vit__packing *to,
+                                  const vit__unpacked *from) {
     vit__pack_head_body(vit__fma_scalar, vit__length_scalar,
-                        VIT__HAS_BF16 || VIT__HAS_U8 ? dtype : VIT_F32, to, k, v, first, tokens);
+                        VIT__HAS_BF16 || VIT__HAS_U8 ? dtype : VIT_F32, to, from);
 }
 
 static void vit__scale_scalar(float *y, const float *x, int n, float factor) {
@@ -6062,21 +6084,19 @@ VIT__INLINE int vit__odd_first(int i, int depth) { return vit__summand(VIT_BF16,
 /* The same wrappers around the shared bodies, for each tier. */
 #    define VIT__PACK_HEAD(isa, type)                                                             \
         if (dtype == type)                                                                        \
-            vit__pack_head_body(vit__fma_##isa, vit__length_##isa, type, to, k, v, first, tokens);
+            vit__pack_head_body(vit__fma_##isa, vit__length_##isa, type, to, from);
 #    define VIT__WRAP_BODIES(isa)                                                                 \
-        static void vit__output_##isa(const vit__output *out, const float *tile, int tile_cols,   \
-                                      int rows, int cols) {                                       \
-            vit__output_body(vit__fma_##isa, out, tile, tile_cols, rows, cols);                   \
+        static void vit__output_##isa(const vit__output *out, const vit__tile *tile) {            \
+            vit__output_body(vit__fma_##isa, out, tile);                                          \
         }                                                                                         \
         static void vit__gate_##isa(vit_activation activation, float *x, int n) {                 \
             vit__gate_body(vit__output_##isa, activation, x, n);                                  \
         }                                                                                         \
-        static void vit__norm_##isa(float *y, const float *x, const float *weight,                \
-                                    const float *bias, int dim, float eps) {                      \
-            vit__norm_body(vit__fma_##isa, y, x, weight, bias, dim, eps);                         \
+        static void vit__norm_##isa(float *y, const float *x, const vit__norm_spec *norm) {        \
+            vit__norm_body(vit__fma_##isa, y, x, norm);                                           \
         }                                                                                         \
-        static void vit__pack_head_##isa(vit_dtype dtype, const vit__packing *to, const float *k, \
-                                         const float *v, int first, int tokens) {                 \
+        static void vit__pack_head_##isa(vit_dtype dtype, const vit__packing *to,                 \
+                                         const vit__unpacked *from) {                             \
             VIT__PACK_HEAD(isa, VIT_F32)                                                          \
             VIT__PACK_HEAD(isa, VIT_BF16)                                                         \
             VIT__PACK_HEAD(isa, VIT__I16)                                                         \
@@ -6100,8 +6120,8 @@ VIT__INLINE int vit__odd_first(int i, int depth) { return vit__summand(VIT_BF16,
         }                                                                                         \
         static float vit__quantise_##isa(vit__form form, float *row, const float *steps, int n,   \
                                          float factor) {                                          \
-            return vit__quantise_body(vit__fma_##isa, vit__length_##isa, form, row, steps, n,     \
-                                      factor);                                                    \
+            if (!steps) factor = vit__length_##isa(row, n);                                       \
+            return vit__quantise_body(vit__fma_##isa, form, row, steps, n, factor);               \
         }                                                                                         \
         static void vit__convert_##isa(vit__form form, float *row, int n) {                       \
             vit__convert_body(vit__fma_##isa, form, row, n);                                      \
@@ -9817,8 +9837,11 @@ static void vit__gemm(const vit__linear *l, int first_tile, int end_tile, int pa
     const vit__kernels *kernels = vit__known_kernels(l->kernels);
     const vit__gemm_kernel *gemm = vit__known_gemm(l->gemm);
     const int tile_panels = kernels->tile_panels, tile_cols = tile_panels * 16;
-    float tile[VIT__MAX_TILE_ROWS * VIT__MAX_TILE_COLS];
+    float sums[VIT__MAX_TILE_ROWS * VIT__MAX_TILE_COLS];
     vit__operands o;
+    vit__tile tile;
+    tile.data = sums;
+    tile.ld = tile_cols;
     o.lda = l->lda;
     o.depth = l->depth;
     o.fits16 = l->fits16;
@@ -9828,6 +9851,7 @@ static void vit__gemm(const vit__linear *l, int first_tile, int end_tile, int pa
         const int direct = vit__is_direct(&l->out) && cols == panels * 16;
         vit__output out = l->out;
         int t, row, end;
+        tile.cols = cols;
         o.ldt = direct ? out.ldc : (size_t)tile_cols;
         o.panel = l->panels + (size_t)panel * l->stride;
         o.panels = panels;
@@ -9843,8 +9867,9 @@ static void vit__gemm(const vit__linear *l, int first_tile, int end_tile, int pa
             o.ahead = vit__ahead(l, panel, panels, t - first_tile);
 #endif
             out.c = l->out.c + (size_t)row * out.ldc + panel * 16;
-            gemm->run(direct ? out.c : tile, &o);
-            if (!direct) kernels->output(&out, tile, tile_cols, end - row, cols);
+            gemm->run(direct ? out.c : sums, &o);
+            tile.rows = o.rows;
+            if (!direct) kernels->output(&out, &tile);
         }
     }
 }
@@ -9911,9 +9936,7 @@ typedef struct vit__rows_job {
     vit__mat y;
     int first;                    /* of an im2col, the number of its first patch */
     int gate;                     /* VIT__ACT(...) of a gated MLP                */
-    const vit__affine *norm;      /* NULL for none                               */
-    int norm_parts;               /* the norm is over each of so many parts      */
-    float eps;
+    vit__norm_spec norm;          /* weight NULL for none; of each norm.dim numbers of a row */
     vit__form form;               /* of y, afterwards                            */
     int num_tasks;
 } vit__rows_job;
@@ -9926,27 +9949,27 @@ static void vit__rows_init(vit__rows_job *job, const vit_session *s, const float
     job->x = x;
     job->ldx = ldx;
     job->y = y;
-    job->norm_parts = 1;
-    job->eps = VIT__CONFIG(s->model)->norm_eps;
+    job->norm.dim = y.cols;
+    job->norm.eps = VIT__CONFIG(s->model)->norm_eps;
     job->num_tasks = vit__min(y.rows, vit__threads(&s->params));
 }
 
 /* An architecture without this norm leaves the rows as they are. */
 static void vit__rows_norm(vit__rows_job *job, const vit__affine *norm) {
-    job->norm = norm->weight ? norm : NULL;
+    job->norm.weight = norm->weight;
+    job->norm.bias = norm->bias;
 }
 
 static void vit__row(const vit__rows_job *job, int row) {
     const vit__kernels *kernels = vit__kernels_of(job->session);
-    const int dim = job->y.cols, part = dim / job->norm_parts;
+    const int dim = job->y.cols;
     float *y = job->y.data + (size_t)row * job->y.ld;
     const float *x = job->x ? job->x + (size_t)row * job->ldx : y;
     int i;
     if (job->gate) kernels->gate(VIT__ACTIVATION(job->gate), y, dim);
-    for (i = 0; i < job->norm_parts && job->norm; i++)
-        kernels->norm(y + i * part, x + i * part, job->norm->weight, job->norm->bias, part,
-                      job->eps);
-    if (!job->norm && x != y) memcpy(y, x, (size_t)dim * sizeof(float));
+    for (i = 0; i < dim && job->norm.weight; i += job->norm.dim)
+        kernels->norm(y + i, x + i, &job->norm);
+    if (!job->norm.weight && x != y) memcpy(y, x, (size_t)dim * sizeof(float));
     kernels->convert(job->form, y, dim);
 }
 
@@ -9957,7 +9980,7 @@ static void vit__rows_task(void *arg, int index) {
 }
 
 static void vit__rows_run(vit__rows_job *job) {
-    if (!job->x && !job->gate && !job->norm && job->form == VIT__FORM_F32) return;
+    if (!job->x && !job->gate && !job->norm.weight && job->form == VIT__FORM_F32) return;
     vit__phase(job->session, VIT_PHASE_NORM);
     vit__parallel_for(job->session, job->num_tasks, vit__rows_task, job);
 }
@@ -9968,7 +9991,7 @@ static void vit__rows_norm_now(vit__rows_job *job) {
     norm.form = VIT__FORM_F32;
     vit__rows_run(&norm);
     job->x = NULL;
-    job->norm = NULL;
+    job->norm.weight = NULL;
 }
 
 /* y = norm(x), x [y.rows, y.cols] ldx apart; may be in place. */
@@ -10508,7 +10531,7 @@ static void vit__im2col(const vit__embed_job *e, int first, vit__mat rows) {
     if (!shown) return;
     vit__call_trace(s, "patch_embed.pre_norm", rows.data, e->batch, c->num_patches, rows.cols);
     job.x = NULL;
-    job.norm = NULL;
+    job.norm.weight = NULL;
     job.form = vit__form_of(s, &e->w.patch);
     vit__rows_run(&job);
 }
@@ -10736,7 +10759,6 @@ static void vit__attention_begin(const vit__attention *job, int number, int task
     vit__place_head(job, &arena, head);
     head->packing.tokens = n;
     head->packing.dim = job->dim;
-    head->packing.ld = job->ldk;
     head->values.out.c = job->context + (size_t)(image * rows) * width +
                          (size_t)h * (size_t)job->dim;
     head->values.out.ldc = width;
@@ -10895,8 +10917,12 @@ static void vit__attention_pack(const vit__attention *job, int number, const vit
     const int image = number / job->heads, h = number % job->heads;
     const size_t first = (size_t)(image * VIT__CONFIG(job->session->model)->num_tokens) * job->ldk +
                          (size_t)h * (size_t)job->dim;
-    vit__kernels_of(job->session)
-        ->pack_head(job->dtype, to, job->k + first, job->v + first, 0, job->keys);
+    vit__unpacked from = { NULL, NULL, 0, 0, 0 };
+    from.k = job->k + first;
+    from.v = job->v + first;
+    from.ld = job->ldk;
+    from.count = job->keys;
+    vit__kernels_of(job->session)->pack_head(job->dtype, to, &from);
 }
 
 /* After the last value: what the softmax is quantised by. */
@@ -11077,7 +11103,7 @@ static void vit__rows_shown(const vit__block_pass *p, vit__rows_job *job, const 
     int r;
     if (job->gate && vit__is_traced(p->session)) {
         vit__rows_job gate = *job;
-        gate.norm = NULL;
+        gate.norm.weight = NULL;
         gate.form = VIT__FORM_F32;
         vit__rows_run(&gate);
         for (r = 1; r < job->y.rows; r++)
@@ -11087,7 +11113,7 @@ static void vit__rows_shown(const vit__block_pass *p, vit__rows_job *job, const 
         job->y.ld = dim;
         vit__show(p, gate_name, job->y.data, job->y.cols);
     }
-    if (job->norm && vit__is_traced(p->session)) {
+    if (job->norm.weight && vit__is_traced(p->session)) {
         vit__rows_norm_now(job);
         vit__show(p, norm_name, job->y.data, job->y.cols);
     }
@@ -11200,7 +11226,7 @@ static void vit__qk_norm(const vit__block_pass *p) {
         vit__rows_init(&job, s, NULL, 0,
                        vit__matrix(s->scratch + is_k * width, 3 * (size_t)width, rows, width));
         vit__rows_norm(&job, is_k ? &p->w.k_norm : &p->w.q_norm);
-        job.norm_parts = c->num_heads;
+        job.norm.dim = c->head_dim;
         vit__rows_run(&job);
     }
     vit__show(p, ".attn.qk_norm", s->scratch, 3 * width);
@@ -11294,8 +11320,8 @@ static void vit__attn_norm(const vit__block_pass *p, vit__mat context) {
     vit__rows_init(&job, s, NULL, 0, context);
     if (c->has_diff_attn) {
         vit__rows_norm(&job, &p->w.sub_norm);
-        job.norm_parts = c->num_heads;
-        job.eps = 1e-5f;
+        job.norm.dim = c->head_dim;
+        job.norm.eps = 1e-5f;
     } else {
         vit__rows_norm(&job, &p->w.attn_norm);
     }
@@ -11379,10 +11405,15 @@ static float *vit__stream_slice(const vit__stream *job, vit__slice slice, const 
     const vit__block_pass *p = job->pass;
     const vit_config *c = VIT__CONFIG(p->session->model);
     const int column = (slice.which * c->num_heads + slice.h) * c->head_dim, panel = column / 16;
-    const vit__affine *norm = slice.which ? &p->w.k_norm : &p->w.q_norm;
+    const vit__affine *affine = slice.which ? &p->w.k_norm : &p->w.q_norm;
     float *row = to + column % 16;
     vit__linear l = job->qkv;
+    vit__norm_spec norm;
     int r;
+    norm.weight = affine->weight;
+    norm.bias = affine->bias;
+    norm.dim = c->head_dim;
+    norm.eps = c->norm_eps;
     l.panels += (size_t)panel * l.stride;
     if (l.out.bias) l.out.bias += panel * 16;
     l.cols = vit__min(l.cols - panel * 16, column % 16 + c->head_dim);
@@ -11393,9 +11424,7 @@ static float *vit__stream_slice(const vit__stream *job, vit__slice slice, const 
     l.out.ldc = job->attention.ldq;
     vit__gemm(&l, 0, l.num_tiles, 0, vit__ceil_div(l.cols, 16));
     for (r = 0; r < slice.rows && slice.which < 2; r++, row += job->attention.ldq) {
-        if (c->has_qk_norm)
-            vit__known_kernels(l.kernels)->norm(row, row, norm->weight, norm->bias,
-                                                c->head_dim, c->norm_eps);
+        if (c->has_qk_norm) vit__known_kernels(l.kernels)->norm(row, row, &norm);
         vit__rotate_token(p, slice.first + r, slice.h, row);
     }
     return to + column % 16;
@@ -11411,14 +11440,17 @@ static void vit__stream_head(const vit__stream *job, int h, int task) {
     slice.h = h;
     vit__attention_begin(a, h, task, &head);
     for (; slice.first < a->keys; slice.first += slice.rows) {
-        const float *keys, *values;
+        vit__unpacked from;
         slice.rows = vit__min(tile_rows, a->keys - slice.first);
         vit__stream_rows(job, slice.first, slice.rows, head.tile);
         slice.which = 1;
-        keys = vit__stream_slice(job, slice, head.tile, head.slices[0]);
+        from.k = vit__stream_slice(job, slice, head.tile, head.slices[0]);
         slice.which = 2;
-        values = vit__stream_slice(job, slice, head.tile, head.slices[1]);
-        kernels->pack_head(a->dtype, &head.packing, keys, values, slice.first, slice.rows);
+        from.v = vit__stream_slice(job, slice, head.tile, head.slices[1]);
+        from.ld = a->ldk;
+        from.first = slice.first;
+        from.count = slice.rows;
+        kernels->pack_head(a->dtype, &head.packing, &from);
     }
     vit__attention_end_pack(a, &head);
     slice.which = 0;
