@@ -127,7 +127,7 @@ for isa in $names; do
         avx512-*.int*) json 'vpdpbusd zmm' peak_loop ;;
         avx-vnni.int*) json 'vpdpbusd ymm' peak_loop ;;
         avx2.int*) json 'vpmaddubsw ymm' peak_loop ;;
-        avx512*) json "$([[ $dtype = int* ]] && echo vpmaddwd || echo vfmadd231ps) zmm" peak_loop ;;
+        avx512*) json "$([[ $dtype = int* ]] && echo vpmaddubsw || echo vfmadd231ps) zmm" peak_loop ;;
         avx*) json 'vfmadd231ps ymm' peak_loop ;;
         sse2.int*) json 'pmaddwd xmm' peak_loop ;;
         sse2.*) json 'mulps, addps xmm' peak_loop ;;

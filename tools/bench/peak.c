@@ -27,11 +27,11 @@ static const uint32_t numbers[2][16] = {
       0xbf563f2a, 0x3f1b3f40 }
 };
 
-/* one(2) to one(13), which leaves 0 and 1 for the factors and 14 for a product. */
+/* one(2) to one(13), which leaves 0 and 1 for the factors, 14 and 15 for products. */
 #define PEAK_TWELVE(one)                                                                          \
     one(2) one(3) one(4) one(5) one(6) one(7) one(8) one(9) one(10) one(11) one(12) one(13)
 
-/* One more register for a product, 14, lies between these and one(16) to one(27). */
+/* Two registers for products, 14 and 15, lie between these and one(16) to one(27). */
 #define PEAK_TWENTY_FOUR(one)                                                                     \
     PEAK_TWELVE(one)                                                                              \
     one(16) one(17) one(18) one(19) one(20) one(21) one(22) one(23) one(24) one(25) one(26)       \
@@ -98,8 +98,11 @@ static const uint32_t numbers[2][16] = {
         "vpaddw %%ymm14, %%ymm15, %%ymm14\n\t"                                                    \
         "vpmaddwd %%ymm0, %%ymm14, %%ymm14\n\t"                                                   \
         "vpaddd %%ymm14, %%ymm" #n ", %%ymm" #n "\n\t"
-#    define PEAK_MADD_512(n)                                                                      \
-        "vpmaddwd %%zmm0, %%zmm1, %%zmm14\n\t"                                                    \
+#    define PEAK_ADD16_512(n)                                                                     \
+        "vpmaddubsw %%zmm0, %%zmm1, %%zmm14\n\t"                                                  \
+        "vpmaddubsw %%zmm1, %%zmm0, %%zmm15\n\t"                                                  \
+        "vpaddw %%zmm14, %%zmm15, %%zmm14\n\t"                                                    \
+        "vpmaddwd %%zmm0, %%zmm14, %%zmm14\n\t"                                                   \
         "vpaddd %%zmm14, %%zmm" #n ", %%zmm" #n "\n\t"
 
 /* The same for CPUs without AVX, whose instructions overwrite a factor: hence the copies. */
@@ -133,7 +136,7 @@ PEAK_LOOP_512(run_fma_512, PEAK_FMA_512)
 PEAK_LOOP_512(run_bf16_512, PEAK_BF16_512)
 PEAK_LOOP_512(run_vnni_512, PEAK_VNNI_512)
 PEAK_LOOP(run_add16_256, PEAK_ADD16_256)
-PEAK_LOOP_512(run_madd_512, PEAK_MADD_512)
+PEAK_LOOP_512(run_add16_512, PEAK_ADD16_512)
 #    if PEAK_AVX_VNNI
 PEAK_LOOP(run_vnni_256, PEAK_VNNI_256)
 #    endif
@@ -211,7 +214,7 @@ static const struct {
 #    if PEAK_AVX_VNNI
     { "avx-vnni", "int", { "vpdpbusd ymm", SUMS * 32 * 2.0, run_vnni_256 } },
 #    endif
-    { "avx512", "int", { "vpmaddwd zmm", SUMS_512 * 32 * 2.0, run_madd_512 } },
+    { "avx512", "int", { "vpmaddubsw zmm", SUMS_512 * 128 * 2.0, run_add16_512 } },
     { "avx512", NULL, { "vfmadd231ps zmm", SUMS_512 * 16 * 2.0, run_fma_512 } },
     { "avx", "int", { "vpmaddubsw ymm", SUMS * 64 * 2.0, run_add16_256 } },
     { "avx", NULL, { "vfmadd231ps ymm", SUMS * 8 * 2.0, run_fma_256 } },
