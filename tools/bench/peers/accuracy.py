@@ -85,7 +85,8 @@ def main():
     add("--dtypes", type=words, default=["f32", "f16", "bf16", "int8", "int4"])
     add("--ncnn", metavar="FOLDER", help="a checkout of ncnn's sources, to build and to compare")
     add("--json", required=True, metavar="FILE")
-    parser.set_defaults(isa="auto", runtimes=None, extra=[], wasm=None)
+    parser.set_defaults(isa="auto", onnxruntime=workers.ONNXRUNTIME, runtimes=None, extra=[],
+                        wasm=None)
     options = parser.parse_args()
 
     os.makedirs(PEERS, exist_ok=True)

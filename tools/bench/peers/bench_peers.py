@@ -136,15 +136,19 @@ def limits_text(options):
     """What --isa holds back, and what it does not."""
     if options.isa == "auto":
         return ""
-    limited, free = ["vit.h"], ["ONNX Runtime (it has no switch)"]
+    limited, free = ["vit.h"], []
+    if options.onnxruntime != workers.ONNXRUNTIME:
+        limited += ["ONNX Runtime (a copy that does not ask for more)"]
+    else:
+        free += ["ONNX Runtime (it has no switch)"]
     if options.isa in workers.LIMITS:
         limited += ["PyTorch (%s)" % " ".join(map("=".join,
                                                   workers.LIMITS[options.isa][0].items()))]
         limited += ["ncnn (built so)"] if options.ncnn else []
     else:
         free = ["the others"]
-    return "Limited to %s: %s. Not limited: %s." % (options.isa, ", ".join(limited),
-                                                    ", ".join(free))
+    text = "Limited to %s: %s." % (options.isa, ", ".join(limited))
+    return text + (" Not limited: %s." % ", ".join(free) if free else "")
 
 
 def add_to_file(path, kind, results, about):
@@ -212,6 +216,8 @@ def main():
     options = parse_options()
     os.makedirs(PEERS, exist_ok=True)
     workers.install_onnxruntime()
+    options.onnxruntime = (options.isa == "avx2" and workers.limit_onnxruntime() or
+                           workers.ONNXRUNTIME)
     if options.ncnn:
         options.ncnn = workers.build_ncnn(options.ncnn, options.isa)
     results, notes, date = [], set(), datetime.date.today().isoformat()

@@ -9,7 +9,9 @@ import collections
 import glob
 import json
 import os
+import re
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -17,12 +19,13 @@ import time
 HERE = os.path.dirname(os.path.relpath(__file__))
 PEERS = "build/peers"
 PYTHON = "/usr/bin/python3"     # Debian's, whose packages these are
+ONNXRUNTIME = "onnxruntime-node"
 RUNS = 3                        # of a turn; the first, with cold caches, does not count
 PAUSE = 0.03                    # seconds between turns: OpenMP's threads spin on for up to 10 ms
 CALIBRATED = ("bf16", "int8", "int4")    # by vit-convert, with images
 
 # What tells PyTorch's libraries to be content with less than the CPU has, and ncnn's build; by the
-# --isa of vit.h. ONNX Runtime asks the CPU, and nothing can be done about it.
+# --isa of vit.h. ONNX Runtime asks the CPU and has no switch: limit_onnxruntime.
 LIMITS = {
     "sse2": ({"ATEN_CPU_CAPABILITY": "default", "DNNL_MAX_CPU_ISA": "SSE41",
               "OPENBLAS_CORETYPE": "Prescott"}, "-DNCNN_AVX=OFF"),
@@ -67,6 +70,28 @@ def install_onnxruntime():
     subprocess.run(["npm", "install", "--prefix", PEERS, "--ignore-scripts", "--no-audit",
                     "--no-fund", "--no-package-lock", "--loglevel=error"], check=True,
                    stdout=subprocess.DEVNULL)
+
+
+def limit_onnxruntime():
+    """The name of a copy of the package that computes as on a CPU without AVX-512: where its
+    library asks whether the system keeps AVX-512's registers, it no longer branches to these
+    kernels. None if this version of it asks in another way."""
+    asks = rb"\x48\xf7\xd0\xa8\xe0(\x0f\x84....)"       # not rax; test al, 0xe0; je
+    name = "onnxruntime-node-avx2"
+    folders = [PEERS + "/node_modules/" + folder for folder in (ONNXRUNTIME, name)]
+    libraries = [folder + "/bin/napi-v6/linux/x64/libonnxruntime.so.1" for folder in folders]
+    if not is_older(libraries[1], libraries[0], __file__):
+        return name
+    with open(libraries[0], "rb") as f:
+        code = f.read()
+    found = list(re.finditer(asks, code, re.DOTALL))
+    if len(found) != 1:
+        return None
+    first, end = found[0].span(1)
+    shutil.copytree(*folders, dirs_exist_ok=True)
+    with open(libraries[1], "wb") as f:
+        f.write(code[:first] + b"\x90" * (end - first) + code[end:])
+    return name
 
 
 def build_ncnn(checkout, isa):
@@ -189,7 +214,7 @@ def native_commands(model, dtype, threads, batch, options):
     images, tail = stem + input_for(batch)[0], [str(threads), str(batch)]
     yield "vit.h", [PEERS + "/vit_worker", stem + dtype + ".vit", images] + tail + [options.isa]
     if dtype in ("f32", "int8"):
-        yield "ONNX Runtime", ["node", HERE + "/ort_worker.mjs", "onnxruntime-node",
+        yield "ONNX Runtime", ["node", HERE + "/ort_worker.mjs", options.onnxruntime,
                                stem + dtype + ".onnx", images, image] + tail
     if dtype in ("f32", "bf16", "int8"):
         yield "PyTorch", [PYTHON, "-B", HERE + "/torch_worker.py", dtype, checkpoint,
