@@ -53,6 +53,8 @@ printf '%s\n' '#include <stdint.h>' 'int _NSGetExecutablePath(char *, uint32_t *
     >$built/apple/mach-o/dyld.h
 printf '%s\n' '#include <stddef.h>' \
     'int sysctlbyname(const char *, void *, size_t *, void *, size_t);' >$built/apple/sys/sysctl.h
+printf '%s\n' '#pragma GCC system_header' '#include_next <sys/stat.h>' \
+    '#define st_mtimespec st_mtim' >$built/apple/sys/stat.h
 alike "not Linux" "gcc clang" -U__linux__ -U__linux -U__gnu_linux__
 alike "strict POSIX" "gcc clang" -U__linux__ -D_POSIX_C_SOURCE=200809L -UMADV_DONTNEED
 alike FreeBSD clang -U__linux__ -D__FreeBSD__=14
