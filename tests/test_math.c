@@ -352,8 +352,9 @@ static void kernel_norm(const vit__kernels *k, int n, int special) {
     fill_stored(weight, n);
     fill_stored(bias, n);
     for (int rms = 0; rms < 2; rms++) {
-        vit__kernels_scalar.norm(a, x, weight, rms ? NULL : bias, n, 1e-6f);
-        k->norm(b, x, weight, rms ? NULL : bias, n, 1e-6f);
+        const vit__norm_spec norm = {weight, rms ? NULL : bias, n, 1e-6f};
+        vit__kernels_scalar.norm(a, x, &norm);
+        k->norm(b, x, &norm);
         CHECK_MSG(same_floats(a, b, n + PAD), "norm of %d, %s", n, vit_isa_name(k->isa));
     }
     for (int i = n; i < n + PAD; i++) {
@@ -417,7 +418,7 @@ static void kernel_norm_constant(const vit__kernels *k, int n) {
         for (int i = 0; i < n; i++) {
             x[i] = values[v];
         }
-        k->norm(out, x, weight, bias, n, 1e-6f);
+        k->norm(out, x, &(vit__norm_spec){weight, bias, n, 1e-6f});
         for (int i = 0; i < n; i++) {
             const float w = vit__stored(weight + i);
             const float most = exact && (n & (n - 1)) == 0 ? 0 : 1.001f * fabsf(w);

@@ -235,8 +235,12 @@ static bool open_files(shard_index *index, const char *program, report *r)
         lines = exists_or_null(number ? join(folder, "metadata_", number, ".jsonl") : NULL);
         if (!lines) lines = exists_or_null(join(folder, stem, ".txt", ""));
         json = exists_or_null(join(folder, stem, ".json", ""));
-        if (vectors) good = open_shard(index, program, vectors, lines, -1, json, r);
-        else good = report_no_memory(r);
+        if (vectors) {
+            good = open_shard(index, program, vectors, lines, -1, json, r);
+        } else {
+            free(lines);
+            good = report_no_memory(r);
+        }
         free(stem);
         free(number);
         free(json);
