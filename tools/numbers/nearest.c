@@ -17,9 +17,11 @@ static double inverse(float square)
     return square != 0 ? 1 / sqrt((double)square) : 0;   /* of NaN, NaN */
 }
 
+/* What rounding makes larger than 1 is 1. */
 static float cosine(float dot, double inverse_a, double inverse_b)
 {
-    return (float)((double)dot * inverse_a * inverse_b);
+    const double x = (double)dot * inverse_a * inverse_b;
+    return (float)(x > 1 ? 1 : x < -1 ? -1 : x);
 }
 
 /* Row i of some, or the last one: tiles are whole. */

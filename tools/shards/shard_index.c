@@ -130,14 +130,19 @@ static bool open_recorded(shard_index *index, const char *program, const char *n
     return good;
 }
 
-/* "00017" of "img_emb_00017.npy" between the two; malloc'ed; NULL: not such a name. */
-static char *between(const char *name, const char *before, const char *after)
+static bool is_between(const char *name, const char *before, const char *after)
 {
     const size_t head = strlen(before), tail = strlen(after), length = strlen(name);
-    if (length <= head + tail || memcmp(name, before, head) != 0 ||
-        strcmp(name + length - tail, after) != 0)
-        return NULL;
-    return strndup(name + head, length - head - tail);
+    return length > head + tail && memcmp(name, before, head) == 0 &&
+           strcmp(name + length - tail, after) == 0;
+}
+
+/* "00017" of "img_emb_00017.npy", which is between the two; malloc'ed, NULL: no memory. */
+static char *between(const char *name, const char *before, const char *after)
+{
+    char *text = strdup(name + strlen(before));
+    if (text) text[strlen(text) - strlen(after)] = '\0';
+    return text;
 }
 
 static void name_gap(shard_index *index, const char *program, const char *before,
@@ -157,10 +162,15 @@ static bool open_records(shard_index *index, const char *program, const photo_li
     char *before = NULL;
     bool good = true;
     for (int i = 0; good && i < names->count; i++) {
-        char *number = between(names->paths[i], "stats_", ".json");
-        if (!number) continue;
-        name_gap(index, program, before, number);
-        good = open_recorded(index, program, number, r);
+        char *number;
+        if (!is_between(names->paths[i], "stats_", ".json")) continue;
+        number = between(names->paths[i], "stats_", ".json");
+        if (number) {
+            name_gap(index, program, before, number);
+            good = open_recorded(index, program, number, r);
+        } else {
+            good = report_no_memory(r);
+        }
         free(before);
         before = number;
     }
@@ -181,10 +191,12 @@ static bool open_unrecorded(shard_index *index, const char *program, const photo
 {
     bool good = true;
     for (int i = 0; good && i < names->count; i++) {
-        char *number = between(names->paths[i], "img_emb_", ".npy");
+        char *number;
         shard_paths paths;
-        if (!number) continue;
-        good = shard_paths_make(&paths, index->about.path, number, r);
+        if (!is_between(names->paths[i], "img_emb_", ".npy")) continue;
+        number = between(names->paths[i], "img_emb_", ".npy");
+        good = number ? shard_paths_make(&paths, index->about.path, number, r)
+                      : report_no_memory(r);
         if (good && !records) {
             good = open_shard(index, program, paths.vectors, exists_or_null(paths.metadata), -1,
                               NULL, r);
@@ -221,6 +233,27 @@ static bool open_embedded(shard_index *index, const char *program, const char *v
 
 /* === A folder of .npy files === */
 
+/* STEM.npy, with the lines of metadata_N.jsonl if it is img_emb_N.npy, or of STEM.txt. */
+static bool open_file(shard_index *index, const char *program, const char *stem, report *r)
+{
+    const char *folder = index->about.path, *number = "img_emb_";
+    char *vectors = join(folder, stem, ".npy", ""), *json = join(folder, stem, ".json", "");
+    char *lines = NULL;
+    bool good = vectors && json ? true : report_no_memory(r);
+    if (is_between(stem, number, ""))
+        lines = exists_or_null(join(folder, "metadata_", stem + strlen(number), ".jsonl"));
+    if (!lines) lines = exists_or_null(join(folder, stem, ".txt", ""));
+    json = exists_or_null(json);
+    if (good) {
+        good = open_shard(index, program, vectors, lines, -1, json, r);
+    } else {
+        free(vectors);
+        free(lines);
+    }
+    free(json);
+    return good;
+}
+
 static bool open_files(shard_index *index, const char *program, report *r)
 {
     const char *folder = index->about.path;
@@ -228,22 +261,11 @@ static bool open_files(shard_index *index, const char *program, report *r)
     bool good = true;
     if (!photos_names(folder, &names, r)) return false;
     for (int i = 0; good && i < names.count; i++) {
-        char *stem = between(names.paths[i], "", ".npy"), *number, *vectors, *lines, *json;
-        if (!stem) continue;
-        number = between(stem, "img_emb_", "");
-        vectors = join(folder, stem, ".npy", "");
-        lines = exists_or_null(number ? join(folder, "metadata_", number, ".jsonl") : NULL);
-        if (!lines) lines = exists_or_null(join(folder, stem, ".txt", ""));
-        json = exists_or_null(join(folder, stem, ".json", ""));
-        if (vectors) {
-            good = open_shard(index, program, vectors, lines, -1, json, r);
-        } else {
-            free(lines);
-            good = report_no_memory(r);
-        }
+        char *stem;
+        if (!is_between(names.paths[i], "", ".npy")) continue;
+        stem = between(names.paths[i], "", ".npy");
+        good = stem ? open_file(index, program, stem, r) : report_no_memory(r);
         free(stem);
-        free(number);
-        free(json);
     }
     photos_free(&names);
     return good;
