@@ -341,7 +341,7 @@ test-cluster:
 
 # Compiled with the headers of the cross compiler, and stb's.
 WINDOWS = TARGET=windows CC=x86_64-w64-mingw32-gcc CFLAGS='-O2 -Wno-float-conversion' \
-          LDFLAGS=-static CPPFLAGS='-isystem build/windows/include $(WINDOWS_TESTS)'
+          LDFLAGS=-static CPPFLAGS='-isystem build/windows/include $$(WINDOWS_TESTS)'
 
 windows:
 	@mkdir -p build/windows/include
