@@ -360,16 +360,18 @@ else
     echo 'skipped: a full disk, which needs root and a tmpfs'
 fi
 # a model that is replaced is still the one that was opened; one that is written over is noticed
-slowly() { head -c 1000 in/part-00001.tar && sleep 1 && tail -c +1001 in/part-00001.tar; }
+meanwhile=0.5 pause=1
+[ -z "${WINDOWS-}" ] || meanwhile=3 pause=4 # Wine starts slowly
+slowly() { head -c 1000 in/part-00001.tar && sleep $pause && tail -c +1001 in/part-00001.tar; }
 cp "$root/models/cifar10-vit.vit" replaced.vit
-(sleep 0.5; echo none >other && mv other replaced.vit) &
+(sleep $meanwhile; echo none >other && mv other replaced.vit) &
 "$embed" -m replaced.vit --tar - --shard part-00001.tar -o replaced < <(slowly) 2>"$work/err"
 status=$?
 is 0
 same made/img_emb/img_emb_00001.npy replaced/img_emb/img_emb_00001.npy
 wait
 cp "$root/models/cifar10-vit.vit" written.vit
-(sleep 0.5; printf x | dd of=written.vit bs=1 seek=500000 conv=notrunc status=none) &
+(sleep $meanwhile; printf x | dd of=written.vit bs=1 seek=500000 conv=notrunc status=none) &
 "$embed" -m written.vit --tar - --shard part-00001.tar -o written < <(slowly) 2>"$work/err"
 status=$?
 is 1
