@@ -21,7 +21,7 @@ TESTS    = $(patsubst %.c,%,$(wildcard tests/test_*.c))
 
 .PHONY: all windows test-windows libraries abi demo wasm web no-relaxed firmware firmware-accuracy firmware-check test test-long \
         test-cross test-wasm test-web test-packages soak analyze coverage fuzz fuzz-long bench-programs \
-        test-cluster bench-peers bench-web bench-accuracy bench-figures mca help install uninstall dist clean
+        test-cluster bench-peers bench-web bench-search bench-accuracy bench-figures mca help install uninstall dist clean
 all: $(PROGRAMS) examples/hello
 
 help:
@@ -50,6 +50,7 @@ help:
 	@echo "                NCNN=path/to/ncnn compares with ncnn as well, built from its sources;"
 	@echo "                ARCHS= BATCH= THREADS= ROUNDS= ISA= BENCH_FLAGS= choose what"
 	@echo "make bench-web  compare the speed in Chromium with onnxruntime-web's (installs both): ROUNDS="
+	@echo "make bench-search  compare the speed of examples/search with the memory's, NumPy's and FAISS's"
 	@echo "make bench-accuracy  compare what int8 and others cost: CHECKPOINT= ARCH= IMAGES= CALIBRATE="
 	@echo "make bench-figures  measure all that tools/bench/README.md shows of this CPU, draw its charts"
 	@echo "make mca        simulate the inner loops on CPUs that are not at hand: what limits them"
@@ -386,6 +387,11 @@ bench-web:
 	@sh tools/install-packages.sh peers
 	@$(MAKE) --no-print-directory -s tools/vit-convert $(WASM_MODULES) build/web/installed
 	@node tools/bench/peers/browser.mjs --rounds $(or $(ROUNDS),24) $(BENCH_FLAGS)
+
+bench-search:
+	@sh tools/install-packages.sh peers
+	@$(MAKE) --no-print-directory -s examples/search
+	@/usr/bin/python3 -B tools/bench/peers/search_speed.py $(BENCH_FLAGS)
 
 bench-accuracy: bench-programs
 	@/usr/bin/python3 -B tools/bench/peers/accuracy.py --checkpoint '$(CHECKPOINT)' \

@@ -1,0 +1,131 @@
+#!/usr/bin/python3
+"""search_speed.py - examples/search beside the machine's memory, NumPy and, if it is here, FAISS.
+
+Run it as `make bench-search`. Random vectors, f32, f16, and f32 with int8 copies; one and two
+threads. Search, a loop that only adds up the same bytes (read_memory.c), and the peers take turns;
+the table shows medians, and the share of that loop's speed. Files are in build/peers, and so, once
+they were read, in memory; the first run of each, which reads them, does not count.
+"""
+import argparse
+import importlib.util
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import time
+
+import numpy
+
+PEERS = "build/peers"
+WORK = PEERS + "/search"
+READ = PEERS + "/read_memory"
+CHUNK = 1 << 16                 # vectors made at a time
+TYPES = {"f32": "f32", "f16": "f16", "int8": "f32"}    # of a search: of its vectors
+
+
+def make_vectors(path, dtype, options):
+    """Returns how many bytes it has."""
+    file = numpy.lib.format.open_memmap(path, "w+", dtype, (options.vectors, options.dim))
+    random = numpy.random.default_rng(1)
+    for first in range(0, options.vectors, CHUNK):
+        rows = file[first:first + CHUNK]
+        rows[:] = random.standard_normal(rows.shape, numpy.float32)
+    file.flush()
+    with open(path[:-4] + ".txt", "w") as names:
+        names.writelines("%d\n" % i for i in range(options.vectors))
+    return file.nbytes
+
+
+def search(dtype, threads, query):
+    """Milliseconds, and what was found."""
+    answer = json.loads(subprocess.check_output(
+        ["examples/search", "%s/%s" % (WORK, TYPES[dtype]), "--vector", query, "--json", "-t",
+         str(threads)] + (["--int8"] if dtype == "int8" else []), text=True))
+    return answer["search_ms"], [found["cosine"] for found in answer["found"]]
+
+
+def read(path, threads):
+    """From a new map of the file, as search has it."""
+    return float(subprocess.check_output([READ, path, str(threads), "1"], text=True))
+
+
+def numpy_search(vectors, threads, query):
+    """Of a copy in its own memory, the second of two runs; lengths are not looked at."""
+    code = ("import numpy, sys, time; a = numpy.load(sys.argv[1]); q = numpy.load(sys.argv[2])\n"
+            "for _ in range(2):\n"
+            "    start = time.perf_counter(); x = a @ q; best = numpy.argpartition(x, -10)[-10:]\n"
+            "print(1e3 * (time.perf_counter() - start))")
+    return float(subprocess.check_output(
+        ["/usr/bin/python3", "-c", code, vectors, query], text=True,
+        env={**os.environ, "OPENBLAS_NUM_THREADS": str(threads)}))
+
+
+def faiss_search(vectors, threads, query):
+    """As numpy_search."""
+    code = ("import faiss, numpy, sys, time; a = numpy.load(sys.argv[1])\n"
+            "q = numpy.load(sys.argv[2])[None]; index = faiss.IndexFlatIP(a.shape[1])\n"
+            "index.add(a); faiss.omp_set_num_threads(int(sys.argv[3]))\n"
+            "for _ in range(2):\n"
+            "    start = time.perf_counter(); index.search(q, 10)\n"
+            "print(1e3 * (time.perf_counter() - start))")
+    return float(subprocess.check_output(
+        ["/usr/bin/python3", "-c", code, vectors, query, str(threads)], text=True))
+
+
+def int8_copy(folder):
+    return next(os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".i8"))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--vectors", type=int, default=1000000)
+    parser.add_argument("--dim", type=int, default=384)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--no-peers", action="store_true", help="search and the memory alone")
+    options = parser.parse_args()
+    shutil.rmtree(WORK, ignore_errors=True)
+    query, folders = WORK + "/query.npy", {dtype: "%s/%s" % (WORK, dtype)
+                                           for dtype in ("f32", "f16")}
+    for dtype, folder in folders.items():
+        os.makedirs(folder)
+        make_vectors(folder + "/rows.npy", {"f32": "f4", "f16": "f2"}[dtype], options)
+    numpy.save(query, numpy.random.default_rng(2).standard_normal(options.dim, numpy.float32))
+    subprocess.run(["cc", "-O3", "-o", READ, os.path.dirname(__file__) + "/read_memory.c",
+                    "-lpthread"], check=True)
+    expected = search("f32", 2, query)[1]
+    times = {}
+    for turn in range(options.rounds + 1):
+        for dtype in TYPES:
+            for threads in (1, 2):
+                ms, found = search(dtype, threads, query)
+                if dtype != "f16" and found != expected:
+                    raise SystemExit("%s finds something else" % dtype)
+                rows = folders[TYPES[dtype]] + "/rows.npy"
+                copies = int8_copy(folders["f32"]) if dtype == "int8" else rows
+                jobs = {"search": lambda: ms, "read": lambda: read(copies, threads)}
+                if dtype == "f32" and not options.no_peers:
+                    jobs["NumPy"] = lambda: numpy_search(rows, threads, query)
+                    if importlib.util.find_spec("faiss"):
+                        jobs["FAISS"] = lambda: faiss_search(rows, threads, query)
+                for name, job in jobs.items():
+                    times.setdefault((dtype, threads, name), []).append(job())
+    print("%d vectors of %d, on %s" % (options.vectors, options.dim, time.strftime("%Y-%m-%d")))
+    print("| vectors | threads | search | GB/s | adding up | of its speed | NumPy | FAISS |")
+    print("|---|--:|--:|--:|--:|--:|--:|--:|")
+    for dtype in TYPES:
+        for threads in (1, 2):
+            median = {name: statistics.median(times[dtype, threads, name][1:])
+                      for name in ("search", "read", "NumPy", "FAISS")
+                      if (dtype, threads, name) in times}
+            size = options.vectors * options.dim * {"f32": 4, "f16": 2, "int8": 1}[dtype]
+            print("| %s | %d | %.0f ms | %.1f | %.0f ms | %.2f | %s |" % (
+                dtype, threads, median["search"], size / median["search"] / 1e6, median["read"],
+                median["read"] / median["search"], " | ".join(
+                    "%.0f ms" % median[name] if name in median else "-"
+                    for name in ("NumPy", "FAISS"))))
+    shutil.rmtree(WORK)
+
+
+if __name__ == "__main__":
+    main()
