@@ -416,7 +416,6 @@ static bool open_folder(job *j, report *r) {
                            c->duplicates <= 1 ? "--duplicates" : c->names ? "--names" : "--sheet",
                            c->index);
     if (!shard_index_open(&j->folder, PROGRAM, c->index, r)) return false;
-    if (c->int8 && !shard_index_copies(&j->folder, PROGRAM, r)) return false;
     j->set = j->folder.set;
     return true;
 }
@@ -429,7 +428,8 @@ static bool open_index(job *j, report *r) {
         return report_fail(r, "--int8 is for a folder of shards; %.200s is none", c->index);
     if (folder ? !open_folder(j, r) : !open_file(j, r)) return false;
     result = vit_threads_create(c->num_threads, &j->threads, &j->executor);
-    return result == VIT_OK || report_fail(r, "%s", vit_result_string(result));
+    if (result != VIT_OK) return report_fail(r, "%s", vit_result_string(result));
+    return !c->int8 || shard_index_copies(&j->folder, PROGRAM, &j->executor, r);
 }
 
 static bool run(job *j, report *r) {

@@ -194,8 +194,7 @@ static void test_parts(const vit_executor *executor) {
             parts[0][p] = parts[1][p] = part;
             parts[1][p].bytes = bytes + at * WIDTH;
             parts[1][p].scales = scales + at;
-            for (int i = at; i < ends[p]; i++)
-                scales[i] = nearest_make_bytes(&part, WIDTH, i - at, bytes + i * WIDTH);
+            nearest_make_bytes(&part, WIDTH, executor, scales + at, bytes + at * WIDTH);
         }
         for (int q = 0; q < N; q += 37) {
             const nearest_rows rows = { values, N, WIDTH };

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -279,11 +280,25 @@ static void test_threads(void) {
     sandbox_close(box);
 }
 
-/* The children of a parent that is killed end as well, also one that computes on and on. */
+/* How many of those left to us, who are their reaper, end within a minute. */
+static int count_ended(void) {
+    int ended = 0;
+    for (int i = 0; i < 6000; i++) {
+        const pid_t pid = waitpid(-1, NULL, WNOHANG);
+        if (pid < 0) return ended;   /* no one is left */
+        if (pid > 0) ended++;
+        else usleep(10000);
+    }
+    return -1;
+}
+
+/* The children of a parent that is killed end as well: those that wait, and by its limit of time one
+ * that computes on and on. */
 static void test_orphans(void) {
     int ends[2];
     char byte;
     pid_t parent;
+    CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
     CHECK(pipe(ends) == 0);
     parent = fork();
     if (parent == 0) {
@@ -296,8 +311,11 @@ static void test_orphans(void) {
         _exit(0);
     }
     CHECK(read(ends[0], &byte, 1) == 1 && byte == 'y');
+    usleep(100000);   /* it computes */
     kill(parent, SIGKILL);
     waitpid(parent, NULL, 0);
+    CHECK(count_ended() == 4);
+    prctl(PR_SET_CHILD_SUBREAPER, 0);
     close(ends[0]);
     close(ends[1]);
 }

@@ -36,8 +36,9 @@ def build(folder, target, factory="Flat"):
 def ask(source, query, k="10"):
     index = faiss.read_index(source)
     cosines, rows = index.search(unit(np.atleast_2d(np.load(query))), int(k))
-    for cosine, row in zip(cosines[0], rows[0]):
-        print(f"{cosine:.4f}  {row}")
+    for cosine, row in zip(cosines[0].clip(-1, 1), rows[0]):
+        if row >= 0:  # -1: the part of the index that was looked at has no more
+            print(f"{cosine:.4f}  {row}")
 
 
 if __name__ == "__main__":

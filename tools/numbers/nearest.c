@@ -322,7 +322,7 @@ static double number_in(const nearest_part *part, int64_t at)
     return part->halves ? (double)bytes_half(part->halves[at]) : (double)part->floats[at];
 }
 
-nearest_scale nearest_make_bytes(const nearest_part *part, int dim, int64_t row, int8_t *bytes)
+static nearest_scale row_bytes(const nearest_part *part, int dim, int64_t row, int8_t *bytes)
 {
     const nearest_scale unknown = { 0, INFINITY }, zero = { 0, 0 };
     double most = 0, square = 0, step, error = 0;
@@ -344,6 +344,29 @@ nearest_scale nearest_make_bytes(const nearest_part *part, int dim, int64_t row,
     scale.step = (float)(step / sqrt(square));
     scale.error = (float)(sqrt(error / square) * (1 + 1e-6));
     return scale;
+}
+
+typedef struct copy_job {
+    const nearest_part *part;
+    int dim, tasks;
+    nearest_scale *scales;
+    int8_t *bytes;
+} copy_job;
+
+/* vit_task: a part of the rows. */
+static void copy_rows(void *arg, int index)
+{
+    const copy_job *j = arg;
+    const int64_t end = j->part->count * (index + 1) / j->tasks;
+    for (int64_t i = j->part->count * index / j->tasks; i < end; i++)
+        j->scales[i] = row_bytes(j->part, j->dim, i, j->bytes + i * j->dim);
+}
+
+void nearest_make_bytes(const nearest_part *part, int dim, const vit_executor *executor,
+                        nearest_scale *scales, int8_t *bytes)
+{
+    copy_job job = { part, dim, 64, scales, bytes };
+    run_tasks(executor, job.tasks, copy_rows, &job);
 }
 
 /* === Many queries === */

@@ -60,9 +60,10 @@ typedef struct nearest_set {
 int nearest_find_in(const nearest_set *set, const float *query, int k,
                     const vit_executor *executor, nearest_hit *hits, int64_t *rescored);
 
-/* Makes the copy of one row: bytes [dim]. The error of a row that has a NaN, or whose square no
- * float holds, is infinite: it is always read. */
-nearest_scale nearest_make_bytes(const nearest_part *part, int dim, int64_t row, int8_t *bytes);
+/* Makes the copies of all rows of a part: scales [count], bytes [count, dim]. The error of a row
+ * that has a NaN, or whose square no float holds, is infinite: it is always read. */
+void nearest_make_bytes(const nearest_part *part, int dim, const vit_executor *executor,
+                        nearest_scale *scales, int8_t *bytes);
 
 /* The same for each of many queries: hits is [queries->count, k], found [queries->count]. False:
  * out of memory. */

@@ -17,6 +17,8 @@ typedef struct copy_header {
 
 static const uint64_t magic = 0x76697420693831u;
 
+enum { BLOCK = 4096 };   /* rows made at a time */
+
 static bool expected_header(const char *vectors, const nearest_part *part, int dim, copy_header *h)
 {
     const int file = os_open(vectors);
@@ -32,39 +34,47 @@ static bool expected_header(const char *vectors, const nearest_part *part, int d
     return good;
 }
 
-static bool write_rows(FILE *file, const nearest_part *part, int dim, int8_t *bytes)
+/* Rows are made and written a block at a time, and the scales, which come before them, last. */
+static bool write_rows(const int8_copies *c, FILE *file, const nearest_part *part,
+                       nearest_scale *scales, int8_t *bytes)
 {
-    for (int pass = 0; pass < 2; pass++) {   /* scales, then rows */
-        for (int64_t i = 0; i < part->count; i++) {
-            const nearest_scale scale = nearest_make_bytes(part, dim, i, bytes);
-            const size_t size = pass ? (size_t)dim : sizeof scale;
-            if (fwrite(pass ? (const void *)bytes : (const void *)&scale, 1, size, file) != size)
-                return false;
-        }
+    const size_t dim = (size_t)c->dim, count = (size_t)part->count;
+    const long start = ftell(file);
+    if (fwrite(scales, sizeof *scales, count, file) != count) return false;
+    for (int64_t i = 0; i < part->count; i += BLOCK) {
+        const int64_t rows = part->count - i < BLOCK ? part->count - i : BLOCK;
+        const nearest_part block = { part->floats ? part->floats + i * c->dim : NULL,
+                                     part->halves ? part->halves + i * c->dim : NULL, rows, NULL,
+                                     NULL };
+        nearest_make_bytes(&block, c->dim, c->executor, scales + i, bytes);
+        if (fwrite(bytes, dim, (size_t)rows, file) != (size_t)rows) return false;
     }
-    return true;
+    return fseek(file, start, SEEK_SET) == 0 &&
+           fwrite(scales, sizeof *scales, count, file) == count;
 }
 
-static bool make(const char *path, const char *vectors, const copy_header *h,
-                 const nearest_part *part, report *r)
+static bool write_copy(const int8_copies *c, const char *path, const char *vectors,
+                       const copy_header *h, const nearest_part *part, report *r)
 {
     const char *const inputs[1] = { vectors };
-    int8_t *bytes = malloc((size_t)h->dim);
+    const size_t block = part->count < BLOCK ? (size_t)part->count : BLOCK;
+    nearest_scale *scales = calloc((size_t)part->count, sizeof *scales);
+    int8_t *bytes = malloc(block * (size_t)c->dim);
     cli_output output;
-    if (!bytes) return report_no_memory(r);
-    if (!cli_output_open(&output, path, inputs, 1, r)) {
-        free(bytes);
-        return false;
+    if (!scales || !bytes) {
+        (void)report_no_memory(r);
+    } else if (cli_output_open(&output, path, inputs, 1, r)) {
+        errno = 0;
+        if (fwrite(h, sizeof *h, 1, output.file) != 1 ||
+            !write_rows(c, output.file, part, scales, bytes)) {
+            (void)report_fail(r, "cannot be written: %s", os_error(errno ? errno : EIO));
+            (void)report_file(r, path);
+            cli_output_abandon(&output);
+        } else {
+            (void)cli_output_commit(&output, r);
+        }
     }
-    errno = 0;
-    if (fwrite(h, sizeof *h, 1, output.file) != 1 ||
-        !write_rows(output.file, part, (int)h->dim, bytes)) {
-        (void)report_fail(r, "cannot be written: %s", os_error(errno ? errno : EIO));
-        (void)report_file(r, path);
-        cli_output_abandon(&output);
-    } else {
-        (void)cli_output_commit(&output, r);
-    }
+    free(scales);
     free(bytes);
     return !r->failed;
 }
@@ -80,8 +90,8 @@ static void *map_copy(const char *path, const copy_header *h, size_t *size)
     return NULL;
 }
 
-void *int8_copy_open(const char *program, const char *vectors, nearest_part *part, int dim,
-                     size_t *size, report *r)
+void *int8_copy_open(const int8_copies *c, const char *vectors, nearest_part *part, size_t *size,
+                     report *r)
 {
     const size_t stem = strlen(vectors) - strlen(".npy");
     char *path = malloc(stem + sizeof ".i8");
@@ -93,15 +103,16 @@ void *int8_copy_open(const char *program, const char *vectors, nearest_part *par
     }
     memcpy(path, vectors, stem);
     memcpy(path + stem, ".i8", sizeof ".i8");
-    if (!expected_header(vectors, part, dim, &h)) {
+    if (!expected_header(vectors, part, c->dim, &h)) {
         (void)report_fail(r, "cannot be opened: %s", os_error(errno));
         (void)report_file(r, vectors);
     } else {
         data = map_copy(path, &h, size);
         if (!data) {
             if (os_kind_of(path) != OS_NONE)
-                report_error(program, path, "is not of the vectors as they are now: made again");
-            if (make(path, vectors, &h, part, r) && !(data = map_copy(path, &h, size)))
+                report_error(c->program, path, "is not of the vectors as they are now: made again");
+            if (write_copy(c, path, vectors, &h, part, r) &&
+                !(data = map_copy(path, &h, size)))
                 (void)report_fail(r, "%.200s cannot be mapped", path);
         }
     }

@@ -10,10 +10,16 @@
 #include "base/report.h"
 #include "numbers/nearest.h"
 
+typedef struct int8_copies {
+    const char *program;
+    int dim;
+    const vit_executor *executor;
+} int8_copies;
+
 /* Maps NAME.i8 and sets part->bytes and part->scales, which are in it; returns what os_unmap takes.
  * Makes it if it is not there, or not of NAME.npy as it is now by its shape, size and time; a line
  * on stderr says so. NULL: it cannot be made. */
-void *int8_copy_open(const char *program, const char *vectors, nearest_part *part, int dim,
-                     size_t *size, report *r);
+void *int8_copy_open(const int8_copies *c, const char *vectors, nearest_part *part, size_t *size,
+                     report *r);
 
 #endif

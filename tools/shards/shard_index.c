@@ -313,14 +313,15 @@ void shard_index_close(shard_index *index)
     memset(index, 0, sizeof *index);
 }
 
-bool shard_index_copies(shard_index *index, const char *program, report *r)
+bool shard_index_copies(shard_index *index, const char *program, const vit_executor *executor,
+                        report *r)
 {
+    const int8_copies copies = { program, index->set.dim, executor };
     for (int i = 0; i < index->set.count; i++) {
         indexed_shard *shard = &index->shards[i];
         nearest_part *part = &index->parts[i];
         if (part->count == 0) continue;
-        shard->copy = int8_copy_open(program, shard->vectors, part, index->set.dim,
-                                     &shard->copy_size, r);
+        shard->copy = int8_copy_open(&copies, shard->vectors, part, &shard->copy_size, r);
         if (!shard->copy) return false;
     }
     return true;

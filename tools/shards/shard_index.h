@@ -38,7 +38,8 @@ void shard_index_close(shard_index *index);
 
 /* Maps int8 copies of all rows, img_emb_N.i8 beside img_emb_N.npy; makes those that are not there,
  * or not of the file as it is now by its size and time. */
-bool shard_index_copies(shard_index *index, const char *program, report *r);
+bool shard_index_copies(shard_index *index, const char *program, const vit_executor *executor,
+                        report *r);
 
 /* What the metadata say of a row, counted through all shards. Texts may be NULL but for name. */
 typedef struct indexed_row {
