@@ -48,9 +48,9 @@ export class Model {
         const engine = await Engine.start(new URL(chosen.file, base), chosen.threads);
         try {
             const bytes = await engine.read(opened, onProgress);
-            await engine.ready;
             const handle = engine.attempt('open', bytes.at, bytes.size, chosen.threads,
                                           Number(verify));
+            await engine.ready;
             return new Model(engine, handle >>> 0, chosen);
         } catch (error) {
             engine.close();
