@@ -220,11 +220,24 @@ AVX2 static void halves_avx2(const float *q, const void *const *r, int dim, floa
     multiply_rows(load_halves_avx2, sizeof(uint16_t), q, r, dim, dots, squares);
 }
 
+/* [4]: sums of two lanes of 64 bits. */
+AVX2 INLINE __m256i wide_pairs(__m256i s)
+{
+    return _mm256_add_epi64(_mm256_cvtepi32_epi64(_mm256_castsi256_si128(s)),
+                            _mm256_cvtepi32_epi64(_mm256_extracti128_si256(s, 1)));
+}
+
+/* [4]: of a in the first and third, of b in the second and fourth. */
+AVX2 INLINE __m256i add_neighbours(__m256i a, __m256i b)
+{
+    a = wide_pairs(a), b = wide_pairs(b);
+    return _mm256_add_epi64(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
+}
+
 AVX2 static void bytes_avx2(const int16_t *q, const int8_t *const *rows, int dim, int64_t *sums)
 {
     const int whole = dim / 16 * 16;
     __m256i s[DOT_ROWS];
-    int32_t part[LANES];
     for (int r = 0; r < DOT_ROWS; r++) s[r] = _mm256_setzero_si256();
     for (int i = 0; i < whole; i += 16) {
         if (i % 64 == 0) fetch_ahead(rows[0], (size_t)i);
@@ -234,11 +247,12 @@ AVX2 static void bytes_avx2(const int16_t *q, const int8_t *const *rows, int dim
             s[r] = _mm256_add_epi32(s[r], _mm256_madd_epi16(a, b));
         }
     }
-    for (int r = 0; r < DOT_ROWS; r++) {
-        _mm256_storeu_si256((void *)part, s[r]);
-        sums[r] = multiply_bytes(q, rows[r], whole, dim);
-        for (int l = 0; l < LANES; l++) sums[r] += part[l];
-    }
+    s[0] = add_neighbours(s[0], s[1]), s[2] = add_neighbours(s[2], s[3]);
+    s[1] = _mm256_permute2x128_si256(s[0], s[2], 0x20);
+    s[3] = _mm256_permute2x128_si256(s[0], s[2], 0x31);
+    _mm256_storeu_si256((void *)sums, _mm256_add_epi64(s[1], s[3]));
+    for (int r = 0; r < DOT_ROWS && whole < dim; r++)
+        sums[r] += multiply_bytes(q, rows[r], whole, dim);
 }
 #define FASTEST(plain, avx2) (vit_has_isa(VIT_ISA_AVX2) ? (avx2) : (plain))
 #else

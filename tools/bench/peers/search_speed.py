@@ -42,7 +42,7 @@ def search(dtype, threads, query):
     answer = json.loads(subprocess.check_output(
         ["examples/search", "%s/%s" % (WORK, TYPES[dtype]), "--vector", query, "--json", "-t",
          str(threads)] + (["--int8"] if dtype == "int8" else []), text=True))
-    return answer["search_ms"], [found["cosine"] for found in answer["found"]]
+    return answer["search_ms"], [found["cosine"] for found in answer["nearest"]]
 
 
 def read(path, threads):
