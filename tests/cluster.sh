@@ -152,10 +152,15 @@ until_idle() {
     done
     fail "the queue is not empty: $(squeue -h)"
 }
+signal() { # NAME: to all processes of the job
+    local pid
+    for pid in $(of "SLURM_ARRAY_JOB_ID=$job"); do kill -"$1" "$pid" 2>/dev/null; done
+}
 export OUT=$work/slurm
 tried='sbatch'
 job=$(submit --array=0-$((tasks - 1)))
 wait_for 20 slurm
+signal STOP # or whoever is to be killed may have ended
 kill -9 "$(embed_of SLURM_ARRAY_TASK_ID=2)" # a task: Slurm does not start it again
 gone=$(embed_of SLURM_ARRAY_TASK_ID=1)
 tr '\0' '\n' <"/proc/$gone/environ" >gone
@@ -165,6 +170,7 @@ for pid in $(pgrep -f "^slurmstepd: \\[$(sed -n 's/^SLURM_JOB_ID=//p' gone)\\.")
     kill -9 "$pid"
 done
 for pid in $(of "SLURMD_NODENAME=n$node"); do kill -9 "$pid" 2>/dev/null; done
+signal CONT
 until_idle
 if [ "$(done_in slurm)" -lt "$shards" ]; then pass; else fail 'nothing was missing: killed too late'; fi
 if grep -q 'Restarts=[1-9]' <(scontrol -o show job "${job}_1"); then pass; else
