@@ -25,7 +25,7 @@ TYPES = {"f32": "f32", "f16": "f16", "int8": "f32"}    # of a search: of its vec
 
 
 def make_vectors(path, dtype, options):
-    """Returns how many bytes it has."""
+    """Normally distributed ones, and their names."""
     file = numpy.lib.format.open_memmap(path, "w+", dtype, (options.vectors, options.dim))
     random = numpy.random.default_rng(1)
     for first in range(0, options.vectors, CHUNK):
@@ -34,7 +34,6 @@ def make_vectors(path, dtype, options):
     file.flush()
     with open(path[:-4] + ".txt", "w") as names:
         names.writelines("%d\n" % i for i in range(options.vectors))
-    return file.nbytes
 
 
 def search(dtype, threads, query):
@@ -95,7 +94,7 @@ def main():
                     "-lpthread"], check=True)
     expected = search("f32", 2, query)[1]
     times = {}
-    for turn in range(options.rounds + 1):
+    for _ in range(options.rounds + 1):
         for dtype in TYPES:
             for threads in (1, 2):
                 ms, found = search(dtype, threads, query)
@@ -103,13 +102,13 @@ def main():
                     raise SystemExit("%s finds something else" % dtype)
                 rows = folders[TYPES[dtype]] + "/rows.npy"
                 copies = int8_copy(folders["f32"]) if dtype == "int8" else rows
-                jobs = {"search": lambda: ms, "read": lambda: read(copies, threads)}
+                turn_ms = {"search": ms, "read": read(copies, threads)}
                 if dtype == "f32" and not options.no_peers:
-                    jobs["NumPy"] = lambda: numpy_search(rows, threads, query)
+                    turn_ms["NumPy"] = numpy_search(rows, threads, query)
                     if importlib.util.find_spec("faiss"):
-                        jobs["FAISS"] = lambda: faiss_search(rows, threads, query)
-                for name, job in jobs.items():
-                    times.setdefault((dtype, threads, name), []).append(job())
+                        turn_ms["FAISS"] = faiss_search(rows, threads, query)
+                for name, value in turn_ms.items():
+                    times.setdefault((dtype, threads, name), []).append(value)
     print("%d vectors of %d, on %s" % (options.vectors, options.dim, time.strftime("%Y-%m-%d")))
     print("| vectors | threads | search | GB/s | adding up | of its speed | NumPy | FAISS |")
     print("|---|--:|--:|--:|--:|--:|--:|--:|")
