@@ -218,17 +218,70 @@ static void test_parts(const vit_executor *executor) {
     free(scales);
 }
 
+/* A dot product as dot.h says that it is added up. */
+static float ordered_dot(const float *a, const float *b, int dim) {
+    float l[8] = { 0 };
+    for (int i = 0; i < dim; i++) {
+        const float product = a[i] * b[i];
+        l[i % 8] += product;
+    }
+    return ((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7]));
+}
+
+/* Every number of rows and of dimensions around a kernel's steps, the same bits; what lies behind
+ * the results stays as it is. */
+static void test_kernels(void) {
+    enum { MOST = 9, WIDEST = 100 };
+    float *query = uniform(10, WIDEST), *rows = uniform(11, MOST * WIDEST);
+    for (int dim = 1; dim <= WIDEST; dim += dim < 40 ? 1 : 15) {
+        const int limit = dot_bytes_limit(dim);
+        uint16_t halves[MOST * WIDEST];
+        int16_t steps[WIDEST];
+        int8_t bytes[MOST * WIDEST];
+        float widened[MOST * WIDEST];
+        for (int i = 0; i < dim; i++) steps[i] = (int16_t)(i % 3 ? limit : limit / 2);
+        for (int i = 0; i < MOST * dim; i++) {
+            halves[i] = bytes_to_half(rows[i]);
+            widened[i] = bytes_half(halves[i]);
+            bytes[i] = (int8_t)(i % 5 ? -128 : rows[i] * 128);
+        }
+        for (int count = 1; count <= MOST; count++) {
+            float dots[2][MOST + 1] = { { 0 } }, squares[2][MOST + 1] = { { 0 } };
+            const dot_scan floats = { query, rows, dim, count, dots[0], squares[0] };
+            const dot_scan of_halves = { query, halves, dim, count, dots[1], squares[1] };
+            int32_t sums[MOST + 1] = { 0 };
+            bool same = true;
+            dot_rows(false)(&floats);
+            dot_rows(true)(&of_halves);
+            dot_bytes()(steps, bytes, dim, count, sums);
+            for (int r = 0; r < count; r++) {
+                const float *row[] = { rows + r * dim, widened + r * dim };
+                int64_t sum = 0;
+                for (int h = 0; h < 2; h++)
+                    same = same && dots[h][r] == ordered_dot(query, row[h], dim) &&
+                           squares[h][r] == ordered_dot(row[h], row[h], dim);
+                for (int i = 0; i < dim; i++) sum += (int32_t)steps[i] * bytes[r * dim + i];
+                same = same && sums[r] == sum;
+            }
+            CHECK_MSG(same, "%d rows of %d", count, dim);
+            CHECK(dots[0][count] == 0 && squares[1][count] == 0 && sums[count] == 0);
+        }
+    }
+    free(query);
+    free(rows);
+}
+
 /* Both kernels of halves widen all of them as bytes_half does. */
 static void test_halves(void) {
     static uint16_t halves[65536 + 3];
     const float one[8] = { 1 };
     for (int i = 0; i < 65536; i++) halves[i] = (uint16_t)i;
     for (int i = 0; i < 65536; i++) {
-        const void *rows[DOT_ROWS] = { halves + i, halves + i, halves + i, halves + i };
-        float dots[DOT_ROWS], squares[DOT_ROWS];
+        float dot, square;
+        const dot_scan scan = { one, halves + i, 1, 1, &dot, &square };
         const float expected = bytes_half((uint16_t)i);
-        dot_rows(true)(one, rows, 1, dots, squares);
-        CHECK((isnan(expected) && isnan(dots[0])) || dots[0] == expected);
+        dot_rows(true)(&scan);
+        CHECK((isnan(expected) && isnan(dot)) || dot == expected);
     }
 }
 
@@ -247,6 +300,7 @@ int main(int argc, char **argv) {
     }
     test_sizes();
     test_odd();
+    test_kernels();
     test_halves();
     return test_summary();
 }

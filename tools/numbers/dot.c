@@ -44,10 +44,16 @@ INLINE void multiply_add(lanes *sum, const lanes *a, const lanes *b)
     *sum += product;
 }
 
-INLINE float add_up(const lanes *sum)
+/* totals[k] of each of the TOTALS sums: lanes that are 4, then 2, then 1 apart are added. */
+enum { TOTALS = 8 };
+typedef void add_lanes(const lanes *sums, float *totals);
+
+INLINE void add_up_plain(const lanes *sums, float *totals)
 {
-    const lanes s = *sum;
-    return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
+    for (int k = 0; k < TOTALS; k++) {
+        const lanes s = sums[k];
+        totals[k] = ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
+    }
 }
 
 /* One step of all products of a tile: sums[q * DOT_TILE_ROWS + r]. */
@@ -70,10 +76,11 @@ INLINE void tile_step(lanes *sums, const float *const *q, const float *const *r,
     multiply_add(&sums[7], &a, &b1);
 }
 
-INLINE void multiply_tile(const float *const *q, const float *const *r, int dim, float *out)
+INLINE void multiply_tile(add_lanes *add_up, const float *const *q, const float *const *r, int dim,
+                          float *out)
 {
     enum { QUERIES = DOT_TILE_QUERIES, ROWS = DOT_TILE_ROWS };
-    lanes sums[QUERIES * ROWS] = { { 0 } };
+    lanes sums[TOTALS] = { { 0 } };
     int i = 0;
     for (; i + LANES <= dim; i += LANES) tile_step(sums, q, r, i);
     if (i < dim) {   /* the last ones, filled up */
@@ -85,13 +92,12 @@ INLINE void multiply_tile(const float *const *q, const float *const *r, int dim,
         for (int k = 0; k < ROWS; k++) memcpy(last[QUERIES + k], r[k] + i, size);
         tile_step(sums, last_q, last_r, 0);
     }
-    out[0] = add_up(&sums[0]), out[1] = add_up(&sums[1]);
-    out[2] = add_up(&sums[2]), out[3] = add_up(&sums[3]);
-    out[4] = add_up(&sums[4]), out[5] = add_up(&sums[5]);
-    out[6] = add_up(&sums[6]), out[7] = add_up(&sums[7]);
+    add_up(sums, out);
 }
 
-/* One step of the products of DOT_ROWS rows, their squares after them. */
+enum { ROWS = 4 };   /* at a time */
+
+/* One step of the products of ROWS rows, their squares after them. */
 INLINE void rows_step(load_lanes *load, lanes *sums, const float *q, const char *const *r,
                       size_t at)
 {
@@ -111,21 +117,25 @@ INLINE void rows_step(load_lanes *load, lanes *sums, const float *q, const char 
     multiply_add(&sums[7], &b, &b);
 }
 
-/* Rows of a scan follow each other in memory, and are read four at a time: CPUs, which see four
- * short streams, fetch too late by themselves. Without this, half the speed. What is not there is
- * not fetched. */
+/* The rows follow each other in memory, and are read four at a time: CPUs, which see four short
+ * streams, fetch too late by themselves. Without this, half the speed. What is not there is not
+ * fetched. */
 INLINE void fetch_ahead(const void *rows, size_t at)
 {
-    const uintptr_t next = (uintptr_t)rows + DOT_ROWS * at + AHEAD;
-    for (uintptr_t j = 0; j < DOT_ROWS; j++)
-        __builtin_prefetch((const void *)(next + 64 * j), 0, 2);
+    const uintptr_t next = (uintptr_t)rows + ROWS * at + AHEAD;
+    for (uintptr_t j = 0; j < ROWS; j++) __builtin_prefetch((const void *)(next + 64 * j), 0, 2);
 }
 
-INLINE void multiply_rows(load_lanes *load, size_t size, const float *q, const void *const *rows,
-                          int dim, float *dots, float *squares)
+/* ROWS rows from the i-th on, or the last one again. */
+INLINE void rows_from(const char **r, const void *rows, size_t row_size, int i, int count)
 {
-    const char *const r[DOT_ROWS] = { rows[0], rows[1], rows[2], rows[3] };
-    lanes sums[2 * DOT_ROWS] = { { 0 } };
+    for (int j = 0; j < ROWS; j++)
+        r[j] = (const char *)rows + (size_t)(i + j < count ? i + j : count - 1) * row_size;
+}
+
+INLINE void sum_rows(load_lanes *load, size_t size, const float *q, const char *const *r, int dim,
+                     lanes *sums)
+{
     int i = 0;
     for (; i + LANES <= dim; i += LANES) {
         const size_t at = (size_t)i * size;
@@ -134,63 +144,63 @@ INLINE void multiply_rows(load_lanes *load, size_t size, const float *q, const v
     }
     if (i < dim) {   /* the last ones, filled up */
         float last_q[LANES] = { 0 };
-        char last[DOT_ROWS][sizeof(lanes)] = { { 0 } };
-        const char *const last_r[DOT_ROWS] = { last[0], last[1], last[2], last[3] };
+        char last[ROWS][sizeof(lanes)] = { { 0 } };
+        const char *const last_r[ROWS] = { last[0], last[1], last[2], last[3] };
         memcpy(last_q, q + i, (size_t)(dim - i) * sizeof *q);
-        for (int j = 0; j < DOT_ROWS; j++)
+        for (int j = 0; j < ROWS; j++)
             memcpy(last[j], r[j] + (size_t)i * size, (size_t)(dim - i) * size);
         rows_step(load, sums, last_q, last_r, 0);
     }
-    dots[0] = add_up(&sums[0]), dots[1] = add_up(&sums[1]);
-    dots[2] = add_up(&sums[2]), dots[3] = add_up(&sums[3]);
-    squares[0] = add_up(&sums[4]), squares[1] = add_up(&sums[5]);
-    squares[2] = add_up(&sums[6]), squares[3] = add_up(&sums[7]);
+}
+
+INLINE void scan_rows(load_lanes *load, size_t size, add_lanes *add_up, const dot_scan *s)
+{
+    for (int i = 0; i < s->count; i += ROWS) {
+        const size_t left = (size_t)(s->count - i < ROWS ? s->count - i : ROWS);
+        const char *r[ROWS];
+        lanes sums[TOTALS] = { { 0 } };
+        float totals[TOTALS];
+        rows_from(r, s->rows, (size_t)s->dim * size, i, s->count);
+        sum_rows(load, size, s->query, r, s->dim, sums);
+        add_up(sums, totals);
+        memcpy(s->dots + i, totals, left * sizeof *totals);
+        memcpy(s->squares + i, totals + ROWS, left * sizeof *totals);
+    }
 }
 
 static void tile_plain(const float *const *q, const float *const *r, int dim, float *out)
 {
-    multiply_tile(q, r, dim, out);
+    multiply_tile(add_up_plain, q, r, dim, out);
 }
 
-static void floats_plain(const float *q, const void *const *r, int dim, float *dots,
-                         float *squares)
+static void floats_plain(const dot_scan *s)
 {
-    multiply_rows(load_floats, sizeof(float), q, r, dim, dots, squares);
+    scan_rows(load_floats, sizeof(float), add_up_plain, s);
 }
 
-static void halves_plain(const float *q, const void *const *r, int dim, float *dots,
-                         float *squares)
+static void halves_plain(const dot_scan *s)
 {
-    multiply_rows(load_halves, sizeof(uint16_t), q, r, dim, dots, squares);
+    scan_rows(load_halves, sizeof(uint16_t), add_up_plain, s);
 }
 
 /* === Bytes === */
 
-enum { CHUNK = 64 };   /* products whose sum fits 32 bits, whatever they are */
-
-static int64_t multiply_bytes(const int16_t *q, const int8_t *row, int from, int dim)
+int dot_bytes_limit(int dim)
 {
-    int64_t sum = 0;
-    int i = from;
-    for (; i + CHUNK <= dim; i += CHUNK) {
-        int32_t part = 0;
-        for (int j = 0; j < CHUNK; j++) part += (int32_t)q[i + j] * row[i + j];
-        sum += part;
-    }
-    for (; i < dim; i++) sum += (int32_t)q[i] * row[i];
+    const int most = INT32_MAX / 128 / dim;
+    return most < INT16_MAX ? most : INT16_MAX;
+}
+
+INLINE int32_t multiply_bytes(const int16_t *q, const int8_t *row, int from, int dim)
+{
+    int32_t sum = 0;
+    for (int i = from; i < dim; i++) sum += (int32_t)q[i] * row[i];
     return sum;
 }
 
-static void bytes_plain(const int16_t *q, const int8_t *const *rows, int dim, int64_t *sums)
+static void bytes_plain(const int16_t *q, const int8_t *rows, int dim, int count, int32_t *sums)
 {
-    for (int r = 0; r < DOT_ROWS; r++) sums[r] = multiply_bytes(q, rows[r], 0, dim);
-}
-
-/* The kernel for AVX2 adds dim / 8 products of bytes in each of 8 lanes. */
-int dot_bytes_limit(int dim)
-{
-    const int most = INT32_MAX / 128 / (dim / 8 + 1);
-    return most < INT16_MAX ? most : INT16_MAX;
+    for (int i = 0; i < count; i++, rows += dim) sums[i] = multiply_bytes(q, rows, 0, dim);
 }
 
 /* === AVX2 === */
@@ -203,56 +213,78 @@ AVX2 INLINE void load_halves_avx2(lanes *to, const void *from)
     *to = (lanes)_mm256_cvtph_ps(_mm_loadu_si128(from));
 }
 
+AVX2 INLINE __m256 add_halves(lanes a, lanes b)
+{
+    return _mm256_add_ps(_mm256_permute2f128_ps((__m256)a, (__m256)b, 0x20),
+                         _mm256_permute2f128_ps((__m256)a, (__m256)b, 0x31));
+}
+
+AVX2 INLINE __m256 add_pairs(__m256 a, __m256 b)
+{
+    const __m256d x = _mm256_castps_pd(a), y = _mm256_castps_pd(b);
+    return _mm256_add_ps(_mm256_castpd_ps(_mm256_unpacklo_pd(x, y)),
+                         _mm256_castpd_ps(_mm256_unpackhi_pd(x, y)));
+}
+
+/* add_up_plain's tree, in all sums at once. */
+AVX2 INLINE void add_up_avx2(const lanes *s, float *totals)
+{
+    const __m256 a = add_pairs(add_halves(s[0], s[4]), add_halves(s[1], s[5]));
+    const __m256 b = add_pairs(add_halves(s[2], s[6]), add_halves(s[3], s[7]));
+    _mm256_storeu_ps(totals, _mm256_add_ps(_mm256_shuffle_ps(a, b, 0x88),
+                                           _mm256_shuffle_ps(a, b, 0xdd)));
+}
+
 AVX2 static void tile_avx2(const float *const *q, const float *const *r, int dim, float *out)
 {
-    multiply_tile(q, r, dim, out);
+    multiply_tile(add_up_avx2, q, r, dim, out);
 }
 
-AVX2 static void floats_avx2(const float *q, const void *const *r, int dim, float *dots,
-                             float *squares)
+AVX2 static void floats_avx2(const dot_scan *s)
 {
-    multiply_rows(load_floats, sizeof(float), q, r, dim, dots, squares);
+    scan_rows(load_floats, sizeof(float), add_up_avx2, s);
 }
 
-AVX2 static void halves_avx2(const float *q, const void *const *r, int dim, float *dots,
-                             float *squares)
+AVX2 static void halves_avx2(const dot_scan *s)
 {
-    multiply_rows(load_halves_avx2, sizeof(uint16_t), q, r, dim, dots, squares);
+    scan_rows(load_halves_avx2, sizeof(uint16_t), add_up_avx2, s);
 }
 
-/* [4]: sums of two lanes of 64 bits. */
-AVX2 INLINE __m256i wide_pairs(__m256i s)
+AVX2 INLINE __m256i add_bytes(__m256i sum, __m256i a, const char *row)
 {
-    return _mm256_add_epi64(_mm256_cvtepi32_epi64(_mm256_castsi256_si128(s)),
-                            _mm256_cvtepi32_epi64(_mm256_extracti128_si256(s, 1)));
+    const __m256i b = _mm256_cvtepi8_epi16(_mm_loadu_si128((const void *)row));
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
 }
 
-/* [4]: of a in the first and third, of b in the second and fourth. */
-AVX2 INLINE __m256i add_neighbours(__m256i a, __m256i b)
+/* Of ROWS rows. */
+AVX2 INLINE __m128i sum_bytes(const int16_t *q, const char *const *r, int dim)
 {
-    a = wide_pairs(a), b = wide_pairs(b);
-    return _mm256_add_epi64(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
+    const char *const r0 = r[0], *const r1 = r[1], *const r2 = r[2], *const r3 = r[3];
+    __m256i s0 = _mm256_setzero_si256(), s1 = s0, s2 = s0, s3 = s0;
+    for (int i = 0; i < dim; i += 16) {
+        const __m256i a = _mm256_loadu_si256((const void *)(q + i));
+        if (i % 64 == 0) fetch_ahead(r0, (size_t)i);
+        s0 = add_bytes(s0, a, r0 + i);
+        s1 = add_bytes(s1, a, r1 + i);
+        s2 = add_bytes(s2, a, r2 + i);
+        s3 = add_bytes(s3, a, r3 + i);
+    }
+    s0 = _mm256_hadd_epi32(_mm256_hadd_epi32(s0, s1), _mm256_hadd_epi32(s2, s3));
+    return _mm_add_epi32(_mm256_castsi256_si128(s0), _mm256_extracti128_si256(s0, 1));
 }
 
-AVX2 static void bytes_avx2(const int16_t *q, const int8_t *const *rows, int dim, int64_t *sums)
+AVX2 static void bytes_avx2(const int16_t *q, const int8_t *rows, int dim, int count,
+                            int32_t *sums)
 {
     const int whole = dim / 16 * 16;
-    __m256i s[DOT_ROWS];
-    for (int r = 0; r < DOT_ROWS; r++) s[r] = _mm256_setzero_si256();
-    for (int i = 0; i < whole; i += 16) {
-        if (i % 64 == 0) fetch_ahead(rows[0], (size_t)i);
-        const __m256i a = _mm256_loadu_si256((const void *)(q + i));
-        for (int r = 0; r < DOT_ROWS; r++) {
-            const __m256i b = _mm256_cvtepi8_epi16(_mm_loadu_si128((const void *)(rows[r] + i)));
-            s[r] = _mm256_add_epi32(s[r], _mm256_madd_epi16(a, b));
-        }
+    for (int i = 0; i < count; i += ROWS) {
+        const char *r[ROWS];
+        int32_t four[ROWS];
+        rows_from(r, rows, (size_t)dim, i, count);
+        _mm_storeu_si128((void *)four, sum_bytes(q, r, whole));
+        for (int j = 0; j < ROWS && i + j < count; j++)
+            sums[i + j] = four[j] + multiply_bytes(q, (const int8_t *)r[j], whole, dim);
     }
-    s[0] = add_neighbours(s[0], s[1]), s[2] = add_neighbours(s[2], s[3]);
-    s[1] = _mm256_permute2x128_si256(s[0], s[2], 0x20);
-    s[3] = _mm256_permute2x128_si256(s[0], s[2], 0x31);
-    _mm256_storeu_si256((void *)sums, _mm256_add_epi64(s[1], s[3]));
-    for (int r = 0; r < DOT_ROWS && whole < dim; r++)
-        sums[r] += multiply_bytes(q, rows[r], whole, dim);
 }
 #define FASTEST(plain, avx2) (vit_has_isa(VIT_ISA_AVX2) ? (avx2) : (plain))
 #else

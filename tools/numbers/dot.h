@@ -10,22 +10,28 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { DOT_ROWS = 4, DOT_TILE_QUERIES = 4, DOT_TILE_ROWS = 2 };
+/* dots[r] = query . row r, squares[r] = row r . row r, for count rows of floats, or of halves,
+ * which are widened exactly. The rows follow each other. */
+typedef struct dot_scan {
+    const float *query;
+    const void *rows;
+    int dim, count;
+    float *dots, *squares;
+} dot_scan;
 
-/* dots[r] = q . row r, squares[r] = row r . row r, for DOT_ROWS rows of floats, or of halves, which
- * are widened exactly. */
-typedef void dot_rows_kernel(const float *q, const void *const *rows, int dim, float *dots,
-                             float *squares);
+typedef void dot_rows_kernel(const dot_scan *scan);
 dot_rows_kernel *dot_rows(bool halves);
 
 /* out[q * DOT_TILE_ROWS + r] = query q . row r */
+enum { DOT_TILE_QUERIES = 4, DOT_TILE_ROWS = 2 };
 typedef void dot_tile_kernel(const float *const *queries, const float *const *rows, int dim,
                              float *out);
 dot_tile_kernel *dot_tile(void);
 
-/* sums[r] = q . row r, exactly, for DOT_ROWS rows. |q[i]| is at most dot_bytes_limit(dim), so that
- * no sum of 32 bits overflows on the way. */
-typedef void dot_bytes_kernel(const int16_t *q, const int8_t *const *rows, int dim, int64_t *sums);
+/* sums[r] = q . row r, exactly, for count rows that follow each other. |q[i]| is at most
+ * dot_bytes_limit(dim), so that no sum of 32 bits overflows on the way. */
+typedef void dot_bytes_kernel(const int16_t *q, const int8_t *rows, int dim, int count,
+                              int32_t *sums);
 dot_bytes_kernel *dot_bytes(void);
 int dot_bytes_limit(int dim);
 

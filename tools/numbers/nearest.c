@@ -11,6 +11,8 @@
 #include "base/memory.h"
 #include "numbers/dot.h"
 
+enum { BLOCK = 64 };   /* rows that are looked at together */
+
 /* Of a vector's sum of squares: 1 / length, 0 for a zero vector. */
 static double inverse(float square)
 {
@@ -95,32 +97,41 @@ static const void *row_in(const nearest_part *part, int dim, int64_t i)
     return part->halves ? (const void *)(part->halves + at) : (const void *)(part->floats + at);
 }
 
-/* Of DOT_ROWS rows. */
-static void row_cosines(const one_search *s, bool halves, const void *const *rows, float *cosines)
+static float row_cosine(const one_search *s, float dot, float square)
 {
-    float dots[DOT_ROWS], squares[DOT_ROWS];
-    s->kernels[halves](s->query, rows, s->set->dim, dots, squares);
-    for (int j = 0; j < DOT_ROWS; j++)
-        cosines[j] = cosine(dots[j], s->inverse, inverse(squares[j]));
+    return cosine(dot, s->inverse, inverse(square));
+}
+
+/* Of a row whose cosine is above this one, the dot product squared is at least so many times its
+ * square. 0: nothing is known. */
+static double squared_bound(const one_search *s, float above)
+{
+    const double dot = above > 0 ? (double)above / s->inverse : 0;
+    return dot * dot * (1 - 1e-12);
 }
 
 /* Rows of one part, which is the first-th of all: those from i on, up to end. */
-typedef void scan_rows(one_search *s, int task, const nearest_part *part, int64_t first, int64_t i,
+typedef void scan_part(one_search *s, int task, const nearest_part *part, int64_t first, int64_t i,
                        int64_t end);
 
 static void scan_cosines(one_search *s, int task, const nearest_part *part, int64_t first,
                          int64_t i, int64_t end)
 {
     nearest_hit *hits = s->hits + (size_t)task * (size_t)s->k;
-    for (; i < end; i += DOT_ROWS) {
-        const void *r[DOT_ROWS];
-        float cosines[DOT_ROWS];
-        for (int j = 0; j < DOT_ROWS; j++)
-            r[j] = row_in(part, s->set->dim, i + j < end ? i + j : end - 1);
-        row_cosines(s, part->halves != NULL, r, cosines);
-        for (int j = 0; j < DOT_ROWS && i + j < end; j++) {
-            const nearest_hit hit = { first + i + j, cosines[j] };
+    float dots[BLOCK], squares[BLOCK];
+    double bound = s->found[task] == s->k ? squared_bound(s, hits[s->k - 1].cosine) : 0;
+    for (; i < end; i += BLOCK) {
+        const int count = (int)(end - i < BLOCK ? end - i : BLOCK);
+        const dot_scan scan = { s->query, row_in(part, s->set->dim, i), s->set->dim, count, dots,
+                                squares };
+        s->kernels[part->halves != NULL](&scan);
+        for (int j = 0; j < count; j++) {
+            nearest_hit hit = { first + i + j, 0 };
+            /* tells most rows, without a root and a division */
+            if ((double)dots[j] * (double)dots[j] < bound * (double)squares[j]) continue;
+            hit.cosine = row_cosine(s, dots[j], squares[j]);
             s->found[task] = keep(hits, s->found[task], s->k, hit);
+            if (s->found[task] == s->k) bound = squared_bound(s, hits[s->k - 1].cosine);
         }
     }
 }
@@ -150,25 +161,23 @@ static bool add_candidate(candidates *maybe, int64_t row, float most, float leas
     return true;
 }
 
-/* The bounds of DOT_ROWS rows' cosines, by their int8 copies. */
+/* The bounds of rows' cosines, by their int8 copies. */
 static void scan_bounds(one_search *s, int task, const nearest_part *part, int64_t first,
                         int64_t i, int64_t end)
 {
     nearest_hit *hits = s->hits + (size_t)task * (size_t)s->k;
+    const double unit = s->unit.step, margin = 1 + s->unit.error;
     const double rest = s->unit.error + s->rounding;
     float least = s->found[task] == s->k ? hits[s->k - 1].cosine : -INFINITY;
-    for (; i < end; i += DOT_ROWS) {
-        const int8_t *r[DOT_ROWS];
-        int64_t sums[DOT_ROWS];
-        for (int j = 0; j < DOT_ROWS; j++)
-            r[j] = part->bytes + (i + j < end ? i + j : end - 1) * s->set->dim;
-        s->bytes_kernel(s->unit.steps, r, s->set->dim, sums);
-        for (int j = 0; j < DOT_ROWS && i + j < end; j++) {
-            const nearest_scale *scale = &part->scales[i + j];
-            const double about = (double)scale->step * s->unit.step * (double)sums[j];
-            const double margin = (double)scale->error * (1 + s->unit.error) + rest;
-            const nearest_hit low = { first + i + j, (float)(about - margin) };
-            const float most = (float)(about + margin);
+    int32_t sums[BLOCK];
+    for (; i < end; i += BLOCK) {
+        const int count = (int)(end - i < BLOCK ? end - i : BLOCK);
+        s->bytes_kernel(s->unit.steps, part->bytes + i * s->set->dim, s->set->dim, count, sums);
+        for (int j = 0; j < count; j++) {
+            const double about = (double)part->scales[i + j].step * unit * (double)sums[j];
+            const double error = (double)part->scales[i + j].error * margin + rest;
+            const nearest_hit low = { first + i + j, (float)(about - error) };
+            const float most = (float)(about + error);
             if (most < least) continue;
             s->found[task] = keep(hits, s->found[task], s->k, low);
             if (s->found[task] == s->k) least = hits[s->k - 1].cosine;
@@ -182,7 +191,7 @@ static void search_part(void *arg, int index)
 {
     one_search *s = arg;
     const int64_t begin = s->rows * index / s->tasks, end = s->rows * (index + 1) / s->tasks;
-    scan_rows *scan = s->unit.steps ? scan_bounds : scan_cosines;
+    scan_part *scan = s->unit.steps ? scan_bounds : scan_cosines;
     int64_t first = 0;
     for (int p = 0; p < s->set->count && first < end; p++) {
         const nearest_part *part = &s->set->parts[p];
@@ -214,13 +223,12 @@ static int rescore(one_search *s, float least, nearest_hit *hits, int64_t *resco
         *rescored += (int64_t)s->maybe[t].count;
         for (size_t i = 0; i < s->maybe[t].count; i++) {
             nearest_hit hit = { s->maybe[t].items[i].row, 0 };
-            float cosines[DOT_ROWS];
-            const void *row, *same[DOT_ROWS];
+            float dot, square;
+            dot_scan scan = { s->query, NULL, s->set->dim, 1, &dot, &square };
             while (hit.row >= first + s->set->parts[p].count) first += s->set->parts[p++].count;
-            row = row_in(&s->set->parts[p], s->set->dim, hit.row - first);
-            for (int j = 0; j < DOT_ROWS; j++) same[j] = row;
-            row_cosines(s, s->set->parts[p].halves != NULL, same, cosines);
-            hit.cosine = cosines[0];
+            scan.rows = row_in(&s->set->parts[p], s->set->dim, hit.row - first);
+            s->kernels[s->set->parts[p].halves != NULL](&scan);
+            hit.cosine = row_cosine(s, dot, square);
             count = keep(hits, count, s->k, hit);
         }
     }
@@ -258,22 +266,22 @@ static bool step_query(one_search *s, float square)
 
 static bool begin_search(one_search *s)
 {
-    const void *self[DOT_ROWS] = { s->query, s->query, s->query, s->query };
-    float dots[DOT_ROWS], squares[DOT_ROWS];
+    float dot, square;
+    const dot_scan scan = { s->query, s->query, s->set->dim, 1, &dot, &square };
     const size_t tasks = (size_t)s->tasks;
     for (int p = 0; p < s->set->count; p++) s->rows += s->set->parts[p].count;
     s->kernels[0] = dot_rows(false);
     s->kernels[1] = dot_rows(true);
     s->bytes_kernel = dot_bytes();
-    s->kernels[0](s->query, self, s->set->dim, dots, squares);
-    s->inverse = inverse(squares[0]);
+    s->kernels[0](&scan);
+    s->inverse = inverse(square);
     /* dot_rows adds dim / 8 + 3 times in a row, of three sums, two under a root; twice that */
     s->rounding = (s->set->dim / 4.0 + 16) * 0x1p-23 + 1e-6;
     s->hits = malloc(tasks * (size_t)s->k * sizeof *s->hits);
     s->found = calloc(tasks, sizeof *s->found);
     s->maybe = calloc(tasks, sizeof *s->maybe);
     s->no_memory = calloc(tasks, sizeof *s->no_memory);
-    return s->hits && s->found && s->maybe && s->no_memory && step_query(s, squares[0]);
+    return s->hits && s->found && s->maybe && s->no_memory && step_query(s, square);
 }
 
 static void end_search(one_search *s)
@@ -371,8 +379,6 @@ void nearest_make_bytes(const nearest_part *part, int dim, const vit_executor *e
 
 /* === Many queries === */
 
-enum { BLOCK = 64 };   /* rows that stay in the cache while many queries look at them */
-
 typedef struct many_search {
     const nearest_rows *rows, *queries;
     dot_tile_kernel *tile;
@@ -389,13 +395,12 @@ typedef struct many_search {
 static void invert_block(const nearest_rows *rows, dot_rows_kernel *each, double *inverses,
                          int64_t first)
 {
-    for (int64_t i = first; i < first + BLOCK && i < rows->count; i += DOT_ROWS) {
-        const void *r[DOT_ROWS];
-        float dots[DOT_ROWS], all[DOT_ROWS];
-        for (int j = 0; j < DOT_ROWS; j++) r[j] = row_at(rows, i + j);
-        each(r[0], r, rows->dim, dots, all);
-        for (int j = 0; j < DOT_ROWS && i + j < rows->count; j++) inverses[i + j] = inverse(all[j]);
-    }
+    const float *at = rows->values + first * rows->dim;
+    const int count = (int)(rows->count - first < BLOCK ? rows->count - first : BLOCK);
+    float dots[BLOCK], squares[BLOCK];
+    const dot_scan scan = { at, at, rows->dim, count, dots, squares };
+    each(&scan);
+    for (int i = 0; i < count; i++) inverses[first + i] = inverse(squares[i]);
 }
 
 /* vit_task: one block of rows. */
