@@ -11,7 +11,7 @@
 typedef float lanes __attribute__((vector_size(32)));
 typedef uint32_t words __attribute__((vector_size(32)));
 
-enum { LANES = 8, AHEAD = 16384 };
+enum { LANES = 8 };
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -95,76 +95,47 @@ INLINE void multiply_tile(add_lanes *add_up, const float *const *q, const float 
     add_up(sums, out);
 }
 
-enum { ROWS = 4 };   /* at a time */
-
-/* One step of the products of ROWS rows, their squares after them. */
-INLINE void rows_step(load_lanes *load, lanes *sums, const float *q, const char *const *r,
-                      size_t at)
+/* The products of one row and its squares, lane by lane. Rows are read one after another: in such a
+ * stream, CPUs fetch ahead by themselves. */
+INLINE void sum_row(load_lanes *load, size_t size, const float *q, const char *row, int dim,
+                    lanes *sums)
 {
-    lanes a, b;
-    load_floats(&a, q);
-    load(&b, r[0] + at);
-    multiply_add(&sums[0], &a, &b);
-    multiply_add(&sums[4], &b, &b);
-    load(&b, r[1] + at);
-    multiply_add(&sums[1], &a, &b);
-    multiply_add(&sums[5], &b, &b);
-    load(&b, r[2] + at);
-    multiply_add(&sums[2], &a, &b);
-    multiply_add(&sums[6], &b, &b);
-    load(&b, r[3] + at);
-    multiply_add(&sums[3], &a, &b);
-    multiply_add(&sums[7], &b, &b);
-}
-
-/* The rows follow each other in memory, and are read four at a time: CPUs, which see four short
- * streams, fetch too late by themselves. Without this, half the speed. What is not there is not
- * fetched. */
-INLINE void fetch_ahead(const void *rows, size_t at)
-{
-    const uintptr_t next = (uintptr_t)rows + ROWS * at + AHEAD;
-    for (uintptr_t j = 0; j < ROWS; j++) __builtin_prefetch((const void *)(next + 64 * j), 0, 2);
-}
-
-/* ROWS rows from the i-th on, or the last one again. */
-INLINE void rows_from(const char **r, const void *rows, size_t row_size, int i, int count)
-{
-    for (int j = 0; j < ROWS; j++)
-        r[j] = (const char *)rows + (size_t)(i + j < count ? i + j : count - 1) * row_size;
-}
-
-INLINE void sum_rows(load_lanes *load, size_t size, const float *q, const char *const *r, int dim,
-                     lanes *sums)
-{
+    lanes products = { 0 }, squares = { 0 }, a, b;
     int i = 0;
     for (; i + LANES <= dim; i += LANES) {
-        const size_t at = (size_t)i * size;
-        if (at % 64 == 0) fetch_ahead(r[0], at);
-        rows_step(load, sums, q + i, r, at);
+        load_floats(&a, q + i);
+        load(&b, row + (size_t)i * size);
+        multiply_add(&products, &a, &b);
+        multiply_add(&squares, &b, &b);
     }
     if (i < dim) {   /* the last ones, filled up */
         float last_q[LANES] = { 0 };
-        char last[ROWS][sizeof(lanes)] = { { 0 } };
-        const char *const last_r[ROWS] = { last[0], last[1], last[2], last[3] };
+        char last[sizeof(lanes)] = { 0 };
         memcpy(last_q, q + i, (size_t)(dim - i) * sizeof *q);
-        for (int j = 0; j < ROWS; j++)
-            memcpy(last[j], r[j] + (size_t)i * size, (size_t)(dim - i) * size);
-        rows_step(load, sums, last_q, last_r, 0);
+        memcpy(last, row + (size_t)i * size, (size_t)(dim - i) * size);
+        load_floats(&a, last_q);
+        load(&b, last);
+        multiply_add(&products, &a, &b);
+        multiply_add(&squares, &b, &b);
     }
+    sums[0] = products;
+    sums[TOTALS / 2] = squares;
 }
+
+enum { ROWS = TOTALS / 2 };   /* whose sums are added up together */
 
 INLINE void scan_rows(load_lanes *load, size_t size, add_lanes *add_up, const dot_scan *s)
 {
+    const char *row = s->rows;
     for (int i = 0; i < s->count; i += ROWS) {
-        const size_t left = (size_t)(s->count - i < ROWS ? s->count - i : ROWS);
-        const char *r[ROWS];
+        const int rows = s->count - i < ROWS ? s->count - i : ROWS;
         lanes sums[TOTALS] = { { 0 } };
         float totals[TOTALS];
-        rows_from(r, s->rows, (size_t)s->dim * size, i, s->count);
-        sum_rows(load, size, s->query, r, s->dim, sums);
+        for (int j = 0; j < rows; j++, row += (size_t)s->dim * size)
+            sum_row(load, size, s->query, row, s->dim, &sums[j]);
         add_up(sums, totals);
-        memcpy(s->dots + i, totals, left * sizeof *totals);
-        memcpy(s->squares + i, totals + ROWS, left * sizeof *totals);
+        memcpy(s->dots + i, totals, (size_t)rows * sizeof *totals);
+        memcpy(s->squares + i, totals + ROWS, (size_t)rows * sizeof *totals);
     }
 }
 
@@ -250,40 +221,33 @@ AVX2 static void halves_avx2(const dot_scan *s)
     scan_rows(load_halves_avx2, sizeof(uint16_t), add_up_avx2, s);
 }
 
-AVX2 INLINE __m256i add_bytes(__m256i sum, __m256i a, const char *row)
+AVX2 INLINE __m256i sum_bytes(const int16_t *q, const int8_t *row, int dim)
 {
-    const __m256i b = _mm256_cvtepi8_epi16(_mm_loadu_si128((const void *)row));
-    return _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
-}
-
-/* Of ROWS rows. */
-AVX2 INLINE __m128i sum_bytes(const int16_t *q, const char *const *r, int dim)
-{
-    const char *const r0 = r[0], *const r1 = r[1], *const r2 = r[2], *const r3 = r[3];
-    __m256i s0 = _mm256_setzero_si256(), s1 = s0, s2 = s0, s3 = s0;
+    __m256i sum = _mm256_setzero_si256();
     for (int i = 0; i < dim; i += 16) {
         const __m256i a = _mm256_loadu_si256((const void *)(q + i));
-        if (i % 64 == 0) fetch_ahead(r0, (size_t)i);
-        s0 = add_bytes(s0, a, r0 + i);
-        s1 = add_bytes(s1, a, r1 + i);
-        s2 = add_bytes(s2, a, r2 + i);
-        s3 = add_bytes(s3, a, r3 + i);
+        const __m256i b = _mm256_cvtepi8_epi16(_mm_loadu_si128((const void *)(row + i)));
+        sum = _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
     }
-    s0 = _mm256_hadd_epi32(_mm256_hadd_epi32(s0, s1), _mm256_hadd_epi32(s2, s3));
-    return _mm_add_epi32(_mm256_castsi256_si128(s0), _mm256_extracti128_si256(s0, 1));
+    return sum;
 }
 
 AVX2 static void bytes_avx2(const int16_t *q, const int8_t *rows, int dim, int count,
                             int32_t *sums)
 {
-    const int whole = dim / 16 * 16;
-    for (int i = 0; i < count; i += ROWS) {
-        const char *r[ROWS];
-        int32_t four[ROWS];
-        rows_from(r, rows, (size_t)dim, i, count);
-        _mm_storeu_si128((void *)four, sum_bytes(q, r, whole));
-        for (int j = 0; j < ROWS && i + j < count; j++)
-            sums[i + j] = four[j] + multiply_bytes(q, (const int8_t *)r[j], whole, dim);
+    const int whole = dim / 16 * 16, last = count - count % ROWS;
+    for (int i = 0; i < last; i += ROWS) {
+        const int8_t *row = rows + (size_t)i * (size_t)dim;
+        const __m256i a = sum_bytes(q, row, whole), b = sum_bytes(q, row += dim, whole);
+        const __m256i c = sum_bytes(q, row += dim, whole), d = sum_bytes(q, row + dim, whole);
+        const __m256i s = _mm256_hadd_epi32(_mm256_hadd_epi32(a, b), _mm256_hadd_epi32(c, d));
+        _mm_storeu_si128((void *)(sums + i), _mm_add_epi32(_mm256_castsi256_si128(s),
+                                                           _mm256_extracti128_si256(s, 1)));
+    }
+    for (int i = 0; i < count; i++) {
+        const int8_t *row = rows + (size_t)i * (size_t)dim;
+        if (i >= last) sums[i] = multiply_bytes(q, row, 0, whole);
+        if (whole < dim) sums[i] += multiply_bytes(q, row, whole, dim);
     }
 }
 #define FASTEST(plain, avx2) (vit_has_isa(VIT_ISA_AVX2) ? (avx2) : (plain))

@@ -25,13 +25,15 @@ TYPES = {"f32": "f32", "f16": "f16", "int8": "f32"}    # of a search: of its vec
 
 
 def make_vectors(path, dtype, options):
-    """Normally distributed ones, and their names."""
-    file = numpy.lib.format.open_memmap(path, "w+", dtype, (options.vectors, options.dim))
+    """Normally distributed ones, and their names; written as programs write files: pages that a map
+    has made are slow to map again."""
     random = numpy.random.default_rng(1)
-    for first in range(0, options.vectors, CHUNK):
-        rows = file[first:first + CHUNK]
-        rows[:] = random.standard_normal(rows.shape, numpy.float32)
-    file.flush()
+    header = {"descr": dtype, "fortran_order": False, "shape": (options.vectors, options.dim)}
+    with open(path, "wb") as file:
+        numpy.lib.format.write_array_header_1_0(file, header)
+        for first in range(0, options.vectors, CHUNK):
+            shape = min(CHUNK, options.vectors - first), options.dim
+            random.standard_normal(shape, numpy.float32).astype(dtype).tofile(file)
     with open(path[:-4] + ".txt", "w") as names:
         names.writelines("%d\n" % i for i in range(options.vectors))
 
@@ -88,7 +90,7 @@ def main():
                                            for dtype in ("f32", "f16")}
     for dtype, folder in folders.items():
         os.makedirs(folder)
-        make_vectors(folder + "/rows.npy", {"f32": "f4", "f16": "f2"}[dtype], options)
+        make_vectors(folder + "/rows.npy", {"f32": "<f4", "f16": "<f2"}[dtype], options)
     numpy.save(query, numpy.random.default_rng(2).standard_normal(options.dim, numpy.float32))
     subprocess.run(["cc", "-O3", "-o", READ, os.path.dirname(__file__) + "/read_memory.c",
                     "-lpthread"], check=True)
