@@ -8,6 +8,7 @@ they were read, in memory; the first run of each, which reads them, does not cou
 """
 import argparse
 import importlib.util
+import itertools
 import json
 import os
 import shutil
@@ -85,6 +86,9 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--no-peers", action="store_true", help="search and the memory alone")
     options = parser.parse_args()
+    peers = {} if options.no_peers else {"NumPy": numpy_search}
+    if peers and importlib.util.find_spec("faiss"):
+        peers["FAISS"] = faiss_search
     shutil.rmtree(WORK, ignore_errors=True)
     query, folders = WORK + "/query.npy", {dtype: "%s/%s" % (WORK, dtype)
                                            for dtype in ("f32", "f16")}
@@ -94,23 +98,21 @@ def main():
     numpy.save(query, numpy.random.default_rng(2).standard_normal(options.dim, numpy.float32))
     subprocess.run(["cc", "-O3", "-o", READ, os.path.dirname(__file__) + "/read_memory.c",
                     "-lpthread"], check=True)
-    expected = search("f32", 2, query)[1]
+    expected = search("int8", 2, query)[1]
+    rows = {dtype: folders[TYPES[dtype]] + "/rows.npy" for dtype in TYPES}
     times = {}
     for _ in range(options.rounds + 1):
-        for dtype in TYPES:
-            for threads in (1, 2):
-                ms, found = search(dtype, threads, query)
-                if dtype != "f16" and found != expected:
-                    raise SystemExit("%s finds something else" % dtype)
-                rows = folders[TYPES[dtype]] + "/rows.npy"
-                copies = int8_copy(folders["f32"]) if dtype == "int8" else rows
-                turn_ms = {"search": ms, "read": read(copies, threads)}
-                if dtype == "f32" and not options.no_peers:
-                    turn_ms["NumPy"] = numpy_search(rows, threads, query)
-                    if importlib.util.find_spec("faiss"):
-                        turn_ms["FAISS"] = faiss_search(rows, threads, query)
-                for name, value in turn_ms.items():
-                    times.setdefault((dtype, threads, name), []).append(value)
+        for dtype, threads in itertools.product(TYPES, (1, 2)):
+            copies = int8_copy(folders["f32"]) if dtype == "int8" else rows[dtype]
+            read(copies, threads)   # after the peers, whoever comes first is slow
+            ms, found = search(dtype, threads, query)
+            if dtype != "f16" and found != expected:
+                raise SystemExit("%s finds something else" % dtype)
+            times.setdefault((dtype, threads, "search"), []).append(ms)
+            times.setdefault((dtype, threads, "read"), []).append(read(copies, threads))
+        for (name, peer), threads in itertools.product(peers.items(), (1, 2)):
+            ms = peer(rows["f32"], threads, query)
+            times.setdefault(("f32", threads, name), []).append(ms)
     print("%d vectors of %d, on %s" % (options.vectors, options.dim, time.strftime("%Y-%m-%d")))
     print("| vectors | threads | search | GB/s | adding up | of its speed | NumPy | FAISS |")
     print("|---|--:|--:|--:|--:|--:|--:|--:|")
