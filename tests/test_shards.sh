@@ -56,7 +56,7 @@ is 0
 err '^embed: part-00000.tar/003.jpg: is not an image'
 err '^embed: part-00003.tar: 3 images in [0-9.]+ s, [0-9.]+ images/s; 1 unreadable$'
 err '^embed: part-00003.tar: 1 other files were passed over, the first is 004.other$'
-err '^embed: 6 shards, 0 of them complete before, 0 failed; 18 images, 6 unreadable$'
+err '^embed: 6 shards, 0 complete before, 0 failed; 18 images, 6 unreadable$'
 try "$embed" s2/0002.jpg s2/001.png s2/002.a.ppm -o plain.npy
 is 0
 same plain.npy made/img_emb/img_emb_00002.npy
@@ -102,7 +102,7 @@ for i in 3 0 2 1; do
 done
 same_output made parts
 try "$embed" --tar in -o parts --part 0/4 # nothing is left to do
-err '^embed: 2 shards, 2 of them complete before, 0 failed; 0 images, 0 unreadable$'
+err '^embed: 2 shards, 2 complete before, 0 failed; 0 images, 0 unreadable$'
 try "$embed" --tar in/part-00001.tar -o half --f16 --normalize --classify 2 --json
 is 0
 out '"images": 3, "unreadable": 1'
@@ -187,7 +187,7 @@ err 'is compressed by gzip; give it unpacked: gzip -dc'
 gzip -dc cut/part-00001.tar >cut/unpacked && mv cut/unpacked cut/part-00001.tar
 try "$embed" --tar cut -o cut-out
 is 0
-err '^embed: 3 shards, 2 of them complete before, 0 failed; 3 images'
+err '^embed: 3 shards, 2 complete before, 0 failed; 3 images'
 cp in/part-00001.tar cut
 try "$embed" --tar cut -o cut-out # the name is the same, the length as well: that is all that is looked at
 is 0
@@ -206,7 +206,7 @@ rm harmed/img_emb/img_emb_00002.npy harmed/stats/stats_00004.json
 echo '{' >harmed/stats/stats_00003.json
 try "$embed" --collect harmed
 is 1
-out '^1 shards complete, 1 missing, 4 damaged; 3 images, 1 unreadable'
+out '^1 shard complete, 1 missing, 4 damaged; 3 images, 1 unreadable'
 err 'img_emb_00000.npy: has not the bytes that its record says$'
 err 'metadata_00001.jsonl: has [0-9]+ bytes, expected [0-9]+$'
 err 'img_emb_00002.npy: cannot open'
@@ -216,7 +216,7 @@ err 'img_emb_00004.npy: has no record'
 try "$embed" --tar in -o harmed
 is 0
 err 'img_emb_00000.npy: has not the bytes that its record says; made again$'
-err '^embed: 6 shards, 1 of them complete before, 0 failed; 15 images'
+err '^embed: 6 shards, 1 complete before, 0 failed; 15 images'
 same_output made harmed
 try "$embed" --collect harmed in
 is 0
@@ -308,7 +308,7 @@ try "$embed" --tar 'in/{part-0000,x}{8..9}.tar' -o n
 is 1
 try "$embed" --tar 'x{8..9}{08..11}.tar' -o n # no such files, but all their names
 for name in x808 x911; do err "^embed: $name.tar: cannot be opened"; done
-err '^embed: 8 shards, 0 of them complete before, 8 failed'
+err '^embed: 8 shards, 0 complete before, 8 failed'
 mkdir bare
 try "$embed" --tar bare -o n
 is 1

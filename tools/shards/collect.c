@@ -192,8 +192,9 @@ void shard_collected_print(const char *program, const char *folder, const shard_
         print_object(all);
         return;
     }
-    printf("%s shards complete, %s missing, %s damaged; %s images, %s unreadable; %.1f hours\n",
-           text_grouped(all->complete, texts[0]), text_grouped(all->missing, texts[1]),
-           text_grouped(all->damaged, texts[2]), text_grouped((uint64_t)all->images, texts[3]),
+    printf("%s shard%s complete, %s missing, %s damaged; %s image%s, %s unreadable; %.1f hours\n",
+           text_grouped(all->complete, texts[0]), all->complete == 1 ? "" : "s",
+           text_grouped(all->missing, texts[1]), text_grouped(all->damaged, texts[2]),
+           text_grouped((uint64_t)all->images, texts[3]), all->images == 1 ? "" : "s",
            text_grouped((uint64_t)all->unreadable, texts[4]), all->seconds / 3600);
 }

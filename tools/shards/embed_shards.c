@@ -326,10 +326,11 @@ void shard_totals_print(const shard_task *task, const shard_totals *totals, bool
     char texts[5][32];
     json_writer w = json_write_to(stdout);
     if (!json) {
-        fprintf(stderr, "%s: %s shards, %s of them complete before, %s failed; %s images, %s "
+        fprintf(stderr, "%s: %s shard%s, %s complete before, %s failed; %s image%s, %s "
                 "unreadable\n", task->program, text_grouped(totals->shards, texts[0]),
-                text_grouped(totals->complete, texts[1]), text_grouped(totals->failed, texts[2]),
-                text_grouped(totals->images, texts[3]), text_grouped(totals->unreadable, texts[4]));
+                totals->shards == 1 ? "" : "s", text_grouped(totals->complete, texts[1]),
+                text_grouped(totals->failed, texts[2]), text_grouped(totals->images, texts[3]),
+                totals->images == 1 ? "" : "s", text_grouped(totals->unreadable, texts[4]));
         return;
     }
     json_put_begin(&w, NULL, '{');
