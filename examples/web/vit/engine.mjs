@@ -19,7 +19,7 @@ export class VitError extends Error {
 
 /** Views of the memory are made for each use: they break when it grows. */
 export class Engine {
-    /** Where there are threads, they start meanwhile: await ready. */
+    /** Where there are threads, they start meanwhile; until then the caller works alone. */
     static async start(url, threads) {
         const module = await loadModule(url, threads > 1);
         if (threads === 1) {
@@ -38,8 +38,7 @@ export class Engine {
         this.exports = exports;
         this.memory = memory;
         this.pool = pool;
-        this.ready = pool ? pool.start() : Promise.resolve();
-        this.ready.catch(() => {}); // whoever awaits it hears of it
+        pool?.start().catch((error) => { this.threadless = error; }); // the next call says it
     }
 
     /** Ends the workers; the memory goes when nobody refers to it any more. */
@@ -50,6 +49,7 @@ export class Engine {
 
     /** What a function returns. If it does not, the instance is of no more use. */
     call(name, ...parameters) {
+        if (this.threadless) throw this.threadless;
         try {
             return this.exports[name](...parameters);
         } catch (error) {

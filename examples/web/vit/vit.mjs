@@ -50,7 +50,6 @@ export class Model {
             const bytes = await engine.read(opened, onProgress);
             const handle = engine.attempt('open', bytes.at, bytes.size, chosen.threads,
                                           Number(verify));
-            await engine.ready;
             return new Model(engine, handle >>> 0, chosen);
         } catch (error) {
             engine.close();
