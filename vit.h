@@ -8114,7 +8114,6 @@ VIT__TIER(helium, VIT_ISA_HELIUM, 1, scalar,
 /* rows have fewer addresses to compute. The steps:                          */
 /*                                                                           */
 /*    muladd   one k a step                                                  */
-/*    pair     a pair of bf16 a step                                         */
 /*    mul16    a quad of int8 a step, as 16-bit products                     */
 /*    wide16   the same of weights that were widened before                  */
 /*    dot16    a pair of 16-bit integers a step                              */
@@ -8157,21 +8156,6 @@ VIT__INLINE v128_t vit__first_wasm(const unsigned char *p, size_t stride, int n,
 #    define VIT__MAC_muladd_wasm(c, n) c = wasm_f32x4_add(c, wasm_f32x4_mul(x, w##n));
 VIT__INLINE int vit__steps_muladd_wasm(int depth) { return depth; }
 #    define vit__store_muladd_wasm(to, n, c, a, p, stride, steps) wasm_v128_store(to + 4 * n, c)
-
-/* The second of a pair comes first: c[l] += x1 * w1[l], then c[l] += x0 * w0[l]. Only the sums
-   are rounded: a product of two bf16 has 16 bits, f32 has 24 (fewer below 2^-126). */
-#    define VIT__ACC_pair_wasm v128_t
-#    define VIT__ZERO_pair_wasm VIT__ZERO_muladd_wasm
-#    define VIT__LOAD_pair_wasm(n, weights)                                                       \
-        const v128_t w0##n = wasm_v128_load(weights), w1##n = wasm_v128_load(weights + 64);
-#    define VIT__INPUT_pair_wasm(a, k)                                                            \
-        const v128_t x0 = wasm_v128_load32_splat(a + 8 * k);                                      \
-        const v128_t x1 = wasm_v128_load32_splat(a + 8 * k + 4);
-#    define VIT__MAC_pair_wasm(c, n)                                                              \
-        c = wasm_f32x4_add(c, wasm_f32x4_mul(x1, w1##n));                                         \
-        c = wasm_f32x4_add(c, wasm_f32x4_mul(x0, w0##n));
-VIT__INLINE int vit__steps_pair_wasm(int depth) { return depth / 2; }
-#    define vit__store_pair_wasm vit__store_muladd_wasm
 
 /* As in the AVX2 tier; dot_i16x8 is its madd. */
 #    define VIT__ACC_mul16_wasm v128_t
@@ -8285,8 +8269,10 @@ VIT__INLINE int vit__steps_dot16_wasm(int depth) { return vit__ceil_div(depth, 2
 
 /* A kernel: two rows at a time, and one for the class token and the head. */
 #    define VIT__GEMM_WASM(name, STEP, WEIGHTS)                                                   \
-        VIT__GEMM(name##_2, STEP, WEIGHTS, vit__ascending, VIT__ROWS_2, VIT__WIDTH_4)             \
-        VIT__GEMM(name##_1, STEP, WEIGHTS, vit__ascending, VIT__ROWS_1, VIT__WIDTH_4)             \
+        VIT__GEMM_WASM_IN(name, STEP, WEIGHTS, vit__ascending)
+#    define VIT__GEMM_WASM_IN(name, STEP, WEIGHTS, ORDER)                                         \
+        VIT__GEMM(name##_2, STEP, WEIGHTS, ORDER, VIT__ROWS_2, VIT__WIDTH_4)                      \
+        VIT__GEMM(name##_1, STEP, WEIGHTS, ORDER, VIT__ROWS_1, VIT__WIDTH_4)                      \
         static void name(float *tile, const vit__operands *o) {                                   \
             vit__operands two = *o;                                                               \
             for (; two.rows > 1; two.rows -= 2, two.a += 2 * o->lda, tile += 2 * o->ldt)          \
@@ -8297,7 +8283,9 @@ VIT__INLINE int vit__steps_dot16_wasm(int depth) { return vit__ceil_div(depth, 2
 VIT__GEMM_WASM(vit__gemm_i16_wasm, dot16_wasm, vit__bits_wasm)
 VIT__GEMM_WASM(vit__gemm_muladd_wasm, muladd_wasm, vit__bits_wasm)
 VIT__GEMM_WASM(vit__gemm_first_wasm, muladd_wasm, vit__first_wasm)
-VIT__GEMM_WASM(vit__gemm_pair_wasm, pair_wasm, vit__wide_wasm)
+/* Of pairs of bf16, widened, the second comes first. Only the sums are rounded: a product of two
+   bf16 has 16 bits, f32 has 24 (fewer below 2^-126). */
+VIT__GEMM_WASM_IN(vit__gemm_pair_wasm, muladd_wasm, vit__bits_wasm, vit__odd_first)
 VIT__GEMM_WASM(vit__gemm_mul16_wasm, mul16_wasm, vit__bits_wasm)
 VIT__GEMM_WASM(vit__gemm_wide16_wasm, wide16_wasm, vit__wide_wasm)
 #    if defined(__wasm_relaxed_simd__)

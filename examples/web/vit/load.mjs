@@ -87,8 +87,23 @@ async function* piecesOfBlob(blob) {
     }
 }
 
+/** Of a stream that is none of bytes, one for the pieces that it has. */
+function readerOf(stream) {
+    try {
+        const reader = stream.getReader({ mode: 'byob' });
+        let { buffer } = new Uint8Array(PIECE);
+        return { cancel: () => reader.cancel(), async read() {
+            const piece = await reader.read(new Uint8Array(buffer));
+            buffer = piece.value?.buffer;
+            return piece;
+        } };
+    } catch {
+        return stream.getReader();
+    }
+}
+
 async function* piecesOfStream(stream) {
-    const reader = stream.getReader();
+    const reader = readerOf(stream);
     try {
         for (;;) {
             const { done, value } = await reader.read();
