@@ -85,9 +85,8 @@ async function follow(mine) {
 }
 
 function show({ classes, ms, crop }, rate) {
-    showClasses(classes, ms);
     const digits = rate < 10 ? 1 : 0;
-    if (rate > 0) byId('speed').textContent += `, ${rate.toFixed(digits)} frames a second`;
+    showClasses(classes, ms, rate > 0 ? `${rate.toFixed(digits)} frames a second` : '');
     if (crop) showFrame(crop);
 }
 

@@ -159,8 +159,8 @@ function captionOf({ name, width, height, crop }) {
 
 const nameOf = ({ label, index }) => label ?? `class ${index}`;
 
-/** Bars; the rows stay where they are. */
-export function showClasses(classes, ms) {
+/** Bars, whose rows stay where they are, and how long that took; rate: how often it is done. */
+export function showClasses(classes, ms, rate = '') {
     const list = byId('bars');
     while (list.children.length < 5) {
         list.append(element('li', {}, element('span', { className: 'name' }),
@@ -175,9 +175,10 @@ export function showClasses(classes, ms) {
         score.textContent = found ? `${(100 * found.score).toFixed(1)} %` : '';
         bar.style.setProperty('--share', found ? found.score : 0);
     });
-    const none = state.model && state.model.info.config.num_classes === 0;
-    byId('speed').textContent = none ? 'This model has no classes: it gives embeddings.'
-        : ms ? `${ms.toFixed(ms < 100 ? 1 : 0)} ms` : '';
+    const count = state.model?.info.config.num_classes;
+    const time = ms && `${ms.toFixed(ms < 100 ? 1 : 0)} ms`;
+    byId('speed').textContent = count === 0 ? 'This model has no classes: it gives embeddings.'
+        : !time ? '' : rate ? `${time}, ${rate}` : `${time}; this model knows ${count} classes`;
 }
 
 export function startPhotos(client) {
