@@ -87,28 +87,20 @@ async function* piecesOfBlob(blob) {
     }
 }
 
-/** Of a stream that is none of bytes, one for the pieces that it has. */
-function readerOf(stream) {
-    try {
-        const reader = stream.getReader({ mode: 'byob' });
-        let { buffer } = new Uint8Array(PIECE);
-        return { cancel: () => reader.cancel(), async read() {
-            const piece = await reader.read(new Uint8Array(buffer));
-            buffer = piece.value?.buffer;
-            return piece;
-        } };
-    } catch {
-        return stream.getReader();
-    }
-}
-
 async function* piecesOfStream(stream) {
-    const reader = readerOf(stream);
+    let reader, bytes;
+    try {
+        reader = stream.getReader({ mode: 'byob' });
+        bytes = new Uint8Array(PIECE);
+    } catch { // no stream of bytes
+        reader = stream.getReader();
+    }
     try {
         for (;;) {
-            const { done, value } = await reader.read();
+            const { done, value } = await reader.read(bytes);
             if (done) return;
             yield value;
+            if (bytes) bytes = new Uint8Array(value.buffer);
         }
     } finally {
         reader.cancel().catch(() => {});
