@@ -88,19 +88,12 @@ async function* piecesOfBlob(blob) {
 }
 
 async function* piecesOfStream(stream) {
-    let reader, bytes;
-    try {
-        reader = stream.getReader({ mode: 'byob' });
-        bytes = new Uint8Array(PIECE);
-    } catch { // no stream of bytes
-        reader = stream.getReader();
-    }
+    const reader = stream.getReader();
     try {
         for (;;) {
-            const { done, value } = await reader.read(bytes);
+            const { done, value } = await reader.read();
             if (done) return;
             yield value;
-            if (bytes) bytes = new Uint8Array(value.buffer);
         }
     } finally {
         reader.cancel().catch(() => {});
