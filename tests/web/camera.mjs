@@ -25,6 +25,7 @@ export default async function camera() {
 
         await visited.work(() => page.getByRole('button', { name: 'Keep this frame' }).click());
         same(await page.locator('#photos li').count(), 1, 'photos');
+        await page.locator('#bars li:not(.none)').first().waitFor();
         same((await shownClasses(page))[0].name, 'cat', 'the class of the frame that is kept');
         same(await button.getAttribute('aria-pressed'), 'false', 'pressed, after a frame is kept');
 
