@@ -186,8 +186,12 @@ for (const [times, threads] of [[200, 1], [30, 2]]) {
     const resident = await residentAfter(20, { threads });
     const grown = await residentAfter(times, { threads }) - resident;
     // leaked, they would be more than a gigabyte
-    check(grown < 250, `${times} models of ${threads} threads took ${grown} MB`);
+    check(grown < 100, `${times} models of ${threads} threads took ${grown} MB`);
 }
+for (let i = 0; i < 5; i++) (await Model.open(bytes, { threads: 6 })).close();
+await new Promise((resolve) => setTimeout(resolve, 1000));
+const workers = process.getActiveResourcesInfo().filter((name) => name === 'MessagePort').length;
+check(workers === 0, `${workers} workers outlived their models, closed before all had started`);
 
 const beyond = await throws(() => engine.allocate(2 ** 32), VitError, 'out of memory', '4 GB');
 check(beyond.result === -3, `result ${beyond.result}`);

@@ -44,7 +44,7 @@ INLINE void multiply_add(lanes *sum, const lanes *a, const lanes *b)
     *sum += product;
 }
 
-/* totals[k] of each of the TOTALS sums: lanes that are 4, then 2, then 1 apart are added. */
+/* The lanes of each sum, added up: those that are 4, then 2, then 1 apart. */
 enum { TOTALS = 8 };
 typedef void add_lanes(const lanes *sums, float *totals);
 

@@ -124,6 +124,7 @@ export class Pool {
         this.module = module;
         this.threads = threads;
         this.waiter = new Waiter(threads > cores ? SHORT : LONG);
+        this.closed = false;
         this.workers = [];
         this.memory = makeMemory(true);
         this.instance = new WebAssembly.Instance(module, {
@@ -137,7 +138,11 @@ export class Pool {
     /** Until then the instance may be used where there are no tasks. `url`: the workers' file. */
     async start(url = new URL('thread.mjs', import.meta.url)) {
         try {
-            for (let i = 1; i < this.threads; i++) this.workers.push(await makeWorker(url));
+            for (let i = 1; i < this.threads; i++) {
+                const worker = await makeWorker(url);
+                this.workers.push(worker); // close() may have made a new list meanwhile
+                if (this.closed) throw new Error('the pool is closed');
+            }
             await Promise.all(this.workers.map((worker) => this.introduce(worker)));
         } catch (error) {
             this.close();
@@ -187,6 +192,7 @@ export class Pool {
 
     /** Ends the workers; what is in the memory stays. */
     close() {
+        this.closed = true; // start() may not be through
         for (const worker of this.workers) {
             worker.onerror?.(new Error('the pool is closed')); // if somebody waits for it
             worker.onerror = null;
