@@ -167,8 +167,8 @@
    WebAssembly has no fused multiply-add and implies VIT_NO_FMA: with or without SIMD128
    it gives the bits of a plain C tier built with VIT_NO_FMA on any CPU (gcc then needs
    -std=c99 or -ffp-contract=off, or it fuses all the same). Never build with
-   -ffast-math. One exception: the bf16 instructions and Helium treat values below
-   2^-126 as zero.
+   -ffast-math. Exceptions: the bf16 instructions and Helium treat values below 2^-126 as
+   zero, and relaxed SIMD in WebAssembly may leave products of bf16 below it unrounded.
 
    CONFIGURATION   (define before including the implementation; all are optional)
 
@@ -8257,6 +8257,20 @@ static void vit__gemm_add16_wasm(float *tile, const vit__operands *o) {
 }
 #    endif
 
+/* A product of two bf16 has 16 bits, of which f32 holds all (fewer below 2^-126): fused or not,
+   only the sum is rounded. */
+#    define VIT__ACC_exact_wasm v128_t
+#    define VIT__ZERO_exact_wasm VIT__ZERO_muladd_wasm
+#    define VIT__LOAD_exact_wasm VIT__LOAD_muladd_wasm
+#    define VIT__INPUT_exact_wasm VIT__INPUT_muladd_wasm
+#    if defined(__wasm_relaxed_simd__)
+#        define VIT__MAC_exact_wasm(c, n) c = wasm_f32x4_relaxed_madd(x, w##n, c);
+#    else
+#        define VIT__MAC_exact_wasm VIT__MAC_muladd_wasm
+#    endif
+#    define vit__steps_exact_wasm vit__steps_muladd_wasm
+#    define vit__store_exact_wasm vit__store_muladd_wasm
+
 /* 16-bit integers, as step pair of the AVX2 tier. */
 #    define VIT__ACC_dot16_wasm v128_t
 #    define VIT__ZERO_dot16_wasm(r, n) wasm_i32x4_const_splat(0)
@@ -8282,10 +8296,9 @@ VIT__INLINE int vit__steps_dot16_wasm(int depth) { return vit__ceil_div(depth, 2
 
 VIT__GEMM_WASM(vit__gemm_i16_wasm, dot16_wasm, vit__bits_wasm)
 VIT__GEMM_WASM(vit__gemm_muladd_wasm, muladd_wasm, vit__bits_wasm)
-VIT__GEMM_WASM(vit__gemm_first_wasm, muladd_wasm, vit__first_wasm)
-/* Of pairs of bf16, widened, the second comes first. Only the sums are rounded: a product of two
-   bf16 has 16 bits, f32 has 24 (fewer below 2^-126). */
-VIT__GEMM_WASM_IN(vit__gemm_pair_wasm, muladd_wasm, vit__bits_wasm, vit__odd_first)
+VIT__GEMM_WASM(vit__gemm_first_wasm, exact_wasm, vit__first_wasm)
+/* Of pairs of bf16, widened, the second comes first. */
+VIT__GEMM_WASM_IN(vit__gemm_pair_wasm, exact_wasm, vit__bits_wasm, vit__odd_first)
 VIT__GEMM_WASM(vit__gemm_mul16_wasm, mul16_wasm, vit__bits_wasm)
 VIT__GEMM_WASM(vit__gemm_wide16_wasm, wide16_wasm, vit__wide_wasm)
 #    if defined(__wasm_relaxed_simd__)
