@@ -219,7 +219,7 @@ CONVERT_ROOMS   = base cli checkpoint model layout layout/tables convert
 CONVERT_LESS    = $(addprefix tools/convert/,calibrate.c compare.c match_folder.c c_array.c)
 CONVERT_SOURCES = $(filter-out $(CONVERT_LESS),$(wildcard $(CONVERT_ROOMS:%=tools/%/*.c))) \
                   tools/os/common.c tools/vit-convert.c $(WEB)/wasi.c $(WEB)/left_out.c
-CONVERT_FLAGS   = --target=wasm32-wasi -Oz -msign-ext -mnontrapping-fptoint
+CONVERT_FLAGS   = --target=wasm32-wasi -Oz -flto -msign-ext -mnontrapping-fptoint
 CONVERT_WASI    = -include $(WEB)/wasi.h
 
 build/wasi/%.o: %.c $(WEB)/wasi.h

@@ -4953,16 +4953,18 @@ VIT__INLINE void vit__round_bf16(float *row, int n) {
     for (; i < n; i++) row[i] = vit__bf16_to_f32(vit__f32_to_bf16(row[i]));
 }
 
-/* Smallest and largest of n numbers and zero. Four numbers a lane at a time, because compilers
-   keep the lanes in memory. */
+/* gcc keeps lanes in memory: it takes four numbers a lane at a time. */
+enum { VIT__RUN = VIT__GCC ? 64 : 16 };
+
+/* Smallest and largest of n numbers and zero. */
 VIT__INLINE void vit__range_body(const float *x, int n, float *low, float *high) {
     float lo[16] = { 0 }, hi[16] = { 0 };
-    const int full = VIT__SMALL ? 0 : n / 64 * 64;
+    const int full = VIT__SMALL ? 0 : n / VIT__RUN * VIT__RUN;
     int i, l, j;
-    for (i = 0; i < full; i += 64)
+    for (i = 0; i < full; i += VIT__RUN)
         for (l = 0; l < 16; l++) {
             float a = lo[l], b = hi[l];
-            for (j = 0; j < 64; j += 16) {
+            for (j = 0; j < VIT__RUN; j += 16) {
                 a = x[i + j + l] < a ? x[i + j + l] : a;
                 b = x[i + j + l] > b ? x[i + j + l] : b;
             }
@@ -5178,14 +5180,14 @@ VIT__INLINE int32_t vit__size_bits(float x) { return (int32_t)(vit__bits(x) & 0x
 
 /* What makes the largest of n numbers `limit`. As vit__range_body. */
 VIT__INLINE float vit__largest_factor(const float *x, int n, float limit) {
-    const int full = VIT__SMALL ? 0 : n / 64 * 64;
+    const int full = VIT__SMALL ? 0 : n / VIT__RUN * VIT__RUN;
     int32_t lane[16] = { 0 }, largest = 0;
     float size;
     int i, l, j;
-    for (i = 0; i < full; i += 64)
+    for (i = 0; i < full; i += VIT__RUN)
         for (l = 0; l < 16; l++) {
             int32_t most = lane[l];
-            for (j = 0; j < 64; j += 16) {
+            for (j = 0; j < VIT__RUN; j += 16) {
                 const int32_t bits = vit__size_bits(x[i + j + l]);
                 most = bits > most ? bits : most;
             }
