@@ -19,7 +19,6 @@ export class VitError extends Error {
 
 /** Views of the memory are made for each use: they break when it grows. */
 export class Engine {
-    /** Where there are threads, they start meanwhile; until then the caller works alone. */
     static async start(url, threads) {
         const module = await loadModule(url, threads > 1);
         if (threads === 1) {
@@ -38,7 +37,11 @@ export class Engine {
         this.exports = exports;
         this.memory = memory;
         this.pool = pool;
-        pool?.start().catch((error) => { this.threadless = error; }); // the next call says it
+    }
+
+    /** Until they are there the caller works alone; if they do not start, the next call says it. */
+    startThreads() {
+        this.pool?.start().catch((error) => { this.threadless = error; });
     }
 
     /** Ends the workers; the memory goes when nobody refers to it any more. */

@@ -48,6 +48,7 @@ export class Model {
         const engine = await Engine.start(new URL(chosen.file, base), chosen.threads);
         try {
             const bytes = await engine.read(opened, onProgress);
+            engine.startThreads(); // not before: they would take time from what fetches
             const handle = engine.attempt('open', bytes.at, bytes.size, chosen.threads,
                                           Number(verify));
             return new Model(engine, handle >>> 0, chosen);
