@@ -88,12 +88,19 @@ async function* piecesOfBlob(blob) {
 }
 
 async function* piecesOfStream(stream) {
-    const reader = stream.getReader();
+    let reader, bytes;
+    try {
+        reader = stream.getReader({ mode: 'byob' });
+        bytes = new Uint8Array(PIECE);
+    } catch { // no stream of bytes
+        reader = stream.getReader();
+    }
     try {
         for (;;) {
-            const { done, value } = await reader.read();
+            const { done, value } = await reader.read(bytes);
             if (done) return;
             yield value;
+            if (bytes) bytes = new Uint8Array(value.buffer);
         }
     } finally {
         reader.cancel().catch(() => {});
