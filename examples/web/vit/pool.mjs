@@ -139,8 +139,7 @@ export class Pool {
     async start(url = new URL('thread.mjs', import.meta.url)) {
         try {
             for (let i = 1; i < this.threads; i++) {
-                const worker = await makeWorker(url);
-                this.workers.push(worker); // close() may have made a new list meanwhile
+                this.workers.push(await makeWorker(url));
                 if (this.closed) throw new Error('the pool is closed');
             }
             await Promise.all(this.workers.map((worker) => this.introduce(worker)));
@@ -193,11 +192,10 @@ export class Pool {
     /** Ends the workers; what is in the memory stays. */
     close() {
         this.closed = true; // start() may not be through
-        for (const worker of this.workers) {
+        for (const worker of this.workers.splice(0)) {
             worker.onerror?.(new Error('the pool is closed')); // if somebody waits for it
             worker.onerror = null;
             worker.terminate();
         }
-        this.workers = [];
     }
 }
