@@ -12540,8 +12540,8 @@ VIT__COMPACT_END
            have labels;
            embed --tar: shards in webdataset's form on any number of machines, laid out as
            clip-retrieval does, with --part, --classify and --collect; embed --f16;
-           search in a folder of shards, f32 or f16, as fast as they are read; --int8, the same
-           result faster;
+           search in a folder of shards, f32 as fast as they are read, f16 at four fifths of
+           that or more; --int8, the same result faster;
            embed, classify, evaluate and search decode images in confined processes
            (seccomp, Linux; --no-sandbox);
            examples/look: attention, tokens, similarity, positions, filters as pictures;
