@@ -12570,7 +12570,9 @@ VIT__COMPACT_END
            "assumed" are objects, no longer text; examples/web/vit/convert.mjs: vit-convert in
            WebAssembly;
            Windows: paths in UTF-8, of more than 260 characters too; in the dialect of
-           Microsoft's compiler all kernels, where only plain C was; the tools
+           Microsoft's compiler all kernels, where only plain C was; the tools;
+           files are written 2 MB at a time, so that new Linux kernels keep them in large pages: a
+           process with ViT-B/16 in f32 has its first logits 20 ms sooner
 
    v0.1.0  first version: timm's VisionTransformer and DeiT with nearly all of their
            options, torch.nn's post-norm blocks; rotary and relative positions,

@@ -28,6 +28,7 @@ typedef struct cli_output {
     const char *name;         /* the caller's; private, like the following            */
     char *path;
     char *temporary;          /* being written; NULL: the target itself is            */
+    char *buffer;             /* of the file                                          */
 } cli_output;
 
 /* Makes a folder, unless it is there. */
