@@ -7042,8 +7042,36 @@ static void vit__convert_u8_avx512(float *row, int n) {
     vit__end_u8(vit__fma_avx512, row, full, n, s);
 }
 
+/* Which of n numbers, at least one, are in the last vector. */
+VIT__INLINE __mmask16 vit__last_avx512(int n) { return (__mmask16)(0xffff >> (-n & 15)); }
+
+/* vit__f32_to_bf16 */
+VIT__INLINE __m256i vit__bf16_of_avx512(__m512 x) {
+    const __m512i bits = _mm512_castps_si512(x), upper = _mm512_srli_epi32(bits, 16);
+    const __m512i even = _mm512_and_si512(upper, _mm512_set1_epi32(1));
+    const __m512i up = _mm512_add_epi32(even, _mm512_set1_epi32(0x7fff));
+    const __m512i rounded = _mm512_srli_epi32(_mm512_add_epi32(bits, up), 16);
+    const __mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+    return _mm512_cvtepi32_epi16(
+        _mm512_mask_or_epi32(rounded, nan, upper, _mm512_set1_epi32(0x40)));
+}
+
+/* vit__convert_bf16 */
+static void vit__convert_bf16_avx512(float *row, int n) {
+    unsigned char *const to = (unsigned char *)row;
+    int i;
+    for (i = 0; i + 16 <= n; i += 16)
+        _mm256_storeu_si256((__m256i *)(void *)(to + 2 * (size_t)i),
+                            vit__bf16_of_avx512(_mm512_loadu_ps(row + i)));
+    if (i < n)
+        _mm256_mask_storeu_epi16(
+            to + 2 * (size_t)i, vit__last_avx512(vit__round_up(n, 2)),
+            vit__bf16_of_avx512(_mm512_maskz_loadu_ps(vit__last_avx512(n), row + i)));
+}
+
 static void vit__convert_avx512(vit__form form, float *row, int n) {
     if (form == VIT__FORM_U8) vit__convert_u8_avx512(row, n);
+    else if (form == VIT__FORM_BF16) vit__convert_bf16_avx512(row, n);
     else vit__convert_body(vit__fma_avx512, form, row, n);
 }
 
@@ -7069,9 +7097,6 @@ VIT__INLINE __m512 vit__exp_avx512(__m512 x) {
     return _mm512_mul_ps(p, _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(shifted),
                                                                   23)));
 }
-
-/* Which of n numbers, at least one, are in the last vector. */
-VIT__INLINE __mmask16 vit__last_avx512(int n) { return (__mmask16)(0xffff >> (-n & 15)); }
 
 /* vit__quantise_body. */
 static float vit__quantise_avx512(vit__form form, float *row, const float *steps, int n,
