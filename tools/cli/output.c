@@ -90,23 +90,19 @@ static int kept_of(const char *path) {
     return (int)(name - path + (ptrdiff_t)length);
 }
 
-/* Written at a time: Linux (ext4 from 6.16 on, XFS from 5.18) then keeps the file in pages of that
- * size, and a program that maps it starts 20 ms sooner for each 300 MB. */
-enum { BUFFER_SIZE = 2 << 20 };
-
 /* Creates "TARGET.tmp-PID" (or -PID-1, ...) with the permissions of a new file, or of the file
  * that it will replace. */
 static bool open_temporary(cli_output *output, const char *replaced) {
     size_t size = strlen(output->path) + 48;
     output->temporary = malloc(size);
-    output->buffer = malloc(BUFFER_SIZE);
+    output->buffer = malloc(os_write_size());
     if (!output->temporary || !output->buffer) return false;
     for (int attempt = 0; attempt < 100; attempt++) {
         snprintf(output->temporary, size, "%.*s.tmp-%ld-%d", kept_of(output->path), output->path,
                  os_process(), attempt);
         output->file = os_create(output->temporary, replaced);
         if (output->file) {
-            setvbuf(output->file, output->buffer, _IOFBF, BUFFER_SIZE);
+            setvbuf(output->file, output->buffer, _IOFBF, os_write_size());
             watch(output->temporary);
             return true;
         }

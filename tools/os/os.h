@@ -39,6 +39,7 @@ FILE *os_fopen(const char *path, const char *mode);
 /* A new file, to write to; errno is EEXIST if there is one. It is made with the permissions of
  * `like`, if that is not NULL. */
 FILE *os_create(const char *path, const char *like);
+size_t os_write_size(void);               /* how much is best written at a time           */
 bool os_seek(FILE *file, uint64_t offset);
 bool os_sync(FILE *file);                 /* to the disk                                  */
 bool os_close_copy(FILE *file);           /* says what closing the file would say         */

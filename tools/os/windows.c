@@ -307,6 +307,11 @@ FILE *os_fopen(const char *path, const char *mode)
     return as_file(open_descriptor(path, GENERIC_WRITE, CREATE_ALWAYS, _O_WRONLY), "wb");
 }
 
+size_t os_write_size(void)
+{
+    return 1 << 16;
+}
+
 FILE *os_create(const char *path, const char *like)
 {
     (void)like;   /* permissions are the folder's */

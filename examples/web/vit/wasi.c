@@ -23,6 +23,11 @@ FILE *os_create(const char *path, const char *like)
     return descriptor < 0 ? NULL : fdopen(descriptor, "wb");
 }
 
+size_t os_write_size(void)
+{
+    return BUFSIZ;
+}
+
 bool os_close_copy(FILE *file)
 {
     (void)file;
