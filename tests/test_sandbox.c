@@ -260,8 +260,8 @@ static void *kill_all(void *arg) {
     return arg;
 }
 
-/* Whoever kills a job, or a system that is short of memory, kills its decoders: the image is decoded
- * by another one, and only then given up. */
+/* Whoever kills a job, or a system that is short of memory, kills its decoders: another one decodes
+ * the image, which is given up only then. */
 static void test_killed(sandbox *box) {
     for (int kills = 1; kills <= 2; kills++) {
         report r = report_make();
