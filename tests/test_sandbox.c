@@ -39,11 +39,16 @@ static int witness = -1;  /* a file of the parent, open for writing */
 typedef struct victim {
     volatile pid_t pid;
     volatile int tries, kills;   /* kills: how many of the tries wait for it */
+    pid_t latest[64];            /* children of this process, by their count */
+    volatile unsigned count;
 } victim;
 static victim *killed;
 static pid_t own_pid;
 
-static void note_pid(void) { own_pid = getpid(); }
+static void note_pid(void) {
+    own_pid = getpid();
+    killed->latest[killed->count++ % 64] = own_pid;
+}
 
 /* --- a decoder that does what its image says -------------------------------------------- */
 
@@ -278,6 +283,18 @@ static void test_killed(sandbox *box) {
     }
 }
 
+/* All that wait, while they wait. */
+static void test_killed_idle(void) {
+    const sandbox_settings settings = settings_of();
+    report r = report_make();
+    sandbox *box = sandbox_open(&settings, &r);
+    CHECK(box != NULL && killed->count >= 4);
+    for (unsigned i = killed->count - 4; i < killed->count; i++)
+        CHECK(kill(killed->latest[i % 64], SIGKILL) == 0);
+    for (int i = 0; i < 5; i++) CHECK(is_grey(box, 3, 2, i));
+    sandbox_close(box);
+}
+
 /* That no child can be made is not the image's fault. */
 static void test_no_child(void) {
     sandbox_settings settings = settings_of();
@@ -432,6 +449,7 @@ int main(int argc, char **argv) {
     if (box) {
         test_answers(box);
         if (!SANITIZED) test_killed(box);   /* as test_threads */
+        test_killed_idle();
         test_no_child();
         test_deeds(box);
         test_sleep();

@@ -413,8 +413,9 @@ bool sandbox_decode(sandbox *box, const void *data, size_t size, unsigned flags,
     memset(image, 0, sizeof *image);
     if (size > box->settings.max_input)
         return report_fail(r, "is too large: above %zu MiB", box->settings.max_input >> 20);
-    for (int kills = 0;; kills++) {   /* who ends a job may come upon its children first */
-        c = take_child(box, r);
+    /* Who ends a job may come upon its children first: of the idle ones, several may be gone. */
+    for (int kills = 0;; kills++) {
+        c = kills == 0 ? take_child(box, r) : new_child(box, r);
         r->no_memory = !c;            /* of the system, which is not the image's fault */
         if (!c) return false;
         if (ask(box, c, data, size, flags)) break;
