@@ -86,8 +86,9 @@ static void print_summary(const job *j) {
     char images[32], unreadable[32];
     json_writer w = json_write_to(stdout);
     if (!j->chosen->json) {
-        fprintf(stderr, PROGRAM ": %s images in %.1f s, %.1f images/s; %s unreadable\n",
-                text_grouped(j->counts.read, images), j->counts.seconds,
+        fprintf(stderr, PROGRAM ": %s image%s in %.1f s, %.1f images/s; %s unreadable\n",
+                text_grouped(j->counts.read, images), j->counts.read == 1 ? "" : "s",
+                j->counts.seconds,
                 (double)j->counts.read / j->counts.seconds,
                 text_grouped(j->counts.unreadable, unreadable));
         return;

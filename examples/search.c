@@ -160,17 +160,19 @@ static bool add_vectors(job *j, const char *path, report *r) {
 
 typedef struct found_photo {
     nearest_hit hit;
-    indexed_row row;          /* of a folder               */
+    const indexed_row *row;   /* of a folder; else NULL    */
     const char *name;
 } found_photo;
 
-static bool name_hits(job *j, const nearest_hit *hits, int count, found_photo *found,
-                      report *r) {
+/* rows: [count], which receive what is known of a folder's; or NULL. */
+static bool name_hits(const job *j, const nearest_hit *hits, int count, indexed_row *rows,
+                      found_photo *found, report *r) {
+    for (int i = 0; rows && i < count; i++) rows[i].row = hits[i].row;
+    if (rows && !shard_index_rows(&j->folder, rows, count, r)) return false;
     for (int i = 0; i < count; i++) {
         found[i].hit = hits[i];
-        if (j->folder.set.count && !shard_index_row(&j->folder, hits[i].row, &found[i].row, r))
-            return false;
-        found[i].name = j->folder.set.count ? found[i].row.name : j->index.names[hits[i].row];
+        found[i].row = rows ? &rows[i] : NULL;
+        found[i].name = rows ? rows[i].name : j->index.names[hits[i].row];
     }
     return true;
 }
@@ -191,11 +193,11 @@ static void print_hits(job *j, const found_photo *found, int count) {
     if (!j->chosen->json) return;
     json_put_begin(w, "nearest", '[');
     for (int i = 0; i < count; i++) {
-        const bool shards = j->folder.set.count > 0;
+        const indexed_row *row = found[i].row;
         json_put_begin(w, NULL, '{');
-        json_put_integer(w, "row", shards ? found[i].row.row : found[i].hit.row);
+        json_put_integer(w, "row", row ? row->row : found[i].hit.row);
         json_put_text(w, "name", found[i].name);
-        if (shards) put_row(w, &found[i].row);
+        if (row) put_row(w, row);
         json_put_number(w, "cosine", (double)found[i].hit.cosine, 9);
         json_put_end(w, '}');
     }
@@ -234,11 +236,16 @@ static bool draw_sheet(const job *j, const found_photo *found, int count, report
 }
 
 static bool print_found(job *j, const nearest_hit *hits, int count, report *r) {
-    found_photo *found = calloc((size_t)count + 1, sizeof *found);
-    bool good = found ? name_hits(j, hits, count, found, r) : report_no_memory(r);
+    const size_t size = (size_t)count + 1;
+    const bool shards = j->folder.set.count > 0;
+    found_photo *found = calloc(size, sizeof *found);
+    indexed_row *rows = shards ? calloc(size, sizeof *rows) : NULL;
+    bool good = found && (rows || !shards) ? name_hits(j, hits, count, rows, found, r)
+                                           : report_no_memory(r);
     if (good) print_hits(j, found, count);
     good = good && (!j->chosen->sheet || draw_sheet(j, found, count, r));
-    for (int i = 0; found && i < count; i++) indexed_row_free(&found[i].row);
+    for (int i = 0; rows && i < count; i++) indexed_row_free(&rows[i]);
+    free(rows);
     free(found);
     return good;
 }

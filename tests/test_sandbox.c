@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -33,6 +34,21 @@ enum { MAX_PIXELS = 1000000 };
 
 static char folder[64];   /* where nothing may appear */
 static int witness = -1;  /* a file of the parent, open for writing */
+
+/* Of the child that shall be killed from outside; shared with it. */
+typedef struct victim {
+    volatile pid_t pid;
+    volatile int tries, kills;   /* kills: how many of the tries wait for it */
+    pid_t latest[64];            /* children of this process, by their count */
+    volatile unsigned count;
+} victim;
+static victim *killed;
+static pid_t own_pid;
+
+static void note_pid(void) {
+    own_pid = getpid();
+    killed->latest[killed->count++ % 64] = own_pid;
+}
 
 /* --- a decoder that does what its image says -------------------------------------------- */
 
@@ -140,8 +156,18 @@ static const struct {
 };
 enum { NUM_DEEDS = sizeof deeds / sizeof deeds[0] };
 
+/* Waits to be killed, the first few times. */
+static void be_killed(void) {
+    killed->pid = own_pid;
+    if (killed->tries++ < killed->kills) loop();
+}
+
 static bool work(const void *data, size_t size, unsigned flags, vit_image *image, report *r) {
     const uint8_t *bytes = data;
+    if (size == 4 && bytes[0] == 'v') {
+        be_killed();
+        return paint(bytes, image);
+    }
     if (size == 4 && bytes[0] == 'g') return paint(bytes, image);
     for (int i = 0; i < NUM_DEEDS; i++)
         if (size == strlen(deeds[i].name) && memcmp(data, deeds[i].name, size) == 0)
@@ -227,6 +253,66 @@ static void test_sleep(void) {
     box = sandbox_open(&settings, &r);
     CHECK(box && !sandbox_decode(box, "sleep", 5, 0, &image, &r));
     CHECK_MSG(strstr(r.text, "took more than 1 seconds") != NULL, "%s", r.text);
+    CHECK(is_grey(box, 2, 2, 2));
+    sandbox_close(box);
+}
+
+static void *kill_all(void *arg) {
+    for (int i = 0; i < killed->kills; i++) {
+        while (killed->tries <= i) usleep(1000);
+        kill(killed->pid, SIGKILL);
+    }
+    return arg;
+}
+
+/* Whoever kills a job, or a system that is short of memory, kills its decoders: another one decodes
+ * the image, which is given up only then. */
+static void test_killed(sandbox *box) {
+    for (int kills = 1; kills <= 2; kills++) {
+        report r = report_make();
+        vit_image image;
+        pthread_t killer;
+        killed->tries = 0;
+        killed->kills = kills;
+        CHECK(pthread_create(&killer, NULL, kill_all, NULL) == 0);
+        CHECK_MSG(sandbox_decode(box, "v\2\3\4", 4, 0, &image, &r) == (kills == 1), "%s", r.text);
+        pthread_join(killer, NULL);
+        if (kills == 1) CHECK(image.width == 2 && image.height == 3);
+        else CHECK(strstr(r.text, "its decoder was killed twice") && !r.no_memory);
+        release(&image);
+    }
+}
+
+/* All that wait, while they wait. */
+static void test_killed_idle(void) {
+    const sandbox_settings settings = settings_of();
+    report r = report_make();
+    sandbox *box = sandbox_open(&settings, &r);
+    CHECK(box != NULL && killed->count >= 4);
+    for (unsigned i = killed->count - 4; i < killed->count; i++)
+        CHECK(kill(killed->latest[i % 64], SIGKILL) == 0);
+    for (int i = 0; i < 5; i++) CHECK(is_grey(box, 3, 2, i));
+    sandbox_close(box);
+}
+
+/* That no child can be made is not the image's fault. */
+static void test_no_child(void) {
+    sandbox_settings settings = settings_of();
+    struct rlimit before, few;
+    report r = report_make();
+    vit_image image;
+    sandbox *box;
+    settings.children = 1;
+    box = sandbox_open(&settings, &r);
+    CHECK(box && !sandbox_decode(box, "crash", 5, 0, &image, &r) && !r.no_memory);
+    r = report_make();
+    CHECK(getrlimit(RLIMIT_NOFILE, &before) == 0);
+    few = before;
+    few.rlim_cur = 0;
+    CHECK(setrlimit(RLIMIT_NOFILE, &few) == 0);
+    CHECK(!sandbox_decode(box, "g\2\2\2", 4, 0, &image, &r) && r.no_memory);
+    CHECK_MSG(strstr(r.text, "no socket: ") != NULL, "%s", r.text);
+    CHECK(setrlimit(RLIMIT_NOFILE, &before) == 0);
     CHECK(is_grey(box, 2, 2, 2));
     sandbox_close(box);
 }
@@ -357,9 +443,14 @@ int main(int argc, char **argv) {
     if (!mkdtemp(folder)) return 2;
     snprintf(path, sizeof path, "%s/witness", folder);
     witness = open(path, O_WRONLY | O_CREAT, 0666);
+    killed = mmap(NULL, sizeof *killed, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (killed == MAP_FAILED || pthread_atfork(NULL, NULL, note_pid)) return 2;
     box = sandbox_open(&settings, &r);
     if (box) {
         test_answers(box);
+        if (!SANITIZED) test_killed(box);   /* as test_threads */
+        test_killed_idle();
+        test_no_child();
         test_deeds(box);
         test_sleep();
         test_threads();

@@ -337,6 +337,18 @@ rm flat/b.txt
 try "$search" flat --vector theirs.npy -k 10
 is 0
 out 'flat/b.npy#4$'
+lines='{"url": "u"}\n{"key": "k"}\n{"image_path": "p"}\n[]\n'
+cp all.npy flat/img_emb_0.npy
+cp all.json flat/img_emb_0.json
+printf "$lines{}\n" >flat/metadata_0.jsonl # rows that are called nothing
+try "$search" flat --vector theirs.npy -k 15
+is 0
+for name in 'flat/img_emb_0.npy#0' k p 'flat/img_emb_0.npy#3' 'flat/img_emb_0.npy#4'; do out "  $name$"; done
+printf "$lines{\n" >flat/metadata_0.jsonl
+try "$search" flat --vector theirs.npy -k 15
+is 1
+err 'flat/metadata_0.jsonl: line 5: JSON, byte '
+rm flat/*_0.*
 head -n 4 all.txt >flat/b.txt
 try "$search" flat --vector theirs.npy -k 10
 is 1
@@ -370,6 +382,11 @@ damage 'rm */*_1.*' 'worse: 1 is missing'
 try "$search" empty --vector theirs.npy
 is 1
 err 'empty: has no vectors: expected img_emb/img_emb_N.npy, or .npy files'
+tar -cf none.tar -T /dev/null
+"$embed" -m $model --tar none.tar -o none 2>"$work/err"
+try "$search" none --vector theirs.npy
+is 1
+err 'none: has no vectors: all its shards are empty$'
 while IFS='|' read -r options message; do
     # shellcheck disable=SC2086 # words
     try "$search" $options

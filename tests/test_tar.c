@@ -438,8 +438,9 @@ static void test_texts(void) {
     tar_writer_end(&t);
     found = group(&t, 20, &s);
     CHECK_MSG(strcmp(found, "0|0.jpg|1|-|-|-|0.txt has more than 1 MiB|-\n"
-                            "1|1.jpg|1|12|-|-|-|-\n"
-                            "1|1.b.jpg|8|12|-|-|-|-\n"
+                            "1|1.jpg|1|12|-|-|label of its .json is no text and no whole number|-\n"
+                            "1|1.b.jpg|8|12|-|-|label of its .json is no text and no whole "
+                            "number|-\n"
                             "end") == 0, "found: %s", found);
     tar_writer_free(&t);
     /* a text that the archive does not have all of */

@@ -118,7 +118,7 @@ static bool bound(const sandbox *box, uint64_t before)
 {
     const rlim_t most = (rlim_t)(before + box->settings.memory);
     const struct rlimit space = { most, most }, none = { 0, 0 }, one = { 1, 1 };
-    return before > 0 && setrlimit(RLIMIT_AS, &space) == 0 && setrlimit(RLIMIT_CORE, &none) == 0 &&
+    return setrlimit(RLIMIT_AS, &space) == 0 && setrlimit(RLIMIT_CORE, &none) == 0 &&
            setrlimit(RLIMIT_FSIZE, &none) == 0 && setrlimit(RLIMIT_NOFILE, &one) == 0;
 }
 
@@ -136,6 +136,16 @@ static bool close_files(int socket, uint64_t *space)
 }
 
 static bool tell(char what) { return write(0, &what, 1) == 1; }
+
+/* What the system lacks; NULL: nothing. */
+static const char *lock_in(const sandbox *box, int socket)
+{
+    uint64_t space;
+    if (!close_files(socket, &space)) return "no socket";
+    if (space == 0) return "/proc/self/statm cannot be read";
+    if (!bound(box, space)) return "no limit of memory or files can be set";
+    return confine() ? NULL : "no seccomp";
+}
 
 /* One image, from the exchange and back to it. */
 static void serve(const sandbox *box, exchange *shared)
@@ -160,14 +170,21 @@ static void serve(const sandbox *box, exchange *shared)
 static void live(const sandbox *box, exchange *shared, int socket)
 {
     static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
-    uint64_t space;
+    const char *lacking;
     char command;
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
         signal(signals[i], SIG_IGN);   /* they are its parent's: with it, the socket ends */
 #ifdef M_ARENA_MAX
     mallopt(M_ARENA_MAX, 1);   /* or it would look up how many CPUs there are, in a file */
 #endif
-    if (!close_files(socket, &space) || !bound(box, space) || !confine() || !tell(READY)) _exit(1);
+    errno = 0;
+    lacking = lock_in(box, socket);
+    if (lacking) {
+        snprintf(shared->text, sizeof shared->text, "%s: %s", lacking,
+                 strerror(errno ? errno : EIO));
+        _exit(1);
+    }
+    if (!tell(READY)) _exit(1);
     while (read(0, &command, 1) == 1) {
         serve(box, shared);
         if (!tell(DONE)) break;
@@ -214,7 +231,8 @@ static bool begin_child(sandbox *box, child *c, report *r)
     if (c->pid == 0) live(box, c->shared, ends[1]);
     close(ends[1]);
     if (c->pid < 0) return report_fail(r, "no process: %s", strerror(errno));
-    return hear(c, 60, READY) || report_fail(r, "the system allows no seccomp or no rlimits");
+    return hear(c, 60, READY) ||
+           report_fail(r, "%s", c->shared->text[0] ? c->shared->text : "its process has ended");
 }
 
 static child *new_child(sandbox *box, report *r)
@@ -315,8 +333,8 @@ static void limit_time(const child *c, int seconds)
     prlimit(c->pid, RLIMIT_CPU, &limit, NULL);
 }
 
-/* A child that has ended, or that must. */
-static bool say_end(sandbox *box, child *c, report *r)
+/* A child that has ended, or that must. True: somebody killed it, which it cannot do itself. */
+static bool was_killed(sandbox *box, child *c, report *r)
 {
     int status = 0;
     pid_t ended = waitpid(c->pid, &status, WNOHANG);
@@ -330,6 +348,7 @@ static bool say_end(sandbox *box, child *c, report *r)
     if (ended == 0)
         return report_fail(r, "its decoder was stopped: it took more than %d seconds",
                            box->settings.seconds);
+    if (ended > 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) return true;
     if (ended > 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU)
         return report_fail(r, "its decoder was stopped: it took more than %d seconds of a CPU",
                            box->settings.cpu_seconds);
@@ -373,25 +392,38 @@ static bool take_pixels(const sandbox *box, const child *c, exchange *answer, vi
     return true;
 }
 
+/* False: the child has ended, or must. */
+static bool ask(const sandbox *box, child *c, const void *data, size_t size, unsigned flags)
+{
+    const char work = 'w';
+    memset(c->shared, 0, sizeof *c->shared);
+    c->shared->size = size;
+    c->shared->flags = flags;
+    if (size > 0) memcpy((char *)c->shared + EXCHANGE_SIZE, data, size);
+    limit_time(c, box->settings.cpu_seconds);
+    return send(c->socket, &work, 1, MSG_NOSIGNAL) == 1 && hear(c, box->settings.seconds, DONE);
+}
+
 bool sandbox_decode(sandbox *box, const void *data, size_t size, unsigned flags,
                     vit_image *image, report *r)
 {
-    const char work = 'w';
     exchange answer;
     child *c;
     bool good;
     memset(image, 0, sizeof *image);
     if (size > box->settings.max_input)
         return report_fail(r, "is too large: above %zu MiB", box->settings.max_input >> 20);
-    c = take_child(box, r);
-    if (!c) return false;
-    memset(c->shared, 0, sizeof *c->shared);
-    c->shared->size = size;
-    c->shared->flags = flags;
-    if (size > 0) memcpy((char *)c->shared + EXCHANGE_SIZE, data, size);
-    limit_time(c, box->settings.cpu_seconds);
-    if (send(c->socket, &work, 1, MSG_NOSIGNAL) != 1 || !hear(c, box->settings.seconds, DONE))
-        return say_end(box, c, r);
+    /* Who ends a job may come upon its children first: of the idle ones, several may be gone. */
+    for (int kills = 0;; kills++) {
+        c = kills == 0 ? take_child(box, r) : new_child(box, r);
+        r->no_memory = !c;            /* of the system, which is not the image's fault */
+        if (!c) return false;
+        if (ask(box, c, data, size, flags)) break;
+        if (!was_killed(box, c, r)) return false;
+        if (kills > 0)
+            return report_fail(r, "its decoder was killed twice, as the system does when memory "
+                               "is short");
+    }
     answer = *c->shared;
     good = take_pixels(box, c, &answer, image, r);
     return_child(box, c, size, good ? (size_t)image->width * (size_t)image->height * 3 : 0);

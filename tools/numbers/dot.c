@@ -95,47 +95,102 @@ INLINE void multiply_tile(add_lanes *add_up, const float *const *q, const float 
     add_up(sums, out);
 }
 
-/* The products of one row and its squares, lane by lane. Rows are read one after another: in such a
- * stream, CPUs fetch ahead by themselves. */
-INLINE void sum_row(load_lanes *load, size_t size, const float *q, const char *row, int dim,
-                    lanes *sums)
+enum { ROWS = TOTALS / 2 };   /* whose sums are added up together */
+
+/* One step of the products of a row, sums[0], and of its squares, sums[ROWS]. */
+INLINE void row_step(load_lanes *load, lanes *sums, const lanes *a, const char *row)
 {
-    lanes products = { 0 }, squares = { 0 }, a, b;
+    lanes b;
+    load(&b, row);
+    multiply_add(&sums[0], a, &b);
+    multiply_add(&sums[ROWS], &b, &b);
+}
+
+/* Rows of floats are read one after another: in such a stream, CPUs fetch ahead by themselves. */
+INLINE void sum_row(const float *q, const char *row, int dim, lanes *sums)
+{
+    lanes a;
     int i = 0;
     for (; i + LANES <= dim; i += LANES) {
         load_floats(&a, q + i);
-        load(&b, row + (size_t)i * size);
-        multiply_add(&products, &a, &b);
-        multiply_add(&squares, &b, &b);
+        row_step(load_floats, sums, &a, row + (size_t)i * sizeof(float));
     }
     if (i < dim) {   /* the last ones, filled up */
-        float last_q[LANES] = { 0 };
-        char last[sizeof(lanes)] = { 0 };
+        float last_q[LANES] = { 0 }, last[LANES] = { 0 };
         memcpy(last_q, q + i, (size_t)(dim - i) * sizeof *q);
-        memcpy(last, row + (size_t)i * size, (size_t)(dim - i) * size);
+        memcpy(last, row + (size_t)i * sizeof *last, (size_t)(dim - i) * sizeof *last);
         load_floats(&a, last_q);
-        load(&b, last);
-        multiply_add(&products, &a, &b);
-        multiply_add(&squares, &b, &b);
+        row_step(load_floats, sums, &a, (const char *)last);
     }
-    sums[0] = products;
-    sums[TOTALS / 2] = squares;
 }
 
-enum { ROWS = TOTALS / 2 };   /* whose sums are added up together */
+INLINE void rows_step(load_lanes *load, lanes *sums, const float *q, const char *const *rows)
+{
+    lanes a;
+    load_floats(&a, q);
+    row_step(load, &sums[0], &a, rows[0]);
+    row_step(load, &sums[1], &a, rows[1]);
+    row_step(load, &sums[2], &a, rows[2]);
+    row_step(load, &sums[3], &a, rows[3]);
+}
 
-INLINE void scan_rows(load_lanes *load, size_t size, add_lanes *add_up, const dot_scan *s)
+/* Halves come faster than the additions to one row's sums follow each other: rows are summed side by
+ * side, and what a CPU fetches ahead by itself of rows one after another is asked for. */
+INLINE void sum_halves(load_lanes *load, const float *q, const char *const *rows, int dim,
+                       lanes *sums)
+{
+    enum { SIZE = sizeof(uint16_t), AHEAD = 4096 };
+    int i = 0;
+    for (; i + LANES <= dim; i += LANES) {
+        const size_t at = (size_t)i * SIZE;
+        const char *const now[ROWS] = { rows[0] + at, rows[1] + at, rows[2] + at, rows[3] + at };
+        __builtin_prefetch((const void *)((uintptr_t)rows[0] + at * ROWS + AHEAD));
+        rows_step(load, sums, q + i, now);
+    }
+    if (i < dim) {
+        float last_q[LANES] = { 0 };
+        uint16_t last[ROWS][LANES] = { { 0 } };
+        const char *const now[ROWS] = { (const char *)last[0], (const char *)last[1],
+                                        (const char *)last[2], (const char *)last[3] };
+        memcpy(last_q, q + i, (size_t)(dim - i) * sizeof *q);
+        for (int j = 0; j < ROWS; j++)
+            memcpy(last[j], rows[j] + (size_t)i * SIZE, (size_t)(dim - i) * SIZE);
+        rows_step(load, sums, last_q, now);
+    }
+}
+
+INLINE void put_totals(add_lanes *add_up, const lanes *sums, const dot_scan *s, int i, int rows)
+{
+    float totals[TOTALS];
+    add_up(sums, totals);
+    memcpy(s->dots + i, totals, (size_t)rows * sizeof *totals);
+    memcpy(s->squares + i, totals + ROWS, (size_t)rows * sizeof *totals);
+}
+
+INLINE void scan_floats(add_lanes *add_up, const dot_scan *s)
 {
     const char *row = s->rows;
     for (int i = 0; i < s->count; i += ROWS) {
         const int rows = s->count - i < ROWS ? s->count - i : ROWS;
         lanes sums[TOTALS] = { { 0 } };
-        float totals[TOTALS];
-        for (int j = 0; j < rows; j++, row += (size_t)s->dim * size)
-            sum_row(load, size, s->query, row, s->dim, &sums[j]);
-        add_up(sums, totals);
-        memcpy(s->dots + i, totals, (size_t)rows * sizeof *totals);
-        memcpy(s->squares + i, totals + ROWS, (size_t)rows * sizeof *totals);
+        for (int j = 0; j < rows; j++, row += (size_t)s->dim * sizeof(float))
+            sum_row(s->query, row, s->dim, &sums[j]);
+        put_totals(add_up, sums, s, i, rows);
+    }
+}
+
+/* Beyond the last row the first of its four stands in. */
+INLINE void scan_halves(load_lanes *load, add_lanes *add_up, const dot_scan *s)
+{
+    const size_t size = (size_t)s->dim * sizeof(uint16_t);
+    const char *first = s->rows;
+    for (int i = 0; i < s->count; i += ROWS, first += ROWS * size) {
+        const int rows = s->count - i < ROWS ? s->count - i : ROWS;
+        const char *at[ROWS];
+        lanes sums[TOTALS] = { { 0 } };
+        for (int j = 0; j < ROWS; j++) at[j] = first + (j < rows ? (size_t)j * size : 0);
+        sum_halves(load, s->query, at, s->dim, sums);
+        put_totals(add_up, sums, s, i, rows);
     }
 }
 
@@ -146,12 +201,12 @@ static void tile_plain(const float *const *q, const float *const *r, int dim, fl
 
 static void floats_plain(const dot_scan *s)
 {
-    scan_rows(load_floats, sizeof(float), add_up_plain, s);
+    scan_floats(add_up_plain, s);
 }
 
 static void halves_plain(const dot_scan *s)
 {
-    scan_rows(load_halves, sizeof(uint16_t), add_up_plain, s);
+    scan_halves(load_halves, add_up_plain, s);
 }
 
 /* === Bytes === */
@@ -213,12 +268,12 @@ AVX2 static void tile_avx2(const float *const *q, const float *const *r, int dim
 
 AVX2 static void floats_avx2(const dot_scan *s)
 {
-    scan_rows(load_floats, sizeof(float), add_up_avx2, s);
+    scan_floats(add_up_avx2, s);
 }
 
 AVX2 static void halves_avx2(const dot_scan *s)
 {
-    scan_rows(load_halves_avx2, sizeof(uint16_t), add_up_avx2, s);
+    scan_halves(load_halves_avx2, add_up_avx2, s);
 }
 
 AVX2 INLINE __m256i sum_bytes(const int16_t *q, const int8_t *row, int dim)

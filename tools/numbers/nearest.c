@@ -34,16 +34,42 @@ static const float *row_at(const nearest_rows *rows, int64_t i)
 
 /* === The best few === */
 
-/* Keeps hits sorted; rows come in rising order, so that of equal ones the earlier stays before. */
+/* Of equal ones the later row. */
+static bool is_after(const nearest_hit *a, const nearest_hit *b)
+{
+    return a->cosine < b->cosine || (a->cosine == b->cosine && a->row > b->row);
+}
+
+/* Keeps the best k in a heap, the last of them at its top: hits[0]. */
 static int keep(nearest_hit *hits, int count, int k, nearest_hit hit)
 {
-    int at;
+    int at = 0;
     if (!(hit.cosine >= -2)) return count;   /* NaN */
-    if (count == k && !(hit.cosine > hits[k - 1].cosine)) return count;
-    at = count < k ? count++ : k - 1;
-    for (; at > 0 && hits[at - 1].cosine < hit.cosine; at--) hits[at] = hits[at - 1];
+    if (count < k) {
+        for (at = count++; at > 0 && is_after(&hit, &hits[(at - 1) / 2]); at = (at - 1) / 2)
+            hits[at] = hits[(at - 1) / 2];
+    } else if (!is_after(&hits[0], &hit)) {
+        return count;
+    } else {
+        for (int next = 1; next < k; next = 2 * at + 1) {
+            if (next + 1 < k && is_after(&hits[next + 1], &hits[next])) next++;
+            if (!is_after(&hits[next], &hit)) break;
+            hits[at] = hits[next];
+            at = next;
+        }
+    }
     hits[at] = hit;
     return count;
+}
+
+static int compare_hits(const void *a, const void *b)
+{
+    return is_after(a, b) - is_after(b, a);
+}
+
+static void sort_hits(nearest_hit *hits, int count)
+{
+    qsort(hits, (size_t)count, sizeof *hits, compare_hits);
 }
 
 static void run_tasks(const vit_executor *executor, int count, vit_task *task, void *arg)
@@ -119,7 +145,7 @@ static void scan_cosines(one_search *s, int task, const nearest_part *part, int6
 {
     nearest_hit *hits = s->hits + (size_t)task * (size_t)s->k;
     float dots[BLOCK], squares[BLOCK];
-    double bound = s->found[task] == s->k ? squared_bound(s, hits[s->k - 1].cosine) : 0;
+    double bound = s->found[task] == s->k ? squared_bound(s, hits[0].cosine) : 0;
     for (; i < end; i += BLOCK) {
         const int count = (int)(end - i < BLOCK ? end - i : BLOCK);
         const dot_scan scan = { s->query, row_in(part, s->set->dim, i), s->set->dim, count, dots,
@@ -131,7 +157,7 @@ static void scan_cosines(one_search *s, int task, const nearest_part *part, int6
             if ((double)dots[j] * (double)dots[j] < bound * (double)squares[j]) continue;
             hit.cosine = row_cosine(s, dots[j], squares[j]);
             s->found[task] = keep(hits, s->found[task], s->k, hit);
-            if (s->found[task] == s->k) bound = squared_bound(s, hits[s->k - 1].cosine);
+            if (s->found[task] == s->k) bound = squared_bound(s, hits[0].cosine);
         }
     }
 }
@@ -168,7 +194,7 @@ static void scan_bounds(one_search *s, int task, const nearest_part *part, int64
     nearest_hit *hits = s->hits + (size_t)task * (size_t)s->k;
     const double unit = s->unit.step, margin = 1 + s->unit.error;
     const double rest = s->unit.error + s->rounding;
-    float least = s->found[task] == s->k ? hits[s->k - 1].cosine : -INFINITY;
+    float least = s->found[task] == s->k ? hits[0].cosine : -INFINITY;
     int32_t sums[BLOCK];
     for (; i < end; i += BLOCK) {
         const int count = (int)(end - i < BLOCK ? end - i : BLOCK);
@@ -180,7 +206,7 @@ static void scan_bounds(one_search *s, int task, const nearest_part *part, int64
             const float most = (float)(about + error);
             if (most < least) continue;
             s->found[task] = keep(hits, s->found[task], s->k, low);
-            if (s->found[task] == s->k) least = hits[s->k - 1].cosine;
+            if (s->found[task] == s->k) least = hits[0].cosine;
             if (!add_candidate(&s->maybe[task], low.row, most, least)) s->no_memory[task] = true;
         }
     }
@@ -311,7 +337,8 @@ int nearest_find_in(const nearest_set *set, const float *query, int k,
     for (int t = 0; good && t < s.tasks; t++) good = !s.no_memory[t];
     if (good) count = merge(&s, hits);
     if (good && s.unit.steps)
-        count = rescore(&s, count == k ? hits[k - 1].cosine : -INFINITY, hits, rescored);
+        count = rescore(&s, count == k ? hits[0].cosine : -INFINITY, hits, rescored);
+    if (good) sort_hits(hits, count);
     end_search(&s);
     return count;
 }
@@ -450,6 +477,8 @@ static void search_block(void *arg, int index)
             }
         }
     }
+    for (int64_t i = q; i < q + BLOCK && i < s->queries->count; i++)
+        sort_hits(s->hits + (size_t)i * (size_t)s->k, s->found[i]);
 }
 
 bool nearest_find_each(const nearest_rows *rows, const nearest_rows *queries, int k,

@@ -11,6 +11,7 @@
 
 /* === Names in a folder === */
 
+/* A folder that no task has made yet has none. */
 static bool names_in(const char *folder, const char *kind, photo_list *names, report *r)
 {
     const size_t size = strlen(folder) + strlen(kind) + 2;
@@ -18,7 +19,8 @@ static bool names_in(const char *folder, const char *kind, photo_list *names, re
     bool good;
     if (!path) return report_no_memory(r);
     snprintf(path, size, "%s/%s", folder, kind);
-    good = photos_names(path, names, r);
+    memset(names, 0, sizeof *names);
+    good = !source_exists(path) || photos_names(path, names, r);
     free(path);
     return good;
 }
@@ -185,9 +187,10 @@ void shard_collected_print(const char *program, const char *folder, const shard_
 {
     char texts[5][32];
     if (all->unfinished)
-        report_error(program, folder, "%s temporary files of tasks that were killed or still run; "
+        report_error(program, folder, "%s temporary file%s of tasks that were killed or still run; "
                      "when none does, find %s -name '*.tmp-*' -delete",
-                     text_grouped(all->unfinished, texts[0]), folder);
+                     text_grouped(all->unfinished, texts[0]), all->unfinished == 1 ? "" : "s",
+                     folder);
     if (json) {
         print_object(all);
         return;

@@ -52,7 +52,7 @@ static const char *reason_of(const infer_result *result)
 static bool take_unreadable(shard_job *j, sample *s, const infer_result *result, report *r)
 {
     const char *reason = reason_of(result);
-    if (result->no_memory) return report_no_memory(r);
+    if (result->no_memory) return report_fail(r, "%s", result->error);
     s->error = malloc(strlen(reason) + 1);
     if (!s->error) return report_no_memory(r);
     strcpy(s->error, reason);
@@ -174,16 +174,20 @@ static void print_done(const shard_job *j)
     const samples *s = &j->source.samples;
     const infer_counts *counts = &j->counts;
     char images[32], unreadable[32], others[32];
-    fprintf(stderr, "%s: %s: %s images in %.1f s, %.1f images/s; %s unreadable\n",
-            j->task->program, j->name, text_grouped(counts->read, images), counts->seconds,
+    fprintf(stderr, "%s: %s: %s image%s in %.1f s, %.1f images/s; %s unreadable\n",
+            j->task->program, j->name, text_grouped(counts->read, images),
+            counts->read == 1 ? "" : "s", counts->seconds,
             (double)counts->read / counts->seconds, text_grouped(counts->unreadable, unreadable));
-    if (s->others)
+    if (s->others == 1)
+        fprintf(stderr, "%s: %s: another file was passed over: %s\n", j->task->program, j->name,
+                s->other);
+    else if (s->others)
         fprintf(stderr, "%s: %s: %s other files were passed over, the first is %s\n",
                 j->task->program, j->name, text_grouped(s->others, others), s->other);
     if (s->without_image)
-        fprintf(stderr, "%s: %s: %s samples without an image; the files of one must follow "
+        fprintf(stderr, "%s: %s: %s sample%s without an image; the files of one must follow "
                 "each other, as tar --sort=name has them\n", j->task->program, j->name,
-                text_grouped(s->without_image, others));
+                text_grouped(s->without_image, others), s->without_image == 1 ? "" : "s");
 }
 
 static bool run_open(shard_job *j, report *r)
@@ -211,7 +215,7 @@ static bool run_shard(shard_job *j, report *r)
     free(j->top);
     j->scores = NULL;
     j->top = NULL;
-    return good || report_file(r, j->file);
+    return good || report_file(r, strcmp(j->file, "-") == 0 ? j->name : j->file);
 }
 
 /* === All of the part === */

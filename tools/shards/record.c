@@ -113,6 +113,12 @@ static bool check_file(const json_value *root, const char *key, const char *path
 
 /* === Reading === */
 
+static bool has_checksums(const json_value *root)
+{
+    return json_integer(json_get(json_get(root, "vectors"), "bytes"), -1) >= 0 &&
+           json_integer(json_get(json_get(root, "metadata"), "bytes"), -1) >= 0;
+}
+
 static bool read_record(shard_record *record, const char *path, report *r)
 {
     const json_value *root;
@@ -123,6 +129,11 @@ static bool read_record(shard_record *record, const char *path, report *r)
     if (!json_parse(&record->document, record->text, size, false, 0, r))
         return report_file(r, path);
     root = record->document.root;
+    if (!has_checksums(root)) {
+        (void)report_fail(r, "is no record of a shard: expected the bytes of its vectors and "
+                          "metadata");
+        return report_file(r, path);
+    }
     record->shard = json_string(json_get(root, "shard"), "");
     record->recipe = json_string(json_get(root, "recipe"), "");
     record->images = json_integer(json_get(root, "images"), 0);

@@ -159,13 +159,18 @@ static bool is_wanted(samples *s)
 
 /* === KEY.json === */
 
-static bool from_json(char **to, const json_value *root, const char *key, report *r)
+static bool from_json(char **to, const json_value *root, const char *key, char **note, report *r)
 {
     const json_value *value = json_get(root, key);
     char number[32];
     if (*to || !value) return true;
     if (value->kind == JSON_STRING) return copy_text(to, value->u.string, r);
-    if (value->kind != JSON_NUMBER || !value->integral) return true;
+    if (value->kind == JSON_NULL) return true;
+    if (value->kind != JSON_NUMBER || !value->integral) {
+        char text[80];
+        snprintf(text, sizeof text, "%s of its .json is no text and no whole number", key);
+        return *note || copy_text(note, text, r);
+    }
     snprintf(number, sizeof number, "%lld", (long long)value->u.integer);
     return copy_text(to, number, r);
 }
@@ -183,9 +188,9 @@ static bool read_json(samples *s, report *r)
         if (unread.no_memory) return report_no_memory(r);
         return s->shared.note || copy_text(&s->shared.note, "its .json is no JSON", r);
     }
-    good = from_json(&s->shared.caption, document.root, "caption", r) &&
-           from_json(&s->shared.label, document.root, "label", r) &&
-           from_json(&s->shared.url, document.root, "url", r);
+    good = from_json(&s->shared.caption, document.root, "caption", &s->shared.note, r) &&
+           from_json(&s->shared.label, document.root, "label", &s->shared.note, r) &&
+           from_json(&s->shared.url, document.root, "url", &s->shared.note, r);
     json_free(&document);
     free(text);
     return good;

@@ -298,7 +298,10 @@ bool shard_index_open(shard_index *index, const char *program, const char *folde
                                      : open_files(index, program, r);
     free(vectors);
     if (good && index->about.vectors.dims[0] == 0) {
-        (void)report_fail(r, "has no vectors: expected img_emb/img_emb_N.npy, or .npy files");
+        (void)(index->set.count
+                   ? report_fail(r, "has no vectors: all its shards are empty")
+                   : report_fail(r, "has no vectors: expected img_emb/img_emb_N.npy, or .npy "
+                                 "files"));
         return report_file(r, folder);
     }
     return good && make_parts(index, r);
@@ -343,25 +346,6 @@ static bool holds(const char *line, size_t length, const char *what)
     return false;
 }
 
-/* The line of a row, without its end. What follows those of the rows is of unreadable images. */
-static bool find_line(const indexed_shard *shard, const char *text, size_t size, int64_t row,
-                      const char **line, size_t *length, report *r)
-{
-    const int64_t rows = shard->array.dims[0];
-    int64_t count = 0;
-    bool good = true;
-    for (size_t at = 0; at < size; count++) {
-        const char *end = memchr(text + at, '\n', size - at);
-        const size_t bytes = (end ? (size_t)(end - text) : size) - at;
-        if (count == row) *line = text + at, *length = bytes;
-        if (count == rows) good = is_json(shard) && holds(text + at, bytes, "\"error\"");
-        at += bytes + 1;
-    }
-    if (!good || count < rows || (shard->unreadable >= 0 && count != rows + shard->unreadable))
-        return report_fail(r, "has %lld lines, of %lld vectors", (long long)count, (long long)rows);
-    return true;
-}
-
 static char *text_of(const json_value *root, const char *key)
 {
     const json_value *value = json_get(root, key);
@@ -373,10 +357,24 @@ static char *text_of(const json_value *root, const char *key)
     return json_string(value, NULL) ? strdup(json_string(value, NULL)) : NULL;
 }
 
-static bool read_line(indexed_row *found, char *line, size_t length, report *r)
+/* Of a row that has none. */
+static bool make_name(const indexed_shard *shard, indexed_row *found, report *r)
+{
+    const size_t size = strlen(shard->vectors) + 24;
+    found->name = malloc(size);
+    if (!found->name) return report_no_memory(r);
+    snprintf(found->name, size, "%s#%lld", shard->vectors, (long long)found->row);
+    return true;
+}
+
+static bool read_json(indexed_row *found, char *line, size_t length, report *r)
 {
     json_document document;
-    if (!json_parse(&document, line, length, false, 0, r)) return false;
+    report unread = report_make();
+    if (!json_parse(&document, line, length, false, 0, &unread)) {
+        if (unread.no_memory) return report_no_memory(r);
+        return report_fail(r, "line %lld: %.400s", (long long)found->row + 1, unread.text);
+    }
     found->name = text_of(document.root, "image_path");
     found->key = text_of(document.root, "key");
     found->caption = text_of(document.root, "caption");
@@ -386,53 +384,105 @@ static bool read_line(indexed_row *found, char *line, size_t length, report *r)
         (void)report_fail(r, "row %lld is of an image that could not be read",
                           (long long)found->row);
     json_free(&document);
-    if (!r->failed && !found->name) found->name = strdup(found->key ? found->key : "");
+    if (!found->name && found->key) found->name = strdup(found->key);
     return !r->failed;
 }
 
-static bool read_names(const indexed_shard *shard, indexed_row *found, report *r)
+/* The line of a row, without its end. */
+static bool read_line(const indexed_shard *shard, indexed_row *found, const char *line,
+                      size_t length, report *r)
 {
-    size_t size = 0, length = 0;
-    char *text = os_map(shard->names, &size), *copy = NULL;
-    const char *line = "";
-    bool good = find_line(shard, text, size, found->row, &line, &length, r);
-    if (good) {
-        copy = malloc(length + 1);
-        if (!copy) good = report_no_memory(r);
+    char *copy = malloc(length + 1);
+    bool good;
+    if (!copy) return report_no_memory(r);
+    memcpy(copy, line, length);
+    copy[length] = '\0';
+    if (!is_json(shard)) {
+        embedding_read_name(copy);
+        found->name = copy;
+        return true;
     }
-    if (good) {
-        memcpy(copy, line, length);
-        copy[length] = '\0';
-        if (is_json(shard)) {
-            good = read_line(found, copy, length, r);
-            free(copy);
-        } else {
-            embedding_read_name(copy);
-            found->name = copy;
-        }
+    good = read_json(found, copy, length, r);
+    free(copy);
+    return good && (found->name || make_name(shard, found, r));
+}
+
+/* All lines are counted. What follows those of the rows is of unreadable images. */
+static bool read_lines(const indexed_shard *shard, const char *text, size_t size,
+                       indexed_row *const *wanted, int count, report *r)
+{
+    const int64_t rows = shard->array.dims[0];
+    int64_t lines = 0;
+    bool good = true;
+    int next = 0;
+    for (size_t at = 0; at < size; lines++) {
+        const char *line = text + at, *end = memchr(line, '\n', size - at);
+        const size_t length = end ? (size_t)(end - line) : size - at;
+        if (next < count && wanted[next]->row == lines &&
+            !read_line(shard, wanted[next++], line, length, r))
+            return false;
+        if (lines == rows) good = is_json(shard) && holds(line, length, "\"error\"");
+        at += length + 1;
     }
+    if (!good || lines < rows || (shard->unreadable >= 0 && lines != rows + shard->unreadable))
+        return report_fail(r, "has %lld line%s, of %lld vector%s", (long long)lines,
+                           lines == 1 ? "" : "s", (long long)rows, rows == 1 ? "" : "s");
+    return true;
+}
+
+/* wanted: rows of the shard, in rising order. */
+static bool read_names(const indexed_shard *shard, indexed_row *const *wanted, int count,
+                       report *r)
+{
+    size_t size = 0;
+    char *text = os_map(shard->names, &size);
+    const bool good = read_lines(shard, text, size, wanted, count, r);
     if (text) os_unmap(text, size);
     return good || report_file(r, shard->names);
 }
 
-bool shard_index_row(const shard_index *index, int64_t row, indexed_row *found, report *r)
+static bool make_names(const indexed_shard *shard, indexed_row *const *wanted, int count,
+                       report *r)
+{
+    bool good = true;
+    for (int i = 0; good && i < count; i++) good = make_name(shard, wanted[i], r);
+    return good;
+}
+
+static int compare_rows(const void *a, const void *b)
+{
+    const indexed_row *x = *(indexed_row *const *)a, *y = *(indexed_row *const *)b;
+    return (x->row > y->row) - (x->row < y->row);
+}
+
+/* The rows in rising order: every file is read once. */
+static bool find_rows(const shard_index *index, indexed_row **sorted, int count, report *r)
 {
     const indexed_shard *shard = index->shards;
-    memset(found, 0, sizeof *found);
-    for (; row >= shard->array.dims[0]; shard++) row -= shard->array.dims[0];
-    found->shard = shard->vectors;
-    found->row = row;
-    if (shard->names) {
-        if (!read_names(shard, found, r)) {
-            indexed_row_free(found);
-            return false;
+    int64_t first = 0;
+    bool good = true;
+    for (int begin = 0, end = 0; good && begin < count; begin = end, shard++) {
+        for (; end < count && sorted[end]->row < first + shard->array.dims[0]; end++) {
+            sorted[end]->row -= first;
+            sorted[end]->shard = shard->vectors;
         }
-    } else {
-        const size_t size = strlen(shard->vectors) + 24;
-        found->name = malloc(size);
-        if (found->name) snprintf(found->name, size, "%s#%lld", shard->vectors, (long long)row);
+        first += shard->array.dims[0];
+        if (begin < end)
+            good = (shard->names ? read_names : make_names)(shard, sorted + begin, end - begin, r);
     }
-    return found->name ? true : report_no_memory(r);
+    return good;
+}
+
+bool shard_index_rows(const shard_index *index, indexed_row *rows, int count, report *r)
+{
+    indexed_row **sorted = malloc(((size_t)count + 1) * sizeof *sorted);
+    bool good;
+    if (!sorted) return report_no_memory(r);
+    for (int i = 0; i < count; i++) sorted[i] = &rows[i];
+    qsort(sorted, (size_t)count, sizeof *sorted, compare_rows);
+    good = find_rows(index, sorted, count, r);
+    free(sorted);
+    return good;
 }
 
 void indexed_row_free(indexed_row *row)

@@ -41,7 +41,7 @@ void shard_index_close(shard_index *index);
 bool shard_index_copies(shard_index *index, const char *program, const vit_executor *executor,
                         report *r);
 
-/* What the metadata say of a row, counted through all shards. Texts may be NULL but for name. */
+/* What the metadata say of a row. Texts may be NULL but for name. */
 typedef struct indexed_row {
     const char *shard;          /* file of vectors                          */
     int64_t row;                /* there                                    */
@@ -49,8 +49,9 @@ typedef struct indexed_row {
     char *key, *caption, *label, *url;
 } indexed_row;
 
-/* Fails as well if the file has not a line for each row. To be freed. */
-bool shard_index_row(const shard_index *index, int64_t row, indexed_row *found, report *r);
+/* Of rows that are zero but for .row, counted through all shards, and differ: the rest is filled in.
+ * Fails as well if a file has not a line for each row. To be freed, also after a failure. */
+bool shard_index_rows(const shard_index *index, indexed_row *rows, int count, report *r);
 void indexed_row_free(indexed_row *row);
 
 #endif
