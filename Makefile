@@ -191,13 +191,15 @@ build/wasm/%.o: %.c
 	@mkdir -p $(@D)
 	$(WASM_CC) $(WASM_FLAGS) -Oz -MMD -MP -c $< -o $@
 
-# vit.h, in three builds
+# vit.h, in three builds. Without SIMD, for engines of before 2023, -Os takes a fifth less room, and a
+# tenth more time.
 build/wasm/scalar.o build/wasm/simd.o build/wasm/relaxed.o: tools/base/vit.c vit.h
 	@mkdir -p $(@D)
-	$(WASM_CC) $(WASM_FLAGS) -O2 $(FEATURES) -c $< -o $@
+	$(WASM_CC) $(WASM_FLAGS) $(FEATURES) -c $< -o $@
 
-build/wasm/simd.o: FEATURES = -msimd128
-build/wasm/relaxed.o: FEATURES = -msimd128 -mrelaxed-simd
+build/wasm/scalar.o: FEATURES = -Os
+build/wasm/simd.o: FEATURES = -O2 -msimd128
+build/wasm/relaxed.o: FEATURES = -O2 -msimd128 -mrelaxed-simd
 build/wasm/relaxed.o: WASM_CC = $(WASM_CLANG19)
 
 $(WASM_PLAIN) $(WASM_RELAXED): $(WEB)/module.c $(WEB)/module.h $(WEB)/heap.h vit.h $(WASM_OBJECTS)

@@ -1760,7 +1760,7 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
    the accumulators of intrinsics, or move loads up and down. Elsewhere, the same in intrinsics. */
 #if VIT__GNU
 #    define VIT__HIDE_SSE2(x) __asm__("" : "+x"(x));
-#    define VIT__HIDE_POINTER(p) __asm__("" : "+r"(p));
+#    define VIT__HIDE(x) __asm__("" : "+r"(x)); /* a pointer or an integer */
 #    define VIT__ADD_SSE2(c, sum) __asm__("paddd %1, %0" : "+x"(c) : "x"(sum));
 #    define VIT__MADDUBS_AVX2(sum, x, w) /* w: a pointer */                                       \
         __asm__("vpmaddubsw %2, %1, %0" : "=x"(sum) : "x"(x), "m"(*(w)));
@@ -1773,7 +1773,7 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
         __asm__("smmla %0.4s, %1.16b, %2.16b" : "+w"(c) : "w"(x), "w"(w));
 #else
 #    define VIT__HIDE_SSE2(x)
-#    define VIT__HIDE_POINTER(p)
+#    define VIT__HIDE(x)
 #    define VIT__ADD_SSE2(c, sum) c = _mm_add_epi32(c, sum);
 #    define VIT__MADDUBS_AVX2(sum, x, w) sum = _mm256_maddubs_epi16(x, _mm256_loadu_si256(w));
 #    define VIT__FENCE_NEON
@@ -6368,7 +6368,7 @@ static void vit__widen_i8_sse2(__m128i *to, const unsigned char *from, int quads
             const __m128i four = vit__load_sse2(a##r + VIT__U8_HEADER + 16 * (size_t)k);          \
             const __m128i even = _mm_and_si128(four, _mm_set1_epi16(255));                        \
             const __m128i odd = _mm_srli_epi16(four, 8);                                          \
-            VIT__HIDE_POINTER(p)                                                                  \
+            VIT__HIDE(p)                                                                          \
             VIT__QUAD_SSE2(0, r, STEP, WIDTH)                                                     \
             VIT__QUAD_SSE2(1, r, STEP, WIDTH)                                                     \
             VIT__QUAD_SSE2(2, r, STEP, WIDTH)                                                     \
@@ -8243,7 +8243,15 @@ VIT__INLINE int vit__steps_add16_wasm(int depth) { return vit__quads(depth) / 2;
 #        define vit__store_add16_wasm(to, n, c, a, p, stride, steps)                              \
             vit__store_mul16_wasm(to, n, c, a, p, stride, 2 * (size_t)(steps))
 
-VIT__GEMM(vit__gemm_add16_2x8_wasm, add16_wasm, vit__quads_wasm, vit__ascending, VIT__ROWS_2,
+/* As vit__ascending. Compilers that see it add to pointers and add constants to those, each by an
+   instruction of its own; from an index an engine makes addresses that have the constants. */
+VIT__INLINE int vit__hidden(int i, int depth) {
+    (void)depth;
+    VIT__HIDE(i)
+    return i;
+}
+#        define VIT__AHEAD_vit__hidden(i)
+VIT__GEMM(vit__gemm_add16_2x8_wasm, add16_wasm, vit__quads_wasm, vit__hidden, VIT__ROWS_2,
           VIT__WIDTH_2)
 
 /* As in the AVX-VNNI tier: the dot product of quads, added, which is one instruction there. */
@@ -8356,14 +8364,14 @@ VIT__INLINE void vit__widen_bf16_wasm(float *wide, const unsigned char *p, int p
 
 /* What has no second comes last. */
 static void vit__gemm_bf16_wasm(float *tile, const vit__operands *o) {
-    float wide[16 * 32];
+    float wide[32 * 32];
     vit__operands part = *o;
     const int pairs = o->depth / 2;
     int k;
     vit__clear_tile_wasm(tile, o);
     part.panel = (const unsigned char *)wide;
-    for (k = 0; k < pairs; k += 16) {
-        part.depth = 2 * vit__min(16, pairs - k);
+    for (k = 0; k < pairs; k += 32) {
+        part.depth = 2 * vit__min(32, pairs - k);
         part.a = o->a + 8 * (size_t)k;
         vit__widen_bf16_wasm(wide, o->panel + 64 * (size_t)k, part.depth / 2);
         vit__gemm_pair_wasm(tile, &part);

@@ -34,9 +34,11 @@ async function startStream() {
         button.disabled = false;
     }
     forgive();
-    stream.getVideoTracks()[0].addEventListener('ended', stopStream);
+    stream.getVideoTracks()[0].addEventListener('ended', () => {
+        stopStream();
+        complain('The camera has stopped: it was taken away, or is no longer allowed.');
+    });
     showLive(true);
-    say('The camera is on');
     return follow(stream);
 }
 
@@ -49,6 +51,7 @@ export function stopStream() {
 
 function showLive(live) {
     state.live = live;
+    say(live ? 'The camera is on' : 'The camera is off');
     byId('camera').setAttribute('aria-pressed', live);
     byId('camera').textContent = live ? 'Stop' : 'Camera';
     byId('camera').ariaLabel = live ? 'Stop the camera' : null;

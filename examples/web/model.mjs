@@ -74,7 +74,8 @@ function group(title, rows) {
 
 function showCard() {
     const { info, labels } = state.model;
-    const assumed = info.assumed.map((text) => ['', text]);
+    const assumed = info.assumed.map((text) =>
+        text.match(/^(\w+)=([^=]*)$/)?.slice(1) ?? ['', text]);
     const parts = Object.entries(info.parameters.parts);
     const count = (value) => value.toLocaleString('en');
     byId('card').replaceChildren(
@@ -129,25 +130,34 @@ function findingList(title, some) {
 
 const types = ['f32', 'f16', 'bf16', 'int8', 'int4'];
 
+/** Of several files of a kind, as in a folder, one with such a name. */
+function likeliest(kind, name) {
+    const some = files.filter((file) => file.kind === kind);
+    return some.find((file) => name.test(file.name)) ?? some[0];
+}
+
 /** The arguments that the form gives. */
 function argumentsOf() {
     const args = ['--dtype', byId('dtype').value];
     const arch = byId('arch').value.trim();
     if (arch) args.push('--arch', arch);
-    const labels = files.find(({ kind }) => kind === 'labels');
+    const labels = likeliest('labels', /label|class|synset|word/i);
     if (labels) args.push('--labels', labels.name);
-    const config = files.find(({ kind }) => kind === 'config');
+    const config = likeliest('config', /^config\.json$/i);
     if (config) args.push('--config', config.name);
     for (const { option, prefix, id } of findings) {
         const value = byId(id)?.value.trim();
         if (value) args.push(option, prefix + value);
     }
+    const more = byId('more').value.match(/'[^']*'|"[^"]*"|[^\s'"]+/g) ?? [];
+    args.push(...more.map((word) => word.replace(/^(['"])(.*)\1$/, '$2')));
     return args;
 }
 
 /** What was chosen stays when the form is made anew. */
 function showForm({ problem, wrong = [], questions = [], assumed = [], converted } = {}) {
     const arch = byId('arch')?.value ?? '', dtype = byId('dtype')?.value ?? 'f32';
+    const more = byId('more')?.value ?? '';
     const given = new Map(findings.map(({ setting, id }) => [setting, byId(id)?.value]));
     const found = [...questions, ...assumed].filter(({ option }) => option !== '--arch');
     const answered = findings.filter(({ setting }) =>
@@ -167,7 +177,9 @@ function showForm({ problem, wrong = [], questions = [], assumed = [], converted
             element('label', {}, 'Architecture, if you know it ',
                 textInput({ id: 'arch', value: arch, placeholder: 'deit_tiny_patch16_224' })),
             element('label', {}, 'Weights in ', element('select', { id: 'dtype' },
-                ...types.map((type) => new Option(type, type, type === dtype, type === dtype))))),
+                ...types.map((type) => new Option(type, type, type === dtype, type === dtype)))),
+            element('label', {}, 'More options of vit-convert ',
+                textInput({ id: 'more', value: more, placeholder: "--ignore 'decoder.*'" }))),
         ...(problem ? [element('pre', { role: 'alert' }, problem)] : []),
         ...(problems.length ? [element('h4', {}, 'Wrong'),
             element('ul', { className: 'wrong' }, ...problems)] : []),
@@ -220,13 +232,14 @@ async function convert(event) {
 }
 
 async function showResult({ status, report, output, name, stderr }) {
-    if (status === 0) {
+    if (output) {
         showForm({ assumed: report.assumed, converted: report });
         offer(output, name);
         await page.openModel({ file: new Blob([output]), name });
         return;
     }
-    const said = stderr.replace(/^vit-convert: /gm, '').trim() || 'The converter failed.';
+    const said = stderr.replace(/^vit-convert: /gm, '').trim()
+        || (status ? 'The converter failed.' : 'Nothing was written.');
     const { questions = [], wrong = [] } = report ?? {};
     showForm({ ...report, problem: questions.length || wrong.length ? null : said });
     say(questions.length ? 'The converter asks what the files do not say' : 'Not converted');
@@ -244,9 +257,10 @@ function offer(output, name) {
 
 /** Files that were given: a checkpoint begins anew, labels and configuration join it. */
 function take(given) {
-    const kinds = ['checkpoint', 'labels', 'config'];
+    const kinds = ['checkpoint', 'beside', 'labels', 'config'];
     const fresh = kinds.flatMap((kind) =>
         given[kind].map((file) => ({ kind, file, name: file.name })));
+    forgive();
     const has = files.some(({ kind }) => kind === 'checkpoint');
     if (given.checkpoint.length) {
         files = [];
@@ -256,7 +270,7 @@ function take(given) {
         return;
     }
     files = [...files.filter(({ name, kind }) => !fresh.some((other) => other.name === name
-        || (kind === other.kind && kind !== 'checkpoint'))), ...fresh];
+        || (kind === other.kind && ['labels', 'config'].includes(kind)))), ...fresh];
     showForm();
     say('A checkpoint: convert it to use it');
     byId('arch').focus();

@@ -52,8 +52,11 @@ async function openModel(from) {
         state.model = await engine.ask('open', optionsOf(from));
     } catch (error) {
         say(state.model ? 'Ready' : 'No model is open');
-        if (!state.model) root.dataset.state = 'error';
-        if (error instanceof Superseded) return false;
+        if (!state.model) byId('bundled').hidden = false;
+        if (error instanceof Superseded) {
+            if (!state.model) complain('No model is open. Open the bundled one, or yours, below.');
+            return false;
+        }
         complain(`${from.name} cannot be opened: ${error.message}.`);
         return false;
     }
@@ -90,12 +93,18 @@ function cancel() {
 
 // --- files ---
 
-/** Photos, a model, a checkpoint with its labels and configuration: whatever was given. */
-async function takeFiles(files) {
-    const given = { photo: [], model: [], checkpoint: [], labels: [], config: [], other: [] };
+/**
+ * Photos, a model, a checkpoint with its labels and configuration: whatever was given. What else
+ * lies in a folder is no mistake.
+ */
+async function takeFiles(files, inFolder = false) {
+    const given = { photo: [], model: [], checkpoint: [], beside: [], labels: [], config: [],
+        other: [] };
     for (const file of files) given[await kindOf(file)].push(file);
+    if (inFolder && given.other.length < files.length) given.other = [];
     if (given.model.length) await openModel({ file: given.model[0], name: given.model[0].name });
-    if (given.checkpoint.length || given.labels.length || given.config.length) {
+    if (inFolder && !given.checkpoint.length) given.beside = given.labels = given.config = [];
+    if (['checkpoint', 'beside', 'labels', 'config'].some((kind) => given[kind].length)) {
         emit('checkpoint', given);
     }
     if (given.photo.length) {
@@ -110,25 +119,32 @@ async function takeFiles(files) {
     }
 }
 
-/** Folders that are dropped are read. */
-async function filesOf(transfer) {
+/** Folders that are dropped are read, in the order of the names. */
+async function takeDropped(transfer) {
     const entries = [...transfer.items].map((item) => item.webkitGetAsEntry?.());
-    if (!entries.some((entry) => entry?.isDirectory)) return [...transfer.files];
+    if (!entries.some((entry) => entry?.isDirectory)) return takeFiles([...transfer.files]);
     const files = [];
+    const byName = (a, b) => a.name.localeCompare(b.name, 'en', { numeric: true });
     const walk = async (entry) => {
         if (entry.isFile) {
             files.push(await new Promise((done, fail) => { entry.file(done, fail); }));
             return;
         }
-        const reader = entry.createReader();
+        const reader = entry.createReader(), all = [];
         for (;;) {
             const some = await new Promise((done, fail) => { reader.readEntries(done, fail); });
-            if (!some.length) return;
-            for (const one of some) await walk(one);
+            if (!some.length) break;
+            all.push(...some);
         }
+        for (const one of all.sort(byName)) if (!one.name.startsWith('.')) await walk(one);
     };
-    for (const entry of entries.filter(Boolean)) await walk(entry);
-    return files;
+    try {
+        for (const entry of entries.filter(Boolean)) await walk(entry);
+    } catch (error) {
+        return complain(`The folder cannot be read: ${error.message}.`);
+    }
+    if (!files.length) return complain('There are no files in that folder.');
+    return takeFiles(files, true);
 }
 
 function startDropping() {
@@ -140,10 +156,10 @@ function startDropping() {
     addEventListener('dragenter', (event) => { event.preventDefault(); show(1); });
     addEventListener('dragleave', () => show(-1));
     addEventListener('dragover', (event) => event.preventDefault());
-    addEventListener('drop', async (event) => {
+    addEventListener('drop', (event) => {
         event.preventDefault();
         show(0);
-        takeFiles(await filesOf(event.dataTransfer));
+        takeDropped(event.dataTransfer);
     });
     addEventListener('paste', (event) => {
         const files = [...event.clipboardData?.files ?? []];

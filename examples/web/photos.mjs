@@ -24,7 +24,16 @@ export function addPhotos(files) {
     state.photos.push(...added);
     batch.total += added.length;
     emit('photos');
+    tellBatch(added[0]);
     return Promise.all(added.map((photo, i) => read(photo, i === 0)));
+}
+
+function tellBatch(photo) {
+    if (batch.total > 1) {
+        emit('progress', { text: `Photo ${batch.done + 1} of ${batch.total}`, ...batch });
+    } else if (photo) {
+        emit('progress', { text: `Reading ${photo.name}` });
+    }
 }
 
 async function read(photo, wanted) {
@@ -40,7 +49,7 @@ async function read(photo, wanted) {
     }
     batch.done++;
     if (batch.done === batch.total) settle();
-    else emit('progress', { text: `Photo ${batch.done + 1} of ${batch.total}`, ...batch });
+    else tellBatch();
 }
 
 const reason = (name, { message, name: kind }) =>
@@ -91,6 +100,7 @@ async function classify(photo) {
         Object.assign(photo, await engine.ask('classify', { key: photo.key }));
     } catch (error) {
         photo.classes = null;
+        photo.problem = error instanceof Superseded ? 'choose it once more' : error.message;
         if (!(error instanceof Superseded)) complain(reason(photo.name, error));
     }
     emit('photo', photo);
@@ -176,9 +186,10 @@ export function showClasses(classes, ms, rate = '') {
         bar.style.setProperty('--share', found ? found.score : 0);
     });
     const count = state.model?.info.config.num_classes;
+    const known = `this model knows ${count} class${count > 1 ? 'es' : ''}`;
     const time = ms && `${ms.toFixed(ms < 100 ? 1 : 0)} ms`;
     byId('speed').textContent = count === 0 ? 'This model has no classes: it gives embeddings.'
-        : !time ? '' : rate ? `${time}, ${rate}` : `${time}; this model knows ${count} classes`;
+        : !time ? '' : rate ? `${time}, ${rate}` : `${time}; ${known}`;
 }
 
 export function startPhotos(client) {

@@ -57,6 +57,8 @@ export function say(text) {
 export function complain(text) {
     const close = element('button', { type: 'button', className: 'small', textContent: 'Close' });
     close.addEventListener('click', forgive);
+    // A dialog is above all else, and nothing outside of it can be reached.
+    (document.querySelector('dialog[open]') ?? document.body).append(byId('error'));
     byId('error').replaceChildren(element('p', {}, text), close);
     document.documentElement.dataset.state = 'error';
 }

@@ -15,6 +15,7 @@ let current = 'attention';
 const config = () => state.model.info.config;
 const clsName = () => (config().has_cls_token ? 'class token' : 'mean of all tokens');
 const number = (value) => Number(value.toPrecision(2)).toString();
+const counted = (count, name) => `${count} ${name}${count === 1 ? '' : 's'}`;
 const placeText = (patch, columns) =>
     `row ${Math.floor(patch / columns) + 1}, column ${patch % columns + 1}`;
 const fromText = (patch, photo) =>
@@ -49,6 +50,15 @@ function fillList(list, names, onButton) {
         }));
     }
     return [...list.querySelectorAll('canvas')];
+}
+
+/** The same with new buttons, which know their photos; the focus is not lost. */
+function renewList(list, names, onButton) {
+    const focused = list.contains(document.activeElement);
+    list.replaceChildren();
+    const canvases = fillList(list, names, onButton);
+    if (focused) list.querySelector('button')?.focus();
+    return canvases;
 }
 
 // --- large maps of the selected photo ---
@@ -188,7 +198,7 @@ const attention = {
         const { head, block } = this.hovered ?? { head: this.pinned, block: this.block };
         if (!this.answer[block]) return;
         const { heads, mean } = this.answer[block], values = head < 0 ? mean : heads[head];
-        const which = head < 0 ? `mean of ${heads.length} heads` : `head ${head}`;
+        const which = head < 0 ? `mean of ${counted(heads.length, 'head')}` : `head ${head}`;
         const text = `${fromText(this.patch, this.photo)}, block ${block}, ${which}`;
         paintMap('attention', this, values, { marked: this.patch, text });
     },
@@ -219,7 +229,8 @@ const rollout = {
 
     paintLarge() {
         if (!this.values) return;
-        const text = `${fromText(this.patch, this.photo)}, through ${config().depth} blocks`;
+        const blocks = counted(config().depth, 'block');
+        const text = `${fromText(this.patch, this.photo)}, through ${blocks}`;
         paintMap('rollout', this, this.values, { marked: this.patch, text });
     },
 };
@@ -258,8 +269,7 @@ const tokens = {
         const ranges = [0, 1, 2].map((k) =>
             rangeOf(...maps.map((map) => map.subarray(k * count, (k + 1) * count))));
         const list = byId('tokens-maps');
-        list.replaceChildren(); // the buttons know their photos
-        const canvases = fillList(list, photos.map(({ name }) => name), (button, i) => {
+        const canvases = renewList(list, photos.map(({ name }) => name), (button, i) => {
             button.addEventListener('click', () => select(photos[i]));
         });
         list.classList.toggle('few', photos.length < 3);
@@ -310,8 +320,7 @@ const similarity = {
             const [least, largest] = rangeOf(this.answer.maps[i + 1]);
             return `${name} ${least.toFixed(2)} to ${largest.toFixed(2)}`;
         });
-        list.replaceChildren();
-        const canvases = fillList(list, names, (button, i) => {
+        const canvases = renewList(list, names, (button, i) => {
             button.addEventListener('click', () => select(others[i]));
         });
         others.forEach((photo, i) => paint(canvases[i], photo,
@@ -403,7 +412,7 @@ function update() {
         showEmpty('Choose a photo to see what the model looks at.');
         return;
     } else if (photo.ms === undefined) { // it is being classified, or that was cancelled
-        if (!photo.classes) showEmpty('This photo is not classified: choose it once more.');
+        if (!photo.classes) showEmpty(`This photo is not classified: ${photo.problem}.`);
         return;
     } else if (!photo.crop) {
         showEmpty('The patches of this model are not squares of the photo.');

@@ -79,12 +79,19 @@ function shrink({ width, height, data }) {
     return createImageBitmap(small);
 }
 
+function checkChannels() {
+    const channels = model.info.config.in_chans;
+    if (channels === 1 || channels === 3) return;
+    throw new Error(`the inputs of this model have ${channels} channels, photos have 3`);
+}
+
 /** The model's input, and of a photo that is decoded what `look` makes of it. */
 async function inputOf(key, look = null) {
     const name = `${key}/input`;
     const photo = photos.get(key);
     const known = recall(name);
     if (known && !look) return known;
+    checkChannels();
     const decoded = await decode(photo.file);
     photo.size = { width: decoded.width, height: decoded.height };
     if (look) await look(decoded);
@@ -228,6 +235,7 @@ const answers = {
 
     /** A frame of the camera, which is not kept. */
     frame({ bitmap }) {
+        checkChannels();
         const { width, height } = bitmap;
         const context = frameContext(width, height);
         context.drawImage(bitmap, 0, 0);
@@ -235,7 +243,8 @@ const answers = {
         const photo = context.getImageData(0, 0, width, height);
         const start = performance.now();
         const input = model.preprocess(photo);
-        const { logits } = model.run(input, { logits: true });
+        const classes = model.info.config.num_classes > 0;
+        const { logits } = model.run(input, { logits: classes, embedding: !classes });
         return { classes: best(logits), ms: performance.now() - start, crop: cropOf(photo) };
     },
 

@@ -160,7 +160,68 @@ async function keyboard() {
     await visited.close();
 }
 
+/** Where the visitor has set all colours, a background is left where it must say something. */
+async function forcedColours() {
+    await visit('forced colours: bars, and what is chosen', { forcedColors: 'active' },
+        async (visited) => {
+        await visited.drop([pathOf('cat.png'), cat]);
+        const seen = await visited.page.evaluate(() => {
+            const styleOf = (selector, part) =>
+                getComputedStyle(document.querySelector(selector), part);
+            const differ = (name, one, other) => styleOf(one)[name] !== styleOf(other)[name];
+            const chosen = (selector, state, name) =>
+                differ(name, `${selector}[${state}=true]`, `${selector}[${state}=false]`);
+            const { backgroundColor } = styleOf('.bar', '::after');
+            return {
+                bar: backgroundColor !== styleOf('.bar').backgroundColor,
+                tab: chosen('', 'aria-selected', 'backgroundColor'),
+                head: chosen('#heads ', 'aria-pressed', 'backgroundColor'),
+                photo: chosen('#photos ', 'aria-current', 'borderWidth'),
+            };
+        });
+        same(seen, { bar: true, tab: true, head: true, photo: true }, 'what is seen');
+    });
+}
+
+async function focusStays() {
+    await visit('a photo is chosen in a view: the focus is not lost', {}, async (visited) => {
+        const { page } = visited;
+        await visited.drop([pathOf('cat.png'), cat, pathOf('noise.png')]);
+        for (const name of ['Tokens', 'Similarity']) {
+            await visited.work(() => page.getByRole('tab', { name }).click());
+            const list = `#${name.toLowerCase()}-maps`;
+            await page.locator(`${list} button`).nth(1).focus();
+            await visited.work(() => page.keyboard.press('Enter'));
+            expect(await page.evaluate((id) => document.activeElement.closest(id), list) !== null,
+                   `${name}: it is not in the list`);
+        }
+    });
+}
+
+async function messageInDialog() {
+    await visit('a message while the form is open', {}, async (visited) => {
+        const { page } = visited;
+        await visited.dropOnly(pathOf('weights.safetensors'));
+        await page.locator('#converter[open]').waitFor();
+        await visited.dropOnly(pathOf('bare.html'));
+        const close = page.locator('#error button');
+        await close.waitFor();
+        const { height } = await close.boundingBox();
+        expect(height < 40, `its button is ${height} pixels high: broken into lines`);
+        await close.click({ timeout: 5000 });
+        same(await page.locator('#error').innerText(), '', 'the message, closed');
+        await visited.dropOnly(pathOf('bare.html'));
+        await close.waitFor();
+        await page.locator('#close-converter').click();
+        await visited.drop(pathOf('empty.jpg'));
+        expect(/empty\.jpg/.test(await page.locator('#error').innerText()), 'none afterwards');
+    });
+}
+
 export default async function access() {
     for (const [name, options, shown] of looks) await look(name, options, shown);
+    await forcedColours();
+    await focusStays();
+    await messageInDialog();
     await keyboard();
 }

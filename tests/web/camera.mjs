@@ -38,6 +38,30 @@ export default async function camera() {
         return `cat ${percent} %, ${speed}`;
     });
 
+    await visit('a camera that is taken away', { flags: allowed }, async ({ page }) => {
+        await page.locator('#camera').click();
+        await page.waitForFunction(() =>
+            / frames a second/.test(document.querySelector('#speed').textContent));
+        await page.evaluate(() => {
+            const [track] = document.querySelector('#video').srcObject.getVideoTracks();
+            track.stop();
+            track.dispatchEvent(new Event('ended')); // as the browser does when it ends the track
+        });
+        const text = await page.locator('#error p').innerText();
+        expect(/has stopped/.test(text), `"${text}"`);
+        same([await page.locator('#status').innerText(), await page.locator('#video').isVisible()],
+             ['The camera is off', false], 'status, video');
+    });
+
+    await visit('a camera and a model without classes', { flags: allowed }, async (visited) => {
+        const { page } = visited;
+        await visited.drop(pathOf('headless.vit'));
+        await page.locator('#camera').click();
+        await page.waitForFunction(() => !document.querySelector('#frame').hidden);
+        same([await page.locator('#error').innerText(), await page.locator('#speed').innerText()],
+             ['', 'This model has no classes: it gives embeddings.'], 'error, what is said');
+    });
+
     await visit('a camera that is not allowed', { flags: denied }, async ({ page }) => {
         await page.locator('#camera').click();
         await page.waitForFunction(() => document.querySelector('#error').textContent);

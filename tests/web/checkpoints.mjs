@@ -1,10 +1,10 @@
 // checkpoints.mjs - a checkpoint is dropped, the form filled in, the model opened and downloaded:
 // its bytes are those of vit-convert.
 import { spawnSync } from 'node:child_process';
-import { copyFileSync, existsSync, mkdirSync, readFileSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
 import { makeChecker } from './access.mjs';
-import { json, pathOf } from './files.mjs';
+import { json, pathOf, write } from './files.mjs';
 import { shownClasses } from './classes.mjs';
 import { expect, same, skip, visit } from './harness.mjs';
 
@@ -14,6 +14,7 @@ const converter = resolve('build/nofma/tools/vit-convert');
 /** The .vit file of the native program, with the same words on its command line. */
 function native(file, args, ...beside) {
     const cwd = pathOf('native');
+    rmSync(cwd, { recursive: true, force: true }); // what lies beside a checkpoint is read
     mkdirSync(cwd, { recursive: true });
     for (const path of [file, ...beside]) copyFileSync(path, resolve(cwd, basename(path)));
     const { status, stderr } = spawnSync(converter, ['-q', ...args, '-o', 'model.vit',
@@ -95,6 +96,33 @@ export default async function checkpoints() {
         await press(visited);
         sameBytes(await download(visited),
                   native(file, ['--dtype', 'f32', '--set', 'qkv_interleave=per_head']));
+    });
+
+    await visit('what vit-convert advises, as one more option', {}, async (visited) => {
+        const file = own('autoencoder_asked/model.safetensors');
+        await convert(visited, file, 'f32', { 'More options': "--ignore 'decoder.*'" });
+        sameBytes(await download(visited),
+                  native(file, ['--dtype', 'f32', '--ignore', 'decoder.*']));
+    });
+
+    await visit('a folder, as it is downloaded', {}, async (visited) => {
+        const { page } = visited;
+        const folder = pathOf('repository'), fixture = resolve('tests/data/fixtures/chans1');
+        mkdirSync(folder, { recursive: true });
+        for (const name of ['config.json', 'model.safetensors']) {
+            copyFileSync(resolve(fixture, name), resolve(folder, name));
+        }
+        for (const name of ['preprocessor_config.json', 'a_tokenizer.json', 'README.md',
+                            '.gitattributes', 'LICENSE.txt']) write(`repository/${name}`, '{}\n');
+        write('repository/words.txt', Array.from({ length: 10 }, (_, i) => `word ${i}\n`).join(''));
+        await visited.dropOnly(folder);
+        await dialog(page).waitFor();
+        same(await page.locator('#error').innerText(), '', 'the message');
+        await press(visited);
+        const [file, ...beside] = ['model.safetensors', 'config.json', 'words.txt']
+            .map((name) => resolve(folder, name));
+        sameBytes(await download(visited), native(file, ['--dtype', 'f32', '--labels', 'words.txt',
+            '--config', 'config.json'], ...beside));
     });
 
     await visit('a checkpoint that is refused', {}, async (visited) => {

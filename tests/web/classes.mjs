@@ -74,6 +74,21 @@ export default async function classes() {
         same(await page.locator('#error').innerText(), '', 'an error');
     });
 
+    await visit('the loading is cancelled; later the bundled model is opened', {},
+        async (visited) => {
+        const { page } = visited;
+        visited.overlook(/model\.vit/);
+        await page.route('**/model.vit', () => {}); // no answer
+        await page.reload();
+        await page.locator('#cancel').click();
+        await visited.until('error');
+        expect(/No model is open/.test(await page.locator('#error p').innerText()), 'a message');
+        await page.unroute('**/model.vit');
+        await visited.work(() => page.locator('#bundled').click());
+        await visited.drop(cat);
+        return compare(page, cat, model, 3);
+    });
+
     await visit('the cat is dropped', {}, async (visited) => {
         await visited.drop(cat);
         return compare(visited.page, cat, model, 3);

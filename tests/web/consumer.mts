@@ -1,15 +1,25 @@
 // consumer.mts - what others write with vit.mjs and convert.mjs in TypeScript; types.mjs compiles
 // it in strict mode. Under each @ts-expect-error is a call that must be refused.
-import { Model, VitError, type Prediction } from '../../examples/web/vit/vit.mjs';
+import { Model, VitError, type Prediction, type Wants } from '../../examples/web/vit/vit.mjs';
 import { Converter, type Converted } from '../../examples/web/vit/convert.mjs';
 
 export async function first(photo: ImageData, path: URL): Promise<Prediction | null> {
     const model = await Model.open(path, { threads: 2, module: 'simd', onProgress: console.log });
     const [best] = model.classify(photo);
     const { blocks } = model.run(photo, { blocks: [0], attention: true });
-    const map: Float32Array = blocks?.[0]?.attention ?? model.rollout(photo, { patch: 1 });
+    const map: Float32Array = blocks[0]?.attention ?? model.rollout(photo, { patch: 1 });
     model.close();
     return best && map.length ? { ...best, label: best.label ?? model.labels[0] ?? null } : null;
+}
+
+/** The second example of README.md; and of other outputs. */
+export function look(model: Model, photo: ImageData, wants: Wants): number {
+    const { tokens, blocks } = model.run(photo, { tokens: true, blocks: [6], attention: true });
+    const { embedding } = model.run(photo, { embedding: true, logits: false });
+    const inner = model.run(photo, { blocks: [0, 1] }).blocks.map((block) => block.tokens);
+    const perhaps: Float32Array | undefined = model.run(photo, wants).logits;
+    return tokens.length + model.cosine(embedding, embedding) + inner.length +
+        blocks.reduce((sum, { attention }) => sum + attention.length, perhaps?.length ?? 0);
 }
 
 export async function convert(file: File): Promise<Converted | null> {
@@ -19,7 +29,7 @@ export async function convert(file: File): Promise<Converted | null> {
     return status === 0 ? report : null;
 }
 
-export async function wrong(model: Model, error: unknown): Promise<void> {
+export async function wrong(model: Model, photo: ImageData, error: unknown): Promise<void> {
     if (error instanceof VitError) console.log(error.result.toFixed(), error.resultString);
     // @ts-expect-error: no source is a number
     await Model.open(7);
@@ -31,6 +41,12 @@ export async function wrong(model: Model, error: unknown): Promise<void> {
     model.preprocess({ width: 1, height: 1, data: new Uint8Array(3), format: 'rgb' });
     // @ts-expect-error: a label may be null
     model.classify(new Float32Array(3))[0]!.label.length;
+    // @ts-expect-error: not asked for
+    model.run(photo, { logits: true }).embedding.length;
+    // @ts-expect-error: not asked for, as there is attention
+    model.run(photo, { blocks: [0], attention: true }).blocks[0]!.tokens.length;
+    // @ts-expect-error: misspelt
+    model.run(photo, { logits: true, block: [0] });
     // @ts-expect-error: models come from open()
     new Model();
     // @ts-expect-error: nobody sets it

@@ -132,6 +132,9 @@ export function makeAll() {
         convert(weights, ...how, '-o', pathOf(`${dtype}.vit`));
     }
     convert('tests/data/own/heads_slices/model.safetensors', '-o', pathOf('tiny.vit'));
+    for (const name of ['headless', 'chans4']) {
+        convert(`tests/data/fixtures/${name}/model.pth`, '-o', pathOf(`${name}.vit`));
+    }
     const photo = readPpm('examples/cat.ppm');
     const { width, height, pixels } = photo;
     write('cat.png', png(width, height, 8, 2, pixels));

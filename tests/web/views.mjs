@@ -143,6 +143,13 @@ export default async function views({ references: update }) {
     });
 
     await test('attention: every head of every block', async () => {
+        const squeezed = await page.locator('#matrix').evaluate((matrix) => {
+            matrix.style.height = '6rem';   // as many heads have less room than they want
+            const [{ clientHeight, firstChild }] = matrix.children;
+            matrix.style.height = '';
+            return clientHeight < firstChild.clientHeight;
+        });
+        expect(!squeezed, 'where there are many heads their maps are cut off');
         const one = page.locator('#matrix').getByRole('button', { name: 'Block 5, head 4' });
         await one.hover();
         await shows('attention', 'block 5, head 4');

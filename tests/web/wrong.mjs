@@ -1,6 +1,6 @@
 // wrong.mjs - files that are not what they say, too large, cut or damaged: a message that names
 // them, and a page that goes on.
-import { readFileSync } from 'node:fs';
+import { mkdirSync, readFileSync } from 'node:fs';
 import { damage, model, pathOf, random, write } from './files.mjs';
 import { shownClasses } from './classes.mjs';
 import { Visit, expect, same, test } from './harness.mjs';
@@ -57,6 +57,36 @@ export default async function wrongFiles() {
         await usable();
     });
 
+    await test('a folder: what it has beside photos is no mistake', async () => {
+        for (const name of ['album/.DS_Store', 'album/notes.md', 'album/labels.txt']) {
+            write(name, 'no photo');
+        }
+        const png = readFileSync(pathOf('cat.png'));
+        for (const name of ['album/10.png', 'album/9.png']) write(name, png);
+        const before = await page.locator('#photos li').count();
+        await visited.drop(pathOf('album'));
+        same([await error(), await page.locator('#photos li').count() - before], ['', 2],
+             'message, photos');
+        expect(/^9\.png/.test(await visited.text('#caption')), 'the first by name is not shown');
+    });
+
+    await test('a folder with nothing in it', async () => {
+        await visited.dropOnly(pathOf('nothing'));
+        const text = await page.locator('#error p').innerText();
+        expect(/no files in that folder/.test(text), `"${text}"`);
+        await usable();
+    });
+
+    await test('a model for inputs of four channels', async () => {
+        await visited.drop(pathOf('chans4.vit'));
+        for (const shown of ['#error p', '#views-empty']) {
+            const text = await visited.text(shown);
+            expect(/4 channels, photos have 3/.test(text), `"${text}"`);
+        }
+        await visited.work(() => page.locator('#bundled').click());
+        await usable();
+    });
+
     await test('a message is closed', async () => {
         await visited.drop(pathOf('empty.jpg'));
         await page.locator('#error').getByRole('button', { name: 'Close' }).click();
@@ -86,6 +116,7 @@ function makeFiles() {
     jpeg.writeUInt32BE(0xffffffff, frame + 5);
     write('huge.jpg', jpeg);
     write('empty.vit', '');
+    for (const folder of ['album', 'nothing']) mkdirSync(pathOf(folder), { recursive: true });
 }
 
 /** Seeded, so the same each time; `together` files are dropped at once. */

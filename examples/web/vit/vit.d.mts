@@ -105,24 +105,37 @@ export interface Wants {
     attention?: boolean;
 }
 
-export interface Outputs {
+interface AllOutputs {
     /** [num_classes] */
-    logits?: Float32Array;
+    logits: Float32Array;
     /** [embedding width] */
-    embedding?: Float32Array;
+    embedding: Float32Array;
     /** [num_tokens, embed_dim]: prefix tokens, then the patches row by row. */
-    tokens?: Float32Array;
-    /** In the order of wants.blocks. */
-    blocks?: BlockOutput[];
+    tokens: Float32Array;
 }
 
-export interface BlockOutput {
-    block: number;
+interface AllBlockOutputs {
     /** [num_tokens, embed_dim] */
-    tokens?: Float32Array;
+    tokens: Float32Array;
     /** [num_heads, num_tokens, num_tokens]: row i is what token i attends to. */
-    attention?: Float32Array;
+    attention: Float32Array;
 }
+
+/** The names that W wants by a literal true. */
+type Asked<W> = { [K in keyof W]: W[K] extends true ? K : never }[keyof W];
+/** These of T are there, the others may be. */
+type Given<T, Names> = Pick<T, Extract<keyof T, Names>> & Partial<T>;
+
+/** What was asked for is there, as far as the type of `wants` shows it. */
+export type Outputs<W extends Wants = Wants> = Given<AllOutputs, Asked<W>> &
+    /** In the order of wants.blocks. */
+    (W extends { blocks: readonly number[] } ? { blocks: BlockOutput<W>[] }
+        : { blocks?: BlockOutput<W>[] });
+
+export type BlockOutput<W extends Wants = Wants> = { block: number } & Given<AllBlockOutputs,
+    (W extends { attention: true } ? 'attention' : never) |
+    (W extends { blockTokens: true } | { blockTokens?: undefined; attention?: false } ? 'tokens'
+        : never)>;
 
 export interface AttentionChoice {
     /** From 0 on; left out: the last. */
@@ -198,7 +211,8 @@ export class Model {
     /** The patch at a point of a photo, in its pixels; -1 if none is there. */
     patchAt(photo: { readonly width: number; readonly height: number },
             x: number, y: number): number;
-    run(photo: Photo | Input, wants: Wants): Outputs;
+    run<W extends Wants>(photo: Photo | Input,
+                         wants: W & { [K in Exclude<keyof W, keyof Wants>]: never }): Outputs<W>;
     /** logits to probabilities, as the model says; a new array. */
     scores(logits: Float32Array): Float32Array;
 

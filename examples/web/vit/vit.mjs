@@ -208,7 +208,7 @@ export class Model {
         if (logits) this.#needClasses(engine);
         this.#prepare(engine, photo);
         const outputs = this.#forward(engine, { logits, embedding, tokens });
-        if (blocks.length) {
+        if (wants.blocks) {
             outputs.blocks = this.#forwardBlocks(engine, blocks, { blockTokens, attention });
         }
         return outputs;
