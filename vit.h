@@ -1762,6 +1762,7 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__HIDE_SSE2(x) __asm__("" : "+x"(x));
 #    define VIT__HIDE_POINTER(p) __asm__("" : "+r"(p));
 #    define VIT__ADD_SSE2(c, sum) __asm__("paddd %1, %0" : "+x"(c) : "x"(sum));
+#    define VIT__ADD_F32_SSE2(c, product) __asm__("addps %1, %0" : "+x"(c) : "x"(product));
 #    define VIT__MADDUBS_AVX2(sum, x, w) /* w: a pointer */                                       \
         __asm__("vpmaddubsw %2, %1, %0" : "=x"(sum) : "x"(x), "m"(*(w)));
 #    define VIT__FENCE_NEON __asm__ __volatile__("" : : : "memory");
@@ -1775,6 +1776,7 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__HIDE_SSE2(x)
 #    define VIT__HIDE_POINTER(p)
 #    define VIT__ADD_SSE2(c, sum) c = _mm_add_epi32(c, sum);
+#    define VIT__ADD_F32_SSE2(c, product) c = _mm_add_ps(c, product);
 #    define VIT__MADDUBS_AVX2(sum, x, w) sum = _mm256_maddubs_epi16(x, _mm256_loadu_si256(w));
 #    define VIT__FENCE_NEON
 #    define VIT__FMLA_NEON(c, w, x) c = vfmaq_n_f32(c, w, x);
@@ -6210,6 +6212,7 @@ VIT__INLINE __m128 vit__load_f32_sse2(const void *p) { return _mm_loadu_ps((cons
 #        define VIT__ROWS_I8_SSE2 VIT__ROWS_1
 #    endif
 #    define VIT__PANELS_SSE2 8
+#    define VIT__SPREAD_SSE2 (16 * VIT__HEIGHT_SSE2) /* bytes of a k of all rows, each four times */
 
 /* Weights k of columns 4 n ... 4 n + 3. */
 VIT__INLINE __m128 vit__f32_sse2(const unsigned char *p, size_t stride, int n, int k) {
@@ -6217,35 +6220,73 @@ VIT__INLINE __m128 vit__f32_sse2(const unsigned char *p, size_t stride, int n, i
     return vit__load_f32_sse2(p + 64 * (size_t)k + 16 * n);
 }
 
-/* c[l] += x * w[l], on top of the sums in the tile. The numbers of a come spread, each four
-   times. Compilers would load one twice if they could, and loads are the bottleneck. */
+/* c[l] += x * w[l], on top of the sums in the tile. The numbers of a come spread, each four times,
+   first those of all rows of a tile with one k. Compilers would load one twice if they could. */
 #    define VIT__ACC_muladd_sse2 __m128
 #    define VIT__ZERO_muladd_sse2(r, n) vit__load_f32_sse2(VIT__TILE_ROW(r) + 4 * n)
 #    define VIT__LOAD_muladd_sse2(n, weights) const __m128 w##n = weights;
 #    define VIT__INPUT_muladd_sse2(a, k)                                                          \
-        __m128 x = _mm_load_ps((const float *)(const void *)(a + 16 * k));                        \
+        __m128 x = _mm_load_ps((const float *)(const void *)(a + VIT__SPREAD_SSE2 * k));          \
         VIT__HIDE_SSE2(x)
-#    define VIT__MAC_muladd_sse2(c, n) c = _mm_add_ps(c, _mm_mul_ps(x, w##n));
+#    define VIT__MAC_muladd_sse2(c, n) VIT__ADD_F32_SSE2(c, _mm_mul_ps(x, w##n))
 VIT__INLINE int vit__steps_muladd_sse2(int depth) { return depth; }
 #    define vit__store_muladd_sse2(to, n, c, a, p, stride, steps) _mm_storeu_ps(to + 4 * n, c)
 
-VIT__GEMM(vit__muladd_sse2_full, muladd_sse2, vit__f32_sse2, vit__ascending, VIT__ROWS_SSE2,
-          VIT__WIDTH_2)
 VIT__GEMM(vit__muladd_sse2_1, muladd_sse2, vit__f32_sse2, vit__ascending, VIT__ROWS_1, VIT__WIDTH_4)
+
+/* A step of all rows, from one pointer. */
+#    define VIT__MULADD_ROW_SSE2(r, k, B)                                                         \
+        {                                                                                         \
+            VIT__INPUT_muladd_sse2((a + 16 * r), k)                                               \
+            VIT__MAC(muladd_sse2, r, 0)                                                           \
+            VIT__MAC(muladd_sse2, r, 1)                                                           \
+        }
+#    define VIT__MULADD_STEP_SSE2(k)                                                              \
+        {                                                                                         \
+            const __m128 w0 = vit__f32_sse2(p, 0, 0, k), w1 = vit__f32_sse2(p, 0, 1, k);          \
+            VIT__ROWS_SSE2(VIT__MULADD_ROW_SSE2, k, )                                             \
+        }
+
+/* Half of a panel's columns. Two steps in one: the 24 instructions that multiply and add need 13
+   others as it is, and a CPU begins only so many in a cycle. */
+VIT__NOINLINE static void vit__muladd_sse2_full(float *tile, const vit__operands *o,
+                                                const unsigned char *p) {
+    const unsigned char *a = o->a;
+    const int rows = o->rows;
+    int i;
+    VIT__ROWS_SSE2(VIT__ZERO_ROW, muladd_sse2, VIT__WIDTH_2)
+    for (i = o->depth / 2; i; i--, a += 2 * VIT__SPREAD_SSE2, p += 128) {
+        VIT__MULADD_STEP_SSE2(0)
+        VIT__MULADD_STEP_SSE2(1)
+    }
+    if (o->depth % 2) VIT__MULADD_STEP_SSE2(0)
+    VIT__ROWS_SSE2(VIT__STORE_ROW, muladd_sse2, VIT__WIDTH_2)
+}
 
 /* `count` numbers of a row, spread, in the order of summation: `swap` exchanges pairs. */
 VIT__INLINE void vit__spread_sse2(vit_dtype dtype, __m128 *to, const unsigned char *a, int count) {
-    const int swap = dtype == VIT_BF16;
+    const int next = VIT__HEIGHT_SSE2, swap = dtype == VIT_BF16;
     int i;
-    for (i = 0; i + 4 <= count; i += 4) {
+    for (i = 0; i + 4 <= count; i += 4, to += 4 * next) {
         const __m128i x = vit__load_sse2(a + 4 * i);
-        to[i + swap] = _mm_castsi128_ps(_mm_shuffle_epi32(x, 0x00));
-        to[i + (1 ^ swap)] = _mm_castsi128_ps(_mm_shuffle_epi32(x, 0x55));
-        to[i + 2 + swap] = _mm_castsi128_ps(_mm_shuffle_epi32(x, 0xaa));
-        to[i + (3 ^ swap)] = _mm_castsi128_ps(_mm_shuffle_epi32(x, 0xff));
+        to[swap * next] = _mm_castsi128_ps(_mm_shuffle_epi32(x, 0x00));
+        to[(1 ^ swap) * next] = _mm_castsi128_ps(_mm_shuffle_epi32(x, 0x55));
+        to[(2 + swap) * next] = _mm_castsi128_ps(_mm_shuffle_epi32(x, 0xaa));
+        to[(3 ^ swap) * next] = _mm_castsi128_ps(_mm_shuffle_epi32(x, 0xff));
     }
-    for (; i < count; i++)
-        to[i] = _mm_set1_ps(vit__load_float(a + 4 * vit__summand(dtype, i, count)));
+    for (; i < count; i++, to += next)
+        *to = _mm_set1_ps(vit__load_float(a + 4 * vit__summand(dtype, i, count)));
+}
+
+/* Numbers k to k + count of the rows of one tile in registers; if there are fewer rows than it
+   has, but more than one, the last one again. */
+VIT__INLINE void vit__spread_rows_sse2(vit_dtype dtype, __m128 *to, const vit__operands *o, int row,
+                                       int k, int count) {
+    const int last = o->rows - 1, height = row == last ? 1 : VIT__HEIGHT_SSE2;
+    int r;
+    for (r = 0; r < height; r++)
+        vit__spread_sse2(dtype, to + r,
+                         o->a + (size_t)vit__min(row + r, last) * o->lda + 4 * (size_t)k, count);
 }
 
 static void vit__clear_sse2(float *tile, const vit__operands *o) {
@@ -6259,13 +6300,13 @@ static void vit__muladd_sse2(float *tile, const vit__operands *o, const unsigned
     vit__operands part = *o;
     int row;
     for (row = 0; row < o->rows; row += VIT__HEIGHT_SSE2) {
-        part.a = o->a + (size_t)row * o->lda;
         part.rows = vit__min(VIT__HEIGHT_SSE2, o->rows - row);
         if (part.rows == 1) vit__muladd_sse2_1(tile, &part, p, 0);
         else {
-            vit__muladd_sse2_full(tile, &part, p, 0);
-            vit__muladd_sse2_full(tile + 8, &part, p + 32, 0);
+            vit__muladd_sse2_full(tile, &part, p);
+            vit__muladd_sse2_full(tile + 8, &part, p + 32);
         }
+        part.a += o->lda;
         tile += VIT__HEIGHT_SSE2 * o->ldt;
     }
 }
@@ -6301,23 +6342,22 @@ static const void *vit__widen_bf16_sse2(float *to, const unsigned char *panel, i
 
 /* Blocks of the inner index, so many that spread rows and widened weights stay in the nearest
    cache. */
-#    define VIT__SPREAD_SSE2 768
+#    define VIT__BLOCK_SSE2 768
 
 VIT__NOINLINE static void vit__gemm_sse2(vit_dtype dtype, int tile_rows, vit__widen_fn *widen,
                                          float *tile, const vit__operands *o) {
-    const int block = VIT__SPREAD_SSE2 / tile_rows;
+    const int block = VIT__BLOCK_SSE2 / tile_rows;
     const size_t stride = (size_t)vit__panel_bytes(dtype, o->depth);
-    __m128 spread[VIT__SPREAD_SSE2], wide[4 * VIT__SPREAD_SSE2 / 6];
+    __m128 spread[VIT__BLOCK_SSE2], wide[4 * VIT__BLOCK_SSE2 / 6];
     vit__operands part = *o;
     int k, r, n;
     part.a = (const unsigned char *)spread;
-    part.lda = (size_t)block * 16;
+    part.lda = (size_t)(block * VIT__SPREAD_SSE2); /* from one tile in registers to the next */
     vit__clear_sse2(tile, o);
     for (k = 0; k < o->depth; k += block) {
         part.depth = vit__min(block, o->depth - k);
-        for (r = 0; r < o->rows; r++)
-            vit__spread_sse2(dtype, spread + r * block, o->a + (size_t)r * o->lda + 4 * (size_t)k,
-                             part.depth);
+        for (r = 0; r < o->rows; r += VIT__HEIGHT_SSE2)
+            vit__spread_rows_sse2(dtype, spread + r * block, o, r, k, part.depth);
         for (n = 0; n < o->panels; n++)
             vit__muladd_sse2(tile + 16 * n, &part,
                              (const unsigned char *)widen((float *)wide,
