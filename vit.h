@@ -5238,10 +5238,25 @@ static void vit__quantise_small(vit__fma_fn *fma, vit__form form, float *row, co
     if (!wide && n % 2) memset(to + 2 * n, 0, 2);
 }
 
-/* The same VIT__CHUNK numbers at a time. */
-VIT__INLINE void vit__quantise_chunks(vit__fma_fn *fma, vit__form form, float *row,
-                                      const float *steps, int n, float factor) {
-    const vit_dtype dtype = form == VIT__FORM_F32 ? VIT_F32 : VIT__I16;
+/* The same as f32, 16 numbers at a time. */
+VIT__INLINE void vit__quantise_f32(vit__fma_fn *fma, float *row, const float *steps, int n,
+                                   float factor) {
+    const int full = vit__full(n);
+    int i, l;
+    for (i = 0; i < full; i += 16) {
+        VIT__LANES(t, row + i)
+        for (l = 0; l < 16; l++)
+            t[l] = vit__rounded(fma, VIT_F32, steps ? row[i + l] * steps[i + l] : row[i + l],
+                                factor);
+        VIT__PUT(row + i, t);
+    }
+    for (; i < n; i++)
+        row[i] = vit__rounded(fma, VIT_F32, steps ? row[i] * steps[i] : row[i], factor);
+}
+
+/* The same as i16, VIT__CHUNK numbers at a time. */
+VIT__INLINE void vit__quantise_i16(vit__fma_fn *fma, float *row, const float *steps, int n,
+                                   float factor) {
     unsigned char *to = (unsigned char *)row;
     float x[VIT__CHUNK], step[VIT__CHUNK];
     uint16_t half[VIT__CHUNK];
@@ -5250,12 +5265,9 @@ VIT__INLINE void vit__quantise_chunks(vit__fma_fn *fma, vit__form form, float *r
         const int count = vit__load_chunk(x, row + i, n - i);
         if (steps) vit__load_chunk(step, steps + i, n - i);
         for (l = 0; l < VIT__CHUNK && steps; l++) x[l] *= step[l];
-        for (l = 0; l < VIT__CHUNK; l++) x[l] = vit__rounded(fma, dtype, x[l], factor);
-        if (dtype == VIT_F32) memcpy(row + i, x, (size_t)count * sizeof(float));
-        else {
-            vit__i16_chunk(half, x);
-            memcpy(to + 2 * (size_t)i, half, (size_t)vit__round_up(count, 2) * 2);
-        }
+        for (l = 0; l < VIT__CHUNK; l++) x[l] = vit__rounded(fma, VIT__I16, x[l], factor);
+        vit__i16_chunk(half, x);
+        memcpy(to + 2 * (size_t)i, half, (size_t)vit__round_up(count, 2) * 2);
     }
 }
 
@@ -5265,7 +5277,9 @@ VIT__INLINE float vit__quantise_body(vit__fma_fn *fma, vit__form form, float *ro
                                      const float *steps, int n, float factor) {
     if (!VIT__HAS_U8) return 0.0f;
     if (VIT__SMALL) vit__quantise_small(fma, form, row, steps, n, factor);
-    else vit__quantise_chunks(fma, form, row, steps, n, factor);
+    else if (form != VIT__FORM_F32) vit__quantise_i16(fma, row, steps, n, factor);
+    else if (steps) vit__quantise_f32(fma, row, steps, n, factor);
+    else vit__quantise_f32(fma, row, NULL, n, factor);
     return vit__step(factor);
 }
 
