@@ -9916,6 +9916,13 @@ static const unsigned char *vit__ahead(const vit__linear *l, int panel, int pane
 }
 #endif
 
+/* Where the rows of tile t end. Tiles of many rows are made of some in registers, of 2, 3 or 6 rows:
+   these should be full. */
+static int vit__tile_end(const vit__linear *l, int t) {
+    const int unit = vit__known_gemm(l->gemm)->tile_rows % 12 == 0 ? 6 : 1;
+    return vit__min(l->rows, unit * vit__share_end(vit__ceil_div(l->rows, unit), t, l->num_tiles));
+}
+
 /* Tiles [first_tile, end_tile) times panels [panel, panel_end). A group of panels
    stays in the second cache while the rows stream past it. */
 static void vit__gemm(const vit__linear *l, int first_tile, int end_tile, int panel,
@@ -9941,12 +9948,12 @@ static void vit__gemm(const vit__linear *l, int first_tile, int end_tile, int pa
         o.ldt = direct ? out.ldc : (size_t)tile_cols;
         o.panel = l->panels + (size_t)panel * l->stride;
         o.panels = panels;
-        vit__share(l->rows, first_tile, l->num_tiles, &end);
+        end = vit__tile_end(l, first_tile - 1);
         if (out.bias) out.bias += panel * 16;
         if (out.gamma) out.gamma += panel * 16;
         for (t = first_tile; t < end_tile; t++) {
             row = end;
-            end = vit__share_end(l->rows, t, l->num_tiles);
+            end = vit__tile_end(l, t);
             o.a = (const unsigned char *)l->a + (size_t)row * l->lda;
             o.rows = end - row;
 #if VIT__AVX2
