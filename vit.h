@@ -1762,6 +1762,7 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__HIDE_SSE2(x) __asm__("" : "+x"(x));
 #    define VIT__HIDE(x) __asm__("" : "+r"(x)); /* a pointer or an integer */
 #    define VIT__ADD_SSE2(c, sum) __asm__("paddd %1, %0" : "+x"(c) : "x"(sum));
+#    define VIT__ADD_F32_SSE2(c, product) __asm__("addps %1, %0" : "+x"(c) : "x"(product));
 #    define VIT__MADDUBS_AVX2(sum, x, w) /* w: a pointer */                                       \
         __asm__("vpmaddubsw %2, %1, %0" : "=x"(sum) : "x"(x), "m"(*(w)));
 #    define VIT__FENCE_NEON __asm__ __volatile__("" : : : "memory");
@@ -1775,6 +1776,7 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__HIDE_SSE2(x)
 #    define VIT__HIDE(x)
 #    define VIT__ADD_SSE2(c, sum) c = _mm_add_epi32(c, sum);
+#    define VIT__ADD_F32_SSE2(c, product) c = _mm_add_ps(c, product);
 #    define VIT__MADDUBS_AVX2(sum, x, w) sum = _mm256_maddubs_epi16(x, _mm256_loadu_si256(w));
 #    define VIT__FENCE_NEON
 #    define VIT__FMLA_NEON(c, w, x) c = vfmaq_n_f32(c, w, x);
@@ -5236,10 +5238,25 @@ static void vit__quantise_small(vit__fma_fn *fma, vit__form form, float *row, co
     if (!wide && n % 2) memset(to + 2 * n, 0, 2);
 }
 
-/* The same VIT__CHUNK numbers at a time. */
-VIT__INLINE void vit__quantise_chunks(vit__fma_fn *fma, vit__form form, float *row,
-                                      const float *steps, int n, float factor) {
-    const vit_dtype dtype = form == VIT__FORM_F32 ? VIT_F32 : VIT__I16;
+/* The same as f32, 16 numbers at a time. */
+VIT__INLINE void vit__quantise_f32(vit__fma_fn *fma, float *row, const float *steps, int n,
+                                   float factor) {
+    const int full = vit__full(n);
+    int i, l;
+    for (i = 0; i < full; i += 16) {
+        VIT__LANES(t, row + i)
+        for (l = 0; l < 16; l++)
+            t[l] = vit__rounded(fma, VIT_F32, steps ? row[i + l] * steps[i + l] : row[i + l],
+                                factor);
+        VIT__PUT(row + i, t);
+    }
+    for (; i < n; i++)
+        row[i] = vit__rounded(fma, VIT_F32, steps ? row[i] * steps[i] : row[i], factor);
+}
+
+/* The same as i16, VIT__CHUNK numbers at a time. */
+VIT__INLINE void vit__quantise_i16(vit__fma_fn *fma, float *row, const float *steps, int n,
+                                   float factor) {
     unsigned char *to = (unsigned char *)row;
     float x[VIT__CHUNK], step[VIT__CHUNK];
     uint16_t half[VIT__CHUNK];
@@ -5248,12 +5265,9 @@ VIT__INLINE void vit__quantise_chunks(vit__fma_fn *fma, vit__form form, float *r
         const int count = vit__load_chunk(x, row + i, n - i);
         if (steps) vit__load_chunk(step, steps + i, n - i);
         for (l = 0; l < VIT__CHUNK && steps; l++) x[l] *= step[l];
-        for (l = 0; l < VIT__CHUNK; l++) x[l] = vit__rounded(fma, dtype, x[l], factor);
-        if (dtype == VIT_F32) memcpy(row + i, x, (size_t)count * sizeof(float));
-        else {
-            vit__i16_chunk(half, x);
-            memcpy(to + 2 * (size_t)i, half, (size_t)vit__round_up(count, 2) * 2);
-        }
+        for (l = 0; l < VIT__CHUNK; l++) x[l] = vit__rounded(fma, VIT__I16, x[l], factor);
+        vit__i16_chunk(half, x);
+        memcpy(to + 2 * (size_t)i, half, (size_t)vit__round_up(count, 2) * 2);
     }
 }
 
@@ -5263,7 +5277,9 @@ VIT__INLINE float vit__quantise_body(vit__fma_fn *fma, vit__form form, float *ro
                                      const float *steps, int n, float factor) {
     if (!VIT__HAS_U8) return 0.0f;
     if (VIT__SMALL) vit__quantise_small(fma, form, row, steps, n, factor);
-    else vit__quantise_chunks(fma, form, row, steps, n, factor);
+    else if (form != VIT__FORM_F32) vit__quantise_i16(fma, row, steps, n, factor);
+    else if (steps) vit__quantise_f32(fma, row, steps, n, factor);
+    else vit__quantise_f32(fma, row, NULL, n, factor);
     return vit__step(factor);
 }
 
@@ -6210,6 +6226,7 @@ VIT__INLINE __m128 vit__load_f32_sse2(const void *p) { return _mm_loadu_ps((cons
 #        define VIT__ROWS_I8_SSE2 VIT__ROWS_1
 #    endif
 #    define VIT__PANELS_SSE2 8
+#    define VIT__SPREAD_SSE2 (16 * VIT__HEIGHT_SSE2) /* bytes of a k of all rows, each four times */
 
 /* Weights k of columns 4 n ... 4 n + 3. */
 VIT__INLINE __m128 vit__f32_sse2(const unsigned char *p, size_t stride, int n, int k) {
@@ -6217,35 +6234,73 @@ VIT__INLINE __m128 vit__f32_sse2(const unsigned char *p, size_t stride, int n, i
     return vit__load_f32_sse2(p + 64 * (size_t)k + 16 * n);
 }
 
-/* c[l] += x * w[l], on top of the sums in the tile. The numbers of a come spread, each four
-   times. Compilers would load one twice if they could, and loads are the bottleneck. */
+/* c[l] += x * w[l], on top of the sums in the tile. The numbers of a come spread, each four times,
+   first those of all rows of a tile with one k. Compilers would load one twice if they could. */
 #    define VIT__ACC_muladd_sse2 __m128
 #    define VIT__ZERO_muladd_sse2(r, n) vit__load_f32_sse2(VIT__TILE_ROW(r) + 4 * n)
 #    define VIT__LOAD_muladd_sse2(n, weights) const __m128 w##n = weights;
 #    define VIT__INPUT_muladd_sse2(a, k)                                                          \
-        __m128 x = _mm_load_ps((const float *)(const void *)(a + 16 * k));                        \
+        __m128 x = _mm_load_ps((const float *)(const void *)(a + VIT__SPREAD_SSE2 * k));          \
         VIT__HIDE_SSE2(x)
-#    define VIT__MAC_muladd_sse2(c, n) c = _mm_add_ps(c, _mm_mul_ps(x, w##n));
+#    define VIT__MAC_muladd_sse2(c, n) VIT__ADD_F32_SSE2(c, _mm_mul_ps(x, w##n))
 VIT__INLINE int vit__steps_muladd_sse2(int depth) { return depth; }
 #    define vit__store_muladd_sse2(to, n, c, a, p, stride, steps) _mm_storeu_ps(to + 4 * n, c)
 
-VIT__GEMM(vit__muladd_sse2_full, muladd_sse2, vit__f32_sse2, vit__ascending, VIT__ROWS_SSE2,
-          VIT__WIDTH_2)
 VIT__GEMM(vit__muladd_sse2_1, muladd_sse2, vit__f32_sse2, vit__ascending, VIT__ROWS_1, VIT__WIDTH_4)
+
+/* A step of all rows, from one pointer. */
+#    define VIT__MULADD_ROW_SSE2(r, k, B)                                                         \
+        {                                                                                         \
+            VIT__INPUT_muladd_sse2((a + 16 * r), k)                                               \
+            VIT__MAC(muladd_sse2, r, 0)                                                           \
+            VIT__MAC(muladd_sse2, r, 1)                                                           \
+        }
+#    define VIT__MULADD_STEP_SSE2(k)                                                              \
+        {                                                                                         \
+            const __m128 w0 = vit__f32_sse2(p, 0, 0, k), w1 = vit__f32_sse2(p, 0, 1, k);          \
+            VIT__ROWS_SSE2(VIT__MULADD_ROW_SSE2, k, )                                             \
+        }
+
+/* Half of a panel's columns. Two steps in one: the 24 instructions that multiply and add need 13
+   others as it is, and a CPU begins only so many in a cycle. */
+VIT__NOINLINE static void vit__muladd_sse2_full(float *tile, const vit__operands *o,
+                                                const unsigned char *p) {
+    const unsigned char *a = o->a;
+    const int rows = o->rows;
+    int i;
+    VIT__ROWS_SSE2(VIT__ZERO_ROW, muladd_sse2, VIT__WIDTH_2)
+    for (i = o->depth / 2; i; i--, a += 2 * VIT__SPREAD_SSE2, p += 128) {
+        VIT__MULADD_STEP_SSE2(0)
+        VIT__MULADD_STEP_SSE2(1)
+    }
+    if (o->depth % 2) VIT__MULADD_STEP_SSE2(0)
+    VIT__ROWS_SSE2(VIT__STORE_ROW, muladd_sse2, VIT__WIDTH_2)
+}
 
 /* `count` numbers of a row, spread, in the order of summation: `swap` exchanges pairs. */
 VIT__INLINE void vit__spread_sse2(vit_dtype dtype, __m128 *to, const unsigned char *a, int count) {
-    const int swap = dtype == VIT_BF16;
+    const int next = VIT__HEIGHT_SSE2, swap = dtype == VIT_BF16;
     int i;
-    for (i = 0; i + 4 <= count; i += 4) {
+    for (i = 0; i + 4 <= count; i += 4, to += 4 * next) {
         const __m128i x = vit__load_sse2(a + 4 * i);
-        to[i + swap] = _mm_castsi128_ps(_mm_shuffle_epi32(x, 0x00));
-        to[i + (1 ^ swap)] = _mm_castsi128_ps(_mm_shuffle_epi32(x, 0x55));
-        to[i + 2 + swap] = _mm_castsi128_ps(_mm_shuffle_epi32(x, 0xaa));
-        to[i + (3 ^ swap)] = _mm_castsi128_ps(_mm_shuffle_epi32(x, 0xff));
+        to[swap * next] = _mm_castsi128_ps(_mm_shuffle_epi32(x, 0x00));
+        to[(1 ^ swap) * next] = _mm_castsi128_ps(_mm_shuffle_epi32(x, 0x55));
+        to[(2 + swap) * next] = _mm_castsi128_ps(_mm_shuffle_epi32(x, 0xaa));
+        to[(3 ^ swap) * next] = _mm_castsi128_ps(_mm_shuffle_epi32(x, 0xff));
     }
-    for (; i < count; i++)
-        to[i] = _mm_set1_ps(vit__load_float(a + 4 * vit__summand(dtype, i, count)));
+    for (; i < count; i++, to += next)
+        *to = _mm_set1_ps(vit__load_float(a + 4 * vit__summand(dtype, i, count)));
+}
+
+/* Numbers k to k + count of the rows of one tile in registers; if there are fewer rows than it
+   has, but more than one, the last one again. */
+VIT__INLINE void vit__spread_rows_sse2(vit_dtype dtype, __m128 *to, const vit__operands *o, int row,
+                                       int k, int count) {
+    const int last = o->rows - 1, height = row == last ? 1 : VIT__HEIGHT_SSE2;
+    int r;
+    for (r = 0; r < height; r++)
+        vit__spread_sse2(dtype, to + r,
+                         o->a + (size_t)vit__min(row + r, last) * o->lda + 4 * (size_t)k, count);
 }
 
 static void vit__clear_sse2(float *tile, const vit__operands *o) {
@@ -6259,13 +6314,13 @@ static void vit__muladd_sse2(float *tile, const vit__operands *o, const unsigned
     vit__operands part = *o;
     int row;
     for (row = 0; row < o->rows; row += VIT__HEIGHT_SSE2) {
-        part.a = o->a + (size_t)row * o->lda;
         part.rows = vit__min(VIT__HEIGHT_SSE2, o->rows - row);
         if (part.rows == 1) vit__muladd_sse2_1(tile, &part, p, 0);
         else {
-            vit__muladd_sse2_full(tile, &part, p, 0);
-            vit__muladd_sse2_full(tile + 8, &part, p + 32, 0);
+            vit__muladd_sse2_full(tile, &part, p);
+            vit__muladd_sse2_full(tile + 8, &part, p + 32);
         }
+        part.a += o->lda;
         tile += VIT__HEIGHT_SSE2 * o->ldt;
     }
 }
@@ -6301,23 +6356,22 @@ static const void *vit__widen_bf16_sse2(float *to, const unsigned char *panel, i
 
 /* Blocks of the inner index, so many that spread rows and widened weights stay in the nearest
    cache. */
-#    define VIT__SPREAD_SSE2 768
+#    define VIT__BLOCK_SSE2 768
 
 VIT__NOINLINE static void vit__gemm_sse2(vit_dtype dtype, int tile_rows, vit__widen_fn *widen,
                                          float *tile, const vit__operands *o) {
-    const int block = VIT__SPREAD_SSE2 / tile_rows;
+    const int block = VIT__BLOCK_SSE2 / tile_rows;
     const size_t stride = (size_t)vit__panel_bytes(dtype, o->depth);
-    __m128 spread[VIT__SPREAD_SSE2], wide[4 * VIT__SPREAD_SSE2 / 6];
+    __m128 spread[VIT__BLOCK_SSE2], wide[4 * VIT__BLOCK_SSE2 / 6];
     vit__operands part = *o;
     int k, r, n;
     part.a = (const unsigned char *)spread;
-    part.lda = (size_t)block * 16;
+    part.lda = (size_t)(block * VIT__SPREAD_SSE2); /* from one tile in registers to the next */
     vit__clear_sse2(tile, o);
     for (k = 0; k < o->depth; k += block) {
         part.depth = vit__min(block, o->depth - k);
-        for (r = 0; r < o->rows; r++)
-            vit__spread_sse2(dtype, spread + r * block, o->a + (size_t)r * o->lda + 4 * (size_t)k,
-                             part.depth);
+        for (r = 0; r < o->rows; r += VIT__HEIGHT_SSE2)
+            vit__spread_rows_sse2(dtype, spread + r * block, o, r, k, part.depth);
         for (n = 0; n < o->panels; n++)
             vit__muladd_sse2(tile + 16 * n, &part,
                              (const unsigned char *)widen((float *)wide,
@@ -9895,6 +9949,13 @@ static const unsigned char *vit__ahead(const vit__linear *l, int panel, int pane
 }
 #endif
 
+/* Where the rows of tile t end. Tiles of many rows are made of some in registers, of 2, 3 or 6 rows:
+   these should be full. */
+static int vit__tile_end(const vit__linear *l, int t) {
+    const int unit = vit__known_gemm(l->gemm)->tile_rows % 12 == 0 ? 6 : 1;
+    return vit__min(l->rows, unit * vit__share_end(vit__ceil_div(l->rows, unit), t, l->num_tiles));
+}
+
 /* Tiles [first_tile, end_tile) times panels [panel, panel_end). A group of panels
    stays in the second cache while the rows stream past it. */
 static void vit__gemm(const vit__linear *l, int first_tile, int end_tile, int panel,
@@ -9920,12 +9981,12 @@ static void vit__gemm(const vit__linear *l, int first_tile, int end_tile, int pa
         o.ldt = direct ? out.ldc : (size_t)tile_cols;
         o.panel = l->panels + (size_t)panel * l->stride;
         o.panels = panels;
-        vit__share(l->rows, first_tile, l->num_tiles, &end);
+        end = vit__tile_end(l, first_tile - 1);
         if (out.bias) out.bias += panel * 16;
         if (out.gamma) out.gamma += panel * 16;
         for (t = first_tile; t < end_tile; t++) {
             row = end;
-            end = vit__share_end(l->rows, t, l->num_tiles);
+            end = vit__tile_end(l, t);
             o.a = (const unsigned char *)l->a + (size_t)row * l->lda;
             o.rows = end - row;
 #if VIT__AVX2
