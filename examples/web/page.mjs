@@ -103,6 +103,9 @@ async function takeFiles(files, inFolder = false) {
     for (const file of files) given[await kindOf(file)].push(file);
     if (inFolder && given.other.length < files.length) given.other = [];
     if (given.model.length) await openModel({ file: given.model[0], name: given.model[0].name });
+    if (given.model.length > 1) {
+        complain(`Of ${given.model.length} models the first was taken: ${given.model[0].name}.`);
+    }
     if (inFolder && !given.checkpoint.length) given.beside = given.labels = given.config = [];
     if (['checkpoint', 'beside', 'labels', 'config'].some((kind) => given[kind].length)) {
         emit('checkpoint', given);

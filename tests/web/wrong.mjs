@@ -93,6 +93,13 @@ export default async function wrongFiles() {
         same([await error(), await page.locator('html').getAttribute('data-state')], ['', 'ready'],
              'message and state');
     });
+
+    await test('several models: the first is taken, and the page says so', async () => {
+        await visited.drop([model, pathOf('tiny.vit')]);
+        const text = await error();
+        expect(/^Of 2 models the first was taken: /.test(text), `"${text}"`);
+        await usable();
+    });
     await visited.close();
 
     await damagedFiles('models', readFileSync(pathOf('tiny.vit')), 'vit', 1);
