@@ -268,10 +268,25 @@ static bool make_meta(vit_writer *w, const vit_writer_contents *contents, report
 
 /* === Bytes to the file === */
 
+/* To the file in whole pages of os_write_size, aligned ones, which a system may keep as one. */
+static bool write_pages(vit_writer *w, const unsigned char *bytes, size_t size)
+{
+    const size_t page = os_write_size();
+    uint64_t at = w->position;
+    while (size > 0) {
+        const size_t rest = page - (size_t)(at % page), n = size < rest ? size : rest;
+        if (fwrite(bytes, 1, n, w->file) != n || (n == rest && fflush(w->file) != 0)) return false;
+        bytes += n;
+        size -= n;
+        at += n;
+    }
+    return true;
+}
+
 static bool put_bytes(vit_writer *w, const void *bytes, size_t size, report *r)
 {
     if (w->memory) memcpy(w->memory + w->position, bytes, size);
-    else if (fwrite(bytes, 1, size, w->file) != size)
+    else if (!write_pages(w, bytes, size))
         return report_fail(r, "cannot be written: %s", strerror(errno));
     w->position += size;
     return true;
@@ -290,6 +305,8 @@ static bool put_zeros(vit_writer *w, uint64_t until, report *r)
 
 static bool go_to(vit_writer *w, uint64_t offset, report *r)
 {
+    if (offset >= w->position && offset - w->position < VIT_ALIGN)   /* no more than padding */
+        return put_zeros(w, offset, r);
     if (!w->memory && !os_seek(w->file, offset))
         return report_fail(r, "cannot be written: %s", strerror(errno));
     w->position = offset;

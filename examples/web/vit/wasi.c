@@ -25,7 +25,7 @@ FILE *os_create(const char *path, const char *like)
 
 size_t os_write_size(void)
 {
-    return BUFSIZ;
+    return 1 << 16;
 }
 
 bool os_close_copy(FILE *file)
