@@ -7117,10 +7117,13 @@ static void vit__convert_bf16_avx512(float *row, int n) {
     for (i = 0; i + 16 <= n; i += 16)
         _mm256_storeu_si256((__m256i *)(void *)(to + 2 * (size_t)i),
                             vit__bf16_of_avx512(_mm512_loadu_ps(row + i)));
-    if (i < n)
-        _mm256_mask_storeu_epi16(
-            to + 2 * (size_t)i, vit__last_avx512(vit__round_up(n, 2)),
-            vit__bf16_of_avx512(_mm512_maskz_loadu_ps(vit__last_avx512(n), row + i)));
+    if (i < n) {
+        float last[16] = { 0 };
+        __m256i half;
+        memcpy(last, row + i, (size_t)(n - i) * sizeof *last);
+        half = vit__bf16_of_avx512(_mm512_loadu_ps(last));
+        memcpy(to + 2 * (size_t)i, &half, 2 * (size_t)vit__round_up(n - i, 2));
+    }
 }
 
 static void vit__convert_avx512(vit__form form, float *row, int n) {
