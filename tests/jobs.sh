@@ -14,7 +14,7 @@ wanted() {
 
 # perform NAME COMMAND...: its line on the terminal, its numbers in build/log/NAME.sum
 perform() {
-    local name=$1 log=build/log/$1.log status start=$SECONDS line passed=0 failed=1 text= cpu
+    local name=$1 log=build/log/$1.log status start=$SECONDS line passed=0 failed=1 cpu
     shift
     cpu=$({ time "$@" >"$log" 2>&1 </dev/null; } 2>&1)
     status=$?
@@ -23,14 +23,9 @@ perform() {
         passed=${BASH_REMATCH[1]} failed=${BASH_REMATCH[2]}
         [ $status != 0 ] && [ "$failed" = 0 ] && failed=1
     fi
-    if [ "$failed" != 0 ]; then
-        text="--- $name failed (exit status $status); the end of $log:
-$(tail -n 30 "$log")
-"
-    fi
-    printf '%s%s: %s passed, %s failed (%s s, %s of a processor)\n' "$text" "$name" "$passed" \
-        "$failed" "$((SECONDS - start))" "$cpu"
-    echo "$passed $failed" >"build/log/$name.sum"
+    printf '%s: %s passed, %s failed (%s s, %s of a processor)\n' "$name" "$passed" "$failed" \
+        "$((SECONDS - start))" "$cpu"
+    echo "$passed $failed $status" >"build/log/$name.sum"
 }
 
 # run NAME COMMAND...: as many at once as there are cores
@@ -42,13 +37,16 @@ run() {
     perform "$@" &
 }
 
-# The sum of all; fails if anything did.
+# What failed, with the end of its log, and the sum of all; fails if anything did.
 finish() {
-    local name passed failed total_passed=0 total_failed=0
+    local name passed failed status total_passed=0 total_failed=0
     wait
     for name in "${names[@]}"; do
-        read -r passed failed <"build/log/$name.sum" || passed=0 failed=1
+        read -r passed failed status <"build/log/$name.sum" || passed=0 failed=1 status=none
         total_passed=$((total_passed + passed)) total_failed=$((total_failed + failed))
+        [ "$failed" = 0 ] && continue
+        echo "--- $name failed (exit status $status); the end of build/log/$name.log:"
+        tail -n 20 "build/log/$name.log"
     done
     echo "$total_passed passed, $total_failed failed"
     [ $total_failed = 0 ]

@@ -409,24 +409,41 @@ else
     echo 'skipped: a system without /proc, which needs root'
 fi
 # a model that is replaced is still the one that was opened; one that is written over is noticed
-meanwhile=0.5 pause=1
-[ -z "${WINDOWS-}" ] || meanwhile=3 pause=4 # Wine starts slowly
-slowly() { head -c 1000 in/part-00001.tar && sleep $pause && tail -c +1001 in/part-00001.tar; }
+is_open() { # PID FILE: waits until it is
+    for _ in $(seq 200); do
+        grep -q "/$2$" "/proc/$1/maps" && break
+        sleep 0.1
+    done
+    sleep 0.1 # for another time of the file
+}
+[ -z "${WINDOWS-}" ] || is_open() { sleep 3; } # Wine starts slowly
+meanwhile() { # MODEL FOLDER COMMAND...: when the model is open and half a shard is read
+    local pid
+    mkfifo shard
+    "$embed" -m "$1" --tar - --shard part-00001.tar -o "$2" <shard 2>"$work/err" &
+    pid=$!
+    exec 3>shard
+    head -c 1000 in/part-00001.tar >&3
+    is_open $pid "$1"
+    "${@:3}"
+    tail -c +1001 in/part-00001.tar >&3
+    exec 3>&-
+    wait $pid
+    status=$?
+    rm shard
+}
+tried=
 cp "$root/models/cifar10-vit.vit" replaced.vit
-(sleep $meanwhile; echo none >other && mv other replaced.vit) &
-"$embed" -m replaced.vit --tar - --shard part-00001.tar -o replaced < <(slowly) 2>"$work/err"
-status=$?
+echo none >other
+meanwhile replaced.vit replaced mv other replaced.vit
 is 0
 same made/img_emb/img_emb_00001.npy replaced/img_emb/img_emb_00001.npy
-wait
 cp "$root/models/cifar10-vit.vit" written.vit
-(sleep $meanwhile; printf x | dd of=written.vit bs=1 seek=500000 conv=notrunc status=none) &
-"$embed" -m written.vit --tar - --shard part-00001.tar -o written < <(slowly) 2>"$work/err"
-status=$?
+echo x >x
+meanwhile written.vit written dd if=x of=written.vit bs=1 seek=500000 conv=notrunc status=none
 is 1
 err '^embed: written.vit: has changed while it was in use'
 missing written/stats/stats_00001.json
-wait
 # kill -9 at random moments, and again, until all is done
 tried='kill -9'
 landed=0
