@@ -125,7 +125,8 @@
 
    The residual stream, norms, softmax and activations are always f32. Each tensor has
    its own type: vit-convert keeps the patch embedding in f32 in bf16 files and in f16
-   in int8 and int4 files, and the tensors named with --keep in bf16.
+   in int8 and int4 files, and the tensors named with --keep in bf16 in int8 files and in
+   int8 in int4 files.
 
    A COMPILED LIBRARY
 
@@ -12611,7 +12612,8 @@ VIT__COMPACT_END
            calibrated int8 is nearly twice as fast with AVX2, and a quarter faster with AVX-512
            without VNNI: its rows keep the rule of section "fits16" (see >>format), which
            earlier versions skip; vit_fits16;
-           calibrated int4 and int8 are more accurate;
+           calibrated int4 and int8 are more accurate; int4 files of models up to 256 wide have
+           the first block and attention's layers in int8, and what --keep names: it was bf16;
            int4's self-test has int8's tolerance, 0.1: where there is no fused multiply-add, or
            from one version to the next, the rounding of an input moves it by a whole step;
            vit-convert --report: cosines of the embeddings, no longer of the logits;

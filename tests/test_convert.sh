@@ -152,11 +152,21 @@ for line in "patch_embed.proj.weight f16" "blocks.0.mlp.fc1.weight bf16" \
 done
 prints "tensors in int8" "tensors in bf16" "option: --keep head.*"
 sound m.vit
+accepts $H --dtype int4 --json # a narrow model keeps some in int8, whose sums fit 16 bits or not
+"$INFO" --tensors m.vit >out 2>err
+for line in "patch_embed.proj.weight f16" "blocks.0.mlp.fc1.weight int8" \
+    "blocks.1.mlp.fc1.weight int4" "blocks.1.attn.proj.weight int8" "head.weight int4"; do
+    if tr -s ' ' <out | grep -q "^ $line "; then pass; else fail "$line"; fi
+done
+prints "tensors in int4" "tensors in int8" "option: --keep blocks.0.*"
+sound m.vit
 random dim=272 mlp=16
-accepts $H --dtype int8 --ignore $'a\tb'
-"$INFO" m.vit >out 2>err
-prints "option: --ignore a?b"
-if grep -qF -- --keep out; then fail "a wide model keeps nothing"; else pass; fi
+for type in int8 int4; do
+    accepts $H --dtype $type --ignore $'a\tb'
+    "$INFO" m.vit >out 2>err
+    prints "option: --ignore a?b"
+    if grep -qF -- --keep out; then fail "a wide model keeps nothing"; else pass; fi
+done
 
 # A stem keeps more bits, like the patch embedding. Its tensors are traced image by image, and do
 # not change with the batch.

@@ -266,10 +266,11 @@ int main(int argc, char **argv)
           "of --calibrate; may be repeated", CLI_LIST, &a.convert.compare, 0, 0 },
         { 0, "report-max", "N", "use at most N of them, evenly spaced (default 1000)", CLI_INT,
           &a.convert.compare_max, 1, 1048576 },
-        { 0, "keep", "PATTERN", "with int8 or int4, keep tensors whose name matches in bf16:\n"
-          "'blocks.0.*'; may be repeated. Unless told otherwise, int8 keeps\n"
-          "blocks.[01].attn.qkv.*, blocks.[01].mlp.* and head.weight of models\n"
-          "up to 256 wide; --keep none keeps nothing", CLI_LIST, &a.convert.keep, 0, 0 },
+        { 0, "keep", "PATTERN", "keep tensors whose name matches in bf16 with int8, in int8 with\n"
+          "int4: 'blocks.0.*'; may be repeated. Unless told otherwise, models\n"
+          "up to 256 wide keep blocks.[01].attn.qkv.*, blocks.[01].mlp.* and\n"
+          "head.weight with int8, blocks.0.* and blocks.*.attn.* with int4;\n"
+          "--keep none keeps nothing", CLI_LIST, &a.convert.keep, 0, 0 },
         { 0, "patch-size", "N", "another patch size, as FlexiViT's weights allow: the patch\n"
           "embedding is resized, the positions are resampled, the input\nkeeps its size", CLI_INT,
           &a.convert.patch_size, 1, 1024 },

@@ -128,6 +128,14 @@ static void put_string_section(section_writer *s, const char *tag, const char *c
     if (s->meta) put_strings(s->meta + s->offset - size, strings, count);
 }
 
+static bool has_int8(const vit_writer *w)
+{
+    size_t i;
+    for (i = 0; i < w->count; i++)
+        if (w->tensors[i].dtype == VIT_I8) return true;
+    return false;
+}
+
 /* One pass measures, a second one writes; data_size is known to the second. */
 static void put_sections(vit_writer *w, section_writer *s, uint32_t num_sections,
                          const vit_writer_contents *contents, uint64_t data_size)
@@ -147,7 +155,7 @@ static void put_sections(vit_writer *w, section_writer *s, uint32_t num_sections
         put_section(s, "source", 0, 0, size);
         if (s->meta) memcpy(s->meta + s->offset - size, contents->provenance, size);
     }
-    if (contents->dtype == VIT_I8) {
+    if (has_int8(w)) {
         put_section(s, "fits16", 0, w->count, w->count);
         w->fits16 = (size_t)s->offset - w->count;
     }
@@ -194,6 +202,12 @@ static vit_dtype input_dtype(vit_dtype dtype)
     return VIT_F16;
 }
 
+/* Of the tensors that are kept: the next type with more bits. */
+static vit_dtype kept_dtype(vit_dtype dtype)
+{
+    return dtype == VIT_I4 ? VIT_I8 : VIT_BF16;
+}
+
 /* As vit_architecture_tensor, but not all matrices are of the file's type. */
 static bool describe(const vit_writer_contents *contents, int index, vit_tensor *tensor)
 {
@@ -202,7 +216,7 @@ static bool describe(const vit_writer_contents *contents, int index, vit_tensor 
     if (!strncmp(tensor->name, "patch_embed.", 12))
         dtype = input_dtype(dtype);
     else if (tensor_is_quantised(dtype) && is_kept(&contents->keep, tensor->name))
-        dtype = VIT_BF16;
+        dtype = kept_dtype(dtype);
     return vit_architecture_tensor(contents->config, dtype, index, tensor) != 0;
 }
 
@@ -243,7 +257,7 @@ static bool make_meta(vit_writer *w, const vit_writer_contents *contents, report
 {
     const bool has_labels = contents->num_labels > 0;
     const uint32_t sections = 3u + has_labels + (has_labels && contents->synsets) +
-                              (contents->provenance != NULL) + (contents->dtype == VIT_I8);
+                              (contents->provenance != NULL) + has_int8(w);
     section_writer s;
     size_t i;
     memset(&s, 0, sizeof s);

@@ -18,7 +18,8 @@
 #include "base/report.h"
 #include "vit.h"
 
-/* Tensors that keep 16 bits in a file of int8 or int4: patterns, as of a shell, of their names. */
+/* Tensors that are in bf16 in a file of int8, in int8 in one of int4: patterns, as of a shell, of
+ * their names. */
 typedef struct vit_writer_keep {
     const char *const *patterns;
     int count;
