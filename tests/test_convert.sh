@@ -143,21 +143,22 @@ for type in int8 int4; do
         [ $type = int8 ] || same back.safetensors again.safetensors
     done
 done
+stored() { # "TENSOR TYPE"...: of m.vit
+    local line
+    "$INFO" --tensors m.vit >out 2>err
+    for line in "$@"; do
+        if tr -s ' ' <out | grep -q "^ $line "; then pass; else fail "$line"; fi
+    done
+}
 random dim=32
 accepts $H --dtype int8 --keep 'blocks.0.*' --keep 'head.*' --json
-"$INFO" --tensors m.vit >out 2>err
-for line in "patch_embed.proj.weight f16" "blocks.0.mlp.fc1.weight bf16" \
-    "blocks.1.mlp.fc1.weight int8" "head.weight bf16" "head.bias f32"; do
-    if tr -s ' ' <out | grep -q "^ $line "; then pass; else fail "$line"; fi
-done
+stored "patch_embed.proj.weight f16" "blocks.0.mlp.fc1.weight bf16" "blocks.1.mlp.fc1.weight int8" \
+    "head.weight bf16" "head.bias f32"
 prints "tensors in int8" "tensors in bf16" "option: --keep head.*"
 sound m.vit
-accepts $H --dtype int4 --json # a narrow model keeps some in int8, whose sums fit 16 bits or not
-"$INFO" --tensors m.vit >out 2>err
-for line in "patch_embed.proj.weight f16" "blocks.0.mlp.fc1.weight int8" \
-    "blocks.1.mlp.fc1.weight int4" "blocks.1.attn.proj.weight int8" "head.weight int4"; do
-    if tr -s ' ' <out | grep -q "^ $line "; then pass; else fail "$line"; fi
-done
+accepts $H --dtype int4 # a narrow model keeps some in int8
+stored "patch_embed.proj.weight f16" "blocks.0.mlp.fc1.weight int8" "blocks.1.mlp.fc1.weight int4" \
+    "blocks.1.attn.proj.weight int8" "head.weight int4"
 prints "tensors in int4" "tensors in int8" "option: --keep blocks.0.*"
 sound m.vit
 random dim=272 mlp=16
@@ -173,11 +174,8 @@ done
 cp "$ROOT/tests/data/layouts/timm_hybrid/model.safetensors" m.safetensors
 accepts $H --dtype int8 --keep none
 prints "ResNet stem of 1 block"
-"$INFO" --tensors m.vit >out 2>err
-for line in "patch_embed.backbone.stem.conv.weight f16" "blocks.1.mlp.fc2.weight int8" \
-    "patch_embed.backbone.stages.0.blocks.0.conv2.weight f16"; do
-    if tr -s ' ' <out | grep -q "^ $line "; then pass; else fail "$line"; fi
-done
+stored "patch_embed.backbone.stem.conv.weight f16" "blocks.1.mlp.fc2.weight int8" \
+    "patch_embed.backbone.stages.0.blocks.0.conv2.weight f16"
 sound m.vit
 "$RUN" -m m.vit --image "$cat" --trace one >out 2>err
 "$RUN" -m m.vit --image "$cat" --image "$cat" --trace two >out 2>err
