@@ -19,7 +19,7 @@ PROGRAMS = tools/vit-bench tools/vit-convert tools/vit-info tools/vit-run exampl
 MODULES  = $(patsubst %.c,%,$(filter-out tools/bench/peers/% tools/packaging/%,$(wildcard tools/*/*.c tools/*/*/*.c)))
 TESTS    = $(patsubst %.c,%,$(wildcard tests/test_*.c))
 
-.PHONY: all windows test-windows libraries abi demo wasm web no-relaxed firmware firmware-accuracy firmware-check test test-long \
+.PHONY: all windows test-windows libraries abi demo wasm web no-relaxed firmware firmware-accuracy firmware-check test test-long budget \
         test-cross test-wasm test-web test-packages soak analyze coverage fuzz fuzz-long bench-programs \
         test-cluster bench-peers bench-web bench-search bench-accuracy bench-figures mca help install uninstall dist clean
 all: $(PROGRAMS) examples/hello
@@ -37,6 +37,7 @@ help:
 	@echo "make soak       ten thousand classifications in one process, at constant memory"
 	@echo "make analyze    gcc -fanalyzer, clang-tidy, cppcheck: nothing to say, or it fails"
 	@echo "make coverage   which branches no test takes, and whether tests/untaken.txt says why"
+	@echo "make budget     lines, compile time, code size ... beside the limits of tests/budget.txt"
 	@echo "make fuzz       run each fuzzer for a minute, and what they found under the memory sanitizer"
 	@echo "make fuzz-long  run each for long: FUZZ=SECONDS, or FUZZ=100000000x for so many runs"
 	@echo "make test-cross run the tests on ARM, RISC-V, s390x, i686, musl (installs QEMU, Wine);"
@@ -279,6 +280,11 @@ firmware-check:
 	@sh tools/install-packages.sh test
 	@$(MAKE) --no-print-directory -s tools/vit-convert tools/vit-run
 	@bash tests/firmware.sh all
+
+budget:
+	@sh tools/install-packages.sh test
+	@sh tools/install-packages.sh page
+	@bash tests/budget.sh
 
 analyze:
 	@sh tools/install-packages.sh trust
