@@ -7050,7 +7050,7 @@ VIT__TIER(avxvnni, VIT_ISA_AVX_VNNI, 3, avx2,
 
 #endif /* VIT__AVX2 */
 
-/* --- AVX-512 F BW DQ VL ------------------------------------------------------ */
+/* --- AVX-512 F BW DQ VL: floats. Integers take AVX2's kernels, up to VNNI --------- */
 
 #if VIT__AVX512
 
@@ -7230,21 +7230,6 @@ VIT__INLINE int vit__steps_fma_avx512(int depth) { return depth; }
 #    define vit__store_fma_avx512(to, n, c, a, p, stride, steps)                                  \
         _mm512_storeu_ps(to + 16 * n, c)
 
-/* As in the AVX2 tier. */
-#    define VIT__ACC_mul16_avx512 __m512i
-#    define VIT__ZERO_mul16_avx512(r, n) _mm512_setzero_si512()
-#    define VIT__LOAD_mul16_avx512(n, weights)                                                    \
-        const __m512i v##n = weights;                                                             \
-        const __m512i even##n = _mm512_srai_epi16(_mm512_slli_epi16(v##n, 8), 8);                 \
-        const __m512i odd##n = _mm512_srai_epi16(v##n, 8);
-#    define VIT__INPUT_mul16_avx512(a, k)                                                         \
-        const __m512i x = _mm512_set1_epi32(vit__load32(a + VIT__U8_HEADER + 4 * k));             \
-        const __m512i x_even = _mm512_and_si512(x, _mm512_set1_epi16(255));                       \
-        const __m512i x_odd = _mm512_srli_epi16(x, 8);
-#    define VIT__MAC_mul16_avx512(c, n)                                                           \
-        VIT__ADD("vpaddd", _mm512_add_epi32, c, _mm512_madd_epi16(x_even, even##n))               \
-        VIT__ADD("vpaddd", _mm512_add_epi32, c, _mm512_madd_epi16(x_odd, odd##n))
-VIT__INLINE int vit__steps_mul16_avx512(int depth) { return vit__quads(depth); }
 /* As vit__dequantise_row. */
 VIT__INLINE __m512 vit__dequantise_avx512(__m512i sum, const unsigned char *a,
                                           const unsigned char *tail) {
@@ -7253,33 +7238,6 @@ VIT__INLINE __m512 vit__dequantise_avx512(__m512i sum, const unsigned char *a,
     sum = _mm512_sub_epi32(sum, _mm512_mullo_epi32(zero, _mm512_loadu_si512(tail + 64)));
     return _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_mul_ps(scale, _mm512_loadu_ps(tail)));
 }
-#    define vit__store_mul16_avx512(to, n, c, a, p, stride, steps)                                \
-        _mm512_storeu_ps(                                                                         \
-            to + 16 * n,                                                                          \
-            vit__dequantise_avx512(c, a, p + (size_t)n * stride + 64 * (size_t)(steps)))
-
-/* As in the AVX2 tier. */
-VIT__INLINE const unsigned char *vit__i8_pair_avx512(const unsigned char *p, size_t stride, int n,
-                                                     int k) {
-    return p + (size_t)n * stride + 128 * (size_t)k;
-}
-#    define VIT__ACC_add16_avx512 __m512i
-#    define VIT__ZERO_add16_avx512(r, n) _mm512_setzero_si512()
-#    define VIT__LOAD_add16_avx512(n, weights)                                                    \
-        const __m512i v##n = _mm512_loadu_si512(weights);                                         \
-        const __m512i u##n = _mm512_loadu_si512(weights + 64);
-#    define VIT__INPUT_add16_avx512(a, k)                                                         \
-        const __m512i x = _mm512_set1_epi32(vit__load32(a + VIT__U8_HEADER + 8 * k));             \
-        const __m512i y = _mm512_set1_epi32(vit__load32(a + VIT__U8_HEADER + 8 * k + 4));
-#    define VIT__MAC_add16_avx512(c, n)                                                           \
-        VIT__ADD("vpaddd", _mm512_add_epi32, c,                                                   \
-                 _mm512_madd_epi16(_mm512_add_epi16(_mm512_maddubs_epi16(x, v##n),                \
-                                                    _mm512_maddubs_epi16(y, u##n)),               \
-                                   _mm512_set1_epi16(1)))
-VIT__INLINE int vit__steps_add16_avx512(int depth) { return vit__quads(depth) / 2; }
-#    define vit__store_add16_avx512(to, n, c, a, p, stride, steps)                                \
-        vit__store_mul16_avx512(to, n, c, a, p, stride, 2 * steps)
-
 /* What is left over by tiles of three panels goes panel by panel. */
 #    define VIT__GEMM_REST(name)                                                                  \
         static void name##_rest(float *tile, const vit__operands *o, size_t stride) {             \
@@ -7331,76 +7289,20 @@ VIT__INLINE int vit__steps_add16_avx512(int depth) { return vit__quads(depth) / 
             }                                                                                     \
         }
 
-/* As in the AVX2 tier. */
-#    define VIT__ACC_pair_avx512 __m512i
-#    define VIT__ZERO_pair_avx512(r, n) _mm512_setzero_si512()
-#    define VIT__LOAD_pair_avx512(n, weights) const __m512i w##n = weights;
-#    define VIT__INPUT_pair_avx512(a, k)                                                          \
-        const __m512i x = _mm512_set1_epi32(vit__load32(a + 4 * k));
-#    define VIT__MAC_pair_avx512(c, n)                                                            \
-        VIT__ADD("vpaddd", _mm512_add_epi32, c, _mm512_madd_epi16(x, w##n))
-VIT__INLINE int vit__steps_pair_avx512(int depth) { return vit__ceil_div(depth, 2); }
-#    define vit__store_pair_avx512(to, n, c, a, p, stride, steps)                                 \
-        _mm512_storeu_ps(to + 16 * n, _mm512_cvtepi32_ps(c))
-
-VIT__GEMM_AVX512_8(vit__gemm_i16_avx512, VIT__I16, pair_avx512, vit__bits_avx512, vit__ascending)
 VIT__GEMM_AVX512_8(vit__gemm_f32_avx512, VIT_F32, fma_avx512, vit__f32_avx512, vit__ascending)
 VIT__GEMM_AVX512_2(vit__gemm_f16_avx512, VIT_F16, fma_avx512, vit__f16_avx512,
                    vit__ascending_alone, VIT__ROWS_8)
 VIT__GEMM_AVX512_2(vit__gemm_bf16_avx512, VIT_BF16, fma_avx512, vit__bf16_avx512, vit__odd_first,
                    VIT__ROWS_8)
-VIT__GEMM_AVX512_2(vit__gemm_mul16_avx512, VIT_I8, mul16_avx512, vit__bits_avx512, vit__ascending,
-                   VIT__ROWS_6)
-VIT__GEMM_AVX512_2(vit__gemm_add16_avx512, VIT_I8, add16_avx512, vit__i8_pair_avx512,
-                   vit__ascending, VIT__ROWS_6)
-
-static void vit__gemm_i8_avx512(float *tile, const vit__operands *o) {
-    if (o->fits16 && vit__quads(o->depth) % 2 == 0) vit__gemm_add16_avx512(tile, o);
-    else vit__gemm_mul16_avx512(tile, o);
-}
-
-/* int4, as in the AVX2 tier; panels lie `stride` bytes apart. */
-#    define VIT__ACC_i4_avx512 __m512i
-#    define VIT__ZERO_i4_avx512(r, n) _mm512_setzero_si512()
-#    define VIT__LOAD_i4_avx512(n, weights) const __m512i w##n = weights;
-#    define VIT__INPUT_i4_avx512(a, k)                                                            \
-        const __m512i x = _mm512_set1_epi32(vit__load32(a + VIT__U8_HEADER + 4 * k));
-#    define VIT__MAC_i4_avx512(c, n)                                                              \
-        VIT__ADD("vpaddw", _mm512_add_epi16, c, _mm512_maddubs_epi16(x, w##n))
-#    define VIT__SUM_i4_avx512 __m512
-#    define VIT__TAKE_i4_avx512(to, n) _mm512_loadu_ps(to + 16 * n)
-#    define VIT__SCALE_i4_avx512(s, c, n)                                                         \
-        VIT__SCALE_vnni_avx512(s, _mm512_madd_epi16(c, _mm512_set1_epi16(1)), n)
-#    define VIT__SCALE_vnni_avx512(s, c, n)                                                       \
-        s = _mm512_fmadd_ps(_mm512_cvtepi32_ps(c),                                                \
-                            _mm512_loadu_ps((const unsigned char *)scale + n * stride), s);
-#    define VIT__GIVE_i4_avx512(to, n, s) _mm512_storeu_ps(to + 16 * n, s)
-VIT__FINISH_I4(avx512, avx512, 0)
-
-#    define VIT__GEMM_I4_AVX512(name, STEP)                                                       \
-        VIT__GEMM_GROUPS(name##_8, STEP, vit__bits_avx512, VIT__ROWS_8, VIT__WIDTH_3)             \
-        VIT__GEMM_GROUPS(name##_7, STEP, vit__bits_avx512, VIT__ROWS_7, VIT__WIDTH_3)             \
-        VIT__GEMM_GROUPS(name##_1, STEP, vit__bits_avx512, VIT__ROWS_1, VIT__WIDTH_3)             \
-        VIT__GEMM_GROUPS(name##_x16, STEP, vit__bits_avx512, VIT__ROWS_8, VIT__WIDTH_1)           \
-        static void name(float *tile, const vit__operands *o) {                                   \
-            static const vit__i4_kernel three = { vit__widen_i4_avx2, name##_8, name##_7,         \
-                                                  name##_1, 8, 3, vit__finish_i4_avx512 };        \
-            static const vit__i4_kernel rest = { vit__widen_i4_avx2, name##_x16, name##_x16,      \
-                                                 name##_x16, 8, 1, vit__finish_i4_avx512 };       \
-            vit__gemm_i4(o->panels == 3 ? &three : &rest, tile, o);                               \
-        }
-
-VIT__GEMM_I4_AVX512(vit__gemm_i4_avx512, i4_avx512)
-
 VIT__TARGET_END
 
 VIT__TIER(avx512, VIT_ISA_AVX512, 3, avx512,
           (vit__gemm_f32_avx512, 8, VIT__FORM_F32),
           (vit__gemm_f16_avx512, 8, VIT__FORM_F32),
           (vit__gemm_bf16_avx512, 8, VIT__FORM_ROUNDED),
-          (vit__gemm_i8_avx512, 6, VIT__FORM_U8),
-          (vit__gemm_i4_avx512, 48, VIT__FORM_U8),
-          (vit__gemm_i16_avx512, 8, VIT__FORM_I16));
+          (vit__gemm_i8_avx2, 4, VIT__FORM_U8),
+          (vit__gemm_i4_avx2, 48, VIT__FORM_U8),
+          (vit__gemm_i16_avx2, 6, VIT__FORM_I16));
 
 /* --- AVX-512 VNNI and BF16: dot products of quads and of pairs ------------------------ */
 
@@ -7413,25 +7315,47 @@ VIT__TARGET_BEGIN(VIT__TARGET_AVX512_VNNI)
 #    define VIT__INPUT_vnni_avx512(a, k)                                                          \
         const __m512i x = _mm512_set1_epi32(vit__load32(a + VIT__U8_HEADER + 4 * k));
 #    define VIT__MAC_vnni_avx512(c, n) VIT__DOT("vpdpbusd", _mm512_dpbusd_epi32, c, x, w##n)
-#    define vit__steps_vnni_avx512 vit__steps_mul16_avx512
-#    define vit__store_vnni_avx512 vit__store_mul16_avx512
+VIT__INLINE int vit__steps_vnni_avx512(int depth) { return vit__quads(depth); }
+#    define vit__store_vnni_avx512(to, n, c, a, p, stride, steps)                                 \
+        _mm512_storeu_ps(                                                                         \
+            to + 16 * n,                                                                          \
+            vit__dequantise_avx512(c, a, p + (size_t)n * stride + 64 * (size_t)(steps)))
 
 /* vpdpwssd as in AVX-VNNI. */
 #    define VIT__ACC_dot16_avx512 __m512i
 #    define VIT__ZERO_dot16_avx512(r, n) _mm512_setzero_si512()
-#    define VIT__LOAD_dot16_avx512 VIT__LOAD_pair_avx512
-#    define VIT__INPUT_dot16_avx512 VIT__INPUT_pair_avx512
+#    define VIT__LOAD_dot16_avx512(n, weights) const __m512i w##n = weights;
+#    define VIT__INPUT_dot16_avx512(a, k)                                                         \
+        const __m512i x = _mm512_set1_epi32(vit__load32(a + 4 * k));
 #    define VIT__MAC_dot16_avx512(c, n) VIT__DOT("vpdpwssd", _mm512_dpwssd_epi32, c, x, w##n)
-#    define vit__steps_dot16_avx512 vit__steps_pair_avx512
-#    define vit__store_dot16_avx512 vit__store_pair_avx512
+VIT__INLINE int vit__steps_dot16_avx512(int depth) { return vit__ceil_div(depth, 2); }
+#    define vit__store_dot16_avx512(to, n, c, a, p, stride, steps)                                \
+        _mm512_storeu_ps(to + 16 * n, _mm512_cvtepi32_ps(c))
 
 VIT__GEMM_AVX512_8(vit__gemm_i16_vnni, VIT__I16, dot16_avx512, vit__bits_avx512, vit__ascending)
 VIT__GEMM_AVX512_8(vit__gemm_i8_vnni, VIT_I8, vnni_avx512, vit__bits_avx512, vit__ascending)
 
+/* int4, as in the AVX2 tier; panels lie `stride` bytes apart. */
 #    define VIT__SUM_vnni_avx512 __m512
-#    define VIT__TAKE_vnni_avx512 VIT__TAKE_i4_avx512
-#    define VIT__GIVE_vnni_avx512 VIT__GIVE_i4_avx512
-VIT__GEMM_I4_AVX512(vit__gemm_i4_vnni, vnni_avx512)
+#    define VIT__TAKE_vnni_avx512(to, n) _mm512_loadu_ps(to + 16 * n)
+#    define VIT__SCALE_vnni_avx512(s, c, n)                                                       \
+        s = _mm512_fmadd_ps(_mm512_cvtepi32_ps(c),                                                \
+                            _mm512_loadu_ps((const unsigned char *)scale + n * stride), s);
+#    define VIT__GIVE_vnni_avx512(to, n, s) _mm512_storeu_ps(to + 16 * n, s)
+VIT__FINISH_I4(avx512, avx512, 0)
+VIT__GEMM_GROUPS(vit__groups_vnni_8, vnni_avx512, vit__bits_avx512, VIT__ROWS_8, VIT__WIDTH_3)
+VIT__GEMM_GROUPS(vit__groups_vnni_7, vnni_avx512, vit__bits_avx512, VIT__ROWS_7, VIT__WIDTH_3)
+VIT__GEMM_GROUPS(vit__groups_vnni_1, vnni_avx512, vit__bits_avx512, VIT__ROWS_1, VIT__WIDTH_3)
+VIT__GEMM_GROUPS(vit__groups_vnni_x16, vnni_avx512, vit__bits_avx512, VIT__ROWS_8, VIT__WIDTH_1)
+static void vit__gemm_i4_vnni(float *tile, const vit__operands *o) {
+    static const vit__i4_kernel three = { vit__widen_i4_avx2, vit__groups_vnni_8,
+                                          vit__groups_vnni_7, vit__groups_vnni_1, 8, 3,
+                                          vit__finish_i4_avx512 };
+    static const vit__i4_kernel rest = { vit__widen_i4_avx2, vit__groups_vnni_x16,
+                                         vit__groups_vnni_x16, vit__groups_vnni_x16, 8, 1,
+                                         vit__finish_i4_avx512 };
+    vit__gemm_i4(o->panels == 3 ? &three : &rest, tile, o);
+}
 
 VIT__TARGET_END
 
