@@ -1437,16 +1437,19 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__FIXED_OR(name, otherwise) (vit__fixed.name)
 #    define VIT__CONFIG(model) ((void)(model), &vit__fixed)
 #    define VIT__DTYPES VIT__FIXED_PART(VIT_FIXED, _DTYPES)
+#    define VIT__ATTENTION VIT__FIXED_PART(VIT_FIXED, _ATTENTION)
 #    define VIT__SIGNATURE VIT__FIXED_PART(VIT_FIXED, _SIGNATURE)
 #else
 #    define VIT__IS_FIXED 0
 #    define VIT__FIXED_OR(name, otherwise) (otherwise)
 #    define VIT__CONFIG(model) (&(model)->config)
 #    define VIT__DTYPES 31u
+#    define VIT__ATTENTION 31u
 #    define VIT__SIGNATURE 0
 #endif
 
-/* The types of weights in this build, by the numbers of vit_dtype. */
+/* The types of weights in this build, by the numbers of vit_dtype: VIT__DTYPES those of layers,
+   VIT__ATTENTION those of the layers in front of attention. */
 #if defined(VIT_NO_F16)
 #    define VIT__HAS_F16 0
 #else
@@ -1468,6 +1471,11 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__HAS_INT4 (VIT__DTYPES >> 4 & 1)
 #endif
 #define VIT__HAS_U8 (VIT__HAS_INT8 || VIT__HAS_INT4) /* inputs of 8 bits */
+
+/* How attention is computed in this build: in integers, in floats, or both. */
+#define VIT__IN_INTEGERS                                                       \
+    ((VIT__HAS_INT8 && (VIT__ATTENTION >> 3 & 1)) || (VIT__HAS_INT4 && (VIT__ATTENTION >> 4 & 1)))
+#define VIT__IN_FLOATS ((VIT__ATTENTION & 7) != 0)
 
 #if defined(VIT_NO_TEXT)
 #    define VIT__TEXTS 0
@@ -1628,6 +1636,12 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 
 /* Register tiles, written by VIT__GEMM. */
 #define VIT__SIMD (VIT__SSE2 || VIT__AVX2 || VIT__NEON || VIT__HELIUM || VIT__WASM_SIMD)
+
+/* Those of f32 in a build for one model: few have a layer in f32, or attention. */
+#define VIT__HAS_F32 (VIT__DTYPES % 2 || VIT__ATTENTION % 4 || (VIT__SIMD && !VIT__HELIUM))
+
+/* Who reads section "fits16". */
+#define VIT__HAS_FITS16 (VIT__AVX2 || VIT__WASM_SIMD || !VIT__IS_FIXED)
 
 /* Whom to ask what an ARM CPU can do: 0 if only the compiler knows. */
 #if defined(__linux__) && defined(__has_include)
@@ -2019,13 +2033,22 @@ static void vit__put(vit__text *text, const char *string) {
     if (text->at) *text->at = 0;
 }
 
+/* Divides 16 bits at a time, from the highest: a division of 64 bits would bring 750 bytes of the
+   compiler's library into firmware. */
 static void vit__put_int(vit__text *text, uint64_t value) {
     char digits[21];
-    int i = 20;
+    int i = 20, k;
     digits[i] = 0;
     if (!VIT__TEXTS) return;
-    do digits[--i] = (char)('0' + (int)(value % 10));
-    while (value /= 10);
+    do {
+        uint32_t rest = 0;
+        for (k = 0; k < 4; k++) {
+            rest = rest << 16 | (uint32_t)(value >> 48);
+            value = value << 16 | rest / 10;
+            rest %= 10;
+        }
+        digits[--i] = (char)('0' + (int)rest);
+    } while (value);
     vit__put(text, digits + i);
 }
 
@@ -2338,9 +2361,9 @@ static const vit__spec vit__tail_specs[] = { VIT__TAIL_LIST(VIT_X) };
 typedef struct vit__layer { /* LINEAR: y [cols] = weight [cols, depth] x [depth] + bias     */
     const float *weight;    /* in panels                                                   */
     const float *bias;      /* [cols], or NULL                                             */
-    vit_dtype dtype;        /* of weight                                                   */
+    vit_dtype dtype;        /* of weight; next to it, where enums may be short, a flag     */
+    unsigned char fits16;   /* int8: 1 if section "fits16" says so                         */
     int cols, depth;
-    int fits16;             /* int8: 1 if section "fits16" says so                         */
 } vit__layer;
 
 typedef struct vit__affine { /* NORM; RMSNorm has no bias                                  */
@@ -2597,6 +2620,13 @@ static int vit__depth_of(const vit_tensor *t) {
 /* A constant in a build that has f32 only. */
 VIT__INLINE vit_dtype vit__known_dtype(vit_dtype dtype) {
     return VIT__DTYPES == 1u << VIT_F32 ? VIT_F32 : dtype;
+}
+
+/* The type of attention's products, a constant where the model has one and the tier VIT__I16. */
+VIT__INLINE vit_dtype vit__known_product(vit_dtype dtype) {
+    if (VIT__SIMD && !VIT__HELIUM) return dtype;
+    if (VIT__IN_INTEGERS && !VIT__IN_FLOATS) return VIT__I16;
+    return VIT__IN_INTEGERS || VIT__ATTENTION >> VIT_BF16 & 1u ? dtype : VIT_F32;
 }
 
 static uint64_t vit__panel_bytes(vit_dtype dtype, int depth) {
@@ -3326,6 +3356,7 @@ static vit_result vit__read_sections(vit_model *model, vit__section *sections) {
     model->num_fields = sections[VIT__FIELDS].count;
     model->tensors = sections[VIT__TENSORS].at;
     model->num_tensors = sections[VIT__TENSORS].count;
+    if (!VIT__HAS_FITS16) return VIT_OK;
     if (sections[VIT__FITS16].at && sections[VIT__FITS16].size < model->num_tensors)
         return vit__fail(model->detail, VIT_ERROR_CORRUPT, "section \"fits16\" is cut off");
     model->fits16 = sections[VIT__FITS16].at;
@@ -3588,7 +3619,7 @@ VIT_API vit_result vit_model_verify(vit_model *model) {
             vit__put(&text, ": its checksum does not match");
             return VIT_ERROR_CORRUPT;
         }
-        if (model->fits16 && model->fits16[i] && !vit__check_fits16(&t)) {
+        if (VIT__HAS_FITS16 && model->fits16 && model->fits16[i] && !vit__check_fits16(&t)) {
             vit__text text = vit__say(model->detail, t.name);
             vit__put(&text, ": its sums do not fit 16 bits, but \"fits16\" says so");
             return VIT_ERROR_CORRUPT;
@@ -4693,8 +4724,9 @@ typedef struct vit__taps {
 
 VIT__INLINE int vit__even(const vit__taps *taps) { return vit__round_up(taps->count, 2); }
 
-/* Whether a build has what quantises attention; kernels of SIMD tiers are in all of them. */
-#define VIT__HAS_I16 (VIT__HAS_U8 || VIT__SIMD)
+/* Whether a build has what quantises attention; kernels of SIMD tiers but Helium are in all of
+   them. */
+#define VIT__HAS_I16 (VIT__IN_INTEGERS || (VIT__SIMD && !VIT__HELIUM))
 
 typedef struct vit__kernels {
     vit_isa isa;
@@ -4789,7 +4821,7 @@ VIT__INLINE int vit__is_once(vit__fma_fn *fma) {
 }
 
 /* The one tree that ends every reduction. */
-VIT__INLINE float vit__sum16(float *lane) {
+VIT__CALL float vit__sum16(float *lane) {
     int width, i;
     for (width = 8; width; width /= 2)
         for (i = 0; i < width; i++) lane[i] += lane[i + width];
@@ -5115,7 +5147,7 @@ VIT__INLINE float vit__softmax_body(vit__fma_fn *fma, float *x, const float *ste
     const int lanes = vit__is_once(fma) ? 1 : 16; /* the maximum has no order */
     int i, l;
     for (l = 0; l < lanes; l++) lane[l] = VIT__LOWEST;
-    for (i = 0; i < n && VIT__HAS_U8 && steps; i++) x[i] *= steps[i];
+    for (i = 0; i < n && VIT__IN_INTEGERS && steps; i++) x[i] *= steps[i];
     for (i = 0; i < full; i += 16)
         for (l = 0; l < 16; l++) {
             x[i + l] *= scale;
@@ -5206,7 +5238,7 @@ VIT__INLINE float vit__largest_factor(const float *x, int n, float limit) {
 }
 
 VIT__INLINE int vit__is_quantised(const vit__packing *to) {
-    return VIT__HAS_U8 && to->key_steps != NULL;
+    return VIT__IN_INTEGERS && (!VIT__IN_FLOATS || to->key_steps != NULL);
 }
 
 VIT__INLINE float vit__step(float factor) { return factor > 0.0f ? 1.0f / factor : 0.0f; }
@@ -5276,7 +5308,7 @@ VIT__INLINE void vit__quantise_i16(vit__fma_fn *fma, float *row, const float *st
    Returns the row's step. */
 VIT__INLINE float vit__quantise_body(vit__fma_fn *fma, vit__form form, float *row,
                                      const float *steps, int n, float factor) {
-    if (!VIT__HAS_U8) return 0.0f;
+    if (!VIT__IN_INTEGERS) return 0.0f;
     if (VIT__SMALL) vit__quantise_small(fma, form, row, steps, n, factor);
     else if (form != VIT__FORM_F32) vit__quantise_i16(fma, row, steps, n, factor);
     else if (steps) vit__quantise_f32(fma, row, steps, n, factor);
@@ -5705,7 +5737,7 @@ VIT__INLINE void vit__gemm_body(vit_dtype dtype, float *tile, const vit__operand
     static void name(float *tile, const vit__operands *o) {                    \
         if (is_here) vit__gemm_body(dtype, tile, o);                           \
     }
-VIT_X(vit__gemm_f32_4x16_scalar, VIT_F32, 1)
+VIT_X(vit__gemm_f32_4x16_scalar, VIT_F32, VIT__HAS_F32)
 VIT_X(vit__gemm_f16_4x16_scalar, VIT_F16, VIT__HAS_F16)
 VIT_X(vit__gemm_bf16_4x16_scalar, VIT_BF16, VIT__HAS_BF16)
 #undef VIT_X
@@ -5781,20 +5813,27 @@ VIT__INLINE void vit__gemm_i4_body(vit__dot_i8_fn *dot, float *tile, const vit__
 }
 
 #if VIT__HAS_I16
+/* sum + the product of the lower halves + that of the upper ones, as int16_t. */
+VIT__INLINE int32_t vit__add_pair(int32_t sum, uint32_t x, uint32_t w) {
+#if VIT__SMLAD
+    __asm__("smlad %0, %1, %2, %0" : "+r"(sum) : "r"(x), "r"(w));
+    return sum;
+#else
+    return sum + (int16_t)(x & 0xffffu) * (int16_t)(w & 0xffffu) +
+           (int16_t)(x >> 16) * (int16_t)(w >> 16);
+#endif
+}
+
 /* Pairs of 16 bits: the sums of >>attention, exact in 32 bits. */
 static void vit__gemm_i16_4x16_scalar(float *tile, const vit__operands *o) {
     const unsigned char *a = o->a;
     int rows = o->rows, k, l;
-    for (; VIT__HAS_U8 && rows--; a += o->lda, tile += vit__tile_step(o)) {
+    for (; rows--; a += o->lda, tile += vit__tile_step(o)) {
         const unsigned char *w = o->panel;
         int32_t sum[16] = { 0 };
         for (k = 0; k < o->depth; k += 2, w += 64) {
             const uint32_t x = vit__u32(a + 2 * k);
-            for (l = 0; l < 16; l++) {
-                const uint32_t v = vit__u32(w + 4 * l);
-                sum[l] += (int16_t)(x & 0xffffu) * (int16_t)(v & 0xffffu) +
-                          (int16_t)(x >> 16) * (int16_t)(v >> 16);
-            }
+            for (l = 0; l < 16; l++) sum[l] = vit__add_pair(sum[l], x, vit__u32(w + 4 * l));
         }
         for (l = 0; l < 16; l++) tile[l] = (float)sum[l];
     }
@@ -5837,14 +5876,14 @@ static float vit__length_scalar(const float *x, int n) {
 static float vit__quantise_scalar(vit__form form, float *row, const float *steps, int n,
                                   float factor) {
     if (!steps) factor = vit__length_scalar(row, n);
-    return vit__quantise_body(vit__fma_scalar, form, row, steps, n, factor);
+    (void)form; /* who has these bodies has a kernel for 16 bits */
+    return vit__quantise_body(vit__fma_scalar, VIT__FORM_I16, row, steps, n, factor);
 }
 #endif
 
 static void vit__pack_head_scalar(vit_dtype dtype, const vit__packing *to,
                                   const vit__unpacked *from) {
-    vit__pack_head_body(vit__fma_scalar, vit__length_scalar,
-                        VIT__HAS_BF16 || VIT__HAS_U8 ? dtype : VIT_F32, to, from);
+    vit__pack_head_body(vit__fma_scalar, vit__length_scalar, vit__known_product(dtype), to, from);
 }
 
 static void vit__scale_scalar(float *y, const float *x, int n, float factor) {
@@ -8071,10 +8110,12 @@ VIT__INLINE uint32x4_t vit__pairs_helium(const unsigned char *p, size_t stride, 
             }                                                                                     \
         }
 
-VIT__GEMM_HELIUM(vit__gemm_f32_helium, fma_helium, vit__f32_helium, 64, 1)
+VIT__GEMM_HELIUM(vit__gemm_f32_helium, fma_helium, vit__f32_helium, 64, VIT__HAS_F32)
 VIT__GEMM_HELIUM(vit__gemm_f16_helium, fma_helium, vit__f16_helium, 32, VIT__HAS_F16)
 VIT__GEMM_HELIUM(vit__gemm_bf16_helium, pair_helium, vit__pairs_helium, 64, VIT__HAS_BF16)
-VIT__GEMM_HELIUM(vit__gemm_i16_helium, i16_helium, vit__pairs_helium, 64, VIT__HAS_U8)
+#    if VIT__HAS_I16
+VIT__GEMM_HELIUM(vit__gemm_i16_helium, i16_helium, vit__pairs_helium, 64, 1)
+#    endif
 
 /* Two rows a and b times two columns of a panel, whose quads are 64 bytes apart:
 
@@ -9833,7 +9874,7 @@ static vit__layer vit__read_layer(const vit_model *m, int index, int tensors) {
     layer.dtype = t.dtype;
     layer.cols = t.dims[0];
     layer.depth = vit__depth_of(&t);
-    layer.fits16 = m->fits16 && m->fits16[index];
+    layer.fits16 = VIT__HAS_FITS16 && m->fits16 && m->fits16[index];
     if (tensors == 1) return layer;
     vit_model_tensor(m, index + 1, &t);
     layer.bias = (const float *)t.data;
@@ -10774,10 +10815,12 @@ typedef struct vit__attention {
 
 /* In which types the products are computed, by that of the layer before. */
 static void vit__attention_types(vit__attention *job, vit_dtype weights) {
-    job->quantised = VIT__HAS_U8 && (weights == VIT_I8 || weights == VIT_I4);
-    job->dtype = vit__known_dtype(weights == VIT_BF16 ? VIT_BF16 : VIT_F32);
+    job->quantised = VIT__IN_INTEGERS &&
+                     (!VIT__IN_FLOATS || weights == VIT_I8 || weights == VIT_I4);
+    job->dtype = weights == VIT_BF16 ? VIT_BF16 : VIT_F32;
     if (job->quantised && vit__kernels_of(job->session)->gemm[VIT__HAS_I16 * VIT__I16].run)
         job->dtype = VIT__I16;
+    job->dtype = vit__known_product(job->dtype);
 }
 
 static int vit__is_differential(const vit__attention *job) {
@@ -10797,6 +10840,7 @@ static int vit__is_by_head(const vit__attention *job) {
 typedef struct vit__attn_head {
     vit__linear scores; /* q k^T */
     vit__linear values; /* softmax(...) v */
+    float *context;     /* where token job->first goes */
     vit__form form;     /* of q and of the softmax */
     vit__packing packing;
     float *tile;        /* scores of a tile of rows; with low_memory first the rows of x */
@@ -10815,8 +10859,10 @@ static size_t vit__panels_floats(const vit__linear *l) {
 }
 
 /* Columns to compute for q, k or v of one head in whole panels: a head may begin inside a
-   panel. */
-static int vit__slice_width(const vit_config *c) { return vit__round_up(c->head_dim + 15, 16); }
+   panel, at a multiple of the largest power of two in head_dim. */
+static int vit__slice_width(const vit_config *c) {
+    return vit__round_up(c->head_dim + 16 - vit__min(c->head_dim & -c->head_dim, 16), 16);
+}
 
 /* The kernel of that name, in builds that have it. */
 VIT__INLINE float vit__quantise(const vit__kernels *kernels, vit__form form, float *row,
@@ -10833,14 +10879,15 @@ VIT__INLINE float vit__quantise(const vit__kernels *kernels, vit__form form, flo
 static void vit__place_head(const vit__attention *job, vit__arena *arena, vit__attn_head *head) {
     const vit_config *c = VIT__CONFIG(job->session->model);
     const vit__kernels *kernels = vit__kernels_of(job->session);
+    const vit_dtype product = vit__known_product(job->dtype);
     const int by_head = vit__is_by_head(job);
-    const size_t rows = (size_t)kernels->gemm[job->dtype].tile_rows;
+    const size_t rows = (size_t)kernels->gemm[product].tile_rows;
     const size_t slice = rows * (size_t)vit__slice_width(c);
     const size_t tokens = (size_t)vit__round_up(job->keys, 16);
     const size_t scores = vit__is_differential(job) ? 2 * tokens : tokens;
     const size_t row = scores + (size_t)vit__round_up(job->dim, 16);
-    vit__layer keys = { NULL, NULL, job->dtype, job->keys, job->dim, 0 };
-    vit__layer values = { NULL, NULL, job->dtype, job->dim, job->keys, 0 };
+    vit__layer keys = { NULL, NULL, product, 0, job->keys, job->dim };
+    vit__layer values = { NULL, NULL, product, 0, job->dim, job->keys };
     memset(head, 0, sizeof *head);
     vit__linear_init(&head->scores, kernels, &keys);
     vit__linear_init(&head->values, kernels, &values);
@@ -10889,8 +10936,7 @@ static void vit__attention_begin(const vit__attention *job, int number, int task
     vit__place_head(job, &arena, head);
     head->packing.tokens = n;
     head->packing.dim = job->dim;
-    head->values.out.c = job->context + (size_t)(image * rows) * width +
-                         (size_t)h * (size_t)job->dim;
+    head->context = job->context + (size_t)(image * rows) * width + (size_t)h * (size_t)job->dim;
     head->values.out.ldc = width;
     if (VIT__FIXED_OR(has_rel_pos, 1) && job->rel_pos)
         head->rel_pos = job->rel_pos + h * vit__num_rel_pos(c);
@@ -11008,23 +11054,23 @@ static void vit__attention_subtract(const vit__attention *job, const vit__attn_h
 }
 
 /* A tile of rows to context: scores, softmax, values. */
-static void vit__attention_rows(const vit__attention *job, const vit__attn_head *head,
+static void vit__attention_rows(const vit__attention *job, vit__attn_head *head,
                                 vit__queries tile) {
     const vit__kernels *kernels = vit__known_kernels(head->scores.kernels);
     const int n = job->keys;
-    vit__linear scores = head->scores, values = head->values;
+    vit__linear *const scores = &head->scores, *const values = &head->values;
     float factor[VIT__MAX_TILE_ROWS], bound = 1.0f;
     int r;
-    scores.rows = values.rows = tile.rows;
-    scores.num_tiles = values.num_tiles = 1;
-    values.out.c += (size_t)(tile.first - job->first) * values.out.ldc;
-    vit__attention_scores(job, head, tile, 0, &scores, factor);
+    scores->rows = values->rows = tile.rows;
+    scores->num_tiles = values->num_tiles = 1;
+    values->out.c = head->context + (size_t)(tile.first - job->first) * values->out.ldc;
+    vit__attention_scores(job, head, tile, 0, scores, factor);
     if (vit__is_differential(job)) {
-        vit__attention_subtract(job, head, tile, &scores, factor);
+        vit__attention_subtract(job, head, tile, scores, factor);
         bound += job->lambda[0] < 0.0f ? -vit__stored(job->lambda) : vit__stored(job->lambda);
     }
     for (r = 0; r < tile.rows; r++) {
-        float *row = scores.out.c + (size_t)r * scores.out.ldc;
+        float *row = scores->out.c + (size_t)r * scores->out.ldc;
         if (!VIT__LOGITS_ONLY && head->maps)
             kernels->scale(head->maps + (size_t)(tile.first + r) * (size_t)n, row, n, factor[r]);
         if (vit__is_quantised(&head->packing)) {
@@ -11035,9 +11081,9 @@ static void vit__attention_rows(const vit__attention *job, const vit__attn_head 
             kernels->convert(head->form, row, n);
         }
     }
-    vit__gemm(&values, 0, 1, 0, values.end_panel);
+    vit__gemm(values, 0, 1, 0, values->end_panel);
     for (r = 0; r < tile.rows; r++) { /* softmax's division, done on fewer elements here */
-        float *row = values.out.c + (size_t)r * values.out.ldc;
+        float *row = values->out.c + (size_t)r * values->out.ldc;
         kernels->scale(row, row, job->dim, factor[r]);
     }
 }

@@ -61,13 +61,15 @@ static void put_array(FILE *file, const c_array_result *c, const char *upper)
             upper, VIT_ALIGN, upper, VIT_ALIGN, upper, upper, c->name, upper);
 }
 
-/* Bit `dtype` for every type of the model's tensors. */
-static unsigned dtypes_of(const vit_model *model)
+/* Bit `dtype` for every type of the model's layers whose names contain this. */
+static unsigned dtypes_of(const vit_model *model, const char *name)
 {
     vit_tensor tensor;
-    unsigned types = 1u << VIT_F32;
+    unsigned types = 0;
     int i;
-    for (i = 0; vit_model_tensor(model, i, &tensor); i++) types |= 1u << tensor.dtype;
+    for (i = 0; vit_model_tensor(model, i, &tensor); i++)
+        if (tensor.layout != VIT_LAYOUT_PLAIN && strstr(tensor.name, name))
+            types |= 1u << tensor.dtype;
     return types;
 }
 
@@ -94,8 +96,9 @@ static void put_fixed(FILE *file, const vit_model *model, const char *upper)
             c->num_classes ? c->num_classes : vit_embedding_dim(model));
     fprintf(file, "#define %s_VERSION %d\n#define %s_SIGNATURE 0x%016llxull\n", upper, VIT_VERSION,
             upper, (unsigned long long)vit_model_signature(model));
-    fprintf(file, "#define %s_DTYPES %uu\n#define %s_CONFIG \\\n    { ", upper, dtypes_of(model),
-            upper);
+    fprintf(file, "#define %s_DTYPES %uu\n#define %s_ATTENTION %uu\n#define %s_CONFIG \\\n    { ",
+            upper, dtypes_of(model, ""), upper,
+            dtypes_of(model, ".attn.qkv.") | dtypes_of(model, "attn_pool.kv."), upper);
 #define IS_FLOAT_int false
 #define IS_FLOAT_float true
 #define PUT(type, name, required, smallest, largest)                                               \
