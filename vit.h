@@ -222,7 +222,8 @@
       num_heads 1024, head_dim 4096, mlp_dim 262144, num_reg_tokens 1024,
       num_classes 1048576, num_tokens 65536, photo side 1048576, stem_width 512,
       99 blocks per stage of a stem, pool_num_heads 1024, pool_mlp_dim 262144,
-      mean 65536. Files above SIZE_MAX bytes are refused.
+      mean 65536, the input fewer than 2^30 numbers: its bytes fit a size_t of 32 bits. Files
+      above SIZE_MAX bytes are refused.
 
    PORTABILITY   x86-64 has SSE2, AVX2, AVX-VNNI and AVX-512 kernels (the last also with
    VNNI and BF16) and 64-bit ARM has NEON kernels (also with sdot, smmla and bfmlal), all
@@ -629,7 +630,7 @@ typedef struct vit_model {
    with; macros of their names add it. Whoever calls them without this header, by a pointer or
    from another language, adds vit_abi(): the library's, whose upper 16 bits are the size of its
    vit_model in units of 4 bytes. */
-#    define VIT_OPEN_ABI ((unsigned)(sizeof(vit_model) / 4) << 16 | (unsigned)VIT_ABI << 8)
+enum { VIT_OPEN_ABI = sizeof(vit_model) / 4 << 16 | VIT_ABI << 8 };
 VIT_API unsigned vit_abi(void);
 #endif
 
@@ -667,6 +668,9 @@ VIT_API void vit_model_close(vit_model *model);
    LIMITS; detail then says why, and nothing has changed. */
 VIT_API vit_result vit_model_resize(vit_model *model, int height, int width);
 #endif
+
+/* Of these functions and all others that take a model, NULL and one that is not open get
+   VIT_ERROR_ARGUMENT, NULL or 0; vit_source gives "", vit_scores does nothing. */
 
 /* Compares every tensor with its checksum, and the gaps between them with zero.
    VIT_ERROR_CORRUPT at the first difference, which detail describes. */
@@ -930,7 +934,8 @@ VIT_API int vit_embedding_dim(const vit_model *model);
 /* Runs the network. input is [batch, in_chans, img_height, img_width], as vit_preprocess
    writes it, for any batch >= 1; max_batch images are computed at a time.
    VIT_ERROR_ARGUMENT for NULL pointers, batch < 1, a block out of range, logits if the
-   model has no head, or a model resized since vit_session_init. */
+   model has no head, outputs beyond the address space, or a model resized since
+   vit_session_init. */
 VIT_API vit_result vit_forward(vit_session *session, const float *input, int batch,
                                const vit_outputs *outputs);
 
@@ -1002,7 +1007,8 @@ typedef struct vit_threads vit_threads;
 
 /* num_threads includes the calling thread; 0 means one per core that this process may use: by
    its affinity and by the CPU quotas of its control groups (versions 1 and 2), on Linux; elsewhere
-   one per core. Fills in executor, ready for vit_params. Sessions that share a pool take turns, phase by phase. Release with
+   one per core. Fills in executor, ready for vit_params. Sessions that share a pool take turns, phase by phase;
+   what a task of the pool asks of the pool runs on the task's own thread. Release with
    vit_threads_destroy once no session uses it. VIT_ERROR_ARGUMENT for fewer than 0 or more
    than VIT_MAX_THREADS threads, VIT_ERROR_MEMORY if they cannot be started. */
 VIT_API vit_result vit_threads_create(int num_threads, vit_threads **threads,
@@ -2002,6 +2008,9 @@ VIT__INLINE int vit__load32(const unsigned char *p) {
     return bits;
 }
 
+/* Bytes to allocate; 0 if they exceed the address space. */
+VIT__INLINE size_t vit__size(uint64_t bytes) { return bytes <= SIZE_MAX ? (size_t)bytes : 0; }
+
 /* Works under -ffast-math too, where x != x does not. */
 VIT__INLINE int vit__is_nan(float x) { return (vit__bits(x) & 0x7fffffffu) > 0x7f800000u; }
 VIT__INLINE int vit__is_finite(float x) { return (vit__bits(x) & 0x7f800000u) != 0x7f800000u; }
@@ -2203,6 +2212,20 @@ static uint16_t vit__f32_to_bf16(float x) {
 }
 
 VIT__INLINE float vit__bf16_to_f32(uint16_t h) { return vit__float((uint32_t)h << 16); }
+
+/* --- models that are not open ------------------------------------------------ */
+
+#if defined(VIT_BARE_METAL)
+#    define VIT__OWN_ABI 0u
+#else
+#    define VIT__OWN_ABI VIT_OPEN_ABI
+#endif
+
+/* Every function that takes a model refuses others: NULL, one that could not be opened or has
+   been closed, and one of another ABI. */
+static int vit__is_open(const vit_model *model) {
+    return model && model->abi == VIT__OWN_ABI && model->tensors;
+}
 
 /* ------------------------------------------------------------------------- */
 /* >>arch                                                                    */
@@ -2446,7 +2469,7 @@ VIT__INLINE int vit__embedding_dim(const vit_config *c) {
 }
 
 VIT_API int vit_embedding_dim(const vit_model *model) {
-    return vit__embedding_dim(VIT__CONFIG(model));
+    return vit__is_open(model) ? vit__embedding_dim(VIT__CONFIG(model)) : 0;
 }
 
 /* Width of what vit_selftest compares: the logits, or the embedding without a head. */
@@ -2931,6 +2954,8 @@ VIT_API vit_result vit_config_check(vit_config *config, char detail[VIT_MAX_DETA
                              (unsigned)c->num_tokens);
     if (c->num_heads * c->head_dim > 65536)
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "num_heads * head_dim is above 65536");
+    if ((int64_t)c->in_chans * c->img_height * c->img_width >= 1 << 30)
+        return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "the input has 2^30 numbers or more");
     if (vit__patch_depth(c) > 1 << 24)
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "a patch has more than 2^24 numbers");
     if (c->has_dist_token && c->representation_dim)
@@ -3232,10 +3257,9 @@ static int vit__is_zero(const unsigned char *bytes, uint64_t size) {
     return 1;
 }
 
-/* Magic, version, sizes, and the checksum of everything but the data section. */
-static vit_result vit__check_header(vit_model *model) {
-    /* A copy: the bytes of a mapped file could change between check and use. */
-    unsigned char header[VIT_HEADER_SIZE];
+/* Magic, version, sizes, and the checksum of everything but the data section. Copies the
+   header, from which the rest of loading takes these sizes. */
+static vit_result vit__check_header(vit_model *model, unsigned char header[VIT_HEADER_SIZE]) {
     static const unsigned char zero[8] = { 0 };
     uint64_t file_size, meta_size, num_sections;
     vit_hash hash;
@@ -3245,7 +3269,7 @@ static vit_result vit__check_header(vit_model *model) {
         return vit__fail_int(model->detail, VIT_ERROR_TRUNCATED, "file size, at least",
                              VIT_HEADER_SIZE, model->size);
     }
-    memcpy(header, model->data, sizeof header);
+    memcpy(header, model->data, VIT_HEADER_SIZE);
     if (memcmp(header, VIT_FILE_MAGIC, 8) != 0)
         return vit__fail(model->detail, VIT_ERROR_MAGIC, "it has no .vit magic number");
     if (vit__u32(header + VIT_HEADER_VERSION) != VIT_FILE_VERSION)
@@ -3273,9 +3297,8 @@ static vit_result vit__check_header(vit_model *model) {
     return VIT_OK;
 }
 
-static vit_result vit__read_section(vit_model *model, const unsigned char *entry,
-                                    vit__section *sections) {
-    const uint64_t meta_size = vit__u64(model->data + VIT_HEADER_META_SIZE);
+static vit_result vit__read_section(vit_model *model, uint64_t meta_size,
+                                    const unsigned char *entry, vit__section *sections) {
     const uint64_t offset = vit__u64(entry + VIT_SECTION_OFFSET);
     const uint64_t size = vit__u64(entry + VIT_SECTION_BYTES);
     const uint32_t required = vit__u32(entry + VIT_SECTION_REQUIRED);
@@ -3305,13 +3328,15 @@ static vit_result vit__read_section(vit_model *model, const unsigned char *entry
 }
 
 /* Finds every section and checks that it is within the file. */
-static vit_result vit__read_sections(vit_model *model, vit__section *sections) {
-    const uint32_t count = vit__u32(model->data + VIT_HEADER_NUM_SECTIONS);
+static vit_result vit__read_sections(vit_model *model, const unsigned char *header,
+                                     vit__section *sections) {
+    const uint64_t meta_size = vit__u64(header + VIT_HEADER_META_SIZE);
+    const uint32_t count = vit__u32(header + VIT_HEADER_NUM_SECTIONS);
     static const int required[3] = { VIT__FIELDS, VIT__TENSORS, VIT__DATA };
     uint32_t i;
     for (i = 0; i < count; i++) {
         const vit_result result = vit__read_section(
-            model, model->data + VIT_HEADER_SIZE + (size_t)i * VIT_SECTION_SIZE, sections);
+            model, meta_size, model->data + VIT_HEADER_SIZE + (size_t)i * VIT_SECTION_SIZE, sections);
         if (result) return result;
     }
     for (i = 0; i < 3; i++)
@@ -3551,15 +3576,15 @@ static const char *vit__string(const unsigned char *section, uint32_t count, int
 }
 
 VIT_API const char *vit_label(const vit_model *model, int index) {
-    return vit__string(model->labels, model->num_labels, index);
+    return vit__is_open(model) ? vit__string(model->labels, model->num_labels, index) : NULL;
 }
 
 VIT_API const char *vit_synset(const vit_model *model, int index) {
-    return vit__string(model->synsets, model->num_synsets, index);
+    return vit__is_open(model) ? vit__string(model->synsets, model->num_synsets, index) : NULL;
 }
 
 VIT_API const char *vit_source(const vit_model *model) {
-    return model->source ? (const char *)model->source : "";
+    return vit__is_open(model) && model->source ? (const char *)model->source : "";
 }
 
 /* --- opening ----------------------------------------------------------------- */
@@ -3576,9 +3601,11 @@ static int vit__check_fits16(const vit_tensor *t) {
 }
 
 VIT_API vit_result vit_model_verify(vit_model *model) {
-    uint64_t end = vit__u64(model->data + VIT_HEADER_META_SIZE);
+    uint64_t end;
     int i, zero = 1;
     vit_tensor t;
+    if (!vit__is_open(model)) return VIT_ERROR_ARGUMENT;
+    end = vit__u64(model->data + VIT_HEADER_META_SIZE);
     for (i = 0; vit_model_tensor(model, i, &t); i++) {
         vit_hash hash;
         vit_hash_init(&hash);
@@ -3602,15 +3629,17 @@ VIT_API vit_result vit_model_verify(vit_model *model) {
 }
 
 VIT_API int vit_model_tensor(const vit_model *model, int index, vit_tensor *tensor) {
-    if (index < 0 || (uint32_t)index >= model->num_tensors) return 0;
+    if (!vit__is_open(model) || index < 0 || (uint32_t)index >= model->num_tensors) return 0;
     vit__read_tensor(model, model->tensors + (size_t)index * VIT_TENSOR_SIZE, tensor);
     return 1;
 }
 
 VIT_API uint64_t vit_model_signature(const vit_model *model) {
-    const unsigned char *entry = model->tensors;
+    const unsigned char *entry;
     vit_hash hash;
     uint32_t i;
+    if (!vit__is_open(model)) return 0;
+    entry = model->tensors;
     vit_hash_init(&hash);
     vit_hash_update(&hash, model->fields, (size_t)model->num_fields * VIT_FIELD_SIZE);
     for (i = 0; i < model->num_tensors; i++, entry += VIT_TENSOR_SIZE) {
@@ -3647,10 +3676,11 @@ static vit_result vit__read_architecture(vit_model *model, const vit__section *d
 
 static vit_result vit__load(vit_model *model, unsigned flags) {
     vit__section sections[VIT__NUM_SECTIONS];
+    unsigned char header[VIT_HEADER_SIZE];
     vit_result result;
     memset(sections, 0, sizeof sections);
-    result = vit__check_header(model);
-    if (!result) result = vit__read_sections(model, sections);
+    result = vit__check_header(model, header);
+    if (!result) result = vit__read_sections(model, header, sections);
     if (!result) result = vit__read_architecture(model, &sections[VIT__DATA]);
     if (!result) result = vit__read_strings(model, sections);
     if (!result && (flags & VIT_OPEN_VERIFY)) result = vit_model_verify(model);
@@ -3659,14 +3689,12 @@ static vit_result vit__load(vit_model *model, unsigned flags) {
 }
 
 #if defined(VIT_BARE_METAL)
-#    define VIT__OWN_ABI 0u
 /* Flags that name an ABI come from a file that has vit.h without VIT_BARE_METAL. */
 static vit_result vit__begin_open(unsigned flags, vit_model *model) {
     memset(model, 0, sizeof *model);
     return flags >> 8 ? VIT_ERROR_ABI : VIT_OK;
 }
 #else
-#    define VIT__OWN_ABI VIT_OPEN_ABI
 
 VIT_API unsigned vit_abi(void) { return VIT_OPEN_ABI; }
 
@@ -3823,10 +3851,11 @@ static vit_result vit__map(const char *path, vit_model *model) {
 #    ifndef VIT_NO_MALLOC
 /* Reads `size` bytes to a 64-byte boundary in a new block. The block's address is stored
    right before the data, for vit_model_close. */
-static vit_result vit__read_bytes(FILE *file, size_t size, vit_model *model) {
-    unsigned char *block = (unsigned char *)VIT_MALLOC(size + 2 * VIT_ALIGN), *data;
+static vit_result vit__read_bytes(FILE *file, uint64_t file_size, vit_model *model) {
+    const size_t bytes = vit__size(file_size + 2 * VIT_ALIGN), size = (size_t)file_size;
+    unsigned char *block = bytes ? (unsigned char *)VIT_MALLOC(bytes) : NULL, *data;
     if (!block)
-        return vit__fail_int(model->detail, VIT_ERROR_MEMORY, "bytes allocated", size, 0);
+        return vit__fail_int(model->detail, VIT_ERROR_MEMORY, "bytes allocated", file_size, 0);
     data = block + 2 * VIT_ALIGN - (uintptr_t)block % VIT_ALIGN;
     memcpy(data - sizeof block, &block, sizeof block);
     model->data = data;
@@ -3850,18 +3879,27 @@ static FILE *vit__open_file(const char *path, vit_model *model) {
     return file;
 }
 
+/* Microsoft's long has 32 bits. */
+#        if VIT__WINDOWS
+#            define VIT__SEEK(file, to) _fseeki64(file, 0, to)
+#            define VIT__TELL(file) _ftelli64(file)
+#        else
+#            define VIT__SEEK(file, to) fseek(file, 0, to)
+#            define VIT__TELL(file) ftell(file)
+#        endif
+
 static vit_result vit__read(const char *path, vit_model *model) {
     FILE *file = vit__open_file(path, model);
     vit_result result;
-    long size = -1;
+    int64_t size = -1;
     if (!file) return VIT_ERROR_IO;
-    if (fseek(file, 0, SEEK_END) == 0) size = ftell(file);
-    if (size < 0 || size == LONG_MAX || fseek(file, 0, SEEK_SET) != 0)
+    if (VIT__SEEK(file, SEEK_END) == 0) size = VIT__TELL(file);
+    if (size < 0 || size == LONG_MAX || VIT__SEEK(file, SEEK_SET) != 0)
         result = vit__fail(model->detail, VIT_ERROR_IO, "is not a regular file");
     else if (size == 0)
         result = vit__fail(model->detail, VIT_ERROR_TRUNCATED, "is empty");
     else
-        result = vit__read_bytes(file, (size_t)size, model);
+        result = vit__read_bytes(file, (uint64_t)size, model);
     fclose(file);
     return result;
 }
@@ -4033,10 +4071,30 @@ struct vit_threads {
     vit__mutex mutex; /* held while deciding to sleep or to wake */
     vit__mutex owner; /* held by the session whose job runs */
     vit__cond wake, done;
+    uint64_t threads[VIT_MAX_THREADS]; /* vit__self of `owner`'s holder or 0, then the workers' */
+    uint64_t num_started;
     int num_workers;
     int spins; /* of the caller, while it holds `owner` */
     vit__thread workers[VIT_MAX_THREADS];
 };
+
+/* Tells the calling thread from all others; not 0. */
+static uint64_t vit__self(void) {
+#    if VIT__WINDOWS
+    return GetCurrentThreadId();
+#    else
+    return (uint64_t)(uintptr_t)pthread_self();
+#    endif
+}
+
+/* Whether the caller is inside a task of the pool, which would wait for itself. */
+static int vit__pool_is_running(vit_threads *pool) {
+    const uint64_t self = vit__self();
+    int i;
+    for (i = 0; i <= pool->num_workers; i++)
+        if (vit__atomic_load(&pool->threads[i]) == self) return 1;
+    return 0;
+}
 
 /* Takes indices of job `job` until none is left. */
 static void vit__pool_work(vit_threads *pool, uint64_t job) {
@@ -4089,6 +4147,7 @@ static void *vit__pool_main(void *arg) {
     vit_threads *pool = (vit_threads *)arg;
     uint64_t job = 0;
     int spins = VIT__MOST_SPINS;
+    vit__atomic_store(&pool->threads[vit__atomic_add(&pool->num_started, 1)], vit__self());
 #    if defined(__linux__)
     prctl(PR_SET_NAME, "vit-worker", 0, 0, 0); /* as top and debuggers show it */
 #    endif
@@ -4122,11 +4181,12 @@ static void vit__pool_join(vit_threads *pool, uint64_t count) {
 static void vit__pool_for(void *user, int count, vit_task *task, void *arg) {
     vit_threads *pool = (vit_threads *)user;
     uint64_t job;
-    if (count <= 1 || pool->num_workers == 0) {
+    if (count <= 1 || pool->num_workers == 0 || vit__pool_is_running(pool)) {
         vit__serial_for(count, task, arg);
         return;
     }
     vit__mutex_lock(&pool->owner);
+    vit__atomic_store(&pool->threads[0], vit__self());
     /* Index 2^31 is above any count: between the two stores of the ticket nobody can take
        an index, while the fields change. */
     job = ((vit__atomic_load(&pool->ticket) >> 32) + 1) & 0xffffffffu;
@@ -4140,6 +4200,7 @@ static void vit__pool_for(void *user, int count, vit_task *task, void *arg) {
     vit__pool_wake(pool);
     vit__pool_work(pool, job);
     vit__pool_join(pool, (uint64_t)(unsigned)count);
+    vit__atomic_store(&pool->threads[0], 0);
     vit__mutex_unlock(&pool->owner);
 }
 
@@ -4731,8 +4792,8 @@ typedef struct vit__kernels {
     static const vit__kernels vit__kernels_##tier = {                                             \
         isa,                                                                                      \
         panels,                                                                                   \
-        { VIT__KERNEL f32, VIT__KERNEL f16, VIT__KERNEL bf16, VIT__KERNEL int8,                   \
-          VIT__KERNEL int4, VIT__OF_I16(VIT__KERNEL i16) },                                        \
+        { VIT__KERNEL f32, VIT__KERNEL_F16 f16, VIT__KERNEL_BF16 bf16, VIT__KERNEL_INT8 int8,     \
+          VIT__KERNEL_INT4 int4, VIT__OF_I16(VIT__KERNEL_I16 i16) },                               \
         vit__output_##bodies,                                                                     \
         vit__convert_##bodies,                                                                    \
         vit__gate_##bodies,                                                                       \
@@ -4757,7 +4818,12 @@ typedef struct vit__kernels {
 #    define VIT__RESAMPLER(name) name,
 #endif
 #define VIT__KERNEL(run, rows, form) { run, rows, form }
-#define VIT__IN_F32 (NULL, 0, VIT__FORM_F32) /* integers of attention as f32 */
+#define VIT__KERNEL_F16(run, rows, form) { VIT__HAS_F16 ? run : NULL, rows, form }
+#define VIT__KERNEL_BF16(run, rows, form) { VIT__HAS_BF16 ? run : NULL, rows, form }
+#define VIT__KERNEL_INT8(run, rows, form) { VIT__HAS_INT8 ? run : NULL, rows, form }
+#define VIT__KERNEL_INT4(run, rows, form) { VIT__HAS_INT4 ? run : NULL, rows, form }
+#define VIT__KERNEL_I16(run, rows, form) { VIT__HAS_U8 ? run : NULL, rows, form }
+#define VIT__IN_F32 ((vit__gemm_fn *)NULL, 0, VIT__FORM_F32) /* integers of attention as f32 */
 #define VIT__TILE_ROWS(run, rows, form) (rows)
 #define VIT__TILE_FITS(panels, kernel)                                                            \
     (VIT__TILE_ROWS kernel * (panels) * 16 <= VIT__MAX_TILE_ROWS * VIT__MAX_TILE_COLS)
@@ -9141,14 +9207,14 @@ static const float *vit__make_positions(const vit_model *m, const float *from, f
    crop_pct, which it has as a double: the nearest one of six decimals. */
 static int vit__resize_side(const vit_config *c, int side, int file_side, int file_resize) {
     const double pct = (double)(int)(c->crop_pct * 1e6f + 0.5f) / 1e6;
-    if (pct > 0.0) return (int)((double)side / pct);
+    if (pct > 0.0) return side < 1e6 * pct ? (int)((double)side / pct) : 1000000; /* too large */
     return (int)((int64_t)side * file_resize / file_side);
 }
 
 VIT_API vit_result vit_model_resize(vit_model *model, int height, int width) {
     vit_config c;
     vit_result result;
-    if (!model || !model->tensors) return VIT_ERROR_ARGUMENT;
+    if (!vit__is_open(model)) return VIT_ERROR_ARGUMENT;
     if (VIT__IS_FIXED || !model->config.dynamic_img_size)
         return vit__fail(model->detail, VIT_ERROR_UNSUPPORTED,
                          "its input size is fixed: it is not marked dynamic_img_size");
@@ -9617,11 +9683,9 @@ static void vit__write_row(const vit__transform *t, int y, int channel, float *o
 
 VIT_API size_t vit_preprocess_size(const vit_model *model, const vit_image *image) {
     vit__transform t;
-    uint64_t size;
-    if (!model || !model->tensors || vit__check_image(VIT__CONFIG(model), image)) return 0;
+    if (!vit__is_open(model) || vit__check_image(VIT__CONFIG(model), image)) return 0;
     vit__transform_init(&t, VIT__CONFIG(model), image);
-    size = vit__transform_layout(&t, NULL) + 8; /* 8: to align it */
-    return size <= SIZE_MAX ? (size_t)size : 0;
+    return vit__size(vit__transform_layout(&t, NULL) + 8); /* 8: to align it */
 }
 
 /* scratch is large enough; see vit_preprocess. */
@@ -9646,7 +9710,7 @@ VIT_API vit_result vit_preprocess(const vit_model *model, const vit_image *image
     vit__transform t;
     vit_result result;
     void *own = NULL;
-    if (!model || !model->tensors || !input) return VIT_ERROR_ARGUMENT;
+    if (!vit__is_open(model) || !input) return VIT_ERROR_ARGUMENT;
     result = vit__check_image(VIT__CONFIG(model), image);
     if (result) return result;
     if (size == 0 || (scratch && scratch_size < size)) return VIT_ERROR_MEMORY;
@@ -11021,7 +11085,7 @@ static void vit__attention_rows(const vit__attention *job, const vit__attn_head 
     vit__attention_scores(job, head, tile, 0, &scores, factor);
     if (vit__is_differential(job)) {
         vit__attention_subtract(job, head, tile, &scores, factor);
-        bound += job->lambda[0] < 0.0f ? -vit__stored(job->lambda) : vit__stored(job->lambda);
+        bound += vit__float((uint32_t)vit__size_bits(vit__stored(job->lambda)));
     }
     for (r = 0; r < tile.rows; r++) {
         float *row = scores.out.c + (size_t)r * scores.out.ldc;
@@ -12088,6 +12152,7 @@ VIT_API float vit_cosine(const float *a, const float *b, int n) {
 
 VIT_API void vit_scores(const vit_model *model, float *x) {
     const vit_config *c = VIT__CONFIG(model);
+    if (!vit__is_open(model)) return;
     switch ((vit_head_activation)c->head_activation) {
     case VIT_HEAD_SOFTMAX: vit_softmax(x, c->num_classes); break;
     case VIT_HEAD_SIGMOID: vit_sigmoid(x, c->num_classes); break;
@@ -12313,7 +12378,7 @@ static int vit__complete_params(const vit_config *c, const vit_params *given,
 /* The session as far as it goes without a workspace; 0 if the params make no sense. */
 static int vit__begin_session(vit_session *s, const vit_model *model, const vit_params *params) {
     memset(s, 0, sizeof *s);
-    if (!model || model->abi != VIT__OWN_ABI || !model->tensors ||
+    if (!vit__is_open(model) ||
         !vit__complete_params(VIT__CONFIG(model), params, &s->params))
         return 0;
     s->model = model;
@@ -12331,10 +12396,7 @@ static uint64_t vit__session_bytes(vit_session *s) {
 
 VIT_API size_t vit_workspace_size(const vit_model *model, const vit_params *params) {
     vit_session session;
-    uint64_t bytes;
-    if (!vit__begin_session(&session, model, params)) return 0;
-    bytes = vit__session_bytes(&session);
-    return bytes <= SIZE_MAX ? (size_t)bytes : 0;
+    return vit__begin_session(&session, model, params) ? vit__size(vit__session_bytes(&session)) : 0;
 }
 
 VIT_API vit_result vit_session_init(vit_session *session, const vit_model *model,
@@ -12447,14 +12509,24 @@ static void vit__forward_batch(const vit_session *s, const float *input, const u
     vit__phase(s, VIT_PHASE_END);
 }
 
-/* Whether the model can give these outputs. */
-static int vit__can_give(const vit_config *c, const vit_outputs *out) {
+/* Whether the floats of so many images can be in one array; at most 2^42 an image. */
+static int vit__is_addressable(uint64_t floats, int batch) {
+    return floats <= (uint64_t)SIZE_MAX / sizeof(float) / (unsigned)batch;
+}
+
+/* Whether the model can give these outputs for a batch. */
+static int vit__can_give(const vit_config *c, const vit_outputs *out, int batch) {
+    const uint64_t tokens = (uint64_t)(unsigned)c->num_tokens;
     int i;
     if (VIT__LOGITS_ONLY) return !out->tokens && !out->num_blocks;
     if (out->num_blocks < 0 || (out->num_blocks && !out->blocks)) return 0;
+    if (out->tokens && !vit__is_addressable(tokens * (unsigned)c->embed_dim, batch)) return 0;
     for (i = 0; i < out->num_blocks; i++) {
-        const int block = out->blocks[i].block;
-        if (c->depth == 0 || block < 0 || block > c->depth) return 0;
+        const vit_block_output *o = &out->blocks[i];
+        if (c->depth == 0 || o->block < 0 || o->block > c->depth) return 0;
+        if (o->tokens && !vit__is_addressable(tokens * (unsigned)c->embed_dim, batch)) return 0;
+        if (o->attention && !vit__is_addressable(tokens * tokens * (unsigned)c->num_heads, batch))
+            return 0;
     }
     return 1;
 }
@@ -12476,7 +12548,7 @@ VIT_API vit_result vit_forward_masked(vit_session *session, const float *input,
     if (!session || !session->model || !input || batch < 1 || !outputs) return VIT_ERROR_ARGUMENT;
     c = VIT__CONFIG(session->model);
     out = *outputs;
-    if (!vit__can_give(c, &out) || (out.logits && !c->num_classes) || (VIT__LOGITS_ONLY && mask) ||
+    if (!vit__can_give(c, &out, batch) || (out.logits && !c->num_classes) || (VIT__LOGITS_ONLY && mask) ||
         session->img_height != c->img_height || session->img_width != c->img_width)
         return VIT_ERROR_ARGUMENT;
     pixels = (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width;
@@ -12554,7 +12626,7 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
     vit_session session;
     vit_outputs outputs;
     vit_result result;
-    size_t input_size, num_classes;
+    size_t input_size, num_classes, size;
     float *block;
     int count;
     if (!workspace || !top || k < 0 || VIT__CONFIG(model)->num_classes == 0)
@@ -12562,7 +12634,8 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
     num_classes = (size_t)VIT__CONFIG(model)->num_classes;
     input_size = (size_t)VIT__CONFIG(model)->in_chans * (size_t)VIT__CONFIG(model)->img_height *
                  (size_t)VIT__CONFIG(model)->img_width;
-    block = (float *)VIT_MALLOC((input_size + num_classes) * sizeof(float) + workspace);
+    size = vit__size((uint64_t)(input_size + num_classes) * sizeof(float) + workspace);
+    block = size ? (float *)VIT_MALLOC(size) : NULL;
     if (!block) return VIT_ERROR_MEMORY;
     memset(&outputs, 0, sizeof outputs);
     outputs.logits = block + input_size;
