@@ -222,7 +222,8 @@
       num_heads 1024, head_dim 4096, mlp_dim 262144, num_reg_tokens 1024,
       num_classes 1048576, num_tokens 65536, photo side 1048576, stem_width 512,
       99 blocks per stage of a stem, pool_num_heads 1024, pool_mlp_dim 262144,
-      mean 65536. Files above SIZE_MAX bytes are refused.
+      mean 65536, the input fewer than 2^30 numbers: its bytes fit a size_t of 32 bits. Files
+      above SIZE_MAX bytes are refused.
 
    PORTABILITY   x86-64 has SSE2, AVX2, AVX-VNNI and AVX-512 kernels (the last also with
    VNNI and BF16) and 64-bit ARM has NEON kernels (also with sdot, smmla and bfmlal), all
@@ -603,7 +604,7 @@ typedef struct vit_config {
    struct itself may be copied or moved; close it once. */
 typedef struct vit_model {
     unsigned abi;                /* private; these two come first in every version */
-    char detail[VIT_MAX_DETAIL]; /* after a failed open: what was wrong          */
+    char detail[VIT_MAX_DETAIL]; /* after a failed open: "FILE: what was wrong"  */
     vit_config config;           /* for you to read                              */
 
     /* Private. Do not rely on anything below; it changes without notice. */
@@ -629,14 +630,15 @@ typedef struct vit_model {
    with; macros of their names add it. Whoever calls them without this header, by a pointer or
    from another language, adds vit_abi(): the library's, whose upper 16 bits are the size of its
    vit_model in units of 4 bytes. */
-#    define VIT_OPEN_ABI ((unsigned)(sizeof(vit_model) / 4) << 16 | (unsigned)VIT_ABI << 8)
+enum { VIT_OPEN_ABI = sizeof(vit_model) / 4 << 16 | VIT_ABI << 8 };
 VIT_API unsigned vit_abi(void);
 #endif
 
 #ifndef VIT_NO_STDIO
 /* Opens a .vit file: maps it (reads it, with VIT_NO_MMAP or VIT_OPEN_COPY) and
    validates its structure. On Windows the path is UTF-8, of up to 2,000 characters. On
-   failure, model->detail says what was wrong and nothing is left open. Close with vit_model_close. */
+   failure, model->detail says which file, what was wrong and why, and nothing is left open.
+   Close with vit_model_close. */
 VIT_API vit_result vit_model_open(const char *path, unsigned flags, vit_model *model);
 #    if !defined(VIT_BARE_METAL)
 #        define vit_model_open(path, flags, model)                                                \
@@ -668,8 +670,12 @@ VIT_API void vit_model_close(vit_model *model);
 VIT_API vit_result vit_model_resize(vit_model *model, int height, int width);
 #endif
 
+/* Every function below that takes a model refuses NULL and one that is not open: it returns
+   VIT_ERROR_ARGUMENT, NULL or 0; vit_source returns "", vit_scores leaves x alone. */
+
 /* Compares every tensor with its checksum, and the gaps between them with zero.
-   VIT_ERROR_CORRUPT at the first difference, which detail describes. */
+   VIT_ERROR_CORRUPT at the first difference, which detail describes. Opening a file compares
+   section "fits16" anyway, where kernels of this build rely on it. */
 VIT_API vit_result vit_model_verify(vit_model *model);
 
 /* Name of class `index` ("tabby, tabby cat"), or NULL if the file has none. The strings
@@ -930,7 +936,8 @@ VIT_API int vit_embedding_dim(const vit_model *model);
 /* Runs the network. input is [batch, in_chans, img_height, img_width], as vit_preprocess
    writes it, for any batch >= 1; max_batch images are computed at a time.
    VIT_ERROR_ARGUMENT for NULL pointers, batch < 1, a block out of range, logits if the
-   model has no head, or a model resized since vit_session_init. */
+   model has no head, outputs beyond the address space, or a model resized since
+   vit_session_init. */
 VIT_API vit_result vit_forward(vit_session *session, const float *input, int batch,
                                const vit_outputs *outputs);
 
@@ -986,8 +993,8 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
 /* Tests this build on this CPU: runs the model on a pseudorandom input and compares with
    the outputs stored by vit-convert. input [in_chans, img_height, img_width] and output
    [num_classes, or vit_embedding_dim without a head] are overwritten. error, if not NULL,
-   receives max|difference| / max|expected|. VIT_ERROR_SELFTEST if that exceeds
-   selftest_tolerance, VIT_ERROR_UNSUPPORTED if the file has no such outputs or
+   receives max|difference| / max|expected|, NaN if outputs are not finite. VIT_ERROR_SELFTEST
+   if that is not within selftest_tolerance, VIT_ERROR_UNSUPPORTED if the file has no such outputs or
    vit_model_resize has changed the size. */
 VIT_API vit_result vit_selftest(vit_session *session, float *input, float *output, float *error);
 
@@ -1002,7 +1009,8 @@ typedef struct vit_threads vit_threads;
 
 /* num_threads includes the calling thread; 0 means one per core that this process may use: by
    its affinity and by the CPU quotas of its control groups (versions 1 and 2), on Linux; elsewhere
-   one per core. Fills in executor, ready for vit_params. Sessions that share a pool take turns, phase by phase. Release with
+   one per core. Fills in executor, ready for vit_params. Sessions that share a pool take turns, phase by phase;
+   what a task of the pool asks of the pool runs on the task's own thread. Release with
    vit_threads_destroy once no session uses it. VIT_ERROR_ARGUMENT for fewer than 0 or more
    than VIT_MAX_THREADS threads, VIT_ERROR_MEMORY if they cannot be started. */
 VIT_API vit_result vit_threads_create(int num_threads, vit_threads **threads,
@@ -1437,16 +1445,19 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__FIXED_OR(name, otherwise) (vit__fixed.name)
 #    define VIT__CONFIG(model) ((void)(model), &vit__fixed)
 #    define VIT__DTYPES VIT__FIXED_PART(VIT_FIXED, _DTYPES)
+#    define VIT__ATTENTION VIT__FIXED_PART(VIT_FIXED, _ATTENTION)
 #    define VIT__SIGNATURE VIT__FIXED_PART(VIT_FIXED, _SIGNATURE)
 #else
 #    define VIT__IS_FIXED 0
 #    define VIT__FIXED_OR(name, otherwise) (otherwise)
 #    define VIT__CONFIG(model) (&(model)->config)
 #    define VIT__DTYPES 31u
+#    define VIT__ATTENTION 31u
 #    define VIT__SIGNATURE 0
 #endif
 
-/* The types of weights in this build, by the numbers of vit_dtype. */
+/* The types of weights in this build, by the numbers of vit_dtype: VIT__DTYPES those of layers,
+   VIT__ATTENTION those of the layers in front of attention. */
 #if defined(VIT_NO_F16)
 #    define VIT__HAS_F16 0
 #else
@@ -1468,6 +1479,11 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__HAS_INT4 (VIT__DTYPES >> 4 & 1)
 #endif
 #define VIT__HAS_U8 (VIT__HAS_INT8 || VIT__HAS_INT4) /* inputs of 8 bits */
+
+/* How attention is computed in this build: in integers, in floats, or both. */
+#define VIT__IN_INTEGERS                                                       \
+    ((VIT__HAS_INT8 && (VIT__ATTENTION >> 3 & 1)) || (VIT__HAS_INT4 && (VIT__ATTENTION >> 4 & 1)))
+#define VIT__IN_FLOATS ((VIT__ATTENTION & 7) != 0)
 
 #if defined(VIT_NO_TEXT)
 #    define VIT__TEXTS 0
@@ -1535,6 +1551,7 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__PROC 0
 #endif
 #ifndef VIT_NO_STDIO
+#    include <errno.h>
 #    include <limits.h>
 #    include <stdio.h>
 #endif
@@ -1619,6 +1636,13 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__WASM_SIMD 0
 #endif
 
+/* Kernels that add products of int8 in 16 bits, where section "fits16" of the file allows it. */
+#if VIT__AVX2 || (VIT__WASM_SIMD && defined(__wasm_relaxed_simd__))
+#    define VIT__ADDS_16 1
+#else
+#    define VIT__ADDS_16 0
+#endif
+
 /* Plain C: everywhere, unless the build is for one model and one CPU that has better. */
 #if VIT__IS_FIXED && (VIT__SMLAD || VIT__HELIUM)
 #    define VIT__SCALAR 0
@@ -1628,6 +1652,12 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 
 /* Register tiles, written by VIT__GEMM. */
 #define VIT__SIMD (VIT__SSE2 || VIT__AVX2 || VIT__NEON || VIT__HELIUM || VIT__WASM_SIMD)
+
+/* Those of f32 in a build for one model: few have a layer in f32, or attention. */
+#define VIT__HAS_F32 (VIT__DTYPES % 2 || VIT__ATTENTION % 4 || (VIT__SIMD && !VIT__HELIUM))
+
+/* Who reads section "fits16". */
+#define VIT__HAS_FITS16 (VIT__ADDS_16 || !VIT__IS_FIXED)
 
 /* Whom to ask what an ARM CPU can do: 0 if only the compiler knows. */
 #if defined(__linux__) && defined(__has_include)
@@ -2002,9 +2032,15 @@ VIT__INLINE int vit__load32(const unsigned char *p) {
     return bits;
 }
 
+/* Bytes to allocate; 0 if they exceed the address space. */
+VIT__INLINE size_t vit__size(uint64_t bytes) { return bytes <= SIZE_MAX ? (size_t)bytes : 0; }
+
 /* Works under -ffast-math too, where x != x does not. */
 VIT__INLINE int vit__is_nan(float x) { return (vit__bits(x) & 0x7fffffffu) > 0x7f800000u; }
 VIT__INLINE int vit__is_finite(float x) { return (vit__bits(x) & 0x7f800000u) != 0x7f800000u; }
+
+/* The larger one; NaN if one is. */
+VIT__INLINE float vit__larger(float x, float y) { return x > y || vit__is_nan(x) ? x : y; }
 
 /* --- messages -------------------------------------------------------------- */
 
@@ -2019,13 +2055,22 @@ static void vit__put(vit__text *text, const char *string) {
     if (text->at) *text->at = 0;
 }
 
+/* Divides 16 bits at a time, from the highest: a division of 64 bits would bring 750 bytes of the
+   compiler's library into firmware. */
 static void vit__put_int(vit__text *text, uint64_t value) {
     char digits[21];
-    int i = 20;
+    int i = 20, k;
     digits[i] = 0;
     if (!VIT__TEXTS) return;
-    do digits[--i] = (char)('0' + (int)(value % 10));
-    while (value /= 10);
+    do {
+        uint32_t rest = 0;
+        for (k = 0; k < 4; k++) {
+            rest = rest << 16 | (uint32_t)(value >> 48);
+            value = value << 16 | rest / 10;
+            rest %= 10;
+        }
+        digits[--i] = (char)('0' + (int)rest);
+    } while (value);
     vit__put(text, digits + i);
 }
 
@@ -2204,6 +2249,20 @@ static uint16_t vit__f32_to_bf16(float x) {
 
 VIT__INLINE float vit__bf16_to_f32(uint16_t h) { return vit__float((uint32_t)h << 16); }
 
+/* --- models that are not open ------------------------------------------------ */
+
+#if defined(VIT_BARE_METAL)
+#    define VIT__OWN_ABI 0u
+#else
+#    define VIT__OWN_ABI VIT_OPEN_ABI
+#endif
+
+/* Every function that takes a model refuses others: NULL, one that could not be opened or has
+   been closed, and one of another ABI. */
+static int vit__is_open(const vit_model *model) {
+    return model && model->abi == VIT__OWN_ABI && model->tensors;
+}
+
 /* ------------------------------------------------------------------------- */
 /* >>arch                                                                    */
 /*                                                                           */
@@ -2338,9 +2397,9 @@ static const vit__spec vit__tail_specs[] = { VIT__TAIL_LIST(VIT_X) };
 typedef struct vit__layer { /* LINEAR: y [cols] = weight [cols, depth] x [depth] + bias     */
     const float *weight;    /* in panels                                                   */
     const float *bias;      /* [cols], or NULL                                             */
-    vit_dtype dtype;        /* of weight                                                   */
+    vit_dtype dtype;        /* of weight; next to it, where enums may be short, a flag     */
+    unsigned char fits16;   /* int8: 1 if section "fits16" says so                         */
     int cols, depth;
-    int fits16;             /* int8: 1 if section "fits16" says so                         */
 } vit__layer;
 
 typedef struct vit__affine { /* NORM; RMSNorm has no bias                                  */
@@ -2446,7 +2505,7 @@ VIT__INLINE int vit__embedding_dim(const vit_config *c) {
 }
 
 VIT_API int vit_embedding_dim(const vit_model *model) {
-    return vit__embedding_dim(VIT__CONFIG(model));
+    return vit__is_open(model) ? vit__embedding_dim(VIT__CONFIG(model)) : 0;
 }
 
 /* Width of what vit_selftest compares: the logits, or the embedding without a head. */
@@ -2597,6 +2656,13 @@ static int vit__depth_of(const vit_tensor *t) {
 /* A constant in a build that has f32 only. */
 VIT__INLINE vit_dtype vit__known_dtype(vit_dtype dtype) {
     return VIT__DTYPES == 1u << VIT_F32 ? VIT_F32 : dtype;
+}
+
+/* The type of attention's products, a constant where the model has one and the tier VIT__I16. */
+VIT__INLINE vit_dtype vit__known_product(vit_dtype dtype) {
+    if (VIT__SIMD && !VIT__HELIUM) return dtype;
+    if (VIT__IN_INTEGERS && !VIT__IN_FLOATS) return VIT__I16;
+    return VIT__IN_INTEGERS || VIT__ATTENTION >> VIT_BF16 & 1u ? dtype : VIT_F32;
 }
 
 static uint64_t vit__panel_bytes(vit_dtype dtype, int depth) {
@@ -2931,6 +2997,8 @@ VIT_API vit_result vit_config_check(vit_config *config, char detail[VIT_MAX_DETA
                              (unsigned)c->num_tokens);
     if (c->num_heads * c->head_dim > 65536)
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "num_heads * head_dim is above 65536");
+    if ((int64_t)c->in_chans * c->img_height * c->img_width >= 1 << 30)
+        return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "the input has 2^30 numbers or more");
     if (vit__patch_depth(c) > 1 << 24)
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "a patch has more than 2^24 numbers");
     if (c->has_dist_token && c->representation_dim)
@@ -3019,7 +3087,7 @@ static float vit__scale_i8(const float *w, int depth) {
         const float size = w[k] < 0.0f ? -w[k] : w[k], steps = size / step;
         const float off = steps - (float)vit__round_int(steps);
         if (!(off < 1e-3f && off > -1e-3f)) sum = 0.0f;
-        largest = size > largest ? size : largest;
+        largest = vit__larger(size, largest);
     }
     return sum > 0.0f && vit__is_finite(sum) ? step : largest / 127.0f;
 }
@@ -3074,9 +3142,9 @@ static float vit__pack_group(const float *from, int row, int count, unsigned cha
     int k, sum = 0;
     for (k = 0; k < count; k++) {
         const float size = from[k] < 0.0f ? -from[k] : from[k];
-        if (size > (extreme < 0.0f ? -extreme : extreme)) extreme = from[k];
+        if (size > (extreme < 0.0f ? -extreme : extreme) || vit__is_nan(size)) extreme = from[k];
     }
-    half = vit__scale_i4(from, count, extreme);
+    half = vit__is_finite(extreme) ? vit__scale_i4(from, count, extreme) : 0x7e00u; /* NaN */
     scale = vit__f16_to_f32(half);
     half = vit__le16(half);
     memcpy(group + 2 * row, &half, 2);
@@ -3141,21 +3209,39 @@ static float vit__unpack_number(vit_dtype dtype, const unsigned char *panel, int
            vit__panel_float(scales + (size_t)row % 16 * 4);
 }
 
+/* The sums of bytes 0 and 1, 2 and 3. */
+VIT__INLINE uint32_t vit__byte_pairs(uint32_t x) {
+    return (x & 0x00ff00ffu) + (x >> 8 & 0x00ff00ffu);
+}
+
+/* Four weights: the sums of those above zero, and of those below without their signs. */
+VIT__INLINE uint32_t vit__pairs_above(uint32_t q) {
+    const uint32_t sign = q >> 7 & 0x01010101u;
+    return vit__byte_pairs(q & ~((sign << 8) - sign));
+}
+VIT__INLINE uint32_t vit__pairs_below(uint32_t q) {
+    const uint32_t sign = q >> 7 & 0x01010101u;
+    return vit__byte_pairs((~q & ((sign << 8) - sign)) + sign);
+}
+
+/* Two quads of each row at a time, which are two lanes; the last quad may be alone. */
 VIT_API int vit_fits16(const void *panel, int depth) {
-    const int lanes = vit__ceil_div(depth, 8) * 2;
-    int row, lane, i;
-    for (row = 0; row < 16; row++)
-        for (lane = 0; lane < lanes; lane++) {
-            int above = 0, below = 0;
-            for (i = 0; i < 4 && vit__lane_k(lane, i) < depth; i++) {
-                const int k = vit__lane_k(lane, i);
-                const int q = ((const int8_t *)panel)[vit__panel_index(VIT_I8, row, k)];
-                if (q > 0) above += q;
-                else below -= q;
-            }
-            if (above > 127 || below > 127) return 0;
+    const unsigned char *p = (const unsigned char *)panel;
+    int quads = vit__ceil_div(depth, 4), i;
+    uint32_t over = 0;
+    for (; quads > 0 && !(over & 0x80008000u); quads -= 2, p += 128) {
+        const unsigned char *const next = quads > 1 ? p + 64 : p;
+        const uint32_t has_next = quads > 1 ? ~0u : 0;
+        for (i = 0; i < 64; i += 4) {
+            uint32_t a, b;
+            memcpy(&a, p + i, 4);
+            memcpy(&b, next + i, 4);
+            b &= has_next;
+            over |= vit__pairs_above(a) + vit__pairs_above(b) + 0x7f807f80u; /* above 127: bit 15 */
+            over |= vit__pairs_below(a) + vit__pairs_below(b) + 0x7f807f80u;
         }
-    return 1;
+    }
+    return !(over & 0x80008000u);
 }
 
 VIT_API void vit_unpack_row(const vit_tensor *tensor, int row, float *out) {
@@ -3232,10 +3318,9 @@ static int vit__is_zero(const unsigned char *bytes, uint64_t size) {
     return 1;
 }
 
-/* Magic, version, sizes, and the checksum of everything but the data section. */
-static vit_result vit__check_header(vit_model *model) {
-    /* A copy: the bytes of a mapped file could change between check and use. */
-    unsigned char header[VIT_HEADER_SIZE];
+/* Magic, version, sizes, and the checksum of everything but the data section. Copies the
+   header, from which the rest of loading takes these sizes. */
+static vit_result vit__check_header(vit_model *model, unsigned char header[VIT_HEADER_SIZE]) {
     static const unsigned char zero[8] = { 0 };
     uint64_t file_size, meta_size, num_sections;
     vit_hash hash;
@@ -3245,7 +3330,7 @@ static vit_result vit__check_header(vit_model *model) {
         return vit__fail_int(model->detail, VIT_ERROR_TRUNCATED, "file size, at least",
                              VIT_HEADER_SIZE, model->size);
     }
-    memcpy(header, model->data, sizeof header);
+    memcpy(header, model->data, VIT_HEADER_SIZE);
     if (memcmp(header, VIT_FILE_MAGIC, 8) != 0)
         return vit__fail(model->detail, VIT_ERROR_MAGIC, "it has no .vit magic number");
     if (vit__u32(header + VIT_HEADER_VERSION) != VIT_FILE_VERSION)
@@ -3273,9 +3358,8 @@ static vit_result vit__check_header(vit_model *model) {
     return VIT_OK;
 }
 
-static vit_result vit__read_section(vit_model *model, const unsigned char *entry,
-                                    vit__section *sections) {
-    const uint64_t meta_size = vit__u64(model->data + VIT_HEADER_META_SIZE);
+static vit_result vit__read_section(vit_model *model, uint64_t meta_size,
+                                    const unsigned char *entry, vit__section *sections) {
     const uint64_t offset = vit__u64(entry + VIT_SECTION_OFFSET);
     const uint64_t size = vit__u64(entry + VIT_SECTION_BYTES);
     const uint32_t required = vit__u32(entry + VIT_SECTION_REQUIRED);
@@ -3305,13 +3389,15 @@ static vit_result vit__read_section(vit_model *model, const unsigned char *entry
 }
 
 /* Finds every section and checks that it is within the file. */
-static vit_result vit__read_sections(vit_model *model, vit__section *sections) {
-    const uint32_t count = vit__u32(model->data + VIT_HEADER_NUM_SECTIONS);
+static vit_result vit__read_sections(vit_model *model, const unsigned char *header,
+                                     vit__section *sections) {
+    const uint64_t meta_size = vit__u64(header + VIT_HEADER_META_SIZE);
+    const uint32_t count = vit__u32(header + VIT_HEADER_NUM_SECTIONS);
     static const int required[3] = { VIT__FIELDS, VIT__TENSORS, VIT__DATA };
     uint32_t i;
     for (i = 0; i < count; i++) {
         const vit_result result = vit__read_section(
-            model, model->data + VIT_HEADER_SIZE + (size_t)i * VIT_SECTION_SIZE, sections);
+            model, meta_size, model->data + VIT_HEADER_SIZE + (size_t)i * VIT_SECTION_SIZE, sections);
         if (result) return result;
     }
     for (i = 0; i < 3; i++)
@@ -3326,6 +3412,7 @@ static vit_result vit__read_sections(vit_model *model, vit__section *sections) {
     model->num_fields = sections[VIT__FIELDS].count;
     model->tensors = sections[VIT__TENSORS].at;
     model->num_tensors = sections[VIT__TENSORS].count;
+    if (!VIT__HAS_FITS16) return VIT_OK;
     if (sections[VIT__FITS16].at && sections[VIT__FITS16].size < model->num_tensors)
         return vit__fail(model->detail, VIT_ERROR_CORRUPT, "section \"fits16\" is cut off");
     model->fits16 = sections[VIT__FITS16].at;
@@ -3551,34 +3638,51 @@ static const char *vit__string(const unsigned char *section, uint32_t count, int
 }
 
 VIT_API const char *vit_label(const vit_model *model, int index) {
-    return vit__string(model->labels, model->num_labels, index);
+    return vit__is_open(model) ? vit__string(model->labels, model->num_labels, index) : NULL;
 }
 
 VIT_API const char *vit_synset(const vit_model *model, int index) {
-    return vit__string(model->synsets, model->num_synsets, index);
+    return vit__is_open(model) ? vit__string(model->synsets, model->num_synsets, index) : NULL;
 }
 
 VIT_API const char *vit_source(const vit_model *model) {
-    return model->source ? (const char *)model->source : "";
+    return vit__is_open(model) && model->source ? (const char *)model->source : "";
 }
 
 /* --- opening ----------------------------------------------------------------- */
 
-/* Whether a tensor is as section "fits16" says. */
-static int vit__check_fits16(const vit_tensor *t) {
+/* Whether tensor i is as section "fits16" says. */
+static vit_result vit__check_fits16(vit_model *model, int i, const vit_tensor *t) {
     const unsigned char *panel = (const unsigned char *)t->data;
     const int depth = vit__depth_of(t);
-    int row;
-    if (!VIT__HAS_INT8 || t->dtype != VIT_I8) return 0;
-    for (row = 0; row < t->dims[0]; row += 16, panel += vit__panel_bytes(VIT_I8, depth))
-        if (!vit_fits16(panel, depth)) return 0;
-    return 1;
+    vit__text text;
+    int row = 0;
+    if (!model->fits16 || !model->fits16[i]) return VIT_OK;
+    if (VIT__HAS_INT8 && t->dtype == VIT_I8)
+        for (; row < t->dims[0] && vit_fits16(panel, depth); row += 16)
+            panel += vit__panel_bytes(VIT_I8, depth);
+    if (row >= t->dims[0]) return VIT_OK;
+    text = vit__say(model->detail, t->name);
+    vit__put(&text, ": its sums do not fit 16 bits, but \"fits16\" says so");
+    return VIT_ERROR_CORRUPT;
+}
+
+/* Kernels that rely on it would compute other results from a wrong one, in silence. */
+static vit_result vit__check_all_fits16(vit_model *model) {
+    vit_result result = VIT_OK;
+    vit_tensor t;
+    int i;
+    for (i = 0; VIT__ADDS_16 && model->fits16 && !result && vit_model_tensor(model, i, &t); i++)
+        result = vit__check_fits16(model, i, &t);
+    return result;
 }
 
 VIT_API vit_result vit_model_verify(vit_model *model) {
-    uint64_t end = vit__u64(model->data + VIT_HEADER_META_SIZE);
+    uint64_t end;
     int i, zero = 1;
     vit_tensor t;
+    if (!vit__is_open(model)) return VIT_ERROR_ARGUMENT;
+    end = vit__u64(model->data + VIT_HEADER_META_SIZE);
     for (i = 0; vit_model_tensor(model, i, &t); i++) {
         vit_hash hash;
         vit_hash_init(&hash);
@@ -3588,11 +3692,7 @@ VIT_API vit_result vit_model_verify(vit_model *model) {
             vit__put(&text, ": its checksum does not match");
             return VIT_ERROR_CORRUPT;
         }
-        if (model->fits16 && model->fits16[i] && !vit__check_fits16(&t)) {
-            vit__text text = vit__say(model->detail, t.name);
-            vit__put(&text, ": its sums do not fit 16 bits, but \"fits16\" says so");
-            return VIT_ERROR_CORRUPT;
-        }
+        if (VIT__HAS_FITS16 && vit__check_fits16(model, i, &t)) return VIT_ERROR_CORRUPT;
         zero &= vit__is_zero(model->data + end, t.offset - end);
         end = t.offset + t.size;
     }
@@ -3602,15 +3702,17 @@ VIT_API vit_result vit_model_verify(vit_model *model) {
 }
 
 VIT_API int vit_model_tensor(const vit_model *model, int index, vit_tensor *tensor) {
-    if (index < 0 || (uint32_t)index >= model->num_tensors) return 0;
+    if (!vit__is_open(model) || index < 0 || (uint32_t)index >= model->num_tensors) return 0;
     vit__read_tensor(model, model->tensors + (size_t)index * VIT_TENSOR_SIZE, tensor);
     return 1;
 }
 
 VIT_API uint64_t vit_model_signature(const vit_model *model) {
-    const unsigned char *entry = model->tensors;
+    const unsigned char *entry;
     vit_hash hash;
     uint32_t i;
+    if (!vit__is_open(model)) return 0;
+    entry = model->tensors;
     vit_hash_init(&hash);
     vit_hash_update(&hash, model->fields, (size_t)model->num_fields * VIT_FIELD_SIZE);
     for (i = 0; i < model->num_tensors; i++, entry += VIT_TENSOR_SIZE) {
@@ -3647,26 +3749,26 @@ static vit_result vit__read_architecture(vit_model *model, const vit__section *d
 
 static vit_result vit__load(vit_model *model, unsigned flags) {
     vit__section sections[VIT__NUM_SECTIONS];
+    unsigned char header[VIT_HEADER_SIZE];
     vit_result result;
     memset(sections, 0, sizeof sections);
-    result = vit__check_header(model);
-    if (!result) result = vit__read_sections(model, sections);
+    result = vit__check_header(model, header);
+    if (!result) result = vit__read_sections(model, header, sections);
     if (!result) result = vit__read_architecture(model, &sections[VIT__DATA]);
     if (!result) result = vit__read_strings(model, sections);
-    if (!result && (flags & VIT_OPEN_VERIFY)) result = vit_model_verify(model);
+    if (!result)
+        result = flags & VIT_OPEN_VERIFY ? vit_model_verify(model) : vit__check_all_fits16(model);
     if (result) model->tensors = NULL; /* marks the model as unusable */
     return result;
 }
 
 #if defined(VIT_BARE_METAL)
-#    define VIT__OWN_ABI 0u
 /* Flags that name an ABI come from a file that has vit.h without VIT_BARE_METAL. */
 static vit_result vit__begin_open(unsigned flags, vit_model *model) {
     memset(model, 0, sizeof *model);
     return flags >> 8 ? VIT_ERROR_ABI : VIT_OK;
 }
 #else
-#    define VIT__OWN_ABI VIT_OPEN_ABI
 
 VIT_API unsigned vit_abi(void) { return VIT_OPEN_ABI; }
 
@@ -3733,6 +3835,58 @@ VIT_API vit_result (vit_model_open_memory)(const void *data, size_t size, unsign
 /* Values of vit_model.ownership. */
 enum { VIT__BORROWED, VIT__MAPPED, VIT__ALLOCATED };
 
+/* Why a file cannot be opened: X(code of the system, text). strerror depends on the locale, and
+   threads may not share it. */
+#    if VIT__WINDOWS
+#        define VIT__REASON_LIST(X)                                                               \
+            X(ERROR_FILE_NOT_FOUND, "No such file or directory")                                  \
+            X(ERROR_PATH_NOT_FOUND, "No such file or directory")                                  \
+            X(ERROR_ACCESS_DENIED, "Permission denied")                                           \
+            X(ERROR_TOO_MANY_OPEN_FILES, "Too many open files")
+#    else
+#        define VIT__REASON_LIST(X)                                                               \
+            X(ENOENT, "No such file or directory")                                                \
+            X(ENOTDIR, "Not a directory")                                                         \
+            X(EISDIR, "Is a directory")                                                           \
+            X(EACCES, "Permission denied")                                                        \
+            X(ENAMETOOLONG, "File name too long")                                                 \
+            X(EMFILE, "Too many open files")
+#    endif
+
+static vit_result vit__fail_system(vit_model *model, const char *what, int code) {
+    vit__text text = vit__say(model->detail, what);
+    const char *reason = NULL;
+    switch (code) {
+#    define VIT_X(value, string)                                                                  \
+    case value: reason = string; break;
+        VIT__REASON_LIST(VIT_X)
+#    undef VIT_X
+    default: break;
+    }
+    vit__put(&text, ": ");
+    vit__put(&text, reason ? reason : "error ");
+    if (!reason) vit__put_int(&text, (unsigned)code);
+    return VIT_ERROR_IO;
+}
+
+/* "models/x.vit: " before the message of a failed open. A path that leaves it too little room
+   loses its beginning. */
+static void vit__put_path(vit_model *model, const char *path) {
+    char message[VIT_MAX_DETAIL];
+    vit__text text;
+    size_t length = 0;
+    memcpy(message, model->detail, sizeof message);
+    while (path[length]) length++;
+    text = vit__say(model->detail, length > VIT_MAX_DETAIL / 2 ? "..." : "");
+    for (; *path; path++, length--) {
+        const char one[2] = { *path, 0 };
+        if (length <= VIT_MAX_DETAIL / 2)
+            vit__put(&text, (unsigned char)*path < 32 || *path == 127 ? "?" : one);
+    }
+    vit__put(&text, ": ");
+    vit__put(&text, message);
+}
+
 #    if VIT__WINDOWS
 /* A path in UTF-8 as the system wants it, in wide[VIT__PATH + 8]; NULL: failed. Paths of 260
    characters and more must be whole, and have a prefix that says so. */
@@ -3757,9 +3911,10 @@ static const WCHAR *vit__wide_path(const char *path, WCHAR *wide, vit_model *mod
 }
 
 static vit_result vit__not_opened(vit_model *model) {
-    return vit__fail(model->detail, VIT_ERROR_IO,
-                     GetLastError() == ERROR_SHARING_VIOLATION ? "is open in another program"
-                                                               : "cannot be opened");
+    const DWORD code = GetLastError();
+    if (code == ERROR_SHARING_VIOLATION)
+        return vit__fail(model->detail, VIT_ERROR_IO, "is open in another program");
+    return vit__fail_system(model, "cannot be opened", (int)code);
 }
 #    endif
 
@@ -3774,7 +3929,7 @@ static vit_result vit__map(const char *path, vit_model *model) {
 #        else
     const int file = open(path, O_RDONLY);
 #        endif
-    if (file < 0) return vit__fail(model->detail, VIT_ERROR_IO, "cannot be opened");
+    if (file < 0) return vit__fail_system(model, "cannot be opened", errno);
     if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
         close(file);
         return vit__fail(model->detail, VIT_ERROR_IO, "is not a regular file");
@@ -3785,8 +3940,9 @@ static vit_result vit__map(const char *path, vit_model *model) {
                          status.st_size ? "is larger than the address space" : "is empty");
     }
     data = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_SHARED, file, 0);
+    if (data == MAP_FAILED) vit__fail_system(model, "cannot be mapped", errno);
     close(file);
-    if (data == MAP_FAILED) return vit__fail(model->detail, VIT_ERROR_IO, "cannot be mapped");
+    if (data == MAP_FAILED) return VIT_ERROR_IO;
     model->data = (const unsigned char *)data;
     model->size = (size_t)status.st_size;
     model->ownership = VIT__MAPPED;
@@ -3823,10 +3979,11 @@ static vit_result vit__map(const char *path, vit_model *model) {
 #    ifndef VIT_NO_MALLOC
 /* Reads `size` bytes to a 64-byte boundary in a new block. The block's address is stored
    right before the data, for vit_model_close. */
-static vit_result vit__read_bytes(FILE *file, size_t size, vit_model *model) {
-    unsigned char *block = (unsigned char *)VIT_MALLOC(size + 2 * VIT_ALIGN), *data;
+static vit_result vit__read_bytes(FILE *file, uint64_t file_size, vit_model *model) {
+    const size_t bytes = vit__size(file_size + 2 * VIT_ALIGN), size = (size_t)file_size;
+    unsigned char *block = bytes ? (unsigned char *)VIT_MALLOC(bytes) : NULL, *data;
     if (!block)
-        return vit__fail_int(model->detail, VIT_ERROR_MEMORY, "bytes allocated", size, 0);
+        return vit__fail_int(model->detail, VIT_ERROR_MEMORY, "bytes allocated", file_size, 0);
     data = block + 2 * VIT_ALIGN - (uintptr_t)block % VIT_ALIGN;
     memcpy(data - sizeof block, &block, sizeof block);
     model->data = data;
@@ -3845,23 +4002,32 @@ static FILE *vit__open_file(const char *path, vit_model *model) {
     if (wide && !file) vit__not_opened(model);
 #        else
     FILE *file = fopen(path, "rb");
-    if (!file) vit__fail(model->detail, VIT_ERROR_IO, "cannot be opened");
+    if (!file) vit__fail_system(model, "cannot be opened", errno);
 #        endif
     return file;
 }
 
+/* Microsoft's long has 32 bits. */
+#        if VIT__WINDOWS
+#            define VIT__SEEK(file, to) _fseeki64(file, 0, to)
+#            define VIT__TELL(file) _ftelli64(file)
+#        else
+#            define VIT__SEEK(file, to) fseek(file, 0, to)
+#            define VIT__TELL(file) ftell(file)
+#        endif
+
 static vit_result vit__read(const char *path, vit_model *model) {
     FILE *file = vit__open_file(path, model);
     vit_result result;
-    long size = -1;
+    int64_t size = -1;
     if (!file) return VIT_ERROR_IO;
-    if (fseek(file, 0, SEEK_END) == 0) size = ftell(file);
-    if (size < 0 || size == LONG_MAX || fseek(file, 0, SEEK_SET) != 0)
+    if (VIT__SEEK(file, SEEK_END) == 0) size = VIT__TELL(file);
+    if (size < 0 || size == LONG_MAX || VIT__SEEK(file, SEEK_SET) != 0)
         result = vit__fail(model->detail, VIT_ERROR_IO, "is not a regular file");
     else if (size == 0)
         result = vit__fail(model->detail, VIT_ERROR_TRUNCATED, "is empty");
     else
-        result = vit__read_bytes(file, (size_t)size, model);
+        result = vit__read_bytes(file, (uint64_t)size, model);
     fclose(file);
     return result;
 }
@@ -3894,6 +4060,7 @@ VIT_API vit_result (vit_model_open)(const char *path, unsigned flags, vit_model 
         memcpy(detail, model->detail, sizeof detail);
         vit_model_close(model);
         memcpy(model->detail, detail, sizeof detail);
+        vit__put_path(model, path);
     }
     return result;
 }
@@ -4033,10 +4200,30 @@ struct vit_threads {
     vit__mutex mutex; /* held while deciding to sleep or to wake */
     vit__mutex owner; /* held by the session whose job runs */
     vit__cond wake, done;
+    uint64_t threads[VIT_MAX_THREADS]; /* vit__self of `owner`'s holder or 0, then the workers' */
+    uint64_t num_started;
     int num_workers;
     int spins; /* of the caller, while it holds `owner` */
     vit__thread workers[VIT_MAX_THREADS];
 };
+
+/* Tells the calling thread from all others; not 0. */
+static uint64_t vit__self(void) {
+#    if VIT__WINDOWS
+    return GetCurrentThreadId();
+#    else
+    return (uint64_t)(uintptr_t)pthread_self();
+#    endif
+}
+
+/* Whether the caller is inside a task of the pool, which would wait for itself. */
+static int vit__pool_is_running(vit_threads *pool) {
+    const uint64_t self = vit__self();
+    int i;
+    for (i = 0; i <= pool->num_workers; i++)
+        if (vit__atomic_load(&pool->threads[i]) == self) return 1;
+    return 0;
+}
 
 /* Takes indices of job `job` until none is left. */
 static void vit__pool_work(vit_threads *pool, uint64_t job) {
@@ -4089,6 +4276,7 @@ static void *vit__pool_main(void *arg) {
     vit_threads *pool = (vit_threads *)arg;
     uint64_t job = 0;
     int spins = VIT__MOST_SPINS;
+    vit__atomic_store(&pool->threads[vit__atomic_add(&pool->num_started, 1)], vit__self());
 #    if defined(__linux__)
     prctl(PR_SET_NAME, "vit-worker", 0, 0, 0); /* as top and debuggers show it */
 #    endif
@@ -4122,11 +4310,12 @@ static void vit__pool_join(vit_threads *pool, uint64_t count) {
 static void vit__pool_for(void *user, int count, vit_task *task, void *arg) {
     vit_threads *pool = (vit_threads *)user;
     uint64_t job;
-    if (count <= 1 || pool->num_workers == 0) {
+    if (count <= 1 || pool->num_workers == 0 || vit__pool_is_running(pool)) {
         vit__serial_for(count, task, arg);
         return;
     }
     vit__mutex_lock(&pool->owner);
+    vit__atomic_store(&pool->threads[0], vit__self());
     /* Index 2^31 is above any count: between the two stores of the ticket nobody can take
        an index, while the fields change. */
     job = ((vit__atomic_load(&pool->ticket) >> 32) + 1) & 0xffffffffu;
@@ -4140,6 +4329,7 @@ static void vit__pool_for(void *user, int count, vit_task *task, void *arg) {
     vit__pool_wake(pool);
     vit__pool_work(pool, job);
     vit__pool_join(pool, (uint64_t)(unsigned)count);
+    vit__atomic_store(&pool->threads[0], 0);
     vit__mutex_unlock(&pool->owner);
 }
 
@@ -4693,8 +4883,9 @@ typedef struct vit__taps {
 
 VIT__INLINE int vit__even(const vit__taps *taps) { return vit__round_up(taps->count, 2); }
 
-/* Whether a build has what quantises attention; kernels of SIMD tiers are in all of them. */
-#define VIT__HAS_I16 (VIT__HAS_U8 || VIT__SIMD)
+/* Whether a build has what quantises attention; kernels of SIMD tiers but Helium are in all of
+   them. */
+#define VIT__HAS_I16 (VIT__IN_INTEGERS || (VIT__SIMD && !VIT__HELIUM))
 
 typedef struct vit__kernels {
     vit_isa isa;
@@ -4731,8 +4922,8 @@ typedef struct vit__kernels {
     static const vit__kernels vit__kernels_##tier = {                                             \
         isa,                                                                                      \
         panels,                                                                                   \
-        { VIT__KERNEL f32, VIT__KERNEL f16, VIT__KERNEL bf16, VIT__KERNEL int8,                   \
-          VIT__KERNEL int4, VIT__OF_I16(VIT__KERNEL i16) },                                        \
+        { VIT__KERNEL f32, VIT__KERNEL_F16 f16, VIT__KERNEL_BF16 bf16, VIT__KERNEL_INT8 int8,     \
+          VIT__KERNEL_INT4 int4, VIT__OF_I16(VIT__KERNEL_I16 i16) },                               \
         vit__output_##bodies,                                                                     \
         vit__convert_##bodies,                                                                    \
         vit__gate_##bodies,                                                                       \
@@ -4757,7 +4948,12 @@ typedef struct vit__kernels {
 #    define VIT__RESAMPLER(name) name,
 #endif
 #define VIT__KERNEL(run, rows, form) { run, rows, form }
-#define VIT__IN_F32 (NULL, 0, VIT__FORM_F32) /* integers of attention as f32 */
+#define VIT__KERNEL_F16(run, rows, form) { VIT__HAS_F16 ? run : NULL, rows, form }
+#define VIT__KERNEL_BF16(run, rows, form) { VIT__HAS_BF16 ? run : NULL, rows, form }
+#define VIT__KERNEL_INT8(run, rows, form) { VIT__HAS_INT8 ? run : NULL, rows, form }
+#define VIT__KERNEL_INT4(run, rows, form) { VIT__HAS_INT4 ? run : NULL, rows, form }
+#define VIT__KERNEL_I16(run, rows, form) { VIT__HAS_U8 ? run : NULL, rows, form }
+#define VIT__IN_F32 ((vit__gemm_fn *)NULL, 0, VIT__FORM_F32) /* integers of attention as f32 */
 #define VIT__TILE_ROWS(run, rows, form) (rows)
 #define VIT__TILE_FITS(panels, kernel)                                                            \
     (VIT__TILE_ROWS kernel * (panels) * 16 <= VIT__MAX_TILE_ROWS * VIT__MAX_TILE_COLS)
@@ -4789,7 +4985,7 @@ VIT__INLINE int vit__is_once(vit__fma_fn *fma) {
 }
 
 /* The one tree that ends every reduction. */
-VIT__INLINE float vit__sum16(float *lane) {
+VIT__CALL float vit__sum16(float *lane) {
     int width, i;
     for (width = 8; width; width /= 2)
         for (i = 0; i < width; i++) lane[i] += lane[i + width];
@@ -4959,31 +5155,48 @@ VIT__INLINE void vit__round_bf16(float *row, int n) {
 /* gcc keeps lanes in memory: it takes four numbers a lane at a time. */
 enum { VIT__RUN = VIT__GCC ? 64 : 16 };
 
-/* Smallest and largest of n numbers and zero. */
+/* Builds for one model, whose weights are known, do without what makes NaN of a row in integers
+   that has NaN, infinity or too large a number in it. */
+#define VIT__SPREADS_NAN (!VIT__IS_FIXED)
+#define VIT__NAN vit__float(0x7fc00000u)
+
+/* The bits of a number without the sign, which compare as numbers do; NaN's are the largest. */
+VIT__INLINE int32_t vit__size_bits(float x) { return (int32_t)(vit__bits(x) & 0x7fffffffu); }
+
+/* Negative for NaN. */
+VIT__INLINE int32_t vit__nan_sign(float x) { return 0x7f800000 - vit__size_bits(x); }
+
+/* Smallest and largest of n numbers and zero; NaN is the largest. */
 VIT__INLINE void vit__range_body(const float *x, int n, float *low, float *high) {
     float lo[16] = { 0 }, hi[16] = { 0 };
+    int32_t nan[16] = { 0 };
     const int full = VIT__SMALL ? 0 : n / VIT__RUN * VIT__RUN;
     int i, l, j;
     for (i = 0; i < full; i += VIT__RUN)
         for (l = 0; l < 16; l++) {
             float a = lo[l], b = hi[l];
+            int32_t any = nan[l];
             for (j = 0; j < VIT__RUN; j += 16) {
                 a = x[i + j + l] < a ? x[i + j + l] : a;
                 b = x[i + j + l] > b ? x[i + j + l] : b;
+                if (VIT__SPREADS_NAN) any |= vit__nan_sign(x[i + j + l]);
             }
             lo[l] = a;
             hi[l] = b;
+            nan[l] = any;
         }
     for (; i < n; i++) {
         lo[0] = x[i] < lo[0] ? x[i] : lo[0];
         hi[0] = x[i] > hi[0] ? x[i] : hi[0];
+        if (VIT__SPREADS_NAN) nan[0] |= vit__nan_sign(x[i]);
     }
     for (l = 1; l < 16; l++) {
         lo[0] = lo[l] < lo[0] ? lo[l] : lo[0];
         hi[0] = hi[l] > hi[0] ? hi[l] : hi[0];
+        nan[0] |= nan[l];
     }
     *low = lo[0];
-    *high = hi[0];
+    *high = nan[0] < 0 ? VIT__NAN : hi[0];
 }
 
 VIT__INLINE void vit__quantise_chunk(vit__fma_fn *fma, uint8_t *q, const float *x,
@@ -5006,6 +5219,8 @@ VIT__INLINE vit__u8_steps vit__steps_of_u8(vit__fma_fn *fma, float low, float hi
     if (high - low > 1e-30f) {
         s.scale = (high - low) / 254.99f;
         s.inverse = 254.99f / (high - low);
+    } else if (VIT__SPREADS_NAN && vit__is_nan(high)) {
+        s.scale = high;
     }
     s.base = fma(-low, s.inverse, VIT__ROUND);
     return s;
@@ -5055,7 +5270,7 @@ VIT__INLINE void vit__convert_body(vit__fma_fn *fma, vit__form form, float *row,
         if (VIT__HAS_BF16) vit__round_bf16(row, n);
         break;
     case VIT__FORM_BF16:
-        if (VIT__SIMD) vit__convert_bf16(row, n);
+        if (VIT__HAS_BF16 && VIT__SIMD) vit__convert_bf16(row, n);
         break;
     case VIT__FORM_I16: break;
     case VIT__FORM_U8:
@@ -5115,7 +5330,7 @@ VIT__INLINE float vit__softmax_body(vit__fma_fn *fma, float *x, const float *ste
     const int lanes = vit__is_once(fma) ? 1 : 16; /* the maximum has no order */
     int i, l;
     for (l = 0; l < lanes; l++) lane[l] = VIT__LOWEST;
-    for (i = 0; i < n && VIT__HAS_U8 && steps; i++) x[i] *= steps[i];
+    for (i = 0; i < n && VIT__IN_INTEGERS && steps; i++) x[i] *= steps[i];
     for (i = 0; i < full; i += 16)
         for (l = 0; l < 16; l++) {
             x[i + l] *= scale;
@@ -5162,9 +5377,14 @@ VIT__INLINE float vit__rsqrt(vit__fma_fn *fma, float x) {
 /* Whether numbers can be quantised by this one; NaN cannot. */
 VIT__INLINE int vit__is_usable(float x) { return x > 1e-30f && x < 1e30f; }
 
+/* The factor of others: zero for those that are next to zero; NaN, which steps pass on. */
+VIT__INLINE float vit__unusable(float x) {
+    return !VIT__SPREADS_NAN || x <= 1e-30f ? 0.0f : VIT__NAN;
+}
+
 /* What makes the length of a row VIT__LENGTH, by the sum of its squares. */
 VIT__INLINE float vit__length_factor(vit__fma_fn *fma, float sum) {
-    return vit__is_usable(sum) ? VIT__LENGTH * vit__rsqrt(fma, sum) : 0.0f;
+    return vit__is_usable(sum) ? VIT__LENGTH * vit__rsqrt(fma, sum) : vit__unusable(sum);
 }
 
 VIT__INLINE float vit__length_body(vit__fma_fn *fma, const float *x, int n) {
@@ -5177,9 +5397,6 @@ VIT__INLINE float vit__length_body(vit__fma_fn *fma, const float *x, int n) {
     return vit__length_factor(fma, vit__sum16(lane));
 }
 typedef float vit__length_fn(const float *x, int n); /* a tier's vit__length_body */
-
-/* The bits of a number without the sign, which compare as numbers do. */
-VIT__INLINE int32_t vit__size_bits(float x) { return (int32_t)(vit__bits(x) & 0x7fffffffu); }
 
 /* What makes the largest of n numbers `limit`. As vit__range_body. */
 VIT__INLINE float vit__largest_factor(const float *x, int n, float limit) {
@@ -5202,14 +5419,14 @@ VIT__INLINE float vit__largest_factor(const float *x, int n, float limit) {
         largest = bits > largest ? bits : largest;
     }
     size = vit__float((uint32_t)largest);
-    return vit__is_usable(size) ? limit / size : 0.0f;
+    return vit__is_usable(size) ? limit / size : vit__unusable(size);
 }
 
 VIT__INLINE int vit__is_quantised(const vit__packing *to) {
-    return VIT__HAS_U8 && to->key_steps != NULL;
+    return VIT__IN_INTEGERS && (!VIT__IN_FLOATS || to->key_steps != NULL);
 }
 
-VIT__INLINE float vit__step(float factor) { return factor > 0.0f ? 1.0f / factor : 0.0f; }
+VIT__INLINE float vit__step(float factor) { return factor > 0.0f ? 1.0f / factor : factor; }
 
 /* round(x * factor): for f32 panels as f32, for VIT__I16 in the lower bits. */
 VIT__INLINE float vit__rounded(vit__fma_fn *fma, vit_dtype dtype, float x, float factor) {
@@ -5276,7 +5493,7 @@ VIT__INLINE void vit__quantise_i16(vit__fma_fn *fma, float *row, const float *st
    Returns the row's step. */
 VIT__INLINE float vit__quantise_body(vit__fma_fn *fma, vit__form form, float *row,
                                      const float *steps, int n, float factor) {
-    if (!VIT__HAS_U8) return 0.0f;
+    if (!VIT__IN_INTEGERS) return 0.0f;
     if (VIT__SMALL) vit__quantise_small(fma, form, row, steps, n, factor);
     else if (form != VIT__FORM_F32) vit__quantise_i16(fma, row, steps, n, factor);
     else if (steps) vit__quantise_f32(fma, row, steps, n, factor);
@@ -5705,7 +5922,7 @@ VIT__INLINE void vit__gemm_body(vit_dtype dtype, float *tile, const vit__operand
     static void name(float *tile, const vit__operands *o) {                    \
         if (is_here) vit__gemm_body(dtype, tile, o);                           \
     }
-VIT_X(vit__gemm_f32_4x16_scalar, VIT_F32, 1)
+VIT_X(vit__gemm_f32_4x16_scalar, VIT_F32, VIT__HAS_F32)
 VIT_X(vit__gemm_f16_4x16_scalar, VIT_F16, VIT__HAS_F16)
 VIT_X(vit__gemm_bf16_4x16_scalar, VIT_BF16, VIT__HAS_BF16)
 #undef VIT_X
@@ -5781,22 +5998,29 @@ VIT__INLINE void vit__gemm_i4_body(vit__dot_i8_fn *dot, float *tile, const vit__
 }
 
 #if VIT__HAS_I16
+/* sum + the product of the lower halves + that of the upper ones, as int16_t. */
+VIT__INLINE uint32_t vit__add_pair(uint32_t sum, uint32_t x, uint32_t w) {
+#if VIT__SMLAD
+    __asm__("smlad %0, %1, %2, %0" : "+r"(sum) : "r"(x), "r"(w));
+    return sum;
+#else
+    return sum + (uint32_t)((int16_t)(x & 0xffffu) * (int16_t)(w & 0xffffu)) +
+           (uint32_t)((int16_t)(x >> 16) * (int16_t)(w >> 16));
+#endif
+}
+
 /* Pairs of 16 bits: the sums of >>attention, exact in 32 bits. */
 static void vit__gemm_i16_4x16_scalar(float *tile, const vit__operands *o) {
     const unsigned char *a = o->a;
     int rows = o->rows, k, l;
-    for (; VIT__HAS_U8 && rows--; a += o->lda, tile += vit__tile_step(o)) {
+    for (; rows--; a += o->lda, tile += vit__tile_step(o)) {
         const unsigned char *w = o->panel;
-        int32_t sum[16] = { 0 };
+        uint32_t sum[16] = { 0 }; /* wraps for what was NaN: its step makes it NaN again */
         for (k = 0; k < o->depth; k += 2, w += 64) {
             const uint32_t x = vit__u32(a + 2 * k);
-            for (l = 0; l < 16; l++) {
-                const uint32_t v = vit__u32(w + 4 * l);
-                sum[l] += (int16_t)(x & 0xffffu) * (int16_t)(v & 0xffffu) +
-                          (int16_t)(x >> 16) * (int16_t)(v >> 16);
-            }
+            for (l = 0; l < 16; l++) sum[l] = vit__add_pair(sum[l], x, vit__u32(w + 4 * l));
         }
-        for (l = 0; l < 16; l++) tile[l] = (float)sum[l];
+        for (l = 0; l < 16; l++) tile[l] = (float)(int32_t)sum[l];
     }
 }
 #endif
@@ -5837,14 +6061,14 @@ static float vit__length_scalar(const float *x, int n) {
 static float vit__quantise_scalar(vit__form form, float *row, const float *steps, int n,
                                   float factor) {
     if (!steps) factor = vit__length_scalar(row, n);
-    return vit__quantise_body(vit__fma_scalar, form, row, steps, n, factor);
+    (void)form; /* who has these bodies has a kernel for 16 bits */
+    return vit__quantise_body(vit__fma_scalar, VIT__FORM_I16, row, steps, n, factor);
 }
 #endif
 
 static void vit__pack_head_scalar(vit_dtype dtype, const vit__packing *to,
                                   const vit__unpacked *from) {
-    vit__pack_head_body(vit__fma_scalar, vit__length_scalar,
-                        VIT__HAS_BF16 || VIT__HAS_U8 ? dtype : VIT_F32, to, from);
+    vit__pack_head_body(vit__fma_scalar, vit__length_scalar, vit__known_product(dtype), to, from);
 }
 
 static void vit__scale_scalar(float *y, const float *x, int n, float factor) {
@@ -6101,8 +6325,8 @@ VIT__INLINE int vit__ascending_alone(int i, int depth) { return vit__ascending(i
 VIT__INLINE int vit__odd_first(int i, int depth) { return vit__summand(VIT_BF16, i, depth); }
 
 /* The same wrappers around the shared bodies, for each tier. */
-#    define VIT__PACK_HEAD(isa, type)                                                             \
-        if (dtype == type)                                                                        \
+#    define VIT__PACK_HEAD(isa, has, type)                                                        \
+        if ((has) && dtype == type)                                                               \
             vit__pack_head_body(vit__fma_##isa, vit__length_##isa, type, to, from);
 #    define VIT__WRAP_BODIES(isa)                                                                 \
         static void vit__output_##isa(const vit__output *out, const vit__tile *tile) {            \
@@ -6116,9 +6340,9 @@ VIT__INLINE int vit__odd_first(int i, int depth) { return vit__summand(VIT_BF16,
         }                                                                                         \
         static void vit__pack_head_##isa(vit_dtype dtype, const vit__packing *to,                 \
                                          const vit__unpacked *from) {                             \
-            VIT__PACK_HEAD(isa, VIT_F32)                                                          \
-            VIT__PACK_HEAD(isa, VIT_BF16)                                                         \
-            VIT__PACK_HEAD(isa, VIT__I16)                                                         \
+            VIT__PACK_HEAD(isa, 1, VIT_F32)                                                       \
+            VIT__PACK_HEAD(isa, VIT__HAS_BF16, VIT_BF16)                                          \
+            VIT__PACK_HEAD(isa, VIT__HAS_U8, VIT__I16)                                            \
         }                                                                                         \
         static void vit__scale_##isa(float *y, const float *x, int n, float factor) {             \
             vit__scale_body(y, x, n, factor);                                                     \
@@ -6139,7 +6363,7 @@ VIT__INLINE int vit__odd_first(int i, int depth) { return vit__summand(VIT_BF16,
         }                                                                                         \
         static float vit__quantise_##isa(vit__form form, float *row, const float *steps, int n,   \
                                          float factor) {                                          \
-            if (!steps) factor = vit__length_##isa(row, n);                                       \
+            if (VIT__HAS_U8 && !steps) factor = vit__length_##isa(row, n);                        \
             return vit__quantise_body(vit__fma_##isa, form, row, steps, n, factor);               \
         }                                                                                         \
         static void vit__convert_##isa(vit__form form, float *row, int n) {                       \
@@ -6666,6 +6890,7 @@ static float vit__quantise_avx2(vit__form form, float *row, const float *steps, 
     __m256 f;
     int i;
     (void)form;
+    if (!VIT__HAS_U8) return 0.0f;
     if (!steps) factor = vit__length_avx2(row, n);
     f = _mm256_set1_ps(factor);
     for (i = 0; i < n; i += 16) {
@@ -6687,7 +6912,9 @@ static void vit__convert_u8_avx2(float *row, int n) {
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     unsigned char *const to = (unsigned char *)row + VIT__U8_HEADER;
     const int full = n / 32 * 32;
-    __m256 low0 = _mm256_setzero_ps(), high0 = low0, low1 = low0, high1 = low0, inverse, base;
+    __m256 low0 = _mm256_setzero_ps(), high0 = low0, low1 = low0, high1 = low0, nan = low0;
+    __m256 inverse, base;
+    int32_t rest = 0;
     vit__u8_steps s;
     float low, high;
     int i;
@@ -6695,13 +6922,16 @@ static void vit__convert_u8_avx2(float *row, int n) {
         const __m256 a = _mm256_loadu_ps(row + i), b = _mm256_loadu_ps(row + i + 8);
         low0 = _mm256_min_ps(a, low0), high0 = _mm256_max_ps(a, high0);
         low1 = _mm256_min_ps(b, low1), high1 = _mm256_max_ps(b, high1);
+        nan = _mm256_or_ps(nan, _mm256_cmp_ps(a, b, _CMP_UNORD_Q));
     }
     low = _mm256_cvtss_f32(vit__smallest_avx2(low0, low1));
     high = _mm256_cvtss_f32(vit__largest_avx2(high0, high1));
     for (; i < n; i++) {
         low = row[i] < low ? row[i] : low;
         high = row[i] > high ? row[i] : high;
+        rest |= vit__nan_sign(row[i]);
     }
+    if (rest < 0 || _mm256_movemask_ps(nan)) high = VIT__NAN;
     s = vit__steps_of_u8(vit__fma_avx2, low, high);
     inverse = _mm256_set1_ps(s.inverse), base = _mm256_set1_ps(s.base);
     for (i = 0; i < full; i += 32) {
@@ -6720,7 +6950,7 @@ static void vit__convert_u8_avx2(float *row, int n) {
 }
 
 static void vit__convert_avx2(vit__form form, float *row, int n) {
-    if (form == VIT__FORM_U8) vit__convert_u8_avx2(row, n);
+    if (VIT__HAS_U8 && form == VIT__FORM_U8) vit__convert_u8_avx2(row, n);
     else vit__convert_body(vit__fma_avx2, form, row, n);
 }
 
@@ -7073,6 +7303,8 @@ static void vit__convert_u8_avx512(float *row, int n) {
     unsigned char *const to = (unsigned char *)row + VIT__U8_HEADER;
     const int full = n / 32 * 32;
     __m512 low0 = _mm512_setzero_ps(), high0 = low0, low1 = low0, high1 = low0, inverse, base;
+    __mmask16 nan = 0;
+    int32_t rest = 0;
     vit__u8_steps s;
     float low, high;
     int i;
@@ -7080,13 +7312,16 @@ static void vit__convert_u8_avx512(float *row, int n) {
         const __m512 a = _mm512_loadu_ps(row + i), b = _mm512_loadu_ps(row + i + 16);
         low0 = _mm512_min_ps(a, low0), high0 = _mm512_max_ps(a, high0);
         low1 = _mm512_min_ps(b, low1), high1 = _mm512_max_ps(b, high1);
+        nan = (__mmask16)(nan | _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q));
     }
     low = vit__smallest_avx512(_mm512_min_ps(low0, low1));
     high = vit__largest_avx512(_mm512_max_ps(high0, high1));
     for (; i < n; i++) {
         low = row[i] < low ? row[i] : low;
         high = row[i] > high ? row[i] : high;
+        rest |= vit__nan_sign(row[i]);
     }
+    if (rest < 0 || nan) high = VIT__NAN;
     s = vit__steps_of_u8(vit__fma_avx512, low, high);
     inverse = _mm512_set1_ps(s.inverse), base = _mm512_set1_ps(s.base);
     for (i = 0; i < full; i += 16) {
@@ -7128,8 +7363,8 @@ static void vit__convert_bf16_avx512(float *row, int n) {
 }
 
 static void vit__convert_avx512(vit__form form, float *row, int n) {
-    if (form == VIT__FORM_U8) vit__convert_u8_avx512(row, n);
-    else if (form == VIT__FORM_BF16) vit__convert_bf16_avx512(row, n);
+    if (VIT__HAS_U8 && form == VIT__FORM_U8) vit__convert_u8_avx512(row, n);
+    else if (VIT__HAS_BF16 && form == VIT__FORM_BF16) vit__convert_bf16_avx512(row, n);
     else vit__convert_body(vit__fma_avx512, form, row, n);
 }
 
@@ -7164,6 +7399,7 @@ static float vit__quantise_avx512(vit__form form, float *row, const float *steps
     __m512 f;
     int i;
     (void)form;
+    if (!VIT__HAS_U8) return 0.0f;
     if (!steps) factor = vit__length_avx2(row, n);
     f = _mm512_set1_ps(factor);
     for (i = 0; i < n; i += 16) {
@@ -7995,10 +8231,12 @@ VIT__INLINE uint32x4_t vit__pairs_helium(const unsigned char *p, size_t stride, 
             }                                                                                     \
         }
 
-VIT__GEMM_HELIUM(vit__gemm_f32_helium, fma_helium, vit__f32_helium, 64, 1)
+VIT__GEMM_HELIUM(vit__gemm_f32_helium, fma_helium, vit__f32_helium, 64, VIT__HAS_F32)
 VIT__GEMM_HELIUM(vit__gemm_f16_helium, fma_helium, vit__f16_helium, 32, VIT__HAS_F16)
 VIT__GEMM_HELIUM(vit__gemm_bf16_helium, pair_helium, vit__pairs_helium, 64, VIT__HAS_BF16)
-VIT__GEMM_HELIUM(vit__gemm_i16_helium, i16_helium, vit__pairs_helium, 64, VIT__HAS_U8)
+#    if VIT__HAS_I16
+VIT__GEMM_HELIUM(vit__gemm_i16_helium, i16_helium, vit__pairs_helium, 64, 1)
+#    endif
 
 /* Two rows a and b times two columns of a panel, whose quads are 64 bytes apart:
 
@@ -9065,14 +9303,14 @@ static const float *vit__make_positions(const vit_model *m, const float *from, f
    crop_pct, which it has as a double: the nearest one of six decimals. */
 static int vit__resize_side(const vit_config *c, int side, int file_side, int file_resize) {
     const double pct = (double)(int)(c->crop_pct * 1e6f + 0.5f) / 1e6;
-    if (pct > 0.0) return (int)((double)side / pct);
+    if (pct > 0.0) return side < 1e6 * pct ? (int)((double)side / pct) : 1000000; /* too large */
     return (int)((int64_t)side * file_resize / file_side);
 }
 
 VIT_API vit_result vit_model_resize(vit_model *model, int height, int width) {
     vit_config c;
     vit_result result;
-    if (!model || !model->tensors) return VIT_ERROR_ARGUMENT;
+    if (!vit__is_open(model)) return VIT_ERROR_ARGUMENT;
     if (VIT__IS_FIXED || !model->config.dynamic_img_size)
         return vit__fail(model->detail, VIT_ERROR_UNSUPPORTED,
                          "its input size is fixed: it is not marked dynamic_img_size");
@@ -9541,11 +9779,9 @@ static void vit__write_row(const vit__transform *t, int y, int channel, float *o
 
 VIT_API size_t vit_preprocess_size(const vit_model *model, const vit_image *image) {
     vit__transform t;
-    uint64_t size;
-    if (!model || !model->tensors || vit__check_image(VIT__CONFIG(model), image)) return 0;
+    if (!vit__is_open(model) || vit__check_image(VIT__CONFIG(model), image)) return 0;
     vit__transform_init(&t, VIT__CONFIG(model), image);
-    size = vit__transform_layout(&t, NULL) + 8; /* 8: to align it */
-    return size <= SIZE_MAX ? (size_t)size : 0;
+    return vit__size(vit__transform_layout(&t, NULL) + 8); /* 8: to align it */
 }
 
 /* scratch is large enough; see vit_preprocess. */
@@ -9570,7 +9806,7 @@ VIT_API vit_result vit_preprocess(const vit_model *model, const vit_image *image
     vit__transform t;
     vit_result result;
     void *own = NULL;
-    if (!model || !model->tensors || !input) return VIT_ERROR_ARGUMENT;
+    if (!vit__is_open(model) || !input) return VIT_ERROR_ARGUMENT;
     result = vit__check_image(VIT__CONFIG(model), image);
     if (result) return result;
     if (size == 0 || (scratch && scratch_size < size)) return VIT_ERROR_MEMORY;
@@ -9757,7 +9993,7 @@ static vit__layer vit__read_layer(const vit_model *m, int index, int tensors) {
     layer.dtype = t.dtype;
     layer.cols = t.dims[0];
     layer.depth = vit__depth_of(&t);
-    layer.fits16 = m->fits16 && m->fits16[index];
+    layer.fits16 = VIT__HAS_FITS16 && m->fits16 && m->fits16[index];
     if (tensors == 1) return layer;
     vit_model_tensor(m, index + 1, &t);
     layer.bias = (const float *)t.data;
@@ -10168,7 +10404,7 @@ static void vit__max_pool_task(void *arg, int index) {
         for (tap = 0; tap < w->kernel * w->kernel; tap++) {
             const float *from = vit__tap(w, row, tap);
             if (!from) continue;
-            for (k = 0; k < chans; k++) to[k] = found && !(from[k] > to[k]) ? to[k] : from[k];
+            for (k = 0; k < chans; k++) to[k] = found ? vit__larger(from[k], to[k]) : from[k];
             found = 1;
         }
     }
@@ -10698,10 +10934,12 @@ typedef struct vit__attention {
 
 /* In which types the products are computed, by that of the layer before. */
 static void vit__attention_types(vit__attention *job, vit_dtype weights) {
-    job->quantised = VIT__HAS_U8 && (weights == VIT_I8 || weights == VIT_I4);
-    job->dtype = vit__known_dtype(weights == VIT_BF16 ? VIT_BF16 : VIT_F32);
+    job->quantised = VIT__IN_INTEGERS &&
+                     (!VIT__IN_FLOATS || weights == VIT_I8 || weights == VIT_I4);
+    job->dtype = weights == VIT_BF16 ? VIT_BF16 : VIT_F32;
     if (job->quantised && vit__kernels_of(job->session)->gemm[VIT__HAS_I16 * VIT__I16].run)
         job->dtype = VIT__I16;
+    job->dtype = vit__known_product(job->dtype);
 }
 
 static int vit__is_differential(const vit__attention *job) {
@@ -10721,6 +10959,7 @@ static int vit__is_by_head(const vit__attention *job) {
 typedef struct vit__attn_head {
     vit__linear scores; /* q k^T */
     vit__linear values; /* softmax(...) v */
+    float *context;     /* where token job->first goes */
     vit__form form;     /* of q and of the softmax */
     vit__packing packing;
     float *tile;        /* scores of a tile of rows; with low_memory first the rows of x */
@@ -10739,8 +10978,10 @@ static size_t vit__panels_floats(const vit__linear *l) {
 }
 
 /* Columns to compute for q, k or v of one head in whole panels: a head may begin inside a
-   panel. */
-static int vit__slice_width(const vit_config *c) { return vit__round_up(c->head_dim + 15, 16); }
+   panel, at a multiple of the largest power of two in head_dim. */
+static int vit__slice_width(const vit_config *c) {
+    return vit__round_up(c->head_dim + 16 - vit__min(c->head_dim & -c->head_dim, 16), 16);
+}
 
 /* The kernel of that name, in builds that have it. */
 VIT__INLINE float vit__quantise(const vit__kernels *kernels, vit__form form, float *row,
@@ -10757,14 +10998,15 @@ VIT__INLINE float vit__quantise(const vit__kernels *kernels, vit__form form, flo
 static void vit__place_head(const vit__attention *job, vit__arena *arena, vit__attn_head *head) {
     const vit_config *c = VIT__CONFIG(job->session->model);
     const vit__kernels *kernels = vit__kernels_of(job->session);
+    const vit_dtype product = vit__known_product(job->dtype);
     const int by_head = vit__is_by_head(job);
-    const size_t rows = (size_t)kernels->gemm[job->dtype].tile_rows;
+    const size_t rows = (size_t)kernels->gemm[product].tile_rows;
     const size_t slice = rows * (size_t)vit__slice_width(c);
     const size_t tokens = (size_t)vit__round_up(job->keys, 16);
     const size_t scores = vit__is_differential(job) ? 2 * tokens : tokens;
     const size_t row = scores + (size_t)vit__round_up(job->dim, 16);
-    vit__layer keys = { NULL, NULL, job->dtype, job->keys, job->dim, 0 };
-    vit__layer values = { NULL, NULL, job->dtype, job->dim, job->keys, 0 };
+    vit__layer keys = { NULL, NULL, product, 0, job->keys, job->dim };
+    vit__layer values = { NULL, NULL, product, 0, job->dim, job->keys };
     memset(head, 0, sizeof *head);
     vit__linear_init(&head->scores, kernels, &keys);
     vit__linear_init(&head->values, kernels, &values);
@@ -10813,8 +11055,7 @@ static void vit__attention_begin(const vit__attention *job, int number, int task
     vit__place_head(job, &arena, head);
     head->packing.tokens = n;
     head->packing.dim = job->dim;
-    head->values.out.c = job->context + (size_t)(image * rows) * width +
-                         (size_t)h * (size_t)job->dim;
+    head->context = job->context + (size_t)(image * rows) * width + (size_t)h * (size_t)job->dim;
     head->values.out.ldc = width;
     if (VIT__FIXED_OR(has_rel_pos, 1) && job->rel_pos)
         head->rel_pos = job->rel_pos + h * vit__num_rel_pos(c);
@@ -10927,41 +11168,43 @@ static void vit__attention_subtract(const vit__attention *job, const vit__attn_h
         kernels->scale(row, row, n, factor[r]);
         kernels->scale(minus, minus, n, -vit__stored(job->lambda) * other[r]);
         kernels->add(row, row, minus, NULL, n);
-        factor[r] = 1.0f;
+        factor[r] = VIT__SPREADS_NAN && vit__is_nan(factor[r] + other[r]) ? VIT__NAN : 1.0f;
     }
 }
 
 /* A tile of rows to context: scores, softmax, values. */
-static void vit__attention_rows(const vit__attention *job, const vit__attn_head *head,
+static void vit__attention_rows(const vit__attention *job, vit__attn_head *head,
                                 vit__queries tile) {
     const vit__kernels *kernels = vit__known_kernels(head->scores.kernels);
     const int n = job->keys;
-    vit__linear scores = head->scores, values = head->values;
+    vit__linear *const scores = &head->scores, *const values = &head->values;
     float factor[VIT__MAX_TILE_ROWS], bound = 1.0f;
     int r;
-    scores.rows = values.rows = tile.rows;
-    scores.num_tiles = values.num_tiles = 1;
-    values.out.c += (size_t)(tile.first - job->first) * values.out.ldc;
-    vit__attention_scores(job, head, tile, 0, &scores, factor);
+    scores->rows = values->rows = tile.rows;
+    scores->num_tiles = values->num_tiles = 1;
+    values->out.c = head->context + (size_t)(tile.first - job->first) * values->out.ldc;
+    vit__attention_scores(job, head, tile, 0, scores, factor);
     if (vit__is_differential(job)) {
-        vit__attention_subtract(job, head, tile, &scores, factor);
-        bound += job->lambda[0] < 0.0f ? -vit__stored(job->lambda) : vit__stored(job->lambda);
+        vit__attention_subtract(job, head, tile, scores, factor);
+        bound += vit__float((uint32_t)vit__size_bits(vit__stored(job->lambda)));
+        if (VIT__SPREADS_NAN && !(bound < 1e6f)) bound = VIT__NAN; /* too large for steps below */
     }
     for (r = 0; r < tile.rows; r++) {
-        float *row = scores.out.c + (size_t)r * scores.out.ldc;
+        float *row = scores->out.c + (size_t)r * scores->out.ldc;
         if (!VIT__LOGITS_ONLY && head->maps)
             kernels->scale(head->maps + (size_t)(tile.first + r) * (size_t)n, row, n, factor[r]);
         if (vit__is_quantised(&head->packing)) {
-            vit__quantise(kernels, head->form, row, head->packing.value_steps, n,
-                          factor[r] / bound * head->whole);
+            const float whole = factor[r] / bound * head->whole;
+            vit__quantise(kernels, head->form, row, head->packing.value_steps, n, whole);
             factor[r] = head->whole > 0.0f ? bound / head->whole : 0.0f;
+            if (VIT__SPREADS_NAN && vit__is_nan(whole)) factor[r] = whole;
         } else {
             kernels->convert(head->form, row, n);
         }
     }
-    vit__gemm(&values, 0, 1, 0, values.end_panel);
+    vit__gemm(values, 0, 1, 0, values->end_panel);
     for (r = 0; r < tile.rows; r++) { /* softmax's division, done on fewer elements here */
-        float *row = values.out.c + (size_t)r * values.out.ldc;
+        float *row = values->out.c + (size_t)r * values->out.ldc;
         kernels->scale(row, row, job->dim, factor[r]);
     }
 }
@@ -10981,12 +11224,14 @@ static void vit__attention_pack(const vit__attention *job, int number, const vit
 
 /* After the last value: what the softmax is quantised by. */
 static void vit__attention_end_pack(const vit__attention *job, vit__attn_head *head) {
-    float largest = 0.0f;
+    int32_t largest = 0; /* bits: no step is negative, and NaN is the largest */
     int i;
     if (!vit__is_quantised(&head->packing)) return;
-    for (i = 0; i < job->keys; i++)
-        if (head->packing.value_steps[i] > largest) largest = head->packing.value_steps[i];
-    head->whole = largest > 0.0f ? VIT__WHOLE / largest : 0.0f;
+    for (i = 0; i < job->keys; i++) {
+        const int32_t step = vit__size_bits(head->packing.value_steps[i]);
+        if (step > largest) largest = step;
+    }
+    head->whole = largest ? VIT__WHOLE / vit__float((uint32_t)largest) : 0.0f;
 }
 
 /* Tasks share the query rows of all heads of all images, so that three heads
@@ -11833,7 +12078,7 @@ static void vit__reduce_rows(const float *x, int n, int dim, int largest, float 
     memcpy(out, x, (size_t)dim * sizeof(float));
     for (r = 1; r < n; r++) {
         x += dim;
-        for (i = 0; i < dim; i++) out[i] = !largest ? out[i] + x[i] : x[i] > out[i] ? x[i] : out[i];
+        for (i = 0; i < dim; i++) out[i] = largest ? vit__larger(x[i], out[i]) : out[i] + x[i];
     }
     for (i = 0; i < dim && !largest; i++) out[i] /= (float)n;
 }
@@ -12012,6 +12257,7 @@ VIT_API float vit_cosine(const float *a, const float *b, int n) {
 
 VIT_API void vit_scores(const vit_model *model, float *x) {
     const vit_config *c = VIT__CONFIG(model);
+    if (!vit__is_open(model)) return;
     switch ((vit_head_activation)c->head_activation) {
     case VIT_HEAD_SOFTMAX: vit_softmax(x, c->num_classes); break;
     case VIT_HEAD_SIGMOID: vit_sigmoid(x, c->num_classes); break;
@@ -12237,7 +12483,7 @@ static int vit__complete_params(const vit_config *c, const vit_params *given,
 /* The session as far as it goes without a workspace; 0 if the params make no sense. */
 static int vit__begin_session(vit_session *s, const vit_model *model, const vit_params *params) {
     memset(s, 0, sizeof *s);
-    if (!model || model->abi != VIT__OWN_ABI || !model->tensors ||
+    if (!vit__is_open(model) ||
         !vit__complete_params(VIT__CONFIG(model), params, &s->params))
         return 0;
     s->model = model;
@@ -12255,10 +12501,7 @@ static uint64_t vit__session_bytes(vit_session *s) {
 
 VIT_API size_t vit_workspace_size(const vit_model *model, const vit_params *params) {
     vit_session session;
-    uint64_t bytes;
-    if (!vit__begin_session(&session, model, params)) return 0;
-    bytes = vit__session_bytes(&session);
-    return bytes <= SIZE_MAX ? (size_t)bytes : 0;
+    return vit__begin_session(&session, model, params) ? vit__size(vit__session_bytes(&session)) : 0;
 }
 
 VIT_API vit_result vit_session_init(vit_session *session, const vit_model *model,
@@ -12371,14 +12614,24 @@ static void vit__forward_batch(const vit_session *s, const float *input, const u
     vit__phase(s, VIT_PHASE_END);
 }
 
-/* Whether the model can give these outputs. */
-static int vit__can_give(const vit_config *c, const vit_outputs *out) {
+/* Whether the floats of so many images can be in one array; at most 2^42 an image. */
+static int vit__is_addressable(uint64_t floats, int batch) {
+    return floats <= (uint64_t)SIZE_MAX / sizeof(float) / (unsigned)batch;
+}
+
+/* Whether the model can give these outputs for a batch. */
+static int vit__can_give(const vit_config *c, const vit_outputs *out, int batch) {
+    const uint64_t tokens = (uint64_t)(unsigned)c->num_tokens;
     int i;
     if (VIT__LOGITS_ONLY) return !out->tokens && !out->num_blocks;
     if (out->num_blocks < 0 || (out->num_blocks && !out->blocks)) return 0;
+    if (out->tokens && !vit__is_addressable(tokens * (unsigned)c->embed_dim, batch)) return 0;
     for (i = 0; i < out->num_blocks; i++) {
-        const int block = out->blocks[i].block;
-        if (c->depth == 0 || block < 0 || block > c->depth) return 0;
+        const vit_block_output *o = &out->blocks[i];
+        if (c->depth == 0 || o->block < 0 || o->block > c->depth) return 0;
+        if (o->tokens && !vit__is_addressable(tokens * (unsigned)c->embed_dim, batch)) return 0;
+        if (o->attention && !vit__is_addressable(tokens * tokens * (unsigned)c->num_heads, batch))
+            return 0;
     }
     return 1;
 }
@@ -12400,7 +12653,7 @@ VIT_API vit_result vit_forward_masked(vit_session *session, const float *input,
     if (!session || !session->model || !input || batch < 1 || !outputs) return VIT_ERROR_ARGUMENT;
     c = VIT__CONFIG(session->model);
     out = *outputs;
-    if (!vit__can_give(c, &out) || (out.logits && !c->num_classes) || (VIT__LOGITS_ONLY && mask) ||
+    if (!vit__can_give(c, &out, batch) || (out.logits && !c->num_classes) || (VIT__LOGITS_ONLY && mask) ||
         session->img_height != c->img_height || session->img_width != c->img_width)
         return VIT_ERROR_ARGUMENT;
     pixels = (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width;
@@ -12440,7 +12693,8 @@ VIT_API vit_result vit_selftest(vit_session *session, float *input, float *outpu
     vit_outputs outputs;
     vit__tail_layers tail;
     vit_result result;
-    float worst = 0.0f, largest = 0.0f;
+    int32_t worst = 0, largest = 0; /* bits, of which NaN's are the largest */
+    float relative;
     int i;
     if (!session || !session->model || !input || !output) return VIT_ERROR_ARGUMENT;
     c = VIT__CONFIG(session->model);
@@ -12457,15 +12711,14 @@ VIT_API vit_result vit_selftest(vit_session *session, float *input, float *outpu
     vit__find_tail(session->model, &tail);
     for (i = 0; i < vit__output_dim(c); i++) {
         const float want = vit__stored(tail.selftest + i);
-        const float difference = output[i] - want;
-        const float size = vit__float(vit__bits(difference) & 0x7fffffffu);
-        const float magnitude = vit__float(vit__bits(want) & 0x7fffffffu);
-        if (!(size <= worst)) worst = size; /* NaN stays: nothing is <= NaN */
+        const int32_t size = vit__size_bits(output[i] - want), magnitude = vit__size_bits(want);
+        if (size > worst) worst = size;
         if (magnitude > largest) largest = magnitude;
     }
-    if (largest > 0.0f) worst /= largest;
-    if (error) *error = worst;
-    return worst <= c->selftest_tolerance ? VIT_OK : VIT_ERROR_SELFTEST;
+    relative = vit__float((uint32_t)worst);
+    if (largest) relative /= vit__float((uint32_t)largest);
+    if (error) *error = relative;
+    return relative <= c->selftest_tolerance ? VIT_OK : VIT_ERROR_SELFTEST;
 }
 
 /* --- all in one call ------------------------------------------------------ */
@@ -12478,7 +12731,7 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
     vit_session session;
     vit_outputs outputs;
     vit_result result;
-    size_t input_size, num_classes;
+    size_t input_size, num_classes, size;
     float *block;
     int count;
     if (!workspace || !top || k < 0 || VIT__CONFIG(model)->num_classes == 0)
@@ -12486,7 +12739,8 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
     num_classes = (size_t)VIT__CONFIG(model)->num_classes;
     input_size = (size_t)VIT__CONFIG(model)->in_chans * (size_t)VIT__CONFIG(model)->img_height *
                  (size_t)VIT__CONFIG(model)->img_width;
-    block = (float *)VIT_MALLOC((input_size + num_classes) * sizeof(float) + workspace);
+    size = vit__size((uint64_t)(input_size + num_classes) * sizeof(float) + workspace);
+    block = size ? (float *)VIT_MALLOC(size) : NULL;
     if (!block) return VIT_ERROR_MEMORY;
     memset(&outputs, 0, sizeof outputs);
     outputs.logits = block + input_size;

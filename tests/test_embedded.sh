@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # examples/firmware/EMBEDDED.md: its files are written as printed. CMake runs those for ESP-IDF and
 # Zephyr with functions that note what theirs would be told; manifests are parsed; the sources that
-# each system would compile are, for a Cortex-M, and the program names what it sees under QEMU.
+# each system would compile are, for a Cortex-M, and the program names what it sees under QEMU. So
+# does the program that examples/firmware/README.md prints.
 set -u
 cd "$(dirname "$0")/.."
 . tests/checks.sh
@@ -10,13 +11,13 @@ page=examples/firmware/EMBEDDED.md
 version=$(sed -n '1s/.* v\([0-9.]*\) .*/\1/p' vit.h)
 bin=${BIN:-.}
 
-# printed FILE: the block of code after the paragraph that begins with its name
+# printed FILE [PAGE]: the block of code after the paragraph that begins with its name
 printed() {
     awk -v name="\`$1\`" '
         index($0, name) == 1 { wanted = 1 }
         /^```/ && inside { exit }
         inside
-        /^```/ && wanted { inside = 1 }' $page
+        /^```/ && wanted { inside = 1 }' "${2:-$page}"
 }
 
 files="vit/src/vit.c vit/CMakeLists.txt vit/idf_component.yml vit/zephyr/module.yml
@@ -142,6 +143,20 @@ int main(void) {
 }
 END
 
+# The program of README.md, with its camera and its display.
+mkdir "$work/readme"
+printed program.c examples/firmware/README.md >"$work/readme/program.c"
+"$bin/tools/vit-convert" -q --c-array models/fashion-vit.vit -o "$work/readme/mine.h" || exit 1
+cat >"$work/readme/board.c" <<'END'
+#include "program.c"
+#include "board.h"
+int camera(unsigned char *seen) { return board_read(seen, MINE_INPUT); }
+void show(const char *text) {
+    board_print(text);
+    board_print("\n");
+}
+END
+
 mkdir "$work/libc" # all four systems have a C library; the compiler alone has none
 cat >"$work/libc/string.h" <<'END'
 #include <stddef.h>
@@ -202,6 +217,10 @@ if command -v arm-none-eabi-gcc >/dev/null; then
             done >"$work/labels"
         check "16 pictures are named" sh -c "[ \$(wc -l <'$work/said') = 16 ]"
         check "as the labels say" diff "$work/said" "$work/labels"
+        check "README.md's program is built" \
+            build gcc m4 "$work/readme/board" "$work/readme/board.c" -Os -I.
+        run m4 "$work/readme/board" "$work/camera" >"$work/said"
+        check "it names them too" diff "$work/said" "$work/labels"
     else
         echo "test_embedded.sh: no qemu-system-arm here: nothing is run"
     fi

@@ -22,7 +22,7 @@
 
 #include "board.h"
 
-static const vit_config trained = FASHION_VIT_CONFIG;
+static const float mean[] = FASHION_VIT_MEAN, deviation[] = FASHION_VIT_STD;
 static vit_model model;
 static vit_session session;
 static unsigned char arena[FASHION_VIT_WORKSPACE_LOW];
@@ -59,7 +59,7 @@ static vit_result open_model(void) {
 static void normalise(void) {
     int i;
     for (i = 0; i < FASHION_VIT_INPUT; i++)
-        input[i] = ((float)frame[i] / 255.0f - trained.mean[0]) / trained.std[0];
+        input[i] = ((float)frame[i] / 255.0f - mean[0]) / deviation[0];
 }
 
 static vit_result classify(vit_prediction *best) {

@@ -40,10 +40,11 @@ static void put_head(FILE *file, const c_array_result *c, const char *upper)
             " *\n"
             " * %s_WORKSPACE bytes hold a session for one image on the plain C tier, and\n"
             " * %s_WORKSPACE_LOW one with vit_params.low_memory; %s_INPUT floats an image,\n"
-            " * %s_OUTPUT its logits or, without a head, embedding. The rest serves\n"
+            " * %s_OUTPUT its logits or, without a head, embedding. An input is\n"
+            " * (byte / 255 - %s_MEAN[channel]) / %s_STD[channel]. The rest serves\n"
             " * #define VIT_FIXED %s. */\n"
             "#ifndef %s_H\n#define %s_H\n\n",
-            c->name, upper, upper, upper, upper, upper, upper, upper, upper);
+            c->name, upper, upper, upper, upper, upper, upper, upper, upper, upper, upper);
     fprintf(file,
             "#define %s_SIZE %llu\n#define %s_WORKSPACE %llu\n"
             "#define %s_WORKSPACE_LOW %llu\n",
@@ -61,28 +62,32 @@ static void put_array(FILE *file, const c_array_result *c, const char *upper)
             upper, VIT_ALIGN, upper, VIT_ALIGN, upper, upper, c->name, upper);
 }
 
-/* Bit `dtype` for every type of the model's tensors. */
-static unsigned dtypes_of(const vit_model *model)
+/* Bit `dtype` for every type of the model's layers whose names contain this. */
+static unsigned dtypes_of(const vit_model *model, const char *name)
 {
     vit_tensor tensor;
-    unsigned types = 1u << VIT_F32;
+    unsigned types = 0;
     int i;
-    for (i = 0; vit_model_tensor(model, i, &tensor); i++) types |= 1u << tensor.dtype;
+    for (i = 0; vit_model_tensor(model, i, &tensor); i++)
+        if (tensor.layout != VIT_LAYOUT_PLAIN && strstr(tensor.name, name))
+            types |= 1u << tensor.dtype;
     return types;
 }
 
-static void put_floats(FILE *file, const float *x, int n)
+/* #define MINE_MEAN { ... } */
+static void put_floats(FILE *file, const char *upper, const char *name, const float *x, int n)
 {
     int i;
-    fprintf(file, "{ ");
+    fprintf(file, "#define %s_%s { ", upper, name);
     for (i = 0; i < n; i++) fprintf(file, "%s%.8ef", i ? ", " : "", (double)x[i]);
-    fprintf(file, " }, ");
+    fprintf(file, " }\n");
 }
 
-static void put_number(FILE *file, double value, bool is_float)
+/* A member of the initialiser, with its name: C++ before 20 has none in initialisers. */
+static void put_number(FILE *file, const char *name, double value, bool is_float)
 {
-    if (is_float) fprintf(file, "%.8ef, ", value);
-    else fprintf(file, "%.0f, ", value);
+    if (is_float) fprintf(file, "    /* %s */ %.8ef, \\\n", name, value);
+    else fprintf(file, "    /* %s */ %.0f, \\\n", name, value);
 }
 
 /* vit_config as an initialiser, its members in their order, and what else VIT_FIXED needs. */
@@ -94,19 +99,25 @@ static void put_fixed(FILE *file, const vit_model *model, const char *upper)
             c->num_classes ? c->num_classes : vit_embedding_dim(model));
     fprintf(file, "#define %s_VERSION %d\n#define %s_SIGNATURE 0x%016llxull\n", upper, VIT_VERSION,
             upper, (unsigned long long)vit_model_signature(model));
-    fprintf(file, "#define %s_DTYPES %uu\n#define %s_CONFIG \\\n    { ", upper, dtypes_of(model),
-            upper);
+    fprintf(file, "#define %s_DTYPES %uu\n#define %s_ATTENTION %uu\n", upper,
+            dtypes_of(model, ""), upper,
+            dtypes_of(model, ".attn.qkv.") | dtypes_of(model, "attn_pool.kv."));
+    put_floats(file, upper, "MEAN", c->mean, c->in_chans);
+    put_floats(file, upper, "STD", c->std, c->in_chans);
+    fprintf(file, "#define %s_CONFIG { \\\n", upper);
 #define IS_FLOAT_int false
 #define IS_FLOAT_float true
 #define PUT(type, name, required, smallest, largest)                                               \
-    put_number(file, (double)c->name, IS_FLOAT_##type);
+    put_number(file, #name, (double)c->name, IS_FLOAT_##type);
     VIT_FIELD_LIST(PUT)
 #undef PUT
-    fprintf(file, "\\\n      ");
-    put_floats(file, c->mean, c->in_chans);
-    put_floats(file, c->std, c->in_chans);
-    fprintf(file, "%d, %d, %d, %d, %d }\n\n", c->grid_height, c->grid_width, c->num_patches,
-            c->num_prefix_tokens, c->num_tokens);
+    fprintf(file, "    %s_MEAN, %s_STD, \\\n", upper, upper);
+    put_number(file, "grid_height", c->grid_height, false);
+    put_number(file, "grid_width", c->grid_width, false);
+    put_number(file, "num_patches", c->num_patches, false);
+    put_number(file, "num_prefix_tokens", c->num_prefix_tokens, false);
+    put_number(file, "num_tokens", c->num_tokens, false);
+    fprintf(file, "}\n\n");
 }
 
 static void put_data(FILE *file, const vit_model *model, cli_progress *progress)
