@@ -35,6 +35,7 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 static report latest;
+static photo_decoder *decoder;
 
 static report *new_report(void)
 {
@@ -1503,7 +1504,7 @@ static bool write_folded(const vit_model *model, photo_list *photos, FILE *file,
 {
     const vit_writer_contents contents = { &model->config, VIT_F32, { NULL, 0 }, 0, NULL, NULL,
                                            NULL };
-    calibration *c = calibrate_start(model, VIT_I8, photos, true, r);
+    calibration *c = calibrate_start(model, VIT_I8, decoder, photos, true, r);
     vit_writer w;
     bool good = c && vit_writer_start(&w, file, &contents, r);
     size_t i;
@@ -1608,7 +1609,7 @@ static double compare_norms(float a, float b, photo_list *photos)
     fill_norm(&g, b);
     CHECK(!vit_model_open_memory(f.data, f.size, 0, &first));
     CHECK(!vit_model_open_memory(g.data, g.size, 0, &second));
-    CHECK_MSG(compare_models(&first, &second, photos, true, &result, r), "%s", latest.text);
+    CHECK_MSG(compare_models(&first, &second, decoder, photos, true, &result, r), "%s", latest.text);
     vit_model_close(&first);
     vit_model_close(&second);
     tiny_free(&f);
@@ -1663,7 +1664,9 @@ static void test_photos(const char *data)
 
 int main(int argc, char **argv)
 {
+    const photo_options confined = { 0 };
     int file = mkstemp(temporary);
+    decoder = photo_decoder_open(&confined, 1, &latest);
     if (file < 0) return puts("cannot make a temporary file"), puts("0 passed, 1 failed"), 1;
     close(file);
     test_known_names();
@@ -1696,5 +1699,6 @@ int main(int argc, char **argv)
     test_compare(argc > 1 ? argv[1] : "tests/data");
     test_photos(argc > 1 ? argv[1] : "tests/data");
     unlink(temporary);
+    photo_decoder_close(decoder);
     return test_summary();
 }

@@ -412,28 +412,25 @@ static void test_orphans(void) {
 /* A real image through the room that all programs decode by, and a folder, which is none. */
 static void test_photos(const char *data) {
     char path[256];
-    photo_options plain, boxed;
+    const photo_options confined = { 0 }, here = { false, true, 0 };
     report r = report_make();
+    photo_decoder *boxed = photo_decoder_open(&confined, 1, &r);
+    photo_decoder *plain = photo_decoder_open(&here, 1, &r);
     vit_image a, b;
-    memset(&plain, 0, sizeof plain);
-    boxed = plain;
-    photos_sandbox(&boxed, "test", 1);
-    CHECK(boxed.sandbox != NULL);
+    CHECK(boxed && plain);
     snprintf(path, sizeof path, "%.200s/images/cmyk.jpg", data);
-    CHECK(photos_decode(path, &plain, &a, &r) && photos_decode(path, &boxed, &b, &r));
+    CHECK(photos_decode(path, plain, &a, &r) && photos_decode(path, boxed, &b, &r));
     CHECK(a.width == b.width && a.height == b.height && a.width > 0);
     CHECK(memcmp(a.pixels, b.pixels, (size_t)a.width * (size_t)a.height * 3) == 0);
     photos_free_image(&a);
     photos_free_image(&b);
-    CHECK(!photos_decode(data, &boxed, &a, &r) && strstr(r.text, "is a folder; name the images"));
+    CHECK(!photos_decode(data, boxed, &a, &r) && strstr(r.text, "is a folder; name the images"));
     r = report_make();
     snprintf(path, sizeof path, "%.200s/fixtures/plain/config.json", data);
-    CHECK(!photos_decode(path, &boxed, &a, &r) && strstr(r.text, "is not an image that can be"));
+    CHECK(!photos_decode(path, boxed, &a, &r) && strstr(r.text, "is not an image that can be"));
     CHECK(!strncmp(r.text, path, strlen(path)));
-    sandbox_close(boxed.sandbox);
-    plain.no_sandbox = true;
-    photos_sandbox(&plain, "test", 1);
-    CHECK(plain.sandbox == NULL);
+    photo_decoder_close(boxed);
+    photo_decoder_close(plain);
 }
 
 int main(int argc, char **argv) {
