@@ -13,9 +13,11 @@
 #include "base/bytes.h"
 #include "base/report.h"
 #include "base/text.h"
+#include "bench/random_model.h"
 #include "checkpoint/rename.h"
 #include "convert/calibrate.h"
 #include "convert/compare.h"
+#include "convert/conversion.h"
 #include "convert/quantise.h"
 #include "convert/runner.h"
 #include "convert/vit_writer.h"
@@ -1641,6 +1643,48 @@ static void test_compare(const char *data)
 
 /* === Photos === */
 
+/* A random model to measure has the types that a conversion gives its tensors. */
+static void check_random(vit_dtype dtype)
+{
+    convert_options options;
+    vit_writer_contents contents;
+    vit_writer w;
+    arch_choice choice;
+    vit_model model;
+    vit_tensor t;
+    char detail[VIT_MAX_DETAIL];
+    report *r = new_report();
+    conversion *c = calloc(1, sizeof *c);
+    FILE *file = fopen(temporary, "wb+");
+    int i;
+    memset(&options, 0, sizeof options);
+    memset(&contents, 0, sizeof contents);
+    options.dtype = contents.dtype = dtype;
+    CHECK(c && file && arch_find("test_vit", &choice, r) == ARCH_FOUND);
+    c->options = &options;
+    arch_config(&choice, &c->model.config);
+    c->model.config.num_classes = 10;
+    CHECK(!vit_config_check(&c->model.config, detail));
+    contents.config = &c->model.config;
+    contents.keep = conversion_kept(c);
+    CHECK_MSG(bench_write_random(file, contents.config, dtype, r), "%s", latest.text);
+    fclose(file);
+    CHECK(vit_writer_start(&w, NULL, &contents, r));
+    CHECK_MSG(!vit_model_open(temporary, 0, &model), "%s", model.detail);
+    for (i = 0; vit_model_tensor(&model, i, &t); i++)
+        CHECK_MSG(t.dtype == w.tensors[i].dtype, "%s", t.name);
+    CHECK((size_t)i == w.count);
+    vit_model_close(&model);
+    vit_writer_free(&w);
+    free(c);
+}
+
+static void test_random(void)
+{
+    int dtype;
+    for (dtype = 0; dtype < VIT_NUM_DTYPES; dtype++) check_random((vit_dtype)dtype);
+}
+
 static void test_photos(const char *data)
 {
     const char *items[2];
@@ -1697,6 +1741,7 @@ int main(int argc, char **argv)
     test_quantise();
     test_folding(argc > 1 ? argv[1] : "tests/data");
     test_compare(argc > 1 ? argv[1] : "tests/data");
+    test_random();
     test_photos(argc > 1 ? argv[1] : "tests/data");
     unlink(temporary);
     photo_decoder_close(decoder);
