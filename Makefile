@@ -435,7 +435,9 @@ mca:
 # --- installing ---------------------------------------------------------------------------
 
 SHARE = $(DESTDIR)$(PREFIX)/share
-FILL  = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|'
+# $(call FILL,FROM,TO): readable for all, whatever the umask, like what install makes
+FILL  = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' \
+            tools/packaging/$(1) >$(2) && chmod 644 $(2)
 
 install: all libraries
 	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/bin $(SHARE)/vit \
@@ -453,9 +455,9 @@ install: all libraries
 	install -m 755 examples/look $(DESTDIR)$(PREFIX)/bin/vit-look
 	install -m 644 models/cifar10-vit.vit tools/packaging/vit.c tools/packaging/vit.cpp \
 	    tools/packaging/cmake/vit-config.cmake tools/packaging/cmake/vit-header.cmake $(SHARE)/vit
-	$(FILL) tools/packaging/cmake/vit-config-version.cmake.in >$(SHARE)/vit/vit-config-version.cmake
-	$(FILL) tools/packaging/vit.pc.in >$(SHARE)/pkgconfig/vit.pc
-	$(FILL) tools/packaging/libvit.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/libvit.pc
+	$(call FILL,cmake/vit-config-version.cmake.in,$(SHARE)/vit/vit-config-version.cmake)
+	$(call FILL,vit.pc.in,$(SHARE)/pkgconfig/vit.pc)
+	$(call FILL,libvit.pc.in,$(DESTDIR)$(LIBDIR)/pkgconfig/libvit.pc)
 
 uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/include/vit.h $(SHARE)/pkgconfig/vit.pc \
