@@ -168,6 +168,11 @@ static bool work(const void *data, size_t size, unsigned flags, vit_image *image
         be_killed();
         return paint(bytes, image);
     }
+    if (size == 4 && bytes[0] == 'h') {
+        killed->pid = own_pid;
+        while (!killed->tries) continue;
+        return paint(bytes, image);
+    }
     if (size == 4 && bytes[0] == 'g') return paint(bytes, image);
     for (int i = 0; i < NUM_DEEDS; i++)
         if (size == strlen(deeds[i].name) && memcmp(data, deeds[i].name, size) == 0)
@@ -255,6 +260,34 @@ static void test_sleep(void) {
     CHECK_MSG(strstr(r.text, "took more than 1 seconds") != NULL, "%s", r.text);
     CHECK(is_grey(box, 2, 2, 2));
     sandbox_close(box);
+}
+
+/* A job that is stopped for longer than an image may take, within an image: that counts for nothing.
+ * The decoder waits for `tries` to change, as if it computed. */
+static void test_stopped(void) {
+    const struct timespec two = { 2, 0 };
+    sandbox_settings settings = settings_of();
+    int status = -1;
+    pid_t job;
+    settings.seconds = 1;
+    settings.cpu_seconds = 100;
+    killed->pid = 0;
+    killed->tries = 0;
+    killed->kills = 1;
+    job = fork();
+    if (job == 0) {
+        report r = report_make();
+        vit_image image;
+        sandbox *box = setpgid(0, 0) == 0 ? sandbox_open(&settings, &r) : NULL;
+        _exit(box && sandbox_decode(box, "h\2\3\4", 4, 0, &image, &r) ? 0 : 1);
+    }
+    while (!killed->pid && waitpid(job, &status, WNOHANG) == 0) usleep(1000);
+    CHECK(kill(-job, SIGSTOP) == 0);
+    nanosleep(&two, NULL);
+    kill(-job, SIGCONT);
+    killed->tries = 1;
+    if (status < 0) waitpid(job, &status, 0);
+    CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %d", status);
 }
 
 static void *kill_all(void *arg) {
@@ -414,8 +447,8 @@ static void test_photos(const char *data) {
     char path[256];
     const photo_options confined = { 0 }, here = { false, true, 0 };
     report r = report_make();
-    photo_decoder *boxed = photo_decoder_open(&confined, 1, &r);
-    photo_decoder *plain = photo_decoder_open(&here, 1, &r);
+    photo_decoder *boxed = photo_decoder_open(&confined, "test", 1, &r);
+    photo_decoder *plain = photo_decoder_open(&here, "test", 1, &r);
     vit_image a, b;
     CHECK(boxed && plain);
     snprintf(path, sizeof path, "%.200s/images/cmyk.jpg", data);
@@ -453,6 +486,7 @@ int main(int argc, char **argv) {
         test_no_child();
         test_deeds(box);
         test_sleep();
+        test_stopped();
         test_threads();
         sandbox_close(box);
         test_orphans();

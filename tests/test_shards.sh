@@ -399,12 +399,12 @@ if [ "${BIN:-.}" = . ] && mkdir full && mount -t tmpfs -o size=64k tmpfs full 2>
 else
     echo 'skipped: a full disk, which needs root and a tmpfs'
 fi
-# without /proc, as in a chroot, the sandbox says what it lacks, and nobody does without it unasked
+# without /proc, as in a chroot, the sandbox says what it lacks
 if [ "${BIN:-.}" = . ] && unshare -m mount -t tmpfs tmpfs /proc 2>/dev/null; then
     # shellcheck disable=SC2016 # it has arguments of its own
     try unshare -m sh -c 'mount -t tmpfs tmpfs /proc && exec "$@"' - "$embed" --tar one.tar -o no-proc
-    is 1
-    err '^embed: there is no sandbox to decode images in: /proc/self/statm cannot be read: No'
+    is 0
+    err '^embed: images are decoded in this process, without a sandbox: /proc/self/statm cannot be read: No'
 else
     echo 'skipped: a system without /proc, which needs root'
 fi
