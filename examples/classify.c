@@ -359,7 +359,7 @@ static bool classify_frames(classifier *c, const char *path) {
 
 static bool run(classifier *c, const text_list *images) {
     report r = report_make();
-    c->decoder = photo_decoder_open(&c->chosen->photos, 1, &r);
+    c->decoder = photo_decoder_open(&c->chosen->photos, PROGRAM, 1, &r);
     if (!c->decoder || !classifier_open(c, &r)) {
         report_print(&r, PROGRAM);
         return false;

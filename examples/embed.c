@@ -105,7 +105,8 @@ static void print_summary(const job *j) {
 static bool infer_all(job *j, report *r) {
     photo_source source = photo_paths_source(&j->photos);
     infer_settings settings;
-    photo_decoder *decoder = photo_decoder_open(&j->chosen->photos, j->chosen->num_threads, r);
+    photo_decoder *decoder = photo_decoder_open(&j->chosen->photos, PROGRAM,
+                                                j->chosen->num_threads, r);
     bool good;
     if (!decoder) return false;
     memset(&settings, 0, sizeof settings);

@@ -759,7 +759,7 @@ static bool evaluate_classes(const vit_model *model, const choices *chosen) {
 
 static bool open_decoder(choices *chosen) {
     report r = report_make();
-    chosen->decoder = photo_decoder_open(&chosen->photos, chosen->num_threads, &r);
+    chosen->decoder = photo_decoder_open(&chosen->photos, PROGRAM, chosen->num_threads, &r);
     if (!chosen->decoder) report_print(&r, PROGRAM);
     return chosen->decoder != NULL;
 }

@@ -445,7 +445,7 @@ static bool open_index(job *j, report *r) {
 static bool open_decoder(job *j, report *r) {
     const choices *c = j->chosen;
     if (!j->photos.count && !c->sheet) return true;
-    j->decoder = photo_decoder_open(&c->photos, j->photos.count ? c->num_threads : 1, r);
+    j->decoder = photo_decoder_open(&c->photos, PROGRAM, j->photos.count ? c->num_threads : 1, r);
     return j->decoder != NULL;
 }
 

@@ -17,7 +17,7 @@ ln -sfn "$root/models" "$evil/models"
 cd "$work" || exit 2
 
 EVIDENCE='' "$evil/examples/classify" "$cat" >out 2>err
-if grep -q 'there is no sandbox' err; then
+if grep -q 'without a sandbox' err; then
     cat err
     echo "1 passed, 0 failed"
     exit 0

@@ -1710,7 +1710,7 @@ int main(int argc, char **argv)
 {
     const photo_options confined = { 0 };
     int file = mkstemp(temporary);
-    decoder = photo_decoder_open(&confined, 1, &latest);
+    decoder = photo_decoder_open(&confined, "test", 1, &latest);
     if (file < 0) return puts("cannot make a temporary file"), puts("0 passed, 1 failed"), 1;
     close(file);
     test_known_names();

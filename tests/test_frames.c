@@ -240,7 +240,7 @@ static void test_limit(void) {
     static bytes data;
     photo_options options = { false, true, 1 };
     report r = report_make();
-    photo_decoder *strict = photo_decoder_open(&options, 1, &r), *other;
+    photo_decoder *strict = photo_decoder_open(&options, "test", 1, &r), *other;
     vit_image image;
     append_text(&data, text);
     memset(data.data + data.size, 7, 1001000);
@@ -249,7 +249,7 @@ static void test_limit(void) {
     CHECK_MSG(strstr(r.text, "a: is too large: found 1001 x 1000, limit 1000000 "), "%s", r.text);
     options.max_megapixels = 2;
     r = report_make();
-    other = photo_decoder_open(&options, 1, &r);
+    other = photo_decoder_open(&options, "test", 1, &r);
     CHECK(photos_decode_bytes("a", data.data, data.size, other, &image, &r));
     photos_free_image(&image);
     photo_decoder_close(strict);
@@ -466,7 +466,7 @@ int main(int argc, char **argv) {
     const photo_options confined = { 0 };
     report r = report_make();
     if (argc > 1) data_folder = argv[1];
-    decoder = photo_decoder_open(&confined, 1, &r);
+    decoder = photo_decoder_open(&confined, "test", 1, &r);
     CHECK_MSG(decoder, "%s", r.text);
     test_choose();
     test_raw();

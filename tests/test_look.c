@@ -367,7 +367,7 @@ static void test_view(void) {
 static void test_sheet(const char *photo) {
     const photo_options confined = { 0 };
     report r = report_make();
-    photo_decoder *decoder = photo_decoder_open(&confined, 1, &r);
+    photo_decoder *decoder = photo_decoder_open(&confined, "test", 1, &r);
     sheet s = { NULL, 0, 0 };
     picture p;
     CHECK(sheet_draw(&s, 0, &p, &r) && p.width > 0); /* nothing on it */

@@ -778,7 +778,7 @@ int main(int argc, char **argv)
     report r = report_make();
     int i;
     if (argc > 3) changes = atoi(argv[3]);
-    decoder = photo_decoder_open(&confined, 1, &r);
+    decoder = photo_decoder_open(&confined, "test", 1, &r);
     CHECK_MSG(decoder, "%s", r.text);
     strcpy(folder, access("/dev/shm", W_OK) == 0 ? "/dev/shm/vitXXXXXX" : "/tmp/vitXXXXXX");
     if (!mkdtemp(folder)) {

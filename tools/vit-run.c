@@ -490,7 +490,7 @@ static bool check_choices(const run *r) {
 static bool open_decoder(run *r) {
     report failure = report_make();
     if (r->chosen->input) return true;
-    r->decoder = photo_decoder_open(&r->chosen->photos, 1, &failure);
+    r->decoder = photo_decoder_open(&r->chosen->photos, PROGRAM, 1, &failure);
     if (!r->decoder) report_print(&failure, PROGRAM);
     return r->decoder != NULL;
 }

@@ -352,7 +352,7 @@ bool convert_run(conversion *c, report *r)
     const convert_options *o = c->options;
     bool good = true;
     if (o->calibrate.count || o->compare.count || o->match_folder) {
-        c->decoder = photo_decoder_open(&o->decoding, 1, r);
+        c->decoder = photo_decoder_open(&o->decoding, "vit-convert", 1, r);
         good = c->decoder != NULL;
     }
     good = good && run(c, r);

@@ -293,8 +293,8 @@ static sandbox *open_sandbox(const photo_options *options, int num_threads, repo
     return sandbox_open(&settings, r);
 }
 
-/* What exists and cannot be had is no reason to do without. */
-photo_decoder *photo_decoder_open(const photo_options *options, int num_threads, report *r)
+photo_decoder *photo_decoder_open(const photo_options *options, const char *program,
+                                  int num_threads, report *r)
 {
     report why = report_make();
     photo_decoder *decoder = calloc(1, sizeof *decoder);
@@ -305,11 +305,10 @@ photo_decoder *photo_decoder_open(const photo_options *options, int num_threads,
     decoder->flags = flags_of(options);
     decoder->max_bytes = photos_max_bytes(options);
     if (!options->no_sandbox) decoder->box = open_sandbox(options, num_threads, &why);
-    if (!why.failed) return decoder;
-    free(decoder);
-    (void)report_fail(r, "there is no sandbox to decode images in: %s; with --no-sandbox they are "
-                      "decoded in this process", why.text);
-    return NULL;
+    if (why.text[0])
+        report_error(program, NULL, "images are decoded in this process, without a sandbox: %s",
+                     why.text);
+    return decoder;
 }
 
 void photo_decoder_close(photo_decoder *decoder)

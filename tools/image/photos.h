@@ -49,8 +49,9 @@ typedef struct photo_options {
  * otherwise or the system has none. Open it before there are threads and large data. */
 typedef struct photo_decoder photo_decoder;
 
-/* NULL: see the report. */
-photo_decoder *photo_decoder_open(const photo_options *options, int num_threads, report *r);
+/* NULL: see the report. On Linux, a line on stderr says why a system has none. */
+photo_decoder *photo_decoder_open(const photo_options *options, const char *program,
+                                  int num_threads, report *r);
 void photo_decoder_close(photo_decoder *decoder);   /* NULL is allowed */
 
 /* The rows of a program's options (cli/options.h) that set them. */

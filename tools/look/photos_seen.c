@@ -107,7 +107,7 @@ static bool see(look_job *j, char *name, report *r)
 static bool see_all(look_job *j, report *r)
 {
     bool good = photos_find(&j->photos, j->operands, CLI_MANY, r);
-    if (good) j->decoder = photo_decoder_open(&j->chosen->photos, 1, r);
+    if (good) j->decoder = photo_decoder_open(&j->chosen->photos, PROGRAM, 1, r);
     good = j->decoder && start_session(j, r);
     if (good) {
         j->seen = calloc((size_t)j->photos.count, sizeof *j->seen);

@@ -309,7 +309,7 @@ bool shard_task_run(const shard_task *task, shard_totals *totals, report *r)
     bool good;
     memset(totals, 0, sizeof *totals);
     if (!j) return report_no_memory(r);
-    decoder = photo_decoder_open(&task->recipe.photos, task->num_threads, r);
+    decoder = photo_decoder_open(&task->recipe.photos, task->program, task->num_threads, r);
     good = decoder != NULL;
     for (long i = task->part.index; good && i < shards->files.count; i += task->part.count) {
         memset(j, 0, sizeof *j);

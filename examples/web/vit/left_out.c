@@ -16,9 +16,10 @@ static bool refuse_photos(report *r)
 
 /* === Every other function here is called only after one of these === */
 
-photo_decoder *photo_decoder_open(const photo_options *options, int num_threads, report *r)
+photo_decoder *photo_decoder_open(const photo_options *options, const char *program,
+                                  int num_threads, report *r)
 {
-    (void)options, (void)num_threads;
+    (void)options, (void)program, (void)num_threads;
     (void)refuse_photos(r);
     return NULL;
 }
