@@ -141,10 +141,11 @@ static bool infer_photos(job *j, infer_take *take, report *r) {
 static bool add_vectors(job *j, const char *path, report *r) {
     npy_array array;
     if (!npy_read(path, &array, r)) return false;
-    if (array.ndim < 1 || array.ndim > 2 || array.dims[array.ndim - 1] != j->set.dim) {
-        (void)report_fail(r, "expected [%d] or [n, %d], found %d dimensions, the last of %lld",
-                          j->set.dim, j->set.dim, array.ndim,
-                          (long long)(array.ndim ? array.dims[array.ndim - 1] : 0));
+    if (array.ndim < 1 || array.ndim > 2 || array.dims[array.ndim - 1] != j->set.dim ||
+        array.count == 0) {
+        (void)report_fail(r, "expected [%d] or [n, %d], found %d dimensions, the last of %lld, and "
+                          "%zu numbers", j->set.dim, j->set.dim, array.ndim,
+                          (long long)(array.ndim ? array.dims[array.ndim - 1] : 0), array.count);
         npy_free(&array);
         return report_file(r, path);
     }

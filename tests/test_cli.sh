@@ -1031,6 +1031,10 @@ err "^evaluate: bad.txt: line 1: expected 'FOLDER CLASS'$"
 printf '\tdog\n' >bad.txt
 try "$evaluate" -m "$model" --map bad.txt set
 err "^evaluate: bad.txt: line 1: expected 'FOLDER CLASS'$"
+printf '# nothing\n\n' >bad.txt
+try "$evaluate" -m "$model" --map bad.txt set
+is 1
+err "^evaluate: bad.txt: expected lines 'FOLDER<tab>CLASS', found none$"
 try "$evaluate" -m "$model" --map . set
 is 1
 err '^evaluate: .: cannot be (read|opened): Is a directory$'
