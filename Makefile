@@ -127,6 +127,16 @@ WRAPPED = malloc calloc realloc free fread fwrite fflush fclose fsync rename ope
 build/%/tests/test_converter_memory: LDFLAGS += $(WRAPPED:%=-Wl,--wrap=%)
 build/%/tests/test_layout_damage: LDFLAGS += -Wl,--wrap=checkpoint_tensor -Wl,--wrap=checkpoint_find
 
+# Programs whose decoder opens a file where it can: tests/test_confined.sh.
+build/evil/photos.o: tools/image/photos.c tests/evil_decoder.h
+	@mkdir -p $(@D)
+	$(CC) -std=c99 -D_FILE_OFFSET_BITS=64 -D_POSIX_C_SOURCE=200809L $(WARNINGS) $(CPPFLAGS) \
+	    $(CFLAGS) -include tests/evil_decoder.h -I. -Itools -MMD -MP -c $< -o $@
+
+$(PROGRAMS:%=build/evil/%): build/evil/%: build/plain/%.o build/evil/photos.o build/plain/modules.a
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
+
 # What README.md shows: one file, one header, nothing else.
 examples/hello: examples/hello.c vit.h
 	$(CC) -std=c99 $(WARNINGS) $(CFLAGS) -I. $< -o $@
@@ -266,7 +276,7 @@ FUZZ       = 100000000x
 FUZZ_BUILD = $(FUZZERS) build/plain/tests/fuzz/make_corpus
 
 SIMDE = test_math test_random
-TEST_BINARIES = libraries $(TESTS:%=build/plain/%) $(TESTS:%=build/asan/%) $(PROGRAMS:%=build/asan/%) \
+TEST_BINARIES = libraries $(TESTS:%=build/plain/%) $(TESTS:%=build/asan/%) $(PROGRAMS:%=build/asan/%) $(PROGRAMS:%=build/evil/%) \
                 build/tsan/tests/test_api build/tsan/tests/test_random \
                 build/tsan/tests/test_threads $(FUZZ_BUILD) \
                 $(if $(filter x86_64,$(shell uname -m)),$(SIMDE:%=build/simde/tests/%))
@@ -431,7 +441,9 @@ mca:
 # --- installing ---------------------------------------------------------------------------
 
 SHARE = $(DESTDIR)$(PREFIX)/share
-FILL  = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|'
+# $(call FILL,FROM,TO): readable for all, whatever the umask, like what install makes
+FILL  = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' \
+            tools/packaging/$(1) >$(2) && chmod 644 $(2)
 
 install: all libraries
 	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/bin $(SHARE)/vit \
@@ -449,9 +461,9 @@ install: all libraries
 	install -m 755 examples/look $(DESTDIR)$(PREFIX)/bin/vit-look
 	install -m 644 models/cifar10-vit.vit tools/packaging/vit.c tools/packaging/vit.cpp \
 	    tools/packaging/cmake/vit-config.cmake tools/packaging/cmake/vit-header.cmake $(SHARE)/vit
-	$(FILL) tools/packaging/cmake/vit-config-version.cmake.in >$(SHARE)/vit/vit-config-version.cmake
-	$(FILL) tools/packaging/vit.pc.in >$(SHARE)/pkgconfig/vit.pc
-	$(FILL) tools/packaging/libvit.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/libvit.pc
+	$(call FILL,cmake/vit-config-version.cmake.in,$(SHARE)/vit/vit-config-version.cmake)
+	$(call FILL,vit.pc.in,$(SHARE)/pkgconfig/vit.pc)
+	$(call FILL,libvit.pc.in,$(DESTDIR)$(LIBDIR)/pkgconfig/libvit.pc)
 
 uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/include/vit.h $(SHARE)/pkgconfig/vit.pc \

@@ -12819,7 +12819,7 @@ VIT__COMPACT_END
            clip-retrieval does, with --part, --classify and --collect; embed --f16;
            search in a folder of shards, f32 as fast as they are read, f16 at three quarters of
            that or more; --int8, the same result faster; names of many hits (-k) in one pass;
-           embed, classify, evaluate and search decode images in confined processes
+           all programs decode images in confined processes
            (seccomp, Linux; --no-sandbox); what kills one from outside costs no image;
            examples/look: attention, tokens, similarity, positions, filters as pictures;
            classify --frames: raw video, MJPEG, PPMs from a pipe; --max-pixels; JPEGs without

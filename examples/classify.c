@@ -20,7 +20,6 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "image/frame_reader.h"
-#include "image/sandbox.h"
 #include "infer/infer.h"
 #include "infer/zero_shot.h"
 #include "numbers/running_mean.h"
@@ -57,7 +56,7 @@ typedef struct classifier {
     float *probs;
     float *cosines;         /* scaled: the logits of --classes */
     vit_prediction *top;    /* the most likely first: k, or all for --above */
-    photo_options photos;   /* with a sandbox */
+    photo_decoder *decoder;
     frame_reader reader;    /* of --frames, as the rest */
     running_mean mean;      /* of the probabilities */
     double latency, sum_of_latencies, worst_latency; /* ms: of the latest frame, of all */
@@ -66,7 +65,7 @@ typedef struct classifier {
 /* Everything zeroed may be closed, also what was opened only halfway. */
 static void classifier_close(classifier *c) {
     running_mean_close(&c->mean);
-    sandbox_close(c->photos.sandbox);
+    photo_decoder_close(c->decoder);
     zero_shot_close(&c->zero_shot);
     free(c->top);
     free(c->cosines);
@@ -265,7 +264,6 @@ static bool choose(int argc, char **argv, choices *c, text_list *images, int *st
           &c->num_threads, 0, 256 },
         { 0, "json", NULL, "print one JSON object per image and line", CLI_FLAG, &c->json, 0, 0 },
         PHOTO_OPTIONS(&c->photos),
-        PHOTO_SANDBOX_OPTION(&c->photos),
         { 0, "frames", "WxH|auto", "a stream: raw video of this width and height, or 'auto',\n"
           "JPEGs (MJPEG), PPMs or PGMs one after another", CLI_TEXT, &c->frames, 0, 0 },
         { 0, "pixels", "NAME", "of raw video: rgb24 (the default), bgr24, gray, yuyv, nv12,\n"
@@ -301,7 +299,7 @@ static bool classify(classifier *c, photo_source *source, infer_counts *counts) 
     settings.program = PROGRAM;
     settings.num_threads = c->chosen->num_threads;
     settings.together = true;
-    settings.photos = c->photos;
+    settings.decoder = c->decoder;
     if (c->cosines) embedding_ask(&c->choice, &settings);
     else settings.outputs = INFER_LOGITS;
     settings.take = print_result;
@@ -346,7 +344,7 @@ static bool classify_frames(classifier *c, const char *path) {
     report r = report_make();
     bool good;
     c->reader.raw = c->chosen->raw;
-    c->reader.photos = c->photos;
+    c->reader.decoder = c->decoder;
     c->reader.every = c->chosen->every;
     c->reader.realtime = c->chosen->realtime;
     if (!frame_reader_open(&c->reader, path, &r)) {
@@ -361,12 +359,11 @@ static bool classify_frames(classifier *c, const char *path) {
 
 static bool run(classifier *c, const text_list *images) {
     report r = report_make();
-    if (!classifier_open(c, &r)) {
+    c->decoder = photo_decoder_open(&c->chosen->photos, PROGRAM, 1, &r);
+    if (!c->decoder || !classifier_open(c, &r)) {
         report_print(&r, PROGRAM);
         return false;
     }
-    c->photos = c->chosen->photos;
-    photos_sandbox(&c->photos, PROGRAM, 1);
     if (!c->chosen->frames) return classify_images(c, images);
     return classify_frames(c, images->count ? images->items[0] : "-");
 }

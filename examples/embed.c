@@ -105,18 +105,24 @@ static void print_summary(const job *j) {
 static bool infer_all(job *j, report *r) {
     photo_source source = photo_paths_source(&j->photos);
     infer_settings settings;
+    photo_decoder *decoder = photo_decoder_open(&j->chosen->photos, PROGRAM,
+                                                j->chosen->num_threads, r);
+    bool good;
+    if (!decoder) return false;
     memset(&settings, 0, sizeof settings);
     settings.model = &j->model;
     settings.program = PROGRAM;
     settings.num_threads = j->chosen->num_threads;
     settings.batch = j->chosen->batch;
     settings.isa = j->chosen->isa;
-    settings.photos = j->chosen->photos;
+    settings.decoder = decoder;
     settings.progress = true;
     settings.take = take_row;
     settings.user = j;
     embedding_ask(&j->choice, &settings);
-    if (!infer_run(&settings, &source, &j->counts, r)) return false;
+    good = infer_run(&settings, &source, &j->counts, r);
+    photo_decoder_close(decoder);
+    if (!good) return false;
     return j->counts.read > 0 || report_fail(r, "no image could be read; nothing was written");
 }
 
@@ -286,7 +292,6 @@ static bool choose(int argc, char **argv, choices *c, text_list *operands, int *
           CLI_ISA, &c->isa, 0, 0 },
         { 0, "json", NULL, "print one JSON object at the end", CLI_FLAG, &c->json, 0, 0 },
         PHOTO_OPTIONS(&c->photos),
-        PHOTO_SANDBOX_OPTION(&c->photos),
         CLI_END
     };
     const cli_program program = { PROGRAM, "[options] IMAGE|FOLDER... -o OUT.npy\n"

@@ -39,6 +39,7 @@ typedef struct choices {
     double above;            /* below 0: not given */
     bool sigmoid, json;
     photo_options photos;
+    photo_decoder *decoder;  /* as they say */
 } choices;
 
 static bool out_of_memory(void) {
@@ -152,7 +153,7 @@ static infer_settings make_settings(const vit_model *model, const choices *chose
     settings.model = model;
     settings.program = PROGRAM;
     settings.num_threads = chosen->num_threads;
-    settings.photos = chosen->photos;
+    settings.decoder = chosen->decoder;
     settings.progress = true;
     return settings;
 }
@@ -693,7 +694,6 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
           "of each image as CSV; with --tags, each class that is right or found", CLI_TEXT,
           &c->predictions, 0, 0 },
         PHOTO_OPTIONS(&c->photos),
-        PHOTO_SANDBOX_OPTION(&c->photos),
         CLI_END
     };
     const cli_program program = { PROGRAM, "[options] DIR", description, options, notes, 1, 1,
@@ -757,13 +757,21 @@ static bool evaluate_classes(const vit_model *model, const choices *chosen) {
     return good;
 }
 
+static bool open_decoder(choices *chosen) {
+    report r = report_make();
+    chosen->decoder = photo_decoder_open(&chosen->photos, PROGRAM, chosen->num_threads, &r);
+    if (!chosen->decoder) report_print(&r, PROGRAM);
+    return chosen->decoder != NULL;
+}
+
 static bool run(choices *chosen) {
     vit_model model;
     char *path = NULL;
-    bool good = open_model(chosen, &model, &path) &&
+    bool good = open_model(chosen, &model, &path) && open_decoder(chosen) &&
                 (chosen->knn || chosen->probe ? evaluate_embedding(&model, chosen)
                  : chosen->tags               ? evaluate_tags(&model, chosen)
                                               : evaluate_classes(&model, chosen));
+    photo_decoder_close(chosen->decoder);
     vit_model_close(&model);
     free(path);
     return good;

@@ -193,7 +193,7 @@ static int without_command(int argc, char **argv) {
         "  filters      principal components of the patch embedding's filters\n\n"
         "'look COMMAND --help' lists the options of each.\n";
     const cli_option none[] = { CLI_END };
-    const cli_program program = { PROGRAM, "COMMAND [options] ...", description, none, NULL, 1,
+    const cli_program program = { PROGRAM, "COMMAND [options] ...", description, none, notes, 1,
                                   CLI_MANY, "COMMAND" };
     text_list operands;
     int status;

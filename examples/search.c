@@ -53,6 +53,7 @@ typedef struct job {
     nearest_set set;          /* those, or of the folder     */
     int64_t rescored;
     zero_shot zero_shot;      /* instead, with --classes     */
+    photo_decoder *decoder;   /* of photos, and of those found for --sheet */
     vit_model model;
     char *path;               /* of the model */
     embedding_choice choice;
@@ -67,6 +68,7 @@ typedef struct job {
 } job;
 
 static void job_free(job *j) {
+    photo_decoder_close(j->decoder);
     embedding_close(&j->index);
     shard_index_close(&j->folder);
     zero_shot_close(&j->zero_shot);
@@ -125,7 +127,7 @@ static bool infer_photos(job *j, infer_take *take, report *r) {
     settings.model = &j->model;
     settings.program = PROGRAM;
     settings.num_threads = j->chosen->num_threads;
-    settings.photos = j->chosen->photos;
+    settings.decoder = j->decoder;
     settings.take = take;
     settings.user = j;
     embedding_ask(&j->choice, &settings);
@@ -139,10 +141,11 @@ static bool infer_photos(job *j, infer_take *take, report *r) {
 static bool add_vectors(job *j, const char *path, report *r) {
     npy_array array;
     if (!npy_read(path, &array, r)) return false;
-    if (array.ndim < 1 || array.ndim > 2 || array.dims[array.ndim - 1] != j->set.dim) {
-        (void)report_fail(r, "expected [%d] or [n, %d], found %d dimensions, the last of %lld",
-                          j->set.dim, j->set.dim, array.ndim,
-                          (long long)(array.ndim ? array.dims[array.ndim - 1] : 0));
+    if (array.ndim < 1 || array.ndim > 2 || array.dims[array.ndim - 1] != j->set.dim ||
+        array.count == 0) {
+        (void)report_fail(r, "expected [%d] or [n, %d], found %d dimensions, the last of %lld, and "
+                          "%zu numbers", j->set.dim, j->set.dim, array.ndim,
+                          (long long)(array.ndim ? array.dims[array.ndim - 1] : 0), array.count);
         npy_free(&array);
         return report_file(r, path);
     }
@@ -214,12 +217,12 @@ static bool add_cells(const job *j, const found_photo *found, int count, sheet *
         const char *name = j->photos.items[i];
         if (source_is_folder(name)) continue;
         snprintf(caption, sizeof caption, "asked\n%s", paths_file_name(name));
-        good = sheet_add_photo(s, name, &j->chosen->photos, SHEET_SIDE, caption, r);
+        good = sheet_add_photo(s, name, j->decoder, SHEET_SIDE, caption, r);
     }
     for (int i = 0; good && i < count; i++) {
         snprintf(caption, sizeof caption, "%.4f\n%s", (double)found[i].hit.cosine,
                  paths_file_name(found[i].name));
-        good = sheet_add_photo(s, found[i].name, &j->chosen->photos, SHEET_SIDE, caption, r);
+        good = sheet_add_photo(s, found[i].name, j->decoder, SHEET_SIDE, caption, r);
     }
     return good;
 }
@@ -439,10 +442,19 @@ static bool open_index(job *j, report *r) {
     return !c->int8 || shard_index_copies(&j->folder, PROGRAM, &j->executor, r);
 }
 
+/* Before there are threads. The photos of a sheet are decoded one after the other. */
+static bool open_decoder(job *j, report *r) {
+    const choices *c = j->chosen;
+    if (!j->photos.count && !c->sheet) return true;
+    j->decoder = photo_decoder_open(&c->photos, PROGRAM, j->photos.count ? c->num_threads : 1, r);
+    return j->decoder != NULL;
+}
+
 static bool run(job *j, report *r) {
     const choices *c = j->chosen;
     const bool classes = c->zero_shot.classes != NULL;
-    bool good = classes ? zero_shot_open(&j->zero_shot, &c->zero_shot, r) : open_index(j, r);
+    bool good = open_decoder(j, r) && (classes ? zero_shot_open(&j->zero_shot, &c->zero_shot, r)
+                                               : open_index(j, r));
     if (!good) return false;
     if (c->json) {
         const embedding_index *index = compared(j);
@@ -536,7 +548,6 @@ static bool choose(int argc, char **argv, choices *c, text_list *photos, int *st
           0, 0 },
         { 0, "json", NULL, "print one JSON object", CLI_FLAG, &c->json, 0, 0 },
         PHOTO_OPTIONS(&c->photos),
-        PHOTO_SANDBOX_OPTION(&c->photos),
         CLI_END
     };
     const cli_program program = { PROGRAM, "[options] INDEX.npy|FOLDER PHOTO...", description,

@@ -63,7 +63,9 @@ for page in README.md */README.md */*/README.md models/COVERAGE.md; do
 done
 
 check "make help lists demo" sh -c "make help | grep '^make demo'"
-check "make install" make -s install PREFIX="$work/usr"
+check "make install" sh -c "umask 077; make -s install PREFIX='$work/usr'"
+check "all that is installed is readable for all" \
+    sh -c "[ -z \"\$(find '$work/usr' -not -type l \( -not -perm -444 -o -type d -not -perm -555 \))\" ]"
 check "the installed header compiles" \
     sh -c "echo '#include <vit.h>' | cc -std=c99 -I'$work/usr/include' -x c -fsyntax-only -"
 check "pkg-config file names version and folder" \

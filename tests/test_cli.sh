@@ -53,6 +53,14 @@ head -c 300 "$cat" >"$work/short.jpg"
 
 # --- options, the same everywhere ---------------------------------------------------------
 
+for program in "$bin"/tools/vit-{bench,convert,info,run} \
+    "$bin"/examples/{classify,evaluate,embed,search,look}; do
+    for command in '' $([[ $program != */look ]] || echo attention tokens similarity positions filters); do
+        try "$program" $command --help
+        is 0
+        if grep -qF '(null)' "$work/out"; then fail 'prints NULL'; else pass; fi
+    done
+done
 for program in "$classify" "$evaluate" "$info" "$run"; do
     name=$(basename "$program")
     try "$program" --help
@@ -1023,6 +1031,10 @@ err "^evaluate: bad.txt: line 1: expected 'FOLDER CLASS'$"
 printf '\tdog\n' >bad.txt
 try "$evaluate" -m "$model" --map bad.txt set
 err "^evaluate: bad.txt: line 1: expected 'FOLDER CLASS'$"
+printf '# nothing\n\n' >bad.txt
+try "$evaluate" -m "$model" --map bad.txt set
+is 1
+err "^evaluate: bad.txt: expected lines 'FOLDER<tab>CLASS', found none$"
 try "$evaluate" -m "$model" --map . set
 is 1
 err '^evaluate: .: cannot be (read|opened): Is a directory$'

@@ -13,9 +13,11 @@
 #include "base/bytes.h"
 #include "base/report.h"
 #include "base/text.h"
+#include "bench/random_model.h"
 #include "checkpoint/rename.h"
 #include "convert/calibrate.h"
 #include "convert/compare.h"
+#include "convert/conversion.h"
 #include "convert/quantise.h"
 #include "convert/runner.h"
 #include "convert/vit_writer.h"
@@ -35,6 +37,7 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 static report latest;
+static photo_decoder *decoder;
 
 static report *new_report(void)
 {
@@ -1503,7 +1506,7 @@ static bool write_folded(const vit_model *model, photo_list *photos, FILE *file,
 {
     const vit_writer_contents contents = { &model->config, VIT_F32, { NULL, 0 }, 0, NULL, NULL,
                                            NULL };
-    calibration *c = calibrate_start(model, VIT_I8, photos, true, r);
+    calibration *c = calibrate_start(model, VIT_I8, decoder, photos, true, r);
     vit_writer w;
     bool good = c && vit_writer_start(&w, file, &contents, r);
     size_t i;
@@ -1608,7 +1611,7 @@ static double compare_norms(float a, float b, photo_list *photos)
     fill_norm(&g, b);
     CHECK(!vit_model_open_memory(f.data, f.size, 0, &first));
     CHECK(!vit_model_open_memory(g.data, g.size, 0, &second));
-    CHECK_MSG(compare_models(&first, &second, photos, true, &result, r), "%s", latest.text);
+    CHECK_MSG(compare_models(&first, &second, decoder, photos, true, &result, r), "%s", latest.text);
     vit_model_close(&first);
     vit_model_close(&second);
     tiny_free(&f);
@@ -1640,6 +1643,48 @@ static void test_compare(const char *data)
 
 /* === Photos === */
 
+/* A random model to measure has the types that a conversion gives its tensors. */
+static void check_random(vit_dtype dtype)
+{
+    convert_options options;
+    vit_writer_contents contents;
+    vit_writer w;
+    arch_choice choice;
+    vit_model model;
+    vit_tensor t;
+    char detail[VIT_MAX_DETAIL];
+    report *r = new_report();
+    conversion *c = calloc(1, sizeof *c);
+    FILE *file = fopen(temporary, "wb+");
+    int i;
+    memset(&options, 0, sizeof options);
+    memset(&contents, 0, sizeof contents);
+    options.dtype = contents.dtype = dtype;
+    CHECK(c && file && arch_find("test_vit", &choice, r) == ARCH_FOUND);
+    c->options = &options;
+    arch_config(&choice, &c->model.config);
+    c->model.config.num_classes = 10;
+    CHECK(!vit_config_check(&c->model.config, detail));
+    contents.config = &c->model.config;
+    contents.keep = conversion_kept(c);
+    CHECK_MSG(bench_write_random(file, contents.config, dtype, r), "%s", latest.text);
+    fclose(file);
+    CHECK(vit_writer_start(&w, NULL, &contents, r));
+    CHECK_MSG(!vit_model_open(temporary, 0, &model), "%s", model.detail);
+    for (i = 0; vit_model_tensor(&model, i, &t); i++)
+        CHECK_MSG(t.dtype == w.tensors[i].dtype, "%s", t.name);
+    CHECK((size_t)i == w.count);
+    vit_model_close(&model);
+    vit_writer_free(&w);
+    free(c);
+}
+
+static void test_random(void)
+{
+    int dtype;
+    for (dtype = 0; dtype < VIT_NUM_DTYPES; dtype++) check_random((vit_dtype)dtype);
+}
+
 static void test_photos(const char *data)
 {
     const char *items[2];
@@ -1663,7 +1708,9 @@ static void test_photos(const char *data)
 
 int main(int argc, char **argv)
 {
+    const photo_options confined = { 0 };
     int file = mkstemp(temporary);
+    decoder = photo_decoder_open(&confined, "test", 1, &latest);
     if (file < 0) return puts("cannot make a temporary file"), puts("0 passed, 1 failed"), 1;
     close(file);
     test_known_names();
@@ -1694,7 +1741,9 @@ int main(int argc, char **argv)
     test_quantise();
     test_folding(argc > 1 ? argv[1] : "tests/data");
     test_compare(argc > 1 ? argv[1] : "tests/data");
+    test_random();
     test_photos(argc > 1 ? argv[1] : "tests/data");
     unlink(temporary);
+    photo_decoder_close(decoder);
     return test_summary();
 }

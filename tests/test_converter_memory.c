@@ -248,6 +248,7 @@ static bool convert(const job *j, report *r)
     options.output = output;
     options.dtype = j->dtype;
     options.quiet = true;
+    options.decoding.no_sandbox = true;   /* whose children would share what is counted */
     options.labels = j->labels ? labels : NULL;
     options.calibrate.items = options.compare.items = items;
     options.calibrate.count = options.compare.count = j->photos ? PHOTOS : 0;

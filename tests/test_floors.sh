@@ -62,6 +62,11 @@ verdict "every #include stays on its floor, or leads to one that the table allow
         [[ ${may[$from]-} == *" $(folder "$included") "* ]] || echo "$file includes $included"
     done <<<"$all"
 )"
+verdict "photos.c alone decodes images, where its sandbox says" "$(
+    grep ' tools/image/image_file.h$' <<<"$all" | grep -v '^tools/image/photos.c '
+    grep -lE 'stbi_(load|info)|stbi__' tools/*.c tools/*/*.[ch] tools/*/*/*.[ch] examples/*.[ch] \
+        examples/*/*.[ch] | grep -vx tools/image/image_file.h
+)"
 # "tools/base owns ...; it may include ..."
 verdict "a header of each folder says what its row says" "$(
     sed -n 's/^| `\([^`]*\)` | *\(.*\) | *\([^|]*\)|$/\1|\2|\3/p' tools/README.md | tr -d '`' |

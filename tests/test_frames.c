@@ -16,6 +16,7 @@
 #include "test.h"
 
 static const char *data_folder = "tests/data";
+static photo_decoder *decoder;
 
 typedef struct bytes {
     unsigned char data[1 << 20];
@@ -221,15 +222,15 @@ static void test_tables(void) {
         append_file(&whole, names[i]);
         append_without_tables(&bare, &whole);
         CHECK(bare.size + 200 < whole.size);
-        CHECK(photos_decode_bytes("whole", whole.data, whole.size, NULL, &a, &r));
-        CHECK_MSG(photos_decode_bytes("bare", bare.data, bare.size, NULL, &b, &r), "%s", r.text);
+        CHECK(photos_decode_bytes("whole", whole.data, whole.size, decoder, &a, &r));
+        CHECK_MSG(photos_decode_bytes("bare", bare.data, bare.size, decoder, &b, &r), "%s", r.text);
         CHECK(a.width == b.width && a.height == b.height);
         CHECK(!memcmp(a.pixels, b.pixels, (size_t)a.width * (size_t)a.height * 3));
         photos_free_image(&a);
         photos_free_image(&b);
         for (size_t size = 1; size < bare.size; size += 7) {
             report cut = report_make();
-            CHECK(!photos_decode_bytes("cut", bare.data, size, NULL, &b, &cut) && cut.failed);
+            CHECK(!photos_decode_bytes("cut", bare.data, size, decoder, &b, &cut) && cut.failed);
         }
     }
 }
@@ -237,18 +238,35 @@ static void test_tables(void) {
 static void test_limit(void) {
     static const char text[] = "P5 1001 1000 255\n";
     static bytes data;
-    photo_options options = { false, false, 1, NULL };
+    photo_options options = { false, true, 1 };
     report r = report_make();
+    photo_decoder *strict = photo_decoder_open(&options, "test", 1, &r), *other;
     vit_image image;
     append_text(&data, text);
     memset(data.data + data.size, 7, 1001000);
     data.size += 1001000;
-    CHECK(!photos_decode_bytes("a", data.data, data.size, &options, &image, &r));
+    CHECK(!photos_decode_bytes("a", data.data, data.size, strict, &image, &r));
     CHECK_MSG(strstr(r.text, "a: is too large: found 1001 x 1000, limit 1000000 "), "%s", r.text);
     options.max_megapixels = 2;
     r = report_make();
-    CHECK(photos_decode_bytes("a", data.data, data.size, &options, &image, &r));
+    other = photo_decoder_open(&options, "test", 1, &r);
+    CHECK(photos_decode_bytes("a", data.data, data.size, other, &image, &r));
     photos_free_image(&image);
+    photo_decoder_close(strict);
+    photo_decoder_close(other);
+}
+
+static void test_paths(void) {
+    report r = report_make();
+    vit_image image;
+    CHECK(!photos_decode("no/such/file.png", decoder, &image, &r));
+    CHECK(strstr(r.text, "cannot be opened: "));
+    r = report_make();
+    CHECK(!photos_decode(data_folder, decoder, &image, &r));
+    CHECK(strstr(r.text, "is a folder; name the images in it: "));
+    r = report_make();
+    CHECK(!photos_decode("/dev/null", decoder, &image, &r));
+    CHECK(strcmp(r.text, "/dev/null: is empty") == 0);
 }
 
 static void test_follow(void) {
@@ -287,6 +305,7 @@ static frame_reader reader_of(vit_image raw, int every, bool realtime) {
     frame_reader reader;
     memset(&reader, 0, sizeof reader);
     reader.raw = raw;
+    reader.decoder = decoder;
     reader.every = every;
     reader.realtime = realtime;
     return reader;
@@ -334,7 +353,7 @@ static void test_images(void) {
             report why = report_make();
             last = reader.current.number;
             CHECK((p.image.pixels != NULL) == (!realtime && last != 2));
-            CHECK(photo_decode(&p, NULL, &why) == (last != 2));
+            CHECK(photo_decode(&p, decoder, &why) == (last != 2));
             CHECK(last != 1 || !memcmp(p.image.pixels, "aaabbb", 6));
             CHECK_MSG(last != 2 || !strncmp(why.text, "frame 2: is damaged", 19), "%s", why.text);
             photo_free(&p);
@@ -444,13 +463,18 @@ static void test_mean(void) {
 }
 
 int main(int argc, char **argv) {
+    const photo_options confined = { 0 };
+    report r = report_make();
     if (argc > 1) data_folder = argv[1];
+    decoder = photo_decoder_open(&confined, "test", 1, &r);
+    CHECK_MSG(decoder, "%s", r.text);
     test_choose();
     test_raw();
     test_jpegs();
     test_pnm();
     test_tables();
     test_limit();
+    test_paths();
     test_follow();
     test_every();
     test_images();
@@ -458,5 +482,6 @@ int main(int argc, char **argv) {
     test_truncated();
     test_close();
     test_mean();
+    photo_decoder_close(decoder);
     return test_summary();
 }

@@ -16,6 +16,7 @@
 #include "test.h"
 
 static vit_model model;
+static photo_decoder *decoder;
 
 /* A source of `count` photos: raw pixels, the bytes of a file, its path, or something unreadable, in
  * turn; it fails at photo `fails_at`. */
@@ -95,6 +96,7 @@ static infer_settings make_settings(results *all, unsigned outputs) {
     all->stop_at = MOST;
     settings.model = &model;
     settings.program = "test_infer";
+    settings.decoder = decoder;
     settings.outputs = outputs;
     settings.take = collect;
     settings.user = all;
@@ -218,13 +220,17 @@ static void test_labelled(const char *data) {
 }
 
 int main(int argc, char **argv) {
+    const photo_options confined = { 0 };
+    report r = report_make();
     if (vit_model_open("models/cifar10-vit.vit", 0, &model) != VIT_OK) return puts(model.detail), 1;
     if (!freopen("/dev/null", "w", stderr)) return 1;   /* the unreadable photos' names */
+    decoder = photo_decoder_open(&confined, "test", 3, &r);
     test_same();
     test_blocks();
     test_stops();
     test_classes();
     test_labelled(argc > 1 ? argv[1] : "tests/data");
+    photo_decoder_close(decoder);
     vit_model_close(&model);
     return test_summary();
 }

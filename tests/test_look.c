@@ -365,15 +365,17 @@ static void test_view(void) {
 }
 
 static void test_sheet(const char *photo) {
+    const photo_options confined = { 0 };
     report r = report_make();
+    photo_decoder *decoder = photo_decoder_open(&confined, "test", 1, &r);
     sheet s = { NULL, 0, 0 };
     picture p;
     CHECK(sheet_draw(&s, 0, &p, &r) && p.width > 0); /* nothing on it */
     picture_free(&p);
     CHECK(picture_make(&p, 30, 20, RED, &r));
     CHECK(sheet_add(&s, &p, "", &r) && !p.pixels);
-    CHECK(sheet_add_photo(&s, photo, NULL, 100, "0.93\na long name that does not fit at all.jpg", &r));
-    CHECK(sheet_add_photo(&s, "no such photo", NULL, 40, "0.9", &r) && s.count == 3);
+    CHECK(sheet_add_photo(&s, photo, decoder, 100, "0.93\na long name that does not fit at all.jpg", &r));
+    CHECK(sheet_add_photo(&s, "no such photo", decoder, 40, "0.9", &r) && s.count == 3);
     CHECK(s.cells[1].shown.width == 100 || s.cells[1].shown.height == 100);
     CHECK(s.cells[2].shown.width == 40 && s.cells[2].shown.height == 40);
     CHECK(sheet_draw(&s, 0, &p, &r) && count_colour(&p, RED) == 600);
@@ -386,6 +388,7 @@ static void test_sheet(const char *photo) {
     CHECK(strstr(r.text, "/nonexistent/x.png: cannot be created") != NULL);
     picture_free(&p);
     sheet_free(&s);
+    photo_decoder_close(decoder);
 }
 
 int main(int argc, char **argv) {

@@ -295,6 +295,7 @@ err "^look: there is no command 'paint' \(try 'look --help'\)$"
 try "$look" --help
 is 0
 out '^usage: look COMMAND'
+out '^Exit status: 0'
 try "$look" --version
 is 0
 for command in attention tokens similarity positions filters; do

@@ -29,6 +29,7 @@
 #include "vit.h"
 
 static char folder[64];
+static photo_decoder *decoder;
 
 static void path_of(char path[128], const char *name)
 {
@@ -639,7 +640,7 @@ static int class_of(const vit_model *model, runner *run, char *path)
     photo_reader reader = { model, NULL, 0 };
     vit_prediction top = { 0, 0 };
     report r = report_make();
-    CHECK_MSG(photos_read(&reader, &one, 0, run->input, &r) && runner_forward(run, &r), "%s",
+    CHECK_MSG(photos_read(&reader, decoder, &one, 0, run->input, &r) && runner_forward(run, &r), "%s",
               r.text);
     vit_top_k(run->output, (int)run->output_size, 1, &top);
     photos_reader_free(&reader);
@@ -773,8 +774,12 @@ static void remove_folder(void)
 int main(int argc, char **argv)
 {
     const int models = argc > 2 ? atoi(argv[2]) : 60, first = argc > 4 ? atoi(argv[4]) : 0;
+    const photo_options confined = { 0 };
+    report r = report_make();
     int i;
     if (argc > 3) changes = atoi(argv[3]);
+    decoder = photo_decoder_open(&confined, "test", 1, &r);
+    CHECK_MSG(decoder, "%s", r.text);
     strcpy(folder, access("/dev/shm", W_OK) == 0 ? "/dev/shm/vitXXXXXX" : "/tmp/vitXXXXXX");
     if (!mkdtemp(folder)) {
         CHECK_MSG(false, "no folder to write in");
@@ -789,5 +794,6 @@ int main(int argc, char **argv)
     check_folder();
     for (i = 0; i < 8; i++) check_few((uint64_t)i * 2 + 7);
     remove_folder();
+    photo_decoder_close(decoder);
     return test_summary();
 }

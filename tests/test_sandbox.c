@@ -168,6 +168,11 @@ static bool work(const void *data, size_t size, unsigned flags, vit_image *image
         be_killed();
         return paint(bytes, image);
     }
+    if (size == 4 && bytes[0] == 'h') {
+        killed->pid = own_pid;
+        while (!killed->tries) continue;
+        return paint(bytes, image);
+    }
     if (size == 4 && bytes[0] == 'g') return paint(bytes, image);
     for (int i = 0; i < NUM_DEEDS; i++)
         if (size == strlen(deeds[i].name) && memcmp(data, deeds[i].name, size) == 0)
@@ -255,6 +260,34 @@ static void test_sleep(void) {
     CHECK_MSG(strstr(r.text, "took more than 1 seconds") != NULL, "%s", r.text);
     CHECK(is_grey(box, 2, 2, 2));
     sandbox_close(box);
+}
+
+/* A job that is stopped for longer than an image may take, within an image: that counts for nothing.
+ * The decoder waits for `tries` to change, as if it computed. */
+static void test_stopped(void) {
+    const struct timespec two = { 2, 0 };
+    sandbox_settings settings = settings_of();
+    int status = -1;
+    pid_t job;
+    settings.seconds = 1;
+    settings.cpu_seconds = 100;
+    killed->pid = 0;
+    killed->tries = 0;
+    killed->kills = 1;
+    job = fork();
+    if (job == 0) {
+        report r = report_make();
+        vit_image image;
+        sandbox *box = setpgid(0, 0) == 0 ? sandbox_open(&settings, &r) : NULL;
+        _exit(box && sandbox_decode(box, "h\2\3\4", 4, 0, &image, &r) ? 0 : 1);
+    }
+    while (!killed->pid && waitpid(job, &status, WNOHANG) == 0) usleep(1000);
+    CHECK(kill(-job, SIGSTOP) == 0);
+    nanosleep(&two, NULL);
+    kill(-job, SIGCONT);
+    killed->tries = 1;
+    if (status < 0) waitpid(job, &status, 0);
+    CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %d", status);
 }
 
 static void *kill_all(void *arg) {
@@ -412,28 +445,25 @@ static void test_orphans(void) {
 /* A real image through the room that all programs decode by, and a folder, which is none. */
 static void test_photos(const char *data) {
     char path[256];
-    photo_options plain, boxed;
+    const photo_options confined = { 0 }, here = { false, true, 0 };
     report r = report_make();
+    photo_decoder *boxed = photo_decoder_open(&confined, "test", 1, &r);
+    photo_decoder *plain = photo_decoder_open(&here, "test", 1, &r);
     vit_image a, b;
-    memset(&plain, 0, sizeof plain);
-    boxed = plain;
-    photos_sandbox(&boxed, "test", 1);
-    CHECK(boxed.sandbox != NULL);
+    CHECK(boxed && plain);
     snprintf(path, sizeof path, "%.200s/images/cmyk.jpg", data);
-    CHECK(photos_decode(path, &plain, &a, &r) && photos_decode(path, &boxed, &b, &r));
+    CHECK(photos_decode(path, plain, &a, &r) && photos_decode(path, boxed, &b, &r));
     CHECK(a.width == b.width && a.height == b.height && a.width > 0);
     CHECK(memcmp(a.pixels, b.pixels, (size_t)a.width * (size_t)a.height * 3) == 0);
     photos_free_image(&a);
     photos_free_image(&b);
-    CHECK(!photos_decode(data, &boxed, &a, &r) && strstr(r.text, "is a folder; name the images"));
+    CHECK(!photos_decode(data, boxed, &a, &r) && strstr(r.text, "is a folder; name the images"));
     r = report_make();
     snprintf(path, sizeof path, "%.200s/fixtures/plain/config.json", data);
-    CHECK(!photos_decode(path, &boxed, &a, &r) && strstr(r.text, "is not an image that can be"));
+    CHECK(!photos_decode(path, boxed, &a, &r) && strstr(r.text, "is not an image that can be"));
     CHECK(!strncmp(r.text, path, strlen(path)));
-    sandbox_close(boxed.sandbox);
-    plain.no_sandbox = true;
-    photos_sandbox(&plain, "test", 1);
-    CHECK(plain.sandbox == NULL);
+    photo_decoder_close(boxed);
+    photo_decoder_close(plain);
 }
 
 int main(int argc, char **argv) {
@@ -456,6 +486,7 @@ int main(int argc, char **argv) {
         test_no_child();
         test_deeds(box);
         test_sleep();
+        test_stopped();
         test_threads();
         sandbox_close(box);
         test_orphans();

@@ -244,6 +244,10 @@ lines out 5
 try "$search" bare.npy --vector theirs.npy
 is 1
 err 'bare.txt: cannot be opened'
+printf "\x93NUMPY\x01\x00\x76\x00%-117s\n" "{'descr': '<f4', 'fortran_order': False, 'shape': (0, 24), }" >none.npy
+try "$search" all.npy --vector none.npy
+is 1
+err '^search: none.npy: expected \[24\] or \[n, 24\], found 2 dimensions, the last of 24, and 0 numbers$'
 cp all.txt bare.txt
 try "$search" bare.npy photos/a/rgb.png
 is 1

@@ -353,6 +353,16 @@ mkdir bare
 try "$embed" --tar bare -o n
 is 1
 err '^embed: bare: has no .tar in it$'
+printf '\n\r\n' >blank
+for list in - blank /dev/null; do # whoever lists no shard has not embedded all of them
+    try "$embed" --tar --list $list -o never
+    is 1
+    err "^embed: $list: has no shard in it$"
+    try "$embed" --collect out --list $list
+    is 1
+    err "^embed: $list: has no shard in it$"
+done
+missing never
 
 # --- command lines --------------------------------------------------------------------------------
 

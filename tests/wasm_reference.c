@@ -8,6 +8,7 @@
 #define VIT_IMPLEMENTATION
 #include "../vit.h"
 
+#include "base/source.h"
 #include "image/image_file.h"
 
 static const char *folder;
@@ -89,10 +90,14 @@ int main(int argc, char **argv) {
     for (int i = 3; i < argc; i++) {
         image_file file;
         report r = report_make();
-        if (!image_file_load(argv[i], 0, &file, &r)) {
+        unsigned char *bytes;
+        size_t size;
+        if (!source_read_all(argv[i], IMAGE_FILE_MAX_BYTES, &bytes, &size, &r) ||
+            !image_file_decode(bytes, size, 0, &file, &r)) {
             puts(r.text);
             return 2;
         }
+        free(bytes);
         vit_image image = { file.pixels, file.width, file.height, 3 * file.width, VIT_PIXEL_RGB8 };
         look_at(&image);
         for (int crop = 0; crop < 16 && image.width >= 128 && image.height >= 128; crop++) {

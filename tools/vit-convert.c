@@ -266,6 +266,7 @@ int main(int argc, char **argv)
           "of --calibrate; may be repeated", CLI_LIST, &a.convert.compare, 0, 0 },
         { 0, "report-max", "N", "use at most N of them, evenly spaced (default 1000)", CLI_INT,
           &a.convert.compare_max, 1, 1048576 },
+        PHOTO_SANDBOX_OPTION(&a.convert.decoding),
         { 0, "keep", "PATTERN", "keep tensors whose name matches in bf16 with int8, in int8 with\n"
           "int4: 'blocks.0.*'; may be repeated. Unless told otherwise, models\n"
           "up to 256 wide keep blocks.[01].attn.qkv.*, blocks.[01].mlp.* and\n"

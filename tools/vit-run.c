@@ -53,6 +53,7 @@ typedef struct choices {
  * any of these states. */
 typedef struct run {
     const choices *chosen;
+    photo_decoder *decoder;              /* of images                                     */
     vit_model model;
     vit_threads *threads;
     vit_executor executor;
@@ -74,6 +75,7 @@ typedef struct run {
 } run;
 
 static void run_free(run *r) {
+    photo_decoder_close(r->decoder);
     for (int i = 0; i < NUM_OUTPUTS; i++) free(r->outputs[i]);
     free(r->blocks);
     free(r->input);
@@ -104,7 +106,7 @@ static bool read_image(run *r, int i) {
     report failure = report_make();
     vit_image image;
     vit_result result;
-    if (!photos_decode(path, &r->chosen->photos, &image, &failure)) {
+    if (!photos_decode(path, r->decoder, &image, &failure)) {
         report_print(&failure, PROGRAM);
         return false;
     }
@@ -484,6 +486,15 @@ static bool check_choices(const run *r) {
     return true;
 }
 
+/* Before there are threads. */
+static bool open_decoder(run *r) {
+    report failure = report_make();
+    if (r->chosen->input) return true;
+    r->decoder = photo_decoder_open(&r->chosen->photos, PROGRAM, 1, &failure);
+    if (!r->decoder) report_print(&failure, PROGRAM);
+    return r->decoder != NULL;
+}
+
 static bool open_all(run *r) {
     double start = cli_now_ms();
     report failure = report_make();
@@ -498,7 +509,7 @@ static bool open_all(run *r) {
         return false;
     }
     r->open_ms = cli_now_ms() - start;
-    if (!check_choices(r) || !find_blocks(r)) return false;
+    if (!check_choices(r) || !find_blocks(r) || !open_decoder(r)) return false;
     result = vit_threads_create(r->chosen->num_threads, &r->threads, &r->executor);
     if (result != VIT_OK) report_error(PROGRAM, NULL, "%s", vit_result_string(result));
     return result == VIT_OK;

@@ -1,4 +1,5 @@
-/* random_model.h - a model of random weights, to measure without a checkpoint. */
+/* random_model.h - a model of random weights, to measure without a checkpoint. Its tensors have the
+ * types that vit-convert gives them. */
 #ifndef RANDOM_MODEL_H
 #define RANDOM_MODEL_H
 

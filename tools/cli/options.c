@@ -213,7 +213,7 @@ static void print_help(const cli_program *program) {
     }
     print_option('h', "help", NULL, "print this text");
     print_option(0, "version", NULL, "print the version");
-    printf("\n%s", program->notes);
+    if (program->notes) printf("\n%s", program->notes);
 }
 
 static void print_version(const cli_program *program) {

@@ -62,7 +62,7 @@ typedef struct cli_program {
     const char *synopsis;     /* after the name: "[options] IMAGE..."                 */
     const char *description;  /* of --help, above the options; ends with '\n'         */
     const cli_option *options;
-    const char *notes;        /* of --help, below the options                        */
+    const char *notes;        /* of --help, below the options; NULL: none             */
     int min_operands, max_operands;
     const char *operand;      /* what a missing one is called: "IMAGE"               */
 } cli_program;

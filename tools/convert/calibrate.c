@@ -32,6 +32,7 @@ enum { MAX_SAMPLES = 4096 };
 
 struct calibration {
     const vit_model *model;
+    photo_decoder *decoder;
     photo_list *photos;
     vit_dtype dtype;
     runner run;
@@ -105,8 +106,9 @@ static bool sample_blocks(calibration *c, int first, report *r)
     c->num_samples = 0;
     cli_progress_start(&c->progress, "sampling", (uint64_t)c->photos->count);
     if (c->quiet) c->progress.active = false;
-    for (c->image = 0; photos_read(&c->reader, c->photos, c->image, c->run.input, r) &&
-                       runner_forward(&c->run, r); c->image++) {
+    for (c->image = 0;
+         photos_read(&c->reader, c->decoder, c->photos, c->image, c->run.input, r) &&
+         runner_forward(&c->run, r); c->image++) {
         c->num_samples += c->tokens_per_image;
         cli_progress_update(&c->progress, (uint64_t)c->image + 1);
     }
@@ -162,8 +164,8 @@ static bool allocate(calibration *c)
     return c->values && c->folded;
 }
 
-calibration *calibrate_start(const vit_model *reference, vit_dtype dtype, photo_list *photos,
-                             bool quiet, report *r)
+calibration *calibrate_start(const vit_model *reference, vit_dtype dtype, photo_decoder *decoder,
+                             photo_list *photos, bool quiet, report *r)
 {
     calibration *c;
     if (reference->config.block_type != VIT_BLOCK_PRE_NORM ||
@@ -175,6 +177,7 @@ calibration *calibrate_start(const vit_model *reference, vit_dtype dtype, photo_
     c = calloc(1, sizeof *c);
     if (!c) return (void)report_no_memory(r), NULL;
     c->model = reference;
+    c->decoder = decoder;
     c->photos = photos;
     c->dtype = dtype;
     c->quiet = quiet;

@@ -13,10 +13,10 @@
 
 typedef struct calibration calibration;
 
-/* reference is the model in f32. All three must outlive the calibration, which takes photos that
+/* reference is the model in f32. All of them must outlive the calibration, which takes photos that
  * cannot be read out of their list. NULL: see the report. */
-calibration *calibrate_start(const vit_model *reference, vit_dtype dtype, photo_list *photos,
-                             bool quiet, report *r);
+calibration *calibrate_start(const vit_model *reference, vit_dtype dtype, photo_decoder *decoder,
+                             photo_list *photos, bool quiet, report *r);
 
 /* Tensor `index` of the reference as it is to be written in type `written`; valid until the next
  * call. Call it for all tensors, in order. NULL: see the report. */

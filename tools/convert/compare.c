@@ -57,15 +57,15 @@ static bool run_both(runner *a, runner *b, report *r)
     return runner_forward(a, r) && runner_forward(b, r);
 }
 
-static bool compare_all(runner *a, runner *b, photo_list *photos, bool quiet,
-                        comparison *result, report *r)
+static bool compare_all(runner *a, runner *b, photo_decoder *decoder, photo_list *photos,
+                        bool quiet, comparison *result, report *r)
 {
     photo_reader reader = { a->model, NULL, 0 };
     cli_progress progress;
     int i;
     cli_progress_start(&progress, "comparing", (uint64_t)photos->count);
     if (quiet) progress.active = false;
-    for (i = 0; photos_read(&reader, photos, i, a->input, r) && run_both(a, b, r); i++) {
+    for (i = 0; photos_read(&reader, decoder, photos, i, a->input, r) && run_both(a, b, r); i++) {
         count_image(result, photos->paths[i], a, b);
         cli_progress_update(&progress, (uint64_t)i + 1);
     }
@@ -74,8 +74,8 @@ static bool compare_all(runner *a, runner *b, photo_list *photos, bool quiet,
     return !r->failed;
 }
 
-bool compare_models(const vit_model *reference, const vit_model *model, photo_list *photos,
-                    bool quiet, comparison *result, report *r)
+bool compare_models(const vit_model *reference, const vit_model *model, photo_decoder *decoder,
+                    photo_list *photos, bool quiet, comparison *result, report *r)
 {
     runner a, b;
     bool good;
@@ -83,7 +83,7 @@ bool compare_models(const vit_model *reference, const vit_model *model, photo_li
     memset(&b, 0, sizeof b);
     result->has_classes = model->config.num_classes > 0;
     good = runner_open(&a, reference, NULL, NULL, r) && runner_open(&b, model, NULL, NULL, r) &&
-           compare_all(&a, &b, photos, quiet, result, r);
+           compare_all(&a, &b, decoder, photos, quiet, result, r);
     runner_close(&a);
     runner_close(&b);
     if (result->images) result->mean_cosine /= result->images;

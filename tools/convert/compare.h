@@ -18,7 +18,7 @@ typedef struct comparison {
 } comparison;
 
 /* Photos that cannot be read are taken out of the list. */
-bool compare_models(const vit_model *reference, const vit_model *model, photo_list *photos,
-                    bool quiet, comparison *result, report *r);
+bool compare_models(const vit_model *reference, const vit_model *model, photo_decoder *decoder,
+                    photo_list *photos, bool quiet, comparison *result, report *r);
 
 #endif

@@ -34,6 +34,7 @@ typedef struct convert_options {
     const char *match_input, *match_logits, *match_folder;   /* see match.h */
     double match_tolerance, match_seconds;
     int match_max;
+    photo_options decoding;
     bool quiet;
     bool plan;                            /* print what would be done, write nothing */
     bool strict;                          /* refuse what would be assumed */
@@ -42,6 +43,7 @@ typedef struct convert_options {
 /* One run of vit-convert: what each stage found out, for those after it and for the report. */
 typedef struct conversion {
     const convert_options *options;
+    photo_decoder *decoder;        /* of all photos, while convert_run does its work */
     const char *weights;           /* which of several state dicts is tried; NULL: the usual one */
     checkpoint *checkpoint;
     layout_map map;

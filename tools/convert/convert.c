@@ -334,7 +334,7 @@ static bool find_photos(conversion *c, report *r)
 
 /* === Everything === */
 
-bool convert_run(conversion *c, report *r)
+static bool run(conversion *c, report *r)
 {
     size_t i;
     if (!open_and_resolve(c, r)) return false;
@@ -344,6 +344,21 @@ bool convert_run(conversion *c, report *r)
             c->parameters += tensor_count(&c->plan.items[i].tensor);
     if (c->options->plan) return true;
     return vit_file_write(c, r) || report_file(r, c->options->output);
+}
+
+/* The decoder comes first, before there are threads and a model. */
+bool convert_run(conversion *c, report *r)
+{
+    const convert_options *o = c->options;
+    bool good = true;
+    if (o->calibrate.count || o->compare.count || o->match_folder) {
+        c->decoder = photo_decoder_open(&o->decoding, "vit-convert", 1, r);
+        good = c->decoder != NULL;
+    }
+    good = good && run(c, r);
+    photo_decoder_close(c->decoder);
+    c->decoder = NULL;
+    return good;
 }
 
 void convert_free(conversion *c)

@@ -382,8 +382,9 @@ static bool run_folder(conversion *c, match_model *model, report *r)
     if (classes < 2)
         return report_fail(r, "--match-folder: expected a model with classes, found one without a "
                            "head");
-    good = match_pictures_read(&pictures, c->options->match_folder, c->options->match_max,
-                               c->options->match_seconds / 4, &c->labels, (int)classes, r) &&
+    good = match_pictures_read(&pictures, c->decoder, c->options->match_folder,
+                               c->options->match_max, c->options->match_seconds / 4, &c->labels,
+                               (int)classes, r) &&
            sort_pictures(c, model, &pictures, r);
     match_pictures_free(&pictures);
     return good;

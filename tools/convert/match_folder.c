@@ -120,8 +120,8 @@ static int spreading_step(int n)
     }
 }
 
-static bool decode_all(match_pictures *p, const photo_list *list, const int *classes,
-                       double seconds, report *r)
+static bool decode_all(match_pictures *p, photo_decoder *decoder, const photo_list *list,
+                       const int *classes, double seconds, report *r)
 {
     const double end = cli_now_ms() + seconds * 1e3;
     const int step = spreading_step(p->count);
@@ -132,7 +132,7 @@ static bool decode_all(match_pictures *p, const photo_list *list, const int *cla
         if (i >= LEAST_PICTURES && cli_now_ms() > end) break;
         const int index = (int)((int64_t)at * list->count / wanted);
         match_picture *picture = &p->items[p->count];
-        if (!photos_decode(list->paths[index], NULL, &picture->image, r)) return false;
+        if (!photos_decode(list->paths[index], decoder, &picture->image, r)) return false;
         bytes += (uint64_t)picture->image.width * (uint64_t)picture->image.height * 3;
         picture->class_index = classes[index];
         p->count++;
@@ -140,8 +140,9 @@ static bool decode_all(match_pictures *p, const photo_list *list, const int *cla
     return true;
 }
 
-static bool read_listed(match_pictures *p, const photo_list *list, const char *folder,
-                        double seconds, const label_list *labels, int num_classes, report *r)
+static bool read_listed(match_pictures *p, photo_decoder *decoder, const photo_list *list,
+                        const char *folder, double seconds, const label_list *labels,
+                        int num_classes, report *r)
 {
     const size_t count = (size_t)list->count;
     folder_name *names = calloc(count, sizeof *names), own;
@@ -158,14 +159,15 @@ static bool read_listed(match_pictures *p, const photo_list *list, const char *f
         classes[i] = of_folder[(const folder_name *)bsearch(&own, names, (size_t)p->classes,
                                                             sizeof *names, compare_names) - names];
     }
-    good = good && decode_all(p, list, classes, seconds, r);
+    good = good && decode_all(p, decoder, list, classes, seconds, r);
     free(names);
     free(classes);
     return good;
 }
 
-bool match_pictures_read(match_pictures *pictures, const char *folder, int max, double seconds,
-                         const label_list *labels, int num_classes, report *r)
+bool match_pictures_read(match_pictures *pictures, photo_decoder *decoder, const char *folder,
+                         int max, double seconds, const label_list *labels, int num_classes,
+                         report *r)
 {
     text_list operands = { &folder, 1 };
     photo_list list;
@@ -179,7 +181,8 @@ bool match_pictures_read(match_pictures *pictures, const char *folder, int max, 
     pictures->items = calloc((size_t)pictures->count, sizeof *pictures->items);
     good = pictures->items ? true : report_no_memory(r);
     if (!good) pictures->count = 0;
-    good = good && read_listed(pictures, &list, folder, seconds, labels, num_classes, r);
+    good = good && read_listed(pictures, decoder, &list, folder, seconds, labels, num_classes,
+                               r);
     photos_free(&list);
     return good || report_file(r, folder);
 }

@@ -23,8 +23,9 @@ typedef struct match_pictures {
 /* At most `max` of them, evenly spaced, decoded: as many as that takes `seconds` for. The folders
  * are the classes that labels or numbers say; else they are as many as the classes, in the order of
  * their names. */
-bool match_pictures_read(match_pictures *pictures, const char *folder, int max, double seconds,
-                         const label_list *labels, int num_classes, report *r);
+bool match_pictures_read(match_pictures *pictures, photo_decoder *decoder, const char *folder,
+                         int max, double seconds, const label_list *labels, int num_classes,
+                         report *r);
 void match_pictures_free(match_pictures *pictures);
 
 /* A value beside the chosen one: how much more cross-entropy it has on the same pictures, on

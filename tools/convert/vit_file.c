@@ -153,7 +153,7 @@ static bool compare(conversion *c, const vit_model *reference, const cli_output 
     vit_model model;
     bool good;
     if (!open_written(output, &model, r)) return false;
-    good = compare_models(reference, &model, conversion_photos(c), c->options->quiet,
+    good = compare_models(reference, &model, c->decoder, conversion_photos(c), c->options->quiet,
                           &c->comparison, r);
     vit_model_close(&model);
     return good;
@@ -168,7 +168,8 @@ static bool write_with_reference(conversion *c, const cli_output *output, report
     bool good;
     if (!open_reference(c, &reference, r)) return false;
     if (wanted)
-        calibrated = calibrate_start(&reference, dtype, &c->calibration, c->options->quiet, r);
+        calibrated = calibrate_start(&reference, dtype, c->decoder, &c->calibration,
+                                     c->options->quiet, r);
     good = (calibrated || !wanted) && provenance_make(c, r) &&
            write_model(c, dtype, calibrated, output, r);
     calibrate_free(calibrated);

@@ -179,6 +179,21 @@ static void put_tensor(unsigned char *at, const vit_tensor *tensor)
     store64(at + VIT_TENSOR_CHECKSUM, tensor->checksum);
 }
 
+/* Narrow models have little to average rounding errors over, and are small. In int8 the first two
+ * blocks and the head are spared, except attn.proj, whose input in 8 bits is what keeps the
+ * workspace of low_memory small. */
+vit_writer_keep vit_writer_kept(const vit_config *config, vit_dtype dtype)
+{
+    static const char *const int8[] = { "blocks.[01].attn.qkv.*", "blocks.[01].mlp.*",
+                                        "head.weight" };
+    static const char *const int4[] = { "blocks.0.*", "blocks.*.attn.*" };
+    vit_writer_keep keep = { NULL, 0 };
+    if (config->embed_dim > 256) return keep;
+    if (dtype == VIT_I8) keep = (vit_writer_keep){ int8, (int)(sizeof int8 / sizeof *int8) };
+    if (dtype == VIT_I4) keep = (vit_writer_keep){ int4, (int)(sizeof int4 / sizeof *int4) };
+    return keep;
+}
+
 static bool is_kept(const vit_writer_keep *keep, const char *name)
 {
     int i;

@@ -25,6 +25,9 @@ typedef struct vit_writer_keep {
     int count;
 } vit_writer_keep;
 
+/* Unless told otherwise. */
+vit_writer_keep vit_writer_kept(const vit_config *config, vit_dtype dtype);
+
 /* What a file consists of, except its tensors. Pointers may be NULL, except config. */
 typedef struct vit_writer_contents {
     const vit_config *config;

@@ -48,7 +48,7 @@ static void decode_ahead(const frame_reader *reader, photo *p, frame_facts *fact
 {
     const double start = cli_now_ms();
     report r = report_make();
-    (void)photo_decode(p, &reader->photos, &r);
+    (void)photo_decode(p, reader->decoder, &r);
     facts->decode_ms = cli_now_ms() - start;
 }
 

@@ -33,7 +33,7 @@ typedef struct frame_facts {
  * replaces is dropped. */
 typedef struct frame_reader {
     vit_image raw;           /* of frames_choose                                          */
-    photo_options photos;    /* how images are decoded                                    */
+    photo_decoder *decoder;  /* of images; raw pixels need none                           */
     int every;               /* frames 1, 1 + every, ... are given                        */
     bool realtime;
     frame_facts current;     /* of the frame given last                                   */

@@ -1,8 +1,8 @@
-/* image_file.h - an image file as RGB bytes, ready for vit_preprocess.
+/* image_file.h - the bytes of an image file as RGB bytes, ready for vit_preprocess.
  *
  *     image_file photo;
  *     report r = report_make();
- *     if (!image_file_load("cat.jpg", 0, &photo, &r)) { puts(r.text); return 1; }
+ *     if (!image_file_decode(bytes, size, 0, &photo, &r)) { puts(r.text); return 1; }
  *     vit_image image = { photo.pixels, photo.width, photo.height, 0, VIT_PIXEL_RGB8 };
  *     ...
  *     image_file_free(&photo);
@@ -15,7 +15,8 @@
  * stb_image is not written for hostile files. Here it is guarded: the file, the number of pixels
  * (known from the header before anything is decoded) and each block of memory have a limit; all
  * memory is freed whatever fails; damaged and truncated files are refused before or after decoding.
- * Bugs in its decoders remain: decode untrusted files in a sandbox (sandbox.h) only.
+ * Bugs in its decoders remain: decode untrusted files in a sandbox (sandbox.h) only, as all programs
+ * do through photos.h, which alone includes this.
  *
  * Include it in one file of a program. Safe to use on several threads at once.
  *
@@ -88,7 +89,6 @@ static void image_file__release(void *old);
 
 #include "base/crc32.h"
 #include "base/report.h"
-#include "base/source.h"
 
 #if defined(__GNUC__)
 #    pragma GCC diagnostic pop
@@ -686,22 +686,6 @@ static bool image_file_decode(const void *data, size_t size, unsigned flags, ima
     if (!good) image_file_free(image);
     image_file__release_rest(image->pixels);
     return good;
-}
-
-/* Loads the file at path, or standard input for "-"; otherwise as image_file_decode. */
-static bool image_file_load(const char *path, unsigned flags, image_file *image, report *r) {
-    unsigned char *data;
-    size_t size;
-    bool good;
-    memset(image, 0, sizeof *image);
-    if (source_is_folder(path)) {
-        (void)report_fail(r, "is a folder; name the images in it: %.200s/*.jpg", path);
-        return report_file(r, path);
-    }
-    if (!source_read_all(path, image_file_max_bytes(flags), &data, &size, r)) return false;
-    good = image_file_decode(data, size, flags, image, r);
-    free(data);
-    return good || report_file(r, path);
 }
 
 #endif

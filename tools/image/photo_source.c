@@ -10,12 +10,12 @@
 
 /* === One photo === */
 
-bool photo_decode(photo *p, const photo_options *options, report *r)
+bool photo_decode(photo *p, photo_decoder *decoder, report *r)
 {
     if (p->refused) return report_fail(r, "%s", p->refused) || report_file(r, p->name);
     if (p->image.pixels) return true;
-    if (p->data) return photos_decode_bytes(p->name, p->data, p->size, options, &p->image, r);
-    return photos_decode(p->name, options, &p->image, r);
+    if (p->data) return photos_decode_bytes(p->name, p->data, p->size, decoder, &p->image, r);
+    return photos_decode(p->name, decoder, &p->image, r);
 }
 
 static bool is_raw(const photo *p)

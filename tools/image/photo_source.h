@@ -23,7 +23,7 @@ typedef struct photo {
 } photo;
 
 /* Fills in image unless the source did. On failure there is nothing to free but the photo. */
-bool photo_decode(photo *p, const photo_options *options, report *r);
+bool photo_decode(photo *p, photo_decoder *decoder, report *r);
 void photo_free_pixels(photo *p);   /* and data; the name stays */
 void photo_free(photo *p);
 

@@ -241,7 +241,6 @@ static void take_pixels(const image_file *file, vit_image *image)
 
 static unsigned flags_of(const photo_options *options)
 {
-    if (!options) return 0;
     return (options->no_exif ? IMAGE_FILE_NO_EXIF : 0) |
            IMAGE_FILE_MEGAPIXELS(options->max_megapixels);
 }
@@ -271,13 +270,16 @@ static void *allocate_pixels(size_t size)
     return pixels;
 }
 
-void photos_sandbox(photo_options *options, const char *program, int num_threads)
+struct photo_decoder {
+    unsigned flags;
+    size_t max_bytes;
+    sandbox *box;   /* NULL: decode in this process */
+};
+
+static sandbox *open_sandbox(const photo_options *options, int num_threads, report *r)
 {
-    report r = report_make();
     sandbox_settings settings;
     memset(&settings, 0, sizeof settings);
-    options->sandbox = NULL;
-    if (options->no_sandbox) return;
     settings.max_input = photos_max_bytes(options);
     settings.max_pixels = options->max_megapixels ? (int64_t)options->max_megapixels * 1000000
                                                   : IMAGE_FILE_MAX_PIXELS;
@@ -288,67 +290,66 @@ void photos_sandbox(photo_options *options, const char *program, int num_threads
     settings.work = work;
     settings.release = photos_free_image;
     settings.allocate = allocate_pixels;
-    options->sandbox = sandbox_open(&settings, &r);
-    options->no_sandbox = !options->sandbox;
-    if (options->no_sandbox && r.text[0])
+    return sandbox_open(&settings, r);
+}
+
+photo_decoder *photo_decoder_open(const photo_options *options, const char *program,
+                                  int num_threads, report *r)
+{
+    report why = report_make();
+    photo_decoder *decoder = calloc(1, sizeof *decoder);
+    if (!decoder) {
+        (void)report_no_memory(r);
+        return NULL;
+    }
+    decoder->flags = flags_of(options);
+    decoder->max_bytes = photos_max_bytes(options);
+    if (!options->no_sandbox) decoder->box = open_sandbox(options, num_threads, &why);
+    if (why.text[0])
         report_error(program, NULL, "images are decoded in this process, without a sandbox: %s",
-                     r.text);
+                     why.text);
+    return decoder;
+}
+
+void photo_decoder_close(photo_decoder *decoder)
+{
+    if (decoder) sandbox_close(decoder->box);
+    free(decoder);
 }
 
 /* A photo in a pipe is the whole of it: of a stream, the first frame alone would be an answer to
  * something that nobody asked. */
-static bool decode_stdin(const photo_options *options, vit_image *image, report *r)
+static bool check_stdin(const void *data, size_t size, report *r)
 {
-    unsigned char *data;
-    size_t size;
-    bool good;
-    memset(image, 0, sizeof *image);
-    if (!source_read_all("-", photos_max_bytes(options), &data, &size, r))
-        return false;
-    good = (!frames_follow(data, size) ||
-            report_fail(r, "more images follow the first one; a stream of frames is read by "
-                           "classify --frames auto") || report_file(r, "-")) &&
-           photos_decode_bytes("-", data, size, options, image, r);
-    free(data);
-    return good;
+    return !frames_follow(data, size) ||
+           report_fail(r, "more images follow the first one; a stream of frames is read by "
+                          "classify --frames auto") || report_file(r, "-");
 }
 
 /* The bytes are read here: a sandbox opens no files. */
-static bool decode_file(const char *name, const photo_options *options, vit_image *image,
-                        report *r)
+bool photos_decode(const char *name, photo_decoder *decoder, vit_image *image, report *r)
 {
     unsigned char *data;
     size_t size;
     bool good;
     memset(image, 0, sizeof *image);
     if (source_is_folder(name)) {
-        image_file file;
-        return image_file_load(name, 0, &file, r);   /* says so */
+        (void)report_fail(r, "is a folder; name the images in it: %.200s/*.jpg", name);
+        return report_file(r, name);
     }
-    if (!source_read_all(name, photos_max_bytes(options), &data, &size, r)) return false;
-    good = photos_decode_bytes(name, data, size, options, image, r);
+    if (!source_read_all(name, decoder->max_bytes, &data, &size, r)) return false;
+    good = (strcmp(name, "-") != 0 || check_stdin(data, size, r)) &&
+           photos_decode_bytes(name, data, size, decoder, image, r);
     free(data);
     return good;
 }
 
-bool photos_decode(const char *name, const photo_options *options, vit_image *image, report *r)
+bool photos_decode_bytes(const char *name, const void *data, size_t size, photo_decoder *decoder,
+                         vit_image *image, report *r)
 {
-    image_file file;
-    bool good;
-    if (strcmp(name, "-") == 0) return decode_stdin(options, image, r);
-    if (options && options->sandbox) return decode_file(name, options, image, r);
-    good = image_file_load(name, flags_of(options), &file, r);
-    take_pixels(&file, image);
-    return good;
-}
-
-bool photos_decode_bytes(const char *name, const void *data, size_t size,
-                         const photo_options *options, vit_image *image, report *r)
-{
-    const unsigned flags = flags_of(options);
-    const bool good = options && options->sandbox
-                          ? sandbox_decode(options->sandbox, data, size, flags, image, r)
-                          : work(data, size, flags, image, r);
+    const bool good = decoder->box
+                          ? sandbox_decode(decoder->box, data, size, decoder->flags, image, r)
+                          : work(data, size, decoder->flags, image, r);
     return good || report_file(r, name);
 }
 
@@ -361,11 +362,12 @@ void photos_free_image(vit_image *image)
     memset(image, 0, sizeof *image);
 }
 
-bool photos_read(photo_reader *reader, photo_list *list, int i, float *input, report *r)
+bool photos_read(photo_reader *reader, photo_decoder *decoder, photo_list *list, int i,
+                 float *input, report *r)
 {
     vit_image image;
     bool good;
-    while (i < list->count && !photos_decode(list->paths[i], NULL, &image, r))
+    while (i < list->count && !photos_decode(list->paths[i], decoder, &image, r))
         if (!skip(list, i, r)) return false;
     if (i == list->count) return false;
     good = photos_prepare(reader, &image, input, r);

@@ -37,25 +37,30 @@ bool photos_is_name(const char *name);
 bool photos_add(photo_list *list, const char *operand, report *r);
 bool photos_append(photo_list *list, const char *name, report *r);
 
-/* How image files are decoded; zeroed, in this process, upright and up to 134 million pixels. */
+/* How image files are decoded; zeroed: confined, upright and up to 134 million pixels. */
 typedef struct photo_options {
     bool no_exif;         /* as they are stored, as timm and Pillow do                    */
-    bool no_sandbox;      /* for programs that would decode in a process of its own       */
+    bool no_sandbox;      /* in this process, which is then at the mercy of each file     */
     int max_megapixels;   /* 1 .. 500: those with more are refused; 0: the default        */
-    struct sandbox *sandbox;   /* of photos_sandbox; NULL: decode in this process         */
 } photo_options;
 
-/* Where images are decoded from now on: sets options->sandbox, to be closed by sandbox_close,
- * unless options say otherwise, for so many threads (0: one per core). If that is not possible
- * here, options->no_sandbox says that it was tried and, on Linux, a line on stderr why not. */
-void photos_sandbox(photo_options *options, const char *program, int num_threads);
+/* Where image files are decoded, and the only way to: nothing else in tools/ includes image_file.h.
+ * It has confined processes (sandbox.h) for so many threads (0: one per core), unless options say
+ * otherwise or the system has none. Open it before there are threads and large data. */
+typedef struct photo_decoder photo_decoder;
+
+/* NULL: see the report. On Linux, a line on stderr says why a system has none. */
+photo_decoder *photo_decoder_open(const photo_options *options, const char *program,
+                                  int num_threads, report *r);
+void photo_decoder_close(photo_decoder *decoder);   /* NULL is allowed */
 
 /* The rows of a program's options (cli/options.h) that set them. */
 #define PHOTO_OPTIONS(photos)                                                                     \
     { 0, "no-exif", NULL, "ignore the EXIF orientation, as timm does", CLI_FLAG,                  \
       &(photos)->no_exif, 0, 0 },                                                                 \
     { 0, "max-pixels", "N", "read images of up to N million pixels (default 134)", CLI_INT,       \
-      &(photos)->max_megapixels, 1, 500 }
+      &(photos)->max_megapixels, 1, 500 },                                                        \
+    PHOTO_SANDBOX_OPTION(photos)
 #define PHOTO_SANDBOX_OPTION(photos)                                                              \
     { 0, "no-sandbox", NULL, "decode images in this process, not in confined ones (Linux)",       \
       CLI_FLAG, &(photos)->no_sandbox, 0, 0 }
@@ -63,15 +68,15 @@ void photos_sandbox(photo_options *options, const char *program, int num_threads
 /* Of an image file; larger ones are refused. */
 size_t photos_max_bytes(const photo_options *options);
 
-/* Decodes an image file; options may be NULL. "-" is standard input, which must hold one image, no
- * stream of frames. Bytes in memory are called `name` in messages. Free the image with
- * photos_free_image; on failure it is empty. */
-bool photos_decode(const char *name, const photo_options *options, vit_image *image, report *r);
-bool photos_decode_bytes(const char *name, const void *data, size_t size,
-                         const photo_options *options, vit_image *image, report *r);
+/* Decodes an image file, on any thread. "-" is standard input, which must hold one image, no stream
+ * of frames. Bytes in memory are called `name` in messages. Free the image with photos_free_image;
+ * on failure it is empty. */
+bool photos_decode(const char *name, photo_decoder *decoder, vit_image *image, report *r);
+bool photos_decode_bytes(const char *name, const void *data, size_t size, photo_decoder *decoder,
+                         vit_image *image, report *r);
 void photos_free_image(vit_image *image);
 
-/* Decodes and preprocesses images for a model; keeps its memory for the next image. */
+/* Preprocesses images for a model; keeps its memory for the next image. */
 typedef struct photo_reader {
     const vit_model *model;
     void *scratch;
@@ -81,7 +86,8 @@ typedef struct photo_reader {
 /* Image i of the list. One that cannot be read is moved to the skipped ones, and the next takes its
  * place; if none would be left, that is a failure. False after the last image, or with a message in
  * *r. */
-bool photos_read(photo_reader *reader, photo_list *list, int i, float *input, report *r);
+bool photos_read(photo_reader *reader, photo_decoder *decoder, photo_list *list, int i,
+                 float *input, report *r);
 bool photos_prepare(photo_reader *reader, const vit_image *image, float *input, report *r);
 void photos_reader_free(photo_reader *reader);
 

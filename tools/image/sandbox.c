@@ -204,19 +204,28 @@ static void end_child(child *c)
     free(c);
 }
 
-/* Waits for a byte. False: the child has ended, or the time is over. */
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* Waits for a byte. False: the child has ended, or the time is over. That comes in slices, of which
+ * each counts no more than its length: a job may be stopped for hours, and its decoders with it. */
 static bool hear(child *c, int seconds, char expected)
 {
+    static const double slice = 0.1;
     struct pollfd ready = { c->socket, POLLIN, 0 };
-    struct timespec start, now;
+    double waited = 0, start, took;
     char said = 0;
     int found;
-    clock_gettime(CLOCK_MONOTONIC, &start);
     do {
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        const double left = seconds - (double)(now.tv_sec - start.tv_sec);
-        found = left < 0 ? 0 : poll(&ready, 1, (int)(left * 1000) + 1);
-    } while (found < 0 && errno == EINTR);
+        start = now();
+        found = poll(&ready, 1, (int)(slice * 1000));
+        took = now() - start;
+        waited += took < slice ? took : slice;
+    } while (found <= 0 && (found == 0 || errno == EINTR) && waited < seconds);
     return found > 0 && recv(c->socket, &said, 1, 0) == 1 && said == expected;
 }
 

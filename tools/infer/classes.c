@@ -132,6 +132,8 @@ bool class_map_read(class_map *map, const vit_model *model, const char *path, re
     memset(map, 0, sizeof *map);
     while (good && fgets(line, sizeof line, file)) good = map_line(map, model, ++number, line, r);
     if (good && ferror(file)) good = report_fail(r, "cannot be read: %s", strerror(errno));
+    if (good && map->folders.count == 0)
+        good = report_fail(r, "expected lines 'FOLDER<tab>CLASS', found none");
     if (file) fclose(file);
     if (good) return true;
     class_map_free(map);

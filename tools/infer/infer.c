@@ -10,7 +10,6 @@
 
 #include "base/tensor.h"
 #include "cli/progress.h"
-#include "image/sandbox.h"
 
 /* One photo, from when it is taken until its result is given. */
 typedef struct slot {
@@ -26,7 +25,6 @@ typedef struct slot {
 typedef struct line {
     const infer_settings *settings;
     photo_source *source;
-    photo_options photos;
     infer_counts *counts;
     vit_executor executor;   /* of the session, if all threads work together              */
     int workers, batch;
@@ -225,7 +223,7 @@ static bool read_photo(worker *w, slot *s)
     infer_result *result = &s->result;
     report r = report_make();
     double start = cli_now_ms(), decoded;
-    bool good = photo_decode(&s->photo, &w->line->photos, &r);
+    bool good = photo_decode(&s->photo, w->line->settings->decoder, &r);
     decoded = cli_now_ms();
     good = good && (photos_prepare(&w->reader, &s->photo.image,
                                    w->input + (size_t)w->count * w->line->image_size, &r) ||
@@ -363,24 +361,16 @@ bool infer_run(const infer_settings *settings, photo_source *source, infer_count
     memset(&l, 0, sizeof l);
     l.settings = settings;
     l.source = source;
-    l.photos = settings->photos;
     l.counts = counts;
     l.r = r;
     if (!check_model(settings, r)) return false;
     set_sizes(&l);
-    if (!l.photos.sandbox)
-        photos_sandbox(&l.photos, settings->program,
-                       settings->together ? 1 : settings->num_threads);
     result = vit_threads_create(settings->num_threads, &threads, &executor);
-    if (result != VIT_OK) {
-        if (!settings->photos.sandbox) sandbox_close(l.photos.sandbox);
-        return report_fail(r, "%s", vit_result_string(result));
-    }
+    if (result != VIT_OK) return report_fail(r, "%s", vit_result_string(result));
     l.workers = settings->together ? 1 : executor.num_threads;
     pthread_mutex_init(&l.lock, NULL);   /* neither can fail on Linux */
     pthread_cond_init(&l.given, NULL);
     if (line_allocate(&l)) run_line(&l, &executor);
-    if (!settings->photos.sandbox) sandbox_close(l.photos.sandbox);
     pthread_cond_destroy(&l.given);
     pthread_mutex_destroy(&l.lock);
     line_free(&l);

@@ -52,8 +52,7 @@ typedef struct infer_settings {
     int batch;             /* photos that a thread computes together; 0: INFER_BATCH      */
     vit_isa isa;           /* VIT_ISA_AUTO; another tier to compare with                  */
     bool together;         /* all threads on one photo at a time, with the least delay    */
-    photo_options photos;  /* how they are decoded: in a sandbox, which infer_run opens   */
-                           /* if there is none yet, and unless no_sandbox is set          */
+    photo_decoder *decoder;   /* for num_threads; 1 does if they work together            */
     bool progress;         /* show it on a terminal                                       */
     unsigned outputs;
     int block;             /* 1 .. depth: INFER_TOKENS are those that leave this block,   */

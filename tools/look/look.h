@@ -68,6 +68,7 @@ typedef struct look_job {
     vit_model model;
     char *path;               /* of the model; NULL for those of --compare            */
     photo_list photos;
+    photo_decoder *decoder;
     photo_reader reader;
     vit_threads *threads;
     vit_session session;

@@ -91,7 +91,7 @@ static bool see(look_job *j, char *name, report *r)
     look_photo *s = &j->seen[j->num_seen];
     vit_image photo;
     bool good;
-    if (!photos_decode(name, &j->chosen->photos, &photo, &unreadable)) {
+    if (!photos_decode(name, j->decoder, &photo, &unreadable)) {
         report_print(&unreadable, PROGRAM);
         j->unreadable++;
         return true;
@@ -106,7 +106,9 @@ static bool see(look_job *j, char *name, report *r)
 
 static bool see_all(look_job *j, report *r)
 {
-    bool good = photos_find(&j->photos, j->operands, CLI_MANY, r) && start_session(j, r);
+    bool good = photos_find(&j->photos, j->operands, CLI_MANY, r);
+    if (good) j->decoder = photo_decoder_open(&j->chosen->photos, PROGRAM, 1, r);
+    good = j->decoder && start_session(j, r);
     if (good) {
         j->seen = calloc((size_t)j->photos.count, sizeof *j->seen);
         good = j->seen || report_no_memory(r);
@@ -165,6 +167,7 @@ void look_free(look_job *j)
     free(j->input);
     pca_free(&j->components);
     sheet_free(&j->sheet);
+    photo_decoder_close(j->decoder);
     photos_reader_free(&j->reader);
     photos_free(&j->photos);
     vit_threads_destroy(j->threads);

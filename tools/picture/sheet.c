@@ -30,14 +30,14 @@ bool sheet_add(sheet *s, picture *shown, const char *caption, report *r)
     return true;
 }
 
-bool sheet_add_photo(sheet *s, const char *path, const photo_options *options, int side,
+bool sheet_add_photo(sheet *s, const char *path, photo_decoder *decoder, int side,
                      const char *caption, report *r)
 {
     report unreadable = report_make();
     vit_image photo;
     picture shown;
     bool good;
-    if (photos_decode(path, options, &photo, &unreadable)) {
+    if (photos_decode(path, decoder, &photo, &unreadable)) {
         good = picture_of_photo(&shown, &photo, side, r);
         photos_free_image(&photo);
     } else {

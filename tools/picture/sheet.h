@@ -1,7 +1,7 @@
 /* sheet.h - a contact sheet: pictures in rows and columns, with captions below.
  *
  *     sheet s = { 0 };
- *     good = sheet_add_photo(&s, "cat.jpg", NULL, 160, "0.93\ncat.jpg", &r) && ... &&
+ *     good = sheet_add_photo(&s, "cat.jpg", decoder, 160, "0.93\ncat.jpg", &r) && ... &&
  *            sheet_draw(&s, 6, &p, &r) && sheet_save(&p, "out.png", inputs, num_inputs, &r);
  */
 #ifndef SHEET_H
@@ -27,7 +27,7 @@ bool sheet_add(sheet *s, picture *shown, const char *caption, report *r);
 
 /* Decodes a photo, its longer side as long as `side`. One that cannot be read is an empty grey
  * square: its caption says what it is. False: out of memory. */
-bool sheet_add_photo(sheet *s, const char *path, const photo_options *options, int side,
+bool sheet_add_photo(sheet *s, const char *path, photo_decoder *decoder, int side,
                      const char *caption, report *r);
 
 /* Rows of so many columns, 0 for about as many rows as columns; each column as wide and each row as

@@ -8,7 +8,6 @@
 #include "base/text.h"
 #include "cli/output.h"
 #include "image/photos.h"
-#include "image/sandbox.h"
 #include "infer/infer.h"
 #include "shards/shard_source.h"
 #include "shards/shard_writer.h"
@@ -18,7 +17,7 @@
 typedef struct shard_job {
     const shard_task *task;
     const char *file, *number, *name;
-    const photo_options *photos;
+    photo_decoder *decoder;       /* for all shards                 */
     shard_source source;
     shard_writer writer;
     infer_counts counts;
@@ -152,7 +151,7 @@ static bool infer_all(shard_job *j, report *r)
     settings.num_threads = task->num_threads;
     settings.batch = task->batch;
     settings.isa = task->isa;
-    settings.photos = *j->photos;
+    settings.decoder = j->decoder;
     settings.take = take_result;
     settings.user = j;
     embedding_ask(&task->recipe.choice, &settings);
@@ -305,22 +304,23 @@ static bool run_next(shard_job *j, shard_totals *totals, report *r)
 bool shard_task_run(const shard_task *task, shard_totals *totals, report *r)
 {
     const shard_list *shards = task->shards;
-    photo_options photos = task->recipe.photos;   /* with a sandbox for all shards */
     shard_job *j = malloc(sizeof *j);
-    bool good = true;
+    photo_decoder *decoder;
+    bool good;
     memset(totals, 0, sizeof *totals);
     if (!j) return report_no_memory(r);
-    photos_sandbox(&photos, task->program, task->num_threads);
+    decoder = photo_decoder_open(&task->recipe.photos, task->program, task->num_threads, r);
+    good = decoder != NULL;
     for (long i = task->part.index; good && i < shards->files.count; i += task->part.count) {
         memset(j, 0, sizeof *j);
         j->task = task;
-        j->photos = &photos;
+        j->decoder = decoder;
         j->file = shards->files.paths[i];
         j->number = shards->numbers[i];
         j->name = shard_name(j->file, task->name);
         good = run_next(j, totals, r);
     }
-    sandbox_close(photos.sandbox);
+    photo_decoder_close(decoder);
     free(j);
     return good;
 }

@@ -125,6 +125,7 @@ static bool add_operand(shard_list *list, const char *operand, report *r)
 
 static bool add_list(shard_list *list, const char *file, report *r)
 {
+    const int before = list->files.count;
     unsigned char *data;
     size_t size;
     bool good = true;
@@ -137,7 +138,8 @@ static bool add_list(shard_list *list, const char *file, report *r)
         if (*line) good = add_operand(list, line, r);
     }
     free(data);
-    return good;
+    if (!good || list->files.count > before) return good;
+    return report_fail(r, "has no shard in it") || report_file(r, file);
 }
 
 /* === Numbers === */

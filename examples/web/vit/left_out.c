@@ -16,6 +16,14 @@ static bool refuse_photos(report *r)
 
 /* === Every other function here is called only after one of these === */
 
+photo_decoder *photo_decoder_open(const photo_options *options, const char *program,
+                                  int num_threads, report *r)
+{
+    (void)options, (void)program, (void)num_threads;
+    (void)refuse_photos(r);
+    return NULL;
+}
+
 bool photos_find(photo_list *list, const text_list *operands, int max, report *r)
 {
     (void)max;
@@ -23,10 +31,11 @@ bool photos_find(photo_list *list, const text_list *operands, int max, report *r
     return operands->count == 0 || refuse_photos(r);
 }
 
-bool match_pictures_read(match_pictures *pictures, const char *folder, int max, double seconds,
-                         const label_list *labels, int num_classes, report *r)
+bool match_pictures_read(match_pictures *pictures, photo_decoder *decoder, const char *folder,
+                         int max, double seconds, const label_list *labels, int num_classes,
+                         report *r)
 {
-    (void)pictures, (void)folder, (void)max, (void)seconds, (void)labels, (void)num_classes;
+    (void)pictures, (void)decoder, (void)folder, (void)max, (void)seconds, (void)labels, (void)num_classes;
     return refuse_photos(r);
 }
 
@@ -37,10 +46,10 @@ bool c_array_write(const char *input, const char *output, bool quiet, c_array_re
     return report_fail(r, "--c-array: this build writes no C headers");
 }
 
-calibration *calibrate_start(const vit_model *reference, vit_dtype dtype, photo_list *photos,
-                             bool quiet, report *r)
+calibration *calibrate_start(const vit_model *reference, vit_dtype dtype, photo_decoder *decoder,
+                             photo_list *photos, bool quiet, report *r)
 {
-    (void)reference, (void)dtype, (void)photos, (void)quiet;
+    (void)reference, (void)dtype, (void)decoder, (void)photos, (void)quiet;
     (void)refuse_photos(r);
     return NULL;
 }
@@ -52,10 +61,10 @@ const float *calibrate_tensor(calibration *c, int index, vit_dtype written, repo
     return NULL;
 }
 
-bool compare_models(const vit_model *reference, const vit_model *model, photo_list *photos,
-                    bool quiet, comparison *result, report *r)
+bool compare_models(const vit_model *reference, const vit_model *model, photo_decoder *decoder,
+                    photo_list *photos, bool quiet, comparison *result, report *r)
 {
-    (void)reference, (void)model, (void)photos, (void)quiet, (void)result;
+    (void)reference, (void)model, (void)decoder, (void)photos, (void)quiet, (void)result;
     return refuse_photos(r);
 }
 
@@ -66,6 +75,11 @@ bool match_sorting_run(match_sorting *s, report *r)
 }
 
 /* === There is nothing to free === */
+
+void photo_decoder_close(photo_decoder *decoder)
+{
+    (void)decoder;
+}
 
 void photos_free(photo_list *list)
 {

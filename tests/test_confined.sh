@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# Strangers' photos are decoded in confined processes, whatever program or mode reads them: here the
+# decoder opens a file for each of them (evil_decoder.h). Confined, that is its end and there is no
+# file; with --no-sandbox there is, which shows that the mode decodes at all.
+set -u
+cd "$(dirname "$0")/.." || exit 2
+. tests/checks.sh
+root=$PWD evil=$PWD/build/evil
+export LC_ALL=C EVIDENCE=$work/evidence
+images=$root/tests/data/images
+checkpoint=$root/tests/data/fixtures/plain/model.safetensors
+cat=$root/examples/cat.jpg model=$root/models/cifar10-vit.vit
+# shellcheck disable=SC2046 # words
+make -s -j2 $(printf 'build/evil/%s ' tools/vit-{run,convert} examples/{classify,evaluate,embed,search,look}) ||
+    exit 1
+ln -sfn "$root/models" "$evil/models"
+cd "$work" || exit 2
+
+EVIDENCE='' "$evil/examples/classify" "$cat" >out 2>err
+if grep -q 'without a sandbox' err; then
+    cat err
+    echo "1 passed, 0 failed"
+    exit 0
+fi
+
+# What the programs read besides; nothing but --no-sandbox decodes here.
+mkdir -p set/{cat,ship} ten/{0..9}
+for i in {0..9}; do cp "$cat" ten/$i; done
+cp "$cat" "$images/rgb.png" set/cat
+cp "$images/baseline.jpg" "$images/cmyk.jpg" set/ship
+printf '%s\n' cat/cat.jpg,cat ship/baseline.jpg,ship >tags.csv
+printf '%s\n' set/*/* >list.txt
+tar cf part-00000.tar -C set cat ship
+"$evil/examples/embed" --no-sandbox set -o index.npy 2>err || fail 'no index'
+"$evil/examples/embed" --no-sandbox --tar part-00000.tar -o shards 2>err || fail 'no shards'
+
+input=/dev/null ends=0 # of what follows: standard input, and the status with --no-sandbox
+
+# run OPTION|: $program, with its command if it is look, which comes first
+run() {
+    rm -rf "$EVIDENCE" new new.*
+    if [[ $program = */look ]]; then set -- "${arguments[0]}" "$@" "${arguments[@]:1}"
+    else set -- "$@" "${arguments[@]}"; fi
+    tried="$program $*"
+    "$evil/$program" "$@" >out 2>err <"$input"
+    status=$?
+}
+
+# decodes PROGRAM ARGUMENT...: writes new.* or the folder new, if anything
+decodes() {
+    program=$1 arguments=("${@:2}")
+    run
+    missing "$EVIDENCE"
+    if [ $status -le 1 ]; then pass; else fail "exit status $status"; fi
+    # a sheet has a grey square for what cannot be read; all else says why
+    [[ $* == *--sheet* ]] ||
+        err 'its decoder was stopped: it asked the system for what decoding does not need'
+    run --no-sandbox
+    is "$ends"
+    exists "$EVIDENCE"
+    run --help
+    out '^ +--no-sandbox +decode images in this process, not in confined ones \(Linux\)$'
+}
+
+decodes examples/classify "$cat"
+decodes examples/classify --classes index.npy --class-names index.txt "$cat"
+input=$cat decodes examples/classify -
+input=$cat decodes examples/classify --frames auto
+input=$cat decodes examples/classify --frames auto --realtime
+decodes examples/embed set -o new.npy
+decodes examples/embed --list list.txt -o new.npy
+decodes examples/embed --tar part-00000.tar -o new
+decodes examples/search index.npy "$cat"
+decodes examples/search index.npy --vector index.npy --sheet new.png
+decodes examples/search --classes index.npy --class-names index.txt "$cat"
+decodes examples/search shards "$cat"
+decodes examples/evaluate set
+decodes examples/evaluate --knn set set
+decodes examples/evaluate --probe set set
+decodes examples/evaluate --sigmoid --tags tags.csv set
+decodes examples/look attention "$cat" -o new.png
+decodes examples/look tokens set -o new.png
+decodes examples/look similarity "$cat" --at 150,100 -o new.png
+decodes tools/vit-run -m "$model" --image "$cat"
+decodes tools/vit-convert "$checkpoint" --dtype int8 --calibrate set -o new.vit
+decodes tools/vit-convert "$checkpoint" --dtype int8 --report set -o new.vit
+ends=1 decodes tools/vit-convert "$checkpoint" --match-folder ten -o new.vit # no better than guessing
+summary
