@@ -253,12 +253,14 @@ static int confusion_count(const totals *sum, int truth, int predicted) {
 
 static void print_matrix(const vit_model *model, const totals *sum) {
     int classes = model->config.num_classes;
-    char text[32];
+    char text[32], label[64];
     printf("\nconfusion (a row for each true class, a column for each answer)\n%-16s", "");
     for (int i = 0; i < classes; i++) printf(" %6d", i);
     printf("\n");
     for (int truth = 0; truth < classes; truth++) {
-        printf("%3d %-12.12s", truth, class_name(model, truth, text, sizeof text));
+        const int width = text_show(label, sizeof label, 12,
+                                    class_name(model, truth, text, sizeof text));
+        printf("%3d %s%*s", truth, label, 12 - width, "");
         for (int i = 0; i < classes; i++) printf(" %6d", confusion_count(sum, truth, i));
         printf("\n");
     }
@@ -283,9 +285,9 @@ static void print_worst(const vit_model *model, const totals *sum) {
         }
         if (best < 0) break;
         last = best;
-        printf("  %5d  %s taken for %s\n", sum->confusions[best].count,
-               class_name(model, sum->confusions[best].truth, a, sizeof a),
-               class_name(model, sum->confusions[best].predicted, b, sizeof b));
+        text_print(stdout, "  %5d  %s taken for %s\n", sum->confusions[best].count,
+                   class_name(model, sum->confusions[best].truth, a, sizeof a),
+                   class_name(model, sum->confusions[best].predicted, b, sizeof b));
     }
 }
 

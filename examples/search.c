@@ -188,7 +188,7 @@ static void put_row(json_writer *w, const indexed_row *row) {
 static void print_hits(job *j, const found_photo *found, int count) {
     json_writer *w = &j->json;
     for (int i = 0; !j->chosen->json && i < count; i++) {
-        printf("%.4f  %s\n", (double)found[i].hit.cosine, found[i].name);
+        text_print(stdout, "%.4f  %s\n", (double)found[i].hit.cosine, found[i].name);
     }
     if (!j->chosen->json) return;
     json_put_begin(w, "nearest", '[');
@@ -291,7 +291,7 @@ static void print_member(job *j, int64_t first, int64_t row) {
                                                  j->part.floats + row * dim, dim);
     json_writer *w = &j->json;
     if (!j->chosen->json) {
-        printf("%.4f  %s\n", cosine, j->index.names[row]);
+        text_print(stdout, "%.4f  %s\n", cosine, j->index.names[row]);
         return;
     }
     json_put_begin(w, NULL, '{');
@@ -354,9 +354,10 @@ static void print_classes(job *j, const char *name, const vit_prediction *top, i
     const char *const *names = j->zero_shot.texts.names;
     json_writer *w = &j->json;
     if (!j->chosen->json) {
-        if (j->photos.count > 1) printf("%s\n", name);
+        if (j->photos.count > 1) text_print(stdout, "%s\n", name);
         for (int i = 0; i < count; i++) {
-            printf("%5.1f %%  %s\n", 100 * (double)top[i].score, names[top[i].index]);
+            text_print(stdout, "%5.1f %%  %s\n", 100 * (double)top[i].score,
+                       names[top[i].index]);
         }
         return;
     }

@@ -109,8 +109,9 @@ static int unpack(const arguments *a)
         json_put_end(&json, '}');
         putchar('\n');
     } else if (!a->quiet) {
-        printf("%s: %zu tensors, %s parameters, %s bytes\n", a->convert.output, result.tensors,
-               text_grouped(result.parameters, n), text_grouped(result.bytes, b));
+        text_print(stdout, "%s: %zu tensors, %s parameters, %s bytes\n", a->convert.output,
+                   result.tensors, text_grouped(result.parameters, n),
+                   text_grouped(result.bytes, b));
     }
     return CLI_OK;
 }
@@ -134,9 +135,9 @@ static int write_c_array(const arguments *a)
         json_put_end(&json, '}');
         putchar('\n');
     } else if (!a->quiet) {
-        printf("%s: %s_data, %s bytes; workspace %s bytes, with low_memory %s\n",
-               a->convert.output, result.name, text_grouped(result.bytes, b),
-               text_grouped(result.workspace, w), text_grouped(result.low_memory, l));
+        text_print(stdout, "%s: %s_data, %s bytes; workspace %s bytes, with low_memory %s\n",
+                   a->convert.output, result.name, text_grouped(result.bytes, b),
+                   text_grouped(result.workspace, w), text_grouped(result.low_memory, l));
     }
     return CLI_OK;
 }

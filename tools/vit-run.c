@@ -309,7 +309,7 @@ static void print_best_text(const run *r, const float *probs, const vit_predicti
     for (int i = 0; i < count; i++) {
         const char *label = vit_label(&r->model, top[i].index);
         printf("%5.1f %%  ", 100.0 * (double)probs[top[i].index]);
-        if (label) puts(label);
+        if (label) text_print(stdout, "%s\n", label);
         else printf("class %d\n", top[i].index);
     }
 }
@@ -340,8 +340,10 @@ static void print_all_best(run *r, float *probs, vit_prediction *top) {
         if (r->chosen->json) {
             put_best(r, probs, top, count);
         } else {
-            if (r->batch > 1 && r->chosen->input) printf("%s [%d]\n", r->chosen->input, b);
-            else if (r->batch > 1) printf("%s\n", r->chosen->images.items[b]);
+            if (r->batch > 1 && r->chosen->input)
+                text_print(stdout, "%s [%d]\n", r->chosen->input, b);
+            else if (r->batch > 1)
+                text_print(stdout, "%s\n", r->chosen->images.items[b]);
             print_best_text(r, probs, top, count);
         }
     }
