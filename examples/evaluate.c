@@ -393,10 +393,8 @@ static void write_matrix(FILE *file, const vit_model *model, const totals *sum,
 }
 
 /* Opens, lets `what` be written, closes; failures are on stderr. */
-static bool write_csv(const char *path, const vit_model *model, const choices *chosen,
-                      const totals *sum) {
+static bool write_csv(const char *path, const vit_model *model, const totals *sum) {
     report r = report_make();
-    const char *const inputs[2] = { chosen->model, chosen->map };
     bool *occurs = calloc((size_t)model->config.num_classes, sizeof *occurs);
     cli_output output;
     bool good;
@@ -405,7 +403,7 @@ static bool write_csv(const char *path, const vit_model *model, const choices *c
         occurs[sum->confusions[i].truth] = true;
         occurs[sum->confusions[i].predicted] = true;
     }
-    good = cli_output_open(&output, path, inputs, 2, &r);
+    good = cli_output_open(&output, path, &r);
     if (good) {
         write_matrix(output.file, model, sum, occurs);
         good = cli_output_commit(&output, &r);
@@ -440,9 +438,8 @@ static void write_samples(FILE *file, const vit_model *model, const dataset *dat
 /* The last three fields are empty for an unreadable image. */
 static bool write_predictions(const vit_model *model, const choices *chosen, const dataset *data) {
     report r = report_make();
-    const char *const inputs[2] = { chosen->model, chosen->map };
     cli_output output;
-    bool good = cli_output_open(&output, chosen->predictions, inputs, 2, &r);
+    bool good = cli_output_open(&output, chosen->predictions, &r);
     if (good) {
         write_samples(output.file, model, data);
         good = cli_output_commit(&output, &r);
@@ -586,9 +583,8 @@ static void write_tags_of(FILE *file, const vit_model *model, const choices *cho
 static bool write_tags(const vit_model *model, const choices *chosen, const tag_lists *lists,
                        const tagged_results *t) {
     report r = report_make();
-    const char *const inputs[2] = { chosen->model, chosen->tags };
     cli_output output;
-    bool good = cli_output_open(&output, chosen->predictions, inputs, 2, &r);
+    bool good = cli_output_open(&output, chosen->predictions, &r);
     if (good) {
         fprintf(output.file, "path,class,label,true,found,score\n");
         for (int i = 0; i < lists->photos.count; i++) {
@@ -690,9 +686,9 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
         { 't', "threads", "N", "threads, one image each (default 0: one per core)", CLI_INT,
           &c->num_threads, 0, 256 },
         { 0, "json", NULL, "print one JSON object", CLI_FLAG, &c->json, 0, 0 },
-        { 0, "csv", "FILE", "write the confusion matrix as CSV", CLI_TEXT, &c->csv, 0, 0 },
+        { 0, "csv", "FILE", "write the confusion matrix as CSV", CLI_OUTPUT, &c->csv, 0, 0 },
         { 0, "predictions", "FILE", "write path, true class, predicted class and probability\n"
-          "of each image as CSV; with --tags, each class that is right or found", CLI_TEXT,
+          "of each image as CSV; with --tags, each class that is right or found", CLI_OUTPUT,
           &c->predictions, 0, 0 },
         PHOTO_OPTIONS(&c->photos),
         PHOTO_SANDBOX_OPTION(&c->photos),
@@ -737,7 +733,7 @@ static bool open_model(choices *chosen, vit_model *model, char **path) {
 static bool tell_all(const vit_model *model, const choices *chosen, const dataset *data,
                  const totals *sum) {
     bool good = true;
-    if (chosen->csv && !write_csv(chosen->csv, model, chosen, sum)) good = false;
+    if (chosen->csv && !write_csv(chosen->csv, model, sum)) good = false;
     if (chosen->predictions && !write_predictions(model, chosen, data)) good = false;
     if (chosen->json) print_json(model, chosen, sum);
     else print_text(model, sum);

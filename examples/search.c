@@ -225,11 +225,10 @@ static bool add_cells(const job *j, const found_photo *found, int count, sheet *
 }
 
 static bool draw_sheet(const job *j, const found_photo *found, int count, report *r) {
-    const char *const inputs[2] = { j->chosen->index, j->path };
     sheet s = { NULL, 0, 0 };
     picture drawn = { NULL, 0, 0 };
     bool good = add_cells(j, found, count, &s, r) && sheet_draw(&s, 0, &drawn, r) &&
-                picture_save(&drawn, j->chosen->sheet, inputs, 2, r);
+                picture_save(&drawn, j->chosen->sheet, r);
     picture_free(&drawn);
     sheet_free(&s);
     return good;
@@ -519,7 +518,7 @@ static bool choose(int argc, char **argv, choices *c, text_list *photos, int *st
         { 0, "vector", "FILE.npy", "search for these vectors too, [dim] or [n, dim]", CLI_LIST,
           &c->vectors, 0, 0 },
         { 0, "names", "FILE", "the names' file, instead of INDEX.txt", CLI_TEXT, &c->names, 0, 0 },
-        { 0, "sheet", "OUT.png", "draw what is found, with the cosines", CLI_TEXT, &c->sheet, 0,
+        { 0, "sheet", "OUT.png", "draw what is found, with the cosines", CLI_OUTPUT, &c->sheet, 0,
           0 },
         { 0, "duplicates", "C", "groups of near-duplicates, from this cosine on, such as 0.97",
           CLI_NUMBER, &c->duplicates, -1, 1 },

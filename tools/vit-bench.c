@@ -110,7 +110,7 @@ static bool make_model(bench *b, const arch_choice *choice) {
     folder = os_temporary_folder();
     snprintf(path, sizeof path, "%.900s/" PROGRAM ".vit", folder ? folder : ".");
     free(folder);
-    if (!cli_output_open(&b->random, path, NULL, 0, &r)) {
+    if (!cli_output_open(&b->random, path, &r)) {
         report_print(&r, PROGRAM);
         return false;
     }

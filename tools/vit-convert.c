@@ -212,7 +212,7 @@ int main(int argc, char **argv)
     static arguments a;
     char *notes = make_notes();
     const cli_option options[] = {
-        { 'o', "output", "FILE", "the file to write", CLI_TEXT, &a.convert.output, 0, 0 },
+        { 'o', "output", "FILE", "the file to write", CLI_OUTPUT, &a.convert.output, 0, 0 },
         { 0, "arch", "NAME", "timm's name of the architecture, with or without its tag", CLI_TEXT,
           &a.convert.arch, 0, 0 },
         { 0, "config", "FILE", "timm's config.json", CLI_TEXT, &a.convert.config, 0, 0 },

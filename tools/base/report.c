@@ -61,17 +61,18 @@ bool (report_file)(report *r, const char *file)
 {
     enum { LEAST = 40 };     /* characters of the path, whatever the message needs */
     char message[REPORT_SIZE], shown[REPORT_SIZE - sizeof "...: "];
+    const size_t whole = strlen(file);
     const char *from = shown;
     size_t length, room = sizeof r->text - strlen(r->text);
     if (!r->failed || r->names_file) return false;
     r->names_file = true;
     memcpy(message, r->text, sizeof message);
-    text_show(shown, sizeof shown, REPORT_SIZE, file);
-    length = strlen(shown);
     room = room > LEAST + sizeof "...: " ? room - sizeof "...: " : LEAST;
+    text_show(shown, sizeof shown, REPORT_SIZE, whole > room ? file + whole - room : file);
+    length = strlen(shown);
     if (length > room) from += length - room;
     while (is_within_letter(*from)) from++;
-    snprintf(r->text, sizeof r->text, "%s%s: ", from > shown ? "..." : "", from);
+    snprintf(r->text, sizeof r->text, "%s%s: ", whole > room || from > shown ? "..." : "", from);
     length = sizeof r->text - 1 - strlen(r->text);
     while (strlen(message) > length && is_within_letter(message[length])) length--;
     strncat(r->text, message, length);
