@@ -156,8 +156,6 @@ static const char *find_wrong(const look_command *command, look_choices *c, int 
     if (wrong) return wrong;
     if (c->at && !read_point(c->at, c->point)) return "--at expects X,Y in pixels, such as 120,80";
     if (!c->output && !c->npy && !c->json) return "missing -o OUT.png, --npy OUT.npy or --json";
-    if (c->output && c->npy && strcmp(c->output, c->npy) == 0)
-        return "-o and --npy name the same file";
     return image + array + c->json > 1 ? "only one output can go to standard output" : NULL;
 }
 

@@ -99,11 +99,12 @@ int text_show(char *to, size_t size, int columns, const char *from)
     return width;
 }
 
+/* In one piece: standard error has no buffer, and other processes may write to it. */
 void text_print(FILE *file, const char *format, ...)
 {
-    char text[REPORT_SIZE], shown[SHOWN_SIZE];
+    char text[REPORT_SIZE], out[REPORT_SIZE + 16];
     const size_t before = strspn(format, "\n");
-    size_t after = 0, length, at;
+    size_t after = 0, used = before, length, at;
     bool whole;
     int width;
     va_list arguments;
@@ -113,13 +114,12 @@ void text_print(FILE *file, const char *format, ...)
     for (at = strlen(format); at > before && format[at - 1] == '\n'; at--) after++;
     whole = width >= 0 && (size_t)width < sizeof text;
     length = width < 0 ? 0 : whole ? (size_t)width - after : sizeof text - 1;
-    fwrite(text, 1, before, file);
-    for (at = before; at < length;) {
-        at += show_first(text + at, length - at, shown, &width);
-        fputs(shown, file);
-    }
-    if (!whole) fputs("...", file);
-    while (after-- > 0) putc('\n', file);
+    memset(out, '\n', before);
+    for (at = before; at < length && used < REPORT_SIZE - SHOWN_SIZE; used += strlen(out + used))
+        at += show_first(text + at, length - at, out + used, &width);
+    if (!whole || at < length) used += (size_t)snprintf(out + used, 4, "...");
+    memset(out + used, '\n', after);
+    fwrite(out, 1, used + after, file);
 }
 
 bool text_is_name(const char *text, size_t size)

@@ -251,9 +251,7 @@ static bool declare_files(const parser *p, const text_list *operands) {
     report r = report_make();
     for (const cli_option *o = p->program->options; o->name; o++) {
         const char *path = o->type == CLI_OUTPUT ? *(const char **)o->value : NULL;
-        if (!path || cli_output_declare(path, &r)) continue;
-        report_print(&r, p->program->name);
-        return false;
+        if (path && !cli_output_declare(path, &r)) return usage_error(p, "%s", r.text);
     }
     for (int i = 0; i < operands->count; i++) cli_output_read(operands->items[i]);
     return true;

@@ -68,22 +68,23 @@ void cli_output_read(const char *path) {
     }
 }
 
-/* False: it was read. */
-static bool spares(const declared *d, report *r) {
-    if (!d || !__atomic_load_n(&d->was_read, __ATOMIC_ACQUIRE)) return true;
-    if (strcmp(d->path, d->read_as) == 0)
-        (void)report_fail(r, "is an input: writing it would destroy it");
-    else
-        (void)report_fail(r, "is an input, %s: writing it would destroy it", d->read_as);
-    return report_file(r, d->path);
+/* False: one of them was read. Of several outputs none is then written. */
+static bool outputs_spare(report *r) {
+    for (int i = 0; i < num_outputs; i++) {
+        const declared *d = &outputs[i];
+        if (!__atomic_load_n(&d->was_read, __ATOMIC_ACQUIRE)) continue;
+        if (strcmp(d->path, d->read_as) == 0)
+            (void)report_fail(r, "is an input: writing it would destroy it");
+        else
+            (void)report_fail(r, "is an input, %s: writing it would destroy it", d->read_as);
+        return report_file(r, d->path);
+    }
+    return true;
 }
 
 bool cli_output_spares(const char *input, report *r) {
     cli_output_read(input);
-    for (int i = 0; i < num_outputs; i++) {
-        if (!spares(&outputs[i], r)) return false;
-    }
-    return true;
+    return outputs_spare(r);
 }
 
 /* Of files that are not there yet: the same name in the same folder. */
@@ -109,10 +110,16 @@ static declared *find(const char *path) {
     return NULL;
 }
 
-/* Devices and standard output may be written by several, and are not kept: NULL, without a failure.
- * What is wrong with a folder is said when it is opened. */
+static bool is_one(const declared *a, const declared *b) {
+    if (strcmp(a->path, "-") == 0 || strcmp(b->path, "-") == 0) return strcmp(a->path, b->path) == 0;
+    if (a->exists != b->exists) return false;
+    return a->exists ? is_same(&a->file, &b->file) : is_same_place(a->path, b->path);
+}
+
+/* Devices may be written by several outputs, and are not kept: NULL, without a failure. What is
+ * wrong with a folder is said when it is opened. */
 static declared *declare(const char *path, report *r) {
-    const os_kind kind = strcmp(path, "-") ? os_kind_of(path) : OS_OTHER;
+    const os_kind kind = strcmp(path, "-") ? os_kind_of(path) : OS_NONE;
     declared *d = &outputs[num_outputs];
     if (kind == OS_OTHER || kind == OS_FOLDER) return NULL;
     if (num_outputs == MOST_OUTPUTS) {
@@ -123,11 +130,9 @@ static declared *declare(const char *path, report *r) {
     d->path = path;
     d->exists = kind == OS_FILE && os_identify(path, &d->file);
     for (int i = 0; i < num_outputs; i++) {
-        const declared *other = &outputs[i];
-        if (other->exists != d->exists) continue;
-        if (d->exists ? !is_same(&d->file, &other->file) : !is_same_place(path, other->path))
-            continue;
-        (void)report_fail(r, "is the same file as the output %s; each needs its own", other->path);
+        if (!is_one(d, &outputs[i])) continue;
+        (void)report_fail(r, "is the same file as the output %s; each needs its own",
+                          outputs[i].path);
         (void)report_file(r, path);
         return NULL;
     }
@@ -147,7 +152,7 @@ static void undeclare(const char *path) {
     declared *d = find(path);
     if (!d) return;
     if (d->is_late) *d = outputs[--num_outputs];
-    else d->exists = os_identify(path, &d->file);
+    else if (strcmp(path, "-")) d->exists = os_identify(path, &d->file);
 }
 
 /* === Files === */
@@ -265,7 +270,7 @@ bool cli_output_open(cli_output *output, const char *path, report *r) {
         if (late) late->is_late = true;
     }
     if (r->failed) return false;
-    if (!spares(find(path), r)) {
+    if (!outputs_spare(r)) {
         undeclare(path);
         return false;
     }
@@ -297,7 +302,7 @@ static bool flush_file(FILE *file, bool regular) {
 }
 
 bool cli_output_commit(cli_output *output, report *r) {
-    const bool spared = spares(find(output->name), r);
+    const bool spared = outputs_spare(r);
     bool good = flush_file(output->file, output->temporary != NULL);
     int reason = errno;
     if (output->file != stdout && fclose(output->file) != 0 && good) {

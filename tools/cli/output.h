@@ -45,10 +45,10 @@ void cli_output_read(const char *path);
 /* The same. False: it, or what was read before, is an output: go no further. */
 bool cli_output_spares(const char *input, report *r);
 
-/* Refuses a target that was read. One that was not declared is, until it is written: what was read
+/* Refuses if any output was read. One that was not declared is, until it is written: what was read
  * before must be told of again, by cli_output_spares. */
 bool cli_output_open(cli_output *output, const char *path, report *r);
-/* Checks that every write succeeded and that the target was not read, syncs, renames. The output is
+/* Checks that every write succeeded and that no output was read, syncs, renames. The output is
  * closed and freed either way. */
 bool cli_output_commit(cli_output *output, report *r);
 /* Closes the file and removes what was written so far. */
