@@ -1,4 +1,4 @@
-/* text.h - UTF-8, numbers as text, lists of words. */
+/* text.h - text for people, numbers as text, lists of words. */
 #ifndef TEXT_H
 #define TEXT_H
 
@@ -8,23 +8,13 @@
 #include <stdio.h>
 
 #include "base/report.h"
+#include "base/shown.h"
 
-/* Length of the UTF-8 sequence at text; 0: not valid. */
-size_t text_utf8_length(const char *text, size_t size);
-uint32_t text_utf8_value(const char *text, size_t length);   /* of a sequence so long */
-/* Whether a terminal obeys the character instead of showing it, or shows in another order what
- * follows it: controls, ends of lines, marks of direction. */
-bool text_is_control(uint32_t c);
 /* 1 to 1024 bytes of UTF-8 without control characters: usable as a tensor's name. */
 bool text_is_name(const char *text, size_t size);
 
-/* What people read goes through these, as names of files and labels of models may be anybody's:
- * controls and what is not UTF-8 become "\n", "\x1b", "\u202e". A backslash stays as it is.
- *
- * As much of a text as fits in so many bytes and columns; returns the columns it takes. */
-int text_show(char *to, size_t size, int columns, const char *from);
-/* As fprintf. Only newlines at the beginning and the end of the format begin
- * a line. "..." stands for what is beyond REPORT_SIZE bytes. */
+/* As fprintf, of what people read: all of it is shown (shown.h). Only newlines at the beginning and
+ * the end of the format begin a line. "..." stands for what is beyond REPORT_SIZE bytes. */
 void text_print(FILE *file, const char *format, ...) REPORT_PRINTF(2, 3);
 
 /* Strings owned by someone else, such as argv; free with text_list_free. */

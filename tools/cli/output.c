@@ -111,7 +111,8 @@ static declared *find(const char *path) {
 }
 
 static bool is_one(const declared *a, const declared *b) {
-    if (strcmp(a->path, "-") == 0 || strcmp(b->path, "-") == 0) return strcmp(a->path, b->path) == 0;
+    if (strcmp(a->path, b->path) == 0) return true;
+    if (strcmp(a->path, "-") == 0 || strcmp(b->path, "-") == 0) return false;
     if (a->exists != b->exists) return false;
     return a->exists ? is_same(&a->file, &b->file) : is_same_place(a->path, b->path);
 }
