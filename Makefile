@@ -341,7 +341,8 @@ build/web/installed: tests/web/package.json
 build/web/reference: tests/wasm_reference.c vit.h
 	@mkdir -p $(@D)
 	$(CC) -std=c99 $(WARNINGS) $(CFLAGS) -DVIT_NO_FMA -DVIT_NO_SIMD -I. -Itools $< \
-	    tools/base/bytes.c tools/base/crc32.c tools/base/report.c tools/base/source.c \
+	    tools/base/bytes.c tools/base/crc32.c tools/base/report.c tools/base/shown.c \
+	    tools/base/source.c \
 	    tools/os/common.c tools/os/posix.c $(LDLIBS) -o $@
 
 test-web:

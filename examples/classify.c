@@ -151,7 +151,7 @@ static void print_text(const classifier *c, int count) {
         int index = c->top[i].index;
         const char *label = label_of(c, index);
         printf("%s%5.1f %%  ", i ? end : "", 100.0 * (double)c->probs[index]);
-        if (label) printf("%s", label);
+        if (label) text_print(stdout, "%s", label);
         else printf("class %d", index);
     }
     putchar('\n');
@@ -206,7 +206,7 @@ static bool print_result(void *user, infer_result *result, report *r) {
         print_json(c, result, count);
     } else {
         if (c->chosen->frames) printf("%6lld  ", (long long)c->reader.current.number);
-        else if (c->num_images > 1) printf("%s\n", result->name);
+        else if (c->num_images > 1) text_print(stdout, "%s\n", result->name);
         print_text(c, count);
     }
     return cli_flush(PROGRAM);

@@ -126,23 +126,6 @@ static bool infer_all(job *j, report *r) {
     return j->counts.read > 0 || report_fail(r, "no image could be read; nothing was written");
 }
 
-/* The files that are read, which must not be written. */
-static bool create_output(job *j, const text_list *operands, report *r) {
-    const choices *c = j->chosen;
-    const text_list *lists[2] = { operands, &c->lists };
-    text_list inputs = { NULL, 0 };
-    bool good = text_list_append(&inputs, j->path);
-    for (int l = 0; l < 2; l++) {
-        for (int i = 0; good && i < lists[l]->count; i++) {
-            good = text_list_append(&inputs, lists[l]->items[i]);
-        }
-    }
-    if (!good) (void)report_no_memory(r);
-    good = good && embedding_create(&j->writer, c->output, c->names, inputs.items, inputs.count, r);
-    text_list_free(&inputs);
-    return good;
-}
-
 static bool write_all(job *j, report *r) {
     j->writer.type = j->chosen->half ? NPY_F16 : NPY_F32;
     if (!embedding_begin(&j->writer, &j->choice, &j->model, r) || !infer_all(j, r)) {
@@ -157,10 +140,11 @@ static bool write_all(job *j, report *r) {
 
 static bool embed(job *j, const text_list *operands, report *r) {
     const choices *c = j->chosen;
-    return cli_model_choose(c->model, c->img_size, &j->model, &j->path, r) &&
+    return embedding_name(&j->writer, c->output, c->names, r) &&
+           cli_model_choose(c->model, c->img_size, &j->model, &j->path, r) &&
            embedding_choose(&j->choice, c->pool, c->layer, &j->model, r) &&
            photo_paths_open(&j->photos, operands, &c->lists, c->null ? '\0' : '\n', r) &&
-           create_output(j, operands, r) && write_all(j, r);
+           embedding_create(&j->writer, r) && write_all(j, r);
 }
 
 /* ------------------------------------------------------------------------- */
@@ -261,8 +245,8 @@ static bool choose(int argc, char **argv, choices *c, text_list *operands, int *
     const cli_option options[] = {
         { 'm', "model", "MODEL.vit", "the model (default: the bundled cifar10-vit.vit)", CLI_TEXT,
           &c->model, 0, 0 },
-        { 'o', "output", "OUT.npy", "the file to write", CLI_TEXT, &c->output, 0, 0 },
-        { 0, "names", "FILE", "the names' file, instead of OUT.txt", CLI_TEXT, &c->names, 0, 0 },
+        { 'o', "output", "OUT.npy", "the file to write", CLI_OUTPUT, &c->output, 0, 0 },
+        { 0, "names", "FILE", "the names' file, instead of OUT.txt", CLI_OUTPUT, &c->names, 0, 0 },
         { 0, "list", "FILE", "a file with a path in each line; '-': standard input", CLI_LIST,
           &c->lists, 0, 0 },
         { '0', "null", NULL, "paths in lists end with a NUL, as of find -print0", CLI_FLAG,

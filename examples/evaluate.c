@@ -254,12 +254,14 @@ static int confusion_count(const totals *sum, int truth, int predicted) {
 
 static void print_matrix(const vit_model *model, const totals *sum) {
     int classes = model->config.num_classes;
-    char text[32];
+    char text[32], label[64];
     printf("\nconfusion (a row for each true class, a column for each answer)\n%-16s", "");
     for (int i = 0; i < classes; i++) printf(" %6d", i);
     printf("\n");
     for (int truth = 0; truth < classes; truth++) {
-        printf("%3d %-12.12s", truth, class_name(model, truth, text, sizeof text));
+        const int width = text_show(label, sizeof label, 12,
+                                    class_name(model, truth, text, sizeof text));
+        printf("%3d %s%*s", truth, label, 12 - width, "");
         for (int i = 0; i < classes; i++) printf(" %6d", confusion_count(sum, truth, i));
         printf("\n");
     }
@@ -284,9 +286,9 @@ static void print_worst(const vit_model *model, const totals *sum) {
         }
         if (best < 0) break;
         last = best;
-        printf("  %5d  %s taken for %s\n", sum->confusions[best].count,
-               class_name(model, sum->confusions[best].truth, a, sizeof a),
-               class_name(model, sum->confusions[best].predicted, b, sizeof b));
+        text_print(stdout, "  %5d  %s taken for %s\n", sum->confusions[best].count,
+                   class_name(model, sum->confusions[best].truth, a, sizeof a),
+                   class_name(model, sum->confusions[best].predicted, b, sizeof b));
     }
 }
 
@@ -392,10 +394,8 @@ static void write_matrix(FILE *file, const vit_model *model, const totals *sum,
 }
 
 /* Opens, lets `what` be written, closes; failures are on stderr. */
-static bool write_csv(const char *path, const vit_model *model, const choices *chosen,
-                      const totals *sum) {
+static bool write_csv(const char *path, const vit_model *model, const totals *sum) {
     report r = report_make();
-    const char *const inputs[2] = { chosen->model, chosen->map };
     bool *occurs = calloc((size_t)model->config.num_classes, sizeof *occurs);
     cli_output output;
     bool good;
@@ -404,7 +404,7 @@ static bool write_csv(const char *path, const vit_model *model, const choices *c
         occurs[sum->confusions[i].truth] = true;
         occurs[sum->confusions[i].predicted] = true;
     }
-    good = cli_output_open(&output, path, inputs, 2, &r);
+    good = cli_output_open(&output, path, &r);
     if (good) {
         write_matrix(output.file, model, sum, occurs);
         good = cli_output_commit(&output, &r);
@@ -439,9 +439,8 @@ static void write_samples(FILE *file, const vit_model *model, const dataset *dat
 /* The last three fields are empty for an unreadable image. */
 static bool write_predictions(const vit_model *model, const choices *chosen, const dataset *data) {
     report r = report_make();
-    const char *const inputs[2] = { chosen->model, chosen->map };
     cli_output output;
-    bool good = cli_output_open(&output, chosen->predictions, inputs, 2, &r);
+    bool good = cli_output_open(&output, chosen->predictions, &r);
     if (good) {
         write_samples(output.file, model, data);
         good = cli_output_commit(&output, &r);
@@ -585,9 +584,8 @@ static void write_tags_of(FILE *file, const vit_model *model, const choices *cho
 static bool write_tags(const vit_model *model, const choices *chosen, const tag_lists *lists,
                        const tagged_results *t) {
     report r = report_make();
-    const char *const inputs[2] = { chosen->model, chosen->tags };
     cli_output output;
-    bool good = cli_output_open(&output, chosen->predictions, inputs, 2, &r);
+    bool good = cli_output_open(&output, chosen->predictions, &r);
     if (good) {
         fprintf(output.file, "path,class,label,true,found,score\n");
         for (int i = 0; i < lists->photos.count; i++) {
@@ -689,9 +687,9 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
         { 't', "threads", "N", "threads, one image each (default 0: one per core)", CLI_INT,
           &c->num_threads, 0, 256 },
         { 0, "json", NULL, "print one JSON object", CLI_FLAG, &c->json, 0, 0 },
-        { 0, "csv", "FILE", "write the confusion matrix as CSV", CLI_TEXT, &c->csv, 0, 0 },
+        { 0, "csv", "FILE", "write the confusion matrix as CSV", CLI_OUTPUT, &c->csv, 0, 0 },
         { 0, "predictions", "FILE", "write path, true class, predicted class and probability\n"
-          "of each image as CSV; with --tags, each class that is right or found", CLI_TEXT,
+          "of each image as CSV; with --tags, each class that is right or found", CLI_OUTPUT,
           &c->predictions, 0, 0 },
         PHOTO_OPTIONS(&c->photos),
         CLI_END
@@ -735,7 +733,7 @@ static bool open_model(choices *chosen, vit_model *model, char **path) {
 static bool tell_all(const vit_model *model, const choices *chosen, const dataset *data,
                  const totals *sum) {
     bool good = true;
-    if (chosen->csv && !write_csv(chosen->csv, model, chosen, sum)) good = false;
+    if (chosen->csv && !write_csv(chosen->csv, model, sum)) good = false;
     if (chosen->predictions && !write_predictions(model, chosen, data)) good = false;
     if (chosen->json) print_json(model, chosen, sum);
     else print_text(model, sum);

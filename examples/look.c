@@ -70,8 +70,8 @@ static int common_options(cli_option *options, int count, look_choices *c) {
     const cli_option more[] = {
         { 'm', "model", "MODEL.vit", "the model (default: the bundled cifar10-vit.vit)", CLI_TEXT,
           &c->model, 0, 0 },
-        { 'o', "output", "OUT.png", "the picture to write", CLI_TEXT, &c->output, 0, 0 },
-        { 0, "npy", "OUT.npy", "write the numbers behind it", CLI_TEXT, &c->npy, 0, 0 },
+        { 'o', "output", "OUT.png", "the picture to write", CLI_OUTPUT, &c->output, 0, 0 },
+        { 0, "npy", "OUT.npy", "write the numbers behind it", CLI_OUTPUT, &c->npy, 0, 0 },
         { 0, "json", NULL, "print them as one JSON object", CLI_FLAG, &c->json, 0, 0 },
         { 0, "size", "N", "longer side of each photo in the picture (default 320);\n"
           "grids of positions are twice as wide, filters a fifth", CLI_INT, &c->side, 16, 8192 },
@@ -156,8 +156,6 @@ static const char *find_wrong(const look_command *command, look_choices *c, int 
     if (wrong) return wrong;
     if (c->at && !read_point(c->at, c->point)) return "--at expects X,Y in pixels, such as 120,80";
     if (!c->output && !c->npy && !c->json) return "missing -o OUT.png, --npy OUT.npy or --json";
-    if (c->output && c->npy && strcmp(c->output, c->npy) == 0)
-        return "-o and --npy name the same file";
     return image + array + c->json > 1 ? "only one output can go to standard output" : NULL;
 }
 

@@ -191,7 +191,7 @@ static void put_row(json_writer *w, const indexed_row *row) {
 static void print_hits(job *j, const found_photo *found, int count) {
     json_writer *w = &j->json;
     for (int i = 0; !j->chosen->json && i < count; i++) {
-        printf("%.4f  %s\n", (double)found[i].hit.cosine, found[i].name);
+        text_print(stdout, "%.4f  %s\n", (double)found[i].hit.cosine, found[i].name);
     }
     if (!j->chosen->json) return;
     json_put_begin(w, "nearest", '[');
@@ -228,11 +228,10 @@ static bool add_cells(const job *j, const found_photo *found, int count, sheet *
 }
 
 static bool draw_sheet(const job *j, const found_photo *found, int count, report *r) {
-    const char *const inputs[2] = { j->chosen->index, j->path };
     sheet s = { NULL, 0, 0 };
     picture drawn = { NULL, 0, 0 };
     bool good = add_cells(j, found, count, &s, r) && sheet_draw(&s, 0, &drawn, r) &&
-                picture_save(&drawn, j->chosen->sheet, inputs, 2, r);
+                picture_save(&drawn, j->chosen->sheet, r);
     picture_free(&drawn);
     sheet_free(&s);
     return good;
@@ -294,7 +293,7 @@ static void print_member(job *j, int64_t first, int64_t row) {
                                                  j->part.floats + row * dim, dim);
     json_writer *w = &j->json;
     if (!j->chosen->json) {
-        printf("%.4f  %s\n", cosine, j->index.names[row]);
+        text_print(stdout, "%.4f  %s\n", cosine, j->index.names[row]);
         return;
     }
     json_put_begin(w, NULL, '{');
@@ -357,9 +356,10 @@ static void print_classes(job *j, const char *name, const vit_prediction *top, i
     const char *const *names = j->zero_shot.texts.names;
     json_writer *w = &j->json;
     if (!j->chosen->json) {
-        if (j->photos.count > 1) printf("%s\n", name);
+        if (j->photos.count > 1) text_print(stdout, "%s\n", name);
         for (int i = 0; i < count; i++) {
-            printf("%5.1f %%  %s\n", 100 * (double)top[i].score, names[top[i].index]);
+            text_print(stdout, "%5.1f %%  %s\n", 100 * (double)top[i].score,
+                       names[top[i].index]);
         }
         return;
     }
@@ -530,7 +530,7 @@ static bool choose(int argc, char **argv, choices *c, text_list *photos, int *st
         { 0, "vector", "FILE.npy", "search for these vectors too, [dim] or [n, dim]", CLI_LIST,
           &c->vectors, 0, 0 },
         { 0, "names", "FILE", "the names' file, instead of INDEX.txt", CLI_TEXT, &c->names, 0, 0 },
-        { 0, "sheet", "OUT.png", "draw what is found, with the cosines", CLI_TEXT, &c->sheet, 0,
+        { 0, "sheet", "OUT.png", "draw what is found, with the cosines", CLI_OUTPUT, &c->sheet, 0,
           0 },
         { 0, "duplicates", "C", "groups of near-duplicates, from this cosine on, such as 0.97",
           CLI_NUMBER, &c->duplicates, -1, 1 },

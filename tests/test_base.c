@@ -11,6 +11,7 @@
 #include "base/source.h"
 #include "base/tensor.h"
 #include "base/text.h"
+#include "os/os.h"
 #include "test.h"
 
 static void test_reports(void)
@@ -19,14 +20,14 @@ static void test_reports(void)
     report r = report_make();
     CHECK(r.text[0] == '\0' && !r.failed);
     CHECK(!report_file(&r, "no failure, no file") && !r.failed && r.text[0] == '\0');
-    CHECK(!report_fail(&r, "a\nb\x7f%d", 5) && r.failed && strcmp(r.text, "a?b?5") == 0);
-    CHECK(!report_fail(&r, "another") && strcmp(r.text, "a?b?5") == 0);
-    CHECK(report_line(&r, 0, "c\nd") && strcmp(r.text, "a?b?5\nc?d") == 0);
-    CHECK(!report_line(&r, REPORT_SIZE - 10, "e") && strcmp(r.text, "a?b?5\nc?d") == 0);
-    CHECK(report_line(&r, REPORT_SIZE - 12, "f") && strcmp(r.text, "a?b?5\nc?d\nf") == 0);
-    r.text[5] = '\0';
-    CHECK(!report_file(&r, "f\tle") && strcmp(r.text, "f?le: a?b?5") == 0);
-    CHECK(!report_file(&r, "another") && strcmp(r.text, "f?le: a?b?5") == 0);
+    CHECK(!report_fail(&r, "a\nb\x7f%d", 5) && r.failed && strcmp(r.text, "a\\nb\\x7f5") == 0);
+    CHECK(!report_fail(&r, "another") && strcmp(r.text, "a\\nb\\x7f5") == 0);
+    CHECK(report_line(&r, 0, "c\nd") && strcmp(r.text, "a\\nb\\x7f5\nc\\nd") == 0);
+    CHECK(!report_line(&r, REPORT_SIZE - 15, "e") && strcmp(r.text, "a\\nb\\x7f5\nc\\nd") == 0);
+    CHECK(report_line(&r, REPORT_SIZE - 17, "f") && strcmp(r.text, "a\\nb\\x7f5\nc\\nd\nf") == 0);
+    r.text[9] = '\0';
+    CHECK(!report_file(&r, "f\tle") && strcmp(r.text, "f\\tle: a\\nb\\x7f5") == 0);
+    CHECK(!report_file(&r, "another") && strcmp(r.text, "f\\tle: a\\nb\\x7f5") == 0);
     memset(name, 'n', sizeof name - 1);
     name[sizeof name - 1] = '\0';
     r = report_make();
@@ -36,6 +37,54 @@ static void test_reports(void)
     r = report_make();
     CHECK(!report_fail(&r, "%s", name) && strlen(r.text) == REPORT_SIZE - 1);
     CHECK(!report_file(&r, name) && strlen(r.text) == REPORT_SIZE - 1 && strstr(r.text, "n: nn"));
+}
+
+static void test_shown(void)
+{
+    static const struct { const char *from, *shown; int columns; } texts[] = {
+        { "", "", 0 },
+        { "plain C:\\a.jpg", "plain C:\\a.jpg", 14 },
+        { "gr\xC3\xBCn", "gr\xC3\xBCn", 4 },
+        { "\xE4\xB8\xAD", "\xE4\xB8\xAD", 2 },                 /* of East Asia */
+        { "e\xCC\x81", "e\xCC\x81", 1 },                       /* an accent of its own */
+        { "\n\r\t", "\\n\\r\\t", 6 },
+        { "\x1b[31m\x7f", "\\x1b[31m\\x7f", 12 },
+        { "\xC2\x80\xC2\x9F", "\\u0080\\u009f", 12 },
+        { "\xC2\xA0", "\xC2\xA0", 1 },
+        { "\x80\x9B\xA0\xFF", "\\x80\\x9b\\xa0\\xff", 16 },   /* not UTF-8 */
+        { "a\xE2\x80", "a\\xe2\\x80", 9 },
+        { "\xD8\x9C\xE2\x80\x8E\xE2\x80\x8F", "\\u061c\\u200e\\u200f", 18 },
+        { "\xE2\x80\xA7\xE2\x80\xA8\xE2\x80\xAE\xE2\x80\xAF",
+          "\xE2\x80\xA7\\u2028\\u202e\xE2\x80\xAF", 14 },
+        { "\xE2\x81\xA5\xE2\x81\xA6\xE2\x81\xA9", "\xE2\x81\xA5\\u2066\\u2069", 13 },
+    };
+    char to[64];
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        CHECK(text_show(to, sizeof to, 64, texts[i].from) == texts[i].columns);
+        CHECK(strcmp(to, texts[i].shown) == 0);
+    }
+    CHECK(text_show(to, 6, 64, "ab\x1b" "c") == 2 && strcmp(to, "ab") == 0);   /* whole ones only */
+    CHECK(text_show(to, 7, 64, "ab\x1b" "c") == 6 && strcmp(to, "ab\\x1b") == 0);
+    CHECK(text_show(to, sizeof to, 3, "ab\xE4\xB8\xAD") == 2 && strcmp(to, "ab") == 0);
+}
+
+/* Newlines at the ends of the format are lines, those of what it prints are not. */
+static void test_print(void)
+{
+    static char name[REPORT_SIZE + 9];
+    char *text = NULL;
+    size_t size;
+    FILE *file = os_memory_open(&text, &size);
+    memset(name, 'n', sizeof name - 1);
+    text_print(file, "\n%s %d %5.1f %%\n\n", "\na\n", 7, 2.5);
+    text_print(file, "\n");
+    text_print(file, "%s", "");
+    text_print(file, "%s\n", name);
+    CHECK(os_memory_close(file, &text, &size));
+    if (!text) return;
+    CHECK(!strncmp(text, "\n\\na\\n 7   2.5 %\n\n\nnnn", 22));
+    CHECK(size == 19 + REPORT_SIZE - 8 + 4 && !strcmp(text + size - 6, "nn...\n"));
+    free(text);
 }
 
 static void test_arena(void)
@@ -170,6 +219,8 @@ static void test_tensors(void)
 int main(void)
 {
     test_reports();
+    test_shown();
+    test_print();
     test_arena();
     test_growing();
     test_arithmetic();

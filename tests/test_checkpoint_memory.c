@@ -106,6 +106,7 @@ char *memory_copy_text(memory_arena *arena, const char *text, size_t size)
 #include "base/bytes.c"
 #include "base/crc32.c"
 #include "base/report.c"
+#include "base/shown.c"
 #include "base/source.c"
 #include "base/text.c"
 #include "base/json.c"

@@ -497,7 +497,7 @@ if posix; then # such names
 fi
 try "$classify" -m "$model" "$work/no"$'\033'"[31m"$'\n\177'"file"
 lines err 1
-err "no\?\[31m\?\?file: cannot be opened"
+err '/no\\x1b\[31m\\n\\x7ffile: cannot be opened'
 try "$classify" -m "$model" --json "$cat" "$work/bad.jpg" "$other"
 is 1
 lines out 2
@@ -838,7 +838,7 @@ done
 try "$run" -m "$model" --image "$cat" --isa sse9
 usage '--isa: expected auto, scalar'
 try "$run" -m "$model" --image "$cat" --logits z.npy --tokens z.npy
-usage 'two outputs have the same'
+usage 'is the same file as the output'
 try "$run" -m "$model" --input x.npy more
 usage 'either --image or --input'
 
@@ -887,7 +887,7 @@ ln -s "$model" soft.npy
 for target in x.npy ./x.npy hard.npy "$model" soft.npy; do
     try "$run" -m "$model" --input x.npy --logits "$target"
     is 1
-    err "is an input: writing it would destroy it"
+    err "^vit-run: $target: is an input(, [^:]*)?: writing it would destroy it"
 done
 try "$run" -m "$model" --image "$cat" --dump-input "$cat"
 is 1

@@ -165,7 +165,7 @@ random dim=272 mlp=16
 for type in int8 int4; do
     accepts $H --dtype $type --ignore $'a\tb'
     "$INFO" m.vit >out 2>err
-    prints "option: --ignore a?b"
+    prints 'option: --ignore a\tb'
     if grep -qF -- --keep out; then fail "a wide model keeps nothing"; else pass; fi
 done
 

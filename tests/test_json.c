@@ -126,12 +126,13 @@ static void test_limits(void)
 static void test_writer(void)
 {
     static const char expected[] =
-        "\"a\\\"\\\\\\n\\u0001\\u007f\xC3\xA9\xEF\xBF\xBDz\xEF\xBF\xBD\xEF\xBF\xBD\"";
+        "\"a\\\"\\\\\\n\\u0001\\u007f\xC3\xA9\xEF\xBF\xBDz\xEF\xBF\xBD\xEF\xBF\xBD"
+        "\\u009b\\u202e\xC2\xA0\"";
     char got[100] = "";
     FILE *file = tmpfile();
     CHECK(file != NULL);
     if (!file) return;
-    json_write_string(file, "a\"\\\n\x01\x7f\xC3\xA9\xFFz\xC3\xE2");
+    json_write_string(file, "a\"\\\n\x01\x7f\xC3\xA9\xFFz\xC3\xE2\xC2\x9B\xE2\x80\xAE\xC2\xA0");
     rewind(file);
     got[fread(got, 1, sizeof got - 1, file)] = '\0';
     fclose(file);

@@ -384,7 +384,7 @@ static void test_sheet(const char *photo) {
     picture_free(&p);
     CHECK(sheet_draw(&s, 9, &p, &r) && p.width == 4 * 8 + 64 + 100 + 64);
     picture_free(&p);
-    CHECK(picture_make(&p, 1, 1, RED, &r) && !picture_save(&p, "/nonexistent/x.png", NULL, 0, &r));
+    CHECK(picture_make(&p, 1, 1, RED, &r) && !picture_save(&p, "/nonexistent/x.png", &r));
     CHECK(strstr(r.text, "/nonexistent/x.png: cannot be created") != NULL);
     picture_free(&p);
     sheet_free(&s);

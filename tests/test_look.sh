@@ -316,11 +316,11 @@ for command in attention tokens similarity positions filters; do
     try "${run[@]}"
     usage $command 'missing -o OUT.png, --npy OUT.npy or --json'
     try "${run[@]}" -o x --npy x
-    usage $command '-o and --npy name the same file'
+    usage $command 'x: is the same file as the output x'
     try "${run[@]}" -o - --json
     usage $command 'only one output can go to standard output'
     try "${run[@]}" --npy - -o -
-    usage $command 'name the same file'
+    usage $command 'is the same file as the output -'
     try "${run[@]}" -o nosuch/x.png
     refused 'nosuch/x.png: cannot be created'
     try "${run[@]}" -o plain.vit

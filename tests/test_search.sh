@@ -182,9 +182,12 @@ done <<'END'
 --list nosuch|nosuch: cannot be opened
 --list .|\.: cannot be [a-z]*: Is a directory
 nosuch.jpg|nosuch.jpg: does not exist
---names x.npy|x.npy: is to receive both vectors and their names
 -m nosuch.vit|nosuch.vit: cannot be opened
 END
+try "$embed" -m $model photos -o x.npy --names x.npy
+is 2
+err '^embed: x.npy: is the same file as the output x.npy'
+missing x.npy
 mkdir empty
 try "$embed" -m $model empty -o x.npy
 is 1

@@ -70,7 +70,7 @@ fixture=$root/tests/data/fixtures/plain/model.safetensors
 cp "$fixture" βάρη.safetensors
 try vit-convert.exe βάρη.safetensors -o ./βάρη.safetensors
 is 1
-err 'is an input: writing it would destroy it'
+err 'is an input, βάρη.safetensors: writing it would destroy it'
 same βάρη.safetensors "$fixture"
 for dtype in f32 int8; do
     "$root/tools/vit-convert" -q βάρη.safetensors --dtype $dtype -o linux.vit 2>linux

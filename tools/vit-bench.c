@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "base/paths.h"
 #include "base/report.h"
+#include "base/text.h"
 #include "base/tensor.h"
 #include "bench/operations.h"
 #include "bench/peak.h"
@@ -109,7 +110,7 @@ static bool make_model(bench *b, const arch_choice *choice) {
     folder = os_temporary_folder();
     snprintf(path, sizeof path, "%.900s/" PROGRAM ".vit", folder ? folder : ".");
     free(folder);
-    if (!cli_output_open(&b->random, path, NULL, 0, &r)) {
+    if (!cli_output_open(&b->random, path, &r)) {
         report_print(&r, PROGRAM);
         return false;
     }
@@ -366,8 +367,8 @@ static void compute_figures(bench *b, figures *f) {
 
 static void print_text(const bench *b, const figures *f) {
     int threads = b->params.executor.num_threads;
-    printf("%s, %s, %s, %d thread%s, batch of %d\n", b->name, f->dtype, f->isa, threads,
-           threads == 1 ? "" : "s", b->chosen->batch);
+    text_print(stdout, "%s, %s, %s, %d thread%s, batch of %d\n", b->name, f->dtype, f->isa,
+               threads, threads == 1 ? "" : "s", b->chosen->batch);
     printf("  time an image %11.3f ms    median of %d run%s; min %.3f, max %.3f\n", f->median,
            b->num_runs, b->num_runs == 1 ? "" : "s", f->min, f->max);
     printf("  speed         %11.1f GFLOP/s    %.2f GFLOP an image\n", f->gflops,

@@ -109,8 +109,9 @@ static int unpack(const arguments *a)
         json_put_end(&json, '}');
         putchar('\n');
     } else if (!a->quiet) {
-        printf("%s: %zu tensors, %s parameters, %s bytes\n", a->convert.output, result.tensors,
-               text_grouped(result.parameters, n), text_grouped(result.bytes, b));
+        text_print(stdout, "%s: %zu tensors, %s parameters, %s bytes\n", a->convert.output,
+                   result.tensors, text_grouped(result.parameters, n),
+                   text_grouped(result.bytes, b));
     }
     return CLI_OK;
 }
@@ -134,9 +135,9 @@ static int write_c_array(const arguments *a)
         json_put_end(&json, '}');
         putchar('\n');
     } else if (!a->quiet) {
-        printf("%s: %s_data, %s bytes; workspace %s bytes, with low_memory %s\n",
-               a->convert.output, result.name, text_grouped(result.bytes, b),
-               text_grouped(result.workspace, w), text_grouped(result.low_memory, l));
+        text_print(stdout, "%s: %s_data, %s bytes; workspace %s bytes, with low_memory %s\n",
+                   a->convert.output, result.name, text_grouped(result.bytes, b),
+                   text_grouped(result.workspace, w), text_grouped(result.low_memory, l));
     }
     return CLI_OK;
 }
@@ -211,7 +212,7 @@ int main(int argc, char **argv)
     static arguments a;
     char *notes = make_notes();
     const cli_option options[] = {
-        { 'o', "output", "FILE", "the file to write", CLI_TEXT, &a.convert.output, 0, 0 },
+        { 'o', "output", "FILE", "the file to write", CLI_OUTPUT, &a.convert.output, 0, 0 },
         { 0, "arch", "NAME", "timm's name of the architecture, with or without its tag", CLI_TEXT,
           &a.convert.arch, 0, 0 },
         { 0, "config", "FILE", "timm's config.json", CLI_TEXT, &a.convert.config, 0, 0 },

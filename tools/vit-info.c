@@ -263,7 +263,7 @@ static void print_label_summary(const vit_model *model) {
     if (!labels) printf("none");
     else printf("%d", labels);
     if (labels && vit_label(model, last)) {
-        printf(": \"%s\" ... \"%s\"", vit_label(model, 0), vit_label(model, last));
+        text_print(stdout, ": \"%s\" ... \"%s\"", vit_label(model, 0), vit_label(model, last));
     }
     printf("\nsynsets           ");
     if (synsets) printf("%d\n", synsets);
@@ -275,8 +275,9 @@ static void print_tensors(const vit_model *model) {
     vit_tensor t;
     printf("\ntensors\n  %-34s %-5s %-7s %12s  %s\n", "name", "type", "layout", "bytes", "shape");
     for (int i = 0; vit_model_tensor(model, i, &t); i++) {
-        printf("  %-34s %-5s %-7s %12llu  %s\n", t.name, tensor_dtype_name(t.dtype),
-               card_layout_name(t.layout), (unsigned long long)t.size, tensor_shape(&t, shape));
+        text_print(stdout, "  %-34s %-5s %-7s %12llu  %s\n", t.name, tensor_dtype_name(t.dtype),
+                   card_layout_name(t.layout), (unsigned long long)t.size,
+                   tensor_shape(&t, shape));
     }
 }
 
@@ -284,8 +285,8 @@ static void print_labels(const vit_model *model) {
     printf("\n");
     for (int i = 0; i < model->config.num_classes; i++) {
         const char *label = vit_label(model, i), *synset = vit_synset(model, i);
-        printf("  %5d  %s%s%s\n", i, synset ? synset : "", synset ? "  " : "",
-               label ? label : "");
+        text_print(stdout, "  %5d  %s%s%s\n", i, synset ? synset : "", synset ? "  " : "",
+                   label ? label : "");
     }
 }
 
@@ -296,14 +297,14 @@ static void print_lines(const char *heading, const char *at, bool assumed) {
     while (card_next_line(&at, &line, &length, &is_assumed)) {
         if (is_assumed != assumed) continue;
         if (!any) printf("\n%s\n", heading);
-        printf("  %.*s\n", length, line);
+        text_print(stdout, "  %.*s\n", length, line);
         any = true;
     }
 }
 
 static void print_check(const vit_model *model, const card_totals *sum, const check *result) {
     printf("\ncheck\n  checksums       ");
-    if (result->checksums[0]) printf("WRONG: %s\n", result->checksums);
+    if (result->checksums[0]) text_print(stdout, "WRONG: %s\n", result->checksums);
     else printf("ok, %d tensors\n", sum->num_tensors);
     if (result->nonfinite[0])
         printf("  weights         NaN or infinity in %s\n", result->nonfinite);
@@ -321,7 +322,7 @@ static void print_check(const vit_model *model, const card_totals *sum, const ch
 
 static void print_text(const vit_model *model, const char *path, const choices *chosen,
                        const card_totals *sum, const check *result) {
-    printf("%s\n\n", path);
+    text_print(stdout, "%s\n\n", path);
     print_architecture(&model->config);
     print_preprocessing(&model->config);
     print_parameters(&sum->parts);

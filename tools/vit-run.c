@@ -194,7 +194,12 @@ static bool write_npy(run *r, const char *tensor, const char *path, const float 
                       const int64_t *dims, int ndim) {
     report failure = report_make();
     cli_output output;
-    bool good = cli_output_open(&output, path, r->sources, r->num_sources, &failure);
+    bool good = cli_output_open(&output, path, &failure);
+    for (int i = 0; good && i < r->num_sources; i++) {
+        if (cli_output_spares(r->sources[i], &failure)) continue;
+        cli_output_abandon(&output);
+        good = false;
+    }
     if (good) {
         npy_write(output.file, data, dims, ndim);   /* a failure stays in the stream */
         good = cli_output_commit(&output, &failure);
@@ -311,7 +316,7 @@ static void print_best_text(const run *r, const float *probs, const vit_predicti
     for (int i = 0; i < count; i++) {
         const char *label = vit_label(&r->model, top[i].index);
         printf("%5.1f %%  ", 100.0 * (double)probs[top[i].index]);
-        if (label) puts(label);
+        if (label) text_print(stdout, "%s\n", label);
         else printf("class %d\n", top[i].index);
     }
 }
@@ -342,8 +347,10 @@ static void print_all_best(run *r, float *probs, vit_prediction *top) {
         if (r->chosen->json) {
             put_best(r, probs, top, count);
         } else {
-            if (r->batch > 1 && r->chosen->input) printf("%s [%d]\n", r->chosen->input, b);
-            else if (r->batch > 1) printf("%s\n", r->chosen->images.items[b]);
+            if (r->batch > 1 && r->chosen->input)
+                text_print(stdout, "%s [%d]\n", r->chosen->input, b);
+            else if (r->batch > 1)
+                text_print(stdout, "%s\n", r->chosen->images.items[b]);
             print_best_text(r, probs, top, count);
         }
     }
@@ -515,7 +522,7 @@ static bool open_all(run *r) {
     return result == VIT_OK;
 }
 
-/* The files that are read: cli_output_open refuses to overwrite them. */
+/* The files that are read, to compare those of a trace with, whose names come up later. */
 static bool list_sources(run *r) {
     const choices *c = r->chosen;
     r->sources = malloc(((size_t)c->images.count + 2) * sizeof *r->sources);
@@ -592,19 +599,6 @@ static bool complain(const char *text) {
     return false;
 }
 
-/* Of two outputs of one name only the second would be left. */
-static bool outputs_differ(const choices *c) {
-    const char *paths[NUM_OUTPUTS + 1];
-    for (int i = 0; i < NUM_OUTPUTS; i++) paths[i] = c->outputs[i];
-    paths[NUM_OUTPUTS] = c->dump;
-    for (int i = 0; i <= NUM_OUTPUTS; i++) {
-        for (int j = 0; j < i; j++) {
-            if (paths[i] && paths[j] && strcmp(paths[i], paths[j]) == 0) return false;
-        }
-    }
-    return true;
-}
-
 /* Checks what the table of options cannot express; fills the derived fields. */
 static bool check_command(choices *c) {
     bool tensor = false;
@@ -618,7 +612,6 @@ static bool check_command(choices *c) {
         return complain("--block needs --attention A.npy or --block-tokens T.npy");
     if (c->blocks && !are_blocks(c->blocks))
         return complain("--block: expected a number from 0 on, several such as 0,5,11, or all");
-    if (!outputs_differ(c)) return complain("two outputs have the same file name");
     return true;
 }
 
@@ -638,21 +631,21 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
           CLI_TEXT, &c->input, 0, 0 },
         { 0, "img-size", "N|HxW", "the input size, for models that leave it open", CLI_SIZE,
           c->img_size, 1, 16384 },
-        { 0, "logits", "L.npy", "write the scores of the classes", CLI_TEXT,
+        { 0, "logits", "L.npy", "write the scores of the classes", CLI_OUTPUT,
           &c->outputs[LOGITS], 0, 0 },
-        { 0, "embedding", "E.npy", "write what the head reads", CLI_TEXT,
+        { 0, "embedding", "E.npy", "write what the head reads", CLI_OUTPUT,
           &c->outputs[EMBEDDING], 0, 0 },
-        { 0, "tokens", "T.npy", "write all tokens after the final norm", CLI_TEXT,
+        { 0, "tokens", "T.npy", "write all tokens after the final norm", CLI_OUTPUT,
           &c->outputs[TOKENS], 0, 0 },
-        { 0, "attention", "A.npy", "write the attention weights of a block", CLI_TEXT,
+        { 0, "attention", "A.npy", "write the attention weights of a block", CLI_OUTPUT,
           &c->outputs[ATTENTION], 0, 0 },
-        { 0, "block-tokens", "T.npy", "write all tokens as a block leaves them", CLI_TEXT,
+        { 0, "block-tokens", "T.npy", "write all tokens as a block leaves them", CLI_OUTPUT,
           &c->outputs[BLOCK_TOKENS], 0, 0 },
         { 0, "block", "B", "which block, from 0 (default: the last); or several, such as 0,5,11;\n"
           "or all", CLI_TEXT, &c->blocks, 0, 0 },
         { 0, "trace", "DIR", "write every intermediate tensor as DIR/NAME.npy, all images\n"
           "in one batch; those of a stem as DIR/NAME.IMAGE.npy", CLI_TEXT, &c->trace, 0, 0 },
-        { 0, "dump-input", "X.npy", "write what preprocessing produced", CLI_TEXT, &c->dump, 0,
+        { 0, "dump-input", "X.npy", "write what preprocessing produced", CLI_OUTPUT, &c->dump, 0,
           0 },
         { 'k', "top", "N", "how many classes to print (default 5)", CLI_INT, &c->k, 1, 1000 },
         { 't', "threads", "N", "threads to compute with (default 0: one per core)", CLI_INT,

@@ -367,12 +367,12 @@ bool json_bool(const json_value *value, bool otherwise)
 
 /* === Writing === */
 
-static void json_write_special(FILE *file, char c)
+static void json_write_special(FILE *file, uint32_t c)
 {
     static const char from[] = "\"\\\b\f\n\r\t", into[] = "\"\\bfnrt";
-    const char *found = strchr(from, c);
+    const char *found = c < 0x80 ? strchr(from, (int)c) : NULL;
     if (found) fprintf(file, "\\%c", into[found - from]);
-    else fprintf(file, "\\u%04x", (unsigned)(uint8_t)c);
+    else fprintf(file, "\\u%04x", (unsigned)c);
 }
 
 void json_write_string(FILE *file, const char *text)
@@ -381,10 +381,9 @@ void json_write_string(FILE *file, const char *text)
     putc('"', file);
     while (at < size) {
         size_t length = text_utf8_length(text + at, size - at);
-        char c = text[at];
+        const uint32_t c = length ? text_utf8_value(text + at, length) : 0xFFFD;
         if (length == 0) fputs("\xEF\xBF\xBD", file);
-        else if ((uint8_t)c < 0x20 || c == '"' || c == '\\' || c == 0x7F)
-            json_write_special(file, c);
+        else if (text_is_control(c) || c == '"' || c == '\\') json_write_special(file, c);
         else fwrite(text + at, 1, length, file);
         at += length ? length : 1;
     }

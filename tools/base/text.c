@@ -7,30 +7,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The second byte rules out over-long forms, surrogates and values beyond Unicode. */
-static bool text_utf8_second_fits(uint8_t lead, uint8_t second)
+/* In one piece: standard error has no buffer, and other processes may write to it. */
+void text_print(FILE *file, const char *format, ...)
 {
-    switch (lead) {
-    case 0xE0: return second >= 0xA0 && second <= 0xBF;
-    case 0xED: return second >= 0x80 && second <= 0x9F;
-    case 0xF0: return second >= 0x90 && second <= 0xBF;
-    case 0xF4: return second >= 0x80 && second <= 0x8F;
-    default:   return second >= 0x80 && second <= 0xBF;
+    char text[REPORT_SIZE], out[REPORT_SIZE + 16];
+    const size_t before = strspn(format, "\n");
+    size_t after = 0, used = before, length, at;
+    bool whole;
+    int width;
+    va_list arguments;
+    va_start(arguments, format);
+    width = vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    for (at = strlen(format); at > before && format[at - 1] == '\n'; at--) after++;
+    whole = width >= 0 && (size_t)width < sizeof text;
+    length = width < 0 ? 0 : whole ? (size_t)width - after : sizeof text - 1;
+    memset(out, '\n', before);
+    for (at = before; at < length && used < REPORT_SIZE - TEXT_SHOWN_SIZE;) {
+        at += text_show_first(text + at, length - at, out + used, &width);
+        used += strlen(out + used);
     }
-}
-
-size_t text_utf8_length(const char *text, size_t size)
-{
-    const uint8_t *p = (const uint8_t *)text;
-    size_t length, i;
-    if (size == 0) return 0;
-    if (p[0] < 0x80) return 1;
-    if (p[0] < 0xC2 || p[0] > 0xF4) return 0;
-    length = p[0] < 0xE0 ? 2 : p[0] < 0xF0 ? 3 : 4;
-    if (length > size || !text_utf8_second_fits(p[0], p[1])) return 0;
-    for (i = 2; i < length; i++)
-        if ((p[i] & 0xC0) != 0x80) return 0;
-    return length;
+    if (!whole || at < length) used += (size_t)snprintf(out + used, 4, "...");
+    memset(out + used, '\n', after);
+    fwrite(out, 1, used + after, file);
 }
 
 bool text_is_name(const char *text, size_t size)

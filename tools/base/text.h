@@ -1,17 +1,21 @@
-/* text.h - UTF-8, numbers as text, lists of words. */
+/* text.h - text for people, numbers as text, lists of words. */
 #ifndef TEXT_H
 #define TEXT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/report.h"
+#include "base/shown.h"
 
-/* Length of the UTF-8 sequence at text; 0: not valid. */
-size_t text_utf8_length(const char *text, size_t size);
 /* 1 to 1024 bytes of UTF-8 without control characters: usable as a tensor's name. */
 bool text_is_name(const char *text, size_t size);
+
+/* As fprintf, of what people read: all of it is shown (shown.h). Only newlines at the beginning and
+ * the end of the format begin a line. "..." stands for what is beyond REPORT_SIZE bytes. */
+void text_print(FILE *file, const char *format, ...) REPORT_PRINTF(2, 3);
 
 /* Strings owned by someone else, such as argv; free with text_list_free. */
 typedef struct text_list {

@@ -10,6 +10,7 @@
 
 #include "base/paths.h"
 #include "base/source.h"
+#include "cli/output.h"
 #include "os/os.h"
 
 enum { HEAD = 64 };   /* bytes that tell the kinds of files apart */
@@ -58,6 +59,7 @@ static bool refuse(const char *path, const char *detail, report *r)
 
 bool cli_model_open(const char *path, unsigned flags, vit_model *model, report *r)
 {
+    cli_output_read(path);
     if (vit_model_open(path, flags, model) == VIT_OK) return true;
     (void)refuse(path, model->detail, r);
     return report_file(r, path);

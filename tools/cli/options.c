@@ -121,7 +121,8 @@ static bool set_value(const parser *p, const cli_option *o, const char *word,
                       const char *value) {
     switch (o->type) {
     case CLI_FLAG: *(bool *)o->value = true; return true;
-    case CLI_TEXT: *(const char **)o->value = value; return true;
+    case CLI_TEXT:
+    case CLI_OUTPUT: *(const char **)o->value = value; return true;
     case CLI_INT: return set_int(p, o, word, value);
     case CLI_NUMBER: return set_number(p, o, word, value);
     case CLI_SIZE: return set_size(p, o, word, value);
@@ -245,6 +246,17 @@ static bool check_count(const parser *p, const text_list *operands) {
     return true;
 }
 
+/* No operand is one of the outputs, which are named by options. */
+static bool declare_files(const parser *p, const text_list *operands) {
+    report r = report_make();
+    for (const cli_option *o = p->program->options; o->name; o++) {
+        const char *path = o->type == CLI_OUTPUT ? *(const char **)o->value : NULL;
+        if (path && !cli_output_declare(path, &r)) return usage_error(p, "%s", r.text);
+    }
+    for (int i = 0; i < operands->count; i++) cli_output_read(operands->items[i]);
+    return true;
+}
+
 static void free_lists(const cli_program *program, text_list *operands) {
     for (const cli_option *o = program->options; o->name; o++) {
         if (o->type == CLI_LIST) text_list_free((text_list *)o->value);
@@ -264,7 +276,7 @@ bool cli_parse(const cli_program *program, int argc, char **argv, text_list *ope
         print_version(program);
     } else {
         while (good && p.next < p.count) good = take_word(&p, &own, &only_operands);
-        good = good && check_count(&p, &own);
+        good = good && check_count(&p, &own) && declare_files(&p, &own);
         if (!good) free_lists(program, &own);
         else if (operands) *operands = own;
         else text_list_free(&own);

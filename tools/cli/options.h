@@ -36,6 +36,7 @@
 typedef enum cli_type {
     CLI_FLAG,     /* no value:      bool *         */
     CLI_TEXT,     /* any value:     const char **  */
+    CLI_OUTPUT,   /* a file that will be written (output.h): const char ** */
     CLI_INT,      /* min .. max:    int *          */
     CLI_NUMBER,   /* min .. max:    double *       */
     CLI_SIZE,     /* N or HxW:      int[2], height and width, each min .. max */

@@ -5,7 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/paths.h"
 #include "os/os.h"
+
+enum { LONGEST_PATH = 4096 };
 
 /* === Standard output === */
 
@@ -31,6 +34,128 @@ int cli_finish(const char *program, int status) {
     return !good && status == CLI_OK ? CLI_FAILED : status;
 }
 
+/* === Nothing that is read is written, and nothing is written twice === */
+
+/* A file that will be written. Those of the command line are declared before anything is read, so
+ * that whatever is read can be compared with them, and remain to the end. */
+typedef struct declared {
+    const char *path;         /* the caller's                                         */
+    os_identity file;         /* which it leads to, if that is there                  */
+    bool exists, is_late;     /* is_late: until it is written                         */
+    int is_named, was_read;   /* by several threads                                   */
+    char read_as[512];
+} declared;
+
+enum { MOST_OUTPUTS = 16 };   /* at a time */
+static declared outputs[MOST_OUTPUTS];
+static int num_outputs;
+
+static bool is_same(const os_identity *a, const os_identity *b) {
+    return a->volume == b->volume && a->number == b->number;
+}
+
+void cli_output_read(const char *path) {
+    os_identity file;
+    bool known = false;
+    for (int i = 0; i < num_outputs; i++) {
+        declared *d = &outputs[i];
+        if (!d->exists || (!known && !os_identify(path, &file))) continue;
+        known = true;
+        if (!is_same(&file, &d->file)) continue;
+        if (__atomic_exchange_n(&d->is_named, 1, __ATOMIC_RELAXED)) continue;
+        snprintf(d->read_as, sizeof d->read_as, "%s", strcmp(path, "-") ? path : "standard input");
+        __atomic_store_n(&d->was_read, 1, __ATOMIC_RELEASE);
+    }
+}
+
+/* False: one of them was read. Of several outputs none is then written. */
+static bool outputs_spare(report *r) {
+    for (int i = 0; i < num_outputs; i++) {
+        const declared *d = &outputs[i];
+        if (!__atomic_load_n(&d->was_read, __ATOMIC_ACQUIRE)) continue;
+        if (strcmp(d->path, d->read_as) == 0)
+            (void)report_fail(r, "is an input: writing it would destroy it");
+        else
+            (void)report_fail(r, "is an input, %s: writing it would destroy it", d->read_as);
+        return report_file(r, d->path);
+    }
+    return true;
+}
+
+bool cli_output_spares(const char *input, report *r) {
+    cli_output_read(input);
+    return outputs_spare(r);
+}
+
+/* Of files that are not there yet: the same name in the same folder. */
+static bool is_same_place(const char *a, const char *b) {
+    const char *const paths[2] = { a, b };
+    os_identity folders[2];
+    for (int i = 0; i < 2; i++) {
+        const size_t length = paths_folder_length(paths[i]);
+        char folder[LONGEST_PATH] = ".";
+        if (length >= sizeof folder) return false;
+        if (length) memcpy(folder, paths[i], length);
+        if (length) folder[length] = '\0';
+        if (!os_identify(folder, &folders[i])) return false;
+    }
+    return is_same(&folders[0], &folders[1]) &&
+           os_same_name(paths_file_name(a), paths_file_name(b));
+}
+
+static declared *find(const char *path) {
+    for (int i = 0; i < num_outputs; i++) {
+        if (strcmp(outputs[i].path, path) == 0) return &outputs[i];
+    }
+    return NULL;
+}
+
+static bool is_one(const declared *a, const declared *b) {
+    if (strcmp(a->path, b->path) == 0) return true;
+    if (strcmp(a->path, "-") == 0 || strcmp(b->path, "-") == 0) return false;
+    if (a->exists != b->exists) return false;
+    return a->exists ? is_same(&a->file, &b->file) : is_same_place(a->path, b->path);
+}
+
+/* Devices may be written by several outputs, and are not kept: NULL, without a failure. What is
+ * wrong with a folder is said when it is opened. */
+static declared *declare(const char *path, report *r) {
+    const os_kind kind = strcmp(path, "-") ? os_kind_of(path) : OS_NONE;
+    declared *d = &outputs[num_outputs];
+    if (kind == OS_OTHER || kind == OS_FOLDER) return NULL;
+    if (num_outputs == MOST_OUTPUTS) {
+        (void)report_fail(r, "too many outputs at a time");
+        return NULL;
+    }
+    memset(d, 0, sizeof *d);
+    d->path = path;
+    d->exists = kind == OS_FILE && os_identify(path, &d->file);
+    for (int i = 0; i < num_outputs; i++) {
+        if (!is_one(d, &outputs[i])) continue;
+        (void)report_fail(r, "is the same file as the output %s; each needs its own",
+                          outputs[i].path);
+        (void)report_file(r, path);
+        return NULL;
+    }
+    num_outputs++;
+    os_on_read(cli_output_read);
+    cli_output_read("-");
+    return d;
+}
+
+bool cli_output_declare(const char *path, report *r) {
+    (void)declare(path, r);
+    return !r->failed;
+}
+
+/* It may be there now, to be written once more by somebody else. */
+static void undeclare(const char *path) {
+    declared *d = find(path);
+    if (!d) return;
+    if (d->is_late) *d = outputs[--num_outputs];
+    else if (strcmp(path, "-")) d->exists = os_identify(path, &d->file);
+}
+
 /* === Files === */
 
 static char *copy_text(const char *text) {
@@ -40,16 +165,8 @@ static char *copy_text(const char *text) {
     return copy;
 }
 
-/* Under whatever name. Missing inputs do not match. */
-static bool is_input(const char *target, const char *const *inputs, int num_inputs) {
-    for (int i = 0; i < num_inputs; i++) {
-        if (inputs[i] && os_same_file(target, inputs[i])) return true;
-    }
-    return false;
-}
-
 /* The temporary files being written, for who ends the program; "" where there is none. */
-enum { UNFINISHED = 4, LONGEST_PATH = 4096 };
+enum { UNFINISHED = 4 };
 static char unfinished[UNFINISHED][LONGEST_PATH];
 
 /* Ctrl-C must not leave gigabytes behind. */
@@ -115,6 +232,7 @@ static bool open_temporary(cli_output *output, const char *replaced) {
 
 /* Frees everything. The file must have been closed, and renamed or removed. */
 static void output_clear(cli_output *output) {
+    undeclare(output->name);
     if (output->temporary) {
         char *place = unfinished_place(output->temporary);
         if (strcmp(place, output->temporary) == 0) place[0] = '\0';
@@ -138,8 +256,7 @@ bool cli_output_folder(const char *path, report *r) {
 
 const char *cli_output_written(const cli_output *output) { return output->temporary; }
 
-bool cli_output_open(cli_output *output, const char *path, const char *const *inputs,
-                     int num_inputs, report *r) {
+bool cli_output_open(cli_output *output, const char *path, report *r) {
     const os_kind kind = strcmp(path, "-") != 0 ? os_kind_of(path) : OS_NONE;
     const bool exists = kind != OS_NONE;
     memset(output, 0, sizeof *output);
@@ -149,9 +266,14 @@ bool cli_output_open(cli_output *output, const char *path, const char *const *in
         (void)report_fail(r, "is a folder");
         return report_file(r, path);
     }
-    if (exists && is_input(path, inputs, num_inputs)) {
-        (void)report_fail(r, "is an input: writing it would destroy it");
-        return report_file(r, path);
+    if (!find(path)) {
+        declared *late = declare(path, r);
+        if (late) late->is_late = true;
+    }
+    if (r->failed) return false;
+    if (!outputs_spare(r)) {
+        undeclare(path);
+        return false;
     }
     /* A symbolic link is kept: its target is replaced. */
     output->path = kind == OS_FILE ? os_real_path(path) : copy_text(path);
@@ -181,23 +303,24 @@ static bool flush_file(FILE *file, bool regular) {
 }
 
 bool cli_output_commit(cli_output *output, report *r) {
+    const bool spared = outputs_spare(r);
     bool good = flush_file(output->file, output->temporary != NULL);
     int reason = errno;
     if (output->file != stdout && fclose(output->file) != 0 && good) {
         good = false;
         reason = errno;
     }
-    if (good && output->temporary && !os_replace(output->temporary, output->path)) {
+    if (good && spared && output->temporary && !os_replace(output->temporary, output->path)) {
         good = false;
         reason = errno;
     }
-    if (!good) {
+    if (!good || !spared) {
         (void)report_fail(r, "cannot be written: %s", os_error(reason));
         (void)report_file(r, output->name);
         if (output->temporary) os_remove(output->temporary);
     }
     output_clear(output);
-    return good;
+    return good && spared;
 }
 
 void cli_output_abandon(cli_output *output) {

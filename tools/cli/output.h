@@ -34,10 +34,22 @@ typedef struct cli_output {
 /* Makes a folder, unless it is there. */
 bool cli_output_folder(const char *path, report *r);
 
-/* Refuses a target that is one of the inputs, even under another name. */
-bool cli_output_open(cli_output *output, const char *path, const char *const *inputs,
-                     int num_inputs, report *r);
-/* Checks that every write succeeded, syncs, renames. The output is closed and freed either way. */
+/* No file that the command reads is written, and none is written twice, under whatever names.
+ *
+ * Declares a file that will be written, before any is read; cli_parse does for options of type
+ * CLI_OUTPUT. False: it is another output's. */
+bool cli_output_declare(const char *path, report *r);
+/* Tells of a file that is read. os_open, os_fopen and os_map tell by themselves, cli_parse of all
+ * operands, so this is for what other functions open. Any thread may call it. */
+void cli_output_read(const char *path);
+/* The same. False: it, or what was read before, is an output: go no further. */
+bool cli_output_spares(const char *input, report *r);
+
+/* Refuses if any output was read. One that was not declared is, until it is written: what was read
+ * before must be told of again, by cli_output_spares. */
+bool cli_output_open(cli_output *output, const char *path, report *r);
+/* Checks that every write succeeded and that no output was read, syncs, renames. The output is
+ * closed and freed either way. */
 bool cli_output_commit(cli_output *output, report *r);
 /* Closes the file and removes what was written so far. */
 void cli_output_abandon(cli_output *output);

@@ -159,12 +159,13 @@ bool c_array_write(const char *input, const char *output, bool quiet, c_array_re
     vit_model model;
     bool good;
     memset(result, 0, sizeof *result);
+    cli_output_read(input);
     if (vit_model_open(input, VIT_OPEN_VERIFY, &model)) return report_detail(r, model.detail);
     make_name(output, result->name, sizeof result->name);
     result->bytes = model.size;
     result->workspace = workspace_of(&model, 0);
     result->low_memory = workspace_of(&model, 1);
-    good = cli_output_open(&file, output, &input, 1, r) &&
+    good = cli_output_open(&file, output, r) &&
            write_header(&model, &file, quiet, result, r);
     vit_model_close(&model);
     return good || report_file(r, output);

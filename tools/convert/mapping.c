@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/tensor.h"
+#include "base/text.h"
 #include "layout/groups.h"
 
 /* A line of the table; what differs in the block's number alone is one line. */
@@ -75,10 +76,10 @@ static void print_row(const mapping_row *row)
 {
     char name[GROUP_TEXT_SIZE];
     int i;
-    printf("  %-32s %-16s ", group_text(&row->ours->items[0], name), row->shape);
+    text_print(stdout, "  %-32s %-16s ", group_text(&row->ours->items[0], name), row->shape);
     for (i = 0; i < LAYOUT_MAX_PARTS && row->theirs[i]; i++)
-        printf("%s%s", i ? " + " : "", group_text(&row->theirs[i]->items[0], name));
-    printf("%s(%s)\n", i ? "  " : "", row->why);
+        text_print(stdout, "%s%s", i ? " + " : "", group_text(&row->theirs[i]->items[0], name));
+    text_print(stdout, "%s(%s)\n", i ? "  " : "", row->why);
 }
 
 /* All blocks at once where their names are alike. */
@@ -163,7 +164,7 @@ void mapping_print(const conversion *c)
     if (!good) puts("  ...: out of memory");
     if (c->plan.dropped_count > 0) puts("dropped");
     for (i = 0; i < c->plan.dropped_count; i++)
-        printf("  %s  (%s)\n", c->plan.dropped[i].name, c->plan.dropped[i].why);
+        text_print(stdout, "  %s  (%s)\n", c->plan.dropped[i].name, c->plan.dropped[i].why);
 }
 
 /* === As JSON === */

@@ -188,13 +188,13 @@ static void print_row(const match_search *s, int row)
     const match_try *best = &s->tries[s->chosen];
     const char *between = "";
     int value;
-    fprintf(stderr, "  %-40s", values->values[best->choice.of[row]]);
+    text_print(stderr, "  %-40s", values->values[best->choice.of[row]]);
     for (value = 0; value < values->count; value++) {
         const match_try *other = match_search_other(s, row, value);
         if (value == best->choice.of[row] || !was_tried(s, row, value) ||
             (other && other->signature == best->signature))
             continue;
-        fprintf(stderr, "%s%s", between, values->values[value]);
+        text_print(stderr, "%s%s", between, values->values[value]);
         if (other && other->error < HUGE_VAL) fprintf(stderr, " (%.2g)", other->error);
         between = ", ";
     }
@@ -206,10 +206,10 @@ static void print_nearest(const conversion *c, const match_search *s)
 {
     int row;
     if (!(s->tries[s->chosen].error < HUGE_VAL)) return;
-    fprintf(stderr, "the nearest model%s%.60s is off by %.3g; what else was tried, and how far off "
-            "it is in its place:\n", count_choices(c) ? " of weights=" : "",
-            count_choices(c) ? checkpoint_wrapper(c->checkpoint) : "",
-            s->tries[s->chosen].error);
+    text_print(stderr, "the nearest model%s%.60s is off by %.3g; what else was tried, and how far "
+               "off it is in its place:\n", count_choices(c) ? " of weights=" : "",
+               count_choices(c) ? checkpoint_wrapper(c->checkpoint) : "",
+               s->tries[s->chosen].error);
     for (row = 0; row < s->table->count; row++) print_row(s, row);
 }
 
@@ -435,26 +435,26 @@ void match_put_provenance(const match *m, FILE *file)
     int i;
     if (!m) return;
     if (m->pair.images > 0)
-        fprintf(file, "match: %s sha256 %s %s sha256 %s error %.2g\n",
-                paths_file_name(m->pair.input_path), m->hashes[0],
-                paths_file_name(m->pair.logits_path), m->hashes[1], m->error);
+        text_print(file, "match: %s sha256 %s %s sha256 %s error %.2g\n",
+                   paths_file_name(m->pair.input_path), m->hashes[0],
+                   paths_file_name(m->pair.logits_path), m->hashes[1], m->error);
     if (m->folder)
-        fprintf(file, "match: %s %d pictures, %d right, cross-entropy %.4g\n",
-                paths_file_name(m->folder), m->pictures, m->right, m->loss);
+        text_print(file, "match: %s %d pictures, %d right, cross-entropy %.4g\n",
+                   paths_file_name(m->folder), m->pictures, m->right, m->loss);
     for (i = 0; i < m->count; i++) {
         const settled *f = &m->settled_rows[i];
         if (f->is_open) continue;   /* and in the file as such */
-        fprintf(file, "matched: %s", f->value);
-        if (f->equals[0]) fprintf(file, " (%s fits equally)", f->equals);
+        text_print(file, "matched: %s", f->value);
+        if (f->equals[0]) text_print(file, " (%s fits equally)", f->equals);
         fputc('\n', file);
     }
 }
 
 static void print_settled(const settled *f)
 {
-    printf("%-15s %s", "", f->value);
-    if (f->next[0]) printf("; next: %s, error %.2g", f->next, f->next_score);
-    if (f->equals[0]) printf("; fits equally: %s", f->equals);
+    text_print(stdout, "%-15s %s", "", f->value);
+    if (f->next[0]) text_print(stdout, "; next: %s, error %.2g", f->next, f->next_score);
+    if (f->equals[0]) text_print(stdout, "; fits equally: %s", f->equals);
     putchar('\n');
 }
 
@@ -463,12 +463,13 @@ static void print_tried(const match *m, const settled *f)
 {
     const match_row *row = &m->table.rows[f->row];
     int value;
-    printf("%-15s %s%s\n", "", f->value, f->is_open ? ", assumed: the pictures do not decide" : "");
+    text_print(stdout, "%-15s %s%s\n", "", f->value,
+               f->is_open ? ", assumed: the pictures do not decide" : "");
     for (value = 0; value < row->count; value++) {
         const match_difference *d = &m->verdicts[f->row].values[value];
         if (d->pictures > 0)
-            printf("%-15s   %+.3f +- %.3f on %d pictures: %s\n", "", d->more, d->error,
-                   d->pictures, row->values[value]);
+            text_print(stdout, "%-15s   %+.3f +- %.3f on %d pictures: %s\n", "", d->more, d->error,
+                       d->pictures, row->values[value]);
     }
 }
 

@@ -9,16 +9,15 @@
 #include "base/paths.h"
 #include "base/sha256.h"
 #include "base/tensor.h"
+#include "base/text.h"
 #include "cli/progress.h"
 #include "convert/match.h"
 #include "os/os.h"
 
-/* A line of its own: control characters become '?'. */
+/* A line of its own. */
 static void put_line(FILE *file, const char *key, const char *value)
 {
-    fprintf(file, "%s%s", key, strncmp(key, "option", 6) ? ": " : " ");
-    for (; *value; value++) fputc((unsigned char)*value < 0x20 ? '?' : *value, file);
-    fputc('\n', file);
+    text_print(file, "%s%s%s\n", key, strncmp(key, "option", 6) ? ": " : " ", value);
 }
 
 typedef struct hashing {

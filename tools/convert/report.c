@@ -218,8 +218,8 @@ static void print_architecture(const conversion *c)
     const vit_config *k = &c->model.config;
     char name[256] = "not named", options[512];
     if (c->has_arch) arch_full_name(&c->arch, name, sizeof name);
-    printf("%-15s %s", "architecture", name);
-    if (c->has_arch) printf(" (%s)", c->arch_origin);
+    text_print(stdout, "%-15s %s", "architecture", name);
+    if (c->has_arch) text_print(stdout, " (%s)", c->arch_origin);
     printf("\n%-15s embed_dim %d, depth %d, heads %d x %d, mlp_dim %d, patch %d\n", "",
            k->embed_dim, k->depth, k->num_heads, k->head_dim, k->mlp_dim, k->patch_size);
     printf("%-15s input %d x %d x %d, %d tokens, %d class%s\n", "", k->in_chans,
@@ -237,8 +237,8 @@ static void print_labels(const conversion *c)
     else if (c->labels.count == 0)
         printf("%-15s none\n", "labels");
     else
-        printf("%-15s %zu from %s, the first \"%s\"\n", "labels", c->labels.count,
-               c->labels_origin, c->labels.labels[0]);
+        text_print(stdout, "%-15s %zu from %s, the first \"%s\"\n", "labels", c->labels.count,
+                   c->labels_origin, c->labels.labels[0]);
 }
 
 static void print_comparison(const conversion *c)
@@ -247,8 +247,8 @@ static void print_comparison(const conversion *c)
     if (k->images == 0) return;
     printf("%-15s against f32 on %d images%s\n", "error", k->images,
            c->photos.count > 0 ? "" : ", those of the calibration");
-    printf("%-15s cosine of the embeddings %.6f on average, %.6f at worst (%s)\n", "",
-           k->mean_cosine, k->min_cosine, k->worst);
+    text_print(stdout, "%-15s cosine of the embeddings %.6f on average, %.6f at worst (%s)\n", "",
+               k->mean_cosine, k->min_cosine, k->worst);
     if (!k->has_classes) return;
     printf("%-15s same best class for %d of %d, %.2f %%\n", "", k->agree, k->images,
            100.0 * k->agree / k->images);
@@ -276,25 +276,26 @@ void convert_report_text(const conversion *c)
     char a[32];
     note_list notes;
     int i;
-    printf("%-15s %s: %s, %s%s", "checkpoint", paths_file_name(c->options->checkpoint),
-           checkpoint_kind(c->checkpoint), c->structure.found ? "" : c->map.layout->name,
-           c->structure.found ? "matched by structure" : " layout");
-    if (*checkpoint_wrapper(c->checkpoint)) printf(", in %s", checkpoint_wrapper(c->checkpoint));
-    if (*c->map.prefix) printf(", under %s", c->map.prefix);
+    text_print(stdout, "%-15s %s: %s, %s%s", "checkpoint", paths_file_name(c->options->checkpoint),
+               checkpoint_kind(c->checkpoint), c->structure.found ? "" : c->map.layout->name,
+               c->structure.found ? "matched by structure" : " layout");
+    if (*checkpoint_wrapper(c->checkpoint))
+        text_print(stdout, ", in %s", checkpoint_wrapper(c->checkpoint));
+    if (*c->map.prefix) text_print(stdout, ", under %s", c->map.prefix);
     putchar('\n');
     print_architecture(c);
     print_parts(c);
     print_preprocessing(&c->model.config);
     print_labels(c);
     if (!c->options->plan)
-        printf("%-15s %s, %s, %s bytes\n", "output", c->options->output,
-               tensor_dtype_name(c->options->dtype), text_grouped(c->output_size, a));
+        text_print(stdout, "%-15s %s, %s, %s bytes\n", "output", c->options->output,
+                   tensor_dtype_name(c->options->dtype), text_grouped(c->output_size, a));
     if (c->calibration.count > 0)
         printf("%-15s on %d images\n", "calibrated", c->calibration.count);
     print_comparison(c);
     match_report_text(c->match);
     collect_notes(c, &notes);
-    for (i = 0; i < notes.count; i++) printf("%-15s %s\n", "note", notes.text[i]);
+    for (i = 0; i < notes.count; i++) text_print(stdout, "%-15s %s\n", "note", notes.text[i]);
     if (c->options->plan) mapping_print(c);
 }
 

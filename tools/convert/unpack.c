@@ -191,8 +191,9 @@ bool unpack_to_safetensors(const char *input, const char *output, bool quiet,
     memset(&u, 0, sizeof u);
     memset(result, 0, sizeof *result);
     u.result = result;
+    cli_output_read(input);
     if (vit_model_open(input, 0, &u.model)) return report_detail(r, u.model.detail);
-    good = cli_output_open(&u.output, output, &input, 1, r) && write_output(&u, quiet, r);
+    good = cli_output_open(&u.output, output, r) && write_output(&u, quiet, r);
     vit_model_close(&u.model);
     return good || report_file(r, output);
 }

@@ -17,37 +17,10 @@
 
 /* === The output === */
 
-/* Every input file: none of them may be overwritten. malloc'ed. */
-static const char **list_inputs(const conversion *c, int *count)
-{
-    size_t files = checkpoint_file_count(c->checkpoint), i;
-    size_t photos = (size_t)c->calibration.count + (size_t)c->photos.count;
-    const char **inputs = calloc(files + photos + 5, sizeof *inputs);
-    int p;
-    *count = 0;
-    if (!inputs) return NULL;
-    inputs[(*count)++] = c->options->checkpoint;
-    for (i = 0; i < files; i++) inputs[(*count)++] = checkpoint_file(c->checkpoint, i)->path;
-    if (c->config_path) inputs[(*count)++] = c->config_path;
-    if (c->options->labels) inputs[(*count)++] = c->options->labels;
-    if (c->options->match_input) {
-        inputs[(*count)++] = c->options->match_input;
-        inputs[(*count)++] = c->options->match_logits;
-    }
-    for (p = 0; p < c->calibration.count; p++) inputs[(*count)++] = c->calibration.paths[p];
-    for (p = 0; p < c->photos.count; p++) inputs[(*count)++] = c->photos.paths[p];
-    return inputs;
-}
-
 static bool open_output(conversion *c, cli_output *output, report *r)
 {
-    int count;
-    const char **inputs = list_inputs(c, &count);
-    bool good;
-    if (!inputs) return report_no_memory(r);
-    good = cli_output_open(output, c->options->output, inputs, count, r);
-    free(inputs);
-    if (!good || output->temporary) return good;
+    if (!cli_output_open(output, c->options->output, r)) return false;
+    if (output->temporary) return true;
     cli_output_abandon(output);
     return report_fail(r, "expected the name of a file, found a pipe or a device");
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/output.h"
 #include "os/os.h"
 
 /* === One photo === */
@@ -139,7 +140,7 @@ static bool next_path(void *user, photo *p, report *r)
     photo_paths *paths = user;
     const char *path = paths->next < paths->list.count ? paths->list.paths[paths->next++]
                                                        : next_listed(paths, r);
-    if (!path) return false;
+    if (!path || !cli_output_spares(path, r)) return false;
     p->name = strdup(path);
     return p->name || report_no_memory(r);
 }

@@ -144,32 +144,27 @@ static char *beside(const char *path, const char *suffix)
     return name;
 }
 
-static bool open_outputs(embedding_writer *w, const char *path, const char *const *inputs,
-                         int num_inputs, report *r)
-{
-    cli_output *const outputs[3] = { &w->npy, &w->names, &w->json };
-    const char *const paths[3] = { path, w->names_path, w->json_path };
-    for (; w->opened < 3; w->opened++)
-        if (!cli_output_open(outputs[w->opened], paths[w->opened], inputs, num_inputs, r))
-            return false;
-    return true;
-}
 
-bool embedding_create(embedding_writer *w, const char *path, const char *names,
-                      const char *const *inputs, int num_inputs, report *r)
+bool embedding_name(embedding_writer *w, const char *path, const char *names, report *r)
 {
-    bool good;
     memset(w, 0, sizeof *w);
+    w->path = path;
     w->names_path = names ? strdup(names) : beside(path, ".txt");
     w->json_path = beside(path, ".json");
-    good = w->names_path && w->json_path ? true : report_no_memory(r);
-    if (good && (strcmp(path, w->names_path) == 0 || strcmp(w->json_path, w->names_path) == 0)) {
-        (void)report_fail(r, "is to receive both vectors and their names, or what made them");
-        good = report_file(r, w->names_path);
+    if (!w->names_path || !w->json_path) return report_no_memory(r);
+    return (names || cli_output_declare(w->names_path, r)) && cli_output_declare(w->json_path, r);
+}
+
+bool embedding_create(embedding_writer *w, report *r)
+{
+    cli_output *const outputs[3] = { &w->npy, &w->names, &w->json };
+    const char *const paths[3] = { w->path, w->names_path, w->json_path };
+    for (; w->opened < 3; w->opened++) {
+        if (cli_output_open(outputs[w->opened], paths[w->opened], r)) continue;
+        embedding_abandon(w);
+        return false;
     }
-    if (good && open_outputs(w, path, inputs, num_inputs, r)) return true;
-    embedding_abandon(w);
-    return false;
+    return true;
 }
 
 static bool write_failed(const cli_output *output, report *r)

@@ -60,12 +60,15 @@ typedef struct embedding_writer {
     size_t each;          /* floats of a row */
     npy_type type;        /* set it before embedding_begin; zeroed: NPY_F32 */
     int opened;           /* of the outputs, in this order */
+    const char *path;
     char *names_path, *json_path;
 } embedding_writer;
 
-/* names: NULL for NAME.txt. On failure nothing is open, but the writer is to be freed. */
-bool embedding_create(embedding_writer *w, const char *path, const char *names,
-                      const char *const *inputs, int num_inputs, report *r);
+/* Before anything is read (cli/output.h). names: NULL for NAME.txt; it and path are the command
+ * line's. The writer is to be freed either way. */
+bool embedding_name(embedding_writer *w, const char *path, const char *names, report *r);
+/* On failure nothing is open. */
+bool embedding_create(embedding_writer *w, report *r);
 /* Before the first row. */
 bool embedding_begin(embedding_writer *w, const embedding_choice *choice, const vit_model *model,
                      report *r);

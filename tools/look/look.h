@@ -147,7 +147,7 @@ bool look_add_heat(look_job *j, const look_photo *s, const float *values, const 
                    const char *caption, report *r);
 
 void look_put_pair(json_writer *w, const char *key, int a, int b);
-/* The picture, the array, and JSON on standard output, as chosen. No input is overwritten. */
+/* The picture, the array, and JSON on standard output, as chosen. */
 bool look_write(const look_job *j, report *r);
 
 #endif

@@ -4,19 +4,19 @@
 
 #include "cli/output.h"
 
-static bool write_npy(const look_job *j, const char *const *inputs, int num_inputs, report *r)
+static bool write_npy(const look_job *j, report *r)
 {
     cli_output output;
-    if (!cli_output_open(&output, j->chosen->npy, inputs, num_inputs, r)) return false;
+    if (!cli_output_open(&output, j->chosen->npy, r)) return false;
     (void)npy_write(output.file, j->numbers, j->dims, j->ndim);   /* commit finds what failed */
     return cli_output_commit(&output, r);
 }
 
-static bool write_png(const look_job *j, const char *const *inputs, int num_inputs, report *r)
+static bool write_png(const look_job *j, report *r)
 {
     picture drawn;
     const bool good = sheet_draw(&j->sheet, j->chosen->columns, &drawn, r) &&
-                      picture_save(&drawn, j->chosen->output, inputs, num_inputs, r);
+                      picture_save(&drawn, j->chosen->output, r);
     picture_free(&drawn);
     return good;
 }
@@ -74,18 +74,10 @@ static void print_json(const look_job *j)
     putchar('\n');
 }
 
-/* Nothing that was read is overwritten. */
 bool look_write(const look_job *j, report *r)
 {
-    text_list inputs = { NULL, 0 };
-    bool good = !j->path || text_list_append(&inputs, j->path);
-    for (int i = 0; good && i < j->num_seen; i++) good = text_list_append(&inputs, j->seen[i].name);
-    for (int i = 0; good && i < j->num_placed; i++)
-        good = text_list_append(&inputs, j->placed[i].path);
-    if (!good) (void)report_no_memory(r);
-    good = good && (!j->chosen->output || write_png(j, inputs.items, inputs.count, r)) &&
-           (!j->chosen->npy || write_npy(j, inputs.items, inputs.count, r));
-    text_list_free(&inputs);
+    const bool good = (!j->chosen->output || write_png(j, r)) &&
+                      (!j->chosen->npy || write_npy(j, r));
     if (good && j->chosen->json) print_json(j);
     return good;
 }

@@ -8,8 +8,10 @@
 
 #if !defined(_WIN32)
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <time.h>
@@ -39,15 +41,44 @@ bool os_is_slash(char c)
     return c == '/';
 }
 
-bool os_same_file(const char *a, const char *b)
+bool os_identify(const char *path, os_identity *to)
 {
-    struct stat first, second;
-    return stat(a, &first) == 0 && stat(b, &second) == 0 && first.st_dev == second.st_dev &&
-           first.st_ino == second.st_ino;
+    struct stat status;
+    if ((strcmp(path, "-") ? stat(path, &status) : fstat(STDIN_FILENO, &status)) != 0) return false;
+    to->volume = (uint64_t)status.st_dev;
+    to->number = (uint64_t)status.st_ino;
+    return true;
+}
+
+bool os_same_name(const char *a, const char *b)
+{
+#if defined(__APPLE__)
+    return strcasecmp(a, b) == 0;
+#else
+    return strcmp(a, b) == 0;
+#endif
+}
+
+static void (*on_read)(const char *path);
+
+void os_on_read(void (*seen)(const char *path))
+{
+    on_read = seen;
+}
+
+int os_open(const char *path)
+{
+    if (on_read) on_read(path);
+#if defined(O_CLOEXEC)
+    return open(path, O_RDONLY | O_CLOEXEC);
+#else
+    return open(path, O_RDONLY);
+#endif
 }
 
 FILE *os_fopen(const char *path, const char *mode)
 {
+    if (on_read && mode[0] == 'r') on_read(path);
     return fopen(path, mode);
 }
 

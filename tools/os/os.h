@@ -32,7 +32,12 @@ os_kind os_kind_of(const char *path);
 /* A link to a folder is OS_OTHER. */
 os_kind os_kind_of_link(const char *path);
 bool os_is_slash(char c);                 /* between the parts of a path                  */
-bool os_same_file(const char *a, const char *b);   /* under whatever names                */
+/* Which file a path leads to, under whatever name, or standard input, by "-". False: none. */
+typedef struct os_identity {
+    uint64_t volume, number;
+} os_identity;
+bool os_identify(const char *path, os_identity *to);
+bool os_same_name(const char *a, const char *b);   /* of files in one folder              */
 char *os_real_path(const char *path);     /* absolute, without links; malloc'ed           */
 
 FILE *os_fopen(const char *path, const char *mode);
@@ -46,6 +51,8 @@ bool os_close_copy(FILE *file);           /* says what closing the file would sa
 bool os_replace(const char *from, const char *to);   /* renames, at once                  */
 void os_remove(const char *path);
 bool os_make_folder(const char *path);
+/* Calls this function with the path of each file that is opened to be read, on whatever thread. */
+void os_on_read(void (*seen)(const char *path));
 /* Calls this function, which may only call os_remove, when the program is about to be ended by a
  * signal or from the keyboard. */
 void os_before_end(void (*clean)(void));

@@ -102,11 +102,6 @@ void os_before_end(void (*clean)(void))
     }
 }
 
-int os_open(const char *path)
-{
-    return open(path, O_RDONLY | O_CLOEXEC);
-}
-
 int64_t os_file_time(int descriptor)
 {
     struct stat status;

@@ -231,21 +231,34 @@ static HANDLE open_name(const char *path)
     return file;
 }
 
-static bool identity(const char *path, BY_HANDLE_FILE_INFORMATION *to)
+bool os_identify(const char *path, os_identity *to)
 {
-    HANDLE file = open_name(path);
-    const bool good = file != INVALID_HANDLE_VALUE && GetFileInformationByHandle(file, to);
-    if (file != INVALID_HANDLE_VALUE) CloseHandle(file);
+    const bool is_input = strcmp(path, "-") == 0;
+    HANDLE file = is_input ? GetStdHandle(STD_INPUT_HANDLE) : open_name(path);
+    BY_HANDLE_FILE_INFORMATION found;
+    const bool good = file != INVALID_HANDLE_VALUE && GetFileInformationByHandle(file, &found);
+    if (good) {
+        to->volume = found.dwVolumeSerialNumber;
+        to->number = (uint64_t)found.nFileIndexHigh << 32 | found.nFileIndexLow;
+    }
+    if (file != INVALID_HANDLE_VALUE && !is_input) CloseHandle(file);
     return good;
 }
 
-bool os_same_file(const char *a, const char *b)
+bool os_same_name(const char *a, const char *b)
 {
-    BY_HANDLE_FILE_INFORMATION first, second;
-    return identity(a, &first) && identity(b, &second) &&
-           first.dwVolumeSerialNumber == second.dwVolumeSerialNumber &&
-           first.nFileIndexHigh == second.nFileIndexHigh &&
-           first.nFileIndexLow == second.nFileIndexLow;
+    wchar_t *first = to_wide(a), *second = first ? to_wide(b) : NULL;
+    const bool same = second && CompareStringOrdinal(first, -1, second, -1, TRUE) == CSTR_EQUAL;
+    free(first);
+    free(second);
+    return same;
+}
+
+static void (*on_read)(const char *path);
+
+void os_on_read(void (*seen)(const char *path))
+{
+    on_read = seen;
 }
 
 char *os_real_path(const char *path)
@@ -302,8 +315,7 @@ static FILE *as_file(int descriptor, const char *mode)
 
 FILE *os_fopen(const char *path, const char *mode)
 {
-    if (mode[0] == 'r') return as_file(open_descriptor(path, GENERIC_READ, OPEN_EXISTING,
-                                                       _O_RDONLY), "rb");
+    if (mode[0] == 'r') return as_file(os_open(path), "rb");
     return as_file(open_descriptor(path, GENERIC_WRITE, CREATE_ALWAYS, _O_WRONLY), "wb");
 }
 
@@ -392,6 +404,7 @@ void os_before_end(void (*clean)(void))
 
 int os_open(const char *path)
 {
+    if (on_read) on_read(path);
     return open_descriptor(path, GENERIC_READ, OPEN_EXISTING, _O_RDONLY);
 }
 

@@ -3,7 +3,7 @@
  *     picture p;
  *     if (!picture_make(&p, 640, 480, PICTURE_WHITE, &r)) return false;
  *     picture_text(&p, 8, 8, PICTURE_BLACK, "hello");
- *     good = picture_save(&p, "out.png", NULL, 0, &r);
+ *     good = picture_save(&p, "out.png", &r);
  *     picture_free(&p);
  *
  * Whatever lies outside a picture is cut off.
@@ -56,9 +56,8 @@ void picture_text(picture *p, int x, int y, picture_colour colour, const char *t
 int picture_text_width(const char *text);
 
 /* Writes a PNG, by stb_image_write (Sean Barrett, public domain), whole or not at all; "-" is
- * standard output. Refuses a path that is one of the inputs. */
-bool picture_save(const picture *p, const char *path, const char *const *inputs, int num_inputs,
-                  report *r);
+ * standard output. */
+bool picture_save(const picture *p, const char *path, report *r);
 
 /* The maps of matplotlib (Smith, van der Walt, Firing; CC0), by linear interpolation between ten of
  * their colours. */

@@ -137,11 +137,10 @@ static bool write_png(const picture *p, FILE *file)
     return stbi_write_png_to_func(write_bytes, file, p->width, p->height, 3, p->pixels, 0) != 0;
 }
 
-bool picture_save(const picture *p, const char *path, const char *const *inputs, int num_inputs,
-                  report *r)
+bool picture_save(const picture *p, const char *path, report *r)
 {
     cli_output output;
-    if (!cli_output_open(&output, path, inputs, num_inputs, r)) return false;
+    if (!cli_output_open(&output, path, r)) return false;
     if (!write_png(p, output.file)) {
         cli_output_abandon(&output);
         return report_no_memory(r);

@@ -173,20 +173,21 @@ static void print_done(const shard_job *j)
     const samples *s = &j->source.samples;
     const infer_counts *counts = &j->counts;
     char images[32], unreadable[32], others[32];
-    fprintf(stderr, "%s: %s: %s image%s in %.1f s, %.1f images/s; %s unreadable\n",
-            j->task->program, j->name, text_grouped(counts->read, images),
-            counts->read == 1 ? "" : "s", counts->seconds,
-            (double)counts->read / counts->seconds, text_grouped(counts->unreadable, unreadable));
+    text_print(stderr, "%s: %s: %s image%s in %.1f s, %.1f images/s; %s unreadable\n",
+               j->task->program, j->name, text_grouped(counts->read, images),
+               counts->read == 1 ? "" : "s", counts->seconds,
+               (double)counts->read / counts->seconds,
+               text_grouped(counts->unreadable, unreadable));
     if (s->others == 1)
-        fprintf(stderr, "%s: %s: another file was passed over: %s\n", j->task->program, j->name,
-                s->other);
+        text_print(stderr, "%s: %s: another file was passed over: %s\n", j->task->program, j->name,
+                   s->other);
     else if (s->others)
-        fprintf(stderr, "%s: %s: %s other files were passed over, the first is %s\n",
-                j->task->program, j->name, text_grouped(s->others, others), s->other);
+        text_print(stderr, "%s: %s: %s other files were passed over, the first is %s\n",
+                   j->task->program, j->name, text_grouped(s->others, others), s->other);
     if (s->without_image)
-        fprintf(stderr, "%s: %s: %s sample%s without an image; the files of one must follow "
-                "each other, as tar --sort=name has them\n", j->task->program, j->name,
-                text_grouped(s->without_image, others), s->without_image == 1 ? "" : "s");
+        text_print(stderr, "%s: %s: %s sample%s without an image; the files of one must follow "
+                   "each other, as tar --sort=name has them\n", j->task->program, j->name,
+                   text_grouped(s->without_image, others), s->without_image == 1 ? "" : "s");
 }
 
 static bool run_open(shard_job *j, report *r)

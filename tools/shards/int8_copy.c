@@ -56,17 +56,18 @@ static bool write_rows(const int8_copies *c, FILE *file, const nearest_part *par
 static bool write_copy(const int8_copies *c, const char *path, const char *vectors,
                        const copy_header *h, const nearest_part *part, report *r)
 {
-    const char *const inputs[1] = { vectors };
     const size_t block = part->count < BLOCK ? (size_t)part->count : BLOCK;
     nearest_scale *scales = calloc((size_t)part->count, sizeof *scales);
     int8_t *bytes = malloc(block * (size_t)c->dim);
     cli_output output;
     if (!scales || !bytes) {
         (void)report_no_memory(r);
-    } else if (cli_output_open(&output, path, inputs, 1, r)) {
+    } else if (cli_output_open(&output, path, r)) {
         errno = 0;
-        if (fwrite(h, sizeof *h, 1, output.file) != 1 ||
-            !write_rows(c, output.file, part, scales, bytes)) {
+        if (!cli_output_spares(vectors, r)) {
+            cli_output_abandon(&output);
+        } else if (fwrite(h, sizeof *h, 1, output.file) != 1 ||
+                   !write_rows(c, output.file, part, scales, bytes)) {
             (void)report_fail(r, "cannot be written: %s", os_error(errno ? errno : EIO));
             (void)report_file(r, path);
             cli_output_abandon(&output);

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "os/os.h"
+
 struct shard_queued {
     sample of;
     struct shard_queued *next;
@@ -16,9 +18,9 @@ bool shard_source_open(shard_source *s, const char *file, const char *name, size
 {
     memset(s, 0, sizeof *s);
     s->name = name;
-    s->file = strcmp(file, "-") == 0 ? stdin : fopen(file, "rb");
+    s->file = strcmp(file, "-") == 0 ? stdin : os_fopen(file, "rb");
     s->failed = !s->file;
-    if (!s->file) return report_fail(r, "cannot be opened: %s", strerror(errno));
+    if (!s->file) return report_fail(r, "cannot be opened: %s", os_error(errno));
     samples_begin(&s->samples, tar_read_file, s->file, max_bytes);
     return true;
 }

@@ -30,12 +30,11 @@ static bool make_folders(const char *folder, report *r)
 
 static bool open_outputs(shard_writer *w, const char *shard, report *r)
 {
-    const char *const inputs[2] = { shard, w->recipe->model_path };
     cli_output *const outputs[3] = { &w->metadata, &w->vectors, &w->stats };
     const char *const paths[3] = { w->paths.metadata, w->paths.vectors, w->paths.stats };
     for (; w->opened < 3; w->opened++)
-        if (!cli_output_open(outputs[w->opened], paths[w->opened], inputs, 2, r)) return false;
-    return true;
+        if (!cli_output_open(outputs[w->opened], paths[w->opened], r)) return false;
+    return cli_output_spares(shard, r) && cli_output_spares(w->recipe->model_path, r);
 }
 
 static bool write_failed(const cli_output *output, report *r)

@@ -39,11 +39,6 @@ void os_before_end(void (*clean)(void))
     (void)clean;
 }
 
-int os_open(const char *path)
-{
-    return open(path, O_RDONLY);
-}
-
 /* === Memory === */
 
 /* Who maps reads instead. */
