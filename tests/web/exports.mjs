@@ -1,13 +1,13 @@
 // exports.mjs - what the module exports, called with numbers that no caller should give: pointers to
-// nowhere, lengths of anything. A call ends soon, with an answer or a trap, takes no more memory than
-// there may be, and another instance still answers right.
+// nowhere and into other data, lengths of anything. Each call ends, and so does the next allocation,
+// with an answer or a trap; to release something twice is a trap.
 //
 //     node tests/web/exports.mjs MODEL.vit
 //
 // A worker calls, so that a call without an end is seen. The last line is "N passed, N failed".
 import { readFile } from 'node:fs/promises';
 import { Worker, isMainThread, parentPort, workerData } from 'node:worker_threads';
-import { Engine, VitError } from '../../examples/web/vit/engine.mjs';
+import { Engine } from '../../examples/web/vit/engine.mjs';
 import { chooseModules } from '../../examples/web/vit/features.mjs';
 import { loadModule } from '../../examples/web/vit/load.mjs';
 import { check, summary } from '../checks.mjs';
@@ -27,14 +27,16 @@ const wild = {
     i: [0, -1, 1, 2 ** 31 - 1, -(2 ** 31), 65537],
     d: [0, -1, NaN, Infinity, 1e300],
 };
-wild.m = wild.p;
+const HALF = 1 << 19; // of the bytes at p: zeros, and then noise
 
 /** Every wrong value of each parameter, the others as they should be; then all of them wrong. */
-function* callsOf(signature, right) {
+function* callsOf(signature, right, { m, p }) {
+    const pointers = [...wild.p, p, p + HALF, m + 64];
+    const valuesOf = (kind) => ('mp'.includes(kind) ? pointers : wild[kind]);
     yield* [...signature].flatMap((kind, at) =>
-        wild[kind].map((value) => right.map((other, i) => (i === at ? value : other))));
-    for (let i = 0; i < 7; i++) {
-        yield [...signature].map((kind) => wild[kind][i % wild[kind].length]);
+        valuesOf(kind).map((value) => right.map((other, i) => (i === at ? value : other))));
+    for (let i = 0; i < 10; i++) {
+        yield [...signature].map((kind) => valuesOf(kind)[i % valuesOf(kind).length]);
     }
 }
 
@@ -47,8 +49,9 @@ async function begin(module, bytes) {
         return at;
     };
     const m = engine.attempt('open', copy(), bytes.length, 1, 1) >>> 0;
-    const p = engine.allocate(1 << 20);
-    engine.bytes(p, 1 << 20).fill(0);
+    const p = engine.allocate(2 * HALF);
+    engine.bytes(p, HALF).fill(0);
+    engine.bytes(p + HALF, HALF).forEach((_, i, all) => { all[i] = i * 0x9e3779b1 >>> 24; });
     const right = {
         open: () => [copy(), bytes.length, 1, 1], close: () => [m], result_string: () => [-1],
         preprocess: () => [m, p, 8, 8, 24, 0], classify: () => [m, 1], scores: () => [m, p],
@@ -57,7 +60,7 @@ async function begin(module, bytes) {
         positions: () => [m, -1, 0, p, p], crop: () => [m, 8, 8, p],
         patch_at: () => [m, 8, 8, 1, 1], allocate: () => [64], release: () => [p],
     };
-    return { engine, rightOf: (name) =>
+    return { engine, m, p, rightOf: (name) =>
         right[name]?.() ?? [...signatures[name]].map((kind) => ({ m, p, i: 1, d: 1 })[kind]) };
 }
 
@@ -66,8 +69,8 @@ async function callAll({ file, name, bytes }) {
     const module = await loadModule(new URL(file, source), false);
     const ends = { returned: 0, refused: 0, trapped: 0 };
     let most = 0;
-    const { rightOf: first } = await begin(module, bytes);
-    for (const parameters of callsOf(signatures[name], first(name))) {
+    const { rightOf: first, ...at } = await begin(module, bytes);
+    for (const parameters of callsOf(signatures[name], first(name), at)) {
         const { engine } = await begin(module, bytes);
         const { exports, memory } = engine;
         parentPort.postMessage({ at: parameters });
@@ -111,8 +114,17 @@ async function main() {
         const { stuck, failed, ends, most } = await watched({ file, name, bytes });
         check(!stuck, `${name}: no end with ${stuck}`);
         check(!failed, `${name}: ${failed}`);
-        if (ends) console.log(`${name}: ${JSON.stringify(ends)}, ${most >> 20} MB`);
+        if (ends) console.log(`${name}: ${JSON.stringify(ends)}, ${most / 2 ** 20} MB`);
     }
+    const { engine, p } = await begin(module, bytes);
+    engine.release(p);
+    let said = 'nothing';
+    try {
+        engine.release(p);
+    } catch ({ message }) {
+        said = message;
+    }
+    check(/has stopped in release/.test(said), `released twice: ${said}`);
     summary();
 }
 
