@@ -63,12 +63,32 @@ help:
 	@echo "make uninstall  remove them again"
 	@echo "make clean      remove everything that was built"
 
+# What make decides in a recipe, as which modules there can be, it decides when the prerequisites are
+# made: hence packages are one. Nothing in the first lines of a recipe would be in time.
+packages-%:
+	@sh tools/install-packages.sh $*
+
+# Those who do not share the jobs of the make above.
+JOBS = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j2)
+
+# What was compiled with other flags is compiled anew: it depends on a file that holds them and the
+# section of this Makefile that uses them, and that is as old as their last change.
+define FLAGS
+build/$(1)/flags: FORCE
+	@+mkdir -p $$(@D)
+	@+new=$$$$(sed -n '/^. --- $(2)/,/^. ---/p' Makefile; printf '%s\n' '$(subst ','\'',$(3))'); \
+	    [ "$$$$new" = "$$$$(cat $$@ 2>/dev/null)" ] || printf '%s\n' "$$$$new" >$$@
+endef
+.PHONY: FORCE
+
 # --- building -----------------------------------------------------------------------------
 # The same rules for each variant, with its flags and the modules that its tests need: plain ($(1)
 # empty), address and undefined-behaviour sanitizer (build/asan/), thread sanitizer (build/tsan/).
 
 define VARIANT
-build/$(2)/%.o: %.c
+$(call FLAGS,$(2),building,$(CC) $(WARNINGS) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(LDLIBS))
+
+build/$(2)/%.o: %.c build/$(2)/flags
 	@mkdir -p $$(@D)
 	$$(CC) -std=c99 -D_FILE_OFFSET_BITS=64 $$(WARNINGS) $$(CPPFLAGS) $$(CFLAGS) $(3) -I. -Itools \
 	    -MMD -MP -c $$< -o $$@
@@ -110,9 +130,9 @@ FUZZ_FLAGS = -fsanitize=fuzzer-no-link -fno-sanitize-coverage=trace-cmp $(SANITI
 FUZZ_WATCH = -fsanitize=address -fsanitize=undefined
 $(eval $(call VARIANT,build/fuzz/,fuzz,$(FUZZ_FLAGS) $(FUZZ_WATCH),$(MODULES)))
 $(eval $(call VARIANT,build/msan/,msan,$(FUZZ_FLAGS) -fsanitize=memory,$(MODULES)))
-build/fuzz/% build/msan/%: CC = clang
-build/fuzz/tools/base/vit.o: CPPFLAGS += -include tests/fuzz/memcmp.h
-build/fuzz/tools/checkpoint/torch_state_dict.o: CPPFLAGS += -DTORCH_MAX_STEPS=2000 # more takes time, no other way
+build/fuzz/% build/msan/%: override CC = clang
+build/fuzz/tools/base/vit.o: override CPPFLAGS += -include tests/fuzz/memcmp.h
+build/fuzz/tools/checkpoint/torch_state_dict.o: override CPPFLAGS += -DTORCH_MAX_STEPS=2000 # more takes time, no other way
 $(FUZZERS): build/fuzz/%: build/fuzz/tests/fuzz/fuzz_%.o build/fuzz/modules.a
 	clang -fsanitize=fuzzer $(FUZZ_WATCH) $^ $(LDLIBS) -o $@
 $(FUZZERS:build/fuzz/%=build/msan/%): build/msan/%: build/msan/tests/fuzz/fuzz_%.o build/msan/modules.a
@@ -124,8 +144,8 @@ build/plain/tests/fuzz/make_corpus: build/plain/tests/fuzz/make_corpus.o build/p
 # A test whose allocations fail, and whose files.
 WRAPPED = malloc calloc realloc free fread fwrite fflush fclose fsync rename open_memstream opendir \
           source_read vit_model_open
-build/%/tests/test_converter_memory: LDFLAGS += $(WRAPPED:%=-Wl,--wrap=%)
-build/%/tests/test_layout_damage: LDFLAGS += -Wl,--wrap=checkpoint_tensor -Wl,--wrap=checkpoint_find
+build/%/tests/test_converter_memory: override LDFLAGS += $(WRAPPED:%=-Wl,--wrap=%)
+build/%/tests/test_layout_damage: override LDFLAGS += -Wl,--wrap=checkpoint_tensor -Wl,--wrap=checkpoint_find
 
 # Programs whose decoder opens a file where it can: tests/test_confined.sh.
 build/evil/photos.o: tools/image/photos.c tests/evil_decoder.h
@@ -138,7 +158,7 @@ $(PROGRAMS:%=build/evil/%): build/evil/%: build/plain/%.o build/evil/photos.o bu
 	$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
 
 # What README.md shows: one file, one header, nothing else.
-examples/hello: examples/hello.c vit.h
+examples/hello: examples/hello.c vit.h build/plain/flags
 	$(CC) -std=c99 $(WARNINGS) $(CFLAGS) -I. $< -o $@
 
 # The compiled library: the symbols of vit.h and no others. The dynamic linker of macOS wants other
@@ -148,7 +168,8 @@ LIBRARY_API   = '-DVIT_API=__attribute__((visibility("default"))) extern'
 STATIC  = build/lib/libvit.a
 SHARED  = $(if $(filter Darwin,$(shell uname -s)),,build/lib/libvit.so.$(VERSION))
 
-build/lib/vit.o: tools/packaging/vit.c vit.h
+$(eval $(call FLAGS,lib,building,$(CC) $(WARNINGS) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(LDLIBS)))
+build/lib/vit.o: tools/packaging/vit.c vit.h build/lib/flags
 	@mkdir -p $(@D)
 	$(CC) $(LIBRARY_FLAGS) $(LIBRARY_API) $(WARNINGS) $(CPPFLAGS) $(CFLAGS) -I. -c $< -o $@
 
@@ -168,12 +189,12 @@ abi: libraries
 
 -include $(shell find build -name '*.d' 2>/dev/null)
 .SECONDARY:
+.DELETE_ON_ERROR:
 
 # --- the two commands ---------------------------------------------------------------------
 
-demo:
-	@sh tools/install-packages.sh demo
-	@$(MAKE) --no-print-directory -s all
+demo: packages-demo
+	@$(MAKE) --no-print-directory -s $(JOBS) all
 	examples/classify examples/cat.jpg
 
 # --- WebAssembly ----------------------------------------------------------------------------
@@ -198,13 +219,16 @@ WASM_PLAIN   = $(WEB)/vit.wasm $(WEB)/vit-scalar.wasm
 WASM_RELAXED = $(WEB)/vit-relaxed.wasm
 WASM_MODULES = $(WASM_PLAIN:%=%.gz) $(if $(WASM_CLANG19),$(WASM_RELAXED:%=%.gz),no-relaxed)
 
-build/wasm/%.o: %.c
+$(eval $(call FLAGS,wasm,WebAssembly,$(WARNINGS)))
+$(eval $(call FLAGS,wasi,WebAssembly,$(WARNINGS)))
+
+build/wasm/%.o: %.c build/wasm/flags
 	@mkdir -p $(@D)
 	$(WASM_CC) $(WASM_FLAGS) -Oz -MMD -MP -c $< -o $@
 
 # vit.h, in three builds. Without SIMD, for engines of before 2023, -Os takes a fifth less room, and a
 # tenth more time.
-build/wasm/scalar.o build/wasm/simd.o build/wasm/relaxed.o: tools/base/vit.c vit.h
+build/wasm/scalar.o build/wasm/simd.o build/wasm/relaxed.o: tools/base/vit.c vit.h build/wasm/flags
 	@mkdir -p $(@D)
 	$(WASM_CC) $(WASM_FLAGS) $(FEATURES) -c $< -o $@
 
@@ -213,7 +237,8 @@ build/wasm/simd.o: FEATURES = -O2 -msimd128
 build/wasm/relaxed.o: FEATURES = -O2 -msimd128 -mrelaxed-simd
 build/wasm/relaxed.o: WASM_CC = $(WASM_CLANG19)
 
-$(WASM_PLAIN) $(WASM_RELAXED): $(WEB)/module.c $(WEB)/module.h $(WEB)/heap.h vit.h $(WASM_OBJECTS)
+$(WASM_PLAIN) $(WASM_RELAXED): $(WEB)/module.c $(WEB)/module.h $(WEB)/heap.h vit.h build/wasm/flags \
+                               $(WASM_OBJECTS)
 	$(WASM_CC) $(WASM_FLAGS) -Oz $(WASM_THREADS) $(WASM_LINK) $< $(filter %.o,$^) -lc -o $@
 
 $(WEB)/vit-scalar.wasm: build/wasm/scalar.o
@@ -235,7 +260,7 @@ CONVERT_SOURCES = $(filter-out $(CONVERT_LESS),$(wildcard $(CONVERT_ROOMS:%=tool
 CONVERT_FLAGS   = --target=wasm32-wasi -Oz -flto -msign-ext -mnontrapping-fptoint
 CONVERT_WASI    = -include $(WEB)/wasi.h
 
-build/wasi/%.o: %.c $(WEB)/wasi.h
+build/wasi/%.o: %.c $(WEB)/wasi.h build/wasi/flags
 	@mkdir -p $(@D)
 	clang -std=c99 -D_FILE_OFFSET_BITS=64 $(WARNINGS) $(CONVERT_FLAGS) $(CONVERT_WASI) \
 	    -ffunction-sections -fdata-sections -I. -Itools -MMD -MP -c $< -o $@
@@ -247,25 +272,21 @@ $(WEB)/convert.wasm: $(CONVERT_SOURCES:%.c=build/wasi/%.o)
 no-relaxed:
 	@echo "no clang-19 (Debian: clang-19 lld-19), so no modules for relaxed SIMD"
 
-wasm:
-	@sh tools/install-packages.sh wasm
-	@$(MAKE) --no-print-directory -s $(WASM_MODULES) $(WEB)/convert.wasm.gz
+wasm: packages-wasm
+	@$(MAKE) --no-print-directory -s $(JOBS) $(WASM_MODULES) $(WEB)/convert.wasm.gz
 	node $(WEB)/run.mjs examples/cat.ppm
 
-web:
-	@sh tools/install-packages.sh page
-	@$(MAKE) --no-print-directory -s $(WASM_MODULES) $(WEB)/convert.wasm.gz
+web: packages-page
+	@$(MAKE) --no-print-directory -s $(JOBS) $(WASM_MODULES) $(WEB)/convert.wasm.gz
 	@node examples/web/serve.mjs $(if $(PORT),--port $(PORT))
 
 # --- microcontrollers -----------------------------------------------------------------------
 
-firmware:
-	@sh tools/install-packages.sh firmware
+firmware: packages-firmware
 	@$(MAKE) --no-print-directory -s tools/vit-convert
 	@bash examples/firmware/run.sh $(BOARDS)
 
-firmware-accuracy:
-	@sh tools/install-packages.sh fashion
+firmware-accuracy: packages-fashion
 	@$(MAKE) --no-print-directory -s tools/vit-convert
 	@bash examples/firmware/run.sh -a $(or $(BOARDS),m4)
 
@@ -281,53 +302,43 @@ TEST_BINARIES = libraries $(TESTS:%=build/plain/%) $(TESTS:%=build/asan/%) $(PRO
                 build/tsan/tests/test_threads $(FUZZ_BUILD) \
                 $(if $(filter x86_64,$(shell uname -m)),$(SIMDE:%=build/simde/tests/%))
 
-test test-long:
-	@sh tools/install-packages.sh test
-	@$(MAKE) --no-print-directory -s -j2 all $(TEST_BINARIES)
+test test-long: packages-test
+	@$(MAKE) --no-print-directory -s $(JOBS) all $(TEST_BINARIES)
 	@$(if $(filter test-long,$@),LONG=yes) bash tests/run.sh
 
-firmware-check:
-	@sh tools/install-packages.sh test
+firmware-check: packages-test
 	@$(MAKE) --no-print-directory -s tools/vit-convert tools/vit-run
 	@bash tests/firmware.sh all
 
-budget:
-	@sh tools/install-packages.sh test
-	@sh tools/install-packages.sh page
+budget: packages-test packages-page
 	@bash tests/budget.sh
 
-analyze:
-	@sh tools/install-packages.sh trust
+analyze: packages-trust
 	@bash tests/analyze.sh
 
-coverage:
-	@sh tools/install-packages.sh trust
-	@$(MAKE) --no-print-directory -s -j2 $(PROGRAMS:%=build/coverage/%) $(TESTS:%=build/coverage/%)
+coverage: packages-trust
+	@$(MAKE) --no-print-directory -s $(JOBS) $(PROGRAMS:%=build/coverage/%) $(TESTS:%=build/coverage/%)
 	@bash tests/coverage.sh
 
 soak: build/plain/tests/soak
 	build/plain/tests/soak models/cifar10-vit.vit
 
-fuzz fuzz-long:
-	@sh tools/install-packages.sh test
-	@$(MAKE) --no-print-directory -s -j2 $(FUZZ_BUILD) $(FUZZERS:build/fuzz/%=build/msan/%)
+fuzz fuzz-long: packages-test
+	@$(MAKE) --no-print-directory -s $(JOBS) $(FUZZ_BUILD) $(FUZZERS:build/fuzz/%=build/msan/%)
 	@bash tests/fuzz/fuzz.sh $(if $(filter fuzz,$@),60,$(FUZZ))
 	@BIN=build/msan bash tests/fuzz/fuzz.sh 0x
 
-test-cross:
-	@sh tools/install-packages.sh cross
+test-cross: packages-cross
 	@bash tests/cross.sh
 	@bash tests/systems.sh
 	@bash tests/msvc.sh
 	@$(MAKE) --no-print-directory test-windows
 
-test-packages:
-	@sh tools/install-packages.sh test
-	@$(MAKE) --no-print-directory -s -j2 all libraries
+test-packages: packages-test
+	@$(MAKE) --no-print-directory -s $(JOBS) all libraries
 	@bash tests/packages.sh
 
-test-wasm:
-	@sh tools/install-packages.sh wasm
+test-wasm: packages-wasm
 	@$(MAKE) --no-print-directory -s all $(WASM_MODULES) $(WEB)/convert.wasm.gz
 	@bash tests/wasm.sh
 
@@ -338,22 +349,20 @@ build/web/installed: tests/web/package.json
 	cd build/web && npm install --ignore-scripts --no-audit --no-fund --silent
 	touch $@
 
-build/web/reference: tests/wasm_reference.c vit.h
+build/web/reference: tests/wasm_reference.c vit.h build/plain/flags
 	@mkdir -p $(@D)
 	$(CC) -std=c99 $(WARNINGS) $(CFLAGS) -DVIT_NO_FMA -DVIT_NO_SIMD -I. -Itools $< \
 	    tools/base/bytes.c tools/base/crc32.c tools/base/report.c tools/base/shown.c \
 	    tools/base/source.c \
 	    tools/os/common.c tools/os/posix.c $(LDLIBS) -o $@
 
-test-web:
-	@sh tools/install-packages.sh $(if $(filter firefox,$(SUITES)),firefox,web)
+test-web: packages-$(if $(filter firefox,$(SUITES)),firefox,web)
 	@$(MAKE) --no-print-directory -s all $(WASM_MODULES) $(WEB)/convert.wasm.gz \
 	    build/web/installed build/web/reference
 	@$(MAKE) --no-print-directory -s TARGET=nofma CPPFLAGS='-DVIT_NO_FMA -DVIT_NO_SIMD' \
 	    build/nofma/tools/vit-convert
 	@node tests/web/run.mjs $(SUITES)
-test-cluster:
-	@sh tools/install-packages.sh cluster
+test-cluster: packages-cluster
 	@$(MAKE) --no-print-directory -s examples/embed examples/search
 	@bash tests/cluster.sh
 
@@ -361,19 +370,20 @@ test-cluster:
 
 # Compiled with the headers of the cross compiler, and stb's.
 WINDOWS = TARGET=windows CC=x86_64-w64-mingw32-gcc CFLAGS='-O2 -Wno-float-conversion' \
-          LDFLAGS=-static CPPFLAGS='-isystem build/windows/include $$(WINDOWS_TESTS)'
+          LDFLAGS=-static CPPFLAGS='-isystem build/windows/include'
+
+build/windows/tests/%.o: override CPPFLAGS += -include tests/windows.h
 
 windows:
 	@mkdir -p build/windows/include
 	@ln -sfn $(or $(STB),/usr/include/stb) build/windows/include/stb
-	@$(MAKE) --no-print-directory -s -j2 $(WINDOWS) $(PROGRAMS:%=build/windows/%)
+	@$(MAKE) --no-print-directory -s $(JOBS) $(WINDOWS) $(PROGRAMS:%=build/windows/%)
 
-test-windows:
-	@sh tools/install-packages.sh cross
-	@$(MAKE) --no-print-directory -s -j2 all \
+test-windows: packages-cross
+	@$(MAKE) --no-print-directory -s $(JOBS) all \
 	    $(patsubst %,build/plain/%,$(filter-out $(NOT_WINDOWS),$(TESTS)))
 	@$(MAKE) --no-print-directory windows
-	@$(MAKE) --no-print-directory -s -j2 $(WINDOWS) WINDOWS_TESTS='-include tests/windows.h' \
+	@$(MAKE) --no-print-directory -s $(JOBS) $(WINDOWS) \
 	    $(patsubst %,build/windows/%,$(filter-out $(NOT_WINDOWS),$(TESTS)))
 	@x86_64-w64-mingw32-gcc -O1 -Wall -Wextra tests/windows_hold.c -static \
 	    -o build/windows/tests/windows_hold.exe
@@ -384,13 +394,11 @@ NOT_WINDOWS = $(addprefix tests/test_,converter_memory cores layout_damage sandb
 
 # --- speed, beside other runtimes -----------------------------------------------------------
 
-build/peers/vit_worker: tools/bench/peers/vit_worker.c vit.h
+build/peers/vit_worker: tools/bench/peers/vit_worker.c vit.h build/plain/flags
 	@mkdir -p $(@D)
 	$(CC) -std=c99 $(WARNINGS) $(CFLAGS) -I. $< $(LDLIBS) -o $@
 
-bench-programs:
-	@sh tools/install-packages.sh peers
-	@$(if $(NCNN),sh tools/install-packages.sh ncnn)
+bench-programs: packages-peers $(if $(NCNN),packages-ncnn)
 	@$(MAKE) --no-print-directory -s tools/vit-convert tools/vit-run build/peers/vit_worker \
 	    $(if $(findstring --wasm,$(BENCH_FLAGS)),$(WASM_MODULES))
 
@@ -401,14 +409,11 @@ bench-peers: bench-programs
 	@$(BENCH) $(if $(ARCHS),--archs '$(ARCHS)') $(if $(BATCH),--batch '$(BATCH)') \
 	    $(if $(THREADS),--threads '$(THREADS)') $(BENCH_FLAGS)
 
-bench-web:
-	@sh tools/install-packages.sh web
-	@sh tools/install-packages.sh peers
+bench-web: packages-web packages-peers
 	@$(MAKE) --no-print-directory -s tools/vit-convert $(WASM_MODULES) build/web/installed
 	@node tools/bench/peers/browser.mjs --rounds $(or $(ROUNDS),24) $(BENCH_FLAGS)
 
-bench-search:
-	@sh tools/install-packages.sh peers
+bench-search: packages-peers
 	@$(MAKE) --no-print-directory -s examples/search
 	@/usr/bin/python3 -B tools/bench/peers/search_speed.py $(BENCH_FLAGS)
 
@@ -435,8 +440,7 @@ bench-figures: bench-programs
 	@$(BENCH) $(FIGURES) --cold 3 --archs vit_base_patch16_224
 	@/usr/bin/python3 -B tools/bench/peers/figures.py
 
-mca:
-	@sh tools/install-packages.sh mca
+mca: packages-mca
 	@bash tools/bench/mca.sh
 
 # --- installing ---------------------------------------------------------------------------

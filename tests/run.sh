@@ -17,7 +17,7 @@ fuzz=1 # second; `make fuzz` takes longer
 # What has no sanitized program in it, or only to convert what others convert as well; the last one
 # has its own malloc.
 unsanitized=" test_abi test_build test_confined test_embedded test_fixed test_floors test_languages "
-unsanitized+="test_planning test_tools_memory "
+unsanitized+="test_make test_planning test_tools_memory "
 if [ "${LONG-}" = yes ]; then
     part=() fuzz=30
 else

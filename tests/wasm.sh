@@ -135,6 +135,8 @@ check "a tiny checkpoint" "$work/random_checkpoint" "$work/tiny.safetensors" dim
 check "a tiny model" tools/vit-convert -q "$work/tiny.safetensors" --set num_heads=1 \
     -o "$work/tiny.vit" 2>"$work/tiny.log"
 count errors node --expose-gc tests/web/errors.mjs "$work/f32.vit" "$work/tiny.vit"
+count missing node "${relaxed_flags[@]}" tests/web/missing.mjs "$work/tiny.vit"
+count exports node tests/web/exports.mjs "$work/tiny.vit"
 count convert node tests/web/convert.mjs $native/tools/vit-convert
 count pool node tests/wasm_pool.mjs "$work/f32.vit"
 

@@ -63,6 +63,12 @@ cluster) wanted=$cluster ;;
     ;;
 esac
 
+# One at a time, also under make -j: the package manager refuses a second one.
+if command -v flock >/dev/null 2>&1; then
+    exec 9<"$0"
+    flock 9
+fi
+
 missing=
 for entry in $wanted; do
     proof=${entry#*:}

@@ -40,7 +40,7 @@ let source = null;               // of the model that is open
 
 function optionsOf(from) {
     const threads = Number(asked.get('threads')) || undefined;
-    const module = asked.get('module') ?? undefined;
+    const module = asked.get('module') ?? state.model?.module; // no search for a faster one again
     return { source: from.file ?? new URL(from.url, location.href).href, threads, module };
 }
 

@@ -4,7 +4,8 @@
 //     node examples/web/serve.mjs --port 8000
 //
 // Node's own modules, nothing else. sw.js sets the same headers where another server does not.
-import { open, readFile, realpath, stat } from 'node:fs/promises';
+import { constants } from 'node:fs';
+import { open, realpath, stat } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { dirname, extname, resolve, sep } from 'node:path';
 import { pipeline } from 'node:stream/promises';
@@ -12,15 +13,18 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { gzipSync } from 'node:zlib';
 
-const usage = `usage: serve.mjs [--port N] [--no-isolation]
+const usage = `usage: serve.mjs [--port N] [--host NAME] [--no-isolation]
 
 Serves the page on localhost until it is interrupted.
   --port N        the port; 0: any that is free. Left out: the first free one from 8000 on
+  --host NAME     a name or an address of this machine instead of localhost; others can then ask
   --no-isolation  without the headers that threads need, as most static hosts
   --help          this text`;
 
 const FIRST_PORT = 8000;
 const TRIES = 20;
+const IDLE = 60000;              // milliseconds after which a visitor who takes nothing is cut off
+const MOST_TEXT = 1 << 20;       // bytes that are compressed for each visitor
 
 const types = {
     '.css': 'text/css; charset=utf-8',
@@ -40,7 +44,7 @@ const types = {
 /** The browser's word that nothing leaves the machine: not from the page, nor from a worker. */
 const policy = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; " +
     "img-src 'self' blob: data:; media-src 'self' blob:; connect-src 'self' blob:; " +
-    "worker-src 'self'; base-uri 'none'; form-action 'none'";
+    "worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /** Shared memory needs the first two; with them every file must say who may read it. */
 const isolationHeaders = {
@@ -62,11 +66,31 @@ async function fileAt(path) {
     return found?.isFile() ? found : null;
 }
 
-/** The file that a URL names, or null: none, hidden, or not in the folder. */
+/**
+ * A file in the folder, or where a link leads to one in it: { path, found, file }, or null. What is
+ * found out about it and what is sent is of the file that was opened, whatever becomes of the name.
+ */
+async function openIn(root, path) {
+    let file = null;
+    try {
+        const target = await realpath(path);
+        if (!target.startsWith(await realpath(root) + sep)) return null;
+        const { O_RDONLY, O_NOFOLLOW = 0, O_NONBLOCK = 0 } = constants;
+        file = await open(target, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+        const found = await file.stat();
+        if (found.isFile()) return { path: target, found, file };
+    } catch {
+        // none, or none that may be read
+    }
+    await file?.close();
+    return null;
+}
+
+/** The file that a URL names, opened, or null: none, hidden, or not in the folder. */
 async function locate(root, url) {
     let name;
     try {
-        name = decodeURIComponent(new URL(url, 'http://localhost').pathname).slice(1);
+        name = decodeURIComponent(new URL(`http://localhost${url}`).pathname).slice(1);
     } catch {
         return null;
     }
@@ -74,26 +98,32 @@ async function locate(root, url) {
     if (name === '' || name.endsWith('/')) name += 'index.html';
     const path = resolve(root, name);
     if (!path.startsWith(root + sep)) return null;
-    if (!await fileAt(path)) return root === here ? elsewhere.get(name) ?? null : null;
-    const target = await realpath(path);
-    return target.startsWith(await realpath(root) + sep) ? target : null;
+    if (root === here && elsewhere.has(name) && !await fileAt(path)) {
+        return openIn(resolve(here, '../..'), elsewhere.get(name));
+    }
+    return openIn(root, path);
 }
 
 const isText = (path) => !['.gz', '.jpg', '.png', '.wasm'].includes(extname(path)) &&
     extname(path) in types;
 
-/** What is sent for a file: FILE.gz, if it is there and not older, or a text compressed. */
-async function choose(path, request) {
-    const found = await fileAt(path);
-    if (!found) return {};
-    const packed = await fileAt(`${path}.gz`);
-    const ready = packed && packed.mtimeMs >= found.mtimeMs;
-    if (!ready && !isText(path)) return { path, found };
-    const headers = { Vary: 'Accept-Encoding' };
-    if (!/\bgzip\b/.test(request.headers['accept-encoding'] ?? '')) return { path, found, headers };
-    headers['Content-Encoding'] = 'gzip';
-    if (ready) return { path: `${path}.gz`, found: packed, headers };
-    return { bytes: gzipSync(await readFile(path)), found, headers };
+const takesGzip = (request) =>
+    /(^|,)\s*gzip\s*(?!;\s*q=0(\.0*)?\s*(,|$))(;|,|$)/i.test(request.headers['accept-encoding'] ?? '');
+
+/** Sends a file or, to who takes that, FILE.gz if it is there and not older, or a text compressed. */
+async function send(root, { path, found, file }, request, reply) {
+    const packed = await openIn(root, `${path}.gz`);
+    try {
+        const ready = packed && packed.found.mtimeMs >= found.mtimeMs;
+        const text = isText(path) && found.size <= MOST_TEXT;
+        const headers = ready || text ? { Vary: 'Accept-Encoding' } : {};
+        if (!(ready || text) || !takesGzip(request)) return await reply({ found, file, headers });
+        headers['Content-Encoding'] = 'gzip';
+        if (ready) return await reply({ ...packed, headers });
+        return await reply({ bytes: gzipSync(await file.readFile()), found, headers });
+    } finally {
+        await packed?.file.close();
+    }
 }
 
 function refuse(response, status, text, headers = {}) {
@@ -101,25 +131,42 @@ function refuse(response, status, text, headers = {}) {
     response.end(`${text}\n`);
 }
 
-async function answer(request, response, root, common) {
+/** Whether a browser that asks this machine means it, and not a name of somebody else's for it. */
+function isMeant({ headers: { host = '' } }, hosts) {
+    return hosts.includes(host.replace(/:\d*$/, '').toLowerCase());
+}
+
+async function answer(request, response, { root, hosts }, common) {
+    if (!isMeant(request, hosts)) {
+        refuse(response, 403, 'not a name of this server; to serve it: --host NAME', common);
+        return;
+    }
     if (request.method !== 'GET' && request.method !== 'HEAD') {
         refuse(response, 405, 'GET or HEAD, please', { ...common, Allow: 'GET, HEAD' });
         return;
     }
     const wanted = await locate(root, request.url);
-    const { path, bytes, found, headers } = wanted ? await choose(wanted, request) : {};
-    if (!found) {
+    if (!wanted) {
         refuse(response, 404, 'no such file', common);
         return;
     }
-    const kind = headers?.['Content-Encoding'] ?? '';
+    try {
+        await send(root, wanted, request, (chosen) =>
+            reply(request, response, types[extname(wanted.path)], chosen, common));
+    } finally {
+        await wanted.file.close();
+    }
+}
+
+async function reply(request, response, type, { bytes, found, file, headers }, common) {
+    const kind = headers['Content-Encoding'] ?? '';
     const tag = `"${found.size.toString(36)}-${Math.floor(found.mtimeMs).toString(36)}${kind}"`;
     const all = { ...common, ...headers, ETag: tag, 'Cache-Control': 'no-cache' };
     if (request.headers['if-none-match'] === tag) {
         response.writeHead(304, all).end();
         return;
     }
-    all['Content-Type'] = types[extname(wanted)] ?? 'application/octet-stream';
+    all['Content-Type'] = type ?? 'application/octet-stream';
     all['Content-Length'] = bytes?.length ?? found.size;
     if (request.method === 'HEAD') {
         response.writeHead(200, all).end();
@@ -129,39 +176,41 @@ async function answer(request, response, root, common) {
         response.writeHead(200, all).end(bytes);
         return;
     }
-    const file = await open(path);
     response.writeHead(200, all);
-    await pipeline(file.createReadStream({ end: Math.max(found.size - 1, 0) }), response);
+    const pieces = file.createReadStream({ end: Math.max(found.size - 1, 0), autoClose: false });
+    await pipeline(pieces, response);
 }
 
-function listen(server, port) {
+function listen(server, port, host) {
     return new Promise((done, fail) => {
         server.once('error', fail);
-        server.listen(port, 'localhost', () => {
+        server.listen(port, host.replace(/^\[|\]$/g, ''), () => {
             server.off('error', fail);
             done(server.address().port);
         });
     });
 }
 
-/** What answers a server's requests: createServer(handler()). */
-export function handler({ isolation = true, root = here } = {}) {
+/** What answers a server's requests: createServer(handler()). host: a name beside localhost. */
+export function handler({ isolation = true, root = here, host = 'localhost' } = {}) {
+    const hosts = ['localhost', '127.0.0.1', '[::1]', host.toLowerCase()];
     const common = { 'X-Content-Type-Options': 'nosniff', 'Content-Security-Policy': policy,
                      ...(isolation ? isolationHeaders : {}) };
     return (request, response) => {
-        answer(request, response, root, common).catch((error) => {
+        answer(request, response, { root, hosts }, common).catch(() => {
             if (response.headersSent) response.destroy(); // the visitor has gone, or the file
-            else refuse(response, 500, error.message, common);
+            else refuse(response, 500, 'the file cannot be read', common);
         });
     };
 }
 
 /** The address of a server on `port`, or if that is undefined on the first free one. */
 async function serve(port, options) {
-    const server = createServer(handler(options));
+    const server = createServer(handler(options)).setTimeout(IDLE);
     for (let tried = 0; ; tried++) {
         try {
-            return `http://localhost:${await listen(server, port ?? FIRST_PORT + tried)}/`;
+            const found = await listen(server, port ?? FIRST_PORT + tried, options.host);
+            return `http://${options.host}:${found}/`;
         } catch (error) {
             const another = port === undefined && error.code === 'EADDRINUSE';
             if (!another || tried + 1 === TRIES) throw error;
@@ -172,11 +221,13 @@ async function serve(port, options) {
 function parse() {
     const options = {
         port: { type: 'string' },
+        host: { type: 'string', default: 'localhost' },
         'no-isolation': { type: 'boolean', default: false },
         help: { type: 'boolean', default: false },
     };
     try {
         const { values } = parseArgs({ options });
+        if (/^[0-9a-f]*:[0-9a-f:]*$/i.test(values.host)) values.host = `[${values.host}]`;
         if (values.port === undefined || /^\d{1,5}$/.test(values.port) && values.port < 65536) {
             return values;
         }
@@ -200,7 +251,7 @@ async function main() {
         process.exit(1);
     }
     try {
-        const url = await serve(port, { isolation: !chosen['no-isolation'] });
+        const url = await serve(port, { isolation: !chosen['no-isolation'], host: chosen.host });
         console.log(`The page: ${url} (Ctrl-C ends it)`);
     } catch (error) {
         const tried = port ?? `${FIRST_PORT} and the ${TRIES - 1} next`;

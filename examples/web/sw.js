@@ -14,7 +14,8 @@ const headers = {
     'Cross-Origin-Resource-Policy': 'same-origin',
     'Content-Security-Policy': "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; " +
         "style-src 'self'; img-src 'self' blob: data:; media-src 'self' blob:; " +
-        "connect-src 'self' blob:; worker-src 'self'; base-uri 'none'; form-action 'none'",
+        "connect-src 'self' blob:; worker-src 'self'; base-uri 'none'; form-action 'none'; " +
+        "frame-ancestors 'none'",
 };
 
 async function fetchWithHeaders(request) {

@@ -8,6 +8,7 @@ import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { pathToFileURL } from 'node:url';
 import { Engine } from '../../examples/web/vit/engine.mjs';
+import { loadModule } from '../../examples/web/vit/load.mjs';
 import { Model, VitError } from '../../examples/web/vit/vit.mjs';
 import { check, summary } from '../checks.mjs';
 import { equal, noise } from './native.mjs';
@@ -154,7 +155,7 @@ check(model.labels.length === 10 && model.info.config.depth > 0, 'its card is st
 
 // In one memory, and in one of its own for each.
 const url = new URL('../../examples/web/vit/vit-scalar.wasm', import.meta.url);
-const engine = await Engine.start(url, 1);
+const engine = await Engine.start(await loadModule(url, false), 1);
 function openIn(data) {
     const at = engine.allocate(data.length);
     engine.bytes(at, data.length).set(data);

@@ -71,9 +71,9 @@ async function sendMade(name, response, policy) {
 
 /**
  * The page, and under /made/ the files that the tests have made; `requests` lists the paths.
- * useless: a host whose service worker does nothing.
+ * useless: a host whose service worker does nothing; lacks: what is not among its files.
  */
-async function startServer({ isolation = true, useless = false } = {}) {
+async function startServer({ isolation = true, useless = false, lacks = null } = {}) {
     const requests = [];
     const page = handler({ isolation });
     const server = createServer((request, response) => {
@@ -84,6 +84,8 @@ async function startServer({ isolation = true, useless = false } = {}) {
             response.writeHead(200, { 'Content-Type': 'text/javascript' });
             response.end('addEventListener("install", () => skipWaiting()); ' +
                 'addEventListener("activate", (event) => event.waitUntil(clients.claim()));');
+        } else if (lacks?.test(request.url)) {
+            response.writeHead(404).end();
         } else {
             page(request, response);
         }
@@ -135,11 +137,15 @@ export async function closeAll() {
     for (const server of Object.values(servers)) server.close();
 }
 
-/** With the headers for threads; without; without, and with a service worker that sets none. */
+/** With the headers for threads; without; without, and with a service worker that sets none; without
+ *  the best module, the compressed ones, any. */
 export const servers = {
     isolated: await startServer(),
     plain: await startServer({ isolation: false }),
     useless: await startServer({ isolation: false, useless: true }),
+    slower: await startServer({ lacks: /relaxed/ }),
+    unpacked: await startServer({ lacks: /\.gz$/ }),
+    without: await startServer({ lacks: /\.wasm/ }),
 };
 
 // --- visits -------------------------------------------------------------------------------------

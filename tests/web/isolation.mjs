@@ -1,6 +1,6 @@
 // isolation.mjs - with threads and without, with SIMD and without: headers of the server, of the
 // service worker, of nobody; engines that lack something.
-import { cat, pathOf } from './files.mjs';
+import { cat, model, pathOf } from './files.mjs';
 import { shownClasses } from './classes.mjs';
 import { Visit, expect, same, seen, servers, test, visit } from './harness.mjs';
 
@@ -111,6 +111,32 @@ export default async function isolation() {
 
     await visit('an engine without SIMD', { flags: [noSimd] }, async (visited) => {
         return computes(visited, one, 'without SIMD');
+    });
+
+    for (const [server, kind, lacking] of [
+        ['slower', 'SIMD', ['/vit/vit-relaxed.wasm.gz', '/vit/vit-relaxed.wasm']],
+        ['unpacked', 'relaxed SIMD', ['/vit/vit-relaxed.wasm.gz']]]) {
+        await visit(`a server without ${lacking[0]}`, { server: servers[server] },
+            async (visited) => {
+            visited.overlook(/404|relaxed/);
+            const remark = await computes(visited, several, kind);
+            expect(kind !== 'SIMD' || !remark.includes('relaxed'), `"${remark}"`);
+            await visited.drop(model);
+            await visited.work(() => visited.page.locator('#bundled').click());
+            same(servers[server].requests.filter((url) => lacking.includes(url)), lacking,
+                 'asked for what is not there');
+            return remark;
+        });
+    }
+
+    await visit('a server without modules', { server: servers.without, ready: false },
+        async (visited) => {
+        visited.overlook(/404|\.wasm/);
+        await visited.until('error');
+        const text = await visited.page.locator('#error').innerText();
+        for (const name of ['vit-relaxed', 'vit', 'vit-scalar']) {
+            expect(text.includes(`/${name}.wasm: HTTP status 404`), `"${text}": ${name}`);
+        }
     });
 
     await visit('an engine without WebAssembly', { flags: [noWasm], ready: false },

@@ -1,10 +1,13 @@
 // server.mjs - examples/web/serve.mjs: what it sends, what it refuses, what it says.
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync, readdirSync, statSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync, symlinkSync,
+         writeFileSync } from 'node:fs';
 import { createServer, request } from 'node:http';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { gunzipSync } from 'node:zlib';
+import { gunzipSync, gzipSync } from 'node:zlib';
+import { handler } from '../../examples/web/serve.mjs';
 import { expect, same, servers, test } from './harness.mjs';
 
 /** { status, headers, body }; the path goes out as it is. */
@@ -128,6 +131,68 @@ export default async function server() {
         }
     });
 
+    await test('serve.mjs: links, pipes and folders in the folder', async () => {
+        const folder = mkdtempSync(join(tmpdir(), 'vit-serve-'));
+        const root = join(folder, 'root');
+        const path = (name) => join(root, name);
+        mkdirSync(path('folder.css.gz'), { recursive: true });
+        writeFileSync(join(folder, 'secret.css'), 'secret');
+        writeFileSync(join(folder, 'secret.css.gz'), gzipSync('secret'));
+        for (const name of ['packed', 'folder', 'pipe', 'plain', 'inside']) {
+            writeFileSync(path(`${name}.css`), name);
+        }
+        symlinkSync('../secret.css.gz', path('packed.css.gz'));
+        symlinkSync('../secret.css', path('link.css'));
+        symlinkSync('..', path('up'));
+        symlinkSync('none', path('broken.css'));
+        symlinkSync('inside.css', path('within.css'));
+        execFileSync('mkfifo', [path('pipe.css.gz'), path('pipe')]);
+        const own = createServer(handler({ root }));
+        await new Promise((done) => { own.listen(0, 'localhost', done); });
+        const server = { url: `http://localhost:${own.address().port}/` };
+        const headers = { 'Accept-Encoding': 'gzip' };
+        try {
+            for (const name of ['packed', 'folder', 'pipe', 'plain']) {
+                const { body } = await ask(`/${name}.css`, { server, headers });
+                same(gunzipSync(body).toString(), name, name);
+            }
+            same(gunzipSync((await ask('/within.css', { server, headers })).body).toString(),
+                 'inside', 'a link that stays inside');
+            for (const name of ['link.css', 'packed.css.gz', 'up/secret.css', 'broken.css', 'pipe',
+                                'folder.css.gz', '/secret.css']) {
+                same((await ask(`/${name}`, { server, headers })).status, 404, name);
+            }
+        } finally {
+            own.closeAllConnections();
+            own.close();
+            rmSync(folder, { recursive: true });
+        }
+    });
+
+    await test('serve.mjs: by its own names only, in no frame', async () => {
+        const { port } = new URL(servers.isolated.url);
+        const status = async (host) => (await ask('/', { headers: { Host: host } })).status;
+        for (const host of [`localhost:${port}`, 'localhost', 'LocalHost', `127.0.0.1:${port}`,
+                            `[::1]:${port}`]) {
+            same(await status(host), 200, host);
+        }
+        for (const host of ['example.com', `example.com:${port}`, 'localhost.example.com',
+                            '127.0.0.1.example.com:80', 'localhost:80:80', '[::2]']) {
+            same(await status(host), 403, host);
+        }
+        const { headers } = await ask('/');
+        expect(/frame-ancestors 'none'/.test(headers['content-security-policy']), 'frames');
+    });
+
+    await test('serve.mjs: compressed not for whom it is nothing', async () => {
+        for (const [accepted, coding] of [['gzip;q=0', undefined], ['gzip; q=0.0, br', undefined],
+                                          ['x-gzip-not', undefined], ['gzip;q=0.5', 'gzip'],
+                                          ['GZIP', 'gzip'], ['br, gzip', 'gzip']]) {
+            const { headers } = await ask('/sw.js', { headers: { 'Accept-Encoding': accepted } });
+            same(headers['content-encoding'], coding, accepted);
+        }
+    });
+
     await test('serve.mjs: GET and HEAD only', async () => {
         const head = await ask('/sw.js', { method: 'HEAD' });
         same([head.status, head.body.length], [200, 0], 'HEAD');
@@ -166,6 +231,11 @@ export default async function server() {
         expect(one && two && one !== two, `two servers: "${first.out}" and "${second.out}"`);
         for (const address of [one, two]) same((await fetch(address)).status, 200, address);
         await Promise.all([first.stop(), second.stop()]);
+
+        const named = await start('--host', '127.0.0.1', '--port', '0');
+        const [, at] = /^The page: (http:\/\/127\.0\.0\.1:\d+\/) /.exec(named.out) ?? [];
+        expect(at && (await fetch(at)).status === 200, `--host: "${named.out}${named.err}"`);
+        await named.stop();
 
         const other = createServer();
         await new Promise((done) => { other.listen(0, 'localhost', done); });

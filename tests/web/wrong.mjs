@@ -1,7 +1,8 @@
 // wrong.mjs - files that are not what they say, too large, cut or damaged: a message that names
 // them, and a page that goes on.
 import { mkdirSync, readFileSync } from 'node:fs';
-import { damage, model, pathOf, random, write } from './files.mjs';
+import { deflateRawSync } from 'node:zlib';
+import { convert, damage, model, pathOf, random, write } from './files.mjs';
 import { shownClasses } from './classes.mjs';
 import { Visit, expect, same, test } from './harness.mjs';
 
@@ -20,6 +21,7 @@ const wrong = [
     ['cut.vit', /shorter than it claims/],
     ['text.vit', /not a .vit file/],
     ['empty.vit', /shorter than it claims/],
+    ['giant.vit', /out of memory/],
 ];
 
 const damages = 100;
@@ -48,6 +50,18 @@ export default async function wrongFiles() {
             return text;
         });
     }
+
+    await test('a checkpoint that would fill the memory', async () => {
+        await visited.dropOnly(pathOf('bomb.npz'));
+        const dialog = page.getByRole('dialog');
+        await dialog.getByRole('button', { name: 'Convert' }).click();
+        const text = await dialog.getByText(/inflates from \d+ to 134217728 bytes/).first()
+            .innerText();
+        await page.keyboard.press('Escape');
+        await dialog.waitFor({ state: 'hidden' });
+        await usable();
+        return text;
+    });
 
     await test('a good photo among wrong ones', async () => {
         await visited.drop([pathOf('cut.jpg'), pathOf('cat.png'), pathOf('empty.jpg')]);
@@ -107,6 +121,39 @@ export default async function wrongFiles() {
     await damagedFiles('PNGs', readFileSync(pathOf('noise.png')), 'png', atOnce);
 }
 
+/** A sound checkpoint of a megabyte, whose input takes 3.2 GB. */
+function giant() {
+    const shapes = {
+        'cls_token': [1, 1, 4], 'pos_embed': [1, 1 + 256 * 255, 4], 'norm.weight': [4],
+        'norm.bias': [4], 'patch_embed.proj.weight': [4, 3, 64, 64], 'patch_embed.proj.bias': [4],
+        'head.weight': [2, 4], 'head.bias': [2],
+    };
+    let end = 0;
+    const header = JSON.stringify(Object.fromEntries(Object.entries(shapes).map(([name, shape]) => {
+        const start = end;
+        end += 4 * shape.reduce((product, n) => product * n);
+        return [name, { dtype: 'F32', shape, data_offsets: [start, end] }];
+    })));
+    const length = Buffer.alloc(8);
+    length.writeUInt32LE(header.length);
+    return Buffer.concat([length, Buffer.from(header), Buffer.alloc(end)]);
+}
+
+/** An archive of 130 KB with an array of 128 MB. */
+function bomb() {
+    const name = Buffer.from('head.weight.npy'), size = 1 << 27;
+    const data = deflateRawSync(Buffer.alloc(size));
+    const words = (...values) => Buffer.from(values.flatMap((value) => [value & 255, value >> 8]));
+    const common = Buffer.concat([words(20, 0, 8, 0, 0, 0, 0), words(data.length & 65535,
+        data.length >>> 16, size & 65535, size >>> 16, name.length, 0)]);
+    const local = Buffer.concat([words(0x4b50, 0x0403), common, name, data]);
+    const entry = Buffer.concat([words(0x4b50, 0x0201, 20), common, words(0, 0, 0, 0, 0, 0, 0),
+                                 name]);
+    const end = words(0x4b50, 0x0605, 0, 0, 1, 1, entry.length, 0, local.length & 65535,
+                      local.length >>> 16, 0);
+    return Buffer.concat([local, entry, end]);
+}
+
 function makeFiles() {
     const png = readFileSync(pathOf('cat.png'));
     write('song.mp3', Buffer.from('ID3\x03 no photo'));
@@ -123,6 +170,10 @@ function makeFiles() {
     jpeg.writeUInt32BE(0xffffffff, frame + 5);
     write('huge.jpg', jpeg);
     write('empty.vit', '');
+    write('giant.safetensors', giant());
+    convert(pathOf('giant.safetensors'), '--img-size', '16384x16320', '--set', 'depth=0', '--set',
+            'num_heads=1', '-o', pathOf('giant.vit'));
+    write('bomb.npz', bomb());
     for (const folder of ['album', 'nothing']) mkdirSync(pathOf(folder), { recursive: true });
 }
 

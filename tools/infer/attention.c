@@ -1,5 +1,6 @@
 #include "infer/attention.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 
 #include "numbers/rollout.h"
@@ -50,12 +51,14 @@ typedef struct work {
 
 static bool work_take(work *w, const vit_config *c, bool rollout, report *r)
 {
-    const size_t each = map_floats(c) * sizeof(float), tokens = (size_t)c->num_tokens;
+    const size_t tokens = (size_t)c->num_tokens;
+    const uint64_t each = (uint64_t)c->num_heads * tokens * tokens * sizeof(float); /* 2^44 at most */
+    if (each > SIZE_MAX) return report_no_memory(r);
     w->blocks = 1;
     while (rollout && w->blocks < c->depth && w->blocks < MAX_BLOCKS &&
-           (size_t)(w->blocks + 1) * each <= ATTENTION_BYTES)
+           (uint64_t)(w->blocks + 1) * each <= ATTENTION_BYTES)
         w->blocks++;
-    w->maps = malloc((size_t)w->blocks * each);
+    w->maps = malloc((size_t)w->blocks * (size_t)each);
     w->shares = malloc(3 * tokens * sizeof *w->shares);
     w->scratch = w->shares ? w->shares + tokens : NULL;
     return (w->maps && w->shares) || report_no_memory(r);

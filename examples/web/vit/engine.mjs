@@ -1,6 +1,5 @@
 // engine.mjs - an instance of the module: its memory, its threads, its failures.
 import { countCores } from './features.mjs';
-import { loadModule } from './load.mjs';
 import { Pool, makeMemory } from './pool.mjs';
 
 const LARGEST = 2 ** 32 - 2 ** 20; // bytes that can be asked for
@@ -19,8 +18,7 @@ export class VitError extends Error {
 
 /** Views of the memory are made for each use: they break when it grows. */
 export class Engine {
-    static async start(url, threads) {
-        const module = await loadModule(url, threads > 1);
+    static async start(module, threads) {
         if (threads === 1) {
             const memory = makeMemory(false);
             const { exports } = await WebAssembly.instantiate(module, {

@@ -1,4 +1,4 @@
-// features.mjs - which of the modules this engine can run.
+// features.mjs - which of the modules this engine can run, and in which order to try them.
 
 const header = [0, 97, 115, 109, 1, 0, 0, 0];
 const instructions = (...bytes) => new Uint8Array([
@@ -33,17 +33,27 @@ export async function countCores() {
         (await import('node:os')).availableParallelism();
 }
 
-const runs = { scalar: true, simd: hasSimd, relaxed: hasRelaxedDot };
+/** The fastest first. */
+const modules = {
+    relaxed: { runs: hasRelaxedDot, file: 'vit-relaxed.wasm' },
+    simd: { runs: hasSimd, file: 'vit.wasm' },
+    scalar: { runs: true, file: 'vit-scalar.wasm' },
+};
 
 /**
- * { kind, threads, file } that come closest to what is asked for; kind undefined: the fastest that
- * this engine runs. Threads need SIMD: engines without it have none.
+ * [{ kind, threads, file }]: the module that is asked for; kind undefined: all that this engine
+ * runs, as not every server has each. Threads need SIMD: engines without it have none.
  */
-export function chooseModule(kind, threads = 1) {
-    const found = kind ?? (hasRelaxedDot ? 'relaxed' : hasSimd ? 'simd' : 'scalar');
-    if (!Object.hasOwn(runs, found)) throw new RangeError(`there is no module '${found}'`);
-    if (!runs[found]) throw new RangeError(`this engine cannot run the module '${found}'`);
-    const most = hasThreads && found !== 'scalar' ? threads : 1;
-    const name = { scalar: '-scalar', simd: '', relaxed: '-relaxed' }[found];
-    return { kind: found, threads: most, file: `vit${name}.wasm` };
+export function chooseModules(kind, threads = 1) {
+    if (kind !== undefined && !Object.hasOwn(modules, kind)) {
+        throw new RangeError(`there is no module '${kind}'`);
+    }
+    if (kind !== undefined && !modules[kind].runs) {
+        throw new RangeError(`this engine cannot run the module '${kind}'`);
+    }
+    const kinds = kind === undefined ? Object.keys(modules) : [kind];
+    return kinds.filter((each) => modules[each].runs).map((each) => ({
+        kind: each, file: modules[each].file,
+        threads: hasThreads && each !== 'scalar' ? threads : 1,
+    }));
 }

@@ -22,6 +22,9 @@ typedef struct block {
 
 extern unsigned char __heap_base; /* where the linker's data end */
 
+/* The `next` of blocks that are not free: who frees something else is stopped. */
+#define TAKEN ((block *)&first_free)
+
 static block *first_free;
 static size_t heap_end; /* 0: nothing was taken yet */
 
@@ -65,6 +68,7 @@ static block *take(size_t size) {
     b = *link;
     if (!b) return NULL;
     *link = b->next;
+    b->next = TAKEN;
     if (b->size > size) {
         rest = (block *)((size_t)b + size);
         rest->size = b->size - size;
@@ -101,7 +105,10 @@ void *realloc(void *old, size_t size) {
 }
 
 void free(void *memory) {
-    if (memory) insert((block *)memory - 1);
+    block *b = (block *)memory - 1;
+    if (!memory) return;
+    if (b->next != TAKEN) __builtin_trap();
+    insert(b);
 }
 
 /* --- files ------------------------------------------------------------------------------------ */

@@ -18,7 +18,10 @@ async function bytesOf(url) {
     const path = await pathOf(url);
     if (path !== null) return (await import('node:fs/promises')).readFile(path);
     const response = await fetch(url);
-    if (!response.ok) throw new Error(`${url}: HTTP status ${response.status}`);
+    if (!response.ok) {
+        const { status } = response;
+        throw Object.assign(new Error(`${url}: HTTP status ${status}`), { status });
+    }
     return response.arrayBuffer();
 }
 
@@ -26,15 +29,43 @@ async function expand(data) {
     const bytes = new Uint8Array(data);
     if (bytes[0] !== 0x1f || bytes[1] !== 0x8b) return bytes; // the server has done it
     const expanded = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'));
-    return new Response(expanded).arrayBuffer();
+    return new Uint8Array(await new Response(expanded).arrayBuffer());
 }
 
-async function readModule(url) {
-    if (typeof DecompressionStream === 'function') {
-        const bytes = await bytesOf(`${url}.gz`).then(expand).catch(() => null);
-        if (bytes) return new Uint8Array(bytes);
+/** Addresses that have no module, and why: they are asked once. */
+const missing = new Map();
+
+/** What `use` makes of the bytes there. */
+async function attempt(url, use) {
+    if (missing.has(url)) throw missing.get(url);
+    const bytes = await bytesOf(url).catch((error) => {
+        // Another time a server that is busy or away may have it.
+        if (error.code === 'ENOENT' || [404, 410].includes(error.status)) missing.set(url, error);
+        throw error;
+    });
+    try {
+        return await use(new Uint8Array(bytes));
+    } catch (error) {
+        missing.set(url, new Error(`${url}: no module that runs here: ${error.message}`,
+                                   { cause: error }));
+        throw missing.get(url);
     }
-    return new Uint8Array(await bytesOf(url));
+}
+
+/** Folders that have modules without their NAME.wasm.gz. */
+const unpacked = new Set();
+
+/** The module at a URL, out of the smaller file if that is there and sound. */
+async function readModule(url, compile) {
+    const folder = new URL('.', url).href;
+    if (typeof DecompressionStream === 'function' && !unpacked.has(folder)) {
+        const found = await attempt(`${url}.gz`, async (bytes) => compile(await expand(bytes)))
+            .catch(() => null);
+        if (found) return found;
+    }
+    const found = await attempt(url, compile);
+    unpacked.add(folder);
+    return found;
 }
 
 /**
@@ -47,6 +78,7 @@ function unshare(bytes) {
         let value = 0;
         for (let shift = 0; ; shift += 7) {
             const byte = bytes[at++];
+            if (byte === undefined) throw new Error('it is cut short');
             value |= (byte & 127) << shift;
             if (byte < 128) return value;
         }
@@ -72,11 +104,26 @@ const modules = new Map();
 export function loadModule(url, shared) {
     const key = `${url} ${shared}`;
     if (!modules.has(key)) {
-        modules.set(key, readModule(url).then((bytes) =>
+        modules.set(key, readModule(String(url), (bytes) =>
             WebAssembly.compile(shared ? bytes : unshare(bytes))));
         modules.get(key).catch(() => modules.delete(key));
     }
     return modules.get(key);
+}
+
+/** The first of chooseModules() that is there and compiles, with it: { module, kind, threads }. */
+export async function loadFirst(choices, base) {
+    const reasons = [];
+    for (const choice of choices) {
+        const url = new URL(choice.file, base);
+        try {
+            return { ...choice, module: await loadModule(url, choice.threads > 1) };
+        } catch (error) {
+            reasons.push(error);
+        }
+    }
+    if (reasons.length === 1) throw reasons[0];
+    throw new AggregateError(reasons, reasons.map(({ message }) => message).join('; '));
 }
 
 // --- models: { total, pieces }, total undefined if it is not known before ------------------------

@@ -268,12 +268,12 @@ int web_attention(web_model *m, int block, int patch, int head, float *map) {
 int web_components(web_model *m, const float *patches, int photos, int foreground,
                    float *coordinates, double numbers[6]) {
     const vit_config *c = &m->model.config;
-    const tokens_patches t = { patches, photos * c->num_patches, c->embed_dim,
-                               { c->grid_height, c->grid_width } };
+    tokens_patches t = { patches, 0, c->embed_dim, { c->grid_height, c->grid_width } };
     report r = report_make();
     pca p;
     int count;
     if (photos < 1 || photos > (1 << 30) / c->num_patches) return check(VIT_ERROR_ARGUMENT);
+    t.count = photos * c->num_patches;
     if (!tokens_components(&t, foreground != 0, &p, coordinates, &r)) return fail_report(&r);
     memset(numbers, 0, 6 * sizeof *numbers);
     for (int i = 0; i < p.count; i++) {

@@ -32,7 +32,7 @@ export type ModuleKind = 'scalar' | 'simd' | 'relaxed';
 export interface OpenOptions {
     /** At most; left out: one for each core, 8 at most, where threads are to be had, else 1. */
     threads?: number;
-    /** Left out: the fastest that this engine runs. */
+    /** Left out: the fastest that this engine runs and that is there. */
     module?: ModuleKind;
     /** The folder of the modules, with a slash at its end; left out: that of vit.mjs. */
     base?: string | URL;

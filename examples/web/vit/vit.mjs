@@ -7,8 +7,8 @@
 //
 // vit.d.mts describes it all.
 import { Engine, VitError } from './engine.mjs';
-import { chooseModule, countCores } from './features.mjs';
-import { checkSource, openSource } from './load.mjs';
+import { chooseModules, countCores } from './features.mjs';
+import { checkSource, loadFirst, openSource } from './load.mjs';
 import { checkChoice, checkCount, checkPhoto, checkSides, isPhoto } from './check.mjs';
 import './pool.mjs'; // engine.mjs's, fetched along with it
 
@@ -42,10 +42,11 @@ export class Model {
     static async open(source, options = {}) {
         checkSource(source);
         const { base = new URL('./', import.meta.url), verify = true, onProgress } = options;
-        const chosen = chooseModule(options.module, await chooseThreads(options.threads));
+        const choices = chooseModules(options.module, await chooseThreads(options.threads));
         const opened = openSource(source);
         opened.catch(() => {}); // read() hears of it
-        const engine = await Engine.start(new URL(chosen.file, base), chosen.threads);
+        const chosen = await loadFirst(choices, base);
+        const engine = await Engine.start(chosen.module, chosen.threads);
         try {
             const bytes = await engine.read(opened, onProgress);
             engine.startThreads(); // not before: they would take time from what fetches

@@ -1,0 +1,132 @@
+// exports.mjs - what the module exports, called with numbers that no caller should give: pointers to
+// nowhere and into other data, lengths of anything. Each call ends, and so does the next allocation,
+// with an answer or a trap; to release something twice is a trap.
+//
+//     node tests/web/exports.mjs MODEL.vit
+//
+// A worker calls, so that a call without an end is seen. The last line is "N passed, N failed".
+import { readFile } from 'node:fs/promises';
+import { Worker, isMainThread, parentPort, workerData } from 'node:worker_threads';
+import { Engine } from '../../examples/web/vit/engine.mjs';
+import { chooseModules } from '../../examples/web/vit/features.mjs';
+import { loadModule } from '../../examples/web/vit/load.mjs';
+import { check, summary } from '../checks.mjs';
+
+const PATIENCE = 20000; // milliseconds for all calls of an export, and
+const source = new URL('../../examples/web/vit/', import.meta.url);
+
+/** Parameters: m a model, p a pointer, i a number. */
+const signatures = {
+    open: 'piii', close: 'm', result_string: 'i', info: 'm', sizes: 'm', input: 'm',
+    preprocess: 'mpiiii', classify: 'mi', top: 'm', scores: 'mp', forward: 'mppi',
+    attention: 'miiip', components: 'mpiipp', similarity: 'ppiip', positions: 'miipp',
+    crop: 'miip', patch_at: 'miidd', allocate: 'i', release: 'p', result: '', message: '',
+};
+const wild = {
+    p: [0, 1, 4, -4, 2 ** 31 - 4, -(2 ** 31), -65536],
+    i: [0, -1, 1, 2 ** 31 - 1, -(2 ** 31), 65537],
+    d: [0, -1, NaN, Infinity, 1e300],
+};
+const HALF = 1 << 19; // of the bytes at p: zeros, and then noise
+
+/** Every wrong value of each parameter, the others as they should be; then all of them wrong. */
+function* callsOf(signature, right, { m, p }) {
+    const pointers = [...wild.p, p, p + HALF, m + 64];
+    const valuesOf = (kind) => ('mp'.includes(kind) ? pointers : wild[kind]);
+    yield* [...signature].flatMap((kind, at) =>
+        valuesOf(kind).map((value) => right.map((other, i) => (i === at ? value : other))));
+    for (let i = 0; i < 10; i++) {
+        yield [...signature].map((kind) => valuesOf(kind)[i % valuesOf(kind).length]);
+    }
+}
+
+/** An instance with a model, and parameters that each function takes. */
+async function begin(module, bytes) {
+    const engine = await Engine.start(module, 1);
+    const copy = () => {
+        const at = engine.allocate(bytes.length);
+        engine.bytes(at, bytes.length).set(bytes);
+        return at;
+    };
+    const m = engine.attempt('open', copy(), bytes.length, 1, 1) >>> 0;
+    const p = engine.allocate(2 * HALF);
+    engine.bytes(p, HALF).fill(0);
+    engine.bytes(p + HALF, HALF).forEach((_, i, all) => { all[i] = i * 0x9e3779b1 >>> 24; });
+    const right = {
+        open: () => [copy(), bytes.length, 1, 1], close: () => [m], result_string: () => [-1],
+        preprocess: () => [m, p, 8, 8, 24, 0], classify: () => [m, 1], scores: () => [m, p],
+        forward: () => [m, p, p, 0], attention: () => [m, 0, 0, 0, p],
+        components: () => [m, p, 1, 0, p, p], similarity: () => [p, p, 1, 4, p],
+        positions: () => [m, -1, 0, p, p], crop: () => [m, 8, 8, p],
+        patch_at: () => [m, 8, 8, 1, 1], allocate: () => [64], release: () => [p],
+    };
+    return { engine, m, p, rightOf: (name) =>
+        right[name]?.() ?? [...signatures[name]].map((kind) => ({ m, p, i: 1, d: 1 })[kind]) };
+}
+
+/** How the calls of one export ended. */
+async function callAll({ file, name, bytes }) {
+    const module = await loadModule(new URL(file, source), false);
+    const ends = { returned: 0, refused: 0, trapped: 0 };
+    let most = 0;
+    const { rightOf: first, ...at } = await begin(module, bytes);
+    for (const parameters of callsOf(signatures[name], first(name), at)) {
+        const { engine } = await begin(module, bytes);
+        const { exports, memory } = engine;
+        parentPort.postMessage({ at: parameters });
+        try {
+            const returned = exports[name](...parameters);
+            ends[returned === 0 ? 'refused' : 'returned']++;
+            // What follows may trap, and must end.
+            for (const size of [16, 70000]) exports.release(exports.allocate(size));
+        } catch (error) {
+            if (!(error instanceof WebAssembly.RuntimeError)) throw error;
+            ends.trapped++;
+        }
+        most = Math.max(most, memory.buffer.byteLength);
+    }
+    return { ends, most };
+}
+
+/** The same in a worker, which may be ended. */
+function watched(data) {
+    const worker = new Worker(new URL(import.meta.url), { workerData: data });
+    let last = null, timer = null;
+    return new Promise((done) => {
+        timer = setTimeout(() => done({ stuck: last }), PATIENCE);
+        worker.on('message', (message) => (message.at ? last = message.at : done(message)));
+        worker.on('error', (error) => done({ failed: `${error.message} at ${last}` }));
+    }).finally(() => {
+        clearTimeout(timer);
+        worker.terminate();
+    });
+}
+
+async function main() {
+    const bytes = await readFile(process.argv[2]);
+    const file = chooseModules().find((choice) => choice.kind === 'simd').file;
+    const module = await loadModule(new URL(file, source), false);
+    const known = WebAssembly.Module.exports(module).map(({ name }) => name)
+        .filter((name) => !/^(run|_.*|memory)$/.test(name));
+    check(known.every((name) => signatures[name] !== undefined),
+          `exports without a signature here: ${known.filter((name) => !(name in signatures))}`);
+    for (const name of known) {
+        const { stuck, failed, ends, most } = await watched({ file, name, bytes });
+        check(!stuck, `${name}: no end with ${stuck}`);
+        check(!failed, `${name}: ${failed}`);
+        if (ends) console.log(`${name}: ${JSON.stringify(ends)}, ${most / 2 ** 20} MB`);
+    }
+    const { engine, p } = await begin(module, bytes);
+    engine.release(p);
+    let said = 'nothing';
+    try {
+        engine.release(p);
+    } catch ({ message }) {
+        said = message;
+    }
+    check(/has stopped in release/.test(said), `released twice: ${said}`);
+    summary();
+}
+
+if (isMainThread) await main();
+else parentPort.postMessage(await callAll(workerData));

@@ -1,0 +1,131 @@
+// missing.mjs - modules that a server or a folder lacks, or has damaged: the next best one runs, and
+// what is not there is asked for once.
+//
+//     node tests/web/missing.mjs TINY.vit
+//
+// With Node's flags for relaxed SIMD it is among the modules. The last line is "N passed, N failed".
+import { copyFile, mkdir, mkdtemp, readFile, readdir, rm } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { Converter } from '../../examples/web/vit/convert.mjs';
+import { chooseModules } from '../../examples/web/vit/features.mjs';
+import { Model } from '../../examples/web/vit/vit.mjs';
+import { check, summary } from '../checks.mjs';
+
+const tiny = await readFile(process.argv[2]);
+const source = new URL('../../examples/web/vit/', import.meta.url);
+const names = (await readdir(source)).filter((name) => /\.wasm(\.gz)?$/.test(name));
+const files = new Map(await Promise.all(
+    names.map(async (name) => [name, await readFile(new URL(name, source))])));
+const choices = chooseModules().filter(({ file }) => files.has(file));
+const [best, next] = choices;
+
+// --- a server, which has a folder for each case -----------------------------------------------------
+
+const cases = new Map();
+const page = Buffer.from('<!doctype html><title>Not found</title><p>Go to the first page.');
+
+/** What becomes of a file: null if it is there; a status, or the bytes that come instead. */
+const server = createServer((request, response) => {
+    const [, folder, name] = request.url.split('/');
+    const found = cases.get(folder);
+    found.requests.push(name);
+    const instead = found.instead(name, files.get(name)) ?? files.get(name) ?? 404;
+    if (typeof instead === 'number') response.writeHead(instead).end();
+    else response.end(instead);
+});
+await new Promise((done) => { server.listen(0, '127.0.0.1', done); });
+
+function folderOf(instead) {
+    const folder = String(cases.size);
+    const requests = [];
+    cases.set(folder, { instead, requests });
+    const base = `http://127.0.0.1:${server.address().port}/${folder}/`;
+    return { base, requests, asked: (name) => requests.filter((other) => other === name).length };
+}
+
+/** The module that runs, or the message. */
+async function opens(options) {
+    try {
+        const model = await Model.open(tiny, { threads: 1, ...options });
+        const { module } = model;
+        model.close();
+        return module;
+    } catch (error) {
+        return error.message;
+    }
+}
+
+const is = (found, wanted, what) =>
+    check(found === wanted, `${what}: expected ${wanted}, found ${found}`);
+
+const isBest = (name) => name.startsWith(`${best.file}`);
+const isPacked = (name) => name.endsWith('.gz');
+const cut = (bytes) => bytes?.subarray(0, bytes.length >> 1);
+
+// --- modules --------------------------------------------------------------------------------------
+
+const damages = {
+    'is missing': () => 404,
+    'is a page': () => page,
+    'is cut': (_, bytes) => cut(bytes),
+    'is empty': () => Buffer.alloc(0),
+    'is another module': (name) => files.get(`convert.wasm${isPacked(name) ? '.gz' : ''}`),
+};
+for (const [what, damage] of Object.entries(damages)) {
+    // Threads or none is another module to the engine, and the same file.
+    const both = folderOf((name, bytes) => (isBest(name) ? damage(name, bytes) : null));
+    for (const threads of [1, 2, 1]) {
+        is(await opens({ base: both.base, threads }), next.kind, `the best ${what}`);
+    }
+    is(both.asked(best.file), 1, `the best ${what}: asked for`);
+    is(both.asked(`${best.file}.gz`), 1, `the best ${what}: asked for, compressed`);
+    const said = await opens({ base: both.base, module: best.kind });
+    check(said.includes(best.file), `what is asked for ${what}: "${said}"`);
+
+    const packed = folderOf((name, bytes) => (isPacked(name) ? damage(name, bytes) : null));
+    is(await opens({ base: packed.base }), best.kind, `the compressed one ${what}`);
+    is(await opens({ base: packed.base, module: next.kind }), next.kind, `and another ${what}`);
+    is(packed.requests.filter(isPacked).length, 1, `compressed ones asked for: each ${what}`);
+
+    const all = folderOf(damage);
+    const message = await opens({ base: all.base });
+    for (const { file } of choices) {
+        check(message.includes(`/${file}: `), `each ${what}: "${message}" names ${file}`);
+    }
+}
+
+const busy = folderOf((name) => (isBest(name) && busy.requests.length < 3 ? 503 : null));
+is(await opens({ base: busy.base }), next.kind, 'a busy server');
+is(await opens({ base: busy.base }), best.kind, 'a server that was busy');
+
+// --- a folder ---------------------------------------------------------------------------------------
+
+const folder = await mkdtemp(join(tmpdir(), 'vit-missing-'));
+await mkdir(join(folder, 'vit'));
+await copyFile(new URL(next.file, source), join(folder, 'vit', next.file));
+is(await opens({ base: pathToFileURL(join(folder, 'vit/')) }), next.kind, 'a folder of one module');
+const none = await opens({ base: pathToFileURL(`${folder}/`) });
+check(choices.every(({ file }) => none.includes(file)), `a folder of none: "${none}"`);
+await rm(folder, { recursive: true });
+
+// --- the converter ----------------------------------------------------------------------------------
+
+const converts = ({ base }) => Converter.open({ base }).then(() => 'yes', ({ message }) => message);
+for (const [what, damage] of Object.entries(damages)) {
+    if (what === 'is another module') continue; // it is this one
+    const packed = folderOf((name, bytes) => (isPacked(name) ? damage(name, bytes) : null));
+    for (let i = 0; i < 2; i++) is(await converts(packed), 'yes', `convert.wasm.gz ${what}`);
+    is(packed.requests.join(' '), 'convert.wasm.gz convert.wasm', `convert.wasm.gz ${what}`);
+    const both = folderOf(damage);
+    for (let i = 0; i < 2; i++) {
+        const said = await converts(both);
+        check(said.includes('/convert.wasm: '), `convert.wasm ${what}: "${said}"`);
+    }
+    is(both.requests.join(' '), 'convert.wasm.gz convert.wasm', `convert.wasm ${what}`);
+}
+
+server.close();
+summary();
