@@ -5,6 +5,7 @@
 # without the header.
 set -u
 cd "$(dirname "$0")/.."
+. tests/built.sh libraries
 . tests/checks.sh
 cc=${CC:-cc}
 

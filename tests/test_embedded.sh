@@ -4,6 +4,7 @@
 # each system would compile are, for a Cortex-M, and the program names what it sees under QEMU.
 set -u
 cd "$(dirname "$0")/.."
+. tests/built.sh
 . tests/checks.sh
 . examples/firmware/boards.sh
 page=examples/firmware/EMBEDDED.md

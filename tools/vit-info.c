@@ -24,7 +24,7 @@
 #include "os/os.h"
 #include "vit.h"
 
-#define PROGRAM "vit-info"
+#define PROGRAM cli_name()
 
 typedef struct choices {
     bool check, json, tensors, labels;
@@ -383,7 +383,7 @@ static bool inform(const char *path, const choices *chosen) {
 }
 
 int main(int argc, char **argv) {
-    os_start(&argc, &argv);
+    cli_start(&argc, &argv, "vit-info");
     choices chosen = { false, false, false, false, NULL, 0 };
     const cli_option options[] = {
         { 0, "check", NULL, "verify all checksums and run the self-test", CLI_FLAG, &chosen.check,

@@ -25,7 +25,7 @@
 #include "os/os.h"
 #include "vit.h"
 
-#define PROGRAM "vit-run"
+#define PROGRAM cli_name()
 
 /* ------------------------------------------------------------------------- */
 /* The command                                                               */
@@ -577,8 +577,7 @@ static const char notes[] =
     "Exit status: 0, 1 if something failed, 2 for a wrong command line.\n";
 
 static bool complain(const char *text) {
-    report_error(PROGRAM, NULL, "%s (try '" PROGRAM " --help')", text);
-    return false;
+    return cli_wrong(PROGRAM, "%s", text), false;
 }
 
 /* Of two outputs of one name only the second would be left. */
@@ -669,7 +668,7 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
 }
 
 int main(int argc, char **argv) {
-    os_start(&argc, &argv);
+    cli_start(&argc, &argv, "vit-run");
     choices chosen;
     run r;
     int status;

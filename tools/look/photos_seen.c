@@ -9,8 +9,6 @@
 #include "cli/options.h"
 #include "picture/grids.h"
 
-#define PROGRAM "look"
-
 static size_t count_numbers(const look_job *j)
 {
     size_t count = 1;
@@ -92,7 +90,7 @@ static bool see(look_job *j, char *name, report *r)
     vit_image photo;
     bool good;
     if (!photos_decode(name, &j->chosen->photos, &photo, &unreadable)) {
-        report_print(&unreadable, PROGRAM);
+        report_print(&unreadable, cli_name());
         j->unreadable++;
         return true;
     }
