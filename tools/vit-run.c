@@ -441,7 +441,7 @@ static bool are_blocks(const char *text) {
 static bool add_block(run *r, long index) {
     const int depth = r->model.config.depth;
     if (index < depth) {
-        r->blocks[r->num_blocks++].block = (int)index + 1;
+        r->blocks[r->num_blocks++].index = (int)index;
         return true;
     }
     report_error(PROGRAM, r->chosen->model, "has blocks 0 to %d; there is no --block %ld",
