@@ -6,7 +6,9 @@
 CC      = cc
 CFLAGS  = -O2 -g
 PREFIX  = /usr/local
+BINDIR  = $(PREFIX)/bin
 LIBDIR  = $(PREFIX)/lib
+STRIP   = $(shell $(CC) -print-prog-name=strip)
 VERSION = $(shell sed -n 's/^.* vit\.h - v\([0-9.]*\) .*/\1/p' vit.h)
 
 WARNINGS = -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wundef \
@@ -19,13 +21,23 @@ PROGRAMS = tools/vit-bench tools/vit-convert tools/vit-info tools/vit-run exampl
 MODULES  = $(patsubst %.c,%,$(filter-out tools/bench/peers/% tools/packaging/%,$(wildcard tools/*/*.c tools/*/*/*.c)))
 TESTS    = $(patsubst %.c,%,$(wildcard tests/test_*.c))
 
+# STB is the folder with stb_image.h, where that is not among the compiler's own as
+# stb/stb_image.h: there a link calls it so.
+ifdef STB
+STB_FLAGS := -isystem build/stb$(shell mkdir -p build/stb && ln -sfn '$(abspath $(STB))' build/stb/stb)
+endif
+USES_STB = tools/checkpoint/inflate tools/image/photos tools/picture/stb tests/test_image tests/fuzz/fuzz_image
+STB_FOUND = echo '\#include <stb/stb_image.h>' | $(CC) $(CPPFLAGS) $(STB_FLAGS) -E - >/dev/null 2>&1 || \
+    { echo "stb_image.h is missing: install it (Debian: libstb-dev), or name the folder that holds it," \
+        "stb_image_write.h and stb_easy_font.h: make STB=DIR" >&2; exit 1; }
+
 .PHONY: all windows test-windows libraries abi demo wasm web no-relaxed firmware firmware-accuracy firmware-check test test-long budget \
         test-cross test-wasm test-web test-packages soak analyze coverage fuzz fuzz-long bench-programs \
         test-cluster bench-peers bench-web bench-search bench-accuracy bench-figures mca help install uninstall dist clean
 all: $(PROGRAMS) examples/hello
 
 help:
-	@echo "make            build tools and examples"
+	@echo "make            build tools and examples; STB=DIR, for all targets: where stb_image.h is"
 	@echo "make demo       install what that needs, build, classify the bundled photo"
 	@echo "make wasm       build examples/web/vit, classify the bundled photo in Node (installs both)"
 	@echo "make web        build the page, examples/web, and serve it: PORT=8000"
@@ -58,9 +70,9 @@ help:
 	@echo "make abi        record the interface of the compiled library: tests/abi/list.txt"
 	@echo "make install    header, libraries, tools, bundled model, files for pkg-config and CMake"
 	@echo "                to PREFIX=$(PREFIX)"
+	@echo "make uninstall  remove them again"
 	@echo "make test-packages  build a program against it in each way that tools/packaging offers"
 	@echo "make dist       a release in build/dist: archive, header, ports; URL=where it will be"
-	@echo "make uninstall  remove them again"
 	@echo "make clean      remove everything that was built"
 
 # What make decides in a recipe, as which modules there can be, it decides when the prerequisites are
@@ -90,12 +102,21 @@ $(call FLAGS,$(2),building,$(CC) $(WARNINGS) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(
 
 build/$(2)/%.o: %.c build/$(2)/flags
 	@mkdir -p $$(@D)
-	$$(CC) -std=c99 -D_FILE_OFFSET_BITS=64 $$(WARNINGS) $$(CPPFLAGS) $$(CFLAGS) $(3) -I. -Itools \
-	    -MMD -MP -c $$< -o $$@
+	$$(CC) -std=c99 -D_FILE_OFFSET_BITS=64 $$(WARNINGS) $$(CPPFLAGS) $$(CFLAGS) $(3) $$(STB_FLAGS) \
+	    -I. -Itools -MMD -MP -c $$< -o $$@
+
+$$(USES_STB:%=build/$(2)/%.o): | build/$(2)/stb
+build/$(2)/stb:
+	@mkdir -p $$(@D)
+	@$$(STB_FOUND)
+	@touch $$@
 
 build/$(2)/modules.a: $$(patsubst %,build/$(2)/%.o,$(4))
 	@rm -f $$@
 	ar rcs $$@ $$^
+
+.PHONY: build/$(2)/programs
+build/$(2)/programs: $$(PROGRAMS:%=$(1)%)
 
 $$(PROGRAMS:%=$(1)%): $(1)%: build/$(2)/%.o build/$(2)/modules.a
 	@mkdir -p $$(@D)
@@ -153,6 +174,8 @@ build/evil/photos.o: tools/image/photos.c tests/evil_decoder.h
 	$(CC) -std=c99 -D_FILE_OFFSET_BITS=64 -D_POSIX_C_SOURCE=200809L $(WARNINGS) $(CPPFLAGS) \
 	    $(CFLAGS) -include tests/evil_decoder.h -I. -Itools -MMD -MP -c $< -o $@
 
+.PHONY: build/evil/programs
+build/evil/programs: $(PROGRAMS:%=build/evil/%)
 $(PROGRAMS:%=build/evil/%): build/evil/%: build/plain/%.o build/evil/photos.o build/plain/modules.a
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
@@ -262,7 +285,7 @@ CONVERT_WASI    = -include $(WEB)/wasi.h
 
 build/wasi/%.o: %.c $(WEB)/wasi.h build/wasi/flags
 	@mkdir -p $(@D)
-	clang -std=c99 -D_FILE_OFFSET_BITS=64 $(WARNINGS) $(CONVERT_FLAGS) $(CONVERT_WASI) \
+	clang -std=c99 -D_FILE_OFFSET_BITS=64 $(WARNINGS) $(CONVERT_FLAGS) $(CONVERT_WASI) $(STB_FLAGS) \
 	    -ffunction-sections -fdata-sections -I. -Itools -MMD -MP -c $< -o $@
 
 $(WEB)/convert.wasm: $(CONVERT_SOURCES:%.c=build/wasi/%.o)
@@ -296,15 +319,8 @@ firmware-accuracy: packages-fashion
 FUZZ       = 100000000x
 FUZZ_BUILD = $(FUZZERS) build/plain/tests/fuzz/make_corpus
 
-SIMDE = test_math test_random
-TEST_BINARIES = libraries $(TESTS:%=build/plain/%) $(TESTS:%=build/asan/%) $(PROGRAMS:%=build/asan/%) $(PROGRAMS:%=build/evil/%) \
-                build/tsan/tests/test_api build/tsan/tests/test_random \
-                build/tsan/tests/test_threads $(FUZZ_BUILD) \
-                $(if $(filter x86_64,$(shell uname -m)),$(SIMDE:%=build/simde/tests/%))
-
 test test-long: packages-test
-	@$(MAKE) --no-print-directory -s $(JOBS) all $(TEST_BINARIES)
-	@$(if $(filter test-long,$@),LONG=yes) bash tests/run.sh
+	+@$(if $(filter test-long,$@),LONG=yes) bash tests/run.sh
 
 firmware-check: packages-test
 	@$(MAKE) --no-print-directory -s tools/vit-convert tools/vit-run
@@ -317,7 +333,7 @@ analyze: packages-trust
 	@bash tests/analyze.sh
 
 coverage: packages-trust
-	@$(MAKE) --no-print-directory -s $(JOBS) $(PROGRAMS:%=build/coverage/%) $(TESTS:%=build/coverage/%)
+	@$(MAKE) --no-print-directory -s $(JOBS) build/coverage/programs $(TESTS:%=build/coverage/%)
 	@bash tests/coverage.sh
 
 soak: build/plain/tests/soak
@@ -351,7 +367,7 @@ build/web/installed: tests/web/package.json
 
 build/web/reference: tests/wasm_reference.c vit.h build/plain/flags
 	@mkdir -p $(@D)
-	$(CC) -std=c99 $(WARNINGS) $(CFLAGS) -DVIT_NO_FMA -DVIT_NO_SIMD -I. -Itools $< \
+	$(CC) -std=c99 $(WARNINGS) $(CFLAGS) -DVIT_NO_FMA -DVIT_NO_SIMD $(STB_FLAGS) -I. -Itools $< \
 	    tools/base/bytes.c tools/base/crc32.c tools/base/report.c tools/base/shown.c \
 	    tools/base/source.c \
 	    tools/os/common.c tools/os/posix.c $(LDLIBS) -o $@
@@ -370,14 +386,12 @@ test-cluster: packages-cluster
 
 # Compiled with the headers of the cross compiler, and stb's.
 WINDOWS = TARGET=windows CC=x86_64-w64-mingw32-gcc CFLAGS='-O2 -Wno-float-conversion' \
-          LDFLAGS=-static CPPFLAGS='-isystem build/windows/include'
+          LDFLAGS=-static STB='$(or $(STB),/usr/include/stb)'
 
 build/windows/tests/%.o: override CPPFLAGS += -include tests/windows.h
 
 windows:
-	@mkdir -p build/windows/include
-	@ln -sfn $(or $(STB),/usr/include/stb) build/windows/include/stb
-	@$(MAKE) --no-print-directory -s $(JOBS) $(WINDOWS) $(PROGRAMS:%=build/windows/%)
+	@$(MAKE) --no-print-directory -s $(JOBS) $(WINDOWS) build/windows/programs
 
 test-windows: packages-cross
 	@$(MAKE) --no-print-directory -s $(JOBS) all \
@@ -446,37 +460,40 @@ mca: packages-mca
 # --- installing ---------------------------------------------------------------------------
 
 SHARE = $(DESTDIR)$(PREFIX)/share
+# The name of a program there.
+INSTALLED = vit-$(patsubst vit-%,%,$(notdir $(1)))
 # $(call FILL,FROM,TO): readable for all, whatever the umask, like what install makes
 FILL  = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' \
             tools/packaging/$(1) >$(2) && chmod 644 $(2)
 
+# Programs lose their symbols, the libraries what is for debuggers: STRIP=: keeps all of it.
 install: all libraries
-	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/bin $(SHARE)/vit \
+	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(BINDIR) $(SHARE)/vit $(SHARE)/doc/vit \
 	    $(DESTDIR)$(LIBDIR)/pkgconfig $(SHARE)/pkgconfig
 	install -m 644 vit.h $(DESTDIR)$(PREFIX)/include
+	install -m 644 LICENSE $(SHARE)/doc/vit
 	install -m 644 $(STATIC) $(DESTDIR)$(LIBDIR)
 	$(if $(SHARED),install -m 755 $(SHARED) $(DESTDIR)$(LIBDIR))
 	$(if $(SHARED),ln -sf $(notdir $(SHARED)) $(DESTDIR)$(LIBDIR)/libvit.so.1)
 	$(if $(SHARED),ln -sf libvit.so.1 $(DESTDIR)$(LIBDIR)/libvit.so)
-	install -m 755 tools/vit-bench tools/vit-convert tools/vit-info tools/vit-run $(DESTDIR)$(PREFIX)/bin
-	install -m 755 examples/classify $(DESTDIR)$(PREFIX)/bin/vit-classify
-	install -m 755 examples/evaluate $(DESTDIR)$(PREFIX)/bin/vit-evaluate
-	install -m 755 examples/embed $(DESTDIR)$(PREFIX)/bin/vit-embed
-	install -m 755 examples/search $(DESTDIR)$(PREFIX)/bin/vit-search
-	install -m 755 examples/look $(DESTDIR)$(PREFIX)/bin/vit-look
+	$(STRIP) -S $(DESTDIR)$(LIBDIR)/$(notdir $(STATIC)) $(SHARED:build/lib/%=$(DESTDIR)$(LIBDIR)/%)
+	$(foreach program,$(PROGRAMS),install -m 755 $(program) $(DESTDIR)$(BINDIR)/$(call INSTALLED,$(program)) &&) :
+	$(STRIP) $(foreach program,$(PROGRAMS),$(DESTDIR)$(BINDIR)/$(call INSTALLED,$(program)))
 	install -m 644 models/cifar10-vit.vit tools/packaging/vit.c tools/packaging/vit.cpp \
 	    tools/packaging/cmake/vit-config.cmake tools/packaging/cmake/vit-header.cmake $(SHARE)/vit
 	$(call FILL,cmake/vit-config-version.cmake.in,$(SHARE)/vit/vit-config-version.cmake)
 	$(call FILL,vit.pc.in,$(SHARE)/pkgconfig/vit.pc)
 	$(call FILL,libvit.pc.in,$(DESTDIR)$(LIBDIR)/pkgconfig/libvit.pc)
 
+# Nothing but what install wrote: the folders may hold files of others.
 uninstall:
-	rm -f $(DESTDIR)$(PREFIX)/include/vit.h $(SHARE)/pkgconfig/vit.pc \
+	rm -f $(DESTDIR)$(PREFIX)/include/vit.h $(SHARE)/pkgconfig/vit.pc $(SHARE)/doc/vit/LICENSE \
 	    $(DESTDIR)$(LIBDIR)/pkgconfig/libvit.pc \
 	    $(addprefix $(DESTDIR)$(LIBDIR)/libvit.,a so so.1 so.$(VERSION)) \
-	    $(addprefix $(DESTDIR)$(PREFIX)/bin/,vit-bench vit-convert vit-info vit-run vit-classify \
-	        vit-evaluate vit-embed vit-search vit-look)
-	rm -rf $(SHARE)/vit
+	    $(foreach program,$(PROGRAMS),$(DESTDIR)$(BINDIR)/$(call INSTALLED,$(program))) \
+	    $(addprefix $(SHARE)/vit/,cifar10-vit.vit vit.c vit.cpp vit-config.cmake vit-header.cmake \
+	        vit-config-version.cmake)
+	rmdir $(SHARE)/vit $(SHARE)/doc/vit 2>/dev/null || :
 
 dist:
 	@bash tools/packaging/dist.sh $(VERSION) $(URL)

@@ -250,8 +250,8 @@
 
 /* See A COMPILED LIBRARY. One more with each release that adds to what programs and a library
    share; the library takes programs from VIT_ABI_OLDEST on. */
-#define VIT_ABI 1
-#define VIT_ABI_OLDEST 1
+#define VIT_ABI 2
+#define VIT_ABI_OLDEST 2
 
 #include <stddef.h> /* size_t */
 #include <stdint.h> /* uint8_t, uint32_t, uint64_t */
@@ -911,11 +911,11 @@ VIT_API vit_result vit_session_init(vit_session *session, const vit_model *model
 
 /* What to keep of one block. Tokens are the prefix tokens, then the patches, row by row. */
 typedef struct vit_block_output {
-    int block;        /* 1..depth; 0 = the last                                  */
-    int norm;         /* 1: tokens after the final norm, as DINOv2's             */
-                      /*    get_intermediate_layers; 0: as the block leaves them */
     float *tokens;    /* [batch, num_tokens, embed_dim]                          */
     float *attention; /* [batch, num_heads, num_tokens, num_tokens], softmax     */
+    int index;        /* of the block, from 0 as in timm; -1 = the last, -2 ...  */
+    int norm;         /* 1: tokens after the final norm, as DINOv2's             */
+                      /*    get_intermediate_layers; 0: as the block leaves them */
 } vit_block_output;
 
 /* Where outputs go. Zero-initialise, then set what you need: every pointer may be NULL; what is
@@ -12530,9 +12530,9 @@ VIT_API vit_result vit_session_init(vit_session *session, const vit_model *model
 /* The network, top to bottom.                                               */
 /* ------------------------------------------------------------------------- */
 
-/* Whether an entry of vit_outputs.blocks is about block `block`, counted from 0. */
-static int vit__is_about(const vit_config *c, const vit_block_output *o, int block) {
-    return (o->block ? o->block : c->depth) == block + 1;
+/* The block that an entry of vit_outputs.blocks is about, from 0. */
+static int vit__block_of(const vit_config *c, const vit_block_output *o) {
+    return o->index < 0 ? c->depth + o->index : o->index;
 }
 
 /* Floats of one image in vit_block_output.tokens and .attention. */
@@ -12553,7 +12553,7 @@ static void vit__begin_outputs(vit__block_pass *p, const vit_outputs *out, int i
     int i;
     for (i = 0; !VIT__LOGITS_ONLY && i < out->num_blocks; i++) {
         const vit_block_output *o = &out->blocks[i];
-        if (!vit__is_about(c, o, p->block)) continue;
+        if (vit__block_of(c, o) != p->block) continue;
         if (o->attention && !p->maps)
             p->maps = o->attention + (size_t)image * vit__maps_floats(c);
         all = all || o->tokens || o->attention;
@@ -12572,7 +12572,7 @@ static void vit__block_outputs(const vit__block_pass *p, const vit_outputs *out,
     for (i = 0; !VIT__LOGITS_ONLY && i < out->num_blocks; i++) {
         const vit_block_output *o = &out->blocks[i];
         float *copy = o->attention ? o->attention + (size_t)image * maps : p->maps;
-        if (!vit__is_about(c, o, p->block)) continue;
+        if (vit__block_of(c, o) != p->block) continue;
         if (copy != p->maps) memcpy(copy, p->maps, (size_t)p->batch * maps * sizeof(float));
         if (!o->tokens) continue;
         vit__find_tail(s->model, &tail);
@@ -12590,8 +12590,8 @@ static int vit__needed_blocks(const vit_session *s, const vit_outputs *out) {
     if (VIT__LOGITS_ONLY || out->logits || out->embedding || out->tokens || vit__is_traced(s))
         return c->depth;
     for (i = 0; i < out->num_blocks; i++) {
-        const int block = out->blocks[i].block ? out->blocks[i].block : c->depth;
-        needed = block > needed ? block : needed;
+        const int block = vit__block_of(c, &out->blocks[i]);
+        needed = block >= needed ? block + 1 : needed;
     }
     return needed;
 }
@@ -12628,7 +12628,7 @@ static int vit__can_give(const vit_config *c, const vit_outputs *out, int batch)
     if (out->tokens && !vit__is_addressable(tokens * (unsigned)c->embed_dim, batch)) return 0;
     for (i = 0; i < out->num_blocks; i++) {
         const vit_block_output *o = &out->blocks[i];
-        if (c->depth == 0 || o->block < 0 || o->block > c->depth) return 0;
+        if (o->index < -c->depth || o->index >= c->depth) return 0;
         if (o->tokens && !vit__is_addressable(tokens * (unsigned)c->embed_dim, batch)) return 0;
         if (o->attention && !vit__is_addressable(tokens * tokens * (unsigned)c->num_heads, batch))
             return 0;
@@ -12827,7 +12827,10 @@ VIT__COMPACT_END
            images of a large batch take no longer than one alone, and less workspace;
            tokens and attention of any blocks in one pass: vit_outputs.blocks, which replaces
            .attention and .attention_block. For { .attention = a, .attention_block = b }
-           write vit_block_output o = { b, 0, NULL, a }; and { .blocks = &o, .num_blocks = 1 };
+           write vit_block_output o = { NULL, a, b - 1, 0 }; and { .blocks = &o,
+           .num_blocks = 1 }: blocks count from 0, as in the tools, and -1 is the last; the
+           member was called block, counted from 1 and came first until 2026-11-25, with
+           VIT_ABI 1, which is refused;
            models with many right classes (head_activation), vit_sigmoid, vit_scores: older
            readers refuse files that use it; vit_normalize, vit_cosine;
            vit_model_resize for rotary and relative positions: older readers refuse files

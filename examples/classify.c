@@ -26,7 +26,7 @@
 #include "os/os.h"
 #include "vit.h"
 
-#define PROGRAM "classify"
+#define PROGRAM cli_name()
 
 /* The command line. */
 typedef struct choices {
@@ -225,8 +225,8 @@ static const char description[] =
     "from 1, and the most likely class.\n";
 
 static const char notes[] =
-    "Streams: ffmpeg -i cat.mp4 -f mjpeg - | classify --frames auto\n"
-    "    ffmpeg -i cat.mp4 -f rawvideo -pix_fmt nv12 - | classify --frames 640x480 --pixels nv12\n"
+    "Streams: ffmpeg -i cat.mp4 -f mjpeg - | @ --frames auto\n"
+    "    ffmpeg -i cat.mp4 -f rawvideo -pix_fmt nv12 - | @ --frames 640x480 --pixels nv12\n"
     "Latency, in --json and at the end, is the time from a frame's last byte to its answer.\n"
     ZERO_SHOT_NOTES
     "timm and Pillow ignore the EXIF orientation; use --no-exif for the same results.\n"
@@ -283,9 +283,8 @@ static bool choose(int argc, char **argv, choices *c, text_list *images, int *st
         if (c->k == 0) c->k = c->frames ? 1 : 5;
         return true;
     }
-    report_error(PROGRAM, NULL, "%s (try '" PROGRAM " --help')", r.text);
+    *status = cli_wrong(PROGRAM, "%s", r.text);
     text_list_free(images);
-    *status = CLI_USAGE;
     return false;
 }
 
@@ -328,7 +327,7 @@ static bool classify_images(classifier *c, const text_list *images) {
 
 static void print_summary(const classifier *c, const infer_counts *counts) {
     const double read = (double)counts->read;
-    fprintf(stderr, PROGRAM ": %.0f frames", read);
+    fprintf(stderr, "%s: %.0f frames", PROGRAM, read);
     if (c->chosen->realtime) fprintf(stderr, ", %lld dropped", (long long)c->reader.dropped);
     if (counts->unreadable) fprintf(stderr, ", %.0f unreadable", (double)counts->unreadable);
     if (counts->read) {
@@ -369,7 +368,7 @@ static bool run(classifier *c, const text_list *images) {
 }
 
 int main(int argc, char **argv) {
-    os_start(&argc, &argv);
+    cli_start(&argc, &argv, "classify");
     const zero_shot_options none = ZERO_SHOT_NONE;
     choices chosen;
     classifier c;

@@ -26,7 +26,7 @@
 #include "shards/embed_shards.h"
 #include "vit.h"
 
-#define PROGRAM "embed"
+#define PROGRAM cli_name()
 
 /* The command line. */
 typedef struct choices {
@@ -86,7 +86,7 @@ static void print_summary(const job *j) {
     char images[32], unreadable[32];
     json_writer w = json_write_to(stdout);
     if (!j->chosen->json) {
-        fprintf(stderr, PROGRAM ": %s image%s in %.1f s, %.1f images/s; %s unreadable\n",
+        fprintf(stderr, "%s: %s image%s in %.1f s, %.1f images/s; %s unreadable\n", PROGRAM,
                 text_grouped(j->counts.read, images), j->counts.read == 1 ? "" : "s",
                 j->counts.seconds,
                 (double)j->counts.read / j->counts.seconds,
@@ -279,21 +279,20 @@ static bool choose(int argc, char **argv, choices *c, text_list *operands, int *
         CLI_END
     };
     const cli_program program = { PROGRAM, "[options] IMAGE|FOLDER... -o OUT.npy\n"
-                                  "       embed [options] --tar SHARD... -o OUT\n"
-                                  "       embed --collect OUT [SHARD...]", description,
+                                  "       @ [options] --tar SHARD... -o OUT\n"
+                                  "       @ --collect OUT [SHARD...]", description,
                                   options, notes, 0, CLI_MANY, "IMAGE" };
     const char *wrong;
     if (!cli_parse(&program, argc, argv, operands, status)) return false;
     wrong = check_choices(c, operands);
     if (!wrong) return true;
-    report_error(PROGRAM, NULL, "%s (try '" PROGRAM " --help')", wrong);
+    *status = cli_wrong(PROGRAM, "%s", wrong);
     text_list_free(operands);
-    *status = CLI_USAGE;
     return false;
 }
 
 int main(int argc, char **argv) {
-    os_start(&argc, &argv);
+    cli_start(&argc, &argv, "embed");
     choices chosen;
     text_list operands;
     report r = report_make();

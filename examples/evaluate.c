@@ -28,7 +28,7 @@
 #include "os/os.h"
 #include "vit.h"
 
-#define PROGRAM "evaluate"
+#define PROGRAM cli_name()
 
 enum { TOP = 5, MATRIX_LIMIT = 16, CONFUSIONS_SHOWN = 10 };
 
@@ -705,8 +705,7 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
     if (!c->neighbors) c->neighbors = PROBE_NEIGHBORS;
     if (c->above < 0) c->above = 0.5;
     if (!wrong) return true;
-    report_error(PROGRAM, NULL, "%s (try '" PROGRAM " --help')", wrong);
-    *status = CLI_USAGE;
+    *status = cli_wrong(PROGRAM, "%s", wrong);
     return false;
 }
 
@@ -776,7 +775,7 @@ static bool run(choices *chosen) {
 }
 
 int main(int argc, char **argv) {
-    os_start(&argc, &argv);
+    cli_start(&argc, &argv, "evaluate");
     choices chosen;
     int status;
     memset(&chosen, 0, sizeof chosen);

@@ -18,7 +18,7 @@
 #include "look/look.h"
 #include "os/os.h"
 
-#define PROGRAM "look"
+#define PROGRAM cli_name()
 
 static const look_command commands[] = {
     { "attention", "[options] IMAGE|FOLDER... -o OUT.png", "IMAGE",
@@ -39,7 +39,7 @@ static const look_command commands[] = {
       "bright.\n",
       1, CLI_MANY, true, 0.65, look_wrong_similarity, look_prepare_tokens, look_read_tokens,
       look_draw_similarity, look_put_similarity },
-    { "positions", "[options] -o OUT.png\n       look positions [options] --compare A.vit B.vit... "
+    { "positions", "[options] -o OUT.png\n       @ [options] --compare A.vit B.vit... "
                    "-o OUT.png", "MODEL",
       "Shows the cosine of each position to all others: at each place of the grid stands a small\n"
       "grid of its cosines. Positions are vectors: embeddings, learned or sines and cosines; the\n"
@@ -162,21 +162,20 @@ static const char *find_wrong(const look_command *command, look_choices *c, int 
 static bool choose(const look_command *command, int argc, char **argv, look_choices *c,
                    text_list *operands, int *status) {
     cli_option options[MAX_OPTIONS + 1];
-    char name[32];
+    char name[80];
     const cli_program program = { name, command->synopsis, command->description, options, notes,
                                   command->min_operands, command->max_operands, command->operand };
     const char *wrong;
     int count = own_options(options, 0, command, c);
-    snprintf(name, sizeof name, PROGRAM " %s", command->name);
+    snprintf(name, sizeof name, "%s %s", PROGRAM, command->name);
     count = common_options(options, count, c);
     if (command->photos) count = options_of_photos(options, count, c);
     options[count] = (cli_option)CLI_END;
     if (!cli_parse(&program, argc, argv, operands, status)) return false;
     wrong = find_wrong(command, c, operands->count);
     if (!wrong) return true;
-    report_error(name, NULL, "%s (try '%s --help')", wrong, name);
+    *status = cli_wrong(name, "%s", wrong);
     text_list_free(operands);
-    *status = CLI_USAGE;
     return false;
 }
 
@@ -189,17 +188,16 @@ static int without_command(int argc, char **argv) {
         "  similarity   the cosine of every patch to one\n"
         "  positions    the cosine of every position to all others\n"
         "  filters      principal components of the patch embedding's filters\n\n"
-        "'look COMMAND --help' lists the options of each.\n";
+        "'@ COMMAND --help' lists the options of each.\n";
     const cli_option none[] = { CLI_END };
     const cli_program program = { PROGRAM, "COMMAND [options] ...", description, none, notes, 1,
                                   CLI_MANY, "COMMAND" };
     text_list operands;
     int status;
     if (!cli_parse(&program, argc, argv, &operands, &status)) return status;
-    report_error(PROGRAM, NULL, "there is no command '%s' (try '" PROGRAM " --help')",
-                 operands.items[0]);
+    status = cli_wrong(PROGRAM, "there is no command '%.80s'", operands.items[0]);
     text_list_free(&operands);
-    return CLI_USAGE;
+    return status;
 }
 
 static const look_command *find_command(int argc, char **argv) {
@@ -209,7 +207,7 @@ static const look_command *find_command(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-    os_start(&argc, &argv);
+    cli_start(&argc, &argv, "look");
     look_choices chosen;
     text_list operands;
     report r = report_make();

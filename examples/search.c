@@ -29,7 +29,7 @@
 #include "shards/shard_index.h"
 #include "vit.h"
 
-#define PROGRAM "search"
+#define PROGRAM cli_name()
 
 /* The command line. */
 typedef struct choices {
@@ -557,9 +557,8 @@ static bool choose(int argc, char **argv, choices *c, text_list *photos, int *st
     if (!cli_parse(&program, argc, argv, photos, status)) return false;
     wrong = check(c, photos->count);
     if (wrong) {
-        report_error(PROGRAM, NULL, "%s (try '" PROGRAM " --help')", wrong);
+        *status = cli_wrong(PROGRAM, "%s", wrong);
         text_list_free(photos);
-        *status = CLI_USAGE;
         return false;
     }
     if (!c->zero_shot.classes) {   /* the rest are photos */
@@ -571,7 +570,7 @@ static bool choose(int argc, char **argv, choices *c, text_list *photos, int *st
 }
 
 int main(int argc, char **argv) {
-    os_start(&argc, &argv);
+    cli_start(&argc, &argv, "search");
     const zero_shot_options none = ZERO_SHOT_NONE;
     choices chosen;
     report r = report_make();

@@ -13,6 +13,7 @@ cd "$(dirname "$0")/.." || exit 2
 set -u
 root=$PWD
 export LC_ALL=C
+. tests/built.sh examples/embed examples/search
 . tests/checks.sh
 hostname localhost
 ip link set lo up

@@ -132,7 +132,11 @@ static vit_result forward(const vit_model *model, const setup *s, void *workspac
 static void run(const vit_model *model, const setup *s, int wanted, int block) {
     static const char *const names[] = { "logits", "embedding", "tokens", "attention" };
     size_t sizes[4];
+#if VIT_ABI == 1   /* counted from 1; 0 was the last */
     vit_block_output maps = { block, 0, NULL, NULL };
+#else
+    vit_block_output maps = { NULL, NULL, block - 1, 0 };
+#endif
     vit_outputs outputs = make_outputs(model, wanted, &maps, sizes);
     const float *const data[] = { outputs.logits, outputs.embedding, outputs.tokens,
                                   maps.attention };

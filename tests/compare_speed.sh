@@ -53,7 +53,7 @@ compile() {
     echo "$1 $2 $(awk '{ print $1 + $2 }' <<<"$seconds")"
 }
 
-stb=/usr/include/stb/stb_image.h
+stb=${STB:-/usr/include/stb}/stb_image.h
 for round in $(seq "$rounds"); do
     for compiler in gcc clang; do
         command -v $compiler >/dev/null || continue

@@ -11,6 +11,7 @@ set -u
 cd "$(dirname "$0")/.." || exit
 # shellcheck source=examples/firmware/boards.sh
 source examples/firmware/boards.sh
+. tests/built.sh tools/vit-convert tools/vit-run
 mode=${1:-short}
 work=build/firmware
 figures=tests/firmware/figures.txt

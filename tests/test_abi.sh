@@ -5,6 +5,7 @@
 # without the header.
 set -u
 cd "$(dirname "$0")/.."
+. tests/built.sh libraries
 . tests/checks.sh
 cc=${CC:-cc}
 
@@ -83,6 +84,7 @@ says() {
 }
 
 abi=$(sed -n 's/^#define VIT_ABI \([0-9]*\)$/\1/p' vit.h)
+oldest=$(sed -n 's/^#define VIT_ABI_OLDEST \([0-9]*\)$/\1/p' vit.h)
 version=$(sed -n '1s/.* v\([0-9.]*\) .*/\1/p' vit.h)
 
 program same .
@@ -101,7 +103,7 @@ says "cat 0.78" same "$work/newer"
 
 # A newer program may want what an older library lacks.
 program newer_program "$work/newer"
-says "compiled for ABI $((abi + 1)); this is vit.h $version, which takes 1 to $abi" newer_program
+says "compiled for ABI $((abi + 1)); this is vit.h $version, which takes $oldest to $abi" newer_program
 says "-11: program and library come from different vit.h" newer_program
 says "cat 0.78" newer_program "$work/newer"
 
@@ -125,7 +127,7 @@ program silent . -DBY_POINTER=0
 says "the program names no ABI: add vit_abi() to flags; this is vit.h $version" silent
 program well_said . '-DBY_POINTER=vit_abi()'
 says "cat 0.78" well_said
-program too_small . '-DBY_POINTER=0x00010100u'
+program too_small . -DBY_POINTER="$(printf '0x0001%02x00u' "$abi")"
 says "-11: program and library" too_small
 
 # The implementation for firmware, and a program that does not say so.

@@ -82,6 +82,7 @@ static unsigned long other_auxval(unsigned long type);
 #include "test.h"
 #include "tiny_model.h"
 
+#include <limits.h>
 #include <stdbool.h>
 
 static long blocks_live, blocks_made, blocks_until_failure = -1;
@@ -1043,7 +1044,7 @@ static void test_workspace_threads_kind(int kind) {
         vit_params params = no_params();
         vit_session session;
         vit_outputs outputs = no_outputs();
-        vit_block_output block = {0, 0, NULL, NULL};
+        vit_block_output block = {NULL, NULL, -1, 0};
         float logits[4 * 5];
         CHECK(vit_threads_create(n, &pool, &params.executor) == VIT_OK);
         params.max_batch = 3;
@@ -1147,7 +1148,7 @@ static void test_forward_arguments(void) {
     runner r = runner_make(&b.model, NULL);
     float *attention = tiny_allocate(b.attention * sizeof(float));
     float logits[5];
-    vit_block_output block = {0, 0, NULL, attention};
+    vit_block_output block = {NULL, attention, -1, 0};
     vit_outputs outputs = no_outputs();
     outputs.logits = logits;
     outputs.blocks = &block;
@@ -1157,11 +1158,14 @@ static void test_forward_arguments(void) {
     CHECK(vit_forward(&r.session, b.input, 0, &outputs) == VIT_ERROR_ARGUMENT);
     CHECK(vit_forward(&r.session, b.input, -1, &outputs) == VIT_ERROR_ARGUMENT);
     CHECK(vit_forward(&r.session, b.input, 1, NULL) == VIT_ERROR_ARGUMENT);
-    block.block = 3;
-    CHECK(vit_forward(&r.session, b.input, 1, &outputs) == VIT_ERROR_ARGUMENT);
-    block.block = -1;
-    CHECK(vit_forward(&r.session, b.input, 1, &outputs) == VIT_ERROR_ARGUMENT);
-    block.block = 2;
+    for (int i = 0; i < 4; i++) {
+        static const int wrong[] = {2, -3, INT_MAX, INT_MIN};
+        block.index = wrong[i];
+        CHECK(vit_forward(&r.session, b.input, 1, &outputs) == VIT_ERROR_ARGUMENT);
+    }
+    block.index = -2;
+    CHECK(vit_forward(&r.session, b.input, 1, &outputs) == VIT_OK);
+    block.index = 1;
     CHECK(vit_forward(&r.session, b.input, 1, &outputs) == VIT_OK);
     outputs.num_blocks = -1;
     CHECK(vit_forward(&r.session, b.input, 1, &outputs) == VIT_ERROR_ARGUMENT);
@@ -1316,7 +1320,7 @@ static void test_depth_0(void) {
     bench b = bench_open(&o);
     runner r = runner_make(&b.model, NULL);
     float logits[5];
-    vit_block_output block = {0, 0, NULL, NULL};
+    vit_block_output block = {NULL, NULL, -1, 0};
     vit_outputs outputs = no_outputs();
     outputs.logits = logits;
     CHECK(vit_forward(&r.session, b.input, 1, &outputs) == VIT_OK);
@@ -1335,7 +1339,7 @@ static void test_mask(void) {
     runner r = runner_make(&b.model, NULL);
     uint8_t mask[3 * N];
     float plain[3 * 5], masked[3 * 5], other[3 * 5], maps[3 * 2 * N * N];
-    vit_block_output block = {0, 0, NULL, maps};
+    vit_block_output block = {NULL, maps, -1, 0};
     vit_outputs outputs = no_outputs();
     outputs.logits = plain;
     CHECK(vit_forward(&r.session, b.input, 3, &outputs) == VIT_OK);
@@ -1375,7 +1379,7 @@ static void test_output_sizes(void) {
     params.max_batch = 2;
     runner r = runner_make(&b.model, &params);
     vit_outputs outputs = no_outputs();
-    vit_block_output block = {0, 0, NULL, NULL};
+    vit_block_output block = {NULL, NULL, -1, 0};
     size_t sizes[4] = {3 * b.logits, 3 * b.embedding, 3 * b.tokens, 3 * b.attention};
     float *data[4];
     for (int i = 0; i < 4; i++) {
@@ -1431,8 +1435,8 @@ static void test_blocks(void) {
         a[i] = tiny_allocate(maps);
     }
     vit_block_output blocks[5] = {
-        {0, 1, t[0], NULL}, {1, 0, t[1], a[0]}, {2, 0, NULL, a[1]}, {1, 0, NULL, a[2]},
-        {1, 1, t[2], NULL}
+        {t[0], NULL, -1, 1}, {t[1], a[0], 0, 0}, {NULL, a[1], 1, 0}, {NULL, a[2], -2, 0},
+        {t[2], NULL, 0, 1}
     };
     outputs.logits = alone;
     CHECK(vit_forward(&r.session, b.input, 3, &outputs) == VIT_OK);
@@ -1671,7 +1675,7 @@ static void test_needed_blocks(void) {
     const vit_config *c = &b.model.config;
     const size_t tokens = (size_t)c->num_tokens * (size_t)c->embed_dim;
     float *first = malloc(2 * tokens * sizeof *first), *again = first + tokens;
-    vit_block_output blocks[2] = {{1, 0, NULL, NULL}, {0, 0, NULL, NULL}};
+    vit_block_output blocks[2] = {{NULL, NULL, 0, 0}, {NULL, NULL, -1, 0}};
     vit_outputs outputs = no_outputs();
     vit_params params = no_params();
     float logits[5];

@@ -3,6 +3,7 @@
 # classify; the links of all pages resolve; `make help` and `make install` work; an installed header
 # and model serve a program elsewhere.
 set -u
+. tests/built.sh
 . tests/checks.sh
 
 # block LANGUAGE N: the Nth block of code in that language that README.md shows
@@ -62,6 +63,27 @@ for page in README.md */README.md */*/README.md models/COVERAGE.md; do
     done
 done
 
+# Without stb_image, whose headers STB names then.
+mkdir -p "$work/tree/tests" "$work/stb"
+ln -s "$PWD"/{Makefile,vit.h,tools,examples} "$work/tree"
+ln -s "$PWD"/tests/{built,checks,test_own}.sh "$work/tree/tests"
+check "no stb_image.h: one line, no compiler's error" sh -c "cd '$work/tree' &&
+    : >'$work/stb/stb_image.h' && { ! make -s CPPFLAGS=-nostdinc build/plain/tools/picture/stb.o 2>said; } && ! grep fatal said &&
+    [ \$(grep -vc '^make' said) = 1 ] && grep 'libstb-dev.*make STB=DIR' said"
+echo '#error the headers of STB' >"$work/stb/stb_image_write.h"
+for variant in plain asan tsan windows; do
+    check "STB=DIR, $variant" sh -c "cd '$work/tree' && make -s STB='$work/stb' TARGET=windows CPPFLAGS=-DSTB \
+        build/$variant/tools/picture/stb.o 2>&1 | grep 'the headers of STB'"
+done
+check "STB=DIR, WebAssembly" sh -c "make -n STB='$work/stb' -W tools/checkpoint/inflate.c \
+    build/wasi/tools/checkpoint/inflate.o | grep -e '-isystem build/stb'"
+check "a test of programs that are not built says so" sh -c "cd '$work/tree' && unset BUILT BIN &&
+    { bash tests/test_own.sh 2>said; [ \$? = 2 ]; } && [ \$(wc -l <said) = 1 ] && grep 'make -j2 all' said"
+check "so does one of programs elsewhere" sh -c "unset BUILT && { BIN='$work/none' \
+    bash tests/test_own.sh 2>'$work/said'; [ \$? = 2 ]; } && grep 'is missing' '$work/said'"
+check "run.sh finds no such test" sh -c "{ bash tests/run.sh no_such_test 2>'$work/said'
+    [ \$? = 2 ]; } && grep 'begins with: no_such_test' '$work/said'"
+
 check "make help lists demo" sh -c "make help | grep '^make demo'"
 check "make install" sh -c "umask 077; make -s install PREFIX='$work/usr'"
 check "all that is installed is readable for all" \
@@ -79,9 +101,17 @@ if command -v pkg-config >/dev/null; then
 else
     echo "test_build.sh: no pkg-config here: README's command with it is not tried"
 fi
+check "the programs are stripped" sh -c "! readelf -S '$work'/usr/bin/* '$work'/usr/lib/libvit.so.*.* |
+    grep -q '\.debug_info'"
+check "the licence is there" diff LICENSE "$work/usr/share/doc/vit/LICENSE"
+for program in "$work"/usr/bin/*; do
+    check "it calls itself $(basename "$program")" \
+        sh -c "'$program' --version | grep '^$(basename "$program") (vit.h '"
+done
+: >"$work/usr/share/vit/mine.vit"
 check "the installed classifier finds its model from anywhere" \
     sh -c "cp examples/cat.jpg '$work' && cd / && '$work/usr/bin/vit-classify' '$work/cat.jpg' | grep cat"
-check "make uninstall leaves nothing" \
-    sh -c "make -s uninstall PREFIX='$work/usr' && [ -z \"\$(find '$work/usr' -type f)\" ]"
+check "make uninstall leaves nothing but others' files" sh -c "make -s uninstall PREFIX='$work/usr' &&
+    [ \"\$(find '$work/usr' -type f)\" = '$work/usr/share/vit/mine.vit' ]"
 
 summary

@@ -11,6 +11,7 @@ bin=$root/${BIN:-.}
 images=$root/tests/data/images
 fixtures=$root/tests/data/fixtures
 export LC_ALL=C
+. tests/built.sh
 . tests/checks.sh
 
 classify=$bin/examples/classify evaluate=$bin/examples/evaluate
@@ -99,6 +100,39 @@ for program in "$classify" "$evaluate" "$info" "$run"; do
     status=$?
     is 1
     err "^$name: standard output: (No space left on device|write failed)$" # lost before the end
+done
+
+# All nine: --help ends with the exit status, a wrong option points to it; by whichever name they are
+# called, as vit-classify once installed, unless that is none.
+mkdir "$work/called"
+for program in "$bin"/examples/{classify,embed,evaluate,look,search} \
+    "$bin"/tools/vit-{bench,convert,info,run}; do
+    name=${program##*/}
+    options=() # look has them for each command
+    [ "$name" != look ] || options=(tokens)
+    try "$program" "${options[@]}" --help
+    is 0
+    quiet err
+    out '^Exit status: 0, 1 if '
+    if tail -n 2 "$work/out" | grep -q 'command'; then pass; else fail "--help ends otherwise"; fi
+    if grep -q '@' "$work/out"; then fail "@ for the name"; else pass; fi
+    try "$program" "${options[@]}" --nonsense
+    usage "^$name.*: unknown option '--nonsense' \(try '$name.* --help'\)$"
+    posix || continue
+    ln -s "$program" "$work/called/vit-${name#vit-}.exe"
+    try "$work/called/vit-${name#vit-}.exe" "${options[@]}" --help
+    out "^usage: vit-${name#vit-} "
+    if [ "$name" = "${name#vit-}" ] && grep -q "^ *$name \|[|'] *$name " "$work/out"; then
+        fail "calls itself $name"
+    else
+        pass
+    fi
+    try "$work/called/vit-${name#vit-}.exe" "${options[@]}" --nonsense
+    usage "^vit-${name#vit-}.*: unknown option '--nonsense' \(try 'vit-${name#vit-}.* --help'\)$"
+    for none in '' / $'\e[31m' "$(printf '%70s' x | tr ' ' x)"; do
+        (exec -a "$none" "$program" --version) >"$work/out" 2>"$work/err"
+        out "^$name \(vit\.h "
+    done
 done
 
 # --- what is no model ---------------------------------------------------------------------

@@ -4,6 +4,7 @@
 # instead, with its flags, to count branches.
 set -u
 cd "$(dirname "$0")/.."
+. tests/built.sh
 BIN=${BIN:-.}
 work=$BIN/build/fixed # of each variant its own: they run side by side
 rm -rf "$work"

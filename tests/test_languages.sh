@@ -3,6 +3,7 @@
 # have names and cores; Python by ctypes, with and without NumPy. They give what examples/ gives.
 set -u
 cd "$(dirname "$0")/.."
+. tests/built.sh
 . tests/checks.sh
 bin=${BIN:-.}
 model=models/cifar10-vit.vit photo=examples/cat.ppm

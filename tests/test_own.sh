@@ -8,6 +8,7 @@ set -u
 cd "$(dirname "$0")/.."
 BIN=${BIN:-.}
 DATA=tests/data/own
+. tests/built.sh
 . tests/checks.sh
 
 # converts CASE FILE ARGUMENTS TOLERANCE

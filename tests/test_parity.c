@@ -145,12 +145,12 @@ static int list_blocks(const fixture *f, const run_options *o, float *attention,
     size_t tokens = (size_t)o->batch * f->tokens_size;
     size_t each = tokens + (size_t)o->batch * f->attention_size;
     if (!o->blocks) {
-        list[0] = (vit_block_output){o->attention_block, 0, NULL, attention};
+        list[0] = (vit_block_output){NULL, attention, o->attention_block, 0};
         return o->attention;
     }
     for (int i = 0; i < f->model.config.depth; i++) {
         float *at = o->blocks + (size_t)i * each;
-        list[i] = (vit_block_output){i + 1, 0, at, at + tokens};
+        list[i] = (vit_block_output){at, at + tokens, i, 0};
     }
     return f->model.config.depth;
 }
@@ -538,16 +538,17 @@ static void vary_outputs(const fixture *f, vit_isa isa) {
     }
 }
 
-/* Attention of each block has the same bits, traced or not; 0 means the last block. */
+/* Attention of each block has the same bits, traced or not; negative ones count from the end. */
 static void vary_attention(const fixture *f, vit_isa isa) {
-    for (int block = 0; block <= f->model.config.depth; block++) {
+    const int depth = f->model.config.depth;
+    for (int block = -depth; block < depth; block++) {
         run_result base, r;
         run_options o = everything(f);
         size_t count = 2 * f->attention_size;
         o.batch = o.max_batch = 2;
         o.isa = VIT_ISA_SCALAR;
         o.attention = true;
-        o.attention_block = block ? block : f->model.config.depth;
+        o.attention_block = block < 0 ? depth + block : block;
         run(f, &o, 1, &base);
         o.isa = isa;
         o.trace = false;

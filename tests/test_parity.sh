@@ -9,6 +9,7 @@
 # nothing.
 set -eu
 cd "$(dirname "$0")/.."
+. tests/built.sh
 bin=${BIN:-.}
 convert=$bin/tools/vit-convert
 if [ "$bin" = . ]; then

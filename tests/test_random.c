@@ -1124,12 +1124,12 @@ static int list_blocks(const produced *p, int depth, bool lean, vit_block_output
     int count = 0;
     for (int i = 0; i < depth - lean; i++) {
         float *at = p->blocks + (size_t)i * p->each;
-        list[count++] = (vit_block_output){i + 1, 0, at, at + p->sizes[2]};
+        list[count++] = (vit_block_output){at, at + p->sizes[2], i, 0};
     }
     if (depth && !lean) {
         float *attention = p->data + p->total - p->sizes[3];
         float *normed = p->blocks + (size_t)depth * p->each;
-        list[count++] = (vit_block_output){0, 1, normed, attention};
+        list[count++] = (vit_block_output){normed, attention, -1, 1};
     }
     return count;
 }

@@ -4,6 +4,7 @@
 set -u
 cd "$(dirname "$0")/.."
 bin=${BIN:-.}
+. tests/built.sh
 . tests/checks.sh
 model=$work/model.vit
 

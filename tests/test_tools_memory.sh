@@ -6,6 +6,7 @@ set -u
 cd "$(dirname "$0")/.."
 bin=${BIN:-.}
 most=60 # failures a program, evenly spaced
+. tests/built.sh
 . tests/checks.sh
 model=$work/model.vit
 

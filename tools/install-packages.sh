@@ -7,7 +7,7 @@
 set -eu
 
 # package:proof that it is there (a command, or a file)
-demo="gcc:gcc libc6-dev:/usr/include/stdio.h libstb-dev:/usr/include/stb/stb_image.h"
+demo="gcc:gcc libc6-dev:/usr/include/stdio.h libstb-dev:${STB:-/usr/include/stb}/stb_image.h"
 firmware="$demo gcc-arm-none-eabi:arm-none-eabi-gcc qemu-system-arm:qemu-system-arm"
 fashion="$firmware dataset-fashion-mnist:/usr/share/datasets/fashion-mnist"
 aarch64="gcc-aarch64-linux-gnu:aarch64-linux-gnu-gcc

@@ -27,7 +27,7 @@
 #include "os/os.h"
 #include "vit.h"
 
-#define PROGRAM "vit-bench"
+#define PROGRAM cli_name()
 
 enum { MAX_RUNS = 100000, MIN_RUNS = 5, MAX_PEAKS = 10000, PEAK_MS = 30, COLD_STARTS = 3 };
 
@@ -108,7 +108,7 @@ static bool make_model(bench *b, const arch_choice *choice) {
         return false;
     }
     folder = os_temporary_folder();
-    snprintf(path, sizeof path, "%.900s/" PROGRAM ".vit", folder ? folder : ".");
+    snprintf(path, sizeof path, "%.900s/vit-bench.vit", folder ? folder : ".");
     free(folder);
     if (!cli_output_open(&b->random, path, &r)) {
         report_print(&r, PROGRAM);
@@ -479,8 +479,7 @@ static const char notes[] =
     "Exit status: 0, 1 if something failed, 2 for a wrong command line.\n";
 
 static bool complain(const char *text) {
-    report_error(PROGRAM, NULL, "%s (try '" PROGRAM " --help')", text);
-    return false;
+    return cli_wrong(PROGRAM, "%s", text), false;
 }
 
 static bool check_arch(const choices *c, arch_choice *choice) {
@@ -534,7 +533,7 @@ static bool choose(int argc, char **argv, choices *c, arch_choice *choice, int *
 }
 
 int main(int argc, char **argv) {
-    os_start(&argc, &argv);
+    cli_start(&argc, &argv, "vit-bench");
     static bench b;   /* too large for a stack */
     choices chosen;
     arch_choice choice;

@@ -23,7 +23,7 @@
 #include "convert/unpack.h"
 #include "os/os.h"
 
-#define PROGRAM "vit-convert"
+#define PROGRAM cli_name()
 
 typedef struct arguments {
     convert_options convert;
@@ -142,42 +142,32 @@ static int write_c_array(const arguments *a)
     return CLI_OK;
 }
 
-static int usage_error(const char *message)
-{
-    report_error(PROGRAM, NULL, "%s (--help tells more)", message);
-    return CLI_USAGE;
-}
-
-/* Mostly because a value has a space before or in it. */
-static int two_checkpoints(const text_list *operands)
-{
-    report_error(PROGRAM, NULL, "expected one CHECKPOINT, found '%.150s' and '%.150s' "
-                 "(--help tells more)", operands->items[0], operands->items[1]);
-    return CLI_USAGE;
-}
-
 static int run(arguments *a, const text_list *operands)
 {
     const vit_dtype dtype = a->convert.dtype;
     if (a->list_archs) return print_archs(), CLI_OK;
-    if (operands->count > 1) return two_checkpoints(operands);
-    if (operands->count < 1) return usage_error("expected one CHECKPOINT");
-    if (!a->convert.output && !a->convert.plan) return usage_error("expected -o FILE");
+    if (operands->count > 1) {
+        /* mostly because a value has a space before or in it */
+        return cli_wrong(PROGRAM, "expected one CHECKPOINT, found '%.150s' and '%.150s'",
+                         operands->items[0], operands->items[1]);
+    }
+    if (operands->count < 1) return cli_wrong(PROGRAM, "expected one CHECKPOINT");
+    if (!a->convert.output && !a->convert.plan) return cli_wrong(PROGRAM, "expected -o FILE");
     if (a->convert.keep.count > 0 && !tensor_is_quantised(dtype))
-        return usage_error("--keep: expected --dtype int8 or int4");
+        return cli_wrong(PROGRAM, "--keep: expected --dtype int8 or int4");
     if (a->convert.calibrate.count > 0 && !quantise_knows(dtype))
-        return usage_error("--calibrate: expected --dtype int8, int4 or bf16");
+        return cli_wrong(PROGRAM, "--calibrate: expected --dtype int8, int4 or bf16");
     if (a->convert.compare.count > 0 && dtype == VIT_F32)
-        return usage_error("--report compares with f32: expected another --dtype");
+        return cli_wrong(PROGRAM, "--report compares with f32: expected another --dtype");
     if (!a->convert.match_input != !a->convert.match_logits)
-        return usage_error("--match-input and --match-logits need each other");
+        return cli_wrong(PROGRAM, "--match-input and --match-logits need each other");
     a->convert.checkpoint = operands->items[0];
     a->convert.quiet = a->quiet;
-    if (a->c_array && a->to) return usage_error("--c-array and --to exclude each other");
+    if (a->c_array && a->to) return cli_wrong(PROGRAM, "--c-array and --to exclude each other");
     if (a->c_array) return write_c_array(a);
     if (a->to && !strcmp(a->to, "safetensors")) return unpack(a);
     if (a->to && strcmp(a->to, "vit") != 0)
-        return usage_error("--to: expected vit or safetensors");
+        return cli_wrong(PROGRAM, "--to: expected vit or safetensors");
     return convert(a);
 }
 
@@ -193,7 +183,10 @@ static char *make_notes(void)
         "torch.nn, vit-pytorch.\n"
         "\nSettings for --set, which override everything that is found otherwise:\n"
         "  img_size=N or HxW, mean=M[,M...], std=S[,S...]\n";
-    char *text = malloc(sizeof intro + SETTING_COUNT * 128);
+    static const char end[] =
+        "\nExit status: 0, 1 if something failed or the files leave it open, 2 for a wrong command\n"
+        "line.\n";
+    char *text = malloc(sizeof intro + SETTING_COUNT * 128 + sizeof end);
     size_t used = sizeof intro - 1;
     int key;
     if (!text) return NULL;
@@ -203,12 +196,13 @@ static char *make_notes(void)
         used += (size_t)snprintf(text + used, 128, "  %-20s %s%s%s\n", row->name, row->help,
                                  row->choices ? ": " : "", row->choices ? row->choices : "");
     }
+    memcpy(text + used, end, sizeof end);
     return text;
 }
 
 int main(int argc, char **argv)
 {
-    os_start(&argc, &argv);
+    cli_start(&argc, &argv, "vit-convert");
     static arguments a;
     char *notes = make_notes();
     const cli_option options[] = {

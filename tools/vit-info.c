@@ -24,7 +24,6 @@
 #include "os/os.h"
 #include "vit.h"
 
-#define PROGRAM "vit-info"
 
 typedef struct choices {
     bool check, json, tensors, labels;
@@ -65,13 +64,13 @@ static bool expected_hash(const char *path, const char *given, char hash[HEX_DIG
         return true;
     }
     if (!source_read_all(given, MAX_LIST, &list, &size, &r)) {
-        report_print(&r, PROGRAM);
+        report_print(&r, cli_name());
         return false;
     }
     text = size <= MAX_LIST ? calloc(size + 1, 1) : NULL;
     if (text) memcpy(text, list, size);
     found = text && find_hash(text, path, hash);
-    if (!found) report_error(PROGRAM, given, "has no SHA-256 of %s", paths_file_name(path));
+    if (!found) report_error(cli_name(), given, "has no SHA-256 of %s", paths_file_name(path));
     free(text);
     free(list);
     return found;
@@ -82,12 +81,12 @@ static bool hash_matches(const char *path, const char *given) {
     char expected[HEX_DIGITS + 1], found[HEX_DIGITS + 1];
     if (!expected_hash(path, given, expected)) return false;
     if (!sha256_file(path, found, NULL, NULL)) {
-        report_error(PROGRAM, path, "cannot be read: %s", strerror(errno));
+        report_error(cli_name(), path, "cannot be read: %s", strerror(errno));
         return false;
     }
     for (char *c = expected; *c; c++) *c = *c >= 'A' && *c <= 'F' ? (char)(*c + 32) : *c;
     if (strcmp(expected, found) == 0) return true;
-    report_error(PROGRAM, path, "its SHA-256 is %s, expected %s", found, expected);
+    report_error(cli_name(), path, "its SHA-256 is %s, expected %s", found, expected);
     return false;
 }
 
@@ -389,11 +388,11 @@ static bool inform(const char *path, const choices *chosen) {
         return false;
     }
     if (!sum) {
-        report_error(PROGRAM, path, "out of memory");
+        report_error(cli_name(), path, "out of memory");
         return false;
     }
     if (!cli_model_open(path, 0, &model, &r)) {
-        report_print(&r, PROGRAM);
+        report_print(&r, cli_name());
         free(sum);
         return false;
     }
@@ -401,14 +400,14 @@ static bool inform(const char *path, const choices *chosen) {
     if (chosen->check) sound = run_check(&model, chosen->num_threads, &result);
     if (chosen->json) print_json(&model, path, chosen, sum, chosen->check ? &result : NULL);
     else print_text(&model, path, chosen, sum, chosen->check ? &result : NULL);
-    if (!sound) report_error(PROGRAM, path, "the check failed");
+    if (!sound) report_error(cli_name(), path, "the check failed");
     vit_model_close(&model);
     free(sum);
     return sound;
 }
 
 int main(int argc, char **argv) {
-    os_start(&argc, &argv);
+    cli_start(&argc, &argv, "vit-info");
     choices chosen = { false, false, false, false, NULL, 0 };
     const cli_option options[] = {
         { 0, "check", NULL, "verify all checksums and run the self-test", CLI_FLAG, &chosen.check,
@@ -422,7 +421,7 @@ int main(int argc, char **argv) {
           &chosen.num_threads, 0, 256 },
         CLI_END
     };
-    const cli_program program = { PROGRAM, "[options] MODEL.vit...", description, options, notes,
+    const cli_program program = { cli_name(), "[options] MODEL.vit...", description, options, notes,
                                   1, CLI_MANY, "MODEL.vit" };
     text_list files;
     int status;
@@ -432,5 +431,5 @@ int main(int argc, char **argv) {
         if (!inform(files.items[i], &chosen)) status = CLI_FAILED;
     }
     text_list_free(&files);
-    return cli_finish(PROGRAM, status);
+    return cli_finish(cli_name(), status);
 }

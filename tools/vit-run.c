@@ -25,7 +25,7 @@
 #include "os/os.h"
 #include "vit.h"
 
-#define PROGRAM "vit-run"
+#define PROGRAM cli_name()
 
 /* ------------------------------------------------------------------------- */
 /* The command                                                               */
@@ -450,7 +450,7 @@ static bool are_blocks(const char *text) {
 static bool add_block(run *r, long index) {
     const int depth = r->model.config.depth;
     if (index < depth) {
-        r->blocks[r->num_blocks++].block = (int)index + 1;
+        r->blocks[r->num_blocks++].index = (int)index;
         return true;
     }
     report_error(PROGRAM, r->chosen->model, "has blocks 0 to %d; there is no --block %ld",
@@ -595,8 +595,7 @@ static const char notes[] =
     "Exit status: 0, 1 if something failed, 2 for a wrong command line.\n";
 
 static bool complain(const char *text) {
-    report_error(PROGRAM, NULL, "%s (try '" PROGRAM " --help')", text);
-    return false;
+    return cli_wrong(PROGRAM, "%s", text), false;
 }
 
 /* Checks what the table of options cannot express; fills the derived fields. */
@@ -673,7 +672,7 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
 }
 
 int main(int argc, char **argv) {
-    os_start(&argc, &argv);
+    cli_start(&argc, &argv, "vit-run");
     choices chosen;
     run r;
     int status;

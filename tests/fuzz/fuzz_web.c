@@ -70,7 +70,7 @@ static void compute(web_model *m, const uint8_t *n) {
     const size_t maps = (size_t)s[WEB_HEADS] * (size_t)s[WEB_TOKENS] * (size_t)s[WEB_TOKENS];
     float *tokens = take_floats(dims), *map = take_floats(maps), *more = take_floats(dims);
     float *embedding = take_floats((size_t)s[WEB_EMBEDDING]);
-    const vit_block_output block = { (int)(int8_t)n[4], 0, more, map };
+    const vit_block_output block = { more, map, (int)(int8_t)n[4], 0 };
     float *const outputs[3] = { NULL, embedding, tokens };
     const int best = web_classify(m, n[5] % 20);
     require_reason(best);

@@ -7,6 +7,7 @@
 #include "base/report.h"
 #include "base/tensor.h"
 #include "cli/output.h"
+#include "os/os.h"
 #include "vit.h"
 
 /* The words of argv that are still to be parsed. */
@@ -17,16 +18,60 @@ typedef struct parser {
     int next;
 } parser;
 
+/* === Names === */
+
+enum { LONGEST_NAME = 60 };
+static char called[LONGEST_NAME + 1] = "vit";
+
+/* The last part of a path, without Windows' suffix. False: it is no name of a program. */
+static bool take_name(const char *path) {
+    const char *name = path;
+    size_t length;
+    for (; *path; path++) {
+        if (os_is_slash(*path)) name = path + 1;
+    }
+    length = (size_t)(path - name);
+    if (length > 4 && (strcmp(path - 4, ".exe") == 0 || strcmp(path - 4, ".EXE") == 0)) length -= 4;
+    if (length == 0 || length > LONGEST_NAME) return false;
+    for (size_t i = 0; i < length; i++) {
+        if ((unsigned char)name[i] <= ' ' || (unsigned char)name[i] >= 0x7f) return false;
+    }
+    memcpy(called, name, length);
+    called[length] = '\0';
+    return true;
+}
+
+void cli_start(int *argc, char ***argv, const char *own) {
+    os_start(argc, argv);
+    if (*argc < 1 || !take_name((*argv)[0])) (void)take_name(own);
+}
+
+const char *cli_name(void) { return called; }
+
+/* === Usage errors === */
+
+static void wrong(const char *program, const char *format, va_list arguments) {
+    char message[REPORT_SIZE];
+    vsnprintf(message, sizeof message, format, arguments);
+    report_error(program, NULL, "%s (try '%s --help')", message, program);
+}
+
+int cli_wrong(const char *program, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    wrong(program, format, arguments);
+    va_end(arguments);
+    return CLI_USAGE;
+}
+
 /* "--top" or "-k", as the user wrote it; then the complaint and where to look. */
 static bool usage_error(const parser *p, const char *format, ...) REPORT_PRINTF(2, 3);
 
 static bool usage_error(const parser *p, const char *format, ...) {
-    char message[REPORT_SIZE];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
+    wrong(p->program->name, format, arguments);
     va_end(arguments);
-    report_error(p->program->name, NULL, "%s (try '%s --help')", message, p->program->name);
     return false;
 }
 
@@ -206,15 +251,27 @@ static void print_option(char letter, const char *name, const char *argument, co
     putchar('\n');
 }
 
+/* Each @ becomes the program's name. */
+static void print_text(const char *text, const char *name) {
+    for (; *text; text++) {
+        if (*text == '@') fputs(name, stdout);
+        else putchar(*text);
+    }
+}
+
 static void print_help(const cli_program *program) {
-    printf("usage: %s %s\n\n%s\noptions:\n", program->name, program->synopsis,
-           program->description);
+    printf("usage: %s ", program->name);
+    print_text(program->synopsis, program->name);
+    printf("\n\n");
+    print_text(program->description, program->name);
+    printf("\noptions:\n");
     for (const cli_option *o = program->options; o->name; o++) {
         print_option(o->letter, o->name, o->argument, o->help);
     }
     print_option('h', "help", NULL, "print this text");
     print_option(0, "version", NULL, "print the version");
-    if (program->notes) printf("\n%s", program->notes);
+    if (program->notes) printf("\n");
+    print_text(program->notes ? program->notes : "", program->name);
 }
 
 static void print_version(const cli_program *program) {

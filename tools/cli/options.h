@@ -25,6 +25,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/report.h"
 #include "base/text.h"
 
 /* `--name value`, `--name=value`, `-n value`, `-nvalue`; a lone `-` is an operand (standard
@@ -59,7 +60,7 @@ typedef struct cli_option {
 #define CLI_MANY 0x7fffffff
 
 typedef struct cli_program {
-    const char *name;         /* begins every message                                 */
+    const char *name;         /* begins every message; @ stands for it in these texts */
     const char *synopsis;     /* after the name: "[options] IMAGE..."                 */
     const char *description;  /* of --help, above the options; ends with '\n'         */
     const cli_option *options;
@@ -67,6 +68,14 @@ typedef struct cli_program {
     int min_operands, max_operands;
     const char *operand;      /* what a missing one is called: "IMAGE"               */
 } cli_program;
+
+/* Begins every program: os_start, and remembers by which name it was called, so that an installed
+ * vit-classify calls itself that; `own` where argv[0] names none. */
+void cli_start(int *argc, char ***argv, const char *own);
+const char *cli_name(void);
+
+/* Says what is wrong with the command line and which --help tells more. Returns CLI_USAGE. */
+int cli_wrong(const char *program, const char *format, ...) REPORT_PRINTF(2, 3);
 
 /* Sets the options' values and collects the operands (NULL if the program takes none). False: the
  * program should exit with *status, after --help, --version or a usage error, which has been

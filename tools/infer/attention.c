@@ -33,7 +33,7 @@ static bool read_maps(vit_session *session, const float *input, int first, int c
     vit_outputs outputs = { 0 };
     vit_result result;
     for (int i = 0; i < count; i++) {
-        blocks[i] = (vit_block_output){ first + i + 1, 0, NULL, NULL };
+        blocks[i] = (vit_block_output){ NULL, NULL, first + i, 0 };
         blocks[i].attention = maps + (size_t)i * map_floats(&session->model->config);
     }
     outputs.blocks = blocks;

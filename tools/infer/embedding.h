@@ -27,8 +27,8 @@ typedef enum embedding_pool {
 
 typedef struct embedding_choice {
     embedding_pool pool;
-    int block;          /* 1 .. depth: of the tokens that leave this block, without the final */
-                        /* norm; 0: after the final norm                                      */
+    int block;          /* how many blocks the tokens have passed, without the final norm;    */
+                        /* 0: all of them, and the final norm                                 */
     bool normalize;     /* each vector to length 1                                            */
 } embedding_choice;
 

@@ -265,16 +265,16 @@ static bool forward(worker *w, report *r)
 {
     const line *l = w->line;
     const double start = cli_now_ms();
-    const vit_block_output block = { l->settings->block, 0, w->tokens, NULL };
+    const vit_block_output block = { w->tokens, NULL, l->settings->block - 1, 0 };
     vit_outputs outputs = { 0 };
     vit_result result;
     double each;
     int i;
     outputs.logits = w->logits;
     outputs.embedding = w->embedding;
-    if (block.block) outputs.blocks = &block;
+    if (block.index >= 0) outputs.blocks = &block;
     else outputs.tokens = w->tokens;
-    outputs.num_blocks = block.block > 0;
+    outputs.num_blocks = block.index >= 0;
     result = vit_forward(&w->session, w->input, w->count, &outputs);
     if (result != VIT_OK) return report_fail(r, "%s", vit_result_string(result));
     each = (cli_now_ms() - start) / w->count;
@@ -318,7 +318,7 @@ static bool check_model(const infer_settings *settings, report *r)
         return report_fail(r, "names no classes");
     if (settings->block > config->depth)
         return report_fail(r, "has %d blocks; there is no block %d", config->depth,
-                           settings->block);
+                           settings->block - 1);
     return true;
 }
 

@@ -55,8 +55,8 @@ typedef struct infer_settings {
     photo_decoder *decoder;   /* for num_threads; 1 does if they work together            */
     bool progress;         /* show it on a terminal                                       */
     unsigned outputs;
-    int block;             /* 1 .. depth: INFER_TOKENS are those that leave this block,   */
-                           /* without the final norm; 0: those after the final norm       */
+    int block;             /* how many blocks INFER_TOKENS have passed, without the final */
+                           /* norm; 0: all of them, and the final norm                    */
     infer_take *take;
     void *user;
 } infer_settings;

@@ -9,8 +9,6 @@
 #include "cli/options.h"
 #include "picture/grids.h"
 
-#define PROGRAM "look"
-
 static size_t count_numbers(const look_job *j)
 {
     size_t count = 1;
@@ -92,7 +90,7 @@ static bool see(look_job *j, char *name, report *r)
     vit_image photo;
     bool good;
     if (!photos_decode(name, j->decoder, &photo, &unreadable)) {
-        report_print(&unreadable, PROGRAM);
+        report_print(&unreadable, cli_name());
         j->unreadable++;
         return true;
     }
@@ -107,7 +105,7 @@ static bool see(look_job *j, char *name, report *r)
 static bool see_all(look_job *j, report *r)
 {
     bool good = photos_find(&j->photos, j->operands, CLI_MANY, r);
-    if (good) j->decoder = photo_decoder_open(&j->chosen->photos, PROGRAM, 1, r);
+    if (good) j->decoder = photo_decoder_open(&j->chosen->photos, cli_name(), 1, r);
     good = j->decoder && start_session(j, r);
     if (good) {
         j->seen = calloc((size_t)j->photos.count, sizeof *j->seen);

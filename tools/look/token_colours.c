@@ -16,7 +16,7 @@ bool look_prepare_tokens(look_job *j, report *r)
 /* After the final norm, or as a block leaves them. */
 bool look_read_tokens(look_job *j, look_photo *s, report *r)
 {
-    const vit_block_output block = { j->chosen->block + 1, 0, s->values, NULL };
+    const vit_block_output block = { s->values, NULL, j->chosen->block, 0 };
     vit_outputs outputs;
     vit_result result;
     memset(&outputs, 0, sizeof outputs);

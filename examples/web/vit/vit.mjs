@@ -256,8 +256,8 @@ export class Model {
             const placeOf = (i) => at + head + each * i;
             // no other outputs, then a vit_block_output for each
             const words = [0, 0, 0, ...blocks.flatMap((block, i) => [
-                block + 1, 0, sizes.tokens ? placeOf(i) : 0,
-                sizes.attention ? placeOf(i) + 4 * sizes.tokens : 0,
+                sizes.tokens ? placeOf(i) : 0,
+                sizes.attention ? placeOf(i) + 4 * sizes.tokens : 0, block, 0,
             ])];
             engine.integers(at, words.length).set(words);
             engine.attempt('forward', this.#handle, at, at + 12, blocks.length);
