@@ -46,7 +46,8 @@ typedef struct photo_options {
 
 /* Where image files are decoded, and the only way to: nothing else in tools/ includes image_file.h.
  * It has confined processes (sandbox.h) for so many threads (0: one per core), unless options say
- * otherwise or the system has none. Open it before there are threads and large data. */
+ * otherwise or the system has none; where it has one and no process can be made, no image is
+ * decoded, and the message says why. Open it before there are threads and large data. */
 typedef struct photo_decoder photo_decoder;
 
 /* NULL: see the report. On Linux, a line on stderr says why a system has none. */

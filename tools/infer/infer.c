@@ -17,6 +17,7 @@ typedef struct slot {
     infer_result result;
     float *values;      /* of the outputs                                             */
     char *error;        /* malloc'ed                                                  */
+    bool no_memory;     /* that was out of memory, which is not the photo's fault     */
     bool done;
 } slot;
 
@@ -81,7 +82,7 @@ static void slot_clear(slot *s)
     photo_free(&s->photo);
     free(s->error);
     s->error = NULL;
-    s->done = false;
+    s->no_memory = s->done = false;
 }
 
 static void line_free(line *l)
@@ -140,6 +141,11 @@ static slot *line_take(line *l, int taken)
 static void give_first(line *l, slot *s)
 {
     s->result.error = s->error;
+    if (s->no_memory) {
+        (void)report_fail(l->r, "%s", s->error);
+        l->ended = true;
+        return;
+    }
     if (s->error) {
         l->counts->unreadable++;
         cli_progress_clear(&l->progress);
@@ -232,7 +238,7 @@ static bool read_photo(worker *w, slot *s)
     result->preprocess_ms = cli_now_ms() - decoded;
     photo_free_pixels(&s->photo);
     if (good) return true;
-    s->result.no_memory = r.no_memory;
+    s->no_memory = r.no_memory;
     s->error = strdup(r.text);
     if (!s->error) {
         (void)report_no_memory(&r);

@@ -33,7 +33,6 @@ typedef struct infer_result {
     uint64_t index;        /* of the photo in its source                                  */
     const char *name;
     const char *error;     /* why it could not be read, "FILE: reason"; NULL: it was read */
-    bool no_memory;        /* that was out of memory, which is not the photo's fault      */
     float *logits;         /* [num_classes]; NULL if not asked for, like the following    */
     float *embedding;      /* [vit_embedding_dim]                                         */
     float *tokens;         /* [num_tokens, embed_dim]                                     */
@@ -70,7 +69,7 @@ typedef struct infer_counts {
 } infer_counts;
 
 /* All photos of the source. Those that cannot be read are named on stderr and counted; that is no
- * failure. False: the reason is in *r, or `take` stopped it; results may be missing. */
+ * failure, but to be out of memory is, which is not the photo's fault. False: the reason is in *r, or `take` stopped it; results may be missing. */
 bool infer_run(const infer_settings *settings, photo_source *source, infer_counts *counts,
                report *r);
 

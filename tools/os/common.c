@@ -17,11 +17,6 @@
 #include <time.h>
 #include <unistd.h>
 
-void os_start(int *argc, char ***argv)
-{
-    (void)argc, (void)argv;
-}
-
 const char *os_error(int number)
 {
     return strerror(number);

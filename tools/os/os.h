@@ -17,8 +17,10 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* The first thing that main does. Windows: arguments as UTF-8, standard streams without translation
- * of line ends, a console that takes UTF-8 and escape sequences. */
+/* The first thing that main does. POSIX: no file is opened in the place of a standard stream that is
+ * closed, which Windows' C library sees to; children are not ignored. Windows: arguments as UTF-8,
+ * standard streams without translation of line ends, a console that takes UTF-8 and escape
+ * sequences. */
 void os_start(int *argc, char ***argv);
 
 /* As strerror; says that a file is open in another program, where that is the reason. */

@@ -1,3 +1,6 @@
+#if defined(__linux__)
+#    define _GNU_SOURCE              /* O_PATH */
+#endif
 #if !defined(_WIN32)
 #    define _DEFAULT_SOURCE          /* madvise */
 #    define _DARWIN_C_SOURCE
@@ -28,6 +31,31 @@
 #if defined(__APPLE__)
 #    include <mach-o/dyld.h>
 #endif
+
+#if !defined(O_PATH)
+#    define O_PATH 0
+#endif
+
+/* === The beginning === */
+
+/* A standard stream that is closed stays so for who reads or writes, but no file can take its place:
+ * messages would be written to it. The root folder can be opened anew neither for the one nor for
+ * the other, under names like /dev/stdout. */
+static void keep_closed(int descriptor)
+{
+    if (fcntl(descriptor, F_GETFD) < 0 && open("/", O_RDONLY | O_PATH) != descriptor) {
+        perror("standard streams");
+        _exit(1);
+    }
+}
+
+/* Children that are ignored, as whoever starts a program may have it, have no exit status. */
+void os_start(int *argc, char ***argv)
+{
+    (void)argc, (void)argv;
+    for (int i = STDIN_FILENO; i <= STDERR_FILENO; i++) keep_closed(i);
+    signal(SIGCHLD, SIG_DFL);
+}
 
 /* === Files === */
 

@@ -51,7 +51,6 @@ static const char *reason_of(const infer_result *result)
 static bool take_unreadable(shard_job *j, sample *s, const infer_result *result, report *r)
 {
     const char *reason = reason_of(result);
-    if (result->no_memory) return report_fail(r, "%s", result->error);
     s->error = malloc(strlen(reason) + 1);
     if (!s->error) return report_no_memory(r);
     strcpy(s->error, reason);
