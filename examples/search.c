@@ -495,6 +495,8 @@ static const char notes[] =
     "--duplicates prints groups of photos that hang together by pairs of at least this cosine;\n"
     "the numbers are cosines to a group's first photo. Time grows with the square of the photos.\n"
     "--classes takes no INDEX.npy.\n"
+    "Names are printed with \\n, \\x1b or \\u202e for what a terminal would obey and what is not\n"
+    "UTF-8, into pipes too; INDEX.txt has the exact one, in the line of --json's row (from 0).\n"
     "A FOLDER has img_emb/img_emb_N.npy (f32 or f16), metadata/ and stats/, or .npy files with\n"
     "their names in .txt. Shards that are missing or damaged are named and left out. --int8 reads\n"
     "copies of a byte a number first, img_emb_N.i8, which it makes where they are missing or old;\n"

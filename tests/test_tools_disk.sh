@@ -109,7 +109,7 @@ writes_to "$latin1/a.npy" "$bin/tools/vit-run" -m "$latin1/mod"$'\xe8'le.vit \
 writes_to "$latin1"/$'\xff.npy' "$bin/examples/embed" -m "$model" -o "$latin1"/$'\xff.npy' "$latin1"
 check "$(LC_ALL=C grep -q $'caf\xe9/caf\xe9.ppm$' "$latin1"/$'\xff.txt' && echo yes)" \
     "the list has other names"
-refused $'no\xe9.vit: cannot be opened' "$bin/examples/classify" -m "$latin1"/$'no\xe9.vit' $photo
+refused 'no\xe9.vit: cannot be opened' "$bin/examples/classify" -m "$latin1"/$'no\xe9.vit' $photo
 "$bin/examples/classify" -m "$model" --json "$latin1/caf"$'\xe9'.ppm >"$work/out" 2>"$work/err"
 check "$(LC_ALL=C grep -q "$(printf '%b' "$latin1_json")" "$work/out" &&
     iconv -f utf-8 -t utf-8 "$work/out" >/dev/null && echo yes)" "JSON that is no UTF-8"
