@@ -1,7 +1,7 @@
 # vit.h - builds the tools, the examples and the tests. `make help` lists the targets.
 #
-# CC, CFLAGS and PREFIX may be set on the command line. No flag is needed for speed: the
-# kernels for larger instruction sets are in every build and chosen at run time.
+# CC, CFLAGS and PREFIX may be set on the command line, the same for `make` and `make install`. No flag
+# is needed for speed: the kernels for larger instruction sets are in every build and chosen at run time.
 
 CC      = cc
 CFLAGS  = -O2 -g
@@ -89,7 +89,8 @@ define FLAGS
 build/$(1)/flags: FORCE
 	@+mkdir -p $$(@D)
 	@+new=$$$$(sed -n '/^. --- $(2)/,/^. ---/p' Makefile; printf '%s\n' '$(subst ','\'',$(3))'); \
-	    [ "$$$$new" = "$$$$(cat $$@ 2>/dev/null)" ] || printf '%s\n' "$$$$new" >$$@
+	    [ "$$$$new" = "$$$$(cat $$@ 2>/dev/null)" ] || { \
+	    [ ! -e $$@ ] || echo "new flags: build/$(1) is compiled anew" >&2; printf '%s\n' "$$$$new" >$$@; }
 endef
 .PHONY: FORCE
 

@@ -79,6 +79,7 @@ compiled() {
     : >"$log"
     PATH="$work:$PATH" "$make" -s -C "$tree" CC="$work/cc" WASM_CC="$work/cc" "$@" $targets \
         >"$work/out" 2>"$work/err" || fail "make $*"
+    cp "$work/err" "$work/said"
     for name in vit-info hello packaging/vit module.c vit-convert; do
         grep -c -- "[/ ]$name[. ]" "$log"
     done | tr '\n' ' '
@@ -92,6 +93,7 @@ check "all are compiled: $all" test "${all/0/}" = "$all"
 is "nothing has changed" "$(compiled)" "$none"
 other=$(compiled CFLAGS=-O1)
 check "other flags, native builds: $other" test "${other% * * }" = "${all% * * }"
+check "make says so" grep -q '^new flags: build/plain is compiled anew$' "$work/said"
 is "the same flags" "$(compiled CFLAGS=-O1)" "$none"
 compiled >/dev/null
 sed -i 's/echo "make demo /&x/' "$tree/Makefile"
