@@ -1479,6 +1479,10 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__HAS_INT4 (VIT__DTYPES >> 4 & 1)
 #endif
 #define VIT__HAS_U8 (VIT__HAS_INT8 || VIT__HAS_INT4) /* inputs of 8 bits */
+#if VIT__IS_FIXED && VIT__DTYPES >> 1 != (VIT__HAS_F16 | VIT__HAS_BF16 << 1 | \
+                                          VIT__HAS_INT8 << 2 | VIT__HAS_INT4 << 3)
+#    error "vit.h: a macro VIT_NO_... leaves out a type of weights that the model of VIT_FIXED has"
+#endif
 
 /* How attention is computed in this build: in integers, in floats, or both. */
 #define VIT__IN_INTEGERS                                                       \
@@ -1653,10 +1657,10 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 /* Register tiles, written by VIT__GEMM. */
 #define VIT__SIMD (VIT__SSE2 || VIT__AVX2 || VIT__NEON || VIT__HELIUM || VIT__WASM_SIMD)
 
-/* Those of f32 in a build for one model: few have a layer in f32, or attention. */
+/* A build for one model has kernels of f32 if that has a layer or attention in f32. */
 #define VIT__HAS_F32 (VIT__DTYPES % 2 || VIT__ATTENTION % 4 || (VIT__SIMD && !VIT__HELIUM))
 
-/* Who reads section "fits16". */
+/* A build for one model reads section "fits16" only where its kernels rely on it. */
 #define VIT__HAS_FITS16 (VIT__ADDS_16 || !VIT__IS_FIXED)
 
 /* Whom to ask what an ARM CPU can do: 0 if only the compiler knows. */

@@ -67,5 +67,14 @@ cut_reshape int4 gcc -Os
 overlap f32 gcc -Os
 overlap_odd int8 clang -Oz
 CASES
+
+# A type of weights that the model has cannot be left out.
+if ${CC:-cc} -DVIT_NO_INT8 -DVIT_FIXED=SELF_INT8 -DVIT_IMPLEMENTATION -include "$work/self_int8.h" \
+    -x c -fsyntax-only vit.h 2>"$work/errors" || ! grep -q 'the model of VIT_FIXED has' "$work/errors"; then
+    failed=$((failed + 1))
+    echo "FAILED: VIT_NO_INT8 with a model in int8"
+else
+    passed=$((passed + 1))
+fi
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]
