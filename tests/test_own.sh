@@ -22,6 +22,23 @@ converts() {
     else pass; fi
 }
 
+# The line that --strict proposes, copied and pasted, gives the model that would be assumed.
+# strict CASE FILE ARGUMENTS
+strict() {
+    # shellcheck disable=SC2086
+    "$BIN/tools/vit-convert" "$DATA/$1/$2" --strict -q -o "$work/strict.vit" $3 2>"$work/err" &&
+        { pass && return; }
+    given=$(sed -n 's/^give your model.s values, for example://p' "$work/err")
+    # shellcheck disable=SC2086
+    if ! eval "\"$BIN/tools/vit-convert\" \"$DATA/$1/$2\" -q -o \"$work/strict.vit\" $3 $given" \
+        2>"$work/err"; then fail "$1: strict:$given"
+    elif grep -q "assumed [a-z_]*=" "$work/err"; then fail "$1: still assumes with$given"
+    elif ! "$BIN/tools/vit-run" -m "$work/strict.vit" --input "$DATA/$1/x.npy" \
+        --logits "$work/strict.npy" >/dev/null 2>"$work/err" ||
+        ! cmp -s "$work/strict.npy" "$work/y.npy"; then fail "$1: other logits with$given"
+    else pass; fi
+}
+
 # refuses CASE FILE ARGUMENTS MESSAGE
 refuses() {
     # shellcheck disable=SC2086
@@ -38,7 +55,10 @@ while IFS='|' read -r name file options result; do
     name=$(trim "$name") file=$(trim "$file") options=$(trim "$options") result=$(trim "$result")
     wanted "$name" || continue
     case $result in
-    [0-9]*) converts "$name" "$file" "$options" "$result" ;;
+    [0-9]*)
+        converts "$name" "$file" "$options" "$result"
+        [[ $BIN != . || $options == *--match* ]] || strict "$name" "$file" "$options"
+        ;;
     *) refuses "$name" "$file" "$options" "$result" ;;
     esac
 done <"$DATA/cases.txt"

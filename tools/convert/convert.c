@@ -18,6 +18,7 @@
 #include "layout/detect.h"
 #include "layout/inspect.h"
 #include "model/assume.h"
+#include "model/subject.h"
 #include "os/os.h"
 
 /* === The checkpoint === */
@@ -195,6 +196,14 @@ static bool assume_weights(conversion *c)
     return findings_assume(&c->found, what, why, "--weights NAME");
 }
 
+/* Is it a setting that a higher source gives? */
+static bool is_told(const conversion *c, const char *what)
+{
+    subject s;
+    return subject_find(what, strcspn(what, "="), &s) && s.row &&
+           settings_origin(c->all, (setting_key)(s.row - setting_rows)) > FROM_TENSORS;
+}
+
 /* What the matching by structure rests on, unless logits that match have proved it. */
 static bool assume_structure(conversion *c)
 {
@@ -202,7 +211,8 @@ static bool assume_structure(conversion *c)
     int i;
     if (c->options->match_input) return true;
     for (i = 0; i < s->note_count; i++)
-        if (!findings_assume(&c->found, s->notes[i].what, s->notes[i].why, s->notes[i].option))
+        if (!is_told(c, s->notes[i].what) &&
+            !findings_assume(&c->found, s->notes[i].what, s->notes[i].why, s->notes[i].option))
             return false;
     return true;
 }

@@ -62,7 +62,6 @@ typedef struct settings_stored {
 typedef struct settings_notes {
     bool heads_by_width;      /* num_heads follows timm's naming of embed_dim */
     bool heads_by_weights;    /* the weights show it */
-    bool heads_guessed;       /* they do not */
     bool chans_by_depth;      /* in_chans follows from a linear layer's width */
     bool patches_adapted;     /* to other channels or another size */
     bool positions_resampled;
