@@ -142,19 +142,24 @@ static int torch_count_attentions(torch_span body)
     return count;
 }
 
-/* [batch, tokens, 3, heads, width], or [batch, tokens, heads, width] where there is one softmax. */
-static bool torch_say_heads(torch_description *d, torch_span list)
+/* What [batch, tokens, 3 x heads x width] becomes: of the last three, 3 may stand anywhere. Where
+ * there is one softmax, also [batch, tokens, heads, width]: that is often computed. `before`: the
+ * axes that the list leaves out. */
+static bool torch_say_heads(torch_description *d, torch_span list, size_t before)
 {
-    torch_span items[TORCH_MAX_ARGUMENTS];
+    torch_span items[TORCH_MAX_ARGUMENTS], heads = { NULL, 0 };
     size_t count;
     if (list.size < 2 || list.text[0] != '[') return true;
     list.text++, list.size--;
     count = torch_split(list, items);
-    if (count == 5 && torch_span_is(items[2], "3") && torch_is_number(items[3], true))
-        return torch_say_span(d, "code.num_heads", items[3]);
-    if (count == 4 && torch_is_number(items[2], true) && torch_is_number(items[3], true)
-        && d->attentions == 1) return torch_say_span(d, "code.num_heads", items[2]);
-    return true;
+    if (count + before == 5) {
+        const torch_span *last = items + count - 3;
+        if (torch_span_is(last[0], "3")) heads = last[1];
+        else if (torch_span_is(last[1], "3") || torch_span_is(last[2], "3")) heads = last[0];
+    } else if (count + before == 4 && d->attentions == 1) {
+        heads = items[count - 2];
+    }
+    return !torch_is_number(heads, true) || torch_say_span(d, "code.num_heads", heads);
 }
 
 /* PyTorch leaves trailing arguments out where they have their default value. */
@@ -174,24 +179,70 @@ static bool torch_say_encoder_layer(torch_description *d, const torch_span *a, s
         && torch_say_span(d, "code.layer_norm_eps", a[9]);
 }
 
+/* Functions that are nothing else than an activation. */
+static const char *const torch_activations[] = {
+    "relu", "silu", "gelu", "mish", "elu", "celu", "selu", "leaky_relu", "prelu", "rrelu", "relu6",
+    "hardtanh", "hardswish", "hardsigmoid", "softplus", "log_sigmoid", "softsign", "softshrink",
+    "hardshrink", "tanhshrink", "threshold"
+};
+
+/* x sigmoid(x), x sigmoid(1.702 x), or a sigmoid alone, or of another multiple. */
+static const char *torch_name_sigmoid(const torch_description *d, torch_span x)
+{
+    char product[2][TORCH_VALUE];
+    if (torch_find(d->body, "1.702")) return "quick_gelu";
+    if (x.size > TORCH_VALUE / 3) return "sigmoid";
+    snprintf(product[0], TORCH_VALUE, "torch.mul(%.*s, torch.sigmoid(%.*s))", (int)x.size, x.text,
+             (int)x.size, x.text);
+    snprintf(product[1], TORCH_VALUE, "torch.mul(torch.sigmoid(%.*s), %.*s)", (int)x.size, x.text,
+             (int)x.size, x.text);
+    return torch_find(d->body, product[0]) || torch_find(d->body, product[1]) ? "silu" : "sigmoid";
+}
+
+/* An activation that is written out: GELU by erf, or by tanh of a cube. */
+static bool torch_say_formula(torch_description *d, torch_span name, const torch_span *a,
+                              size_t count)
+{
+    const bool squares = torch_span_is(name, "square") || torch_span_is(name, "pow");
+    if (count == 0) return true;
+    if (torch_span_is(name, "erf")) return torch_say(d, "code.activation", "gelu");
+    if (torch_span_is(name, "sigmoid"))
+        return torch_say(d, "code.activation", torch_name_sigmoid(d, a[0]));
+    if (torch_span_is(name, "tanh"))
+        return torch_say(d, "code.activation", torch_find(d->body, ", 3)") ||
+                         torch_find(d->body, "0.0447") ? "gelu_tanh" : "tanh");
+    if ((squares && torch_find(a[0], "torch.relu(") == a[0].text) ||
+        (torch_span_is(name, "mul") && count == 2 && a[0].size == a[1].size &&
+         memcmp(a[0].text, a[1].text, a[0].size) == 0 && torch_find(d->body, "torch.relu(")))
+        return torch_say(d, "code.activation", "squared_relu");
+    return true;
+}
+
+static bool torch_say_activation(torch_description *d, torch_span name, const torch_span *a,
+                                 size_t count)
+{
+    size_t i;
+    if (torch_span_is(name, "gelu") && count > 1 && torch_find(a[1], "tanh"))
+        return torch_say(d, "code.activation", "gelu_tanh");
+    if (name.size > 0 && name.text[name.size - 1] == '_') name.size--;   /* in place */
+    for (i = 0; i < sizeof torch_activations / sizeof *torch_activations; i++)
+        if (torch_span_is(name, torch_activations[i]))
+            return torch_say(d, "code.activation", torch_activations[i]);
+    return torch_say_formula(d, name, a, count);
+}
+
 static bool torch_say_call(torch_description *d, torch_span name, const torch_span *a,
                            size_t count)
 {
-    static const char *const activations[] = { "relu", "relu_", "silu", "silu_" };
-    size_t i;
-    for (i = 0; i < sizeof activations / sizeof *activations; i++)
-        if (torch_span_is(name, activations[i]))
-            return torch_say(d, "code.activation", i < 2 ? "relu" : "silu");
-    if (torch_span_is(name, "gelu"))
-        return torch_say(d, "code.activation",
-                         count > 1 && torch_find(a[1], "tanh") ? "gelu_tanh" : "gelu");
+    if (!torch_say_activation(d, name, a, count)) return false;
     if (torch_span_is(name, "layer_norm")) return torch_say_layer_norm(d, a, count);
     if (torch_span_is(name, "_transformer_encoder_layer_fwd"))
         return torch_say_encoder_layer(d, a, count);
     if (torch_span_is(name, "_native_multi_head_attention") && count > 4
         && torch_is_number(a[4], true)) return torch_say_span(d, "code.num_heads", a[4]);
     if ((torch_span_is(name, "view") || torch_span_is(name, "reshape")) && count == 2)
-        return torch_say_heads(d, a[1]);
+        return torch_say_heads(d, a[1], 0);
+    if (torch_span_is(name, "unflatten") && count == 3) return torch_say_heads(d, a[2], 2);
     return true;
 }
 
@@ -240,17 +291,14 @@ static bool torch_say_constants(torch_description *d)
     return true;
 }
 
-/* x sigmoid(1.702 x); and functions of torch.nn.functional, which are called by a variable. */
+/* Functions of torch.nn.functional are called by a variable. */
 static bool torch_say_others(torch_description *d)
 {
-    static const char *const functions[] = { "gelu", "relu", "silu" };
     char text[64];
     size_t i;
-    if (torch_find(d->body, "torch.sigmoid(") && torch_find(d->body, "1.702")
-        && !torch_say(d, "code.activation", "quick_gelu")) return false;
-    for (i = 0; i < sizeof functions / sizeof *functions; i++) {
-        snprintf(text, sizeof text, "torch.nn.functional.%s\n", functions[i]);
-        if (torch_find(d->body, text) && !torch_say(d, "code.activation", functions[i]))
+    for (i = 0; i < sizeof torch_activations / sizeof *torch_activations; i++) {
+        snprintf(text, sizeof text, "torch.nn.functional.%s\n", torch_activations[i]);
+        if (torch_find(d->body, text) && !torch_say(d, "code.activation", torch_activations[i]))
             return false;
     }
     return true;
