@@ -265,19 +265,20 @@ static bool checkpoint_check_repeats(const checkpoint *c, report *r)
     if (!checkpoint_count_stored(c, &stored, r)) return false;
     most = stored > UINT64_MAX / 4 / CHECKPOINT_MOST_REPEATS
         ? UINT64_MAX / 4 : CHECKPOINT_MOST_REPEATS * stored + CHECKPOINT_FREE_REPEATS;
-    for (i = 0; i < c->tensor_count && all <= most; i++) {
+    for (i = 0; i < c->tensor_count; i++) {
         const checkpoint_tensor_info *t = &c->tensors[i];
         const uint64_t size = checkpoint_dtype_size(t->dtype), block = checkpoint_block(t->dtype);
-        const uint64_t blocks = (uint64_t)t->count / block;
-        all += blocks > UINT64_MAX / 4 / size ? UINT64_MAX / 4 : blocks * size;
+        uint64_t bytes;
+        if (!bytes_multiply((uint64_t)t->count / block, size, &bytes) ||
+            !bytes_add(all, bytes, &all))
+            all = UINT64_MAX;
         if (t->count > largest->count) largest = t;
     }
     return all <= most ||
-           report_fail(r, "the tensors, of which \"%.200s\" has %lld elements, repeat %llu stored "
-                       "bytes to %s%llu: at most %d times as many, and %d MiB, expected",
-                       largest->name, (long long)largest->count, (unsigned long long)stored,
-                       i < c->tensor_count ? "more than " : "", (unsigned long long)all,
-                       CHECKPOINT_MOST_REPEATS, (int)(CHECKPOINT_FREE_REPEATS >> 20));
+           report_fail(r, "the tensors, of which \"%.200s\" has %lld elements, make %llu bytes "
+                       "of %llu stored ones: at most %d times as many, and %d MiB, expected",
+                       largest->name, (long long)largest->count, (unsigned long long)all,
+                       (unsigned long long)stored, CHECKPOINT_MOST_REPEATS, (int)(CHECKPOINT_FREE_REPEATS >> 20));
 }
 
 bool checkpoint_index_names(checkpoint *c, report *r)
