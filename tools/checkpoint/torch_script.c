@@ -30,6 +30,8 @@ typedef struct torch_description {
     torch_span body;
     size_t first;                    /* of the attributes that it gave */
     int attentions;                  /* softmaxes and the like: 0, 1, or 2 for more */
+    bool calls_relu, has_cube, has_quick_factor;
+    const char *told;                /* a call that is part of what was said already */
 } torch_description;
 
 /* === Spans of text === */
@@ -186,36 +188,54 @@ static const char *const torch_activations[] = {
     "hardshrink", "tanhshrink", "threshold"
 };
 
-/* x sigmoid(x), x sigmoid(1.702 x), or a sigmoid alone, or of another multiple. */
-static const char *torch_name_sigmoid(const torch_description *d, torch_span x)
+static bool torch_begins(torch_span span, const char *text)
 {
-    char product[2][TORCH_VALUE];
-    if (torch_find(d->body, "1.702")) return "quick_gelu";
-    if (x.size > TORCH_VALUE / 3) return "sigmoid";
-    snprintf(product[0], TORCH_VALUE, "torch.mul(%.*s, torch.sigmoid(%.*s))", (int)x.size, x.text,
-             (int)x.size, x.text);
-    snprintf(product[1], TORCH_VALUE, "torch.mul(torch.sigmoid(%.*s), %.*s)", (int)x.size, x.text,
-             (int)x.size, x.text);
-    return torch_find(d->body, product[0]) || torch_find(d->body, product[1]) ? "silu" : "sigmoid";
+    const size_t size = strlen(text);
+    return span.size >= size && memcmp(span.text, text, size) == 0;
 }
 
-/* An activation that is written out: GELU by erf, or by tanh of a cube. */
+static bool torch_same(torch_span a, torch_span b)
+{
+    return a.size == b.size && memcmp(a.text, b.text, a.size) == 0;
+}
+
+/* Is it "torch.sigmoid(x)"? */
+static bool torch_is_sigmoid_of(torch_span span, torch_span x)
+{
+    static const char start[] = "torch.sigmoid(";
+    torch_span inner;
+    if (!torch_begins(span, start) || span.size != strlen(start) + x.size + 1) return false;
+    inner.text = span.text + strlen(start);
+    inner.size = x.size;
+    return torch_same(inner, x);
+}
+
+/* x sigmoid(x) is SiLU, the square of a ReLU none that is known. */
+static bool torch_say_product(torch_description *d, const torch_span *a)
+{
+    const bool first = torch_is_sigmoid_of(a[0], a[1]);
+    if (first || torch_is_sigmoid_of(a[1], a[0])) {
+        d->told = a[first ? 0 : 1].text;
+        return torch_say(d, "code.activation", "silu");
+    }
+    return !d->calls_relu || !torch_same(a[0], a[1]) ||
+           torch_say(d, "code.activation", "squared_relu");
+}
+
+/* An activation that is written out: GELU by erf or by tanh of a cube, x sigmoid(1.702 x). */
 static bool torch_say_formula(torch_description *d, torch_span name, const torch_span *a,
                               size_t count)
 {
-    const bool squares = torch_span_is(name, "square") || torch_span_is(name, "pow");
     if (count == 0) return true;
     if (torch_span_is(name, "erf")) return torch_say(d, "code.activation", "gelu");
-    if (torch_span_is(name, "sigmoid"))
-        return torch_say(d, "code.activation", torch_name_sigmoid(d, a[0]));
+    if (torch_span_is(name, "sigmoid") && name.text - strlen("torch.") != d->told)
+        return torch_say(d, "code.activation", d->has_quick_factor ? "quick_gelu" : "sigmoid");
     if (torch_span_is(name, "tanh"))
-        return torch_say(d, "code.activation", torch_find(d->body, ", 3)") ||
-                         torch_find(d->body, "0.0447") ? "gelu_tanh" : "tanh");
-    if ((squares && torch_find(a[0], "torch.relu(") == a[0].text) ||
-        (torch_span_is(name, "mul") && count == 2 && a[0].size == a[1].size &&
-         memcmp(a[0].text, a[1].text, a[0].size) == 0 && torch_find(d->body, "torch.relu(")))
+        return torch_say(d, "code.activation", d->has_cube ? "gelu_tanh" : "tanh");
+    if ((torch_span_is(name, "square") || torch_span_is(name, "pow")) &&
+        torch_begins(a[0], "torch.relu("))
         return torch_say(d, "code.activation", "squared_relu");
-    return true;
+    return !torch_span_is(name, "mul") || count != 2 || torch_say_product(d, a);
 }
 
 static bool torch_say_activation(torch_description *d, torch_span name, const torch_span *a,
@@ -291,15 +311,22 @@ static bool torch_say_constants(torch_description *d)
     return true;
 }
 
-/* Functions of torch.nn.functional are called by a variable. */
+/* Functions of torch.nn.functional are called by a variable, which a line names. */
 static bool torch_say_others(torch_description *d)
 {
-    char text[64];
+    static const char start[] = "torch.nn.functional.";
+    torch_span rest = d->body;
+    const char *at, *end = rest.text + rest.size;
     size_t i;
-    for (i = 0; i < sizeof torch_activations / sizeof *torch_activations; i++) {
-        snprintf(text, sizeof text, "torch.nn.functional.%s\n", torch_activations[i]);
-        if (torch_find(d->body, text) && !torch_say(d, "code.activation", torch_activations[i]))
-            return false;
+    while ((at = torch_find(rest, start)) != NULL) {
+        torch_span name = { at + strlen(start), 0 };
+        while (name.text + name.size < end && name.text[name.size] != '\n') name.size++;
+        for (i = 0; i < sizeof torch_activations / sizeof *torch_activations; i++)
+            if (torch_span_is(name, torch_activations[i])
+                && !torch_say(d, "code.activation", torch_activations[i])) return false;
+        if (!torch_step(d->reader)) return false;
+        rest.text = name.text + name.size;
+        rest.size = (size_t)(end - rest.text);
     }
     return true;
 }
@@ -330,6 +357,9 @@ bool torch_describe_code(torch_reader *t, const char *module, const char *class,
     d.first = t->c->attribute_count;
     if (!torch_find_class_body(class, code, &d.body)) return true;
     d.attentions = torch_count_attentions(d.body);
+    d.calls_relu = torch_find(d.body, "torch.relu(") != NULL;
+    d.has_cube = torch_find(d.body, ", 3)") || torch_find(d.body, "0.0447");
+    d.has_quick_factor = torch_find(d.body, "1.702") != NULL;
     for (rest = d.body; torch_next_call(&rest, &name, arguments, &count);)
         if (!torch_step(t) || !torch_say_call(&d, name, arguments, count)) return false;
     return torch_say_constants(&d) && torch_say_others(&d);
