@@ -255,11 +255,10 @@ else fail "vit-info"; fi
 accepts $H
 if grep -q "read from the weights" out err; then fail "read although it is told"; else pass; fi
 cp "$ROOT/tests/data/trained/heads1.safetensors" m.safetensors
-accepts
-says "assumed num_heads=1: the weights show no heads, as those of one head (--set num_heads=N (1, 2, 4,"
+refuses 1 "num_heads: the weights show no heads, as those of one head or of little training do; give \
+--set num_heads=N (1, 2, 4,"
 random
-accepts
-says "assumed num_heads=1: the weights show no heads"
+refuses 1 "num_heads: the weights show no heads"
 refuses 1 "num_heads 3 does not divide" --set num_heads=3
 refuses 1 "num_heads 2 x head_dim 4 is not" $H --set head_dim=4
 accepts --set head_dim=4
@@ -549,17 +548,18 @@ patch_stride=N)" \
     "assumed has_final_norm=1: " "assumed mean=0.5 std=0.5 crop_pct=0.9 crop_mode=center "
 accepts $H --json
 if [ "$(grep -c assumed err)" = 8 ]; then pass; else fail "--json hides assumptions"; fi
-prints '"assumed": [{"setting": "norm_eps", "value": "1e-06", "why": "timm'"'"'s usual", ' \
+prints '"assumed": [{"setting": "block_type", "value": "pre_norm", "why": "the usual order", ' \
     '{"setting": "img_size", "value": "12x12", ' '{"setting": "std", "value": "0.5", "why": "as timm'
 "$INFO" m.vit >out 2>err
 prints "assumed" "  norm_eps=1e-06 (timm's usual)" "  mean=0.5 std=0.5 crop_pct=0.9 crop_mode=center"
 if grep -q "assumed: " out; then fail "assumptions among the provenance"; else pass; fi
 "$INFO" --json m.vit >out 2>err
-prints '"assumed": ["norm_eps=1e-06 (timm'"'"'s usual)", ' 'assumed: norm_eps=1e-06 (timm'
+prints '"assumed": ["block_type=pre_norm (the usual order)", ' 'assumed: norm_eps=1e-06 (timm'
 refuses_all 10 1 "m.safetensors: 8 things are assumed, which --strict refuses:" $H --strict
-if grep -q "for example: --set norm_eps=N --set activation=gelu" err; then pass
+if grep -q "for example: --set block_type=pre_norm --set pool=token --img-size 12x12 --set mean=0.5 \
+--set std=0.5 .* --set has_final_norm=1 .* --set norm_eps=1e-06$" err; then pass
 else fail "what to give"; fi
-refuses_all 11 1 "m.safetensors: 9 things are assumed, which --strict refuses:" --strict
+refuses_all 11 1 "m.safetensors: 9 things are not known:" --strict
 # a refusal as JSON: the questions, and what would be assumed
 refused_as_json() {
     if convert "$@" -o m.vit --json; then fail "should be refused: $*"; else pass; fi
@@ -570,7 +570,7 @@ refused_as_json() {
 refused_as_json "$ROOT/tests/data/layouts/hf_clip_no_config/model.safetensors"
 prints '"wrong": [], "questions": [{"setting": "activation", ' \
     '"option": "--set", "prefix": "num_heads=", "type": "integer", "choices": [{"value": "1", ' \
-    '"assumed": [{"setting": "norm_eps", "value": "1e-05", "why": "as transformers CLIP has it"'
+    '{"setting": "norm_eps", "value": "1e-05", "why": "as transformers CLIP has it"'
 refused_as_json "$ROOT"/tests/data/own/unnamed_asked/model* --plan
 prints '"questions": [{' '"mapping": ['
 refused_as_json "$ROOT/README.md"

@@ -245,7 +245,7 @@ static const row others[] = {
     { "torch.nn: the module around it", "torch_nn/model.pt",
       HEADS " activation=relu block_type=post_norm", NULL, NULL, "pool=token" },
     { "torch.nn: nhead", "torch_nn/model.pt", "pool=token activation=relu block_type=post_norm",
-      NULL, NULL, "num_heads=1" },   /* its weights are random */
+      NULL, NULL, "!num_heads: the weights show no heads" },   /* its weights are random */
     { "vit-pytorch: LayerNorm, nn.GELU", "lucidrains/model.safetensors", HEADS " pool=avg", NULL,
       NULL, "norm_eps=1e-5 activation=gelu pool_prefix=1 has_qkv_bias=0 has_fc_norm=1" },
     { "vit-pytorch 2025: a mean without a class token", "lucidrains_2025_mean/model.pt", HEADS,
@@ -278,7 +278,7 @@ static const row others[] = {
     { "vit-pytorch: pool='cls'", "lucidrains/model.safetensors", HEADS, NULL, NULL,
       "norm_eps=1e-5 activation=gelu pool=token" },
     { "vit-pytorch: heads", "lucidrains/model.safetensors", "pool=token", NULL, NULL,
-      "num_heads=1" },
+      "!num_heads: the weights show no heads" },
     { "open_clip: LayerNorm", OPEN_CLIP, HEADS " activation=gelu", NULL, NULL, "norm_eps=1e-5" },
     { "open_clip: quick_gelu", OPEN_CLIP, HEADS, NULL, NULL, "!give --set activation=quick_gelu" },
     { "open_clip: PreprocessCfg", OPEN_CLIP, AT_224 " activation=gelu", NULL, NULL, CLIP_IMAGES },
@@ -349,7 +349,8 @@ static const row heads[] = {
     { "a stage too many", TIMM_TENSORS("192", "576")
       ";patch_embed.backbone.stages.1000.blocks.0.conv1.weight 1", "", NULL, NULL,
       "!1 unknown tensor" },
-    { "timm: no model so wide", TIMM_TENSORS("80", "240"), "", NULL, NULL, "num_heads=1" },
+    { "timm: no model so wide", TIMM_TENSORS("80", "240"), "", NULL, NULL,
+      "!num_heads: the weights show no heads" },
     { "open_clip: head_width", CLIP_TENSORS("320", "960"), "",
       "{\"model_cfg\": {\"vision_cfg\": {}}}", NULL, "num_heads=5 head_dim=64" },
     { "AIMv2: 128 wide", AIMV2_TENSORS("384", "1152"), "", NULL, NULL, "num_heads=3 head_dim=128" }

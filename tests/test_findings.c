@@ -38,7 +38,7 @@ static void test_messages(void)
                   "2 things are not known:\n"
                   "  pool: why; give --set pool=token (its default) or --set pool=avg\n"
                   "  norm_eps=1e-05: the usual; give --set norm_eps=N\n"
-                  "give your model's values, for example: --set pool=token --set norm_eps=N");
+                  "give your model's values, for example: --set pool=token --set norm_eps=1e-05");
     CHECK(findings_wrong(&f, "a is unknown", "--rename says what"));
     CHECK(findings_wrong(&f, "b is unknown", "--rename says what"));
     CHECK(!report_fail(&failure, "c is missing") && findings_take(&f, &failure));
@@ -55,12 +55,64 @@ static void test_messages(void)
     CHECK(findings_wrong(&f, "one\nline", "advice"));
     check_message(&f, true, "one?line; advice");
     findings_free(&f);
-    CHECK(findings_assume(&f, "a=1", "x", "--set a=N") && findings_assume(&f, "b=1", "y", "b"));
+    CHECK(findings_assume(&f, "a=1", "x", "--set a=N") &&
+          findings_assume(&f, "has_final_norm=1", "y", "--set has_final_norm=0|1"));
     check_message(&f, true, "2 things are assumed, which --strict refuses:\n"
                   "  a=1: x; give --set a=N\n"
-                  "  b=1: y; give b\n"
-                  "give your model's values, for example: --set a=N");
+                  "  has_final_norm=1: y; give --set has_final_norm=0|1\n"
+                  "give your model's values, for example: --set has_final_norm=1");
     findings_free(&f);
+}
+
+/* The most harmful first, whatever the order in which they are found; equals in that order. */
+static void test_order(void)
+{
+    static const char *const found[] = {
+        "no configuration", "norm_eps=1e-05", "activation=gelu", "one norm used twice in each block",
+        "mean=0.5 std=0.5", "bare matrices as [inputs, outputs]", "weights=model",
+        "img_size=8x8", "norm_epsilon=1", "num_heads=3"
+    };
+    static const char *const expected[] = {
+        "num_heads=3", "weights=model", "img_size=8x8", "one norm used twice in each block",
+        "bare matrices as [inputs, outputs]", "norm_epsilon=1", "mean=0.5 std=0.5",
+        "activation=gelu", "norm_eps=1e-05", "no configuration"
+    };
+    findings f = { { NULL, 0, 0 }, { NULL, 0, 0 }, { NULL, 0, 0 } };
+    size_t i;
+    for (i = 0; i < sizeof found / sizeof *found; i++)
+        CHECK(findings_assume(&f, found[i], "why", "--option"));
+    CHECK(f.assumed.count == sizeof expected / sizeof *expected);
+    for (i = 0; i < f.assumed.count; i++)
+        CHECK_MSG(!strcmp(f.assumed.items[i].what, expected[i]), "%zu: %s expected, found %s", i,
+                  expected[i], f.assumed.items[i].what);
+    findings_free(&f);
+}
+
+/* The values that are assumed, as a shell takes them; what no option gives is left out. */
+static void test_assumed_given(void)
+{
+    static const struct { const char *what, *expected; } cases[] = {
+        { "img_size=8x12", " --img-size 8x12" },
+        { "mean=0.5,0.25,1e-05 std=0.5 crop_mode=center", " --set mean=0.5,0.25,1e-05 --set std=0.5 "
+                                                          "--set crop_mode=center" },
+        { "weights=model ema=1", " --weights 'model ema=1'" },
+        { "weights=it's", "" },
+        { "architecture=my_vit", "" },
+        { "blocks as usual", "" }
+    };
+    char expected[128];
+    size_t i;
+    for (i = 0; i < sizeof cases / sizeof *cases; i++) {
+        findings f = { { NULL, 0, 0 }, { NULL, 0, 0 }, { NULL, 0, 0 } };
+        report r = report_make();
+        const char *give;
+        CHECK(findings_assume(&f, cases[i].what, "?", "--set x=y") &&
+              findings_assume(&f, "z", "?", "z") && !findings_refuse(&f, true, &r));
+        give = strstr(r.text, "for example:");
+        snprintf(expected, sizeof expected, "for example:%s", cases[i].expected);
+        CHECK_MSG(*cases[i].expected ? give && !strcmp(give, expected) : !give, "%s", r.text);
+        findings_free(&f);
+    }
 }
 
 /* Options that follow each other are all needed; of others one is. */
@@ -259,8 +311,7 @@ static void test_json(void)
     CHECK(findings_assume(&f, "weights=model ema=1", "of several", "--weights NAME"));
     CHECK(findings_assume(&f, "no configuration", "not read", "--config FILE"));
     check_json(findings_put_assumed, &f,
-               "\"assumed\": [{\"setting\": \"mean\", \"value\": \"0.5,0.25\", "
-               "\"why\": \"as it is\"");
+               "{\"setting\": \"mean\", \"value\": \"0.5,0.25\", \"why\": \"as it is\"");
     check_json(findings_put_assumed, &f, "{\"setting\": \"crop_mode\", \"value\": \"center\"");
     check_json(findings_put_assumed, &f, "\"option\": \"--set\", \"prefix\": \"crop_mode=\", "
                "\"type\": \"word\", \"choices\": [" CHOICE("center") ", " CHOICE("squash") ", "
@@ -279,6 +330,8 @@ static void test_json(void)
 int main(void)
 {
     test_messages();
+    test_order();
+    test_assumed_given();
     test_offers();
     test_json();
     test_given();

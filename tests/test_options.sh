@@ -54,8 +54,8 @@ says() { # TEXT...: on stderr
 # --- what no tensor shows is asked for, all of it at once -----------------------------------------
 
 take clip
-accepts --set norm_eps=1e-5 --set activation=quick_gelu
-says "assumed num_heads=1: the weights show no heads, as those of one head (--set num_heads=N (1, 2,"
+asks "num_heads: the weights show no heads, as those of one head or of little training do; give \
+--set num_heads=N (1, 2," --set norm_eps=1e-5 --set activation=quick_gelu
 h="--set num_heads=1"
 # shellcheck disable=SC2086 # words
 {

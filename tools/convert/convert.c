@@ -12,12 +12,14 @@
 #include "base/text.h"
 #include "checkpoint/rename.h"
 #include "convert/match.h"
+#include "convert/training.h"
 #include "convert/vit_file.h"
 #include "layout/attributes.h"
 #include "layout/check.h"
 #include "layout/detect.h"
 #include "layout/inspect.h"
 #include "model/assume.h"
+#include "model/subject.h"
 #include "os/os.h"
 
 /* === The checkpoint === */
@@ -64,7 +66,8 @@ static bool read_config(conversion *c, report *r)
     }
     free(c->config_path);
     c->config_path = NULL;
-    return true;
+    c->all[FROM_CONFIG].origin = paths_file_name(c->options->checkpoint);
+    return training_read(c->checkpoint, &c->config_file, c->all, r);
 }
 
 static void settings_from_arch(settings *s, const arch_choice *choice)
@@ -195,6 +198,14 @@ static bool assume_weights(conversion *c)
     return findings_assume(&c->found, what, why, "--weights NAME");
 }
 
+/* Is it a setting that a higher source gives? */
+static bool is_told(const conversion *c, const char *what)
+{
+    subject s;
+    return subject_find(what, strcspn(what, "="), &s) && s.row &&
+           settings_origin(c->all, (setting_key)(s.row - setting_rows)) > FROM_TENSORS;
+}
+
 /* What the matching by structure rests on, unless logits that match have proved it. */
 static bool assume_structure(conversion *c)
 {
@@ -202,7 +213,8 @@ static bool assume_structure(conversion *c)
     int i;
     if (c->options->match_input) return true;
     for (i = 0; i < s->note_count; i++)
-        if (!findings_assume(&c->found, s->notes[i].what, s->notes[i].why, s->notes[i].option))
+        if (!is_told(c, s->notes[i].what) &&
+            !findings_assume(&c->found, s->notes[i].what, s->notes[i].why, s->notes[i].option))
             return false;
     return true;
 }
@@ -261,6 +273,7 @@ static bool resolve(conversion *c, report *r)
         return false;
     inspected = layout_inspect(&c->map, c->all, &c->seen, &failure);
     c->seen.is_batch_second = c->told.batch_second;
+    c->seen.activation_doubt = c->told.activation_doubt;
     if (!layout_check_names(&c->map, c->all, &o->ignore, f, r)) return false;
     if (!inspected && !findings_take(f, &failure)) return report_no_memory(r);
     if (inspected && f->wrong.count == 0 && !match_settings(c, r)) return false;

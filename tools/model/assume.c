@@ -1,6 +1,7 @@
 #include "model/assume.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -139,16 +140,6 @@ static bool assume_evidence(const assumer *a)
     return assume_seen_heads(a) && assume_seen_patch_order(a) && assume_seen_keys(a);
 }
 
-/* Said with the numbers that are possible. */
-static bool assume_guessed_heads(const assumer *a)
-{
-    char what[64], options[HEADS_TEXT];
-    const char *why;
-    if (!a->model->notes.heads_guessed) return true;
-    snprintf(what, sizeof what, "num_heads=%d", heads_guess(&a->seen->heads, &why));
-    return findings_assume(a->found, what, why, heads_option(&a->seen->heads, options));
-}
-
 /* Where neither the library says it. */
 static bool assume_usual(const assumer *a)
 {
@@ -158,7 +149,6 @@ static bool assume_usual(const assumer *a)
     snprintf(why, sizeof why, "what timm's models of width %d have", c->embed_dim);
     if (by_width && !assume(a, SETTING_NUM_HEADS, c->num_heads, why))
         return false;
-    if (!assume_guessed_heads(a)) return false;
     if (settings_origin(a->all, SETTING_NORM_EPS) < 0 &&
         !assume(a, SETTING_NORM_EPS, setting_rows[SETTING_NORM_EPS].plain, "timm's usual"))
         return false;
@@ -261,15 +251,27 @@ static void append_setting(const assumer *a, setting_key key, double value, text
                 options_of(a, key, options));
 }
 
+/* With as many digits as give it back: six for most. */
+static void append_float(float value, text *t)
+{
+    char digits[32];
+    snprintf(digits, sizeof digits, "%.6g", (double)value);
+    if (strtof(digits, NULL) < value || strtof(digits, NULL) > value)
+        snprintf(digits, sizeof digits, "%.9g", (double)value);
+    text_append(t->what, sizeof t->what, "%s", digits);
+}
+
 /* One value where all channels agree. */
 static void append_vector(const char *name, const float *values, int count, text *t)
 {
     int i, different = 0;
     for (i = 1; i < count; i++) different += values[i] != values[0];
-    text_append(t->what, sizeof t->what, "%s%s=%.6g", *t->what ? " " : "", name,
-                (double)values[0]);
-    for (i = 1; different && i < count; i++)
-        text_append(t->what, sizeof t->what, ",%.6g", (double)values[i]);
+    text_append(t->what, sizeof t->what, "%s%s=", *t->what ? " " : "", name);
+    append_float(values[0], t);
+    for (i = 1; different && i < count; i++) {
+        text_append(t->what, sizeof t->what, ",");
+        append_float(values[i], t);
+    }
     text_append(t->options, sizeof t->options, "%s--set %s=%c", *t->options ? " " : "", name,
                 *name == 'm' ? 'M' : 'S');
 }

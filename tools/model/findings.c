@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "model/subject.h"
 
 enum {
     MAX_FINDINGS = 128,
@@ -50,9 +51,43 @@ static bool add(finding_list *list, const char *what, const char *why, const cha
     return false;
 }
 
+/* In falling order of the harm that a wrong one usually does: another order or number of heads, of
+ * norms or of pixels gives other logits altogether, an epsilon moves their fourth digit. */
+static const char *const by_harm[] = {
+    "num_heads", "head_dim", "weights", "attention", "block_type", "pool", "qkv_order",
+    "qkv_interleave", "patch_order", "patch_cut", "in_chans", "img_size", "patch_stride",
+    "",   /* all that is not listed */
+    "mean", "preprocessing of", "std", "has_final_norm", "activation", "representation_act",
+    "attn_root", "positions", "pool_prefix", "crop_pct", "crop_mode", "interpolation", "norm_eps",
+    "blocks as usual", "architecture", "no configuration"
+};
+
+static size_t harm_rank(const char *what)
+{
+    const size_t count = sizeof by_harm / sizeof *by_harm;
+    size_t i, unlisted = 0;
+    for (i = 0; i < count; i++) {
+        const size_t length = strlen(by_harm[i]);
+        if (length == 0) unlisted = i;
+        else if (!strncmp(what, by_harm[i], length) && strchr("= ", what[length])) return i;
+    }
+    return unlisted;
+}
+
 bool findings_assume(findings *f, const char *what, const char *why, const char *options)
 {
-    return add(&f->assumed, what, why, options);
+    finding_list *list = &f->assumed;
+    const size_t before = list->count;
+    finding *items, added;
+    size_t i;
+    if (!add(list, what, why, options)) return false;
+    if (list->count == before) return true;
+    items = list->items;
+    added = items[before];
+    for (i = before; i > 0 && harm_rank(items[i - 1].what) > harm_rank(what); i--)
+        items[i] = items[i - 1];
+    items[i] = added;
+    return true;
 }
 
 bool findings_has_asked(const findings *f, const char *what)
@@ -123,7 +158,8 @@ void findings_free(findings *f)
 }
 
 /* === An example of what to give ===
- * Of "--set pool=token (its default) or --set pool=avg" it has the first. */
+ * To a question the first answer: of "--set pool=token (its default) or --set pool=avg" the first.
+ * For an assumption its own value, so that the example gives the model that would be assumed. */
 
 /* The next word outside brackets; false at the end. */
 static bool next_word(const char **at, char *word, size_t size)
@@ -152,6 +188,34 @@ static void add_options(char *give, size_t size, const char *options)
         value[strcspn(value, "|")] = '\0';
         text_append(give, size, " %s %s", word, value);
         if (is_last) break;
+    }
+}
+
+/* Quoted where a shell would take it apart. Whole or not at all. */
+static void add_option(char *give, size_t size, const char *option, const char *name,
+                       const char *value, size_t length)
+{
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.,=:/+-";
+    const char *quote = strspn(value, plain) >= length ? "" : "'";
+    char text[GIVE_SIZE];
+    snprintf(text, sizeof text, " %s %s%s%s%.*s%s", option, quote, name, *name ? "=" : "",
+             (int)length, value, quote);
+    if (strlen(give) + strlen(text) < size && !memchr(value, '\'', length))
+        text_append(give, size, "%s", text);
+}
+
+/* "mean=0.5 std=0.5": each of them. What no option gives is left out, as is a name that is assumed
+ * to be of no use. */
+static void add_assumed(char *give, size_t size, const char *what)
+{
+    subject s;
+    while (*what && subject_find(what, strcspn(what, "="), &s) && strcmp(s.option, "--arch")) {
+        const char *value = what + strlen(s.name) + 1;
+        const size_t length = s.with_prefix ? strcspn(value, " ") : strlen(value);
+        add_option(give, size, s.option, s.with_prefix ? s.name : "", value, length);
+        what = value + length;
+        what += strspn(what, " ");
     }
 }
 
@@ -209,7 +273,7 @@ static void put_give(report *r, const findings *f, bool strict)
     for (i = 0; i < f->asked.count; i++)
         add_options(give, sizeof give, f->asked.items[i].options);
     for (i = 0; strict && i < f->assumed.count; i++)
-        add_options(give, sizeof give, f->assumed.items[i].options);
+        add_assumed(give, sizeof give, f->assumed.items[i].what);
     if (strlen(give) > empty) (void)report_line(r, 0, give);
 }
 

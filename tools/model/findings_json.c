@@ -5,64 +5,7 @@
 #include <string.h>
 
 #include "model/settings.h"
-
-/* === What a setting is === */
-
-typedef struct subject {
-    char name[64];
-    const setting_row *row;      /* NULL: of other kinds */
-    const char *option, *type, *means;   /* option NULL: nothing that one option gives */
-    bool with_prefix;            /* the option takes "name=" before the value */
-} subject;
-
-/* Those that are no rows of the list of settings. */
-static const struct {
-    const char *name, *option, *type, *means;
-    bool with_prefix;
-} others[] = {
-    { "img_size", "--img-size", "size", "height and width of the input in pixels", false },
-    { "mean", "--set", "text", "mean of the colours, one value or one for each channel", true },
-    { "std", "--set", "text", "standard deviation of the colours, as mean", true },
-    { "weights", "--weights", "text", "which of several state dicts in the file", false },
-    { "architecture", "--arch", "text", "timm's name of the architecture", false }
-};
-
-static const char *type_of(setting_kind kind)
-{
-    switch (kind) {
-    case SETTING_INTEGER: return "integer";
-    case SETTING_NUMBER: return "number";
-    case SETTING_FLAG: return "flag";
-    case SETTING_WORD: break;
-    }
-    return "word";
-}
-
-static bool find_subject(const char *name, size_t length, subject *s)
-{
-    size_t i;
-    memset(s, 0, sizeof *s);
-    if (length >= sizeof s->name) return false;
-    memcpy(s->name, name, length);
-    for (i = 0; i < sizeof others / sizeof others[0]; i++) {
-        if (strcmp(others[i].name, s->name) != 0) continue;
-        s->option = others[i].option;
-        s->type = others[i].type;
-        s->means = others[i].means;
-        s->with_prefix = others[i].with_prefix;
-        return true;
-    }
-    for (i = 0; i < SETTING_COUNT; i++) {
-        if (strcmp(setting_rows[i].name, s->name) != 0) continue;
-        s->row = &setting_rows[i];
-        s->option = "--set";
-        s->type = type_of(s->row->kind);
-        s->means = s->row->help;
-        s->with_prefix = true;
-        return true;
-    }
-    return false;
-}
+#include "model/subject.h"
 
 /* === Choices ===
  * Of "--set pool=token (its default) or --set pool=avg", of "--set num_heads=N (1, 2 or 4; the
@@ -276,7 +219,7 @@ void findings_put_questions(json_writer *w, const findings *f)
     json_put_begin(w, "questions", '[');
     for (i = 0; i < f->asked.count; i++) {
         const finding *item = &f->asked.items[i];
-        (void)find_subject(item->what, strlen(item->what), &s);
+        (void)subject_find(item->what, strlen(item->what), &s);
         json_put_begin(w, NULL, '{');
         json_put_text(w, "setting", item->what);
         put_subject(w, &s, item, &list);
@@ -307,12 +250,12 @@ static bool put_each(json_writer *w, const finding *item)
     subject s, none;
     size_t length;
     memset(&none, 0, sizeof none);
-    if (!find_subject(at, strcspn(at, "="), &s)) return false;
+    if (!subject_find(at, strcspn(at, "="), &s)) return false;
     if (!s.with_prefix) {   /* a name of somebody else's, which may have spaces */
         put_assumed(w, s.name, at + strlen(s.name) + 1, &s, item);
         return true;
     }
-    for (; *at && find_subject(at, strcspn(at, "="), &s); at += strspn(at, " ")) {
+    for (; *at && subject_find(at, strcspn(at, "="), &s); at += strspn(at, " ")) {
         at += strlen(s.name) + 1;
         length = strcspn(at, " ");
         copy_part(value, sizeof value, at, length);

@@ -18,11 +18,11 @@ static bool has_hint(const heads_evidence *evidence)
     return evidence->ranked[0].score >= least_hint;
 }
 
-int heads_guess(const heads_evidence *evidence, const char **why)
+const char *heads_doubt(const heads_evidence *evidence)
 {
-    *why = has_hint(evidence) ? "the weights hint at it, no more"
-                              : "the weights show no heads, as those of one head";
-    return has_hint(evidence) ? evidence->ranked[0].heads : 1;
+    return has_hint(evidence) ? "the weights hint at it, no more"
+                              : "the weights show no heads, as those of one head or of little "
+                                "training do";
 }
 
 static int next_above(const heads_evidence *evidence, int heads)

@@ -245,10 +245,7 @@ static void put_assumed_heads(resolver *m, int by_width)
                           settings_origin(m->all, SETTING_NUM_HEADS) == FROM_TENSORS &&
                           c->num_heads == m->seen->heads.ranked[0].heads;
     const bool told = c->num_heads > 0 && !is_shown;
-    const char *why;
     if (c->num_heads == 0) c->num_heads = by_width;
-    m->notes->heads_guessed = c->num_heads == 0 && m->seen->is_open && m->seen->heads.count > 0;
-    if (m->notes->heads_guessed) c->num_heads = heads_guess(&m->seen->heads, &why);
     m->notes->heads_by_weights = is_shown;
     m->notes->heads_by_width = !told && by_width > 0 && c->num_heads == by_width;
 }
@@ -256,11 +253,12 @@ static void put_assumed_heads(resolver *m, int by_width)
 static bool ask_heads(const resolver *m, int64_t width, report *r)
 {
     char why[160], options[CHOICES_SIZE], seen[HEADS_TEXT];
+    if (m->seen->heads.count > 0)
+        return ask(m, "num_heads", heads_doubt(&m->seen->heads),
+                   heads_option(&m->seen->heads, seen), r);
     snprintf(why, sizeof why, "cannot be seen in the tensors, and no model of timm fixes it for "
              "embed_dim %d", m->config->embed_dim);
-    return ask(m, "num_heads", why, m->seen->heads.count > 0
-               ? heads_option(&m->seen->heads, seen)
-               : choices_of_heads(width, NAME_OR_CONFIG, options), r);
+    return ask(m, "num_heads", why, choices_of_heads(width, NAME_OR_CONFIG, options), r);
 }
 
 /* num_heads and head_dim: each follows from the other and the width of attention, and timm's usual
@@ -638,8 +636,13 @@ static bool resolve_activation(resolver *m, report *r)
 {
     const vit_config *c = m->config;
     char options[CHOICES_SIZE];
-    if (is_told(m, SETTING_ACTIVATION)) return true;
+    if (is_told(m, SETTING_ACTIVATION) &&
+        !(m->seen->activation_doubt && m->seen->by_default[SETTING_ACTIVATION]))
+        return true;
     if (c->mlp_dim == 0 && c->pool != VIT_POOL_MAP) return true;   /* there is none */
+    if (m->seen->activation_doubt)
+        return ask(m, "activation", m->seen->activation_doubt,
+                   choices_of_words(SETTING_ACTIVATION, "", options), r);
     if (c->has_gated_mlp)
         return ask(m, "activation", "mlp.fc1 is twice as wide as mlp.fc2: a gated MLP, whose "
                    "activation cannot be seen in the tensors", "--set activation=silu (SwiGLU, "

@@ -47,6 +47,8 @@ typedef struct settings_seen {
     bool is_open;             /* see layout->is_open */
     bool is_torch_attention;  /* torch.nn.MultiheadAttention, whose scale is known */
     bool is_batch_second;     /* it says that it is given [tokens, batch, width] */
+    const char *activation_doubt;   /* the checkpoint's own code speaks against the usual one: why;
+                                       or NULL */
 } settings_seen;
 
 /* The checkpoint's own shapes, where those of the .vit file may differ. */
@@ -62,7 +64,6 @@ typedef struct settings_stored {
 typedef struct settings_notes {
     bool heads_by_width;      /* num_heads follows timm's naming of embed_dim */
     bool heads_by_weights;    /* the weights show it */
-    bool heads_guessed;       /* they do not */
     bool chans_by_depth;      /* in_chans follows from a linear layer's width */
     bool patches_adapted;     /* to other channels or another size */
     bool positions_resampled;
