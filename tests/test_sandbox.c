@@ -17,6 +17,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -52,12 +53,14 @@ static void note_pid(void) {
 
 /* --- a decoder that does what its image says -------------------------------------------- */
 
+static int tainted;   /* the next images of this child are of another grey */
+
 /* An image is 'g', width and height: grey; or the name of a deed. */
 static bool paint(const uint8_t *bytes, vit_image *image) {
     const int width = bytes[1], height = bytes[2];
     uint8_t *pixels = malloc((size_t)(width * height) * 3 + 1);
     if (!pixels) return false;
-    memset(pixels, bytes[3], (size_t)(width * height) * 3);
+    memset(pixels, bytes[3] + tainted, (size_t)(width * height) * 3);
     image->pixels = pixels;
     image->width = width;
     image->height = height;
@@ -119,6 +122,25 @@ static void crash(void) {
     *nothing = 1;
 }
 
+static void advise(void) { (void)madvise(NULL, 0, 100); }   /* MADV_HWPOISON */
+static void move_memory(void) {
+    (void)mremap(NULL, 4096, 4096, MREMAP_MAYMOVE | MREMAP_FIXED, NULL);
+}
+static void set_high_bits(void) {
+    (void)syscall(SYS_mmap, NULL, 4096, PROT_READ, (1ll << 40) | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+static void requeue(void) { (void)syscall(SYS_futex, NULL, 3, 1, NULL, NULL, 0); }
+static void read_clock(void) { (void)syscall(SYS_clock_gettime, -6, NULL); }
+
+/* Answers that are none: what older versions took for one, and one to another image. */
+static void say_byte(void) { (void)!write(0, "d", 1); }
+static void say_other(void) {
+    const uint32_t other[2] = { 'd', 12345 };
+    (void)!write(0, other, sizeof other);
+}
+
+static void taint(void) { tainted = 1; }
+
 static void fork_off(void) { (void)fork(); }
 static void kill_parent(void) { kill(getppid(), SIGKILL); }
 static void trace_parent(void) { execl("/bin/true", "true", (char *)NULL); }
@@ -141,7 +163,7 @@ static const struct {
     { "abort", break_heap, "its decoder ", false },
     { "exit", leave, "its decoder crashed (exit status 0)", false },
     { "deep", deep, "its decoder crashed (", false },
-    { "loop", loop, "took more than 1 seconds of a CPU", false },
+    { "loop", loop, NULL, false },         /* with_all_signals' */
     { "sleep", wait_on, NULL, false },   /* test_sleep's */
     { "open", open_a_file, "asked the system for what decoding does not need", false },
     { "memory", read_memory, "asked the system for", false },
@@ -151,6 +173,14 @@ static const struct {
     { "fork", fork_off, "asked the system for", false },
     { "kill", kill_parent, "asked the system for", false },
     { "program", trace_parent, "asked the system for", false },
+    { "advise", advise, "asked the system for", false },
+    { "move", move_memory, "asked the system for", false },
+    { "high", set_high_bits, "asked the system for", false },
+    { "requeue", requeue, "asked the system for", false },
+    { "clock", read_clock, "asked the system for", false },
+    { "byte", say_byte, "its decoder said what is no answer", false },
+    { "other", say_other, "its decoder said what is no answer", false },
+    { "taint", taint, "no image", false },
     { "unlink", remove_file, "asked the system for", false },
     { "allocate", allocate_all, "its decoder ", true },
 };
@@ -172,7 +202,7 @@ static bool work(const void *data, size_t size, unsigned flags, vit_image *image
     for (int i = 0; i < NUM_DEEDS; i++)
         if (size == strlen(deeds[i].name) && memcmp(data, deeds[i].name, size) == 0)
             deeds[i].deed();
-    if (size == 6 && memcmp(data, "memory", 6) == 0) return report_no_memory(r);
+    if (size == 6 && memcmp(data, "hungry", 6) == 0) return report_no_memory(r);
     if (size == 3 && memcmp(data, "lie", 3) == 0) {
         image->width = image->height = -5;
         return true;
@@ -228,8 +258,9 @@ static void test_deeds(sandbox *box) {
         vit_image image;
         if ((SANITIZED && deeds[i].plain) || !deeds[i].message) continue;
         CHECK(!sandbox_decode(box, deeds[i].name, strlen(deeds[i].name), 0, &image, &r));
-        CHECK_MSG(strstr(r.text, SANITIZED ? "its decoder " : deeds[i].message) != NULL, "%s: %s",
-                  deeds[i].name, r.text);
+        CHECK_MSG(strstr(r.text, SANITIZED && deeds[i].deed != taint ? "its decoder "
+                                                                     : deeds[i].message) != NULL,
+                  "%s: %s", deeds[i].name, r.text);
         CHECK(!image.pixels && !r.no_memory);
         CHECK_MSG(is_grey(box, 10, 20, i), "the image after %s", deeds[i].name);
     }
@@ -338,6 +369,175 @@ static void test_answers(sandbox *box) {
     CHECK(!sandbox_decode(box, "", 0, 0, &image, &r) && strstr(r.text, "no image"));
     CHECK(is_grey(box, 3, 3, 3));
     free(large);
+}
+
+/* --- what whoever starts a program may have set: in a process of its own ------------------------ */
+
+static bool in_process(bool (*test)(void)) {
+    int status = 1;
+    const pid_t pid = fork();
+    if (pid == 0) _exit(test() ? 0 : 1);
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
+    return status == 0;
+}
+
+#define limit(resource, most) setrlimit(resource, &(const struct rlimit){ most, most })
+
+/* Also what the process then writes to the descriptors of standard streams. */
+static bool without_streams(void) {
+    sandbox_settings settings = settings_of();
+    report r = report_make();
+    sandbox *box;
+    bool good;
+    settings.children = 1;
+    for (int i = 0; i < 3; i++) close(i);
+    box = sandbox_open(&settings, &r);
+    good = is_grey(box, 2, 2, 1);
+    for (int i = 0; i < 3; i++) good = good && write(i, "www", 3) < 0 && errno == EBADF;
+    return good && is_grey(box, 2, 2, 2);
+}
+
+/* A child that is killed then has no exit status. */
+static bool ignoring_children(void) {
+    sandbox_settings settings = settings_of();
+    report r = report_make();
+    sandbox *box;
+    signal(SIGCHLD, SIG_IGN);
+    settings.children = 1;
+    box = sandbox_open(&settings, &r);
+    kill(killed->latest[(killed->count - 1) % 64], SIGKILL);
+    return is_grey(box, 2, 2, 1);
+}
+
+static bool fails_with(sandbox *box, const char *deed, const char *message, bool no_memory) {
+    report r = report_make();
+    vit_image image;
+    const bool good = !sandbox_decode(box, deed, strlen(deed), 0, &image, &r) &&
+                      strstr(r.text, message) != NULL && r.no_memory == no_memory;
+    if (!good) fprintf(stderr, "    %s: %s\n", deed, r.text);
+    return good;
+}
+
+/* Nor does a signal that is sent to all of a job end an idle child. */
+static bool with_all_signals(void) {
+    sandbox_settings settings = settings_of();
+    report r = report_make();
+    sigset_t all;
+    sandbox *box;
+    unsigned count;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    signal(SIGXCPU, SIG_IGN);
+    signal(SIGSYS, SIG_IGN);
+    settings.children = 1;
+    settings.seconds = 20;
+    box = sandbox_open(&settings, &r);
+    count = killed->count;
+    kill(killed->latest[(count - 1) % 64], SIGUSR1);
+    return is_grey(box, 2, 2, 1) && killed->count == count &&
+           fails_with(box, "loop", "took more than 1 seconds of a CPU", false) && is_grey(box, 2, 2, 2) &&
+           (SANITIZED || fails_with(box, "open", "asked the system for", false));
+}
+
+/* All threads wait for the one child that there can be. */
+static void *decode_few(void *arg) {
+    sandbox *box = arg;
+    bool bad = false;
+    for (int i = 0; i < 20; i++) bad = !is_grey(box, 50, 50, i) || bad;
+    return bad ? box : NULL;
+}
+
+static bool with_few_files(void) {
+    const sandbox_settings settings = settings_of();
+    report r = report_make();
+    pthread_t threads[4];
+    sandbox *box;
+    int lowest = dup(0);
+    bool good = lowest > 2;
+    close(lowest);
+    limit(RLIMIT_NOFILE, (rlim_t)lowest + 2);
+    box = sandbox_open(&settings, &r);
+    for (int i = 0; i < 4; i++) pthread_create(&threads[i], NULL, decode_few, box);
+    for (int i = 0; i < 4; i++) {
+        void *bad = box;
+        pthread_join(threads[i], &bad);
+        good = good && !bad;
+    }
+    limit(RLIMIT_NOFILE, (rlim_t)lowest + 1);
+    return good && is_grey(box, 1, 1, 1) &&
+           fails_with(box, "none", "no image", false) &&   /* and the only child is gone */
+           fails_with(box, "none", "there is no sandbox to decode it in: no socket: ", true);
+}
+
+static bool without_files_to_write(void) {
+    const sandbox_settings settings = settings_of();
+    report r = report_make();
+    limit(RLIMIT_FSIZE, 0);
+    return is_grey(sandbox_open(&settings, &r), 255, 255, 1);
+}
+
+/* Less time than an image may take: then the image is not at fault. */
+static bool with_little_time(void) {
+    sandbox_settings settings = settings_of();
+    report r = report_make();
+    sandbox *box;
+    settings.cpu_seconds = 9;
+    limit(RLIMIT_CPU, 1);
+    box = sandbox_open(&settings, &r);
+    return is_grey(box, 2, 2, 1) && fails_with(box, "loop", "than 1 seconds of a CPU, the limit",
+                                               true);
+}
+
+static bool with_little_memory(void) {
+    sandbox_settings settings = settings_of();
+    report r = report_make();
+    sandbox *box;
+    settings.memory = (uint64_t)2 << 40;
+    limit(RLIMIT_AS, (rlim_t)1 << 30);
+    box = sandbox_open(&settings, &r);
+    return is_grey(box, 2, 2, 1) && fails_with(box, "hungry", "all that this process may have",
+                                               true);
+}
+
+static bool without_memory(void) {
+    const sandbox_settings settings = settings_of();
+    report r = report_make();
+    limit(RLIMIT_AS, 1 << 20);
+    return fails_with(sandbox_open(&settings, &r), "g\2\2\2", "there is no sandbox to decode it in: ",
+                      true);
+}
+
+static void test_inherited(void) {
+    CHECK(in_process(without_streams));
+    CHECK(in_process(ignoring_children));
+    CHECK(in_process(with_all_signals));
+    CHECK(in_process(without_files_to_write));
+    CHECK(in_process(with_little_time));
+    if (SANITIZED) return;   /* which need memory and files of their own */
+    CHECK(in_process(with_few_files));
+    CHECK(in_process(with_little_memory));
+    CHECK(in_process(without_memory));
+}
+
+/* Each child shares the memory of its own images with this process, and no other's. */
+static void test_alone(void) {
+    const sandbox_settings settings = settings_of();
+    const unsigned first = killed->count;
+    report r = report_make();
+    sandbox *box = sandbox_open(&settings, &r);
+    CHECK(box != NULL && killed->count == first + 4);
+    for (unsigned i = first; i < killed->count; i++) {
+        char path[64], line[512];
+        int shared = 0;
+        FILE *maps;
+        snprintf(path, sizeof path, "/proc/%d/maps", (int)killed->latest[i % 64]);
+        maps = fopen(path, "r");
+        CHECK(maps != NULL);
+        while (maps && fgets(line, sizeof line, maps)) shared += strstr(line, "rw-s ") != NULL;
+        if (maps) fclose(maps);
+        CHECK_MSG(shared == 2, "%d", shared);   /* and `killed` */
+    }
+    sandbox_close(box);
 }
 
 /* Children of their own for threads, some of which crash; not beside the address sanitizer, whose
@@ -455,6 +655,8 @@ int main(int argc, char **argv) {
         test_killed_idle();
         test_no_child();
         test_deeds(box);
+        test_alone();
+        test_inherited();
         test_sleep();
         test_threads();
         sandbox_close(box);

@@ -56,6 +56,7 @@ declare -A why=(
     [test_abi]="ELF; the DLL is in windows_own.sh"
     [test_build]="README's commands"
     [test_embedded]="what is built here for boards"
+    [test_environment]="descriptors, signals and limits of POSIX"
     [test_fixed]="what is built here for one model"
     [test_floors]="reads the sources alone"
     [test_languages]="ELF, Python, C++ with POSIX threads"

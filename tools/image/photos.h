@@ -46,8 +46,9 @@ typedef struct photo_options {
 } photo_options;
 
 /* Where images are decoded from now on: sets options->sandbox, to be closed by sandbox_close,
- * unless options say otherwise, for so many threads (0: one per core). If that is not possible
- * here, options->no_sandbox says that it was tried and, on Linux, a line on stderr why not. */
+ * unless options say otherwise, for so many threads (0: one per core). If this system has none,
+ * options->no_sandbox says that it was tried and, on Linux, a line on stderr why not. If it has one
+ * that cannot be made, no image is decoded: its message says why. */
 void photos_sandbox(photo_options *options, const char *program, int num_threads);
 
 /* The rows of a program's options (cli/options.h) that set them. */

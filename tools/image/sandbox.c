@@ -12,6 +12,8 @@
 #ifdef HAS_SANDBOX
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -34,33 +36,48 @@
 /* At the beginning of the memory that a child shares with its parent; the input follows, then the
  * pixels. */
 typedef struct exchange {
-    uint64_t size;            /* to the child   */
+    uint64_t size;            /* to the child                                                */
     unsigned flags;
-    int good, no_memory;      /* from the child */
+    uint64_t room;            /* from the child: bytes of memory that it may ask for, and    */
+    int good, no_memory;      /* its answer                                                  */
     int64_t width, height;
     char text[512];
 } exchange;
 
 enum { EXCHANGE_SIZE = 4096 };
 
+/* On the socket, a packet each. The child answers a command by its number, and both end what says
+ * anything else: an answer to another image must not be taken for this one's. */
+typedef struct message {
+    uint32_t what, number;
+} message;
+
+enum { READY = 'r', WORK = 'w', DONE = 'd' };
+
 typedef struct child {
-    struct child *next;       /* of the idle ones                  */
+    struct child *next;       /* of the idle ones                                            */
     exchange *shared;
     pid_t pid;
     int socket;
+    uint32_t number;          /* of the latest command                                       */
+    uint64_t room;            /* as it said before its first image                           */
+    rlim_t short_of;          /* its limit of CPU seconds, if that is too low; 0: it is not  */
 } child;
 
 struct sandbox {
     sandbox_settings settings;
     size_t input_size, shared_size;
-    pthread_mutex_t lock;     /* of the following                  */
+    int most;                 /* children                                                    */
+    pthread_mutex_t lock;     /* of the following                                            */
+    pthread_cond_t changed;
     child *idle;
+    int count;                /* of children, idle and working                               */
 };
 
-/* === The child === */
+/* A sandbox without memory for itself. */
+static sandbox none;
 
-/* What it says on its socket. */
-enum { READY = 'r', DONE = 'd' };
+/* === The child === */
 
 #ifdef __x86_64__
 #    define THIS_ARCH AUDIT_ARCH_X86_64
@@ -69,31 +86,54 @@ enum { READY = 'r', DONE = 'd' };
 #endif
 
 #define LOAD(member) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, member))
-/* The low half of an argument; on both CPUs it comes first. */
-#define LOAD_ARGUMENT(i) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[i]))
+/* Half an argument; on both CPUs the low one comes first. */
+#define LOAD_LOW(i) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[i]))
+#define LOAD_HIGH(i) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[i]) + 4)
 #define PERMIT BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
 #define KILL BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)
+#define IF_EQUAL_SKIP(value, n) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, n, 0)
 #define UNLESS_EQUAL_SKIP(value, n) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, n)
-#define IF_ANY_BIT_SKIP(bits, n) BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, bits, n, 0)
 #define ALLOW(call) UNLESS_EQUAL_SKIP(call, 1), PERMIT
-/* With 0, the socket, as the first argument. */
-#define ALLOW_ON_SOCKET(call)                                                                     \
-    UNLESS_EQUAL_SKIP(call, 4), LOAD_ARGUMENT(0), UNLESS_EQUAL_SKIP(0, 1), PERMIT, KILL
+/* Of arguments that the kernel takes as an int it ignores the high half. */
+#define CLEAR(bits) BPF_STMT(BPF_ALU | BPF_AND | BPF_K, ~(uint32_t)(bits))
+#define ALLOW_ONE(call, i, value)                                                                 \
+    UNLESS_EQUAL_SKIP(call, 4), LOAD_LOW(i), UNLESS_EQUAL_SKIP(value, 1), PERMIT, KILL
+#define ALLOW_THREE(call, i, ignored, a, b, c)                                                    \
+    UNLESS_EQUAL_SKIP(call, 7), LOAD_LOW(i), CLEAR(ignored), IF_EQUAL_SKIP(a, 2),                 \
+    IF_EQUAL_SKIP(b, 1), UNLESS_EQUAL_SKIP(c, 1), PERMIT, KILL
+/* No other bits of all 64; 5 instructions, the next of which is reached if there are none. */
+#define ONLY_BITS(i, bits)                                                                        \
+    LOAD_HIGH(i), UNLESS_EQUAL_SKIP(0, 2), LOAD_LOW(i),                                           \
+    BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, ~(uint32_t)(bits), 0, 1), KILL
+#define ALLOW_BITS(call, i, bits) UNLESS_EQUAL_SKIP(call, 6), ONLY_BITS(i, bits), PERMIT
 
-/* Memory that no instruction can be in, and the socket. */
+/* Memory that no instruction can be in, and the socket, which is 0: what malloc and printf need. A
+ * sanitizer, whose memory is mapped anew, advises more. */
 static bool confine(void)
 {
+#if defined(__SANITIZE_ADDRESS__)
+    enum { ADVICE = MADV_DONTDUMP };
+#else
+    enum { ADVICE = MADV_HUGEPAGE };
+#endif
+    enum { DATA = PROT_READ | PROT_WRITE, PRIVATE_FUTEX = 128 };   /* futexes: 0 waits, 1 wakes */
     static struct sock_filter rules[] = {
-        LOAD(arch), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, THIS_ARCH, 1, 0), KILL,
+        LOAD(arch), IF_EQUAL_SKIP(THIS_ARCH, 1), KILL,
         LOAD(nr),
-        ALLOW_ON_SOCKET(SYS_read), ALLOW_ON_SOCKET(SYS_write),
-        ALLOW(SYS_brk), ALLOW(SYS_munmap), ALLOW(SYS_mremap), ALLOW(SYS_madvise),
-        ALLOW(SYS_exit), ALLOW(SYS_exit_group), ALLOW(SYS_rt_sigreturn), ALLOW(SYS_getrandom),
-        ALLOW(SYS_clock_gettime), ALLOW(SYS_futex), ALLOW(SYS_sched_yield),
-        UNLESS_EQUAL_SKIP(SYS_mmap, 6), LOAD_ARGUMENT(2), IF_ANY_BIT_SKIP(PROT_EXEC, 2),
-        LOAD_ARGUMENT(3), IF_ANY_BIT_SKIP(MAP_ANONYMOUS, 1), KILL, PERMIT,
-        UNLESS_EQUAL_SKIP(SYS_mprotect, 4), LOAD_ARGUMENT(2), IF_ANY_BIT_SKIP(PROT_EXEC, 1),
-        PERMIT, KILL,
+        ALLOW_ONE(SYS_read, 0, 0), ALLOW_ONE(SYS_write, 0, 0),
+        ALLOW(SYS_brk), ALLOW(SYS_munmap), ALLOW(SYS_exit), ALLOW(SYS_exit_group),
+        ALLOW(SYS_getrandom), ALLOW(SYS_sched_yield),
+        ALLOW_THREE(SYS_madvise, 2, 0, MADV_DONTNEED, MADV_FREE, ADVICE),
+        ALLOW_THREE(SYS_futex, 1, PRIVATE_FUTEX, 0, 1, 1),
+        ALLOW_THREE(SYS_clock_gettime, 0, 0, CLOCK_REALTIME, CLOCK_MONOTONIC, CLOCK_MONOTONIC),
+        ALLOW_BITS(SYS_mremap, 3, MREMAP_MAYMOVE),
+        ALLOW_BITS(SYS_mprotect, 2, DATA),
+        /* malloc can be told to take huge pages (GLIBC_TUNABLES), and does without */
+        UNLESS_EQUAL_SKIP(SYS_mmap, 15), LOAD_LOW(3),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, MAP_HUGETLB, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOMEM), ONLY_BITS(2, DATA),
+        ONLY_BITS(3, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED | MAP_STACK),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, MAP_ANONYMOUS, 0, 1), PERMIT,
         KILL
     };
     const struct sock_fprog program = { sizeof rules / sizeof rules[0], rules };
@@ -113,37 +153,70 @@ static uint64_t address_space(void)
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* before: bytes of the address space. */
-static bool bound(const sandbox *box, uint64_t before)
+#if defined(__GLIBC__)
+typedef __rlimit_resource_t resource_kind;
+#else
+typedef int resource_kind;
+#endif
+
+/* A limit that is lower already, as batch systems set some, stays. */
+static bool lower(resource_kind resource, rlim_t most)
 {
-    const rlim_t most = (rlim_t)(before + box->settings.memory);
-    const struct rlimit space = { most, most }, none = { 0, 0 }, one = { 1, 1 };
-    return setrlimit(RLIMIT_AS, &space) == 0 && setrlimit(RLIMIT_CORE, &none) == 0 &&
-           setrlimit(RLIMIT_FSIZE, &none) == 0 && setrlimit(RLIMIT_NOFILE, &one) == 0;
+    struct rlimit limit;
+    if (getrlimit(resource, &limit) != 0) return false;
+    if (limit.rlim_cur > most) limit.rlim_cur = most;
+    limit.rlim_max = limit.rlim_cur;
+    return setrlimit(resource, &limit) == 0;
+}
+
+/* before: bytes of the address space. room: those that it may grow by. */
+static bool bound(const sandbox *box, uint64_t before, uint64_t *room)
+{
+    struct rlimit space, data;
+    if (!lower(RLIMIT_AS, (rlim_t)(before + box->settings.memory)) || !lower(RLIMIT_CORE, 0) ||
+        !lower(RLIMIT_FSIZE, 0) || !lower(RLIMIT_NOFILE, 1) ||
+        getrlimit(RLIMIT_AS, &space) != 0 || getrlimit(RLIMIT_DATA, &data) != 0)
+        return false;
+    *room = space.rlim_cur > before ? space.rlim_cur - before : 0;
+    if (*room > data.rlim_cur) *room = data.rlim_cur;
+    return true;
 }
 
 /* The socket becomes 0, and nothing else stays open. */
 static bool close_files(int socket, uint64_t *space)
 {
     const long most = sysconf(_SC_OPEN_MAX);   /* RLIMIT_NOFILE, which is lowered after this */
-    *space = address_space();
+    bool closed = false;
     if (dup2(socket, 0) != 0) return false;
 #ifdef SYS_close_range
-    if (syscall(SYS_close_range, 1u, ~0u, 0u) == 0) return true;
+    closed = syscall(SYS_close_range, 1u, ~0u, 0u) == 0;
 #endif
-    for (int i = 1; i < most; i++) close(i);
+    for (int i = 1; !closed && i < most; i++) close(i);
+    *space = address_space();
     return true;
 }
 
-static bool tell(char what) { return write(0, &what, 1) == 1; }
+static bool tell(uint32_t what, uint32_t number)
+{
+    const message said = { what, number };
+    return write(0, &said, sizeof said) == sizeof said;
+}
+
+/* Waits for the command of this number. False: its parent has ended, or said anything else. */
+static bool is_told(uint32_t number)
+{
+    message got[2];   /* a packet that is too long is seen to be */
+    return read(0, got, sizeof got) == sizeof got[0] && got[0].what == WORK &&
+           got[0].number == number;
+}
 
 /* What the system lacks; NULL: nothing. */
-static const char *lock_in(const sandbox *box, int socket)
+static const char *lock_in(const sandbox *box, int socket, uint64_t *room)
 {
     uint64_t space;
     if (!close_files(socket, &space)) return "no socket";
     if (space == 0) return "/proc/self/statm cannot be read";
-    if (!bound(box, space)) return "no limit of memory or files can be set";
+    if (!bound(box, space, room)) return "no limit of memory or files can be set";
     return confine() ? NULL : "no seccomp";
 }
 
@@ -167,49 +240,63 @@ static void serve(const sandbox *box, exchange *shared)
     box->settings.release(&image);
 }
 
+/* What the decoder itself does ends it; the rest is its parent's, with which its socket ends. No
+ * handler of the parent may run here: they remove its files. */
+static void reset_signals(void)
+{
+    static const int fatal[] = { SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP,
+                                 SIGXCPU };
+    sigset_t empty;
+    for (int i = 1; i < NSIG; i++) signal(i, SIG_IGN);
+    for (size_t i = 0; i < sizeof fatal / sizeof fatal[0]; i++) signal(fatal[i], SIG_DFL);
+    sigemptyset(&empty);
+    sigprocmask(SIG_SETMASK, &empty, NULL);
+}
+
 static void live(const sandbox *box, exchange *shared, int socket)
 {
-    static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
     const char *lacking;
-    char command;
-    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
-        signal(signals[i], SIG_IGN);   /* they are its parent's: with it, the socket ends */
+    reset_signals();
 #ifdef M_ARENA_MAX
     mallopt(M_ARENA_MAX, 1);   /* or it would look up how many CPUs there are, in a file */
 #endif
     errno = 0;
-    lacking = lock_in(box, socket);
+    lacking = lock_in(box, socket, &shared->room);
     if (lacking) {
         snprintf(shared->text, sizeof shared->text, "%s: %s", lacking,
                  strerror(errno ? errno : EIO));
         _exit(1);
     }
-    if (!tell(READY)) _exit(1);
-    while (read(0, &command, 1) == 1) {
+    if (!tell(READY, 0)) _exit(1);
+    for (uint32_t number = 1; is_told(number); number++) {
         serve(box, shared);
-        if (!tell(DONE)) break;
+        if (!tell(DONE, number)) break;
     }
     _exit(0);
 }
 
 /* === The parent === */
 
-static void end_child(child *c)
+static void free_child(const sandbox *box, child *c)
 {
     if (c->pid > 0) {
         kill(c->pid, SIGKILL);
         while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR) continue;
     }
     if (c->socket >= 0) close(c->socket);
+    if (c->shared != MAP_FAILED) munmap(c->shared, box->shared_size);
     free(c);
 }
 
-/* Waits for a byte. False: the child has ended, or the time is over. */
-static bool hear(child *c, int seconds, char expected)
+typedef enum heard { ANSWER, ENDED, LATE, NONSENSE } heard;
+
+/* Waits for a message of the child. */
+static heard hear(const child *c, int seconds, uint32_t what, uint32_t number)
 {
     struct pollfd ready = { c->socket, POLLIN, 0 };
     struct timespec start, now;
-    char said = 0;
+    message got[2];   /* as is_told's */
+    ssize_t size;
     int found;
     clock_gettime(CLOCK_MONOTONIC, &start);
     do {
@@ -217,25 +304,71 @@ static bool hear(child *c, int seconds, char expected)
         const double left = seconds - (double)(now.tv_sec - start.tv_sec);
         found = left < 0 ? 0 : poll(&ready, 1, (int)(left * 1000) + 1);
     } while (found < 0 && errno == EINTR);
-    return found > 0 && recv(c->socket, &said, 1, 0) == 1 && said == expected;
+    if (found <= 0) return LATE;
+    size = recv(c->socket, got, sizeof got, MSG_DONTWAIT);
+    if (size <= 0) return ENDED;
+    return size == sizeof got[0] && got[0].what == what && got[0].number == number ? ANSWER
+                                                                                    : NONSENSE;
 }
 
-/* Both ends of a socket, and the memory; then the child. */
-static bool begin_child(sandbox *box, child *c, report *r)
+/* Ends of a socket that are not standard streams: those who write there mean no decoder. */
+static bool make_socket(int ends[2])
+{
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return false;
+    for (int i = 0; i < 2; i++) {
+        const int low = ends[i];
+        if (low > STDERR_FILENO) continue;
+        ends[i] = fcntl(low, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+        close(low);
+    }
+    if (ends[0] >= 0 && ends[1] >= 0) return true;
+    close(ends[0]);
+    close(ends[1]);
+    return false;
+}
+
+/* The memory and the process that shares it. One at a time, and no signal meanwhile: no other child
+ * may have this memory, and in the child no handler of the parent may run. */
+static bool fork_child(const sandbox *box, child *c, const int ends[2], report *r)
+{
+    static pthread_mutex_t alone = PTHREAD_MUTEX_INITIALIZER;
+    sigset_t all, before;
+    bool good = false;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_mutex_lock(&alone);
+    c->shared = mmap(NULL, box->shared_size, PROT_READ | PROT_WRITE,
+                     MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (c->shared == MAP_FAILED) {
+        (void)report_fail(r, "no shared memory: %s", strerror(errno));
+    } else {
+        c->pid = fork();
+        if (c->pid == 0) live(box, c->shared, ends[1]);
+        good = c->pid > 0 && madvise(c->shared, box->shared_size, MADV_DONTFORK) == 0;
+        if (!good) (void)report_fail(r, "no process: %s", strerror(errno));
+    }
+    pthread_mutex_unlock(&alone);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return good;
+}
+
+static bool begin_child(const sandbox *box, child *c, report *r)
 {
     int ends[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-        return report_fail(r, "no socket: %s", strerror(errno));
+    bool good;
+    if (!make_socket(ends)) return report_fail(r, "no socket: %s", strerror(errno));
     c->socket = ends[0];
-    c->pid = fork();
-    if (c->pid == 0) live(box, c->shared, ends[1]);
+    good = fork_child(box, c, ends, r);
     close(ends[1]);
-    if (c->pid < 0) return report_fail(r, "no process: %s", strerror(errno));
-    return hear(c, 60, READY) ||
-           report_fail(r, "%s", c->shared->text[0] ? c->shared->text : "its process has ended");
+    if (!good) return false;
+    if (hear(c, 60, READY, 0) != ANSWER)
+        return report_fail(r, "%s", c->shared->text[0] ? c->shared->text
+                                                       : "its process has ended");
+    c->room = c->shared->room;
+    return true;
 }
 
-static child *new_child(sandbox *box, report *r)
+static child *new_child(const sandbox *box, report *r)
 {
     child *c = calloc(1, sizeof *c);
     if (!c) {
@@ -243,33 +376,67 @@ static child *new_child(sandbox *box, report *r)
         return NULL;
     }
     c->socket = -1;
-    c->shared = mmap(NULL, box->shared_size, PROT_READ | PROT_WRITE,
-                     MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (c->shared == MAP_FAILED) {
-        (void)report_fail(r, "no shared memory: %s", strerror(errno));
-        free(c);
-        return NULL;
-    }
+    c->shared = MAP_FAILED;
     if (begin_child(box, c, r)) return c;
-    munmap(c->shared, box->shared_size);
-    end_child(c);
+    free_child(box, c);
     return NULL;
 }
 
 static void drop_child(sandbox *box, child *c)
 {
-    munmap(c->shared, box->shared_size);
-    end_child(c);
+    free_child(box, c);
+    pthread_mutex_lock(&box->lock);
+    box->count--;
+    pthread_cond_signal(&box->changed);
+    pthread_mutex_unlock(&box->lock);
 }
 
-static child *take_child(sandbox *box, report *r)
+/* The kernel ends a child that computes on and on, also if its parent is gone by then. False: so
+ * much time is not left to this one, whose limit somebody has lowered. */
+static bool limit_time(child *c, int seconds)
 {
+    struct timespec used = { 0, 0 };
+    struct rlimit limit;
+    clockid_t clock;
+    c->short_of = 0;
+    if (clock_getcpuclockid(c->pid, &clock) == 0) clock_gettime(clock, &used);
+    if (prlimit(c->pid, RLIMIT_CPU, NULL, &limit) != 0) return true;   /* it is gone: seen later */
+    limit.rlim_cur = (rlim_t)used.tv_sec + (rlim_t)seconds + 1;
+    if (limit.rlim_cur > limit.rlim_max) limit.rlim_cur = c->short_of = limit.rlim_max;
+    prlimit(c->pid, RLIMIT_CPU, &limit, NULL);
+    return !c->short_of;
+}
+
+/* One that is idle, unless it must be new, or else a new one; where no more can be made, the next
+ * that becomes idle. */
+static child *take_child(sandbox *box, bool must_be_new, report *r)
+{
+    const int seconds = box->settings.cpu_seconds;
     child *c;
-    pthread_mutex_lock(&box->lock);
-    c = box->idle;
-    if (c) box->idle = c->next;
-    pthread_mutex_unlock(&box->lock);
-    return c ? c : new_child(box, r);
+    bool others;
+    do {
+        *r = report_make();
+        pthread_mutex_lock(&box->lock);
+        while (!box->idle && box->count >= box->most)
+            pthread_cond_wait(&box->changed, &box->lock);
+        c = box->idle;
+        if (c) box->idle = c->next;
+        else box->count++;
+        pthread_mutex_unlock(&box->lock);
+        if (c && !must_be_new && limit_time(c, seconds)) return c;
+        if (c) free_child(box, c);   /* the new one takes its place */
+        c = new_child(box, r);
+        if (c) {
+            (void)limit_time(c, seconds);
+            return c;
+        }
+        pthread_mutex_lock(&box->lock);
+        others = --box->count > 0;
+        if (others) box->most = box->count;
+        pthread_cond_broadcast(&box->changed);
+        pthread_mutex_unlock(&box->lock);
+    } while (others);
+    return NULL;
 }
 
 /* What a large image has used is given back: a child may live for millions of them. */
@@ -281,7 +448,19 @@ static void return_child(sandbox *box, child *c, size_t used_input, size_t used_
     pthread_mutex_lock(&box->lock);
     c->next = box->idle;
     box->idle = c;
+    pthread_cond_signal(&box->changed);
     pthread_mutex_unlock(&box->lock);
+}
+
+/* So many children as half of what is left of a limited address space has room for, or one. */
+static int most_children(const sandbox *box)
+{
+    struct rlimit limit;
+    uint64_t left;
+    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return INT_MAX;
+    left = address_space();
+    left = left < limit.rlim_cur ? (limit.rlim_cur - left) / 2 / box->shared_size : 0;
+    return left < 1 ? 1 : left < INT_MAX ? (int)left : INT_MAX;
 }
 
 sandbox *sandbox_open(const sandbox_settings *settings, report *r)
@@ -290,85 +469,82 @@ sandbox *sandbox_open(const sandbox_settings *settings, report *r)
     sandbox *box = calloc(1, sizeof *box);
     const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     const int children = settings->children ? settings->children : cpus > 0 ? (int)cpus : 1;
-    if (!box) {
-        (void)report_no_memory(r);
-        return NULL;
-    }
+    (void)r;
+    if (!box) return &none;
     box->settings = *settings;
     box->input_size = (settings->max_input + page) / page * page;
     box->shared_size = EXCHANGE_SIZE + box->input_size + 3 * (size_t)settings->max_pixels;
-    pthread_mutex_init(&box->lock, NULL);   /* cannot fail on Linux */
-    for (int i = 0; i < children; i++) {   /* the first shows whether there can be some */
-        child *c = new_child(box, r);
+    box->most = most_children(box);
+    pthread_mutex_init(&box->lock, NULL);   /* neither can fail on Linux */
+    pthread_cond_init(&box->changed, NULL);
+    while (box->count < children && box->count < box->most) {
+        report failure = report_make();
+        child *c = new_child(box, &failure);   /* sandbox_decode says why there is none */
         if (!c) break;
+        box->count++;
         return_child(box, c, 0, 0);
     }
-    if (box->idle) return box;
-    sandbox_close(box);
-    return NULL;
+    return box;
 }
 
 void sandbox_close(sandbox *box)
 {
-    if (!box) return;
+    if (!box || box == &none) return;
     while (box->idle) {
         child *c = box->idle;
         box->idle = c->next;
-        drop_child(box, c);
+        free_child(box, c);
     }
+    pthread_cond_destroy(&box->changed);
     pthread_mutex_destroy(&box->lock);
     free(box);
 }
 
-/* The kernel ends a child that computes on and on, also if its parent is gone by then. */
-static void limit_time(const child *c, int seconds)
+/* Why a decoder has ended, and no image's fault; true: another one may fare better. */
+static bool was_killed(const sandbox *box, child *c, heard last, report *r)
 {
-    struct timespec used = { 0, 0 };
-    struct rlimit limit;
-    clockid_t clock;
-    if (clock_getcpuclockid(c->pid, &clock) == 0) clock_gettime(clock, &used);
-    if (prlimit(c->pid, RLIMIT_CPU, NULL, &limit) != 0) return;   /* it is gone: seen below */
-    limit.rlim_cur = (rlim_t)used.tv_sec + (rlim_t)seconds + 1;
-    if (limit.rlim_cur > limit.rlim_max) limit.rlim_cur = limit.rlim_max;
-    prlimit(c->pid, RLIMIT_CPU, &limit, NULL);
-}
-
-/* A child that has ended, or that must. True: somebody killed it, which it cannot do itself. */
-static bool was_killed(sandbox *box, child *c, report *r)
-{
-    int status = 0;
-    pid_t ended = waitpid(c->pid, &status, WNOHANG);
-    if (ended == 0) {   /* closing its socket comes a moment before its end */
-        const struct timespec moment = { 0, 50 * 1000 * 1000 };
-        nanosleep(&moment, NULL);
-        ended = waitpid(c->pid, &status, WNOHANG);
-    }
-    if (ended != 0) c->pid = 0;
-    drop_child(box, c);
-    if (ended == 0)
+    const double limit = c->short_of ? (double)c->short_of : box->settings.cpu_seconds;
+    struct rusage used;
+    int status = 0, signal_number;
+    pid_t ended;
+    double seconds;
+    if (last == LATE)
         return report_fail(r, "its decoder was stopped: it took more than %d seconds",
                            box->settings.seconds);
-    if (ended > 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) return true;
-    if (ended > 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU)
-        return report_fail(r, "its decoder was stopped: it took more than %d seconds of a CPU",
-                           box->settings.cpu_seconds);
-    if (ended > 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS)
+    if (last == NONSENSE) return report_fail(r, "its decoder said what is no answer");
+    do ended = wait4(c->pid, &status, 0, &used); while (ended < 0 && errno == EINTR);
+    c->pid = 0;
+    if (ended < 0) return !report_fail(r, "its decoder ended twice, for a reason that is unknown");
+    signal_number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    seconds = (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+              1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+    /* the kernel counts ticks for its limit, and these seconds by a clock: 1.9 for 2 */
+    if (signal_number == SIGXCPU ||
+        (signal_number == SIGKILL && c->short_of && seconds >= 0.75 * limit)) {
+        r->no_memory = c->short_of > 0;
+        return report_fail(r, "its decoder was stopped: it took more than %.0f seconds of a CPU%s",
+                           limit, c->short_of ? ", the limit of this process (ulimit -t)" : "");
+    }
+    if (signal_number == SIGKILL)
+        return !report_fail(r, "its decoder was killed twice, as the system does when memory is "
+                               "short");
+    if (signal_number == SIGSYS)
         return report_fail(r, "its decoder was stopped: it asked the system for what decoding "
                            "does not need");
-    return report_fail(r, "its decoder crashed (%s %d)",
-                       WIFSIGNALED(status) ? "signal" : "exit status",
-                       WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+    return report_fail(r, "its decoder crashed (%s %d)", signal_number ? "signal" : "exit status",
+                       signal_number ? signal_number : WEXITSTATUS(status));
 }
 
-/* Its text, whatever it is, as a line. */
-static bool say_text(const sandbox *box, exchange *answer, report *r)
+static bool say_text(const sandbox *box, const child *c, exchange *answer, report *r)
 {
+    const bool limited = c->room < box->settings.memory;   /* not to what an image may need */
     answer->text[sizeof answer->text - 1] = '\0';
-    for (char *c = answer->text; *c; c++)
-        if ((unsigned char)*c < ' ' || *c == 127) *c = '?';
-    if (answer->no_memory)
-        return report_fail(r, "its decoder wanted more than %llu MiB",
-                           (unsigned long long)(box->settings.memory >> 20));
+    if (answer->no_memory) {
+        r->no_memory = limited;
+        return report_fail(r, "its decoder wanted more than %llu MiB%s",
+                           (unsigned long long)((limited ? c->room : box->settings.memory) >> 20),
+                           limited ? ", all that this process may have (ulimit -v, -d)" : "");
+    }
     return report_fail(r, "%s", answer->text[0] ? answer->text : "cannot be decoded");
 }
 
@@ -379,7 +555,7 @@ static bool take_pixels(const sandbox *box, const child *c, exchange *answer, vi
     const uint8_t *pixels = (const uint8_t *)c->shared + EXCHANGE_SIZE + box->input_size;
     const int64_t most = box->settings.max_pixels, width = answer->width, height = answer->height;
     void *copy;
-    if (!answer->good) return say_text(box, answer, r);
+    if (!answer->good) return say_text(box, c, answer, r);
     if (width < 1 || height < 1 || width > most || height > most || width > most / height)
         return report_fail(r, "its decoder said %lld x %lld", (long long)width, (long long)height);
     copy = box->settings.allocate((size_t)(width * height) * 3);
@@ -392,18 +568,47 @@ static bool take_pixels(const sandbox *box, const child *c, exchange *answer, vi
     return true;
 }
 
-/* False: the child has ended, or must. */
-static bool ask(const sandbox *box, child *c, const void *data, size_t size, unsigned flags)
+static heard ask(const sandbox *box, child *c, const void *data, size_t size, unsigned flags)
 {
-    const char work = 'w';
+    const message work = { WORK, ++c->number };
     memset(c->shared, 0, sizeof *c->shared);
     c->shared->size = size;
     c->shared->flags = flags;
     if (size > 0) memcpy((char *)c->shared + EXCHANGE_SIZE, data, size);
-    limit_time(c, box->settings.cpu_seconds);
-    return send(c->socket, &work, 1, MSG_NOSIGNAL) == 1 && hear(c, box->settings.seconds, DONE);
+    if (send(c->socket, &work, sizeof work, MSG_NOSIGNAL) != (ssize_t)sizeof work) {
+        kill(c->pid, SIGKILL);   /* it did nothing, or has been ended while it was idle */
+        return ENDED;
+    }
+    return hear(c, box->settings.seconds, DONE, c->number);
 }
 
+/* A child that has answered; NULL: r says why there is none. Who ends a job may come upon its
+ * children first: of the idle ones, several may be gone, so that the second try has a new one. */
+static child *answered(sandbox *box, const void *data, size_t size, unsigned flags, report *r)
+{
+    bool again = false;
+    do {
+        report failure;
+        child *c = take_child(box, again, &failure);
+        heard last;
+        if (!c) {
+            (void)report_fail(r, "there is no sandbox to decode it in: %s (--no-sandbox decodes "
+                                 "without one)", failure.text);
+            r->no_memory = true;   /* of the system, which is not the image's fault */
+            return NULL;
+        }
+        last = ask(box, c, data, size, flags);
+        if (last == ANSWER) return c;
+        failure = report_make();
+        const bool killed = was_killed(box, c, last, &failure);
+        drop_child(box, c);
+        again = killed && !again;
+        if (!again) *r = failure;
+    } while (again);
+    return NULL;
+}
+
+/* A child that has refused its image may be what the image has made of it: the next has a new one. */
 bool sandbox_decode(sandbox *box, const void *data, size_t size, unsigned flags,
                     vit_image *image, report *r)
 {
@@ -411,22 +616,17 @@ bool sandbox_decode(sandbox *box, const void *data, size_t size, unsigned flags,
     child *c;
     bool good;
     memset(image, 0, sizeof *image);
+    if (box == &none) return report_no_memory(r);
     if (size > box->settings.max_input)
         return report_fail(r, "is too large: above %zu MiB", box->settings.max_input >> 20);
-    /* Who ends a job may come upon its children first: of the idle ones, several may be gone. */
-    for (int kills = 0;; kills++) {
-        c = kills == 0 ? take_child(box, r) : new_child(box, r);
-        r->no_memory = !c;            /* of the system, which is not the image's fault */
-        if (!c) return false;
-        if (ask(box, c, data, size, flags)) break;
-        if (!was_killed(box, c, r)) return false;
-        if (kills > 0)
-            return report_fail(r, "its decoder was killed twice, as the system does when memory "
-                               "is short");
-    }
+    c = answered(box, data, size, flags, r);
+    if (!c) return false;
     answer = *c->shared;
     good = take_pixels(box, c, &answer, image, r);
-    return_child(box, c, size, good ? (size_t)image->width * (size_t)image->height * 3 : 0);
+    if (good)
+        return_child(box, c, size, (size_t)image->width * (size_t)image->height * 3);
+    else
+        drop_child(box, c);
     return good;
 }
 

@@ -1,6 +1,6 @@
 /* sandbox.h - images of strangers are decoded in processes that can do nothing else.
  *
- *     sandbox *box = sandbox_open(&settings, &r);   NULL: not here; on Linux, why
+ *     sandbox *box = sandbox_open(&settings, &r);   NULL: this system has none; on Linux, why
  *     ...
  *     sandbox_decode(box, bytes, size, flags, &image, &r)   on any thread
  *     ...
@@ -8,10 +8,11 @@
  *
  * Linux alone has it. Each thread that decodes has a child. It has no open file but a socket to its
  * parent; seccomp leaves it that socket and memory of its own that is not executable, and any other
- * system call is its end; rlimits bound its memory and its time. Bytes go in and pixels come out
- * through memory that both share, and what it says of them is checked. A child that ends costs its
- * image, and the next image has a new child. Open it before there are threads: a child that is
- * forked beside them relies on the C library's malloc to be whole in it.
+ * system call is its end; rlimits bound its memory and its time, and lower ones stay. Bytes go in and
+ * pixels come out through memory that the two share and no other child has, and what it says of them
+ * is checked. A child that ends, or refuses its image, costs that image, and the next image has a new
+ * child. Where no child can be made, no image is decoded. Open it before there are threads: a child
+ * that is forked beside them relies on the C library's malloc to be whole in it.
  */
 #ifndef SANDBOX_H
 #define SANDBOX_H
@@ -41,7 +42,9 @@ typedef struct sandbox sandbox;
 sandbox *sandbox_open(const sandbox_settings *settings, report *r);
 void sandbox_close(sandbox *box);   /* NULL is allowed */
 
-/* The pixels are to be freed as what settings.allocate returns. On failure image is empty. */
+/* The pixels are to be freed as what settings.allocate returns. On failure image is empty, and
+ * r->no_memory says that the image is not at fault: this process has no child for it, or too low
+ * limits. */
 bool sandbox_decode(sandbox *box, const void *data, size_t size, unsigned flags,
                     vit_image *image, report *r);
 
