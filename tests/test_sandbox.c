@@ -175,7 +175,7 @@ static const struct {
     { "program", trace_parent, "asked the system for", false },
     { "advise", advise, "asked the system for", false },
     { "move", move_memory, "asked the system for", false },
-    { "high", set_high_bits, "asked the system for", false },
+    { "high bits", set_high_bits, "asked the system for", false },
     { "requeue", requeue, "asked the system for", false },
     { "clock", read_clock, "asked the system for", false },
     { "byte", say_byte, "its decoder said what is no answer", false },

@@ -290,20 +290,29 @@ static void free_child(const sandbox *box, child *c)
 
 typedef enum heard { ANSWER, ENDED, LATE, NONSENSE } heard;
 
-/* Waits for a message of the child. */
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* Waits for a message of the child. The time for it comes in slices, of which each counts no more
+ * than its length: a job may be stopped for hours, and its decoders with it. */
 static heard hear(const child *c, int seconds, uint32_t what, uint32_t number)
 {
+    static const double slice = 0.1;
     struct pollfd ready = { c->socket, POLLIN, 0 };
-    struct timespec start, now;
     message got[2];   /* as is_told's */
+    double waited = 0, start, took;
     ssize_t size;
     int found;
-    clock_gettime(CLOCK_MONOTONIC, &start);
     do {
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        const double left = seconds - (double)(now.tv_sec - start.tv_sec);
-        found = left < 0 ? 0 : poll(&ready, 1, (int)(left * 1000) + 1);
-    } while (found < 0 && errno == EINTR);
+        start = now();
+        found = poll(&ready, 1, (int)(slice * 1000));
+        took = now() - start;
+        waited += took < slice ? took : slice;
+    } while (found <= 0 && (found == 0 || errno == EINTR) && waited < seconds);
     if (found <= 0) return LATE;
     size = recv(c->socket, got, sizeof got, MSG_DONTWAIT);
     if (size <= 0) return ENDED;
