@@ -170,11 +170,17 @@ for limit in "-n 6" "-t 100" "-c 0" "-s 1000"; do
     same expected.out out
     quiet err
 done
+for tunable in 1 2; do # malloc's pages are huge
+    try env GLIBC_TUNABLES=glibc.malloc.hugetlb=$tunable "$classify" "${bundled[@]}" a.jpg b.png
+    is 0
+    same expected.out out
+done
 tried='classify under ulimit -f 0'
 (ulimit -f 0 && exec "$classify" "${bundled[@]}" a.jpg b.png) 2>&1 </dev/null | cat >out
 same expected.out out
-under "-n 4" "$classify" "${bundled[@]}" a.jpg
+under "-n 4" "$classify" "${bundled[@]}" a.jpg b.png
 is 1
+lines err 1
 err '^classify: a.jpg: there is no sandbox to decode it in: .*Too many open files \(--no-sandbox '
 under "-n 4" "$classify" --no-sandbox "${bundled[@]}" a.jpg b.png
 is 0

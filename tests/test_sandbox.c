@@ -126,9 +126,6 @@ static void advise(void) { (void)madvise(NULL, 0, 100); }   /* MADV_HWPOISON */
 static void move_memory(void) {
     (void)mremap(NULL, 4096, 4096, MREMAP_MAYMOVE | MREMAP_FIXED, NULL);
 }
-static void take_huge_pages(void) {
-    (void)mmap(NULL, 1 << 21, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
-}
 static void set_high_bits(void) {
     (void)syscall(SYS_mmap, NULL, 4096, PROT_READ, (1ll << 40) | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }
@@ -178,8 +175,7 @@ static const struct {
     { "program", trace_parent, "asked the system for", false },
     { "advise", advise, "asked the system for", false },
     { "move", move_memory, "asked the system for", false },
-    { "huge", take_huge_pages, "asked the system for", false },
-    { "high", set_high_bits, "asked the system for", false },
+    { "high bits", set_high_bits, "asked the system for", false },
     { "requeue", requeue, "asked the system for", false },
     { "clock", read_clock, "asked the system for", false },
     { "byte", say_byte, "its decoder said what is no answer", false },

@@ -128,7 +128,10 @@ static bool confine(void)
         ALLOW_THREE(SYS_clock_gettime, 0, 0, CLOCK_REALTIME, CLOCK_MONOTONIC, CLOCK_MONOTONIC),
         ALLOW_BITS(SYS_mremap, 3, MREMAP_MAYMOVE),
         ALLOW_BITS(SYS_mprotect, 2, DATA),
-        UNLESS_EQUAL_SKIP(SYS_mmap, 12), ONLY_BITS(2, DATA),
+        /* malloc can be told to take huge pages (GLIBC_TUNABLES), and does without */
+        UNLESS_EQUAL_SKIP(SYS_mmap, 15), LOAD_LOW(3),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, MAP_HUGETLB, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOMEM), ONLY_BITS(2, DATA),
         ONLY_BITS(3, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED | MAP_STACK),
         BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, MAP_ANONYMOUS, 0, 1), PERMIT,
         KILL
@@ -294,14 +297,14 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* Waits for a message of the child, in slices that count no more than their length: a job may be
- * stopped for hours, and its decoders with it. */
+/* Waits for a message of the child. The time for it comes in slices, of which each counts no more
+ * than its length: a job may be stopped for hours, and its decoders with it. */
 static heard hear(const child *c, int seconds, uint32_t what, uint32_t number)
 {
     static const double slice = 0.1;
     struct pollfd ready = { c->socket, POLLIN, 0 };
-    double waited = 0, start, took;
     message got[2];   /* as is_told's */
+    double waited = 0, start, took;
     ssize_t size;
     int found;
     do {
