@@ -44,11 +44,16 @@ typedef struct photo_options {
     int max_megapixels;   /* 1 .. 500: those with more are refused; 0: the default        */
 } photo_options;
 
-/* Where images are decoded from now on: sets options->sandbox, to be closed by sandbox_close,
- * unless options say otherwise, for so many threads (0: one per core). If this system has none,
- * options->no_sandbox says that it was tried and, on Linux, a line on stderr why not. If it has one
- * that cannot be made, no image is decoded: its message says why. */
-void photos_sandbox(photo_options *options, const char *program, int num_threads);
+/* Where image files are decoded, and the only way to: nothing else in tools/ includes image_file.h.
+ * It has confined processes (sandbox.h) for so many threads (0: one per core), unless options say
+ * otherwise or the system has none; where it has one and no process can be made, no image is
+ * decoded, and the message says why. Open it before there are threads and large data. */
+typedef struct photo_decoder photo_decoder;
+
+/* NULL: see the report. On Linux, a line on stderr says why a system has none. */
+photo_decoder *photo_decoder_open(const photo_options *options, const char *program,
+                                  int num_threads, report *r);
+void photo_decoder_close(photo_decoder *decoder);   /* NULL is allowed */
 
 /* The rows of a program's options (cli/options.h) that set them. */
 #define PHOTO_OPTIONS(photos)                                                                     \
