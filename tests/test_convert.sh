@@ -702,7 +702,7 @@ refuses 2 "--calibrate: expected" $H --calibrate photos --dtype f16
 refuses 2 "--report compares with f32" $H --report photos
 refuses 2 "--keep: expected --dtype int8 or int4" $H --keep x --dtype bf16
 refuses 2 "" $H --dtype int8 --calibrate photos --calibrate-max 0
-refuses 1 "missing.png: does not exist" $H --dtype int8 --calibrate missing.png
+refuses 1 "missing.png: cannot be opened: No such file" $H --dtype int8 --calibrate missing.png
 refuses 1 "empty: has no images in it" $H --dtype int8 --calibrate empty
 refuses 1 "nest: has no images in it" $H --dtype int8 --calibrate nest
 if ! posix; then :

@@ -502,7 +502,7 @@ static void test_label_files(void)
     r = new_report();
     CHECK(!labels_read_file(&list, temporary, r) && strstr(latest.text, "too large"));
     r = new_report();
-    CHECK(!labels_read_file(&list, "/no/such/labels", r) && strstr(latest.text, "cannot open"));
+    CHECK(!labels_read_file(&list, "/no/such/labels", r) && strstr(latest.text, "cannot be opened"));
     r = new_report();
     CHECK(labels_from_list(&list, NULL, 0, r) && list.count == 0 && !list.labels);
 }
@@ -654,7 +654,7 @@ static void test_bad_configs(void)
         { "{\"model_args\": {\"pos_embed\": \"rope\"}}", "pos_embed: expected learn or none" },
         { "{\"model_args\": {\"no_embed_class\": 1}}", "no_embed_class: expected true or" },
         { "{\"model_args\": {\"final_norm\": 1}}", "final_norm: expected true or false" },
-        { "{\"model_args\": {\"act_layer\": \"mish\"}}", "expected gelu, gelutanh, quickgelu" },
+        { "{\"model_args\": {\"act_layer\": \"nonsense\"}}", "expected gelu gelu_tanh quick_gelu" },
         { "{\"model_args\": {\"norm_layer\": \"batchnorm\"}}", "expected layernorm, rmsnorm" },
         { "{\"model_args\": {\"mlp_layer\": \"glumlp\"}}", "expected mlp, swiglu, swiglupacked" },
         { "{\"model_args\": {\"block_fn\": \"ParallelThingsBlock\"}}", "expected block, respost" },
@@ -676,7 +676,7 @@ static void test_bad_configs(void)
         { OF_VIT("\"image_size\": [1, 2, 3]"), "image_size: expected n or [height, width]" },
         { OF_VIT("\"image_size\": [1, \"a\"]"), "image_size: expected n or [height, width]" },
         { OF_VIT("\"patch_size\": \"a\""), "patch_size: expected one number" },
-        { "{\"model_type\": \"vit\", \"hidden_act\": \"mish\"}", "hidden_act mish: this version" },
+        { "{\"model_type\": \"vit\", \"hidden_act\": \"nonsense\"}", "hidden_act nonsense: this version" },
         { "{\"model_type\": \"vit\", \"hidden_act\": 1}", "hidden_act: expected a name" },
         { "{\"model_type\": \"vit\", \"patch_size\": [16, 8]}", "patches are square" },
         { "{\"model_type\": \"vit\", \"image_size\": \"big\"}", "image_size: expected n or" },

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/paths.h"
+#include "cli/model.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "vit.h"
@@ -146,14 +147,9 @@ bool c_array_write(const char *input, const char *output, bool quiet, c_array_re
 {
     cli_output file;
     vit_model model;
-    vit_result opened;
     bool good;
     memset(result, 0, sizeof *result);
-    opened = vit_model_open(input, VIT_OPEN_VERIFY, &model);
-    if (opened) {
-        (void)report_fail(r, "%s: %s", vit_result_string(opened), model.detail);
-        return report_file(r, input);
-    }
+    if (!cli_model_open(input, VIT_OPEN_VERIFY, &model, r)) return false;
     make_name(output, result->name, sizeof result->name);
     result->bytes = model.size;
     result->workspace = workspace_of(&model, 0);

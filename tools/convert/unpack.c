@@ -9,6 +9,7 @@
 
 #include "base/bytes.h"
 #include "base/tensor.h"
+#include "cli/model.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "convert/pages.h"
@@ -187,16 +188,11 @@ bool unpack_to_safetensors(const char *input, const char *output, bool quiet,
                            unpack_result *result, report *r)
 {
     unpacking u;
-    vit_result opened;
     bool good;
     memset(&u, 0, sizeof u);
     memset(result, 0, sizeof *result);
     u.result = result;
-    opened = vit_model_open(input, 0, &u.model);
-    if (opened) {
-        (void)report_fail(r, "%s: %s", vit_result_string(opened), u.model.detail);
-        return report_file(r, input);
-    }
+    if (!cli_model_open(input, 0, &u.model, r)) return false;
     good = cli_output_open(&u.output, output, &input, 1, r) && write_output(&u, quiet, r);
     vit_model_close(&u.model);
     return good || report_file(r, output);

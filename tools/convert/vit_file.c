@@ -56,7 +56,7 @@ static bool open_output(conversion *c, cli_output *output, report *r)
 static bool open_written(const cli_output *output, vit_model *model, report *r)
 {
     vit_result result = vit_model_open(output->temporary, 0, model);
-    return !result || report_fail(r, "%s: %s", vit_result_string(result), model->detail);
+    return !result || report_fail(r, "%s", model->detail);
 }
 
 /* === Self-test === */
