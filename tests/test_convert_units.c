@@ -805,6 +805,33 @@ static void test_config_entries(void)
     }
 }
 
+/* Each activation by its word, and by some names of libraries, from timm and transformers alike. */
+static void test_config_activations(void)
+{
+    static const struct { const char *theirs; vit_activation activation; } names[] = {
+        { "nn.GELU", VIT_GELU }, { "GELUTanh", VIT_GELU_TANH }, { "gelu_fast", VIT_GELU_TANH },
+        { "QuickGELU", VIT_QUICK_GELU }, { "Swish", VIT_SILU }, { "ReLU", VIT_RELU }
+    };
+    int i, count = (int)COUNT(names) + VIT_NUM_ACTIVATIONS;
+    for (i = 0; i < 2 * count; i++) {
+        const int at = i / 2 - VIT_NUM_ACTIVATIONS;
+        const char *name = at < 0 ? setting_rows[SETTING_ACTIVATION].words[i / 2].word
+                                  : names[at].theirs;
+        const double wanted = at < 0 ? i / 2 : (int)names[at].activation;
+        config_file config;
+        settings s;
+        char text[120];
+        bool good;
+        snprintf(text, sizeof text, i % 2 ? "{\"model_args\": {\"act_layer\": \"%s\"}}"
+                                          : "{\"model_type\": \"vit\", \"hidden_act\": \"%s\"}",
+                 name);
+        good = read_config(&config, &s, text, NULL);
+        CHECK_MSG(good && s.value[SETTING_ACTIVATION] == wanted, "%s: %s", text,
+                  good ? "another" : latest.text);
+        if (good) config_free(&config);
+    }
+}
+
 static void test_config_names(void)
 {
     static const struct {
@@ -1679,6 +1706,7 @@ int main(int argc, char **argv)
     test_bad_configs();
     test_large_config();
     test_config_entries();
+    test_config_activations();
     test_config_names();
     test_config_values();
     test_config_old();
