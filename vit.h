@@ -79,8 +79,8 @@
    vit_classify does all of it in one call; use a session when speed matters.
    vit_model_resize sets the input size of models marked dynamic_img_size.
 
-   Compile with -O2. Unoptimised, a forward pass takes some 27 times as long. No other
-   flag is needed: kernels for larger instruction sets are in every build and chosen at
+   Compile with -O2. Unoptimised by clang, a forward pass takes some 60 times as long. No
+   other flag is needed: kernels for larger instruction sets are in every build and chosen at
    run time.
 
    MEMORY
@@ -448,9 +448,9 @@ typedef enum vit_attention {
 
 /* What an MLP does between its layers: X(enumerator, value, name).
 
-   To add an activation: a line here, one in vit_representation, and its case in vit__activate
-   (>>math); in tests/test_random.c its case in activate(), in double. tests/test_values.c
-   tries it. */
+   To add an activation: a line here, one in vit_representation, its case in vit__activate
+   (>>math); in tests/test_random.c its case in activate(), in double; its words, as
+   tools/model/setting_list.h says ("To add an activation"). tests/test_values.c tries it. */
 #define VIT_ACTIVATION_LIST(X)                                                 \
     X(VIT_GELU, 0, "gelu")             /* x * Phi(x), by erf                */ \
     X(VIT_GELU_TANH, 1, "gelu_tanh")   /* torch.nn.GELU(approximate="tanh") */ \
@@ -1874,7 +1874,7 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__INLINE static inline
 #endif
 
-/* Without optimisation a forward pass takes 25 times as long by gcc, 100 times by clang: a
+/* Without optimisation a forward pass takes 25 times as long by gcc, 60 times by clang: a
    message says so. gcc has a pragma that optimises >>math to >>wasm all the same, and then
    takes 1.1 times as long; clang has none. */
 #if !defined(VIT_UNOPTIMIZED) && (VIT__GNU ? !defined(__OPTIMIZE__) : defined(_DEBUG))
@@ -12823,7 +12823,10 @@ VIT__COMPACT_END
            ones (--sheet draws them), near-duplicates; classes by vectors of texts (CLIP,
            SigLIP): search --classes, classify --classes;
            evaluate --knn, --probe, --tags (mean average precision, F1); its --predictions
-           have labels;
+           have labels; --neighbors has no letter, -k is --top of other programs;
+           --isa for all examples; --batch and --img-size for evaluate, --batch for search,
+           -b for vit-run; a folder in embed --list stands for its images;
+           installed programs call themselves vit-classify, -embed ...;
            embed --tar: shards in webdataset's form on any number of machines, laid out as
            clip-retrieval does, with --part, --classify and --collect; embed --f16;
            search in a folder of shards, f32 as fast as they are read, f16 at three quarters of

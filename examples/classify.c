@@ -35,6 +35,7 @@ typedef struct choices {
     int k;           /* 0: not given */
     double above;    /* print all that are at least so likely; below 0: not given */
     int num_threads;
+    vit_isa isa;
     bool json;
     zero_shot_options zero_shot;  /* its sigmoid also without --classes */
     photo_options photos;
@@ -174,7 +175,7 @@ static void print_json(const classifier *c, const infer_result *result, int coun
         json_put_end(&w, '}');
     }
     json_put_end(&w, ']');
-    json_put_text(&w, "isa", vit_isa_name(vit_detect_isa()));
+    json_put_text(&w, "isa", vit_isa_name(c->chosen->isa ? c->chosen->isa : vit_detect_isa()));
     json_put_begin(&w, "ms", '{');
     json_put_decimals(&w, "load", result->decode_ms + c->reader.current.decode_ms, 3);
     json_put_decimals(&w, "preprocess", result->preprocess_ms, 3);
@@ -249,10 +250,8 @@ static bool check_command(choices *c, int operands, report *r) {
 /* Sets the choices from the command line; false as cli_parse. */
 static bool choose(int argc, char **argv, choices *c, text_list *images, int *status) {
     const cli_option options[] = {
-        { 'm', "model", "MODEL.vit", "the model (default: the bundled cifar10-vit.vit)", CLI_TEXT,
-          &c->model, 0, 0 },
-        { 0, "img-size", "N|HxW", "input size, for models converted with --dynamic", CLI_SIZE,
-          c->img_size, 1, 16384 },
+        CLI_OPTION_MODEL(&c->model),
+        CLI_OPTION_IMG_SIZE(c->img_size),
         { 'k', "top", "N", "how many classes to print (default 5; of a frame 1)", CLI_INT, &c->k,
           1, 1000 },
         { 0, "above", "P", "print all classes with a probability of at least P instead",
@@ -260,8 +259,8 @@ static bool choose(int argc, char **argv, choices *c, text_list *images, int *st
         { 0, "sigmoid", NULL, "any number of classes may be right: for taggers whose file does\n"
           "not say so, and for SigLIP", CLI_FLAG, &c->zero_shot.sigmoid, 0, 0 },
         ZERO_SHOT_OPTIONS(&c->zero_shot),
-        { 't', "threads", "N", "threads to compute with (default 0: one per core)", CLI_INT,
-          &c->num_threads, 0, 256 },
+        CLI_OPTION_THREADS(&c->num_threads),
+        CLI_OPTION_ISA(&c->isa),
         { 0, "json", NULL, "print one JSON object per image and line", CLI_FLAG, &c->json, 0, 0 },
         PHOTO_OPTIONS(&c->photos),
         { 0, "frames", "WxH|auto", "a stream: raw video of this width and height, or 'auto',\n"
@@ -297,6 +296,7 @@ static bool classify(classifier *c, photo_source *source, infer_counts *counts) 
     settings.model = &c->model;
     settings.program = PROGRAM;
     settings.num_threads = c->chosen->num_threads;
+    settings.isa = c->chosen->isa;
     settings.together = true;
     settings.decoder = c->decoder;
     if (c->cosines) embedding_ask(&c->choice, &settings);

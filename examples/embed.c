@@ -243,11 +243,10 @@ static const char *check_choices(const choices *c, const text_list *operands) {
 
 static bool choose(int argc, char **argv, choices *c, text_list *operands, int *status) {
     const cli_option options[] = {
-        { 'm', "model", "MODEL.vit", "the model (default: the bundled cifar10-vit.vit)", CLI_TEXT,
-          &c->model, 0, 0 },
+        CLI_OPTION_MODEL(&c->model),
         { 'o', "output", "OUT.npy", "the file to write", CLI_OUTPUT, &c->output, 0, 0 },
         { 0, "names", "FILE", "the names' file, instead of OUT.txt", CLI_OUTPUT, &c->names, 0, 0 },
-        { 0, "list", "FILE", "a file with a path in each line; '-': standard input", CLI_LIST,
+        { 0, "list", "FILE", "a file with an IMAGE or FOLDER a line; '-': standard input", CLI_LIST,
           &c->lists, 0, 0 },
         { '0', "null", NULL, "paths in lists end with a NUL, as of find -print0", CLI_FLAG,
           &c->null, 0, 0 },
@@ -266,14 +265,10 @@ static bool choose(int argc, char **argv, choices *c, text_list *operands, int *
           &c->classes, 1, 1000 },
         { 0, "collect", "OUT", "verify all shards in OUT, list what is missing, add up", CLI_TEXT,
           &c->collect, 0, 0 },
-        { 0, "img-size", "N|HxW", "input size, for models converted with --dynamic", CLI_SIZE,
-          c->img_size, 1, 16384 },
-        { 'b', "batch", "N", "images that a thread computes together (default 4)", CLI_INT,
-          &c->batch, 1, 1024 },
-        { 't', "threads", "N", "threads (default 0: one per core)", CLI_INT, &c->num_threads, 0,
-          256 },
-        { 0, "isa", "NAME", "instruction set to use (default auto); changes no bit with FMA",
-          CLI_ISA, &c->isa, 0, 0 },
+        CLI_OPTION_IMG_SIZE(c->img_size),
+        CLI_OPTION_BATCH(&c->batch, "4 on each thread"),
+        CLI_OPTION_THREADS(&c->num_threads),
+        CLI_OPTION_ISA(&c->isa),
         { 0, "json", NULL, "print one JSON object at the end", CLI_FLAG, &c->json, 0, 0 },
         PHOTO_OPTIONS(&c->photos),
         CLI_END

@@ -35,7 +35,9 @@ enum { TOP = 5, MATRIX_LIMIT = 16, CONFUSIONS_SHOWN = 10 };
 /* The command line. */
 typedef struct choices {
     const char *model, *map, *csv, *predictions, *folder, *knn, *probe, *tags;
-    int num_threads, limit, neighbors;
+    int img_size[2];         /* height and width; 0: the model's own */
+    int num_threads, batch, limit, neighbors;
+    vit_isa isa;
     double above;            /* below 0: not given */
     bool sigmoid, json;
     photo_options photos;
@@ -153,6 +155,8 @@ static infer_settings make_settings(const vit_model *model, const choices *chose
     settings.model = model;
     settings.program = PROGRAM;
     settings.num_threads = chosen->num_threads;
+    settings.batch = chosen->batch;
+    settings.isa = chosen->isa;
     settings.decoder = chosen->decoder;
     settings.progress = true;
     return settings;
@@ -669,11 +673,10 @@ static const char *check(const choices *c) {
 
 static bool choose(int argc, char **argv, choices *c, int *status) {
     const cli_option options[] = {
-        { 'm', "model", "MODEL.vit", "the model (default: the bundled cifar10-vit.vit)", CLI_TEXT,
-          &c->model, 0, 0 },
+        CLI_OPTION_MODEL(&c->model),
         { 0, "map", "FILE", "the classes of folders with other names", CLI_TEXT, &c->map, 0, 0 },
-        { 0, "limit", "N", "use only N images of a folder, evenly spaced", CLI_INT, &c->limit, 1,
-          2147483647 },
+        { 0, "limit", "N", "use only N images in all, evenly spaced (of TRAIN as many)", CLI_INT,
+          &c->limit, 1, 2147483647 },
         { 0, "tags", "FILE", "the tags of each image: see below; '-': standard input", CLI_TEXT,
           &c->tags, 0, 0 },
         { 0, "above", "P", "what counts as found with --tags (default 0.5)", CLI_NUMBER, &c->above,
@@ -683,9 +686,11 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
         { 0, "knn", "TRAIN", "accuracy of the embedding, by its neighbors in TRAIN/CLASS/IMAGE",
           CLI_TEXT, &c->knn, 0, 0 },
         { 0, "probe", "TRAIN", "the same, by a linear classifier", CLI_TEXT, &c->probe, 0, 0 },
-        { 'k', "neighbors", "N", "how many vote (default 20)", CLI_INT, &c->neighbors, 1, 1000 },
-        { 't', "threads", "N", "threads, one image each (default 0: one per core)", CLI_INT,
-          &c->num_threads, 0, 256 },
+        { 0, "neighbors", "N", "how many vote (default 20)", CLI_INT, &c->neighbors, 1, 1000 },
+        CLI_OPTION_IMG_SIZE(c->img_size),
+        CLI_OPTION_BATCH(&c->batch, "4 on each thread"),
+        CLI_OPTION_THREADS(&c->num_threads),
+        CLI_OPTION_ISA(&c->isa),
         { 0, "json", NULL, "print one JSON object", CLI_FLAG, &c->json, 0, 0 },
         { 0, "csv", "FILE", "write the confusion matrix as CSV", CLI_OUTPUT, &c->csv, 0, 0 },
         { 0, "predictions", "FILE", "write path, true class, predicted class and probability\n"
@@ -710,9 +715,8 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
 }
 
 static bool open_model(choices *chosen, vit_model *model, char **path) {
-    const int img_size[2] = { 0, 0 };
     report r = report_make();
-    if (!cli_model_choose(chosen->model, img_size, model, path, &r)) {
+    if (!cli_model_choose(chosen->model, chosen->img_size, model, path, &r)) {
         report_print(&r, PROGRAM);
         return false;
     }

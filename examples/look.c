@@ -68,8 +68,7 @@ static int append(cli_option *options, int count, const cli_option *more) {
 
 static int common_options(cli_option *options, int count, look_choices *c) {
     const cli_option more[] = {
-        { 'm', "model", "MODEL.vit", "the model (default: the bundled cifar10-vit.vit)", CLI_TEXT,
-          &c->model, 0, 0 },
+        CLI_OPTION_MODEL(&c->model),
         { 'o', "output", "OUT.png", "the picture to write", CLI_OUTPUT, &c->output, 0, 0 },
         { 0, "npy", "OUT.npy", "write the numbers behind it", CLI_OUTPUT, &c->npy, 0, 0 },
         { 0, "json", NULL, "print them as one JSON object", CLI_FLAG, &c->json, 0, 0 },
@@ -83,10 +82,9 @@ static int common_options(cli_option *options, int count, look_choices *c) {
 
 static int options_of_photos(cli_option *options, int count, look_choices *c) {
     const cli_option more[] = {
-        { 0, "img-size", "N|HxW", "input size, for models converted with --dynamic", CLI_SIZE,
-          c->img_size, 1, 16384 },
-        { 't', "threads", "N", "threads (default 0: one per core)", CLI_INT, &c->num_threads, 0,
-          256 },
+        CLI_OPTION_IMG_SIZE(c->img_size),
+        CLI_OPTION_THREADS(&c->num_threads),
+        CLI_OPTION_ISA(&c->isa),
         PHOTO_OPTIONS(&c->photos),
         CLI_END
     };

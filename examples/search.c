@@ -37,7 +37,8 @@ typedef struct choices {
     const char *names, *index, *sheet;
     text_list vectors;
     zero_shot_options zero_shot;
-    int k, num_threads;
+    int k, num_threads, batch;
+    vit_isa isa;
     double duplicates;   /* the least cosine; 2: not asked for   */
     bool json, int8;
     photo_options photos;
@@ -127,6 +128,8 @@ static bool infer_photos(job *j, infer_take *take, report *r) {
     settings.model = &j->model;
     settings.program = PROGRAM;
     settings.num_threads = j->chosen->num_threads;
+    settings.batch = j->chosen->batch;
+    settings.isa = j->chosen->isa;
     settings.decoder = j->decoder;
     settings.take = take;
     settings.user = j;
@@ -542,10 +545,10 @@ static bool choose(int argc, char **argv, choices *c, text_list *photos, int *st
           &c->asked.pool, 0, 0 },
         { 0, "layer", "N", "of the tokens that leave block N, as in embed", CLI_INT,
           &c->asked.layer, 0, 1023 },
-        { 0, "img-size", "N|HxW", "input size, for models converted with --dynamic", CLI_SIZE,
-          c->asked.img_size, 1, 16384 },
-        { 't', "threads", "N", "threads (default 0: one per core)", CLI_INT, &c->num_threads, 0,
-          256 },
+        CLI_OPTION_IMG_SIZE(c->asked.img_size),
+        CLI_OPTION_BATCH(&c->batch, "4 on each thread"),
+        CLI_OPTION_THREADS(&c->num_threads),
+        CLI_OPTION_ISA(&c->isa),
         { 0, "int8", NULL, "in a FOLDER: read int8 copies first; same result", CLI_FLAG, &c->int8,
           0, 0 },
         { 0, "json", NULL, "print one JSON object", CLI_FLAG, &c->json, 0, 0 },

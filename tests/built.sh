@@ -4,7 +4,7 @@
 # are those of make; none: the programs in BIN. run.sh has built them all.
 if [ -z "${BUILT-}" ]; then
     case $#:${BIN:-.} in
-    0:.) set -- all libraries ;;
+    0:.) set -- all ;;
     0:build/asan) set -- build/asan/programs ;;
     0:*) set -- "$BIN/tools/vit-convert" ;; # by flags that this does not know: there, or not
     esac

@@ -135,6 +135,50 @@ for program in "$bin"/examples/{classify,embed,evaluate,look,search} \
     done
 done
 
+# What is not there, in the same words everywhere.
+gone="$work/gone.jpg: cannot be opened: No such file or directory$"
+for command in "examples/classify $work/gone.jpg" "examples/embed -o $work/x.npy $work/gone.jpg" \
+    "examples/evaluate $work/gone.jpg" "examples/evaluate --knn $work/gone.jpg $work" \
+    "examples/look tokens $work/gone.jpg -o $work/x.png" "examples/search $work/gone.jpg $cat" \
+    "examples/search --classes $work/gone.jpg --class-names $work/labels.txt $cat" \
+    "tools/vit-run -m $model --image $work/gone.jpg" "tools/vit-run -m $work/gone.jpg --image $cat" \
+    "tools/vit-info $work/gone.jpg" "tools/vit-info --sha256 $(printf '%064d' 0) $work/gone.jpg" \
+    "tools/vit-bench -m $work/gone.jpg" "tools/vit-convert $work/gone.jpg -o $work/x.vit" \
+    "tools/vit-convert --c-array $work/gone.jpg -o $work/x.h" \
+    "tools/vit-convert --to safetensors $work/gone.jpg -o $work/x.safetensors"; do
+    # shellcheck disable=SC2086 # words
+    try "$bin"/$command
+    is 1
+    err "$gone"
+    lines err 1
+done
+for to in --c-array '--to safetensors'; do # the reason alone, once
+    # shellcheck disable=SC2086 # words
+    try "$convert" $to "$work/empty.png" -o "$work/x"
+    is 1
+    err "^vit-convert: $work/empty.png: is empty$"
+done
+
+# Every program that runs a model takes --isa; results are the same where there are FMAs.
+mkdir -p "$work/isa/dog"
+cp "$cat" "$work/isa/dog/dog.jpg"
+for command in "classify $cat" "evaluate -b 3 $work/isa" "embed $cat -b 2 -o -" "look tokens --npy - $cat"; do
+    # shellcheck disable=SC2086 # words
+    try "$bin"/examples/$command -m "$model"
+    is 0
+    grep -av images/s "$work/out" >"$work/auto"
+    # shellcheck disable=SC2086 # words
+    try "$bin"/examples/$command -m "$model" --isa scalar
+    is 0
+    grep -av images/s "$work/out" >"$work/scalar"
+    same "$work/auto" "$work/scalar"
+    # shellcheck disable=SC2086 # words
+    try "$bin"/examples/$command -m "$model" --isa sse
+    usage "--isa: expected auto, scalar, .*, found 'sse'"
+done
+try "$classify" -m "$model" --isa scalar --json "$cat"
+json scalar isa
+
 # --- what is no model ---------------------------------------------------------------------
 
 # opens FILE MESSAGE: what every program says of it in the place of a model.
@@ -713,7 +757,7 @@ is 1
 err 'cannot be opened'
 try "$info" --sha256 "$sum" "$work/nosuch.vit"
 is 1
-err 'nosuch.vit: cannot be read: No such file'
+err 'nosuch.vit: cannot be opened: No such file'
 name=$(basename "$model")
 for line in "$sum" "$sum-$name" "$sum -$name" "${sum%?}  $name" "${sum%?}x  $name"; do
     echo "$line" >"$work/sums"

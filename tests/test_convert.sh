@@ -702,7 +702,7 @@ refuses 2 "--calibrate: expected" $H --calibrate photos --dtype f16
 refuses 2 "--report compares with f32" $H --report photos
 refuses 2 "--keep: expected --dtype int8 or int4" $H --keep x --dtype bf16
 refuses 2 "" $H --dtype int8 --calibrate photos --calibrate-max 0
-refuses 1 "missing.png: does not exist" $H --dtype int8 --calibrate missing.png
+refuses 1 "missing.png: cannot be opened: No such file" $H --dtype int8 --calibrate missing.png
 refuses 1 "empty: has no images in it" $H --dtype int8 --calibrate empty
 refuses 1 "nest: has no images in it" $H --dtype int8 --calibrate nest
 if ! posix; then :
@@ -877,7 +877,7 @@ cp m.vit kept.vit
 cp m.vit m.safetensors
 refuses 1 ".vit file: a checkpoint is expected; --to safetensors turns a .vit file back" $H
 cp whole m.safetensors
-refuses 1 "not a .vit file" --to safetensors
+refuses 1 "is a safetensors checkpoint" --to safetensors
 
 # int4 of vit.h 0.1.0, as its vit-convert wrote it.
 old="blocks.0.attn.qkv.weight: int4 of vit.h 0.1.0, which computed it in f32: convert the checkpoint"
@@ -990,7 +990,7 @@ prints "labels          none"
 width=$("$INFO" --json m.vit | sed -n 's/.*"embed_dim": \([0-9]*\).*/\1/p')
 convert m.vit --c-array -o -
 prints "#define MODEL_OUTPUT $width"
-refuses 1 "m.safetensors: not a .vit file" --c-array
+refuses 1 "m.safetensors: is a safetensors checkpoint" --c-array
 refuses 2 "--c-array and --to exclude each other" --c-array --to vit
 refuses 2 "--match-input and --match-logits need each other" --match-input x.npy
 

@@ -505,7 +505,7 @@ static void test_label_files(void)
     r = new_report();
     CHECK(!labels_read_file(&list, temporary, r) && strstr(latest.text, "too large"));
     r = new_report();
-    CHECK(!labels_read_file(&list, "/no/such/labels", r) && strstr(latest.text, "cannot open"));
+    CHECK(!labels_read_file(&list, "/no/such/labels", r) && strstr(latest.text, "cannot be opened"));
     r = new_report();
     CHECK(labels_from_list(&list, NULL, 0, r) && list.count == 0 && !list.labels);
 }
@@ -657,7 +657,7 @@ static void test_bad_configs(void)
         { "{\"model_args\": {\"pos_embed\": \"rope\"}}", "pos_embed: expected learn or none" },
         { "{\"model_args\": {\"no_embed_class\": 1}}", "no_embed_class: expected true or" },
         { "{\"model_args\": {\"final_norm\": 1}}", "final_norm: expected true or false" },
-        { "{\"model_args\": {\"act_layer\": \"mish\"}}", "expected gelu, gelutanh, quickgelu" },
+        { "{\"model_args\": {\"act_layer\": \"nonsense\"}}", "expected gelu gelu_tanh quick_gelu" },
         { "{\"model_args\": {\"norm_layer\": \"batchnorm\"}}", "expected layernorm, rmsnorm" },
         { "{\"model_args\": {\"mlp_layer\": \"glumlp\"}}", "expected mlp, swiglu, swiglupacked" },
         { "{\"model_args\": {\"block_fn\": \"ParallelThingsBlock\"}}", "expected block, respost" },
@@ -679,7 +679,7 @@ static void test_bad_configs(void)
         { OF_VIT("\"image_size\": [1, 2, 3]"), "image_size: expected n or [height, width]" },
         { OF_VIT("\"image_size\": [1, \"a\"]"), "image_size: expected n or [height, width]" },
         { OF_VIT("\"patch_size\": \"a\""), "patch_size: expected one number" },
-        { "{\"model_type\": \"vit\", \"hidden_act\": \"mish\"}", "hidden_act mish: this version" },
+        { "{\"model_type\": \"vit\", \"hidden_act\": \"nonsense\"}", "hidden_act nonsense: this version" },
         { "{\"model_type\": \"vit\", \"hidden_act\": 1}", "hidden_act: expected a name" },
         { "{\"model_type\": \"vit\", \"patch_size\": [16, 8]}", "patches are square" },
         { "{\"model_type\": \"vit\", \"image_size\": \"big\"}", "image_size: expected n or" },
@@ -805,6 +805,33 @@ static void test_config_entries(void)
         CHECK_MSG((s.given[cases[i].key] ? s.value[cases[i].key] : -1) == cases[i].value, "%s: %g",
                   cases[i].text, s.value[cases[i].key]);
         config_free(&config);
+    }
+}
+
+/* Each activation by its word, and by some names of libraries, from timm and transformers alike. */
+static void test_config_activations(void)
+{
+    static const struct { const char *theirs; vit_activation activation; } names[] = {
+        { "nn.GELU", VIT_GELU }, { "GELUTanh", VIT_GELU_TANH }, { "gelu_fast", VIT_GELU_TANH },
+        { "QuickGELU", VIT_QUICK_GELU }, { "Swish", VIT_SILU }, { "ReLU", VIT_RELU }
+    };
+    int i, count = (int)COUNT(names) + VIT_NUM_ACTIVATIONS;
+    for (i = 0; i < 2 * count; i++) {
+        const int at = i / 2 - VIT_NUM_ACTIVATIONS;
+        const char *name = at < 0 ? setting_rows[SETTING_ACTIVATION].words[i / 2].word
+                                  : names[at].theirs;
+        const double wanted = at < 0 ? i / 2 : (int)names[at].activation;
+        config_file config;
+        settings s;
+        char text[120];
+        bool good;
+        snprintf(text, sizeof text, i % 2 ? "{\"model_args\": {\"act_layer\": \"%s\"}}"
+                                          : "{\"model_type\": \"vit\", \"hidden_act\": \"%s\"}",
+                 name);
+        good = read_config(&config, &s, text, NULL);
+        CHECK_MSG(good && s.value[SETTING_ACTIVATION] == wanted, "%s: %s", text,
+                  good ? "another" : latest.text);
+        if (good) config_free(&config);
     }
 }
 
@@ -1726,6 +1753,7 @@ int main(int argc, char **argv)
     test_bad_configs();
     test_large_config();
     test_config_entries();
+    test_config_activations();
     test_config_names();
     test_config_values();
     test_config_old();

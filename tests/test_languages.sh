@@ -3,7 +3,7 @@
 # have names and cores; Python by ctypes, with and without NumPy. They give what examples/ gives.
 set -u
 cd "$(dirname "$0")/.."
-. tests/built.sh
+. tests/built.sh all libraries
 . tests/checks.sh
 bin=${BIN:-.}
 model=models/cifar10-vit.vit photo=examples/cat.ppm
@@ -38,6 +38,9 @@ if command -v g++ >/dev/null; then
     for _ in 1 2 3 4 5; do says "cat, 78.8 %" taskset -c 0 "$work/hello" $model $photo; done
     check "a photo of spaces" "$work/hello" $model "$work/spaces.ppm"
     refuses "no/such.vit: cannot be opened" "$work/hello" no/such.vit $photo
+    : >"$work/empty.vit"
+    refuses "empty.vit: is empty" "$work/hello" "$work/empty.vit" $photo
+    grep -q 'empty$' "$work/err" || fail "a reason beside the reason"
     refuses "cut.vit: " "$work/hello" "$work/cut.vit" $photo
     refuses "short.ppm: cut off" "$work/hello" $model "$work/short.ppm"
     refuses "not a PPM" "$work/hello" $model examples/cat.jpg

@@ -366,7 +366,7 @@ refused 'no image could be read'
 try "$look" similarity -m plain.vit bad.jpg "$photo" --at 5,3 -o none.png
 refused 'no photo to find --at 5,3 in'
 try "$look" tokens -m plain.vit nosuch.jpg -o none.png
-refused 'nosuch.jpg: does not exist'
+refused 'nosuch.jpg: cannot be opened: No such file'
 mkdir empty
 try "$look" tokens -m plain.vit empty -o none.png
 refused 'empty: has no images in it'

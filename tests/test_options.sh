@@ -64,7 +64,7 @@ asks "activation: cannot be seen in the tensors; give --set activation=gelu|gelu
     --set norm_eps=1e-5
 accepts $h --set norm_eps=1e-5 --set act_layer=quick_gelu
 prints "no patch bias, norm before the blocks, quick GELU"
-asks "expected one of gelu gelu_tanh quick_gelu silu relu, found \"mish\"" --set activation=mish
+asks "expected one of gelu gelu_tanh quick_gelu silu relu, found \"nonsense\"" --set activation=nonsense
 asks "--set says" --set positions=patches $h --set norm_eps=1e-5 --set activation=gelu
 
 take siglip_gap

@@ -92,6 +92,24 @@ try "$embed" -m $model --list <(tr '\n' '\0' <list) -o other.npy
 is 1
 err 'has a NUL byte in a path: a list whose paths end with one needs --null'
 missing other.npy.tmp*
+# a folder with its slash, and in a list: as the same operand
+printf 'photos/\n' >folders
+for folders in photos/ '--list folders'; do
+    # shellcheck disable=SC2086 # words
+    try "$embed" -m $model $folders -o other.npy
+    is 0
+    same all.npy other.npy
+    same all.txt other.txt
+done
+printf '%s\n' photos/a/rgb.png photos/b photos/a/rgb.png >folders
+try "$embed" -m $model --list folders -o other.npy
+is 0
+same other.txt <(echo photos/a/rgb.png && grep photos/b/ expected.txt && echo photos/a/rgb.png)
+mkdir none
+echo none >folders
+try "$embed" -m $model --list folders -o other.npy
+is 1
+err 'none: has no images in it'
 # names that a line cannot hold as they are
 if posix; then
     mkdir odd
@@ -182,7 +200,7 @@ done <<'END'
 --img-size 24|its input size is fixed
 --list nosuch|nosuch: cannot be opened
 --list .|\.: cannot be [a-z]*: Is a directory
-nosuch.jpg|nosuch.jpg: does not exist
+nosuch.jpg|nosuch.jpg: cannot be opened: No such file
 -m nosuch.vit|nosuch.vit: cannot be opened
 END
 try "$embed" -m $model photos -o x.npy --names x.npy
@@ -608,7 +626,7 @@ while IFS='|' read -r options message; do
     err "^search: .*$message"
 done <<'END'
 nosuch.npy x.jpg|nosuch.npy: cannot be opened
-all.npy nosuch.jpg|nosuch.jpg: does not exist
+all.npy nosuch.jpg|nosuch.jpg: cannot be opened: No such file
 all.npy --names four.txt photos|four.txt: has 4 names, of 5 vectors
 cut.npy photos|cut.npy: 480 bytes of elements expected, 272 found
 tokens.npy photos|tokens.npy: expected vectors \[n, dim\], found 3 dimensions
@@ -642,12 +660,18 @@ cp "$images/baseline.jpg" "$images/rgb.png" train/cat
 cp "$images/grey.jpg" "$images/cmyk.jpg" train/dog
 cp "$images/baseline.jpg" test/cat
 cp "$images/grey.jpg" test/dog
-try "$evaluate" -m $model --knn train test -k 1
+try "$evaluate" -m $model --knn train test --neighbors 1
 is 0
 quiet err
 out '^training images  4$'
 out '^images           2$'
 out '^  1-NN top-1     100.00 %  \(2\)$'
+try "$evaluate" -m $model --knn train test -k 1 # elsewhere that is --top
+is 2
+err "unknown option '-k'"
+try "$evaluate" -m $model --knn train test --limit 1
+out '^training images  1$'
+out '^images           1$'
 try "$evaluate" -m $model --knn train test --json
 is 0
 json 20 neighbors
@@ -667,7 +691,7 @@ try "$convert" "$fixtures/headless/model.pth" -o headless.vit # no classes are n
 try "$evaluate" -m headless.vit --knn train test
 is 0
 cp damaged/b/bad.jpg test/dog
-try "$evaluate" -m $model --knn train test -k 1
+try "$evaluate" -m $model --knn train test --neighbors 1
 is 1
 out '^images           2  \(and 1 unreadable\)$'
 err '^evaluate: test/dog/bad.jpg: is not an image'
@@ -681,7 +705,7 @@ err 'nosuch: cannot be opened'
 try "$evaluate" -m $model --knn empty test
 is 1
 err 'empty: has no images in subfolders'
-try "$evaluate" -k 5 test
+try "$evaluate" --neighbors 5 test
 usage '--neighbors needs --knn TRAIN'
 try "$evaluate" --knn train --csv x.csv test
 usage '--knn goes without --map, --csv and --predictions'
@@ -705,7 +729,7 @@ for threads in 1 3; do
 done
 try "$evaluate" --probe train --predictions x.csv test
 usage '--probe goes without --map, --csv and --predictions'
-try "$evaluate" --probe train -k 3 test
+try "$evaluate" --probe train --neighbors 3 test
 usage '--neighbors needs --knn TRAIN'
 
 # --- evaluate --tags ----------------------------------------------------------------------

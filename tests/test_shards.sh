@@ -239,7 +239,7 @@ is 1
 out '^1 shard complete, 1 missing, 4 damaged; 3 images, 1 unreadable'
 err 'img_emb_00000.npy: has not the bytes that its record says$'
 err 'metadata_00001.jsonl: has [0-9]+ bytes, expected [0-9]+$'
-err 'img_emb_00002.npy: cannot open'
+err 'img_emb_00002.npy: cannot be opened'
 err 'stats_00003.json: '
 err '^embed: 00004 is missing$'
 err 'img_emb_00004.npy: has no record'

@@ -81,7 +81,8 @@ static bool hash_matches(const char *path, const char *given) {
     char expected[HEX_DIGITS + 1], found[HEX_DIGITS + 1];
     if (!expected_hash(path, given, expected)) return false;
     if (!sha256_file(path, found, NULL, NULL)) {
-        report_error(cli_name(), path, "cannot be read: %s", strerror(errno));
+        report_error(cli_name(), path, "cannot be %s: %s", errno == ENOENT ? "opened" : "read",
+                     os_error(errno));
         return false;
     }
     for (char *c = expected; *c; c++) *c = *c >= 'A' && *c <= 'F' ? (char)(*c + 32) : *c;

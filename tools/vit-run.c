@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/paths.h"
 #include "base/report.h"
 #include "base/tensor.h"
 #include "base/text.h"
@@ -234,7 +235,7 @@ static void trace(void *user, const char *name, const float *data, const int sha
     for (; ndim < 4 && shape[ndim] > 0; ndim++) dims[ndim] = shape[ndim];
     path = malloc(size);
     if (path) {
-        snprintf(path, size, "%s/%s%s.npy", r->chosen->trace, name,
+        snprintf(path, size, "%s%s%s%s.npy", r->chosen->trace, paths_slash(r->chosen->trace), name,
                  image_suffix(r, name, suffix));
         r->trace_failed = !write_npy(r, name, path, data, dims, ndim);
     } else {
@@ -628,8 +629,7 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
         { 'i', "image", "FILE", "an image; several make a batch", CLI_LIST, &c->images, 0, 0 },
         { 0, "input", "X.npy", "a preprocessed batch [B, C, H, W], or one image [C, H, W]",
           CLI_TEXT, &c->input, 0, 0 },
-        { 0, "img-size", "N|HxW", "the input size, for models that leave it open", CLI_SIZE,
-          c->img_size, 1, 16384 },
+        CLI_OPTION_IMG_SIZE(c->img_size),
         { 0, "logits", "L.npy", "write the scores of the classes", CLI_OUTPUT,
           &c->outputs[LOGITS], 0, 0 },
         { 0, "embedding", "E.npy", "write what the head reads", CLI_OUTPUT,
@@ -647,12 +647,9 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
         { 0, "dump-input", "X.npy", "write what preprocessing produced", CLI_OUTPUT, &c->dump, 0,
           0 },
         { 'k', "top", "N", "how many classes to print (default 5)", CLI_INT, &c->k, 1, 1000 },
-        { 't', "threads", "N", "threads to compute with (default 0: one per core)", CLI_INT,
-          &c->num_threads, 0, 256 },
-        { 0, "isa", "NAME", "auto, scalar, sse2, avx2, ... (default auto)", CLI_ISA, &c->isa, 0,
-          0 },
-        { 0, "batch", "N", "compute at most N images together (default 8)", CLI_INT,
-          &c->max_batch, 1, 65536 },
+        CLI_OPTION_BATCH(&c->max_batch, "8"),
+        CLI_OPTION_THREADS(&c->num_threads),
+        CLI_OPTION_ISA(&c->isa),
         PHOTO_OPTIONS(&c->photos),
         { 0, "json", NULL, "print what was written, the best classes and timings as JSON",
           CLI_FLAG, &c->json, 0, 0 },

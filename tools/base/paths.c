@@ -45,6 +45,12 @@ const char *paths_file_name(const char *path)
     return path + length;
 }
 
+const char *paths_slash(const char *folder)
+{
+    const size_t length = strlen(folder);
+    return length == 0 || os_is_slash(folder[length - 1]) ? "" : "/";
+}
+
 size_t paths_folder_length(const char *path)
 {
     size_t length = strlen(path);

@@ -14,7 +14,7 @@ bool source_open_file(source *s, const char *path, report *r)
     s->start = s->size = 0;
     s->descriptor = os_open(path);
     if (s->descriptor < 0) {
-        (void)report_fail(r, "cannot open: %s", os_error(errno));
+        (void)report_fail(r, "cannot be opened: %s", os_error(errno));
         return report_file(r, path);
     }
     if (os_file_size(s->descriptor, &s->size)) return true;

@@ -56,6 +56,21 @@ typedef struct cli_option {
     double min, max;          /* of CLI_INT, CLI_NUMBER and CLI_SIZE                  */
 } cli_option;
 
+/* The rows that several programs have. */
+#define CLI_OPTION_MODEL(value)                                                                   \
+    { 'm', "model", "MODEL.vit", "the model (default: the bundled cifar10-vit.vit)", CLI_TEXT,    \
+      value, 0, 0 }
+#define CLI_OPTION_IMG_SIZE(value)                                                                \
+    { 0, "img-size", "N|HxW", "input size, for models converted with --dynamic", CLI_SIZE, value, \
+      1, 16384 }
+#define CLI_OPTION_THREADS(value)                                                                 \
+    { 't', "threads", "N", "threads (default 0: one per core)", CLI_INT, value, 0, 256 }
+#define CLI_OPTION_BATCH(value, usual)                                                            \
+    { 'b', "batch", "N", "images computed together (default " usual ")", CLI_INT, value, 1, 65536 }
+#define CLI_OPTION_ISA(value)                                                                     \
+    { 0, "isa", "NAME", "auto, scalar, sse2, avx2 ... (default auto); those with FMA give the\n"  \
+      "same bits", CLI_ISA, value, 0, 0 }
+
 #define CLI_END { 0, NULL, NULL, NULL, CLI_FLAG, NULL, 0, 0 }
 #define CLI_MANY 0x7fffffff
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/paths.h"
+#include "cli/model.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "vit.h"
@@ -159,8 +160,7 @@ bool c_array_write(const char *input, const char *output, bool quiet, c_array_re
     vit_model model;
     bool good;
     memset(result, 0, sizeof *result);
-    cli_output_read(input);
-    if (vit_model_open(input, VIT_OPEN_VERIFY, &model)) return report_detail(r, model.detail);
+    if (!cli_model_open(input, VIT_OPEN_VERIFY, &model, r)) return false;
     make_name(output, result->name, sizeof result->name);
     result->bytes = model.size;
     result->workspace = workspace_of(&model, 0);

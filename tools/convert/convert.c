@@ -42,7 +42,8 @@ static char *config_beside(const char *checkpoint_path)
     char *path = malloc(length + sizeof name + 1);
     if (!path) return NULL;
     if (source_is_folder(checkpoint_path))
-        snprintf(path, length + sizeof name + 1, "%s/%s", checkpoint_path, name);
+        snprintf(path, length + sizeof name + 1, "%s%s%s", checkpoint_path,
+                 paths_slash(checkpoint_path), name);
     else
         snprintf(path, length + sizeof name + 1, "%.*s%s",
                  (int)paths_folder_length(checkpoint_path), checkpoint_path, name);

@@ -236,7 +236,7 @@ static bool open_image(match_image *image, report *r)
     const vit_writer *w = &image->writer;
     const vit_result result = vit_model_open_memory(w->memory, (size_t)w->file_size, 0,
                                                     &image->model);
-    return !result || report_fail(r, "%s: %s", vit_result_string(result), image->model.detail);
+    return !result || report_fail(r, "%s", image->model.detail);
 }
 
 /* Large models have room for two: the one in use and the next. */

@@ -9,6 +9,7 @@
 
 #include "base/bytes.h"
 #include "base/tensor.h"
+#include "cli/model.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "convert/pages.h"
@@ -191,8 +192,7 @@ bool unpack_to_safetensors(const char *input, const char *output, bool quiet,
     memset(&u, 0, sizeof u);
     memset(result, 0, sizeof *result);
     u.result = result;
-    cli_output_read(input);
-    if (vit_model_open(input, 0, &u.model)) return report_detail(r, u.model.detail);
+    if (!cli_model_open(input, 0, &u.model, r)) return false;
     good = cli_output_open(&u.output, output, r) && write_output(&u, quiet, r);
     vit_model_close(&u.model);
     return good || report_file(r, output);

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/paths.h"
+
 static bool add_folder(labelled_photos *set, const char *root, int index, report *r)
 {
     const char *name = set->folders.paths[index];
@@ -14,7 +16,7 @@ static bool add_folder(labelled_photos *set, const char *root, int index, report
     int *larger;
     bool good;
     if (!path) return report_no_memory(r);
-    snprintf(path, size, "%s/%s", root, name);
+    snprintf(path, size, "%s%s%s", root, paths_slash(root), name);
     good = photos_add(&set->photos, path, r);
     free(path);
     if (!good || set->photos.count == before) return good;

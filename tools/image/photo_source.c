@@ -135,11 +135,21 @@ static const char *next_listed(photo_paths *paths, report *r)
     return NULL;
 }
 
+/* The images of a folder join the operands' and come at once. */
+static const char *next_of(photo_paths *paths, report *r)
+{
+    const char *path = NULL;
+    while (paths->next == paths->list.count) {
+        path = next_listed(paths, r);
+        if (!path || os_kind_of(path) != OS_FOLDER) return path;
+        if (!photos_add_some(&paths->list, path, r)) return NULL;
+    }
+    return paths->list.paths[paths->next++];
+}
+
 static bool next_path(void *user, photo *p, report *r)
 {
-    photo_paths *paths = user;
-    const char *path = paths->next < paths->list.count ? paths->list.paths[paths->next++]
-                                                       : next_listed(paths, r);
+    const char *path = next_of(user, r);
     if (!path || !cli_output_spares(path, r)) return false;
     p->name = strdup(path);
     return p->name || report_no_memory(r);

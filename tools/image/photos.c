@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "base/memory.h"
+#include "base/paths.h"
 #include "base/source.h"
 #include "image/frames.h"
 #include "image/image_file.h"
@@ -36,7 +37,7 @@ static char *join(const char *a, const char *b)
 {
     size_t size = (a ? strlen(a) + 1 : 0) + strlen(b) + 1;
     char *path = malloc(size);
-    if (path) snprintf(path, size, "%s%s%s", a ? a : "", a ? "/" : "", b);
+    if (path) snprintf(path, size, "%s%s%s", a ? a : "", a ? paths_slash(a) : "", b);
     return path;
 }
 
@@ -153,7 +154,7 @@ bool photos_add(photo_list *list, const char *operand, report *r)
         return true;
     }
     if (strcmp(operand, "-") != 0 && !source_exists(operand)) {
-        (void)report_fail(r, "does not exist");
+        (void)report_fail(r, "cannot be opened: %s", os_error(errno));
         return report_file(r, operand);
     }
     return photos_append(list, operand, r);
@@ -173,7 +174,7 @@ static void thin_out(photo_list *list, int max)
     list->count = kept;
 }
 
-static bool find_operand(photo_list *list, const char *operand, report *r)
+bool photos_add_some(photo_list *list, const char *operand, report *r)
 {
     const int before = list->count;
     if (!photos_add(list, operand, r)) return false;
@@ -187,7 +188,7 @@ bool photos_find(photo_list *list, const text_list *operands, int max, report *r
     bool good = true;
     int i;
     memset(list, 0, sizeof *list);
-    for (i = 0; good && i < operands->count; i++) good = find_operand(list, operands->items[i], r);
+    for (i = 0; good && i < operands->count; i++) good = photos_add_some(list, operands->items[i], r);
     if (good) thin_out(list, max);
     else photos_free(list);
     return good;

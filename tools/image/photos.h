@@ -35,6 +35,7 @@ bool photos_is_name(const char *name);
 /* Appends the images of one more operand, of which a folder may have none; or any name, as it is.
  * An empty list is zeroed. */
 bool photos_add(photo_list *list, const char *operand, report *r);
+bool photos_add_some(photo_list *list, const char *operand, report *r);   /* not none */
 bool photos_append(photo_list *list, const char *name, report *r);
 
 /* How image files are decoded; zeroed: confined, upright and up to 134 million pixels. */

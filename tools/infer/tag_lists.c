@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/paths.h"
 #include "base/source.h"
 #include "base/text.h"
 #include "infer/classes.h"
@@ -67,7 +68,7 @@ static bool add_photo(reader *d, const char *name)
     char *path = malloc(size);
     bool good;
     if (!path) return report_no_memory(d->r);
-    snprintf(path, size, "%s/%s", folder, name);
+    snprintf(path, size, "%s%s%s", folder, paths_slash(folder), name);
     good = photos_append(&d->lists->photos, name[0] == '/' ? name : path, d->r);
     free(path);
     return good;

@@ -34,6 +34,7 @@ typedef struct look_choices {
     int block;                /* from 0 on; -1: the last, or the output of the model  */
     int head;                 /* -1: see heads                                        */
     int side, columns, count, num_threads;
+    vit_isa isa;
     bool rollout, foreground, compare, json;
     photo_options photos;
     double point[2];          /* of --at                                              */

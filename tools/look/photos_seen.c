@@ -49,9 +49,13 @@ static bool start_session(look_job *j, report *r)
     vit_params params;
     size_t size;
     memset(&params, 0, sizeof params);
+    params.isa = j->chosen->isa;
     if (vit_threads_create(j->chosen->num_threads, &j->threads, &params.executor) != VIT_OK)
         return report_no_memory(r);
     size = vit_workspace_size(&j->model, &params);
+    if (size == 0)
+        return report_fail(r, "this machine cannot run it: isa %s (the best here is %s)",
+                           vit_isa_name(params.isa), vit_isa_name(vit_detect_isa()));
     j->workspace = malloc(size);
     j->input = malloc((size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width *
                       sizeof *j->input);

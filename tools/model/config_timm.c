@@ -286,13 +286,11 @@ static bool put_norm(settings *s, const key_rule *rule, const char *where,
 static bool put_activation(settings *s, const key_rule *rule, const char *where,
                            const json_value *value, report *r)
 {
-    static const layer_name names[] = {
-        { "gelu", VIT_GELU },             { "gelutanh", VIT_GELU_TANH },
-        { "quickgelu", VIT_QUICK_GELU },  { "silu", VIT_SILU },
-        { "swish", VIT_SILU },            { "relu", VIT_RELU },
-        { NULL, 0 }
-    };
-    return put_layer(s, rule, names, where, value, r);
+    const int activation = setting_find_any_word(rule->setting, json_string(value, ""));
+    if (activation < 0)
+        return wrong(where, rule->key, setting_rows[rule->setting].choices, value, r);
+    settings_put(s, rule->setting, activation);
+    return true;
 }
 
 static bool put_block(settings *s, const key_rule *rule, const char *where,

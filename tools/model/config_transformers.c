@@ -62,14 +62,6 @@ static const hf_model models[] = {
     { "aimv2_vision_model", "silu", 1e-5, 8, BY_CLIP }
 };
 
-/* Its names for the activations; those of one kind compute the same. */
-static const struct { const char *name; vit_activation activation; } activations[] = {
-    { "gelu", VIT_GELU }, { "gelu_python", VIT_GELU }, { "gelu_pytorch_tanh", VIT_GELU_TANH },
-    { "gelu_new", VIT_GELU_TANH }, { "gelu_fast", VIT_GELU_TANH },
-    { "gelu_accurate", VIT_GELU_TANH }, { "quick_gelu", VIT_QUICK_GELU }, { "silu", VIT_SILU },
-    { "swish", VIT_SILU }, { "relu", VIT_RELU }
-};
-
 static const char *type_of(const json_value *root)
 {
     return json_string(json_get(root, "model_type"), NULL);
@@ -137,14 +129,11 @@ static bool put_activation(settings *s, const json_value *object, const hf_model
 {
     const json_value *value = json_get(object, "hidden_act");
     const char *name = config_is_null(value) ? model->activation : json_string(value, NULL);
-    size_t i;
+    int activation;
     if (!name) return wrong_value("hidden_act", "a name", r);
     if (json_bool(json_get(object, "use_swiglu_ffn"), false)) name = "silu";
-    for (i = 0; i < COUNT(activations); i++) {
-        if (strcmp(activations[i].name, name) != 0) continue;
-        settings_put(s, SETTING_ACTIVATION, activations[i].activation);
-        return true;
-    }
+    activation = setting_find_any_word(SETTING_ACTIVATION, name);
+    if (activation >= 0) return settings_put(s, SETTING_ACTIVATION, activation), true;
     return report_fail(r, "hidden_act %.60s: this version of vit.h lacks this activation", name);
 }
 

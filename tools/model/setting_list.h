@@ -16,8 +16,10 @@
  *     1. Add it to vit.h, where the enum says how.
  *     2. Add its word to the list below, at the same place as in the enum. Until then settings.c
  *        does not compile: "ACTIVATION_lacks_words".
- *     3. What libraries call it in their own files, if they have it: activations in config_timm.c
- *        and config_transformers.c, pools and blocks in config_timm.c.
+ *     3. What libraries call it, if otherwise, in any case of letters: in word_aliases (settings.c),
+ *        which serves --set, act_layer and hidden_act. Of an activation also the name of its class or
+ *        function: in activations of layout/attributes.c, and where code calls it in
+ *        checkpoint/torch_script.c. Pools and blocks in config_timm.c.
  */
 #ifndef SETTING_LIST_H
 #define SETTING_LIST_H

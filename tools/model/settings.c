@@ -127,7 +127,7 @@ void settings_put(settings *s, setting_key key, double value)
 
 /* === KEY=VALUE === */
 
-/* What people call a word of vit.h. */
+/* What people and libraries call a word of vit.h, in small letters. */
 static const struct {
     setting_key key;
     const char *theirs, *word;
@@ -139,8 +139,10 @@ static const struct {
     { SETTING_BLOCK_TYPE, "post", "post_norm" },
     { SETTING_BLOCK_TYPE, "postnorm", "post_norm" },  { SETTING_ACTIVATION, "swish", "silu" },
     { SETTING_ACTIVATION, "quickgelu", "quick_gelu" },
-    { SETTING_ACTIVATION, "gelu_new", "gelu_tanh" },
-    { SETTING_ACTIVATION, "tanh_gelu", "gelu_tanh" },
+    { SETTING_ACTIVATION, "gelu_python", "gelu" },
+    { SETTING_ACTIVATION, "gelutanh", "gelu_tanh" },  { SETTING_ACTIVATION, "gelu_new", "gelu_tanh" },
+    { SETTING_ACTIVATION, "tanh_gelu", "gelu_tanh" }, { SETTING_ACTIVATION, "gelu_fast", "gelu_tanh" },
+    { SETTING_ACTIVATION, "gelu_accurate", "gelu_tanh" },
     { SETTING_ACTIVATION, "gelu_pytorch_tanh", "gelu_tanh" },
     { SETTING_NORM_TYPE, "layernorm", "layer" },      { SETTING_NORM_TYPE, "rmsnorm", "rms" },
     { SETTING_REPRESENTATION_ACTIVATION, "identity", "none" }
@@ -168,8 +170,7 @@ int setting_find_word(setting_key key, const char *word)
     return -1;
 }
 
-/* Also as people write it. */
-static int find_any_word(setting_key key, const char *text)
+int setting_find_any_word(setting_key key, const char *text)
 {
     char plain[64];
     size_t i;
@@ -235,7 +236,7 @@ static bool parse_value(settings *s, setting_key key, const char *text, report *
         settings_put(s, key, text[0] == '1' || text[0] == 't');
         return true;
     default: /* SETTING_WORD */
-        word = find_any_word(key, text);
+        word = setting_find_any_word(key, text);
         if (word < 0)
             return report_fail(r, "%s %s: expected one of %s, found \"%s\"", s->origin, name,
                                setting_rows[key].choices, text);

@@ -113,6 +113,8 @@ bool settings_parse(settings *s, const char *assignment, report *r);
 bool settings_parse_size(settings *s, const char *text, report *r);
 /* The index of a word among those of a WORD, or -1. */
 int setting_find_word(setting_key key, const char *word);
+/* Also as people and libraries write it: "nn.SiLU", "swish". */
+int setting_find_any_word(setting_key key, const char *text);
 
 /* True with the value of the highest origin that gives one. */
 bool settings_get(const settings all[FROM_COUNT], setting_key key, double *value);

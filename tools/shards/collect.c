@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/paths.h"
 #include "base/source.h"
 #include "base/text.h"
 #include "shards/record.h"
@@ -18,7 +19,7 @@ static bool names_in(const char *folder, const char *kind, photo_list *names, re
     char *path = malloc(size);
     bool good;
     if (!path) return report_no_memory(r);
-    snprintf(path, size, "%s/%s", folder, kind);
+    snprintf(path, size, "%s%s%s", folder, paths_slash(folder), kind);
     memset(names, 0, sizeof *names);
     good = !source_exists(path) || photos_names(path, names, r);
     free(path);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/paths.h"
 #include "base/sha256.h"
 #include "base/source.h"
 
@@ -16,7 +17,8 @@ static char *file_path(const char *folder, const char *kind, const char *number,
 {
     const size_t size = strlen(folder) + 2 * strlen(kind) + strlen(number) + strlen(suffix) + 4;
     char *path = malloc(size);
-    if (path) snprintf(path, size, "%s/%s/%s_%s%s", folder, kind, kind, number, suffix);
+    if (path) snprintf(path, size, "%s%s%s/%s_%s%s", folder, paths_slash(folder), kind, kind, number,
+                       suffix);
     return path;
 }
 

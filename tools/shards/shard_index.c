@@ -30,7 +30,8 @@ static char *join(const char *folder, const char *before, const char *middle, co
 {
     const size_t size = strlen(folder) + strlen(before) + strlen(middle) + strlen(after) + 2;
     char *path = malloc(size);
-    if (path) snprintf(path, size, "%s/%s%s%s", folder, before, middle, after);
+    if (path) snprintf(path, size, "%s%s%s%s%s", folder, paths_slash(folder), before, middle,
+                       after);
     return path;
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/memory.h"
 #include "base/npy.h"
+#include "base/paths.h"
 #include "infer/classes.h"
 
 /* === Opening === */
@@ -21,7 +22,7 @@ static bool make_folders(const char *folder, report *r)
     char *path = malloc(size);
     bool good = path ? cli_output_folder(folder, r) : report_no_memory(r);
     for (int i = 0; good && i < 3; i++) {
-        snprintf(path, size, "%s/%s", folder, kinds[i]);
+        snprintf(path, size, "%s%s%s", folder, paths_slash(folder), kinds[i]);
         good = cli_output_folder(path, r);
     }
     free(path);
