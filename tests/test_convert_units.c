@@ -1638,7 +1638,8 @@ static double compare_norms(float a, float b, photo_list *photos)
     fill_norm(&g, b);
     CHECK(!vit_model_open_memory(f.data, f.size, 0, &first));
     CHECK(!vit_model_open_memory(g.data, g.size, 0, &second));
-    CHECK_MSG(compare_models(&first, &second, decoder, photos, true, &result, r), "%s", latest.text);
+    CHECK_MSG(compare_models(&first, &second, decoder, photos, true, &result, r), "%s",
+              latest.text);
     vit_model_close(&first);
     vit_model_close(&second);
     tiny_free(&f);

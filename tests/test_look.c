@@ -374,7 +374,8 @@ static void test_sheet(const char *photo) {
     picture_free(&p);
     CHECK(picture_make(&p, 30, 20, RED, &r));
     CHECK(sheet_add(&s, &p, "", &r) && !p.pixels);
-    CHECK(sheet_add_photo(&s, photo, decoder, 100, "0.93\na long name that does not fit at all.jpg", &r));
+    CHECK(sheet_add_photo(&s, photo, decoder, 100,
+                          "0.93\na long name that does not fit at all.jpg", &r));
     CHECK(sheet_add_photo(&s, "no such photo", decoder, 40, "0.9", &r) && s.count == 3);
     CHECK(s.cells[1].shown.width == 100 || s.cells[1].shown.height == 100);
     CHECK(s.cells[2].shown.width == 40 && s.cells[2].shown.height == 40);

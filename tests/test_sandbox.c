@@ -293,8 +293,8 @@ static void test_sleep(void) {
     sandbox_close(box);
 }
 
-/* A job that is stopped for longer than an image may take, within an image: that counts for nothing.
- * The decoder waits for `tries` to change, as if it computed. */
+/* A job that is stopped for longer than an image may take, within an image: that counts for
+ * nothing. The decoder waits for `tries` to change, as if it computed. */
 static void test_stopped(void) {
     const struct timespec two = { 2, 0 };
     sandbox_settings settings = settings_of();

@@ -15,8 +15,8 @@
  * stb_image is not written for hostile files. Here it is guarded: the file, the number of pixels
  * (known from the header before anything is decoded) and each block of memory have a limit; all
  * memory is freed whatever fails; damaged and truncated files are refused before or after decoding.
- * Bugs in its decoders remain: decode untrusted files in a sandbox (sandbox.h) only, as all programs
- * do through photos.h, which alone includes this.
+ * Bugs in its decoders remain: decode untrusted files in a sandbox (sandbox.h) only, as all
+ * programs do through photos.c, which alone includes this.
  *
  * Include it in one file of a program. Safe to use on several threads at once.
  *

@@ -40,6 +40,9 @@ bool sheet_add_photo(sheet *s, const char *path, photo_decoder *decoder, int sid
     if (photos_decode(path, decoder, &photo, &unreadable)) {
         good = picture_of_photo(&shown, &photo, side, r);
         photos_free_image(&photo);
+    } else if (unreadable.no_memory) {   /* not the photo's fault */
+        *r = unreadable;
+        return false;
     } else {
         good = picture_make(&shown, side, side, (picture_colour){ 128, 128, 128 }, r);
     }

@@ -35,7 +35,8 @@ bool match_pictures_read(match_pictures *pictures, photo_decoder *decoder, const
                          int max, double seconds, const label_list *labels, int num_classes,
                          report *r)
 {
-    (void)pictures, (void)decoder, (void)folder, (void)max, (void)seconds, (void)labels, (void)num_classes;
+    (void)pictures, (void)decoder, (void)folder, (void)max, (void)seconds;
+    (void)labels, (void)num_classes;
     return refuse_photos(r);
 }
 
