@@ -53,7 +53,7 @@ static void test_messages(void)
                   "give your model's values, for example: --set pool=token");
     findings_free(&f);
     CHECK(findings_wrong(&f, "one\nline", "advice"));
-    check_message(&f, true, "one?line; advice");
+    check_message(&f, true, "one\\nline; advice");
     findings_free(&f);
     CHECK(findings_assume(&f, "a=1", "x", "--set a=N") &&
           findings_assume(&f, "has_final_norm=1", "y", "--set has_final_norm=0|1"));
