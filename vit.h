@@ -2043,8 +2043,10 @@ VIT__INLINE size_t vit__size(uint64_t bytes) { return bytes <= SIZE_MAX ? (size_
 VIT__INLINE int vit__is_nan(float x) { return (vit__bits(x) & 0x7fffffffu) > 0x7f800000u; }
 VIT__INLINE int vit__is_finite(float x) { return (vit__bits(x) & 0x7f800000u) != 0x7f800000u; }
 
-/* The larger one; NaN if one is. */
-VIT__INLINE float vit__larger(float x, float y) { return x > y || vit__is_nan(x) ? x : y; }
+/* The larger one; NaN if one is, but see VIT__SPREADS_NAN. */
+VIT__INLINE float vit__larger(float x, float y) {
+    return x > y || (!VIT__IS_FIXED && vit__is_nan(x)) ? x : y;
+}
 
 /* --- messages -------------------------------------------------------------- */
 
@@ -3666,6 +3668,7 @@ static vit_result vit__check_fits16(vit_model *model, int i, const vit_tensor *t
     const int depth = vit__depth_of(t);
     vit__text text;
     int row = 0;
+    if (VIT__IS_FIXED && !VIT__ADDS_16) return VIT_OK; /* no kernel reads it */
     if (!model->fits16 || !model->fits16[i]) return VIT_OK;
     if (VIT__HAS_INT8 && t->dtype == VIT_I8)
         for (; row < t->dims[0] && vit_fits16(panel, depth); row += 16)
@@ -12265,8 +12268,9 @@ VIT_API float vit_cosine(const float *a, const float *b, int n) {
 #endif
 
 VIT_API void vit_scores(const vit_model *model, float *x) {
-    const vit_config *c = VIT__CONFIG(model);
+    const vit_config *c;
     if (!vit__is_checked(model)) return;
+    c = VIT__CONFIG(model);
     switch ((vit_head_activation)c->head_activation) {
     case VIT_HEAD_SOFTMAX: vit_softmax(x, c->num_classes); break;
     case VIT_HEAD_SIGMOID: vit_sigmoid(x, c->num_classes); break;
