@@ -136,7 +136,11 @@ check "a tiny model" tools/vit-convert -q "$work/tiny.safetensors" --set num_hea
     -o "$work/tiny.vit" 2>"$work/tiny.log"
 count errors node --expose-gc tests/web/errors.mjs "$work/f32.vit" "$work/tiny.vit"
 count missing node "${relaxed_flags[@]}" tests/web/missing.mjs "$work/tiny.vit"
-count exports node tests/web/exports.mjs "$work/tiny.vit"
+check "a wide checkpoint" "$work/random_checkpoint" "$work/wide.safetensors" dim=16 depth=1 mlp=4 \
+    patch=2 rows=92 cols=90 classes=2
+check "a wide model" tools/vit-convert -q "$work/wide.safetensors" --set num_heads=16 \
+    --img-size 184x180 -o "$work/wide.vit" 2>"$work/wide.log"
+count exports node tests/web/exports.mjs "$work/tiny.vit" "$work/wide.vit"
 count convert node tests/web/convert.mjs $native/tools/vit-convert
 count pool node tests/wasm_pool.mjs "$work/f32.vit"
 

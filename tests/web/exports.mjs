@@ -2,7 +2,9 @@
 // nowhere and into other data, lengths of anything. Each call ends, and so does the next allocation,
 // with an answer or a trap; to release something twice is a trap.
 //
-//     node tests/web/exports.mjs MODEL.vit
+//     node tests/web/exports.mjs MODEL.vit WIDE.vit
+//
+// The attention of a block of WIDE takes a few megabytes more than 4 GB.
 //
 // A worker calls, so that a call without an end is seen. The last line is "N passed, N failed".
 import { readFile } from 'node:fs/promises';
@@ -10,6 +12,7 @@ import { Worker, isMainThread, parentPort, workerData } from 'node:worker_thread
 import { Engine } from '../../examples/web/vit/engine.mjs';
 import { chooseModules } from '../../examples/web/vit/features.mjs';
 import { loadModule } from '../../examples/web/vit/load.mjs';
+import { Model } from '../../examples/web/vit/vit.mjs';
 import { check, summary } from '../checks.mjs';
 
 const PATIENCE = 20000; // milliseconds for all calls of an export, and
@@ -125,6 +128,17 @@ async function main() {
         said = message;
     }
     check(/has stopped in release/.test(said), `released twice: ${said}`);
+
+    const wide = await Model.open(process.argv[3], { threads: 1 });
+    const { in_chans: chans, img_height: height, img_width: width } = wide.info.config;
+    try {
+        wide.rollout(new Float32Array(chans * height * width));
+        said = 'nothing';
+    } catch ({ message }) {
+        said = message;
+    }
+    check(/out of memory/.test(said) && !wide.closed, `attention beyond 4 GB: ${said}`);
+    wide.close();
     summary();
 }
 

@@ -116,7 +116,7 @@ export default async function isolation() {
     for (const [server, kind, lacking] of [
         ['slower', 'SIMD', ['/vit/vit-relaxed.wasm.gz', '/vit/vit-relaxed.wasm']],
         ['unpacked', 'relaxed SIMD', ['/vit/vit-relaxed.wasm.gz']]]) {
-        await visit(`a server without ${lacking[0]}`, { server: servers[server] },
+        await visit(`a server without ${lacking.at(-1)}`, { server: servers[server] },
             async (visited) => {
             visited.overlook(/404|relaxed/);
             const remark = await computes(visited, several, kind);
