@@ -3704,7 +3704,7 @@ VIT_API vit_result vit_model_verify(vit_model *model) {
             vit__put(&text, ": its checksum does not match");
             return VIT_ERROR_CORRUPT;
         }
-        if (VIT__HAS_FITS16 && vit__check_fits16(model, i, &t)) return VIT_ERROR_CORRUPT;
+        if (vit__check_fits16(model, i, &t)) return VIT_ERROR_CORRUPT;
         zero &= vit__is_zero(model->data + end, t.offset - end);
         end = t.offset + t.size;
     }
