@@ -15,14 +15,23 @@ void cli_progress_start(cli_progress *progress, const char *label, uint64_t tota
     progress->drawn = progress->started;
     progress->active = os_is_terminal(stderr);
     progress->visible = false;
+    progress->note = NULL;
+}
+
+static void print_note(cli_progress *progress) {
+    cli_progress_clear(progress);
+    fprintf(stderr, "%s\n", progress->note);
+    progress->note = NULL;
 }
 
 void cli_progress_update(cli_progress *progress, uint64_t done) {
     enum { WIDTH = 30 };
     char bar[WIDTH + 1];
     double now, share, left;
-    if (!progress->active) return;
+    if (!progress->active && !progress->note) return;
     now = cli_now_ms();
+    if (progress->note && now - progress->started > 1000) print_note(progress);
+    if (!progress->active) return;
     if (now - progress->drawn < 100) return;
     progress->drawn = now;
     progress->visible = true;

@@ -14,6 +14,7 @@ typedef struct cli_progress {
     double started, drawn;    /* ms                                                   */
     bool active;              /* stderr is a terminal                                 */
     bool visible;
+    const char *note;         /* printed once, also where there is no bar, after a second; or NULL */
 } cli_progress;
 
 /* A bar on stderr, drawn at most ten times a second; silent unless stderr is a terminal. */

@@ -549,7 +549,10 @@ bool match_sorting_run(match_sorting *s, report *r)
     for (row = 0; row < s->table->count; row++) s->verdicts[row].next = -1;
     s->started = cli_now_ms();
     cli_progress_start(&s->progress, "matching", (uint64_t)(s->seconds * 1e3));
+    snprintf(s->note, sizeof s->note, "trying settings on the pictures for at most %.0f s "
+             "(--match-seconds)", s->seconds);
     if (s->quiet) s->progress.active = false;
+    else s->progress.note = s->note;
     good = measure_first(s, r);
     while (good) {
         descend(s);

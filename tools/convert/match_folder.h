@@ -60,6 +60,7 @@ typedef struct match_sorting {
     /* Private. */
     double started;
     cli_progress progress;
+    char note[160];
     double *losses, *best;            /* of each picture */
     float *logits, *best_logits;
     uint64_t *hashes, *best_hashes;   /* of the network and what it was given */

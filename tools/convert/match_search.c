@@ -3,6 +3,7 @@
 #include "convert/match_search.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -452,7 +453,10 @@ bool match_search_run(match_search *s, report *r)
     s->started = cli_now_ms();
     s->first = report_make();
     cli_progress_start(&s->progress, "matching", (uint64_t)(s->seconds * 1e3));
+    snprintf(s->note, sizeof s->note, "the likeliest settings do not give these logits: searching "
+             "others for at most %.0f s (--match-seconds)", s->seconds);
     if (s->quiet) s->progress.active = false;
+    else s->progress.note = s->note;
     try_choice(s, &likeliest);
     if (s->count > 0) s->chosen = look_around(s, descend(s, 0, CLEAR));
     if (s->count > 0 && fits(s, s->chosen)) {

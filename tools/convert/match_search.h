@@ -43,6 +43,7 @@ typedef struct match_search {
 
     /* Private. */
     cli_progress progress;
+    char note[160];
     uint64_t random;
     match_pairs pairs[2];
     int images;                /* of the pair, used for the search */
