@@ -221,9 +221,70 @@ static bool checkpoint_sort_names(const checkpoint_tensor_info *tensors, size_t 
     return true;
 }
 
+/* === How much the tensors repeat === */
+
+/* Blocks that share their weights, and tables that are expanded, repeat what is stored. */
+#define CHECKPOINT_MOST_REPEATS 64
+#define CHECKPOINT_FREE_REPEATS ((uint64_t)64 << 20)
+
+static int checkpoint_compare_storages(const void *a, const void *b)
+{
+    const checkpoint_storage *x = *(const checkpoint_storage *const *)a;
+    const checkpoint_storage *y = *(const checkpoint_storage *const *)b;
+    const uintptr_t at[2] = { (uintptr_t)x->memory, (uintptr_t)y->memory };
+    if (at[0] != at[1]) return at[0] < at[1] ? -1 : 1;
+    if (x->file != y->file) return x->file < y->file ? -1 : 1;
+    if (x->bytes.offset != y->bytes.offset) return x->bytes.offset < y->bytes.offset ? -1 : 1;
+    return x->bytes.size < y->bytes.size ? 1 : x->bytes.size > y->bytes.size ? -1 : 0;
+}
+
+/* Bytes of all storages, each place once. */
+static bool checkpoint_count_stored(const checkpoint *c, uint64_t *stored, report *r)
+{
+    const checkpoint_storage **sorted = malloc((c->storage_count + 1) * sizeof *sorted);
+    size_t i;
+    *stored = 0;
+    if (!sorted) return report_no_memory(r);
+    for (i = 0; i < c->storage_count; i++) sorted[i] = &c->storages[i];
+    qsort(sorted, c->storage_count, sizeof *sorted, checkpoint_compare_storages);
+    for (i = 0; i < c->storage_count; i++)
+        if (i == 0 || sorted[i]->memory != sorted[i - 1]->memory
+            || sorted[i]->file != sorted[i - 1]->file
+            || sorted[i]->bytes.offset != sorted[i - 1]->bytes.offset)
+            *stored += sorted[i]->bytes.size;
+    free(sorted);
+    return true;
+}
+
+/* A view of stride 0 makes any size of one element: a file of kilobytes must not fill a disk. */
+static bool checkpoint_check_repeats(const checkpoint *c, report *r)
+{
+    const checkpoint_tensor_info *largest = c->tensors;
+    uint64_t stored, most, all = 0;
+    size_t i;
+    if (!checkpoint_count_stored(c, &stored, r)) return false;
+    most = stored > UINT64_MAX / 4 / CHECKPOINT_MOST_REPEATS
+        ? UINT64_MAX / 4 : CHECKPOINT_MOST_REPEATS * stored + CHECKPOINT_FREE_REPEATS;
+    for (i = 0; i < c->tensor_count; i++) {
+        const checkpoint_tensor_info *t = &c->tensors[i];
+        const uint64_t size = checkpoint_dtype_size(t->dtype), block = checkpoint_block(t->dtype);
+        uint64_t bytes;
+        if (!bytes_multiply((uint64_t)t->count / block, size, &bytes) ||
+            !bytes_add(all, bytes, &all))
+            all = UINT64_MAX;
+        if (t->count > largest->count) largest = t;
+    }
+    return all <= most ||
+           report_fail(r, "the tensors, of which \"%.200s\" has %lld elements, make %llu bytes "
+                       "of %llu stored ones: at most %d times as many, and %d MiB, expected",
+                       largest->name, (long long)largest->count, (unsigned long long)all,
+                       (unsigned long long)stored, CHECKPOINT_MOST_REPEATS, (int)(CHECKPOINT_FREE_REPEATS >> 20));
+}
+
 bool checkpoint_index_names(checkpoint *c, report *r)
 {
     if (c->tensor_count == 0) return report_fail(r, "no tensors inside");
+    if (!checkpoint_check_repeats(c, r)) return false;
     c->by_name = malloc(c->tensor_count * sizeof *c->by_name);
     c->buffer = malloc(CHECKPOINT_BUFFER_SIZE);
     if (!c->by_name || !c->buffer) return report_no_memory(r);
