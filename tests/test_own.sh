@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
 # Vision transformers that people wrote themselves: each is converted and must give PyTorch's
-# logits, or is refused with a message. tests/make_own.py wrote the cases. Run from the root of
-# the repository.
+# logits, or is refused with a message. tests/make_own.py wrote the cases, and tests/make_evidence.py
+# those whose files say more than their tensors. Run from the root of the repository.
 #
 #     BIN=. bash tests/test_own.sh [CASE...]
 set -u
 cd "$(dirname "$0")/.."
 BIN=${BIN:-.}
-DATA=tests/data/own
 . tests/checks.sh
 
 # converts CASE FILE ARGUMENTS TOLERANCE
@@ -48,9 +47,19 @@ refuses() {
     else pass; fi
 }
 
+# reports CASE FILE ARGUMENTS TEXT: what its report says of a model whose logits are not kept
+reports() {
+    # shellcheck disable=SC2086
+    if ! "$BIN/tools/vit-convert" "$DATA/$1/$2" -o "$work/model.vit" $3 >"$work/out" 2>"$work/err"
+    then fail "$1: should be converted"
+    elif ! grep -qF -- "$4" "$work/out"; then fail "$1: expected \"$4\""
+    else pass; fi
+}
+
 "${CC:-cc}" -std=c99 -O1 tests/compare_npy.c -lm -o "$work/compare_npy" 2>"$work/err" ||
     fail "compare_npy does not compile"
 
+for DATA in tests/data/evidence tests/data/own; do
 while IFS='|' read -r name file options result; do
     name=$(trim "$name") file=$(trim "$file") options=$(trim "$options") result=$(trim "$result")
     wanted "$name" || continue
@@ -59,9 +68,11 @@ while IFS='|' read -r name file options result; do
         converts "$name" "$file" "$options" "$result"
         [[ $BIN != . || $options == *--match* ]] || strict "$name" "$file" "$options"
         ;;
+    =*) reports "$name" "$file" "$options" "${result#=}" ;;
     *) refuses "$name" "$file" "$options" "$result" ;;
     esac
 done <"$DATA/cases.txt"
+done
 
 # Open questions keep nobody from seeing the mapping, with all blocks in one line.
 if wanted unnamed_asked; then

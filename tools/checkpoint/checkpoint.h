@@ -138,7 +138,8 @@ const checkpoint_metadata_entry *checkpoint_metadata(const checkpoint *c, size_t
 
 /* Of a whole module or a TorchScript archive, module by module. Besides the attributes themselves
  * ("class" comes first) there is what the code of TorchScript shows: "code.activation" (gelu,
- * gelu_tanh, quick_gelu, silu, relu), "code.layer_norm_eps", "code.num_heads", "code.norm_first".
+ * gelu_tanh, quick_gelu, squared_relu, or PyTorch's name of a function, such as silu or mish),
+ * "code.layer_norm_eps", "code.num_heads", "code.norm_first".
  * A function is given by its name, such as "torch._C._nn.gelu". */
 size_t checkpoint_attribute_count(const checkpoint *c);
 const checkpoint_attribute *checkpoint_attribute_at(const checkpoint *c, size_t i);

@@ -99,7 +99,7 @@ static const pickle_value *torch_wrapper(torch_reader *t, const pickle_value *di
 static bool torch_add_scalar(torch_reader *t, const char *prefix, const pickle_value *key,
                              const pickle_value *value)
 {
-    char name[300], text[64];
+    char name[300], text[TORCH_SHOWN];
     const char *shown = text;
     if (key->kind != PICKLE_STRING) return true;
     switch (value->kind) {
@@ -107,7 +107,7 @@ static bool torch_add_scalar(torch_reader *t, const char *prefix, const pickle_v
     case PICKLE_BOOL: shown = value->u.integer ? "true" : "false"; break;
     case PICKLE_INT: snprintf(text, sizeof text, "%lld", (long long)value->u.integer); break;
     case PICKLE_FLOAT: snprintf(text, sizeof text, "%.17g", value->u.number); break;
-    default: return true;
+    default: if (!torch_show_numbers(value, text)) return true;
     }
     snprintf(name, sizeof name, "%s%s%.200s", prefix, prefix[0] ? "." : "", key->u.text);
     return checkpoint_add_metadata(t->c, name, shown, t->report);
@@ -126,10 +126,12 @@ static bool torch_is_configuration(const pickle_value *key)
     return false;
 }
 
-/* Scalars next to the state dict, and in an argparse.Namespace or a dict of settings one level down
- * ("args.lr"). */
+/* Scalars and lists of numbers next to the state dict, and in an argparse.Namespace or a dict of
+ * settings one level down ("args.lr"), or two if that holds settings again ("args.model_kwargs"). */
 static bool torch_add_metadata(torch_reader *t, const pickle_value *dict, const char *prefix)
 {
+    const bool is_deep = strchr(prefix, '.') != NULL;
+    char name[160];
     size_t i;
     for (i = 0; i + 1 < dict->count; i += 2) {
         const pickle_value *key = dict->u.items[i], *value = dict->u.items[i + 1];
@@ -137,8 +139,10 @@ static bool torch_add_metadata(torch_reader *t, const pickle_value *dict, const 
         if (!torch_step(t) || !torch_add_scalar(t, prefix, key, value)
             || !torch_add_labels(t, key, value)) return false;
         if (!inner && torch_is_configuration(key)) inner = torch_as_dict(value);
-        if (prefix[0] == '\0' && key->kind == PICKLE_STRING && key->count < 64 && inner
-            && !torch_add_metadata(t, inner, key->u.text)) return false;
+        if (is_deep || !inner || key->kind != PICKLE_STRING || key->count >= 64
+            || (prefix[0] && !torch_is_configuration(key))) continue;
+        snprintf(name, sizeof name, "%.64s%s%.64s", prefix, prefix[0] ? "." : "", key->u.text);
+        if (!torch_add_metadata(t, inner, name)) return false;
     }
     return true;
 }

@@ -8,7 +8,7 @@
 
 #include "checkpoint/torch_state_dict.h"
 
-enum { TORCH_SHOWN = 320, TORCH_MOST_NUMBERS = 8 };
+enum { TORCH_MOST_NUMBERS = 8 };
 
 /* === Values as text === */
 
@@ -38,7 +38,7 @@ static bool torch_show_scalar(const pickle_value *value, char text[TORCH_SHOWN])
 }
 
 /* "(16, 16)" */
-static bool torch_show_numbers(const pickle_value *value, char text[TORCH_SHOWN])
+bool torch_show_numbers(const pickle_value *value, char text[TORCH_SHOWN])
 {
     char number[TORCH_SHOWN];
     size_t i, used = 1;

@@ -30,6 +30,8 @@ typedef struct torch_description {
     torch_span body;
     size_t first;                    /* of the attributes that it gave */
     int attentions;                  /* softmaxes and the like: 0, 1, or 2 for more */
+    bool calls_relu, has_cube, has_quick_factor;
+    const char *told;                /* a call that is part of what was said already */
 } torch_description;
 
 /* === Spans of text === */
@@ -142,19 +144,24 @@ static int torch_count_attentions(torch_span body)
     return count;
 }
 
-/* [batch, tokens, 3, heads, width], or [batch, tokens, heads, width] where there is one softmax. */
-static bool torch_say_heads(torch_description *d, torch_span list)
+/* What [batch, tokens, 3 x heads x width] becomes: of the last three, 3 may stand anywhere. Where
+ * there is one softmax, also [batch, tokens, heads, width]: that is often computed. `before`: the
+ * axes that the list leaves out. */
+static bool torch_say_heads(torch_description *d, torch_span list, size_t before)
 {
-    torch_span items[TORCH_MAX_ARGUMENTS];
+    torch_span items[TORCH_MAX_ARGUMENTS], heads = { NULL, 0 };
     size_t count;
     if (list.size < 2 || list.text[0] != '[') return true;
     list.text++, list.size--;
     count = torch_split(list, items);
-    if (count == 5 && torch_span_is(items[2], "3") && torch_is_number(items[3], true))
-        return torch_say_span(d, "code.num_heads", items[3]);
-    if (count == 4 && torch_is_number(items[2], true) && torch_is_number(items[3], true)
-        && d->attentions == 1) return torch_say_span(d, "code.num_heads", items[2]);
-    return true;
+    if (count + before == 5) {
+        const torch_span *last = items + count - 3;
+        if (torch_span_is(last[0], "3")) heads = last[1];
+        else if (torch_span_is(last[1], "3") || torch_span_is(last[2], "3")) heads = last[0];
+    } else if (count + before == 4 && d->attentions == 1) {
+        heads = items[count - 2];
+    }
+    return !torch_is_number(heads, true) || torch_say_span(d, "code.num_heads", heads);
 }
 
 /* PyTorch leaves trailing arguments out where they have their default value. */
@@ -174,24 +181,88 @@ static bool torch_say_encoder_layer(torch_description *d, const torch_span *a, s
         && torch_say_span(d, "code.layer_norm_eps", a[9]);
 }
 
+/* Functions that are nothing else than an activation. */
+static const char *const torch_activations[] = {
+    "relu", "silu", "gelu", "mish", "elu", "celu", "selu", "leaky_relu", "prelu", "rrelu", "relu6",
+    "hardtanh", "hardswish", "hardsigmoid", "softplus", "log_sigmoid", "softsign", "softshrink",
+    "hardshrink", "tanhshrink", "threshold"
+};
+
+static bool torch_begins(torch_span span, const char *text)
+{
+    const size_t size = strlen(text);
+    return span.size >= size && memcmp(span.text, text, size) == 0;
+}
+
+static bool torch_same(torch_span a, torch_span b)
+{
+    return a.size == b.size && memcmp(a.text, b.text, a.size) == 0;
+}
+
+/* Is it "torch.sigmoid(x)"? */
+static bool torch_is_sigmoid_of(torch_span span, torch_span x)
+{
+    static const char start[] = "torch.sigmoid(";
+    torch_span inner;
+    if (!torch_begins(span, start) || span.size != strlen(start) + x.size + 1) return false;
+    inner.text = span.text + strlen(start);
+    inner.size = x.size;
+    return torch_same(inner, x);
+}
+
+/* x sigmoid(x) is SiLU, the square of a ReLU none that is known. */
+static bool torch_say_product(torch_description *d, const torch_span *a)
+{
+    const bool first = torch_is_sigmoid_of(a[0], a[1]);
+    if (first || torch_is_sigmoid_of(a[1], a[0])) {
+        d->told = a[first ? 0 : 1].text;
+        return torch_say(d, "code.activation", "silu");
+    }
+    return !d->calls_relu || !torch_same(a[0], a[1]) ||
+           torch_say(d, "code.activation", "squared_relu");
+}
+
+/* An activation that is written out: GELU by erf or by tanh of a cube, x sigmoid(1.702 x). */
+static bool torch_say_formula(torch_description *d, torch_span name, const torch_span *a,
+                              size_t count)
+{
+    if (count == 0) return true;
+    if (torch_span_is(name, "erf")) return torch_say(d, "code.activation", "gelu");
+    if (torch_span_is(name, "sigmoid") && name.text - strlen("torch.") != d->told)
+        return torch_say(d, "code.activation", d->has_quick_factor ? "quick_gelu" : "sigmoid");
+    if (torch_span_is(name, "tanh"))
+        return torch_say(d, "code.activation", d->has_cube ? "gelu_tanh" : "tanh");
+    if ((torch_span_is(name, "square") || torch_span_is(name, "pow")) &&
+        torch_begins(a[0], "torch.relu("))
+        return torch_say(d, "code.activation", "squared_relu");
+    return !torch_span_is(name, "mul") || count != 2 || torch_say_product(d, a);
+}
+
+static bool torch_say_activation(torch_description *d, torch_span name, const torch_span *a,
+                                 size_t count)
+{
+    size_t i;
+    if (torch_span_is(name, "gelu") && count > 1 && torch_find(a[1], "tanh"))
+        return torch_say(d, "code.activation", "gelu_tanh");
+    if (name.size > 0 && name.text[name.size - 1] == '_') name.size--;   /* in place */
+    for (i = 0; i < sizeof torch_activations / sizeof *torch_activations; i++)
+        if (torch_span_is(name, torch_activations[i]))
+            return torch_say(d, "code.activation", torch_activations[i]);
+    return torch_say_formula(d, name, a, count);
+}
+
 static bool torch_say_call(torch_description *d, torch_span name, const torch_span *a,
                            size_t count)
 {
-    static const char *const activations[] = { "relu", "relu_", "silu", "silu_" };
-    size_t i;
-    for (i = 0; i < sizeof activations / sizeof *activations; i++)
-        if (torch_span_is(name, activations[i]))
-            return torch_say(d, "code.activation", i < 2 ? "relu" : "silu");
-    if (torch_span_is(name, "gelu"))
-        return torch_say(d, "code.activation",
-                         count > 1 && torch_find(a[1], "tanh") ? "gelu_tanh" : "gelu");
+    if (!torch_say_activation(d, name, a, count)) return false;
     if (torch_span_is(name, "layer_norm")) return torch_say_layer_norm(d, a, count);
     if (torch_span_is(name, "_transformer_encoder_layer_fwd"))
         return torch_say_encoder_layer(d, a, count);
     if (torch_span_is(name, "_native_multi_head_attention") && count > 4
         && torch_is_number(a[4], true)) return torch_say_span(d, "code.num_heads", a[4]);
     if ((torch_span_is(name, "view") || torch_span_is(name, "reshape")) && count == 2)
-        return torch_say_heads(d, a[1]);
+        return torch_say_heads(d, a[1], 0);
+    if (torch_span_is(name, "unflatten") && count == 3) return torch_say_heads(d, a[2], 2);
     return true;
 }
 
@@ -240,18 +311,22 @@ static bool torch_say_constants(torch_description *d)
     return true;
 }
 
-/* x sigmoid(1.702 x); and functions of torch.nn.functional, which are called by a variable. */
+/* Functions of torch.nn.functional are called by a variable, which a line names. */
 static bool torch_say_others(torch_description *d)
 {
-    static const char *const functions[] = { "gelu", "relu", "silu" };
-    char text[64];
+    static const char start[] = "torch.nn.functional.";
+    torch_span rest = d->body;
+    const char *at, *end = rest.text + rest.size;
     size_t i;
-    if (torch_find(d->body, "torch.sigmoid(") && torch_find(d->body, "1.702")
-        && !torch_say(d, "code.activation", "quick_gelu")) return false;
-    for (i = 0; i < sizeof functions / sizeof *functions; i++) {
-        snprintf(text, sizeof text, "torch.nn.functional.%s\n", functions[i]);
-        if (torch_find(d->body, text) && !torch_say(d, "code.activation", functions[i]))
-            return false;
+    while ((at = torch_find(rest, start)) != NULL) {
+        torch_span name = { at + strlen(start), 0 };
+        while (name.text + name.size < end && name.text[name.size] != '\n') name.size++;
+        for (i = 0; i < sizeof torch_activations / sizeof *torch_activations; i++)
+            if (torch_span_is(name, torch_activations[i])
+                && !torch_say(d, "code.activation", torch_activations[i])) return false;
+        if (!torch_step(d->reader)) return false;
+        rest.text = name.text + name.size;
+        rest.size = (size_t)(end - rest.text);
     }
     return true;
 }
@@ -282,6 +357,9 @@ bool torch_describe_code(torch_reader *t, const char *module, const char *class,
     d.first = t->c->attribute_count;
     if (!torch_find_class_body(class, code, &d.body)) return true;
     d.attentions = torch_count_attentions(d.body);
+    d.calls_relu = torch_find(d.body, "torch.relu(") != NULL;
+    d.has_cube = torch_find(d.body, ", 3)") || torch_find(d.body, "0.0447");
+    d.has_quick_factor = torch_find(d.body, "1.702") != NULL;
     for (rest = d.body; torch_next_call(&rest, &name, arguments, &count);)
         if (!torch_step(t) || !torch_say_call(&d, name, arguments, count)) return false;
     return torch_say_constants(&d) && torch_say_others(&d);

@@ -14,6 +14,7 @@
 #include "checkpoint/pickle.h"
 
 #define TORCH_MAX_NAME 1024
+#define TORCH_SHOWN 320            /* of an attribute or an option as text */
 
 typedef struct torch_class {
     const char *name;                /* of the storage class and of the dtype */
@@ -102,6 +103,8 @@ bool torch_flatten_module(torch_reader *t, char *name, size_t name_size,
                           const pickle_value *module, int depth);
 bool torch_add_attributes(torch_reader *t, const char *module, const pickle_value *value);
 void torch_show_number(double number, char *text, size_t size);
+/* "(16, 16)"; false: it is no short list of numbers. */
+bool torch_show_numbers(const pickle_value *value, char text[TORCH_SHOWN]);
 
 /* torch_script.c: the code of TorchScript is text: what it says of a module of this class ... */
 bool torch_describe_code(torch_reader *t, const char *module, const char *class,

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "checkpoint/rename.h"
 #include "convert/match.h"
+#include "convert/training.h"
 #include "convert/vit_file.h"
 #include "layout/attributes.h"
 #include "layout/check.h"
@@ -65,7 +66,8 @@ static bool read_config(conversion *c, report *r)
     }
     free(c->config_path);
     c->config_path = NULL;
-    return true;
+    c->all[FROM_CONFIG].origin = paths_file_name(c->options->checkpoint);
+    return training_read(c->checkpoint, &c->config_file, c->all, r);
 }
 
 static void settings_from_arch(settings *s, const arch_choice *choice)
@@ -271,6 +273,7 @@ static bool resolve(conversion *c, report *r)
         return false;
     inspected = layout_inspect(&c->map, c->all, &c->seen, &failure);
     c->seen.is_batch_second = c->told.batch_second;
+    c->seen.activation_doubt = c->told.activation_doubt;
     if (!layout_check_names(&c->map, c->all, &o->ignore, f, r)) return false;
     if (!inspected && !findings_take(f, &failure)) return report_no_memory(r);
     if (inspected && f->wrong.count == 0 && !match_settings(c, r)) return false;

@@ -24,7 +24,7 @@ typedef struct walk {
     vote heads, model_heads, eps, activation, code_activation, norm_first, batch_first;
     vote patch, height, width, chans, order, pool;
     vote kernel, stride, padding;   /* of what cuts the patches */
-    const checkpoint_attribute *unknown_activation;
+    const checkpoint_attribute *unknown_activation, *unknown_code;
 } walk;
 
 static void cast_vote(vote *v, double value, const checkpoint_attribute *a)
@@ -126,7 +126,8 @@ static const char *without_group(const char *name)
     };
     size_t i;
     for (i = 0; i < COUNT(groups); i++)
-        if (!strncmp(name, groups[i], strlen(groups[i]))) return name + strlen(groups[i]);
+        if (!strncmp(name, groups[i], strlen(groups[i])))
+            return without_group(name + strlen(groups[i]));
     return name;
 }
 
@@ -147,18 +148,67 @@ static bool read_pair(const char *text, double *height, double *width)
     return read_whole(first, height) && read_whole(found == 2 ? second : first, width);
 }
 
+/* Before "head" or "heads", and words beside it: whatever else stands there, as in head_dim, makes
+ * it another number. */
+static bool is_of_count(const char *word, size_t length)
+{
+    static const char *const words[] = {
+        "", "n", "nb", "num", "nr", "no", "number", "of", "count", "attn", "att", "attention",
+        "self", "sa", "mha", "msa", "mhsa", "multi", "vit", "enc", "encoder", "trf", "transformer"
+    };
+    size_t i;
+    for (i = 0; i < COUNT(words); i++)
+        if (strlen(words[i]) == length && !strncmp(word, words[i], length)) return true;
+    return false;
+}
+
+/* Do the words of a name count heads? "num_heads", "nb_heads", "nHead", "attention_heads". */
+static bool counts_heads(const char *name)
+{
+    char plain[64];
+    size_t i, used = 0, length;
+    int heads = 0;
+    if (strlen(name) > sizeof plain / 2) return false;
+    for (i = 0; name[i]; i++) {
+        const bool is_upper = name[i] >= 'A' && name[i] <= 'Z';
+        if (is_upper && i > 0 && name[i - 1] >= 'a' && name[i - 1] <= 'z') plain[used++] = '_';
+        plain[used++] = (char)(is_upper ? name[i] - 'A' + 'a' : name[i]);
+    }
+    plain[used] = '\0';
+    for (i = 0; plain[i]; i += length + (plain[i + length] != '\0')) {
+        const char *word = plain + i;
+        size_t rest;
+        length = strcspn(word, "_");
+        rest = length - (length > 0 && word[length - 1] == 's');
+        if (rest >= 4 && !strncmp(word + rest - 4, "head", 4)) heads++, rest -= 4;
+        else rest = length;
+        if (!is_of_count(word, rest)) return false;
+    }
+    return heads == 1;
+}
+
+/* By its class or, as in "blocks.0.attn", by what it is called. */
+static bool is_attention(const char *module, const char *class)
+{
+    static const char *const parts[] = {
+        "ttention", "ATTENTION", "Attn", "attn", "MSA", "MHA", "MHSA", "ultiHead", "ultihead",
+        "mhsa", "msa", "mha"
+    };
+    size_t i;
+    for (i = 0; i < COUNT(parts); i++)
+        if (strstr(last_component(class), parts[i]) || strstr(last_component(module), parts[i]))
+            return true;
+    return false;
+}
+
 static void see_heads(walk *w, const checkpoint_attribute *a, const char *class)
 {
-    static const char *const names[] = {
-        "num_heads", "n_heads", "nhead", "heads", "num_attention_heads", "n_head", "nheads",
-        "code.num_heads"
-    };
-    static const char *const in_attention[] = { "h", "H" };
+    static const char *const in_attention[] = { "h", "H", "nh" };
     const char *name = without_group(a->name);
     double value;
-    const bool fits = is_one_of(name, names, COUNT(names)) ||
-                      (strstr(class, "ttention") &&
-                       is_one_of(name, in_attention, COUNT(in_attention)));
+    const bool fits = counts_heads(name) || !strcmp(name, "code.num_heads") ||
+                      (is_one_of(name, in_attention, COUNT(in_attention)) &&
+                       is_attention(a->module, class));
     if (!fits || !read_whole(a->value, &value)) return;
     if (w->has_blocks ? is_in_blocks(w, a->module) : a->module[0] != '\0')
         cast_vote(&w->heads, value, a);
@@ -178,33 +228,53 @@ static void see_eps(walk *w, const checkpoint_attribute *a, const char *class)
     if (fits && text_read_number(a->value, 1e-30, 1, &value)) cast_vote(&w->eps, value, a);
 }
 
-/* By the last part of a function's, class's or string's name. */
+/* By the last part of a function's, class's or string's name, in small letters without '_' and
+ * without "activation" at its end. */
 static const struct { const char *name; int activation; } activations[] = {
-    { "gelu", VIT_GELU }, { "GELU", VIT_GELU }, { "GELUActivation", VIT_GELU },
-    { "gelu_tanh", VIT_GELU_TANH }, { "GELUTanh", VIT_GELU_TANH },
-    { "PytorchGELUTanh", VIT_GELU_TANH }, { "NewGELUActivation", VIT_GELU_TANH },
-    { "FastGELUActivation", VIT_GELU_TANH }, { "GELU_", VIT_GELU }, { "GeluActivation", VIT_GELU },
-    { "QuickGELU", VIT_QUICK_GELU }, { "QuickGELUActivation", VIT_QUICK_GELU },
-    { "quick_gelu", VIT_QUICK_GELU },
-    { "silu", VIT_SILU }, { "SiLU", VIT_SILU }, { "SiLUActivation", VIT_SILU },
-    { "Swish", VIT_SILU }, { "swish", VIT_SILU },
-    { "relu", VIT_RELU }, { "ReLU", VIT_RELU }
+    { "gelu", VIT_GELU }, { "gelupython", VIT_GELU },
+    { "gelutanh", VIT_GELU_TANH }, { "pytorchgelutanh", VIT_GELU_TANH },
+    { "gelupytorchtanh", VIT_GELU_TANH }, { "newgelu", VIT_GELU_TANH }, { "gelunew", VIT_GELU_TANH },
+    { "fastgelu", VIT_GELU_TANH }, { "gelufast", VIT_GELU_TANH },
+    { "accurategelu", VIT_GELU_TANH }, { "geluaccurate", VIT_GELU_TANH },
+    { "quickgelu", VIT_QUICK_GELU }, { "silu", VIT_SILU }, { "swish", VIT_SILU },
+    { "relu", VIT_RELU }
 };
 
 static const char *const unknown_activations[] = {
-    "CELU", "ELU", "Hardswish", "LeakyReLU", "Mish", "PReLU", "ReLU6", "RReLU", "SELU", "Softplus",
-    "Softsign", "Tanh", "celu", "elu", "hardswish", "leaky_relu", "mish", "relu6", "selu"
+    "celu", "elu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "leakyrelu", "logsigmoid",
+    "mish", "prelu", "relu6", "relusquared", "rrelu", "selu", "sigmoid", "softplus", "softshrink",
+    "softsign", "squaredrelu", "tanh", "tanhshrink", "threshold"
 };
+
+static void plain_activation(const char *text, char plain[64])
+{
+    static const char end[] = "activation";
+    size_t used = 0;
+    for (text = last_component(text); *text && used + 1 < 64; text++)
+        if (*text != '_') plain[used++] = (char)(*text | (*text >= 'A' && *text <= 'Z' ? 0x20 : 0));
+    plain[used] = '\0';
+    if (used > strlen(end) && !strcmp(plain + used - strlen(end), end))
+        plain[used - strlen(end)] = '\0';
+}
 
 static bool read_activation(const char *text, double *value)
 {
+    char plain[64];
     size_t i;
+    plain_activation(text, plain);
     for (i = 0; i < COUNT(activations); i++) {
-        if (strcmp(last_component(text), activations[i].name) != 0) continue;
+        if (strcmp(plain, activations[i].name) != 0) continue;
         *value = activations[i].activation;
         return true;
     }
     return false;
+}
+
+static bool is_unknown_activation(const char *text)
+{
+    char plain[64];
+    plain_activation(text, plain);
+    return is_one_of(plain, unknown_activations, COUNT(unknown_activations));
 }
 
 /* Is the GELU of this module, or of this attribute of it, the one by tanh? That comes after it. */
@@ -229,12 +299,12 @@ static void see_activation(walk *w, size_t at)
     double value;
     if (!is_in_blocks(w, a->module)) return;
     if (by_code && read_activation(a->value, &value)) cast_vote(&w->code_activation, value, a);
+    else if (by_code && !w->unknown_code) w->unknown_code = a;
     if (!is_one_of(a->name, names, COUNT(names))) return;
     if (read_activation(a->value, &value)) {
         if (value < VIT_GELU_TANH && is_by_tanh(w->checkpoint, at)) value = VIT_GELU_TANH;
         cast_vote(&w->activation, value, a);
-    } else if (w->has_blocks && is_one_of(last_component(a->value), unknown_activations,
-                                          COUNT(unknown_activations))) {
+    } else if (w->has_blocks && is_unknown_activation(a->value)) {
         w->unknown_activation = a;
     }
 }
@@ -332,9 +402,14 @@ static void see_attributes(walk *w)
     }
 }
 
-/* Options of a training program. Its own "eps" would be that of the optimizer. */
+/* Options of a training program. Its own "eps" would be that of the optimizer, and its size of an
+ * image that before a crop. */
 static void see_metadata(walk *w)
 {
+    static const char *const activations_of[] = {
+        "activation", "act", "act_layer", "act_fn", "hidden_act", "activation_fn"
+    };
+    double value;
     size_t i;
     for (i = 0; i < checkpoint_metadata_count(w->checkpoint); i++) {
         const checkpoint_metadata_entry *entry = checkpoint_metadata(w->checkpoint, i);
@@ -344,6 +419,12 @@ static void see_metadata(walk *w)
         if (!strncmp(a.name, "code.", 5)) continue;
         see_heads(w, &a, "");
         see_eps(w, &a, "");
+        if (is_one_of(without_group(a.name), activations_of, COUNT(activations_of)) &&
+            !w->activation.given && read_activation(a.value, &value))
+            cast_vote(&w->activation, value, &a);
+        a.name = without_group(a.name);
+        see_order(w, &a);
+        see_pool(w, &a);
     }
 }
 
@@ -376,14 +457,32 @@ static void put(const vote *v, setting_key key, settings *tensors, attributes_to
                 setting_text(key, v->value, value), v->module, v->module[0] ? "." : "", v->name);
 }
 
+/* What is called counts, not what is there to be called. */
 static bool refuse_activation(const walk *w, const settings all[FROM_COUNT], report *r)
 {
-    const checkpoint_attribute *a = w->unknown_activation;
-    if (!a || w->activation.given || w->code_activation.given ||
-        settings_origin(all, SETTING_ACTIVATION) >= 0) return true;
-    return report_fail(r, "%.100s is %.100s, which vit.h does not have; --set activation=NAME "
-                       "takes another of %s", a->module, a->value,
+    const checkpoint_attribute *a = w->unknown_code ? w->unknown_code
+                                  : w->activation.given ? NULL : w->unknown_activation;
+    if (!a || w->code_activation.given || settings_origin(all, SETTING_ACTIVATION) > FROM_TENSORS)
+        return true;
+    return report_fail(r, "%.100s %s %.100s, which vit.h does not have; --set activation=NAME "
+                       "takes another of %s", a->module[0] ? a->module : "the model",
+                       w->unknown_code ? "calls" : "is", a->value,
                        setting_rows[SETTING_ACTIVATION].choices);
+}
+
+/* Code that calls no activation that is known, or several, shows that the usual one is no more than
+ * a guess. Gates that a block has besides call sigmoid or tanh. */
+static const char *doubt_activation(const walk *w)
+{
+    const bool is_code = !strcmp(checkpoint_kind(w->checkpoint), "TorchScript");
+    const char *other = w->unknown_code ? w->unknown_code->value : "tanh";
+    if (w->code_activation.disputed || (!w->code_activation.given && w->activation.disputed))
+        return "the blocks have several";
+    if (w->code_activation.given && w->has_blocks && strcmp(other, "tanh") != 0 &&
+        strcmp(other, "sigmoid") != 0)
+        return "the code of the blocks calls one that vit.h does not have, besides";
+    return is_code && !w->code_activation.given && !w->activation.given
+        ? "the code of the blocks calls none that is known" : NULL;
 }
 
 /* Patches side by side are not worth a word. */
@@ -420,12 +519,17 @@ bool attributes_put(const checkpoint *c, const char *patch, settings all[FROM_CO
     see_attributes(&w);
     see_metadata(&w);
     heads = w.heads.given ? &w.heads : &w.model_heads;
-    if (heads->given && heads_divide(&w, heads)) put(heads, SETTING_NUM_HEADS, tensors, told);
+    if (!heads->given || heads_divide(&w, heads)) put(heads, SETTING_NUM_HEADS, tensors, told);
+    else text_append(told->text, sizeof told->text, "num_heads=%.0f (%.60s%s%.60s), by which no "
+                     "weight can be divided: not used", heads->value, heads->module,
+                     heads->module[0] ? "." : "", heads->name);
     put(&w.eps, SETTING_NORM_EPS, tensors, told);
     w.norm_first.value = w.norm_first.value > 0 ? VIT_BLOCK_PRE_NORM : VIT_BLOCK_POST_NORM;
     put(&w.norm_first, SETTING_BLOCK_TYPE, tensors, told);
-    put(w.code_activation.given ? &w.code_activation : &w.activation, SETTING_ACTIVATION, tensors,
-        told);   /* what is called counts, not what is there to be called */
+    told->activation_doubt = doubt_activation(&w);
+    if (!told->activation_doubt)
+        put(w.code_activation.given ? &w.code_activation : &w.activation, SETTING_ACTIVATION,
+            tensors, told);
     put(&w.patch, SETTING_PATCH_SIZE, tensors, told);
     put_stride(&w, tensors, told);
     put(&w.order, SETTING_PATCH_ORDER, tensors, told);

@@ -47,6 +47,17 @@ bool config_read(config_file *config, settings *s, const char *path, bool *forei
     return report_file(r, path);
 }
 
+bool config_read_json(config_file *config, settings *s, char *text, report *r)
+{
+    config_free(config);
+    config->text = text;
+    if (json_parse(&config->document, text, strlen(text), false, 0, r) &&
+        config_timm_apply(config, s, r))
+        return true;
+    config_free(config);
+    return false;
+}
+
 void config_free(config_file *config)
 {
     json_free(&config->document);

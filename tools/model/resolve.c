@@ -636,8 +636,13 @@ static bool resolve_activation(resolver *m, report *r)
 {
     const vit_config *c = m->config;
     char options[CHOICES_SIZE];
-    if (is_told(m, SETTING_ACTIVATION)) return true;
+    if (is_told(m, SETTING_ACTIVATION) &&
+        !(m->seen->activation_doubt && m->seen->by_default[SETTING_ACTIVATION]))
+        return true;
     if (c->mlp_dim == 0 && c->pool != VIT_POOL_MAP) return true;   /* there is none */
+    if (m->seen->activation_doubt)
+        return ask(m, "activation", m->seen->activation_doubt,
+                   choices_of_words(SETTING_ACTIVATION, "", options), r);
     if (c->has_gated_mlp)
         return ask(m, "activation", "mlp.fc1 is twice as wide as mlp.fc2: a gated MLP, whose "
                    "activation cannot be seen in the tensors", "--set activation=silu (SwiGLU, "

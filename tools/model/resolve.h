@@ -47,6 +47,8 @@ typedef struct settings_seen {
     bool is_open;             /* see layout->is_open */
     bool is_torch_attention;  /* torch.nn.MultiheadAttention, whose scale is known */
     bool is_batch_second;     /* it says that it is given [tokens, batch, width] */
+    const char *activation_doubt;   /* the checkpoint's own code speaks against the usual one: why;
+                                       or NULL */
 } settings_seen;
 
 /* The checkpoint's own shapes, where those of the .vit file may differ. */
