@@ -1789,6 +1789,8 @@ static void test_malformed_ggml(void)
     size_t i;
     make_ggml(&b, &good_spec);
     check_accepted("hand-made file of vit.cpp", b.data, b.size);
+    b.data[b.size - 37] = '\0';   /* in front of nine numbers */
+    check_refused("a tensor's name that is a NUL", b.data, b.size, "has a NUL");
     discard(&b);
     for (i = 0; i < sizeof rows / sizeof *rows; i++) {
         make_ggml(&b, &rows[i].spec);

@@ -993,5 +993,14 @@ prints "#define MODEL_OUTPUT $width"
 refuses 1 "m.safetensors: is a safetensors checkpoint" --c-array
 refuses 2 "--c-array and --to exclude each other" --c-array --to vit
 refuses 2 "--match-input and --match-logits need each other" --match-input x.npy
+# a search that takes longer than a moment says how long it may take
+other=$ROOT/tests/data/own/head_norm
+searches() {
+    convert "$ROOT/tests/data/own/norm_names_alpha/model.safetensors" -o m.vit \
+        --match-input "$other/x.npy" --match-logits "$other/y.npy" --match-seconds 2 "$@" &&
+        fail "should not match"
+    grep -c "searching others for at most 2 s (--match-seconds)" err
+}
+if [ "$(searches)" = 1 ] && [ "$(searches -q)" = 0 ]; then pass; else fail "how long it searches"; fi
 
 summary

@@ -7,7 +7,6 @@
 set -u
 cd "$(dirname "$0")/.."
 BIN=${BIN:-.}
-. tests/built.sh
 . tests/checks.sh
 
 # converts CASE FILE ARGUMENTS TOLERANCE

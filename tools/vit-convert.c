@@ -178,9 +178,10 @@ static char *make_notes(void)
         "CHECKPOINT is safetensors (also sharded), a PyTorch .pth, .pt or .bin of any age (a\n"
         "state dict, a whole model or TorchScript), a pickle of tensors or arrays, a JAX .npz,\n"
         "a file of vit.cpp (no other GGUF), or a tar or folder with one of them. config.json\n"
-        "next to it is read unless --config is given. The library that wrote it is recognised\n"
-        "by the names of the tensors: timm, transformers, torchvision, open_clip, JAX,\n"
-        "torch.nn, vit-pytorch.\n"
+        "next to it is read unless --config is given; without one, the options that timm's\n"
+        "training program saves with the weights. The library that wrote it is recognised by\n"
+        "the names of the tensors: timm, transformers, torchvision, open_clip, JAX, torch.nn,\n"
+        "vit-pytorch.\n"
         "\nSettings for --set, which override everything that is found otherwise:\n"
         "  img_size=N or HxW, mean=M[,M...], std=S[,S...]\n";
     static const char end[] =

@@ -76,10 +76,10 @@ export default async function checkpoints() {
     }
 
     await visit('a .pt, what was assumed changed', {}, async (visited) => {
-        const file = own('container_zip/model.pt');
-        await convert(visited, file, 'f16', { num_heads: '2' });
+        const file = resolve('tests/data/modules/whole.pt');
+        await convert(visited, file, 'f16', { block_type: 'post_norm' });
         sameBytes(await download(visited), native(file, ['--dtype', 'f16', '--set',
-            'num_heads=2']));
+            'block_type=post_norm']));
     });
 
     await visit('a question, its form, the answer', {}, async (visited) => {
