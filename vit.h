@@ -604,7 +604,7 @@ typedef struct vit_config {
    struct itself may be copied or moved; close it once. */
 typedef struct vit_model {
     unsigned abi;                /* private; these two come first in every version */
-    char detail[VIT_MAX_DETAIL]; /* after a failed open: what was wrong          */
+    char detail[VIT_MAX_DETAIL]; /* after a failed open: "FILE: what was wrong"  */
     vit_config config;           /* for you to read                              */
 
     /* Private. Do not rely on anything below; it changes without notice. */
@@ -637,7 +637,8 @@ VIT_API unsigned vit_abi(void);
 #ifndef VIT_NO_STDIO
 /* Opens a .vit file: maps it (reads it, with VIT_NO_MMAP or VIT_OPEN_COPY) and
    validates its structure. On Windows the path is UTF-8, of up to 2,000 characters. On
-   failure, model->detail says what was wrong and nothing is left open. Close with vit_model_close. */
+   failure, model->detail says which file, what was wrong and why, and nothing is left open.
+   Close with vit_model_close. */
 VIT_API vit_result vit_model_open(const char *path, unsigned flags, vit_model *model);
 #    if !defined(VIT_BARE_METAL)
 #        define vit_model_open(path, flags, model)                                                \
@@ -669,11 +670,12 @@ VIT_API void vit_model_close(vit_model *model);
 VIT_API vit_result vit_model_resize(vit_model *model, int height, int width);
 #endif
 
-/* Of these functions and all others that take a model, NULL and one that is not open get
-   VIT_ERROR_ARGUMENT, NULL or 0; vit_source gives "", vit_scores does nothing. */
+/* Every function below that takes a model refuses NULL and one that is not open: it returns
+   VIT_ERROR_ARGUMENT, NULL or 0; vit_source returns "", vit_scores leaves x alone. */
 
 /* Compares every tensor with its checksum, and the gaps between them with zero.
-   VIT_ERROR_CORRUPT at the first difference, which detail describes. */
+   VIT_ERROR_CORRUPT at the first difference, which detail describes. Opening a file compares
+   section "fits16" anyway, where kernels of this build rely on it. */
 VIT_API vit_result vit_model_verify(vit_model *model);
 
 /* Name of class `index` ("tabby, tabby cat"), or NULL if the file has none. The strings
@@ -991,8 +993,8 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
 /* Tests this build on this CPU: runs the model on a pseudorandom input and compares with
    the outputs stored by vit-convert. input [in_chans, img_height, img_width] and output
    [num_classes, or vit_embedding_dim without a head] are overwritten. error, if not NULL,
-   receives max|difference| / max|expected|. VIT_ERROR_SELFTEST if that exceeds
-   selftest_tolerance, VIT_ERROR_UNSUPPORTED if the file has no such outputs or
+   receives max|difference| / max|expected|, NaN if outputs are not finite. VIT_ERROR_SELFTEST
+   if that is not within selftest_tolerance, VIT_ERROR_UNSUPPORTED if the file has no such outputs or
    vit_model_resize has changed the size. */
 VIT_API vit_result vit_selftest(vit_session *session, float *input, float *output, float *error);
 
@@ -1541,6 +1543,7 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__PROC 0
 #endif
 #ifndef VIT_NO_STDIO
+#    include <errno.h>
 #    include <limits.h>
 #    include <stdio.h>
 #endif
@@ -1623,6 +1626,13 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__WASM_SIMD 1
 #else
 #    define VIT__WASM_SIMD 0
+#endif
+
+/* Kernels that add products of int8 in 16 bits, where section "fits16" of the file allows it. */
+#if VIT__AVX2 || (VIT__WASM_SIMD && defined(__wasm_relaxed_simd__))
+#    define VIT__ADDS_16 1
+#else
+#    define VIT__ADDS_16 0
 #endif
 
 /* Plain C: everywhere, unless the build is for one model and one CPU that has better. */
@@ -3166,21 +3176,39 @@ static float vit__unpack_number(vit_dtype dtype, const unsigned char *panel, int
            vit__panel_float(scales + (size_t)row % 16 * 4);
 }
 
+/* The sums of bytes 0 and 1, 2 and 3. */
+VIT__INLINE uint32_t vit__byte_pairs(uint32_t x) {
+    return (x & 0x00ff00ffu) + (x >> 8 & 0x00ff00ffu);
+}
+
+/* Four weights: the sums of those above zero, and of those below without their signs. */
+VIT__INLINE uint32_t vit__pairs_above(uint32_t q) {
+    const uint32_t sign = q >> 7 & 0x01010101u;
+    return vit__byte_pairs(q & ~((sign << 8) - sign));
+}
+VIT__INLINE uint32_t vit__pairs_below(uint32_t q) {
+    const uint32_t sign = q >> 7 & 0x01010101u;
+    return vit__byte_pairs((~q & ((sign << 8) - sign)) + sign);
+}
+
+/* Two quads of each row at a time, which are two lanes; the last quad may be alone. */
 VIT_API int vit_fits16(const void *panel, int depth) {
-    const int lanes = vit__ceil_div(depth, 8) * 2;
-    int row, lane, i;
-    for (row = 0; row < 16; row++)
-        for (lane = 0; lane < lanes; lane++) {
-            int above = 0, below = 0;
-            for (i = 0; i < 4 && vit__lane_k(lane, i) < depth; i++) {
-                const int k = vit__lane_k(lane, i);
-                const int q = ((const int8_t *)panel)[vit__panel_index(VIT_I8, row, k)];
-                if (q > 0) above += q;
-                else below -= q;
-            }
-            if (above > 127 || below > 127) return 0;
+    const unsigned char *p = (const unsigned char *)panel;
+    int quads = vit__ceil_div(depth, 4), i;
+    uint32_t over = 0;
+    for (; quads > 0 && !(over & 0x80008000u); quads -= 2, p += 128) {
+        const unsigned char *const next = quads > 1 ? p + 64 : p;
+        const uint32_t has_next = quads > 1 ? ~0u : 0;
+        for (i = 0; i < 64; i += 4) {
+            uint32_t a, b;
+            memcpy(&a, p + i, 4);
+            memcpy(&b, next + i, 4);
+            b &= has_next;
+            over |= vit__pairs_above(a) + vit__pairs_above(b) + 0x7f807f80u; /* above 127: bit 15 */
+            over |= vit__pairs_below(a) + vit__pairs_below(b) + 0x7f807f80u;
         }
-    return 1;
+    }
+    return !(over & 0x80008000u);
 }
 
 VIT_API void vit_unpack_row(const vit_tensor *tensor, int row, float *out) {
@@ -3589,15 +3617,30 @@ VIT_API const char *vit_source(const vit_model *model) {
 
 /* --- opening ----------------------------------------------------------------- */
 
-/* Whether a tensor is as section "fits16" says. */
-static int vit__check_fits16(const vit_tensor *t) {
+/* Whether tensor i is as section "fits16" says. */
+static vit_result vit__check_fits16(vit_model *model, int i, const vit_tensor *t) {
     const unsigned char *panel = (const unsigned char *)t->data;
     const int depth = vit__depth_of(t);
-    int row;
-    if (!VIT__HAS_INT8 || t->dtype != VIT_I8) return 0;
-    for (row = 0; row < t->dims[0]; row += 16, panel += vit__panel_bytes(VIT_I8, depth))
-        if (!vit_fits16(panel, depth)) return 0;
-    return 1;
+    vit__text text;
+    int row = 0;
+    if (!model->fits16 || !model->fits16[i]) return VIT_OK;
+    if (VIT__HAS_INT8 && t->dtype == VIT_I8)
+        for (; row < t->dims[0] && vit_fits16(panel, depth); row += 16)
+            panel += vit__panel_bytes(VIT_I8, depth);
+    if (row >= t->dims[0]) return VIT_OK;
+    text = vit__say(model->detail, t->name);
+    vit__put(&text, ": its sums do not fit 16 bits, but \"fits16\" says so");
+    return VIT_ERROR_CORRUPT;
+}
+
+/* Kernels that rely on it would compute other results from a wrong one, in silence. */
+static vit_result vit__check_all_fits16(vit_model *model) {
+    vit_result result = VIT_OK;
+    vit_tensor t;
+    int i;
+    for (i = 0; VIT__ADDS_16 && model->fits16 && !result && vit_model_tensor(model, i, &t); i++)
+        result = vit__check_fits16(model, i, &t);
+    return result;
 }
 
 VIT_API vit_result vit_model_verify(vit_model *model) {
@@ -3615,11 +3658,7 @@ VIT_API vit_result vit_model_verify(vit_model *model) {
             vit__put(&text, ": its checksum does not match");
             return VIT_ERROR_CORRUPT;
         }
-        if (model->fits16 && model->fits16[i] && !vit__check_fits16(&t)) {
-            vit__text text = vit__say(model->detail, t.name);
-            vit__put(&text, ": its sums do not fit 16 bits, but \"fits16\" says so");
-            return VIT_ERROR_CORRUPT;
-        }
+        if (vit__check_fits16(model, i, &t)) return VIT_ERROR_CORRUPT;
         zero &= vit__is_zero(model->data + end, t.offset - end);
         end = t.offset + t.size;
     }
@@ -3683,7 +3722,8 @@ static vit_result vit__load(vit_model *model, unsigned flags) {
     if (!result) result = vit__read_sections(model, header, sections);
     if (!result) result = vit__read_architecture(model, &sections[VIT__DATA]);
     if (!result) result = vit__read_strings(model, sections);
-    if (!result && (flags & VIT_OPEN_VERIFY)) result = vit_model_verify(model);
+    if (!result)
+        result = flags & VIT_OPEN_VERIFY ? vit_model_verify(model) : vit__check_all_fits16(model);
     if (result) model->tensors = NULL; /* marks the model as unusable */
     return result;
 }
@@ -3761,6 +3801,58 @@ VIT_API vit_result (vit_model_open_memory)(const void *data, size_t size, unsign
 /* Values of vit_model.ownership. */
 enum { VIT__BORROWED, VIT__MAPPED, VIT__ALLOCATED };
 
+/* Why a file cannot be opened: X(code of the system, text). strerror depends on the locale, and
+   threads may not share it. */
+#    if VIT__WINDOWS
+#        define VIT__REASON_LIST(X)                                                               \
+            X(ERROR_FILE_NOT_FOUND, "No such file or directory")                                  \
+            X(ERROR_PATH_NOT_FOUND, "No such file or directory")                                  \
+            X(ERROR_ACCESS_DENIED, "Permission denied")                                           \
+            X(ERROR_TOO_MANY_OPEN_FILES, "Too many open files")
+#    else
+#        define VIT__REASON_LIST(X)                                                               \
+            X(ENOENT, "No such file or directory")                                                \
+            X(ENOTDIR, "Not a directory")                                                         \
+            X(EISDIR, "Is a directory")                                                           \
+            X(EACCES, "Permission denied")                                                        \
+            X(ENAMETOOLONG, "File name too long")                                                 \
+            X(EMFILE, "Too many open files")
+#    endif
+
+static vit_result vit__fail_system(vit_model *model, const char *what, int code) {
+    vit__text text = vit__say(model->detail, what);
+    const char *reason = NULL;
+    switch (code) {
+#    define VIT_X(value, string)                                                                  \
+    case value: reason = string; break;
+        VIT__REASON_LIST(VIT_X)
+#    undef VIT_X
+    default: break;
+    }
+    vit__put(&text, ": ");
+    vit__put(&text, reason ? reason : "error ");
+    if (!reason) vit__put_int(&text, (unsigned)code);
+    return VIT_ERROR_IO;
+}
+
+/* "models/x.vit: " before the message of a failed open. A path that leaves it too little room
+   loses its beginning. */
+static void vit__put_path(vit_model *model, const char *path) {
+    char message[VIT_MAX_DETAIL];
+    vit__text text;
+    size_t length = 0;
+    memcpy(message, model->detail, sizeof message);
+    while (path[length]) length++;
+    text = vit__say(model->detail, length > VIT_MAX_DETAIL / 2 ? "..." : "");
+    for (; *path; path++, length--) {
+        const char one[2] = { *path, 0 };
+        if (length <= VIT_MAX_DETAIL / 2)
+            vit__put(&text, (unsigned char)*path < 32 || *path == 127 ? "?" : one);
+    }
+    vit__put(&text, ": ");
+    vit__put(&text, message);
+}
+
 #    if VIT__WINDOWS
 /* A path in UTF-8 as the system wants it, in wide[VIT__PATH + 8]; NULL: failed. Paths of 260
    characters and more must be whole, and have a prefix that says so. */
@@ -3785,9 +3877,10 @@ static const WCHAR *vit__wide_path(const char *path, WCHAR *wide, vit_model *mod
 }
 
 static vit_result vit__not_opened(vit_model *model) {
-    return vit__fail(model->detail, VIT_ERROR_IO,
-                     GetLastError() == ERROR_SHARING_VIOLATION ? "is open in another program"
-                                                               : "cannot be opened");
+    const DWORD code = GetLastError();
+    if (code == ERROR_SHARING_VIOLATION)
+        return vit__fail(model->detail, VIT_ERROR_IO, "is open in another program");
+    return vit__fail_system(model, "cannot be opened", (int)code);
 }
 #    endif
 
@@ -3802,7 +3895,7 @@ static vit_result vit__map(const char *path, vit_model *model) {
 #        else
     const int file = open(path, O_RDONLY);
 #        endif
-    if (file < 0) return vit__fail(model->detail, VIT_ERROR_IO, "cannot be opened");
+    if (file < 0) return vit__fail_system(model, "cannot be opened", errno);
     if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
         close(file);
         return vit__fail(model->detail, VIT_ERROR_IO, "is not a regular file");
@@ -3813,8 +3906,9 @@ static vit_result vit__map(const char *path, vit_model *model) {
                          status.st_size ? "is larger than the address space" : "is empty");
     }
     data = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_SHARED, file, 0);
+    if (data == MAP_FAILED) vit__fail_system(model, "cannot be mapped", errno);
     close(file);
-    if (data == MAP_FAILED) return vit__fail(model->detail, VIT_ERROR_IO, "cannot be mapped");
+    if (data == MAP_FAILED) return VIT_ERROR_IO;
     model->data = (const unsigned char *)data;
     model->size = (size_t)status.st_size;
     model->ownership = VIT__MAPPED;
@@ -3874,7 +3968,7 @@ static FILE *vit__open_file(const char *path, vit_model *model) {
     if (wide && !file) vit__not_opened(model);
 #        else
     FILE *file = fopen(path, "rb");
-    if (!file) vit__fail(model->detail, VIT_ERROR_IO, "cannot be opened");
+    if (!file) vit__fail_system(model, "cannot be opened", errno);
 #        endif
     return file;
 }
@@ -3932,6 +4026,7 @@ VIT_API vit_result (vit_model_open)(const char *path, unsigned flags, vit_model 
         memcpy(detail, model->detail, sizeof detail);
         vit_model_close(model);
         memcpy(model->detail, detail, sizeof detail);
+        vit__put_path(model, path);
     }
     return result;
 }
@@ -5025,31 +5120,48 @@ VIT__INLINE void vit__round_bf16(float *row, int n) {
 /* gcc keeps lanes in memory: it takes four numbers a lane at a time. */
 enum { VIT__RUN = VIT__GCC ? 64 : 16 };
 
-/* Smallest and largest of n numbers and zero. */
+/* Builds for one model, whose weights are known, do without what makes NaN of a row in integers
+   that has NaN, infinity or too large a number in it. */
+#define VIT__SPREADS_NAN (!VIT__IS_FIXED)
+#define VIT__NAN vit__float(0x7fc00000u)
+
+/* The bits of a number without the sign, which compare as numbers do; NaN's are the largest. */
+VIT__INLINE int32_t vit__size_bits(float x) { return (int32_t)(vit__bits(x) & 0x7fffffffu); }
+
+/* Negative for NaN. */
+VIT__INLINE int32_t vit__nan_sign(float x) { return 0x7f800000 - vit__size_bits(x); }
+
+/* Smallest and largest of n numbers and zero; NaN is the largest. */
 VIT__INLINE void vit__range_body(const float *x, int n, float *low, float *high) {
     float lo[16] = { 0 }, hi[16] = { 0 };
+    int32_t nan[16] = { 0 };
     const int full = VIT__SMALL ? 0 : n / VIT__RUN * VIT__RUN;
     int i, l, j;
     for (i = 0; i < full; i += VIT__RUN)
         for (l = 0; l < 16; l++) {
             float a = lo[l], b = hi[l];
+            int32_t any = nan[l];
             for (j = 0; j < VIT__RUN; j += 16) {
                 a = x[i + j + l] < a ? x[i + j + l] : a;
                 b = x[i + j + l] > b ? x[i + j + l] : b;
+                if (VIT__SPREADS_NAN) any |= vit__nan_sign(x[i + j + l]);
             }
             lo[l] = a;
             hi[l] = b;
+            nan[l] = any;
         }
     for (; i < n; i++) {
         lo[0] = x[i] < lo[0] ? x[i] : lo[0];
         hi[0] = x[i] > hi[0] ? x[i] : hi[0];
+        if (VIT__SPREADS_NAN) nan[0] |= vit__nan_sign(x[i]);
     }
     for (l = 1; l < 16; l++) {
         lo[0] = lo[l] < lo[0] ? lo[l] : lo[0];
         hi[0] = hi[l] > hi[0] ? hi[l] : hi[0];
+        nan[0] |= nan[l];
     }
     *low = lo[0];
-    *high = hi[0];
+    *high = nan[0] < 0 ? VIT__NAN : hi[0];
 }
 
 VIT__INLINE void vit__quantise_chunk(vit__fma_fn *fma, uint8_t *q, const float *x,
@@ -5072,6 +5184,8 @@ VIT__INLINE vit__u8_steps vit__steps_of_u8(vit__fma_fn *fma, float low, float hi
     if (high - low > 1e-30f) {
         s.scale = (high - low) / 254.99f;
         s.inverse = 254.99f / (high - low);
+    } else if (VIT__SPREADS_NAN && vit__is_nan(high)) {
+        s.scale = high;
     }
     s.base = fma(-low, s.inverse, VIT__ROUND);
     return s;
@@ -5121,7 +5235,7 @@ VIT__INLINE void vit__convert_body(vit__fma_fn *fma, vit__form form, float *row,
         if (VIT__HAS_BF16) vit__round_bf16(row, n);
         break;
     case VIT__FORM_BF16:
-        if (VIT__SIMD) vit__convert_bf16(row, n);
+        if (VIT__HAS_BF16 && VIT__SIMD) vit__convert_bf16(row, n);
         break;
     case VIT__FORM_I16: break;
     case VIT__FORM_U8:
@@ -5228,9 +5342,14 @@ VIT__INLINE float vit__rsqrt(vit__fma_fn *fma, float x) {
 /* Whether numbers can be quantised by this one; NaN cannot. */
 VIT__INLINE int vit__is_usable(float x) { return x > 1e-30f && x < 1e30f; }
 
+/* The factor of others: zero for those that are next to zero; NaN, which steps pass on. */
+VIT__INLINE float vit__unusable(float x) {
+    return !VIT__SPREADS_NAN || x <= 1e-30f ? 0.0f : VIT__NAN;
+}
+
 /* What makes the length of a row VIT__LENGTH, by the sum of its squares. */
 VIT__INLINE float vit__length_factor(vit__fma_fn *fma, float sum) {
-    return vit__is_usable(sum) ? VIT__LENGTH * vit__rsqrt(fma, sum) : 0.0f;
+    return vit__is_usable(sum) ? VIT__LENGTH * vit__rsqrt(fma, sum) : vit__unusable(sum);
 }
 
 VIT__INLINE float vit__length_body(vit__fma_fn *fma, const float *x, int n) {
@@ -5243,9 +5362,6 @@ VIT__INLINE float vit__length_body(vit__fma_fn *fma, const float *x, int n) {
     return vit__length_factor(fma, vit__sum16(lane));
 }
 typedef float vit__length_fn(const float *x, int n); /* a tier's vit__length_body */
-
-/* The bits of a number without the sign, which compare as numbers do. */
-VIT__INLINE int32_t vit__size_bits(float x) { return (int32_t)(vit__bits(x) & 0x7fffffffu); }
 
 /* What makes the largest of n numbers `limit`. As vit__range_body. */
 VIT__INLINE float vit__largest_factor(const float *x, int n, float limit) {
@@ -5268,14 +5384,14 @@ VIT__INLINE float vit__largest_factor(const float *x, int n, float limit) {
         largest = bits > largest ? bits : largest;
     }
     size = vit__float((uint32_t)largest);
-    return vit__is_usable(size) ? limit / size : 0.0f;
+    return vit__is_usable(size) ? limit / size : vit__unusable(size);
 }
 
 VIT__INLINE int vit__is_quantised(const vit__packing *to) {
     return VIT__HAS_U8 && to->key_steps != NULL;
 }
 
-VIT__INLINE float vit__step(float factor) { return factor > 0.0f ? 1.0f / factor : 0.0f; }
+VIT__INLINE float vit__step(float factor) { return factor > 0.0f ? 1.0f / factor : factor; }
 
 /* round(x * factor): for f32 panels as f32, for VIT__I16 in the lower bits. */
 VIT__INLINE float vit__rounded(vit__fma_fn *fma, vit_dtype dtype, float x, float factor) {
@@ -5853,16 +5969,16 @@ static void vit__gemm_i16_4x16_scalar(float *tile, const vit__operands *o) {
     int rows = o->rows, k, l;
     for (; VIT__HAS_U8 && rows--; a += o->lda, tile += vit__tile_step(o)) {
         const unsigned char *w = o->panel;
-        int32_t sum[16] = { 0 };
+        uint32_t sum[16] = { 0 }; /* wraps for what was NaN: its step makes it NaN again */
         for (k = 0; k < o->depth; k += 2, w += 64) {
             const uint32_t x = vit__u32(a + 2 * k);
             for (l = 0; l < 16; l++) {
                 const uint32_t v = vit__u32(w + 4 * l);
-                sum[l] += (int16_t)(x & 0xffffu) * (int16_t)(v & 0xffffu) +
-                          (int16_t)(x >> 16) * (int16_t)(v >> 16);
+                sum[l] += (uint32_t)((int16_t)(x & 0xffffu) * (int16_t)(v & 0xffffu)) +
+                          (uint32_t)((int16_t)(x >> 16) * (int16_t)(v >> 16));
             }
         }
-        for (l = 0; l < 16; l++) tile[l] = (float)sum[l];
+        for (l = 0; l < 16; l++) tile[l] = (float)(int32_t)sum[l];
     }
 }
 #endif
@@ -6167,8 +6283,8 @@ VIT__INLINE int vit__ascending_alone(int i, int depth) { return vit__ascending(i
 VIT__INLINE int vit__odd_first(int i, int depth) { return vit__summand(VIT_BF16, i, depth); }
 
 /* The same wrappers around the shared bodies, for each tier. */
-#    define VIT__PACK_HEAD(isa, type)                                                             \
-        if (dtype == type)                                                                        \
+#    define VIT__PACK_HEAD(isa, has, type)                                                        \
+        if ((has) && dtype == type)                                                               \
             vit__pack_head_body(vit__fma_##isa, vit__length_##isa, type, to, from);
 #    define VIT__WRAP_BODIES(isa)                                                                 \
         static void vit__output_##isa(const vit__output *out, const vit__tile *tile) {            \
@@ -6182,9 +6298,9 @@ VIT__INLINE int vit__odd_first(int i, int depth) { return vit__summand(VIT_BF16,
         }                                                                                         \
         static void vit__pack_head_##isa(vit_dtype dtype, const vit__packing *to,                 \
                                          const vit__unpacked *from) {                             \
-            VIT__PACK_HEAD(isa, VIT_F32)                                                          \
-            VIT__PACK_HEAD(isa, VIT_BF16)                                                         \
-            VIT__PACK_HEAD(isa, VIT__I16)                                                         \
+            VIT__PACK_HEAD(isa, 1, VIT_F32)                                                       \
+            VIT__PACK_HEAD(isa, VIT__HAS_BF16, VIT_BF16)                                          \
+            VIT__PACK_HEAD(isa, VIT__HAS_U8, VIT__I16)                                            \
         }                                                                                         \
         static void vit__scale_##isa(float *y, const float *x, int n, float factor) {             \
             vit__scale_body(y, x, n, factor);                                                     \
@@ -6205,7 +6321,7 @@ VIT__INLINE int vit__odd_first(int i, int depth) { return vit__summand(VIT_BF16,
         }                                                                                         \
         static float vit__quantise_##isa(vit__form form, float *row, const float *steps, int n,   \
                                          float factor) {                                          \
-            if (!steps) factor = vit__length_##isa(row, n);                                       \
+            if (VIT__HAS_U8 && !steps) factor = vit__length_##isa(row, n);                        \
             return vit__quantise_body(vit__fma_##isa, form, row, steps, n, factor);               \
         }                                                                                         \
         static void vit__convert_##isa(vit__form form, float *row, int n) {                       \
@@ -6732,6 +6848,7 @@ static float vit__quantise_avx2(vit__form form, float *row, const float *steps, 
     __m256 f;
     int i;
     (void)form;
+    if (!VIT__HAS_U8) return 0.0f;
     if (!steps) factor = vit__length_avx2(row, n);
     f = _mm256_set1_ps(factor);
     for (i = 0; i < n; i += 16) {
@@ -6753,7 +6870,9 @@ static void vit__convert_u8_avx2(float *row, int n) {
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     unsigned char *const to = (unsigned char *)row + VIT__U8_HEADER;
     const int full = n / 32 * 32;
-    __m256 low0 = _mm256_setzero_ps(), high0 = low0, low1 = low0, high1 = low0, inverse, base;
+    __m256 low0 = _mm256_setzero_ps(), high0 = low0, low1 = low0, high1 = low0, nan = low0;
+    __m256 inverse, base;
+    int32_t rest = 0;
     vit__u8_steps s;
     float low, high;
     int i;
@@ -6761,13 +6880,16 @@ static void vit__convert_u8_avx2(float *row, int n) {
         const __m256 a = _mm256_loadu_ps(row + i), b = _mm256_loadu_ps(row + i + 8);
         low0 = _mm256_min_ps(a, low0), high0 = _mm256_max_ps(a, high0);
         low1 = _mm256_min_ps(b, low1), high1 = _mm256_max_ps(b, high1);
+        nan = _mm256_or_ps(nan, _mm256_cmp_ps(a, b, _CMP_UNORD_Q));
     }
     low = _mm256_cvtss_f32(vit__smallest_avx2(low0, low1));
     high = _mm256_cvtss_f32(vit__largest_avx2(high0, high1));
     for (; i < n; i++) {
         low = row[i] < low ? row[i] : low;
         high = row[i] > high ? row[i] : high;
+        rest |= vit__nan_sign(row[i]);
     }
+    if (rest < 0 || _mm256_movemask_ps(nan)) high = VIT__NAN;
     s = vit__steps_of_u8(vit__fma_avx2, low, high);
     inverse = _mm256_set1_ps(s.inverse), base = _mm256_set1_ps(s.base);
     for (i = 0; i < full; i += 32) {
@@ -6786,7 +6908,7 @@ static void vit__convert_u8_avx2(float *row, int n) {
 }
 
 static void vit__convert_avx2(vit__form form, float *row, int n) {
-    if (form == VIT__FORM_U8) vit__convert_u8_avx2(row, n);
+    if (VIT__HAS_U8 && form == VIT__FORM_U8) vit__convert_u8_avx2(row, n);
     else vit__convert_body(vit__fma_avx2, form, row, n);
 }
 
@@ -7139,6 +7261,8 @@ static void vit__convert_u8_avx512(float *row, int n) {
     unsigned char *const to = (unsigned char *)row + VIT__U8_HEADER;
     const int full = n / 32 * 32;
     __m512 low0 = _mm512_setzero_ps(), high0 = low0, low1 = low0, high1 = low0, inverse, base;
+    __mmask16 nan = 0;
+    int32_t rest = 0;
     vit__u8_steps s;
     float low, high;
     int i;
@@ -7146,13 +7270,16 @@ static void vit__convert_u8_avx512(float *row, int n) {
         const __m512 a = _mm512_loadu_ps(row + i), b = _mm512_loadu_ps(row + i + 16);
         low0 = _mm512_min_ps(a, low0), high0 = _mm512_max_ps(a, high0);
         low1 = _mm512_min_ps(b, low1), high1 = _mm512_max_ps(b, high1);
+        nan = (__mmask16)(nan | _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q));
     }
     low = vit__smallest_avx512(_mm512_min_ps(low0, low1));
     high = vit__largest_avx512(_mm512_max_ps(high0, high1));
     for (; i < n; i++) {
         low = row[i] < low ? row[i] : low;
         high = row[i] > high ? row[i] : high;
+        rest |= vit__nan_sign(row[i]);
     }
+    if (rest < 0 || nan) high = VIT__NAN;
     s = vit__steps_of_u8(vit__fma_avx512, low, high);
     inverse = _mm512_set1_ps(s.inverse), base = _mm512_set1_ps(s.base);
     for (i = 0; i < full; i += 16) {
@@ -7194,8 +7321,8 @@ static void vit__convert_bf16_avx512(float *row, int n) {
 }
 
 static void vit__convert_avx512(vit__form form, float *row, int n) {
-    if (form == VIT__FORM_U8) vit__convert_u8_avx512(row, n);
-    else if (form == VIT__FORM_BF16) vit__convert_bf16_avx512(row, n);
+    if (VIT__HAS_U8 && form == VIT__FORM_U8) vit__convert_u8_avx512(row, n);
+    else if (VIT__HAS_BF16 && form == VIT__FORM_BF16) vit__convert_bf16_avx512(row, n);
     else vit__convert_body(vit__fma_avx512, form, row, n);
 }
 
@@ -7230,6 +7357,7 @@ static float vit__quantise_avx512(vit__form form, float *row, const float *steps
     __m512 f;
     int i;
     (void)form;
+    if (!VIT__HAS_U8) return 0.0f;
     if (!steps) factor = vit__length_avx2(row, n);
     f = _mm512_set1_ps(factor);
     for (i = 0; i < n; i += 16) {
@@ -11067,7 +11195,7 @@ static void vit__attention_subtract(const vit__attention *job, const vit__attn_h
         kernels->scale(row, row, n, factor[r]);
         kernels->scale(minus, minus, n, -vit__stored(job->lambda) * other[r]);
         kernels->add(row, row, minus, NULL, n);
-        factor[r] = 1.0f;
+        factor[r] = VIT__SPREADS_NAN && vit__is_nan(factor[r] + other[r]) ? VIT__NAN : 1.0f;
     }
 }
 
@@ -11086,15 +11214,17 @@ static void vit__attention_rows(const vit__attention *job, const vit__attn_head 
     if (vit__is_differential(job)) {
         vit__attention_subtract(job, head, tile, &scores, factor);
         bound += vit__float((uint32_t)vit__size_bits(vit__stored(job->lambda)));
+        if (VIT__SPREADS_NAN && !(bound < 1e6f)) bound = VIT__NAN; /* too large for steps below */
     }
     for (r = 0; r < tile.rows; r++) {
         float *row = scores.out.c + (size_t)r * scores.out.ldc;
         if (!VIT__LOGITS_ONLY && head->maps)
             kernels->scale(head->maps + (size_t)(tile.first + r) * (size_t)n, row, n, factor[r]);
         if (vit__is_quantised(&head->packing)) {
-            vit__quantise(kernels, head->form, row, head->packing.value_steps, n,
-                          factor[r] / bound * head->whole);
+            const float whole = factor[r] / bound * head->whole;
+            vit__quantise(kernels, head->form, row, head->packing.value_steps, n, whole);
             factor[r] = head->whole > 0.0f ? bound / head->whole : 0.0f;
+            if (VIT__SPREADS_NAN && vit__is_nan(whole)) factor[r] = whole;
         } else {
             kernels->convert(head->form, row, n);
         }
@@ -11121,12 +11251,14 @@ static void vit__attention_pack(const vit__attention *job, int number, const vit
 
 /* After the last value: what the softmax is quantised by. */
 static void vit__attention_end_pack(const vit__attention *job, vit__attn_head *head) {
-    float largest = 0.0f;
+    int32_t largest = 0; /* bits: no step is negative, and NaN is the largest */
     int i;
     if (!vit__is_quantised(&head->packing)) return;
-    for (i = 0; i < job->keys; i++)
-        if (head->packing.value_steps[i] > largest) largest = head->packing.value_steps[i];
-    head->whole = largest > 0.0f ? VIT__WHOLE / largest : 0.0f;
+    for (i = 0; i < job->keys; i++) {
+        const int32_t step = vit__size_bits(head->packing.value_steps[i]);
+        if (step > largest) largest = step;
+    }
+    head->whole = largest ? VIT__WHOLE / vit__float((uint32_t)largest) : 0.0f;
 }
 
 /* Tasks share the query rows of all heads of all images, so that three heads
@@ -12588,7 +12720,8 @@ VIT_API vit_result vit_selftest(vit_session *session, float *input, float *outpu
     vit_outputs outputs;
     vit__tail_layers tail;
     vit_result result;
-    float worst = 0.0f, largest = 0.0f;
+    int32_t worst = 0, largest = 0; /* bits, of which NaN's are the largest */
+    float relative;
     int i;
     if (!session || !session->model || !input || !output) return VIT_ERROR_ARGUMENT;
     c = VIT__CONFIG(session->model);
@@ -12605,15 +12738,14 @@ VIT_API vit_result vit_selftest(vit_session *session, float *input, float *outpu
     vit__find_tail(session->model, &tail);
     for (i = 0; i < vit__output_dim(c); i++) {
         const float want = vit__stored(tail.selftest + i);
-        const float difference = output[i] - want;
-        const float size = vit__float(vit__bits(difference) & 0x7fffffffu);
-        const float magnitude = vit__float(vit__bits(want) & 0x7fffffffu);
-        if (!(size <= worst)) worst = size; /* NaN stays: nothing is <= NaN */
+        const int32_t size = vit__size_bits(output[i] - want), magnitude = vit__size_bits(want);
+        if (size > worst) worst = size;
         if (magnitude > largest) largest = magnitude;
     }
-    if (largest > 0.0f) worst /= largest;
-    if (error) *error = worst;
-    return worst <= c->selftest_tolerance ? VIT_OK : VIT_ERROR_SELFTEST;
+    relative = vit__float((uint32_t)worst);
+    if (largest) relative /= vit__float((uint32_t)largest);
+    if (error) *error = relative;
+    return relative <= c->selftest_tolerance ? VIT_OK : VIT_ERROR_SELFTEST;
 }
 
 /* --- all in one call ------------------------------------------------------ */
