@@ -2025,6 +2025,9 @@ VIT__INLINE size_t vit__size(uint64_t bytes) { return bytes <= SIZE_MAX ? (size_
 VIT__INLINE int vit__is_nan(float x) { return (vit__bits(x) & 0x7fffffffu) > 0x7f800000u; }
 VIT__INLINE int vit__is_finite(float x) { return (vit__bits(x) & 0x7f800000u) != 0x7f800000u; }
 
+/* The larger one; NaN if one is. */
+VIT__INLINE float vit__larger(float x, float y) { return x > y || vit__is_nan(x) ? x : y; }
+
 /* --- messages -------------------------------------------------------------- */
 
 /* Appends to a caller's buffer, e.g. detail[VIT_MAX_DETAIL]; what does not fit is cut off. */
@@ -3054,7 +3057,7 @@ static float vit__scale_i8(const float *w, int depth) {
         const float size = w[k] < 0.0f ? -w[k] : w[k], steps = size / step;
         const float off = steps - (float)vit__round_int(steps);
         if (!(off < 1e-3f && off > -1e-3f)) sum = 0.0f;
-        largest = size > largest ? size : largest;
+        largest = vit__larger(size, largest);
     }
     return sum > 0.0f && vit__is_finite(sum) ? step : largest / 127.0f;
 }
@@ -3109,9 +3112,9 @@ static float vit__pack_group(const float *from, int row, int count, unsigned cha
     int k, sum = 0;
     for (k = 0; k < count; k++) {
         const float size = from[k] < 0.0f ? -from[k] : from[k];
-        if (size > (extreme < 0.0f ? -extreme : extreme)) extreme = from[k];
+        if (size > (extreme < 0.0f ? -extreme : extreme) || vit__is_nan(size)) extreme = from[k];
     }
-    half = vit__scale_i4(from, count, extreme);
+    half = vit__is_finite(extreme) ? vit__scale_i4(from, count, extreme) : 0x7e00u; /* NaN */
     scale = vit__f16_to_f32(half);
     half = vit__le16(half);
     memcpy(group + 2 * row, &half, 2);
@@ -10436,7 +10439,7 @@ static void vit__max_pool_task(void *arg, int index) {
         for (tap = 0; tap < w->kernel * w->kernel; tap++) {
             const float *from = vit__tap(w, row, tap);
             if (!from) continue;
-            for (k = 0; k < chans; k++) to[k] = found && !(from[k] > to[k]) ? to[k] : from[k];
+            for (k = 0; k < chans; k++) to[k] = found ? vit__larger(from[k], to[k]) : from[k];
             found = 1;
         }
     }
@@ -12105,7 +12108,7 @@ static void vit__reduce_rows(const float *x, int n, int dim, int largest, float 
     memcpy(out, x, (size_t)dim * sizeof(float));
     for (r = 1; r < n; r++) {
         x += dim;
-        for (i = 0; i < dim; i++) out[i] = !largest ? out[i] + x[i] : x[i] > out[i] ? x[i] : out[i];
+        for (i = 0; i < dim; i++) out[i] = largest ? vit__larger(x[i], out[i]) : out[i] + x[i];
     }
     for (i = 0; i < dim && !largest; i++) out[i] /= (float)n;
 }

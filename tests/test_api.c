@@ -901,7 +901,7 @@ static void test_packing_extremes(void) {
     free(b);
 }
 
-/* No promise but to come back: sanitizers watch. */
+/* No promise but to come back, where sanitizers watch, and that types with scales lose no NaN. */
 static void test_packing_nonfinite(void) {
     const float nan = (float)NAN, inf = (float)INFINITY;
     const float bad[] = {nan, 1, -1, 0.5f, inf, 1, -inf, 1, 3e38f, -3e38f, 1, nan, inf, -inf, 0, 1};
@@ -912,6 +912,20 @@ static void test_packing_nonfinite(void) {
                   panel_size((vit_dtype)dtype, depth));
             free(panel);
         }
+        unsigned char *panel = tiny_aligned(panel_size((vit_dtype)dtype, 16));
+        float row[16];
+        vit_tensor t;
+        memset(&t, 0, sizeof t);
+        t.dtype = (vit_dtype)dtype;
+        t.layout = dtype == VIT_I4 ? VIT_LAYOUT_GROUPS : VIT_LAYOUT_PANELS;
+        t.ndim = 2;
+        t.dims[0] = 1;
+        t.dims[1] = 16;
+        t.data = panel;
+        vit_pack_panel((vit_dtype)dtype, bad, 1, 16, panel);
+        vit_unpack_row(&t, 0, row);
+        CHECK_MSG(row[0] != row[0] && row[11] != row[11], "%d: NaN became %g", dtype, (double)row[0]);
+        free(panel);
     }
 }
 
@@ -1186,26 +1200,112 @@ static void test_headless(void) {
 }
 
 /* A model that is closed, or that never opened, is refused wherever it goes. */
-static void test_closed_model(void) {
-    bench b = bench_default();
-    vit_model closed = b.model;
+/* Every function that takes a model, with one that is not open. */
+static void check_not_open(const char *what, vit_model *model) {
     vit_session session;
     vit_prediction top;
+    vit_tensor tensor;
     uint8_t pixel[3] = {1, 2, 3};
-    float input[3 * 8 * 8];
+    float input[3 * 8 * 8], scores[5] = {5, 4, 3, 2, 1};
     vit_image image = {pixel, 1, 1, 0, VIT_PIXEL_RGB8};
-    vit_model_close(&closed);
-    vit_model_close(&closed);
-    vit_model_close(NULL);
-    CHECK(vit_workspace_size(&closed, NULL) == 0);
-    CHECK(vit_session_init(&session, &closed, NULL, input, sizeof input) == VIT_ERROR_ARGUMENT);
-    CHECK(vit_preprocess_size(&closed, &image) == 0);
-    CHECK(vit_preprocess(&closed, &image, input, NULL, 0) == VIT_ERROR_ARGUMENT);
-    CHECK(vit_classify(&closed, &image, 1, &top) == VIT_ERROR_ARGUMENT);
-    CHECK(vit_label(&closed, 0) == NULL && vit_source(&closed)[0] == 0);
-    memset(&session, 0, sizeof session);
+    const struct {
+        const char *name;
+        bool refused;
+    } calls[] = {
+        {"verify", vit_model_verify(model) == VIT_ERROR_ARGUMENT},
+        {"resize", vit_model_resize(model, 8, 8) == VIT_ERROR_ARGUMENT},
+        {"label", vit_label(model, 0) == NULL},
+        {"synset", vit_synset(model, 0) == NULL},
+        {"source", vit_source(model)[0] == 0},
+        {"preprocess_size", vit_preprocess_size(model, &image) == 0},
+        {"preprocess", vit_preprocess(model, &image, input, NULL, 0) == VIT_ERROR_ARGUMENT},
+        {"workspace_size", vit_workspace_size(model, NULL) == 0},
+        {"session_init",
+         vit_session_init(&session, model, NULL, input, sizeof input) == VIT_ERROR_ARGUMENT},
+        {"embedding_dim", vit_embedding_dim(model) == 0},
+        {"scores", (vit_scores(model, scores), scores[0] == 5.0f && scores[4] == 1.0f)},
+        {"classify", vit_classify(model, &image, 1, &top) == VIT_ERROR_ARGUMENT},
+        {"tensor", vit_model_tensor(model, 0, &tensor) == 0},
+        {"signature", vit_model_signature(model) == 0},
+    };
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        CHECK_MSG(calls[i].refused, "%s: %s", what, calls[i].name);
+    }
+    vit_model_close(model);
+}
+
+static void test_closed_model(void) {
+    bench b = bench_default();
+    vit_model model = b.model;
+    vit_session session;
     vit_outputs outputs = no_outputs();
+    float input[3 * 8 * 8], output[5];
+    check_not_open("NULL", NULL);
+    vit_model_close(&model);
+    vit_model_close(&model);
+    check_not_open("closed", &model);
+    b.file.data[VIT_HEADER_SIZE + 1] ^= 1;
+    CHECK(vit_model_open_memory(b.file.data, b.file.size, 0, &model) == VIT_ERROR_CORRUPT);
+    check_not_open("corrupt", &model);
+    CHECK(vit_model_open_memory(NULL, 0, 0, &model) == VIT_ERROR_ARGUMENT);
+    check_not_open("not there", &model);
+    memset(&session, 0, sizeof session);
     CHECK(vit_forward(&session, input, 1, &outputs) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_forward_masked(NULL, input, NULL, 1, &outputs) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_selftest(&session, input, output, NULL) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_selftest(NULL, input, output, NULL) == VIT_ERROR_ARGUMENT);
+    bench_close(&b);
+}
+
+/* What a size_t of 32 bits holds: any input, but not what is beside it or many of them. */
+static void test_address_space(void) {
+    tiny_options o = tiny_defaults();
+    vit_config *c = &o.config;
+    char detail[VIT_MAX_DETAIL];
+    uint8_t pixel[3] = {1, 2, 3};
+    vit_image image = {pixel, 1, 1, 0, VIT_PIXEL_RGB8};
+    vit_prediction top;
+    vit_model model;
+    c->img_height = c->img_width = 16384;
+    c->patch_size = 1024;
+    CHECK(vit_config_check(c, detail) == VIT_OK);
+    c->in_chans = 4;
+    CHECK(vit_config_check(c, detail) == VIT_ERROR_UNSUPPORTED);
+    CHECK_MSG(strcmp(detail, "the input has 2^30 numbers or more") == 0, "%s", detail);
+    c->in_chans = 3;
+    c->img_width = 10922;
+    c->patch_size = 64;
+    c->depth = 0;
+    if (sizeof(size_t) > 4) {
+        return;
+    }
+    tiny_file f = tiny_build(&o);
+    CHECK(vit_model_open_memory(f.data, f.size, VIT_OPEN_VERIFY, &model) == VIT_OK);
+    const size_t input = (size_t)3 * 16384 * 10922 * sizeof(float);
+    CHECK(input + vit_workspace_size(&model, NULL) < input);
+    CHECK(vit_classify(&model, &image, 1, &top) == VIT_ERROR_MEMORY);
+    vit_model_close(&model);
+    tiny_free(&f);
+    o = tiny_defaults();
+    c->img_height = c->img_width = 64;
+    c->patch_size = c->head_dim = 1;
+    c->embed_dim = c->num_heads = 64;
+    bench b = bench_open(&o);
+    runner r = runner_make(&b.model, NULL);
+    float logits[5];
+    vit_block_output block = {1, 0, NULL, logits}; /* 64 x 4097 x 4097 floats */
+    vit_outputs outputs = no_outputs();
+    outputs.logits = logits;
+    outputs.blocks = &block;
+    outputs.num_blocks = 1;
+    CHECK(vit_forward(&r.session, b.input, 1, &outputs) == VIT_ERROR_ARGUMENT);
+    block.attention = NULL;
+    block.tokens = logits;
+    CHECK(vit_forward(&r.session, b.input, 0x7fffffff, &outputs) == VIT_ERROR_ARGUMENT);
+    outputs.num_blocks = 0;
+    outputs.tokens = logits;
+    CHECK(vit_forward(&r.session, b.input, 0x7fffffff, &outputs) == VIT_ERROR_ARGUMENT);
+    free(r.workspace);
     bench_close(&b);
 }
 
@@ -1357,7 +1457,7 @@ static void test_blocks(void) {
     bench_close(&b);
 }
 
-/* Three images, of which the middle one has a bad number; with int8 weights it may get lost. */
+/* Three images, of which the middle one has a bad number; large ones may do no harm. */
 static void nonfinite_run(bench *b, vit_isa isa, bool lossy, float bad) {
     float good[3 * 5], logits[3 * 5];
     vit_params params = no_params();
@@ -1374,24 +1474,88 @@ static void nonfinite_run(bench *b, vit_isa isa, bool lossy, float bad) {
     b->input[b->pixels + 17] = before;
     CHECK(memcmp(good, logits, 5 * sizeof(float)) == 0);
     CHECK(memcmp(good + 10, logits + 10, 5 * sizeof(float)) == 0);
-    CHECK_MSG(lossy || logits[5] != logits[5], "%s: %g became %g", vit_isa_name(isa), (double)bad,
+    CHECK_MSG(lossy || !isfinite(logits[5]), "%s: %g became %g", vit_isa_name(isa), (double)bad,
               (double)logits[5]);
     free(r.workspace);
 }
 
-/* A NaN or infinity in one image stays in that image, and none is lost on the way: but int8 has
-   no such numbers. 3e38 is one that sums and ranges of rows may make infinite. */
+/* A NaN or infinity in one image stays in that image, and none is lost on the way. 3e38 is one
+   that sums and ranges of rows may make infinite. */
 static void test_nonfinite_input(void) {
     static const float bad[] = {(float)NAN, (float)INFINITY, -(float)INFINITY, 3e38f, -3e38f};
     for (int kind = 0; kind <= VIT_NUM_DTYPES; kind++) {
         bench b = bench_of_kind(kind);
         FOR_EACH_ISA(isa) {
             for (int i = 0; i < 5; i++) {
-                bool lossy = i >= 3 || kind >= VIT_I8;
-                nonfinite_run(&b, (vit_isa)isa, lossy, bad[i]);
+                nonfinite_run(&b, (vit_isa)isa, i >= 3, bad[i]);
             }
         }
         bench_close(&b);
+    }
+}
+
+/* Logits of tiers, of an int8 and an int4 model with the number at the start of tensor `index`; f32
+   says whether it may get lost. */
+static void nonfinite_weight(const tiny_options *given, int index, uint32_t bits) {
+    static const vit_dtype dtypes[] = {VIT_F32, VIT_I8, VIT_I4, VIT_BF16};
+    tiny_options o = *given;
+    bool harmless = false;
+    for (int i = 0; i < 4; i++) {
+        float base[5] = {0}, logits[5];
+        vit_tensor t;
+        o.dtype = dtypes[i];
+        bench b = bench_open(&o);
+        CHECK(vit_model_tensor(&b.model, index, &t));
+        tiny_put(b.file.data + t.offset, bits, 4);
+        FOR_EACH_ISA(isa) {
+            vit_params params = no_params();
+            vit_outputs outputs = no_outputs();
+            params.isa = (vit_isa)isa;
+            runner r = runner_make(&b.model, &params);
+            outputs.logits = isa == VIT_ISA_SCALAR ? base : logits;
+            CHECK(vit_forward(&r.session, b.input, 1, &outputs) == VIT_OK);
+            for (int k = 0; k < 5 && isa == VIT_ISA_SCALAR; k++) {
+                harmless |= i == 0 && isfinite(base[k]);
+                CHECK_MSG(harmless || !isfinite(base[k]), "0x%x in %s, %d: %g", (unsigned)bits, t.name,
+                          i, (double)base[k]);
+            }
+            for (int k = 0; k < 5 && isa != VIT_ISA_SCALAR; k++) {
+                CHECK_MSG(!isfinite(base[k]) == !isfinite(logits[k]),
+                          "0x%x in %s, %d, %s: %g, not %g", (unsigned)bits, t.name, i,
+                          vit_isa_name((vit_isa)isa), (double)logits[k], (double)base[k]);
+            }
+            free(r.workspace);
+        }
+        bench_close(&b);
+    }
+}
+
+/* NaN and infinity in every tensor that is stored as floats, in each kind of block and pooling: as
+   in f32, so in integers, on every tier. Were they lost, the payload of NaN would be a weight. */
+static void test_nonfinite_weights(void) {
+    static const uint32_t bad[] = {0x7fc07fff, 0x7f800000, 0xff800000};
+    for (int kind = 0; kind < 7; kind++) {
+        tiny_options o = tiny_defaults();
+        vit_config *c = &o.config;
+        vit_tensor t;
+        c->depth = 1;
+        c->embed_dim = 32;
+        c->head_dim = 16;
+        c->has_layer_scale = kind == 0;
+        c->has_diff_attn = kind == 1;
+        c->has_rel_pos = kind == 2;
+        c->has_qk_norm = c->has_mlp_norm = kind == 3;
+        c->rope = kind == 3 ? VIT_ROPE_HALVES : VIT_ROPE_NONE;
+        c->pool = kind == 4 ? VIT_POOL_MAX : kind == 5 ? VIT_POOL_MAP : VIT_POOL_TOKEN;
+        c->block_type = kind == 6 ? VIT_BLOCK_POST_NORM : VIT_BLOCK_PRE_NORM;
+        vit_config_check(c, NULL);
+        for (int i = 2; vit_architecture_tensor(c, VIT_F32, i, &t); i++) {
+            for (int k = 0; k < 3 && t.layout == VIT_LAYOUT_PLAIN; k++) {
+                if (strncmp(t.name, "selftest", 8) != 0) {
+                    nonfinite_weight(&o, i, bad[k]);
+                }
+            }
+        }
     }
 }
 
@@ -1616,6 +1780,38 @@ static void test_selftest_fails(void) {
         float *input = tiny_allocate(b.pixels * sizeof(float)), output[5], error = -1;
         CHECK(vit_selftest(&r.session, input, output, &error) == VIT_ERROR_SELFTEST);
         CHECK(error > 1e-3f);
+        free(input);
+        free(r.workspace);
+        bench_close(&b);
+    }
+}
+
+/* One logit that is not finite, before and behind a large error or none. */
+static void test_selftest_nonfinite(void) {
+    static const uint32_t bad[] = {0x7fc00000, 0x7f800000};
+    for (int i = 0; i < 5 * 2; i++) {
+        bench b = bench_default();
+        runner r = runner_make(&b.model, NULL);
+        float *input = tiny_allocate(b.pixels * sizeof(float)), output[5], error = -1;
+        vit_outputs outputs = no_outputs();
+        vit_tensor t;
+        int bias = 0, expected = 0, k;
+        for (k = 0; vit_model_tensor(&b.model, k, &t); k++) {
+            bias = strcmp(t.name, "head.bias") == 0 ? (int)t.offset : bias;
+            expected = strcmp(t.name, "selftest.logits") == 0 ? (int)t.offset : expected;
+        }
+        vit_selftest_input(&b.model.config, input);
+        outputs.logits = output;
+        CHECK(vit_forward(&r.session, input, 1, &outputs) == VIT_OK);
+        for (k = 0; k < 5; k++) {
+            uint32_t bits;
+            memcpy(&bits, &output[k], 4);
+            tiny_put(b.file.data + expected + 4 * k, bits, 4);
+        }
+        CHECK(vit_selftest(&r.session, input, output, &error) == VIT_OK && error == 0.0f);
+        tiny_put(b.file.data + bias + 4 * (i / 2), bad[i % 2], 4);
+        CHECK(vit_selftest(&r.session, input, output, &error) == VIT_ERROR_SELFTEST);
+        CHECK_MSG(!isfinite(error), "%d: %g", i, (double)error);
         free(input);
         free(r.workspace);
         bench_close(&b);
@@ -1875,6 +2071,17 @@ static void test_resize_crop(void) {
         CHECK(b.model.config.resize_width == cases[i].before);
         bench_close(&b);
     }
+}
+
+/* A photo larger than any int: refused, without a conversion that C does not define. */
+static void test_resize_tiny_crop(void) {
+    tiny_options o = tiny_defaults();
+    o.config.dynamic_img_size = 1;
+    o.config.crop_pct = 1e-6f;
+    bench b = bench_open(&o);
+    CHECK(vit_model_resize(&b.model, 4096, 4) == VIT_ERROR_ARGUMENT);
+    CHECK_MSG(strcmp(b.model.detail, "resize_height is out of range") == 0, "%s", b.model.detail);
+    bench_close(&b);
 }
 
 /* splitmix64 by hand: the first numbers for seed 7, and the range. */
@@ -2483,16 +2690,19 @@ int main(int argc, char **argv) {
     test_forward_arguments();
     test_headless();
     test_closed_model();
+    test_address_space();
     test_depth_0();
     test_mask();
     test_output_sizes();
     test_blocks();
     test_nonfinite_input();
+    test_nonfinite_weights();
     test_phases();
     test_needed_blocks();
     test_no_allocation();
     test_selftest();
     test_selftest_fails();
+    test_selftest_nonfinite();
     test_selftest_absent();
     test_selftest_input();
     test_resize();
@@ -2501,6 +2711,7 @@ int main(int argc, char **argv) {
     test_resize_refused();
     test_resize_sessions();
     test_resize_crop();
+    test_resize_tiny_crop();
     test_top_k();
     test_top_k_random();
     test_softmax();

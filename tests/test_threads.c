@@ -256,10 +256,40 @@ static void test_fork(const vit_model *model, const float *expected) {
     vit_threads_destroy(pool);
 }
 
+/* Tasks of a pool that run the model on that pool, among users who wait for it. */
+typedef struct nested {
+    const vit_model *model;
+    const vit_executor *executor;
+    const float *expected;
+    bool good[BATCH];
+} nested;
+
+static void run_nested(void *arg, int index) {
+    nested *n = arg;
+    float logits[BATCH * CLASSES];
+    n->good[index] = run(n->model, n->executor, 2, logits) &&
+                     memcmp(logits, n->expected, sizeof logits) == 0;
+}
+
+static void test_nested(const vit_model *model, const float *expected) {
+    vit_threads *pool;
+    vit_executor executor;
+    CHECK(vit_threads_create(3, &pool, &executor) == VIT_OK);
+    for (int round = 0; round < 20; round++) {
+        nested n = {model, &executor, expected, {false}};
+        executor.parallel_for(executor.user, BATCH, run_nested, &n);
+        for (int i = 0; i < BATCH; i++) {
+            CHECK_MSG(n.good[i], "a task in a task: %d", i);
+        }
+    }
+    vit_threads_destroy(pool);
+}
+
 static void test_with_pools(const vit_model *model, const float *expected) {
     vit_threads *pool;
     vit_executor executor;
     test_pools(model, expected);
+    test_nested(model, expected);
     CHECK(vit_threads_create(3, &pool, &executor) == VIT_OK);
     test_users(model, expected, &executor);
     vit_threads_destroy(pool);
