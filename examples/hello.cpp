@@ -27,8 +27,7 @@ static void check(vit_result result, const std::string &what) {
 class Model {
 public:
     explicit Model(const std::string &path) {
-        const vit_result result = vit_model_open(path.c_str(), 0, &model);
-        check(result, path + ": " + model.detail);
+        if (vit_model_open(path.c_str(), 0, &model)) throw std::runtime_error(model.detail);
     }
     ~Model() { vit_model_close(&model); }
     Model(const Model &) = delete; // sessions point to it

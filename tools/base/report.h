@@ -36,6 +36,8 @@ report report_make(void);   /* no failure yet */
  * that to compilers and analysers, which see one file at a time; cast to void in a statement. */
 bool report_fail(report *r, const char *format, ...) REPORT_PRINTF(2, 3);
 bool report_no_memory(report *r);
+/* A message that names the file itself: vit_model.detail of vit_model_open. */
+bool report_detail(report *r, const char *detail);
 /* Says which file the failure is about: `return parse(text, r) || report_file(r, path)`. */
 bool report_file(report *r, const char *file);
 /* A failure about several things has a line for each. False: the line does not fit as a whole with
@@ -43,6 +45,7 @@ bool report_file(report *r, const char *file);
 bool report_line(report *r, size_t spare, const char *text);
 #define report_fail(...) (report_fail(__VA_ARGS__), false)
 #define report_no_memory(r) (report_no_memory(r), false)
+#define report_detail(r, detail) (report_detail(r, detail), false)
 #define report_file(r, file) (report_file(r, file), false)
 
 /* Prints a failure on stderr: "PROGRAM: FILE: what is wrong". */

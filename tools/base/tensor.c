@@ -1,11 +1,20 @@
 #include "base/tensor.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 static const char *const dtype_names[] = { "f32", "f16", "bf16", "int8", "int4" };
 typedef char all_dtypes_have_names[sizeof dtype_names / sizeof *dtype_names == VIT_NUM_DTYPES
                                    ? 1 : -1];
+
+bool tensor_values_are_finite(const float *values, size_t n)
+{
+    size_t i;
+    for (i = 0; i < n; i++)
+        if (!isfinite(values[i])) return false;
+    return true;
+}
 
 const char *tensor_dtype_name(vit_dtype dtype)
 {

@@ -53,7 +53,7 @@ static bool refuse(const char *path, const char *detail, report *r)
     size = fread(head, 1, sizeof head, file);
     fclose(file);
     if (size > 0 && kind_of(head)) return refuse_checkpoint(path, kind_of(head), r);
-    return report_fail(r, "%s", detail);
+    return report_detail(r, detail);
 }
 
 bool cli_model_open(const char *path, unsigned flags, vit_model *model, report *r)

@@ -146,14 +146,9 @@ bool c_array_write(const char *input, const char *output, bool quiet, c_array_re
 {
     cli_output file;
     vit_model model;
-    vit_result opened;
     bool good;
     memset(result, 0, sizeof *result);
-    opened = vit_model_open(input, VIT_OPEN_VERIFY, &model);
-    if (opened) {
-        (void)report_fail(r, "%s: %s", vit_result_string(opened), model.detail);
-        return report_file(r, input);
-    }
+    if (vit_model_open(input, VIT_OPEN_VERIFY, &model)) return report_detail(r, model.detail);
     make_name(output, result->name, sizeof result->name);
     result->bytes = model.size;
     result->workspace = workspace_of(&model, 0);

@@ -187,16 +187,11 @@ bool unpack_to_safetensors(const char *input, const char *output, bool quiet,
                            unpack_result *result, report *r)
 {
     unpacking u;
-    vit_result opened;
     bool good;
     memset(&u, 0, sizeof u);
     memset(result, 0, sizeof *result);
     u.result = result;
-    opened = vit_model_open(input, 0, &u.model);
-    if (opened) {
-        (void)report_fail(r, "%s: %s", vit_result_string(opened), u.model.detail);
-        return report_file(r, input);
-    }
+    if (vit_model_open(input, 0, &u.model)) return report_detail(r, u.model.detail);
     good = cli_output_open(&u.output, output, &input, 1, r) && write_output(&u, quiet, r);
     vit_model_close(&u.model);
     return good || report_file(r, output);

@@ -2,11 +2,11 @@
 
 #include "convert/vit_file.h"
 
-#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/tensor.h"
 #include "cli/output.h"
 #include "convert/calibrate.h"
 #include "convert/pages.h"
@@ -55,8 +55,8 @@ static bool open_output(conversion *c, cli_output *output, report *r)
 /* A file that was just written, under its temporary name. */
 static bool open_written(const cli_output *output, vit_model *model, report *r)
 {
-    vit_result result = vit_model_open(output->temporary, 0, model);
-    return !result || report_fail(r, "%s: %s", vit_result_string(result), model->detail);
+    return vit_model_open(output->temporary, 0, model) == VIT_OK ||
+           report_detail(r, model->detail);
 }
 
 /* === Self-test === */
@@ -67,17 +67,9 @@ static void drop_pages(void *user, const char *name, const float *data, const in
     pages_drop(user);
 }
 
-static bool all_finite(const float *values, size_t n)
-{
-    size_t i;
-    for (i = 0; i < n; i++)
-        if (!isfinite(values[i])) return false;
-    return true;
-}
-
 static bool check_outputs(const conversion *c, const runner *run, report *r)
 {
-    if (conversion_allows_nonfinite(c) || all_finite(run->output, run->output_size)) return true;
+    if (conversion_allows_nonfinite(c) || tensor_values_are_finite(run->output, run->output_size)) return true;
     (void)report_fail(r, "the outputs of the self-test are not finite: the weights overflow");
     return report_file(r, c->options->checkpoint);
 }

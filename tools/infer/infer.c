@@ -3,10 +3,12 @@
 #include "infer/infer.h"
 
 #include <pthread.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/tensor.h"
 #include "cli/progress.h"
 #include "image/sandbox.h"
 
@@ -180,6 +182,7 @@ static void worker_free(worker *w)
 /* Of nothing, a pointer that may be freed. False: out of memory. */
 static bool allocate(float **values, int count, size_t size)
 {
+    if (size > SIZE_MAX / sizeof **values / (size_t)count) return false;
     *values = size ? malloc((size_t)count * size * sizeof **values) : NULL;
     return *values || !size;
 }
@@ -252,9 +255,11 @@ static bool fill(worker *w)
     return w->count > 0;
 }
 
-static void copy(float *to, const float *from, int i, size_t size)
+/* False: they are not finite, as one weight or overflow is enough for. */
+static bool copy(float *to, const float *from, int i, size_t size)
 {
     if (size) memcpy(to, from + (size_t)i * size, size * sizeof *to);
+    return tensor_values_are_finite(to, size);
 }
 
 /* The batch, and its results into their slots. */
@@ -277,9 +282,11 @@ static bool forward(worker *w, report *r)
     each = (cli_now_ms() - start) / w->count;
     for (i = 0; i < w->count; i++) {
         infer_result *to = &w->slots[i]->result;
-        copy(to->logits, w->logits, i, l->logits_size);
-        copy(to->embedding, w->embedding, i, l->embedding_size);
-        copy(to->tokens, w->tokens, i, l->tokens_size);
+        if (!copy(to->logits, w->logits, i, l->logits_size) ||
+            !copy(to->embedding, w->embedding, i, l->embedding_size) ||
+            !copy(to->tokens, w->tokens, i, l->tokens_size))
+            return report_fail(r, "makes NaN or infinity of %s; vit-info --check names a weight that "
+                               "is not finite", w->slots[i]->photo.name);
         to->forward_ms = each;
     }
     return true;
