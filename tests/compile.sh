@@ -144,6 +144,10 @@ if [ "${LONG-}" = yes ]; then
     build clang++-c++20-O2 clang++ c++20 -O2 implementation
 fi
 
+# What a program's own file gets of the macros: nothing to warn of.
+for compiler in g++ clang++; do
+    parse "user-$compiler" $compiler c++11 user -Wold-style-cast
+done
 for compiler in gcc clang; do
     parse "declarations-$compiler-c99" $compiler c99 declarations
     parse "declarations-$compiler-static" $compiler c99 declarations -DVIT_BARE_METAL
@@ -161,7 +165,9 @@ while read -r macros; do
     how=parse
     # what changes the instruction sets, whose functions are matched behind the front end; what is
     # looked into below
-    case $macros in VIT_NO_SIMD | VIT_NO_AVX* | VIT_NO_FMA | VIT_BARE_METAL) how=object ;; esac
+    case $macros in
+    VIT_NO_SIMD | VIT_NO_AVX* | VIT_NO_FMA | VIT_BARE_METAL | *VIT_NO_BF16) how=object ;;
+    esac
     $how "gcc-$name" gcc c99 implementation "${flags[@]}"
     $how "clang-$name" clang c99 implementation "${flags[@]}"
 done <<'END'
@@ -186,7 +192,7 @@ VIT_NO_DOUBLE
 VIT_NO_F16
 VIT_NO_INT4
 VIT_NO_INT8
-VIT_NO_INT8 VIT_NO_INT4 VIT_NO_BF16
+VIT_NO_INT8 VIT_NO_INT4 VIT_NO_F16 VIT_NO_BF16
 VIT_NO_TEXT
 VIT_NO_TRACE VIT_NO_EXECUTOR VIT_LOW_MEMORY VIT_LOGITS_ONLY
 VIT_NO_MMAP VIT_NO_MALLOC
@@ -248,7 +254,8 @@ only() {
 # Nothing to print with, to exit with, to read the environment or the locale, and no libm. gcc makes
 # strlen of a loop.
 files='open|close|fstat|mmap|munmap|fopen|fclose|fread|fgets|fseek|ftell|sysconf|prctl'
-threads='pthread_(create|join|mutex_(init|destroy|lock|unlock)|cond_(init|destroy|wait|broadcast))'
+files="$files|__errno_location"
+threads='pthread_(create|join|self|mutex_(init|destroy|lock|unlock)|cond_(init|destroy|wait|broadcast))'
 hosted="mem(cpy|set|cmp|move)|bcmp|strlen|malloc|calloc|free|_GLOBAL_OFFSET_TABLE_|$files|$threads"
 
 # No .data, no .bss: tables that only need relocating are fine.
@@ -264,6 +271,16 @@ done
 for compiler in gcc clang g++; do
     check "symbols of $compiler-VIT_BARE_METAL" only \
         'mem(cpy|set|cmp|move)|bcmp|_GLOBAL_OFFSET_TABLE_' "$work/$compiler-VIT_BARE_METAL.o"
+done
+
+# Types that are left out take their kernels along.
+lacks() {
+    ! nm "$2" | grep -E "$1"
+}
+
+for compiler in gcc clang; do
+    check "kernels of $compiler without types" lacks 'vit__gemm_(i8|i4|i16|f16|bf16)_(avx|sse2|vnni)' \
+        "$work/$compiler-VIT_NO_INT8_VIT_NO_INT4_VIT_NO_F16_VIT_NO_BF16.o"
 done
 
 # --- Cortex-M, all options; tests/firmware.sh has the rest -------------------------------------

@@ -98,7 +98,13 @@ for cpu in $cpus; do
     random "x86_64.${cpu%:*}" "${cpu#*:}"$'\n'"$sse2" qemu-x86_64-static -cpu "${cpu%:*}" \
         build/plain/tests/test_random
 done
-if [ "${1-}" = short ]; then
+if [ "${1-}" = short ]; then # 32 bits, and the other order of bytes
+    for target in i686 s390x; do
+        build $target.short "${compilers[$target]}" "${macros[$target]-}" tests/test_random
+        random $target.test_random scalar ${emulators[$target]} $work/$target.short/tests/test_random
+    done
+    build i686.short "${compilers[i686]}" "${macros[i686]}" tests/test_api
+    run i686.test_api ${emulators[i686]} $work/i686.short/tests/test_api tests/data
     run aarch64.test_math qemu-aarch64-static $work/$target/tests/test_math
     finish
     exit

@@ -13,18 +13,18 @@ fashion="$firmware dataset-fashion-mnist:/usr/share/datasets/fashion-mnist"
 aarch64="gcc-aarch64-linux-gnu:aarch64-linux-gnu-gcc
     libc6-dev-arm64-cross:/usr/aarch64-linux-gnu/include/stdio.h
     qemu-user-static:qemu-aarch64-static"
+others="gcc-s390x-linux-gnu:s390x-linux-gnu-gcc
+    libc6-dev-s390x-cross:/usr/s390x-linux-gnu/include/stdio.h
+    gcc-i686-linux-gnu:i686-linux-gnu-gcc
+    libc6-dev-i386-cross:/usr/i686-linux-gnu/include/stdio.h"
 test="$firmware g++:g++ clang:clang cmake:cmake pkg-config:pkg-config
     libclang-rt-14-dev:/usr/share/doc/libclang-rt-14-dev
-    libsimde-dev:/usr/include/simde/x86/avx512.h $aarch64"
-cross="$demo clang:clang $aarch64
+    libsimde-dev:/usr/include/simde/x86/avx512.h $aarch64 $others"
+cross="$demo clang:clang $aarch64 $others
     gcc-arm-linux-gnueabihf:arm-linux-gnueabihf-gcc
     libc6-dev-armhf-cross:/usr/arm-linux-gnueabihf/include/stdio.h
     gcc-riscv64-linux-gnu:riscv64-linux-gnu-gcc
     libc6-dev-riscv64-cross:/usr/riscv64-linux-gnu/include/stdio.h
-    gcc-s390x-linux-gnu:s390x-linux-gnu-gcc
-    libc6-dev-s390x-cross:/usr/s390x-linux-gnu/include/stdio.h
-    gcc-i686-linux-gnu:i686-linux-gnu-gcc
-    libc6-dev-i386-cross:/usr/i686-linux-gnu/include/stdio.h
     gcc-mingw-w64-x86-64:x86_64-w64-mingw32-gcc wine64:/usr/lib/wine/wine64
     clang-19:clang-19 musl-tools:musl-gcc cmake:cmake"
 wasm="$demo clang:clang lld:wasm-ld wasi-libc:/usr/include/wasm32-wasi/stdio.h
