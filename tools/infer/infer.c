@@ -285,8 +285,8 @@ static bool forward(worker *w, report *r)
         if (!copy(to->logits, w->logits, i, l->logits_size) ||
             !copy(to->embedding, w->embedding, i, l->embedding_size) ||
             !copy(to->tokens, w->tokens, i, l->tokens_size))
-            return report_fail(r, "makes NaN or infinity of %s; vit-info --check names a weight that "
-                               "is not finite", w->slots[i]->photo.name);
+            return report_fail(r, "the model's outputs for %s are NaN or infinite: vit-info --check "
+                               "names a weight that is", w->slots[i]->photo.name);
         to->forward_ms = each;
     }
     return true;
