@@ -2240,6 +2240,11 @@ static int vit__is_open(const vit_model *model) {
     return model && model->abi == VIT__OWN_ABI && model->tensors;
 }
 
+/* Builds for one model refuse them in sessions and photos alone. */
+VIT__INLINE int vit__is_checked(const vit_model *model) {
+    return VIT__IS_FIXED || vit__is_open(model);
+}
+
 /* ------------------------------------------------------------------------- */
 /* >>arch                                                                    */
 /*                                                                           */
@@ -2482,7 +2487,7 @@ VIT__INLINE int vit__embedding_dim(const vit_config *c) {
 }
 
 VIT_API int vit_embedding_dim(const vit_model *model) {
-    return vit__is_open(model) ? vit__embedding_dim(VIT__CONFIG(model)) : 0;
+    return vit__is_checked(model) ? vit__embedding_dim(VIT__CONFIG(model)) : 0;
 }
 
 /* Width of what vit_selftest compares: the logits, or the embedding without a head. */
@@ -3607,15 +3612,15 @@ static const char *vit__string(const unsigned char *section, uint32_t count, int
 }
 
 VIT_API const char *vit_label(const vit_model *model, int index) {
-    return vit__is_open(model) ? vit__string(model->labels, model->num_labels, index) : NULL;
+    return vit__is_checked(model) ? vit__string(model->labels, model->num_labels, index) : NULL;
 }
 
 VIT_API const char *vit_synset(const vit_model *model, int index) {
-    return vit__is_open(model) ? vit__string(model->synsets, model->num_synsets, index) : NULL;
+    return vit__is_checked(model) ? vit__string(model->synsets, model->num_synsets, index) : NULL;
 }
 
 VIT_API const char *vit_source(const vit_model *model) {
-    return vit__is_open(model) && model->source ? (const char *)model->source : "";
+    return vit__is_checked(model) && model->source ? (const char *)model->source : "";
 }
 
 /* --- opening ----------------------------------------------------------------- */
@@ -3650,7 +3655,7 @@ VIT_API vit_result vit_model_verify(vit_model *model) {
     uint64_t end;
     int i, zero = 1;
     vit_tensor t;
-    if (!vit__is_open(model)) return VIT_ERROR_ARGUMENT;
+    if (!vit__is_checked(model)) return VIT_ERROR_ARGUMENT;
     end = vit__u64(model->data + VIT_HEADER_META_SIZE);
     for (i = 0; vit_model_tensor(model, i, &t); i++) {
         vit_hash hash;
@@ -3671,7 +3676,7 @@ VIT_API vit_result vit_model_verify(vit_model *model) {
 }
 
 VIT_API int vit_model_tensor(const vit_model *model, int index, vit_tensor *tensor) {
-    if (!vit__is_open(model) || index < 0 || (uint32_t)index >= model->num_tensors) return 0;
+    if (!vit__is_checked(model) || index < 0 || (uint32_t)index >= model->num_tensors) return 0;
     vit__read_tensor(model, model->tensors + (size_t)index * VIT_TENSOR_SIZE, tensor);
     return 1;
 }
@@ -3680,7 +3685,7 @@ VIT_API uint64_t vit_model_signature(const vit_model *model) {
     const unsigned char *entry;
     vit_hash hash;
     uint32_t i;
-    if (!vit__is_open(model)) return 0;
+    if (!vit__is_checked(model)) return 0;
     entry = model->tensors;
     vit_hash_init(&hash);
     vit_hash_update(&hash, model->fields, (size_t)model->num_fields * VIT_FIELD_SIZE);
@@ -12287,7 +12292,7 @@ VIT_API float vit_cosine(const float *a, const float *b, int n) {
 
 VIT_API void vit_scores(const vit_model *model, float *x) {
     const vit_config *c = VIT__CONFIG(model);
-    if (!vit__is_open(model)) return;
+    if (!vit__is_checked(model)) return;
     switch ((vit_head_activation)c->head_activation) {
     case VIT_HEAD_SOFTMAX: vit_softmax(x, c->num_classes); break;
     case VIT_HEAD_SIGMOID: vit_sigmoid(x, c->num_classes); break;
