@@ -2025,8 +2025,10 @@ VIT__INLINE size_t vit__size(uint64_t bytes) { return bytes <= SIZE_MAX ? (size_
 VIT__INLINE int vit__is_nan(float x) { return (vit__bits(x) & 0x7fffffffu) > 0x7f800000u; }
 VIT__INLINE int vit__is_finite(float x) { return (vit__bits(x) & 0x7f800000u) != 0x7f800000u; }
 
-/* The larger one; NaN if one is. */
-VIT__INLINE float vit__larger(float x, float y) { return x > y || vit__is_nan(x) ? x : y; }
+/* The larger one; NaN if one is, but see VIT__SPREADS_NAN. */
+VIT__INLINE float vit__larger(float x, float y) {
+    return x > y || (!VIT__IS_FIXED && vit__is_nan(x)) ? x : y;
+}
 
 /* --- messages -------------------------------------------------------------- */
 
@@ -3631,6 +3633,7 @@ static vit_result vit__check_fits16(vit_model *model, int i, const vit_tensor *t
     const int depth = vit__depth_of(t);
     vit__text text;
     int row = 0;
+    if (VIT__IS_FIXED && !VIT__ADDS_16) return VIT_OK; /* no kernel reads it */
     if (!model->fits16 || !model->fits16[i]) return VIT_OK;
     if (VIT__HAS_INT8 && t->dtype == VIT_I8)
         for (; row < t->dims[0] && vit_fits16(panel, depth); row += 16)
