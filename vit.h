@@ -12294,8 +12294,9 @@ VIT_API float vit_cosine(const float *a, const float *b, int n) {
 #endif
 
 VIT_API void vit_scores(const vit_model *model, float *x) {
-    const vit_config *c = VIT__CONFIG(model);
+    const vit_config *c;
     if (!vit__is_checked(model)) return;
+    c = VIT__CONFIG(model);
     switch ((vit_head_activation)c->head_activation) {
     case VIT_HEAD_SOFTMAX: vit_softmax(x, c->num_classes); break;
     case VIT_HEAD_SIGMOID: vit_sigmoid(x, c->num_classes); break;

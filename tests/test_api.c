@@ -1274,7 +1274,7 @@ static void test_address_space(void) {
     CHECK_MSG(strcmp(detail, "the input has 2^30 numbers or more") == 0, "%s", detail);
     c->in_chans = 3;
     c->img_width = 10922;
-    c->patch_size = 64;
+    c->patch_size = c->embed_dim = 64;
     c->depth = 0;
     c->selftest_tolerance = 0; /* not run */
     if (sizeof(size_t) > 4) {
