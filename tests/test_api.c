@@ -2669,6 +2669,10 @@ static void test_shared(void) {
 
 int main(int argc, char **argv) {
     snprintf(model_path, sizeof model_path, "%s.vit", argc ? argv[0] : "test_api");
+    if (argc > 2) { /* "sizes": what 32 bits are there for, under emulation */
+        test_address_space();
+        return test_summary();
+    }
     test_strings();
     test_hash();
     test_config_null();
