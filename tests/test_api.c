@@ -1291,6 +1291,7 @@ static void test_address_space(void) {
     c->img_height = c->img_width = 64;
     c->patch_size = c->head_dim = 1;
     c->embed_dim = c->num_heads = 64;
+    c->selftest_tolerance = 0;
     bench b = bench_open(&o);
     runner r = runner_make(&b.model, NULL);
     float logits[5];
