@@ -99,7 +99,7 @@ endef
 # empty), address and undefined-behaviour sanitizer (build/asan/), thread sanitizer (build/tsan/).
 
 define VARIANT
-$(call FLAGS,$(2),building,$(CC) $(WARNINGS) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(LDLIBS))
+$(call FLAGS,$(2),building,$(CC) $(WARNINGS) $(CPPFLAGS) $(CFLAGS) $(STB_FLAGS) $(LDFLAGS) $(LDLIBS))
 
 build/$(2)/%.o: %.c build/$(2)/flags
 	@mkdir -p $$(@D)
