@@ -3865,6 +3865,7 @@ enum { VIT__BORROWED, VIT__MAPPED, VIT__ALLOCATED };
             X(EMFILE, "Too many open files")
 #    endif
 
+#    if VIT__MMAP || !defined(VIT_NO_MALLOC)
 static vit_result vit__fail_system(vit_model *model, const char *what, int code) {
     vit__text text = vit__say(model->detail, what);
     const char *reason = NULL;
@@ -3880,6 +3881,7 @@ static vit_result vit__fail_system(vit_model *model, const char *what, int code)
     if (!reason) vit__put_int(&text, (unsigned)code);
     return VIT_ERROR_IO;
 }
+#    endif
 
 /* "models/x.vit: " before the message of a failed open. A path that leaves it too little room
    loses its beginning. */
