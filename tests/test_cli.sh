@@ -11,7 +11,7 @@ bin=$root/${BIN:-.}
 images=$root/tests/data/images
 fixtures=$root/tests/data/fixtures
 export LC_ALL=C
-. tests/built.sh
+. tests/built.sh programs
 . tests/checks.sh
 
 classify=$bin/examples/classify evaluate=$bin/examples/evaluate
@@ -162,6 +162,7 @@ done
 # Every program that runs a model takes --isa; results are the same where there are FMAs.
 mkdir -p "$work/isa/dog"
 cp "$cat" "$work/isa/dog/dog.jpg"
+cd "$work" || exit 2 # where embed leaves -.txt and -.json
 for command in "classify $cat" "evaluate -b 3 $work/isa" "embed $cat -b 2 -o -" "look tokens --npy - $cat"; do
     # shellcheck disable=SC2086 # words
     try "$bin"/examples/$command -m "$model"
@@ -176,6 +177,7 @@ for command in "classify $cat" "evaluate -b 3 $work/isa" "embed $cat -b 2 -o -" 
     try "$bin"/examples/$command -m "$model" --isa sse
     usage "--isa: expected auto, scalar, .*, found 'sse'"
 done
+cd "$root" || exit 2
 try "$classify" -m "$model" --isa scalar --json "$cat"
 json scalar isa
 
