@@ -3915,7 +3915,8 @@ static const WCHAR *vit__wide_path(const char *path, WCHAR *wide, vit_model *mod
         vit__fail(model->detail, VIT_ERROR_IO,
                   !length && GetLastError() == ERROR_NO_UNICODE_TRANSLATION
                       ? "has a name that is not UTF-8"
-                      : "has a path that is too long");
+                  : *path ? "has a path that is too long"
+                          : "cannot be opened: No such file or directory");
         return NULL;
     }
     if (length < MAX_PATH || memcmp(full, prefix, 4 * sizeof *full) == 0) return full;
