@@ -48,7 +48,7 @@ help:
 	@echo "make test-long  the same with more models, damage, compilers and dtypes: half an hour"
 	@echo "make soak       ten thousand classifications in one process, at constant memory"
 	@echo "make analyze    gcc -fanalyzer, clang-tidy, cppcheck: nothing to say, or it fails"
-	@echo "make coverage   which branches no test takes, and whether tests/untaken.txt says why"
+	@echo "make coverage   the shares of branches that the tests take; tests/coverage.txt is the least"
 	@echo "make budget     lines, compile time, code size ... beside the limits of tests/budget.txt"
 	@echo "make fuzz       run each fuzzer for a minute, and what they found under the memory sanitizer"
 	@echo "make fuzz-long  run each for long: FUZZ=SECONDS, or FUZZ=100000000x for so many runs"
@@ -140,7 +140,7 @@ endif
 
 # Counting branches. Not optimised: the fewer branches are merged or invented the better; and what
 # vit.h has inlined into each kernel stays a function, whose branches are counted once.
-COVERAGE = --coverage -fprofile-update=atomic -O0 -g1 -DVIT_UNOPTIMIZED -Dalways_inline=unused
+COVERAGE = --coverage -fprofile-update=atomic -O0 -g1 -DVIT_UNOPTIMIZED= -Dalways_inline=unused
 $(eval $(call VARIANT,build/coverage/,coverage,$(COVERAGE),$(MODULES)))
 
 # The fuzzers, by clang: the same modules, watched and counted. To follow comparisons as well takes

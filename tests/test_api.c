@@ -1298,7 +1298,7 @@ static void test_address_space(void) {
     bench b = bench_open(&o);
     runner r = runner_make(&b.model, NULL);
     float logits[5];
-    vit_block_output block = {1, 0, NULL, logits}; /* 64 x 4097 x 4097 floats */
+    vit_block_output block = {NULL, logits, 0, 0}; /* 64 x 4097 x 4097 floats */
     vit_outputs outputs = no_outputs();
     outputs.logits = logits;
     outputs.blocks = &block;

@@ -10,7 +10,7 @@ set -u
 cd "$(dirname "$0")/.." || exit 2
 bench=$PWD/${BIN:-.}/tools/vit-bench
 model=$PWD/models/cifar10-vit.vit
-. tests/built.sh
+. tests/built.sh programs
 . tests/checks.sh
 export LC_ALL=C TMPDIR=$work/tmp
 mkdir "$TMPDIR"

@@ -3,7 +3,7 @@
 # classify; the links of all pages resolve; `make help` and `make install` work; an installed header
 # and model serve a program elsewhere.
 set -u
-. tests/built.sh
+. tests/built.sh programs
 . tests/checks.sh
 
 # block LANGUAGE N: the Nth block of code in that language that README.md shows

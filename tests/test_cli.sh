@@ -11,7 +11,7 @@ bin=$root/${BIN:-.}
 images=$root/tests/data/images
 fixtures=$root/tests/data/fixtures
 export LC_ALL=C
-. tests/built.sh
+. tests/built.sh programs
 . tests/checks.sh
 
 classify=$bin/examples/classify evaluate=$bin/examples/evaluate

@@ -12,7 +12,7 @@ RUN=$PWD/$BIN/tools/vit-run
 CHECKPOINTS=$PWD/tests/data/checkpoints
 ROOT=$PWD
 cat=$ROOT/examples/cat.ppm
-. tests/built.sh
+. tests/built.sh programs
 . tests/checks.sh
 
 if ! ${CC:-cc} -O1 -o "$work/random_checkpoint" tests/random_checkpoint.c; then

@@ -5,7 +5,7 @@
 # does the program that examples/firmware/README.md prints.
 set -u
 cd "$(dirname "$0")/.."
-. tests/built.sh
+. tests/built.sh programs
 . tests/checks.sh
 . examples/firmware/boards.sh
 page=examples/firmware/EMBEDDED.md

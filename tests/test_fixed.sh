@@ -4,7 +4,7 @@
 # instead, with its flags, to count branches.
 set -u
 cd "$(dirname "$0")/.."
-. tests/built.sh
+. tests/built.sh programs
 BIN=${BIN:-.}
 work=$BIN/build/fixed # of each variant its own: they run side by side
 rm -rf "$work"

@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 BIN=${BIN:-.}
 CONVERT=$PWD/$BIN/tools/vit-convert
 DATA=$PWD/tests/data/layouts
-. tests/built.sh
+. tests/built.sh programs
 . tests/checks.sh
 
 # convert FILE OUTPUT ARGUMENTS...: the model without a self-test, its settings in OUTPUT.config

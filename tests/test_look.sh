@@ -13,7 +13,7 @@ images=$data/images
 fixtures=$data/fixtures
 layouts=$data/layouts
 export LC_ALL=C
-. tests/built.sh
+. tests/built.sh programs
 . tests/checks.sh
 look=$bin/examples/look convert=$bin/tools/vit-convert
 

@@ -713,7 +713,7 @@ static void gemm_one(const vit__kernels *kernels, gemm_case *g, vit_dtype dtype,
                      int cols, int depth, int mode) {
     static float wanted[GEMM_ROWS * GEMM_COLS + 1], got[GEMM_ROWS * GEMM_COLS + 1];
     const void *panels = g->panels;
-    const vit__layer layer = {(const float *)panels, g->bias, dtype, cols, depth, 0};
+    const vit__layer layer = {(const float *)panels, g->bias, dtype, 0, cols, depth};
     vit__linear l;
     gemm_prepare(g, dtype, cols, depth, rows, mode == 3 && dtype < VIT_I8 ? 0 : -1);
     gemm_convert(kernels, g, dtype, rows, depth);
@@ -788,7 +788,8 @@ static void test_gemm_corners(const vit__kernels *kernels, int depth, int fits16
     static gemm_case g;
     static float wanted[ROWS * 16], got[ROWS * 16];
     const void *panels = g.panels;
-    const vit__layer layer = {(const float *)panels, NULL, VIT_I8, 16, depth, fits16};
+    const unsigned char fits = (unsigned char)fits16;
+    const vit__layer layer = {(const float *)panels, NULL, VIT_I8, fits, 16, depth};
     vit__linear l;
     memset(&g, 0, sizeof g);
     fill_corners(&g, ROWS, depth, fits16);

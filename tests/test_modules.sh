@@ -10,7 +10,7 @@ CONVERT=$PWD/$BIN/tools/vit-convert
 RUN=$PWD/$BIN/tools/vit-run
 modules=$PWD/tests/data/modules
 cat=$PWD/examples/cat.ppm
-. tests/built.sh
+. tests/built.sh programs
 . tests/checks.sh
 cd "$work" || exit 1
 

@@ -9,7 +9,7 @@ bin=${BIN:-.}
 [ "${bin:0:1}" = / ] || bin=$root/$bin
 convert=$bin/tools/vit-convert
 info=$bin/tools/vit-info
-. tests/built.sh
+. tests/built.sh programs
 . tests/checks.sh
 
 # The checkpoint of a fixture, without what lies beside it.

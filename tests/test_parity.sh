@@ -9,7 +9,7 @@
 # nothing.
 set -eu
 cd "$(dirname "$0")/.."
-. tests/built.sh
+. tests/built.sh programs
 bin=${BIN:-.}
 convert=$bin/tools/vit-convert
 if [ "$bin" = . ]; then

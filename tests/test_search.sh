@@ -12,7 +12,7 @@ bin=$root/${BIN:-.}
 images=$root/tests/data/images
 fixtures=$root/tests/data/fixtures
 export LC_ALL=C
-. tests/built.sh
+. tests/built.sh programs
 . tests/checks.sh
 embed=$bin/examples/embed search=$bin/examples/search evaluate=$bin/examples/evaluate
 classify=$bin/examples/classify

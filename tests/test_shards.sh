@@ -11,7 +11,7 @@ root=$PWD
 embed=$root/${BIN:-.}/examples/embed convert=$root/${BIN:-.}/tools/vit-convert
 images=$root/tests/data/images
 export LC_ALL=C
-. tests/built.sh
+. tests/built.sh programs
 . tests/checks.sh
 unset OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE SLURM_PROCID SLURM_STEP_ID \
     SLURM_STEP_NUM_TASKS SLURM_ARRAY_TASK_ID PARALLEL_SEQ

@@ -4,7 +4,7 @@
 set -u
 cd "$(dirname "$0")/.."
 bin=${BIN:-.}
-. tests/built.sh
+. tests/built.sh programs
 . tests/checks.sh
 model=$work/model.vit
 

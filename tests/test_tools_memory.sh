@@ -6,7 +6,7 @@ set -u
 cd "$(dirname "$0")/.."
 bin=${BIN:-.}
 most=60 # failures a program, evenly spaced
-. tests/built.sh
+. tests/built.sh programs
 . tests/checks.sh
 model=$work/model.vit
 
