@@ -514,6 +514,11 @@ static void kernel_convert_signed(const vit__kernels *k, int n) {
 }
 
 #if VIT__HAS_I16
+static double quantised(vit__form form, const float *row, int i) {
+    const unsigned char *pair = (const unsigned char *)row + 2 * i;
+    return form == VIT__FORM_I16 ? (double)(int16_t)(pair[0] | pair[1] << 8) : (double)row[i];
+}
+
 /* Rows of attention in integers: those of the plain C tier, and never too long. */
 static void kernel_quantise(const vit__kernels *k, int n, int special) {
     const vit__form form = k->gemm[VIT__I16].run ? VIT__FORM_I16 : VIT__FORM_F32;
@@ -525,13 +530,12 @@ static void kernel_quantise(const vit__kernels *k, int n, int special) {
         fill(steps, n + PAD, 1, -1);
         memcpy(a, x, sizeof a);
         memcpy(b, x, sizeof b);
-        float p = vit__kernels_scalar.quantise(VIT__FORM_F32, a, scaled ? steps : NULL, n, 77.0f);
+        float p = vit__kernels_scalar.quantise(VIT__FORM_I16, a, scaled ? steps : NULL, n, 77.0f);
         float q = k->quantise(form, b, scaled ? steps : NULL, n, 77.0f);
         for (int i = 0; i < n && special < 0; i++) {
-            int16_t half;
-            memcpy(&half, (const unsigned char *)b + 2 * i, sizeof half);
-            wrong += a[i] != (form == VIT__FORM_I16 ? (float)half : b[i]);
-            squares += (double)a[i] * (double)a[i];
+            const double x_i = quantised(VIT__FORM_I16, a, i);
+            wrong += x_i != quantised(form, b, i);
+            squares += x_i * x_i;
         }
         CHECK_MSG(wrong == 0 && same_float(p, q), "%d quantised, %s: %d wrong", n,
                   vit_isa_name(k->isa), wrong);
@@ -788,8 +792,8 @@ static void test_gemm_corners(const vit__kernels *kernels, int depth, int fits16
     static gemm_case g;
     static float wanted[ROWS * 16], got[ROWS * 16];
     const void *panels = g.panels;
-    const unsigned char fits = (unsigned char)fits16;
-    const vit__layer layer = {(const float *)panels, NULL, VIT_I8, fits, 16, depth};
+    const vit__layer layer = {(const float *)panels, NULL, VIT_I8,
+                              (unsigned char)fits16, 16, depth};
     vit__linear l;
     memset(&g, 0, sizeof g);
     fill_corners(&g, ROWS, depth, fits16);
