@@ -162,7 +162,7 @@ done
 # Every program that runs a model takes --isa; results are the same where there are FMAs.
 mkdir -p "$work/isa/dog"
 cp "$cat" "$work/isa/dog/dog.jpg"
-for command in "classify $cat" "evaluate -b 3 $work/isa" "embed $cat -b 2 -o -" "look tokens --npy - $cat"; do
+for command in "classify $cat" "evaluate -b 3 $work/isa" "look tokens --npy - $cat"; do
     # shellcheck disable=SC2086 # words
     try "$bin"/examples/$command -m "$model"
     is 0
@@ -178,6 +178,11 @@ for command in "classify $cat" "evaluate -b 3 $work/isa" "embed $cat -b 2 -o -" 
 done
 try "$classify" -m "$model" --isa scalar --json "$cat"
 json scalar isa
+for isa in auto scalar; do
+    try "$bin/examples/embed" -m "$model" -b 2 --isa $isa "$cat" -o "$work/$isa.npy"
+    is 0
+done
+same "$work/auto.npy" "$work/scalar.npy"
 
 # --- what is no model ---------------------------------------------------------------------
 
