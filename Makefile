@@ -140,7 +140,7 @@ endif
 
 # Counting branches. Not optimised: the fewer branches are merged or invented the better; and what
 # vit.h has inlined into each kernel stays a function, whose branches are counted once.
-COVERAGE = --coverage -fprofile-update=atomic -O0 -g1 -DVIT_UNOPTIMIZED -Dalways_inline=unused
+COVERAGE = --coverage -fprofile-update=atomic -O0 -g1 -DVIT_UNOPTIMIZED= -Dalways_inline=unused
 $(eval $(call VARIANT,build/coverage/,coverage,$(COVERAGE),$(MODULES)))
 
 # The fuzzers, by clang: the same modules, watched and counted. To follow comparisons as well takes

@@ -22,7 +22,7 @@ cd "$work" || exit 2
 cp "$data/images/baseline.jpg" a.jpg
 cp "$data/images/rgb.png" b.png
 head -c 300 /dev/urandom >bad.jpg
-cp "$data/fixtures/plain/model.safetensors" model.safetensors
+cp "$data"/fixtures/plain/{model.safetensors,config.json} .
 mkdir -p set/cat set/dog
 cp a.jpg set/cat
 cp b.png set/dog

@@ -72,6 +72,9 @@ program - examples/embed -m "$model" -o "$work/v.npy" -t 1 "$work/set"
 program - examples/search "$work/index.npy" -t 1 -k 1 "$work/set/0/rgb.png"
 program - examples/classify --classes "$work/index.npy" --class-names "$work/index.txt" "$work/set/0/rgb.png"
 program - examples/search "$work/index.npy" -t 1 --duplicates 0.9
+tar -cf "$work/0.tar" -C tests/data/images rgb.png rgb16.png plain.gif
+"$bin/examples/embed" --no-sandbox -m "$model" --tar "$work/0.tar" -o "$work/folder" 2>/dev/null
+program - examples/search "$work/folder" -t 1 -k 2 --json "$work/set/0/rgb.png"
 program "$work/l.png" examples/look tokens -m "$model" -t 1 --size 32 -o "$work/l.png" "$work/set/0/rgb.png"
 program - examples/look attention -m "$model" -t 1 --rollout --size 32 --json "$work/set"
 program "$work/p.npy" examples/look positions -m "$model" --size 32 --npy "$work/p.npy"

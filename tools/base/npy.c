@@ -256,15 +256,13 @@ static bool check_size(const reader *r, const header *h, uint64_t available, uin
     return true;
 }
 
-/* Place in the file of the element at C-order position `index`. */
-static size_t fortran_position(const header *h, size_t index) {
-    size_t position = 0, coordinates[NPY_MAX_DIMS];
+/* Place in the file of the element at C-order position `index`, of `count`. */
+static size_t fortran_position(const header *h, size_t index, size_t count) {
+    size_t position = 0, stride = count;
     for (int i = h->ndim - 1; i >= 0; i--) {
-        coordinates[i] = index % (size_t)h->dims[i];
+        stride /= (size_t)h->dims[i];
+        position += index % (size_t)h->dims[i] * stride;
         index /= (size_t)h->dims[i];
-    }
-    for (int i = h->ndim - 1; i >= 0; i--) {
-        position = position * (size_t)h->dims[i] + coordinates[i];
     }
     return position;
 }
@@ -273,7 +271,7 @@ static void convert(const header *h, const unsigned char *bytes, float *data, si
     unsigned size = elements[h->type].size;
     bool reorder = h->fortran_order && h->ndim > 1;
     for (size_t i = 0; i < count; i++) {
-        size_t at = reorder ? fortran_position(h, i) : i;
+        size_t at = reorder ? fortran_position(h, i, count) : i;
         data[i] = to_float(h->type, load_bits(bytes + at * size, size, h->big_endian));
     }
 }

@@ -303,6 +303,7 @@ static bool read_description(embedding_index *index, const json_value *root, rep
     index->choice.block = (int)json_integer(json_get(root, "layer"), -1) + 1;
     index->model_hash = strtoull(hash, NULL, 16);
     index->model_path = model ? strdup(model) : NULL;
+    if (model && !index->model_path) return report_no_memory(r);
     index->described = true;
     return true;
 }

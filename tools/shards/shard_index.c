@@ -186,6 +186,15 @@ static char *exists_or_null(char *path)
     return NULL;
 }
 
+/* The joined path if there is such a file, or NULL. */
+static bool find_beside(char **path, const char *folder, const char *before, const char *middle,
+                        const char *after, report *r)
+{
+    char *joined = join(folder, before, middle, after);
+    *path = exists_or_null(joined);
+    return joined || report_no_memory(r);
+}
+
 /* Those without a record: all of clip-retrieval's, but among embed's a task has not ended. */
 static bool open_unrecorded(shard_index *index, const char *program, const photo_list *names,
                             bool records, report *r)
@@ -238,13 +247,11 @@ static bool open_embedded(shard_index *index, const char *program, const char *v
 static bool open_file(shard_index *index, const char *program, const char *stem, report *r)
 {
     const char *folder = index->about.path, *number = "img_emb_";
-    char *vectors = join(folder, stem, ".npy", ""), *json = join(folder, stem, ".json", "");
-    char *lines = NULL;
-    bool good = vectors && json ? true : report_no_memory(r);
-    if (is_between(stem, number, ""))
-        lines = exists_or_null(join(folder, "metadata_", stem + strlen(number), ".jsonl"));
-    if (!lines) lines = exists_or_null(join(folder, stem, ".txt", ""));
-    json = exists_or_null(json);
+    char *vectors = join(folder, stem, ".npy", ""), *json = NULL, *lines = NULL;
+    bool good = vectors ? find_beside(&json, folder, stem, ".json", "", r) : report_no_memory(r);
+    if (good && is_between(stem, number, ""))
+        good = find_beside(&lines, folder, "metadata_", stem + strlen(number), ".jsonl", r);
+    if (good && !lines) good = find_beside(&lines, folder, stem, ".txt", "", r);
     if (good) {
         good = open_shard(index, program, vectors, lines, -1, json, r);
     } else {
@@ -347,15 +354,20 @@ static bool holds(const char *line, size_t length, const char *what)
     return false;
 }
 
-static char *text_of(const json_value *root, const char *key)
+static bool copy_text(char **copy, const char *text, report *r)
+{
+    *copy = text ? strdup(text) : NULL;
+    return *copy || !text || report_no_memory(r);
+}
+
+static bool text_of(char **text, const json_value *root, const char *key, report *r)
 {
     const json_value *value = json_get(root, key);
     char number[32];
-    if (value && value->kind == JSON_NUMBER && value->integral) {
-        snprintf(number, sizeof number, "%lld", (long long)value->u.integer);
-        return strdup(number);
-    }
-    return json_string(value, NULL) ? strdup(json_string(value, NULL)) : NULL;
+    if (!value || value->kind != JSON_NUMBER || !value->integral)
+        return copy_text(text, json_string(value, NULL), r);
+    snprintf(number, sizeof number, "%lld", (long long)value->u.integer);
+    return copy_text(text, number, r);
 }
 
 /* Of a row that has none. */
@@ -372,21 +384,22 @@ static bool read_json(indexed_row *found, char *line, size_t length, report *r)
 {
     json_document document;
     report unread = report_make();
+    bool good;
     if (!json_parse(&document, line, length, false, 0, &unread)) {
         if (unread.no_memory) return report_no_memory(r);
         return report_fail(r, "line %lld: %.400s", (long long)found->row + 1, unread.text);
     }
-    found->name = text_of(document.root, "image_path");
-    found->key = text_of(document.root, "key");
-    found->caption = text_of(document.root, "caption");
-    found->label = text_of(document.root, "label");
-    found->url = text_of(document.root, "url");
-    if (json_get(document.root, "error"))
-        (void)report_fail(r, "row %lld is of an image that could not be read",
-                          (long long)found->row);
+    good = text_of(&found->name, document.root, "image_path", r) &&
+           text_of(&found->key, document.root, "key", r) &&
+           text_of(&found->caption, document.root, "caption", r) &&
+           text_of(&found->label, document.root, "label", r) &&
+           text_of(&found->url, document.root, "url", r) &&
+           (found->name || copy_text(&found->name, found->key, r));
+    if (good && json_get(document.root, "error"))
+        good = report_fail(r, "row %lld is of an image that could not be read",
+                           (long long)found->row);
     json_free(&document);
-    if (!found->name && found->key) found->name = strdup(found->key);
-    return !r->failed;
+    return good;
 }
 
 /* The line of a row, without its end. */

@@ -31,15 +31,14 @@ static bool read_digits(const char *from, const char *end, unsigned long *value)
     return true;
 }
 
-/* The first "{00000..00999}" of a text; as in a shell, one that begins with 0 sets the width. */
-static bool find_range(const char *text, range *found, report *r)
+/* The "{00000..00999}" at `open`; as in a shell, one that begins with 0 sets the width. */
+static bool find_range(const char *open, range *found, report *r)
 {
-    const char *dots, *first = strchr(text, '{');
+    const char *const first = open + 1, *const dots = strstr(first, "..");
     bool padded;
     int sizes[2];
-    found->open = first++;
+    found->open = open;
     found->close = strchr(first, '}');
-    dots = strstr(first, "..");
     if (!found->close || !dots || dots > found->close ||
         !read_digits(first, dots, &found->first) ||
         !read_digits(dots + 2, found->close, &found->last) || found->first > found->last)
@@ -59,13 +58,13 @@ static bool too_many(const shard_list *list, report *r)
 
 static bool add_all(shard_list *list, const char *text, report *r);
 
-static bool add_range(shard_list *list, const char *text, report *r)
+static bool add_range(shard_list *list, const char *text, const char *open, report *r)
 {
     const size_t size = strlen(text) + MAX_DIGITS + 2;
     range from;
     char *one;
     bool good = true;
-    if (!find_range(text, &from, r)) return false;
+    if (!find_range(open, &from, r)) return false;
     one = malloc(size);
     if (!one) return report_no_memory(r);
     for (unsigned long i = from.first; good && i <= from.last; i++) {
@@ -80,7 +79,8 @@ static bool add_range(shard_list *list, const char *text, report *r)
 /* A file that is there is taken, whatever its name. */
 static bool add_all(shard_list *list, const char *text, report *r)
 {
-    if (strchr(text, '{') && !source_exists(text)) return add_range(list, text, r);
+    const char *open = strchr(text, '{');
+    if (open && !source_exists(text)) return add_range(list, text, open, r);
     return too_many(list, r) && photos_append(&list->files, text, r);
 }
 
