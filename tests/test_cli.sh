@@ -162,15 +162,15 @@ done
 # Every program that runs a model takes --isa; results are the same where there are FMAs.
 mkdir -p "$work/isa/dog"
 cp "$cat" "$work/isa/dog/dog.jpg"
-for command in "classify $cat" "evaluate -b 3 $work/isa" "embed $cat -b 2 -o -" "look tokens --npy - $cat"; do
+for command in "classify $cat" "evaluate -b 3 $work/isa" "embed $cat -b 2 -o $work/isa.npy" "look tokens --npy - $cat"; do
     # shellcheck disable=SC2086 # words
     try "$bin"/examples/$command -m "$model"
     is 0
-    grep -av images/s "$work/out" >"$work/auto"
+    grep -ahv images/s "$work/out" "$work"/isa.npy* >"$work/auto"
     # shellcheck disable=SC2086 # words
     try "$bin"/examples/$command -m "$model" --isa scalar
     is 0
-    grep -av images/s "$work/out" >"$work/scalar"
+    grep -ahv images/s "$work/out" "$work"/isa.npy* >"$work/scalar"
     same "$work/auto" "$work/scalar"
     # shellcheck disable=SC2086 # words
     try "$bin"/examples/$command -m "$model" --isa sse

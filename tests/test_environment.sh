@@ -22,7 +22,7 @@ cd "$work" || exit 2
 cp "$data/images/baseline.jpg" a.jpg
 cp "$data/images/rgb.png" b.png
 head -c 300 /dev/urandom >bad.jpg
-cp "$data/fixtures/plain/model.safetensors" model.safetensors
+cp "$data/fixtures/plain/"{model.safetensors,config.json} .
 mkdir -p set/cat set/dog
 cp a.jpg set/cat
 cp b.png set/dog
@@ -150,6 +150,37 @@ check "status" ignoring "$bench" -m model.vit --runs 5
 masked out >masked
 same expected.out masked
 mask=no
+
+# --- signals ----------------------------------------------------------------------------------------
+
+# ended COMMAND...: done to embed, by its process as $pid, when it has opened the model and its outputs.
+ended() {
+    local pid
+    cp model.vit cut.vit
+    mkfifo list
+    "$embed" -t 1 -m cut.vit --list list -o left.npy >out 2>err &
+    pid=$!
+    exec 3<>list
+    for _ in $(seq 100); do [ -e left.json.tmp-$pid-0 ] && break || sleep 0.1; done
+    tried="embed, $*"
+    eval "$*"
+    echo a.jpg >&3
+    exec 3>&-
+    wait $pid
+    status=$?
+    rm list
+    check 'a file is left' [ -z "$(find . -name 'left.*')" ]
+} 2>/dev/null
+for signal in HUP INT TERM USR1 USR2 ALRM XCPU; do
+    ended kill -$signal '$pid' # shells start what they do not wait for with SIGINT ignored
+    [ $signal = INT ] && [ $status = 0 ] && rm -f left.* && continue
+    is $((128 + $(kill -l $signal)))
+done
+if [ "${BIN:-.}" = . ]; then # a sanitizer has a handler of its own
+    ended truncate -s 4096 cut.vit
+    is 1
+    err '^embed: a file was cut short while it was in use, or its disk has failed$'
+fi
 
 # --- limits -----------------------------------------------------------------------------------------
 
