@@ -48,7 +48,7 @@ help:
 	@echo "make test-long  the same with more models, damage, compilers and dtypes: half an hour"
 	@echo "make soak       ten thousand classifications in one process, at constant memory"
 	@echo "make analyze    gcc -fanalyzer, clang-tidy, cppcheck: nothing to say, or it fails"
-	@echo "make coverage   which branches no test takes, and whether tests/untaken.txt says why"
+	@echo "make coverage   which branches the tests take, room by room, beside tests/coverage.txt"
 	@echo "make budget     lines, compile time, code size ... beside the limits of tests/budget.txt"
 	@echo "make fuzz       run each fuzzer for a minute, and what they found under the memory sanitizer"
 	@echo "make fuzz-long  run each for long: FUZZ=SECONDS, or FUZZ=100000000x for so many runs"
@@ -99,7 +99,7 @@ endef
 # empty), address and undefined-behaviour sanitizer (build/asan/), thread sanitizer (build/tsan/).
 
 define VARIANT
-$(call FLAGS,$(2),building,$(CC) $(WARNINGS) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(LDLIBS))
+$(call FLAGS,$(2),building,$(CC) $(WARNINGS) $(CPPFLAGS) $(CFLAGS) $(STB_FLAGS) $(LDFLAGS) $(LDLIBS))
 
 build/$(2)/%.o: %.c build/$(2)/flags
 	@mkdir -p $$(@D)

@@ -104,7 +104,7 @@ if [ "${1-}" = short ]; then # 32 bits, and the other order of bytes
         random $target.test_random scalar ${emulators[$target]} $work/$target.short/tests/test_random
     done
     build i686.short "${compilers[i686]}" "${macros[i686]}" tests/test_api
-    run i686.test_api ${emulators[i686]} $work/i686.short/tests/test_api tests/data
+    run i686.test_api ${emulators[i686]} $work/i686.short/tests/test_api tests/data sizes
     run aarch64.test_math qemu-aarch64-static $work/$target/tests/test_math
     finish
     exit

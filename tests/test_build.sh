@@ -64,9 +64,8 @@ for page in README.md */README.md */*/README.md models/COVERAGE.md; do
 done
 
 # Without stb_image, whose headers STB names then.
-mkdir -p "$work/tree/tests" "$work/stb"
+mkdir -p "$work/tree" "$work/stb"
 ln -s "$PWD"/{Makefile,vit.h,tools,examples} "$work/tree"
-ln -s "$PWD"/tests/{built,checks,test_own}.sh "$work/tree/tests"
 check "no stb_image.h: one line, no compiler's error" sh -c "cd '$work/tree' &&
     : >'$work/stb/stb_image.h' && { ! make -s CPPFLAGS=-nostdinc build/plain/tools/picture/stb.o 2>said; } && ! grep fatal said &&
     [ \$(grep -vc '^make' said) = 1 ] && grep 'libstb-dev.*make STB=DIR' said"
@@ -77,7 +76,10 @@ for variant in plain asan tsan windows; do
 done
 check "STB=DIR, WebAssembly" sh -c "make -n STB='$work/stb' -W tools/checkpoint/inflate.c \
     build/wasi/tools/checkpoint/inflate.o | grep -e '-isystem build/stb'"
-check "a test of programs that are not built says so" sh -c "cd '$work/tree' && unset BUILT BIN &&
+mkdir -p "$work/bare/tests"
+ln -s "$PWD/Makefile" "$work/bare"
+ln -s "$PWD"/tests/{built,checks,test_own}.sh "$work/bare/tests"
+check "a test of programs that are not built says so" sh -c "cd '$work/bare' && unset BUILT BIN &&
     { bash tests/test_own.sh 2>said; [ \$? = 2 ]; } && [ \$(wc -l <said) = 1 ] && grep 'make -j2 all' said"
 check "so does one of programs elsewhere" sh -c "unset BUILT && { BIN='$work/none' \
     bash tests/test_own.sh 2>'$work/said'; [ \$? = 2 ]; } && grep 'is missing' '$work/said'"
