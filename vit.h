@@ -151,7 +151,7 @@
    .vit files of every version since 0.1.0 can be read (but int4 of 0.1.0); f32, f16 and bf16
    models keep the bits of their outputs, those of int8 and int4 may change in a MINOR version,
    which says so. Not promised: what begins with vit__, what is called private, texts in
-   detail. The change log is at the end of this file; tools/packaging/RELEASES.md has the rest.
+   detail. tools/packaging/RELEASES.md has the rest, and what each version changed.
 
    DETERMINISM
 
@@ -3865,6 +3865,7 @@ enum { VIT__BORROWED, VIT__MAPPED, VIT__ALLOCATED };
             X(EMFILE, "Too many open files")
 #    endif
 
+#    if VIT__MMAP || !defined(VIT_NO_MALLOC)
 static vit_result vit__fail_system(vit_model *model, const char *what, int code) {
     vit__text text = vit__say(model->detail, what);
     const char *reason = NULL;
@@ -3880,6 +3881,7 @@ static vit_result vit__fail_system(vit_model *model, const char *what, int code)
     if (!reason) vit__put_int(&text, (unsigned)code);
     return VIT_ERROR_IO;
 }
+#    endif
 
 /* "models/x.vit: " before the message of a failed open. A path that leaves it too little room
    loses its beginning. */
@@ -3913,7 +3915,8 @@ static const WCHAR *vit__wide_path(const char *path, WCHAR *wide, vit_model *mod
         vit__fail(model->detail, VIT_ERROR_IO,
                   !length && GetLastError() == ERROR_NO_UNICODE_TRANSLATION
                       ? "has a name that is not UTF-8"
-                      : "has a path that is too long");
+                  : *path ? "has a path that is too long"
+                          : "cannot be opened: No such file or directory");
         return NULL;
     }
     if (length < MAX_PATH || memcmp(full, prefix, 4 * sizeof *full) == 0) return full;
@@ -12783,105 +12786,7 @@ VIT__COMPACT_END
 
 #endif /* VIT_IMPLEMENTATION */
 
-/* CHANGE LOG
-
-   v1.0.0  SSE2 kernels for x86 CPUs without AVX2 and FMA, where a forward pass takes a
-           hundredth of the time; they give VIT_NO_FMA's bits (VIT_ISA_SCALAR as before
-           those of all others; the numbers of vit_isa have changed);
-           blocks without an MLP (mlp_dim 0), attention of each token to itself alone,
-           activations of pre_logits other than tanh, patches that are not squares or
-           overlap (patch_stride); older readers refuse files that use these, by name,
-           and all other files stay the same;
-           WebAssembly: examples/web/vit, a library for web pages and Node with types, every
-           output of a model and the numbers of examples/look; threads (workers of Node or a
-           page) and relaxed SIMD, whose dot product makes int8 faster; bf16 in four fifths of
-           the time;
-           vit-info --json has "options", in words; --tensors is right about int4's layout;
-           int4 computes with integers, its matrix products twice as fast as f32's with AVX2
-           (they were slower): files of a new layout, which earlier versions refuse; int4 files
-           of v0.1.0 are refused, convert those models again;
-           calibrated int8 is nearly twice as fast with AVX2, and a quarter faster with AVX-512
-           without VNNI: its rows keep the rule of section "fits16" (see >>format), which
-           earlier versions skip; vit_fits16;
-           calibrated int4 and int8 are more accurate; int4 files of models up to 256 wide have
-           the first block and attention's layers in int8, and what --keep names: it was bf16;
-           int4's self-test has int8's tolerance, 0.1: where there is no fused multiply-add, or
-           from one version to the next, the rounding of an input moves it by a whole step;
-           vit-convert --report: cosines of the embeddings, no longer of the logits;
-           vit-convert: hand-written ViTs are matched by structure (--plan); what a
-           checkpoint does not say is found with --match-input and --match-logits or
-           --match-folder; heads and patch order are read from trained weights;
-           assumptions are printed and kept in the file (--strict refuses them); all
-           questions come in one message; whole pickled modules, TorchScript, --weights;
-           block types are called VIT_BLOCK_...; vit_resample_positions takes vit_grids;
-           every enum of vit_config ends with its VIT_NUM_...; an unoptimised build says so
-           (VIT_UNOPTIMIZED), and gcc optimises its kernels all the same;
-           f32, int8 and int4 are faster with AVX-512, most of all int8 in small models, and so
-           is attention; that of int8 and int4 is in integers of at most 16 bits instead of
-           bf16, which changes their results (as near to f32's as before); VIT_NO_BF16 no longer
-           needs VIT_NO_INT8 and VIT_NO_INT4; vit_preprocess, now with kernels of its own, takes
-           0.3 of the time, with the same bits;
-           vit_forward stops after the last block that vit_outputs asks for;
-           vit-info says which instruction set runs here ("isa" of its --json);
-           examples/embed and examples/search: embeddings of many photos as .npy, the nearest
-           ones (--sheet draws them), near-duplicates; classes by vectors of texts (CLIP,
-           SigLIP): search --classes, classify --classes;
-           evaluate --knn, --probe, --tags (mean average precision, F1); its --predictions
-           have labels; --neighbors has no letter, -k is --top of other programs;
-           --isa for all examples; --batch and --img-size for evaluate, --batch for search,
-           -b for vit-run; a folder in embed --list stands for its images;
-           installed programs call themselves vit-classify, -embed ...;
-           embed --tar: shards in webdataset's form on any number of machines, laid out as
-           clip-retrieval does, with --part, --classify and --collect; embed --f16;
-           search in a folder of shards, f32 as fast as they are read, f16 at three quarters of
-           that or more; --int8, the same result faster; names of many hits (-k) in one pass;
-           all programs decode images in confined processes
-           (seccomp, Linux; --no-sandbox); what kills one from outside costs no image;
-           examples/look: attention, tokens, similarity, positions, filters as pictures;
-           classify --frames: raw video, MJPEG, PPMs from a pipe; --max-pixels; JPEGs without
-           Huffman tables; '-' with several images in it is refused;
-           images of a large batch take no longer than one alone, and less workspace;
-           tokens and attention of any blocks in one pass: vit_outputs.blocks, which replaces
-           .attention and .attention_block. For { .attention = a, .attention_block = b }
-           write vit_block_output o = { NULL, a, b - 1, 0 }; and { .blocks = &o,
-           .num_blocks = 1 }: blocks count from 0, as in the tools, and -1 is the last; the
-           member was called block, counted from 1 and came first until 2026-11-25, with
-           VIT_ABI 1, which is refused;
-           models with many right classes (head_activation), vit_sigmoid, vit_scores: older
-           readers refuse files that use it; vit_normalize, vit_cosine;
-           vit_model_resize for rotary and relative positions: older readers refuse files
-           with rotary ones that are marked dynamic_img_size;
-           vit_find_crop: what vit_preprocess cuts out of a photo; vit-run --block 0,5 or
-           all, --block-tokens;
-           a compiled library, libvit.a and libvit.so.1, whose layouts are checked when a model
-           is opened: VIT_ERROR_ABI, vit_abi; detail now comes first in vit_model; CMake's
-           find_package(vit) and FetchContent, ports for vcpkg and Conan, make dist;
-           the default number of threads honours affinity and control groups' quotas, on Linux,
-           where the pool's threads are called vit-worker;
-           beside a program that keeps one of two cores busy, a forward pass on two threads takes
-           0.86 of the time, because waiting threads spin less;
-           pixels of cameras and other libraries: VIT_PIXEL_BGR8, BGRA8, RGB565, YUYV, NV12
-           and F32;
-           vit-convert --json: what is asked and wrong as data where it refuses; the items of
-           "assumed" are objects, no longer text; examples/web/vit/convert.mjs: vit-convert in
-           WebAssembly;
-           Windows: paths in UTF-8, of more than 260 characters too; in the dialect of
-           Microsoft's compiler all kernels, where only plain C was; the tools;
-           files are written 2 MB at a time, so that new Linux kernels keep them in large pages: a
-           process with ViT-B/16 in f32 has its first logits 20 ms sooner
-
-   v0.1.0  first version: timm's VisionTransformer and DeiT with nearly all of their
-           options, torch.nn's post-norm blocks; rotary and relative positions,
-           differential attention, parallel blocks, stems of ResNetV2 hybrids and of
-           MobileCLIP-B, norm of the raw patches; masks over tokens; input sizes chosen
-           at run time; low_memory, ViT-Ti in 257 KiB as int8; f32, f16, bf16, int8,
-           int4; AVX2, AVX-VNNI, AVX-512 with VNNI and BF16, NEON with sdot, smmla and
-           bfmlal, SMLAD and Helium, WebAssembly's SIMD128; Pillow-exact preprocessing;
-           the .vit format, version 1, on big-endian CPUs too. vit-convert --c-array,
-           vit-info --sha256, and VIT_FIXED: builds for one architecture, in 8 KB of
-           code on Cortex-M4F.
-
-   LICENSE
+/* LICENSE
 
    MIT License
 

@@ -233,6 +233,8 @@ static const char *check_choices(const choices *c, const text_list *operands) {
     if (c->collect)
         return c->output || c->part ? "--collect writes nothing: no -o, no --part" : NULL;
     if (!c->output) return c->tar ? "missing -o OUT" : "missing -o OUT.npy";
+    if (strcmp(c->output, "-") == 0)
+        return "-o names a file, beside which others are written; '-' is none";
     if (none) return c->tar ? "missing SHARD" : "missing IMAGE, FOLDER or --list FILE";
     if (c->null && (c->tar || c->lists.count == 0)) return "--null needs --list FILE of images";
     if (c->tar && c->names) return "--tar writes its names into the metadata, not into --names";

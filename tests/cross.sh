@@ -115,7 +115,7 @@ fi
 for from in plain/model.safetensors dist/model_legacy.pth headdim72/model.pth; do
     for dtype in f32 f16 bf16 int8 int4; do
         tools/vit-convert -q "tests/data/fixtures/$from" --dtype $dtype \
-            -o "$work/host/${from%/*}.some.$dtype.vit"
+            -o "$work/host/${from%/*}.some.$dtype.vit" 2>$work/host/err || cat $work/host/err
     done
 done
 tests="math api load preprocess npy checkpoint checkpoint_memory json image arch convert_units

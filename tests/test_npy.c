@@ -317,6 +317,8 @@ static void test_pieces(void) {
 static void test_map(void) {
     static const char path[] = "build/test_npy.npy";
     static const char *const kinds[] = { "<f4", ">f4", "<f8" };
+    const uint16_t one = 1;
+    const bool is_little = *(const unsigned char *)&one == 1;
     const unsigned char eight[8] = { 0, 0, 128, 63 };   /* 1.0f, 0.0f */
     char dictionary[128];
     npy_array mapped, read;
@@ -332,7 +334,7 @@ static void test_map(void) {
         fwrite(made.bytes, 1, made.size, file);
         fclose(file);
         CHECK_MSG(npy_map(path, &mapped, &r) && npy_read(path, &read, &r), "%s", r.text);
-        CHECK((mapped.mapped != NULL) == (i == 0));
+        CHECK((mapped.mapped != NULL) == (i == 0 && is_little));
         CHECK(mapped.count == read.count && mapped.ndim == 1 && mapped.dims[0] == read.dims[0]);
         CHECK(!memcmp(mapped.data, read.data, read.count * sizeof(float)));
         mapped.data[0] = 5;   /* this process's copy */

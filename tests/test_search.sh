@@ -219,9 +219,18 @@ done
 try "$embed" -m $model photos -o /dev/full --names x.txt
 is 1
 err '/dev/full: (cannot be written: No space left|cannot be created)'
-"$embed" -m $model photos -o - 2>"$work/err" | cat >"$work/out"
-err 'is a pipe; the number of images must be written'
-rm -f ./-.*
+if posix; then
+    mkfifo pipe.npy
+    cat pipe.npy >out &
+    try "$embed" -m $model photos -o pipe.npy
+    is 1
+    err 'is a pipe; the number of images must be written'
+    wait
+    rm pipe.npy
+fi
+try "$embed" -m $model photos -o -
+is 2
+err "-o names a file, beside which others are written; '-' is none"
 try "$convert" "$fixtures/chans4/model.pth" -o chans4.vit
 try "$embed" -m chans4.vit photos -o x.npy
 is 1
@@ -349,6 +358,27 @@ is 0
 err 'img_emb_1.i8: is not of the vectors as they are now: made again'
 err 'img_emb_2.i8: is not of the vectors as they are now: made again'
 same <(hits) whole.hits
+# a shard that is made again while it is searched
+if posix; then
+    mkfifo photo.ppm
+    for option in '' --int8; do
+        rm -rf anew
+        cp -r shards anew
+        "$search" anew photo.ppm $option >out 2>err &
+        exec 3>photo.ppm # the shards are open
+        sed 's/grey/gray/' anew/metadata/metadata_0.jsonl >anew/other
+        mv anew/other anew/metadata/metadata_0.jsonl
+        cat photos/a/rgb.ppm >&3
+        exec 3>&-
+        wait $!
+        status=$?
+        tried="search anew $option, of which the metadata are replaced"
+        is 1
+        err 'metadata_0.jsonl: has been written anew since the search began'
+        quiet out
+    done
+    rm -r anew photo.ppm
+fi
 # .npy files and their names; names alone that lack
 cp all.npy flat/a.npy
 cp all.txt flat/a.txt

@@ -456,6 +456,15 @@ meanwhile written.vit written dd if=x of=written.vit bs=1 seek=500000 conv=notru
 is 1
 err '^embed: written.vit: has changed while it was in use'
 missing written/stats/stats_00001.json
+# a shard that is made again has no record until its files are there
+cp -r made again
+truncate -s -1 again/metadata/metadata_00001.jsonl
+block() { rm again/img_emb/img_emb_00001.npy && mkdir again/img_emb/img_emb_00001.npy; }
+cp "$root/models/cifar10-vit.vit" again.vit
+meanwhile again.vit again block
+is 1
+err 'img_emb_00001.npy: cannot be written: '
+missing again/stats/stats_00001.json
 # kill -9 at random moments, and again, until all is done
 tried='kill -9'
 landed=0

@@ -56,6 +56,24 @@ writes "$work/f.npy" "$bin/examples/embed" -m "$model" -o "$work/f.npy" "$work/s
 writes "$work/g.png" "$bin/examples/look" filters -m "$model" -o "$work/g.png"
 writes "$work/e.csv" "$bin/examples/evaluate" -m "$model" --predictions "$work/e.csv" "$work/set"
 
+# Of several outputs, all are replaced or none.
+limit=none
+mkdir "$work/few"
+for name in v.npy v.txt v.json; do echo before >"$work/few/$name"; done
+for full in v.txt v.json v.npy; do
+    mv "$work/few/$full" "$work/kept"
+    ln -s /dev/full "$work/few/$full"
+    tried="embed, with $full on a full disk"
+    "$bin/examples/embed" -m "$model" -o "$work/few/v.npy" examples/cat.ppm >"$work/out" 2>"$work/err"
+    status=$?
+    check "$([ $status = 1 ] && grep -q 'cannot be written: No space' "$work/err" && echo yes)" "status $status"
+    mv "$work/kept" "$work/few/$full"
+    for name in v.npy v.txt v.json; do
+        check "$([ "$(cat "$work/few/$name")" = before ] && echo yes)" "$name has changed"
+    done
+    check "$([ -z "$(find "$work" -name '*.tmp-*')" ] && echo yes)" "something is left"
+done
+
 # --- names and folders -----------------------------------------------------------------------------
 
 limit=none
@@ -114,6 +132,35 @@ refused 'no\xe9.vit: cannot be opened' "$bin/examples/classify" -m "$latin1"/$'n
 check "$(LC_ALL=C grep -q "$(printf '%b' "$latin1_json")" "$work/out" &&
     iconv -f utf-8 -t utf-8 "$work/out" >/dev/null && echo yes)" "JSON that is no UTF-8"
 
+for command in "tools/vit-run -m $model -i $photo --logits" "examples/embed -m $model $photo -o" \
+    "examples/look filters -m $model -o" "tools/vit-convert $model --to safetensors -o" \
+    "examples/evaluate -m $model $work/set --predictions"; do
+    # shellcheck disable=SC2086 # words
+    refused "an output has an empty name" "$bin"/$command ''
+done
+check "$([ ! -e .json ] && [ ! -e .txt ] && echo yes)" "files without a name are left"
+
+# No image of a folder is passed over without a word.
+deep=$work/deep/$(printf 's/%.0s' {1..33})
+mkdir -p "$deep"
+cp $photo "$deep"
+cp $photo "$work/deep"
+refused "s/s: lies in more than 32 folders" "$bin/examples/embed" -m "$model" -o "$work/a.npy" "$work/deep"
+rm -r "$work/deep/s"
+ln -s nowhere "$work/deep/broken.jpg"
+ln -s nowhere "$work/deep/broken"
+refused "deep/broken.jpg: cannot be opened: No such file or directory" "$bin/examples/embed" \
+    -m "$model" -o "$work/a.npy" "$work/deep"
+check "$([ "$(cat "$work/a.txt")" = "$work/deep/cat.ppm" ] && echo yes)" "the others are not there"
+if [ "$bin" = . ]; then # as when a disk fails
+    echo '#include <errno.h>
+void *readdir(void *folder) { return errno = EIO, (void *)(folder != folder); }
+void *readdir64(void *folder) { return readdir(folder); }' |
+        ${CC:-cc} -shared -fPIC -x c - -o "$work/unread.so" || exit 1
+    refused "deep: cannot be read: Input/output error" env LD_PRELOAD="$work/unread.so" \
+        "$bin/examples/embed" -m "$model" -o "$work/a.npy" "$work/deep"
+fi
+
 # A folder that may only be read; root may write all the same, so as nobody, if that can be.
 mkdir "$work/locked"
 echo before >"$work/locked/a.npy"
@@ -130,6 +177,11 @@ if $as test -x "$bin/tools/vit-run" -a -r "$model" 2>/dev/null && ! $as test -w 
             $option "$work/locked/a.npy" $input $photo
         check "$([ "$(cat "$work/locked/a.npy")" = before ] && echo yes)" "the file has changed"
     done
+    rm "$work"/deep/broken*
+    chmod 644 "$work/deep" # names, and nothing behind them
+    # shellcheck disable=SC2086 # words
+    refused "deep/cat.ppm: cannot be opened: Permission denied" $as "$bin/examples/embed" \
+        -m "$model" -o /dev/null --names /dev/null "$work/deep"
 else
     echo "test_tools_disk.sh: who runs this may write anywhere: no folder is read-only"
 fi

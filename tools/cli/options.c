@@ -44,6 +44,7 @@ static bool take_name(const char *path) {
 void cli_start(int *argc, char ***argv, const char *own) {
     os_start(argc, argv);
     if (*argc < 1 || !take_name((*argv)[0])) (void)take_name(own);
+    os_on_lost(called);
 }
 
 const char *cli_name(void) { return called; }

@@ -266,6 +266,7 @@ bool cli_output_open(cli_output *output, const char *path, report *r) {
         (void)report_fail(r, "is a folder");
         return report_file(r, path);
     }
+    if (!*path) return report_fail(r, "an output has an empty name");
     if (!find(path)) {
         declared *late = declare(path, r);
         if (late) late->is_late = true;
@@ -302,25 +303,31 @@ static bool flush_file(FILE *file, bool regular) {
     return fflush(file) == 0 && (!regular || os_sync(file));
 }
 
+static bool not_written(const cli_output *output, report *r) {
+    (void)report_fail(r, "cannot be written: %s", os_error(errno));
+    return report_file(r, output->name);
+}
+
+static bool close_output(cli_output *output, report *r) {
+    bool good = flush_file(output->file, output->temporary != NULL) || not_written(output, r);
+    if (output->file != stdout && fclose(output->file) != 0 && good) good = not_written(output, r);
+    return good;
+}
+
+bool cli_outputs_commit(cli_output *const all[], int count, report *r) {
+    bool good = outputs_spare(r);
+    for (int i = 0; i < count; i++) good = close_output(all[i], r) && good;
+    for (int i = 0; i < count; i++) {
+        cli_output *o = all[i];
+        if (good && o->temporary && !os_replace(o->temporary, o->path)) good = not_written(o, r);
+        if (!good && o->temporary) os_remove(o->temporary);
+        output_clear(o);
+    }
+    return good;
+}
+
 bool cli_output_commit(cli_output *output, report *r) {
-    const bool spared = outputs_spare(r);
-    bool good = flush_file(output->file, output->temporary != NULL);
-    int reason = errno;
-    if (output->file != stdout && fclose(output->file) != 0 && good) {
-        good = false;
-        reason = errno;
-    }
-    if (good && spared && output->temporary && !os_replace(output->temporary, output->path)) {
-        good = false;
-        reason = errno;
-    }
-    if (!good || !spared) {
-        (void)report_fail(r, "cannot be written: %s", os_error(reason));
-        (void)report_file(r, output->name);
-        if (output->temporary) os_remove(output->temporary);
-    }
-    output_clear(output);
-    return good && spared;
+    return cli_outputs_commit(&output, 1, r);
 }
 
 void cli_output_abandon(cli_output *output) {

@@ -51,6 +51,8 @@ bool cli_output_open(cli_output *output, const char *path, report *r);
 /* Checks that every write succeeded and that no output was read, syncs, renames. The output is
  * closed and freed either way. */
 bool cli_output_commit(cli_output *output, report *r);
+/* The same of several. None is renamed unless all are whole; then they are, in this order. */
+bool cli_outputs_commit(cli_output *const all[], int count, report *r);
 /* Closes the file and removes what was written so far. */
 void cli_output_abandon(cli_output *output);
 /* Where what was written so far can be read again, once it is flushed; NULL: nowhere. */

@@ -80,13 +80,16 @@ static bool each_entry(photo_list *list, const char *folder, visitor *visit, int
         (void)report_fail(r, "cannot be opened: %s", os_error(errno));
         return report_file(r, folder);
     }
-    while (good && (name = os_folder_next(directory)) != NULL)
+    while (good && (errno = 0, name = os_folder_next(directory)) != NULL)
         if (name[0] != '.') good = visit(list, folder, name, depth, r);
+    if (good && errno) good = report_fail(r, "cannot be read: %s", os_error(errno));
     os_folder_close(directory);
     return good || report_file(r, folder);
 }
 
-/* Does not follow links to folders: they could lead back up. */
+/* Does not follow links to folders: they could lead back up. An image that is not there, as at the
+ * end of a broken link, is said to be so when it is read; what else cannot be looked at, though it
+ * is there, may be a folder of images. */
 static bool visit_image(photo_list *list, const char *folder, const char *name, int depth,
                         report *r)
 {
@@ -95,10 +98,14 @@ static bool visit_image(photo_list *list, const char *folder, const char *name, 
     os_kind kind;
     if (!path) return report_no_memory(r);
     kind = os_kind_of_link(path);
-    if (kind == OS_FOLDER)
-        good = depth == MAX_FOLDERS || each_entry(list, path, visit_image, depth + 1, r);
-    else if (photos_is_name(name) && kind == OS_FILE)
+    if (kind == OS_FOLDER && depth < MAX_FOLDERS)
+        good = each_entry(list, path, visit_image, depth + 1, r);
+    else if (kind == OS_FOLDER)
+        good = report_fail(r, "lies in more than %d folders", MAX_FOLDERS) || report_file(r, path);
+    else if (photos_is_name(name) && (kind == OS_FILE || kind == OS_NONE))
         return add_path(list, path, r);
+    else if (kind == OS_NONE && errno != ENOENT && errno != ELOOP)
+        good = report_fail(r, "cannot be opened: %s", os_error(errno)) || report_file(r, path);
     free(path);
     return good;
 }

@@ -229,6 +229,7 @@ void embedding_abandon(embedding_writer *w)
 /* The names first and the vectors last: whoever waits for these finds the others complete. */
 bool embedding_commit(embedding_writer *w, report *r)
 {
+    cli_output *const outputs[3] = { &w->names, &w->json, &w->npy };
     bool good;
     errno = 0;
     good = (os_seek(w->npy.file, 0) &&
@@ -238,13 +239,8 @@ bool embedding_commit(embedding_writer *w, report *r)
         embedding_abandon(w);
         return false;
     }
-    good = cli_output_commit(&w->names, r);
-    if (good) good = cli_output_commit(&w->json, r);
-    else cli_output_abandon(&w->json);
-    if (good) good = cli_output_commit(&w->npy, r);
-    else cli_output_abandon(&w->npy);
     w->opened = 0;
-    return good;
+    return cli_outputs_commit(outputs, 3, r);
 }
 
 /* === Reading === */

@@ -23,6 +23,10 @@
  * sequences. */
 void os_start(int *argc, char ***argv);
 
+/* From now on, a mapped file that becomes shorter while it is read ends the program, which says so,
+ * with exit status 1. (No other program can cut one on Windows.) */
+void os_on_lost(const char *program);
+
 /* As strerror; says that a file is open in another program, where that is the reason. */
 const char *os_error(int number);
 

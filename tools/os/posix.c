@@ -57,6 +57,30 @@ void os_start(int *argc, char ***argv)
     signal(SIGCHLD, SIG_DFL);
 }
 
+static void (*before_end)(void);
+static const char *lost_program;
+
+/* Several threads may come here at a time; the first ends them all. */
+static void on_lost(int number)
+{
+    static const char text[] = ": a file was cut short while it was in use, or its disk has failed\n";
+    static int lost;
+    (void)number;
+    while (__atomic_exchange_n(&lost, 1, __ATOMIC_RELAXED)) pause();
+    if (before_end) before_end();
+    if (write(STDERR_FILENO, lost_program, strlen(lost_program)) >= 0)
+        (void)!write(STDERR_FILENO, text, sizeof text - 1);
+    _exit(1);
+}
+
+/* A sanitizer's handler stays. */
+void os_on_lost(const char *program)
+{
+    struct sigaction old;
+    lost_program = program;
+    if (sigaction(SIGBUS, NULL, &old) == 0 && old.sa_handler == SIG_DFL) signal(SIGBUS, on_lost);
+}
+
 /* === Files === */
 
 os_kind os_kind_of_link(const char *path)
@@ -105,8 +129,6 @@ bool os_make_folder(const char *path)
     return mkdir(path, 0777) == 0;
 }
 
-static void (*before_end)(void);
-
 /* The signal's default action, restored by SA_RESETHAND, follows when this returns. */
 static void on_signal(int number)
 {
@@ -117,7 +139,8 @@ static void on_signal(int number)
 /* Ignored signals stay ignored (nohup). */
 void os_before_end(void (*clean)(void))
 {
-    static const int numbers[] = { SIGHUP, SIGINT, SIGTERM, SIGQUIT, SIGPIPE, SIGXFSZ };
+    static const int numbers[] = { SIGHUP, SIGINT, SIGTERM, SIGQUIT, SIGPIPE, SIGXFSZ,
+                                   SIGXCPU, SIGALRM, SIGUSR1, SIGUSR2 };
     struct sigaction action, old;
     before_end = clean;
     memset(&action, 0, sizeof action);

@@ -387,6 +387,8 @@ bool os_make_folder(const char *path)
     return good;
 }
 
+void os_on_lost(const char *program) { (void)program; }
+
 static void (*before_end)(void);
 
 static BOOL WINAPI on_event(DWORD event)

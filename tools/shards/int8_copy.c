@@ -19,7 +19,9 @@ static const uint64_t magic = 0x76697420693831u;
 
 enum { BLOCK = 4096 };   /* rows made at a time */
 
-static bool expected_header(const char *vectors, const nearest_part *part, int dim, copy_header *h)
+/* time: of the file that is mapped, which another may have replaced. */
+static bool expected_header(const char *vectors, int64_t time, const nearest_part *part, int dim,
+                            copy_header *h, report *r)
 {
     const int file = os_open(vectors);
     bool good;
@@ -27,11 +29,12 @@ static bool expected_header(const char *vectors, const nearest_part *part, int d
     h->magic = magic;
     h->count = part->count;
     h->dim = dim;
-    if (file < 0) return false;
-    good = os_file_size(file, &h->source_size);
+    if (file < 0) return report_fail(r, "cannot be opened: %s", os_error(errno));
+    good = os_file_size(file, &h->source_size) || report_fail(r, "not a regular file");
     h->source_time = os_file_time(file);
     os_close(file);
-    return good;
+    if (h->source_time == time) return good;
+    return report_fail(r, "has been written anew since the search began");
 }
 
 /* Rows are made and written a block at a time, and the scales, which come before them, last. */
@@ -91,8 +94,8 @@ static void *map_copy(const char *path, const copy_header *h, size_t *size)
     return NULL;
 }
 
-void *int8_copy_open(const int8_copies *c, const char *vectors, nearest_part *part, size_t *size,
-                     report *r)
+void *int8_copy_open(const int8_copies *c, const char *vectors, int64_t time, nearest_part *part,
+                     size_t *size, report *r)
 {
     const size_t stem = strlen(vectors) - strlen(".npy");
     char *path = malloc(stem + sizeof ".i8");
@@ -104,8 +107,7 @@ void *int8_copy_open(const int8_copies *c, const char *vectors, nearest_part *pa
     }
     memcpy(path, vectors, stem);
     memcpy(path + stem, ".i8", sizeof ".i8");
-    if (!expected_header(vectors, part, c->dim, &h)) {
-        (void)report_fail(r, "cannot be opened: %s", os_error(errno));
+    if (!expected_header(vectors, time, part, c->dim, &h, r)) {
         (void)report_file(r, vectors);
     } else {
         data = map_copy(path, &h, size);

@@ -16,10 +16,11 @@ typedef struct int8_copies {
     const vit_executor *executor;
 } int8_copies;
 
-/* Maps NAME.i8 and sets part->bytes and part->scales, which are in it; returns what os_unmap takes.
+/* time: of NAME.npy when it was opened; if it has changed since, that is a failure.
+ * Maps NAME.i8 and sets part->bytes and part->scales, which are in it; returns what os_unmap takes.
  * Makes it if it is not there, or not of NAME.npy as it is now by its shape, size and time; a line
  * on stderr says so. NULL: it cannot be made. */
-void *int8_copy_open(const int8_copies *c, const char *vectors, nearest_part *part, size_t *size,
-                     report *r);
+void *int8_copy_open(const int8_copies *c, const char *vectors, int64_t time, nearest_part *part,
+                     size_t *size, report *r);
 
 #endif

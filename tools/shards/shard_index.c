@@ -25,6 +25,21 @@ static void close_shard(indexed_shard *shard)
     free(shard->names);
 }
 
+/* When a file was last written; -1: it is not there. */
+static int64_t time_of(const char *path)
+{
+    const int file = path ? os_open(path) : -1;
+    const int64_t time = file < 0 ? -1 : os_file_time(file);
+    if (file >= 0) os_close(file);
+    return time;
+}
+
+static shard_times times_of(const char *vectors, const char *names, const char *json)
+{
+    const shard_times times = { time_of(vectors), time_of(names), time_of(json) };
+    return times;
+}
+
 /* "FOLDER/BEFORE" "MIDDLE" "AFTER"; malloc'ed. */
 static char *join(const char *folder, const char *before, const char *middle, const char *after)
 {
@@ -35,16 +50,15 @@ static char *join(const char *folder, const char *before, const char *middle, co
     return path;
 }
 
-/* What made it must be what made the first one. */
-static bool check_same(shard_index *index, const indexed_shard *shard, const char *json, report *r)
+/* What made it, which is taken over, must be what made the first one. */
+static bool check_same(shard_index *index, const indexed_shard *shard, embedding_index *other,
+                       report *r)
 {
-    embedding_index other, *first = &index->about;
+    embedding_index *first = &index->about;
     bool good;
-    memset(&other, 0, sizeof other);
-    if (json && !embedding_describe(&other, json, r)) return false;
     if (index->set.count == 0) {
         const char *path = first->path;
-        *first = other;
+        *first = *other;
         first->path = path;
         first->vectors.ndim = 2;
         first->vectors.dims[1] = shard->array.dims[1];
@@ -55,19 +69,19 @@ static bool check_same(shard_index *index, const indexed_shard *shard, const cha
         good = report_fail(r, "has vectors of %lld numbers, those of %.200s have %lld",
                            (long long)shard->array.dims[1], index->shards[0].vectors,
                            (long long)first->vectors.dims[1]);
-    else if (other.described != first->described || other.model_hash != first->model_hash ||
-             other.choice.pool != first->choice.pool || other.choice.block != first->choice.block)
+    else if (other->described != first->described || other->model_hash != first->model_hash ||
+             other->choice.pool != first->choice.pool || other->choice.block != first->choice.block)
         good = report_fail(r, "is of another model, or other vectors of it, than %.200s",
                            index->shards[0].vectors);
-    free(other.model_path);
+    free(other->model_path);
     return good || report_file(r, shard->vectors);
 }
 
-/* Takes the shard over. */
-static bool add_shard(shard_index *index, indexed_shard *shard, const char *json, report *r)
+/* Takes both over. */
+static bool add_shard(shard_index *index, indexed_shard *shard, embedding_index *made_by, report *r)
 {
     indexed_shard *grown;
-    if (!check_same(index, shard, json, r)) {
+    if (!check_same(index, shard, made_by, r)) {
         close_shard(shard);
         return false;
     }
@@ -88,13 +102,16 @@ static void leave_out(shard_index *index, const char *program, const report *why
     report_error(program, NULL, "%s; it is left out", why->text);
 }
 
-/* vectors and names, which may be NULL, are taken over; json: what describes it, or NULL. */
+/* vectors and names, which may be NULL, are taken over; json: what describes it, or NULL. seen:
+ * before anything of it was read; a task may be making the shard again. */
 static bool open_shard(shard_index *index, const char *program, char *vectors, char *names,
-                       int64_t unreadable, const char *json, report *r)
+                       int64_t unreadable, const char *json, const shard_times *seen, report *r)
 {
     indexed_shard shard;
+    embedding_index made_by;
     report damage = report_make();
     memset(&shard, 0, sizeof shard);
+    memset(&made_by, 0, sizeof made_by);
     shard.vectors = vectors;
     shard.names = names;
     shard.unreadable = unreadable;
@@ -104,8 +121,15 @@ static bool open_shard(shard_index *index, const char *program, char *vectors, c
                           shard.array.ndim);
         (void)report_file(&damage, vectors);
     }
-    if (!damage.failed) return add_shard(index, &shard, json, r);
+    if (!damage.failed && json) (void)embedding_describe(&made_by, json, &damage);
+    shard.times = times_of(vectors, names, json);
+    if (!damage.failed && memcmp(&shard.times, seen, sizeof *seen) != 0) {
+        (void)report_fail(&damage, "is being written");
+        (void)report_file(&damage, vectors);
+    }
+    if (!damage.failed) return add_shard(index, &shard, &made_by, r);
     leave_out(index, program, &damage);
+    free(made_by.model_path);
     close_shard(&shard);
     return true;
 }
@@ -118,12 +142,17 @@ static bool open_recorded(shard_index *index, const char *program, const char *n
     shard_record record;
     report damage = report_make();
     bool good = true;
+    shard_times seen;
+    shard_state state;
     if (!shard_paths_make(&paths, index->about.path, number, r)) return false;
-    if (shard_record_open(&record, &paths, false, &damage) == SHARD_COMPLETE) {
+    seen = times_of(paths.vectors, paths.metadata, paths.stats);
+    state = shard_record_open(&record, &paths, false, &damage);
+    if (state == SHARD_COMPLETE) {
         good = open_shard(index, program, paths.vectors, paths.metadata, record.unreadable,
-                          paths.stats, r);
+                          paths.stats, &seen, r);
         paths.vectors = paths.metadata = NULL;
     } else {
+        if (state == SHARD_MISSING) (void)report_fail(&damage, "%s: is being written", paths.stats);
         leave_out(index, program, &damage);
     }
     shard_record_close(&record);
@@ -208,8 +237,10 @@ static bool open_unrecorded(shard_index *index, const char *program, const photo
         good = number ? shard_paths_make(&paths, index->about.path, number, r)
                       : report_no_memory(r);
         if (good && !records) {
-            good = open_shard(index, program, paths.vectors, exists_or_null(paths.metadata), -1,
-                              NULL, r);
+            shard_times seen;
+            paths.metadata = exists_or_null(paths.metadata);
+            seen = times_of(paths.vectors, paths.metadata, NULL);
+            good = open_shard(index, program, paths.vectors, paths.metadata, -1, NULL, &seen, r);
             paths.vectors = paths.metadata = NULL;
         } else if (good && !source_exists(paths.stats)) {
             index->left_out++;
@@ -253,7 +284,8 @@ static bool open_file(shard_index *index, const char *program, const char *stem,
         good = find_beside(&lines, folder, "metadata_", stem + strlen(number), ".jsonl", r);
     if (good && !lines) good = find_beside(&lines, folder, stem, ".txt", "", r);
     if (good) {
-        good = open_shard(index, program, vectors, lines, -1, json, r);
+        const shard_times seen = times_of(vectors, lines, json);
+        good = open_shard(index, program, vectors, lines, -1, json, &seen, r);
     } else {
         free(vectors);
         free(lines);
@@ -332,7 +364,8 @@ bool shard_index_copies(shard_index *index, const char *program, const vit_execu
         indexed_shard *shard = &index->shards[i];
         nearest_part *part = &index->parts[i];
         if (part->count == 0) continue;
-        shard->copy = int8_copy_open(&copies, shard->vectors, part, &shard->copy_size, r);
+        shard->copy = int8_copy_open(&copies, shard->vectors, shard->times.vectors, part,
+                                     &shard->copy_size, r);
         if (!shard->copy) return false;
     }
     return true;
@@ -450,7 +483,9 @@ static bool read_names(const indexed_shard *shard, indexed_row *const *wanted, i
 {
     size_t size = 0;
     char *text = os_map(shard->names, &size);
-    const bool good = read_lines(shard, text, size, wanted, count, r);
+    const bool good = time_of(shard->names) == shard->times.names
+                          ? read_lines(shard, text, size, wanted, count, r)
+                          : report_fail(r, "has been written anew since the search began");
     if (text) os_unmap(text, size);
     return good || report_file(r, shard->names);
 }

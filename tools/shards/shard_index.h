@@ -12,10 +12,16 @@
 #include "infer/embedding.h"
 #include "numbers/nearest.h"
 
+/* When files were last written; -1: they are not there. */
+typedef struct shard_times {
+    int64_t vectors, names, json;
+} shard_times;
+
 typedef struct indexed_shard {
     char *vectors;              /* path                                              */
     char *names;                /* of .jsonl or .txt; NULL: there is neither         */
     npy_array array;
+    shard_times times;          /* of the files as they were opened                  */
     int64_t unreadable;         /* lines after those of the rows; -1: nobody says    */
     void *copy;                 /* int8 rows, mapped, with its size                  */
     size_t copy_size;
@@ -30,8 +36,8 @@ typedef struct shard_index {
     size_t capacity;            /* private                                           */
 } shard_index;
 
-/* A shard that is missing, damaged or without a record among others that have one is named and left
- * out; shards of different widths or models are a failure. What checksums say is not looked at:
+/* A shard that is missing, damaged, being written or without a record among others that have one is
+ * named and left out; shards of different widths or models are a failure. What checksums say is not looked at:
  * that is embed --collect. To be closed either way. folder must live as long. */
 bool shard_index_open(shard_index *index, const char *program, const char *folder, report *r);
 void shard_index_close(shard_index *index);

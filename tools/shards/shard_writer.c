@@ -12,6 +12,7 @@
 #include "base/npy.h"
 #include "base/paths.h"
 #include "infer/classes.h"
+#include "os/os.h"
 
 /* === Opening === */
 
@@ -215,23 +216,22 @@ static bool put_files(shard_writer *w, json_writer *record, report *r)
         return false;
     json_put_end(record, '}');
     putc('\n', w->stats.file);
-    return true;
+    return fflush(w->stats.file) == 0 || write_failed(&w->stats, r);
 }
 
-/* The record last: what it says is there. */
+/* The record last: what it says is there. One that is there already, of an archive that has changed
+ * since, goes first: it is not of these files. */
 bool shard_writer_commit(shard_writer *w, json_writer *record, report *r)
 {
+    cli_output *const outputs[3] = { &w->metadata, &w->vectors, &w->stats };
     bool good;
     errno = 0;
     if (!put_unreadable(w, r) || !put_header(w, r) || !put_files(w, record, r)) {
         shard_writer_abandon(w);
         return false;
     }
-    good = cli_output_commit(&w->metadata, r);
-    if (good) good = cli_output_commit(&w->vectors, r);
-    else cli_output_abandon(&w->vectors);
-    if (good) good = cli_output_commit(&w->stats, r);
-    else cli_output_abandon(&w->stats);
+    os_remove(w->paths.stats);
+    good = cli_outputs_commit(outputs, 3, r);
     clear(w);
     return good;
 }
