@@ -463,7 +463,6 @@ static bool with_all_signals(void) {
     signal(SIGXCPU, SIG_IGN);
     signal(SIGSYS, SIG_IGN);
     settings.children = 1;
-    settings.seconds = 20;
     box = sandbox_open(&settings, &r);
     count = killed->count;
     kill(killed->latest[(count - 1) % 64], SIGUSR1);

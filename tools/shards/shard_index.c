@@ -128,10 +128,10 @@ static bool open_shard(shard_index *index, const char *program, char *vectors, c
         (void)report_file(&damage, vectors);
     }
     if (!damage.failed) return add_shard(index, &shard, &made_by, r);
-    leave_out(index, program, &damage);
+    if (!damage.no_memory) leave_out(index, program, &damage);
     free(made_by.model_path);
     close_shard(&shard);
-    return true;
+    return !damage.no_memory || report_no_memory(r);
 }
 
 /* === What embed --tar or clip-retrieval has left === */
