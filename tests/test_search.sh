@@ -360,15 +360,15 @@ err 'img_emb_2.i8: is not of the vectors as they are now: made again'
 same <(hits) whole.hits
 # a shard that is made again while it is searched
 if posix; then
-    mkfifo photo.ppm
+    mkfifo photo.png
     for option in '' --int8; do
         rm -rf anew
         cp -r shards anew
-        "$search" anew photo.ppm $option >out 2>err &
-        exec 3>photo.ppm # the shards are open
+        "$search" anew photo.png $option >out 2>err &
+        exec 3>photo.png # the shards are open
         sed 's/grey/gray/' anew/metadata/metadata_0.jsonl >anew/other
         mv anew/other anew/metadata/metadata_0.jsonl
-        cat photos/a/rgb.ppm >&3
+        cat photos/a/rgb.png >&3
         exec 3>&-
         wait $!
         status=$?
@@ -377,7 +377,7 @@ if posix; then
         err 'metadata_0.jsonl: has been written anew since the search began'
         quiet out
     done
-    rm -r anew photo.ppm
+    rm -r anew photo.png
 fi
 # .npy files and their names; names alone that lack
 cp all.npy flat/a.npy
