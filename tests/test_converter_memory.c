@@ -192,6 +192,7 @@ vit_result __wrap_vit_model_open(const char *path, unsigned flags, vit_model *mo
 {
     if (!breaks()) return __real_vit_model_open(path, flags, model);
     memset(model, 0, sizeof *model);
+    strcpy(model->detail, "cannot be opened: Input/output error");
     return VIT_ERROR_IO;
 }
 
