@@ -105,7 +105,7 @@ if [ "${1-}" = short ]; then # 32 bits, and the other order of bytes
     done
     build i686.short "${compilers[i686]}" "${macros[i686]}" tests/test_api
     run i686.test_api ${emulators[i686]} $work/i686.short/tests/test_api tests/data sizes
-    run aarch64.test_math qemu-aarch64-static $work/aarch64/tests/test_math
+    run aarch64.test_math qemu-aarch64-static $work/aarch64.short/tests/test_math
     finish
     exit
 fi
