@@ -7,6 +7,7 @@
 set -u
 cd "$(dirname "$0")/.."
 BIN=${BIN:-.}
+. tests/built.sh programs
 . tests/checks.sh
 
 # converts CASE FILE ARGUMENTS TOLERANCE

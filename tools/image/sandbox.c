@@ -112,9 +112,9 @@ static sandbox none;
 static bool confine(void)
 {
 #if defined(__SANITIZE_ADDRESS__)
-    enum { ADVICE = MADV_DONTDUMP };
+    enum { ADVICE = MADV_DONTDUMP, MORE_ADVICE = MADV_NOHUGEPAGE };
 #else
-    enum { ADVICE = MADV_HUGEPAGE };
+    enum { ADVICE = MADV_HUGEPAGE, MORE_ADVICE = MADV_FREE };
 #endif
     enum { DATA = PROT_READ | PROT_WRITE, PRIVATE_FUTEX = 128 };   /* futexes: 0 waits, 1 wakes */
     static struct sock_filter rules[] = {
@@ -123,7 +123,7 @@ static bool confine(void)
         ALLOW_ONE(SYS_read, 0, 0), ALLOW_ONE(SYS_write, 0, 0),
         ALLOW(SYS_brk), ALLOW(SYS_munmap), ALLOW(SYS_exit), ALLOW(SYS_exit_group),
         ALLOW(SYS_getrandom), ALLOW(SYS_sched_yield),
-        ALLOW_THREE(SYS_madvise, 2, 0, MADV_DONTNEED, MADV_FREE, ADVICE),
+        ALLOW_THREE(SYS_madvise, 2, 0, MADV_DONTNEED, ADVICE, MORE_ADVICE),
         ALLOW_THREE(SYS_futex, 1, PRIVATE_FUTEX, 0, 1, 1),
         ALLOW_THREE(SYS_clock_gettime, 0, 0, CLOCK_REALTIME, CLOCK_MONOTONIC, CLOCK_MONOTONIC),
         ALLOW_BITS(SYS_mremap, 3, MREMAP_MAYMOVE),
