@@ -11,6 +11,7 @@ bin=$PWD/${BIN:-.}
 data=$PWD/tests/data
 models=$PWD/models
 export LC_ALL=C
+. tests/built.sh programs
 . tests/checks.sh
 
 classify=$bin/examples/classify evaluate=$bin/examples/evaluate embed=$bin/examples/embed

@@ -10,6 +10,7 @@ bin=$root/${BIN:-.}
 data=$root/tests/data
 plain=$data/fixtures/plain
 export LC_ALL=C
+. tests/built.sh programs
 . tests/checks.sh
 run=$bin/tools/vit-run info=$bin/tools/vit-info convert=$bin/tools/vit-convert
 classify=$bin/examples/classify embed=$bin/examples/embed search=$bin/examples/search
