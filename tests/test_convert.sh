@@ -715,7 +715,7 @@ random chans=4 patch=3
 refuses 1 "images can be given to models of 1 or 3 channels, found 4" $H --dtype int8 --calibrate photos
 random nan=norm.bias
 refuses 1 "NaN" $H --dtype bf16 --calibrate photos --set allow_nonfinite=1
-rm -r photos/deep/up photos/deep/up.jpg photos/deep/gone.jpg
+rm -r photos/deep/up photos/deep/up.jpg
 random chans=1 patch=1 rows=24 cols=24 # more tokens than are sampled of each of so many
 # shellcheck disable=SC2046 # words
 accepts $H --dtype int8 $(for i in 1 2 3 4 5 6 7 8; do echo --calibrate photos/rgb.png; done)
