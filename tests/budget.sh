@@ -17,7 +17,7 @@ exec 3>&1 4>&2
 # cpu COMMAND...: prints its seconds of CPU, if it succeeds
 cpu() {
     local spent status
-    spent=$({ time "$@" >&3 2>&4; } 2>&1)
+    spent=$({ time "$@" >&3 2>&4 3>&- 4>&-; } 2>&1)
     status=$?
     [ $status = 0 ] && awk '{ print $1 + $2 }' <<<"$spent"
     return $status

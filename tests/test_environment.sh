@@ -7,6 +7,7 @@
 # from anywhere; BIN is the folder, relative to the repository, with examples/ and tools/.
 set -u
 cd "$(dirname "$0")/.." || exit 2
+for open in {3..20}; do eval "exec $open>&-"; done # make's and whose not: limits below count them
 bin=$PWD/${BIN:-.}
 data=$PWD/tests/data
 models=$PWD/models
