@@ -235,7 +235,7 @@ WASM_FLAGS   = --target=wasm32-wasi -std=c99 -D_POSIX_C_SOURCE=200809L $(WARNING
 WASM_LINK    = -nostdlib -Wl,--no-entry,--strip-all,--stack-first,-z,stack-size=262144 \
                -Wl,--import-memory,--initial-memory=4194304,--max-memory=4294901760
 WASM_SHARED  = -DWEB_THREADS -Wl,--shared-memory,--no-check-features,--export=__stack_pointer
-WASM_ROOMS   = $(addprefix base/,json memory report tensor text) image/crop infer/attention \
+WASM_ROOMS   = $(addprefix base/,json memory report shown tensor text) image/crop infer/attention \
                $(addprefix model/,card describe parts settings) \
                $(addprefix numbers/,pca positions rollout tensor_values tokens)
 WASM_OBJECTS = $(WASM_ROOMS:%=build/wasm/tools/%.o) build/wasm/$(WEB)/heap.o

@@ -35,7 +35,7 @@ compile_time() {
     for _ in 1 2 3; do
         echo "$(cpu compiles "$1" "$2" vit.h VIT_IMPLEMENTATION)" \
             "$(cpu compiles "$1" "$2" stb_image.h STB_IMAGE_IMPLEMENTATION)"
-    done | awk 'NR == 1 || $1 < vit { vit = $1 } NR == 1 || $2 < stb { stb = $2 }
+    done 4>>$work/log | awk 'NR == 1 || $1 < vit { vit = $1 } NR == 1 || $2 < stb { stb = $2 }
                 END { if (stb) printf "%.2f\n", vit / stb }'
 }
 

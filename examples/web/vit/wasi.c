@@ -34,9 +34,19 @@ bool os_close_copy(FILE *file)
     return true;
 }
 
+void os_start(int *argc, char ***argv)
+{
+    (void)argc, (void)argv;
+}
+
 void os_before_end(void (*clean)(void))
 {
     (void)clean;
+}
+
+void os_on_lost(const char *program)
+{
+    (void)program;
 }
 
 /* === Memory === */
