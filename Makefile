@@ -80,7 +80,7 @@ help:
 packages-%:
 	@sh tools/install-packages.sh $*
 
-# Those who do not share the jobs of the make above.
+# Jobs of a make that no make above lends any.
 JOBS = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j2)
 
 # What was compiled with other flags is compiled anew: it depends on a file that holds them and the

@@ -994,8 +994,8 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
    the outputs stored by vit-convert. input [in_chans, img_height, img_width] and output
    [num_classes, or vit_embedding_dim without a head] are overwritten. error, if not NULL,
    receives max|difference| / max|expected|, NaN if outputs are not finite. VIT_ERROR_SELFTEST
-   if that is not within selftest_tolerance, VIT_ERROR_UNSUPPORTED if the file has no such outputs or
-   vit_model_resize has changed the size. */
+   if that is not within selftest_tolerance, VIT_ERROR_UNSUPPORTED if the file has no such outputs
+   or vit_model_resize has changed the size. */
 VIT_API vit_result vit_selftest(vit_session *session, float *input, float *output, float *error);
 
 /* The input of vit_selftest, [in_chans, img_height, img_width]: uniform in [-1, 1), by
@@ -1009,8 +1009,8 @@ typedef struct vit_threads vit_threads;
 
 /* num_threads includes the calling thread; 0 means one per core that this process may use: by
    its affinity and by the CPU quotas of its control groups (versions 1 and 2), on Linux; elsewhere
-   one per core. Fills in executor, ready for vit_params. Sessions that share a pool take turns, phase by phase;
-   what a task of the pool asks of the pool runs on the task's own thread. Release with
+   one per core. Fills in executor, ready for vit_params. Sessions that share a pool take turns,
+   phase by phase. A task that uses its own pool runs that work on its own thread. Release with
    vit_threads_destroy once no session uses it. VIT_ERROR_ARGUMENT for fewer than 0 or more
    than VIT_MAX_THREADS threads, VIT_ERROR_MEMORY if they cannot be started. */
 VIT_API vit_result vit_threads_create(int num_threads, vit_threads **threads,
@@ -1657,7 +1657,7 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 /* Register tiles, written by VIT__GEMM. */
 #define VIT__SIMD (VIT__SSE2 || VIT__AVX2 || VIT__NEON || VIT__HELIUM || VIT__WASM_SIMD)
 
-/* A build for one model has kernels of f32 if that has a layer or attention in f32. */
+/* VIT_FIXED: the model has a layer, or attention, in f32. */
 #define VIT__HAS_F32 (VIT__DTYPES % 2 || VIT__ATTENTION % 4 || (VIT__SIMD && !VIT__HELIUM))
 
 /* A build for one model reads section "fits16" only where its kernels rely on it. */
@@ -3408,7 +3408,8 @@ static vit_result vit__read_sections(vit_model *model, const unsigned char *head
     uint32_t i;
     for (i = 0; i < count; i++) {
         const vit_result result = vit__read_section(
-            model, meta_size, model->data + VIT_HEADER_SIZE + (size_t)i * VIT_SECTION_SIZE, sections);
+            model, meta_size, model->data + VIT_HEADER_SIZE + (size_t)i * VIT_SECTION_SIZE,
+            sections);
         if (result) return result;
     }
     for (i = 0; i < 3; i++)
@@ -3662,7 +3663,7 @@ VIT_API const char *vit_source(const vit_model *model) {
 
 /* --- opening ----------------------------------------------------------------- */
 
-/* Whether tensor i is as section "fits16" says. */
+/* Tensor i agrees with section "fits16". */
 static vit_result vit__check_fits16(vit_model *model, int i, const vit_tensor *t) {
     const unsigned char *panel = (const unsigned char *)t->data;
     const int depth = vit__depth_of(t);
@@ -4222,7 +4223,7 @@ struct vit_threads {
     vit__thread workers[VIT_MAX_THREADS];
 };
 
-/* Tells the calling thread from all others; not 0. */
+/* Identifies the calling thread; never 0. */
 static uint64_t vit__self(void) {
 #    if VIT__WINDOWS
     return GetCurrentThreadId();
@@ -4231,7 +4232,7 @@ static uint64_t vit__self(void) {
 #    endif
 }
 
-/* Whether the caller is inside a task of the pool, which would wait for itself. */
+/* The caller runs inside a task of this pool. Waiting for the pool would deadlock. */
 static int vit__pool_is_running(vit_threads *pool) {
     const uint64_t self = vit__self();
     int i;
@@ -12517,7 +12518,8 @@ static uint64_t vit__session_bytes(vit_session *s) {
 
 VIT_API size_t vit_workspace_size(const vit_model *model, const vit_params *params) {
     vit_session session;
-    return vit__begin_session(&session, model, params) ? vit__size(vit__session_bytes(&session)) : 0;
+    if (!vit__begin_session(&session, model, params)) return 0;
+    return vit__size(vit__session_bytes(&session));
 }
 
 VIT_API vit_result vit_session_init(vit_session *session, const vit_model *model,
@@ -12630,12 +12632,12 @@ static void vit__forward_batch(const vit_session *s, const float *input, const u
     vit__phase(s, VIT_PHASE_END);
 }
 
-/* Whether the floats of so many images can be in one array; at most 2^42 an image. */
+/* The floats of so many images fit the address space; an image has at most 2^42. */
 static int vit__is_addressable(uint64_t floats, int batch) {
     return floats <= (uint64_t)SIZE_MAX / sizeof(float) / (unsigned)batch;
 }
 
-/* Whether the model can give these outputs for a batch. */
+/* The model has these outputs, and a batch of them fits the address space. */
 static int vit__can_give(const vit_config *c, const vit_outputs *out, int batch) {
     const uint64_t tokens = (uint64_t)(unsigned)c->num_tokens;
     int i;
@@ -12669,7 +12671,8 @@ VIT_API vit_result vit_forward_masked(vit_session *session, const float *input,
     if (!session || !session->model || !input || batch < 1 || !outputs) return VIT_ERROR_ARGUMENT;
     c = VIT__CONFIG(session->model);
     out = *outputs;
-    if (!vit__can_give(c, &out, batch) || (out.logits && !c->num_classes) || (VIT__LOGITS_ONLY && mask) ||
+    if (!vit__can_give(c, &out, batch) || (out.logits && !c->num_classes) ||
+        (VIT__LOGITS_ONLY && mask) ||
         session->img_height != c->img_height || session->img_width != c->img_width)
         return VIT_ERROR_ARGUMENT;
     pixels = (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width;

@@ -144,7 +144,7 @@ if [ "${LONG-}" = yes ]; then
     build clang++-c++20-O2 clang++ c++20 -O2 implementation
 fi
 
-# What a program's own file gets of the macros: nothing to warn of.
+# The API's macros cause no warning in a user's file.
 for compiler in g++ clang++; do
     parse "user-$compiler" $compiler c++11 user -Wold-style-cast
 done

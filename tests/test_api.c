@@ -902,7 +902,7 @@ static void test_packing_extremes(void) {
     free(b);
 }
 
-/* No promise but to come back, where sanitizers watch, and that types with scales lose no NaN. */
+/* Packing of NaN and infinity returns, sanitizers see no error, and int8 and int4 keep NaN. */
 static void test_packing_nonfinite(void) {
     const float nan = (float)NAN, inf = (float)INFINITY;
     const float bad[] = {nan, 1, -1, 0.5f, inf, 1, -inf, 1, 3e38f, -3e38f, 1, nan, inf, -inf, 0, 1};
@@ -1204,7 +1204,7 @@ static void test_headless(void) {
 }
 
 /* A model that is closed, or that never opened, is refused wherever it goes. */
-/* Every function that takes a model, with one that is not open. */
+/* Calls every function that takes a model with NULL, closed, corrupt and missing ones. */
 static void check_not_open(const char *what, vit_model *model) {
     vit_session session;
     vit_prediction top;
@@ -1261,7 +1261,7 @@ static void test_closed_model(void) {
     bench_close(&b);
 }
 
-/* What a size_t of 32 bits holds: any input, but not what is beside it or many of them. */
+/* A size_t of 32 bits holds any one input, but not two of them or the workspace beside one. */
 static void test_address_space(void) {
     tiny_options o = tiny_defaults();
     vit_config *c = &o.config;
@@ -2079,7 +2079,7 @@ static void test_resize_crop(void) {
     }
 }
 
-/* A photo larger than any int: refused, without a conversion that C does not define. */
+/* The photo would have more pixels than an int holds. It is refused; nothing is converted. */
 static void test_resize_tiny_crop(void) {
     tiny_options o = tiny_defaults();
     o.config.dynamic_img_size = 1;

@@ -135,7 +135,7 @@ for program in "$bin"/examples/{classify,embed,evaluate,look,search} \
     done
 done
 
-# What is not there, in the same words everywhere.
+# Every program words a missing file in the same way.
 gone="$work/gone.jpg: cannot be opened: No such file or directory$"
 for command in "examples/classify $work/gone.jpg" "examples/embed -o $work/x.npy $work/gone.jpg" \
     "examples/evaluate $work/gone.jpg" "examples/evaluate --knn $work/gone.jpg $work" \

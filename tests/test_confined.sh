@@ -23,7 +23,7 @@ if grep -q 'without a sandbox' err; then
     exit 0
 fi
 
-# What the programs read besides; nothing but --no-sandbox decodes here.
+# Other inputs; only --no-sandbox decodes these here.
 mkdir -p set/{cat,ship} ten/{0..9}
 for i in {0..9}; do cp "$cat" ten/$i; done
 cp "$cat" "$images/rgb.png" set/cat

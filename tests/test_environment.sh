@@ -53,7 +53,7 @@ closed() {
     status=$?
 }
 
-# What is measured is not compared.
+# Timings are not compared.
 masked() { if [ "$mask" = yes ]; then sed -E 's/[0-9][0-9.e+-]*/N/g; s/ +/ /g' "$1"; else cat "$1"; fi; }
 
 # alike COMMAND...: prints and writes (in result*) what it does with all streams open; with stdout

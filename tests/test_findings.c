@@ -88,6 +88,19 @@ static void test_order(void)
     findings_free(&f);
 }
 
+/* The message has `before` and `expected`, or, where that is "", no example. */
+static void check_example(findings *f, bool strict, const char *before, const char *expected)
+{
+    report r = report_make();
+    char wanted[128];
+    const char *example;
+    CHECK(!findings_refuse(f, strict, &r));
+    example = strstr(r.text, before);
+    snprintf(wanted, sizeof wanted, "%s%s", before, expected);
+    CHECK_MSG(*expected ? example && !strcmp(example, wanted) : !example, "%s", r.text);
+    findings_free(f);
+}
+
 /* The values that are assumed, as a shell takes them; what no option gives is left out. */
 static void test_assumed_given(void)
 {
@@ -100,18 +113,12 @@ static void test_assumed_given(void)
         { "architecture=my_vit", "" },
         { "blocks as usual", "" }
     };
-    char expected[128];
     size_t i;
     for (i = 0; i < sizeof cases / sizeof *cases; i++) {
         findings f = { { NULL, 0, 0 }, { NULL, 0, 0 }, { NULL, 0, 0 } };
-        report r = report_make();
-        const char *give;
         CHECK(findings_assume(&f, cases[i].what, "?", "--set x=y") &&
-              findings_assume(&f, "z", "?", "z") && !findings_refuse(&f, true, &r));
-        give = strstr(r.text, "for example:");
-        snprintf(expected, sizeof expected, "for example:%s", cases[i].expected);
-        CHECK_MSG(*cases[i].expected ? give && !strcmp(give, expected) : !give, "%s", r.text);
-        findings_free(&f);
+              findings_assume(&f, "z", "?", "z"));
+        check_example(&f, true, "for example:", cases[i].expected);
     }
 }
 
@@ -126,20 +133,11 @@ static void test_given(void)
         { "--set", "" },
         { "none (of --set a=1)", "" }
     };
-    char expected[128];
     size_t i;
     for (i = 0; i < sizeof cases / sizeof *cases; i++) {
         findings f = { { NULL, 0, 0 }, { NULL, 0, 0 }, { NULL, 0, 0 } };
-        report r = report_make();
-        const char *give;
         CHECK(findings_ask(&f, "a", "?", cases[i].options) && findings_ask(&f, "z", "?", "z"));
-        CHECK(!findings_refuse(&f, false, &r));
-        give = strstr(r.text, "give your model's values, for example:");
-        snprintf(expected, sizeof expected, "give your model's values, for example:%s",
-                 cases[i].expected);
-        if (*cases[i].expected) CHECK_MSG(give && !strcmp(give, expected), "%s", r.text);
-        else CHECK_MSG(!give, "%s", r.text);
-        findings_free(&f);
+        check_example(&f, false, "give your model's values, for example:", cases[i].expected);
     }
 }
 

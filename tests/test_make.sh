@@ -13,7 +13,7 @@ ln -s "$PWD/tests" "$PWD/models" "$tree"
 
 # --- packages -----------------------------------------------------------------------------------
 
-# Of the packages their commands alone, which is what make could look for.
+# The commands that the packages bring; make can look for nothing else of them.
 commands=$(sed -n '/^demo=/,/^case/p' tools/install-packages.sh | grep -o ':[a-z][a-z0-9_-]*' | tr -d : | sort -u)
 basic="cat cmp find grep mkdir nproc sed sh uname"
 

@@ -306,7 +306,7 @@ everything . >../before
 keeps - "$embed" -m m.vit p -o x --names y
 keeps - "$run" -m m.vit --image q.png --logits x --tokens y
 
-# What is nobody's input is replaced, and devices take any number of outputs.
+# A file that no option reads is replaced. Devices take any number of outputs.
 tried='outputs of their own'
 check "again" "$embed" -m m.vit p -o n.npy
 check "again" "$run" -m m.vit --image q.png --logits x --trace t

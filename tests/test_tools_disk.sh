@@ -56,7 +56,7 @@ writes "$work/f.npy" "$bin/examples/embed" -m "$model" -o "$work/f.npy" "$work/s
 writes "$work/g.png" "$bin/examples/look" filters -m "$model" -o "$work/g.png"
 writes "$work/e.csv" "$bin/examples/evaluate" -m "$model" --predictions "$work/e.csv" "$work/set"
 
-# Of several outputs, all are replaced or none.
+# All outputs are replaced, or none.
 limit=none
 mkdir "$work/few"
 for name in v.npy v.txt v.json; do echo before >"$work/few/$name"; done

@@ -131,7 +131,7 @@ function refuse(response, status, text, headers = {}) {
     response.end(`${text}\n`);
 }
 
-/** Whether a browser that asks this machine means it, and not a name of somebody else's for it. */
+/** True if Host is a name of this machine; another name is an attempt at DNS rebinding. */
 function isMeant({ headers: { host = '' } }, hosts) {
     return hosts.includes(host.replace(/:\d*$/, '').toLowerCase());
 }
@@ -191,7 +191,7 @@ function listen(server, port, host) {
     });
 }
 
-/** What answers a server's requests: createServer(handler()). host: a name beside localhost. */
+/** Request handler: createServer(handler()). host: a name that is served beside localhost. */
 export function handler({ isolation = true, root = here, host = 'localhost' } = {}) {
     const hosts = ['localhost', '127.0.0.1', '[::1]', host.toLowerCase()];
     const common = { 'X-Content-Type-Options': 'nosniff', 'Content-Security-Policy': policy,

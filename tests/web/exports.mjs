@@ -80,7 +80,7 @@ async function callAll({ file, name, bytes }) {
         try {
             const returned = exports[name](...parameters);
             ends[returned === 0 ? 'refused' : 'returned']++;
-            // What follows may trap, and must end.
+            // The next calls may trap; they must return.
             for (const size of [16, 70000]) exports.release(exports.allocate(size));
         } catch (error) {
             if (!(error instanceof WebAssembly.RuntimeError)) throw error;

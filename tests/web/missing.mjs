@@ -27,7 +27,7 @@ const [best, next] = choices;
 const cases = new Map();
 const page = Buffer.from('<!doctype html><title>Not found</title><p>Go to the first page.');
 
-/** What becomes of a file: null if it is there; a status, or the bytes that come instead. */
+/** Fate of a file: null if it is served; a status, or the bytes that replace it. */
 const server = createServer((request, response) => {
     const [, folder, name] = request.url.split('/');
     const found = cases.get(folder);

@@ -11,7 +11,7 @@ char *paths_find_model(const char *name);
 
 /* What follows the last slash, not counting one at the end: "b" for "a/b", "b/" for "a/b/". */
 const char *paths_file_name(const char *path);
-/* What stands between a folder and a name in it: "/", or "" if the folder ends with a slash. */
+/* Separator between a folder and a name in it: "/", or "" if the folder ends with a slash. */
 const char *paths_slash(const char *folder);
 /* Length of the folder, with its slash; 0 if the path names none. */
 size_t paths_folder_length(const char *path);

@@ -19,7 +19,7 @@ bool tensor_is_quantised(vit_dtype dtype);
 uint64_t tensor_count(const vit_tensor *tensor);
 size_t tensor_depth(const vit_tensor *tensor);
 
-/* Is none of them NaN or infinite? */
+/* True if all are finite. */
 bool tensor_values_are_finite(const float *values, size_t n);
 
 enum { SHAPE_TEXT_SIZE = 192 };   /* enough for eight dimensions */

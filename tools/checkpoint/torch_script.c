@@ -144,7 +144,7 @@ static int torch_count_attentions(torch_span body)
     return count;
 }
 
-/* What [batch, tokens, 3 x heads x width] becomes: of the last three, 3 may stand anywhere. Where
+/* The meaning of [batch, tokens, 3 x heads x width] becomes: of the last three, 3 may stand anywhere. Where
  * there is one softmax, also [batch, tokens, heads, width]: that is often computed. `before`: the
  * axes that the list leaves out. */
 static bool torch_say_heads(torch_description *d, torch_span list, size_t before)

@@ -87,7 +87,7 @@ bool cli_output_spares(const char *input, report *r) {
     return outputs_spare(r);
 }
 
-/* Of files that are not there yet: the same name in the same folder. */
+/* Compares files that do not exist yet by folder and name. */
 static bool is_same_place(const char *a, const char *b) {
     const char *const paths[2] = { a, b };
     os_identity folders[2];

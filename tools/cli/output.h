@@ -42,11 +42,11 @@ bool cli_output_declare(const char *path, report *r);
 /* Tells of a file that is read. os_open, os_fopen and os_map tell by themselves, cli_parse of all
  * operands, so this is for what other functions open. Any thread may call it. */
 void cli_output_read(const char *path);
-/* The same. False: it, or what was read before, is an output: go no further. */
+/* cli_output_read, and a check. False: this input, or an earlier one, is an output; stop. */
 bool cli_output_spares(const char *input, report *r);
 
-/* Refuses if any output was read. One that was not declared is, until it is written: what was read
- * before must be told of again, by cli_output_spares. */
+/* Refuses if any output was read. An output that was not declared is declared here, so the caller
+ * must pass what it has read before to cli_output_spares. */
 bool cli_output_open(cli_output *output, const char *path, report *r);
 /* Checks that every write succeeded and that no output was read, syncs, renames. The output is
  * closed and freed either way. */

@@ -54,7 +54,7 @@ static bool is_list(const char *text, int least)
     return count >= least;
 }
 
-/* A number, true, false, a list or a word. What JSON would have to escape is left out. */
+/* Appends a number, true, false, a list or a word; drops a value that JSON would escape. */
 static void put(char *json, const char *key, const char *value)
 {
     const size_t length = strlen(value);
@@ -107,7 +107,7 @@ static bool is_whole(const char *text)
     return text_read_int(text, 1, 1 << 20, &number);
 }
 
-/* What the model of that architecture was made with. */
+/* Reads the options that the named architecture was built with. */
 static void put_model(const checkpoint *c, const char *architecture, char *json)
 {
     static const char prefix[] = "args.model_kwargs.";

@@ -74,7 +74,7 @@ struct sandbox {
     int count;                /* of children, idle and working                               */
 };
 
-/* A sandbox without memory for itself. */
+/* Stands for a sandbox that could not be allocated. */
 static sandbox none;
 
 /* === The child === */
@@ -94,14 +94,14 @@ static sandbox none;
 #define IF_EQUAL_SKIP(value, n) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, n, 0)
 #define UNLESS_EQUAL_SKIP(value, n) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, n)
 #define ALLOW(call) UNLESS_EQUAL_SKIP(call, 1), PERMIT
-/* Of arguments that the kernel takes as an int it ignores the high half. */
+/* The kernel ignores the high half of an argument that it takes as an int. */
 #define CLEAR(bits) BPF_STMT(BPF_ALU | BPF_AND | BPF_K, ~(uint32_t)(bits))
 #define ALLOW_ONE(call, i, value)                                                                 \
     UNLESS_EQUAL_SKIP(call, 4), LOAD_LOW(i), UNLESS_EQUAL_SKIP(value, 1), PERMIT, KILL
 #define ALLOW_THREE(call, i, ignored, a, b, c)                                                    \
     UNLESS_EQUAL_SKIP(call, 7), LOAD_LOW(i), CLEAR(ignored), IF_EQUAL_SKIP(a, 2),                 \
     IF_EQUAL_SKIP(b, 1), UNLESS_EQUAL_SKIP(c, 1), PERMIT, KILL
-/* No other bits of all 64; 5 instructions, the next of which is reached if there are none. */
+/* Kills if the argument has another of its 64 bits; 5 instructions, the next of which follows. */
 #define ONLY_BITS(i, bits)                                                                        \
     LOAD_HIGH(i), UNLESS_EQUAL_SKIP(0, 2), LOAD_LOW(i),                                           \
     BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, ~(uint32_t)(bits), 0, 1), KILL

@@ -457,7 +457,7 @@ static void put(const vote *v, setting_key key, settings *tensors, attributes_to
                 setting_text(key, v->value, value), v->module, v->module[0] ? "." : "", v->name);
 }
 
-/* What is called counts, not what is there to be called. */
+/* Counts calls, not definitions. */
 static bool refuse_activation(const walk *w, const settings all[FROM_COUNT], report *r)
 {
     const checkpoint_attribute *a = w->unknown_code ? w->unknown_code

@@ -22,7 +22,7 @@ typedef struct heads_evidence {
 /* Why it is ranked[0]: "read from the weights (154; next best 6: 95)". */
 const char *heads_why(const heads_evidence *evidence, char text[HEADS_TEXT]);
 
-/* Why it is asked for where it is not clear. */
+/* Reason of the question, where the tensors leave it open. */
 const char *heads_doubt(const heads_evidence *evidence);
 
 /* What to give where it is not clear: "--set num_heads=N (1, 2, 4 or 8; the weights hint at 4: 6.2,

@@ -127,7 +127,7 @@ void settings_put(settings *s, setting_key key, double value)
 
 /* === KEY=VALUE === */
 
-/* What people and libraries call a word of vit.h, in small letters. */
+/* Other libraries' names for a word of vit.h, in lower case. */
 static const struct {
     setting_key key;
     const char *theirs, *word;

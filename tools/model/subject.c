@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Those that are no rows of the list of settings. */
+/* Subjects that have no row in the list of settings. */
 static const struct {
     const char *name, *option, *type, *means;
     bool with_prefix;

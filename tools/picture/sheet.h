@@ -2,7 +2,7 @@
  *
  *     sheet s = { 0 };
  *     good = sheet_add_photo(&s, "cat.jpg", decoder, 160, "0.93\ncat.jpg", &r) && ... &&
- *            sheet_draw(&s, 6, &p, &r) && sheet_save(&p, "out.png", inputs, num_inputs, &r);
+ *            sheet_draw(&s, 6, &p, &r) && picture_save(&p, "out.png", &r);
  */
 #ifndef SHEET_H
 #define SHEET_H

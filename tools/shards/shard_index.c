@@ -50,7 +50,7 @@ static char *join(const char *folder, const char *before, const char *middle, co
     return path;
 }
 
-/* What made it, which is taken over, must be what made the first one. */
+/* Takes `other` over: all shards must come from one model, by one recipe. */
 static bool check_same(shard_index *index, const indexed_shard *shard, embedding_index *other,
                        report *r)
 {

@@ -31,7 +31,7 @@ static bool read_digits(const char *from, const char *end, unsigned long *value)
     return true;
 }
 
-/* The "{00000..00999}" at `open`; as in a shell, one that begins with 0 sets the width. */
+/* Parses "{00000..00999}" at `open`. As in a shell, a leading 0 sets the width. */
 static bool find_range(const char *open, range *found, report *r)
 {
     const char *const first = open + 1, *const dots = strstr(first, "..");

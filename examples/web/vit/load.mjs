@@ -35,7 +35,7 @@ async function expand(data) {
 /** Addresses that have no module, and why: they are asked once. */
 const missing = new Map();
 
-/** What `use` makes of the bytes there. */
+/** Fetches the bytes and returns use(bytes). */
 async function attempt(url, use) {
     if (missing.has(url)) throw missing.get(url);
     const bytes = await bytesOf(url).catch((error) => {
