@@ -104,7 +104,7 @@ $(call FLAGS,$(2),building,$(CC) $(WARNINGS) $(CPPFLAGS) $(CFLAGS) $(STB_FLAGS) 
 build/$(2)/%.o: %.c build/$(2)/flags
 	@mkdir -p $$(@D)
 	$$(CC) -std=c99 -D_FILE_OFFSET_BITS=64 $$(WARNINGS) $$(CPPFLAGS) $$(CFLAGS) $(3) $$(STB_FLAGS) \
-	    -I. -Itools -MMD -MP -c $$< -o $$@
+	    -DVIT_SCALAR -I. -Itools -MMD -MP -c $$< -o $$@
 
 $$(USES_STB:%=build/$(2)/%.o): | build/$(2)/stb
 build/$(2)/stb:
@@ -173,7 +173,7 @@ build/%/tests/test_layout_damage: override LDFLAGS += -Wl,--wrap=checkpoint_tens
 build/evil/photos.o: tools/image/photos.c tests/evil_decoder.h
 	@mkdir -p $(@D)
 	$(CC) -std=c99 -D_FILE_OFFSET_BITS=64 -D_POSIX_C_SOURCE=200809L $(WARNINGS) $(CPPFLAGS) \
-	    $(CFLAGS) -include tests/evil_decoder.h -I. -Itools -MMD -MP -c $< -o $@
+	    $(CFLAGS) -include tests/evil_decoder.h -DVIT_SCALAR -I. -Itools -MMD -MP -c $< -o $@
 
 .PHONY: build/evil/programs
 build/evil/programs: $(PROGRAMS:%=build/evil/%)

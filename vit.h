@@ -36,14 +36,11 @@
       >>arch        the layers of an architecture and their tensors, by name
       >>load        mapping and validating a model
       >>threads     the optional built-in pool
-      >>math        exp, erf, tanh, sqrt: fixed sequences of operations
-      >>kernels     one body per operation, compiled once for each instruction set
-      >>scalar      the plain C tier: what every other tier must compute
-      >>tiles       the macro behind every hand-written register tile
-      >>x86         the register tiles in SSE2, AVX2 and AVX-512
-      >>arm         the same in NEON, for 64-bit ARM
-      >>cortex      the same for Arm's microcontrollers: SMLAD, Helium
-      >>wasm        the same in WebAssembly's SIMD128
+      >>math        fma and the square root of plain C
+      >>kernels     the table of functions that the layers call
+      >>tiles       how a matrix product is made of tiles in registers
+      >>body        every kernel, once: softmax, norms, GELU, tiles ...
+      >>words       the instruction sets: what each can do, and the tiles it has
       >>dispatch    which kernels run on this machine
       >>resample    positions for another grid, vit_model_resize, scaling of photos
       >>preprocess  cropping, padding and normalising a photo
@@ -215,6 +212,10 @@
       VIT_UNOPTIMIZED      meant to be compiled without optimisation: no message says so,
                            and gcc leaves the kernels alone, which it optimises otherwise
       VIT_MAX_THREADS      largest pool; default 256
+      VIT_SCALAR           builds VIT_ISA_SCALAR on x86-64 and 64-bit ARM too, where a tier
+                           with vectors always runs instead
+      VIT_FILE             this file's name in quotes, if it is no longer "vit.h": it includes
+                           itself. gcc since 12 and clang know the name by themselves
 
    LIMITS   (all are checked; the message names the one exceeded)
 
@@ -394,7 +395,7 @@ typedef enum vit_pos_resample {
     VIT_NUM_POS_RESAMPLES
 } vit_pos_resample;
 
-/* To add a norm type: its formula in vit__norm_body (>>kernels), which tells the present
+/* To add a norm type: its formula in norm_row (>>body), which tells the present
    two apart by the bias; letter l of >>arch says whether a norm has one. */
 typedef enum vit_norm_type {
     VIT_LAYER_NORM = 0, /* (x - mean) / sqrt(var + eps) * weight + bias          */
@@ -416,7 +417,7 @@ typedef enum vit_block_type {
 
 /* Which elements of a head rotary positions rotate together, over the two axes of the
    grid (RoFormer, arXiv 2104.09864). Only queries and keys of patches are rotated. To add
-   a pairing: vit__rotate_body (>>kernels). */
+   a pairing: rotate (>>body). */
 typedef enum vit_rope {
     VIT_ROPE_NONE = 0,
     VIT_ROPE_HALVES = 1, /* j with j + head_dim / 2: DINOv3                      */
@@ -448,8 +449,8 @@ typedef enum vit_attention {
 
 /* What an MLP does between its layers: X(enumerator, value, name).
 
-   To add an activation: a line here, one in vit_representation, its case in vit__activate
-   (>>math); in tests/test_random.c its case in activate(), in double; its words, as
+   To add an activation: a line here, one in vit_representation, its case in activate
+   (>>body); in tests/test_random.c its case in activate(), in double; its words, as
    tools/model/setting_list.h says ("To add an activation"). tests/test_values.c tries it. */
 #define VIT_ACTIVATION_LIST(X)                                                 \
     X(VIT_GELU, 0, "gelu")             /* x * Phi(x), by erf                */ \
@@ -752,8 +753,8 @@ VIT_API vit_result vit_preprocess(const vit_model *model, const vit_image *image
    does not imply the lower-numbered ones.
 
    To add an instruction set: a line here; under >>platform a macro that is 1 if the build
-   has it; its kernels and their table, VIT__TIER, in a section of its own or in that of
-   its family; in >>dispatch a line of VIT__TIER_LIST and its detection. For a macro that
+   has it; in >>words its words, its tiles and its table, VIT__KERNELS; in >>dispatch a line
+   of VIT__TIER_LIST and its detection. For a macro that
    leaves it out: its line under CONFIGURATION and in tests/compile.sh. Tests find the
    tier by themselves; test_api names it if it is not detected. */
 #define VIT_ISA_LIST(X)                                                        \
@@ -1027,7 +1028,7 @@ VIT_API void vit_threads_destroy(vit_threads *threads);
    To add a type: a line here; its layout under >>format; its bit of VIT__DTYPES and a
    macro that is 1 if the build has it (>>platform); vit__panel_bytes, vit__panel_index,
    vit__weight and vit_pack_panel (>>arch); vit__has_dtype (>>load); a kernel in
-   VIT__TIER and in the table of each tier, at least that of vit__gemm_body (>>scalar). In
+   VIT__KERNELS and in the table of each tier, at least vit__gemm_body's (>>words). In
    the tests, a row of each table of VIT_NUM_DTYPES. */
 #define VIT_DTYPE_LIST(X)                                                      \
     X(VIT_F32, 0, "f32")                                                       \
@@ -1317,7 +1318,7 @@ enum {
 /* ========================================================================== */
 
 #if defined(VIT_IMPLEMENTATION) && !defined(VIT__IMPLEMENTED)
-#define VIT__IMPLEMENTED
+#define VIT__IMPLEMENTED 1
 
 /* ------------------------------------------------------------------------- */
 /* >>platform                                                                */
@@ -1647,14 +1648,17 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__ADDS_16 0
 #endif
 
-/* Plain C: everywhere, unless the build is for one model and one CPU that has better. */
+/* Plain C as a tier, only where it may be the best one, or asked for: not in builds for one model
+   and one CPU that has better, nor where a vector tier is always there. */
 #if VIT__IS_FIXED && (VIT__SMLAD || VIT__HELIUM)
+#    define VIT__SCALAR 0
+#elif !defined(VIT_SCALAR) && ((VIT__SSE2 && VIT__X86_64) || VIT__NEON)
 #    define VIT__SCALAR 0
 #else
 #    define VIT__SCALAR 1
 #endif
 
-/* Register tiles, written by VIT__GEMM. */
+/* Tiers with vectors. */
 #define VIT__SIMD (VIT__SSE2 || VIT__AVX2 || VIT__NEON || VIT__HELIUM || VIT__WASM_SIMD)
 
 /* VIT_FIXED: the model has a layer, or attention, in f32. */
@@ -1875,7 +1879,7 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #endif
 
 /* Without optimisation a forward pass takes 25 times as long by gcc, 60 times by clang: a
-   message says so. gcc has a pragma that optimises >>math to >>wasm all the same, and then
+   message says so. gcc has a pragma that optimises >>math to >>words all the same, and then
    takes 1.1 times as long; clang has none. */
 #if !defined(VIT_UNOPTIMIZED) && (VIT__GNU ? !defined(__OPTIMIZE__) : defined(_DEBUG))
 #    pragma message("vit.h is compiled without optimisation: use -O2, or define VIT_UNOPTIMIZED")
@@ -1886,28 +1890,6 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #else
 #    define VIT__OPTIMIZE_BEGIN
 #    define VIT__OPTIMIZE_END
-#endif
-
-/* gcc computes products with the bounds of a clamped number in advance, on paths of their own, and
-   makes no vectors of a loop that has such paths. Fused ones it leaves alone. */
-#if VIT__GCC
-#    define VIT__PLAIN_PATHS_BEGIN                                                                \
-        _Pragma("GCC push_options") _Pragma("GCC optimize (\"no-tree-pre\")")
-#    define VIT__PLAIN_PATHS_END _Pragma("GCC pop_options")
-#else
-#    define VIT__PLAIN_PATHS_BEGIN
-#    define VIT__PLAIN_PATHS_END
-#endif
-
-/* A loop over 16 lanes, t, whose numbers go to `to`, which may be where they come from: that
-   keeps compilers from using wide registers. gcc believes that the lanes are apart, and copies
-   arrays in small pieces; clang unrolls such loops too early, and copies well. */
-#if VIT__GCC
-#    define VIT__LANES(t, to) float *const t = (to); _Pragma("GCC ivdep")
-#    define VIT__PUT(to, t) ((void)0)
-#else
-#    define VIT__LANES(t, to) float t[16];
-#    define VIT__PUT(to, t) memcpy(to, t, sizeof t)
 #endif
 
 /* Around what is no kernel and takes next to no time. WebAssembly is fetched before it runs:
@@ -4605,20 +4587,24 @@ VIT_API vit_result vit_threads_create(int num_threads, vit_threads **threads,
 /* ------------------------------------------------------------------------- */
 /* >>math                                                                    */
 /*                                                                           */
-/* Elementary functions as fixed sequences of additions, multiplications and */
-/* fused multiply-adds: the same bits on every CPU, unlike libm's. Each takes */
-/* the tier's fma, so that one text serves all tiers.                        */
+/* The fused multiply-add and the square root of plain C: the same bits on   */
+/* every CPU, unlike libm's. exp, GELU and tanh are in >>body.               */
 /*                                                                           */
-/* A rule that keeps it so under every compiler: no product is ever added to */
-/* anything by a plain +, because some compilers would fuse the two and some */
+/* A rule that keeps the bits under every compiler: no product is ever added */
+/* to anything by a plain +, because some compilers fuse the two and some do */
 /* not. Where a sum of products is meant, fma says so.                       */
 /* ------------------------------------------------------------------------- */
 
 VIT__OPTIMIZE_BEGIN
 
-typedef float vit__fma_fn(float a, float b, float c); /* a * b + c, rounded once */
+/* A function of a tier's table. */
+#if VIT__GNU
+#    define VIT__ROW static __attribute__((unused))
+#else
+#    define VIT__ROW static
+#endif
 
-/* What serves for fma where there is none, rounded twice. */
+/* The substitute where there is no FMA: two roundings. */
 VIT__INLINE float vit__multiply_add(float a, float b, float c) {
     const float product = a * b; /* in one expression with the sum, clang would fuse them */
     return product + c;
@@ -4627,17 +4613,15 @@ VIT__INLINE float vit__multiply_add(float a, float b, float c) {
 /* The plain C tier's; VIT__SOFTWARE_FMA: it takes a dozen operations. */
 #if defined(VIT_NO_FMA) || (defined(VIT_NO_DOUBLE) && !VIT__HAS_FMA)
 VIT__INLINE float vit__fma_scalar(float a, float b, float c) { return vit__multiply_add(a, b, c); }
-#    define VIT__SOFTWARE_FMA 0
 #elif VIT__HAS_FMA && defined(VIT__FMA)
 VIT__INLINE float vit__fma_scalar(float a, float b, float c) { return VIT__FMA(a, b, c); }
-#    define VIT__SOFTWARE_FMA 0
 #else
-#    define VIT__SOFTWARE_FMA 1
 /* The product of two floats is exact in double. The sum is rounded to odd (the
    last bit is set if anything was lost), which makes the second rounding, to
    float, right: Boldo and Melquiond, "Emulation of FMA and correctly rounded
    sums", 2008. */
-VIT__INLINE float vit__fma_scalar(float a, float b, float c) {
+#    define VIT__SOFTWARE_FMA 1 /* a dozen operations: called, except in matrix products */
+VIT__INLINE float vit__fma_inline(float a, float b, float c) {
     const double product = (double)a * (double)b, addend = (double)c;
     double sum = product + addend;
     const double virtual_addend = sum - product; /* Knuth's two-sum: the exact error */
@@ -4648,6 +4632,10 @@ VIT__INLINE float vit__fma_scalar(float a, float b, float c) {
     memcpy(&sum, &bits, 8);
     return (float)sum;
 }
+VIT__ROW float vit__fma_scalar(float a, float b, float c) { return vit__fma_inline(a, b, c); }
+#endif
+#ifndef VIT__SOFTWARE_FMA
+#    define vit__fma_inline vit__fma_scalar
 #endif
 
 /* Correctly rounded square root, so the same everywhere: digit by digit, which is fast
@@ -4686,60 +4674,6 @@ static float vit__sqrt(float x) {
 }
 #endif
 
-/* exp(x) by x = n ln 2 + r, |r| <= ln 2 / 2, and a polynomial for exp(r) (the
-   coefficients are Cephes' expf). Error at most 0.89 ulp for -87 <= x <= 88, as
-   tests/test_math.c measures it, like the bounds of the functions below. Under
-   -87 the result stays at exp(-87) = 1.6e-38, which any sum with a 1 ignores. This one
-   is for x <= 88 only. */
-#define VIT__EXP_ROUND (VIT__ROUND + 127.0f) /* leaves n as an exponent */
-VIT__INLINE float vit__exp_below(vit__fma_fn *fma, float x) {
-    float shifted, n, r, p;
-    x = -87.0f > x ? -87.0f : x; /* in this order NaN passes through */
-    shifted = fma(x, 1.44269504f, VIT__EXP_ROUND);
-    n = shifted - VIT__EXP_ROUND;
-    r = fma(n, -0.693359375f, x); /* ln 2 in two parts, the first one exact */
-    r = fma(n, 2.12194440e-4f, r);
-    p = 1.9875691500e-4f;
-    p = fma(p, r, 1.3981999507e-3f);
-    p = fma(p, r, 8.3334519073e-3f);
-    p = fma(p, r, 4.1665795894e-2f);
-    p = fma(p, r, 1.6666665459e-1f);
-    p = fma(p, r, 5.0000001201e-1f);
-    p = fma(p, r, 1.0f);
-    p = fma(p, r, 1.0f);
-    /* times 2^n; the fma with zero keeps this product from meeting a later + */
-    return fma(p, vit__float(vit__bits(shifted) << 23), 0.0f);
-}
-
-VIT__INLINE float vit__exp(vit__fma_fn *fma, float x) {
-    return vit__exp_below(fma, 88.0f < x ? 88.0f : x);
-}
-
-/* torch.nn.GELU, exact form: x / 2 * (1 + erf(x / sqrt 2)). erf(z) = z P(z^2) /
-   Q(z^2) on |z| <= 3.92, beyond which it rounds to 1: a least-maximum fit of our
-   own, relative error 1.9e-8 before rounding; gelu is within 2.2e-7 |x|. At the end
-   of that range the quotient is 1 to the last bit, with fma and without. */
-VIT__INLINE float vit__gelu(vit__fma_fn *fma, float x) {
-    const uint32_t bits = vit__bits(x * 0.70710678f), largest = vit__bits(3.9199991f);
-    const uint32_t size = bits & 0x7fffffffu;
-    const float z = vit__float((bits & 0x80000000u) | (size < largest ? size : largest));
-    const float u = z * z;
-    float p, q;
-    p = 2.0500922e-6f;
-    p = fma(p, u, 2.8488340e-4f);
-    p = fma(p, u, 3.7656259e-3f);
-    p = fma(p, u, 5.2748751e-2f);
-    p = fma(p, u, 1.9040661e-1f);
-    p = fma(p, u, 1.1283791f);
-    q = 3.8091803e-5f;
-    q = fma(q, u, 1.1625387e-3f);
-    q = fma(q, u, 1.4969233e-2f);
-    q = fma(q, u, 1.1410918e-1f);
-    q = fma(q, u, 5.0207621e-1f);
-    q = fma(q, u, 1.0f);
-    return x * 0.5f * (1.0f + z * p / q);
-}
-
 /* In a build for one architecture there is one activation, but for those of a stem and of
    pre_logits. */
 VIT__INLINE vit_activation vit__known(vit_activation activation) {
@@ -4747,53 +4681,34 @@ VIT__INLINE vit_activation vit__known(vit_activation activation) {
     return (vit_activation)VIT__FIXED_OR(activation, activation);
 }
 
-/* The activations, defined here and nowhere else. gelu_tanh(x) is x sigmoid(2 u) with
-   u = sqrt(2 / pi) (x + 0.044715 x^3). */
-VIT__INLINE float vit__activate(vit__fma_fn *fma, vit_activation activation, float x) {
-    float s = x;
-    switch (vit__known(activation)) {
-    case VIT_GELU: return vit__gelu(fma, x);
-    case VIT_RELU: return x < 0.0f ? 0.0f : x;
-    case VIT_GELU_TANH: s = x * fma(x * x, 0.0713548163f, 1.5957691216f); break;
-    case VIT_QUICK_GELU: s = 1.702f * x; break;
-    case VIT_SILU: break;
-    case VIT_NUM_ACTIVATIONS: break;
-    }
-    return x / (1.0f + vit__exp(fma, -s));
-}
-
-/* tanh(x) = (1 - e) / (1 + e) with e = exp(-2 |x|); near zero, where that would
-   cancel, its series, in error by at most x^9 / 50. At most 6.2 ulp. */
-VIT__INLINE float vit__tanh(vit__fma_fn *fma, float x) {
-    const float size = vit__float(vit__bits(x) & 0x7fffffffu);
-    const float e = vit__exp(fma, -2.0f * size), u = x * x;
-    const float ratio = (1.0f - e) / (1.0f + e);
-    float series = fma(-17.0f / 315.0f, u, 2.0f / 15.0f);
-    series = fma(series, u, -1.0f / 3.0f);
-    series = fma(series, u, 1.0f) * x;
-    if (size < 0.25f) return series;
-    return x < 0 ? -ratio : ratio;
+/* The tree that ends every reduction: 16 lanes, halved four times. */
+VIT__CALL float vit__sum16(float *lane) {
+    int width, i;
+    for (width = 8; width; width /= 2)
+        for (i = 0; i < width; i++) lane[i] += lane[i + width];
+    return lane[0];
 }
 
 /* ------------------------------------------------------------------------- */
 /* >>kernels                                                                 */
 /*                                                                           */
-/* What the layers are made of. Each body below is plain C over lanes of 16; */
-/* each tier wraps it in two lines, and its compiler region turns the lanes  */
-/* into the registers it has. Only the matrix product's register tile is     */
-/* written by hand, once for each tier.                                      */
+/* The steps of the layers, as a table of functions for each tier. Every     */
+/* function is written once, in >>body; a tier gives it its words.           */
 /* ------------------------------------------------------------------------- */
 
-/* How the rows that enter a linear layer lie in memory, which depends on the type
-   of its weights and on the tier. A row is converted where it is, in place. */
+/* Tiers whose matrix products are made of tiles in registers, by the code of >>tiles. */
+#define VIT__SHAPES (VIT__SIMD && !VIT__HELIUM)
+
+/* How the rows that enter a linear layer lie in memory. It depends on the type of the weights and
+   on the tier. A row is converted in place. */
 typedef enum vit__form {
     VIT__FORM_F32,     /* f32                                                        */
-    VIT__FORM_ROUNDED, /* f32 numbers rounded to bf16, for tiers that widen bf16     */
+    VIT__FORM_ROUNDED, /* f32 rounded to bf16, for tiers that widen bf16             */
     VIT__FORM_BF16,    /* bf16, an odd depth padded with a zero                      */
     VIT__FORM_I16,     /* i16, an odd depth padded with a zero; of attention only    */
     VIT__FORM_U8,      /* f32 scale, i32 zero, u8 q[]: x = scale * (q - zero);       */
                        /*     a depth that is no multiple of 4 padded with zeros;    */
-                       /*     what int4 reads up to a multiple of 32 can be anything */
+                       /*     int4 reads up to a multiple of 32, whatever is there   */
     VIT__FORM_S8       /* the same with i8 q[], all 128 less; zeros up to a          */
 } vit__form;           /*     multiple of 8                                          */
 
@@ -4801,7 +4716,7 @@ typedef enum vit__form {
 
 VIT__INLINE int vit__quads(int depth) { return vit__ceil_div(depth, 4); }
 
-/* An activation that need not be there; zero, so that a struct of zeros has none. */
+/* An optional activation; 0 means none. */
 #define VIT__NO_ACT 0
 #define VIT__ACT(activation) (1 + (int)(activation))
 #define VIT__ACTIVATION(act) ((vit_activation)((act) - 1))
@@ -4819,30 +4734,22 @@ typedef struct vit__output {
 /* That tile. */
 typedef struct vit__tile {
     const float *data;     /* [rows, cols]                                       */
-    int ld, rows, cols;    /* ld: numbers from one row to the next               */
+    int ld, rows, cols;    /* ld: floats from one row to the next                */
 } vit__tile;
 
-/* The largest tile of any tier (each tier's table asserts that its tiles fit), and how many
-   numbers of a row are converted at a time: both are on the stack. */
+/* The largest tile of any tier, which is on the stack. Tables assert that theirs fit. */
 #if VIT__SSE2 || VIT__AVX2
 #    define VIT__MAX_TILE_ROWS 48
-#    define VIT__MAX_TILE_COLS 64
-#    define VIT__CHUNK 64
-#elif VIT__WASM_SIMD
+#    define VIT__MAX_TILE_COLS 48
+#elif VIT__WASM_SIMD || VIT__NEON
 #    define VIT__MAX_TILE_ROWS 24
 #    define VIT__MAX_TILE_COLS 16
-#    define VIT__CHUNK 64
-#elif VIT__SIMD && !VIT__HELIUM
-#    define VIT__MAX_TILE_ROWS 8
-#    define VIT__MAX_TILE_COLS 48
-#    define VIT__CHUNK 64
 #else
 #    define VIT__MAX_TILE_ROWS 4
 #    define VIT__MAX_TILE_COLS 16
-#    define VIT__CHUNK 16
 #endif
 
-/* What the product for a tile reads: rows of a layer's input and panels of its weights. */
+/* The operands of a tile: rows of a layer's input and panels of its weights. */
 typedef struct vit__operands {
     const unsigned char *a;     /* [rows, depth], in the kernel's form           */
     size_t lda;                 /* bytes                                         */
@@ -4851,8 +4758,11 @@ typedef struct vit__operands {
     int depth, panels;
     size_t ldt;                 /* floats from one row of the tile to the next   */
     int fits16;                 /* of int8: the file says so                     */
+#if VIT__SHAPES
+    const struct vit__shape *shape; /* the kernel's                              */
+#endif
 #if VIT__AVX2
-    const unsigned char *ahead; /* panels that will be wanted soon; or NULL      */
+    const unsigned char *ahead; /* panels to prefetch, or NULL                   */
 #endif
 } vit__operands;
 
@@ -4865,9 +4775,12 @@ typedef struct vit__operands {
 typedef void vit__gemm_fn(float *tile, const vit__operands *o);
 
 typedef struct vit__gemm_kernel {
-    vit__gemm_fn *run;
+    vit__gemm_fn *run;     /* NULL: the tier has no such kernel                  */
     int tile_rows;         /* even for bf16, i16: values are packed in pairs of tokens */
     vit__form form;        /* of a                                               */
+#if VIT__SHAPES
+    const struct vit__shape *shape;
+#endif
 } vit__gemm_kernel;
 
 /* A norm over one row. */
@@ -4887,11 +4800,11 @@ typedef struct vit__packing {
 /* Some of its tokens, and where they come from. */
 typedef struct vit__unpacked {
     const float *k, *v;    /* [count, dim] of tokens first, first + 1, ...       */
-    size_t ld;             /* numbers from one token to the next                 */
+    size_t ld;             /* floats from one token to the next                  */
     int first, count;
 } vit__unpacked;
 
-/* What one output pixel of a resized photo takes along one axis. */
+/* The input pixels of one output pixel of a resized photo, along one axis. */
 typedef struct vit__taps {
     int first, count;      /* input pixels                                       */
     int16_t *weights;      /* [2][even count] in 2^-22: the lower 16 bits, signed, */
@@ -4899,9 +4812,8 @@ typedef struct vit__taps {
 
 VIT__INLINE int vit__even(const vit__taps *taps) { return vit__round_up(taps->count, 2); }
 
-/* Whether a build has what quantises attention; kernels of SIMD tiers but Helium are in all of
-   them. */
-#define VIT__HAS_I16 (VIT__IN_INTEGERS || (VIT__SIMD && !VIT__HELIUM))
+/* 1 if the build quantises attention; vector tiers but Helium always can. */
+#define VIT__HAS_I16 (VIT__IN_INTEGERS || VIT__SHAPES)
 
 typedef struct vit__kernels {
     vit_isa isa;
@@ -4919,16 +4831,16 @@ typedef struct vit__kernels {
     void (*scale)(float *y, const float *x, int n, float factor);
     void (*add)(float *y, const float *a, const float *b, const float *gamma, int n);
     void (*rotate)(vit_rope rope, float *x, const float *cosine, const float *sine, int half);
-    vit__fma_fn *fma;      /* for what is too rare for kernels                   */
+    float (*tanh)(float x);
 #ifndef VIT_NO_PREPROCESS
     void (*resample)(uint8_t *to, const uint8_t *lines, size_t stride, const vit__taps *taps,
                      int lanes);
 #endif
 } vit__kernels;
 
-/* The table of a tier, vit__kernels_<tier>. `bodies` names the tier whose wrappers it takes;
-   then comes a kernel for each type of weights: (function, rows of its tile, form of a). */
-#define VIT__TIER(tier, isa, panels, bodies, f32, f16, bf16, int8, int4, i16)                     \
+/* The table of a tier, vit__kernels_<tier>. `rows` names the tier whose row functions it takes;
+   then comes a kernel for each type of weights: (function, rows of its tile, form of a, shape). */
+#define VIT__KERNELS(tier, isa, panels, rows, f32, f16, bf16, int8, int4, i16)                    \
     VIT__STATIC_ASSERT(VIT__TILE_FITS(panels, f32) && VIT__TILE_FITS(panels, f16) &&              \
                            VIT__TILE_FITS(panels, bf16) && VIT__TILE_FITS(panels, int8) &&        \
                            VIT__TILE_FITS(panels, int4) && VIT__TILE_FITS(panels, i16),           \
@@ -4939,19 +4851,19 @@ typedef struct vit__kernels {
         isa,                                                                                      \
         panels,                                                                                   \
         { VIT__KERNEL f32, VIT__KERNEL_F16 f16, VIT__KERNEL_BF16 bf16, VIT__KERNEL_INT8 int8,     \
-          VIT__KERNEL_INT4 int4, VIT__OF_I16(VIT__KERNEL_I16 i16) },                               \
-        vit__output_##bodies,                                                                     \
-        vit__convert_##bodies,                                                                    \
-        vit__gate_##bodies,                                                                       \
-        vit__norm_##bodies,                                                                       \
-        vit__softmax_##bodies,                                                                    \
-        VIT__OF_I16(vit__quantise_##bodies)                                                        \
-        vit__pack_head_##bodies,                                                                  \
-        vit__scale_##bodies,                                                                      \
-        vit__add_##bodies,                                                                        \
-        vit__rotate_##bodies,                                                                     \
-        vit__fma_##bodies,                                                                        \
-        VIT__RESAMPLER(vit__resample_##bodies)                                                    \
+          VIT__KERNEL_INT4 int4, VIT__OF_I16(VIT__KERNEL_I16 i16) },                              \
+        vit__output_##rows,                                                                       \
+        vit__convert_##rows,                                                                      \
+        vit__gate_##rows,                                                                         \
+        vit__norm_##rows,                                                                         \
+        vit__softmax_##rows,                                                                      \
+        VIT__OF_I16(vit__quantise_##rows)                                                         \
+        vit__pack_head_##rows,                                                                    \
+        vit__scale_##rows,                                                                        \
+        vit__add_##rows,                                                                          \
+        vit__rotate_##rows,                                                                       \
+        vit__tanh_of_##rows,                                                                      \
+        VIT__OF_PHOTOS(vit__resample_##rows)                                                      \
     }
 #if VIT__HAS_I16
 #    define VIT__OF_I16(item) item,
@@ -4959,24 +4871,32 @@ typedef struct vit__kernels {
 #    define VIT__OF_I16(item)
 #endif
 #if defined(VIT_NO_PREPROCESS)
-#    define VIT__RESAMPLER(name)
+#    define VIT__OF_PHOTOS(item)
 #else
-#    define VIT__RESAMPLER(name) name,
+#    define VIT__OF_PHOTOS(item) item,
 #endif
-#define VIT__KERNEL(run, rows, form) { run, rows, form }
-#define VIT__KERNEL_F16(run, rows, form) { VIT__HAS_F16 ? run : NULL, rows, form }
-#define VIT__KERNEL_BF16(run, rows, form) { VIT__HAS_BF16 ? run : NULL, rows, form }
-#define VIT__KERNEL_INT8(run, rows, form) { VIT__HAS_INT8 ? run : NULL, rows, form }
-#define VIT__KERNEL_INT4(run, rows, form) { VIT__HAS_INT4 ? run : NULL, rows, form }
-#define VIT__KERNEL_I16(run, rows, form) { VIT__HAS_U8 ? run : NULL, rows, form }
-#define VIT__IN_F32 ((vit__gemm_fn *)NULL, 0, VIT__FORM_F32) /* integers of attention as f32 */
-#define VIT__TILE_ROWS(run, rows, form) (rows)
+#if VIT__SHAPES
+#    define VIT__KERNEL_IF(is_here, run, rows, form, shape)                                       \
+        { (is_here) ? (run) : NULL, rows, form, (is_here) ? (shape) : NULL }
+#else
+#    define VIT__KERNEL_IF(is_here, run, rows, form, shape) { (is_here) ? (run) : NULL, rows, form }
+#endif
+#define VIT__KERNEL(...) VIT__KERNEL_IF(1, __VA_ARGS__)
+#define VIT__KERNEL_F16(...) VIT__KERNEL_IF(VIT__HAS_F16, __VA_ARGS__)
+#define VIT__KERNEL_BF16(...) VIT__KERNEL_IF(VIT__HAS_BF16, __VA_ARGS__)
+#define VIT__KERNEL_INT8(...) VIT__KERNEL_IF(VIT__HAS_INT8, __VA_ARGS__)
+#define VIT__KERNEL_INT4(...) VIT__KERNEL_IF(VIT__HAS_INT4, __VA_ARGS__)
+#define VIT__KERNEL_I16(...) VIT__KERNEL_IF(VIT__HAS_U8, __VA_ARGS__)
+/* Integers of attention as f32. */
+#define VIT__IN_F32 ((vit__gemm_fn *)NULL, 0, VIT__FORM_F32, VIT__NO_SHAPE)
+#define VIT__NO_SHAPE ((const struct vit__shape *)NULL)
+#define VIT__TILE_ROWS(run, rows, form, shape) (rows)
 #define VIT__TILE_FITS(panels, kernel)                                                            \
     (VIT__TILE_ROWS kernel * (panels) * 16 <= VIT__MAX_TILE_ROWS * VIT__MAX_TILE_COLS)
 
 VIT__STATIC_ASSERT(VIT_F32 == 0 && VIT_F16 == 1 && VIT_BF16 == 2 && VIT_I8 == 3 && VIT_I4 == 4 &&
                        VIT_NUM_DTYPES == 5,
-                   TIER_takes_a_kernel_for_each_dtype_in_order);
+                   KERNELS_takes_a_kernel_for_each_dtype_in_order);
 VIT__STATIC_ASSERT(VIT_NUM_DTYPES == 0 VIT_DTYPE_LIST(VIT__ONE_MORE), DTYPE_LIST_has_a_gap);
 VIT__STATIC_ASSERT(VIT__DTYPES < 1u << VIT_NUM_DTYPES && (VIT__IS_FIXED ||
                        VIT__DTYPES == (1u << VIT_NUM_DTYPES) - 1),
@@ -4989,687 +4909,1112 @@ VIT__STATIC_ASSERT((int)VIT_NUM_REPRESENTATIONS ==
 VIT__STATIC_ASSERT(VIT_NUM_PHASES == 0 VIT_PHASE_LIST(VIT__ONE_MORE), PHASE_LIST_has_a_gap);
 
 #define VIT__LOWEST (-3.4028235e38f) /* of all finite floats */
+#define VIT__NAN vit__float(0x7fc00000u)
+#define VIT__EXP_ROUND (VIT__ROUND + 127.0f) /* leaves the rounded integer as an exponent */
 
-/* How many of n numbers the loops over 16 lanes take; those behind them take the rest, in
-   the same lanes: for size, all. */
-VIT__INLINE int vit__full(int n) { return VIT__SMALL ? 0 : n / 16 * 16; }
+/* Builds for one model, whose weights are known, omit the code that makes NaN of a row in integers
+   that has NaN, infinity or too large a value in it. */
+#define VIT__SPREADS_NAN (!VIT__IS_FIXED)
 
-/* Whether loops are written once, and not for 16 lanes, rests and each activation apart:
-   for size, and where fma is software, which no compiler makes vectors of. */
-VIT__INLINE int vit__is_once(vit__fma_fn *fma) {
-    return VIT__SMALL || (VIT__SOFTWARE_FMA && fma == vit__fma_scalar);
-}
+/* The bits of a float without the sign, which compare as floats do; NaN's are the largest. */
+VIT__INLINE int32_t vit__size_bits(float x) { return (int32_t)(vit__bits(x) & 0x7fffffffu); }
 
-/* The one tree that ends every reduction. */
-VIT__CALL float vit__sum16(float *lane) {
-    int width, i;
-    for (width = 8; width; width /= 2)
-        for (i = 0; i < width; i++) lane[i] += lane[i + width];
-    return lane[0];
-}
-
-/* What one instance of the epilogue does, all constants where it is called. */
+/* An instance of the epilogue; constants where it is called. */
 typedef struct vit__epilogue {
     int act, add, scale; /* scale: gamma is there */
 } vit__epilogue;
 
-/* bias, activation, residual of one number of a tile. */
-VIT__INLINE float vit__output1(vit__fma_fn *fma, vit__epilogue e, float x, float bias, float gamma,
-                               float c) {
-    x += bias;
-    if (e.act) x = vit__activate(fma, VIT__ACTIVATION(e.act), x);
-    if (e.add) x = e.scale ? fma(x, gamma, c) : x + c;
-    return x;
-}
-
-VIT__INLINE void vit__output16(vit__fma_fn *fma, vit__epilogue e, float *c, const float *tile,
-                               const float *bias, const float *gamma) {
-    int l;
-    VIT__LANES(t, c)
-    for (l = 0; l < 16; l++)
-        t[l] = vit__output1(fma, e, tile[l], vit__stored(bias + l), vit__stored(gamma + l), c[l]);
-    VIT__PUT(c, t);
-}
-
-/* Row by row and number by number. */
-VIT__INLINE void vit__output_small(vit__fma_fn *fma, const vit__output *out,
-                                   const vit__tile *tile) {
-    vit__epilogue e;
-    int r, i;
-    e.act = out->act;
-    e.add = out->add;
-    e.scale = out->gamma != NULL;
-    for (r = 0; r < tile->rows; r++)
-        for (i = 0; i < tile->cols; i++) {
-            float *c = out->c + (size_t)r * out->ldc + i;
-            *c = vit__output1(fma, e, tile->data[r * tile->ld + i],
-                              out->bias ? vit__stored(out->bias + i) : 0.0f,
-                              e.scale ? vit__stored(out->gamma + i) : 0.0f, *c);
-        }
-}
-
-/* The tile is still in the nearest cache. The columns that are left over by 16 go through
-   copies of full width. */
-VIT__INLINE void vit__output_rows(vit__fma_fn *fma, vit__epilogue e, const vit__output *out,
-                                  const vit__tile *tile) {
-    static const float zeros[16] = { 0 };
-    const size_t bias_step = out->bias ? 16 : 0, gamma_step = e.scale ? 16 : 0;
-    const float *const first_bias = out->bias ? out->bias : zeros;
-    const float *const first_gamma = e.scale ? out->gamma : zeros;
-    const int rows = tile->rows, cols = tile->cols, full = cols / 16 * 16;
-    const size_t rest = (size_t)(cols - full) * sizeof(float);
-    float b[16] = { 0 }, g[16] = { 0 }, last[16] = { 0 };
-    int r, i;
-    for (r = 0; r < rows; r++) {
-        const float *bias = first_bias, *gamma = first_gamma;
-        const float *const from = tile->data + (size_t)r * (size_t)tile->ld;
-        float *const c = out->c + (size_t)r * out->ldc;
-        for (i = 0; i < full; i += 16, bias += bias_step, gamma += gamma_step)
-            vit__output16(fma, e, c + i, from + i, bias, gamma);
-    }
-    if (!rest) return;
-    if (out->bias) memcpy(b, out->bias + full, rest);
-    if (e.scale) memcpy(g, out->gamma + full, rest);
-    for (r = 0; r < rows; r++) {
-        float *const c = out->c + (size_t)r * out->ldc + full;
-        memcpy(last, c, rest);
-        vit__output16(fma, e, last, tile->data + (size_t)r * (size_t)tile->ld + full, b, g);
-        memcpy(c, last, rest);
-    }
-}
-
-/* Each combination that occurs gets loops of its own, each activation too. */
-VIT__INLINE void vit__output_body(vit__fma_fn *fma, const vit__output *out,
-                                  const vit__tile *tile) {
-    const vit__epilogue copy = { VIT__NO_ACT, 0, 0 }, add = { VIT__NO_ACT, 1, 0 };
-    const vit__epilogue scale = { VIT__NO_ACT, 1, 1 };
-    if (vit__is_once(fma)) vit__output_small(fma, out, tile);
-    else if (out->add && out->gamma) vit__output_rows(fma, scale, out, tile);
-    else if (out->add) vit__output_rows(fma, add, out, tile);
-    else if (!out->act) vit__output_rows(fma, copy, out, tile);
-#define VIT_X(name, value, text)                                               \
-    else if (vit__known(VIT__ACTIVATION(out->act)) == name) {                  \
-        const vit__epilogue e = { VIT__ACT(name), 0, 0 };                      \
-        vit__output_rows(fma, e, out, tile);                                   \
-    }
-    VIT_ACTIVATION_LIST(VIT_X)
-#undef VIT_X
-}
-
-/* A tier's vit__output_body. */
-typedef void vit__output_fn(const vit__output *out, const vit__tile *tile);
-
-/* The gated MLP's hidden row: x[i] = act(x[i]) * x[n + i], i < n; act by `output`, whose
-   bias of zero changes nothing: x, a layer's output, is never -0. */
-VIT__INLINE void vit__gate_body(vit__output_fn *output, vit_activation activation, float *x,
-                                int n) {
-    const int full = VIT__SMALL ? n : n / 16 * 16;
-    const size_t rest = (size_t)(n - full) * sizeof(float);
-    float last[16] = { 0 };
-    vit__output out = { NULL, 0, NULL, VIT__NO_ACT, 0, NULL };
-    vit__tile tile = { NULL, 0, 1, 0 };
-    int i, l;
-    if (!VIT__FIXED_OR(has_gated_mlp, 1)) return;
-    out.act = VIT__ACT(activation);
-    tile.data = out.c = x;
-    tile.cols = full;
-    output(&out, &tile);
-    if (rest) {
-        tile.data = out.c = (float *)memcpy(last, x + full, rest);
-        tile.cols = 16;
-        output(&out, &tile);
-        memcpy(x + full, last, rest);
-    }
-    for (i = 0; i < vit__full(n); i += 16) {
-        VIT__LANES(t, x + i)
-        for (l = 0; l < 16; l++) t[l] = x[i + l] * x[n + i + l];
-        VIT__PUT(x + i, t);
-    }
-    for (; i < n; i++) x[i] *= x[n + i];
-}
-
-/* Rows are converted VIT__CHUNK numbers at a time, through copies of constant size; from
-   the front, so that no number lands on one that is still to be read. The next chunk, of
-   n numbers that are left; zeros after the last. Returns how many it has. */
-VIT__INLINE int vit__load_chunk(float *x, const float *from, int n) {
-    if (n < VIT__CHUNK) {
-        memset(x, 0, VIT__CHUNK * sizeof(float));
-        memcpy(x, from, (size_t)n * sizeof(float));
-        return n;
-    }
-    memcpy(x, from, VIT__CHUNK * sizeof(float));
-    return VIT__CHUNK;
-}
-
-VIT__INLINE void vit__bf16_chunk(uint16_t *half, const float *x) {
-    int l;
-    for (l = 0; l < VIT__CHUNK; l++) half[l] = vit__le16(vit__f32_to_bf16(x[l]));
-}
-
-VIT__INLINE void vit__convert_bf16(float *row, int n) {
-    unsigned char *to = (unsigned char *)row;
-    float x[VIT__CHUNK];
-    uint16_t half[VIT__CHUNK];
-    int i;
-    for (i = 0; i < n; i += VIT__CHUNK) {
-        const int count = vit__load_chunk(x, row + i, n - i);
-        vit__bf16_chunk(half, x);
-        if (count == VIT__CHUNK) memcpy(to + 2 * (size_t)i, half, sizeof half);
-        else memcpy(to + 2 * (size_t)i, half, (size_t)vit__round_up(count, 2) * 2);
-    }
-}
-
-/* The same numbers, still as f32. */
-VIT__INLINE void vit__round_bf16(float *row, int n) {
-    const int full = vit__full(n);
-    int i, l;
-    for (i = 0; i < full; i += 16)
-        for (l = 0; l < 16; l++) row[i + l] = vit__bf16_to_f32(vit__f32_to_bf16(row[i + l]));
-    for (; i < n; i++) row[i] = vit__bf16_to_f32(vit__f32_to_bf16(row[i]));
-}
-
-/* gcc keeps lanes in memory: it takes four numbers a lane at a time. */
-enum { VIT__RUN = VIT__GCC ? 64 : 16 };
-
-/* Builds for one model, whose weights are known, do without what makes NaN of a row in integers
-   that has NaN, infinity or too large a number in it. */
-#define VIT__SPREADS_NAN (!VIT__IS_FIXED)
-#define VIT__NAN vit__float(0x7fc00000u)
-
-/* The bits of a number without the sign, which compare as numbers do; NaN's are the largest. */
-VIT__INLINE int32_t vit__size_bits(float x) { return (int32_t)(vit__bits(x) & 0x7fffffffu); }
-
-/* Negative for NaN. */
-VIT__INLINE int32_t vit__nan_sign(float x) { return 0x7f800000 - vit__size_bits(x); }
-
-/* Smallest and largest of n numbers and zero; NaN is the largest. */
-VIT__INLINE void vit__range_body(const float *x, int n, float *low, float *high) {
-    float lo[16] = { 0 }, hi[16] = { 0 };
-    int32_t nan[16] = { 0 };
-    const int full = VIT__SMALL ? 0 : n / VIT__RUN * VIT__RUN;
-    int i, l, j;
-    for (i = 0; i < full; i += VIT__RUN)
-        for (l = 0; l < 16; l++) {
-            float a = lo[l], b = hi[l];
-            int32_t any = nan[l];
-            for (j = 0; j < VIT__RUN; j += 16) {
-                a = x[i + j + l] < a ? x[i + j + l] : a;
-                b = x[i + j + l] > b ? x[i + j + l] : b;
-                if (VIT__SPREADS_NAN) any |= vit__nan_sign(x[i + j + l]);
-            }
-            lo[l] = a;
-            hi[l] = b;
-            nan[l] = any;
-        }
-    for (; i < n; i++) {
-        lo[0] = x[i] < lo[0] ? x[i] : lo[0];
-        hi[0] = x[i] > hi[0] ? x[i] : hi[0];
-        if (VIT__SPREADS_NAN) nan[0] |= vit__nan_sign(x[i]);
-    }
-    for (l = 1; l < 16; l++) {
-        lo[0] = lo[l] < lo[0] ? lo[l] : lo[0];
-        hi[0] = hi[l] > hi[0] ? hi[l] : hi[0];
-        nan[0] |= nan[l];
-    }
-    *low = lo[0];
-    *high = nan[0] < 0 ? VIT__NAN : hi[0];
-}
-
-VIT__INLINE void vit__quantise_chunk(vit__fma_fn *fma, uint8_t *q, const float *x,
-                                     float inverse, float base) {
-    uint32_t bits[VIT__CHUNK];
-    int l;
-    for (l = 0; l < VIT__CHUNK; l++) bits[l] = vit__bits(fma(x[l], inverse, base));
-    for (l = 0; l < VIT__CHUNK; l++) q[l] = (uint8_t)(bits[l] & 0xffu);
-}
-
-/* Eight bits a number, the range of a row spread over all 256 steps; zero is
-   one of them. 254.99 instead of 255, so that no end of the range, both being
-   rounded, comes to lie half a step outside. */
+/* The 256 steps of a quantised row: q = x * inverse + base, in the lower bits. */
 typedef struct vit__u8_steps {
     float scale, inverse, base;
 } vit__u8_steps;
 
-VIT__INLINE vit__u8_steps vit__steps_of_u8(vit__fma_fn *fma, float low, float high) {
+/* Attention of models in int8 and int4 multiplies integers, whose sums are below 2^24: exact in
+   32 bits and in f32, in any order. A query or a key becomes a vector of length VIT__LENGTH, so
+   that a product of two is at most the product of the lengths (Cauchy and Schwarz), even if
+   rounding adds half the root of the depth to each. A row of the softmax adds up to VIT__WHOLE,
+   and values are at most vit__value_limit. */
+#define VIT__LENGTH 4060.0f /* 4096 - sqrt(4096) / 2, and a little for what follows is rounded */
+#define VIT__WHOLE 32767.0f
+
+/* Rounding enlarges the sum of a row of n values by n / 2 at most. */
+VIT__INLINE float vit__value_limit(int n) { return (float)((1 << 24) / (32800 + n / 2)); }
+
+/* 1 if rows can be quantised by this value; 0 for NaN. */
+VIT__INLINE int vit__is_usable(float x) { return x > 1e-30f && x < 1e30f; }
+
+/* The factor of other rows: 0 for those next to zero; NaN, which the step passes on. */
+VIT__INLINE float vit__unusable(float x) {
+    return !VIT__SPREADS_NAN || x <= 1e-30f ? 0.0f : VIT__NAN;
+}
+
+VIT__INLINE float vit__step(float factor) { return factor > 0.0f ? 1.0f / factor : factor; }
+
+VIT__INLINE int vit__is_quantised(const vit__packing *to) {
+    return VIT__IN_INTEGERS && (!VIT__IN_FLOATS || to->key_steps != NULL);
+}
+
+/* Elements in a unit of 4 bytes. */
+VIT__INLINE int vit__unit_elements(vit_dtype dtype) { return dtype == VIT_F32 ? 1 : 2; }
+
+/* Position i of the order of summation: bf16 takes the second of a pair first. */
+VIT__INLINE int vit__summand(vit_dtype dtype, int k, int depth) {
+    return dtype == VIT_BF16 && (k ^ 1) < depth ? k ^ 1 : k;
+}
+
+/* Fetches the next rows, which lie beyond the hardware prefetcher. */
+VIT__INLINE void vit__prefetch_rows(const float *rows, size_t ld, int count, int dim) {
+    int t, d;
+    for (t = 0; t < count; t++)
+        for (d = 0; d < dim; d += 16) VIT__PREFETCH(rows + (size_t)t * ld + d);
+}
+
+#ifndef VIT_NO_PREPROCESS
+/* Sixteen sums as bytes. Narrowed in a loop of its own, because gcc would clamp bytes. */
+VIT__INLINE void vit__clip16(uint8_t *to, const int32_t *sum) {
+    int32_t t[16];
+    int l;
+    for (l = 0; l < 16; l++) {
+        const int32_t rounded = (sum[l] + (1 << 21)) >> 22, low = rounded < 0 ? 0 : rounded;
+        t[l] = low > 255 ? 255 : low;
+    }
+    for (l = 0; l < 16; l++) to[l] = (uint8_t)t[l];
+}
+#endif
+
+/* How >>body lifts a word from one register to VIT__(v): a, b, c of them, X(number, word). */
+#define VIT__NAME_OF(name, tier) vit__##name##_##tier
+#define VIT__NAME_IN(name, tier) VIT__NAME_OF(name, tier)
+#define VIT__(name) VIT__NAME_IN(name, VIT__TIER)
+#define VIT__LOAD_REG(n, p) a.r##n = VIT__F_LOAD(p + n * VIT__LANES);
+#define VIT__STORE_REG(n, p) VIT__F_STORE(p + n * VIT__LANES, a.r##n);
+#define VIT__SPLAT_REG(n, x) a.r##n = VIT__F_SPLAT(x);
+#define VIT__BITS_REG(n, x) a.r##n = VIT__F_BITS(x);
+#define VIT__ALONE(n, word) a.r##n = word(a.r##n);
+#define VIT__WITH_B(n, word) a.r##n = word(a.r##n, b.r##n);
+#define VIT__WITH_BC(n, word) a.r##n = word(a.r##n, b.r##n, c.r##n);
+#define VIT__BY_MASK(n, word) a.r##n = word(mask.r##n, a.r##n, b.r##n);
+#define VIT__SHIFTED(n, word) a.r##n = word(a.r##n, by);
+#define VIT__LIFT(name, word)                                                                     \
+    VIT__INLINE VIT__(v) VIT__(name)(VIT__(v) a, VIT__(v) b) {                                    \
+        VIT__EACH(VIT__WITH_B, word)                                                              \
+        return a;                                                                                 \
+    }
+
+
+/* The parts of >>body that a tier stamps. */
+#define VIT__STAMP_ROWS 1   /* row functions                 */
+#define VIT__STAMP_FLOATS 2 /* tiles whose sums are floats   */
+#define VIT__STAMP_BYTES 4  /* tiles whose sums are integers */
+#define VIT__STAMP_MORE 8   /* more tiers follow that have the same words */
+
+/* ------------------------------------------------------------------------- */
+/* >>tiles                                                                   */
+/*                                                                           */
+/* A matrix product is made of tiles, whose sums stay in registers: `height` */
+/* rows times `width` registers of columns. Every sum is a named variable,   */
+/* because gcc 12 and clang 14 spill arrays of them. In plain C, a tile is   */
+/*                                                                           */
+/*    for (k = 0; k < depth; k++)                                            */
+/*        for (r = 0; r < rows; r++)                                         */
+/*            for (l = 0; l < columns; l++)                                  */
+/*                c[r][l] = fma(a[r][k], w[k][l], c[r][l]);                  */
+/*                                                                           */
+/* and so it is written, in >>body: float_tile, byte_tile, group_tile. They  */
+/* are inlined into functions of one kind, height and width, and all code    */
+/* for others goes. A shape lists these functions.                           */
+/* ------------------------------------------------------------------------- */
+
+#if VIT__SIMD
+
+/* How a step of the inner loop multiplies. */
+enum {
+    VIT__TILE_F32,   /* f32, one k a step                                                    */
+    VIT__TILE_F16,   /* f16 widened in the loop                                              */
+    VIT__TILE_BF16,  /* bf16 widened in the loop, k = 1, 0, 3, 2, ...                        */
+    VIT__TILE_MORE,  /* f32 again, but sums go on from the tile                              */
+    VIT__TILE_ODD,   /* the same in bf16's order                                             */
+    VIT__TILE_DOT,   /* a pair of bf16, the second first                                     */
+    VIT__TILE_DOT16, /* a pair of 16-bit integers                                            */
+    VIT__TILE_DOT8,  /* a quad of bytes                                                      */
+    VIT__TILE_WIDE,  /* a quad of bytes whose weights have been widened to 16 bits           */
+    VIT__TILE_TWO    /* two quads, added in 16 bits                                          */
+};
+
+typedef void vit__tile_fn(float *tile, const vit__operands *o, const unsigned char *p,
+                          size_t stride);
+
+#    if VIT__SHAPES
+
+/* The tiles of a kernel. Where weights have to be widened first, it happens for `block` of the
+   inner index and all rows of a tile at a time. */
+typedef struct vit__shape {
+    vit_dtype dtype;
+    int height, panels;                /* of a tile in registers                           */
+    vit__tile_fn *full, *half, *one;   /* of height, up to half of it (or NULL), 1 row     */
+    vit__tile_fn *narrow;              /* one panel, where the others have more            */
+    int block, size;                   /* of the inner index; bytes of an element of a row */
+    void (*widen)(void *to, const unsigned char *panel, int k, int count);
+    void (*finish)(float *tile, const vit__operands *o, const unsigned char *panel);
+} vit__shape;
+
+/* Shapes of one function for all heights. */
+#    define VIT__SHAPE(dtype, height, run)                                                        \
+        { dtype, height, 1, run, NULL, run, NULL, 0, 0, NULL, NULL }
+#    define VIT__WIDE_SHAPE(dtype, height, run, size, widen, finish)                              \
+        { dtype, height, 1, run, NULL, run, NULL, (dtype) == VIT_I4 ? VIT__GROUPS_WIDE * 32 : 128, \
+          size, widen, finish }
+
+/* Widened weights of a panel, so many that they stay in the nearest cache; of int4 with
+   scales in front. */
+#    define VIT__GROUPS_WIDE 8
+#    define VIT__GROUPS_HEADER (VIT__GROUPS_WIDE * 128)
+typedef struct VIT__ALIGNED_64 vit__groups {
+    float scale[VIT__GROUPS_WIDE * 16];
+    int32_t base[VIT__GROUPS_WIDE * 16];          /* of FORM_S8: 128 times the sum of weights */
+    unsigned char quads[VIT__GROUPS_WIDE * 1024]; /* 8 or 16 bits a weight */
+} vit__groups;
+
+/* The function for so many rows and panels. */
+VIT__INLINE vit__tile_fn *vit__tile_for(const vit__shape *shape, int rows, int panels) {
+    if (panels < shape->panels) return shape->narrow;
+    if (rows == 1) return shape->one;
+    return shape->half && rows <= shape->height / 2 ? shape->half : shape->full;
+}
+
+/* All rows times some panels, in parts as equal as can be. */
+static void vit__tile_rows(const vit__shape *shape, float *tile, const vit__operands *o,
+                           const unsigned char *p, size_t stride, int panels) {
+    int parts = vit__ceil_div(o->rows, shape->height), left = o->rows;
+    vit__operands part = *o;
+    for (; parts; parts--, left -= part.rows) {
+        part.rows = vit__ceil_div(left, parts);
+        vit__tile_for(shape, part.rows, panels)(tile, &part, p, stride);
+        part.a += (size_t)part.rows * o->lda;
+        tile += (size_t)part.rows * o->ldt;
+    }
+}
+
+static void vit__tile_blocks(const vit__shape *shape, float *tile, const vit__operands *o,
+                             const unsigned char *panel, size_t stride, int panels) {
+    vit__groups wide[VIT__AVX512 ? 3 : 1];
+    const int depth = shape->dtype == VIT_I4 ? vit__round_up(o->depth, 32) : o->depth;
+    vit__operands part = *o;
+    int k, n, r;
+    for (r = 0; r < o->rows; r++)
+        memset(tile + (size_t)r * o->ldt, 0, (size_t)panels * 16 * sizeof(float));
+    for (k = 0; k < depth; k += part.depth) {
+        part.depth = vit__min(shape->block, depth - k);
+        for (n = 0; n < panels; n++)
+            shape->widen(&wide[n], panel + (size_t)n * stride, k, part.depth);
+        vit__tile_rows(shape, tile, &part, (const unsigned char *)wide, sizeof wide[0], panels);
+        part.a += part.depth * shape->size;
+    }
+    for (n = 0; n < panels && shape->finish; n++)
+        shape->finish(tile + 16 * n, o, panel + (size_t)n * stride);
+}
+
+/* Panels in the number that a tile takes, then one by one. */
+static void vit__gemm_shape(const vit__shape *shape, float *tile, const vit__operands *o) {
+    const size_t stride = (size_t)vit__panel_bytes(shape->dtype, o->depth);
+    const unsigned char *p = o->panel;
+    int left = o->panels, panels;
+    for (; left; left -= panels, tile += 16 * panels, p += (size_t)panels * stride) {
+        panels = left < shape->panels ? 1 : shape->panels;
+        if (shape->widen) vit__tile_blocks(shape, tile, o, p, stride, panels);
+        else if (o->rows > shape->height) vit__tile_rows(shape, tile, o, p, stride, panels);
+        else vit__tile_for(shape, o->rows, panels)(tile, o, p, stride);
+    }
+}
+
+static void vit__gemm_tiles(float *tile, const vit__operands *o) {
+    vit__gemm_shape(o->shape, tile, o);
+}
+
+#    endif /* VIT__SHAPES */
+
+/* The rows of a tile in >>body: X(row). */
+#    define VIT__TILE_HEIGHT(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
+#    define VIT__TILE_ROW(r)                                                                      \
+        const unsigned char *const a##r = a + (size_t)(r < rows ? r : rows - 1) * lda;            \
+        float *const to##r = tile + (size_t)(r < rows ? r : rows - 1) * ldt;
+#    define VIT__SUM_FROM_TILE(r, n)                                                              \
+        ((kind == VIT__TILE_MORE || kind == VIT__TILE_ODD) && r < height && n < width             \
+             ? VIT__F_LOAD(to##r + n * VIT__LANES)                                                \
+             : VIT__F_SPLAT(0.0f))
+#    define VIT__FLOAT_SUMS(r)                                                                    \
+        VIT__RF c##r##0 = VIT__SUM_START(r, 0), c##r##1 = VIT__SUM_START(r, 1);                   \
+        VIT__RF c##r##2 = VIT__SUM_START(r, 2), c##r##3 = VIT__SUM_START(r, 3);
+#    define VIT__FLOAT_ROW(r)                                                                     \
+        if (r < height) {                                                                         \
+            VIT__X x;                                                                             \
+            VIT__X_LOAD(x, a##r + 4 * (size_t)k)                                                  \
+            VIT__REUSE(w)                                                                         \
+            VIT__MAC(c##r##0, x, VIT__W(0))                                                       \
+            if (width > 1) VIT__MAC(c##r##1, x, VIT__W(1))                                        \
+            if (width > 2) VIT__MAC(c##r##2, x, VIT__W(2))                                        \
+            if (width > 3) VIT__MAC(c##r##3, x, VIT__W(3))                                        \
+        }
+#    define VIT__FLOAT_STORE(r)                                                                   \
+        if (r < height) VIT__F_STORE(to##r, c##r##0);                                             \
+        if (r < height && width > 1) VIT__F_STORE(to##r + VIT__LANES, c##r##1);                   \
+        if (r < height && width > 2) VIT__F_STORE(to##r + 2 * VIT__LANES, c##r##2);               \
+        if (r < height && width > 3) VIT__F_STORE(to##r + 3 * VIT__LANES, c##r##3);
+#    define VIT__BYTE_SUMS(r)                                                                     \
+        VIT__ACC c##r##0 = VIT__ACC_START(r, 0);                                                  \
+        VIT__ACC c##r##1 = VIT__ACC_START(r, 1);                                                  \
+        VIT__ACC c##r##2 = VIT__ACC_START(r, 2);                                                  \
+        VIT__ACC c##r##3 = VIT__ACC_START(r, 3);
+#    define VIT__BYTE_MAC(r, n)                                                                   \
+        c##r##n = VIT__(byte_step)(kind, c##r##n, x, y, VIT__WI(n), VIT__U_OF(n));
+#    define VIT__BYTE_ROW(r)                                                                      \
+        if (r < height) {                                                                         \
+            VIT__XI x, y;                                                                         \
+            VIT__XI_LOAD(x, a##r + at)                                                            \
+            y = x;                                                                                \
+            if (kind == VIT__TILE_TWO) VIT__XI_LOAD(y, a##r + at + 4)                             \
+            VIT__SPLIT(x, y)                                                                      \
+            VIT__REUSE(w)                                                                         \
+            VIT__BYTE_MAC(r, 0)                                                                   \
+            if (width > 1) VIT__BYTE_MAC(r, 1)                                                    \
+            if (width > 2) VIT__BYTE_MAC(r, 2)                                                    \
+            if (width > 3) VIT__BYTE_MAC(r, 3)                                                    \
+        }
+#    define VIT__BYTE_PUT(r, n)                                                                   \
+        VIT__(byte_store)(kind, to##r + n * VIT__LANES, c##r##n, a##r, tail + VIT__COL(n, 4), o,  \
+                          stride);
+#    define VIT__BYTE_STORE(r)                                                                    \
+        if (r < height) VIT__BYTE_PUT(r, 0)                                                       \
+        if (r < height && width > 1) VIT__BYTE_PUT(r, 1)                                          \
+        if (r < height && width > 2) VIT__BYTE_PUT(r, 2)                                          \
+        if (r < height && width > 3) VIT__BYTE_PUT(r, 3)
+#    define VIT__CHAIN(r, n)                                                                      \
+        (r < height && n < width ? VIT__CHAIN_LOAD(to##r + n * VIT__LANES) : VIT__F_SPLAT(0.0f))
+#    define VIT__CHAINS(r)                                                                        \
+        VIT__RF s##r##0 = VIT__CHAIN(r, 0), s##r##1 = VIT__CHAIN(r, 1);                           \
+        VIT__RF s##r##2 = VIT__CHAIN(r, 2), s##r##3 = VIT__CHAIN(r, 3);
+#    define VIT__GROUP_SUMS(r)                                                                    \
+        VIT__ACC c##r##0 = VIT__GROUP_START(0);                                                   \
+        VIT__ACC c##r##1 = VIT__GROUP_START(1);                                                   \
+        VIT__ACC c##r##2 = VIT__GROUP_START(2);                                                   \
+        VIT__ACC c##r##3 = VIT__GROUP_START(3);
+#    define VIT__GROUP_MAC(r, n)                                                                  \
+        s##r##n = VIT__F_FMA(VIT__I_TO_F(VIT__GROUP_SUM(c##r##n, n)),                             \
+                             VIT__SCALE_LOAD((const float *)(const void *)(scale +                \
+                                                                           VIT__COL(n, 4))),      \
+                             s##r##n);
+#    define VIT__GROUP_SCALE(r)                                                                   \
+        if (r < height) VIT__GROUP_MAC(r, 0)                                                      \
+        if (r < height && width > 1) VIT__GROUP_MAC(r, 1)                                         \
+        if (r < height && width > 2) VIT__GROUP_MAC(r, 2)                                         \
+        if (r < height && width > 3) VIT__GROUP_MAC(r, 3)
+#    define VIT__CHAINS_STORE(r)                                                                  \
+        if (r < height) { VIT__CHAIN_STORE(to##r, s##r##0); }                                     \
+        if (r < height && width > 1) { VIT__CHAIN_STORE(to##r + VIT__LANES, s##r##1); }           \
+        if (r < height && width > 2) { VIT__CHAIN_STORE(to##r + 2 * VIT__LANES, s##r##2); }       \
+        if (r < height && width > 3) { VIT__CHAIN_STORE(to##r + 3 * VIT__LANES, s##r##3); }
+
+/* A function of one tile, from >>body. */
+#    define VIT__TILE_FN(name, tile_of, tier, kind, height, width)                                \
+        VIT__STATIC_ASSERT((height) <= VIT__MAX_TILE_ROWS, rows_of_##name);                       \
+        VIT__NOINLINE static void name(float *tile, const vit__operands *o,                       \
+                                       const unsigned char *p, size_t stride) {                   \
+            vit__##tile_of##_##tier(kind, height, width, tile, o, p, stride);                     \
+        }
+
+/* Tiles of two or four sizes and the shape that lists them: vit__shape_<name>. */
+#    define VIT__TILES_2(name, dtype, tile_of, tier, kind, height, width)                         \
+        VIT__TILE_FN(vit__tile_##name, tile_of, tier, kind, height, width)                        \
+        VIT__TILE_FN(vit__tile_##name##_1, tile_of, tier, kind, 1, width)                         \
+        static const vit__shape vit__shape_##name = {                                             \
+            dtype, height, 1, vit__tile_##name, NULL, vit__tile_##name##_1, NULL, 0, 0, NULL, NULL \
+        };
+#    define VIT__TILES_4(name, dtype, tile_of, tier, kind)                                        \
+        VIT__TILE_FN(vit__tile_##name, tile_of, tier, kind, 8, 3)                                 \
+        VIT__TILE_FN(vit__tile_##name##_4, tile_of, tier, kind, 4, 3)                             \
+        VIT__TILE_FN(vit__tile_##name##_1, tile_of, tier, kind, 1, 3)                             \
+        VIT__TILE_FN(vit__tile_##name##_x16, tile_of, tier, kind, 8, 1)                           \
+        static const vit__shape vit__shape_##name = {                                             \
+            dtype, 8, 3, vit__tile_##name, vit__tile_##name##_4, vit__tile_##name##_1,            \
+            vit__tile_##name##_x16, 0, 0, NULL, NULL                                              \
+        };
+
+/* A panel in two halves of int8's. */
+#    define VIT__HALF_TILES(name, half)                                                           \
+        static void name(float *tile, const vit__operands *o, const unsigned char *p,             \
+                         size_t stride) {                                                         \
+            half(tile, o, p, stride);                                                             \
+            half(tile + 8, o, p + 32, stride);                                                    \
+        }
+
+/* Prefetch of the next panels, which AVX2 and AVX-512 define. */
+#    if VIT__AVX2
+#        define VIT__AHEAD_OF(o, p)                                                               \
+            ((o)->ahead ? (o)->ahead + (size_t)((p) - (o)->panel) / 32 : (p))
+#    else
+#        define VIT__AHEAD_OF(o, p) (p)
+#    endif
+
+/* What signed inputs, 128 less, lack in their sums over a group. */
+VIT__INLINE void vit__base_i4(int32_t *base, const unsigned char *quads) {
+    signed char sum[64] = { 0 };
+    int i, l;
+    for (i = 0; i < 8; i++)
+        for (l = 0; l < 64; l++) sum[l] = (signed char)(sum[l] + (signed char)quads[64 * i + l]);
+    for (l = 0; l < 16; l++)
+        base[l] = 128 * (sum[4 * l] + sum[4 * l + 1] + sum[4 * l + 2] + sum[4 * l + 3]);
+}
+
+#endif /* VIT__SIMD */
+
+#endif /* VIT_IMPLEMENTATION, up to here */
+
+/* ------------------------------------------------------------------------- */
+/* >>body                                                                    */
+/*                                                                           */
+/* Every kernel, once. This section is skipped at first; >>words reads it    */
+/* again for each tier, which has then defined its words: the types of its   */
+/* registers and what it can do with them. VIT__STAMP says which parts it    */
+/* wants. VIT__(name) is the name of a function in this tier, as in          */
+/* vit__softmax_avx2.                                                        */
+/*                                                                           */
+/* VIT__(v) holds VIT__WIDE floats in VIT__REGS registers: 16, or one in     */
+/* plain C. Rows are sums in 16 lanes, whatever the registers: element i is  */
+/* added to lane i % 16, and vit__sum16's tree adds the lanes.               */
+/* ------------------------------------------------------------------------- */
+
+#if defined(VIT__TIER)
+
+/* Words that most tiers have in common. */
+#ifndef VIT__BELOW
+#    define VIT__BELOW 0 /* how much less than FORM_U8 its bytes of a row are */
+#endif
+#ifndef VIT__STREAM
+#    define VIT__STREAM(at) {}
+#endif
+#ifndef VIT__AHEAD
+#    define VIT__AHEAD(i) {}
+#endif
+#ifndef VIT__REUSE
+#    define VIT__REUSE(w)
+#    define VIT__W(n) w##n
+#    define VIT__WI(n) w##n
+#endif
+#ifndef VIT__W_BF16
+#    define VIT__W_BF16(p, k)                                                                     \
+        ((k) & 1 ? VIT__F_AND(VIT__F_LOAD((const float *)(const void *)(p)),                      \
+                              VIT__F_BITS(0xffff0000u))                                           \
+                 : VIT__F_SHL(VIT__F_LOAD((const float *)(const void *)(p)), 16))
+#endif
+#ifndef VIT__INDEX
+#    define VIT__INDEX(k)
+#endif
+#ifndef VIT__LINES_TYPE
+#    define VIT__LINES_TYPE VIT__RI
+#endif
+#ifndef VIT__W_REG
+#    define VIT__W_REG(n) VIT__I_LOAD(w + VIT__COL(n, 4))
+#endif
+#ifndef VIT__U /* the second quad's weights: where they are, or a register of them */
+#    define VIT__U const unsigned char *
+#    define VIT__U_OF(n) w + 64 + VIT__COL(n, 4)
+#    define VIT__U_LOAD
+#endif
+#ifndef VIT__CHAIN_LOAD
+#    define VIT__CHAIN_LOAD(p) VIT__F_LOAD(p)
+#    define VIT__CHAIN_STORE(p, a) VIT__F_STORE(p, a)
+#    define VIT__SCALE_LOAD(p) VIT__F_LOAD(p)
+#    define VIT__BYTE_RESULT(sum, a, tail) VIT__(dequantise)(sum, a, tail)
+#endif
+#ifndef VIT__SUM_START
+#    define VIT__SUM_START(r, n) VIT__F_SPLAT(0.0f)
+#endif
+#ifndef VIT__ACC
+#    define VIT__ACC VIT__RI
+#    define VIT__ACC_SUM(c) c
+#endif
+#ifndef VIT__ACC_ZERO
+#    define VIT__ACC_ZERO VIT__I_ZERO()
+#endif
+#if defined(VIT__WIDE_BYTES)
+#    define VIT__SPLIT(x, y) if (kind == VIT__TILE_WIDE) y = VIT__ODD(x), x = VIT__EVEN(x);
+#    define VIT__ACC_START(r, n)                                                                  \
+        (kind == VIT__TILE_WIDE && r < height && n < width ? VIT__I_LOAD(to##r + n * VIT__LANES)  \
+                                                           : VIT__I_ZERO())
+#else
+#    define VIT__SPLIT(x, y)
+#    define VIT__ACC_START(r, n) VIT__ACC_ZERO
+#endif
+#ifndef VIT__GROUP_START
+#    define VIT__GROUP_START(n) VIT__ACC_ZERO
+#endif
+#ifndef VIT__GROUP_SUM
+#    define VIT__GROUP_SUM(c, n) VIT__ACC_SUM(c)
+#endif
+
+#if VIT__STAMP & VIT__STAMP_ROWS
+
+/* --- vectors ---------------------------------------------------------------------- */
+
+#define VIT__WIDE (VIT__LANES * VIT__REGS)
+
+#if VIT__REGS == 4
+typedef struct VIT__(v) { VIT__RF r0, r1, r2, r3; } VIT__(v);
+#    define VIT__EACH(X, word) X(0, word) X(1, word) X(2, word) X(3, word)
+#    define VIT__JOIN(op, v) op(op(v.r0, v.r2), op(v.r1, v.r3))
+#elif VIT__REGS == 2
+typedef struct VIT__(v) { VIT__RF r0, r1; } VIT__(v);
+#    define VIT__EACH(X, word) X(0, word) X(1, word)
+#    define VIT__JOIN(op, v) op(v.r0, v.r1)
+#else
+typedef struct VIT__(v) { VIT__RF r0; } VIT__(v);
+#    define VIT__EACH(X, word) X(0, word)
+#    define VIT__JOIN(op, v) (v.r0)
+#endif
+
+VIT__INLINE VIT__(v) VIT__(load)(const float *p) {
+    VIT__(v) a;
+    VIT__EACH(VIT__LOAD_REG, p)
+    return a;
+}
+VIT__INLINE void VIT__(store)(float *p, VIT__(v) a) { VIT__EACH(VIT__STORE_REG, p) }
+VIT__INLINE VIT__(v) VIT__(splat)(float x) {
+    VIT__(v) a;
+    VIT__EACH(VIT__SPLAT_REG, x)
+    return a;
+}
+VIT__INLINE VIT__(v) VIT__(bits)(uint32_t x) { /* the same bits in every lane */
+    VIT__(v) a;
+    VIT__EACH(VIT__BITS_REG, x)
+    return a;
+}
+VIT__LIFT(plus, VIT__F_ADD)
+VIT__LIFT(sub, VIT__F_SUB)
+VIT__LIFT(mul, VIT__F_MUL)
+VIT__LIFT(div, VIT__F_DIV)
+VIT__LIFT(min, VIT__F_MIN)   /* a < b ? a : b */
+VIT__LIFT(max, VIT__F_MAX)   /* a > b ? a : b */
+VIT__LIFT(and, VIT__F_AND)
+VIT__LIFT(or, VIT__F_OR)
+VIT__LIFT(iadd, VIT__F_IADD) /* as integers */
+VIT__INLINE VIT__(v) VIT__(fmadd)(VIT__(v) a, VIT__(v) b, VIT__(v) c) {
+    VIT__EACH(VIT__WITH_BC, VIT__F_FMA)
+    return a;
+}
+VIT__INLINE VIT__(v) VIT__(select)(VIT__(v) mask, VIT__(v) a, VIT__(v) b) {
+    VIT__EACH(VIT__BY_MASK, VIT__F_SELECT)
+    return a;
+}
+VIT__INLINE VIT__(v) VIT__(nan)(VIT__(v) a) { /* all bits set where a is NaN, else none */
+    VIT__EACH(VIT__ALONE, VIT__F_NAN)
+    return a;
+}
+VIT__INLINE VIT__(v) VIT__(shl)(VIT__(v) a, int by) {
+    VIT__EACH(VIT__SHIFTED, VIT__F_SHL)
+    return a;
+}
+VIT__INLINE VIT__(v) VIT__(shr)(VIT__(v) a, int by) { /* zeros come in */
+    VIT__EACH(VIT__SHIFTED, VIT__F_SHR)
+    return a;
+}
+
+/* a * b + c, a constant for each lane. */
+VIT__INLINE VIT__(v) VIT__(horner)(VIT__(v) a, VIT__(v) b, float c) {
+    return VIT__(fmadd)(a, b, VIT__(splat)(c));
+}
+
+/* Elements that the file holds. */
+VIT__INLINE VIT__(v) VIT__(load_stored)(const float *p) {
+#if VIT__WIDE == 1
+    return VIT__(splat)(vit__stored(p));
+#else
+    return VIT__(load)(p);
+#endif
+}
+VIT__INLINE void VIT__(store_as_stored)(uint32_t *p, VIT__(v) a) {
+#if VIT__WIDE == 1
+    *p = vit__le32(vit__bits(a.r0));
+#else
+    VIT__(store)((float *)(void *)p, a);
+#endif
+}
+
+#if VIT__WIDE > 1
+VIT__NOINLINE static VIT__(v) VIT__(load_some)(const float *p, int left) {
+    float x[16] = { 0 };
+    memcpy(x, p, (size_t)left * sizeof *x);
+    return VIT__(load)(x);
+}
+VIT__NOINLINE static void VIT__(store_some)(float *p, VIT__(v) a, int left) {
+    float x[16];
+    VIT__(store)(x, a);
+    memcpy(p, x, (size_t)left * sizeof *x);
+}
+#endif
+
+/* A row's next elements, of which `left` are left, at least one; zeros behind them. */
+VIT__INLINE VIT__(v) VIT__(get)(const float *p, int left) {
+#if VIT__WIDE > 1
+    if (left < 16) return VIT__(load_some)(p, left);
+#else
+    (void)left;
+#endif
+    return VIT__(load)(p);
+}
+VIT__INLINE VIT__(v) VIT__(get_stored)(const float *p, int left) {
+#if VIT__WIDE > 1
+    return VIT__(get)(p, left);
+#else
+    (void)left;
+    return VIT__(load_stored)(p);
+#endif
+}
+VIT__INLINE void VIT__(put)(float *p, VIT__(v) a, int left) {
+#if VIT__WIDE > 1
+    if (left < 16) {
+        VIT__(store_some)(p, a, left);
+        return;
+    }
+#else
+    (void)left;
+#endif
+    VIT__(store)(p, a);
+}
+
+/* The lower halves of the lanes, as the file has them. */
+VIT__INLINE void VIT__(put_halves)(uint16_t *p, VIT__(v) a, int left) {
+#if VIT__WIDE > 1
+    uint16_t half[16];
+    if (left >= 16) {
+        VIT__STORE_HALVES(p, a)
+        return;
+    }
+    VIT__STORE_HALVES(half, a)
+    memcpy(p, half, (size_t)left * sizeof *p);
+#else
+    (void)left;
+    *p = vit__le16((uint16_t)(vit__bits(a.r0) & 0xffffu));
+#endif
+}
+
+/* The first `left` lanes of a, and those of `other` behind them. */
+VIT__INLINE VIT__(v) VIT__(first)(VIT__(v) a, int left, VIT__(v) other) {
+#if VIT__WIDE > 1
+    static const int32_t mask[32] = { -1, -1, -1, -1, -1, -1, -1, -1,
+                                      -1, -1, -1, -1, -1, -1, -1, -1 };
+    if (left >= 16) return a;
+    return VIT__(select)(VIT__(load)((const float *)(const void *)(mask + 16 - left)), a, other);
+#else
+    (void)left, (void)other;
+    return a;
+#endif
+}
+
+/* Sums of a row, lane by lane. */
+typedef struct VIT__(lanes) { VIT__(v) of[16 / VIT__WIDE]; } VIT__(lanes);
+
+VIT__INLINE void VIT__(clear)(VIT__(lanes) *lane) {
+    int i;
+    for (i = 0; i < 16 / VIT__WIDE; i++) lane->of[i] = VIT__(splat)(0.0f);
+}
+
+#if VIT__WIDE == 1
+#    define VIT__LANE(i) ((i) % 16) /* of element i */
+VIT__INLINE float VIT__(sum)(VIT__(lanes) *lane) { return vit__sum16(&lane->of[0].r0); }
+VIT__INLINE float VIT__(highest)(VIT__(v) a) { return a.r0; }
+VIT__INLINE float VIT__(lowest)(VIT__(v) a) { return a.r0; }
+VIT__INLINE int VIT__(any)(VIT__(v) mask) { return (int)vit__bits(mask.r0); }
+#else
+#    define VIT__LANE(i) 0
+#    define VIT__FOLD(op, v)                                                                      \
+        VIT__RF x = VIT__JOIN(op, v);                                                             \
+        VIT__SWAPS(op, x)                                                                         \
+        return VIT__F_FIRST(x);
+VIT__INLINE float VIT__(sum)(VIT__(lanes) *lane) { VIT__FOLD(VIT__F_ADD, lane->of[0]) }
+VIT__INLINE float VIT__(highest)(VIT__(v) a) { VIT__FOLD(VIT__F_MAX, a) }
+VIT__INLINE float VIT__(lowest)(VIT__(v) a) { VIT__FOLD(VIT__F_MIN, a) }
+VIT__INLINE int VIT__(any)(VIT__(v) mask) {
+    float x[16];
+    int i, any = 0;
+    VIT__(store)(x, mask);
+    for (i = 0; i < 16; i++) any |= (int)vit__bits(x[i]);
+    return any;
+}
+#endif
+
+/* --- functions -------------------------------------------------------------------- */
+
+/* exp(x) for x <= 88: x = n ln 2 + r, |r| <= ln 2 / 2, and a polynomial for exp(r) (Cephes'
+   coefficients of expf). Error at most 0.89 ulp for x >= -87, measured by tests/test_math.c like
+   the bounds below. Under -87 it stays at exp(-87) = 1.6e-38, which any sum with a 1 ignores. */
+VIT__INLINE VIT__(v) VIT__(exp_below)(VIT__(v) x) {
+    VIT__(v) r = VIT__(max)(VIT__(splat)(-87.0f), x); /* NaN passes through */
+    const VIT__(v) shifted = VIT__(horner)(r, VIT__(splat)(1.44269504f), VIT__EXP_ROUND);
+    const VIT__(v) n = VIT__(sub)(shifted, VIT__(splat)(VIT__EXP_ROUND));
+    VIT__(v) p = VIT__(splat)(1.9875691500e-4f);
+    r = VIT__(fmadd)(n, VIT__(splat)(-0.693359375f), r); /* ln 2 in two parts, one exact */
+    r = VIT__(fmadd)(n, VIT__(splat)(2.12194440e-4f), r);
+    p = VIT__(horner)(p, r, 1.3981999507e-3f);
+    p = VIT__(horner)(p, r, 8.3334519073e-3f);
+    p = VIT__(horner)(p, r, 4.1665795894e-2f);
+    p = VIT__(horner)(p, r, 1.6666665459e-1f);
+    p = VIT__(horner)(p, r, 5.0000001201e-1f);
+    p = VIT__(horner)(p, r, 1.0f);
+    p = VIT__(horner)(p, r, 1.0f);
+    return VIT__(mul)(p, VIT__(shl)(shifted, 23)); /* exact: fusing it into a + changes nothing */
+}
+
+VIT__INLINE VIT__(v) VIT__(exp)(VIT__(v) x) {
+    return VIT__(exp_below)(VIT__(min)(VIT__(splat)(88.0f), x));
+}
+
+/* torch.nn.GELU, exact form: x / 2 * (1 + erf(x / sqrt 2)). erf(z) = z P(z^2) /
+   Q(z^2) on |z| <= 3.92, beyond which it rounds to 1: a least-maximum fit of our
+   own, relative error 1.9e-8 before rounding; gelu is within 2.2e-7 |x|. At the end
+   of that range the quotient is 1 to the last bit, with fma and without. */
+VIT__INLINE VIT__(v) VIT__(gelu)(VIT__(v) x) {
+    const VIT__(v) one = VIT__(splat)(1.0f);
+    const VIT__(v) t = VIT__(mul)(x, VIT__(splat)(0.70710678f));
+    const VIT__(v) size = VIT__(and)(t, VIT__(bits)(0x7fffffffu));
+    const VIT__(v) sign = VIT__(and)(t, VIT__(bits)(0x80000000u));
+    const VIT__(v) z = VIT__(or)(VIT__(min)(size, VIT__(splat)(3.9199991f)), sign);
+    const VIT__(v) u = VIT__(mul)(z, z);
+    VIT__(v) p = VIT__(splat)(2.0500922e-6f), q = VIT__(splat)(3.8091803e-5f);
+    p = VIT__(horner)(p, u, 2.8488340e-4f);
+    p = VIT__(horner)(p, u, 3.7656259e-3f);
+    p = VIT__(horner)(p, u, 5.2748751e-2f);
+    p = VIT__(horner)(p, u, 1.9040661e-1f);
+    p = VIT__(horner)(p, u, 1.1283791f);
+    q = VIT__(horner)(q, u, 1.1625387e-3f);
+    q = VIT__(horner)(q, u, 1.4969233e-2f);
+    q = VIT__(horner)(q, u, 1.1410918e-1f);
+    q = VIT__(horner)(q, u, 5.0207621e-1f);
+    q = VIT__(horner)(q, u, 1.0f);
+    p = VIT__(plus)(one, VIT__(div)(VIT__(mul)(z, p), q));
+    return VIT__(mul)(VIT__(mul)(x, VIT__(splat)(0.5f)), p);
+}
+
+/* The activations, defined here and nowhere else. gelu_tanh(x) is x sigmoid(2 u) with
+   u = sqrt(2 / pi) (x + 0.044715 x^3). */
+VIT__INLINE VIT__(v) VIT__(activate)(vit_activation activation, VIT__(v) x) {
+    VIT__(v) s = x;
+    switch (vit__known(activation)) {
+    case VIT_GELU: return VIT__(gelu)(x);
+    case VIT_RELU:
+        s = VIT__(splat)(0.0f);
+#if VIT__WIDE == 1 && defined(__wasm__) /* of a constant, clang 14 makes f32.max: -0 becomes 0 */
+        VIT__HIDE(s.r0)
+#endif
+        return VIT__(max)(s, x);
+    case VIT_GELU_TANH:
+        s = VIT__(horner)(VIT__(mul)(x, x), VIT__(splat)(0.0713548163f), 1.5957691216f);
+        s = VIT__(mul)(x, s);
+        break;
+    case VIT_QUICK_GELU: s = VIT__(mul)(VIT__(splat)(1.702f), x); break;
+    case VIT_SILU: break;
+    case VIT_NUM_ACTIVATIONS: break;
+    }
+    s = VIT__(exp)(VIT__(mul)(s, VIT__(splat)(-1.0f)));
+    return VIT__(div)(x, VIT__(plus)(VIT__(splat)(1.0f), s));
+}
+
+/* tanh(x) = (1 - e) / (1 + e) with e = exp(-2 |x|); near zero, where that would
+   cancel, its series, in error by at most x^9 / 50. At most 6.2 ulp. */
+VIT__INLINE float VIT__(exp_of)(float x) {
+    float y[VIT__WIDE];
+    VIT__(store)(y, VIT__(exp)(VIT__(splat)(x)));
+    return y[0];
+}
+VIT__ROW float VIT__(tanh_of)(float x) {
+    const int is_needed = VIT__FIXED_OR(representation_dim, 1) != 0;
+    const float size = vit__float(vit__bits(x) & 0x7fffffffu), u = x * x;
+    const float e = VIT__(exp_of)(-2.0f * size), ratio = (1.0f - e) / (1.0f + e);
+    float series = VIT__F_FMA1(-17.0f / 315.0f, u, 2.0f / 15.0f);
+    if (!is_needed) return x;
+    series = VIT__F_FMA1(series, u, -1.0f / 3.0f);
+    series = VIT__F_FMA1(series, u, 1.0f) * x;
+    if (size < 0.25f) return series;
+    return x < 0 ? -ratio : ratio;
+}
+
+/* --- between matrix products ------------------------------------------------------ */
+
+/* What becomes of x on its way to c. */
+VIT__INLINE VIT__(v) VIT__(finish)(vit__epilogue e, VIT__(v) x, VIT__(v) bias, VIT__(v) gamma,
+                                   VIT__(v) c) {
+    x = VIT__(plus)(x, bias);
+    if (e.act) x = VIT__(activate)(VIT__ACTIVATION(e.act), x);
+    if (e.add) x = e.scale ? VIT__(fmadd)(x, gamma, c) : VIT__(plus)(x, c);
+    return x;
+}
+
+/* Elements i to i + left of a row, at most a vector. */
+VIT__INLINE void VIT__(output_step)(vit__epilogue e, const vit__output *out, const float *x,
+                                    float *c, int i, int left) {
+    const VIT__(v) zero = VIT__(splat)(0.0f);
+    const VIT__(v) bias = out->bias ? VIT__(get_stored)(out->bias + i, left) : zero;
+    const VIT__(v) gamma = e.scale ? VIT__(get_stored)(out->gamma + i, left) : zero;
+    const VIT__(v) before = e.add ? VIT__(get)(c + i, left) : zero;
+    VIT__(put)(c + i, VIT__(finish)(e, VIT__(get)(x + i, left), bias, gamma, before), left);
+}
+
+#if VIT__WIDE > 1
+VIT__NOINLINE static void VIT__(output_tail)(vit__epilogue e, const vit__output *out,
+                                             const float *x, float *c, int i, int left) {
+    VIT__(output_step)(e, out, x, c, i, left);
+}
+#endif
+
+/* The tile is still in the nearest cache. */
+VIT__INLINE void VIT__(output_rows)(vit__epilogue e, const vit__output *out,
+                                    const vit__tile *tile) {
+    const float *x = tile->data;
+    float *c = out->c;
+    int r, i;
+    for (r = 0; r < tile->rows; r++, x += tile->ld, c += out->ldc) {
+        for (i = 0; i + VIT__WIDE <= tile->cols; i += VIT__WIDE)
+            VIT__(output_step)(e, out, x, c, i, VIT__WIDE);
+#if VIT__WIDE > 1
+        if (i < tile->cols) VIT__(output_tail)(e, out, x, c, i, tile->cols - i);
+#endif
+    }
+}
+
+/* Each combination that occurs has loops of its own; not in plain C. */
+VIT__ROW void VIT__(output)(const vit__output *out, const vit__tile *tile) {
+    vit__epilogue e = { VIT__NO_ACT, 0, 0 };
+    if (VIT__WIDE == 1) {
+        e.act = out->act;
+        e.add = out->add;
+        e.scale = out->gamma != NULL;
+        VIT__(output_rows)(e, out, tile);
+    } else if (out->add && out->gamma) {
+        e.add = e.scale = 1;
+        VIT__(output_rows)(e, out, tile);
+    } else if (out->add) {
+        e.add = 1;
+        VIT__(output_rows)(e, out, tile);
+    } else if (!out->act) {
+        VIT__(output_rows)(e, out, tile);
+    } else {
+        e.act = out->act;
+        VIT__(output_rows)(e, out, tile);
+    }
+}
+
+/* The hidden row of a gated MLP: x[i] = act(x[i]) * x[n + i], i < n. */
+VIT__ROW void VIT__(gate)(vit_activation activation, float *x, int n) {
+    vit__output out = { NULL, 0, NULL, VIT__NO_ACT, 0, NULL };
+    vit__tile tile = { NULL, 0, 1, 0 };
+    int i;
+    if (!VIT__FIXED_OR(has_gated_mlp, 1)) return;
+    out.act = VIT__ACT(activation);
+    tile.data = out.c = x;
+    tile.cols = n;
+    VIT__(output)(&out, &tile);
+    for (i = 0; i < n; i += VIT__WIDE) {
+        const VIT__(v) a = VIT__(get)(x + i, n - i), b = VIT__(get)(x + n + i, n - i);
+        VIT__(put)(x + i, VIT__(mul)(a, b), n - i);
+    }
+}
+
+/* torch.nn.LayerNorm over one row: (x - mean) / sqrt(var + eps) * weight + bias;
+   or RMSNorm, which has neither mean nor bias. y may be x. */
+VIT__INLINE void VIT__(norm_row)(int rms, float *y, const float *x, const vit__norm_spec *norm) {
+    const VIT__(v) zero = VIT__(splat)(0.0f);
+    const int dim = norm->dim;
+    VIT__(lanes) lane;
+    VIT__(v) mean = zero, factor;
+    int i;
+    VIT__(clear)(&lane);
+    if (!rms) {
+        for (i = 0; i < dim; i += VIT__WIDE)
+            lane.of[VIT__LANE(i)] = VIT__(plus)(lane.of[VIT__LANE(i)], VIT__(get)(x + i, dim - i));
+        mean = VIT__(splat)(VIT__(sum)(&lane) / (float)dim);
+        VIT__(clear)(&lane);
+    }
+    for (i = 0; i < dim; i += VIT__WIDE) {
+        VIT__(v) d = VIT__(get)(x + i, dim - i);
+        if (!rms) d = VIT__(first)(VIT__(sub)(d, mean), dim - i, zero);
+        lane.of[VIT__LANE(i)] = VIT__(fmadd)(d, d, lane.of[VIT__LANE(i)]);
+    }
+    factor = VIT__(splat)(1.0f / vit__sqrt(VIT__(sum)(&lane) / (float)dim + norm->eps));
+    for (i = 0; i < dim; i += VIT__WIDE) {
+        const int left = dim - i;
+        const VIT__(v) bias = rms ? zero : VIT__(get_stored)(norm->bias + i, left);
+        VIT__(v) d = VIT__(get)(x + i, left);
+        if (!rms) d = VIT__(sub)(d, mean);
+        d = VIT__(mul)(d, factor);
+        VIT__(put)(y + i, VIT__(fmadd)(d, VIT__(get_stored)(norm->weight + i, left), bias), left);
+    }
+}
+
+VIT__ROW void VIT__(norm)(float *y, const float *x, const vit__norm_spec *norm) {
+    const int always = VIT__FIXED_OR(norm_type, 1) == VIT_LAYER_NORM &&
+                       !VIT__FIXED_OR(has_diff_attn, 1);
+    if (always || norm->bias) VIT__(norm_row)(0, y, x, norm);
+    else VIT__(norm_row)(1, y, x, norm);
+}
+
+/* x = exp(scale * steps * x - max), steps NULL for ones; returns 1 / sum, for the caller to
+   multiply by: attention does it after the product with V, on fewer elements. Up to 15 elements
+   past the n-th are read and written. */
+VIT__ROW float VIT__(softmax)(float *x, const float *steps, int n, float scale) {
+    const VIT__(v) lowest = VIT__(splat)(VIT__LOWEST), factor = VIT__(splat)(scale);
+    VIT__(v) max = lowest;
+    VIT__(lanes) sum;
+    int i;
+    VIT__(clear)(&sum);
+    for (i = 0; i < n; i += VIT__WIDE) {
+        VIT__(v) a = VIT__(load)(x + i);
+        if (VIT__IN_INTEGERS && steps) a = VIT__(mul)(a, VIT__(load)(steps + i));
+        a = VIT__(mul)(a, factor);
+        VIT__(store)(x + i, a);
+        max = VIT__(max)(VIT__(first)(a, n - i, lowest), max);
+    }
+    max = VIT__(splat)(VIT__(highest)(max));
+    for (i = 0; i < n; i += VIT__WIDE) {
+        const VIT__(v) a = VIT__(exp_below)(VIT__(sub)(VIT__(load)(x + i), max));
+        VIT__(store)(x + i, a);
+        sum.of[VIT__LANE(i)] = VIT__(plus)(sum.of[VIT__LANE(i)],
+                                           VIT__(first)(a, n - i, VIT__(splat)(0.0f)));
+    }
+    return 1.0f / VIT__(sum)(&sum);
+}
+
+VIT__ROW void VIT__(scale)(float *y, const float *x, int n, float factor) {
+    const VIT__(v) f = VIT__(splat)(factor);
+    int i;
+    for (i = 0; i < n; i += VIT__WIDE)
+        VIT__(put)(y + i, VIT__(mul)(VIT__(get)(x + i, n - i), f), n - i);
+}
+
+/* y = a + gamma * b, gamma NULL for ones: the two additions of the epilogue. */
+VIT__ROW void VIT__(add)(float *y, const float *a, const float *b, const float *gamma, int n) {
+    int i;
+    for (i = 0; i < n; i += VIT__WIDE) {
+        VIT__(v) to = VIT__(get)(a + i, n - i);
+        const VIT__(v) from = VIT__(get)(b + i, n - i);
+        to = gamma ? VIT__(fmadd)(from, VIT__(get)(gamma + i, n - i), to) : VIT__(plus)(to, from);
+        VIT__(put)(y + i, to, n - i);
+    }
+}
+
+/* Turns each pair (a, b) of a head by its angle, in place: a is number i of `half`, in
+   steps of `step`, b lies `stride` behind it. */
+VIT__INLINE void VIT__(rotate_pairs)(int step, int stride, float *x, const float *cosine,
+                                     const float *sine, int half) {
+    float a[16], b[16];
+    int i, l;
+    for (i = 0; i < half; i += VIT__WIDE) {
+        float *const at = x + i * step;
+        const int lanes = half - i < VIT__WIDE ? half - i : VIT__WIDE;
+        for (l = 0; l < lanes; l++) {
+            const float p = at[l * step], q = at[l * step + stride];
+            const float co = vit__stored(cosine + i + l), si = vit__stored(sine + i + l);
+            a[l] = VIT__F_FMA1(p, co, -(q * si));
+            b[l] = VIT__F_FMA1(q, co, p * si);
+        }
+        for (l = 0; l < lanes; l++) at[l * step] = a[l];
+        for (l = 0; l < lanes; l++) at[l * step + stride] = b[l];
+    }
+}
+
+VIT__ROW void VIT__(rotate)(vit_rope rope, float *x, const float *cosine, const float *sine,
+                          int half) {
+    if (!VIT__FIXED_OR(rope, 1)) return;
+    if (rope == VIT_ROPE_PAIRS) VIT__(rotate_pairs)(2, 1, x, cosine, sine, half);
+    else VIT__(rotate_pairs)(1, half, x, cosine, sine, half);
+}
+
+/* --- rows into a layer ------------------------------------------------------------ */
+
+/* vit__f32_to_bf16, in the lower half of each lane; the upper half is zero. */
+VIT__INLINE VIT__(v) VIT__(bf16)(VIT__(v) x) {
+    const VIT__(v) upper = VIT__(shr)(x, 16);
+    const VIT__(v) even = VIT__(and)(upper, VIT__(bits)(1));
+    const VIT__(v) rounded = VIT__(iadd)(VIT__(iadd)(x, VIT__(bits)(0x7fff)), even);
+    return VIT__(select)(VIT__(nan)(x), VIT__(or)(upper, VIT__(bits)(0x40)),
+                         VIT__(shr)(rounded, 16));
+}
+
+/* In place, as bf16 or as f32 rounded to it. Narrower elements never overtake those to be read. */
+VIT__INLINE void VIT__(convert_bf16)(vit__form form, float *row, int n) {
+    uint16_t *const to = (uint16_t *)(void *)row;
+    int i;
+    for (i = 0; i < n; i += VIT__WIDE) {
+        const VIT__(v) half = VIT__(bf16)(VIT__(get)(row + i, n - i));
+        if (!VIT__SIMD || form == VIT__FORM_ROUNDED)
+            VIT__(put)(row + i, VIT__(shl)(half, 16), n - i);
+        else VIT__(put_halves)(to + i, half, n - i);
+    }
+    if (VIT__SIMD && form == VIT__FORM_BF16 && n % 2) memset(to + n, 0, sizeof *to);
+}
+
+/* Smallest and largest of n elements and zero; NaN is the largest. */
+VIT__INLINE void VIT__(range)(const float *x, int n, float *low, float *high) {
+    VIT__(v) least = VIT__(splat)(0.0f), most = least, nan = least;
+    int i;
+    for (i = 0; i < n; i += VIT__WIDE) {
+        const VIT__(v) a = VIT__(get)(x + i, n - i);
+        least = VIT__(min)(a, least);
+        most = VIT__(max)(a, most);
+        if (VIT__SPREADS_NAN) nan = VIT__(or)(nan, VIT__(nan)(a));
+    }
+    *low = VIT__(lowest)(least);
+    *high = VIT__SPREADS_NAN && VIT__(any)(nan) ? VIT__NAN : VIT__(highest)(most);
+}
+
+/* Eight bits an element, the range of a row spread over all 256 steps; zero is
+   one of them. 254.99 instead of 255, so that no end of the range, both being
+   rounded, comes to lie half a step outside. */
+VIT__INLINE vit__u8_steps VIT__(u8_steps)(const float *row, int n) {
     vit__u8_steps s = { 0.0f, 0.0f, 0.0f };
+    float low, high;
+    VIT__(range)(row, n, &low, &high);
     if (high - low > 1e-30f) {
         s.scale = (high - low) / 254.99f;
         s.inverse = 254.99f / (high - low);
     } else if (VIT__SPREADS_NAN && vit__is_nan(high)) {
         s.scale = high;
     }
-    s.base = fma(-low, s.inverse, VIT__ROUND);
+    s.base = VIT__F_FMA1(-low, s.inverse, VIT__ROUND);
     return s;
 }
 
-/* Numbers i to n of a row, in place, and its header. */
-VIT__INLINE void vit__end_u8(vit__fma_fn *fma, float *row, int i, int n, vit__u8_steps s) {
-    unsigned char *to = (unsigned char *)row + VIT__U8_HEADER;
-    const int32_t zero = (int32_t)(vit__bits(s.base) & 0xffu);
-    float x[VIT__CHUNK];
-    uint8_t q[VIT__CHUNK];
-    for (; i < n; i += VIT__CHUNK) {
-        const int count = vit__load_chunk(x, row + i, n - i);
-        vit__quantise_chunk(fma, q, x, s.inverse, s.base);
-        if (count == VIT__CHUNK) memcpy(to + i, q, sizeof q);
-        else memcpy(to + i, q, (size_t)vit__round_up(count, 4));
+/* Sixteen are read before any is written, because the header comes first. */
+VIT__INLINE void VIT__(convert_u8)(vit__form form, float *row, int n) {
+    const vit__u8_steps s = VIT__(u8_steps)(row, n);
+    const int is_signed = VIT__SIMD && form == VIT__FORM_S8;
+    const int32_t zero = (int32_t)(vit__bits(s.base) & 0xffu) - (is_signed ? 128 : 0);
+    const VIT__(v) inverse = VIT__(splat)(s.inverse), base = VIT__(splat)(s.base);
+    const VIT__(v) flip = VIT__(bits)(is_signed ? 128 : 0);
+    unsigned char *const to = (unsigned char *)row + VIT__U8_HEADER;
+    int i, j;
+    for (i = 0; i < n; i += 16) {
+        const int left = n - i;
+        VIT__(lanes) x;
+        unsigned char q[16];
+        VIT__(clear)(&x);
+        for (j = 0; j < 16 && (VIT__WIDE > 1 || j < left); j += VIT__WIDE)
+            x.of[j / VIT__WIDE] = VIT__(get)(row + i + j, left - j);
+        for (j = 0; j < 16; j += VIT__WIDE) {
+            const VIT__(v) step = VIT__(fmadd)(x.of[j / VIT__WIDE], inverse, base);
+            VIT__STORE_BYTES((VIT__WIDE > 1 && left >= 16 ? to + i : q) + j,
+                             VIT__(iadd)(step, flip))
+        }
+        if (VIT__WIDE == 1 || left < 16)
+            memcpy(to + i, q, left < 16 ? (size_t)vit__round_up(left, 4) : 16);
     }
+    if (is_signed)
+        for (i = n; i % 8; i++) to[i] = 0;
     memcpy(row, &s.scale, 4);
     memcpy(row + 1, &zero, 4);
 }
 
-VIT__INLINE void vit__convert_u8(vit__fma_fn *fma, float *row, int n) {
-    float low, high;
-    vit__range_body(row, n, &low, &high);
-    vit__end_u8(fma, row, 0, n, vit__steps_of_u8(fma, low, high));
-}
-
-/* From FORM_U8 to FORM_S8. */
-VIT__INLINE void vit__make_signed(float *row, int n) {
-    unsigned char *q = (unsigned char *)row + VIT__U8_HEADER;
-    int32_t zero;
-    const int full = vit__full(n);
-    int i, l;
-    memcpy(&zero, row + 1, 4);
-    zero -= 128;
-    memcpy(row + 1, &zero, 4);
-    for (i = 0; i < full; i += 16)
-        for (l = 0; l < 16; l++) q[i + l] ^= 128;
-    for (; i < n; i++) q[i] ^= 128;
-    for (; i % 8; i++) q[i] = 0;
-}
-
-VIT__INLINE void vit__convert_body(vit__fma_fn *fma, vit__form form, float *row, int n) {
+VIT__ROW void VIT__(convert)(vit__form form, float *row, int n) {
     switch (form) {
-    case VIT__FORM_F32: break;
-    case VIT__FORM_ROUNDED:
-        if (VIT__HAS_BF16) vit__round_bf16(row, n);
-        break;
-    case VIT__FORM_BF16:
-        if (VIT__HAS_BF16 && VIT__SIMD) vit__convert_bf16(row, n);
-        break;
+    case VIT__FORM_F32:
     case VIT__FORM_I16: break;
+    case VIT__FORM_ROUNDED:
+    case VIT__FORM_BF16:
+        if (VIT__HAS_BF16) VIT__(convert_bf16)(form, row, n);
+        break;
     case VIT__FORM_U8:
     case VIT__FORM_S8:
-        if (VIT__HAS_U8) vit__convert_u8(fma, row, n);
-        if (VIT__SIMD && form == VIT__FORM_S8) vit__make_signed(row, n);
+        if (VIT__HAS_U8) VIT__(convert_u8)(form, row, n);
         break;
     }
 }
 
-/* torch.nn.LayerNorm over one row: (x - mean) / sqrt(var + eps) * weight + bias;
-   or RMSNorm, which has neither mean nor bias. y may be x. */
-VIT__INLINE void vit__norm_rows(vit__fma_fn *fma, int rms, float *y, const float *x,
-                                const vit__norm_spec *norm) {
-    const float *const weight = norm->weight, *const bias = norm->bias;
-    float lane[16] = { 0 }, mean = 0.0f, factor;
-    const int dim = norm->dim, full = vit__is_once(fma) ? 0 : vit__full(dim);
-    int i, l;
-    if (!rms) {
-        for (i = 0; i < full; i += 16)
-            for (l = 0; l < 16; l++) lane[l] += x[i + l];
-        for (; i < dim; i++) lane[i % 16] += x[i];
-        mean = vit__sum16(lane) / (float)dim;
-        memset(lane, 0, sizeof lane);
-    }
-    for (i = 0; i < full; i += 16)
-        for (l = 0; l < 16; l++) lane[l] = fma(x[i + l] - mean, x[i + l] - mean, lane[l]);
-    for (; i < dim; i++) lane[i % 16] = fma(x[i] - mean, x[i] - mean, lane[i % 16]);
-    factor = 1.0f / vit__sqrt(vit__sum16(lane) / (float)dim + norm->eps);
-    for (i = 0; i < full; i += 16) {
-        VIT__LANES(t, y + i)
-        for (l = 0; l < 16; l++)
-            t[l] = fma((x[i + l] - mean) * factor, vit__stored(weight + i + l),
-                       rms ? 0.0f : vit__stored(bias + i + l));
-        VIT__PUT(y + i, t);
-    }
-    for (; i < dim; i++)
-        y[i] = fma((x[i] - mean) * factor, vit__stored(weight + i),
-                   rms ? 0.0f : vit__stored(bias + i));
-}
-
-VIT__INLINE void vit__norm_body(vit__fma_fn *fma, float *y, const float *x,
-                                const vit__norm_spec *norm) {
-    const int always = VIT__FIXED_OR(norm_type, 1) == VIT_LAYER_NORM &&
-                       !VIT__FIXED_OR(has_diff_attn, 1);
-    if (always || norm->bias) vit__norm_rows(fma, 0, y, x, norm);
-    else vit__norm_rows(fma, 1, y, x, norm);
-}
-
-/* x = exp(scale * x - max); returns 1 / sum, for the caller to multiply by: the
-   attention does it after the product with V, on fewer numbers. There is room for the
-   last 16; a tier may write past the n-th. */
-VIT__INLINE float vit__softmax_body(vit__fma_fn *fma, float *x, const float *steps, int n,
-                                    float scale) {
-    float lane[16], sum[16] = { 0 }, max;
-    const int full = vit__is_once(fma) ? 0 : vit__full(n);
-    const int lanes = vit__is_once(fma) ? 1 : 16; /* the maximum has no order */
-    int i, l;
-    for (l = 0; l < lanes; l++) lane[l] = VIT__LOWEST;
-    for (i = 0; i < n && VIT__IN_INTEGERS && steps; i++) x[i] *= steps[i];
-    for (i = 0; i < full; i += 16)
-        for (l = 0; l < 16; l++) {
-            x[i + l] *= scale;
-            lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
-        }
-    for (; i < n; i++) {
-        x[i] *= scale;
-        lane[i % lanes] = x[i] > lane[i % lanes] ? x[i] : lane[i % lanes];
-    }
-    for (max = lane[0], l = 1; l < lanes; l++) max = lane[l] > max ? lane[l] : max;
-    for (i = 0; i < full; i += 16)
-        for (l = 0; l < 16; l++) {
-            x[i + l] = vit__exp_below(fma, x[i + l] - max);
-            sum[l] += x[i + l];
-        }
-    for (; i < n; i++) {
-        x[i] = vit__exp_below(fma, x[i] - max);
-        sum[i % 16] += x[i];
-    }
-    return 1.0f / vit__sum16(sum);
-}
-
-/* --- attention in integers ------------------------------------------------------------ */
-
-/* Models in int8 and int4 compute both products of attention in integers, whose sums are below
-   2^24: exact in 32 bits and in f32, in any order. A query or a key becomes a vector of length
-   VIT__LENGTH, so that its product with another one is at most the product of the lengths
-   (Cauchy and Schwarz), even if rounding adds half the root of the depth to each. A row of the
-   softmax adds up to VIT__WHOLE, and values are at most vit__value_limit. */
-#define VIT__LENGTH 4060.0f /* 4096 - sqrt(4096) / 2, and a little for what follows is rounded */
-#define VIT__WHOLE 32767.0f
-
-/* Rounding makes the sum of a row of n numbers larger by n / 2 at most. */
-VIT__INLINE float vit__value_limit(int n) { return (float)((1 << 24) / (32800 + n / 2)); }
+/* --- attention in integers -------------------------------------------------------- */
 
 /* 1 / sqrt(x), relative error 5e-6: two steps of Newton's method. */
-VIT__INLINE float vit__rsqrt(vit__fma_fn *fma, float x) {
+VIT__INLINE float VIT__(rsqrt)(float x) {
     const float half = -0.5f * x;
     float y = vit__float(0x5f3759dfu - (vit__bits(x) >> 1));
-    y = y * fma(half * y, y, 1.5f);
-    return y * fma(half * y, y, 1.5f);
+    y = y * VIT__F_FMA1(half * y, y, 1.5f);
+    return y * VIT__F_FMA1(half * y, y, 1.5f);
 }
 
-/* Whether numbers can be quantised by this one; NaN cannot. */
-VIT__INLINE int vit__is_usable(float x) { return x > 1e-30f && x < 1e30f; }
-
-/* The factor of others: zero for those that are next to zero; NaN, which steps pass on. */
-VIT__INLINE float vit__unusable(float x) {
-    return !VIT__SPREADS_NAN || x <= 1e-30f ? 0.0f : VIT__NAN;
-}
-
-/* What makes the length of a row VIT__LENGTH, by the sum of its squares. */
-VIT__INLINE float vit__length_factor(vit__fma_fn *fma, float sum) {
-    return vit__is_usable(sum) ? VIT__LENGTH * vit__rsqrt(fma, sum) : vit__unusable(sum);
-}
-
-VIT__INLINE float vit__length_body(vit__fma_fn *fma, const float *x, int n) {
-    const int full = vit__is_once(fma) ? 0 : vit__full(n);
-    float lane[16] = { 0 };
-    int i, l;
-    for (i = 0; i < full; i += 16)
-        for (l = 0; l < 16; l++) lane[l] = fma(x[i + l], x[i + l], lane[l]);
-    for (; i < n; i++) lane[i % 16] = fma(x[i], x[i], lane[i % 16]);
-    return vit__length_factor(fma, vit__sum16(lane));
-}
-typedef float vit__length_fn(const float *x, int n); /* a tier's vit__length_body */
-
-/* What makes the largest of n numbers `limit`. As vit__range_body. */
-VIT__INLINE float vit__largest_factor(const float *x, int n, float limit) {
-    const int full = VIT__SMALL ? 0 : n / VIT__RUN * VIT__RUN;
-    int32_t lane[16] = { 0 }, largest = 0;
-    float size;
-    int i, l, j;
-    for (i = 0; i < full; i += VIT__RUN)
-        for (l = 0; l < 16; l++) {
-            int32_t most = lane[l];
-            for (j = 0; j < VIT__RUN; j += 16) {
-                const int32_t bits = vit__size_bits(x[i + j + l]);
-                most = bits > most ? bits : most;
-            }
-            lane[l] = most;
-        }
-    for (l = 0; l < 16 && full; l++) largest = lane[l] > largest ? lane[l] : largest;
-    for (; i < n; i++) {
-        const int32_t bits = vit__size_bits(x[i]);
-        largest = bits > largest ? bits : largest;
-    }
-    size = vit__float((uint32_t)largest);
-    return vit__is_usable(size) ? limit / size : vit__unusable(size);
-}
-
-VIT__INLINE int vit__is_quantised(const vit__packing *to) {
-    return VIT__IN_INTEGERS && (!VIT__IN_FLOATS || to->key_steps != NULL);
-}
-
-VIT__INLINE float vit__step(float factor) { return factor > 0.0f ? 1.0f / factor : factor; }
-
-/* round(x * factor): for f32 panels as f32, for VIT__I16 in the lower bits. */
-VIT__INLINE float vit__rounded(vit__fma_fn *fma, vit_dtype dtype, float x, float factor) {
-    x = fma(x, factor, VIT__ROUND);
-    return dtype == VIT_F32 ? x - VIT__ROUND : x;
-}
-VIT__INLINE uint16_t vit__lower_bits(float x) { return (uint16_t)(vit__bits(x) & 0xffffu); }
-
-VIT__INLINE void vit__i16_chunk(uint16_t *half, const float *x) {
-    int l;
-    for (l = 0; l < VIT__CHUNK; l++) half[l] = vit__le16(vit__lower_bits(x[l]));
-}
-
-/* Number by number, for size. */
-static void vit__quantise_small(vit__fma_fn *fma, vit__form form, float *row, const float *steps,
-                                int n, float factor) {
-    unsigned char *to = (unsigned char *)row;
-    const int wide = form == VIT__FORM_F32;
+/* Factor that scales a row to length VIT__LENGTH. */
+VIT__ROW float VIT__(length_factor)(const float *x, int n) {
+    VIT__(lanes) lane;
+    float sum;
     int i;
-    for (i = 0; i < n; i++) {
-        const float x = fma(steps ? row[i] * steps[i] : row[i], factor, VIT__ROUND);
-        const float number = x - VIT__ROUND;
-        const uint16_t half = vit__le16(vit__lower_bits(x));
-        if (wide) row[i] = number;
-        else memcpy(to + 2 * i, &half, 2);
+    VIT__(clear)(&lane);
+    for (i = 0; i < n; i += VIT__WIDE) {
+        const VIT__(v) a = VIT__(get)(x + i, n - i);
+        lane.of[VIT__LANE(i)] = VIT__(fmadd)(a, a, lane.of[VIT__LANE(i)]);
     }
-    if (!wide && n % 2) memset(to + 2 * n, 0, 2);
+    sum = VIT__(sum)(&lane);
+    return vit__is_usable(sum) ? VIT__LENGTH * VIT__(rsqrt)(sum) : vit__unusable(sum);
 }
 
-/* The same as f32, 16 numbers at a time. */
-VIT__INLINE void vit__quantise_f32(vit__fma_fn *fma, float *row, const float *steps, int n,
-                                   float factor) {
-    const int full = vit__full(n);
-    int i, l;
-    for (i = 0; i < full; i += 16) {
-        VIT__LANES(t, row + i)
-        for (l = 0; l < 16; l++)
-            t[l] = vit__rounded(fma, VIT_F32, steps ? row[i + l] * steps[i + l] : row[i + l],
-                                factor);
-        VIT__PUT(row + i, t);
+/* Factor that makes the largest of n elements `limit`. */
+VIT__INLINE float VIT__(largest_factor)(const float *x, int n, float limit) {
+    const VIT__(v) size = VIT__(bits)(0x7fffffffu);
+    VIT__(v) most = VIT__(splat)(0.0f), nan = most;
+    float largest;
+    int i;
+    for (i = 0; i < n; i += VIT__WIDE) {
+        const VIT__(v) a = VIT__(get)(x + i, n - i);
+        most = VIT__(max)(VIT__(and)(a, size), most);
+        nan = VIT__(or)(nan, VIT__(nan)(a));
     }
-    for (; i < n; i++)
-        row[i] = vit__rounded(fma, VIT_F32, steps ? row[i] * steps[i] : row[i], factor);
+    largest = VIT__(any)(nan) ? VIT__NAN : VIT__(highest)(most);
+    return vit__is_usable(largest) ? limit / largest : vit__unusable(largest);
 }
 
-/* The same as i16, VIT__CHUNK numbers at a time. */
-VIT__INLINE void vit__quantise_i16(vit__fma_fn *fma, float *row, const float *steps, int n,
-                                   float factor) {
-    unsigned char *to = (unsigned char *)row;
-    float x[VIT__CHUNK], step[VIT__CHUNK];
-    uint16_t half[VIT__CHUNK];
-    int i, l;
-    for (i = 0; i < n; i += VIT__CHUNK) {
-        const int count = vit__load_chunk(x, row + i, n - i);
-        if (steps) vit__load_chunk(step, steps + i, n - i);
-        for (l = 0; l < VIT__CHUNK && steps; l++) x[l] *= step[l];
-        for (l = 0; l < VIT__CHUNK; l++) x[l] = vit__rounded(fma, VIT__I16, x[l], factor);
-        vit__i16_chunk(half, x);
-        memcpy(to + 2 * (size_t)i, half, (size_t)vit__round_up(count, 2) * 2);
-    }
+/* round(x * factor): in f32 panels as f32, elsewhere in the lower bits. */
+VIT__INLINE VIT__(v) VIT__(rounded)(vit_dtype dtype, VIT__(v) x, VIT__(v) factor) {
+    x = VIT__(fmadd)(x, factor, VIT__(splat)(VIT__ROUND));
+    return dtype == VIT_F32 ? VIT__(sub)(x, VIT__(splat)(VIT__ROUND)) : x;
 }
 
-/* row[i] = round(row[i] * steps[i] * factor), in place as i16 or f32; steps NULL: all 1.
-   Returns the row's step. */
-VIT__INLINE float vit__quantise_body(vit__fma_fn *fma, vit__form form, float *row,
-                                     const float *steps, int n, float factor) {
+#if VIT__HAS_I16
+/* row[i] = round(row[i] * steps[i] * factor), in place as i16 or f32, up to 15 elements past the
+   n-th; steps NULL: the factor of the row's length. Returns the row's step. */
+VIT__ROW float VIT__(quantise)(vit__form form, float *row, const float *steps, int n,
+                               float factor) {
+    const vit_dtype dtype = VIT__WIDE > 1 && form == VIT__FORM_F32 ? VIT_F32 : VIT__I16;
+    uint16_t *const to = (uint16_t *)(void *)row;
+    VIT__(v) f;
+    int i;
+    (void)form; /* plain C has a kernel for 16 bits */
     if (!VIT__IN_INTEGERS) return 0.0f;
-    if (VIT__SMALL) vit__quantise_small(fma, form, row, steps, n, factor);
-    else if (form != VIT__FORM_F32) vit__quantise_i16(fma, row, steps, n, factor);
-    else if (steps) vit__quantise_f32(fma, row, steps, n, factor);
-    else vit__quantise_f32(fma, row, NULL, n, factor);
+    if (!steps) factor = VIT__(length_factor)(row, n);
+    f = VIT__(splat)(factor);
+    for (i = 0; i < n; i += VIT__WIDE) {
+        VIT__(v) a = VIT__(load)(row + i);
+        if (steps) a = VIT__(mul)(a, VIT__(load)(steps + i));
+        a = VIT__(rounded)(dtype, a, f);
+        if (dtype == VIT_F32) VIT__(store)(row + i, a);
+        else VIT__(put_halves)(to + i, a, 16);
+    }
+    if (dtype != VIT_F32 && n % 2) memset(to + n, 0, sizeof *to);
     return vit__step(factor);
 }
+#endif
 
-/* The units of up to VIT__CHUNK numbers of a token; factor NULL: not quantised. */
-VIT__INLINE void vit__pack_chunk(vit__fma_fn *fma, vit_dtype dtype, uint32_t *unit,
-                                 const float *from, int n, const float *factor) {
-    float x[VIT__CHUNK];
-    uint16_t half[VIT__CHUNK];
-    int l;
-    vit__load_chunk(x, from, n);
-    for (l = 0; l < VIT__CHUNK && factor; l++) x[l] = vit__rounded(fma, dtype, x[l], *factor);
-    if (dtype == VIT_F32) {
-        vit__copy_stored(unit, x, VIT__CHUNK);
-        return;
-    }
-    if (dtype == VIT_BF16) vit__bf16_chunk(half, x);
-    else vit__i16_chunk(half, x);
-    memcpy(unit, half, sizeof half);
-}
-
-/* Units of some tokens, usually 16, side by side; returns where the next ones go. */
-VIT__INLINE uint32_t *vit__put_columns(uint32_t *at, uint32_t (*unit)[VIT__CHUNK], int units,
-                                       int tokens) {
-    int i, t;
-    for (i = 0; i < units && tokens == 16; i++, at += 16)
-        for (t = 0; t < 16; t += 8) {
-            at[t] = unit[t][i], at[t + 1] = unit[t + 1][i];
-            at[t + 2] = unit[t + 2][i], at[t + 3] = unit[t + 3][i];
-            at[t + 4] = unit[t + 4][i], at[t + 5] = unit[t + 5][i];
-            at[t + 6] = unit[t + 6][i], at[t + 7] = unit[t + 7][i];
-        }
-    for (; i < units; i++, at += 16)
-        for (t = 0; t < tokens; t++) at[t] = unit[t][i];
-    return at;
-}
-
-/* How many numbers are in a unit of 4 bytes. */
-VIT__INLINE int vit__unit_numbers(vit_dtype dtype) { return dtype == VIT_F32 ? 1 : 2; }
-
-/* The keys of up to 16 tokens as the panels of a layer whose columns are tokens; the values
-   likewise, columns being their numbers.
-   A unit is 4 bytes of a panel: one f32 or a pair of bf16 along the inner index, as the
-   file has it. */
-VIT__INLINE void vit__pack_keys_body(vit__fma_fn *fma, vit__length_fn *length, vit_dtype dtype,
-                                     const vit__packing *to, const vit__unpacked *from) {
-    const int numbers = vit__unit_numbers(dtype), units = vit__ceil_div(to->dim, numbers);
-    const int first = from->first, tokens = from->count;
-    uint32_t unit[16][VIT__CHUNK], *at = to->keys + first / 16 * 16 * units + first % 16;
-    float factor[16];
-    int d, t;
-    for (t = 0; t < tokens && vit__is_quantised(to); t++) {
-        factor[t] = length(from->k + (size_t)t * from->ld, to->dim);
-        to->key_steps[first + t] = vit__step(factor[t]);
-    }
-    for (d = 0; d < to->dim; d += VIT__CHUNK) {
-        const int rest = vit__min(VIT__CHUNK, to->dim - d);
-        for (t = 0; t < tokens; t++)
-            vit__pack_chunk(fma, dtype, unit[t], from->k + (size_t)t * from->ld + d, rest,
-                            vit__is_quantised(to) ? &factor[t] : NULL);
-        at = vit__put_columns(at, unit, vit__ceil_div(rest, numbers), tokens);
-    }
-}
-
-/* One unit of each of 16 columns, from one token or the pair of two. */
-VIT__INLINE void vit__pack_value(vit_dtype dtype, uint32_t *unit, const float *v,
-                                 const float *next) {
-    int l;
-    if (dtype == VIT_F32) vit__copy_stored(unit, v, 16);
-    else if (dtype == VIT__I16)
-        for (l = 0; l < 16; l++)
-            unit[l] = vit__le32(vit__lower_bits(v[l]) | vit__bits(next[l]) << 16);
-    else
-        for (l = 0; l < 16; l++)
-            unit[l] = vit__le32(vit__f32_to_bf16(v[l]) |
-                                (uint32_t)vit__f32_to_bf16(next[l]) << 16);
-}
-
-/* 16 numbers, of which count are there, quantised if factor is not NULL. */
-VIT__INLINE void vit__value_chunk(vit__fma_fn *fma, vit_dtype dtype, float *x, const float *v,
-                                  int count, const float *factor) {
-    int l;
-    if (count >= 16) memcpy(x, v, 16 * sizeof(float));
-    else {
-        memset(x, 0, 16 * sizeof(float));
-        memcpy(x, v, (size_t)count * sizeof(float));
-    }
-    for (l = 0; l < 16 && factor; l++) x[l] = vit__rounded(fma, dtype, x[l], *factor);
-}
-
-/* The same of two tokens as 16 bits, without copies, which clang makes number by number. */
-VIT__INLINE void vit__pack_value_pair(vit__fma_fn *fma, uint32_t *unit, const float *v,
-                                      const float *next, const float *factor) {
-    int l;
-    for (l = 0; l < 16; l++) {
-        const float x = vit__rounded(fma, VIT__I16, v[l], factor[0]);
-        const float y = vit__rounded(fma, VIT__I16, next[l], factor[1]);
-        unit[l] = vit__le32(vit__lower_bits(x) | vit__bits(y) << 16);
-    }
-}
-
-/* The first token is even. */
-VIT__INLINE void vit__pack_values_body(vit__fma_fn *fma, vit_dtype dtype, const vit__packing *to,
-                                       const vit__unpacked *from) {
-    const int numbers = vit__unit_numbers(dtype);
-    const int units = vit__ceil_div(to->tokens, numbers), dim = to->dim;
-    const int end = from->first + from->count;
-    const float *v = from->v;
-    int token, d;
-    for (token = from->first; token < end; token += numbers, v += (size_t)numbers * from->ld) {
-        const int pair = numbers == 2 && token + 1 < end;
-        uint32_t *at = to->values + token / numbers * 16;
-        float a[16], b[16], factor[2];
-        const float *scale = NULL;
-        if (vit__is_quantised(to)) {
-            scale = factor;
-            for (d = 0; d <= pair; d++) {
-                factor[d] = vit__largest_factor(v + (size_t)d * from->ld, dim,
-                                                vit__value_limit(to->tokens));
-                to->value_steps[token + d] = vit__step(factor[d]);
-            }
-        }
-        memset(b, 0, sizeof b);
-        for (d = 0; d < dim; d += 16, at += units * 16) {
-            if (dtype == VIT__I16 && scale && pair && d + 16 <= dim) {
-                vit__pack_value_pair(fma, at, v + d, v + from->ld + d, factor);
-                continue;
-            }
-            vit__value_chunk(fma, dtype, a, v + d, dim - d, scale);
-            if (pair)
-                vit__value_chunk(fma, dtype, b, v + from->ld + d, dim - d,
-                                 scale ? scale + 1 : NULL);
-            vit__pack_value(dtype, at, a, b);
-        }
-    }
-}
-
-/* Number k of row `row` of panels of this depth. */
-VIT__CALL void vit__put_weight(vit_dtype dtype, void *panels, int row, int k, int depth, float x) {
+#if VIT__SMALL
+/* Element k of row `row` of panels of this depth. */
+VIT__CALL void VIT__(put_weight)(vit_dtype dtype, void *panels, int row, int k, int depth,
+                                 float x) {
     unsigned char *panel = (unsigned char *)panels +
                            (size_t)(row / 16) * (size_t)vit__panel_bytes(dtype, depth);
     const size_t i = vit__panel_index(dtype, row, k);
-    const uint16_t half = VIT__HAS_BF16 && dtype == VIT_BF16 ? vit__f32_to_bf16(x)
-                                                             : vit__le16(vit__lower_bits(x));
+    const uint16_t half = VIT__HAS_BF16 && dtype == VIT_BF16
+                              ? vit__f32_to_bf16(x)
+                              : vit__le16((uint16_t)(vit__bits(x) & 0xffffu));
     if (dtype != VIT_F32) memcpy(panel + 2 * i, &half, 2);
     else memcpy(panel + 4 * i, &x, 4);
 }
 
-/* A number of k or v as it is packed. */
-VIT__INLINE float vit__packed_number(vit__fma_fn *fma, vit_dtype dtype, const vit__packing *to,
-                                    float x, float factor) {
-    return vit__is_quantised(to) ? vit__rounded(fma, dtype, x, factor) : x;
-}
-
-/* Number by number, for size. */
-static void vit__pack_head_small(vit__fma_fn *fma, vit__length_fn *length, vit_dtype dtype,
-                                 const vit__packing *to, const vit__unpacked *from) {
+/* The keys and values of one head as panels, element by element, for size. */
+VIT__ROW void VIT__(pack_head)(vit_dtype product, const vit__packing *to,
+                               const vit__unpacked *from) {
+    const vit_dtype dtype = vit__known_product(product);
     const size_t keys = (size_t)vit__ceil_div(to->tokens, 16) *
                         (size_t)vit__panel_bytes(dtype, to->dim);
     const size_t values = (size_t)vit__ceil_div(to->dim, 16) *
@@ -5681,195 +6026,124 @@ static void vit__pack_head_small(vit__fma_fn *fma, vit__length_fn *length, vit_d
     for (t = from->first; t < from->first + from->count; t++, k += from->ld, v += from->ld) {
         float x = 0.0f, y = 0.0f;
         if (vit__is_quantised(to)) {
-            x = length(k, to->dim);
-            y = vit__largest_factor(v, to->dim, vit__value_limit(to->tokens));
+            x = VIT__(length_factor)(k, to->dim);
+            y = VIT__(largest_factor)(v, to->dim, vit__value_limit(to->tokens));
             to->key_steps[t] = vit__step(x);
             to->value_steps[t] = vit__step(y);
         }
         for (d = 0; d < to->dim; d++) {
-            vit__put_weight(dtype, to->keys, t, d, to->dim,
-                            vit__packed_number(fma, dtype, to, k[d], x));
-            vit__put_weight(dtype, to->values, d, t, to->tokens,
-                            vit__packed_number(fma, dtype, to, v[d], y));
+            float key = k[d], value = v[d];
+            if (vit__is_quantised(to)) {
+                key = VIT__F_FMA1(key, x, VIT__ROUND);
+                value = VIT__F_FMA1(value, y, VIT__ROUND);
+                if (dtype == VIT_F32) key -= VIT__ROUND, value -= VIT__ROUND;
+            }
+            VIT__(put_weight)(dtype, to->keys, t, d, to->dim, key);
+            VIT__(put_weight)(dtype, to->values, d, t, to->tokens, value);
         }
     }
 }
 
-/* Keys past the last token, up to a whole panel. */
-VIT__INLINE void vit__clear_last_keys(vit_dtype dtype, const vit__packing *to) {
-    const int units = vit__ceil_div(to->dim, vit__unit_numbers(dtype));
-    if (to->tokens % 16)
-        memset(to->keys + to->tokens / 16 * 16 * units, 0, (size_t)units * 64);
-}
+#else
 
-/* The next rows, which are too far apart for a CPU to foresee. */
-VIT__INLINE void vit__prefetch_rows(const float *rows, size_t ld, int count, int dim) {
-    int t, d;
-    for (t = 0; t < count; t++)
-        for (d = 0; d < dim; d += 16) VIT__PREFETCH(rows + (size_t)t * ld + d);
-}
-
-/* Panel by panel: while keys are packed, values are on their way, and the reverse. */
-VIT__INLINE void vit__pack_head_body(vit__fma_fn *fma, vit__length_fn *length, vit_dtype dtype,
-                                     const vit__packing *to, const vit__unpacked *from) {
-    const int end = from->first + from->count;
-    vit__unpacked some = *from;
-    if (VIT__SMALL) {
-        vit__pack_head_small(fma, length, dtype, to, from);
-        return;
+/* Units of up to 16 elements of a token; factor NULL: not quantised. */
+VIT__INLINE void VIT__(pack_units)(vit_dtype dtype, uint32_t *unit, const float *from, int n,
+                                   const float *factor) {
+    uint16_t half[16];
+    int i;
+    for (i = 0; i < 16; i += VIT__WIDE) {
+        VIT__(v) a = VIT__(splat)(0.0f);
+        if (i < n) a = VIT__(get)(from + i, n - i);
+        if (factor) a = VIT__(rounded)(dtype, a, VIT__(splat)(*factor));
+        if (dtype == VIT_F32) VIT__(store_as_stored)(unit + i, a);
+        else VIT__(put_halves)(half + i, dtype == VIT_BF16 ? VIT__(bf16)(a) : a, 16);
     }
-    if (from->first == 0) vit__clear_last_keys(dtype, to);
+    if (dtype != VIT_F32) memcpy(unit, half, sizeof half);
+}
+
+/* The keys of up to 16 tokens as the panels of a layer whose columns are tokens. A unit is 4
+   bytes of a panel: one f32 or a pair of 16 bits along the inner index, as the file has it. */
+VIT__INLINE void VIT__(pack_keys)(vit_dtype dtype, const vit__packing *to,
+                                  const vit__unpacked *from) {
+    const int elements = vit__unit_elements(dtype), units = vit__ceil_div(to->dim, elements);
+    const int first = from->first, tokens = from->count;
+    uint32_t unit[16][16], *at = to->keys + first / 16 * 16 * units + first % 16;
+    float factor[16];
+    int d, t, i;
+    for (t = 0; t < tokens && vit__is_quantised(to); t++) {
+        factor[t] = VIT__(length_factor)(from->k + (size_t)t * from->ld, to->dim);
+        to->key_steps[first + t] = vit__step(factor[t]);
+    }
+    for (d = 0; d < to->dim; d += 16) {
+        const int rest = vit__min(16, to->dim - d), end = vit__ceil_div(rest, elements);
+        for (t = 0; t < tokens; t++)
+            VIT__(pack_units)(dtype, unit[t], from->k + (size_t)t * from->ld + d, rest,
+                              vit__is_quantised(to) ? &factor[t] : NULL);
+        for (i = 0; i < end; i++, at += 16)
+            for (t = 0; t < tokens; t++) at[t] = unit[t][i];
+    }
+}
+
+/* The values likewise, as the panels of a layer whose columns are elements of a value and whose
+   inner index is the token; the first token is even. */
+VIT__INLINE void VIT__(pack_values)(vit_dtype dtype, const vit__packing *to,
+                                    const vit__unpacked *from) {
+    const int elements = vit__unit_elements(dtype), dim = to->dim;
+    const int units = vit__ceil_div(to->tokens, elements), end = from->first + from->count;
+    const VIT__(v) zero = VIT__(splat)(0.0f), low = VIT__(bits)(0xffff);
+    const float *v = from->v;
+    int token, d, i;
+    for (token = from->first; token < end; token += elements, v += (size_t)elements * from->ld) {
+        const int pair = elements == 2 && token + 1 < end;
+        uint32_t *const at = to->values + token / elements * 16;
+        float factor[2] = { 0.0f, 0.0f };
+        for (i = 0; i <= pair && vit__is_quantised(to); i++) {
+            factor[i] = VIT__(largest_factor)(v + (size_t)i * from->ld, dim,
+                                              vit__value_limit(to->tokens));
+            to->value_steps[token + i] = vit__step(factor[i]);
+        }
+        for (d = 0; d < vit__round_up(dim, 16); d += VIT__WIDE) {
+            VIT__(v) a = zero, b = zero;
+            if (d < dim) a = VIT__(get)(v + d, dim - d);
+            if (d < dim && pair) b = VIT__(get)(v + from->ld + d, dim - d);
+            if (vit__is_quantised(to)) {
+                a = VIT__(rounded)(dtype, a, VIT__(splat)(factor[0]));
+                b = VIT__(rounded)(dtype, b, VIT__(splat)(factor[1]));
+            }
+            if (dtype == VIT_BF16) a = VIT__(bf16)(a), b = VIT__(bf16)(b);
+            if (elements == 2) a = VIT__(or)(VIT__(and)(a, low), VIT__(shl)(b, 16));
+            VIT__(store_as_stored)(at + d / 16 * units * 16 + d % 16, a);
+        }
+    }
+}
+
+/* The keys and values of one head as panels. While keys are packed, values are on their way, and
+   the reverse. */
+VIT__ROW void VIT__(pack_head)(vit_dtype dtype, const vit__packing *to,
+                               const vit__unpacked *from) {
+    const int end = from->first + from->count;
+    const int units = vit__ceil_div(to->dim, vit__unit_elements(dtype));
+    vit__unpacked some = *from;
+    if (from->first == 0 && to->tokens % 16) /* keys past the last token, up to a whole panel */
+        memset(to->keys + to->tokens / 16 * 16 * units, 0, (size_t)units * 64);
     for (; some.first < end; some.first += some.count) {
         some.count = vit__min(16 - some.first % 16, end - some.first);
         vit__prefetch_rows(some.v, some.ld, some.count, to->dim);
-        vit__pack_keys_body(fma, length, dtype, to, &some);
+        VIT__(pack_keys)(dtype, to, &some);
         some.k += (size_t)some.count * some.ld;
         vit__prefetch_rows(some.k, some.ld, vit__min(16, end - some.first - some.count), to->dim);
-        vit__pack_values_body(fma, dtype, to, &some);
+        VIT__(pack_values)(dtype, to, &some);
         some.v += (size_t)some.count * some.ld;
     }
 }
-
-VIT__INLINE void vit__scale_body(float *y, const float *x, int n, float factor) {
-    const int full = vit__full(n);
-    int i, l;
-    for (i = 0; i < full; i += 16) {
-        VIT__LANES(t, y + i)
-        for (l = 0; l < 16; l++) t[l] = x[i + l] * factor;
-        VIT__PUT(y + i, t);
-    }
-    for (; i < n; i++) y[i] = x[i] * factor;
-}
-
-/* y = a + gamma * b, gamma NULL for ones: the two additions of the epilogue. */
-VIT__INLINE void vit__add_body(vit__fma_fn *fma, float *y, const float *a, const float *b,
-                               const float *gamma, int n) {
-    const int full = vit__is_once(fma) ? 0 : vit__full(n);
-    int i, l;
-    for (i = 0; i < full && gamma; i += 16) {
-        VIT__LANES(t, y + i)
-        for (l = 0; l < 16; l++) t[l] = fma(b[i + l], gamma[i + l], a[i + l]);
-        VIT__PUT(y + i, t);
-    }
-    for (; i < full; i += 16) {
-        VIT__LANES(t, y + i)
-        for (l = 0; l < 16; l++) t[l] = a[i + l] + b[i + l];
-        VIT__PUT(y + i, t);
-    }
-    for (; i < n; i++) y[i] = gamma ? fma(b[i], gamma[i], a[i]) : a[i] + b[i];
-}
-
-/* Turns each pair (a, b) of a head by its angle, in place: a is number i of `half`, in
-   steps of `step`, b lies `apart` behind it. */
-VIT__INLINE void vit__rotate_pairs(vit__fma_fn *fma, vit_rope rope, float *x, const float *cosine,
-                                   const float *sine, int half) {
-    const int step = rope == VIT_ROPE_PAIRS ? 2 : 1, apart = rope == VIT_ROPE_PAIRS ? 1 : half;
-    float a[16], b[16];
-    const int full = vit__is_once(fma) ? 0 : vit__full(half);
-    int i, l;
-    for (i = 0; i < full; i += 16) {
-        float *at = x + i * step;
-        for (l = 0; l < 16; l++) {
-            const float p = at[l * step], q = at[l * step + apart];
-            const float co = vit__stored(cosine + i + l), si = vit__stored(sine + i + l);
-            a[l] = fma(p, co, -(q * si));
-            b[l] = fma(q, co, p * si);
-        }
-        for (l = 0; l < 16; l++) at[l * step] = a[l];
-        for (l = 0; l < 16; l++) at[l * step + apart] = b[l];
-    }
-    for (; i < half; i++) {
-        const float p = x[i * step], q = x[i * step + apart];
-        const float co = vit__stored(cosine + i), si = vit__stored(sine + i);
-        x[i * step] = fma(p, co, -(q * si));
-        x[i * step + apart] = fma(q, co, p * si);
-    }
-}
-
-VIT__INLINE void vit__rotate_body(vit__fma_fn *fma, vit_rope rope, float *x, const float *cosine,
-                                  const float *sine, int half) {
-    if (!VIT__FIXED_OR(rope, 1)) return;
-    if (rope == VIT_ROPE_PAIRS) vit__rotate_pairs(fma, VIT_ROPE_PAIRS, x, cosine, sine, half);
-    else vit__rotate_pairs(fma, VIT_ROPE_HALVES, x, cosine, sine, half);
-}
-
-/* Exponent and mantissa are moved into place, and a multiplication by 2^112 corrects the bias
-   (127 instead of 15), exactly and for subnormals too. Infinity and NaN come out as 65536 or
-   more, and get their exponent back. */
-VIT__INLINE void vit__widen_f16_16(float *to, const unsigned char *from) {
-    uint16_t half[16];
-    uint32_t bits[16];
-    int l;
-    memcpy(half, from, sizeof half);
-    for (l = 0; l < 16; l++) {
-        const float x = vit__float((half[l] & 0x7fffu) << 13) * 5.1922968585348276e33f;
-        const uint32_t special = x >= 65536.0f ? 0x7f800000u : 0;
-        bits[l] = vit__bits(x) | special | (half[l] & 0x8000u) << 16;
-    }
-    memcpy(to, bits, sizeof bits);
-}
-
-/* The weights of a group of int4, as quads of bytes in the order of int8, and its scales. */
-VIT__INLINE void vit__widen_i4(unsigned char *quads, float *scale, const unsigned char *group) {
-    unsigned char q[64], low[64], high[64];
-    uint16_t half[16];
-    int i, l;
-    memcpy(half, group, sizeof half);
-    if (VIT__SIMD && !VIT__HELIUM) vit__widen_f16_16(scale, group);
-    else
-        for (l = 0; l < 16; l++) scale[l] = vit__f16_to_f32(vit__le16(half[l]));
-    for (i = 0; i < 256; i += 64) {
-        memcpy(q, group + 32 + i, sizeof q);
-        for (l = 0; l < 64; l++) low[l] = (unsigned char)((q[l] & 15) - 8);
-        for (l = 0; l < 64; l++) high[l] = (unsigned char)((q[l] >> 4) - 8);
-        memcpy(quads + i, low, sizeof low);
-        memcpy(quads + 256 + i, high, sizeof high);
-    }
-}
-
-/* FORM_S8 has inputs of 128 less: what its sums over a group lack. */
-VIT__INLINE void vit__base_i4(int32_t *base, const unsigned char *quads) {
-    signed char sum[64] = { 0 };
-    int i, l;
-    for (i = 0; i < 8; i++)
-        for (l = 0; l < 64; l++) sum[l] = (signed char)(sum[l] + (signed char)quads[64 * i + l]);
-    for (l = 0; l < 16; l++)
-        base[l] = 128 * (sum[4 * l] + sum[4 * l + 1] + sum[4 * l + 2] + sum[4 * l + 3]);
-}
-
-/* What the chains of a tile become; sums: the panel's sums of weights. FORM_S8 has its zero
-   `below` that of FORM_U8. */
-VIT__INLINE void vit__finish_i4(vit__fma_fn *fma, float *tile, const vit__operands *o,
-                                const unsigned char *sums, int below) {
-    float sum[16];
-    int r, l;
-    for (l = 0; l < 16; l++) sum[l] = vit__panel_float(sums + 4 * l);
-    for (r = 0; r < o->rows; r++, tile += o->ldt) {
-        const unsigned char *const a = o->a + (size_t)r * o->lda;
-        const float scale = vit__load_float(a), zero = (float)(vit__load32(a + 4) + below);
-        VIT__LANES(t, tile)
-        for (l = 0; l < 16; l++) t[l] = fma(-zero, sum[l], tile[l]) * scale;
-        VIT__PUT(tile, t);
-    }
-}
+#endif
 
 #ifndef VIT_NO_PREPROCESS
-
-/* Sixteen sums as bytes. Narrowed in a loop of its own, because gcc would clamp bytes. */
-VIT__INLINE void vit__clip16(uint8_t *to, const int32_t *sum) {
-    int32_t t[16];
-    int l;
-    for (l = 0; l < 16; l++) {
-        const int32_t rounded = (sum[l] + (1 << 21)) >> 22, low = rounded < 0 ? 0 : rounded;
-        t[l] = low > 255 ? 255 : low;
-    }
-    for (l = 0; l < 16; l++) to[l] = (uint8_t)t[l];
-}
-
+#    if VIT__WIDE == 1
 /* to[l] = sum of weight i * lines[i][l], the lines `stride` bytes apart: those of the taps, and
    one more if their count is odd. lanes is a multiple of 16. */
-VIT__INLINE void vit__resample_body(uint8_t *to, const uint8_t *lines, size_t stride,
-                                    const vit__taps *taps, int lanes) {
+VIT__ROW void VIT__(resample)(uint8_t *to, const uint8_t *lines, size_t stride,
+                            const vit__taps *taps, int lanes) {
     const int16_t *const low = taps->weights, *const high = low + vit__even(taps);
     int x, i, l;
     for (x = 0; x < lanes; x += 16) {
@@ -5882,25 +6156,498 @@ VIT__INLINE void vit__resample_body(uint8_t *to, const uint8_t *lines, size_t st
         vit__clip16(to + x, sum);
     }
 }
+#    else
+/* The same in pairs of 16-bit products: the lower and the upper halves of the weights have sums of
+   their own, modulo 2^32. */
+VIT__ROW void VIT__(resample)(uint8_t *to, const uint8_t *lines, size_t stride,
+                            const vit__taps *taps, int lanes) {
+    const unsigned char *const weights = (const unsigned char *)taps->weights;
+    const size_t size = 2 * (size_t)vit__even(taps);
+    for (; lanes > 0; lanes -= 16, lines += 16, to += 16) {
+        const unsigned char *at = weights;
+        const uint8_t *p = lines;
+        int32_t sum[16];
+#        define VIT__SUM_REG(n, word) VIT__RI low##n = VIT__I_ZERO(), high##n = low##n;
+#        define VIT__TAP_REG(n, word)                                                             \
+            {                                                                                     \
+                const VIT__LINES_TYPE pairs = VIT__LINES(p, stride, n);                           \
+                low##n = VIT__LINES_ADD(low##n, pairs, w);                                        \
+                high##n = VIT__LINES_ADD(high##n, pairs, v);                                      \
+            }
+#        define VIT__PUT_REG(n, word)                                                             \
+            VIT__I_STORE(sum + n * VIT__LANES, VIT__I_ADD(low##n, VIT__I_SHL(high##n, 16)));
+        VIT__EACH(VIT__SUM_REG, )
+        for (; at < weights + size; at += 4, p += 2 * stride) {
+            const int32_t w = vit__load32(at), v = vit__load32(at + size);
+            VIT__EACH(VIT__TAP_REG, )
+        }
+        VIT__EACH(VIT__PUT_REG, )
+#        undef VIT__SUM_REG
+#        undef VIT__TAP_REG
+#        undef VIT__PUT_REG
+        vit__clip16(to, sum);
+    }
+}
+#    endif
+#endif
 
-#endif /* VIT_NO_PREPROCESS */
+/* --- int4: groups of 32 weights of a column share a scale ------------------------- */
 
-/* ------------------------------------------------------------------------- */
-/* >>scalar                                                                  */
-/*                                                                           */
-/* The plain C tier, which defines what every other tier must compute.       */
-/* ------------------------------------------------------------------------- */
-
-/* The k-th of the inner index in the order of summation. */
-VIT__INLINE int vit__summand(vit_dtype dtype, int k, int depth) {
-    return dtype == VIT_BF16 && (k ^ 1) < depth ? k ^ 1 : k;
+/* Turns the chains of a tile into results; sums: the panel's sums of weights. FORM_S8 has its
+   zero `below` that of FORM_U8. */
+VIT__INLINE void VIT__(finish_i4)(float *tile, const vit__operands *o, const unsigned char *sums,
+                                  int below) {
+    int r, l;
+    for (r = 0; r < o->rows; r++, tile += o->ldt) {
+        const unsigned char *const a = o->a + (size_t)r * o->lda;
+        const VIT__(v) scale = VIT__(splat)(vit__load_float(a));
+        const VIT__(v) zero = VIT__(splat)(-(float)(vit__load32(a + 4) + below));
+        for (l = 0; l < 16; l += VIT__WIDE) {
+            const VIT__(v) sum = VIT__(load_stored)((const float *)(const void *)sums + l);
+            const VIT__(v) x = VIT__(fmadd)(zero, sum, VIT__(load)(tile + l));
+            VIT__(store)(tile + l, VIT__(mul)(x, scale));
+        }
+    }
 }
 
-/* For size, tiles are never part of a larger matrix. */
-VIT__INLINE size_t vit__tile_step(const vit__operands *o) { return VIT__SMALL ? 16 : o->ldt; }
+#if VIT__WIDE > 1
+static void VIT__(finish_of_i4)(float *tile, const vit__operands *o, const unsigned char *panel) {
+    const unsigned char *const end = panel + (size_t)vit__panel_bytes(VIT_I4, o->depth);
+    VIT__(finish_i4)(tile, o, end - 64, VIT__BELOW);
+}
+#endif
 
-/* Two rows of a times four columns of a panel: eight sums that stay in registers. Of an odd
-   number of rows the last one comes twice. */
+#endif /* VIT__STAMP_ROWS */
+
+/* --- tiles of floats -------------------------------------------------------------- */
+
+/* VIT__COL: bytes from the first of a tile's registers of weights to number n. 512 bits are a whole
+   panel. */
+#if VIT__LANES == 16
+#    define VIT__COL(n, size) ((size_t)(n) * stride)
+#else
+#    define VIT__COL(n, size) ((size_t)((n) * VIT__LANES * (size)))
+#endif
+
+#if VIT__STAMP & VIT__STAMP_FLOATS
+
+/* Weights number k of register n, as f32. A pair of bf16 holds weight k in its lower half and k + 1
+   in its upper half: one is shifted up, or the other masked out. */
+VIT__INLINE VIT__RF VIT__(weights)(int kind, const unsigned char *p, size_t stride, int n, int k) {
+    (void)stride;
+#    if defined(VIT__W_F16)
+    if (kind == VIT__TILE_F16) {
+        if (n == 0) VIT__STREAM(p + 32 * (size_t)k)
+        return VIT__W_F16(p + 32 * (size_t)k + VIT__COL(n, 2));
+    }
+#    endif
+#    if defined(VIT__W_BF16)
+    if (kind == VIT__TILE_BF16)
+        return VIT__W_BF16(p + 64 * (size_t)(k / 2) + VIT__COL(n, 4), k);
+#    endif
+    if (n == 0 && kind == VIT__TILE_F32) VIT__STREAM(p + 64 * (size_t)k)
+    return VIT__F_LOAD((const float *)(const void *)(p + 64 * (size_t)k + VIT__COL(n, 4)));
+}
+
+/* tile[height][width registers] = a[height][depth] times weights: one chain of fma for each
+   element. Rows past the last repeat it, results and all. */
+VIT__INLINE void VIT__(float_tile)(int kind, int height, int width, float *tile,
+                                   const vit__operands *o, const unsigned char *p, size_t stride) {
+    const unsigned char *const a = o->a, *const ahead = VIT__AHEAD_OF(o, p);
+    const size_t lda = o->lda, ldt = o->ldt;
+    const int rows = o->rows, depth = o->depth;
+    const int steps = kind == VIT__TILE_DOT ? (depth + 1) / 2 : depth;
+    int i;
+    VIT__TILE_HEIGHT(VIT__TILE_ROW)
+    VIT__TILE_HEIGHT(VIT__FLOAT_SUMS)
+    (void)ahead;
+    for (i = 0; i < steps; i++) {
+        const int in_pairs = kind == VIT__TILE_BF16 || kind == VIT__TILE_ODD;
+        const int k = in_pairs && (i ^ 1) < depth ? i ^ 1 : i;
+        const unsigned char *w = p + 64 * (size_t)k;
+        const VIT__RF w0 = VIT__(weights)(kind, p, stride, 0, k);
+        const VIT__RF w1 = width > 1 ? VIT__(weights)(kind, p, stride, 1, k) : w0;
+        const VIT__RF w2 = width > 2 ? VIT__(weights)(kind, p, stride, 2, k) : w0;
+        const VIT__RF w3 = width > 3 ? VIT__(weights)(kind, p, stride, 3, k) : w0;
+        (void)w, (void)w1, (void)w2, (void)w3;
+        if (kind == VIT__TILE_F32 || kind == VIT__TILE_DOT) VIT__AHEAD(i)
+        VIT__FLOAT_ROW(0)
+        VIT__FLOAT_ROW(1)
+        VIT__FLOAT_ROW(2)
+        VIT__FLOAT_ROW(3)
+        VIT__FLOAT_ROW(4)
+        VIT__FLOAT_ROW(5)
+        VIT__FLOAT_ROW(6)
+        VIT__FLOAT_ROW(7)
+    }
+    VIT__TILE_HEIGHT(VIT__FLOAT_STORE)
+}
+
+#    if defined(VIT__WIDENS)
+/* Weights k to k + count of a panel as f32, 16 of each k. */
+static void VIT__(widen_f16)(void *to, const unsigned char *panel, int k, int count) {
+    float *at = (float *)to;
+    int i, n;
+    for (i = 0, panel += 32 * (size_t)k; i < count; i++, panel += 32, at += 16)
+        for (n = 0; n < 16; n += VIT__LANES)
+            VIT__F_STORE(at + n, VIT__W_F16(panel + 2 * n));
+}
+static void VIT__(widen_bf16)(void *to, const unsigned char *panel, int k, int count) {
+    float *at = (float *)to;
+    int i, n;
+    for (i = 0, panel += 32 * (size_t)k; i < count; i += 2, panel += 64, at += 32)
+        for (n = 0; n < 16; n += VIT__LANES) {
+            VIT__F_STORE(at + n, VIT__W_BF16(panel + 4 * n, 0));
+            VIT__F_STORE(at + 16 + n, VIT__W_BF16(panel + 4 * n, 1));
+        }
+}
+#    endif
+
+#endif /* VIT__STAMP_FLOATS */
+
+/* --- tiles of integers ------------------------------------------------------------ */
+
+#if VIT__STAMP & VIT__STAMP_BYTES
+
+/* (float)(sum - zero * sums) * (scale * scales), the integers modulo 2^32: of a row, and of the
+   columns whose scales and sums of weights are at `tail`. */
+VIT__INLINE VIT__RF VIT__(dequantise)(VIT__RI sum, const unsigned char *a,
+                                      const unsigned char *tail) {
+    float scale;
+    int zero;
+    VIT__COPY(&scale, VIT__ALIGNED_4(a), 4);
+    VIT__COPY(&zero, VIT__ALIGNED_4(a + 4), 4);
+    sum = VIT__I_SUB(sum, VIT__I_MUL(VIT__I_SPLAT(zero), VIT__I_LOAD(tail + 64)));
+    return VIT__F_MUL(VIT__I_TO_F(sum), VIT__F_MUL(VIT__F_SPLAT(scale),
+                                                   VIT__F_LOAD((const float *)(const void *)tail)));
+}
+
+/* One step of one sum: c += products of x and y, from a row, with w and the weights at u, 64 bytes
+   behind. */
+VIT__INLINE VIT__ACC VIT__(byte_step)(int kind, VIT__ACC c, VIT__XI x, VIT__XI y, VIT__RI w,
+                                      VIT__U u) {
+    (void)y, (void)u;
+#    if defined(VIT__DOT8)
+    if (kind == VIT__TILE_DOT8) VIT__DOT8(c, x, w)
+#    endif
+#    if defined(VIT__DOT16)
+    if (kind == VIT__TILE_DOT16) VIT__DOT16(c, x, w)
+#    endif
+#    if defined(VIT__WIDE_BYTES)
+    if (kind == VIT__TILE_WIDE) {
+        VIT__DOT16(c, x, w)
+        VIT__DOT16(c, y, VIT__I_LOAD(u))
+    }
+#    endif
+#    if defined(VIT__TWO_QUADS)
+    if (kind == VIT__TILE_TWO) VIT__TWO_QUADS(c, x, y, w, u)
+#    endif
+    return c;
+}
+
+/* Sums of a register of columns on their way to the tile. */
+VIT__INLINE void VIT__(byte_store)(int kind, float *to, VIT__ACC c, const unsigned char *a,
+                                   const unsigned char *tail, const vit__operands *o,
+                                   size_t stride) {
+    const VIT__RI sum = VIT__ACC_SUM(c);
+    const size_t lda = o->lda, ldt = o->ldt;
+    (void)lda, (void)ldt, (void)stride;
+    if (kind == VIT__TILE_DOT16) VIT__F_STORE(to, VIT__I_TO_F(sum));
+    else if (kind == VIT__TILE_WIDE) VIT__I_STORE(to, sum);
+    else {
+        const VIT__RF x = VIT__BYTE_RESULT(sum, a, tail);
+        VIT__CHAIN_STORE(to, x);
+    }
+}
+
+/* As float_tile, in integers. */
+VIT__INLINE void VIT__(byte_tile)(int kind, int height, int width, float *tile,
+                                  const vit__operands *o, const unsigned char *p, size_t stride) {
+    const unsigned char *const a = o->a, *const ahead = VIT__AHEAD_OF(o, p);
+    const size_t lda = o->lda, ldt = o->ldt;
+    const int rows = o->rows, depth = o->depth, bytes = kind == VIT__TILE_TWO ? 8 : 4;
+    const int steps = kind == VIT__TILE_DOT16 ? (depth + 1) / 2 : (depth + bytes - 1) / bytes;
+    const size_t step = kind == VIT__TILE_TWO || kind == VIT__TILE_WIDE ? 128 : 64;
+    const size_t header = kind == VIT__TILE_DOT16 ? 0 : VIT__U8_HEADER;
+    const unsigned char *const tail = p + 64 * (size_t)((depth + 3) / 4);
+    int k;
+    VIT__TILE_HEIGHT(VIT__TILE_ROW)
+    VIT__TILE_HEIGHT(VIT__BYTE_SUMS)
+    (void)ahead, (void)tail, (void)stride;
+    for (k = 0; k < steps; k++) {
+        VIT__INDEX(k)
+        const unsigned char *w = p + step * (size_t)k;
+        const size_t at = header + (size_t)bytes * (size_t)k;
+        const VIT__RI w0 = VIT__W_REG(0);
+        const VIT__RI w1 = width > 1 ? VIT__W_REG(1) : w0;
+        const VIT__RI w2 = width > 2 ? VIT__W_REG(2) : w0;
+        const VIT__RI w3 = width > 3 ? VIT__W_REG(3) : w0;
+        VIT__U_LOAD
+        (void)w1, (void)w2, (void)w3;
+        VIT__AHEAD(k)
+        VIT__BYTE_ROW(0)
+        VIT__BYTE_ROW(1)
+        VIT__BYTE_ROW(2)
+        VIT__BYTE_ROW(3)
+        VIT__BYTE_ROW(4)
+        VIT__BYTE_ROW(5)
+        VIT__BYTE_ROW(6)
+        VIT__BYTE_ROW(7)
+    }
+    VIT__TILE_HEIGHT(VIT__BYTE_STORE)
+}
+
+#    if VIT__SHAPES
+/* int4, of widened groups: the exact sums of a group are scaled and added to those of the groups
+   before, which come from the tile. */
+VIT__INLINE void VIT__(group_tile)(int kind, int height, int width, float *tile,
+                                   const vit__operands *o, const unsigned char *p, size_t stride) {
+    const unsigned char *const a = o->a;
+    const size_t lda = o->lda, ldt = o->ldt, step = kind == VIT__TILE_DOT8 ? 64 : 128;
+    const int rows = o->rows, groups = o->depth / 32, quads = kind == VIT__TILE_TWO ? 2 : 1;
+    const unsigned char *scale = p, *w = p + VIT__GROUPS_HEADER;
+    size_t at = VIT__U8_HEADER;
+    int i, k;
+    VIT__TILE_HEIGHT(VIT__TILE_ROW)
+    VIT__TILE_HEIGHT(VIT__CHAINS)
+    (void)stride;
+    for (i = 0; i < groups; i++, scale += 64) {
+        VIT__TILE_HEIGHT(VIT__GROUP_SUMS)
+        for (k = 0; k < 8; k += quads, w += step, at += 4 * (size_t)quads) {
+            const VIT__RI w0 = VIT__W_REG(0);
+            const VIT__RI w1 = width > 1 ? VIT__W_REG(1) : w0;
+            const VIT__RI w2 = width > 2 ? VIT__W_REG(2) : w0;
+            const VIT__RI w3 = width > 3 ? VIT__W_REG(3) : w0;
+            VIT__U_LOAD
+            (void)w1, (void)w2, (void)w3;
+            VIT__BYTE_ROW(0)
+            VIT__BYTE_ROW(1)
+            VIT__BYTE_ROW(2)
+            VIT__BYTE_ROW(3)
+            VIT__BYTE_ROW(4)
+            VIT__BYTE_ROW(5)
+            VIT__BYTE_ROW(6)
+            VIT__BYTE_ROW(7)
+        }
+        VIT__TILE_HEIGHT(VIT__GROUP_SCALE)
+    }
+    VIT__TILE_HEIGHT(VIT__CHAINS_STORE)
+}
+#    endif
+
+#    if defined(VIT__WIDE_BYTES)
+/* Quads of a panel as 16-bit integers, the even ones of each, then the odd ones. */
+static void VIT__(widen_i8)(void *to, const unsigned char *panel, int k, int count) {
+    unsigned char *at = (unsigned char *)to;
+    int n;
+    for (panel += 16 * (size_t)k; count > 0; count -= 4, panel += 64, at += 128)
+        for (n = 0; n < 64; n += 4 * VIT__LANES) {
+            const VIT__RI v = VIT__I_LOAD(panel + n);
+            VIT__I_STORE(at + n, VIT__SRA16(VIT__SHL16(v)));
+            VIT__I_STORE(at + 64 + n, VIT__SRA16(v));
+        }
+}
+
+/* Sums of int8, from integers in the tile to results. */
+static void VIT__(finish_i8)(float *tile, const vit__operands *o, const unsigned char *panel) {
+    const unsigned char *const tail = panel + 64 * (size_t)((o->depth + 3) / 4);
+    int r, n;
+    for (r = 0; r < o->rows; r++, tile += o->ldt)
+        for (n = 0; n < 16; n += VIT__LANES)
+            VIT__F_STORE(tile + n, VIT__(dequantise)(VIT__I_LOAD(tile + n),
+                                                     o->a + (size_t)r * o->lda, tail + 4 * n));
+}
+#    endif
+
+#    if defined(VIT__WIDENS_I4)
+/* Groups of int4 as quads of bytes in the order of int8, or of 16 bits where tiles take those. */
+static void VIT__(widen_i4)(void *to, const unsigned char *panel, int k, int count) {
+    const VIT__RI mask = VIT__I_SPLAT(0x0f0f0f0f), eight = VIT__I_SPLAT(0x08080808);
+    vit__groups *const wide = (vit__groups *)to;
+    const unsigned char *group = panel + (size_t)(k / 32) * VIT__I4_GROUP;
+    int i, n;
+    for (i = 0; i < count / 32; i++, group += VIT__I4_GROUP) {
+#        if defined(VIT__WIDE_I4)
+        VIT__RI quads[128 / VIT__LANES];
+        unsigned char *const low = (unsigned char *)quads;
+#        else
+        unsigned char *const low = wide->quads + 512 * i;
+#        endif
+        for (n = 0; n < 256; n += 4 * VIT__LANES) {
+            const VIT__RI q = VIT__I_LOAD(group + 32 + n);
+            VIT__I_STORE(low + n, VIT__SUB8(VIT__I_AND(q, mask), eight));
+            VIT__I_STORE(low + 256 + n, VIT__SUB8(VIT__I_AND(VIT__I_SHR(q, 4), mask), eight));
+        }
+        for (n = 0; n < 16; n += VIT__LANES)
+            VIT__F_STORE(wide->scale + 16 * i + n, VIT__W_F16(group + 2 * n));
+#        if defined(VIT__WIDE_I4)
+        VIT__(widen_i8)(wide->quads + 1024 * i, low, 0, 32);
+#        endif
+        if (VIT__BELOW) vit__base_i4(wide->base + 16 * i, low);
+    }
+}
+#    endif
+
+#endif /* VIT__STAMP_BYTES */
+
+#undef VIT__COL
+#undef VIT__WIDE
+#undef VIT__EACH
+#undef VIT__JOIN
+#undef VIT__LANE
+#undef VIT__FOLD
+#undef VIT__SPLIT
+#undef VIT__ACC_START
+#if !(VIT__STAMP & VIT__STAMP_MORE) /* words of one tier and those that share its registers */
+#    undef VIT__BELOW
+#    undef VIT__LINES_TYPE
+#    undef VIT__ACC
+#    undef VIT__ACC_ZERO
+#    undef VIT__ACC_SUM
+#    undef VIT__W_BF16
+#    undef VIT__INDEX
+#    undef VIT__W_REG
+#    undef VIT__CHAIN_LOAD
+#    undef VIT__U
+#    undef VIT__U_OF
+#    undef VIT__U_LOAD
+#    undef VIT__CHAIN_STORE
+#    undef VIT__SCALE_LOAD
+#    undef VIT__BYTE_RESULT
+#    undef VIT__GROUP_START
+#    undef VIT__COUNT
+#    undef VIT__PS
+#    undef VIT__EPI32
+#    undef VIT__EPI16
+#    undef VIT__EPI8
+#    undef VIT__AS_I
+#    undef VIT__AS_F
+#    undef VIT__LANES
+#    undef VIT__REGS
+#    undef VIT__RF
+#    undef VIT__RI
+#    undef VIT__F_FMA1
+#    undef VIT__F_FIRST
+#    undef VIT__F_FMA
+#    undef VIT__F_NAN
+#    undef VIT__F_SELECT
+#    undef VIT__SWAPS
+#    undef VIT__STORE_BYTES
+#    undef VIT__STORE_HALVES
+#    undef VIT__I_MUL
+#    undef VIT__LINES
+#    undef VIT__W_F16
+#    undef VIT__STREAM
+#    undef VIT__AHEAD
+#    undef VIT__REUSE
+#    undef VIT__W
+#    undef VIT__WI
+#    undef VIT__SUM_START
+#    undef VIT__X_LOAD
+#    undef VIT__MAC
+#    undef VIT__DOT8
+#    undef VIT__DOT16
+#    undef VIT__TWO_QUADS
+#    undef VIT__GROUP_SUM
+#    undef VIT__WIDE_BYTES
+#    undef VIT__WIDENS_I4
+#endif
+#undef VIT__STAMP
+#undef VIT__TIER
+#define VIT__HAS_READ_ITSELF 1
+#endif /* VIT__TIER */
+
+#if defined(VIT__IMPLEMENTED) && !defined(VIT__TIER)
+#if VIT__IMPLEMENTED == 1
+#undef VIT__IMPLEMENTED
+#define VIT__IMPLEMENTED 2
+
+/* The name under which this file includes itself, once for each tier: its own, whatever that is.
+   Compilers that do not tell it take VIT_FILE. */
+#if defined(VIT_FILE)
+#    define VIT__THIS_FILE VIT_FILE
+#elif defined(__FILE_NAME__)
+#    define VIT__THIS_FILE __FILE_NAME__
+#else
+#    define VIT__THIS_FILE "vit.h"
+#endif
+
+/* ------------------------------------------------------------------------- */
+/* >>words                                                                   */
+/*                                                                           */
+/* What each tier can do. F words take registers of floats, some of them as  */
+/* bits; I words take integers.                                              */
+/*                                                                           */
+/*    RF, RI, LANES, REGS   types of a register; its lanes; registers of 16  */
+/*    F_FMA1                fma of one float                                 */
+/*    SWAPS(op, x)          x = op(x, x with halves exchanged), down to one  */
+/*    X, X_LOAD, MAC        a float of a row for all lanes; c = fma(x, w, c) */
+/*    XI, XI_LOAD           the same of a quad of bytes, or a pair           */
+/*    DOT8, DOT16           c[l] += products of a lane's four bytes, of its  */
+/*                          two 16-bit integers                              */
+/*    TWO_QUADS             the same of two quads, added in 16 bits          */
+/*    EVEN, ODD             every other byte of a quad as 16 bits            */
+/*    ACC                   sums of one register of columns                  */
+/*                                                                           */
+/* To add an instruction set: its words and what it stamps, here; the other  */
+/* places are listed at VIT_ISA_LIST.                                        */
+/* ------------------------------------------------------------------------- */
+
+/* --- plain C: what every other tier must compute ---------------------------------- */
+
+#define VIT__TIER scalar
+#define VIT__STAMP VIT__STAMP_ROWS
+#define VIT__LANES 1
+#define VIT__REGS 1
+#define VIT__RF float
+#define VIT__F_FMA1(a, b, c) vit__fma_scalar(a, b, c)
+#define VIT__F_LOAD(p) (*(p))
+#define VIT__F_STORE(p, a) (void)(*(p) = (a))
+#define VIT__F_SPLAT(x) (x)
+#define VIT__F_BITS(x) vit__float(x)
+#define VIT__F_ADD(a, b) ((a) + (b))
+#define VIT__F_SUB(a, b) ((a) - (b))
+#define VIT__F_MUL(a, b) ((a) * (b))
+#define VIT__F_DIV(a, b) ((a) / (b))
+#define VIT__F_FMA(a, b, c) vit__fma_scalar(a, b, c)
+#define VIT__F_MIN(a, b) ((a) < (b) ? (a) : (b))
+#define VIT__F_MAX(a, b) ((a) > (b) ? (a) : (b))
+#define VIT__F_AND(a, b) vit__float(vit__bits(a) & vit__bits(b))
+#define VIT__F_OR(a, b) vit__float(vit__bits(a) | vit__bits(b))
+#define VIT__F_IADD(a, b) vit__float(vit__bits(a) + vit__bits(b))
+#define VIT__F_SHL(a, n) vit__float(vit__bits(a) << (n))
+#define VIT__F_SHR(a, n) vit__float(vit__bits(a) >> (n))
+#define VIT__F_NAN(a) vit__float(vit__is_nan(a) ? 0xffffffffu : 0)
+#define VIT__F_SELECT(mask, a, b) (vit__bits(mask) ? (a) : (b))
+#define VIT__STORE_BYTES(p, v) *(p) = (unsigned char)(vit__bits(v.r0) & 0xffu);
+#include VIT__THIS_FILE
+#ifndef VIT__HAS_READ_ITSELF
+#    error "vit.h: this file has another name: define VIT_FILE as that, in quotes"
+#endif
+#undef VIT__F_LOAD
+#undef VIT__F_STORE
+#undef VIT__F_SPLAT
+#undef VIT__F_BITS
+#undef VIT__F_ADD
+#undef VIT__F_SUB
+#undef VIT__F_MUL
+#undef VIT__F_DIV
+#undef VIT__F_MIN
+#undef VIT__F_MAX
+#undef VIT__F_AND
+#undef VIT__F_OR
+#undef VIT__F_IADD
+#undef VIT__F_SHL
+#undef VIT__F_SHR
+
+#if VIT__SCALAR || VIT__CORTEX
+
+/* Matrix products of plain C, two rows times four columns of a panel: eight sums that stay in
+   registers. Of an odd number of rows the last one comes twice. */
+VIT__INLINE size_t vit__tile_step(const vit__operands *o) {
+    return VIT__SMALL ? 16 : o->ldt; /* for size, tiles are never part of a larger matrix */
+}
+
 VIT__INLINE void vit__gemm_2x4(vit_dtype dtype, float *tile, const vit__operands *o, int row,
                                int column) {
     const size_t next = row + 1 < o->rows, ldt = vit__tile_step(o);
@@ -5913,16 +6660,18 @@ VIT__INLINE void vit__gemm_2x4(vit_dtype dtype, float *tile, const vit__operands
     for (i = 0; i < depth; i++) {
         const int k = vit__summand(dtype, i, depth);
         const float x = vit__load_float(a + 4 * (size_t)k), y = vit__load_float(b + 4 * (size_t)k);
-        float w;
-#define VIT_X(column, p, q)                                                    \
-        w = vit__weight(dtype, panel, column, k);                              \
-        p = vit__fma_scalar(x, w, p);                                          \
-        q = vit__fma_scalar(y, w, q);
-        VIT_X(column, a0, b0)
-        VIT_X(column + 1, a1, b1)
-        VIT_X(column + 2, a2, b2)
-        VIT_X(column + 3, a3, b3)
-#undef VIT_X
+        float w = vit__weight(dtype, panel, column, k);
+        a0 = vit__fma_inline(x, w, a0);
+        b0 = vit__fma_inline(y, w, b0);
+        w = vit__weight(dtype, panel, column + 1, k);
+        a1 = vit__fma_inline(x, w, a1);
+        b1 = vit__fma_inline(y, w, b1);
+        w = vit__weight(dtype, panel, column + 2, k);
+        a2 = vit__fma_inline(x, w, a2);
+        b2 = vit__fma_inline(y, w, b2);
+        w = vit__weight(dtype, panel, column + 3, k);
+        a3 = vit__fma_inline(x, w, a3);
+        b3 = vit__fma_inline(y, w, b3);
     }
     first[0] = a0, first[1] = a1, first[2] = a2, first[3] = a3;
     second[0] = b0, second[1] = b1, second[2] = b2, second[3] = b3;
@@ -5934,29 +6683,25 @@ VIT__INLINE void vit__gemm_body(vit_dtype dtype, float *tile, const vit__operand
         for (column = 0; column < 16; column += 4) vit__gemm_2x4(dtype, tile, o, row, column);
 }
 
-#define VIT_X(name, dtype, is_here)                                            \
-    static void name(float *tile, const vit__operands *o) {                    \
-        if (is_here) vit__gemm_body(dtype, tile, o);                           \
-    }
-VIT_X(vit__gemm_f32_4x16_scalar, VIT_F32, VIT__HAS_F32)
-VIT_X(vit__gemm_f16_4x16_scalar, VIT_F16, VIT__HAS_F16)
-VIT_X(vit__gemm_bf16_4x16_scalar, VIT_BF16, VIT__HAS_BF16)
-#undef VIT_X
-
-/* sum of (q - zero) w from sum of q w; wraps instead of overflowing, should a
-   file state a wrong sum of weights. */
-VIT__INLINE float vit__dequantise(int32_t sum, int32_t zero, int32_t weights) {
-    return (float)(int32_t)((uint32_t)sum - (uint32_t)zero * (uint32_t)weights);
+VIT__ROW void vit__gemm_f32_scalar(float *tile, const vit__operands *o) {
+    if (VIT__HAS_F32) vit__gemm_body(VIT_F32, tile, o);
+}
+VIT__ROW void vit__gemm_f16_scalar(float *tile, const vit__operands *o) {
+    if (VIT__HAS_F16) vit__gemm_body(VIT_F16, tile, o);
+}
+VIT__ROW void vit__gemm_bf16_scalar(float *tile, const vit__operands *o) {
+    if (VIT__HAS_BF16) vit__gemm_body(VIT_BF16, tile, o);
 }
 
-/* What the sums of one row of a become; tail: the panel's scales and sums of weights. */
-static void vit__dequantise_row(float *tile, const int32_t *sum, const unsigned char *a,
+/* Sums of one row of a, as results; tail: the panel's scales and sums of weights. The difference
+   wraps if a file states a wrong sum of weights. */
+VIT__ROW void vit__dequantise_row(float *tile, const int32_t *sum, const unsigned char *a,
                                 const unsigned char *tail) {
     const float scale = vit__load_float(a);
-    const int32_t zero = vit__load32(a + 4);
+    const uint32_t zero = (uint32_t)vit__load32(a + 4);
     int l;
     for (l = 0; l < 16; l++, tail += 4)
-        tile[l] = vit__dequantise(sum[l], zero, (int32_t)vit__u32(tail + 64)) *
+        tile[l] = (float)(int32_t)((uint32_t)sum[l] - zero * vit__u32(tail + 64)) *
                   (scale * vit__panel_float(tail));
 }
 
@@ -5965,20 +6710,20 @@ static void vit__dequantise_row(float *tile, const int32_t *sum, const unsigned 
 typedef void vit__dot_i8_fn(int32_t *sum, const unsigned char *q, const unsigned char *w,
                             int depth);
 
-static void vit__dot_i8_scalar(int32_t *sum, const unsigned char *q, const unsigned char *w,
+VIT__ROW void vit__dot_i8_scalar(int32_t *sum, const unsigned char *q, const unsigned char *w,
                                int depth) {
     const unsigned char *const end = q + depth;
     int32_t c0 = 0, c1 = 0, c2 = 0, c3 = 0;
     for (; q < end; q += 4, w += 64) {
         const signed char *const weight = (const signed char *)w;
-#define VIT_X(i)                                                               \
-        c0 += q[i] * weight[i], c1 += q[i] * weight[4 + i];                    \
-        c2 += q[i] * weight[8 + i], c3 += q[i] * weight[12 + i];
-        VIT_X(0)
-        VIT_X(1)
-        VIT_X(2)
-        VIT_X(3)
-#undef VIT_X
+        c0 += q[0] * weight[0], c1 += q[0] * weight[4];
+        c2 += q[0] * weight[8], c3 += q[0] * weight[12];
+        c0 += q[1] * weight[1], c1 += q[1] * weight[5];
+        c2 += q[1] * weight[9], c3 += q[1] * weight[13];
+        c0 += q[2] * weight[2], c1 += q[2] * weight[6];
+        c2 += q[2] * weight[10], c3 += q[2] * weight[14];
+        c0 += q[3] * weight[3], c1 += q[3] * weight[7];
+        c2 += q[3] * weight[11], c3 += q[3] * weight[15];
     }
     sum[0] = c0, sum[1] = c1, sum[2] = c2, sum[3] = c3;
 }
@@ -5990,6 +6735,20 @@ VIT__INLINE void vit__gemm_i8_body(vit__dot_i8_fn *dot, float *tile, const vit__
     for (; rows--; a += o->lda, tile += vit__tile_step(o)) {
         for (l = 0; l < 16; l += 4) dot(sum + l, a + VIT__U8_HEADER, o->panel + 4 * l, o->depth);
         vit__dequantise_row(tile, sum, a, tail);
+    }
+}
+
+/* The weights of a group of int4, as quads of bytes in the order of int8, and its scales. */
+VIT__INLINE void vit__widen_i4(unsigned char *quads, float *scale, const unsigned char *group) {
+    uint16_t half;
+    int i;
+    for (i = 0; i < 16; i++) {
+        memcpy(&half, group + 2 * i, 2);
+        scale[i] = vit__f16_to_f32(vit__le16(half));
+    }
+    for (i = 0; i < 256; i++) {
+        quads[i] = (unsigned char)((group[32 + i] & 15) - 8);
+        quads[256 + i] = (unsigned char)((group[32 + i] >> 4) - 8);
     }
 }
 
@@ -6007,31 +6766,31 @@ VIT__INLINE void vit__gemm_i4_body(vit__dot_i8_fn *dot, float *tile, const vit__
             const unsigned char *const q = o->a + (size_t)r * o->lda + VIT__U8_HEADER + k;
             float *const to = tile + (size_t)r * o->ldt;
             for (l = 0; l < 16; l += 4) dot(sum + l, q, quads + 4 * l, 32);
-            for (l = 0; l < 16; l++) to[l] = vit__fma_scalar((float)sum[l], scale[l], to[l]);
+            for (l = 0; l < 16; l++) to[l] = vit__fma_inline((float)sum[l], scale[l], to[l]);
         }
     }
-    vit__finish_i4(vit__fma_scalar, tile, o, group, 0);
+    vit__finish_i4_scalar(tile, o, group, 0);
 }
 
 #if VIT__HAS_I16
 /* sum + the product of the lower halves + that of the upper ones, as int16_t. */
 VIT__INLINE uint32_t vit__add_pair(uint32_t sum, uint32_t x, uint32_t w) {
-#if VIT__SMLAD
+#    if VIT__SMLAD
     __asm__("smlad %0, %1, %2, %0" : "+r"(sum) : "r"(x), "r"(w));
     return sum;
-#else
+#    else
     return sum + (uint32_t)((int16_t)(x & 0xffffu) * (int16_t)(w & 0xffffu)) +
            (uint32_t)((int16_t)(x >> 16) * (int16_t)(w >> 16));
-#endif
+#    endif
 }
 
 /* Pairs of 16 bits: the sums of >>attention, exact in 32 bits. */
-static void vit__gemm_i16_4x16_scalar(float *tile, const vit__operands *o) {
+VIT__ROW void vit__gemm_i16_scalar(float *tile, const vit__operands *o) {
     const unsigned char *a = o->a;
     int rows = o->rows, k, l;
     for (; rows--; a += o->lda, tile += vit__tile_step(o)) {
         const unsigned char *w = o->panel;
-        uint32_t sum[16] = { 0 }; /* wraps for what was NaN: its step makes it NaN again */
+        uint32_t sum[16] = { 0 }; /* wraps for rows with NaN: their step makes it NaN again */
         for (k = 0; k < o->depth; k += 2, w += 64) {
             const uint32_t x = vit__u32(a + 2 * k);
             for (l = 0; l < 16; l++) sum[l] = vit__add_pair(sum[l], x, vit__u32(w + 4 * l));
@@ -6041,2085 +6800,858 @@ static void vit__gemm_i16_4x16_scalar(float *tile, const vit__operands *o) {
 }
 #endif
 
-static void vit__gemm_i8_4x16_scalar(float *tile, const vit__operands *o) {
+VIT__ROW void vit__gemm_i8_scalar(float *tile, const vit__operands *o) {
     if (VIT__HAS_INT8) vit__gemm_i8_body(vit__dot_i8_scalar, tile, o);
 }
-
-static void vit__gemm_i4_4x16_scalar(float *tile, const vit__operands *o) {
+VIT__ROW void vit__gemm_i4_scalar(float *tile, const vit__operands *o) {
     if (VIT__HAS_INT4) vit__gemm_i4_body(vit__dot_i8_scalar, tile, o);
 }
 
-static void vit__output_scalar(const vit__output *out, const vit__tile *tile) {
-    vit__output_body(vit__fma_scalar, out, tile);
-}
+#endif /* VIT__SCALAR || VIT__CORTEX */
 
-static void vit__convert_scalar(vit__form form, float *row, int n) {
-    vit__convert_body(vit__fma_scalar, form, row, n);
-}
-
-static void vit__gate_scalar(vit_activation activation, float *x, int n) {
-    vit__gate_body(vit__output_scalar, activation, x, n);
-}
-
-static void vit__norm_scalar(float *y, const float *x, const vit__norm_spec *norm) {
-    vit__norm_body(vit__fma_scalar, y, x, norm);
-}
-
-static float vit__softmax_scalar(float *x, const float *steps, int n, float scale) {
-    return vit__softmax_body(vit__fma_scalar, x, steps, n, scale);
-}
-
-static float vit__length_scalar(const float *x, int n) {
-    return vit__length_body(vit__fma_scalar, x, n);
-}
-
-#if VIT__HAS_I16
-static float vit__quantise_scalar(vit__form form, float *row, const float *steps, int n,
-                                  float factor) {
-    if (!steps) factor = vit__length_scalar(row, n);
-    (void)form; /* who has these bodies has a kernel for 16 bits */
-    return vit__quantise_body(vit__fma_scalar, VIT__FORM_I16, row, steps, n, factor);
-}
+#if VIT__SCALAR
+VIT__KERNELS(scalar, VIT_ISA_SCALAR, 1, scalar,
+             (vit__gemm_f32_scalar, 4, VIT__FORM_F32, VIT__NO_SHAPE),
+             (vit__gemm_f16_scalar, 4, VIT__FORM_F32, VIT__NO_SHAPE),
+             (vit__gemm_bf16_scalar, 4, VIT__FORM_ROUNDED, VIT__NO_SHAPE),
+             (vit__gemm_i8_scalar, 4, VIT__FORM_U8, VIT__NO_SHAPE),
+             (vit__gemm_i4_scalar, 4, VIT__FORM_U8, VIT__NO_SHAPE),
+             (vit__gemm_i16_scalar, 4, VIT__FORM_I16, VIT__NO_SHAPE));
 #endif
 
-static void vit__pack_head_scalar(vit_dtype dtype, const vit__packing *to,
-                                  const vit__unpacked *from) {
-    vit__pack_head_body(vit__fma_scalar, vit__length_scalar, vit__known_product(dtype), to, from);
-}
-
-static void vit__scale_scalar(float *y, const float *x, int n, float factor) {
-    vit__scale_body(y, x, n, factor);
-}
-
-static void vit__add_scalar(float *y, const float *a, const float *b, const float *gamma, int n) {
-    vit__add_body(vit__fma_scalar, y, a, b, gamma, n);
-}
-
-static void vit__rotate_scalar(vit_rope rope, float *x, const float *cosine, const float *sine,
-                               int half) {
-    vit__rotate_body(vit__fma_scalar, rope, x, cosine, sine, half);
-}
-
-#ifndef VIT_NO_PREPROCESS
-static void vit__resample_scalar(uint8_t *to, const uint8_t *lines, size_t stride,
-                                 const vit__taps *taps, int lanes) {
-    vit__resample_body(to, lines, stride, taps, lanes);
-}
-#endif
-
-VIT__TIER(scalar, VIT_ISA_SCALAR, 1, scalar,
-          (vit__gemm_f32_4x16_scalar, 4, VIT__FORM_F32),
-          (vit__gemm_f16_4x16_scalar, 4, VIT__FORM_F32),
-          (vit__gemm_bf16_4x16_scalar, 4, VIT__FORM_ROUNDED),
-          (vit__gemm_i8_4x16_scalar, 4, VIT__FORM_U8),
-          (vit__gemm_i4_4x16_scalar, 4, VIT__FORM_U8),
-          (vit__gemm_i16_4x16_scalar, 4, VIT__FORM_I16));
-
-/* ------------------------------------------------------------------------- */
-/* >>tiles                                                                   */
-/*                                                                           */
-/* One macro, VIT__GEMM, writes all register tiles; it is given the height,  */
-/* the width in vectors and a *step*, which says how the inner loop loads    */
-/* and multiplies. In plain C, a tile of f32 is                              */
-/*                                                                           */
-/*    for (i = 0; i < depth; i++) {                                          */
-/*        k = ORDER(i, depth);                                               */
-/*        for (r = 0; r < rows; r++)                                         */
-/*            for (l = 0; l < columns; l++)                                  */
-/*                c[r][l] = fma(a[r][k], w[k][l], c[r][l]);                  */
-/*    }                                                                      */
-/*                                                                           */
-/* The comments below say in plain C what an instruction does; l is a lane   */
-/* of 32 bits, j one of 16, i one of 8.                                      */
-/*                                                                           */
-/* Every accumulator is a named variable, because arrays of them are spilled */
-/* by gcc 12 and clang 14. Where a tile has more rows than asked for, those  */
-/* past the end repeat the last one, results and all.                        */
-/* ------------------------------------------------------------------------- */
-
-#if VIT__SIMD
-
-/* X(row, A, B) for the rows of a tile, X(A, B, vector) for the vectors of a row. */
-#    define VIT__ROWS_1(X, A, B) X(0, A, B)
-#    define VIT__ROWS_2(X, A, B) VIT__ROWS_1(X, A, B) X(1, A, B)
-#    define VIT__ROWS_3(X, A, B) VIT__ROWS_2(X, A, B) X(2, A, B)
-#    define VIT__ROWS_4(X, A, B) VIT__ROWS_3(X, A, B) X(3, A, B)
-#    define VIT__ROWS_5(X, A, B) VIT__ROWS_4(X, A, B) X(4, A, B)
-#    define VIT__ROWS_6(X, A, B) VIT__ROWS_5(X, A, B) X(5, A, B)
-#    define VIT__ROWS_7(X, A, B) VIT__ROWS_6(X, A, B) X(6, A, B)
-#    define VIT__ROWS_8(X, A, B) VIT__ROWS_7(X, A, B) X(7, A, B)
-#    define VIT__WIDTH_1(X, A, B) X(A, B, 0)
-#    define VIT__WIDTH_2(X, A, B) X(A, B, 0) X(A, B, 1)
-#    define VIT__WIDTH_3(X, A, B) X(A, B, 0) X(A, B, 1) X(A, B, 2)
-#    define VIT__WIDTH_4(X, A, B) VIT__WIDTH_3(X, A, B) X(A, B, 3)
-#    define VIT__WIDTH_8(X, A, B) VIT__WIDTH_4(X, A, B) X(A, B, 4) X(A, B, 5) X(A, B, 6) X(A, B, 7)
-
-/* The parts of a tile: where a row of a begins; c[r][n] of row r and vector n. */
-#    define VIT__ROW(r, A, B)                                                                     \
-        const unsigned char *const a##r = a + (size_t)(r < rows ? r : rows - 1) * lda;
-#    define VIT__TILE_ROW(r) (tile + (size_t)(r < rows ? r : rows - 1) * o->ldt)
-#    define VIT__ZERO(STEP, r, n) VIT__ACC_##STEP c##r##n = VIT__ZERO_##STEP(r, n);
-#    define VIT__ZERO_ROW(r, STEP, WIDTH) WIDTH(VIT__ZERO, STEP, r)
-#    define VIT__LOAD(STEP, WEIGHTS, n) VIT__LOAD_##STEP(n, WEIGHTS(p, stride, n, k))
-#    define VIT__MAC(STEP, r, n) VIT__MAC_##STEP(c##r##n, n)
-#    define VIT__MAC_ROW(r, STEP, WIDTH)                                                          \
-        {                                                                                         \
-            VIT__INPUT_##STEP(a##r, (size_t)k)                                                    \
-            WIDTH(VIT__MAC, STEP, r)                                                              \
-        }
-#    define VIT__STORE(STEP, r, n) vit__store_##STEP(to, n, c##r##n, a##r, p, stride, steps);
-#    define VIT__STORE_ROW(r, STEP, WIDTH)                                                        \
-        {                                                                                         \
-            float *const to = VIT__TILE_ROW(r);                                                   \
-            WIDTH(VIT__STORE, STEP, r)                                                            \
-        }
-
-/* What step i fetches of the next panels, which AVX2 and AVX-512 say: of those that ascend. Others
-   have no register left. */
-#    if VIT__AVX2
-#        define VIT__AHEAD_OF(o, p)                                                               \
-            ((o)->ahead ? (o)->ahead + (size_t)((p) - (o)->panel) / 32 : (p))
-#    else
-#        define VIT__AHEAD_OF(o, p) (p)
-#    endif
-#    define VIT__AHEAD(i)
-#    define VIT__AHEAD_vit__ascending(i) VIT__AHEAD(i)
-#    define VIT__AHEAD_vit__odd_first(i)
-#    define VIT__AHEAD_vit__in_order(i)
-#    define VIT__AHEAD_vit__ascending_alone(i)
-
-/* ORDER(i, depth): which k comes i-th. p: the panel, or the part of it that is meant; stride:
-   bytes from one panel to the next, where a step needs them. */
-#    define VIT__ONE_ROW(r, A, B) +1
-#    define VIT__GEMM(name, STEP, WEIGHTS, ORDER, ROWS, WIDTH)                                    \
-        VIT__GEMM_OF(VIT__MAC_ROW, name, STEP, WEIGHTS, ORDER, ROWS, WIDTH)
-#    define VIT__GEMM_OF(MAC_ROW, name, STEP, WEIGHTS, ORDER, ROWS, WIDTH)                        \
-        VIT__STATIC_ASSERT(0 ROWS(VIT__ONE_ROW, , ) <= VIT__MAX_TILE_ROWS, rows_of_##name);       \
-        VIT__NOINLINE static void name(float *tile, const vit__operands *o,                       \
-                                       const unsigned char *p, size_t stride) {                   \
-            const unsigned char *const a = o->a;                                                  \
-            const size_t lda = o->lda;                                                            \
-            const unsigned char *const ahead = VIT__AHEAD_OF(o, p);                               \
-            const int rows = o->rows, depth = o->depth, steps = vit__steps_##STEP(depth);         \
-            int i;                                                                                \
-            ROWS(VIT__ROW, , )                                                                    \
-            ROWS(VIT__ZERO_ROW, STEP, WIDTH)                                                      \
-            (void)stride, (void)ahead;                                                            \
-            for (i = 0; i < steps; i++) {                                                         \
-                const int k = ORDER(i, depth);                                                    \
-                VIT__AHEAD_##ORDER(i)                                                             \
-                WIDTH(VIT__LOAD, STEP, WEIGHTS)                                                   \
-                ROWS(MAC_ROW, STEP, WIDTH)                                                        \
-            }                                                                                     \
-            ROWS(VIT__STORE_ROW, STEP, WIDTH)                                                     \
-        }
-
-#    if !VIT__HELIUM
-
-/* int4: the same over the quads of one group after another. The exact sums of a group, c, are
-   then scaled and added to those of the groups before, s, which come from the tile. */
-#    define VIT__TAKE(STEP, r, n) VIT__SUM_##STEP s##r##n = VIT__TAKE_##STEP(VIT__TILE_ROW(r), n);
-#    define VIT__TAKE_ROW(r, STEP, WIDTH) WIDTH(VIT__TAKE, STEP, r)
-#    define VIT__SCALE(STEP, r, n) VIT__SCALE_##STEP(s##r##n, c##r##n, n)
-#    define VIT__SCALE_ROW(r, STEP, WIDTH) WIDTH(VIT__SCALE, STEP, r)
-#    define VIT__GIVE(STEP, r, n) VIT__GIVE_##STEP(VIT__TILE_ROW(r), n, s##r##n);
-#    define VIT__GIVE_ROW(r, STEP, WIDTH) WIDTH(VIT__GIVE, STEP, r)
-#    define VIT__GEMM_GROUPS(name, STEP, WEIGHTS, ROWS, WIDTH)                                    \
-        VIT__GEMM_GROUPS_OF(VIT__MAC_ROW, 8, name, STEP, WEIGHTS, ROWS, WIDTH)
-#    define VIT__GEMM_GROUPS_OF(MAC_ROW, STEPS, name, STEP, WEIGHTS, ROWS, WIDTH)                 \
-        VIT__NOINLINE static void name(float *tile, const vit__operands *o,                       \
-                                       const unsigned char *p, size_t stride) {                   \
-            const unsigned char *const a = o->a;                                                  \
-            const size_t lda = o->lda;                                                            \
-            const float *scale = (const float *)(const void *)p;                                  \
-            const int rows = o->rows, steps = o->depth / 32 * (STEPS);                            \
-            int k = 0, end;                                                                       \
-            ROWS(VIT__ROW, , )                                                                    \
-            ROWS(VIT__TAKE_ROW, STEP, WIDTH)                                                      \
-            p += VIT__GROUPS_HEADER;                                                              \
-            (void)stride;                                                                         \
-            for (; k < steps; scale += 16) {                                                      \
-                ROWS(VIT__ZERO_ROW, STEP, WIDTH)                                                  \
-                for (end = k + (STEPS); k < end; k++) {                                           \
-                    WIDTH(VIT__LOAD, STEP, WEIGHTS)                                               \
-                    ROWS(MAC_ROW, STEP, WIDTH)                                                    \
-                }                                                                                 \
-                ROWS(VIT__SCALE_ROW, STEP, WIDTH)                                                 \
-            }                                                                                     \
-            ROWS(VIT__GIVE_ROW, STEP, WIDTH)                                                       \
-        }
-
-/* Groups of a panel, widened for all rows of a tile; so many that they stay in the nearest
-   cache. */
-#    define VIT__GROUPS_WIDE 8
-#    define VIT__GROUPS_HEADER (VIT__GROUPS_WIDE * 128)
-typedef struct VIT__ALIGNED_64 vit__groups {
-    float scale[VIT__GROUPS_WIDE * 16];
-    int32_t base[VIT__GROUPS_WIDE * 16];          /* of FORM_S8: 128 times the sum of weights */
-    unsigned char quads[VIT__GROUPS_WIDE * 1024]; /* 8 or 16 bits a weight */
-} vit__groups;
-
-typedef void vit__groups_fn(float *tile, const vit__operands *o, const unsigned char *wide,
-                            size_t stride);
-
-/* What a tier has for int4. */
-typedef struct vit__i4_kernel {
-    void (*widen)(vit__groups *to, int index, const unsigned char *group);
-    vit__groups_fn *run, *run_less, *run_1; /* of `height` rows, one less, and one */
-    int height, panels;                     /* of a tile in registers */
-    void (*finish)(float *tile, const vit__operands *o, const unsigned char *sums);
-} vit__i4_kernel;
-
-/* The rows in parts as equal as can be. */
-static void vit__gemm_i4_rows(const vit__i4_kernel *kernel, float *tile, const vit__operands *o,
-                              const vit__groups *groups) {
-    const unsigned char *const wide = (const unsigned char *)groups;
-    int parts = vit__ceil_div(o->rows, kernel->height), left = o->rows;
-    vit__operands part = *o;
-    for (; parts; parts--, left -= part.rows) {
-        part.rows = vit__ceil_div(left, parts);
-        if (part.rows == 1) kernel->run_1(tile, &part, wide, sizeof *groups);
-        else if (part.rows < kernel->height) kernel->run_less(tile, &part, wide, sizeof *groups);
-        else kernel->run(tile, &part, wide, sizeof *groups);
-        part.a += (size_t)part.rows * o->lda;
-        tile += (size_t)part.rows * o->ldt;
-    }
-}
-
-static void vit__gemm_i4_panels(const vit__i4_kernel *kernel, float *tile, const vit__operands *o,
-                                const unsigned char *panel) {
-    const size_t stride = (size_t)vit__panel_bytes(VIT_I4, o->depth);
-    const int groups = vit__ceil_div(o->depth, 32);
-    vit__groups wide[VIT__AVX512 ? 3 : 1];
-    vit__operands part = *o;
-    int first, n, i, r;
-    for (r = 0; r < o->rows; r++)
-        memset(tile + (size_t)r * o->ldt, 0, (size_t)kernel->panels * 16 * sizeof(float));
-    for (first = 0; first < groups; first += VIT__GROUPS_WIDE) {
-        const int count = vit__min(VIT__GROUPS_WIDE, groups - first);
-        for (n = 0; n < kernel->panels; n++)
-            for (i = 0; i < count; i++)
-                kernel->widen(&wide[n], i,
-                              panel + (size_t)n * stride + (size_t)(first + i) * VIT__I4_GROUP);
-        part.depth = 32 * count;
-        vit__gemm_i4_rows(kernel, tile, &part, wide);
-        part.a += part.depth;
-    }
-    for (n = 0; n < kernel->panels; n++)
-        kernel->finish(tile + 16 * n, o, panel + (size_t)(n + 1) * stride - 64);
-}
-
-static void vit__gemm_i4(const vit__i4_kernel *kernel, float *tile, const vit__operands *o) {
-    const size_t stride = (size_t)vit__panel_bytes(VIT_I4, o->depth);
-    int n;
-    for (n = 0; n < o->panels; n += kernel->panels)
-        vit__gemm_i4_panels(kernel, tile + 16 * n, o, o->panel + (size_t)n * stride);
-}
-
-/* What a tier's kernel has to finish with; below: of vit__finish_i4. */
-#    define VIT__FINISH_I4(isa, bodies, below)                                                    \
-        static void vit__finish_i4_##isa(float *tile, const vit__operands *o,                     \
-                                         const unsigned char *sums) {                             \
-            vit__finish_i4(vit__fma_##bodies, tile, o, sums, below);                              \
-        }
-
-/* Weights of 16 bits, where there are no products of bytes. */
-#    define VIT__WIDEN_I4_16(isa, vector, widen_i8)                                               \
-        static void vit__widen_i4_##isa(vit__groups *to, int index, const unsigned char *group) { \
-            unsigned char quads[16 * 32];                                                         \
-            vit__widen_i4(quads, to->scale + 16 * index, group);                                  \
-            widen_i8((vector *)(void *)(to->quads + 1024 * index), quads, 8);                     \
-        }
-
-#    endif /* !VIT__HELIUM */
-
-VIT__INLINE int vit__ascending(int i, int depth) {
-    (void)depth;
-    return i;
-}
-VIT__INLINE int vit__ascending_alone(int i, int depth) { return vit__ascending(i, depth); }
-VIT__INLINE int vit__odd_first(int i, int depth) { return vit__summand(VIT_BF16, i, depth); }
-
-/* The same wrappers around the shared bodies, for each tier. */
-#    define VIT__PACK_HEAD(isa, has, type)                                                        \
-        if ((has) && dtype == type)                                                               \
-            vit__pack_head_body(vit__fma_##isa, vit__length_##isa, type, to, from);
-#    define VIT__WRAP_BODIES(isa)                                                                 \
-        static void vit__output_##isa(const vit__output *out, const vit__tile *tile) {            \
-            vit__output_body(vit__fma_##isa, out, tile);                                          \
-        }                                                                                         \
-        static void vit__gate_##isa(vit_activation activation, float *x, int n) {                 \
-            vit__gate_body(vit__output_##isa, activation, x, n);                                  \
-        }                                                                                         \
-        static void vit__norm_##isa(float *y, const float *x, const vit__norm_spec *norm) {        \
-            vit__norm_body(vit__fma_##isa, y, x, norm);                                           \
-        }                                                                                         \
-        static void vit__pack_head_##isa(vit_dtype dtype, const vit__packing *to,                 \
-                                         const vit__unpacked *from) {                             \
-            VIT__PACK_HEAD(isa, 1, VIT_F32)                                                       \
-            VIT__PACK_HEAD(isa, VIT__HAS_BF16, VIT_BF16)                                          \
-            VIT__PACK_HEAD(isa, VIT__HAS_U8, VIT__I16)                                            \
-        }                                                                                         \
-        static void vit__scale_##isa(float *y, const float *x, int n, float factor) {             \
-            vit__scale_body(y, x, n, factor);                                                     \
-        }                                                                                         \
-        static void vit__add_##isa(float *y, const float *a, const float *b,                      \
-                                   const float *gamma, int n) {                                   \
-            vit__add_body(vit__fma_##isa, y, a, b, gamma, n);                                     \
-        }                                                                                         \
-        static void vit__rotate_##isa(vit_rope rope, float *x, const float *cosine,               \
-                                      const float *sine, int half) {                              \
-            vit__rotate_body(vit__fma_##isa, rope, x, cosine, sine, half);                        \
-        }
-
-/* The same for what AVX2 and AVX-512 have by hand. */
-#    define VIT__WRAP_REST(isa)                                                                   \
-        static float vit__length_##isa(const float *x, int n) {                                   \
-            return vit__length_body(vit__fma_##isa, x, n);                                        \
-        }                                                                                         \
-        static float vit__quantise_##isa(vit__form form, float *row, const float *steps, int n,   \
-                                         float factor) {                                          \
-            if (VIT__HAS_U8 && !steps) factor = vit__length_##isa(row, n);                        \
-            return vit__quantise_body(vit__fma_##isa, form, row, steps, n, factor);               \
-        }                                                                                         \
-        static void vit__convert_##isa(vit__form form, float *row, int n) {                       \
-            vit__convert_body(vit__fma_##isa, form, row, n);                                      \
-        }                                                                                         \
-        static float vit__softmax_##isa(float *x, const float *steps, int n, float scale) {       \
-            return vit__softmax_body(vit__fma_##isa, x, steps, n, scale);                         \
-        }
-
-/* vit__resample_body in pairs of 16-bit products, WIDTH vectors for 16 lanes. The lower and the
-   upper halves of the weights have sums of their own, modulo 2^32. */
-#    define VIT__TAPS_ZERO(isa, B, n) VIT__SUM_##isa low##n = vit__zero_##isa(), high##n = low##n;
-#    define VIT__TAPS_ADD(isa, B, n)                                                              \
-        {                                                                                         \
-            const VIT__PAIRS_##isa pairs = vit__lines_##isa(p, stride, n);                        \
-            low##n = vit__pairs_add_##isa(low##n, pairs, w);                                      \
-            high##n = vit__pairs_add_##isa(high##n, pairs, v);                                    \
-        }
-#    define VIT__TAPS_STORE(isa, B, n) vit__sums_store_##isa(sum, n, low##n, high##n);
-#    define VIT__RESAMPLE(isa, WIDTH)                                                             \
-        static void vit__resample_##isa(uint8_t *to, const uint8_t *lines, size_t stride,         \
-                                        const vit__taps *taps, int lanes) {                       \
-            const unsigned char *const weights = (const unsigned char *)taps->weights;            \
-            const size_t size = 2 * (size_t)vit__even(taps);                                      \
-            for (; lanes > 0; lanes -= 16, lines += 16, to += 16) {                               \
-                const unsigned char *at = weights;                                                \
-                const uint8_t *p = lines;                                                         \
-                int32_t sum[16];                                                                  \
-                WIDTH(VIT__TAPS_ZERO, isa, )                                                      \
-                for (; at < weights + size; at += 4, p += 2 * stride) {                           \
-                    const int32_t w = vit__load32(at), v = vit__load32(at + size);                \
-                    WIDTH(VIT__TAPS_ADD, isa, )                                                   \
-                }                                                                                 \
-                WIDTH(VIT__TAPS_STORE, isa, )                                                     \
-                vit__clip16(to, sum);                                                             \
-            }                                                                                     \
-        }
-
-#endif /* VIT__SIMD */
-
-/* ------------------------------------------------------------------------- */
-/* >>x86                                                                     */
-/*                                                                           */
-/* Register tiles for SSE2 (6 rows x 8 columns, int8 3 x 16: 12 accumulators */
-/* of 16 registers), AVX2 (6 x 16: 12 of 16) and AVX-512 (8 x 48: 24 of 32). */
-/* The steps:                                                                */
-/*                                                                           */
-/*    muladd  fma of SSE2, rounded twice                                     */
-/*    fma     one k a step, weights widened to f32 if they are smaller       */
-/*    bf16    a pair a step, vdpbf16ps                                       */
-/*    vnni    a quad a step, vpdpbusd                                        */
-/*    mul16   the same with 16-bit products, where there is no vpdpbusd      */
-/*    add16   two quads a step, vpmaddubsw, where lanes fit 16 bits          */
-/*    pair    a pair of 16-bit integers a step, vpmaddwd                     */
-/*    dot16   the same, vpdpwssd                                             */
-/*    i4      a quad of int4 a step, eight of them added in 16 bits          */
-/* ------------------------------------------------------------------------- */
+/* --- x86 -------------------------------------------------------------------------- */
 
 #if VIT__SSE2 || VIT__AVX2
-VIT__INLINE __m128i vit__load_sse2(const void *p) { return _mm_loadu_si128((const __m128i *)p); }
-#endif
 
-#if VIT__SSE2
+/* Words of all widths of registers: VIT__PS(add) is _mm_add_ps, _mm256_add_ps or _mm512_add_ps. */
+#    define VIT__F_LOAD(p) VIT__PS(loadu)(p)
+#    define VIT__F_STORE(p, a) VIT__PS(storeu)(p, a)
+#    define VIT__F_SPLAT(x) VIT__PS(set1)(x)
+#    define VIT__F_BITS(x) VIT__AS_F(VIT__EPI32(set1)((int)(x)))
+#    define VIT__F_ADD(a, b) VIT__PS(add)(a, b)
+#    define VIT__F_SUB(a, b) VIT__PS(sub)(a, b)
+#    define VIT__F_MUL(a, b) VIT__PS(mul)(a, b)
+#    define VIT__F_DIV(a, b) VIT__PS(div)(a, b)
+#    define VIT__F_MIN(a, b) VIT__PS(min)(a, b)
+#    define VIT__F_MAX(a, b) VIT__PS(max)(a, b)
+#    define VIT__F_AND(a, b) VIT__PS(and)(a, b)
+#    define VIT__F_OR(a, b) VIT__PS(or)(a, b)
+#    define VIT__F_IADD(a, b) VIT__AS_F(VIT__EPI32(add)(VIT__AS_I(a), VIT__AS_I(b)))
+#    define VIT__F_SHL(a, n) VIT__AS_F(VIT__EPI32(slli)(VIT__AS_I(a), (VIT__COUNT)(n)))
+#    define VIT__F_SHR(a, n) VIT__AS_F(VIT__EPI32(srli)(VIT__AS_I(a), (VIT__COUNT)(n)))
+#    define VIT__I_ZERO() VIT__EPI32(set1)(0)
+#    define VIT__I_SPLAT(x) VIT__EPI32(set1)(x)
+#    define VIT__I_LOAD(p) VIT__AS_I(VIT__PS(loadu)((const float *)(const void *)(p)))
+#    define VIT__I_STORE(p, a) VIT__PS(storeu)((float *)(void *)(p), VIT__AS_F(a))
+#    define VIT__I_ADD(a, b) VIT__EPI32(add)(a, b)
+#    define VIT__I_SUB(a, b) VIT__EPI32(sub)(a, b)
+#    define VIT__I_AND(a, b) VIT__AS_I(VIT__PS(and)(VIT__AS_F(a), VIT__AS_F(b)))
+#    define VIT__I_SHL(a, n) VIT__EPI32(slli)(a, n)
+#    define VIT__I_SHR(a, n) VIT__EPI32(srli)(a, n)
+#    define VIT__I_TO_F(a) VIT__PS(cvtepi32)(a)
+#    define VIT__LINES_ADD(c, pairs, w)                                                           \
+        VIT__EPI32(add)(c, VIT__EPI16(madd)(pairs, VIT__EPI32(set1)(w)))
+#    define VIT__X VIT__RF
+#    define VIT__XI VIT__RI
+#    define VIT__XI_LOAD(x, p) x = VIT__EPI32(set1)(vit__load32(p));
+#    define VIT__EVEN(x) VIT__I_AND(x, VIT__I_SPLAT(0x00ff00ff))
+#    define VIT__ODD(x) VIT__EPI16(srli)(x, 8)
+#    define VIT__SUB8(a, b) VIT__EPI8(sub)(a, b)
+#    define VIT__SHL16(a) VIT__EPI16(slli)(a, 8)
+#    define VIT__SRA16(a) VIT__EPI16(srai)(a, 8)
 
-/* --- SSE2 --------------------------------------------------------------------------- */
-
-VIT__INLINE float vit__fma_sse2(float a, float b, float c) { return vit__multiply_add(a, b, c); }
-VIT__PLAIN_PATHS_BEGIN
-VIT__WRAP_REST(sse2)
-VIT__WRAP_BODIES(sse2)
-VIT__PLAIN_PATHS_END
-
-VIT__INLINE __m128 vit__load_f32_sse2(const void *p) { return _mm_loadu_ps((const float *)p); }
-
-/* Registers for 6 x 8 sums on 64-bit CPUs, for 2 x 8 on others; of int8 for 3 x 16 or 1 x 16. */
-#    if VIT__X86_64
-#        define VIT__HEIGHT_SSE2 6
-#        define VIT__ROWS_SSE2 VIT__ROWS_6
-#        define VIT__HEIGHT_I8_SSE2 3
-#        define VIT__ROWS_I8_SSE2 VIT__ROWS_3
-#    else
-#        define VIT__HEIGHT_SSE2 2
-#        define VIT__ROWS_SSE2 VIT__ROWS_2
-#        define VIT__HEIGHT_I8_SSE2 1
-#        define VIT__ROWS_I8_SSE2 VIT__ROWS_1
-#    endif
-#    define VIT__PANELS_SSE2 8
-#    define VIT__SPREAD_SSE2 (16 * VIT__HEIGHT_SSE2) /* bytes of a k of all rows, each four times */
-
-/* Weights k of columns 4 n ... 4 n + 3. */
-VIT__INLINE __m128 vit__f32_sse2(const unsigned char *p, size_t stride, int n, int k) {
-    (void)stride;
-    return vit__load_f32_sse2(p + 64 * (size_t)k + 16 * n);
-}
-
-/* c[l] += x * w[l], on top of the sums in the tile. The numbers of a come spread, each four times,
-   first those of all rows of a tile with one k. Compilers would load one twice if they could. */
-#    define VIT__ACC_muladd_sse2 __m128
-#    define VIT__ZERO_muladd_sse2(r, n) vit__load_f32_sse2(VIT__TILE_ROW(r) + 4 * n)
-#    define VIT__LOAD_muladd_sse2(n, weights) const __m128 w##n = weights;
-#    define VIT__INPUT_muladd_sse2(a, k)                                                          \
-        __m128 x = _mm_load_ps((const float *)(const void *)(a + VIT__SPREAD_SSE2 * k));          \
-        VIT__HIDE_SSE2(x)
-#    define VIT__MAC_muladd_sse2(c, n) VIT__ADD_F32_SSE2(c, _mm_mul_ps(x, w##n))
-VIT__INLINE int vit__steps_muladd_sse2(int depth) { return depth; }
-#    define vit__store_muladd_sse2(to, n, c, a, p, stride, steps) _mm_storeu_ps(to + 4 * n, c)
-
-VIT__GEMM(vit__muladd_sse2_1, muladd_sse2, vit__f32_sse2, vit__ascending, VIT__ROWS_1, VIT__WIDTH_4)
-
-/* A step of all rows, from one pointer. */
-#    define VIT__MULADD_ROW_SSE2(r, k, B)                                                         \
-        {                                                                                         \
-            VIT__INPUT_muladd_sse2((a + 16 * r), k)                                               \
-            VIT__MAC(muladd_sse2, r, 0)                                                           \
-            VIT__MAC(muladd_sse2, r, 1)                                                           \
-        }
-#    define VIT__MULADD_STEP_SSE2(k)                                                              \
-        {                                                                                         \
-            const __m128 w0 = vit__f32_sse2(p, 0, 0, k), w1 = vit__f32_sse2(p, 0, 1, k);          \
-            VIT__ROWS_SSE2(VIT__MULADD_ROW_SSE2, k, )                                             \
-        }
-
-/* Half of a panel's columns. Two steps in one: the 24 instructions that multiply and add need 13
-   others as it is, and a CPU begins only so many in a cycle. */
-VIT__NOINLINE static void vit__muladd_sse2_full(float *tile, const vit__operands *o,
-                                                const unsigned char *p) {
-    const unsigned char *a = o->a;
-    const int rows = o->rows;
-    int i;
-    VIT__ROWS_SSE2(VIT__ZERO_ROW, muladd_sse2, VIT__WIDTH_2)
-    for (i = o->depth / 2; i; i--, a += 2 * VIT__SPREAD_SSE2, p += 128) {
-        VIT__MULADD_STEP_SSE2(0)
-        VIT__MULADD_STEP_SSE2(1)
-    }
-    if (o->depth % 2) VIT__MULADD_STEP_SSE2(0)
-    VIT__ROWS_SSE2(VIT__STORE_ROW, muladd_sse2, VIT__WIDTH_2)
-}
-
-/* `count` numbers of a row, spread, in the order of summation: `swap` exchanges pairs. */
-VIT__INLINE void vit__spread_sse2(vit_dtype dtype, __m128 *to, const unsigned char *a, int count) {
-    const int next = VIT__HEIGHT_SSE2, swap = dtype == VIT_BF16;
-    int i;
-    for (i = 0; i + 4 <= count; i += 4, to += 4 * next) {
-        const __m128i x = vit__load_sse2(a + 4 * i);
-        to[swap * next] = _mm_castsi128_ps(_mm_shuffle_epi32(x, 0x00));
-        to[(1 ^ swap) * next] = _mm_castsi128_ps(_mm_shuffle_epi32(x, 0x55));
-        to[(2 + swap) * next] = _mm_castsi128_ps(_mm_shuffle_epi32(x, 0xaa));
-        to[(3 ^ swap) * next] = _mm_castsi128_ps(_mm_shuffle_epi32(x, 0xff));
-    }
-    for (; i < count; i++, to += next)
-        *to = _mm_set1_ps(vit__load_float(a + 4 * vit__summand(dtype, i, count)));
-}
-
-/* Numbers k to k + count of the rows of one tile in registers; if there are fewer rows than it
-   has, but more than one, the last one again. */
-VIT__INLINE void vit__spread_rows_sse2(vit_dtype dtype, __m128 *to, const vit__operands *o, int row,
-                                       int k, int count) {
-    const int last = o->rows - 1, height = row == last ? 1 : VIT__HEIGHT_SSE2;
-    int r;
-    for (r = 0; r < height; r++)
-        vit__spread_sse2(dtype, to + r,
-                         o->a + (size_t)vit__min(row + r, last) * o->lda + 4 * (size_t)k, count);
-}
-
-static void vit__clear_sse2(float *tile, const vit__operands *o) {
-    int r;
-    for (r = 0; r < o->rows; r++)
-        memset(tile + (size_t)r * o->ldt, 0, (size_t)o->panels * 16 * sizeof(float));
-}
-
-/* Part of the rows, spread, times part of a panel, as f32 in the order of summation. */
-static void vit__muladd_sse2(float *tile, const vit__operands *o, const unsigned char *p) {
-    vit__operands part = *o;
-    int row;
-    for (row = 0; row < o->rows; row += VIT__HEIGHT_SSE2) {
-        part.rows = vit__min(VIT__HEIGHT_SSE2, o->rows - row);
-        if (part.rows == 1) vit__muladd_sse2_1(tile, &part, p, 0);
-        else {
-            vit__muladd_sse2_full(tile, &part, p);
-            vit__muladd_sse2_full(tile + 8, &part, p + 32);
-        }
-        part.a += o->lda;
-        tile += VIT__HEIGHT_SSE2 * o->ldt;
-    }
-}
-
-/* Weights k to k + count of a panel, 16 of each k; k is a multiple of 32. */
-typedef const void *vit__widen_fn(float *to, const unsigned char *panel, int k, int count);
-
-static const void *vit__widen_f32_sse2(float *to, const unsigned char *panel, int k, int count) {
-    (void)to, (void)count;
-    return panel + 64 * (size_t)k;
-}
-
-static const void *vit__widen_f16_sse2(float *to, const unsigned char *panel, int k, int count) {
-    int i;
-    for (i = 0; i < count; i++) vit__widen_f16_16(to + 16 * i, panel + 32 * (size_t)(k + i));
-    return to;
-}
-
-/* The second of a pair comes first, unless it is alone. */
-static const void *vit__widen_bf16_sse2(float *to, const unsigned char *panel, int k, int count) {
-    int i, n;
-    for (i = 0; i < count; i += 2) {
-        for (n = 0; n < 16; n += 4) {
-            const __m128i pairs = vit__load_sse2(panel + 32 * (size_t)(k + i) + 4 * n);
-            const __m128i second = _mm_and_si128(pairs, _mm_set1_epi32((int)0xffff0000u));
-            float *at = to + 16 * i + n;
-            if (i + 1 < count) _mm_store_ps(at, _mm_castsi128_ps(second)), at += 16;
-            _mm_store_ps(at, _mm_castsi128_ps(_mm_slli_epi32(pairs, 16)));
-        }
-    }
-    return to;
-}
-
-/* Blocks of the inner index, so many that spread rows and widened weights stay in the nearest
-   cache. */
-#    define VIT__BLOCK_SSE2 768
-
-VIT__NOINLINE static void vit__gemm_sse2(vit_dtype dtype, int tile_rows, vit__widen_fn *widen,
-                                         float *tile, const vit__operands *o) {
-    const int block = VIT__BLOCK_SSE2 / tile_rows;
-    const size_t stride = (size_t)vit__panel_bytes(dtype, o->depth);
-    __m128 spread[VIT__BLOCK_SSE2], wide[4 * VIT__BLOCK_SSE2 / 6];
-    vit__operands part = *o;
-    int k, r, n;
-    part.a = (const unsigned char *)spread;
-    part.lda = (size_t)(block * VIT__SPREAD_SSE2); /* from one tile in registers to the next */
-    vit__clear_sse2(tile, o);
-    for (k = 0; k < o->depth; k += block) {
-        part.depth = vit__min(block, o->depth - k);
-        for (r = 0; r < o->rows; r += VIT__HEIGHT_SSE2)
-            vit__spread_rows_sse2(dtype, spread + r * block, o, r, k, part.depth);
-        for (n = 0; n < o->panels; n++)
-            vit__muladd_sse2(tile + 16 * n, &part,
-                             (const unsigned char *)widen((float *)wide,
-                                                          o->panel + (size_t)n * stride, k,
-                                                          part.depth));
-    }
-}
-
-static void vit__gemm_f32_sse2(float *tile, const vit__operands *o) {
-    vit__gemm_sse2(VIT_F32, 6, vit__widen_f32_sse2, tile, o);
-}
-static void vit__gemm_f16_sse2(float *tile, const vit__operands *o) {
-    vit__gemm_sse2(VIT_F16, 24, vit__widen_f16_sse2, tile, o);
-}
-static void vit__gemm_bf16_sse2(float *tile, const vit__operands *o) {
-    vit__gemm_sse2(VIT_BF16, 12, vit__widen_bf16_sse2, tile, o);
-}
-
-/* Quads of a panel as 16-bit integers, the even ones of each, then the odd ones. */
-static void vit__widen_i8_sse2(__m128i *to, const unsigned char *from, int quads) {
-    int n;
-    for (; quads; quads--, to += 8)
-        for (n = 0; n < 4; n++, from += 16) {
-            const __m128i v = vit__load_sse2(from);
-            to[n] = _mm_srai_epi16(_mm_slli_epi16(v, 8), 8);
-            to[4 + n] = _mm_srai_epi16(v, 8);
-        }
-}
-
-/* As mul16 of AVX2, but four quads a step. Widened weights come from memory, for each row anew:
-   compilers would keep them in registers, which there are not enough of. */
-#    define VIT__ACC_mul16_sse2 __m128i
-#    define VIT__ZERO_mul16_sse2(r, n) vit__load_sse2(VIT__TILE_ROW(r) + 4 * n)
-#    define VIT__LOAD_mul16_sse2(n, weights)
-#    define VIT__MAC_mul16_sse2(c, n)                                                             \
-        VIT__ADD_SSE2(c, _mm_madd_epi16(x, _mm_load_si128((const __m128i *)w + n)))
-#    define VIT__QUAD_SSE2(i, r, STEP, WIDTH)                                                     \
-        VIT__PAIR_SSE2(even, 2 * i, i, r, STEP, WIDTH)                                            \
-        VIT__PAIR_SSE2(odd, 2 * i + 1, i, r, STEP, WIDTH)
-#    define VIT__PAIR_SSE2(pairs, at, i, r, STEP, WIDTH)                                          \
-        {                                                                                         \
-            const __m128i x = _mm_shuffle_epi32(pairs, 85 * i);                                   \
-            const void *const w = p + 512 * (size_t)k + 64 * (at);                                \
-            WIDTH(VIT__MAC, STEP, r)                                                              \
-        }
-#    define VIT__QUADS_SSE2(r, STEP, WIDTH)                                                       \
-        {                                                                                         \
-            const __m128i four = vit__load_sse2(a##r + VIT__U8_HEADER + 16 * (size_t)k);          \
-            const __m128i even = _mm_and_si128(four, _mm_set1_epi16(255));                        \
-            const __m128i odd = _mm_srli_epi16(four, 8);                                          \
-            VIT__HIDE(p)                                                                          \
-            VIT__QUAD_SSE2(0, r, STEP, WIDTH)                                                     \
-            VIT__QUAD_SSE2(1, r, STEP, WIDTH)                                                     \
-            VIT__QUAD_SSE2(2, r, STEP, WIDTH)                                                     \
-            VIT__QUAD_SSE2(3, r, STEP, WIDTH)                                                     \
-        }
-VIT__INLINE int vit__steps_mul16_sse2(int depth) { return depth / 16; }
-#    define vit__store_mul16_sse2(to, n, c, a, p, stride, steps)                                  \
-        _mm_storeu_si128((__m128i *)(void *)(to + 4 * n), c)
-
-VIT__GEMM_OF(VIT__QUADS_SSE2, vit__mul16_sse2_full, mul16_sse2, , vit__ascending,
-             VIT__ROWS_I8_SSE2, VIT__WIDTH_4)
-VIT__GEMM_OF(VIT__QUADS_SSE2, vit__mul16_sse2_1, mul16_sse2, , vit__ascending, VIT__ROWS_1,
-             VIT__WIDTH_4)
-
-/* Rows of bytes times part of a panel; the depth is a multiple of 16. */
-static void vit__mul16_sse2(float *tile, const vit__operands *o, const unsigned char *p) {
-    const int height = VIT__HEIGHT_I8_SSE2;
-    vit__operands part = *o;
-    int row;
-    for (row = 0; row < o->rows; row += height, tile += (size_t)height * o->ldt) {
-        part.a = o->a + (size_t)row * o->lda;
-        part.rows = vit__min(height, o->rows - row);
-        if (part.rows == 1) vit__mul16_sse2_1(tile, &part, p, 0);
-        else vit__mul16_sse2_full(tile, &part, p, 0);
-    }
-}
-
-/* As vit__dequantise_row, of four columns. The product of a 16-bit and a 32-bit integer, modulo
-   2^32, of two halves. */
-VIT__INLINE __m128 vit__dequantise_sse2(__m128i sum, const unsigned char *a,
-                                        const unsigned char *tail) {
-    const __m128 scale = _mm_set1_ps(vit__load_float(a));
-    const __m128i zero = _mm_set1_epi16((short)vit__load32(a + 4));
-    const __m128i sums = vit__load_sse2(tail + 64);
-    const __m128i high = _mm_slli_epi32(_mm_mulhi_epu16(sums, zero), 16);
-    sum = _mm_sub_epi32(sum, _mm_add_epi16(_mm_mullo_epi16(sums, zero), high));
-    return _mm_mul_ps(_mm_cvtepi32_ps(sum), _mm_mul_ps(scale, vit__load_f32_sse2(tail)));
-}
-
-/* Numbers of a that are multiplied at a time. */
-#    define VIT__BLOCK_I8_SSE2 256
-
-/* A panel times rows, of which the last quads are copied behind a header and filled up to 16
-   bytes. */
-static void vit__panel_i8_sse2(float *tile, const vit__operands *o, const unsigned char *p) {
-    const unsigned char *const tail = p + 64 * (size_t)vit__quads(o->depth);
-    const int padded = 4 * vit__quads(o->depth), full = padded / 16 * 16, rest = padded - full;
-    __m128i wide[2 * VIT__BLOCK_I8_SSE2];
-    unsigned char last[24 * 24];
-    vit__operands part = *o;
-    int k, r, n;
-    for (k = 0; k < full; k += VIT__BLOCK_I8_SSE2, p += 16 * VIT__BLOCK_I8_SSE2) {
-        part.a = o->a + k;
-        part.depth = vit__min(VIT__BLOCK_I8_SSE2, full - k);
-        vit__widen_i8_sse2(wide, p, part.depth / 4);
-        vit__mul16_sse2(tile, &part, (const unsigned char *)wide);
-    }
-    if (rest) {
-        memset(last, 0, sizeof last);
-        memset(wide, 0, sizeof wide);
-        for (r = 0; r < o->rows; r++)
-            memcpy(last + 24 * r, o->a + (size_t)r * o->lda + full, VIT__U8_HEADER + (size_t)rest);
-        vit__widen_i8_sse2(wide, tail - 16 * rest, rest / 4);
-        part.a = last;
-        part.lda = 24;
-        part.depth = 16;
-        vit__mul16_sse2(tile, &part, (const unsigned char *)wide);
-    }
-    for (r = 0; r < o->rows; r++)
-        for (n = 0; n < 4; n++) {
-            float *const at = tile + (size_t)r * o->ldt + 4 * n;
-            _mm_storeu_ps(at, vit__dequantise_sse2(vit__load_sse2(at), o->a + (size_t)r * o->lda,
-                                                   tail + 16 * n));
-        }
-}
-
-static void vit__gemm_i8_sse2(float *tile, const vit__operands *o) {
-    const size_t stride = (size_t)vit__panel_bytes(VIT_I8, o->depth);
-    int n;
-    vit__clear_sse2(tile, o);
-    for (n = 0; n < o->panels; n++)
-        vit__panel_i8_sse2(tile + 16 * n, o, o->panel + (size_t)n * stride);
-}
-
-/* int4: weights as 16-bit integers too, and the sums of a group as they were for all of int8. */
-#    define VIT__ACC_i4_sse2 __m128i
-#    define VIT__ZERO_i4_sse2(r, n) _mm_setzero_si128()
-#    define VIT__LOAD_i4_sse2(n, weights)
-#    define VIT__MAC_i4_sse2 VIT__MAC_mul16_sse2
-#    define VIT__SUM_i4_sse2 __m128
-#    define VIT__TAKE_i4_sse2(to, n) vit__load_f32_sse2(to + 4 * n)
-#    define VIT__SCALE_i4_sse2(s, c, n)                                                           \
-        s = _mm_add_ps(s, _mm_mul_ps(_mm_cvtepi32_ps(c), vit__load_f32_sse2(scale + 4 * n)));
-#    define VIT__GIVE_i4_sse2(to, n, s) _mm_storeu_ps(to + 4 * n, s)
-#    define VIT__GEMM_I4_SSE2(name, ROWS)                                                         \
-        VIT__GEMM_GROUPS_OF(VIT__QUADS_SSE2, 2, name, i4_sse2, , ROWS, VIT__WIDTH_4)
-VIT__GEMM_I4_SSE2(vit__groups_sse2_full, VIT__ROWS_I8_SSE2)
-VIT__GEMM_I4_SSE2(vit__groups_sse2_1, VIT__ROWS_1)
-
-VIT__FINISH_I4(sse2, sse2, 0)
-VIT__WIDEN_I4_16(sse2, __m128i, vit__widen_i8_sse2)
-
-static void vit__gemm_i4_sse2(float *tile, const vit__operands *o) {
-    static const vit__i4_kernel kernel = { vit__widen_i4_sse2, vit__groups_sse2_full,
-                                           vit__groups_sse2_full, vit__groups_sse2_1,
-                                           VIT__HEIGHT_I8_SSE2, 1, vit__finish_i4_sse2 };
-    vit__gemm_i4(&kernel, tile, o);
-}
-
-#    ifndef VIT_NO_PREPROCESS
-/* Bytes 4 n ... 4 n + 3 of two lines, as pairs of 16 bits;
-   c[l] += p[2 * l] * w[0] + p[2 * l + 1] * w[1]; sum[l] = low[l] + (high[l] << 16). */
-#        define VIT__SUM_sse2 __m128i
-#        define VIT__PAIRS_sse2 __m128i
-VIT__INLINE __m128i vit__zero_sse2(void) { return _mm_setzero_si128(); }
-VIT__INLINE __m128i vit__lines_sse2(const uint8_t *p, size_t stride, int n) {
-    const __m128i first = _mm_cvtsi32_si128(vit__load32(p + 4 * n));
-    const __m128i second = _mm_cvtsi32_si128(vit__load32(p + stride + 4 * n));
-    return _mm_unpacklo_epi8(_mm_unpacklo_epi8(first, second), _mm_setzero_si128());
-}
-VIT__INLINE __m128i vit__pairs_add_sse2(__m128i c, __m128i p, int32_t w) {
-    return _mm_add_epi32(c, _mm_madd_epi16(p, _mm_set1_epi32(w)));
-}
-VIT__INLINE void vit__sums_store_sse2(int32_t *sum, int n, __m128i low, __m128i high) {
-    low = _mm_add_epi32(low, _mm_slli_epi32(high, 16));
-    _mm_storeu_si128((__m128i *)(void *)(sum + 4 * n), low);
-}
-VIT__RESAMPLE(sse2, VIT__WIDTH_4)
-#    endif
-
-VIT__TIER(sse2, VIT_ISA_SSE2, VIT__PANELS_SSE2, sse2,
-          (vit__gemm_f32_sse2, 6, VIT__FORM_F32),
-          (vit__gemm_f16_sse2, 24, VIT__FORM_F32),
-          (vit__gemm_bf16_sse2, 12, VIT__FORM_ROUNDED),
-          (vit__gemm_i8_sse2, 24, VIT__FORM_U8),
-          (vit__gemm_i4_sse2, 24, VIT__FORM_U8),
-          VIT__IN_F32);
-
-#endif /* VIT__SSE2 */
+VIT__INLINE __m128i vit__load_i_sse2(const void *p) { return _mm_loadu_si128((const __m128i *)p); }
 
 #if VIT__AVX2
 
-/* --- AVX2 + FMA + F16C ------------------------------------------------------ */
+/* --- AVX2 + FMA + F16C ------------------------------------------------------------ */
 
 VIT__TARGET_BEGIN(VIT__TARGET_AVX2)
 
-VIT__INLINE float vit__fma_avx2(float a, float b, float c) { return VIT__FMA(a, b, c); }
+VIT__INLINE __m256i vit__load_i_avx2(const void *p) {
+    return _mm256_loadu_si256((const __m256i *)p);
+}
+VIT__INLINE void vit__store_i_avx2(void *p, __m256i a) { _mm256_storeu_si256((__m256i *)p, a); }
 
-VIT__INLINE __m256i vit__load_avx2(const unsigned char *p) {
-    return _mm256_loadu_si256((const __m256i *)(const void *)p);
+/* The lower byte of each lane, in the lower half. */
+VIT__INLINE __m128i vit__bytes_avx2(__m256 a, __m256 b) {
+    const __m256i byte = _mm256_set1_epi32(255);
+    const __m256i x = _mm256_and_si256(_mm256_castps_si256(a), byte);
+    const __m256i y = _mm256_and_si256(_mm256_castps_si256(b), byte);
+    const __m256i half = _mm256_permute4x64_epi64(_mm256_packus_epi32(x, y), 0xd8);
+    return _mm_packus_epi16(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
 }
 
-/* 2^n, where VIT__EXP_ROUND was added to n. */
-VIT__INLINE __m256 vit__power_avx2(__m256 shifted) {
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(shifted), 23));
-}
-
-/* vit__exp_below of two vectors, mixed, because each operation waits for the one before it. */
-VIT__INLINE void vit__exp_avx2(__m256 *x, __m256 *y) {
-    const __m256 low = _mm256_set1_ps(-87.0f), log2e = _mm256_set1_ps(1.44269504f);
-    const __m256 ln2 = _mm256_set1_ps(-0.693359375f), ln2_rest = _mm256_set1_ps(2.12194440e-4f);
-    const __m256 round = _mm256_set1_ps(VIT__EXP_ROUND);
-    __m256 r0 = _mm256_max_ps(low, *x), r1 = _mm256_max_ps(low, *y); /* low > x ? low : x */
-    const __m256 shifted0 = _mm256_fmadd_ps(r0, log2e, round);
-    const __m256 shifted1 = _mm256_fmadd_ps(r1, log2e, round);
-    const __m256 n0 = _mm256_sub_ps(shifted0, round), n1 = _mm256_sub_ps(shifted1, round);
-    __m256 p0 = _mm256_set1_ps(1.9875691500e-4f), p1 = p0;
-    r0 = _mm256_fmadd_ps(n0, ln2, r0), r1 = _mm256_fmadd_ps(n1, ln2, r1);
-    r0 = _mm256_fmadd_ps(n0, ln2_rest, r0), r1 = _mm256_fmadd_ps(n1, ln2_rest, r1);
-#    define VIT_X(c)                                                                              \
-        p0 = _mm256_fmadd_ps(p0, r0, _mm256_set1_ps(c));                                          \
-        p1 = _mm256_fmadd_ps(p1, r1, _mm256_set1_ps(c));
-    VIT_X(1.3981999507e-3f)
-    VIT_X(8.3334519073e-3f)
-    VIT_X(4.1665795894e-2f)
-    VIT_X(1.6666665459e-1f)
-    VIT_X(5.0000001201e-1f)
-    VIT_X(1.0f)
-    VIT_X(1.0f)
-#    undef VIT_X
-    *x = _mm256_mul_ps(p0, vit__power_avx2(shifted0)); /* exact: it may meet a later + */
-    *y = _mm256_mul_ps(p1, vit__power_avx2(shifted1));
-}
-
-/* The tree of vit__sum16, and the same for the largest and the smallest; the result is in every
-   lane. */
-#    define VIT_X(name, operation)                                                                \
-        VIT__INLINE __m256 name(__m256 x, __m256 y) {                                             \
-            x = operation(x, y);                                                                  \
-            x = operation(x, _mm256_permute2f128_ps(x, x, 1));                                    \
-            x = operation(x, _mm256_permute_ps(x, 0x4e));                                         \
-            return operation(x, _mm256_permute_ps(x, 0xb1));                                      \
-        }
-VIT_X(vit__sum_avx2, _mm256_add_ps)
-VIT_X(vit__largest_avx2, _mm256_max_ps)
-VIT_X(vit__smallest_avx2, _mm256_min_ps)
-#    undef VIT_X
-
-/* Which of the last 16 numbers of n there are: all bits set, or none. */
-VIT__INLINE void vit__last_avx2(int n, __m256 *last0, __m256 *last1) {
-    static const int32_t all[32] = { -1, -1, -1, -1, -1, -1, -1, -1,
-                                     -1, -1, -1, -1, -1, -1, -1, -1 };
-    const float *const last = (const float *)(const void *)(all + (-n & 15));
-    *last0 = _mm256_loadu_ps(last);
-    *last1 = _mm256_loadu_ps(last + 8);
-}
-
-/* vit__length_body. */
-static float vit__length_avx2(const float *x, int n) {
-    __m256 sum0 = _mm256_setzero_ps(), sum1 = sum0, last0, last1;
-    int i;
-    vit__last_avx2(n, &last0, &last1);
-    for (i = 0; i + 16 <= n; i += 16) {
-        const __m256 a = _mm256_loadu_ps(x + i), b = _mm256_loadu_ps(x + i + 8);
-        sum0 = _mm256_fmadd_ps(a, a, sum0);
-        sum1 = _mm256_fmadd_ps(b, b, sum1);
-    }
-    if (i < n) {
-        const __m256 a = _mm256_maskload_ps(x + i, _mm256_castps_si256(last0));
-        const __m256 b = _mm256_maskload_ps(x + i + 8, _mm256_castps_si256(last1));
-        sum0 = _mm256_fmadd_ps(a, a, sum0);
-        sum1 = _mm256_fmadd_ps(b, b, sum1);
-    }
-    return vit__length_factor(vit__fma_avx2, _mm256_cvtss_f32(vit__sum_avx2(sum0, sum1)));
-}
-
-/* The lower 16 bits of each sum. */
-VIT__INLINE __m256i vit__i16_avx2(__m256 a, __m256 b) {
+VIT__INLINE __m256i vit__halves_avx2(__m256 a, __m256 b) {
     const __m256i mask = _mm256_set1_epi32(0xffff);
     const __m256i x = _mm256_and_si256(_mm256_castps_si256(a), mask);
     const __m256i y = _mm256_and_si256(_mm256_castps_si256(b), mask);
     return _mm256_permute4x64_epi64(_mm256_packus_epi32(x, y), 0xd8);
 }
 
-/* vit__quantise_body. */
-static float vit__quantise_avx2(vit__form form, float *row, const float *steps, int n,
-                                float factor) {
-    const __m256 round = _mm256_set1_ps(VIT__ROUND);
-    uint16_t *const to = (uint16_t *)(void *)row;
-    __m256 f;
-    int i;
-    (void)form;
-    if (!VIT__HAS_U8) return 0.0f;
-    if (!steps) factor = vit__length_avx2(row, n);
-    f = _mm256_set1_ps(factor);
-    for (i = 0; i < n; i += 16) {
-        __m256 a = _mm256_loadu_ps(row + i), b = _mm256_loadu_ps(row + i + 8);
-        if (steps) {
-            a = _mm256_mul_ps(a, _mm256_loadu_ps(steps + i));
-            b = _mm256_mul_ps(b, _mm256_loadu_ps(steps + i + 8));
-        }
-        a = _mm256_fmadd_ps(a, f, round), b = _mm256_fmadd_ps(b, f, round);
-        _mm256_storeu_si256((__m256i *)(void *)(to + i), vit__i16_avx2(a, b));
-    }
-    if (n % 2) memset(to + n, 0, sizeof *to);
-    return vit__step(factor);
+VIT__INLINE __m256i vit__lines_avx2(const uint8_t *p, const uint8_t *q) {
+    return _mm256_cvtepu8_epi16(
+        _mm_unpacklo_epi8(_mm_loadl_epi64((const __m128i *)(const void *)p),
+                          _mm_loadl_epi64((const __m128i *)(const void *)q)));
 }
 
-/* vit__convert_u8: the full vectors by hand. */
-static void vit__convert_u8_avx2(float *row, int n) {
-    const __m256i byte = _mm256_set1_epi32(255);
-    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-    unsigned char *const to = (unsigned char *)row + VIT__U8_HEADER;
-    const int full = n / 32 * 32;
-    __m256 low0 = _mm256_setzero_ps(), high0 = low0, low1 = low0, high1 = low0, nan = low0;
-    __m256 inverse, base;
-    int32_t rest = 0;
-    vit__u8_steps s;
-    float low, high;
-    int i;
-    for (i = 0; i < full; i += 16) {
-        const __m256 a = _mm256_loadu_ps(row + i), b = _mm256_loadu_ps(row + i + 8);
-        low0 = _mm256_min_ps(a, low0), high0 = _mm256_max_ps(a, high0);
-        low1 = _mm256_min_ps(b, low1), high1 = _mm256_max_ps(b, high1);
-        nan = _mm256_or_ps(nan, _mm256_cmp_ps(a, b, _CMP_UNORD_Q));
-    }
-    low = _mm256_cvtss_f32(vit__smallest_avx2(low0, low1));
-    high = _mm256_cvtss_f32(vit__largest_avx2(high0, high1));
-    for (; i < n; i++) {
-        low = row[i] < low ? row[i] : low;
-        high = row[i] > high ? row[i] : high;
-        rest |= vit__nan_sign(row[i]);
-    }
-    if (rest < 0 || _mm256_movemask_ps(nan)) high = VIT__NAN;
-    s = vit__steps_of_u8(vit__fma_avx2, low, high);
-    inverse = _mm256_set1_ps(s.inverse), base = _mm256_set1_ps(s.base);
-    for (i = 0; i < full; i += 32) {
-        __m256i q[4];
-        int j;
-        for (j = 0; j < 4; j++) {
-            const __m256 x = _mm256_loadu_ps(row + i + 8 * j);
-            q[j] = _mm256_and_si256(_mm256_castps_si256(_mm256_fmadd_ps(x, inverse, base)), byte);
-        }
-        q[0] = _mm256_packus_epi16(_mm256_packus_epi32(q[0], q[1]),
-                                   _mm256_packus_epi32(q[2], q[3]));
-        _mm256_storeu_si256((__m256i *)(void *)(to + i),
-                            _mm256_permutevar8x32_epi32(q[0], order));
-    }
-    vit__end_u8(vit__fma_avx2, row, full, n, s);
-}
-
-static void vit__convert_avx2(vit__form form, float *row, int n) {
-    if (VIT__HAS_U8 && form == VIT__FORM_U8) vit__convert_u8_avx2(row, n);
-    else vit__convert_body(vit__fma_avx2, form, row, n);
-}
-
-VIT__WRAP_BODIES(avx2)
-
-/* vit__softmax_body. The last 16 lanes count as far as they belong to the row. */
-static float vit__softmax_avx2(float *x, const float *steps, int n, float scale) {
-    const __m256 factor = _mm256_set1_ps(scale);
-    __m256 max0 = _mm256_set1_ps(VIT__LOWEST), max1 = max0, sum0 = _mm256_setzero_ps(), sum1 = sum0;
-    __m256 last0, last1;
-    int i;
-    vit__last_avx2(n, &last0, &last1);
-    for (i = 0; i < n; i += 16) {
-        __m256 a = _mm256_loadu_ps(x + i), b = _mm256_loadu_ps(x + i + 8);
-        if (steps) {
-            a = _mm256_mul_ps(a, _mm256_loadu_ps(steps + i));
-            b = _mm256_mul_ps(b, _mm256_loadu_ps(steps + i + 8));
-        }
-        a = _mm256_mul_ps(a, factor), b = _mm256_mul_ps(b, factor);
-        _mm256_storeu_ps(x + i, a);
-        _mm256_storeu_ps(x + i + 8, b);
-        if (i + 16 > n) a = _mm256_blendv_ps(max0, a, last0), b = _mm256_blendv_ps(max1, b, last1);
-        max0 = _mm256_max_ps(a, max0); /* a > max0 ? a : max0 */
-        max1 = _mm256_max_ps(b, max1);
-    }
-    max0 = vit__largest_avx2(max0, max1);
-    for (i = 0; i < n; i += 16) {
-        __m256 a = _mm256_sub_ps(_mm256_loadu_ps(x + i), max0);
-        __m256 b = _mm256_sub_ps(_mm256_loadu_ps(x + i + 8), max0);
-        vit__exp_avx2(&a, &b);
-        _mm256_storeu_ps(x + i, a);
-        _mm256_storeu_ps(x + i + 8, b);
-        if (i + 16 > n) a = _mm256_and_ps(a, last0), b = _mm256_and_ps(b, last1);
-        sum0 = _mm256_add_ps(sum0, a);
-        sum1 = _mm256_add_ps(sum1, b);
-    }
-    return 1.0f / _mm256_cvtss_f32(vit__sum_avx2(sum0, sum1));
-}
-
-/* While three panels are used, by 24 tiles of rows, the next three come to the second cache: CPUs
-   do not foresee across pages, and the first tile would wait. Each tile fetches an eighth of
-   what a panel has, here in three parts that overlap. */
-#    undef VIT__AHEAD
-#    define VIT__AHEAD(i) _mm_prefetch((const char *)(ahead + 4 * (size_t)i), _MM_HINT_T1);
-
-/* A panel streams from the second cache. What lies 1 KiB ahead is fetched to the first, which
-   CPUs by themselves do too late. (Widening bf16 takes the time that it saves.) */
-VIT__INLINE void vit__ahead_avx2(const unsigned char *at, int n) {
-    if (n == 0) _mm_prefetch((const char *)(at + 1024), _MM_HINT_T0);
-}
-
-/* Weights k of columns 8 n ... 8 n + 7 of the panel at p. */
-VIT__INLINE __m256 vit__f32_avx2(const unsigned char *p, size_t stride, int n, int k) {
-    (void)stride;
-    vit__ahead_avx2(p + 64 * (size_t)k, n);
-    return _mm256_castsi256_ps(vit__load_avx2(p + 64 * (size_t)k + 32 * n));
-}
-VIT__INLINE __m256 vit__f16_avx2(const unsigned char *p, size_t stride, int n, int k) {
-    (void)stride;
-    vit__ahead_avx2(p + 32 * (size_t)k, n);
-    return _mm256_cvtph_ps(vit__load_sse2(p + 32 * (size_t)k + 16 * n));
-}
-/* A pair holds weight k in its lower half and k + 1 in its upper half: shift the
-   one up, or mask the other out. */
-VIT__INLINE __m256 vit__bf16_avx2(const unsigned char *p, size_t stride, int n, int k) {
-    const __m256i pairs = vit__load_avx2(p + 64 * (size_t)(k / 2) + 32 * n);
-    const __m256i high = _mm256_and_si256(pairs, _mm256_set1_epi32((int)0xffff0000u));
-    (void)stride;
-    return _mm256_castsi256_ps(k & 1 ? high : _mm256_slli_epi32(pairs, 16));
-}
-VIT__INLINE __m256i vit__i8_avx2(const unsigned char *p, size_t stride, int n, int k) {
-    (void)stride;
-    return vit__load_avx2(p + 64 * (size_t)k + 32 * n);
-}
-
-#    define VIT__ACC_fma_avx2 __m256
-#    define VIT__ZERO_fma_avx2(r, n) _mm256_setzero_ps()
-#    define VIT__LOAD_fma_avx2(n, weights) const __m256 w##n = weights;
-#    define VIT__INPUT_fma_avx2(a, k)                                                             \
-        const __m256 x = _mm256_castsi256_ps(_mm256_set1_epi32(vit__load32(a + 4 * k)));
-#    define VIT__MAC_fma_avx2(c, n) c = _mm256_fmadd_ps(x, w##n, c);
-VIT__INLINE int vit__steps_fma_avx2(int depth) { return depth; }
-#    define vit__store_fma_avx2(to, n, c, a, p, stride, steps)                                    \
-        _mm256_storeu_ps(to + 8 * n, c)
-
-/* x is a quad of the row. Its even and odd bytes are multiplied as 16-bit integers, and
-   two products added in 32 bits:
-
-      even[j] = (int8_t)w[2 * j], odd[j] = (int8_t)w[2 * j + 1]         slli and srai, srai
-      x_even[j] = (uint8_t)x[2 * j], x_odd[j] = (uint8_t)x[2 * j + 1]   and, srli
-      c[l] += x_even[2 * l] * even[2 * l] + x_even[2 * l + 1] * even[2 * l + 1]     madd
-      c[l] += x_odd[2 * l] * odd[2 * l] + x_odd[2 * l + 1] * odd[2 * l + 1]
-
-   vpmaddubsw does it in one step, but saturates at 16 bits: 2 * 255 * 127 > 32767. Step add16
-   is for files whose lanes, of >>format, fit. */
-#    define VIT__ACC_mul16_avx2 __m256i
-#    define VIT__ZERO_mul16_avx2(r, n) _mm256_setzero_si256()
-#    define VIT__LOAD_mul16_avx2(n, weights)                                                      \
-        const __m256i v##n = weights;                                                             \
-        const __m256i even##n = _mm256_srai_epi16(_mm256_slli_epi16(v##n, 8), 8);                 \
-        const __m256i odd##n = _mm256_srai_epi16(v##n, 8);
-#    define VIT__INPUT_mul16_avx2(a, k)                                                           \
-        const __m256i x = _mm256_set1_epi32(vit__load32(a + VIT__U8_HEADER + 4 * k));             \
-        const __m256i x_even = _mm256_and_si256(x, _mm256_set1_epi16(255));                       \
-        const __m256i x_odd = _mm256_srli_epi16(x, 8);
-#    define VIT__MAC_mul16_avx2(c, n)                                                             \
-        VIT__ADD("vpaddd", _mm256_add_epi32, c, _mm256_madd_epi16(x_even, even##n))               \
-        VIT__ADD("vpaddd", _mm256_add_epi32, c, _mm256_madd_epi16(x_odd, odd##n))
-VIT__INLINE int vit__steps_mul16_avx2(int depth) { return vit__quads(depth); }
-/* As vit__dequantise_row: (float)(sum[l] - zero * sums[l]) * (scale * scales[l]), the integers
-   modulo 2^32. */
-VIT__INLINE __m256 vit__dequantise_avx2(__m256i sum, const unsigned char *a,
-                                        const unsigned char *tail) {
-    const __m256 scale = _mm256_castsi256_ps(_mm256_set1_epi32(vit__load32(a)));
-    const __m256 scales = _mm256_castsi256_ps(vit__load_avx2(tail));
-    const __m256i zero = _mm256_set1_epi32(vit__load32(a + 4));
-    sum = _mm256_sub_epi32(sum, _mm256_mullo_epi32(zero, vit__load_avx2(tail + 64)));
-    return _mm256_mul_ps(_mm256_cvtepi32_ps(sum), _mm256_mul_ps(scale, scales));
-}
-#    define vit__store_mul16_avx2(to, n, c, a, p, stride, steps)                                  \
-        _mm256_storeu_ps(to + 8 * n,                                                              \
-                         vit__dequantise_avx2(c, a, p + 64 * (size_t)(steps) + 32 * n))
-
-/* Two quads of the row, x and y: lane j of 16 bits has the sum of four products.
-
-      sum[j] = x[2 * j] * v[2 * j] + x[2 * j + 1] * v[2 * j + 1]      maddubs
-             + y[2 * j] * u[2 * j] + y[2 * j + 1] * u[2 * j + 1]      maddubs, add
-      c[l] += sum[2 * l] + sum[2 * l + 1]                             madd, add */
-VIT__INLINE const unsigned char *vit__i8_pair_avx2(const unsigned char *p, size_t stride, int n,
-                                                   int k) {
-    (void)stride;
-    return p + 128 * (size_t)k + 32 * n;
-}
-#    define VIT__ACC_add16_avx2 __m256i
-#    define VIT__ZERO_add16_avx2(r, n) _mm256_setzero_si256()
-#    define VIT__LOAD_add16_avx2(n, weights)                                                      \
-        const __m256i v##n = vit__load_avx2(weights);                                             \
-        const __m256i *const u##n = (const __m256i *)(const void *)(weights + 64);
-#    define VIT__INPUT_add16_avx2(a, k)                                                           \
-        const __m256i x = _mm256_set1_epi32(vit__load32(a + VIT__U8_HEADER + 8 * k));             \
-        const __m256i y = _mm256_set1_epi32(vit__load32(a + VIT__U8_HEADER + 8 * k + 4));
-/* u comes from memory for each row anew: compilers would keep it in registers, which there are not
-   enough of. */
-#    define VIT__MAC_add16_avx2(c, n)                                                             \
+#    define VIT__TIER avx2
+#    define VIT__STAMP                                                                            \
+        (VIT__STAMP_ROWS | VIT__STAMP_FLOATS | VIT__STAMP_BYTES | VIT__STAMP_MORE)
+#    define VIT__LANES 8
+#    define VIT__REGS 2
+#    define VIT__RF __m256
+#    define VIT__RI __m256i
+#    define VIT__COUNT int
+#    define VIT__PS(op) _mm256_##op##_ps
+#    define VIT__EPI32(op) _mm256_##op##_epi32
+#    define VIT__EPI16(op) _mm256_##op##_epi16
+#    define VIT__EPI8(op) _mm256_##op##_epi8
+#    define VIT__AS_I(a) _mm256_castps_si256(a)
+#    define VIT__AS_F(a) _mm256_castsi256_ps(a)
+#    define VIT__F_FMA1(a, b, c) VIT__FMA(a, b, c)
+#    define VIT__F_FIRST(a) _mm256_cvtss_f32(a)
+#    define VIT__F_FMA(a, b, c) _mm256_fmadd_ps(a, b, c)
+#    define VIT__F_NAN(a) _mm256_cmp_ps(a, a, _CMP_UNORD_Q)
+#    define VIT__F_SELECT(mask, a, b) _mm256_blendv_ps(b, a, mask)
+#    define VIT__SWAPS(op, x)                                                                     \
+        x = op(x, _mm256_permute2f128_ps(x, x, 1));                                               \
+        x = op(x, _mm256_permute_ps(x, 0x4e));                                                    \
+        x = op(x, _mm256_permute_ps(x, 0xb1));
+#    define VIT__STORE_BYTES(p, v)                                                                \
+        _mm_storeu_si128((__m128i *)(void *)(p), vit__bytes_avx2(v.r0, v.r1));
+#    define VIT__STORE_HALVES(p, v) vit__store_i_avx2(p, vit__halves_avx2(v.r0, v.r1));
+#    define VIT__I_MUL(a, b) _mm256_mullo_epi32(a, b)
+#    define VIT__LINES(p, stride, n) vit__lines_avx2(p + 8 * n, p + stride + 8 * n)
+#    define VIT__W_F16(p) _mm256_cvtph_ps(vit__load_i_sse2(p))
+/* A panel streams from the second cache; CPUs fetch to the first too late by themselves. */
+#    define VIT__STREAM(at) _mm_prefetch((const char *)((at) + 1024), _MM_HINT_T0);
+/* While three panels are used, the next three come to the second cache: CPUs do not foresee across
+   pages. Each tile of rows fetches an eighth of a panel, in three parts that overlap. */
+#    define VIT__AHEAD(i) _mm_prefetch((const char *)(ahead + 4 * (size_t)(i)), _MM_HINT_T1);
+#    define VIT__X_LOAD(x, p) x = VIT__AS_F(_mm256_set1_epi32(vit__load32(p)));
+#    define VIT__MAC(c, x, w) c = _mm256_fmadd_ps(x, w, c);
+#    define VIT__DOT16(c, x, w) VIT__ADD("vpaddd", _mm256_add_epi32, c, _mm256_madd_epi16(x, w))
+/* vpmaddubsw saturates at 16 bits: 2 * 255 * 127 > 32767. So this is for files whose lanes, of
+   >>format, fit. The second quad comes from memory for each row anew: compilers would keep it in
+   registers, which there are not enough of. */
+#    define VIT__TWO_QUADS(c, x, y, w, u)                                                         \
         {                                                                                         \
             __m256i second;                                                                       \
-            VIT__MADDUBS_AVX2(second, y, u##n)                                                    \
-            second = _mm256_add_epi16(_mm256_maddubs_epi16(x, v##n), second);                     \
-            VIT__ADD("vpaddd", _mm256_add_epi32, c,                                               \
-                     _mm256_madd_epi16(second, _mm256_set1_epi16(1)))                             \
+            VIT__MADDUBS_AVX2(second, y, (const __m256i *)(const void *)(u))                      \
+            second = _mm256_add_epi16(_mm256_maddubs_epi16(x, w), second);                        \
+            VIT__DOT16(c, second, _mm256_set1_epi16(1))                                           \
         }
-VIT__INLINE int vit__steps_add16_avx2(int depth) { return vit__quads(depth) / 2; }
-#    define vit__store_add16_avx2(to, n, c, a, p, stride, steps)                                  \
-        vit__store_mul16_avx2(to, n, c, a, p, stride, 2 * steps)
+/* int4 alone: the eight quads of a group are added in 16 bits, 16 * 255 * 8 <= 32767. */
+#    define VIT__DOT8(c, x, w)                                                                    \
+        VIT__ADD("vpaddw", _mm256_add_epi16, c, _mm256_maddubs_epi16(x, w))
+#    define VIT__WIDE_BYTES 1
+#    define VIT__WIDENS_I4 1
+#    define VIT__GROUP_SUM(c, n) _mm256_madd_epi16(c, _mm256_set1_epi16(1))
+#    include VIT__THIS_FILE
 
-/* 16-bit integers: c[l] += x[2 * l] * w[2 * l] + x[2 * l + 1] * w[2 * l + 1]. */
-#    define VIT__ACC_pair_avx2 __m256i
-#    define VIT__ZERO_pair_avx2(r, n) _mm256_setzero_si256()
-#    define VIT__LOAD_pair_avx2(n, weights) const __m256i w##n = weights;
-#    define VIT__INPUT_pair_avx2(a, k)                                                            \
-        const __m256i x = _mm256_set1_epi32(vit__load32(a + 4 * k));
-#    define VIT__MAC_pair_avx2(c, n)                                                              \
-        VIT__ADD("vpaddd", _mm256_add_epi32, c, _mm256_madd_epi16(x, w##n))
-VIT__INLINE int vit__steps_pair_avx2(int depth) { return vit__ceil_div(depth, 2); }
-#    define vit__store_pair_avx2(to, n, c, a, p, stride, steps)                                   \
-        _mm256_storeu_ps(to + 8 * n, _mm256_cvtepi32_ps(c))
+VIT__TILES_2(f32_avx2, VIT_F32, float_tile, avx2, VIT__TILE_F32, 6, 2)
+VIT__TILE_FN(vit__tile_f16_avx2, float_tile, avx2, VIT__TILE_F16, 6, 2)
+VIT__TILE_FN(vit__tile_bf16_avx2, float_tile, avx2, VIT__TILE_BF16, 6, 2)
+VIT__TILES_2(i16_avx2, VIT__I16, byte_tile, avx2, VIT__TILE_DOT16, 6, 2)
+VIT__TILES_2(i8_two_avx2, VIT_I8, byte_tile, avx2, VIT__TILE_TWO, 4, 2)
+VIT__TILE_FN(vit__tile_i8_wide_avx2, byte_tile, avx2, VIT__TILE_WIDE, 4, 2)
+VIT__TILE_FN(vit__tile_i4_avx2, group_tile, avx2, VIT__TILE_DOT8, 6, 2)
 
-/* int4: as add16, but the eight quads of a group are added in 16 bits: 16 * 255 * 8 <= 32767. */
-#    define VIT__ACC_i4_avx2 __m256i
-#    define VIT__ZERO_i4_avx2(r, n) _mm256_setzero_si256()
-#    define VIT__LOAD_i4_avx2(n, weights) const __m256i w##n = weights;
-#    define VIT__INPUT_i4_avx2(a, k)                                                              \
-        const __m256i x = _mm256_set1_epi32(vit__load32(a + VIT__U8_HEADER + 4 * k));
-#    define VIT__MAC_i4_avx2(c, n)                                                                \
-        VIT__ADD("vpaddw", _mm256_add_epi16, c, _mm256_maddubs_epi16(x, w##n))
-#    define VIT__SUM_i4_avx2 __m256
-#    define VIT__TAKE_i4_avx2(to, n) _mm256_loadu_ps(to + 8 * n)
-#    define VIT__SCALE_i4_avx2(s, c, n)                                                           \
-        VIT__SCALE_vnni_i4_avx2(s, _mm256_madd_epi16(c, _mm256_set1_epi16(1)), n)
-#    define VIT__SCALE_vnni_i4_avx2(s, c, n)                                                      \
-        s = _mm256_fmadd_ps(_mm256_cvtepi32_ps(c), _mm256_loadu_ps(scale + 8 * n), s);
-#    define VIT__GIVE_i4_avx2(to, n, s) _mm256_storeu_ps(to + 8 * n, s)
-VIT__FINISH_I4(avx2, avx2, 0)
-
-/* As vit__widen_i4, of which gcc makes loads that wait for stores. */
-static void vit__widen_i4_avx2(vit__groups *to, int index, const unsigned char *group) {
-    const __m256i mask = _mm256_set1_epi8(15), eight = _mm256_set1_epi8(8);
-    __m256i *const low = (__m256i *)(void *)(to->quads + 512 * index), *const high = low + 8;
-    float *const scale = to->scale + 16 * index;
-    int i;
-    for (i = 0; i < 8; i++) {
-        const __m256i q = vit__load_avx2(group + 32 + 32 * i), upper = _mm256_srli_epi16(q, 4);
-        _mm256_store_si256(low + i, _mm256_sub_epi8(_mm256_and_si256(q, mask), eight));
-        _mm256_store_si256(high + i, _mm256_sub_epi8(_mm256_and_si256(upper, mask), eight));
-    }
-    _mm256_store_ps(scale, _mm256_cvtph_ps(vit__load_sse2(group)));
-    _mm256_store_ps(scale + 8, _mm256_cvtph_ps(vit__load_sse2(group + 16)));
-}
-
-/* A kernel: the full height, and one row for the class token and the head. Three
-   panels, one after the other, while the rows are in the nearest cache. */
-#    define VIT__GEMM_AVX2(name, dtype, STEP, WEIGHTS, ORDER, ROWS)                               \
-        VIT__GEMM(name##_full, STEP, WEIGHTS, ORDER, ROWS, VIT__WIDTH_2)                          \
-        VIT__GEMM(name##_1, STEP, WEIGHTS, ORDER, VIT__ROWS_1, VIT__WIDTH_2)                      \
-        static void name(float *tile, const vit__operands *o) {                                   \
-            const size_t stride = (size_t)vit__panel_bytes(dtype, o->depth);                      \
-            const unsigned char *p = o->panel;                                                    \
-            int panels = o->panels;                                                               \
-            for (; panels; panels--, p += stride, tile += 16) {                                   \
-                if (o->rows == 1) name##_1(tile, o, p, stride);                                   \
-                else name##_full(tile, o, p, stride);                                             \
-            }                                                                                     \
-        }
-
-VIT__GEMM_AVX2(vit__gemm_f32_avx2, VIT_F32, fma_avx2, vit__f32_avx2, vit__ascending, VIT__ROWS_6)
-VIT__GEMM_AVX2(vit__gemm_f16_avx2, VIT_F16, fma_avx2, vit__f16_avx2, vit__ascending, VIT__ROWS_6)
-VIT__GEMM_AVX2(vit__gemm_bf16_avx2, VIT_BF16, fma_avx2, vit__bf16_avx2, vit__odd_first, VIT__ROWS_6)
-VIT__GEMM_AVX2(vit__gemm_i16_avx2, VIT__I16, pair_avx2, vit__i8_avx2, vit__ascending, VIT__ROWS_6)
-VIT__GEMM_AVX2(vit__gemm_mul16_avx2, VIT_I8, mul16_avx2, vit__i8_avx2, vit__ascending, VIT__ROWS_4)
-VIT__GEMM_AVX2(vit__gemm_add16_avx2, VIT_I8, add16_avx2, vit__i8_pair_avx2, vit__ascending,
-               VIT__ROWS_4)
-VIT__GEMM_GROUPS(vit__groups_avx2_6, i4_avx2, vit__i8_avx2, VIT__ROWS_6, VIT__WIDTH_2)
-VIT__GEMM_GROUPS(vit__groups_avx2_5, i4_avx2, vit__i8_avx2, VIT__ROWS_5, VIT__WIDTH_2)
-VIT__GEMM_GROUPS(vit__groups_avx2_1, i4_avx2, vit__i8_avx2, VIT__ROWS_1, VIT__WIDTH_2)
+static const vit__shape vit__shape_f16_avx2 = VIT__SHAPE(VIT_F16, 6, vit__tile_f16_avx2);
+static const vit__shape vit__shape_bf16_avx2 = VIT__SHAPE(VIT_BF16, 6, vit__tile_bf16_avx2);
+static const vit__shape vit__shape_i4_avx2 =
+    VIT__WIDE_SHAPE(VIT_I4, 6, vit__tile_i4_avx2, 1, vit__widen_i4_avx2, vit__finish_of_i4_avx2);
 
 static void vit__gemm_i8_avx2(float *tile, const vit__operands *o) {
-    if (o->fits16 && vit__quads(o->depth) % 2 == 0) vit__gemm_add16_avx2(tile, o);
-    else vit__gemm_mul16_avx2(tile, o);
+    static const vit__shape wide = VIT__WIDE_SHAPE(VIT_I8, 4, vit__tile_i8_wide_avx2, 1,
+                                                   vit__widen_i8_avx2, vit__finish_i8_avx2);
+    const int is_two = o->fits16 && vit__quads(o->depth) % 2 == 0;
+    vit__gemm_shape(is_two ? &vit__shape_i8_two_avx2 : &wide, tile, o);
 }
-
-static void vit__gemm_i4_avx2(float *tile, const vit__operands *o) {
-    static const vit__i4_kernel kernel = { vit__widen_i4_avx2, vit__groups_avx2_6,
-                                           vit__groups_avx2_5, vit__groups_avx2_1, 6, 1,
-                                           vit__finish_i4_avx2 };
-    vit__gemm_i4(&kernel, tile, o);
-}
-
-#    ifndef VIT_NO_PREPROCESS
-/* As in the SSE2 tier, 8 bytes. */
-#        define VIT__SUM_avx2 __m256i
-#        define VIT__PAIRS_avx2 __m256i
-VIT__INLINE __m256i vit__zero_avx2(void) { return _mm256_setzero_si256(); }
-VIT__INLINE __m256i vit__lines_avx2(const uint8_t *p, size_t stride, int n) {
-    const __m128i first = _mm_loadl_epi64((const __m128i *)(const void *)(p + 8 * n));
-    const __m128i second = _mm_loadl_epi64((const __m128i *)(const void *)(p + stride + 8 * n));
-    return _mm256_cvtepu8_epi16(_mm_unpacklo_epi8(first, second));
-}
-VIT__INLINE __m256i vit__pairs_add_avx2(__m256i c, __m256i p, int32_t w) {
-    return _mm256_add_epi32(c, _mm256_madd_epi16(p, _mm256_set1_epi32(w)));
-}
-VIT__INLINE void vit__sums_store_avx2(int32_t *sum, int n, __m256i low, __m256i high) {
-    low = _mm256_add_epi32(low, _mm256_slli_epi32(high, 16));
-    _mm256_storeu_si256((__m256i *)(void *)(sum + 8 * n), low);
-}
-VIT__RESAMPLE(avx2, VIT__WIDTH_2)
-#        define vit__resample_avx512 vit__resample_avx2
-#    endif
 
 VIT__TARGET_END
 
-VIT__TIER(avx2, VIT_ISA_AVX2, 3, avx2,
-          (vit__gemm_f32_avx2, 6, VIT__FORM_F32),
-          (vit__gemm_f16_avx2, 6, VIT__FORM_F32),
-          (vit__gemm_bf16_avx2, 6, VIT__FORM_ROUNDED),
-          (vit__gemm_i8_avx2, 4, VIT__FORM_U8),
-          (vit__gemm_i4_avx2, 48, VIT__FORM_U8),
-          (vit__gemm_i16_avx2, 6, VIT__FORM_I16));
+VIT__KERNELS(avx2, VIT_ISA_AVX2, 3, avx2,
+             (vit__gemm_tiles, 6, VIT__FORM_F32, &vit__shape_f32_avx2),
+             (vit__gemm_tiles, 6, VIT__FORM_F32, &vit__shape_f16_avx2),
+             (vit__gemm_tiles, 6, VIT__FORM_ROUNDED, &vit__shape_bf16_avx2),
+             (vit__gemm_i8_avx2, 48, VIT__FORM_U8, VIT__NO_SHAPE),
+             (vit__gemm_tiles, 48, VIT__FORM_U8, &vit__shape_i4_avx2),
+             (vit__gemm_tiles, 6, VIT__FORM_I16, &vit__shape_i16_avx2));
 
-/* --- AVX-VNNI: AVX2 and vpdpbusd -------------------------------------------------- */
+/* --- AVX-VNNI: vpdpbusd and vpdpwssd for AVX2 ------------------------------------- */
 
 #    if VIT__AVXVNNI
 
 VIT__TARGET_BEGIN(VIT__TARGET_AVXVNNI)
 
-/* vpdpbusd, which does not saturate:
-      for (i = 0; i < 4; i++) c[l] += (uint8_t)x[4 * l + i] * (int8_t)w[4 * l + i];
-   {vex}: encoded as AVX-VNNI, not as AVX-512. */
-#        define VIT__ACC_vnni_avx2 __m256i
-#        define VIT__ZERO_vnni_avx2(r, n) _mm256_setzero_si256()
-#        define VIT__LOAD_vnni_avx2(n, weights) const __m256i w##n = weights;
-#        define VIT__INPUT_vnni_avx2(a, k)                                                        \
-            const __m256i x = _mm256_set1_epi32(vit__load32(a + VIT__U8_HEADER + 4 * k));
-#        define VIT__MAC_vnni_avx2(c, n)                                                          \
-            VIT__DOT("%{vex%} vpdpbusd", _mm256_dpbusd_avx_epi32, c, x, w##n)
-#        define vit__steps_vnni_avx2 vit__steps_mul16_avx2
-#        define vit__store_vnni_avx2 vit__store_mul16_avx2
+/* vpdpbusd does not saturate. {vex}: encoded as AVX-VNNI, not as AVX-512. */
+#        define VIT__TIER avxvnni
+#        define VIT__STAMP (VIT__STAMP_BYTES | VIT__STAMP_MORE)
+#        undef VIT__WIDE_BYTES
+#        undef VIT__WIDENS_I4
+#        undef VIT__TWO_QUADS
+#        undef VIT__DOT8
+#        undef VIT__DOT16
+#        undef VIT__GROUP_SUM
+#        define VIT__DOT8(c, x, w) VIT__DOT("%{vex%} vpdpbusd", _mm256_dpbusd_avx_epi32, c, x, w)
+#        define VIT__DOT16(c, x, w) VIT__DOT("%{vex%} vpdpwssd", _mm256_dpwssd_avx_epi32, c, x, w)
+#        include VIT__THIS_FILE
 
-/* vpdpwssd: pairs of 16 bits, as step pair. */
-#        define VIT__ACC_dot16_avx2 __m256i
-#        define VIT__ZERO_dot16_avx2(r, n) _mm256_setzero_si256()
-#        define VIT__LOAD_dot16_avx2 VIT__LOAD_pair_avx2
-#        define VIT__INPUT_dot16_avx2 VIT__INPUT_pair_avx2
-#        define VIT__MAC_dot16_avx2(c, n)                                                         \
-            VIT__DOT("%{vex%} vpdpwssd", _mm256_dpwssd_avx_epi32, c, x, w##n)
-#        define vit__steps_dot16_avx2 vit__steps_pair_avx2
-#        define vit__store_dot16_avx2 vit__store_pair_avx2
-
-VIT__GEMM_AVX2(vit__gemm_i16_avxvnni, VIT__I16, dot16_avx2, vit__i8_avx2, vit__ascending,
-               VIT__ROWS_6)
-VIT__GEMM_AVX2(vit__gemm_i8_avxvnni, VIT_I8, vnni_avx2, vit__i8_avx2, vit__ascending, VIT__ROWS_6)
-
-#        define VIT__SUM_vnni_avx2 __m256
-#        define VIT__TAKE_vnni_avx2 VIT__TAKE_i4_avx2
-#        define VIT__SCALE_vnni_avx2 VIT__SCALE_vnni_i4_avx2
-#        define VIT__GIVE_vnni_avx2 VIT__GIVE_i4_avx2
-VIT__GEMM_GROUPS(vit__groups_avxvnni_6, vnni_avx2, vit__i8_avx2, VIT__ROWS_6, VIT__WIDTH_2)
-VIT__GEMM_GROUPS(vit__groups_avxvnni_5, vnni_avx2, vit__i8_avx2, VIT__ROWS_5, VIT__WIDTH_2)
-VIT__GEMM_GROUPS(vit__groups_avxvnni_1, vnni_avx2, vit__i8_avx2, VIT__ROWS_1, VIT__WIDTH_2)
-static void vit__gemm_i4_avxvnni(float *tile, const vit__operands *o) {
-    static const vit__i4_kernel kernel = { vit__widen_i4_avx2, vit__groups_avxvnni_6,
-                                           vit__groups_avxvnni_5, vit__groups_avxvnni_1, 6, 1,
-                                           vit__finish_i4_avx2 };
-    vit__gemm_i4(&kernel, tile, o);
-}
+VIT__TILES_2(i16_avxvnni, VIT__I16, byte_tile, avxvnni, VIT__TILE_DOT16, 6, 2)
+VIT__TILES_2(i8_avxvnni, VIT_I8, byte_tile, avxvnni, VIT__TILE_DOT8, 6, 2)
+VIT__TILE_FN(vit__tile_i4_avxvnni, group_tile, avxvnni, VIT__TILE_DOT8, 6, 2)
 
 VIT__TARGET_END
 
-VIT__TIER(avxvnni, VIT_ISA_AVX_VNNI, 3, avx2,
-          (vit__gemm_f32_avx2, 6, VIT__FORM_F32),
-          (vit__gemm_f16_avx2, 6, VIT__FORM_F32),
-          (vit__gemm_bf16_avx2, 6, VIT__FORM_ROUNDED),
-          (vit__gemm_i8_avxvnni, 6, VIT__FORM_U8),
-          (vit__gemm_i4_avxvnni, 48, VIT__FORM_U8),
-          (vit__gemm_i16_avxvnni, 6, VIT__FORM_I16));
+static const vit__shape vit__shape_i4_avxvnni =
+    VIT__WIDE_SHAPE(VIT_I4, 6, vit__tile_i4_avxvnni, 1, vit__widen_i4_avx2, vit__finish_of_i4_avx2);
+
+VIT__KERNELS(avxvnni, VIT_ISA_AVX_VNNI, 3, avx2,
+             (vit__gemm_tiles, 6, VIT__FORM_F32, &vit__shape_f32_avx2),
+             (vit__gemm_tiles, 6, VIT__FORM_F32, &vit__shape_f16_avx2),
+             (vit__gemm_tiles, 6, VIT__FORM_ROUNDED, &vit__shape_bf16_avx2),
+             (vit__gemm_tiles, 6, VIT__FORM_U8, &vit__shape_i8_avxvnni),
+             (vit__gemm_tiles, 48, VIT__FORM_U8, &vit__shape_i4_avxvnni),
+             (vit__gemm_tiles, 6, VIT__FORM_I16, &vit__shape_i16_avxvnni));
 
 #    endif /* VIT__AVXVNNI */
 
+#    define VIT__TIER none /* forgets the words */
+#    define VIT__STAMP 0
+#    include VIT__THIS_FILE
 #endif /* VIT__AVX2 */
 
-/* --- AVX-512 F BW DQ VL: floats. Integers take AVX2's kernels, up to VNNI --------- */
+/* --- AVX-512 F BW DQ VL; integers take AVX2's kernels, up to VNNI ----------------- */
 
 #if VIT__AVX512
 
 VIT__TARGET_BEGIN(VIT__TARGET_AVX512)
 
-VIT__INLINE float vit__fma_avx512(float a, float b, float c) { return VIT__FMA(a, b, c); }
-#    define vit__length_avx512 vit__length_avx2
-VIT__INLINE __m256 vit__upper_avx512(__m512 x) {
-    return _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(x), 1));
-}
-VIT__INLINE float vit__largest_avx512(__m512 x) {
-    return _mm256_cvtss_f32(vit__largest_avx2(_mm512_castps512_ps256(x), vit__upper_avx512(x)));
-}
-VIT__INLINE float vit__smallest_avx512(__m512 x) {
-    return _mm256_cvtss_f32(vit__smallest_avx2(_mm512_castps512_ps256(x), vit__upper_avx512(x)));
+VIT__INLINE __m512i vit__lines_avx512(const uint8_t *p, const uint8_t *q) {
+    const __m128i first = vit__load_i_sse2(p), second = vit__load_i_sse2(q);
+    const __m256i low = _mm256_castsi128_si256(_mm_unpacklo_epi8(first, second));
+    return _mm512_cvtepu8_epi16(
+        _mm256_inserti128_si256(low, _mm_unpackhi_epi8(first, second), 1));
 }
 
-/* As in the AVX2 tier. */
-static void vit__convert_u8_avx512(float *row, int n) {
-    unsigned char *const to = (unsigned char *)row + VIT__U8_HEADER;
-    const int full = n / 32 * 32;
-    __m512 low0 = _mm512_setzero_ps(), high0 = low0, low1 = low0, high1 = low0, inverse, base;
-    __mmask16 nan = 0;
-    int32_t rest = 0;
-    vit__u8_steps s;
-    float low, high;
-    int i;
-    for (i = 0; i < full; i += 32) {
-        const __m512 a = _mm512_loadu_ps(row + i), b = _mm512_loadu_ps(row + i + 16);
-        low0 = _mm512_min_ps(a, low0), high0 = _mm512_max_ps(a, high0);
-        low1 = _mm512_min_ps(b, low1), high1 = _mm512_max_ps(b, high1);
-        nan = (__mmask16)(nan | _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q));
-    }
-    low = vit__smallest_avx512(_mm512_min_ps(low0, low1));
-    high = vit__largest_avx512(_mm512_max_ps(high0, high1));
-    for (; i < n; i++) {
-        low = row[i] < low ? row[i] : low;
-        high = row[i] > high ? row[i] : high;
-        rest |= vit__nan_sign(row[i]);
-    }
-    if (rest < 0 || nan) high = VIT__NAN;
-    s = vit__steps_of_u8(vit__fma_avx512, low, high);
-    inverse = _mm512_set1_ps(s.inverse), base = _mm512_set1_ps(s.base);
-    for (i = 0; i < full; i += 16) {
-        const __m512 x = _mm512_fmadd_ps(_mm512_loadu_ps(row + i), inverse, base);
-        _mm_storeu_si128((__m128i *)(void *)(to + i),
-                         _mm512_cvtepi32_epi8(_mm512_castps_si512(x)));
-    }
-    vit__end_u8(vit__fma_avx512, row, full, n, s);
-}
+#    define VIT__TIER avx512
+#    define VIT__STAMP (VIT__STAMP_ROWS | VIT__STAMP_FLOATS | VIT__STAMP_MORE)
+#    define VIT__LANES 16
+#    define VIT__REGS 1
+#    define VIT__RF __m512
+#    define VIT__RI __m512i
+#    define VIT__COUNT unsigned
+#    define VIT__PS(op) _mm512_##op##_ps
+#    define VIT__EPI32(op) _mm512_##op##_epi32
+#    define VIT__EPI16(op) _mm512_##op##_epi16
+#    define VIT__EPI8(op) _mm512_##op##_epi8
+#    define VIT__AS_I(a) _mm512_castps_si512(a)
+#    define VIT__AS_F(a) _mm512_castsi512_ps(a)
+#    define VIT__F_FMA1(a, b, c) VIT__FMA(a, b, c)
+#    define VIT__F_FIRST(a) _mm_cvtss_f32(_mm512_castps512_ps128(a))
+#    define VIT__F_FMA(a, b, c) _mm512_fmadd_ps(a, b, c)
+#    define VIT__F_NAN(a)                                                                         \
+        VIT__AS_F(_mm512_maskz_set1_epi32(_mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q), -1))
+#    define VIT__F_SELECT(mask, a, b)                                                             \
+        _mm512_mask_blend_ps(_mm512_test_epi32_mask(VIT__AS_I(mask), VIT__AS_I(mask)), b, a)
+#    define VIT__SWAPS(op, x)                                                                     \
+        x = op(x, _mm512_shuffle_f32x4(x, x, 0x4e));                                              \
+        x = op(x, _mm512_shuffle_f32x4(x, x, 0xb1));                                              \
+        x = op(x, _mm512_shuffle_ps(x, x, 0x4e));                                                 \
+        x = op(x, _mm512_shuffle_ps(x, x, 0xb1));
+#    define VIT__STORE_BYTES(p, v)                                                                \
+        _mm_storeu_si128((__m128i *)(void *)(p), _mm512_cvtepi32_epi8(VIT__AS_I(v.r0)));
+#    define VIT__STORE_HALVES(p, v)                                                               \
+        vit__store_i_avx2(p, _mm512_cvtepi32_epi16(VIT__AS_I(v.r0)));
+#    define VIT__I_MUL(a, b) _mm512_mullo_epi32(a, b)
+#    define VIT__LINES(p, stride, n) vit__lines_avx512(p + 16 * n, p + stride + 16 * n)
+#    define VIT__W_F16(p) _mm512_cvtph_ps(vit__load_i_avx2(p))
+#    define VIT__AHEAD(i) _mm_prefetch((const char *)(ahead + 8 * (size_t)(i)), _MM_HINT_T1);
+#    define VIT__X_LOAD(x, p) x = VIT__AS_F(_mm512_set1_epi32(vit__load32(p)));
+#    define VIT__MAC(c, x, w) c = _mm512_fmadd_ps(x, w, c);
+#    include VIT__THIS_FILE
 
-/* Which of n numbers, at least one, are in the last vector. */
-VIT__INLINE __mmask16 vit__last_avx512(int n) { return (__mmask16)(0xffff >> (-n & 15)); }
+VIT__TILES_4(f32_avx512, VIT_F32, float_tile, avx512, VIT__TILE_F32)
+VIT__TILE_FN(vit__tile_f16_avx512, float_tile, avx512, VIT__TILE_F16, 8, 3)
+VIT__TILE_FN(vit__tile_f16_avx512_x16, float_tile, avx512, VIT__TILE_F16, 8, 1)
+VIT__TILE_FN(vit__tile_bf16_avx512, float_tile, avx512, VIT__TILE_BF16, 8, 3)
+VIT__TILE_FN(vit__tile_bf16_avx512_x16, float_tile, avx512, VIT__TILE_BF16, 8, 1)
 
-/* vit__f32_to_bf16 */
-VIT__INLINE __m256i vit__bf16_of_avx512(__m512 x) {
-    const __m512i bits = _mm512_castps_si512(x), upper = _mm512_srli_epi32(bits, 16);
-    const __m512i even = _mm512_and_si512(upper, _mm512_set1_epi32(1));
-    const __m512i up = _mm512_add_epi32(even, _mm512_set1_epi32(0x7fff));
-    const __m512i rounded = _mm512_srli_epi32(_mm512_add_epi32(bits, up), 16);
-    const __mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
-    return _mm512_cvtepi32_epi16(
-        _mm512_mask_or_epi32(rounded, nan, upper, _mm512_set1_epi32(0x40)));
-}
-
-/* vit__convert_bf16 */
-static void vit__convert_bf16_avx512(float *row, int n) {
-    unsigned char *const to = (unsigned char *)row;
-    int i;
-    for (i = 0; i + 16 <= n; i += 16)
-        _mm256_storeu_si256((__m256i *)(void *)(to + 2 * (size_t)i),
-                            vit__bf16_of_avx512(_mm512_loadu_ps(row + i)));
-    if (i < n) {
-        float last[16] = { 0 };
-        __m256i half;
-        memcpy(last, row + i, (size_t)(n - i) * sizeof *last);
-        half = vit__bf16_of_avx512(_mm512_loadu_ps(last));
-        memcpy(to + 2 * (size_t)i, &half, 2 * (size_t)vit__round_up(n - i, 2));
-    }
-}
-
-static void vit__convert_avx512(vit__form form, float *row, int n) {
-    if (VIT__HAS_U8 && form == VIT__FORM_U8) vit__convert_u8_avx512(row, n);
-    else if (VIT__HAS_BF16 && form == VIT__FORM_BF16) vit__convert_bf16_avx512(row, n);
-    else vit__convert_body(vit__fma_avx512, form, row, n);
-}
-
-VIT__WRAP_BODIES(avx512)
-
-/* As the AVX2 tier's, of one vector. */
-VIT__INLINE __m512 vit__exp_avx512(__m512 x) {
-    const __m512 round = _mm512_set1_ps(VIT__EXP_ROUND);
-    __m512 r = _mm512_max_ps(_mm512_set1_ps(-87.0f), x), p = _mm512_set1_ps(1.9875691500e-4f);
-    const __m512 shifted = _mm512_fmadd_ps(r, _mm512_set1_ps(1.44269504f), round);
-    const __m512 n = _mm512_sub_ps(shifted, round);
-    r = _mm512_fmadd_ps(n, _mm512_set1_ps(-0.693359375f), r);
-    r = _mm512_fmadd_ps(n, _mm512_set1_ps(2.12194440e-4f), r);
-#    define VIT_X(c) p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(c));
-    VIT_X(1.3981999507e-3f)
-    VIT_X(8.3334519073e-3f)
-    VIT_X(4.1665795894e-2f)
-    VIT_X(1.6666665459e-1f)
-    VIT_X(5.0000001201e-1f)
-    VIT_X(1.0f)
-    VIT_X(1.0f)
-#    undef VIT_X
-    return _mm512_mul_ps(p, _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(shifted),
-                                                                  23)));
-}
-
-/* vit__quantise_body. */
-static float vit__quantise_avx512(vit__form form, float *row, const float *steps, int n,
-                                  float factor) {
-    const __m512 round = _mm512_set1_ps(VIT__ROUND);
-    uint16_t *const to = (uint16_t *)(void *)row;
-    __m512 f;
-    int i;
-    (void)form;
-    if (!VIT__HAS_U8) return 0.0f;
-    if (!steps) factor = vit__length_avx2(row, n);
-    f = _mm512_set1_ps(factor);
-    for (i = 0; i < n; i += 16) {
-        __m512 a = _mm512_loadu_ps(row + i);
-        if (steps) a = _mm512_mul_ps(a, _mm512_loadu_ps(steps + i));
-        a = _mm512_fmadd_ps(a, f, round);
-        _mm256_storeu_si256((__m256i *)(void *)(to + i),
-                            _mm512_cvtepi32_epi16(_mm512_castps_si512(a)));
-    }
-    if (n % 2) memset(to + n, 0, sizeof *to);
-    return vit__step(factor);
-}
-
-static float vit__softmax_avx512(float *x, const float *steps, int n, float scale) {
-    const __m512 factor = _mm512_set1_ps(scale), lowest = _mm512_set1_ps(VIT__LOWEST);
-    const __mmask16 last = vit__last_avx512(n);
-    __m512 max = lowest, sum = _mm512_setzero_ps();
-    int i;
-    for (i = 0; i < n; i += 16) {
-        __m512 a = _mm512_loadu_ps(x + i);
-        if (steps) a = _mm512_mul_ps(a, _mm512_loadu_ps(steps + i));
-        a = _mm512_mask_mul_ps(lowest, i + 16 > n ? last : (__mmask16)0xffff, a, factor);
-        _mm512_storeu_ps(x + i, a);
-        max = _mm512_max_ps(a, max);
-    }
-    max = _mm512_set1_ps(vit__largest_avx512(max));
-    for (i = 0; i < n; i += 16) {
-        const __m512 a = vit__exp_avx512(_mm512_sub_ps(_mm512_loadu_ps(x + i), max));
-        _mm512_storeu_ps(x + i, a);
-        sum = _mm512_mask_add_ps(sum, i + 16 > n ? last : (__mmask16)0xffff, sum, a);
-    }
-    return 1.0f / _mm256_cvtss_f32(vit__sum_avx2(_mm512_castps512_ps256(sum),
-                                                 vit__upper_avx512(sum)));
-}
-
-#    undef VIT__AHEAD
-#    define VIT__AHEAD(i) _mm_prefetch((const char *)(ahead + 8 * (size_t)i), _MM_HINT_T1);
-
-/* Weights k of panel n; the panels are `stride` bytes apart. */
-VIT__INLINE __m512 vit__f32_avx512(const unsigned char *p, size_t stride, int n, int k) {
-    return _mm512_loadu_ps(p + (size_t)n * stride + 64 * (size_t)k);
-}
-VIT__INLINE __m512 vit__f16_avx512(const unsigned char *p, size_t stride, int n, int k) {
-    return _mm512_cvtph_ps(vit__load_avx2(p + (size_t)n * stride + 32 * (size_t)k));
-}
-/* As in the AVX2 tier: k & 1 ? pairs[l] & 0xffff0000 : pairs[l] << 16. */
-VIT__INLINE __m512 vit__bf16_avx512(const unsigned char *p, size_t stride, int n, int k) {
-    const __m512i pairs = _mm512_loadu_si512(p + (size_t)n * stride + 64 * (size_t)(k / 2));
-    const __m512i high = _mm512_and_si512(pairs, _mm512_set1_epi32((int)0xffff0000u));
-    return _mm512_castsi512_ps(k & 1 ? high : _mm512_slli_epi32(pairs, 16));
-}
-/* A quad of int8 or a pair of bf16. */
-VIT__INLINE __m512i vit__bits_avx512(const unsigned char *p, size_t stride, int n, int k) {
-    return _mm512_loadu_si512(p + (size_t)n * stride + 64 * (size_t)k);
-}
-
-#    define VIT__ACC_fma_avx512 __m512
-#    define VIT__ZERO_fma_avx512(r, n) _mm512_setzero_ps()
-#    define VIT__LOAD_fma_avx512(n, weights) const __m512 w##n = weights;
-#    define VIT__INPUT_fma_avx512(a, k)                                                           \
-        const __m512 x = _mm512_castsi512_ps(_mm512_set1_epi32(vit__load32(a + 4 * k)));
-#    define VIT__MAC_fma_avx512(c, n) c = _mm512_fmadd_ps(x, w##n, c);
-VIT__INLINE int vit__steps_fma_avx512(int depth) { return depth; }
-#    define vit__store_fma_avx512(to, n, c, a, p, stride, steps)                                  \
-        _mm512_storeu_ps(to + 16 * n, c)
-
-/* As vit__dequantise_row. */
-VIT__INLINE __m512 vit__dequantise_avx512(__m512i sum, const unsigned char *a,
-                                          const unsigned char *tail) {
-    const __m512 scale = _mm512_castsi512_ps(_mm512_set1_epi32(vit__load32(a)));
-    const __m512i zero = _mm512_set1_epi32(vit__load32(a + 4));
-    sum = _mm512_sub_epi32(sum, _mm512_mullo_epi32(zero, _mm512_loadu_si512(tail + 64)));
-    return _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_mul_ps(scale, _mm512_loadu_ps(tail)));
-}
-/* What is left over by tiles of three panels goes panel by panel. */
-#    define VIT__GEMM_REST(name)                                                                  \
-        static void name##_rest(float *tile, const vit__operands *o, size_t stride) {             \
-            const unsigned char *p = o->panel;                                                    \
-            int panels = o->panels;                                                               \
-            for (; panels; panels--, p += stride, tile += 16) name##_x16(tile, o, p, stride);     \
-        }
-
-/* A kernel in two heights, for steps that spend their time on widening. */
-#    define VIT__GEMM_AVX512_2(name, dtype, STEP, WEIGHTS, ORDER, ROWS)                           \
-        VIT__GEMM(name##_full, STEP, WEIGHTS, ORDER, ROWS, VIT__WIDTH_3)                          \
-        VIT__GEMM(name##_1, STEP, WEIGHTS, ORDER, VIT__ROWS_1, VIT__WIDTH_3)                      \
-        VIT__GEMM(name##_x16, STEP, WEIGHTS, ORDER, ROWS, VIT__WIDTH_1)                           \
-        VIT__GEMM_REST(name)                                                                      \
-        static void name(float *tile, const vit__operands *o) {                                   \
-            const size_t stride = (size_t)vit__panel_bytes(dtype, o->depth);                      \
-            if (o->panels < 3) name##_rest(tile, o, stride);                                      \
-            else if (o->rows == 1) name##_1(tile, o, o->panel, stride);                           \
-            else name##_full(tile, o, o->panel, stride);                                          \
-        }
-
-/* A kernel in every height that the split of many rows leaves, or a few rows have. */
-#    define VIT__GEMM_AVX512_8(name, dtype, STEP, WEIGHTS, ORDER)                                 \
-        VIT__GEMM(name##_8, STEP, WEIGHTS, ORDER, VIT__ROWS_8, VIT__WIDTH_3)                      \
-        VIT__GEMM(name##_7, STEP, WEIGHTS, ORDER, VIT__ROWS_7, VIT__WIDTH_3)                      \
-        VIT__GEMM(name##_6, STEP, WEIGHTS, ORDER, VIT__ROWS_6, VIT__WIDTH_3)                      \
-        VIT__GEMM(name##_5, STEP, WEIGHTS, ORDER, VIT__ROWS_5, VIT__WIDTH_3)                      \
-        VIT__GEMM(name##_4, STEP, WEIGHTS, ORDER, VIT__ROWS_4, VIT__WIDTH_3)                      \
-        VIT__GEMM(name##_2, STEP, WEIGHTS, ORDER, VIT__ROWS_2, VIT__WIDTH_3)                      \
-        VIT__GEMM(name##_1, STEP, WEIGHTS, ORDER, VIT__ROWS_1, VIT__WIDTH_3)                      \
-        VIT__GEMM(name##_x16, STEP, WEIGHTS, ORDER, VIT__ROWS_8, VIT__WIDTH_1)                    \
-        VIT__GEMM_REST(name)                                                                      \
-        static void name(float *tile, const vit__operands *o) {                                   \
-            const size_t stride = (size_t)vit__panel_bytes(dtype, o->depth);                      \
-            const unsigned char *const p = o->panel;                                              \
-            if (o->panels < 3) {                                                                  \
-                name##_rest(tile, o, stride);                                                     \
-                return;                                                                           \
-            }                                                                                     \
-            switch (o->rows) {                                                                    \
-            case 1: name##_1(tile, o, p, stride); break;                                          \
-            case 2: name##_2(tile, o, p, stride); break;                                          \
-            case 3:                                                                               \
-            case 4: name##_4(tile, o, p, stride); break;                                          \
-            case 5: name##_5(tile, o, p, stride); break;                                          \
-            case 6: name##_6(tile, o, p, stride); break;                                          \
-            case 7: name##_7(tile, o, p, stride); break;                                          \
-            default: name##_8(tile, o, p, stride); break;                                         \
-            }                                                                                     \
-        }
-
-VIT__GEMM_AVX512_8(vit__gemm_f32_avx512, VIT_F32, fma_avx512, vit__f32_avx512, vit__ascending)
-VIT__GEMM_AVX512_2(vit__gemm_f16_avx512, VIT_F16, fma_avx512, vit__f16_avx512,
-                   vit__ascending_alone, VIT__ROWS_8)
-VIT__GEMM_AVX512_2(vit__gemm_bf16_avx512, VIT_BF16, fma_avx512, vit__bf16_avx512, vit__odd_first,
-                   VIT__ROWS_8)
 VIT__TARGET_END
 
-VIT__TIER(avx512, VIT_ISA_AVX512, 3, avx512,
-          (vit__gemm_f32_avx512, 8, VIT__FORM_F32),
-          (vit__gemm_f16_avx512, 8, VIT__FORM_F32),
-          (vit__gemm_bf16_avx512, 8, VIT__FORM_ROUNDED),
-          (vit__gemm_i8_avx2, 4, VIT__FORM_U8),
-          (vit__gemm_i4_avx2, 48, VIT__FORM_U8),
-          (vit__gemm_i16_avx2, 6, VIT__FORM_I16));
+static const vit__shape vit__shape_f16_avx512 = {
+    VIT_F16, 8, 3, vit__tile_f16_avx512, NULL, vit__tile_f16_avx512, vit__tile_f16_avx512_x16,
+    0, 0, NULL, NULL
+};
+static const vit__shape vit__shape_bf16_avx512 = {
+    VIT_BF16, 8, 3, vit__tile_bf16_avx512, NULL, vit__tile_bf16_avx512, vit__tile_bf16_avx512_x16,
+    0, 0, NULL, NULL
+};
 
-/* --- AVX-512 VNNI and BF16: dot products of quads and of pairs ------------------------ */
+VIT__KERNELS(avx512, VIT_ISA_AVX512, 3, avx512,
+             (vit__gemm_tiles, 8, VIT__FORM_F32, &vit__shape_f32_avx512),
+             (vit__gemm_tiles, 8, VIT__FORM_F32, &vit__shape_f16_avx512),
+             (vit__gemm_tiles, 8, VIT__FORM_ROUNDED, &vit__shape_bf16_avx512),
+             (vit__gemm_i8_avx2, 48, VIT__FORM_U8, VIT__NO_SHAPE),
+             (vit__gemm_tiles, 48, VIT__FORM_U8, &vit__shape_i4_avx2),
+             (vit__gemm_tiles, 6, VIT__FORM_I16, &vit__shape_i16_avx2));
+
+/* --- AVX-512 VNNI: dot products of quads and of pairs ----------------------------- */
 
 VIT__TARGET_BEGIN(VIT__TARGET_AVX512_VNNI)
 
-/* vpdpbusd as in AVX-VNNI. */
-#    define VIT__ACC_vnni_avx512 __m512i
-#    define VIT__ZERO_vnni_avx512(r, n) _mm512_setzero_si512()
-#    define VIT__LOAD_vnni_avx512(n, weights) const __m512i w##n = weights;
-#    define VIT__INPUT_vnni_avx512(a, k)                                                          \
-        const __m512i x = _mm512_set1_epi32(vit__load32(a + VIT__U8_HEADER + 4 * k));
-#    define VIT__MAC_vnni_avx512(c, n) VIT__DOT("vpdpbusd", _mm512_dpbusd_epi32, c, x, w##n)
-VIT__INLINE int vit__steps_vnni_avx512(int depth) { return vit__quads(depth); }
-#    define vit__store_vnni_avx512(to, n, c, a, p, stride, steps)                                 \
-        _mm512_storeu_ps(                                                                         \
-            to + 16 * n,                                                                          \
-            vit__dequantise_avx512(c, a, p + (size_t)n * stride + 64 * (size_t)(steps)))
+#    define VIT__TIER avx512_vnni
+#    define VIT__STAMP (VIT__STAMP_BYTES | VIT__STAMP_MORE)
+#    define VIT__DOT8(c, x, w) VIT__DOT("vpdpbusd", _mm512_dpbusd_epi32, c, x, w)
+#    define VIT__DOT16(c, x, w) VIT__DOT("vpdpwssd", _mm512_dpwssd_epi32, c, x, w)
+#    include VIT__THIS_FILE
 
-/* vpdpwssd as in AVX-VNNI. */
-#    define VIT__ACC_dot16_avx512 __m512i
-#    define VIT__ZERO_dot16_avx512(r, n) _mm512_setzero_si512()
-#    define VIT__LOAD_dot16_avx512(n, weights) const __m512i w##n = weights;
-#    define VIT__INPUT_dot16_avx512(a, k)                                                         \
-        const __m512i x = _mm512_set1_epi32(vit__load32(a + 4 * k));
-#    define VIT__MAC_dot16_avx512(c, n) VIT__DOT("vpdpwssd", _mm512_dpwssd_epi32, c, x, w##n)
-VIT__INLINE int vit__steps_dot16_avx512(int depth) { return vit__ceil_div(depth, 2); }
-#    define vit__store_dot16_avx512(to, n, c, a, p, stride, steps)                                \
-        _mm512_storeu_ps(to + 16 * n, _mm512_cvtepi32_ps(c))
-
-VIT__GEMM_AVX512_8(vit__gemm_i16_vnni, VIT__I16, dot16_avx512, vit__bits_avx512, vit__ascending)
-VIT__GEMM_AVX512_8(vit__gemm_i8_vnni, VIT_I8, vnni_avx512, vit__bits_avx512, vit__ascending)
-
-/* int4, as in the AVX2 tier; panels lie `stride` bytes apart. */
-#    define VIT__SUM_vnni_avx512 __m512
-#    define VIT__TAKE_vnni_avx512(to, n) _mm512_loadu_ps(to + 16 * n)
-#    define VIT__SCALE_vnni_avx512(s, c, n)                                                       \
-        s = _mm512_fmadd_ps(_mm512_cvtepi32_ps(c),                                                \
-                            _mm512_loadu_ps((const unsigned char *)scale + n * stride), s);
-#    define VIT__GIVE_vnni_avx512(to, n, s) _mm512_storeu_ps(to + 16 * n, s)
-VIT__FINISH_I4(avx512, avx512, 0)
-VIT__GEMM_GROUPS(vit__groups_vnni_8, vnni_avx512, vit__bits_avx512, VIT__ROWS_8, VIT__WIDTH_3)
-VIT__GEMM_GROUPS(vit__groups_vnni_7, vnni_avx512, vit__bits_avx512, VIT__ROWS_7, VIT__WIDTH_3)
-VIT__GEMM_GROUPS(vit__groups_vnni_1, vnni_avx512, vit__bits_avx512, VIT__ROWS_1, VIT__WIDTH_3)
-VIT__GEMM_GROUPS(vit__groups_vnni_x16, vnni_avx512, vit__bits_avx512, VIT__ROWS_8, VIT__WIDTH_1)
-static void vit__gemm_i4_vnni(float *tile, const vit__operands *o) {
-    static const vit__i4_kernel three = { vit__widen_i4_avx2, vit__groups_vnni_8,
-                                          vit__groups_vnni_7, vit__groups_vnni_1, 8, 3,
-                                          vit__finish_i4_avx512 };
-    static const vit__i4_kernel rest = { vit__widen_i4_avx2, vit__groups_vnni_x16,
-                                         vit__groups_vnni_x16, vit__groups_vnni_x16, 8, 1,
-                                         vit__finish_i4_avx512 };
-    vit__gemm_i4(o->panels == 3 ? &three : &rest, tile, o);
-}
+VIT__TILES_4(i16_avx512, VIT__I16, byte_tile, avx512_vnni, VIT__TILE_DOT16)
+VIT__TILES_4(i8_avx512, VIT_I8, byte_tile, avx512_vnni, VIT__TILE_DOT8)
+VIT__TILE_FN(vit__tile_i4_avx512, group_tile, avx512_vnni, VIT__TILE_DOT8, 8, 3)
+VIT__TILE_FN(vit__tile_i4_avx512_x16, group_tile, avx512_vnni, VIT__TILE_DOT8, 8, 1)
 
 VIT__TARGET_END
 
-VIT__TIER(avx512_vnni, VIT_ISA_AVX512_VNNI, 3, avx512,
-          (vit__gemm_f32_avx512, 8, VIT__FORM_F32),
-          (vit__gemm_f16_avx512, 8, VIT__FORM_F32),
-          (vit__gemm_bf16_avx512, 8, VIT__FORM_ROUNDED),
-          (vit__gemm_i8_vnni, 8, VIT__FORM_U8),
-          (vit__gemm_i4_vnni, 48, VIT__FORM_U8),
-          (vit__gemm_i16_vnni, 8, VIT__FORM_I16));
+static const vit__shape vit__shape_i4_avx512 = {
+    VIT_I4, 8, 3, vit__tile_i4_avx512, NULL, vit__tile_i4_avx512, vit__tile_i4_avx512_x16,
+    VIT__GROUPS_WIDE * 32, 1, vit__widen_i4_avx2, vit__finish_of_i4_avx512
+};
+
+VIT__KERNELS(avx512_vnni, VIT_ISA_AVX512_VNNI, 3, avx512,
+             (vit__gemm_tiles, 8, VIT__FORM_F32, &vit__shape_f32_avx512),
+             (vit__gemm_tiles, 8, VIT__FORM_F32, &vit__shape_f16_avx512),
+             (vit__gemm_tiles, 8, VIT__FORM_ROUNDED, &vit__shape_bf16_avx512),
+             (vit__gemm_tiles, 8, VIT__FORM_U8, &vit__shape_i8_avx512),
+             (vit__gemm_tiles, 48, VIT__FORM_U8, &vit__shape_i4_avx512),
+             (vit__gemm_tiles, 8, VIT__FORM_I16, &vit__shape_i16_avx512));
+
+/* --- AVX-512 BF16 ----------------------------------------------------------------- */
 
 #    if VIT__AVX512BF16
 
 VIT__TARGET_BEGIN(VIT__TARGET_AVX512_BF16)
 
-/* vdpbf16ps, the second of a pair first:
-      c[l] = fma(x[2 * l], w[2 * l], fma(x[2 * l + 1], w[2 * l + 1], c[l]));
-   Operands and results below 2^-126 count as zero. */
 #        if !VIT__GNU
-VIT__INLINE __m512 vit__dot_bf16(__m512 c, __m512i x, __m512i w) {
+VIT__INLINE __m512 vit__dot_bf16(__m512 c, __m512 x, __m512 w) {
     __m512bh a, b;
     memcpy(&a, &x, sizeof a);
     memcpy(&b, &w, sizeof b);
     return _mm512_dpbf16_ps(c, a, b);
 }
 #        endif
-#        define VIT__ACC_bf16_avx512 __m512
-#        define VIT__ZERO_bf16_avx512(r, n) _mm512_setzero_ps()
-#        define VIT__LOAD_bf16_avx512(n, weights) const __m512i w##n = weights;
-#        define VIT__INPUT_bf16_avx512(a, k)                                                      \
-            const __m512i x = _mm512_set1_epi32(vit__load32(a + 4 * k));
-#        define VIT__MAC_bf16_avx512(c, n) VIT__DOT("vdpbf16ps", vit__dot_bf16, c, x, w##n)
-#        define vit__store_bf16_avx512 vit__store_fma_avx512
-VIT__INLINE int vit__steps_bf16_avx512(int depth) { return vit__ceil_div(depth, 2); }
 
-VIT__GEMM_AVX512_8(vit__gemm_bf16_dot, VIT_BF16, bf16_avx512, vit__bits_avx512, vit__ascending)
+/* vdpbf16ps: c[l] = fma(x[2 * l], w[2 * l], fma(x[2 * l + 1], w[2 * l + 1], c[l])). Operands and
+   results below 2^-126 count as zero. */
+#        define VIT__TIER avx512_bf16
+#        define VIT__STAMP (VIT__STAMP_FLOATS | VIT__STAMP_MORE)
+#        undef VIT__W_F16
+#        undef VIT__MAC
+#        define VIT__MAC(c, x, w) VIT__DOT("vdpbf16ps", vit__dot_bf16, c, x, w)
+#        include VIT__THIS_FILE
+
+VIT__TILES_4(dot_avx512, VIT_BF16, float_tile, avx512_bf16, VIT__TILE_DOT)
 
 VIT__TARGET_END
 
-VIT__TIER(avx512_bf16, VIT_ISA_AVX512_BF16, 3, avx512,
-          (vit__gemm_f32_avx512, 8, VIT__FORM_F32),
-          (vit__gemm_f16_avx512, 8, VIT__FORM_F32),
-          (vit__gemm_bf16_dot, 8, VIT__FORM_BF16),
-          (vit__gemm_i8_vnni, 8, VIT__FORM_U8),
-          (vit__gemm_i4_vnni, 48, VIT__FORM_U8),
-          (vit__gemm_i16_vnni, 8, VIT__FORM_I16));
+VIT__KERNELS(avx512_bf16, VIT_ISA_AVX512_BF16, 3, avx512,
+             (vit__gemm_tiles, 8, VIT__FORM_F32, &vit__shape_f32_avx512),
+             (vit__gemm_tiles, 8, VIT__FORM_F32, &vit__shape_f16_avx512),
+             (vit__gemm_tiles, 8, VIT__FORM_BF16, &vit__shape_dot_avx512),
+             (vit__gemm_tiles, 8, VIT__FORM_U8, &vit__shape_i8_avx512),
+             (vit__gemm_tiles, 48, VIT__FORM_U8, &vit__shape_i4_avx512),
+             (vit__gemm_tiles, 8, VIT__FORM_I16, &vit__shape_i16_avx512));
 
 #    endif /* VIT__AVX512BF16 */
 
+#    define VIT__TIER none
+#    define VIT__STAMP 0
+#    include VIT__THIS_FILE
 #endif /* VIT__AVX512 */
 
-#if VIT__SIMD
-#    undef VIT__AHEAD
-#    define VIT__AHEAD(i)
-#endif
+/* --- SSE2 ------------------------------------------------------------------------- */
 
-/* ------------------------------------------------------------------------- */
-/* >>arm                                                                     */
-/*                                                                           */
-/* Register tiles for 64-bit ARM, whose 32 registers hold 4 floats each: 6   */
-/* rows x 16 columns, 24 of them accumulators. The steps:                    */
-/*                                                                           */
-/*    fma      one k a step, weights widened to f32 if they are smaller      */
-/*    bfmlal   a pair of bf16 a step: bfmlalt and bfmlalb multiply and add   */
-/*             half of it each, rounding once, as fma does                   */
-/*    dot      a quad of int8 a step, sdot                                   */
-/*    mull     two quads a step as 16-bit products, where there is no sdot   */
-/*    smmla    two quads of two rows a step                                  */
-/*                                                                           */
-/* int8 and int4 take their rows as FORM_S8: the instructions multiply       */
-/* signed bytes. int4 has the steps of int8, but smlal where there is no     */
-/* sdot.                                                                     */
-/*                                                                           */
-/* No inner loop of gcc 12 and clang 14 touches the stack. Instructions for  */
-/* each multiply-accumulate: f32 0.38, f16 0.42, bf16 0.50, int8             */
-/* 0.28, 0.09 with sdot and 0.07 with smmla, bf16 0.34 with bfmlal.          */
-/*                                                                           */
-/* gcc inlines no function into a region whose instruction set is not larger */
-/* than the function's own, and "armv8.2-a" need not be larger than the rest */
-/* of the file. So what the regions share are macros.                        */
-/* ------------------------------------------------------------------------- */
+#if VIT__SSE2
+
+/* Four halves as f32: exponent and mantissa are moved into place, and a multiplication by 2^112
+   corrects the bias (127 instead of 15), exactly and for subnormals too. Infinity and NaN come out
+   as 65536 or more, and get their exponent back. */
+VIT__INLINE __m128 vit__f16_sse2(const unsigned char *p) {
+    const __m128i four = _mm_loadl_epi64((const __m128i *)(const void *)p);
+    const __m128i half = _mm_unpacklo_epi16(_mm_setzero_si128(), four); /* in the upper halves */
+    const __m128i sign = _mm_and_si128(half, _mm_set1_epi32((int)0x80000000u));
+    const __m128i size = _mm_srli_epi32(_mm_slli_epi32(half, 1), 4);
+    const __m128 x = _mm_mul_ps(_mm_castsi128_ps(size), _mm_set1_ps(5.1922968585348276e33f));
+    const __m128 special = _mm_cmpge_ps(x, _mm_set1_ps(65536.0f));
+    const __m128 exponent = _mm_and_ps(special, _mm_castsi128_ps(_mm_set1_epi32(0x7f800000)));
+    return _mm_or_ps(_mm_or_ps(x, exponent), _mm_castsi128_ps(sign));
+}
+
+/* Products modulo 2^32, two lanes at a time. */
+VIT__INLINE __m128i vit__mul_i_sse2(__m128i a, __m128i b) {
+    const __m128i even = _mm_mul_epu32(a, b);
+    const __m128i odd = _mm_mul_epu32(_mm_srli_epi64(a, 32), _mm_srli_epi64(b, 32));
+    return _mm_unpacklo_epi32(_mm_shuffle_epi32(even, 0x08), _mm_shuffle_epi32(odd, 0x08));
+}
+
+VIT__INLINE __m128i vit__lines_sse2(const uint8_t *p, const uint8_t *q) {
+    const __m128i both = _mm_unpacklo_epi8(_mm_cvtsi32_si128(vit__load32(p)),
+                                           _mm_cvtsi32_si128(vit__load32(q)));
+    return _mm_unpacklo_epi8(both, _mm_setzero_si128());
+}
+
+#    define VIT__LOW16_SSE2(a) _mm_srai_epi32(_mm_slli_epi32(VIT__AS_I(a), 16), 16)
+#    define VIT__LOW8_SSE2(a) _mm_and_si128(VIT__AS_I(a), _mm_set1_epi32(255))
+
+#    define VIT__TIER sse2
+#    define VIT__STAMP (VIT__STAMP_ROWS | VIT__STAMP_FLOATS | VIT__STAMP_BYTES)
+#    define VIT__LANES 4
+#    define VIT__REGS 4
+#    define VIT__RF __m128
+#    define VIT__RI __m128i
+#    define VIT__COUNT int
+#    define VIT__PS(op) _mm_##op##_ps
+#    define VIT__EPI32(op) _mm_##op##_epi32
+#    define VIT__EPI16(op) _mm_##op##_epi16
+#    define VIT__EPI8(op) _mm_##op##_epi8
+#    define VIT__AS_I(a) _mm_castps_si128(a)
+#    define VIT__AS_F(a) _mm_castsi128_ps(a)
+#    define VIT__F_FMA1(a, b, c) vit__multiply_add(a, b, c)
+#    define VIT__F_FIRST(a) _mm_cvtss_f32(a)
+#    define VIT__F_FMA(a, b, c) _mm_add_ps(_mm_mul_ps(a, b), c)
+#    define VIT__F_NAN(a) _mm_cmpunord_ps(a, a)
+#    define VIT__F_SELECT(mask, a, b) _mm_or_ps(_mm_and_ps(mask, a), _mm_andnot_ps(mask, b))
+#    define VIT__SWAPS(op, x)                                                                     \
+        x = op(x, _mm_movehl_ps(x, x));                                                           \
+        x = op(x, _mm_shuffle_ps(x, x, 0xb1));
+#    define VIT__STORE_BYTES(p, v)                                                                \
+        _mm_storeu_si128(                                                                         \
+            (__m128i *)(void *)(p),                                                               \
+            _mm_packus_epi16(_mm_packs_epi32(VIT__LOW8_SSE2(v.r0), VIT__LOW8_SSE2(v.r1)),         \
+                             _mm_packs_epi32(VIT__LOW8_SSE2(v.r2), VIT__LOW8_SSE2(v.r3))));
+#    define VIT__STORE_HALVES(p, v)                                                               \
+        _mm_storeu_si128((__m128i *)(void *)(p),                                                  \
+                         _mm_packs_epi32(VIT__LOW16_SSE2(v.r0), VIT__LOW16_SSE2(v.r1)));          \
+        _mm_storeu_si128((__m128i *)(void *)((p) + 8),                                            \
+                         _mm_packs_epi32(VIT__LOW16_SSE2(v.r2), VIT__LOW16_SSE2(v.r3)));
+#    define VIT__I_MUL(a, b) vit__mul_i_sse2(a, b)
+#    define VIT__LINES(p, stride, n) vit__lines_sse2(p + 4 * n, p + stride + 4 * n)
+/* Weights come from memory for each row anew: compilers would keep them in registers, which there
+   are not enough of. */
+#    define VIT__W(n) _mm_load_ps((const float *)(const void *)(w + 16 * n))
+#    define VIT__WI(n) _mm_load_si128((const __m128i *)(const void *)(w + 16 * n))
+#    define VIT__REUSE(w) VIT__HIDE(w)
+#    define VIT__W_F16(p) vit__f16_sse2(p)
+#    define VIT__X_LOAD(x, p)                                                                     \
+        x = _mm_set1_ps(vit__load_float(p));                                                      \
+        VIT__HIDE_SSE2(x)
+#    define VIT__MAC(c, x, w) VIT__ADD_F32_SSE2(c, _mm_mul_ps(x, w))
+#    define VIT__SUM_START(r, n) VIT__SUM_FROM_TILE(r, n)
+#    define VIT__WIDE_BYTES 1
+#    define VIT__WIDENS_I4 1
+#    define VIT__WIDE_I4 1 /* tiles of int4 take 16 bits */
+#    define VIT__WIDENS 1  /* no instruction widens: weights of a block, once for many rows */
+#    define VIT__DOT16(c, x, w) VIT__ADD_SSE2(c, _mm_madd_epi16(x, w))
+#    include VIT__THIS_FILE
+
+/* 12 sums of 16 registers on 64-bit CPUs, 4 of 8 on others. */
+#    define VIT__HEIGHT_SSE2 (VIT__X86_64 ? 3 : 1)
+VIT__TILE_FN(vit__tile_f32_sse2, float_tile, sse2, VIT__TILE_F32, VIT__HEIGHT_SSE2, 4)
+VIT__TILE_FN(vit__tile_more_sse2, float_tile, sse2, VIT__TILE_MORE, VIT__HEIGHT_SSE2, 4)
+VIT__TILE_FN(vit__tile_odd_sse2, float_tile, sse2, VIT__TILE_ODD, VIT__HEIGHT_SSE2, 4)
+VIT__TILE_FN(vit__tile_wide_sse2, byte_tile, sse2, VIT__TILE_WIDE, VIT__HEIGHT_SSE2, 4)
+VIT__TILE_FN(vit__tile_i4_sse2, group_tile, sse2, VIT__TILE_WIDE, VIT__HEIGHT_SSE2, 4)
+
+static const vit__shape vit__shape_f32_sse2 =
+    VIT__SHAPE(VIT_F32, VIT__HEIGHT_SSE2, vit__tile_f32_sse2);
+static const vit__shape vit__shape_f16_sse2 =
+    VIT__WIDE_SHAPE(VIT_F16, VIT__HEIGHT_SSE2, vit__tile_more_sse2, 4, vit__widen_f16_sse2, NULL);
+static const vit__shape vit__shape_bf16_sse2 =
+    VIT__WIDE_SHAPE(VIT_BF16, VIT__HEIGHT_SSE2, vit__tile_odd_sse2, 4, vit__widen_bf16_sse2, NULL);
+static const vit__shape vit__shape_i8_sse2 =
+    VIT__WIDE_SHAPE(VIT_I8, VIT__HEIGHT_SSE2, vit__tile_wide_sse2, 1, vit__widen_i8_sse2,
+                    vit__finish_i8_sse2);
+static const vit__shape vit__shape_i4_sse2 =
+    VIT__WIDE_SHAPE(VIT_I4, VIT__HEIGHT_SSE2, vit__tile_i4_sse2, 1, vit__widen_i4_sse2,
+                    vit__finish_of_i4_sse2);
+
+VIT__KERNELS(sse2, VIT_ISA_SSE2, 3, sse2,
+             (vit__gemm_tiles, 6, VIT__FORM_F32, &vit__shape_f32_sse2),
+             (vit__gemm_tiles, 24, VIT__FORM_F32, &vit__shape_f16_sse2),
+             (vit__gemm_tiles, 12, VIT__FORM_ROUNDED, &vit__shape_bf16_sse2),
+             (vit__gemm_tiles, 24, VIT__FORM_U8, &vit__shape_i8_sse2),
+             (vit__gemm_tiles, 24, VIT__FORM_U8, &vit__shape_i4_sse2),
+             VIT__IN_F32);
+
+#endif /* VIT__SSE2 */
+#endif /* VIT__SSE2 || VIT__AVX2 */
+
+
+/* --- 64-bit ARM ------------------------------------------------------------------- */
 
 #if VIT__NEON
 
-/* --- the base: every 64-bit ARM ------------------------------------------------------ */
+/* Bytes are signed here, FORM_S8, because the instructions multiply signed bytes. gcc inlines no
+   function into a region whose instruction set is not larger than the function's own, and
+   "armv8.2-a" need not be larger than the rest of the file: tiles call nothing but >>body. */
 
-VIT__INLINE float vit__fma_neon(float a, float b, float c) { return VIT__FMA(a, b, c); }
-VIT__WRAP_REST(neon)
-VIT__WRAP_BODIES(neon)
-
-VIT__INLINE float32x4_t vit__load_f32_neon(const unsigned char *p) {
-    return vld1q_f32((const float *)(const void *)p);
-}
-VIT__INLINE float32x4_t vit__load_f16_neon(const unsigned char *p) {
-    return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p)));
-}
-
-/* Weights k of columns 4 n ... 4 n + 3 of the panel at p. */
-VIT__INLINE float32x4_t vit__f32_neon(const unsigned char *p, size_t stride, int n, int k) {
-    (void)stride;
-    return vit__load_f32_neon(p + 64 * (size_t)k + 16 * n);
-}
-VIT__INLINE float32x4_t vit__f16_neon(const unsigned char *p, size_t stride, int n, int k) {
-    (void)stride;
-    return vit__load_f16_neon(p + 32 * (size_t)k + 8 * n);
-}
-/* A pair holds weight k in its lower half and k + 1 in its upper half: a look-up
-   moves the one to the top of its lane. vqtbl1q_u8(table, at): at[i] < 16 ? table[at[i]] : 0. */
-VIT__INLINE float32x4_t vit__bf16_neon(const unsigned char *p, size_t stride, int n, int k) {
-    static const uint8_t half[2][16] = {
-        { 99, 99, 0, 1, 99, 99, 4, 5, 99, 99, 8, 9, 99, 99, 12, 13 },
-        { 99, 99, 2, 3, 99, 99, 6, 7, 99, 99, 10, 11, 99, 99, 14, 15 },
-    };
-    const uint8x16_t pairs = vld1q_u8(p + 64 * (size_t)(k / 2) + 16 * n);
-    (void)stride;
-    return vreinterpretq_f32_u8(vqtbl1q_u8(pairs, vld1q_u8(half[k & 1])));
-}
-/* Quads k of columns 4 n ... 4 n + 3, or pairs of bf16. */
-#    define vit__bits_neon(p, stride, n, k)                                                       \
-        vreinterpretq_s8_u8(vld1q_u8(p + 64 * (size_t)(k) + 16 * (n)))
-/* Where quads 2 k of columns 2 n and 2 n + 1 are; quads 2 k + 1 follow 64 bytes later. */
-#    define vit__two_quads_neon(p, stride, n, k) (p + 128 * (size_t)(k) + 8 * (n))
-
-/* fmla by an element: c[l] = fma(w[l], x, c[l]). VIT__FENCE_NEON: no load moves up across it, as
-   gcc 12 would start all of a step's loads at once and spill accumulators to make room. */
-#    define VIT__ACC_fma_neon float32x4_t
-#    define VIT__ZERO_fma_neon(r, n) vdupq_n_f32(0)
-#    define VIT__LOAD_fma_neon(n, weights) const float32x4_t w##n = weights;
-#    define VIT__INPUT_fma_neon(a, k)                                                             \
-        float x;                                                                                  \
-        memcpy(&x, a + 4 * k, 4);                                                                 \
-        VIT__FENCE_NEON
-#    define VIT__MAC_fma_neon(c, n) VIT__FMLA_NEON(c, w##n, x)
-VIT__INLINE int vit__steps_fma_neon(int depth) { return depth; }
-#    define vit__store_fma_neon(to, n, c, a, p, stride, steps)                                    \
-        vst1q_f32(to + 4 * n, c)
-
-/* Two columns of a row from the sums of their products, as vit__dequantise_row:
-   to[l] = (float)(sum[l] - zero * sums[l]) * (scale * scales[l]), the integers modulo 2^32. */
-#    define VIT__DEQUANTISE_NEON(to, sum, a, tail)                                                \
-        {                                                                                         \
-            const uint8x8_t header = vld1_u8(a);                                                  \
-            const float32x2_t scale = vdup_lane_f32(vreinterpret_f32_u8(header), 0);              \
-            const float32x2_t scales = vreinterpret_f32_u8(vld1_u8(tail));                        \
-            const uint32x2_t zero = vdup_lane_u32(vreinterpret_u32_u8(header), 1);                \
-            const uint32x2_t sums = vreinterpret_u32_u8(vld1_u8((tail) + 64));                    \
-            const uint32x2_t product = vmls_u32(vreinterpret_u32_s32(sum), zero, sums);           \
-            vst1_f32(to, vmul_f32(vcvt_f32_s32(vreinterpret_s32_u32(product)),                    \
-                                  vmul_f32(scale, scales)));                                      \
-        }
-
-/* x and y are a quad of the row each, twice; v and w those of two columns:
-
-      product[j] = (int16_t)(v[j] * x[j] + w[j] * y[j])      vmull, vmlal
-      c[l] += product[2 * l] + product[2 * l + 1]            vpadal
-
-   Exact: 2 * 128 * 127 <= 32767, as no weight is -128. c has two sums for each column, which
-   vpadd adds. */
-#    define VIT__ACC_mull_neon int32x4_t
-#    define VIT__ZERO_mull_neon(r, n) vdupq_n_s32(0)
-#    define VIT__LOAD_mull_neon(n, weights)                                                       \
-        const int8x8_t v##n = vreinterpret_s8_u8(vld1_u8(weights));                               \
-        const int8x8_t w##n = vreinterpret_s8_u8(vld1_u8(weights + 64));
-#    define VIT__INPUT_mull_neon(a, k)                                                            \
-        const int8x8_t x = VIT__QUAD_NEON(a + VIT__U8_HEADER + 8 * k);                            \
-        const int8x8_t y = VIT__QUAD_NEON(a + VIT__U8_HEADER + 8 * k + 4);                        \
-        VIT__FENCE_NEON
-#    define VIT__QUAD_NEON(at)                                                                    \
-        vreinterpret_s8_u32(vld1_dup_u32((const uint32_t *)(const void *)(at)))
-#    define VIT__MAC_mull_neon(c, n) c = vpadalq_s16(c, vmlal_s8(vmull_s8(v##n, x), w##n, y));
-#    define vit__store_mull_neon(to, n, c, a, p, stride, steps)                                   \
-        VIT__DEQUANTISE_NEON(to + 2 * n,                                                          \
-                             vpadd_s32(vget_low_s32(c), vget_high_s32(c)), a,                     \
-                             p + 64 * (size_t)vit__quads(depth) + 8 * n)
-VIT__INLINE int vit__steps_mull_neon(int depth) { return vit__ceil_div(depth, 8); }
-
-#    define vit__in_order(i, depth) (i)
-
-/* A kernel: the full height, and one row for the class token and the head. */
-#    define VIT__GEMM_NEON(name, STEP, WEIGHTS, ORDER, ROWS)                                      \
-        VIT__GEMM(name##_full, STEP, WEIGHTS, ORDER, ROWS, VIT__WIDTH_4)                          \
-        VIT__GEMM(name##_1, STEP, WEIGHTS, ORDER, VIT__ROWS_1, VIT__WIDTH_4)                      \
-        static void name(float *tile, const vit__operands *o) {                                   \
-            if (o->rows == 1) name##_1(tile, o, o->panel, 0);                                     \
-            else name##_full(tile, o, o->panel, 0);                                               \
-        }
-
-VIT__GEMM_NEON(vit__gemm_f32_neon, fma_neon, vit__f32_neon, vit__in_order, VIT__ROWS_6)
-VIT__GEMM_NEON(vit__gemm_f16_neon, fma_neon, vit__f16_neon, vit__in_order, VIT__ROWS_6)
-VIT__GEMM_NEON(vit__gemm_bf16_neon, fma_neon, vit__bf16_neon, vit__odd_first, VIT__ROWS_6)
-
-/* Half a panel at a time. */
-VIT__GEMM(vit__gemm_i8_neon_x8, mull_neon, vit__two_quads_neon, vit__in_order, VIT__ROWS_4,
-          VIT__WIDTH_4)
-VIT__GEMM(vit__gemm_i8_neon_1, mull_neon, vit__two_quads_neon, vit__in_order, VIT__ROWS_1,
-          VIT__WIDTH_8)
-static void vit__gemm_i8_neon(float *tile, const vit__operands *o) {
-    if (o->rows == 1) {
-        vit__gemm_i8_neon_1(tile, o, o->panel, 0);
-        return;
-    }
-    vit__gemm_i8_neon_x8(tile, o, o->panel, 0);
-    vit__gemm_i8_neon_x8(tile + 8, o, o->panel + 32, 0);
-}
-
-/* int4. A register of quads has 16-bit sums in two:
-
-      c.val[0][j] += w[j] * x[j], c.val[1][j] += w[8 + j] * x[8 + j]       smlal, smlal2
-
-   Exact: 32 / 4 * 8 * 128 <= 32767. Those of a column are then added, and what signed inputs
-   lack. */
-#    define VIT__ACC_i4_neon int16x8x2_t
-#    define VIT__ZERO_i4_neon(r, n) { { vdupq_n_s16(0), vdupq_n_s16(0) } }
-#    define VIT__LOAD_i4_neon(n, weights) const int8x16_t w##n = weights;
-#    define VIT__INPUT_i4_neon(a, k)                                                              \
-        const int8x16_t x = vreinterpretq_s8_u32(                                                 \
-            vld1q_dup_u32((const uint32_t *)(const void *)(a + VIT__U8_HEADER + 4 * k)));         \
-        VIT__FENCE_NEON
-#    define VIT__MAC_i4_neon(c, n)                                                                \
-        c.val[0] = vmlal_s8(c.val[0], vget_low_s8(w##n), vget_low_s8(x));                         \
-        c.val[1] = vmlal_high_s8(c.val[1], w##n, x);
-#    define VIT__SUM_i4_neon float32x4_t
-#    define VIT__TAKE_i4_neon(to, n) vld1q_f32(to + 4 * n)
-#    define VIT__BASE_NEON(n)                                                                     \
-        vld1q_s32((const int32_t *)(const void *)(scale + VIT__GROUPS_WIDE * 16 + 4 * n))
-#    define VIT__SCALE_i4_neon(s, c, n)                                                           \
-        VIT__SCALE_i4_dot_neon(                                                                   \
-            s, vaddq_s32(vpaddq_s32(vpaddlq_s16(c.val[0]), vpaddlq_s16(c.val[1])),                \
-                         VIT__BASE_NEON(n)), n)
-#    define VIT__SCALE_i4_dot_neon(s, c, n)                                                       \
-        s = vfmaq_f32(s, vcvtq_f32_s32(c), vld1q_f32(scale + 4 * n));
-#    define VIT__GIVE_i4_neon(to, n, s) vst1q_f32(to + 4 * n, s)
-VIT__FINISH_I4(neon, neon, 128)
-
-static void vit__widen_i4_neon(vit__groups *to, int index, const unsigned char *group) {
-    unsigned char *const quads = to->quads + 512 * index;
-    vit__widen_i4(quads, to->scale + 16 * index, group);
-    vit__base_i4(to->base + 16 * index, quads);
-}
-
-VIT__GEMM_GROUPS(vit__groups_neon_3, i4_neon, vit__bits_neon, VIT__ROWS_3, VIT__WIDTH_4)
-VIT__GEMM_GROUPS(vit__groups_neon_1, i4_neon, vit__bits_neon, VIT__ROWS_1, VIT__WIDTH_4)
-static void vit__gemm_i4_neon(float *tile, const vit__operands *o) {
-    static const vit__i4_kernel kernel = { vit__widen_i4_neon, vit__groups_neon_3,
-                                           vit__groups_neon_3, vit__groups_neon_1, 3, 1,
-                                           vit__finish_i4_neon };
-    vit__gemm_i4(&kernel, tile, o);
-}
-
-#    ifndef VIT_NO_PREPROCESS
-/* As in the SSE2 tier, but one line after the other: c[l] += p[l] * w[0] + p[4 + l] * w[1]. */
-#        define VIT__SUM_neon int32x4_t
-#        define VIT__PAIRS_neon int16x8_t
-VIT__INLINE int32x4_t vit__zero_neon(void) { return vdupq_n_s32(0); }
-VIT__INLINE int16x8_t vit__lines_neon(const uint8_t *p, size_t stride, int n) {
-    const int32x2_t first = vdup_n_s32(vit__load32(p + 4 * n));
-    const int32x2_t both = vset_lane_s32(vit__load32(p + stride + 4 * n), first, 1);
+VIT__INLINE int16x8_t vit__lines_neon(const uint8_t *p, const uint8_t *q) {
+    const int32x2_t first = vdup_n_s32(vit__load32(p));
+    const int32x2_t both = vset_lane_s32(vit__load32(q), first, 1);
     return vreinterpretq_s16_u16(vmovl_u8(vreinterpret_u8_s32(both)));
 }
-VIT__INLINE int32x4_t vit__pairs_add_neon(int32x4_t c, int16x8_t p, int32_t w) {
+/* c[l] += p[l] * w[0] + p[4 + l] * w[1] */
+VIT__INLINE int32x4_t vit__lines_add_neon(int32x4_t c, int16x8_t p, int32_t w) {
     const int16x4_t weights = vreinterpret_s16_s32(vdup_n_s32(w));
     c = vmlal_lane_s16(c, vget_low_s16(p), weights, 0);
     return vmlal_high_lane_s16(c, p, weights, 1);
 }
-VIT__INLINE void vit__sums_store_neon(int32_t *sum, int n, int32x4_t low, int32x4_t high) {
-    vst1q_s32(sum + 4 * n, vaddq_s32(low, vshlq_n_s32(high, 16)));
-}
-VIT__RESAMPLE(neon, VIT__WIDTH_4)
-#    endif
 
-VIT__TIER(neon, VIT_ISA_NEON, 1, neon,
-          (vit__gemm_f32_neon, 6, VIT__FORM_F32),
-          (vit__gemm_f16_neon, 6, VIT__FORM_F32),
-          (vit__gemm_bf16_neon, 6, VIT__FORM_ROUNDED),
-          (vit__gemm_i8_neon, 4, VIT__FORM_S8),
-          (vit__gemm_i4_neon, 24, VIT__FORM_S8),
-          VIT__IN_F32);
+#    define VIT__U_NEON(a) vreinterpretq_u32_f32(a)
+#    define VIT__F_NEON(a) vreinterpretq_f32_u32(a)
+#    define VIT__B_NEON(a) vreinterpretq_s8_s32(a)
+#    define VIT__HALVES_NEON(a, b)                                                                \
+        vcombine_u16(vmovn_u32(VIT__U_NEON(a)), vmovn_u32(VIT__U_NEON(b)))
 
-/* --- sdot: dot products of quads -------------------------------------------------------- */
+#    define VIT__TIER neon
+#    define VIT__STAMP                                                                            \
+        (VIT__STAMP_ROWS | VIT__STAMP_FLOATS | VIT__STAMP_BYTES | VIT__STAMP_MORE)
+#    define VIT__BELOW 128
+#    define VIT__LANES 4
+#    define VIT__REGS 4
+#    define VIT__RF float32x4_t
+#    define VIT__RI int32x4_t
+#    define VIT__F_FMA1(a, b, c) VIT__FMA(a, b, c)
+#    define VIT__F_LOAD(p) vld1q_f32(p)
+#    define VIT__F_STORE(p, a) vst1q_f32(p, a)
+#    define VIT__F_SPLAT(x) vdupq_n_f32(x)
+#    define VIT__F_BITS(x) VIT__F_NEON(vdupq_n_u32(x))
+#    define VIT__F_FIRST(a) vgetq_lane_f32(a, 0)
+#    define VIT__F_ADD(a, b) vaddq_f32(a, b)
+#    define VIT__F_SUB(a, b) vsubq_f32(a, b)
+#    define VIT__F_MUL(a, b) vmulq_f32(a, b)
+#    define VIT__F_DIV(a, b) vdivq_f32(a, b)
+#    define VIT__F_FMA(a, b, c) vfmaq_f32(c, a, b)
+#    define VIT__F_MIN(a, b) vbslq_f32(vcltq_f32(a, b), a, b)
+#    define VIT__F_MAX(a, b) vbslq_f32(vcgtq_f32(a, b), a, b)
+#    define VIT__F_AND(a, b) VIT__F_NEON(vandq_u32(VIT__U_NEON(a), VIT__U_NEON(b)))
+#    define VIT__F_OR(a, b) VIT__F_NEON(vorrq_u32(VIT__U_NEON(a), VIT__U_NEON(b)))
+#    define VIT__F_IADD(a, b) VIT__F_NEON(vaddq_u32(VIT__U_NEON(a), VIT__U_NEON(b)))
+#    define VIT__F_SHL(a, n) VIT__F_NEON(vshlq_u32(VIT__U_NEON(a), vdupq_n_s32(n)))
+#    define VIT__F_SHR(a, n) VIT__F_NEON(vshlq_u32(VIT__U_NEON(a), vdupq_n_s32(-(n))))
+#    define VIT__F_NAN(a) VIT__F_NEON(vmvnq_u32(vceqq_f32(a, a)))
+#    define VIT__F_SELECT(mask, a, b) vbslq_f32(VIT__U_NEON(mask), a, b)
+#    define VIT__SWAPS(op, x)                                                                     \
+        x = op(x, vextq_f32(x, x, 2));                                                            \
+        x = op(x, vrev64q_f32(x));
+#    define VIT__STORE_BYTES(p, v)                                                                \
+        vst1q_u8(p, vcombine_u8(vmovn_u16(VIT__HALVES_NEON(v.r0, v.r1)),                          \
+                                vmovn_u16(VIT__HALVES_NEON(v.r2, v.r3))));
+#    define VIT__STORE_HALVES(p, v)                                                               \
+        vst1q_u16(p, VIT__HALVES_NEON(v.r0, v.r1));                                               \
+        vst1q_u16((p) + 8, VIT__HALVES_NEON(v.r2, v.r3));
+#    define VIT__I_ZERO() vdupq_n_s32(0)
+#    define VIT__I_SPLAT(x) vdupq_n_s32(x)
+#    define VIT__I_LOAD(p) vld1q_s32((const int32_t *)(const void *)(p))
+#    define VIT__I_STORE(p, a) vst1q_s32((int32_t *)(void *)(p), a)
+#    define VIT__I_ADD(a, b) vaddq_s32(a, b)
+#    define VIT__I_SUB(a, b) vsubq_s32(a, b)
+#    define VIT__I_MUL(a, b) vmulq_s32(a, b)
+#    define VIT__I_AND(a, b) vandq_s32(a, b)
+#    define VIT__I_SHL(a, n) vshlq_n_s32(a, n)
+#    define VIT__I_SHR(a, n) vreinterpretq_s32_u32(vshrq_n_u32(vreinterpretq_u32_s32(a), n))
+#    define VIT__I_TO_F(a) vcvtq_f32_s32(a)
+#    define VIT__LINES(p, stride, n) vit__lines_neon(p + 4 * n, p + stride + 4 * n)
+#    define VIT__LINES_TYPE int16x8_t
+#    define VIT__LINES_ADD(c, pairs, w) vit__lines_add_neon(c, pairs, w)
+#    define VIT__W_F16(p) vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p)))
+/* VIT__FENCE_NEON: no load moves up across it, as gcc 12 would start all of a step's loads at once
+   and spill sums to make room. */
+#    define VIT__X float
+#    define VIT__X_LOAD(x, p)                                                                     \
+        VIT__COPY(&x, VIT__ALIGNED_4(p), 4);                                                      \
+        VIT__FENCE_NEON
+#    define VIT__MAC(c, x, w) VIT__FMLA_NEON(c, w, x)
+/* Two quads as 16-bit products: exact, as 2 * 128 * 127 <= 32767 and no weight is -128. A register
+   of columns has two of sums, which vpadd adds. */
+#    define VIT__ACC int32x4x2_t
+#    define VIT__ACC_ZERO { { vdupq_n_s32(0), vdupq_n_s32(0) } }
+#    define VIT__ACC_SUM(c) vpaddq_s32(c.val[0], c.val[1])
+#    define VIT__XI int8x8_t
+#    define VIT__XI_LOAD(x, p)                                                                    \
+        x = vreinterpret_s8_u32(vld1_dup_u32((const uint32_t *)(const void *)(p)));               \
+        VIT__FENCE_NEON
+#    define VIT__U int8x16_t
+#    define VIT__U_OF(n) u##n
+#    define VIT__U_LOAD                                                                           \
+        const int8x16_t u0 = vld1q_s8((const int8_t *)(w + 64));                                  \
+        const int8x16_t u1 = vld1q_s8((const int8_t *)(w + 80)), u2 = u1, u3 = u1;
+#    define VIT__TWO_QUADS(c, x, y, w, u)                                                         \
+        {                                                                                         \
+            const int8x16_t b = VIT__B_NEON(w);                                                   \
+            int16x8_t two = vmlal_s8(vmull_s8(vget_low_s8(b), x), vget_low_s8(u), y);             \
+            c.val[0] = vpadalq_s16(c.val[0], two);                                                \
+            two = vmlal_s8(vmull_s8(vget_high_s8(b), x), vget_high_s8(u), y);                     \
+            c.val[1] = vpadalq_s16(c.val[1], two);                                                \
+        }
+#    define VIT__WIDENS_I4 1
+#    define VIT__SUB8(a, b) vreinterpretq_s32_s8(vsubq_s8(VIT__B_NEON(a), VIT__B_NEON(b)))
+#    include VIT__THIS_FILE
+
+VIT__TILES_2(f32_neon, VIT_F32, float_tile, neon, VIT__TILE_F32, 6, 4)
+VIT__TILES_2(f16_neon, VIT_F16, float_tile, neon, VIT__TILE_F16, 6, 4)
+VIT__TILES_2(bf16_neon, VIT_BF16, float_tile, neon, VIT__TILE_BF16, 6, 4)
+VIT__TILE_FN(vit__tile_i8_half_neon, byte_tile, neon, VIT__TILE_TWO, 4, 2)
+VIT__HALF_TILES(vit__tile_i8_neon, vit__tile_i8_half_neon)
+
+/* int4. The eight quads of a group are added in 16 bits: 32 / 4 * 8 * 128 <= 32767. Then come what
+   signed inputs lack. */
+#    define VIT__TIER neon_i4
+#    define VIT__STAMP (VIT__STAMP_BYTES | VIT__STAMP_MORE)
+#    undef VIT__ACC
+#    undef VIT__ACC_ZERO
+#    undef VIT__ACC_SUM
+#    undef VIT__XI
+#    undef VIT__XI_LOAD
+#    undef VIT__U
+#    undef VIT__U_OF
+#    undef VIT__U_LOAD
+#    undef VIT__TWO_QUADS
+#    undef VIT__WIDENS_I4
+#    undef VIT__GROUP_SUM
+#    define VIT__ACC int16x8x2_t
+#    define VIT__ACC_ZERO { { vdupq_n_s16(0), vdupq_n_s16(0) } }
+#    define VIT__ACC_SUM(c) vpaddq_s32(vpaddlq_s16(c.val[0]), vpaddlq_s16(c.val[1]))
+#    define VIT__BASE_NEON(n) VIT__I_LOAD(scale + VIT__GROUPS_WIDE * 64 + VIT__COL(n, 4))
+#    define VIT__GROUP_SUM(c, n) vaddq_s32(VIT__ACC_SUM(c), VIT__BASE_NEON(n))
+#    define VIT__XI int8x16_t
+#    define VIT__XI_LOAD(x, p)                                                                    \
+        x = vreinterpretq_s8_u32(vld1q_dup_u32((const uint32_t *)(const void *)(p)));
+#    define VIT__DOT8(c, x, w)                                                                    \
+        {                                                                                         \
+            c.val[0] = vmlal_s8(c.val[0], vget_low_s8(VIT__B_NEON(w)), vget_low_s8(x));           \
+            c.val[1] = vmlal_high_s8(c.val[1], VIT__B_NEON(w), x);                                \
+        }
+#    include VIT__THIS_FILE
+
+VIT__TILE_FN(vit__tile_i4_neon, group_tile, neon_i4, VIT__TILE_DOT8, 3, 4)
+
+static const vit__shape vit__shape_i8_neon = VIT__SHAPE(VIT_I8, 4, vit__tile_i8_neon);
+static const vit__shape vit__shape_i4_neon =
+    VIT__WIDE_SHAPE(VIT_I4, 3, vit__tile_i4_neon, 1, vit__widen_i4_neon, vit__finish_of_i4_neon);
+
+VIT__KERNELS(neon, VIT_ISA_NEON, 1, neon,
+             (vit__gemm_tiles, 6, VIT__FORM_F32, &vit__shape_f32_neon),
+             (vit__gemm_tiles, 6, VIT__FORM_F32, &vit__shape_f16_neon),
+             (vit__gemm_tiles, 6, VIT__FORM_ROUNDED, &vit__shape_bf16_neon),
+             (vit__gemm_tiles, 4, VIT__FORM_S8, &vit__shape_i8_neon),
+             (vit__gemm_tiles, 24, VIT__FORM_S8, &vit__shape_i4_neon),
+             VIT__IN_F32);
+
+/* --- sdot: dot products of quads -------------------------------------------------- */
 
 #    if VIT__NEON_DOTPROD
 
 VIT__TARGET_BEGIN(VIT__TARGET_NEON_DOTPROD)
 
-/* sdot: for (i = 0; i < 4; i++) c[l] += w[4 * l + i] * x[i]. */
-#        define VIT__ACC_dot_neon int32x4_t
-#        define VIT__ZERO_dot_neon(r, n) vdupq_n_s32(0)
-#        define VIT__LOAD_dot_neon(n, weights) const int8x16_t w##n = weights;
-#        define VIT__INPUT_dot_neon(a, k)                                                         \
-            float x; /* four bytes for a vector register */                                       \
-            VIT__COPY(&x, a + VIT__U8_HEADER + 4 * k, 4);                                         \
+#        define VIT__TIER neon_dotprod
+#        define VIT__STAMP (VIT__STAMP_BYTES | VIT__STAMP_MORE)
+#        undef VIT__ACC
+#        undef VIT__ACC_ZERO
+#        undef VIT__ACC_SUM
+#        undef VIT__GROUP_SUM
+#        undef VIT__GROUP_START
+#        undef VIT__XI
+#        undef VIT__XI_LOAD
+#        undef VIT__DOT8
+#        define VIT__GROUP_START(n) VIT__BASE_NEON(n)
+#        define VIT__XI float /* four bytes for a vector register */
+#        define VIT__XI_LOAD(x, p)                                                                \
+            VIT__COPY(&x, VIT__ALIGNED_4(p), 4);                                                  \
             VIT__FENCE_NEON
-#        define VIT__MAC_dot_neon(c, n) VIT__SDOT_NEON(c, w##n, x)
-#        define vit__steps_dot_neon(depth) (((depth) + 3) / 4)
-#        define vit__store_dot_neon(to, n, c, a, p, stride, steps)                                \
-            VIT__DEQUANTISE_NEON(to + 4 * n, vget_low_s32(c), a,                                  \
-                                 p + 64 * (size_t)steps + 16 * n)                                 \
-            VIT__DEQUANTISE_NEON(to + 4 * n + 2, vget_high_s32(c), a,                             \
-                                 p + 64 * (size_t)steps + 16 * n + 8)
+#        define VIT__DOT8(c, x, w) VIT__SDOT_NEON(c, VIT__B_NEON(w), x)
+#        include VIT__THIS_FILE
 
-VIT__GEMM_NEON(vit__gemm_i8_neon_dotprod, dot_neon, vit__bits_neon, vit__in_order, VIT__ROWS_6)
-
-#        define VIT__ACC_i4_dot_neon int32x4_t
-#        define VIT__ZERO_i4_dot_neon(r, n) VIT__BASE_NEON(n)
-#        define VIT__LOAD_i4_dot_neon VIT__LOAD_dot_neon
-#        define VIT__INPUT_i4_dot_neon VIT__INPUT_dot_neon
-#        define VIT__MAC_i4_dot_neon VIT__MAC_dot_neon
-#        define VIT__SUM_i4_dot_neon float32x4_t
-#        define VIT__TAKE_i4_dot_neon VIT__TAKE_i4_neon
-#        define VIT__GIVE_i4_dot_neon VIT__GIVE_i4_neon
-VIT__GEMM_GROUPS(vit__groups_dot_6, i4_dot_neon, vit__bits_neon, VIT__ROWS_6, VIT__WIDTH_4)
-VIT__GEMM_GROUPS(vit__groups_dot_5, i4_dot_neon, vit__bits_neon, VIT__ROWS_5, VIT__WIDTH_4)
-VIT__GEMM_GROUPS(vit__groups_dot_1, i4_dot_neon, vit__bits_neon, VIT__ROWS_1, VIT__WIDTH_4)
-static void vit__gemm_i4_neon_dotprod(float *tile, const vit__operands *o) {
-    static const vit__i4_kernel kernel = { vit__widen_i4_neon, vit__groups_dot_6,
-                                           vit__groups_dot_5, vit__groups_dot_1, 6, 1,
-                                           vit__finish_i4_neon };
-    vit__gemm_i4(&kernel, tile, o);
-}
+VIT__TILES_2(i8_dotprod, VIT_I8, byte_tile, neon_dotprod, VIT__TILE_DOT8, 6, 4)
+VIT__TILE_FN(vit__tile_i4_dotprod, group_tile, neon_dotprod, VIT__TILE_DOT8, 6, 4)
 
 VIT__TARGET_END
 
-VIT__TIER(neon_dotprod, VIT_ISA_NEON_DOTPROD, 1, neon,
-          (vit__gemm_f32_neon, 6, VIT__FORM_F32),
-          (vit__gemm_f16_neon, 6, VIT__FORM_F32),
-          (vit__gemm_bf16_neon, 6, VIT__FORM_ROUNDED),
-          (vit__gemm_i8_neon_dotprod, 6, VIT__FORM_S8),
-          (vit__gemm_i4_neon_dotprod, 24, VIT__FORM_S8),
-          VIT__IN_F32);
+static const vit__shape vit__shape_i4_dotprod = VIT__WIDE_SHAPE(
+    VIT_I4, 6, vit__tile_i4_dotprod, 1, vit__widen_i4_neon, vit__finish_of_i4_neon);
+
+VIT__KERNELS(neon_dotprod, VIT_ISA_NEON_DOTPROD, 1, neon,
+             (vit__gemm_tiles, 6, VIT__FORM_F32, &vit__shape_f32_neon),
+             (vit__gemm_tiles, 6, VIT__FORM_F32, &vit__shape_f16_neon),
+             (vit__gemm_tiles, 6, VIT__FORM_ROUNDED, &vit__shape_bf16_neon),
+             (vit__gemm_tiles, 6, VIT__FORM_S8, &vit__shape_i8_dotprod),
+             (vit__gemm_tiles, 24, VIT__FORM_S8, &vit__shape_i4_dotprod),
+             VIT__IN_F32);
 
 #    endif /* VIT__NEON_DOTPROD */
 
-/* --- smmla: 2 x 8 times 8 x 2 ------------------------------------------------------------- */
+/* --- smmla: 2 x 8 times 8 x 2 ----------------------------------------------------- */
 
 #    if VIT__NEON_I8MM
 
 VIT__TARGET_BEGIN(VIT__TARGET_NEON_I8MM)
 
-/* Two quads of columns 2 n and 2 n + 1, each column's together. vzip1 of words: first[0],
-   second[0], first[1], second[1]; vzip2 the same of words 2 and 3. */
-VIT__INLINE int8x16_t vit__columns_neon(const unsigned char *p, size_t stride, int n, int k) {
-    const int32x4_t first = vreinterpretq_s32_s8(vit__bits_neon(p, stride, n / 2, 2 * k));
-    const int32x4_t second = vreinterpretq_s32_s8(vit__bits_neon(p, stride, n / 2, 2 * k + 1));
-    (void)stride;
-    return vreinterpretq_s8_s32(n % 2 ? vzip2q_s32(first, second) : vzip1q_s32(first, second));
+/* A row of the tile is a pair here, rows r and r + `stride`; a register of sums has two columns of
+   the first, then of the second, and one of weights has two columns of two quads:
+      for (i = 0; i < 8; i++) c[2 * row + column] += x[8 * row + i] * w[8 * column + i];
+   vzip1 of words: first[0], second[0], first[1], second[1]; vzip2 the same of words 2 and 3. */
+#        define VIT__ROW_PAIR(p, ld) vcombine_f32(vld1_f32(p), vld1_f32((p) + stride * (ld)))
+#        define VIT__BOTH(p) vcombine_f32(vld1_f32(p), vld1_f32(p))
+#        define VIT__COLUMNS(zip, n)                                                              \
+            vreinterpretq_s32_u32(zip(vreinterpretq_u32_s32(VIT__I_LOAD(w + 16 * (n))),           \
+                                      vreinterpretq_u32_s32(VIT__I_LOAD(w + 64 + 16 * (n)))))
+
+VIT__INLINE float32x2_t vit__dequantise_pair(int32x2_t sum, const unsigned char *a,
+                                             const unsigned char *tail) {
+    const uint8x8_t header = vld1_u8(a);
+    const float32x2_t scale = vdup_lane_f32(vreinterpret_f32_u8(header), 0);
+    const uint32x2_t zero = vdup_lane_u32(vreinterpret_u32_u8(header), 1);
+    const uint32x2_t product = vmls_u32(vreinterpret_u32_s32(sum), zero,
+                                        vreinterpret_u32_u8(vld1_u8(tail + 64)));
+    return vmul_f32(vcvt_f32_s32(vreinterpret_s32_u32(product)),
+                    vmul_f32(scale, vreinterpret_f32_u8(vld1_u8(tail))));
 }
 
-/* Row r here is a pair, rows r and r + `apart`, which is passed in place of the panels'
-   stride; c holds two columns of the first, then of the second. smmla:
-      for (i = 0; i < 8; i++) c[2 * row + column] += x[8 * row + i] * w[8 * column + i]; */
-#        define VIT__ACC_smmla_neon int32x4_t
-#        define VIT__ZERO_smmla_neon(r, n) vdupq_n_s32(0)
-#        define VIT__LOAD_smmla_neon(n, weights) const int8x16_t w##n = weights;
-#        define VIT__INPUT_smmla_neon(a, k)                                                       \
-            const unsigned char *const at = a + VIT__U8_HEADER + 8 * k;                           \
-            const uint8x16_t x = vcombine_u8(vld1_u8(at), vld1_u8(at + stride * lda));
-#        define VIT__MAC_smmla_neon(c, n) VIT__SMMLA_NEON(c, x, w##n)
-#        define vit__steps_smmla_neon(depth) (((depth) + 7) / 8)
-#        define vit__store_smmla_neon(to, n, c, a, p, apart, steps)                               \
-            VIT__DEQUANTISE_NEON(to + 2 * n, vget_low_s32(c), a,                                  \
-                                 p + 64 * (size_t)((depth + 3) / 4) + 8 * n)                      \
-            VIT__DEQUANTISE_NEON(to + apart * o->ldt + 2 * n, vget_high_s32(c),                   \
-                                 a + apart * lda, p + 64 * (size_t)((depth + 3) / 4) + 8 * n)
-
-#        define VIT__GEMM_SMMLA(name, ROWS)                                                       \
-            VIT__GEMM(name, smmla_neon, vit__columns_neon, vit__in_order, ROWS, VIT__WIDTH_4)
-VIT__GEMM_SMMLA(vit__gemm_i8_neon_i8mm_2, VIT__ROWS_1)
-VIT__GEMM_SMMLA(vit__gemm_i8_neon_i8mm_4, VIT__ROWS_2)
-VIT__GEMM_SMMLA(vit__gemm_i8_neon_i8mm_6, VIT__ROWS_3)
-VIT__GEMM_SMMLA(vit__gemm_i8_neon_i8mm_8, VIT__ROWS_4)
-
-/* Half a panel at a time; an odd number of rows has its middle one in two pairs. */
-static void vit__gemm_i8_neon_i8mm(float *tile, const vit__operands *o) {
-    const size_t apart = (size_t)(o->rows / 2);
-    const unsigned char *p = o->panel;
-    vit__operands pairs = *o;
-    int half;
-    pairs.rows = (o->rows + 1) / 2;
-    for (half = 0; half < 2; half++, tile += 8, p += 32) {
-        switch (pairs.rows) {
-        case 1: vit__gemm_i8_neon_i8mm_2(tile, &pairs, p, apart); break;
-        case 2: vit__gemm_i8_neon_i8mm_4(tile, &pairs, p, apart); break;
-        case 3: vit__gemm_i8_neon_i8mm_6(tile, &pairs, p, apart); break;
-        default: vit__gemm_i8_neon_i8mm_8(tile, &pairs, p, apart); break;
-        }
-    }
-}
-
-/* int4: of each pair the sums of two rows, in one register as smmla leaves them. */
-#        define VIT__ACC_i4_smmla_neon int32x4_t
-#        define VIT__ZERO_i4_smmla_neon(r, n)                                                     \
+#        define VIT__TIER neon_i8mm
+#        define VIT__STAMP (VIT__STAMP_BYTES | VIT__STAMP_MORE)
+#        undef VIT__LANES
+#        undef VIT__GROUP_START
+#        undef VIT__XI
+#        undef VIT__XI_LOAD
+#        undef VIT__DOT8
+#        undef VIT__W_REG
+#        undef VIT__CHAIN_LOAD
+#        undef VIT__CHAIN_STORE
+#        undef VIT__SCALE_LOAD
+#        undef VIT__BYTE_RESULT
+#        define VIT__LANES 2
+#        define VIT__W_REG(n)                                                                     \
+            ((n) % 2 ? VIT__COLUMNS(vzip2q_u32, (n) / 2) : VIT__COLUMNS(vzip1q_u32, (n) / 2))
+#        define VIT__CHAIN_LOAD(p) VIT__ROW_PAIR(p, ldt)
+#        define VIT__CHAIN_STORE(p, a)                                                            \
+            vst1_f32(p, vget_low_f32(a));                                                         \
+            vst1_f32((p) + stride * ldt, vget_high_f32(a))
+#        define VIT__SCALE_LOAD(p) VIT__BOTH(p)
+#        define VIT__GROUP_START(n)                                                               \
             vreinterpretq_s32_s64(vld1q_dup_s64(                                                  \
-                (const int64_t *)(const void *)(scale + VIT__GROUPS_WIDE * 16 + 2 * n)))
-#        define VIT__LOAD_i4_smmla_neon VIT__LOAD_smmla_neon
-#        define VIT__INPUT_i4_smmla_neon VIT__INPUT_smmla_neon
-#        define VIT__MAC_i4_smmla_neon VIT__MAC_smmla_neon
-#        define VIT__SUM_i4_smmla_neon float32x4_t
-#        define VIT__TAKE_i4_smmla_neon(to, n)                                                    \
-            vcombine_f32(vld1_f32(to + 2 * n), vld1_f32(to + stride * o->ldt + 2 * n))
-#        define VIT__SCALE_i4_smmla_neon(s, c, n)                                                 \
-            s = vfmaq_f32(s, vcvtq_f32_s32(c),                                                    \
-                          vcombine_f32(vld1_f32(scale + 2 * n), vld1_f32(scale + 2 * n)));
-#        define VIT__GIVE_i4_smmla_neon(to, n, s)                                                  \
-            vst1_f32(to + 2 * n, vget_low_f32(s));                                                \
-            vst1_f32(to + stride * o->ldt + 2 * n, vget_high_f32(s))
-#        define VIT__GROUPS_SMMLA(name, ROWS)                                                     \
-            VIT__GEMM_GROUPS_OF(VIT__MAC_ROW, 4, name, i4_smmla_neon, vit__columns_neon, ROWS,    \
-                                VIT__WIDTH_4)
-VIT__GROUPS_SMMLA(vit__groups_i8mm_2, VIT__ROWS_1)
-VIT__GROUPS_SMMLA(vit__groups_i8mm_4, VIT__ROWS_2)
-VIT__GROUPS_SMMLA(vit__groups_i8mm_6, VIT__ROWS_3)
-VIT__GROUPS_SMMLA(vit__groups_i8mm_8, VIT__ROWS_4)
+                (const int64_t *)(const void *)(scale + VIT__GROUPS_WIDE * 64 + 8 * n)))
+#        define VIT__XI uint8x16_t
+#        define VIT__XI_LOAD(x, p) x = vcombine_u8(vld1_u8(p), vld1_u8((p) + stride * lda));
+#        define VIT__TWO_QUADS(c, x, y, w, u) VIT__SMMLA_NEON(c, x, VIT__B_NEON(w))
+#        define VIT__BYTE_RESULT(sum, a, tail)                                                    \
+            vcombine_f32(vit__dequantise_pair(vget_low_s32(sum), a, tail),                        \
+                         vit__dequantise_pair(vget_high_s32(sum), (a) + stride * lda, tail))
+#        include VIT__THIS_FILE
 
-/* Half a panel at a time, as above. */
-static void vit__groups_i8mm(float *tile, const vit__operands *o, const unsigned char *p,
-                             size_t stride) {
-    const size_t apart = (size_t)(o->rows / 2);
-    vit__operands pairs = *o;
-    int half;
-    (void)stride;
-    pairs.rows = (o->rows + 1) / 2;
-    for (half = 0; half < 2; half++, tile += 8, p += 32) {
-        switch (pairs.rows) {
-        case 1: vit__groups_i8mm_2(tile, &pairs, p, apart); break;
-        case 2: vit__groups_i8mm_4(tile, &pairs, p, apart); break;
-        case 3: vit__groups_i8mm_6(tile, &pairs, p, apart); break;
-        default: vit__groups_i8mm_8(tile, &pairs, p, apart); break;
-        }
-    }
-}
-
-static void vit__gemm_i4_neon_i8mm(float *tile, const vit__operands *o) {
-    static const vit__i4_kernel kernel = { vit__widen_i4_neon, vit__groups_i8mm, vit__groups_i8mm,
-                                           vit__groups_i8mm, 8, 1, vit__finish_i4_neon };
-    vit__gemm_i4(&kernel, tile, o);
-}
+VIT__TILE_FN(vit__tile_i8_2_i8mm, byte_tile, neon_i8mm, VIT__TILE_TWO, 1, 4)
+VIT__TILE_FN(vit__tile_i8_4_i8mm, byte_tile, neon_i8mm, VIT__TILE_TWO, 2, 4)
+VIT__TILE_FN(vit__tile_i8_6_i8mm, byte_tile, neon_i8mm, VIT__TILE_TWO, 3, 4)
+VIT__TILE_FN(vit__tile_i8_8_i8mm, byte_tile, neon_i8mm, VIT__TILE_TWO, 4, 4)
+VIT__TILE_FN(vit__tile_i4_2_i8mm, group_tile, neon_i8mm, VIT__TILE_TWO, 1, 4)
+VIT__TILE_FN(vit__tile_i4_4_i8mm, group_tile, neon_i8mm, VIT__TILE_TWO, 2, 4)
+VIT__TILE_FN(vit__tile_i4_6_i8mm, group_tile, neon_i8mm, VIT__TILE_TWO, 3, 4)
+VIT__TILE_FN(vit__tile_i4_8_i8mm, group_tile, neon_i8mm, VIT__TILE_TWO, 4, 4)
 
 VIT__TARGET_END
 
-VIT__TIER(neon_i8mm, VIT_ISA_NEON_I8MM, 1, neon,
-          (vit__gemm_f32_neon, 6, VIT__FORM_F32),
-          (vit__gemm_f16_neon, 6, VIT__FORM_F32),
-          (vit__gemm_bf16_neon, 6, VIT__FORM_ROUNDED),
-          (vit__gemm_i8_neon_i8mm, 8, VIT__FORM_S8),
-          (vit__gemm_i4_neon_i8mm, 24, VIT__FORM_S8),
-          VIT__IN_F32);
+/* Rows in pairs, half a panel at a time; an odd number of rows has its middle one in two pairs. */
+static void vit__pairs_i8mm(vit__tile_fn *const *run, float *tile, const vit__operands *o,
+                            const unsigned char *p) {
+    const size_t apart = (size_t)(o->rows / 2);
+    vit__operands pairs = *o;
+    pairs.rows = (o->rows + 1) / 2;
+    run += pairs.rows - 1;
+    (*run)(tile, &pairs, p, apart);
+    (*run)(tile + 8, &pairs, p + 32, apart);
+}
+static void vit__gemm_i8_i8mm(float *tile, const vit__operands *o) {
+    static vit__tile_fn *const run[4] = { vit__tile_i8_2_i8mm, vit__tile_i8_4_i8mm,
+                                          vit__tile_i8_6_i8mm, vit__tile_i8_8_i8mm };
+    vit__pairs_i8mm(run, tile, o, o->panel);
+}
+static void vit__tile_i4_i8mm(float *tile, const vit__operands *o, const unsigned char *p,
+                              size_t stride) {
+    static vit__tile_fn *const run[4] = { vit__tile_i4_2_i8mm, vit__tile_i4_4_i8mm,
+                                          vit__tile_i4_6_i8mm, vit__tile_i4_8_i8mm };
+    (void)stride;
+    vit__pairs_i8mm(run, tile, o, p);
+}
+static const vit__shape vit__shape_i4_i8mm =
+    VIT__WIDE_SHAPE(VIT_I4, 8, vit__tile_i4_i8mm, 1, vit__widen_i4_neon, vit__finish_of_i4_neon);
 
-/* --- bfmlal: fused multiply-add of bf16 ----------------------------------------------------- */
+VIT__KERNELS(neon_i8mm, VIT_ISA_NEON_I8MM, 1, neon,
+             (vit__gemm_tiles, 6, VIT__FORM_F32, &vit__shape_f32_neon),
+             (vit__gemm_tiles, 6, VIT__FORM_F32, &vit__shape_f16_neon),
+             (vit__gemm_tiles, 6, VIT__FORM_ROUNDED, &vit__shape_bf16_neon),
+             (vit__gemm_i8_i8mm, 8, VIT__FORM_S8, VIT__NO_SHAPE),
+             (vit__gemm_tiles, 24, VIT__FORM_S8, &vit__shape_i4_i8mm),
+             VIT__IN_F32);
+
+/* --- bfmlal: fused multiply-add of bf16 ------------------------------------------- */
 
 VIT__TARGET_BEGIN(VIT__TARGET_NEON_BF16)
 
 typedef struct vit__four_bytes { unsigned char byte[4]; } vit__four_bytes;
 
-/* The second of a pair first:
-
-      c[l] = fma(w[2 * l + 1], x[1], c[l])      bfmlalt
-      c[l] = fma(w[2 * l], x[0], c[l])          bfmlalb
-
-   In assembly, 16-bit elements can be taken from registers 0 to 15 only, constraint x, which clang
-   allows for full vectors only: hence a load by hand. */
-#        define VIT__ACC_bfmlal_neon float32x4_t
-#        define VIT__ZERO_bfmlal_neon(r, n) vdupq_n_f32(0)
-#        define VIT__LOAD_bfmlal_neon(n, weights) const int8x16_t w##n = weights;
+/* The second of a pair first: c[l] = fma(w[2 * l + 1], x[1], c[l]), bfmlalt; then c[l] =
+   fma(w[2 * l], x[0], c[l]), bfmlalb. In assembly, 16-bit elements can be taken from registers 0
+   to 15 only, constraint x, which clang allows for full vectors only: hence a load by hand. */
+#        define VIT__TIER neon_bf16
+#        define VIT__STAMP VIT__STAMP_FLOATS
+#        undef VIT__LANES
+#        undef VIT__W_F16
+#        undef VIT__X
+#        undef VIT__X_LOAD
+#        undef VIT__MAC
+#        define VIT__LANES 4
 #        if VIT__GNU
-#            define VIT__INPUT_bfmlal_neon(a, k)                                                  \
-                int8x16_t x;                                                                      \
-                __asm__("ldr %s0, %1" : "=x"(x) : "Q"(*(const vit__four_bytes *)(a + 4 * k)));
-#            define VIT__MAC_bfmlal_neon(c, n)                                                    \
+#            define VIT__X int8x16_t
+#            define VIT__X_LOAD(x, p)                                                             \
+                __asm__("ldr %s0, %1" : "=x"(x) : "Q"(*(const vit__four_bytes *)(p)));
+#            define VIT__MAC(c, x, w)                                                             \
                 __asm__("bfmlalt %0.4s, %1.8h, %2.h[1]\n\tbfmlalb %0.4s, %1.8h, %2.h[0]"          \
-                        : "+w"(c) : "w"(w##n), "x"(x));
+                        : "+w"(c) : "w"(w), "x"(x));
 #        else
-#            define VIT__INPUT_bfmlal_neon(a, k)                                                  \
-                const bfloat16x4_t x = vreinterpret_bf16_s32(vdup_n_s32(vit__load32(a + 4 * k)));
-#            define VIT__MAC_bfmlal_neon(c, n)                                                    \
-                c = vbfmlaltq_lane_f32(c, vreinterpretq_bf16_s8(w##n), x, 1);                     \
-                c = vbfmlalbq_lane_f32(c, vreinterpretq_bf16_s8(w##n), x, 0);
+#            define VIT__X bfloat16x4_t
+#            define VIT__X_LOAD(x, p) x = vreinterpret_bf16_s32(vdup_n_s32(vit__load32(p)));
+#            define VIT__MAC(c, x, w)                                                             \
+                {                                                                                 \
+                    c = vbfmlaltq_lane_f32(c, vreinterpretq_bf16_f32(w), x, 1);                   \
+                    c = vbfmlalbq_lane_f32(c, vreinterpretq_bf16_f32(w), x, 0);                   \
+                }
 #        endif
-#        define vit__steps_bfmlal_neon(depth) (((depth) + 1) / 2)
-#        define vit__store_bfmlal_neon vit__store_fma_neon
+#        include VIT__THIS_FILE
 
-VIT__GEMM_NEON(vit__gemm_bf16_neon_bf16, bfmlal_neon, vit__bits_neon, vit__in_order, VIT__ROWS_6)
+VIT__TILES_2(dot_neon, VIT_BF16, float_tile, neon_bf16, VIT__TILE_DOT, 6, 4)
 
 VIT__TARGET_END
 
-VIT__TIER(neon_bf16, VIT_ISA_NEON_BF16, 1, neon,
-          (vit__gemm_f32_neon, 6, VIT__FORM_F32),
-          (vit__gemm_f16_neon, 6, VIT__FORM_F32),
-          (vit__gemm_bf16_neon_bf16, 6, VIT__FORM_BF16),
-          (vit__gemm_i8_neon_i8mm, 8, VIT__FORM_S8),
-          (vit__gemm_i4_neon_i8mm, 24, VIT__FORM_S8),
-          VIT__IN_F32);
+VIT__KERNELS(neon_bf16, VIT_ISA_NEON_BF16, 1, neon,
+             (vit__gemm_tiles, 6, VIT__FORM_F32, &vit__shape_f32_neon),
+             (vit__gemm_tiles, 6, VIT__FORM_F32, &vit__shape_f16_neon),
+             (vit__gemm_tiles, 6, VIT__FORM_BF16, &vit__shape_dot_neon),
+             (vit__gemm_i8_i8mm, 8, VIT__FORM_S8, VIT__NO_SHAPE),
+             (vit__gemm_tiles, 24, VIT__FORM_S8, &vit__shape_i4_i8mm),
+             VIT__IN_F32);
 
 #    endif /* VIT__NEON_I8MM */
 
+#    define VIT__TIER none
+#    define VIT__STAMP 0
+#    include VIT__THIS_FILE
 #endif /* VIT__NEON */
 
-/* ------------------------------------------------------------------------- */
-/* >>cortex                                                                  */
-/*                                                                           */
-/* Arm's microcontrollers. SMLAD, of Cortex-M4 and every 32-bit ARM since    */
-/* version 6, multiplies two pairs of 16-bit integers and adds both products */
-/* to a sum. It is used for int8 and int4; the plain C tier does the rest.   */
-/*                                                                           */
-/* Helium, of Cortex-M55, has 8 registers of 128 bits. f32 and what is       */
-/* widened to it: 2 rows x 8 columns. int8 and int4, as FORM_S8: 2 x 2.      */
-/* The instruction that adds products of bytes in 32 bits adds those of all  */
-/* 16 lanes to one sum; so a vector holds 16 weights of one column, four     */
-/* quads that a load gathers. Values below 2^-126 count as zero.             */
-/* ------------------------------------------------------------------------- */
+/* --- Arm's microcontrollers: SMLAD ------------------------------------------------ */
 
-/* --- SMLAD: two products at a time -------------------------------------------------------- */
-
+/* SMLAD, of Cortex-M4 and every 32-bit ARM since version 6, multiplies two pairs of 16-bit integers
+   and adds both products to a sum. It serves int8 and int4; plain C does the rest. */
 #if VIT__SMLAD
 
 /* Bytes 0 and 2 of a word, then bytes 1 and 3, as two 16-bit integers each (uxtb16; sxtb16
@@ -8157,102 +7689,137 @@ static void vit__dot_i8_smlad(int32_t *sum, const unsigned char *q, const unsign
 static void vit__gemm_i8_smlad(float *tile, const vit__operands *o) {
     if (VIT__HAS_INT8) vit__gemm_i8_body(vit__dot_i8_smlad, tile, o);
 }
-
 static void vit__gemm_i4_smlad(float *tile, const vit__operands *o) {
     if (VIT__HAS_INT4) vit__gemm_i4_body(vit__dot_i8_smlad, tile, o);
 }
 
-VIT__TIER(smlad, VIT_ISA_SMLAD, 1, scalar,
-          (vit__gemm_f32_4x16_scalar, 4, VIT__FORM_F32),
-          (vit__gemm_f16_4x16_scalar, 4, VIT__FORM_F32),
-          (vit__gemm_bf16_4x16_scalar, 4, VIT__FORM_ROUNDED),
-          (vit__gemm_i8_smlad, 4, VIT__FORM_U8),
-          (vit__gemm_i4_smlad, 4, VIT__FORM_U8),
-          (vit__gemm_i16_4x16_scalar, 4, VIT__FORM_I16));
+VIT__KERNELS(smlad, VIT_ISA_SMLAD, 1, scalar,
+             (vit__gemm_f32_scalar, 4, VIT__FORM_F32, VIT__NO_SHAPE),
+             (vit__gemm_f16_scalar, 4, VIT__FORM_F32, VIT__NO_SHAPE),
+             (vit__gemm_bf16_scalar, 4, VIT__FORM_ROUNDED, VIT__NO_SHAPE),
+             (vit__gemm_i8_smlad, 4, VIT__FORM_U8, VIT__NO_SHAPE),
+             (vit__gemm_i4_smlad, 4, VIT__FORM_U8, VIT__NO_SHAPE),
+             (vit__gemm_i16_scalar, 4, VIT__FORM_I16, VIT__NO_SHAPE));
 
 #endif /* VIT__SMLAD */
 
-/* --- Helium ------------------------------------------------------------------------------- */
+/* --- Arm's microcontrollers: Helium ----------------------------------------------- */
 
+/* Helium, of Cortex-M55, has 8 registers of 128 bits: tiles of 2 rows x 8 columns. Values below
+   2^-126 count as zero. The instruction that adds products of bytes in 32 bits adds those of all 16
+   lanes to one sum; so int8 and int4, as FORM_S8, are by hand: 2 x 2, a vector holds 16 weights of
+   one column, four quads that a load gathers. Row functions are plain C's. */
 #if VIT__HELIUM
 
-/* Weights k of columns 4 n ... 4 n + 3 of the panel at p. */
-VIT__INLINE float32x4_t vit__f32_helium(const unsigned char *p, size_t stride, int n, int k) {
-    (void)stride;
-    return vld1q_f32((const float *)(const void *)(p + 64 * (size_t)k + 16 * n));
-}
 /* vldrh.u32 widens four halves to 32 bits each, vcvtb converts the lower half of each lane.
    In assembly, because binutils 2.40 encodes vcvtb wrongly for registers other than 0. */
-VIT__INLINE float32x4_t vit__f16_helium(const unsigned char *p, size_t stride, int n, int k) {
-    const unsigned char *at = p + 32 * (size_t)k + 8 * n;
-    const uint32x4_t half = vldrhq_u32((const uint16_t *)(const void *)at);
+VIT__INLINE float32x4_t vit__f16_helium(const unsigned char *p) {
+    const uint32x4_t half = vldrhq_u32((const uint16_t *)(const void *)p);
     float32x4_t w;
-    (void)stride;
     __asm__("vmov q0, %q1\n\tvcvtb.f32.f16 q0, q0\n\tvmov %q0, q0" : "=w"(w) : "w"(half) : "q0");
     return w;
 }
-/* Pairs k of bf16 or 16-bit integers. */
-VIT__INLINE uint32x4_t vit__pairs_helium(const unsigned char *p, size_t stride, int n, int k) {
-    (void)stride;
-    return vld1q_u32((const uint32_t *)(const void *)(p + 64 * (size_t)k + 16 * n));
+
+typedef struct vit__pair_helium { float x, y; } vit__pair_helium;
+
+VIT__INLINE vit__pair_helium vit__pair_of_helium(const unsigned char *p) {
+    const uint32_t pair = (uint32_t)vit__load32(p);
+    vit__pair_helium both;
+    both.x = vit__float(pair << 16);
+    both.y = vit__float(pair & 0xffff0000u);
+    return both;
 }
 
-#    define VIT__ACC_fma_helium float32x4_t
-#    define VIT__ZERO_fma_helium(r, n) vdupq_n_f32(0)
-#    define VIT__LOAD_fma_helium(n, weights) const float32x4_t w##n = weights;
-#    define VIT__INPUT_fma_helium(a, k) const float x = vit__load_float(a + 4 * k);
-#    define VIT__MAC_fma_helium(c, n) c = vfmaq_n_f32(c, w##n, x);
-#    define vit__steps_fma_helium(depth) (depth)
-#    define vit__store_fma_helium(to, n, c, a, p, stride, steps)                                  \
-        vst1q_f32(to + 4 * n, c)
+/* Two rows and half a panel at a time, which is `bytes` wide. */
+VIT__INLINE void vit__halves_helium(vit__tile_fn *run, float *tile, const vit__operands *o,
+                                    size_t bytes) {
+    vit__operands two = *o;
+    for (; two.rows > 0; two.rows -= 2, two.a += 2 * o->lda, tile += 2 * o->ldt) {
+        run(tile, &two, o->panel, 0);
+        run(tile + 8, &two, o->panel + bytes, 0);
+    }
+}
+
+#    define VIT__U_HELIUM(a) vreinterpretq_u32_f32(a)
+#    define VIT__F_HELIUM(a) vreinterpretq_f32_u32(a)
+
+#    define VIT__TIER helium
+#    define VIT__STAMP (VIT__STAMP_FLOATS | VIT__STAMP_MORE)
+#    define VIT__LANES 4
+#    define VIT__RF float32x4_t
+#    define VIT__F_LOAD(p) vld1q_f32(p)
+#    define VIT__F_STORE(p, a) vst1q_f32(p, a)
+#    define VIT__F_SPLAT(x) vdupq_n_f32(x)
+#    define VIT__F_BITS(x) VIT__F_HELIUM(vdupq_n_u32(x))
+#    define VIT__F_AND(a, b) VIT__F_HELIUM(vandq_u32(VIT__U_HELIUM(a), VIT__U_HELIUM(b)))
+#    define VIT__F_SHL(a, n) VIT__F_HELIUM(vshlq_n_u32(VIT__U_HELIUM(a), n))
+#    define VIT__W_F16(p) vit__f16_helium(p)
+#    define VIT__X float
+#    define VIT__X_LOAD(x, p) x = vit__load_float(p);
+#    define VIT__MAC(c, x, w) c = vfmaq_n_f32(c, w, x);
+#    include VIT__THIS_FILE
+
+VIT__TILE_FN(vit__tile_f32_helium, float_tile, helium, VIT__TILE_F32, 2, 2)
+VIT__TILE_FN(vit__tile_f16_helium, float_tile, helium, VIT__TILE_F16, 2, 2)
 
 /* The second of a pair of bf16 comes first: c[l] = fma(v[l], x, fma(w[l], y, c[l])), v being
    the lower halves of the pairs as f32, w the upper ones. */
-#    define VIT__ACC_pair_helium float32x4_t
-#    define VIT__ZERO_pair_helium(r, n) vdupq_n_f32(0)
-#    define VIT__LOAD_pair_helium(n, weights)                                                     \
-        const uint32x4_t pair##n = weights, high##n = vshlq_n_u32(vshrq_n_u32(pair##n, 16), 16);  \
-        const float32x4_t v##n = vreinterpretq_f32_u32(vshlq_n_u32(pair##n, 16));                 \
-        const float32x4_t w##n = vreinterpretq_f32_u32(high##n);
-#    define VIT__INPUT_pair_helium(a, k)                                                          \
-        const uint32_t pair = (uint32_t)vit__load32(a + 4 * k);                                   \
-        const float x = vit__float(pair << 16), y = vit__float(pair & 0xffff0000u);
-#    define VIT__MAC_pair_helium(c, n) c = vfmaq_n_f32(vfmaq_n_f32(c, w##n, y), v##n, x);
-#    define vit__steps_pair_helium(depth) (((depth) + 1) / 2)
-#    define vit__store_pair_helium vit__store_fma_helium
+#    define VIT__TIER helium_bf16
+#    define VIT__STAMP (VIT__STAMP_FLOATS | VIT__STAMP_MORE)
+#    undef VIT__X
+#    undef VIT__X_LOAD
+#    undef VIT__MAC
+#    undef VIT__W_F16
+#    define VIT__X vit__pair_helium
+#    define VIT__X_LOAD(a, p) a = vit__pair_of_helium(p);
+#    define VIT__MAC(c, a, w)                                                                     \
+        c = vfmaq_n_f32(vfmaq_n_f32(c, VIT__F_AND(w, VIT__F_BITS(0xffff0000u)), a.y),             \
+                        VIT__F_SHL(w, 16), a.x);
+#    include VIT__THIS_FILE
+
+VIT__TILE_FN(vit__tile_bf16_helium, float_tile, helium_bf16, VIT__TILE_DOT, 2, 2)
 
 /* 16-bit integers: c[l] += v[l] * x + w[l] * y, v being the lower halves of pairs, w the upper. */
-#    define VIT__ACC_i16_helium int32x4_t
-#    define VIT__ZERO_i16_helium(r, n) vdupq_n_s32(0)
-#    define VIT__LOAD_i16_helium(n, weights)                                                      \
-        const int32x4_t pair##n = vreinterpretq_s32_u32(weights);                                 \
-        const int32x4_t v##n = vshrq_n_s32(vshlq_n_s32(pair##n, 16), 16);                         \
-        const int32x4_t w##n = vshrq_n_s32(pair##n, 16);
-#    define VIT__INPUT_i16_helium(a, k)                                                           \
-        const int32_t pair = vit__load32(a + 4 * k), x = (int16_t)(pair & 0xffff), y = pair >> 16;
-#    define VIT__MAC_i16_helium(c, n) c = vmlaq_n_s32(vmlaq_n_s32(c, w##n, y), v##n, x);
-#    define vit__steps_i16_helium vit__steps_pair_helium
-#    define vit__store_i16_helium(to, n, c, a, p, stride, steps)                                  \
-        vst1q_f32(to + 4 * n, vcvtq_f32_s32(c))
-
-/* Two rows and half a panel at a time. */
-#    define VIT__GEMM_HELIUM(name, STEP, WEIGHTS, panel_bytes, is_here)                           \
-        VIT__GEMM(name##_2x8, STEP, WEIGHTS, vit__ascending, VIT__ROWS_2, VIT__WIDTH_2)           \
-        static void name(float *tile, const vit__operands *o) {                                   \
-            vit__operands two = *o;                                                               \
-            for (; is_here && two.rows > 0; two.rows -= 2, two.a += 2 * o->lda) {                 \
-                name##_2x8(tile, &two, o->panel, 0);                                              \
-                name##_2x8(tile + 8, &two, o->panel + (panel_bytes) / 2, 0);                      \
-                tile += 2 * o->ldt;                                                               \
-            }                                                                                     \
-        }
-
-VIT__GEMM_HELIUM(vit__gemm_f32_helium, fma_helium, vit__f32_helium, 64, VIT__HAS_F32)
-VIT__GEMM_HELIUM(vit__gemm_f16_helium, fma_helium, vit__f16_helium, 32, VIT__HAS_F16)
-VIT__GEMM_HELIUM(vit__gemm_bf16_helium, pair_helium, vit__pairs_helium, 64, VIT__HAS_BF16)
 #    if VIT__HAS_I16
-VIT__GEMM_HELIUM(vit__gemm_i16_helium, i16_helium, vit__pairs_helium, 64, 1)
+#        define VIT__TIER helium_i16
+#        define VIT__STAMP (VIT__STAMP_BYTES | VIT__STAMP_MORE)
+#        define VIT__RI int32x4_t
+#        define VIT__F_MUL(a, b) vmulq_f32(a, b)
+#        define VIT__F_FMA(a, b, c) vfmaq_f32(c, a, b)
+#        define VIT__I_ZERO() vdupq_n_s32(0)
+#        define VIT__I_SPLAT(x) vdupq_n_s32(x)
+#        define VIT__I_LOAD(p) vld1q_s32((const int32_t *)(const void *)(p))
+#        define VIT__I_STORE(p, a) vst1q_s32((int32_t *)(void *)(p), a)
+#        define VIT__I_SUB(a, b) vsubq_s32(a, b)
+#        define VIT__I_MUL(a, b) vmulq_s32(a, b)
+#        define VIT__I_TO_F(a) vcvtq_f32_s32(a)
+#        define VIT__XI int32_t
+#        define VIT__XI_LOAD(x, p) x = vit__load32(p);
+#        define VIT__DOT16(c, x, w)                                                               \
+            c = vmlaq_n_s32(vmlaq_n_s32(c, vshrq_n_s32(w, 16), x >> 16),                          \
+                            vshrq_n_s32(vshlq_n_s32(w, 16), 16), (int16_t)(x & 0xffff));
+#        include VIT__THIS_FILE
+
+VIT__TILE_FN(vit__tile_i16_helium, byte_tile, helium_i16, VIT__TILE_DOT16, 2, 2)
+
+static void vit__gemm_i16_helium(float *tile, const vit__operands *o) {
+    vit__halves_helium(vit__tile_i16_helium, tile, o, 32);
+}
 #    endif
+
+#    define VIT__TIER none
+#    define VIT__STAMP 0
+#    include VIT__THIS_FILE
+
+static void vit__gemm_f32_helium(float *tile, const vit__operands *o) {
+    if (VIT__HAS_F32) vit__halves_helium(vit__tile_f32_helium, tile, o, 32);
+}
+static void vit__gemm_f16_helium(float *tile, const vit__operands *o) {
+    if (VIT__HAS_F16) vit__halves_helium(vit__tile_f16_helium, tile, o, 16);
+}
+static void vit__gemm_bf16_helium(float *tile, const vit__operands *o) {
+    if (VIT__HAS_BF16) vit__halves_helium(vit__tile_bf16_helium, tile, o, 32);
+}
 
 /* Two rows a and b times two columns of a panel, whose quads are 64 bytes apart:
 
@@ -8355,150 +7922,162 @@ static void vit__gemm_i4_helium(float *tile, const vit__operands *o) {
             if (next) vit__add_group_helium(to + o->ldt, sum + 16, base, scale);
         }
     }
-    vit__finish_i4(vit__fma_scalar, tile, o, group, 128);
+    vit__finish_i4_scalar(tile, o, group, 128);
 }
 
-VIT__TIER(helium, VIT_ISA_HELIUM, 1, scalar,
-          (vit__gemm_f32_helium, 4, VIT__FORM_F32),
-          (vit__gemm_f16_helium, 4, VIT__FORM_F32),
-          (vit__gemm_bf16_helium, 4, VIT__FORM_BF16),
-          (vit__gemm_i8_helium, 4, VIT__FORM_S8),
-          (vit__gemm_i4_helium, 4, VIT__FORM_S8),
-          (vit__gemm_i16_helium, 4, VIT__FORM_I16));
+VIT__KERNELS(helium, VIT_ISA_HELIUM, 1, scalar,
+             (vit__gemm_f32_helium, 4, VIT__FORM_F32, VIT__NO_SHAPE),
+             (vit__gemm_f16_helium, 4, VIT__FORM_F32, VIT__NO_SHAPE),
+             (vit__gemm_bf16_helium, 4, VIT__FORM_BF16, VIT__NO_SHAPE),
+             (vit__gemm_i8_helium, 4, VIT__FORM_S8, VIT__NO_SHAPE),
+             (vit__gemm_i4_helium, 4, VIT__FORM_S8, VIT__NO_SHAPE),
+             (vit__gemm_i16_helium, 4, VIT__FORM_I16, VIT__NO_SHAPE));
 
 #endif /* VIT__HELIUM */
 
-/* ------------------------------------------------------------------------- */
-/* >>wasm                                                                    */
-/*                                                                           */
-/* Register tiles for WebAssembly's SIMD128: 2 rows x 16 columns, which take */
-/* 8 of the 16 registers that x86 has for it. Engines load first all that a  */
-/* step needs, so that more rows, or more k a step, would be spilled; fewer  */
-/* rows have fewer addresses to compute. The steps:                          */
-/*                                                                           */
-/*    muladd   one k a step                                                  */
-/*    mul16    a quad of int8 a step, as 16-bit products                     */
-/*    wide16   the same of weights that were widened before                  */
-/*    dot16    a pair of 16-bit integers a step                              */
-/*    add16    two quads a step, relaxed SIMD, where lanes fit 16 bits       */
-/*    dot8     a quad a step, relaxed SIMD, where it does not cut off sums   */
-/*                                                                           */
-/* All but f32 take some instructions to widen, so 24 rows share them, as    */
-/* many as there is room for in vit__gemm's tile with these columns.         */
-/*                                                                           */
-/* Products are rounded before they are added, as in the plain C tier built  */
-/* with VIT_NO_FMA. Everything except the tiles is that tier's, which        */
-/* compilers vectorise.                                                      */
-/* ------------------------------------------------------------------------- */
+/* --- WebAssembly's SIMD128 -------------------------------------------------------- */
 
+/* Tiles of 2 rows x 16 columns, which take 8 of the 16 registers that x86 has for it. Engines load
+   first all that a step needs, so that more rows, or more k a step, would be spilled; fewer rows
+   have fewer addresses to compute. Products are rounded before they are added, as in plain C built
+   with VIT_NO_FMA. */
 #if VIT__WASM_SIMD
 
-/* 16 bytes of columns 4 n ... 4 n + 3: f32, quads of int8, pairs of bf16 or 16-bit integers. */
-VIT__INLINE v128_t vit__bits_wasm(const unsigned char *p, size_t stride, int n, int k) {
-    (void)stride;
-    return wasm_v128_load(p + 64 * (size_t)k + 16 * n);
+/* As vit__f16_sse2. */
+VIT__INLINE v128_t vit__f16_wasm(const unsigned char *p) {
+    const v128_t half = wasm_i32x4_shl(wasm_i32x4_load16x4(p), 13); /* sign-extended */
+    const v128_t sign = wasm_v128_and(half, wasm_i32x4_const_splat((int)0x80000000u));
+    const v128_t size = wasm_v128_and(half, wasm_i32x4_const_splat(0x0fffffff));
+    const v128_t x = wasm_f32x4_mul(size, wasm_f32x4_const_splat(5.1922968585348276e33f));
+    const v128_t special = wasm_f32x4_ge(x, wasm_f32x4_const_splat(65536.0f));
+    const v128_t exponent = wasm_v128_and(special, wasm_i32x4_const_splat(0x7f800000));
+    return wasm_v128_or(wasm_v128_or(x, exponent), sign);
+}
+VIT__INLINE v128_t vit__lines_wasm(const uint8_t *p, const uint8_t *q) {
+    const v128_t first = wasm_v128_load32_zero(p), second = wasm_v128_load32_zero(q);
+    return wasm_u16x8_extend_low_u8x16(wasm_i8x16_shuffle(first, second, 0, 16, 1, 17, 2, 18, 3, 19,
+                                                          0, 0, 0, 0, 0, 0, 0, 0));
+}
+VIT__INLINE v128_t vit__halves_wasm(v128_t a, v128_t b) {
+    const v128_t mask = wasm_i32x4_const_splat(0xffff);
+    return wasm_u16x8_narrow_i32x4(wasm_v128_and(a, mask), wasm_v128_and(b, mask));
+}
+VIT__INLINE v128_t vit__bytes_wasm(v128_t a, v128_t b, v128_t c, v128_t d) {
+    const v128_t mask = wasm_i32x4_const_splat(255);
+    return wasm_u8x16_narrow_i16x8(
+        wasm_i16x8_narrow_i32x4(wasm_v128_and(a, mask), wasm_v128_and(b, mask)),
+        wasm_i16x8_narrow_i32x4(wasm_v128_and(c, mask), wasm_v128_and(d, mask)));
 }
 
-/* The same of weights that were widened to 32 bits, or of 8 to 16 bits: pairs of vectors. */
-VIT__INLINE const unsigned char *vit__wide_wasm(const unsigned char *p, size_t stride, int n,
-                                                int k) {
-    (void)stride;
-    return p + 128 * (size_t)k + 16 * n;
-}
-
-/* The first of pairs of bf16. */
-VIT__INLINE v128_t vit__first_wasm(const unsigned char *p, size_t stride, int n, int k) {
-    return wasm_i32x4_shl(vit__bits_wasm(p, stride, n, k), 16);
-}
-
-/* c[l] += x * w[l], starting from the sums in the tile. */
-#    define VIT__ACC_muladd_wasm v128_t
-#    define VIT__ZERO_muladd_wasm(r, n) wasm_v128_load(VIT__TILE_ROW(r) + 4 * n)
-#    define VIT__LOAD_muladd_wasm(n, weights) const v128_t w##n = weights;
-#    define VIT__INPUT_muladd_wasm(a, k) const v128_t x = wasm_v128_load32_splat(a + 4 * k);
-#    define VIT__MAC_muladd_wasm(c, n) c = wasm_f32x4_add(c, wasm_f32x4_mul(x, w##n));
-VIT__INLINE int vit__steps_muladd_wasm(int depth) { return depth; }
-#    define vit__store_muladd_wasm(to, n, c, a, p, stride, steps) wasm_v128_store(to + 4 * n, c)
-
-/* As in the AVX2 tier; dot_i16x8 is its madd. */
-#    define VIT__ACC_mul16_wasm v128_t
-#    define VIT__ZERO_mul16_wasm(r, n) wasm_i32x4_const_splat(0)
-#    define VIT__LOAD_mul16_wasm(n, weights)                                                      \
-        const v128_t v##n = weights, odd##n = wasm_i16x8_shr(v##n, 8);                            \
-        const v128_t even##n = wasm_i16x8_shr(wasm_i16x8_shl(v##n, 8), 8);
-#    define VIT__INPUT_mul16_wasm(a, k)                                                           \
-        const v128_t x = wasm_v128_load32_splat(a + VIT__U8_HEADER + 4 * k);                      \
-        const v128_t x_even = wasm_v128_and(x, wasm_i16x8_const_splat(255));                      \
-        const v128_t x_odd = wasm_u16x8_shr(x, 8);
-#    define VIT__MAC_mul16_wasm(c, n)                                                             \
-        c = wasm_i32x4_add(c, wasm_i32x4_dot_i16x8(x_even, even##n));                             \
-        c = wasm_i32x4_add(c, wasm_i32x4_dot_i16x8(x_odd, odd##n));
-VIT__INLINE int vit__steps_mul16_wasm(int depth) { return vit__quads(depth); }
-/* As vit__dequantise_row. */
-VIT__INLINE v128_t vit__dequantise_wasm(v128_t sum, const unsigned char *a,
-                                        const unsigned char *tail) {
-    const v128_t scale = wasm_f32x4_mul(wasm_v128_load32_splat(a), wasm_v128_load(tail));
-    const v128_t zero = wasm_i32x4_mul(wasm_v128_load32_splat(a + 4), wasm_v128_load(tail + 64));
-    return wasm_f32x4_mul(wasm_f32x4_convert_i32x4(wasm_i32x4_sub(sum, zero)), scale);
-}
-#    define vit__store_mul16_wasm(to, n, c, a, p, stride, steps)                                  \
-        wasm_v128_store(to + 4 * n,                                                               \
-                        vit__dequantise_wasm(c, a, p + 64 * (size_t)(steps) + 16 * n))
-
-/* The same of weights that were widened, and the sums go on from the tile. */
-#    define VIT__ACC_wide16_wasm v128_t
-#    define VIT__ZERO_wide16_wasm VIT__ZERO_muladd_wasm
-#    define VIT__LOAD_wide16_wasm(n, weights)                                                     \
-        const v128_t even##n = wasm_v128_load(weights), odd##n = wasm_v128_load(weights + 64);
-#    define VIT__INPUT_wide16_wasm VIT__INPUT_mul16_wasm
-#    define VIT__MAC_wide16_wasm VIT__MAC_mul16_wasm
-#    define vit__steps_wide16_wasm vit__steps_mul16_wasm
-#    define vit__store_wide16_wasm vit__store_muladd_wasm
-
-/* As in the AVX2 tier: relaxed_dot is its maddubs, where the engine makes it so. */
+#    define VIT__TIER wasm
+#    define VIT__STAMP (VIT__STAMP_ROWS | VIT__STAMP_FLOATS | VIT__STAMP_BYTES)
+#    define VIT__LANES 4
+#    define VIT__REGS 4
+#    define VIT__RF v128_t
+#    define VIT__RI v128_t
+#    define VIT__F_FMA1(a, b, c) vit__multiply_add(a, b, c)
+#    define VIT__F_LOAD(p) wasm_v128_load(p)
+#    define VIT__F_STORE(p, a) wasm_v128_store(p, a)
+#    define VIT__F_SPLAT(x) wasm_f32x4_splat(x)
+#    define VIT__F_BITS(x) wasm_i32x4_splat((int)(x))
+#    define VIT__F_FIRST(a) wasm_f32x4_extract_lane(a, 0)
+#    define VIT__F_ADD(a, b) wasm_f32x4_add(a, b)
+#    define VIT__F_SUB(a, b) wasm_f32x4_sub(a, b)
+#    define VIT__F_MUL(a, b) wasm_f32x4_mul(a, b)
+#    define VIT__F_DIV(a, b) wasm_f32x4_div(a, b)
+#    define VIT__F_FMA(a, b, c) wasm_f32x4_add(wasm_f32x4_mul(a, b), c)
+#    define VIT__F_MIN(a, b) wasm_f32x4_pmin(b, a)
+#    define VIT__F_MAX(a, b) wasm_f32x4_pmax(b, a)
+#    define VIT__F_AND(a, b) wasm_v128_and(a, b)
+#    define VIT__F_OR(a, b) wasm_v128_or(a, b)
+#    define VIT__F_IADD(a, b) wasm_i32x4_add(a, b)
+#    define VIT__F_SHL(a, n) wasm_i32x4_shl(a, (uint32_t)(n))
+#    define VIT__F_SHR(a, n) wasm_u32x4_shr(a, (uint32_t)(n))
+#    define VIT__F_NAN(a) wasm_f32x4_ne(a, a)
+#    define VIT__F_SELECT(mask, a, b) wasm_v128_bitselect(a, b, mask)
+#    define VIT__SWAPS(op, x)                                                                     \
+        x = op(x, wasm_i32x4_shuffle(x, x, 2, 3, 0, 1));                                          \
+        x = op(x, wasm_i32x4_shuffle(x, x, 1, 0, 3, 2));
+#    define VIT__STORE_BYTES(p, v) wasm_v128_store(p, vit__bytes_wasm(v.r0, v.r1, v.r2, v.r3));
+#    define VIT__STORE_HALVES(p, v)                                                               \
+        wasm_v128_store(p, vit__halves_wasm(v.r0, v.r1));                                         \
+        wasm_v128_store((p) + 8, vit__halves_wasm(v.r2, v.r3));
+#    define VIT__I_ZERO() wasm_i32x4_const_splat(0)
+#    define VIT__I_SPLAT(x) wasm_i32x4_splat(x)
+#    define VIT__I_LOAD(p) wasm_v128_load(p)
+#    define VIT__I_STORE(p, a) wasm_v128_store(p, a)
+#    define VIT__I_ADD(a, b) wasm_i32x4_add(a, b)
+#    define VIT__I_SUB(a, b) wasm_i32x4_sub(a, b)
+#    define VIT__I_MUL(a, b) wasm_i32x4_mul(a, b)
+#    define VIT__I_AND(a, b) wasm_v128_and(a, b)
+#    define VIT__I_SHL(a, n) wasm_i32x4_shl(a, n)
+#    define VIT__I_SHR(a, n) wasm_u32x4_shr(a, n)
+#    define VIT__I_TO_F(a) wasm_f32x4_convert_i32x4(a)
+#    define VIT__LINES(p, stride, n) vit__lines_wasm(p + 4 * n, p + stride + 4 * n)
+#    define VIT__LINES_ADD(c, pairs, w)                                                           \
+        wasm_i32x4_add(c, wasm_i32x4_dot_i16x8(pairs, wasm_i32x4_splat(w)))
+#    define VIT__WIDENS 1
+#    define VIT__W_F16(p) vit__f16_wasm(p)
+#    define VIT__X v128_t
+#    define VIT__X_LOAD(x, p) x = wasm_v128_load32_splat(p);
+/* A product of two bf16 has 16 bits, of which f32 holds all (fewer below 2^-126): fused or not,
+   only the sum is rounded. */
 #    if defined(__wasm_relaxed_simd__)
-#        define VIT__ACC_add16_wasm v128_t
-#        define VIT__ZERO_add16_wasm(r, n) wasm_i32x4_const_splat(0)
-VIT__INLINE const unsigned char *vit__quads_wasm(const unsigned char *p, size_t stride, int n,
-                                                 int k) {
-    (void)stride;
-    return p + 128 * (size_t)k + 16 * n;
-}
-#        define VIT__LOAD_add16_wasm(n, weights)                                                  \
-            const v128_t v##n = wasm_v128_load(weights), u##n = wasm_v128_load(weights + 64);
-#        define VIT__INPUT_add16_wasm(a, k)                                                       \
-            const v128_t x = wasm_v128_load32_splat(a + VIT__U8_HEADER + 8 * k);                  \
-            const v128_t y = wasm_v128_load32_splat(a + VIT__U8_HEADER + 8 * k + 4);
-#        define VIT__MAC_add16_wasm(c, n)                                                         \
-            c = wasm_i32x4_add(                                                                   \
-                c, wasm_i32x4_dot_i16x8(                                                          \
-                       wasm_i16x8_add(wasm_i16x8_relaxed_dot_i8x16_i7x16(v##n, x),                \
-                                      wasm_i16x8_relaxed_dot_i8x16_i7x16(u##n, y)),               \
-                       wasm_i16x8_const_splat(1)));
-VIT__INLINE int vit__steps_add16_wasm(int depth) { return vit__quads(depth) / 2; }
-#        define vit__store_add16_wasm(to, n, c, a, p, stride, steps)                              \
-            vit__store_mul16_wasm(to, n, c, a, p, stride, 2 * (size_t)(steps))
+#        define VIT__MAC(c, x, w)                                                                 \
+            c = kind == VIT__TILE_ODD ? wasm_f32x4_relaxed_madd(x, w, c) : VIT__F_FMA(x, w, c);
+#    else
+#        define VIT__MAC(c, x, w) c = VIT__F_FMA(x, w, c);
+#    endif
+#    define VIT__SUM_START(r, n) VIT__SUM_FROM_TILE(r, n)
+#    define VIT__XI v128_t
+#    define VIT__XI_LOAD(x, p) x = wasm_v128_load32_splat(p);
+#    define VIT__EVEN(x) wasm_v128_and(x, wasm_i16x8_const_splat(255))
+#    define VIT__ODD(x) wasm_u16x8_shr(x, 8)
+#    define VIT__DOT16(c, x, w) c = wasm_i32x4_add(c, wasm_i32x4_dot_i16x8(x, w));
+#    define VIT__WIDE_BYTES 1
+#    define VIT__WIDENS_I4 1
+#    define VIT__SUB8(a, b) wasm_i8x16_sub(a, b)
+#    define VIT__SHL16(a) wasm_i16x8_shl(a, 8)
+#    define VIT__SRA16(a) wasm_i16x8_shr(a, 8)
+#    if defined(__wasm_relaxed_simd__)
+#        define VIT__DOT8(c, x, w) c = wasm_i32x4_relaxed_dot_i8x16_i7x16_add(w, x, c);
+#        define VIT__TWO_QUADS(c, x, y, w, u)                                                     \
+            {                                                                                     \
+                const v128_t first = wasm_i16x8_relaxed_dot_i8x16_i7x16(w, x);                    \
+                const v128_t second = wasm_i16x8_relaxed_dot_i8x16_i7x16(VIT__I_LOAD(u), y);      \
+                VIT__DOT16(c, wasm_i16x8_add(first, second), wasm_i16x8_const_splat(1))           \
+            }
+/* Compilers that see the index add to pointers, by an instruction of its own; from an index an
+   engine makes addresses that have the constants. */
+#        define VIT__INDEX(k) if (kind == VIT__TILE_TWO) VIT__HIDE(k)
+#    endif
+#    define VIT__WIDE_I4 1
+#    include VIT__THIS_FILE
 
-/* As vit__ascending. Compilers that see it add to pointers and add constants to those, each by an
-   instruction of its own; from an index an engine makes addresses that have the constants. */
-VIT__INLINE int vit__hidden(int i, int depth) {
-    (void)depth;
-    VIT__HIDE(i)
-    return i;
-}
-#        define VIT__AHEAD_vit__hidden(i)
-VIT__GEMM(vit__gemm_add16_2x8_wasm, add16_wasm, vit__quads_wasm, vit__hidden, VIT__ROWS_2,
-          VIT__WIDTH_2)
+VIT__TILE_FN(vit__tile_f32_wasm, float_tile, wasm, VIT__TILE_F32, 2, 4)
+VIT__TILE_FN(vit__tile_more_wasm, float_tile, wasm, VIT__TILE_MORE, 2, 4)
+VIT__TILE_FN(vit__tile_odd_wasm, float_tile, wasm, VIT__TILE_ODD, 2, 4)
+VIT__TILE_FN(vit__tile_i16_wasm, byte_tile, wasm, VIT__TILE_DOT16, 2, 4)
+VIT__TILE_FN(vit__tile_wide_wasm, byte_tile, wasm, VIT__TILE_WIDE, 2, 4)
+VIT__TILE_FN(vit__tile_i4_wasm, group_tile, wasm, VIT__TILE_WIDE, 2, 4)
 
-/* As in the AVX-VNNI tier: the dot product of quads, added, which is one instruction there. */
-#        define VIT__ACC_dot8_wasm v128_t
-#        define VIT__ZERO_dot8_wasm(r, n) wasm_i32x4_const_splat(0)
-#        define VIT__LOAD_dot8_wasm(n, weights) const v128_t w##n = weights;
-#        define VIT__INPUT_dot8_wasm(a, k)                                                        \
-            const v128_t x = wasm_v128_load32_splat(a + VIT__U8_HEADER + 4 * k);
-#        define VIT__MAC_dot8_wasm(c, n) c = wasm_i32x4_relaxed_dot_i8x16_i7x16_add(w##n, x, c);
-#        define vit__steps_dot8_wasm vit__steps_mul16_wasm
-#        define vit__store_dot8_wasm vit__store_mul16_wasm
+static const vit__shape vit__shape_f32_wasm =
+    VIT__SHAPE(VIT_F32, 2, vit__tile_f32_wasm);
+static const vit__shape vit__shape_i16_wasm =
+    VIT__SHAPE(VIT__I16, 2, vit__tile_i16_wasm);
+static const vit__shape vit__shape_f16_wasm =
+    VIT__WIDE_SHAPE(VIT_F16, 2, vit__tile_more_wasm, 4, vit__widen_f16_wasm, NULL);
+static const vit__shape vit__shape_bf16_wasm =
+    VIT__WIDE_SHAPE(VIT_BF16, 2, vit__tile_odd_wasm, 4, vit__widen_bf16_wasm, NULL);
+static const vit__shape vit__shape_i8_wasm = VIT__WIDE_SHAPE(
+    VIT_I8, 2, vit__tile_wide_wasm, 1, vit__widen_i8_wasm, vit__finish_i8_wasm);
+static const vit__shape vit__shape_i4_wasm = VIT__WIDE_SHAPE(
+    VIT_I4, 2, vit__tile_i4_wasm, 1, vit__widen_i4_wasm, vit__finish_of_i4_wasm);
+
+#    if defined(__wasm_relaxed_simd__)
+VIT__TILE_FN(vit__tile_dot8_wasm, byte_tile, wasm, VIT__TILE_DOT8, 2, 4)
+VIT__TILE_FN(vit__tile_two_half_wasm, byte_tile, wasm, VIT__TILE_TWO, 2, 2)
+VIT__HALF_TILES(vit__tile_two_wasm, vit__tile_two_half_wasm)
 
 /* Inputs have 8 bits, of which an engine may take the first as a sign. */
 VIT__INLINE int vit__can_add16_wasm(const vit__operands *o) {
@@ -8517,230 +8096,28 @@ VIT__INLINE int vit__can_dot8_wasm(void) {
     return wasm_i32x4_extract_lane(high, 0) == 4 * 127 * 255 + 1 &&
            wasm_i32x4_extract_lane(low, 0) == -4 * 128 * 255;
 }
-
-/* Half a panel: sums of integers need not wait long for each other. */
-static void vit__gemm_add16_wasm(float *tile, const vit__operands *o) {
-    vit__operands two = *o;
-    for (; two.rows > 0; two.rows -= 2, two.a += 2 * o->lda, tile += 2 * o->ldt) {
-        vit__gemm_add16_2x8_wasm(tile, &two, o->panel, 0);
-        vit__gemm_add16_2x8_wasm(tile + 8, &two, o->panel + 32, 0);
-    }
-}
 #    endif
 
-/* A product of two bf16 has 16 bits, of which f32 holds all (fewer below 2^-126): fused or not,
-   only the sum is rounded. */
-#    define VIT__ACC_exact_wasm v128_t
-#    define VIT__ZERO_exact_wasm VIT__ZERO_muladd_wasm
-#    define VIT__LOAD_exact_wasm VIT__LOAD_muladd_wasm
-#    define VIT__INPUT_exact_wasm VIT__INPUT_muladd_wasm
-#    if defined(__wasm_relaxed_simd__)
-#        define VIT__MAC_exact_wasm(c, n) c = wasm_f32x4_relaxed_madd(x, w##n, c);
-#    else
-#        define VIT__MAC_exact_wasm VIT__MAC_muladd_wasm
-#    endif
-#    define vit__steps_exact_wasm vit__steps_muladd_wasm
-#    define vit__store_exact_wasm vit__store_muladd_wasm
-
-/* 16-bit integers, as step pair of the AVX2 tier. */
-#    define VIT__ACC_dot16_wasm v128_t
-#    define VIT__ZERO_dot16_wasm(r, n) wasm_i32x4_const_splat(0)
-#    define VIT__LOAD_dot16_wasm(n, weights) const v128_t w##n = weights;
-#    define VIT__INPUT_dot16_wasm(a, k) const v128_t x = wasm_v128_load32_splat(a + 4 * k);
-#    define VIT__MAC_dot16_wasm(c, n) c = wasm_i32x4_add(c, wasm_i32x4_dot_i16x8(x, w##n));
-VIT__INLINE int vit__steps_dot16_wasm(int depth) { return vit__ceil_div(depth, 2); }
-#    define vit__store_dot16_wasm(to, n, c, a, p, stride, steps)                                  \
-        wasm_v128_store(to + 4 * n, wasm_f32x4_convert_i32x4(c))
-
-/* A kernel: two rows at a time, and one for the class token and the head. */
-#    define VIT__GEMM_WASM(name, STEP, WEIGHTS)                                                   \
-        VIT__GEMM_WASM_IN(name, STEP, WEIGHTS, vit__ascending)
-#    define VIT__GEMM_WASM_IN(name, STEP, WEIGHTS, ORDER)                                         \
-        VIT__GEMM(name##_2, STEP, WEIGHTS, ORDER, VIT__ROWS_2, VIT__WIDTH_4)                      \
-        VIT__GEMM(name##_1, STEP, WEIGHTS, ORDER, VIT__ROWS_1, VIT__WIDTH_4)                      \
-        static void name(float *tile, const vit__operands *o) {                                   \
-            vit__operands two = *o;                                                               \
-            for (; two.rows > 1; two.rows -= 2, two.a += 2 * o->lda, tile += 2 * o->ldt)          \
-                name##_2(tile, &two, o->panel, 0);                                                \
-            if (two.rows == 1) name##_1(tile, &two, o->panel, 0);                                 \
-        }
-
-VIT__GEMM_WASM(vit__gemm_i16_wasm, dot16_wasm, vit__bits_wasm)
-VIT__GEMM_WASM(vit__gemm_muladd_wasm, muladd_wasm, vit__bits_wasm)
-VIT__GEMM_WASM(vit__gemm_first_wasm, exact_wasm, vit__first_wasm)
-/* Of pairs of bf16, widened, the second comes first. */
-VIT__GEMM_WASM_IN(vit__gemm_pair_wasm, exact_wasm, vit__bits_wasm, vit__odd_first)
-VIT__GEMM_WASM(vit__gemm_mul16_wasm, mul16_wasm, vit__bits_wasm)
-VIT__GEMM_WASM(vit__gemm_wide16_wasm, wide16_wasm, vit__wide_wasm)
-#    if defined(__wasm_relaxed_simd__)
-VIT__GEMM_WASM(vit__gemm_dot8_wasm, dot8_wasm, vit__bits_wasm)
-#    endif
-
-static void vit__clear_tile_wasm(float *tile, const vit__operands *o) {
-    int r;
-    for (r = 0; r < o->rows; r++) memset(tile + (size_t)r * o->ldt, 0, 64);
-}
-
-static void vit__gemm_f32_wasm(float *tile, const vit__operands *o) {
-    vit__clear_tile_wasm(tile, o);
-    vit__gemm_muladd_wasm(tile, o);
-}
-
-/* The first and the second of pairs. */
-VIT__INLINE void vit__widen_bf16_wasm(float *wide, const unsigned char *p, int pairs) {
-    const v128_t mask = wasm_i32x4_const_splat((int)0xffff0000u);
-    int n;
-    for (; pairs; pairs--, wide += 32)
-        for (n = 0; n < 4; n++, p += 16) {
-            const v128_t v = wasm_v128_load(p);
-            wasm_v128_store(wide + 4 * n, wasm_i32x4_shl(v, 16));
-            wasm_v128_store(wide + 16 + 4 * n, wasm_v128_and(v, mask));
-        }
-}
-
-/* What has no second comes last. */
-static void vit__gemm_bf16_wasm(float *tile, const vit__operands *o) {
-    float wide[32 * 32];
-    vit__operands part = *o;
-    const int pairs = o->depth / 2;
-    int k;
-    vit__clear_tile_wasm(tile, o);
-    part.panel = (const unsigned char *)wide;
-    for (k = 0; k < pairs; k += 32) {
-        part.depth = 2 * vit__min(32, pairs - k);
-        part.a = o->a + 8 * (size_t)k;
-        vit__widen_bf16_wasm(wide, o->panel + 64 * (size_t)k, part.depth / 2);
-        vit__gemm_pair_wasm(tile, &part);
-    }
-    if (o->depth % 2) {
-        part.depth = 1;
-        part.a = o->a + 8 * (size_t)pairs;
-        part.panel = o->panel + 64 * (size_t)pairs;
-        vit__gemm_first_wasm(tile, &part);
-    }
-}
-
-/* Even and odd bytes as 16 bits. */
-VIT__INLINE void vit__widen_i8_wasm(v128_t *to, const unsigned char *from, int quads) {
-    int n;
-    for (; quads; quads--, to += 8)
-        for (n = 0; n < 4; n++, from += 16) {
-            const v128_t v = wasm_v128_load(from);
-            wasm_v128_store(to + n, wasm_i16x8_shr(wasm_i16x8_shl(v, 8), 8));
-            wasm_v128_store(to + 4 + n, wasm_i16x8_shr(v, 8));
-        }
-}
-
-/* The sums are integers in the tile until all are added. */
-static void vit__gemm_many_i8_wasm(float *tile, const vit__operands *o) {
-    v128_t wide[32 * 8];
-    vit__operands part = *o;
-    const int quads = vit__quads(o->depth);
-    const unsigned char *const tail = o->panel + 64 * (size_t)quads;
-    int k, r, n;
-    vit__clear_tile_wasm(tile, o);
-    part.panel = (const unsigned char *)wide;
-    for (k = 0; k < quads; k += 32) {
-        const int count = vit__min(32, quads - k);
-        part.depth = 4 * count;
-        part.a = o->a + 4 * (size_t)k;
-        vit__widen_i8_wasm(wide, o->panel + 64 * (size_t)k, count);
-        vit__gemm_wide16_wasm(tile, &part);
-    }
-    for (r = 0; r < o->rows; r++, tile += o->ldt)
-        for (n = 0; n < 4; n++)
-            wasm_v128_store(tile + 4 * n,
-                            vit__dequantise_wasm(wasm_v128_load(tile + 4 * n),
-                                                 o->a + (size_t)r * o->lda, tail + 16 * n));
-}
-
-/* To widen weights for few rows is no gain. */
 static void vit__gemm_i8_wasm(float *tile, const vit__operands *o) {
+    const vit__shape *shape = &vit__shape_i8_wasm;
 #    if defined(__wasm_relaxed_simd__)
-    if (vit__can_dot8_wasm()) {
-        vit__gemm_dot8_wasm(tile, o);
-        return;
-    }
-    if (vit__can_add16_wasm(o)) {
-        vit__gemm_add16_wasm(tile, o);
-        return;
-    }
+    static const vit__shape dot8 =
+        VIT__SHAPE(VIT_I8, 2, vit__tile_dot8_wasm);
+    static const vit__shape two = /* half a panel: sums of integers need not wait long */
+        VIT__SHAPE(VIT_I8, 2, vit__tile_two_wasm);
+    if (vit__can_dot8_wasm()) shape = &dot8;
+    else if (vit__can_add16_wasm(o)) shape = &two;
 #    endif
-    if (o->rows < 6) vit__gemm_mul16_wasm(tile, o);
-    else vit__gemm_many_i8_wasm(tile, o);
+    vit__gemm_shape(shape, tile, o);
 }
 
-/* Exponent and mantissa are moved into place, and a multiplication by 2^112 corrects the bias
-   (127 instead of 15), exactly and for subnormals too:
-
-      x = vit__float((half & 0x7fff) << 13) * 0x1p112f
-      bits = vit__bits(x) | (x >= 65536 ? 0x7f800000 : 0) | (half & 0x8000) << 16
-
-   Infinity and NaN come out as 65536 or more, and get their exponent back. */
-VIT__INLINE v128_t vit__load_f16_wasm(const unsigned char *p) {
-    const v128_t half = wasm_i32x4_shl(wasm_i32x4_load16x4(p), 13); /* sign-extended */
-    const v128_t sign = wasm_v128_and(half, wasm_i32x4_const_splat((int)0x80000000u));
-    const v128_t size = wasm_v128_and(half, wasm_i32x4_const_splat(0x0fffffff));
-    const v128_t x = wasm_f32x4_mul(size, wasm_f32x4_const_splat(5.1922968585348276e33f));
-    const v128_t special = wasm_f32x4_ge(x, wasm_f32x4_const_splat(65536.0f));
-    const v128_t exponent = wasm_v128_and(special, wasm_i32x4_const_splat(0x7f800000));
-    return wasm_v128_or(wasm_v128_or(x, exponent), sign);
-}
-
-/* Weights k to k + count of a panel as f32; k is a multiple of 32, and count at most that. */
-VIT__INLINE void vit__widen_f16_wasm(float *wide, const unsigned char *p, int k, int count) {
-    int i, n;
-    for (i = 0; i < count; i++)
-        for (n = 0; n < 4; n++)
-            wasm_v128_store(wide + 16 * i + 4 * n,
-                            vit__load_f16_wasm(p + 32 * (size_t)(k + i) + 8 * n));
-}
-
-static void vit__gemm_f16_wasm(float *tile, const vit__operands *o) {
-    float wide[32 * 16];
-    vit__operands part = *o;
-    int k;
-    vit__clear_tile_wasm(tile, o);
-    part.panel = (const unsigned char *)wide;
-    for (k = 0; k < o->depth; k += 32, part.a += 32 * 4) {
-        part.depth = vit__min(32, o->depth - k);
-        vit__widen_f16_wasm(wide, o->panel, k, part.depth);
-        vit__gemm_muladd_wasm(tile, &part);
-    }
-}
-
-/* int4: as wide16, group by group. */
-VIT__FINISH_I4(wasm, scalar, 0)
-VIT__WIDEN_I4_16(wasm, v128_t, vit__widen_i8_wasm)
-
-#    define VIT__ACC_i4_wasm v128_t
-#    define VIT__ZERO_i4_wasm(r, n) wasm_i32x4_const_splat(0)
-#    define VIT__LOAD_i4_wasm VIT__LOAD_wide16_wasm
-#    define VIT__INPUT_i4_wasm VIT__INPUT_mul16_wasm
-#    define VIT__MAC_i4_wasm VIT__MAC_mul16_wasm
-#    define VIT__SUM_i4_wasm v128_t
-#    define VIT__TAKE_i4_wasm(to, n) wasm_v128_load(to + 4 * n)
-#    define VIT__SCALE_i4_wasm(s, c, n)                                                           \
-        s = wasm_f32x4_add(s, wasm_f32x4_mul(wasm_f32x4_convert_i32x4(c),                         \
-                                             wasm_v128_load(scale + 4 * n)));
-#    define VIT__GIVE_i4_wasm(to, n, s) wasm_v128_store(to + 4 * n, s)
-VIT__GEMM_GROUPS(vit__groups_wasm_2, i4_wasm, vit__wide_wasm, VIT__ROWS_2, VIT__WIDTH_4)
-VIT__GEMM_GROUPS(vit__groups_wasm_1, i4_wasm, vit__wide_wasm, VIT__ROWS_1, VIT__WIDTH_4)
-
-static void vit__gemm_i4_wasm(float *tile, const vit__operands *o) {
-    static const vit__i4_kernel kernel = { vit__widen_i4_wasm, vit__groups_wasm_2,
-                                           vit__groups_wasm_2, vit__groups_wasm_1, 2, 1,
-                                           vit__finish_i4_wasm };
-    vit__gemm_i4(&kernel, tile, o);
-}
-
-VIT__TIER(wasm, VIT_ISA_WASM_SIMD, 1, scalar,
-          (vit__gemm_f32_wasm, 8, VIT__FORM_F32),
-          (vit__gemm_f16_wasm, 24, VIT__FORM_F32),
-          (vit__gemm_bf16_wasm, 24, VIT__FORM_ROUNDED),
-          (vit__gemm_i8_wasm, 24, VIT__FORM_U8),
-          (vit__gemm_i4_wasm, 24, VIT__FORM_U8),
-          (vit__gemm_i16_wasm, 8, VIT__FORM_I16));
+VIT__KERNELS(wasm, VIT_ISA_WASM_SIMD, 1, wasm,
+             (vit__gemm_tiles, 8, VIT__FORM_F32, &vit__shape_f32_wasm),
+             (vit__gemm_tiles, 24, VIT__FORM_F32, &vit__shape_f16_wasm),
+             (vit__gemm_tiles, 24, VIT__FORM_ROUNDED, &vit__shape_bf16_wasm),
+             (vit__gemm_i8_wasm, 24, VIT__FORM_U8, VIT__NO_SHAPE),
+             (vit__gemm_tiles, 24, VIT__FORM_U8, &vit__shape_i4_wasm),
+             (vit__gemm_tiles, 8, VIT__FORM_I16, &vit__shape_i16_wasm));
 
 #endif /* VIT__WASM_SIMD */
 
@@ -10151,6 +9528,9 @@ static void vit__gemm(const vit__linear *l, int first_tile, int end_tile, int pa
     o.lda = l->lda;
     o.depth = l->depth;
     o.fits16 = l->fits16;
+#if VIT__SHAPES
+    o.shape = gemm->shape;
+#endif
     for (; panel < panel_end; panel += tile_panels) {
         const int panels = vit__min(tile_panels, panel_end - panel);
         const int cols = vit__min(panels * 16, l->cols - panel * 16);
@@ -10922,7 +10302,7 @@ static void vit__patch_embed(const vit_session *s, const float *input, int batch
 /* cache. The [N, N] matrix is never written out unless the caller asked.    */
 /*                                                                           */
 /* After a layer in int8 or int4, both products are of integers, see         */
-/* "attention in integers" in >>kernels: of 16 bits where a tier multiplies  */
+/* "attention in integers" in >>body: of 16 bits where a tier multiplies  */
 /* these fast (VIT__I16), else the same numbers as f32, with the same sums.  */
 /* ------------------------------------------------------------------------- */
 
@@ -12165,7 +11545,6 @@ static void vit__pre_logits(const vit__tail *t) {
     const vit_config *c = VIT__CONFIG(t->session->model);
     const int batch = vit__known_batch(t->batch), act = c->representation_act;
     const int n = batch * c->representation_dim;
-    vit__fma_fn *const fma = vit__kernels_of(t->session)->fma;
     float *out = t->representation;
     vit__linear l;
     int i;
@@ -12174,7 +11553,7 @@ static void vit__pre_logits(const vit__tail *t) {
         l.out.act = VIT__ACT((int)VIT_GELU + act - (int)VIT_REPRESENTATION_GELU);
     vit__linear_run(t->session, &l);
     for (i = 0; i < n && act == VIT_REPRESENTATION_TANH; i++)
-        out[i] = vit__tanh(fma, out[i]);
+        out[i] = vit__kernels_of(t->session)->tanh(out[i]);
     vit__call_trace(t->session, "pre_logits", out, t->batch, c->representation_dim, 0);
 }
 
@@ -12234,7 +11613,7 @@ VIT_API void vit_softmax(float *x, int n) {
 
 VIT_API void vit_sigmoid(float *x, int n) {
     int i;
-    for (i = 0; i < n; i++) x[i] = 1.0f / (1.0f + vit__exp(vit__fma_scalar, -x[i]));
+    for (i = 0; i < n; i++) x[i] = 1.0f / (1.0f + vit__exp_of_scalar(-x[i]));
 }
 
 #ifndef VIT_NO_DOUBLE
@@ -12787,6 +12166,7 @@ VIT__COMPACT_END
 #    undef memcmp
 #endif
 
+#endif
 #endif /* VIT_IMPLEMENTATION */
 
 /* LICENSE

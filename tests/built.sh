@@ -13,7 +13,7 @@ is_built() { # a function, as `set` in a sourced file changes the arguments of t
         return 1
         ;;
     esac
-    make -q "${targets[@]}" 2>/dev/null && return
+    make -q --no-print-directory "${targets[@]}" >/dev/null 2>&1 && return
     echo "${0##*/}: missing, or older than the sources; first: make -j2 ${targets[*]}"
     return 1
 }

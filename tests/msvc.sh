@@ -172,7 +172,7 @@ plain() {
     # shellcheck disable=SC2086 # several words
     dialect x86_64 clang $hidden /E $built/static.c 2>/dev/null |
         awk '/^# |^#line/ { own = /vit\.h"/; next } own' >$built/static.i &&
-        grep -q vit__gemm_bf16_dot $built/static.i &&
+        grep -q vit__tile_dot_avx512 $built/static.i &&
         ! grep -nE "__attribute__|__asm|[^t]__atomic_|$builtins|_Pragma|#pragma (GCC|clang)" \
             $built/static.i
 }

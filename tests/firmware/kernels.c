@@ -132,8 +132,8 @@ static void fill_floats(vit_dtype dtype, vit__form form, int depth) {
             inputs[r][i] = rows[r].numbers[i] = random_float();
         }
         if (dtype == VIT_BF16) {
-            vit__round_bf16(inputs[r], depth);
-            vit__convert_body(vit__fma_scalar, form, rows[r].numbers, depth);
+            vit__convert_bf16_scalar(VIT__FORM_ROUNDED, inputs[r], depth);
+            vit__convert_scalar(form, rows[r].numbers, depth);
         }
     }
 }

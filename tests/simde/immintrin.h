@@ -6,8 +6,8 @@
  * that the kernels ask for the right arithmetic, not that their instructions are encoded correctly,
  * nor how fast they are.
  *
- * SIMDe 0.7 lacks four conversions, and its vdpbf16ps adds in another order, does not fuse and keeps
- * denormals: these five are here. vdpbf16ps may return another NaN than the CPU's, and may keep a
+ * SIMDe 0.7 lacks five conversions and a shuffle, and its vdpbf16ps adds in another order, does not fuse and keeps
+ * denormals: these seven are here. vdpbf16ps may return another NaN than the CPU's, and may keep a
  * result that rounds up to 2^-126, where the CPU returns zero.
  */
 #ifndef EMULATED_IMMINTRIN_H
@@ -62,6 +62,28 @@ static inline __m512 emulated_cvtph(__m256i x) {
     return y;
 }
 
+#undef _mm512_cvtepu8_epi16
+#define _mm512_cvtepu8_epi16 emulated_cvtepu8
+static inline __m512i emulated_cvtepu8(__m256i x) {
+    const __m128i *half = (const __m128i *)&x;
+    __m512i y;
+    ((__m256i *)&y)[0] = _mm256_cvtepu8_epi16(half[0]);
+    ((__m256i *)&y)[1] = _mm256_cvtepu8_epi16(half[1]);
+    return y;
+}
+
+#undef _mm512_shuffle_f32x4
+#define _mm512_shuffle_f32x4 emulated_shuffle
+static inline __m512 emulated_shuffle(__m512 a, __m512 b, int order) {
+    const __m128 *x = (const __m128 *)&a, *y = (const __m128 *)&b;
+    __m512 z;
+    ((__m128 *)&z)[0] = x[order & 3];
+    ((__m128 *)&z)[1] = x[order >> 2 & 3];
+    ((__m128 *)&z)[2] = y[order >> 4 & 3];
+    ((__m128 *)&z)[3] = y[order >> 6 & 3];
+    return z;
+}
+
 #undef _mm512_cvtepi32_epi16
 #define _mm512_cvtepi32_epi16 emulated_narrow16
 static inline __m256i emulated_narrow16(__m512i x) {
@@ -97,7 +119,7 @@ static inline float emulated_bf16(uint32_t upper) {
 }
 
 /* Pairs of bf16, the second of each first. */
-static inline __m512 emulated_dpbf16(__m512 c, __m512i x, __m512i w) {
+static inline __m512 emulated_dpbf16(__m512 c, __m512 x, __m512 w) {
     const uint32_t upper = 0xffff0000u;
     uint32_t a[16], b[16];
     float sum[16];
