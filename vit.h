@@ -249,8 +249,8 @@
 #define VIT_VERSION_PATCH 0
 #define VIT_VERSION (VIT_VERSION_MAJOR * 10000 + VIT_VERSION_MINOR * 100 + VIT_VERSION_PATCH)
 
-/* See A COMPILED LIBRARY. One more with each release that adds to what programs and a library
-   share; the library takes programs from VIT_ABI_OLDEST on. */
+/* See A COMPILED LIBRARY. Each release that extends a shared struct adds one. A library accepts
+   programs that were compiled with VIT_ABI_OLDEST or later. */
 #define VIT_ABI 2
 #define VIT_ABI_OLDEST 2
 
@@ -276,7 +276,7 @@
 #    define VIT_NO_THREADS
 #endif
 
-/* Linkage of every public function; unused: a program may use only some of them. */
+/* Linkage of public functions. With VIT_STATIC, `unused` silences -Wunused-function. */
 #ifndef VIT_API
 #    if !defined(VIT_STATIC)
 #        define VIT_API extern
@@ -289,8 +289,7 @@
 #    endif
 #endif
 
-/* Room for members to come, which take its place; zero. Firmware, which has no library to agree
-   with, does without. */
+/* Reserved for new members; must be zero. Omitted in firmware, which links no shared library. */
 #if defined(VIT_BARE_METAL) || defined(VIT_FIXED)
 #    define VIT_RESERVED(type, n)
 #else
@@ -370,7 +369,7 @@ typedef enum vit_positions {
     VIT_NUM_POSITIONS
 } vit_positions;
 
-/* What turns the input into the feature map that patches are cut from. To add a stem: its
+/* The layers in front of the patch embedding, which make a feature map. To add a stem: its
    layers in VIT__FRONT_LIST, size and channels of its map, vit__check_stem and
    vit__largest_map (>>arch); its forward pass (>>stem), called by vit__stem_rows (>>embed);
    settings_stem_stride and layout_input_weight in tools. */
@@ -447,7 +446,7 @@ typedef enum vit_attention {
     VIT_NUM_ATTENTIONS
 } vit_attention;
 
-/* What an MLP does between its layers: X(enumerator, value, name).
+/* The function between the layers of an MLP: X(enumerator, value, name).
 
    To add an activation: a line here, one in vit_representation, its case in activate
    (>>body); in tests/test_random.c its case in activate(), in double; its words, as
@@ -466,8 +465,8 @@ typedef enum vit_activation {
     VIT_NUM_ACTIVATIONS
 } vit_activation;
 
-/* What follows the linear layer of pre_logits; from VIT_REPRESENTATION_GELU on the activations
-   above, in their order. */
+/* The function after the linear layer of pre_logits; from VIT_REPRESENTATION_GELU on, the
+   activations above in their order. */
 typedef enum vit_representation {
     VIT_REPRESENTATION_TANH = 0,
     VIT_REPRESENTATION_NONE = 1,
@@ -479,8 +478,8 @@ typedef enum vit_representation {
     VIT_NUM_REPRESENTATIONS
 } vit_representation;
 
-/* What the head reads. To add a pooling: its cases in vit__pool_image (>>head) and
-   vit__pooled_dim (>>arch), which -Wswitch names; rows of VIT__TAIL_LIST if it has
+/* Tokens to one vector, which the head reads. To add a pooling: its cases in
+   vit__pool_image (>>head) and vit__pooled_dim (>>arch), which -Wswitch names; rows of VIT__TAIL_LIST if it has
    weights; what it excludes in vit_config_check; the reference in tests/test_random.c. */
 typedef enum vit_pool {
     VIT_POOL_TOKEN = 0,     /* token 0 (and the distillation token)              */
@@ -492,7 +491,7 @@ typedef enum vit_pool {
     VIT_NUM_POOLS
 } vit_pool;
 
-/* What makes scores of the logits. To add one: its case in vit_scores (>>head). */
+/* The function from logits to scores. To add one: its case in vit_scores (>>head). */
 typedef enum vit_head_activation {
     VIT_HEAD_SOFTMAX = 0, /* of one right class: probabilities that sum to 1     */
     VIT_HEAD_SIGMOID = 1, /* of any number: each class's own probability; taggers */
@@ -691,7 +690,7 @@ VIT_API const char *vit_source(const vit_model *model);
 
 /* --- images --------------------------------------------------------------- */
 
-/* What lies in memory, byte by byte. Y, U, V (U and V stand for Cb and Cr) are ITU-R
+/* Layout of pixels in memory, byte by byte. Y, U, V (U and V stand for Cb and Cr) are ITU-R
    BT.601's, limited range (Y from 16 to 235), and become red, green and blue as
    vit__yuv_to_rgb says; pixels that share a U and a V are given the same ones.
 
@@ -910,7 +909,7 @@ VIT_API vit_result vit_session_init(vit_session *session, const vit_model *model
 
 /* --- inference ------------------------------------------------------------ */
 
-/* What to keep of one block. Tokens are the prefix tokens, then the patches, row by row. */
+/* Results of one block that are kept. Tokens: the prefix tokens, then patches, row by row. */
 typedef struct vit_block_output {
     float *tokens;    /* [batch, num_tokens, embed_dim]                          */
     float *attention; /* [batch, num_heads, num_tokens, num_tokens], softmax     */
@@ -1115,8 +1114,8 @@ VIT_API void vit_resample_positions(vit_pos_resample how, int dim, const float *
 VIT_API void vit_resample_relative(vit_pos_resample how, const float *from, vit_grid from_grid,
                                    float *to, vit_grid to_grid);
 
-/* How a pair of a head's elements rotates: by so much from row to row and from column to
-   column, sums of three numbers each, which have all digits of a double. Patch p of n along
+/* Angle of a pair of a head's elements from row to row and from column to column; each is the
+   sum of three floats, a double split in three. Patch p of n along
    a side is at p + offset or, if scale is not 0, at (p + offset) / n * scale + origin. */
 typedef struct vit_rotation {
     float row[3], column[3];
@@ -1413,7 +1412,7 @@ int memcmp(const void *a, const void *b, size_t size);
 /* Does not compile, with `name` in the message, unless the condition holds. */
 #define VIT__STATIC_ASSERT(condition, name) typedef char vit__##name[(condition) ? 1 : -1]
 
-/* One of each line of a list of three columns: 0 VIT_ISA_LIST(VIT__ONE_MORE) counts them. */
+/* Counts the rows of a list of three columns: 0 VIT_ISA_LIST(VIT__ONE_MORE). */
 #define VIT__ONE_MORE(a, b, c) +1
 
 /* Intermediate results wider than float would change every output. */
@@ -1457,8 +1456,8 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__SIGNATURE 0
 #endif
 
-/* The types of weights in this build, by the numbers of vit_dtype: VIT__DTYPES those of layers,
-   VIT__ATTENTION those of the layers in front of attention. */
+/* Types of weights in this build, a bit for each vit_dtype: VIT__DTYPES of all layers,
+   VIT__ATTENTION of the layers in front of attention. */
 #if defined(VIT_NO_F16)
 #    define VIT__HAS_F16 0
 #else
@@ -1529,7 +1528,7 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    include <windows.h>
 #endif
 
-/* What is used of these is declared under -std=c99 without feature macros. */
+/* -std=c99 without feature macros declares all that is used of these. */
 #if !VIT__WINDOWS && VIT__MMAP
 #    include <fcntl.h>
 #    include <sys/mman.h>
@@ -1544,8 +1543,8 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    endif
 #endif
 
-/* Linux tells what a process may use of the machine in files. Tests have others: VIT__ROOT is a
-   string in front of all their paths. */
+/* CPU affinity and quotas are read from /proc and /sys. Tests put VIT__ROOT in front of these
+   paths. */
 #if defined(__linux__) && VIT__POOL && !defined(VIT_NO_STDIO)
 #    define VIT__PROC 1
 #    define VIT__PATH 1024
@@ -1613,7 +1612,7 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__NEON_I8MM 0
 #endif
 
-/* 32-bit ARM, as the compiler's flags say: a microcontroller cannot be asked. */
+/* 32-bit ARM, as the compiler's flags say: Cortex-M has no detection at run time. */
 #if !defined(VIT_NO_SIMD) && VIT__GNU && defined(__ARM_FEATURE_SIMD32) && \
     !defined(__ARM_BIG_ENDIAN)
 #    define VIT__CORTEX 1
@@ -1667,7 +1666,7 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 /* A build for one model reads section "fits16" only where its kernels rely on it. */
 #define VIT__HAS_FITS16 (VIT__ADDS_16 || !VIT__IS_FIXED)
 
-/* Whom to ask what an ARM CPU can do: 0 if only the compiler knows. */
+/* How instructions of an ARM CPU are detected at run time; 0: not at all. */
 #if defined(__linux__) && defined(__has_include)
 #    if !__has_include(<sys/auxv.h>)
 #        define VIT__NO_AUXV 1
@@ -1892,8 +1891,7 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__OPTIMIZE_END
 #endif
 
-/* Around what is no kernel and takes next to no time. WebAssembly is fetched before it runs:
-   compiled for size, there is a fifth less of it. */
+/* Cold code, compiled for size in WebAssembly, which is fetched before it runs: a fifth less. */
 #if defined(__wasm__) && defined(__clang__)
 #    define VIT__COMPACT_BEGIN                                                                    \
         _Pragma("clang attribute push(__attribute__((minsize)), apply_to = function)")
@@ -1903,7 +1901,7 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__COMPACT_END
 #endif
 
-/* Inlined, but not where size counts, or where its frame would add to its caller's. */
+/* Inline, but for -Os: calls save code, and the frame does not add to the caller's. */
 #if VIT__SMALL && VIT__GNU
 #    define VIT__CALL __attribute__((noinline)) static
 #else
@@ -2405,7 +2403,7 @@ typedef const float *vit__values; /* TENSOR                                     
 #define VIT__TYPE_NORM vit__affine
 #define VIT__TYPE_TENSOR vit__values
 
-/* Separate from the specs, because finding a layer needs no more. */
+/* Kept apart from vit__spec, so that the forward pass reads this table only. */
 typedef struct vit__presence {
     char condition[3], bias;
     unsigned char size; /* of its row in memory */
@@ -2566,7 +2564,7 @@ static int vit__unit_dim(const vit_config *c, int stage, int block, char letter)
     }
 }
 
-/* Whether both branches of a block read the same norm of x. */
+/* 1 if both branches of a block read the same norm of x. */
 VIT__INLINE int vit__shares_norm(const vit_config *c) {
     switch ((vit_block_type)c->block_type) {
     case VIT_BLOCK_PRE_NORM:
@@ -2678,7 +2676,7 @@ static uint64_t vit__tensor_bytes(const vit_tensor *t) {
     return (uint64_t)(unsigned)t->dims[0] * (uint64_t)(unsigned)vit__depth_of(t) * 4;
 }
 
-/* Whether a layer of this depth can have the type: inputs of int8 and int4 are as long as the
+/* 1 if a layer of this depth can have the type: inputs of int8 and int4 are as long as the
    floats they replace, header included, and sums of int8 have 32 bits. */
 static int vit__fits_depth(vit_dtype dtype, int depth) {
     if (dtype == VIT_I8) return depth >= 4 && depth <= 65536;
@@ -2839,7 +2837,7 @@ static int64_t vit__patch_depth(const vit_config *c) {
     return (int64_t)vit__map_chans(c) * vit__map_patch(c) * vit__map_patch(c);
 }
 
-static int64_t vit__map_numbers(const vit_config *c, int stride, int chans) {
+static int64_t vit__map_elements(const vit_config *c, int stride, int chans) {
     return (int64_t)vit__ceil_div(c->img_height, stride) * vit__ceil_div(c->img_width, stride) *
            chans;
 }
@@ -2848,10 +2846,10 @@ static int64_t vit__map_numbers(const vit_config *c, int stride, int chans) {
    stage. 0 without a stem. */
 static int64_t vit__largest_map(const vit_config *c) {
     const int stride = c->stem == VIT_STEM_CONV ? 4 : 2;
-    int64_t largest = vit__map_numbers(c, stride, c->stem_width);
+    int64_t largest = vit__map_elements(c, stride, c->stem_width);
     int stage;
     for (stage = 0; vit__stage_depth(c, stage); stage++) {
-        const int64_t n = vit__map_numbers(c, 4 << stage, vit__stage_chans(c, stage));
+        const int64_t n = vit__map_elements(c, 4 << stage, vit__stage_chans(c, stage));
         largest = n > largest ? n : largest;
     }
     return largest;
@@ -2872,7 +2870,7 @@ static int vit__pool_heads(const vit_config *c) {
     return own ? own : c->num_heads;
 }
 
-/* What attention's options need and exclude. */
+/* Options of attention that are invalid with others. */
 static vit_result vit__check_attention(const vit_config *c, char *detail) {
     if ((c->rope || c->has_diff_attn) && c->head_dim % 2)
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
@@ -2898,7 +2896,7 @@ static vit_result vit__check_attention(const vit_config *c, char *detail) {
     return VIT_OK;
 }
 
-/* What is left out of a block, and what that excludes. */
+/* Options that are invalid without an MLP or without attention. */
 static vit_result vit__check_blocks(const vit_config *c, char *detail) {
     if (!c->mlp_dim && (c->has_gated_mlp || c->has_mlp_norm || vit__shares_norm(c)))
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
@@ -3020,7 +3018,7 @@ VIT_API vit_result vit_config_check(vit_config *config, char detail[VIT_MAX_DETA
 
 /* --- packing ---------------------------------------------------------------- */
 
-/* The place of weight [row, k] in its panel, counted in numbers. */
+/* Index of weight [row, k] in its panel, in elements. */
 VIT__INLINE size_t vit__panel_index(vit_dtype dtype, int row, int k) {
     const size_t column = (size_t)row % 16, i = (size_t)k;
     if (dtype == VIT_BF16 || dtype == VIT__I16) return i / 2 * 32 + column * 2 + i % 2;
@@ -3106,7 +3104,7 @@ static uint16_t vit__half_scale(float scale) {
     return (half & 0x7fffu) > 0x7bffu ? (uint16_t)((half & 0x8000u) | 0x7bffu) : half; /* 65504 */
 }
 
-/* Whether all weights are multiples of the scale that int4 has. */
+/* 1 if all weights are multiples of this scale of int4. */
 static int vit__are_steps(const float *w, int count, float scale) {
     int k = 0;
     for (; k < count && vit__bits(scale) << 1; k++) {
@@ -4453,7 +4451,7 @@ static int vit__quota_below(const char *mount, const char *path, int version) {
     }
 }
 
-/* Whether "cpu" is one of the controllers before the colon. */
+/* 1 if "cpu" is one of the controllers before the colon. */
 static int vit__controls_cpu(const char *list) {
     for (;;) {
         const char *rest = vit__after(list, "cpu");
@@ -4639,7 +4637,7 @@ VIT__ROW float vit__fma_scalar(float a, float b, float c) { return vit__fma_inli
 #endif
 
 /* Correctly rounded square root, so the same everywhere: digit by digit, which is fast
-   enough for small CPUs, or by the FPU's instruction. Negative numbers give NaN. */
+   enough for small CPUs, or by the FPU's instruction. Negative values give NaN. */
 #if defined(VIT__SQRT)
 static float vit__sqrt(float x) {
     VIT__SQRT(x);
@@ -4721,7 +4719,7 @@ VIT__INLINE int vit__quads(int depth) { return vit__ceil_div(depth, 4); }
 #define VIT__ACT(activation) (1 + (int)(activation))
 #define VIT__ACTIVATION(act) ((vit_activation)((act) - 1))
 
-/* What happens to a tile of a matrix product on its way to memory. */
+/* The epilogue of a matrix product: applied to a tile on its way to memory. */
 typedef struct vit__output {
     float *c;              /* [rows, cols] of the result                         */
     size_t ldc;
@@ -5255,7 +5253,7 @@ static void vit__gemm_tiles(float *tile, const vit__operands *o) {
 #        define VIT__AHEAD_OF(o, p) (p)
 #    endif
 
-/* What signed inputs, 128 less, lack in their sums over a group. */
+/* Correction of a group's sums for signed inputs, which are 128 less. */
 VIT__INLINE void vit__base_i4(int32_t *base, const unsigned char *quads) {
     signed char sum[64] = { 0 };
     int i, l;
@@ -5639,7 +5637,7 @@ VIT__ROW float VIT__(tanh_of)(float x) {
 
 /* --- between matrix products ------------------------------------------------------ */
 
-/* What becomes of x on its way to c. */
+/* The epilogue of some elements x; c is what it is added to. */
 VIT__INLINE VIT__(v) VIT__(finish)(vit__epilogue e, VIT__(v) x, VIT__(v) bias, VIT__(v) gamma,
                                    VIT__(v) c) {
     x = VIT__(plus)(x, bias);
@@ -6575,8 +6573,8 @@ static void VIT__(widen_i4)(void *to, const unsigned char *panel, int k, int cou
 /* ------------------------------------------------------------------------- */
 /* >>words                                                                   */
 /*                                                                           */
-/* What each tier can do. F words take registers of floats, some of them as  */
-/* bits; I words take integers.                                              */
+/* The vocabulary of each tier. F words take registers of floats, some as    */
+/* bits; I words take registers of integers.                                 */
 /*                                                                           */
 /*    RF, RI, LANES, REGS   types of a register; its lanes; registers of 16  */
 /*    F_FMA1                fma of one float                                 */
@@ -8666,7 +8664,7 @@ static void vit__resample_stored(const vit_model *m, const float *from, float *t
 
 #endif /* VIT_NO_DOUBLE */
 
-/* Whether the model's grid differs from the one its positions were stored for. */
+/* 1 if the model's grid differs from the one its positions were stored for. */
 static int vit__is_regridded(const vit_model *m) {
     const vit_config *c = VIT__CONFIG(m);
     if (VIT__IS_FIXED || !c->dynamic_img_size) return 0;
@@ -8872,7 +8870,7 @@ VIT__INLINE void vit__turn_pixels(int size, uint8_t *to, const uint8_t *from, in
     memcpy(to, from, 3);
 }
 
-/* Of 16-bit fixed point. */
+/* A byte of 16-bit fixed point, clamped. */
 VIT__INLINE uint8_t vit__to_byte(int32_t value) {
     return value < 0 ? 0 : value >= 255 << 16 ? 255 : (uint8_t)(value >> 16);
 }
@@ -9102,7 +9100,7 @@ typedef struct vit__transform {
     vit__resizer resizer;
 } vit__transform;
 
-/* What vit_preprocess refuses. */
+/* Rejects images that vit_preprocess cannot take. */
 static vit_result vit__check_image(const vit_config *c, const vit_image *image) {
     if (!image || !image->pixels || image->width < 1 || image->height < 1 ||
         image->width > 1 << 20 || image->height > 1 << 20 || image->stride < 0 ||
@@ -9222,7 +9220,7 @@ VIT_API vit_result vit_preprocess(const vit_model *model, const vit_image *image
 /* ------------------------------------------------------------------------- */
 /* >>layers                                                                  */
 /*                                                                           */
-/* What every part of the network is made of: weights found by their names,  */
+/* The parts that every layer is made of: weights found by their names,      */
 /* linear layers, and rows on their way into one (norm, gate, conversion).   */
 /* Each function splits its work into tasks for the executor; how it is      */
 /* split changes no result, because every element is computed whole, in one  */
@@ -9239,7 +9237,7 @@ static void vit__parallel_for(const vit_session *s, int count, vit_task *task, v
     (void)s;
 }
 
-/* Whether this build has one tier only: then its kernels are constants, and with one type
+/* 1 if this build has one tier only: then its kernels are constants, and with one type
    of weights the matrix product as well. */
 VIT__INLINE int vit__has_one_tier(void) { return sizeof vit__tiers == sizeof vit__tiers[0]; }
 
@@ -9493,21 +9491,21 @@ static void vit__linear_init(vit__linear *l, const vit__kernels *kernels,
     l->out.bias = layer->bias;
 }
 
-/* Whether nothing happens to a tile on its way, so that whole panels need no buffer. */
+/* 1 if the epilogue is empty: kernels may write to memory directly. */
 static int vit__is_direct(const vit__output *out) {
     return !VIT__SMALL && !out->bias && !out->act && !out->add;
 }
 
 #if VIT__AVX2
-/* What tile number `tile` of a group of panels fetches of the thread's next one. */
+/* The part of the thread's next group of panels that this tile of rows prefetches, or NULL. */
 static const unsigned char *vit__ahead(const vit__linear *l, int panel, int panels, int tile) {
     if (!l->ahead || panel + l->ahead + panels > l->end_panel || tile >= 24) return NULL;
     return l->panels + (size_t)(panel + l->ahead) * l->stride + (size_t)tile * (l->stride / 8);
 }
 #endif
 
-/* Where the rows of tile t end. Tiles of many rows are made of some in registers, of 2, 3 or 6 rows:
-   these should be full. */
+/* Where the rows of tile t end. Tiles of many rows are made of some in registers, of 2, 3 or 6
+   rows: these should be full. */
 static int vit__tile_end(const vit__linear *l, int t) {
     const int unit = vit__known_gemm(l->gemm)->tile_rows % 12 == 0 ? 6 : 1;
     return vit__min(l->rows, unit * vit__share_end(vit__ceil_div(l->rows, unit), t, l->num_tiles));
@@ -9614,7 +9612,7 @@ static void vit__layer_init(vit__linear *l, const vit_session *s, const vit__lay
 
 /* --- row-wise: norms, gates, conversion to a layer's input --------------------------- */
 
-/* What happens to each row on its way into a layer, in this order; all optional. */
+/* Steps of each row on its way into a layer, in this order; all optional. */
 typedef struct vit__rows_job {
     const vit_session *session;
     const float *x;               /* NULL: the rows are in y already             */
@@ -9622,7 +9620,7 @@ typedef struct vit__rows_job {
     vit__mat y;
     int first;                    /* of an im2col, the number of its first patch */
     int gate;                     /* VIT__ACT(...) of a gated MLP                */
-    vit__norm_spec norm;          /* weight NULL for none; of each norm.dim numbers of a row */
+    vit__norm_spec norm;          /* weight NULL for none; of each norm.dim elements */
     vit__form form;               /* of y, afterwards                            */
     int num_tasks;
 } vit__rows_job;
@@ -10303,7 +10301,7 @@ static void vit__patch_embed(const vit_session *s, const float *input, int batch
 /*                                                                           */
 /* After a layer in int8 or int4, both products are of integers, see         */
 /* "attention in integers" in >>body: of 16 bits where a tier multiplies  */
-/* these fast (VIT__I16), else the same numbers as f32, with the same sums.  */
+/* these fast (VIT__I16), else the same values as f32, with the same sums.   */
 /* ------------------------------------------------------------------------- */
 
 /* One attention over a batch, of a block or of map pooling. */
@@ -10351,7 +10349,7 @@ static int vit__is_by_head(const vit__attention *job) {
     return vit__is_low(&job->session->params) && !vit__is_pooling(job);
 }
 
-/* What a task has at hand while it works on one head of one image. */
+/* Working memory of a task for one head of one image. */
 typedef struct vit__attn_head {
     vit__linear scores; /* q k^T */
     vit__linear values; /* softmax(...) v */
@@ -10390,7 +10388,7 @@ VIT__INLINE float vit__quantise(const vit__kernels *kernels, vit__form form, flo
 #endif
 }
 
-/* What a task needs for a head: panels of k and v, and a tile of rows. */
+/* Measures or takes the memory of a task: panels of k and v, and a tile of rows. */
 static void vit__place_head(const vit__attention *job, vit__arena *arena, vit__attn_head *head) {
     const vit_config *c = VIT__CONFIG(job->session->model);
     const vit__kernels *kernels = vit__kernels_of(job->session);
@@ -10667,7 +10665,7 @@ static void vit__attention_task(void *arg, int index) {
 /* both branches share a norm, vit__shares_norm says so.                     */
 /* ------------------------------------------------------------------------- */
 
-/* What a trace and a timer call the ends of a branch. */
+/* Names of a branch's first and last layer in traces. */
 typedef struct vit__branch_names {
     const char *norm, *last;
     vit_phase phase; /* of the last layer */
@@ -10697,7 +10695,7 @@ typedef struct vit__block_pass {
     const float *rope_cos, *rope_sin; /* [H if rope_per_block, num_patches, head_dim / 2]      */
 } vit__block_pass;
 
-/* Whether a token attends to all; else attn.proj is the whole branch. */
+/* 1 if a token attends to all; else attn.proj is the whole branch. */
 static int vit__sees_all(const vit__block_pass *p) {
     return VIT__CONFIG(p->session->model)->attention == VIT_ATTENTION_ALL;
 }
@@ -10758,7 +10756,7 @@ static void vit__begin_block(vit__block_pass *p, const vit_session *s, int block
     if (vit__is_regridded(s->model)) vit__use_tables(p);
 }
 
-/* Whether only some tokens of each image are read afterwards. */
+/* 1 if only some tokens of each image are read afterwards. */
 static int vit__is_partial(const vit__block_pass *p) {
     return !VIT__SMALL && p->queries < VIT__CONFIG(p->session->model)->num_tokens;
 }
@@ -11661,7 +11659,7 @@ VIT_API void vit_scores(const vit_model *model, float *x) {
     }
 }
 
-/* Whether score a ranks before score b; NaN ranks behind everything. */
+/* 1 if score a ranks before score b; NaN ranks behind everything. */
 static int vit__ranks_before(float a, float b) {
     if (vit__is_nan(a)) return 0;
     return vit__is_nan(b) || a > b;
