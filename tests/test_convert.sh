@@ -601,6 +601,12 @@ refuses 1 "norm.bias: 1 weights are NaN or infinite" $H
 accepts $H --set allow_nonfinite=1
 "$RUN" -m m.vit --image "$cat" --json >out 2>err
 prints '"prob": null'
+for command in "$RUN -m m.vit --image" "$(dirname "$RUN")/../examples/look tokens -m m.vit -o m.png"; do
+    # shellcheck disable=SC2086 # words
+    if $command "$cat" >out 2>err; then fail "infinity has exit status 0: $command"
+    elif grep -q 'NaN or infinite: vit-info --check names' err; then pass
+    else fail "infinity is not told: $command"; fi
+done
 random big=head.weight
 accepts $H
 accepts $H --dtype bf16
@@ -974,7 +980,7 @@ int main(void) {
 }
 END
 if convert m.vit --c-array -o 1-tiny_model.h && ${CC:-cc} -std=c99 -Wall -Wextra -Wpedantic -Werror \
-    -I"$ROOT" -I. array.c -o array 2>err && ./array; then pass; else fail "--c-array, exit status $?"; fi
+    -DVIT_SCALAR -I"$ROOT" -I. array.c -o array 2>err && ./array; then pass; else fail "--c-array, exit status $?"; fi
 prints "1-tiny_model.h: _1_tiny_model_data, "
 convert m.vit --c-array -o - && cp out array.h
 convert m.vit --c-array -o .h

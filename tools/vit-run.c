@@ -569,6 +569,22 @@ static bool forward_and_write(run *r) {
            allocate_for_trace(r) && run_forward(r) && write_outputs(r);
 }
 
+/* Told after they are written or printed, which helps to find the cause. */
+static bool outputs_are_finite(run *r) {
+    for (int i = 0; i < NUM_OUTPUTS; i++) {
+        int64_t dims[5];
+        const int ndim = output_shape(r, i, dims);
+        size_t count = 1;
+        for (int d = 0; d < ndim; d++) count *= (size_t)dims[d];
+        if (r->outputs[i] && !tensor_values_are_finite(r->outputs[i], count)) {
+            report_error(PROGRAM, r->chosen->model, "%s: NaN or infinite: vit-info --check names a "
+                         "weight that is", output_names[i]);
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Reports failures. The JSON object is completed in any case, with what was written so far. */
 static bool run_all(run *r) {
     bool good;
@@ -578,7 +594,7 @@ static bool run_all(run *r) {
     if (r->chosen->json) json_put_end(&r->json, ']');
     if (good && !r->chosen->wants_file) good = print_best(r);
     if (r->chosen->json) put_tail(r);
-    return good;
+    return good && outputs_are_finite(r);
 }
 
 /* ------------------------------------------------------------------------- */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/paths.h"
+#include "base/tensor.h"
 #include "cli/model.h"
 #include "cli/options.h"
 #include "picture/grids.h"
@@ -83,7 +84,10 @@ static bool read_photo(look_job *j, const vit_image *photo, look_photo *s, repor
     if (!s->values) return report_no_memory(r);
     return photos_prepare(&j->reader, photo, j->input, r) &&
            view_make(&s->shown, photo, &j->model.config, j->chosen->side, r) &&
-           j->command->read(j, s, r);
+           j->command->read(j, s, r) &&
+           (tensor_values_are_finite(s->values, j->each) ||
+            report_fail(r, "the model's outputs are NaN or infinite: vit-info --check names a "
+                        "weight that is"));
 }
 
 /* One that cannot be decoded is named and counted. */
