@@ -28,7 +28,9 @@
    CONTENTS   (each heading carries a tag; search for it, e.g. ">>tiles")
 
       >>manual      concepts, memory, threads, determinism, configuration macros, limits
-      >>api         results, model, image, session, outputs, helpers, writing models
+      >>api         results, model, image, session, outputs, helpers
+
+      >>tools       tensors, packing, checksums: declared if VIT_TOOLS is defined
       >>format      the .vit file, byte for byte
 
       >>platform    compiler and CPU facts, allocation
@@ -176,6 +178,7 @@
       VIT_IMPLEMENTATION   expand the implementation in this file
       VIT_STATIC           all functions static: private to this file
       VIT_API              linkage of public functions; default extern
+      VIT_TOOLS            declare >>tools and >>format too, at every include that uses them
       VIT_NO_STDIO         no vit_model_open, no files at all
       VIT_NO_MMAP          vit_model_open reads instead of mapping
       VIT_NO_MALLOC        no allocation; drops vit_classify and whatever needs it
@@ -998,10 +1001,6 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
    or vit_model_resize has changed the size. */
 VIT_API vit_result vit_selftest(vit_session *session, float *input, float *output, float *error);
 
-/* The input of vit_selftest, [in_chans, img_height, img_width]: uniform in [-1, 1), by
-   splitmix64 (Steele, Lea, Flood 2014) from selftest_seed. */
-VIT_API void vit_selftest_input(const vit_config *config, float *input);
-
 /* --- built-in thread pool ------------------------------------------------- */
 
 #if !defined(VIT_NO_THREADS) && !defined(VIT_NO_MALLOC)
@@ -1020,7 +1019,30 @@ VIT_API vit_result vit_threads_create(int num_threads, vit_threads **threads,
 VIT_API void vit_threads_destroy(vit_threads *threads);
 #endif
 
-/* --- tensors: for tools that inspect or write .vit files ------------------- */
+#ifdef __cplusplus
+}
+#endif
+#endif /* VIT_H */
+
+/* ========================================================================== */
+/*  The API ends here. The declarations for tools follow, then the code.      */
+/* ========================================================================== */
+
+#if defined(VIT_IMPLEMENTATION) || defined(VIT_TOOLS)
+#ifndef VIT__TOOLS_H
+#define VIT__TOOLS_H
+
+/* ------------------------------------------------------------------------- */
+/* >>tools                                                                   */
+/*                                                                           */
+/* Tensors, packing and checksums, for programs that inspect or write .vit   */
+/* files. They define VIT_TOOLS before they include vit.h.                   */
+/* ------------------------------------------------------------------------- */
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 
 /* Types of weights: X(enumerator, value, name). The value is what files store.
 
@@ -1138,6 +1160,10 @@ typedef struct vit_hash {
 VIT_API void vit_hash_init(vit_hash *hash);
 VIT_API void vit_hash_update(vit_hash *hash, const void *data, size_t size);
 VIT_API uint64_t vit_hash_final(const vit_hash *hash);
+
+/* The input of vit_selftest, [in_chans, img_height, img_width]: uniform in [-1, 1), by
+   splitmix64 (Steele, Lea, Flood 2014) from selftest_seed. */
+VIT_API void vit_selftest_input(const vit_config *config, float *input);
 
 /* ------------------------------------------------------------------------- */
 /* >>format                                                                  */
@@ -1310,11 +1336,8 @@ enum {
 #ifdef __cplusplus
 }
 #endif
-#endif /* VIT_H */
-
-/* ========================================================================== */
-/*  The API ends here; the rest is implementation.                            */
-/* ========================================================================== */
+#endif /* VIT__TOOLS_H */
+#endif
 
 #if defined(VIT_IMPLEMENTATION) && !defined(VIT__IMPLEMENTED)
 #define VIT__IMPLEMENTED
