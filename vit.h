@@ -253,7 +253,7 @@
 
 /* See A COMPILED LIBRARY. One more with each release that adds to what programs and a library
    share; the library takes programs from VIT_ABI_OLDEST on. */
-#define VIT_ABI 2
+#define VIT_ABI 3
 #define VIT_ABI_OLDEST 2
 
 #include <stddef.h> /* size_t */
@@ -936,6 +936,10 @@ typedef struct vit_outputs {
    VIT_POOL_TOKEN_AVG, else embed_dim. */
 VIT_API int vit_embedding_dim(const vit_model *model);
 
+/* Floats in the input of one image, in_chans * img_height * img_width; 0 if the model is not
+   open. */
+VIT_API size_t vit_input_size(const vit_model *model);
+
 /* Runs the network. input is [batch, in_chans, img_height, img_width], as vit_preprocess
    writes it, for any batch >= 1; max_batch images are computed at a time.
    VIT_ERROR_ARGUMENT for NULL pointers, batch < 1, a block out of range, logits if the
@@ -991,6 +995,11 @@ VIT_API int vit_top_k(const float *scores, int n, int k, vit_prediction *top);
    VIT_ERROR_ARGUMENT for k < 0 or a model without a head. */
 VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, int k,
                                 vit_prediction *top);
+
+/* The same for the embedding of a photo, [vit_embedding_dim]: outputs.embedding of vit_forward,
+   without a norm of length 1 (vit_normalize). Errors: those of vit_preprocess, and
+   VIT_ERROR_ARGUMENT if embedding is NULL. */
+VIT_API vit_result vit_embed(const vit_model *model, const vit_image *image, float *embedding);
 #endif
 
 /* Tests this build on this CPU: runs the model on a pseudorandom input and compares with
@@ -2540,6 +2549,13 @@ VIT__INLINE int vit__embedding_dim(const vit_config *c) {
 
 VIT_API int vit_embedding_dim(const vit_model *model) {
     return vit__is_checked(model) ? vit__embedding_dim(VIT__CONFIG(model)) : 0;
+}
+
+VIT_API size_t vit_input_size(const vit_model *model) {
+    const vit_config *c;
+    if (!vit__is_checked(model)) return 0;
+    c = VIT__CONFIG(model);
+    return (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width;
 }
 
 /* Width of what vit_selftest compares: the logits, or the embedding without a head. */
@@ -12779,8 +12795,7 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
     if (!workspace || !top || k < 0 || VIT__CONFIG(model)->num_classes == 0)
         return VIT_ERROR_ARGUMENT;
     num_classes = (size_t)VIT__CONFIG(model)->num_classes;
-    input_size = (size_t)VIT__CONFIG(model)->in_chans * (size_t)VIT__CONFIG(model)->img_height *
-                 (size_t)VIT__CONFIG(model)->img_width;
+    input_size = vit_input_size(model);
     size = vit__size((uint64_t)(input_size + num_classes) * sizeof(float) + workspace);
     block = size ? (float *)VIT_MALLOC(size) : NULL;
     if (!block) return VIT_ERROR_MEMORY;
@@ -12797,6 +12812,26 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
             top[count].score = 0.0f;
         }
     }
+    VIT_FREE(block);
+    return result;
+}
+
+VIT_API vit_result vit_embed(const vit_model *model, const vit_image *image, float *embedding) {
+    const size_t workspace = vit_workspace_size(model, NULL), input_size = vit_input_size(model);
+    vit_session session;
+    vit_outputs outputs;
+    vit_result result;
+    size_t size;
+    float *block;
+    if (!workspace || !embedding) return VIT_ERROR_ARGUMENT;
+    size = vit__size((uint64_t)input_size * sizeof(float) + workspace);
+    block = size ? (float *)VIT_MALLOC(size) : NULL;
+    if (!block) return VIT_ERROR_MEMORY;
+    memset(&outputs, 0, sizeof outputs);
+    outputs.embedding = embedding;
+    result = vit_preprocess(model, image, block, NULL, 0);
+    if (!result) result = vit_session_init(&session, model, NULL, block + input_size, workspace);
+    if (!result) result = vit_forward(&session, block, 1, &outputs);
     VIT_FREE(block);
     return result;
 }

@@ -23,7 +23,7 @@ interface() { # HEADER'S FOLDER
     nm -D --defined-only $library | awk '{ print "symbol " $3 }' | LC_ALL=C sort
     readelf -d $library | sed -n 's/.*Library soname: \[\(.*\)\]/soname \1/p'
     $cc -E -P -DVIT_TOOLS -I"$1" "$1/vit.h" | awk -f tests/abi/layout.awk >"$work/layout.c"
-    $cc -I"$1" "$work/layout.c" -o "$work/layout" && "$work/layout"
+    $cc -DVIT_TOOLS -I"$1" "$work/layout.c" -o "$work/layout" && "$work/layout"
 }
 
 if [ "${1-}" = record ]; then
