@@ -28,7 +28,9 @@
    CONTENTS   (each heading carries a tag; search for it, e.g. ">>tiles")
 
       >>manual      concepts, memory, threads, determinism, configuration macros, limits
-      >>api         results, model, image, session, outputs, helpers, writing models
+      >>api         results, model, image, session, outputs, helpers
+
+      >>tools       tensors, packing, checksums: declared if VIT_TOOLS is defined
       >>format      the .vit file, byte for byte
 
       >>platform    compiler and CPU facts, allocation
@@ -173,6 +175,7 @@
       VIT_IMPLEMENTATION   expand the implementation in this file
       VIT_STATIC           all functions static: private to this file
       VIT_API              linkage of public functions; default extern
+      VIT_TOOLS            declare >>tools and >>format too, at every include that uses them
       VIT_NO_STDIO         no vit_model_open, no files at all
       VIT_NO_MMAP          vit_model_open reads instead of mapping
       VIT_NO_MALLOC        no allocation; drops vit_classify and whatever needs it
@@ -251,7 +254,7 @@
 
 /* See A COMPILED LIBRARY. Each release that extends a shared struct adds one. A library accepts
    programs that were compiled with VIT_ABI_OLDEST or later. */
-#define VIT_ABI 2
+#define VIT_ABI 3
 #define VIT_ABI_OLDEST 2
 
 #include <stddef.h> /* size_t */
@@ -933,6 +936,10 @@ typedef struct vit_outputs {
    VIT_POOL_TOKEN_AVG, else embed_dim. */
 VIT_API int vit_embedding_dim(const vit_model *model);
 
+/* Floats in the input of one image, in_chans * img_height * img_width; 0 if the model is not
+   open. */
+VIT_API size_t vit_input_size(const vit_model *model);
+
 /* Runs the network. input is [batch, in_chans, img_height, img_width], as vit_preprocess
    writes it, for any batch >= 1; max_batch images are computed at a time.
    VIT_ERROR_ARGUMENT for NULL pointers, batch < 1, a block out of range, logits if the
@@ -988,6 +995,11 @@ VIT_API int vit_top_k(const float *scores, int n, int k, vit_prediction *top);
    VIT_ERROR_ARGUMENT for k < 0 or a model without a head. */
 VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, int k,
                                 vit_prediction *top);
+
+/* The same for the embedding of a photo, [vit_embedding_dim]: outputs.embedding of vit_forward,
+   without a norm of length 1 (vit_normalize). Errors: those of vit_preprocess, and
+   VIT_ERROR_ARGUMENT if embedding is NULL. */
+VIT_API vit_result vit_embed(const vit_model *model, const vit_image *image, float *embedding);
 #endif
 
 /* Tests this build on this CPU: runs the model on a pseudorandom input and compares with
@@ -997,10 +1009,6 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
    if that is not within selftest_tolerance, VIT_ERROR_UNSUPPORTED if the file has no such outputs
    or vit_model_resize has changed the size. */
 VIT_API vit_result vit_selftest(vit_session *session, float *input, float *output, float *error);
-
-/* The input of vit_selftest, [in_chans, img_height, img_width]: uniform in [-1, 1), by
-   splitmix64 (Steele, Lea, Flood 2014) from selftest_seed. */
-VIT_API void vit_selftest_input(const vit_config *config, float *input);
 
 /* --- built-in thread pool ------------------------------------------------- */
 
@@ -1020,7 +1028,30 @@ VIT_API vit_result vit_threads_create(int num_threads, vit_threads **threads,
 VIT_API void vit_threads_destroy(vit_threads *threads);
 #endif
 
-/* --- tensors: for tools that inspect or write .vit files ------------------- */
+#ifdef __cplusplus
+}
+#endif
+#endif /* VIT_H */
+
+/* ========================================================================== */
+/*  The API ends here. The declarations for tools follow, then the code.      */
+/* ========================================================================== */
+
+#if defined(VIT_IMPLEMENTATION) || defined(VIT_TOOLS)
+#ifndef VIT__TOOLS_H
+#define VIT__TOOLS_H
+
+/* ------------------------------------------------------------------------- */
+/* >>tools                                                                   */
+/*                                                                           */
+/* Tensors, packing and checksums, for programs that inspect or write .vit   */
+/* files. They define VIT_TOOLS before they include vit.h.                   */
+/* ------------------------------------------------------------------------- */
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 
 /* Types of weights: X(enumerator, value, name). The value is what files store.
 
@@ -1138,6 +1169,10 @@ typedef struct vit_hash {
 VIT_API void vit_hash_init(vit_hash *hash);
 VIT_API void vit_hash_update(vit_hash *hash, const void *data, size_t size);
 VIT_API uint64_t vit_hash_final(const vit_hash *hash);
+
+/* The input of vit_selftest, [in_chans, img_height, img_width]: uniform in [-1, 1), by
+   splitmix64 (Steele, Lea, Flood 2014) from selftest_seed. */
+VIT_API void vit_selftest_input(const vit_config *config, float *input);
 
 /* ------------------------------------------------------------------------- */
 /* >>format                                                                  */
@@ -1310,11 +1345,8 @@ enum {
 #ifdef __cplusplus
 }
 #endif
-#endif /* VIT_H */
-
-/* ========================================================================== */
-/*  The API ends here; the rest is implementation.                            */
-/* ========================================================================== */
+#endif /* VIT__TOOLS_H */
+#endif
 
 #if defined(VIT_IMPLEMENTATION) && !defined(VIT__IMPLEMENTED)
 #define VIT__IMPLEMENTED 1
@@ -2497,6 +2529,13 @@ VIT__INLINE int vit__embedding_dim(const vit_config *c) {
 
 VIT_API int vit_embedding_dim(const vit_model *model) {
     return vit__is_checked(model) ? vit__embedding_dim(VIT__CONFIG(model)) : 0;
+}
+
+VIT_API size_t vit_input_size(const vit_model *model) {
+    const vit_config *c;
+    if (!vit__is_checked(model)) return 0;
+    c = VIT__CONFIG(model);
+    return (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width;
 }
 
 /* Width of what vit_selftest compares: the logits, or the embedding without a head. */
@@ -12133,8 +12172,7 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
     if (!workspace || !top || k < 0 || VIT__CONFIG(model)->num_classes == 0)
         return VIT_ERROR_ARGUMENT;
     num_classes = (size_t)VIT__CONFIG(model)->num_classes;
-    input_size = (size_t)VIT__CONFIG(model)->in_chans * (size_t)VIT__CONFIG(model)->img_height *
-                 (size_t)VIT__CONFIG(model)->img_width;
+    input_size = vit_input_size(model);
     size = vit__size((uint64_t)(input_size + num_classes) * sizeof(float) + workspace);
     block = size ? (float *)VIT_MALLOC(size) : NULL;
     if (!block) return VIT_ERROR_MEMORY;
@@ -12151,6 +12189,26 @@ VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, 
             top[count].score = 0.0f;
         }
     }
+    VIT_FREE(block);
+    return result;
+}
+
+VIT_API vit_result vit_embed(const vit_model *model, const vit_image *image, float *embedding) {
+    const size_t workspace = vit_workspace_size(model, NULL), input_size = vit_input_size(model);
+    vit_session session;
+    vit_outputs outputs;
+    vit_result result;
+    size_t size;
+    float *block;
+    if (!workspace || !embedding) return VIT_ERROR_ARGUMENT;
+    size = vit__size((uint64_t)input_size * sizeof(float) + workspace);
+    block = size ? (float *)VIT_MALLOC(size) : NULL;
+    if (!block) return VIT_ERROR_MEMORY;
+    memset(&outputs, 0, sizeof outputs);
+    outputs.embedding = embedding;
+    result = vit_preprocess(model, image, block, NULL, 0);
+    if (!result) result = vit_session_init(&session, model, NULL, block + input_size, workspace);
+    if (!result) result = vit_forward(&session, block, 1, &outputs);
     VIT_FREE(block);
     return result;
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#define VIT_TOOLS
 #include "vit.h"
 
 /* A refusal is one line, or a heading with a line for each reason and for what to do. */

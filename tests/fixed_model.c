@@ -10,6 +10,7 @@
 #if defined(VIT_FIXED)
 #    define VIT_IMPLEMENTATION
 #endif
+#define VIT_TOOLS
 #include "../vit.h"
 
 static unsigned char *read_file(const char *path, size_t *size)

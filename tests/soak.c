@@ -6,6 +6,7 @@
  */
 #define _POSIX_C_SOURCE 200809L
 
+#define VIT_TOOLS
 #include "../vit.h"
 
 #include "test.h"

@@ -22,8 +22,8 @@ fi
 interface() { # HEADER'S FOLDER
     nm -D --defined-only $library | awk '{ print "symbol " $3 }' | LC_ALL=C sort
     readelf -d $library | sed -n 's/.*Library soname: \[\(.*\)\]/soname \1/p'
-    $cc -E -P -I"$1" "$1/vit.h" | awk -f tests/abi/layout.awk >"$work/layout.c"
-    $cc -I"$1" "$work/layout.c" -o "$work/layout" && "$work/layout"
+    $cc -E -P -DVIT_TOOLS -I"$1" "$1/vit.h" | awk -f tests/abi/layout.awk >"$work/layout.c"
+    $cc -DVIT_TOOLS -I"$1" "$work/layout.c" -o "$work/layout" && "$work/layout"
 }
 
 if [ "${1-}" = record ]; then
@@ -48,6 +48,10 @@ check "every function of the API is there" \
     sh -c "nm -D --defined-only $library | awk '{ print \$3 }' | sort >'$work/there'"
 declared >"$work/declared"
 check "every function of the API is there, and no other" diff "$work/declared" "$work/there"
+
+visible() { sed 's/^VIT_API /VISIBLE /' vit.h | $cc -E -P "$@" -x c - | grep -c '^VISIBLE '; }
+check "a program sees 34 functions at most without VIT_TOOLS" [ "$(visible)" -le 34 ]
+check "VIT_TOOLS declares them all" [ "$(visible -DVIT_TOOLS)" = "$(wc -l <"$work/declared")" ]
 
 # --- programs and libraries of different versions ----------------------------------------------
 

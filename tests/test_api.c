@@ -2316,6 +2316,35 @@ static void test_classify(void) {
     CHECK(blocks_live == 0);
 }
 
+static void test_embed(void) {
+    bench b = bench_default();
+    vit_image image = make_photo();
+    runner r = runner_make(&b.model, NULL);
+    const int dim = vit_embedding_dim(&b.model);
+    float *input = tiny_allocate(b.pixels * sizeof(float)), got[64], wanted[64];
+    vit_outputs outputs = no_outputs();
+    vit_model closed;
+    memset(&closed, 0, sizeof closed);
+    CHECK(dim > 0 && dim <= 64);
+    CHECK(vit_input_size(&b.model) == b.pixels);
+    CHECK(vit_input_size(NULL) == 0 && vit_input_size(&closed) == 0);
+    outputs.embedding = wanted;
+    CHECK(vit_preprocess(&b.model, &image, input, NULL, 0) == VIT_OK);
+    CHECK(vit_forward(&r.session, input, 1, &outputs) == VIT_OK);
+    CHECK(vit_embed(&b.model, &image, got) == VIT_OK);
+    CHECK(memcmp(got, wanted, (size_t)dim * sizeof(float)) == 0);
+    CHECK(vit_embed(NULL, &image, got) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_embed(&closed, &image, got) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_embed(&b.model, NULL, got) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_embed(&b.model, &image, NULL) == VIT_ERROR_ARGUMENT);
+    image.width = 0;
+    CHECK(vit_embed(&b.model, &image, got) == VIT_ERROR_ARGUMENT);
+    free(input);
+    free(r.workspace);
+    bench_close(&b);
+    CHECK(blocks_live == 0);
+}
+
 /* --- allocation failures -------------------------------------------------- */
 
 typedef vit_result failing_call(bench *b);
@@ -2729,6 +2758,7 @@ int main(int argc, char **argv) {
     test_sigmoid();
     test_normalize();
     test_classify();
+    test_embed();
     test_allocation_failures();
 #if defined(SYSTEM_FAILS)
     test_open_failures();

@@ -32,6 +32,7 @@
 #include "conversion.h"
 #include "test.h"
 #include "tiny_model.h"
+#define VIT_TOOLS
 #include "vit.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))

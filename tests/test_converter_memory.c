@@ -25,6 +25,7 @@
 #include "convert/convert.h"
 #include "convert/unpack.h"
 #include "test.h"
+#define VIT_TOOLS
 #include "vit.h"
 
 /* === Memory that can fail === */

@@ -13,6 +13,7 @@
  *     not of models called option_..., which config.json made another architecture
  */
 #define _XOPEN_SOURCE 700
+#define VIT_TOOLS
 #include "../vit.h"
 #include "base/report.h"
 #include "checkpoint/checkpoint.h"

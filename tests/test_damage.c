@@ -21,6 +21,7 @@
 #include "convert/convert.h"
 #include "os/os.h"
 #include "test.h"
+#define VIT_TOOLS
 #include "vit.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))

@@ -13,6 +13,7 @@
 #include "base/report.h"
 #include "convert/convert.h"
 #include "test.h"
+#define VIT_TOOLS
 #include "vit.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))

@@ -17,6 +17,7 @@
 #include "layout/views.h"
 #include "model/settings.h"
 #include "test.h"
+#define VIT_TOOLS
 #include "vit.h"
 
 static const char *const table_names[] = {

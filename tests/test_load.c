@@ -5,6 +5,7 @@
  * Files are built in memory by tiny_model.h, in blocks that end where the file ends; a few small
  * ones go to build/.
  */
+#define VIT_TOOLS
 #include "../vit.h"
 
 #include "test.h"

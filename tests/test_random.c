@@ -17,6 +17,7 @@
  * multiply-add, its own. What these are, and those of the models' files, is printed as a checksum,
  * which tests/cross.sh compares between CPUs.
  */
+#define VIT_TOOLS
 #include "../vit.h"
 
 #include "serial_pool.h"

@@ -9,6 +9,7 @@
 #include "model/resolve.h"
 #include "model/settings.h"
 #include "test.h"
+#define VIT_TOOLS
 #include "vit.h"
 
 static const patch_request as_stored = { 0, 0 };

@@ -25,6 +25,7 @@
 #include "cli/progress.h"
 #include "model/timm_names.h"
 #include "os/os.h"
+#define VIT_TOOLS
 #include "vit.h"
 
 #define PROGRAM cli_name()

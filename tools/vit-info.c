@@ -22,6 +22,7 @@
 #include "model/describe.h"
 #include "model/settings.h"
 #include "os/os.h"
+#define VIT_TOOLS
 #include "vit.h"
 
 

@@ -6,6 +6,7 @@
 
 #include "fuzz.h"
 
+#define VIT_TOOLS
 #include "vit.h"
 
 #include "../tiny_model.h"

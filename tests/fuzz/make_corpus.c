@@ -11,6 +11,7 @@
 #include <dirent.h>
 #include <sys/stat.h>
 
+#define VIT_TOOLS
 #include "vit.h"
 
 #include "../tar_writer.h"

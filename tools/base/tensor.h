@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 
+#define VIT_TOOLS
 #include "vit.h"
 
 /* "f16" for VIT_F16, and back, also from PyTorch's "float16" and the like; -1: no such type. To add

@@ -2,6 +2,7 @@
 #ifndef OPERATIONS_H
 #define OPERATIONS_H
 
+#define VIT_TOOLS
 #include "vit.h"
 
 /* Multiplications and additions for one image, if only the logits (or the embedding) are

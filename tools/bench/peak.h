@@ -12,6 +12,7 @@
 
 #include <stdint.h>
 
+#define VIT_TOOLS
 #include "vit.h"
 
 typedef struct peak_loop {

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "base/report.h"
+#define VIT_TOOLS
 #include "vit.h"
 
 bool bench_write_random(FILE *file, const vit_config *config, vit_dtype dtype, report *r);

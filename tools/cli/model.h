@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "base/report.h"
+#define VIT_TOOLS
 #include "vit.h"
 
 /* vit_model_open, whose message says why a file cannot be opened, or that it is a checkpoint, which

@@ -8,6 +8,7 @@
 #include "base/tensor.h"
 #include "cli/output.h"
 #include "os/os.h"
+#define VIT_TOOLS
 #include "vit.h"
 
 /* The words of argv that are still to be parsed. */

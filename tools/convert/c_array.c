@@ -9,6 +9,7 @@
 #include "cli/model.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#define VIT_TOOLS
 #include "vit.h"
 
 /* The output's name without folder and ending, as an identifier. */

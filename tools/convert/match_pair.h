@@ -4,6 +4,7 @@
 
 #include "base/report.h"
 #include "base/npy.h"
+#define VIT_TOOLS
 #include "vit.h"
 
 typedef struct match_pair {

@@ -2,6 +2,7 @@
 #ifndef PAGES_H
 #define PAGES_H
 
+#define VIT_TOOLS
 #include "vit.h"
 
 /* Gives the pages of all tensors back to the system, which reads them again when they are next

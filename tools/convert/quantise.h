@@ -14,6 +14,7 @@
 
 #include <stdbool.h>
 
+#define VIT_TOOLS
 #include "vit.h"
 
 /* Rows of values: samples of what a layer reads, or its weights. */

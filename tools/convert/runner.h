@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "base/report.h"
+#define VIT_TOOLS
 #include "vit.h"
 
 typedef struct runner {

@@ -16,6 +16,7 @@
 #include <stdio.h>
 
 #include "base/report.h"
+#define VIT_TOOLS
 #include "vit.h"
 
 /* Tensors that are in bf16 in a file of int8, in int8 in one of int4: patterns, as of a shell, of

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "base/report.h"
+#define VIT_TOOLS
 #include "vit.h"
 
 /* The input's pixel (x, y) shows the photo around (x + left) / across, (y + top) / down. */

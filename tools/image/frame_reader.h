@@ -19,6 +19,7 @@
 #include "base/report.h"
 #include "image/frames.h"
 #include "image/photo_source.h"
+#define VIT_TOOLS
 #include "vit.h"
 
 /* What is known of a frame beyond its photo. */

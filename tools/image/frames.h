@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/report.h"
+#define VIT_TOOLS
 #include "vit.h"
 
 /* What frames are, from a command line: the size of raw video, "640x480" (width, height), and its

@@ -10,6 +10,7 @@
 #include "base/report.h"
 #include "base/text.h"
 #include "image/photos.h"
+#define VIT_TOOLS
 #include "vit.h"
 
 /* One of them. A source gives its name, and with it nothing more if that is the path of an image

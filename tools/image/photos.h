@@ -7,6 +7,7 @@
 
 #include "base/report.h"
 #include "base/text.h"
+#define VIT_TOOLS
 #include "vit.h"
 
 typedef struct photo_list {

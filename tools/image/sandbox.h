@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "base/report.h"
+#define VIT_TOOLS
 #include "vit.h"
 
 typedef struct sandbox_settings {

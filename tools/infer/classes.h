@@ -7,6 +7,7 @@
 
 #include "base/report.h"
 #include "image/photos.h"
+#define VIT_TOOLS
 #include "vit.h"
 
 enum { CLASS_NONE = -1, CLASS_AMBIGUOUS = -2 };

@@ -12,6 +12,7 @@
 #include "base/report.h"
 #include "cli/output.h"
 #include "infer/infer.h"
+#define VIT_TOOLS
 #include "vit.h"
 
 /* === Which vector === */

@@ -23,6 +23,7 @@
 
 #include "base/report.h"
 #include "image/photo_source.h"
+#define VIT_TOOLS
 #include "vit.h"
 
 /* What is computed, or-ed together. */

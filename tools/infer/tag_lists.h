@@ -6,6 +6,7 @@
 
 #include "base/report.h"
 #include "image/photos.h"
+#define VIT_TOOLS
 #include "vit.h"
 
 /* What is to be read. */

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 
 #include "base/report.h"
+#define VIT_TOOLS
 #include "vit.h"
 
 typedef struct patch_shape {

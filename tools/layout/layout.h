@@ -39,6 +39,7 @@
 #include "base/text.h"
 #include "checkpoint/checkpoint.h"
 #include "model/settings.h"
+#define VIT_TOOLS
 #include "vit.h"
 
 /* X(METHOD, parts at least, at most): what makes a tensor out of its parts. To add one: a line

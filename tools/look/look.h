@@ -25,6 +25,7 @@
 #include "picture/picture.h"
 #include "picture/sheet.h"
 #include "picture/view.h"
+#define VIT_TOOLS
 #include "vit.h"
 
 /* The command line. */

@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "model/parts.h"
+#define VIT_TOOLS
 #include "vit.h"
 
 typedef struct card_totals {

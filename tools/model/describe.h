@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "base/json.h"
+#define VIT_TOOLS
 #include "vit.h"
 
 /* What differs from a plain ViT: "4 register tokens, SiLU, gated MLP". Text that does not fit is

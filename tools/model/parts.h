@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 
+#define VIT_TOOLS
 #include "vit.h"
 
 enum { PARTS_MAX = 64 };     /* far more than any architecture has */

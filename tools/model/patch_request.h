@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "base/report.h"
+#define VIT_TOOLS
 #include "vit.h"
 
 /* Channels and patch size that the .vit file is to have; 0: those of the checkpoint. */

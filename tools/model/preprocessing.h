@@ -6,6 +6,7 @@
 
 #include "base/report.h"
 #include "model/settings.h"
+#define VIT_TOOLS
 #include "vit.h"
 
 /* Puts them into the config, whose input size and channels are known; stored_chans: those of the

@@ -13,6 +13,7 @@
 #include "model/patch_request.h"
 #include "model/rope.h"
 #include "model/settings.h"
+#define VIT_TOOLS
 #include "vit.h"
 
 /* How well the norms' weights fit the columns of what reads them before and after the sums: mean

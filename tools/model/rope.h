@@ -6,6 +6,7 @@
 
 #include <stdint.h>
 
+#define VIT_TOOLS
 #include "vit.h"
 
 /* timm's names for its kinds. */

@@ -14,6 +14,7 @@
 #include "base/report.h"
 #include "model/rope.h"
 #include "model/setting_list.h"
+#define VIT_TOOLS
 #include "vit.h"
 
 typedef enum setting_key {

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 
+#define VIT_TOOLS
 #include "vit.h"
 
 /* Places of pos_sincos' words. From SINCOS_1D on they are along the sequence: sines in even

@@ -8,6 +8,7 @@
 
 #include "base/report.h"
 #include "model/rope.h"
+#define VIT_TOOLS
 #include "vit.h"
 
 /* The (mean, std) pairs in use; the same three values for every plain ViT of a family. */

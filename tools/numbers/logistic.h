@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 
+#define VIT_TOOLS
 #include "vit.h"
 
 /* Vectors [count, dim], and the class of each, from 0 on. */

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define VIT_TOOLS
 #include "vit.h"
 
 /* Vectors [count, dim], of any length: a cosine does not depend on it. That of a zero vector is 0;

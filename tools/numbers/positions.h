@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "base/report.h"
+#define VIT_TOOLS
 #include "vit.h"
 
 /* What a model tells its patches' positions by. It may have more than one kind.

@@ -3,6 +3,7 @@
 #define TENSOR_VALUES_H
 
 #include "base/report.h"
+#define VIT_TOOLS
 #include "vit.h"
 
 /* Its values, [dims of the tensor], malloc'ed; what it is, in *tensor. NULL if it fails. */

@@ -5,6 +5,7 @@
 #define TOKENS_H
 
 #include "numbers/pca.h"
+#define VIT_TOOLS
 #include "vit.h"
 
 enum { TOKENS_COMPONENTS = 3 };

@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "base/report.h"
+#define VIT_TOOLS
 #include "vit.h"
 
 typedef struct picture {

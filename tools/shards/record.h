@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "base/report.h"
 #include "infer/embedding.h"
+#define VIT_TOOLS
 #include "vit.h"
 
 typedef struct shard_paths {
