@@ -603,7 +603,7 @@ typedef struct gemm_case {
     float a[GEMM_ROWS * GEMM_DEPTH], w[GEMM_COLS * GEMM_DEPTH];
     float bias[GEMM_COLS], gamma[GEMM_COLS]; /* as a file has them */
     float form[GEMM_ROWS * GEMM_DEPTH]; /* a, converted for the kernel */
-    _Alignas(16) unsigned char panels[(GEMM_COLS + 15) / 16 * 16 * (GEMM_DEPTH + 3) * 4];
+    VIT__ALIGNED_64 unsigned char panels[(GEMM_COLS + 15) / 16 * 16 * (GEMM_DEPTH + 3) * 4];
     float wide[GEMM_COLS * GEMM_DEPTH]; /* the weights as the panels hold them */
 } gemm_case;
 
