@@ -80,6 +80,7 @@ mkdir -p "$work/bare/tests"
 ln -s "$PWD/Makefile" "$work/bare"
 ln -s "$PWD"/tests/{built,checks,test_own}.sh "$work/bare/tests"
 check "a test of programs that are not built says so" sh -c "cd '$work/bare' && unset BUILT BIN &&
+    export MAKELEVEL=1 && # as under make test, where make names the folders that it works in
     { bash tests/test_own.sh 2>said; [ \$? = 2 ]; } && [ \$(wc -l <said) = 1 ] && grep 'make -j2 all' said"
 check "so does one of programs elsewhere" sh -c "unset BUILT && { BIN='$work/none' \
     bash tests/test_own.sh 2>'$work/said'; [ \$? = 2 ]; } && grep 'is missing' '$work/said'"

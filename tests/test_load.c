@@ -239,6 +239,14 @@ static void test_disk(void) {
     tiny_free(&f);
 }
 
+static const char *why_not_there(const char *path) {
+#ifdef __wasi__ /* whose C library opens the folder for "" */
+    if (!path[0]) return ": is not a regular file";
+#endif
+    (void)path;
+    return ": cannot be opened: No such file or directory";
+}
+
 static void disk_refused(const char *path, vit_result expected) {
     for (unsigned flags = 0; flags <= 3; flags++) {
         vit_model model;
@@ -249,7 +257,7 @@ static void disk_refused(const char *path, vit_result expected) {
                       strncmp(model.detail + strlen(path), ": ", 2) == 0,
                   "%s: detail: %s", path, model.detail);
         CHECK_MSG(expected != VIT_ERROR_IO || path[0] == '/' ||
-                      strstr(model.detail, ": cannot be opened: No such file or directory"),
+                      strstr(model.detail, why_not_there(path)),
                   "%s: detail: %s", path, model.detail);
     }
 }

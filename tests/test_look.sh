@@ -353,6 +353,17 @@ for other in '--block 1' '--head 1' '--heads all'; do
     usage attention '--rollout is of all heads and blocks: without --block, --head and --heads'
 done
 
+# Of what is not finite there is no picture.
+"${CC:-cc}" -O1 -o random_checkpoint "$root/tests/random_checkpoint.c" || fail "it does not compile"
+for at in filters:patch_embed.proj.weight positions:pos_embed; do
+    ./random_checkpoint unfit.safetensors nan="${at#*:}"
+    try "$convert" unfit.safetensors -o unfit.vit --set num_heads=2 --set allow_nonfinite=1
+    is 0
+    try "$look" "${at%:*}" -m unfit.vit -o none.png
+    refused "unfit.vit: some values of ${at#*:} are NaN or infinite"
+    missing none.png
+done
+
 # Photos that cannot be read are named and left out
 echo text >bad.jpg
 try "$look" tokens -m plain.vit bad.jpg "$photo" -o some.png --json

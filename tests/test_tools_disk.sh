@@ -159,7 +159,75 @@ void *readdir64(void *folder) { return readdir(folder); }' |
         ${CC:-cc} -shared -fPIC -x c - -o "$work/unread.so" || exit 1
     refused "deep: cannot be read: Input/output error" env LD_PRELOAD="$work/unread.so" \
         "$bin/examples/embed" -m "$model" -o "$work/a.npy" "$work/deep"
+
+    # A file with $CUT in its path loses all but a page once it is mapped.
+    cat >"$work/cut.c" <<'END'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
+void *mmap(void *at, size_t size, int access, int flags, int file, off_t offset)
+{
+    void *(*map)(void *, size_t, int, int, int, off_t);
+    char link[64], path[4096] = "";
+    void *data;
+    *(void **)&map = dlsym(RTLD_NEXT, "mmap");
+    data = map(at, size, access, flags, file, offset);
+    snprintf(link, sizeof link, "/proc/self/fd/%d", file);
+    if (file >= 0 && readlink(link, path, sizeof path - 1) > 0 && strstr(path, getenv("CUT")))
+        if (truncate(path, 4096) != 0) perror(path);
+    return data;
+}
+void *mmap64(void *at, size_t size, int access, int flags, int file, off_t offset)
+{
+    return mmap(at, size, access, flags, file, offset);
+}
+END
+    ${CC:-cc} -shared -fPIC "$work/cut.c" -ldl -o "$work/cut.so" || exit 1
+    # loses CUT COMMAND...: such a file
+    loses() {
+        refused "a file was cut short while it was in use" \
+            env CUT="$1" LD_PRELOAD="$work/cut.so" "${@:2}"
+        check "$([ ! -s "$work/out" ] && [ "$(wc -l <"$work/err")" = 1 ] && echo yes)" \
+            "more is said"
+    }
+    large=models/cifar10-vit.vit
+    for command in "tools/vit-info --check" "tools/vit-run -i $photo -m" "tools/vit-bench -m" \
+        "tools/vit-convert --to safetensors -o $work/x" "tools/vit-convert --c-array -o $work/x.h" \
+        "examples/classify $photo -m" "examples/embed $photo -o $work/x.npy -m" \
+        "examples/evaluate $work/set -m" "examples/look filters -o $work/x.png -m" \
+        "examples/look attention $photo -o $work/x.png -m"; do
+        # shellcheck disable=SC2086 # words
+        cp $large "$work/cut.vit" && loses cut.vit "$bin"/$command "$work/cut.vit"
+    done
+    tar -cf "$work/0.tar" -C "$work/set/0" .
+    "$bin/examples/embed" -m $large --tar "$work/0.tar" -o "$work/shards" 2>"$work/err"
+    "$bin/examples/embed" -m $large "$work/set" -o "$work/index.npy" 2>"$work/err"
+    loses index.npy "$bin/examples/search" -m $large "$work/index.npy" $photo
+    loses .i8 "$bin/examples/search" -m $large "$work/shards" $photo --int8
 fi
+
+# A folder that is removed while a program works: before its output is there, or with that in it.
+for command in "tools/vit-run -m $model --image - --logits" "examples/embed -m $model --list - -o" \
+    "examples/look attention -m $model - -o"; do
+    given=$photo
+    mkdir "$work/removed"
+    [[ $command != *--list* ]] || echo $photo >"$work/list"
+    [[ $command != *--list* ]] || given=$work/list
+    # shellcheck disable=SC2086 # words
+    {
+        for ((w = 0; w < 10; w++)); do [ -z "$(ls "$work/removed")" ] && sleep 0.05; done
+        rm -r "$work/removed"
+        cat "$given"
+    } | "$bin"/$command "$work/removed/x.npy" >"$work/out" 2>"$work/err"
+    status=$?
+    tried=$command
+    grep -q 'removed/x.*: cannot be .*: No such file' "$work/err" || status=unsaid
+    check "$([ $status = 1 ] && echo yes)" "status $status"
+done
 
 # A folder that may only be read; root may write all the same, so as nobody, if that can be.
 mkdir "$work/locked"

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/tensor.h"
+
 static bool find(const vit_model *model, const char *name, vit_tensor *tensor)
 {
     for (int i = 0; vit_model_tensor(model, i, tensor); i++)
@@ -24,5 +26,8 @@ float *tensor_values(const vit_model *model, const char *name, vit_tensor *tenso
     if (!values) (void)report_no_memory(r);
     for (int i = 0; values && i < tensor->dims[0]; i++)
         vit_unpack_row(tensor, i, values + (size_t)i * width);
-    return values;
+    if (!values || tensor_values_are_finite(values, (size_t)tensor->dims[0] * width)) return values;
+    free(values);
+    (void)report_fail(r, "some values of %s are NaN or infinite", name);
+    return NULL;
 }

@@ -6,7 +6,8 @@
 #define VIT_TOOLS
 #include "vit.h"
 
-/* Its values, [dims of the tensor], malloc'ed; what it is, in *tensor. NULL if it fails. */
+/* Its values, [dims of the tensor], malloc'ed; what it is, in *tensor. NULL: it fails, or a value is
+ * NaN or infinite. */
 float *tensor_values(const vit_model *model, const char *name, vit_tensor *tensor, report *r);
 
 #endif
