@@ -1737,9 +1737,9 @@ static void test_photos(const char *data)
 
 int main(int argc, char **argv)
 {
-    const photo_options confined = { 0 };
+    const photo_options trusted = { .no_sandbox = true }; /* user-mode QEMU has no seccomp */
     int file = mkstemp(temporary);
-    decoder = photo_decoder_open(&confined, "test", 1, &latest);
+    decoder = photo_decoder_open(&trusted, "test", 1, &latest);
     if (file < 0) return puts("cannot make a temporary file"), puts("0 passed, 1 failed"), 1;
     close(file);
     test_known_names();
