@@ -215,8 +215,8 @@
       VIT_UNOPTIMIZED      meant to be compiled without optimisation: no message says so,
                            and gcc leaves the kernels alone, which it optimises otherwise
       VIT_MAX_THREADS      largest pool; default 256
-      VIT_SCALAR           builds VIT_ISA_SCALAR on x86-64 and 64-bit ARM too, where a tier
-                           with vectors always runs instead
+      VIT_SCALAR           builds VIT_ISA_SCALAR also where a tier with vectors always runs
+                           instead: x86-64, 64-bit ARM, WebAssembly with -msimd128
       VIT_FILE             this file's name in quotes, if it is no longer "vit.h": it includes
                            itself. gcc since 12 and clang know the name by themselves
 
@@ -1683,7 +1683,7 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
    and one CPU that has better, nor where a vector tier is always there. */
 #if VIT__IS_FIXED && (VIT__SMLAD || VIT__HELIUM)
 #    define VIT__SCALAR 0
-#elif !defined(VIT_SCALAR) && ((VIT__SSE2 && VIT__X86_64) || VIT__NEON)
+#elif !defined(VIT_SCALAR) && ((VIT__SSE2 && VIT__X86_64) || VIT__NEON || VIT__WASM_SIMD)
 #    define VIT__SCALAR 0
 #else
 #    define VIT__SCALAR 1
@@ -5091,6 +5091,7 @@ typedef struct vit__shape {
     vit__tile_fn *full, *half, *one;   /* of height, up to half of it (or NULL), 1 row     */
     vit__tile_fn *narrow;              /* one panel, where the others have more            */
     int block, size;                   /* of the inner index; bytes of an element of a row */
+                                       /* block 0: sums start from zero, not from the tile */
     void (*widen)(void *to, const unsigned char *panel, int k, int count);
     void (*finish)(float *tile, const vit__operands *o, const unsigned char *panel);
 } vit__shape;
@@ -5098,6 +5099,8 @@ typedef struct vit__shape {
 /* Shapes of one function for all heights. */
 #    define VIT__SHAPE(dtype, height, run)                                                        \
         { dtype, height, 1, run, NULL, run, NULL, 0, 0, NULL, NULL }
+#    define VIT__MORE_SHAPE(dtype, height, run)                                                   \
+        { dtype, height, 1, run, NULL, run, NULL, 1, 0, NULL, NULL }
 #    define VIT__WIDE_SHAPE(dtype, height, run, size, widen, finish)                              \
         { dtype, height, 1, run, NULL, run, NULL, (dtype) == VIT_I4 ? VIT__GROUPS_WIDE * 32 : 128, \
           size, widen, finish }
@@ -5140,7 +5143,8 @@ static void vit__tile_blocks(const vit__shape *shape, float *tile, const vit__op
     int k, n, r;
     for (r = 0; r < o->rows; r++)
         memset(tile + (size_t)r * o->ldt, 0, (size_t)panels * 16 * sizeof(float));
-    for (k = 0; k < depth; k += part.depth) {
+    if (!shape->widen) vit__tile_rows(shape, tile, o, panel, stride, panels);
+    for (k = 0; k < depth && shape->widen; k += part.depth) {
         part.depth = vit__min(shape->block, depth - k);
         for (n = 0; n < panels; n++)
             shape->widen(&wide[n], panel + (size_t)n * stride, k, part.depth);
@@ -5158,7 +5162,7 @@ static void vit__gemm_shape(const vit__shape *shape, float *tile, const vit__ope
     int left = o->panels, panels;
     for (; left; left -= panels, tile += 16 * panels, p += (size_t)panels * stride) {
         panels = left < shape->panels ? 1 : shape->panels;
-        if (shape->widen) vit__tile_blocks(shape, tile, o, p, stride, panels);
+        if (shape->block) vit__tile_blocks(shape, tile, o, p, stride, panels);
         else if (o->rows > shape->height) vit__tile_rows(shape, tile, o, p, stride, panels);
         else vit__tile_for(shape, o->rows, panels)(tile, o, p, stride);
     }
@@ -7295,14 +7299,13 @@ VIT__INLINE __m128i vit__lines_sse2(const uint8_t *p, const uint8_t *q) {
 
 /* 12 sums of 16 registers on 64-bit CPUs, 4 of 8 on others. */
 #    define VIT__HEIGHT_SSE2 (VIT__X86_64 ? 3 : 1)
-VIT__TILE_FN(vit__tile_f32_sse2, float_tile, sse2, VIT__TILE_F32, VIT__HEIGHT_SSE2, 4)
 VIT__TILE_FN(vit__tile_more_sse2, float_tile, sse2, VIT__TILE_MORE, VIT__HEIGHT_SSE2, 4)
 VIT__TILE_FN(vit__tile_odd_sse2, float_tile, sse2, VIT__TILE_ODD, VIT__HEIGHT_SSE2, 4)
 VIT__TILE_FN(vit__tile_wide_sse2, byte_tile, sse2, VIT__TILE_WIDE, VIT__HEIGHT_SSE2, 4)
 VIT__TILE_FN(vit__tile_i4_sse2, group_tile, sse2, VIT__TILE_WIDE, VIT__HEIGHT_SSE2, 4)
 
 static const vit__shape vit__shape_f32_sse2 =
-    VIT__SHAPE(VIT_F32, VIT__HEIGHT_SSE2, vit__tile_f32_sse2);
+    VIT__MORE_SHAPE(VIT_F32, VIT__HEIGHT_SSE2, vit__tile_more_sse2);
 static const vit__shape vit__shape_f16_sse2 =
     VIT__WIDE_SHAPE(VIT_F16, VIT__HEIGHT_SSE2, vit__tile_more_sse2, 4, vit__widen_f16_sse2, NULL);
 static const vit__shape vit__shape_bf16_sse2 =
@@ -8091,7 +8094,6 @@ VIT__INLINE v128_t vit__bytes_wasm(v128_t a, v128_t b, v128_t c, v128_t d) {
 #    define VIT__WIDE_I4 1
 #    include VIT__THIS_FILE
 
-VIT__TILE_FN(vit__tile_f32_wasm, float_tile, wasm, VIT__TILE_F32, 2, 4)
 VIT__TILE_FN(vit__tile_more_wasm, float_tile, wasm, VIT__TILE_MORE, 2, 4)
 VIT__TILE_FN(vit__tile_odd_wasm, float_tile, wasm, VIT__TILE_ODD, 2, 4)
 VIT__TILE_FN(vit__tile_i16_wasm, byte_tile, wasm, VIT__TILE_DOT16, 2, 4)
@@ -8099,7 +8101,7 @@ VIT__TILE_FN(vit__tile_wide_wasm, byte_tile, wasm, VIT__TILE_WIDE, 2, 4)
 VIT__TILE_FN(vit__tile_i4_wasm, group_tile, wasm, VIT__TILE_WIDE, 2, 4)
 
 static const vit__shape vit__shape_f32_wasm =
-    VIT__SHAPE(VIT_F32, 2, vit__tile_f32_wasm);
+    VIT__MORE_SHAPE(VIT_F32, 2, vit__tile_more_wasm);
 static const vit__shape vit__shape_i16_wasm =
     VIT__SHAPE(VIT__I16, 2, vit__tile_i16_wasm);
 static const vit__shape vit__shape_f16_wasm =
