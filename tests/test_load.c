@@ -995,7 +995,7 @@ static void keep_sums(const unsigned char *record, unsigned char *panel) {
     for (int n = 0; n < 16; n++) {
         int32_t sum = 0;
         for (int k = 0; k < depth; k++) {
-            sum += (signed char)panel[vit__panel_index(VIT_I8, n, k)];
+            sum += (signed char)panel[k / 4 * 64 + n * 4 + k % 4];
         }
         tiny_put(sums + n * 4, (uint32_t)sum, 4);
     }
