@@ -600,6 +600,11 @@ static void vary_nothing(const fixture *f, vit_isa isa) {
 }
 
 static bool same_kernels(const vit__kernels *a, const vit__kernels *b, vit_dtype dtype) {
+#if VIT__SHAPES
+    if (a->gemm[dtype].shape != b->gemm[dtype].shape) {
+        return false;
+    }
+#endif
     return a->gemm[dtype].run == b->gemm[dtype].run && a->gemm[dtype].form == b->gemm[dtype].form;
 }
 
