@@ -7017,7 +7017,7 @@ VIT__KERNELS(avx2, VIT_ISA_AVX2, 3, avx2,
              (vit__gemm_tiles, 6, VIT__FORM_F32, &vit__shape_f32_avx2),
              (vit__gemm_tiles, 6, VIT__FORM_F32, &vit__shape_f16_avx2),
              (vit__gemm_tiles, 6, VIT__FORM_ROUNDED, &vit__shape_bf16_avx2),
-             (vit__gemm_i8_avx2, 48, VIT__FORM_U8, VIT__NO_SHAPE),
+             (vit__gemm_i8_avx2, 12, VIT__FORM_U8, VIT__NO_SHAPE),
              (vit__gemm_tiles, 48, VIT__FORM_U8, &vit__shape_i4_avx2),
              (vit__gemm_tiles, 6, VIT__FORM_I16, &vit__shape_i16_avx2));
 
@@ -7135,7 +7135,7 @@ VIT__KERNELS(avx512, VIT_ISA_AVX512, 3, avx512,
              (vit__gemm_tiles, 8, VIT__FORM_F32, &vit__shape_f32_avx512),
              (vit__gemm_tiles, 8, VIT__FORM_F32, &vit__shape_f16_avx512),
              (vit__gemm_tiles, 8, VIT__FORM_ROUNDED, &vit__shape_bf16_avx512),
-             (vit__gemm_i8_avx2, 48, VIT__FORM_U8, VIT__NO_SHAPE),
+             (vit__gemm_i8_avx2, 12, VIT__FORM_U8, VIT__NO_SHAPE),
              (vit__gemm_tiles, 48, VIT__FORM_U8, &vit__shape_i4_avx2),
              (vit__gemm_tiles, 6, VIT__FORM_I16, &vit__shape_i16_avx2));
 
