@@ -6264,7 +6264,7 @@ static void VIT__(finish_of_i4)(float *tile, const vit__operands *o, const unsig
 
 /* VIT__COL: bytes from the first of a tile's registers of weights to number n. 512 bits are a whole
    panel. */
-#if VIT__LANES == 16
+#if defined(VIT__LANES) && VIT__LANES == 16
 #    define VIT__COL(n, size) ((size_t)(n) * stride)
 #else
 #    define VIT__COL(n, size) ((size_t)((n) * VIT__LANES * (size)))
