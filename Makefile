@@ -27,7 +27,9 @@ ifdef STB
 STB_FLAGS := -isystem build/stb$(shell mkdir -p build/stb && ln -sfn '$(abspath $(STB))' build/stb/stb)
 endif
 USES_STB = tools/checkpoint/inflate tools/image/photos tools/picture/stb tests/test_image tests/fuzz/fuzz_image
-STB_FOUND = echo '\#include <stb/stb_image.h>' | $(CC) $(CPPFLAGS) $(STB_FLAGS) -E - >/dev/null 2>&1 || \
+STB_FOUND = command -v $(firstword $(CC)) >/dev/null || \
+    { echo "there is no compiler called $(firstword $(CC))" >&2; exit 1; }; \
+    echo '\#include <stb/stb_image.h>' | $(CC) $(CPPFLAGS) $(STB_FLAGS) -E - >/dev/null 2>&1 || \
     { echo "stb_image.h is missing: install it (Debian: libstb-dev), or name the folder that holds it," \
         "stb_image_write.h and stb_easy_font.h: make STB=DIR" >&2; exit 1; }
 

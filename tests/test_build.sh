@@ -69,6 +69,9 @@ ln -s "$PWD"/{Makefile,vit.h,tools,examples} "$work/tree"
 check "no stb_image.h: one line, no compiler's error" sh -c "cd '$work/tree' &&
     : >'$work/stb/stb_image.h' && { ! make -s CPPFLAGS=-nostdinc build/plain/tools/picture/stb.o 2>said; } && ! grep fatal said &&
     [ \$(grep -vc '^make' said) = 1 ] && grep 'libstb-dev.*make STB=DIR' said"
+check "no compiler: that is what is missing, not stb_image.h" sh -c "cd '$work/tree' &&
+    { ! make -s CC=no_such_cc build/nocc/stb TARGET=nocc 2>said; } &&
+    [ \$(grep -vc '^make' said) = 1 ] && grep 'there is no compiler called no_such_cc' said"
 echo '#error the headers of STB' >"$work/stb/stb_image_write.h"
 for variant in plain asan tsan windows; do
     check "STB=DIR, $variant" sh -c "cd '$work/tree' && make -s STB='$work/stb' TARGET=windows CPPFLAGS=-DSTB \
