@@ -167,7 +167,7 @@ build/plain/tests/fuzz/make_corpus: build/plain/tests/fuzz/make_corpus.o build/p
 
 # A test whose allocations fail, and whose files.
 WRAPPED = malloc calloc realloc free fread fwrite fflush fclose fsync rename open_memstream opendir \
-          source_read vit_model_open
+          source_read vit_model_open_as
 build/%/tests/test_converter_memory: override LDFLAGS += $(WRAPPED:%=-Wl,--wrap=%)
 build/%/tests/test_layout_damage: override LDFLAGS += -Wl,--wrap=checkpoint_tensor -Wl,--wrap=checkpoint_find
 
@@ -204,9 +204,9 @@ $(STATIC): build/lib/vit.o
 	ar rcs $@ $^
 
 build/lib/libvit.so.$(VERSION): build/lib/vit.o
-	$(CC) -shared -Wl,-soname,libvit.so.1 -Wl,-z,defs $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
-	ln -sf $(@F) build/lib/libvit.so.1
-	ln -sf libvit.so.1 build/lib/libvit.so
+	$(CC) -shared -Wl,-soname,libvit.so.2 -Wl,-z,defs $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
+	ln -sf $(@F) build/lib/libvit.so.2
+	ln -sf libvit.so.2 build/lib/libvit.so
 
 libraries: $(STATIC) $(SHARED)
 
@@ -477,8 +477,8 @@ install: all libraries
 	install -m 644 LICENSE $(SHARE)/doc/vit
 	install -m 644 $(STATIC) $(DESTDIR)$(LIBDIR)
 	$(if $(SHARED),install -m 755 $(SHARED) $(DESTDIR)$(LIBDIR))
-	$(if $(SHARED),ln -sf $(notdir $(SHARED)) $(DESTDIR)$(LIBDIR)/libvit.so.1)
-	$(if $(SHARED),ln -sf libvit.so.1 $(DESTDIR)$(LIBDIR)/libvit.so)
+	$(if $(SHARED),ln -sf $(notdir $(SHARED)) $(DESTDIR)$(LIBDIR)/libvit.so.2)
+	$(if $(SHARED),ln -sf libvit.so.2 $(DESTDIR)$(LIBDIR)/libvit.so)
 	$(STRIP) -S $(DESTDIR)$(LIBDIR)/$(notdir $(STATIC)) $(SHARED:build/lib/%=$(DESTDIR)$(LIBDIR)/%)
 	$(foreach program,$(PROGRAMS),install -m 755 $(program) $(DESTDIR)$(BINDIR)/$(call INSTALLED,$(program)) &&) :
 	$(STRIP) $(foreach program,$(PROGRAMS),$(DESTDIR)$(BINDIR)/$(call INSTALLED,$(program)))
@@ -492,7 +492,7 @@ install: all libraries
 uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/include/vit.h $(SHARE)/pkgconfig/vit.pc $(SHARE)/doc/vit/LICENSE \
 	    $(DESTDIR)$(LIBDIR)/pkgconfig/libvit.pc \
-	    $(addprefix $(DESTDIR)$(LIBDIR)/libvit.,a so so.1 so.$(VERSION)) \
+	    $(addprefix $(DESTDIR)$(LIBDIR)/libvit.,a so so.2 so.$(VERSION)) \
 	    $(foreach program,$(PROGRAMS),$(DESTDIR)$(BINDIR)/$(call INSTALLED,$(program))) \
 	    $(addprefix $(SHARE)/vit/,cifar10-vit.vit vit.c vit.cpp vit-config.cmake vit-header.cmake \
 	        vit-config-version.cmake)

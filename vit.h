@@ -1,4 +1,4 @@
-/* vit.h - v1.0.0 - Vision Transformer inference in a single C99 header
+/* vit.h - v2.0.0 - Vision Transformer inference in a single C99 header
                     no dependencies, no global state; MIT license at end of file
 
    DO THIS once, in exactly one .c or .cpp file:
@@ -33,6 +33,7 @@
       >>tools       tensors, packing, checksums: declared if VIT_TOOLS is defined
       >>format      the .vit file, byte for byte
 
+      >>extending   places to change for another option, activation, instruction set ...
       >>platform    compiler and CPU facts, allocation
       >>util        little-endian loads, messages, checksum, half floats
       >>arch        the layers of an architecture and their tensors, by name
@@ -63,19 +64,18 @@
 
 /* CONCEPTS
 
-   A *model* is an open .vit file: weights, architecture, preprocessing and labels.
-   It is read-only, so any number of threads may share it. A *session* holds
-   everything a forward pass writes to; threads that run a model at the same time
-   need one each. `vit-convert` makes .vit files from PyTorch and safetensors
-   checkpoints.
+   A *model* is an open .vit file: weights, architecture, preprocessing and labels. It is read-only,
+   so any number of threads may share it. A *session* holds everything a forward pass writes to;
+   threads that run a model at the same time need one each. `vit-convert` makes .vit files from
+   PyTorch and safetensors checkpoints.
 
-      vit_model_open        file or flash  ->  vit_model
-      vit_preprocess        photo          ->  input  [in_chans, img_height, img_width]
-      vit_forward           input          ->  logits [num_classes], embedding, tokens, attention
-      vit_scores, vit_top_k                    probabilities, the best k
-      vit_normalize, vit_cosine                embeddings compared
+      easy     vit_classify, vit_embed    photo   ->  the best classes, embedding
+      usual    vit_run, of a session      photos  ->  probabilities, embeddings
+      expert   vit_preprocess             photo   ->  input  [in_chans, img_height, img_width]
+               vit_forward                input   ->  logits, embedding, tokens, attention
+               vit_scores, vit_top_k                  probabilities, the best k
+               vit_normalize, vit_cosine              embeddings compared
 
-   vit_classify does all of it in one call; use a session when speed matters.
    vit_model_resize sets the input size of models marked dynamic_img_size.
 
    Compile with -O2. Unoptimised by clang, a forward pass takes some 60 times as long. No
@@ -84,11 +84,10 @@
 
    MEMORY
 
-   vit_model_open maps the file; weights are used in place, and processes that open
-   the same file share its pages. vit_workspace_size returns the exact number of bytes
-   a session needs; the caller passes them to vit_session_init. Only vit_classify,
-   vit_preprocess without scratch, vit_threads_create, and vit_model_open with
-   VIT_OPEN_COPY or VIT_NO_MMAP allocate; all can be avoided. A forward pass never does.
+   vit_model_open maps the file; weights are used in place, and processes that open the same file
+   share its pages. A session allocates its memory once, or takes the exact vit_workspace_size bytes
+   that the caller brings. vit_forward never allocates. With a workspace, scratch for vit_preprocess,
+   an executor of your own and a file that is mapped or in memory, nothing does.
    vit_params.low_memory more than halves the workspace, with the same bits: ViT-Ti/16
    at 224 px needs 404 KiB instead of 992. As int8 it needs 257, and computes keys and
    values five times. (On the plain C tier; others need a few KiB more.)
@@ -129,15 +128,11 @@
 
    A COMPILED LIBRARY
 
-   `make install`, or CMake in tools/packaging/cmake, also makes libvit.a and libvit.so.1,
+   `make install`, or CMake in tools/packaging/cmake, also makes libvit.a and libvit.so.2,
    whose symbols are the functions declared here. Programs include vit.h without
-   VIT_IMPLEMENTATION and link to it. What they share keeps its layout as long as the
-   soname is libvit.so.1 (tests/abi/list.txt):
-      vit_image, vit_crop, vit_executor, vit_block_output, vit_prediction, vit_tensor,
-      vit_grid, vit_rotation, vit_hash and the values of enums never change;
-      vit_config, vit_model, vit_params, vit_session, vit_outputs keep their size and
-      their public members' places; new members take the place of `reserved`, which is
-      zero, as in a struct that is zero-initialised, and zero means "as before".
+   VIT_IMPLEMENTATION and link to it. Until libvit.so.3, the layout of what they share stays
+   (tests/abi/list.txt): a struct with `reserved` may get members there, which are zero in a program
+   that does not know them, and zero means "as before"; other structs and enums never change.
    So a program runs with any later library. With an earlier one, or if macros (VIT_MAX_CHANS,
    VIT_NO_TEXT, VIT_BARE_METAL) gave vit_model another size, the open functions refuse it:
    VIT_ERROR_ABI, and detail says what was expected and found. What takes a vit_config alone
@@ -145,12 +140,11 @@
 
    VERSIONS
 
-   MAJOR.MINOR.PATCH. From 1.0.0 on, and up to 2.0.0: functions, structs and macros keep their
-   names and meaning; programs compiled against an earlier version run with a later library;
-   .vit files of every version since 0.1.0 can be read (but int4 of 0.1.0); f32, f16 and bf16
-   models keep the bits of their outputs, those of int8 and int4 may change in a MINOR version,
-   which says so. Not promised: what begins with vit__, what is called private, texts in
-   detail. tools/packaging/RELEASES.md has the rest, and what each version changed.
+   MAJOR.MINOR.PATCH. Up to 3.0.0, functions, structs and macros keep their names and meaning; .vit
+   files of every version since 0.1.0 can be read (but int4 of 0.1.0); f32, f16 and bf16 models keep
+   the bits of their outputs, those of int8 and int4 may change in a MINOR version, which says so.
+   Not promised: what begins with vit__, what is called private, texts in detail.
+   tools/packaging/RELEASES.md has the rest, and what to change in programs written for 1.0.0.
 
    DETERMINISM
 
@@ -178,7 +172,7 @@
       VIT_TOOLS            declare >>tools and >>format too, at every include that uses them
       VIT_NO_STDIO         no vit_model_open, no files at all
       VIT_NO_MMAP          vit_model_open reads instead of mapping
-      VIT_NO_MALLOC        no allocation; drops vit_classify and whatever needs it
+      VIT_NO_MALLOC        no allocation; drops vit_classify, vit_run and whatever needs it
       VIT_NO_THREADS       no built-in pool
       VIT_NO_SIMD          the plain C tier only
       VIT_NO_SSE2, VIT_NO_AVX2, VIT_NO_AVX512   leave out one tier (no AVX2 means no
@@ -193,7 +187,7 @@
                            from Pillow's by one step of 255, there is no vit_model_resize,
                            vit_normalize and vit_cosine, and VIT_NO_FMA is implied where
                            the CPU has no fused multiply-add
-      VIT_NO_PREPROCESS    no vit_preprocess, no vit_classify
+      VIT_NO_PREPROCESS    no vit_preprocess, vit_classify, vit_run
       VIT_BARE_METAL       VIT_NO_STDIO, _MMAP, _MALLOC and _THREADS in one word, and smaller
                            structs: define it wherever vit.h is included
       VIT_NO_F16, VIT_NO_BF16, VIT_NO_INT8, VIT_NO_INT4   leave out a type of weights
@@ -202,7 +196,7 @@
       VIT_NO_TRACE         no vit_params.trace and .on_phase
       VIT_LOGITS_ONLY      no vit_outputs.tokens and .blocks, no masks
       VIT_NO_EXECUTOR      no vit_params.executor: everything on the calling thread
-      VIT_LOW_MEMORY       always vit_params.low_memory, with max_batch 1
+      VIT_LOW_MEMORY       always vit_params.low_memory
       VIT_FIXED            built for one architecture: set it to the name, in capitals,
                            of a header written by vit-convert --c-array and included
                            first. Code it does not need is left out; files with another
@@ -247,15 +241,15 @@
 #ifndef VIT_H
 #define VIT_H
 
-#define VIT_VERSION_MAJOR 1
+#define VIT_VERSION_MAJOR 2
 #define VIT_VERSION_MINOR 0
 #define VIT_VERSION_PATCH 0
 #define VIT_VERSION (VIT_VERSION_MAJOR * 10000 + VIT_VERSION_MINOR * 100 + VIT_VERSION_PATCH)
 
 /* See A COMPILED LIBRARY. Each release that extends a shared struct adds one. A library accepts
    programs that were compiled with VIT_ABI_OLDEST or later. */
-#define VIT_ABI 3
-#define VIT_ABI_OLDEST 2
+#define VIT_ABI 4
+#define VIT_ABI_OLDEST 4
 
 #include <stddef.h> /* size_t */
 #include <stdint.h> /* uint8_t, uint32_t, uint64_t */
@@ -292,6 +286,12 @@
 #    endif
 #endif
 
+#if defined(_MSC_VER) && !defined(__cplusplus)
+#    define VIT_INLINE static __inline
+#else
+#    define VIT_INLINE static inline
+#endif
+
 /* Reserved for new members; must be zero. Omitted in firmware, which links no shared library. */
 #if defined(VIT_BARE_METAL) || defined(VIT_FIXED)
 #    define VIT_RESERVED(type, n)
@@ -305,8 +305,7 @@ extern "C" {
 
 /* --- results -------------------------------------------------------------- */
 
-/* Zero is success, failures are negative: X(enumerator, value, text). To add a result:
-   a row; the enum and vit_result_string follow. */
+/* Zero is success, failures are negative: X(enumerator, value, text). */
 #define VIT_RESULT_LIST(X)                                                     \
     X(VIT_OK, 0, "ok")                                                         \
     X(VIT_ERROR_ARGUMENT, -1, "invalid argument")                              \
@@ -332,13 +331,8 @@ VIT_API const char *vit_result_string(vit_result result);
 
 /* --- model ---------------------------------------------------------------- */
 
-/* Files store these values: never renumber them. To add one to an enum of vit_config: a
-   line before its VIT_NUM_..., which makes the loader accept it; what the recipe above the
-   enum says; and a word for it in tools/model/setting_list.h. Compilers warn of every switch
-   that lacks it (-Wswitch). */
+/* Files store these values: never renumber them. >>extending has a recipe for each enum. */
 
-/* To add a crop mode: its sizes in vit_find_crop and, if it pads, the colour in
-   vit__write_row (both >>preprocess). */
 typedef enum vit_crop_mode {
     VIT_CROP_CENTER = 0, /* shorter side to resize_*, then the centre            */
     VIT_CROP_SQUASH = 1, /* both sides to resize_*, ignoring the aspect ratio    */
@@ -346,14 +340,13 @@ typedef enum vit_crop_mode {
     VIT_NUM_CROP_MODES
 } vit_crop_mode;
 
-/* How the top/left crop or padding offset is rounded. To add a way: vit__crop_offset. */
+/* How the top/left crop or padding offset is rounded. */
 typedef enum vit_crop_rounding {
     VIT_ROUND_EVEN = 0, /* Pillow, torchvision, timm: crop half to even, pad down */
     VIT_ROUND_DOWN = 1, /* transformers: crop down, pad up                       */
     VIT_NUM_CROP_ROUNDINGS
 } vit_crop_rounding;
 
-/* To add a filter: its parameter and support in vit__photo_axis_init (>>resample). */
 typedef enum vit_interpolation {
     VIT_BILINEAR = 0, /* Pillow's BILINEAR, antialiased: support 1               */
     VIT_BICUBIC = 1,  /* Pillow's BICUBIC, antialiased: a = -0.5, support 2      */
@@ -372,10 +365,7 @@ typedef enum vit_positions {
     VIT_NUM_POSITIONS
 } vit_positions;
 
-/* The layers in front of the patch embedding, which make a feature map. To add a stem: its
-   layers in VIT__FRONT_LIST, size and channels of its map, vit__check_stem and
-   vit__largest_map (>>arch); its forward pass (>>stem), called by vit__stem_rows (>>embed);
-   settings_stem_stride and layout_input_weight in tools. */
+/* The layers in front of the patch embedding, which make a feature map. */
 typedef enum vit_stem {
     VIT_STEM_NONE = 0,   /* nothing: the map is the input                        */
     VIT_STEM_RESNET = 1, /* ResNetV2 of timm's hybrids: 7 x 7 convolution, max   */
@@ -385,8 +375,7 @@ typedef enum vit_stem {
 } vit_stem;
 
 /* How the library of that name resamples positions for another grid of patches. Without
-   antialiasing, some positions are skipped when shrinking. To add a way: a row of vit__pos_filters
-   (>>resample), which must have as many. */
+   antialiasing, some positions are skipped when shrinking. */
 typedef enum vit_pos_resample {
     VIT_RESAMPLE_TIMM = 0,         /* bicubic, antialiased: a = -0.5             */
     VIT_RESAMPLE_TRANSFORMERS = 1, /* bicubic: a = -0.75                         */
@@ -397,17 +386,12 @@ typedef enum vit_pos_resample {
     VIT_NUM_POS_RESAMPLES
 } vit_pos_resample;
 
-/* To add a norm type: its formula in norm_row (>>body), which tells the present
-   two apart by the bias; letter l of >>arch says whether a norm has one. */
 typedef enum vit_norm_type {
     VIT_LAYER_NORM = 0, /* (x - mean) / sqrt(var + eps) * weight + bias          */
     VIT_RMS_NORM = 1,   /* x / sqrt(mean of x^2 + eps) * weight                  */
     VIT_NUM_NORM_TYPES
 } vit_norm_type;
 
-/* To add a block type: its cases in vit__shares_norm (>>arch), vit__norm_before and
-   vit__add_branch (>>block), which -Wswitch names; letters of >>arch if its layers differ;
-   what it excludes in vit_config_check; the reference in tests/test_random.c. */
 typedef enum vit_block_type {
     VIT_BLOCK_PRE_NORM = 0,      /* x += attn(norm1(x)); x += mlp(norm2(x))      */
     VIT_BLOCK_POST_NORM = 1,     /* x = norm1(x + attn(x)); x = norm2(x + mlp(x)), */
@@ -418,8 +402,7 @@ typedef enum vit_block_type {
 } vit_block_type;
 
 /* Which elements of a head rotary positions rotate together, over the two axes of the
-   grid (RoFormer, arXiv 2104.09864). Only queries and keys of patches are rotated. To add
-   a pairing: rotate (>>body). */
+   grid (RoFormer, arXiv 2104.09864). Only queries and keys of patches are rotated. */
 typedef enum vit_rope {
     VIT_ROPE_NONE = 0,
     VIT_ROPE_HALVES = 1, /* j with j + head_dim / 2: DINOv3                      */
@@ -428,8 +411,7 @@ typedef enum vit_rope {
 } vit_rope;
 
 /* How patches are cut out of the input, whose values the patch embedding reads as [C, P, P]; all
-   but squares need an input of whole patches. N is num_patches. To add a way: its case in
-   vit__gather_patch (>>embed); the reference in tests/test_random.c. */
+   but squares need an input of whole patches. N is num_patches. */
 typedef enum vit_patch_cut {
     VIT_CUT_SQUARES = 0,     /* P x P pixels, as a convolution reads; see patch_stride */
     VIT_CUT_INTERLEAVED = 1, /* every grid_height-th row, every grid_width-th column: */
@@ -440,7 +422,7 @@ typedef enum vit_patch_cut {
     VIT_NUM_CUTS
 } vit_patch_cut;
 
-/* Which tokens a token attends to. To add a kind: vit__block (>>block), and letter A of >>arch. */
+/* Which tokens a token attends to. */
 typedef enum vit_attention {
     VIT_ATTENTION_ALL = 0,
     VIT_ATTENTION_SELF = 1, /* itself alone: softmax gives 1, so the context is v, and */
@@ -449,11 +431,7 @@ typedef enum vit_attention {
     VIT_NUM_ATTENTIONS
 } vit_attention;
 
-/* The function between the layers of an MLP: X(enumerator, value, name).
-
-   To add an activation: a line here, one in vit_representation, its case in activate
-   (>>body); in tests/test_random.c its case in activate(), in double; its words, as
-   tools/model/setting_list.h says ("To add an activation"). tests/test_values.c tries it. */
+/* The function between the layers of an MLP: X(enumerator, value, name). */
 #define VIT_ACTIVATION_LIST(X)                                                 \
     X(VIT_GELU, 0, "gelu")             /* x * Phi(x), by erf                */ \
     X(VIT_GELU_TANH, 1, "gelu_tanh")   /* torch.nn.GELU(approximate="tanh") */ \
@@ -481,9 +459,7 @@ typedef enum vit_representation {
     VIT_NUM_REPRESENTATIONS
 } vit_representation;
 
-/* Tokens to one vector, which the head reads. To add a pooling: its cases in
-   vit__pool_image (>>head) and vit__pooled_dim (>>arch), which -Wswitch names; rows of VIT__TAIL_LIST if it has
-   weights; what it excludes in vit_config_check; the reference in tests/test_random.c. */
+/* Tokens to one vector, which the head reads. */
 typedef enum vit_pool {
     VIT_POOL_TOKEN = 0,     /* token 0 (and the distillation token)              */
     VIT_POOL_AVG = 1,       /* mean of the patches                               */
@@ -494,21 +470,15 @@ typedef enum vit_pool {
     VIT_NUM_POOLS
 } vit_pool;
 
-/* The function from logits to scores. To add one: its case in vit_scores (>>head). */
+/* The function from logits to scores. */
 typedef enum vit_head_activation {
     VIT_HEAD_SOFTMAX = 0, /* of one right class: probabilities that sum to 1     */
     VIT_HEAD_SIGMOID = 1, /* of any number: each class's own probability; taggers */
     VIT_NUM_HEAD_ACTIVATIONS
 } vit_head_activation;
 
-/* The hyperparameters, named as in the papers and timm. All except
-   the last group, which vit_config_check derives, are stored in the file.
-
-   To add an option: a member here, zero for "as before"; a row of VIT_FIELD_LIST with
-   required 2, so that older readers refuse a file only if it is used; what it excludes in
-   vit_config_check; rows of >>arch for its layers; and what it does, in >>embed, >>block,
-   >>head or, for preprocessing, in >>preprocess. Loading, writing, --c-array and vit-info
-   follow the list. For vit-convert to set it: tools/model/setting_list.h. */
+/* The hyperparameters, named as in the papers and timm. All except the last group, which opening
+   a file derives, are stored in it. */
 typedef struct vit_config {
     int in_chans;           /* C: channels of the input, 3 for RGB               */
     int img_height;         /* input is [in_chans, img_height, img_width]        */
@@ -603,8 +573,8 @@ typedef struct vit_config {
 #    define VIT_MAX_DETAIL 224
 #endif
 
-/* A loaded model. It points into the file's bytes; nothing is copied. The
-   struct itself may be copied or moved; close it once. */
+/* A loaded model. It points into the file's bytes; nothing is copied. The struct may be copied,
+   and moved while no session uses it; close it once. */
 typedef struct vit_model {
     unsigned abi;                /* private; these two come first in every version */
     char detail[VIT_MAX_DETAIL]; /* after a failed open: "FILE: what was wrong"  */
@@ -628,36 +598,37 @@ typedef struct vit_model {
 #define VIT_OPEN_VERIFY 1u /* also verify every tensor's checksum: reads all     */
 #define VIT_OPEN_COPY 2u   /* read the file into memory instead of mapping it    */
 
-#if !defined(VIT_BARE_METAL)
-/* Tells the open functions, by the upper bits of flags, which vit.h the program was compiled
-   with; macros of their names add it. Whoever calls them without this header, by a pointer or
-   from another language, adds vit_abi(): the library's, whose upper 16 bits are the size of its
-   vit_model in units of 4 bytes. */
-enum { VIT_OPEN_ABI = sizeof(vit_model) / 4 << 16 | VIT_ABI << 8 };
-VIT_API unsigned vit_abi(void);
+/* The vit.h that a program was compiled with: the upper 24 bits are the size of its vit_model in
+   units of 4 bytes. Callers without this header pass vit_abi(). */
+#if defined(VIT_BARE_METAL)
+#    define VIT_ABI_OF_PROGRAM 0u
+#else
+#    define VIT_ABI_OF_PROGRAM ((unsigned)sizeof(vit_model) / 4 << 8 | VIT_ABI)
 #endif
+#ifndef VIT_NO_STDIO
+VIT_API vit_result vit_model_open_as(unsigned abi, const char *path, unsigned flags,
+                                     vit_model *model);
+#endif
+VIT_API vit_result vit_model_open_memory_as(unsigned abi, const void *data, size_t size,
+                                            unsigned flags, vit_model *model);
 
 #ifndef VIT_NO_STDIO
 /* Opens a .vit file: maps it (reads it, with VIT_NO_MMAP or VIT_OPEN_COPY) and
    validates its structure. On Windows the path is UTF-8, of up to 2,000 characters. On
-   failure, model->detail says which file, what was wrong and why, and nothing is left open.
+   failure, model->detail names the file, what was wrong and why, and nothing is left open.
    Close with vit_model_close. */
-VIT_API vit_result vit_model_open(const char *path, unsigned flags, vit_model *model);
-#    if !defined(VIT_BARE_METAL)
-#        define vit_model_open(path, flags, model)                                                \
-            vit_model_open(path, (flags) | VIT_OPEN_ABI, model)
-#    endif
+VIT_INLINE vit_result vit_model_open(const char *path, unsigned flags, vit_model *model) {
+    return vit_model_open_as(VIT_ABI_OF_PROGRAM, path, flags, model);
+}
 #endif
 
 /* Uses a .vit file already in memory, e.g. a const array in flash. Nothing is copied
    or allocated; data must outlive the model and be aligned to 16 bytes (VIT_ALIGN is
    fastest). VIT_OPEN_VERIFY is the only flag used here. Errors as above. */
-VIT_API vit_result vit_model_open_memory(const void *data, size_t size, unsigned flags,
-                                         vit_model *model);
-#if !defined(VIT_BARE_METAL)
-#    define vit_model_open_memory(data, size, flags, model)                                       \
-        vit_model_open_memory(data, size, (flags) | VIT_OPEN_ABI, model)
-#endif
+VIT_INLINE vit_result vit_model_open_memory(const void *data, size_t size, unsigned flags,
+                                            vit_model *model) {
+    return vit_model_open_memory_as(VIT_ABI_OF_PROGRAM, data, size, flags, model);
+}
 
 /* Releases what vit_model_open took and zeroes the struct. NULL is allowed, and a model that could
    not be opened. */
@@ -674,31 +645,24 @@ VIT_API vit_result vit_model_resize(vit_model *model, int height, int width);
 #endif
 
 /* Every function below that takes a model refuses NULL and one that is not open: it returns
-   VIT_ERROR_ARGUMENT, NULL or 0; vit_source returns "", vit_scores leaves x alone. */
+   VIT_ERROR_ARGUMENT, NULL or 0; vit_scores leaves x alone. */
 
-/* Compares every tensor with its checksum, and the gaps between them with zero.
-   VIT_ERROR_CORRUPT at the first difference, which detail describes. Opening a file compares
-   section "fits16" anyway, where kernels of this build rely on it. */
-VIT_API vit_result vit_model_verify(vit_model *model);
-
-/* Name of class `index` ("tabby, tabby cat"), or NULL if the file has none. The strings
-   of these three functions are valid until the model is closed. */
+/* Name of class `index` ("tabby, tabby cat"), or NULL if the file has none; valid until the model
+   is closed. */
 VIT_API const char *vit_label(const vit_model *model, int index);
 
-/* WordNet id of class `index` ("n02123045"), or NULL if the file has none. */
-VIT_API const char *vit_synset(const vit_model *model, int index);
+/* Floats in the input of one image, in_chans * img_height * img_width. */
+VIT_API size_t vit_input_size(const vit_model *model);
 
-/* Where the weights came from: lines of "key: value". Never NULL. */
-VIT_API const char *vit_source(const vit_model *model);
+/* Width of an embedding: representation_dim if not 0, 2 * embed_dim with VIT_POOL_TOKEN_AVG, else
+   embed_dim. */
+VIT_API int vit_embedding_dim(const vit_model *model);
 
 /* --- images --------------------------------------------------------------- */
 
 /* Layout of pixels in memory, byte by byte. Y, U, V (U and V stand for Cb and Cr) are ITU-R
    BT.601's, limited range (Y from 16 to 235), and become red, green and blue as
-   vit__yuv_to_rgb says; pixels that share a U and a V are given the same ones.
-
-   To add a format: its bytes in vit__pixel_size and vit__row_size, its colours in
-   vit__read_pixel, a case in vit__turn_any (>>resample). */
+   vit__yuv_to_rgb says; pixels that share a U and a V are given the same ones. */
 typedef enum vit_pixel {
     VIT_PIXEL_RGB8 = 0,
     VIT_PIXEL_RGBA8 = 1,   /* alpha is ignored                                   */
@@ -725,40 +689,31 @@ typedef struct vit_image {
     vit_pixel format;
 } vit_image;
 
-#ifndef VIT_NO_PREPROCESS
-/* How vit_preprocess lays the input upon a photo, which it resizes to width x height: pixel
-   (x, y) of the input is (x + left, y + top) there. Below 0, or beyond the photo: padding. */
-typedef struct vit_crop {
-    int64_t width, height;
-    int64_t left, top;
-} vit_crop;
+/* --- easy: a photo in, an answer out ------------------------------------------ */
 
-/* For a photo of 1 to 2^20 pixels a side. */
-VIT_API void vit_find_crop(const vit_config *config, int width, int height, vit_crop *crop);
+typedef struct vit_prediction {
+    int index;   /* of the class                                                 */
+    float score; /* vit_top_k: as given; vit_classify: probability               */
+} vit_prediction;
 
-/* Bytes of scratch that vit_preprocess needs for this image; 0 if it would fail. */
-VIT_API size_t vit_preprocess_size(const vit_model *model, const vit_image *image);
+#if !defined(VIT_NO_MALLOC) && !defined(VIT_NO_PREPROCESS)
+/* The k best classes of a photo: preprocesses, runs and scores it on the calling thread. top
+   receives k predictions; beyond num_classes their index is -1. Memory is allocated and freed within
+   the call; a session that runs many photos keeps it. VIT_ERROR_ARGUMENT for k < 0, a model
+   without a head or an image of no size, VIT_ERROR_UNSUPPORTED for models with neither 1 nor 3
+   channels, VIT_ERROR_MEMORY. */
+VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, int k,
+                                vit_prediction *top);
 
-/* Resizes, crops and normalises as the model was trained to expect, with the same bits
-   as Pillow and timm (or transformers). input receives [in_chans, img_height,
-   img_width]. A grey image fills three equal channels; models with one channel get
-   Pillow's luma ("L"). scratch may be NULL: it is then allocated. VIT_ERROR_ARGUMENT
-   for empty images and sides above 1048576 pixels, VIT_ERROR_UNSUPPORTED for models
-   with neither 1 nor 3 channels, VIT_ERROR_MEMORY if scratch is too small. */
-VIT_API vit_result vit_preprocess(const vit_model *model, const vit_image *image, float *input,
-                                  void *scratch, size_t scratch_size);
+/* The embedding of a photo, [vit_embedding_dim], of any length (vit_normalize makes it 1). Errors
+   as above, but for the head. */
+VIT_API vit_result vit_embed(const vit_model *model, const vit_image *image, float *embedding);
 #endif
 
 /* --- sessions ------------------------------------------------------------- */
 
 /* Tiers of kernels, within a family the slowest first: X(enumerator, value, name). A tier
-   does not imply the lower-numbered ones.
-
-   To add an instruction set: a line here; under >>platform a macro that is 1 if the build
-   has it; in >>words its words, its tiles and its table, VIT__KERNELS; in >>dispatch a line
-   of VIT__TIER_LIST and its detection. For a macro that
-   leaves it out: its line under CONFIGURATION and in tests/compile.sh. Tests find the
-   tier by themselves; test_api names it if it is not detected. */
+   does not imply the lower-numbered ones. */
 #define VIT_ISA_LIST(X)                                                        \
     X(VIT_ISA_AUTO, 0, "auto")               /* the best of this CPU and build */ \
     X(VIT_ISA_SCALAR, 1, "scalar")           /* plain C                        */ \
@@ -782,15 +737,6 @@ typedef enum vit_isa {
 #undef VIT_X
     VIT_NUM_ISAS
 } vit_isa;
-
-/* The best tier of this CPU and build: VIT_ISA_SCALAR at least. */
-VIT_API vit_isa vit_detect_isa(void);
-
-/* 1 if this CPU and build have the tier. */
-VIT_API int vit_has_isa(vit_isa isa);
-
-/* "avx2". Never NULL; the string is static. */
-VIT_API const char *vit_isa_name(vit_isa isa);
 
 /* Bring your own threads: call task(arg, i) once for every i in [0, count), in
    any order, on any threads, and return when all calls have returned. */
@@ -833,8 +779,7 @@ typedef struct vit_executor {
    some speed and does not change the outputs. */
 typedef void vit_trace(void *user, const char *name, const float *data, const int shape[4]);
 
-/* The steps of a forward pass, for timing: X(enumerator, value, name). To add one: a row,
-   and a call of vit__phase (>>layers) where it begins. */
+/* The steps of a forward pass, for timing: X(enumerator, value, name). */
 #define VIT_PHASE_LIST(X)                                                      \
     X(VIT_PHASE_END, 0, "end")                 /* the pass is over             */ \
     X(VIT_PHASE_PATCH_EMBED, 1, "patch_embed") /* stem, im2col, GEMM, positions */ \
@@ -853,23 +798,20 @@ typedef enum vit_phase {
     VIT_NUM_PHASES
 } vit_phase;
 
-/* "patch_embed". Never NULL; the string is static. */
-VIT_API const char *vit_phase_name(vit_phase phase);
-
 /* Called on the thread of vit_forward when a phase begins, which ends the one before;
    VIT_PHASE_END comes last. Read your own clock here. */
 typedef void vit_on_phase(void *user, vit_phase phase);
 
 /* Zero-initialise, then set what you need: zero always means the default. */
 typedef struct vit_params {
-    int max_batch;         /* images computed together; default 1. Fewer, unless there is  */
-                           /*    a trace, where their activations would leave the caches   */
     vit_isa isa;           /* default VIT_ISA_AUTO; force a tier in tests        */
     vit_executor executor; /* default: everything on the calling thread          */
     int low_memory;        /* 1: one image, one attention head and a few rows of  */
                            /*    the MLP at a time: less workspace, the same bits, */
                            /*    but slower, above all with int8. Ignored with a trace */
                            /*    and by parallel blocks                            */
+    int batch;             /* images computed together, which a trace sees; default: one, */
+                           /*    with threads as many as their caches hold       */
     vit_trace *trace;      /* default: none                                      */
     void *trace_user;
     vit_on_phase *on_phase; /* default: none                                     */
@@ -877,7 +819,8 @@ typedef struct vit_params {
     VIT_RESERVED(void *, 8)
 } vit_params;
 
-/* Everything a forward pass writes to. One session serves one thread at a time. */
+/* Everything a forward pass writes to. One session serves one thread at a time. It may be moved
+   between calls, but not copied. */
 typedef struct vit_session {
     const vit_model *model; /* for you to read                                   */
     vit_isa isa;            /* likewise: the tier chosen                         */
@@ -885,8 +828,8 @@ typedef struct vit_session {
     /* Private. */
     vit_params params;
     const void *kernels;
-    float *x;             /* residual stream         [max_batch * N, D]          */
-    float *y;             /* normed tokens, context  [max_batch * N, max(D, H * head_dim)] */
+    float *x;             /* residual stream         [batch * N, D]              */
+    float *y;             /* normed tokens, context  [batch * N, max(D, H * head_dim)] */
     size_t y_size;        /* floats of it: fewer with low_memory                 */
     float *scratch;       /* shared by the phases: patches, qkv, mlp hidden      */
     float *attn;          /* per thread: packed K and V of a head, some scores   */
@@ -896,21 +839,71 @@ typedef struct vit_session {
     int img_height, img_width; /* that all of this is made for                   */
     int chunk;            /* rows computed together: all, or few of low_memory   */
     float *rope, *rel_pos; /* tables of another grid than the file's, or NULL    */
+#if !defined(VIT_BARE_METAL)
+    void *memory;         /* that vit_session_init allocated, or NULL            */
+    float *room;          /* of vit_run: inputs and answers, or NULL             */
+    size_t room_floats;
+#endif
     VIT_RESERVED(void *, 16)
 } vit_session;
 
-/* The exact number of bytes a session needs, at any alignment. params may be NULL: all
-   defaults. 0 if params are invalid, name a tier that is not available, or need more
-   than the address space. */
-VIT_API size_t vit_workspace_size(const vit_model *model, const vit_params *params);
-
-/* The workspace belongs to the caller and must outlive the session; there is nothing to
-   free. While sessions use it, the model must stay at its address and keep its input size.
-   VIT_ERROR_ARGUMENT for invalid params, VIT_ERROR_MEMORY if size is too small. */
+/* Makes a session. params may be NULL: all defaults. With workspace NULL and size 0 its memory is
+   allocated, until vit_session_close. Else it has `size` bytes that belong to the caller, at any
+   alignment, which must outlive the session; there is nothing to free then. While sessions use it,
+   the model must stay at its address and keep its input size. VIT_ERROR_ARGUMENT for invalid params
+   or a tier that is not available, VIT_ERROR_MEMORY if size is too small. */
 VIT_API vit_result vit_session_init(vit_session *session, const vit_model *model,
                                     const vit_params *params, void *workspace, size_t size);
 
-/* --- inference ------------------------------------------------------------ */
+/* The exact number of bytes of that workspace; 0 where vit_session_init would fail. */
+VIT_API size_t vit_workspace_size(const vit_model *model, const vit_params *params);
+
+#if !defined(VIT_NO_MALLOC)
+/* Frees what the session has allocated and zeroes the struct. NULL is allowed, and a session that
+   could not be made, if it was zero before. */
+VIT_API void vit_session_close(vit_session *session);
+#endif
+
+#if !defined(VIT_NO_MALLOC) && !defined(VIT_NO_PREPROCESS)
+/* What a model says of each photo. The session owns the arrays, until its next vit_run or its end. */
+typedef struct vit_answer {
+    const float *scores;    /* [count, num_classes], probabilities; NULL without a head */
+    const float *embedding; /* [count, vit_embedding_dim]                        */
+} vit_answer;
+
+/* Preprocesses, runs and scores `count` photos of any sizes, on the threads of the executor.
+   Errors: those of vit_classify. */
+VIT_API vit_result vit_run(vit_session *session, const vit_image *photos, int count,
+                           vit_answer *answer);
+#endif
+
+/* --- expert: every step by itself ------------------------------------------------------------ */
+
+#ifndef VIT_NO_PREPROCESS
+/* Bytes of scratch that vit_preprocess needs for this image; 0 if it would fail. */
+VIT_API size_t vit_preprocess_size(const vit_model *model, const vit_image *image);
+
+/* Resizes, crops and normalises as the model was trained to expect, with the same bits
+   as Pillow and timm (or transformers). input receives [in_chans, img_height,
+   img_width]. A grey image fills three equal channels; models with one channel get
+   Pillow's luma ("L"). scratch may be NULL: it is then allocated. VIT_ERROR_ARGUMENT
+   for empty images and sides above 1048576 pixels, VIT_ERROR_UNSUPPORTED for models
+   with neither 1 nor 3 channels, VIT_ERROR_MEMORY if scratch is too small. */
+VIT_API vit_result vit_preprocess(const vit_model *model, const vit_image *image, float *input,
+                                  void *scratch, size_t scratch_size);
+#endif
+
+/* Images for a forward pass. Zero-initialise, then set what you need. */
+typedef struct vit_input {
+    const float *pixels; /* [batch, in_chans, img_height, img_width], as vit_preprocess writes it */
+    int batch;           /* any number of images; 0 means 1                      */
+    const uint8_t *mask; /* [batch, num_tokens] or NULL: 0 for tokens that must not be attended */
+                         /*    to, e.g. padding. Their scores become the lowest float before    */
+                         /*    the softmax, in every block and in map pooling; they remain      */
+                         /*    queries and count in means over tokens. VIT_ATTENTION_SELF has   */
+                         /*    nothing to mask                                   */
+    VIT_RESERVED(void *, 6)
+} vit_input;
 
 /* Results of one block that are kept. Tokens: the prefix tokens, then patches, row by row. */
 typedef struct vit_block_output {
@@ -932,42 +925,11 @@ typedef struct vit_outputs {
     VIT_RESERVED(void *, 6)
 } vit_outputs;
 
-/* Width of outputs.embedding: representation_dim if not 0, 2 * embed_dim with
-   VIT_POOL_TOKEN_AVG, else embed_dim. */
-VIT_API int vit_embedding_dim(const vit_model *model);
-
-/* Floats in the input of one image, in_chans * img_height * img_width; 0 if the model is not
-   open. */
-VIT_API size_t vit_input_size(const vit_model *model);
-
-/* Runs the network. input is [batch, in_chans, img_height, img_width], as vit_preprocess
-   writes it, for any batch >= 1; max_batch images are computed at a time.
-   VIT_ERROR_ARGUMENT for NULL pointers, batch < 1, a block out of range, logits if the
-   model has no head, outputs beyond the address space, or a model resized since
+/* Runs the network. VIT_ERROR_ARGUMENT for NULL pointers, batch < 0, a block out of range, logits if
+   the model has no head, outputs beyond the address space, or a model resized since
    vit_session_init. */
-VIT_API vit_result vit_forward(vit_session *session, const float *input, int batch,
+VIT_API vit_result vit_forward(vit_session *session, const vit_input *input,
                                const vit_outputs *outputs);
-
-/* The same with some keys masked, e.g. padded or occluded patches: mask is [batch,
-   num_tokens], 0 for tokens that must not be attended to. Their scores become the lowest
-   float before the softmax, in every block and in map pooling; they remain queries and
-   count in means over tokens. With VIT_ATTENTION_SELF blocks have nothing to mask. NULL masks
-   nothing. */
-VIT_API vit_result vit_forward_masked(vit_session *session, const float *input,
-                                      const uint8_t *mask, int batch,
-                                      const vit_outputs *outputs);
-
-typedef struct vit_prediction {
-    int index;   /* of the class                                                 */
-    float score; /* vit_top_k: as given; vit_classify: probability               */
-} vit_prediction;
-
-/* x[i] = exp(x[i] - max) / sum for n scores, as torch.softmax. n < 1 does nothing. */
-VIT_API void vit_softmax(float *x, int n);
-
-/* x[i] = 1 / (1 + exp(-x[i])), as torch.sigmoid, within 2 ulp; from -88 downwards it stays
-   at 6e-39. NaN stays NaN. n < 1 does nothing. */
-VIT_API void vit_sigmoid(float *x, int n);
 
 #ifndef VIT_NO_DOUBLE
 /* x[n] divided by its Euclidean length, in place; computed in double, so that each number is
@@ -987,20 +949,6 @@ VIT_API void vit_scores(const vit_model *model, float *x);
 /* The k best of n scores, best first; ties go to the lower index, NaN comes last.
    Returns the number written to top: min(k, n), at least 0. */
 VIT_API int vit_top_k(const float *scores, int n, int k, vit_prediction *top);
-
-#if !defined(VIT_NO_MALLOC) && !defined(VIT_NO_PREPROCESS)
-/* The whole pipeline in one call, on the calling thread: preprocess, forward, scores,
-   top-k. top receives k predictions; beyond num_classes their index is -1. Memory is
-   allocated and freed within the call. Errors: those of vit_preprocess, and
-   VIT_ERROR_ARGUMENT for k < 0 or a model without a head. */
-VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, int k,
-                                vit_prediction *top);
-
-/* The same for the embedding of a photo, [vit_embedding_dim]: outputs.embedding of vit_forward,
-   without a norm of length 1 (vit_normalize). Errors: those of vit_preprocess, and
-   VIT_ERROR_ARGUMENT if embedding is NULL. */
-VIT_API vit_result vit_embed(const vit_model *model, const vit_image *image, float *embedding);
-#endif
 
 /* Tests this build on this CPU: runs the model on a pseudorandom input and compares with
    the outputs stored by vit-convert. input [in_chans, img_height, img_width] and output
@@ -1033,6 +981,23 @@ VIT_API void vit_threads_destroy(vit_threads *threads);
 #endif
 #endif /* VIT_H */
 
+#if defined(STBI_INCLUDE_STB_IMAGE_H) && !defined(STBI_NO_STDIO) && !defined(VIT_HAS_IMAGE_LOAD)
+#define VIT_HAS_IMAGE_LOAD
+/* With stb_image.h included before: a JPEG, PNG, BMP, GIF, TGA, PSD or PNM, as it is stored.
+   stb_image ignores the orientation of EXIF, so a phone's photo may lie on its side. On failure
+   pixels is NULL and stbi_failure_reason() tells why. */
+VIT_INLINE vit_image vit_image_load(const char *path) {
+    vit_image image = { NULL, 0, 0, 0, VIT_PIXEL_RGB8 };
+    image.pixels = stbi_load(path, &image.width, &image.height, NULL, 3);
+    return image;
+}
+/* Frees the pixels. */
+VIT_INLINE void vit_image_free(vit_image *image) {
+    stbi_image_free((void *)(uintptr_t)image->pixels);
+    image->pixels = NULL;
+}
+#endif
+
 /* ========================================================================== */
 /*  The API ends here. The declarations for tools follow, then the code.      */
 /* ========================================================================== */
@@ -1052,14 +1017,53 @@ VIT_API void vit_threads_destroy(vit_threads *threads);
 extern "C" {
 #endif
 
+/* VIT_ABI_OF_PROGRAM of the library's own vit.h, for callers without it. */
+VIT_API unsigned vit_abi(void);
 
-/* Types of weights: X(enumerator, value, name). The value is what files store.
+/* The best tier of this CPU and build: VIT_ISA_SCALAR at least. */
+VIT_API vit_isa vit_detect_isa(void);
 
-   To add a type: a line here; its layout under >>format; its bit of VIT__DTYPES and a
-   macro that is 1 if the build has it (>>platform); vit__panel_bytes, vit__panel_index,
-   vit__weight and vit_pack_panel (>>arch); vit__has_dtype (>>load); a kernel in
-   VIT__KERNELS and in the table of each tier, at least vit__gemm_body's (>>words). In
-   the tests, a row of each table of VIT_NUM_DTYPES. */
+/* 1 if this CPU and build have the tier. */
+VIT_API int vit_has_isa(vit_isa isa);
+
+/* "avx2". Never NULL; the string is static. */
+VIT_API const char *vit_isa_name(vit_isa isa);
+
+/* "patch_embed". Never NULL; the string is static. */
+VIT_API const char *vit_phase_name(vit_phase phase);
+
+/* WordNet id of class `index` ("n02123045"), or NULL if the file has none. */
+VIT_API const char *vit_synset(const vit_model *model, int index);
+
+/* Where the weights came from: lines of "key: value". Never NULL. */
+VIT_API const char *vit_source(const vit_model *model);
+
+/* Compares every tensor with its checksum, and the gaps between them with zero.
+   VIT_ERROR_CORRUPT at the first difference, which detail describes. Opening a file compares
+   section "fits16" anyway, where kernels of this build rely on it. */
+VIT_API vit_result vit_model_verify(vit_model *model);
+
+#ifndef VIT_NO_PREPROCESS
+/* How vit_preprocess lays the input upon a photo, which it resizes to width x height: pixel
+   (x, y) of the input is (x + left, y + top) there. Below 0, or beyond the photo: padding. */
+typedef struct vit_crop {
+    int64_t width, height;
+    int64_t left, top;
+} vit_crop;
+
+/* For a photo of 1 to 2^20 pixels a side. */
+VIT_API void vit_find_crop(const vit_config *config, int width, int height, vit_crop *crop);
+
+#endif
+
+/* x[i] = exp(x[i] - max) / sum for n scores, as torch.softmax. n < 1 does nothing. */
+VIT_API void vit_softmax(float *x, int n);
+
+/* x[i] = 1 / (1 + exp(-x[i])), as torch.sigmoid, within 2 ulp; from -88 downwards it stays
+   at 6e-39. NaN stays NaN. n < 1 does nothing. */
+VIT_API void vit_sigmoid(float *x, int n);
+
+/* Types of weights: X(enumerator, value, name). The value is what files store. */
 #define VIT_DTYPE_LIST(X)                                                      \
     X(VIT_F32, 0, "f32")                                                       \
     X(VIT_F16, 1, "f16")   /* IEEE binary16                                 */ \
@@ -1350,6 +1354,56 @@ enum {
 
 #if defined(VIT_IMPLEMENTATION) && !defined(VIT__IMPLEMENTED)
 #define VIT__IMPLEMENTED 1
+
+/* ------------------------------------------------------------------------- */
+/* >>extending                                                               */
+/* ------------------------------------------------------------------------- */
+
+/* To add a value to an enum of vit_config: a line before its VIT_NUM_..., which makes the loader
+   accept it; a word for it in tools/model/setting_list.h; and:
+
+      vit_crop_mode        its sizes in vit_find_crop; if it pads, the colour in vit__write_row
+      vit_crop_rounding    vit__crop_offset
+      vit_interpolation    its parameter and support in vit__photo_axis_init
+      vit_stem             its layers in VIT__FRONT_LIST, vit__check_stem, vit__largest_map; its
+                           pass in >>stem, called by vit__stem_rows; settings_stem_stride and
+                           layout_input_weight in tools
+      vit_pos_resample     a row of vit__pos_filters
+      vit_norm_type        its formula in norm_row (>>body), which tells the present two apart by
+                           the bias; letter l of >>arch says if a norm has one
+      vit_block_type       vit__shares_norm, >>block, letters of >>arch if its layers differ;
+                           vit_config_check if it excludes options
+      vit_rope             rotate (>>body)
+      vit_patch_cut        vit__gather_patch
+      vit_attention        vit__block, letter A of >>arch
+      vit_activation       a line in vit_representation too; activate (>>body), and activate in
+                           tests/test_random.c, in double; tests/test_values.c tries it
+      vit_pool             vit__pool_image, vit__pooled_dim; rows of VIT__TAIL_LIST if it has
+                           weights; vit_config_check if it excludes options
+      vit_head_activation  vit_scores
+
+   -Wswitch names most of these places, and tests/test_random.c has a reference of its own for each.
+
+   To add an option: a member of vit_config, zero for "as before"; a row of VIT_FIELD_LIST with
+   required 2, so that older readers refuse a file only if it is used; vit_config_check if it
+   excludes others; rows of >>arch for its layers; its effect, in >>embed, >>block, >>head or
+   >>preprocess. Loading, writing, --c-array and vit-info follow the list.
+
+   To add a pixel format: its bytes in vit__pixel_size and vit__row_size, its colours in
+   vit__read_pixel, a case in vit__turn_any.
+
+   To add an instruction set: a line of VIT_ISA_LIST; a macro that is 1 if the build has it
+   (>>platform); its words, tiles and table (>>words); a line of VIT__TIER_LIST and its detection
+   (>>dispatch). A macro that leaves it out: its line under CONFIGURATION and in tests/compile.sh.
+
+   To add a type of weights: a line of VIT_DTYPE_LIST; its layout under >>format; its bit of
+   VIT__DTYPES and a macro that is 1 if the build has it (>>platform); vit__panel_bytes,
+   vit__panel_index, vit__weight, vit_pack_panel, vit__has_dtype; a kernel in VIT__KERNELS and in
+   the table of each tier, at least vit__gemm_body's; in the tests a row of each table of
+   VIT_NUM_DTYPES.
+
+   To add a result: a row of VIT_RESULT_LIST. A phase: a row of VIT_PHASE_LIST, and a call of
+   vit__phase where it begins. */
 
 /* ------------------------------------------------------------------------- */
 /* >>platform                                                                */
@@ -2269,16 +2323,10 @@ VIT__INLINE float vit__bf16_to_f32(uint16_t h) { return vit__float((uint32_t)h <
 
 /* --- models that are not open ------------------------------------------------ */
 
-#if defined(VIT_BARE_METAL)
-#    define VIT__OWN_ABI 0u
-#else
-#    define VIT__OWN_ABI VIT_OPEN_ABI
-#endif
-
 /* Every function that takes a model refuses others: NULL, one that could not be opened or has
    been closed, and one of another ABI. */
 static int vit__is_open(const vit_model *model) {
-    return model && model->abi == VIT__OWN_ABI && model->tensors;
+    return model && model->abi == VIT_ABI_OF_PROGRAM && model->tensors;
 }
 
 /* Builds for one model refuse them in sessions and photos alone. */
@@ -2531,11 +2579,12 @@ VIT_API int vit_embedding_dim(const vit_model *model) {
     return vit__is_checked(model) ? vit__embedding_dim(VIT__CONFIG(model)) : 0;
 }
 
-VIT_API size_t vit_input_size(const vit_model *model) {
-    const vit_config *c;
-    if (!vit__is_checked(model)) return 0;
-    c = VIT__CONFIG(model);
+static size_t vit__input_size(const vit_config *c) {
     return (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width;
+}
+
+VIT_API size_t vit_input_size(const vit_model *model) {
+    return vit__is_checked(model) ? vit__input_size(VIT__CONFIG(model)) : 0;
 }
 
 /* Width of what vit_selftest compares: the logits, or the embedding without a head. */
@@ -3794,17 +3843,17 @@ static vit_result vit__load(vit_model *model, unsigned flags) {
     return result;
 }
 
+VIT_API unsigned vit_abi(void) { return VIT_ABI_OF_PROGRAM; }
+
 #if defined(VIT_BARE_METAL)
-/* Flags that name an ABI come from a file that has vit.h without VIT_BARE_METAL. */
-static vit_result vit__begin_open(unsigned flags, vit_model *model) {
+/* An ABI comes from a file that has vit.h without VIT_BARE_METAL. */
+static vit_result vit__begin_open(unsigned abi, vit_model *model) {
     memset(model, 0, sizeof *model);
-    return flags >> 8 ? VIT_ERROR_ABI : VIT_OK;
+    return abi ? VIT_ERROR_ABI : VIT_OK;
 }
 #else
 
-VIT_API unsigned vit_abi(void) { return VIT_OPEN_ABI; }
-
-/* "; this is vit.h 1.0.0, for 1 to 1" */
+/* "; this is vit.h 2.0.0, which takes 4 to 4" */
 static vit_result vit__refuse_abi(vit__text text) {
     vit__put(&text, "; this is vit.h ");
     vit__put_int(&text, VIT_VERSION_MAJOR);
@@ -3820,18 +3869,17 @@ static vit_result vit__refuse_abi(vit__text text) {
 }
 
 /* Zeroes the caller's struct, which may have another size if it is refused. */
-static vit_result vit__begin_open(unsigned flags, vit_model *model) {
-    const unsigned abi = flags >> 8 & 0xff, size = (flags >> 16) * 4;
-    const unsigned own = (VIT_OPEN_ABI >> 16) * 4;
+static vit_result vit__begin_open(unsigned program, vit_model *model) {
+    const unsigned abi = program & 0xff, size = (program >> 8) * 4;
     vit__text text;
-    if (abi >= VIT_ABI_OLDEST && abi <= VIT_ABI && size == own) {
+    if (abi >= VIT_ABI_OLDEST && abi <= VIT_ABI && size == sizeof *model) {
         memset(model, 0, sizeof *model);
-        model->abi = VIT_OPEN_ABI;
+        model->abi = VIT_ABI_OF_PROGRAM;
         return VIT_OK;
     }
     model->abi = 0;
     if (!abi) {
-        text = vit__say(model->detail, "the program names no ABI: add vit_abi() to flags");
+        text = vit__say(model->detail, "the program names no ABI: pass vit_abi()");
         return vit__refuse_abi(text);
     }
     if (size < offsetof(vit_model, config)) return VIT_ERROR_ABI;
@@ -3842,16 +3890,16 @@ static vit_result vit__begin_open(unsigned flags, vit_model *model) {
         return vit__refuse_abi(text);
     }
     return vit__fail_int(model->detail, VIT_ERROR_ABI,
-                         "sizeof(vit_model) in the program, by VIT_MAX_CHANS and others", own, size);
+                         "sizeof(vit_model) in the program, by VIT_MAX_CHANS and others",
+                         sizeof *model, size);
 }
 #endif
 
-/* In parentheses, for macros of these names. */
-VIT_API vit_result (vit_model_open_memory)(const void *data, size_t size, unsigned flags,
-                                           vit_model *model) {
+VIT_API vit_result vit_model_open_memory_as(unsigned abi, const void *data, size_t size,
+                                            unsigned flags, vit_model *model) {
     vit_result result;
     if (!model) return VIT_ERROR_ARGUMENT;
-    result = vit__begin_open(flags, model);
+    result = vit__begin_open(abi, model);
     if (result) return result;
     if (!data) return vit__fail(model->detail, VIT_ERROR_ARGUMENT, "data is NULL");
     if ((uintptr_t)data % 16 != 0)
@@ -4082,10 +4130,11 @@ static vit_result vit__acquire(const char *path, unsigned flags, vit_model *mode
 #    endif
 }
 
-VIT_API vit_result (vit_model_open)(const char *path, unsigned flags, vit_model *model) {
+VIT_API vit_result vit_model_open_as(unsigned abi, const char *path, unsigned flags,
+                                     vit_model *model) {
     vit_result result;
     if (!model) return VIT_ERROR_ARGUMENT;
-    result = vit__begin_open(flags, model);
+    result = vit__begin_open(abi, model);
     if (result) return result;
     if (!path) return vit__fail(model->detail, VIT_ERROR_ARGUMENT, "path is NULL");
     result = vit__acquire(path, flags, model);
@@ -4103,7 +4152,7 @@ VIT_API vit_result (vit_model_open)(const char *path, unsigned flags, vit_model 
 #endif /* VIT_NO_STDIO */
 
 VIT_API void vit_model_close(vit_model *model) {
-    if (!model || model->abi != VIT__OWN_ABI) return; /* refused: perhaps of another size */
+    if (!model || model->abi != VIT_ABI_OF_PROGRAM) return; /* refused: perhaps of another size */
 #ifndef VIT_NO_STDIO
     if (model->ownership == VIT__MAPPED) {
 #    if VIT__MMAP && VIT__WINDOWS
@@ -9333,9 +9382,8 @@ VIT__INLINE int vit__known_batch(int batch) {
 #endif
 }
 
-static int vit__batch(const vit_params *params) {
-    return vit__is_low(params) ? 1 : params->max_batch;
-}
+/* Images computed together. */
+static int vit__batch(const vit_session *s) { return vit__known_batch(s->params.batch); }
 
 /* Part `index` of `count` equal shares of n things, the first ones larger by one if they
    must differ: [first, return value). */
@@ -11746,7 +11794,7 @@ static uint64_t vit__scratch_floats(const vit_session *s, uint64_t rows) {
     vit__arena patches = { NULL, 0 }, tail = { NULL, 0 };
     vit__embed_job e;
     vit__tail t;
-    t.batch = vit__batch(&s->params);
+    t.batch = vit__batch(s);
     vit__place_patches(s, t.batch, &patches, &e);
     vit__place_tail(c, &tail, &t);
     return vit__max64(block, vit__max64(patches.used, tail.used));
@@ -11862,7 +11910,7 @@ static uint64_t vit__place_session(vit_session *s, float *base) {
     const int tile_rows = vit__max(vit__max(kernels->gemm[VIT_F32].tile_rows,
                                             kernels->gemm[VIT_BF16].tile_rows),
                                    kernels->gemm[VIT__HAS_I16 * VIT__I16].tile_rows);
-    const uint64_t tokens = (uint64_t)(unsigned)vit__batch(&s->params) *
+    const uint64_t tokens = (uint64_t)(unsigned)vit__batch(s) *
                             (uint64_t)(unsigned)c->num_tokens;
     const uint64_t rows = low ? (uint64_t)(unsigned)tile_rows : tokens;
     const uint64_t dim = (uint64_t)(unsigned)c->embed_dim;
@@ -11887,20 +11935,21 @@ static uint64_t vit__place_session(vit_session *s, float *base) {
     return vit__max64(arena.used, attn.used);
 }
 
-/* The largest batch that is computed together; a larger one is quietly done in parts. An
-   activation may not exceed 2^31 numbers, and more than 2^18 (1 MiB) for each thread would no
-   longer stay in its caches from layer to layer; a trace sees all images together. */
-static int vit__most_images(const vit_config *c, const vit_params *params) {
+/* Images computed together, by default one on one thread, else at most 2^18 floats of an activation
+   (1 MiB) for each thread, which stay in its caches from layer to layer. 0 for params.batch beyond
+   2^31 floats of one. */
+static int vit__images(const vit_config *c, const vit_params *params) {
     const int image = c->num_tokens * (int)vit__largest_row(c);
-    const int threads = vit__max(1, vit__min(vit__threads(params), 0xfff));
-    const int most = (vit__trace_of(params) ? 0x7fffffff : threads << 18) / image;
-    return most ? most : 1;
+    const int threads = vit__min(vit__threads(params), 0xfff);
+    if (params->batch < 0 || params->batch > 0x7fffffff / image) return 0;
+    if (params->low_memory) return 1;
+    if (params->batch) return params->batch;
+    return threads > 1 ? vit__max((threads << 18) / image, 1) : 1;
 }
 
 /* params with its defaults filled in; 0 if they make no sense. */
 static int vit__complete_params(const vit_config *c, const vit_params *given,
                                 vit_params *params) {
-    int most;
     memset(params, 0, sizeof *params);
     if (given) *params = *given;
 #if defined(VIT_NO_EXECUTOR)
@@ -11908,17 +11957,13 @@ static int vit__complete_params(const vit_config *c, const vit_params *given,
 #endif
     if (!params->executor.parallel_for) params->executor.num_threads = 1;
     if (params->executor.num_threads == 0) params->executor.num_threads = 1;
-    most = vit__most_images(c, params);
-    if (params->max_batch == 0) params->max_batch = 1;
-    if (params->max_batch > most) params->max_batch = most;
 #if defined(VIT_LOW_MEMORY)
     params->low_memory = 1;
 #endif
     if (vit__trace_of(params) || vit__shares_norm(c)) params->low_memory = 0;
-    if (params->low_memory) params->max_batch = 1;
-    return params->max_batch > 0 &&
-           params->executor.num_threads > 0 && params->executor.num_threads <= 1 << 16 &&
-           vit__choose_kernels(params->isa) != NULL;
+    params->batch = vit__images(c, params);
+    return params->batch > 0 && params->executor.num_threads > 0 &&
+           params->executor.num_threads <= 1 << 16 && vit__choose_kernels(params->isa) != NULL;
 }
 
 /* The session as far as it goes without a workspace; 0 if the params make no sense. */
@@ -11949,14 +11994,22 @@ VIT_API size_t vit_workspace_size(const vit_model *model, const vit_params *para
 VIT_API vit_result vit_session_init(vit_session *session, const vit_model *model,
                                     const vit_params *params, void *workspace, size_t size) {
     vit__front_layers stem;
-    unsigned char *at = (unsigned char *)workspace;
+    uint64_t needed;
+    unsigned char *at;
     if (!session) return VIT_ERROR_ARGUMENT;
     if (!vit__begin_session(session, model, params)) return VIT_ERROR_ARGUMENT;
-    if (!workspace || size < vit__session_bytes(session)) {
+    needed = vit__session_bytes(session);
+#if !defined(VIT_NO_MALLOC)
+    if (!workspace && size == 0 && vit__size(needed)) {
+        size = vit__size(needed);
+        workspace = session->memory = VIT_MALLOC(size);
+    }
+#endif
+    if (!workspace || size < needed) {
         session->model = NULL;
         return VIT_ERROR_MEMORY;
     }
-    at += VIT_ALIGN - (uintptr_t)workspace % VIT_ALIGN;
+    at = (unsigned char *)workspace + VIT_ALIGN - (uintptr_t)workspace % VIT_ALIGN;
     vit__place_session(session, (float *)(void *)at);
     vit__find_front(model, &stem);
     session->pos = vit__make_positions(model, stem.pos_embed, session->positions);
@@ -12038,7 +12091,7 @@ static int vit__needed_blocks(const vit_session *s, const vit_outputs *out) {
     return needed;
 }
 
-/* At most max_batch images, of which the first is number `image`. */
+/* At most params.batch images, of which the first is number `image`. */
 static void vit__forward_batch(const vit_session *s, const float *input, const uint8_t *mask,
                                int batch, const vit_outputs *out, int image) {
     const int num_blocks = vit__needed_blocks(s, out);
@@ -12080,33 +12133,31 @@ static int vit__can_give(const vit_config *c, const vit_outputs *out, int batch)
 
 static float *vit__advance(float *p, size_t n) { return p ? p + n : NULL; }
 
-VIT_API vit_result vit_forward(vit_session *session, const float *input, int batch,
+VIT_API vit_result vit_forward(vit_session *session, const vit_input *input,
                                const vit_outputs *outputs) {
-    return vit_forward_masked(session, input, NULL, batch, outputs);
-}
-
-VIT_API vit_result vit_forward_masked(vit_session *session, const float *input,
-                                      const uint8_t *mask, int batch,
-                                      const vit_outputs *outputs) {
     const vit_config *c;
+    const float *pixels;
+    const uint8_t *mask;
     vit_outputs out;
-    size_t pixels;
-    int image, now;
-    if (!session || !session->model || !input || batch < 1 || !outputs) return VIT_ERROR_ARGUMENT;
+    int batch, image, now;
+    if (!session || !session->model || !input || !input->pixels || input->batch < 0 || !outputs)
+        return VIT_ERROR_ARGUMENT;
     c = VIT__CONFIG(session->model);
+    pixels = input->pixels;
+    mask = input->mask;
+    batch = vit__max(input->batch, 1);
     out = *outputs;
     if (!vit__can_give(c, &out, batch) || (out.logits && !c->num_classes) ||
         (VIT__LOGITS_ONLY && mask) ||
         session->img_height != c->img_height || session->img_width != c->img_width)
         return VIT_ERROR_ARGUMENT;
-    pixels = (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width;
     for (image = 0; image < batch; image += now) {
         size_t n;
-        now = vit__min(batch - image, vit__batch(&session->params));
+        now = vit__min(batch - image, vit__batch(session));
         n = (size_t)now;
-        vit__forward_batch(session, input, mask, now, &out, image);
+        vit__forward_batch(session, pixels, mask, now, &out, image);
         if (mask) mask += n * (size_t)c->num_tokens;
-        input += n * pixels;
+        pixels += n * vit__input_size(c);
         out.logits = vit__advance(out.logits, n * (size_t)c->num_classes);
         out.embedding = vit__advance(out.embedding, n * (size_t)vit__embedding_dim(c));
         out.tokens = vit__advance(out.tokens, n * vit__tokens_floats(c));
@@ -12118,8 +12169,7 @@ VIT_API vit_result vit_forward_masked(vit_session *session, const float *input,
 
 /* Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014. */
 VIT_API void vit_selftest_input(const vit_config *config, float *input) {
-    const size_t n = (size_t)config->in_chans * (size_t)config->img_height *
-                     (size_t)config->img_width;
+    const size_t n = vit__input_size(config);
     uint64_t state = (uint64_t)(unsigned)config->selftest_seed;
     size_t i;
     for (i = 0; i < n; i++) {
@@ -12133,6 +12183,7 @@ VIT_API void vit_selftest_input(const vit_config *config, float *input) {
 
 VIT_API vit_result vit_selftest(vit_session *session, float *input, float *output, float *error) {
     const vit_config *c;
+    vit_input in;
     vit_outputs outputs;
     vit__tail_layers tail;
     vit_result result;
@@ -12146,10 +12197,12 @@ VIT_API vit_result vit_selftest(vit_session *session, float *input, float *outpu
                            c->img_width != session->model->file_width))
         return VIT_ERROR_UNSUPPORTED;
     vit_selftest_input(c, input);
+    memset(&in, 0, sizeof in);
+    in.pixels = input;
     memset(&outputs, 0, sizeof outputs);
     if (c->num_classes) outputs.logits = output;
     else outputs.embedding = output;
-    result = vit_forward(session, input, 1, &outputs);
+    result = vit_forward(session, &in, &outputs);
     if (result) return result;
     vit__find_tail(session->model, &tail);
     for (i = 0; i < vit__output_dim(c); i++) {
@@ -12164,62 +12217,127 @@ VIT_API vit_result vit_selftest(vit_session *session, float *input, float *outpu
     return relative <= c->selftest_tolerance ? VIT_OK : VIT_ERROR_SELFTEST;
 }
 
-/* --- all in one call ------------------------------------------------------ */
+/* --- photos in, answers out -------------------------------------------------- */
 
-#if !defined(VIT_NO_MALLOC) && !defined(VIT_NO_PREPROCESS)
-/* One block holds input, logits and workspace. */
+#if !defined(VIT_NO_MALLOC)
+
+VIT_API void vit_session_close(vit_session *session) {
+    if (!session) return;
+    VIT_FREE(session->memory);
+    VIT_FREE(session->room);
+    memset(session, 0, sizeof *session);
+}
+
+#if !defined(VIT_NO_PREPROCESS)
+
+typedef struct vit__photos {
+    const vit_model *model;
+    const vit_image *photos;
+    float *pixels, *scratch; /* of each photo of a group */
+    size_t scratch_floats;
+} vit__photos;
+
+static void vit__photo_task(void *arg, int i) {
+    const vit__photos *job = (const vit__photos *)arg;
+    const size_t k = (size_t)i;
+    vit_preprocess(job->model, &job->photos[i],
+                   job->pixels + k * vit__input_size(VIT__CONFIG(job->model)),
+                   job->scratch + k * job->scratch_floats, job->scratch_floats * sizeof(float));
+}
+
+/* vit_run's memory: at least so many floats, which stay for the next call. */
+static float *vit__session_room(vit_session *s, uint64_t floats) {
+    const size_t bytes = vit__size(floats * sizeof(float));
+    if (s->room && s->room_floats >= floats) return s->room;
+    VIT_FREE(s->room);
+    s->room = bytes ? (float *)VIT_MALLOC(bytes) : NULL;
+    s->room_floats = bytes / sizeof(float);
+    return s->room;
+}
+
+VIT_API vit_result vit_run(vit_session *session, const vit_image *photos, int count,
+                           vit_answer *answer) {
+    const vit_config *c;
+    vit__photos job;
+    vit_outputs out;
+    vit_input in;
+    size_t n, classes, dim, size, largest = 0;
+    int first, group, i;
+    if (!session || !session->model || !photos || count < 1 || !answer) return VIT_ERROR_ARGUMENT;
+    c = VIT__CONFIG(session->model);
+    for (i = 0; i < count; i++) {
+        const vit_result result = vit__check_image(c, &photos[i]);
+        if (result) return result;
+        size = vit_preprocess_size(session->model, &photos[i]);
+        if (!size) return VIT_ERROR_MEMORY;
+        if (size > largest) largest = size;
+    }
+    n = (size_t)count;
+    classes = (size_t)c->num_classes;
+    dim = (size_t)vit__embedding_dim(c);
+    group = vit__min(count, vit__max(vit__batch(session), vit__threads(&session->params)));
+    size = vit__input_size(c);
+    job.model = session->model;
+    job.scratch_floats = largest / sizeof(float) + 1;
+    if (!vit__session_room(session, (uint64_t)n * (classes + dim) +
+                                        (uint64_t)(unsigned)group * (size + job.scratch_floats)))
+        return VIT_ERROR_MEMORY;
+    memset(&out, 0, sizeof out);
+    memset(&in, 0, sizeof in);
+    out.logits = classes ? session->room : NULL;
+    out.embedding = session->room + n * classes;
+    in.pixels = job.pixels = out.embedding + n * dim;
+    job.scratch = job.pixels + (size_t)group * size;
+    answer->scores = out.logits;
+    answer->embedding = out.embedding;
+    for (first = 0; first < count; first += in.batch) {
+        vit_result result;
+        in.batch = vit__min(group, count - first);
+        job.photos = photos + first;
+        vit__parallel_for(session, in.batch, vit__photo_task, &job);
+        result = vit_forward(session, &in, &out);
+        if (result) return result;
+        out.logits = vit__advance(out.logits, (size_t)in.batch * classes);
+        out.embedding += (size_t)in.batch * dim;
+    }
+    for (i = 0; i < count && classes; i++)
+        vit_scores(session->model, session->room + (size_t)i * classes);
+    return VIT_OK;
+}
+
 VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, int k,
                                 vit_prediction *top) {
-    const size_t workspace = vit_workspace_size(model, NULL);
     vit_session session;
-    vit_outputs outputs;
+    vit_answer answer;
     vit_result result;
-    size_t input_size, num_classes, size;
-    float *block;
-    int count;
-    if (!workspace || !top || k < 0 || VIT__CONFIG(model)->num_classes == 0)
+    int count = 0;
+    if (!vit__is_open(model) || !top || k < 0 || VIT__CONFIG(model)->num_classes == 0)
         return VIT_ERROR_ARGUMENT;
-    num_classes = (size_t)VIT__CONFIG(model)->num_classes;
-    input_size = vit_input_size(model);
-    size = vit__size((uint64_t)(input_size + num_classes) * sizeof(float) + workspace);
-    block = size ? (float *)VIT_MALLOC(size) : NULL;
-    if (!block) return VIT_ERROR_MEMORY;
-    memset(&outputs, 0, sizeof outputs);
-    outputs.logits = block + input_size;
-    result = vit_preprocess(model, image, block, NULL, 0);
-    if (!result)
-        result = vit_session_init(&session, model, NULL, outputs.logits + num_classes, workspace);
-    if (!result) result = vit_forward(&session, block, 1, &outputs);
-    if (!result) {
-        vit_scores(model, outputs.logits);
-        for (count = vit_top_k(outputs.logits, (int)num_classes, k, top); count < k; count++) {
-            top[count].index = -1;
-            top[count].score = 0.0f;
-        }
+    result = vit_session_init(&session, model, NULL, NULL, 0);
+    if (!result) result = vit_run(&session, image, 1, &answer);
+    if (!result) count = vit_top_k(answer.scores, VIT__CONFIG(model)->num_classes, k, top);
+    for (; !result && count < k; count++) {
+        top[count].index = -1;
+        top[count].score = 0.0f;
     }
-    VIT_FREE(block);
+    vit_session_close(&session);
     return result;
 }
 
 VIT_API vit_result vit_embed(const vit_model *model, const vit_image *image, float *embedding) {
-    const size_t workspace = vit_workspace_size(model, NULL), input_size = vit_input_size(model);
     vit_session session;
-    vit_outputs outputs;
+    vit_answer answer;
     vit_result result;
-    size_t size;
-    float *block;
-    if (!workspace || !embedding) return VIT_ERROR_ARGUMENT;
-    size = vit__size((uint64_t)input_size * sizeof(float) + workspace);
-    block = size ? (float *)VIT_MALLOC(size) : NULL;
-    if (!block) return VIT_ERROR_MEMORY;
-    memset(&outputs, 0, sizeof outputs);
-    outputs.embedding = embedding;
-    result = vit_preprocess(model, image, block, NULL, 0);
-    if (!result) result = vit_session_init(&session, model, NULL, block + input_size, workspace);
-    if (!result) result = vit_forward(&session, block, 1, &outputs);
-    VIT_FREE(block);
+    if (!vit__is_open(model) || !embedding) return VIT_ERROR_ARGUMENT;
+    result = vit_session_init(&session, model, NULL, NULL, 0);
+    if (!result) result = vit_run(&session, image, 1, &answer);
+    if (!result)
+        memcpy(embedding, answer.embedding,
+               (size_t)vit_embedding_dim(model) * sizeof *embedding);
+    vit_session_close(&session);
     return result;
 }
+#endif
 #endif
 
 VIT__COMPACT_END

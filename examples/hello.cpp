@@ -118,13 +118,14 @@ public:
               "session");
     }
     std::vector<float> scores(const vit_image &photo) {
-        const vit_config &c = model.config;
-        std::vector<float> input(size_t(c.in_chans) * size_t(c.img_height) * size_t(c.img_width));
-        std::vector<float> logits(size_t(c.num_classes));
+        std::vector<float> input(vit_input_size(&model));
+        std::vector<float> logits(size_t(model.config.num_classes));
+        vit_input in = {};
         vit_outputs outputs = {};
+        in.pixels = input.data();
         outputs.logits = logits.data();
         check(vit_preprocess(&model, &photo, input.data(), nullptr, 0), "photo");
-        check(vit_forward(&session, input.data(), 1, &outputs), "forward pass");
+        check(vit_forward(&session, &in, &outputs), "forward pass");
         vit_scores(&model, logits.data());
         return logits;
     }

@@ -15,26 +15,24 @@ class Model:
     def __init__(self, library, path):
         self.vit = CDLL(library)
         self.vit.vit_label.restype = self.vit.vit_result_string.restype = c_char_p
-        self.vit.vit_workspace_size.restype = c_size_t
-        abi = self.vit.vit_abi()  # its upper half: the size of vit_model, in units of 4 bytes
-        self.model = (c_uint64 * ((abi >> 16) // 2 + 1))()
-        if self.vit.vit_model_open(path.encode(errors="surrogateescape"), abi, self.model):
+        abi = self.vit.vit_abi()  # its upper 24 bits: the size of vit_model, in units of 4 bytes
+        self.model = (c_uint64 * ((abi >> 8) // 2 + 1))()
+        if self.vit.vit_model_open_as(abi, path.encode(errors="surrogateescape"), 0, self.model):
             raise OSError(string_at(addressof(self.model) + 4).decode(errors="replace"))
 
     def run(self, image):  # (probability, class) of all, best first; and the embedding
         vit, model = self.vit, self.model
-        config = (c_int * 11).from_buffer(model, 228)  # vit_model.config
-        pixels = (c_float * (config[0] * config[1] * config[2]))()
-        scores, embedding = (c_float * config[10])(), (c_float * vit.vit_embedding_dim(model))()
-        outputs = (c_void_p * 11)(addressof(scores), addressof(embedding))  # vit_outputs
-        workspace = create_string_buffer(vit.vit_workspace_size(model, None))
-        session = (c_uint64 * 48)()  # vit_session
-        result = (vit.vit_preprocess(model, byref(image), pixels, None, c_size_t(0)) or
-                  vit.vit_session_init(session, model, None, workspace, c_size_t(len(workspace))) or
-                  vit.vit_forward(session, pixels, 1, outputs))
+        classes = (c_int * 11).from_buffer(model, 228)[10]  # vit_model.config.num_classes
+        session, answer = (c_uint64 * 64)(), (POINTER(c_float) * 2)()  # vit_session, vit_answer
+        result = (vit.vit_session_init(session, model, None, None, c_size_t(0)) or
+                  vit.vit_run(session, byref(image), 1, answer))
+        scores = answer[0][:classes] if not result else []
+        embedding = (c_float * vit.vit_embedding_dim(model))()
+        if not result:
+            memmove(embedding, answer[1], sizeof(embedding))
+        vit.vit_session_close(session)
         if result:
             raise OSError(vit.vit_result_string(result).decode())
-        vit.vit_scores(model, scores)
         classes = [(score, vit.vit_label(model, i).decode()) for i, score in enumerate(scores)]
         return sorted(classes, reverse=True), embedding
 
@@ -50,7 +48,7 @@ def read_ppm(path):
 
 if __name__ == "__main__":
     if len(sys.argv) != 4:
-        sys.exit("usage: vit_ctypes.py libvit.so.1 MODEL.vit PHOTO.ppm")
+        sys.exit("usage: vit_ctypes.py libvit.so.2 MODEL.vit PHOTO.ppm")
     try:
         classes, embedding = Model(*sys.argv[1:3]).run(read_ppm(sys.argv[3]))
     except OSError as error:

@@ -6,6 +6,7 @@
  *     compare_builds MODEL.vit
  */
 #define VIT_IMPLEMENTATION
+#define VIT_TOOLS
 #include "vit.h"
 
 #include <stdio.h>
@@ -123,7 +124,7 @@ static vit_result forward(const vit_model *model, const setup *s, void *workspac
     uint8_t *mask = s->masked ? make_mask(batch * (size_t)c->num_tokens) : NULL;
     vit_session session;
     vit_result result = vit_session_init(&session, model, &s->params, workspace, size);
-    if (result == VIT_OK) result = vit_forward_masked(&session, input, mask, s->batch, outputs);
+    if (result == VIT_OK) result = vit_forward(&session, &(vit_input){ .pixels = input, .batch = s->batch, .mask = mask }, outputs);
     free(mask);
     free(input);
     return result;
@@ -174,13 +175,13 @@ static void run_batches(const vit_model *model, setup *s) {
     const size_t length = strlen(s->name);
     for (int i = 0; i < 3; i++) {
         s->batch = batches[i][0];
-        s->params.max_batch = batches[i][1];
+        s->params.batch = batches[i][1];
         snprintf(s->name + length, sizeof s->name - length, " batch %d of %d", batches[i][1],
                  s->batch);
         run_outputs(model, s, "");
     }
     s->name[length] = '\0';
-    s->batch = s->params.max_batch = 1;
+    s->batch = s->params.batch = 1;
     s->masked = 1;
     run_outputs(model, s, " masked");
     s->masked = 0;

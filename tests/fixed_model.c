@@ -60,9 +60,9 @@ static int accepts_more(vit_session *session, const float *input, float *output)
     tokens.tokens = block.attention = output;
     blocks.blocks = &block;
     blocks.num_blocks = 1;
-    return vit_forward(session, input, 1, &tokens) != VIT_ERROR_ARGUMENT ||
-           vit_forward(session, input, 1, &blocks) != VIT_ERROR_ARGUMENT ||
-           vit_forward_masked(session, input, mask, 1, &none) != VIT_ERROR_ARGUMENT;
+    return vit_forward(session, &(vit_input){ .pixels = input }, &tokens) != VIT_ERROR_ARGUMENT ||
+           vit_forward(session, &(vit_input){ .pixels = input }, &blocks) != VIT_ERROR_ARGUMENT ||
+           vit_forward(session, &(vit_input){ .pixels = input, .mask = mask }, &none) != VIT_ERROR_ARGUMENT;
 }
 #endif
 
@@ -87,7 +87,7 @@ static int run(vit_model *model)
     if (vit_workspace_size(model, &params) != WORKSPACE) return 4;
     workspace = malloc(WORKSPACE);
     if (vit_session_init(&session, model, &params, workspace, WORKSPACE) ||
-        vit_forward(&session, input, 1, &outputs))
+        vit_forward(&session, &(vit_input){ .pixels = input }, &outputs))
         return 1;
 #if defined(VIT_LOGITS_ONLY)
     if (accepts_more(&session, input, output)) return 5;

@@ -95,7 +95,7 @@ pc_builds pc-static main.c -static -- --static --cflags --libs libvit
 check "pc-static runs" runs $clean "$work/pc-static"
 pc_builds pc-shared main.cpp -- --cflags --libs libvit
 check "pc-shared runs" runs $clean LD_LIBRARY_PATH="$work/usr/lib" "$work/pc-shared"
-refused "pc-shared without its library names it" libvit.so.1 $clean "$work/pc-shared" "$model"
+refused "pc-shared without its library names it" libvit.so.2 $clean "$work/pc-shared" "$model"
 if [ "$short" = short ]; then
     summary
     exit
@@ -138,7 +138,7 @@ done
 nm -D --defined-only "$work/usr/lib/libvit.so" | awk '{ print $3 }' >"$work/by_make"
 nm -D --defined-only "$work/usr2/lib/libvit.so" | awk '{ print $3 }' >"$work/by_cmake"
 check "the same symbols" diff "$work/by_make" "$work/by_cmake"
-check "the soname" sh -c "readelf -d '$work/usr2/lib/libvit.so' | grep -F '[libvit.so.1]'"
+check "the soname" sh -c "readelf -d '$work/usr2/lib/libvit.so' | grep -F '[libvit.so.2]'"
 builds cmake-shared-C find C vit::shared "-DCMAKE_PREFIX_PATH=$work/usr2"
 builds cmake-static-CXX find CXX vit::static "-DCMAKE_PREFIX_PATH=$work/usr2"
 

@@ -65,6 +65,7 @@ static unsigned long other_auxval(unsigned long type);
 #endif
 
 #define VIT_IMPLEMENTATION
+#define VIT_TOOLS
 #include "../vit.h"
 
 #undef pthread_create
@@ -969,7 +970,7 @@ static void run_in_workspace(bench *b, const vit_params *params, size_t shift, i
     CHECK(vit_session_init(&session, &b->model, params, workspace, size - 1) == VIT_ERROR_MEMORY);
     CHECK(vit_session_init(&session, &b->model, params, workspace, 0) == VIT_ERROR_MEMORY);
     CHECK(vit_session_init(&session, &b->model, params, workspace, size) == VIT_OK);
-    CHECK(vit_forward(&session, b->input, batch, &outputs) == VIT_OK);
+    CHECK(vit_forward(&session, &(vit_input){ .pixels = b->input, .batch = batch }, &outputs) == VIT_OK);
     int touched = 0;
     for (size_t i = 0; i < CANARY + shift; i++) {
         touched += block[i] != 0xc5;
@@ -989,7 +990,7 @@ static void test_workspace_kind(int kind) {
     FOR_EACH_ISA_LIKE(isa, vit_detect_isa()) {
         for (size_t shift = 0; shift < 64; shift += shift < 8 ? 1 : 7) {
             params.isa = (vit_isa)isa;
-            params.max_batch = 1 + (int)shift % 4;
+            params.batch = 1 + (int)shift % 4;
             params.low_memory = shift % 3 == 0;
             memset(logits, 0xff, sizeof logits);
             run_in_workspace(&b, &params, shift, 4, logits);
@@ -1020,7 +1021,7 @@ static void test_low_memory_kind(vit_dtype dtype, size_t most) {
     size_t small = vit_workspace_size(&b.model, &params);
     CHECK_MSG(small <= most, "dtype %d: %lu bytes", (int)dtype, (unsigned long)small);
     CHECK(small < whole);
-    params.max_batch = 8; /* one image at a time all the same */
+    params.batch = 8; /* one image at a time all the same */
     CHECK(vit_workspace_size(&b.model, &params) == small);
     bench_close(&b);
 }
@@ -1047,7 +1048,7 @@ static void test_workspace_threads_kind(int kind) {
         vit_block_output block = {NULL, NULL, -1, 0};
         float logits[4 * 5];
         CHECK(vit_threads_create(n, &pool, &params.executor) == VIT_OK);
-        params.max_batch = 3;
+        params.batch = 3;
         size_t size = vit_workspace_size(&b.model, &params);
         void *workspace = tiny_allocate(size);
         outputs.logits = logits;
@@ -1059,7 +1060,7 @@ static void test_workspace_threads_kind(int kind) {
         outputs.embedding = tiny_allocate(4 * b.embedding * sizeof(float));
         CHECK(vit_session_init(&session, &b.model, &params, workspace, size) == VIT_OK);
         for (int batch = 1; batch <= 4; batch++) {
-            CHECK(vit_forward(&session, b.input, batch, &outputs) == VIT_OK);
+            CHECK(vit_forward(&session, &(vit_input){ .pixels = b.input, .batch = batch }, &outputs) == VIT_OK);
         }
         free(outputs.tokens);
         free(block.attention);
@@ -1090,13 +1091,18 @@ static void test_params(void) {
     char workspace[16];
     vit_params params = no_params();
     CHECK(vit_workspace_size(&b.model, NULL) == vit_workspace_size(&b.model, &params));
-    params.max_batch = 1;
+    params.batch = 1;
     CHECK(vit_workspace_size(&b.model, NULL) == vit_workspace_size(&b.model, &params));
-    params.max_batch = -1;
+    params.batch = -1;
     CHECK(vit_workspace_size(&b.model, &params) == 0);
     CHECK(vit_session_init(&session, &b.model, &params, workspace, 16) == VIT_ERROR_ARGUMENT);
-    params.max_batch = 0x7fffffff; /* a part of them, in more than 16 bytes */
-    CHECK(vit_session_init(&session, &b.model, &params, workspace, 16) != VIT_OK);
+    params.batch = 0x7fffffff; /* an activation of 2^31 floats and more */
+    CHECK(vit_workspace_size(&b.model, &params) == 0);
+    CHECK(vit_session_init(&session, &b.model, &params, workspace, 16) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_session_init(&session, &b.model, NULL, workspace, 16) == VIT_ERROR_MEMORY);
+    CHECK(vit_session_init(&session, &b.model, NULL, NULL, 16) == VIT_ERROR_MEMORY);
+    vit_session_close(&session);
+    CHECK(blocks_live == 0);
     params = no_params();
     params.isa = (vit_isa)99;
     CHECK(vit_workspace_size(&b.model, &params) == 0);
@@ -1153,30 +1159,31 @@ static void test_forward_arguments(void) {
     outputs.logits = logits;
     outputs.blocks = &block;
     outputs.num_blocks = 1;
-    CHECK(vit_forward(NULL, b.input, 1, &outputs) == VIT_ERROR_ARGUMENT);
-    CHECK(vit_forward(&r.session, NULL, 1, &outputs) == VIT_ERROR_ARGUMENT);
-    CHECK(vit_forward(&r.session, b.input, 0, &outputs) == VIT_ERROR_ARGUMENT);
-    CHECK(vit_forward(&r.session, b.input, -1, &outputs) == VIT_ERROR_ARGUMENT);
-    CHECK(vit_forward(&r.session, b.input, 1, NULL) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_forward(NULL, &(vit_input){ .pixels = b.input }, &outputs) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = NULL }, &outputs) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input, .batch = 0 }, &outputs) == VIT_OK);
+    CHECK(vit_forward(&r.session, NULL, &outputs) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input, .batch = -1 }, &outputs) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input }, NULL) == VIT_ERROR_ARGUMENT);
     for (int i = 0; i < 4; i++) {
         static const int wrong[] = {2, -3, INT_MAX, INT_MIN};
         block.index = wrong[i];
-        CHECK(vit_forward(&r.session, b.input, 1, &outputs) == VIT_ERROR_ARGUMENT);
+        CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input }, &outputs) == VIT_ERROR_ARGUMENT);
     }
     block.index = -2;
-    CHECK(vit_forward(&r.session, b.input, 1, &outputs) == VIT_OK);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input }, &outputs) == VIT_OK);
     block.index = 1;
-    CHECK(vit_forward(&r.session, b.input, 1, &outputs) == VIT_OK);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input }, &outputs) == VIT_OK);
     outputs.num_blocks = -1;
-    CHECK(vit_forward(&r.session, b.input, 1, &outputs) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input }, &outputs) == VIT_ERROR_ARGUMENT);
     outputs.num_blocks = 1;
     outputs.blocks = NULL;
-    CHECK(vit_forward(&r.session, b.input, 1, &outputs) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input }, &outputs) == VIT_ERROR_ARGUMENT);
     outputs.blocks = &block;
     block.attention = NULL; /* an entry that wants nothing */
-    CHECK(vit_forward(&r.session, b.input, 1, &outputs) == VIT_OK);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input }, &outputs) == VIT_OK);
     outputs = no_outputs(); /* nothing asked for, nothing done */
-    CHECK(vit_forward(&r.session, b.input, 1, &outputs) == VIT_OK);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input }, &outputs) == VIT_OK);
     free(attention);
     free(r.workspace);
     bench_close(&b);
@@ -1193,17 +1200,16 @@ static void test_headless(void) {
     uint8_t pixel[3] = {1, 2, 3};
     vit_image image = {pixel, 1, 1, 0, VIT_PIXEL_RGB8};
     outputs.logits = embedding;
-    CHECK(vit_forward(&r.session, b.input, 1, &outputs) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input }, &outputs) == VIT_ERROR_ARGUMENT);
     outputs.logits = NULL;
     outputs.embedding = embedding;
-    CHECK(vit_forward(&r.session, b.input, 1, &outputs) == VIT_OK);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input }, &outputs) == VIT_OK);
     CHECK(vit_classify(&b.model, &image, 2, top) == VIT_ERROR_ARGUMENT);
     CHECK(vit_label(&b.model, 0) == NULL);
     free(r.workspace);
     bench_close(&b);
 }
 
-/* A model that is closed, or that never opened, is refused wherever it goes. */
 /* Calls every function that takes a model with NULL, closed, corrupt and missing ones. */
 static void check_not_open(const char *what, vit_model *model) {
     vit_session session;
@@ -1226,6 +1232,10 @@ static void check_not_open(const char *what, vit_model *model) {
         {"workspace_size", vit_workspace_size(model, NULL) == 0},
         {"session_init",
          vit_session_init(&session, model, NULL, input, sizeof input) == VIT_ERROR_ARGUMENT},
+        {"session_init of its own memory",
+         vit_session_init(&session, model, NULL, NULL, 0) == VIT_ERROR_ARGUMENT},
+        {"input_size", vit_input_size(model) == 0},
+        {"embed", vit_embed(model, &image, scores) == VIT_ERROR_ARGUMENT},
         {"embedding_dim", vit_embedding_dim(model) == 0},
         {"scores", (vit_scores(model, scores), scores[0] == 5.0f && scores[4] == 1.0f)},
         {"classify", vit_classify(model, &image, 1, &top) == VIT_ERROR_ARGUMENT},
@@ -1243,6 +1253,9 @@ static void test_closed_model(void) {
     vit_model model = b.model;
     vit_session session;
     vit_outputs outputs = no_outputs();
+    vit_answer answer;
+    uint8_t pixel[3] = {1, 2, 3};
+    vit_image image = {pixel, 1, 1, 0, VIT_PIXEL_RGB8};
     float input[3 * 8 * 8], output[5];
     check_not_open("NULL", NULL);
     vit_model_close(&model);
@@ -1254,10 +1267,14 @@ static void test_closed_model(void) {
     CHECK(vit_model_open_memory(NULL, 0, 0, &model) == VIT_ERROR_ARGUMENT);
     check_not_open("not there", &model);
     memset(&session, 0, sizeof session);
-    CHECK(vit_forward(&session, input, 1, &outputs) == VIT_ERROR_ARGUMENT);
-    CHECK(vit_forward_masked(NULL, input, NULL, 1, &outputs) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_forward(&session, &(vit_input){ .pixels = input }, &outputs) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_forward(NULL, &(vit_input){ .pixels = input }, &outputs) == VIT_ERROR_ARGUMENT);
     CHECK(vit_selftest(&session, input, output, NULL) == VIT_ERROR_ARGUMENT);
     CHECK(vit_selftest(NULL, input, output, NULL) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_run(&session, &image, 1, &answer) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_run(NULL, &image, 1, &answer) == VIT_ERROR_ARGUMENT);
+    vit_session_close(&session);
+    vit_session_close(NULL);
     bench_close(&b);
 }
 
@@ -1304,13 +1321,13 @@ static void test_address_space(void) {
     outputs.logits = logits;
     outputs.blocks = &block;
     outputs.num_blocks = 1;
-    CHECK(vit_forward(&r.session, b.input, 1, &outputs) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input }, &outputs) == VIT_ERROR_ARGUMENT);
     block.attention = NULL;
     block.tokens = logits;
-    CHECK(vit_forward(&r.session, b.input, 0x7fffffff, &outputs) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input, .batch = 0x7fffffff }, &outputs) == VIT_ERROR_ARGUMENT);
     outputs.num_blocks = 0;
     outputs.tokens = logits;
-    CHECK(vit_forward(&r.session, b.input, 0x7fffffff, &outputs) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input, .batch = 0x7fffffff }, &outputs) == VIT_ERROR_ARGUMENT);
     free(r.workspace);
     bench_close(&b);
 }
@@ -1325,10 +1342,10 @@ static void test_depth_0(void) {
     vit_block_output block = {NULL, NULL, -1, 0};
     vit_outputs outputs = no_outputs();
     outputs.logits = logits;
-    CHECK(vit_forward(&r.session, b.input, 1, &outputs) == VIT_OK);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input }, &outputs) == VIT_OK);
     outputs.blocks = &block;
     outputs.num_blocks = 1;
-    CHECK(vit_forward(&r.session, b.input, 1, &outputs) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input }, &outputs) == VIT_ERROR_ARGUMENT);
     free(r.workspace);
     bench_close(&b);
 }
@@ -1344,17 +1361,17 @@ static void test_mask(void) {
     vit_block_output block = {NULL, maps, -1, 0};
     vit_outputs outputs = no_outputs();
     outputs.logits = plain;
-    CHECK(vit_forward(&r.session, b.input, 3, &outputs) == VIT_OK);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input, .batch = 3 }, &outputs) == VIT_OK);
     memset(mask, 1, sizeof mask);
     outputs.logits = masked;
-    CHECK(vit_forward_masked(&r.session, b.input, mask, 3, &outputs) == VIT_OK);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input, .batch = 3, .mask = mask }, &outputs) == VIT_OK);
     CHECK(memcmp(plain, masked, sizeof plain) == 0);
     for (int i = 0; i < 3; i++) {
         mask[i * N + HIDDEN] = 0;
     }
     outputs.blocks = &block;
     outputs.num_blocks = 1;
-    CHECK(vit_forward_masked(&r.session, b.input, mask, 3, &outputs) == VIT_OK);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input, .batch = 3, .mask = mask }, &outputs) == VIT_OK);
     CHECK(memcmp(plain, masked, sizeof plain) != 0);
     for (int i = 0; i < 3 * 2 * N; i++) {
         CHECK(maps[i * N + HIDDEN] < 1e-30f && maps[i * N] > 1e-3f);
@@ -1362,11 +1379,11 @@ static void test_mask(void) {
     outputs.num_blocks = 0;
     outputs.logits = other;
     b.input[6] = 3.0f; /* the first row of the second patch, token 2 */
-    CHECK(vit_forward_masked(&r.session, b.input, mask, 3, &outputs) == VIT_OK);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input, .batch = 3, .mask = mask }, &outputs) == VIT_OK);
     CHECK(memcmp(masked, other, sizeof masked) == 0);
     memset(mask, 0, sizeof mask);
     outputs.num_blocks = 1;
-    CHECK(vit_forward_masked(&r.session, b.input, mask, 3, &outputs) == VIT_OK);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input, .batch = 3, .mask = mask }, &outputs) == VIT_OK);
     for (int i = 0; i < 3 * 2 * N * N; i++) {
         CHECK(fabsf(maps[i] - 0.2f) < 1e-6f);
     }
@@ -1378,7 +1395,7 @@ static void test_mask(void) {
 static void test_output_sizes(void) {
     bench b = bench_default();
     vit_params params = no_params();
-    params.max_batch = 2;
+    params.batch = 2;
     runner r = runner_make(&b.model, &params);
     vit_outputs outputs = no_outputs();
     vit_block_output block = {NULL, NULL, -1, 0};
@@ -1396,7 +1413,7 @@ static void test_output_sizes(void) {
     block.attention = data[3];
     outputs.blocks = &block;
     outputs.num_blocks = 1;
-    CHECK(vit_forward(&r.session, b.input, 3, &outputs) == VIT_OK);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input, .batch = 3 }, &outputs) == VIT_OK);
     for (int i = 0; i < 4; i++) {
         int unwritten = 0;
         for (size_t k = 0; k < sizes[i]; k++) {
@@ -1424,7 +1441,7 @@ static void test_output_sizes(void) {
 static void test_blocks(void) {
     bench b = bench_default();
     vit_params params = no_params();
-    params.max_batch = 2;
+    params.batch = 2;
     runner r = runner_make(&b.model, &params);
     const size_t tokens = 3 * b.tokens * sizeof(float), maps = 3 * b.attention * sizeof(float);
     float *t[4], *a[3];
@@ -1441,17 +1458,17 @@ static void test_blocks(void) {
         {t[2], NULL, 0, 1}
     };
     outputs.logits = alone;
-    CHECK(vit_forward(&r.session, b.input, 3, &outputs) == VIT_OK);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input, .batch = 3 }, &outputs) == VIT_OK);
     outputs.logits = logits;
     outputs.blocks = blocks;
     outputs.num_blocks = 5;
-    CHECK(vit_forward(&r.session, b.input, 3, &outputs) == VIT_OK);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input, .batch = 3 }, &outputs) == VIT_OK);
     CHECK(memcmp(logits, alone, sizeof logits) == 0);
     CHECK(memcmp(a[0], a[2], maps) == 0 && memcmp(a[0], a[1], maps) != 0);
     CHECK(memcmp(t[1], t[2], tokens) != 0); /* without and with the norm */
     outputs = no_outputs();
     outputs.tokens = t[3];
-    CHECK(vit_forward(&r.session, b.input, 3, &outputs) == VIT_OK);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input, .batch = 3 }, &outputs) == VIT_OK);
     CHECK(memcmp(t[0], t[3], tokens) == 0);
     for (int i = 0; i < 4; i++) {
         free(t[i]);
@@ -1468,15 +1485,15 @@ static void nonfinite_run(bench *b, vit_isa isa, bool lossy, float bad) {
     float good[3 * 5], logits[3 * 5];
     vit_params params = no_params();
     vit_outputs outputs = no_outputs();
-    params.max_batch = 3;
+    params.batch = 3;
     params.isa = isa;
     runner r = runner_make(&b->model, &params);
     outputs.logits = good;
-    CHECK(vit_forward(&r.session, b->input, 3, &outputs) == VIT_OK);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b->input, .batch = 3 }, &outputs) == VIT_OK);
     float before = b->input[b->pixels + 17];
     b->input[b->pixels + 17] = bad;
     outputs.logits = logits;
-    CHECK(vit_forward(&r.session, b->input, 3, &outputs) == VIT_OK);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b->input, .batch = 3 }, &outputs) == VIT_OK);
     b->input[b->pixels + 17] = before;
     CHECK(memcmp(good, logits, 5 * sizeof(float)) == 0);
     CHECK(memcmp(good + 10, logits + 10, 5 * sizeof(float)) == 0);
@@ -1519,7 +1536,7 @@ static void nonfinite_weight(const tiny_options *given, int index, uint32_t bits
             params.isa = (vit_isa)isa;
             runner r = runner_make(&b.model, &params);
             outputs.logits = isa == VIT_ISA_SCALAR ? base : logits;
-            CHECK(vit_forward(&r.session, b.input, 1, &outputs) == VIT_OK);
+            CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input }, &outputs) == VIT_OK);
             for (int k = 0; k < 5 && isa == VIT_ISA_SCALAR; k++) {
                 harmless |= i == 0 && isfinite(base[k]);
                 CHECK_MSG(harmless || !isfinite(base[k]), "0x%x in %s, %d: %g", (unsigned)bits, t.name,
@@ -1648,11 +1665,11 @@ static void phases_of(bench *b, vit_isa isa, const vit_executor *executor, bool 
     memset(&log, 0, sizeof log);
     log.caller = this_thread();
     params.isa = isa;
-    params.max_batch = 2;
+    params.batch = 2;
     params.executor = *executor;
     runner r = runner_make(&b->model, &params);
     outputs.logits = plain;
-    CHECK(vit_forward(&r.session, b->input, 3, &outputs) == VIT_OK);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b->input, .batch = 3 }, &outputs) == VIT_OK);
     free(r.workspace);
     params.on_phase = log_phase;
     params.phase_user = &log;
@@ -1660,7 +1677,7 @@ static void phases_of(bench *b, vit_isa isa, const vit_executor *executor, bool 
     params.trace_user = &log;
     r = runner_make(&b->model, &params);
     outputs.logits = logits;
-    CHECK(vit_forward(&r.session, b->input, 3, &outputs) == VIT_OK);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b->input, .batch = 3 }, &outputs) == VIT_OK);
     free(r.workspace);
     CHECK(memcmp(plain, logits, sizeof plain) == 0);
     int at = 0;
@@ -1694,7 +1711,7 @@ static void test_needed_blocks(void) {
         blocks[0].tokens = i ? again : first;
         outputs.num_blocks = i == 3 ? 0 : 1 + (i == 1);
         outputs.logits = i == 2 ? logits : NULL;
-        CHECK(vit_forward(&r.session, b.input, 1, &outputs) == VIT_OK);
+        CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input }, &outputs) == VIT_OK);
         int attentions = 0, heads = 0;
         for (int k = 0; k < log.count; k++) {
             attentions += log.phases[k] == VIT_PHASE_ATTENTION;
@@ -1737,7 +1754,7 @@ static void test_no_allocation(void) {
     runner r = runner_make(&b.model, &params);
     outputs.logits = logits;
     for (int i = 0; i < 10; i++) {
-        CHECK(vit_forward(&r.session, b.input, 4, &outputs) == VIT_OK);
+        CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input, .batch = 4 }, &outputs) == VIT_OK);
     }
     CHECK(blocks_made == before);
     free(r.workspace);
@@ -1808,7 +1825,7 @@ static void test_selftest_nonfinite(void) {
         }
         vit_selftest_input(&b.model.config, input);
         outputs.logits = output;
-        CHECK(vit_forward(&r.session, input, 1, &outputs) == VIT_OK);
+        CHECK(vit_forward(&r.session, &(vit_input){ .pixels = input }, &outputs) == VIT_OK);
         for (k = 0; k < 5; k++) {
             uint32_t bits;
             memcpy(&bits, &output[k], 4);
@@ -1886,7 +1903,7 @@ static void logits_of(const vit_model *model, const vit_params *params, float lo
     }
     runner r = runner_make(model, params);
     outputs.logits = logits;
-    CHECK(vit_forward(&r.session, input, 1, &outputs) == VIT_OK);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = input }, &outputs) == VIT_OK);
     free(r.workspace);
     free(input);
 }
@@ -2039,16 +2056,16 @@ static void test_resize_sessions(void) {
     CHECK(vit_selftest(&old.session, input, output, NULL) == VIT_OK);
     CHECK(vit_model_resize(&b.model, 16, 12) == VIT_OK);
     CHECK(b.model.config.grid_height == 4 && b.model.config.grid_width == 3);
-    CHECK(vit_forward(&old.session, input, 1, &outputs) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_forward(&old.session, &(vit_input){ .pixels = input }, &outputs) == VIT_ERROR_ARGUMENT);
     runner new = runner_make(&b.model, NULL);
-    CHECK(vit_forward(&new.session, input, 1, &outputs) == VIT_OK);
+    CHECK(vit_forward(&new.session, &(vit_input){ .pixels = input }, &outputs) == VIT_OK);
     CHECK(vit_selftest(&new.session, input, output, NULL) == VIT_ERROR_UNSUPPORTED);
     CHECK(vit_model_resize(&b.model, 8, 8) == VIT_OK);
-    CHECK(vit_forward(&new.session, input, 1, &outputs) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_forward(&new.session, &(vit_input){ .pixels = input }, &outputs) == VIT_ERROR_ARGUMENT);
     CHECK(vit_selftest(&new.session, input, output, NULL) == VIT_ERROR_ARGUMENT);
     CHECK(vit_selftest(&old.session, input, output, NULL) == VIT_OK);
     CHECK(vit_model_resize(&b.model, 8, 12) == VIT_OK);
-    CHECK(vit_forward(&old.session, input, 1, &outputs) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_forward(&old.session, &(vit_input){ .pixels = input }, &outputs) == VIT_ERROR_ARGUMENT);
     CHECK(vit_selftest(&old.session, input, output, NULL) == VIT_ERROR_UNSUPPORTED);
     free(old.workspace);
     free(new.workspace);
@@ -2295,7 +2312,7 @@ static void test_classify(void) {
     vit_outputs outputs = no_outputs();
     outputs.logits = logits;
     CHECK(vit_preprocess(&b.model, &image, input, NULL, 0) == VIT_OK);
-    CHECK(vit_forward(&r.session, input, 1, &outputs) == VIT_OK);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = input }, &outputs) == VIT_OK);
     vit_softmax(logits, 5);
     CHECK(vit_top_k(logits, 5, 5, wanted) == 5);
     CHECK(vit_classify(&b.model, &image, 7, top) == VIT_OK);
@@ -2330,7 +2347,7 @@ static void test_embed(void) {
     CHECK(vit_input_size(NULL) == 0 && vit_input_size(&closed) == 0);
     outputs.embedding = wanted;
     CHECK(vit_preprocess(&b.model, &image, input, NULL, 0) == VIT_OK);
-    CHECK(vit_forward(&r.session, input, 1, &outputs) == VIT_OK);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = input }, &outputs) == VIT_OK);
     CHECK(vit_embed(&b.model, &image, got) == VIT_OK);
     CHECK(memcmp(got, wanted, (size_t)dim * sizeof(float)) == 0);
     CHECK(vit_embed(NULL, &image, got) == VIT_ERROR_ARGUMENT);
@@ -2345,9 +2362,86 @@ static void test_embed(void) {
     CHECK(blocks_live == 0);
 }
 
+/* Photos of several sizes in one call give what each gives alone, on any number of threads. */
+static void run_photos(bench *b, int threads, bool own_workspace) {
+    enum { COUNT = 7 };
+    const int dim = vit_embedding_dim(&b->model), classes = b->model.config.num_classes;
+    vit_image whole = make_photo(), photos[COUNT];
+    vit_threads *pool;
+    vit_params params = no_params();
+    vit_session session;
+    vit_answer answer;
+    void *workspace = NULL;
+    size_t size = 0;
+    CHECK(vit_threads_create(threads, &pool, &params.executor) == VIT_OK);
+    if (own_workspace) {
+        size = vit_workspace_size(&b->model, &params);
+        workspace = tiny_allocate(size);
+    }
+    CHECK(vit_session_init(&session, &b->model, &params, workspace, size) == VIT_OK);
+    for (int i = 0; i < COUNT; i++) {
+        photos[i] = whole;
+        photos[i].stride = whole.stride ? whole.stride : 3 * whole.width;
+        photos[i].width = whole.width - i;
+        photos[i].height = whole.height - i / 2;
+    }
+    for (int count = 1; count <= COUNT; count += 3) {
+        CHECK(vit_run(&session, photos, count, &answer) == VIT_OK);
+        for (int i = 0; i < count; i++) {
+            float embedding[64];
+            vit_prediction top;
+            CHECK(vit_embed(&b->model, &photos[i], embedding) == VIT_OK);
+            CHECK(memcmp(embedding, answer.embedding + (size_t)(i * dim),
+                         (size_t)dim * sizeof(float)) == 0);
+            if (classes == 0) continue;
+            CHECK(vit_classify(&b->model, &photos[i], 1, &top) == VIT_OK);
+            CHECK(top.score == answer.scores[i * classes + top.index]);
+        }
+        CHECK((answer.scores == NULL) == (classes == 0));
+    }
+    photos[COUNT - 1].width = 0;
+    CHECK(vit_run(&session, photos, COUNT, &answer) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_run(&session, photos, COUNT - 1, &answer) == VIT_OK);
+    CHECK(vit_run(&session, photos, 0, &answer) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_run(&session, NULL, 1, &answer) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_run(&session, photos, 1, NULL) == VIT_ERROR_ARGUMENT);
+    vit_session_close(&session);
+    CHECK(session.model == NULL && session.memory == NULL && session.room == NULL);
+    CHECK(vit_run(&session, photos, 1, &answer) == VIT_ERROR_ARGUMENT);
+    free(workspace);
+    vit_threads_destroy(pool);
+    CHECK(blocks_live == 0);
+}
+
+static void test_run(void) {
+    for (int headless = 0; headless < 2; headless++) {
+        tiny_options o = tiny_defaults();
+        if (headless) o.config.num_classes = 0;
+        bench b = bench_open(&o);
+        for (int threads = 1; threads <= 3; threads++) {
+            run_photos(&b, threads, false);
+            run_photos(&b, threads, true);
+        }
+        bench_close(&b);
+    }
+}
+
 /* --- allocation failures -------------------------------------------------- */
 
 typedef vit_result failing_call(bench *b);
+
+/* The second call needs more room. */
+static vit_result call_run(bench *b) {
+    vit_image photos[2];
+    vit_session session;
+    vit_answer answer;
+    vit_result result = vit_session_init(&session, &b->model, NULL, NULL, 0);
+    photos[0] = photos[1] = make_photo();
+    if (result == VIT_OK) result = vit_run(&session, photos, 1, &answer);
+    if (result == VIT_OK) result = vit_run(&session, photos, 2, &answer);
+    vit_session_close(&session);
+    return result;
+}
 
 static vit_result call_classify(bench *b) {
     vit_image image = make_photo();
@@ -2398,7 +2492,7 @@ static void write_model(const bench *b) {
 /* Each allocation in turn fails: a clean error, nothing leaked. */
 static void test_allocation_failures(void) {
     static failing_call *const calls[] = {
-        call_classify, call_preprocess, call_open_copy,
+        call_classify, call_run, call_preprocess, call_open_copy,
 #if !defined(VIT_NO_THREADS)
         call_threads,
 #endif
@@ -2650,7 +2744,7 @@ static void *worker_main(void *user) {
     vit_params params = no_params();
     vit_session session;
     vit_outputs outputs = no_outputs();
-    params.max_batch = 2;
+    params.batch = 2;
     params.isa = (vit_isa)w->isa;
     if (w->has_pool) {
         params.executor = w->executor;
@@ -2660,7 +2754,7 @@ static void *worker_main(void *user) {
     outputs.logits = w->logits;
     w->result = vit_session_init(&session, &w->b->model, &params, workspace, size);
     for (int i = 0; i < 20 && w->result == VIT_OK; i++) {
-        w->result = vit_forward(&session, w->b->input, 4, &outputs);
+        w->result = vit_forward(&session, &(vit_input){ .pixels = w->b->input, .batch = 4 }, &outputs);
     }
     free(workspace);
     return NULL;
@@ -2759,6 +2853,7 @@ int main(int argc, char **argv) {
     test_normalize();
     test_classify();
     test_embed();
+    test_run();
     test_allocation_failures();
 #if defined(SYSTEM_FAILS)
     test_open_failures();

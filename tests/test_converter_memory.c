@@ -114,7 +114,8 @@ int __real_rename(const char *from, const char *to);
 FILE *__real_open_memstream(char **text, size_t *size);
 DIR *__real_opendir(const char *path);
 bool __real_source_read(const source *s, uint64_t at, void *to, size_t size, report *r);
-vit_result __real_vit_model_open(const char *path, unsigned flags, vit_model *model);
+vit_result __real_vit_model_open_as(unsigned abi, const char *path, unsigned flags,
+                                    vit_model *model);
 size_t __wrap_fread(void *to, size_t size, size_t count, FILE *file);
 size_t __wrap_fwrite(const void *from, size_t size, size_t count, FILE *file);
 int __wrap_fflush(FILE *file);
@@ -124,7 +125,8 @@ int __wrap_rename(const char *from, const char *to);
 FILE *__wrap_open_memstream(char **text, size_t *size);
 DIR *__wrap_opendir(const char *path);
 bool __wrap_source_read(const source *s, uint64_t at, void *to, size_t size, report *r);
-vit_result __wrap_vit_model_open(const char *path, unsigned flags, vit_model *model);
+vit_result __wrap_vit_model_open_as(unsigned abi, const char *path, unsigned flags,
+                                    vit_model *model);
 
 static bool breaks(void)
 {
@@ -189,9 +191,10 @@ bool __wrap_source_read(const source *s, uint64_t at, void *to, size_t size, rep
     return breaks() ? report_fail(r, "cannot be read") : __real_source_read(s, at, to, size, r);
 }
 
-vit_result __wrap_vit_model_open(const char *path, unsigned flags, vit_model *model)
+vit_result __wrap_vit_model_open_as(unsigned abi, const char *path, unsigned flags,
+                                    vit_model *model)
 {
-    if (!breaks()) return __real_vit_model_open(path, flags, model);
+    if (!breaks()) return __real_vit_model_open_as(abi, path, flags, model);
     memset(model, 0, sizeof *model);
     strcpy(model->detail, "cannot be opened: Input/output error");
     return VIT_ERROR_IO;

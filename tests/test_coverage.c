@@ -224,14 +224,14 @@ static void run(fixture *f, vit_isa isa)
     memset(&params, 0, sizeof params);
     memset(&outputs, 0, sizeof outputs);
     params.isa = isa;
-    params.max_batch = IMAGES;
+    params.batch = IMAGES;
     outputs.logits = f->model.config.num_classes ? f->logits : NULL;
     outputs.embedding = f->embedding;
     outputs.tokens = f->tokens;
     size = vit_workspace_size(&f->model, &params);
     workspace = malloc(size);
     CHECK(workspace && vit_session_init(&session, &f->model, &params, workspace, size) == VIT_OK &&
-          vit_forward(&session, f->images, IMAGES, &outputs) == VIT_OK);
+          vit_forward(&session, &(vit_input){ .pixels = f->images, .batch = IMAGES }, &outputs) == VIT_OK);
     free(workspace);
 }
 

@@ -67,8 +67,8 @@ else
     echo "test_languages.sh: no g++ here: examples/hello.cpp is not tried"
 fi
 
-if command -v python3 >/dev/null && [ -e build/lib/libvit.so.1 ]; then
-    python="python3 -B examples/vit_ctypes.py build/lib/libvit.so.1"
+if command -v python3 >/dev/null && [ -e build/lib/libvit.so.2 ]; then
+    python="python3 -B examples/vit_ctypes.py build/lib/libvit.so.2"
     cat >"$work/array.py" <<'END'
 import sys
 import numpy
@@ -90,7 +90,7 @@ END
             $python3 -c 'import numpy' 2>/dev/null && with=$python3 && break
         done
         if [ -n "$with" ]; then
-            says "float32, 192, $first" $with -B "$work/array.py" build/lib/libvit.so.1 \
+            says "float32, 192, $first" $with -B "$work/array.py" build/lib/libvit.so.2 \
                 $model $photo
         else
             echo "test_languages.sh: no NumPy here"

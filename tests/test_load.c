@@ -101,7 +101,7 @@ static void exercise_on(const vit_model *model, vit_isa isa) {
     void *workspace = tiny_allocate(size);
     outputs.logits = c->num_classes ? output : NULL;
     if (vit_session_init(&session, model, &params, workspace, size) == VIT_OK) {
-        CHECK(vit_forward(&session, input, 1, &outputs) == VIT_OK);
+        CHECK(vit_forward(&session, &(vit_input){ .pixels = input }, &outputs) == VIT_OK);
     }
     for (int i = -1; i <= c->num_classes; i++) {
         const char *label = vit_label(model, i), *synset = vit_synset(model, i);
@@ -955,7 +955,7 @@ static void run_logits(const vit_model *model, vit_isa isa, float logits[5]) {
     size_t size = vit_workspace_size(model, &params);
     void *workspace = tiny_allocate(size);
     CHECK(vit_session_init(&session, model, &params, workspace, size) == VIT_OK);
-    CHECK(vit_forward(&session, input, 1, &outputs) == VIT_OK);
+    CHECK(vit_forward(&session, &(vit_input){ .pixels = input }, &outputs) == VIT_OK);
     free(workspace);
 }
 

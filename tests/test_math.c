@@ -4,6 +4,7 @@
  *     test_math [all]      with `all`, functions and half-float roundings over all 2^32 floats
  */
 #define VIT_IMPLEMENTATION
+#define VIT_TOOLS
 #include "../vit.h"
 
 #include "test.h"

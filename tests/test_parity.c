@@ -16,6 +16,7 @@
  *           whatever outputs are asked for, traced or not, and whatever executor runs the tasks
  */
 #define VIT_IMPLEMENTATION
+#define VIT_TOOLS
 #include "../vit.h"
 #include "base/report.h"
 #include "checkpoint/checkpoint.h"
@@ -165,7 +166,7 @@ static void run(const fixture *f, const run_options *o, int first, run_result *o
     memset(&params, 0, sizeof params);
     memset(&outputs, 0, sizeof outputs);
     memset(out, 0, sizeof *out);
-    params.max_batch = o->max_batch;
+    params.batch = o->max_batch;
     params.isa = o->isa;
     params.executor = o->executor;
     params.trace = o->trace ? record : NULL;
@@ -189,8 +190,7 @@ static void run(const fixture *f, const run_options *o, int first, run_result *o
     vit_result result = vit_session_init(&session, &f->model, &params, workspace, size);
     CHECK_MSG(result == VIT_OK, "%s: vit_session_init: %s", f->name, vit_result_string(result));
     if (result == VIT_OK) {
-        result = vit_forward(&session, f->images + (size_t)first * f->image_size, o->batch,
-                             &outputs);
+        result = vit_forward(&session, &(vit_input){ .pixels = f->images + (size_t)first * f->image_size, .batch = o->batch }, &outputs);
         CHECK_MSG(result == VIT_OK, "%s: vit_forward: %s", f->name, vit_result_string(result));
     }
     CHECK_MSG(!out->overflow, "%s: trace of unexpected shape or length", f->name);

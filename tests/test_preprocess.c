@@ -3,6 +3,7 @@
  * The expected CRC-32s come from tests/make_preprocess.py (preprocess_vectors.h).
  */
 #define VIT_IMPLEMENTATION
+#define VIT_TOOLS
 #include "../vit.h"
 
 #include "test.h"

@@ -1154,7 +1154,7 @@ static void run(const vit_model *model, const run_options *o, const float *input
     memset(&params, 0, sizeof params);
     memset(&outputs, 0, sizeof outputs);
     params.isa = o->isa;
-    params.max_batch = o->max_batch;
+    params.batch = o->max_batch;
     params.low_memory = o->low_memory;
     params.trace = o->traced ? record : NULL;
     params.trace_user = o->traced;
@@ -1171,7 +1171,7 @@ static void run(const vit_model *model, const run_options *o, const float *input
     size_t size = vit_workspace_size(model, &params);
     void *workspace = tiny_allocate(size);
     CHECK(vit_session_init(&session, model, &params, workspace, size) == VIT_OK);
-    CHECK(vit_forward_masked(&session, input, o->mask, BATCH, &outputs) == VIT_OK);
+    CHECK(vit_forward(&session, &(vit_input){ .pixels = input, .batch = BATCH, .mask = o->mask }, &outputs) == VIT_OK);
     free(workspace);
 }
 

@@ -39,7 +39,7 @@ static bool run(const vit_model *model, const vit_executor *executor, int max_ba
     vit_outputs outputs;
     memset(&params, 0, sizeof params);
     memset(&outputs, 0, sizeof outputs);
-    params.max_batch = max_batch;
+    params.batch = max_batch;
     if (executor) {
         params.executor = *executor;
     }
@@ -48,7 +48,7 @@ static bool run(const vit_model *model, const vit_executor *executor, int max_ba
     const size_t size = vit_workspace_size(model, &params);
     void *workspace = tiny_allocate(size);
     const bool good = vit_session_init(&session, model, &params, workspace, size) == VIT_OK &&
-                      vit_forward(&session, input, BATCH, &outputs) == VIT_OK;
+                      vit_forward(&session, &(vit_input){ .pixels = input, .batch = BATCH }, &outputs) == VIT_OK;
     free(workspace);
     return good;
 }
@@ -189,7 +189,7 @@ static void test_any_order(const vit_model *model, const float *expected) {
     memset(&params, 0, sizeof params);
     fill_input(input);
     for (int i = 0; i < COUNT; i++) {
-        params.max_batch = 1 + i % BATCH;
+        params.batch = 1 + i % BATCH;
         params.low_memory = i % 2;
         const size_t size = vit_workspace_size(model, &params);
         workspaces[i] = tiny_allocate(size);
@@ -200,7 +200,7 @@ static void test_any_order(const vit_model *model, const float *expected) {
         vit_outputs outputs;
         memset(&outputs, 0, sizeof outputs);
         outputs.logits = logits[i];
-        CHECK(vit_forward(&sessions[i], input, BATCH, &outputs) == VIT_OK);
+        CHECK(vit_forward(&sessions[i], &(vit_input){ .pixels = input, .batch = BATCH }, &outputs) == VIT_OK);
         same("sessions in any order", logits[i], expected);
         free(workspaces[i]); /* while others go on */
     }

@@ -3,6 +3,7 @@
  * written by tests/make_versions.sh); or are refused by the message recorded there.
  */
 #include "test.h"
+#define VIT_TOOLS
 #include "vit.h"
 
 #include <stdlib.h>
@@ -59,7 +60,7 @@ static void run(const char *name, vit_model *model, int isa, const char *kind, c
         CHECK_MSG(vit_selftest(&session, scratch, logits, &error) == VIT_OK, "%s: self-test %g",
                   name, (double)error);
     outputs.logits = logits;
-    CHECK(vit_forward(&session, input, 1, &outputs) == VIT_OK);
+    CHECK(vit_forward(&session, &(vit_input){ .pixels = input }, &outputs) == VIT_OK);
     compare(name, strcmp(kind, "bits") == 0 && !TEST_ROUNDS_TWICE(isa), hex, logits);
 }
 

@@ -457,7 +457,7 @@ static inline float *tiny_selftest_output(const tiny_file *f) {
     *(c->num_classes ? &outputs.logits : &outputs.embedding) = output;
     vit_selftest_input(c, input);
     if (vit_session_init(&session, &model, &params, workspace, size) != VIT_OK ||
-        vit_forward(&session, input, 1, &outputs) != VIT_OK) {
+        vit_forward(&session, &(vit_input){ .pixels = input }, &outputs) != VIT_OK) {
         free(output);
         output = NULL;
     }

@@ -58,7 +58,7 @@ static void look_at(const vit_image *image) {
     write_ppm(path, image);
     outputs.logits = logits;
     if (vit_preprocess(&model, image, input, NULL, 0) != VIT_OK ||
-        vit_forward(&session, input, 1, &outputs) != VIT_OK) {
+        vit_forward(&session, &(vit_input){ .pixels = input }, &outputs) != VIT_OK) {
         printf("%s: cannot be computed\n", path);
         exit(2);
     }

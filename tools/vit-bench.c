@@ -66,6 +66,7 @@ typedef struct bench {
     char name[256];
     vit_model model;
     vit_params params;
+    int batch;
     vit_threads *threads;
     vit_session session;
     void *workspace;
@@ -169,7 +170,7 @@ static bool open_model(bench *b) {
 static bool start_session(bench *b, int num_threads) {
     const vit_config *c = &b->model.config;
     size_t image = (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width;
-    size_t batch = (size_t)b->params.max_batch;
+    size_t batch = (size_t)b->batch;
     int width = c->num_classes ? c->num_classes : vit_embedding_dim(&b->model);
     vit_result result = vit_threads_create(num_threads, &b->threads, &b->params.executor);
     if (result == VIT_OK) {
@@ -193,7 +194,8 @@ static bool forward(bench *b) {
     vit_result result;
     if (b->model.config.num_classes) outputs.logits = b->output;
     else outputs.embedding = b->output;
-    result = vit_forward(&b->session, b->input, b->params.max_batch, &outputs);
+    result = vit_forward(&b->session, &(vit_input){ .pixels = b->input, .batch = b->batch },
+                         &outputs);
     if (result != VIT_OK) report_error(PROGRAM, NULL, "%s", vit_result_string(result));
     return result == VIT_OK;
 }
@@ -214,7 +216,7 @@ static int run_cold(char **arguments) {
     bool good;
     b.path = arguments[0];
     b.params.isa = (vit_isa)atoi(arguments[1]);
-    b.params.max_batch = atoi(arguments[3]);
+    b.batch = atoi(arguments[3]);
     good = open_model(&b);
     cold.open_ms = cli_now_ms() - start;
     good = good && start_session(&b, atoi(arguments[2])) && forward(&b);
@@ -434,13 +436,12 @@ static void print_json(const bench *b, const figures *f) {
 /* Called before any thread or process is started, for a message that says what is missing. */
 static bool check_machine(bench *b) {
     b->params.isa = b->chosen->isa;
-    b->params.max_batch = b->chosen->batch;
+    b->batch = b->chosen->batch;
     b->params.on_phase = on_phase;
     b->params.phase_user = &b->watch;
     if (vit_workspace_size(&b->model, &b->params)) return true;
-    report_error(PROGRAM, NULL, "this machine cannot run it: isa %s (the best here is %s), batch "
-                 "of %d", vit_isa_name(b->chosen->isa), vit_isa_name(vit_detect_isa()),
-                 b->chosen->batch);
+    report_error(PROGRAM, NULL, "this machine cannot run it: isa %s (the best here is %s)",
+                 vit_isa_name(b->chosen->isa), vit_isa_name(vit_detect_isa()));
     return false;
 }
 

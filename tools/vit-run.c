@@ -44,7 +44,7 @@ typedef struct choices {
     text_list images;
     const char *blocks;                  /* 0-based: "5", "0,5", "all"; NULL: the last    */
     int img_size[2];                     /* height and width; 0: the model's own          */
-    int num_threads, max_batch, k;
+    int num_threads, batch, k;
     photo_options photos;
     bool json;
     bool wants_file, wants_forward;      /* derived                                       */
@@ -373,17 +373,11 @@ static bool print_best(run *r) {
 /* The forward pass                                                          */
 /* ------------------------------------------------------------------------- */
 
-/* A batch of 8 keeps the cores busy. A trace needs all images together: each tensor once. */
-static int best_batch(const run *r) {
-    int wanted = r->chosen->max_batch ? r->chosen->max_batch : 8;
-    return r->chosen->trace || wanted > r->batch ? r->batch : wanted;
-}
-
 static bool start_session(run *r) {
     vit_params params = { 0 };
     vit_result result;
     size_t size;
-    params.max_batch = best_batch(r);
+    params.batch = r->chosen->trace ? r->batch : r->chosen->batch;   /* each tensor once */
     params.isa = r->chosen->isa;
     params.executor = r->executor;
     params.trace = r->chosen->trace ? trace : NULL;
@@ -392,7 +386,7 @@ static bool start_session(run *r) {
     if (size == 0) {
         report_error(PROGRAM, NULL, "this machine cannot run it: isa %s (the best here is %s), "
                      "batch of %d", vit_isa_name(params.isa), vit_isa_name(vit_detect_isa()),
-                     params.max_batch);
+                     params.batch);
         return false;
     }
     r->workspace = malloc(size);
@@ -411,7 +405,8 @@ static bool run_forward(run *r) {
     outputs.tokens = r->outputs[TOKENS];
     outputs.blocks = r->blocks;
     outputs.num_blocks = r->num_blocks;
-    result = vit_forward(&r->session, r->input, r->batch, &outputs);
+    result = vit_forward(&r->session, &(vit_input){ .pixels = r->input, .batch = r->batch },
+                         &outputs);
     r->forward_ms = cli_now_ms() - start;
     if (result != VIT_OK) report_error(PROGRAM, NULL, "%s", vit_result_string(result));
     return result == VIT_OK && !r->trace_failed;
@@ -664,7 +659,7 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
         { 0, "dump-input", "X.npy", "write what preprocessing produced", CLI_OUTPUT, &c->dump, 0,
           0 },
         { 'k', "top", "N", "how many classes to print (default 5)", CLI_INT, &c->k, 1, 1000 },
-        CLI_OPTION_BATCH(&c->max_batch, "8"),
+        CLI_OPTION_BATCH(&c->batch, "as many as the caches hold"),
         CLI_OPTION_THREADS(&c->num_threads),
         CLI_OPTION_ISA(&c->isa),
         PHOTO_OPTIONS(&c->photos),

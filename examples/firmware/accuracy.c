@@ -50,7 +50,7 @@ static vit_result classify(classifier *c, const vit_image *image, vit_prediction
     vit_outputs outputs = { 0 };
     vit_result result = vit_preprocess(&c->model, image, c->input, NULL, 0);
     outputs.logits = c->logits;
-    if (!result) result = vit_forward(&c->session, c->input, 1, &outputs);
+    if (!result) result = vit_forward(&c->session, &(vit_input){ .pixels = c->input }, &outputs);
     if (!result) vit_top_k(c->logits, c->model.config.num_classes, 1, best);
     return result;
 }

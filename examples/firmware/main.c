@@ -68,7 +68,7 @@ static vit_result classify(vit_prediction *best) {
     memset(&outputs, 0, sizeof outputs);
     outputs.logits = logits;
     normalise();
-    result = vit_forward(&session, input, 1, &outputs);
+    result = vit_forward(&session, &(vit_input){ .pixels = input }, &outputs);
     if (!result) vit_top_k(logits, FASHION_VIT_OUTPUT, 1, best);
     return result;
 }

@@ -23,9 +23,8 @@ static int is_whole(void)
 
 static vit_result open_model(const char *path)
 {
-#if defined(BY_POINTER) /* without the macro that says which vit.h this is */
-    vit_result (*const open)(const char *, unsigned, vit_model *) = vit_model_open;
-    return open(path, BY_POINTER, &g.model);
+#if defined(BY_POINTER) /* as callers without the header do */
+    return vit_model_open_as(BY_POINTER, path, 0, &g.model);
 #else
     return vit_model_open(path, VIT_OPEN_VERIFY, &g.model);
 #endif
@@ -47,7 +46,7 @@ static int run(const char *path)
     if (vit_preprocess(&g.model, &image, input, NULL, 0) ||
         vit_workspace_size(&g.model, &params) > sizeof workspace ||
         vit_session_init(&session, &g.model, &params, workspace, sizeof workspace) ||
-        vit_forward(&session, input, 1, &outputs))
+        vit_forward(&session, &(vit_input){ .pixels = input }, &outputs))
         return puts("it does not run"), 1;
     vit_scores(&g.model, logits);
     vit_top_k(logits, 10, 1, &best);

@@ -7,6 +7,7 @@
 #define VIT_BARE_METAL
 #define VIT_STATIC
 #define VIT_IMPLEMENTATION
+#define VIT_TOOLS
 #include "../../vit.h"
 
 #include "../../examples/firmware/board.h"

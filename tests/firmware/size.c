@@ -28,5 +28,5 @@ int main(void) {
     outputs.logits = logits;
     return vit_model_open_memory(model_data, model_size, 0, &model) ||
            vit_session_init(&session, &model, NULL, arena, arena_size) ||
-           vit_forward(&session, input, 1, &outputs);
+           vit_forward(&session, &(vit_input){ .pixels = input }, &outputs);
 }

@@ -4,6 +4,7 @@
  */
 #define _POSIX_C_SOURCE 200809L
 
+#define VIT_TOOLS
 #include "vit.h"
 
 #include <stdio.h>
@@ -53,7 +54,7 @@ static int measure(const char *path, vit_isa isa, int runs) {
     while (runs--) {
         const double start = now_ms();
         double ms;
-        if (vit_forward(&session, input, 1, &outputs)) return 1;
+        if (vit_forward(&session, &(vit_input){ .pixels = input }, &outputs)) return 1;
         ms = now_ms() - start;
         if (ms < shortest) shortest = ms;
     }

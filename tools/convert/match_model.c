@@ -318,7 +318,7 @@ bool match_model_run(match_model *m, const float *input, float *output, report *
     vit_result result;
     memset(&outputs, 0, sizeof outputs);
     *(m->config.num_classes ? &outputs.logits : &outputs.embedding) = output;
-    result = vit_forward(&m->session, input, 1, &outputs);
+    result = vit_forward(&m->session, &(vit_input){ .pixels = input }, &outputs);
     return !result || report_fail(r, "%s", vit_result_string(result));
 }
 

@@ -42,7 +42,7 @@ bool runner_forward(runner *run, report *r)
     memset(&outputs, 0, sizeof outputs);
     outputs.embedding = run->embedding;
     if (run->output != run->embedding) outputs.logits = run->output;
-    result = vit_forward(&run->session, run->input, 1, &outputs);
+    result = vit_forward(&run->session, &(vit_input){ .pixels = run->input }, &outputs);
     if (result) return report_fail(r, "%s", vit_result_string(result));
     return true;
 }

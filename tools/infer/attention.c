@@ -38,7 +38,7 @@ static bool read_maps(vit_session *session, const float *input, int first, int c
     }
     outputs.blocks = blocks;
     outputs.num_blocks = count;
-    result = vit_forward(session, input, 1, &outputs);
+    result = vit_forward(session, &(vit_input){ .pixels = input }, &outputs);
     return result == VIT_OK || report_fail(r, "%s", vit_result_string(result));
 }
 

@@ -210,13 +210,12 @@ static bool worker_init(worker *w, line *l, report *r)
     memset(w, 0, sizeof *w);
     w->line = l;
     w->reader.model = settings->model;
-    params.max_batch = l->batch;
     params.isa = settings->isa;
     params.executor = l->executor;
     size = vit_workspace_size(settings->model, &params);
     if (!size)
-        return report_fail(r, "this machine cannot run it: isa %s (the best here is %s), batch of "
-                           "%d", vit_isa_name(params.isa), vit_isa_name(vit_detect_isa()), l->batch);
+        return report_fail(r, "this machine cannot run it: isa %s (the best here is %s)",
+                           vit_isa_name(params.isa), vit_isa_name(vit_detect_isa()));
     w->workspace = malloc(size);
     if (!w->workspace || !worker_buffers(w)) return report_no_memory(r);
     result = vit_session_init(&w->session, settings->model, &params, w->workspace, size);
@@ -281,7 +280,7 @@ static bool forward(worker *w, report *r)
     if (block.index >= 0) outputs.blocks = &block;
     else outputs.tokens = w->tokens;
     outputs.num_blocks = block.index >= 0;
-    result = vit_forward(&w->session, w->input, w->count, &outputs);
+    result = vit_forward(&w->session, &(vit_input){ .pixels = w->input, .batch = w->count }, &outputs);
     if (result != VIT_OK) return report_fail(r, "%s", vit_result_string(result));
     each = (cli_now_ms() - start) / w->count;
     for (i = 0; i < w->count; i++) {

@@ -26,7 +26,7 @@ bool look_read_tokens(look_job *j, look_photo *s, report *r)
         outputs.blocks = &block;
         outputs.num_blocks = 1;
     }
-    result = vit_forward(&j->session, j->input, 1, &outputs);
+    result = vit_forward(&j->session, &(vit_input){ .pixels = j->input }, &outputs);
     return result == VIT_OK || report_fail(r, "%s", vit_result_string(result));
 }
 

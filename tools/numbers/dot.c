@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#define VIT_TOOLS
 #include "vit.h"
 
 #if defined(__x86_64__)

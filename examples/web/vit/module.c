@@ -210,7 +210,7 @@ int web_forward(web_model *m, float *const outputs[3], const vit_block_output *b
     all.tokens = outputs[2];
     all.blocks = blocks;
     all.num_blocks = num_blocks;
-    return check(vit_forward(&m->session, m->input, 1, &all));
+    return check(vit_forward(&m->session, &(vit_input){ .pixels = m->input }, &all));
 }
 
 int web_classify(web_model *m, int most) {

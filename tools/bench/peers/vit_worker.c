@@ -4,6 +4,7 @@
  */
 #define _POSIX_C_SOURCE 200809L
 #define VIT_IMPLEMENTATION
+#define VIT_TOOLS
 #include "vit.h"
 
 #include <stdio.h>
@@ -58,7 +59,7 @@ static int write_outputs(worker *w, const char *path, const float *outputs, int 
     int good = to != NULL, n;
     rewind(w->images);
     while (good && (n = read_images(w)) > 0)
-        good = vit_forward(&w->session, w->input, n, &w->outputs) == VIT_OK &&
+        good = vit_forward(&w->session, &(vit_input){ .pixels = w->input, .batch = n }, &w->outputs) == VIT_OK &&
                fwrite(outputs, sizeof *outputs * (size_t)width, (size_t)n, to) == (size_t)n;
     if (to && fclose(to)) good = 0;
     rewind(w->images);
@@ -70,7 +71,8 @@ static void answer(worker *w, const char *line) {
     int good;
     if (strcmp(line, "run") == 0) {
         double start = now_ms();
-        good = vit_forward(&w->session, w->input, w->batch, &w->outputs) == VIT_OK;
+        good = vit_forward(&w->session, &(vit_input){ .pixels = w->input, .batch = w->batch },
+                           &w->outputs) == VIT_OK;
         if (good) printf("%.4f\n", now_ms() - start);
     } else {
         good = strncmp(line, "logits ", 7) == 0
@@ -95,7 +97,7 @@ int main(int argc, char **argv) {
     if (argc < 5) return unavailable("usage: vit_worker MODEL.vit INPUT THREADS BATCH [ISA]");
     if (vit_model_open(argv[1], 0, &model)) return unavailable(model.detail);
     if (vit_threads_create(atoi(argv[3]), &threads, &params.executor)) return unavailable("pool");
-    params.max_batch = w.batch = atoi(argv[4]);
+    w.batch = atoi(argv[4]);
     params.isa = argc > 5 ? isa_of(argv[5]) : VIT_ISA_AUTO;
     if (!vit_has_isa(params.isa)) return unavailable("this CPU lacks the instruction set");
     size = vit_workspace_size(&model, &params);

@@ -40,9 +40,9 @@ if(NOT TARGET vit::shared AND WIN32) # linked by its import library
             INTERFACE_COMPILE_DEFINITIONS "VIT_API=__declspec(dllimport)")
     endif()
 elseif(NOT TARGET vit::shared)
-    _vit_import(vit::shared SHARED libvit.so.1 libvit.1.dylib)
+    _vit_import(vit::shared SHARED libvit.so.2 libvit.2.dylib)
     if(TARGET vit::shared AND NOT APPLE)
-        set_property(TARGET vit::shared PROPERTY IMPORTED_SONAME libvit.so.1)
+        set_property(TARGET vit::shared PROPERTY IMPORTED_SONAME libvit.so.2)
     endif()
 endif()
 
