@@ -195,7 +195,8 @@
                            by order and shape; define it wherever vit.h is included
       VIT_NO_TRACE         no vit_params.trace and .on_phase
       VIT_LOGITS_ONLY      no vit_outputs.tokens and .blocks, no masks
-      VIT_NO_EXECUTOR      no vit_params.executor: everything on the calling thread
+      VIT_NO_EXECUTOR      no vit_params.executor: everything on the calling thread, one image
+                           for each vit_forward
       VIT_LOW_MEMORY       always vit_params.low_memory
       VIT_FIXED            built for one architecture: set it to the name, in capitals,
                            of a header written by vit-convert --c-array and included
@@ -601,9 +602,9 @@ typedef struct vit_model {
 /* The vit.h that a program was compiled with: the upper 24 bits are the size of its vit_model in
    units of 4 bytes. Callers without this header pass vit_abi(). */
 #if defined(VIT_BARE_METAL)
-#    define VIT_ABI_OF_PROGRAM 0u
+enum { VIT_ABI_OF_PROGRAM = 0 };
 #else
-#    define VIT_ABI_OF_PROGRAM ((unsigned)sizeof(vit_model) / 4 << 8 | VIT_ABI)
+enum { VIT_ABI_OF_PROGRAM = sizeof(vit_model) / 4 << 8 | VIT_ABI };
 #endif
 #ifndef VIT_NO_STDIO
 VIT_API vit_result vit_model_open_as(unsigned abi, const char *path, unsigned flags,
@@ -9373,10 +9374,11 @@ static int vit__is_low(const vit_params *params) {
 #endif
 }
 
-/* A batch of a pass; low_memory has one image. */
+/* A batch of a pass. */
 VIT__INLINE int vit__known_batch(int batch) {
-#if defined(VIT__ALWAYS_LOW)
-    return !vit__shares_norm(&vit__fixed) ? 1 : batch;
+#if defined(VIT_NO_EXECUTOR)
+    (void)batch;
+    return 1;
 #else
     return batch;
 #endif
@@ -11939,12 +11941,17 @@ static uint64_t vit__place_session(vit_session *s, float *base) {
    (1 MiB) for each thread, which stay in its caches from layer to layer. 0 for params.batch beyond
    2^31 floats of one. */
 static int vit__images(const vit_config *c, const vit_params *params) {
+#if defined(VIT_NO_EXECUTOR)
+    (void)c, (void)params;
+    return 1;
+#else
     const int image = c->num_tokens * (int)vit__largest_row(c);
     const int threads = vit__min(vit__threads(params), 0xfff);
     if (params->batch < 0 || params->batch > 0x7fffffff / image) return 0;
     if (params->low_memory) return 1;
     if (params->batch) return params->batch;
     return threads > 1 ? vit__max((threads << 18) / image, 1) : 1;
+#endif
 }
 
 /* params with its defaults filled in; 0 if they make no sense. */
@@ -12144,11 +12151,11 @@ VIT_API vit_result vit_forward(vit_session *session, const vit_input *input,
         return VIT_ERROR_ARGUMENT;
     c = VIT__CONFIG(session->model);
     pixels = input->pixels;
-    mask = input->mask;
-    batch = vit__max(input->batch, 1);
+    mask = VIT__LOGITS_ONLY ? NULL : input->mask;
+    batch = vit__known_batch(vit__max(input->batch, 1));
     out = *outputs;
-    if (!vit__can_give(c, &out, batch) || (out.logits && !c->num_classes) ||
-        (VIT__LOGITS_ONLY && mask) ||
+    if (input->batch > vit__known_batch(input->batch) || !vit__can_give(c, &out, batch) ||
+        (out.logits && !c->num_classes) || (VIT__LOGITS_ONLY && input->mask) ||
         session->img_height != c->img_height || session->img_width != c->img_width)
         return VIT_ERROR_ARGUMENT;
     for (image = 0; image < batch; image += now) {
