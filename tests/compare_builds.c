@@ -19,7 +19,7 @@ enum { MAX_BATCH = 3 };
 typedef struct setup {
     char name[96];
     vit_params params;
-    int batch;
+    int batch, together; /* images, and images computed together */
     int masked;
 } setup;
 
@@ -124,13 +124,20 @@ static vit_result forward(const vit_model *model, const setup *s, void *workspac
     uint8_t *mask = s->masked ? make_mask(batch * (size_t)c->num_tokens) : NULL;
     vit_session session;
     vit_result result = vit_session_init(&session, model, &s->params, workspace, size);
-    if (result == VIT_OK) result = vit_forward(&session, &(vit_input){ .pixels = input, .batch = s->batch, .mask = mask }, outputs);
+#if VIT_ABI < 4
+    if (result == VIT_OK)
+        result = vit_forward_masked(&session, input, mask, s->batch, outputs);
+#else
+    const vit_input in = { .pixels = input, .batch = s->batch, .mask = mask };
+    if (result == VIT_OK) result = vit_forward(&session, &in, outputs);
+#endif
     free(mask);
     free(input);
     return result;
 }
 
-static void run(const vit_model *model, const setup *s, int wanted, int block) {
+/* Before VIT_ABI 4, the library lowered max_batch to what the caches hold, but not for a trace. */
+static void run(const vit_model *model, setup *s, int wanted, int block) {
     static const char *const names[] = { "logits", "embedding", "tokens", "attention" };
     size_t sizes[4];
 #if VIT_ABI == 1   /* counted from 1; 0 was the last */
@@ -141,6 +148,11 @@ static void run(const vit_model *model, const setup *s, int wanted, int block) {
     vit_outputs outputs = make_outputs(model, wanted, &maps, sizes);
     const float *const data[] = { outputs.logits, outputs.embedding, outputs.tokens,
                                   maps.attention };
+#if VIT_ABI < 4
+    s->params.max_batch = s->together;
+#else
+    s->params.batch = s->params.trace ? s->together : 0;
+#endif
     const size_t size = vit_workspace_size(model, &s->params);
     void *workspace = allocate(size);
     vit_result result = forward(model, s, workspace, size, &outputs);
@@ -175,13 +187,13 @@ static void run_batches(const vit_model *model, setup *s) {
     const size_t length = strlen(s->name);
     for (int i = 0; i < 3; i++) {
         s->batch = batches[i][0];
-        s->params.batch = batches[i][1];
+        s->together = batches[i][1];
         snprintf(s->name + length, sizeof s->name - length, " batch %d of %d", batches[i][1],
                  s->batch);
         run_outputs(model, s, "");
     }
     s->name[length] = '\0';
-    s->batch = s->params.batch = 1;
+    s->batch = s->together = 1;
     s->masked = 1;
     run_outputs(model, s, " masked");
     s->masked = 0;

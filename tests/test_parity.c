@@ -12,7 +12,7 @@
  *   others  logits (or embedding) within the bound of dtype_bounds; these models are small and
  *           random, so they lose more than a trained one. tests/test_random.c holds the same types
  *           to a strict bound, step by step
- *   all     the same bits for every tier, 1, 2 and 3 threads, every batch and max_batch,
+ *   all     the same bits for every tier, 1, 2 and 3 threads, every batch and together,
  *           whatever outputs are asked for, traced or not, and whatever executor runs the tasks
  */
 #define VIT_IMPLEMENTATION
@@ -49,7 +49,7 @@ typedef struct run_result {
 typedef struct run_options {
     vit_isa isa;
     vit_executor executor;
-    int batch, max_batch;
+    int batch, together;
     bool trace;
     bool logits, embedding, tokens, attention;
     int attention_block;
@@ -110,7 +110,7 @@ static traced_tensor *add_traced(run_result *r, const char *name, size_t size) {
     return t;
 }
 
-/* A batch above max_batch comes in several pieces: each appends its images. */
+/* A batch above together comes in several pieces: each appends its images. */
 static void record(void *user, const char *name, const float *data, const int shape[4]) {
     run_result *r = user;
     size_t size = 1;
@@ -166,7 +166,7 @@ static void run(const fixture *f, const run_options *o, int first, run_result *o
     memset(&params, 0, sizeof params);
     memset(&outputs, 0, sizeof outputs);
     memset(out, 0, sizeof *out);
-    params.batch = o->max_batch;
+    params.batch = o->together;
     params.isa = o->isa;
     params.executor = o->executor;
     params.trace = o->trace ? record : NULL;
@@ -202,7 +202,7 @@ static run_options everything(const fixture *f) {
     memset(&o, 0, sizeof o);
     o.isa = VIT_ISA_SCALAR;
     o.batch = 1;
-    o.max_batch = 1;
+    o.together = 1;
     o.trace = true;
     o.logits = f->logits_size != 0;
     o.embedding = o.tokens = true;
@@ -359,7 +359,7 @@ static void compare_blocks(fixture *f, double tolerance) {
     run_result r;
     run_options o = everything(f);
     o.batch = IMAGES;
-    o.max_batch = 2;
+    o.together = 2;
     o.isa = VIT_ISA_AUTO;
     o.blocks = allocate(depth * (tokens + maps), sizeof(float));
     run(f, &o, 0, &r);
@@ -506,10 +506,10 @@ static void vary_batches(const fixture *f, vit_isa isa, int threads) {
         run_options o = everything(f);
         o.isa = isa;
         o.batch = shapes[i][0];
-        o.max_batch = shapes[i][1];
+        o.together = shapes[i][1];
         o.executor = executors[threads];
-        snprintf(what, sizeof what, "%s, %d threads, batch %d, max_batch %d", vit_isa_name(isa),
-                 threads, o.batch, o.max_batch);
+        snprintf(what, sizeof what, "%s, %d threads, batch %d, together %d", vit_isa_name(isa),
+                 threads, o.batch, o.together);
         run(f, &o, shapes[i][2], &r);
         same_bits(f, what, &r, shapes[i][2], o.batch);
         free_result(&r);
@@ -525,7 +525,7 @@ static void vary_outputs(const fixture *f, vit_isa isa) {
         o.isa = isa;
         o.trace = false;
         o.batch = 3;
-        o.max_batch = 2;
+        o.together = 2;
         o.executor = executors[mask % 2 ? 1 : 2];
         o.logits = (mask & 1) != 0 && f->logits_size != 0;
         o.embedding = (mask & 2) != 0;
@@ -545,7 +545,7 @@ static void vary_attention(const fixture *f, vit_isa isa) {
         run_result base, r;
         run_options o = everything(f);
         size_t count = 2 * f->attention_size;
-        o.batch = o.max_batch = 2;
+        o.batch = o.together = 2;
         o.isa = VIT_ISA_SCALAR;
         o.attention = true;
         o.attention_block = block < 0 ? depth + block : block;
@@ -553,7 +553,7 @@ static void vary_attention(const fixture *f, vit_isa isa) {
         o.isa = isa;
         o.trace = false;
         o.logits = o.embedding = o.tokens = false;
-        o.max_batch = 1;
+        o.together = 1;
         o.attention_block = block;
         o.executor = executors[3];
         run(f, &o, 1, &r);
@@ -572,7 +572,7 @@ static void vary_executors(const fixture *f, vit_isa isa) {
             run_result r;
             run_options o = everything(f);
             o.isa = isa;
-            o.batch = o.max_batch = 2;
+            o.batch = o.together = 2;
             o.trace = kind != 1;
             o.executor.parallel_for = kind == 0 ? run_backwards
                                                 : kind == 1 ? run_shuffled : run_foreign;
@@ -592,7 +592,7 @@ static void vary_nothing(const fixture *f, vit_isa isa) {
     run_options o = everything(f);
     o.isa = isa;
     o.batch = IMAGES;
-    o.max_batch = 3;
+    o.together = 3;
     o.executor = executors[2];
     run(f, &o, 0, &r);
     same_bits(f, vit_isa_name(isa), &r, 0, IMAGES);

@@ -59,7 +59,7 @@ typedef struct traced_run {
     int num_tensors;
 } traced_run;
 
-/* With max_batch 1: the same name once more is the next image. */
+/* With together 1: the same name once more is the next image. */
 static void record(void *user, const char *name, const float *data, const int shape[4]) {
     traced_run *run = user;
     traced_tensor *t = &run->tensors[run->num_tensors];
@@ -1139,7 +1139,7 @@ static int list_blocks(const produced *p, int depth, bool lean, vit_block_output
 typedef struct run_options {
     vit_isa isa;
     const vit_executor *executor;
-    int max_batch;
+    int together;
     bool lean;
     traced_run *traced;
     const uint8_t *mask;
@@ -1154,7 +1154,7 @@ static void run(const vit_model *model, const run_options *o, const float *input
     memset(&params, 0, sizeof params);
     memset(&outputs, 0, sizeof outputs);
     params.isa = o->isa;
-    params.batch = o->max_batch;
+    params.batch = o->together;
     params.low_memory = o->low_memory;
     params.trace = o->traced ? record : NULL;
     params.trace_user = o->traced;

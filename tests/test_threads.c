@@ -31,7 +31,7 @@ static void fill_input(float input[BATCH * PIXELS]) {
 }
 
 /* All it takes to run a model once; returns whether that went well. */
-static bool run(const vit_model *model, const vit_executor *executor, int max_batch,
+static bool run(const vit_model *model, const vit_executor *executor, int together,
                 float logits[BATCH * CLASSES]) {
     float input[BATCH * PIXELS];
     vit_params params;
@@ -39,7 +39,7 @@ static bool run(const vit_model *model, const vit_executor *executor, int max_ba
     vit_outputs outputs;
     memset(&params, 0, sizeof params);
     memset(&outputs, 0, sizeof outputs);
-    params.batch = max_batch;
+    params.batch = together;
     if (executor) {
         params.executor = *executor;
     }
