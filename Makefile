@@ -27,11 +27,12 @@ ifdef STB
 STB_FLAGS := -isystem build/stb$(shell mkdir -p build/stb && ln -sfn '$(abspath $(STB))' build/stb/stb)
 endif
 USES_STB = tools/checkpoint/inflate tools/image/photos tools/picture/stb tests/test_image tests/fuzz/fuzz_image
-STB_FOUND = command -v $(firstword $(CC)) >/dev/null || \
-    { echo "there is no compiler called $(firstword $(CC))" >&2; exit 1; }; \
-    echo '\#include <stb/stb_image.h>' | $(CC) $(CPPFLAGS) $(STB_FLAGS) -E - >/dev/null 2>&1 || \
+STB_FOUND = echo '\#include <stb/stb_image.h>' | $(CC) $(CPPFLAGS) $(STB_FLAGS) -E - >/dev/null 2>&1 || \
     { echo "stb_image.h is missing: install it (Debian: libstb-dev), or name the folder that holds it," \
         "stb_image_write.h and stb_easy_font.h: make STB=DIR" >&2; exit 1; }
+COMPILER_FOUND = command -v $(firstword $(CC)) >/dev/null || \
+    { echo "there is no compiler called $(firstword $(CC)): install it (Debian: gcc libc6-dev libstb-dev," \
+        "for Windows gcc-mingw-w64-x86-64), or name another: make CC=NAME" >&2; exit 1; }
 
 .PHONY: all windows test-windows libraries abi demo wasm web no-relaxed firmware firmware-accuracy firmware-check test test-long budget \
         test-cross test-wasm test-web test-packages soak analyze coverage fuzz fuzz-long bench-programs \
@@ -86,12 +87,13 @@ packages-%:
 JOBS = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j2)
 
 # What was compiled with other flags is compiled anew: it depends on a file that holds them and the
-# section of this Makefile that uses them, and that is as old as their last change.
+# section of this Makefile that uses them, and that is as old as their last change. $(4) looks for the
+# compiler first.
 define FLAGS
 build/$(1)/flags: FORCE
 	@+mkdir -p $$(@D)
 	@+new=$$$$(sed -n '/^. --- $(2)/,/^. ---/p' Makefile; printf '%s\n' '$(subst ','\'',$(3))'); \
-	    [ "$$$$new" = "$$$$(cat $$@ 2>/dev/null)" ] || { \
+	    [ "$$$$new" = "$$$$(cat $$@ 2>/dev/null)" ] || { $(if $(4),$(4);) \
 	    [ ! -e $$@ ] || echo "new flags: build/$(1) is compiled anew" >&2; printf '%s\n' "$$$$new" >$$@; }
 endef
 .PHONY: FORCE
@@ -101,7 +103,7 @@ endef
 # empty), address and undefined-behaviour sanitizer (build/asan/), thread sanitizer (build/tsan/).
 
 define VARIANT
-$(call FLAGS,$(2),building,$(CC) $(WARNINGS) $(CPPFLAGS) $(CFLAGS) $(STB_FLAGS) $(LDFLAGS) $(LDLIBS))
+$(call FLAGS,$(2),building,$(CC) $(WARNINGS) $(CPPFLAGS) $(CFLAGS) $(STB_FLAGS) $(LDFLAGS) $(LDLIBS),$$(COMPILER_FOUND))
 
 build/$(2)/%.o: %.c build/$(2)/flags
 	@mkdir -p $$(@D)
@@ -109,7 +111,7 @@ build/$(2)/%.o: %.c build/$(2)/flags
 	    -DVIT_SCALAR -I. -Itools -MMD -MP -c $$< -o $$@
 
 $$(USES_STB:%=build/$(2)/%.o): | build/$(2)/stb
-build/$(2)/stb:
+build/$(2)/stb: | build/$(2)/flags
 	@mkdir -p $$(@D)
 	@$$(STB_FOUND)
 	@touch $$@
@@ -194,7 +196,7 @@ LIBRARY_API   = '-DVIT_API=__attribute__((visibility("default"))) extern'
 STATIC  = build/lib/libvit.a
 SHARED  = $(if $(filter Darwin,$(shell uname -s)),,build/lib/libvit.so.$(VERSION))
 
-$(eval $(call FLAGS,lib,building,$(CC) $(WARNINGS) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(LDLIBS)))
+$(eval $(call FLAGS,lib,building,$(CC) $(WARNINGS) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(LDLIBS),$$(COMPILER_FOUND)))
 build/lib/vit.o: tools/packaging/vit.c vit.h build/lib/flags
 	@mkdir -p $(@D)
 	$(CC) $(LIBRARY_FLAGS) $(LIBRARY_API) $(WARNINGS) $(CPPFLAGS) $(CFLAGS) -I. -c $< -o $@

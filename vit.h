@@ -4067,7 +4067,7 @@ static vit_result vit__read_bytes(FILE *file, uint64_t file_size, vit_model *mod
     const size_t bytes = vit__size(file_size + 2 * VIT_ALIGN), size = (size_t)file_size;
     unsigned char *block = bytes ? (unsigned char *)VIT_MALLOC(bytes) : NULL, *data;
     if (!block)
-        return vit__fail_int(model->detail, VIT_ERROR_MEMORY, "bytes allocated", file_size, 0);
+        return vit__fail(model->detail, VIT_ERROR_MEMORY, "not enough memory to read it");
     data = block + 2 * VIT_ALIGN - (uintptr_t)block % VIT_ALIGN;
     memcpy(data - sizeof block, &block, sizeof block);
     model->data = data;

@@ -69,9 +69,12 @@ ln -s "$PWD"/{Makefile,vit.h,tools,examples} "$work/tree"
 check "no stb_image.h: one line, no compiler's error" sh -c "cd '$work/tree' &&
     : >'$work/stb/stb_image.h' && { ! make -s CPPFLAGS=-nostdinc build/plain/tools/picture/stb.o 2>said; } && ! grep fatal said &&
     [ \$(grep -vc '^make' said) = 1 ] && grep 'libstb-dev.*make STB=DIR' said"
-check "no compiler: that is what is missing, not stb_image.h" sh -c "cd '$work/tree' &&
-    { ! make -s CC=no_such_cc build/nocc/stb TARGET=nocc 2>said; } &&
-    [ \$(grep -vc '^make' said) = 1 ] && grep 'there is no compiler called no_such_cc' said"
+ln -s "$PWD"/tests "$work/tree"
+for target in all install libraries soak abi windows "build/nocc/stb TARGET=nocc"; do
+    check "no compiler, make $target: one line, which names it" sh -c "cd '$work/tree' &&
+        { ! make -s CC=no_such_cc WINDOWS='TARGET=windows CC=no_such_cc' JOBS= $target 2>said; } && cat said &&
+        [ \$(grep -vc '^make' said) = 1 ] && grep 'no compiler called no_such_cc.*Debian: gcc' said"
+done
 echo '#error the headers of STB' >"$work/stb/stb_image_write.h"
 for variant in plain asan tsan windows; do
     check "STB=DIR, $variant" sh -c "cd '$work/tree' && make -s STB='$work/stb' TARGET=windows CPPFLAGS=-DSTB \
