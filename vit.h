@@ -9580,19 +9580,6 @@ static void vit__linear_init(vit__linear *l, const vit__kernels *kernels,
     l->out.bias = layer->bias;
 }
 
-/* 1 if the epilogue is empty: kernels may write to memory directly. */
-static int vit__is_direct(const vit__output *out) {
-    return !VIT__SMALL && !out->bias && !out->act && !out->add;
-}
-
-#if VIT__AVX2
-/* The part of the thread's next group of panels that this tile of rows prefetches, or NULL. */
-static const unsigned char *vit__ahead(const vit__linear *l, int panel, int panels, int tile) {
-    if (!l->ahead || panel + l->ahead + panels > l->end_panel || tile >= 24) return NULL;
-    return l->panels + (size_t)(panel + l->ahead) * l->stride + (size_t)tile * (l->stride / 8);
-}
-#endif
-
 /* Where the rows of tile t end. Tiles of many rows are made of some in registers, of 2, 3 or 6
    rows: these should be full. */
 static int vit__tile_end(const vit__linear *l, int t) {
@@ -9621,7 +9608,9 @@ static void vit__gemm(const vit__linear *l, int first_tile, int end_tile, int pa
     for (; panel < panel_end; panel += tile_panels) {
         const int panels = vit__min(tile_panels, panel_end - panel);
         const int cols = vit__min(panels * 16, l->cols - panel * 16);
-        const int direct = vit__is_direct(&l->out) && cols == panels * 16;
+        /* With an empty epilogue, the kernel writes to memory directly. */
+        const int direct = !VIT__SMALL && !l->out.bias && !l->out.act && !l->out.add &&
+                           cols == panels * 16;
         vit__output out = l->out;
         int t, row, end;
         tile.cols = cols;
@@ -9637,7 +9626,11 @@ static void vit__gemm(const vit__linear *l, int first_tile, int end_tile, int pa
             o.a = (const unsigned char *)l->a + (size_t)row * l->lda;
             o.rows = end - row;
 #if VIT__AVX2
-            o.ahead = vit__ahead(l, panel, panels, t - first_tile);
+            /* The part of the thread's next group of panels that this tile prefetches. */
+            o.ahead = l->ahead && panel + l->ahead + panels <= l->end_panel && t - first_tile < 24
+                          ? l->panels + (size_t)(panel + l->ahead) * l->stride +
+                                (size_t)(t - first_tile) * (l->stride / 8)
+                          : NULL;
 #endif
             out.c = l->out.c + (size_t)row * out.ldc + panel * 16;
             gemm->run(direct ? out.c : sums, &o);
@@ -9881,6 +9874,7 @@ typedef struct vit__window {
     const vit_session *session;
     vit__features from;
     int kernel, stride;
+    int is_pool;          /* 1: the result is the maximum under the window */
     int top, left;        /* padding before the first pixel */
     int height, width;    /* of what it makes */
     float *to;            /* a row for each pixel: of the window's elements, or their maximum */
@@ -9889,13 +9883,8 @@ typedef struct vit__window {
     int num_tasks;
 } vit__window;
 
-/* The smaller half of TensorFlow's SAME padding, which depends on the size. */
-static int vit__same_padding(int size, int kernel, int stride) {
-    const int total = (vit__ceil_div(size, stride) - 1) * stride + kernel - size;
-    return total > 0 ? total / 2 : 0;
-}
-
-/* With padding as a ResNet stem has it, which rounds sizes up; or with none. */
+/* With padding as a ResNet stem has it, TensorFlow's SAME: the smaller half before the first pixel,
+   and sizes rounded up; or with none. */
 static vit__window vit__slide(const vit_session *s, vit__features from, int kernel, int stride,
                               int same, float *to) {
     vit__window w;
@@ -9904,10 +9893,12 @@ static vit__window vit__slide(const vit_session *s, vit__features from, int kern
     w.from = from;
     w.kernel = kernel;
     w.stride = stride;
-    w.top = same ? vit__same_padding(from.height, kernel, stride) : 0;
-    w.left = same ? vit__same_padding(from.width, kernel, stride) : 0;
     w.height = same ? vit__ceil_div(from.height, stride) : from.height / stride;
     w.width = same ? vit__ceil_div(from.width, stride) : from.width / stride;
+    if (same) {
+        w.top = vit__max(0, (w.height - 1) * stride + kernel - from.height) / 2;
+        w.left = vit__max(0, (w.width - 1) * stride + kernel - from.width) / 2;
+    }
     w.to = to;
     return w;
 }
@@ -9920,45 +9911,36 @@ static const float *vit__tap(const vit__window *w, int pixel, int tap) {
     return w->from.data + ((size_t)y * (size_t)w->from.width + (size_t)x) * w->from.step;
 }
 
-static void vit__window_run(vit__window *w, vit_task *task, int first, int rows) {
-    w->first = first;
-    w->rows = rows;
-    w->num_tasks = vit__min(rows, vit__threads(&w->session->params));
-    vit__parallel_for(w->session, w->num_tasks, task, w);
-}
-
-/* im2col: rows [chans, kernel, kernel], the order of a convolution's weight. */
+/* im2col: rows [chans, kernel, kernel], the order of a convolution's weight. With is_pool: the
+   largest element under the window, of each channel; there is always a tap, since padding is
+   smaller than the window. */
 static void vit__window_task(void *arg, int index) {
     const vit__window *w = (const vit__window *)arg;
-    const int taps = w->kernel * w->kernel, chans = w->from.chans, depth = chans * taps;
+    const int taps = w->kernel * w->kernel, chans = w->from.chans;
+    const int depth = w->is_pool ? chans : chans * taps;
     int row, tap, k, end = vit__share(w->rows, index, w->num_tasks, &row);
     for (; row < end; row++) {
         float *to = w->to + (size_t)row * (size_t)depth;
+        int found = 0;
         for (tap = 0; tap < taps; tap++) {
             const float *from = vit__tap(w, w->first + row, tap);
-            for (k = 0; k < chans; k++)
-                to[k * taps + tap] = from ? from[(size_t)k * w->from.plane] : 0.0f;
+            if (!w->is_pool) {
+                for (k = 0; k < chans; k++)
+                    to[k * taps + tap] = from ? from[(size_t)k * w->from.plane] : 0.0f;
+            } else if (from) {
+                for (k = 0; k < chans; k++) to[k] = found ? vit__larger(from[k], to[k]) : from[k];
+                found = 1;
+            }
         }
         vit__kernels_of(w->session)->convert(w->form, to, depth);
     }
 }
 
-/* The largest element under the window, of each channel; there is always a first tap,
-   since padding is smaller than the window. */
-static void vit__max_pool_task(void *arg, int index) {
-    const vit__window *w = (const vit__window *)arg;
-    const int chans = w->from.chans;
-    int row, tap, k, end = vit__share(w->rows, index, w->num_tasks, &row);
-    for (; row < end; row++) {
-        float *to = w->to + (size_t)row * (size_t)chans;
-        int found = 0;
-        for (tap = 0; tap < w->kernel * w->kernel; tap++) {
-            const float *from = vit__tap(w, row, tap);
-            if (!from) continue;
-            for (k = 0; k < chans; k++) to[k] = found ? vit__larger(from[k], to[k]) : from[k];
-            found = 1;
-        }
-    }
+static void vit__window_run(vit__window *w, int first, int rows) {
+    w->first = first;
+    w->rows = rows;
+    w->num_tasks = vit__min(rows, vit__threads(&w->session->params));
+    vit__parallel_for(w->session, w->num_tasks, vit__window_task, w);
 }
 
 /* Buffers of the stem, for one image. */
@@ -10101,7 +10083,7 @@ static vit__features vit__conv_run(const vit__pass *pass, const vit__stem_room *
     for (first = 0; first < pixels; first += part) {
         const int rows = vit__min(part, pixels - first);
         vit__linear l;
-        if (!in_place) vit__window_run(&w, vit__window_task, first, rows);
+        if (!in_place) vit__window_run(&w, first, rows);
         vit__layer_init(&l, s, conv, vit__matrix(room->rows, depth, rows, conv->depth),
                         vit__matrix(to + (size_t)first * chans, chans, rows, conv->cols));
         if (in_place) l.a = from.data;
@@ -10166,7 +10148,8 @@ static vit__features vit__resnet(const vit__pass *pass, vit__stem_room *room,
     vit__window pool;
     map = vit__conv_run(&p, room, &root, input, room->map[1], "patch_embed.backbone.stem.norm");
     pool = vit__slide(p.session, map, 3, 2, 1, room->map[0]);
-    vit__window_run(&pool, vit__max_pool_task, 0, pool.height * pool.width);
+    pool.is_pool = 1;
+    vit__window_run(&pool, 0, pool.height * pool.width);
     map = vit__chans_last(pool.to, pool.height, pool.width, map.chans);
     vit__show(&p, "patch_embed.backbone.stem", map.data, map.height, map.width, map.chans);
     for (p.stage = 0; p.stage < VIT__NUM_STAGES; p.stage++)
@@ -10192,21 +10175,16 @@ static vit__features vit__conv_stem(const vit__pass *p, vit__stem_room *room,
 /* tokens in front, positions added.                                         */
 /* ------------------------------------------------------------------------- */
 
-/* Patches embedded together: a batch, or with low_memory a few. A stem makes all at once. */
-static int vit__patch_rows(const vit_session *s, int batch) {
+/* Room for the patches that are embedded together, as rows [in_chans * P * P], and the stem's
+   buffers. They are those of a batch, or with low_memory a few; a stem makes all at once. */
+static vit__mat vit__place_patches(const vit_session *s, int batch, vit__arena *arena,
+                                   vit__stem_room *stem) {
     const vit_config *c = VIT__CONFIG(s->model);
-    const int all = batch * c->num_patches;
-    return c->stem ? all : vit__min(s->chunk, all);
-}
-
-/* Those patches as rows [in_chans * P * P], and the stem's buffers. */
-static float *vit__place_patches(const vit_session *s, int batch, vit__arena *arena,
-                                 vit__stem_room *stem) {
-    const vit_config *c = VIT__CONFIG(s->model);
-    const uint64_t rows = (uint64_t)(unsigned)vit__patch_rows(s, batch);
-    float *patches = vit__take(arena, rows * (uint64_t)vit__patch_depth(c));
+    const int all = batch * c->num_patches, depth = (int)vit__patch_depth(c);
+    const int rows = c->stem ? all : vit__min(s->chunk, all);
+    float *data = vit__take(arena, (uint64_t)(unsigned)rows * (uint64_t)(unsigned)depth);
     vit__place_stem(c, arena, stem);
-    return patches;
+    return vit__matrix(data, (size_t)depth, rows, depth);
 }
 
 /* One image after the other, which keeps the maps near: the rows of its patches, as
@@ -10228,7 +10206,7 @@ static void vit__stem_rows(const vit__pass *batch, const vit__front_layers *w,
                                          : vit__conv_stem(&p, stem, w, map);
         window = vit__slide(s, map, vit__map_patch(c), vit__map_patch(c), 0, rows.data);
         window.form = vit__form_of(s, &w->patch);
-        vit__window_run(&window, vit__window_task, 0, c->num_patches);
+        vit__window_run(&window, 0, c->num_patches);
         input += pixels * (size_t)c->in_chans;
         rows.data += (size_t)c->num_patches * rows.ld;
     }
@@ -10249,32 +10227,26 @@ VIT__INLINE void vit__gather_square(const vit_config *c, const float *plane, int
     for (y = 0; y < rows; y++) memcpy(row + y * p, from + y * width, columns * sizeof(float));
 }
 
-/* Pixels as far apart as the grid is high and wide. */
-VIT__INLINE void vit__gather_interleaved(const vit_config *c, const float *plane, int patch,
-                                         float *row) {
-    const int p = c->patch_size;
-    int y, x;
-    for (y = 0; y < p; y++) {
-        const float *from = plane + (size_t)(y * c->grid_height + patch / c->grid_width) *
-                                        (size_t)c->img_width + patch % c->grid_width;
-        for (x = 0; x < p; x++) *row++ = from[x * c->grid_width];
-    }
-}
-
 /* im2col: patch number `index` of the batch as one row [in_chans, P, P], the
    order of a convolution's weight. */
 static void vit__gather_patch(const vit_config *c, const float *input, int index, float *row) {
     const size_t area = (size_t)c->patch_size * (size_t)c->patch_size;
     const size_t plane = (size_t)c->img_width * (size_t)c->img_height;
-    const int patch = index % c->num_patches;
+    const int p = c->patch_size, patch = index % c->num_patches;
     const float *image = input + (size_t)(index / c->num_patches) * (size_t)c->in_chans * plane;
-    int channel;
+    int channel, y, x;
     for (channel = 0; channel < c->in_chans; channel++, row += area) {
         const float *from = image + (size_t)channel * plane;
         const int nth = patch * c->in_chans + channel; /* of all patches of one channel */
         switch ((vit_patch_cut)c->patch_cut) {
         case VIT_CUT_SQUARES: vit__gather_square(c, from, patch, row); break;
-        case VIT_CUT_INTERLEAVED: vit__gather_interleaved(c, from, patch, row); break;
+        case VIT_CUT_INTERLEAVED: /* pixels as far apart as the grid is high and wide */
+            for (y = 0; y < p; y++) {
+                const size_t top = (size_t)(y * c->grid_height + patch / c->grid_width);
+                const float *at = from + top * (size_t)c->img_width + patch % c->grid_width;
+                for (x = 0; x < p; x++) row[y * p + x] = at[x * c->grid_width];
+            }
+            break;
         case VIT_CUT_RESHAPE:
             memcpy(row, image + (size_t)nth * area, area * sizeof(float));
             break;
@@ -10287,7 +10259,7 @@ static void vit__gather_patch(const vit_config *c, const float *input, int index
     }
 }
 
-/* Patches [first, first + rows.rows) of the batch as rows: conv2d is then a linear layer. */
+/* Some patches of the batch as rows, from number `first` on: conv2d is then a linear layer. */
 typedef struct vit__im2col {
     vit__rows then;       /* what happens to each row while it is at hand */
     const float *input;   /* [batch, in_chans, img_height, img_width] */
@@ -10305,21 +10277,6 @@ static void vit__im2col_task(void *arg, int index) {
     }
 }
 
-/* Their pre_norm is separate only if a trace sees it. */
-static void vit__patch_input(const vit__pass *p, const vit__front_layers *w, const float *input,
-                             int first, vit__mat rows) {
-    const vit_session *s = p->session;
-    const int shown = vit__is_traced(s) && VIT__CONFIG(s->model)->has_patch_pre_norm;
-    vit__im2col job;
-    vit__rows_init(&job.then, s, shown ? NULL : &w->patch_pre_norm, rows, rows.data);
-    job.input = input;
-    job.first = first;
-    if (!shown) job.then.form = vit__form_of(s, &w->patch);
-    vit__parallel_for(s, job.then.num_tasks, vit__im2col_task, &job);
-    if (shown)
-        vit__norm(p, &w->patch_pre_norm, rows, rows.data, &w->patch, "patch_embed.pre_norm");
-}
-
 /* Tokens and their positions, if there are any; both may be the same place. */
 static void vit__put_tokens(const vit_session *s, float *x, const float *from, const float *pos,
                             int count) {
@@ -10327,60 +10284,62 @@ static void vit__put_tokens(const vit_session *s, float *x, const float *from, c
     else if (x != from) memcpy(x, from, (size_t)count * sizeof(float));
 }
 
-/* x = [cls_token, dist_token, reg_token, patches] + pos_embed, of every image. */
-static void vit__add_positions(const vit__pass *p, const vit__front_layers *w,
-                               const float *patches, float *x) {
-    const vit_session *s = p->session;
-    const vit_config *c = VIT__CONFIG(s->model);
-    const int dim = c->embed_dim, patch_size = c->num_patches * dim;
-    int i, t;
-    for (i = 0; i < vit__known_batch(p->batch); i++) {
-        const float *all = s->pos;                                   /* of the patches ... */
-        const float *pos = c->positions == VIT_POS_ALL ? all : NULL; /* ... of this token */
-        for (t = 0; t < c->num_prefix_tokens; t++, x += dim) {
-            const int r = t - c->has_cls_token - c->has_dist_token;
-            const float *token = r >= 0   ? w->reg_token + r * dim
-                                 : t == 0 ? w->cls_token
-                                          : w->dist_token;
-            vit__copy_stored(x, token, (size_t)dim);
-            vit__put_tokens(s, x, x, pos, dim);
-            if (pos) all = pos += dim;
-        }
-        vit__put_tokens(s, x, patches, all, patch_size);
-        patches += patch_size;
-        x += patch_size;
-    }
-}
-
 /* The input [batch, in_chans, img_height, img_width] to x [batch * N, D]. With one image, patches
    are written straight to their place in x; a batch goes through y. */
 static vit__mat vit__patch_embed(const vit__pass *p, const float *input) {
     const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
-    const size_t dim = (size_t)c->embed_dim;
-    const int count = p->batch * c->num_patches, step = vit__patch_rows(s, p->batch);
-    const vit__mat x = vit__matrix(s->x, dim, p->batch * c->num_tokens, c->embed_dim);
-    float *to = p->batch > 1 ? s->y : s->x + (size_t)c->num_prefix_tokens * dim;
-    const vit__mat patches = vit__matrix(to, dim, count, c->embed_dim);
+    const int dim = c->embed_dim, count = p->batch * c->num_patches;
+    const int shown = vit__is_traced(s) && c->has_patch_pre_norm; /* then that is a step alone */
+    const vit__mat x = vit__matrix(s->x, (size_t)dim, p->batch * c->num_tokens, dim);
+    float *to = p->batch > 1 ? s->y : s->x + c->num_prefix_tokens * dim, *at = s->x;
+    const vit__mat patches = vit__matrix(to, (size_t)dim, count, dim);
     vit__arena scratch = { s->scratch, 0 };
-    vit__stem_room stem;
     vit__front_layers w;
+    vit__stem_room stem;
     vit__mat rows;
-    int i;
-    rows.data = vit__place_patches(s, p->batch, &scratch, &stem);
+    int i, t, step;
+
+    rows = vit__place_patches(s, p->batch, &scratch, &stem);
     vit__find_front(s->model, &w);
-    rows.cols = w.patch.depth;
-    rows.ld = (size_t)rows.cols;
     vit__phase(s, VIT_PHASE_PATCH_EMBED);
-    for (i = 0; i < count; i += step) {
+    step = rows.rows;
+    for (i = 0; i < count; i += step) { /* patches = patch_embed.proj(rows of pixels) */
         rows.rows = vit__min(step, count - i);
-        if (c->stem) vit__stem_rows(p, &w, &stem, input, rows);
-        else vit__patch_input(p, &w, input, i, rows);
-        vit__layer_run(p, &w.patch, rows, to + (size_t)i * dim, VIT__NO_ACT, NULL);
+        if (c->stem) {
+            vit__stem_rows(p, &w, &stem, input, rows);
+        } else {
+            vit__im2col job;
+            vit__rows_init(&job.then, s, shown ? NULL : &w.patch_pre_norm, rows, rows.data);
+            job.input = input;
+            job.first = i;
+            if (!shown) job.then.form = vit__form_of(s, &w.patch);
+            vit__parallel_for(s, job.then.num_tasks, vit__im2col_task, &job);
+            if (shown)
+                vit__norm(p, &w.patch_pre_norm, rows, rows.data, &w.patch, "patch_embed.pre_norm");
+        }
+        vit__layer_run(p, &w.patch, rows, patches.data + (size_t)i * patches.ld, VIT__NO_ACT, NULL);
     }
-    if (c->has_patch_norm) vit__norm(p, &w.patch_norm, patches, to, NULL, NULL);
+    if (c->has_patch_norm) vit__norm(p, &w.patch_norm, patches, patches.data, NULL, NULL);
     vit__show_rows(p, "patch_embed", patches);
-    vit__add_positions(p, &w, to, x.data);
+
+    for (i = 0; i < vit__known_batch(p->batch); i++) {
+        /* x = [cls_token, dist_token, reg_token, patches] + pos_embed */
+        const float *all = s->pos;                                   /* of the patches ... */
+        const float *pos = c->positions == VIT_POS_ALL ? all : NULL; /* ... of this token */
+        for (t = 0; t < c->num_prefix_tokens; t++, at += dim) {
+            const int r = t - c->has_cls_token - c->has_dist_token;
+            const float *token = r >= 0   ? w.reg_token + r * dim
+                                 : t == 0 ? w.cls_token
+                                          : w.dist_token;
+            vit__copy_stored(at, token, (size_t)dim);
+            vit__put_tokens(s, at, at, pos, dim);
+            if (pos) all = pos += dim;
+        }
+        vit__put_tokens(s, at, to, all, c->num_patches * dim);
+        to += c->num_patches * dim;
+        at += c->num_patches * dim;
+    }
     vit__show_rows(p, "pos_embed", x);
     if (c->has_pre_norm) vit__norm(p, &w.norm_pre, x, x.data, NULL, "norm_pre");
     return x;
@@ -10472,11 +10431,6 @@ typedef struct vit__attn_head {
     float whole;        /* what makes the largest of the values' steps VIT__WHOLE */
 } vit__attn_head;
 
-/* At most 2^28: 65536 tokens times 4096 elements. */
-static size_t vit__panels_floats(const vit__linear *l) {
-    return (size_t)l->end_panel * l->stride / sizeof(float);
-}
-
 /* Columns to compute for q, k or v of one head in whole panels: a head may begin inside a
    panel, at a multiple of the largest power of two in head_dim. */
 static int vit__slice_width(const vit_config *c) {
@@ -10511,8 +10465,11 @@ static void vit__place_head(const vit__attention *job, vit__arena *arena, vit__a
     memset(head, 0, sizeof *head);
     vit__linear_init(&head->scores, kernels, &keys);
     vit__linear_init(&head->values, kernels, &values);
-    head->packing.keys = (uint32_t *)(void *)vit__take(arena, vit__panels_floats(&head->scores));
-    head->packing.values = (uint32_t *)(void *)vit__take(arena, vit__panels_floats(&head->values));
+    /* Each at most 2^28 floats: 65536 tokens times 4096 elements. */
+    head->packing.keys = (uint32_t *)(void *)vit__take(
+        arena, (size_t)head->scores.end_panel * head->scores.stride / sizeof(float));
+    head->packing.values = (uint32_t *)(void *)vit__take(
+        arena, (size_t)head->values.end_panel * head->values.stride / sizeof(float));
     if (VIT__HAS_U8 && job->quantised) {
         head->packing.key_steps = vit__take(arena, tokens);
         head->packing.value_steps = vit__take(arena, tokens);
@@ -10652,42 +10609,34 @@ static void vit__attention_scores(const vit__attention *job, const vit__attn_hea
     }
 }
 
-/* Differential attention: map = softmax of the first half - lambda softmax of the second. */
-static void vit__attention_subtract(const vit__attention *job, const vit__attn_head *head,
-                                    vit__queries tile, const vit__linear *scores,
-                                    float *factor) {
-    const vit__kernels *kernels = vit__known_kernels(scores->kernels);
-    const int n = job->keys;
-    float other[VIT__MAX_TILE_ROWS];
-    vit__linear second = *scores;
-    int r;
-    second.out.c = head->second;
-    vit__attention_scores(job, head, tile, 1, &second, other);
-    for (r = 0; r < tile.rows; r++) {
-        float *row = scores->out.c + (size_t)r * scores->out.ldc;
-        float *minus = second.out.c + (size_t)r * scores->out.ldc;
-        kernels->scale(row, row, n, factor[r]);
-        kernels->scale(minus, minus, n, -vit__stored(job->lambda) * other[r]);
-        kernels->add(row, row, minus, NULL, n);
-        factor[r] = VIT__SPREADS_NAN && vit__is_nan(factor[r] + other[r]) ? VIT__NAN : 1.0f;
-    }
-}
-
-/* A tile of rows to context: softmax(scale q k^T) v, whose division is done last. */
+/* A tile of rows to context: softmax(scale q k^T) v, whose division is done last. Differential
+   attention: softmax of the first half - lambda softmax of the second, times v. */
 static void vit__attention_rows(const vit__attention *job, vit__attn_head *head,
                                 vit__queries tile) {
     const vit__kernels *kernels = vit__known_kernels(head->scores.kernels);
     const int n = job->keys;
     vit__linear *const scores = &head->scores, *const values = &head->values;
-    float factor[VIT__MAX_TILE_ROWS], bound = 1.0f;
+    float factor[VIT__MAX_TILE_ROWS], bound = 1.0f; /* of the sum of a row's sizes */
     int r;
     scores->rows = values->rows = tile.rows;
     scores->num_tiles = values->num_tiles = 1;
     values->out.c = head->context + (size_t)(tile.first - job->first) * values->out.ldc;
     vit__attention_scores(job, head, tile, 0, scores, factor);
     if (vit__is_differential(job)) {
-        vit__attention_subtract(job, head, tile, scores, factor);
-        bound += vit__float((uint32_t)vit__size_bits(vit__stored(job->lambda)));
+        const float lambda = vit__stored(job->lambda);
+        float other[VIT__MAX_TILE_ROWS];
+        vit__linear second = *scores;
+        second.out.c = head->second;
+        vit__attention_scores(job, head, tile, 1, &second, other);
+        for (r = 0; r < tile.rows; r++) {
+            float *row = scores->out.c + (size_t)r * scores->out.ldc;
+            float *minus = second.out.c + (size_t)r * scores->out.ldc;
+            kernels->scale(row, row, n, factor[r]);
+            kernels->scale(minus, minus, n, -lambda * other[r]);
+            kernels->add(row, row, minus, NULL, n);
+            factor[r] = VIT__SPREADS_NAN && vit__is_nan(factor[r] + other[r]) ? VIT__NAN : 1.0f;
+        }
+        bound += vit__float((uint32_t)vit__size_bits(lambda));
         if (VIT__SPREADS_NAN && !(bound < 1e6f)) bound = VIT__NAN; /* too large for steps below */
     }
     for (r = 0; r < tile.rows; r++) {
@@ -11049,15 +10998,12 @@ static float *vit__stream_slice(const vit__stream *job, vit__slice slice, int wh
     const vit_session *s = job->attention.session;
     const vit_config *c = VIT__CONFIG(s->model);
     const int column = (which * c->num_heads + slice.h) * c->head_dim, panel = column / 16;
-    const vit__affine *affine = which ? &job->w->k_norm : &job->w->q_norm;
-    float *row = to + column % 16;
+    const vit__mat out = vit__matrix(to + column % 16, job->attention.ldq, slice.rows, c->head_dim);
     vit__linear l = job->qkv;
-    vit__norm_spec norm;
+    vit__rows norm;
     int r;
-    norm.weight = affine->weight;
-    norm.bias = affine->bias;
-    norm.dim = c->head_dim;
-    norm.eps = c->norm_eps;
+    vit__rows_init(&norm, s, which ? &job->w->k_norm : &job->w->q_norm, out, out.data);
+    norm.y = out;
     l.panels += (size_t)panel * l.stride;
     if (l.out.bias) l.out.bias += panel * 16;
     l.cols = vit__min(l.cols - panel * 16, column % 16 + c->head_dim);
@@ -11065,13 +11011,13 @@ static float *vit__stream_slice(const vit__stream *job, vit__slice slice, int wh
     l.a = tile;
     l.lda = (size_t)c->embed_dim * sizeof(float);
     l.out.c = to;
-    l.out.ldc = job->attention.ldq;
+    l.out.ldc = out.ld;
     vit__gemm(&l, 0, l.num_tiles, 0, vit__ceil_div(l.cols, 16));
-    for (r = 0; r < slice.rows && which < 2; r++, row += job->attention.ldq) {
-        if (c->has_qk_norm) vit__known_kernels(l.kernels)->norm(row, row, &norm);
-        vit__rotate_token(s, job->w, slice.first + r, slice.h, row);
+    for (r = 0; r < slice.rows && which < 2; r++) {
+        if (c->has_qk_norm) vit__row(&norm, r);
+        vit__rotate_token(s, job->w, slice.first + r, slice.h, out.data + (size_t)r * out.ld);
     }
-    return to + column % 16;
+    return out.data;
 }
 
 /* Each head: its panels, a few tokens at a time, then its queries, a tile at a time. */
@@ -11363,24 +11309,6 @@ static vit__mat vit__pool(const vit__pass *p, const vit__tail_layers *w, const v
 
 /* --- embedding and logits ------------------------------------------------------------- */
 
-/* Linear and an activation over the pooled tokens: with tanh the representation layer of
-   ImageNet-21k checkpoints. */
-static vit__mat vit__pre_logits(const vit__pass *p, const vit__layer *layer, vit__mat pooled,
-                                float *to) {
-    const vit_session *s = p->session;
-    const int act = VIT__CONFIG(s->model)->representation_act;
-    const int n = pooled.rows * layer->cols;
-    const int in_layer = act >= VIT_REPRESENTATION_GELU;
-    int i;
-    pooled = vit__tail_layer(p, layer, pooled, to,
-                             in_layer ? VIT__ACT((int)VIT_GELU + act - (int)VIT_REPRESENTATION_GELU)
-                                      : VIT__NO_ACT);
-    for (i = 0; i < n && act == VIT_REPRESENTATION_TANH; i++)
-        to[i] = vit__kernels_of(s)->tanh(to[i]);
-    vit__show(p, "pre_logits", to, layer->cols, 0, 0);
-    return pooled;
-}
-
 /* x to what the caller asked for: tokens, embedding, logits; with a distillation token the mean of
    two embeddings, and of the logits of two heads. */
 static void vit__head(const vit__pass *p, vit__mat x, const vit_outputs *out) {
@@ -11388,10 +11316,11 @@ static void vit__head(const vit__pass *p, vit__mat x, const vit_outputs *out) {
     const vit_config *c = VIT__CONFIG(s->model);
     vit__arena scratch = { s->scratch, 0 };
     float *tokens = VIT__LOGITS_ONLY ? NULL : out->tokens;
+    const int in_layer = c->representation_act >= VIT_REPRESENTATION_GELU;
     vit__tail_layers w;
     vit__tail t;
     vit__mat read;
-    int n;
+    int n, i;
     memset(&t, 0, sizeof t);
     vit__find_tail(s->model, &w);
     vit__place_tail(c, p->batch, &scratch, &t);
@@ -11404,7 +11333,16 @@ static void vit__head(const vit__pass *p, vit__mat x, const vit_outputs *out) {
     }
     if (!out->logits && !out->embedding) return;
     read = vit__pool(p, &w, &t, x);
-    if (c->representation_dim) read = vit__pre_logits(p, &w.pre_logits, read, t.representation);
+    if (c->representation_dim) { /* ImageNet-21k checkpoints have a layer with tanh */
+        read = vit__tail_layer(p, &w.pre_logits, read, t.representation,
+                               in_layer ? VIT__ACT((int)VIT_GELU + c->representation_act -
+                                                   (int)VIT_REPRESENTATION_GELU)
+                                        : VIT__NO_ACT);
+        n = read.rows * read.cols;
+        for (i = 0; i < n && c->representation_act == VIT_REPRESENTATION_TANH; i++)
+            read.data[i] = vit__kernels_of(s)->tanh(read.data[i]);
+        vit__show(p, "pre_logits", read.data, read.cols, 0, 0);
+    }
     n = read.rows * read.cols;
     if (out->embedding && c->has_dist_token) vit__mean2(out->embedding, read.data, t.dist, n);
     else if (out->embedding) memcpy(out->embedding, read.data, (size_t)n * sizeof(float));
