@@ -9324,15 +9324,6 @@ static int vit__is_low(const vit_params *params) {
 #endif
 }
 
-/* A batch of a pass; low_memory has one image. */
-VIT__INLINE int vit__known_batch(int batch) {
-#if defined(VIT__ALWAYS_LOW)
-    return !vit__shares_norm(&vit__fixed) ? 1 : batch;
-#else
-    return batch;
-#endif
-}
-
 static int vit__batch(const vit_params *params) {
     return vit__is_low(params) ? 1 : params->max_batch;
 }
@@ -10323,7 +10314,7 @@ static vit__mat vit__patch_embed(const vit__pass *p, const float *input) {
     if (c->has_patch_norm) vit__norm(p, &w.patch_norm, patches, patches.data, NULL, NULL);
     vit__show_rows(p, "patch_embed", patches);
 
-    for (i = 0; i < vit__known_batch(p->batch); i++) {
+    for (i = 0; i < p->batch; i++) {
         /* x = [cls_token, dist_token, reg_token, patches] + pos_embed */
         const float *all = s->pos;                                   /* of the patches ... */
         const float *pos = c->positions == VIT_POS_ALL ? all : NULL; /* ... of this token */
@@ -10401,7 +10392,7 @@ static void vit__attention_init(vit__attention *job, const vit__pass *p, int hea
     job->keys = c->num_tokens;
     job->mask = p->mask;
     job->maps = p->maps;
-    job->batch = vit__known_batch(p->batch);
+    job->batch = p->batch;
     job->queries = p->queries;
     job->num_tasks = vit__threads(&s->params);
 }
@@ -10728,8 +10719,8 @@ static int vit__is_partial(const vit__pass *p) {
     return !VIT__SMALL && p->queries < VIT__CONFIG(p->session->model)->num_tokens;
 }
 
-/* The rows of x that are read afterwards, moved together. */
-static vit__mat vit__read_rows(const vit__pass *p, vit__mat x) {
+/* x without the rows that nobody reads afterwards: the others move together. */
+static vit__mat vit__drop_unread(const vit__pass *p, vit__mat x) {
     const size_t tokens = (size_t)(x.rows / p->batch), floats = (size_t)p->queries * x.ld;
     int i;
     if (!vit__is_partial(p)) return x;
@@ -10859,88 +10850,14 @@ VIT__CALL vit__mat vit__attn_norm(const vit__pass *p, const vit__block_layers *w
     return vit__rows_run(p, &job, per_head ? ".attn.sub_norm" : ".attn.norm");
 }
 
-/* --- out of a branch ------------------------------------------------------------------ */
-
-/* How a residual branch ends. */
-typedef struct vit__branch {
-    const vit__layer *last;
-    const vit__affine *norm;
-    const float *scale; /* LayerScale, or NULL */
-    const char *name;   /* of its last layer in a trace */
-    vit_phase phase;
-} vit__branch;
-
-/* Adds the branch's last layer over rows a, which are overwritten, to x. */
-static void vit__add_branch(const vit__pass *p, const vit__branch *b, vit__mat a, vit__mat x) {
-    const vit_session *s = p->session;
-    vit__mat out;
-    vit__phase(s, b->phase);
-    switch ((vit_block_type)VIT__CONFIG(s->model)->block_type) {
-    case VIT_BLOCK_PRE_NORM: /* x + f(norm(x)) */
-        vit__layer_add(p, b->last, a, b->scale, x, b->name);
-        break;
-    case VIT_BLOCK_POST_NORM: /* norm(x + f(x)) */
-        vit__layer_add(p, b->last, a, b->scale, x, b->name);
-        vit__norm(p, b->norm, x, x.data, NULL, NULL);
-        break;
-    case VIT_BLOCK_RES_POST_NORM: /* x + norm(f(x)) */
-        out = vit__layer_run(p, b->last, a, vit__spare(s, a), VIT__NO_ACT, b->name);
-        vit__norm(p, b->norm, out, out.data, NULL, NULL);
-        vit__add_rows(s, b->scale, out, x);
-        break;
-    case VIT_BLOCK_PARALLEL: /* x + f(norm(x)) + g(norm(x)): y gets norm(x) before x changes */
-        if (b->phase == VIT_PHASE_FC2) {
-            vit__layer_add(p, b->last, a, b->scale, x, b->name);
-            break;
-        }
-        out = vit__layer_run(p, b->last, a, vit__spare(s, a), VIT__NO_ACT, b->name);
-        vit__norm(p, b->norm, x, s->y, NULL, NULL);
-        vit__add_rows(s, b->scale, out, x);
-        break;
-    case VIT_NUM_BLOCK_TYPES: break;
-    }
-}
-
-/* x += ls1 * attn.proj(context) */
-static void vit__add_attention(const vit__pass *p, const vit__block_layers *w, vit__mat context,
-                               vit__mat x) {
-    const vit__branch b = { &w->proj, &w->norm1, w->ls1, ".attn.proj", VIT_PHASE_PROJ };
-    vit__add_branch(p, &b, context, x);
-}
-
-/* x += ls2 * mlp.fc2(mlp_norm(act(mlp.fc1(norm2(x))))). Branches that share a norm, whose output
-   is in y already, share LayerScale too. */
-static void vit__mlp(const vit__pass *p, const vit__block_layers *w, vit__mat x) {
-    const vit_session *s = p->session;
-    const vit_config *c = VIT__CONFIG(s->model);
-    const int act = VIT__ACT(c->activation), gated = c->has_gated_mlp;
-    const int shared = vit__shares_norm(c);
-    const vit__branch b = { &w->fc2, &w->norm2, shared ? w->ls1 : w->ls2, ".mlp.fc2",
-                            VIT_PHASE_FC2 };
-    const vit__mat in = shared ? vit__matrix(s->y, (size_t)x.cols, x.rows, x.cols) : x;
-    vit__mat y, hidden;
-    vit__rows rows;
-    y = vit__norm(p, vit__norm_before(c, &w->norm2), in, s->y, &w->fc1, ".norm2");
-    vit__phase(s, VIT_PHASE_FC1);
-    hidden = vit__layer_run(p, &w->fc1, y, s->scratch, gated ? VIT__NO_ACT : act, ".mlp.fc1");
-    hidden.cols = c->mlp_dim;
-    if (!gated) vit__show_rows(p, ".mlp.act", hidden);
-    vit__rows_init(&rows, s, &w->mlp_norm, hidden, hidden.data);
-    rows.y = hidden;
-    rows.gate = gated ? act : VIT__NO_ACT;
-    rows.form = vit__form_of(s, &w->fc2);
-    hidden = vit__rows_run(p, &rows, ".mlp.norm");
-    vit__add_branch(p, &b, hidden, x);
-}
-
-/* --- the block, head by head: low_memory ----------------------------------------------- */
+/* --- attention, head by head: low_memory ----------------------------------------------- */
 
 /* q, k and v of one head are computed when they are needed, from rows that are normed
    once more each time, a few at a time: all that is stored of the block is x, the context
    and the panels of a head. Where attn.proj reads rows that are shorter than those of the
    context, queries are processed in batches: each batch is compacted before the next is
    appended; k and v are then computed once more for each batch. Every element is computed
-   as above, so the bits are the same. */
+   as in vit__block, so the bits are the same. */
 typedef struct vit__stream {
     vit__attention attention;
     const vit__block_layers *w;
@@ -11087,21 +11004,95 @@ VIT__CALL vit__mat vit__attend_by_head(const vit__pass *p, const vit__block_laye
     return vit__matrix(to, packed, p->queries, width);
 }
 
-/* As vit__block, below, a few rows at a time. */
+/* --- out of a branch ------------------------------------------------------------------ */
+
+/* The end of a residual branch. */
+typedef struct vit__branch {
+    const vit__layer *last;
+    const vit__affine *norm;
+    const float *scale; /* LayerScale, or NULL */
+    const char *name;   /* of its last layer in a trace */
+    vit_phase phase;
+} vit__branch;
+
+/* Adds the branch's last layer over rows a, which are overwritten, to x. */
+static void vit__add_branch(const vit__pass *p, const vit__branch *b, vit__mat a, vit__mat x) {
+    const vit_session *s = p->session;
+    vit__mat out;
+    vit__phase(s, b->phase);
+    switch ((vit_block_type)VIT__CONFIG(s->model)->block_type) {
+    case VIT_BLOCK_PRE_NORM: /* x + f(norm(x)) */
+        vit__layer_add(p, b->last, a, b->scale, x, b->name);
+        break;
+    case VIT_BLOCK_POST_NORM: /* norm(x + f(x)) */
+        vit__layer_add(p, b->last, a, b->scale, x, b->name);
+        vit__norm(p, b->norm, x, x.data, NULL, NULL);
+        break;
+    case VIT_BLOCK_RES_POST_NORM: /* x + norm(f(x)) */
+        out = vit__layer_run(p, b->last, a, vit__spare(s, a), VIT__NO_ACT, b->name);
+        vit__norm(p, b->norm, out, out.data, NULL, NULL);
+        vit__add_rows(s, b->scale, out, x);
+        break;
+    case VIT_BLOCK_PARALLEL: /* x + f(norm(x)) + g(norm(x)): y gets norm(x) before x changes */
+        if (b->phase == VIT_PHASE_FC2) {
+            vit__layer_add(p, b->last, a, b->scale, x, b->name);
+            break;
+        }
+        out = vit__layer_run(p, b->last, a, vit__spare(s, a), VIT__NO_ACT, b->name);
+        vit__norm(p, b->norm, x, s->y, NULL, NULL);
+        vit__add_rows(s, b->scale, out, x);
+        break;
+    case VIT_NUM_BLOCK_TYPES: break;
+    }
+}
+
+/* x += ls1 * attn.proj(context) */
+static void vit__add_attention(const vit__pass *p, const vit__block_layers *w, vit__mat context,
+                               vit__mat x) {
+    const vit__branch b = { &w->proj, &w->norm1, w->ls1, ".attn.proj", VIT_PHASE_PROJ };
+    vit__add_branch(p, &b, context, x);
+}
+
+/* x += ls2 * mlp.fc2(mlp_norm(act(mlp.fc1(norm2(x))))). Branches that share a norm, whose output
+   is in y already, share LayerScale too. */
+static void vit__mlp(const vit__pass *p, const vit__block_layers *w, vit__mat x) {
+    const vit_session *s = p->session;
+    const vit_config *c = VIT__CONFIG(s->model);
+    const int act = VIT__ACT(c->activation), gated = c->has_gated_mlp;
+    const int shared = vit__shares_norm(c);
+    const vit__branch b = { &w->fc2, &w->norm2, shared ? w->ls1 : w->ls2, ".mlp.fc2",
+                            VIT_PHASE_FC2 };
+    const vit__mat in = shared ? vit__matrix(s->y, (size_t)x.cols, x.rows, x.cols) : x;
+    vit__mat y, hidden;
+    vit__rows rows;
+    y = vit__norm(p, vit__norm_before(c, &w->norm2), in, s->y, &w->fc1, ".norm2");
+    vit__phase(s, VIT_PHASE_FC1);
+    hidden = vit__layer_run(p, &w->fc1, y, s->scratch, gated ? VIT__NO_ACT : act, ".mlp.fc1");
+    hidden.cols = c->mlp_dim;
+    if (!gated) vit__show_rows(p, ".mlp.act", hidden);
+    vit__rows_init(&rows, s, &w->mlp_norm, hidden, hidden.data);
+    rows.y = hidden;
+    rows.gate = gated ? act : VIT__NO_ACT;
+    rows.form = vit__form_of(s, &w->fc2);
+    hidden = vit__rows_run(p, &rows, ".mlp.norm");
+    vit__add_branch(p, &b, hidden, x);
+}
+
+/* --- the block ------------------------------------------------------------------------ */
+
+/* With low_memory: the steps of vit__block, a few rows at a time. */
 static vit__mat vit__block_low(const vit__pass *p, const vit__block_layers *w, vit__mat x) {
     const vit_session *s = p->session;
     const int chunk = s->chunk;
     const vit__mat context = vit__attend_by_head(p, w, x.data, s->y);
     int i;
-    x = vit__read_rows(p, x);
+    x = vit__drop_unread(p, x);
     for (i = 0; i < x.rows; i += chunk)
         vit__add_attention(p, w, vit__part(context, i, chunk), vit__part(x, i, chunk));
     for (i = 0; i < x.rows && VIT__CONFIG(s->model)->mlp_dim; i += chunk)
         vit__mlp(p, w, vit__part(x, i, chunk));
     return x;
 }
-
-/* --- the block ------------------------------------------------------------------------ */
 
 /* A block whose tokens attend to themselves alone: attn.proj is the whole branch, and the maps
    are known. low_memory has few rows in a part, others have one part. */
@@ -11115,7 +11106,7 @@ static vit__mat vit__block_self(const vit__pass *p, const vit__block_layers *w, 
         memset(p->maps, 0, rows * n * sizeof(float));
         for (row = 0; row < rows; row++) p->maps[row * n + row % n] = 1.0f;
     }
-    x = vit__read_rows(p, x);
+    x = vit__drop_unread(p, x);
     for (i = 0; i < x.rows; i += vit__min(s->chunk, x.rows)) {
         const vit__mat part = vit__part(x, i, s->chunk);
         const vit__affine *norm = vit__norm_before(c, &w->norm1);
@@ -11142,8 +11133,8 @@ static vit__mat vit__block(const vit__pass *p, const vit__block_layers *w, vit__
     if (c->has_qk_norm) vit__qk_norm(p, w, qkv);         /* q, k = q_norm(q), k_norm(k)    */
     if (c->rope) vit__rope(p, w, qkv);                   /* q, k by their positions        */
     context = vit__attend(p, w, qkv, s->y);              /* softmax(scale q k^T) v         */
-    context = vit__attn_norm(p, w, context);             /* in models that have one        */
-    x = vit__read_rows(p, x);                            /* in the last block: few         */
+    context = vit__attn_norm(p, w, context);             /* few models have such a norm    */
+    x = vit__drop_unread(p, x);                          /* the last block keeps few rows  */
     vit__add_attention(p, w, context, x);                /* x += ls1 * attn.proj(context)  */
     vit__show_rows(p, ".attn", x);
 
@@ -11170,7 +11161,7 @@ typedef struct vit__tail {
 } vit__tail;
 
 static void vit__place_tail(const vit_config *c, int images, vit__arena *arena, vit__tail *t) {
-    const uint64_t batch = (uint64_t)(unsigned)vit__known_batch(images);
+    const uint64_t batch = (uint64_t)(unsigned)images;
     const uint64_t dim = (uint64_t)(unsigned)c->embed_dim;
     const uint64_t tokens = (uint64_t)(unsigned)c->num_tokens;
     const uint64_t width = (uint64_t)(unsigned)(c->num_heads * c->head_dim);
@@ -11284,7 +11275,7 @@ static vit__mat vit__pool(const vit__pass *p, const vit__tail_layers *w, const v
                           vit__mat x) {
     const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
-    const int batch = vit__known_batch(p->batch), wide = vit__pooled_dim(c);
+    const int batch = p->batch, wide = vit__pooled_dim(c);
     const size_t image = (size_t)(x.rows / batch) * x.ld;
     const vit__mat pooled = vit__matrix(t->pooled, (size_t)wide, batch, wide);
     int i;
@@ -11818,8 +11809,6 @@ static int vit__can_give(const vit_config *c, const vit_outputs *out, int batch)
     return 1;
 }
 
-static float *vit__advance(float *p, size_t n) { return p ? p + n : NULL; }
-
 VIT_API vit_result vit_forward(vit_session *session, const float *input, int batch,
                                const vit_outputs *outputs) {
     return vit_forward_masked(session, input, NULL, batch, outputs);
@@ -11847,9 +11836,9 @@ VIT_API vit_result vit_forward_masked(vit_session *session, const float *input,
         vit__forward_batch(session, input, mask, now, &out, image);
         if (mask) mask += n * (size_t)c->num_tokens;
         input += n * pixels;
-        out.logits = vit__advance(out.logits, n * (size_t)c->num_classes);
-        out.embedding = vit__advance(out.embedding, n * (size_t)vit__embedding_dim(c));
-        out.tokens = vit__advance(out.tokens, n * vit__tokens_floats(c));
+        if (out.logits) out.logits += n * (size_t)c->num_classes;
+        if (out.embedding) out.embedding += n * (size_t)vit__embedding_dim(c);
+        if (out.tokens) out.tokens += n * vit__tokens_floats(c);
     }
     return VIT_OK;
 }
