@@ -9427,7 +9427,29 @@ static vit__mat vit__matrix(float *data, size_t ld, int rows, int cols) {
     return m;
 }
 
-/* --- tracing and timing ----------------------------------------------------------- */
+/* --- a pass: tracing and timing ----------------------------------------------------- */
+
+/* Some images on their way through the network. */
+typedef struct vit__pass {
+    const vit_session *session;
+    int stage, block;     /* where they are, as in vit__address: for names in a trace          */
+    int batch;
+    int queries;          /* tokens of each image that are read afterwards, from the first on: */
+                          /* all N, or in the last block those that the head reads             */
+    const uint8_t *mask;  /* [batch, N]: 0 for tokens that are not attended to; or NULL        */
+    float *maps;          /* [batch, H, N, N]: attention, for the caller; or NULL              */
+} vit__pass;
+
+static vit__pass vit__begin_pass(const vit_session *s, int batch) {
+    vit__pass p;
+    p.session = s;
+    p.stage = p.block = -1;
+    p.batch = batch;
+    p.queries = VIT__CONFIG(s->model)->num_tokens;
+    p.mask = NULL;
+    p.maps = NULL;
+    return p;
+}
 
 /* The caller's function, NULL in a build without. */
 static vit_trace *vit__trace_of(const vit_params *params) {
@@ -9449,14 +9471,34 @@ static void vit__phase(const vit_session *s, vit_phase phase) {
 #endif
 }
 
-static void vit__call_trace(const vit_session *s, const char *name, const float *data, int d0,
-                            int d1, int d2) {
-    int shape[4] = { 0, 0, 0, 0 };
+/* Traces a tensor [batch, d1, d2, d3]; an unused dimension is 0. Inside a block, name begins with a
+   dot, or is empty, and follows the block's own. */
+static void vit__show(const vit__pass *p, const char *name, const float *data, int d1, int d2,
+                      int d3) {
+    const vit_session *s = p->session;
+    vit__address address = { -1, -1, NULL, 0 };
+    char full[64];
+    vit__text text;
+    int shape[4];
     if (!vit__is_traced(s)) return;
-    shape[0] = d0;
+    address.stage = p->stage;
+    address.block = p->block;
+    text.at = full;
+    text.end = full + sizeof full - 1;
+    vit__put_address(&text, &address);
+    if (p->block >= 0) text.at--; /* the dot behind the address */
+    vit__put(&text, name);
+    shape[0] = p->batch;
     shape[1] = d1;
     shape[2] = d2;
-    s->params.trace(s->params.trace_user, name, data, shape);
+    shape[3] = d3;
+    s->params.trace(s->params.trace_user, full, data, shape);
+}
+
+/* The same for the rows of all images; nothing if they have no name. */
+static void vit__show_rows(const vit__pass *p, const char *name, vit__mat rows) {
+    if (name && vit__is_traced(p->session))
+        vit__show(p, name, rows.data, rows.rows / p->batch, rows.cols, 0);
 }
 
 /* --- weights ------------------------------------------------------------------------ */
@@ -9588,19 +9630,6 @@ static void vit__linear_init(vit__linear *l, const vit__kernels *kernels,
     l->out.bias = layer->bias;
 }
 
-/* 1 if the epilogue is empty: kernels may write to memory directly. */
-static int vit__is_direct(const vit__output *out) {
-    return !VIT__SMALL && !out->bias && !out->act && !out->add;
-}
-
-#if VIT__AVX2
-/* The part of the thread's next group of panels that this tile of rows prefetches, or NULL. */
-static const unsigned char *vit__ahead(const vit__linear *l, int panel, int panels, int tile) {
-    if (!l->ahead || panel + l->ahead + panels > l->end_panel || tile >= 24) return NULL;
-    return l->panels + (size_t)(panel + l->ahead) * l->stride + (size_t)tile * (l->stride / 8);
-}
-#endif
-
 /* Where the rows of tile t end. Tiles of many rows are made of some in registers, of 2, 3 or 6
    rows: these should be full. */
 static int vit__tile_end(const vit__linear *l, int t) {
@@ -9629,7 +9658,9 @@ static void vit__gemm(const vit__linear *l, int first_tile, int end_tile, int pa
     for (; panel < panel_end; panel += tile_panels) {
         const int panels = vit__min(tile_panels, panel_end - panel);
         const int cols = vit__min(panels * 16, l->cols - panel * 16);
-        const int direct = vit__is_direct(&l->out) && cols == panels * 16;
+        /* With an empty epilogue, the kernel writes to memory directly. */
+        const int direct = !VIT__SMALL && !l->out.bias && !l->out.act && !l->out.add &&
+                           cols == panels * 16;
         vit__output out = l->out;
         int t, row, end;
         tile.cols = cols;
@@ -9645,7 +9676,11 @@ static void vit__gemm(const vit__linear *l, int first_tile, int end_tile, int pa
             o.a = (const unsigned char *)l->a + (size_t)row * l->lda;
             o.rows = end - row;
 #if VIT__AVX2
-            o.ahead = vit__ahead(l, panel, panels, t - first_tile);
+            /* The part of the thread's next group of panels that this tile prefetches. */
+            o.ahead = l->ahead && panel + l->ahead + panels <= l->end_panel && t - first_tile < 24
+                          ? l->panels + (size_t)(panel + l->ahead) * l->stride +
+                                (size_t)(t - first_tile) * (l->stride / 8)
+                          : NULL;
 #endif
             out.c = l->out.c + (size_t)row * out.ldc + panel * 16;
             gemm->run(direct ? out.c : sums, &o);
@@ -9695,57 +9730,105 @@ static void vit__linear_run(const vit_session *s, const vit__linear *l) {
 #endif
 }
 
-/* A layer of the model from rows a, in its form, to rows of c, ldc apart. The caller may
-   then set act, add and gamma. */
-static void vit__layer_init(vit__linear *l, const vit_session *s, const vit__layer *layer,
-                            vit__mat a, float *c, size_t ldc) {
+/* A layer of the model from rows `in`, in its form, to rows of `out`. The caller may then set act,
+   add and gamma. */
+VIT__CALL void vit__layer_init(vit__linear *l, const vit_session *s, const vit__layer *layer,
+                            vit__mat in, vit__mat out) {
     vit__linear_init(l, vit__kernels_of(s), layer);
-    vit__linear_rows(l, a.rows);
-    l->a = a.data;
-    l->lda = a.ld * sizeof(float);
-    l->out.c = c;
-    l->out.ldc = ldc;
+    vit__linear_rows(l, in.rows);
+    l->a = in.data;
+    l->lda = in.ld * sizeof(float);
+    l->out.c = out.data;
+    l->out.ldc = out.ld;
 }
 
-/* --- row-wise: norms, gates, conversion to a layer's input --------------------------- */
+/* act(in w^T + b), without gaps between the rows, at `to`. A trace sees it under `name`, if that is
+   not NULL, before the activation: the product is then computed twice. */
+static vit__mat vit__layer_run(const vit__pass *p, const vit__layer *layer, vit__mat in, float *to,
+                               int act, const char *name) {
+    const vit_session *s = p->session;
+    const vit__mat out = vit__matrix(to, (size_t)layer->cols, in.rows, layer->cols);
+    vit__linear l;
+    vit__layer_init(&l, s, layer, in, out);
+    if (act && name && vit__is_traced(s)) {
+        vit__linear_run(s, &l);
+        vit__show_rows(p, name, out);
+        name = NULL;
+    }
+    l.out.act = act;
+    vit__linear_run(s, &l);
+    vit__show_rows(p, name, out);
+    return out;
+}
+
+/* x += gamma * branch, with the two additions of the epilogue. */
+static void vit__add_rows(const vit_session *s, const float *gamma, vit__mat branch, vit__mat x) {
+    const vit__kernels *kernels = vit__kernels_of(s);
+    int r;
+    for (r = 0; r < x.rows; r++, x.data += x.ld, branch.data += branch.ld)
+        if (gamma) vit__add_stored(kernels, x.data, x.data, gamma, branch.data, x.cols);
+        else kernels->add(x.data, x.data, branch.data, NULL, x.cols);
+}
+
+/* Room for rows of a layer that reads `in`: scratch and y take turns. */
+static float *vit__spare(const vit_session *s, vit__mat in) {
+    return in.data == s->scratch ? s->y : s->scratch;
+}
+
+/* x += gamma * (in w^T + b), straight from the matrix product, unless a trace wants to see that. */
+VIT__CALL void vit__layer_add(const vit__pass *p, const vit__layer *layer, vit__mat in,
+                           const float *gamma, vit__mat x, const char *name) {
+    const vit_session *s = p->session;
+    vit__linear l;
+    if (name && vit__is_traced(s)) {
+        float *to = vit__spare(s, in);
+        vit__add_rows(s, gamma, vit__layer_run(p, layer, in, to, VIT__NO_ACT, name), x);
+        return;
+    }
+    vit__layer_init(&l, s, layer, in, x);
+    l.out.add = 1;
+    l.out.gamma = gamma;
+    vit__linear_run(s, &l);
+}
+
+/* --- row-wise: gates, norms, conversion to a layer's input --------------------------- */
 
 /* Steps of each row on its way into a layer, in this order; all optional. */
-typedef struct vit__rows_job {
+typedef struct vit__rows {
     const vit_session *session;
-    const float *x;               /* NULL: the rows are in y already             */
+    const float *x;               /* rows, ldx apart, that go to y or are there already */
     size_t ldx;
     vit__mat y;
-    int first;                    /* of an im2col, the number of its first patch */
-    int gate;                     /* VIT__ACT(...) of a gated MLP                */
-    vit__norm_spec norm;          /* weight NULL for none; of each norm.dim elements */
-    vit__form form;               /* of y, afterwards                            */
+    int gate;                     /* VIT__ACT(...) of a gated MLP, in place             */
+    vit__norm_spec norm;          /* weight NULL for none; of each norm.dim elements    */
+    vit__form form;               /* of y, afterwards                                   */
     int num_tasks;
-} vit__rows_job;
+} vit__rows;
 
-/* Rows of x, ldx apart, or NULL, to y. */
-static void vit__rows_init(vit__rows_job *job, const vit_session *s, const float *x, size_t ldx,
-                           vit__mat y) {
-    memset(job, 0, sizeof *job);
+/* From x to rows without gaps, which may be x. norm is NULL, or has no weight, for none. */
+static void vit__rows_init(vit__rows *job, const vit_session *s, const vit__affine *norm,
+                           vit__mat x, float *to) {
     job->session = s;
-    job->x = x;
-    job->ldx = ldx;
-    job->y = y;
-    job->norm.dim = y.cols;
+    job->x = x.data;
+    job->ldx = x.ld;
+    job->y.data = to;
+    job->y.ld = (size_t)x.cols;
+    job->y.rows = x.rows;
+    job->y.cols = x.cols;
+    job->gate = VIT__NO_ACT;
+    job->norm.weight = norm ? norm->weight : NULL;
+    job->norm.bias = norm ? norm->bias : NULL;
+    job->norm.dim = x.cols;
     job->norm.eps = VIT__CONFIG(s->model)->norm_eps;
-    job->num_tasks = vit__min(y.rows, vit__threads(&s->params));
+    job->form = VIT__FORM_F32;
+    job->num_tasks = vit__min(x.rows, vit__threads(&s->params));
 }
 
-/* An architecture without this norm leaves the rows as they are. */
-static void vit__rows_norm(vit__rows_job *job, const vit__affine *norm) {
-    job->norm.weight = norm->weight;
-    job->norm.bias = norm->bias;
-}
-
-static void vit__row(const vit__rows_job *job, int row) {
+static void vit__row(const vit__rows *job, int row) {
     const vit__kernels *kernels = vit__kernels_of(job->session);
     const int dim = job->y.cols;
     float *y = job->y.data + (size_t)row * job->y.ld;
-    const float *x = job->x ? job->x + (size_t)row * job->ldx : y;
+    const float *x = job->x + (size_t)row * job->ldx;
     int i;
     if (job->gate) kernels->gate(VIT__ACTIVATION(job->gate), y, dim);
     for (i = 0; i < dim && job->norm.weight; i += job->norm.dim)
@@ -9755,38 +9838,58 @@ static void vit__row(const vit__rows_job *job, int row) {
 }
 
 static void vit__rows_task(void *arg, int index) {
-    const vit__rows_job *job = (const vit__rows_job *)arg;
+    const vit__rows *job = (const vit__rows *)arg;
     int row, end = vit__share(job->y.rows, index, job->num_tasks, &row);
     for (; row < end; row++) vit__row(job, row);
 }
 
-static void vit__rows_run(vit__rows_job *job) {
-    if (!job->x && !job->gate && !job->norm.weight && job->form == VIT__FORM_F32) return;
+static void vit__rows_now(vit__rows *job) {
+    if (job->x == job->y.data && !job->gate && !job->norm.weight &&
+        job->form == VIT__FORM_F32)
+        return;
     vit__phase(job->session, VIT_PHASE_NORM);
     vit__parallel_for(job->session, job->num_tasks, vit__rows_task, job);
 }
 
-/* The norm of a job on its own, so that it can be traced; the rest stays to be done. */
-static void vit__rows_norm_now(vit__rows_job *job) {
-    vit__rows_job norm = *job;
-    norm.form = VIT__FORM_F32;
-    vit__rows_run(&norm);
-    job->x = NULL;
-    job->norm.weight = NULL;
+/* Runs it. A trace sees the rows in f32 after their gate, where they move together, and under
+   `name` after their norm; what is done is taken from the job. */
+VIT__CALL vit__mat vit__rows_run(const vit__pass *p, vit__rows *job, const char *name) {
+    const int traced = vit__is_traced(job->session);
+    vit__rows step = *job;
+    int r;
+    step.form = VIT__FORM_F32;
+    if (traced && job->gate) {
+        step.norm.weight = NULL;
+        vit__rows_now(&step);
+        job->gate = VIT__NO_ACT;
+        job->y.ld = (size_t)job->y.cols;
+        for (r = 1; r < job->y.rows; r++)
+            memcpy(job->y.data + (size_t)r * job->y.ld, step.y.data + (size_t)r * step.y.ld,
+                   job->y.ld * sizeof(float));
+        vit__show_rows(p, ".mlp.act", job->y);
+        job->ldx = job->y.ld;
+    }
+    if (traced && name && job->norm.weight) {
+        step = *job;
+        step.form = VIT__FORM_F32;
+        vit__rows_now(&step);
+        vit__show_rows(p, name, job->y);
+        job->x = job->y.data;
+        job->ldx = job->y.ld;
+        job->norm.weight = NULL;
+    }
+    vit__rows_now(job);
+    return job->y;
 }
 
-/* y = norm(x), x [y.rows, y.cols] ldx apart; may be in place. */
-static void vit__norm(const vit_session *s, const vit__affine *norm, const float *x, size_t ldx,
-                      vit__mat y) {
-    vit__rows_job job;
-    vit__rows_init(&job, s, x, ldx, y);
-    vit__rows_norm(&job, norm);
-    vit__rows_run(&job);
-}
-
-/* x = norm(x) */
-static void vit__norm_in_place(const vit_session *s, const vit__affine *norm, vit__mat x) {
-    vit__norm(s, norm, x.data, x.ld, x);
+/* norm(x) as the layer reads it, NULL: in f32; at `to`, without gaps or in place. A trace sees it
+   under `name`, if that is not NULL. */
+static vit__mat vit__norm(const vit__pass *p, const vit__affine *norm, vit__mat x, float *to,
+                          const vit__layer *layer, const char *name) {
+    vit__rows job;
+    vit__rows_init(&job, p->session, norm, x, to);
+    if (layer) job.form = vit__form_of(p->session, layer);
+    return vit__rows_run(p, &job, name);
 }
 
 /* ------------------------------------------------------------------------- */
@@ -9821,6 +9924,7 @@ typedef struct vit__window {
     const vit_session *session;
     vit__features from;
     int kernel, stride;
+    int is_pool;          /* 1: the result is the maximum under the window */
     int top, left;        /* padding before the first pixel */
     int height, width;    /* of what it makes */
     float *to;            /* a row for each pixel: of the window's elements, or their maximum */
@@ -9829,13 +9933,8 @@ typedef struct vit__window {
     int num_tasks;
 } vit__window;
 
-/* The smaller half of TensorFlow's SAME padding, which depends on the size. */
-static int vit__same_padding(int size, int kernel, int stride) {
-    const int total = (vit__ceil_div(size, stride) - 1) * stride + kernel - size;
-    return total > 0 ? total / 2 : 0;
-}
-
-/* With padding as a ResNet stem has it, which rounds sizes up; or with none. */
+/* With padding as a ResNet stem has it, TensorFlow's SAME: the smaller half before the first pixel,
+   and sizes rounded up; or with none. */
 static vit__window vit__slide(const vit_session *s, vit__features from, int kernel, int stride,
                               int same, float *to) {
     vit__window w;
@@ -9844,10 +9943,12 @@ static vit__window vit__slide(const vit_session *s, vit__features from, int kern
     w.from = from;
     w.kernel = kernel;
     w.stride = stride;
-    w.top = same ? vit__same_padding(from.height, kernel, stride) : 0;
-    w.left = same ? vit__same_padding(from.width, kernel, stride) : 0;
     w.height = same ? vit__ceil_div(from.height, stride) : from.height / stride;
     w.width = same ? vit__ceil_div(from.width, stride) : from.width / stride;
+    if (same) {
+        w.top = vit__max(0, (w.height - 1) * stride + kernel - from.height) / 2;
+        w.left = vit__max(0, (w.width - 1) * stride + kernel - from.width) / 2;
+    }
     w.to = to;
     return w;
 }
@@ -9860,45 +9961,36 @@ static const float *vit__tap(const vit__window *w, int pixel, int tap) {
     return w->from.data + ((size_t)y * (size_t)w->from.width + (size_t)x) * w->from.step;
 }
 
-static void vit__window_run(vit__window *w, vit_task *task, int first, int rows) {
-    w->first = first;
-    w->rows = rows;
-    w->num_tasks = vit__min(rows, vit__threads(&w->session->params));
-    vit__parallel_for(w->session, w->num_tasks, task, w);
-}
-
-/* im2col: rows [chans, kernel, kernel], the order of a convolution's weight. */
+/* im2col: rows [chans, kernel, kernel], the order of a convolution's weight. With is_pool: the
+   largest element under the window, of each channel; there is always a tap, since padding is
+   smaller than the window. */
 static void vit__window_task(void *arg, int index) {
     const vit__window *w = (const vit__window *)arg;
-    const int taps = w->kernel * w->kernel, chans = w->from.chans, depth = chans * taps;
+    const int taps = w->kernel * w->kernel, chans = w->from.chans;
+    const int depth = w->is_pool ? chans : chans * taps;
     int row, tap, k, end = vit__share(w->rows, index, w->num_tasks, &row);
     for (; row < end; row++) {
         float *to = w->to + (size_t)row * (size_t)depth;
+        int found = 0;
         for (tap = 0; tap < taps; tap++) {
             const float *from = vit__tap(w, w->first + row, tap);
-            for (k = 0; k < chans; k++)
-                to[k * taps + tap] = from ? from[(size_t)k * w->from.plane] : 0.0f;
+            if (!w->is_pool) {
+                for (k = 0; k < chans; k++)
+                    to[k * taps + tap] = from ? from[(size_t)k * w->from.plane] : 0.0f;
+            } else if (from) {
+                for (k = 0; k < chans; k++) to[k] = found ? vit__larger(from[k], to[k]) : from[k];
+                found = 1;
+            }
         }
         vit__kernels_of(w->session)->convert(w->form, to, depth);
     }
 }
 
-/* The largest element under the window, of each channel; there is always a first tap,
-   since padding is smaller than the window. */
-static void vit__max_pool_task(void *arg, int index) {
-    const vit__window *w = (const vit__window *)arg;
-    const int chans = w->from.chans;
-    int row, tap, k, end = vit__share(w->rows, index, w->num_tasks, &row);
-    for (; row < end; row++) {
-        float *to = w->to + (size_t)row * (size_t)chans;
-        int found = 0;
-        for (tap = 0; tap < w->kernel * w->kernel; tap++) {
-            const float *from = vit__tap(w, row, tap);
-            if (!from) continue;
-            for (k = 0; k < chans; k++) to[k] = found ? vit__larger(from[k], to[k]) : from[k];
-            found = 1;
-        }
-    }
+static void vit__window_run(vit__window *w, int first, int rows) {
+    w->first = first;
+    w->rows = rows;
+    w->num_tasks = vit__min(rows, vit__threads(&w->session->params));
+    vit__parallel_for(w->session, w->num_tasks, vit__window_task, w);
 }
 
 /* Buffers of the stem, for one image. */
@@ -9943,10 +10035,91 @@ typedef struct vit__conv {
     int relu;              /* 1: then ReLU                                       */
 } vit__conv;
 
-/* The convolution as a linear layer over im2col rows, a part of them at a time. The rows
-   of a window of one pixel are in memory already. */
-static vit__features vit__conv_linear(const vit_session *s, const vit__stem_room *room,
-                                      const vit__conv *step, vit__features from, float *to) {
+/* relu(norm(conv(x))) */
+static vit__conv vit__normed(const vit__layer *conv, int kernel, int stride,
+                             const vit__affine *norm) {
+    const vit__conv step = { conv, kernel, stride, VIT__NO_ACT, norm, NULL, 1 };
+    return step;
+}
+
+enum { VIT__GROUPS = 32 };
+
+/* torch.nn.GroupNorm(32, chans, eps=1e-5) in place, then shortcut and ReLU, which are optional. A
+   task has some of the groups, and sums each channel over all pixels in their order. */
+typedef struct vit__group_norm {
+    const vit_session *session;
+    const vit__conv *step;
+    float *x; /* [pixels, chans] */
+    int pixels, chans;
+    float *room; /* [VIT__NORM_ROWS, chans] */
+    int num_tasks;
+} vit__group_norm;
+
+/* mean[k]: over the pixels and over the channels of k's group, of x or of (x + offset)^2, for n
+   channels from `first` on. Pixels are summed in parts of 64; part [2, chans] is room for a part
+   and a square. */
+static void vit__group_means(const vit__group_norm *job, int first, int n, const float *offset,
+                             float *mean, float *part) {
+    const vit__kernels *kernels = vit__kernels_of(job->session);
+    const float *x = job->x + first;
+    const size_t bytes = (size_t)n * sizeof(float);
+    const int width = job->chans / VIT__GROUPS;
+    float *spare = part + job->chans;
+    int p, k, end;
+    memset(mean, 0, bytes);
+    memset(part, 0, bytes);
+    for (p = 1; p <= job->pixels; p++, x += job->chans) {
+        if (offset) kernels->add(spare, offset, x, NULL, n);
+        if (offset) kernels->add(part, part, spare, spare, n);
+        else kernels->add(part, part, x, NULL, n);
+        if (p % 64 != 0 && p != job->pixels) continue;
+        kernels->add(mean, mean, part, NULL, n);
+        memset(part, 0, bytes);
+    }
+    for (end = width; end <= n; end += width) {
+        float total = 0.0f;
+        for (k = end - width; k < end; k++) total += mean[k];
+        total /= (float)job->pixels * (float)width;
+        for (k = end - width; k < end; k++) mean[k] = total;
+    }
+}
+
+static void vit__group_norm_task(void *arg, int index) {
+    const vit__group_norm *job = (const vit__group_norm *)arg;
+    const vit__kernels *kernels = vit__kernels_of(job->session);
+    const vit__conv *step = job->step;
+    const int width = job->chans / VIT__GROUPS;
+    int group, end = vit__share(VIT__GROUPS, index, job->num_tasks, &group);
+    const int first = group * width, n = (end - group) * width;
+    const size_t chans = (size_t)job->chans;
+    float *mean = job->room + first, *scale = mean + chans, *shift = scale + chans;
+    float *part = shift + chans;
+    int p, k;
+    vit__group_means(job, first, n, NULL, mean, part);
+    for (k = 0; k < n; k++) mean[k] = -mean[k];
+    vit__group_means(job, first, n, mean, scale, part);
+    for (k = 0; k < n; k++) {
+        const float weight = vit__stored(step->norm->weight + first + k);
+        scale[k] = weight / vit__sqrt(scale[k] + 1e-5f);
+        shift[k] = vit__stored(step->norm->bias + first + k);
+    }
+    kernels->add(shift, shift, mean, scale, n);
+    for (p = 0; p < job->pixels; p++) {
+        const size_t at = (size_t)p * chans + (size_t)first;
+        float *x = job->x + at;
+        kernels->add(x, shift, x, scale, n);
+        if (step->shortcut) kernels->add(x, x, step->shortcut + at, NULL, n);
+        for (k = 0; k < n && step->relu; k++) x[k] = x[k] < 0.0f ? 0.0f : x[k];
+    }
+}
+
+/* A convolution with all that follows it: a map at `to`, which a trace sees under `name`. It is a
+   linear layer over im2col rows, a part of them at a time; the rows of a window of one pixel are in
+   memory already. */
+static vit__features vit__conv_run(const vit__pass *pass, const vit__stem_room *room,
+                                   const vit__conv *step, vit__features from, float *to,
+                                   const char *name) {
+    const vit_session *s = pass->session;
     const vit__layer *conv = step->conv;
     const int same = VIT__CONFIG(s->model)->stem == VIT_STEM_RESNET;
     vit__window w = vit__slide(s, from, step->kernel, step->stride, same, room->rows);
@@ -9960,220 +10133,89 @@ static vit__features vit__conv_linear(const vit_session *s, const vit__stem_room
     for (first = 0; first < pixels; first += part) {
         const int rows = vit__min(part, pixels - first);
         vit__linear l;
-        if (!in_place) vit__window_run(&w, vit__window_task, first, rows);
+        if (!in_place) vit__window_run(&w, first, rows);
         vit__layer_init(&l, s, conv, vit__matrix(room->rows, depth, rows, conv->depth),
-                        to + (size_t)first * chans, chans);
+                        vit__matrix(to + (size_t)first * chans, chans, rows, conv->cols));
         if (in_place) l.a = from.data;
         l.out.act = step->act;
         vit__linear_run(s, &l);
     }
+    if (step->norm) {
+        vit__group_norm job;
+        job.session = s;
+        job.step = step;
+        job.x = to;
+        job.pixels = pixels;
+        job.chans = conv->cols;
+        job.room = room->norm;
+        job.num_tasks = vit__min(VIT__GROUPS, vit__threads(&s->params));
+        vit__parallel_for(s, job.num_tasks, vit__group_norm_task, &job);
+    }
+    vit__show(pass, name, to, w.height, w.width, conv->cols);
     return vit__chans_last(to, w.height, w.width, conv->cols);
-}
-
-/* --- group norm: torch.nn.GroupNorm(32, chans, eps=1e-5) over a map, in place --------- */
-
-enum { VIT__GROUPS = 32 };
-
-/* x = relu(norm(x) + shortcut), of which relu and shortcut are optional. A task has some
-   of the groups, and sums each channel over all pixels in their order. */
-typedef struct vit__group_norm {
-    const vit_session *session;
-    const vit__conv *step;
-    float *x; /* [pixels, chans] */
-    int pixels, chans;
-    float *room; /* [VIT__NORM_ROWS, chans] */
-    int num_tasks;
-} vit__group_norm;
-
-/* sum[k] = sum over the pixels of x, or of (x + offset)^2, in parts of 64 pixels, for n
-   channels from `first` on. part [2, chans] is room for a part and a square. */
-static void vit__sum_pixels(const vit__group_norm *job, int first, int n, const float *offset,
-                            float *sum, float *part) {
-    const vit__kernels *kernels = vit__kernels_of(job->session);
-    const float *x = job->x + first;
-    const size_t bytes = (size_t)n * sizeof(float);
-    float *spare = part + job->chans;
-    int p;
-    memset(sum, 0, bytes);
-    memset(part, 0, bytes);
-    for (p = 1; p <= job->pixels; p++, x += job->chans) {
-        if (offset) kernels->add(spare, offset, x, NULL, n);
-        if (offset) kernels->add(part, part, spare, spare, n);
-        else kernels->add(part, part, x, NULL, n);
-        if (p % 64 != 0 && p != job->pixels) continue;
-        kernels->add(sum, sum, part, NULL, n);
-        memset(part, 0, bytes);
-    }
-}
-
-/* Each channel's sum becomes the mean over its group. */
-static void vit__group_means(const vit__group_norm *job, int n, float *sum) {
-    const int width = job->chans / VIT__GROUPS;
-    int first, k;
-    for (first = 0; first < n; first += width) {
-        float total = 0.0f;
-        for (k = first; k < first + width; k++) total += sum[k];
-        total /= (float)job->pixels * (float)width;
-        for (k = first; k < first + width; k++) sum[k] = total;
-    }
-}
-
-static void vit__scale_pixels(const vit__group_norm *job, int first, int n, const float *scale,
-                              const float *shift) {
-    const vit__kernels *kernels = vit__kernels_of(job->session);
-    const float *shortcut = job->step->shortcut;
-    int p, k;
-    for (p = 0; p < job->pixels; p++) {
-        const size_t at = (size_t)p * (size_t)job->chans + (size_t)first;
-        float *x = job->x + at;
-        kernels->add(x, shift, x, scale, n);
-        if (shortcut) kernels->add(x, x, shortcut + at, NULL, n);
-        for (k = 0; k < n && job->step->relu; k++) x[k] = x[k] < 0.0f ? 0.0f : x[k];
-    }
-}
-
-static void vit__group_norm_task(void *arg, int index) {
-    const vit__group_norm *job = (const vit__group_norm *)arg;
-    const vit__kernels *kernels = vit__kernels_of(job->session);
-    const vit__affine *norm = job->step->norm;
-    const int width = job->chans / VIT__GROUPS;
-    int group, end = vit__share(VIT__GROUPS, index, job->num_tasks, &group);
-    const int first = group * width, n = (end - group) * width;
-    const size_t chans = (size_t)job->chans;
-    float *mean = job->room + first, *scale = mean + chans, *shift = scale + chans;
-    float *part = shift + chans;
-    int k;
-    vit__sum_pixels(job, first, n, NULL, mean, part);
-    vit__group_means(job, n, mean);
-    for (k = 0; k < n; k++) mean[k] = -mean[k];
-    vit__sum_pixels(job, first, n, mean, scale, part);
-    vit__group_means(job, n, scale);
-    for (k = 0; k < n; k++) {
-        const float weight = vit__stored(norm->weight + first + k);
-        scale[k] = weight / vit__sqrt(scale[k] + 1e-5f);
-        shift[k] = vit__stored(norm->bias + first + k);
-    }
-    kernels->add(shift, shift, mean, scale, n);
-    vit__scale_pixels(job, first, n, scale, shift);
-}
-
-/* A convolution with all that follows it: a map at `to`. */
-static vit__features vit__conv_run(const vit_session *s, const vit__stem_room *room,
-                                   const vit__conv *step, vit__features from, float *to) {
-    const vit__features map = vit__conv_linear(s, room, step, from, to);
-    vit__group_norm job;
-    if (!step->norm) return map;
-    job.session = s;
-    job.step = step;
-    job.x = to;
-    job.pixels = map.height * map.width;
-    job.chans = map.chans;
-    job.room = room->norm;
-    job.num_tasks = vit__min(VIT__GROUPS, vit__threads(&s->params));
-    vit__parallel_for(s, job.num_tasks, vit__group_norm_task, &job);
-    return map;
-}
-
-/* --- stem: ResNetV2's, and MobileCLIP-B's --------------------------------------------- */
-
-/* Stage and block -1: name is the whole name. */
-static void vit__trace_map(const vit_session *s, int stage, int block, const char *name,
-                           vit__features map) {
-    const vit__address address = { stage, block, NULL, 0 };
-    char full[64];
-    int shape[4];
-    vit__text text;
-    if (!vit__is_traced(s)) return;
-    text.at = full;
-    text.end = full + sizeof full - 1;
-    vit__put_address(&text, &address);
-    if (stage >= 0) text.at--; /* the dot */
-    vit__put(&text, name);
-    shape[0] = 1;
-    shape[1] = map.height;
-    shape[2] = map.width;
-    shape[3] = map.chans;
-    s->params.trace(s->params.trace_user, full, map.data, shape);
-}
-
-/* relu(norm(conv(x))) */
-static vit__conv vit__normed(const vit__layer *conv, int kernel, int stride,
-                             const vit__affine *norm) {
-    vit__conv step;
-    step.conv = conv;
-    step.kernel = kernel;
-    step.stride = stride;
-    step.act = VIT__NO_ACT;
-    step.norm = norm;
-    step.shortcut = NULL;
-    step.relu = 1;
-    return step;
 }
 
 /* relu(conv3(conv2(conv1(x))) + x), each with its norm, x going through a convolution of
    its own in block 0. x is in map[0], where the result will be too. */
-static vit__features vit__bottleneck(const vit_session *s, vit__stem_room *room, int stage,
-                                     int block, vit__features x) {
-    const vit_config *c = VIT__CONFIG(s->model);
-    const int stride = stage && !block ? 2 : 1, index = vit__unit_index(c, stage, block);
-    const int down = block ? 0 : vit__count(c, vit__down_presence, VIT__NUM_DOWN);
-    float *shortcut = room->map[0], *to = room->map[1], *hidden = room->map[2];
+static vit__features vit__bottleneck(const vit__pass *p, vit__stem_room *room, vit__features x) {
+    const vit_model *m = p->session->model;
+    const vit_config *c = VIT__CONFIG(m);
+    const int is_first = p->block == 0, stride = p->stage && is_first ? 2 : 1;
+    const int index = vit__unit_index(c, p->stage, p->block);
+    const int down = is_first ? vit__count(c, vit__down_presence, VIT__NUM_DOWN) : 0;
+    float *shortcut = room->map[0], *to = room->map[1];
     vit__unit_layers w;
     vit__conv step;
     vit__features map;
-    vit__find_layers(s->model, index + down, vit__unit_presence, VIT__NUM_UNIT, &w);
+    vit__find_layers(m, index + down, vit__unit_presence, VIT__NUM_UNIT, &w);
     step = vit__normed(&w.conv1, 1, 1, &w.norm1);
-    map = vit__conv_run(s, room, &step, x, to);
-    vit__trace_map(s, stage, block, ".norm1", map);
+    map = vit__conv_run(p, room, &step, x, to, ".norm1");
     step = vit__normed(&w.conv2, 3, stride, &w.norm2);
-    map = vit__conv_run(s, room, &step, map, hidden);
-    vit__trace_map(s, stage, block, ".norm2", map);
-    if (!block) {
+    map = vit__conv_run(p, room, &step, map, room->map[2], ".norm2");
+    if (is_first) {
         vit__down_layers d;
-        vit__find_layers(s->model, index, vit__down_presence, VIT__NUM_DOWN, &d);
+        vit__find_layers(m, index, vit__down_presence, VIT__NUM_DOWN, &d);
         shortcut = room->map[1];
         to = room->map[0];
         step = vit__normed(&d.conv, 1, stride, &d.norm);
         step.relu = 0;
-        x = vit__conv_run(s, room, &step, x, shortcut);
-        vit__trace_map(s, stage, block, ".downsample", x);
+        vit__conv_run(p, room, &step, x, shortcut, ".downsample");
     }
     step = vit__normed(&w.conv3, 1, 1, &w.norm3);
     step.shortcut = shortcut;
-    map = vit__conv_run(s, room, &step, map, to);
-    vit__trace_map(s, stage, block, "", map);
+    map = vit__conv_run(p, room, &step, map, to, "");
     room->map[0] = to;
     room->map[1] = shortcut;
     return map;
 }
 
-static vit__features vit__resnet(const vit_session *s, vit__stem_room *room,
+/* ResNetV2's: a convolution, a maximum over windows, stages of bottlenecks. */
+static vit__features vit__resnet(const vit__pass *pass, vit__stem_room *room,
                                  const vit__front_layers *w, vit__features input) {
     const vit__conv root = vit__normed(&w->root, 7, 2, &w->root_norm);
+    vit__pass p = *pass;
     vit__features map;
     vit__window pool;
-    int stage, block;
-    map = vit__conv_run(s, room, &root, input, room->map[1]);
-    vit__trace_map(s, -1, -1, "patch_embed.backbone.stem.norm", map);
-    pool = vit__slide(s, map, 3, 2, 1, room->map[0]);
-    vit__window_run(&pool, vit__max_pool_task, 0, pool.height * pool.width);
+    map = vit__conv_run(&p, room, &root, input, room->map[1], "patch_embed.backbone.stem.norm");
+    pool = vit__slide(p.session, map, 3, 2, 1, room->map[0]);
+    pool.is_pool = 1;
+    vit__window_run(&pool, 0, pool.height * pool.width);
     map = vit__chans_last(pool.to, pool.height, pool.width, map.chans);
-    vit__trace_map(s, -1, -1, "patch_embed.backbone.stem", map);
-    for (stage = 0; stage < VIT__NUM_STAGES; stage++)
-        for (block = 0; block < vit__stage_depth(VIT__CONFIG(s->model), stage); block++)
-            map = vit__bottleneck(s, room, stage, block, map);
+    vit__show(&p, "patch_embed.backbone.stem", map.data, map.height, map.width, map.chans);
+    for (p.stage = 0; p.stage < VIT__NUM_STAGES; p.stage++)
+        for (p.block = 0; p.block < vit__stage_depth(VIT__CONFIG(p.session->model), p.stage);
+             p.block++)
+            map = vit__bottleneck(&p, room, map);
     return map;
 }
 
-static vit__features vit__conv_stem(const vit_session *s, vit__stem_room *room,
+/* MobileCLIP-B's: two convolutions. */
+static vit__features vit__conv_stem(const vit__pass *p, vit__stem_room *room,
                                     const vit__front_layers *w, vit__features map) {
     const vit__conv conv0 = { &w->conv0, 4, 4, VIT__ACT(VIT_GELU), NULL, NULL, 0 };
     const vit__conv conv1 = { &w->conv1, 2, 2, VIT__ACT(VIT_GELU), NULL, NULL, 0 };
-    map = vit__conv_run(s, room, &conv0, map, room->map[0]);
-    vit__trace_map(s, -1, -1, "patch_embed.backbone.0", map);
-    map = vit__conv_run(s, room, &conv1, map, room->map[1]);
-    vit__trace_map(s, -1, -1, "patch_embed.backbone.1", map);
-    return map;
+    map = vit__conv_run(p, room, &conv0, map, room->map[0], "patch_embed.backbone.0");
+    return vit__conv_run(p, room, &conv1, map, room->map[1], "patch_embed.backbone.1");
 }
 
 /* ------------------------------------------------------------------------- */
@@ -10183,52 +10225,40 @@ static vit__features vit__conv_stem(const vit_session *s, vit__stem_room *room,
 /* tokens in front, positions added.                                         */
 /* ------------------------------------------------------------------------- */
 
-/* One batch on its way to tokens. */
-typedef struct vit__embed_job {
-    const vit_session *session;
-    const float *input;   /* [batch, in_chans, img_height, img_width]            */
-    int batch;
-    vit__front_layers w;
-    float *rows;          /* [patches at a time, in_chans * P * P]               */
-    vit__stem_room stem;
-} vit__embed_job;
-
-/* Patches embedded together: a batch, or with low_memory a few. A stem makes all at once. */
-static int vit__patch_rows(const vit_session *s, int batch) {
+/* Room for the patches that are embedded together, as rows [in_chans * P * P], and the stem's
+   buffers. They are those of a batch, or with low_memory a few; a stem makes all at once. */
+static vit__mat vit__place_patches(const vit_session *s, int batch, vit__arena *arena,
+                                   vit__stem_room *stem) {
     const vit_config *c = VIT__CONFIG(s->model);
-    const int all = batch * c->num_patches;
-    return c->stem ? all : vit__min(s->chunk, all);
-}
-
-static void vit__place_patches(const vit_session *s, int batch, vit__arena *arena,
-                               vit__embed_job *e) {
-    const vit_config *c = VIT__CONFIG(s->model);
-    const uint64_t rows = (uint64_t)(unsigned)vit__patch_rows(s, batch);
-    e->rows = vit__take(arena, rows * (uint64_t)vit__patch_depth(c));
-    vit__place_stem(c, arena, &e->stem);
+    const int all = batch * c->num_patches, depth = (int)vit__patch_depth(c);
+    const int rows = c->stem ? all : vit__min(s->chunk, all);
+    float *data = vit__take(arena, (uint64_t)(unsigned)rows * (uint64_t)(unsigned)depth);
+    vit__place_stem(c, arena, stem);
+    return vit__matrix(data, (size_t)depth, rows, depth);
 }
 
 /* One image after the other, which keeps the maps near: the rows of its patches, as
-   vit__im2col makes them of the input itself. */
-static void vit__stem_rows(vit__embed_job *e) {
-    const vit_session *s = e->session;
+   vit__gather_patch makes them of the input itself. */
+static void vit__stem_rows(const vit__pass *batch, const vit__front_layers *w,
+                           vit__stem_room *stem, const float *input, vit__mat rows) {
+    const vit_session *s = batch->session;
     const vit_config *c = VIT__CONFIG(s->model);
     const size_t pixels = (size_t)c->img_height * (size_t)c->img_width;
-    const float *input = e->input;
-    float *rows = e->rows;
+    vit__pass p = *batch;
     int i;
-    for (i = 0; i < vit__known_batch(e->batch); i++) {
+    p.batch = 1;
+    for (i = 0; i < batch->batch; i++) {
         vit__features map = vit__chans_last(input, c->img_height, c->img_width, c->in_chans);
-        vit__window w;
+        vit__window window;
         map.step = 1;
         map.plane = pixels;
-        map = c->stem == VIT_STEM_RESNET ? vit__resnet(s, &e->stem, &e->w, map)
-                                         : vit__conv_stem(s, &e->stem, &e->w, map);
-        w = vit__slide(s, map, vit__map_patch(c), vit__map_patch(c), 0, rows);
-        w.form = vit__form_of(s, &e->w.patch);
-        vit__window_run(&w, vit__window_task, 0, c->num_patches);
+        map = c->stem == VIT_STEM_RESNET ? vit__resnet(&p, stem, w, map)
+                                         : vit__conv_stem(&p, stem, w, map);
+        window = vit__slide(s, map, vit__map_patch(c), vit__map_patch(c), 0, rows.data);
+        window.form = vit__form_of(s, &w->patch);
+        vit__window_run(&window, 0, c->num_patches);
         input += pixels * (size_t)c->in_chans;
-        rows += (size_t)c->num_patches * (size_t)vit__patch_depth(c);
+        rows.data += (size_t)c->num_patches * rows.ld;
     }
 }
 
@@ -10247,32 +10277,26 @@ VIT__INLINE void vit__gather_square(const vit_config *c, const float *plane, int
     for (y = 0; y < rows; y++) memcpy(row + y * p, from + y * width, columns * sizeof(float));
 }
 
-/* Pixels as far apart as the grid is high and wide. */
-VIT__INLINE void vit__gather_interleaved(const vit_config *c, const float *plane, int patch,
-                                         float *row) {
-    const int p = c->patch_size;
-    int y, x;
-    for (y = 0; y < p; y++) {
-        const float *from = plane + (size_t)(y * c->grid_height + patch / c->grid_width) *
-                                        (size_t)c->img_width + patch % c->grid_width;
-        for (x = 0; x < p; x++) *row++ = from[x * c->grid_width];
-    }
-}
-
 /* im2col: patch number `index` of the batch as one row [in_chans, P, P], the
    order of a convolution's weight. */
 static void vit__gather_patch(const vit_config *c, const float *input, int index, float *row) {
     const size_t area = (size_t)c->patch_size * (size_t)c->patch_size;
     const size_t plane = (size_t)c->img_width * (size_t)c->img_height;
-    const int patch = index % c->num_patches;
+    const int p = c->patch_size, patch = index % c->num_patches;
     const float *image = input + (size_t)(index / c->num_patches) * (size_t)c->in_chans * plane;
-    int channel;
+    int channel, y, x;
     for (channel = 0; channel < c->in_chans; channel++, row += area) {
         const float *from = image + (size_t)channel * plane;
         const int nth = patch * c->in_chans + channel; /* of all patches of one channel */
         switch ((vit_patch_cut)c->patch_cut) {
         case VIT_CUT_SQUARES: vit__gather_square(c, from, patch, row); break;
-        case VIT_CUT_INTERLEAVED: vit__gather_interleaved(c, from, patch, row); break;
+        case VIT_CUT_INTERLEAVED: /* pixels as far apart as the grid is high and wide */
+            for (y = 0; y < p; y++) {
+                const size_t top = (size_t)(y * c->grid_height + patch / c->grid_width);
+                const float *at = from + top * (size_t)c->img_width + patch % c->grid_width;
+                for (x = 0; x < p; x++) row[y * p + x] = at[x * c->grid_width];
+            }
+            break;
         case VIT_CUT_RESHAPE:
             memcpy(row, image + (size_t)nth * area, area * sizeof(float));
             break;
@@ -10285,36 +10309,22 @@ static void vit__gather_patch(const vit_config *c, const float *input, int index
     }
 }
 
-/* x is the input here; what follows happens to each row while it is at hand. */
-static void vit__gather_task(void *arg, int index) {
-    const vit__rows_job *job = (const vit__rows_job *)arg;
-    vit__rows_job gathered = *job;
-    int row, end = vit__share(job->y.rows, index, job->num_tasks, &row);
-    gathered.x = NULL;
-    for (; row < end; row++) {
-        vit__gather_patch(VIT__CONFIG(job->session->model), job->x, job->first + row,
-                          job->y.data + (size_t)row * job->y.ld);
-        vit__row(&gathered, row);
-    }
-}
+/* Some patches of the batch as rows, from number `first` on: conv2d is then a linear layer. */
+typedef struct vit__im2col {
+    vit__rows then;       /* what happens to each row while it is at hand */
+    const float *input;   /* [batch, in_chans, img_height, img_width] */
+    int first;
+} vit__im2col;
 
-/* Patches [first, first + rows.rows) of the batch as rows: conv2d is then a linear layer. */
-static void vit__im2col(const vit__embed_job *e, int first, vit__mat rows) {
-    const vit_session *s = e->session;
-    const vit_config *c = VIT__CONFIG(s->model);
-    const int shown = vit__is_traced(s) && c->has_patch_pre_norm;
-    vit__rows_job job;
-    vit__rows_init(&job, s, e->input, 0, rows);
-    job.first = first;
-    vit__rows_norm(&job, &e->w.patch_pre_norm);
-    job.form = shown ? VIT__FORM_F32 : vit__form_of(s, &e->w.patch);
-    vit__parallel_for(s, job.num_tasks, vit__gather_task, &job);
-    if (!shown) return;
-    vit__call_trace(s, "patch_embed.pre_norm", rows.data, e->batch, c->num_patches, rows.cols);
-    job.x = NULL;
-    job.norm.weight = NULL;
-    job.form = vit__form_of(s, &e->w.patch);
-    vit__rows_run(&job);
+static void vit__im2col_task(void *arg, int index) {
+    const vit__im2col *job = (const vit__im2col *)arg;
+    const vit__mat to = job->then.y;
+    int row, end = vit__share(to.rows, index, job->then.num_tasks, &row);
+    for (; row < end; row++) {
+        vit__gather_patch(VIT__CONFIG(job->then.session->model), job->input, job->first + row,
+                          to.data + (size_t)row * to.ld);
+        vit__row(&job->then, row);
+    }
 }
 
 /* Tokens and their positions, if there are any; both may be the same place. */
@@ -10324,68 +10334,65 @@ static void vit__put_tokens(const vit_session *s, float *x, const float *from, c
     else if (x != from) memcpy(x, from, (size_t)count * sizeof(float));
 }
 
-/* x = [cls_token, dist_token, reg_token, patches] + pos_embed, of every image. */
-static void vit__add_positions(const vit__embed_job *e, const float *patches) {
-    const vit_session *s = e->session;
+/* The input [batch, in_chans, img_height, img_width] to x [batch * N, D]. With one image, patches
+   are written straight to their place in x; a batch goes through y. */
+static vit__mat vit__patch_embed(const vit__pass *p, const float *input) {
+    const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
-    const int dim = c->embed_dim, patch_size = c->num_patches * dim;
-    const float *reg = e->w.reg_token;
-    int i, t;
-    for (i = 0; i < vit__known_batch(e->batch); i++) {
-        float *x = s->x + (size_t)i * (size_t)c->num_tokens * (size_t)dim;
+    const int dim = c->embed_dim, count = p->batch * c->num_patches;
+    const int shown = vit__is_traced(s) && c->has_patch_pre_norm; /* then that is a step alone */
+    const vit__mat x = vit__matrix(s->x, (size_t)dim, p->batch * c->num_tokens, dim);
+    float *to = p->batch > 1 ? s->y : s->x + c->num_prefix_tokens * dim, *at = s->x;
+    const vit__mat patches = vit__matrix(to, (size_t)dim, count, dim);
+    vit__arena scratch = { s->scratch, 0 };
+    vit__front_layers w;
+    vit__stem_room stem;
+    vit__mat rows;
+    int i, t, step;
+
+    rows = vit__place_patches(s, p->batch, &scratch, &stem);
+    vit__find_front(s->model, &w);
+    vit__phase(s, VIT_PHASE_PATCH_EMBED);
+    step = rows.rows;
+    for (i = 0; i < count; i += step) { /* patches = patch_embed.proj(rows of pixels) */
+        rows.rows = vit__min(step, count - i);
+        if (c->stem) {
+            vit__stem_rows(p, &w, &stem, input, rows);
+        } else {
+            vit__im2col job;
+            vit__rows_init(&job.then, s, shown ? NULL : &w.patch_pre_norm, rows, rows.data);
+            job.input = input;
+            job.first = i;
+            if (!shown) job.then.form = vit__form_of(s, &w.patch);
+            vit__parallel_for(s, job.then.num_tasks, vit__im2col_task, &job);
+            if (shown)
+                vit__norm(p, &w.patch_pre_norm, rows, rows.data, &w.patch, "patch_embed.pre_norm");
+        }
+        vit__layer_run(p, &w.patch, rows, patches.data + (size_t)i * patches.ld, VIT__NO_ACT, NULL);
+    }
+    if (c->has_patch_norm) vit__norm(p, &w.patch_norm, patches, patches.data, NULL, NULL);
+    vit__show_rows(p, "patch_embed", patches);
+
+    for (i = 0; i < p->batch; i++) {
+        /* x = [cls_token, dist_token, reg_token, patches] + pos_embed */
         const float *all = s->pos;                                   /* of the patches ... */
         const float *pos = c->positions == VIT_POS_ALL ? all : NULL; /* ... of this token */
-        for (t = 0; t < c->num_prefix_tokens; t++, x += dim) {
+        for (t = 0; t < c->num_prefix_tokens; t++, at += dim) {
             const int r = t - c->has_cls_token - c->has_dist_token;
-            const float *token = r >= 0   ? reg + r * dim
-                                 : t == 0 ? e->w.cls_token
-                                          : e->w.dist_token;
-            vit__copy_stored(x, token, (size_t)dim);
-            vit__put_tokens(s, x, x, pos, dim);
+            const float *token = r >= 0   ? w.reg_token + r * dim
+                                 : t == 0 ? w.cls_token
+                                          : w.dist_token;
+            vit__copy_stored(at, token, (size_t)dim);
+            vit__put_tokens(s, at, at, pos, dim);
             if (pos) all = pos += dim;
         }
-        vit__put_tokens(s, x, patches + (size_t)i * (size_t)patch_size, all, patch_size);
+        vit__put_tokens(s, at, to, all, c->num_patches * dim);
+        to += c->num_patches * dim;
+        at += c->num_patches * dim;
     }
-}
-
-/* The linear layer over patches [first, first + count). */
-static void vit__patch_proj(vit__embed_job *e, int first, int count, float *patches) {
-    const vit_session *s = e->session;
-    const vit__layer *patch = &e->w.patch;
-    const size_t dim = (size_t)patch->cols;
-    const vit__mat rows = vit__matrix(e->rows, (size_t)patch->depth, count, patch->depth);
-    vit__linear proj;
-    if (VIT__CONFIG(s->model)->stem) vit__stem_rows(e);
-    else vit__im2col(e, first, rows);
-    vit__layer_init(&proj, s, patch, rows, patches + (size_t)first * dim, dim);
-    vit__linear_run(s, &proj);
-}
-
-/* With one image, patches are written straight to their place in x; a batch goes through y. */
-static void vit__patch_embed(const vit_session *s, const float *input, int batch) {
-    const vit_config *c = VIT__CONFIG(s->model);
-    const size_t dim = (size_t)c->embed_dim;
-    const int count = batch * c->num_patches, step = vit__patch_rows(s, batch);
-    const int tokens = batch * c->num_tokens;
-    float *patches = batch > 1 ? s->y : s->x + (size_t)c->num_prefix_tokens * dim;
-    vit__arena scratch = { s->scratch, 0 };
-    vit__embed_job e;
-    int i;
-    e.session = s;
-    e.input = input;
-    e.batch = batch;
-    vit__place_patches(s, batch, &scratch, &e);
-    vit__find_front(s->model, &e.w);
-    vit__phase(s, VIT_PHASE_PATCH_EMBED);
-    for (i = 0; i < count; i += step) vit__patch_proj(&e, i, vit__min(step, count - i), patches);
-    if (c->has_patch_norm)
-        vit__norm_in_place(s, &e.w.patch_norm, vit__matrix(patches, dim, count, c->embed_dim));
-    vit__call_trace(s, "patch_embed", patches, batch, c->num_patches, c->embed_dim);
-    vit__add_positions(&e, patches);
-    vit__call_trace(s, "pos_embed", s->x, batch, c->num_tokens, c->embed_dim);
-    if (!c->has_pre_norm) return;
-    vit__norm_in_place(s, &e.w.norm_pre, vit__matrix(s->x, dim, tokens, c->embed_dim));
-    vit__call_trace(s, "norm_pre", s->x, batch, c->num_tokens, c->embed_dim);
+    vit__show_rows(p, "pos_embed", x);
+    if (c->has_pre_norm) vit__norm(p, &w.norm_pre, x, x.data, NULL, "norm_pre");
+    return x;
 }
 
 /* ------------------------------------------------------------------------- */
@@ -10409,28 +10416,44 @@ typedef struct vit__attention {
     const float *rel_pos; /* [H, relative positions] or NULL                      */
     const float *lambda;  /* of differential attention, or NULL                   */
     vit_dtype dtype;      /* of both products: f32, bf16 where inputs are rounded, VIT__I16 */
+    int quantised;        /* 1: both products are of integers, as VIT__I16 or f32 */
 
-    const float *q;       /* [batch, queries, H, head_dim]                        */
-    int is_pooling;       /* 1: map pooling, whose q is a tensor of the file      */
-    const float *k, *v;   /* [batch, keys, H, head_dim]                           */
+    const float *q;       /* [batch, N, H, head_dim], of which `queries` are read */
+    int is_pooling;       /* 1: map pooling, whose q is one row, of the file      */
+    const float *k, *v;   /* [batch, N, H, head_dim], of which `keys` are read    */
     int keys;             /* tokens of each image that are attended to            */
     size_t ldq, ldk;      /* floats between tokens of q; of k and v               */
-    float *context;       /* [batch, N, H, head_dim]; map pooling: [batch, 1, ...] */
+    float *context;       /* [batch, queries, H, head_dim]                        */
     const uint8_t *mask;  /* [batch, N] or NULL                                   */
     float *maps;          /* [batch, H, N, N] or NULL                             */
     int batch, first, queries; /* query tokens [first, first + queries) of each image */
     int num_tasks;
-    int quantised;        /* 1: both products are of integers, as VIT__I16 or f32  */
 } vit__attention;
 
-/* In which types the products are computed, by that of the layer before. */
-static void vit__attention_types(vit__attention *job, vit_dtype weights) {
+/* All but q, k, v and context. The layer that makes k and v decides in which types the products
+   are computed. */
+static void vit__attention_init(vit__attention *job, const vit__pass *p, int heads,
+                                const vit__layer *layer) {
+    const vit_session *s = p->session;
+    const vit_config *c = VIT__CONFIG(s->model);
+    const vit_dtype weights = layer->dtype;
+    memset(job, 0, sizeof *job);
+    job->session = s;
+    job->heads = heads;
+    job->dim = c->num_heads * c->head_dim / heads;
+    job->scale = c->attn_scale;
     job->quantised = VIT__IN_INTEGERS &&
                      (!VIT__IN_FLOATS || weights == VIT_I8 || weights == VIT_I4);
     job->dtype = weights == VIT_BF16 ? VIT_BF16 : VIT_F32;
-    if (job->quantised && vit__kernels_of(job->session)->gemm[VIT__HAS_I16 * VIT__I16].run)
+    if (job->quantised && vit__kernels_of(s)->gemm[VIT__HAS_I16 * VIT__I16].run)
         job->dtype = VIT__I16;
     job->dtype = vit__known_product(job->dtype);
+    job->keys = c->num_tokens;
+    job->mask = p->mask;
+    job->maps = p->maps;
+    job->batch = p->batch;
+    job->queries = p->queries;
+    job->num_tasks = vit__threads(&s->params);
 }
 
 static int vit__is_differential(const vit__attention *job) {
@@ -10439,11 +10462,6 @@ static int vit__is_differential(const vit__attention *job) {
 
 static int vit__is_pooling(const vit__attention *job) {
     return VIT__FIXED_OR(pool, VIT_POOL_MAP) == VIT_POOL_MAP && job->is_pooling;
-}
-
-/* low_memory computes q, k and v head by head, just before they are used. */
-static int vit__is_by_head(const vit__attention *job) {
-    return vit__is_low(&job->session->params) && !vit__is_pooling(job);
 }
 
 /* Working memory of a task for one head of one image. */
@@ -10463,11 +10481,6 @@ typedef struct vit__attn_head {
     float whole;        /* what makes the largest of the values' steps VIT__WHOLE */
 } vit__attn_head;
 
-/* At most 2^28: 65536 tokens times 4096 elements. */
-static size_t vit__panels_floats(const vit__linear *l) {
-    return (size_t)l->end_panel * l->stride / sizeof(float);
-}
-
 /* Columns to compute for q, k or v of one head in whole panels: a head may begin inside a
    panel, at a multiple of the largest power of two in head_dim. */
 static int vit__slice_width(const vit_config *c) {
@@ -10485,12 +10498,13 @@ VIT__INLINE float vit__quantise(const vit__kernels *kernels, vit__form form, flo
 #endif
 }
 
-/* Measures or takes the memory of a task: panels of k and v, and a tile of rows. */
+/* Measures or takes the memory of a task: panels of k and v, and a tile of rows. low_memory
+   computes q, k and v head by head, just before they are used. */
 static void vit__place_head(const vit__attention *job, vit__arena *arena, vit__attn_head *head) {
     const vit_config *c = VIT__CONFIG(job->session->model);
     const vit__kernels *kernels = vit__kernels_of(job->session);
     const vit_dtype product = vit__known_product(job->dtype);
-    const int by_head = vit__is_by_head(job);
+    const int by_head = vit__is_low(&job->session->params) && !vit__is_pooling(job);
     const size_t rows = (size_t)kernels->gemm[product].tile_rows;
     const size_t slice = rows * (size_t)vit__slice_width(c);
     const size_t tokens = (size_t)vit__round_up(job->keys, 16);
@@ -10501,8 +10515,11 @@ static void vit__place_head(const vit__attention *job, vit__arena *arena, vit__a
     memset(head, 0, sizeof *head);
     vit__linear_init(&head->scores, kernels, &keys);
     vit__linear_init(&head->values, kernels, &values);
-    head->packing.keys = (uint32_t *)(void *)vit__take(arena, vit__panels_floats(&head->scores));
-    head->packing.values = (uint32_t *)(void *)vit__take(arena, vit__panels_floats(&head->values));
+    /* Each at most 2^28 floats: 65536 tokens times 4096 elements. */
+    head->packing.keys = (uint32_t *)(void *)vit__take(
+        arena, (size_t)head->scores.end_panel * head->scores.stride / sizeof(float));
+    head->packing.values = (uint32_t *)(void *)vit__take(
+        arena, (size_t)head->values.end_panel * head->values.stride / sizeof(float));
     if (VIT__HAS_U8 && job->quantised) {
         head->packing.key_steps = vit__take(arena, tokens);
         head->packing.value_steps = vit__take(arena, tokens);
@@ -10540,13 +10557,13 @@ static void vit__attention_begin(const vit__attention *job, int number, int task
     const vit_session *s = job->session;
     const vit_config *c = VIT__CONFIG(s->model);
     const int image = number / job->heads, h = number % job->heads, n = job->keys;
-    const int rows = vit__is_pooling(job) ? 1 : c->num_tokens;
     const size_t width = (size_t)job->heads * (size_t)job->dim;
     vit__arena arena = { s->attn + (size_t)task * s->attn_stride, 0 };
     vit__place_head(job, &arena, head);
     head->packing.tokens = n;
     head->packing.dim = job->dim;
-    head->context = job->context + (size_t)(image * rows) * width + (size_t)h * (size_t)job->dim;
+    head->context = job->context + (size_t)(image * job->queries) * width +
+                    (size_t)h * (size_t)job->dim;
     head->values.out.ldc = width;
     if (VIT__FIXED_OR(has_rel_pos, 1) && job->rel_pos)
         head->rel_pos = job->rel_pos + h * vit__num_rel_pos(c);
@@ -10556,30 +10573,16 @@ static void vit__attention_begin(const vit__attention *job, int number, int task
         head->maps = job->maps + (size_t)number * (size_t)n * (size_t)n;
 }
 
-/* Points `scores` at the query rows of a tile: in place, or copied and converted.
-   Differential attention keeps half 0 or 1 of each row and zeroes the other. */
-static void vit__attention_queries(const vit__attention *job, const vit__attn_head *head,
-                                   const float *q, int half, vit__linear *scores, float *step) {
-    const vit__kernels *kernels = vit__known_kernels(scores->kernels);
-    const size_t dim = (size_t)job->dim, bytes = dim * sizeof(float);
-    int r;
-    scores->a = q;
-    scores->lda = job->ldq * sizeof(float);
-    if (head->form == VIT__FORM_F32 && !vit__is_quantised(&head->packing) &&
-        !vit__is_differential(job) &&
-        !(VIT__BIG_ENDIAN && vit__is_pooling(job)))
-        return;
-    scores->a = head->q_tile;
-    scores->lda = bytes;
-    for (r = 0; r < scores->rows; r++) {
-        float *row = head->q_tile + (size_t)r * dim;
-        if (VIT__BIG_ENDIAN && vit__is_pooling(job)) vit__copy_stored(row, q, dim);
-        else memcpy(row, q + (size_t)r * job->ldq, bytes);
-        if (vit__is_differential(job)) memset(row + (half ? 0 : dim / 2), 0, bytes / 2);
-        if (vit__is_quantised(&head->packing))
-            step[r] = vit__quantise(kernels, head->form, row, NULL, job->dim, 0.0f);
-        else kernels->convert(head->form, row, job->dim);
+/* After the last value is packed: what the softmax is quantised by. */
+static void vit__attention_end_pack(const vit__attention *job, vit__attn_head *head) {
+    int32_t largest = 0; /* bits: no step is negative, and NaN is the largest */
+    int i;
+    if (!vit__is_quantised(&head->packing)) return;
+    for (i = 0; i < job->keys; i++) {
+        const int32_t step = vit__size_bits(head->packing.value_steps[i]);
+        if (step > largest) largest = step;
     }
+    head->whole = largest ? VIT__WHOLE / vit__float((uint32_t)largest) : 0.0f;
 }
 
 /* The biases by relative position of one query token, row by row of the key patches. */
@@ -10602,82 +10605,88 @@ static void vit__add_rel_pos(const vit_config *c, const vit__kernels *kernels, c
     }
 }
 
-/* A row of q k^T to exp(score - largest); returns 1 / sum. */
-static float vit__attention_softmax(const vit__attention *job, const vit__attn_head *head,
-                                    int token, float *row, float scale) {
-    const float *steps = vit__is_quantised(&head->packing) ? head->packing.key_steps : NULL;
-    const vit__kernels *kernels = vit__known_kernels(head->scores.kernels);
-    const float *rel_pos = VIT__FIXED_OR(has_rel_pos, 1) ? head->rel_pos : NULL;
-    const uint8_t *mask = VIT__LOGITS_ONLY ? NULL : head->mask;
-    const int n = job->keys;
-    int i;
-    if (!rel_pos && !mask) return kernels->softmax(row, steps, n, scale);
-    for (i = 0; i < n && steps; i++) row[i] *= steps[i];
-    kernels->scale(row, row, n, scale);
-    if (rel_pos)
-        vit__add_rel_pos(VIT__CONFIG(job->session->model), kernels, rel_pos, token, row);
-    for (i = 0; i < n && mask; i++)
-        if (!mask[i]) row[i] = VIT__LOWEST;
-    return kernels->softmax(row, NULL, n, 1.0f);
-}
-
 /* A tile of query rows of one head: q, the tokens from `first` on. */
 typedef struct vit__queries {
     const float *q;
     int first, rows;
 } vit__queries;
 
-/* The attention map of a tile; factor[r] is what row r must still be multiplied by. */
+/* exp(scale q k^T - largest) of a tile; factor[r] is what row r must still be multiplied by, the
+   division by its sum. Where q must be converted, a copy of the tile is; differential attention
+   keeps half 0 or 1 of each row there and zeroes the other. */
 static void vit__attention_scores(const vit__attention *job, const vit__attn_head *head,
                                   vit__queries tile, int half, vit__linear *scores,
                                   float *factor) {
-    float step[VIT__MAX_TILE_ROWS];
-    int r;
-    vit__attention_queries(job, head, tile.q, half, scores, step);
-    vit__gemm(scores, 0, 1, 0, scores->end_panel);
-    for (r = 0; r < tile.rows; r++)
-        factor[r] = vit__attention_softmax(job, head, tile.first + r,
-                                           scores->out.c + (size_t)r * scores->out.ldc,
-                                           vit__is_quantised(&head->packing) ? job->scale * step[r]
-                                                                             : job->scale);
-}
-
-/* Differential attention: map = softmax of the first half - lambda softmax of the second. */
-static void vit__attention_subtract(const vit__attention *job, const vit__attn_head *head,
-                                    vit__queries tile, const vit__linear *scores,
-                                    float *factor) {
     const vit__kernels *kernels = vit__known_kernels(scores->kernels);
-    const int n = job->keys;
-    float other[VIT__MAX_TILE_ROWS];
-    vit__linear second = *scores;
-    int r;
-    second.out.c = head->second;
-    vit__attention_scores(job, head, tile, 1, &second, other);
+    const int quantised = vit__is_quantised(&head->packing), n = job->keys;
+    const int swapped = VIT__BIG_ENDIAN && vit__is_pooling(job);
+    const float *steps = quantised ? head->packing.key_steps : NULL;
+    const float *rel_pos = VIT__FIXED_OR(has_rel_pos, 1) ? head->rel_pos : NULL;
+    const uint8_t *mask = VIT__LOGITS_ONLY ? NULL : head->mask;
+    const size_t dim = (size_t)job->dim, bytes = dim * sizeof(float);
+    float step[VIT__MAX_TILE_ROWS];
+    int r, i;
+    scores->a = tile.q;
+    scores->lda = job->ldq * sizeof(float);
+    if (head->form != VIT__FORM_F32 || quantised || vit__is_differential(job) || swapped) {
+        scores->a = head->q_tile;
+        scores->lda = bytes;
+        for (r = 0; r < tile.rows; r++) {
+            float *row = head->q_tile + (size_t)r * dim;
+            if (swapped) vit__copy_stored(row, tile.q, dim);
+            else memcpy(row, tile.q + (size_t)r * job->ldq, bytes);
+            if (vit__is_differential(job)) memset(row + (half ? 0 : dim / 2), 0, bytes / 2);
+            if (quantised) step[r] = vit__quantise(kernels, head->form, row, NULL, job->dim, 0.0f);
+            else kernels->convert(head->form, row, job->dim);
+        }
+    }
+    vit__gemm(scores, 0, 1, 0, scores->end_panel);
     for (r = 0; r < tile.rows; r++) {
         float *row = scores->out.c + (size_t)r * scores->out.ldc;
-        float *minus = second.out.c + (size_t)r * scores->out.ldc;
-        kernels->scale(row, row, n, factor[r]);
-        kernels->scale(minus, minus, n, -vit__stored(job->lambda) * other[r]);
-        kernels->add(row, row, minus, NULL, n);
-        factor[r] = VIT__SPREADS_NAN && vit__is_nan(factor[r] + other[r]) ? VIT__NAN : 1.0f;
+        const float scale = quantised ? job->scale * step[r] : job->scale;
+        if (!rel_pos && !mask) {
+            factor[r] = kernels->softmax(row, steps, n, scale);
+            continue;
+        }
+        for (i = 0; i < n && steps; i++) row[i] *= steps[i];
+        kernels->scale(row, row, n, scale);
+        if (rel_pos)
+            vit__add_rel_pos(VIT__CONFIG(job->session->model), kernels, rel_pos, tile.first + r,
+                             row);
+        for (i = 0; i < n && mask; i++)
+            if (!mask[i]) row[i] = VIT__LOWEST;
+        factor[r] = kernels->softmax(row, NULL, n, 1.0f);
     }
 }
 
-/* A tile of rows to context: scores, softmax, values. */
+/* A tile of rows to context: softmax(scale q k^T) v, whose division is done last. Differential
+   attention: softmax of the first half - lambda softmax of the second, times v. */
 static void vit__attention_rows(const vit__attention *job, vit__attn_head *head,
                                 vit__queries tile) {
     const vit__kernels *kernels = vit__known_kernels(head->scores.kernels);
     const int n = job->keys;
     vit__linear *const scores = &head->scores, *const values = &head->values;
-    float factor[VIT__MAX_TILE_ROWS], bound = 1.0f;
+    float factor[VIT__MAX_TILE_ROWS], bound = 1.0f; /* of the sum of a row's sizes */
     int r;
     scores->rows = values->rows = tile.rows;
     scores->num_tiles = values->num_tiles = 1;
     values->out.c = head->context + (size_t)(tile.first - job->first) * values->out.ldc;
     vit__attention_scores(job, head, tile, 0, scores, factor);
     if (vit__is_differential(job)) {
-        vit__attention_subtract(job, head, tile, scores, factor);
-        bound += vit__float((uint32_t)vit__size_bits(vit__stored(job->lambda)));
+        const float lambda = vit__stored(job->lambda);
+        float other[VIT__MAX_TILE_ROWS];
+        vit__linear second = *scores;
+        second.out.c = head->second;
+        vit__attention_scores(job, head, tile, 1, &second, other);
+        for (r = 0; r < tile.rows; r++) {
+            float *row = scores->out.c + (size_t)r * scores->out.ldc;
+            float *minus = second.out.c + (size_t)r * scores->out.ldc;
+            kernels->scale(row, row, n, factor[r]);
+            kernels->scale(minus, minus, n, -lambda * other[r]);
+            kernels->add(row, row, minus, NULL, n);
+            factor[r] = VIT__SPREADS_NAN && vit__is_nan(factor[r] + other[r]) ? VIT__NAN : 1.0f;
+        }
+        bound += vit__float((uint32_t)vit__size_bits(lambda));
         if (VIT__SPREADS_NAN && !(bound < 1e6f)) bound = VIT__NAN; /* too large for steps below */
     }
     for (r = 0; r < tile.rows; r++) {
@@ -10694,35 +10703,10 @@ static void vit__attention_rows(const vit__attention *job, vit__attn_head *head,
         }
     }
     vit__gemm(values, 0, 1, 0, values->end_panel);
-    for (r = 0; r < tile.rows; r++) { /* softmax's division, done on fewer elements here */
+    for (r = 0; r < tile.rows; r++) { /* fewer elements here than in a row of scores */
         float *row = values->out.c + (size_t)r * values->out.ldc;
         kernels->scale(row, row, job->dim, factor[r]);
     }
-}
-
-/* Keys and values of head number `number` of the batch, as panels. */
-static void vit__attention_pack(const vit__attention *job, int number, const vit__packing *to) {
-    const int image = number / job->heads, h = number % job->heads;
-    const size_t first = (size_t)(image * VIT__CONFIG(job->session->model)->num_tokens) * job->ldk +
-                         (size_t)h * (size_t)job->dim;
-    vit__unpacked from = { NULL, NULL, 0, 0, 0 };
-    from.k = job->k + first;
-    from.v = job->v + first;
-    from.ld = job->ldk;
-    from.count = job->keys;
-    vit__kernels_of(job->session)->pack_head(job->dtype, to, &from);
-}
-
-/* After the last value: what the softmax is quantised by. */
-static void vit__attention_end_pack(const vit__attention *job, vit__attn_head *head) {
-    int32_t largest = 0; /* bits: no step is negative, and NaN is the largest */
-    int i;
-    if (!vit__is_quantised(&head->packing)) return;
-    for (i = 0; i < job->keys; i++) {
-        const int32_t step = vit__size_bits(head->packing.value_steps[i]);
-        if (step > largest) largest = step;
-    }
-    head->whole = largest ? VIT__WHOLE / vit__float((uint32_t)largest) : 0.0f;
 }
 
 /* Tasks share the query rows of all heads of all images, so that three heads
@@ -10730,27 +10714,54 @@ static void vit__attention_end_pack(const vit__attention *job, vit__attn_head *h
    has rows of it. */
 static void vit__attention_task(void *arg, int index) {
     const vit__attention *job = (const vit__attention *)arg;
-    const int tile_rows = vit__kernels_of(job->session)->gemm[job->dtype].tile_rows;
+    const vit__kernels *kernels = vit__kernels_of(job->session);
+    const int tile_rows = kernels->gemm[job->dtype].tile_rows;
     const int tiles = vit__ceil_div(job->queries, tile_rows); /* of each head */
-    const int tokens = VIT__CONFIG(job->session->model)->num_tokens;
+    const size_t tokens = (size_t)VIT__CONFIG(job->session->model)->num_tokens;
     int current = -1, t;
     const int end = vit__share(job->batch * job->heads * tiles, index, job->num_tasks, &t);
     vit__attn_head head;
     memset(&head, 0, sizeof head);
     for (; t < end; t++) {
-        const int image = t / tiles / job->heads, h = t / tiles % job->heads;
+        const size_t image = (size_t)(t / tiles / job->heads);
+        const size_t column = (size_t)(t / tiles % job->heads) * (size_t)job->dim;
         vit__queries tile;
         int last = vit__share(job->queries, t % tiles, tiles, &tile.first);
-        tile.q = job->q + (size_t)(image * tokens + tile.first) * job->ldq +
-                 (size_t)h * (size_t)job->dim;
+        tile.q = job->q + (image * tokens + (size_t)tile.first) * job->ldq + column;
         tile.rows = last - tile.first;
         if (t / tiles != current) {
-            vit__attention_begin(job, current = t / tiles, index, &head);
-            vit__attention_pack(job, current, &head.packing);
+            vit__unpacked from = { NULL, NULL, 0, 0, 0 };
+            current = t / tiles;
+            vit__attention_begin(job, current, index, &head);
+            from.k = job->k + image * tokens * job->ldk + column;
+            from.v = job->v + image * tokens * job->ldk + column;
+            from.ld = job->ldk;
+            from.count = job->keys;
+            kernels->pack_head(job->dtype, &head.packing, &from);
             vit__attention_end_pack(job, &head);
         }
         vit__attention_rows(job, &head, tile);
     }
+}
+
+/* softmax(scale q k^T) v of a block at `to`: [batch * queries, H * head_dim]. */
+static vit__mat vit__attend(const vit__pass *p, const vit__block_layers *w, vit__mat qkv,
+                            float *to) {
+    const int width = qkv.cols / 3;
+    const vit__mat context = vit__matrix(to, (size_t)width, p->batch * p->queries, width);
+    vit__attention job;
+    vit__phase(p->session, VIT_PHASE_ATTENTION);
+    vit__attention_init(&job, p, VIT__CONFIG(p->session->model)->num_heads, &w->qkv);
+    job.rel_pos = w->rel_pos;
+    job.lambda = w->lambda;
+    job.q = qkv.data;
+    job.k = job.q + width;
+    job.v = job.k + width;
+    job.ldq = job.ldk = qkv.ld;
+    job.context = to;
+    vit__parallel_for(p->session, job.num_tasks, vit__attention_task, &job);
+    vit__show_rows(p, ".attn.context", context);
+    return context;
 }
 
 /* ------------------------------------------------------------------------- */
@@ -10762,384 +10773,154 @@ static void vit__attention_task(void *arg, int index) {
 /* both branches share a norm, vit__shares_norm says so.                     */
 /* ------------------------------------------------------------------------- */
 
-/* Names of a branch's first and last layer in traces. */
-typedef struct vit__branch_names {
-    const char *norm, *last;
-    vit_phase phase; /* of the last layer */
-} vit__branch_names;
-
-static const vit__branch_names vit__branches[2] = {
-    { ".norm1", ".attn.proj", VIT_PHASE_PROJ }, { ".norm2", ".mlp.fc2", VIT_PHASE_FC2 }
-};
-
-/* One of the block's two residual branches: attention, or the second, the MLP. */
-typedef struct vit__branch {
-    const vit__affine *norm;
-    const vit__layer *first, *last;
-    const float *scale; /* LayerScale, or NULL */
-    int is_second;
-} vit__branch;
-
-/* One block's part of a forward pass. */
-typedef struct vit__block_pass {
-    const vit_session *session;
-    int block, batch;
-    int queries;          /* tokens of each image that are read afterwards, from the first on: */
-                          /* all N, or in the last block those that the head reads             */
-    const uint8_t *mask;  /* [batch, N]: 0 for tokens that are not attended to; or NULL        */
-    float *maps;          /* [batch, H, N, N]: attention, for the caller; or NULL              */
-    vit__block_layers w;
-    const float *rope_cos, *rope_sin; /* [H if rope_per_block, num_patches, head_dim / 2]      */
-} vit__block_pass;
-
-/* 1 if a token attends to all; else attn.proj is the whole branch. */
-static int vit__sees_all(const vit__block_pass *p) {
-    return VIT__CONFIG(p->session->model)->attention == VIT_ATTENTION_ALL;
-}
-
-static vit__branch vit__attn_branch(const vit__block_pass *p) {
-    const vit__layer *first = vit__sees_all(p) ? &p->w.qkv : &p->w.proj;
-    const vit__branch b = { &p->w.norm1, first, &p->w.proj, p->w.ls1, 0 };
-    return b;
-}
-
-/* Branches that share a norm share LayerScale too. */
-static vit__branch vit__mlp_branch(const vit__block_pass *p) {
-    const int shared = vit__shares_norm(VIT__CONFIG(p->session->model));
-    const float *scale = shared ? p->w.ls1 : p->w.ls2;
-    const vit__branch b = { &p->w.norm2, &p->w.fc1, &p->w.fc2, scale, 1 };
-    return b;
-}
-
-/* The tables of the block, or of the whole model. */
-static void vit__begin_rope(vit__block_pass *p) {
-    vit__front_layers stem;
-    vit__find_front(p->session->model, &stem);
-    p->rope_cos = p->w.rope_cos ? p->w.rope_cos : stem.rope_cos;
-    p->rope_sin = p->w.rope_sin ? p->w.rope_sin : stem.rope_sin;
-}
-
-/* Floats of the cosines of a rope table, of which the sines are as many. */
-static size_t vit__rope_floats(const vit_config *c) {
-    const size_t table = (size_t)c->num_patches * (size_t)(c->head_dim / 2);
-    return c->rope_per_block ? (size_t)c->num_heads * table : table;
-}
-
-static size_t vit__rel_pos_floats(const vit_config *c) {
-    return (size_t)c->num_heads * (size_t)vit__num_rel_pos(c);
-}
-
-/* The session's tables in place of the file's. */
-static void vit__use_tables(vit__block_pass *p) {
-    const vit_session *s = p->session;
-    const vit_config *c = VIT__CONFIG(s->model);
-    if (s->rope) {
-        const size_t floats = vit__rope_floats(c);
-        p->rope_cos = s->rope + (c->rope_per_block ? (size_t)p->block * 2 * floats : 0);
-        p->rope_sin = p->rope_cos + floats;
-    }
-    if (s->rel_pos) p->w.rel_pos = s->rel_pos + (size_t)p->block * vit__rel_pos_floats(c);
-}
-
-static void vit__begin_block(vit__block_pass *p, const vit_session *s, int block, int batch) {
-    const vit_config *c = VIT__CONFIG(s->model);
-    memset(p, 0, sizeof *p);
-    p->session = s;
-    p->block = block;
-    p->batch = batch;
-    p->queries = c->num_tokens;
-    vit__find_block(s->model, block, &p->w);
-    if (c->rope) vit__begin_rope(p);
-    if (vit__is_regridded(s->model)) vit__use_tables(p);
-}
-
 /* 1 if only some tokens of each image are read afterwards. */
-static int vit__is_partial(const vit__block_pass *p) {
+static int vit__is_partial(const vit__pass *p) {
     return !VIT__SMALL && p->queries < VIT__CONFIG(p->session->model)->num_tokens;
 }
 
-/* Traces a tensor of the block, [batch, N, width], as "blocks.<block><name>". */
-static void vit__show(const vit__block_pass *p, const char *name, const float *data, int width) {
-    const vit_session *s = p->session;
-    char full[64];
-    vit__text text;
-    if (!vit__is_traced(s)) return;
-    text.at = full;
-    text.end = full + sizeof full - 1;
-    vit__put(&text, "blocks.");
-    vit__put_int(&text, (uint64_t)(unsigned)p->block);
-    vit__put(&text, name);
-    vit__call_trace(s, full, data, p->batch, VIT__CONFIG(s->model)->num_tokens, width);
+/* x without the rows that nobody reads afterwards: the others move together. */
+static vit__mat vit__drop_unread(const vit__pass *p, vit__mat x) {
+    const size_t tokens = (size_t)(x.rows / p->batch), floats = (size_t)p->queries * x.ld;
+    int i;
+    if (!vit__is_partial(p)) return x;
+    for (i = 1; i < p->batch; i++)
+        memmove(x.data + (size_t)i * floats, x.data + (size_t)i * tokens * x.ld,
+                floats * sizeof(float));
+    x.rows = p->batch * p->queries;
+    return x;
 }
 
-/* A layer that a trace sees as `name`, before its activation. */
-static void vit__run_shown(const vit__block_pass *p, vit__linear *l, const char *name) {
-    const int act = l->out.act;
-    if (act && vit__is_traced(p->session)) {
-        l->out.act = VIT__NO_ACT;
-        vit__linear_run(p->session, l);
-        vit__show(p, name, l->out.c, l->cols);
-        l->out.act = act;
-    }
-    vit__linear_run(p->session, l);
-    if (!act) vit__show(p, name, l->out.c, l->cols);
-}
-
-/* Rows that a trace sees after their gate and after their norm. After a gate they move
-   together, as a trace wants them. */
-static void vit__rows_shown(const vit__block_pass *p, vit__rows_job *job, const char *gate_name,
-                            const char *norm_name) {
-    const size_t dim = (size_t)job->y.cols;
-    int r;
-    if (job->gate && vit__is_traced(p->session)) {
-        vit__rows_job gate = *job;
-        gate.norm.weight = NULL;
-        gate.form = VIT__FORM_F32;
-        vit__rows_run(&gate);
-        for (r = 1; r < job->y.rows; r++)
-            memcpy(job->y.data + (size_t)r * dim, job->y.data + (size_t)r * job->y.ld,
-                   dim * sizeof(float));
-        job->gate = VIT__NO_ACT;
-        job->y.ld = dim;
-        vit__show(p, gate_name, job->y.data, job->y.cols);
-    }
-    if (job->norm.weight && vit__is_traced(p->session)) {
-        vit__rows_norm_now(job);
-        vit__show(p, norm_name, job->y.data, job->y.cols);
-    }
-    vit__rows_run(job);
-}
-
-/* --- which rows ------------------------------------------------------------------- */
-
-/* Some rows of a [batch, N, width] tensor: rows first, first + step, ... */
-typedef struct vit__view {
-    int first, step, rows;
-} vit__view;
-
-static vit__view vit__all_rows(const vit__block_pass *p) {
-    const vit_config *c = VIT__CONFIG(p->session->model);
-    vit__view view = { 0, 1, 0 };
-    view.rows = vit__known_batch(p->batch) * c->num_tokens;
-    return view;
-}
-
-/* Part i of the rows that a block works on together. Usually there is one part, of all
-   rows; with low_memory there are many, of a few rows each; where only some tokens are read
-   afterwards, part i is token i of every image. Returns 0 when i is past the last. */
-static int vit__view_rows(const vit__block_pass *p, int i, vit__view *view) {
-    const int tokens = VIT__CONFIG(p->session->model)->num_tokens;
-    const int batch = vit__known_batch(p->batch), rows = batch * tokens;
-    const int chunk = vit__min(p->session->chunk, rows), one = vit__is_partial(p);
-    view->first = one ? i : i * chunk;
-    view->step = one ? tokens : 1;
-    view->rows = one ? batch : vit__min(chunk, rows - view->first);
-    return view->first < (one ? p->queries : rows);
-}
-
-/* Those rows of data, which are ld apart. */
-static vit__mat vit__rows_of(vit__view view, float *data, size_t ld, int cols) {
-    return vit__matrix(data + (size_t)view.first * ld, (size_t)view.step * ld, view.rows, cols);
-}
-
-static vit__mat vit__rows_of_x(const vit_session *s, vit__view view) {
-    const int dim = VIT__CONFIG(s->model)->embed_dim;
-    return vit__rows_of(view, s->x, (size_t)dim, dim);
-}
-
-/* --- into a branch ------------------------------------------------------------------ */
-
-/* The norm in front of a branch: of a parallel block it is the same for both, of post-norm
-   blocks it comes after the branch. */
-static void vit__norm_before(vit__rows_job *job, const vit_config *c, const vit__affine *norm) {
-    switch ((vit_block_type)c->block_type) {
-    case VIT_BLOCK_PRE_NORM:
-    case VIT_BLOCK_PARALLEL: vit__rows_norm(job, norm); break;
-    case VIT_BLOCK_POST_NORM:
-    case VIT_BLOCK_RES_POST_NORM:
-    case VIT_NUM_BLOCK_TYPES: break;
-    }
-}
-
-/* y = norm(x), without gaps between the rows, as the branch's first layer reads them. */
-static vit__mat vit__branch_input(const vit__block_pass *p, const vit__branch *b,
-                                  vit__view view) {
-    const vit_session *s = p->session;
-    const vit_config *c = VIT__CONFIG(s->model);
-    const vit__mat x = vit__rows_of_x(s, view);
-    vit__rows_job rows;
-    vit__rows_init(&rows, s, x.data, x.ld, vit__matrix(s->y, (size_t)x.cols, x.rows, x.cols));
-    if (vit__shares_norm(c) && b->is_second) rows.x = NULL; /* y has it already */
-    else vit__norm_before(&rows, c, b->norm);
-    rows.form = vit__form_of(s, b->first);
-    vit__rows_shown(p, &rows, NULL, vit__branches[b->is_second].norm);
-    return rows.y;
+/* Rows [first, first + rows), as far as there are any. */
+static vit__mat vit__part(vit__mat m, int first, int rows) {
+    m.data += (size_t)first * m.ld;
+    m.rows = vit__min(m.rows - first, rows);
+    return m;
 }
 
 /* --- attention ------------------------------------------------------------------------ */
 
-/* scratch = attn.qkv(y): k and v of every token, q of those that are read. */
-static void vit__qkv(const vit__block_pass *p) {
+/* The norm in front of a branch: of a parallel block it is the same for both, of post-norm
+   blocks it comes after the branch. */
+static const vit__affine *vit__norm_before(const vit_config *c, const vit__affine *norm) {
+    switch ((vit_block_type)c->block_type) {
+    case VIT_BLOCK_PRE_NORM:
+    case VIT_BLOCK_PARALLEL: return norm;
+    case VIT_BLOCK_POST_NORM:
+    case VIT_BLOCK_RES_POST_NORM:
+    case VIT_NUM_BLOCK_TYPES: break;
+    }
+    return NULL;
+}
+
+/* attn.qkv(y): k and v of every token, q of those that are read. */
+static vit__mat vit__qkv(const vit__pass *p, const vit__layer *layer, vit__mat y, float *to) {
     const vit_session *s = p->session;
-    const vit_config *c = VIT__CONFIG(s->model);
-    const int tokens = c->num_tokens, width = c->num_heads * c->head_dim;
-    const size_t dim = (size_t)c->embed_dim, ld = 3 * (size_t)width;
+    const vit__mat out = vit__matrix(to, (size_t)layer->cols, y.rows, layer->cols);
+    const int width = layer->cols / 3;
     vit__linear qkv;
     int token;
     vit__phase(s, VIT_PHASE_QKV);
-    vit__layer_init(&qkv, s, &p->w.qkv, vit__matrix(s->y, dim, p->batch * tokens, c->embed_dim),
-                    s->scratch, ld);
-    if (vit__is_partial(p)) qkv.first_panel = width / 16;
-    vit__run_shown(p, &qkv, ".attn.qkv");
-    if (!vit__is_partial(p)) return;
+    if (!vit__is_partial(p)) return vit__layer_run(p, layer, y, to, VIT__NO_ACT, ".attn.qkv");
+    vit__layer_init(&qkv, s, layer, y, out);
+    qkv.first_panel = width / 16;
+    vit__linear_run(s, &qkv);
     qkv.first_panel = 0;
     qkv.end_panel = vit__ceil_div(width, 16);
     vit__linear_rows(&qkv, p->batch);
-    qkv.lda *= (size_t)tokens;
-    qkv.out.ldc *= (size_t)tokens;
+    qkv.lda *= (size_t)(y.rows / p->batch);
+    qkv.out.ldc *= (size_t)(y.rows / p->batch);
     for (token = 0; token < p->queries; token++) {
         vit__linear_run(s, &qkv);
-        qkv.a = (const float *)qkv.a + dim;
-        qkv.out.c += ld;
+        qkv.a = (const float *)qkv.a + y.ld;
+        qkv.out.c += out.ld;
     }
+    return out;
 }
 
 /* q and k of every head, normalised in place. */
-static void vit__qk_norm(const vit__block_pass *p) {
-    const vit_session *s = p->session;
-    const vit_config *c = VIT__CONFIG(s->model);
-    const int width = c->num_heads * c->head_dim, rows = p->batch * c->num_tokens;
+static void vit__qk_norm(const vit__pass *p, const vit__block_layers *w, vit__mat qkv) {
+    const int width = qkv.cols / 3;
     int is_k;
-    if (!c->has_qk_norm) return;
     for (is_k = 0; is_k < 2; is_k++) {
-        vit__rows_job job;
-        vit__rows_init(&job, s, NULL, 0,
-                       vit__matrix(s->scratch + is_k * width, 3 * (size_t)width, rows, width));
-        vit__rows_norm(&job, is_k ? &p->w.k_norm : &p->w.q_norm);
-        job.norm.dim = c->head_dim;
-        vit__rows_run(&job);
+        const vit__mat part = vit__matrix(qkv.data + is_k * width, qkv.ld, qkv.rows, width);
+        vit__rows job;
+        vit__rows_init(&job, p->session, is_k ? &w->k_norm : &w->q_norm, part, part.data);
+        job.y = part;
+        job.norm.dim = VIT__CONFIG(p->session->model)->head_dim;
+        vit__rows_run(p, &job, NULL);
     }
-    vit__show(p, ".attn.qk_norm", s->scratch, 3 * width);
+    vit__show_rows(p, ".attn.qk_norm", qkv);
 }
 
 /* q or k of head h of one token, rotated in place, if it is a patch. */
-static void vit__rotate_token(const vit__block_pass *p, int token, int h, float *x) {
-    const vit_config *c = VIT__CONFIG(p->session->model);
+static void vit__rotate_token(const vit_session *s, const vit__block_layers *w, int token, int h,
+                              float *x) {
+    const vit_config *c = VIT__CONFIG(s->model);
     const int patch = token - c->num_prefix_tokens, half = c->head_dim / 2;
     const int table = c->rope_per_block ? h * c->num_patches : 0;
     const size_t at = (size_t)(table + patch) * (size_t)half;
     if (patch < 0 || !c->rope) return;
-    vit__kernels_of(p->session)
-        ->rotate((vit_rope)c->rope, x, p->rope_cos + at, p->rope_sin + at, half);
+    vit__kernels_of(s)->rotate((vit_rope)c->rope, x, w->rope_cos + at, w->rope_sin + at, half);
 }
 
 typedef struct vit__rope_job {
-    const vit__block_pass *pass;
-    int rows, num_tasks;
+    const vit_session *session;
+    const vit__block_layers *w;
+    vit__mat qkv;
+    int num_tasks;
 } vit__rope_job;
 
 static void vit__rope_task(void *arg, int index) {
     const vit__rope_job *job = (const vit__rope_job *)arg;
-    const vit_session *s = job->pass->session;
-    const vit_config *c = VIT__CONFIG(s->model);
-    int row, h, end = vit__share(job->rows, index, job->num_tasks, &row);
+    const vit_config *c = VIT__CONFIG(job->session->model);
+    int row, h, end = vit__share(job->qkv.rows, index, job->num_tasks, &row);
     for (; row < end; row++) {
-        float *x = s->scratch + (size_t)row * 3 * (size_t)(c->num_heads * c->head_dim);
+        float *x = job->qkv.data + (size_t)row * job->qkv.ld;
         for (h = 0; h < 2 * c->num_heads; h++, x += c->head_dim)
-            vit__rotate_token(job->pass, row % c->num_tokens, h % c->num_heads, x);
+            vit__rotate_token(job->session, job->w, row % c->num_tokens, h % c->num_heads, x);
     }
 }
 
 /* Rotary positions of q and k. */
-static void vit__rope(const vit__block_pass *p) {
-    const vit_session *s = p->session;
-    const vit_config *c = VIT__CONFIG(s->model);
+static void vit__rope(const vit__pass *p, const vit__block_layers *w, vit__mat qkv) {
     vit__rope_job job;
-    if (!c->rope) return;
-    job.pass = p;
-    job.rows = p->batch * c->num_tokens;
-    job.num_tasks = vit__min(job.rows, vit__threads(&s->params));
-    vit__parallel_for(s, job.num_tasks, vit__rope_task, &job);
-    vit__show(p, ".attn.rope", s->scratch, 3 * c->num_heads * c->head_dim);
+    job.session = p->session;
+    job.w = w;
+    job.qkv = qkv;
+    job.num_tasks = vit__min(qkv.rows, vit__threads(&p->session->params));
+    vit__parallel_for(p->session, job.num_tasks, vit__rope_task, &job);
+    vit__show_rows(p, ".attn.rope", qkv);
 }
 
-/* Attention of a block, except where q, k and v are. */
-static void vit__attention_init(vit__attention *job, const vit__block_pass *p) {
+/* The attention's output in place, as attn.proj reads it, normalised if the model does that.
+   has_attn_norm: over a whole row. Differential attention: over each head, with the paper's
+   RMSNorm. */
+VIT__CALL vit__mat vit__attn_norm(const vit__pass *p, const vit__block_layers *w, vit__mat context) {
     const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
-    memset(job, 0, sizeof *job);
-    job->session = s;
-    job->heads = c->num_heads;
-    job->dim = c->head_dim;
-    job->scale = c->attn_scale;
-    job->rel_pos = p->w.rel_pos;
-    job->lambda = p->w.lambda;
-    vit__attention_types(job, p->w.qkv.dtype);
-    job->keys = c->num_tokens;
-    job->context = s->y;
-    job->mask = p->mask;
-    job->maps = p->maps;
-    job->batch = vit__known_batch(p->batch);
-    job->queries = p->queries;
-    job->num_tasks = vit__threads(&s->params);
-}
-
-/* y = softmax(scale q k^T) v, of the tokens that are read. */
-static void vit__attend(const vit__block_pass *p) {
-    const vit_session *s = p->session;
-    const vit_config *c = VIT__CONFIG(s->model);
-    const size_t width = (size_t)c->num_heads * (size_t)c->head_dim;
-    vit__attention job;
-    vit__phase(s, VIT_PHASE_ATTENTION);
-    vit__attention_init(&job, p);
-    job.q = s->scratch;
-    job.k = s->scratch + width;
-    job.v = s->scratch + 2 * width;
-    job.ldq = job.ldk = 3 * width;
-    vit__parallel_for(s, job.num_tasks, vit__attention_task, &job);
-    vit__show(p, ".attn.context", s->y, (int)width);
-}
-
-/* Normalises rows of the attention's output, if the model does, and converts them for
-   attn.proj. has_attn_norm: over a whole row. Differential attention: over each head, with
-   the paper's RMSNorm. */
-static void vit__attn_norm(const vit__block_pass *p, vit__mat context) {
-    const vit_session *s = p->session;
-    const vit_config *c = VIT__CONFIG(s->model);
-    vit__rows_job job;
-    vit__rows_init(&job, s, NULL, 0, context);
-    if (c->has_diff_attn) {
-        vit__rows_norm(&job, &p->w.sub_norm);
+    const int per_head = c->has_diff_attn;
+    vit__rows job;
+    vit__rows_init(&job, s, per_head ? &w->sub_norm : &w->attn_norm, context, context.data);
+    if (per_head) {
         job.norm.dim = c->head_dim;
         job.norm.eps = 1e-5f;
-    } else {
-        vit__rows_norm(&job, &p->w.attn_norm);
     }
-    job.form = vit__form_of(s, &p->w.proj);
-    vit__rows_shown(p, &job, NULL, c->has_diff_attn ? ".attn.sub_norm" : ".attn.norm");
+    job.form = vit__form_of(s, &w->proj);
+    return vit__rows_run(p, &job, per_head ? ".attn.sub_norm" : ".attn.norm");
 }
 
-/* The maps of tokens that attend to themselves alone. */
-static void vit__self_maps(const vit__block_pass *p) {
-    const vit_config *c = VIT__CONFIG(p->session->model);
-    const size_t n = (size_t)c->num_tokens, rows = (size_t)(p->batch * c->num_heads) * n;
-    size_t row;
-    if (VIT__LOGITS_ONLY || !p->maps) return;
-    memset(p->maps, 0, rows * n * sizeof(float));
-    for (row = 0; row < rows; row++) p->maps[row * n + row % n] = 1.0f;
-}
-
-/* --- the same, head by head: low_memory ------------------------------------------------ */
+/* --- attention, head by head: low_memory ----------------------------------------------- */
 
 /* q, k and v of one head are computed when they are needed, from rows that are normed
    once more each time, a few at a time: all that is stored of the block is x, the context
    and the panels of a head. Where attn.proj reads rows that are shorter than those of the
    context, queries are processed in batches: each batch is compacted before the next is
    appended; k and v are then computed once more for each batch. Every element is computed
-   as above, so the bits are the same. */
+   as in vit__block, so the bits are the same. */
 typedef struct vit__stream {
     vit__attention attention;
-    const vit__block_pass *pass;
+    const vit__block_layers *w;
+    float *x;                    /* [N, D] */
     vit__linear qkv;             /* all of it, for its weights */
 } vit__stream;
 
@@ -11167,43 +10948,38 @@ static int vit__context_room(const vit_config *c, vit__form form) {
     return room;
 }
 
-/* Rows [first, first + rows) of x, as the qkv layer reads them. */
-static void vit__stream_rows(const vit__stream *job, int first, int rows, float *tile) {
-    const vit__block_pass *p = job->pass;
-    const vit_session *s = p->session;
-    const vit_config *c = VIT__CONFIG(s->model);
-    const size_t dim = (size_t)c->embed_dim;
-    vit__rows_job copy;
-    int r;
-    vit__rows_init(&copy, s, s->x + (size_t)first * dim, dim,
-                   vit__matrix(tile, dim, rows, c->embed_dim));
-    vit__norm_before(&copy, c, &p->w.norm1);
-    copy.form = vit__known_gemm(job->qkv.gemm)->form;
-    for (r = 0; r < rows; r++) vit__row(&copy, r);
-}
-
-/* Which of q, k and v, and whose. */
+/* Some tokens on their way to q, k or v of head h. */
 typedef struct vit__slice {
-    int which, h;     /* 0, 1, 2: q, k, v of head h */
-    int first, rows;  /* of tokens [first, first + rows) */
+    int h, first, rows;
 } vit__slice;
 
-/* Computes q, k or v of some tokens from their rows in `tile`, q and k normed and rotated.
-   Writes to `to`, and returns where in it they begin. */
-static float *vit__stream_slice(const vit__stream *job, vit__slice slice, const float *tile,
-                                float *to) {
-    const vit__block_pass *p = job->pass;
-    const vit_config *c = VIT__CONFIG(p->session->model);
-    const int column = (slice.which * c->num_heads + slice.h) * c->head_dim, panel = column / 16;
-    const vit__affine *affine = slice.which ? &p->w.k_norm : &p->w.q_norm;
-    float *row = to + column % 16;
-    vit__linear l = job->qkv;
-    vit__norm_spec norm;
+/* Their rows of x, as the qkv layer reads them. */
+static void vit__stream_rows(const vit__stream *job, vit__slice slice, float *tile) {
+    const vit_session *s = job->attention.session;
+    const vit_config *c = VIT__CONFIG(s->model);
+    const size_t dim = (size_t)c->embed_dim;
+    const vit__mat x = vit__matrix(job->x + (size_t)slice.first * dim, dim, slice.rows,
+                                   c->embed_dim);
+    vit__rows rows;
     int r;
-    norm.weight = affine->weight;
-    norm.bias = affine->bias;
-    norm.dim = c->head_dim;
-    norm.eps = c->norm_eps;
+    vit__rows_init(&rows, s, vit__norm_before(c, &job->w->norm1), x, tile);
+    rows.form = vit__known_gemm(job->qkv.gemm)->form;
+    for (r = 0; r < slice.rows; r++) vit__row(&rows, r);
+}
+
+/* Computes q, k or v, number 0, 1 or 2, from those rows in `tile`, q and k normed and rotated.
+   Writes to `to`, and returns where in it they begin. */
+static float *vit__stream_slice(const vit__stream *job, vit__slice slice, int which,
+                                const float *tile, float *to) {
+    const vit_session *s = job->attention.session;
+    const vit_config *c = VIT__CONFIG(s->model);
+    const int column = (which * c->num_heads + slice.h) * c->head_dim, panel = column / 16;
+    const vit__mat out = vit__matrix(to + column % 16, job->attention.ldq, slice.rows, c->head_dim);
+    vit__linear l = job->qkv;
+    vit__rows norm;
+    int r;
+    vit__rows_init(&norm, s, which ? &job->w->k_norm : &job->w->q_norm, out, out.data);
+    norm.y = out;
     l.panels += (size_t)panel * l.stride;
     if (l.out.bias) l.out.bias += panel * 16;
     l.cols = vit__min(l.cols - panel * 16, column % 16 + c->head_dim);
@@ -11211,231 +10987,219 @@ static float *vit__stream_slice(const vit__stream *job, vit__slice slice, const 
     l.a = tile;
     l.lda = (size_t)c->embed_dim * sizeof(float);
     l.out.c = to;
-    l.out.ldc = job->attention.ldq;
+    l.out.ldc = out.ld;
     vit__gemm(&l, 0, l.num_tiles, 0, vit__ceil_div(l.cols, 16));
-    for (r = 0; r < slice.rows && slice.which < 2; r++, row += job->attention.ldq) {
-        if (c->has_qk_norm) vit__known_kernels(l.kernels)->norm(row, row, &norm);
-        vit__rotate_token(p, slice.first + r, slice.h, row);
+    for (r = 0; r < slice.rows && which < 2; r++) {
+        if (c->has_qk_norm) vit__row(&norm, r);
+        vit__rotate_token(s, job->w, slice.first + r, slice.h, out.data + (size_t)r * out.ld);
     }
-    return to + column % 16;
+    return out.data;
 }
 
-/* A head: its panels, a few tokens at a time, then its queries, a tile at a time. */
-static void vit__stream_head(const vit__stream *job, int h, int task) {
+/* Each head: its panels, a few tokens at a time, then its queries, a tile at a time. */
+static void vit__stream_task(void *arg, int index) {
+    const vit__stream *job = (const vit__stream *)arg;
     const vit__attention *a = &job->attention;
     const vit__kernels *kernels = vit__known_kernels(job->qkv.kernels);
     const int tile_rows = kernels->gemm[a->dtype].tile_rows, end = a->first + a->queries;
-    vit__slice slice = { 0, 0, 0, 0 };
+    vit__slice slice;
     vit__attn_head head;
-    slice.h = h;
-    vit__attention_begin(a, h, task, &head);
-    for (; slice.first < a->keys; slice.first += slice.rows) {
-        vit__unpacked from;
-        slice.rows = vit__min(tile_rows, a->keys - slice.first);
-        vit__stream_rows(job, slice.first, slice.rows, head.tile);
-        slice.which = 1;
-        from.k = vit__stream_slice(job, slice, head.tile, head.slices[0]);
-        slice.which = 2;
-        from.v = vit__stream_slice(job, slice, head.tile, head.slices[1]);
-        from.ld = a->ldk;
-        from.first = slice.first;
-        from.count = slice.rows;
-        kernels->pack_head(a->dtype, &head.packing, &from);
-    }
-    vit__attention_end_pack(a, &head);
-    slice.which = 0;
-    for (slice.first = a->first; slice.first < end; slice.first += slice.rows) {
-        vit__queries tile;
-        slice.rows = vit__min(tile_rows, end - slice.first);
-        vit__stream_rows(job, slice.first, slice.rows, head.tile);
-        tile.q = vit__stream_slice(job, slice, head.tile, head.slices[0]);
-        tile.first = slice.first;
-        tile.rows = slice.rows;
-        vit__attention_rows(a, &head, tile);
+    for (slice.h = index; slice.h < a->heads; slice.h += a->num_tasks) {
+        vit__attention_begin(a, slice.h, index, &head);
+        for (slice.first = 0; slice.first < a->keys; slice.first += slice.rows) {
+            vit__unpacked from;
+            slice.rows = vit__min(tile_rows, a->keys - slice.first);
+            vit__stream_rows(job, slice, head.tile);
+            from.k = vit__stream_slice(job, slice, 1, head.tile, head.slices[0]);
+            from.v = vit__stream_slice(job, slice, 2, head.tile, head.slices[1]);
+            from.ld = a->ldk;
+            from.first = slice.first;
+            from.count = slice.rows;
+            kernels->pack_head(a->dtype, &head.packing, &from);
+        }
+        vit__attention_end_pack(a, &head);
+        for (slice.first = a->first; slice.first < end; slice.first += slice.rows) {
+            vit__queries tile;
+            slice.rows = vit__min(tile_rows, end - slice.first);
+            vit__stream_rows(job, slice, head.tile);
+            tile.q = vit__stream_slice(job, slice, 0, head.tile, head.slices[0]);
+            tile.first = slice.first;
+            tile.rows = slice.rows;
+            vit__attention_rows(a, &head, tile);
+        }
     }
 }
 
-static void vit__stream_task(void *arg, int index) {
-    const vit__stream *job = (const vit__stream *)arg;
-    int h;
-    for (h = index; h < job->attention.heads; h += job->attention.num_tasks)
-        vit__stream_head(job, h, index);
-}
-
-/* norm1, attn.qkv, attention and its norm: x to rows of context in y, as many at a time as
-   there is room for. Returns their distance. */
-VIT__CALL size_t vit__attend_by_head(const vit__block_pass *p) {
+/* attn_norm(attention(qkv(norm1(x)))) at `to`, as many rows at a time as there is room for. */
+VIT__CALL vit__mat vit__attend_by_head(const vit__pass *p, const vit__block_layers *w, float *x,
+                                       float *to) {
     const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
     const int width = c->num_heads * c->head_dim;
-    const vit__form form = vit__form_of(s, &p->w.proj);
-    const size_t packed = (size_t)vit__form_floats(form, width), wide = (size_t)width;
+    const size_t packed = (size_t)vit__form_floats(vit__form_of(s, &w->proj), width);
+    const size_t wide = (size_t)width;
     vit__stream job;
     vit__attention *a = &job.attention;
-    job.pass = p;
-    vit__attention_init(a, p);
-    vit__linear_init(&job.qkv, vit__kernels_of(s), &p->w.qkv);
+    vit__attention_init(a, p, c->num_heads, &w->qkv);
+    a->rel_pos = w->rel_pos;
+    a->lambda = w->lambda;
     a->ldq = a->ldk = (size_t)vit__slice_width(c);
     a->num_tasks = vit__min(c->num_heads, a->num_tasks);
+    job.w = w;
+    job.x = x;
+    vit__linear_init(&job.qkv, vit__kernels_of(s), &w->qkv);
     for (; a->first < p->queries; a->first += a->queries) {
         const size_t at = (size_t)a->first * packed;
         int r;
-        a->context = s->y + at;
+        a->context = to + at;
         a->queries = vit__min(p->queries - a->first, (int)((s->y_size - at) / wide));
         vit__phase(s, VIT_PHASE_ATTENTION);
         vit__parallel_for(s, a->num_tasks, vit__stream_task, &job);
-        vit__attn_norm(p, vit__matrix(a->context, wide, a->queries, width));
+        vit__attn_norm(p, w, vit__matrix(a->context, wide, a->queries, width));
         for (r = 1; r < a->queries && packed < wide; r++)
             memmove(a->context + (size_t)r * packed, a->context + (size_t)r * wide,
                     packed * sizeof(float));
     }
-    return packed;
-}
-
-/* --- MLP ---------------------------------------------------------------------------- */
-
-/* hidden = act(mlp.fc1(y)), in scratch; a gated MLP's activation comes with its gate. */
-static vit__mat vit__fc1(const vit__block_pass *p, vit__mat y) {
-    const vit_session *s = p->session;
-    const vit_config *c = VIT__CONFIG(s->model);
-    const size_t wide = (size_t)p->w.fc1.cols;
-    vit__linear fc1;
-    vit__phase(s, VIT_PHASE_FC1);
-    vit__layer_init(&fc1, s, &p->w.fc1, y, s->scratch, wide);
-    fc1.out.act = c->has_gated_mlp ? VIT__NO_ACT : VIT__ACT(c->activation);
-    vit__run_shown(p, &fc1, ".mlp.fc1");
-    if (!c->has_gated_mlp) vit__show(p, ".mlp.act", s->scratch, c->mlp_dim);
-    return vit__matrix(s->scratch, wide, y.rows, c->mlp_dim);
-}
-
-/* Hidden rows, gated and normalised if need be, as mlp.fc2 reads them. A trace moves the
-   rows of a gated MLP together. */
-static vit__mat vit__mlp_norm(const vit__block_pass *p, vit__mat hidden) {
-    const vit_config *c = VIT__CONFIG(p->session->model);
-    vit__rows_job job;
-    vit__rows_init(&job, p->session, NULL, 0, hidden);
-    job.gate = c->has_gated_mlp ? VIT__ACT(c->activation) : VIT__NO_ACT;
-    vit__rows_norm(&job, &p->w.mlp_norm);
-    job.form = vit__form_of(p->session, &p->w.fc2);
-    vit__rows_shown(p, &job, ".mlp.act", ".mlp.norm");
-    return job.y;
+    return vit__matrix(to, packed, p->queries, width);
 }
 
 /* --- out of a branch ------------------------------------------------------------------ */
 
-/* x += gamma * branch, with the two additions of the epilogue. */
-static void vit__add_rows(const vit_session *s, const float *gamma, const float *branch,
-                          vit__mat x) {
-    const vit__kernels *kernels = vit__kernels_of(s);
-    int r;
-    for (r = 0; r < x.rows; r++, x.data += x.ld, branch += x.cols)
-        if (gamma) vit__add_stored(kernels, x.data, x.data, gamma, branch, x.cols);
-        else kernels->add(x.data, x.data, branch, NULL, x.cols);
-}
+/* The end of a residual branch. */
+typedef struct vit__branch {
+    const vit__layer *last;
+    const vit__affine *norm;
+    const float *scale; /* LayerScale, or NULL */
+    const char *name;   /* of its last layer in a trace */
+    vit_phase phase;
+} vit__branch;
 
-/* Where a branch's output goes that is not added at once: rows without gaps. */
-static float *vit__spare(const vit__block_pass *p, const vit__branch *b) {
-    return b->is_second ? p->session->y : p->session->scratch;
-}
-
-/* spare = last(a) */
-static void vit__branch_output(const vit__block_pass *p, const vit__branch *b, vit__linear *last) {
-    last->out.c = vit__spare(p, b);
-    last->out.ldc = (size_t)last->cols;
-    vit__run_shown(p, last, vit__branches[b->is_second].last);
-}
-
-/* x += gamma * last(a): straight from the matrix product, unless a trace wants to see it. */
-static void vit__branch_sum(const vit__block_pass *p, const vit__branch *b, vit__linear *last,
-                            vit__mat x) {
-    if (vit__is_traced(p->session)) {
-        vit__branch_output(p, b, last);
-        vit__add_rows(p->session, b->scale, vit__spare(p, b), x);
-        return;
-    }
-    last->out.add = 1;
-    last->out.gamma = b->scale;
-    vit__linear_run(p->session, last);
-}
-
-/* The branch's last layer over rows a, which are overwritten, and its sum with those of x. */
-static void vit__add_branch(const vit__block_pass *p, const vit__branch *b, vit__mat a,
-                            vit__view view) {
+/* Adds the branch's last layer over rows a, which are overwritten, to x. */
+static void vit__add_branch(const vit__pass *p, const vit__branch *b, vit__mat a, vit__mat x) {
     const vit_session *s = p->session;
-    const vit__mat x = vit__rows_of_x(s, view);
-    const vit__mat spare = vit__matrix(vit__spare(p, b), (size_t)x.cols, x.rows, x.cols);
-    const float *gamma = b->scale;
-    vit__linear last;
-    vit__phase(s, vit__branches[b->is_second].phase);
-    vit__layer_init(&last, s, b->last, a, x.data, x.ld);
+    vit__mat out;
+    vit__phase(s, b->phase);
     switch ((vit_block_type)VIT__CONFIG(s->model)->block_type) {
     case VIT_BLOCK_PRE_NORM: /* x + f(norm(x)) */
-        vit__branch_sum(p, b, &last, x);
+        vit__layer_add(p, b->last, a, b->scale, x, b->name);
         break;
     case VIT_BLOCK_POST_NORM: /* norm(x + f(x)) */
-        vit__branch_sum(p, b, &last, x);
-        vit__norm_in_place(s, b->norm, x);
+        vit__layer_add(p, b->last, a, b->scale, x, b->name);
+        vit__norm(p, b->norm, x, x.data, NULL, NULL);
         break;
     case VIT_BLOCK_RES_POST_NORM: /* x + norm(f(x)) */
-        vit__branch_output(p, b, &last);
-        vit__norm_in_place(s, b->norm, spare);
-        vit__add_rows(s, gamma, spare.data, x);
+        out = vit__layer_run(p, b->last, a, vit__spare(s, a), VIT__NO_ACT, b->name);
+        vit__norm(p, b->norm, out, out.data, NULL, NULL);
+        vit__add_rows(s, b->scale, out, x);
         break;
     case VIT_BLOCK_PARALLEL: /* x + f(norm(x)) + g(norm(x)): y gets norm(x) before x changes */
-        if (b->is_second) {
-            vit__branch_sum(p, b, &last, x);
+        if (b->phase == VIT_PHASE_FC2) {
+            vit__layer_add(p, b->last, a, b->scale, x, b->name);
             break;
         }
-        vit__branch_output(p, b, &last);
-        vit__norm(s, b->norm, x.data, x.ld, vit__matrix(s->y, (size_t)x.cols, x.rows, x.cols));
-        vit__add_rows(s, gamma, spare.data, x);
+        out = vit__layer_run(p, b->last, a, vit__spare(s, a), VIT__NO_ACT, b->name);
+        vit__norm(p, b->norm, x, s->y, NULL, NULL);
+        vit__add_rows(s, b->scale, out, x);
         break;
     case VIT_NUM_BLOCK_TYPES: break;
     }
 }
 
-/* --- the block ------------------------------------------------------------------------ */
+/* x += ls1 * attn.proj(context) */
+static void vit__add_attention(const vit__pass *p, const vit__block_layers *w, vit__mat context,
+                               vit__mat x) {
+    const vit__branch b = { &w->proj, &w->norm1, w->ls1, ".attn.proj", VIT_PHASE_PROJ };
+    vit__add_branch(p, &b, context, x);
+}
 
-/* x [batch, N, D] through one block, in place. y holds what a branch reads, and attention's
-   output; scratch holds qkv, then the MLP's hidden layer. A branch's output that is not added
-   at once goes to scratch (attention) or y (MLP). The comments show a pre-norm block;
-   vit__norm_before and vit__add_branch do the others. */
-static void vit__block(const vit__block_pass *p) {
+/* x += ls2 * mlp.fc2(mlp_norm(act(mlp.fc1(norm2(x))))). Branches that share a norm, whose output
+   is in y already, share LayerScale too. */
+static void vit__mlp(const vit__pass *p, const vit__block_layers *w, vit__mat x) {
     const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
-    const vit__branch attn = vit__attn_branch(p), mlp = vit__mlp_branch(p);
-    const int width = c->num_heads * c->head_dim, low = vit__is_low(&s->params);
-    const int all = vit__sees_all(p);
-    size_t ld = (size_t)width;
-    vit__view view;
+    const int act = VIT__ACT(c->activation), gated = c->has_gated_mlp;
+    const int shared = vit__shares_norm(c);
+    const vit__branch b = { &w->fc2, &w->norm2, shared ? w->ls1 : w->ls2, ".mlp.fc2",
+                            VIT_PHASE_FC2 };
+    const vit__mat in = shared ? vit__matrix(s->y, (size_t)x.cols, x.rows, x.cols) : x;
+    vit__mat y, hidden;
+    vit__rows rows;
+    y = vit__norm(p, vit__norm_before(c, &w->norm2), in, s->y, &w->fc1, ".norm2");
+    vit__phase(s, VIT_PHASE_FC1);
+    hidden = vit__layer_run(p, &w->fc1, y, s->scratch, gated ? VIT__NO_ACT : act, ".mlp.fc1");
+    hidden.cols = c->mlp_dim;
+    if (!gated) vit__show_rows(p, ".mlp.act", hidden);
+    vit__rows_init(&rows, s, &w->mlp_norm, hidden, hidden.data);
+    rows.y = hidden;
+    rows.gate = gated ? act : VIT__NO_ACT;
+    rows.form = vit__form_of(s, &w->fc2);
+    hidden = vit__rows_run(p, &rows, ".mlp.norm");
+    vit__add_branch(p, &b, hidden, x);
+}
+
+/* --- the block ------------------------------------------------------------------------ */
+
+/* With low_memory: the steps of vit__block, a few rows at a time. */
+static vit__mat vit__block_low(const vit__pass *p, const vit__block_layers *w, vit__mat x) {
+    const vit_session *s = p->session;
+    const int chunk = s->chunk;
+    const vit__mat context = vit__attend_by_head(p, w, x.data, s->y);
     int i;
+    x = vit__drop_unread(p, x);
+    for (i = 0; i < x.rows; i += chunk)
+        vit__add_attention(p, w, vit__part(context, i, chunk), vit__part(x, i, chunk));
+    for (i = 0; i < x.rows && VIT__CONFIG(s->model)->mlp_dim; i += chunk)
+        vit__mlp(p, w, vit__part(x, i, chunk));
+    return x;
+}
 
-    if (!all) {
-        vit__self_maps(p);                /* proj(norm1(x)) below is all of attention         */
-    } else if (low) {
-        ld = vit__attend_by_head(p);      /* the five steps below and attn_norm, head by head */
-    } else {
-        vit__branch_input(p, &attn, vit__all_rows(p));  /* y = norm1(x)                    */
-        vit__qkv(p);                                    /* q, k, v = qkv(y)                */
-        vit__qk_norm(p);                                /* q, k = q_norm(q), k_norm(k)     */
-        vit__rope(p);                                   /* q, k rotated by their positions */
-        vit__attend(p);                                 /* y = softmax(scale q k^T) v      */
+/* A block whose tokens attend to themselves alone: attn.proj is the whole branch, and the maps
+   are known. low_memory has few rows in a part, others have one part. */
+static vit__mat vit__block_self(const vit__pass *p, const vit__block_layers *w, vit__mat x) {
+    const vit_session *s = p->session;
+    const vit_config *c = VIT__CONFIG(s->model);
+    const size_t n = (size_t)c->num_tokens, rows = (size_t)(p->batch * c->num_heads) * n;
+    size_t row;
+    int i;
+    if (!VIT__LOGITS_ONLY && p->maps) {
+        memset(p->maps, 0, rows * n * sizeof(float));
+        for (row = 0; row < rows; row++) p->maps[row * n + row % n] = 1.0f;
     }
-    for (i = 0; vit__view_rows(p, i, &view); i++) {     /* once, or for each part          */
-        const vit__mat context = all ? vit__rows_of(view, s->y, ld, width)
-                                     : vit__branch_input(p, &attn, view);
-        if (all && !low) vit__attn_norm(p, context);    /* y = attn_norm(y)                */
-        vit__add_branch(p, &attn, context, view);       /* x += ls1 * proj(y)              */
+    x = vit__drop_unread(p, x);
+    for (i = 0; i < x.rows; i += vit__min(s->chunk, x.rows)) {
+        const vit__mat part = vit__part(x, i, s->chunk);
+        const vit__affine *norm = vit__norm_before(c, &w->norm1);
+        vit__add_attention(p, w, vit__norm(p, norm, part, s->y, &w->proj, ".norm1"), part);
     }
-    vit__show(p, ".attn", s->x, c->embed_dim);
+    vit__show_rows(p, ".attn", x);
+    for (i = 0; i < x.rows && c->mlp_dim; i += vit__min(s->chunk, x.rows))
+        vit__mlp(p, w, vit__part(x, i, s->chunk));
+    vit__show_rows(p, "", x);
+    return x;
+}
 
-    for (i = 0; c->mlp_dim && vit__view_rows(p, i, &view); i++) {
-        vit__mat hidden = vit__branch_input(p, &mlp, view); /* y = norm2(x)                */
-        hidden = vit__fc1(p, hidden);                   /* hidden = act(fc1(y))            */
-        hidden = vit__mlp_norm(p, hidden);              /* hidden = mlp_norm(hidden)       */
-        vit__add_branch(p, &mlp, hidden, view);         /* x += ls2 * fc2(hidden)          */
-    }
-    vit__show(p, "", s->x, c->embed_dim);
+/* x [batch * N, D] through one block, in place; returns the rows that are read afterwards. The
+   comments show a pre-norm block; vit__norm_before and vit__add_branch do the others. y holds what
+   a branch reads, then the context; scratch holds qkv, then the MLP's hidden layer. */
+static vit__mat vit__block(const vit__pass *p, const vit__block_layers *w, vit__mat x) {
+    const vit_session *s = p->session;
+    const vit_config *c = VIT__CONFIG(s->model);
+    const vit__affine *norm1 = vit__norm_before(c, &w->norm1);
+    vit__mat y, qkv, context;
+
+    y = vit__norm(p, norm1, x, s->y, &w->qkv, ".norm1"); /* y = norm1(x)                   */
+    qkv = vit__qkv(p, &w->qkv, y, s->scratch);           /* q, k, v = attn.qkv(y)          */
+    if (c->has_qk_norm) vit__qk_norm(p, w, qkv);         /* q, k = q_norm(q), k_norm(k)    */
+    if (c->rope) vit__rope(p, w, qkv);                   /* q, k by their positions        */
+    context = vit__attend(p, w, qkv, s->y);              /* softmax(scale q k^T) v         */
+    context = vit__attn_norm(p, w, context);             /* few models have such a norm    */
+    x = vit__drop_unread(p, x);                          /* the last block keeps few rows  */
+    vit__add_attention(p, w, context, x);                /* x += ls1 * attn.proj(context)  */
+    vit__show_rows(p, ".attn", x);
+
+    if (c->mlp_dim) vit__mlp(p, w, x);                   /* x += ls2 * mlp(norm2(x))       */
+    vit__show_rows(p, "", x);
+    return x;
 }
 
 /* ------------------------------------------------------------------------- */
@@ -11444,12 +11208,8 @@ static void vit__block(const vit__block_pass *p) {
 /* Final norm, pooling, representation layer, logits; softmax and top-k.     */
 /* ------------------------------------------------------------------------- */
 
-/* The tail of one batch: its layers, and buffers in scratch. */
+/* The tail's buffers, in scratch. */
 typedef struct vit__tail {
-    const vit_session *session;
-    const uint8_t *mask;   /* [batch, N] or NULL                                           */
-    int batch;
-    vit__tail_layers w;
     float *kv;             /* map pooling: [batch, N, 2, A]; the members below are used    */
                            /*    later and share its memory                             */
     float *pooled;         /* [batch, width the head reads], with room for D more          */
@@ -11459,15 +11219,8 @@ typedef struct vit__tail {
     float *dist_logits;    /* [batch, num_classes]                                         */
 } vit__tail;
 
-static void vit__begin_tail(vit__tail *t, const vit_session *s, int batch) {
-    memset(t, 0, sizeof *t);
-    t->session = s;
-    t->batch = batch;
-    vit__find_tail(s->model, &t->w);
-}
-
-static void vit__place_tail(const vit_config *c, vit__arena *arena, vit__tail *t) {
-    const uint64_t batch = (uint64_t)(unsigned)vit__known_batch(t->batch);
+static void vit__place_tail(const vit_config *c, int images, vit__arena *arena, vit__tail *t) {
+    const uint64_t batch = (uint64_t)(unsigned)images;
     const uint64_t dim = (uint64_t)(unsigned)c->embed_dim;
     const uint64_t tokens = (uint64_t)(unsigned)c->num_tokens;
     const uint64_t width = (uint64_t)(unsigned)(c->num_heads * c->head_dim);
@@ -11484,83 +11237,55 @@ static void vit__place_tail(const vit_config *c, vit__arena *arena, vit__tail *t
     arena->used = vit__max64(arena->used, kv.used);
 }
 
-/* A layer over `rows` rows of a, which are overwritten. The caller runs it. */
-static void vit__tail_layer(const vit__tail *t, vit__linear *l, const vit__layer *layer, float *a,
-                            int rows, float *out) {
-    const vit_session *s = t->session;
-    const vit__mat in = vit__matrix(a, (size_t)layer->depth, rows, layer->depth);
-    vit__rows_job job;
-    vit__rows_init(&job, s, NULL, 0, in);
-    job.form = vit__form_of(s, layer);
-    vit__rows_run(&job);
-    vit__phase(s, VIT_PHASE_HEAD);
-    vit__layer_init(l, s, layer, in, out, (size_t)layer->cols);
-}
-
-/* The same with one row an image, run. */
-static void vit__tail_linear(const vit__tail *t, const vit__layer *layer, float *a, float *out) {
-    vit__linear l;
-    vit__tail_layer(t, &l, layer, a, vit__known_batch(t->batch), out);
-    vit__linear_run(t->session, &l);
+/* act(a w^T + b) at `to`, of rows a, which are overwritten. */
+static vit__mat vit__tail_layer(const vit__pass *p, const vit__layer *layer, vit__mat a, float *to,
+                                int act) {
+    a = vit__norm(p, NULL, a, a.data, layer, NULL);
+    vit__phase(p->session, VIT_PHASE_HEAD);
+    return vit__layer_run(p, layer, a, to, act, NULL);
 }
 
 /* --- pooling ------------------------------------------------------------------------ */
-
-/* Width of a head of map pooling. */
-static int vit__pool_head_dim(const vit_config *c) {
-    return c->num_heads * c->head_dim / vit__pool_heads(c);
-}
 
 /* The first token that is pooled. */
 static int vit__first_pooled(const vit_config *c) {
     return c->pool_prefix ? 0 : c->num_prefix_tokens;
 }
 
-/* Attention of map pooling: one query, the same for all images. */
-static void vit__map_attention(const vit__tail *t, vit__attention *job) {
-    const vit_session *s = t->session;
-    const vit_config *c = VIT__CONFIG(s->model);
-    const size_t width = (size_t)c->num_heads * (size_t)c->head_dim;
-    const int first = vit__first_pooled(c);
-    memset(job, 0, sizeof *job);
-    job->session = s;
-    job->heads = vit__pool_heads(c);
-    job->dim = vit__pool_head_dim(c);
-    job->scale = c->pool_num_heads ? 1.0f / vit__sqrt((float)job->dim) : c->attn_scale;
-    job->q = t->w.pool_q;
+/* Attention of map pooling, but for its keys and values: one query, the same for all images. */
+static void vit__map_attention(const vit__pass *p, const vit__tail_layers *w,
+                               vit__attention *job) {
+    const vit_config *c = VIT__CONFIG(p->session->model);
+    vit__attention_init(job, p, vit__pool_heads(c), &w->pool_kv);
+    if (c->pool_num_heads) job->scale = 1.0f / vit__sqrt((float)job->dim);
+    job->q = w->pool_q;
     job->is_pooling = 1;
-    job->mask = t->mask;
-    job->ldk = 2 * width;
-    job->keys = c->num_tokens - first;
-    job->context = s->y;
-    vit__attention_types(job, t->w.pool_kv.dtype);
-    job->batch = vit__known_batch(t->batch);
+    job->keys = c->num_tokens - vit__first_pooled(c);
+    job->maps = NULL;
     job->queries = 1;
-    job->num_tasks = vit__threads(&s->params);
 }
 
-/* timm's AttentionPoolLatent over the normed tokens in x; then x + mlp(norm(x)). */
-static void vit__map_pool(const vit__tail *t) {
-    const vit_session *s = t->session;
+/* timm's AttentionPoolLatent over the normed tokens x; then pooled + mlp(norm(pooled)). */
+static void vit__map_pool(const vit__pass *p, const vit__tail_layers *w, const vit__tail *t,
+                          vit__mat x) {
+    const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
-    const vit__tail_layers *w = &t->w;
-    const size_t dim = (size_t)c->embed_dim;
+    const vit__mat kv = vit__tail_layer(p, &w->pool_kv, x, t->kv, VIT__NO_ACT);
+    const int width = kv.cols / 2;
+    vit__mat context = vit__matrix(s->y, (size_t)width, p->batch, width), pooled, y, hidden;
     vit__attention job;
-    vit__linear l;
-    vit__tail_layer(t, &l, &w->pool_kv, s->x, t->batch * c->num_tokens, t->kv);
-    vit__linear_run(s, &l);
-    vit__map_attention(t, &job);
-    job.k = t->kv + (size_t)vit__first_pooled(c) * job.ldk;
-    job.v = job.k + job.ldk / 2;
+    vit__map_attention(p, w, &job);
+    job.ldk = kv.ld;
+    job.k = kv.data + (size_t)vit__first_pooled(c) * kv.ld;
+    job.v = job.k + width;
+    job.context = context.data;
     vit__parallel_for(s, job.num_tasks, vit__attention_task, &job);
-    vit__tail_linear(t, &w->pool_proj, s->y, t->pooled);
-    vit__norm(s, &w->pool_norm, t->pooled, dim, vit__matrix(s->y, dim, t->batch, c->embed_dim));
-    vit__tail_layer(t, &l, &w->pool_fc1, s->y, t->batch, t->hidden);
-    l.out.act = VIT__ACT(c->activation);
-    vit__linear_run(s, &l);
-    vit__tail_layer(t, &l, &w->pool_fc2, t->hidden, t->batch, t->pooled);
-    l.out.add = 1;
-    vit__linear_run(s, &l);
+    pooled = vit__tail_layer(p, &w->pool_proj, context, t->pooled, VIT__NO_ACT);
+    y = vit__norm(p, &w->pool_norm, pooled, s->y, NULL, NULL);
+    hidden = vit__tail_layer(p, &w->pool_fc1, y, t->hidden, VIT__ACT(c->activation));
+    hidden = vit__norm(p, NULL, hidden, hidden.data, &w->pool_fc2, NULL);
+    vit__phase(s, VIT_PHASE_HEAD);
+    vit__layer_add(p, &w->pool_fc2, hidden, NULL, pooled, NULL);
 }
 
 /* The mean or the largest of n rows, column by column. */
@@ -11603,100 +11328,82 @@ static void vit__pool_image(const vit_config *c, const float *tokens, float *poo
     }
 }
 
-/* x to t->pooled: final norm, pooling, fc_norm. The distillation token, normed, goes to
+/* x to what the head reads: final norm, pooling, fc_norm. The distillation token, normed, goes to
    t->dist. */
-static void vit__pool(const vit__tail *t) {
-    const vit_session *s = t->session;
+static vit__mat vit__pool(const vit__pass *p, const vit__tail_layers *w, const vit__tail *t,
+                          vit__mat x) {
+    const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
-    const int batch = vit__known_batch(t->batch), wide = vit__pooled_dim(c);
-    const size_t dim = (size_t)c->embed_dim, image = (size_t)c->num_tokens * dim;
-    const vit__mat pooled = vit__matrix(t->pooled, dim, batch, c->embed_dim);
+    const int batch = p->batch, wide = vit__pooled_dim(c);
+    const size_t image = (size_t)(x.rows / batch) * x.ld;
+    const vit__mat pooled = vit__matrix(t->pooled, (size_t)wide, batch, wide);
     int i;
     if (c->pool == VIT_POOL_TOKEN) {
-        vit__norm(s, &t->w.norm, s->x, image, pooled);
-        if (c->has_dist_token)
-            vit__norm(s, &t->w.norm, s->x + dim, image,
-                      vit__matrix(t->dist, dim, batch, c->embed_dim));
+        const vit__mat cls = vit__matrix(x.data, image, batch, x.cols);
+        const vit__mat dist = vit__matrix(x.data + x.ld, image, batch, x.cols);
+        vit__norm(p, &w->norm, cls, t->pooled, NULL, NULL);
+        if (c->has_dist_token) vit__norm(p, &w->norm, dist, t->dist, NULL, NULL);
     } else {
-        vit__norm_in_place(s, &t->w.norm,
-                           vit__matrix(s->x, dim, batch * c->num_tokens, c->embed_dim));
-        if (c->pool == VIT_POOL_MAP) vit__map_pool(t);
+        vit__norm(p, &w->norm, x, x.data, NULL, NULL);
+        if (c->pool == VIT_POOL_MAP) vit__map_pool(p, w, t, x);
         for (i = 0; i < batch; i++)
-            vit__pool_image(c, s->x + (size_t)i * image,
-                            t->pooled + (size_t)i * (size_t)wide);
+            vit__pool_image(c, x.data + (size_t)i * image, t->pooled + (size_t)i * pooled.ld);
     }
     vit__phase(s, VIT_PHASE_HEAD);
-    vit__call_trace(s, "pool", t->pooled, batch, wide, 0);
-    if (!c->has_fc_norm) return;
-    vit__norm_in_place(s, &t->w.fc_norm, pooled);
-    vit__call_trace(s, "fc_norm", t->pooled, batch, c->embed_dim, 0);
+    vit__show(p, "pool", t->pooled, wide, 0, 0);
+    if (!c->has_fc_norm) return pooled;
+    vit__norm(p, &w->fc_norm, pooled, t->pooled, NULL, NULL);
+    vit__show(p, "fc_norm", t->pooled, wide, 0, 0);
+    return pooled;
 }
 
 /* --- embedding and logits ------------------------------------------------------------- */
 
-/* Linear and an activation over the pooled tokens: with tanh the representation layer of
-   ImageNet-21k checkpoints. */
-static void vit__pre_logits(const vit__tail *t) {
-    const vit_config *c = VIT__CONFIG(t->session->model);
-    const int batch = vit__known_batch(t->batch), act = c->representation_act;
-    const int n = batch * c->representation_dim;
-    float *out = t->representation;
-    vit__linear l;
-    int i;
-    vit__tail_layer(t, &l, &t->w.pre_logits, t->pooled, batch, out);
-    if (act >= VIT_REPRESENTATION_GELU)
-        l.out.act = VIT__ACT((int)VIT_GELU + act - (int)VIT_REPRESENTATION_GELU);
-    vit__linear_run(t->session, &l);
-    for (i = 0; i < n && act == VIT_REPRESENTATION_TANH; i++)
-        out[i] = vit__kernels_of(t->session)->tanh(out[i]);
-    vit__call_trace(t->session, "pre_logits", out, t->batch, c->representation_dim, 0);
-}
-
-/* logits from what the head reads, which is overwritten; with a distillation token the
-   mean of both heads. */
-static void vit__logits(const vit__tail *t, float *cls, float *logits) {
-    const vit_session *s = t->session;
+/* x to what the caller asked for: tokens, embedding, logits; with a distillation token the mean of
+   two embeddings, and of the logits of two heads. */
+static void vit__head(const vit__pass *p, vit__mat x, const vit_outputs *out) {
+    const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
-    vit__tail_linear(t, &t->w.head, cls, logits);
-    vit__call_trace(s, "head", logits, t->batch, c->num_classes, 0);
-    if (!c->has_dist_token) return;
-    vit__tail_linear(t, &t->w.head_dist, t->dist, t->dist_logits);
-    vit__call_trace(s, "head_dist", t->dist_logits, t->batch, c->num_classes, 0);
-    vit__mean2(logits, logits, t->dist_logits, t->batch * c->num_classes);
-}
-
-/* The final norm of every token, only if somebody wants to see it. */
-static void vit__final_tokens(const vit__tail *t, float *tokens) {
-    const vit_session *s = t->session;
-    const vit_config *c = VIT__CONFIG(s->model);
-    const size_t dim = (size_t)c->embed_dim;
-    vit__norm(s, &t->w.norm, s->x, dim,
-              vit__matrix(tokens, dim, t->batch * c->num_tokens, c->embed_dim));
-    vit__phase(s, VIT_PHASE_HEAD);
-    vit__call_trace(s, "norm", tokens, t->batch, c->num_tokens, c->embed_dim);
-}
-
-/* x to what the caller asked for: tokens, embedding, logits. */
-static void vit__head(const vit_session *s, const uint8_t *mask, int batch,
-                      const vit_outputs *out) {
-    const vit_config *c = VIT__CONFIG(s->model);
-    const int n = batch * vit__embedding_dim(c);
     vit__arena scratch = { s->scratch, 0 };
+    float *tokens = VIT__LOGITS_ONLY ? NULL : out->tokens;
+    const int in_layer = c->representation_act >= VIT_REPRESENTATION_GELU;
+    vit__tail_layers w;
     vit__tail t;
-    float *read;
-    vit__begin_tail(&t, s, batch);
-    t.mask = mask;
-    vit__place_tail(c, &scratch, &t);
+    vit__mat read;
+    int n, i;
+    memset(&t, 0, sizeof t);
+    vit__find_tail(s->model, &w);
+    vit__place_tail(c, p->batch, &scratch, &t);
     vit__phase(s, VIT_PHASE_HEAD);
-    if (!VIT__LOGITS_ONLY && out->tokens) vit__final_tokens(&t, out->tokens);
-    else if (vit__is_traced(s)) vit__final_tokens(&t, s->y);
+    if (!tokens && vit__is_traced(s)) tokens = s->y;
+    if (tokens) {
+        const vit__mat normed = vit__norm(p, &w.norm, x, tokens, NULL, NULL);
+        vit__phase(s, VIT_PHASE_HEAD);
+        vit__show_rows(p, "norm", normed);
+    }
     if (!out->logits && !out->embedding) return;
-    vit__pool(&t);
-    if (c->representation_dim) vit__pre_logits(&t);
-    read = c->representation_dim ? t.representation : t.pooled;
-    if (out->embedding && c->has_dist_token) vit__mean2(out->embedding, read, t.dist, n);
-    else if (out->embedding) memcpy(out->embedding, read, (size_t)n * sizeof(float));
-    if (out->logits) vit__logits(&t, read, out->logits);
+    read = vit__pool(p, &w, &t, x);
+    if (c->representation_dim) { /* ImageNet-21k checkpoints have a layer with tanh */
+        read = vit__tail_layer(p, &w.pre_logits, read, t.representation,
+                               in_layer ? VIT__ACT((int)VIT_GELU + c->representation_act -
+                                                   (int)VIT_REPRESENTATION_GELU)
+                                        : VIT__NO_ACT);
+        n = read.rows * read.cols;
+        for (i = 0; i < n && c->representation_act == VIT_REPRESENTATION_TANH; i++)
+            read.data[i] = vit__kernels_of(s)->tanh(read.data[i]);
+        vit__show(p, "pre_logits", read.data, read.cols, 0, 0);
+    }
+    n = read.rows * read.cols;
+    if (out->embedding && c->has_dist_token) vit__mean2(out->embedding, read.data, t.dist, n);
+    else if (out->embedding) memcpy(out->embedding, read.data, (size_t)n * sizeof(float));
+    if (!out->logits) return;
+    vit__tail_layer(p, &w.head, read, out->logits, VIT__NO_ACT);
+    vit__show(p, "head", out->logits, c->num_classes, 0, 0);
+    if (!c->has_dist_token) return;
+    read = vit__matrix(t.dist, x.ld, read.rows, x.cols);
+    vit__tail_layer(p, &w.head_dist, read, t.dist_logits, VIT__NO_ACT);
+    vit__show(p, "head_dist", t.dist_logits, c->num_classes, 0, 0);
+    vit__mean2(out->logits, out->logits, t.dist_logits, read.rows * c->num_classes);
 }
 
 VIT_API void vit_softmax(float *x, int n) {
@@ -11794,11 +11501,10 @@ static uint64_t vit__scratch_floats(const vit_session *s, uint64_t rows) {
     const int has_qkv = c->attention == VIT_ATTENTION_ALL && !vit__is_low(&s->params);
     const uint64_t block = vit__max64(has_qkv ? rows * 3 * width : 0, rows * hidden);
     vit__arena patches = { NULL, 0 }, tail = { NULL, 0 };
-    vit__embed_job e;
+    vit__stem_room stem;
     vit__tail t;
-    t.batch = vit__batch(s);
-    vit__place_patches(s, t.batch, &patches, &e);
-    vit__place_tail(c, &tail, &t);
+    vit__place_patches(s, vit__batch(s), &patches, &stem);
+    vit__place_tail(c, vit__batch(s), &tail, &t);
     return vit__max64(block, vit__max64(patches.used, tail.used));
 }
 
@@ -11806,25 +11512,37 @@ static uint64_t vit__scratch_floats(const vit_session *s, uint64_t rows) {
    weights may differ in type. With low_memory also raises *context, the floats of y. */
 static uint64_t vit__measure_attention(const vit_session *s, uint64_t *context) {
     const vit_config *c = VIT__CONFIG(s->model);
+    const vit__pass p = vit__begin_pass(s, 1);
     uint64_t stride = 0;
     vit__attention job;
     int i;
     for (i = 0; i < c->depth && c->attention == VIT_ATTENTION_ALL; i++) {
-        vit__block_pass p;
-        vit__begin_block(&p, s, i, 1);
-        vit__attention_init(&job, &p);
+        vit__block_layers w;
+        vit__find_block(s->model, i, &w);
+        vit__attention_init(&job, &p, c->num_heads, &w.qkv);
+        job.lambda = w.lambda;
         stride = vit__max64(stride, vit__head_floats(&job));
-        if (vit__is_by_head(&job))
+        if (vit__is_low(&s->params))
             *context = vit__max64(*context, (uint64_t)(unsigned)vit__context_room(
-                                                c, vit__form_of(s, &p.w.proj)));
+                                                c, vit__form_of(s, &w.proj)));
     }
     if (c->pool == VIT_POOL_MAP) {
-        vit__tail t;
-        vit__begin_tail(&t, s, 1);
-        vit__map_attention(&t, &job);
+        vit__tail_layers w;
+        vit__find_tail(s->model, &w);
+        vit__map_attention(&p, &w, &job);
         stride = vit__max64(stride, vit__head_floats(&job));
     }
     return stride;
+}
+
+/* Floats of the cosines of a rope table, of which the sines are as many. */
+static size_t vit__rope_floats(const vit_config *c) {
+    const size_t table = (size_t)c->num_patches * (size_t)(c->head_dim / 2);
+    return c->rope_per_block ? (size_t)c->num_heads * table : table;
+}
+
+static size_t vit__rel_pos_floats(const vit_config *c) {
+    return (size_t)c->num_heads * (size_t)vit__num_rel_pos(c);
 }
 
 /* Places the tables of a grid that is not the file's. */
@@ -11842,12 +11560,12 @@ static void vit__place_tables(vit_session *s, vit__arena *arena) {
 #if !defined(VIT_NO_DOUBLE)
 
 /* Cosines and sines of block `block`, in the file's byte order. */
-static void vit__make_rope(const vit__block_pass *p, const float *rotations) {
-    const vit_config *c = VIT__CONFIG(p->session->model);
+static void vit__make_rope(const vit_session *s, int block, const float *rotations) {
+    const vit_config *c = VIT__CONFIG(s->model);
     const vit_grid grid = { c->grid_height, c->grid_width };
     const size_t pairs = (size_t)(c->head_dim / 2), patches = (size_t)c->num_patches;
     const size_t floats = vit__rope_floats(c);
-    float *out = p->session->rope + (c->rope_per_block ? (size_t)p->block * 2 * floats : 0);
+    float *out = s->rope + (c->rope_per_block ? (size_t)block * 2 * floats : 0);
     size_t i, k;
     for (i = 0; i < floats; i++) {
         const float *at = rotations + i / pairs / patches * 9 * pairs + i % pairs;
@@ -11889,14 +11607,11 @@ static void vit__make_tables(const vit_session *s) {
     int i;
     vit__find_front(s->model, &front);
     for (i = 0; i < c->depth; i++) {
-        vit__block_pass p;
-        memset(&p, 0, sizeof p);
-        p.session = s;
-        p.block = i;
-        vit__find_block(s->model, i, &p.w);
-        if (s->rope && c->rope_per_block) vit__make_rope(&p, p.w.rotations);
-        else if (s->rope && i == 0) vit__make_rope(&p, front.rotations);
-        if (s->rel_pos) vit__make_rel_pos(s, i, p.w.rel_pos);
+        vit__block_layers w;
+        vit__find_block(s->model, i, &w);
+        if (s->rope && c->rope_per_block) vit__make_rope(s, i, w.rotations);
+        else if (s->rope && i == 0) vit__make_rope(s, i, front.rotations);
+        if (s->rel_pos) vit__make_rel_pos(s, i, w.rel_pos);
     }
 }
 
@@ -12037,6 +11752,26 @@ static int vit__block_of(const vit_config *c, const vit_block_output *o) {
     return o->index < 0 ? c->depth + o->index : o->index;
 }
 
+/* The layers of a block, its rope tables those of the model if it has none, and those of the
+   session in place of the file's if the grid is another. */
+static void vit__begin_block(const vit_session *s, int block, vit__block_layers *w) {
+    const vit_config *c = VIT__CONFIG(s->model);
+    vit__find_block(s->model, block, w);
+    if (c->rope && !c->rope_per_block) {
+        vit__front_layers front;
+        vit__find_front(s->model, &front);
+        w->rope_cos = front.rope_cos;
+        w->rope_sin = front.rope_sin;
+    }
+    if (!vit__is_regridded(s->model)) return;
+    if (s->rope) {
+        const size_t floats = vit__rope_floats(c);
+        w->rope_cos = s->rope + (c->rope_per_block ? (size_t)block * 2 * floats : 0);
+        w->rope_sin = w->rope_cos + floats;
+    }
+    if (s->rel_pos) w->rel_pos = s->rel_pos + (size_t)block * vit__rel_pos_floats(c);
+}
+
 /* Floats of one image in vit_block_output.tokens and .attention. */
 static size_t vit__tokens_floats(const vit_config *c) {
     return (size_t)c->num_tokens * (size_t)c->embed_dim;
@@ -12048,7 +11783,7 @@ static size_t vit__maps_floats(const vit_config *c) {
 
 /* Makes the pass write its attention to the first entry that wants it, for images from number
    `image` on, and lets it drop the tokens that nobody reads. */
-static void vit__begin_outputs(vit__block_pass *p, const vit_outputs *out, int image) {
+static void vit__begin_outputs(vit__pass *p, const vit_outputs *out, int image) {
     const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
     int all = out->tokens || vit__is_traced(s) || c->pool != VIT_POOL_TOKEN || vit__shares_norm(c);
@@ -12064,11 +11799,11 @@ static void vit__begin_outputs(vit__block_pass *p, const vit_outputs *out, int i
 }
 
 /* x, normed or not, to the entries of vit_outputs.blocks that want it. */
-static void vit__block_outputs(const vit__block_pass *p, const vit_outputs *out, int image) {
+static void vit__block_outputs(const vit__pass *p, vit__mat x, const vit_outputs *out,
+                               int image) {
     const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
     const size_t tokens = vit__tokens_floats(c), maps = vit__maps_floats(c);
-    const vit__affine no_norm = { NULL, NULL };
     vit__tail_layers tail;
     int i;
     for (i = 0; !VIT__LOGITS_ONLY && i < out->num_blocks; i++) {
@@ -12078,9 +11813,8 @@ static void vit__block_outputs(const vit__block_pass *p, const vit_outputs *out,
         if (copy != p->maps) memcpy(copy, p->maps, (size_t)p->batch * maps * sizeof(float));
         if (!o->tokens) continue;
         vit__find_tail(s->model, &tail);
-        vit__norm(s, o->norm ? &tail.norm : &no_norm, s->x, (size_t)c->embed_dim,
-                  vit__matrix(o->tokens + (size_t)image * tokens, (size_t)c->embed_dim,
-                              p->batch * c->num_tokens, c->embed_dim));
+        vit__norm(p, o->norm ? &tail.norm : NULL, x, o->tokens + (size_t)image * tokens, NULL,
+                  NULL);
     }
 }
 
@@ -12101,18 +11835,24 @@ static int vit__needed_blocks(const vit_session *s, const vit_outputs *out) {
 /* At most params.batch images, of which the first is number `image`. */
 static void vit__forward_batch(const vit_session *s, const float *input, const uint8_t *mask,
                                int batch, const vit_outputs *out, int image) {
+    const vit_config *c = VIT__CONFIG(s->model);
     const int num_blocks = vit__needed_blocks(s, out);
-    int i;
-    vit__patch_embed(s, input, batch);
-    for (i = 0; i < num_blocks; i++) {
-        vit__block_pass p;
-        vit__begin_block(&p, s, i, batch);
-        p.mask = mask;
+    vit__pass p = vit__begin_pass(s, batch);
+    vit__mat x;
+    p.mask = mask;
+    x = vit__patch_embed(&p, input);
+    for (p.block = 0; p.block < num_blocks; p.block++) {
+        vit__block_layers w;
+        vit__begin_block(s, p.block, &w);
         vit__begin_outputs(&p, out, image);
-        vit__block(&p);
-        vit__block_outputs(&p, out, image);
+        if (c->attention == VIT_ATTENTION_SELF) x = vit__block_self(&p, &w, x);
+        else if (vit__is_low(&s->params)) x = vit__block_low(&p, &w, x);
+        else x = vit__block(&p, &w, x);
+        vit__block_outputs(&p, x, out, image);
+        p.maps = NULL;
     }
-    if (num_blocks == VIT__CONFIG(s->model)->depth) vit__head(s, mask, batch, out);
+    p.block = -1;
+    if (num_blocks == c->depth) vit__head(&p, x, out);
     vit__phase(s, VIT_PHASE_END);
 }
 
@@ -12138,8 +11878,6 @@ static int vit__can_give(const vit_config *c, const vit_outputs *out, int batch)
     return 1;
 }
 
-static float *vit__advance(float *p, size_t n) { return p ? p + n : NULL; }
-
 VIT_API vit_result vit_forward(vit_session *session, const vit_input *input,
                                const vit_outputs *outputs) {
     const vit_config *c;
@@ -12147,16 +11885,17 @@ VIT_API vit_result vit_forward(vit_session *session, const vit_input *input,
     const uint8_t *mask;
     vit_outputs out;
     int batch, image, now;
-    if (!session || !session->model || !input || !input->pixels || input->batch < 0 || !outputs)
+    if (!session || !session->model || !input || !input->pixels || !outputs ||
+        (unsigned)input->batch > (unsigned)vit__known_batch(0x7fffffff))
         return VIT_ERROR_ARGUMENT;
     c = VIT__CONFIG(session->model);
     pixels = input->pixels;
     mask = VIT__LOGITS_ONLY ? NULL : input->mask;
     batch = vit__known_batch(vit__max(input->batch, 1));
     out = *outputs;
-    if (input->batch > vit__known_batch(input->batch) || !vit__can_give(c, &out, batch) ||
-        (out.logits && !c->num_classes) || (VIT__LOGITS_ONLY && input->mask) ||
-        session->img_height != c->img_height || session->img_width != c->img_width)
+    if (!vit__can_give(c, &out, batch) || (out.logits && !c->num_classes) ||
+        (VIT__LOGITS_ONLY && input->mask) || session->img_height != c->img_height ||
+        session->img_width != c->img_width)
         return VIT_ERROR_ARGUMENT;
     for (image = 0; image < batch; image += now) {
         size_t n;
@@ -12165,9 +11904,9 @@ VIT_API vit_result vit_forward(vit_session *session, const vit_input *input,
         vit__forward_batch(session, pixels, mask, now, &out, image);
         if (mask) mask += n * (size_t)c->num_tokens;
         pixels += n * vit__input_size(c);
-        out.logits = vit__advance(out.logits, n * (size_t)c->num_classes);
-        out.embedding = vit__advance(out.embedding, n * (size_t)vit__embedding_dim(c));
-        out.tokens = vit__advance(out.tokens, n * vit__tokens_floats(c));
+        if (out.logits) out.logits += n * (size_t)c->num_classes;
+        if (out.embedding) out.embedding += n * (size_t)vit__embedding_dim(c);
+        if (out.tokens) out.tokens += n * vit__tokens_floats(c);
     }
     return VIT_OK;
 }
@@ -12304,7 +12043,7 @@ VIT_API vit_result vit_run(vit_session *session, const vit_image *photos, int co
         vit__parallel_for(session, in.batch, vit__photo_task, &job);
         result = vit_forward(session, &in, &out);
         if (result) return result;
-        out.logits = vit__advance(out.logits, (size_t)in.batch * classes);
+        if (out.logits) out.logits += (size_t)in.batch * classes;
         out.embedding += (size_t)in.batch * dim;
     }
     for (i = 0; i < count && classes; i++)

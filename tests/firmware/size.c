@@ -25,8 +25,9 @@ int main(void) {
     static vit_model model;
     static vit_session session;
     static vit_outputs outputs;
+    static const vit_input image = { .pixels = input };
     outputs.logits = logits;
     return vit_model_open_memory(model_data, model_size, 0, &model) ||
            vit_session_init(&session, &model, NULL, arena, arena_size) ||
-           vit_forward(&session, &(vit_input){ .pixels = input }, &outputs);
+           vit_forward(&session, &image, &outputs);
 }
