@@ -29,6 +29,36 @@ printf 'P6\n4 4\n255\nshort' >"$work/short.ppm"
 { printf 'P6\n32 32\n255\n'; head -c 3072 /dev/zero | tr '\0' ' '; } >"$work/spaces.ppm"
 head -c 1000 $model >"$work/cut.vit"
 
+# vit_image_load, which is there for whoever includes stb_image.h before.
+cat >"$work/bridge.c" <<'END'
+#define STB_IMAGE_STATIC
+#define STB_IMAGE_IMPLEMENTATION
+#include <stb/stb_image.h>
+#include "vit.h"
+int main(int argc, char **argv) {
+    vit_image photo = vit_image_load(argc > 2 ? argv[2] : "");
+    vit_prediction best;
+    vit_model model;
+    if (!photo.pixels) return fprintf(stderr, "%s\n", stbi_failure_reason()), 1;
+    if (vit_model_open(argv[1], 0, &model)) return fprintf(stderr, "%s\n", model.detail), 1;
+    if (vit_classify(&model, &photo, 1, &best)) return 1;
+    vit_image_free(&photo);
+    printf("%s, %.1f %%\n", vit_label(&model, best.index), 100.0 * (double)best.score);
+    vit_model_close(&model);
+    return photo.pixels != NULL;
+}
+END
+for language in "cc -x c -std=c99" "g++ -x c++ -std=c++11"; do
+    command -v "${language%% *}" >/dev/null || continue
+    # shellcheck disable=SC2086 # words
+    check "vit_image_load compiles: $language" $language -O1 -g -w -I. ${STB:+-isystem build/stb} \
+        "$work/bridge.c" -x none build/lib/libvit.a -o "$work/bridge" -pthread -lm
+    says "cat, 82.4 %" "$work/bridge" $model examples/cat.jpg
+    says "cat, 78.8 %" "$work/bridge" $model $photo
+    refuses "can't fopen" "$work/bridge" $model no/such.jpg
+    refuses "unknown image type" "$work/bridge" $model $model
+done
+
 if command -v g++ >/dev/null; then
     warnings="-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror"
     # shellcheck disable=SC2086 # words
