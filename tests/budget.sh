@@ -91,6 +91,8 @@ figures() {
     cat <<'FIGURES'
 header-lines     grep -c '' vit.h
 header-api-lines awk '/^#if defined\(VIT_IMPLEMENTATION\)/ { print NR; exit }' vit.h
+header-functions sed 's/^VIT_API /VISIBLE /' vit.h | gcc -E -P -x c - | grep -c '^VISIBLE '
+header-tiles     compiles gcc -O2 vit.h VIT_IMPLEMENTATION && nm $work/unit.o | grep -c ' t vit__tile_'
 header-defines   grep -c '^ *# *define' vit.h
 header-ifs       grep -cE '^ *# *(if|ifdef|ifndef|elif)\b' vit.h
 header-text      compiles gcc -O2 vit.h VIT_IMPLEMENTATION && size $work/unit.o | awk 'NR == 2 { print $1 }'
