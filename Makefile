@@ -16,8 +16,9 @@ WARNINGS = -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wun
            -Wmissing-prototypes
 LDLIBS   = -lpthread -lm
 
-PROGRAMS = tools/vit-bench tools/vit-convert tools/vit-info tools/vit-run examples/classify examples/evaluate \
-           examples/embed examples/search examples/look
+PROGRAMS = tools/vit-bench tools/vit-classify tools/vit-convert tools/vit-embed tools/vit-evaluate tools/vit-info \
+           tools/vit-look tools/vit-run tools/vit-search
+EXAMPLES = examples/classify examples/hello
 MODULES  = $(patsubst %.c,%,$(filter-out tools/bench/peers/% tools/packaging/%,$(wildcard tools/*/*.c tools/*/*/*.c)))
 TESTS    = $(patsubst %.c,%,$(wildcard tests/test_*.c))
 
@@ -37,7 +38,7 @@ COMPILER_FOUND = command -v $(firstword $(CC)) >/dev/null || \
 .PHONY: all windows test-windows libraries abi demo wasm web no-relaxed firmware firmware-accuracy firmware-check test test-long budget \
         test-cross test-wasm test-web test-packages soak analyze coverage fuzz fuzz-long bench-programs \
         test-cluster bench-peers bench-web bench-search bench-accuracy bench-figures mca help install uninstall dist clean
-all: $(PROGRAMS) examples/hello
+all: $(PROGRAMS) $(EXAMPLES)
 
 help:
 	@echo "make            build tools and examples; STB=DIR, for all targets: where stb_image.h is"
@@ -66,7 +67,7 @@ help:
 	@echo "                NCNN=path/to/ncnn compares with ncnn as well, built from its sources;"
 	@echo "                ARCHS= BATCH= THREADS= ROUNDS= ISA= BENCH_FLAGS= choose what"
 	@echo "make bench-web  compare the speed in Chromium with onnxruntime-web's (installs both): ROUNDS="
-	@echo "make bench-search  compare the speed of examples/search with the memory's, NumPy's and FAISS's"
+	@echo "make bench-search  compare the speed of tools/vit-search with the memory's, NumPy's and FAISS's"
 	@echo "make bench-accuracy  compare what int8 and others cost: CHECKPOINT= ARCH= IMAGES= CALIBRATE="
 	@echo "make bench-figures  measure all that tools/bench/README.md shows of this CPU, draw its charts"
 	@echo "make mca        simulate the inner loops on CPUs that are not at hand: what limits them"
@@ -185,9 +186,9 @@ $(PROGRAMS:%=build/evil/%): build/evil/%: build/plain/%.o build/evil/photos.o bu
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
 
-# What README.md shows: one file, one header, nothing else.
-examples/hello: examples/hello.c vit.h build/plain/flags
-	$(CC) -std=c99 $(WARNINGS) $(CFLAGS) -I. $< -o $@
+# What stands alone with vit.h and stb_image.h.
+$(EXAMPLES): examples/%: examples/%.c vit.h build/plain/flags | build/plain/stb
+	$(CC) -std=c99 $(WARNINGS) $(CPPFLAGS) $(filter-out -g,$(CFLAGS)) $(STB_FLAGS) -I. $(LDFLAGS) $< $(LDLIBS) -o $@
 
 # The compiled library: the symbols of vit.h and no others. The dynamic linker of macOS wants other
 # names, which CMake knows: tools/packaging/cmake.
@@ -222,7 +223,7 @@ abi: libraries
 # --- the two commands ---------------------------------------------------------------------
 
 demo: packages-demo
-	@$(MAKE) --no-print-directory -s $(JOBS) all
+	@$(MAKE) --no-print-directory -s examples/classify
 	examples/classify examples/cat.jpg
 
 # --- WebAssembly ----------------------------------------------------------------------------
@@ -384,7 +385,7 @@ test-web: packages-$(if $(filter firefox,$(SUITES)),firefox,web)
 	    build/nofma/tools/vit-convert
 	@node tests/web/run.mjs $(SUITES)
 test-cluster: packages-cluster
-	@$(MAKE) --no-print-directory -s examples/embed examples/search
+	@$(MAKE) --no-print-directory -s tools/vit-embed tools/vit-search
 	@bash tests/cluster.sh
 
 # --- Windows --------------------------------------------------------------------------------
@@ -433,7 +434,7 @@ bench-web: packages-web packages-peers
 	@node tools/bench/peers/browser.mjs --rounds $(or $(ROUNDS),24) $(BENCH_FLAGS)
 
 bench-search: packages-peers
-	@$(MAKE) --no-print-directory -s examples/search
+	@$(MAKE) --no-print-directory -s tools/vit-search
 	@/usr/bin/python3 -B tools/bench/peers/search_speed.py $(BENCH_FLAGS)
 
 bench-accuracy: bench-programs
@@ -465,8 +466,6 @@ mca: packages-mca
 # --- installing ---------------------------------------------------------------------------
 
 SHARE = $(DESTDIR)$(PREFIX)/share
-# The name of a program there.
-INSTALLED = vit-$(patsubst vit-%,%,$(notdir $(1)))
 # $(call FILL,FROM,TO): readable for all, whatever the umask, like what install makes
 FILL  = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' \
             tools/packaging/$(1) >$(2) && chmod 644 $(2)
@@ -482,8 +481,8 @@ install: all libraries
 	$(if $(SHARED),ln -sf $(notdir $(SHARED)) $(DESTDIR)$(LIBDIR)/libvit.so.2)
 	$(if $(SHARED),ln -sf libvit.so.2 $(DESTDIR)$(LIBDIR)/libvit.so)
 	$(STRIP) -S $(DESTDIR)$(LIBDIR)/$(notdir $(STATIC)) $(SHARED:build/lib/%=$(DESTDIR)$(LIBDIR)/%)
-	$(foreach program,$(PROGRAMS),install -m 755 $(program) $(DESTDIR)$(BINDIR)/$(call INSTALLED,$(program)) &&) :
-	$(STRIP) $(foreach program,$(PROGRAMS),$(DESTDIR)$(BINDIR)/$(call INSTALLED,$(program)))
+	$(foreach program,$(PROGRAMS),install -m 755 $(program) $(DESTDIR)$(BINDIR)/$(notdir $(program)) &&) :
+	$(STRIP) $(foreach program,$(PROGRAMS),$(DESTDIR)$(BINDIR)/$(notdir $(program)))
 	install -m 644 models/cifar10-vit.vit tools/packaging/vit.c tools/packaging/vit.cpp \
 	    tools/packaging/cmake/vit-config.cmake tools/packaging/cmake/vit-header.cmake $(SHARE)/vit
 	$(call FILL,cmake/vit-config-version.cmake.in,$(SHARE)/vit/vit-config-version.cmake)
@@ -495,7 +494,7 @@ uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/include/vit.h $(SHARE)/pkgconfig/vit.pc $(SHARE)/doc/vit/LICENSE \
 	    $(DESTDIR)$(LIBDIR)/pkgconfig/libvit.pc \
 	    $(addprefix $(DESTDIR)$(LIBDIR)/libvit.,a so so.2 so.$(VERSION)) \
-	    $(foreach program,$(PROGRAMS),$(DESTDIR)$(BINDIR)/$(call INSTALLED,$(program))) \
+	    $(foreach program,$(PROGRAMS),$(DESTDIR)$(BINDIR)/$(notdir $(program))) \
 	    $(addprefix $(SHARE)/vit/,cifar10-vit.vit vit.c vit.cpp vit-config.cmake vit-header.cmake \
 	        vit-config-version.cmake)
 	rmdir $(SHARE)/vit $(SHARE)/doc/vit 2>/dev/null || :
@@ -504,4 +503,4 @@ dist:
 	@bash tools/packaging/dist.sh $(VERSION) $(URL)
 
 clean:
-	rm -rf build $(PROGRAMS) examples/hello examples/web/vit/*.wasm examples/web/vit/*.wasm.gz
+	rm -rf build $(PROGRAMS) $(EXAMPLES) examples/web/vit/*.wasm examples/web/vit/*.wasm.gz

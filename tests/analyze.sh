@@ -30,7 +30,7 @@ except=(
     'infer/probe.c:.*allocation size of 0 bytes'
     'numbers/logistic.c:.*uninitvar: .*shares'
     # in a sum of exp() one term is 1
-    '(convert/match_folder|numbers/logistic|examples/evaluate).c:.*invalidFunctionArg: Invalid log'
+    '(convert/match_folder|numbers/logistic|tools/vit-evaluate).c:.*invalidFunctionArg: Invalid log'
     # read_lambda frees all four in a loop; the caller frees a sample, and the ranges, however it ends
     'layout/values.c:.*leak of .<unknown>.'
     'convert/quantise.c:.*Potential memory leak'

@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.." || exit 2
 set -u
 root=$PWD
 export LC_ALL=C
-. tests/built.sh examples/embed examples/search
+. tests/built.sh tools/vit-embed tools/vit-search
 . tests/checks.sh
 hostname localhost
 ip link set lo up
@@ -23,8 +23,8 @@ chmod 755 "$work"
 : >"$work/err"
 cd "$work" || exit 2
 shards=${SHARDS_COUNT:-200} tasks=4
-export EMBED=$root/examples/embed PARTS=$tasks
-search=$root/examples/search index=$root/examples/cluster/faiss_index.py
+export EMBED=$root/tools/vit-embed PARTS=$tasks
+search=$root/tools/vit-search index=$root/examples/cluster/faiss_index.py
 export SHARDS="$work/in/part-{00000..$(printf %05d $((shards - 1)))}.tar"
 
 # --- shards of photos, one of which is broken, and what one process makes of them -------------------

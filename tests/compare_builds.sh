@@ -164,7 +164,7 @@ named() {
 }
 
 classify() {
-    both examples/classify "$@" "${all_pictures[@]}"
+    both tools/vit-classify "$@" "${all_pictures[@]}"
     check "classify $*" same_output
 }
 
@@ -187,7 +187,7 @@ one_case() {
         ;;
     classify) classify "$@" ;;
     evaluate)
-        both examples/evaluate "$@" --csv m.csv --predictions m.predictions
+        both tools/vit-evaluate "$@" --csv m.csv --predictions m.predictions
         check "evaluate $*" same_output
         check "evaluate $*, files" same m.csv m.predictions
         ;;

@@ -74,8 +74,8 @@ fi
 
 # --- musl ---------------------------------------------------------------------------------------
 
-programs="tools/vit-bench tools/vit-convert tools/vit-info tools/vit-run examples/classify
-    examples/evaluate examples/embed examples/search examples/look"
+programs="tools/vit-bench tools/vit-convert tools/vit-info tools/vit-run tools/vit-classify
+    tools/vit-evaluate tools/vit-embed tools/vit-search tools/vit-look"
 tests="random api load preprocess base checkpoint convert_units frames image infer npy nearest
     layout_units look zero_shot json sandbox"
 # shellcheck disable=SC2046,SC2086 # many words
@@ -85,7 +85,7 @@ check "musl builds" make -s -j2 TARGET=musl CC=musl-gcc CFLAGS=-O2 LDFLAGS=-stat
 is_static() { ! readelf -d "$1" | grep -q NEEDED; }
 for program in $programs; do check "$program is static" is_static build/musl/"$program"; done
 
-make -s -j2 tools/vit-convert examples/classify build/plain/tests/test_random
+make -s -j2 tools/vit-convert tools/vit-classify build/plain/tests/test_random
 for name in $tests; do
     arguments=tests/data
     [ "$name" = random ] && arguments="tests/data 60 4 8"

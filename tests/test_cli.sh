@@ -14,7 +14,7 @@ export LC_ALL=C
 . tests/built.sh programs
 . tests/checks.sh
 
-classify=$bin/examples/classify evaluate=$bin/examples/evaluate
+classify=$bin/tools/vit-classify evaluate=$bin/tools/vit-evaluate
 info=$bin/tools/vit-info run=$bin/tools/vit-run convert=$bin/tools/vit-convert
 
 # --- the framework ------------------------------------------------------------------------
@@ -137,10 +137,10 @@ done
 
 # Every program words a missing file in the same way.
 gone="$work/gone.jpg: cannot be opened: No such file or directory$"
-for command in "examples/classify $work/gone.jpg" "examples/embed -o $work/x.npy $work/gone.jpg" \
-    "examples/evaluate $work/gone.jpg" "examples/evaluate --knn $work/gone.jpg $work" \
-    "examples/look tokens $work/gone.jpg -o $work/x.png" "examples/search $work/gone.jpg $cat" \
-    "examples/search --classes $work/gone.jpg --class-names $work/labels.txt $cat" \
+for command in "tools/vit-classify $work/gone.jpg" "tools/vit-embed -o $work/x.npy $work/gone.jpg" \
+    "tools/vit-evaluate $work/gone.jpg" "tools/vit-evaluate --knn $work/gone.jpg $work" \
+    "tools/vit-look tokens $work/gone.jpg -o $work/x.png" "tools/vit-search $work/gone.jpg $cat" \
+    "tools/vit-search --classes $work/gone.jpg --class-names $work/labels.txt $cat" \
     "tools/vit-run -m $model --image $work/gone.jpg" "tools/vit-run -m $work/gone.jpg --image $cat" \
     "tools/vit-info $work/gone.jpg" "tools/vit-info --sha256 $(printf '%064d' 0) $work/gone.jpg" \
     "tools/vit-bench -m $work/gone.jpg" "tools/vit-convert $work/gone.jpg -o $work/x.vit" \
@@ -164,22 +164,22 @@ mkdir -p "$work/isa/dog"
 cp "$cat" "$work/isa/dog/dog.jpg"
 for command in "classify $cat" "evaluate -b 3 $work/isa" "look tokens --npy - $cat"; do
     # shellcheck disable=SC2086 # words
-    try "$bin"/examples/$command -m "$model"
+    try "$bin"/tools/vit-$command -m "$model"
     is 0
     grep -av images/s "$work/out" >"$work/auto"
     # shellcheck disable=SC2086 # words
-    try "$bin"/examples/$command -m "$model" --isa scalar
+    try "$bin"/tools/vit-$command -m "$model" --isa scalar
     is 0
     grep -av images/s "$work/out" >"$work/scalar"
     same "$work/auto" "$work/scalar"
     # shellcheck disable=SC2086 # words
-    try "$bin"/examples/$command -m "$model" --isa sse
+    try "$bin"/tools/vit-$command -m "$model" --isa sse
     usage "--isa: expected auto, scalar, .*, found 'sse'"
 done
 try "$classify" -m "$model" --isa scalar --json "$cat"
 json scalar isa
 for isa in auto scalar; do
-    try "$bin/examples/embed" -m "$model" -b 2 --isa $isa "$cat" -o "$work/$isa.npy"
+    try "$bin/tools/vit-embed" -m "$model" -b 2 --isa $isa "$cat" -o "$work/$isa.npy"
     is 0
 done
 same "$work/auto.npy" "$work/scalar.npy"
@@ -286,7 +286,7 @@ json 0 top
 try "$run" -m "$tagger" -k 10 --image "$cat"
 same "$work/out" "$work/tags"
 try "$classify" -m "$model" --above 0.2 -k 3 "$cat"
-usage "classify: either --top or --above, not both"
+usage "vit-classify: either --top or --above, not both"
 try "$classify" -m "$model" --above 1.5 "$cat"
 usage "--above: expected a number from 0 to 1, found '1.5'"
 try "$classify" -m "$model" -- "$cat"
@@ -310,7 +310,7 @@ for bad in bad.jpg empty.png short.jpg nosuch.png; do
     is 1
     lines out 12
     lines err 1
-    err "^classify: $work/$bad: (is|cannot be) [a-z]"
+    err "^vit-classify: $work/$bad: (is|cannot be) [a-z]"
 done
 try "$classify" -m "$model" "$work/bad.jpg"
 is 1
@@ -353,8 +353,8 @@ fi
 mkdir -p "$work/large/dog"
 { printf 'P5 1001 1000 255\n'; head -c 1001000 /dev/zero; } >"$work/large/dog/a.pgm"
 rm "$work/large.pgm"
-for command in "$classify" "$run --image" "$evaluate" "$bin/examples/embed -o $work/e.npy" \
-    "$bin/examples/look attention --json" "$bin/examples/look tokens --json"; do
+for command in "$classify" "$run --image" "$evaluate" "$bin/tools/vit-embed -o $work/e.npy" \
+    "$bin/tools/vit-look attention --json" "$bin/tools/vit-look tokens --json"; do
     read -r program rest <<<"$command"
     photo=$work/large/dog/a.pgm
     [ "$program" = "$evaluate" ] && photo=$work/large
@@ -368,7 +368,7 @@ for command in "$classify" "$run --image" "$evaluate" "$bin/examples/embed -o $w
 done
 for options in '--max-pixels 1' '--max-pixels 2'; do
     # shellcheck disable=SC2086 # words
-    try "$bin/examples/search" "$work/e.npy" "$work/large/dog/a.pgm" $options
+    try "$bin/tools/vit-search" "$work/e.npy" "$work/large/dog/a.pgm" $options
     if [ "$options" = '--max-pixels 2' ]; then is 0; else err 'limit 1000000 pixels'; fi
 done
 for wrong in 0 501 x; do
@@ -382,7 +382,7 @@ same "$work/out" "$work/five"
 "$classify" -m "$model" - "$other" - <"$cat" >"$work/out" 2>"$work/err"
 status=$?
 is 1
-err '^classify: -: is empty$'
+err '^vit-classify: -: is empty$'
 lines out 12
 cat "$cat" | "$classify" -m "$model" - >"$work/out" 2>"$work/err"
 same "$work/out" "$work/five"
@@ -402,7 +402,7 @@ cat "$ppm" "$images/grey.pgm" "$ppm" >"$work/three.ppm"
 feed "$work/three.ppm" -
 is 1
 quiet out
-err '^classify: -: more images follow the first one; a stream .* classify --frames auto$'
+err '^vit-classify: -: more images follow the first one; a stream .* vit-classify --frames auto$'
 "$run" -m "$model" --image - <"$work/three.ppm" >"$work/out" 2>"$work/err"
 status=$?
 is 1
@@ -413,7 +413,7 @@ lines out 3
 lines err 1
 out '^     1   *[0-9.]+ %  '
 out '^     3   *[0-9.]+ %  '
-err '^classify: 3 frames; [0-9.]+ a second; latency [0-9.]+ ms on average, [0-9.]+ ms at most$'
+err '^vit-classify: 3 frames; [0-9.]+ a second; latency [0-9.]+ ms on average, [0-9.]+ ms at most$'
 feed "$ppm" -k 1 -
 sed 's/^/     1  /' "$work/out" >"$work/one"
 feed "$work/three.ppm" --frames auto -
@@ -439,23 +439,23 @@ done
 feed "$work/four.mjpeg" --frames auto --realtime
 is 0
 out '^     4 '
-err '^classify: [1-4] frames, [0-3] dropped; '
+err '^vit-classify: [1-4] frames, [0-3] dropped; '
 head -c -9 "$work/four.mjpeg" >"$work/cut.mjpeg"
 for mode in --json --realtime; do
     feed "$work/cut.mjpeg" --frames auto $mode
     is 1
-    err '^classify: -: frame 4 is truncated: the stream ends after [0-9]+ bytes of a JPEG'
+    err '^vit-classify: -: frame 4 is truncated: the stream ends after [0-9]+ bytes of a JPEG'
 done
 # a frame whose pixels are damaged is named, the others classified
 { cat "$ppm"; printf '\377\330\377\331'; cat "$ppm"; } >"$work/damaged"
 feed "$work/damaged" --frames auto
 is 1
 lines out 2
-err '^classify: frame 2: is damaged'
+err '^vit-classify: frame 2: is damaged'
 err '2 frames, 1 unreadable'
 feed /dev/null --frames auto
 is 1
-err '^classify: -: has no frames$'
+err '^vit-classify: -: has no frames$'
 feed "$model" --frames auto
 is 1
 err 'frame 1 begins with the bytes 89 56: expected a JPEG, PGM or PPM image'
@@ -480,7 +480,7 @@ for pixels in gray yuyv nv12 rgb565 rgba bgra; do
         for (i = 1; w[i] != p;) i++
         print int(4096 / (128 * w[i + 1])) }')"
 done
-err 'classify: 8 frames; '
+err 'vit-classify: 8 frames; '
 feed "$work/zero" --frames 16x7
 is 1
 err 'frame 13 is truncated: the stream ends after 64 bytes of 336$'
@@ -607,7 +607,7 @@ for bad in nosuch.vit cat.jpg empty.png short.vit; do
     is 1
     quiet out
     lines err 1
-    err "^classify: $work/$bad: .{8}"
+    err "^vit-classify: $work/$bad: .{8}"
 done
 try "$classify" -m "$headless" "$cat"
 is 1
@@ -619,7 +619,7 @@ mkdir -p "$work/tree/bin" "$work/tree/models" "$work/else" "$work/installed/bin"
 for tree in tree/models installed/share/vit; do
     rm -f "$work/found"
     cp "$classify" "$work/${tree%%/*}/bin/classify"
-    posix || cp "$root/build/windows/examples/classify.exe" "$work/${tree%%/*}/bin/"
+    posix || cp "$root/build/windows/tools/vit-classify.exe" "$work/${tree%%/*}/bin/"
     cp "$model" "$work/$tree/cifar10-vit.vit"
     (cd "$work/else" && "$work/${tree%%/*}/bin/classify" "$cat") >"$work/out" 2>"$work/err"
     same "$work/out" "$work/five"
@@ -898,12 +898,12 @@ is 1
 err "^vit-run: $cat: architecture or data type not supported$"
 try "$classify" -m chans4.vit "$cat"
 is 1
-err '^classify: images can be given to models of 1 or 3 channels, found 4$'
+err '^vit-classify: images can be given to models of 1 or 3 channels, found 4$'
 mkdir -p numbered/0
 cp "$cat" numbered/0
 try "$evaluate" -m chans4.vit numbered
 is 1
-err '^evaluate: images can be given to models of 1 or 3 channels, found 4$'
+err '^vit-evaluate: images can be given to models of 1 or 3 channels, found 4$'
 
 # wrong command lines
 try "$run" -m "$model"
@@ -1053,8 +1053,8 @@ cp "$cat" set/DOG/photo.webp
 try "$evaluate" -m "$model" --json --predictions p.csv set
 is 1
 lines err 2   # photo.webp is a JPEG by its content
-err '^evaluate: set/DOG/bad.jpg: is not an image'
-err '^evaluate: set/DOG/empty.png: is empty'
+err '^vit-evaluate: set/DOG/bad.jpg: is not an image'
+err '^vit-evaluate: set/DOG/empty.png: is empty'
 json 9 images
 json 2 unreadable
 if grep -q '^"set/DOG/empty.png",1,"dog",,,$' p.csv; then pass; else fail "unreadable prediction"; fi
@@ -1086,8 +1086,8 @@ try "$evaluate" -m "$model" set
 is 1
 quiet out
 lines err 2
-err "^evaluate: zebra: is none of the model's classes; name it in a file for --map"
-err "^evaluate: crane: matches several of the model's classes"
+err "^vit-evaluate: zebra: is none of the model's classes; name it in a file for --map"
+err "^vit-evaluate: crane: matches several of the model's classes"
 printf '# comment\n\nzebra\tcrane, bird\ncrane 4\r\n' >map.txt
 try "$evaluate" -m "$model" --map map.txt --json set
 is 0
@@ -1098,29 +1098,29 @@ for bad in 'zebra' 'zebra horse' 'zebra 10' 'zebra crane' 'zebra -1'; do
     try "$evaluate" -m "$model" --map bad.txt set
     is 1
     lines err 1
-    err '^evaluate: bad.txt: line 1: '
+    err '^vit-evaluate: bad.txt: line 1: '
 done
 for i in $(seq 12); do mkdir -p "set/unknown $i"; done
 try "$evaluate" -m "$model" set
 is 1
-err '^evaluate: and 4 more folders like these$'
+err '^vit-evaluate: and 4 more folders like these$'
 rmdir set/unknown*
 printf 'zebra' >bad.txt
 try "$evaluate" -m "$model" --map bad.txt set
-err "^evaluate: bad.txt: line 1: expected 'FOLDER CLASS'$"
+err "^vit-evaluate: bad.txt: line 1: expected 'FOLDER CLASS'$"
 printf '\v\n' >bad.txt
 try "$evaluate" -m "$model" --map bad.txt set
-err "^evaluate: bad.txt: line 1: expected 'FOLDER CLASS'$"
+err "^vit-evaluate: bad.txt: line 1: expected 'FOLDER CLASS'$"
 printf '\tdog\n' >bad.txt
 try "$evaluate" -m "$model" --map bad.txt set
-err "^evaluate: bad.txt: line 1: expected 'FOLDER CLASS'$"
+err "^vit-evaluate: bad.txt: line 1: expected 'FOLDER CLASS'$"
 printf '# nothing\n\n' >bad.txt
 try "$evaluate" -m "$model" --map bad.txt set
 is 1
-err "^evaluate: bad.txt: expected lines 'FOLDER<tab>CLASS', found none$"
+err "^vit-evaluate: bad.txt: expected lines 'FOLDER<tab>CLASS', found none$"
 try "$evaluate" -m "$model" --map . set
 is 1
-err '^evaluate: .: cannot be (read|opened): Is a directory$'
+err '^vit-evaluate: .: cannot be (read|opened): Is a directory$'
 try "$evaluate" -m "$model" --map nosuch.txt set
 is 1
 err 'nosuch.txt: cannot be opened'
@@ -1169,7 +1169,7 @@ is 0
 # the rest
 for program in "$evaluate" "$classify"; do
     cp "$program" "$work/alone"
-    posix || cp "$root/build/windows/examples/${program##*/}.exe" "$work"
+    posix || cp "$root/build/windows/tools/${program##*/}.exe" "$work"
     (cd "$work/else" && "$work/alone" "$work/set") >"$work/out" 2>"$work/err"
     status=$?
     is 1

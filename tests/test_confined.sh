@@ -16,7 +16,7 @@ make -s -j2 $(printf 'build/evil/%s ' tools/vit-{run,convert} examples/{classify
 ln -sfn "$root/models" "$evil/models"
 cd "$work" || exit 2
 
-EVIDENCE='' "$evil/examples/classify" "$cat" >out 2>err
+EVIDENCE='' "$evil/tools/vit-classify" "$cat" >out 2>err
 if grep -q 'without a sandbox' err; then
     cat err
     echo "1 passed, 0 failed"
@@ -31,8 +31,8 @@ cp "$images/baseline.jpg" "$images/cmyk.jpg" set/ship
 printf '%s\n' cat/cat.jpg,cat ship/baseline.jpg,ship >tags.csv
 printf '%s\n' set/*/* >list.txt
 tar cf part-00000.tar -C set cat ship
-"$evil/examples/embed" --no-sandbox set -o index.npy 2>err || fail 'no index'
-"$evil/examples/embed" --no-sandbox --tar part-00000.tar -o shards 2>err || fail 'no shards'
+"$evil/tools/vit-embed" --no-sandbox set -o index.npy 2>err || fail 'no index'
+"$evil/tools/vit-embed" --no-sandbox --tar part-00000.tar -o shards 2>err || fail 'no shards'
 
 input=/dev/null ends=0 # of what follows: standard input, and the status with --no-sandbox
 
@@ -62,25 +62,25 @@ decodes() {
     out '^ +--no-sandbox +decode images in this process, not in confined ones \(Linux\)$'
 }
 
-decodes examples/classify "$cat"
-decodes examples/classify --classes index.npy --class-names index.txt "$cat"
-input=$cat decodes examples/classify -
-input=$cat decodes examples/classify --frames auto
-input=$cat decodes examples/classify --frames auto --realtime
-decodes examples/embed set -o new.npy
-decodes examples/embed --list list.txt -o new.npy
-decodes examples/embed --tar part-00000.tar -o new
-decodes examples/search index.npy "$cat"
-decodes examples/search index.npy --vector index.npy --sheet new.png
-decodes examples/search --classes index.npy --class-names index.txt "$cat"
-decodes examples/search shards "$cat"
-decodes examples/evaluate set
-decodes examples/evaluate --knn set set
-decodes examples/evaluate --probe set set
-decodes examples/evaluate --sigmoid --tags tags.csv set
-decodes examples/look attention "$cat" -o new.png
-decodes examples/look tokens set -o new.png
-decodes examples/look similarity "$cat" --at 150,100 -o new.png
+decodes tools/vit-classify "$cat"
+decodes tools/vit-classify --classes index.npy --class-names index.txt "$cat"
+input=$cat decodes tools/vit-classify -
+input=$cat decodes tools/vit-classify --frames auto
+input=$cat decodes tools/vit-classify --frames auto --realtime
+decodes tools/vit-embed set -o new.npy
+decodes tools/vit-embed --list list.txt -o new.npy
+decodes tools/vit-embed --tar part-00000.tar -o new
+decodes tools/vit-search index.npy "$cat"
+decodes tools/vit-search index.npy --vector index.npy --sheet new.png
+decodes tools/vit-search --classes index.npy --class-names index.txt "$cat"
+decodes tools/vit-search shards "$cat"
+decodes tools/vit-evaluate set
+decodes tools/vit-evaluate --knn set set
+decodes tools/vit-evaluate --probe set set
+decodes tools/vit-evaluate --sigmoid --tags tags.csv set
+decodes tools/vit-look attention "$cat" -o new.png
+decodes tools/vit-look tokens set -o new.png
+decodes tools/vit-look similarity "$cat" --at 150,100 -o new.png
 decodes tools/vit-run -m "$model" --image "$cat"
 decodes tools/vit-convert "$checkpoint" --dtype int8 --calibrate set -o new.vit
 decodes tools/vit-convert "$checkpoint" --dtype int8 --report set -o new.vit

@@ -601,7 +601,7 @@ refuses 1 "norm.bias: 1 weights are NaN or infinite" $H
 accepts $H --set allow_nonfinite=1
 "$RUN" -m m.vit --image "$cat" --json >out 2>err
 prints '"prob": null'
-for command in "$RUN -m m.vit --image" "$(dirname "$RUN")/../examples/look tokens -m m.vit -o m.png"; do
+for command in "$RUN -m m.vit --image" "$(dirname "$RUN")/../tools/vit-look tokens -m m.vit -o m.png"; do
     # shellcheck disable=SC2086 # words
     if $command "$cat" >out 2>err; then fail "infinity has exit status 0: $command"
     elif grep -q 'NaN or infinite: vit-info --check names' err; then pass

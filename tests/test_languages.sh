@@ -110,7 +110,7 @@ END
     # shellcheck disable=SC2086 # words
     {
         says "cat, 78.8 %" $python $model $photo
-        "$bin/examples/embed" -m $model -o "$work/e.npy" $photo 2>"$work/err"
+        "$bin/tools/vit-embed" -m $model -o "$work/e.npy" $photo 2>"$work/err"
         first=$(tail -c +129 "$work/e.npy" | od -An -tf4 -N4 | tr -d ' ')
         first=$(LC_ALL=C printf %.6f "$first")
         # -S: without the folders that NumPy may be in

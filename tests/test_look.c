@@ -1,4 +1,4 @@
-/* test_look.c - the numbers and the pictures behind examples/look: principal components, foreground
+/* test_look.c - the numbers and the pictures behind tools/vit-look: principal components, foreground
  * and attention rollout against scikit-learn and NumPy (make_look.py), what of a photo the model
  * sees against vit_preprocess, canvas and contact sheet.
  *

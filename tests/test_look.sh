@@ -15,7 +15,7 @@ layouts=$data/layouts
 export LC_ALL=C
 . tests/built.sh programs
 . tests/checks.sh
-look=$bin/examples/look convert=$bin/tools/vit-convert
+look=$bin/tools/vit-look convert=$bin/tools/vit-convert
 
 usage() { # COMMAND MESSAGE: a wrong command line
     is 2
@@ -25,7 +25,7 @@ usage() { # COMMAND MESSAGE: a wrong command line
 refused() { # MESSAGE
     is 1
     quiet out
-    err "^look: .*$1"
+    err "^vit-look: .*$1"
 }
 shape() { # FILE TEXT: of a .npy file
     if head -c 128 "$1" | tr -d '\0' | grep -aq "'shape': ($2), }"; then pass; else fail "shape of $1"; fi
@@ -289,10 +289,10 @@ missing none.png
 
 try "$look"
 is 2
-err "^look: missing COMMAND"
+err "^vit-look: missing COMMAND"
 try "$look" paint
 is 2
-err "^look: there is no command 'paint' \(try 'look --help'\)$"
+err "^vit-look: there is no command 'paint' \(try 'vit-look --help'\)$"
 try "$look" --help
 is 0
 out '^usage: look COMMAND'
@@ -368,7 +368,7 @@ done
 echo text >bad.jpg
 try "$look" tokens -m plain.vit bad.jpg "$photo" -o some.png --json
 is 1
-err '^look: bad.jpg: is not an image'
+err '^vit-look: bad.jpg: is not an image'
 json 1 images
 json 1 unreadable
 png some.png

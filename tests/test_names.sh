@@ -13,8 +13,8 @@ export LC_ALL=C
 . tests/built.sh programs
 . tests/checks.sh
 run=$bin/tools/vit-run info=$bin/tools/vit-info convert=$bin/tools/vit-convert
-classify=$bin/examples/classify embed=$bin/examples/embed search=$bin/examples/search
-evaluate=$bin/examples/evaluate look=$bin/examples/look
+classify=$bin/tools/vit-classify embed=$bin/tools/vit-embed search=$bin/tools/vit-search
+evaluate=$bin/tools/vit-evaluate look=$bin/tools/vit-look
 
 make_json_check
 "${CC:-cc}" -std=c99 -O1 tests/hostile_model.c -lm -lpthread -o "$work/hostile" ||

@@ -14,8 +14,8 @@ fixtures=$root/tests/data/fixtures
 export LC_ALL=C
 . tests/built.sh programs
 . tests/checks.sh
-embed=$bin/examples/embed search=$bin/examples/search evaluate=$bin/examples/evaluate
-classify=$bin/examples/classify
+embed=$bin/tools/vit-embed search=$bin/tools/vit-search evaluate=$bin/tools/vit-evaluate
+classify=$bin/tools/vit-classify
 run=$bin/tools/vit-run convert=$bin/tools/vit-convert
 
 usage() { # MESSAGE: a wrong command line
@@ -55,7 +55,7 @@ printf '%s\n' photos/a/baseline.jpg photos/a/deep/UPPER.JPG photos/a/rgb.png pho
 try "$embed" -m $model photos -o all.npy
 is 0
 quiet out
-err '^embed: 5 images in [0-9.]+ s, [0-9.]+ images/s; 0 unreadable$'
+err '^vit-embed: 5 images in [0-9.]+ s, [0-9.]+ images/s; 0 unreadable$'
 shape all.npy '5, 24'
 same all.txt expected.txt
 cp all.json "$work/out"
@@ -160,10 +160,10 @@ head -c 300 damaged/a/baseline.jpg >damaged/a/short.jpg
 for threads in 1 3; do
     try "$embed" -m $model damaged -o some.npy -t $threads
     is 1
-    err '^embed: damaged/b/bad.jpg: is not an image'
-    err '^embed: damaged/a/empty.png: is empty$'
-    err '^embed: damaged/a/short.jpg: is truncated$'
-    err '^embed: 5 images in .* 3 unreadable$'
+    err '^vit-embed: damaged/b/bad.jpg: is not an image'
+    err '^vit-embed: damaged/a/empty.png: is empty$'
+    err '^vit-embed: damaged/a/short.jpg: is truncated$'
+    err '^vit-embed: 5 images in .* 3 unreadable$'
     same <(tail -c +129 some.npy) <(tail -c +129 all.npy)
     same some.txt <(sed s/photos/damaged/ expected.txt)
 done
@@ -205,7 +205,7 @@ nosuch.jpg|nosuch.jpg: cannot be opened: No such file
 END
 try "$embed" -m $model photos -o x.npy --names x.npy
 is 2
-err '^embed: x.npy: is the same file as the output x.npy'
+err '^vit-embed: x.npy: is the same file as the output x.npy'
 missing x.npy
 mkdir empty
 try "$embed" -m $model empty -o x.npy
@@ -278,7 +278,7 @@ err 'bare.txt: cannot be opened'
 printf "\x93NUMPY\x01\x00\x76\x00%-117s\n" "{'descr': '<f4', 'fortran_order': False, 'shape': (0, 24), }" >none.npy
 try "$search" all.npy --vector none.npy
 is 1
-err '^search: none.npy: expected \[24\] or \[n, 24\], found 2 dimensions, the last of 24, and 0 numbers$'
+err '^vit-search: none.npy: expected \[24\] or \[n, 24\], found 2 dimensions, the last of 24, and 0 numbers$'
 cp all.txt bare.txt
 try "$search" bare.npy photos/a/rgb.png
 is 1
@@ -517,7 +517,7 @@ is 0
 out 'no class is that likely'
 try "$classify" "${texts[@]}" nosuch.jpg photos/b/grey.jpg -k 1
 is 1
-err '^classify: nosuch.jpg: cannot be opened'
+err '^vit-classify: nosuch.jpg: cannot be opened'
 out ' four$'
 # frames: the fifth text is the first frame; the mean of two is that of their probabilities
 cat photos/b/rgb.ppm "$images/grey.pgm" >frames
@@ -529,7 +529,7 @@ try "$classify" "${texts[@]}" --frames auto frames
 is 0
 lines out 2
 out '^     1  [ 0-9.]+ %  five$'
-err '^classify: 2 frames; '
+err '^vit-classify: 2 frames; '
 try "$classify" "${texts[@]}" --frames auto frames --json -k 5
 if [ "$(grep -c '"frame": [12], "classes": "all.npy"' "$work/out")" = 2 ]; then pass
 else fail "not named in each line"; fi
@@ -576,16 +576,16 @@ is 1
 err '--pool logits is the model.s output; of a layer, choose cls, avg or tokens'
 try "$classify" -m bare.vit photos/b/grey.jpg
 is 1
-err '^classify: bare.vit: names no classes; give some with --classes TEXT.npy'
+err '^vit-classify: bare.vit: names no classes; give some with --classes TEXT.npy'
 try "$classify" -m half.vit "${texts[@]}" photos/b/grey.jpg -k 1
 is 0
-err '^classify: half.vit: is not the model that made all.npy: cosines may mean nothing$'
+err '^vit-classify: half.vit: is not the model that made all.npy: cosines may mean nothing$'
 out ' four$'
 # what is wrong
 while IFS='|' read -r options message; do
     # shellcheck disable=SC2086 # words
     try "$classify" $options
-    usage "classify: $message"
+    usage "vit-classify: $message"
 done <<'END'
 --classes all.npy x.jpg|--classes needs --class-names FILE, with a name a vector
 --class-names words x.jpg|--class-names needs --classes TEXT.npy
@@ -653,7 +653,7 @@ while IFS='|' read -r options message; do
     # shellcheck disable=SC2086 # words
     try "$search" $options
     is 1
-    err "^search: .*$message"
+    err "^vit-search: .*$message"
 done <<'END'
 nosuch.npy x.jpg|nosuch.npy: cannot be opened
 all.npy nosuch.jpg|nosuch.jpg: cannot be opened: No such file
@@ -724,7 +724,7 @@ cp damaged/b/bad.jpg test/dog
 try "$evaluate" -m $model --knn train test --neighbors 1
 is 1
 out '^images           2  \(and 1 unreadable\)$'
-err '^evaluate: test/dog/bad.jpg: is not an image'
+err '^vit-evaluate: test/dog/bad.jpg: is not an image'
 mkdir test/horse
 try "$evaluate" -m $model --knn train test
 is 1
@@ -775,7 +775,7 @@ printf '%s\n' path,tags 'cat/baseline.jpg,label_0 label_3' 'cat/rgb.png,"label 3
 try "$evaluate" -m tagger.vit --tags tags.csv train
 is 0
 lines err 2
-err "^evaluate: tags.csv: 'nosuch' is none of the model's classes and is left out$"
+err "^vit-evaluate: tags.csv: 'nosuch' is none of the model's classes and is left out$"
 out '^images          4$'
 out '^classes         4 of 10 occur$'
 out '^left out        2 tags that the model does not know, in 3 places$'
@@ -800,7 +800,7 @@ for threads in 1 3; do # the same from standard input, and of a file that does n
 done
 # each score is what classify says; each row is right, or found, or both
 if [ "$(head -n 1 found.csv)" = path,class,label,true,found,score ]; then pass; else fail head; fi
-try "$bin/examples/classify" -m tagger.vit --json -k 10 train/cat/rgb.png
+try "$bin/tools/vit-classify" -m tagger.vit --json -k 10 train/cat/rgb.png
 for i in $(seq 0 9); do
     index=$("$work/json_check" top "$i" index <"$work/out")
     row=$(grep "^\"train/cat/rgb.png\",$index,\"label $index\"," found.csv)
@@ -824,7 +824,7 @@ json 0 dropped
 echo 'gone.jpg,label_1' >>tags.csv
 try "$evaluate" -m tagger.vit --tags tags.csv --json --predictions found.csv train
 is 1
-err '^evaluate: train/gone.jpg: '
+err '^vit-evaluate: train/gone.jpg: '
 json 1 unreadable
 json 4 occurring_classes
 if grep -q gone found.csv; then fail "a score of a photo that is not there"; else pass; fi
@@ -837,7 +837,7 @@ err 'nosuch.csv: cannot be opened'
 echo cat >bad.csv
 try "$evaluate" -m tagger.vit --tags bad.csv train
 is 1
-err "^evaluate: bad.csv: line 1: expected 'PATH,TAGS' or 'PATH<tab>TAGS'$"
+err "^vit-evaluate: bad.csv: line 1: expected 'PATH,TAGS' or 'PATH<tab>TAGS'$"
 cp tags.csv kept.csv
 try "$evaluate" -m tagger.vit --tags tags.csv --predictions tags.csv train
 is 1

@@ -8,7 +8,7 @@
 set -u
 cd "$(dirname "$0")/.." || exit 2
 root=$PWD
-embed=$root/${BIN:-.}/examples/embed convert=$root/${BIN:-.}/tools/vit-convert
+embed=$root/${BIN:-.}/tools/vit-embed convert=$root/${BIN:-.}/tools/vit-convert
 images=$root/tests/data/images
 export LC_ALL=C
 . tests/built.sh programs
@@ -19,7 +19,7 @@ unset OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE SLURM_PROCID S
 has() { if grep -Fq -- "$2" "$1"; then pass; else fail "$1 lacks $2: $(head -c 600 "$1")"; fi; }
 usage() { # MESSAGE: a wrong command line
     is 2
-    err "$1.* \(try 'embed --help'\)$"
+    err "$1.* \(try 'vit-embed --help'\)$"
 }
 # vectors and metadata of two outputs, and that none has more
 same_output() {
@@ -54,10 +54,10 @@ done
 
 try "$embed" --tar 'in/part-{00000..00005}.tar' -o made
 is 0
-err '^embed: part-00000.tar/003.jpg: is not an image'
-err '^embed: part-00003.tar: 3 images in [0-9.]+ s, [0-9.]+ images/s; 1 unreadable$'
-err '^embed: part-00003.tar: another file was passed over: 004.other$'
-err '^embed: 6 shards, 0 complete before, 0 failed; 18 images, 6 unreadable$'
+err '^vit-embed: part-00000.tar/003.jpg: is not an image'
+err '^vit-embed: part-00003.tar: 3 images in [0-9.]+ s, [0-9.]+ images/s; 1 unreadable$'
+err '^vit-embed: part-00003.tar: another file was passed over: 004.other$'
+err '^vit-embed: 6 shards, 0 complete before, 0 failed; 18 images, 6 unreadable$'
 try "$embed" s2/0002.jpg s2/001.png s2/002.a.ppm -o plain.npy
 is 0
 same plain.npy made/img_emb/img_emb_00002.npy
@@ -90,7 +90,7 @@ for dtype in f32 bf16 int8; do # and on any CPU with FMA
     is 0
     for isa in avx2 avx-vnni avx512 avx512-vnni avx512-bf16 neon; do
         try "$embed" -m plain.vit --tar in -o tier --isa $isa -t 1 -b 3
-        [ $status = 0 ] || { err "^embed: .*this machine cannot run it: isa $isa " && continue; }
+        [ $status = 0 ] || { err "^vit-embed: .*this machine cannot run it: isa $isa " && continue; }
         has tier/stats/stats_00001.json "\"isa\": \"$isa\""
         same_output any tier
         rm -r tier
@@ -103,7 +103,7 @@ for i in 3 0 2 1; do
 done
 same_output made parts
 try "$embed" --tar in -o parts --part 0/4 # nothing is left to do
-err '^embed: 2 shards, 2 complete before, 0 failed; 0 images, 0 unreadable$'
+err '^vit-embed: 2 shards, 2 complete before, 0 failed; 0 images, 0 unreadable$'
 try "$embed" --tar in/part-00001.tar -o half --f16 --normalize --classify 2 --json
 is 0
 out '"images": 3, "unreadable": 1'
@@ -113,13 +113,13 @@ try "$embed" s1/0001.jpg s1/001.png s1/002.a.ppm -o plain.npy --f16 --normalize
 same plain.npy half/img_emb/img_emb_00001.npy
 try "$embed" --tar - -o unnamed
 is 1
-err '^embed: -: is empty$'
+err '^vit-embed: -: is empty$'
 try "$embed" --tar - --shard part-00009.tar -o unnamed # by its name, among the lines of other tasks
 is 1
-err '^embed: part-00009.tar: is empty$'
+err '^vit-embed: part-00009.tar: is empty$'
 try "$embed" --tar in -o in/part-00000.tar
 is 1
-err '^embed: in/part-00000.tar: is there, and is no folder$'
+err '^vit-embed: in/part-00000.tar: is there, and is no folder$'
 mkdir texts # what a label may be, and what is said of the others; a sample without an image
 n=0
 for text in 3 '"a"' null 3.5 '[1, 2]' '{"a": 1}' true; do
@@ -131,7 +131,7 @@ echo alone >texts/7.txt
 pack texts.tar texts .
 try "$embed" --tar texts.tar -o texts-out
 is 0
-err '^embed: texts.tar: 1 sample without an image; '
+err '^vit-embed: texts.tar: 1 sample without an image; '
 for i in 3 4 5 6; do
     has texts-out/metadata/metadata_texts.jsonl \
         "$i.png\", \"note\": \"label of its .json is no text and no whole number\"}"
@@ -141,8 +141,8 @@ for line in '0.png", "label": 3}' '1.png", "label": "a"}' '2.png"}'; do
 done
 pack one.tar texts 0.png
 try "$embed" --tar one.tar -o one
-err '^embed: one.tar: 1 image in '
-err '^embed: 1 shard, 0 complete before, 0 failed; 1 image, 0 unreadable$'
+err '^vit-embed: one.tar: 1 image in '
+err '^vit-embed: 1 shard, 0 complete before, 0 failed; 1 image, 0 unreadable$'
 
 # --- names of PAX and GNU, and archives that other programs made ------------------------------------
 
@@ -195,7 +195,7 @@ sum=$(od -An -v -tu1 head | awk '{ for (i = 1; i <= NF; i++) sum += $i } END { p
 sized "$sum" >huge.tar
 try "$embed" --tar huge.tar -o nothing
 is 1
-err '^embed: huge.tar: is cut short: it ends at byte [0-9]*, inside a member$'
+err '^vit-embed: huge.tar: is cut short: it ends at byte [0-9]*, inside a member$'
 missing nothing/stats/stats_huge.json
 
 # --- shards that are damaged, and the others ---------------------------------------------------------
@@ -205,8 +205,8 @@ cp in/part-0000[0-2].tar cut
 head -c 900 in/part-00001.tar >cut/part-00001.tar
 try "$embed" --tar 'cut/part-{00000..00003}.tar' -o cut-out
 is 1
-err '^embed: cut/part-00001.tar: is cut short: it ends at byte 900, inside a member$'
-err '^embed: cut/part-00003.tar: cannot be opened: No such file'
+err '^vit-embed: cut/part-00001.tar: is cut short: it ends at byte 900, inside a member$'
+err '^vit-embed: cut/part-00003.tar: cannot be opened: No such file'
 if [ "$(numbers cut-out)" = '00000 00002' ]; then pass; else fail "$(numbers cut-out)"; fi
 missing cut-out/img_emb/img_emb_00001.npy
 if [ -z "$(find cut-out -name '*.tmp*')" ]; then pass; else fail 'temporary files are left'; fi
@@ -217,7 +217,7 @@ err 'is compressed by gzip; give it unpacked: gzip -dc'
 gzip -dc cut/part-00001.tar >cut/unpacked && mv cut/unpacked cut/part-00001.tar
 try "$embed" --tar cut -o cut-out
 is 0
-err '^embed: 3 shards, 2 complete before, 0 failed; 3 images'
+err '^vit-embed: 3 shards, 2 complete before, 0 failed; 3 images'
 cp in/part-00001.tar cut
 try "$embed" --tar cut -o cut-out # the name is the same, the length as well: that is all that is looked at
 is 0
@@ -241,12 +241,12 @@ err 'img_emb_00000.npy: has not the bytes that its record says$'
 err 'metadata_00001.jsonl: has [0-9]+ bytes, expected [0-9]+$'
 err 'img_emb_00002.npy: cannot be opened'
 err 'stats_00003.json: '
-err '^embed: 00004 is missing$'
+err '^vit-embed: 00004 is missing$'
 err 'img_emb_00004.npy: has no record'
 try "$embed" --tar in -o harmed
 is 0
 err 'img_emb_00000.npy: has not the bytes that its record says; made again$'
-err '^embed: 6 shards, 1 complete before, 0 failed; 15 images'
+err '^vit-embed: 6 shards, 1 complete before, 0 failed; 15 images'
 same_output made harmed
 try "$embed" --collect harmed in
 is 0
@@ -263,7 +263,7 @@ is 1
 for i in 0 1; do err "stats_0000$i.json: is no record of a shard: expected the bytes of its vectors"; done
 try "$embed" --collect none-such
 is 1
-err '^embed: none-such: has no records of shards$'
+err '^vit-embed: none-such: has no records of shards$'
 mkdir none # before any task has begun
 try "$embed" --collect none in
 is 1
@@ -348,20 +348,20 @@ done
 try "$embed" --tar 'in/{part-0000,x}{8..9}.tar' -o n
 is 1
 try "$embed" --tar 'x{8..9}{08..11}.tar' -o n # no such files, but all their names
-for name in x808 x911; do err "^embed: $name.tar: cannot be opened"; done
-err '^embed: 8 shards, 0 complete before, 8 failed'
+for name in x808 x911; do err "^vit-embed: $name.tar: cannot be opened"; done
+err '^vit-embed: 8 shards, 0 complete before, 8 failed'
 mkdir bare
 try "$embed" --tar bare -o n
 is 1
-err '^embed: bare: has no .tar in it$'
+err '^vit-embed: bare: has no .tar in it$'
 printf '\n\r\n' >blank
 for list in - blank /dev/null; do # whoever lists no shard has not embedded all of them
     try "$embed" --tar --list $list -o never
     is 1
-    err "^embed: $list: has no shard in it$"
+    err "^vit-embed: $list: has no shard in it$"
     try "$embed" --collect out --list $list
     is 1
-    err "^embed: $list: has no shard in it$"
+    err "^vit-embed: $list: has no shard in it$"
 done
 missing never
 
@@ -393,7 +393,7 @@ try "$embed" --tar ends.tar -o ends-out
 is 0
 try "$embed" ends -o ends.npy # the same ones, by the same decoders
 same ends.npy ends-out/img_emb/img_emb_ends.npy
-if [ "$(grep -c '"error"' ends-out/metadata/metadata_ends.jsonl)" = "$(grep -c '^embed: ends/' "$work/err")" ] &&
+if [ "$(grep -c '"error"' ends-out/metadata/metadata_ends.jsonl)" = "$(grep -c '^vit-embed: ends/' "$work/err")" ] &&
     [ "$(wc -l <ends-out/metadata/metadata_ends.jsonl)" = 10 ]; then pass
 else fail "$(cat ends-out/metadata/metadata_ends.jsonl "$work/err")"; fi
 
@@ -454,7 +454,7 @@ cp "$root/models/cifar10-vit.vit" written.vit
 echo x >x
 meanwhile written.vit written dd if=x of=written.vit bs=1 seek=500000 conv=notrunc status=none
 is 1
-err '^embed: written.vit: has changed while it was in use'
+err '^vit-embed: written.vit: has changed while it was in use'
 missing written/stats/stats_00001.json
 # a shard that is made again has no record until its files are there
 cp -r made again

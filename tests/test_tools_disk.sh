@@ -52,9 +52,9 @@ writes "$work/a.vit" "$bin/tools/vit-convert" tests/data/fixtures/plain/model.pt
 writes "$work/b" "$bin/tools/vit-convert" "$work/large" --to safetensors -o "$work/b"
 writes "$work/c.h" "$bin/tools/vit-convert" "$model" --c-array -o "$work/c.h"
 writes "$work/d.npy" "$bin/tools/vit-run" -m "$model" -i examples/cat.ppm --tokens "$work/d.npy"
-writes "$work/f.npy" "$bin/examples/embed" -m "$model" -o "$work/f.npy" "$work/set"
-writes "$work/g.png" "$bin/examples/look" filters -m "$model" -o "$work/g.png"
-writes "$work/e.csv" "$bin/examples/evaluate" -m "$model" --predictions "$work/e.csv" "$work/set"
+writes "$work/f.npy" "$bin/tools/vit-embed" -m "$model" -o "$work/f.npy" "$work/set"
+writes "$work/g.png" "$bin/tools/vit-look" filters -m "$model" -o "$work/g.png"
+writes "$work/e.csv" "$bin/tools/vit-evaluate" -m "$model" --predictions "$work/e.csv" "$work/set"
 
 # All outputs are replaced, or none.
 limit=none
@@ -64,7 +64,7 @@ for full in v.txt v.json v.npy; do
     mv "$work/few/$full" "$work/kept"
     ln -s /dev/full "$work/few/$full"
     tried="embed, with $full on a full disk"
-    "$bin/examples/embed" -m "$model" -o "$work/few/v.npy" examples/cat.ppm >"$work/out" 2>"$work/err"
+    "$bin/tools/vit-embed" -m "$model" -o "$work/few/v.npy" examples/cat.ppm >"$work/out" 2>"$work/err"
     status=$?
     check "$([ $status = 1 ] && grep -q 'cannot be written: No space' "$work/err" && echo yes)" "status $status"
     mv "$work/kept" "$work/few/$full"
@@ -115,26 +115,26 @@ writes_to "$folder/a.npy" "$bin/tools/vit-run" -m "$folder/model.vit" -i "$folde
     --logits "$folder/a.npy"
 writes_to "$folder/b.vit" "$bin/tools/vit-convert" tests/data/fixtures/plain/model.pth \
     -o "$folder/b.vit"
-writes_to "$folder/$long" "$bin/examples/embed" -m "$model" -o "$folder/$long" "$folder/photo.ppm"
+writes_to "$folder/$long" "$bin/tools/vit-embed" -m "$model" -o "$folder/$long" "$folder/photo.ppm"
 writes_to "$greek" "$bin/tools/vit-run" -m "$model" -i $photo --logits "$greek"
 refused "$too_long: cannot be created: File name too long" "$bin/tools/vit-run" -m "$model" \
     -i $photo --logits "$work/$too_long"
-refused "$too_long: cannot be opened: File name too long" "$bin/examples/classify" -m "$model" \
+refused "$too_long: cannot be opened: File name too long" "$bin/tools/vit-classify" -m "$model" \
     "$work/$too_long"
-refused "cannot be opened" "$bin/examples/classify" -m "$work/$too_long" $photo
+refused "cannot be opened" "$bin/tools/vit-classify" -m "$work/$too_long" $photo
 writes_to "$latin1/a.npy" "$bin/tools/vit-run" -m "$latin1/mod"$'\xe8'le.vit \
     -i "$latin1/caf"$'\xe9'.ppm --logits "$latin1/a.npy"
-writes_to "$latin1"/$'\xff.npy' "$bin/examples/embed" -m "$model" -o "$latin1"/$'\xff.npy' "$latin1"
+writes_to "$latin1"/$'\xff.npy' "$bin/tools/vit-embed" -m "$model" -o "$latin1"/$'\xff.npy' "$latin1"
 check "$(LC_ALL=C grep -q $'caf\xe9/caf\xe9.ppm$' "$latin1"/$'\xff.txt' && echo yes)" \
     "the list has other names"
-refused 'no\xe9.vit: cannot be opened' "$bin/examples/classify" -m "$latin1"/$'no\xe9.vit' $photo
-"$bin/examples/classify" -m "$model" --json "$latin1/caf"$'\xe9'.ppm >"$work/out" 2>"$work/err"
+refused 'no\xe9.vit: cannot be opened' "$bin/tools/vit-classify" -m "$latin1"/$'no\xe9.vit' $photo
+"$bin/tools/vit-classify" -m "$model" --json "$latin1/caf"$'\xe9'.ppm >"$work/out" 2>"$work/err"
 check "$(LC_ALL=C grep -q "$(printf '%b' "$latin1_json")" "$work/out" &&
     iconv -f utf-8 -t utf-8 "$work/out" >/dev/null && echo yes)" "JSON that is no UTF-8"
 
-for command in "tools/vit-run -m $model -i $photo --logits" "examples/embed -m $model $photo -o" \
-    "examples/look filters -m $model -o" "tools/vit-convert $model --to safetensors -o" \
-    "examples/evaluate -m $model $work/set --predictions"; do
+for command in "tools/vit-run -m $model -i $photo --logits" "tools/vit-embed -m $model $photo -o" \
+    "tools/vit-look filters -m $model -o" "tools/vit-convert $model --to safetensors -o" \
+    "tools/vit-evaluate -m $model $work/set --predictions"; do
     # shellcheck disable=SC2086 # words
     refused "an output has an empty name" "$bin"/$command ''
 done
@@ -145,11 +145,11 @@ deep=$work/deep/$(printf 's/%.0s' {1..33})
 mkdir -p "$deep"
 cp $photo "$deep"
 cp $photo "$work/deep"
-refused "s/s: lies in more than 32 folders" "$bin/examples/embed" -m "$model" -o "$work/a.npy" "$work/deep"
+refused "s/s: lies in more than 32 folders" "$bin/tools/vit-embed" -m "$model" -o "$work/a.npy" "$work/deep"
 rm -r "$work/deep/s"
 ln -s nowhere "$work/deep/broken.jpg"
 ln -s nowhere "$work/deep/broken"
-refused "deep/broken.jpg: cannot be opened: No such file or directory" "$bin/examples/embed" \
+refused "deep/broken.jpg: cannot be opened: No such file or directory" "$bin/tools/vit-embed" \
     -m "$model" -o "$work/a.npy" "$work/deep"
 check "$([ "$(cat "$work/a.txt")" = "$work/deep/cat.ppm" ] && echo yes)" "the others are not there"
 if [ "$bin" = . ]; then # as when a disk fails
@@ -158,7 +158,7 @@ void *readdir(void *folder) { return errno = EIO, (void)folder, (void *)0; }
 void *readdir64(void *folder) { return readdir(folder); }' |
         ${CC:-cc} -shared -fPIC -x c - -o "$work/unread.so" || exit 1
     refused "deep: cannot be read: Input/output error" env LD_PRELOAD="$work/unread.so" \
-        "$bin/examples/embed" -m "$model" -o "$work/a.npy" "$work/deep"
+        "$bin/tools/vit-embed" -m "$model" -o "$work/a.npy" "$work/deep"
 
     # A file with $CUT in its path loses all but a page once it is mapped.
     cat >"$work/cut.c" <<'END'
@@ -197,22 +197,22 @@ END
     large=models/cifar10-vit.vit
     for command in "tools/vit-info --check" "tools/vit-run -i $photo -m" "tools/vit-bench -m" \
         "tools/vit-convert --to safetensors -o $work/x" "tools/vit-convert --c-array -o $work/x.h" \
-        "examples/classify $photo -m" "examples/embed $photo -o $work/x.npy -m" \
-        "examples/evaluate $work/set -m" "examples/look filters -o $work/x.png -m" \
-        "examples/look attention $photo -o $work/x.png -m"; do
+        "tools/vit-classify $photo -m" "tools/vit-embed $photo -o $work/x.npy -m" \
+        "tools/vit-evaluate $work/set -m" "tools/vit-look filters -o $work/x.png -m" \
+        "tools/vit-look attention $photo -o $work/x.png -m"; do
         # shellcheck disable=SC2086 # words
         cp $large "$work/cut.vit" && loses cut.vit "$bin"/$command "$work/cut.vit"
     done
     tar -cf "$work/0.tar" -C "$work/set/0" .
-    "$bin/examples/embed" -m $large --tar "$work/0.tar" -o "$work/shards" 2>"$work/err"
-    "$bin/examples/embed" -m $large "$work/set" -o "$work/index.npy" 2>"$work/err"
-    loses index.npy "$bin/examples/search" -m $large "$work/index.npy" $photo
-    loses .i8 "$bin/examples/search" -m $large "$work/shards" $photo --int8
+    "$bin/tools/vit-embed" -m $large --tar "$work/0.tar" -o "$work/shards" 2>"$work/err"
+    "$bin/tools/vit-embed" -m $large "$work/set" -o "$work/index.npy" 2>"$work/err"
+    loses index.npy "$bin/tools/vit-search" -m $large "$work/index.npy" $photo
+    loses .i8 "$bin/tools/vit-search" -m $large "$work/shards" $photo --int8
 fi
 
 # A folder that is removed while a program works: before its output is there, or with that in it.
-for command in "tools/vit-run -m $model --image - --logits" "examples/embed -m $model --list - -o" \
-    "examples/look attention -m $model - -o"; do
+for command in "tools/vit-run -m $model --image - --logits" "tools/vit-embed -m $model --list - -o" \
+    "tools/vit-look attention -m $model - -o"; do
     given=$photo
     mkdir "$work/removed"
     [[ $command != *--list* ]] || echo $photo >"$work/list"
@@ -237,9 +237,9 @@ chmod 755 "$work"
 as=
 [ "$(id -u)" != 0 ] || as="setpriv --reuid=65534 --regid=65534 --clear-groups"
 if $as test -x "$bin/tools/vit-run" -a -r "$model" 2>/dev/null && ! $as test -w "$work/locked"; then
-    for program in tools/vit-run examples/embed; do
+    for program in tools/vit-run tools/vit-embed; do
         option=--logits input=-i
-        [ $program = examples/embed ] && option=-o input=
+        [ $program = tools/vit-embed ] && option=-o input=
         # shellcheck disable=SC2086 # words
         refused "a.npy: cannot be created: Permission denied" $as "$bin/$program" -m "$model" \
             $option "$work/locked/a.npy" $input $photo
@@ -249,7 +249,7 @@ if $as test -x "$bin/tools/vit-run" -a -r "$model" 2>/dev/null && ! $as test -w 
     mkdir -m 777 "$work/open"
     chmod 644 "$work/deep" # names, and nothing behind them
     # shellcheck disable=SC2086 # words
-    refused "deep/cat.ppm: cannot be opened: Permission denied" $as "$bin/examples/embed" \
+    refused "deep/cat.ppm: cannot be opened: Permission denied" $as "$bin/tools/vit-embed" \
         -m "$model" -o "$work/open/a.npy" "$work/deep"
 else
     echo "test_tools_disk.sh: who runs this may write anywhere: no folder is read-only"

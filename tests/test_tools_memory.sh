@@ -55,31 +55,31 @@ program - tools/vit-info --tensors "$model"
 program - tools/vit-info --check --json "$model"
 program - tools/vit-run -m "$model" -i examples/cat.jpg -t 2
 program "$work/x.npy" tools/vit-run -m "$model" -i examples/cat.ppm --logits "$work/x.npy" -t 1
-program - examples/classify -m "$model" tests/data/images/rgb16.png tests/data/images/plain.gif
+program - tools/vit-classify -m "$model" tests/data/images/rgb16.png tests/data/images/plain.gif
 program "$work/y.vit" tools/vit-convert tests/data/fixtures/plain/model.pth -o "$work/y.vit"
 program "$work/z" tools/vit-convert "$model" --to safetensors -o "$work/z"
 program "$work/z.h" tools/vit-convert "$model" --c-array -o "$work/z.h"
 mkdir -p "$work/set/0" && cp tests/data/images/rgb.* "$work/set/0"
-program - examples/evaluate -m "$model" --json -t 1 "$work/set"
-program - examples/evaluate -m "$model" --json -t 1 --knn "$work/set" "$work/set"
-program - examples/evaluate -m "$model" -t 1 --probe "$work/set" "$work/set"
+program - tools/vit-evaluate -m "$model" --json -t 1 "$work/set"
+program - tools/vit-evaluate -m "$model" --json -t 1 --knn "$work/set" "$work/set"
+program - tools/vit-evaluate -m "$model" -t 1 --probe "$work/set" "$work/set"
 printf 'rgb.png,0 1\nrgb.ppm,nosuch\n' >"$work/tags.csv"
-program - examples/evaluate -m "$model" --json -t 1 --sigmoid --tags "$work/tags.csv" "$work/set/0"
+program - tools/vit-evaluate -m "$model" --json -t 1 --sigmoid --tags "$work/tags.csv" "$work/set/0"
 program "$work/b.npy" tools/vit-run -m "$model" -i examples/cat.ppm --block all \
     --attention "$work/b.npy" -t 1
-program - examples/embed -m "$model" -o "$work/v.npy" -t 1 "$work/set"
-"$bin/examples/embed" -m "$model" -o "$work/index.npy" "$work/set" 2>/dev/null
-program - examples/search "$work/index.npy" -t 1 -k 1 "$work/set/0/rgb.png"
-program - examples/classify --classes "$work/index.npy" --class-names "$work/index.txt" "$work/set/0/rgb.png"
-program - examples/search "$work/index.npy" -t 1 --duplicates 0.9
+program - tools/vit-embed -m "$model" -o "$work/v.npy" -t 1 "$work/set"
+"$bin/tools/vit-embed" -m "$model" -o "$work/index.npy" "$work/set" 2>/dev/null
+program - tools/vit-search "$work/index.npy" -t 1 -k 1 "$work/set/0/rgb.png"
+program - tools/vit-classify --classes "$work/index.npy" --class-names "$work/index.txt" "$work/set/0/rgb.png"
+program - tools/vit-search "$work/index.npy" -t 1 --duplicates 0.9
 tar -cf "$work/0.tar" -C tests/data/images rgb.png rgb16.png plain.gif
-"$bin/examples/embed" --no-sandbox -m "$model" --tar "$work/0.tar" -o "$work/folder" 2>/dev/null
-program - examples/search "$work/folder" -t 1 -k 2 --json "$work/set/0/rgb.png"
-program "$work/l.png" examples/look tokens -m "$model" -t 1 --size 32 -o "$work/l.png" "$work/set/0/rgb.png"
-program - examples/look attention -m "$model" -t 1 --rollout --size 32 --json "$work/set"
-program "$work/p.npy" examples/look positions -m "$model" --size 32 --npy "$work/p.npy"
-program - examples/look filters -m "$model" --json
+"$bin/tools/vit-embed" --no-sandbox -m "$model" --tar "$work/0.tar" -o "$work/folder" 2>/dev/null
+program - tools/vit-search "$work/folder" -t 1 -k 2 --json "$work/set/0/rgb.png"
+program "$work/l.png" tools/vit-look tokens -m "$model" -t 1 --size 32 -o "$work/l.png" "$work/set/0/rgb.png"
+program - tools/vit-look attention -m "$model" -t 1 --rollout --size 32 --json "$work/set"
+program "$work/p.npy" tools/vit-look positions -m "$model" --size 32 --npy "$work/p.npy"
+program - tools/vit-look filters -m "$model" --json
 tar -cf "$work/7.tar" -C tests/data/images rgb16.png plain.gif
-program "$work/shards/img_emb/img_emb_7.npy" examples/embed --no-sandbox --tar "$work/7.tar" -o "$work/shards"
+program "$work/shards/img_emb/img_emb_7.npy" tools/vit-embed --no-sandbox --tar "$work/7.tar" -o "$work/shards"
 
 summary

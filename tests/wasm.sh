@@ -61,9 +61,9 @@ done
 
 # --- the example, against native builds ---------------------------------------------------------
 
-# Lines as examples/classify prints them.
+# Lines as tools/vit-classify prints them.
 same_lines() {
-    diff <(examples/classify examples/cat.ppm) \
+    diff <(tools/vit-classify examples/cat.ppm) \
         <(node examples/web/vit/run.mjs "$@" examples/cat.ppm)
 }
 check "the lines of classify, SIMD128" same_lines

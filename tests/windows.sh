@@ -15,8 +15,8 @@ mkdir -p "$work" "$WINEPREFIX"
 [ -d "$WINEPREFIX/drive_c" ] || $wine wineboot --init >/dev/null 2>&1
 
 # A program by its name, as scripts call it: beside a copy of itself, or from build/windows.
-for program in tools/vit-bench tools/vit-convert tools/vit-info tools/vit-run examples/classify \
-    examples/evaluate examples/embed examples/search examples/look tests/test_parity; do
+for program in tools/vit-bench tools/vit-convert tools/vit-info tools/vit-run tools/vit-classify \
+    tools/vit-evaluate tools/vit-embed tools/vit-search tools/vit-look tests/test_parity; do
     mkdir -p "$work/bin/${program%/*}"
     cat >"$work/bin/$program" <<EOF
 #!/bin/sh

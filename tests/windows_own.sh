@@ -29,25 +29,25 @@ none() { if [ -z "$(find . -name '*.tmp-*')" ]; then pass; else fail "a temporar
 
 mkdir "$work/Εικόνες και μοντέλα"
 cd "$work/Εικόνες και μοντέλα" || exit 2
-for program in classify embed search look; do cp "$bin/examples/$program.exe" .; done
+for program in classify embed search look; do cp "$bin/tools/vit-$program.exe" .; done
 cp "$bin/tools/vit-run.exe" "$bin/tools/vit-convert.exe" "$bin/tools/vit-info.exe" .
 cp "$root/examples/cat.jpg" .
 cp "$root/examples/cat.jpg" γάτα.jpg
 cp "$root/models/cifar10-vit.vit" μοντέλο.vit
-"$root/examples/classify" -m μοντέλο.vit cat.jpg >linux
-try classify.exe -m μοντέλο.vit cat.jpg
+"$root/tools/vit-classify" -m μοντέλο.vit cat.jpg >linux
+try vit-classify.exe -m μοντέλο.vit cat.jpg
 is 0
 same "$work/out" linux
-try classify.exe -m μοντέλο.vit γάτα.jpg
+try vit-classify.exe -m μοντέλο.vit γάτα.jpg
 is 0
 same "$work/out" linux
-try classify.exe -m μοντέλο.vit --json γάτα.jpg
+try vit-classify.exe -m μοντέλο.vit --json γάτα.jpg
 out '"image": "γάτα.jpg"'
 out '"label": "cat"'
-try classify.exe -m λείπει.vit γάτα.jpg
+try vit-classify.exe -m λείπει.vit γάτα.jpg
 is 1
-err '^classify: λείπει.vit: cannot be opened: No such file or directory$'
-try classify.exe -m μοντέλο.vit λείπει.jpg
+err '^vit-classify: λείπει.vit: cannot be opened: No such file or directory$'
+try vit-classify.exe -m μοντέλο.vit λείπει.jpg
 is 1
 err 'λείπει.jpg'
 
@@ -87,19 +87,19 @@ mkdir -p φωτογραφίες/μέσα
 cp γάτα.jpg φωτογραφίες/α.jpg
 cp γάτα.jpg φωτογραφίες/μέσα/β.JPG
 echo text >φωτογραφίες/γ.txt
-try embed.exe -m μοντέλο.vit φωτογραφίες -o d.npy
+try vit-embed.exe -m μοντέλο.vit φωτογραφίες -o d.npy
 is 0
 same d.txt <(printf '%s\n' φωτογραφίες/α.jpg φωτογραφίες/μέσα/β.JPG)
 printf 'φωτογραφίες/α.jpg\r\n\r\nφωτογραφίες\\μέσα\\β.JPG\r\n' >list
-try embed.exe -m μοντέλο.vit --list list -o l.npy
+try vit-embed.exe -m μοντέλο.vit --list list -o l.npy
 is 0
 same <(sed 's/\\\\/\//g; s/^\\//' l.txt) d.txt
 same l.npy d.npy
-try search.exe d.npy γάτα.jpg -m μοντέλο.vit
+try vit-search.exe d.npy γάτα.jpg -m μοντέλο.vit
 is 0
 out ' φωτογραφίες/α.jpg$'
 printf '\xff\xfe.jpg\n' >list # no UTF-8
-try embed.exe -m μοντέλο.vit --list list -o l2.npy
+try vit-embed.exe -m μοντέλο.vit --list list -o l2.npy
 is 1
 err 'its name is not UTF-8'
 
@@ -109,15 +109,15 @@ name=$(printf 'μ%.0s' {1..60})
 long=$name/$name/$name/$name/$name # 300 characters, 600 bytes
 mkdir -p "$long"
 cp μοντέλο.vit γάτα.jpg "$long/"
-try classify.exe -m "$long/μοντέλο.vit" "$long/γάτα.jpg"
+try vit-classify.exe -m "$long/μοντέλο.vit" "$long/γάτα.jpg"
 is 0
 out ' cat$'
 try vit-run.exe -m "$long/μοντέλο.vit" --image "$long/γάτα.jpg" --embedding "$long/x.npy"
 is 0
 same "$long/x.npy" linux.npy
-try embed.exe -m μοντέλο.vit "$long" -o long.npy
+try vit-embed.exe -m μοντέλο.vit "$long" -o long.npy
 is 0
-try classify.exe -m "$long/λείπει.vit" γάτα.jpg
+try vit-classify.exe -m "$long/λείπει.vit" γάτα.jpg
 is 1
 err "$name/λείπει.vit: cannot be opened: No such file or directory"
 
@@ -143,16 +143,16 @@ release
 same έξοδος.npy linux.npy
 none
 hold αντίγραφο.vit
-try classify.exe -m αντίγραφο.vit γάτα.jpg
+try vit-classify.exe -m αντίγραφο.vit γάτα.jpg
 is 1
-err '^classify: αντίγραφο.vit: cannot be opened: it is open in another program$'
+err '^vit-classify: αντίγραφο.vit: cannot be opened: it is open in another program$'
 release
 hold γάτα.jpg
-try classify.exe -m μοντέλο.vit γάτα.jpg
+try vit-classify.exe -m μοντέλο.vit γάτα.jpg
 is 1
 err 'γάτα.jpg: cannot be opened: it is open in another program$'
 release
-try classify.exe -m μοντέλο.vit γάτα.jpg
+try vit-classify.exe -m μοντέλο.vit γάτα.jpg
 is 0
 
 # --- disks that are full, or read only -------------------------------------------------------------
@@ -182,14 +182,14 @@ fi
 # --- pipes ----------------------------------------------------------------------------------------
 
 tried='classify -'
-$wine classify.exe -m μοντέλο.vit - <cat.jpg 2>"$work/err" | cut -c1-12 >"$work/out"
-same "$work/out" <("$root/examples/classify" -m μοντέλο.vit cat.jpg | cut -c1-12)
+$wine vit-classify.exe -m μοντέλο.vit - <cat.jpg 2>"$work/err" | cut -c1-12 >"$work/out"
+same "$work/out" <("$root/tools/vit-classify" -m μοντέλο.vit cat.jpg | cut -c1-12)
 tried='vit-run --embedding -'
 $wine vit-run.exe -m μοντέλο.vit --image cat.jpg --embedding - 2>"$work/err" >"$work/out"
 same "$work/out" linux.npy
 tried='classify --frames'
-"$root/examples/classify" -m μοντέλο.vit --frames auto - <cat.jpg 2>/dev/null | sed 's/,* [0-9.]* ms.*//' >linux
-cat cat.jpg | $wine classify.exe -m μοντέλο.vit --frames auto - 2>"$work/err" |
+"$root/tools/vit-classify" -m μοντέλο.vit --frames auto - <cat.jpg 2>/dev/null | sed 's/,* [0-9.]* ms.*//' >linux
+cat cat.jpg | $wine vit-classify.exe -m μοντέλο.vit --frames auto - 2>"$work/err" |
     sed 's/,* [0-9.]* ms.*//' >"$work/out"
 same "$work/out" linux
 
@@ -197,7 +197,7 @@ same "$work/out" linux
 
 mingw=x86_64-w64-mingw32-gcc
 cd "$root" || exit 2
-check "hello.c compiles" $mingw -std=c99 -O2 -I. examples/hello.c -static -o "$work/hello.exe"
+check "hello.c compiles" $mingw -std=c99 -O2 -I. -isystem build/stb examples/hello.c -static -o "$work/hello.exe"
 try "$work/hello.exe" examples/cat.ppm
 out '^cat, 78.8 %'
 if command -v cmake >/dev/null; then

@@ -13,7 +13,7 @@ all=("$photos"/{chelsea.png,coffee.png,rocket.jpg})
 look() { # NAME COLOURS COMMAND...
     local name=$1 colours=$2
     shift 2
-    examples/look "$@" -o "examples/pictures/$name.png"
+    tools/vit-look "$@" -o "examples/pictures/$name.png"
     /usr/bin/python3 - "examples/pictures/$name.png" "$colours" <<'END'
 import sys
 from PIL import Image

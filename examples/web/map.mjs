@@ -1,4 +1,4 @@
-// map.mjs - a photo with a colour for each patch painted over it, as examples/look paints it; and a
+// map.mjs - a photo with a colour for each patch painted over it, as tools/vit-look paints it; and a
 // map that is clicked, or walked over with the arrow keys.
 import { say } from './state.mjs';
 

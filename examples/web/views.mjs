@@ -1,4 +1,4 @@
-// views.mjs - "See": what the model looks at, one tab for each command of examples/look. The
+// views.mjs - "See": what the model looks at, one tab for each command of tools/vit-look. The
 // numbers come from the worker; here they become pictures.
 import { Superseded } from './client.mjs';
 import { componentColours, heatColours, makeMap, middleOf, paint, paintGrids, paintOne, patchAt,

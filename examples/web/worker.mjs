@@ -179,7 +179,7 @@ function rowOf(maps, head, from) {
     return Float32Array.from(sums.subarray(tokens - patches));
 }
 
-/** Summed in double, in the order of the heads, as examples/look does. */
+/** Summed in double, in the order of the heads, as tools/vit-look does. */
 function meanOf(heads) {
     return heads[0].map((_, i) => heads.reduce((sum, head) => sum + head[i], 0) / heads.length);
 }

@@ -27,7 +27,7 @@ function ask(native) {
     const config = card.config;
     const wanted = { card, depth: config.depth };
     wanted.classify = files.map((file) =>
-        native.json('examples/classify', '-m', native.model, '--json', '-k', 4, file).top);
+        native.json('tools/vit-classify', '-m', native.model, '--json', '-k', 4, file).top);
     wanted.outputs = files.map((file) =>
         native.outputs(file, ['logits', 'embedding', 'tokens', 'attention', 'block-tokens',
                               'dump-input'], '--block', 'all'));

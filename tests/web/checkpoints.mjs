@@ -149,7 +149,7 @@ export default async function checkpoints() {
                   native(weights, ['--dtype', 'f32', '--labels', 'labels.txt'], labels));
         await visited.drop(photo);
         const [{ name, percent }] = await shownClasses(page);
-        const [{ label, prob }] = json('examples/classify', '-m', pathOf('native/model.vit'),
+        const [{ label, prob }] = json('tools/vit-classify', '-m', pathOf('native/model.vit'),
             '--json',
                                        photo).top;
         same([name, percent], [label, Number((100 * prob).toFixed(1))], 'the class');

@@ -1,5 +1,5 @@
 // classes.mjs - photos, however they come: their classes and probabilities are those of
-// examples/classify.
+// tools/vit-classify.
 import { existsSync, readFileSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
 import { cat, convert, embeddings, json, model, pathOf } from './files.mjs';
@@ -15,7 +15,7 @@ export function shownClasses(page) {
 
 /** Pixels of JPEG differ by decoder; `apart` in percent. */
 async function compare(page, photo, modelPath, apart) {
-    const { top } = json('examples/classify', '-m', modelPath, '--json', photo);
+    const { top } = json('tools/vit-classify', '-m', modelPath, '--json', photo);
     const shown = await shownClasses(page);
     same(shown.length, 5, `${basename(photo)}: number of classes`);
     same(shown[0].name, top[0].label, `${basename(photo)}: the first class`);
@@ -29,7 +29,7 @@ async function compare(page, photo, modelPath, apart) {
     return `${shown[0].name} ${shown[0].percent} %`;
 }
 
-/** Of the first photo's embedding to those of the others, by examples/embed. */
+/** Of the first photo's embedding to those of the others, by tools/vit-embed. */
 function cosinesOf(photos) {
     const bytes = embeddings(photos);
     const start = 10 + bytes.readUInt16LE(8);

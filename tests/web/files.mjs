@@ -26,7 +26,7 @@ export const convert = (...args) => run('tools/vit-convert', '-q', ...args);
 
 /** The .npy file of photos' embeddings, each of length 1. */
 export function embeddings(photos) {
-    run('examples/embed', '--normalize', '-o', pathOf('embeddings.npy'), ...photos);
+    run('tools/vit-embed', '--normalize', '-o', pathOf('embeddings.npy'), ...photos);
     return readFileSync(pathOf('embeddings.npy'));
 }
 

@@ -52,7 +52,7 @@ export class Native {
     look(command, ...parameters) {
         const npy = `${this.work}/look.npy`;
         const all = [command, '-m', this.model, ...parameters];
-        const json = this.json('examples/look', ...all, '--json', '--npy', npy);
+        const json = this.json('tools/vit-look', ...all, '--json', '--npy', npy);
         return { json, ...readNpy(npy) };
     }
 

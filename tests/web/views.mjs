@@ -1,5 +1,5 @@
 // views.mjs - "See" and "Compare": every view is hovered, clicked and walked; its numbers are those
-// of examples/look, its canvases those of reference/*.png.
+// of tools/vit-look, its canvases those of reference/*.png.
 import { existsSync, mkdirSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { cat, json, pathOf } from './files.mjs';
@@ -11,7 +11,7 @@ const APART = 40;           // of 255: a pixel that differs; antialiasing does l
 const SHARE = 0.01;         // of the pixels may
 const MEAN = 2;             // of all differences
 
-export const look = (...args) => json('examples/look', ...args, '--json', '-o', pathOf('look.png'));
+export const look = (...args) => json('tools/vit-look', ...args, '--json', '-o', pathOf('look.png'));
 const catPng = pathOf('cat.png');
 
 /** Runs in the page: all canvases of an element, small, on one sheet; as a PNG. */

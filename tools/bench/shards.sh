@@ -6,7 +6,7 @@
 #
 # With one thread, and with two: the parts are then those of two processes at the same time, since
 # two cores share memory and clock. All take turns; the table shows medians of the rounds (default
-# 5). It needs `make examples/embed tools/vit-bench`, and a machine that does nothing else.
+# 5). It needs `make tools/vit-embed tools/vit-bench`, and a machine that does nothing else.
 set -eu
 if [ $# -lt 2 ]; then
     echo "usage: bash tools/bench/shards.sh MODEL.vit PHOTOS.tar [ROUNDS]" >&2
@@ -21,7 +21,7 @@ trap 'rm -rf "$work"' EXIT
 # run NAME OPTION...: embed; its record is left in $work/NAME.json
 run() {
     rm -rf "${work:?}/$1"
-    examples/embed -m "$model" --tar - --shard p.tar -o "$work/$1" "${@:2}" \
+    tools/vit-embed -m "$model" --tar - --shard p.tar -o "$work/$1" "${@:2}" \
         <"$photos" 2>"$work/$1.err" ||
         { cat "$work/$1.err" >&2 && return 1; }
     cp "$work/$1/stats/stats_p.json" "$work/$1.json"

@@ -1,11 +1,11 @@
-/* look.h - what a model looks at, as pictures: each command of examples/look.
+/* look.h - what a model looks at, as pictures: each command of tools/vit-look.
  *
  * A command prepares, lets the model read each photo, and draws: it fills in the sheet of pictures
  * and the numbers behind them. look_write writes what was asked for.
  *
- * To add a command: a file with its functions, its row in examples/look.c, its options there.
+ * To add a command: a file with its functions, its row in tools/vit-look.c, its options there.
  *
- * tools/look owns the pictures of examples/look: one file for each command, what they share; it may
+ * tools/look owns the pictures of tools/vit-look: one file for each command, what they share; it may
  * include base cli numbers image picture infer.
  */
 #ifndef LOOK_H

@@ -1,4 +1,4 @@
-/* module.c - vit.h and the numbers of examples/look as a WebAssembly module, for pages and Node.
+/* module.c - vit.h and the numbers of tools/vit-look as a WebAssembly module, for pages and Node.
  *
  * `make wasm` builds it, with Debian's clang. It imports nothing but, with threads, its memory and
  * parallel_for, so that any JavaScript can instantiate it.

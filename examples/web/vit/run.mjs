@@ -1,4 +1,4 @@
-// run.mjs - says what is in a photo, as examples/classify does, in WebAssembly.
+// run.mjs - says what is in a photo, as tools/vit-classify does, in WebAssembly.
 //
 //     node examples/web/vit/run.mjs examples/cat.ppm
 //     node examples/web/vit/run.mjs --model vit_base.vit --threads 4 --top 3 --time 20 *.ppm

@@ -216,7 +216,7 @@ export class Model {
     /** logits to probabilities, as the model says; a new array. */
     scores(logits: Float32Array): Float32Array;
 
-    // The numbers of examples/look, by the same code.
+    // The numbers of tools/vit-look, by the same code.
 
     /** What a token attends to in a block: [rows, columns]. */
     attention(photo: Photo | Input, choice?: AttentionChoice): Float32Array;

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""search_speed.py - examples/search beside the machine's memory, NumPy and, if it is here, FAISS.
+"""search_speed.py - tools/vit-search beside the machine's memory, NumPy and, if it is here, FAISS.
 
 Run it as `make bench-search`. Random vectors, f32, f16, and f32 with int8 copies; one and two
 threads. Search, a loop that only adds up the same bytes (read_memory.c), and the peers take turns;
@@ -42,7 +42,7 @@ def make_vectors(path, dtype, options):
 def search(dtype, threads, query):
     """Milliseconds, and what was found."""
     answer = json.loads(subprocess.check_output(
-        ["examples/search", "%s/%s" % (WORK, TYPES[dtype]), "--vector", query, "--json", "-t",
+        ["tools/vit-search", "%s/%s" % (WORK, TYPES[dtype]), "--vector", query, "--json", "-t",
          str(threads)] + (["--int8"] if dtype == "int8" else []), text=True))
     return answer["search_ms"], [found["cosine"] for found in answer["nearest"]]
 

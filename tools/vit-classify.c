@@ -1,0 +1,391 @@
+/* classify.c - says what is in a photo.
+ *
+ *     classify cat.jpg                    with the bundled model
+ *     classify -m vit_base.vit -k 3 *.jpg
+ *     classify -m clip.vit --classes text.npy --class-names words.txt cat.jpg
+ *     ffmpeg -i cat.mp4 -f mjpeg - | classify --frames auto
+ *
+ * The forward pass is in infer.h, one photo or frame after the other on all cores. hello.c does the
+ * same in ten lines, README.md's frames.c with a session of its own.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/report.h"
+#include "base/text.h"
+#include "cli/model.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+#include "image/frame_reader.h"
+#include "infer/infer.h"
+#include "infer/zero_shot.h"
+#include "numbers/running_mean.h"
+#include "os/os.h"
+#include "vit.h"
+
+#define PROGRAM cli_name()
+
+/* The command line. */
+typedef struct choices {
+    const char *model;
+    int img_size[2]; /* height and width; 0: the model's own */
+    int k;           /* 0: not given */
+    double above;    /* print all that are at least so likely; below 0: not given */
+    int num_threads;
+    vit_isa isa;
+    bool json;
+    zero_shot_options zero_shot;  /* its sigmoid also without --classes */
+    photo_options photos;
+    const char *frames, *pixels;
+    vit_image raw;   /* what these two say */
+    int every, smooth;
+    bool realtime;
+} choices;
+
+typedef struct classifier {
+    const choices *chosen;
+    int num_images;
+    vit_model model;
+    char *path;             /* of the model */
+    zero_shot zero_shot;    /* of --classes, as the next */
+    embedding_choice choice;
+    int num_classes;        /* of the model, or of --classes */
+    const float *logits;    /* [num_classes], as the next: of the latest image */
+    float *probs;
+    float *cosines;         /* scaled: the logits of --classes */
+    vit_prediction *top;    /* the most likely first: k, or all for --above */
+    photo_decoder *decoder;
+    frame_reader reader;    /* of --frames, as the rest */
+    running_mean mean;      /* of the probabilities */
+    double latency, sum_of_latencies, worst_latency; /* ms: of the latest frame, of all */
+} classifier;
+
+/* Everything zeroed may be closed, also what was opened only halfway. */
+static void classifier_close(classifier *c) {
+    running_mean_close(&c->mean);
+    photo_decoder_close(c->decoder);
+    zero_shot_close(&c->zero_shot);
+    free(c->top);
+    free(c->cosines);
+    free(c->probs);
+    free(c->path);
+    vit_model_close(&c->model);
+}
+
+static bool open_zero_shot(classifier *c, report *r) {
+    const choices *chosen = c->chosen;
+    const embedding_request asked = { PROGRAM, chosen->model, NULL, -1,
+                                      { chosen->img_size[0], chosen->img_size[1] } };
+    if (!zero_shot_open(&c->zero_shot, &chosen->zero_shot, r)) return false;
+    c->num_classes = c->zero_shot.count;
+    c->cosines = malloc((size_t)c->num_classes * sizeof *c->cosines);
+    if (!c->cosines) return report_no_memory(r);
+    return embedding_open_model(&asked, &c->zero_shot.texts, &c->model, &c->path, &c->choice, r);
+}
+
+static bool open_model(classifier *c, report *r) {
+    const choices *chosen = c->chosen;
+    if (!cli_model_choose(chosen->model, chosen->img_size, &c->model, &c->path, r)) return false;
+    c->num_classes = c->model.config.num_classes;
+    if (c->num_classes == 0) {
+        (void)report_fail(r, "names no classes; give some with --classes TEXT.npy, or use embed "
+                          "for its embeddings");
+        return report_file(r, c->path);
+    }
+    if (chosen->zero_shot.sigmoid) c->model.config.head_activation = VIT_HEAD_SIGMOID;
+    return true;
+}
+
+/* Close it either way. */
+static bool classifier_open(classifier *c, report *r) {
+    const choices *chosen = c->chosen;
+    size_t classes, listed;
+    if (!(chosen->zero_shot.classes ? open_zero_shot(c, r) : open_model(c, r))) return false;
+    classes = (size_t)c->num_classes;
+    listed = chosen->above >= 0 ? classes : (size_t)chosen->k;
+    c->probs = malloc(classes * sizeof *c->probs);
+    c->top = malloc(listed * sizeof *c->top);
+    return (c->probs && c->top && running_mean_open(&c->mean, chosen->smooth, c->num_classes)) ||
+           report_no_memory(r);
+}
+
+/* ------------------------------------------------------------------------- */
+/* Its answer                                                                */
+/* ------------------------------------------------------------------------- */
+
+/* Its logits and probabilities. */
+static void score(classifier *c, infer_result *result) {
+    const size_t size = (size_t)c->num_classes * sizeof *c->probs;
+    if (c->cosines) {
+        zero_shot_logits(&c->zero_shot, embedding_of(&c->choice, &c->model, result), c->cosines);
+        c->logits = c->cosines;
+    } else {
+        c->logits = result->logits;
+    }
+    memcpy(c->probs, c->logits, size);
+    if (c->cosines) zero_shot_scores(&c->zero_shot, c->probs);
+    else vit_scores(&c->model, c->probs);
+}
+
+/* NULL: it has none. */
+static const char *label_of(const classifier *c, int index) {
+    return c->cosines ? c->zero_shot.texts.names[index] : vit_label(&c->model, index);
+}
+
+/* Ranks the classes in c->top by scores; returns how many to print. */
+static int rank(const classifier *c, const float *scores) {
+    int classes = c->num_classes, count = 0;
+    if (c->chosen->above < 0) return vit_top_k(scores, classes, c->chosen->k, c->top);
+    vit_top_k(scores, classes, classes, c->top);
+    while (count < classes && (double)c->probs[c->top[count].index] >= c->chosen->above) count++;
+    return count;
+}
+
+/* In a line for each class or, of a frame, all in one. */
+static void print_text(const classifier *c, int count) {
+    const char *end = c->chosen->frames ? ";" : "\n";
+    if (count == 0) printf("        no class is that likely"); /* --above */
+    for (int i = 0; i < count; i++) {
+        int index = c->top[i].index;
+        const char *label = label_of(c, index);
+        printf("%s%5.1f %%  ", i ? end : "", 100.0 * (double)c->probs[index]);
+        if (label) text_print(stdout, "%s", label);
+        else printf("class %d", index);
+    }
+    putchar('\n');
+}
+
+static void print_json(const classifier *c, const infer_result *result, int count) {
+    json_writer w = json_write_to(stdout);
+    json_put_begin(&w, NULL, '{');
+    if (c->chosen->frames) json_put_integer(&w, "frame", c->reader.current.number);
+    else json_put_text(&w, "image", result->name);
+    if (c->cosines) json_put_text(&w, "classes", c->zero_shot.texts.path);
+    json_put_begin(&w, "top", '[');
+    for (int i = 0; i < count; i++) {
+        int index = c->top[i].index;
+        json_put_begin(&w, NULL, '{');
+        json_put_integer(&w, "index", index);
+        json_put_text(&w, "label", label_of(c, index));
+        json_put_number(&w, "prob", (double)c->probs[index], 9);
+        json_put_number(&w, "logit", (double)c->logits[index], 9);
+        json_put_end(&w, '}');
+    }
+    json_put_end(&w, ']');
+    json_put_text(&w, "isa", vit_isa_name(c->chosen->isa ? c->chosen->isa : vit_detect_isa()));
+    json_put_begin(&w, "ms", '{');
+    json_put_decimals(&w, "load", result->decode_ms + c->reader.current.decode_ms, 3);
+    json_put_decimals(&w, "preprocess", result->preprocess_ms, 3);
+    json_put_decimals(&w, "forward", result->forward_ms, 3);
+    if (c->chosen->frames) json_put_decimals(&w, "latency", c->latency, 3);
+    json_put_end(&w, '}');
+    json_put_end(&w, '}');
+    putchar('\n');
+}
+
+/* From a frame's last byte to its answer. */
+static void take_latency(classifier *c) {
+    c->latency = cli_now_ms() - c->reader.current.read_at;
+    c->sum_of_latencies += c->latency;
+    if (c->latency > c->worst_latency) c->worst_latency = c->latency;
+}
+
+/* infer_take */
+static bool print_result(void *user, infer_result *result, report *r) {
+    classifier *c = user;
+    int count;
+    (void)r;
+    if (result->error) return true;
+    score(c, result);
+    running_mean_add(&c->mean, c->probs);
+    count = rank(c, c->chosen->smooth > 1 ? c->probs : c->logits);
+    if (c->chosen->frames) take_latency(c);
+    if (c->chosen->json) {
+        print_json(c, result, count);
+    } else {
+        if (c->chosen->frames) printf("%6lld  ", (long long)c->reader.current.number);
+        else if (c->num_images > 1) text_print(stdout, "%s\n", result->name);
+        print_text(c, count);
+    }
+    return cli_flush(PROGRAM);
+}
+
+/* ------------------------------------------------------------------------- */
+/* All of them                                                               */
+/* ------------------------------------------------------------------------- */
+
+static const char description[] =
+    "Prints the most likely classes of each IMAGE: a JPEG, PNG, BMP, GIF (its first frame), TGA,\n"
+    "PGM or PPM file, or '-' for standard input. Grey, palette and alpha images are converted to\n"
+    "RGB. JPEGs are rotated as their EXIF orientation says. Of a tagger, --above 0.35 prints all\n"
+    "labels of an image. With --classes: which of some texts is nearest, by their vectors.\n"
+    "With --frames: a line for each frame of a STREAM (default: standard input) with its number,\n"
+    "from 1, and the most likely class.\n";
+
+static const char notes[] =
+    "Streams: ffmpeg -i cat.mp4 -f mjpeg - | @ --frames auto\n"
+    "    ffmpeg -i cat.mp4 -f rawvideo -pix_fmt nv12 - | @ --frames 640x480 --pixels nv12\n"
+    "Latency, in --json and at the end, is the time from a frame's last byte to its answer.\n"
+    ZERO_SHOT_NOTES
+    "timm and Pillow ignore the EXIF orientation; use --no-exif for the same results.\n"
+    "Exit status: 0, 1 if an image could not be read, 2 for a wrong command line.\n";
+
+/* What the table of options cannot express. */
+static bool check_command(choices *c, int operands, report *r) {
+    const char *wrong = zero_shot_wrong(&c->zero_shot);
+    if (wrong) return report_fail(r, "%s", wrong);
+    if (c->above >= 0 && c->k > 0) return report_fail(r, "either --top or --above, not both");
+    if (c->frames) {
+        if (operands > 1) return report_fail(r, "--frames reads one stream");
+        return frames_choose(c->frames, c->pixels, &c->raw, r);
+    }
+    if (operands == 0) return report_fail(r, "missing IMAGE");
+    return !(c->pixels || c->every > 1 || c->smooth > 1 || c->realtime) ||
+           report_fail(r, "--pixels, --every, --smooth and --realtime need --frames");
+}
+
+/* Sets the choices from the command line; false as cli_parse. */
+static bool choose(int argc, char **argv, choices *c, text_list *images, int *status) {
+    const cli_option options[] = {
+        CLI_OPTION_MODEL(&c->model),
+        CLI_OPTION_IMG_SIZE(c->img_size),
+        { 'k', "top", "N", "how many classes to print (default 5; of a frame 1)", CLI_INT, &c->k,
+          1, 1000 },
+        { 0, "above", "P", "print all classes with a probability of at least P instead",
+          CLI_NUMBER, &c->above, 0, 1 },
+        { 0, "sigmoid", NULL, "any number of classes may be right: for taggers whose file does\n"
+          "not say so, and for SigLIP", CLI_FLAG, &c->zero_shot.sigmoid, 0, 0 },
+        ZERO_SHOT_OPTIONS(&c->zero_shot),
+        CLI_OPTION_THREADS(&c->num_threads),
+        CLI_OPTION_ISA(&c->isa),
+        { 0, "json", NULL, "print one JSON object per image and line", CLI_FLAG, &c->json, 0, 0 },
+        PHOTO_OPTIONS(&c->photos),
+        { 0, "frames", "WxH|auto", "a stream: raw video of this width and height, or 'auto',\n"
+          "JPEGs (MJPEG), PPMs or PGMs one after another", CLI_TEXT, &c->frames, 0, 0 },
+        { 0, "pixels", "NAME", "of raw video: rgb24 (the default), bgr24, gray, yuyv, nv12,\n"
+          "rgb565, rgba or bgra; YUV as BT.601, limited range", CLI_TEXT, &c->pixels, 0, 0 },
+        { 0, "every", "N", "only frames 1, 1 + N, 1 + 2 N, ...", CLI_INT, &c->every, 1, 1000000 },
+        { 0, "smooth", "N", "print the mean of the last N frames' probabilities", CLI_INT,
+          &c->smooth, 1, 1000 },
+        { 0, "realtime", NULL, "take the latest frame; those that it replaces are dropped and\n"
+          "counted at the end", CLI_FLAG, &c->realtime, 0, 0 },
+        CLI_END
+    };
+    const cli_program program = { PROGRAM, "[options] (IMAGE... | --frames WxH|auto [STREAM])",
+                                  description, options, notes, 0, CLI_MANY, "IMAGE" };
+    report r = report_make();
+    if (!cli_parse(&program, argc, argv, images, status)) return false;
+    if (check_command(c, images->count, &r)) {
+        if (c->k == 0) c->k = c->frames ? 1 : 5;
+        return true;
+    }
+    *status = cli_wrong(PROGRAM, "%s", r.text);
+    text_list_free(images);
+    return false;
+}
+
+/* All of the source. One that fails is reported and counts for the exit status. */
+static bool classify(classifier *c, photo_source *source, infer_counts *counts) {
+    infer_settings settings;
+    report r = report_make();
+    bool good;
+    memset(&settings, 0, sizeof settings);
+    settings.model = &c->model;
+    settings.program = PROGRAM;
+    settings.num_threads = c->chosen->num_threads;
+    settings.isa = c->chosen->isa;
+    settings.together = true;
+    settings.decoder = c->decoder;
+    if (c->cosines) embedding_ask(&c->choice, &settings);
+    else settings.outputs = INFER_LOGITS;
+    settings.take = print_result;
+    settings.user = c;
+    good = infer_run(&settings, source, counts, &r);
+    if (r.failed) report_print(&r, PROGRAM);
+    return good && counts->unreadable == 0;
+}
+
+static bool classify_images(classifier *c, const text_list *images) {
+    infer_counts counts;
+    photo_paths paths;
+    photo_source source;
+    report r = report_make();
+    bool good = true;
+    memset(&paths, 0, sizeof paths);
+    for (int i = 0; good && i < images->count; i++) {
+        good = photos_append(&paths.list, images->items[i], &r);
+    }
+    if (r.failed) report_print(&r, PROGRAM);
+    source = photo_paths_source(&paths);
+    good = good && classify(c, &source, &counts);
+    photo_paths_close(&paths);
+    return good;
+}
+
+static void print_summary(const classifier *c, const infer_counts *counts) {
+    const double read = (double)counts->read;
+    fprintf(stderr, "%s: %.0f frames", PROGRAM, read);
+    if (c->chosen->realtime) fprintf(stderr, ", %lld dropped", (long long)c->reader.dropped);
+    if (counts->unreadable) fprintf(stderr, ", %.0f unreadable", (double)counts->unreadable);
+    if (counts->read) {
+        fprintf(stderr, "; %.1f a second; latency %.1f ms on average, %.1f ms at most",
+                read / counts->seconds, c->sum_of_latencies / read, c->worst_latency);
+    }
+    fputc('\n', stderr);
+}
+
+static bool classify_frames(classifier *c, const char *path) {
+    photo_source source = frame_reader_source(&c->reader);
+    infer_counts counts;
+    report r = report_make();
+    bool good;
+    c->reader.raw = c->chosen->raw;
+    c->reader.decoder = c->decoder;
+    c->reader.every = c->chosen->every;
+    c->reader.realtime = c->chosen->realtime;
+    if (!frame_reader_open(&c->reader, path, &r)) {
+        report_print(&r, PROGRAM);
+        return false;
+    }
+    good = classify(c, &source, &counts);
+    frame_reader_close(&c->reader);
+    print_summary(c, &counts);
+    return good;
+}
+
+static bool run(classifier *c, const text_list *images) {
+    report r = report_make();
+    c->decoder = photo_decoder_open(&c->chosen->photos, PROGRAM, 1, &r);
+    if (!c->decoder || !classifier_open(c, &r)) {
+        report_print(&r, PROGRAM);
+        return false;
+    }
+    if (!c->chosen->frames) return classify_images(c, images);
+    return classify_frames(c, images->count ? images->items[0] : "-");
+}
+
+int main(int argc, char **argv) {
+    cli_start(&argc, &argv, "classify");
+    const zero_shot_options none = ZERO_SHOT_NONE;
+    choices chosen;
+    classifier c;
+    text_list images;
+    bool good;
+    int status;
+
+    memset(&chosen, 0, sizeof chosen);
+    chosen.above = -1;
+    chosen.every = chosen.smooth = 1;
+    chosen.zero_shot = none;
+    if (!choose(argc, argv, &chosen, &images, &status)) return status;
+    memset(&c, 0, sizeof c);
+    c.chosen = &chosen;
+    c.num_images = images.count;
+    good = run(&c, &images);
+    classifier_close(&c);
+    text_list_free(&images);
+    return cli_finish(PROGRAM, good ? CLI_OK : CLI_FAILED);
+}
