@@ -62,7 +62,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     vit_image image;
     memset(&model, 0, sizeof model);
     memset(&image, 0, sizeof image);
-    model.abi = VIT_OPEN_ABI; /* with tensors, which are not read: the model is open */
+    model.abi = VIT_ABI_OF_PROGRAM; /* with tensors, which are not read: the model is open */
     model.tensors = data;
     model.config = take_config(&in);
     image.width = take(&in, 0, 7) ? take(&in, 1, 40) : take(&in, 1, 5000);
