@@ -386,7 +386,7 @@ if [ -z "${CFLAGS-}" ]; then
 fi
 CC=${CC:-cc} EMULATOR=${EMULATOR-}
 for checkout in "$old" "$new"; do
-    for program in tools/vit-{convert,info,run} examples/{classify,evaluate}; do
+    for program in tools/vit-{convert,info,run,classify,evaluate}; do
         [ -x "$checkout/$program" ] && continue
         echo "$checkout/$program is not there: run make first" >&2
         exit 2

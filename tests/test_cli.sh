@@ -54,9 +54,8 @@ head -c 300 "$cat" >"$work/short.jpg"
 
 # --- options, the same everywhere ---------------------------------------------------------
 
-for program in "$bin"/tools/vit-{bench,convert,info,run} \
-    "$bin"/examples/{classify,evaluate,embed,search,look}; do
-    for command in '' $([[ $program != */look ]] || echo attention tokens similarity positions filters); do
+for program in "$bin"/tools/vit-{bench,classify,convert,embed,evaluate,info,look,run,search}; do
+    for command in '' $([[ $program != */vit-look ]] || echo attention tokens similarity positions filters); do
         try "$program" $command --help
         is 0
         if grep -qF '(null)' "$work/out"; then fail 'prints NULL'; else pass; fi
@@ -103,13 +102,12 @@ for program in "$classify" "$evaluate" "$info" "$run"; do
 done
 
 # All nine: --help ends with the exit status, a wrong option points to it; by whichever name they are
-# called, as vit-classify once installed, unless that is none.
+# called, unless that is none.
 mkdir "$work/called"
-for program in "$bin"/examples/{classify,embed,evaluate,look,search} \
-    "$bin"/tools/vit-{bench,convert,info,run}; do
+for program in "$bin"/tools/vit-{bench,classify,convert,embed,evaluate,info,look,run,search}; do
     name=${program##*/}
     options=() # look has them for each command
-    [ "$name" != look ] || options=(tokens)
+    [ "$name" != vit-look ] || options=(tokens)
     try "$program" "${options[@]}" --help
     is 0
     quiet err
@@ -119,16 +117,12 @@ for program in "$bin"/examples/{classify,embed,evaluate,look,search} \
     try "$program" "${options[@]}" --nonsense
     usage "^$name.*: unknown option '--nonsense' \(try '$name.* --help'\)$"
     posix || continue
-    ln -s "$program" "$work/called/vit-${name#vit-}.exe"
-    try "$work/called/vit-${name#vit-}.exe" "${options[@]}" --help
-    out "^usage: vit-${name#vit-} "
-    if [ "$name" = "${name#vit-}" ] && grep -q "^ *$name \|[|'] *$name " "$work/out"; then
-        fail "calls itself $name"
-    else
-        pass
-    fi
-    try "$work/called/vit-${name#vit-}.exe" "${options[@]}" --nonsense
-    usage "^vit-${name#vit-}.*: unknown option '--nonsense' \(try 'vit-${name#vit-}.* --help'\)$"
+    ln -s "$program" "$work/called/my-${name#vit-}.exe"
+    try "$work/called/my-${name#vit-}.exe" "${options[@]}" --help
+    out "^usage: my-${name#vit-} "
+    if grep -q "^ *$name \|[|'] *$name " "$work/out"; then fail "calls itself $name"; else pass; fi
+    try "$work/called/my-${name#vit-}.exe" "${options[@]}" --nonsense
+    usage "^my-${name#vit-}.*: unknown option '--nonsense' \(try 'my-${name#vit-}.* --help'\)$"
     for none in '' / $'\e[31m' "$(printf '%70s' x | tr ' ' x)"; do
         (exec -a "$none" "$program" --version) >"$work/out" 2>"$work/err"
         out "^$name \(vit\.h "

@@ -11,7 +11,7 @@ images=$root/tests/data/images
 checkpoint=$root/tests/data/fixtures/plain/model.safetensors
 cat=$root/examples/cat.jpg model=$root/models/cifar10-vit.vit
 # shellcheck disable=SC2046 # words
-make -s -j2 $(printf 'build/evil/%s ' tools/vit-{run,convert} examples/{classify,evaluate,embed,search,look}) ||
+make -s -j2 $(printf 'build/evil/%s ' tools/vit-{run,convert,classify,evaluate,embed,search,look}) ||
     exit 1
 ln -sfn "$root/models" "$evil/models"
 cd "$work" || exit 2
@@ -39,7 +39,7 @@ input=/dev/null ends=0 # of what follows: standard input, and the status with --
 # run OPTION|: $program, with its command if it is look, which comes first
 run() {
     rm -rf "$EVIDENCE" new new.*
-    if [[ $program = */look ]]; then set -- "${arguments[0]}" "$@" "${arguments[@]:1}"
+    if [[ $program = */vit-look ]]; then set -- "${arguments[0]}" "$@" "${arguments[@]:1}"
     else set -- "$@" "${arguments[@]}"; fi
     tried="$program $*"
     "$evil/$program" "$@" >out 2>err <"$input"

@@ -962,7 +962,7 @@ cat >array.c <<'END'
 #include <stdio.h>
 static unsigned char arena[_1_TINY_MODEL_WORKSPACE_LOW];
 int main(void) {
-    static const vit_params low = { 1, VIT_ISA_SCALAR, { 0, 0, 0 }, 1, 0, 0, 0, 0 };
+    static const vit_params low = { VIT_ISA_SCALAR, { 0, 0, 0 }, 1, 0, 0, 0, 0, 0 };
     vit_params params = low;
     vit_session session;
     vit_model model;

@@ -20,7 +20,7 @@ look=$bin/tools/vit-look convert=$bin/tools/vit-convert
 usage() { # COMMAND MESSAGE: a wrong command line
     is 2
     quiet out
-    err "^look $1: .*$2.* \(try 'look $1 --help'\)$"
+    err "^vit-look $1: .*$2.* \(try 'vit-look $1 --help'\)$"
 }
 refused() { # MESSAGE
     is 1
@@ -295,14 +295,14 @@ is 2
 err "^vit-look: there is no command 'paint' \(try 'vit-look --help'\)$"
 try "$look" --help
 is 0
-out '^usage: look COMMAND'
+out '^usage: vit-look COMMAND'
 out '^Exit status: 0'
 try "$look" --version
 is 0
 for command in attention tokens similarity positions filters; do
     try "$look" $command --help
     is 0
-    out "^usage: look $command "
+    out "^usage: vit-look $command "
     at=()
     [ $command = similarity ] && at=(--at 5,3)
     operand=("$photo")

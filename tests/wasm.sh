@@ -123,7 +123,7 @@ done
 
 native=build/nofma
 check "native programs without FMA" make -s TARGET=nofma CPPFLAGS='-DVIT_NO_FMA -DVIT_NO_SIMD' \
-    $native/tools/vit-{convert,info,run} $native/examples/{classify,look}
+    $native/tools/vit-{convert,info,run,classify,look}
 models=()
 for dtype in f32 f16 bf16 int8 calibrated int4; do models+=("$work/$dtype.vit"); done
 count api node tests/web/api.mjs $native "$work" simd:1,simd:2,scalar:1 "${models[@]}"

@@ -368,7 +368,7 @@ static bool run(classifier *c, const text_list *images) {
 }
 
 int main(int argc, char **argv) {
-    cli_start(&argc, &argv, "classify");
+    cli_start(&argc, &argv, "vit-classify");
     const zero_shot_options none = ZERO_SHOT_NONE;
     choices chosen;
     classifier c;

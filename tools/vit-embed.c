@@ -289,7 +289,7 @@ static bool choose(int argc, char **argv, choices *c, text_list *operands, int *
 }
 
 int main(int argc, char **argv) {
-    cli_start(&argc, &argv, "embed");
+    cli_start(&argc, &argv, "vit-embed");
     choices chosen;
     text_list operands;
     report r = report_make();

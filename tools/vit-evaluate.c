@@ -779,7 +779,7 @@ static bool run(choices *chosen) {
 }
 
 int main(int argc, char **argv) {
-    cli_start(&argc, &argv, "evaluate");
+    cli_start(&argc, &argv, "vit-evaluate");
     choices chosen;
     int status;
     memset(&chosen, 0, sizeof chosen);

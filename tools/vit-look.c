@@ -205,7 +205,7 @@ static const look_command *find_command(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-    cli_start(&argc, &argv, "look");
+    cli_start(&argc, &argv, "vit-look");
     look_choices chosen;
     text_list operands;
     report r = report_make();

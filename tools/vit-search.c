@@ -489,7 +489,7 @@ static bool run(job *j, report *r) {
 static const char description[] =
     "Finds the photos whose embeddings are nearest to those of the PHOTOs (their mean, if there\n"
     "are several), by cosine, among the vectors INDEX.npy, which embed wrote with INDEX.txt and\n"
-    "INDEX.json, or of all shards of a FOLDER, by embed --tar. Every vector is looked at.\n"
+    "INDEX.json, or of all shards of a FOLDER, by vit-embed --tar. Every vector is looked at.\n"
     "--duplicates and --classes do other things: see below.\n";
 
 static const char notes[] =
@@ -575,7 +575,7 @@ static bool choose(int argc, char **argv, choices *c, text_list *photos, int *st
 }
 
 int main(int argc, char **argv) {
-    cli_start(&argc, &argv, "search");
+    cli_start(&argc, &argv, "vit-search");
     const zero_shot_options none = ZERO_SHOT_NONE;
     choices chosen;
     report r = report_make();

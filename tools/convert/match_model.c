@@ -272,11 +272,12 @@ static match_image *make_image(match_model *m, report *r)
 
 /* === Running === */
 
-/* Room for the session, if there is too little. */
+/* Room for the session: the last one's, if it is enough. */
 static bool take_workspace(match_model *m, const vit_params *params, report *r)
 {
     const size_t size = vit_workspace_size(&m->image->model, params);
-    if (size <= m->workspace_size) return report_fail(r, "the model cannot be run");
+    if (!size) return report_fail(r, "the model cannot be run");
+    if (size <= m->workspace_size) return true;
     free(m->workspace);
     m->workspace = malloc(size);
     m->workspace_size = m->workspace ? size : 0;
@@ -289,10 +290,10 @@ static bool start_session(match_model *m, report *r)
     memset(&params, 0, sizeof params);
     params.isa = m->isa;
     if (m->image->writer.file_size > SMALL_MODEL * sizeof(float)) params.executor = m->executor;
-    while (vit_session_init(&m->session, &m->image->model, &params, m->workspace,
-                            m->workspace_size))
-        if (!take_workspace(m, &params, r)) return false;
-    return true;
+    return take_workspace(m, &params, r) &&
+           (vit_session_init(&m->session, &m->image->model, &params, m->workspace,
+                             m->workspace_size) == VIT_OK ||
+            report_fail(r, "the model cannot be run"));
 }
 
 bool match_model_load(match_model *m, report *r)

@@ -331,7 +331,7 @@ static bool check_stdin(const void *data, size_t size, report *r)
 {
     return !frames_follow(data, size) ||
            report_fail(r, "more images follow the first one; a stream of frames is read by "
-                          "classify --frames auto") || report_file(r, "-");
+                          "vit-classify --frames auto") || report_file(r, "-");
 }
 
 /* The bytes are read here: a sandbox opens no files. */
