@@ -91,7 +91,7 @@ embed_of() { # VARIABLE=VALUE: the first embed of it, whose decoders come after 
     local pid
     for ((w = 0; w < 200; w++)); do
         for pid in $(of "$1" | sort -n); do
-            [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = embed ] && echo "$pid" && return
+            [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = vit-embed ] && echo "$pid" && return
         done
         sleep 0.05
     done
