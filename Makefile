@@ -240,9 +240,9 @@ WASM_FLAGS   = --target=wasm32-wasi -std=c99 -D_POSIX_C_SOURCE=200809L $(WARNING
 WASM_LINK    = -nostdlib -Wl,--no-entry,--strip-all,--stack-first,-z,stack-size=262144 \
                -Wl,--import-memory,--initial-memory=4194304,--max-memory=4294901760
 WASM_SHARED  = -DWEB_THREADS -Wl,--shared-memory,--no-check-features,--export=__stack_pointer
-WASM_ROOMS   = $(addprefix base/,json memory report shown tensor text) image/crop infer/attention \
+WASM_ROOMS   = $(addprefix base/,json memory report tensor text) image/crop infer/attention \
                $(addprefix model/,card describe parts settings) \
-               $(addprefix numbers/,pca positions rollout tensor_values tokens)
+               $(addprefix numbers/,pca tokens)
 WASM_OBJECTS = $(WASM_ROOMS:%=build/wasm/tools/%.o) build/wasm/$(WEB)/heap.o
 WASM_PLAIN   = $(WEB)/vit.wasm $(WEB)/vit-scalar.wasm
 WASM_RELAXED = $(WEB)/vit-relaxed.wasm
@@ -374,7 +374,7 @@ build/web/installed: tests/web/package.json
 build/web/reference: tests/wasm_reference.c vit.h build/plain/flags
 	@mkdir -p $(@D)
 	$(CC) -std=c99 $(WARNINGS) $(CFLAGS) -DVIT_NO_FMA -DVIT_NO_SIMD $(STB_FLAGS) -I. -Itools $< \
-	    tools/base/bytes.c tools/base/crc32.c tools/base/report.c tools/base/shown.c \
+	    tools/base/checksum.c tools/base/memory.c tools/base/report.c \
 	    tools/base/source.c \
 	    tools/os/common.c tools/os/posix.c $(LDLIBS) -o $@
 

@@ -26,7 +26,7 @@ except=(
     'layout/structure_parts.c:.*null pointer'
     'layout/stacked.c:.*ctuuninitvar'
     # tag_lists_free frees both; a folder has photos; the list of pairs is set before it is read
-    '(infer/tag_lists.c|base/report.h):.*leak of .<unknown>.'
+    '(infer/tags.c|base/report.h):.*leak of .<unknown>.'
     'infer/probe.c:.*allocation size of 0 bytes'
     'numbers/logistic.c:.*uninitvar: .*shares'
     # in a sum of exp() one term is 1
@@ -49,16 +49,16 @@ except=(
     # there are no labels where memory ran out; a refused photo has no pixels, and is freed with its job
     'checkpoint/torch_labels.c:.*memleak: .*labels'
     'image/photos.c:.*garbage'
-    'look/photos_seen.c:.*leak of'
+    'look/write.c:.*leak of'
     # a caption is the sheet's, a found row's texts the caller's: sheet_free, indexed_row_free
-    'picture/sheet.c:.*leak of .copy.'
+    'picture/picture.c:.*leak of .copy.'
     'shards/shard_index.c:.*leak of'
     # of vectors gcc 12 knows the bits of one element, cppcheck none that a loop set; cosines that are
     # read were computed
     'numbers/dot.c:.*(shift by count|[Uu]ninitialized)'
     'numbers/nearest.c:.*uninitialized value .cosines'
     # three colours are set in a loop; a block of a PNG is in the list before it grows
-    'picture/grids.c:.*uninitialized'
+    'picture/picture.c:.*uninitialized'
     'picture/stb.c:.*(uninitialized|after it is freed)'
     # WORDS_FLAG and VIT__ONE_MORE are defined above their uses; what cppcheck 2.10 cannot parse,
     # compilers do

@@ -4,9 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/bytes.h"
 #include "base/memory.h"
-#include "base/paths.h"
 #include "base/report.h"
 #include "base/source.h"
 #include "base/tensor.h"

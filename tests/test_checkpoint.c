@@ -14,9 +14,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/bytes.h"
-#include "base/crc32.h"
+#include "base/checksum.h"
 #include "base/json.h"
+#include "base/memory.h"
 #include "base/report.h"
 #include "checkpoint/checkpoint.h"
 #include "test.h"

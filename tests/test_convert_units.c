@@ -10,10 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/bytes.h"
+#include "base/memory.h"
 #include "base/report.h"
 #include "base/text.h"
-#include "bench/random_model.h"
+#include "bench/bench.h"
 #include "checkpoint/rename.h"
 #include "convert/calibrate.h"
 #include "convert/compare.h"

@@ -1,18 +1,18 @@
-/* test_frames.c - frames.h, frame_reader.h: streams of raw frames, JPEGs, PPMs; cut, damaged, in
+/* test_frames.c - frames.h, photo_source.h: streams of raw frames, JPEGs, PPMs; cut, damaged, in
  * real time. JPEGs without Huffman tables, limits of size, the mean of the last frames.
  *
  *     test_frames [tests/data]
  */
 #define _POSIX_C_SOURCE 200809L
 
-#include "image/frame_reader.h"
+#include "image/photo_source.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "image/photos.h"
-#include "numbers/running_mean.h"
+#include "numbers/logistic.h"
 #include "test.h"
 
 static const char *data_folder = "tests/data";

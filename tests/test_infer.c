@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/source.h"
-#include "image/labelled.h"
+#include "image/photo_source.h"
 #include "infer/classes.h"
 #include "infer/infer.h"
 #include "test.h"

@@ -1,4 +1,4 @@
-/* test_json.c - tools/base/json.c and sha256.c: what they accept, refuse and write. */
+/* test_json.c - tools/base/json.c and checksum.c: what they accept, refuse and write. */
 #define _XOPEN_SOURCE 700 /* mkstemp */
 
 #include <math.h>
@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/checksum.h"
 #include "base/json.h"
 #include "base/report.h"
-#include "base/sha256.h"
 #include "test.h"
 
 /* Parses a copy; the caller frees *text and the document if it was accepted. */

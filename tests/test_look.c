@@ -12,12 +12,8 @@
 
 #include "image/crop.h"
 #include "numbers/pca.h"
-#include "numbers/rollout.h"
 #include "numbers/tokens.h"
-#include "picture/grids.h"
 #include "picture/picture.h"
-#include "picture/sheet.h"
-#include "picture/view.h"
 #include "test.h"
 
 #include "look_numbers.h"

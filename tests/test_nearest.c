@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/bytes.h"
+#include "base/memory.h"
 #include "numbers/dot.h"
 #include "numbers/logistic.h"
 #include "numbers/nearest.h"

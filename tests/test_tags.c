@@ -1,5 +1,5 @@
-/* test_tags.c - precision.h against scikit-learn, on scores that make_precision.py makes too; lists
- * of tags, tag_lists.h: every form, every wrong input.
+/* test_tags.c - logistic.h against scikit-learn, on scores that make_precision.py makes too; lists
+ * of tags, tags.h: every form, every wrong input.
  *
  *     test_tags
  */
@@ -12,8 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "infer/tag_lists.h"
-#include "numbers/precision.h"
+#include "infer/tags.h"
+#include "numbers/logistic.h"
 #include "test.h"
 
 #include "precision_vectors.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shards/samples.h"
+#include "shards/tar.h"
 #include "tar_memory.h"
 #include "tar_writer.h"
 #include "test.h"

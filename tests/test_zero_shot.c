@@ -1,4 +1,4 @@
-/* test_zero_shot.c - zero_shot.h: logits and probabilities as NumPy computes them in double, the
+/* test_zero_shot.c - classes.h: logits and probabilities as NumPy computes them in double, the
  * files that are refused, the options that do not go together.
  *
  *     test_zero_shot
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "infer/zero_shot.h"
+#include "infer/classes.h"
 #include "test.h"
 
 enum { TEXTS = 4, DIM = 3 };

@@ -12,13 +12,10 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "base/paths.h"
 #include "base/report.h"
-#include "base/text.h"
 #include "base/tensor.h"
-#include "bench/operations.h"
-#include "bench/peak.h"
-#include "bench/random_model.h"
+#include "base/text.h"
+#include "bench/bench.h"
 #include "cli/model.h"
 #include "cli/options.h"
 #include "cli/output.h"

@@ -19,10 +19,10 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/progress.h"
-#include "image/frame_reader.h"
+#include "image/photo_source.h"
+#include "infer/classes.h"
 #include "infer/infer.h"
-#include "infer/zero_shot.h"
-#include "numbers/running_mean.h"
+#include "numbers/logistic.h"
 #include "os/os.h"
 #include "vit.h"
 

@@ -22,7 +22,6 @@
 #include "infer/embedding.h"
 #include "infer/infer.h"
 #include "os/os.h"
-#include "shards/collect.h"
 #include "shards/embed_shards.h"
 #include "vit.h"
 

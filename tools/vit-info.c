@@ -8,10 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/checksum.h"
 #include "base/json.h"
-#include "base/paths.h"
 #include "base/report.h"
-#include "base/sha256.h"
 #include "base/source.h"
 #include "base/tensor.h"
 #include "base/text.h"
@@ -24,7 +23,6 @@
 #include "os/os.h"
 #define VIT_TOOLS
 #include "vit.h"
-
 
 typedef struct choices {
     bool check, json, tensors, labels;

@@ -13,11 +13,10 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "base/paths.h"
+#include "base/npy.h"
 #include "base/report.h"
 #include "base/tensor.h"
 #include "base/text.h"
-#include "base/npy.h"
 #include "cli/model.h"
 #include "cli/options.h"
 #include "cli/output.h"

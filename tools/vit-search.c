@@ -13,19 +13,18 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "base/paths.h"
 #include "base/report.h"
 #include "base/source.h"
 #include "base/text.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "infer/classes.h"
 #include "infer/embedding.h"
 #include "infer/infer.h"
-#include "infer/zero_shot.h"
 #include "numbers/nearest.h"
 #include "os/os.h"
-#include "picture/sheet.h"
+#include "picture/picture.h"
 #include "shards/shard_index.h"
 #include "vit.h"
 

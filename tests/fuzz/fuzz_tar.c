@@ -2,8 +2,8 @@
  * checksums of its headers are corrected before. */
 #include "base/tar_header.h"
 #include "fuzz.h"
-#include "shards/samples.h"
 #include "../tar_memory.h"
+#include "shards/tar.h"
 
 /* Of every block that is not zeros: what is no header does not mind. */
 static void correct(uint8_t *bytes, size_t size) {

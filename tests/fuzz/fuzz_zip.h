@@ -4,8 +4,8 @@
 #ifndef FUZZ_ZIP_H
 #define FUZZ_ZIP_H
 
-#include "base/bytes.h"
-#include "base/crc32.h"
+#include "base/checksum.h"
+#include "base/memory.h"
 #include "fuzz.h"
 
 static inline void fuzz_put(uint8_t *at, uint64_t value, int bytes) {

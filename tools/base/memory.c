@@ -1,9 +1,9 @@
 #include "base/memory.h"
 
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* === Arenas and arrays === */
 
 struct memory_block {
     memory_block *next;
@@ -85,4 +85,122 @@ void *memory_grow(void *items, size_t item_size, size_t count, size_t *capacity)
     moved = realloc(items, larger * item_size);
     if (moved) *capacity = larger;
     return moved;
+}
+
+/* === Sizes and bytes === */
+
+bool bytes_add(uint64_t a, uint64_t b, uint64_t *sum)
+{
+    *sum = a + b;
+    return *sum >= a;
+}
+
+bool bytes_multiply(uint64_t a, uint64_t b, uint64_t *product)
+{
+    *product = a * b;
+    return a == 0 || b <= UINT64_MAX / a;
+}
+
+uint16_t bytes_load16(const void *bytes)
+{
+    const uint8_t *p = bytes;
+    return (uint16_t)(p[0] | p[1] << 8);
+}
+
+uint32_t bytes_load32(const void *bytes)
+{
+    const uint8_t *p = bytes;
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+uint64_t bytes_load64(const void *bytes)
+{
+    const uint8_t *p = bytes;
+    return (uint64_t)bytes_load32(p) | (uint64_t)bytes_load32(p + 4) << 32;
+}
+
+void bytes_store_floats(void *bytes, const float *values, size_t count)
+{
+    uint8_t *p = bytes;
+    size_t i;
+    for (i = 0; i < count; i++, p += 4) {
+        uint32_t bits;
+        memcpy(&bits, values + i, sizeof bits);
+        p[0] = (uint8_t)bits;
+        p[1] = (uint8_t)(bits >> 8);
+        p[2] = (uint8_t)(bits >> 16);
+        p[3] = (uint8_t)(bits >> 24);
+    }
+}
+
+void bytes_store_halves(void *bytes, const float *values, size_t count)
+{
+    uint8_t *p = bytes;
+    size_t i;
+    for (i = 0; i < count; i++, p += 2) {
+        const uint16_t half = bytes_to_half(values[i]);
+        p[0] = (uint8_t)half;
+        p[1] = (uint8_t)(half >> 8);
+    }
+}
+
+float bytes_float(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* Subnormals are multiples of 2^-24, which f32 holds exactly; NaN payloads move up. */
+float bytes_half(uint16_t bits)
+{
+    const uint32_t sign = (uint32_t)(bits & 0x8000) << 16;
+    const uint32_t exponent = bits >> 10 & 31, fraction = bits & 1023;
+    float subnormal;
+    if (exponent == 31) return bytes_float(sign | 0x7F800000 | fraction << 13);
+    if (exponent > 0) return bytes_float(sign | (exponent + 112) << 23 | fraction << 13);
+    subnormal = (float)fraction * (1.0f / 16777216.0f);
+    return sign ? -subnormal : subnormal;
+}
+
+/* Beyond the largest half, infinity; NaN stays NaN. */
+uint16_t bytes_to_half(float value)
+{
+    uint32_t bits, sign, rest;
+    float magnitude;
+    memcpy(&bits, &value, sizeof bits);
+    sign = bits >> 16 & 0x8000;
+    rest = bits & 0x7FFFFFFF;
+    if (rest > 0x7F800000) return (uint16_t)(sign | 0x7E00);
+    if (rest >= 0x477FF000) return (uint16_t)(sign | 0x7C00);
+    if (rest >= 0x38800000) {
+        rest -= 0x38000000;
+        return (uint16_t)(sign | (rest + 0x0FFF + (rest >> 13 & 1)) >> 13);
+    }
+    magnitude = bytes_float(rest) + 0.5f;   /* rounds to the ten bits of a subnormal */
+    memcpy(&rest, &magnitude, sizeof rest);
+    return (uint16_t)(sign | (rest - 0x3F000000));
+}
+
+float bytes_bfloat(uint16_t bits)
+{
+    return bytes_float((uint32_t)bits << 16);
+}
+
+/* Values beyond float's range become infinity, as in NumPy; in C the cast is undefined. */
+float bytes_double(uint64_t bits)
+{
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    if (value >= 3.4028235677973366e38) return bytes_float(0x7F800000);
+    if (value <= -3.4028235677973366e38) return bytes_float(0xFF800000);
+    return (float)value;
+}
+
+/* Avoids casts whose result C leaves to the implementation. */
+int64_t bytes_signed(uint64_t bits, unsigned size)
+{
+    const uint64_t sign = (uint64_t)1 << (8 * size - 1);
+    if (!(bits & sign)) return (int64_t)bits;
+    return -(int64_t)((sign - 1) - (bits & (sign - 1))) - 1;
 }

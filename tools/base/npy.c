@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/bytes.h"
+#include "base/memory.h"
 #include "base/source.h"
 #include "os/os.h"
 

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/bytes.h"
 #include "base/memory.h"
 #include "base/report.h"
 #include "base/source.h"

@@ -8,10 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/bytes.h"
 #include "base/json.h"
 #include "base/memory.h"
-#include "base/paths.h"
 #include "base/source.h"
 #include "base/text.h"
 #include "checkpoint/container.h"

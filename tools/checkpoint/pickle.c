@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/bytes.h"
+#include "base/memory.h"
 
 enum {
     PICKLE_VALUE_MEMORY = 36,      /* bytes a value: 24 for itself, the rest for items and text */

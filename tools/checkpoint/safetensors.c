@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/bytes.h"
 #include "base/json.h"
-#include "base/paths.h"
+#include "base/memory.h"
 #include "base/report.h"
 #include "base/source.h"
+#include "base/text.h"
 #include "checkpoint/container.h"
 
 #define SAFETENSORS_MAX_HEADER 100000000u

@@ -1,9 +1,9 @@
 /* tar.c - a tar archive with one file inside, which is the checkpoint. */
 #include <string.h>
 
-#include "base/paths.h"
 #include "base/source.h"
 #include "base/tar_header.h"
+#include "base/text.h"
 #include "checkpoint/container.h"
 
 enum { TAR_MAX_ENTRIES = 1000 };

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/bytes.h"
 #include "base/memory.h"
 #include "base/source.h"
 #include "checkpoint/torch_state_dict.h"

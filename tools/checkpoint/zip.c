@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/bytes.h"
-#include "base/crc32.h"
+#include "base/checksum.h"
+#include "base/memory.h"
 #include "base/text.h"
 #include "checkpoint/inflate.h"
 

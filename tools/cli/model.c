@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/paths.h"
 #include "base/source.h"
+#include "base/text.h"
 #include "cli/output.h"
 #include "os/os.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/paths.h"
+#include "base/text.h"
 #include "os/os.h"
 
 enum { LONGEST_PATH = 4096 };

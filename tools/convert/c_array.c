@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/paths.h"
+#include "base/text.h"
 #include "cli/model.h"
 #include "cli/output.h"
 #include "cli/progress.h"

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/paths.h"
 #include "base/source.h"
 #include "base/tensor.h"
 #include "base/text.h"

@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/paths.h"
-#include "base/sha256.h"
+#include "base/checksum.h"
 #include "base/text.h"
 #include "convert/match_folder.h"
 #include "convert/match_search.h"

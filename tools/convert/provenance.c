@@ -6,8 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/paths.h"
-#include "base/sha256.h"
+#include "base/checksum.h"
 #include "base/tensor.h"
 #include "base/text.h"
 #include "cli/progress.h"

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "base/paths.h"
 #include "base/tensor.h"
 #include "base/text.h"
 #include "convert/mapping.h"

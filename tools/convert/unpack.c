@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/bytes.h"
+#include "base/memory.h"
 #include "base/tensor.h"
 #include "cli/model.h"
 #include "cli/output.h"

@@ -87,7 +87,7 @@ static void image_file__release(void *old);
 #define STBI_FREE(old) image_file__release(old)
 #include <stb/stb_image.h>
 
-#include "base/crc32.h"
+#include "base/checksum.h"
 #include "base/report.h"
 
 #if defined(__GNUC__)

@@ -8,8 +8,8 @@
 #include <strings.h>
 
 #include "base/memory.h"
-#include "base/paths.h"
 #include "base/source.h"
+#include "base/text.h"
 #include "image/frames.h"
 #include "image/image_file.h"
 #include "image/sandbox.h"

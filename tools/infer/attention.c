@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "numbers/rollout.h"
+#include "numbers/tokens.h"
 
 /* Maps are kept of as many blocks as fit into this; a rollout runs the model again for the rest. */
 #ifndef ATTENTION_BYTES

@@ -2,11 +2,13 @@
 #ifndef CLASSES_H
 #define CLASSES_H
 
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "base/report.h"
 #include "image/photos.h"
+#include "infer/embedding.h"
 #define VIT_TOOLS
 #include "vit.h"
 
@@ -36,5 +38,67 @@ int class_map_find(const class_map *map, const vit_model *model, const char *fol
 /* Folders that are no class are named on stderr, the first ten of them. False if there are any. */
 bool class_map_all(const class_map *map, const vit_model *model, const photo_list *folders,
                    const char *program, int *classes);
+
+/* === Classes by texts === */
+
+/* Classes from stored vectors of texts, as CLIP and SigLIP compute them: which of the
+ * texts is nearest to a photo.
+ *
+ *     if (zero_shot_open(&z, &options, &r) &&
+ *         embedding_open_model(&asked, &z.texts, &model, &path, &choice, &r)) ...
+ *     zero_shot_logits(&z, embedding_of(&choice, &model, result), logits);
+ *     zero_shot_scores(&z, logits);
+ */
+
+/* What a command line says. */
+typedef struct zero_shot_options {
+    const char *classes, *names;   /* the .npy file, and a name for each vector, a line each; */
+                                   /* NULL: not given                                         */
+    double scale, bias;            /* NaN: not given, 100 and 0                               */
+    bool sigmoid;
+} zero_shot_options;
+
+#define ZERO_SHOT_NONE { NULL, NULL, (double)NAN, (double)NAN, false }
+
+/* Rows of a table of options; --sigmoid has one in each program. */
+#define ZERO_SHOT_OPTIONS(o)                                                                      \
+    { 0, "classes", "TEXT.npy", "classify by these vectors of texts, [n, dim], as CLIP and\n"     \
+      "SigLIP compute them", CLI_TEXT, &(o)->classes, 0, 0 },                                     \
+    { 0, "class-names", "FILE", "a name for each of them, one a line", CLI_TEXT, &(o)->names, 0,  \
+      0 },                                                                                        \
+    { 0, "scale", "S", "what their cosines are multiplied by (default 100, as CLIP's)",           \
+      CLI_NUMBER, &(o)->scale, 0, 1e6 },                                                          \
+    { 0, "bias", "B", "what is added then (SigLIP's; with --sigmoid; default 0)", CLI_NUMBER,     \
+      &(o)->bias, -1e6, 1e6 }
+
+/* Their part of a program's notes. */
+#define ZERO_SHOT_NOTES                                                                           \
+    "The vectors of --classes are made where the text model is. They are compared with what\n"     \
+    "the model's head gives, CLIP's projection, if that is as wide, else with the embedding.\n"    \
+    "Without --sigmoid, probabilities add up to 1 (CLIP); with it, each class is for itself\n"     \
+    "(SigLIP; give the model's --scale and --bias). Vectors that embed wrote serve as well; the\n" \
+    "model is then the one that made them, unless -m is given.\n"
+
+/* Which of the options do not go together; NULL: all is well. --sigmoid may stand alone. */
+const char *zero_shot_wrong(const zero_shot_options *options);
+
+typedef struct zero_shot {
+    embedding_index texts;   /* [count, dim], and their names */
+    int count;
+    float scale, bias;
+    bool sigmoid;
+} zero_shot;
+
+/* The files that the options name, which must live as long. Refused are more than 2^20 vectors, and
+ * any that has no direction: zeros, NaN, infinity. On failure there is nothing to close. */
+bool zero_shot_open(zero_shot *z, const zero_shot_options *options, report *r);
+void zero_shot_close(zero_shot *z);   /* also of zeros */
+
+/* scale * cosine + bias for each text, [count], of a photo's vector [dim] of any length. */
+void zero_shot_logits(const zero_shot *z, const float *vector, float *logits);
+
+/* Logits to probabilities, in place: softmax (CLIP, arXiv 2103.00020), or each one's sigmoid
+ * (SigLIP, arXiv 2303.15343). */
+void zero_shot_scores(const zero_shot *z, float *x);
 
 #endif

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "image/labelled.h"
+#include "image/photo_source.h"
 #include "numbers/logistic.h"
 #include "numbers/nearest.h"
 

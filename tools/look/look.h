@@ -3,10 +3,11 @@
  * A command prepares, lets the model read each photo, and draws: it fills in the sheet of pictures
  * and the numbers behind them. look_write writes what was asked for.
  *
- * To add a command: a file with its functions, its row in tools/vit-look.c, its options there.
+ * To add a command: its functions in maps.c (of a photo) or weights.c (of the model alone), its row
+ * in tools/vit-look.c, its options there.
  *
- * tools/look owns the pictures of tools/vit-look: one file for each command, what they share; it may
- * include base cli numbers image picture infer.
+ * tools/look owns the pictures of tools/vit-look: each command, what they share; it may include base
+ * cli numbers image picture infer.
  */
 #ifndef LOOK_H
 #define LOOK_H
@@ -21,10 +22,8 @@
 #include "base/text.h"
 #include "image/photos.h"
 #include "numbers/pca.h"
-#include "numbers/positions.h"
+#include "numbers/tokens.h"
 #include "picture/picture.h"
-#include "picture/sheet.h"
-#include "picture/view.h"
 #define VIT_TOOLS
 #include "vit.h"
 

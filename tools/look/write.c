@@ -1,8 +1,189 @@
-#include "look/look.h"
-
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/tensor.h"
+#include "base/text.h"
+#include "cli/model.h"
+#include "cli/options.h"
 #include "cli/output.h"
+#include "look/look.h"
+#include "picture/picture.h"
+
+/* === Photos, as the model sees them === */
+
+static size_t count_numbers(const look_job *j)
+{
+    size_t count = 1;
+    for (int i = 0; i < j->ndim; i++) count *= (size_t)j->dims[i];
+    return count;
+}
+
+bool look_take_numbers(look_job *j, int64_t a, int64_t b, int64_t c, int64_t d, report *r)
+{
+    const int64_t dims[4] = { a, b, c, d };
+    memcpy(j->dims, dims, sizeof dims);
+    j->ndim = d ? 4 : 3;
+    j->numbers = calloc(count_numbers(j), sizeof *j->numbers);
+    return j->numbers || report_no_memory(r);
+}
+
+float *look_map_of(const look_job *j, int photo, int map)
+{
+    return j->numbers + ((size_t)photo * (size_t)j->dims[1] + (size_t)map) *
+                            (size_t)j->model.config.num_patches;
+}
+
+vit_grid look_grid_of(const vit_model *model)
+{
+    return (vit_grid){ model->config.grid_height, model->config.grid_width };
+}
+
+bool look_check_block(const look_job *j, report *r)
+{
+    const int depth = j->model.config.depth;
+    return j->chosen->block < depth ||
+           report_fail(r, "--block %d: the model has blocks 0 to %d", j->chosen->block, depth - 1);
+}
+
+static bool start_session(look_job *j, report *r)
+{
+    const vit_config *c = &j->model.config;
+    vit_params params;
+    size_t size;
+    memset(&params, 0, sizeof params);
+    params.isa = j->chosen->isa;
+    if (vit_threads_create(j->chosen->num_threads, &j->threads, &params.executor) != VIT_OK)
+        return report_no_memory(r);
+    size = vit_workspace_size(&j->model, &params);
+    if (size == 0)
+        return report_fail(r, "this machine cannot run it: isa %s (the best here is %s)",
+                           vit_isa_name(params.isa), vit_isa_name(vit_detect_isa()));
+    j->workspace = malloc(size);
+    j->input = malloc((size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width *
+                      sizeof *j->input);
+    if (!j->workspace || !j->input) return report_no_memory(r);
+    j->reader.model = &j->model;
+    return vit_session_init(&j->session, &j->model, &params, j->workspace, size) == VIT_OK ||
+           report_no_memory(r);
+}
+
+bool look_patch_at(const look_job *j, const view *v, int *patch, report *r)
+{
+    const double *at = j->chosen->point;
+    double box[4];
+    crop_seen(&v->place, box);
+    *patch = crop_patch(&v->place, at[0], at[1]);
+    return *patch >= 0 ||
+           report_fail(r, "no patch is at %g,%g: of its %d x %d pixels the model sees x from %.0f "
+                          "to %.0f and y from %.0f to %.0f", at[0], at[1], v->place.photo_width,
+                       v->place.photo_height, box[0], box[2], box[1], box[3]);
+}
+
+static bool read_photo(look_job *j, const vit_image *photo, look_photo *s, report *r)
+{
+    s->values = malloc(j->each * sizeof *s->values);
+    if (!s->values) return report_no_memory(r);
+    return photos_prepare(&j->reader, photo, j->input, r) &&
+           view_make(&s->shown, photo, &j->model.config, j->chosen->side, r) &&
+           j->command->read(j, s, r) &&
+           (tensor_values_are_finite(s->values, j->each) ||
+            report_fail(r, "the model's outputs are NaN or infinite: vit-info --check names a "
+                        "weight that is"));
+}
+
+/* One that cannot be decoded is named and counted. */
+static bool see(look_job *j, char *name, report *r)
+{
+    report unreadable = report_make();
+    look_photo *s = &j->seen[j->num_seen];
+    vit_image photo;
+    bool good;
+    if (!photos_decode(name, j->decoder, &photo, &unreadable)) {
+        report_print(&unreadable, cli_name());
+        j->unreadable++;
+        return true;
+    }
+    s->name = name;
+    s->marked = -1;
+    j->num_seen++;
+    good = read_photo(j, &photo, s, r);
+    photos_free_image(&photo);
+    return good || report_file(r, name);
+}
+
+static bool see_all(look_job *j, report *r)
+{
+    bool good = photos_find(&j->photos, j->operands, CLI_MANY, r);
+    if (good) j->decoder = photo_decoder_open(&j->chosen->photos, cli_name(), 1, r);
+    good = j->decoder && start_session(j, r);
+    if (good) {
+        j->seen = calloc((size_t)j->photos.count, sizeof *j->seen);
+        good = j->seen || report_no_memory(r);
+    }
+    for (int i = 0; good && i < j->photos.count; i++) {
+        good = see(j, j->photos.paths[i], r);
+        if (good && j->chosen->at && j->num_seen == 0)
+            return report_fail(r, "no photo to find --at %s in", j->chosen->at);
+    }
+    return good && (j->num_seen > 0 || report_fail(r, "no image could be read"));
+}
+
+bool look_add_view(look_job *j, const look_photo *s, const picture_colour *patches,
+                   const char *caption, report *r)
+{
+    char text[512];
+    picture painted;
+    snprintf(text, sizeof text, "%s\n%s", paths_file_name(s->name), caption);
+    if (!view_paint(&s->shown, patches, j->command->opacity, &painted, r)) return false;
+    if (s->marked >= 0) view_mark(&s->shown, &painted, s->marked);
+    return sheet_add(&j->sheet, &painted, text, r);
+}
+
+bool look_add_heat(look_job *j, const look_photo *s, const float *values, const double range[2],
+                     const char *caption, report *r)
+{
+    picture_colour *colours = malloc((size_t)j->model.config.num_patches * sizeof *colours);
+    bool good = colours || report_no_memory(r);
+    for (int i = 0; good && i < j->model.config.num_patches; i++)
+        colours[i] = colour_of(COLOUR_INFERNO, grids_share((double)values[i], range));
+    good = good && look_add_view(j, s, colours, caption, r);
+    free(colours);
+    return good;
+}
+
+bool look_run(look_job *j, report *r)
+{
+    const look_choices *c = j->chosen;
+    if (!c->compare && !cli_model_choose(c->model, c->img_size, &j->model, &j->path, r))
+        return false;
+    if (j->command->prepare && !j->command->prepare(j, r)) return report_file(r, j->path);
+    return (!j->command->photos || see_all(j, r)) && j->command->draw(j, r) && look_write(j, r);
+}
+
+void look_free(look_job *j)
+{
+    for (int i = 0; i < j->num_seen; i++) {
+        view_free(&j->seen[i].shown);
+        free(j->seen[i].values);
+    }
+    for (int i = 0; i < j->num_placed; i++) free(j->placed[i].cosines);
+    free(j->seen);
+    free(j->placed);
+    free(j->numbers);
+    free(j->workspace);
+    free(j->input);
+    pca_free(&j->components);
+    sheet_free(&j->sheet);
+    photo_decoder_close(j->decoder);
+    photos_reader_free(&j->reader);
+    photos_free(&j->photos);
+    vit_threads_destroy(j->threads);
+    vit_model_close(&j->model);
+    free(j->path);
+}
+
+/* === Writing === */
 
 static bool write_npy(const look_job *j, report *r)
 {

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/paths.h"
 #include "base/source.h"
+#include "base/text.h"
 #include "model/timm_names.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))

@@ -1,12 +1,91 @@
-/* tokens.h - the patch tokens of photos by their principal components, as DINOv2's authors show
- * them.
+/* tokens.h - what the tokens of a model show: their positions, their attention, their principal
+ * components.
  */
 #ifndef TOKENS_H
 #define TOKENS_H
 
+#include <stdbool.h>
+
+#include "base/report.h"
 #include "numbers/pca.h"
 #define VIT_TOOLS
 #include "vit.h"
+
+/* === Values of a tensor === */
+
+/* A tensor of an open model, as float. */
+
+/* Its values, [dims of the tensor], malloc'ed; what it is, in *tensor. NULL: it fails, or a value is
+ * NaN or infinite. */
+float *tensor_values(const vit_model *model, const char *name, vit_tensor *tensor, report *r);
+
+/* === Positions === */
+
+/* A vector for each position of a model's grid, whatever kind of positions it has. */
+
+/* What a model tells its patches' positions by. It may have more than one kind.
+ *
+ *     embedding   the vector that is added to a patch: learned, or sines and cosines in one
+ *                 dimension or two. [embed_dim]
+ *     rotary      the cosines and sines of a block's angles: the cosine of two positions is the
+ *                 mean of cos(angle - angle'), what rotation makes of two equal vectors whose
+ *                 pairs are equally long. [head_dim], of all heads if each has its own angles
+ *     relative    what a block adds to the scores of a patch with every patch, in all heads.
+ *                 [num_heads * num_patches]
+ *
+ * To add a kind: a row here, its name, its case in has_kind and read_kind. */
+typedef enum position_kind {
+    POSITIONS_EMBEDDING, POSITIONS_ROTARY, POSITIONS_RELATIVE, POSITIONS_KINDS
+} position_kind;
+
+/* "embedding" */
+const char *positions_name(position_kind kind);
+/* POSITIONS_KINDS: no kind is called so. */
+position_kind positions_by_name(const char *name);
+bool positions_has(const vit_config *config, position_kind kind);
+/* Whether each block has its own. */
+bool positions_of_block(const vit_config *config, position_kind kind);
+/* The kind of that name or, if it is NULL, the first that the model has. False: it has none. */
+bool positions_choose(const vit_config *config, const char *name, position_kind *kind, report *r);
+
+/* Vectors [rows * columns, dim], row by row. */
+typedef struct positions {
+    float *vectors;
+    int rows, columns;
+    int dim;
+} positions;
+
+/* The model must have the kind. block, from 0 on, is that of relative positions, and of rotary ones
+ * where each block has its own. Empty if it fails. */
+bool positions_read(const vit_model *model, position_kind kind, int block, positions *p, report *r);
+void positions_free(positions *p);
+
+/* The cosine of each position to each: [n, n] for n = rows * columns. */
+void positions_cosines(const positions *p, float *cosines);
+
+/* === Attention rollout === */
+
+/* Where attention leads: from one token, or from all, through one block or many. */
+
+/* A share of each token, [num_tokens]: all of it at token `from`, or, if that is -1, the same of
+ * all tokens, which makes what follows the mean over the queries. */
+void rollout_begin(double *shares, int num_tokens, int from);
+
+/* Attention rollout (Abnar and Zuidema, arXiv 2005.00928) through one more block, from the last to
+ * the first: shares = shares A, where A is the mean of the block's maps [num_heads, num_tokens,
+ * num_tokens], plus the identity for the residual, its rows scaled to the sum 1. So shares is the
+ * row of the product of all A that belongs to the token, at N^2 operations a block instead of N^3.
+ * scratch is [2, num_tokens]. */
+void rollout_block(double *shares, const float *maps, int num_heads, int num_tokens,
+                   double *scratch);
+
+/* shares = shares map, of one head [num_tokens, num_tokens], without residual. scratch is
+ * [num_tokens]. */
+void rollout_head(double *shares, const float *map, int num_tokens, double *scratch);
+
+/* === Patch tokens === */
+
+/* The patch tokens of photos by their principal components, as DINOv2's authors show them. */
 
 enum { TOKENS_COMPONENTS = 3 };
 

@@ -1,8 +1,14 @@
+#define _POSIX_C_SOURCE 200809L   /* strdup */
 #include "picture/picture.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/memory.h"
+
+/* === The canvas === */
 
 static void set(picture *p, int x, int y, picture_colour colour)
 {
@@ -150,4 +156,304 @@ picture_colour colour_of(colour_map map, double value)
     if (isnan(value)) return (picture_colour){ 128, 128, 128 };
     below = at < COLOURS - 2 ? (int)at : COLOURS - 2;
     return picture_mix(maps[map][below], maps[map][below + 1], at - below);
+}
+
+/* === Grids === */
+
+bool grids_range(const float *values, size_t count, double range[2])
+{
+    bool any = false;
+    range[0] = range[1] = 0;
+    for (size_t i = 0; i < count; i++) {
+        const double value = (double)values[i];
+        if (isnan(value)) continue;
+        if (!any || value < range[0]) range[0] = value;
+        if (!any || value > range[1]) range[1] = value;
+        any = true;
+    }
+    return any;
+}
+
+double grids_share(double value, const double range[2])
+{
+    return range[1] > range[0] ? (value - range[0]) / (range[1] - range[0]) : 0.5;
+}
+
+/* One small grid, a square of `scale` pixels for each value. */
+static void draw_grid(picture *p, int x, int y, const float *values, vit_grid grid,
+                      const double range[2], int scale)
+{
+    for (int i = 0; i < grid.height * grid.width; i++) {
+        const picture_box box = { x + i % grid.width * scale, y + i / grid.width * scale, scale,
+                                  scale };
+        picture_fill(p, box, colour_of(COLOUR_VIRIDIS, grids_share((double)values[i], range)));
+    }
+}
+
+bool grids_draw(picture *p, const float *values, vit_grid grid, const double range[2], int side,
+                report *r)
+{
+    const int64_t n = (int64_t)grid.height * grid.width;
+    const int gap = 2, fit = (side / grid.width - gap) / grid.width, scale = fit < 1 ? 1 : fit;
+    const int64_t across = (int64_t)grid.width * scale + gap;
+    const int64_t down = (int64_t)grid.height * scale + gap;
+    if (!picture_make(p, grid.width * across - gap, grid.height * down - gap, PICTURE_WHITE, r))
+        return false;
+    for (int64_t i = 0; i < n; i++) {
+        draw_grid(p, (int)(i % grid.width * across), (int)(i / grid.width * down), values + i * n,
+                  grid, range, scale);
+    }
+    return true;
+}
+
+bool grids_draw_filter(picture *p, const float *filter, int chans, int size, int side, report *r)
+{
+    const int scale = side < size ? 1 : side / size, area = size * size;
+    double range[2];
+    (void)grids_range(filter, (size_t)chans * (size_t)area, range);
+    if (!picture_make(p, (int64_t)size * scale, (int64_t)size * scale, PICTURE_BLACK, r))
+        return false;
+    for (int i = 0; i < area; i++) {
+        uint8_t rgb[3];
+        for (int c = 0; c < 3; c++) {
+            const double value = (double)filter[(chans == 3 ? c : 0) * area + i];
+            rgb[c] = (uint8_t)(255 * grids_share(value, range) + 0.5);
+        }
+        picture_fill(p, (picture_box){ i % size * scale, i / size * scale, scale, scale },
+                     (picture_colour){ rgb[0], rgb[1], rgb[2] });
+    }
+    return true;
+}
+
+/* === Patches over a photo === */
+
+bool view_make(view *v, const vit_image *photo, const vit_config *config, int side, report *r)
+{
+    memset(v, 0, sizeof *v);
+    return crop_find(&v->place, config, photo->width, photo->height, r) &&
+           picture_of_photo(&v->photo, photo, side, r);
+}
+
+void view_free(view *v)
+{
+    picture_free(&v->photo);
+}
+
+/* The patch that a pixel of the view shows, or -1. */
+static int patch_at(const view *v, int x, int y)
+{
+    return crop_patch(&v->place, (x + 0.5) * v->place.photo_width / v->photo.width,
+                      (y + 0.5) * v->place.photo_height / v->photo.height);
+}
+
+static picture_colour grey_of(const uint8_t *pixel)
+{
+    const int luma = (299 * pixel[0] + 587 * pixel[1] + 114 * pixel[2] + 500) / 1000;
+    return (picture_colour){ (uint8_t)luma, (uint8_t)luma, (uint8_t)luma };
+}
+
+/* patch: -1 where there is none. */
+static picture_colour paint(const uint8_t *pixel, const picture_colour *patches, int patch,
+                            double opacity)
+{
+    const picture_colour shown = { pixel[0], pixel[1], pixel[2] };
+    if (patch < 0) return picture_mix(shown, PICTURE_WHITE, 0.6);
+    return patches ? picture_mix(grey_of(pixel), patches[patch], opacity) : shown;
+}
+
+/* What the model sees, in pixels of the view. */
+static picture_box seen_box(const view *v)
+{
+    const double across = (double)v->photo.width / v->place.photo_width;
+    const double down = (double)v->photo.height / v->place.photo_height;
+    double seen[4];
+    picture_box box;
+    crop_seen(&v->place, seen);
+    box.x = (int)floor(seen[0] * across + 0.5);
+    box.y = (int)floor(seen[1] * down + 0.5);
+    box.width = (int)floor(seen[2] * across + 0.5) - box.x;
+    box.height = (int)floor(seen[3] * down + 0.5) - box.y;
+    return box;
+}
+
+bool view_paint(const view *v, const picture_colour *patches, double opacity, picture *painted,
+                report *r)
+{
+    if (!picture_make(painted, v->photo.width, v->photo.height, PICTURE_BLACK, r)) return false;
+    for (int y = 0; y < painted->height; y++) {
+        for (int x = 0; x < painted->width; x++) {
+            const int patch = patch_at(v, x, y);
+            const uint8_t *pixel = v->photo.pixels + 3 * ((size_t)y * (size_t)painted->width +
+                                                          (size_t)x);
+            const picture_box dot = { x, y, 1, 1 };
+            picture_fill(painted, dot, paint(pixel, patches, patch, opacity));
+        }
+    }
+    picture_outline(painted, seen_box(v), 1, PICTURE_WHITE);
+    return true;
+}
+
+void view_mark(const view *v, picture *painted, int patch)
+{
+    int left = painted->width, top = painted->height, right = -1, bottom = -1;
+    for (int y = 0; y < painted->height; y++) {
+        for (int x = 0; x < painted->width; x++) {
+            if (patch_at(v, x, y) != patch) continue;
+            if (x < left) left = x;
+            if (x > right) right = x;
+            if (y < top) top = y;
+            if (y > bottom) bottom = y;
+        }
+    }
+    if (right < 0) return; /* smaller than a pixel */
+    left--, top--, right++, bottom++;
+    picture_outline(painted, (picture_box){ left, top, right - left + 1, bottom - top + 1 }, 2,
+                    (picture_colour){ 255, 0, 0 });
+}
+
+/* === Contact sheets === */
+
+enum { MARGIN = 8, LINE = PICTURE_TEXT_HEIGHT, LEAST_WIDTH = 64 };
+
+static int larger(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+bool sheet_add(sheet *s, picture *shown, const char *caption, report *r)
+{
+    sheet_cell *cells = memory_grow(s->cells, sizeof *cells, (size_t)s->count, &s->capacity);
+    char *copy = strdup(caption);
+    if (cells) s->cells = cells;
+    if (!cells || !copy) {
+        free(copy);
+        picture_free(shown);
+        return report_no_memory(r);
+    }
+    cells[s->count].shown = *shown;
+    cells[s->count++].caption = copy;
+    memset(shown, 0, sizeof *shown);
+    return true;
+}
+
+bool sheet_add_photo(sheet *s, const char *path, photo_decoder *decoder, int side,
+                     const char *caption, report *r)
+{
+    report unreadable = report_make();
+    vit_image photo;
+    picture shown;
+    bool good;
+    if (photos_decode(path, decoder, &photo, &unreadable)) {
+        good = picture_of_photo(&shown, &photo, side, r);
+        photos_free_image(&photo);
+    } else if (unreadable.no_memory) {   /* not the photo's fault */
+        *r = unreadable;
+        return false;
+    } else {
+        good = picture_make(&shown, side, side, (picture_colour){ 128, 128, 128 }, r);
+    }
+    return good && sheet_add(s, &shown, caption, r);
+}
+
+static int count_lines(const char *caption)
+{
+    int lines = *caption != '\0';
+    for (; *caption; caption++) lines += *caption == '\n';
+    return lines;
+}
+
+/* The sizes of columns and rows, captions included, and where they begin. */
+typedef struct layout {
+    int columns, rows;
+    int *widths, *heights;    /* [columns], [rows] */
+    int64_t width, height;
+} layout;
+
+static void measure(const sheet *s, layout *l)
+{
+    for (int i = 0; i < s->count; i++) {
+        const sheet_cell *cell = &s->cells[i];
+        int *width = &l->widths[i % l->columns], *height = &l->heights[i / l->columns];
+        *width = larger(*width, larger(LEAST_WIDTH, cell->shown.width));
+        *height = larger(*height, cell->shown.height + LINE * count_lines(cell->caption));
+    }
+    l->width = l->height = MARGIN;
+    for (int i = 0; i < l->columns; i++) l->width += l->widths[i] + MARGIN;
+    for (int i = 0; i < l->rows; i++) l->height += l->heights[i] + MARGIN;
+}
+
+/* One line of a caption, its middle left out if it is too wide. */
+static void draw_line(picture *p, int x, int y, int width, const char *line, size_t length)
+{
+    char text[256];
+    size_t kept = length < sizeof text ? length : sizeof text - 1;
+    memcpy(text, line, kept);
+    text[kept] = '\0';
+    while (kept > 4 && picture_text_width(text) > width) {
+        const size_t middle = kept / 2;
+        memmove(text + middle, text + middle + 1, kept - middle);
+        kept--;
+        memcpy(text + middle - 1, "..", 2);
+    }
+    picture_text(p, x, y, PICTURE_BLACK, text);
+}
+
+static void draw_cell(picture *p, int x, int y, int width, const sheet_cell *cell)
+{
+    const char *line = cell->caption;
+    picture_paste(p, x, y, &cell->shown);
+    y += cell->shown.height + 2;
+    for (; *line; y += LINE) {
+        const size_t length = strcspn(line, "\n");
+        draw_line(p, x, y, width, line, length);
+        line += length + (line[length] != '\0');
+    }
+}
+
+static void draw_cells(const sheet *s, const layout *l, picture *p)
+{
+    int y = MARGIN;
+    for (int row = 0; row < l->rows; row++) {
+        int x = MARGIN;
+        for (int column = 0; column < l->columns; column++) {
+            const int i = row * l->columns + column;
+            if (i < s->count) draw_cell(p, x, y, l->widths[column], &s->cells[i]);
+            x += l->widths[column] + MARGIN;
+        }
+        y += l->heights[row] + MARGIN;
+    }
+}
+
+bool sheet_draw(const sheet *s, int columns, picture *drawn, report *r)
+{
+    layout l = { columns, 0, NULL, NULL, 0, 0 };
+    bool good;
+    while (!columns && l.columns * l.columns < s->count) l.columns++;
+    if (l.columns > s->count) l.columns = s->count;
+    l.columns = larger(1, l.columns);
+    l.rows = (s->count + l.columns - 1) / l.columns;
+    l.widths = calloc((size_t)l.columns, sizeof *l.widths);
+    l.heights = calloc((size_t)larger(1, l.rows), sizeof *l.heights);
+    good = l.widths && l.heights;
+    if (!good) {
+        memset(drawn, 0, sizeof *drawn);
+        (void)report_no_memory(r);
+    } else {
+        measure(s, &l);
+        good = picture_make(drawn, l.width, l.height, PICTURE_WHITE, r);
+    }
+    if (good) draw_cells(s, &l, drawn);
+    free(l.widths);
+    free(l.heights);
+    return good;
+}
+
+void sheet_free(sheet *s)
+{
+    for (int i = 0; i < s->count; i++) {
+        picture_free(&s->cells[i].shown);
+        free(s->cells[i].caption);
+    }
+    free(s->cells);
+    memset(s, 0, sizeof *s);
 }

@@ -18,6 +18,8 @@
 #include <stdint.h>
 
 #include "base/report.h"
+#include "image/crop.h"
+#include "image/photos.h"
 #define VIT_TOOLS
 #include "vit.h"
 
@@ -66,5 +68,82 @@ typedef enum colour_map { COLOUR_VIRIDIS, COLOUR_INFERNO } colour_map;
 
 /* value: 0 .. 1, or it is moved there; NaN is grey. */
 picture_colour colour_of(colour_map map, double value);
+
+/* === Grids === */
+
+/* Numbers on grids, as small pictures. */
+
+/* Figure 7 of the ViT paper (arXiv 2010.11929), centre: at each place of a grid stands a small copy
+ * of the grid, coloured by the values of that place with all: values is [n, n] for n = rows *
+ * columns, the range from the first to the last colour. About `side` pixels wide, or as
+ * many as one pixel a value needs. */
+bool grids_draw(picture *p, const float *values, vit_grid grid, const double range[2], int side,
+                report *r);
+
+/* A filter [chans, size, size] of 1 or 3 channels, grey or in colours, `side` pixels wide or a
+ * little less; its least value becomes black, its largest white. */
+bool grids_draw_filter(picture *p, const float *filter, int chans, int size, int side, report *r);
+
+/* The least and the largest of the values that are numbers; 0 and 0, and false, if none is. */
+bool grids_range(const float *values, size_t count, double range[2]);
+
+/* value within range as 0 .. 1; 0.5 if the range is empty. */
+double grids_share(double value, const double range[2]);
+
+/* === Patches over a photo === */
+
+/* A photo with a colour for each patch painted over it, where the patch lies. */
+
+typedef struct view {
+    picture photo;            /* its longer side as long as was asked */
+    crop place;
+} view;
+
+/* The photo is not needed afterwards. Empty if it fails. */
+bool view_make(view *v, const vit_image *photo, const vit_config *config, int side, report *r);
+void view_free(view *v);
+
+/* The photo under one colour for each patch, [rows * columns], as opaque as said (0 .. 1); what the
+ * model does not see is dim, and a line lies around what it sees. patches may be NULL: the photo
+ * itself. The picture is the caller's. */
+bool view_paint(const view *v, const picture_colour *patches, double opacity, picture *painted,
+                report *r);
+
+/* A frame around a patch. */
+void view_mark(const view *v, picture *painted, int patch);
+
+/* === Contact sheets === */
+
+/* A contact sheet: pictures in rows and columns, with captions below.
+ *
+ *     sheet s = { 0 };
+ *     good = sheet_add_photo(&s, "cat.jpg", decoder, 160, "0.93\ncat.jpg", &r) && ... &&
+ *            sheet_draw(&s, 6, &p, &r) && picture_save(&p, "out.png", &r);
+ */
+
+typedef struct sheet_cell {
+    picture shown;
+    char *caption;            /* malloc'ed; lines end with '\n', and are cut to the width */
+} sheet_cell;
+
+/* Zeroed before the first picture is added. */
+typedef struct sheet {
+    sheet_cell *cells;
+    int count;
+    size_t capacity;          /* private */
+} sheet;
+
+/* Takes the picture over, also if it fails, and copies the caption. */
+bool sheet_add(sheet *s, picture *shown, const char *caption, report *r);
+
+/* Decodes a photo, its longer side as long as `side`. One that cannot be read is an empty grey
+ * square: its caption says what it is. False: out of memory. */
+bool sheet_add_photo(sheet *s, const char *path, photo_decoder *decoder, int side,
+                     const char *caption, report *r);
+
+/* Rows of so many columns, 0 for about as many rows as columns; each column as wide and each row as
+ * high as what is in it. The result is the caller's. */
+bool sheet_draw(const sheet *s, int columns, picture *drawn, report *r);
+void sheet_free(sheet *s);
 
 #endif

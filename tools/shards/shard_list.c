@@ -1,13 +1,15 @@
 #define _POSIX_C_SOURCE 200809L   /* strdup */
-
 #include "shards/shard_list.h"
 
-#include <stdio.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/paths.h"
 #include "base/source.h"
+#include "base/text.h"
+#include "os/os.h"
+
+/* === Lists of shards === */
 
 /* === Ranges === */
 
@@ -225,4 +227,194 @@ void shard_list_close(shard_list *list)
     free(list->numbers);
     photos_free(&list->files);
     memset(list, 0, sizeof *list);
+}
+
+/* === One task's part === */
+
+enum { MOST = 100 * 1000 * 1000 };
+
+static bool read_part(shard_part *part, const char *text, report *r)
+{
+    char first[16];
+    const char *slash = strchr(text, '/');
+    const size_t length = slash ? (size_t)(slash - text) : sizeof first;
+    if (length < sizeof first) {
+        memcpy(first, text, length);
+        first[length] = '\0';
+        if (text_read_int(slash + 1, 1, MOST, &part->count) &&
+            text_read_int(first, 0, part->count - 1, &part->index))
+            return true;
+    }
+    return report_fail(r, "--part: expected auto or I/N, with I from 0 to N - 1, found '%.40s'",
+                       text);
+}
+
+/* Both or neither; *found says which. */
+static bool read_pair(const char *rank_name, const char *size_name, shard_part *part, bool *found,
+                      report *r)
+{
+    const char *rank = getenv(rank_name), *size = getenv(size_name);
+    *found = rank && size;
+    if (!*found) return true;
+    if (text_read_int(size, 1, MOST, &part->count) &&
+        text_read_int(rank, 0, part->count - 1, &part->index))
+        return true;
+    return report_fail(r, "--part auto: %s is '%.40s' and %s '%.40s'", rank_name, rank, size_name,
+                       size);
+}
+
+/* Of the tasks that were started together; *found: there are such. */
+static bool read_rank(shard_part *part, bool *found, report *r)
+{
+    long step;
+    part->index = 0;
+    part->count = 1;
+    if (!read_pair("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", part, found, r)) return false;
+    if (*found) return true;
+    if (!read_pair("PMI_RANK", "PMI_SIZE", part, found, r)) return false;
+    if (*found || !getenv("SLURM_STEP_ID")) return true;
+    if (!text_read_int(getenv("SLURM_STEP_ID"), 0, MOST, &step)) return true;
+    return read_pair("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", part, found, r);
+}
+
+/* The number of an array's job. */
+static bool read_job(const char *name, long first, int parts, long *job, report *r)
+{
+    const char *text = getenv(name);
+    if (!parts)
+        return report_fail(r, "--part auto: %s is set, but how many jobs there are in all must be "
+                           "said: --parts N", name);
+    if (!text_read_int(text, first, first + parts - 1, job))
+        return report_fail(r, "--part auto: %s is '%.40s'; with --parts %d, expected %ld to %ld",
+                           name, text, parts, first, first + parts - 1);
+    *job -= first;
+    return true;
+}
+
+static bool read_engine(shard_part *part, int parts, report *r)
+{
+    const bool slurm = getenv("SLURM_ARRAY_TASK_ID") != NULL;
+    const bool parallel = getenv("PARALLEL_SEQ") != NULL;
+    bool ranked;
+    long job = 0;
+    if (!read_rank(part, &ranked, r)) return false;
+    if (slurm && parallel)
+        return report_fail(r, "--part auto: both SLURM_ARRAY_TASK_ID and PARALLEL_SEQ are set; "
+                           "give --part I/N");
+    if (slurm && !read_job("SLURM_ARRAY_TASK_ID", 0, parts, &job, r)) return false;
+    if (parallel && !(ranked && !parts) && !read_job("PARALLEL_SEQ", 1, parts, &job, r))
+        return false;
+    if (parts && !slurm && !parallel)
+        return report_fail(r, "--parts is of an array, but neither SLURM_ARRAY_TASK_ID nor "
+                           "PARALLEL_SEQ is set");
+    if (!ranked && !slurm && !parallel)
+        return report_fail(r, "--part auto: nothing says which part: not Open MPI, PMI, srun, an "
+                           "array of Slurm or GNU parallel; give --part I/N");
+    part->index += job * part->count;
+    if (parts) part->count *= parts;
+    return true;
+}
+
+bool shard_part_choose(shard_part *part, const char *text, int parts, report *r)
+{
+    part->index = 0;
+    part->count = 1;
+    if (text && strcmp(text, "auto") == 0) return read_engine(part, parts, r);
+    if (parts) return report_fail(r, "--parts needs --part auto");
+    return !text || read_part(part, text, r);
+}
+
+/* === Photos of a shard === */
+
+struct shard_queued {
+    sample of;
+    struct shard_queued *next;
+};
+
+bool shard_source_open(shard_source *s, const char *file, const char *name, size_t max_bytes,
+                       report *r)
+{
+    memset(s, 0, sizeof *s);
+    s->name = name;
+    s->file = strcmp(file, "-") == 0 ? stdin : os_fopen(file, "rb");
+    s->failed = !s->file;
+    if (!s->file) return report_fail(r, "cannot be opened: %s", os_error(errno));
+    samples_begin(&s->samples, tar_read_file, s->file, max_bytes);
+    return true;
+}
+
+sample shard_source_take(shard_source *s)
+{
+    struct shard_queued *first = s->first;
+    const sample taken = first->of;
+    s->first = first->next;
+    if (!s->first) s->last = NULL;
+    free(first);
+    return taken;
+}
+
+void shard_source_close(shard_source *s)
+{
+    while (s->first) {
+        sample taken = shard_source_take(s);
+        sample_free(&taken);
+    }
+    samples_end(&s->samples);
+    if (s->file && s->file != stdin) fclose(s->file);
+    s->file = NULL;
+}
+
+static bool queue(shard_source *s, sample *one, report *r)
+{
+    struct shard_queued *queued = calloc(1, sizeof *queued);
+    if (!queued) return report_no_memory(r);
+    queued->of = *one;
+    memset(one, 0, sizeof *one);
+    if (s->last) s->last->next = queued;
+    else s->first = queued;
+    s->last = queued;
+    return true;
+}
+
+/* "part-00017.tar/a/000.jpg", and the bytes or why there are none. */
+static bool fill(const shard_source *s, sample *one, photo *p, report *r)
+{
+    const size_t size = strlen(s->name) + strlen(one->name) + 2;
+    p->name = malloc(size);
+    if (!p->name) return report_no_memory(r);
+    snprintf(p->name, size, "%s/%s", s->name, one->name);
+    p->data = one->data;
+    p->size = one->size;
+    p->refused = one->error;
+    one->data = NULL;
+    one->error = NULL;
+    return true;
+}
+
+/* photo_source.next */
+static bool next_photo(void *user, photo *p, report *r)
+{
+    shard_source *s = user;
+    sample one;
+    if (samples_next(&s->samples, &one, r)) {
+        if (fill(s, &one, p, r) && queue(s, &one, r)) return true;
+        sample_free(&one);
+        return false;
+    }
+    if (ferror(s->file)) {   /* which looks like an archive that is cut short */
+        *r = report_make();
+        (void)report_fail(r, "cannot be read at byte %llu",
+                          (unsigned long long)s->samples.tar.offset);
+    }
+    s->failed = r->failed && !r->no_memory;
+    return false;
+}
+
+photo_source shard_source_photos(shard_source *s)
+{
+    photo_source from;
+    from.user = s;
+    from.count = 0;
+    from.next = next_photo;
+    return from;
 }

@@ -3,10 +3,14 @@
 #define SHARD_LIST_H
 
 #include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
 
 #include "base/report.h"
 #include "base/text.h"
+#include "image/photo_source.h"
 #include "image/photos.h"
+#include "shards/tar.h"
 
 /* The parallel array of a photo_list: what the outputs of a shard are called by. */
 typedef struct shard_list {
@@ -26,5 +30,49 @@ void shard_list_close(shard_list *list);
 
 /* The shard's name in records and metadata: of its file, without folders. */
 const char *shard_name(const char *file, const char *name);
+
+/* === One task's part === */
+
+/* Which shards are one task's, of all: "3/8", or by what started it. */
+
+typedef struct shard_part {
+    long index, count;     /* every count-th shard, from index on */
+} shard_part;
+
+/* text: "I/N", I from 0 to N - 1; "auto"; or NULL: all. parts: of an array of jobs, 0 if not given.
+ * "auto" asks, in this order:
+ *
+ *     OMPI_COMM_WORLD_RANK, _SIZE         mpirun of Open MPI
+ *     PMI_RANK, PMI_SIZE                  other MPIs
+ *     SLURM_PROCID, SLURM_STEP_NUM_TASKS  a task of srun, which SLURM_STEP_ID tells: a batch script
+ *                                         alone has a SLURM_PROCID as well
+ *
+ * and, where parts is given, what numbers the jobs of an array: SLURM_ARRAY_TASK_ID (from 0), or
+ * GNU parallel's PARALLEL_SEQ (from 1). An array of several tasks each has parts times as many. */
+bool shard_part_choose(shard_part *part, const char *text, int parts, report *r);
+
+/* === Photos of a shard === */
+
+/* The photos of an archive as they are read, and what the archive says of each. */
+
+struct shard_queued;
+
+typedef struct shard_source {
+    samples samples;
+    bool failed;                         /* the archive was at fault                  */
+    FILE *file;                          /* private, as what follows                  */
+    const char *name;
+    struct shard_queued *first, *last;   /* of the photos that are under way          */
+} shard_source;
+
+/* file: a path, or "-"; name: what the shard is called, which begins each photo's. Large: keep it
+ * off the stack. To be closed, also after a failure. */
+bool shard_source_open(shard_source *s, const char *file, const char *name, size_t max_bytes,
+                       report *r);
+void shard_source_close(shard_source *s);
+
+photo_source shard_source_photos(shard_source *s);
+/* Of the next photo in order, without its bytes; to be freed. */
+sample shard_source_take(shard_source *s);
 
 #endif

@@ -1,4 +1,4 @@
-/* shard_writer.h - the three files of a shard (record.h), which appear when all of it is done. */
+/* shard_writer.h - the three files of a shard, and the record that says that they are complete. */
 #ifndef SHARD_WRITER_H
 #define SHARD_WRITER_H
 
@@ -6,10 +6,74 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/json.h"
 #include "base/report.h"
 #include "cli/output.h"
-#include "shards/record.h"
-#include "shards/samples.h"
+#include "infer/embedding.h"
+#include "shards/tar.h"
+#define VIT_TOOLS
+#include "vit.h"
+
+/* === Records === */
+
+/* What embed leaves of a shard, and the record that says whether it is complete.
+ *
+ *     OUT/img_emb/img_emb_N.npy          the vectors, as clip-retrieval lays them out
+ *     OUT/metadata/metadata_N.jsonl      a line for each, then one for each unreadable image
+ *     OUT/stats/stats_N.json             written last: counts, times, checksums of the other two
+ */
+
+typedef struct shard_paths {
+    char *vectors, *metadata, *stats;   /* malloc'ed */
+} shard_paths;
+
+bool shard_paths_make(shard_paths *paths, const char *folder, const char *number, report *r);
+void shard_paths_free(shard_paths *paths);
+
+/* What the shards of an output have in common: two that differ in it do not belong together. */
+typedef struct shard_recipe {
+    const vit_model *model;
+    const char *model_path;
+    embedding_choice choice;
+    npy_type type;
+    int classes;                        /* best classes in the metadata; 0: none */
+    photo_options photos;
+} shard_recipe;
+
+enum { SHARD_RECIPE_SIZE = 256 };
+/* "model 0123456789abcdef, 224x224, pool head, ...": equal for the same bytes. */
+void shard_recipe_text(const shard_recipe *recipe, char text[SHARD_RECIPE_SIZE]);
+
+typedef struct shard_record {
+    json_document document;             /* all that it says              */
+    const char *shard, *recipe;         /* texts of the document         */
+    int64_t images, unreadable, bytes;  /* the latter of the archive     */
+    double seconds;
+    char *text;                         /* private                       */
+} shard_record;
+
+typedef enum shard_state {
+    SHARD_MISSING,                      /* no record                                             */
+    SHARD_COMPLETE,
+    SHARD_DAMAGED                       /* a file is missing, or has not the bytes of its record */
+} shard_state;
+
+/* Reads the record and the whole of both files, or without `bytes` compares their sizes alone. Of a
+ * damaged one r says what is wrong, and that is all. To be closed in any state. */
+shard_state shard_record_open(shard_record *record, const shard_paths *paths, bool bytes,
+                              report *r);
+
+/* How many numbers there are between two of one length, such as "0007" and "0010", and the first
+ * and the last of them; 0 for other texts, or NULL. */
+long shard_gap(const char *before, const char *number, char first[24], char last[24]);
+void shard_record_close(shard_record *record);
+
+/* The members "bytes" and "sha256" of an object: of a file, which is at `place` for now. */
+bool shard_record_put_file(json_writer *w, const char *key, const char *place, report *r);
+
+/* === Writing === */
+
+/* The three files of a shard, which appear when all of it is done. */
 
 typedef struct shard_writer {
     const shard_recipe *recipe;

@@ -13,7 +13,6 @@
 #include "image/crop.h"
 #include "infer/attention.h"
 #include "model/card.h"
-#include "numbers/positions.h"
 #include "numbers/tokens.h"
 
 struct web_model {

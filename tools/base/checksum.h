@@ -1,12 +1,22 @@
-/* sha256.h - streaming SHA-256 (FIPS 180-4), for the provenance of converted files and for lists of
- * checksums.
- */
-#ifndef SHA256_H
-#define SHA256_H
+/* checksum.h - CRC-32 and SHA-256. */
+#ifndef CHECKSUM_H
+#define CHECKSUM_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* === CRC-32 === */
+
+/* CRC-32 as in zip and PNG: the reflected polynomial 0xEDB88320. */
+
+/* Start with 0 and add the pieces in order. */
+uint32_t crc32_add(uint32_t crc, const void *data, size_t size);
+
+/* === SHA-256 === */
+
+/* Streaming SHA-256 (FIPS 180-4), for the provenance of converted files and for lists of
+ * checksums. */
 
 typedef struct sha256 {
     uint32_t state[8];

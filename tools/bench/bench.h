@@ -1,4 +1,18 @@
-/* peak.h - how fast this machine can multiply and add: loops that use only registers and the
+/* bench.h - how fast this machine can be, how much a model needs of it, and a model to measure. */
+#ifndef BENCH_H
+#define BENCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/report.h"
+#define VIT_TOOLS
+#include "vit.h"
+
+/* === The peak of this machine === */
+
+/* How fast this machine can multiply and add: loops that use only registers and the
  * instruction that matrix products of a given tier and type consist of.
  *
  *     const peak_loop *loop = peak_find("avx512", "f32");
@@ -7,13 +21,6 @@
  * tools/bench owns the peak of this machine, the operations of a model, a model of random weights;
  * it may include base cli convert.
  */
-#ifndef PEAK_H
-#define PEAK_H
-
-#include <stdint.h>
-
-#define VIT_TOOLS
-#include "vit.h"
 
 typedef struct peak_loop {
     const char *name;              /* "vfmadd231ps zmm"                             */
@@ -28,5 +35,20 @@ const peak_loop *peak_find(const char *isa, const char *dtype);
 /* Runs the loop on every thread of the executor for that many ms; returns the sum of their
  * GFLOP/s. */
 double peak_measure(const peak_loop *loop, const vit_executor *executor, double ms);
+
+/* === The operations of a model === */
+
+/* The number of arithmetic operations in a forward pass. */
+
+/* Multiplications and additions for one image, if only the logits (or the embedding) are
+ * computed. */
+double bench_operations(const vit_config *config);
+
+/* === A model of random weights === */
+
+/* A model of random weights, to measure without a checkpoint. Its tensors have the types that
+ * vit-convert gives them. */
+
+bool bench_write_random(FILE *file, const vit_config *config, vit_dtype dtype, report *r);
 
 #endif
