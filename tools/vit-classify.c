@@ -6,7 +6,7 @@
  *     ffmpeg -i cat.mp4 -f mjpeg - | classify --frames auto
  *
  * The forward pass is in infer.h, one photo or frame after the other on all cores. hello.c does the
- * same in ten lines, README.md's frames.c with a session of its own.
+ * same in ten lines, examples/classify.c with a session of its own.
  */
 #include <stdio.h>
 #include <stdlib.h>
