@@ -36,7 +36,7 @@ COMPILER_FOUND = command -v $(firstword $(CC)) >/dev/null || \
         "for Windows gcc-mingw-w64-x86-64), or name another: make CC=NAME" >&2; exit 1; }
 
 .PHONY: all windows test-windows libraries abi demo wasm web no-relaxed firmware firmware-accuracy firmware-check test test-long budget \
-        test-cross test-wasm test-web test-packages soak analyze coverage fuzz fuzz-long bench-programs \
+        test-cross test-wasm test-web test-packages soak analyze fuzz fuzz-long bench-programs \
         test-cluster bench-peers bench-web bench-search bench-accuracy bench-figures mca help install uninstall dist clean
 all: $(PROGRAMS) $(EXAMPLES)
 
@@ -52,7 +52,6 @@ help:
 	@echo "make test-long  the same with more models, damage, compilers and dtypes: half an hour"
 	@echo "make soak       ten thousand classifications in one process, at constant memory"
 	@echo "make analyze    gcc -fanalyzer, clang-tidy, cppcheck: nothing to say, or it fails"
-	@echo "make coverage   which branches the tests take, room by room, beside tests/coverage.txt"
 	@echo "make budget     lines, compile time, code size ... beside the limits of tests/budget.txt"
 	@echo "make fuzz       run each fuzzer for a minute, and what they found under the memory sanitizer"
 	@echo "make fuzz-long  run each for long: FUZZ=SECONDS, or FUZZ=100000000x for so many runs"
@@ -142,11 +141,6 @@ $(eval $(call VARIANT,build/simde/,simde,-std=gnu11 -mavx2 -mfma -mf16c -Wno-psa
 ifdef TARGET # one more, under build/$(TARGET)/: for another compiler, CPU or configuration
 $(eval $(call VARIANT,build/$(TARGET)/,$(TARGET),,$(MODULES)))
 endif
-
-# Counting branches. Not optimised: the fewer branches are merged or invented the better; and what
-# vit.h has inlined into each kernel stays a function, whose branches are counted once.
-COVERAGE = --coverage -fprofile-update=atomic -O0 -g1 -DVIT_UNOPTIMIZED= -Dalways_inline=unused
-$(eval $(call VARIANT,build/coverage/,coverage,$(COVERAGE),$(MODULES)))
 
 # The fuzzers, by clang: the same modules, watched and counted. To follow comparisons as well takes
 # ten times as long; the dictionaries and the seeds do instead. build/msan/ is there to see what they
@@ -337,10 +331,6 @@ budget: packages-test packages-page
 
 analyze: packages-trust
 	@bash tests/analyze.sh
-
-coverage: packages-trust
-	@$(MAKE) --no-print-directory -s $(JOBS) build/coverage/programs $(TESTS:%=build/coverage/%)
-	@bash tests/coverage.sh
 
 soak: build/plain/tests/soak
 	build/plain/tests/soak models/cifar10-vit.vit

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Builds for one architecture (VIT_FIXED, and what else makes a build small) give the bits of a build
-# for all, and refuse other models. The last line is "N passed, N failed". COUNT: what compiles
-# instead, with its flags, to count branches.
+# for all, and refuse other models. The last line is "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.."
 . tests/built.sh programs
@@ -26,9 +25,9 @@ check() {
     grep -q '"head.weight"' < <("$BIN/tools/vit-info" --json "$work/$name.vit") || head=0
     flags="$warnings -DVIT_NO_SIMD -DINPUT=${upper}_INPUT -DOUTPUT=${upper}_OUTPUT -DHAS_HEAD=$head"
     flags="$flags -DWORKSPACE=${upper}_WORKSPACE_LOW"
-    ${COUNT:-${CC:-cc} -O1} $flags -include "$work/$name.h" tests/fixed_model.c "$work/vit.o" \
+    ${CC:-cc} -O1 $flags -include "$work/$name.h" tests/fixed_model.c "$work/vit.o" \
         -o "$work/$name.any" &&
-        ${COUNT:-$4 $5} $flags -DVIT_FIXED="$upper" $small -include "$work/$name.h" tests/fixed_model.c \
+        $4 $5 $flags -DVIT_FIXED="$upper" $small -include "$work/$name.h" tests/fixed_model.c \
             -o "$work/$name.fixed" &&
         "$work/$name.any" "$work/$name.vit" >"$work/$name.expected" &&
         "$work/$name.fixed" "$work/$name.vit" "$work/$3.vit" >"$work/$name.found" &&
@@ -37,7 +36,7 @@ check() {
 
 passed=0 failed=0
 # shellcheck disable=SC2086 # flags are words
-${COUNT:-${CC:-cc} -O1} $warnings -DVIT_NO_SIMD -DVIT_IMPLEMENTATION -x c -c vit.h \
+${CC:-cc} -O1 $warnings -DVIT_NO_SIMD -DVIT_IMPLEMENTATION -x c -c vit.h \
     -o "$work/vit.o" || failed=1
 "$BIN/tools/vit-convert" tests/data/coverage/test_vit --dtype f32 -q -o "$work/other.vit" || failed=1
 while read -r name dtype compiler level; do
