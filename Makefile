@@ -2,6 +2,14 @@
 #
 # CC, CFLAGS and PREFIX may be set on the command line, the same for `make` and `make install`. No flag
 # is needed for speed: the kernels for larger instruction sets are in every build and chosen at run time.
+#
+# "## GROUP: TEXT" behind a target is its line of `make help`.
+
+# As many files at once as there are cores, unless a -j says otherwise; `make clean all` one by one.
+CORES := $(shell nproc 2>/dev/null || getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
+ifeq ($(MAKELEVEL)$(filter clean,$(MAKECMDGOALS)),0)
+MAKEFLAGS += -j$(CORES)
+endif
 
 CC      = cc
 CFLAGS  = -O2 -g
@@ -21,6 +29,7 @@ PROGRAMS = tools/vit-bench tools/vit-classify tools/vit-convert tools/vit-embed 
 EXAMPLES = examples/classify examples/hello
 MODULES  = $(patsubst %.c,%,$(filter-out tools/bench/peers/% tools/packaging/%,$(wildcard tools/*/*.c tools/*/*/*.c)))
 TESTS    = $(patsubst %.c,%,$(wildcard tests/test_*.c))
+SHELL_TESTS = $(filter-out $(TESTS:%=%.sh),$(wildcard tests/test_*.sh))
 
 # STB is the folder with stb_image.h, where that is not among the compiler's own as
 # stb/stb_image.h: there a link calls it so.
@@ -35,75 +44,48 @@ COMPILER_FOUND = command -v $(firstword $(CC)) >/dev/null || \
     { echo "there is no compiler called $(firstword $(CC)): install it (Debian: gcc libc6-dev libstb-dev," \
         "for Windows gcc-mingw-w64-x86-64), or name another: make CC=NAME" >&2; exit 1; }
 
-.PHONY: all windows test-windows libraries abi demo wasm web no-relaxed firmware firmware-accuracy firmware-check test test-long budget \
-        test-cross test-wasm test-web test-packages soak analyze fuzz fuzz-long bench-programs \
-        test-cluster bench-peers bench-web bench-search bench-accuracy bench-figures mca help install uninstall dist clean
+.PHONY: all windows test-windows libraries abi demo wasm web no-relaxed firmware firmware-accuracy firmware-check \
+        check test test-more test-all budget test-cross test-wasm test-web test-packages soak analyze fuzz \
+        fuzz-long bench-programs test-cluster bench-peers bench-web bench-search bench-accuracy bench-figures mca \
+        help install uninstall dist clean
 all: $(PROGRAMS) $(EXAMPLES)
 
-help:
-	@echo "make            build tools and examples; STB=DIR, for all targets: where stb_image.h is"
-	@echo "make demo       install what that needs, build, classify the bundled photo"
-	@echo "make wasm       build examples/web/vit, classify the bundled photo in Node (installs both)"
-	@echo "make web        build the page, examples/web, and serve it: PORT=8000"
-	@echo "make firmware   install what that needs, run the example for microcontrollers under QEMU"
-	@echo "make firmware-accuracy  the same with all 10,000 test images: BOARDS=\"m4 m55\""
-	@echo "make firmware-check     verify size, stack, arena, instructions ... of each board"
-	@echo "make test       install what the tests need, build and run all of them"
-	@echo "make test-long  the same with more models, damage, compilers and dtypes: half an hour"
-	@echo "make soak       ten thousand classifications in one process, at constant memory"
-	@echo "make analyze    gcc -fanalyzer, clang-tidy, cppcheck: nothing to say, or it fails"
-	@echo "make budget     lines, compile time, code size ... beside the limits of tests/budget.txt"
-	@echo "make fuzz       run each fuzzer for a minute, and what they found under the memory sanitizer"
-	@echo "make fuzz-long  run each for long: FUZZ=SECONDS, or FUZZ=100000000x for so many runs"
-	@echo "make test-cross run the tests on ARM, RISC-V, s390x, i686, musl (installs QEMU, Wine);"
-	@echo "                Windows, with MinGW-w64 and in the dialect of Microsoft's compiler"
-	@echo "make windows    build tools and examples for Windows by MinGW-w64: build/windows/"
-	@echo "make test-windows  those and their tests under Wine"
-	@echo "make test-wasm  run the numerical tests in WebAssembly, compare it with native builds"
-	@echo "make test-web   the page in Chromium (installs that): SUITES=\"classes views\" chooses"
-	@echo "make test-cluster  embed's shards under Slurm, Open MPI, GNU parallel; kills tasks and a node"
-	@echo "make bench-peers  compare the speed with ONNX Runtime's and PyTorch's (installs both);"
-	@echo "                NCNN=path/to/ncnn compares with ncnn as well, built from its sources;"
-	@echo "                ARCHS= BATCH= THREADS= ROUNDS= ISA= BENCH_FLAGS= choose what"
-	@echo "make bench-web  compare the speed in Chromium with onnxruntime-web's (installs both): ROUNDS="
-	@echo "make bench-search  compare the speed of tools/vit-search with the memory's, NumPy's and FAISS's"
-	@echo "make bench-accuracy  compare what int8 and others cost: CHECKPOINT= ARCH= IMAGES= CALIBRATE="
-	@echo "make bench-figures  measure all that tools/bench/README.md shows of this CPU, draw its charts"
-	@echo "make mca        simulate the inner loops on CPUs that are not at hand: what limits them"
-	@echo "make abi        record the interface of the compiled library: tests/abi/list.txt"
-	@echo "make install    header, libraries, tools, bundled model, files for pkg-config and CMake"
-	@echo "                to PREFIX=$(PREFIX)"
-	@echo "make uninstall  remove them again"
-	@echo "make test-packages  build a program against it in each way that tools/packaging offers"
-	@echo "make dist       a release in build/dist: archive, header, ports; URL=where it will be"
-	@echo "make clean      remove everything that was built"
+help: ## 1: print this
+	@awk 'BEGIN { split("Use it:Change it:Web and boards:More tests:Speed:Release", title, ":") } \
+	    /^[a-z][a-z -]*:.* ## [1-6]: / { name = text = $$0; sub(/:.*/, "", name); sub(/.* ## /, "", text); \
+	        group = substr(text, 1, 1); \
+	        line[group] = line[group] sprintf("  make %-18s %s\n", name, substr(text, 4)) } \
+	    END { print "make                      build the programs and the examples"; \
+	        for (group = 1; group in title; group++) printf "\n%s\n%s", title[group], line[group]; \
+	        print "\nWith any of them: CC=, CFLAGS=; STB=DIR, the folder that holds stb_image.h" }' Makefile
 
 # What make decides in a recipe, as which modules there can be, it decides when the prerequisites are
 # made: hence packages are one. Nothing in the first lines of a recipe would be in time.
 packages-%:
 	@sh tools/install-packages.sh $*
 
-# Jobs of a make that no make above lends any.
-JOBS = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j2)
+# A script may call make, which then gets the variables of the command line, but not the jobs.
+SCRIPT = MAKELEVEL=0 MAKEFLAGS='$(MAKEOVERRIDES)' bash
 
 # What was compiled with other flags is compiled anew: it depends on a file that holds them and the
-# section of this Makefile that uses them, and that is as old as their last change. $(4) looks for the
-# compiler first.
+# section of this Makefile that uses them, and that is as old as their last change.
 define FLAGS
-build/$(1)/flags: FORCE
+build/$(1)/flags: FORCE $(4)
 	@+mkdir -p $$(@D)
 	@+new=$$$$(sed -n '/^. --- $(2)/,/^. ---/p' Makefile; printf '%s\n' '$(subst ','\'',$(3))'); \
-	    [ "$$$$new" = "$$$$(cat $$@ 2>/dev/null)" ] || { $(if $(4),$(4);) \
+	    [ "$$$$new" = "$$$$(cat $$@ 2>/dev/null)" ] || { \
 	    [ ! -e $$@ ] || echo "new flags: build/$(1) is compiled anew" >&2; printf '%s\n' "$$$$new" >$$@; }
 endef
-.PHONY: FORCE
+.PHONY: FORCE compiler
+compiler:
+	@$(COMPILER_FOUND)
 
 # --- building -----------------------------------------------------------------------------
 # The same rules for each variant, with its flags and the modules that its tests need: plain ($(1)
 # empty), address and undefined-behaviour sanitizer (build/asan/), thread sanitizer (build/tsan/).
 
 define VARIANT
-$(call FLAGS,$(2),building,$(CC) $(WARNINGS) $(CPPFLAGS) $(CFLAGS) $(STB_FLAGS) $(LDFLAGS) $(LDLIBS),$$(COMPILER_FOUND))
+$(call FLAGS,$(2),building,$(CC) $(WARNINGS) $(CPPFLAGS) $(CFLAGS) $(STB_FLAGS) $(LDFLAGS) $(LDLIBS),compiler)
 
 build/$(2)/%.o: %.c build/$(2)/flags
 	@mkdir -p $$(@D)
@@ -191,7 +173,7 @@ LIBRARY_API   = '-DVIT_API=__attribute__((visibility("default"))) extern'
 STATIC  = build/lib/libvit.a
 SHARED  = $(if $(filter Darwin,$(shell uname -s)),,build/lib/libvit.so.$(VERSION))
 
-$(eval $(call FLAGS,lib,building,$(CC) $(WARNINGS) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(LDLIBS),$$(COMPILER_FOUND)))
+$(eval $(call FLAGS,lib,building,$(CC) $(WARNINGS) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(LDLIBS),compiler))
 build/lib/vit.o: tools/packaging/vit.c vit.h build/lib/flags
 	@mkdir -p $(@D)
 	$(CC) $(LIBRARY_FLAGS) $(LIBRARY_API) $(WARNINGS) $(CPPFLAGS) $(CFLAGS) -I. -c $< -o $@
@@ -205,10 +187,10 @@ build/lib/libvit.so.$(VERSION): build/lib/vit.o
 	ln -sf $(@F) build/lib/libvit.so.2
 	ln -sf libvit.so.2 build/lib/libvit.so
 
-libraries: $(STATIC) $(SHARED)
+libraries: $(STATIC) $(SHARED) ## 1: libvit.a and libvit.so: build/lib/
 
-abi: libraries
-	@bash tests/test_abi.sh record
+abi: libraries ## 6: record the interface of the compiled library: tests/abi/list.txt
+	@$(SCRIPT) tests/test_abi.sh record
 
 -include $(shell find build -name '*.d' 2>/dev/null)
 .SECONDARY:
@@ -216,7 +198,7 @@ abi: libraries
 
 # --- the two commands ---------------------------------------------------------------------
 
-demo: packages-demo
+demo: packages-demo ## 1: classify the bundled photo
 	@$(MAKE) --no-print-directory -s examples/classify
 	examples/classify examples/cat.jpg
 
@@ -295,64 +277,80 @@ $(WEB)/convert.wasm: $(CONVERT_SOURCES:%.c=build/wasi/%.o)
 no-relaxed:
 	@echo "no clang-19 (Debian: clang-19 lld-19), so no modules for relaxed SIMD"
 
-wasm: packages-wasm
-	@$(MAKE) --no-print-directory -s $(JOBS) $(WASM_MODULES) $(WEB)/convert.wasm.gz
+wasm: packages-wasm ## 3: build examples/web/vit, classify the bundled photo in Node
+	@$(MAKE) --no-print-directory -s $(WASM_MODULES) $(WEB)/convert.wasm.gz
 	node $(WEB)/run.mjs examples/cat.ppm
 
-web: packages-page
-	@$(MAKE) --no-print-directory -s $(JOBS) $(WASM_MODULES) $(WEB)/convert.wasm.gz
+web: packages-page ## 3: build the page, examples/web, and serve it: PORT=8000
+	@$(MAKE) --no-print-directory -s $(WASM_MODULES) $(WEB)/convert.wasm.gz
 	@node examples/web/serve.mjs $(if $(PORT),--port $(PORT))
 
 # --- microcontrollers -----------------------------------------------------------------------
 
-firmware: packages-firmware
+firmware: packages-firmware ## 3: run the example for microcontrollers under QEMU: BOARDS="m4 m55"
 	@$(MAKE) --no-print-directory -s tools/vit-convert
-	@bash examples/firmware/run.sh $(BOARDS)
+	@$(SCRIPT) examples/firmware/run.sh $(BOARDS)
 
-firmware-accuracy: packages-fashion
+firmware-accuracy: packages-fashion ## 3: the same with all 10,000 test images
 	@$(MAKE) --no-print-directory -s tools/vit-convert
-	@bash examples/firmware/run.sh -a $(or $(BOARDS),m4)
+	@$(SCRIPT) examples/firmware/run.sh -a $(or $(BOARDS),m4)
 
 # --- tests ----------------------------------------------------------------------------------
 
-# Of a fuzzer SECONDS, or RUNSx.
+# Each fuzzer runs for so many SECONDS, or RUNSx.
 FUZZ       = 100000000x
 FUZZ_BUILD = $(FUZZERS) build/plain/tests/fuzz/make_corpus
 
-test test-long: packages-test
-	+@$(if $(filter test-long,$@),LONG=yes) bash tests/run.sh
+# A missing package only skips what needs it.
+perhaps-%:
+	@sh tools/install-packages.sh $* || echo "going on without" >&2
 
-firmware-check: packages-test
+check: packages-demo ## 2: build and run the tests whose names begin so: T="json convert"
+	@$(if $(T),,echo "make check T=NAME: one of$(TESTS:tests/test_%= %)$(SHELL_TESTS:tests/test_%.sh= %)" >&2; exit 2)
+	@$(SCRIPT) tests/run.sh $(T)
+
+test: packages-demo ## 2: every promise of README, with a C compiler and stb alone: 4 minutes
+	@$(SCRIPT) tests/run.sh
+
+test-more: perhaps-test ## 2: the rest: sanitizers, other compilers and CPUs, boards, packages, fuzzers
+	@WHICH=more $(SCRIPT) tests/run.sh
+
+test-all: perhaps-test ## 2: both; LONG=yes takes more models, damage, compilers and types
+	@WHICH=all $(SCRIPT) tests/run.sh
+
+firmware-check: packages-test ## 4: size, stack, arena, instructions of each board, by two compilers
 	@$(MAKE) --no-print-directory -s tools/vit-convert tools/vit-run
-	@bash tests/firmware.sh all
+	@$(SCRIPT) tests/firmware.sh all
 
-budget: packages-test packages-page
-	@bash tests/budget.sh
+budget: packages-test packages-page ## 2: lines, compile time, code size beside the limits of tests/budget.txt
+	@$(SCRIPT) tests/budget.sh
 
-analyze: packages-trust
-	@bash tests/analyze.sh
+analyze: packages-trust ## 4: gcc -fanalyzer, clang-tidy, cppcheck
+	@$(SCRIPT) tests/analyze.sh
 
-soak: build/plain/tests/soak
+soak: build/plain/tests/soak ## 4: ten thousand classifications in one process, at constant memory
 	build/plain/tests/soak models/cifar10-vit.vit
 
-fuzz fuzz-long: packages-test
-	@$(MAKE) --no-print-directory -s $(JOBS) $(FUZZ_BUILD) $(FUZZERS:build/fuzz/%=build/msan/%)
-	@bash tests/fuzz/fuzz.sh $(if $(filter fuzz,$@),60,$(FUZZ))
-	@BIN=build/msan bash tests/fuzz/fuzz.sh 0x
+fuzz: packages-test ## 4: each fuzzer for a minute, then what they found under the memory sanitizer
+fuzz-long: packages-test ## 4: each for FUZZ=SECONDS, or FUZZ=100000000x for so many runs
+fuzz fuzz-long:
+	@$(MAKE) --no-print-directory -s $(FUZZ_BUILD) $(FUZZERS:build/fuzz/%=build/msan/%)
+	@$(SCRIPT) tests/fuzz/fuzz.sh $(if $(filter fuzz,$@),60,$(FUZZ))
+	@BIN=build/msan $(SCRIPT) tests/fuzz/fuzz.sh 0x
 
-test-cross: packages-cross
-	@bash tests/cross.sh
-	@bash tests/systems.sh
-	@bash tests/msvc.sh
+test-cross: packages-cross ## 4: ARM, RISC-V, s390x, i686 by QEMU; musl; the dialect of MSVC; Wine
+	@$(SCRIPT) tests/cross.sh
+	@$(SCRIPT) tests/systems.sh
+	@$(SCRIPT) tests/msvc.sh
 	@$(MAKE) --no-print-directory test-windows
 
-test-packages: packages-test
-	@$(MAKE) --no-print-directory -s $(JOBS) all libraries
-	@bash tests/packages.sh
+test-packages: packages-test ## 4: a program against an installed copy, each way that tools/packaging offers
+	@$(MAKE) --no-print-directory -s all libraries
+	@$(SCRIPT) tests/packages.sh
 
-test-wasm: packages-wasm
+test-wasm: packages-wasm ## 4: the numerical tests in WebAssembly, and the bindings
 	@$(MAKE) --no-print-directory -s all $(WASM_MODULES) $(WEB)/convert.wasm.gz
-	@bash tests/wasm.sh
+	@$(SCRIPT) tests/wasm.sh
 
 # What drives the browser, from npm; and logits without fused multiply-adds, as WebAssembly has them.
 build/web/installed: tests/web/package.json
@@ -368,15 +366,15 @@ build/web/reference: tests/wasm_reference.c vit.h build/plain/flags
 	    tools/base/source.c \
 	    tools/os/common.c tools/os/posix.c $(LDLIBS) -o $@
 
-test-web: packages-$(if $(filter firefox,$(SUITES)),firefox,web)
+test-web: packages-$(if $(filter firefox,$(SUITES)),firefox,web) ## 4: the page in Chromium: SUITES="classes views" chooses
 	@$(MAKE) --no-print-directory -s all $(WASM_MODULES) $(WEB)/convert.wasm.gz \
 	    build/web/installed build/web/reference
 	@$(MAKE) --no-print-directory -s TARGET=nofma CPPFLAGS='-DVIT_NO_FMA -DVIT_NO_SIMD' \
 	    build/nofma/tools/vit-convert
 	@node tests/web/run.mjs $(SUITES)
-test-cluster: packages-cluster
+test-cluster: packages-cluster ## 4: vit-embed under Slurm, Open MPI, GNU parallel; tasks and a node are killed
 	@$(MAKE) --no-print-directory -s tools/vit-embed tools/vit-search
-	@bash tests/cluster.sh
+	@$(SCRIPT) tests/cluster.sh
 
 # --- Windows --------------------------------------------------------------------------------
 
@@ -386,18 +384,18 @@ WINDOWS = TARGET=windows CC=x86_64-w64-mingw32-gcc CFLAGS='-O2 -Wno-float-conver
 
 build/windows/tests/%.o: override CPPFLAGS += -include tests/windows.h
 
-windows:
-	@$(MAKE) --no-print-directory -s $(JOBS) $(WINDOWS) build/windows/programs
+windows: ## 1: programs and examples for Windows, by MinGW-w64: build/windows/
+	@$(MAKE) --no-print-directory -s $(WINDOWS) build/windows/programs
 
-test-windows: packages-cross
-	@$(MAKE) --no-print-directory -s $(JOBS) all \
+test-windows: packages-cross ## 4: programs and tests by MinGW-w64 under Wine
+	@$(MAKE) --no-print-directory -s all \
 	    $(patsubst %,build/plain/%,$(filter-out $(NOT_WINDOWS),$(TESTS)))
 	@$(MAKE) --no-print-directory windows
-	@$(MAKE) --no-print-directory -s $(JOBS) $(WINDOWS) \
+	@$(MAKE) --no-print-directory -s $(WINDOWS) \
 	    $(patsubst %,build/windows/%,$(filter-out $(NOT_WINDOWS),$(TESTS)))
 	@x86_64-w64-mingw32-gcc -O1 -Wall -Wextra tests/windows_hold.c -static \
 	    -o build/windows/tests/windows_hold.exe
-	@bash tests/windows.sh
+	@$(SCRIPT) tests/windows.sh
 
 # tests/windows.sh says why.
 NOT_WINDOWS = $(addprefix tests/test_,converter_memory cores layout_damage sandbox threads)
@@ -415,19 +413,19 @@ bench-programs: packages-peers $(if $(NCNN),packages-ncnn)
 BENCH = /usr/bin/python3 -B tools/bench/peers/bench_peers.py --rounds $(or $(ROUNDS),10) \
         $(if $(NCNN),--ncnn '$(NCNN)') $(if $(ISA),--isa $(ISA))
 
-bench-peers: bench-programs
+bench-peers: bench-programs ## 5: beside ONNX Runtime, PyTorch, ncnn: NCNN=DIR ARCHS= BATCH= THREADS= ROUNDS= ISA=
 	@$(BENCH) $(if $(ARCHS),--archs '$(ARCHS)') $(if $(BATCH),--batch '$(BATCH)') \
 	    $(if $(THREADS),--threads '$(THREADS)') $(BENCH_FLAGS)
 
-bench-web: packages-web packages-peers
+bench-web: packages-web packages-peers ## 5: in Chromium, beside onnxruntime-web: ROUNDS=
 	@$(MAKE) --no-print-directory -s tools/vit-convert $(WASM_MODULES) build/web/installed
 	@node tools/bench/peers/browser.mjs --rounds $(or $(ROUNDS),24) $(BENCH_FLAGS)
 
-bench-search: packages-peers
+bench-search: packages-peers ## 5: vit-search beside NumPy, FAISS and the memory's speed
 	@$(MAKE) --no-print-directory -s tools/vit-search
 	@/usr/bin/python3 -B tools/bench/peers/search_speed.py $(BENCH_FLAGS)
 
-bench-accuracy: bench-programs
+bench-accuracy: bench-programs ## 5: accuracy of int8 and others: CHECKPOINT= ARCH= IMAGES= CALIBRATE=
 	@/usr/bin/python3 -B tools/bench/peers/accuracy.py --checkpoint '$(CHECKPOINT)' \
 	    --arch '$(ARCH)' --images '$(IMAGES)' --calibrate '$(CALIBRATE)' \
 	    $(if $(NCNN),--ncnn '$(NCNN)') --json tools/bench/figures/accuracy.json $(BENCH_FLAGS)
@@ -436,7 +434,7 @@ bench-accuracy: bench-programs
 CLASS   = avx2
 DTYPES  = f32 int8
 FIGURES = --json tools/bench/figures/$(CLASS).json --dtypes '$(DTYPES)'
-bench-figures: bench-programs
+bench-figures: bench-programs ## 5: everything that tools/bench/README.md shows of this CPU; draws its charts
 	@rm -f tools/bench/figures/$(CLASS).json
 	@$(BENCH) --rounds $(or $(ROUNDS),8) $(FIGURES) \
 	    --archs 'vit_tiny_patch16_224 vit_small_patch16_224 vit_base_patch16_224'
@@ -450,8 +448,8 @@ bench-figures: bench-programs
 	@$(BENCH) $(FIGURES) --cold 3 --archs vit_base_patch16_224
 	@/usr/bin/python3 -B tools/bench/peers/figures.py
 
-mca: packages-mca
-	@bash tools/bench/mca.sh
+mca: packages-mca ## 5: the inner loops, simulated on CPUs that are not at hand
+	@$(SCRIPT) tools/bench/mca.sh
 
 # --- installing ---------------------------------------------------------------------------
 
@@ -461,7 +459,7 @@ FILL  = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION
             tools/packaging/$(1) >$(2) && chmod 644 $(2)
 
 # Programs lose their symbols, the libraries what is for debuggers: STRIP=: keeps all of it.
-install: all libraries
+install: all libraries ## 1: header, libraries, programs, model, pkg-config: PREFIX=, DESTDIR=
 	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(BINDIR) $(SHARE)/vit $(SHARE)/doc/vit \
 	    $(DESTDIR)$(LIBDIR)/pkgconfig $(SHARE)/pkgconfig
 	install -m 644 vit.h $(DESTDIR)$(PREFIX)/include
@@ -480,7 +478,7 @@ install: all libraries
 	$(call FILL,libvit.pc.in,$(DESTDIR)$(LIBDIR)/pkgconfig/libvit.pc)
 
 # Nothing but what install wrote: the folders may hold files of others.
-uninstall:
+uninstall: ## 1: remove them again
 	rm -f $(DESTDIR)$(PREFIX)/include/vit.h $(SHARE)/pkgconfig/vit.pc $(SHARE)/doc/vit/LICENSE \
 	    $(DESTDIR)$(LIBDIR)/pkgconfig/libvit.pc \
 	    $(addprefix $(DESTDIR)$(LIBDIR)/libvit.,a so so.2 so.$(VERSION)) \
@@ -489,8 +487,8 @@ uninstall:
 	        vit-config-version.cmake)
 	rmdir $(SHARE)/vit $(SHARE)/doc/vit 2>/dev/null || :
 
-dist:
-	@bash tools/packaging/dist.sh $(VERSION) $(URL)
+dist: ## 6: a release in build/dist: URL=where it will be
+	@$(SCRIPT) tools/packaging/dist.sh $(VERSION) $(URL)
 
-clean:
+clean: ## 1: remove everything that was built
 	rm -rf build $(PROGRAMS) $(EXAMPLES) examples/web/vit/*.wasm examples/web/vit/*.wasm.gz

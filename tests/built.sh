@@ -14,7 +14,7 @@ is_built() { # a function, as `set` in a sourced file changes the arguments of t
         ;;
     esac
     make -q --no-print-directory "${targets[@]}" >/dev/null 2>&1 && return
-    echo "${0##*/}: missing, or older than the sources; first: make -j2 ${targets[*]}"
+    echo "${0##*/}: missing, or older than the sources; first: make ${targets[*]}"
     return 1
 }
 [ -n "${BUILT-}" ] || is_built "$@" >&2 || exit 2

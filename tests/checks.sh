@@ -3,17 +3,31 @@
 # test changes to the root of the repository and reads this: . tests/checks.sh
 work=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d) # much is written and synced
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
-passed=0 failed=0
+declare -A assertions=() # the lines that lead to one; 1 if it failed
+added=0 skipped=0
 only=("$@") # what the command line names; nothing: all
 tried= # the command that the next failure is about, if not seen from its line
 
-pass() { passed=$((passed + 1)); }
+# An assertion is a line of the test, and those that lead to it: it counts once, however often it
+# runs, and has passed if it never failed.
+pass() { : "${assertions["${FUNCNAME[*]:1} ${BASH_LINENO[*]}"]:=0}"; }
 
 fail() { # WHAT: and what the program said, to $work/err and $work/out
-    failed=$((failed + 1))
+    assertions["${FUNCNAME[*]:1} ${BASH_LINENO[*]}"]=1
     echo "FAILED (line ${BASH_LINENO[1]}): $1"
     [ -z "$tried" ] || echo "    $tried"
     sed 's/^/    /' "$work/err" "$work/out" 2>/dev/null | cut -c1-300 | head -n 20
+}
+
+skip() { # WHAT WHY: a part that cannot run here
+    skipped=$((skipped + 1))
+    echo "SKIPPED $1: $2"
+}
+
+have() { # COMMAND WHAT: is it installed? If not, a part is skipped.
+    command -v "$1" >/dev/null && return
+    skip "$2" "no $1 here"
+    return 1
 }
 
 check() { # WHAT COMMAND...: passes if the command succeeds
@@ -29,7 +43,7 @@ adds() { # COMMAND...: a test, whose counts are added to ours; $work/log has wha
     "$@" >"$work/log" 2>&1
     last=$(tail -n 1 "$work/log" | tr -d '\r')
     if [[ $last =~ ^([0-9]+)\ passed,\ 0\ failed ]]; then
-        passed=$((passed + BASH_REMATCH[1]))
+        added=$((added + BASH_REMATCH[1]))
     else
         tail -n 20 "$work/log" >"$work/out"
         : >"$work/err"
@@ -51,8 +65,13 @@ wanted() { # NAME: is it among them?
 }
 
 summary() {
-    echo "$passed passed, $failed failed"
-    [ "$failed" = 0 ] && [ "$passed" -gt 0 ]
+    local place passed=$added failed=0
+    for place in "${!assertions[@]}"; do
+        [ "${assertions[$place]}" = 1 ] && failed=$((failed + 1)) || passed=$((passed + 1))
+    done
+    [ $skipped = 0 ] || skipped=", $skipped skipped"
+    echo "$passed passed, $failed failed${skipped#0}"
+    [ $failed = 0 ] && [ "$passed$skipped" != 00 ]
 }
 
 # What only a POSIX system has, or says in these words; tests/windows.sh sets WINDOWS.

@@ -243,7 +243,7 @@ same_as_one parallel
 
 factories='Flat IVF4,Flat'
 if ! /usr/bin/python3 -c 'import faiss' 2>"$work/err"; then
-    echo 'skipped: an index of FAISS, which needs python3-faiss'
+    skip 'an index of FAISS' 'no python3-faiss here'
     factories=
 fi
 "$EMBED" "$root/examples/cat.ppm" -o cat.npy 2>"$work/err" || fail "the cat"

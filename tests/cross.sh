@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
 # cross.sh [short | TARGET...] - the tests on other CPUs, under QEMU: they must pass there, compute
 # the bits that this machine computes and convert to the same files; and CPUs that lack instructions
-# must find out and do without. `make test` runs the short part, `make
-# test-cross` all of it; the name of a target, only what begins with it.
+# must find out and do without. `make test-more` runs the short part,
+# `make test-cross` all of it; the name of a target, only what begins with it.
 set -u
 cd "$(dirname "$0")/.."
 . tests/jobs.sh
 [ "${1-}" = short ] || only=("$@")
-unset MAKEFLAGS MAKELEVEL
 work=build/cross
 mkdir -p $work/host
 
@@ -31,7 +30,7 @@ build() {
     [[ $target == host.* ]] || wanted "$target" || return 0
     [[ $target == *.* ]] && modules=MODULES=tools/base/vit
     # shellcheck disable=SC2086 # there or not
-    make -s -j"$cores" TARGET="cross/$target" CC="$compiler" CFLAGS=-O2 CPPFLAGS="$flags" \
+    make -s TARGET="cross/$target" CC="$compiler" CFLAGS=-O2 CPPFLAGS="$flags" \
         LDFLAGS=-static $modules "${@/#/$work/$target/}" || run "$target.build" false
 }
 
@@ -76,7 +75,7 @@ converts() {
     [ $failed = 0 ] || echo "0 passed, $failed failed"
 }
 
-make -s -j"$cores" tools/vit-convert build/plain/tests/test_random
+make -s tools/vit-convert build/plain/tests/test_random
 
 # --- CPU models, of this family and of 64-bit ARM's ----------------------------------------------
 

@@ -4,7 +4,7 @@
 # figures, none of which may grow: see tests/firmware/figures.txt. The last line is "N passed, N
 # failed".
 #
-#     firmware.sh           Cortex-M4F and M55 by gcc: part of make test
+#     firmware.sh           Cortex-M4F and M55 by gcc: part of make test-more
 #     firmware.sh all       every board by two compilers, and ViT-Ti: make firmware-check
 #     firmware.sh record    the same, and writes that file anew
 set -u

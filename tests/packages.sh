@@ -2,7 +2,7 @@
 # packages.sh [short] - builds programs against an installed copy of vit.h, in each way that
 # tools/packaging offers, in C and in C++, and runs them. The programs lie in a folder of their own,
 # see an environment without our variables, and may not know the folder of this tree. Of vcpkg and
-# Conan, tests/packages has what their files call. `make test` runs the short part.
+# Conan, tests/packages has what their files call. `make test-more` runs the short part.
 set -u
 cd "$(dirname "$0")/.."
 . tests/checks.sh
@@ -13,9 +13,7 @@ clean="env -i PATH=$PATH HOME=$work"
 short=${1-}
 cp models/cifar10-vit.vit "$model"
 
-if ! command -v cmake >/dev/null || ! command -v pkg-config >/dev/null; then
-    echo "packages.sh: no cmake or no pkg-config here: nothing is tried"
-    pass
+if ! have cmake "all of it" || ! have pkg-config "all of it"; then
     summary
     exit
 fi
@@ -53,7 +51,6 @@ builds() {
 
 # --- an installed copy, moved ------------------------------------------------------------------
 
-unset MAKEFLAGS MAKELEVEL
 check "make install" make -s install DESTDIR="$work/stage" PREFIX=/opt/vit
 mv "$work/stage/opt/vit" "$work/usr"
 find "$work/usr/lib" "$work/usr/share" | sort >"$work/installed"
@@ -179,7 +176,7 @@ refused "vcpkg's port of other bytes" "SHA512: expected" sh -c "cp -r '$work/dis
         -DVERSION=$version -DDOWNLOADS='$work/other' -DWORK='$work/vcpkg-other' \
         -DVCPKG_LIBRARY_LINKAGE=static -P tests/packages/vcpkg.cmake"
 
-if command -v python3 >/dev/null; then
+if have python3 "Conan's recipe"; then
     recipe=$work/dist/conan/recipes/vit/all
     for shared in False True; do
         at=$work/conan-$shared
@@ -199,7 +196,5 @@ if command -v python3 >/dev/null; then
         done
         check "its license" test -e "$at/package/licenses/LICENSE"
     done
-else
-    echo "packages.sh: no python3 here: Conan's recipe is not tried"
 fi
 summary

@@ -1,10 +1,14 @@
 #!/usr/bin/env bash
-# Builds and runs every test, or those whose names begin with one of the arguments. With LONG=yes
-# nothing is left out that only adds more of the same: `make test-long`.
+# run.sh [WORD...] - builds and runs what `make test` does; with words, the tests whose names begin
+# with one of them, or do after "test_".
+#
+# WHICH=more takes what `make test-more` adds: the same tests under sanitizers, other compilers and
+# CPUs, packages, fuzzers, the developers' own checks, and those of `make test` that skipped a part
+# when they ran last. WHICH=all takes both. Words choose among all, and the first of these sets that
+# has one. LONG=yes does more of the same: models, damage, compilers, types.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 . tests/jobs.sh
-only=("$@")
 export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1
 
 # What sanitizers make slow: there a part of what the plain run does whole.
@@ -21,22 +25,46 @@ unsanitized+="test_make test_planning test_tools_memory "
 if [ "${LONG-}" = yes ]; then
     part=() fuzz=30
 else
-    unsanitized="$unsanitized test_look " # its rooms are: test_look.c
+    unsanitized+="test_look " # its rooms are: test_look.c
 fi
 
-# every COMMAND: for each test, COMMAND with its name and the words that run it
-every() {
-    "$1" compile bash tests/compile.sh # long ones first
-    "$1" cross bash tests/cross.sh short
-    "$1" loops bash tests/loops.sh
-    "$1" firmware bash tests/firmware.sh
-    "$1" packages bash tests/packages.sh short
+# What no page for users promises.
+developers=" test_bench test_embedded test_fixed test_floors test_make test_planning "
+
+# The packages without which a test is skipped, by Debian's names.
+declare -A packages=([compile]="g++ clang" [loops]="clang" [firmware]="gcc-arm-none-eabi qemu-system-arm clang"
+    [cross]="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static gcc-s390x-linux-gnu
+        libc6-dev-s390x-cross gcc-i686-linux-gnu libc6-dev-i386-cross"
+    [packages]="g++ cmake pkg-config" [fuzz]="clang libclang-rt-14-dev" [simde]="libsimde-dev" [test_fixed]="clang")
+
+# for_users COMMAND, for_developers COMMAND: for each test, COMMAND with its name and the words that
+# run it; long ones first
+for_users() {
+    local source name
     "$1" test_parity env BIN=. bash tests/test_parity.sh
-    "$1" test_parity.sanitized env BIN=build/asan bash tests/test_parity.sh
     for source in tests/test_*.c; do
         name=$(basename "$source" .c)
         [ "$name" = test_parity ] && continue # by its driver, above
         "$1" "$name" "build/plain/tests/$name" tests/data ${part[$name]-}
+    done
+    for source in tests/test_*.sh; do
+        name=$(basename "$source" .sh)
+        [[ $name == test_parity || $developers == *" $name "* ]] && continue
+        "$1" "$name" env BIN=. bash "$source"
+    done
+}
+
+for_developers() {
+    local source name
+    "$1" compile bash tests/compile.sh
+    "$1" cross bash tests/cross.sh short
+    "$1" loops bash tests/loops.sh
+    "$1" firmware bash tests/firmware.sh
+    "$1" packages bash tests/packages.sh short
+    "$1" test_parity.sanitized env BIN=build/asan bash tests/test_parity.sh
+    for source in tests/test_*.c; do
+        name=$(basename "$source" .c)
+        [ "$name" = test_parity ] && continue
         "$1" "$name.sanitized" "build/asan/tests/$name" tests/data ${fewer[$name]-}
     done
     "$1" test_api.threads build/tsan/tests/test_api tests/data
@@ -46,24 +74,41 @@ every() {
         "$1" test_math.simde build/simde/tests/test_math
         "$1" test_random.simde build/simde/tests/test_random tests/data ${part[test_random.simde]-}
     fi
-    for script in tests/test_*.sh; do
-        name=$(basename "$script" .sh)
+    for source in tests/test_*.sh; do
+        name=$(basename "$source" .sh)
         [ "$name" = test_parity ] && continue
-        "$1" "$name" env BIN=. bash "$script"
+        [[ $developers == *" $name "* ]] && "$1" "$name" env BIN=. bash "$source"
         [[ $unsanitized == *" $name "* ]] && continue
-        "$1" "$name.sanitized" env BIN=build/asan bash "$script"
+        "$1" "$name.sanitized" env BIN=build/asan bash "$source"
     done
-    for fuzzer in tests/fuzz/fuzz_*.c; do
-        name=$(basename "$fuzzer" .c)
+    for source in tests/fuzz/fuzz_*.c; do
+        name=$(basename "$source" .c)
         "$1" "$name" bash tests/fuzz/fuzz.sh $fuzz "${name#fuzz_}"
     done
 }
 
-# For `every`: notes what make must build for that test.
-declare -A targets=()
+# Those of `make test` that skipped a part when they ran last: packages may be there by now.
+skipped_before() {
+    again=$1
+    for_users if_skipped
+}
+if_skipped() {
+    local skipped
+    read -r _ _ skipped _ 2>/dev/null <"build/log/$1.sum" && [ "$skipped" != 0 ] && "$again" "$@"
+}
+
+# For each test: notes what make must build for it, or which packages are missing.
+declare -A targets=() absent=()
 needs() {
-    local word name=$1
+    local word name=$1 kind=$1
     wanted "$name" || return 0
+    case $name in
+    fuzz_*) kind=fuzz ;;
+    *.simde) kind=simde ;;
+    esac
+    # shellcheck disable=SC2086 # one word a package
+    [ -z "${packages[$kind]-}" ] || absent[$name]=$(sh tools/install-packages.sh missing ${packages[$kind]})
+    [ -z "${absent[$name]-}" ] || return 0
     for word in "${@:2}"; do
         case $word in
         build/*) targets[$word]=1 ;;
@@ -74,7 +119,7 @@ needs() {
             ;;
         tests/test_parity.sh)
             targets[build/plain/tests/test_parity]=1
-            targets[build/asan/tests/test_parity]=1
+            [[ $name != *.sanitized ]] || targets[build/asan/tests/test_parity]=1
             ;;&
         tests/test_confined.sh) targets[build/evil/programs]=1 ;;&
         tests/*.sh) targets[all]=1 targets[libraries]=1 ;;
@@ -82,10 +127,30 @@ needs() {
     done
 }
 
-every needs
-[ ${#targets[@]} -gt 0 ] || { echo "run.sh: no test's name begins with: $*" >&2; exit 2; }
-make --no-print-directory -s -j"$cores" "${!targets[@]}" || exit 2
-export BUILT=yes # tests/built.sh
-every run
+perhaps() { if [ -n "${absent[$1]-}" ]; then omit "$1" "${absent[$1]}"; else run "$@"; fi; }
+
+# sets COMMAND: those of WHICH, or with words the first that has one
+sets() {
+    case ${WHICH:-users} in
+    users) for_users "$1" ;;
+    more) for_developers "$1" && skipped_before "$1" ;;
+    all) for_users "$1" && for_developers "$1" ;;
+    esac
+}
+
+for word in "$@"; do
+    only+=("$word")
+    [[ $word == test_* ]] || only+=("test_$word")
+done
+sets needs
+if [ ${#targets[@]} = 0 ] && [ ${#absent[@]} = 0 ] && [ $# -gt 0 ]; then
+    WHICH=more
+    sets needs
+fi
+[ ${#targets[@]} -gt 0 ] || [ ${#absent[@]} -gt 0 ] ||
+    { echo "run.sh: no test's name begins with: $*" >&2; exit 2; }
+[ ${#targets[@]} = 0 ] || make --no-print-directory -s "${!targets[@]}" || exit 2
+export BUILT=yes # to tests/built.sh: make has just compared everything with its sources
+sets perhaps
 
 finish

@@ -79,13 +79,13 @@ programs="tools/vit-bench tools/vit-convert tools/vit-info tools/vit-run tools/v
 tests="random api load preprocess base checkpoint convert_units frames image infer npy nearest
     layout_units look zero_shot json sandbox"
 # shellcheck disable=SC2046,SC2086 # many words
-check "musl builds" make -s -j2 TARGET=musl CC=musl-gcc CFLAGS=-O2 LDFLAGS=-static \
+check "musl builds" make -s TARGET=musl CC=musl-gcc CFLAGS=-O2 LDFLAGS=-static \
     CPPFLAGS="-isystem $built/include" $(printf 'build/musl/%s ' $programs) \
     $(printf 'build/musl/tests/test_%s ' $tests)
 is_static() { ! readelf -d "$1" | grep -q NEEDED; }
 for program in $programs; do check "$program is static" is_static build/musl/"$program"; done
 
-make -s -j2 tools/vit-convert tools/vit-classify build/plain/tests/test_random
+make -s tools/vit-convert tools/vit-classify build/plain/tests/test_random
 for name in $tests; do
     arguments=tests/data
     [ "$name" = random ] && arguments="tests/data 60 4 8"

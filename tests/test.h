@@ -1,29 +1,57 @@
-/* test.h - the whole test framework: count checks, say which failed, print the sum at the end.
+/* test.h - the whole test framework: count assertions, say which failed, print the sum at the end.
  *
  *     CHECK(x == 3);                              names the expression when it is false
  *     CHECK_MSG(x == 3, "case %s: x = %d", s, x)  and says more
+ *     test_skip("a full disk", "no tmpfs");       counts a part that cannot run here, and names it
  *     return test_summary();                      last line "N passed, N failed"; 0 if none failed
  *
- * One thread at a time.
+ * An assertion is a line of a source: it counts once, however often it runs, and has passed if it
+ * never failed. One thread at a time.
  */
 #ifndef TEST_H
 #define TEST_H
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #define CHECK(condition) ((void)test_check((condition) != 0, __FILE__, __LINE__, #condition))
 #define CHECK_MSG(condition, ...) \
     (test_check((condition) != 0, __FILE__, __LINE__, #condition) ? (void)0 \
                                                                   : test_say(__VA_ARGS__))
 
-static long test_passed, test_failed;
+enum { TEST_MAX_SITES = 4096 }; /* of the table; a test has a few hundred */
+
+static struct {
+    const char *file; /* NULL: free */
+    int line, failed;
+} test_sites[TEST_MAX_SITES];
+
+static long test_failures, test_skipped;
+
+/* The place in the table of FILE:LINE, new or not. */
+static inline int test_site(const char *file, int line) {
+    int at = line % TEST_MAX_SITES, tries;
+    for (tries = 0; tries < TEST_MAX_SITES; tries++, at = (at + 1) % TEST_MAX_SITES) {
+        if (!test_sites[at].file) {
+            test_sites[at].file = file;
+            test_sites[at].line = line;
+        }
+        if (test_sites[at].line == line &&
+            (test_sites[at].file == file || strcmp(test_sites[at].file, file) == 0)) {
+            return at;
+        }
+    }
+    return 0;
+}
 
 static inline int test_check(int ok, const char *file, int line, const char *condition) {
-    if (ok) {
-        test_passed++;
-    } else if (test_failed++ < 200) {
-        printf("%s:%d: FAILED %s\n", file, line, condition);
+    const int site = test_site(file, line);
+    if (!ok) {
+        test_sites[site].failed = 1;
+        if (test_failures++ < 200) {
+            printf("%s:%d: FAILED %s\n", file, line, condition);
+        }
     }
     return ok;
 }
@@ -36,7 +64,7 @@ __attribute__((format(printf, 1, 2)))
 static inline void
 test_say(const char *format, ...) {
     va_list list;
-    if (test_failed > 200) {
+    if (test_failures > 200) {
         return;
     }
     va_start(list, format);
@@ -46,9 +74,23 @@ test_say(const char *format, ...) {
     va_end(list);
 }
 
+static inline void test_skip(const char *what, const char *why) {
+    printf("SKIPPED %s: %s\n", what, why);
+    test_skipped++;
+}
+
 static inline int test_summary(void) {
-    printf("%ld passed, %ld failed\n", test_passed, test_failed);
-    return test_failed ? 1 : 0;
+    int passed = 0, failed = 0, i;
+    for (i = 0; i < TEST_MAX_SITES; i++) {
+        failed += test_sites[i].failed;
+        passed += test_sites[i].file && !test_sites[i].failed;
+    }
+    printf("%d passed, %d failed", passed, failed);
+    if (test_skipped) {
+        printf(", %ld skipped", test_skipped);
+    }
+    printf("\n");
+    return failed ? 1 : 0;
 }
 
 /* Every tier of kernels that this machine has; those whose results have the bits of tier `like`.

@@ -185,7 +185,7 @@ err 'standard output: (No space left|write failed)'
 
 # --- pages and charts show the figures that lie beside them ------------------------------------
 
-if command -v python3 >/dev/null; then
+if have python3 "pages and charts beside their figures"; then
     tried=figures.py
     mkdir -p "$work/copy/tools/bench"
     cp README.md "$work/copy"

@@ -564,7 +564,7 @@ refuses_all 11 1 "m.safetensors: 9 things are not known:" --strict
 refused_as_json() {
     if convert "$@" -o m.vit --json; then fail "should be refused: $*"; else pass; fi
     prints '"failure": "'
-    ! command -v python3 >/dev/null && return
+    have python3 "a refusal as JSON" || return
     if python3 -m json.tool out >/dev/null 2>err; then pass; else fail "--json is not JSON"; fi
 }
 refused_as_json "$ROOT/tests/data/layouts/hf_clip_no_config/model.safetensors"
@@ -656,7 +656,7 @@ random
 accepts $H --dtype int8 --calibrate photos --json
 prints '"calibrated": 3' '"error": {"images": 3, "mean_cosine": 0.99' '"worst_image": "photos/' \
     '"agree": 3, "top1_agreement": 1.000000, "sure": '
-if command -v python3 >/dev/null; then
+if have python3 "a report as JSON"; then
     if python3 -m json.tool out >/dev/null 2>err; then pass; else fail "--json is not JSON"; fi
 fi
 cp m.vit first.vit
@@ -858,7 +858,7 @@ if [ "$(id -u)" != 0 ]; then
     mkdir -p locked && chmod 500 locked
     refuses 1 "locked/m.vit: cannot be created" $H -o locked/m.vit
 fi
-if command -v prlimit >/dev/null; then # a file that may not grow: as if the disk were full
+if have prlimit "a full disk"; then # a file that may not grow: as if the disk were full
     echo older >m.vit
     (trap '' XFSZ; prlimit --fsize=4096 "$CONVERT" m.safetensors -o m.vit $H >out 2>err)
     if [ $? = 1 ] && grep -q "cannot be written" err && [ "$(cat m.vit)" = older ] &&
@@ -944,7 +944,7 @@ else fail "--help"; fi
 accepts $H -q
 if [ -s out ]; then fail "--quiet prints something"; else pass; fi
 accepts $H --json
-if command -v python3 >/dev/null; then
+if have python3 "what was converted, as JSON"; then
     if python3 -m json.tool out >/dev/null 2>err; then pass; else fail "--json is not JSON"; fi
 fi
 prints '"total": 7637' '"container": "safetensors"' '"layout": "timm"' '"dropped": []'

@@ -315,8 +315,7 @@ int main(void) {
 #else
 
 int main(void) {
-    puts("test_cores: no Linux here, or no files");
-    CHECK(1);
+    test_skip("the number of cores", "no Linux here, or no files");
     return test_summary();
 }
 

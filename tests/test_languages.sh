@@ -49,7 +49,7 @@ int main(int argc, char **argv) {
 }
 END
 for language in "cc -x c -std=c99" "g++ -x c++ -std=c++11"; do
-    command -v "${language%% *}" >/dev/null || continue
+    have "${language%% *}" "vit_image_load: $language" || continue
     # shellcheck disable=SC2086 # words
     check "vit_image_load compiles: $language" $language -O1 -g -w -I. ${STB:+-isystem build/stb} \
         "$work/bridge.c" -x none build/lib/libvit.a -o "$work/bridge" -pthread -lm
@@ -59,7 +59,7 @@ for language in "cc -x c -std=c99" "g++ -x c++ -std=c++11"; do
     refuses "unknown image type" "$work/bridge" $model $model
 done
 
-if command -v g++ >/dev/null; then
+if have g++ "examples/hello.cpp"; then
     warnings="-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror"
     # shellcheck disable=SC2086 # words
     check "hello.cpp compiles" g++ -std=c++11 -O1 -g $warnings -I. examples/hello.cpp \
@@ -93,11 +93,9 @@ if command -v g++ >/dev/null; then
         kill $waits
         wait $waits 2>/dev/null
     fi
-else
-    echo "test_languages.sh: no g++ here: examples/hello.cpp is not tried"
 fi
 
-if command -v python3 >/dev/null && [ -e build/lib/libvit.so.2 ]; then
+if [ -e build/lib/libvit.so.2 ] && have python3 "examples/vit_ctypes.py"; then
     python="python3 -B examples/vit_ctypes.py build/lib/libvit.so.2"
     cat >"$work/array.py" <<'END'
 import sys
@@ -123,7 +121,7 @@ END
             says "float32, 192, $first" $with -B "$work/array.py" build/lib/libvit.so.2 \
                 $model $photo
         else
-            echo "test_languages.sh: no NumPy here"
+            skip "vit_ctypes.py with NumPy" "no NumPy here"
         fi
         check "a photo of spaces" $python $model "$work/spaces.ppm"
         cp $model "$work/mod"$'\xe8'le.vit # a name that is no UTF-8
@@ -133,7 +131,5 @@ END
         refuses "short.ppm: not a whole PPM" $python $model "$work/short.ppm"
         refuses "no/lib.so" python3 -B examples/vit_ctypes.py no/lib.so $model $photo
     }
-else
-    echo "test_languages.sh: no python3 here: examples/vit_ctypes.py is not tried"
 fi
 summary

@@ -252,6 +252,6 @@ if $as test -x "$bin/tools/vit-run" -a -r "$model" 2>/dev/null && ! $as test -w 
     refused "deep/cat.ppm: cannot be opened: Permission denied" $as "$bin/tools/vit-embed" \
         -m "$model" -o "$work/open/a.npy" "$work/deep"
 else
-    echo "test_tools_disk.sh: who runs this may write anywhere: no folder is read-only"
+    skip "a folder that is read-only" "who runs this may write anywhere"
 fi
 summary

@@ -176,7 +176,7 @@ if mount -t tmpfs -o size=64k tmpfs disk 2>/dev/null; then # root alone may
     same disk/a.npy <(echo before)
     umount disk
 else
-    echo "windows_own.sh: no file system can be mounted here: no full disk"
+    skip "a full disk" "no file system can be mounted here"
 fi
 
 # --- pipes ----------------------------------------------------------------------------------------
@@ -224,7 +224,5 @@ if command -v cmake >/dev/null; then
         try "$work/$target/consumer.exe" models/cifar10-vit.vit
         out '^cat, one of 10'
     done
-else
-    echo "windows_own.sh: no cmake here: the library is not built"
 fi
 summary

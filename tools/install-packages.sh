@@ -1,9 +1,8 @@
 #!/bin/sh
-# install-packages.sh demo|firmware|fashion|test|cross|wasm|page|web|firefox|trust|peers|ncnn|mca|
-# cluster -
-# installs what is missing of that, through Debian's package manager.
+# install-packages.sh SET - installs what is missing of a set, one of those below, through Debian's
+# package manager. Says what it installs before it does so, and does nothing when all of it is there.
 #
-# Says what it installs before it does so, and does nothing when all of it is there.
+# install-packages.sh missing PACKAGE... - prints which of these are missing.
 set -eu
 
 # package:proof that it is there (a command, or a file)
@@ -32,7 +31,7 @@ wasm="$demo clang:clang lld:wasm-ld wasi-libc:/usr/include/wasm32-wasi/stdio.h
 page="$wasm clang-19:clang-19 lld-19:wasm-ld-19"
 web="$page chromium:chromium npm:npm"
 firefox="$web firefox-esr:firefox-esr"
-trust="$test gcovr:gcovr clang-tidy:clang-tidy cppcheck:cppcheck valgrind:valgrind"
+trust="$test clang-tidy:clang-tidy cppcheck:cppcheck valgrind:valgrind"
 python=/usr/lib/python3/dist-packages
 peers="$demo python3-torch:$python/torch python3-numpy:$python/numpy python3-onnx:$python/onnx
     libopenblas0-openmp:/usr/share/doc/libopenblas0-openmp nodejs:node npm:npm"
@@ -42,21 +41,33 @@ mca="$demo clang:clang $aarch64 llvm-19:llvm-mca-19"
 cluster="$demo slurmctld:slurmctld slurmd:slurmd slurm-client:sbatch openmpi-bin:mpirun
     parallel:parallel iproute2:ip"
 
+# lacks ENTRY...: the packages among them whose proof is not there
+lacks() {
+    for entry in "$@"; do
+        proof=${entry#*:}
+        case $proof in
+        /*) [ -e "$proof" ] || printf ' %s' "${entry%%:*}" ;;
+        *) command -v "$proof" >/dev/null 2>&1 || printf ' %s' "${entry%%:*}" ;;
+        esac
+    done
+}
+
+# shellcheck disable=SC2086 # one word a package
 case "${1-}" in
-demo) wanted=$demo ;;
-firmware) wanted=$firmware ;;
-fashion) wanted=$fashion ;;
-test) wanted=$test ;;
-cross) wanted=$cross ;;
-wasm) wanted=$wasm ;;
-page) wanted=$page ;;
-web) wanted=$web ;;
-firefox) wanted=$firefox ;;
-trust) wanted=$trust ;;
-peers) wanted=$peers ;;
-ncnn) wanted=$ncnn ;;
-mca) wanted=$mca ;;
-cluster) wanted=$cluster ;;
+demo | firmware | fashion | test | cross | wasm | page | web | firefox | trust | peers | ncnn | mca | cluster)
+    eval "wanted=\$$1"
+    ;;
+missing)
+    shift
+    for package in "$@"; do
+        for entry in $cross $web $test; do
+            [ "${entry%%:*}" = "$package" ] || continue
+            lacks "$entry"
+            break
+        done
+    done
+    exit
+    ;;
 *)
     echo "usage: install-packages.sh demo|firmware|fashion|test|cross|wasm|page|web|firefox|trust|peers|ncnn|mca|cluster" >&2
     exit 2
@@ -69,14 +80,8 @@ if command -v flock >/dev/null 2>&1; then
     flock 9
 fi
 
-missing=
-for entry in $wanted; do
-    proof=${entry#*:}
-    case $proof in
-    /*) [ -e "$proof" ] || missing="$missing ${entry%%:*}" ;;
-    *) command -v "$proof" >/dev/null 2>&1 || missing="$missing ${entry%%:*}" ;;
-    esac
-done
+# shellcheck disable=SC2086
+missing=$(lacks $wanted)
 [ -n "$missing" ] || exit 0
 
 if ! command -v apt-get >/dev/null 2>&1; then
