@@ -4,8 +4,8 @@
 #
 # WHICH=more takes what `make test-more` adds: the same tests under sanitizers, other compilers and
 # CPUs, packages, fuzzers, the developers' own checks, and those of `make test` that skipped a part
-# when they ran last. WHICH=all takes both. Words choose among all, and the first of these sets that
-# has one. LONG=yes does more of the same: models, damage, compilers, types.
+# when they ran last. WHICH=all takes both; so do words, but the other builds of a test only with a
+# dot: json.sanitized. LONG=yes does more of the same: models, damage, compilers, types.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 . tests/jobs.sh
@@ -129,24 +129,23 @@ needs() {
 
 perhaps() { if [ -n "${absent[$1]-}" ]; then omit "$1" "${absent[$1]}"; else run "$@"; fi; }
 
-# sets COMMAND: those of WHICH, or with words the first that has one
+# sets COMMAND: those of WHICH; with words both, other builds only where a word says which
 sets() {
-    case ${WHICH:-users} in
-    users) for_users "$1" ;;
+    command=$1
+    case ${only[*]+words}${WHICH-} in
+    words*) for_users "$1" && for_developers named ;;
     more) for_developers "$1" && skipped_before "$1" ;;
     all) for_users "$1" && for_developers "$1" ;;
+    *) for_users "$1" ;;
     esac
 }
+named() { [[ $1 == *.* && ${only[*]} != *.* ]] || "$command" "$@"; }
 
 for word in "$@"; do
     only+=("$word")
     [[ $word == test_* ]] || only+=("test_$word")
 done
 sets needs
-if [ ${#targets[@]} = 0 ] && [ ${#absent[@]} = 0 ] && [ $# -gt 0 ]; then
-    WHICH=more
-    sets needs
-fi
 [ ${#targets[@]} -gt 0 ] || [ ${#absent[@]} -gt 0 ] ||
     { echo "run.sh: no test's name begins with: $*" >&2; exit 2; }
 [ ${#targets[@]} = 0 ] || make --no-print-directory -s "${!targets[@]}" || exit 2
