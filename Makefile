@@ -217,7 +217,7 @@ WASM_LINK    = -nostdlib -Wl,--no-entry,--strip-all,--stack-first,-z,stack-size=
                -Wl,--import-memory,--initial-memory=4194304,--max-memory=4294901760
 WASM_SHARED  = -DWEB_THREADS -Wl,--shared-memory,--no-check-features,--export=__stack_pointer
 WASM_ROOMS   = $(addprefix base/,json memory report tensor text) image/crop infer/attention \
-               $(addprefix model/,card describe parts settings) \
+               $(addprefix model/,card settings) \
                $(addprefix numbers/,pca tokens)
 WASM_OBJECTS = $(WASM_ROOMS:%=build/wasm/tools/%.o) build/wasm/$(WEB)/heap.o
 WASM_PLAIN   = $(WEB)/vit.wasm $(WEB)/vit-scalar.wasm
@@ -258,8 +258,8 @@ $(WEB)/%.wasm.gz: $(WEB)/%.wasm
 
 # The converter, with a C library: its files are whatever convert.mjs makes of them. wasi.c takes the
 # place of tools/os/posix.c, left_out.c that of what no page needs.
-CONVERT_ROOMS   = base cli checkpoint model layout layout/tables convert
-CONVERT_LESS    = $(addprefix tools/convert/,calibrate.c compare.c match_folder.c c_array.c)
+CONVERT_ROOMS   = base cli checkpoint model layout convert
+CONVERT_LESS    = $(addprefix tools/convert/,calibrate.c match_folder.c c_array.c)
 CONVERT_SOURCES = $(filter-out $(CONVERT_LESS),$(wildcard $(CONVERT_ROOMS:%=tools/%/*.c))) \
                   tools/os/common.c tools/vit-convert.c $(WEB)/wasi.c $(WEB)/left_out.c
 CONVERT_FLAGS   = --target=wasm32-wasi -Oz -flto -msign-ext -mnontrapping-fptoint

@@ -39,7 +39,7 @@ alike() {
         # shellcheck disable=SC2086 # words
         check "$name vit.h $compiler" $compiler -std=c99 -O2 $warnings -I. "$@" -c $built/vit.c \
             -o $built/vit.o
-        for file in tools/os/{common,posix}.c tools/base/{source,text}.c tools/cli/output.c \
+        for file in tools/os/{common,posix}.c tools/base/source.c tools/cli/output.c \
             tools/image/photo_source.c tools/image/photos.c tools/infer/infer.c; do
             # shellcheck disable=SC2086 # words
             check "$name $file $compiler" $compiler -std=c99 $warnings -fsyntax-only -I. -Itools \

@@ -103,10 +103,8 @@ char *memory_copy_text(memory_arena *arena, const char *text, size_t size)
     return fails(ALLOCATION) ? NULL : whole_copy_text(arena, text, size);
 }
 
-#include "base/bytes.c"
-#include "base/crc32.c"
+#include "base/checksum.c"
 #include "base/report.c"
-#include "base/shown.c"
 #include "base/source.c"
 #include "base/text.c"
 #include "base/json.c"
@@ -115,8 +113,7 @@ char *memory_copy_text(memory_arena *arena, const char *text, size_t size)
 #include "checkpoint/pickle.c"
 #include "checkpoint/safetensors.c"
 #include "checkpoint/torch_state_dict.c"
-#include "checkpoint/torch_zip.c"
-#include "checkpoint/torch_legacy.c"
+#include "checkpoint/torch_files.c"
 #include "checkpoint/npz.c"
 #include "checkpoint/ggml_file.c"
 #include "checkpoint/contents.c"

@@ -7,10 +7,9 @@
 
 #include "base/report.h"
 #include "conversion.h"
-#include "layout/groups.h"
-#include "model/choices.h"
+#include "layout/rules.h"
 #include "model/findings.h"
-#include "model/findings_json.h"
+#include "model/settings.h"
 #include "os/os.h"
 #include "test.h"
 

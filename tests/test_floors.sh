@@ -14,7 +14,7 @@ verdict() {
 # "FLOOR MAY MAY ..." for each row of the table, from the lowest floor up
 floors=$(sed -n 's/^| `\([^`]*\)` |.*| *\([^|]*\) |$/\1 \2/p' tools/README.md | tr -d '`,')
 
-folder() { # of a file, as the table calls it: "base", "layout/tables", "vit-*.c", "../examples"
+folder() { # of a file, as the table calls it: "base", "vit-*.c", "../examples"
     case $1 in
     tools/vit-*.c) echo 'vit-*.c' ;;
     tools/*) dirname "${1#tools/}" ;;

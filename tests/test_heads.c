@@ -8,7 +8,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "layout/detect.h"
-#include "layout/heads.h"
+#include "layout/evidence.h"
 #include "layout/inspect.h"
 #include "test.h"
 

@@ -100,11 +100,11 @@ adapted() { # CASE FILE ARGUMENTS TWIN TWIN_ARGUMENTS
 }
 
 # A table that is not in LAYOUT_LIST is never tried, but for those of structure_*.c.
-for name in $(sed -n 's/^const layout layout_\([a-z0-9_]*\) = .*/\1/p' tools/layout/tables/*.c); do
+for name in $(sed -n 's/^const layout layout_\([a-z0-9_]*\) = .*/\1/p' tools/layout/tables*.c); do
     [ ${#only[@]} = 0 ] || break
     [[ $name == own* ]] && continue
-    if grep -q "X($name)" tools/layout/tables/tables.h; then pass
-    else fail "layout_$name is not in LAYOUT_LIST of tools/layout/tables/tables.h"; fi
+    if grep -q "X($name)" tools/layout/tables.h; then pass
+    else fail "layout_$name is not in LAYOUT_LIST of tools/layout/tables.h"; fi
 done
 
 while IFS='|' read -r name file options twin last; do

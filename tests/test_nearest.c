@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "numbers/dot.h"
 #include "numbers/logistic.h"
 #include "numbers/nearest.h"
 #include "os/os.h"
@@ -218,7 +217,7 @@ static void test_parts(const vit_executor *executor) {
     free(scales);
 }
 
-/* A dot product as dot.h says that it is added up. */
+/* A dot product as nearest.h says that it is added up. */
 static float ordered_dot(const float *a, const float *b, int dim) {
     float l[8] = { 0 };
     for (int i = 0; i < dim; i++) {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/report.h"
-#include "model/describe.h"
+#include "model/card.h"
 #include "model/resolve.h"
 #include "model/settings.h"
 #include "test.h"

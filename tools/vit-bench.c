@@ -13,6 +13,7 @@
 
 #include "base/json.h"
 #include "base/report.h"
+#include "base/source.h"
 #include "base/tensor.h"
 #include "base/text.h"
 #include "bench/bench.h"

@@ -17,7 +17,6 @@
 #include "cli/output.h"
 #include "convert/c_array.h"
 #include "convert/convert.h"
-#include "convert/mapping.h"
 #include "convert/quantise.h"
 #include "convert/report.h"
 #include "convert/unpack.h"

@@ -18,7 +18,6 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "model/card.h"
-#include "model/describe.h"
 #include "model/settings.h"
 #include "os/os.h"
 #define VIT_TOOLS

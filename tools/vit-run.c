@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "base/npy.h"
 #include "base/report.h"
+#include "base/source.h"
 #include "base/tensor.h"
 #include "base/text.h"
 #include "cli/model.h"

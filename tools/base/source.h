@@ -1,4 +1,4 @@
-/* source.h - read-only bytes at 64-bit offsets, in a file or in memory; files read whole. */
+/* source.h - read-only bytes at 64-bit offsets, in a file or in memory; files read whole; paths. */
 #ifndef SOURCE_H
 #define SOURCE_H
 
@@ -31,5 +31,19 @@ bool source_read(const source *s, uint64_t offset, void *destination, size_t siz
  * stops soon after `limit` bytes, so *size > limit means that there is more than that. On failure
  * *data is NULL. */
 bool source_read_all(const char *path, size_t limit, unsigned char **data, size_t *size, report *r);
+
+/* === Paths === */
+
+/* The bundled model, wherever the program is run from: next to the executable (../models, or
+ * ../share/vit once installed), in ./models, or in VIT_MODEL_DIR if that was defined at compile
+ * time. malloc'ed; NULL: not found, or out of memory. */
+char *paths_find_model(const char *name);
+
+/* What follows the last slash, not counting one at the end: "b" for "a/b", "b/" for "a/b/". */
+const char *paths_file_name(const char *path);
+/* Separator between a folder and a name in it: "/", or "" if the folder ends with a slash. */
+const char *paths_slash(const char *folder);
+/* Length of the folder, with its slash; 0 if the path names none. */
+size_t paths_folder_length(const char *path);
 
 #endif

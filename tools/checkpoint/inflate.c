@@ -1,4 +1,4 @@
-#include "checkpoint/inflate.h"
+#include "checkpoint/zip.h"
 
 #include <string.h>
 

@@ -1,15 +1,20 @@
-/* npz.c - numpy.savez: a zip archive with one .npy file for each array. Entries may be deflated
- * (savez_compressed); a deflated one is inflated whole when its elements are read.
- */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/npy.h"
 #include "base/report.h"
 #include "base/source.h"
+#include "base/tar_header.h"
+#include "base/text.h"
 #include "checkpoint/container.h"
-#include "base/npy.h"
+
+/* === Arrays in a zip archive === */
+
+/* Numpy.savez: a zip archive with one .npy file for each array. Entries may be deflated
+ * (savez_compressed); a deflated one is inflated whole when its elements are read.
+ */
 
 static const char suffix[] = ".npy";
 
@@ -112,4 +117,54 @@ bool npz_open(checkpoint *c, size_t file, report *r)
     for (i = 0; i < zip.count && good; i++) good = read_entry(c, file, &zip.entries[i], r);
     zip_close(&zip);
     return good;
+}
+
+/* === Files in a tar archive === */
+
+/* A tar archive with one file inside, which is the checkpoint. */
+
+enum { TAR_MAX_ENTRIES = 1000 };
+
+static bool tar_is_visible_file(const tar_header *header)
+{
+    return header->type == '0' && *paths_file_name(header->name) != '.';
+}
+
+/* The only file that is not hidden; directories, links and extended headers are passed over. */
+static bool tar_find_file(const source *s, source *found, report *r)
+{
+    uint64_t at = 0, size;
+    int files = 0, entries;
+    for (entries = 0; s->size - at >= TAR_BLOCK; entries++) {
+        uint8_t block[TAR_BLOCK];
+        tar_header header;
+        if (entries == TAR_MAX_ENTRIES)
+            return report_fail(r, "tar: more than %d entries; unpack it first", TAR_MAX_ENTRIES);
+        if (!source_read(s, at, block, sizeof block, r)) return false;
+        if (block[0] == 0) break;
+        at += TAR_BLOCK;
+        if (!tar_header_read(&header, block) || header.size > s->size - at)
+            return report_fail(r, "tar: damaged at byte %llu",
+                               (unsigned long long)(at - TAR_BLOCK));
+        if (tar_is_visible_file(&header)) {
+            *found = source_part(s, at, header.size);
+            files++;
+        }
+        size = (header.size + TAR_BLOCK - 1) / TAR_BLOCK * TAR_BLOCK;
+        at = size > s->size - at ? s->size : at + size;
+    }
+    if (files == 1) return true;
+    return report_fail(r, "tar: %d files inside, one checkpoint expected; unpack it first", files);
+}
+
+bool tar_open(checkpoint *c, size_t file, report *r)
+{
+    source found = c->sources[file];
+    char magic[5] = "";
+    if (!tar_find_file(&c->sources[file], &found, r)) return false;
+    if (found.size >= TAR_BLOCK && !source_read(&found, 257, magic, sizeof magic, r)) return false;
+    if (memcmp(magic, "ustar", sizeof magic) == 0)
+        return report_fail(r, "tar: a tar inside a tar; unpack it first");
+    c->sources[file] = found;
+    return checkpoint_open_inside(c, file, r);
 }

@@ -92,10 +92,10 @@ bool torch_add_call(torch_reader *t, const char *name, const pickle_value *value
 bool torch_read_sizes(torch_reader *t, checkpoint_tensor_info *info, const pickle_value *sizes,
                       const pickle_value *strides);
 
-/* torch_choose.c: what to read of all that is in the pickle. NULL: failed. */
+/* What to read of all that is in the pickle. NULL: failed. */
 const pickle_value *torch_choose(torch_reader *t);
 
-/* torch_labels.c: names of the classes, if this entry of a dict has them: the first that do. */
+/* Names of the classes, if this entry of a dict has them: the first that do. */
 bool torch_add_labels(torch_reader *t, const pickle_value *key, const pickle_value *value);
 
 /* torch_module.c: a module that was pickled whole, and what it says of itself. */
@@ -106,13 +106,13 @@ void torch_show_number(double number, char *text, size_t size);
 /* "(16, 16)"; false: it is no short list of numbers. */
 bool torch_show_numbers(const pickle_value *value, char text[TORCH_SHOWN]);
 
-/* torch_script.c: the code of TorchScript is text: what it says of a module of this class ... */
+/* torch_module.c: the code of TorchScript is text: what it says of a module of this class ... */
 bool torch_describe_code(torch_reader *t, const char *module, const char *class,
                          const char *code);
 /* ... and the constants in t->pickle as tensors, called by what the code does with them. */
 bool torch_add_constants(torch_reader *t, const char *code);
 
-/* torch_array.c: an array of NumPy. */
+/* torch_module.c: an array of NumPy. */
 bool torch_is_array(const pickle_value *value);
 bool torch_add_array(torch_reader *t, const char *name, const pickle_value *value);
 
@@ -125,7 +125,7 @@ typedef struct torch_bytes {
 bool torch_read_bytes(torch_reader *t, const char *name, const pickle_value *value,
                       torch_bytes *bytes);
 
-/* torch_legacy.c: a storage that was pickled as bytes, which are a file of their own. */
+/* torch_files.c: a storage that was pickled as bytes, which are a file of their own. */
 bool torch_is_nested(const pickle_value *value);
 bool torch_read_nested(torch_reader *t, const char *name, const pickle_value *value,
                        torch_storage *storage, checkpoint_storage *found);

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/checksum.h"
-#include "base/memory.h"
 #include "base/text.h"
-#include "checkpoint/inflate.h"
+
+/* === The archive === */
 
 enum {
     ZIP_END_SIZE = 22,               /* end of central directory */

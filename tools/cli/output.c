@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/source.h"
 #include "base/text.h"
 #include "os/os.h"
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/source.h"
 #include "base/text.h"
 #include "cli/model.h"
 #include "cli/output.h"

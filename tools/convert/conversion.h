@@ -8,7 +8,7 @@
 #include "base/report.h"
 #include "base/text.h"
 #include "checkpoint/checkpoint.h"
-#include "convert/compare.h"
+#include "convert/calibrate.h"
 #include "convert/vit_writer.h"
 #include "layout/attributes.h"
 #include "layout/plan.h"

@@ -1,7 +1,7 @@
 #define _POSIX_C_SOURCE 200809L
-
 #include "convert/convert.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,17 +9,23 @@
 #include "base/source.h"
 #include "base/tensor.h"
 #include "base/text.h"
-#include "checkpoint/rename.h"
+#include "checkpoint/read.h"
+#include "cli/output.h"
+#include "convert/calibrate.h"
 #include "convert/match.h"
-#include "convert/training.h"
-#include "convert/vit_file.h"
+#include "convert/report.h"
+#include "convert/runner.h"
+#include "convert/vit_writer.h"
+#include "convert/weights.h"
 #include "layout/attributes.h"
-#include "layout/check.h"
 #include "layout/detect.h"
 #include "layout/inspect.h"
 #include "model/assume.h"
-#include "model/subject.h"
+#include "model/findings.h"
+#include "model/timm_names.h"
 #include "os/os.h"
+
+/* === From a checkpoint to a file === */
 
 /* === The checkpoint === */
 
@@ -388,4 +394,301 @@ void convert_free(conversion *c)
     checkpoint_close(c->checkpoint);
     free(c->config_path);
     free(c->provenance);
+}
+
+/* === What training left === */
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+enum { TRAINING_TEXT = 8192, TRAINING_VALUE = 256 };
+
+static const char *value_of(const checkpoint *c, const char *key)
+{
+    size_t i;
+    for (i = 0; i < checkpoint_metadata_count(c); i++)
+        if (!strcmp(checkpoint_metadata(c, i)->key, key)) return checkpoint_metadata(c, i)->value;
+    return NULL;
+}
+
+/* Others than timm have names of their own, which say nothing here. */
+static const char *find_architecture(const checkpoint *c)
+{
+    static const char *const keys[] = {
+        "args.model", "arch", "args.arch", "hyper_parameters.model_name", "hyper_parameters.arch",
+        "hyper_parameters.architecture", "hyper_parameters.model", "hyper_parameters.backbone",
+        "args.model_name", "config.model_name", "config.model", "model_name"
+    };
+    size_t i;
+    for (i = 0; i < COUNT(keys); i++) {
+        const char *name = value_of(c, keys[i]);
+        report ignored = report_make();
+        arch_choice choice;
+        if (name && arch_find(name, &choice, &ignored) == ARCH_FOUND) return name;
+    }
+    return NULL;
+}
+
+/* === As JSON === */
+
+static bool is_number(const char *text)
+{
+    double value;
+    return text_read_number(text, -1e30, 1e30, &value);
+}
+
+/* "(0.5, 0.5, 0.5)": so many numbers at least. */
+static bool is_list(const char *text, int least)
+{
+    int count = 1;
+    if (text[0] != '(' || strspn(text + 1, "0123456789.e+-, )") != strlen(text + 1)) return false;
+    for (; *text; text++) count += *text == ',';
+    return count >= least;
+}
+
+/* Appends a number, true, false, a list or a word; drops a value that JSON would escape. */
+static void put(char *json, const char *key, const char *value)
+{
+    const size_t length = strlen(value);
+    const char *between = json[strlen(json) - 1] == '{' ? "" : ", ";
+    if (length == 0 || length > TRAINING_VALUE || strlen(key) > 64 || strpbrk(key, "\"\\") ||
+        strpbrk(value, "\"\\") || strlen(json) + 2 * (size_t)TRAINING_VALUE > TRAINING_TEXT)
+        return;
+    if (is_list(value, 1))
+        text_append(json, TRAINING_TEXT, "%s\"%s\": [%.*s]", between, key, (int)length - 2,
+                    value + 1);
+    else
+        text_append(json, TRAINING_TEXT,
+                    is_number(value) || !strcmp(value, "true") || !strcmp(value, "false")
+                        ? "%s\"%s\": %s" : "%s\"%s\": \"%s\"", between, key, value);
+}
+
+static bool is_word(setting_key key, const char *value)
+{
+    return setting_find_word(key, value) >= 0;
+}
+
+/* The options of timm's train.py that say how images are prepared, and DeiT's. None is refused: an
+ * option that has no such value, as an interpolation of "random", says nothing. */
+static void put_preprocessing(const checkpoint *c, char *json)
+{
+    static const char *const keys[] = {
+        "mean", "std", "crop_pct", "eval_crop_ratio", "crop_mode", "interpolation"
+    };
+    size_t i;
+    for (i = 0; i < COUNT(keys); i++) {
+        const char *key = keys[i], *value;
+        char path[64];
+        snprintf(path, sizeof path, "args.%s", key);
+        value = value_of(c, path);
+        if (!value) continue;
+        if ((!strcmp(key, "mean") || !strcmp(key, "std")) && is_list(value, 1))
+            put(json, key, value);
+        else if ((!strcmp(key, "crop_pct") || !strcmp(key, "eval_crop_ratio")) && is_number(value))
+            put(json, "crop_pct", value);
+        else if (!strcmp(key, "crop_mode") && is_word(SETTING_CROP_MODE, value))
+            put(json, key, value);
+        else if (!strcmp(key, "interpolation") && is_word(SETTING_INTERPOLATION, value))
+            put(json, key, value);
+    }
+}
+
+static bool is_whole(const char *text)
+{
+    long number;
+    return text_read_int(text, 1, 1 << 20, &number);
+}
+
+/* Reads the options that the named architecture was built with. */
+static void put_model(const checkpoint *c, const char *architecture, char *json)
+{
+    static const char prefix[] = "args.model_kwargs.";
+    static const struct { const char *path, *key; } arguments[] = {
+        { "args.img_size", "img_size" }, { "args.input_size", "img_size" },
+        { "args.in_chans", "in_chans" }, { "args.num_classes", "num_classes" }
+    };
+    const char *size = value_of(c, "args.input_size"), *pool = value_of(c, "args.gp");
+    size_t i;
+    put(json, "architecture", architecture);
+    if (size && is_list(size, 3)) put(json, "input_size", size);
+    if (pool && is_word(SETTING_POOL, pool)) put(json, "global_pool", pool);
+    text_append(json, TRAINING_TEXT, ", \"model_args\": {");
+    for (i = 0; i < COUNT(arguments); i++) {
+        const char *value = value_of(c, arguments[i].path);
+        if (value && is_whole(value)) put(json, arguments[i].key, value);
+    }
+    for (i = 0; i < checkpoint_metadata_count(c); i++) {
+        const checkpoint_metadata_entry *entry = checkpoint_metadata(c, i);
+        if (!strncmp(entry->key, prefix, strlen(prefix)))
+            put(json, entry->key + strlen(prefix), entry->value);
+    }
+    text_append(json, TRAINING_TEXT, "}");
+}
+
+bool training_read(const checkpoint *c, config_file *config, settings all[FROM_COUNT], report *r)
+{
+    const char *architecture = find_architecture(c);
+    char *json = malloc(TRAINING_TEXT);
+    if (!json) return report_no_memory(r);
+    strcpy(json, "{");
+    put_preprocessing(c, json);
+    if (architecture) put_model(c, architecture, json);
+    text_append(json, TRAINING_TEXT, "}");
+    return config_read_json(config, &all[architecture ? FROM_CONFIG : FROM_TENSORS], json, r);
+}
+
+/* === Writing the file === */
+
+/* === The output === */
+
+static bool open_output(conversion *c, cli_output *output, report *r)
+{
+    if (!cli_output_open(output, c->options->output, r)) return false;
+    if (output->temporary) return true;
+    cli_output_abandon(output);
+    return report_fail(r, "expected the name of a file, found a pipe or a device");
+}
+
+/* A file that was just written, under its temporary name. */
+static bool open_written(const cli_output *output, vit_model *model, report *r)
+{
+    return vit_model_open(output->temporary, 0, model) == VIT_OK ||
+           report_detail(r, model->detail);
+}
+
+/* === Self-test === */
+
+static void drop_pages(void *user, const char *name, const float *data, const int shape[4])
+{
+    (void)name, (void)data, (void)shape;
+    pages_drop(user);
+}
+
+static bool check_outputs(const conversion *c, const runner *run, report *r)
+{
+    if (conversion_allows_nonfinite(c) || tensor_values_are_finite(run->output, run->output_size)) return true;
+    (void)report_fail(r, "the outputs of the self-test are not finite: the weights overflow");
+    return report_file(r, c->options->checkpoint);
+}
+
+/* The file has its tensors in the order of the plan. */
+static size_t selftest_index(const layout_plan *plan)
+{
+    return (size_t)(layout_selftest(plan) - plan->items);
+}
+
+/* Runs the file just written, and writes what came out into it. */
+static bool add_selftest(const conversion *c, const cli_output *output, vit_writer *writer,
+                         report *r)
+{
+    vit_model model;
+    runner run;
+    bool good;
+    if (!open_written(output, &model, r)) return false;
+    good = runner_open(&run, &model, drop_pages, &model, r);
+    if (good) vit_selftest_input(&model.config, run.input);
+    good = good && runner_forward(&run, r) && check_outputs(c, &run, r) &&
+           vit_writer_replace(writer, selftest_index(&c->plan), run.output, r) &&
+           vit_writer_finish(writer, r);
+    runner_close(&run);
+    vit_model_close(&model);
+    return good;
+}
+
+/* === One file === */
+
+/* What is written is opened: for the self-test, to compare with, to calibrate on. */
+static bool can_be_opened(const vit_writer *writer, report *r)
+{
+    return writer->file_size <= SIZE_MAX ||
+           report_fail(r, "the model has %llu bytes, this program can open %llu",
+                       (unsigned long long)writer->file_size, (unsigned long long)SIZE_MAX);
+}
+
+/* The checkpoint, or what the calibration makes of it, in the given type. */
+static bool write_model(conversion *c, vit_dtype dtype, calibration *calibrated,
+                        const cli_output *output, report *r)
+{
+    vit_writer writer;
+    vit_writer_contents contents;
+    bool good;
+    contents.config = &c->model.config;
+    contents.dtype = dtype;
+    contents.keep = conversion_kept(c);
+    contents.num_labels = c->labels.count;
+    contents.labels = c->labels.labels;
+    contents.synsets = c->labels.synsets;
+    contents.provenance = c->provenance;
+    if (!vit_writer_start(&writer, output->file, &contents, r)) return false;
+    good = can_be_opened(&writer, r) && weights_write(c, calibrated, &writer, r) &&
+           (!layout_selftest(&c->plan) || add_selftest(c, output, &writer, r));
+    c->output_size = writer.file_size;
+    vit_writer_free(&writer);
+    return good;
+}
+
+/* === With the model in f32, to calibrate on and to compare with === */
+
+static bool wants_reference(const conversion *c)
+{
+    return c->calibration.count > 0 || c->photos.count > 0;
+}
+
+/* The model as f32 in a temporary file beside the output, which is removed once it is mapped. */
+static bool open_reference(conversion *c, vit_model *model, report *r)
+{
+    cli_output output;
+    bool good;
+    if (!open_output(c, &output, r)) return false;
+    good = write_model(c, VIT_F32, NULL, &output, r) && open_written(&output, model, r);
+    cli_output_abandon(&output);
+    return good;
+}
+
+static bool compare(conversion *c, const vit_model *reference, const cli_output *output, report *r)
+{
+    vit_model model;
+    bool good;
+    if (!open_written(output, &model, r)) return false;
+    good = compare_models(reference, &model, c->decoder, conversion_photos(c), c->options->quiet,
+                          &c->comparison, r);
+    vit_model_close(&model);
+    return good;
+}
+
+static bool write_with_reference(conversion *c, const cli_output *output, report *r)
+{
+    const vit_dtype dtype = c->options->dtype;
+    const bool wanted = c->calibration.count > 0;
+    calibration *calibrated = NULL;
+    vit_model reference;
+    bool good;
+    if (!open_reference(c, &reference, r)) return false;
+    if (wanted)
+        calibrated = calibrate_start(&reference, dtype, c->decoder, &c->calibration,
+                                     c->options->quiet, r);
+    good = (calibrated || !wanted) && provenance_make(c, r) &&
+           write_model(c, dtype, calibrated, output, r);
+    calibrate_free(calibrated);
+    good = good && compare(c, &reference, output, r);
+    vit_model_close(&reference);
+    return good;
+}
+
+static bool write_plainly(conversion *c, const cli_output *output, report *r)
+{
+    return provenance_make(c, r) && write_model(c, c->options->dtype, NULL, output, r);
+}
+
+bool vit_file_write(conversion *c, report *r)
+{
+    cli_output output;
+    if (!open_output(c, &output, r)) return false;
+    /* a zip's checksums: a damaged weight must not become a model that looks healthy */
+    if (!checkpoint_verify(c->checkpoint, r) ||
+        !(wants_reference(c) ? write_with_reference(c, &output, r)
+                             : write_plainly(c, &output, r))) {
+        cli_output_abandon(&output);
+        return false;
+    }
+    return cli_output_commit(&output, r);
 }

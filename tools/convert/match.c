@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/checksum.h"
+#include "base/source.h"
 #include "base/text.h"
 #include "convert/match_folder.h"
 #include "convert/match_search.h"

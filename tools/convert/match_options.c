@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/report.h"
-#include "model/choices.h"
+#include "model/settings.h"
 #include "model/timm_names.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -326,7 +326,7 @@ static void add_number(match_row *row, int64_t width, int heads)
     insert_value(row, row->count, text, strlen(text));
 }
 
-enum { CHANCE = 7 };   /* see heads_evidence.h */
+enum { CHANCE = 7 };   /* see findings.h */
 
 /* Divisors of the width of attention: what the weights show, timm's number for this width, what the
  * weights hint at, then the others, the width of whose heads is most usual first. */

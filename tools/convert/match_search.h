@@ -5,7 +5,6 @@
 #include "cli/progress.h"
 #include "convert/match_model.h"
 #include "convert/match_options.h"
-#include "convert/match_pair.h"
 
 /* One assignment that was tried. */
 typedef struct match_try {

@@ -1,18 +1,23 @@
+#define _POSIX_C_SOURCE 200809L
 #include "convert/report.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
+#include "base/checksum.h"
+#include "base/source.h"
 #include "base/tensor.h"
 #include "base/text.h"
-#include "convert/mapping.h"
+#include "cli/progress.h"
 #include "convert/match.h"
-#include "layout/groups.h"
-#include "model/describe.h"
-#include "model/findings_json.h"
-#include "model/parts.h"
+#include "layout/rules.h"
+#include "model/card.h"
+#include "model/findings.h"
+#include "os/os.h"
+
+/* === The report === */
 
 /* === Notes === */
 
@@ -402,4 +407,325 @@ void convert_report_failure_json(const conversion *c, bool planned, const report
     if (planned) mapping_put(&w, c);
     json_put_end(&w, '}');
     putchar('\n');
+}
+
+/* === The mapping === */
+
+/* A line of the table; what differs in the block's number alone is one line. */
+typedef struct mapping_row {
+    name_groups *ours;
+    name_groups *theirs[LAYOUT_MAX_PARTS];
+    char shape[SHAPE_TEXT_SIZE];
+    const char *why;
+} mapping_row;
+
+/* What was found by structure has a reason for each tensor, a table one for all. */
+static const char *reason_of(const conversion *c, const layout_item *item)
+{
+    const checkpoint_tensor_info *info = item->part_count ? item->parts[0].info : NULL;
+    const size_t index = info ? (size_t)(info - checkpoint_tensor(c->checkpoint, 0)) : 0;
+    if (!info) return "computed";
+    return c->structure.found && index < c->structure.reason_count ? c->structure.reasons[index]
+                                                                   : c->map.layout->name;
+}
+
+static const char *part_name(const layout_part *p)
+{
+    return p->info ? p->info->stored_name : "zeros";
+}
+
+/* === As text === */
+
+static void free_row(mapping_row *row)
+{
+    int i;
+    if (row->ours) groups_free(row->ours);
+    free(row->ours);
+    for (i = 0; i < LAYOUT_MAX_PARTS; i++) {
+        if (row->theirs[i]) groups_free(row->theirs[i]);
+        free(row->theirs[i]);
+    }
+    memset(row, 0, sizeof *row);
+}
+
+static bool add_name(name_groups **groups, const char *name)
+{
+    if (!*groups) *groups = calloc(1, sizeof **groups);
+    return *groups && groups_add(*groups, name, "");
+}
+
+static bool add_item(mapping_row *row, const conversion *c, const layout_item *item)
+{
+    int i;
+    shape_text(item->dims, item->tensor.ndim, row->shape, sizeof row->shape);
+    row->why = reason_of(c, item);
+    for (i = 0; i < item->part_count; i++)
+        if (!add_name(&row->theirs[i], part_name(&item->parts[i]))) return false;
+    return add_name(&row->ours, item->tensor.name);
+}
+
+/* Is it that item in another block? */
+static bool is_same_item(const layout_item *a, const layout_item *b)
+{
+    const char *x = strchr(a->tensor.name + strlen("blocks."), '.');
+    const char *y = strchr(b->tensor.name + strlen("blocks."), '.');
+    return a->block >= 0 && b->block >= 0 && x && y && !strcmp(x, y) &&
+           a->part_count == b->part_count && layout_is_stored(b);
+}
+
+static void print_row(const mapping_row *row)
+{
+    char name[GROUP_TEXT_SIZE];
+    int i;
+    text_print(stdout, "  %-32s %-16s ", group_text(&row->ours->items[0], name), row->shape);
+    for (i = 0; i < LAYOUT_MAX_PARTS && row->theirs[i]; i++)
+        text_print(stdout, "%s%s", i ? " + " : "", group_text(&row->theirs[i]->items[0], name));
+    text_print(stdout, "%s(%s)\n", i ? "  " : "", row->why);
+}
+
+/* All blocks at once where their names are alike. */
+static bool print_blocks(const conversion *c, const layout_item *first)
+{
+    mapping_row row = { 0 };
+    const layout_item *item = first, *end = c->plan.items + c->plan.count;
+    bool good = true;
+    int i, differ = 0;
+    for (; good && item < end; item++)
+        if (is_same_item(first, item)) good = add_item(&row, c, item);
+    for (i = 0; i < LAYOUT_MAX_PARTS && row.theirs[i]; i++)
+        differ += row.theirs[i]->count > 1 || row.theirs[i]->more > 0;
+    if (good && differ == 0) print_row(&row);
+    for (item = first; good && differ > 0 && item < end; item++) {
+        if (!is_same_item(first, item)) continue;
+        free_row(&row);
+        good = add_item(&row, c, item);
+        if (good) print_row(&row);
+    }
+    free_row(&row);
+    return good;
+}
+
+/* One that another block has too is printed with the first of them. */
+static bool is_printed(const conversion *c, const layout_item *item)
+{
+    const layout_item *other;
+    for (other = c->plan.items; item->block > 0 && other < item; other++)
+        if (is_same_item(item, other)) return true;
+    return false;
+}
+
+static bool print_item(const conversion *c, const layout_item *item)
+{
+    mapping_row row = { 0 };
+    bool good;
+    if (is_printed(c, item)) return true;
+    if (item->block >= 0) return print_blocks(c, item);
+    good = add_item(&row, c, item);
+    if (good) print_row(&row);
+    free_row(&row);
+    return good;
+}
+
+/* A tensor that structure has named, as a plan would have it. */
+static layout_item name_item(const checkpoint_tensor_info *info)
+{
+    layout_item item;
+    memset(&item, 0, sizeof item);
+    snprintf(item.tensor.name, sizeof item.tensor.name, "%s", info->name);
+    item.tensor.ndim = info->ndim;
+    memcpy(item.dims, info->dims, sizeof item.dims);
+    item.kind = SOURCE_CHECKPOINT;
+    item.block = -1;
+    (void)sscanf(info->name, "blocks.%d.", &item.block);
+    item.part_count = 1;
+    item.parts[0].info = info;
+    return item;
+}
+
+bool mapping_plan_names(conversion *c)
+{
+    const size_t count = c->structure.found ? c->structure.reason_count : 0;
+    size_t i;
+    if (c->plan.count > 0 || count == 0) return c->plan.count > 0;
+    c->plan.items = calloc(count, sizeof *c->plan.items);
+    for (i = 0; c->plan.items && i < count; i++) {
+        const checkpoint_tensor_info *info = checkpoint_tensor(c->checkpoint, i);
+        if (info->ndim <= 4) c->plan.items[c->plan.count++] = name_item(info);
+    }
+    return c->plan.items != NULL;
+}
+
+void mapping_print(const conversion *c)
+{
+    bool good = true;
+    size_t i;
+    puts("mapping");
+    for (i = 0; good && i < c->plan.count; i++)
+        if (layout_is_stored(&c->plan.items[i])) good = print_item(c, &c->plan.items[i]);
+    if (!good) puts("  ...: out of memory");
+    if (c->plan.dropped_count > 0) puts("dropped");
+    for (i = 0; i < c->plan.dropped_count; i++)
+        text_print(stdout, "  %s  (%s)\n", c->plan.dropped[i].name, c->plan.dropped[i].why);
+}
+
+/* === As JSON === */
+
+static void put_item(json_writer *w, const conversion *c, const layout_item *item)
+{
+    int i;
+    json_put_begin(w, NULL, '{');
+    json_put_text(w, "tensor", item->tensor.name);
+    json_put_begin(w, "shape", '[');
+    for (i = 0; i < item->tensor.ndim; i++) json_put_integer(w, NULL, item->dims[i]);
+    json_put_end(w, ']');
+    json_put_begin(w, "from", '[');
+    for (i = 0; i < item->part_count; i++) json_put_text(w, NULL, part_name(&item->parts[i]));
+    json_put_end(w, ']');
+    json_put_text(w, "reason", reason_of(c, item));
+    json_put_end(w, '}');
+}
+
+void mapping_put(json_writer *w, const conversion *c)
+{
+    size_t i;
+    json_put_begin(w, "mapping", '[');
+    for (i = 0; i < c->plan.count; i++)
+        if (layout_is_stored(&c->plan.items[i])) put_item(w, c, &c->plan.items[i]);
+    json_put_end(w, ']');
+}
+
+/* === Provenance === */
+
+/* A line of its own. */
+static void put_line(FILE *file, const char *key, const char *value)
+{
+    text_print(file, "%s%s%s\n", key, strncmp(key, "option", 6) ? ": " : " ", value);
+}
+
+typedef struct hashing {
+    cli_progress progress;
+    uint64_t done;
+} hashing;
+
+static void show_hashing(void *user, size_t bytes)
+{
+    hashing *h = user;
+    cli_progress_update(&h->progress, h->done += bytes);
+}
+
+static bool put_sources(const conversion *c, FILE *file, report *r)
+{
+    uint64_t total = 0;
+    hashing h;
+    size_t count = checkpoint_file_count(c->checkpoint), i;
+    bool good = true;
+    for (i = 0; i < count; i++) total += checkpoint_file(c->checkpoint, i)->size;
+    h.done = 0;
+    cli_progress_start(&h.progress, "hashing", total);
+    if (c->options->quiet) h.progress.active = false;
+    for (i = 0; i < count; i++) {
+        const char *path = checkpoint_file(c->checkpoint, i)->path;
+        char hex[65];
+        good = sha256_file(path, hex, show_hashing, &h) ||
+               report_fail(r, "cannot be read: %s", strerror(errno)) || report_file(r, path);
+        if (!good) break;
+        put_line(file, "source", paths_file_name(path));
+        put_line(file, "sha256", hex);
+    }
+    cli_progress_clear(&h.progress);
+    return good;
+}
+
+/* What was told by hand, as one could type it again. */
+static void put_overrides(const conversion *c, FILE *file)
+{
+    const convert_options *o = c->options;
+    const vit_writer_keep keep = conversion_kept(c);
+    int i;
+    if (o->arch) put_line(file, "option: --arch", o->arch);
+    if (o->img_size) put_line(file, "option: --img-size", o->img_size);
+    if (o->patch_size) fprintf(file, "option: --patch-size %d\n", o->patch_size);
+    if (o->in_chans) fprintf(file, "option: --in-chans %d\n", o->in_chans);
+    if (o->dynamic) put_line(file, "option:", "--dynamic");
+    for (i = 0; i < o->set.count; i++) put_line(file, "option: --set", o->set.items[i]);
+    for (i = 0; i < o->rename.count; i++) put_line(file, "option: --rename", o->rename.items[i]);
+    for (i = 0; i < o->ignore.count; i++) put_line(file, "option: --ignore", o->ignore.items[i]);
+    for (i = 0; i < keep.count; i++) put_line(file, "option: --keep", keep.patterns[i]);
+}
+
+static void put_origin(const conversion *c, FILE *file)
+{
+    char name[256];
+    put_line(file, "container", checkpoint_kind(c->checkpoint));
+    put_line(file, "layout", c->map.layout->name);
+    if (*checkpoint_wrapper(c->checkpoint))
+        put_line(file, "wrapper", checkpoint_wrapper(c->checkpoint));
+    if (*c->map.prefix) put_line(file, "prefix", c->map.prefix);
+    if (c->has_arch) {
+        arch_full_name(&c->arch, name, sizeof name);
+        put_line(file, "architecture", name);
+    } else if (c->arch_unknown) {
+        put_line(file, "architecture", c->arch_unknown);
+    }
+    if (c->config_path) put_line(file, "config", c->all[FROM_CONFIG].origin);
+    if (c->labels.count > 0) put_line(file, "labels", c->labels_origin);
+}
+
+static void put_assumptions(const conversion *c, FILE *file)
+{
+    size_t i;
+    for (i = 0; i < c->found.assumed.count; i++) {
+        const finding *item = &c->found.assumed.items[i];
+        char text[1024];
+        snprintf(text, sizeof text, "%s (%s)", item->what, item->why);
+        put_line(file, "assumed", text);
+    }
+}
+
+/* Weights that are not those of the checkpoint. */
+static void put_changes(const conversion *c, FILE *file)
+{
+    const settings_stored *stored = &c->model.stored;
+    const settings_notes *notes = &c->model.notes;
+    char word[32];
+    if (c->model.context_divisor > 0)
+        fprintf(file, "folded: attn.proj.weight, divided by the root of embed_dim\n");
+    if (c->model.config.attention == VIT_ATTENTION_SELF)
+        fprintf(file, "folded: attn.proj, with the values of attn.qkv\n");
+    if (notes->patches_adapted && c->model.config.stem)
+        fprintf(file, "adapted: the stem, from %d channels\n", stored->chans);
+    else if (notes->patches_adapted)
+        fprintf(file, "adapted: patch_embed.proj.weight, from %d x %d x %d\n", stored->chans,
+                stored->patch, stored->patch);
+    if (notes->positions_resampled)
+        fprintf(file, "resampled: %s, from a grid of %dx%d, as %s does\n",
+                c->seen.position_rows > 0 ? "pos_embed" : "attn.rel_pos", stored->grid_height,
+                stored->grid_width,
+                setting_text(SETTING_POS_RESAMPLE, (int)notes->pos_resample, word));
+}
+
+static void put_provenance(const conversion *c, FILE *file)
+{
+    put_origin(c, file);
+    put_line(file, "dtype", tensor_dtype_name(c->options->dtype));
+    if (c->calibration.count > 0)
+        fprintf(file, "calibrated: on %d images\n", c->calibration.count);
+    put_overrides(c, file);
+    match_put_provenance(c->match, file);
+    put_assumptions(c, file);
+    put_changes(c, file);
+    fprintf(file, "converter: vit-convert %d.%d.%d\n", VIT_VERSION_MAJOR, VIT_VERSION_MINOR,
+            VIT_VERSION_PATCH);
+}
+
+bool provenance_make(conversion *c, report *r)
+{
+    size_t size;
+    FILE *file = os_memory_open(&c->provenance, &size);
+    bool good;
+    if (!file) return report_no_memory(r);
+    good = put_sources(c, file, r);
+    if (good) put_provenance(c, file);
+    if (!os_memory_close(file, &c->provenance, &size) && good) return report_no_memory(r);
+    return good;
 }

@@ -3,6 +3,7 @@
 #ifndef CONVERT_REPORT_H
 #define CONVERT_REPORT_H
 
+#include "base/json.h"
 #include "convert/conversion.h"
 
 /* What was assumed and what was dropped, a line each. */
@@ -18,5 +19,27 @@ void convert_report_json(const conversion *c);   /* one object on one line */
 /* The same of a conversion that failed: what is wrong, what is asked, what would be assumed; and
  * the plan, where there is one. */
 void convert_report_failure_json(const conversion *c, bool planned, const report *r);
+
+/* === The mapping === */
+
+/* Which tensors of the checkpoint become which of the .vit file, and why. */
+
+/* One line for each tensor of the file, or of all blocks, then the tensors that are dropped. */
+void mapping_print(const conversion *c);
+
+/* The tensors as an array "mapping" of objects, one for each. */
+void mapping_put(json_writer *w, const conversion *c);
+
+/* For a conversion that failed: a plan of the names that structure found, good for printing alone,
+ * as open questions must not keep anybody from seeing the mapping. False: it found none. */
+bool mapping_plan_names(conversion *c);
+
+/* === Provenance === */
+
+/* Where a .vit file comes from, as the text that is stored in it: "key: value" lines with the
+ * hashes of its sources, the options and what was assumed. */
+
+/* Fills c->provenance. */
+bool provenance_make(conversion *c, report *r);
 
 #endif

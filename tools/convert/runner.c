@@ -3,6 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "os/os.h"
+
+/* === Running === */
+
 static bool allocate(runner *run, const vit_params *params, report *r)
 {
     const vit_config *config = &run->model->config;
@@ -55,4 +59,16 @@ void runner_close(runner *run)
     free(run->embedding);
     free(run->workspace);
     memset(run, 0, sizeof *run);
+}
+
+/* === Pages === */
+
+void pages_drop(const vit_model *model)
+{
+    vit_tensor first, tensor;
+    uint64_t end = 0;
+    int i;
+    if (!vit_model_tensor(model, 0, &first)) return;
+    for (i = 0; vit_model_tensor(model, i, &tensor); i++) end = tensor.offset + tensor.size;
+    os_drop_pages(first.data, (size_t)(end - first.offset));
 }

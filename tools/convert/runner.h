@@ -28,4 +28,12 @@ bool runner_open(runner *run, const vit_model *model, vit_trace *trace, void *us
 bool runner_forward(runner *run, report *r);
 void runner_close(runner *run);
 
+/* === Pages === */
+
+/* Keeps a mapped model from piling up in memory. */
+
+/* Gives the pages of all tensors back to the system, which reads them again when they are next
+ * needed. Only for a model that is mapped from a file: memory of another kind would be zeroed. */
+void pages_drop(const vit_model *model);
+
 #endif

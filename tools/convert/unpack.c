@@ -12,8 +12,8 @@
 #include "cli/model.h"
 #include "cli/output.h"
 #include "cli/progress.h"
-#include "convert/pages.h"
-#include "model/parts.h"
+#include "convert/runner.h"
+#include "model/card.h"
 #include "os/os.h"
 
 typedef struct unpacking {

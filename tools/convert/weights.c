@@ -6,9 +6,8 @@
 
 #include "base/tensor.h"
 #include "cli/progress.h"
-#include "layout/adapt.h"
 #include "layout/values.h"
-#include "model/sincos.h"
+#include "model/positions.h"
 
 typedef struct stream {
     const conversion *c;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/source.h"
 #include "base/text.h"
 #include "cli/output.h"
 #include "cli/progress.h"
@@ -160,11 +161,11 @@ static bool next_path(void *user, photo *p, report *r)
 
 photo_source photo_paths_source(photo_paths *paths)
 {
-    photo_source source;
-    source.user = paths;
-    source.count = paths->lists.count ? 0 : (uint64_t)paths->list.count;
-    source.next = next_path;
-    return source;
+    photo_source from;
+    from.user = paths;
+    from.count = paths->lists.count ? 0 : (uint64_t)paths->list.count;
+    from.next = next_path;
+    return from;
 }
 
 /* === Reading frames ahead === */
@@ -276,11 +277,11 @@ static bool next_frame(void *user, photo *p, report *r)
 
 photo_source frame_reader_source(frame_reader *reader)
 {
-    photo_source source;
-    source.user = reader;
-    source.count = 0;
-    source.next = next_frame;
-    return source;
+    photo_source from;
+    from.user = reader;
+    from.count = 0;
+    from.next = next_frame;
+    return from;
 }
 
 /* === From its opening to its end === */

@@ -1,9 +1,14 @@
 #include "layout/detect.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/tensor.h"
-#include "layout/names.h"
+#include "layout/rules.h"
+#include "model/settings.h"
+
+/* === Detection === */
 
 enum { MAX_DEPTH = 1024 };
 
@@ -257,4 +262,281 @@ bool layout_detect(checkpoint *c, layout_map *map, report *r)
         return count_blocks(map, r) && layout_match_all(map, r);
     }
     return no_layout(c, map, r);
+}
+
+/* === Checks === */
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* === Features === */
+
+bool layout_check_features(const layout_map *map, const text_list *ignore, report *r)
+{
+    char shape[SHAPE_TEXT_SIZE];
+    size_t i;
+    for (i = 0; i < checkpoint_count(map->checkpoint); i++) {
+        const checkpoint_tensor_info *info = checkpoint_tensor(map->checkpoint, i);
+        const layout_extra *lacking = names_find_extra(map, map->layout->lacking, info->name);
+        if (!lacking || names_is_ignored(map, ignore, info->name)) continue;
+        return report_fail(r, "%s %s: this version of vit.h lacks %s", info->name,
+                           shape_text(info->dims, info->ndim, shape, sizeof shape),
+                           lacking->meaning);
+    }
+    return true;
+}
+
+/* === What somebody must tell === */
+
+/* Attention of each token to itself alone has no heads. */
+static bool plays_no_part(const settings all[FROM_COUNT], setting_key key)
+{
+    double attention = VIT_ATTENTION_ALL;
+    settings_get(all, SETTING_ATTENTION, &attention);
+    return key == SETTING_NUM_HEADS && attention == VIT_ATTENTION_SELF;
+}
+
+/* How many heads are possible depends on the model. */
+static const char *options_of(const layout_map *map, const layout_question *q,
+                              const settings_seen *seen, char text[HEADS_TEXT])
+{
+    const int64_t width = seen->qkv_rows ? seen->qkv_rows / 3 : map->embed_dim;
+    if (q->setting != SETTING_NUM_HEADS || width == 0) return q->options;
+    if (seen->heads.count > 0) return heads_option(&seen->heads, text);
+    return choices_of_heads(width, "", text);
+}
+
+bool layout_check_told(const layout_map *map, const settings all[FROM_COUNT],
+                       const settings_seen *seen, findings *f, report *r)
+{
+    const layout_question *q = map->layout->questions;
+    char why[160], text[HEADS_TEXT];
+    snprintf(why, sizeof why, "cannot be seen in a checkpoint of %s", map->layout->name);
+    for (; q && q->options; q++) {
+        if (!layout_holds(map, q->when, 0) || settings_origin(all, q->setting) >= 0) continue;
+        if (plays_no_part(all, q->setting)) continue;
+        if (!findings_ask(f, setting_rows[q->setting].name, why, options_of(map, q, seen, text)))
+            return report_no_memory(r);
+    }
+    return true;
+}
+
+/* === Completeness ===
+ * A tensor that is missing or has another name must not look like an option that is off. */
+
+/* A setting that says that a model has no such tensor. */
+typedef struct absence {
+    const char *tensor;
+    setting_key key;
+    int value;
+} absence;
+
+static const absence *find_absence(const char *tensor)
+{
+    static const absence table[] = {
+        { "norm.weight", SETTING_FINAL_NORM, 0 }, { "norm.bias", SETTING_FINAL_NORM, 0 },
+        { "patch_embed.proj.bias", SETTING_PATCH_BIAS, 0 },
+        { "pos_embed", SETTING_POSITIONS, VIT_POS_NONE },
+        { "head.weight", SETTING_NUM_CLASSES, 0 }
+    };
+    size_t i;
+    for (i = 0; i < COUNT(table); i++)
+        if (!strcmp(table[i].tensor, tensor)) return &table[i];
+    return NULL;
+}
+
+static bool is_told_absent(const settings all[FROM_COUNT], const char *tensor)
+{
+    const absence *known = find_absence(tensor);
+    int from;
+    for (from = FROM_NAME; known && from < FROM_COUNT; from++)
+        if (all[from].given[known->key] && (int)all[from].value[known->key] == known->value)
+            return true;
+    return false;
+}
+
+typedef struct missing {
+    const layout_map *map;
+    const settings *all;
+    name_groups groups;
+    uint64_t *keys;           /* hashes of those found */
+    size_t count, most;       /* how many of them, and how many may be looked for */
+} missing;
+
+/* Two tensors may need the same key. */
+static bool is_new(missing *m, const char *key)
+{
+    vit_hash hash;
+    uint64_t sum;
+    size_t i = 0;
+    vit_hash_init(&hash);
+    vit_hash_update(&hash, key, strlen(key));
+    sum = vit_hash_final(&hash);
+    while (i < m->count && m->keys[i] != sum) i++;
+    if (i < m->count || m->count == m->most) return false;
+    m->keys[m->count++] = sum;
+    return true;
+}
+
+static bool add_key(missing *m, const char *key, const char *why, const char *tensor)
+{
+    const absence *known = find_absence(tensor);
+    char note[160];
+    int used = snprintf(note, sizeof note, "missing: %s", why);
+    if (known)
+        snprintf(note + used, sizeof note - (size_t)used, "; --set %s=%s if this one has none",
+                 setting_rows[known->key].name, known->key == SETTING_POSITIONS ? "none" : "0");
+    return !is_new(m, key) || groups_add(&m->groups, key, note);
+}
+
+/* All parts of the rule that are not there, or the tensor where there is no rule. */
+static bool add_missing(missing *m, const layout_rule *rule, int block, const char *why,
+                        const char *tensor)
+{
+    char key[LAYOUT_MAX_KEY];
+    int i, absent = 0;
+    for (i = 0; rule && i < layout_part_count(rule); i++) {
+        if (!names_absent_part(m->map, rule, i, block, key)) continue;
+        if (!add_key(m, key, why, tensor)) return false;
+        absent++;
+    }
+    return absent > 0 || add_key(m, tensor, why, tensor);
+}
+
+/* Why a missing tensor should be there; NULL: it need not, since options are off in most models. */
+static const char *why_missed(const layout_map *map, const settings all[FROM_COUNT],
+                              const char *tensor)
+{
+    const layout_rule *rule;
+    char weight[128];
+    const size_t length = strlen(tensor);
+    int block;
+    for (rule = map->layout->rules; rule->tensor; rule++) {
+        if (!layout_names(rule->tensor, tensor, &block)) continue;
+        if (!layout_all_hold(map, rule->when, block)) continue;
+        if (names_parts_present(map, rule, block) > 0) return "other parts of it are there";
+        if (names_is_required(rule) && !is_told_absent(all, tensor))
+            return "every model of this layout has it";
+    }
+    /* a weight without a bias is common, a bias without its weight an accident */
+    if (length <= 7 || strcmp(tensor + length - 7, ".weight")) return NULL;
+    snprintf(weight, sizeof weight, "%.*s.bias", (int)(length - 7), tensor);
+    return layout_has(map, weight) ? "its bias is there" : NULL;
+}
+
+/* The first of the rules that any block uses; NULL if none uses any. */
+static const layout_rule *rule_of_blocks(const layout_target *target)
+{
+    const layout_rule *first = NULL;
+    int i;
+    for (i = 0; i < target->count; i++) {
+        const layout_match *match = &target->matches[i];
+        if (match->found && (!first || match->rule < first)) first = match->rule;
+    }
+    return first;
+}
+
+/* What one block has, all must have, by the same rule: else one of them has lost or renamed it. */
+static bool check_blocks(missing *m, const layout_target *target)
+{
+    const layout_rule *first = rule_of_blocks(target);
+    char tensor[128], key[LAYOUT_MAX_KEY];
+    const char *why;
+    int i;
+    for (i = 0; i < target->count && m->count < m->most; i++) {
+        const layout_match *match = &target->matches[i];
+        snprintf(tensor, sizeof tensor, "blocks.%d.%s", i, target->tensor + strlen("{b}"));
+        if (first && !(match->found && match->rule == first) &&
+            names_absent_key(m->map, first, i, key) &&
+            !add_missing(m, first, i, "other blocks have it", tensor))
+            return false;
+        why = first ? NULL : why_missed(m->map, m->all, tensor);
+        if (why && !add_missing(m, names_meant_rule(m->map, tensor), i, why, tensor)) return false;
+    }
+    return true;
+}
+
+/* Tensors of a stem's stages are not checked here: how many blocks a stage has is counted by one
+ * of them, and the plan misses the others. */
+static bool find_missing(missing *m)
+{
+    const char *why;
+    size_t i;
+    for (i = 0; i < m->map->target_count && m->count < m->most; i++) {
+        const layout_target *target = &m->map->targets[i];
+        const char *tensor = target->tensor;
+        if (!strncmp(tensor, "{b}", 3)) {
+            if (!check_blocks(m, target)) return false;
+        } else if (!layout_has(m->map, tensor)) {
+            why = why_missed(m->map, m->all, tensor);
+            if (why && !add_missing(m, names_meant_rule(m->map, tensor), -1, why, tensor))
+                return false;
+        }
+    }
+    return true;
+}
+
+static bool put_missing(const name_groups *groups, findings *f)
+{
+    char name[GROUP_TEXT_SIZE], text[GROUP_TEXT_SIZE + 256];
+    size_t i;
+    for (i = 0; i < groups->count; i++) {
+        const name_group *group = &groups->items[i];
+        if (group->count == 1)
+            snprintf(text, sizeof text, "%s is %s", group_text(group, name), group->note);
+        else
+            snprintf(text, sizeof text, "%s (%zu tensors) are %s", group_text(group, name),
+                     group->count, group->note);
+        if (!findings_wrong(f, text, "")) return false;
+    }
+    return groups->more == 0 || findings_wrong(f, "more tensors are missing", "");
+}
+
+static bool check_missing(const layout_map *map, const settings all[FROM_COUNT], findings *f)
+{
+    enum { MOST = 1000000, MOST_KEYS = 4096 };   /* to find a rule for each looks at all names */
+    missing *m = calloc(1, sizeof *m);
+    bool good;
+    if (!m) return false;
+    m->map = map;
+    m->all = all;
+    m->most = MOST / (checkpoint_count(map->checkpoint) + 1) + 1;
+    if (m->most > MOST_KEYS) m->most = MOST_KEYS;
+    m->keys = calloc(m->most, sizeof *m->keys);
+    good = m->keys && find_missing(m) && put_missing(&m->groups, f);
+    groups_free(&m->groups);
+    free(m->keys);
+    free(m);
+    return good;
+}
+
+static bool check_unknown(const layout_map *map, const text_list *ignore, findings *f)
+{
+    name_groups *unknown = calloc(1, sizeof *unknown);
+    const bool good = unknown && names_find_unknown(map, ignore, unknown) &&
+                      names_put_unknown(unknown, f);
+    if (unknown) groups_free(unknown);
+    free(unknown);
+    return good;
+}
+
+/* A model without blocks is refused, unless the user says that it has none. */
+static bool check_depth(const layout_map *map, const settings all[FROM_COUNT], findings *f)
+{
+    const char *const *path = map->layout->blocks;
+    char text[256];
+    int from;
+    if (map->depth > 0) return true;
+    for (from = FROM_NAME; from < FROM_COUNT; from++)
+        if (all[from].given[SETTING_DEPTH] && all[from].value[SETTING_DEPTH] == 0) return true;
+    while (path[1]) path++;   /* the plainest */
+    snprintf(text, sizeof text, "there are no blocks: expected tensors called %s%s*; --set depth=0 "
+             "if this model has none", map->prefix, *path);
+    return findings_wrong(f, text, "");
+}
+
+bool layout_check_names(const layout_map *map, const settings all[FROM_COUNT],
+                        const text_list *ignore, findings *f, report *r)
+{
+    return (check_depth(map, all, f) && check_missing(map, all, f) &&
+            check_unknown(map, ignore, f)) || report_no_memory(r);
 }

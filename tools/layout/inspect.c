@@ -4,11 +4,8 @@
 #include <string.h>
 
 #include "base/tensor.h"
-#include "layout/heads.h"
-#include "layout/key_bias.h"
-#include "layout/names.h"
-#include "layout/norm_order.h"
-#include "layout/patch_order.h"
+#include "layout/evidence.h"
+#include "layout/rules.h"
 #include "layout/views.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))

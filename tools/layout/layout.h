@@ -1,5 +1,5 @@
 /* layout.h - how a library names and shapes the tensors of a vision transformer. A layout is a
- * table (tools/layout/tables/, whose tables.h tells how to add one); it takes no code unless it
+ * table (tables*.c; tables.h tells how to add one); it takes no code unless it
  * needs something that no method, slice or order of axes below expresses.
  *
  * Keys. A rule says which keys of the checkpoint make up one tensor of the .vit file:
@@ -27,8 +27,8 @@
  * ":tensor", a tensor of the .vit file that some rule makes. Those of a layout and of its defaults
  * are about the first block.
  *
- * tools/layout owns how a library names and shapes its tensors, and the values of each .vit
- * tensor; it may include base checkpoint model.
+ * tools/layout owns the layouts, a table each: how a library names and shapes its tensors; and the
+ * values of each .vit tensor; it may include base checkpoint model.
  */
 #ifndef LAYOUT_H
 #define LAYOUT_H

@@ -6,7 +6,7 @@
 
 #include "base/tensor.h"
 #include "layout/inspect.h"
-#include "layout/names.h"
+#include "layout/rules.h"
 #include "layout/views.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))

@@ -7,12 +7,9 @@
  * must get a role or be known to play none; otherwise nothing is changed and the report names all
  * that is left.
  *
- *     structure_order.c    names where there are none
- *     structure_parts.c    tensors into parts
- *     structure_copies.c   what is there twice
- *     structure_groups.c   parts into blocks
- *     structure_block.c    roles within a block
- *     structure_rest.c     roles before and after the blocks
+ *     structure_parts.c    tensors into parts, parts into blocks
+ *     structure_block.c    roles within a block; what is there twice
+ *     structure_rest.c     roles before and after the blocks; names where there are none
  *     structure_tensors.c  puts the roles' names on the tensors, folded where needed
  */
 #ifndef STRUCTURE_H

@@ -56,10 +56,10 @@ typedef struct structure_parts {
 bool structure_make_parts(checkpoint *c, const text_list *ignore, structure_parts *p, report *r);
 void structure_free_parts(structure_parts *p);
 
-/* Gives p->ordered to checkpoints whose names tell nothing; see structure_order.c. */
+/* Gives p->ordered to checkpoints whose names tell nothing; see structure_rest.c. */
 bool structure_read_order(checkpoint *c, const text_list *ignore, structure_parts *p, report *r);
 
-/* Drops modules that are stored under two names; see structure_copies.c. */
+/* Drops modules that are stored under two names; see structure_block.c. */
 bool structure_drop_copies(structure_parts *p, report *r);
 
 /* Splits what the words are taken from anew. */

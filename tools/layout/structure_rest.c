@@ -1,8 +1,15 @@
-/* The roles before and after the blocks: tokens, positions, patch embedding, norms, head. */
+#define _POSIX_C_SOURCE 200809L
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "layout/rules.h"
 #include "layout/structure_parts.h"
 
-#include <stdio.h>
-#include <string.h>
+/* === All but the blocks === */
+
+/* The roles before and after the blocks: tokens, positions, patch embedding, norms, head. */
 
 #define CLASS_WORDS "cls class clstoken classtoken"
 #define POSITION_WORDS "pos position positional positions pe posembed posemb posembedding wpe"
@@ -360,4 +367,433 @@ bool structure_name_rest(structure_parts *p, report *r)
            with_role(p, "patch_embed.matrix") ||
            report_fail(r, "no patch embedding was found: a convolution [%lld, C, P, P] or a matrix "
                        "[%lld, C x P x P]", (long long)p->width, (long long)p->width);
+}
+
+/* === Arrays without names === */
+
+/* Where no name tells anything, as in "arr_0", "arr_1" of numpy.savez(*arrays), the order of the
+ * file and the shapes are all there is. The arrays become layers: a matrix and the bias after it,
+ * or the two vectors of a norm. The longest repetition of layers is the blocks. What is in front of
+ * them makes tokens, what follows them is the last norm and the head. Each array gets a name that
+ * says so, and is then read as any other checkpoint.
+ */
+
+enum { NAME_SIZE = 64 };
+
+typedef enum layer_kind {
+    LAYER_MATRIX, LAYER_CONV, LAYER_NORM, LAYER_VECTOR, LAYER_TABLE
+} layer_kind;
+
+/* One or two arrays, by their places in the list. */
+typedef struct layer {
+    layer_kind kind;
+    int weight, bias;            /* -1: none */
+    bool is_turned;              /* [inputs, outputs] */
+    uint64_t likeness;           /* of layers of one kind and shape */
+} layer;
+
+typedef struct order {
+    structure_parts *parts;
+    int *arrays;                 /* those that take part, in the order of the file */
+    int array_count;
+    layer *layers;
+    int count;
+    int first, period, blocks;   /* of the layers: the blocks */
+    int64_t width;               /* of a token */
+} order;
+
+static checkpoint_tensor_info *array_at(const order *o, int i)
+{
+    return &o->parts->ordered[o->arrays[i]];
+}
+
+/* === Do the names tell anything? === */
+
+/* "arr_12": letters of the name before its only number; 0 at *digits: there is none. */
+static size_t split_name(const char *name, size_t *digits)
+{
+    const size_t before = strcspn(name, "0123456789");
+    *digits = strspn(name + before, "0123456789");
+    return before;
+}
+
+/* All are alike but for one number, and there are too many for one block. */
+static bool are_unnamed(const checkpoint *c)
+{
+    const size_t count = checkpoint_count(c);
+    const char *first = checkpoint_tensor(c, 0)->name;
+    size_t digits, i;
+    const size_t before = split_name(first, &digits);
+    const char *after = first + before + digits;
+    for (i = 0; i < count; i++) {
+        const char *name = checkpoint_tensor(c, i)->name;
+        if (split_name(name, &digits) != before || digits == 0 || digits > 5 ||
+            memcmp(name, first, before) != 0 || strcmp(name + before + digits, after) != 0)
+            return false;
+    }
+    return count > 8;
+}
+
+static int number_of(const checkpoint_tensor_info *t)
+{
+    return atoi(t->name + strcspn(t->name, "0123456789"));
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+    const int x = number_of(a), y = number_of(b);
+    return (x > y) - (x < y);
+}
+
+/* === Layers === */
+
+/* What a shape may be by itself. A vector may be stored as [1, n]; tokens and positions have three
+ * dimensions. */
+static layer_kind kind_of(const checkpoint_tensor_info *t)
+{
+    int last = t->ndim;
+    while (last > 2 && t->dims[last - 1] == 1 && t->ndim != 3) last--;
+    if (t->ndim <= 1 || (t->ndim == 2 && (t->dims[0] == 1 || t->dims[1] == 1))) return LAYER_VECTOR;
+    if (last == 2) return LAYER_MATRIX;
+    return t->ndim == 4 && t->dims[0] > 1 ? LAYER_CONV : LAYER_TABLE;
+}
+
+static bool same_shape(const checkpoint_tensor_info *a, const checkpoint_tensor_info *b)
+{
+    return a->ndim == b->ndim && !memcmp(a->dims, b->dims, (size_t)a->ndim * sizeof *a->dims);
+}
+
+/* Vectors of one shape from here on. */
+static int count_vectors(const order *o, int at)
+{
+    int end = at;
+    while (end < o->array_count && kind_of(array_at(o, end)) == LAYER_VECTOR &&
+           same_shape(array_at(o, end), array_at(o, at)))
+        end++;
+    return end - at;
+}
+
+/* Norms are pairs, so that the first of an odd number of vectors is the bias of what is before. */
+static bool has_bias(const order *o, int at)
+{
+    const checkpoint_tensor_info *t = array_at(o, at);
+    int64_t length;
+    if (count_vectors(o, at + 1) % 2 == 0) return false;
+    length = array_at(o, at + 1)->count;
+    return length == t->dims[0] || (kind_of(t) == LAYER_MATRIX && length == t->dims[1]);
+}
+
+/* A vector by itself is the scale of a norm, or a token. */
+static void read_layer(const order *o, int at, layer *l)
+{
+    memset(l, 0, sizeof *l);
+    l->kind = kind_of(array_at(o, at));
+    l->weight = at;
+    l->bias = -1;
+    if (l->kind == LAYER_VECTOR && count_vectors(o, at) > 1) {
+        l->kind = LAYER_NORM;
+        l->bias = at + 1;
+    } else if ((l->kind == LAYER_MATRIX || l->kind == LAYER_CONV) && has_bias(o, at)) {
+        l->bias = at + 1;
+    }
+}
+
+static void read_layers(order *o)
+{
+    int at = 0;
+    while (at < o->array_count) {
+        layer *l = &o->layers[o->count++];
+        read_layer(o, at, l);
+        at += l->bias < 0 ? 1 : 2;
+    }
+}
+
+/* Matrices are [inputs, outputs] if most biases are as long as their columns. */
+static void turn_matrices(order *o)
+{
+    int votes = 0, i;
+    for (i = 0; i < o->count; i++) {
+        const checkpoint_tensor_info *t = array_at(o, o->layers[i].weight);
+        if (o->layers[i].kind != LAYER_MATRIX || o->layers[i].bias < 0) continue;
+        if (t->dims[0] == t->dims[1]) continue;
+        votes += array_at(o, o->layers[i].bias)->count == t->dims[1] ? 1 : -1;
+    }
+    for (i = 0; i < o->count; i++)
+        o->layers[i].is_turned = votes > 0 && o->layers[i].kind == LAYER_MATRIX;
+}
+
+static void hash_layers(order *o)
+{
+    int i;
+    for (i = 0; i < o->count; i++) {
+        layer *l = &o->layers[i];
+        const checkpoint_tensor_info *t = array_at(o, l->weight);
+        const int numbers[] = { (int)l->kind, l->bias >= 0, t->ndim };
+        vit_hash hash;
+        vit_hash_init(&hash);
+        vit_hash_update(&hash, numbers, sizeof numbers);
+        vit_hash_update(&hash, t->dims, (size_t)t->ndim * sizeof *t->dims);
+        l->likeness = vit_hash_final(&hash);
+    }
+}
+
+/* === Blocks === */
+
+static bool layer_is_norm(const layer *l)
+{
+    return l->kind == LAYER_NORM || l->kind == LAYER_VECTOR;
+}
+
+/* A norm and two matrices or more, and nothing that makes tokens. */
+static bool may_be_block(const order *o, int first, int period)
+{
+    int norms = 0, matrices = 0, i;
+    for (i = first; i < first + period; i++) {
+        norms += layer_is_norm(&o->layers[i]);
+        matrices += o->layers[i].kind == LAYER_MATRIX;
+    }
+    return norms > 0 && matrices > 1 && norms + matrices == period;
+}
+
+static int64_t elements(const order *o, int first, int count)
+{
+    int64_t sum = 0;
+    int i;
+    for (i = first; i < first + count; i++) sum += array_at(o, o->layers[i].weight)->count;
+    return sum;
+}
+
+/* Layers from here on that are like those a period later. */
+static int count_repeated(const order *o, int first, int period)
+{
+    int end = first;
+    while (end + period < o->count &&
+           o->layers[end].likeness == o->layers[end + period].likeness)
+        end++;
+    return end - first;
+}
+
+/* What is in front of the blocks may be like their last layer, so that they could begin there: they
+ * begin with a norm, if they can. */
+static int first_of_blocks(const order *o, int first, int slack)
+{
+    int i;
+    for (i = first; i <= first + slack; i++)
+        if (layer_is_norm(&o->layers[i])) return i;
+    return first;
+}
+
+/* The blocks explain as much as possible, with the shortest period. */
+static void find_blocks(order *o)
+{
+    int64_t most = 0, here;
+    int period, first, repeated, blocks;
+    for (period = 3; period <= o->count / 2; period++)
+        for (first = 0; first + 2 * period <= o->count; first += repeated + 1) {
+            repeated = count_repeated(o, first, period);
+            blocks = repeated / period + 1;
+            if (blocks < 2 || !may_be_block(o, first, period)) continue;
+            here = elements(o, first, blocks * period);
+            if (here <= most) continue;
+            most = here;
+            o->first = first_of_blocks(o, first, repeated % period);
+            o->period = period;
+            o->blocks = blocks;
+        }
+}
+
+/* The longest norm of a block is as wide as a token, unless it is the MLP's. */
+static int64_t find_width(const order *o)
+{
+    int i;
+    for (i = o->first; i < o->first + o->period; i++)
+        if (layer_is_norm(&o->layers[i])) return array_at(o, o->layers[i].weight)->count;
+    return 0;
+}
+
+/* === Names === */
+
+static void set_name(order *o, int array, const char *name, const char *leaf)
+{
+    checkpoint_tensor_info *t = array_at(o, array);
+    char *text = o->parts->ordered_names + (size_t)o->arrays[array] * NAME_SIZE;
+    snprintf(text, NAME_SIZE, "%s%s", name, leaf);
+    t->name = text;
+}
+
+/* [1, n] as [n] */
+static void flatten(checkpoint_tensor_info *t)
+{
+    const int d = t->ndim > 1 && t->dims[0] == 1 ? t->ndim - 1 : 0;
+    t->dims[0] = t->count;
+    t->strides[0] = t->ndim > 0 ? t->strides[d] : 1;
+    t->ndim = 1;
+}
+
+static void turn(checkpoint_tensor_info *t)
+{
+    const int64_t rows = t->dims[0], stride = t->strides[0];
+    t->dims[0] = t->dims[1];
+    t->strides[0] = t->strides[1];
+    t->dims[1] = rows;
+    t->strides[1] = stride;
+}
+
+static void name_layer(order *o, const layer *l, const char *name)
+{
+    checkpoint_tensor_info *t = array_at(o, l->weight);
+    set_name(o, l->weight, name, ".weight");
+    if (l->is_turned) turn(t);
+    if (layer_is_norm(l)) flatten(t);
+    if (l->bias < 0) return;
+    set_name(o, l->bias, name, ".bias");
+    flatten(array_at(o, l->bias));
+}
+
+/* Matrices alike one after the other, from here on. */
+static int count_alike(const order *o, int at, int end)
+{
+    int i = at;
+    while (i < end && o->layers[i].kind == LAYER_MATRIX &&
+           o->layers[i].likeness == o->layers[at].likeness)
+        i++;
+    return i - at;
+}
+
+/* Query, key and value of each head. */
+static int count_heads(const order *o, int at, int end)
+{
+    const int count = count_alike(o, at, end);
+    return count >= 6 && count % 3 == 0 ? count : 0;
+}
+
+static void name_block(order *o, int block)
+{
+    const int first = o->first + block * o->period, end = first + o->period;
+    char name[NAME_SIZE];
+    int i, k, heads;
+    for (i = first; i < end; i++) {
+        heads = count_heads(o, i, end);
+        for (k = 0; k < heads; k++, i++) {
+            snprintf(name, sizeof name, "blocks.%d.attn.heads.%d.qkv", block, k);
+            name_layer(o, &o->layers[i], name);
+        }
+        if (i == end) break;
+        snprintf(name, sizeof name, "blocks.%d.%d", block, i - first);
+        name_layer(o, &o->layers[i], name);
+    }
+}
+
+/* Of what is in front of the blocks. */
+typedef struct front {
+    int table;        /* layer of the positions; -1: none */
+    int tokens, norms, matrices;
+} front;
+
+static bool is_in_front(const order *o, int i)
+{
+    return i < o->first;
+}
+
+/* Rows as long as a token. */
+static bool is_rows(const order *o, const layer *l)
+{
+    const checkpoint_tensor_info *t = array_at(o, l->weight);
+    return l->bias < 0 && t->dims[t->ndim - 1] == o->width && t->count > o->width;
+}
+
+/* Positions have three dimensions; or else they are the last matrix without a bias, if there is
+ * another layer that makes tokens. */
+static int find_table(const order *o)
+{
+    int last = -1, makers = 0, i;
+    for (i = 0; i < o->first; i++) {
+        const layer *l = &o->layers[i];
+        if (l->kind == LAYER_TABLE && is_rows(o, l)) return i;
+        makers += l->kind == LAYER_CONV || l->kind == LAYER_MATRIX;
+        if (l->kind == LAYER_MATRIX && is_rows(o, l)) last = i;
+    }
+    return makers > 1 ? last : -1;
+}
+
+static void name_outside(order *o, front *f, int i)
+{
+    const layer *l = &o->layers[i];
+    const char *const place = is_in_front(o, i) ? "before" : "after";
+    char name[NAME_SIZE];
+    if (i == f->table) {
+        set_name(o, l->weight, "pos_embed", "");
+    } else if (array_at(o, l->weight)->count == o->width && l->bias < 0 && is_in_front(o, i)) {
+        snprintf(name, sizeof name, f->tokens ? "token%d" : "cls_token", f->tokens);
+        f->tokens++;
+        set_name(o, l->weight, name, "");
+    } else if (layer_is_norm(l)) {
+        snprintf(name, sizeof name, "%s.norm%d", place, f->norms++);
+        name_layer(o, l, name);
+    } else {
+        snprintf(name, sizeof name, is_in_front(o, i) ? "patch_embed.%d" : "head.%d",
+                 f->matrices++);
+        name_layer(o, l, name);
+    }
+}
+
+static void name_all(order *o)
+{
+    front f = { 0, 0, 0, 0 };
+    int i;
+    f.table = find_table(o);
+    for (i = 0; i < o->count; i++)
+        if (is_in_front(o, i) || i >= o->first + o->blocks * o->period) name_outside(o, &f, i);
+    for (i = 0; i < o->blocks; i++) name_block(o, i);
+}
+
+/* === All of it === */
+
+static bool start(order *o, const checkpoint *c, const text_list *ignore, report *r)
+{
+    structure_parts *p = o->parts;
+    const size_t count = checkpoint_count(c);
+    size_t i;
+    p->ordered = calloc(count, sizeof *p->ordered);
+    p->ordered_names = calloc(count, NAME_SIZE);
+    o->arrays = calloc(count, sizeof *o->arrays);
+    o->layers = calloc(count, sizeof *o->layers);
+    if (!p->ordered || !p->ordered_names || !o->arrays || !o->layers) return report_no_memory(r);
+    for (i = 0; i < count; i++) p->ordered[i] = *checkpoint_tensor(c, i);
+    qsort(p->ordered, count, sizeof *p->ordered, compare_numbers);
+    for (i = 0; i < count; i++)
+        if (!names_match(ignore, p->ordered[i].name) && checkpoint_is_float(p->ordered[i].dtype) &&
+            p->ordered[i].count > 0)
+            o->arrays[o->array_count++] = (int)i;
+    return true;
+}
+
+static bool read_order(order *o, const checkpoint *c, const text_list *ignore, report *r)
+{
+    if (!start(o, c, ignore, r)) return false;
+    read_layers(o);
+    turn_matrices(o);
+    hash_layers(o);
+    find_blocks(o);
+    if (o->blocks == 0)
+        return report_fail(r, "no name tells anything (%.60s, ...), and no shapes are repeated as "
+                           "those of blocks are; --rename THEIRS=OURS gives names",
+                           checkpoint_tensor(c, 0)->name);
+    o->width = find_width(o);
+    name_all(o);
+    structure_note_add(o->parts->result, "the order of the file as that of a forward pass",
+                       "no name tells what an array is", "--rename THEIRS=OURS");
+    return true;
+}
+
+bool structure_read_order(checkpoint *c, const text_list *ignore, structure_parts *p, report *r)
+{
+    order o = { 0 };
+    bool good;
+    if (!are_unnamed(c)) return true;
+    o.parts = p;
+    good = read_order(&o, c, ignore, r);
+    free(o.arrays);
+    free(o.layers);
+    return good;
 }

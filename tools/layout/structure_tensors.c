@@ -9,10 +9,10 @@
 #include "base/tensor.h"
 #include "base/text.h"
 #include "checkpoint/container.h"
-#include "layout/fold.h"
-#include "layout/groups.h"
+#include "layout/rules.h"
 #include "layout/structure_parts.h"
-#include "model/choices.h"
+#include "layout/views.h"
+#include "model/settings.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

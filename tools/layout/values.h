@@ -2,7 +2,12 @@
 #ifndef VALUES_H
 #define VALUES_H
 
+#include <stdbool.h>
+
+#include "base/report.h"
 #include "layout/plan.h"
+#define VIT_TOOLS
+#include "vit.h"
 
 /* Elements first .. first + count - 1 of item->dims, in the file's order, for an item that is
  * stored. Copies are exact. Methods that work on rows need whole ones. */
@@ -12,5 +17,33 @@ bool layout_read(checkpoint *c, const layout_item *item, int64_t first, int64_t 
 /* What LAYOUT_STANDARD does to a row. One that is standard already, as those of a .vit file turned
  * back are, stays as it is. */
 void layout_standardise(float *row, int64_t depth);
+
+/* === Other sizes === */
+
+/* The weights of the patch embedding for another number of channels or another size of
+ * the patches, as timm adapts them; those of a stem's first convolution for other channels.
+ *
+ *     channels  1: their sum; n: the first three again and again, times 3 / n
+ *     patches   FlexiViT's: the weights which give a resized patch the output that the old ones
+ *               give the patch, as nearly as can be (the pseudo-inverse of the resize)
+ */
+
+typedef struct patch_shape {
+    int chans, side;
+} patch_shape;
+
+typedef struct adaptation {
+    patch_shape from, to;
+    double *inverse;            /* [from.side, to.side], of resizing one side; NULL: same side */
+    double *plane, *middle;     /* [from.side, from.side], [from.side, to.side] */
+} adaptation;
+
+/* `how` patches are resized: bilinear for VIT_RESAMPLE_FLEXIVIT, else timm's bicubic. */
+bool adapt_start(adaptation *a, const patch_shape *from, const patch_shape *to,
+                 vit_pos_resample how, report *r);
+
+/* The weights of one output channel: [chans, side, side] before and after. */
+void adapt_row(const adaptation *a, const float *from, float *to);
+void adapt_free(adaptation *a);
 
 #endif

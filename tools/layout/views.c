@@ -1,11 +1,14 @@
-/* A slice or a permutation is only another set of dimensions, strides and offset over the same
- * storage, which checkpoint_read takes: values are copied when they are read.
- */
 #include "layout/views.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* === Views === */
+
+/* A slice or a permutation is only another set of dimensions, strides and offset over the same
+ * storage, which checkpoint_read takes: values are copied when they are read.
+ */
 
 /* === Views === */
 
@@ -189,5 +192,187 @@ bool layout_rows(const checkpoint_tensor_info *view, const int64_t *dims, int nd
     }
     *rows = 1;
     while (at > 0) *rows *= view->dims[--at];
+    return true;
+}
+
+/* === Folds === */
+
+/* The product of two sizes that come from tensors, as floats; NULL where memory has no room. */
+static float *make_floats(int64_t rows, int64_t cols, report *r)
+{
+    float *values = NULL;
+    if (rows > 0 && cols > 0 && rows <= INT64_MAX / 4 / cols && (uint64_t)rows * (uint64_t)cols <=
+        SIZE_MAX / sizeof *values)
+        values = calloc((size_t)rows * (size_t)cols, sizeof *values);
+    if (!values) (void)report_no_memory(r);
+    return values;
+}
+
+static void transpose(const float *from, int64_t rows, int64_t cols, float *to)
+{
+    int64_t i, j;
+    for (i = 0; i < rows; i++)
+        for (j = 0; j < cols; j++) to[j * rows + i] = from[i * cols + j];
+}
+
+/* Stored [cols, rows]. */
+static bool read_transposed(checkpoint *c, const checkpoint_tensor_info *weight, fold_layer *layer,
+                            report *r)
+{
+    float *stored = make_floats(layer->rows, layer->cols, r);
+    const bool good = stored && checkpoint_read(c, weight, 0, weight->count, stored, r);
+    if (good) transpose(stored, layer->cols, layer->rows, layer->weight);
+    free(stored);
+    return good;
+}
+
+bool fold_read(checkpoint *c, const checkpoint_tensor_info *weight,
+               const checkpoint_tensor_info *bias, bool is_transposed, fold_layer *layer,
+               report *r)
+{
+    const int64_t first = weight->ndim ? weight->dims[0] : 1;
+    memset(layer, 0, sizeof *layer);
+    if (first < 1) return report_fail(r, "%.200s is empty", weight->name);
+    layer->rows = is_transposed ? weight->count / first : first;
+    layer->cols = is_transposed ? first : weight->count / first;
+    if (bias && bias->count != layer->rows)
+        return report_fail(r, "%.200s: expected %lld values, found %lld", bias->name,
+                           (long long)layer->rows, (long long)bias->count);
+    layer->weight = make_floats(layer->rows, layer->cols, r);
+    if (bias) layer->bias = make_floats(layer->rows, 1, r);
+    if (layer->weight && (layer->bias || !bias) &&
+        (is_transposed ? read_transposed(c, weight, layer, r)
+                       : checkpoint_read(c, weight, 0, weight->count, layer->weight, r)) &&
+        (!bias || checkpoint_read(c, bias, 0, bias->count, layer->bias, r)))
+        return true;
+    fold_free(layer);
+    return false;
+}
+
+void fold_free(fold_layer *layer)
+{
+    free(layer->weight);
+    free(layer->bias);
+    memset(layer, 0, sizeof *layer);
+}
+
+fold_layer fold_rows(const fold_layer *layer, int64_t first, int64_t rows)
+{
+    fold_layer part = *layer;
+    part.weight += first * layer->cols;
+    if (part.bias) part.bias += first;
+    part.rows = rows;
+    return part;
+}
+
+static bool make_layer(int64_t rows, int64_t cols, bool has_bias, fold_layer *layer, report *r)
+{
+    layer->rows = rows;
+    layer->cols = cols;
+    layer->weight = make_floats(rows, cols, r);
+    layer->bias = has_bias ? make_floats(rows, 1, r) : NULL;
+    if (layer->weight && (layer->bias || !has_bias)) return true;
+    fold_free(layer);
+    return false;
+}
+
+/* sums += the factors times so many rows, in the order of the rows. */
+static void add_rows(const double *factors, const double *rows, int64_t count, int64_t cols,
+                     double *sums)
+{
+    int64_t j, k;
+    for (k = 0; k + 4 <= count; k += 4, rows += 4 * cols, factors += 4)   /* sums stay at hand */
+        for (j = 0; j < cols; j++) {
+            double sum = sums[j];
+            sum += factors[0] * rows[j];
+            sum += factors[1] * rows[cols + j];
+            sum += factors[2] * rows[2 * cols + j];
+            sum += factors[3] * rows[3 * cols + j];
+            sums[j] = sum;
+        }
+    for (; k < count; k++, rows += cols, factors++)
+        for (j = 0; j < cols; j++) sums[j] += factors[0] * rows[j];
+}
+
+static void widen(const float *from, int64_t count, double *to)
+{
+    int64_t i;
+    for (i = 0; i < count; i++) to[i] = (double)from[i];
+}
+
+/* Each row of the product is a sum of the first layer's rows. */
+static bool chain_weights(const fold_layer *first, const fold_layer *second, float *result,
+                          report *r)
+{
+    const int64_t inner = first->rows, cols = first->cols;
+    double *all = malloc((size_t)(inner * cols + inner + cols) * sizeof *all);
+    int64_t i, j;
+    if (!all) return report_no_memory(r);
+    widen(first->weight, inner * cols, all);
+    for (i = 0; i < second->rows; i++) {
+        double *factors = all + inner * cols, *sums = factors + inner;
+        widen(second->weight + i * inner, inner, factors);
+        memset(sums, 0, (size_t)cols * sizeof *sums);
+        add_rows(factors, all, inner, cols, sums);
+        for (j = 0; j < cols; j++) result[i * cols + j] = (float)sums[j];
+    }
+    free(all);
+    return true;
+}
+
+static void chain_bias(const fold_layer *first, const fold_layer *second, float *bias)
+{
+    int64_t i, k;
+    for (i = 0; i < second->rows; i++) {
+        double sum = second->bias ? (double)second->bias[i] : 0;
+        for (k = 0; first->bias && k < first->rows; k++)
+            sum += (double)second->weight[i * second->cols + k] * (double)first->bias[k];
+        bias[i] = (float)sum;
+    }
+}
+
+bool fold_chain(const fold_layer *first, const fold_layer *second, fold_layer *result, report *r)
+{
+    const int64_t rows = second->rows, cols = first->cols;
+    memset(result, 0, sizeof *result);
+    if (second->cols != first->rows)
+        return report_fail(r, "a layer that reads %lld values does not follow one that gives %lld",
+                           (long long)second->cols, (long long)first->rows);
+    if (!make_layer(rows, cols, first->bias || second->bias, result, r)) return false;
+    if (!chain_weights(first, second, result->weight, r)) {
+        fold_free(result);
+        return false;
+    }
+    if (result->bias) chain_bias(first, second, result->bias);
+    return true;
+}
+
+bool fold_heads(const fold_layer *heads, int count, bool is_diagonal, int groups,
+                fold_layer *result, report *r)
+{
+    const int64_t rows = heads[0].rows, cols = heads[0].cols, each = rows / groups;
+    const int64_t width = is_diagonal ? cols * count : cols;
+    int64_t i;
+    int head;
+    memset(result, 0, sizeof *result);
+    if (!make_layer(rows * count, width, heads[0].bias != NULL, result, r)) return false;
+    for (head = 0; head < count; head++)
+        for (i = 0; i < rows; i++) {
+            const int64_t to = i / each * each * count + head * each + i % each;
+            memcpy(result->weight + to * width + (is_diagonal ? head * cols : 0),
+                   heads[head].weight + i * cols, (size_t)cols * sizeof(float));
+            if (result->bias) result->bias[to] = heads[head].bias[i];
+        }
+    return true;
+}
+
+bool fold_positions(const fold_layer *layer, float **table, report *r)
+{
+    int64_t i, j;
+    *table = make_floats(layer->cols, layer->rows, r);
+    if (!*table) return false;
+    transpose(layer->weight, layer->rows, layer->cols, *table);
+    for (i = 0; layer->bias && i < layer->cols; i++)
+        for (j = 0; j < layer->rows; j++) (*table)[i * layer->rows + j] += layer->bias[j];
     return true;
 }

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/source.h"
 #include "base/text.h"
 #include "cli/model.h"
 #include "look/look.h"

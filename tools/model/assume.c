@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "model/choices.h"
+#include "model/settings.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

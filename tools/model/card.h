@@ -1,13 +1,52 @@
-/* card.h - what a .vit file says of itself, as JSON: vit-info --json, the card of a web page. */
+/* card.h - a model in words and as JSON. */
 #ifndef CARD_H
 #define CARD_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "base/json.h"
-#include "model/parts.h"
 #define VIT_TOOLS
 #include "vit.h"
+
+/* === Parts === */
+
+/* How many parameters each part of a network has: "patch_embed", "blocks", "head". */
+
+enum { PARTS_MAX = 64 };     /* far more than any architecture has */
+
+typedef struct part {
+    char name[64];
+    uint64_t parameters;
+} part;
+
+typedef struct part_list {
+    part items[PARTS_MAX];   /* in the order in which they were added */
+    int count;
+    uint64_t total;
+} part_list;
+
+/* Not the constants of preprocessing and the outputs of the self-test, which a .vit file stores as
+ * tensors too. */
+bool parts_is_parameter(const char *tensor_name);
+
+/* Zero the list first. "blocks.3.mlp.fc1.weight" belongs to "blocks", "cls_token" to itself. */
+void parts_add(part_list *list, const vit_tensor *tensor);
+
+/* === A configuration in words === */
+
+/* A vit_config in words, and as JSON. */
+
+/* What differs from a plain ViT: "4 register tokens, SiLU, gated MLP". Text that does not fit is
+ * cut off. */
+const char *settings_describe(const vit_config *config, char *text, size_t size);
+
+/* Every field that a .vit file stores, under its own name. */
+void describe_put_fields(json_writer *w, const vit_config *c);
+
+/* === The card === */
+
+/* What a .vit file says of itself, as JSON: vit-info --json, the card of a web page. */
 
 typedef struct card_totals {
     part_list parts;

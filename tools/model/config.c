@@ -1,11 +1,546 @@
 #include "model/config.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/config_open_clip.h"
-#include "model/config_timm.h"
-#include "model/config_transformers.h"
+#include "base/memory.h"
+#include "base/source.h"
+#include "base/text.h"
+#include "model/timm_names.h"
+
+/* === Values === */
+
+enum { CONFIG_MAX_FILE = 64 * 1024 * 1024 };
+
+bool config_read_text(const char *path, char **text, size_t *size, report *r)
+{
+    source file;
+    bool good;
+    *text = NULL;
+    if (!source_open_file(&file, path, r)) return false;
+    *size = (size_t)file.size;
+    good = file.size <= CONFIG_MAX_FILE || report_fail(r, "too large for a configuration");
+    if (good) *text = malloc(*size + 1);
+    if (good) good = *text ? source_read(&file, 0, *text, *size, r) : report_no_memory(r);
+    source_close(&file);
+    return good;
+}
+
+bool config_is_null(const json_value *value)
+{
+    return !value || value->kind == JSON_NULL;
+}
+
+bool config_is_size(const json_value *value)
+{
+    const int64_t size = json_integer(value, 0);
+    return size >= 1 && size <= 1 << 20;
+}
+
+bool config_put_size(settings *s, setting_key setting, const json_value *object, const char *key,
+                     report *r)
+{
+    const json_value *value = json_get(object, key);
+    if (config_is_null(value)) return true;
+    if (!config_is_size(value)) return report_fail(r, "%s: expected a whole number", key);
+    settings_put(s, setting, json_number(value, 0));
+    return true;
+}
+
+/* === open_clip's === */
+
+bool config_open_clip_is(const json_value *root)
+{
+    const json_value *model = json_get(root, "model_cfg");
+    return model && json_get(model, "vision_cfg");
+}
+
+/* One number, or height and width. */
+static bool put_size(settings *s, const json_value *value, report *r)
+{
+    const json_value *first = value && value->kind == JSON_ARRAY ? json_first(value) : value;
+    const json_value *second = value && value->kind == JSON_ARRAY ? json_at(value, 1) : value;
+    if (!value || value->kind == JSON_NULL) return true;
+    if (!config_is_size(first) || !config_is_size(second))
+        return report_fail(r, "image_size: expected n or [height, width]");
+    settings_put(s, SETTING_IMG_HEIGHT, json_number(first, 0));
+    settings_put(s, SETTING_IMG_WIDTH, json_number(second, 0));
+    return true;
+}
+
+/* GELU by erf unless it says otherwise. */
+static void put_activation(settings *s, const json_value *model, const json_value *vision)
+{
+    const char *approximate = json_string(json_get(json_get(vision, "act_kwargs"), "approximate"),
+                                          "none");
+    vit_activation activation = strcmp(approximate, "tanh") ? VIT_GELU : VIT_GELU_TANH;
+    if (json_bool(json_get(model, "quick_gelu"), false)) activation = VIT_QUICK_GELU;
+    settings_put(s, SETTING_ACTIVATION, activation);
+}
+
+static bool put_vision(settings *s, const json_value *model, const json_value *vision, report *r)
+{
+    const char *pool = json_string(json_get(vision, "pool_type"), "tok");
+    const json_value *eps = json_get(json_get(vision, "norm_kwargs"), "eps");
+    settings_put(s, SETTING_HEAD_DIM, 64);
+    if (!config_put_size(s, SETTING_HEAD_DIM, vision, "head_width", r) ||
+        !config_put_size(s, SETTING_EMBED_DIM, vision, "width", r) ||
+        !config_put_size(s, SETTING_DEPTH, vision, "layers", r) ||
+        !config_put_size(s, SETTING_PATCH_SIZE, vision, "patch_size", r))
+        return false;
+    if (json_number(json_get(vision, "mlp_ratio"), 0) > 0)
+        settings_put(s, SETTING_MLP_RATIO, json_number(json_get(vision, "mlp_ratio"), 0));
+    if (eps) settings_put(s, SETTING_NORM_EPS, json_number(eps, 1e-5));
+    put_activation(s, model, vision);
+    if (!strcmp(pool, "tok")) return true;
+    return report_fail(r, "pool_type %.40s: this version of vit.h runs tok only", pool);
+}
+
+static bool put_vector(const json_value *value, const char *key, double *out, int *count,
+                       report *r)
+{
+    const json_value *item;
+    if (!value || value->kind == JSON_NULL) return true;
+    if (value->kind != JSON_ARRAY || value->count < 1 || value->count > VIT_MAX_CHANS)
+        return report_fail(r, "%s: expected a list of numbers", key);
+    *count = 0;
+    for (item = json_first(value); item; item = item->next) {
+        if (item->kind != JSON_NUMBER) return report_fail(r, "%s: expected a list of numbers", key);
+        out[(*count)++] = json_number(item, 0);
+    }
+    return true;
+}
+
+/* The image is resized to the size of the input itself; nothing but the overhang is cropped. */
+static bool put_preprocessing(settings *s, const json_value *preprocess, report *r)
+{
+    static const struct { const char *name; vit_crop_mode mode; } modes[] = {
+        { "shortest", VIT_CROP_CENTER }, { "squash", VIT_CROP_SQUASH },
+        { "longest", VIT_CROP_BORDER }
+    };
+    const char *mode = json_string(json_get(preprocess, "resize_mode"), "shortest");
+    const char *filter = json_string(json_get(preprocess, "interpolation"), "bicubic");
+    size_t i;
+    settings_put(s, SETTING_CROP_PCT, 1);
+    arch_mean_std(ARCH_OPENAI, s->mean, s->std);
+    s->mean_count = s->std_count = 3;
+    for (i = 0; i < sizeof modes / sizeof *modes; i++)
+        if (!strcmp(modes[i].name, mode)) settings_put(s, SETTING_CROP_MODE, modes[i].mode);
+    if (!s->given[SETTING_CROP_MODE])
+        return report_fail(r, "resize_mode %.40s: expected shortest, squash or longest", mode);
+    if (strcmp(filter, "bicubic") && strcmp(filter, "bilinear"))
+        return report_fail(r, "interpolation %.40s: this version of vit.h resizes by bilinear or "
+                           "bicubic filters", filter);
+    settings_put(s, SETTING_INTERPOLATION, strcmp(filter, "bicubic") ? VIT_BILINEAR : VIT_BICUBIC);
+    return put_vector(json_get(preprocess, "mean"), "mean", s->mean, &s->mean_count, r) &&
+           put_vector(json_get(preprocess, "std"), "std", s->std, &s->std_count, r);
+}
+
+bool config_open_clip_apply(config_file *config, settings *s, report *r)
+{
+    const json_value *model = json_get(config->document.root, "model_cfg");
+    const json_value *vision = json_get(model, "vision_cfg");
+    const char *timm = json_string(json_get(vision, "timm_model_name"), NULL);
+    if (!put_size(s, json_get(vision, "image_size"), r)) return false;
+    if (timm) config->architecture = timm;
+    else if (!put_vision(s, model, vision, r)) return false;
+    return put_preprocessing(s, json_get(config->document.root, "preprocess_cfg"), r);
+}
+
+/* === transformers' === */
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* === Models and image processors ===
+ * The values that transformers leaves out of its files where they are its defaults. */
+
+typedef struct hf_processor {
+    const char *name;    /* of its class, less "ImageProcessor" */
+    int size, crop;      /* crop 0: none */
+    bool shortest_edge;  /* size is the shorter side, not both */
+    bool bicubic;
+    arch_norm norm;
+} hf_processor;
+
+/* DINOv2's is a BitImageProcessor whose files say what stands here. */
+enum { BY_VIT, BY_DEIT, BY_CLIP, BY_BIT, BY_SIGLIP, BY_DINOV2, BY_BEIT, BY_DINOV3 };
+
+static const hf_processor processors[] = {
+    { "ViT", 224, 0, false, false, ARCH_HALF },  { "DeiT", 256, 224, false, true, ARCH_HALF },
+    { "CLIP", 224, 224, true, true, ARCH_OPENAI }, { "Bit", 224, 224, true, true, ARCH_OPENAI },
+    { "Siglip", 224, 0, false, true, ARCH_HALF }, { "DINOv2", 256, 224, true, true, ARCH_IMAGENET },
+    { "Beit", 256, 224, false, true, ARCH_HALF },
+    { "DINOv3ViT", 224, 0, false, false, ARCH_IMAGENET }
+};
+
+typedef struct hf_model {
+    const char *type, *activation;
+    double eps;
+    int heads;
+    int processor;
+} hf_model;
+
+static const hf_model models[] = {
+    { "vit", "gelu", 1e-12, 12, BY_VIT },
+    { "deit", "gelu", 1e-12, 12, BY_DEIT },
+    { "vit_mae", "gelu", 1e-12, 12, BY_VIT },
+    { "vit_msn", "gelu", 1e-6, 12, BY_VIT },
+    { "ijepa", "gelu", 1e-12, 12, BY_VIT },
+    { "dinov2", "gelu", 1e-6, 12, BY_DINOV2 },
+    { "dinov2_with_registers", "gelu", 1e-6, 12, BY_DINOV2 },
+    { "dinov3_vit", "gelu", 1e-5, 6, BY_DINOV3 },
+    { "beit", "gelu", 1e-12, 12, BY_BEIT },
+    { "data2vec-vision", "gelu", 1e-12, 12, BY_BEIT },
+    { "clip", "quick_gelu", 1e-5, 12, BY_CLIP },
+    { "clip_vision_model", "quick_gelu", 1e-5, 12, BY_CLIP },
+    { "siglip", "gelu_pytorch_tanh", 1e-6, 12, BY_SIGLIP },
+    { "siglip_vision_model", "gelu_pytorch_tanh", 1e-6, 12, BY_SIGLIP },
+    { "siglip2", "gelu_pytorch_tanh", 1e-6, 12, BY_SIGLIP },
+    { "siglip2_vision_model", "gelu_pytorch_tanh", 1e-6, 12, BY_SIGLIP },
+    { "aimv2", "silu", 1e-5, 8, BY_CLIP },
+    { "aimv2_vision_model", "silu", 1e-5, 8, BY_CLIP }
+};
+
+static const char *type_of(const json_value *root)
+{
+    return json_string(json_get(root, "model_type"), NULL);
+}
+
+static const hf_model *find_model(const json_value *root)
+{
+    const char *type = type_of(root);
+    size_t i;
+    for (i = 0; type && i < COUNT(models); i++)
+        if (!strcmp(models[i].type, type)) return &models[i];
+    return NULL;
+}
+
+bool config_hf_is(const json_value *root)
+{
+    return json_get(root, "model_type") && !json_get(root, "architecture");
+}
+
+bool config_hf_knows(const json_value *root)
+{
+    return find_model(root) != NULL;
+}
+
+/* === Values === */
+
+static bool wrong_value(const char *key, const char *expected, report *r)
+{
+    return report_fail(r, "%s: expected %s", key, expected);
+}
+
+/* n, or [n, m] */
+static bool get_pair(const json_value *value, int64_t *first, int64_t *second)
+{
+    const json_value *a = value, *b = value;
+    if (value->kind == JSON_ARRAY) {
+        if (value->count != 2) return false;
+        a = json_first(value);
+        b = a->next;
+    }
+    *first = json_integer(a, 0);
+    *second = json_integer(b, 0);
+    return config_is_size(a) && config_is_size(b);
+}
+
+static bool put_sizes(settings *s, const json_value *object, report *r)
+{
+    const json_value *image = json_get(object, "image_size");
+    const json_value *patch = json_get(object, "patch_size");
+    int64_t height, width;
+    if (!config_is_null(image)) {
+        if (!get_pair(image, &height, &width))
+            return wrong_value("image_size", "n or [height, width]", r);
+        settings_put(s, SETTING_IMG_HEIGHT, (double)height);
+        settings_put(s, SETTING_IMG_WIDTH, (double)width);
+    }
+    if (config_is_null(patch)) return true;
+    if (!get_pair(patch, &height, &width) || height != width)
+        return wrong_value("patch_size", "one number (patches are square)", r);
+    settings_put(s, SETTING_PATCH_SIZE, (double)height);
+    return true;
+}
+
+static bool put_hidden_act(settings *s, const json_value *object, const hf_model *model, report *r)
+{
+    const json_value *value = json_get(object, "hidden_act");
+    const char *name = config_is_null(value) ? model->activation : json_string(value, NULL);
+    int activation;
+    if (!name) return wrong_value("hidden_act", "a name", r);
+    if (json_bool(json_get(object, "use_swiglu_ffn"), false)) name = "silu";
+    activation = setting_find_any_word(SETTING_ACTIVATION, name);
+    if (activation >= 0) return settings_put(s, SETTING_ACTIVATION, activation), true;
+    return report_fail(r, "hidden_act %.60s: this version of vit.h lacks this activation", name);
+}
+
+/* Newer files keep the base of rotary positions in an object of its own. */
+static void put_rope(settings *s, const json_value *object)
+{
+    const json_value *base = json_get(object, "rope_theta");
+    if (config_is_null(base)) base = json_get(json_get(object, "rope_parameters"), "rope_theta");
+    if (!config_is_null(base)) settings_put(s, SETTING_ROPE_TEMPERATURE, json_number(base, 0));
+}
+
+static bool put_numbers(settings *s, const json_value *object, const hf_model *model, report *r)
+{
+    const json_value *bias = json_get(object, "qkv_bias");
+    const json_value *eps = json_get(object, "layer_norm_eps");
+    if (config_is_null(eps)) eps = json_get(object, "rms_norm_eps");
+    settings_put(s, SETTING_NUM_HEADS, model->heads);
+    settings_put(s, SETTING_NORM_EPS, json_number(eps, model->eps));
+    put_rope(s, object);
+    if (bias && (bias->kind == JSON_TRUE || bias->kind == JSON_FALSE))
+        settings_put(s, SETTING_QKV_BIAS, bias->kind == JSON_TRUE);
+    return config_put_size(s, SETTING_EMBED_DIM, object, "hidden_size", r) &&
+           config_put_size(s, SETTING_DEPTH, object, "num_hidden_layers", r) &&
+           config_put_size(s, SETTING_NUM_HEADS, object, "num_attention_heads", r) &&
+           config_put_size(s, SETTING_MLP_DIM, object, "intermediate_size", r) &&
+           config_put_size(s, SETTING_REG_TOKENS, object, "num_register_tokens", r) &&
+           config_put_size(s, SETTING_IN_CHANS, object, "num_channels", r);
+}
+
+/* === Labels === */
+
+/* Placeholders: "LABEL_0". */
+static bool is_placeholder(const json_value *value)
+{
+    const char *text = json_string(value, "LABEL_");
+    return !strncmp(text, "LABEL_", 6);
+}
+
+/* id2label is an object whose keys are numbers, in any order: a list is made of it. */
+static bool put_labels(config_file *config, const json_value *id2label, report *r)
+{
+    const uint32_t count = id2label->count;
+    json_value *list = memory_take(&config->document.memory, (count + 1) * sizeof *list);
+    const json_value *item;
+    uint32_t seen = 0;
+    if (!list) return report_no_memory(r);
+    for (item = json_first(id2label); item; item = item->next) {
+        char *end;
+        unsigned long id = strtoul(item->key, &end, 10);
+        if (*end || id >= count || list[1 + id].key) break;
+        if (is_placeholder(item)) return true;
+        list[1 + id] = *item;
+        list[1 + id].next = id + 1 < count ? &list[2 + id] : NULL;
+        seen++;
+    }
+    if (seen != count)
+        return report_fail(r, "id2label: expected the classes 0 to %u", (unsigned)count - 1);
+    list[0].kind = JSON_ARRAY;
+    list[0].count = count;
+    list[0].u.first = &list[1];
+    config->label_names = list;
+    return true;
+}
+
+/* === preprocessor_config.json === */
+
+typedef struct hf_frame {
+    int64_t height, width;  /* 0: not given */
+    bool shortest;          /* height is the shorter side */
+} hf_frame;
+
+static bool get_frame(const json_value *value, bool single_is_shortest, hf_frame *frame)
+{
+    const json_value *shortest = json_get(value, "shortest_edge");
+    memset(frame, 0, sizeof *frame);
+    if (config_is_null(value)) return true;
+    if (value->kind == JSON_OBJECT) {
+        const json_value *height = json_get(value, "height"), *width = json_get(value, "width");
+        frame->shortest = !config_is_null(shortest);
+        if (frame->shortest) height = width = shortest;
+        frame->height = json_integer(height, 0);
+        frame->width = json_integer(width, 0);
+        return config_is_size(height) && config_is_size(width);
+    }
+    frame->shortest = single_is_shortest && value->kind == JSON_NUMBER;
+    return get_pair(value, &frame->height, &frame->width);
+}
+
+static bool put_resample(settings *s, const json_value *root, const hf_processor *processor,
+                         report *r)
+{
+    static const char *const names[] = { "nearest", "lanczos", "bilinear", "bicubic", "box",
+                                         "hamming" };
+    const json_value *value = json_get(root, "resample");
+    int64_t filter = json_integer(value, processor->bicubic ? 3 : 2);
+    if (filter == 2 || filter == 3) {
+        settings_put(s, SETTING_INTERPOLATION, filter == 2 ? VIT_BILINEAR : VIT_BICUBIC);
+        return true;
+    }
+    return report_fail(r, "resample %lld (%s): this version of vit.h resizes by bilinear (2) or "
+                       "bicubic (3) filters", (long long)filter,
+                       filter >= 0 && filter < 6 ? names[filter] : "unknown");
+}
+
+/* The share of the resized image that the crop keeps; a little less, so that its inverse is not
+ * rounded below the size. */
+static double share(int64_t crop, int64_t size)
+{
+    return crop == size ? 1 : (double)crop / ((double)size + 1e-6);
+}
+
+/* Its own processors round the margins of a crop down; those on tensors, called Fast, crop by
+ * torchvision. */
+static void put_rounding(settings *s, const json_value *root)
+{
+    static const char fast[] = "Fast";
+    const char *type = json_string(json_get(root, "image_processor_type"), "");
+    const size_t length = strlen(type);
+    const bool is_fast = length >= 4 && !strcmp(type + length - 4, fast);
+    settings_put(s, SETTING_CROP_ROUNDING, is_fast ? VIT_ROUND_EVEN : VIT_ROUND_DOWN);
+}
+
+static bool put_frames(settings *s, const json_value *root, const hf_processor *processor,
+                       report *r)
+{
+    const bool crops = json_bool(json_get(root, "do_center_crop"), processor->crop > 0);
+    const bool resizes = json_bool(json_get(root, "do_resize"), true);
+    hf_frame size, crop;
+    if (!get_frame(json_get(root, "size"), processor->shortest_edge && crops, &size))
+        return wrong_value("size", "n, {height, width} or {shortest_edge}", r);
+    if (!get_frame(json_get(root, "crop_size"), false, &crop) || crop.shortest)
+        return wrong_value("crop_size", "n or {height, width}", r);
+    if (size.height == 0) {
+        size.height = processor->size;
+        size.shortest = processor->shortest_edge && crops;
+    }
+    if (crop.height == 0) crop.height = processor->crop;
+    if (!resizes)
+        return report_fail(r, "do_resize false: this version of vit.h always resizes (--set "
+                           "crop_mode=..., with another --config, tells how)");
+    settings_put(s, SETTING_CROP_MODE, size.shortest ? VIT_CROP_CENTER : VIT_CROP_SQUASH);
+    settings_put(s, SETTING_CROP_PCT,
+                 crops && crop.height > 0 ? share(crop.height, size.height) : 1);
+    if (crops) put_rounding(s, root);
+    return true;
+}
+
+static bool get_vector(const json_value *value, const char *key, double *out, int *count,
+                       report *r)
+{
+    const json_value *item = value->kind == JSON_ARRAY ? json_first(value) : value;
+    *count = 0;
+    for (; item && *count < VIT_MAX_CHANS; item = value->kind == JSON_ARRAY ? item->next : NULL) {
+        if (item->kind != JSON_NUMBER) return wrong_value(key, "a list of numbers", r);
+        out[(*count)++] = json_number(item, 0);
+    }
+    if (*count == 0 || item) return wrong_value(key, "a number for each channel", r);
+    return true;
+}
+
+/* vit.h computes (x / 255 - mean) / std; another factor on x moves into mean and std. */
+static bool put_normalisation(settings *s, const json_value *root, const hf_processor *processor,
+                              report *r)
+{
+    const json_value *mean = json_get(root, "image_mean"), *std = json_get(root, "image_std");
+    double factor = 255 * json_number(json_get(root, "rescale_factor"), 1.0 / 255);
+    int i;
+    if (!json_bool(json_get(root, "do_rescale"), true)) factor = 255;
+    if (fabs(factor - 1) < 1e-6) factor = 1;
+    s->mean[0] = 0;
+    s->std[0] = 1;
+    s->mean_count = s->std_count = 1;
+    if (json_bool(json_get(root, "do_normalize"), true)) {
+        arch_mean_std(processor->norm, s->mean, s->std);
+        s->mean_count = s->std_count = 3;
+        if (!config_is_null(mean) && !get_vector(mean, "image_mean", s->mean, &s->mean_count, r))
+            return false;
+        if (!config_is_null(std) && !get_vector(std, "image_std", s->std, &s->std_count, r))
+            return false;
+    }
+    for (i = 0; i < s->mean_count; i++) s->mean[i] /= factor;
+    for (i = 0; i < s->std_count; i++) s->std[i] /= factor;
+    return true;
+}
+
+/* The class that the file names, by its present or its former key, or else the model's. */
+static const hf_processor *find_processor(const json_value *root, const hf_model *model)
+{
+    const char *type = json_string(json_get(root, "image_processor_type"), NULL);
+    size_t i;
+    if (!type) type = json_string(json_get(root, "feature_extractor_type"), "");
+    for (i = 0; i < COUNT(processors); i++) {
+        const size_t length = strlen(processors[i].name);
+        if (strncmp(type, processors[i].name, length) != 0) continue;
+        if (type[length] == 'I' || type[length] == 'F') return &processors[i];
+    }
+    return &processors[model->processor];
+}
+
+/* root NULL: there is no such file, and the class does what it does by default. */
+static bool apply_preprocessor(settings *s, const json_value *root, const hf_processor *processor,
+                               report *r)
+{
+    if (root && root->kind != JSON_OBJECT) return report_fail(r, "expected a JSON object");
+    return put_resample(s, root, processor, r) && put_frames(s, root, processor, r) &&
+           put_normalisation(s, root, processor, r);
+}
+
+static bool read_preprocessor(settings *s, const char *path, const hf_model *model, report *r)
+{
+    json_document document;
+    char *text;
+    size_t size = 0;
+    bool good;
+    good = config_read_text(path, &text, &size, r) &&
+           json_parse(&document, text, size, false, 0, r);
+    if (good) {
+        good = apply_preprocessor(s, document.root, find_processor(document.root, model), r);
+        json_free(&document);
+    }
+    free(text);
+    return good || report_file(r, path);
+}
+
+static bool find_preprocessor(config_file *config, settings *s, const char *path,
+                              const hf_model *model, report *r)
+{
+    static const char name[] = "preprocessor_config.json";
+    const size_t folder = paths_folder_length(path);
+    char *beside = malloc(folder + sizeof name);
+    bool good = true;
+    if (!beside) return report_no_memory(r);
+    memcpy(beside, path, folder);
+    memcpy(beside + folder, name, sizeof name);
+    if (source_exists(beside)) {
+        good = read_preprocessor(s, beside, model, r);
+    } else {
+        config->processor = processors[model->processor].name;
+        good = apply_preprocessor(s, NULL, &processors[model->processor], r);
+    }
+    free(beside);
+    return good;
+}
+
+/* === Everything === */
+
+bool config_hf_apply(config_file *config, settings *s, const char *path, report *r)
+{
+    const json_value *root = config->document.root, *vision = json_get(root, "vision_config");
+    const json_value *labels = json_get(root, "id2label");
+    const hf_model *model = find_model(root);
+    if (!model)
+        return report_fail(r, "model_type %.60s: expected timm's form (\"architecture\") or one of "
+                           "transformers' vit, deit, beit, dinov2, clip, siglip and their like",
+                           type_of(root) ? type_of(root) : "?");
+    if (!vision || vision->kind != JSON_OBJECT) vision = root;
+    if (!put_numbers(s, vision, model, r) || !put_sizes(s, vision, r) ||
+        !put_hidden_act(s, vision, model, r))
+        return false;
+    if (labels && labels->kind == JSON_OBJECT && labels->count > 0 &&
+        !put_labels(config, labels, r))
+        return false;
+    return find_preprocessor(config, s, path, model, r);
+}
+
+/* === Any configuration === */
 
 /* Has it anything that timm's files have, and others hardly? */
 static bool is_timm(const json_value *root)

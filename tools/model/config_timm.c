@@ -1,4 +1,4 @@
-#include "model/config_timm.h"
+#include "model/config.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -5,9 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "model/choices.h"
-#include "model/preprocessing.h"
-#include "model/sincos.h"
+#include "model/positions.h"
+#include "model/settings.h"
 #include "model/timm_names.h"
 
 /* One call of settings_resolve. */

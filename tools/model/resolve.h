@@ -9,9 +9,7 @@
 
 #include "base/report.h"
 #include "model/findings.h"
-#include "model/heads_evidence.h"
-#include "model/patch_request.h"
-#include "model/rope.h"
+#include "model/positions.h"
 #include "model/settings.h"
 #define VIT_TOOLS
 #include "vit.h"

@@ -6,7 +6,7 @@
  *     2. Add its row here. Parsing, --help, the copy into vit_config, the check of names and
  *        configurations against the tensors and the words of vit-info follow from it.
  *     3. If shown_by names a tensor, the layouts that have it need a rule for it
- *        (layout/tables/). If timm's models take it as an argument, add that to config_timm.c.
+ *        (layout/tables*.c). If timm's models take it as an argument, add that to config_timm.c.
  *     4. WORKED_OUT: resolve.c computes the field. NO_FIELD: whatever reads the setting.
  * settings.c does not compile if the kind does not fit the field's type. test_settings fails, with
  * the setting's name, if a field has no row, if the tensor in shown_by does not come and go with
@@ -19,7 +19,7 @@
  *     3. What libraries call it, if otherwise, in any case of letters: in word_aliases (settings.c),
  *        which serves --set, act_layer and hidden_act. Of an activation also the name of its class or
  *        function: in activations of layout/attributes.c, and where code calls it in
- *        checkpoint/torch_script.c. Pools and blocks in config_timm.c.
+ *        checkpoint/torch_module.c. Pools and blocks in config_timm.c.
  */
 #ifndef SETTING_LIST_H
 #define SETTING_LIST_H

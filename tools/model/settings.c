@@ -1,12 +1,14 @@
 #include "model/settings.h"
 
 #include <limits.h>
-#include <stddef.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
-#include "model/sincos.h"
+#include "model/positions.h"
+
+/* === Settings === */
 
 /* === The table === */
 
@@ -373,4 +375,176 @@ void settings_from_rope(settings *s, const rope_options *rope)
     settings_put(s, SETTING_ROPE_INDEXING, rope->indexing);
     settings_put(s, SETTING_ROPE_OFFSET, rope->offset);
     settings_put(s, SETTING_ROPE_REFERENCE, rope->reference);
+}
+
+/* === Choices === */
+
+enum { MAX_CHOICES = 12, WIDEST = 8 };   /* an input is at most so many times as wide as high */
+
+/* " (1, 2 or 4)" */
+static void append_numbers(char text[CHOICES_SIZE], const int *numbers, int count)
+{
+    int i;
+    for (i = 0; i < count; i++)
+        text_append(text, CHOICES_SIZE, "%s%d%s", i == 0 ? " (" : i + 1 < count ? ", " : " or ",
+                    numbers[i], i + 1 < count ? "" : ")");
+}
+
+const char *choices_of_words(setting_key key, const char *others, char text[CHOICES_SIZE])
+{
+    const setting_word *word = setting_rows[key].words;
+    snprintf(text, CHOICES_SIZE, "--set %s=", setting_rows[key].name);
+    for (; word->word; word++)
+        text_append(text, CHOICES_SIZE, "%s%s", word->word, word[1].word ? "|" : "");
+    text_append(text, CHOICES_SIZE, "%s", others);
+    return text;
+}
+
+const char *choices_of_heads(int64_t width, const char *others, char text[CHOICES_SIZE])
+{
+    const int64_t narrowest = width < 8 ? 1 : width < 64 ? 2 : 8;   /* heads in practice */
+    int numbers[MAX_CHOICES], count = 0, heads;
+    for (heads = 1; heads <= 64 && count < MAX_CHOICES; heads++)
+        if (width % heads == 0 && width / heads >= narrowest) numbers[count++] = heads;
+    snprintf(text, CHOICES_SIZE, "--set num_heads=N");
+    append_numbers(text, numbers, count);
+    text_append(text, CHOICES_SIZE, "%s", others);
+    return text;
+}
+
+const char *choices_of_chans(int64_t values, char text[CHOICES_SIZE])
+{
+    int numbers[MAX_CHOICES], count = 0, chans, side;
+    for (chans = 1; chans <= VIT_MAX_CHANS && count < MAX_CHOICES; chans++)
+        if (values % chans == 0 && choices_is_square(values / chans, &side))
+            numbers[count++] = chans;
+    snprintf(text, CHOICES_SIZE, "--set in_chans=N");
+    append_numbers(text, numbers, count);
+    return text;
+}
+
+const char *choices_of_size(int patches, int patch_size, int stride, char text[CHOICES_SIZE])
+{
+    int height, count = 0;
+    snprintf(text, CHOICES_SIZE, "--img-size HxW");
+    for (height = 1; height <= patches && count < MAX_CHOICES; height++) {
+        const int width = patches / height;
+        if (patches % height || height / WIDEST > width || width / WIDEST > height) continue;
+        text_append(text, CHOICES_SIZE, "%s%lldx%lld", count++ ? ", " : " (",
+                    (long long)(height - 1) * stride + patch_size,
+                    (long long)(width - 1) * stride + patch_size);
+    }
+    text_append(text, CHOICES_SIZE, "%s", count ? ")" : "");
+    return text;
+}
+
+bool choices_is_square(int64_t n, int *side)
+{
+    *side = n > 0 && n < INT_MAX ? (int)(sqrt((double)n) + 0.5) : 0;
+    return *side > 0 && (int64_t)*side * *side == n;
+}
+
+/* === Preprocessing === */
+
+/* Value of a channel that was made from those of the checkpoint, as its weights were. */
+static double adapted_value(const double *values, int count, int chans, int channel)
+{
+    double sum = 0;
+    int i;
+    if (chans > 1) return values[channel % count];
+    for (i = 0; i < count; i++) sum += values[i];
+    return sum / count;
+}
+
+/* mean or std, for each channel of the file: told for these, for the checkpoint's, or one for all.
+ * A name stands for three channels: any number of others may have its values if they are equal. */
+static bool resolve_vector(const settings all[FROM_COUNT], bool is_std, int stored_chans, int chans,
+                           float *out, report *r)
+{
+    const char *name = is_std ? "std" : "mean";
+    int from = FROM_COUNT - 1, i, count;
+    const double *values;
+    bool equal = true;
+    while (from >= 0 && (is_std ? all[from].std_count : all[from].mean_count) == 0) from--;
+    for (i = 0; i < VIT_MAX_CHANS; i++) out[i] = 0.5f; /* timm's default for a ViT */
+    if (from < 0) return true;
+    count = is_std ? all[from].std_count : all[from].mean_count;
+    values = is_std ? all[from].std : all[from].mean;
+    for (i = 1; i < count; i++) equal = equal && values[i] == values[0];
+    if (count != chans && count != stored_chans && count != 1 && !(equal && from == FROM_NAME))
+        return report_fail(r, "%s gives %d values of %s for in_chans %d; give --set %s=...",
+                           all[from].origin, count, name, chans, name);
+    for (i = 0; i < chans; i++) {
+        double value = values[0];
+        if (count == chans) value = values[i];
+        else if (count == stored_chans) value = adapted_value(values, count, chans, i);
+        if (is_std && !(value > 0))
+            return report_fail(r, "%s std %.9g is not above 0", all[from].origin, value);
+        out[i] = (float)value;
+    }
+    return true;
+}
+
+/* A model whose input size may change needs the size before the crop to follow from it. timm gives
+ * crop_pct in a few decimals; with any other number vit.h keeps the proportion of both sizes. */
+static float kept_crop_pct(const settings all[FROM_COUNT], const vit_config *c, double crop_pct)
+{
+    const bool told = settings_origin(all, SETTING_RESIZE_HEIGHT) >= 0 ||
+                      settings_origin(all, SETTING_RESIZE_WIDTH) >= 0;
+    const bool is_short = fabs(floor(crop_pct * 1e6 + 0.5) / 1e6 - crop_pct) < 1e-9;
+    return c->dynamic_img_size && !told && is_short ? (float)crop_pct : 0;
+}
+
+bool preprocessing_resolve(const settings all[FROM_COUNT], int stored_chans, vit_config *c,
+                           report *r)
+{
+    double crop_pct = setting_rows[SETTING_CROP_PCT].plain, height, width;
+    settings_get(all, SETTING_CROP_PCT, &crop_pct);
+    if (!(crop_pct > 0 && crop_pct <= 4))
+        return report_fail(r, "crop_pct %.9g is not in (0, 4]", crop_pct);
+    height = floor(c->img_height / crop_pct);
+    width = floor(c->img_width / crop_pct);
+    settings_get(all, SETTING_RESIZE_HEIGHT, &height);
+    settings_get(all, SETTING_RESIZE_WIDTH, &width);
+    c->crop_pct = kept_crop_pct(all, c, crop_pct);
+    return setting_put_whole(SETTING_RESIZE_HEIGHT, height, c, r) &&
+           setting_put_whole(SETTING_RESIZE_WIDTH, width, c, r) &&
+           resolve_vector(all, false, stored_chans, c->in_chans, c->mean, r) &&
+           resolve_vector(all, true, stored_chans, c->in_chans, c->std, r);
+}
+
+/* === Another patch embedding === */
+
+/* Other patches are made from squares, side by side. */
+static bool check_cut(const vit_config *c, int chans, int patch, report *r)
+{
+    const char *option = patch != c->patch_size ? "--patch-size" : "--in-chans";
+    char word[32];
+    if (chans == c->in_chans && patch == c->patch_size) return true;
+    if (c->patch_cut != VIT_CUT_SQUARES)
+        return report_fail(r, "%s: expected patches that are squares of the input, found "
+                           "patch_cut=%s", option,
+                           setting_text(SETTING_PATCH_CUT, c->patch_cut, word));
+    if (patch != c->patch_size && c->patch_stride)
+        return report_fail(r, "--patch-size: expected patches side by side, found patch_stride=%d",
+                           c->patch_stride);
+    if (c->has_patch_pre_norm || (c->stem && patch != c->patch_size))
+        return report_fail(r, "%s: expected patches that are cut out of the input as it is, found "
+                           "%s before them", option, c->stem ? "a convolutional stem" : "a norm");
+    return true;
+}
+
+bool patch_request_apply(const patch_request *wanted, vit_config *c, report *r)
+{
+    const int chans = wanted->chans ? wanted->chans : c->in_chans;
+    const int patch = wanted->patch ? wanted->patch : c->patch_size;
+    if (!check_cut(c, chans, patch, r)) return false;
+    if (chans != c->in_chans && c->in_chans != 3)
+        return report_fail(r, "--in-chans %d: expected a checkpoint of 3 channels, found %d", chans,
+                           c->in_chans);
+    if (chans > VIT_MAX_CHANS || patch > 1024 || c->patch_size > 1024)
+        return report_fail(r, "in_chans or patch_size is out of range");
+    c->in_chans = chans;
+    c->patch_size = patch;
+    return true;
 }

@@ -10,9 +10,10 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/report.h"
-#include "model/rope.h"
+#include "model/positions.h"
 #include "model/setting_list.h"
 #define VIT_TOOLS
 #include "vit.h"
@@ -124,5 +125,47 @@ int settings_origin(const settings all[FROM_COUNT], setting_key key);
 
 /* The value as --set takes it: "7", or the word that it stands for. */
 const char *setting_text(setting_key key, double value, char text[32]);
+
+/* === Choices === */
+
+/* The values that a setting may have, as an option to copy: "--set num_heads=N (1, 2, 4 or 8)". */
+
+enum { CHOICES_SIZE = 256 };
+
+/* "--set activation=gelu|relu", of all words; `others` comes after it. */
+const char *choices_of_words(setting_key key, const char *others, char text[CHOICES_SIZE]);
+
+/* Heads that attention of this width may have. */
+const char *choices_of_heads(int64_t width, const char *others, char text[CHOICES_SIZE]);
+
+/* Channels of a square patch of so many values. */
+const char *choices_of_chans(int64_t values, char text[CHOICES_SIZE]);
+
+/* Input sizes of so many patches. */
+const char *choices_of_size(int patches, int patch_size, int stride, char text[CHOICES_SIZE]);
+
+/* Is n the square of *side? */
+bool choices_is_square(int64_t n, int *side);
+
+/* === Preprocessing === */
+
+/* The size before the crop, and mean and std of each channel. */
+
+/* Puts them into the config, whose input size and channels are known; stored_chans: those of the
+ * checkpoint, where the file has others. */
+bool preprocessing_resolve(const settings all[FROM_COUNT], int stored_chans, vit_config *c,
+                           report *r);
+
+/* === Another patch embedding === */
+
+/* The patch embedding that was asked for instead of the checkpoint's own. */
+
+/* Channels and patch size that the .vit file is to have; 0: those of the checkpoint. */
+typedef struct patch_request {
+    int chans, patch;
+} patch_request;
+
+/* Puts them into the config, which has those of the checkpoint. */
+bool patch_request_apply(const patch_request *wanted, vit_config *c, report *r);
 
 #endif

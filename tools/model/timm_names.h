@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 #include "base/report.h"
-#include "model/rope.h"
+#include "model/positions.h"
 #define VIT_TOOLS
 #include "vit.h"
 

@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "base/json.h"
+#include "base/source.h"
 #include "base/tar_header.h"
 #include "base/text.h"
 #include "image/photos.h"

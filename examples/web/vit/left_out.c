@@ -5,7 +5,6 @@
 
 #include "convert/c_array.h"
 #include "convert/calibrate.h"
-#include "convert/compare.h"
 #include "convert/match_folder.h"
 #include "image/photos.h"
 

@@ -1,13 +1,17 @@
-/* rope.h - how rotary positions rotate, as timm and the models' own code compute them: each
- * pair of elements of a head has a frequency, and each patch two coordinates.
- */
-#ifndef ROPE_H
-#define ROPE_H
+/* positions.h - positions that are computed: rotary ones, sines and cosines. */
+#ifndef POSITIONS_H
+#define POSITIONS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define VIT_TOOLS
 #include "vit.h"
+
+/* === Rotary positions === */
+
+/* How rotary positions rotate, as timm and the models' own code compute them: each pair of
+ * elements of a head has a frequency, and each patch two coordinates. */
 
 /* timm's names for its kinds. */
 typedef enum rope_type {
@@ -48,5 +52,24 @@ vit_rotation rope_rotation_of_period(const rope_grid *grid, int64_t pair, const 
 
 /* ... or from the pair's frequencies along each coordinate. */
 vit_rotation rope_rotation_mixed(const rope_grid *grid, float first, float second);
+
+/* === Sines and cosines === */
+
+/* Positions that are computed from sines and cosines and not kept in checkpoints. */
+
+/* Places of pos_sincos' words. From SINCOS_1D on they are along the sequence: sines in even
+ * columns, cosines in odd ones, two columns of one frequency. Known departures: all sines before
+ * all cosines; a frequency for each column; one for each, which falls twice as fast; 1 for all. */
+enum {
+    SINCOS_NONE, SINCOS_SIMPLE_VIT, SINCOS_MAE,
+    SINCOS_1D, SINCOS_1D_HALVES, SINCOS_1D_COLUMN, SINCOS_1D_DOUBLE, SINCOS_1D_PLAIN
+};
+
+/* Is there such a table of this width? */
+bool sincos_fits(int kind, int embed_dim);
+
+/* Fills pos_embed [rows, embed_dim]: rows are those of all tokens or of the patches, as
+ * config->positions says. */
+void sincos_positions(int kind, const vit_config *config, float *to);
 
 #endif

@@ -1,16 +1,15 @@
-/* tables.h - the layouts, in one file for each library.
+/* tables.h - the layouts: a table for each.
  *
  * To add a layout:
- *   1. Write its table, in the file of its library: prefixes, paths of a block, rules, defaults,
- *      questions. layout.h has the grammar; the Makefile finds new files.
+ *   1. Write its table: in tables.c for timm and transformers, in tables_published.c for what else
+ *      is published with weights, in tables_own.c for code that people copy: prefixes, paths of a
+ *      block, rules, defaults, questions. layout.h has the grammar.
  *   2. Name it in LAYOUT_LIST, above every layout whose probe its checkpoints have as well.
  *   3. Give it a checkpoint, and a twin with the same weights under the names of a .vit file, in
  *      tests/make_layouts.py, and run that: it writes tests/data/layouts.
  *   4. Add its name to what README.md says is converted.
  * tests/test_layout_tables.c reads every table and names what is wrong in 1 and missing in 3;
  * tests/test_layouts.sh names what was forgotten in 2, and converts every checkpoint of 3.
- *
- * tools/layout/tables owns the layouts, one table each; it may include layout.
  */
 #ifndef TABLES_H
 #define TABLES_H

@@ -1,8 +1,8 @@
-/* rename.h - renames the tensors of a checkpoint, so that a model with names of its own becomes one
+/* read.h - renames the tensors of a checkpoint, so that a model with names of its own becomes one
  * of a known layout.
  */
-#ifndef RENAME_H
-#define RENAME_H
+#ifndef READ_H
+#define READ_H
 
 #include <stdbool.h>
 

@@ -1,0 +1,449 @@
+#include "layout/tables.h"
+
+/* === torchvision === */
+
+/* Torchvision.models.vision_transformer. */
+
+static const char *const torchvision_blocks[] = { "encoder.layers.encoder_layer_{i}.", NULL };
+
+static const layout_rule torchvision_rules[] = {
+    LAYOUT_FROM("cls_token", "class_token"),
+    LAYOUT_MUST("pos_embed", "encoder.pos_embedding"),
+    LAYOUT_VIEW("patch_embed.proj.weight", "conv_proj.weight", "dcpq>dcpq"),
+    LAYOUT_MUST("patch_embed.proj.bias", "conv_proj.bias"),
+    LAYOUT_FROM2("{b}norm1", "{b}ln_1"),
+    LAYOUT_FROM("{b}attn.qkv.weight", "{b}self_attention.in_proj_weight"),
+    LAYOUT_FROM("{b}attn.qkv.bias", "{b}self_attention.in_proj_bias"),
+    LAYOUT_FROM2("{b}attn.proj", "{b}self_attention.out_proj"),
+    LAYOUT_FROM2("{b}norm2", "{b}ln_2"),
+    LAYOUT_FROM2("{b}mlp.fc1", "{b}mlp.0"),
+    LAYOUT_FROM2("{b}mlp.fc1", "{b}mlp.linear_1"),
+    LAYOUT_FROM2("{b}mlp.fc2", "{b}mlp.3"),
+    LAYOUT_FROM2("{b}mlp.fc2", "{b}mlp.linear_2"),
+    LAYOUT_MUST2("norm", "encoder.ln"),
+    LAYOUT_FROM2("pre_logits.fc", "heads.pre_logits"),
+    LAYOUT_FROM2("head", "heads.head"),
+    LAYOUT_FROM2("head", "heads"),
+    LAYOUT_END
+};
+
+static const layout_extra torchvision_lacking[] = {
+    { "conv_proj.*.*", "a convolutional stem" }, { NULL, NULL }
+};
+
+/* The transforms of its weights for 224 pixels; those of vit_l_16 resize to 242. */
+static const layout_default torchvision_defaults[] = {
+    { "norm_eps=1e-6", NULL }, { "activation=gelu", NULL }, { "positions=all", NULL },
+    { "crop_pct=0.875", NULL },
+    { "interpolation=bilinear", NULL }, { "mean=0.485,0.456,0.406", NULL },
+    { "std=0.229,0.224,0.225", NULL }, { "pos_resample=torchvision", NULL }, { NULL, NULL }
+};
+
+const layout layout_torchvision = {
+    .name = "torchvision",
+    .probe = "conv_proj.weight",
+    .when = { "class_token" },
+    .prefixes = layout_wrappers, .blocks = torchvision_blocks, .rules = torchvision_rules,
+    .lacking = torchvision_lacking,
+    .defaults = torchvision_defaults
+};
+
+/* === open_clip === */
+
+/* OpenAI's CLIP, open_clip and Perception Encoder. */
+
+static const char *const open_clip_prefixes[] = {
+    "module.", "_orig_mod.", "model.", "backbone.", "visual.", NULL
+};
+
+static const char *const open_clip_blocks[] = { "transformer.resblocks.{i}.", NULL };
+
+#define RESBLOCKS                                                                                \
+    LAYOUT_FROM("cls_token", "class_embedding"),                                                 \
+    LAYOUT_FROM("pos_embed", "positional_embedding"),                                            \
+    LAYOUT_VIEW("patch_embed.proj.weight", "conv1.weight", "dcpq>dcpq"),                         \
+    LAYOUT_FROM("patch_embed.proj.bias", "conv1.bias"),                                          \
+    LAYOUT_FROM2("norm_pre", "ln_pre"),                                                          \
+    LAYOUT_FROM2("{b}norm1", "{b}ln_1"),                                                         \
+    LAYOUT_FROM("{b}attn.qkv.weight", "{b}attn.in_proj_weight"),                                 \
+    LAYOUT_FROM("{b}attn.qkv.bias", "{b}attn.in_proj_bias"),                                     \
+    LAYOUT_FROM2("{b}attn.proj", "{b}attn.out_proj"),                                            \
+    LAYOUT_FROM("{b}ls1.gamma", "{b}ls_1.gamma"),                                                \
+    LAYOUT_FROM2("{b}norm2", "{b}ln_2"),                                                         \
+    LAYOUT_FROM2("{b}mlp.fc1", "{b}mlp.c_fc"),                                                   \
+    LAYOUT_FROM2("{b}mlp.fc2", "{b}mlp.c_proj"),                                                 \
+    LAYOUT_FROM("{b}ls2.gamma", "{b}ls_2.gamma")
+
+static const layout_rule open_clip_rules[] = {
+    RESBLOCKS,
+    LAYOUT_MUST2("norm", "ln_post"),
+    { "head.weight", LAYOUT_STACK, "io>oi", { "proj", NULL, NULL }, { LAYOUT_REQUIRED, NULL } },
+    LAYOUT_ZEROS("head.bias", "proj"),
+    LAYOUT_END
+};
+
+#define POOL_IN "attn_pool.attn.in_proj_"
+
+static const layout_rule pe_rules[] = {
+    RESBLOCKS,
+    LAYOUT_ROPE("rope", NULL),
+    LAYOUT_MUST_WHEN2("norm", "ln_post", "attn_pool.probe"),
+    LAYOUT_FROM2("norm", "ln_post"),
+    { "attn_pool.q", LAYOUT_LINEAR, NULL,
+      { "attn_pool.probe", POOL_IN "weight#0/3", POOL_IN "bias#0/3" }, LAYOUT_ALWAYS },
+    LAYOUT_FROM("attn_pool.kv.weight", POOL_IN "weight@1d:"),
+    LAYOUT_FROM("attn_pool.kv.bias", POOL_IN "bias@1d:"),
+    LAYOUT_FROM2("attn_pool.proj", "attn_pool.attn.out_proj"),
+    LAYOUT_FROM2("attn_pool.norm", "attn_pool.layernorm"),
+    LAYOUT_FROM2("attn_pool.mlp.fc1", "attn_pool.mlp.c_fc"),
+    LAYOUT_FROM2("attn_pool.mlp.fc2", "attn_pool.mlp.c_proj"),
+    { "head.weight", LAYOUT_STACK, "io>oi", { "proj", NULL, NULL },
+      { LAYOUT_REQUIRED, "attn_pool.probe" } },
+    LAYOUT_ZEROS("head.bias", "proj"),
+    LAYOUT_END
+};
+
+static const layout_extra open_clip_harmless[] = {
+    { "../text.*", "of a text tower" },
+    { "../token_embedding.weight", "of a text tower" },
+    { "../text_projection", "of a text tower" },
+    { "../logit_scale", "of contrastive training" },
+    { "../logit_bias", "of contrastive training" },
+    { "../input_resolution", "a number, not a weight" },
+    { "../context_length", "a number, not a weight" },
+    { "../vocab_size", "a number, not a weight" },
+    { NULL, NULL }
+};
+
+static const layout_company company[] = {
+    { "../transformer.*", "../token_embedding.weight", "of a text tower" },
+    { "../positional_embedding", "../token_embedding.weight", "of a text tower" },
+    { "../ln_final.*", "../token_embedding.weight", "of a text tower" },
+    { NULL, NULL, NULL }
+};
+
+static const layout_extra open_clip_lacking[] = {
+    { "attn_pool.query", "CoCa's attentional pooling" },
+    { "attnpool.*", "attention pooling of a ResNet" },
+    { "transformer.resblocks.*.ln_attn.*", "a norm after attention" },
+    { "transformer.resblocks.*.attn.ln_*", "norms inside attention" },
+    { "transformer.resblocks.*.attn.logit_scale", "cosine attention" },
+    { NULL, NULL }
+};
+
+/* Only OpenAI's own archives have these integers beside the weights. */
+#define OPENAI "../input_resolution"
+
+static const layout_default open_clip_defaults[] = {
+    { "norm_eps=1e-5", NULL }, { "activation=quick_gelu", OPENAI }, { "positions=all", NULL },
+    { "mean=0.48145466,0.4578275,0.40821073", NULL },
+    { "std=0.26862954,0.26130258,0.27577711", NULL }, { "crop_pct=1", NULL }, { NULL, NULL }
+};
+
+static const layout_question questions[] = {
+    { SETTING_ACTIVATION, "--set activation=quick_gelu (OpenAI's weights and -quickgelu models) "
+      "or --set activation=gelu, or --config open_clip_config.json", NULL },
+    { SETTING_COUNT, NULL, NULL }
+};
+
+const layout layout_open_clip = {
+    .name = "open_clip",
+    .probe = "conv1.weight",
+    .when = { "class_embedding", "positional_embedding", "ln_post.weight", "!attn_pool.probe" },
+    .prefixes = open_clip_prefixes, .blocks = open_clip_blocks, .rules = open_clip_rules,
+    .harmless = open_clip_harmless,
+    .company = company, .lacking = open_clip_lacking, .defaults = open_clip_defaults,
+    .questions = questions
+};
+
+/* Perception Encoder has attention pooling, or neither norm nor projection after the blocks. Its
+ * rotary positions count from 1 beside a class token, and do not depend on the size of the grid. */
+static const layout_default pe_defaults[] = {
+    { "norm_eps=1e-5", NULL }, { "activation=gelu", NULL }, { "positions=all", NULL },
+    { "rope_type=cat", NULL },
+    { "rope_grid_indexing=xy", NULL }, { "rope_grid_offset=1", "class_embedding" },
+    { "pool_num_heads=8", "attn_pool.probe" }, { "pool_prefix=1", "attn_pool.probe" },
+    { "mean=0.5", NULL }, { "std=0.5", NULL }, LAYOUT_SQUASHED, { NULL, NULL }
+};
+
+const layout layout_pe_core = {
+    .name = "Perception Encoder",
+    .probe = "attn_pool.probe",
+    .when = { "conv1.weight" },
+    .prefixes = open_clip_prefixes, .blocks = open_clip_blocks, .rules = pe_rules,
+    .harmless = open_clip_harmless,
+    .company = company, .lacking = open_clip_lacking, .defaults = pe_defaults
+};
+
+const layout layout_pe = {
+    .name = "Perception Encoder",
+    .probe = "conv1.weight",
+    .when = { "!ln_post.weight", "!proj", "{b}ln_1.weight" },
+    .prefixes = open_clip_prefixes, .blocks = open_clip_blocks, .rules = pe_rules,
+    .harmless = open_clip_harmless,
+    .company = company, .lacking = open_clip_lacking, .defaults = pe_defaults
+};
+
+/* === MobileCLIP === */
+
+/* MobileCLIP-B under Apple's own names; timm's are in tables.c. */
+
+#define STEM "patch_embed.backbone."
+
+static const char *const mobileclip_prefixes[] = {
+    "module.", "image_encoder.", "model.", "visual.", "trunk.", NULL
+};
+
+static const char *const mobileclip_blocks[] = { "transformer.{i}.", NULL };
+
+static const layout_rule mobileclip_rules[] = {
+    LAYOUT_SAME("cls_token"),
+    LAYOUT_VIEW("pos_embed", "pos_embed.pos_embed.pos_embed", "abnd>nd"),
+    LAYOUT_CONV_BN(STEM "0.conv", "patch_emb.0.block.conv", "patch_emb.0.block.norm"),
+    LAYOUT_CONV_BN(STEM "1.conv", "patch_emb.1.block.conv", "patch_emb.1.block.norm"),
+    LAYOUT_VIEW("patch_embed.proj.weight", "patch_emb.2.block.conv.weight", "dcpq>dcpq"),
+    LAYOUT_MUST("patch_embed.proj.bias", "patch_emb.2.block.conv.bias"),
+    LAYOUT_FROM2("{b}norm1", "{b}pre_norm_mha.0"),
+    LAYOUT_FROM2("{b}attn.qkv", "{b}pre_norm_mha.1.qkv_proj"),
+    LAYOUT_FROM2("{b}attn.proj", "{b}pre_norm_mha.1.out_proj"),
+    LAYOUT_FROM2("{b}norm2", "{b}pre_norm_ffn.0"),
+    LAYOUT_FROM2("{b}mlp.fc1", "{b}pre_norm_ffn.1"),
+    LAYOUT_FROM2("{b}mlp.fc2", "{b}pre_norm_ffn.4"),
+    LAYOUT_FROM2("norm", "post_transformer_norm"),
+    LAYOUT_VIEW("head.weight", "classifier.proj", "io>oi"),
+    LAYOUT_ZEROS("head.bias", "classifier.proj"),
+    LAYOUT_FROM2("head", "classifier"),
+    LAYOUT_END
+};
+
+static const layout_extra mobileclip_harmless[] = {
+    { "patch_emb.*.num_batches_tracked", "of training" },
+    { "../text_encoder.*", "of a text tower" },
+    { "../logit_scale", "of contrastive training" },
+    { NULL, NULL }
+};
+
+/* By its own code; timm's model of the same weights differs in eps and resizing. Without a
+ * class token it takes the mean. */
+static const layout_default mobileclip_defaults[] = {
+    { "norm_eps=1e-5", NULL }, { "activation=gelu", NULL }, { "pool=avg", "!cls_token" },
+    { "mean=0", NULL }, { "std=1", NULL }, { "crop_pct=1", NULL },
+    { "interpolation=bilinear", NULL }, { NULL, NULL }
+};
+
+const layout layout_mobileclip = {
+    .name = "MobileCLIP",
+    .probe = "patch_emb.0.block.conv.weight",
+    .prefixes = mobileclip_prefixes, .blocks = mobileclip_blocks, .rules = mobileclip_rules,
+    .harmless = mobileclip_harmless,
+    .defaults = mobileclip_defaults
+};
+
+/* === AIMv2 === */
+
+/* AIMv2 under Apple's own names; those of transformers are in tables.c. */
+
+static const char *const aimv2_prefixes[] = {
+    "module.", "_orig_mod.", "model.", "backbone.", "visual.", NULL
+};
+
+static const char *const aimv2_blocks[] = { "trunk.blocks.{i}.", NULL };
+
+static const layout_rule aimv2_rules[] = {
+    LAYOUT_FROM("cls_token", "preprocessor.cls_token"),
+    LAYOUT_MUST("pos_embed", "preprocessor.pos_embed"),
+    LAYOUT_VIEW("patch_embed.proj.weight", "preprocessor.patchifier.proj.weight", "dcpq>dcpq"),
+    LAYOUT_MUST("patch_embed.proj.bias", "preprocessor.patchifier.proj.bias"),
+    LAYOUT_MUST("patch_embed.norm.weight", "preprocessor.patchifier.norm.weight"),
+    LAYOUT_FROM("patch_embed.norm.bias", "preprocessor.patchifier.norm.bias"),
+    LAYOUT_FROM2("{b}norm1", "{b}norm_1"),
+    LAYOUT_SAME2("{b}attn.qkv"),
+    LAYOUT_SAME2("{b}attn.proj"),
+    LAYOUT_FROM2("{b}norm2", "{b}norm_2"),
+    LAYOUT_ROWS2("{b}mlp.fc1.weight", NULL, "{b}mlp.fc1.weight", "{b}mlp.fc3.weight"),
+    LAYOUT_ROWS2("{b}mlp.fc1.bias", NULL, "{b}mlp.fc1.bias", "{b}mlp.fc3.bias"),
+    LAYOUT_SAME2("{b}mlp.fc2"),
+    LAYOUT_MUST("norm.weight", "trunk.post_trunk_norm.weight"),
+    LAYOUT_FROM("norm.bias", "trunk.post_trunk_norm.bias"),
+    LAYOUT_FROM2("head", "head"),
+    LAYOUT_END
+};
+
+static const layout_extra aimv2_lacking[] = {
+    { "head.cls_token", "AIMv2's attention pooling" },
+    { "head.*.*", "AIMv2's attention pooling" },
+    { "text_encoder.*", "text" },
+    { NULL, NULL }
+};
+
+/* Its heads are 128 wide in models of every size. */
+static const layout_default aimv2_defaults[] = {
+    { "norm_type=rms", NULL }, { "norm_eps=1e-5", NULL }, { "activation=silu", NULL },
+    { "pool=avg", NULL }, { "head_dim=128", NULL },
+    { "mean=0.48145466,0.4578275,0.40821073", NULL },
+    { "std=0.26862954,0.26130258,0.27577711", NULL }, { "crop_pct=1", NULL }, { NULL, NULL }
+};
+
+const layout layout_aimv2 = {
+    .name = "AIMv2",
+    .probe = "preprocessor.patchifier.proj.weight",
+    .prefixes = aimv2_prefixes, .blocks = aimv2_blocks, .rules = aimv2_rules,
+    .lacking = aimv2_lacking,
+    .defaults = aimv2_defaults
+};
+
+/* === BEiT-3 === */
+
+/* BEiT-3: branch A of each pair is the image's. */
+
+static const char *const beit3_prefixes[] = { "module.", "_orig_mod.", "model.", "beit3.", NULL };
+
+static const char *const beit3_blocks[] = { "encoder.layers.{i}.", NULL };
+
+/* Rows 0 and 1 of the positions are padding, which the embedding skips. */
+static const layout_rule beit3_rules[] = {
+    LAYOUT_FROM("cls_token", "vision_embed.cls_token"),
+    LAYOUT_FROM("pos_embed", "encoder.embed_positions.A.weight@2:"),
+    LAYOUT_VIEW("patch_embed.proj.weight", "vision_embed.proj.weight", "dcpq>dcpq"),
+    LAYOUT_MUST("patch_embed.proj.bias", "vision_embed.proj.bias"),
+    LAYOUT_FROM2("{b}norm1", "{b}self_attn_layer_norm.A"),
+    LAYOUT_QKV("{b}self_attn.q_proj.A", "{b}self_attn.k_proj.A", "{b}self_attn.v_proj.A"),
+    LAYOUT_FROM2("{b}attn.norm", "{b}self_attn.inner_attn_ln.A"),
+    LAYOUT_FROM2("{b}attn.proj", "{b}self_attn.out_proj.A"),
+    LAYOUT_FROM2("{b}norm2", "{b}final_layer_norm.A"),
+    LAYOUT_FROM2("{b}mlp.fc1", "{b}ffn.A.fc1"),
+    LAYOUT_FROM2("{b}mlp.norm", "{b}ffn.A.ffn_layernorm"),
+    LAYOUT_FROM2("{b}mlp.fc2", "{b}ffn.A.fc2"),
+    LAYOUT_MUST_WHEN2("norm", "encoder.layer_norm.A", "!../fc_norm.weight"),
+    LAYOUT_FROM2("norm", "encoder.layer_norm.A"),
+    LAYOUT_FROM2("fc_norm", "../fc_norm"),
+    LAYOUT_FROM2("head", "../head"),
+    LAYOUT_END
+};
+
+static const layout_extra beit3_harmless[] = {
+    { "text_embed.weight", "of text" },
+    { "vision_embed.mask_token", "of pre-training" },
+    { "*.B.*", "the branch for text" },
+    { "../mlm_head.*", "of pre-training" },
+    { "../mim_head.*", "of pre-training" },
+    { NULL, NULL }
+};
+
+static const layout_extra beit3_lacking[] = {
+    { "encoder.relative_position.*", "relative positions" },
+    { NULL, NULL }
+};
+
+static const layout_default beit3_defaults[] = {
+    { "norm_eps=1e-5", NULL }, { "activation=gelu", NULL }, { "pool=avg", "../fc_norm.weight" },
+    { "positions=all", NULL },
+    { "mean=0.485,0.456,0.406", NULL }, { "std=0.229,0.224,0.225", NULL },
+    { "crop_pct=1", NULL }, { NULL, NULL }
+};
+
+const layout layout_beit3 = {
+    .name = "BEiT-3",
+    .probe = "vision_embed.proj.weight",
+    .when = { "encoder.embed_positions.A.weight" },
+    .prefixes = beit3_prefixes, .blocks = beit3_blocks, .rules = beit3_rules,
+    .harmless = beit3_harmless,
+    .lacking = beit3_lacking, .defaults = beit3_defaults
+};
+
+/* === JAX === */
+
+/* Google's JAX code: vision_transformer (original, AugReg) and big_vision. */
+
+static const char *const jax_prefixes[] = { "opt/target/", "params/", "img/", NULL };
+
+static const char *const jax_blocks[] = {
+    "Transformer/encoderblock_{i}/", "Transformer/encoderblock/", NULL
+};
+
+#define JAX_NORM(tensor, key)                                                                    \
+    LAYOUT_FROM(tensor ".weight", key "/scale"), LAYOUT_FROM(tensor ".bias", key "/bias")
+#define JAX_DENSE(tensor, key)                                                                   \
+    LAYOUT_VIEW(tensor ".weight", key "/kernel", "io>oi"), LAYOUT_FROM(tensor ".bias", key "/bias")
+/* Heads have an axis of their own, after the input or before the output. */
+#define JAX_ATTENTION(key)                                                                       \
+    LAYOUT_ROWS3("{b}attn.qkv.weight", "dhk>hkd", key "/query/kernel", key "/key/kernel",        \
+                 key "/value/kernel"),                                                           \
+    LAYOUT_ROWS3("{b}attn.qkv.bias", "hk>hk", key "/query/bias", key "/key/bias",                \
+                 key "/value/bias"),                                                             \
+    LAYOUT_VIEW("{b}attn.proj.weight", key "/out/kernel", "hkd>dhk"),                            \
+    LAYOUT_MUST("{b}attn.proj.bias", key "/out/bias")
+
+/* The stem of a hybrid. The norms of the original have the shape [1, 1, 1, C]. */
+#define UNIT STEM "stages.{s}.blocks.{u}."
+#define JAX_UNIT "block{S}/unit{U}/"
+#define JAX_CONV(tensor, key)                                                                    \
+    { tensor ".weight", LAYOUT_STANDARD, "yxio>oiyx", { key "/kernel", NULL, NULL }, LAYOUT_ALWAYS }
+#define JAX_GROUP_NORM(tensor, key)                                                              \
+    LAYOUT_VIEW(tensor ".weight", key "/scale", "yxio>o"),                                       \
+    LAYOUT_VIEW(tensor ".bias", key "/bias", "yxio>o"), JAX_NORM(tensor, key)
+#define MAP "MAPHead_0/MultiHeadDotProductAttention_0/"
+
+static const layout_rule jax_rules[] = {
+    LAYOUT_FROM("cls_token", "cls"),
+    LAYOUT_FROM("pos_embed", "Transformer/posembed_input/pos_embedding"),
+    LAYOUT_FROM("pos_embed", "pos_embedding"),
+    JAX_CONV(STEM "stem.conv", "conv_root"),
+    JAX_GROUP_NORM(STEM "stem.norm", "gn_root"),
+    JAX_CONV(UNIT "downsample.conv", JAX_UNIT "conv_proj"),
+    JAX_GROUP_NORM(UNIT "downsample.norm", JAX_UNIT "gn_proj"),
+    JAX_CONV(UNIT "conv1", JAX_UNIT "conv1"),
+    JAX_GROUP_NORM(UNIT "norm1", JAX_UNIT "gn1"),
+    JAX_CONV(UNIT "conv2", JAX_UNIT "conv2"),
+    JAX_GROUP_NORM(UNIT "norm2", JAX_UNIT "gn2"),
+    JAX_CONV(UNIT "conv3", JAX_UNIT "conv3"),
+    JAX_GROUP_NORM(UNIT "norm3", JAX_UNIT "gn3"),
+    LAYOUT_VIEW("patch_embed.proj.weight", "embedding/kernel", "pqcd>dcpq"),
+    LAYOUT_MUST("patch_embed.proj.bias", "embedding/bias"),
+    JAX_NORM("{b}norm1", "{b}LayerNorm_0"),
+    JAX_ATTENTION("{b}MultiHeadDotProductAttention_1"),
+    JAX_ATTENTION("{b}MultiHeadDotProductAttention_0"),
+    JAX_NORM("{b}norm2", "{b}LayerNorm_2"),
+    JAX_NORM("{b}norm2", "{b}LayerNorm_1"),
+    JAX_DENSE("{b}mlp.fc1", "{b}MlpBlock_3/Dense_0"),
+    JAX_DENSE("{b}mlp.fc1", "{b}MlpBlock_0/Dense_0"),
+    JAX_DENSE("{b}mlp.fc2", "{b}MlpBlock_3/Dense_1"),
+    JAX_DENSE("{b}mlp.fc2", "{b}MlpBlock_0/Dense_1"),
+    LAYOUT_MUST("norm.weight", "Transformer/encoder_norm/scale"),
+    LAYOUT_MUST("norm.bias", "Transformer/encoder_norm/bias"),
+    { "attn_pool.q", LAYOUT_LINEAR, "dhk>hkd",
+      { "MAPHead_0/probe", MAP "query/kernel", MAP "query/bias" }, LAYOUT_ALWAYS },
+    LAYOUT_ROWS2("attn_pool.kv.weight", "dhk>hkd", MAP "key/kernel", MAP "value/kernel"),
+    LAYOUT_ROWS2("attn_pool.kv.bias", "hk>hk", MAP "key/bias", MAP "value/bias"),
+    LAYOUT_VIEW("attn_pool.proj.weight", MAP "out/kernel", "hkd>dhk"),
+    LAYOUT_FROM("attn_pool.proj.bias", MAP "out/bias"),
+    JAX_NORM("attn_pool.norm", "MAPHead_0/LayerNorm_0"),
+    JAX_DENSE("attn_pool.mlp.fc1", "MAPHead_0/MlpBlock_0/Dense_0"),
+    JAX_DENSE("attn_pool.mlp.fc2", "MAPHead_0/MlpBlock_0/Dense_1"),
+    JAX_DENSE("pre_logits.fc", "pre_logits"),
+    JAX_DENSE("head", "head"),
+    LAYOUT_END
+};
+
+static const layout_extra jax_harmless[] = {
+    { "../opt/[!t]*", "of the optimiser" },   /* not opt/target/ */
+    { "../state/*", "of the optimiser" },
+    { "../txt/*", "of a text tower" },
+    { "../llm/*", "of a language model" },
+    { "../t", "the temperature of contrastive training" },
+    { "../b", "the bias of contrastive training" },
+    { NULL, NULL }
+};
+
+/* As timm runs these weights; the JAX code itself computes --set activation=gelu_tanh. */
+static const layout_default jax_defaults[] = {
+    { "norm_eps=1e-6", NULL }, { "activation=gelu", NULL }, { "pool=avg", "!cls" },
+    { "pos_resample=flexivit", NULL }, { NULL, NULL }
+};
+
+const layout layout_jax = {
+    .name = "JAX",
+    .probe = "embedding/kernel",
+    .prefixes = jax_prefixes, .blocks = jax_blocks, .rules = jax_rules, .harmless = jax_harmless,
+    .defaults = jax_defaults
+};
