@@ -65,20 +65,16 @@ async function search() {
     }
 }
 
-function clear() {
-    first = second = null;
-    byId('cosine').textContent = '';
-    byId('nearest').replaceChildren();
-    for (const id of ['compare-a', 'compare-b']) byId(id).width = 0;
-}
-
 /** The first is the photo that is shown; the second the one before, if that is still there. */
 function update() {
     const photos = readPhotos();
     const enough = photos.length > 1 && Boolean(state.selected);
     byId('compare-empty').hidden = enough;
-    for (const id of ['compare-first', 'compare-second']) byId(id).disabled = !enough;
-    if (!enough) return clear();
+    byId('compare-body').hidden = !enough;
+    if (!enough) {
+        first = second = null;
+        return;
+    }
     first = state.selected;
     if (second === first || !photos.includes(second)) {
         second = photos.find((photo) => photo !== first);

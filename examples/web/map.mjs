@@ -1,5 +1,5 @@
-// map.mjs - a photo with a colour for each patch painted over it, as tools/vit-look paints it; and a
-// map that is clicked, or walked over with the arrow keys.
+// map.mjs - a photo with a colour for each patch painted over it, by the scales of tools/vit-look;
+// and a map that is clicked, or walked over with the arrow keys.
 import { say } from './state.mjs';
 
 /** matplotlib's maps (Smith, van der Walt, Firing; CC0): ten of their colours, linear between. */
@@ -15,7 +15,7 @@ function colourOf(map, value) {
     return map[i].map((from, c) => Math.floor(from + (map[i + 1][c] - from) * (at - i) + 0.5));
 }
 
-const cssOf = ([red, green, blue]) => `rgb(${red} ${green} ${blue})`;
+const cssOf = ([red, green, blue], alpha = 1) => `rgb(${red} ${green} ${blue} / ${alpha})`;
 
 /** [least, largest] of all that are numbers. */
 export function rangeOf(...arrays) {
@@ -32,9 +32,14 @@ export function rangeOf(...arrays) {
 const shareOf = (value, [least, largest]) =>
     (largest > least ? (value - least) / (largest - least) : 0.5);
 
-/** Colours of patches, from the least to the largest value or within a range. */
-export const heatColours = (values, range = rangeOf(values)) =>
-    Array.from(values, (value) => cssOf(colourOf(inferno, shareOf(value, range))));
+/**
+ * Colours of patches, from the least to the largest value or within a range. A small value covers
+ * less of the photo: where one patch stands out, the others are black.
+ */
+export const heatColours = (values, range = rangeOf(values)) => Array.from(values, (value) => {
+    const share = shareOf(value, range);
+    return cssOf(colourOf(inferno, share), 0.45 + 0.35 * (share || 0));
+});
 
 /** Three components [3, patches] as red, green, blue; black what is not a number. */
 export function componentColours(maps, ranges) {
@@ -119,7 +124,7 @@ function frameOf(canvas, photo, { box, size = 320, whole = true }) {
  * cursor: another, where the keyboard is.
  */
 export function paint(canvas, photo, colours, options = {}) {
-    const { opacity = 0.65, marked = -1, cursor = -1 } = options;
+    const { marked = -1, cursor = -1 } = options;
     const frame = frameOf(canvas, photo, options);
     if (!frame) return;
     const { part, scale, down } = frame;
@@ -137,12 +142,10 @@ export function paint(canvas, photo, colours, options = {}) {
         const left = across(x[column]), top = below(y[row]);
         return [left, top, across(x[column + 1]) - left, below(y[row + 1]) - top];
     };
-    context.globalAlpha = opacity;
     colours?.forEach((colour, patch) => {
         context.fillStyle = colour;
         context.fillRect(...boxOf(patch));
     });
-    context.globalAlpha = 1;
     dimOutside(context, photo, across, below);
     if (marked >= 0) outline(context, boxOf(marked), '#e8000b');
     if (cursor >= 0) outline(context, boxOf(cursor), '#2b8cff');

@@ -1,5 +1,5 @@
 // model.mjs - the model's card, in vit-info's words, and the form that turns a checkpoint into a
-// model: vit-convert, compiled to WebAssembly, asks here what the files do not say.
+// model: vit-convert, compiled to WebAssembly; what the files lack is filled in here.
 import { Superseded } from './client.mjs';
 import { byId, complain, element, emit, forgive, on, say, sizeText, state } from './state.mjs';
 
@@ -88,7 +88,11 @@ function showCard() {
         group('Provenance', linesOf(info.source).filter(([key]) => key !== 'assumed')),
         ...(assumed.length ? [group('Assumed', assumed)] : []),
     );
-    byId('model-title').textContent = `Model: ${state.modelName}`;
+    byId('model-title').textContent = byId('model-title').title = `Model: ${state.modelName}`;
+    const { depth, num_classes: classes } = info.config;
+    const { total } = info.parameters, millions = `${(total / 1e6).toFixed(1)} M`;
+    byId('model-facts').textContent = [`${total < 1e5 ? count(total) : millions} parameters`,
+        `${depth} blocks`, `${classes || 'no'} classes`, sizeText(info.bytes.file)].join(', ');
     byId('bundled').hidden = state.modelName === page.bundled.name;
 }
 
@@ -96,9 +100,6 @@ function showCard() {
 
 let files = [];                     // what was given for it
 let findings = [];                  // its questions and assumptions, as vit-convert --json has them
-
-const textInput = (properties) =>
-    element('input', { autocomplete: 'off', spellcheck: false, ...properties });
 
 /** A field for a setting: what it may be, what is suggested or assumed. */
 function fieldOf({ setting, value, type, choices, suggested, id }) {
@@ -111,7 +112,8 @@ function fieldOf({ setting, value, type, choices, suggested, id }) {
         return [made];
     }
     const hints = choices.map((choice) => new Option(choice.note ?? '', choice.value));
-    const made = textInput({ id, value: suggested ?? '', placeholder: value ?? '', name: setting });
+    const made = element('input', { id, value: suggested ?? '', placeholder: value ?? '',
+        name: setting, autocomplete: 'off', spellcheck: false });
     made.setAttribute('list', `${id}-hints`);
     return [made, element('datalist', { id: `${id}-hints` }, ...hints)];
 }
@@ -121,14 +123,12 @@ function findingList(title, some) {
     const rows = some.map((finding) => {
         const { setting, means, why, option } = finding;
         const field = option ? fieldOf(finding) : [];
-        const label = element('label', {}, element('strong', {}, setting), ` ${means ?? ''} `,
-            ...field);
+        const label = element('label', {}, element('strong', {}, setting),
+            ...(means ? [element('span', {}, means)] : []), ...field);
         return element('li', {}, label, element('p', { className: 'note' }, why));
     });
-    return [element('h4', {}, title), element('ul', { className: 'findings' }, ...rows)];
+    return [element('h3', {}, title), element('ul', { className: 'findings' }, ...rows)];
 }
-
-const types = ['f32', 'f16', 'bf16', 'int8', 'int4'];
 
 /** Of several files of a kind, as in a folder, one with such a name. */
 function likeliest(kind, name) {
@@ -156,8 +156,6 @@ function argumentsOf() {
 
 /** What was chosen stays when the form is made anew. */
 function showForm({ problem, wrong = [], questions = [], assumed = [], converted } = {}) {
-    const arch = byId('arch')?.value ?? '', dtype = byId('dtype')?.value ?? 'f32';
-    const more = byId('more')?.value ?? '';
     const given = new Map(findings.map(({ setting, id }) => [setting, byId(id)?.value]));
     const found = [...questions, ...assumed].filter(({ option }) => option !== '--arch');
     const answered = findings.filter(({ setting }) =>
@@ -170,24 +168,21 @@ function showForm({ problem, wrong = [], questions = [], assumed = [], converted
     const rowsOf = (some) => findings.filter((finding) => some.includes(finding));
     const problems = wrong.map(({ what, advice }) =>
         element('li', {}, advice ? `${what}; ${advice}` : what));
+    byId('given').textContent = `${files.map(({ name }) => name).join(', ')}: `
+        + 'read on this machine, nothing is uploaded.';
     byId('questions').replaceChildren(
-        element('p', { className: 'note' }, `${files.map(({ name }) => name).join(', ')}: `
-            + 'read on this machine, nothing is uploaded.'),
-        element('div', { className: 'fields' },
-            element('label', {}, 'Architecture, if you know it ',
-                textInput({ id: 'arch', value: arch, placeholder: 'deit_tiny_patch16_224' })),
-            element('label', {}, 'Weights in ', element('select', { id: 'dtype' },
-                ...types.map((type) => new Option(type, type, type === dtype, type === dtype)))),
-            element('label', {}, 'More options of vit-convert ',
-                textInput({ id: 'more', value: more, placeholder: "--ignore 'decoder.*'" }))),
         ...(problem ? [element('pre', { role: 'alert' }, problem)] : []),
-        ...(problems.length ? [element('h4', {}, 'Wrong'),
+        ...(problems.length ? [element('h3', {}, 'Wrong'),
             element('ul', { className: 'wrong' }, ...problems)] : []),
-        ...findingList('Asked: what the files do not say', rowsOf(questions)),
+        ...findingList('Missing from the files', rowsOf(questions)),
         ...(converted ? [reportOf(converted)] : []),
         ...findingList('Answered', answered),
         ...findingList('Assumed: change what is wrong, and convert again', rowsOf(assumed)),
     );
+    const again = byId('convert').querySelector('[type=submit]');
+    again.textContent = converted ? 'Convert again' : 'Convert';
+    again.classList.toggle('main', !converted);
+    byId('close-converter').classList.toggle('main', Boolean(converted));
     byId('questions').scrollTop = 0;
     if (!byId('converter').open) byId('converter').showModal();
 }
@@ -195,7 +190,7 @@ function showForm({ problem, wrong = [], questions = [], assumed = [], converted
 function reportOf(report) {
     const { container, layout, architecture: name, dtype, bytes, parameters } = report;
     const { labels, dropped = [], notes = [] } = report;
-    return group('Converted, and open', [
+    const made = group('Converted, and open', [
         ['read', `${container}, ${layout}`],
         ...(name ? [['architecture', name]] : []),
         ['parameters', parameters.total.toLocaleString('en')],
@@ -204,6 +199,8 @@ function reportOf(report) {
         ...(dropped.length ? [['dropped', dropped.join(', ')]] : []),
         ...notes.map((note) => ['note', note]),
     ]);
+    made.className = 'done';
+    return made;
 }
 
 /** Closing it while the converter works gives that up: the page behind it cannot be reached. */
@@ -211,6 +208,7 @@ function closeForm() {
     if (!byId('converting').hidden) page.cancel();
     files = [];
     findings = [];
+    byId('convert').reset();
 }
 
 async function convert(event) {
@@ -242,7 +240,7 @@ async function showResult({ status, report, output, name, stderr }) {
         || (status ? 'The converter failed.' : 'Nothing was written.');
     const { questions = [], wrong = [] } = report ?? {};
     showForm({ ...report, problem: questions.length || wrong.length ? null : said });
-    say(questions.length ? 'The converter asks what the files do not say' : 'Not converted');
+    say(questions.length ? 'Some settings are missing: see the form' : 'Not converted');
     (byId('questions').querySelector('.findings input, .findings select') ?? byId('arch')).focus();
 }
 
@@ -252,7 +250,7 @@ function offer(output, name) {
     if (offered) URL.revokeObjectURL(offered);
     offered = URL.createObjectURL(new Blob([output]));
     Object.assign(byId('download'), { href: offered, download: name, hidden: false,
-        textContent: `Download ${name} (${sizeText(output.byteLength ?? output.size)})` });
+        title: `${name}, ${sizeText(output.byteLength ?? output.size)}` });
 }
 
 /** Files that were given: a checkpoint begins anew, labels and configuration join it. */
@@ -283,6 +281,10 @@ export function startModel(client, given) {
     on('checkpoint', take);
     byId('convert').addEventListener('submit', convert);
     byId('add-files').addEventListener('click', () => byId('model-files').click());
+    byId('details').addEventListener('click', ({ target }) => {
+        byId('card').hidden = !byId('card').hidden;
+        target.setAttribute('aria-expanded', !byId('card').hidden);
+    });
     byId('close-converter').addEventListener('click', () => byId('converter').close());
     byId('converter').addEventListener('close', closeForm);
 }

@@ -54,7 +54,7 @@ async function openModel(from) {
         say(state.model ? 'Ready' : 'No model is open');
         if (!state.model) byId('bundled').hidden = false;
         if (error instanceof Superseded) {
-            if (!state.model) complain('No model is open. Open the bundled one, or yours, below.');
+            if (!state.model) complain('No model is open. Open the bundled one, or yours.');
             return false;
         }
         complain(`${from.name} cannot be opened: ${error.message}.`);
@@ -150,6 +150,19 @@ async function takeDropped(transfer) {
     return takeFiles(files, true);
 }
 
+async function fetchExample() {
+    const response = await fetch(EXAMPLE);
+    if (!response.ok) throw new Error(`HTTP status ${response.status}`);
+    return new File([await response.blob()], EXAMPLE);
+}
+
+/** So that a first visitor sees something; a server without the example does no harm. */
+async function openFirst() {
+    const example = fetchExample().catch(() => null);
+    const opened = await openModel(BUNDLED), file = await example;
+    if (opened && file && !state.photos.length && !state.live) addPhotos([file], true);
+}
+
 function startDropping() {
     let depth = 0;
     const show = (step) => {
@@ -178,11 +191,10 @@ function startChoosing() {
             target.value = '';
         });
     }
+    byId('add-photos').addEventListener('click', () => byId('photo-files').click());
     byId('example').addEventListener('click', async () => {
         try {
-            const response = await fetch(EXAMPLE);
-            if (!response.ok) throw new Error(`the server says ${response.status}`);
-            takeFiles([new File([await response.blob()], EXAMPLE)]);
+            takeFiles([await fetchExample()]);
         } catch (error) {
             complain(`The example cannot be loaded: ${error.message}.`);
         }
@@ -210,5 +222,5 @@ if (typeof WebAssembly !== 'object') {
     complain('This browser has no WebAssembly, in which the model runs. Current versions of all '
         + 'browsers have it; a setting may have turned it off.');
 } else {
-    openModel(BUNDLED);
+    openFirst();
 }

@@ -13,13 +13,13 @@ const batch = { done: 0, total: 0, failed: [] };
 
 // --- adding and removing ---
 
-/** Reads photos, shows the first of them. */
-export function addPhotos(files) {
+/** Reads photos, shows the first of them. The example leaves when another photo comes. */
+export function addPhotos(files, example = false) {
     const room = MOST - state.photos.length;
     if (files.length > room) complain(`The page keeps ${MOST} photos; remove some first.`);
     else forgive();
     const added = files.slice(0, Math.max(room, 0)).map((file) => ({
-        key: ++lastKey, file, name: file.name || 'pasted photo', view: null,
+        key: ++lastKey, file, name: file.name || 'pasted photo', view: null, example,
     }));
     state.photos.push(...added);
     batch.total += added.length;
@@ -40,7 +40,10 @@ async function read(photo, wanted) {
     const { key, name, file } = photo;
     try {
         Object.assign(photo, await engine.ask('read', { key, name, file }));
+        const example = state.photos.find((other) => other.example && other !== photo);
+        if (example) retire(example);
         if (wanted || !state.selected) select(photo);
+        if (example) emit('photos');
         emit('photo', photo);
     } catch (error) {
         state.photos = state.photos.filter((other) => other !== photo);
@@ -71,13 +74,16 @@ export function select(photo) {
     emit('select');
 }
 
+function retire(photo) {
+    state.photos = state.photos.filter((other) => other !== photo);
+    engine.ask('forget', { key: photo.key }, { quiet: true }).catch(() => {});
+    if (state.selected === photo) state.selected = null;
+}
+
 function remove(photo) {
     const at = state.photos.indexOf(photo);
     if (at < 0) return;
-    state.photos.splice(at, 1);
-    photo.view?.close();
-    engine.ask('forget', { key: photo.key }, { quiet: true }).catch(() => {});
-    state.selected = null;
+    retire(photo);
     emit('photos');
     const next = state.photos[Math.min(at, state.photos.length - 1)];
     if (next?.view) select(next);
@@ -160,8 +166,8 @@ function showPhoto(photo) {
     canvas.setAttribute('aria-label', `${photo.name}${best ? `: ${nameOf(best)}` : ''}`);
 }
 
-function captionOf({ name, width, height, crop }) {
-    const size = `${name}, ${width} x ${height}`;
+function captionOf({ name, width, height, crop, example }) {
+    const size = `${example ? 'Example: ' : ''}${name}, ${width} x ${height}`;
     const whole = !crop
         || (crop.x <= 0 && crop.y <= 0 && crop.width >= width && crop.height >= height);
     return whole ? size : `${size}; the model sees what is in the frame`;
@@ -186,10 +192,10 @@ export function showClasses(classes, ms, rate = '') {
         bar.style.setProperty('--share', found ? found.score : 0);
     });
     const count = state.model?.info.config.num_classes;
-    const known = `this model knows ${count} class${count > 1 ? 'es' : ''}`;
+    const known = `${count} class${count > 1 ? 'es' : ''}`;
     const time = ms && `${ms.toFixed(ms < 100 ? 1 : 0)} ms`;
     byId('speed').textContent = count === 0 ? 'This model has no classes: it gives embeddings.'
-        : !time ? '' : rate ? `${time}, ${rate}` : `${time}; ${known}`;
+        : !time ? '' : rate ? `${time}, ${rate}` : `${time}, ${known}`;
 }
 
 export function startPhotos(client) {

@@ -52,13 +52,16 @@ function fillList(list, names, onButton) {
     return [...list.querySelectorAll('canvas')];
 }
 
-/** The same with new buttons, which know their photos; the focus is not lost. */
-function renewList(list, names, onButton) {
-    const focused = list.contains(document.activeElement);
+/** Small maps of the other photos, which a click selects; the focus is not lost. */
+function paintOthers(view, photos, names, colours) {
+    const list = byId(`${view}-maps`), focused = list.contains(document.activeElement);
     list.replaceChildren();
-    const canvases = fillList(list, names, onButton);
+    const canvases = fillList(list, names, (button, i) => {
+        button.addEventListener('click', () => select(photos[i]));
+    });
     if (focused) list.querySelector('button')?.focus();
-    return canvases;
+    list.hidden = !photos.length;
+    photos.forEach((photo, i) => paint(canvases[i], photo, colours[i], { size: THUMB }));
 }
 
 // --- large maps of the selected photo ---
@@ -75,7 +78,10 @@ function connectMap(name, view) {
         moved: (patch) => { view.cursor = patch; view.paintLarge(); },
         chosen: choose,
     });
-    byId(`${name}-reset`)?.addEventListener('click', () => choose(-1));
+    byId(`${name}-reset`)?.addEventListener('click', () => {
+        byId(`${name}-map`).focus();     // the button is about to go
+        choose(-1);
+    });
 }
 
 function paintMap(name, { photo, cursor }, values, options) {
@@ -85,6 +91,10 @@ function paintMap(name, { photo, cursor }, values, options) {
         { box: button, marked, cursor });
     button.setAttribute('aria-label', `${photo.name}: ${text}`);
     byId(`${name}-caption`).textContent = `${text}; ${least} to ${largest}`;
+    const reset = byId(`${name}-reset`);
+    if (!reset) return;
+    reset.hidden = marked < 0;
+    reset.textContent = `Back to the ${clsName()}`;
 }
 
 // --- attention ---
@@ -106,11 +116,11 @@ const attention = {
     },
 
     reset() {
-        this.block = config().depth - 1;
+        // Of the last block one patch often takes all; of the middle one more is to be seen.
+        this.block = config().depth >> 1;
         this.pinned = this.patch = -1;
-        byId('block').max = this.block;
+        byId('block').max = config().depth - 1;
         byId('block').value = this.block;
-        byId('attention-reset').textContent = `From the ${clsName()}`;
         byId('matrix').style.setProperty('--blocks', config().depth);
         byId('matrix').style.setProperty('--heads', config().num_heads);
         byId('matrix').replaceChildren();
@@ -120,7 +130,6 @@ const attention = {
         const photo = state.selected, { block, patch } = this, { depth } = config();
         const blocks = byId('every').open ? Array.from({ length: depth }, (_, i) => i) : [block];
         byId('block-value').textContent = block;
-        byId('attention-reset').disabled = patch < 0;
         const answers = await ask('attention', { key: photo.key, blocks, patch });
         if (!answers || photo !== state.selected || current !== 'attention') return;
         this.photo = photo;
@@ -215,12 +224,10 @@ const rollout = {
 
     reset() {
         this.patch = -1;
-        byId('rollout-reset').textContent = `From the ${clsName()}`;
     },
 
     async update() {
         const photo = state.selected, { patch } = this;
-        byId('rollout-reset').disabled = patch < 0;
         const values = await ask('rollout', { key: photo.key, patch });
         if (!values || photo !== state.selected || current !== 'rollout') return;
         Object.assign(this, { values, photo });
@@ -247,6 +254,8 @@ function fillBlocks(select) {
 const blockOf = (select) => (select.value === '' ? null : Number(select.value));
 
 const tokens = {
+    photo: null, colours: null,
+
     start() {
         byId('tokens-block').addEventListener('change', () => this.update());
         byId('foreground').addEventListener('change', () => this.update());
@@ -264,26 +273,29 @@ const tokens = {
         this.paint(photos, answer);
     },
 
-    paint(photos, { maps, explained }) {
+    paint([photo, ...others], { maps, explained }) {
         const count = maps[0].length / 3;
         const ranges = [0, 1, 2].map((k) =>
             rangeOf(...maps.map((map) => map.subarray(k * count, (k + 1) * count))));
-        const list = byId('tokens-maps');
-        const canvases = renewList(list, photos.map(({ name }) => name), (button, i) => {
-            button.addEventListener('click', () => select(photos[i]));
-        });
-        list.classList.toggle('few', photos.length < 3);
-        photos.forEach((photo, i) => paint(canvases[i], photo, componentColours(maps[i], ranges),
-            { size: 320, opacity: 1, whole: photos.length < 3 }));
+        const colours = maps.map((map) => componentColours(map, ranges));
+        Object.assign(this, { photo, colours: colours[0] });
+        this.paintLarge();
+        paintOthers('tokens', others, others.map(({ name }) => name), colours.slice(1));
         const shares = explained.map((share) => `${(100 * share).toFixed(1)} %`).join(', ');
-        byId('tokens-caption').textContent = `They explain ${shares} of the variance.`;
+        byId('tokens-caption').textContent =
+            `${photo.name}; the components explain ${shares} of the variance`;
+    },
+
+    paintLarge() {
+        const canvas = byId('tokens-map');
+        if (this.colours) paint(canvas, this.photo, this.colours, { box: canvas.parentElement });
     },
 };
 
 // --- similarity ---
 
 const similarity = {
-    patch: -1, cursor: -1, photo: null, others: [], answer: null, range: [0, 0],
+    patch: -1, cursor: -1, photo: null, answer: null, range: [0, 0],
 
     start() {
         byId('similarity-block').addEventListener('change', () => this.update());
@@ -301,9 +313,14 @@ const similarity = {
         const keys = photos.map(({ key }) => key), block = blockOf(byId('similarity-block'));
         const answer = await ask('similarity', { keys, patch: this.patch, block });
         if (!answer || photo !== state.selected || current !== 'similarity') return;
-        Object.assign(this, { photo, others, answer, range: rangeOf(...answer.maps) });
+        const range = rangeOf(...answer.maps), maps = answer.maps.slice(1);
+        Object.assign(this, { photo, answer, range });
         this.paintLarge();
-        this.paintOthers();
+        const names = others.map(({ name }, i) => {
+            const [least, largest] = rangeOf(maps[i]);
+            return `${name}\n${least.toFixed(2)} to ${largest.toFixed(2)}`;
+        });
+        paintOthers('similarity', others, names, maps.map((map) => heatColours(map, range)));
     },
 
     paintLarge() {
@@ -314,18 +331,6 @@ const similarity = {
             { marked: patch, text, range: this.range, round: (value) => value.toFixed(2) });
     },
 
-    paintOthers() {
-        const { others } = this, list = byId('similarity-maps');
-        const names = others.map(({ name }, i) => {
-            const [least, largest] = rangeOf(this.answer.maps[i + 1]);
-            return `${name} ${least.toFixed(2)} to ${largest.toFixed(2)}`;
-        });
-        const canvases = renewList(list, names, (button, i) => {
-            button.addEventListener('click', () => select(others[i]));
-        });
-        others.forEach((photo, i) => paint(canvases[i], photo,
-            heatColours(this.answer.maps[i + 1], this.range), { size: 2 * THUMB }));
-    },
 };
 
 // --- positions ---
@@ -463,5 +468,6 @@ export function startViews(client) {
     });
     on('photo', (photo) => { if (photo === state.selected) update(); });
     on('settled', () => { if (current === 'tokens' || current === 'similarity') update(); });
-    new ResizeObserver(() => views[current].paintLarge?.()).observe(byId('views'));
+    const observer = new ResizeObserver(() => views[current].paintLarge());
+    for (const box of byId('views').querySelectorAll('.map')) observer.observe(box);
 }

@@ -130,7 +130,10 @@ async function keyboard() {
         await visited.work(() => page.keyboard.press('Enter'));
         const text = await page.locator('#attention-caption').innerText();
         expect(/patch at row 6, column 5/.test(text), text);
-        await page.keyboard.press('Tab');
+        for (const [id, what] of [['attention-reset', 'the way back'], ['', 'the mean']]) {
+            await page.keyboard.press('Tab');
+            same(await page.evaluate(() => document.activeElement.id), id, what);
+        }
         await page.keyboard.press('Tab');
         await page.keyboard.press('Enter');
         const head = await page.locator('#attention-caption').innerText();

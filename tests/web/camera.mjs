@@ -24,6 +24,7 @@ export default async function camera() {
         same(await button.getAttribute('aria-pressed'), 'true', 'pressed');
 
         await visited.work(() => page.getByRole('button', { name: 'Keep this frame' }).click());
+        await page.locator('#caption', { hasText: /^frame 1\.png/ }).waitFor();
         same(await page.locator('#photos li').count(), 1, 'photos');
         await page.locator('#bars li:not(.none)').first().waitFor();
         same((await shownClasses(page))[0].name, 'cat', 'the class of the frame that is kept');

@@ -88,7 +88,7 @@ export default async function checkpoints() {
         await visited.dropOnly(file);
         await dialog(page).waitFor();
         await press(visited);
-        await dialog(page).getByRole('heading', { name: /^Asked/ }).waitFor();
+        await dialog(page).getByRole('heading', { name: /^Missing/ }).waitFor();
         same(await page.evaluate(() => document.activeElement.tagName), 'SELECT', 'the focus');
         const check = await makeChecker(page);
         await check('the form');

@@ -3,7 +3,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
 import { cat, convert, embeddings, json, model, pathOf } from './files.mjs';
-import { expect, same, skip, visit } from './harness.mjs';
+import { expect, same, servers, skip, visit } from './harness.mjs';
 
 /** [{ name, percent }] as the page shows them. */
 export function shownClasses(page) {
@@ -11,6 +11,21 @@ export function shownClasses(page) {
         name: row.querySelector('.name').textContent,
         percent: parseFloat(row.querySelector('.score').textContent),
     })));
+}
+
+/** Runs in the page: of the large map of attention, where the model sees the photo. */
+function brightness() {
+    const canvas = document.querySelector('#attention-map canvas');
+    const { width, height } = canvas, side = Math.min(width, height);
+    const { data } = canvas.getContext('2d').getImageData((width - side) / 2, (height - side) / 2,
+                                                          side, side);
+    let sum = 0, most = 0;
+    for (let i = 0; i < data.length; i += 4) {
+        const light = 0.299 * data[i] + 0.587 * data[i + 1] + 0.114 * data[i + 2];
+        sum += light;
+        most = Math.max(most, light);
+    }
+    return { mean: sum / side ** 2, most: Math.round(most) };
 }
 
 /** Pixels of JPEG differ by decoder; `apart` in percent. */
@@ -67,11 +82,41 @@ async function photosOfDeit() {
 export default async function classes() {
     await visit('the page opens, with the bundled model', {}, async ({ page }) => {
         expect((await page.title()).startsWith('vit.h'), 'title');
+        await page.getByRole('button', { name: 'Details' }).click();
         const card = await page.locator('#card').innerText();
         const { config, parameters } = json('tools/vit-info', '--json', model);
         expect(card.includes(parameters.total.toLocaleString('en')), 'the card: parameters');
         expect(card.includes(`${config.num_tokens}: `), 'the card: tokens');
         same(await page.locator('#error').innerText(), '', 'an error');
+    });
+
+    await visit('at first: the example, a map that is seen, why nothing is compared', {},
+        async (visited) => {
+        const { page } = visited;
+        await page.waitForFunction(() => document.querySelector('#attention-caption').textContent);
+        same(await page.locator('#photos li').count(), 1, 'photos');
+        const remark = await compare(page, cat, model, 3);
+        const { mean, most } = await page.evaluate(brightness);
+        expect(mean > 60 && most > 200, `the map: ${mean.toFixed(0)} on average, at most ${most}`);
+        expect(/^With two photos or more/.test(await visited.text('#compare-empty')) &&
+            await page.locator('#compare-empty button').isVisible(), 'no word in Compare');
+        expect(!await page.locator('#compare-body').isVisible(), 'empty boxes in Compare');
+        const { y } = await page.locator('#open-model').boundingBox();
+        expect(y < 150, `the model is opened ${y} pixels down the page`);
+        await visited.drop([pathOf('cat.png'), cat]);
+        same(await page.locator('#photos li').count(), 2, 'photos, the example being gone');
+        expect(!await page.locator('#compare-empty').isVisible() &&
+            await page.locator('#compare-body').isVisible(), 'two photos are not compared');
+        return `${remark}, brightness ${mean.toFixed(0)}`;
+    });
+
+    await visit('a server without the example', { server: servers.bare }, async (visited) => {
+        visited.overlook(/404|cat\.jpg/);
+        same([await visited.page.locator('#photos li').count(), await visited.text('#error')],
+             [0, ''], 'photos, message');
+        expect(/^Choose a photo/.test(await visited.text('#views-empty')), 'no word in its place');
+        await visited.drop(pathOf('cat.png'));
+        return compare(visited.page, pathOf('cat.png'), model, 0.1);
     });
 
     await visit('the loading is cancelled; later the bundled model is opened', {},

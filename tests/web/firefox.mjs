@@ -93,8 +93,9 @@ async function runAll(browser) {
 
     await visited('attention, rollout', {}, async (visit) => {
         await showsTheCat(visit, /thread/);
+        await visit.page.waitForSelector('#attention-map[aria-label^="cat.png"]');
         sameRange(await visit.says('#attention-caption', / to \S+$/),
-                  look('attention', pathOf('cat.png')));
+                  look('attention', pathOf('cat.png'), '--block', '3'));
         await visit.page.click('#tab-rollout');
         sameRange(await visit.says('#rollout-caption', / to \S+$/),
                   look('attention', '--rollout', pathOf('cat.png')));

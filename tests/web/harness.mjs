@@ -137,8 +137,8 @@ export async function closeAll() {
     for (const server of Object.values(servers)) server.close();
 }
 
-/** With the headers for threads; without; without, and with a service worker that sets none; without
- *  the best module, the compressed ones, any. */
+/** With the headers for threads; without; without, and with a service worker that sets none;
+ *  without the best module, the compressed ones, any; without the example. */
 export const servers = {
     isolated: await startServer(),
     plain: await startServer({ isolation: false }),
@@ -146,6 +146,7 @@ export const servers = {
     slower: await startServer({ lacks: /relaxed/ }),
     unpacked: await startServer({ lacks: /\.gz$/ }),
     without: await startServer({ lacks: /\.wasm/ }),
+    bare: await startServer({ lacks: /cat\.jpg/ }),
 };
 
 // --- visits -------------------------------------------------------------------------------------

@@ -111,15 +111,17 @@ export default async function views({ references: update }) {
         same(await page.locator('#photos li').count(), 2, 'photos');
     });
 
-    await test('attention: the mean of the heads of the last block', async () => {
-        sameRange(await caption('attention'), look('attention', catPng));
+    await test('attention: the mean of the heads of the middle block', async () => {
+        await shows('attention', 'class token, block 3, mean of 6 heads');
+        sameRange(await caption('attention'), look('attention', catPng, '--block', '3'));
         return picture(visited, 'attention', '#panel-attention', update);
     });
 
     await test('attention: a head that is pointed at', async () => {
         await page.locator('#heads button').nth(3).hover();
         await shows('attention', 'head 2');
-        sameRange(await caption('attention'), look('attention', catPng, '--head', '2'));
+        sameRange(await caption('attention'), look('attention', catPng, '--head', '2', '--block',
+            '3'));
         await page.mouse.move(2, 2);
         await shows('attention', 'mean of 6 heads');
     });
@@ -139,6 +141,9 @@ export default async function views({ references: update }) {
         const remark = await picture(visited, 'attention-patch', '#panel-attention', update);
         await visited.work(() => page.locator('#attention-reset').click());
         await shows('attention', 'class token');
+        same([await page.locator('#attention-reset').isVisible(),
+              await page.evaluate(() => document.activeElement.id)], [false, 'attention-map'],
+             'the button when it has done its work, the focus');
         return remark;
     });
 
