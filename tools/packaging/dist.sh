@@ -2,7 +2,7 @@
 # dist.sh VERSION [URL] - what a release consists of, in build/dist: the source as vit-VERSION.tar.gz,
 # the header alone, their SHA-256, and the files for vcpkg and Conan, which name the URL of the
 # folder that has them. The same bytes each time, from git or from such an archive: sorted, with no
-# owners, and with the day of the release (tools/packaging/RELEASES.md) for all times.
+# owners, and with the day of the release (.github/CHANGELOG.md) for all times.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 export LC_ALL=C TZ=UTC
@@ -11,8 +11,8 @@ out=build/dist name=vit-$version list=tools/packaging/files.txt
 rm -rf "$out"
 mkdir -p "$out/$name"
 
-day=$(sed -n 's/^| [0-9.]* | \([0-9]*-[0-9]*-[0-9]*\) .*/\1/p' tools/packaging/RELEASES.md | head -n 1)
-[ -n "$day" ] || { echo "dist: tools/packaging/RELEASES.md has no release with a day" >&2; exit 1; }
+day=$(sed -n 's/^| [0-9.]* | \([0-9]*-[0-9]*-[0-9]*\) .*/\1/p' .github/CHANGELOG.md | head -n 1)
+[ -n "$day" ] || { echo "dist: .github/CHANGELOG.md has no release with a day" >&2; exit 1; }
 seconds=${SOURCE_DATE_EPOCH:-$(date -d "$day" +%s)}
 
 if [ "$(git rev-parse --show-toplevel 2>/dev/null)" = "$PWD" ]; then
