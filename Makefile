@@ -78,7 +78,7 @@ build/$(1)/flags: FORCE $(4)
 endef
 .PHONY: FORCE compiler
 compiler:
-	@$(COMPILER_FOUND)
+	@+$(COMPILER_FOUND)
 
 # --- building -----------------------------------------------------------------------------
 # The same rules for each variant, with its flags and the modules that its tests need: plain ($(1)
