@@ -4,16 +4,16 @@
 work=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d) # much is written and synced
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
 declare -A assertions=() # the lines that lead to one; 1 if it failed
-added=0 skipped=0
+added=0 skipped=0 case=
 only=("$@") # what the command line names; nothing: all
 tried= # the command that the next failure is about, if not seen from its line
 
 # An assertion is a line of the test, and those that lead to it: it counts once, however often it
-# runs, and has passed if it never failed.
-pass() { : "${assertions["${FUNCNAME[*]:1} ${BASH_LINENO[*]}"]:=0}"; }
+# runs, or once for each case of a table. It has passed if it never failed.
+pass() { : "${assertions["$case ${FUNCNAME[*]:1} ${BASH_LINENO[*]}"]:=0}"; }
 
 fail() { # WHAT: and what the program said, to $work/err and $work/out
-    assertions["${FUNCNAME[*]:1} ${BASH_LINENO[*]}"]=1
+    assertions["$case ${FUNCNAME[*]:1} ${BASH_LINENO[*]}"]=1
     echo "FAILED (line ${BASH_LINENO[1]}): $1"
     [ -z "$tried" ] || echo "    $tried"
     sed 's/^/    /' "$work/err" "$work/out" 2>/dev/null | cut -c1-300 | head -n 20
@@ -57,8 +57,9 @@ trim() { # TEXT: without spaces around it
     echo "${text%"${text##*[! ]}"}"
 }
 
-wanted() { # NAME: is it among them?
+wanted() { # NAME: is it among them? What follows is about this case.
     local name
+    case=$1
     [ ${#only[@]} = 0 ] && return 0
     for name in "${only[@]}"; do [ "$1" = "$name" ] && return 0; done
     return 1

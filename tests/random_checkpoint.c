@@ -7,6 +7,8 @@
  *     repr=0 dist=0 patchnorm=0 bias=1       pre_logits width, distillation, norm, qkv bias
  *     dtype=F32                              or F16, BF16, I8 (of every tensor)
  *     flat=0                                 1: patch weight as a matrix, as timm once had it
+ *     smooth=                                chw, hwc: filters whose values show that order in
+ *                                            flat=1: each has one value in each channel
  *     prefix=                                in front of every name
  *     shards=1                               OUT-00001.., and OUT becomes the index
  *     skip=NAME                              leave a tensor out
@@ -33,7 +35,7 @@ typedef struct tensor {
 static int dim = 16, depth = 2, mlp = 64, patch = 4, chans = 3, rows = 3, cols = 3, classes = 5;
 static int seed = 1, repr = 0, dist = 0, patchnorm = 0, bias = 1, flat = 0, shards = 1;
 static const char *dtype = "F32", *prefix = "", *skip = "", *shape = "", *nan_name = "";
-static const char *inf_name = "", *big_name = "", *extras[MAX_EXTRAS];
+static const char *inf_name = "", *big_name = "", *smooth = "", *extras[MAX_EXTRAS];
 static int num_extras;
 
 static tensor tensors[MAX_TENSORS];
@@ -53,7 +55,7 @@ static const struct {
     { "bias", &bias, NULL },     { "flat", &flat, NULL },       { "shards", &shards, NULL },
     { "dtype", NULL, &dtype },   { "prefix", NULL, &prefix },   { "skip", NULL, &skip },
     { "shape", NULL, &shape },   { "nan", NULL, &nan_name },    { "inf", NULL, &inf_name },
-    { "big", NULL, &big_name }
+    { "big", NULL, &big_name },  { "smooth", NULL, &smooth }
 };
 
 static int take_argument(const char *argument)
@@ -200,10 +202,28 @@ static uint32_t special_bits(const char *name, uint32_t otherwise)
     return otherwise;
 }
 
+/* The same values in either order, up to four channels. */
+static void put_smooth(FILE *file)
+{
+    int row, i, values = chans * patch * patch;
+    for (row = 0; row < dim; row++) {
+        uint32_t bits[4];
+        for (i = 0; i < chans && i < 4; i++) bits[i] = weight_bits();
+        for (i = 0; i < values; i++) {
+            int channel = !strcmp(smooth, "hwc") ? i % chans : i / (patch * patch);
+            put_little(file, bits[channel % 4], element_size());
+        }
+    }
+}
+
 static void put_data(FILE *file, const tensor *t)
 {
     const char *name = t->name + strlen(prefix);
     uint64_t n = elements(t), i;
+    if (*smooth && !strcmp(name, "patch_embed.proj.weight")) {
+        put_smooth(file);
+        return;
+    }
     for (i = 0; i < n; i++) {
         uint32_t bits = weight_bits();
         if (i == n / 2) bits = special_bits(name, bits);

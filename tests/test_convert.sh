@@ -313,6 +313,21 @@ accepts $H --set in_chans=1
 if grep -q "assumed in_chans" err; then fail "in_chans is told"; else pass; fi
 refuses 1 "a patch of 16 values is not in_chans 3 x a square; give --set in_chans=N" $H \
     --set in_chans=3
+# Trained filters show the order of a layer that nobody knows, and both orders give the same model.
+ordered() { # [smooth=ORDER]
+    random flat=1 patch=8 "$@"
+    LC_ALL=C sed -i 's/patch_embed\.proj/patches.of_image/g' m.safetensors
+    accepts $H
+}
+ordered smooth=chw
+says "assumed patch_order=chw: read from the weights: neighbouring pixels correlate by 1.000, "
+convert m.vit --to safetensors -o chw.safetensors
+ordered smooth=hwc
+says "assumed patch_order=hwc: read from the weights: neighbouring pixels correlate by 1.000, "
+convert m.vit --to safetensors -o hwc.safetensors
+same chw.safetensors hwc.safetensors
+ordered
+says "assumed patch_order=chw: the usual "
 random flat=1 chans=2
 refuses 1 "in_chans: a patch of 32 values is neither in_chans 3 nor 1 x a square; give --set in_chans=N (2, 8 or 32)" $H
 

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # The folders of tools/ are floors: no #include leads up. tools/README.md has the list of floors and
-# of what each may include; here every #include is held against it, and no two files include each
-# other, however many stand between them. The last line is "N passed, N failed".
+# of what each may include; here every #include is held against it, and every symbol that an object
+# takes from another. No two files include each other, however many stand between them. The last line
+# is "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.."
+. tests/built.sh programs
 . tests/checks.sh
 
 # verdict DESCRIPTION FINDINGS: passes if there are none
@@ -14,37 +16,44 @@ verdict() {
 # "FLOOR MAY MAY ..." for each row of the table, from the lowest floor up
 floors=$(sed -n 's/^| `\([^`]*\)` |.*| *\([^|]*\) |$/\1 \2/p' tools/README.md | tr -d '`,')
 
-folder() { # of a file, as the table calls it: "base", "vit-*.c", "../examples"
-    case $1 in
-    tools/vit-*.c) echo 'vit-*.c' ;;
-    tools/*) dirname "${1#tools/}" ;;
-    examples/*) echo ../examples ;;
-    *) dirname "$1" ;;
-    esac
-}
-
 # "FILE INCLUDED" for each #include "..." of a file of this project, both from the root
 includes() {
-    local file name path
-    for file in tools/*.c tools/*/*.[ch] tools/*/*/*.[ch] examples/*.[ch] examples/*/*.[ch]; do
-        sed -n 's/^ *# *include *"\(.*\)".*/\1/p' "$file" | while read -r name; do
-            for path in "$(dirname "$file")/$name" "$name" "tools/$name"; do
-                [ -e "$path" ] || continue # a header that is generated is nowhere
-                echo "$file $(realpath --relative-to=. "$path")"
-                break
-            done
+    local file name path folder
+    while IFS=: read -r file name; do
+        folder=${file%/*}
+        for path in "$folder/$name" "$name" "tools/$name"; do
+            [ -e "$path" ] || continue # a header that is generated is nowhere
+            echo "$file $path"
+            break
         done
-    done
+    done < <(grep -H '^ *# *include *"' tools/*.c tools/*/*.[ch] tools/*/*/*.[ch] examples/*.[ch] \
+        examples/*/*.[ch] | sed 's/:[^"]*"\(.*\)".*/:\1/') >"$work/includes"
+    cut -d ' ' -f 2 "$work/includes" | xargs realpath --relative-to=. |
+        paste -d ' ' <(cut -d ' ' -f 1 "$work/includes") -
 }
 all=$(includes)
 
-declare -A may
-while read -r floor rest; do may[$floor]=" $floor $rest "; done <<<"$floors"
+# leading_up: of "FROM TO ..." the lines that the table does not allow; floors are called as there:
+# "base", "vit-*.c", "../examples"
+leading_up() {
+    awk 'function floor(file) {
+            if (file ~ /^tools\/vit-.*\.c$/) return "vit-*.c"
+            if (file ~ /^examples\//) return "../examples"
+            sub(/^tools\//, "", file)
+            sub(/\/[^\/]*$/, "", file)
+            return file
+        }
+        NR == FNR { for (i = 1; i <= NF; i++) may[$1, $i]; next }
+        !((floor($1), floor($2)) in may) && $2 != "vit.h"' <(echo "$floors") -
+}
 
+verdict "includes are found: $(wc -l <<<"$all")" "$([ "$(wc -l <<<"$all")" -gt 500 ] || echo "too few")"
 verdict "each folder of tools/ has a row in tools/README.md" "$(
-    for file in tools/*/*.[ch] tools/*/*/*.[ch]; do
-        [ -n "${may[$(folder "$file")]-}" ] || folder "$file"
-    done | sort -u
+    comm -13 <(cut -d ' ' -f 1 <<<"$floors" | sort) <(
+        for file in tools/*/*.[ch] tools/*/*/*.[ch]; do
+            file=${file#tools/}
+            echo "${file%/*}"
+        done | sort -u)
 )"
 verdict "a row names only floors below it" "$(
     below=' '
@@ -55,13 +64,8 @@ verdict "a row names only floors below it" "$(
         below+="$floor "
     done <<<"$floors"
 )"
-verdict "every #include stays on its floor, or leads to one that the table allows" "$(
-    while read -r file included; do
-        [ "$included" = vit.h ] && continue
-        from=$(folder "$file")
-        [[ ${may[$from]-} == *" $(folder "$included") "* ]] || echo "$file includes $included"
-    done <<<"$all"
-)"
+verdict "every #include stays on its floor, or leads to one that the table allows" \
+    "$(leading_up <<<"$all")"
 verdict "photos.c alone decodes images, where its sandbox says" "$(
     grep ' tools/image/image_file.h$' <<<"$all" | grep -v '^tools/image/photos.c '
     grep -lE 'stbi_(load|info)|stbi__' tools/*.c tools/*/*.[ch] tools/*/*/*.[ch] |
@@ -79,6 +83,26 @@ verdict "a header of each folder says what its row says" "$(
                 echo "missing: $text"
         done
 )"
+# "FILE OTHER SYMBOL" for each symbol that an object takes from another; those of vit.h are everybody's
+references() {
+    local object
+    for object in build/plain/tools/*.o build/plain/tools/*/*.o build/plain/tools/*/*/*.o; do
+        object=${object#build/plain/}
+        [ ! -e "${object%.o}.c" ] || echo "build/plain/$object" # of a source that has not gone
+    done | xargs nm -A -P | sed 's/^build\/plain\/\(.*\)\.o: /\1.c /' |
+        awk '$3 == "U" { used[$1 " " $2] } $3 ~ /^[TDBRC]$/ && $1 != "tools/base/vit.c" { where[$2] = $1 }
+        END {
+            for (use in used) {
+                split(use, of, " ")
+                if (of[2] in where) print of[1], where[of[2]], of[2]
+            }
+        }'
+}
+references >"$work/references"
+verdict "references are found: $(wc -l <"$work/references")" \
+    "$([ "$(wc -l <"$work/references")" -gt 1000 ] || echo "too few")"
+verdict "every symbol is of the same floor, or of one that the table allows" \
+    "$(leading_up <"$work/references")"
 # a source and its header are one
 circles=$(sed 's/\.[ch]\( \|$\)/\1/g' <<<"$all" | awk '$1 != $2' | tsort 2>&1 >/dev/null)
 verdict "no two files include each other" "$circles"

@@ -56,6 +56,9 @@ static void test_random(int models, bool unnamed)
         found += match(&tensors, &r);
     }
     printf("%d of %d random models were found%s\n", found, models, unnamed ? " by order" : "");
+    /* 37 % are, and 0.5 % of those without names: far fewer, or far more, is another program */
+    CHECK(found >= models * (unnamed ? 2 : 300) / 1000);
+    CHECK(found <= models * (unnamed ? 10 : 450) / 1000);
 }
 
 /* So many tensors, named by their number in ways that make many groups of them; every so many have
