@@ -487,8 +487,8 @@ uninstall: ## 1: remove them again
 	        vit-config-version.cmake)
 	rmdir $(SHARE)/vit $(SHARE)/doc/vit 2>/dev/null || :
 
-dist: ## 6: a release in build/dist: URL=where it will be
-	@$(SCRIPT) tools/packaging/dist.sh $(VERSION) $(URL)
+dist: ## 6: a release in build/dist: archive, header, sums
+	@$(SCRIPT) tools/packaging/dist.sh $(VERSION)
 
 clean: ## 1: remove everything that was built
 	rm -rf build $(PROGRAMS) $(EXAMPLES) examples/web/vit/*.wasm examples/web/vit/*.wasm.gz

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # packages.sh [short] - builds programs against an installed copy of vit.h, in each way that
 # tools/packaging offers, in C and in C++, and runs them. The programs lie in a folder of their own,
-# see an environment without our variables, and may not know the folder of this tree. Of vcpkg and
-# Conan, tests/packages has what their files call. `make test-more` runs the short part.
+# see an environment without our variables, and may not know the folder of this tree. `make test-more`
+# runs the short part.
 set -u
 cd "$(dirname "$0")/.."
 . tests/checks.sh
@@ -141,14 +141,12 @@ builds cmake-static-CXX find CXX vit::static "-DCMAKE_PREFIX_PATH=$work/usr2"
 
 # --- a release --------------------------------------------------------------------------------
 
-url=https://example.org/releases
-check "make dist" make -s dist URL=$url
+check "make dist" make -s dist
 cp -r build/dist "$work/dist"
 tar -xzf "$work/dist/vit-$version.tar.gz" -C "$work"
-check "make dist, from the archive" sh -c "umask 077 && make -s -C '$work/vit-$version' dist URL=$url"
+check "make dist, from the archive" sh -c "umask 077 && make -s -C '$work/vit-$version' dist"
 check "the same bytes" diff -r "$work/dist" "$work/vit-$version/build/dist"
 check "the sums" sh -c "cd '$work/dist' && sha256sum -c SHA256SUMS"
-check "nothing is left to fill in" sh -c "! grep -r '@[A-Z0-9]*@' '$work/dist/vcpkg' '$work/dist/conan'"
 archive=$work/dist/vit-$version.tar.gz
 sha256=$(sha256sum "$archive" | cut -d' ' -f1)
 for language in C CXX; do
@@ -157,44 +155,4 @@ for language in C CXX; do
             "-DURL=file://$archive" "-DSHA256=$sha256"
     done
 done
-
-for linkage in static dynamic; do
-    check "vcpkg's port, $linkage" $clean cmake -DPORT_FOLDER="$work/dist/vcpkg/ports/vit" \
-        -DVERSION="$version" -DDOWNLOADS="$work/dist" -DWORK="$work/vcpkg-$linkage" \
-        -DVCPKG_LIBRARY_LINKAGE=$linkage -P "$tree/tests/packages/vcpkg.cmake"
-    target=vit::static
-    [ $linkage = static ] || target=vit::shared
-    for language in C CXX; do
-        for name in $target vit::vit; do
-            builds "vcpkg-$linkage-$language-${name#vit::}" find $language "$name" \
-                "-DCMAKE_PREFIX_PATH=$work/vcpkg-$linkage/packages"
-        done
-    done
-done
-refused "vcpkg's port of other bytes" "SHA512: expected" sh -c "cp -r '$work/dist' '$work/other' &&
-    echo >>'$work/other/vit-$version.tar.gz' && cmake -DPORT_FOLDER='$work/other/vcpkg/ports/vit' \
-        -DVERSION=$version -DDOWNLOADS='$work/other' -DWORK='$work/vcpkg-other' \
-        -DVCPKG_LIBRARY_LINKAGE=static -P tests/packages/vcpkg.cmake"
-
-if have python3 "Conan's recipe"; then
-    recipe=$work/dist/conan/recipes/vit/all
-    for shared in False True; do
-        at=$work/conan-$shared
-        mkdir "$at"
-        check "Conan's recipe, shared=$shared" $clean PYTHONDONTWRITEBYTECODE=1 \
-            PYTHONPATH="$tree/tests/packages" python3 -m conan "$recipe" "$work/dist" "$at" $shared
-        check "its test_package configures" $clean cmake -S "$recipe/test_package" -B "$at/test" \
-            -DCMAKE_BUILD_TYPE=Release -Dvit_DIR="$at/generators"
-        check "its test_package builds" $clean cmake --build "$at/test"
-        check "its test_package runs" $clean LD_LIBRARY_PATH="$at/package/lib" \
-            "$at/test/test_package"
-        target=vit::static
-        [ $shared = False ] || target=vit::shared
-        for language in C CXX; do
-            builds "conan-$language-${target#vit::}" find $language $target \
-                "-Dvit_DIR=$at/generators"
-        done
-        check "its license" test -e "$at/package/licenses/LICENSE"
-    done
-fi
 summary

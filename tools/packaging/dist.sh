@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
-# dist.sh VERSION [URL] - what a release consists of, in build/dist: the source as vit-VERSION.tar.gz,
-# the header alone, their SHA-256, and the files for vcpkg and Conan, which name the URL of the
-# folder that has them. The same bytes each time, from git or from such an archive: sorted, with no
-# owners, and with the day of the release (.github/CHANGELOG.md) for all times.
+# dist.sh VERSION - what a release consists of, in build/dist: the source as vit-VERSION.tar.gz, the
+# header alone, their SHA-256. The same bytes each time, from git or from such an archive: sorted,
+# with no owners, and with the day of the release (.github/CHANGELOG.md) for all times.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 export LC_ALL=C TZ=UTC
-version=$1 url=${2-}
+version=$1
 out=build/dist name=vit-$version list=tools/packaging/files.txt
 rm -rf "$out"
 mkdir -p "$out/$name"
@@ -32,14 +31,3 @@ tar -cf - -C "$out" --sort=name --format=ustar --owner=0 --group=0 --numeric-own
 rm -r "${out:?}/$name"
 install -m 644 vit.h "$out/$name.h"
 (cd "$out" && sha256sum "$name.tar.gz" "$name.h" | tee SHA256SUMS)
-
-sha256=$(sha256sum "$out/$name.tar.gz" | cut -d' ' -f1)
-sha512=$(sha512sum "$out/$name.tar.gz" | cut -d' ' -f1)
-for registry in vcpkg conan; do
-    (cd tools/packaging && find $registry -type f) | while read -r file; do
-        mkdir -p "$out/$(dirname "$file")"
-        sed -e "s|@VERSION@|$version|g" -e "s|@URL@|${url:-@URL@}|g" -e "s|@SHA256@|$sha256|g" \
-            -e "s|@SHA512@|$sha512|g" "tools/packaging/$file" >"$out/$file"
-    done
-done
-[ -n "$url" ] || echo "dist: no URL=...: the files in $out/vcpkg and $out/conan lack it" >&2

@@ -1,2 +1,0 @@
-def can_run(recipe):
-    return True
