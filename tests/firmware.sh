@@ -101,7 +101,7 @@ whole() {
     local compiler=$1 board=$2 name=$3 inputs=$4 classes=$5 model=$work/$3.vit size arena
     size=$(stat -c %s "$model")
     arena=$(awk '/define.*_WORKSPACE_LOW/ { print $3 }' "$work/$name.h")
-    tools/vit-run -m "$model" -i examples/cat.jpg --dump-input "$work/$name.input.npy" \
+    tools/vit-run -m "$model" examples/cat.jpg --dump-input "$work/$name.input.npy" \
         --logits "$work/$name.logits.npy" || return
     tail -c $((4 * inputs)) "$work/$name.input.npy" >"$work/$name.input"
     words "$work/$name.logits.npy" "$classes" >"$work/$name.expected"

@@ -150,7 +150,10 @@ if awk 'length > 100 { bad = 1 } END { exit bad }' "$work/out"; then pass; else 
 # --- what it refuses ----------------------------------------------------------------------
 
 try
-refused 2 'missing -m MODEL.vit or --arch NAME'
+try --seconds 0.01 --json # the bundled model
+is 0
+if [ "$(get batch)" = 1 ]; then pass; else fail "no batch"; fi
+out vit_cifar10
 try -m "$model" --arch test_vit
 refused 2 'either -m or --arch'
 try -m "$model" --dtype f16

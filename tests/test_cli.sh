@@ -129,13 +129,126 @@ for program in "$bin"/tools/vit-{bench,classify,convert,embed,evaluate,info,look
     done
 done
 
+# One option has one letter, and a value or none, in all programs; who has which. (--labels lists
+# those of a model in vit-info, and names a file of them in vit-convert.)
+: >"$work/rows"
+for program in bench classify convert embed evaluate info 'look '{attention,tokens,similarity,positions,filters} run search; do
+    # shellcheck disable=SC2086 # words
+    "$bin"/tools/vit-$program --help |
+        awk -v program="${program% *}" '/^options:/ { here = 1 } /^$/ { here = 0 }
+            here && match($0, /^  (-., |    )--[a-z0-9-]+/) {
+                name = letter = substr($0, 3, RLENGTH - 2)
+                sub(/.*--/, "", name)
+                letter = letter ~ /^-/ ? substr(letter, 2, 1) : "."
+                print name, letter (substr($0, 3 + RLENGTH - 2) ~ /^ [^ ]/ ? "=" : ""), program }' \
+            >>"$work/rows"
+done
+different=$(awk '$1 != "labels" { if ($1 in seen && seen[$1] != $2) print $1; seen[$1] = $2 }' \
+    "$work/rows")
+if [ -z "$different" ]; then pass; else fail "differs between programs: $different"; fi
+has() { # OPTION LETTER PROGRAMS: exactly these have it
+    local found
+    found=$(awk -v name="$1" -v letter="$2" '$1 == name && $2 == letter { print $3 }' "$work/rows" |
+        sort -u | tr '\n' ' ')
+    if [ "$found" = "$3 " ]; then pass; else fail "--$1, -$2: $found, expected $3"; fi
+}
+has model m= 'bench classify embed evaluate look run search'
+has threads t= 'bench classify embed evaluate info look run search'
+has isa .= 'bench classify embed evaluate info look run search'
+has batch b= 'bench classify embed evaluate run search'
+has top k= 'classify run search'
+has img-size .= 'classify convert embed evaluate look run search'
+has list .= 'classify embed look run search'
+has null 0 'classify embed look run search'
+has no-sandbox . 'classify convert embed evaluate look run search'
+has max-pixels .= 'classify embed evaluate look run search'
+has no-exif . 'classify embed evaluate look run search'
+has json . 'bench classify convert embed evaluate info look run search'
+has csv . 'classify search'
+has quiet q 'classify convert embed evaluate search'
+has block .= 'embed look run search'
+has output o= 'convert embed look'
+has help h 'bench classify convert embed evaluate info look run search'
+has version . 'bench classify convert embed evaluate info look run search'
+
+# Folders and lists are the images in them, in all programs that take images.
+mkdir -p "$work/tree/b"
+cp "$cat" "$work/tree/b/two.jpg"
+cp "$other" "$work/tree/one.png"
+printf '%s\0' "$work/tree/b/two.jpg" "$work/tree/one.png" >"$work/tree.nul"
+tr '\0' '\n' <"$work/tree.nul" >"$work/tree.txt"
+sees() { # IMAGES COMMAND...: by their names in --json or else in lines
+    local expected=$1 found
+    shift
+    try "$@"
+    is 0
+    found=$(grep -aoE '"(image|name)": "[^"]*"|^[^ ].*(jpg|png)$' "$work/out" | grep -aoE '(one|two)\.(jpg|png)' | tr '\n' ' ')
+    if [ "$found" = "$expected" ]; then pass; else fail "sees $found, expected $expected"; fi
+}
+for command in "classify -m $model" "run -m $model" "look tokens -m $model --npy $work/x.npy --json"; do
+    for form in "$work/tree" "--list $work/tree.txt" "--list $work/tree.nul -0" \
+        "$work/tree/one.png --list $work/tree.txt"; do
+        expected="two.jpg one.png "
+        case $form in *one.png*) expected="one.png $expected" ;; esac
+        # shellcheck disable=SC2086 # words
+        sees "$expected" "$bin"/tools/vit-$command $form
+    done
+    # shellcheck disable=SC2086 # words
+    try "$bin"/tools/vit-$command -0 "$cat"
+    usage '--null needs --list FILE'
+    # shellcheck disable=SC2086 # words
+    try "$bin"/tools/vit-$command --list "$work/nosuch.txt"
+    is 1
+    err 'nosuch.txt: cannot be opened: No such file or directory'
+done
+
+# -q, and comma-separated values.
+printf 'P6\n8 8\n255\n%0192d' 0 >"$work/one.ppm"
+cat "$work/one.ppm" "$work/one.ppm" >"$work/two.ppms"
+try "$classify" -m "$model" --frames auto "$work/two.ppms"
+err '^vit-classify: 2 frames; '
+cp "$work/out" "$work/frames"
+try "$classify" -m "$model" --frames auto "$work/two.ppms" -q
+is 0
+quiet err
+same "$work/out" "$work/frames"
+try "$classify" -m "$model" --frames auto "$work/two.ppms" --csv
+is 0
+lines out 3
+out '^frame,rank,index,label,prob,logit$'
+out '^2,1,[0-9],".*",0\.[0-9]+,-?[0-9.]+$'
+try "$classify" -m "$model" --csv -k 10 "$cat" "$other"
+is 0
+lines out 21
+out '"""quoted"" \\ caf'
+cut -d, -f1,2 "$work/out" | sed -n '2p;12p' >"$work/first"
+same "$work/first" <(printf '"%s",1\n' "$cat" "$other")
+try "$classify" -m "$nameless" --csv -k 1 "$cat"
+out ',1,[0-9],"",0'
+try "$classify" -m "$model" --csv --json "$cat"
+usage 'either --json or --csv, not both'
+# Many photos are classified a thread each, as few as on all; batches change nothing.
+try "$classify" -m "$model" "$work/tree" "$cat" "$other"
+is 0
+cp "$work/out" "$work/all_of_them"
+for option in '-b 1' '-b 3 -t 1' '-t 2' '-t 3 -b 2'; do
+    # shellcheck disable=SC2086 # words
+    try "$classify" -m "$model" $option "$work/tree" "$cat" "$other"
+    is 0
+    same "$work/out" "$work/all_of_them"
+done
+try "$classify" -m "$model" --frames auto -b 2 "$work/two.ppms"
+usage 'no --batch'
+try "$classify" -m "$model" --frames auto --list "$work/tree.txt"
+usage '--list is for images'
+
 # Every program words a missing file in the same way.
 gone="$work/gone.jpg: cannot be opened: No such file or directory$"
 for command in "tools/vit-classify $work/gone.jpg" "tools/vit-embed -o $work/x.npy $work/gone.jpg" \
     "tools/vit-evaluate $work/gone.jpg" "tools/vit-evaluate --knn $work/gone.jpg $work" \
     "tools/vit-look tokens $work/gone.jpg -o $work/x.png" "tools/vit-search $work/gone.jpg $cat" \
     "tools/vit-search --classes $work/gone.jpg --class-names $work/labels.txt $cat" \
-    "tools/vit-run -m $model --image $work/gone.jpg" "tools/vit-run -m $work/gone.jpg --image $cat" \
+    "tools/vit-run -m $model $work/gone.jpg" "tools/vit-run -m $work/gone.jpg $cat" \
     "tools/vit-info $work/gone.jpg" "tools/vit-info --sha256 $(printf '%064d' 0) $work/gone.jpg" \
     "tools/vit-bench -m $work/gone.jpg" "tools/vit-convert $work/gone.jpg -o $work/x.vit" \
     "tools/vit-convert --c-array $work/gone.jpg -o $work/x.h" \
@@ -183,7 +296,7 @@ same "$work/auto.npy" "$work/scalar.npy"
 # opens FILE MESSAGE: what every program says of it in the place of a model.
 opens() {
     local program
-    for program in "$info $1" "$run -m $1 --image $root/examples/cat.ppm" "$evaluate -m $1 $work" \
+    for program in "$info $1" "$run -m $1 $root/examples/cat.ppm" "$evaluate -m $1 $work" \
         "$classify -m $1 $root/examples/cat.ppm" "$bin/tools/vit-bench -m $1"; do
         # shellcheck disable=SC2086 # words
         try $program
@@ -233,10 +346,10 @@ is 0
 same "$work/out" "$work/wide"
 try "$classify" -m "$model" --img-size 32 "$cat"
 is 1
-err "model.vit: its input size is fixed"
+err "model.vit: --img-size: its input size is fixed"
 try "$classify" -m "$dynamic" --img-size 3 "$cat"
 is 1
-err "dynamic.vit: patch_size is larger than the image"
+err "dynamic.vit: --img-size: patch_size is larger than the image"
 for bad in '' x 0 12x 12x0 16385 8x8x8 99999999999 0000000000000000000000000000000032; do
     try "$classify" --img-size "$bad" "$cat"
     usage "--img-size: expected N.HxW with sides from 1 to 16384, found '$bad'"
@@ -277,7 +390,7 @@ is 0
 out '^ +no class is that likely$'
 try "$classify" -m "$tagger" --above 1 --json "$cat"
 json 0 top
-try "$run" -m "$tagger" -k 10 --image "$cat"
+try "$run" -m "$tagger" -k 10 "$cat"
 same "$work/out" "$work/tags"
 try "$classify" -m "$model" --above 0.2 -k 3 "$cat"
 usage "vit-classify: either --top or --above, not both"
@@ -316,9 +429,10 @@ try "$classify" -m "$model" "$work/short.jpg"
 err 'is truncated'
 try "$classify" -m "$model" "$work/nosuch.png"
 err 'cannot be opened: No such file or directory'
-try "$classify" -m "$model" "$work"
+mkdir "$work/none"
+try "$classify" -m "$model" "$work/none"
 is 1
-err ': is a folder; name the images in it: .*/\*\.jpg$'
+err 'none: has no images in it$'
 try "$classify" -m "$model" "$model"
 is 1
 err 'model\.vit: is a model, not an image; a model is given with -m$'
@@ -347,7 +461,7 @@ fi
 mkdir -p "$work/large/dog"
 { printf 'P5 1001 1000 255\n'; head -c 1001000 /dev/zero; } >"$work/large/dog/a.pgm"
 rm "$work/large.pgm"
-for command in "$classify" "$run --image" "$evaluate" "$bin/tools/vit-embed -o $work/e.npy" \
+for command in "$classify" "$run" "$evaluate" "$bin/tools/vit-embed -o $work/e.npy" \
     "$bin/tools/vit-look attention --json" "$bin/tools/vit-look tokens --json"; do
     read -r program rest <<<"$command"
     photo=$work/large/dog/a.pgm
@@ -397,7 +511,7 @@ feed "$work/three.ppm" -
 is 1
 quiet out
 err '^vit-classify: -: more images follow the first one; a stream .* vit-classify --frames auto$'
-"$run" -m "$model" --image - <"$work/three.ppm" >"$work/out" 2>"$work/err"
+"$run" -m "$model" - <"$work/three.ppm" >"$work/out" 2>"$work/err"
 status=$?
 is 1
 err '^vit-run: -: more images follow'
@@ -625,7 +739,7 @@ is 1
 err 'bundled model was not found; give one with -m'
 
 # lost output
-for pair in "$classify -m $model $cat" "$info $model" "$run -m $model --image $cat" \
+for pair in "$classify -m $model $cat" "$info $model" "$run -m $model $cat" \
     "$info --json $model"; do
     tried="$pair >/dev/full"
     # shellcheck disable=SC2086 # words
@@ -654,6 +768,11 @@ try "$info" --check "$model"
 is 0
 out 'checksums +ok'
 out 'self-test +(ok|none)'
+try "$info" --check --isa scalar --json "$model"
+is 0
+json scalar check isa
+try "$info" --check --isa sse9 "$model"
+usage "--isa: expected auto, scalar, .*, found 'sse9'"
 try "$info" --tensors --labels "$model"
 out '^  blocks\.1\.mlp\.fc2\.weight +f32 +panels .*\[24, 96\]$'
 out '^      0  n00000000  tabby, tabby cat$'
@@ -771,17 +890,17 @@ err 'sums: has no SHA-256 of model.vit'
 
 # --- vit-run ------------------------------------------------------------------------------
 
-try "$run" -m "$model" --image "$cat"
+try "$run" -m "$model" "$cat"
 is 0
 same "$work/out" "$work/five"
-try "$run" -m "$model" --image "$cat" --image "$other"
+try "$run" -m "$model" "$cat" "$other"
 lines out 12
 cp "$work/out" "$work/two"
-try "$run" -m "$model" --image "$cat" "$other"
+try "$run" -m "$model" "$cat" "$other"
 is 0
 same "$work/out" "$work/two"
 cd "$work" || exit 2
-try "$run" -m "$model" -i "$cat" -i "$other" --dump-input x.npy --logits l.npy --embedding e.npy \
+try "$run" -m "$model" "$cat" "$other" --dump-input x.npy --logits l.npy --embedding e.npy \
     --tokens t.npy --attention a.npy --json
 is 0
 json 2 batch
@@ -847,11 +966,11 @@ try "$run" -m "$nameless" --input x.npy -k 10
 out '%  class 9$'
 try "$run" -m "$nameless" --input x.npy --json
 json null top 0 0 label
-try "$run" -m "$model" --image "$images/exif6.jpg" --no-exif --dump-input lying.npy --json
+try "$run" -m "$model" "$images/exif6.jpg" --no-exif --dump-input lying.npy --json
 is 0
 json 1 written
 if grep -q '"isa"' "$work/out"; then fail "nothing was run"; else pass; fi
-try "$run" -m "$model" --image "$images/exif6.jpg" --dump-input turned.npy
+try "$run" -m "$model" "$images/exif6.jpg" --dump-input turned.npy
 differ lying.npy turned.npy
 
 # as SHAPE NUMBERS: x.npy of another shape, of the same length
@@ -887,7 +1006,7 @@ try "$run" -m nosuch.vit --input x.npy
 is 1
 err 'nosuch.vit: '
 try "$convert" "$fixtures/chans4/model.pth" -o chans4.vit
-try "$run" -m chans4.vit --image "$cat"
+try "$run" -m chans4.vit "$cat"
 is 1
 err "^vit-run: $cat: architecture or data type not supported$"
 try "$classify" -m chans4.vit "$cat"
@@ -901,26 +1020,27 @@ err '^vit-evaluate: images can be given to models of 1 or 3 channels, found 4$'
 
 # wrong command lines
 try "$run" -m "$model"
-usage 'missing --image FILE or --input X.npy'
-try "$run" --image "$cat"
-usage 'missing -m MODEL.vit'
-try "$run" -m "$model" --image "$cat" --input x.npy
-usage 'either --image or --input'
-try "$run" -m "$model" --image "$cat" --block 1
+usage 'missing IMAGE or --input X.npy'
+try "$run" "$cat" # the bundled model
+is 0
+out ' (cat|dog|deer)$'
+try "$run" -m "$model" "$cat" --input x.npy
+usage 'either images or --input'
+try "$run" -m "$model" "$cat" --block 1
 usage '--block needs --attention A.npy or --block-tokens T.npy'
 for blocks in x -1 1, ,1 1,,0 0.5 1024 all,1 ''; do
-    try "$run" -m "$model" --image "$cat" --attention z.npy --block="$blocks"
+    try "$run" -m "$model" "$cat" --attention z.npy --block="$blocks"
     usage '--block: expected a number from 0 on, several such as 0,5,11, or all'
 done
-try "$run" -m "$model" --image "$cat" --isa sse9
+try "$run" -m "$model" "$cat" --isa sse9
 usage '--isa: expected auto, scalar'
-try "$run" -m "$model" --image "$cat" --logits z.npy --tokens z.npy
+try "$run" -m "$model" "$cat" --logits z.npy --tokens z.npy
 usage 'is the same file as the output'
 try "$run" -m "$model" --input x.npy more
-usage 'either --image or --input'
+usage 'either images or --input'
 
 # wrong files; nothing is left behind
-try "$run" -m "$model" --image bad.jpg --logits z.npy
+try "$run" -m "$model" bad.jpg --logits z.npy
 is 1
 err 'bad.jpg: is not an image'
 missing z.npy
@@ -948,7 +1068,7 @@ for target in /dev/full nosuch/z.npy steps; do
     quiet out
     err "^vit-run: $target: (cannot be (written: No space left|created: No such file)|is a folder)"
 done
-try "$run" -m "$model" -i "$cat" -i "$cat" -i "$cat" --dump-input /dev/full   # within the writing
+try "$run" -m "$model" "$cat" "$cat" "$cat" --dump-input /dev/full   # within the writing
 is 1
 err '^vit-run: /dev/full: cannot be written: No space left'
 try "$run" -m "$model" --input x.npy --trace x.npy
@@ -966,7 +1086,7 @@ for target in x.npy ./x.npy hard.npy "$model" soft.npy; do
     is 1
     err "^vit-run: $target: is an input(, [^:]*)?: writing it would destroy it"
 done
-try "$run" -m "$model" --image "$cat" --dump-input "$cat"
+try "$run" -m "$model" "$cat" --dump-input "$cat"
 is 1
 same x.npy kept.npy
 same "$model" kept.vit
@@ -1014,7 +1134,7 @@ json 3 classes 0 images
 json 3 classes 3 index
 json 5 classes 4 index
 for threads in 1 2 3 8; do
-    try "$evaluate" -m "$model" --json -t $threads --csv c$threads.csv \
+    try "$evaluate" -m "$model" --json -t $threads --confusion c$threads.csv \
         --predictions p$threads.csv set
     is 0
     sed 's/"seconds".*"images_per_second": [0-9.]*//' "$work/out" >"j$threads.json"
@@ -1183,11 +1303,11 @@ try "$evaluate" -m "$headless" set
 is 1
 try "$evaluate" -m "$model" set set
 usage "unexpected 'set'"
-try "$evaluate" -m "$model" --csv "$model" set
+try "$evaluate" -m "$model" --confusion "$model" set
 is 1
 err 'is an input'
 same "$model" kept.vit
-try "$evaluate" -m "$model" --csv /dev/full set
+try "$evaluate" -m "$model" --confusion /dev/full set
 is 1
 err '/dev/full: cannot be written: No space left'
 

@@ -81,7 +81,7 @@ decodes tools/vit-evaluate --sigmoid --tags tags.csv set
 decodes tools/vit-look attention "$cat" -o new.png
 decodes tools/vit-look tokens set -o new.png
 decodes tools/vit-look similarity "$cat" --at 150,100 -o new.png
-decodes tools/vit-run -m "$model" --image "$cat"
+decodes tools/vit-run -m "$model" "$cat"
 decodes tools/vit-convert "$checkpoint" --dtype int8 --calibrate set -o new.vit
 decodes tools/vit-convert "$checkpoint" --dtype int8 --report set -o new.vit
 ends=1 decodes tools/vit-convert "$checkpoint" --match-folder ten -o new.vit # no better than guessing

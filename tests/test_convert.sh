@@ -178,8 +178,8 @@ prints "ResNet stem of 1 block"
 stored "patch_embed.backbone.stem.conv.weight f16" "blocks.1.mlp.fc2.weight int8" \
     "patch_embed.backbone.stages.0.blocks.0.conv2.weight f16"
 sound m.vit
-"$RUN" -m m.vit --image "$cat" --trace one >out 2>err
-"$RUN" -m m.vit --image "$cat" --image "$cat" --trace two >out 2>err
+"$RUN" -m m.vit "$cat" --trace one >out 2>err
+"$RUN" -m m.vit "$cat" "$cat" --trace two >out 2>err
 for name in stem.norm stem stages.0.blocks.0.downsample stages.0.blocks.0; do
     same "one/patch_embed.backbone.$name.npy" "two/patch_embed.backbone.$name.0.npy"
     same "one/patch_embed.backbone.$name.npy" "two/patch_embed.backbone.$name.1.npy"
@@ -286,7 +286,7 @@ prints "squash, 8x13 to 8x12"
 random depth=0
 refuses 1 "there are no blocks: expected tensors called blocks.{i}.*; --set depth=0 if" $H
 accepts $H --set depth=0
-if "$RUN" -m m.vit --image "$cat" --attention a.npy 2>err; then fail "attention without blocks"
+if "$RUN" -m m.vit "$cat" --attention a.npy 2>err; then fail "attention without blocks"
 elif grep -qF "m.vit: has no blocks, hence no attention" err; then pass; else fail "no message"; fi
 random dist=1
 accepts $H
@@ -354,10 +354,10 @@ resized() {
     local size=$1
     shift
     accepts "$@" --dynamic
-    if ! "$RUN" -m m.vit --image "$ROOT/examples/cat.ppm" --img-size "$size" --dump-input a0.npy \
+    if ! "$RUN" -m m.vit "$ROOT/examples/cat.ppm" --img-size "$size" --dump-input a0.npy \
         --embedding a1.npy --tokens a2.npy >out 2>err; then fail "vit-run --img-size $size"; fi
     accepts "$@" --img-size "$size"
-    if ! "$RUN" -m m.vit --image "$ROOT/examples/cat.ppm" --dump-input b0.npy --embedding b1.npy \
+    if ! "$RUN" -m m.vit "$ROOT/examples/cat.ppm" --dump-input b0.npy --embedding b1.npy \
         --tokens b2.npy >out 2>err; then fail "vit-run"; fi
     same a0.npy b0.npy
     same a1.npy b1.npy
@@ -402,7 +402,7 @@ prints "positions resampled from 4x4 to 5x3 patches, as torchvision does"
 refuses 2 "expected one of timm transformers torchvision flexivit jax dino" $H \
     --set pos_resample=nearest
 accepts $H
-if "$RUN" -m m.vit --image "$ROOT/examples/cat.ppm" --img-size 24 >out 2>err; then
+if "$RUN" -m m.vit "$ROOT/examples/cat.ppm" --img-size 24 >out 2>err; then
     fail "vit-run should refuse --img-size"
 elif grep -qF "m.vit: --img-size: its input size is fixed" err; then pass
 else fail "vit-run: what is wrong with --img-size?"; fi
@@ -614,9 +614,9 @@ refuses 1 "blocks.1.attn.qkv.weight: 1 weights are NaN or infinite" $H
 random inf=norm.bias
 refuses 1 "norm.bias: 1 weights are NaN or infinite" $H
 accepts $H --set allow_nonfinite=1
-"$RUN" -m m.vit --image "$cat" --json >out 2>err
+"$RUN" -m m.vit "$cat" --json >out 2>err
 prints '"prob": null'
-for command in "$RUN -m m.vit --image" "$(dirname "$RUN")/../tools/vit-look tokens -m m.vit -o m.png"; do
+for command in "$RUN -m m.vit" "$(dirname "$RUN")/../tools/vit-look tokens -m m.vit -o m.png"; do
     # shellcheck disable=SC2086 # words
     if $command "$cat" >out 2>err; then fail "infinity has exit status 0: $command"
     elif grep -q 'NaN or infinite: vit-info --check names' err; then pass
@@ -906,7 +906,7 @@ refuses 1 "$old" --to safetensors
 refuses 1 "$old" --c-array
 if "$INFO" m.safetensors >out 2>err || ! grep -qF "$old" err; then fail "vit-info: old int4"
 else pass; fi
-if "$RUN" -m m.safetensors -i "$cat" >out 2>err || ! grep -qF "$old" err; then
+if "$RUN" -m m.safetensors "$cat" >out 2>err || ! grep -qF "$old" err; then
     fail "vit-run: old int4"
 else pass; fi
 cp whole m.safetensors

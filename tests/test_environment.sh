@@ -110,8 +110,8 @@ alike "$search" index.npy --duplicates 0.9
 alike "$look" filters -m model.vit -o result.png
 alike "$look" attention -m model.vit a.jpg -o result.png
 alike "$info" --check model.vit
-alike "$run" -m model.vit --image a.jpg
-alike "$run" -m model.vit --image a.jpg --logits result.npy
+alike "$run" -m model.vit a.jpg
+alike "$run" -m model.vit a.jpg --logits result.npy
 alike "$convert" model.safetensors -o result.vit
 alike "$convert" --plan model.safetensors
 mask=yes
@@ -136,10 +136,10 @@ for streams in in "in out err"; do
     fails "$streams" "$search" index.npy -
     fails "$streams" "$evaluate" -m model.vit --sigmoid --tags - set
     fails "$streams" "$look" attention -m model.vit - -o result.png
-    fails "$streams" "$run" -m model.vit --image -
+    fails "$streams" "$run" -m model.vit -
 done
 fails out "$convert" model.safetensors -o /dev/stdout
-fails out "$run" -m model.vit --image a.jpg --logits /dev/stdout
+fails out "$run" -m model.vit a.jpg --logits /dev/stdout
 
 # --- ignored children ---------------------------------------------------------------------------------
 

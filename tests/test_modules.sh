@@ -20,7 +20,7 @@ logits() {
     shift
     rm -f logits.npy
     "$CONVERT" "$modules/$file" -o m.vit "$@" >out 2>err &&
-        "$RUN" -m m.vit --image "$cat" --logits logits.npy >/dev/null
+        "$RUN" -m m.vit "$cat" --logits logits.npy >/dev/null
 }
 
 # same FILE OPTIONS...: as by hand

@@ -70,10 +70,10 @@ shows 2 "$mark" "$classify" "--no$bad"
 shows 0 u001b "$classify" -m "$model" --json "$photo"
 if "$work/json_check" image <out >json; then pass; else fail "no JSON"; fi
 shows 0 x1b "$classify" -m "$model" --frames 4x4 <(head -c 96 /dev/zero)
-shows 0 "$mark" "$run" -m "$model" --image "$photo" p/plain.jpg
-shows 0 u001b "$run" -m "$model" --json --image "$photo"
-shows 1 "$mark" "$run" -m "$model" --image "$broken"
-shows 1 "$mark" "$run" -m "$model" --image "$photo" --logits "no$bad/x.npy"
+shows 0 "$mark" "$run" -m "$model" "$photo" p/plain.jpg
+shows 0 u001b "$run" -m "$model" --json "$photo"
+shows 1 "$mark" "$run" -m "$model" "$broken"
+shows 1 "$mark" "$run" -m "$model" "$photo" --logits "no$bad/x.npy"
 shows 0 "$mark" "$info" --labels --tensors --check "$model"
 shows 0 'option: --ignore x\\x1b' "$info" "$model"
 shows 0 u001b "$info" --json --labels "$model"
@@ -106,7 +106,7 @@ shows 1 'x\\x1b' "$evaluate" -m "$model" e
 rm -r "e/x$bad"
 cp p/plain.jpg "e/3/$bad.jpg"
 shows 0 'x1b' "$evaluate" -m "$model" e --map map
-shows 0 u001b "$evaluate" -m "$model" e --json --map map --predictions predictions.csv --csv matrix.csv
+shows 0 u001b "$evaluate" -m "$model" e --json --map map --predictions predictions.csv --confusion matrix.csv
 if [ "$(grep -ac '^"e/3/.*' predictions.csv)" = 2 ]; then pass; else fail "rows of the CSV"; fi
 shows 1 x1b "$evaluate" -m "$model" e --tags "no$bad"
 printf 'plain.jpg,%s;3\n' "${bad//$'\n'/}" >tags.csv
@@ -226,18 +226,18 @@ for name in q.png ./q.png hard.png soft.png folder/../q.png; do
     keeps q.png "$search" n.npy q.png --sheet "$name"
     keeps q.png "$look" attention -m m.vit q.png -o "$name"
     keeps q.png "$look" attention -m m.vit q.png -o x.png --npy "$name"
-    keeps q.png "$run" -m m.vit --image q.png --logits "$name"
+    keeps q.png "$run" -m m.vit q.png --logits "$name"
     keeps q.png "$embed" -m m.vit q.png -o "$name"
     keeps q.png "$embed" -m m.vit q.png -o x.npy --names "$name"
     keeps q.png "$convert" model.safetensors --dtype int8 --calibrate q.png -o "$name"
     keeps q.png "$convert" model.safetensors --dtype int8 --report q.png -o "$name"
 done
 for option in logits embedding tokens attention block-tokens dump-input; do
-    keeps q.png "$run" -m m.vit --image q.png --$option q.png
-    keeps m.vit "$run" -m m.vit --image q.png --$option m.vit
+    keeps q.png "$run" -m m.vit q.png --$option q.png
+    keeps m.vit "$run" -m m.vit q.png --$option m.vit
     keeps input.npy "$run" -m m.vit --input input.npy --$option input.npy
 done
-keeps m.vit "$run" -m m.vit --image q.png --trace trace --tokens m.vit
+keeps m.vit "$run" -m m.vit q.png --trace trace --tokens m.vit
 for name in p/a.png n.txt n.json n.npy m.vit; do
     keeps "$name" "$search" n.npy q.png --sheet "$name"
 done
@@ -251,7 +251,7 @@ keeps m.vit "$embed" -m m.vit p -o m.vit
 stdin=q.png keeps 'standard input' "$embed" -m m.vit - -o q.png
 stdin=list keeps 'standard input' "$embed" -m m.vit --list - -o list
 stdin=q.png keeps 'standard input' "$look" attention -m m.vit - -o soft.png
-for option in csv predictions; do
+for option in confusion predictions; do
     for name in f/0/a.png map m.vit; do
         keeps "$name" "$evaluate" -m m.vit f --map map --$option "$name"
     done
@@ -275,7 +275,7 @@ keeps m.vit "$convert" m.vit --to safetensors -o m.vit
 keeps m.vit "$convert" m.vit --c-array -o ./m.vit
 
 # Outputs whose names come up later.
-run_trace() { "$run" -m m.vit --image q.png --trace trace; }
+run_trace() { "$run" -m m.vit q.png --trace trace; }
 tried='--trace into a folder with a link to the model'
 run_trace >../out 2>../err </dev/null
 status=$?
@@ -293,9 +293,9 @@ same ../before ../after
 # Two outputs that are one file, whether it is there or not.
 for name in x ./x folder/../x; do
     keeps - "$embed" -m m.vit p -o x --names "$name"
-    keeps - "$run" -m m.vit --image q.png --logits x --tokens "$name"
+    keeps - "$run" -m m.vit q.png --logits x --tokens "$name"
     keeps - "$look" attention -m m.vit q.png -o x --npy "$name"
-    keeps - "$evaluate" -m m.vit f --csv x --predictions "$name"
+    keeps - "$evaluate" -m m.vit f --confusion x --predictions "$name"
 done
 keeps - "$embed" -m m.vit p -o y.npy --names y.json
 keeps - "$embed" -m m.vit p -o y.npy --names folder/../y.json
@@ -304,14 +304,14 @@ ln x y
 cp -a x y ../kept
 everything . >../before
 keeps - "$embed" -m m.vit p -o x --names y
-keeps - "$run" -m m.vit --image q.png --logits x --tokens y
+keeps - "$run" -m m.vit q.png --logits x --tokens y
 
 # A file that no option reads is replaced. Devices take any number of outputs.
 tried='outputs of their own'
 check "again" "$embed" -m m.vit p -o n.npy
-check "again" "$run" -m m.vit --image q.png --logits x --trace t
-check "again" "$run" -m m.vit --image q.png --logits x --trace t
-check "devices" "$run" -m m.vit --image q.png --logits /dev/null --tokens /dev/null
+check "again" "$run" -m m.vit q.png --logits x --trace t
+check "again" "$run" -m m.vit q.png --logits x --trace t
+check "devices" "$run" -m m.vit q.png --logits /dev/null --tokens /dev/null
 check "again" "$convert" -q model.safetensors --dtype int8 --report p -o m8.vit
 check "again" "$convert" -q model.safetensors --dtype int8 --report p -o m8.vit
 

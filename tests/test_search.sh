@@ -65,8 +65,8 @@ json 5 shape 0
 json 24 shape 1
 json 5 images
 json '' nothing
-each=() # as vit-run takes them
-while read -r name; do each+=(-i "$name"); done <expected.txt
+each=()
+while read -r name; do each+=("$name"); done <expected.txt
 try "$run" -m $model "${each[@]}" --embedding theirs.npy --tokens t.npy
 same all.npy theirs.npy
 # neither the threads nor the batch change a bit
@@ -128,11 +128,11 @@ close cls.npy all.npy # what the head of this model reads
 try "$embed" -m $model photos -o avg.npy --pool avg
 shape avg.npy '5, 24'
 try "$run" -m $model "${each[@]}" --trace steps
-try "$embed" -m $model photos -o block.npy --pool tokens --layer 0
+try "$embed" -m $model photos -o block.npy --pool tokens --block 0
 same block.npy steps/blocks.0.npy
-try "$embed" -m $model photos -o block.npy --pool tokens --layer 1 -b 2 -t 2
+try "$embed" -m $model photos -o block.npy --pool tokens --block 1 -b 2 -t 2
 same block.npy steps/blocks.1.npy
-try "$embed" -m $model photos -o block.npy --layer 1
+try "$embed" -m $model photos -o block.npy --block 1
 shape block.npy '5, 24'
 cp block.json "$work/out"
 json 1 layer
@@ -182,7 +182,7 @@ try "$embed" -o x.npy
 usage 'missing IMAGE, FOLDER or --list FILE'
 try "$embed" photos -o x.npy --null
 usage '--null needs --list FILE'
-for wrong in '--batch 0' '--batch x' '--layer -1' '--threads 257' '--img-size 0'; do
+for wrong in '--batch 0' '--batch x' '--block -1' '--threads 257' '--img-size 0'; do
     # shellcheck disable=SC2086 # words
     try "$embed" photos -o x.npy $wrong
     is 2
@@ -195,8 +195,8 @@ while IFS='|' read -r options message; do
     missing x.npy
 done <<'END'
 --pool max|--pool: expected head, logits, cls, avg or tokens, found 'max'
---layer 2|--layer: the model has blocks 0 to 1, found 2
---layer 0 --pool head|of a layer, choose cls, avg or tokens
+--block 2|--block: the model has blocks 0 to 1, found 2
+--block 0 --pool head|of a block, choose cls, avg or tokens
 --img-size 24|its input size is fixed
 --list nosuch|nosuch: cannot be opened
 --list .|\.: cannot be [a-z]*: Is a directory
@@ -235,6 +235,34 @@ try "$convert" "$fixtures/chans4/model.pth" -o chans4.vit
 try "$embed" -m chans4.vit photos -o x.npy
 is 1
 err 'models of 1 or 3 channels, found 4'
+
+# -q: no progress, which is on terminals alone, and no summary.
+try "$embed" -m $model photos -o other.npy -q
+is 0
+quiet err
+quiet out
+try "$embed" -m $model --tar shards.tar -o quiet -q
+is 1 # there is none
+lines err 1
+if posix && command -v script >/dev/null; then
+    mkdir -p most/cat
+    for i in {1..250}; do ln -s "$root/examples/cat.jpg" most/cat/$i.jpg; done
+    find most -name "*.jpg" >most.txt
+    printf 'cat 3\n' >most.map
+    for command in "vit-embed -m $model most -o other.npy" "vit-embed -m $model --list most.txt -o other.npy" \
+        "vit-classify -m $model most" "vit-evaluate -m $model --map most.map most" "vit-search all.npy most"; do
+        for option in '' -q; do
+            script -qec "$bin/tools/$command $option >most.out" /dev/null >most.seen </dev/null
+            if grep -q $'\r.*\e\[K' most.seen; then found=progress; else found=; fi
+            expected=
+            [ "$option" ] || expected=progress
+            if [ "$found" = "$expected" ]; then pass
+            else tried="$command $option" && fail "'$found', expected '$expected'"; fi
+        done
+    done
+else
+    echo "test_search.sh: there is no 'script' to be a terminal: progress is not looked at"
+fi
 
 # --- search -------------------------------------------------------------------------------
 
@@ -295,6 +323,30 @@ same "$work/out" one
 try "$search" all.npy damaged/b/bad.jpg
 is 1
 err 'no image could be read to search for'
+
+# what is asked for in a list is as on the command line; as comma-separated values
+printf '%s\n' photos/a/rgb.png photos/b/grey.jpg >two.txt
+tr '\n' '\0' <two.txt >two.nul
+try "$search" all.npy photos/a/rgb.png photos/b/grey.jpg
+cp "$work/out" two
+for options in '--list two.txt' '--list two.nul -0' 'photos/a/rgb.png --list rest.txt'; do
+    tail -n 1 two.txt >rest.txt
+    # shellcheck disable=SC2086 # words
+    try "$search" all.npy $options
+    is 0
+    same "$work/out" two
+done
+try "$search" all.npy photos/a/rgb.png -0
+is 2
+err '^vit-search: --null needs --list FILE'
+try "$search" all.npy --csv --json photos/a/rgb.png
+is 2
+err '^vit-search: either --json or --csv, not both'
+try "$search" all.npy --csv -k 2 photos/a/rgb.png
+is 0
+lines out 3
+if [ "$(sed -n 1,2p "$work/out")" = "$(printf 'cosine,row,name\n%s,2,"photos/a/rgb.png"' \
+    "$(sed -n '2s/,.*//p' "$work/out")")" ]; then pass; else fail csv; fi
 
 # a contact sheet of what is found
 try "$search" all.npy photos/a/rgb.png --sheet sheet.png
@@ -469,6 +521,10 @@ same "$work/out" <(printf '1.0000  %s\n' twins/1.png twins/2.png twins/4.png && 
 try "$search" twins.npy --duplicates 0.99999 --json
 json 3 groups 0 2 row
 json photos/b/grey.jpg groups 1 1 name
+try "$search" twins.npy --duplicates 0.99999 --csv
+is 0
+same <(sed -E 's/,(1|1\.0000[0-9]*|0\.99999[0-9]*),/,1,/' "$work/out") <(printf '%s\n' group,cosine,row,name \
+    '0,1,0,"twins/1.png"' '0,1,1,"twins/2.png"' '0,1,3,"twins/4.png"' '1,1,2,"twins/3.jpg"' '1,1,4,"photos/b/grey.jpg"')
 try "$search" all.npy --duplicates 1
 out '^no two have a cosine of 1 or more$'
 
@@ -487,6 +543,12 @@ try "$search" -m $model --classes all.npy --class-names words photos/b/grey.jpg 
 out '^ 50.0 %  four$' # the cosine is 1
 try "$search" -m $model --classes all.npy --class-names words photos/a/rgb.png photos/b/grey.jpg -k 1
 lines out 4
+
+try "$search" -m $model --classes all.npy --class-names words photos/b/grey.jpg --csv -k 1
+is 0
+same <(sed 's/,0\.[0-9]*$/,P/' "$work/out") <(printf 'image,index,label,prob\n"photos/b/grey.jpg",3,"four",P\n')
+try "$search" -m $model --classes all.npy --class-names words -k 1 photos/b
+lines out 4 # a folder is several images, which are named
 
 # the same by classify, in all of its modes
 texts=(--classes all.npy --class-names words)
@@ -571,9 +633,9 @@ json four top 0 label
 try "$embed" -m bare.vit photos -o none.npy --pool logits
 is 1
 err 'the model has no head; choose head'
-try "$embed" -m $model photos -o none.npy --pool logits --layer 0
+try "$embed" -m $model photos -o none.npy --pool logits --block 0
 is 1
-err '--pool logits is the model.s output; of a layer, choose cls, avg or tokens'
+err '--pool logits is the model.s output; of a block, choose cls, avg or tokens'
 try "$classify" -m bare.vit photos/b/grey.jpg
 is 1
 err '^vit-classify: bare.vit: names no classes; give some with --classes TEXT.npy'
@@ -622,7 +684,7 @@ while IFS='|' read -r options message; do
     usage "$message"
 done <<'END'
 |missing INDEX.npy
-all.npy|missing PHOTO or --vector FILE.npy
+all.npy|missing PHOTO, --list FILE or --vector FILE.npy
 all.npy x.jpg --duplicates 0.9|--duplicates takes INDEX.npy alone
 all.npy --vector x.npy --duplicates 0.9|--duplicates takes INDEX.npy alone
 --classes all.npy x.jpg|--classes needs --class-names FILE
@@ -648,7 +710,7 @@ cp all.txt bad.txt
 echo '{"pool": "sum"}' >sum.json
 cp all.npy sum.npy
 cp all.txt sum.txt
-try "$run" -m $model -i photos/a/rgb.png --logits logits.npy
+try "$run" -m $model photos/a/rgb.png --logits logits.npy
 while IFS='|' read -r options message; do
     # shellcheck disable=SC2086 # words
     try "$search" $options
@@ -665,7 +727,7 @@ sum.npy photos|sum.json: --pool: expected head
 all.npy --vector logits.npy|logits.npy: expected \[24\] or \[n, 24\], found 2 dimensions, the last of 10
 all.npy --vector tokens.npy|tokens.npy: expected
 all.npy --pool tokens photos|model.vit: --pool tokens gives many vectors for a photo
-all.npy --layer 9 photos|--layer: the model has blocks 0 to 1
+all.npy --block 9 photos|--block: the model has blocks 0 to 1
 bundled.npy -m model.vit photos|model.vit: makes vectors of 24 numbers and logits of 10; those of bundled.npy have 192
 all.npy -m nosuch.vit photos|nosuch.vit: cannot be opened
 END
@@ -737,8 +799,8 @@ is 1
 err 'empty: has no images in subfolders'
 try "$evaluate" --neighbors 5 test
 usage '--neighbors needs --knn TRAIN'
-try "$evaluate" --knn train --csv x.csv test
-usage '--knn goes without --map, --csv and --predictions'
+try "$evaluate" --knn train --confusion x.csv test
+usage '--knn goes without --map, --confusion and --predictions'
 
 # --- evaluate --probe ---------------------------------------------------------------------
 
@@ -758,7 +820,7 @@ for threads in 1 3; do
     same "$work/out" probe.json
 done
 try "$evaluate" --probe train --predictions x.csv test
-usage '--probe goes without --map, --csv and --predictions'
+usage '--probe goes without --map, --confusion and --predictions'
 try "$evaluate" --probe train --neighbors 3 test
 usage '--neighbors needs --knn TRAIN'
 
@@ -862,8 +924,8 @@ is 0
 if grep -q cross-entropy "$work/out"; then fail "of a softmax that is not there"; else pass; fi
 try "$evaluate" --tags tags.csv --knn train test
 usage 'only one of --knn, --probe and --tags'
-try "$evaluate" --tags tags.csv --csv x.csv train
-usage '--tags goes without --map and --csv'
+try "$evaluate" --tags tags.csv --confusion x.csv train
+usage '--tags goes without --map and --confusion'
 try "$evaluate" --above 0.5 train
 usage '--above needs --tags FILE'
 try "$evaluate" --knn train --sigmoid test

@@ -51,7 +51,7 @@ writes "$work/a.vit" "$bin/tools/vit-convert" tests/data/fixtures/plain/model.pt
 "$bin/tools/vit-convert" tests/data/coverage/vit_base_r50_s16_224 -o "$work/large" >/dev/null || exit 1
 writes "$work/b" "$bin/tools/vit-convert" "$work/large" --to safetensors -o "$work/b"
 writes "$work/c.h" "$bin/tools/vit-convert" "$model" --c-array -o "$work/c.h"
-writes "$work/d.npy" "$bin/tools/vit-run" -m "$model" -i examples/cat.ppm --tokens "$work/d.npy"
+writes "$work/d.npy" "$bin/tools/vit-run" -m "$model" examples/cat.ppm --tokens "$work/d.npy"
 writes "$work/f.npy" "$bin/tools/vit-embed" -m "$model" -o "$work/f.npy" "$work/set"
 writes "$work/g.png" "$bin/tools/vit-look" filters -m "$model" -o "$work/g.png"
 writes "$work/e.csv" "$bin/tools/vit-evaluate" -m "$model" --predictions "$work/e.csv" "$work/set"
@@ -111,19 +111,19 @@ mkdir "$latin1"
 cp $photo "$latin1/caf"$'\xe9'.ppm
 cp "$model" "$latin1/mod"$'\xe8'le.vit
 
-writes_to "$folder/a.npy" "$bin/tools/vit-run" -m "$folder/model.vit" -i "$folder/photo.ppm" \
+writes_to "$folder/a.npy" "$bin/tools/vit-run" -m "$folder/model.vit" "$folder/photo.ppm" \
     --logits "$folder/a.npy"
 writes_to "$folder/b.vit" "$bin/tools/vit-convert" tests/data/fixtures/plain/model.pth \
     -o "$folder/b.vit"
 writes_to "$folder/$long" "$bin/tools/vit-embed" -m "$model" -o "$folder/$long" "$folder/photo.ppm"
-writes_to "$greek" "$bin/tools/vit-run" -m "$model" -i $photo --logits "$greek"
+writes_to "$greek" "$bin/tools/vit-run" -m "$model" $photo --logits "$greek"
 refused "$too_long: cannot be created: File name too long" "$bin/tools/vit-run" -m "$model" \
-    -i $photo --logits "$work/$too_long"
+    $photo --logits "$work/$too_long"
 refused "$too_long: cannot be opened: File name too long" "$bin/tools/vit-classify" -m "$model" \
     "$work/$too_long"
 refused "cannot be opened" "$bin/tools/vit-classify" -m "$work/$too_long" $photo
 writes_to "$latin1/a.npy" "$bin/tools/vit-run" -m "$latin1/mod"$'\xe8'le.vit \
-    -i "$latin1/caf"$'\xe9'.ppm --logits "$latin1/a.npy"
+    "$latin1/caf"$'\xe9'.ppm --logits "$latin1/a.npy"
 writes_to "$latin1"/$'\xff.npy' "$bin/tools/vit-embed" -m "$model" -o "$latin1"/$'\xff.npy' "$latin1"
 check "$(LC_ALL=C grep -q $'caf\xe9/caf\xe9.ppm$' "$latin1"/$'\xff.txt' && echo yes)" \
     "the list has other names"
@@ -132,7 +132,7 @@ refused 'no\xe9.vit: cannot be opened' "$bin/tools/vit-classify" -m "$latin1"/$'
 check "$(LC_ALL=C grep -q "$(printf '%b' "$latin1_json")" "$work/out" &&
     iconv -f utf-8 -t utf-8 "$work/out" >/dev/null && echo yes)" "JSON that is no UTF-8"
 
-for command in "tools/vit-run -m $model -i $photo --logits" "tools/vit-embed -m $model $photo -o" \
+for command in "tools/vit-run -m $model $photo --logits" "tools/vit-embed -m $model $photo -o" \
     "tools/vit-look filters -m $model -o" "tools/vit-convert $model --to safetensors -o" \
     "tools/vit-evaluate -m $model $work/set --predictions"; do
     # shellcheck disable=SC2086 # words
@@ -195,7 +195,7 @@ END
             "more is said"
     }
     large=models/cifar10-vit.vit
-    for command in "tools/vit-info --check" "tools/vit-run -i $photo -m" "tools/vit-bench -m" \
+    for command in "tools/vit-info --check" "tools/vit-run $photo -m" "tools/vit-bench -m" \
         "tools/vit-convert --to safetensors -o $work/x" "tools/vit-convert --c-array -o $work/x.h" \
         "tools/vit-classify $photo -m" "tools/vit-embed $photo -o $work/x.npy -m" \
         "tools/vit-evaluate $work/set -m" "tools/vit-look filters -o $work/x.png -m" \
@@ -211,7 +211,7 @@ END
 fi
 
 # A folder that is removed while a program works: before its output is there, or with that in it.
-for command in "tools/vit-run -m $model --image - --logits" "tools/vit-embed -m $model --list - -o" \
+for command in "tools/vit-run -m $model - --logits" "tools/vit-embed -m $model --list - -o" \
     "tools/vit-look attention -m $model - -o"; do
     given=$photo
     mkdir "$work/removed"
@@ -238,11 +238,11 @@ as=
 [ "$(id -u)" != 0 ] || as="setpriv --reuid=65534 --regid=65534 --clear-groups"
 if $as test -x "$bin/tools/vit-run" -a -r "$model" 2>/dev/null && ! $as test -w "$work/locked"; then
     for program in tools/vit-run tools/vit-embed; do
-        option=--logits input=-i
-        [ $program = tools/vit-embed ] && option=-o input=
+        option=--logits
+        [ $program = tools/vit-embed ] && option=-o
         # shellcheck disable=SC2086 # words
         refused "a.npy: cannot be created: Permission denied" $as "$bin/$program" -m "$model" \
-            $option "$work/locked/a.npy" $input $photo
+            $option "$work/locked/a.npy" $photo
         check "$([ "$(cat "$work/locked/a.npy")" = before ] && echo yes)" "the file has changed"
     done
     rm "$work"/deep/broken*

@@ -53,8 +53,8 @@ program() {
 
 program - tools/vit-info --tensors "$model"
 program - tools/vit-info --check --json "$model"
-program - tools/vit-run -m "$model" -i examples/cat.jpg -t 2
-program "$work/x.npy" tools/vit-run -m "$model" -i examples/cat.ppm --logits "$work/x.npy" -t 1
+program - tools/vit-run -m "$model" examples/cat.jpg -t 2
+program "$work/x.npy" tools/vit-run -m "$model" examples/cat.ppm --logits "$work/x.npy" -t 1
 program - tools/vit-classify -m "$model" tests/data/images/rgb16.png tests/data/images/plain.gif
 program "$work/y.vit" tools/vit-convert tests/data/fixtures/plain/model.pth -o "$work/y.vit"
 program "$work/z" tools/vit-convert "$model" --to safetensors -o "$work/z"
@@ -65,7 +65,7 @@ program - tools/vit-evaluate -m "$model" --json -t 1 --knn "$work/set" "$work/se
 program - tools/vit-evaluate -m "$model" -t 1 --probe "$work/set" "$work/set"
 printf 'rgb.png,0 1\nrgb.ppm,nosuch\n' >"$work/tags.csv"
 program - tools/vit-evaluate -m "$model" --json -t 1 --sigmoid --tags "$work/tags.csv" "$work/set/0"
-program "$work/b.npy" tools/vit-run -m "$model" -i examples/cat.ppm --block all \
+program "$work/b.npy" tools/vit-run -m "$model" examples/cat.ppm --block all \
     --attention "$work/b.npy" -t 1
 program - tools/vit-embed -m "$model" -o "$work/v.npy" -t 1 "$work/set"
 "$bin/tools/vit-embed" -m "$model" -o "$work/index.npy" "$work/set" 2>/dev/null

@@ -53,17 +53,17 @@ err 'λείπει.jpg'
 
 # --- written files, whole and as on Linux -------------------------------------------------------
 
-"$root/tools/vit-run" -m μοντέλο.vit --image γάτα.jpg --embedding linux.npy >linux 2>&1
-try vit-run.exe -m μοντέλο.vit --image γάτα.jpg --embedding έξοδος.npy
+"$root/tools/vit-run" -m μοντέλο.vit γάτα.jpg --embedding linux.npy >linux 2>&1
+try vit-run.exe -m μοντέλο.vit γάτα.jpg --embedding έξοδος.npy
 is 0
 same έξοδος.npy linux.npy
-try vit-run.exe -m μοντέλο.vit --image γάτα.jpg --embedding έξοδος.npy # replaces it
+try vit-run.exe -m μοντέλο.vit γάτα.jpg --embedding έξοδος.npy # replaces it
 is 0
 same έξοδος.npy linux.npy
-try vit-run.exe -m μοντέλο.vit --image γάτα.jpg --embedding 'νέος φάκελος/x.npy'
+try vit-run.exe -m μοντέλο.vit γάτα.jpg --embedding 'νέος φάκελος/x.npy'
 is 1
 err 'νέος φάκελος/x.npy: cannot be created: No such file or directory'
-try vit-run.exe -m μοντέλο.vit --image γάτα.jpg --embedding .
+try vit-run.exe -m μοντέλο.vit γάτα.jpg --embedding .
 err ' is a folder$'
 cp μοντέλο.vit αντίγραφο.vit
 fixture=$root/tests/data/fixtures/plain/model.safetensors
@@ -112,7 +112,7 @@ cp μοντέλο.vit γάτα.jpg "$long/"
 try vit-classify.exe -m "$long/μοντέλο.vit" "$long/γάτα.jpg"
 is 0
 out ' cat$'
-try vit-run.exe -m "$long/μοντέλο.vit" --image "$long/γάτα.jpg" --embedding "$long/x.npy"
+try vit-run.exe -m "$long/μοντέλο.vit" "$long/γάτα.jpg" --embedding "$long/x.npy"
 is 0
 same "$long/x.npy" linux.npy
 try vit-embed.exe -m μοντέλο.vit "$long" -o long.npy
@@ -136,7 +136,7 @@ release() {
     wait "$holder"
 }
 hold έξοδος.npy
-try vit-run.exe -m μοντέλο.vit --image γάτα.jpg --embedding έξοδος.npy
+try vit-run.exe -m μοντέλο.vit γάτα.jpg --embedding έξοδος.npy
 is 1
 err '^vit-run: έξοδος.npy: cannot be written: it is open in another program$'
 release
@@ -161,7 +161,7 @@ mkdir disk
 if mount -t tmpfs -o size=64k tmpfs disk 2>/dev/null; then # root alone may
     echo before >disk/a.npy
     head -c 64k /dev/zero >disk/ballast 2>/dev/null # Wine gives no reason where a part still fits
-    try vit-run.exe -m μοντέλο.vit --image γάτα.jpg --tokens disk/a.npy
+    try vit-run.exe -m μοντέλο.vit γάτα.jpg --tokens disk/a.npy
     is 1
     err '^vit-run: disk/a.npy: cannot be written: No space left on device$'
     same disk/a.npy <(echo before)
@@ -170,7 +170,7 @@ if mount -t tmpfs -o size=64k tmpfs disk 2>/dev/null; then # root alone may
     err '^vit-convert: disk/x.vit: cannot be written: No space left on device$'
     none
     mount -o remount,ro disk
-    try vit-run.exe -m μοντέλο.vit --image γάτα.jpg --logits disk/a.npy
+    try vit-run.exe -m μοντέλο.vit γάτα.jpg --logits disk/a.npy
     is 1
     err '^vit-run: disk/a.npy: cannot be created: Permission denied$'
     same disk/a.npy <(echo before)
@@ -185,7 +185,7 @@ tried='classify -'
 $wine vit-classify.exe -m μοντέλο.vit - <cat.jpg 2>"$work/err" | cut -c1-12 >"$work/out"
 same "$work/out" <("$root/tools/vit-classify" -m μοντέλο.vit cat.jpg | cut -c1-12)
 tried='vit-run --embedding -'
-$wine vit-run.exe -m μοντέλο.vit --image cat.jpg --embedding - 2>"$work/err" >"$work/out"
+$wine vit-run.exe -m μοντέλο.vit cat.jpg --embedding - 2>"$work/err" >"$work/out"
 same "$work/out" linux.npy
 tried='classify --frames'
 "$root/tools/vit-classify" -m μοντέλο.vit --frames auto - <cat.jpg 2>/dev/null | sed 's/,* [0-9.]* ms.*//' >linux

@@ -61,6 +61,7 @@ typedef struct bench {
     const char *executable;              /* argv[0]                                        */
     cli_output random;                   /* the file of random weights; file NULL: none    */
     const char *path;                    /* of the model                                   */
+    char *bundled;                       /* that, where nothing else was named             */
     char name[256];
     vit_model model;
     vit_params params;
@@ -78,6 +79,7 @@ typedef struct bench {
 } bench;
 
 static void bench_free(bench *b) {
+    free(b->bundled);
     free(b->output);
     free(b->input);
     free(b->workspace);
@@ -443,11 +445,18 @@ static bool check_machine(bench *b) {
     return false;
 }
 
+static bool find_bundled(bench *b) {
+    report r = report_make();
+    b->path = b->bundled = cli_model_path(NULL, &r);
+    if (!b->path) report_print(&r, PROGRAM);
+    return b->path != NULL;
+}
+
 /* Reports failures. */
 static bool run_all(bench *b, const arch_choice *choice) {
     figures f;
     b->path = b->chosen->model;
-    if (b->chosen->arch && !make_model(b, choice)) return false;
+    if (b->chosen->arch ? !make_model(b, choice) : !b->path && !find_bundled(b)) return false;
     if (!open_model(b) || !check_machine(b) || !measure_cold(b)) return false;
     if (!start_session(b, b->chosen->num_threads)) return false;
     b->loop = peak_find(vit_isa_name(b->session.isa), dtype_of(&b->model));
@@ -490,9 +499,8 @@ static bool check_arch(const choices *c, arch_choice *choice) {
 
 /* Checks what the table of options cannot express. */
 static bool check_command(choices *c, arch_choice *choice) {
-    if (!c->model && !c->arch) return complain("missing -m MODEL.vit or --arch NAME");
     if (c->model && c->arch) return complain("either -m or --arch, not both");
-    if (c->model && c->dtype != VIT_NUM_DTYPES)
+    if (!c->arch && c->dtype != VIT_NUM_DTYPES)
         return complain("--dtype needs --arch: a file has its own type");
     if (c->dtype == VIT_NUM_DTYPES) c->dtype = VIT_F32;
     return check_arch(c, choice);
@@ -506,7 +514,7 @@ static void print_archs(void) {
 /* False: the program should exit with *status. */
 static bool choose(int argc, char **argv, choices *c, arch_choice *choice, int *status) {
     const cli_option options[] = {
-        { 'm', "model", "MODEL.vit", "the model", CLI_TEXT, &c->model, 0, 0 },
+        CLI_OPTION_MODEL(&c->model),
         { 0, "arch", "NAME", "timm's name for one: vit_base_patch16_224", CLI_TEXT, &c->arch, 0,
           0 },
         { 0, "list-archs", NULL, "print the names that --arch knows", CLI_FLAG, &c->list_archs, 0,
@@ -519,10 +527,10 @@ static bool choose(int argc, char **argv, choices *c, arch_choice *choice, int *
         { 0, "seconds", "S", "measure for S seconds, and at least 5 times (default 2)", CLI_NUMBER,
           &c->seconds, 0, 3600 },
         { 0, "runs", "N", "measure N times instead", CLI_INT, &c->runs, 1, MAX_RUNS },
-        { 0, "json", NULL, "print one JSON object", CLI_FLAG, &c->json, 0, 0 },
+        CLI_OPTION_JSON(&c->json, "print one JSON object"),
         CLI_END
     };
-    const cli_program program = { PROGRAM, "(-m MODEL.vit | --arch NAME) [options]", description,
+    const cli_program program = { PROGRAM, "[options] [-m MODEL.vit | --arch NAME]", description,
                                   options, notes, 0, 0, NULL };
     if (!cli_parse(&program, argc, argv, NULL, status)) return false;
     if (c->list_archs) print_archs();

@@ -1,12 +1,13 @@
-/* classify.c - says what is in a photo.
+/* vit-classify.c - says what is in a photo, and sorts photos into folders by it.
  *
- *     classify cat.jpg                    with the bundled model
- *     classify -m vit_base.vit -k 3 *.jpg
- *     classify -m clip.vit --classes text.npy --class-names words.txt cat.jpg
- *     ffmpeg -i cat.mp4 -f mjpeg - | classify --frames auto
+ *     vit-classify cat.jpg                               with the bundled model
+ *     vit-classify -m vit_base.vit -k 3 photos/
+ *     vit-classify -m vit_base.vit photos/ --sort by_class --move
+ *     vit-classify -m clip.vit --classes text.npy --class-names words.txt cat.jpg
+ *     ffmpeg -i cat.mp4 -f mjpeg - | vit-classify --frames auto
  *
- * The forward pass is in infer.h, one photo or frame after the other on all cores. hello.c does the
- * same in ten lines, examples/classify.c with a session of its own.
+ * The forward pass is in infer.h: frames and few photos one after the other on all cores, many
+ * photos a thread each.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,7 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "image/photo_source.h"
+#include "image/sort.h"
 #include "infer/classes.h"
 #include "infer/infer.h"
 #include "numbers/logistic.h"
@@ -34,9 +36,13 @@ typedef struct choices {
     int img_size[2]; /* height and width; 0: the model's own */
     int k;           /* 0: not given */
     double above;    /* print all that are at least so likely; below 0: not given */
-    int num_threads;
+    int num_threads, batch;
     vit_isa isa;
-    bool json;
+    bool json, csv, quiet;
+    text_list lists; /* of photos */
+    bool null;
+    const char *sort;
+    bool copy, move, dry_run; /* of --sort */
     zero_shot_options zero_shot;  /* its sigmoid also without --classes */
     photo_options photos;
     const char *frames, *pixels;
@@ -47,7 +53,8 @@ typedef struct choices {
 
 typedef struct classifier {
     const choices *chosen;
-    int num_images;
+    photo_paths photos;
+    bool several;           /* of them */
     vit_model model;
     char *path;             /* of the model */
     zero_shot zero_shot;    /* of --classes, as the next */
@@ -57,6 +64,9 @@ typedef struct classifier {
     float *probs;
     float *cosines;         /* scaled: the logits of --classes */
     vit_prediction *top;    /* the most likely first: k, or all for --above */
+    photo_sorter sorter;    /* of --sort, as the next */
+    int sorted[SORT_GONE + 1]; /* photos by what became of them */
+    int unlikely;
     photo_decoder *decoder;
     frame_reader reader;    /* of --frames, as the rest */
     running_mean mean;      /* of the probabilities */
@@ -67,6 +77,8 @@ typedef struct classifier {
 static void classifier_close(classifier *c) {
     running_mean_close(&c->mean);
     photo_decoder_close(c->decoder);
+    photo_paths_close(&c->photos);
+    sort_close(&c->sorter);
     zero_shot_close(&c->zero_shot);
     free(c->top);
     free(c->cosines);
@@ -91,7 +103,7 @@ static bool open_model(classifier *c, report *r) {
     if (!cli_model_choose(chosen->model, chosen->img_size, &c->model, &c->path, r)) return false;
     c->num_classes = c->model.config.num_classes;
     if (c->num_classes == 0) {
-        (void)report_fail(r, "names no classes; give some with --classes TEXT.npy, or use embed "
+        (void)report_fail(r, "names no classes; give some with --classes TEXT.npy, or use vit-embed "
                           "for its embeddings");
         return report_file(r, c->path);
     }
@@ -99,11 +111,34 @@ static bool open_model(classifier *c, report *r) {
     return true;
 }
 
+/* NULL: it has none. */
+static const char *label_of(const classifier *c, int index) {
+    return c->cosines ? c->zero_shot.texts.names[index] : vit_label(&c->model, index);
+}
+
+static bool open_sorter(classifier *c, report *r) {
+    const choices *chosen = c->chosen;
+    const char **labels;
+    bool good;
+    if (!chosen->sort) return true;
+    labels = malloc((size_t)c->num_classes * sizeof *labels);
+    if (!labels) return report_no_memory(r);
+    for (int i = 0; i < c->num_classes; i++) labels[i] = label_of(c, i);
+    c->sorter.folder = chosen->sort;
+    c->sorter.way = chosen->copy ? SORT_COPY : chosen->move ? SORT_MOVE : SORT_LINK;
+    c->sorter.dry = chosen->dry_run;
+    good = sort_open(&c->sorter, labels, c->num_classes, r);
+    free(labels);
+    return good;
+}
+
 /* Close it either way. */
 static bool classifier_open(classifier *c, report *r) {
     const choices *chosen = c->chosen;
     size_t classes, listed;
-    if (!(chosen->zero_shot.classes ? open_zero_shot(c, r) : open_model(c, r))) return false;
+    if (!(chosen->zero_shot.classes ? open_zero_shot(c, r) : open_model(c, r)) ||
+        !open_sorter(c, r))
+        return false;
     classes = (size_t)c->num_classes;
     listed = chosen->above >= 0 ? classes : (size_t)chosen->k;
     c->probs = malloc(classes * sizeof *c->probs);
@@ -130,11 +165,6 @@ static void score(classifier *c, infer_result *result) {
     else vit_scores(&c->model, c->probs);
 }
 
-/* NULL: it has none. */
-static const char *label_of(const classifier *c, int index) {
-    return c->cosines ? c->zero_shot.texts.names[index] : vit_label(&c->model, index);
-}
-
 /* Ranks the classes in c->top by scores; returns how many to print. */
 static int rank(const classifier *c, const float *scores) {
     int classes = c->num_classes, count = 0;
@@ -158,7 +188,24 @@ static void print_text(const classifier *c, int count) {
     putchar('\n');
 }
 
-static void print_json(const classifier *c, const infer_result *result, int count) {
+static void print_csv(const classifier *c, const infer_result *result, int count,
+                      const char *place) {
+    for (int i = 0; i < count; i++) {
+        const int index = c->top[i].index;
+        const char *label = label_of(c, index);
+        if (c->chosen->frames) printf("%lld", (long long)c->reader.current.number);
+        else cli_put_field(stdout, result->name);
+        printf(",%d,%d,", i + 1, index);
+        cli_put_field(stdout, label ? label : "");
+        printf(",%.9g,%.9g", (double)c->probs[index], (double)c->logits[index]);
+        if (c->chosen->sort) putchar(',');
+        if (place) cli_put_field(stdout, place);
+        putchar('\n');
+    }
+}
+
+static void print_json(const classifier *c, const infer_result *result, int count,
+                       const char *place) {
     json_writer w = json_write_to(stdout);
     json_put_begin(&w, NULL, '{');
     if (c->chosen->frames) json_put_integer(&w, "frame", c->reader.current.number);
@@ -175,6 +222,7 @@ static void print_json(const classifier *c, const infer_result *result, int coun
         json_put_end(&w, '}');
     }
     json_put_end(&w, ']');
+    if (c->chosen->sort) json_put_text(&w, "sorted", place);
     json_put_text(&w, "isa", vit_isa_name(c->chosen->isa ? c->chosen->isa : vit_detect_isa()));
     json_put_begin(&w, "ms", '{');
     json_put_decimals(&w, "load", result->decode_ms + c->reader.current.decode_ms, 3);
@@ -193,24 +241,49 @@ static void take_latency(classifier *c) {
     if (c->latency > c->worst_latency) c->worst_latency = c->latency;
 }
 
+/* Into the folder of its most likely class. *place, malloc'ed, is where it is then, or NULL. */
+static bool sort_image(classifier *c, const char *image, int count, char **place, report *r) {
+    sort_result done;
+    if (count == 0) { /* --above */
+        c->unlikely++;
+        return true;
+    }
+    done = sort_place(&c->sorter, image, c->top[0].index, place, r);
+    c->sorted[done]++;
+    if (done == SORT_GONE) report_error(PROGRAM, image, "is gone: it was moved, or named twice");
+    return done != SORT_FAILED;
+}
+
+static void print_photo(const classifier *c, const infer_result *result, int count,
+                        const char *place) {
+    if (c->chosen->csv) {
+        print_csv(c, result, count, place);
+    } else if (c->chosen->json) {
+        print_json(c, result, count, place);
+    } else if (c->chosen->sort) {
+        if (place) text_print(stdout, "%s -> %s\n", result->name, place);
+    } else {
+        if (c->chosen->frames) printf("%6lld  ", (long long)c->reader.current.number);
+        else if (c->several) text_print(stdout, "%s\n", result->name);
+        print_text(c, count);
+    }
+}
+
 /* infer_take */
 static bool print_result(void *user, infer_result *result, report *r) {
     classifier *c = user;
+    char *place = NULL;
     int count;
-    (void)r;
+    bool good = true;
     if (result->error) return true;
     score(c, result);
     running_mean_add(&c->mean, c->probs);
     count = rank(c, c->chosen->smooth > 1 ? c->probs : c->logits);
     if (c->chosen->frames) take_latency(c);
-    if (c->chosen->json) {
-        print_json(c, result, count);
-    } else {
-        if (c->chosen->frames) printf("%6lld  ", (long long)c->reader.current.number);
-        else if (c->num_images > 1) text_print(stdout, "%s\n", result->name);
-        print_text(c, count);
-    }
-    return cli_flush(PROGRAM);
+    if (c->chosen->sort) good = sort_image(c, result->name, count, &place, r);
+    if (good) print_photo(c, result, count, place);
+    free(place);
+    return good && cli_flush(PROGRAM);
 }
 
 /* ------------------------------------------------------------------------- */
@@ -219,30 +292,58 @@ static bool print_result(void *user, infer_result *result, report *r) {
 
 static const char description[] =
     "Prints the most likely classes of each IMAGE: a JPEG, PNG, BMP, GIF (its first frame), TGA,\n"
-    "PGM or PPM file, or '-' for standard input. Grey, palette and alpha images are converted to\n"
-    "RGB. JPEGs are rotated as their EXIF orientation says. Of a tagger, --above 0.35 prints all\n"
-    "labels of an image. With --classes: which of some texts is nearest, by their vectors.\n"
+    "PGM or PPM file, or '-' for standard input. A FOLDER stands for all images in it and below\n"
+    "it, sorted. Grey, palette and alpha images are converted to RGB. JPEGs are rotated as their\n"
+    "EXIF orientation says. Of a tagger, --above 0.35 prints all labels of an image. With\n"
+    "--classes: which of some texts is nearest, by their vectors.\n"
+    "With --sort: puts each image into a folder of its most likely class, and prints where.\n"
     "With --frames: a line for each frame of a STREAM (default: standard input) with its number,\n"
     "from 1, and the most likely class.\n";
 
 static const char notes[] =
+    "--sort DIR makes DIR/CLASS/IMAGE: a symbolic link unless --copy or --move is given, one of\n"
+    "which Windows demands. Nothing is ever replaced: a second cat.jpg becomes cat-2.jpg. What is\n"
+    "there already is left alone, so a run that was interrupted is started again. --above P\n"
+    "leaves out images whose most likely class has a probability below P. CLASS is the label,\n"
+    "with '_' for / \\ : * ? \" < > | and for a dot at its ends; labels that are the same then are\n"
+    "followed by the number of the class. A failure to write ends the run.\n"
+    "--csv has the columns image (or frame), rank, index, label, prob, logit and, with --sort,\n"
+    "sorted.\n"
     "Streams: ffmpeg -i cat.mp4 -f mjpeg - | @ --frames auto\n"
     "    ffmpeg -i cat.mp4 -f rawvideo -pix_fmt nv12 - | @ --frames 640x480 --pixels nv12\n"
     "Latency, in --json and at the end, is the time from a frame's last byte to its answer.\n"
     ZERO_SHOT_NOTES
     "timm and Pillow ignore the EXIF orientation; use --no-exif for the same results.\n"
-    "Exit status: 0, 1 if an image could not be read, 2 for a wrong command line.\n";
+    "Exit status: 0, 1 if an image could not be read or sorted, 2 for a wrong command line.\n";
+
+static const char *wrong_sort(const choices *c, const text_list *images) {
+    if (!c->sort) return c->copy || c->move || c->dry_run
+                             ? "--copy, --move and --dry-run need --sort DIR" : NULL;
+    if (!*c->sort) return "--sort: the folder has an empty name";
+    if (c->frames) return "--sort is for image files, not for --frames";
+    if (c->copy && c->move) return "either --copy or --move, not both";
+    for (int i = 0; i < images->count; i++)
+        if (strcmp(images->items[i], "-") == 0) return "--sort: standard input is no file to sort";
+    return c->copy || c->move || sort_can_link() ? NULL
+           : "--sort: this system has no links that anybody may make; add --copy or --move";
+}
 
 /* What the table of options cannot express. */
-static bool check_command(choices *c, int operands, report *r) {
+static bool check_command(choices *c, const text_list *images, report *r) {
+    const int operands = images->count;
     const char *wrong = zero_shot_wrong(&c->zero_shot);
+    if (!wrong) wrong = wrong_sort(c, images);
     if (wrong) return report_fail(r, "%s", wrong);
+    if (c->json && c->csv) return report_fail(r, "either --json or --csv, not both");
+    if (c->null && !c->lists.count) return report_fail(r, "--null needs --list FILE");
     if (c->above >= 0 && c->k > 0) return report_fail(r, "either --top or --above, not both");
     if (c->frames) {
-        if (operands > 1) return report_fail(r, "--frames reads one stream");
+        if (operands + c->lists.count > 1) return report_fail(r, "--frames reads one stream");
+        if (c->lists.count) return report_fail(r, "--list is for images, not for --frames");
+        if (c->batch) return report_fail(r, "--frames takes one frame at a time: no --batch");
         return frames_choose(c->frames, c->pixels, &c->raw, r);
     }
-    if (operands == 0) return report_fail(r, "missing IMAGE");
+    if (operands + c->lists.count == 0) return report_fail(r, "missing IMAGE");
     return !(c->pixels || c->every > 1 || c->smooth > 1 || c->realtime) ||
            report_fail(r, "--pixels, --every, --smooth and --realtime need --frames");
 }
@@ -252,16 +353,26 @@ static bool choose(int argc, char **argv, choices *c, text_list *images, int *st
     const cli_option options[] = {
         CLI_OPTION_MODEL(&c->model),
         CLI_OPTION_IMG_SIZE(c->img_size),
-        { 'k', "top", "N", "how many classes to print (default 5; of a frame 1)", CLI_INT, &c->k,
-          1, 1000 },
+        PHOTO_LIST_OPTIONS(&c->lists, &c->null),
+        CLI_OPTION_TOP(&c->k, "how many classes to print (default 5; of a frame 1)", 1000),
         { 0, "above", "P", "print all classes with a probability of at least P instead",
           CLI_NUMBER, &c->above, 0, 1 },
         { 0, "sigmoid", NULL, "any number of classes may be right: for taggers whose file does\n"
           "not say so, and for SigLIP", CLI_FLAG, &c->zero_shot.sigmoid, 0, 0 },
         ZERO_SHOT_OPTIONS(&c->zero_shot),
+        { 0, "sort", "DIR", "put each image into the folder DIR/CLASS: see below", CLI_TEXT,
+          &c->sort, 0, 0 },
+        { 0, "copy", NULL, "sort copies of the images, not links to them", CLI_FLAG, &c->copy, 0,
+          0 },
+        { 0, "move", NULL, "sort the images themselves", CLI_FLAG, &c->move, 0, 0 },
+        { 0, "dry-run", NULL, "print the folder of each image, and write nothing", CLI_FLAG,
+          &c->dry_run, 0, 0 },
+        CLI_OPTION_BATCH(&c->batch, "4 on each thread"),
         CLI_OPTION_THREADS(&c->num_threads),
         CLI_OPTION_ISA(&c->isa),
-        { 0, "json", NULL, "print one JSON object per image and line", CLI_FLAG, &c->json, 0, 0 },
+        CLI_OPTION_JSON(&c->json, "print one JSON object per image and line"),
+        CLI_OPTION_CSV(&c->csv, "print comma-separated values, with a line of names first"),
+        CLI_OPTION_QUIET(&c->quiet),
         PHOTO_OPTIONS(&c->photos),
         { 0, "frames", "WxH|auto", "a stream: raw video of this width and height, or 'auto',\n"
           "JPEGs (MJPEG), PPMs or PGMs one after another", CLI_TEXT, &c->frames, 0, 0 },
@@ -274,17 +385,24 @@ static bool choose(int argc, char **argv, choices *c, text_list *images, int *st
           "counted at the end", CLI_FLAG, &c->realtime, 0, 0 },
         CLI_END
     };
-    const cli_program program = { PROGRAM, "[options] (IMAGE... | --frames WxH|auto [STREAM])",
+    const cli_program program = { PROGRAM,
+                                  "[options] (IMAGE|FOLDER... | --frames WxH|auto [STREAM])",
                                   description, options, notes, 0, CLI_MANY, "IMAGE" };
     report r = report_make();
     if (!cli_parse(&program, argc, argv, images, status)) return false;
-    if (check_command(c, images->count, &r)) {
-        if (c->k == 0) c->k = c->frames ? 1 : 5;
+    if (check_command(c, images, &r)) {
+        if (c->k == 0) c->k = c->frames || (c->sort && !c->json && !c->csv) ? 1 : 5;
         return true;
     }
     *status = cli_wrong(PROGRAM, "%s", r.text);
     text_list_free(images);
     return false;
+}
+
+/* Whether all threads work on one image at a time: for the least delay. */
+static bool is_few(const classifier *c) {
+    return c->chosen->frames ||
+           (!c->chosen->batch && !c->chosen->lists.count && c->photos.list.count < INFER_BATCH);
 }
 
 /* All of the source. One that fails is reported and counts for the exit status. */
@@ -296,8 +414,10 @@ static bool classify(classifier *c, photo_source *source, infer_counts *counts) 
     settings.model = &c->model;
     settings.program = PROGRAM;
     settings.num_threads = c->chosen->num_threads;
+    settings.batch = c->chosen->batch;
     settings.isa = c->chosen->isa;
-    settings.together = true;
+    settings.together = is_few(c);
+    settings.progress = !c->chosen->quiet && !c->chosen->frames && !os_is_terminal(stdout);
     settings.decoder = c->decoder;
     if (c->cosines) embedding_ask(&c->choice, &settings);
     else settings.outputs = INFER_LOGITS;
@@ -308,21 +428,40 @@ static bool classify(classifier *c, photo_source *source, infer_counts *counts) 
     return good && counts->unreadable == 0;
 }
 
-static bool classify_images(classifier *c, const text_list *images) {
-    infer_counts counts;
-    photo_paths paths;
-    photo_source source;
-    report r = report_make();
+/* One that is not there is an image that cannot be read; the others follow. */
+static bool find_images(classifier *c, const text_list *images, report *r) {
+    photo_paths *photos = &c->photos;
     bool good = true;
-    memset(&paths, 0, sizeof paths);
+    photos->lists = c->chosen->lists;
+    photos->separator = c->chosen->null ? '\0' : '\n';
     for (int i = 0; good && i < images->count; i++) {
-        good = photos_append(&paths.list, images->items[i], &r);
+        const char *image = images->items[i];
+        good = photos_is_folder(image) ? photos_add_some(&photos->list, image, r)
+                                       : photos_append(&photos->list, image, r);
     }
-    if (r.failed) report_print(&r, PROGRAM);
-    source = photo_paths_source(&paths);
-    good = good && classify(c, &source, &counts);
-    photo_paths_close(&paths);
+    c->several = photos->list.count != 1 || photos->lists.count;
     return good;
+}
+
+static void print_sums(const classifier *c) {
+    static const char *const done[] = { "linked", "copied", "moved" };
+    fprintf(stderr, "%s: %d %s", PROGRAM, c->sorted[SORT_PLACED],
+            c->sorter.dry ? "to be sorted" : done[c->sorter.way]);
+    if (c->sorted[SORT_THERE]) fprintf(stderr, ", %d there already", c->sorted[SORT_THERE]);
+    if (c->unlikely) fprintf(stderr, ", %d of no class that is likely enough", c->unlikely);
+    if (c->sorted[SORT_GONE]) fprintf(stderr, ", %d gone", c->sorted[SORT_GONE]);
+}
+
+static bool classify_images(classifier *c) {
+    infer_counts counts;
+    photo_source source = photo_paths_source(&c->photos);
+    const bool good = classify(c, &source, &counts);
+    if (c->chosen->sort && !c->chosen->quiet) {
+        print_sums(c);
+        if (counts.unreadable) fprintf(stderr, ", %.0f unreadable", (double)counts.unreadable);
+        fputc('\n', stderr);
+    }
+    return good && c->sorted[SORT_GONE] == 0;
 }
 
 static void print_summary(const classifier *c, const infer_counts *counts) {
@@ -352,18 +491,28 @@ static bool classify_frames(classifier *c, const char *path) {
     }
     good = classify(c, &source, &counts);
     frame_reader_close(&c->reader);
-    print_summary(c, &counts);
+    if (!c->chosen->quiet) print_summary(c, &counts);
     return good;
 }
 
+static void print_columns(const choices *c) {
+    printf("%s,rank,index,label,prob,logit%s\n", c->frames ? "frame" : "image",
+           c->sort ? ",sorted" : "");
+}
+
 static bool run(classifier *c, const text_list *images) {
+    const choices *chosen = c->chosen;
     report r = report_make();
-    c->decoder = photo_decoder_open(&c->chosen->photos, PROGRAM, 1, &r);
+    bool good = chosen->frames || find_images(c, images, &r);
+    if (good)
+        c->decoder = photo_decoder_open(&chosen->photos, PROGRAM,
+                                        is_few(c) ? 1 : chosen->num_threads, &r);
     if (!c->decoder || !classifier_open(c, &r)) {
         report_print(&r, PROGRAM);
         return false;
     }
-    if (!c->chosen->frames) return classify_images(c, images);
+    if (chosen->csv) print_columns(chosen);
+    if (!chosen->frames) return classify_images(c);
     return classify_frames(c, images->count ? images->items[0] : "-");
 }
 
@@ -380,12 +529,15 @@ int main(int argc, char **argv) {
     chosen.above = -1;
     chosen.every = chosen.smooth = 1;
     chosen.zero_shot = none;
-    if (!choose(argc, argv, &chosen, &images, &status)) return status;
+    if (!choose(argc, argv, &chosen, &images, &status)) {
+        text_list_free(&chosen.lists);
+        return status;
+    }
     memset(&c, 0, sizeof c);
     c.chosen = &chosen;
-    c.num_images = images.count;
     good = run(&c, &images);
     classifier_close(&c);
     text_list_free(&images);
+    text_list_free(&chosen.lists);
     return cli_finish(PROGRAM, good ? CLI_OK : CLI_FAILED);
 }

@@ -1,4 +1,4 @@
-/* embed.c - the embeddings of photos, as a NumPy array to search in.
+/* vit-embed.c - the embeddings of photos, as a NumPy array to search in.
  *
  *     embed photos/ -o photos.npy                     with the bundled model
  *     find / -name '*.jpg' -print0 | embed -m dino.vit --list - --null -o all.npy
@@ -32,10 +32,10 @@ typedef struct choices {
     const char *model, *output, *names, *pool;
     text_list lists;
     int img_size[2];    /* height and width; 0: the model's own */
-    int layer;          /* 0-based; -1: the model's output      */
+    int block;          /* 0-based; -1: the model's output      */
     int batch, num_threads;
     vit_isa isa;
-    bool normalize, null, json, half;
+    bool normalize, null, json, half, quiet;
     bool tar;           /* the operands are shards; the following are for these alone */
     const char *shard, *part, *collect;
     int parts, classes;
@@ -84,6 +84,7 @@ static void write_summary(job *j) {
 static void print_summary(const job *j) {
     char images[32], unreadable[32];
     json_writer w = json_write_to(stdout);
+    if (j->chosen->quiet && !j->chosen->json) return;
     if (!j->chosen->json) {
         fprintf(stderr, "%s: %s image%s in %.1f s, %.1f images/s; %s unreadable\n", PROGRAM,
                 text_grouped(j->counts.read, images), j->counts.read == 1 ? "" : "s",
@@ -115,7 +116,7 @@ static bool infer_all(job *j, report *r) {
     settings.batch = j->chosen->batch;
     settings.isa = j->chosen->isa;
     settings.decoder = decoder;
-    settings.progress = true;
+    settings.progress = !j->chosen->quiet;
     settings.take = take_row;
     settings.user = j;
     embedding_ask(&j->choice, &settings);
@@ -141,7 +142,7 @@ static bool embed(job *j, const text_list *operands, report *r) {
     const choices *c = j->chosen;
     return embedding_name(&j->writer, c->output, c->names, r) &&
            cli_model_choose(c->model, c->img_size, &j->model, &j->path, r) &&
-           embedding_choose(&j->choice, c->pool, c->layer, &j->model, r) &&
+           embedding_choose(&j->choice, c->pool, c->block, &j->model, r) &&
            photo_paths_open(&j->photos, operands, &c->lists, c->null ? '\0' : '\n', r) &&
            embedding_create(&j->writer, r) && write_all(j, r);
 }
@@ -175,13 +176,13 @@ static bool embed_shards(job *j, const text_list *operands, report *r) {
     task.batch = c->batch;
     task.isa = c->isa;
     if (!cli_model_choose(c->model, c->img_size, &j->model, &j->path, r) ||
-        !embedding_choose(&j->choice, c->pool, c->layer, &j->model, r) ||
+        !embedding_choose(&j->choice, c->pool, c->block, &j->model, r) ||
         !choose_recipe(j, &task.recipe, r) ||
         !shard_part_choose(&task.part, c->part, c->parts, r) ||
         !shard_list_open(&j->shards, operands, &c->lists, c->shard, r))
         return false;
     good = shard_task_run(&task, &j->totals, r);
-    shard_totals_print(&task, &j->totals, c->json);
+    if (c->json || !c->quiet) shard_totals_print(&task, &j->totals, c->json);
     return good && j->totals.failed == 0;
 }
 
@@ -210,7 +211,7 @@ static const char description[] =
 static const char notes[] =
     "--pool: head, what the model's head reads (default); logits, what it gives: of CLIP, the\n"
     "vectors to compare with texts; cls, the class token; avg, the mean of the patches; tokens,\n"
-    "all of them: [n, tokens, dim]. Blocks count from 0, as in timm; of a --layer, without the\n"
+    "all of them: [n, tokens, dim]. Blocks count from 0, as in timm; of a --block, without the\n"
     "final norm, the default is cls, or avg if the model has no class token.\n"
     "A path with a newline, a carriage return or a backslash has a line in OUT.txt that begins\n"
     "with a backslash, with \\n, \\r and \\\\ for these, as in sha256sum's output.\n"
@@ -247,13 +248,10 @@ static bool choose(int argc, char **argv, choices *c, text_list *operands, int *
         CLI_OPTION_MODEL(&c->model),
         { 'o', "output", "OUT.npy", "the file to write", CLI_OUTPUT, &c->output, 0, 0 },
         { 0, "names", "FILE", "the names' file, instead of OUT.txt", CLI_OUTPUT, &c->names, 0, 0 },
-        { 0, "list", "FILE", "a file with an IMAGE or FOLDER a line; '-': standard input", CLI_LIST,
-          &c->lists, 0, 0 },
-        { '0', "null", NULL, "paths in lists end with a NUL, as of find -print0", CLI_FLAG,
-          &c->null, 0, 0 },
+        PHOTO_LIST_OPTIONS(&c->lists, &c->null),
         { 0, "pool", "NAME", "head, logits, cls, avg or tokens: see below", CLI_TEXT, &c->pool, 0,
           0 },
-        { 0, "layer", "N", "of the tokens that leave block N", CLI_INT, &c->layer, 0, 1023 },
+        { 0, "block", "B", "of the tokens that leave block B", CLI_INT, &c->block, 0, 1023 },
         { 0, "normalize", NULL, "scale each vector to length 1", CLI_FLAG, &c->normalize, 0, 0 },
         { 0, "f16", NULL, "write float16, rounded, instead of float32", CLI_FLAG, &c->half, 0, 0 },
         { 0, "tar", NULL, "the operands are shards, OUT is a folder", CLI_FLAG, &c->tar, 0, 0 },
@@ -270,7 +268,8 @@ static bool choose(int argc, char **argv, choices *c, text_list *operands, int *
         CLI_OPTION_BATCH(&c->batch, "4 on each thread"),
         CLI_OPTION_THREADS(&c->num_threads),
         CLI_OPTION_ISA(&c->isa),
-        { 0, "json", NULL, "print one JSON object at the end", CLI_FLAG, &c->json, 0, 0 },
+        CLI_OPTION_JSON(&c->json, "print one JSON object at the end"),
+        CLI_OPTION_QUIET(&c->quiet),
         PHOTO_OPTIONS(&c->photos),
         CLI_END
     };
@@ -297,7 +296,7 @@ int main(int argc, char **argv) {
     int status;
     memset(&chosen, 0, sizeof chosen);
     memset(&j, 0, sizeof j);
-    chosen.layer = -1;
+    chosen.block = -1;
     j.chosen = &chosen;
     if (!choose(argc, argv, &chosen, &operands, &status)) {
         text_list_free(&chosen.lists);

@@ -1,7 +1,7 @@
 /* evaluate.c - how often is a model right? Accuracy over a folder of labelled images.
  *
  *     evaluate photos/                      photos/CLASS/IMAGE, with the bundled model
- *     evaluate -m deit.vit --map classes.txt --csv confusion.csv photos/
+ *     vit-evaluate -m deit.vit --map classes.txt --confusion confusion.csv photos/
  *     evaluate -m dino.vit --knn train/ test/    of the embedding, by the nearest of train/
  *     evaluate -m tagger.vit --tags tags.csv photos/    of a model that names many things
  *
@@ -33,12 +33,12 @@ enum { TOP = 5, MATRIX_LIMIT = 16, CONFUSIONS_SHOWN = 10 };
 
 /* The command line. */
 typedef struct choices {
-    const char *model, *map, *csv, *predictions, *folder, *knn, *probe, *tags;
+    const char *model, *map, *confusion, *predictions, *folder, *knn, *probe, *tags;
     int img_size[2];         /* height and width; 0: the model's own */
     int num_threads, batch, limit, neighbors;
     vit_isa isa;
     double above;            /* below 0: not given */
-    bool sigmoid, json;
+    bool sigmoid, json, quiet;
     photo_options photos;
     photo_decoder *decoder;  /* as they say */
 } choices;
@@ -157,7 +157,7 @@ static infer_settings make_settings(const vit_model *model, const choices *chose
     settings.batch = chosen->batch;
     settings.isa = chosen->isa;
     settings.decoder = chosen->decoder;
-    settings.progress = true;
+    settings.progress = !chosen->quiet;
     return settings;
 }
 
@@ -364,31 +364,21 @@ static void print_json(const vit_model *model, const choices *chosen, const tota
     putchar('\n');
 }
 
-/* A field of a CSV file (RFC 4180): quoted, quotes doubled. */
-static void put_field(FILE *file, const char *text) {
-    putc('"', file);
-    for (; *text; text++) {
-        if (*text == '"') putc('"', file);
-        putc(*text, file);
-    }
-    putc('"', file);
-}
-
 /* The matrix of the classes that occur, as truth or as answer; occurs is [num_classes]. */
 static void write_matrix(FILE *file, const vit_model *model, const totals *sum,
                          const bool *occurs) {
     int classes = model->config.num_classes;
     char text[32];
-    put_field(file, "true \\ predicted");
+    cli_put_field(file, "true \\ predicted");
     for (int i = 0; i < classes; i++) {
         if (!occurs[i]) continue;
         putc(',', file);
-        put_field(file, class_name(model, i, text, sizeof text));
+        cli_put_field(file, class_name(model, i, text, sizeof text));
     }
     putc('\n', file);
     for (int truth = 0; truth < classes; truth++) {
         if (!occurs[truth]) continue;
-        put_field(file, class_name(model, truth, text, sizeof text));
+        cli_put_field(file, class_name(model, truth, text, sizeof text));
         for (int i = 0; i < classes; i++) {
             if (occurs[i]) fprintf(file, ",%d", confusion_count(sum, truth, i));
         }
@@ -421,14 +411,14 @@ static bool write_csv(const char *path, const vit_model *model, const totals *su
 static void put_class(FILE *file, const vit_model *model, int index) {
     char text[32];
     fprintf(file, ",%d,", index);
-    put_field(file, class_name(model, index, text, sizeof text));
+    cli_put_field(file, class_name(model, index, text, sizeof text));
 }
 
 static void write_samples(FILE *file, const vit_model *model, const dataset *data) {
     fprintf(file, "path,true,true_label,predicted,predicted_label,prob\n");
     for (int i = 0; i < data->count; i++) {
         const sample *s = &data->samples[i];
-        put_field(file, s->path);
+        cli_put_field(file, s->path);
         put_class(file, model, s->true_class);
         if (s->unreadable) {
             fprintf(file, ",,,\n");
@@ -578,7 +568,7 @@ static void write_tags_of(FILE *file, const vit_model *model, const choices *cho
         const bool found = (double)scores[c] >= chosen->above;
         at += right;
         if (!right && !found) continue;
-        put_field(file, lists->photos.paths[i]);
+        cli_put_field(file, lists->photos.paths[i]);
         put_class(file, model, c);
         fprintf(file, ",%d,%d,%.9g\n", right, found, (double)scores[c]);
     }
@@ -656,13 +646,13 @@ static const char notes[] =
 
 /* What is wrong with the command line beyond the table of options; else NULL. */
 static const char *check(const choices *c) {
-    const bool files = c->map || c->csv;
+    const bool files = c->map || c->confusion;
     if (!!c->knn + !!c->probe + !!c->tags > 1) return "only one of --knn, --probe and --tags";
     if (c->knn && (files || c->predictions))
-        return "--knn goes without --map, --csv and --predictions";
+        return "--knn goes without --map, --confusion and --predictions";
     if (c->probe && (files || c->predictions))
-        return "--probe goes without --map, --csv and --predictions";
-    if (c->tags && files) return "--tags goes without --map and --csv";
+        return "--probe goes without --map, --confusion and --predictions";
+    if (c->tags && files) return "--tags goes without --map and --confusion";
     if (!c->knn && c->neighbors) return "--neighbors needs --knn TRAIN";
     if (!c->tags && c->above >= 0) return "--above needs --tags FILE";
     if (c->sigmoid && (c->knn || c->probe))
@@ -690,8 +680,10 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
         CLI_OPTION_BATCH(&c->batch, "4 on each thread"),
         CLI_OPTION_THREADS(&c->num_threads),
         CLI_OPTION_ISA(&c->isa),
-        { 0, "json", NULL, "print one JSON object", CLI_FLAG, &c->json, 0, 0 },
-        { 0, "csv", "FILE", "write the confusion matrix as CSV", CLI_OUTPUT, &c->csv, 0, 0 },
+        CLI_OPTION_JSON(&c->json, "print one JSON object"),
+        CLI_OPTION_QUIET(&c->quiet),
+        { 0, "confusion", "FILE", "write the confusion matrix as CSV", CLI_OUTPUT, &c->confusion, 0,
+          0 },
         { 0, "predictions", "FILE", "write path, true class, predicted class and probability\n"
           "of each image as CSV; with --tags, each class that is right or found", CLI_OUTPUT,
           &c->predictions, 0, 0 },
@@ -735,7 +727,7 @@ static bool open_model(choices *chosen, vit_model *model, char **path) {
 static bool tell_all(const vit_model *model, const choices *chosen, const dataset *data,
                  const totals *sum) {
     bool good = true;
-    if (chosen->csv && !write_csv(chosen->csv, model, sum)) good = false;
+    if (chosen->confusion && !write_csv(chosen->confusion, model, sum)) good = false;
     if (chosen->predictions && !write_predictions(model, chosen, data)) good = false;
     if (chosen->json) print_json(model, chosen, sum);
     else print_text(model, sum);

@@ -27,6 +27,7 @@ typedef struct choices {
     bool check, json, tensors, labels;
     const char *sha256;                 /* a hash, or the name of a list, or NULL         */
     int num_threads;
+    vit_isa isa;
 } choices;
 
 /* ------------------------------------------------------------------------- */
@@ -102,24 +103,21 @@ typedef struct check {
     vit_isa isa;
 } check;
 
-/* Runs the self-test on `executor`. */
-static vit_result run_selftest(const vit_model *model, const vit_executor *executor,
-                               check *result) {
+/* Runs the self-test. */
+static vit_result run_selftest(const vit_model *model, const vit_params *params, check *result) {
     const vit_config *config = &model->config;
-    vit_params params = { 0 };
     vit_session session;
     vit_result status = VIT_ERROR_MEMORY;
     size_t pixels = (size_t)config->img_height * (size_t)config->img_width, size;
     int width = config->num_classes > 0 ? config->num_classes : vit_embedding_dim(model);
     void *workspace;
     float *input, *output;
-    params.executor = *executor;
-    size = vit_workspace_size(model, &params);
+    size = vit_workspace_size(model, params);
     workspace = malloc(size);
     input = malloc((size_t)config->in_chans * pixels * sizeof(float));
     output = malloc((size_t)width * sizeof(float));
     if (workspace && input && output) {
-        status = vit_session_init(&session, model, &params, workspace, size);
+        status = vit_session_init(&session, model, params, workspace, size);
     }
     if (status == VIT_OK) {
         result->isa = session.isa;
@@ -149,9 +147,9 @@ static bool find_nonfinite(const vit_model *model, char name[64]) {
 }
 
 /* True if the file is intact and this machine computes what it should with it. */
-static bool run_check(vit_model *model, int num_threads, check *result) {
+static bool run_check(vit_model *model, const choices *chosen, check *result) {
     vit_threads *threads = NULL;
-    vit_executor executor;
+    vit_params params = { 0 };
     memset(result, 0, sizeof *result);
     if (vit_model_verify(model) != VIT_OK) {
         snprintf(result->checksums, sizeof result->checksums, "%s", model->detail);
@@ -161,8 +159,9 @@ static bool run_check(vit_model *model, int num_threads, check *result) {
     if (!result->has_selftest)
         return !result->checksums[0] && !result->nonfinite[0] && result->selftest == VIT_OK;
     if (result->selftest == VIT_OK)
-        result->selftest = vit_threads_create(num_threads, &threads, &executor);
-    if (result->selftest == VIT_OK) result->selftest = run_selftest(model, &executor, result);
+        result->selftest = vit_threads_create(chosen->num_threads, &threads, &params.executor);
+    params.isa = chosen->isa;
+    if (result->selftest == VIT_OK) result->selftest = run_selftest(model, &params, result);
     vit_threads_destroy(threads);
     return result->checksums[0] == '\0' && result->selftest == VIT_OK;
 }
@@ -370,7 +369,8 @@ static const char description[] =
     "where it came from; and the instruction set that this machine would run it on.\n";
 
 static const char notes[] =
-    "--check compares every tensor with its checksum and runs the self-test in the file. It shows\n"
+    "--check compares every tensor with its checksum and runs the self-test in the file, for which\n"
+    "--threads and --isa are. It shows\n"
     "that the file is complete and that this machine computes correctly with it. Against forgery\n"
     "only --sha256 helps, with a checksum that did not come with the file.\n"
     "Exit status: 0, 1 if a file cannot be read or fails the check, 2 for a wrong command line.\n";
@@ -396,7 +396,7 @@ static bool inform(const char *path, const choices *chosen) {
         return false;
     }
     card_add_up(&model, sum);
-    if (chosen->check) sound = run_check(&model, chosen->num_threads, &result);
+    if (chosen->check) sound = run_check(&model, chosen, &result);
     if (chosen->json) print_json(&model, path, chosen, sum, chosen->check ? &result : NULL);
     else print_text(&model, path, chosen, sum, chosen->check ? &result : NULL);
     if (!sound) report_error(cli_name(), path, "the check failed");
@@ -407,7 +407,7 @@ static bool inform(const char *path, const choices *chosen) {
 
 int main(int argc, char **argv) {
     cli_start(&argc, &argv, "vit-info");
-    choices chosen = { false, false, false, false, NULL, 0 };
+    choices chosen = { false, false, false, false, NULL, 0, VIT_ISA_AUTO };
     const cli_option options[] = {
         { 0, "check", NULL, "verify all checksums and run the self-test", CLI_FLAG, &chosen.check,
           0, 0 },
@@ -415,9 +415,9 @@ int main(int argc, char **argv) {
           "digits, or a list as sha256sum writes it", CLI_TEXT, &chosen.sha256, 0, 0 },
         { 0, "tensors", NULL, "list all tensors", CLI_FLAG, &chosen.tensors, 0, 0 },
         { 0, "labels", NULL, "list all labels", CLI_FLAG, &chosen.labels, 0, 0 },
-        { 0, "json", NULL, "one JSON object a line for each file", CLI_FLAG, &chosen.json, 0, 0 },
-        { 't', "threads", "N", "threads for --check (default 0: one per core)", CLI_INT,
-          &chosen.num_threads, 0, 256 },
+        CLI_OPTION_JSON(&chosen.json, "print one JSON object a line for each file"),
+        CLI_OPTION_THREADS(&chosen.num_threads),
+        CLI_OPTION_ISA(&chosen.isa),
         CLI_END
     };
     const cli_program program = { cli_name(), "[options] MODEL.vit...", description, options, notes,
@@ -425,6 +425,12 @@ int main(int argc, char **argv) {
     text_list files;
     int status;
     if (!cli_parse(&program, argc, argv, &files, &status)) return status;
+    if (!vit_has_isa(chosen.isa)) {
+        report_error(cli_name(), NULL, "this machine cannot run it: isa %s (the best here is %s)",
+                     vit_isa_name(chosen.isa), vit_isa_name(vit_detect_isa()));
+        text_list_free(&files);
+        return CLI_FAILED;
+    }
     for (int i = 0; i < files.count; i++) {
         if (i > 0 && !chosen.json) printf("\n");
         if (!inform(files.items[i], &chosen)) status = CLI_FAILED;

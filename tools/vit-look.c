@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "image/photo_source.h"
 #include "look/look.h"
 #include "os/os.h"
 
@@ -26,18 +27,18 @@ static const look_command commands[] = {
       "mean of all. The photo lies below, pale where preprocessing cuts it off; each map goes\n"
       "from its least value, dark, to its largest, bright. Default: the mean of the heads of the\n"
       "last block.\n",
-      1, CLI_MANY, true, 0.65, look_wrong_attention, look_prepare_attention, look_read_attention,
+      0, CLI_MANY, true, 0.65, look_wrong_attention, look_prepare_attention, look_read_attention,
       look_draw_attention, look_put_attention },
     { "tokens", "[options] IMAGE|FOLDER... -o OUT.png", "IMAGE",
       "Shows the first three principal components of the patch tokens as red, green and blue.\n"
       "They are common to all photos: what has one colour is alike.\n",
-      1, CLI_MANY, true, 1, NULL, look_prepare_tokens, look_read_tokens, look_draw_tokens,
+      0, CLI_MANY, true, 1, NULL, look_prepare_tokens, look_read_tokens, look_draw_tokens,
       look_put_components },
     { "similarity", "[options] IMAGE [IMAGE|FOLDER...] --at X,Y -o OUT.png", "IMAGE",
       "Shows the cosine of each patch token to the one at a point of the first photo, in it and\n"
       "in the others. All photos have one scale, from the least cosine, dark, to the largest,\n"
       "bright.\n",
-      1, CLI_MANY, true, 0.65, look_wrong_similarity, look_prepare_tokens, look_read_tokens,
+      0, CLI_MANY, true, 0.65, look_wrong_similarity, look_prepare_tokens, look_read_tokens,
       look_draw_similarity, look_put_similarity },
     { "positions", "[options] -o OUT.png\n       @ [options] --compare A.vit B.vit... "
                    "-o OUT.png", "MODEL",
@@ -51,7 +52,7 @@ static const look_command commands[] = {
       "the filters' variance each explains.\n",
       0, 0, false, 1, NULL, NULL, NULL, look_draw_filters, look_put_filters },
 };
-enum { COMMANDS = sizeof commands / sizeof commands[0], MAX_OPTIONS = 24 };
+enum { COMMANDS = sizeof commands / sizeof commands[0], MAX_OPTIONS = 26 };
 
 static const char notes[] =
     "Blocks and heads count from 0, as in timm. --npy writes [images, maps, rows, columns] for\n"
@@ -71,7 +72,7 @@ static int common_options(cli_option *options, int count, look_choices *c) {
         CLI_OPTION_MODEL(&c->model),
         { 'o', "output", "OUT.png", "the picture to write", CLI_OUTPUT, &c->output, 0, 0 },
         { 0, "npy", "OUT.npy", "write the numbers behind it", CLI_OUTPUT, &c->npy, 0, 0 },
-        { 0, "json", NULL, "print them as one JSON object", CLI_FLAG, &c->json, 0, 0 },
+        CLI_OPTION_JSON(&c->json, "print them as one JSON object"),
         { 0, "size", "N", "longer side of each photo in the picture (default 320);\n"
           "grids of positions are twice as wide, filters a fifth", CLI_INT, &c->side, 16, 8192 },
         { 0, "columns", "N", "columns of the contact sheet", CLI_INT, &c->columns, 1, 1000 },
@@ -82,6 +83,7 @@ static int common_options(cli_option *options, int count, look_choices *c) {
 
 static int options_of_photos(cli_option *options, int count, look_choices *c) {
     const cli_option more[] = {
+        PHOTO_LIST_OPTIONS(&c->lists, &c->null),
         CLI_OPTION_IMG_SIZE(c->img_size),
         CLI_OPTION_THREADS(&c->num_threads),
         CLI_OPTION_ISA(&c->isa),
@@ -152,6 +154,8 @@ static const char *find_wrong(const look_command *command, look_choices *c, int 
     const bool image = c->output && strcmp(c->output, "-") == 0;
     const bool array = c->npy && strcmp(c->npy, "-") == 0;
     if (wrong) return wrong;
+    if (command->photos && operands + c->lists.count == 0) return "missing IMAGE";
+    if (c->null && c->lists.count == 0) return "--null needs --list FILE";
     if (c->at && !read_point(c->at, c->point)) return "--at expects X,Y in pixels, such as 120,80";
     if (!c->output && !c->npy && !c->json) return "missing -o OUT.png, --npy OUT.npy or --json";
     return image + array + c->json > 1 ? "only one output can go to standard output" : NULL;
@@ -219,7 +223,10 @@ int main(int argc, char **argv) {
     chosen.count = 28;
     j.command = find_command(argc, argv);
     if (!j.command) return without_command(argc, argv);
-    if (!choose(j.command, argc - 1, argv + 1, &chosen, &operands, &status)) return status;
+    if (!choose(j.command, argc - 1, argv + 1, &chosen, &operands, &status)) {
+        text_list_free(&chosen.lists);
+        return status;
+    }
     j.chosen = &chosen;
     j.operands = &operands;
     good = look_run(&j, &r);
@@ -227,5 +234,6 @@ int main(int argc, char **argv) {
     good = good && j.unreadable == 0;
     look_free(&j);
     text_list_free(&operands);
+    text_list_free(&chosen.lists);
     return cli_finish(PROGRAM, good ? CLI_OK : CLI_FAILED);
 }

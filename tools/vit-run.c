@@ -1,8 +1,8 @@
 /* vit-run.c - runs a model on images or on a tensor and writes its outputs as .npy files.
  *
- *     vit-run -m deit.vit --image cat.jpg                          prints the five best classes
+ *     vit-run -m deit.vit cat.jpg                                  prints the five best classes
  *     vit-run -m deit.vit --input x.npy --logits y.npy             [B, C, H, W] -> [B, classes]
- *     vit-run -m deit.vit --image cat.jpg --trace steps            every intermediate tensor
+ *     vit-run -m deit.vit cat.jpg --trace steps                    every intermediate tensor
  *
  * numpy.load() reads what this writes, so that any tensor can be compared with PyTorch's.
  */
@@ -22,7 +22,7 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/progress.h"
-#include "image/photos.h"
+#include "image/photo_source.h"
 #include "os/os.h"
 #include "vit.h"
 
@@ -41,7 +41,8 @@ typedef struct choices {
     const char *model, *input, *dump, *trace;
     vit_isa isa;
     const char *outputs[NUM_OUTPUTS];    /* paths                                         */
-    text_list images;
+    text_list operands, lists;           /* of images                                     */
+    bool null;
     const char *blocks;                  /* 0-based: "5", "0,5", "all"; NULL: the last    */
     int img_size[2];                     /* height and width; 0: the model's own          */
     int num_threads, batch, k;
@@ -54,7 +55,9 @@ typedef struct choices {
  * any of these states. */
 typedef struct run {
     const choices *chosen;
-    photo_decoder *decoder;              /* of images                                     */
+    photo_decoder *decoder;              /* of images, as the next                        */
+    photo_list images;
+    char *path;                          /* of the model                                  */
     vit_model model;
     vit_threads *threads;
     vit_executor executor;
@@ -77,6 +80,8 @@ typedef struct run {
 
 static void run_free(run *r) {
     photo_decoder_close(r->decoder);
+    photos_free(&r->images);
+    free(r->path);
     for (int i = 0; i < NUM_OUTPUTS; i++) free(r->outputs[i]);
     free(r->blocks);
     free(r->input);
@@ -103,7 +108,7 @@ static float *allocate(size_t count, size_t each) {
 
 /* Image i of the batch, preprocessed. Reports a failure. */
 static bool read_image(run *r, int i) {
-    const char *path = r->chosen->images.items[i];
+    const char *path = r->images.paths[i];
     report failure = report_make();
     vit_image image;
     vit_result result;
@@ -118,7 +123,7 @@ static bool read_image(run *r, int i) {
 }
 
 static bool read_images(run *r) {
-    r->batch = r->chosen->images.count;
+    r->batch = r->images.count;
     r->input = allocate((size_t)r->batch, r->image_size);
     if (!r->input) return out_of_memory();
     for (int i = 0; i < r->batch; i++) {
@@ -352,7 +357,7 @@ static void print_all_best(run *r, float *probs, vit_prediction *top) {
             if (r->batch > 1 && r->chosen->input)
                 text_print(stdout, "%s [%d]\n", r->chosen->input, b);
             else if (r->batch > 1)
-                text_print(stdout, "%s\n", r->chosen->images.items[b]);
+                text_print(stdout, "%s\n", r->images.paths[b]);
             print_best_text(r, probs, top, count);
         }
     }
@@ -450,7 +455,7 @@ static bool add_block(run *r, long index) {
         r->blocks[r->num_blocks++].index = (int)index;
         return true;
     }
-    report_error(PROGRAM, r->chosen->model, "has blocks 0 to %d; there is no --block %ld",
+    report_error(PROGRAM, r->path, "has blocks 0 to %d; there is no --block %ld",
                  depth - 1, index);
     return false;
 }
@@ -479,12 +484,12 @@ static bool check_choices(const run *r) {
     const vit_config *config = &r->model.config;
     bool needs_head = r->chosen->outputs[LOGITS] || !r->chosen->wants_file;
     if (needs_head && config->num_classes == 0) {
-        report_error(PROGRAM, r->chosen->model,
+        report_error(PROGRAM, r->path,
                      "has no classes; use --embedding or --tokens");
         return false;
     }
     if ((r->chosen->outputs[ATTENTION] || r->chosen->outputs[BLOCK_TOKENS]) && config->depth == 0) {
-        report_error(PROGRAM, r->chosen->model, "has no blocks, hence no attention");
+        report_error(PROGRAM, r->path, "has no blocks, hence no attention");
         return false;
     }
     return true;
@@ -503,13 +508,8 @@ static bool open_all(run *r) {
     double start = cli_now_ms();
     report failure = report_make();
     vit_result result;
-    if (!cli_model_open(r->chosen->model, 0, &r->model, &failure)) {
+    if (!cli_model_choose(r->chosen->model, r->chosen->img_size, &r->model, &r->path, &failure)) {
         report_print(&failure, PROGRAM);
-        return false;
-    }
-    if (r->chosen->img_size[0] &&
-        vit_model_resize(&r->model, r->chosen->img_size[0], r->chosen->img_size[1]) != VIT_OK) {
-        report_error(PROGRAM, r->chosen->model, "--img-size: %s", r->model.detail);
         return false;
     }
     r->open_ms = cli_now_ms() - start;
@@ -519,14 +519,24 @@ static bool open_all(run *r) {
     return result == VIT_OK;
 }
 
+static bool find_images(run *r) {
+    const choices *c = r->chosen;
+    report failure = report_make();
+    if (c->input || photo_paths_all(&r->images, &c->operands, &c->lists, c->null ? '\0' : '\n',
+                                    &failure))
+        return true;
+    report_print(&failure, PROGRAM);
+    return false;
+}
+
 /* The files that are read, to compare those of a trace with, whose names come up later. */
 static bool list_sources(run *r) {
     const choices *c = r->chosen;
-    r->sources = malloc(((size_t)c->images.count + 2) * sizeof *r->sources);
+    r->sources = malloc(((size_t)r->images.count + 2) * sizeof *r->sources);
     if (!r->sources) return out_of_memory();
-    r->sources[r->num_sources++] = c->model;
+    r->sources[r->num_sources++] = r->path;
     if (c->input) r->sources[r->num_sources++] = c->input;
-    for (int i = 0; i < c->images.count; i++) r->sources[r->num_sources++] = c->images.items[i];
+    for (int i = 0; i < r->images.count; i++) r->sources[r->num_sources++] = r->images.paths[i];
     return true;
 }
 
@@ -541,7 +551,7 @@ static void put_head(run *r) {
     json_writer *w = &r->json;
     *w = json_write_to(stdout);
     json_put_begin(w, NULL, '{');
-    json_put_text(w, "model", r->chosen->model);
+    json_put_text(w, "model", r->path);
     json_put_integer(w, "batch", r->batch);
     json_put_integer(w, "threads", r->executor.num_threads);
     json_put_begin(w, "written", '[');
@@ -572,7 +582,7 @@ static bool outputs_are_finite(run *r) {
         size_t count = 1;
         for (int d = 0; d < ndim; d++) count *= (size_t)dims[d];
         if (r->outputs[i] && !tensor_values_are_finite(r->outputs[i], count)) {
-            report_error(PROGRAM, r->chosen->model, "%s: NaN or infinite: vit-info --check names a "
+            report_error(PROGRAM, r->path, "%s: NaN or infinite: vit-info --check names a "
                          "weight that is", output_names[i]);
             return false;
         }
@@ -583,7 +593,7 @@ static bool outputs_are_finite(run *r) {
 /* Reports failures. The JSON object is completed in any case, with what was written so far. */
 static bool run_all(run *r) {
     bool good;
-    if (!list_sources(r) || !open_all(r) || !read_input(r)) return false;
+    if (!find_images(r) || !open_all(r) || !list_sources(r) || !read_input(r)) return false;
     if (r->chosen->json) put_head(r);
     good = write_input(r) && (!r->chosen->wants_forward || forward_and_write(r));
     if (r->chosen->json) json_put_end(&r->json, ']');
@@ -597,8 +607,9 @@ static bool run_all(run *r) {
 /* ------------------------------------------------------------------------- */
 
 static const char description[] =
-    "Runs a model on images, or on a tensor that was preprocessed elsewhere, and writes outputs\n"
-    "as .npy files of float32. If no output is named, it prints the best classes.\n";
+    "Runs a model on images, all of which make one batch, or on a tensor that was preprocessed\n"
+    "elsewhere, and writes outputs as .npy files of float32. A folder stands for all images in it\n"
+    "and below it, sorted. If no output is named, the best classes are printed.\n";
 
 static const char notes[] =
     "Shapes: logits [B, classes], embedding [B, dim], tokens [B, N, dim] after the final norm,\n"
@@ -613,13 +624,14 @@ static bool complain(const char *text) {
 
 /* Checks what the table of options cannot express; fills the derived fields. */
 static bool check_command(choices *c) {
+    const bool images = c->operands.count + c->lists.count > 0;
     bool tensor = false;
     for (int i = 0; i < NUM_OUTPUTS; i++) tensor = tensor || c->outputs[i];
     c->wants_file = tensor || c->trace || c->dump;
     c->wants_forward = tensor || c->trace || !c->dump;
-    if (!c->model) return complain("missing -m MODEL.vit");
-    if (!c->input && c->images.count == 0) return complain("missing --image FILE or --input X.npy");
-    if (c->input && c->images.count > 0) return complain("either --image or --input, not both");
+    if (!c->input && !images) return complain("missing IMAGE or --input X.npy");
+    if (c->input && images) return complain("either images or --input, not both");
+    if (c->null && !c->lists.count) return complain("--null needs --list FILE");
     if (c->blocks && !c->outputs[ATTENTION] && !c->outputs[BLOCK_TOKENS])
         return complain("--block needs --attention A.npy or --block-tokens T.npy");
     if (c->blocks && !are_blocks(c->blocks))
@@ -627,18 +639,10 @@ static bool check_command(choices *c) {
     return true;
 }
 
-/* After --image the shell's FILE... are operands, all but the first. */
-static bool add_images(choices *c, const text_list *more) {
-    for (int i = 0; i < more->count; i++) {
-        if (!text_list_append(&c->images, more->items[i])) return out_of_memory();
-    }
-    return true;
-}
-
 static bool choose(int argc, char **argv, choices *c, int *status) {
     const cli_option options[] = {
-        { 'm', "model", "MODEL.vit", "the model", CLI_TEXT, &c->model, 0, 0 },
-        { 'i', "image", "FILE", "an image; several make a batch", CLI_LIST, &c->images, 0, 0 },
+        CLI_OPTION_MODEL(&c->model),
+        PHOTO_LIST_OPTIONS(&c->lists, &c->null),
         { 0, "input", "X.npy", "a preprocessed batch [B, C, H, W], or one image [C, H, W]",
           CLI_TEXT, &c->input, 0, 0 },
         CLI_OPTION_IMG_SIZE(c->img_size),
@@ -658,24 +662,18 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
           "in one batch; those of a stem as DIR/NAME.IMAGE.npy", CLI_TEXT, &c->trace, 0, 0 },
         { 0, "dump-input", "X.npy", "write what preprocessing produced", CLI_OUTPUT, &c->dump, 0,
           0 },
-        { 'k', "top", "N", "how many classes to print (default 5)", CLI_INT, &c->k, 1, 1000 },
+        CLI_OPTION_TOP(&c->k, "how many classes to print (default 5)", 1000),
         CLI_OPTION_BATCH(&c->batch, "as many as the caches hold"),
         CLI_OPTION_THREADS(&c->num_threads),
         CLI_OPTION_ISA(&c->isa),
         PHOTO_OPTIONS(&c->photos),
-        { 0, "json", NULL, "print what was written, the best classes and timings as JSON",
-          CLI_FLAG, &c->json, 0, 0 },
+        CLI_OPTION_JSON(&c->json, "print what was written, the best classes and timings as JSON"),
         CLI_END
     };
-    const cli_program program = { PROGRAM, "-m MODEL.vit (--image FILE... | --input X.npy) "
-                                  "[options]", description, options, notes, 0, CLI_MANY, NULL };
-    text_list more;
-    bool good;
-    if (!cli_parse(&program, argc, argv, &more, status)) return false;
-    good = add_images(c, &more) && check_command(c);
-    text_list_free(&more);
-    if (good) return true;
-    text_list_free(&c->images);
+    const cli_program program = { PROGRAM, "[options] (IMAGE|FOLDER... | --input X.npy)",
+                                  description, options, notes, 0, CLI_MANY, NULL };
+    if (!cli_parse(&program, argc, argv, &c->operands, status)) return false;
+    if (check_command(c)) return true;
     *status = CLI_USAGE;
     return false;
 }
@@ -688,12 +686,11 @@ int main(int argc, char **argv) {
     memset(&chosen, 0, sizeof chosen);
     chosen.k = 5;
     chosen.isa = VIT_ISA_AUTO;
-    if (!choose(argc, argv, &chosen, &status)) return status;
-
     memset(&r, 0, sizeof r);
     r.chosen = &chosen;
-    status = run_all(&r) ? CLI_OK : CLI_FAILED;
+    if (choose(argc, argv, &chosen, &status)) status = run_all(&r) ? CLI_OK : CLI_FAILED;
     run_free(&r);
-    text_list_free(&chosen.images);
+    text_list_free(&chosen.operands);
+    text_list_free(&chosen.lists);
     return cli_finish(PROGRAM, status);
 }

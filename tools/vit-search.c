@@ -34,12 +34,13 @@
 typedef struct choices {
     embedding_request asked;
     const char *names, *index, *sheet;
-    text_list vectors;
+    text_list vectors, lists;
+    bool null;
     zero_shot_options zero_shot;
     int k, num_threads, batch;
     vit_isa isa;
     double duplicates;   /* the least cosine; 2: not asked for   */
-    bool json, int8;
+    bool json, csv, quiet, int8;
     photo_options photos;
 } choices;
 
@@ -60,6 +61,7 @@ typedef struct job {
     vit_threads *threads;
     vit_executor executor;
     double *query;            /* [dim]: the sum of the normalised ones */
+    bool several;             /* photos */
     int num_queries;
     int unreadable;
     double search_ms;
@@ -90,6 +92,8 @@ static const embedding_index *compared(const job *j) {
     return j->folder.set.count ? &j->folder.about : &j->index;
 }
 
+static bool has_photos(const job *j) { return j->photos.count + j->chosen->lists.count > 0; }
+
 static bool open_model(job *j, report *r) {
     const choices *c = j->chosen;
     if (!c->asked.model && !compared(j)->model_path && !c->zero_shot.classes) {
@@ -115,20 +119,24 @@ static bool take_query(void *user, infer_result *result, report *r) {
 
 /* All photos through the model. */
 static bool infer_photos(job *j, infer_take *take, report *r) {
-    const text_list none = { NULL, 0 };
+    const choices *c = j->chosen;
     infer_settings settings;
     infer_counts counts;
     photo_paths paths;
     photo_source from;
     bool good;
     memset(&settings, 0, sizeof settings);
-    if (!open_model(j, r) || !photo_paths_open(&paths, &j->photos, &none, '\n', r)) return false;
+    if (!open_model(j, r) ||
+        !photo_paths_open(&paths, &j->photos, &c->lists, c->null ? '\0' : '\n', r))
+        return false;
     from = photo_paths_source(&paths);
+    j->several = from.count != 1;
     settings.model = &j->model;
     settings.program = PROGRAM;
-    settings.num_threads = j->chosen->num_threads;
-    settings.batch = j->chosen->batch;
-    settings.isa = j->chosen->isa;
+    settings.num_threads = c->num_threads;
+    settings.batch = c->batch;
+    settings.isa = c->isa;
+    settings.progress = !c->quiet;
     settings.decoder = j->decoder;
     settings.take = take;
     settings.user = j;
@@ -190,8 +198,26 @@ static void put_row(json_writer *w, const indexed_row *row) {
     if (row->url) json_put_text(w, "url", row->url);
 }
 
+static void print_hits_csv(const found_photo *found, int count) {
+    const bool shards = count > 0 && found[0].row;
+    printf("cosine,row,name%s\n", shards ? ",shard" : "");
+    for (int i = 0; i < count; i++) {
+        const indexed_row *row = found[i].row;
+        printf("%.9g,%lld,", (double)found[i].hit.cosine,
+               (long long)(row ? row->row : found[i].hit.row));
+        cli_put_field(stdout, found[i].name);
+        if (row) putchar(',');
+        if (row) cli_put_field(stdout, row->shard);
+        putchar('\n');
+    }
+}
+
 static void print_hits(job *j, const found_photo *found, int count) {
     json_writer *w = &j->json;
+    if (j->chosen->csv) {
+        print_hits_csv(found, count);
+        return;
+    }
     for (int i = 0; !j->chosen->json && i < count; i++) {
         text_print(stdout, "%.4f  %s\n", (double)found[i].hit.cosine, found[i].name);
     }
@@ -280,7 +306,7 @@ static bool search(job *j, report *r) {
     for (int i = 0; i < c->vectors.count; i++) {
         if (!add_vectors(j, c->vectors.items[i], r)) return false;
     }
-    if (j->photos.count && !infer_photos(j, take_query, r)) return false;
+    if (has_photos(j) && !infer_photos(j, take_query, r)) return false;
     if (!j->num_queries) return report_fail(r, "no image could be read to search for");
     return find_nearest(j, r);
 }
@@ -289,11 +315,17 @@ static bool search(job *j, report *r) {
 /* Near-duplicates                                                           */
 /* ------------------------------------------------------------------------- */
 
-static void print_member(job *j, int64_t first, int64_t row) {
+static void print_member(job *j, int64_t group, int64_t first, int64_t row) {
     const int dim = j->set.dim;
     const double cosine = (double)vit_cosine(j->part.floats + first * dim,
                                                  j->part.floats + row * dim, dim);
     json_writer *w = &j->json;
+    if (j->chosen->csv) {
+        printf("%lld,%.9g,%lld,", (long long)group, cosine, (long long)row);
+        cli_put_field(stdout, j->index.names[row]);
+        putchar('\n');
+        return;
+    }
     if (!j->chosen->json) {
         text_print(stdout, "%.4f  %s\n", cosine, j->index.names[row]);
         return;
@@ -321,17 +353,18 @@ static void print_groups(job *j, int64_t *group, int64_t *last) {
     int64_t count = 0;
     chain(group, last, j->part.count);
     if (j->chosen->json) json_put_begin(w, "groups", '[');
+    if (j->chosen->csv) printf("group,cosine,row,name\n");
     for (int64_t i = 0; i < j->part.count; i++) {
         if (last[i] <= i) continue;   /* alone, or not a group's first row */
         if (j->chosen->json) json_put_begin(w, NULL, '[');
-        else if (count) printf("\n");
-        print_member(j, i, i);
-        for (int64_t row = group[i]; row; row = group[row]) print_member(j, i, row);
+        else if (count && !j->chosen->csv) printf("\n");
+        print_member(j, count, i, i);
+        for (int64_t row = group[i]; row; row = group[row]) print_member(j, count, i, row);
         if (j->chosen->json) json_put_end(w, ']');
         count++;
     }
     if (j->chosen->json) json_put_end(w, ']');
-    else if (!count) printf("no two have a cosine of %g or more\n", j->chosen->duplicates);
+    else if (!count && !j->chosen->csv) printf("no two have a cosine of %g or more\n", j->chosen->duplicates);
 }
 
 static bool find_duplicates(job *j, report *r) {
@@ -357,8 +390,15 @@ static bool find_duplicates(job *j, report *r) {
 static void print_classes(job *j, const char *name, const vit_prediction *top, int count) {
     const char *const *names = j->zero_shot.texts.names;
     json_writer *w = &j->json;
+    for (int i = 0; j->chosen->csv && i < count; i++) {
+        cli_put_field(stdout, name);
+        printf(",%d,", top[i].index);
+        cli_put_field(stdout, names[top[i].index]);
+        printf(",%.9g\n", (double)top[i].score);
+    }
+    if (j->chosen->csv) return;
     if (!j->chosen->json) {
-        if (j->photos.count > 1) text_print(stdout, "%s\n", name);
+        if (j->several) text_print(stdout, "%s\n", name);
         for (int i = 0; i < count; i++) {
             text_print(stdout, "%5.1f %%  %s\n", 100 * (double)top[i].score,
                        names[top[i].index]);
@@ -399,6 +439,7 @@ static bool classify(job *j, report *r) {
     j->scores = malloc((size_t)j->zero_shot.count * sizeof *j->scores);
     if (!j->scores) return report_no_memory(r);
     if (j->chosen->json) json_put_begin(&j->json, "images", '[');
+    if (j->chosen->csv) printf("image,index,label,prob\n");
     good = infer_photos(j, take_class, r);
     if (j->chosen->json) json_put_end(&j->json, ']');
     return good;
@@ -447,8 +488,8 @@ static bool open_index(job *j, report *r) {
 /* Before there are threads. The photos of a sheet are decoded one after the other. */
 static bool open_decoder(job *j, report *r) {
     const choices *c = j->chosen;
-    if (!j->photos.count && !c->sheet) return true;
-    j->decoder = photo_decoder_open(&c->photos, PROGRAM, j->photos.count ? c->num_threads : 1, r);
+    if (!has_photos(j) && !c->sheet) return true;
+    j->decoder = photo_decoder_open(&c->photos, PROGRAM, has_photos(j) ? c->num_threads : 1, r);
     return j->decoder != NULL;
 }
 
@@ -487,12 +528,12 @@ static bool run(job *j, report *r) {
 
 static const char description[] =
     "Finds the photos whose embeddings are nearest to those of the PHOTOs (their mean, if there\n"
-    "are several), by cosine, among the vectors INDEX.npy, which embed wrote with INDEX.txt and\n"
+    "are several), by cosine, among the vectors INDEX.npy, which vit-embed wrote with INDEX.txt and\n"
     "INDEX.json, or of all shards of a FOLDER, by vit-embed --tar. Every vector is looked at.\n"
     "--duplicates and --classes do other things: see below.\n";
 
 static const char notes[] =
-    "The model, and which of its vectors, are those of INDEX.json, unless -m, --pool or --layer\n"
+    "The model, and which of its vectors, are those of INDEX.json, unless -m, --pool or --block\n"
     "say something else.\n"
     "--duplicates prints groups of photos that hang together by pairs of at least this cosine;\n"
     "the numbers are cosines to a group's first photo. Time grows with the square of the photos.\n"
@@ -518,11 +559,13 @@ static const char *check(const choices *c, int operands) {
     if (!classes && c->zero_shot.sigmoid) return "--sigmoid needs --classes TEXT.npy";
     if (classes && c->int8) return "--int8 is for a search in a folder";
     if (c->sheet && (duplicates || classes)) return "--sheet is for a search in INDEX.npy";
-    if (operands == 0) return classes ? "missing PHOTO" : "missing INDEX.npy";
-    if (duplicates && (operands > 1 || c->vectors.count))
+    if (c->json && c->csv) return "either --json or --csv, not both";
+    if (c->null && !c->lists.count) return "--null needs --list FILE";
+    if (operands == 0 && !(classes && c->lists.count)) return classes ? "missing PHOTO" : "missing INDEX.npy";
+    if (duplicates && (operands > 1 || c->vectors.count + c->lists.count))
         return "--duplicates takes INDEX.npy alone";
-    if (!duplicates && !classes && operands + c->vectors.count < 2)
-        return "missing PHOTO or --vector FILE.npy";
+    if (!duplicates && !classes && operands + c->vectors.count + c->lists.count < 2)
+        return "missing PHOTO, --list FILE or --vector FILE.npy";
     return NULL;
 }
 
@@ -530,7 +573,8 @@ static bool choose(int argc, char **argv, choices *c, text_list *photos, int *st
     const cli_option options[] = {
         { 'm', "model", "MODEL.vit", "the model (default: the one that made INDEX.npy)", CLI_TEXT,
           &c->asked.model, 0, 0 },
-        { 'k', "top", "N", "how many to print (default 10)", CLI_INT, &c->k, 1, 100000 },
+        CLI_OPTION_TOP(&c->k, "how many to print (default 10)", 100000),
+        PHOTO_LIST_OPTIONS(&c->lists, &c->null),
         { 0, "vector", "FILE.npy", "search for these vectors too, [dim] or [n, dim]", CLI_LIST,
           &c->vectors, 0, 0 },
         { 0, "names", "FILE", "the names' file, instead of INDEX.txt", CLI_TEXT, &c->names, 0, 0 },
@@ -540,23 +584,24 @@ static bool choose(int argc, char **argv, choices *c, text_list *photos, int *st
           CLI_NUMBER, &c->duplicates, -1, 1 },
         ZERO_SHOT_OPTIONS(&c->zero_shot),
         { 0, "sigmoid", NULL, "each class for itself", CLI_FLAG, &c->zero_shot.sigmoid, 0, 0 },
-        { 0, "pool", "NAME", "head, logits, cls or avg, as in embed", CLI_TEXT,
+        { 0, "pool", "NAME", "head, logits, cls or avg, as in vit-embed", CLI_TEXT,
           &c->asked.pool, 0, 0 },
-        { 0, "layer", "N", "of the tokens that leave block N, as in embed", CLI_INT,
-          &c->asked.layer, 0, 1023 },
+        { 0, "block", "B", "of the tokens that leave block B, as in vit-embed", CLI_INT,
+          &c->asked.block, 0, 1023 },
         CLI_OPTION_IMG_SIZE(c->asked.img_size),
         CLI_OPTION_BATCH(&c->batch, "4 on each thread"),
         CLI_OPTION_THREADS(&c->num_threads),
         CLI_OPTION_ISA(&c->isa),
         { 0, "int8", NULL, "in a FOLDER: read int8 copies first; same result", CLI_FLAG, &c->int8,
           0, 0 },
-        { 0, "json", NULL, "print one JSON object", CLI_FLAG, &c->json, 0, 0 },
+        CLI_OPTION_JSON(&c->json, "print one JSON object"),
+        CLI_OPTION_CSV(&c->csv, "print comma-separated values, with a line of names first"),
+        CLI_OPTION_QUIET(&c->quiet),
         PHOTO_OPTIONS(&c->photos),
         CLI_END
     };
-    const cli_program program = { PROGRAM, "[options] INDEX.npy|FOLDER PHOTO...", description,
-                                  options,
-                                  notes, 0, CLI_MANY, "INDEX.npy" };
+    const cli_program program = { PROGRAM, "[options] INDEX.npy|FOLDER PHOTO|FOLDER...",
+                                  description, options, notes, 0, CLI_MANY, "INDEX.npy" };
     const char *wrong;
     if (!cli_parse(&program, argc, argv, photos, status)) return false;
     wrong = check(c, photos->count);
@@ -585,17 +630,19 @@ int main(int argc, char **argv) {
     memset(&j, 0, sizeof j);
     chosen.zero_shot = none;
     chosen.asked.program = PROGRAM;
-    chosen.asked.layer = -1;
+    chosen.asked.block = -1;
     chosen.k = 10;
     chosen.duplicates = 2;
     j.chosen = &chosen;
     if (!choose(argc, argv, &chosen, &j.photos, &status)) {
         text_list_free(&chosen.vectors);
+        text_list_free(&chosen.lists);
         return status;
     }
     good = run(&j, &r);
     if (r.failed) report_print(&r, PROGRAM);
     job_free(&j);
     text_list_free(&chosen.vectors);
+    text_list_free(&chosen.lists);
     return cli_finish(PROGRAM, good ? CLI_OK : CLI_FAILED);
 }

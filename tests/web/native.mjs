@@ -56,10 +56,10 @@ export class Native {
         return { json, ...readNpy(npy) };
     }
 
-    /** vit-run --image PHOTO with outputs { logits: 'logits', ... }: options and the arrays. */
+    /** vit-run PHOTO with outputs { logits: 'logits', ... }: options and the arrays. */
     outputs(photo, names, ...parameters) {
         const files = names.map((name) => `${this.work}/${name}.npy`);
-        this.run('tools/vit-run', '-m', this.model, '--image', photo, ...parameters,
+        this.run('tools/vit-run', '-m', this.model, photo, ...parameters,
                  ...names.flatMap((name, i) => [`--${name}`, files[i]]));
         return Object.fromEntries(names.map((name, i) => [name, readNpy(files[i]).values]));
     }

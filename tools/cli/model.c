@@ -65,18 +65,24 @@ bool cli_model_open(const char *path, unsigned flags, vit_model *model, report *
     return report_file(r, path);
 }
 
+char *cli_model_path(const char *given, report *r) {
+    char *path = given ? strdup(given) : paths_find_model("cifar10-vit.vit");
+    if (!path && given) (void)report_no_memory(r);
+    else if (!path)
+        (void)report_fail(r, "the bundled model was not found; give one with -m MODEL.vit");
+    return path;
+}
+
 bool cli_model_choose(const char *given, const int img_size[2], vit_model *model, char **path,
                       report *r)
 {
     bool good;
     memset(model, 0, sizeof *model);
-    *path = given ? strdup(given) : paths_find_model("cifar10-vit.vit");
-    if (!*path && given) return report_no_memory(r);
-    if (!*path)
-        return report_fail(r, "the bundled model was not found; give one with -m MODEL.vit");
+    *path = cli_model_path(given, r);
+    if (!*path) return false;
     good = cli_model_open(*path, 0, model, r);
     if (good && img_size[0] && vit_model_resize(model, img_size[0], img_size[1]) != VIT_OK) {
-        (void)report_fail(r, "%s", model->detail);
+        (void)report_fail(r, "--img-size: %s", model->detail);
         vit_model_close(model);
         good = report_file(r, *path);
     }

@@ -12,6 +12,9 @@
  * must be converted first. */
 bool cli_model_open(const char *path, unsigned flags, vit_model *model, report *r);
 
+/* The file that -m gives, or NULL for the bundled model, malloc'ed. NULL: it was not found. */
+char *cli_model_path(const char *given, report *r);
+
 /* What -m gives, or NULL for the bundled model, and --img-size, height and width, or zeros for the
  * model's own. *path, malloc'ed, says which file it is; NULL if it failed. */
 bool cli_model_choose(const char *given, const int img_size[2], vit_model *model, char **path,

@@ -56,7 +56,8 @@ typedef struct cli_option {
     double min, max;          /* of CLI_INT, CLI_NUMBER and CLI_SIZE                  */
 } cli_option;
 
-/* The rows that several programs have. */
+/* The rows that several programs have: one letter and one name for what is the same. test_cli.sh
+ * compares the --help of all programs. What decodes photos has those of image/photos.h too. */
 #define CLI_OPTION_MODEL(value)                                                                   \
     { 'm', "model", "MODEL.vit", "the model (default: the bundled cifar10-vit.vit)", CLI_TEXT,    \
       value, 0, 0 }
@@ -70,6 +71,13 @@ typedef struct cli_option {
 #define CLI_OPTION_ISA(value)                                                                     \
     { 0, "isa", "NAME", "auto, scalar, sse2, avx2 ... (default auto); those with FMA give the\n"  \
       "same bits", CLI_ISA, value, 0, 0 }
+
+#define CLI_OPTION_TOP(value, help, most) { 'k', "top", "N", help, CLI_INT, value, 1, most }
+#define CLI_OPTION_JSON(value, help) { 0, "json", NULL, help, CLI_FLAG, value, 0, 0 }
+#define CLI_OPTION_CSV(value, help) { 0, "csv", NULL, help, CLI_FLAG, value, 0, 0 }
+#define CLI_OPTION_QUIET(value)                                                                   \
+    { 'q', "quiet", NULL, "print no progress and no summary, results and errors alone", CLI_FLAG, \
+      value, 0, 0 }
 
 #define CLI_END { 0, NULL, NULL, NULL, CLI_FLAG, NULL, 0, 0 }
 #define CLI_MANY 0x7fffffff

@@ -35,6 +35,15 @@ int cli_finish(const char *program, int status) {
     return !good && status == CLI_OK ? CLI_FAILED : status;
 }
 
+void cli_put_field(FILE *file, const char *text) {
+    putc('"', file);
+    for (; *text; text++) {
+        if (*text == '"') putc('"', file);
+        putc(*text, file);
+    }
+    putc('"', file);
+}
+
 /* === Nothing that is read is written, and nothing is written twice === */
 
 /* A file that will be written. Those of the command line are declared before anything is read, so
@@ -315,12 +324,17 @@ static bool close_output(cli_output *output, report *r) {
     return good;
 }
 
+static bool give_name(const cli_output *output) {
+    return output->is_new ? os_rename_new(output->temporary, output->path)
+                          : os_replace(output->temporary, output->path);
+}
+
 bool cli_outputs_commit(cli_output *const all[], int count, report *r) {
     bool good = outputs_spare(r);
     for (int i = 0; i < count; i++) good = close_output(all[i], r) && good;
     for (int i = 0; i < count; i++) {
         cli_output *o = all[i];
-        if (good && o->temporary && !os_replace(o->temporary, o->path)) good = not_written(o, r);
+        if (good && o->temporary && !give_name(o)) good = not_written(o, r);
         if (!good && o->temporary) os_remove(o->temporary);
         output_clear(o);
     }

@@ -20,11 +20,15 @@ bool cli_flush(const char *program);
 /* What main returns: flushes stdout; if output was lost, reports it and turns status 0 into 1. */
 int cli_finish(const char *program, int status);
 
+/* A field of a CSV file (RFC 4180): in quotes, which are doubled in it. */
+void cli_put_field(FILE *file, const char *text);
+
 /* A file that appears whole or not at all: it is written under a temporary name in the same folder
  * and renamed to the target by cli_output_commit. "-" is standard output; devices and pipes are
  * written directly. */
 typedef struct cli_output {
     FILE *file;               /* write here                                           */
+    bool is_new;              /* set by the caller: to be written over nothing        */
     const char *name;         /* the caller's; private, like the following            */
     char *path;
     char *temporary;          /* being written; NULL: the target itself is            */

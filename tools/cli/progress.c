@@ -36,7 +36,12 @@ void cli_progress_update(cli_progress *progress, uint64_t done) {
     progress->drawn = now;
     progress->visible = true;
 
-    share = progress->total ? (double)done / (double)progress->total : 0;
+    if (!progress->total) {
+        fprintf(stderr, "\r%s: %llu \033[K", progress->label, (unsigned long long)done);
+        fflush(stderr);
+        return;
+    }
+    share = (double)done / (double)progress->total;
     if (share > 1) share = 1;
     for (int i = 0; i < WIDTH; i++) bar[i] = i < share * WIDTH ? '#' : '.';
     bar[WIDTH] = '\0';

@@ -20,8 +20,8 @@
  *
  * Include it in one file of a program. Safe to use on several threads at once.
  *
- * tools/image owns image files as pixels, lists of photos, streams of frames; it may include os
- * base cli.
+ * tools/image owns image files as pixels, lists of photos, photos sorted into folders, streams of
+ * frames; it may include os base cli.
  */
 #ifndef IMAGE_FILE_H
 #define IMAGE_FILE_H

@@ -145,7 +145,7 @@ static const char *next_of(photo_paths *paths, report *r)
     const char *path = NULL;
     while (paths->next == paths->list.count) {
         path = next_listed(paths, r);
-        if (!path || os_kind_of(path) != OS_FOLDER) return path;
+        if (!path || !photos_is_folder(path)) return path;
         if (!photos_add_some(&paths->list, path, r)) return NULL;
     }
     return paths->list.paths[paths->next++];
@@ -166,6 +166,20 @@ photo_source photo_paths_source(photo_paths *paths)
     from.count = paths->lists.count ? 0 : (uint64_t)paths->list.count;
     from.next = next_path;
     return from;
+}
+
+bool photo_paths_all(photo_list *list, const text_list *operands, const text_list *lists,
+                     char separator, report *r) {
+    photo_paths paths;
+    const char *path;
+    bool good = photo_paths_open(&paths, operands, lists, separator, r);
+    memset(list, 0, sizeof *list);
+    while (good && (path = next_of(&paths, r)) != NULL) good = photos_append(list, path, r);
+    photo_paths_close(&paths);
+    if (good && !r->failed && list->count == 0) (void)report_fail(r, "the lists name no images");
+    if (good && !r->failed) return true;
+    photos_free(list);
+    return false;
 }
 
 /* === Reading frames ahead === */

@@ -51,12 +51,23 @@ typedef struct photo_paths {
     size_t line_size;
 } photo_paths;
 
+/* The rows of a program's options (cli/options.h) that name lists: a text_list, a bool. */
+#define PHOTO_LIST_OPTIONS(lists, null)                                                           \
+    { 0, "list", "FILE", "a file with an IMAGE or FOLDER a line; '-': standard input", CLI_LIST,  \
+      lists, 0, 0 },                                                                              \
+    { '0', "null", NULL, "paths in lists end with a NUL, as of find -print0", CLI_FLAG, null, 0,  \
+      0 }
+
 /* Finds the images of the operands, as photos_find; lists are read as they are needed, and are not
  * held in memory. Their lists are borrowed. Zeroed if it fails. */
 bool photo_paths_open(photo_paths *paths, const text_list *operands, const text_list *lists,
                       char separator, report *r);
 void photo_paths_close(photo_paths *paths);
 photo_source photo_paths_source(photo_paths *paths);
+
+/* All images of operands and lists at once; a folder without any, or no image, is an error. */
+bool photo_paths_all(photo_list *list, const text_list *operands, const text_list *lists,
+                     char separator, report *r);
 
 /* === Reading frames ahead === */
 

@@ -152,10 +152,17 @@ bool photos_names(const char *folder, photo_list *names, report *r)
     return true;
 }
 
+bool photos_is_folder(const char *path) {
+    os_identity folder, input;
+    if (os_kind_of(path) != OS_FOLDER) return false;
+    return !os_identify("-", &input) || !os_identify(path, &folder) ||
+           folder.volume != input.volume || folder.number != input.number;
+}
+
 bool photos_add(photo_list *list, const char *operand, report *r)
 {
     const int before = list->count;
-    if (source_is_folder(operand)) {
+    if (photos_is_folder(operand)) {
         if (!each_entry(list, operand, visit_image, 0, r)) return false;
         sort_from(list, before);
         return true;

@@ -33,6 +33,9 @@ bool photos_names(const char *folder, photo_list *names, report *r);
 /* Whether a name ends like that of an image: ".jpg", ".PNG". */
 bool photos_is_name(const char *name);
 
+/* A folder by its path; not one that stands for standard input because that is closed. */
+bool photos_is_folder(const char *path);
+
 /* Appends the images of one more operand, of which a folder may have none; or any name, as it is.
  * An empty list is zeroed. */
 bool photos_add(photo_list *list, const char *operand, report *r);

@@ -28,19 +28,19 @@ static bool find_pool(const char *text, embedding_pool *pool, report *r)
     return report_fail(r, "--pool: expected head, logits, cls, avg or tokens, found '%.40s'", text);
 }
 
-bool embedding_choose(embedding_choice *choice, const char *text, int layer,
+bool embedding_choose(embedding_choice *choice, const char *text, int block,
                       const vit_model *model, report *r)
 {
     const vit_config *config = &model->config;
-    choice->block = layer + 1;
-    choice->pool = layer < 0 ? EMBEDDING_HEAD : config->has_cls_token ? EMBEDDING_CLS
+    choice->block = block + 1;
+    choice->pool = block < 0 ? EMBEDDING_HEAD : config->has_cls_token ? EMBEDDING_CLS
                                                                       : EMBEDDING_AVG;
     if (text && !find_pool(text, &choice->pool, r)) return false;
-    if (layer >= config->depth)
-        return report_fail(r, "--layer: the model has blocks 0 to %d, found %d", config->depth - 1,
-                           layer);
-    if (layer >= 0 && (choice->pool == EMBEDDING_HEAD || choice->pool == EMBEDDING_LOGITS))
-        return report_fail(r, "--pool %s is the model's output; of a layer, choose cls, avg or "
+    if (block >= config->depth)
+        return report_fail(r, "--block: the model has blocks 0 to %d, found %d", config->depth - 1,
+                           block);
+    if (block >= 0 && (choice->pool == EMBEDDING_HEAD || choice->pool == EMBEDDING_LOGITS))
+        return report_fail(r, "--pool %s is the model's output; of a block, choose cls, avg or "
                            "tokens", embedding_pool_name(choice->pool));
     if (choice->pool == EMBEDDING_LOGITS && config->num_classes == 0)
         return report_fail(r, "--pool logits: the model has no head; choose head, what one would "
@@ -361,11 +361,11 @@ void embedding_close(embedding_index *index)
 static bool choose_for(embedding_choice *choice, const embedding_request *asked,
                        const embedding_index *index, const vit_model *model, report *r)
 {
-    const bool given = asked->pool || asked->layer >= 0;
+    const bool given = asked->pool || asked->block >= 0;
     if (index->described && !given)
         return embedding_choose(choice, embedding_pool_name(index->choice.pool),
                                 index->choice.block - 1, model, r);
-    if (!embedding_choose(choice, asked->pool, asked->layer, model, r)) return false;
+    if (!embedding_choose(choice, asked->pool, asked->block, model, r)) return false;
     if (!given && index->vectors.dims[1] == model->config.num_classes)
         choice->pool = EMBEDDING_LOGITS;
     return true;

@@ -36,9 +36,9 @@ typedef struct embedding_choice {
 /* "cls". Never NULL. */
 const char *embedding_pool_name(embedding_pool pool);
 
-/* What --pool and --layer say; text NULL and layer -1 where they are absent. Of a layer without a
+/* What --pool and --block say; text NULL and block -1 where they are absent. Of a layer without a
  * pool, the class token, or the mean if the model has none. */
-bool embedding_choose(embedding_choice *choice, const char *text, int layer,
+bool embedding_choose(embedding_choice *choice, const char *text, int block,
                       const vit_model *model, report *r);
 
 /* Sets what infer_run must compute for it. */
@@ -115,7 +115,7 @@ void embedding_read_name(char *line);
 typedef struct embedding_request {
     const char *program;       /* begins what is printed on stderr */
     const char *model, *pool;  /* -m and --pool; NULL: not given   */
-    int layer;                 /* --layer; -1: not given           */
+    int block;                 /* --block; -1: not given           */
     int img_size[2];           /* as cli_model_choose's            */
 } embedding_request;
 

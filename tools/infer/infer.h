@@ -70,7 +70,8 @@ typedef struct infer_counts {
 } infer_counts;
 
 /* All photos of the source. Those that cannot be read are named on stderr and counted; that is no
- * failure, but to be out of memory is, which is not the photo's fault. False: the reason is in *r, or `take` stopped it; results may be missing. */
+ * failure, but to be out of memory is, which is not the photo's fault. False: the reason is in *r,
+ * or `take` stopped it; results may be missing. */
 bool infer_run(const infer_settings *settings, photo_source *source, infer_counts *counts,
                report *r);
 

@@ -35,6 +35,8 @@ typedef struct look_choices {
     int head;                 /* -1: see heads                                        */
     int side, columns, count, num_threads;
     vit_isa isa;
+    text_list lists;          /* of photos                                            */
+    bool null;                /* their paths end with one                             */
     bool rollout, foreground, compare, json;
     photo_options photos;
     double point[2];          /* of --at                                              */

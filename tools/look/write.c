@@ -8,6 +8,7 @@
 #include "cli/model.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "image/photo_source.h"
 #include "look/look.h"
 #include "picture/picture.h"
 
@@ -29,9 +30,9 @@ bool look_take_numbers(look_job *j, int64_t a, int64_t b, int64_t c, int64_t d, 
     return j->numbers || report_no_memory(r);
 }
 
-float *look_map_of(const look_job *j, int photo, int map)
+float *look_map_of(const look_job *j, int which, int map)
 {
-    return j->numbers + ((size_t)photo * (size_t)j->dims[1] + (size_t)map) *
+    return j->numbers + ((size_t)which * (size_t)j->dims[1] + (size_t)map) *
                             (size_t)j->model.config.num_patches;
 }
 
@@ -81,12 +82,12 @@ bool look_patch_at(const look_job *j, const view *v, int *patch, report *r)
                        v->place.photo_height, box[0], box[2], box[1], box[3]);
 }
 
-static bool read_photo(look_job *j, const vit_image *photo, look_photo *s, report *r)
+static bool read_photo(look_job *j, const vit_image *image, look_photo *s, report *r)
 {
     s->values = malloc(j->each * sizeof *s->values);
     if (!s->values) return report_no_memory(r);
-    return photos_prepare(&j->reader, photo, j->input, r) &&
-           view_make(&s->shown, photo, &j->model.config, j->chosen->side, r) &&
+    return photos_prepare(&j->reader, image, j->input, r) &&
+           view_make(&s->shown, image, &j->model.config, j->chosen->side, r) &&
            j->command->read(j, s, r) &&
            (tensor_values_are_finite(s->values, j->each) ||
             report_fail(r, "the model's outputs are NaN or infinite: vit-info --check names a "
@@ -98,9 +99,9 @@ static bool see(look_job *j, char *name, report *r)
 {
     report unreadable = report_make();
     look_photo *s = &j->seen[j->num_seen];
-    vit_image photo;
+    vit_image image;
     bool good;
-    if (!photos_decode(name, j->decoder, &photo, &unreadable)) {
+    if (!photos_decode(name, j->decoder, &image, &unreadable)) {
         report_print(&unreadable, cli_name());
         j->unreadable++;
         return true;
@@ -108,14 +109,15 @@ static bool see(look_job *j, char *name, report *r)
     s->name = name;
     s->marked = -1;
     j->num_seen++;
-    good = read_photo(j, &photo, s, r);
-    photos_free_image(&photo);
+    good = read_photo(j, &image, s, r);
+    photos_free_image(&image);
     return good || report_file(r, name);
 }
 
 static bool see_all(look_job *j, report *r)
 {
-    bool good = photos_find(&j->photos, j->operands, CLI_MANY, r);
+    bool good = photo_paths_all(&j->photos, j->operands, &j->chosen->lists,
+                                j->chosen->null ? '\0' : '\n', r);
     if (good) j->decoder = photo_decoder_open(&j->chosen->photos, cli_name(), 1, r);
     good = j->decoder && start_session(j, r);
     if (good) {
@@ -221,9 +223,9 @@ static void put_map(const look_job *j, const float *values, json_writer *w)
     json_put_end(w, ']');
 }
 
-static void put_seen(const look_job *j, int photo, json_writer *w)
+static void put_seen(const look_job *j, int which, json_writer *w)
 {
-    const look_photo *s = &j->seen[photo];
+    const look_photo *s = &j->seen[which];
     double box[4];
     crop_seen(&s->shown.place, box);
     json_put_begin(w, NULL, '{');
@@ -233,7 +235,7 @@ static void put_seen(const look_job *j, int photo, json_writer *w)
     for (int i = 0; i < 4; i++) json_put_number(w, NULL, box[i], 9);
     json_put_end(w, ']');
     json_put_begin(w, "values", '[');
-    for (int m = 0; m < (int)j->dims[1]; m++) put_map(j, look_map_of(j, photo, m), w);
+    for (int m = 0; m < (int)j->dims[1]; m++) put_map(j, look_map_of(j, which, m), w);
     json_put_end(w, ']');
     json_put_end(w, '}');
 }

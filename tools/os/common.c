@@ -8,6 +8,7 @@
 
 #if !defined(_WIN32)
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,6 +91,19 @@ bool os_sync(FILE *file)
 bool os_replace(const char *from, const char *to)
 {
     return rename(from, to) == 0;
+}
+
+/* A new empty file keeps the name free until it is replaced. */
+bool os_rename_new(const char *from, const char *to) {
+    const int descriptor = open(to, O_WRONLY | O_CREAT | O_EXCL, 0666);
+    int why;
+    if (descriptor < 0) return false;
+    close(descriptor);
+    if (rename(from, to) == 0) return true;
+    why = errno;
+    unlink(to);
+    errno = why;
+    return false;
 }
 
 void os_remove(const char *path)

@@ -55,6 +55,10 @@ bool os_seek(FILE *file, uint64_t offset);
 bool os_sync(FILE *file);                 /* to the disk                                  */
 bool os_close_copy(FILE *file);           /* says what closing the file would say         */
 bool os_replace(const char *from, const char *to);   /* renames, at once                  */
+bool os_rename_new(const char *from, const char *to);   /* EEXIST: never over what is there */
+bool os_has_links(void);                  /* symbolic ones, that anybody may make        */
+bool os_link(const char *to, const char *path);      /* EEXIST: there is something          */
+void os_copy_time(const char *from, const char *to); /* of the last change, where it can    */
 void os_remove(const char *path);
 bool os_make_folder(const char *path);
 /* Calls this function with the path of each file that is opened to be read, on whatever thread. */

@@ -91,6 +91,22 @@ os_kind os_kind_of_link(const char *path)
     return is_link && found == OS_FOLDER ? OS_OTHER : found;
 }
 
+bool os_has_links(void) { return true; }
+
+bool os_link(const char *to, const char *path) { return symlink(to, path) == 0; }
+
+void os_copy_time(const char *from, const char *to) {
+    struct stat status;
+    struct timespec times[2];
+    if (stat(from, &status) != 0) return;
+#if defined(__APPLE__)
+    times[0] = status.st_atimespec, times[1] = status.st_mtimespec;
+#else
+    times[0] = status.st_atim, times[1] = status.st_mtim;
+#endif
+    (void)utimensat(AT_FDCWD, to, times, 0);
+}
+
 char *os_real_path(const char *path)
 {
     return realpath(path, NULL);

@@ -34,6 +34,7 @@ static int error_number(DWORD error)
     case ERROR_USER_MAPPED_FILE: return ETXTBSY;
     case ERROR_FILE_EXISTS:
     case ERROR_ALREADY_EXISTS: return EEXIST;
+    case ERROR_NOT_SAME_DEVICE: return EXDEV;
     case ERROR_DISK_FULL:
     case ERROR_HANDLE_DISK_FULL: return ENOSPC;
     case ERROR_NOT_ENOUGH_MEMORY:
@@ -369,6 +370,38 @@ bool os_replace(const char *from, const char *to)
     free(source);
     free(target);
     return good;
+}
+
+bool os_rename_new(const char *from, const char *to) {
+    wchar_t *source = wide_path(from), *target = source ? wide_path(to) : NULL;
+    bool good = target && MoveFileExW(source, target, MOVEFILE_WRITE_THROUGH);
+    if (target && !good) (void)failed();
+    free(source);
+    free(target);
+    return good;
+}
+
+/* Only an administrator, or a developer who has said so to the system, may make one. */
+bool os_has_links(void) { return false; }
+
+bool os_link(const char *to, const char *path) {
+    (void)to, (void)path;
+    errno = ENOSYS;
+    return false;
+}
+
+void os_copy_time(const char *from, const char *to) {
+    wchar_t *source = wide_path(from), *target = source ? wide_path(to) : NULL;
+    HANDLE file = target ? CreateFileW(target, FILE_WRITE_ATTRIBUTES, 0, NULL, OPEN_EXISTING, 0,
+                                       NULL) : INVALID_HANDLE_VALUE;
+    WIN32_FILE_ATTRIBUTE_DATA found;
+    if (file != INVALID_HANDLE_VALUE) {
+        if (GetFileAttributesExW(source, GetFileExInfoStandard, &found))
+            SetFileTime(file, NULL, NULL, &found.ftLastWriteTime);
+        CloseHandle(file);
+    }
+    free(source);
+    free(target);
 }
 
 void os_remove(const char *path)

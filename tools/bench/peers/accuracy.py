@@ -35,7 +35,7 @@ def write_inputs(model, files):
     with open(model.folder + "/input.f32", "wb") as to:
         for i in range(0, len(files), MOST):
             if subprocess.run(["tools/vit-run", "-m", model.folder + "/f32.vit", "--dump-input",
-                               npy] + ["--image=" + file for file in files[i:i + MOST]],
+                               npy] + files[i:i + MOST],
                               stdout=subprocess.DEVNULL).returncode:
                 sys.exit("the images cannot be read")
             with open(npy, "rb") as source:
