@@ -20,7 +20,7 @@ declare -A part=([test_damage]=3 [test_match]=40 [test_random]="400 60 150"
 fuzz=1 # second; `make fuzz` takes longer
 # What has no sanitized program in it, or only to convert what others convert as well; the last one
 # has its own malloc.
-unsanitized=" test_abi test_build test_confined test_embedded test_fixed test_floors test_languages "
+unsanitized=" test_abi test_build test_confined test_embedded test_fixed test_floors "
 unsanitized+="test_make test_planning test_tools_memory "
 if [ "${LONG-}" = yes ]; then
     part=() fuzz=30

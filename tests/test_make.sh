@@ -71,7 +71,7 @@ while [ \$# -gt 1 ]; do [ "\$1" = -o ] && : >"\$2"; shift; done
 END
 chmod +x "$work/cc"
 
-targets="tools/vit-info build/asan/tools/vit-info examples/hello build/lib/libvit.a
+targets="tools/vit-info build/asan/tools/vit-info examples/classify build/lib/libvit.a
     examples/web/vit/vit-scalar.wasm build/wasi/tools/vit-convert.o"
 
 # compiled WHAT ARGS...: makes $targets; the number of files compiled for each of them
@@ -80,7 +80,7 @@ compiled() {
     PATH="$work:$PATH" "$make" -s -C "$tree" CC="$work/cc" WASM_CC="$work/cc" "$@" $targets \
         >"$work/out" 2>"$work/err" || fail "make $*"
     cp "$work/err" "$work/said"
-    for name in vit-info hello packaging/vit module.c vit-convert; do
+    for name in vit-info classify packaging/vit module.c vit-convert; do
         grep -c -- "[/ ]$name[. ]" "$log"
     done | tr '\n' ' '
 }

@@ -60,7 +60,7 @@ declare -A why=(
     [test_fixed]="what is built here for one model"
     [test_names]="names with control characters; windows_own.sh has an output that is an input"
     [test_floors]="reads the sources alone"
-    [test_languages]="ELF, Python, C++ with POSIX threads"
+    [test_examples]="what is compiled here, Python; hello.c is in windows_own.sh"
     [test_tools_disk]="limits on the size of files; windows_own.sh has full disks, names and paths"
     [test_tools_memory]="LD_PRELOAD"
 )

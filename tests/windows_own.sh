@@ -198,7 +198,7 @@ same "$work/out" linux
 mingw=x86_64-w64-mingw32-gcc
 cd "$root" || exit 2
 check "hello.c compiles" $mingw -std=c99 -O2 -I. -isystem build/stb examples/hello.c -static -o "$work/hello.exe"
-try "$work/hello.exe" examples/cat.ppm
+try "$work/hello.exe" models/cifar10-vit.vit examples/cat.ppm
 out '^cat, 78.8 %'
 if command -v cmake >/dev/null; then
     windows="-DCMAKE_SYSTEM_NAME=Windows -DCMAKE_C_COMPILER=$mingw"
