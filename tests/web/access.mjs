@@ -40,6 +40,11 @@ async function look(name, options, shown) {
         const { wide, screen } = await page.evaluate(() => ({
             wide: document.documentElement.scrollWidth, screen: innerWidth }));
         expect(wide <= screen, `the page is ${wide} pixels wide, the screen ${screen}`);
+        const edgeOf = async (selector) => {
+            const { x, width } = await page.locator(selector).boundingBox();
+            return options.isMobile ? x : x + width;
+        };
+        same(await edgeOf('#status'), await edgeOf('#model'), 'the edge of the status');
         await visited.drop(pathOf('words.txt'));
         await check('with a message');
         return `${shown.length + 2} states`;

@@ -87,11 +87,19 @@ export default async function checkpoints() {
         const file = own('unnamed_asked/model.pt');
         await visited.dropOnly(file);
         await dialog(page).waitFor();
+        const { height } = await dialog(page).boundingBox();
+        expect(height < 250, `the form is ${height} pixels high before it has anything to show`);
         await press(visited);
         await dialog(page).getByRole('heading', { name: /^Missing/ }).waitFor();
         same(await page.evaluate(() => document.activeElement.tagName), 'SELECT', 'the focus');
         const check = await makeChecker(page);
         await check('the form');
+        await page.setViewportSize({ width: 390, height: 844 });
+        const cut = await page.locator('#questions').evaluate((list) =>
+            [...list.querySelectorAll('h3, strong, span, p, select, input')].filter((element) =>
+                element.getBoundingClientRect().right > list.getBoundingClientRect().right)
+                .map(({ textContent }) => textContent));
+        same(cut, [], 'cut off on a phone');
         await dialog(page).getByLabel('qkv_interleave').selectOption('per_head');
         await press(visited);
         sameBytes(await download(visited),

@@ -215,6 +215,19 @@ export default async function views({ references: update }) {
         return picture(visited, 'positions', '#panel-positions', update);
     });
 
+    await test('the large maps are of one size, and large', async () => {
+        const widths = [];
+        for (const name of ['Rollout', 'Tokens', 'Similarity']) {
+            await tab(name);
+            const map = page.locator(`#panel-${name.toLowerCase()} .map`);
+            const { width, height } = await map.boundingBox();
+            widths.push(width);
+            expect(height > 350, `${name}: ${height} pixels high`);
+        }
+        const panel = await page.locator('#panel-similarity').boundingBox();
+        same(widths, Array(3).fill(panel.width), 'widths');
+    });
+
     await test('the maps by keyboard', async () => {
         await tab('Rollout');
         await page.locator('#rollout-map').focus();
