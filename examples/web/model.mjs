@@ -240,7 +240,7 @@ async function showResult({ status, report, output, name, stderr }) {
         || (status ? 'The converter failed.' : 'Nothing was written.');
     const { questions = [], wrong = [] } = report ?? {};
     showForm({ ...report, problem: questions.length || wrong.length ? null : said });
-    say(questions.length ? 'Some settings are missing: see the form' : 'Not converted');
+    say(questions.length ? 'Settings are missing' : 'Not converted');
     (byId('questions').querySelector('.findings input, .findings select') ?? byId('arch')).focus();
 }
 
