@@ -1648,6 +1648,14 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    include <stdio.h>
 #endif
 
+/* A build without optimisation is for debugging, and compiled often: it has no tiers beyond AVX2,
+   whose bits are the same, and VIT__SMALL. VIT_UNOPTIMIZED keeps all of them. */
+#if !defined(VIT_UNOPTIMIZED) && VIT__GNU && !defined(__OPTIMIZE__)
+#    define VIT__UNOPTIMIZED 1
+#else
+#    define VIT__UNOPTIMIZED 0
+#endif
+
 /* Which kernels exist in this build: all tiers of the CPU family are compiled
    in, whatever the compiler's flags, and one is chosen at run time. Where the
    compiler may use FMA, so may plain C, and SSE2's products would be fused. */
@@ -1664,13 +1672,13 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #else
 #    define VIT__AVX2 0
 #endif
-#if VIT__AVX2 && !defined(VIT_NO_AVX512)
+#if VIT__AVX2 && !defined(VIT_NO_AVX512) && !VIT__UNOPTIMIZED
 #    define VIT__AVX512 1
 #else
 #    define VIT__AVX512 0
 #endif
 /* Instructions that compilers and their assemblers learned late. */
-#if VIT__AVX2 && VIT__SINCE(11, 12, 1930)
+#if VIT__AVX2 && VIT__SINCE(11, 12, 1930) && !VIT__UNOPTIMIZED
 #    define VIT__AVXVNNI 1
 #else
 #    define VIT__AVXVNNI 0
@@ -1944,8 +1952,8 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__SQRT(x) x = vget_lane_f32(vsqrt_f32(vdup_n_f32(x)), 0)
 #endif
 
-/* Compiled for size (-Os): fewer copies of loops, the same bits. */
-#if defined(__OPTIMIZE_SIZE__)
+/* Compiled for size (-Os), or unoptimised: fewer copies of loops, the same bits. */
+#if defined(__OPTIMIZE_SIZE__) || VIT__UNOPTIMIZED
 #    define VIT__SMALL 1
 #else
 #    define VIT__SMALL 0
@@ -1965,24 +1973,35 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__INLINE static inline
 #endif
 
-/* Without optimisation a forward pass takes 25 times as long by gcc, 60 times by clang: a
-   message says so. gcc has a pragma that optimises >>math to >>words all the same, and then
-   takes 1.1 times as long; clang has none. */
-#if !defined(VIT_UNOPTIMIZED) && (VIT__GNU ? !defined(__OPTIMIZE__) : defined(_DEBUG))
+/* Without optimisation a forward pass takes 25 times as long by gcc, 60 times by clang: a message
+   says so. gcc's pragma optimises >>math to >>words all the same; clang has none. */
+#if VIT__UNOPTIMIZED || (!defined(VIT_UNOPTIMIZED) && !VIT__GNU && defined(_DEBUG))
 #    pragma message("vit.h is compiled without optimisation: use -O2, or define VIT_UNOPTIMIZED")
 #endif
-#if !defined(VIT_UNOPTIMIZED) && VIT__GCC && !defined(__OPTIMIZE__)
-#    define VIT__OPTIMIZE_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize (\"O2\")")
+#if VIT__UNOPTIMIZED && VIT__GCC
+#    define VIT__OPTIMIZE_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize (\"O1\")")
 #    define VIT__OPTIMIZE_END _Pragma("GCC pop_options")
 #else
 #    define VIT__OPTIMIZE_BEGIN
 #    define VIT__OPTIMIZE_END
 #endif
 
-/* Cold code, compiled for size in WebAssembly, which is fetched before it runs: a fifth less. */
-#if defined(__wasm__) && defined(__clang__)
-#    define VIT__COMPACT_BEGIN                                                                    \
-        _Pragma("clang attribute push(__attribute__((minsize)), apply_to = function)")
+/* Cold code is compiled for size: a fifth less time to compile and a seventh less code. COMPACT code
+   is so in WebAssembly only, which is fetched before it runs: loops over pixels and rows are in it. */
+#define VIT__SIZE_CLANG                                                                           \
+    _Pragma("clang attribute push(__attribute__((minsize)), apply_to = function)")
+#if VIT__CLANG && defined(__OPTIMIZE__)
+#    define VIT__COLD_BEGIN VIT__SIZE_CLANG
+#    define VIT__COLD_END _Pragma("clang attribute pop")
+#elif VIT__GCC && defined(__OPTIMIZE__)
+#    define VIT__COLD_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize (\"Os\")")
+#    define VIT__COLD_END _Pragma("GCC pop_options")
+#else
+#    define VIT__COLD_BEGIN
+#    define VIT__COLD_END
+#endif
+#if VIT__CLANG && defined(__wasm__)
+#    define VIT__COMPACT_BEGIN VIT__SIZE_CLANG
 #    define VIT__COMPACT_END _Pragma("clang attribute pop")
 #else
 #    define VIT__COMPACT_BEGIN
@@ -2344,7 +2363,7 @@ VIT__INLINE int vit__is_checked(const vit_model *model) {
 /* pass finds its weights by the names in it. Names and shapes are timm's.   */
 /* ------------------------------------------------------------------------- */
 
-VIT__COMPACT_BEGIN
+VIT__COLD_BEGIN
 
 /* X(id, name, kind, dims, condition, bias): a layer, whose tensors follow one another in
    the file. kind says which they are:
@@ -3106,6 +3125,10 @@ VIT_API vit_result vit_config_check(vit_config *config, char detail[VIT_MAX_DETA
     return vit__check_attention(c, detail);
 }
 
+VIT__COLD_END
+
+VIT__COMPACT_BEGIN
+
 /* --- packing ---------------------------------------------------------------- */
 
 /* Index of weight [row, k] in its panel, in elements. */
@@ -3336,6 +3359,10 @@ VIT_API void vit_unpack_row(const vit_tensor *tensor, int row, float *out) {
     data += (size_t)(row / 16) * (size_t)vit__panel_bytes(tensor->dtype, depth);
     for (k = 0; k < depth; k++) out[k] = vit__unpack_number(tensor->dtype, data, row, k, depth);
 }
+
+VIT__COMPACT_END
+
+VIT__COLD_BEGIN
 
 /* ------------------------------------------------------------------------- */
 /* >>load                                                                    */
@@ -4176,7 +4203,7 @@ VIT_API void vit_model_close(vit_model *model) {
     memset(model, 0, sizeof *model);
 }
 
-VIT__COMPACT_END
+VIT__COLD_END
 
 /* ------------------------------------------------------------------------- */
 /* >>threads                                                                 */
@@ -5766,22 +5793,24 @@ VIT__NOINLINE static void VIT__(output_tail)(vit__epilogue e, const vit__output 
 /* The tile is still in the nearest cache. */
 VIT__INLINE void VIT__(output_rows)(vit__epilogue e, const vit__output *out,
                                     const vit__tile *tile) {
+    const int in_place = VIT__WIDE == 1 || !VIT__SMALL; /* else the tail's copy is the only one */
     const float *x = tile->data;
     float *c = out->c;
     int r, i;
     for (r = 0; r < tile->rows; r++, x += tile->ld, c += out->ldc) {
-        for (i = 0; i + VIT__WIDE <= tile->cols; i += VIT__WIDE)
+        for (i = 0; in_place && i + VIT__WIDE <= tile->cols; i += VIT__WIDE)
             VIT__(output_step)(e, out, x, c, i, VIT__WIDE);
 #if VIT__WIDE > 1
-        if (i < tile->cols) VIT__(output_tail)(e, out, x, c, i, tile->cols - i);
+        for (; i < tile->cols; i += VIT__WIDE)
+            VIT__(output_tail)(e, out, x, c, i, tile->cols - i);
 #endif
     }
 }
 
-/* Each combination that occurs has loops of its own; not in plain C. */
+/* Each combination that occurs has loops of its own, but not in plain C and not for size. */
 VIT__ROW void VIT__(output)(const vit__output *out, const vit__tile *tile) {
     vit__epilogue e = { VIT__NO_ACT, 0, 0 };
-    if (VIT__WIDE == 1) {
+    if (VIT__WIDE == 1 || VIT__SMALL) {
         e.act = out->act;
         e.add = out->add;
         e.scale = out->gamma != NULL;
@@ -8407,7 +8436,7 @@ VIT_API const char *vit_isa_name(vit_isa isa) {
 /* the bits of the library that it follows (PyTorch or Pillow).              */
 /* ------------------------------------------------------------------------- */
 
-VIT__COMPACT_BEGIN
+VIT__COLD_BEGIN
 
 /* The precision of Pillow and PyTorch, where the build has it. */
 #if defined(VIT_NO_DOUBLE)
@@ -8820,6 +8849,10 @@ VIT_API vit_result vit_model_resize(vit_model *model, int height, int width) {
 
 #endif /* VIT_NO_DOUBLE */
 
+VIT__COLD_END
+
+VIT__COMPACT_BEGIN
+
 /* --- photos ------------------------------------------------------------------------ */
 
 #ifndef VIT_NO_PREPROCESS
@@ -9006,7 +9039,7 @@ static vit__photo_row vit__photo_row_at(const vit_image *image, int y) {
     return row;
 }
 
-/* Pixel x of a row as red, green, blue; `format` is a constant. */
+/* Pixel x of a row as red, green, blue; `format` is a constant but for grey models. */
 VIT__INLINE void vit__read_pixel(vit_pixel format, const vit__photo_row *row, int x, uint8_t *rgb) {
     const uint8_t *const p = row->pixels;
     const size_t at = (size_t)x, even = at & ~(size_t)1;
@@ -9028,34 +9061,31 @@ VIT__INLINE void vit__read_pixel(vit_pixel format, const vit__photo_row *row, in
         for (i = 0; i < 3; i++) rgb[i] = p[at * size + (size_t)(blue_first ? 2 - i : i)];
 }
 
-/* Pixels [first, end) of a row to columns of the block; grey if the model has one channel. */
-VIT__INLINE void vit__turn_as(vit_pixel format, const vit__resizer *r, uint8_t *to,
-                              const vit__photo_row *row, int first, int end) {
-    uint8_t rgb[3];
-    int x;
-    if (r->luma)
-        for (x = first; x < end; x++, to += VIT__PHOTO_COLUMN(1)) {
-            vit__read_pixel(format, row, x, rgb);
-            *to = vit__luma(rgb);
-        }
-    else
-        for (x = first; x < end; x++, to += VIT__PHOTO_COLUMN(3))
-            vit__read_pixel(format, row, x, to);
+/* Pixels [first, end) of a row as three colours to columns of the block. */
+VIT__INLINE void vit__turn_as(vit_pixel format, uint8_t *to, const vit__photo_row *row, int first,
+                              int end) {
+    for (; first < end; first++, to += VIT__PHOTO_COLUMN(3))
+        vit__read_pixel(format, row, first, to);
 }
 
-/* The same of any photo, of row y. */
+/* Pixels of row y, which vit__turn_block has no faster way for; grey if the model has one channel. */
 static void vit__turn_any(const vit__resizer *r, uint8_t *to, int y, int first, int end) {
     const vit__photo_row row = vit__photo_row_at(r->image, y);
+    uint8_t rgb[3];
+    for (; r->luma && first < end; first++, to += VIT__PHOTO_COLUMN(1)) {
+        vit__read_pixel(r->image->format, &row, first, rgb);
+        *to = vit__luma(rgb);
+    }
     switch (r->image->format) {
-    case VIT_PIXEL_RGB8: vit__turn_as(VIT_PIXEL_RGB8, r, to, &row, first, end); break;
-    case VIT_PIXEL_RGBA8: vit__turn_as(VIT_PIXEL_RGBA8, r, to, &row, first, end); break;
-    case VIT_PIXEL_BGR8: vit__turn_as(VIT_PIXEL_BGR8, r, to, &row, first, end); break;
-    case VIT_PIXEL_BGRA8: vit__turn_as(VIT_PIXEL_BGRA8, r, to, &row, first, end); break;
-    case VIT_PIXEL_RGB565: vit__turn_as(VIT_PIXEL_RGB565, r, to, &row, first, end); break;
-    case VIT_PIXEL_YUYV: vit__turn_as(VIT_PIXEL_YUYV, r, to, &row, first, end); break;
-    case VIT_PIXEL_NV12: vit__turn_as(VIT_PIXEL_NV12, r, to, &row, first, end); break;
-    case VIT_PIXEL_F32: vit__turn_as(VIT_PIXEL_F32, r, to, &row, first, end); break;
-    case VIT_PIXEL_GRAY8: /* vit__turn_block does it */
+    case VIT_PIXEL_BGR8: vit__turn_as(VIT_PIXEL_BGR8, to, &row, first, end); break;
+    case VIT_PIXEL_BGRA8: vit__turn_as(VIT_PIXEL_BGRA8, to, &row, first, end); break;
+    case VIT_PIXEL_RGB565: vit__turn_as(VIT_PIXEL_RGB565, to, &row, first, end); break;
+    case VIT_PIXEL_YUYV: vit__turn_as(VIT_PIXEL_YUYV, to, &row, first, end); break;
+    case VIT_PIXEL_NV12: vit__turn_as(VIT_PIXEL_NV12, to, &row, first, end); break;
+    case VIT_PIXEL_F32: vit__turn_as(VIT_PIXEL_F32, to, &row, first, end); break;
+    case VIT_PIXEL_RGB8: /* vit__turn_pixels */
+    case VIT_PIXEL_RGBA8:
+    case VIT_PIXEL_GRAY8:
     case VIT_NUM_PIXELS: break;
     }
 }
@@ -11486,6 +11516,10 @@ VIT_API int vit_top_k(const float *scores, int n, int k, vit_prediction *top) {
     return count;
 }
 
+VIT__COMPACT_END
+
+VIT__COLD_BEGIN
+
 /* ------------------------------------------------------------------------- */
 /* >>workspace                                                               */
 /*                                                                           */
@@ -12087,7 +12121,7 @@ VIT_API vit_result vit_embed(const vit_model *model, const vit_image *image, flo
 #endif
 #endif
 
-VIT__COMPACT_END
+VIT__COLD_END
 
 #if defined(VIT__BUILTIN_COPIES)
 #    undef memcpy
