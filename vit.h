@@ -1415,6 +1415,15 @@ enum {
 /* only these.                                                               */
 /* ------------------------------------------------------------------------- */
 
+/* VIT__IS(x) is 1 if macro x is defined, as nothing or as 1; else 0. Of the two arguments that
+   VIT__ONE_1 and VIT__ONE_ add, the second one is taken; other words add none. */
+#define VIT__ONE_ 0,
+#define VIT__ONE_1 0,
+#define VIT__SECOND(first, second, ...) second
+#define VIT__IS_LIST(list) VIT__SECOND(list 1, 0, 0)
+#define VIT__IS_VALUE(value) VIT__IS_LIST(VIT__ONE_##value)
+#define VIT__IS(x) VIT__IS_VALUE(x)
+
 /* Compilers, by their version or 0. GNU C, of gcc and of clang but for Microsoft's targets, has
    assembly, attributes and builtins. Microsoft's dialect has intrinsics. */
 #if defined(__clang__)
@@ -1500,6 +1509,10 @@ int memcmp(const void *a, const void *b, size_t size);
 /* Does not compile, with `name` in the message, unless the condition holds. */
 #define VIT__STATIC_ASSERT(condition, name) typedef char vit__##name[(condition) ? 1 : -1]
 
+/* Joins two words after expanding them. */
+#define VIT__PASTE_OF(a, b) a##b
+#define VIT__PASTE(a, b) VIT__PASTE_OF(a, b)
+
 /* Counts the rows of a list of three columns: 0 VIT_ISA_LIST(VIT__ONE_MORE). */
 #define VIT__ONE_MORE(a, b, c) +1
 
@@ -1514,27 +1527,21 @@ int memcmp(const void *a, const void *b, size_t size);
 #    define VIT__BIG_ENDIAN 0
 #endif
 
-#if defined(_WIN32)
-#    define VIT__WINDOWS 1
-#else
-#    define VIT__WINDOWS 0
-#endif
+#define VIT__WINDOWS VIT__IS(_WIN32)
 
 /* Builds for one architecture: vit_config is constant, and compilers remove the code it
    does not need. */
 #if defined(VIT_FIXED)
-#    define VIT__PASTE(a, b) a##b
-#    define VIT__FIXED_PART(name, part) VIT__PASTE(name, part)
-#    if VIT__FIXED_PART(VIT_FIXED, _VERSION) != VIT_VERSION
+#    if VIT__PASTE(VIT_FIXED, _VERSION) != VIT_VERSION
 #        error "vit.h: the header that VIT_FIXED names is from another version of vit-convert"
 #    endif
-static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
+static const vit_config vit__fixed = VIT__PASTE(VIT_FIXED, _CONFIG);
 #    define VIT__IS_FIXED 1
 #    define VIT__FIXED_OR(name, otherwise) (vit__fixed.name)
 #    define VIT__CONFIG(model) ((void)(model), &vit__fixed)
-#    define VIT__DTYPES VIT__FIXED_PART(VIT_FIXED, _DTYPES)
-#    define VIT__ATTENTION VIT__FIXED_PART(VIT_FIXED, _ATTENTION)
-#    define VIT__SIGNATURE VIT__FIXED_PART(VIT_FIXED, _SIGNATURE)
+#    define VIT__DTYPES VIT__PASTE(VIT_FIXED, _DTYPES)
+#    define VIT__ATTENTION VIT__PASTE(VIT_FIXED, _ATTENTION)
+#    define VIT__SIGNATURE VIT__PASTE(VIT_FIXED, _SIGNATURE)
 #else
 #    define VIT__IS_FIXED 0
 #    define VIT__FIXED_OR(name, otherwise) (otherwise)
@@ -1546,26 +1553,10 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 
 /* Types of weights in this build, a bit for each vit_dtype: VIT__DTYPES of all layers,
    VIT__ATTENTION of the layers in front of attention. */
-#if defined(VIT_NO_F16)
-#    define VIT__HAS_F16 0
-#else
-#    define VIT__HAS_F16 (VIT__DTYPES >> 1 & 1)
-#endif
-#if defined(VIT_NO_BF16)
-#    define VIT__HAS_BF16 0
-#else
-#    define VIT__HAS_BF16 (VIT__DTYPES >> 2 & 1)
-#endif
-#if defined(VIT_NO_INT8)
-#    define VIT__HAS_INT8 0
-#else
-#    define VIT__HAS_INT8 (VIT__DTYPES >> 3 & 1)
-#endif
-#if defined(VIT_NO_INT4)
-#    define VIT__HAS_INT4 0
-#else
-#    define VIT__HAS_INT4 (VIT__DTYPES >> 4 & 1)
-#endif
+#define VIT__HAS_F16 (VIT__IS(VIT_NO_F16) ? 0 : VIT__DTYPES >> 1 & 1)
+#define VIT__HAS_BF16 (VIT__IS(VIT_NO_BF16) ? 0 : VIT__DTYPES >> 2 & 1)
+#define VIT__HAS_INT8 (VIT__IS(VIT_NO_INT8) ? 0 : VIT__DTYPES >> 3 & 1)
+#define VIT__HAS_INT4 (VIT__IS(VIT_NO_INT4) ? 0 : VIT__DTYPES >> 4 & 1)
 #define VIT__HAS_U8 (VIT__HAS_INT8 || VIT__HAS_INT4) /* inputs of 8 bits */
 #if VIT__IS_FIXED && VIT__DTYPES >> 1 != (VIT__HAS_F16 | VIT__HAS_BF16 << 1 | \
                                           VIT__HAS_INT8 << 2 | VIT__HAS_INT4 << 3)
@@ -1585,25 +1576,9 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #    define VIT__TEXT(string) string
 #endif
 
-#if defined(VIT_LOGITS_ONLY)
-#    define VIT__LOGITS_ONLY 1
-#else
-#    define VIT__LOGITS_ONLY 0
-#endif
-
-/* Mapping needs files. */
-#if !defined(VIT_NO_STDIO) && !defined(VIT_NO_MMAP)
-#    define VIT__MMAP 1
-#else
-#    define VIT__MMAP 0
-#endif
-
-/* The pool allocates itself, so it needs malloc as well. */
-#if !defined(VIT_NO_THREADS) && !defined(VIT_NO_MALLOC)
-#    define VIT__POOL 1
-#else
-#    define VIT__POOL 0
-#endif
+#define VIT__LOGITS_ONLY VIT__IS(VIT_LOGITS_ONLY)
+#define VIT__MMAP (!VIT__IS(VIT_NO_STDIO) && !VIT__IS(VIT_NO_MMAP))     /* needs files */
+#define VIT__POOL (!VIT__IS(VIT_NO_THREADS) && !VIT__IS(VIT_NO_MALLOC)) /* allocates itself */
 
 /* windows.h, kept small, and out of the declarations. */
 #if VIT__WINDOWS && (VIT__MMAP || VIT__POOL || !defined(VIT_NO_STDIO))
@@ -1650,7 +1625,7 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 
 /* A build without optimisation is for debugging, and compiled often: it has no tiers beyond AVX2,
    whose bits are the same, and VIT__SMALL. VIT_UNOPTIMIZED keeps all of them. */
-#if !defined(VIT_UNOPTIMIZED) && VIT__GNU && !defined(__OPTIMIZE__)
+#if VIT__GNU && !defined(VIT_UNOPTIMIZED) && !defined(__OPTIMIZE__) /* which pragmas change later */
 #    define VIT__UNOPTIMIZED 1
 #else
 #    define VIT__UNOPTIMIZED 0
@@ -1737,11 +1712,7 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #endif
 
 /* Kernels that add products of int8 in 16 bits, where section "fits16" of the file allows it. */
-#if VIT__AVX2 || (VIT__WASM_SIMD && defined(__wasm_relaxed_simd__))
-#    define VIT__ADDS_16 1
-#else
-#    define VIT__ADDS_16 0
-#endif
+#define VIT__ADDS_16 (VIT__AVX2 || (VIT__WASM_SIMD && VIT__IS(__wasm_relaxed_simd__)))
 
 /* Plain C as a tier, only where it may be the best one, or asked for: not in builds for one model
    and one CPU that has better, nor where a vector tier is always there. */
@@ -1762,26 +1733,6 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 /* A build for one model reads section "fits16" only where its kernels rely on it. */
 #define VIT__HAS_FITS16 (VIT__ADDS_16 || !VIT__IS_FIXED)
 
-/* How instructions of an ARM CPU are detected at run time; 0: not at all. */
-#if defined(__linux__) && defined(__has_include)
-#    if !__has_include(<sys/auxv.h>)
-#        define VIT__NO_AUXV 1
-#    endif
-#endif
-#define VIT__ASK_LINUX 1
-#define VIT__ASK_APPLE 2
-#define VIT__ASK_WINDOWS 3
-#if !VIT__NEON || defined(VIT_BARE_METAL)
-#    define VIT__ASK 0
-#elif defined(__linux__) && !defined(VIT__NO_AUXV)
-#    define VIT__ASK VIT__ASK_LINUX
-#elif defined(__APPLE__)
-#    define VIT__ASK VIT__ASK_APPLE
-#elif VIT__WINDOWS && (VIT__MMAP || VIT__POOL || !defined(VIT_NO_STDIO))
-#    define VIT__ASK VIT__ASK_WINDOWS
-#else
-#    define VIT__ASK 0
-#endif
 #if VIT__NEON
 #    include <arm_neon.h>
 #endif
@@ -1791,9 +1742,14 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #if VIT__WASM_SIMD
 #    include <wasm_simd128.h>
 #endif
-#if VIT__ASK == VIT__ASK_LINUX
-#    include <sys/auxv.h>
-#elif VIT__ASK == VIT__ASK_APPLE
+/* How the instructions of an ARM CPU are detected at run time. */
+#define VIT__ASKS (VIT__NEON && !VIT__IS(VIT_BARE_METAL))
+#if VIT__ASKS && defined(__linux__) && defined(__has_include)
+#    if __has_include(<sys/auxv.h>)
+#        include <sys/auxv.h>
+#        define VIT__AUXV 1
+#    endif
+#elif VIT__ASKS && defined(__APPLE__)
 #    include <sys/types.h>
 #    include <sys/sysctl.h>
 #endif
@@ -1870,24 +1826,13 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
 #endif
 #define VIT__TARGET_HASWELL "avx2,fma,f16c"
 #define VIT__TARGET_SKYLAKE VIT__TARGET_HASWELL ",avx512f,avx512bw,avx512dq,avx512vl"
-#define VIT__TARGET_AVX2 VIT__TARGET_HASWELL VIT__TARGET_WIDTH(256)
-#define VIT__TARGET_AVXVNNI VIT__TARGET_HASWELL ",avxvnni" VIT__TARGET_WIDTH(256)
-#define VIT__TARGET_AVX512 VIT__TARGET_SKYLAKE VIT__TARGET_WIDTH(512)
-#define VIT__TARGET_AVX512_VNNI VIT__TARGET_SKYLAKE ",avx512vnni" VIT__TARGET_WIDTH(512)
-#define VIT__TARGET_AVX512_BF16 VIT__TARGET_SKYLAKE ",avx512vnni,avx512bf16" VIT__TARGET_WIDTH(512)
 
 #if VIT__CLANG
-#    define VIT__TARGET_NEON_DOTPROD "dotprod"
-#    define VIT__TARGET_NEON_I8MM "i8mm"
-#    define VIT__TARGET_NEON_BF16 "bf16"
+#    define VIT__TARGET_NEON(feature) feature
 #elif VIT__NEON && __ARM_ARCH >= 9
-#    define VIT__TARGET_NEON_DOTPROD "+dotprod"
-#    define VIT__TARGET_NEON_I8MM "+i8mm"
-#    define VIT__TARGET_NEON_BF16 "+bf16"
+#    define VIT__TARGET_NEON(feature) "+" feature
 #else /* binutils up to 2.40 want the base architecture as well */
-#    define VIT__TARGET_NEON_DOTPROD "arch=armv8.2-a+dotprod"
-#    define VIT__TARGET_NEON_I8MM "arch=armv8.2-a+i8mm"
-#    define VIT__TARGET_NEON_BF16 "arch=armv8.2-a+bf16"
+#    define VIT__TARGET_NEON(feature) "arch=armv8.2-a+" feature
 #endif
 
 /* Steps of the kernels as gcc 12 and clang 14 take them best: in assembly, where they would spill
@@ -1990,10 +1935,10 @@ static const vit_config vit__fixed = VIT__FIXED_PART(VIT_FIXED, _CONFIG);
    is so in WebAssembly only, which is fetched before it runs: loops over pixels and rows are in it. */
 #define VIT__SIZE_CLANG                                                                           \
     _Pragma("clang attribute push(__attribute__((minsize)), apply_to = function)")
-#if VIT__CLANG && defined(__OPTIMIZE__)
+#if VIT__CLANG && defined(__OPTIMIZE__) && (defined(__wasm__) || !defined(__OPTIMIZE_SIZE__))
 #    define VIT__COLD_BEGIN VIT__SIZE_CLANG
 #    define VIT__COLD_END _Pragma("clang attribute pop")
-#elif VIT__GCC && defined(__OPTIMIZE__)
+#elif VIT__GCC && defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__)
 #    define VIT__COLD_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize (\"Os\")")
 #    define VIT__COLD_END _Pragma("GCC pop_options")
 #else
@@ -3944,38 +3889,31 @@ VIT_API vit_result vit_model_open_memory_as(unsigned abi, const void *data, size
 /* Values of vit_model.ownership. */
 enum { VIT__BORROWED, VIT__MAPPED, VIT__ALLOCATED };
 
-/* Why a file cannot be opened: X(code of the system, text). strerror depends on the locale, and
-   threads may not share it. */
-#    if VIT__WINDOWS
-#        define VIT__REASON_LIST(X)                                                               \
-            X(ERROR_FILE_NOT_FOUND, "No such file or directory")                                  \
-            X(ERROR_PATH_NOT_FOUND, "No such file or directory")                                  \
-            X(ERROR_ACCESS_DENIED, "Permission denied")                                           \
-            X(ERROR_TOO_MANY_OPEN_FILES, "Too many open files")
-#    else
-#        define VIT__REASON_LIST(X)                                                               \
-            X(ENOENT, "No such file or directory")                                                \
-            X(ENOTDIR, "Not a directory")                                                         \
-            X(EISDIR, "Is a directory")                                                           \
-            X(EACCES, "Permission denied")                                                        \
-            X(ENAMETOOLONG, "File name too long")                                                 \
-            X(EMFILE, "Too many open files")
-#    endif
-
 #    if VIT__MMAP || !defined(VIT_NO_MALLOC)
+/* strerror depends on the locale, and threads may not share it. */
 static vit_result vit__fail_system(vit_model *model, const char *what, int code) {
+    static const struct { int code; const char *text; } reasons[] = {
+#        if VIT__WINDOWS
+        { ERROR_FILE_NOT_FOUND, "No such file or directory" },
+        { ERROR_PATH_NOT_FOUND, "No such file or directory" },
+        { ERROR_ACCESS_DENIED, "Permission denied" },
+        { ERROR_TOO_MANY_OPEN_FILES, "Too many open files" }
+#        else
+        { ENOENT, "No such file or directory" },
+        { ENOTDIR, "Not a directory" },
+        { EISDIR, "Is a directory" },
+        { EACCES, "Permission denied" },
+        { ENAMETOOLONG, "File name too long" },
+        { EMFILE, "Too many open files" }
+#        endif
+    };
+    const size_t count = sizeof reasons / sizeof *reasons;
     vit__text text = vit__say(model->detail, what);
-    const char *reason = NULL;
-    switch (code) {
-#    define VIT_X(value, string)                                                                  \
-    case value: reason = string; break;
-        VIT__REASON_LIST(VIT_X)
-#    undef VIT_X
-    default: break;
-    }
-    vit__put(&text, ": ");
-    vit__put(&text, reason ? reason : "error ");
-    if (!reason) vit__put_int(&text, (unsigned)code);
+    size_t i = 0;
+    while (i < count && reasons[i].code != code) i++;
+    vit__put(&text, i < count ? ": " : ": error ");
+    if (i < count) vit__put(&text, reasons[i].text);
+    else vit__put_int(&text, (unsigned)code);
     return VIT_ERROR_IO;
 }
 #    endif
@@ -4119,22 +4057,25 @@ static FILE *vit__open_file(const char *path, vit_model *model) {
     return file;
 }
 
-/* Microsoft's long has 32 bits. */
-#        if VIT__WINDOWS
-#            define VIT__SEEK(file, to) _fseeki64(file, 0, to)
-#            define VIT__TELL(file) _ftelli64(file)
+/* The size of an open file, which is read from its start next; -1 if it has none. */
+static int64_t vit__file_size(FILE *file) {
+    int64_t size = -1;
+#        if VIT__WINDOWS /* whose long has 32 bits */
+    if (_fseeki64(file, 0, SEEK_END) == 0) size = _ftelli64(file);
+    return _fseeki64(file, 0, SEEK_SET) == 0 ? size : -1;
 #        else
-#            define VIT__SEEK(file, to) fseek(file, 0, to)
-#            define VIT__TELL(file) ftell(file)
+    if (fseek(file, 0, SEEK_END) == 0) size = ftell(file);
+    return size != LONG_MAX && fseek(file, 0, SEEK_SET) == 0 ? size : -1;
 #        endif
+}
 
 static vit_result vit__read(const char *path, vit_model *model) {
     FILE *file = vit__open_file(path, model);
     vit_result result;
-    int64_t size = -1;
+    int64_t size;
     if (!file) return VIT_ERROR_IO;
-    if (VIT__SEEK(file, SEEK_END) == 0) size = VIT__TELL(file);
-    if (size < 0 || size == LONG_MAX || VIT__SEEK(file, SEEK_SET) != 0)
+    size = vit__file_size(file);
+    if (size < 0)
         result = vit__fail(model->detail, VIT_ERROR_IO, "is not a regular file");
     else if (size == 0)
         result = vit__fail(model->detail, VIT_ERROR_TRUNCATED, "is empty");
@@ -4226,26 +4167,26 @@ VIT__INLINE void vit__serial_for(int count, vit_task *task, void *arg) {
 typedef HANDLE vit__thread;
 typedef CRITICAL_SECTION vit__mutex;
 typedef CONDITION_VARIABLE vit__cond;
-#        define vit__mutex_init(m) (InitializeCriticalSection(m), 0)
-#        define vit__mutex_destroy(m) DeleteCriticalSection(m)
-#        define vit__mutex_lock(m) EnterCriticalSection(m)
-#        define vit__mutex_unlock(m) LeaveCriticalSection(m)
-#        define vit__cond_init(c) (InitializeConditionVariable(c), 0)
-#        define vit__cond_destroy(c) (void)(c)
-#        define vit__cond_wait(c, m) SleepConditionVariableCS(c, m, INFINITE)
-#        define vit__cond_broadcast(c) WakeAllConditionVariable(c)
+static int vit__mutex_init(vit__mutex *m) { return InitializeCriticalSection(m), 0; }
+static void vit__mutex_destroy(vit__mutex *m) { DeleteCriticalSection(m); }
+static void vit__mutex_lock(vit__mutex *m) { EnterCriticalSection(m); }
+static void vit__mutex_unlock(vit__mutex *m) { LeaveCriticalSection(m); }
+static int vit__cond_init(vit__cond *c) { return InitializeConditionVariable(c), 0; }
+static void vit__cond_destroy(vit__cond *c) { (void)c; }
+static void vit__cond_wait(vit__cond *c, vit__mutex *m) { SleepConditionVariableCS(c, m, INFINITE); }
+static void vit__cond_broadcast(vit__cond *c) { WakeAllConditionVariable(c); }
 #    else
 typedef pthread_t vit__thread;
 typedef pthread_mutex_t vit__mutex;
 typedef pthread_cond_t vit__cond;
-#        define vit__mutex_init(m) pthread_mutex_init(m, NULL)
-#        define vit__mutex_destroy(m) pthread_mutex_destroy(m)
-#        define vit__mutex_lock(m) pthread_mutex_lock(m)
-#        define vit__mutex_unlock(m) pthread_mutex_unlock(m)
-#        define vit__cond_init(c) pthread_cond_init(c, NULL)
-#        define vit__cond_destroy(c) pthread_cond_destroy(c)
-#        define vit__cond_wait(c, m) pthread_cond_wait(c, m)
-#        define vit__cond_broadcast(c) pthread_cond_broadcast(c)
+static int vit__mutex_init(vit__mutex *m) { return pthread_mutex_init(m, NULL); }
+static void vit__mutex_destroy(vit__mutex *m) { pthread_mutex_destroy(m); }
+static void vit__mutex_lock(vit__mutex *m) { pthread_mutex_lock(m); }
+static void vit__mutex_unlock(vit__mutex *m) { pthread_mutex_unlock(m); }
+static int vit__cond_init(vit__cond *c) { return pthread_cond_init(c, NULL); }
+static void vit__cond_destroy(vit__cond *c) { pthread_cond_destroy(c); }
+static void vit__cond_wait(vit__cond *c, vit__mutex *m) { pthread_cond_wait(c, m); }
+static void vit__cond_broadcast(vit__cond *c) { pthread_cond_broadcast(c); }
 #    endif
 
 /* Sequentially consistent 64-bit atomics, which C99 lacks. */
@@ -5404,57 +5345,7 @@ VIT__INLINE void vit__base_i4(int32_t *base, const unsigned char *quads) {
 
 #if defined(VIT__TIER)
 
-/* Words that most tiers have in common. */
-#ifndef VIT__BELOW
-#    define VIT__BELOW 0 /* how much less than FORM_U8 its bytes of a row are */
-#endif
-#ifndef VIT__STREAM
-#    define VIT__STREAM(at) {}
-#endif
-#ifndef VIT__AHEAD
-#    define VIT__AHEAD(i) {}
-#endif
-#ifndef VIT__REUSE
-#    define VIT__REUSE(w)
-#    define VIT__W(n) w##n
-#    define VIT__WI(n) w##n
-#endif
-#ifndef VIT__W_BF16
-#    define VIT__W_BF16(p, k)                                                                     \
-        ((k) & 1 ? VIT__F_AND(VIT__F_LOAD((const float *)(const void *)(p)),                      \
-                              VIT__F_BITS(0xffff0000u))                                           \
-                 : VIT__F_SHL(VIT__F_LOAD((const float *)(const void *)(p)), 16))
-#endif
-#ifndef VIT__INDEX
-#    define VIT__INDEX(k)
-#endif
-#ifndef VIT__LINES_TYPE
-#    define VIT__LINES_TYPE VIT__RI
-#endif
-#ifndef VIT__W_REG
-#    define VIT__W_REG(n) VIT__I_LOAD(w + VIT__COL(n, 4))
-#endif
-#ifndef VIT__U /* the second quad's weights: where they are, or a register of them */
-#    define VIT__U const unsigned char *
-#    define VIT__U_OF(n) w + 64 + VIT__COL(n, 4)
-#    define VIT__U_LOAD
-#endif
-#ifndef VIT__CHAIN_LOAD
-#    define VIT__CHAIN_LOAD(p) VIT__F_LOAD(p)
-#    define VIT__CHAIN_STORE(p, a) VIT__F_STORE(p, a)
-#    define VIT__SCALE_LOAD(p) VIT__F_LOAD(p)
-#    define VIT__BYTE_RESULT(sum, a, tail) VIT__(dequantise)(sum, a, tail)
-#endif
-#ifndef VIT__SUM_START
-#    define VIT__SUM_START(r, n) VIT__F_SPLAT(0.0f)
-#endif
-#ifndef VIT__ACC
-#    define VIT__ACC VIT__RI
-#    define VIT__ACC_SUM(c) c
-#endif
-#ifndef VIT__ACC_ZERO
-#    define VIT__ACC_ZERO VIT__I_ZERO()
-#endif
+/* Words that follow from others. */
 #if defined(VIT__WIDE_BYTES)
 #    define VIT__SPLIT(x, y) if (kind == VIT__TILE_WIDE) y = VIT__ODD(x), x = VIT__EVEN(x);
 #    define VIT__ACC_START(r, n)                                                                  \
@@ -5475,13 +5366,13 @@ VIT__INLINE void vit__base_i4(int32_t *base, const unsigned char *quads) {
 
 /* --- vectors ---------------------------------------------------------------------- */
 
-#define VIT__WIDE (VIT__LANES * VIT__REGS)
+#define VIT__WIDE (VIT__LANES == 1 ? 1 : 16)
 
-#if VIT__REGS == 4
+#if VIT__LANES == 4
 typedef struct VIT__(v) { VIT__RF r0, r1, r2, r3; } VIT__(v);
 #    define VIT__EACH(X, word) X(0, word) X(1, word) X(2, word) X(3, word)
 #    define VIT__JOIN(op, v) op(op(v.r0, v.r2), op(v.r1, v.r3))
-#elif VIT__REGS == 2
+#elif VIT__LANES == 8
 typedef struct VIT__(v) { VIT__RF r0, r1; } VIT__(v);
 #    define VIT__EACH(X, word) X(0, word) X(1, word)
 #    define VIT__JOIN(op, v) op(v.r0, v.r1)
@@ -5507,14 +5398,14 @@ VIT__INLINE VIT__(v) VIT__(bits)(uint32_t x) { /* the same bits in every lane */
     VIT__EACH(VIT__BITS_REG, x)
     return a;
 }
-VIT__LIFT(plus, VIT__F_ADD)
-VIT__LIFT(sub, VIT__F_SUB)
-VIT__LIFT(mul, VIT__F_MUL)
-VIT__LIFT(div, VIT__F_DIV)
-VIT__LIFT(min, VIT__F_MIN)   /* a < b ? a : b */
-VIT__LIFT(max, VIT__F_MAX)   /* a > b ? a : b */
-VIT__LIFT(and, VIT__F_AND)
-VIT__LIFT(or, VIT__F_OR)
+VIT__LIFT(plus, VIT__F(add))
+VIT__LIFT(sub, VIT__F(sub))
+VIT__LIFT(mul, VIT__F(mul))
+VIT__LIFT(div, VIT__F(div))
+VIT__LIFT(min, VIT__F(min))   /* a < b ? a : b */
+VIT__LIFT(max, VIT__F(max))   /* a > b ? a : b */
+VIT__LIFT(and, VIT__F(and))
+VIT__LIFT(or, VIT__F(or))
 VIT__LIFT(iadd, VIT__F_IADD) /* as integers */
 VIT__INLINE VIT__(v) VIT__(fmadd)(VIT__(v) a, VIT__(v) b, VIT__(v) c) {
     VIT__EACH(VIT__WITH_BC, VIT__F_FMA)
@@ -5655,9 +5546,9 @@ VIT__INLINE int VIT__(any)(VIT__(v) mask) { return (int)vit__bits(mask.r0); }
         VIT__RF x = VIT__JOIN(op, v);                                                             \
         VIT__SWAPS(op, x)                                                                         \
         return VIT__F_FIRST(x);
-VIT__INLINE float VIT__(sum)(VIT__(lanes) *lane) { VIT__FOLD(VIT__F_ADD, lane->of[0]) }
-VIT__INLINE float VIT__(highest)(VIT__(v) a) { VIT__FOLD(VIT__F_MAX, a) }
-VIT__INLINE float VIT__(lowest)(VIT__(v) a) { VIT__FOLD(VIT__F_MIN, a) }
+VIT__INLINE float VIT__(sum)(VIT__(lanes) *lane) { VIT__FOLD(VIT__F(add), lane->of[0]) }
+VIT__INLINE float VIT__(highest)(VIT__(v) a) { VIT__FOLD(VIT__F(max), a) }
+VIT__INLINE float VIT__(lowest)(VIT__(v) a) { VIT__FOLD(VIT__F(min), a) }
 VIT__INLINE int VIT__(any)(VIT__(v) mask) {
     float x[16];
     int i, any = 0;
@@ -6445,7 +6336,7 @@ VIT__INLINE VIT__RF VIT__(dequantise)(VIT__RI sum, const unsigned char *a,
     VIT__COPY(&scale, VIT__ALIGNED_4(a), 4);
     VIT__COPY(&zero, VIT__ALIGNED_4(a + 4), 4);
     sum = VIT__I_SUB(sum, VIT__I_MUL(VIT__I_SPLAT(zero), VIT__I_LOAD(tail + 64)));
-    return VIT__F_MUL(VIT__I_TO_F(sum), VIT__F_MUL(VIT__F_SPLAT(scale),
+    return VIT__F(mul)(VIT__I_TO_F(sum), VIT__F(mul)(VIT__F_SPLAT(scale),
                                                    VIT__F_LOAD((const float *)(const void *)tail)));
 }
 
@@ -6625,34 +6516,9 @@ static void VIT__(widen_i4)(void *to, const unsigned char *panel, int k, int cou
 #undef VIT__FOLD
 #undef VIT__SPLIT
 #undef VIT__ACC_START
-#if !(VIT__STAMP & VIT__STAMP_MORE) /* words of one tier and those that share its registers */
-#    undef VIT__BELOW
-#    undef VIT__LINES_TYPE
-#    undef VIT__ACC
-#    undef VIT__ACC_ZERO
-#    undef VIT__ACC_SUM
-#    undef VIT__W_BF16
-#    undef VIT__INDEX
-#    undef VIT__W_REG
-#    undef VIT__CHAIN_LOAD
-#    undef VIT__U
-#    undef VIT__U_OF
-#    undef VIT__U_LOAD
-#    undef VIT__CHAIN_STORE
-#    undef VIT__SCALE_LOAD
-#    undef VIT__BYTE_RESULT
-#    undef VIT__GROUP_START
+#if !(VIT__STAMP & VIT__STAMP_MORE) /* the words of a family end: those without a default, ... */
 #    undef VIT__COUNT
-#    undef VIT__PS
-#    undef VIT__EPI32
-#    undef VIT__EPI16
-#    undef VIT__EPI8
-#    undef VIT__AS_I
-#    undef VIT__AS_F
 #    undef VIT__LANES
-#    undef VIT__REGS
-#    undef VIT__RF
-#    undef VIT__RI
 #    undef VIT__F_FMA1
 #    undef VIT__F_FIRST
 #    undef VIT__F_FMA
@@ -6664,20 +6530,63 @@ static void VIT__(widen_i4)(void *to, const unsigned char *panel, int k, int cou
 #    undef VIT__I_MUL
 #    undef VIT__LINES
 #    undef VIT__W_F16
-#    undef VIT__STREAM
-#    undef VIT__AHEAD
-#    undef VIT__REUSE
-#    undef VIT__W
-#    undef VIT__WI
-#    undef VIT__SUM_START
 #    undef VIT__X_LOAD
 #    undef VIT__MAC
 #    undef VIT__DOT8
 #    undef VIT__DOT16
 #    undef VIT__TWO_QUADS
-#    undef VIT__GROUP_SUM
 #    undef VIT__WIDE_BYTES
 #    undef VIT__WIDENS_I4
+#    undef VIT__MM
+#    undef VIT__BITS
+/* ... and those that most tiers have in common */
+#    undef VIT__BELOW
+#    undef VIT__STREAM
+#    undef VIT__AHEAD
+#    undef VIT__REUSE
+#    undef VIT__W
+#    undef VIT__WI
+#    undef VIT__W_BF16
+#    undef VIT__INDEX
+#    undef VIT__LINES_TYPE
+#    undef VIT__W_REG
+#    undef VIT__U
+#    undef VIT__U_OF
+#    undef VIT__U_LOAD
+#    undef VIT__CHAIN_LOAD
+#    undef VIT__CHAIN_STORE
+#    undef VIT__SCALE_LOAD
+#    undef VIT__BYTE_RESULT
+#    undef VIT__SUM_START
+#    undef VIT__ACC
+#    undef VIT__ACC_SUM
+#    undef VIT__ACC_ZERO
+#    undef VIT__GROUP_START
+#    undef VIT__GROUP_SUM
+#    define VIT__BELOW 0 /* how much less than FORM_U8 its bytes of a row are */
+#    define VIT__STREAM(at) {}
+#    define VIT__AHEAD(i) {}
+#    define VIT__REUSE(w)
+#    define VIT__W(n) w##n
+#    define VIT__WI(n) w##n
+#    define VIT__W_BF16(p, k)                                                                     \
+        ((k) & 1 ? VIT__F(and)(VIT__F_LOAD((const float *)(const void *)(p)),                     \
+                               VIT__F_BITS(0xffff0000u))                                          \
+                 : VIT__F_SHL(VIT__F_LOAD((const float *)(const void *)(p)), 16))
+#    define VIT__INDEX(k)
+#    define VIT__LINES_TYPE VIT__RI
+#    define VIT__W_REG(n) VIT__I_LOAD(w + VIT__COL(n, 4))
+#    define VIT__U const unsigned char * /* the second quad's weights, or a register of them */
+#    define VIT__U_OF(n) w + 64 + VIT__COL(n, 4)
+#    define VIT__U_LOAD
+#    define VIT__CHAIN_LOAD(p) VIT__F_LOAD(p)
+#    define VIT__CHAIN_STORE(p, a) VIT__F_STORE(p, a)
+#    define VIT__SCALE_LOAD(p) VIT__F_LOAD(p)
+#    define VIT__BYTE_RESULT(sum, a, tail) VIT__(dequantise)(sum, a, tail)
+#    define VIT__SUM_START(r, n) VIT__F_SPLAT(0.0f)
+#    define VIT__ACC VIT__RI
+#    define VIT__ACC_SUM(c) c
+#    define VIT__ACC_ZERO VIT__I_ZERO()
 #endif
 #undef VIT__STAMP
 #undef VIT__TIER
@@ -6722,25 +6631,33 @@ static void VIT__(widen_i4)(void *to, const unsigned char *panel, int k, int cou
 
 /* --- plain C: what every other tier must compute ---------------------------------- */
 
+#define VIT__TIER none /* defines the words that have a default */
+#define VIT__STAMP 0
+#include VIT__THIS_FILE
+#ifndef VIT__HAS_READ_ITSELF
+#    error "vit.h: this file has another name: define VIT_FILE as that, in quotes"
+#endif
+
+VIT__INLINE float vit__add_one(float a, float b) { return a + b; }
+VIT__INLINE float vit__sub_one(float a, float b) { return a - b; }
+VIT__INLINE float vit__mul_one(float a, float b) { return a * b; }
+VIT__INLINE float vit__div_one(float a, float b) { return a / b; }
+VIT__INLINE float vit__min_one(float a, float b) { return a < b ? a : b; }
+VIT__INLINE float vit__max_one(float a, float b) { return a > b ? a : b; }
+VIT__INLINE float vit__and_one(float a, float b) { return vit__float(vit__bits(a) & vit__bits(b)); }
+VIT__INLINE float vit__or_one(float a, float b) { return vit__float(vit__bits(a) | vit__bits(b)); }
+
 #define VIT__TIER scalar
 #define VIT__STAMP VIT__STAMP_ROWS
 #define VIT__LANES 1
-#define VIT__REGS 1
 #define VIT__RF float
 #define VIT__F_FMA1(a, b, c) vit__fma_scalar(a, b, c)
 #define VIT__F_LOAD(p) (*(p))
 #define VIT__F_STORE(p, a) (void)(*(p) = (a))
 #define VIT__F_SPLAT(x) (x)
 #define VIT__F_BITS(x) vit__float(x)
-#define VIT__F_ADD(a, b) ((a) + (b))
-#define VIT__F_SUB(a, b) ((a) - (b))
-#define VIT__F_MUL(a, b) ((a) * (b))
-#define VIT__F_DIV(a, b) ((a) / (b))
+#define VIT__F(op) vit__##op##_one
 #define VIT__F_FMA(a, b, c) vit__fma_scalar(a, b, c)
-#define VIT__F_MIN(a, b) ((a) < (b) ? (a) : (b))
-#define VIT__F_MAX(a, b) ((a) > (b) ? (a) : (b))
-#define VIT__F_AND(a, b) vit__float(vit__bits(a) & vit__bits(b))
-#define VIT__F_OR(a, b) vit__float(vit__bits(a) | vit__bits(b))
 #define VIT__F_IADD(a, b) vit__float(vit__bits(a) + vit__bits(b))
 #define VIT__F_SHL(a, n) vit__float(vit__bits(a) << (n))
 #define VIT__F_SHR(a, n) vit__float(vit__bits(a) >> (n))
@@ -6748,21 +6665,12 @@ static void VIT__(widen_i4)(void *to, const unsigned char *panel, int k, int cou
 #define VIT__F_SELECT(mask, a, b) (vit__bits(mask) ? (a) : (b))
 #define VIT__STORE_BYTES(p, v) *(p) = (unsigned char)(vit__bits(v.r0) & 0xffu);
 #include VIT__THIS_FILE
-#ifndef VIT__HAS_READ_ITSELF
-#    error "vit.h: this file has another name: define VIT_FILE as that, in quotes"
-#endif
+#undef VIT__RF
 #undef VIT__F_LOAD
 #undef VIT__F_STORE
 #undef VIT__F_SPLAT
 #undef VIT__F_BITS
-#undef VIT__F_ADD
-#undef VIT__F_SUB
-#undef VIT__F_MUL
-#undef VIT__F_DIV
-#undef VIT__F_MIN
-#undef VIT__F_MAX
-#undef VIT__F_AND
-#undef VIT__F_OR
+#undef VIT__F
 #undef VIT__F_IADD
 #undef VIT__F_SHL
 #undef VIT__F_SHR
@@ -6950,19 +6858,21 @@ VIT__KERNELS(scalar, VIT_ISA_SCALAR, 1, scalar,
 
 #if VIT__SSE2 || VIT__AVX2
 
-/* Words of all widths of registers: VIT__PS(add) is _mm_add_ps, _mm256_add_ps or _mm512_add_ps. */
+/* Words of all widths of registers: VIT__PS(add) is _mm_add_ps, _mm256_add_ps or _mm512_add_ps, by
+   the tier's MM and BITS. */
+#    define VIT__RF VIT__PASTE(__m, VIT__BITS)
+#    define VIT__RI VIT__PASTE(VIT__RF, i)
+#    define VIT__PS(op) VIT__PASTE(VIT__MM, _##op##_ps)
+#    define VIT__EPI32(op) VIT__PASTE(VIT__MM, _##op##_epi32)
+#    define VIT__EPI16(op) VIT__PASTE(VIT__MM, _##op##_epi16)
+#    define VIT__EPI8(op) VIT__PASTE(VIT__MM, _##op##_epi8)
+#    define VIT__AS_I(a) VIT__PASTE(VIT__MM, VIT__PASTE(_castps_si, VIT__BITS))(a)
+#    define VIT__AS_F(a) VIT__PASTE(VIT__MM, VIT__PASTE(VIT__PASTE(_castsi, VIT__BITS), _ps))(a)
 #    define VIT__F_LOAD(p) VIT__PS(loadu)(p)
 #    define VIT__F_STORE(p, a) VIT__PS(storeu)(p, a)
 #    define VIT__F_SPLAT(x) VIT__PS(set1)(x)
+#    define VIT__F(op) VIT__PS(op)
 #    define VIT__F_BITS(x) VIT__AS_F(VIT__EPI32(set1)((int)(x)))
-#    define VIT__F_ADD(a, b) VIT__PS(add)(a, b)
-#    define VIT__F_SUB(a, b) VIT__PS(sub)(a, b)
-#    define VIT__F_MUL(a, b) VIT__PS(mul)(a, b)
-#    define VIT__F_DIV(a, b) VIT__PS(div)(a, b)
-#    define VIT__F_MIN(a, b) VIT__PS(min)(a, b)
-#    define VIT__F_MAX(a, b) VIT__PS(max)(a, b)
-#    define VIT__F_AND(a, b) VIT__PS(and)(a, b)
-#    define VIT__F_OR(a, b) VIT__PS(or)(a, b)
 #    define VIT__F_IADD(a, b) VIT__AS_F(VIT__EPI32(add)(VIT__AS_I(a), VIT__AS_I(b)))
 #    define VIT__F_SHL(a, n) VIT__AS_F(VIT__EPI32(slli)(VIT__AS_I(a), (VIT__COUNT)(n)))
 #    define VIT__F_SHR(a, n) VIT__AS_F(VIT__EPI32(srli)(VIT__AS_I(a), (VIT__COUNT)(n)))
@@ -6993,7 +6903,7 @@ VIT__INLINE __m128i vit__load_i_sse2(const void *p) { return _mm_loadu_si128((co
 
 /* --- AVX2 + FMA + F16C ------------------------------------------------------------ */
 
-VIT__TARGET_BEGIN(VIT__TARGET_AVX2)
+VIT__TARGET_BEGIN(VIT__TARGET_HASWELL VIT__TARGET_WIDTH(256))
 
 VIT__INLINE __m256i vit__load_i_avx2(const void *p) {
     return _mm256_loadu_si256((const __m256i *)p);
@@ -7026,16 +6936,9 @@ VIT__INLINE __m256i vit__lines_avx2(const uint8_t *p, const uint8_t *q) {
 #    define VIT__STAMP                                                                            \
         (VIT__STAMP_ROWS | VIT__STAMP_FLOATS | VIT__STAMP_BYTES | VIT__STAMP_MORE)
 #    define VIT__LANES 8
-#    define VIT__REGS 2
-#    define VIT__RF __m256
-#    define VIT__RI __m256i
 #    define VIT__COUNT int
-#    define VIT__PS(op) _mm256_##op##_ps
-#    define VIT__EPI32(op) _mm256_##op##_epi32
-#    define VIT__EPI16(op) _mm256_##op##_epi16
-#    define VIT__EPI8(op) _mm256_##op##_epi8
-#    define VIT__AS_I(a) _mm256_castps_si256(a)
-#    define VIT__AS_F(a) _mm256_castsi256_ps(a)
+#    define VIT__MM _mm256
+#    define VIT__BITS 256
 #    define VIT__F_FMA1(a, b, c) VIT__FMA(a, b, c)
 #    define VIT__F_FIRST(a) _mm256_cvtss_f32(a)
 #    define VIT__F_FMA(a, b, c) _mm256_fmadd_ps(a, b, c)
@@ -7052,9 +6955,11 @@ VIT__INLINE __m256i vit__lines_avx2(const uint8_t *p, const uint8_t *q) {
 #    define VIT__LINES(p, stride, n) vit__lines_avx2(p + 8 * n, p + stride + 8 * n)
 #    define VIT__W_F16(p) _mm256_cvtph_ps(vit__load_i_sse2(p))
 /* A panel streams from the second cache; CPUs fetch to the first too late by themselves. */
+#    undef VIT__STREAM
 #    define VIT__STREAM(at) _mm_prefetch((const char *)((at) + 1024), _MM_HINT_T0);
 /* While three panels are used, the next three come to the second cache: CPUs do not foresee across
    pages. Each tile of rows fetches an eighth of a panel, in three parts that overlap. */
+#    undef VIT__AHEAD
 #    define VIT__AHEAD(i) _mm_prefetch((const char *)(ahead + 4 * (size_t)(i)), _MM_HINT_T1);
 #    define VIT__X_LOAD(x, p) x = VIT__AS_F(_mm256_set1_epi32(vit__load32(p)));
 #    define VIT__MAC(c, x, w) c = _mm256_fmadd_ps(x, w, c);
@@ -7074,6 +6979,7 @@ VIT__INLINE __m256i vit__lines_avx2(const uint8_t *p, const uint8_t *q) {
         VIT__ADD("vpaddw", _mm256_add_epi16, c, _mm256_maddubs_epi16(x, w))
 #    define VIT__WIDE_BYTES 1
 #    define VIT__WIDENS_I4 1
+#    undef VIT__GROUP_SUM
 #    define VIT__GROUP_SUM(c, n) _mm256_madd_epi16(c, _mm256_set1_epi16(1))
 #    include VIT__THIS_FILE
 
@@ -7111,7 +7017,7 @@ VIT__KERNELS(avx2, VIT_ISA_AVX2, 3, avx2,
 
 #    if VIT__AVXVNNI
 
-VIT__TARGET_BEGIN(VIT__TARGET_AVXVNNI)
+VIT__TARGET_BEGIN(VIT__TARGET_HASWELL ",avxvnni" VIT__TARGET_WIDTH(256))
 
 /* vpdpbusd does not saturate. {vex}: encoded as AVX-VNNI, not as AVX-512. */
 #        define VIT__TIER avxvnni
@@ -7154,7 +7060,7 @@ VIT__KERNELS(avxvnni, VIT_ISA_AVX_VNNI, 3, avx2,
 
 #if VIT__AVX512
 
-VIT__TARGET_BEGIN(VIT__TARGET_AVX512)
+VIT__TARGET_BEGIN(VIT__TARGET_SKYLAKE VIT__TARGET_WIDTH(512))
 
 VIT__INLINE __m512i vit__lines_avx512(const uint8_t *p, const uint8_t *q) {
     const __m128i first = vit__load_i_sse2(p), second = vit__load_i_sse2(q);
@@ -7166,16 +7072,9 @@ VIT__INLINE __m512i vit__lines_avx512(const uint8_t *p, const uint8_t *q) {
 #    define VIT__TIER avx512
 #    define VIT__STAMP (VIT__STAMP_ROWS | VIT__STAMP_FLOATS | VIT__STAMP_MORE)
 #    define VIT__LANES 16
-#    define VIT__REGS 1
-#    define VIT__RF __m512
-#    define VIT__RI __m512i
 #    define VIT__COUNT unsigned
-#    define VIT__PS(op) _mm512_##op##_ps
-#    define VIT__EPI32(op) _mm512_##op##_epi32
-#    define VIT__EPI16(op) _mm512_##op##_epi16
-#    define VIT__EPI8(op) _mm512_##op##_epi8
-#    define VIT__AS_I(a) _mm512_castps_si512(a)
-#    define VIT__AS_F(a) _mm512_castsi512_ps(a)
+#    define VIT__MM _mm512
+#    define VIT__BITS 512
 #    define VIT__F_FMA1(a, b, c) VIT__FMA(a, b, c)
 #    define VIT__F_FIRST(a) _mm_cvtss_f32(_mm512_castps512_ps128(a))
 #    define VIT__F_FMA(a, b, c) _mm512_fmadd_ps(a, b, c)
@@ -7195,6 +7094,7 @@ VIT__INLINE __m512i vit__lines_avx512(const uint8_t *p, const uint8_t *q) {
 #    define VIT__I_MUL(a, b) _mm512_mullo_epi32(a, b)
 #    define VIT__LINES(p, stride, n) vit__lines_avx512(p + 16 * n, p + stride + 16 * n)
 #    define VIT__W_F16(p) _mm512_cvtph_ps(vit__load_i_avx2(p))
+#    undef VIT__AHEAD
 #    define VIT__AHEAD(i) _mm_prefetch((const char *)(ahead + 8 * (size_t)(i)), _MM_HINT_T1);
 #    define VIT__X_LOAD(x, p) x = VIT__AS_F(_mm512_set1_epi32(vit__load32(p)));
 #    define VIT__MAC(c, x, w) c = _mm512_fmadd_ps(x, w, c);
@@ -7227,7 +7127,7 @@ VIT__KERNELS(avx512, VIT_ISA_AVX512, 3, avx512,
 
 /* --- AVX-512 VNNI: dot products of quads and of pairs ----------------------------- */
 
-VIT__TARGET_BEGIN(VIT__TARGET_AVX512_VNNI)
+VIT__TARGET_BEGIN(VIT__TARGET_SKYLAKE ",avx512vnni" VIT__TARGET_WIDTH(512))
 
 #    define VIT__TIER avx512_vnni
 #    define VIT__STAMP (VIT__STAMP_BYTES | VIT__STAMP_MORE)
@@ -7259,7 +7159,7 @@ VIT__KERNELS(avx512_vnni, VIT_ISA_AVX512_VNNI, 3, avx512,
 
 #    if VIT__AVX512BF16
 
-VIT__TARGET_BEGIN(VIT__TARGET_AVX512_BF16)
+VIT__TARGET_BEGIN(VIT__TARGET_SKYLAKE ",avx512vnni,avx512bf16" VIT__TARGET_WIDTH(512))
 
 #        if !VIT__GNU
 VIT__INLINE __m512 vit__dot_bf16(__m512 c, __m512 x, __m512 w) {
@@ -7335,16 +7235,9 @@ VIT__INLINE __m128i vit__lines_sse2(const uint8_t *p, const uint8_t *q) {
 #    define VIT__TIER sse2
 #    define VIT__STAMP (VIT__STAMP_ROWS | VIT__STAMP_FLOATS | VIT__STAMP_BYTES)
 #    define VIT__LANES 4
-#    define VIT__REGS 4
-#    define VIT__RF __m128
-#    define VIT__RI __m128i
 #    define VIT__COUNT int
-#    define VIT__PS(op) _mm_##op##_ps
-#    define VIT__EPI32(op) _mm_##op##_epi32
-#    define VIT__EPI16(op) _mm_##op##_epi16
-#    define VIT__EPI8(op) _mm_##op##_epi8
-#    define VIT__AS_I(a) _mm_castps_si128(a)
-#    define VIT__AS_F(a) _mm_castsi128_ps(a)
+#    define VIT__MM _mm
+#    define VIT__BITS 128
 #    define VIT__F_FMA1(a, b, c) vit__multiply_add(a, b, c)
 #    define VIT__F_FIRST(a) _mm_cvtss_f32(a)
 #    define VIT__F_FMA(a, b, c) _mm_add_ps(_mm_mul_ps(a, b), c)
@@ -7367,14 +7260,18 @@ VIT__INLINE __m128i vit__lines_sse2(const uint8_t *p, const uint8_t *q) {
 #    define VIT__LINES(p, stride, n) vit__lines_sse2(p + 4 * n, p + stride + 4 * n)
 /* Weights come from memory for each row anew: compilers would keep them in registers, which there
    are not enough of. */
+#    undef VIT__W
 #    define VIT__W(n) _mm_load_ps((const float *)(const void *)(w + 16 * n))
+#    undef VIT__WI
 #    define VIT__WI(n) _mm_load_si128((const __m128i *)(const void *)(w + 16 * n))
+#    undef VIT__REUSE
 #    define VIT__REUSE(w) VIT__HIDE(w)
 #    define VIT__W_F16(p) vit__f16_sse2(p)
 #    define VIT__X_LOAD(x, p)                                                                     \
         x = _mm_set1_ps(vit__load_float(p));                                                      \
         VIT__HIDE_SSE2(x)
 #    define VIT__MAC(c, x, w) VIT__ADD_F32_SSE2(c, _mm_mul_ps(x, w))
+#    undef VIT__SUM_START
 #    define VIT__SUM_START(r, n) VIT__SUM_FROM_TILE(r, n)
 #    define VIT__WIDE_BYTES 1
 #    define VIT__WIDENS_I4 1
@@ -7441,12 +7338,23 @@ VIT__INLINE int32x4_t vit__lines_add_neon(int32x4_t c, int16x8_t p, int32_t w) {
 #    define VIT__HALVES_NEON(a, b)                                                                \
         vcombine_u16(vmovn_u32(VIT__U_NEON(a)), vmovn_u32(VIT__U_NEON(b)))
 
+#    define VIT__WORD_NEON(name, value)                                                           \
+        VIT__INLINE float32x4_t vit__neon_##name(float32x4_t a, float32x4_t b) { return value; }
+VIT__WORD_NEON(add, vaddq_f32(a, b))
+VIT__WORD_NEON(sub, vsubq_f32(a, b))
+VIT__WORD_NEON(mul, vmulq_f32(a, b))
+VIT__WORD_NEON(div, vdivq_f32(a, b))
+VIT__WORD_NEON(min, vbslq_f32(vcltq_f32(a, b), a, b))
+VIT__WORD_NEON(max, vbslq_f32(vcgtq_f32(a, b), a, b))
+VIT__WORD_NEON(and, VIT__F_NEON(vandq_u32(VIT__U_NEON(a), VIT__U_NEON(b))))
+VIT__WORD_NEON(or, VIT__F_NEON(vorrq_u32(VIT__U_NEON(a), VIT__U_NEON(b))))
+
 #    define VIT__TIER neon
 #    define VIT__STAMP                                                                            \
         (VIT__STAMP_ROWS | VIT__STAMP_FLOATS | VIT__STAMP_BYTES | VIT__STAMP_MORE)
+#    undef VIT__BELOW
 #    define VIT__BELOW 128
 #    define VIT__LANES 4
-#    define VIT__REGS 4
 #    define VIT__RF float32x4_t
 #    define VIT__RI int32x4_t
 #    define VIT__F_FMA1(a, b, c) VIT__FMA(a, b, c)
@@ -7454,16 +7362,9 @@ VIT__INLINE int32x4_t vit__lines_add_neon(int32x4_t c, int16x8_t p, int32_t w) {
 #    define VIT__F_STORE(p, a) vst1q_f32(p, a)
 #    define VIT__F_SPLAT(x) vdupq_n_f32(x)
 #    define VIT__F_BITS(x) VIT__F_NEON(vdupq_n_u32(x))
+#    define VIT__F(op) vit__neon_##op
 #    define VIT__F_FIRST(a) vgetq_lane_f32(a, 0)
-#    define VIT__F_ADD(a, b) vaddq_f32(a, b)
-#    define VIT__F_SUB(a, b) vsubq_f32(a, b)
-#    define VIT__F_MUL(a, b) vmulq_f32(a, b)
-#    define VIT__F_DIV(a, b) vdivq_f32(a, b)
 #    define VIT__F_FMA(a, b, c) vfmaq_f32(c, a, b)
-#    define VIT__F_MIN(a, b) vbslq_f32(vcltq_f32(a, b), a, b)
-#    define VIT__F_MAX(a, b) vbslq_f32(vcgtq_f32(a, b), a, b)
-#    define VIT__F_AND(a, b) VIT__F_NEON(vandq_u32(VIT__U_NEON(a), VIT__U_NEON(b)))
-#    define VIT__F_OR(a, b) VIT__F_NEON(vorrq_u32(VIT__U_NEON(a), VIT__U_NEON(b)))
 #    define VIT__F_IADD(a, b) VIT__F_NEON(vaddq_u32(VIT__U_NEON(a), VIT__U_NEON(b)))
 #    define VIT__F_SHL(a, n) VIT__F_NEON(vshlq_u32(VIT__U_NEON(a), vdupq_n_s32(n)))
 #    define VIT__F_SHR(a, n) VIT__F_NEON(vshlq_u32(VIT__U_NEON(a), vdupq_n_s32(-(n))))
@@ -7490,6 +7391,7 @@ VIT__INLINE int32x4_t vit__lines_add_neon(int32x4_t c, int16x8_t p, int32_t w) {
 #    define VIT__I_SHR(a, n) vreinterpretq_s32_u32(vshrq_n_u32(vreinterpretq_u32_s32(a), n))
 #    define VIT__I_TO_F(a) vcvtq_f32_s32(a)
 #    define VIT__LINES(p, stride, n) vit__lines_neon(p + 4 * n, p + stride + 4 * n)
+#    undef VIT__LINES_TYPE
 #    define VIT__LINES_TYPE int16x8_t
 #    define VIT__LINES_ADD(c, pairs, w) vit__lines_add_neon(c, pairs, w)
 #    define VIT__W_F16(p) vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p)))
@@ -7502,15 +7404,21 @@ VIT__INLINE int32x4_t vit__lines_add_neon(int32x4_t c, int16x8_t p, int32_t w) {
 #    define VIT__MAC(c, x, w) VIT__FMLA_NEON(c, w, x)
 /* Two quads as 16-bit products: exact, as 2 * 128 * 127 <= 32767 and no weight is -128. A register
    of columns has two of sums, which vpadd adds. */
+#    undef VIT__ACC
 #    define VIT__ACC int32x4x2_t
+#    undef VIT__ACC_ZERO
 #    define VIT__ACC_ZERO { { vdupq_n_s32(0), vdupq_n_s32(0) } }
+#    undef VIT__ACC_SUM
 #    define VIT__ACC_SUM(c) vpaddq_s32(c.val[0], c.val[1])
 #    define VIT__XI int8x8_t
 #    define VIT__XI_LOAD(x, p)                                                                    \
         x = vreinterpret_s8_u32(vld1_dup_u32((const uint32_t *)(const void *)(p)));               \
         VIT__FENCE_NEON
+#    undef VIT__U
 #    define VIT__U int8x16_t
+#    undef VIT__U_OF
 #    define VIT__U_OF(n) u##n
+#    undef VIT__U_LOAD
 #    define VIT__U_LOAD                                                                           \
         const int8x16_t u0 = vld1q_s8((const int8_t *)(w + 64));                                  \
         const int8x16_t u1 = vld1q_s8((const int8_t *)(w + 80)), u2 = u1, u3 = u1;
@@ -7547,6 +7455,9 @@ VIT__HALF_TILES(vit__tile_i8_neon, vit__tile_i8_half_neon)
 #    undef VIT__TWO_QUADS
 #    undef VIT__WIDENS_I4
 #    undef VIT__GROUP_SUM
+#    define VIT__U const unsigned char * /* unused */
+#    define VIT__U_OF(n) w
+#    define VIT__U_LOAD
 #    define VIT__ACC int16x8x2_t
 #    define VIT__ACC_ZERO { { vdupq_n_s16(0), vdupq_n_s16(0) } }
 #    define VIT__ACC_SUM(c) vpaddq_s32(vpaddlq_s16(c.val[0]), vpaddlq_s16(c.val[1]))
@@ -7580,7 +7491,7 @@ VIT__KERNELS(neon, VIT_ISA_NEON, 1, neon,
 
 #    if VIT__NEON_DOTPROD
 
-VIT__TARGET_BEGIN(VIT__TARGET_NEON_DOTPROD)
+VIT__TARGET_BEGIN(VIT__TARGET_NEON("dotprod"))
 
 #        define VIT__TIER neon_dotprod
 #        define VIT__STAMP (VIT__STAMP_BYTES | VIT__STAMP_MORE)
@@ -7592,6 +7503,9 @@ VIT__TARGET_BEGIN(VIT__TARGET_NEON_DOTPROD)
 #        undef VIT__XI
 #        undef VIT__XI_LOAD
 #        undef VIT__DOT8
+#        define VIT__ACC VIT__RI
+#        define VIT__ACC_SUM(c) c
+#        define VIT__ACC_ZERO VIT__I_ZERO()
 #        define VIT__GROUP_START(n) VIT__BASE_NEON(n)
 #        define VIT__XI float /* four bytes for a vector register */
 #        define VIT__XI_LOAD(x, p)                                                                \
@@ -7622,7 +7536,7 @@ VIT__KERNELS(neon_dotprod, VIT_ISA_NEON_DOTPROD, 1, neon,
 
 #    if VIT__NEON_I8MM
 
-VIT__TARGET_BEGIN(VIT__TARGET_NEON_I8MM)
+VIT__TARGET_BEGIN(VIT__TARGET_NEON("i8mm"))
 
 /* A row of the tile is a pair here, rows r and r + `stride`; a register of sums has two columns of
    the first, then of the second, and one of weights has two columns of two quads:
@@ -7722,7 +7636,7 @@ VIT__KERNELS(neon_i8mm, VIT_ISA_NEON_I8MM, 1, neon,
 
 /* --- bfmlal: fused multiply-add of bf16 ------------------------------------------- */
 
-VIT__TARGET_BEGIN(VIT__TARGET_NEON_BF16)
+VIT__TARGET_BEGIN(VIT__TARGET_NEON("bf16"))
 
 typedef struct vit__four_bytes { unsigned char byte[4]; } vit__four_bytes;
 
@@ -7869,6 +7783,11 @@ VIT__INLINE void vit__halves_helium(vit__tile_fn *run, float *tile, const vit__o
 #    define VIT__U_HELIUM(a) vreinterpretq_u32_f32(a)
 #    define VIT__F_HELIUM(a) vreinterpretq_f32_u32(a)
 
+VIT__INLINE float32x4_t vit__helium_and(float32x4_t a, float32x4_t b) {
+    return VIT__F_HELIUM(vandq_u32(VIT__U_HELIUM(a), VIT__U_HELIUM(b)));
+}
+VIT__INLINE float32x4_t vit__helium_mul(float32x4_t a, float32x4_t b) { return vmulq_f32(a, b); }
+
 #    define VIT__TIER helium
 #    define VIT__STAMP (VIT__STAMP_FLOATS | VIT__STAMP_MORE)
 #    define VIT__LANES 4
@@ -7877,7 +7796,7 @@ VIT__INLINE void vit__halves_helium(vit__tile_fn *run, float *tile, const vit__o
 #    define VIT__F_STORE(p, a) vst1q_f32(p, a)
 #    define VIT__F_SPLAT(x) vdupq_n_f32(x)
 #    define VIT__F_BITS(x) VIT__F_HELIUM(vdupq_n_u32(x))
-#    define VIT__F_AND(a, b) VIT__F_HELIUM(vandq_u32(VIT__U_HELIUM(a), VIT__U_HELIUM(b)))
+#    define VIT__F(op) vit__helium_##op
 #    define VIT__F_SHL(a, n) VIT__F_HELIUM(vshlq_n_u32(VIT__U_HELIUM(a), n))
 #    define VIT__W_F16(p) vit__f16_helium(p)
 #    define VIT__X float
@@ -7899,7 +7818,7 @@ VIT__TILE_FN(vit__tile_f16_helium, float_tile, helium, VIT__TILE_F16, 2, 2)
 #    define VIT__X vit__pair_helium
 #    define VIT__X_LOAD(a, p) a = vit__pair_of_helium(p);
 #    define VIT__MAC(c, a, w)                                                                     \
-        c = vfmaq_n_f32(vfmaq_n_f32(c, VIT__F_AND(w, VIT__F_BITS(0xffff0000u)), a.y),             \
+        c = vfmaq_n_f32(vfmaq_n_f32(c, VIT__F(and)(w, VIT__F_BITS(0xffff0000u)), a.y),            \
                         VIT__F_SHL(w, 16), a.x);
 #    include VIT__THIS_FILE
 
@@ -7910,7 +7829,6 @@ VIT__TILE_FN(vit__tile_bf16_helium, float_tile, helium_bf16, VIT__TILE_DOT, 2, 2
 #        define VIT__TIER helium_i16
 #        define VIT__STAMP (VIT__STAMP_BYTES | VIT__STAMP_MORE)
 #        define VIT__RI int32x4_t
-#        define VIT__F_MUL(a, b) vmulq_f32(a, b)
 #        define VIT__F_FMA(a, b, c) vfmaq_f32(c, a, b)
 #        define VIT__I_ZERO() vdupq_n_s32(0)
 #        define VIT__I_SPLAT(x) vdupq_n_s32(x)
@@ -8095,10 +8013,20 @@ VIT__INLINE v128_t vit__bytes_wasm(v128_t a, v128_t b, v128_t c, v128_t d) {
         wasm_i16x8_narrow_i32x4(wasm_v128_and(c, mask), wasm_v128_and(d, mask)));
 }
 
+#    define VIT__WORD_WASM(name, value)                                                           \
+        VIT__INLINE v128_t vit__wasm_##name(v128_t a, v128_t b) { return value; }
+VIT__WORD_WASM(add, wasm_f32x4_add(a, b))
+VIT__WORD_WASM(sub, wasm_f32x4_sub(a, b))
+VIT__WORD_WASM(mul, wasm_f32x4_mul(a, b))
+VIT__WORD_WASM(div, wasm_f32x4_div(a, b))
+VIT__WORD_WASM(min, wasm_f32x4_pmin(b, a))
+VIT__WORD_WASM(max, wasm_f32x4_pmax(b, a))
+VIT__WORD_WASM(and, wasm_v128_and(a, b))
+VIT__WORD_WASM(or, wasm_v128_or(a, b))
+
 #    define VIT__TIER wasm
 #    define VIT__STAMP (VIT__STAMP_ROWS | VIT__STAMP_FLOATS | VIT__STAMP_BYTES)
 #    define VIT__LANES 4
-#    define VIT__REGS 4
 #    define VIT__RF v128_t
 #    define VIT__RI v128_t
 #    define VIT__F_FMA1(a, b, c) vit__multiply_add(a, b, c)
@@ -8106,16 +8034,9 @@ VIT__INLINE v128_t vit__bytes_wasm(v128_t a, v128_t b, v128_t c, v128_t d) {
 #    define VIT__F_STORE(p, a) wasm_v128_store(p, a)
 #    define VIT__F_SPLAT(x) wasm_f32x4_splat(x)
 #    define VIT__F_BITS(x) wasm_i32x4_splat((int)(x))
+#    define VIT__F(op) vit__wasm_##op
 #    define VIT__F_FIRST(a) wasm_f32x4_extract_lane(a, 0)
-#    define VIT__F_ADD(a, b) wasm_f32x4_add(a, b)
-#    define VIT__F_SUB(a, b) wasm_f32x4_sub(a, b)
-#    define VIT__F_MUL(a, b) wasm_f32x4_mul(a, b)
-#    define VIT__F_DIV(a, b) wasm_f32x4_div(a, b)
 #    define VIT__F_FMA(a, b, c) wasm_f32x4_add(wasm_f32x4_mul(a, b), c)
-#    define VIT__F_MIN(a, b) wasm_f32x4_pmin(b, a)
-#    define VIT__F_MAX(a, b) wasm_f32x4_pmax(b, a)
-#    define VIT__F_AND(a, b) wasm_v128_and(a, b)
-#    define VIT__F_OR(a, b) wasm_v128_or(a, b)
 #    define VIT__F_IADD(a, b) wasm_i32x4_add(a, b)
 #    define VIT__F_SHL(a, n) wasm_i32x4_shl(a, (uint32_t)(n))
 #    define VIT__F_SHR(a, n) wasm_u32x4_shr(a, (uint32_t)(n))
@@ -8154,6 +8075,7 @@ VIT__INLINE v128_t vit__bytes_wasm(v128_t a, v128_t b, v128_t c, v128_t d) {
 #    else
 #        define VIT__MAC(c, x, w) c = VIT__F_FMA(x, w, c);
 #    endif
+#    undef VIT__SUM_START
 #    define VIT__SUM_START(r, n) VIT__SUM_FROM_TILE(r, n)
 #    define VIT__XI v128_t
 #    define VIT__XI_LOAD(x, p) x = wasm_v128_load32_splat(p);
@@ -8175,6 +8097,7 @@ VIT__INLINE v128_t vit__bytes_wasm(v128_t a, v128_t b, v128_t c, v128_t d) {
             }
 /* Compilers that see the index add to pointers, by an instruction of its own; from an index an
    engine makes addresses that have the constants. */
+#        undef VIT__INDEX
 #        define VIT__INDEX(k) if (kind == VIT__TILE_TWO) VIT__HIDE(k)
 #    endif
 #    define VIT__WIDE_I4 1
@@ -8312,12 +8235,12 @@ static unsigned vit__detect_x86(void) {
 /* The optional instructions: bit 0 sdot, bit 1 smmla, bit 2 bfmlal. */
 static unsigned vit__arm_features(void) {
     unsigned found = 0;
-#    if VIT__ASK == VIT__ASK_LINUX
+#    if defined(VIT__AUXV)
     const unsigned long first = getauxval(16), second = getauxval(26); /* AT_HWCAP, AT_HWCAP2 */
     if (first >> 20 & 1) found |= 1;
     if (second >> 13 & 1) found |= 2;
     if (second >> 14 & 1) found |= 4;
-#    elif VIT__ASK == VIT__ASK_APPLE
+#    elif VIT__ASKS && defined(__APPLE__)
     static const char *const names[3] = { "hw.optional.arm.FEAT_DotProd",
                                           "hw.optional.arm.FEAT_I8MM",
                                           "hw.optional.arm.FEAT_BF16" };
@@ -8327,7 +8250,7 @@ static unsigned vit__arm_features(void) {
         size_t size = sizeof has;
         if (sysctlbyname(names[i], &has, &size, NULL, 0) == 0 && has) found |= 1u << i;
     }
-#    elif VIT__ASK == VIT__ASK_WINDOWS /* numbers, which older headers have no names for */
+#    elif VIT__ASKS && defined(_WINDOWS_) /* numbers, which older headers have no names for */
     if (IsProcessorFeaturePresent(43)) found |= 1;
     if (IsProcessorFeaturePresent(66)) found |= 2;
     if (IsProcessorFeaturePresent(68)) found |= 4;
