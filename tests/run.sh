@@ -20,8 +20,8 @@ declare -A part=([test_damage]=3 [test_match]=40 [test_random]="400 60 150"
 fuzz=1 # second; `make fuzz` takes longer
 # What has no sanitized program in it, or only to convert what others convert as well; the last one
 # has its own malloc.
-unsanitized=" test_abi test_build test_confined test_embedded test_fixed test_floors "
-unsanitized+="test_make test_planning test_tools_memory "
+unsanitized=" test_abi test_build test_confined test_embedded test_fixed test_floors test_make "
+unsanitized+="test_tools_memory "
 if [ "${LONG-}" = yes ]; then
     part=() fuzz=30
 else
@@ -29,7 +29,7 @@ else
 fi
 
 # What no page for users promises.
-developers=" test_bench test_embedded test_fixed test_floors test_make test_planning "
+developers=" test_bench test_embedded test_fixed test_floors test_make "
 
 # The packages without which a test is skipped, by Debian's names.
 declare -A packages=([compile]="g++ clang" [loops]="clang" [firmware]="gcc-arm-none-eabi qemu-system-arm clang"
