@@ -62,13 +62,23 @@ done >"$work/model/commands"
 check "README's six commands for a model of timm's" sh -c "cd '$work/model' && [ \$(grep -c . commands) = 6 ] &&
     PATH=\$PWD/bin:\$PATH sh -e commands >said && grep -c '^ *[0-9.]* %' said | grep '^5$' && grep 'photos/cat.jpg$' said"
 
-# Links of a page: to files, from the folder of the page.
-links() { sed 's/](/\n&/g' "$1" | sed -n 's/^](\([^)#:]*\)[)#].*/\1/p'; }
-for page in README.md */README.md */*/README.md models/COVERAGE.md; do
-    for link in $(links "$page"); do
-        check "$page: the link to $link" test -e "$(dirname "$page")/$link"
-    done
+# dead PAGE: fails with the links of a page that lead to no file, seen from its folder, or to no heading
+dead() {
+    local link file heading
+    sed 's/](/\n&/g' "$1" | sed -n 's/^](\([^)]*\)).*/\1/p' | grep -v '^https:' | while read -r link; do
+        file=$(dirname "$1")/${link%%#*} heading=${link#*#}
+        [ "${link%%#*}" ] || file=$1
+        [ -e "$file" ] || echo "$link: no such file"
+        [ "$heading" = "$link" ] || sed -n 's/^#\{1,6\} //p' "$file" | tr '[:upper:]' '[:lower:]' |
+            sed 's/[^a-z0-9 _-]//g; s/ /-/g' | grep -qxF -- "$heading" || echo "$link: no such heading"
+    done | { ! grep .; }
+}
+for page in $(find . -path ./build -prune -o -name node_modules -prune -o -name '*.md' -print); do
+    check "the links of $page" dead "$page"
 done
+printf '%s\n' '# A heading' '[1](README.md) [2](#a-heading) [3](none.md) [4](#none)' >"$work/README.md"
+check "dead links are found" sh -c "[ \"\$(cat)\" = 'none.md: no such file
+#none: no such heading' ]" < <(dead "$work/README.md")
 
 # Without stb_image, whose headers STB names then.
 mkdir -p "$work/tree" "$work/stb"
