@@ -259,7 +259,7 @@ $(WEB)/%.wasm.gz: $(WEB)/%.wasm
 # The converter, with a C library: its files are whatever convert.mjs makes of them. wasi.c takes the
 # place of tools/os/posix.c, left_out.c that of what no page needs.
 CONVERT_ROOMS   = base cli checkpoint model layout convert
-CONVERT_LESS    = $(addprefix tools/convert/,calibrate.c match_folder.c c_array.c)
+CONVERT_LESS    = $(addprefix tools/convert/,calibrate.c match_folder.c c_array.c help.c) tools/model/imagenet.c
 CONVERT_SOURCES = $(filter-out $(CONVERT_LESS),$(wildcard $(CONVERT_ROOMS:%=tools/%/*.c))) \
                   tools/os/common.c tools/vit-convert.c $(WEB)/wasi.c $(WEB)/left_out.c
 CONVERT_FLAGS   = --target=wasm32-wasi -Oz -flto -msign-ext -mnontrapping-fptoint

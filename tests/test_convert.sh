@@ -31,7 +31,7 @@ convert() { "$CONVERT" "$@" >out 2>err; }
 accepts() {
     rm -f m.vit
     if convert m.safetensors -o m.vit "$@" && [ -s m.vit ] &&
-        ! grep -qvE '^vit-convert: (assumed|dropped|--arch|one input) ' err; then pass
+        ! grep -qvE '^vit-convert: (check first:|assumed|dropped|--arch|one input) ' err; then pass
     else fail "should be accepted: $*"; fi
 }
 
@@ -41,13 +41,13 @@ without() { case $* in *depth=0*) echo --set depth=0 ;; esac; }
 says() { # TEXT...: each is in a line of its own on stderr
     local text
     for text in "$@"; do
-        if grep -qF -- "vit-convert: $text" err; then pass
+        if grep -qF -e "vit-convert: $text" -e "vit-convert: check first: $text" err; then pass
         else fail "expected \"$text\" on stderr"; fi
     done
 }
 
 # What is said before a question: the assumptions that go with it.
-BEFORE_IT='^vit-convert: (assumed|dropped|one input|--arch) '
+BEFORE_IT='^vit-convert: (check first:|assumed|dropped|one input|--arch) '
 
 # refuses STATUS MESSAGE ARGUMENTS...: one line on stderr, an older m.vit untouched, nothing else
 # left behind
@@ -556,13 +556,14 @@ lacks patch_embed.backbone.layer1.0.conv1.weight:8,3,1,1 "stem"
 random
 accepts $H -q
 if [ -s out ]; then fail "--quiet prints something"; else pass; fi
-says "assumed norm_eps=1e-06: timm's usual (--set norm_eps=N)" "assumed activation=gelu: " \
-    "assumed block_type=pre_norm: " "assumed pool=token: " "assumed attn_root=head_dim: " \
+says "check first: assumed block_type=pre_norm: " "assumed activation=gelu: " \
+    "assumed pool=token: " \
+    "assumed too, which seldom matters: attn_root=head_dim, norm_eps=1e-06 (--set KEY=VALUE; " \
     "assumed img_size=12x12: 3 x 3 patches of 4 pixels, side by side (--img-size HxW or --set \
 patch_stride=N)" \
     "assumed has_final_norm=1: " "assumed mean=0.5 std=0.5 crop_pct=0.9 crop_mode=center "
 accepts $H --json
-if [ "$(grep -c assumed err)" = 8 ]; then pass; else fail "--json hides assumptions"; fi
+if [ "$(grep -c assumed err)" = 7 ]; then pass; else fail "--json hides assumptions"; fi
 prints '"assumed": [{"setting": "block_type", "value": "pre_norm", "why": "the usual order", ' \
     '{"setting": "img_size", "value": "12x12", ' '{"setting": "std", "value": "0.5", "why": "as timm'
 "$INFO" m.vit >out 2>err
@@ -700,7 +701,7 @@ head -c 60 "$PHOTOS"/rgb.png >partly/a.png
 echo text >partly/c.jpg
 for type in int8 bf16; do
     if convert m.safetensors -o m.vit $H --dtype $type --calibrate partly -q &&
-        [ "$(grep -vE '^vit-convert: (assumed|--arch) ' err)" = "vit-convert: skipped 2 of 3 images, which cannot be read: partly/a.png, \
+        [ "$(grep -vE '^vit-convert: (check first:|assumed|--arch) ' err)" = "vit-convert: skipped 2 of 3 images, which cannot be read: partly/a.png, \
 partly/c.jpg" ]; then pass
     else fail "a calibration with images that cannot be read"; fi
     "$INFO" m.vit >out
@@ -853,6 +854,34 @@ refuses 1 "labels.txt: 3 labels for 5 classes" $H --labels labels.txt
 printf 'a\n\nc\nd\ne\n' >labels.txt
 refuses 1 "labels.txt: line 2: expected a label, found an empty line" $H --labels labels.txt
 refuses 1 "missing.txt: " $H --labels missing.txt
+refuses 1 "imagenet: expected a model of the 1000 classes of ImageNet-1k, found 5" $H \
+    --labels imagenet
+
+published="dim=64 depth=6 mlp=192 patch=16 rows=2 cols=2" # as test_vit
+# shellcheck disable=SC2086
+random $published classes=1000
+accepts --set num_heads=2
+says "assumed labels=imagenet: the checkpoint names none of its 1000 classes, and has the size of \
+test_vit, which is published for ImageNet-1k (--labels FILE|none)"
+prints '1000 from ImageNet-1k, the first "tench"'
+"$INFO" --labels m.vit >out 2>err
+prints "n02124075" "Egyptian cat" "n03710721" "maillot, tank suit"
+if convert m.safetensors -o strict.vit --set num_heads=2 --strict; then fail "--strict"
+elif grep -q "for example: .* --labels imagenet " err; then pass
+else fail "--strict does not propose --labels imagenet"; fi
+for labels in none imagenet; do
+    accepts --set num_heads=2 --labels $labels
+    if grep -q "assumed labels" err; then fail "--labels $labels is told"; else pass; fi
+    if grep -q "labels  *none" out; then found=none; else found=imagenet; fi
+    if [ $found = $labels ]; then pass; else fail "--labels $labels"; fi
+done
+for other in "dim=64 depth=5 mlp=192 patch=16 rows=2 cols=2 classes=1000" "$published classes=999"; do
+    # shellcheck disable=SC2086
+    random $other
+    accepts --set num_heads=2
+    if grep -q "assumed labels" err; then fail "assumes labels of $other"; else pass; fi
+done
+random
 
 # --- files -----------------------------------------------------------------------------------
 
@@ -954,8 +983,13 @@ convert m.safetensors
 if [ $? = 2 ] && grep -q "expected -o FILE" err; then pass; else fail "no -o"; fi
 convert -o m.vit
 if [ $? = 2 ] && grep -q "expected one CHECKPOINT" err; then pass; else fail "no operand"; fi
-if convert --help && grep -q "num_heads" out && grep -q -- "--ignore" out; then pass
-else fail "--help"; fi
+if convert --help && [ "$(wc -l <out)" -le 60 ] && grep -q -- "--ignore" out &&
+    ! grep -q "num_heads" out; then pass
+else fail "--help: one screen"; fi
+for topic in settings:num_heads match:np.save types:--keep names:imagenet; do
+    if convert --help "${topic%:*}" && grep -q -- "${topic#*:}" out; then pass
+    else fail "--help ${topic%:*}"; fi
+done
 accepts $H -q
 if [ -s out ]; then fail "--quiet prints something"; else pass; fi
 accepts $H --json

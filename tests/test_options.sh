@@ -46,7 +46,7 @@ prints() { # TEXT...
 says() { # TEXT...: on stderr
     local text
     for text; do
-        if grep -qF -e "vit-convert: $text" "$work/err"; then pass
+        if grep -qF -e "vit-convert: $text" -e "check first: $text" "$work/err"; then pass
         else fail "expected \"$text\" on stderr"; fi
     done
 }
@@ -88,7 +88,8 @@ h="--set num_heads=2"
 asks "fc_norm is there, so the head may read an average" $h
 accepts $h --set global_pool=avg
 prints "mean of the patches, norm after pooling"
-says "assumed norm_eps=1e-06: timm's usual (--set norm_eps=N)" "assumed activation=gelu: timm's"
+says "assumed activation=gelu: timm's" \
+    "assumed too, which seldom matters: attn_root=head_dim, pool_prefix=0, norm_eps=1e-06 ("
 
 take test_vit4
 asks "the norms have no bias, so they are RMS norms" $h --set pool=avg
@@ -225,7 +226,7 @@ accepts --config said.json --set norm_eps=1e-5
 prints "options         no patch bias, norm before the blocks, quick GELU" "norm_eps        1e-05"
 "$info" --json "$work/m.vit" >"$work/out" 2>"$work/err"
 prints '"has_pre_norm": 1' '"activation": 2'
-"$convert" --help >"$work/out" 2>&1
+"$convert" --help settings >"$work/out" 2>&1
 prints "activation           of every MLP: gelu gelu_tanh quick_gelu silu relu" \
     "pool                 what the head reads: token avg max avgmax map token_avg"
 

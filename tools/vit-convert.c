@@ -170,113 +170,84 @@ static int run(arguments *a, const text_list *operands)
     return convert(a);
 }
 
-/* The end of --help: what --set takes, from the table. malloc'ed; NULL: out of memory. */
-static char *make_notes(void)
-{
-    static const char intro[] =
-        "CHECKPOINT is safetensors (also sharded), a PyTorch .pth, .pt or .bin of any age (a\n"
-        "state dict, a whole model or TorchScript), a pickle of tensors or arrays, a JAX .npz,\n"
-        "a file of vit.cpp (no other GGUF), or a tar or folder with one of them. config.json\n"
-        "next to it is read unless --config is given; without one, the options that timm's\n"
-        "training program saves with the weights. The library that wrote it is recognised by\n"
-        "the names of the tensors: timm, transformers, torchvision, open_clip, JAX, torch.nn,\n"
-        "vit-pytorch.\n"
-        "\nSettings for --set, which override everything that is found otherwise:\n"
-        "  img_size=N or HxW, mean=M[,M...], std=S[,S...]\n";
-    static const char end[] =
-        "\nExit status: 0, 1 if something failed or the files leave it open, 2 for a wrong command\n"
-        "line.\n";
-    char *text = malloc(sizeof intro + SETTING_COUNT * 128 + sizeof end);
-    size_t used = sizeof intro - 1;
-    int key;
-    if (!text) return NULL;
-    memcpy(text, intro, sizeof intro);
-    for (key = 0; key < SETTING_COUNT; key++) {
-        const setting_row *row = &setting_rows[key];
-        used += (size_t)snprintf(text + used, 128, "  %-20s %s%s%s\n", row->name, row->help,
-                                 row->choices ? ": " : "", row->choices ? row->choices : "");
-    }
-    memcpy(text + used, end, sizeof end);
-    return text;
+/* === Help === */
+
+static const char notes[] =
+    "CHECKPOINT: safetensors (also sharded), PyTorch (.pth, .pt, .bin: a state dict, a whole\n"
+    "model, TorchScript), a pickle of arrays, .npz, a file of vit.cpp; or a tar or folder\n"
+    "with one of them.\n"
+    "The names of its tensors tell which library wrote it: timm, transformers, torchvision,\n"
+    "open_clip, JAX, torch.nn, vit-pytorch or none of these. config.json beside it is read.\n"
+    "\n"
+    "More help: @ --help settings | match | types | names\n"
+    "Exit status: 0, 1 if something failed or is left open, 2 for a wrong command line.\n";
+
+/* "--help TOPIC" alone; false: it is something else. */
+static bool print_topic(int argc, char **argv) {
+    return argc == 3 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) &&
+           convert_help(argv[2]);
 }
 
 int main(int argc, char **argv)
 {
     cli_start(&argc, &argv, "vit-convert");
     static arguments a;
-    char *notes = make_notes();
     const cli_option options[] = {
         { 'o', "output", "FILE", "the file to write", CLI_OUTPUT, &a.convert.output, 0, 0 },
         { 0, "arch", "NAME", "timm's name of the architecture, with or without its tag", CLI_TEXT,
           &a.convert.arch, 0, 0 },
         { 0, "config", "FILE", "timm's config.json", CLI_TEXT, &a.convert.config, 0, 0 },
-        { 0, "labels", "FILE", "names of the classes: one a line, or \"n01440764 tench\",\n"
-          "or a tagger's selected_tags.csv",
-          CLI_TEXT, &a.convert.labels, 0, 0 },
-        { 0, "set", "KEY=VALUE", "override one setting; may be repeated", CLI_LIST,
-          &a.convert.set, 0, 0 },
-        { 0, "plan", NULL, "print which tensor becomes which and why, and write nothing", CLI_FLAG,
+        { 0, "labels", "FILE", "names of the classes, one a line; or imagenet, or none", CLI_TEXT,
+          &a.convert.labels, 0, 0 },
+        { 0, "set", "KEY=VALUE", "override one setting (--help settings); may be repeated",
+          CLI_LIST, &a.convert.set, 0, 0 },
+        { 0, "plan", NULL, "print which tensor becomes which and why; write nothing", CLI_FLAG,
           &a.convert.plan, 0, 0 },
         { 0, "strict", NULL, "assume nothing: ask for all that the files do not say", CLI_FLAG,
           &a.convert.strict, 0, 0 },
         { 0, "dtype", "TYPE", "of the matrices: f32 (default), f16, bf16, int8 or int4", CLI_DTYPE,
           &a.convert.dtype, 0, 0 },
+        { 0, "calibrate", "IMAGES", "quantise by what these photos show; may be repeated",
+          CLI_LIST, &a.convert.calibrate, 0, 0 },
+        { 0, "calibrate-max", "N", "use at most N of them, evenly spaced (default 256)", CLI_INT,
+          &a.convert.calibrate_max, 1, 65536 },
+        { 0, "report", "IMAGES", "report the error against f32 on these; may be repeated",
+          CLI_LIST, &a.convert.compare, 0, 0 },
+        { 0, "report-max", "N", "use at most N of them, evenly spaced (default 1000)", CLI_INT,
+          &a.convert.compare_max, 1, 1048576 },
+        PHOTO_SANDBOX_OPTION(&a.convert.decoding),
+        { 0, "keep", "PATTERN", "keep these tensors in a wider type; may be repeated", CLI_LIST,
+          &a.convert.keep, 0, 0 },
         { 0, "img-size", "N|HxW", "resample the positions for this input size", CLI_TEXT,
           &a.convert.img_size, 0, 0 },
         { 0, "dynamic", NULL, "let programs choose the input size (vit_model_resize)", CLI_FLAG,
           &a.convert.dynamic, 0, 0 },
-        { 0, "rename", "THEIRS=OURS", "rename layers or tensors, as in fc=head; * stands for\n"
-          "any text: 'stem.*=patch_embed.proj.*'; may be repeated, the\nfirst match is used",
-          CLI_LIST, &a.convert.rename, 0, 0 },
-        { 0, "ignore", "PATTERN", "drop unknown tensors whose name matches, with * and ? as in a\n"
-          "shell; may be repeated", CLI_LIST, &a.convert.ignore, 0, 0 },
+        { 0, "patch-size", "N", "resize the patch embedding, as FlexiViT's weights allow", CLI_INT,
+          &a.convert.patch_size, 1, 1024 },
+        { 0, "in-chans", "N", "channels: 1 takes the sum of the first three, more repeat them",
+          CLI_INT, &a.convert.in_chans, 1, VIT_MAX_CHANS },
+        { 0, "rename", "A=B", "rename layers or tensors, as in fc=head; may be repeated", CLI_LIST,
+          &a.convert.rename, 0, 0 },
+        { 0, "ignore", "PATTERN", "drop unknown tensors of such names; may be repeated", CLI_LIST,
+          &a.convert.ignore, 0, 0 },
         { 0, "weights", "NAME", "which of several state dicts in the file: model, model_ema ...",
           CLI_TEXT, &a.convert.weights, 0, 0 },
-        { 0, "match-input", "X.npy", "find out what the checkpoint does not say, by running the\n"
-          "model on this input until it gives the logits of --match-logits.\n"
-          "Two lines of PyTorch write both:\n"
-          "  x = torch.randn(1, 3, 224, 224); np.save('x.npy', x.numpy())\n"
-          "  np.save('y.npy', model.eval()(x).detach().numpy())", CLI_TEXT,
-          &a.convert.match_input, 0, 0 },
-        { 0, "match-logits", "Y.npy", "the original's logits for it; the embedding without a head",
-          CLI_TEXT, &a.convert.match_logits, 0, 0 },
-        { 0, "match-tolerance", "T", "largest difference / largest logit to accept (default 1e-4)",
-          CLI_NUMBER, &a.convert.match_tolerance, 1e-9, 1 },
+        { 0, "match-input", "X", "an input (.npy): find out what the checkpoint does not say",
+          CLI_TEXT, &a.convert.match_input, 0, 0 },
+        { 0, "match-logits", "Y", "the original's logits for it (.npy)", CLI_TEXT,
+          &a.convert.match_logits, 0, 0 },
+        { 0, "match-tolerance", "T", "the largest relative difference (default 1e-4)", CLI_NUMBER,
+          &a.convert.match_tolerance, 1e-9, 1 },
         { 0, "match-seconds", "S", "search for at most so many seconds (default 120)", CLI_NUMBER,
           &a.convert.match_seconds, 1, 1e6 },
-        { 0, "match-folder", "DIR", "labelled pictures, a folder for each class: find the\n"
-          "preprocessing that suits them best and, without --match-input,\n"
-          "all else that is open",
+        { 0, "match-folder", "DIR", "labelled pictures: find the preprocessing that suits them",
           CLI_TEXT, &a.convert.match_folder, 0, 0 },
         { 0, "match-max", "N", "use at most N of them, evenly spaced (default 1000)", CLI_INT,
           &a.convert.match_max, 1, 65536 },
-        { 0, "calibrate", "IMAGES", "an image or a folder, may be repeated: a few dozen or\n"
-          "hundred images like those that the model will see. int4 loses less\n"
-          "with them, int8 is faster with AVX2. Those that cannot be read are\n"
-          "left out",
-          CLI_LIST, &a.convert.calibrate, 0, 0 },
-        { 0, "calibrate-max", "N", "use at most N of them, evenly spaced (default 256)", CLI_INT,
-          &a.convert.calibrate_max, 1, 65536 },
-        { 0, "report", "IMAGES", "report the error against f32 on these images instead of those\n"
-          "of --calibrate; may be repeated", CLI_LIST, &a.convert.compare, 0, 0 },
-        { 0, "report-max", "N", "use at most N of them, evenly spaced (default 1000)", CLI_INT,
-          &a.convert.compare_max, 1, 1048576 },
-        PHOTO_SANDBOX_OPTION(&a.convert.decoding),
-        { 0, "keep", "PATTERN", "keep tensors whose name matches in bf16 with int8, in int8 with\n"
-          "int4: 'blocks.0.*'; may be repeated. Unless told otherwise, models\n"
-          "up to 256 wide keep blocks.[01].attn.qkv.*, blocks.[01].mlp.* and\n"
-          "head.weight with int8, blocks.0.* and blocks.*.attn.* with int4;\n"
-          "--keep none keeps nothing", CLI_LIST, &a.convert.keep, 0, 0 },
-        { 0, "patch-size", "N", "another patch size, as FlexiViT's weights allow: the patch\n"
-          "embedding is resized, the positions are resampled, the input\nkeeps its size", CLI_INT,
-          &a.convert.patch_size, 1, 1024 },
-        { 0, "in-chans", "N", "another number of channels, made from the first three: their sum\n"
-          "for 1 (with the mean of their mean and std), repeated for more", CLI_INT,
-          &a.convert.in_chans, 1, VIT_MAX_CHANS },
-        { 0, "to", "FORMAT", "vit (default), or safetensors to turn a .vit file back; int8 and\n"
-          "int4 become f32", CLI_TEXT, &a.to, 0, 0 },
-        { 0, "c-array", NULL, "turn a .vit file into a C header with a constant array, for flash",
-          CLI_FLAG, &a.c_array, 0, 0 },
+        { 0, "to", "FORMAT", "vit (default), or safetensors to turn a .vit file back", CLI_TEXT,
+          &a.to, 0, 0 },
+        { 0, "c-array", NULL, "turn a .vit file into a C header with a constant array", CLI_FLAG,
+          &a.c_array, 0, 0 },
         { 0, "list-archs", NULL, "print the architectures and end", CLI_FLAG, &a.list_archs, 0,
           0 },
         { 0, "json", NULL, "report as JSON", CLI_FLAG, &a.json, 0, 0 },
@@ -289,6 +260,7 @@ int main(int argc, char **argv)
                                   options, notes, 0, CLI_MANY, "CHECKPOINT" };
     text_list operands;
     int status;
+    if (print_topic(argc, argv)) return cli_finish(PROGRAM, CLI_OK);
     a.convert.dtype = VIT_F32;
     a.convert.calibrate_max = 256;
     a.convert.compare_max = 1000;
@@ -305,6 +277,5 @@ int main(int argc, char **argv)
         text_list_free(&a.convert.calibrate);
         text_list_free(&a.convert.compare);
     }
-    free(notes);
     return status;
 }

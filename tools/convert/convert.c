@@ -114,6 +114,8 @@ static bool find_arch(conversion *c, report *r)
 
 /* === Labels === */
 
+static const char labels_none[] = "none", labels_imagenet[] = "imagenet";
+
 /* The checkpoint's own labels; a list of the wrong length is ignored. */
 static bool read_own_labels(conversion *c, report *r)
 {
@@ -123,11 +125,25 @@ static bool read_own_labels(conversion *c, report *r)
     return labels_from_list(&c->labels, checkpoint_labels(c->checkpoint), count, r);
 }
 
+/* --labels none, or imagenet. */
+static bool read_known_labels(conversion *c, const char *name, report *r) {
+    c->labels_origin = name;
+    if (!strcmp(name, labels_none)) return true;
+    if (c->model.config.num_classes == IMAGENET_CLASSES)
+        return labels_from_imagenet(&c->labels, r) || report_file(r, "--labels");
+    (void)report_fail(r, "imagenet: expected a model of the %d classes of ImageNet-1k, found %d; "
+                      "give a FILE with their names", IMAGENET_CLASSES,
+                      c->model.config.num_classes);
+    return report_file(r, "--labels");
+}
+
 static bool read_labels(conversion *c, report *r)
 {
     const char *path = c->options->labels;
     bool good;
-    if (c->labels_origin) return true;   /* already, for labelled pictures */
+    if (c->labels_origin) return true;   /* already, for labelled pictures or as an assumption */
+    if (path && (!strcmp(path, labels_none) || !strcmp(path, labels_imagenet)))
+        return read_known_labels(c, path, r);
     if (path)
         good = labels_read_file(&c->labels, path, r);
     else
@@ -225,11 +241,31 @@ static bool assume_structure(conversion *c)
     return true;
 }
 
+/* A model of 1,000 classes in the size of one that is published for ImageNet-1k, which names no
+ * classes: false, if memory is lacking. */
+static bool assume_imagenet(conversion *c) {
+    const vit_config *config = &c->model.config;
+    const int patch = c->options->patch_size ? c->model.stored.patch : config->patch_size;
+    const arch *like = c->has_arch ? c->arch.arch : arch_of_size(config, patch);
+    const json_value *names = c->config_file.label_names;
+    report r = report_make();
+    char why[256];
+    if (!imagenet_classes() || config->num_classes != IMAGENET_CLASSES || !like) return true;
+    if (c->options->labels || c->labels.count > 0 || (names && names->count > 0) ||
+        checkpoint_label_count(c->checkpoint) > 0)
+        return true;
+    c->labels_origin = "ImageNet-1k";
+    snprintf(why, sizeof why, "the checkpoint names none of its %d classes, and has the size of "
+             "%.100s, which is published for ImageNet-1k", IMAGENET_CLASSES, like->name);
+    return labels_from_imagenet(&c->labels, &r) &&
+           findings_assume(&c->found, "labels=imagenet", why, "--labels FILE|none");
+}
+
 /* What is assumed beyond single settings. */
 static bool assume_sources(conversion *c)
 {
     char what[512], why[512];
-    if (!assume_weights(c) || !assume_structure(c)) return false;
+    if (!assume_weights(c) || !assume_structure(c) || !assume_imagenet(c)) return false;
     if (c->config_file.processor) {
         snprintf(what, sizeof what, "preprocessing of a %.100s", c->config_file.processor);
         snprintf(why, sizeof why, "transformers' default, as no preprocessor_config.json is beside "

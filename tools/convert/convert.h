@@ -15,6 +15,9 @@
 bool convert_run(conversion *c, report *r);
 void convert_free(conversion *c);
 
+/* What --help prints of a topic: settings, match, types, names. False: there is no such topic. */
+bool convert_help(const char *topic);
+
 /* === What training left === */
 
 /* What a training program saved beside the weights: the options that it was called with, as timm's

@@ -79,14 +79,31 @@ static const char *name_in_file(const char *path)
     return best;
 }
 
+/* Several that seldom matter, in one line. */
+static void print_minor(const finding_list *list, const char *program) {
+    char text[REPORT_SIZE / 2] = "";
+    for (size_t i = 0; i < list->count; i++)
+        if (findings_is_minor(list->items[i].what))
+            text_append(text, sizeof text, "%s%s", *text ? ", " : "", list->items[i].what);
+    report_error(program, NULL, "assumed too, which seldom matters: %s (--set KEY=VALUE; --json gives "
+                 "the reasons)", text);
+}
+
+/* In the order of their harm, the first of many marked. */
 static void print_assumed(const conversion *c, const char *program)
 {
+    const finding_list *list = &c->found.assumed;
     const char *hint = name_in_file(c->options->checkpoint);
-    size_t i;
-    for (i = 0; i < c->found.assumed.count; i++) {
-        const finding *item = &c->found.assumed.items[i];
-        report_error(program, NULL, "assumed %s: %s (%s)", item->what, item->why, item->options);
+    size_t i, minor = 0;
+    for (i = 0; i < list->count; i++) minor += findings_is_minor(list->items[i].what);
+    for (i = 0; i < list->count; i++) {
+        const finding *item = &list->items[i];
+        if (minor > 1 && findings_is_minor(item->what)) continue;
+        report_error(program, NULL, "%sassumed %s: %s (%s)",
+                     i == 0 && list->count > 2 ? "check first: " : "", item->what, item->why,
+                     item->options);
     }
+    if (minor > 1) print_minor(list, program);
     if (settings_origin(c->all, SETTING_NORM_EPS) < 0)
         report_error(program, NULL, "--arch %s or --config FILE would tell more",
                      hint ? hint : "NAME");

@@ -17,6 +17,7 @@ static const struct {
     { "mean", "--set", "text", "mean of the colours, one value or one for each channel", true },
     { "std", "--set", "text", "standard deviation of the colours, as mean", true },
     { "weights", "--weights", "text", "which of several state dicts in the file", false },
+    { "labels", "--labels", "text", "names of the classes: imagenet, none or a file", false },
     { "architecture", "--arch", "text", "timm's name of the architecture", false }
 };
 
@@ -169,7 +170,7 @@ static const char *const by_harm[] = {
     "num_heads", "head_dim", "weights", "attention", "block_type", "pool", "qkv_order",
     "qkv_interleave", "patch_order", "patch_cut", "in_chans", "img_size", "patch_stride",
     "",   /* all that is not listed */
-    "mean", "preprocessing of", "std", "has_final_norm", "activation", "representation_act",
+    "mean", "preprocessing of", "std", "labels", "has_final_norm", "activation", "representation_act",
     "attn_root", "positions", "pool_prefix", "crop_pct", "crop_mode", "interpolation", "norm_eps",
     "blocks as usual", "architecture", "no configuration"
 };
@@ -184,6 +185,12 @@ static size_t harm_rank(const char *what)
         else if (!strncmp(what, by_harm[i], length) && strchr("= ", what[length])) return i;
     }
     return unlisted;
+}
+
+/* From attn_root to norm_eps: what nearly every model has, or what moves digits alone. */
+bool findings_is_minor(const char *what) {
+    const size_t rank = harm_rank(what);
+    return rank >= harm_rank("attn_root=") && rank <= harm_rank("norm_eps=");
 }
 
 bool findings_assume(findings *f, const char *what, const char *why, const char *options)

@@ -84,6 +84,9 @@ bool findings_ask(findings *f, const char *what, const char *why, const char *op
 void findings_answer(findings *f, const char *what);   /* asks it no more */
 bool findings_wrong(findings *f, const char *what, const char *advice);
 
+/* An assumption that is seldom wrong, or does little harm where it is. */
+bool findings_is_minor(const char *what);
+
 /* A failure becomes one of the things that are wrong, unless one begins with the same words. */
 bool findings_take(findings *f, report *r);
 

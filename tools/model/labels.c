@@ -243,6 +243,21 @@ bool labels_from_json(label_list *list, const json_value *names, const json_valu
     return true;
 }
 
+bool labels_from_imagenet(label_list *list, report *r) {
+    const char *const *classes = imagenet_classes();
+    memset(list, 0, sizeof *list);
+    if (!classes) return report_fail(r, "this build has no names of ImageNet's classes");
+    if (!labels_start(list, IMAGENET_CLASSES, r)) return false;
+    memcpy(list->labels, classes, IMAGENET_CLASSES * sizeof *classes);
+    split_synsets(list);
+    for (size_t i = 0; i < list->count; i++) {
+        if (list->labels[i]) continue;
+        labels_free(list);
+        return report_no_memory(r);
+    }
+    return true;
+}
+
 bool labels_from_list(label_list *list, const char *const *names, size_t count, report *r)
 {
     size_t i;

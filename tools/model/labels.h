@@ -1,4 +1,5 @@
-/* labels.h - the names of the classes, from a text file or from timm's config.json. */
+/* labels.h - the names of the classes, from a text file, from timm's config.json, or
+ * those of ImageNet-1k. */
 #ifndef LABELS_H
 #define LABELS_H
 
@@ -26,6 +27,14 @@ bool labels_read_file(label_list *list, const char *path, report *r);
  * both are given, the names are ids and the descriptions what people read. */
 bool labels_from_json(label_list *list, const json_value *names, const json_value *descriptions,
                       report *r);
+
+enum { IMAGENET_CLASSES = 1000 };
+
+/* "n01440764 tench" and so on; NULL in a build without them (examples/web/vit/left_out.c). */
+const char *const *imagenet_classes(void);
+
+/* Those of ImageNet-1k; fails in such a build. */
+bool labels_from_imagenet(label_list *list, report *r);
 
 /* The names as they are, copied. */
 bool labels_from_list(label_list *list, const char *const *names, size_t count, report *r);

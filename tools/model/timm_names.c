@@ -788,6 +788,16 @@ void arch_mean_std(arch_norm norm, double mean[3], double std[3])
     memcpy(std, values[norm][1], sizeof values[norm][1]);
 }
 
+const arch *arch_of_size(const vit_config *c, int patch_size) {
+    const arch *a;
+    size_t i;
+    for (i = 0; (a = arch_at(i)) != NULL; i++)
+        if (a->embed_dim == c->embed_dim && a->depth == c->depth && a->num_heads == c->num_heads &&
+            a->mlp_dim == c->mlp_dim && a->patch_size == patch_size)
+            break;
+    return a;
+}
+
 int arch_heads_of_width(int embed_dim)
 {
     switch (embed_dim) {

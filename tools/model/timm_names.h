@@ -117,6 +117,9 @@ void arch_mean_std(arch_norm norm, double mean[3], double std[3]);
 /* Table rows in order, NULL after the last. */
 const arch *arch_at(size_t i);
 
+/* The first whose blocks and patches have the size of that model's; NULL: none. */
+const arch *arch_of_size(const vit_config *config, int patch_size);
+
 /* The number of heads that timm's models of this width have; 0 if none has it. */
 int arch_heads_of_width(int embed_dim);
 

@@ -1,12 +1,15 @@
 /* left_out.c - what vit-convert does without in a page, where every byte is fetched: decoders of
- * images and all that needs them, and C headers. Whoever asks for these is told.
+ * images and all that needs them, C headers, topics of --help, and the names of ImageNet's classes.
+ * Whoever asks for these is told.
  */
 #include <string.h>
 
 #include "convert/c_array.h"
 #include "convert/calibrate.h"
+#include "convert/convert.h"
 #include "convert/match_folder.h"
 #include "image/photos.h"
+#include "model/labels.h"
 
 static bool refuse_photos(report *r)
 {
@@ -72,6 +75,15 @@ bool match_sorting_run(match_sorting *s, report *r)
 {
     (void)s;
     return refuse_photos(r);
+}
+
+const char *const *imagenet_classes(void) {
+    return NULL;
+}
+
+bool convert_help(const char *topic) {
+    (void)topic;
+    return false;
 }
 
 /* === There is nothing to free === */
