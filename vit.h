@@ -867,7 +867,7 @@ VIT_API void vit_session_close(vit_session *session);
 #endif
 
 #if !defined(VIT_NO_MALLOC) && !defined(VIT_NO_PREPROCESS)
-/* What a model says of each photo. The session owns the arrays, until its next vit_run or its end. */
+/* The answers for each photo. The session owns the arrays until its next vit_run or its end. */
 typedef struct vit_answer {
     const float *scores;    /* [count, num_classes], probabilities; NULL without a head */
     const float *embedding; /* [count, vit_embedding_dim]                        */
@@ -1577,6 +1577,7 @@ static const vit_config vit__fixed = VIT__PASTE(VIT_FIXED, _CONFIG);
 #endif
 
 #define VIT__LOGITS_ONLY VIT__IS(VIT_LOGITS_ONLY)
+#define VIT__EXECUTOR (!VIT__IS(VIT_NO_EXECUTOR))
 #define VIT__MMAP (!VIT__IS(VIT_NO_STDIO) && !VIT__IS(VIT_NO_MMAP))     /* needs files */
 #define VIT__POOL (!VIT__IS(VIT_NO_THREADS) && !VIT__IS(VIT_NO_MALLOC)) /* allocates itself */
 
@@ -1931,8 +1932,9 @@ static const vit_config vit__fixed = VIT__PASTE(VIT_FIXED, _CONFIG);
 #    define VIT__OPTIMIZE_END
 #endif
 
-/* Cold code is compiled for size: a fifth less time to compile and a seventh less code. COMPACT code
-   is so in WebAssembly only, which is fetched before it runs: loops over pixels and rows are in it. */
+/* Cold code is compiled for size: a fifth less time to compile and a seventh less code. COMPACT
+   code is so in WebAssembly only, which is fetched before it runs: loops over pixels and rows are
+   in it. */
 #define VIT__SIZE_CLANG                                                                           \
     _Pragma("clang attribute push(__attribute__((minsize)), apply_to = function)")
 #if VIT__CLANG && defined(__OPTIMIZE__) && (defined(__wasm__) || !defined(__OPTIMIZE_SIZE__))
@@ -2056,7 +2058,7 @@ VIT__INLINE float vit__load_float(const unsigned char *p) {
     return x;
 }
 
-/* The same in a panel, which is in the file's byte order. */
+/* A float of a panel, which is in the file's byte order. */
 VIT__INLINE float vit__panel_float(const unsigned char *p) {
     return VIT__BIG_ENDIAN ? vit__float(vit__u32(p)) : vit__load_float(p);
 }
@@ -2502,25 +2504,26 @@ static int vit__stage_chans(const vit_config *c, int stage) {
     return stage < 0 ? c->stem_width : c->stem_width * 4 << stage;
 }
 
-/* The feature map that patches are cut from: its channels, ... */
+/* Channels of the feature map that patches are cut from. */
 static int vit__map_chans(const vit_config *c) {
     return c->stem ? vit__stage_chans(c, vit__num_stages(c) - 1) : c->in_chans;
 }
 
-/* ... how many pixels of the input go into one of the map, along a side: ... */
+/* Pixels of the input for each pixel of that map, along a side. */
 static int vit__map_stride(const vit_config *c) {
     const int stages = vit__num_stages(c);
     if (c->stem == VIT_STEM_NONE) return 1;
     return c->stem == VIT_STEM_CONV ? 8 : stages < 2 ? 4 : 2 << stages;
 }
 
-/* ... a side of it, and of a patch on it. */
+/* A side of that map. ResNet pads its convolutions, so that a rest of the input counts too. */
 static int vit__map_side(const vit_config *c, int pixels) {
     const int stride = vit__map_stride(c);
     if (c->stem == VIT_STEM_RESNET) return vit__ceil_div(pixels, stride);
     return pixels / stride;
 }
 
+/* A side of a patch on that map. */
 static int vit__map_patch(const vit_config *c) { return c->patch_size / vit__map_stride(c); }
 
 /* Width of what is pooled. */
@@ -2607,7 +2610,7 @@ static int vit__dim(const vit_config *c, char letter) {
     }
 }
 
-/* The same in a stage of the stem. */
+/* Length of a dimension of a layer in a stage of the stem. */
 static int vit__unit_dim(const vit_config *c, int stage, int block, char letter) {
     const int chans = vit__stage_chans(c, stage);
     switch (letter) {
@@ -3076,7 +3079,11 @@ VIT__COMPACT_BEGIN
 
 /* --- packing ---------------------------------------------------------------- */
 
-/* Index of weight [row, k] in its panel, in elements. */
+/* Index of weight [row, k] in its panel, in elements. A load of 16 columns gives each lane all that
+   one instruction multiplies: one f32, two bf16 (vdpbf16ps, bfmlal) or four int8 (vpdpbusd, sdot):
+      f32, f16   k:       columns 0 1 2 ... 15
+      bf16       k / 2:   0a 0b 1a 1b ... 15a 15b       a, b: k even, odd
+      int8       k / 4:   0a 0b 0c 0d 1a ... 15d        a to d: k modulo 4 */
 VIT__INLINE size_t vit__panel_index(vit_dtype dtype, int row, int k) {
     const size_t column = (size_t)row % 16, i = (size_t)k;
     if (dtype == VIT_BF16 || dtype == VIT__I16) return i / 2 * 32 + column * 2 + i % 2;
@@ -3204,7 +3211,7 @@ static float vit__pack_group(const float *from, int row, int count, unsigned cha
         *byte = (unsigned char)((*byte & (0xf0 >> vit__i4_shift(k))) | code << vit__i4_shift(k));
         sum += code - 8;
     }
-    return (float)sum * scale; /* exact */
+    return (float)sum * scale; /* exact: 9 bits of a sum up to 256 times 11 bits of an f16 */
 }
 
 static void vit__pack_i4(const float *from, int row, int depth, unsigned char *panel) {
@@ -3273,7 +3280,9 @@ VIT__INLINE uint32_t vit__pairs_below(uint32_t q) {
     return vit__byte_pairs((~q & ((sign << 8) - sign)) + sign);
 }
 
-/* Two quads of each row at a time, which are two lanes; the last quad may be alone. */
+/* Two quads of each row at a time, which are two lanes; the last quad may be alone. A half of 32
+   bits holds the sum of a lane, at most 4 * 128; adding 0x7f80 sets its bit 15 from 128 on, and
+   carries nothing into the other half. */
 VIT_API int vit_fits16(const void *panel, int depth) {
     const unsigned char *p = (const unsigned char *)panel;
     int quads = vit__ceil_div(depth, 4), i;
@@ -3286,7 +3295,7 @@ VIT_API int vit_fits16(const void *panel, int depth) {
             memcpy(&a, p + i, 4);
             memcpy(&b, next + i, 4);
             b &= has_next;
-            over |= vit__pairs_above(a) + vit__pairs_above(b) + 0x7f807f80u; /* above 127: bit 15 */
+            over |= vit__pairs_above(a) + vit__pairs_above(b) + 0x7f807f80u;
             over |= vit__pairs_below(a) + vit__pairs_below(b) + 0x7f807f80u;
         }
     }
@@ -3345,7 +3354,8 @@ enum {
 static const char vit__section_tags[VIT__NUM_SECTIONS][9] = { VIT__SECTION_LIST(VIT_X) };
 #undef VIT_X
 
-/* A name from the file, of at most `size` bytes; unprintable ones become '?'. */
+/* A name from the file, of at most `size` bytes. Unprintable ones become '?', because a terminal
+   may obey them. */
 static void vit__put_name(vit__text *text, const unsigned char *name, int size) {
     char one[2] = { 0, 0 };
     int i;
@@ -3616,7 +3626,8 @@ static vit_result vit__check_tensors(vit_model *model) {
     return VIT_OK;
 }
 
-/* The data of all tensors is within its section, in order, without overlap. */
+/* The data of all tensors is within its section, in order, without overlap. No difference below
+   wraps, whatever the file says: offset is at least end, and that at least data->offset. */
 static vit_result vit__check_places(vit_model *model, const vit__section *data) {
     const unsigned char *entry = model->tensors;
     uint64_t end = data->offset;
@@ -4027,8 +4038,9 @@ static vit_result vit__map(const char *path, vit_model *model) {
 #    endif
 
 #    ifndef VIT_NO_MALLOC
-/* Reads `size` bytes to a 64-byte boundary in a new block. The block's address is stored
-   right before the data, for vit_model_close. */
+/* Reads `size` bytes to a 64-byte boundary in a new block. The block's address is stored right
+   before the data, for vit_model_close: at least VIT_ALIGN bytes are free there, as the boundary
+   taken is the second one behind the block's start. */
 static vit_result vit__read_bytes(FILE *file, uint64_t file_size, vit_model *model) {
     const size_t bytes = vit__size(file_size + 2 * VIT_ALIGN), size = (size_t)file_size;
     unsigned char *block = bytes ? (unsigned char *)VIT_MALLOC(bytes) : NULL, *data;
@@ -4173,7 +4185,9 @@ static void vit__mutex_lock(vit__mutex *m) { EnterCriticalSection(m); }
 static void vit__mutex_unlock(vit__mutex *m) { LeaveCriticalSection(m); }
 static int vit__cond_init(vit__cond *c) { return InitializeConditionVariable(c), 0; }
 static void vit__cond_destroy(vit__cond *c) { (void)c; }
-static void vit__cond_wait(vit__cond *c, vit__mutex *m) { SleepConditionVariableCS(c, m, INFINITE); }
+static void vit__cond_wait(vit__cond *c, vit__mutex *m) {
+    SleepConditionVariableCS(c, m, INFINITE);
+}
 static void vit__cond_broadcast(vit__cond *c) { WakeAllConditionVariable(c); }
 #    else
 typedef pthread_t vit__thread;
@@ -4279,7 +4293,8 @@ static int vit__pool_is_running(vit_threads *pool) {
     return 0;
 }
 
-/* Takes indices of job `job` until none is left. */
+/* Takes indices of job `job` until none is left. The swap fails if another thread took the index or
+   the job is over; what was read before it is then dropped. */
 static void vit__pool_work(vit_threads *pool, uint64_t job) {
     for (;;) {
         const uint64_t ticket = vit__atomic_load(&pool->ticket);
@@ -4653,7 +4668,8 @@ VIT_API vit_result vit_threads_create(int num_threads, vit_threads **threads,
 
 VIT__OPTIMIZE_BEGIN
 
-/* A function of a tier's table. Other compilers, too, say nothing of an inline one without a use. */
+/* A function of a tier's table. Other compilers, too, say nothing of an inline one without a use.
+   */
 #if VIT__GNU
 #    define VIT__ROW static __attribute__((unused))
 #else
@@ -4737,7 +4753,8 @@ VIT__INLINE vit_activation vit__known(vit_activation activation) {
     return (vit_activation)VIT__FIXED_OR(activation, activation);
 }
 
-/* The tree that ends every reduction: 16 lanes, halved four times. */
+/* The tree that ends every reduction: 16 lanes, halved four times. Lane 8 is added to lane 0 first,
+   as halves of registers are: all tiers add in the same order. */
 VIT__CALL float vit__sum16(float *lane) {
     int width, i;
     for (width = 8; width; width /= 2)
@@ -4787,7 +4804,7 @@ typedef struct vit__output {
     const float *gamma;    /* [cols] of LayerScale, or NULL: c += gamma * (...)  */
 } vit__output;
 
-/* That tile. */
+/* The tile that an epilogue reads. */
 typedef struct vit__tile {
     const float *data;     /* [rows, cols]                                       */
     int ld, rows, cols;    /* ld: floats from one row to the next                */
@@ -4846,7 +4863,8 @@ typedef struct vit__norm_spec {
     float eps;
 } vit__norm_spec;
 
-/* Where the keys and values of one head go: as panels of two layers. */
+/* Where the keys and values of one head go: as panels of two layers, q k^T with tokens as columns
+   and softmax v with tokens as the inner index. */
 typedef struct vit__packing {
     uint32_t *keys, *values;
     int tokens, dim;
@@ -4993,13 +5011,15 @@ typedef struct vit__u8_steps {
 #define VIT__LENGTH 4060.0f /* 4096 - sqrt(4096) / 2, and a little for what follows is rounded */
 #define VIT__WHOLE 32767.0f
 
-/* Rounding enlarges the sum of a row of n values by n / 2 at most. */
+/* Rounding enlarges the sum of a row of n values by n / 2 at most; 32800 is VIT__WHOLE and a little
+   more. So a product of softmax and values stays below 2^24. */
 VIT__INLINE float vit__value_limit(int n) { return (float)((1 << 24) / (32800 + n / 2)); }
 
 /* 1 if rows can be quantised by this value; 0 for NaN. */
 VIT__INLINE int vit__is_usable(float x) { return x > 1e-30f && x < 1e30f; }
 
-/* The factor of other rows: 0 for those next to zero; NaN, which the step passes on. */
+/* The factor of other rows: 0 for those next to zero, whose quotients would overflow; NaN, which
+   the step passes on, for those with NaN or values of 1e30 and more. */
 VIT__INLINE float vit__unusable(float x) {
     return !VIT__SPREADS_NAN || x <= 1e-30f ? 0.0f : VIT__NAN;
 }
@@ -5013,12 +5033,14 @@ VIT__INLINE int vit__is_quantised(const vit__packing *to) {
 /* Elements in a unit of 4 bytes. */
 VIT__INLINE int vit__unit_elements(vit_dtype dtype) { return dtype == VIT_F32 ? 1 : 2; }
 
-/* Position i of the order of summation: bf16 takes the second of a pair first. */
+/* Position i of the order of summation: bf16 takes the second of a pair first, as vdpbf16ps does.
+   The last k of an odd depth has no partner. */
 VIT__INLINE int vit__summand(vit_dtype dtype, int k, int depth) {
     return dtype == VIT_BF16 && (k ^ 1) < depth ? k ^ 1 : k;
 }
 
-/* Fetches the next rows, which lie beyond the hardware prefetcher. */
+/* Fetches the next rows: a head's tokens lie one row of q, k and v apart, a distance that hardware
+   does not foresee. */
 VIT__INLINE void vit__prefetch_rows(const float *rows, size_t ld, int count, int dim) {
     int t, d;
     for (t = 0; t < count; t++)
@@ -5315,7 +5337,8 @@ static void vit__gemm_tiles(float *tile, const vit__operands *o) {
 #        define VIT__AHEAD_OF(o, p) (p)
 #    endif
 
-/* Correction of a group's sums for signed inputs, which are 128 less. */
+/* Correction of a group's sums for signed inputs, which are 128 less. A sum of 8 quads' bytes fits
+   a byte: 8 * 8 < 128. */
 VIT__INLINE void vit__base_i4(int32_t *base, const unsigned char *quads) {
     signed char sum[64] = { 0 };
     int i, l;
@@ -5449,46 +5472,27 @@ VIT__INLINE void VIT__(store_as_stored)(uint32_t *p, VIT__(v) a) {
 #endif
 }
 
-#if VIT__WIDE > 1
-VIT__NOINLINE static VIT__(v) VIT__(load_some)(const float *p, int left) {
+VIT__NOINLINE VIT__ROW VIT__(v) VIT__(load_some)(const float *p, int left) {
     float x[16] = { 0 };
     memcpy(x, p, (size_t)left * sizeof *x);
     return VIT__(load)(x);
 }
-VIT__NOINLINE static void VIT__(store_some)(float *p, VIT__(v) a, int left) {
+VIT__NOINLINE VIT__ROW void VIT__(store_some)(float *p, VIT__(v) a, int left) {
     float x[16];
     VIT__(store)(x, a);
     memcpy(p, x, (size_t)left * sizeof *x);
 }
-#endif
 
 /* A row's next elements, of which `left` are left, at least one; zeros behind them. */
 VIT__INLINE VIT__(v) VIT__(get)(const float *p, int left) {
-#if VIT__WIDE > 1
-    if (left < 16) return VIT__(load_some)(p, left);
-#else
-    (void)left;
-#endif
-    return VIT__(load)(p);
+    return VIT__WIDE > 1 && left < 16 ? VIT__(load_some)(p, left) : VIT__(load)(p);
 }
 VIT__INLINE VIT__(v) VIT__(get_stored)(const float *p, int left) {
-#if VIT__WIDE > 1
-    return VIT__(get)(p, left);
-#else
-    (void)left;
-    return VIT__(load_stored)(p);
-#endif
+    return VIT__WIDE > 1 ? VIT__(get)(p, left) : VIT__(load_stored)(p);
 }
 VIT__INLINE void VIT__(put)(float *p, VIT__(v) a, int left) {
-#if VIT__WIDE > 1
-    if (left < 16) {
-        VIT__(store_some)(p, a, left);
-        return;
-    }
-#else
-    (void)left;
-#endif
-    VIT__(store)(p, a);
+    if (VIT__WIDE > 1 && left < 16) VIT__(store_some)(p, a, left);
+    else VIT__(store)(p, a);
 }
 
 /* The lower halves of the lanes, as the file has them. */
@@ -5568,7 +5572,8 @@ VIT__INLINE VIT__(v) VIT__(exp_below)(VIT__(v) x) {
     const VIT__(v) shifted = VIT__(horner)(r, VIT__(splat)(1.44269504f), VIT__EXP_ROUND);
     const VIT__(v) n = VIT__(sub)(shifted, VIT__(splat)(VIT__EXP_ROUND));
     VIT__(v) p = VIT__(splat)(1.9875691500e-4f);
-    r = VIT__(fmadd)(n, VIT__(splat)(-0.693359375f), r); /* ln 2 in two parts, one exact */
+    /* ln 2 in two parts. The first has 9 bits, n 7: its product is exact with fma and without. */
+    r = VIT__(fmadd)(n, VIT__(splat)(-0.693359375f), r);
     r = VIT__(fmadd)(n, VIT__(splat)(2.12194440e-4f), r);
     p = VIT__(horner)(p, r, 1.3981999507e-3f);
     p = VIT__(horner)(p, r, 8.3334519073e-3f);
@@ -5577,7 +5582,9 @@ VIT__INLINE VIT__(v) VIT__(exp_below)(VIT__(v) x) {
     p = VIT__(horner)(p, r, 5.0000001201e-1f);
     p = VIT__(horner)(p, r, 1.0f);
     p = VIT__(horner)(p, r, 1.0f);
-    return VIT__(mul)(p, VIT__(shl)(shifted, 23)); /* exact: fusing it into a + changes nothing */
+    /* The low bits of shifted are n + 127, from 1 to 254: moved to the exponent, they are 2^n. The
+       product is exact, so that fusing it into a sum changes nothing. */
+    return VIT__(mul)(p, VIT__(shl)(shifted, 23));
 }
 
 VIT__INLINE VIT__(v) VIT__(exp)(VIT__(v) x) {
@@ -5674,12 +5681,10 @@ VIT__INLINE void VIT__(output_step)(vit__epilogue e, const vit__output *out, con
     VIT__(put)(c + i, VIT__(finish)(e, VIT__(get)(x + i, left), bias, gamma, before), left);
 }
 
-#if VIT__WIDE > 1
-VIT__NOINLINE static void VIT__(output_tail)(vit__epilogue e, const vit__output *out,
-                                             const float *x, float *c, int i, int left) {
+VIT__NOINLINE VIT__ROW void VIT__(output_tail)(vit__epilogue e, const vit__output *out,
+                                               const float *x, float *c, int i, int left) {
     VIT__(output_step)(e, out, x, c, i, left);
 }
-#endif
 
 /* The tile is still in the nearest cache. */
 VIT__INLINE void VIT__(output_rows)(vit__epilogue e, const vit__output *out,
@@ -5691,10 +5696,8 @@ VIT__INLINE void VIT__(output_rows)(vit__epilogue e, const vit__output *out,
     for (r = 0; r < tile->rows; r++, x += tile->ld, c += out->ldc) {
         for (i = 0; in_place && i + VIT__WIDE <= tile->cols; i += VIT__WIDE)
             VIT__(output_step)(e, out, x, c, i, VIT__WIDE);
-#if VIT__WIDE > 1
-        for (; i < tile->cols; i += VIT__WIDE)
+        for (; VIT__WIDE > 1 && i < tile->cols; i += VIT__WIDE)
             VIT__(output_tail)(e, out, x, c, i, tile->cols - i);
-#endif
     }
 }
 
@@ -5736,8 +5739,9 @@ VIT__ROW void VIT__(gate)(vit_activation activation, float *x, int n) {
     }
 }
 
-/* torch.nn.LayerNorm over one row: (x - mean) / sqrt(var + eps) * weight + bias;
-   or RMSNorm, which has neither mean nor bias. y may be x. */
+/* torch.nn.LayerNorm over one row: (x - mean) / sqrt(var + eps) * weight + bias; or RMSNorm, which
+   has neither mean nor bias. y may be x. The row is read three times: the mean of squares minus the
+   square of the mean would cancel where the mean is large. */
 VIT__INLINE void VIT__(norm_row)(int rms, float *y, const float *x, const vit__norm_spec *norm) {
     const VIT__(v) zero = VIT__(splat)(0.0f);
     const int dim = norm->dim;
@@ -5847,7 +5851,8 @@ VIT__ROW void VIT__(rotate)(vit_rope rope, float *x, const float *cosine, const 
 
 /* --- rows into a layer ------------------------------------------------------------ */
 
-/* vit__f32_to_bf16, in the lower half of each lane; the upper half is zero. */
+/* vit__f32_to_bf16, in the lower half of each lane; the upper half is zero. 0x7fff rounds halves
+   down, and the last bit that is kept makes that up where it is odd: to nearest, ties to even. */
 VIT__INLINE VIT__(v) VIT__(bf16)(VIT__(v) x) {
     const VIT__(v) upper = VIT__(shr)(x, 16);
     const VIT__(v) even = VIT__(and)(upper, VIT__(bits)(1));
@@ -5900,7 +5905,9 @@ VIT__INLINE vit__u8_steps VIT__(u8_steps)(const float *row, int n) {
     return s;
 }
 
-/* Sixteen are read before any is written, because the header comes first. */
+/* In place: 16 are read before any of their bytes is written. Bytes end at 8 + i + 16 then; floats
+   still to be read begin at 4 * (i + 16). base contains VIT__ROUND, which leaves the integer of
+   x * inverse + base in the low bits. */
 VIT__INLINE void VIT__(convert_u8)(vit__form form, float *row, int n) {
     const vit__u8_steps s = VIT__(u8_steps)(row, n);
     const int is_signed = VIT__SIMD && form == VIT__FORM_S8;
@@ -5947,7 +5954,8 @@ VIT__ROW void VIT__(convert)(vit__form form, float *row, int n) {
 
 /* --- attention in integers -------------------------------------------------------- */
 
-/* 1 / sqrt(x), relative error 5e-6: two steps of Newton's method. */
+/* 1 / sqrt(x): halving the exponent by a shift is off by 3.4 %, two steps of Newton's method leave
+   0.17 %, then 5e-6. VIT__LENGTH has room for that. */
 VIT__INLINE float VIT__(rsqrt)(float x) {
     const float half = -0.5f * x;
     float y = vit__float(0x5f3759dfu - (vit__bits(x) >> 1));
@@ -6064,7 +6072,8 @@ VIT__ROW void VIT__(pack_head)(vit_dtype product, const vit__packing *to,
 
 #else
 
-/* Units of up to 16 elements of a token; factor NULL: not quantised. */
+/* Units of up to 16 elements of a token; factor NULL: not quantised. Elements past n are zeros, as
+   the panels' padding must be. */
 VIT__INLINE void VIT__(pack_units)(vit_dtype dtype, uint32_t *unit, const float *from, int n,
                                    const float *factor) {
     uint16_t half[16];
@@ -6080,7 +6089,10 @@ VIT__INLINE void VIT__(pack_units)(vit_dtype dtype, uint32_t *unit, const float 
 }
 
 /* The keys of up to 16 tokens as the panels of a layer whose columns are tokens. A unit is 4
-   bytes of a panel: one f32 or a pair of 16 bits along the inner index, as the file has it. */
+   bytes of a panel: one f32 or a pair of 16 bits along the inner index, as the file has it. In f32,
+   unit d of token t goes from k[t][d] to keys[t / 16][d][t % 16], with pairs from k[t][2 d] and
+   k[t][2 d + 1]. Rows of 16 elements are converted at a time and then turned in `unit`, since
+   panels want the tokens next to each other. */
 VIT__INLINE void VIT__(pack_keys)(vit_dtype dtype, const vit__packing *to,
                                   const vit__unpacked *from) {
     const int elements = vit__unit_elements(dtype), units = vit__ceil_div(to->dim, elements);
@@ -6102,8 +6114,10 @@ VIT__INLINE void VIT__(pack_keys)(vit_dtype dtype, const vit__packing *to,
     }
 }
 
-/* The values likewise, as the panels of a layer whose columns are elements of a value and whose
-   inner index is the token; the first token is even. */
+/* The values, as the panels of a layer whose columns are elements of a value and whose inner index
+   is the token; the first token is even. In f32, v[t][d] goes to values[d / 16][t][d % 16]; with
+   pairs, v[t][d] and v[t + 1][d] become the halves of one unit. So rows stay rows, unlike those of
+   the keys. */
 VIT__INLINE void VIT__(pack_values)(vit_dtype dtype, const vit__packing *to,
                                     const vit__unpacked *from) {
     const int elements = vit__unit_elements(dtype), dim = to->dim;
@@ -6159,7 +6173,8 @@ VIT__ROW void VIT__(pack_head)(vit_dtype dtype, const vit__packing *to,
 #ifndef VIT_NO_PREPROCESS
 #    if VIT__WIDE == 1
 /* to[l] = sum of weight i * lines[i][l], the lines `stride` bytes apart: those of the taps, and
-   one more if their count is odd. lanes is a multiple of 16. */
+   one more if their count is odd. lanes is a multiple of 16. Weights add up to 2^22, and bicubic
+   ones in size to less than twice that: 255 * 2^23 fits 32 bits. */
 VIT__ROW void VIT__(resample)(uint8_t *to, const uint8_t *lines, size_t stride,
                             const vit__taps *taps, int lanes) {
     const int16_t *const low = taps->weights, *const high = low + vit__even(taps);
@@ -6175,8 +6190,8 @@ VIT__ROW void VIT__(resample)(uint8_t *to, const uint8_t *lines, size_t stride,
     }
 }
 #    else
-/* The same in pairs of 16-bit products: the lower and the upper halves of the weights have sums of
-   their own, modulo 2^32. */
+/* By pairs of 16-bit products: the lower and the upper halves of the weights have sums of their
+   own. These may wrap; what they make together does not, and is right modulo 2^32. */
 VIT__ROW void VIT__(resample)(uint8_t *to, const uint8_t *lines, size_t stride,
                             const vit__taps *taps, int lanes) {
     const unsigned char *const weights = (const unsigned char *)taps->weights;
@@ -6259,10 +6274,8 @@ VIT__INLINE VIT__RF VIT__(weights)(int kind, const unsigned char *p, size_t stri
         return VIT__W_F16(p + 32 * (size_t)k + VIT__COL(n, 2));
     }
 #    endif
-#    if defined(VIT__W_BF16)
     if (kind == VIT__TILE_BF16)
         return VIT__W_BF16(p + 64 * (size_t)(k / 2) + VIT__COL(n, 4), k);
-#    endif
     if (n == 0 && kind == VIT__TILE_F32) VIT__STREAM(p + 64 * (size_t)k)
     return VIT__F_LOAD((const float *)(const void *)(p + 64 * (size_t)k + VIT__COL(n, 4)));
 }
@@ -6328,7 +6341,8 @@ static void VIT__(widen_bf16)(void *to, const unsigned char *panel, int k, int c
 #if VIT__STAMP & VIT__STAMP_BYTES
 
 /* (float)(sum - zero * sums) * (scale * scales), the integers modulo 2^32: of a row, and of the
-   columns whose scales and sums of weights are at `tail`. */
+   columns whose scales and sums of weights are at `tail`. The difference itself fits 32 bits, as it
+   is the sum of (q - zero) * w; both terms may wrap. */
 VIT__INLINE VIT__RF VIT__(dequantise)(VIT__RI sum, const unsigned char *a,
                                       const unsigned char *tail) {
     float scale;
@@ -6378,7 +6392,8 @@ VIT__INLINE void VIT__(byte_store)(int kind, float *to, VIT__ACC c, const unsign
     }
 }
 
-/* As float_tile, in integers. */
+/* As float_tile, in integers. The sums of int8 fit 32 bits: |q| <= 255, |w| <= 127, depth <= 65536.
+   `tail` is where the scales and sums of weights begin, behind all quads of the panel. */
 VIT__INLINE void VIT__(byte_tile)(int kind, int height, int width, float *tile,
                                   const vit__operands *o, const unsigned char *p, size_t stride) {
     const unsigned char *const a = o->a, *const ahead = VIT__AHEAD_OF(o, p);
@@ -8268,7 +8283,8 @@ static unsigned vit__arm_features(void) {
     return found;
 }
 
-/* As above; each tier has the instructions of those before it. */
+/* Bit number `isa` is set for each tier that this CPU can run. A tier has the instructions of those
+   before it. */
 static unsigned vit__detect_arm(void) {
     const unsigned has = vit__arm_features();
     unsigned found = 1u << VIT_ISA_SCALAR | 1u << VIT_ISA_NEON;
@@ -8309,7 +8325,7 @@ enum {
 VIT__TIER_LIST(VIT_X)
 #undef VIT_X
 
-/* Those of this build, the best last. */
+/* The tables of this build, the best last. */
 #define VIT__ROW_IF_0(tier)
 #define VIT__ROW_IF_1(tier) &vit__kernels_##tier,
 #define VIT__ROW_IF(is_here, tier) VIT__ROW_IF_##is_here(tier)
@@ -8991,7 +9007,7 @@ VIT__INLINE void vit__turn_as(vit_pixel format, uint8_t *to, const vit__photo_ro
         vit__read_pixel(format, row, first, to);
 }
 
-/* Pixels of row y, which vit__turn_block has no faster way for; grey if the model has one channel. */
+/* Pixels of row y that vit__turn_block has no faster way for; grey if the model has one channel. */
 static void vit__turn_any(const vit__resizer *r, uint8_t *to, int y, int first, int end) {
     const vit__photo_row row = vit__photo_row_at(r->image, y);
     uint8_t rgb[3];
@@ -9279,13 +9295,10 @@ VIT_API vit_result vit_preprocess(const vit_model *model, const vit_image *image
 /* ------------------------------------------------------------------------- */
 
 static void vit__parallel_for(const vit_session *s, int count, vit_task *task, void *arg) {
-#if !defined(VIT_NO_EXECUTOR)
-    if (count > 1 && s->params.executor.parallel_for)
+    if (VIT__EXECUTOR && count > 1 && s->params.executor.parallel_for)
         s->params.executor.parallel_for(s->params.executor.user, count, task, arg);
     else
-#endif
         vit__serial_for(count, task, arg);
-    (void)s;
 }
 
 /* 1 if this build has one tier only: then its kernels are constants, and with one type
@@ -9311,12 +9324,7 @@ static const vit__kernels *vit__kernels_of(const vit_session *s) {
 #endif
 
 static int vit__threads(const vit_params *params) {
-#if defined(VIT_NO_EXECUTOR)
-    (void)params;
-    return 1;
-#else
-    return params->executor.num_threads;
-#endif
+    return VIT__EXECUTOR ? params->executor.num_threads : 1;
 }
 
 static int vit__is_low(const vit_params *params) {
@@ -9329,14 +9337,7 @@ static int vit__is_low(const vit_params *params) {
 }
 
 /* A batch of a pass. */
-VIT__INLINE int vit__known_batch(int batch) {
-#if defined(VIT_NO_EXECUTOR)
-    (void)batch;
-    return 1;
-#else
-    return batch;
-#endif
-}
+VIT__INLINE int vit__known_batch(int batch) { return VIT__EXECUTOR ? batch : 1; }
 
 /* Images computed together. */
 static int vit__batch(const vit_session *s) { return vit__known_batch(s->params.batch); }
@@ -9407,22 +9408,14 @@ static vit__pass vit__begin_pass(const vit_session *s, int batch) {
 
 /* The caller's function, NULL in a build without. */
 static vit_trace *vit__trace_of(const vit_params *params) {
-#if defined(VIT_NO_TRACE)
-    (void)params;
-    return NULL;
-#else
-    return params->trace;
-#endif
+    return VIT__IS(VIT_NO_TRACE) ? NULL : params->trace;
 }
 
 static int vit__is_traced(const vit_session *s) { return vit__trace_of(&s->params) != NULL; }
 
 static void vit__phase(const vit_session *s, vit_phase phase) {
-#if !defined(VIT_NO_TRACE)
-    if (s->params.on_phase) s->params.on_phase(s->params.phase_user, phase);
-#else
-    (void)s, (void)phase;
-#endif
+    if (VIT__IS(VIT_NO_TRACE) || !s->params.on_phase) return;
+    s->params.on_phase(s->params.phase_user, phase);
 }
 
 /* Traces a tensor [batch, d1, d2, d3]; an unused dimension is 0. Inside a block, name begins with a
@@ -9449,7 +9442,7 @@ static void vit__show(const vit__pass *p, const char *name, const float *data, i
     s->params.trace(s->params.trace_user, full, data, shape);
 }
 
-/* The same for the rows of all images; nothing if they have no name. */
+/* Traces the rows of all images. Rows without a name stay hidden. */
 static void vit__show_rows(const vit__pass *p, const char *name, vit__mat rows) {
     if (name && vit__is_traced(p->session))
         vit__show(p, name, rows.data, rows.rows / p->batch, rows.cols, 0);
@@ -9551,12 +9544,13 @@ typedef struct vit__linear {
 #endif
 } vit__linear;
 
-/* How kernels want the rows that are multiplied with this layer's weight. */
+/* The form of rows that are multiplied with this layer's weight. */
 static vit__form vit__form_of(const vit_session *s, const vit__layer *layer) {
     return vit__kernels_of(s)->gemm[vit__known_dtype(layer->dtype)].form;
 }
 
-/* Floats that a row of n elements takes in this form: n or fewer. */
+/* Floats that a row of n elements takes in this form: n or fewer, because rows are converted in
+   place. int8 and int4 need 4 and 16 elements for that, see vit__fits_depth. */
 static int vit__form_floats(vit__form form, int n) {
     if (VIT__SIMD && form == VIT__FORM_BF16) return vit__ceil_div(n, 2);
     if (VIT__HAS_U8 && form >= VIT__FORM_U8)
@@ -9630,7 +9624,8 @@ static void vit__gemm(const vit__linear *l, int first_tile, int end_tile, int pa
             o.a = (const unsigned char *)l->a + (size_t)row * l->lda;
             o.rows = end - row;
 #if VIT__AVX2
-            /* The part of the thread's next group of panels that this tile prefetches. */
+            /* The part of the thread's next group of panels that this tile prefetches: an eighth of
+               one, so that 24 tiles have fetched the three panels of a group. */
             o.ahead = l->ahead && panel + l->ahead + panels <= l->end_panel && t - first_tile < 24
                           ? l->panels + (size_t)(panel + l->ahead) * l->stride +
                                 (size_t)(t - first_tile) * (l->stride / 8)
@@ -9644,7 +9639,6 @@ static void vit__gemm(const vit__linear *l, int first_tile, int end_tile, int pa
     }
 }
 
-#if !defined(VIT_NO_EXECUTOR)
 /* A task is a group of panels times a chunk of tiles. */
 typedef struct vit__linear_job {
     const vit__linear *linear;
@@ -9659,29 +9653,28 @@ static void vit__linear_task(void *arg, int index) {
     int first, end = vit__share(l->num_tiles, index / job->num_groups, job->num_chunks, &first);
     vit__gemm(l, first, end, panel, vit__min(panel + tile_panels, l->end_panel));
 }
-#endif
 
 /* One chunk for each 256 rows, which then stay in the second cache with the weights, and
    more where there would be too few tasks for the threads. */
 static void vit__linear_run(const vit_session *s, const vit__linear *l) {
-#if defined(VIT_NO_EXECUTOR)
-    (void)s;
-    vit__gemm(l, 0, l->num_tiles, l->first_panel, l->end_panel);
-#else
+    /* Four tasks a thread: one that the system holds up leaves three to the others. */
     const int threads = vit__threads(&s->params), wanted = threads > 1 ? 4 * threads : 1;
     vit__linear_job job;
-#    if VIT__AVX2
+#if VIT__AVX2
     vit__linear part = *l;
     part.ahead = threads * l->kernels->tile_panels;
     l = &part;
-#    endif
+#endif
+    if (!VIT__EXECUTOR) {
+        vit__gemm(l, 0, l->num_tiles, l->first_panel, l->end_panel);
+        return;
+    }
     job.linear = l;
     job.num_groups = vit__ceil_div(l->end_panel - l->first_panel, l->kernels->tile_panels);
     job.num_chunks = vit__ceil_div(l->rows, 256);
     if (job.num_chunks * job.num_groups < wanted)
         job.num_chunks = vit__min(vit__ceil_div(wanted, job.num_groups), l->num_tiles);
     vit__parallel_for(s, job.num_chunks * job.num_groups, vit__linear_task, &job);
-#endif
 }
 
 /* A layer of the model from rows `in`, in its form, to rows of `out`. The caller may then set act,
@@ -9729,7 +9722,8 @@ static float *vit__spare(const vit_session *s, vit__mat in) {
     return in.data == s->scratch ? s->y : s->scratch;
 }
 
-/* x += gamma * (in w^T + b), straight from the matrix product, unless a trace wants to see that. */
+/* x += gamma * (in w^T + b), straight from the matrix product; with a trace, which shows the
+   product, in two steps of the same bits. */
 VIT__CALL void vit__layer_add(const vit__pass *p, const vit__layer *layer, vit__mat in,
                            const float *gamma, vit__mat x, const char *name) {
     const vit_session *s = p->session;
@@ -10589,6 +10583,7 @@ static void vit__attention_scores(const vit__attention *job, const vit__attn_hea
             float *row = head->q_tile + (size_t)r * dim;
             if (swapped) vit__copy_stored(row, tile.q, dim);
             else memcpy(row, tile.q + (size_t)r * job->ldq, bytes);
+            /* Zeros in one half of q leave the product of the other: k is packed once for both. */
             if (vit__is_differential(job)) memset(row + (half ? 0 : dim / 2), 0, bytes / 2);
             if (quantised) step[r] = vit__quantise(kernels, head->form, row, NULL, job->dim, 0.0f);
             else kernels->convert(head->form, row, job->dim);
@@ -11614,17 +11609,13 @@ static uint64_t vit__place_session(vit_session *s, float *base) {
    (1 MiB) for each thread, which stay in its caches from layer to layer. 0 for params.batch beyond
    2^31 floats of one. */
 static int vit__images(const vit_config *c, const vit_params *params) {
-#if defined(VIT_NO_EXECUTOR)
-    (void)c, (void)params;
-    return 1;
-#else
-    const int image = c->num_tokens * (int)vit__largest_row(c);
+    const int image = VIT__EXECUTOR ? c->num_tokens * (int)vit__largest_row(c) : 1;
     const int threads = vit__min(vit__threads(params), 0xfff);
+    if (!VIT__EXECUTOR) return 1;
     if (params->batch < 0 || params->batch > 0x7fffffff / image) return 0;
     if (params->low_memory) return 1;
     if (params->batch) return params->batch;
     return threads > 1 ? vit__max((threads << 18) / image, 1) : 1;
-#endif
 }
 
 /* params with its defaults filled in; 0 if they make no sense. */
@@ -11632,14 +11623,10 @@ static int vit__complete_params(const vit_config *c, const vit_params *given,
                                 vit_params *params) {
     memset(params, 0, sizeof *params);
     if (given) *params = *given;
-#if defined(VIT_NO_EXECUTOR)
-    params->executor.parallel_for = NULL;
-#endif
+    if (!VIT__EXECUTOR) params->executor.parallel_for = NULL;
     if (!params->executor.parallel_for) params->executor.num_threads = 1;
     if (params->executor.num_threads == 0) params->executor.num_threads = 1;
-#if defined(VIT_LOW_MEMORY)
-    params->low_memory = 1;
-#endif
+    if (VIT__IS(VIT_LOW_MEMORY)) params->low_memory = 1;
     if (vit__trace_of(params) || vit__shares_norm(c)) params->low_memory = 0;
     params->batch = vit__images(c, params);
     return params->batch > 0 && params->executor.num_threads > 0 &&
