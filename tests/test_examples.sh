@@ -10,7 +10,7 @@ if [ "$bin" = . ]; then . tests/built.sh all libraries; else . tests/built.sh pr
 . tests/checks.sh
 root=$PWD
 warnings="-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wundef -Wcast-align
-    -Wcast-qual -Wdouble-promotion -Wvla -Werror"
+    -Wcast-qual -Wdouble-promotion -Wvla -Werror -Wno-unused-command-line-argument"
 export ASAN_OPTIONS=detect_leaks=0 # a program that ends at an error leaves its memory to the system
 
 # --- an installed copy, and compilers that take flags from $FLAGS --------------------------------------
@@ -167,15 +167,35 @@ for file in examples/*.c examples/*.cpp examples/*.py; do
     shown "$name"
     program=${name%.*}
     case $name in
-    attention.c | batch.c | executor.c | hello.c | hello.cpp | memory.c | similar.c | threads.c)
+    attention.c | batch.c | executor.c | hello.c | hello.cpp | learn_vit.c | memory.c | similar.c | \
+        threads.c)
         refuses 2 "usage: $program MODEL.vit PHOTO" "$program"
         again=
         [ "$name" != similar.c ] || again=" examples/cat.jpg"
         refuses_models "$program" "examples/cat.jpg$again"
         refuses_photos "$program $model$again"
         ;;&
-    batch.c | executor.c | hello.c | hello.cpp | memory.c | threads.c)
+    batch.c | executor.c | hello.c | hello.cpp | learn_vit.c | memory.c | threads.c)
         refuses 1 "the model names no classes" "$program $headless examples/cat.jpg"
+        ;;&
+    learn_vit.c)
+        make_model() { # NAME CLASSES OPTION...: a small model of PyTorch's
+            local path=$root/tests/data/fixtures/$1/model
+            [ -e "$path.pth" ] || path+=_legacy
+            in_folder "seq $2 >labels && vit-convert -q $path.pth --labels labels ${*:3} -o $1.vit"
+        }
+        for made in "dist 13" "eps5 10" "nonsquare 10"; do
+            # shellcheck disable=SC2086 # words
+            check "a model: $made" make_model $made
+            for photo in cat.jpg cat.ppm pictures/cat.png; do
+                try in_folder "./learn_vit ${made% *}.vit examples/$photo"
+                out '^largest difference from vit.h: 0\.00[01] %$'
+            done
+        done
+        check "a model with LayerScale" make_model deit3 6
+        refuses 1 "deit3.vit: expected a plain ViT or DeiT" "learn_vit deit3.vit examples/cat.jpg"
+        check "a model in int8" make_model dist 13 --dtype int8
+        refuses 1 "blocks.0.attn.qkv.weight: expected f32 or f16" "learn_vit dist.vit examples/cat.jpg"
         ;;
     similar.c)
         { printf 'P6\n32 32\n255\n' && head -c 3072 /dev/zero; } >"$folder/black.ppm"
