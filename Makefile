@@ -1,7 +1,8 @@
 # vit.h - builds the tools, the examples and the tests. `make help` lists the targets.
 #
-# CC, CFLAGS and PREFIX may be set on the command line, the same for `make` and `make install`. No flag
-# is needed for speed: the kernels for larger instruction sets are in every build and chosen at run time.
+# CC, CFLAGS and PREFIX may be set on the command line, the same for `make` and `make install`; for a
+# debugger, CFLAGS='-O2 -g'. No flag is needed for speed: the kernels for larger instruction sets are
+# in every build and chosen at run time.
 #
 # "## GROUP: TEXT" behind a target is its line of `make help`.
 
@@ -12,7 +13,7 @@ MAKEFLAGS += -j$(CORES)
 endif
 
 CC      = cc
-CFLAGS  = -O2 -g
+CFLAGS  = -O2
 PREFIX  = /usr/local
 BINDIR  = $(PREFIX)/bin
 LIBDIR  = $(PREFIX)/lib
@@ -164,7 +165,7 @@ $(PROGRAMS:%=build/evil/%): build/evil/%: build/plain/%.o build/evil/photos.o bu
 
 # What stands alone with vit.h and stb_image.h.
 $(EXAMPLES): examples/%: examples/%.c vit.h build/plain/flags | build/plain/stb
-	$(CC) -std=c99 $(WARNINGS) $(CPPFLAGS) $(filter-out -g,$(CFLAGS)) $(STB_FLAGS) -I. $(LDFLAGS) $< $(LDLIBS) -o $@
+	$(CC) -std=c99 $(WARNINGS) $(CPPFLAGS) $(CFLAGS) $(STB_FLAGS) -I. $(LDFLAGS) $< $(LDLIBS) -o $@
 
 # The compiled library: the symbols of vit.h and no others. The dynamic linker of macOS wants other
 # names, which CMake knows: tools/packaging/cmake.

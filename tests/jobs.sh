@@ -59,7 +59,7 @@ finish() {
         read -r passed failed skipped status <"build/log/$name.sum" ||
             passed=0 failed=1 skipped=0 status=none
         total_failed=$((total_failed + failed)) total_skipped=$((total_skipped + skipped))
-        name=${name%.@(sanitized|threads|simde)}
+        name=${name%.@(larger|sanitized|threads|simde)}
         [ -z "${most[$name]-}" ] || again=$((again + 1))
         [ "${most[$name]:--1}" -ge "$passed" ] || most[$name]=$passed
     done

@@ -14,8 +14,9 @@ export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 UBSAN_OPTIONS=pri
 # What sanitizers make slow: there a part of what the plain run does whole.
 declare -A fewer=([test_converter_memory]=40 [test_damage]=10 [test_layout_damage]=4
     [test_match]=6 [test_random]="330 6 24" [test_structure]=20)
-# The plain run's part of what takes half a minute or more when whole.
-declare -A part=([test_damage]=3 [test_match]=40 [test_random]="400 60 150"
+# The same of `make test`, and of `make test-more`, of what takes long when whole.
+declare -A part=([test_converter_memory]=60 [test_damage]=10 [test_match]=12 [test_random]="120 20 40")
+declare -A larger=([test_converter_memory]= [test_damage]=3 [test_match]=40 [test_random]="400 60 150"
     [test_random.simde]="330 6 24")
 fuzz=1 # second; `make fuzz` takes longer
 # What has no sanitized program in it, or only to convert what others convert as well; the last one
@@ -23,7 +24,7 @@ fuzz=1 # second; `make fuzz` takes longer
 unsanitized=" test_abi test_build test_confined test_embedded test_fixed test_floors test_make "
 unsanitized+="test_tools_memory "
 if [ "${LONG-}" = yes ]; then
-    part=() fuzz=30
+    larger=([test_converter_memory]= [test_damage]=1 [test_match]= [test_random]=) fuzz=30
 else
     unsanitized+="test_look " # its rooms are: test_look.c
 fi
@@ -41,6 +42,7 @@ declare -A packages=([compile]="g++ clang" [loops]="clang" [firmware]="gcc-arm-n
 # run it; long ones first
 for_users() {
     local source name
+    "$1" test_build env BIN=. bash tests/test_build.sh
     "$1" test_parity env BIN=. bash tests/test_parity.sh
     for source in tests/test_*.c; do
         name=$(basename "$source" .c)
@@ -49,7 +51,7 @@ for_users() {
     done
     for source in tests/test_*.sh; do
         name=$(basename "$source" .sh)
-        [[ $name == test_parity || $developers == *" $name "* ]] && continue
+        [[ $name == test_@(build|parity) || $developers == *" $name "* ]] && continue
         "$1" "$name" env BIN=. bash "$source"
     done
 }
@@ -61,6 +63,9 @@ for_developers() {
     "$1" loops bash tests/loops.sh
     "$1" firmware bash tests/firmware.sh
     "$1" packages bash tests/packages.sh short
+    for name in "${!larger[@]}"; do
+        [[ $name == *.* ]] || "$1" "$name.larger" "build/plain/tests/$name" tests/data ${larger[$name]}
+    done
     "$1" test_parity.sanitized env BIN=build/asan bash tests/test_parity.sh
     for source in tests/test_*.c; do
         name=$(basename "$source" .c)
@@ -72,7 +77,7 @@ for_developers() {
     "$1" test_random.threads build/tsan/tests/test_random tests/data 150 # models, slow as they are here
     if grep -qw avx2 /proc/cpuinfo; then # tiers that this CPU lacks, emulated
         "$1" test_math.simde build/simde/tests/test_math
-        "$1" test_random.simde build/simde/tests/test_random tests/data ${part[test_random.simde]-}
+        "$1" test_random.simde build/simde/tests/test_random tests/data ${larger[test_random.simde]-}
     fi
     for source in tests/test_*.sh; do
         name=$(basename "$source" .sh)

@@ -2,8 +2,7 @@
  * refused beyond, and each with outputs of its own. A value that was added and does nothing fails
  * here, by name.
  */
-#define VIT_NO_SIMD /* plain C is what runs here */
-#define VIT_IMPLEMENTATION
+#define VIT_TOOLS
 #include "../vit.h"
 
 #include "test.h"
