@@ -46,7 +46,7 @@ COMPILER_FOUND = command -v $(firstword $(CC)) >/dev/null || \
         "for Windows gcc-mingw-w64-x86-64), or name another: make CC=NAME" >&2; exit 1; }
 
 .PHONY: all windows test-windows libraries abi demo wasm web no-relaxed firmware firmware-accuracy firmware-check \
-        check test test-more test-all budget test-cross test-wasm test-web test-packages soak analyze fuzz \
+        check test test-more test-all mutants budget test-cross test-wasm test-web test-packages soak analyze fuzz \
         fuzz-long bench-programs test-cluster bench-peers bench-web bench-search bench-accuracy bench-figures mca \
         help install uninstall dist clean
 all: $(PROGRAMS) $(EXAMPLES)
@@ -328,6 +328,10 @@ budget: packages-test packages-page ## 2: lines, compile time, code size beside 
 
 analyze: packages-trust ## 4: gcc -fanalyzer, clang-tidy, cppcheck
 	@$(SCRIPT) tests/analyze.sh
+
+mutants: packages-demo ## 4: small changes of vit.h and tools/ that no test notices: N=200 SEED= FILES=
+	@$(MAKE) --no-print-directory -s all $(TESTS:%=build/plain/%)
+	@/usr/bin/python3 -B tests/mutants.py -n $(or $(N),200) -s $(or $(SEED),1) $(FILES)
 
 soak: build/plain/tests/soak ## 4: ten thousand classifications in one process, at constant memory
 	build/plain/tests/soak models/cifar10-vit.vit

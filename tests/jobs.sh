@@ -7,6 +7,7 @@ mkdir -p build/log
 cores=$(nproc) names=() only=()
 TIMEFORMAT=%U+%S
 shopt -s extglob
+builds="larger|sanitized|threads|simde" # what a test is called behind a dot when it is run again
 
 wanted() {
     local name
@@ -59,7 +60,7 @@ finish() {
         read -r passed failed skipped status <"build/log/$name.sum" ||
             passed=0 failed=1 skipped=0 status=none
         total_failed=$((total_failed + failed)) total_skipped=$((total_skipped + skipped))
-        name=${name%.@(larger|sanitized|threads|simde)}
+        name=${name%.@($builds)}
         [ -z "${most[$name]-}" ] || again=$((again + 1))
         [ "${most[$name]:--1}" -ge "$passed" ] || most[$name]=$passed
     done

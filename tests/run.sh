@@ -52,6 +52,7 @@ for_users() {
     for source in tests/test_*.sh; do
         name=$(basename "$source" .sh)
         [[ $name == test_@(build|parity) || $developers == *" $name "* ]] && continue
+        [ ! -e "tests/$name.c" ] || name+=.sh
         "$1" "$name" env BIN=. bash "$source"
     done
 }
@@ -84,6 +85,7 @@ for_developers() {
         [ "$name" = test_parity ] && continue
         [[ $developers == *" $name "* ]] && "$1" "$name" env BIN=. bash "$source"
         [[ $unsanitized == *" $name "* ]] && continue
+        [ ! -e "tests/$name.c" ] || name+=.sh
         "$1" "$name.sanitized" env BIN=build/asan bash "$source"
     done
     for source in tests/fuzz/fuzz_*.c; do
@@ -144,7 +146,7 @@ sets() {
     *) for_users "$1" ;;
     esac
 }
-named() { [[ $1 == *.* && ${only[*]} != *.* ]] || "$command" "$@"; }
+named() { [[ $1 == *.@($builds) && ${only[*]} != *.@($builds)* ]] || "$command" "$@"; }
 
 for word in "$@"; do
     only+=("$word")

@@ -1,0 +1,271 @@
+#!/usr/bin/env python3
+"""mutants.py - changes vit.h and tools/ in small ways and prints the changes that no test notices.
+
+    mutants.py [-n 200] [-s SEED] [-j JOBS] [FILE...]      make mutants N= SEED= FILES=
+
+A mutant is one changed constant, comparison, operator or return value, or a statement left out. It is
+built in a copy of the tree, in build/mutants/, and the tests of its room run until one fails, quick
+ones first; one that takes five times as long as it should has noticed, too. Neither a mutant that does
+not compile counts, nor one whose object file is the same.
+"""
+import argparse
+import concurrent.futures
+import hashlib
+import os
+import queue
+import random
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+# The tests of each room, quick ones first: "x" is test_x.c, "x.sh" is test_x.sh.
+TESTS = {
+    "vit.h": "values load threads versions infer preprocess math api parity.sh random cores random.simde",
+    "tools/os": "base frames sandbox cli.sh environment.sh tools_disk.sh shards.sh",
+    "tools/base": "base json npy checkpoint tar findings convert.sh names.sh cli.sh tools_memory.sh",
+    "tools/cli": "options.sh cli.sh names.sh search.sh convert.sh look.sh environment.sh tools_disk.sh",
+    "tools/numbers": "nearest tags look frames search.sh look.sh cli.sh",
+    "tools/image": "image frames infer look sandbox cli.sh look.sh names.sh tools_memory.sh confined.sh",
+    "tools/picture": "look look.sh",
+    "tools/infer": "infer zero_shot tags frames search.sh cli.sh look.sh shards.sh names.sh",
+    "tools/shards": "tar nearest shards.sh search.sh names.sh",
+    "tools/look": "look look.sh names.sh",
+    "tools/checkpoint": "checkpoint modules npy damage checkpoint_memory modules.sh layouts.sh convert.sh own.sh",
+    "tools/model": "settings findings arch convert_units defaults coverage options.sh own.sh convert.sh cli.sh",
+    "tools/layout": "layout_units layout_tables heads coverage structure modules layouts.sh own.sh convert.sh "
+                    "layout_damage parity.sh match",
+    "tools/convert": "convert_units defaults coverage options.sh own.sh convert.sh layouts.sh match "
+                     "converter_memory parity.sh",
+    "tools/bench": "convert_units bench.sh",
+    "tools/vit-bench.c": "bench.sh options.sh names.sh",
+    "tools/vit-convert.c": "options.sh convert.sh own.sh names.sh cli.sh",
+    "tools/vit-embed.c": "search.sh shards.sh names.sh cli.sh",
+    "tools/vit-search.c": "search.sh names.sh cli.sh",
+    "tools/vit-look.c": "look.sh names.sh cli.sh",
+    "tools": "cli.sh names.sh search.sh environment.sh",  # the other programs
+}
+ARGUMENTS = {"damage": "10", "match": "12", "random": "120 20 40", "converter_memory": "60",
+             "random.simde": "120 6 24"}
+
+# What stands for what; a masked source has neither comments, nor strings, nor preprocessor lines.
+SWAPS = [(r"(?<![<>=!+\-*/%&|^-])<(?![<=])", "<="), (r"(?<!<)<=", "<"),
+         (r"(?<![>\-=])>(?![>=])", ">="), (r"(?<!>)>=", ">"), (r"==", "!="), (r"!=", "=="),
+         (r"&&", "||"), (r"\|\|", "&&"), (r" \+ ", " - "), (r" - ", " + "), (r" \* ", " / "),
+         (r" / ", " * "), (r" % ", " / "), (r" << ", " >> "), (r" >> ", " << "), (r" \+= ", " -= "),
+         (r" & ", " | "), (r" \| ", " & "), (r"(?<![\w)\]])!(?=[\w(])", ""),
+         (r"\breturn true;", "return false;"), (r"\breturn false;", "return true;")]
+NUMBER = re.compile(r"(?<![\w.])(\d+)(?![\w.])")
+RETURN = re.compile(r"\breturn ((?!true;|false;|0;)[^;{}]+);")
+STATEMENT = re.compile(r"^\s+(?!return\b|const\b|static\b|typedef\b|extern\b|else\b|case\b|default\b|goto\b"
+                       r"|struct\b|enum\b|union\b)(?:[\w\->.\[\]*(&]+ ?(?:[-+*/|&^]?=[^=]|\()[^{};]*|break"
+                       r"|continue|[\w\->.\[\]]+(?:\+\+|--));$")
+
+
+def masked(text):
+    """The text with comments, strings and preprocessor lines as spaces of the same length."""
+    blank = lambda m: re.sub(r"[^\n]", " ", m.group())
+    text = re.sub(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", blank, text, flags=re.S)
+    return re.sub(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", blank, text, flags=re.M)
+
+
+def mutants_of(line):
+    """(start, end, text) for each way to change a masked line."""
+    for pattern, text in SWAPS:
+        for m in re.finditer(pattern, line):
+            yield m.start(), m.end(), text
+    for m in NUMBER.finditer(line):
+        for change in (1, -1):
+            yield m.start(), m.end(), str(int(m.group()) + change)
+    for m in RETURN.finditer(line):
+        yield m.start(1), m.end(1), "0"
+    if STATEMENT.match(line):
+        yield len(line) - len(line.lstrip()), len(line), ";"
+
+
+def tests_of(path):
+    while path:
+        if path in TESTS:
+            return TESTS[path].split()
+        path = os.path.dirname(path)
+    raise SystemExit("mutants.py: no test covers " + path)
+
+
+class Tree:
+    """A copy of the tracked files, and of what was built of them."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.times = {}
+        shutil.rmtree(folder, ignore_errors=True)
+        os.makedirs(folder + "/build")
+        for top in ("vit.h", "Makefile", "README.md", "LICENSE", "examples", "models", "tools", "tests"):
+            subprocess.run(["cp", "-a", top, folder], check=True)
+        subprocess.run(["cp", "-a", "build/plain", folder + "/build"], check=True)
+        self.run("make -s all", None)
+
+    def run(self, command, limit):
+        """The exit status; 124 for one that had to be ended."""
+        with open(self.folder + "/build/mutant.log", "wb") as log:
+            process = subprocess.Popen(["bash", "-c", command], cwd=self.folder, stdout=log, stderr=log,
+                                       stdin=subprocess.DEVNULL, start_new_session=True,
+                                       env=dict(os.environ, BUILT="yes", BIN=".", MAKEFLAGS="", MAKELEVEL="0"))
+            try:
+                return process.wait(limit)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, 9)
+                process.wait()
+                return 124
+
+    def test(self, name, limit):
+        if name.endswith(".sh"):
+            targets = "all" + (" build/plain/tests/test_parity" if name == "parity.sh" else "")
+            command = "bash tests/test_" + name
+            if name == "confined.sh":
+                targets += " build/evil/programs"
+        else:
+            targets = "build/%s/tests/test_%s" % ("simde" if name.endswith(".simde") else "plain",
+                                                  name.replace(".simde", ""))
+            command = targets + " tests/data " + ARGUMENTS.get(name, "")
+        if self.run("make -s " + targets, None) != 0:
+            return "does not compile"
+        start = time.time()
+        status = self.run(command, limit)
+        self.took = time.time() - start
+        return "" if status == 0 else "takes too long" if status == 124 else "fails"
+
+    def limit(self, name):
+        """Of a test, by how long it takes without a mutant; None if it fails then, too."""
+        if name not in self.times:
+            said = self.test(name, None)
+            self.times[name] = None if said else 20 + 5 * self.took
+            if said:
+                print("%s %s without a mutant: not used" % (name, said), flush=True)
+        return self.times[name]
+
+    def objects(self, path):
+        return ["build/plain/tools/base/vit.o" if path == "vit.h" else "build/plain/" + path[:-1] + "o"]
+
+    def digest(self, path):
+        with open(self.folder + "/" + self.objects(path)[0], "rb") as file:
+            return hashlib.sha256(file.read()).digest()
+
+    def judge(self, path, text):
+        """Who notices the file with this text: a test's name, "" for none, None if it does not count."""
+        tests = [name for name in tests_of(path) if self.limit(name)]
+        target = self.folder + "/" + path
+        with open(target, encoding="utf-8") as file:
+            original = file.read()
+        try:
+            before = self.digest(path)
+            with open(target, "w", encoding="utf-8") as file:
+                file.write(text)
+            if self.run("make -s " + " ".join(self.objects(path)), None) != 0 or self.digest(path) == before:
+                return None
+            for name in tests:
+                said = self.test(name, self.limit(name))
+                if said == "does not compile":
+                    return None
+                if said:
+                    return name
+            return ""
+        finally:
+            with open(target, "w", encoding="utf-8") as file:
+                file.write(original)
+            self.run("make -s all", None)
+
+
+def sources(wanted):
+    found = subprocess.run(["git", "ls-files", "vit.h", "tools"], stdout=subprocess.PIPE, text=True,
+                           check=True).stdout.split()
+    found = [f for f in found if f == "vit.h" or f.endswith(".c") and not
+             re.match(r"tools/(bench/peers|packaging)/|tools/os/windows|tools/base/vit\.c", f)]
+    return [f for f in found if not wanted or any(f.startswith(w) for w in wanted)]
+
+
+def draw(files, seed):
+    """Endless mutants, each place once: (path, line number, old line, new line, text of the file)."""
+    places = []
+    texts = {}
+    for path in files:
+        with open(path, encoding="utf-8") as file:
+            texts[path] = file.read()
+        code = masked(texts[path])
+        if path == "vit.h":  # the implementation alone
+            at = code.find("\n", texts[path].find("if defined(VIT_IMPLEMENTATION)"))
+            code = re.sub(r"[^\n]", " ", code[:at]) + code[at:]
+        places += [(path, i, line) for i, line in enumerate(code.split("\n")) if line.startswith(" ")
+                   and line.strip()]
+    chance = random.Random(seed)
+    chance.shuffle(places)
+    for path, i, line in places:
+        ways = list(mutants_of(line))
+        if not ways or "free" in line:  # memory that is kept is for the sanitizers to notice
+            continue
+        start, end, new = chance.choice(ways)
+        lines = texts[path].split("\n")
+        old = lines[i]
+        lines[i] = old[:start] + new + old[end:]
+        yield path, i + 1, old, lines[i], "\n".join(lines)
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    options.add_argument("-n", type=int, default=200, help="how many that count")
+    options.add_argument("-s", "--seed", type=int, default=1)
+    options.add_argument("-j", "--jobs", type=int, default=os.cpu_count())
+    options.add_argument("-m", "--minutes", type=float, default=1e9, help="begin none later than that")
+    options.add_argument("files", nargs="*", help="tools/layout: only what begins so")
+    o = options.parse_args()
+    os.chdir(os.path.dirname(os.path.abspath(__file__)) + "/..")
+    files = sources(o.files)
+    if not files:
+        raise SystemExit("mutants.py: no such file: " + " ".join(o.files))
+    trees = queue.Queue()
+    for i in range(o.jobs):
+        trees.put(Tree("build/mutants/%d" % i))
+    end = time.time() + 60 * o.minutes
+    noticed, survivors = 0, []
+
+    def work(mutant):
+        if noticed + len(survivors) >= o.n or time.time() > end:
+            return mutant, None
+        tree = trees.get()
+        try:
+            return mutant, tree.judge(mutant[0], mutant[4])
+        finally:
+            trees.put(tree)
+
+    mutants = draw(files, o.seed)
+    with concurrent.futures.ThreadPoolExecutor(o.jobs) as pool:
+        running = set()
+        for mutant in mutants:
+            running.add(pool.submit(work, mutant))
+            if len(running) < o.jobs:
+                continue
+            done, running = concurrent.futures.wait(running, return_when="FIRST_COMPLETED")
+            for future in done:
+                (path, number, old, new, _), who = future.result()
+                noticed += bool(who)
+                if who == "":
+                    survivors.append(path)
+                    print("%s:%d: nobody noticed\n-%s\n+%s" % (path, number, old, new), flush=True)
+                elif who:
+                    print("%s:%d: %s (%s)" % (path, number, who, new.strip()), flush=True)
+            if noticed + len(survivors) >= o.n or time.time() > end:
+                break
+        for future in concurrent.futures.as_completed(running):
+            (path, number, old, new, _), who = future.result()
+            noticed += bool(who)
+            if who == "":
+                survivors.append(path)
+                print("%s:%d: nobody noticed\n-%s\n+%s" % (path, number, old, new), flush=True)
+    shutil.rmtree("build/mutants", ignore_errors=True)
+    total = noticed + len(survivors)
+    print("%d mutants, nobody noticed %d: %.1f %%" % (total, len(survivors), 100 * len(survivors) / max(total, 1)))
+    return 0 if total else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
