@@ -156,6 +156,7 @@ sets needs
 [ ${#targets[@]} -gt 0 ] || [ ${#absent[@]} -gt 0 ] ||
     { echo "run.sh: no test's name begins with: $*" >&2; exit 2; }
 [ ${#targets[@]} = 0 ] || make --no-print-directory -s "${!targets[@]}" || exit 2
+[ -z "${STB-}" ] || export CPATH=$PWD/build/stb${CPATH:+:$CPATH} # where make has put a link to it
 export BUILT=yes # to tests/built.sh: make has just compared everything with its sources
 sets perhaps
 
