@@ -18,7 +18,7 @@ export ASAN_OPTIONS=detect_leaks=0 # a program that ends at an error leaves its 
 printf '#define STB_IMAGE_IMPLEMENTATION\n#include <stb/stb_image.h>\n' >"$work/stb.c"
 check "stb_image.h compiles" "${CC:-cc}" -O2 ${STB:+-isystem build/stb} -c "$work/stb.c" -o "$work/stb.o"
 if [ "$bin" = . ]; then
-    check "make install" env -u MAKEFLAGS -u MAKELEVEL make -s install DESTDIR="$work" PREFIX=/usr
+    check "make install" make -s install DESTDIR="$work" PREFIX=/usr
     include=$work/usr/include programs=$work/usr/bin library=$work/usr/lib/libvit.a sanitize=
 else
     include=$root programs=$root/$bin/tools library=$root/$bin/tools/base/vit.o
