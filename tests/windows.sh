@@ -55,7 +55,6 @@ declare -A why=(
     [test_abi]="ELF; the DLL is in windows_own.sh"
     [test_build]="README's commands"
     [test_embedded]="what is built here for boards"
-    [test_examples]="compilers and an installed copy of POSIX"
     [test_environment]="descriptors, signals and limits of POSIX"
     [test_fixed]="what is built here for one model"
     [test_names]="names with control characters; windows_own.sh has an output that is an input"
