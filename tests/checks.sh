@@ -5,6 +5,7 @@ work=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d) # much is written and syn
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
 declare -A assertions=() # the lines that lead to one; 1 if it failed
 added=0 skipped=0 case=
+script=$PWD/tests/${0##*/}
 only=("$@") # what the command line names; nothing: all
 tried= # the command that the next failure is about, if not seen from its line
 
@@ -63,6 +64,23 @@ wanted() { # NAME: is it among them? What follows is about this case.
     [ ${#only[@]} = 0 ] && return 0
     for name in "${only[@]}"; do [ "$1" = "$name" ] && return 0; done
     return 1
+}
+
+# sections: with words on the command line, of what follows in this script only the sections
+# "# --- TITLE ---" whose titles contain one of them are run; it stands behind what all of them need.
+sections() {
+    local titles
+    [ ${#only[@]} = 0 ] && return 0
+    titles=$(printf '%s|' "${only[@]}")
+    awk -v first="${BASH_LINENO[0]}" -v titles="${titles%|}" '
+        /^# --- .* -*$/ { on = NR > first && $0 ~ titles && ++found }
+        { print on ? $0 : "" } # a line stays at its number
+        END { exit !found }' "$script" >"$work/sections" ||
+        { echo "${0##*/}: no section is called ${only[*]}:" && grep '^# --- ' "$script"; } >&2
+    # shellcheck disable=SC1091
+    . "$work/sections"
+    summary
+    exit
 }
 
 summary() {

@@ -95,9 +95,10 @@ def tests_of(path):
 class Tree:
     """A copy of the tracked files, and of what was built of them."""
 
+    times = {}  # of the tests, without a mutant
+
     def __init__(self, folder):
         self.folder = folder
-        self.times = {}
         shutil.rmtree(folder, ignore_errors=True)
         os.makedirs(folder + "/build")
         for top in ("vit.h", "Makefile", "README.md", "LICENSE", "examples", "models", "tools", "tests"):

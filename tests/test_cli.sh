@@ -52,6 +52,8 @@ echo "not an image" >"$work/bad.jpg"
 : >"$work/empty.png"
 head -c 300 "$cat" >"$work/short.jpg"
 
+sections
+
 # --- options, the same everywhere ---------------------------------------------------------
 
 for program in "$bin"/tools/vit-{bench,classify,convert,embed,evaluate,info,look,run,search}; do

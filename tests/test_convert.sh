@@ -87,9 +87,14 @@ same() { # A B
     if cmp -s "$1" "$2"; then pass; else fail "$1 and $2 differ"; fi
 }
 
+H="--set num_heads=2"
+random
+: >out
+: >err
+sections
+
 # --- round trip, every option of the architecture -------------------------------------------
 
-H="--set num_heads=2"
 for options in "" "dist=1" "patchnorm=1" "bias=0" "repr=24" "repr=24 classes=0" "classes=0" \
     "dist=1 classes=0" "chans=1" "chans=4 patch=3" "patch=5 rows=2 cols=2" "mlp=37" "dim=18" \
     "depth=0" "depth=11" "classes=1" "classes=33" "mlp=4100"; do
@@ -895,6 +900,7 @@ printf 'a\nb\nc\nd\ne\n' >labels.txt
 refuses 1 "is an input" $H --labels labels.txt -o labels.txt
 same kept m.safetensors
 refuses 1 "no/such/folder/m.vit" $H -o no/such/folder/m.vit
+mkdir -p folder
 refuses 1 "is a folder" $H -o folder
 refuses 1 "/dev/full: expected the name of a file, found a pipe or a device" $H -o /dev/full
 refuses 1 "found a pipe or a device" $H -o -

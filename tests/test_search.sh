@@ -50,6 +50,8 @@ echo text >photos/b/readme.txt
 printf '%s\n' photos/a/baseline.jpg photos/a/deep/UPPER.JPG photos/a/rgb.png photos/b/grey.jpg \
     photos/b/rgb.ppm >expected.txt
 
+sections
+
 # --- embed --------------------------------------------------------------------------------
 
 try "$embed" -m $model photos -o all.npy
