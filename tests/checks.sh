@@ -67,15 +67,26 @@ wanted() { # NAME: is it among them? What follows is about this case.
 }
 
 # sections: with words on the command line, of what follows in this script only the sections
-# "# --- TITLE ---" whose titles contain one of them are run; it stands behind what all of them need.
+# "# --- TITLE ---" whose titles contain one of them are run, and those above that a line "# After:
+# TITLE" behind theirs names; it stands behind what all of them need.
 sections() {
     local titles
     [ ${#only[@]} = 0 ] && return 0
     titles=$(printf '%s|' "${only[@]}")
     awk -v first="${BASH_LINENO[0]}" -v titles="${titles%|}" '
-        /^# --- .* -*$/ { on = NR > first && $0 ~ titles && ++found }
-        { print on ? $0 : "" } # a line stays at its number
-        END { exit !found }' "$script" >"$work/sections" ||
+        /^# --- .* -*$/ && FNR > first { section = last = FNR }
+        NR == FNR && section == FNR { title[section] = $0; if ($0 ~ titles) on[section] = found = 1 }
+        NR == FNR && /^# After: / { after[section] = substr($0, 10) }
+        NR == FNR { next }
+        FNR == 1 {
+            for (section = last; section > 0; section--)
+                for (above in title)
+                    if (section in on && section in after && index(title[above], "# --- " after[section] " -") == 1)
+                        on[above] = 1
+            section = 0
+        }
+        { print section in on ? $0 : "" } # a line stays at its number
+        END { exit !found }' "$script" "$script" >"$work/sections" ||
         { echo "${0##*/}: no section is called ${only[*]}:" && grep '^# --- ' "$script"; } >&2
     # shellcheck disable=SC1091
     . "$work/sections"

@@ -891,6 +891,7 @@ is 1
 err 'sums: has no SHA-256 of model.vit'
 
 # --- vit-run ------------------------------------------------------------------------------
+# After: classify
 
 try "$run" -m "$model" "$cat"
 is 0
@@ -1106,6 +1107,8 @@ if ! posix || [ "$(stat -c %a real.npy)" = 640 ]; then pass; else fail "permissi
 if ls -A | grep -q 'tmp-'; then fail "temporary file left"; else pass; fi
 
 # --- evaluate -----------------------------------------------------------------------------
+# After: classify
+cd "$work" && cp "$model" kept.vit || exit 2
 
 mkdir -p set/Tabby_Cat set/DOG set/n00000002 set/3 set/.hidden set/maillot
 cp "$images/baseline.jpg" "$images/grey.jpg" "$images/rgb.png" set/Tabby_Cat

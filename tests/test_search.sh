@@ -267,6 +267,7 @@ else
 fi
 
 # --- search -------------------------------------------------------------------------------
+# After: embed
 
 try "$search" all.npy photos/a/rgb.png
 is 0
@@ -362,6 +363,7 @@ for target in all.npy nosuch/sheet.png; do
 done
 
 # --- search in a folder of shards ----------------------------------------------------------
+# After: search
 
 mkdir tars flat
 for i in 0 1 2; do tar -cf tars/part-$i.tar --sort=name --exclude=.hidden --exclude=readme.txt photos; done
@@ -748,6 +750,7 @@ for program in "$embed" "$search"; do
 done
 
 # --- evaluate --knn -----------------------------------------------------------------------
+# After: embed
 
 mkdir -p train/cat train/dog train/unused test/cat test/dog
 cp "$images/baseline.jpg" "$images/rgb.png" train/cat
@@ -805,6 +808,7 @@ try "$evaluate" --knn train --confusion x.csv test
 usage '--knn goes without --map, --confusion and --predictions'
 
 # --- evaluate --probe ---------------------------------------------------------------------
+# After: evaluate --knn
 
 rm -r test/horse test/dog/bad.jpg
 try "$evaluate" -m headless.vit --probe train test
@@ -827,6 +831,7 @@ try "$evaluate" --probe train --neighbors 3 test
 usage '--neighbors needs --knn TRAIN'
 
 # --- evaluate --tags ----------------------------------------------------------------------
+# After: evaluate --probe
 
 for i in $(seq 0 9); do echo "label $i"; done >labels.txt
 try "$convert" "$fixtures/plain/model.safetensors" --labels labels.txt -o labelled.vit
