@@ -14,7 +14,7 @@
 #include "base/report.h"
 #include "base/text.h"
 #include "bench/bench.h"
-#include "checkpoint/read.h"
+#include "checkpoint/checkpoint.h"
 #include "convert/calibrate.h"
 #include "convert/conversion.h"
 #include "convert/quantise.h"

@@ -17,11 +17,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/npy.h"
 #include "base/report.h"
 #include "base/source.h"
-#include "base/npy.h"
 #include "conversion.h"
-#include "convert/c_array.h"
 #include "convert/convert.h"
 #include "convert/unpack.h"
 #include "test.h"

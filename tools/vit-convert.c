@@ -15,7 +15,6 @@
 #include "base/text.h"
 #include "cli/options.h"
 #include "cli/output.h"
-#include "convert/c_array.h"
 #include "convert/convert.h"
 #include "convert/quantise.h"
 #include "convert/report.h"

@@ -1,6 +1,6 @@
 /* fuzz_tar.c - the input as an archive of photos: its members, and the samples that they are. The
  * checksums of its headers are corrected before. */
-#include "base/tar_header.h"
+#include "base/source.h"
 #include "fuzz.h"
 #include "../tar_memory.h"
 #include "shards/tar.h"

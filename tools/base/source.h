@@ -46,4 +46,20 @@ const char *paths_slash(const char *folder);
 /* Length of the folder, with its slash; 0 if the path names none. */
 size_t paths_folder_length(const char *path);
 
+/* === Headers of tar archives === */
+
+/* The header of a member of a tar archive: V7, ustar, PAX and GNU's. */
+
+enum { TAR_BLOCK = 512, TAR_HEADER_NAME = 155 + 1 + 100 };
+
+typedef struct tar_header {
+    char type;                          /* '0' is a file, for old archives too             */
+    uint64_t size;                      /* of what follows, up to 2^63 - 1                 */
+    char name[TAR_HEADER_NAME + 1];
+    bool extended;                      /* GNU's sparse files: more of the header follows  */
+} tar_header;
+
+/* False: the checksum or the size is damaged. */
+bool tar_header_read(tar_header *h, const uint8_t block[TAR_BLOCK]);
+
 #endif

@@ -35,6 +35,7 @@
 #include <stdint.h>
 
 #include "base/report.h"
+#include "base/text.h"
 
 #define CHECKPOINT_MAX_DIMS 8
 
@@ -165,5 +166,10 @@ bool checkpoint_read(checkpoint *c, const checkpoint_tensor_info *tensor, int64_
 /* Reads every zip entry and checks its CRC-32; true at once for the other containers.
  * checkpoint_open checks only what it reads itself, so damaged weights are found here. */
 bool checkpoint_verify(checkpoint *c, report *r);
+
+/* Renames tensors, so that a model with names of its own becomes one of a known layout. Each rule is
+ * "theirs=ours". The n-th '*' in theirs stands for any text, which replaces the n-th '*' in ours.
+ * The first rule that matches a name is used; a rule that matches none is an error. */
+bool rename_tensors(checkpoint *c, const text_list *rules, report *r);
 
 #endif

@@ -109,7 +109,7 @@ uint8_t *checkpoint_add_block(checkpoint *c, uint64_t size, report *r);
 /* Sorts the tensors by name, when all are there; refuses two of one name. */
 bool checkpoint_index_names(checkpoint *c, report *r);
 
-/* === For read.h === */
+/* === For rename_tensors === */
 
 /* Renames a tensor. Afterwards checkpoint_find works only once checkpoint_renamed was called, which
  * refuses two tensors of one name. */

@@ -6,7 +6,6 @@
 #include "base/npy.h"
 #include "base/report.h"
 #include "base/source.h"
-#include "base/tar_header.h"
 #include "base/text.h"
 #include "checkpoint/container.h"
 

@@ -1,4 +1,4 @@
-#include "checkpoint/read.h"
+#include "checkpoint/checkpoint.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "convert/c_array.h"
+#include "convert/unpack.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -9,7 +9,7 @@
 #include "base/source.h"
 #include "base/tensor.h"
 #include "base/text.h"
-#include "checkpoint/read.h"
+#include "checkpoint/checkpoint.h"
 #include "cli/output.h"
 #include "convert/calibrate.h"
 #include "convert/match.h"
@@ -20,12 +20,29 @@
 #include "layout/attributes.h"
 #include "layout/detect.h"
 #include "layout/inspect.h"
-#include "model/assume.h"
 #include "model/findings.h"
+#include "model/resolve.h"
 #include "model/timm_names.h"
 #include "os/os.h"
 
-/* === From a checkpoint to a file === */
+/* === What a conversion keeps === */
+
+photo_list *conversion_photos(conversion *c)
+{
+    return c->photos.count > 0 ? &c->photos : &c->calibration;
+}
+
+vit_writer_keep conversion_kept(const conversion *c)
+{
+    const convert_options *o = c->options;
+    const vit_writer_keep asked = { o->keep.items, o->keep.count };
+    return asked.count ? asked : vit_writer_kept(&c->model.config, o->dtype);
+}
+
+bool conversion_allows_nonfinite(const conversion *c)
+{
+    return c->all[FROM_OPTIONS].value[SETTING_ALLOW_NONFINITE] != 0;
+}
 
 /* === The checkpoint === */
 
@@ -571,8 +588,6 @@ bool training_read(const checkpoint *c, config_file *config, settings all[FROM_C
     text_append(json, TRAINING_TEXT, "}");
     return config_read_json(config, &all[architecture ? FROM_CONFIG : FROM_TENSORS], json, r);
 }
-
-/* === Writing the file === */
 
 /* === The output === */
 

@@ -17,8 +17,6 @@
 #include "model/findings.h"
 #include "os/os.h"
 
-/* === The report === */
-
 /* === Notes === */
 
 enum { MAX_NOTES = 12 };   /* there are 8 kinds of notes, and each comes once */

@@ -11,8 +11,6 @@
 #include "cli/progress.h"
 #include "os/os.h"
 
-/* === Sources === */
-
 /* === One photo === */
 
 bool photo_decode(photo *p, photo_decoder *decoder, report *r)
@@ -181,8 +179,6 @@ bool photo_paths_all(photo_list *list, const text_list *operands, const text_lis
     photos_free(list);
     return false;
 }
-
-/* === Reading frames ahead === */
 
 /* === The thread === */
 

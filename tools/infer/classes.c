@@ -8,8 +8,6 @@
 
 #include "os/os.h"
 
-/* === Classes by their names === */
-
 /* === One name === */
 
 /* Whether the piece of a label equals the name: letters of either case, '_' as good as ' '. */

@@ -558,8 +558,6 @@ const char *group_text(const name_group *group, char text[GROUP_TEXT_SIZE])
     return text;
 }
 
-/* === Names === */
-
 /* === Missing === */
 
 /* The chunk that a block is in, where blocks have two numbers: another tensor of it shows that. */

@@ -387,8 +387,6 @@ bool layout_read(checkpoint *c, const layout_item *item, int64_t first, int64_t 
     return true;
 }
 
-/* === Other sizes === */
-
 /* === The pseudo-inverse of resizing one side ===
  * A resize of both sides is the Kronecker product of two of one side, and so is its inverse. */
 

@@ -1,4 +1,4 @@
-#include "model/assume.h"
+#include "model/resolve.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -429,8 +429,6 @@ bool findings_refuse(const findings *f, bool strict, report *r)
     return false;
 }
 
-/* === Findings as JSON === */
-
 /* === Choices ===
  * Of "--set pool=token (its default) or --set pool=avg", of "--set num_heads=N (1, 2 or 4; the
  * weights hint at 2: 6.1, then 4: 1.2)", of "--set norm_eps=N (CLIP: 1e-5; most others: 1e-6)". */

@@ -80,13 +80,19 @@ typedef struct settings_resolved {
 } settings_resolved;
 
 /* Puts all of it together; refuses what contradicts the tensors. What nothing says is asked in *f,
- * or the usual is taken (assume.h). With open questions there *model is no model. Where something
+ * or the usual is taken (assume_settings). With open questions there *model is no model. Where something
  * is wrong already, what is missing may have another name, and is not asked for. */
 bool settings_resolve(const settings all[FROM_COUNT], const settings_seen *seen,
                       const patch_request *wanted, settings_resolved *model, findings *f,
                       report *r);
 
-/* The same where nothing may be left open: what would be asked is a failure. */
+/* What is assumed where neither the tensors nor a name, a configuration or an option says it: one
+ * assumption for each setting that might be another, and one for all of the preprocessing. False:
+ * out of memory. */
+bool assume_settings(const settings all[FROM_COUNT], const settings_seen *seen,
+                     const settings_resolved *model, findings *f);
+
+/* The same as settings_resolve where nothing may be left open: what would be asked is a failure. */
 bool settings_resolve_all(const settings all[FROM_COUNT], const settings_seen *seen,
                           const patch_request *wanted, settings_resolved *model, report *r);
 

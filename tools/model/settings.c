@@ -8,8 +8,6 @@
 #include "base/text.h"
 #include "model/positions.h"
 
-/* === Settings === */
-
 /* === The table === */
 
 /* What setting_list.h promises, checked while compiling: where an array below has a negative size,

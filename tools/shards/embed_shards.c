@@ -353,8 +353,6 @@ void shard_totals_print(const shard_task *task, const shard_totals *totals, bool
     putchar('\n');
 }
 
-/* === All tasks === */
-
 /* === Names in a folder === */
 
 /* A folder that no task has made yet has none. */

@@ -135,8 +135,6 @@ void *int8_copy_open(const int8_copies *c, const char *vectors, int64_t time, ne
     return data;
 }
 
-/* === Folders === */
-
 /* === One shard === */
 
 static void close_shard(indexed_shard *shard)

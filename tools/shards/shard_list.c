@@ -9,8 +9,6 @@
 #include "base/text.h"
 #include "os/os.h"
 
-/* === Lists of shards === */
-
 /* === Ranges === */
 
 typedef struct range {

@@ -16,8 +16,6 @@
 #include "infer/classes.h"
 #include "os/os.h"
 
-/* === Records === */
-
 /* === Names === */
 
 /* "OUT/img_emb/img_emb_00017.npy" */
@@ -171,8 +169,6 @@ void shard_record_close(shard_record *record)
     free(record->text);
     memset(record, 0, sizeof *record);
 }
-
-/* === Writing === */
 
 /* === Opening === */
 

@@ -8,7 +8,6 @@
 
 #include "base/json.h"
 #include "base/source.h"
-#include "base/tar_header.h"
 #include "base/text.h"
 #include "image/photos.h"
 

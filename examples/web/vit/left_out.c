@@ -4,10 +4,10 @@
  */
 #include <string.h>
 
-#include "convert/c_array.h"
 #include "convert/calibrate.h"
 #include "convert/convert.h"
 #include "convert/match_folder.h"
+#include "convert/unpack.h"
 #include "image/photos.h"
 #include "model/labels.h"
 

@@ -17,9 +17,9 @@ import statistics
 import sys
 import time
 
-import tables
+import chart
 import workers
-from tables import threads_text, unique
+from chart import threads_text, unique
 from workers import PEERS, RUNS, Worker, say
 
 TOLERANCE = 1e-4                # of f32 logits, relative to the largest
@@ -234,8 +234,8 @@ def main():
 
     print("%s, %s. Median of %d interleaved runs, an image; in brackets: times vit.h's.\n"
           % (options.cpu, date, results[0]["runs"]))
-    print("\n".join(tables.speed(results) + [""] +
-                    (tables.cold if options.cold else tables.details)(results)))
+    print("\n".join(chart.speed(results) + [""] +
+                    (chart.cold if options.cold else chart.details)(results)))
     if not options.cold:
         print("\nLogits are compared with those of %s." % results[0]["reference"])
     print(limits_text(options))

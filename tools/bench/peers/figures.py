@@ -11,8 +11,7 @@ import re
 import textwrap
 
 import chart
-import tables
-from tables import threads_text, unique
+from chart import threads_text, unique
 
 FOLDER = os.path.relpath(os.path.join(os.path.dirname(__file__), "../figures"))
 PAGES = ["README.md", "tools/bench/README.md"]
@@ -94,7 +93,7 @@ def named(results):
 
 
 def tokens_table(results):
-    return tables.speed([{**r, "arch": "%s, %d tokens" % (short(r["arch"]), r["tokens"])}
+    return chart.speed([{**r, "arch": "%s, %d tokens" % (short(r["arch"]), r["tokens"])}
                          for r in results])
 
 
@@ -223,8 +222,8 @@ def block(kind, name, files):
     results = {"speed": speed_results(data), "tokens": tokens_results(data),
                "batches": data.get("batches"), "cold": data.get("cold"),
                "accuracy": accuracy_results(files.get("accuracy"), data)}[kind]
-    table = {"tokens": tokens_table, "cold": lambda r: tables.cold(named(r)),
-             "accuracy": accuracy_table}.get(kind, lambda r: tables.speed(named(r)))
+    table = {"tokens": tokens_table, "cold": lambda r: chart.cold(named(r)),
+             "accuracy": accuracy_table}.get(kind, lambda r: chart.speed(named(r)))
     return table(results) if results else ["Not measured yet."]
 
 
