@@ -15,6 +15,7 @@
 #define VIT_LOW_MEMORY
 #define VIT_IMPLEMENTATION
 #include "vit.h"
+#include <string.h>
 #include <unistd.h>
 
 static const float mean[] = MODEL_MEAN, deviation[] = MODEL_STD; /* of each channel */
