@@ -93,6 +93,7 @@ says "assumed activation=gelu: timm's" \
 
 take test_vit4
 asks "the norms have no bias, so they are RMS norms" $h --set pool=avg
+asks "2 things are not known" $h --set pool=avg
 asks "norm_eps: cannot be seen" $h --set pool=avg --set norm_type=rms
 accepts $h --set pool=avg --set norm_type=rms --set eps=1e-6 --set activation=gelu
 prints "1 register token, RMS norms, LayerScale" "norm after pooling"
