@@ -464,7 +464,7 @@ FILL  = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION
             tools/packaging/$(1) >$(2) && chmod 644 $(2)
 
 # Programs lose their symbols, the libraries what is for debuggers: STRIP=: keeps all of it.
-install: all libraries ## 1: header, libraries, programs, model, pkg-config: PREFIX=, DESTDIR=
+install: all libraries ## 1: header, libraries, programs, man pages, model: PREFIX=, DESTDIR=
 	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(BINDIR) $(SHARE)/vit $(SHARE)/doc/vit \
 	    $(DESTDIR)$(LIBDIR)/pkgconfig $(SHARE)/pkgconfig
 	install -m 644 vit.h $(DESTDIR)$(PREFIX)/include
@@ -481,6 +481,8 @@ install: all libraries ## 1: header, libraries, programs, model, pkg-config: PRE
 	$(call FILL,cmake/vit-config-version.cmake.in,$(SHARE)/vit/vit-config-version.cmake)
 	$(call FILL,vit.pc.in,$(SHARE)/pkgconfig/vit.pc)
 	$(call FILL,libvit.pc.in,$(DESTDIR)$(LIBDIR)/pkgconfig/libvit.pc)
+	sh tools/packaging/pages.sh tools $(SHARE) $(VERSION) \
+	    $(shell sed -n 's/^| $(VERSION) | \([0-9-]*\) .*/\1/p' .github/CHANGELOG.md)
 
 # Nothing but what install wrote: the folders may hold files of others.
 uninstall: ## 1: remove them again
@@ -489,7 +491,8 @@ uninstall: ## 1: remove them again
 	    $(addprefix $(DESTDIR)$(LIBDIR)/libvit.,a so so.2 so.$(VERSION)) \
 	    $(foreach program,$(PROGRAMS),$(DESTDIR)$(BINDIR)/$(notdir $(program))) \
 	    $(addprefix $(SHARE)/vit/,cifar10-vit.vit vit.c vit.cpp vit-config.cmake vit-header.cmake \
-	        vit-config-version.cmake)
+	        vit-config-version.cmake) \
+	    $(addprefix $(SHARE)/,$(shell sh tools/packaging/pages.sh names))
 	rmdir $(SHARE)/vit $(SHARE)/doc/vit 2>/dev/null || :
 
 dist: ## 6: a release in build/dist: archive, header, sums

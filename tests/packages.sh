@@ -55,6 +55,70 @@ check "make install" make -s install DESTDIR="$work/stage" PREFIX=/opt/vit
 mv "$work/stage/opt/vit" "$work/usr"
 find "$work/usr/lib" "$work/usr/share" | sort >"$work/installed"
 
+# --- the programs, their man pages and completions ----------------------------------------------
+
+share=$work/usr/share
+for program in "$work"/usr/bin/vit-*; do
+    name=${program##*/}
+    check "$name: no symbols" sh -c "! nm '$program' 2>/dev/null | grep ."
+    page=$share/man/man1/$name.1
+    check "$name.1: the version" grep -qF "\"vit.h $version\"" "$page"
+    check "$name: options of --help in $name.1" sh -c \
+        "for option in \$('$program' --help | sed -n 's/^  .*--\([a-z0-9-]*\).*/\1/p' | sort -u); do
+            sed 's/\\\\-/-/g' '$page' | grep -qF -- \"--\$option\" || exit 1; done"
+    check "_$name" grep -qx "#compdef $name" "$share/zsh/site-functions/_$name"
+done
+if have mandoc "what mandoc says of the man pages"; then
+    for page in "$share"/man/man1/*; do
+        check "${page##*/}: mandoc" sh -c "! mandoc -T lint -W warning '$page' | grep ."
+    done
+fi
+if have man "the man pages by man"; then
+    check "man vit-embed" sh -c "MANWIDTH=90 man -l '$share/man/man1/vit-embed.1' | grep -q 'Writes the embedding of each IMAGE'"
+fi
+offers() { # EXPECTED WORDS...: bash offers just this for the last word
+    local expected=$1 found
+    shift
+    tried=$*
+    # shellcheck disable=SC2016 # for bash
+    found=$(cd "$work/photos" && bash -c 'source "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
+        "_${1//-/_}"; echo "${COMPREPLY[*]}"' "$share/bash-completion/completions/$1" "$@" 2>&1)
+    if [ "$found" = "$expected" ]; then pass; else fail "offers '$found', expected '$expected'"; fi
+}
+mkdir "$work/photos"
+cp examples/cat.jpg "$work/photos/a cat.jpg"
+offers '--img-size' vit-classify --im
+offers '-m' vit-embed -m
+offers 'a cat.jpg' vit-classify a
+offers 'a cat.jpg' vit-embed --list a
+offers '' vit-embed --threads a
+offers 'tokens' vit-look to
+offers '--foreground' vit-look tokens --fo
+if have zsh "zsh's completions"; then
+    for file in "$share"/zsh/site-functions/*; do check "${file##*/}" zsh -n "$file"; done
+fi
+check "an installed program finds its model" $clean "$work/usr/bin/vit-classify" examples/cat.jpg
+
+# A user without root, from what is built; and uninstall takes all of it away.
+home=$work/home
+as=()
+mkdir "$home"
+if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
+    chown 65534 "$home"
+    chmod 755 "$work"
+    as=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+fi
+local_make() { "${as[@]}" env HOME="$home" make -s "$1" PREFIX="$home/.local"; }
+if [ ${#as[@]} = 0 ] || "${as[@]}" test -r "$tree/Makefile"; then
+    check "make install PREFIX=~/.local" local_make install
+    check "vit-classify of ~/.local" "${as[@]}" "$home/.local/bin/vit-classify" examples/cat.jpg
+    check "man page of ~/.local" test -s "$home/.local/share/man/man1/vit-classify.1"
+    check "make uninstall" local_make uninstall
+    check "nothing is left" sh -c "! find '$home/.local' -type f -o -type l | grep ."
+fi
+
+# --- CMake and pkg-config -----------------------------------------------------------------------
+
 find_vit="-DCMAKE_PREFIX_PATH=$work/usr"
 builds find-static-C find C vit::static "$find_vit"
 builds find-shared-CXX find CXX vit::shared "$find_vit"
@@ -121,15 +185,28 @@ for language in C CXX; do
     done
 done
 
-# What CMake installs serves as what `make install` does.
+# The programs, from a project that uses one.
+mkdir "$work/programs"
+cp tests/packages/programs/CMakeLists.txt "$work/programs"
+check "programs: configures" $clean cmake -S "$work/programs" -B "$work/programs/out" \
+    -DVIT="$tree/tools/packaging/cmake" -DMODEL="$model" -DPHOTO="$tree/examples/cat.jpg"
+check "programs: builds and runs" $clean cmake --build "$work/programs/out" -j2
+check "programs: the cat" grep -q ' cat$' "$work/programs/out/class.txt"
+refused "programs without stb" "stb_image.h is missing there" $clean cmake -S "$work/programs" \
+    -B "$work/programs/none" -DVIT="$tree/tools/packaging/cmake" -DSTB="$work/photos"
+
+# What CMake installs serves as what `make install` does. STB=DIR is where stb is.
+stb=$(echo '#include <stb/stb_image.h>' | cc -E - | sed -n 's|^# 1 "\(.*\)/stb_image.h".*|\1|p' | head -n 1)
 check "cmake configures" $clean cmake -S tools/packaging/cmake -B "$work/cmake" \
-    -DCMAKE_INSTALL_PREFIX="$work/usr2" -DCMAKE_INSTALL_LIBDIR=lib
-check "cmake builds" $clean cmake --build "$work/cmake"
-check "cmake installs" $clean cmake --install "$work/cmake"
-(cd "$work/usr2" && find lib share | sort) >"$work/by_cmake"
-(cd "$work/usr" && find lib share | grep -v cifar10 | sort) >"$work/by_make"
+    -DCMAKE_INSTALL_PREFIX="$work/usr2" -DCMAKE_INSTALL_LIBDIR=lib -DVIT_BUILD_PROGRAMS=ON \
+    -DSTB="$stb"
+check "cmake builds" $clean cmake --build "$work/cmake" -j2
+check "cmake installs" $clean cmake --install "$work/cmake" --strip
+(cd "$work/usr2" && find bin lib share | sort) >"$work/by_cmake"
+(cd "$work/usr" && find bin lib share | sort) >"$work/by_make"
 check "make and cmake install the same files" diff "$work/by_make" "$work/by_cmake"
-for file in share/vit/vit-config-version.cmake share/vit/vit.c include/vit.h; do
+for file in share/vit/vit-config-version.cmake share/vit/vit.c include/vit.h share/doc/vit/LICENSE \
+    share/man/man1/vit-look-tokens.1 share/bash-completion/completions/vit-run; do
     check "the same $file" cmp "$work/usr/$file" "$work/usr2/$file"
 done
 nm -D --defined-only "$work/usr/lib/libvit.so" | awk '{ print $3 }' >"$work/by_make"
