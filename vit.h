@@ -165,7 +165,8 @@
    -ffast-math. Exceptions: the bf16 instructions and Helium treat values below 2^-126 as
    zero, and relaxed SIMD in WebAssembly may leave products of bf16 below it unrounded.
 
-   CONFIGURATION   (define before including the implementation; all are optional)
+   CONFIGURATION   (define before including the implementation, as nothing or as 1 where no value
+                    is named; all are optional)
 
       VIT_IMPLEMENTATION   expand the implementation in this file
       VIT_STATIC           all functions static: private to this file
@@ -208,8 +209,9 @@
       VIT_MAX_CHANS        limit of in_chans; default 32; define it wherever vit.h is
                            included
       VIT_MALLOC(size), VIT_FREE(ptr)      both or neither; default malloc, free
-      VIT_UNOPTIMIZED      meant to be compiled without optimisation: no message says so,
-                           and gcc leaves the kernels alone, which it optimises otherwise
+      VIT_UNOPTIMIZED      meant to be compiled without optimisation: no message says so, all
+                           tiers are there (otherwise those up to AVX2), and gcc leaves the
+                           kernels alone (otherwise it optimises them)
       VIT_MAX_THREADS      largest pool; default 256
       VIT_SCALAR           builds VIT_ISA_SCALAR also where a tier with vectors always runs
                            instead: x86-64, 64-bit ARM, WebAssembly with -msimd128
