@@ -99,6 +99,16 @@ build/$(2)/stb: | build/$(2)/flags
 	@$$(STB_FOUND)
 	@touch $$@
 
+# libjpeg-turbo decodes JPEGs where a program with it links: DECODER=stb does without.
+build/$(2)/libs: FORCE build/$(2)/flags
+	@+libs=; [ '$(DECODER)' = stb ] || ! printf '#include <stdio.h>\n#include <jpeglib.h>\nint main(void) { \
+	    jpeg_destroy(0); return 0; }' | $$(CC) $$(CPPFLAGS) $$(CFLAGS) $(3) -xc - $$(LDFLAGS) -ljpeg \
+	    -o $$@.test 2>/dev/null || libs=-ljpeg; rm -f $$@.test; \
+	    [ -e $$@ ] && [ "$$$$libs" = "$$$$(cat $$@)" ] || echo "$$$$libs" >$$@
+
+build/$(2)/tools/image/jpeg.o: build/$(2)/libs
+build/$(2)/tools/image/jpeg.o: private override CPPFLAGS += $$$$(sed 's/.*jpeg.*/-DJPEG_TURBO/' build/$(2)/libs)
+
 build/$(2)/modules.a: $$(patsubst %,build/$(2)/%.o,$(4))
 	@rm -f $$@
 	ar rcs $$@ $$^
@@ -106,12 +116,12 @@ build/$(2)/modules.a: $$(patsubst %,build/$(2)/%.o,$(4))
 .PHONY: build/$(2)/programs
 build/$(2)/programs: $$(PROGRAMS:%=$(1)%)
 
-$$(PROGRAMS:%=$(1)%): $(1)%: build/$(2)/%.o build/$(2)/modules.a
+$$(PROGRAMS:%=$(1)%): $(1)%: build/$(2)/%.o build/$(2)/modules.a build/$(2)/libs
 	@mkdir -p $$(@D)
-	$$(CC) $$(CFLAGS) $(3) $$(LDFLAGS) $$^ $$(LDLIBS) -o $$@
+	$$(CC) $$(CFLAGS) $(3) $$(LDFLAGS) $$(filter-out %/libs,$$^) $$$$(cat build/$(2)/libs) $$(LDLIBS) -o $$@
 
-$$(TESTS:%=build/$(2)/%) build/$(2)/tests/soak: build/$(2)/%: build/$(2)/%.o build/$(2)/modules.a
-	$$(CC) $$(CFLAGS) $(3) $$(LDFLAGS) $$^ $$(LDLIBS) -o $$@
+$$(TESTS:%=build/$(2)/%) build/$(2)/tests/soak: build/$(2)/%: build/$(2)/%.o build/$(2)/modules.a build/$(2)/libs
+	$$(CC) $$(CFLAGS) $(3) $$(LDFLAGS) $$(filter-out %/libs,$$^) $$$$(cat build/$(2)/libs) $$(LDLIBS) -o $$@
 endef
 
 # -O1 and line numbers alone: compiling is most of what these cost.
@@ -135,15 +145,16 @@ FUZZ_WATCH = -fsanitize=address -fsanitize=undefined
 $(eval $(call VARIANT,build/fuzz/,fuzz,$(FUZZ_FLAGS) $(FUZZ_WATCH),$(MODULES)))
 $(eval $(call VARIANT,build/msan/,msan,$(FUZZ_FLAGS) -fsanitize=memory,$(MODULES)))
 build/fuzz/% build/msan/%: override CC = clang
+build/msan/libs: override DECODER = stb # libjpeg-turbo is not watched
 build/fuzz/tools/base/vit.o: override CPPFLAGS += -include tests/fuzz/memcmp.h
 build/fuzz/tools/checkpoint/torch_state_dict.o: override CPPFLAGS += -DTORCH_MAX_STEPS=2000 # more takes time, no other way
 $(FUZZERS): build/fuzz/%: build/fuzz/tests/fuzz/fuzz_%.o build/fuzz/modules.a
-	clang -fsanitize=fuzzer $(FUZZ_WATCH) $^ $(LDLIBS) -o $@
+	clang -fsanitize=fuzzer $(FUZZ_WATCH) $^ $$(cat build/fuzz/libs) $(LDLIBS) -o $@
 $(FUZZERS:build/fuzz/%=build/msan/%): build/msan/%: build/msan/tests/fuzz/fuzz_%.o build/msan/modules.a
 	clang -fsanitize=fuzzer -fsanitize=memory $^ $(LDLIBS) -o $@
 
 build/plain/tests/fuzz/make_corpus: build/plain/tests/fuzz/make_corpus.o build/plain/modules.a
-	$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
+	$(CC) $(CFLAGS) $(LDFLAGS) $^ $$(cat build/plain/libs) $(LDLIBS) -o $@
 
 # A test whose allocations fail, and whose files.
 WRAPPED = malloc calloc realloc free fread fwrite fflush fclose fsync rename open_memstream opendir \
@@ -161,7 +172,7 @@ build/evil/photos.o: tools/image/photos.c tests/evil_decoder.h
 build/evil/programs: $(PROGRAMS:%=build/evil/%)
 $(PROGRAMS:%=build/evil/%): build/evil/%: build/plain/%.o build/evil/photos.o build/plain/modules.a
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
+	$(CC) $(CFLAGS) $(LDFLAGS) $^ $$(cat build/plain/libs) $(LDLIBS) -o $@
 
 # What stands alone with vit.h and stb_image.h.
 $(EXAMPLES): examples/%: examples/%.c vit.h build/plain/flags | build/plain/stb
@@ -369,7 +380,7 @@ build/web/reference: tests/wasm_reference.c vit.h build/plain/flags
 	$(CC) -std=c99 $(WARNINGS) $(CFLAGS) -DVIT_NO_FMA -DVIT_NO_SIMD $(STB_FLAGS) -I. -Itools $< \
 	    tools/base/checksum.c tools/base/memory.c tools/base/report.c \
 	    tools/base/source.c \
-	    tools/os/common.c tools/os/posix.c $(LDLIBS) -o $@
+	    tools/os/common.c tools/os/posix.c tools/image/jpeg.c $(LDLIBS) -o $@
 
 test-web: packages-$(if $(filter firefox,$(SUITES)),firefox,web) ## 4: the page in Chromium: SUITES="classes views" chooses
 	@$(MAKE) --no-print-directory -s all $(WASM_MODULES) $(WEB)/convert.wasm.gz \

@@ -10,11 +10,12 @@
 
 #include "image/image_file.h"
 
-static bool evil_decode(const void *data, size_t size, unsigned flags, image_file *image,
+static bool evil_decode(const void *data, size_t size, unsigned flags,
+                        image_file_fraction *fraction, const void *user, image_file *image,
                         report *r) {
     const char *evidence = getenv("EVIDENCE");
     if (evidence) close(open(evidence, O_WRONLY | O_CREAT, 0666));
-    return image_file_decode(data, size, flags, image, r);
+    return image_file_decode(data, size, flags, fraction, user, image, r);
 }
 
 #define image_file_decode evil_decode

@@ -382,7 +382,7 @@ try "$classify" -m "$tagger" -k 10 "$cat"
 cp "$work/out" "$work/tags"
 try "$classify" -m "$model" -k 10 --sigmoid "$cat"
 same "$work/out" "$work/tags"
-try "$classify" -m "$tagger" --above "${probs[2]}1" "$cat"
+try "$classify" -m "$tagger" --above "$(awk "BEGIN { print (${probs[1]} + ${probs[2]}) / 2 }")" "$cat"
 is 0
 lines out 2
 try "$classify" -m "$tagger" --above 0 "$cat"
@@ -543,7 +543,7 @@ lines out 4
 tail -n 1 "$work/out" >"$work/last" && cp "$work/last" "$work/out"
 json 4 frame
 json 2 top
-for key in load preprocess forward latency; do
+for key in load forward latency; do
     if "$work/json_check" ms $key <"$work/out" >/dev/null; then pass; else fail "no $key"; fi
 done
 feed "$work/four.mjpeg" --frames auto --realtime
@@ -672,7 +672,7 @@ for i in 0 9; do
         is 0
     done
 done
-for key in load preprocess forward; do
+for key in load forward; do
     if "$work/json_check" ms $key <"$work/out" >/dev/null; then pass; else fail "no $key"; fi
 done
 label=$("$work/json_check" top 0 label <"$work/out")

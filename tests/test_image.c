@@ -6,6 +6,7 @@
 #include "test.h"
 
 static const char *data_folder = "tests/data";
+static unsigned decoder;   /* flags: IMAGE_FILE_STB, or 0                             */
 
 /* ------------------------------------------------------------------------- */
 /* Files                                                                     */
@@ -51,7 +52,7 @@ static bool accepted(const void *data, size_t size, unsigned flags) {
     bytes exact = copy_bytes(data, size);
     report r = report_make();
     image_file image;
-    bool good = image_file_decode(exact.data, size, flags, &image, &r);
+    bool good = image_file_decode(exact.data, size, flags | decoder, NULL, NULL, &image, &r);
     if (good) {
         unsigned sum = 0;
         CHECK(image.pixels && image.width > 0 && image.height > 0);
@@ -72,7 +73,7 @@ static bool refused(const void *data, size_t size, const char *text) {
     bytes exact = copy_bytes(data, size);
     report r = report_make();
     image_file image;
-    bool good = image_file_decode(exact.data, size, 0, &image, &r);
+    bool good = image_file_decode(exact.data, size, decoder, NULL, NULL, &image, &r);
     bool right = !good && strstr(r.text, text);
     if (!right) printf("    expected '%s', found '%s'\n", text, good ? "accepted" : r.text);
     image_file_free(&image);
@@ -119,12 +120,13 @@ static void check_line(const char *line) {
         return;
     }
     file = read_file(name);
-    if (!image_file_decode(file.data, file.size, 0, &image, &r)) {
+    if (!image_file_decode(file.data, file.size, decoder, NULL, NULL, &image, &r)) {
         CHECK_MSG(false, "%s: %s", name, r.text);
         free(file.data);
         return;
     }
     d = difference(&image, width, height, hex);
+    if (jpeg_library() && !decoder) tolerance = 0; /* Pillow's own decoder */
     CHECK_MSG(d <= tolerance, "%s: %d x %d, differs by %d, allowed %d", name, image.width,
               image.height, d, tolerance);
     image_file_free(&image);
@@ -157,10 +159,10 @@ static void test_exif(void) {
         bytes file;
         snprintf(name, sizeof name, "exif%d.jpg", orientation);
         file = read_file(name);
-        CHECK(image_file_decode(file.data, file.size, 0, &image, &r));
+        CHECK(image_file_decode(file.data, file.size, decoder, NULL, NULL, &image, &r));
         CHECK(image.width == (orientation > 4 ? 16 : 24));
         image_file_free(&image);
-        CHECK(image_file_decode(file.data, file.size, IMAGE_FILE_NO_EXIF, &image, &r));
+        CHECK(image_file_decode(file.data, file.size, IMAGE_FILE_NO_EXIF | decoder, NULL, NULL, &image, &r));
         CHECK(image.width == 24 && image.height == 16);
         image_file_free(&image);
         free(file.data);
@@ -174,7 +176,7 @@ static void test_exif(void) {
 static bool pnm_is(const char *text, size_t size, int width, int height, const char *hex) {
     report r = report_make();
     image_file image;
-    bool good = image_file_decode(text, size, 0, &image, &r) &&
+    bool good = image_file_decode(text, size, decoder, NULL, NULL, &image, &r) &&
                 difference(&image, width, height, hex) == 0;
     image_file_free(&image);
     return good;
@@ -367,16 +369,66 @@ static void test_guards(void) {
     image_file__skip(&stream, -1);
     CHECK(stream.starved && stream.at == 3);
     r = report_make();
-    CHECK(!image_file_decode(file, ((size_t)256 << 20) + 1, 0, &image, &r));
+    CHECK(!image_file_decode(file, ((size_t)256 << 20) + 1, 0, NULL, NULL, &image, &r));
     CHECK(strstr(r.text, "above 256 MiB") && !image.pixels);
-    CHECK(image_file_decode("P5\n# a comment\r1 1\n255\nx", 25, 0, &image, &r));
+    CHECK(image_file_decode("P5\n# a comment\r1 1\n255\nx", 25, 0, NULL, NULL, &image, &r));
     CHECK(image.width == 1 && image.height == 1);
     image_file_free(&image);
 }
 
-int main(int argc, char **argv) {
-    if (argc > 1) data_folder = argv[1];
-    test_guards();
+/* A fraction has the sides of the whole, rounded up, and about its mean; and lies as it does. */
+static int fraction_of(const void *user, int width, int height) {
+    const int *sides = user;
+    CHECK(width == sides[1] && height == sides[2]);
+    return sides[0];
+}
+
+static double mean_of(const image_file *image) {
+    const size_t count = (size_t)image->width * (size_t)image->height * 3;
+    double sum = 0;
+    for (size_t i = 0; i < count; i++) sum += image->pixels[i];
+    return sum / (double)count;
+}
+
+static void test_fractions(void) {
+    static const char *const names[] = { "baseline.jpg", "progressive.jpg", "grey.jpg", "cmyk.jpg",
+                                         "exif6.jpg" };
+    for (size_t i = 0; jpeg_library() && i < sizeof names / sizeof names[0]; i++) {
+        bytes file = read_file(names[i]);
+        report r = report_make();
+        image_file whole, part;
+        CHECK(image_file_decode(file.data, file.size, 0, NULL, NULL, &whole, &r));
+        for (int eighths = 1; eighths <= 8; eighths *= 2) {
+            const int sides[3] = { eighths, whole.width, whole.height };
+            double apart;
+            CHECK(image_file_decode(file.data, file.size, 0, fraction_of, sides, &part, &r));
+            CHECK(part.width == (whole.width * eighths + 7) / 8);
+            CHECK(part.height == (whole.height * eighths + 7) / 8);
+            apart = mean_of(&part) - mean_of(&whole);
+            CHECK_MSG(apart > -3 && apart < 3, "%s: %d/8 is off by %g", names[i], eighths, apart);
+            image_file_free(&part);
+        }
+        image_file_free(&whole);
+        free(file.data);
+    }
+}
+
+/* What Pillow repairs is decoded, and said; what it refuses is refused. */
+static void test_repairs(void) {
+    bytes file = read_file("baseline.jpg");
+    report r = report_make();
+    image_file image;
+    if (!jpeg_library()) return;
+    memcpy(file.data + file.size - 60, "\xff\xd3\xff\xd9", 4); /* the image ends early */
+    CHECK(image_file_decode(file.data, file.size, 0, NULL, NULL, &image, &r));
+    CHECK_MSG(strstr(image.repaired, "premature end of data segment"), "found '%s'", image.repaired);
+    image_file_free(&image);
+    CHECK(!image_file_decode(file.data, file.size - 2, 0, NULL, NULL, &image, &r));
+    CHECK(strstr(r.text, "is truncated"));
+    free(file.data);
+}
+
+static void test_all(void) {
     CHECK(for_each_line(check_line) >= 40);
     test_exif();
     test_pnm();
@@ -386,5 +438,15 @@ int main(int argc, char **argv) {
     test_exif_damage();
     for_each_line(check_truncated);
     for_each_line(check_mutated);
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1) data_folder = argv[1];
+    test_guards();
+    test_all();
+    test_fractions();
+    test_repairs();
+    decoder = IMAGE_FILE_STB;
+    if (jpeg_library()) test_all();
     return test_summary();
 }

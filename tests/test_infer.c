@@ -81,7 +81,7 @@ static bool collect(void *user, infer_result *result, report *r) {
             memcpy(all->embedding[all->count], result->embedding, sizeof all->embedding[0]);
         }
         if (result->tokens) memcpy(all->token[all->count], result->tokens, sizeof all->token[0]);
-        CHECK(result->decode_ms >= 0 && result->preprocess_ms >= 0 && result->forward_ms > 0);
+        CHECK(result->load_ms >= 0 && result->forward_ms > 0);
     } else {
         CHECK(strstr(result->error, ": is not an image") != NULL);
     }

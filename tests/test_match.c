@@ -637,13 +637,11 @@ static void write_picture(const char *path, uint32_t seed)
 static int class_of(const vit_model *model, runner *run, char *path)
 {
     photo_list one = { &path, 1, 0, 1 };
-    photo_reader reader = { model, NULL, 0 };
     vit_prediction top = { 0, 0 };
     report r = report_make();
-    CHECK_MSG(photos_read(&reader, decoder, &one, 0, run->input, &r) && runner_forward(run, &r),
+    CHECK_MSG(photos_read(model, decoder, &one, 0, run->input, &r) && runner_forward(run, &r),
               "%s", r.text);
     vit_top_k(run->output, (int)run->output_size, 1, &top);
-    photos_reader_free(&reader);
     return top.index;
 }
 

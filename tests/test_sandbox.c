@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
@@ -21,6 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "image/jpeg.h"
 #include "image/photos.h"
 #include "image/sandbox.h"
 #include "test.h"
@@ -192,7 +194,10 @@ static void be_killed(void) {
     if (killed->tries++ < killed->kills) loop();
 }
 
-static bool work(const void *data, size_t size, unsigned flags, vit_image *image, report *r) {
+static bool work(const sandbox_request *request, vit_image *image, report *r) {
+    const void *data = request->data;
+    const size_t size = request->size;
+    const unsigned flags = request->flags;
     const uint8_t *bytes = data;
     if (size == 4 && bytes[0] == 'v') {
         be_killed();
@@ -202,6 +207,12 @@ static bool work(const void *data, size_t size, unsigned flags, vit_image *image
         killed->pid = own_pid;
         while (!killed->tries) continue;
         return paint(bytes, image);
+    }
+    if (size == 4 && bytes[0] == 'g' && request->to) {
+        snprintf(request->note, SANDBOX_NOTE_SIZE, "parameter %.*s", (int)request->parameters_size,
+                 (const char *)request->parameters);
+        memset(request->to, bytes[3] + tainted, request->to_size);
+        return true;
     }
     if (size == 4 && bytes[0] == 'g') return paint(bytes, image);
     for (int i = 0; i < NUM_DEEDS; i++)
@@ -237,11 +248,22 @@ static sandbox_settings settings_of(void) {
     return s;
 }
 
+static bool decode(sandbox *box, const void *data, size_t size, unsigned flags, vit_image *image,
+                   report *r) {
+    char note[SANDBOX_NOTE_SIZE] = "";
+    sandbox_request request = { 0 };
+    request.data = data;
+    request.size = size;
+    request.flags = flags;
+    request.note = note;
+    return sandbox_decode(box, &request, image, r);
+}
+
 static bool is_grey(sandbox *box, int width, int height, int grey) {
     const uint8_t bytes[4] = { 'g', (uint8_t)width, (uint8_t)height, (uint8_t)grey };
     report r = report_make();
     vit_image image;
-    bool good = sandbox_decode(box, bytes, 4, 0, &image, &r);
+    bool good = decode(box, bytes, 4, 0, &image, &r);
     if (!good) {
         printf("    %s\n", r.text);
         return false;
@@ -262,7 +284,7 @@ static void test_deeds(sandbox *box) {
         report r = report_make();
         vit_image image;
         if ((SANITIZED && deeds[i].plain) || !deeds[i].message) continue;
-        CHECK(!sandbox_decode(box, deeds[i].name, strlen(deeds[i].name), 0, &image, &r));
+        CHECK(!decode(box, deeds[i].name, strlen(deeds[i].name), 0, &image, &r));
         CHECK_MSG(strstr(r.text, SANITIZED ? "its decoder " : deeds[i].message) != NULL,
                   "%s: %s", deeds[i].name, r.text);
         CHECK(!image.pixels && !r.no_memory);
@@ -286,7 +308,7 @@ static void test_sleep(void) {
     settings.seconds = 1;
     settings.cpu_seconds = 100;
     box = sandbox_open(&settings, &r);
-    CHECK(box && !sandbox_decode(box, "sleep", 5, 0, &image, &r));
+    CHECK(box && !decode(box, "sleep", 5, 0, &image, &r));
     CHECK_MSG(strstr(r.text, "took more than 1 seconds") != NULL, "%s", r.text);
     CHECK(is_grey(box, 2, 2, 2));
     sandbox_close(box);
@@ -309,7 +331,7 @@ static void test_stopped(void) {
         report r = report_make();
         vit_image image;
         sandbox *box = setpgid(0, 0) == 0 ? sandbox_open(&settings, &r) : NULL;
-        _exit(box && sandbox_decode(box, "h\2\3\4", 4, 0, &image, &r) ? 0 : 1);
+        _exit(box && decode(box, "h\2\3\4", 4, 0, &image, &r) ? 0 : 1);
     }
     while (!killed->pid && waitpid(job, &status, WNOHANG) == 0) usleep(1000);
     CHECK(kill(-job, SIGSTOP) == 0);
@@ -338,7 +360,7 @@ static void test_killed(sandbox *box) {
         killed->tries = 0;
         killed->kills = kills;
         CHECK(pthread_create(&killer, NULL, kill_all, NULL) == 0);
-        CHECK_MSG(sandbox_decode(box, "v\2\3\4", 4, 0, &image, &r) == (kills == 1), "%s", r.text);
+        CHECK_MSG(decode(box, "v\2\3\4", 4, 0, &image, &r) == (kills == 1), "%s", r.text);
         pthread_join(killer, NULL);
         if (kills == 1) CHECK(image.width == 2 && image.height == 3);
         else CHECK(strstr(r.text, "its decoder was killed twice") && !r.no_memory);
@@ -370,13 +392,13 @@ static void test_no_child(void) {
     sandbox *box;
     settings.children = 1;
     box = sandbox_open(&settings, &r);
-    CHECK(box && !sandbox_decode(box, "crash", 5, 0, &image, &r) && !r.no_memory);
+    CHECK(box && !decode(box, "crash", 5, 0, &image, &r) && !r.no_memory);
     r = report_make();
     CHECK(getrlimit(RLIMIT_NOFILE, &before) == 0);
     few = before;
     few.rlim_cur = 0;
     CHECK(setrlimit(RLIMIT_NOFILE, &few) == 0);
-    CHECK(!sandbox_decode(box, "g\2\2\2", 4, 0, &image, &r) && r.no_memory);
+    CHECK(!decode(box, "g\2\2\2", 4, 0, &image, &r) && r.no_memory);
     CHECK_MSG(strstr(r.text, "no socket: ") != NULL, "%s", r.text);
     CHECK(setrlimit(RLIMIT_NOFILE, &before) == 0);
     CHECK(is_grey(box, 2, 2, 2));
@@ -388,17 +410,17 @@ static void test_answers(sandbox *box) {
     vit_image image;
     char *large = calloc(1, (1 << 20) + 1);
     CHECK(is_grey(box, 1, 1, 0) && is_grey(box, 255, 255, 7));
-    CHECK(!sandbox_decode(box, "none", 4, 5, &image, &r));
+    CHECK(!decode(box, "none", 4, 5, &image, &r));
     CHECK_MSG(strcmp(r.text, "no image\\n\\x1b[2J, flags 5") == 0, "%s", r.text);
     r = report_make();
-    CHECK(!sandbox_decode(box, "lie", 3, 0, &image, &r) && strstr(r.text, "said -5 x -5"));
+    CHECK(!decode(box, "lie", 3, 0, &image, &r) && strstr(r.text, "said -5 x -5"));
     r = report_make();
-    CHECK(!sandbox_decode(box, "big", 3, 0, &image, &r) && strstr(r.text, "said 1000000 x"));
+    CHECK(!decode(box, "big", 3, 0, &image, &r) && strstr(r.text, "said 1000000 x"));
     r = report_make();
-    CHECK(large && !sandbox_decode(box, large, (1 << 20) + 1, 0, &image, &r));
+    CHECK(large && !decode(box, large, (1 << 20) + 1, 0, &image, &r));
     CHECK(strstr(r.text, "is too large: above 1 MiB") != NULL);
     r = report_make();
-    CHECK(!sandbox_decode(box, "", 0, 0, &image, &r) && strstr(r.text, "no image"));
+    CHECK(!decode(box, "", 0, 0, &image, &r) && strstr(r.text, "no image"));
     CHECK(is_grey(box, 3, 3, 3));
     free(large);
 }
@@ -444,7 +466,7 @@ static bool ignoring_children(void) {
 static bool fails_with(sandbox *box, const char *deed, const char *message, bool no_memory) {
     report r = report_make();
     vit_image image;
-    const bool good = !sandbox_decode(box, deed, strlen(deed), 0, &image, &r) &&
+    const bool good = !decode(box, deed, strlen(deed), 0, &image, &r) &&
                       strstr(r.text, message) != NULL && r.no_memory == no_memory;
     if (!good) fprintf(stderr, "    %s: %s\n", deed, r.text);
     return good;
@@ -579,7 +601,7 @@ static void *decode_many(void *arg) {
     for (int i = 0; i < 100; i++) {
         report r = report_make();
         vit_image image;
-        if (i % 25 == 10 && !SANITIZED) bad += sandbox_decode(box, "crash", 5, 0, &image, &r);
+        if (i % 25 == 10 && !SANITIZED) bad += decode(box, "crash", 5, 0, &image, &r);
         else bad += !is_grey(box, 100, i + 1, i);
     }
     return (void *)bad;
@@ -627,7 +649,7 @@ static void test_orphans(void) {
         vit_image image;
         sandbox *box = sandbox_open(&settings, &r);
         (void)!write(ends[1], box ? "y" : "n", 1);
-        sandbox_decode(box, "loop", 4, 0, &image, &r);
+        decode(box, "loop", 4, 0, &image, &r);
         _exit(0);
     }
     CHECK(read(ends[0], &byte, 1) == 1 && byte == 'y');
@@ -640,10 +662,33 @@ static void test_orphans(void) {
     close(ends[1]);
 }
 
+/* Bytes that the work makes of an image, to where they are wanted and not beyond. */
+static void test_bytes(sandbox *box) {
+    char note[SANDBOX_NOTE_SIZE] = "", to[5001] = { 0 };
+    sandbox_request request = { "g\2\2\7", 4, 0, "seven", 5, to, 5000, note };
+    report r = report_make();
+    vit_image image;
+    bool equal = true;
+    CHECK(sandbox_decode(box, &request, &image, &r) && !image.pixels);
+    for (int i = 0; i < 5000; i++) equal = equal && to[i] == 7;
+    CHECK(equal && to[5000] == 0);
+    CHECK(strcmp(note, "parameter seven") == 0);
+    request.data = "none";
+    CHECK(!sandbox_decode(box, &request, &image, &r) && strstr(r.text, "no image"));
+    request.to_size = (size_t)MAX_PIXELS * 3 + 1;
+    r = report_make();
+    CHECK(!sandbox_decode(box, &request, &image, &r) && strstr(r.text, "too large"));
+    request.to_size = 1;
+    request.parameters_size = SANDBOX_MAX_PARAMETERS + 1;
+    r = report_make();
+    CHECK(!sandbox_decode(box, &request, &image, &r) && strstr(r.text, "too large"));
+    CHECK(is_grey(box, 3, 3, 3));
+}
+
 /* A real image through the room that all programs decode by, and a folder, which is none. */
 static void test_photos(const char *data) {
     char path[256];
-    const photo_options confined = { 0 }, here = { false, true, 0 };
+    const photo_options confined = { 0 }, here = { false, true, 0, false };
     report r = report_make();
     photo_decoder *boxed = photo_decoder_open(&confined, "test", 1, &r);
     photo_decoder *plain = photo_decoder_open(&here, "test", 1, &r);
@@ -662,6 +707,37 @@ static void test_photos(const char *data) {
     CHECK(!strncmp(r.text, path, strlen(path)));
     photo_decoder_close(boxed);
     photo_decoder_close(plain);
+}
+
+/* A model's input, made where the photo is decoded: the same in both places, and near that of all
+ * pixels where libjpeg-turbo decodes a photo at a fraction of its size. */
+static void test_input(const char *data) {
+    static float input[4][3 * 32 * 32];
+    char photo[256], path[256];
+    vit_model model;
+    double furthest = 0;
+    snprintf(path, sizeof path, "%.200s/../../models/cifar10-vit.vit", data);
+    snprintf(photo, sizeof photo, "%.200s/../../examples/cat.jpg", data);
+    CHECK(vit_model_open(path, 0, &model) == VIT_OK);
+    for (int i = 0; i < 4; i++) {
+        const photo_options options = { false, i & 1, 0, i & 2 };
+        report r = report_make();
+        photo_decoder *decoder = photo_decoder_open(&options, "test", 1, &r);
+        CHECK(decoder && photos_input(photo, NULL, 0, decoder, &model, input[i], &r));
+        CHECK(!r.text[0]);
+        CHECK(!photos_input(path, NULL, 0, decoder, &model, input[i], &r));
+        CHECK(strstr(r.text, "is a model, not an image"));
+        photo_decoder_close(decoder);
+    }
+    vit_model_close(&model);
+    CHECK(memcmp(input[0], input[1], sizeof input[0]) == 0);
+    CHECK(memcmp(input[2], input[3], sizeof input[0]) == 0);
+    for (int i = 0; i < 3 * 32 * 32; i++) {
+        const double apart = fabs((double)input[0][i] - (double)input[2][i]);
+        if (apart > furthest) furthest = apart;
+    }
+    CHECK(jpeg_library() ? furthest > 0 : furthest == 0);
+    CHECK_MSG(furthest < 0.2, "an eighth differs by %g", furthest);
 }
 
 int main(int argc, char **argv) {
@@ -683,6 +759,7 @@ int main(int argc, char **argv) {
         test_killed_idle();
         test_no_child();
         test_deeds(box);
+        test_bytes(box);
         test_alone();
         test_inherited();
         test_sleep();
@@ -691,6 +768,7 @@ int main(int argc, char **argv) {
         sandbox_close(box);
         test_orphans();
         test_photos(data);
+        test_input(data);
     } else {   /* a system that has none says so */
         printf("no sandbox here: %s\n", r.text);
         CHECK(r.text[0] != '\0');

@@ -93,7 +93,7 @@ int main(int argc, char **argv) {
         unsigned char *bytes;
         size_t size;
         if (!source_read_all(argv[i], IMAGE_FILE_MAX_BYTES, &bytes, &size, &r) ||
-            !image_file_decode(bytes, size, 0, &file, &r)) {
+            !image_file_decode(bytes, size, 0, NULL, NULL, &file, &r)) {
             puts(r.text);
             return 2;
         }

@@ -206,6 +206,7 @@ static void print_csv(const classifier *c, const infer_result *result, int count
 
 static void print_json(const classifier *c, const infer_result *result, int count,
                        const char *place) {
+    char decoding[PHOTOS_DECODING_SIZE];
     json_writer w = json_write_to(stdout);
     json_put_begin(&w, NULL, '{');
     if (c->chosen->frames) json_put_integer(&w, "frame", c->reader.current.number);
@@ -224,9 +225,9 @@ static void print_json(const classifier *c, const infer_result *result, int coun
     json_put_end(&w, ']');
     if (c->chosen->sort) json_put_text(&w, "sorted", place);
     json_put_text(&w, "isa", vit_isa_name(c->chosen->isa ? c->chosen->isa : vit_detect_isa()));
+    json_put_text(&w, "decoder", photos_decoding(&c->chosen->photos, decoding));
     json_put_begin(&w, "ms", '{');
-    json_put_decimals(&w, "load", result->decode_ms + c->reader.current.decode_ms, 3);
-    json_put_decimals(&w, "preprocess", result->preprocess_ms, 3);
+    json_put_decimals(&w, "load", result->load_ms + c->reader.current.decode_ms, 3);
     json_put_decimals(&w, "forward", result->forward_ms, 3);
     if (c->chosen->frames) json_put_decimals(&w, "latency", c->latency, 3);
     json_put_end(&w, '}');
@@ -373,7 +374,7 @@ static bool choose(int argc, char **argv, choices *c, text_list *images, int *st
         CLI_OPTION_JSON(&c->json, "print one JSON object per image and line"),
         CLI_OPTION_CSV(&c->csv, "print comma-separated values, with a line of names first"),
         CLI_OPTION_QUIET(&c->quiet),
-        PHOTO_OPTIONS(&c->photos),
+        PHOTO_EXACT_OPTION(&c->photos), PHOTO_OPTIONS(&c->photos),
         { 0, "frames", "WxH|auto", "a stream: raw video of this width and height, or 'auto',\n"
           "JPEGs (MJPEG), PPMs or PGMs one after another", CLI_TEXT, &c->frames, 0, 0 },
         { 0, "pixels", "NAME", "of raw video: rgb24 (the default), bgr24, gray, yuyv, nv12,\n"

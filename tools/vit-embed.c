@@ -63,6 +63,7 @@ static bool take_row(void *user, infer_result *result, report *r) {
 }
 
 static void put_summary(const job *j, json_writer *w) {
+    char decoding[PHOTOS_DECODING_SIZE];
     json_put_begin(w, NULL, '{');
     embedding_put(w, &j->choice, &j->model, j->path);
     json_put_begin(w, "shape", '[');
@@ -70,6 +71,7 @@ static void put_summary(const job *j, json_writer *w) {
     json_put_end(w, ']');
     json_put_integer(w, "images", (int64_t)j->counts.read);
     json_put_integer(w, "unreadable", (int64_t)j->counts.unreadable);
+    json_put_text(w, "decoder", photos_decoding(&j->chosen->photos, decoding));
 }
 
 /* The same into the file beside the vectors, and on standard output with where they are and how
@@ -270,7 +272,7 @@ static bool choose(int argc, char **argv, choices *c, text_list *operands, int *
         CLI_OPTION_ISA(&c->isa),
         CLI_OPTION_JSON(&c->json, "print one JSON object at the end"),
         CLI_OPTION_QUIET(&c->quiet),
-        PHOTO_OPTIONS(&c->photos),
+        PHOTO_EXACT_OPTION(&c->photos), PHOTO_OPTIONS(&c->photos),
         CLI_END
     };
     const cli_program program = { PROGRAM, "[options] IMAGE|FOLDER... -o OUT.npy\n"

@@ -774,6 +774,7 @@ int main(int argc, char **argv) {
     choices chosen;
     int status;
     memset(&chosen, 0, sizeof chosen);
+    chosen.photos.exact = true; /* to compare with published figures */
     chosen.above = -1;
     if (!choose(argc, argv, &chosen, &status)) return status;
     return cli_finish(PROGRAM, run(&chosen) ? CLI_OK : CLI_FAILED);

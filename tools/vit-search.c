@@ -597,7 +597,7 @@ static bool choose(int argc, char **argv, choices *c, text_list *photos, int *st
         CLI_OPTION_JSON(&c->json, "print one JSON object"),
         CLI_OPTION_CSV(&c->csv, "print comma-separated values, with a line of names first"),
         CLI_OPTION_QUIET(&c->quiet),
-        PHOTO_OPTIONS(&c->photos),
+        PHOTO_EXACT_OPTION(&c->photos), PHOTO_OPTIONS(&c->photos),
         CLI_END
     };
     const cli_program program = { PROGRAM, "[options] INDEX.npy|FOLDER PHOTO|FOLDER...",

@@ -39,8 +39,7 @@ for ((round = 0; round < rounds; round++)); do
         for c in $copies; do run parts$c -t 1 --no-sandbox & done
         wait
         for c in $copies; do
-            each parts$c decode_seconds "decode-$threads"
-            each parts$c preprocess_seconds "preprocess-$threads"
+            each parts$c load_seconds "load-$threads"
         done
         for c in $copies; do
             tools/vit-bench -m "$model" -b 4 -t 1 --seconds 3 --json >"$work/bench$c.json" &
@@ -71,7 +70,7 @@ done | sort -k1,1 -k2,2g | awk '
     }
     END {
         print "| ms an image | 1 thread | 2 threads |\n|---|--:|--:|"
-        part("decode"); part("preprocess"); part("forward")
+        part("load"); part("forward")
         row("sum", sum1, sum2)
         whole("embed", "confined")
         whole("embed --no-sandbox", "plain")

@@ -39,7 +39,6 @@ struct calibration {
     photo_list *photos;
     vit_dtype dtype;
     runner run;
-    photo_reader reader;
     cli_progress progress;
     bool quiet;
 
@@ -110,7 +109,7 @@ static bool sample_blocks(calibration *c, int first, report *r)
     cli_progress_start(&c->progress, "sampling", (uint64_t)c->photos->count);
     if (c->quiet) c->progress.active = false;
     for (c->image = 0;
-         photos_read(&c->reader, c->decoder, c->photos, c->image, c->run.input, r) &&
+         photos_read(c->run.model, c->decoder, c->photos, c->image, c->run.input, r) &&
          runner_forward(&c->run, r); c->image++) {
         c->num_samples += c->tokens_per_image;
         cli_progress_update(&c->progress, (uint64_t)c->image + 1);
@@ -185,7 +184,6 @@ calibration *calibrate_start(const vit_model *reference, vit_dtype dtype, photo_
     c->dtype = dtype;
     c->quiet = quiet;
     c->block = -1;
-    c->reader.model = reference;
     if (runner_open(&c->run, reference, take_samples, c, r) &&
         (allocate(c) || report_no_memory(r)) && sample_blocks(c, 0, r))
         return c;
@@ -203,7 +201,6 @@ void calibrate_free(calibration *c)
     }
     free(c->values);
     free(c->folded);
-    photos_reader_free(&c->reader);
     runner_close(&c->run);
     free(c);
 }
@@ -428,17 +425,15 @@ static bool run_both(runner *a, runner *b, report *r)
 static bool compare_all(runner *a, runner *b, photo_decoder *decoder, photo_list *photos,
                         bool quiet, comparison *result, report *r)
 {
-    photo_reader reader = { a->model, NULL, 0 };
     cli_progress progress;
     int i;
     cli_progress_start(&progress, "comparing", (uint64_t)photos->count);
     if (quiet) progress.active = false;
-    for (i = 0; photos_read(&reader, decoder, photos, i, a->input, r) && run_both(a, b, r); i++) {
+    for (i = 0; photos_read(a->model, decoder, photos, i, a->input, r) && run_both(a, b, r); i++) {
         count_image(result, photos->paths[i], a, b);
         cli_progress_update(&progress, (uint64_t)i + 1);
     }
     cli_progress_clear(&progress);
-    photos_reader_free(&reader);
     return !r->failed;
 }
 

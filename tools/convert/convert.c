@@ -422,9 +422,11 @@ static bool run(conversion *c, report *r)
 bool convert_run(conversion *c, report *r)
 {
     const convert_options *o = c->options;
+    photo_options decoding = o->decoding;
     bool good = true;
+    decoding.exact = true;
     if (o->calibrate.count || o->compare.count || o->match_folder) {
-        c->decoder = photo_decoder_open(&o->decoding, "vit-convert", 1, r);
+        c->decoder = photo_decoder_open(&decoding, "vit-convert", 1, r);
         good = c->decoder != NULL;
     }
     good = good && run(c, r);

@@ -261,7 +261,7 @@ static bool run_picture(match_sorting *s, int i, report *r)
 {
     const size_t classes = (size_t)s->model->config.num_classes, at = (size_t)i * classes;
     cli_progress_update(&s->progress, (uint64_t)(cli_now_ms() - s->started));
-    if (!photos_prepare(&s->reader, &s->pictures->items[i].image, s->input, r)) return false;
+    if (!photos_prepare(match_model_get(s->model), &s->pictures->items[i].image, s->input, r)) return false;
     s->hashes[i] = hash_input(s);
     if (s->hashes[i] != s->best_hashes[i])
         return match_model_run(s->model, s->input, s->logits + at, r);
@@ -294,7 +294,6 @@ static bool set_model(match_sorting *s, const match_choice *choice, report *r)
     if (!match_model_set(s->model, &matched, r) || !match_model_load(s->model, r) ||
         !take_buffers(s, r))
         return false;
-    s->reader.model = match_model_get(s->model);
     s->runs++;
     return true;
 }
@@ -577,6 +576,5 @@ void match_sorting_free(match_sorting *s)
     free(s->logits);
     free(s->best_logits);
     free(s->input);
-    photos_reader_free(&s->reader);
     memset(s, 0, sizeof *s);
 }

@@ -66,7 +66,6 @@ typedef struct match_sorting {
     float *logits, *best_logits;
     uint64_t *hashes, *best_hashes;   /* of the network and what it was given */
     float *input;
-    photo_reader reader;
 } match_sorting;
 
 /* Fills in the first group and calls this. Free it either way. */

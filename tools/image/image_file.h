@@ -2,14 +2,15 @@
  *
  *     image_file photo;
  *     report r = report_make();
- *     if (!image_file_decode(bytes, size, 0, &photo, &r)) { puts(r.text); return 1; }
+ *     if (!image_file_decode(bytes, size, 0, NULL, NULL, &photo, &r)) { puts(r.text); return 1; }
  *     vit_image image = { photo.pixels, photo.width, photo.height, 0, VIT_PIXEL_RGB8 };
  *     ...
  *     image_file_free(&photo);
  *
- * JPEG, PNG, BMP, GIF (the first frame) and TGA are decoded by stb_image 2.27 (Sean Barrett and
- * others, public domain; Debian: libstb-dev), PGM and PPM here. A JPEG without Huffman tables, as
- * many webcams send them, gets the standard ones. Grey, palette, 16-bit and CMYK images become RGB;
+ * JPEGs are decoded by libjpeg-turbo where the program was built with it (jpeg.h); otherwise they, as
+ * PNG, BMP, GIF (the first frame) and TGA always, by stb_image 2.27 (Sean Barrett and others, public
+ * domain; Debian: libstb-dev); PGM and PPM here. A JPEG without Huffman tables, as many webcams send
+ * them, gets the standard ones. Grey, palette, 16-bit and CMYK images become RGB;
  * alpha is dropped, as Pillow's convert("RGB") does.
  *
  * stb_image is not written for hostile files. Here it is guarded: the file, the number of pixels
@@ -39,13 +40,19 @@
 #endif
 #define IMAGE_FILE_MAX_BLOCK (((size_t)4 << 27) + 65536) /* 4 bytes for each of them      */
 #define IMAGE_FILE_NO_EXIF 1u   /* keep the stored orientation, as Pillow and timm do     */
+#define IMAGE_FILE_STB 2u       /* decode JPEGs by stb_image all the same                 */
 /* Another limit, 1 to 500 million pixels; files of up to 2047 MiB are then read. */
 #define IMAGE_FILE_MEGAPIXELS(n) ((unsigned)(n) << 8)
 
 typedef struct image_file {
     uint8_t *pixels;            /* RGB, rows tightly packed                               */
     int width, height;
+    char repaired[200];         /* damage that the decoder passed over; "": none          */
 } image_file;
+
+/* How many eighths of its size an upright photo of width x height may be decoded at: 8, 4, 2 or 1.
+ * Only libjpeg-turbo decodes at less than the whole size. */
+typedef int image_file_fraction(const void *user, int width, int height);
 
 /* ------------------------------------------------------------------------- */
 /* stb_image, its warnings silenced and its memory bounded                   */
@@ -89,6 +96,7 @@ static void image_file__release(void *old);
 
 #include "base/checksum.h"
 #include "base/report.h"
+#include "image/jpeg.h"
 
 #if defined(__GNUC__)
 #    pragma GCC diagnostic pop
@@ -615,31 +623,26 @@ static int image_file__orientation(const image_file__job *job) {
     return 1;
 }
 
-/* Index, in the stored image, of pixel (x, y) of the upright one, which is `width` x `height`. */
-static size_t image_file__stored_at(int orientation, size_t x, size_t y, size_t width,
-                                    size_t height) {
-    size_t right = width - 1 - x, below = height - 1 - y;
-    switch (orientation) {
-    case 2: return y * width + right;      /* mirrored left to right       */
-    case 3: return below * width + right;  /* turned by 180 degrees        */
-    case 4: return below * width + x;      /* mirrored top to bottom       */
-    case 5: return x * height + y;         /* mirrored along the diagonal  */
-    case 6: return right * height + y;     /* to be turned clockwise       */
-    case 7: return right * height + below; /* the other diagonal           */
-    default: return x * height + below;    /* 8: to be turned anticlockwise */
-    }
-}
-
-/* Replaces the pixels by upright ones; 5 .. 8 swap width and height. */
+/* Replaces the pixels by upright ones; 5 .. 8 swap width and height. In the stored pixels, a step to
+ * the right and one down are `right` and `down` pixels, from `start` at the top left. */
 static bool image_file__turn(const image_file__job *job, int orientation, image_file *image) {
-    size_t width = (size_t)(orientation > 4 ? image->height : image->width);
-    size_t height = (size_t)(orientation > 4 ? image->width : image->height);
-    uint8_t *upright = image_file__malloc(width * height * 3);
+    const ptrdiff_t w = image->width, h = image->height;
+    const bool lies = orientation > 4;
+    const bool from_right = orientation == 2 || orientation == 3 || orientation >= 7;
+    const bool from_below = orientation == 3 || orientation == 4 || orientation == 6 ||
+                            orientation == 7;
+    const ptrdiff_t across = from_right ? -1 : 1, along = from_below ? -w : w;
+    const ptrdiff_t right = lies ? along : across, down = lies ? across : along;
+    const ptrdiff_t start = (from_right ? w - 1 : 0) + (from_below ? (h - 1) * w : 0);
+    const ptrdiff_t width = lies ? h : w, height = lies ? w : h;
+    uint8_t *upright = image_file__malloc((size_t)(width * height * 3)), *to = upright;
     if (!upright) return report_no_memory(job->r);
-    for (size_t y = 0; y < height; y++) {
-        for (size_t x = 0; x < width; x++) {
-            size_t from = image_file__stored_at(orientation, x, y, width, height);
-            memcpy(upright + (y * width + x) * 3, image->pixels + from * 3, 3);
+    for (ptrdiff_t y = 0; y < height; y++) {
+        const uint8_t *from = image->pixels + 3 * (start + y * down);
+        for (ptrdiff_t x = 0; x < width; x++, from += 3 * right, to += 3) {
+            to[0] = from[0];
+            to[1] = from[1];
+            to[2] = from[2];
         }
     }
     image_file__release(image->pixels);
@@ -647,6 +650,39 @@ static bool image_file__turn(const image_file__job *job, int orientation, image_
     image->width = (int)width;
     image->height = (int)height;
     return true;
+}
+
+/* ------------------------------------------------------------------------- */
+/* JPEG: libjpeg-turbo                                                       */
+/* ------------------------------------------------------------------------- */
+
+typedef struct image_file__size {
+    const image_file__job *job;
+    image_file_fraction *fraction; /* NULL: the whole                                     */
+    const void *user;
+    bool lies;                     /* on its side: its width will be its height           */
+} image_file__size;
+
+static int image_file__eighths(void *user, int width, int height, report *r) {
+    const image_file__size *size = user;
+    (void)r; /* the job's */
+    if (!image_file__check_size(size->job, width, height)) return 0;
+    if (!size->fraction) return 8;
+    return size->lies ? size->fraction(size->user, height, width)
+                      : size->fraction(size->user, width, height);
+}
+
+static bool image_file__turbo(image_file__size *size, image_file *image) {
+    const image_file__job *job = size->job;
+    const jpeg_request request = { job->data, job->size, image_file__eighths, image_file__malloc,
+                                   size };
+    jpeg_image decoded;
+    const bool good = jpeg_decode(&request, &decoded, job->r);
+    image->pixels = decoded.pixels;
+    image->width = decoded.width;
+    image->height = decoded.height;
+    memcpy(image->repaired, decoded.repaired, sizeof image->repaired);
+    return good;
 }
 
 /* ------------------------------------------------------------------------- */
@@ -662,11 +698,13 @@ static size_t image_file_max_bytes(unsigned flags) {
     return flags / IMAGE_FILE_MEGAPIXELS(1) ? (size_t)2047 << 20 : IMAGE_FILE_MAX_BYTES;
 }
 
-/* Decodes a file that is in memory. flags: IMAGE_FILE_NO_EXIF | IMAGE_FILE_MEGAPIXELS, or 0. On
- * failure image is empty. */
-static bool image_file_decode(const void *data, size_t size, unsigned flags, image_file *image,
-                              report *r) {
+/* Decodes a file that is in memory. flags: IMAGE_FILE_NO_EXIF | _STB | _MEGAPIXELS, or 0.
+ * fraction: at which size, of `user`; NULL: the whole. On failure image is empty. */
+static bool image_file_decode(const void *data, size_t size, unsigned flags,
+                              image_file_fraction *fraction, const void *user,
+                              image_file *image, report *r) {
     image_file__job job = { data, size, r };
+    image_file__size scale = { &job, fraction, user, false };
     int orientation = 1;
     bool good;
     memset(image, 0, sizeof *image);
@@ -676,12 +714,16 @@ static bool image_file_decode(const void *data, size_t size, unsigned flags, ima
         return report_fail(r, "is too large: above %zu MiB", image_file_max_bytes(flags) >> 20);
     }
     image_file__max_pixels = (int64_t)(flags / IMAGE_FILE_MEGAPIXELS(1)) * 1000000;
+    if (!(flags & IMAGE_FILE_NO_EXIF)) orientation = image_file__orientation(&job);
+    scale.lies = orientation > 4;
     if (image_file__is_jpeg(&job) && image_file__lacks_tables(&job) &&
         !image_file__add_tables(&job)) {
         return false;
     }
-    good = image_file__is_pnm(&job) ? image_file__pnm(&job, image) : image_file__stb(&job, image);
-    if (good && !(flags & IMAGE_FILE_NO_EXIF)) orientation = image_file__orientation(&job);
+    if (image_file__is_pnm(&job)) good = image_file__pnm(&job, image);
+    else if (jpeg_library() && image_file__is_jpeg(&job) && !(flags & IMAGE_FILE_STB))
+        good = image_file__turbo(&scale, image);
+    else good = image_file__stb(&job, image);
     if (good && orientation > 1) good = image_file__turn(&job, orientation, image);
     if (!good) image_file_free(image);
     image_file__release_rest(image->pixels);

@@ -21,6 +21,15 @@ bool photo_decode(photo *p, photo_decoder *decoder, report *r)
     return photos_decode(p->name, decoder, &p->image, r);
 }
 
+bool photo_input(const photo *p, photo_decoder *decoder, const vit_model *model, float *input,
+                 report *r)
+{
+    if (p->refused) return report_fail(r, "%s", p->refused) || report_file(r, p->name);
+    if (p->image.pixels)
+        return photos_prepare(model, &p->image, input, r) || report_file(r, p->name);
+    return photos_input(p->name, p->data, p->size, decoder, model, input, r);
+}
+
 static bool is_raw(const photo *p)
 {
     const char *pixels = (const char *)p->image.pixels, *data = p->data;

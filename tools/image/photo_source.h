@@ -27,6 +27,9 @@ typedef struct photo {
 
 /* Fills in image unless the source did. On failure there is nothing to free but the photo. */
 bool photo_decode(photo *p, photo_decoder *decoder, report *r);
+/* Its input for a model, as photos_input gives it; raw pixels are preprocessed here. */
+bool photo_input(const photo *p, photo_decoder *decoder, const vit_model *model, float *input,
+                 report *r);
 void photo_free_pixels(photo *p);   /* and data; the name stays */
 void photo_free(photo *p);
 

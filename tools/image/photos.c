@@ -15,7 +15,10 @@
 #include "image/sandbox.h"
 #include "os/os.h"
 
-enum { MAX_FOLDERS = 32 };   /* nested */
+enum {
+    MAX_FOLDERS = 32,                        /* nested                               */
+    MAX_INPUT_BYTES = 3 * 4 * 4096 * 4096    /* of a model's input, as a sandbox has */
+};
 
 static bool add_path(photo_list *list, char *path, report *r)
 {
@@ -216,20 +219,12 @@ void photos_free(photo_list *list)
     memset(list, 0, sizeof *list);
 }
 
-bool photos_prepare(photo_reader *reader, const vit_image *image, float *input, report *r)
+bool photos_prepare(const vit_model *model, const vit_image *image, float *input, report *r)
 {
-    size_t size = vit_preprocess_size(reader->model, image);
-    vit_result result;
-    if (size > reader->scratch_size) {
-        void *larger = realloc(reader->scratch, size);
-        if (!larger) return report_no_memory(r);
-        reader->scratch = larger;
-        reader->scratch_size = size;
-    }
-    result = vit_preprocess(reader->model, image, input, reader->scratch, reader->scratch_size);
+    const vit_result result = vit_preprocess(model, image, input, NULL, 0);
     if (result == VIT_ERROR_UNSUPPORTED)
         return report_fail(r, "images can be given to models of 1 or 3 channels, found %d",
-                           reader->model->config.in_chans);
+                           model->config.in_chans);
     return !result || report_fail(r, "%s", vit_result_string(result));
 }
 
@@ -267,11 +262,41 @@ size_t photos_max_bytes(const photo_options *options)
 
 /* === In processes of their own === */
 
-static bool work(const void *data, size_t size, unsigned flags, vit_image *image, report *r)
+/* The parameters of `work`: a model, of which vit_preprocess needs no weights. */
+typedef struct task {
+    vit_model model;
+    bool exact;
+} task;
+
+typedef char task_fits[sizeof(task) <= SANDBOX_MAX_PARAMETERS ? 1 : -1];
+
+/* The smallest fraction that leaves twice the pixels, each way, of what the photo is resized to:
+ * what a decoder's box filter loses is beyond what the resize keeps. */
+static int least_eighths(const void *user, int width, int height)
 {
+    const task *t = user;
+    int eighths = 1;
+    vit_crop crop;
+    vit_find_crop(&t->model.config, width, height, &crop);
+    while (eighths < 8 && ((int64_t)width * eighths < 16 * crop.width ||
+                           (int64_t)height * eighths < 16 * crop.height))
+        eighths *= 2;
+    return eighths;
+}
+
+static bool work(const sandbox_request *request, vit_image *image, report *r)
+{
+    const task *t = request->parameters;
+    const bool whole = !t || t->exact;
     image_file file;
-    const bool good = image_file_decode(data, size, flags, &file, r);
+    bool good = image_file_decode(request->data, request->size, request->flags,
+                                  whole ? NULL : least_eighths, t, &file, r);
+    snprintf(request->note, SANDBOX_NOTE_SIZE, "%.190s", file.repaired);
     take_pixels(&file, image);
+    if (good && request->to) {
+        good = photos_prepare(&t->model, image, request->to, r);
+        photos_free_image(image);
+    }
     return good;
 }
 
@@ -286,10 +311,20 @@ static void *allocate_pixels(size_t size)
 }
 
 struct photo_decoder {
+    const char *program;
     unsigned flags;
+    bool exact;
     size_t max_bytes;
     sandbox *box;   /* NULL: decode in this process */
 };
+
+const char *photos_decoding(const photo_options *options, char text[PHOTOS_DECODING_SIZE])
+{
+    const char *library = jpeg_library();
+    snprintf(text, PHOTOS_DECODING_SIZE, "%s%s", library ? library : "stb_image 2.27",
+             !library ? "" : options->exact ? ", exact" : ", reduced");
+    return text;
+}
 
 static sandbox *open_sandbox(const photo_options *options, int num_threads, report *r)
 {
@@ -299,6 +334,7 @@ static sandbox *open_sandbox(const photo_options *options, int num_threads, repo
     settings.max_pixels = options->max_megapixels ? (int64_t)options->max_megapixels * 1000000
                                                   : IMAGE_FILE_MAX_PIXELS;
     settings.memory = (uint64_t)settings.max_pixels * 24 + ((uint64_t)256 << 20);
+    settings.max_to = MAX_INPUT_BYTES;
     settings.children = num_threads;
     settings.cpu_seconds = 30;
     settings.seconds = 600;
@@ -317,7 +353,9 @@ photo_decoder *photo_decoder_open(const photo_options *options, const char *prog
         (void)report_no_memory(r);
         return NULL;
     }
+    decoder->program = program;
     decoder->flags = flags_of(options);
+    decoder->exact = options->exact;
     decoder->max_bytes = photos_max_bytes(options);
     if (!options->no_sandbox) decoder->box = open_sandbox(options, num_threads, &why);
     if (why.text[0])
@@ -342,30 +380,94 @@ static bool check_stdin(const void *data, size_t size, report *r)
 }
 
 /* The bytes are read here: a sandbox opens no files. */
+static bool read_file(const char *name, const photo_decoder *decoder, unsigned char **data,
+                      size_t *size, report *r)
+{
+    if (source_is_folder(name)) {
+        (void)report_fail(r, "is a folder; name the images in it: %.200s/*.jpg", name);
+        return report_file(r, name);
+    }
+    if (!source_read_all(name, decoder->max_bytes, data, size, r)) return false;
+    if (strcmp(name, "-") != 0 || check_stdin(*data, *size, r)) return true;
+    free(*data);
+    return false;
+}
+
+/* Where the decoder is. Damage that was passed over is left in r as if it were a failure. */
+static bool ask(const char *name, photo_decoder *decoder, sandbox_request *request,
+                vit_image *image, report *r)
+{
+    char note[SANDBOX_NOTE_SIZE] = "";
+    bool good;
+    request->flags = decoder->flags;
+    request->note = note;
+    good = decoder->box ? sandbox_decode(decoder->box, request, image, r) : work(request, image, r);
+    if (!good) return report_file(r, name);
+    if (note[0]) {
+        (void)report_fail(r, "is damaged, and decoded nevertheless: %s", note);
+        (void)report_file(r, name);
+        r->failed = false;
+    }
+    return true;
+}
+
+bool photos_decode_bytes(const char *name, const void *data, size_t size, photo_decoder *decoder,
+                         vit_image *image, report *r)
+{
+    sandbox_request request = { 0 };
+    report found = report_make();
+    request.data = data;
+    request.size = size;
+    if (!ask(name, decoder, &request, image, &found)) {
+        *r = found;
+        return false;
+    }
+    if (found.text[0]) report_print(&found, decoder->program);
+    return true;
+}
+
 bool photos_decode(const char *name, photo_decoder *decoder, vit_image *image, report *r)
 {
     unsigned char *data;
     size_t size;
     bool good;
     memset(image, 0, sizeof *image);
-    if (source_is_folder(name)) {
-        (void)report_fail(r, "is a folder; name the images in it: %.200s/*.jpg", name);
-        return report_file(r, name);
-    }
-    if (!source_read_all(name, decoder->max_bytes, &data, &size, r)) return false;
-    good = (strcmp(name, "-") != 0 || check_stdin(data, size, r)) &&
-           photos_decode_bytes(name, data, size, decoder, image, r);
+    if (!read_file(name, decoder, &data, &size, r)) return false;
+    good = photos_decode_bytes(name, data, size, decoder, image, r);
     free(data);
     return good;
 }
 
-bool photos_decode_bytes(const char *name, const void *data, size_t size, photo_decoder *decoder,
-                         vit_image *image, report *r)
+static bool input_of_bytes(const char *name, const void *data, size_t size, photo_decoder *decoder,
+                           const vit_model *model, float *input, report *r)
 {
-    const bool good = decoder->box
-                          ? sandbox_decode(decoder->box, data, size, decoder->flags, image, r)
-                          : work(data, size, decoder->flags, image, r);
-    return good || report_file(r, name);
+    const vit_config *c = &model->config;
+    sandbox_request request = { 0 };
+    vit_image none;
+    task t;
+    memset(&t, 0, sizeof t);
+    t.model = *model;
+    t.exact = decoder->exact;
+    request.data = data;
+    request.size = size;
+    request.parameters = &t;
+    request.parameters_size = sizeof t;
+    request.to = input;
+    request.to_size = (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width *
+                      sizeof *input;
+    return ask(name, decoder, &request, &none, r);
+}
+
+bool photos_input(const char *name, const void *data, size_t size, photo_decoder *decoder,
+                  const vit_model *model, float *input, report *r)
+{
+    unsigned char *read;
+    bool good;
+    if (data) return input_of_bytes(name, data, size, decoder, model, input, r);
+    if (!read_file(name, decoder, &read, &size, r)) return false;
+    good = input_of_bytes(name, read, size, decoder, model, input, r);
+    free(read);
+    return good;
 }
 
 void photos_free_image(vit_image *image)
@@ -377,21 +479,17 @@ void photos_free_image(vit_image *image)
     memset(image, 0, sizeof *image);
 }
 
-bool photos_read(photo_reader *reader, photo_decoder *decoder, photo_list *list, int i,
+bool photos_read(const vit_model *model, photo_decoder *decoder, photo_list *list, int i,
                  float *input, report *r)
 {
-    vit_image image;
-    bool good;
-    while (i < list->count && !photos_decode(list->paths[i], decoder, &image, r))
+    while (i < list->count) {
+        report found = report_make();
+        if (photos_input(list->paths[i], NULL, 0, decoder, model, input, &found)) {
+            if (found.text[0]) report_print(&found, decoder->program);
+            return true;
+        }
+        *r = found;
         if (!skip(list, i, r)) return false;
-    if (i == list->count) return false;
-    good = photos_prepare(reader, &image, input, r);
-    photos_free_image(&image);
-    return good || report_file(r, list->paths[i]);
-}
-
-void photos_reader_free(photo_reader *reader)
-{
-    free(reader->scratch);
-    memset(reader, 0, sizeof *reader);
+    }
+    return false;
 }

@@ -47,6 +47,7 @@ typedef struct photo_options {
     bool no_exif;         /* as they are stored, as timm and Pillow do                    */
     bool no_sandbox;      /* in this process, which is then at the mercy of each file     */
     int max_megapixels;   /* 1 .. 500: those with more are refused; 0: the default        */
+    bool exact;           /* at their whole size, also those much larger than the input   */
 } photo_options;
 
 /* Where image files are decoded, and the only way to: nothing else in tools/ includes image_file.h.
@@ -67,6 +68,10 @@ void photo_decoder_close(photo_decoder *decoder);   /* NULL is allowed */
     { 0, "max-pixels", "N", "read images of up to N million pixels (default 134)", CLI_INT,       \
       &(photos)->max_megapixels, 1, 500 },                                                        \
     PHOTO_SANDBOX_OPTION(photos)
+/* For programs whose result a few levels of a pixel's brightness hardly change. */
+#define PHOTO_EXACT_OPTION(photos)                                                                \
+    { 0, "exact", NULL, "decode JPEGs at their whole size; without it, one more than twice as\n"  \
+      "large as the model's input is decoded at 1/2, 1/4 or 1/8", CLI_FLAG, &(photos)->exact, 0, 0 }
 #define PHOTO_SANDBOX_OPTION(photos)                                                              \
     { 0, "no-sandbox", NULL, "decode images in this process, not in confined ones (Linux)",       \
       CLI_FLAG, &(photos)->no_sandbox, 0, 0 }
@@ -74,27 +79,32 @@ void photo_decoder_close(photo_decoder *decoder);   /* NULL is allowed */
 /* Of an image file; larger ones are refused. */
 size_t photos_max_bytes(const photo_options *options);
 
+/* How photos are decoded, for records and --json: "libjpeg-turbo 2.1.5, reduced", "libjpeg-turbo
+ * 2.1.5, exact" or "stb_image 2.27". */
+enum { PHOTOS_DECODING_SIZE = 64 };
+const char *photos_decoding(const photo_options *options, char text[PHOTOS_DECODING_SIZE]);
+
 /* Decodes an image file, on any thread. "-" is standard input, which must hold one image, no stream
  * of frames. Bytes in memory are called `name` in messages. Free the image with photos_free_image;
- * on failure it is empty. */
+ * on failure it is empty. Damage that the decoder passes over is printed. */
 bool photos_decode(const char *name, photo_decoder *decoder, vit_image *image, report *r);
 bool photos_decode_bytes(const char *name, const void *data, size_t size, photo_decoder *decoder,
                          vit_image *image, report *r);
 void photos_free_image(vit_image *image);
 
-/* Preprocesses images for a model; keeps its memory for the next image. */
-typedef struct photo_reader {
-    const vit_model *model;
-    void *scratch;
-    size_t scratch_size;
-} photo_reader;
+/* Preprocesses an image for a model: input is [in_chans, img_height, img_width]. */
+bool photos_prepare(const vit_model *model, const vit_image *image, float *input, report *r);
 
-/* Image i of the list. One that cannot be read is moved to the skipped ones, and the next takes its
- * place; if none would be left, that is a failure. False after the last image, or with a message in
- * *r. */
-bool photos_read(photo_reader *reader, photo_decoder *decoder, photo_list *list, int i,
+/* Both at once, which is faster: in a sandbox, nothing but the input leaves it, and a photo that is
+ * much larger is decoded at a fraction of its size, unless options are `exact`. data: of the file;
+ * NULL: it is read. Damage that the decoder passes over is in r->text, though r->failed is false. */
+bool photos_input(const char *name, const void *data, size_t size, photo_decoder *decoder,
+                  const vit_model *model, float *input, report *r);
+
+/* Image i of the list, ready for the model. One that cannot be read is moved to the skipped ones,
+ * and the next takes its place; if none would be left, that is a failure. False after the last
+ * image, or with a message in *r. */
+bool photos_read(const vit_model *model, photo_decoder *decoder, photo_list *list, int i,
                  float *input, report *r);
-bool photos_prepare(photo_reader *reader, const vit_image *image, float *input, report *r);
-void photos_reader_free(photo_reader *reader);
 
 #endif

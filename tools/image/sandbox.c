@@ -36,12 +36,14 @@
 /* At the beginning of the memory that a child shares with its parent; the input follows, then the
  * pixels. */
 typedef struct exchange {
-    uint64_t size;            /* to the child                                                */
+    uint64_t size, to_size;   /* to the child                                                */
     unsigned flags;
+    uint64_t parameters_size;
+    uint64_t parameters[SANDBOX_MAX_PARAMETERS / 8];
     uint64_t room;            /* from the child: bytes of memory that it may ask for, and    */
     int good, no_memory;      /* its answer                                                  */
     int64_t width, height;
-    char text[512];
+    char text[512], note[SANDBOX_NOTE_SIZE];
 } exchange;
 
 enum { EXCHANGE_SIZE = 4096 };
@@ -66,7 +68,7 @@ typedef struct child {
 
 struct sandbox {
     sandbox_settings settings;
-    size_t input_size, shared_size;
+    size_t input_size, output_size, shared_size;
     int most;                 /* children                                                    */
     pthread_mutex_t lock;     /* of the following                                            */
     pthread_cond_t changed;
@@ -223,20 +225,24 @@ static const char *lock_in(const sandbox *box, int socket, uint64_t *room)
 /* One image, from the exchange and back to it. */
 static void serve(const sandbox *box, exchange *shared)
 {
-    uint8_t *input = (uint8_t *)shared + EXCHANGE_SIZE;
+    uint8_t *input = (uint8_t *)shared + EXCHANGE_SIZE, *output = input + box->input_size;
+    const sandbox_request request = { input, (size_t)shared->size, shared->flags,
+                                      shared->parameters_size ? shared->parameters : NULL,
+                                      (size_t)shared->parameters_size,
+                                      shared->to_size ? output : NULL, (size_t)shared->to_size,
+                                      shared->note };
     report r = report_make();
     vit_image image;
     memset(&image, 0, sizeof image);
-    shared->good = box->settings.work(input, (size_t)shared->size, shared->flags, &image, &r);
+    shared->good = box->settings.work(&request, &image, &r);
     shared->no_memory = r.no_memory;
     shared->width = image.width;
     shared->height = image.height;
     snprintf(shared->text, sizeof shared->text, "%.500s", r.text);
-    if (!shared->good) return;
+    if (!shared->good || request.to) return;
     if (image.width > 0 && image.height > 0 &&
         (int64_t)image.width * image.height <= box->settings.max_pixels)
-        memcpy(input + box->input_size, image.pixels,
-               (size_t)image.width * (size_t)image.height * 3);
+        memcpy(output, image.pixels, (size_t)image.width * (size_t)image.height * 3);
     box->settings.release(&image);
 }
 
@@ -482,7 +488,9 @@ sandbox *sandbox_open(const sandbox_settings *settings, report *r)
     if (!box) return &none;
     box->settings = *settings;
     box->input_size = (settings->max_input + page) / page * page;
-    box->shared_size = EXCHANGE_SIZE + box->input_size + 3 * (size_t)settings->max_pixels;
+    box->output_size = 3 * (size_t)settings->max_pixels;
+    if (box->output_size < settings->max_to) box->output_size = settings->max_to;
+    box->shared_size = EXCHANGE_SIZE + box->input_size + box->output_size;
     box->most = most_children(box);
     pthread_mutex_init(&box->lock, NULL);   /* neither can fail on Linux */
     pthread_cond_init(&box->changed, NULL);
@@ -558,13 +566,19 @@ static bool say_text(const sandbox *box, const child *c, exchange *answer, repor
 }
 
 /* answer: a copy, which the child cannot change any more. */
-static bool take_pixels(const sandbox *box, const child *c, exchange *answer, vit_image *image,
-                        report *r)
+static bool take_answer(const sandbox *box, const child *c, exchange *answer,
+                        const sandbox_request *request, vit_image *image, report *r)
 {
     const uint8_t *pixels = (const uint8_t *)c->shared + EXCHANGE_SIZE + box->input_size;
     const int64_t most = box->settings.max_pixels, width = answer->width, height = answer->height;
     void *copy;
     if (!answer->good) return say_text(box, c, answer, r);
+    answer->note[sizeof answer->note - 1] = '\0';
+    memcpy(request->note, answer->note, sizeof answer->note);
+    if (request->to) {
+        memcpy(request->to, pixels, request->to_size);
+        return true;
+    }
     if (width < 1 || height < 1 || width > most || height > most || width > most / height)
         return report_fail(r, "its decoder said %lld x %lld", (long long)width, (long long)height);
     copy = box->settings.allocate((size_t)(width * height) * 3);
@@ -577,13 +591,19 @@ static bool take_pixels(const sandbox *box, const child *c, exchange *answer, vi
     return true;
 }
 
-static heard ask(const sandbox *box, child *c, const void *data, size_t size, unsigned flags)
+static heard ask(const sandbox *box, child *c, const sandbox_request *request)
 {
     const message work = { WORK, ++c->number };
-    memset(c->shared, 0, sizeof *c->shared);
-    c->shared->size = size;
-    c->shared->flags = flags;
-    if (size > 0) memcpy((char *)c->shared + EXCHANGE_SIZE, data, size);
+    exchange *shared = c->shared;
+    memset(shared, 0, sizeof *shared);
+    shared->size = request->size;
+    shared->to_size = request->to ? request->to_size : 0;
+    shared->flags = request->flags;
+    shared->parameters_size = request->parameters_size;
+    if (request->parameters_size)
+        memcpy(shared->parameters, request->parameters, request->parameters_size);
+    if (request->size > 0)
+        memcpy((char *)shared + EXCHANGE_SIZE, request->data, request->size);
     if (send(c->socket, &work, sizeof work, MSG_NOSIGNAL) != (ssize_t)sizeof work) {
         kill(c->pid, SIGKILL);   /* it did nothing, or has been ended while it was idle */
         return ENDED;
@@ -593,7 +613,7 @@ static heard ask(const sandbox *box, child *c, const void *data, size_t size, un
 
 /* A child that has answered; NULL: r says why there is none. Who ends a job may come upon its
  * children first: of the idle ones, several may be gone, so that the second try has a new one. */
-static child *answered(sandbox *box, const void *data, size_t size, unsigned flags, report *r)
+static child *answered(sandbox *box, const sandbox_request *request, report *r)
 {
     bool again = false;
     do {
@@ -606,7 +626,7 @@ static child *answered(sandbox *box, const void *data, size_t size, unsigned fla
             r->no_memory = true;   /* of the system, which is not the image's fault */
             return NULL;
         }
-        last = ask(box, c, data, size, flags);
+        last = ask(box, c, request);
         if (last == ANSWER) return c;
         failure = report_make();
         const bool killed = was_killed(box, c, last, &failure);
@@ -626,24 +646,26 @@ enum { KEEPS_REFUSERS = 1 };
 enum { KEEPS_REFUSERS = 0 };
 #endif
 
-bool sandbox_decode(sandbox *box, const void *data, size_t size, unsigned flags,
-                    vit_image *image, report *r)
+bool sandbox_decode(sandbox *box, const sandbox_request *request, vit_image *image, report *r)
 {
     exchange answer;
+    size_t used;
     child *c;
     bool good;
     memset(image, 0, sizeof *image);
     if (box == &none) return report_no_memory(r);
-    if (size > box->settings.max_input)
+    if (request->size > box->settings.max_input)
         return report_fail(r, "is too large: above %zu MiB", box->settings.max_input >> 20);
-    c = answered(box, data, size, flags, r);
+    if (request->parameters_size > SANDBOX_MAX_PARAMETERS ||
+        (request->to && request->to_size > box->output_size))
+        return report_fail(r, "what it shall become is too large");
+    c = answered(box, request, r);
     if (!c) return false;
     answer = *c->shared;
-    good = take_pixels(box, c, &answer, image, r);
-    if (good || KEEPS_REFUSERS)
-        return_child(box, c, size, (size_t)image->width * (size_t)image->height * 3);
-    else
-        drop_child(box, c);
+    good = take_answer(box, c, &answer, request, image, r);
+    used = request->to ? request->to_size : (size_t)image->width * (size_t)image->height * 3;
+    if (good || KEEPS_REFUSERS) return_child(box, c, request->size, used);
+    else drop_child(box, c);
     return good;
 }
 
@@ -661,13 +683,10 @@ sandbox *sandbox_open(const sandbox_settings *settings, report *r)
 
 void sandbox_close(sandbox *box) { (void)box; }
 
-bool sandbox_decode(sandbox *box, const void *data, size_t size, unsigned flags,
-                    vit_image *image, report *r)
+bool sandbox_decode(sandbox *box, const sandbox_request *request, vit_image *image, report *r)
 {
     (void)box;
-    (void)data;
-    (void)size;
-    (void)flags;
+    (void)request;
     (void)image;
     return report_fail(r, "no sandbox");
 }

@@ -17,6 +17,7 @@ typedef struct slot {
     infer_result result;
     float *values;      /* of the outputs                                             */
     char *error;        /* malloc'ed                                                  */
+    char *note;         /* malloc'ed: damage that the decoder passed over             */
     bool no_memory;     /* that was out of memory, which is not the photo's fault     */
     bool done;
 } slot;
@@ -45,7 +46,6 @@ typedef struct line {
 typedef struct worker {
     line *line;
     vit_session session;
-    photo_reader reader;
     void *workspace;
     float *input, *logits, *embedding, *tokens;   /* of a batch */
     slot **slots;                                 /* [batch]: whose photos they are */
@@ -81,7 +81,8 @@ static void slot_clear(slot *s)
 {
     photo_free(&s->photo);
     free(s->error);
-    s->error = NULL;
+    free(s->note);
+    s->error = s->note = NULL;
     s->no_memory = s->done = false;
 }
 
@@ -152,6 +153,10 @@ static void give_first(line *l, slot *s)
         fprintf(stderr, "%s: %s\n", l->settings->program, s->error);
     } else {
         l->counts->read++;
+        if (s->note) {
+            cli_progress_clear(&l->progress);
+            fprintf(stderr, "%s: %s\n", l->settings->program, s->note);
+        }
     }
     if (!l->settings->take(l->settings->user, &s->result, l->r)) l->ended = l->stopped = true;
 }
@@ -174,7 +179,6 @@ static void line_give(line *l, slot *s)
 
 static void worker_free(worker *w)
 {
-    photos_reader_free(&w->reader);
     free(w->workspace);
     free(w->input);
     free(w->logits);
@@ -209,7 +213,6 @@ static bool worker_init(worker *w, line *l, report *r)
     size_t size;
     memset(w, 0, sizeof *w);
     w->line = l;
-    w->reader.model = settings->model;
     params.isa = settings->isa;
     params.executor = l->executor;
     size = vit_workspace_size(settings->model, &params);
@@ -222,27 +225,29 @@ static bool worker_init(worker *w, line *l, report *r)
     return result == VIT_OK || report_fail(r, "%s", vit_result_string(result));
 }
 
+static bool keep_text(line *l, char **copy, report *r)
+{
+    *copy = strdup(r->text);
+    if (*copy) return true;
+    (void)report_no_memory(r);
+    line_fail(l, r);
+    return false;
+}
+
 /* Its input, where the batch has room. False: it cannot be read, and why is in the slot. */
 static bool read_photo(worker *w, slot *s)
 {
-    infer_result *result = &s->result;
+    line *l = w->line;
+    const infer_settings *settings = l->settings;
+    const double start = cli_now_ms();
     report r = report_make();
-    double start = cli_now_ms(), decoded;
-    bool good = photo_decode(&s->photo, w->line->settings->decoder, &r);
-    decoded = cli_now_ms();
-    good = good && (photos_prepare(&w->reader, &s->photo.image,
-                                   w->input + (size_t)w->count * w->line->image_size, &r) ||
-                    report_file(&r, s->photo.name));
-    result->decode_ms = decoded - start;
-    result->preprocess_ms = cli_now_ms() - decoded;
+    const bool good = photo_input(&s->photo, settings->decoder, settings->model,
+                                  w->input + (size_t)w->count * l->image_size, &r);
+    s->result.load_ms = cli_now_ms() - start;
     photo_free_pixels(&s->photo);
-    if (good) return true;
+    if (good) return !r.text[0] || keep_text(l, &s->note, &r);
     s->no_memory = r.no_memory;
-    s->error = strdup(r.text);
-    if (!s->error) {
-        (void)report_no_memory(&r);
-        line_fail(w->line, &r);
-    }
+    (void)keep_text(l, &s->error, &r);
     return false;
 }
 

@@ -37,7 +37,8 @@ typedef struct infer_result {
     float *logits;         /* [num_classes]; NULL if not asked for, like the following    */
     float *embedding;      /* [vit_embedding_dim]                                         */
     float *tokens;         /* [num_tokens, embed_dim]                                     */
-    double decode_ms, preprocess_ms, forward_ms;   /* the last: its part of its batch     */
+    double load_ms;        /* to decode and preprocess it                                 */
+    double forward_ms;     /* its part of its batch                                       */
 } infer_result;
 
 /* Called once for each photo, in their order, by one thread at a time. False: stop; why is in *r,

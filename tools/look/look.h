@@ -72,7 +72,6 @@ typedef struct look_job {
     char *path;               /* of the model; NULL for those of --compare            */
     photo_list photos;
     photo_decoder *decoder;
-    photo_reader reader;
     vit_threads *threads;
     vit_session session;
     void *workspace;

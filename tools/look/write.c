@@ -65,7 +65,6 @@ static bool start_session(look_job *j, report *r)
     j->input = malloc((size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width *
                       sizeof *j->input);
     if (!j->workspace || !j->input) return report_no_memory(r);
-    j->reader.model = &j->model;
     return vit_session_init(&j->session, &j->model, &params, j->workspace, size) == VIT_OK ||
            report_no_memory(r);
 }
@@ -86,7 +85,7 @@ static bool read_photo(look_job *j, const vit_image *image, look_photo *s, repor
 {
     s->values = malloc(j->each * sizeof *s->values);
     if (!s->values) return report_no_memory(r);
-    return photos_prepare(&j->reader, image, j->input, r) &&
+    return photos_prepare(&j->model, image, j->input, r) &&
            view_make(&s->shown, image, &j->model.config, j->chosen->side, r) &&
            j->command->read(j, s, r) &&
            (tensor_values_are_finite(s->values, j->each) ||
@@ -179,7 +178,6 @@ void look_free(look_job *j)
     pca_free(&j->components);
     sheet_free(&j->sheet);
     photo_decoder_close(j->decoder);
-    photos_reader_free(&j->reader);
     photos_free(&j->photos);
     vit_threads_destroy(j->threads);
     vit_model_close(&j->model);

@@ -25,7 +25,7 @@ typedef struct shard_job {
     shard_source source;
     shard_writer writer;
     infer_counts counts;
-    double decode_ms, preprocess_ms, forward_ms;
+    double load_ms, forward_ms;
     float *scores;                /* [num_classes], with --classify */
     vit_prediction *top;
     bool input_failed;            /* the archive is at fault        */
@@ -68,8 +68,7 @@ static bool take_result(void *user, infer_result *result, report *r)
     const shard_recipe *recipe = &j->task->recipe;
     sample s = shard_source_take(&j->source);
     bool good;
-    j->decode_ms += result->decode_ms;
-    j->preprocess_ms += result->preprocess_ms;
+    j->load_ms += result->load_ms;
     if (result->error) {
         good = take_unreadable(j, &s, result, r);
     } else {
@@ -97,8 +96,7 @@ static void put_times(const shard_job *j, json_writer *w)
     const infer_counts *counts = &j->counts;
     json_put_decimals(w, "seconds", counts->seconds, 3);
     json_put_decimals(w, "images_per_second", (double)counts->read / counts->seconds, 1);
-    json_put_decimals(w, "decode_seconds", j->decode_ms / 1e3, 3);
-    json_put_decimals(w, "preprocess_seconds", j->preprocess_ms / 1e3, 3);
+    json_put_decimals(w, "load_seconds", j->load_ms / 1e3, 3);
     json_put_decimals(w, "forward_seconds", j->forward_ms / 1e3, 3);
 }
 
