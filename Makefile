@@ -58,7 +58,7 @@ help: ## 1: print this
 	        line[group] = line[group] sprintf("  make %-18s %s\n", name, substr(text, 4)) } \
 	    END { print "make                      build the programs and the examples"; \
 	        for (group = 1; group in title; group++) printf "\n%s\n%s", title[group], line[group]; \
-	        print "\nWith any of them: CC=, CFLAGS=; STB=DIR, the folder that holds stb_image.h" }' Makefile
+	        print "\nWith any of them: CC=, CFLAGS=; STB=DIR, the folder that holds stb_image.h;\nDECODER=stb, JPEGs without libjpeg-turbo" }' Makefile
 
 # What make decides in a recipe, as which modules there can be, it decides when the prerequisites are
 # made: hence packages are one. Nothing in the first lines of a recipe would be in time.
@@ -101,10 +101,11 @@ build/$(2)/stb: | build/$(2)/flags
 
 # libjpeg-turbo decodes JPEGs where a program with it links: DECODER=stb does without.
 build/$(2)/libs: FORCE build/$(2)/flags
-	@+libs=; [ '$(DECODER)' = stb ] || ! printf '#include <stdio.h>\n#include <jpeglib.h>\nint main(void) { \
+	@+libs=; [ '$$(DECODER)' = stb ] || ! printf '#include <stdio.h>\n#include <jpeglib.h>\nint main(void) { \
 	    jpeg_destroy(0); return 0; }' | $$(CC) $$(CPPFLAGS) $$(CFLAGS) $(3) -xc - $$(LDFLAGS) -ljpeg \
 	    -o $$@.test 2>/dev/null || libs=-ljpeg; rm -f $$@.test; \
-	    [ -e $$@ ] && [ "$$$$libs" = "$$$$(cat $$@)" ] || echo "$$$$libs" >$$@
+	    [ -e $$@ ] && [ "$$$$libs" = "$$$$(cat $$@)" ] || { echo "$$$$libs" >$$@; [ "$$$$libs$$(DECODER)" ] || \
+	    echo "no libjpeg-turbo (Debian: libjpeg62-turbo-dev): stb_image decodes JPEGs, at half the speed" >&2; }
 
 build/$(2)/tools/image/jpeg.o: build/$(2)/libs
 build/$(2)/tools/image/jpeg.o: private override CPPFLAGS += $$$$(sed 's/.*jpeg.*/-DJPEG_TURBO/' build/$(2)/libs)

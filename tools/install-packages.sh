@@ -16,7 +16,8 @@ others="gcc-s390x-linux-gnu:s390x-linux-gnu-gcc
     libc6-dev-s390x-cross:/usr/s390x-linux-gnu/include/stdio.h
     gcc-i686-linux-gnu:i686-linux-gnu-gcc
     libc6-dev-i386-cross:/usr/i686-linux-gnu/include/stdio.h"
-test="$firmware g++:g++ clang:clang cmake:cmake pkg-config:pkg-config mandoc:mandoc zsh:zsh
+test="$firmware libjpeg62-turbo-dev:/usr/include/jpeglib.h g++:g++ clang:clang cmake:cmake
+    pkg-config:pkg-config mandoc:mandoc zsh:zsh
     libclang-rt-14-dev:/usr/share/doc/libclang-rt-14-dev
     libsimde-dev:/usr/include/simde/x86/avx512.h $aarch64 $others"
 cross="$demo clang:clang $aarch64 $others
