@@ -79,4 +79,14 @@ vit_writer_keep conversion_kept(const conversion *c);
 
 bool conversion_allows_nonfinite(const conversion *c);
 
+/* === weights.c: the tensors of the plan into a .vit file, from the checkpoint or a calibration ===
+ * Never more in memory than 16 rows, or one tensor that is resampled. */
+
+/* Writes and finishes a file that the writer has started. calibrated: NULL takes the weights as
+ * they are. Refuses values that the file's type cannot hold. */
+bool weights_write(const conversion *c, calibration *calibrated, vit_writer *writer, report *r);
+
+/* Writes the tensors of the plan for which `wanted` is true, in any order, without finishing. */
+bool weights_rewrite(const conversion *c, const bool *wanted, vit_writer *writer, report *r);
+
 #endif

@@ -16,7 +16,7 @@
 #include "convert/report.h"
 #include "convert/runner.h"
 #include "convert/vit_writer.h"
-#include "convert/weights.h"
+#include "convert/conversion.h"
 #include "layout/attributes.h"
 #include "layout/detect.h"
 #include "layout/inspect.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/tensor.h"
-#include "convert/weights.h"
+#include "convert/conversion.h"
 #include "layout/inspect.h"
 
 /* === An input and its logits === */

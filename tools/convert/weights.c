@@ -1,4 +1,4 @@
-#include "convert/weights.h"
+#include "convert/conversion.h"
 
 #include <math.h>
 #include <stdlib.h>
