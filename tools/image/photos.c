@@ -219,12 +219,17 @@ void photos_free(photo_list *list)
     memset(list, 0, sizeof *list);
 }
 
+static bool takes_photos(const vit_model *model, report *r)
+{
+    const int channels = model->config.in_chans;
+    return channels == 1 || channels == 3 ||
+           report_fail(r, "images can be given to models of 1 or 3 channels, found %d", channels);
+}
+
 bool photos_prepare(const vit_model *model, const vit_image *image, float *input, report *r)
 {
     const vit_result result = vit_preprocess(model, image, input, NULL, 0);
-    if (result == VIT_ERROR_UNSUPPORTED)
-        return report_fail(r, "images can be given to models of 1 or 3 channels, found %d",
-                           model->config.in_chans);
+    if (!takes_photos(model, r)) return false;
     return !result || report_fail(r, "%s", vit_result_string(result));
 }
 
@@ -482,6 +487,7 @@ void photos_free_image(vit_image *image)
 bool photos_read(const vit_model *model, photo_decoder *decoder, photo_list *list, int i,
                  float *input, report *r)
 {
+    if (i < list->count && !takes_photos(model, r)) return report_file(r, list->paths[i]);
     while (i < list->count) {
         report found = report_make();
         if (photos_input(list->paths[i], NULL, 0, decoder, model, input, &found)) {
