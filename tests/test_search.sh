@@ -248,7 +248,7 @@ is 1 # there is none
 lines err 1
 if posix && command -v script >/dev/null; then
     mkdir -p most/cat
-    for i in {1..250}; do ln -s "$root/examples/cat.jpg" most/cat/$i.jpg; done
+    for i in {1..2500}; do ln -s "$root/examples/cat.jpg" most/cat/$i.jpg; done
     find most -name "*.jpg" >most.txt
     printf 'cat 3\n' >most.map
     for command in "vit-embed -m $model most -o other.npy" "vit-embed -m $model --list most.txt -o other.npy" \
