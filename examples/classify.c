@@ -58,7 +58,7 @@ int main(int argc, char **argv) {
     vit_threads *threads;
     vit_params params;
     vit_session session;
-    memset(&params, 0, sizeof params); /* zero: the defaults */
+    memset(&params, 0, sizeof params);                                     /* zero: the defaults */
     vit_result result = vit_threads_create(0, &threads, &params.executor); /* one a core */
     if (!result) result = vit_session_init(&session, &model, &params, NULL, 0);
     if (result) return fail(1, "classify", vit_result_string(result));

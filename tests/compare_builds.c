@@ -125,8 +125,7 @@ static vit_result forward(const vit_model *model, const setup *s, void *workspac
     vit_session session;
     vit_result result = vit_session_init(&session, model, &s->params, workspace, size);
 #if VIT_ABI < 4
-    if (result == VIT_OK)
-        result = vit_forward_masked(&session, input, mask, s->batch, outputs);
+    if (result == VIT_OK) result = vit_forward_masked(&session, input, mask, s->batch, outputs);
 #else
     const vit_input in = { .pixels = input, .batch = s->batch, .mask = mask };
     if (result == VIT_OK) result = vit_forward(&session, &in, outputs);
@@ -140,7 +139,7 @@ static vit_result forward(const vit_model *model, const setup *s, void *workspac
 static void run(const vit_model *model, setup *s, int wanted, int block) {
     static const char *const names[] = { "logits", "embedding", "tokens", "attention" };
     size_t sizes[4];
-#if VIT_ABI == 1   /* counted from 1; 0 was the last */
+#if VIT_ABI == 1 /* counted from 1; 0 was the last */
     vit_block_output maps = { block, 0, NULL, NULL };
 #else
     vit_block_output maps = { NULL, NULL, block - 1, 0 };
@@ -220,7 +219,8 @@ static void run_all(const vit_model *model, const char *size) {
 static void run_resized(vit_model *model) {
     const int patch = model->config.patch_size;
     const int height = model->config.img_height, width = model->config.img_width;
-    const int sizes[][2] = { { height + patch, width + 2 * patch }, { height, 2 * patch },
+    const int sizes[][2] = { { height + patch, width + 2 * patch },
+                             { height, 2 * patch },
                              { height + 1, width + patch / 2 } };
     for (int i = 0; i < 3; i++) {
         char name[48];

@@ -10,8 +10,7 @@
 #include "vit.h"
 
 /* A refusal is one line, or a heading with a line for each reason and for what to do. */
-static inline bool is_refusal(const char *text)
-{
+static inline bool is_refusal(const char *text) {
     const char *line = strchr(text, '\n');
     if (!line) return *text != '\0';
     if (line == text || line[-1] != ':') return false;
@@ -23,8 +22,7 @@ static inline bool is_refusal(const char *text)
 }
 
 /* Of the file's bytes; 0: there is none. */
-static inline uint64_t hash_file(const char *path)
-{
+static inline uint64_t hash_file(const char *path) {
     char bytes[4096];
     size_t size;
     vit_hash hash;

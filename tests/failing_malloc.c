@@ -38,17 +38,11 @@ static int refuses(void) {
     return 1;
 }
 
-void *malloc(size_t size) {
-    return refuses() ? NULL : __libc_malloc(size);
-}
+void *malloc(size_t size) { return refuses() ? NULL : __libc_malloc(size); }
 
-void *calloc(size_t count, size_t size) {
-    return refuses() ? NULL : __libc_calloc(count, size);
-}
+void *calloc(size_t count, size_t size) { return refuses() ? NULL : __libc_calloc(count, size); }
 
-void *realloc(void *old, size_t size) {
-    return refuses() ? NULL : __libc_realloc(old, size);
-}
+void *realloc(void *old, size_t size) { return refuses() ? NULL : __libc_realloc(old, size); }
 
 __attribute__((constructor)) static void start(void) {
     const char *at = getenv("FAIL_AT");

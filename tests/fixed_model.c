@@ -8,13 +8,12 @@
 #include <string.h>
 
 #if defined(VIT_FIXED)
-#    define VIT_IMPLEMENTATION
+#define VIT_IMPLEMENTATION
 #endif
 #define VIT_TOOLS
 #include "../vit.h"
 
-static unsigned char *read_file(const char *path, size_t *size)
-{
+static unsigned char *read_file(const char *path, size_t *size) {
     FILE *file = fopen(path, "rb");
     unsigned char *bytes = NULL;
     long end;
@@ -28,15 +27,13 @@ static unsigned char *read_file(const char *path, size_t *size)
     return bytes;
 }
 
-static void put(unsigned char *at, uint64_t value)
-{
+static void put(unsigned char *at, uint64_t value) {
     int i;
     for (i = 0; i < 8; i++) at[i] = (unsigned char)(value >> (8 * i));
 }
 
 /* The first tensor elsewhere, and the checksum of the metadata made right again. */
-static void displace(unsigned char *bytes, const vit_model *model)
-{
+static void displace(unsigned char *bytes, const vit_model *model) {
     const size_t meta_size = (size_t)(model->data[VIT_HEADER_META_SIZE]) |
                              (size_t)(model->data[VIT_HEADER_META_SIZE + 1]) << 8 |
                              (size_t)(model->data[VIT_HEADER_META_SIZE + 2]) << 16;
@@ -49,8 +46,7 @@ static void displace(unsigned char *bytes, const vit_model *model)
 }
 
 #if defined(VIT_LOGITS_ONLY)
-static int accepts_more(vit_session *session, const float *input, float *output)
-{
+static int accepts_more(vit_session *session, const float *input, float *output) {
     static const unsigned char mask[65536];
     vit_block_output block;
     vit_outputs none, tokens, blocks;
@@ -62,12 +58,12 @@ static int accepts_more(vit_session *session, const float *input, float *output)
     blocks.num_blocks = 1;
     return vit_forward(session, &(vit_input){ .pixels = input }, &tokens) != VIT_ERROR_ARGUMENT ||
            vit_forward(session, &(vit_input){ .pixels = input }, &blocks) != VIT_ERROR_ARGUMENT ||
-           vit_forward(session, &(vit_input){ .pixels = input, .mask = mask }, &none) != VIT_ERROR_ARGUMENT;
+           vit_forward(session, &(vit_input){ .pixels = input, .mask = mask }, &none) !=
+               VIT_ERROR_ARGUMENT;
 }
 #endif
 
-static int run(vit_model *model)
-{
+static int run(vit_model *model) {
     static float input[INPUT], output[OUTPUT];
     vit_params params;
     vit_session session;
@@ -101,8 +97,7 @@ static int run(vit_model *model)
     return 0;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     size_t size = 0, other_size = 0;
     unsigned char *bytes = argc > 1 ? read_file(argv[1], &size) : NULL;
     unsigned char *other = argc > 2 ? read_file(argv[2], &other_size) : NULL;
@@ -113,8 +108,8 @@ int main(int argc, char **argv)
     displace(bytes, &model);
     vit_model_close(&model);
     if (vit_model_open_memory(bytes, size, 0, &model) != VIT_ERROR_CORRUPT) status = 6;
-    if (argc > 2 && (!other || vit_model_open_memory(other, other_size, 0, &model) !=
-                                   VIT_ERROR_UNSUPPORTED))
+    if (argc > 2 &&
+        (!other || vit_model_open_memory(other, other_size, 0, &model) != VIT_ERROR_UNSUPPORTED))
         status = 3;
     free(bytes);
     free(other);

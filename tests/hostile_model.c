@@ -9,16 +9,15 @@
 #define VIT_IMPLEMENTATION
 #include "../vit.h"
 
-static const char hostile[] = "\x1b]0;title\x07\x1b[31m\n9.9999  forged\n\x80\x9b\x7f\xc2\x9b\xc2\x85"
-                              "\xe2\x80\xae\xe2\x81\xa6\xe2\x80\x8f\xd8\x9c\xe2\x80\xa8\xff\r\b";
+static const char hostile[] =
+    "\x1b]0;title\x07\x1b[31m\n9.9999  forged\n\x80\x9b\x7f\xc2\x9b\xc2\x85"
+    "\xe2\x80\xae\xe2\x81\xa6\xe2\x80\x8f\xd8\x9c\xe2\x80\xa8\xff\r\b";
 
-static void put(unsigned char *at, uint64_t value)
-{
+static void put(unsigned char *at, uint64_t value) {
     for (int i = 0; i < 8; i++) at[i] = (unsigned char)(value >> (8 * i));
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     vit_model model;
     vit_hash hash;
     unsigned char *bytes;
@@ -30,7 +29,7 @@ int main(int argc, char **argv)
     meta_size = (size_t)bytes[VIT_HEADER_META_SIZE] | (size_t)bytes[VIT_HEADER_META_SIZE + 1] << 8 |
                 (size_t)bytes[VIT_HEADER_META_SIZE + 2] << 16;
     for (size_t i = 0; i < meta_size; i++) {
-        if (memcmp(bytes + i, "@@@@@@@@@@", 10) != 0) next = 0;   /* of a number, or the end */
+        if (memcmp(bytes + i, "@@@@@@@@@@", 10) != 0) next = 0; /* of a number, or the end */
         else if (next < sizeof hostile - 1) bytes[i] = (unsigned char)hostile[next++];
     }
     put(bytes + VIT_HEADER_CHECKSUM, 0);

@@ -12,7 +12,7 @@
 
 typedef struct named_tensors {
     char *header;
-    size_t used, capacity, data;   /* bytes of the header, of all tensors */
+    size_t used, capacity, data; /* bytes of the header, of all tensors */
     int count;
 } named_tensors;
 
@@ -71,10 +71,10 @@ static inline unsigned named_next(named_bytes *b, unsigned below) {
 /* Layers without names, each a weight and most with a bias: some, a number of blocks, some more. */
 static inline void named_unnamed(named_bytes *b, named_tensors *t) {
     static const int layers[][2][4] = {
-        { { 8, 0 }, { 8, 0 } },       { { 8, 8, 0 }, { 8, 0 } },    { { 24, 8, 0 }, { 24, 0 } },
-        { { 12, 8, 0 }, { 12, 0 } },  { { 8, 12, 0 }, { 8, 0 } },   { { 4, 8, 0 }, { 1, 4, 0 } },
-        { { 1, 1, 8, 0 }, { 0 } },    { { 1, 10, 8, 0 }, { 0 } },   { { 8, 3, 2, 2 }, { 8, 0 } },
-        { { 8, 12, 0 }, { 0 } },      { { 5, 8, 0 }, { 5, 0 } },    { { 1, 0 }, { 0 } }
+        { { 8, 0 }, { 8, 0 } },      { { 8, 8, 0 }, { 8, 0 } },  { { 24, 8, 0 }, { 24, 0 } },
+        { { 12, 8, 0 }, { 12, 0 } }, { { 8, 12, 0 }, { 8, 0 } }, { { 4, 8, 0 }, { 1, 4, 0 } },
+        { { 1, 1, 8, 0 }, { 0 } },   { { 1, 10, 8, 0 }, { 0 } }, { { 8, 3, 2, 2 }, { 8, 0 } },
+        { { 8, 12, 0 }, { 0 } },     { { 5, 8, 0 }, { 5, 0 } },  { { 1, 0 }, { 0 } },
     };
     unsigned places[3][8], counts[3], part, i, k;
     const unsigned repeats = 1 + named_next(b, 6);
@@ -98,10 +98,9 @@ static inline void named_unnamed(named_bytes *b, named_tensors *t) {
 static inline void named_part(named_tensors *t, const char *before, int number, const char *name,
                               unsigned shape, unsigned form) {
     static const int shapes[][4] = {
-        { 8, 0 },      { 8, 8, 0 },    { 24, 8, 0 },    { 8, 12, 0 }, { 12, 8, 0 },
-        { 4, 8, 0 },   { 4, 4, 0 },    { 8, 3, 2, 2 },  { 5, 8, 0 },  { 1, 10, 8, 0 },
-        { 10, 8, 0 },  { 1, 1, 8, 0 }, { 16, 8, 0 },    { 4, 0 },     { 1, 0 },
-        { 8, 1, 1, 0 }
+        { 8, 0 },     { 8, 8, 0 },    { 24, 8, 0 }, { 8, 12, 0 },    { 12, 8, 0 }, { 4, 8, 0 },
+        { 4, 4, 0 },  { 8, 3, 2, 2 }, { 5, 8, 0 },  { 1, 10, 8, 0 }, { 10, 8, 0 }, { 1, 1, 8, 0 },
+        { 16, 8, 0 }, { 4, 0 },       { 1, 0 },     { 8, 1, 1, 0 },
     };
     const int *dims = shapes[shape % 16];
     const int bias[4] = { dims[0], 0, 0, 0 };
@@ -123,22 +122,34 @@ static inline void named_part(named_tensors *t, const char *before, int number, 
 /* A usual model, of which bytes leave parts out, give them other names, shapes and forms, and add
  * some. */
 static inline void named_model(named_bytes *b, named_tensors *t) {
-    static const struct { const char *name; unsigned shape, form; } usual[] = {
-        { "norm1", 0, 0 },  { "attn.qkv", 2, 0 },         { "attn.proj", 1, 0 },
-        { "norm2", 0, 0 },  { "mlp.0", 4, 0 },            { "mlp.2", 3, 0 },
-        { "x", 0, 8 },      { "patch_embed.proj", 7, 0 }, { "cls_token", 11, 6 },
-        { "pos_embed", 9, 6 }, { "norm", 0, 0 },          { "head", 8, 0 }, { "y", 0, 8 }
+    static const struct {
+        const char *name;
+        unsigned shape, form;
+    } usual[] = {
+        { "norm1", 0, 0 },      { "attn.qkv", 2, 0 },
+        { "attn.proj", 1, 0 },  { "norm2", 0, 0 },
+        { "mlp.0", 4, 0 },      { "mlp.2", 3, 0 },
+        { "x", 0, 8 },          { "patch_embed.proj", 7, 0 },
+        { "cls_token", 11, 6 }, { "pos_embed", 9, 6 },
+        { "norm", 0, 0 },       { "head", 8, 0 },
+        { "y", 0, 8 },
     };
     static const char *const words[] = {
-        "norm1", "norm2", "attn.qkv", "attn.q", "attn.k", "attn.v", "attn.proj", "mlp.0", "mlp.2",
-        "fc1", "fc2", "a", "b", "c", "gate", "ls1.gamma", "q_norm", "kv", "heads", "attn.in_proj",
-        "w1", "w2", "w3", "0", "1", "cls_token", "pos_embed", "patch_embed.proj", "head", "norm",
-        "register", "mask_token", "embed", "head.0", "head.2", "decoder.0.x", "scale"
+        "norm1",  "norm2",     "attn.qkv",  "attn.q",
+        "attn.k", "attn.v",    "attn.proj", "mlp.0",
+        "mlp.2",  "fc1",       "fc2",       "a",
+        "b",      "c",         "gate",      "ls1.gamma",
+        "q_norm", "kv",        "heads",     "attn.in_proj",
+        "w1",     "w2",        "w3",        "0",
+        "1",      "cls_token", "pos_embed", "patch_embed.proj",
+        "head",   "norm",      "register",  "mask_token",
+        "embed",  "head.0",    "head.2",    "decoder.0.x",
+        "scale",
     };
     static const char *const paths[] = { "blocks.", "layers.", "layer", "enc.0.", "lists.attn." };
     const char *path = paths[named_next(b, 5)];
     const int depth = 1 + (int)named_next(b, 3);
-    const unsigned damage = named_next(b, 4);   /* how often, in eighths */
+    const unsigned damage = named_next(b, 4); /* how often, in eighths */
     int part, i;
     for (part = 0; part < 13; part++) {
         const bool in_block = part < 7;
@@ -151,7 +162,7 @@ static inline void named_model(named_bytes *b, named_tensors *t) {
             if (what / 2 % 2) shape = named_next(b, 16);
             if (what / 4 % 2 || form == 8) form = named_next(b, 8);
         }
-        if (form == 8) continue;   /* one more only if damaged */
+        if (form == 8) continue; /* one more only if damaged */
         for (i = 0; i < (in_block ? depth : 1); i++)
             named_part(t, in_block ? path : "", in_block ? i : -1, name, shape, form);
     }

@@ -48,18 +48,17 @@ static const struct {
     int *number;
     const char **text;
 } keys[] = {
-    { "dim", &dim, NULL },       { "depth", &depth, NULL },     { "mlp", &mlp, NULL },
-    { "patch", &patch, NULL },   { "chans", &chans, NULL },     { "rows", &rows, NULL },
-    { "cols", &cols, NULL },     { "classes", &classes, NULL }, { "seed", &seed, NULL },
-    { "repr", &repr, NULL },     { "dist", &dist, NULL },       { "patchnorm", &patchnorm, NULL },
-    { "bias", &bias, NULL },     { "flat", &flat, NULL },       { "shards", &shards, NULL },
-    { "dtype", NULL, &dtype },   { "prefix", NULL, &prefix },   { "skip", NULL, &skip },
-    { "shape", NULL, &shape },   { "nan", NULL, &nan_name },    { "inf", NULL, &inf_name },
-    { "big", NULL, &big_name },  { "smooth", NULL, &smooth }
+    { "dim", &dim, NULL },      { "depth", &depth, NULL },     { "mlp", &mlp, NULL },
+    { "patch", &patch, NULL },  { "chans", &chans, NULL },     { "rows", &rows, NULL },
+    { "cols", &cols, NULL },    { "classes", &classes, NULL }, { "seed", &seed, NULL },
+    { "repr", &repr, NULL },    { "dist", &dist, NULL },       { "patchnorm", &patchnorm, NULL },
+    { "bias", &bias, NULL },    { "flat", &flat, NULL },       { "shards", &shards, NULL },
+    { "dtype", NULL, &dtype },  { "prefix", NULL, &prefix },   { "skip", NULL, &skip },
+    { "shape", NULL, &shape },  { "nan", NULL, &nan_name },    { "inf", NULL, &inf_name },
+    { "big", NULL, &big_name }, { "smooth", NULL, &smooth },
 };
 
-static int take_argument(const char *argument)
-{
+static int take_argument(const char *argument) {
     const char *equals = strchr(argument, '=');
     size_t length = equals ? (size_t)(equals - argument) : 0, i;
     if (equals && length == 5 && !strncmp(argument, "extra", 5) && num_extras < MAX_EXTRAS) {
@@ -79,8 +78,7 @@ static int take_argument(const char *argument)
 /* === The tensors === */
 
 /* "NAME:2,3": the dims if it is this name's, else 0. */
-static int parse_shape(const char *text, const char *name, int dims[8])
-{
+static int parse_shape(const char *text, const char *name, int dims[8]) {
     const char *colon = strrchr(text, ':');
     int ndim = 0;
     if (!colon || strlen(name) != (size_t)(colon - text) || strncmp(text, name, strlen(name)))
@@ -92,8 +90,7 @@ static int parse_shape(const char *text, const char *name, int dims[8])
     return ndim;
 }
 
-static void add(const char *name, int ndim, int a, int b, int c, int d)
-{
+static void add(const char *name, int ndim, int a, int b, int c, int d) {
     tensor *t = &tensors[count];
     int given;
     if (!strcmp(name, skip) || count == MAX_TENSORS) return;
@@ -106,8 +103,7 @@ static void add(const char *name, int ndim, int a, int b, int c, int d)
     count++;
 }
 
-static void add_pair(const char *stem, const char *name, int ndim, int a, int b)
-{
+static void add_pair(const char *stem, const char *name, int ndim, int a, int b) {
     char full[160];
     snprintf(full, sizeof full, "%s%s.weight", stem, name);
     add(full, ndim, a, b, 0, 0);
@@ -115,8 +111,7 @@ static void add_pair(const char *stem, const char *name, int ndim, int a, int b)
     if (bias || strcmp(name, "attn.qkv") != 0) add(full, 1, a, 0, 0, 0);
 }
 
-static void add_block(int i)
-{
+static void add_block(int i) {
     char stem[32];
     snprintf(stem, sizeof stem, "blocks.%d.", i);
     add_pair(stem, "norm1", 1, dim, 0);
@@ -127,8 +122,7 @@ static void add_block(int i)
     add_pair(stem, "mlp.fc2", 2, dim, mlp);
 }
 
-static void add_extra(const char *text)
-{
+static void add_extra(const char *text) {
     char name[160];
     int dims[8] = { 0 }, ndim;
     snprintf(name, sizeof name, "%.*s", (int)strcspn(text, ":"), text);
@@ -136,8 +130,7 @@ static void add_extra(const char *text)
     add(name, ndim, dims[0], dims[1], dims[2], dims[3]);
 }
 
-static void list_tensors(void)
-{
+static void list_tensors(void) {
     int i;
     add("cls_token", 3, 1, 1, dim, 0);
     if (dist) add("dist_token", 3, 1, 1, dim, 0);
@@ -156,22 +149,19 @@ static void list_tensors(void)
 
 /* === Bytes === */
 
-static int element_size(void)
-{
+static int element_size(void) {
     if (!strcmp(dtype, "F32")) return 4;
     return !strcmp(dtype, "I8") ? 1 : 2;
 }
 
-static uint64_t elements(const tensor *t)
-{
+static uint64_t elements(const tensor *t) {
     uint64_t n = 1;
     int i;
     for (i = 0; i < t->ndim; i++) n *= (uint64_t)t->dims[i];
     return n;
 }
 
-static uint32_t random_bits(void)
-{
+static uint32_t random_bits(void) {
     static uint64_t state;
     if (!state) state = (uint64_t)seed * 2 + 1;
     state = state * 6364136223846793005u + 1442695040888963407u;
@@ -179,22 +169,19 @@ static uint32_t random_bits(void)
 }
 
 /* Sign and mantissa at random, an exponent that keeps activations small: within +-0.25. */
-static uint32_t weight_bits(void)
-{
+static uint32_t weight_bits(void) {
     uint32_t r = random_bits();
     if (!strcmp(dtype, "F16")) return (r & 0x8000u) | (9 + r % 4) << 10 | (r >> 16 & 0x3ff);
     if (!strcmp(dtype, "BF16")) return (r & 0x8000u) | (121 + r % 4) << 7 | (r >> 16 & 0x7f);
     return (r & 0x80000000u) | (121 + r % 4) << 23 | (r >> 4 & 0x7fffff);
 }
 
-static void put_little(FILE *file, uint64_t value, int bytes)
-{
+static void put_little(FILE *file, uint64_t value, int bytes) {
     int i;
     for (i = 0; i < bytes; i++) fputc((int)(value >> 8 * i & 255), file);
 }
 
-static uint32_t special_bits(const char *name, uint32_t otherwise)
-{
+static uint32_t special_bits(const char *name, uint32_t otherwise) {
     int f32 = !strcmp(dtype, "F32"), f16 = !strcmp(dtype, "F16");
     if (!strcmp(name, nan_name)) return f32 ? 0x7fc00000u : f16 ? 0x7e00u : 0x7fc0u;
     if (!strcmp(name, inf_name)) return f32 ? 0xff800000u : f16 ? 0xfc00u : 0xff80u;
@@ -203,8 +190,7 @@ static uint32_t special_bits(const char *name, uint32_t otherwise)
 }
 
 /* The same values in either order, up to four channels. */
-static void put_smooth(FILE *file)
-{
+static void put_smooth(FILE *file) {
     int row, i, values = chans * patch * patch;
     for (row = 0; row < dim; row++) {
         uint32_t bits[4];
@@ -216,8 +202,7 @@ static void put_smooth(FILE *file)
     }
 }
 
-static void put_data(FILE *file, const tensor *t)
-{
+static void put_data(FILE *file, const tensor *t) {
     const char *name = t->name + strlen(prefix);
     uint64_t n = elements(t), i;
     if (*smooth && !strcmp(name, "patch_embed.proj.weight")) {
@@ -231,8 +216,7 @@ static void put_data(FILE *file, const tensor *t)
     }
 }
 
-static void put_header(FILE *file, int first, int last)
-{
+static void put_header(FILE *file, int first, int last) {
     static char text[MAX_TENSORS * 320];
     size_t used = (size_t)sprintf(text, "{\"__metadata__\":{\"format\":\"pt\"}");
     uint64_t offset = 0;
@@ -254,8 +238,7 @@ static void put_header(FILE *file, int first, int last)
     fwrite(text, 1, used, file);
 }
 
-static int write_file(const char *path, int first, int last)
-{
+static int write_file(const char *path, int first, int last) {
     FILE *file = fopen(path, "wb");
     int i;
     if (!file) return perror(path), 1;
@@ -264,8 +247,7 @@ static int write_file(const char *path, int first, int last)
     return fclose(file) ? perror(path), 1 : 0;
 }
 
-static int write_shards(const char *path)
-{
+static int write_shards(const char *path) {
     FILE *file = fopen(path, "wb");
     int i, t, first = 0, status = 0;
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
@@ -284,8 +266,7 @@ static int write_shards(const char *path)
     return fclose(file) ? perror(path), 1 : status;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     int i;
     if (argc < 2) return fputs("random_checkpoint OUT [KEY=VALUE]...\n", stderr), 2;
     for (i = 2; i < argc; i++)

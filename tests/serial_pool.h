@@ -25,9 +25,7 @@ static inline vit_result vit_threads_create(int num_threads, vit_threads **threa
     return VIT_OK;
 }
 
-static inline void vit_threads_destroy(vit_threads *threads) {
-    (void)threads;
-}
+static inline void vit_threads_destroy(vit_threads *threads) { (void)threads; }
 
 #endif
 

@@ -33,7 +33,7 @@ static int pick(int low, int high) {
 }
 
 static photo make_photo(int format) {
-    static const int pixel_sizes[] = {3, 4, 1};
+    static const int pixel_sizes[] = { 3, 4, 1 };
     photo p;
     memset(&p, 0, sizeof p);
     p.image.format = (vit_pixel)format;

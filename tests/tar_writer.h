@@ -40,12 +40,19 @@ static inline size_t tar_writer_header(tar_writer *t, char type, const char *nam
     uint8_t *header = tar_writer_grow(t, 512);
     char digits[16];
     memcpy(header, name, strlen(name) < 100 ? strlen(name) : 100);
-    memcpy(header + 100, "0000644\0" "0000000\0" "0000000", 24);
+    memcpy(header + 100,
+           "0000644\0"
+           "0000000\0"
+           "0000000",
+           24);
     snprintf(digits, sizeof digits, "%011llo", (unsigned long long)(size & 0x1ffffffff));
     memcpy(header + 124, digits, 12);
     memcpy(header + 136, "00000000000", 12);
     header[156] = (uint8_t)type;
-    memcpy(header + 257, "ustar\0" "00", 8);
+    memcpy(header + 257,
+           "ustar\0"
+           "00",
+           8);
     tar_writer_sum(header);
     return at;
 }

@@ -16,9 +16,8 @@
 #include <string.h>
 
 #define CHECK(condition) ((void)test_check((condition) != 0, __FILE__, __LINE__, #condition))
-#define CHECK_MSG(condition, ...) \
-    (test_check((condition) != 0, __FILE__, __LINE__, #condition) ? (void)0 \
-                                                                  : test_say(__VA_ARGS__))
+#define CHECK_MSG(condition, ...)                                                                  \
+    (test_check((condition) != 0, __FILE__, __LINE__, #condition) ? (void)0 : test_say(__VA_ARGS__))
 
 enum { TEST_MAX_SITES = 4096 }; /* of the table; a test has a few hundred */
 
@@ -100,14 +99,14 @@ static inline int test_summary(void) {
         if (vit_has_isa((vit_isa)isa))
 #define FOR_EACH_ISA_LIKE(isa, like)                                                               \
     FOR_EACH_ISA(isa)                                                                              \
-        if (TEST_ROUNDS_TWICE(isa) == TEST_ROUNDS_TWICE(like))
+    if (TEST_ROUNDS_TWICE(isa) == TEST_ROUNDS_TWICE(like))
 
 /* Whether a tier's products are rounded before they are added to anything. */
 #if defined(VIT_NO_FMA)
-#    define TEST_ROUNDS_TWICE(isa)                                                                 \
-        ((isa) == VIT_ISA_SCALAR || (isa) == VIT_ISA_SSE2 || (isa) == VIT_ISA_WASM_SIMD)
+#define TEST_ROUNDS_TWICE(isa)                                                                     \
+    ((isa) == VIT_ISA_SCALAR || (isa) == VIT_ISA_SSE2 || (isa) == VIT_ISA_WASM_SIMD)
 #else
-#    define TEST_ROUNDS_TWICE(isa) ((isa) == VIT_ISA_SSE2)
+#define TEST_ROUNDS_TWICE(isa) ((isa) == VIT_ISA_SSE2)
 #endif
 
 /* What a kernel rounds to int8, x times inverse: exact where it is fused with an addition. `wide`

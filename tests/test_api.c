@@ -7,28 +7,28 @@
  */
 #include <stddef.h>
 #if !defined(VIT_NO_THREADS)
-#    include <pthread.h>
+#include <pthread.h>
 #endif
 #if !defined(VIT_NO_THREADS) && !defined(_WIN32)
-#    define SYSTEM_FAILS
-#    include <fcntl.h>
-#    include <stdio.h>
-#    include <sys/mman.h>
-#    include <sys/stat.h>
-#    include <unistd.h>
+#define SYSTEM_FAILS
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #endif
 #if defined(__GNUC__) && defined(__x86_64__) && !defined(_WIN32)
-#    define OTHER_CPUS
-#    include <cpuid.h>
+#define OTHER_CPUS
+#include <cpuid.h>
 #elif defined(__aarch64__) && defined(__linux__)
-#    define OTHER_ARM_CPUS
-#    include <sys/auxv.h>
+#define OTHER_ARM_CPUS
+#include <sys/auxv.h>
 #endif
 
 static void *counting_malloc(size_t size);
 static void counting_free(void *block);
 #define VIT_MALLOC(size) counting_malloc(size)
-#define VIT_FREE(ptr) counting_free(ptr)
+#define VIT_FREE(ptr)    counting_free(ptr)
 
 #if defined(SYSTEM_FAILS)
 static int failing_create(pthread_t *thread, void *(*start)(void *), void *arg);
@@ -40,15 +40,15 @@ static int failing_seek(FILE *file, int from);
 static long failing_tell(FILE *file);
 static size_t failing_read(void *to, size_t size, FILE *file);
 static long other_cores(void);
-#    define pthread_create(thread, attributes, start, arg) failing_create(thread, start, arg)
-#    define pthread_mutex_init(mutex, attributes) failing_mutex(mutex)
-#    define pthread_cond_init(cond, attributes) failing_cond(cond)
-#    define fstat(file, status) failing_stat(file, status)
-#    define mmap(at, size, access, flags, file, offset) failing_map(size, file)
-#    define fseek(file, offset, from) failing_seek(file, from)
-#    define ftell(file) failing_tell(file)
-#    define fread(to, item, count, file) failing_read(to, count, file)
-#    define sysconf(name) other_cores()
+#define pthread_create(thread, attributes, start, arg) failing_create(thread, start, arg)
+#define pthread_mutex_init(mutex, attributes)          failing_mutex(mutex)
+#define pthread_cond_init(cond, attributes)            failing_cond(cond)
+#define fstat(file, status)                            failing_stat(file, status)
+#define mmap(at, size, access, flags, file, offset)    failing_map(size, file)
+#define fseek(file, offset, from)                      failing_seek(file, from)
+#define ftell(file)                                    failing_tell(file)
+#define fread(to, item, count, file)                   failing_read(to, count, file)
+#define sysconf(name)                                  other_cores()
 #endif
 
 #if defined(OTHER_CPUS)
@@ -57,11 +57,11 @@ static void true_cpuid(unsigned leaf, unsigned part, unsigned r[4]) {
 }
 static void other_cpuid(unsigned leaf, unsigned part, unsigned *a, unsigned *b, unsigned *c,
                         unsigned *d);
-#    undef __cpuid_count
-#    define __cpuid_count(leaf, part, a, b, c, d) other_cpuid(leaf, part, &a, &b, &c, &d)
+#undef __cpuid_count
+#define __cpuid_count(leaf, part, a, b, c, d) other_cpuid(leaf, part, &a, &b, &c, &d)
 #elif defined(OTHER_ARM_CPUS)
 static unsigned long other_auxval(unsigned long type);
-#    define getauxval(type) other_auxval(type)
+#define getauxval(type) other_auxval(type)
 #endif
 
 #define VIT_IMPLEMENTATION
@@ -141,9 +141,7 @@ static int failing_seek(FILE *file, int from) {
     return system_call_fails() ? -1 : fseek(file, 0, from);
 }
 
-static long failing_tell(FILE *file) {
-    return system_call_fails() ? -1 : ftell(file);
-}
+static long failing_tell(FILE *file) { return system_call_fails() ? -1 : ftell(file); }
 
 static size_t failing_read(void *to, size_t size, FILE *file) {
     return fread(to, 1, system_call_fails() ? size - 1 : size, file);
@@ -170,10 +168,7 @@ static void other_cpuid(unsigned leaf, unsigned part, unsigned *a, unsigned *b, 
                         unsigned *d) {
     unsigned r[4];
     true_cpuid(leaf, part, r);
-    *a = !cpu_here   ? r[0]
-         : leaf == 0 ? cpu_here->leaves
-         : part      ? cpu_here->a7
-                     : cpu_here->parts;
+    *a = !cpu_here ? r[0] : leaf == 0 ? cpu_here->leaves : part ? cpu_here->a7 : cpu_here->parts;
     *b = !cpu_here ? r[1] : cpu_here->b7;
     *c = !cpu_here ? r[2] : leaf == 1 ? cpu_here->features : cpu_here->c7;
     *d = r[3];
@@ -189,15 +184,11 @@ static unsigned long other_auxval(unsigned long type) {
 #if !defined(VIT_NO_THREADS)
 typedef pthread_t thread_id;
 
-static thread_id this_thread(void) {
-    return pthread_self();
-}
+static thread_id this_thread(void) { return pthread_self(); }
 #else
 typedef int thread_id;
 
-static thread_id this_thread(void) {
-    return 0;
-}
+static thread_id this_thread(void) { return 0; }
 #endif
 
 /* --- helpers -------------------------------------------------------------- */
@@ -309,13 +300,13 @@ static void test_hash(void) {
         const char *text;
         uint64_t hash;
     } known[] = {
-        {"", 0xef46db3751d8e999u},
-        {"a", 0xd24ec4f1a98c6e5bu},
-        {"abc", 0x44bc2cf5ad770999u},
-        {"message digest", 0x066ed728fceeb3beu},
-        {"abcdefghijklmnopqrstuvwxyz", 0xcfe1f278fa89835cu},
-        {"12345678901234567890123456789012345678901234567890123456789012345678901234567890",
-         0xe04a477f19ee145du},
+        { "", 0xef46db3751d8e999u },
+        { "a", 0xd24ec4f1a98c6e5bu },
+        { "abc", 0x44bc2cf5ad770999u },
+        { "message digest", 0x066ed728fceeb3beu },
+        { "abcdefghijklmnopqrstuvwxyz", 0xcfe1f278fa89835cu },
+        { "12345678901234567890123456789012345678901234567890123456789012345678901234567890",
+          0xe04a477f19ee145du },
     };
     unsigned char bytes[1000];
     uint32_t r = 12345;
@@ -375,12 +366,12 @@ static void test_config_ranges(void) {
 #define RANGE(type, name, required, smallest, largest)                                             \
     if ((double)(largest) < 2147483647.0) {                                                        \
         vit_config c = o.config;                                                                   \
-        set_##type(&c.name, (double)(largest) * 1.5 + 1.0);                                        \
+        set_##type(&c.name, (double)(largest)*1.5 + 1.0);                                          \
         config_refused(&c, #name);                                                                 \
     }                                                                                              \
     {                                                                                              \
         vit_config c = o.config;                                                                   \
-        set_##type(&c.name, (double)(smallest) * 1.5 - 1.0);                                       \
+        set_##type(&c.name, (double)(smallest)*1.5 - 1.0);                                         \
         config_refused(&c, #name);                                                                 \
     }
     VIT_FIELD_LIST(RANGE)
@@ -488,7 +479,8 @@ static void test_config_products(void) {
 
 /* Options that exclude each other, or need each other. */
 static void test_config_pairs(void) {
-#define SET(name, value) {offsetof(vit_config, name), value}
+#define SET(name, value)                                                                           \
+    { offsetof(vit_config, name), value }
     static const struct {
         const char *message;
         struct {
@@ -496,48 +488,50 @@ static void test_config_pairs(void) {
             int value;
         } set[5]; /* up to the first 0 */
     } cases[] = {
-        {"has_diff_attn excludes", {SET(has_diff_attn, 1), SET(has_rel_pos, 1)}},
-        {"has_diff_attn excludes", {SET(has_diff_attn, 1), SET(has_qk_norm, 1)}},
-        {"has_diff_attn excludes", {SET(has_diff_attn, 1), SET(has_attn_norm, 1)}},
-        {"token and average together exclude",
-         {SET(pool, VIT_POOL_TOKEN_AVG), SET(representation_dim, 8)}},
-        {"need block_type 0, pre-norm",
-         {SET(block_type, VIT_BLOCK_POST_NORM), SET(has_mlp_norm, 1)}},
-        {"stem and stem_width need each other", {SET(stem, VIT_STEM_CONV)}},
-        {"stem_width is not a multiple of 32", {SET(stem, VIT_STEM_RESNET), SET(stem_width, 48)}},
-        {"patch_size must be a multiple of the stem's stride: expected 8, found 12",
-         {SET(stem, VIT_STEM_CONV), SET(stem_width, 8), SET(patch_size, 12)}},
-        {"stem excludes has_patch_pre_norm and dynamic_img_pad",
-         {SET(stem, VIT_STEM_CONV), SET(stem_width, 8), SET(patch_size, 8),
-          SET(has_patch_pre_norm, 1)}},
-        {"stem excludes has_patch_pre_norm and dynamic_img_pad",
-         {SET(stem, VIT_STEM_CONV), SET(stem_width, 8), SET(patch_size, 8),
-          SET(dynamic_img_pad, 1)}},
-        {"attention 1, to itself alone, excludes", {SET(attention, VIT_ATTENTION_SELF)}},
-        {"representation_act needs representation_dim",
-         {SET(representation_act, VIT_REPRESENTATION_GELU)}},
-        {"patch_stride excludes patch_cut, stem",
-         {SET(patch_stride, 2), SET(patch_cut, VIT_CUT_INTERLEAVED)}},
-        {"patch_stride excludes patch_cut, stem",
-         {SET(patch_stride, 2), SET(stem, VIT_STEM_CONV), SET(stem_width, 8), SET(patch_size, 8)}},
-        {"patch_stride excludes patch_cut, stem",
-         {SET(patch_stride, 2), SET(dynamic_img_pad, 1)}},
-        {"patch_stride is out of range", {SET(patch_stride, 1025)}},
-        {"patch_stride is out of range", {SET(patch_stride, -1)}},
-        {"patch_cut excludes stem, dynamic_img_size",
-         {SET(patch_cut, VIT_CUT_RESHAPE), SET(dynamic_img_size, 1)}},
-        {"patch_cut excludes stem, dynamic_img_size",
-         {SET(patch_cut, VIT_CUT_UNFOLD), SET(dynamic_img_pad, 1)}},
-        {"patch_cut excludes stem, dynamic_img_size",
-         {SET(patch_cut, VIT_CUT_INTERLEAVED), SET(stem, VIT_STEM_CONV), SET(stem_width, 8),
-          SET(patch_size, 8)}},
-        {"patch_cut needs img_height and img_width of whole patches",
-         {SET(patch_cut, VIT_CUT_INTERLEAVED), SET(img_height, 10)}},
-        {"patch_cut needs img_height and img_width of whole patches",
-         {SET(patch_cut, VIT_CUT_RESHAPE), SET(img_width, 11)}},
-        {"a feature map has 2^31 numbers",
-         {SET(stem, VIT_STEM_CONV), SET(stem_width, 512), SET(patch_size, 8),
-          SET(img_height, 16384), SET(img_width, 16384)}},
+        { "has_diff_attn excludes", { SET(has_diff_attn, 1), SET(has_rel_pos, 1) } },
+        { "has_diff_attn excludes", { SET(has_diff_attn, 1), SET(has_qk_norm, 1) } },
+        { "has_diff_attn excludes", { SET(has_diff_attn, 1), SET(has_attn_norm, 1) } },
+        { "token and average together exclude",
+          { SET(pool, VIT_POOL_TOKEN_AVG), SET(representation_dim, 8) } },
+        { "need block_type 0, pre-norm",
+          { SET(block_type, VIT_BLOCK_POST_NORM), SET(has_mlp_norm, 1) } },
+        { "stem and stem_width need each other", { SET(stem, VIT_STEM_CONV) } },
+        { "stem_width is not a multiple of 32",
+          { SET(stem, VIT_STEM_RESNET), SET(stem_width, 48) } },
+        { "patch_size must be a multiple of the stem's stride: expected 8, found 12",
+          { SET(stem, VIT_STEM_CONV), SET(stem_width, 8), SET(patch_size, 12) } },
+        { "stem excludes has_patch_pre_norm and dynamic_img_pad",
+          { SET(stem, VIT_STEM_CONV), SET(stem_width, 8), SET(patch_size, 8),
+            SET(has_patch_pre_norm, 1) } },
+        { "stem excludes has_patch_pre_norm and dynamic_img_pad",
+          { SET(stem, VIT_STEM_CONV), SET(stem_width, 8), SET(patch_size, 8),
+            SET(dynamic_img_pad, 1) } },
+        { "attention 1, to itself alone, excludes", { SET(attention, VIT_ATTENTION_SELF) } },
+        { "representation_act needs representation_dim",
+          { SET(representation_act, VIT_REPRESENTATION_GELU) } },
+        { "patch_stride excludes patch_cut, stem",
+          { SET(patch_stride, 2), SET(patch_cut, VIT_CUT_INTERLEAVED) } },
+        { "patch_stride excludes patch_cut, stem",
+          { SET(patch_stride, 2), SET(stem, VIT_STEM_CONV), SET(stem_width, 8),
+            SET(patch_size, 8) } },
+        { "patch_stride excludes patch_cut, stem",
+          { SET(patch_stride, 2), SET(dynamic_img_pad, 1) } },
+        { "patch_stride is out of range", { SET(patch_stride, 1025) } },
+        { "patch_stride is out of range", { SET(patch_stride, -1) } },
+        { "patch_cut excludes stem, dynamic_img_size",
+          { SET(patch_cut, VIT_CUT_RESHAPE), SET(dynamic_img_size, 1) } },
+        { "patch_cut excludes stem, dynamic_img_size",
+          { SET(patch_cut, VIT_CUT_UNFOLD), SET(dynamic_img_pad, 1) } },
+        { "patch_cut excludes stem, dynamic_img_size",
+          { SET(patch_cut, VIT_CUT_INTERLEAVED), SET(stem, VIT_STEM_CONV), SET(stem_width, 8),
+            SET(patch_size, 8) } },
+        { "patch_cut needs img_height and img_width of whole patches",
+          { SET(patch_cut, VIT_CUT_INTERLEAVED), SET(img_height, 10) } },
+        { "patch_cut needs img_height and img_width of whole patches",
+          { SET(patch_cut, VIT_CUT_RESHAPE), SET(img_width, 11) } },
+        { "a feature map has 2^31 numbers",
+          { SET(stem, VIT_STEM_CONV), SET(stem_width, 512), SET(patch_size, 8),
+            SET(img_height, 16384), SET(img_width, 16384) } },
     };
 #undef SET
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -559,12 +553,13 @@ static void test_config_head(void) {
 
 /* Blocks without an MLP, and attention of each token to itself alone. */
 static void test_config_blocks(void) {
-    static const size_t without_mlp[] = {offsetof(vit_config, has_gated_mlp),
-                                         offsetof(vit_config, has_mlp_norm)};
+    static const size_t without_mlp[] = { offsetof(vit_config, has_gated_mlp),
+                                          offsetof(vit_config, has_mlp_norm) };
     static const size_t alone[] = {
-        offsetof(vit_config, has_qkv_bias), offsetof(vit_config, has_qk_norm),
-        offsetof(vit_config, rope),         offsetof(vit_config, has_rel_pos),
-        offsetof(vit_config, has_diff_attn), offsetof(vit_config, has_attn_norm)};
+        offsetof(vit_config, has_qkv_bias),  offsetof(vit_config, has_qk_norm),
+        offsetof(vit_config, rope),          offsetof(vit_config, has_rel_pos),
+        offsetof(vit_config, has_diff_attn), offsetof(vit_config, has_attn_norm)
+    };
     vit_config plain = tiny_defaults().config, c;
     plain.mlp_dim = 0;
     CHECK(vit_config_check(&plain, NULL) == VIT_OK);
@@ -690,9 +685,7 @@ static double float_number(const unsigned char *at) {
     return (double)x;
 }
 
-static size_t int8_tail(int depth) {
-    return (size_t)((depth + 3) / 4 * 64);
-}
+static size_t int8_tail(int depth) { return (size_t)((depth + 3) / 4 * 64); }
 
 /* The integer of an int8 or int4 weight. */
 static int panel_integer(vit_dtype dtype, const unsigned char *panel, int row, int k) {
@@ -732,7 +725,7 @@ static float panel_number(vit_dtype dtype, const unsigned char *panel, int row, 
 
 /* Depth with its padding, and bytes of a panel that deep. */
 static int padded_depth(vit_dtype dtype, int depth) {
-    static const int steps[VIT_NUM_DTYPES] = {1, 1, 2, 4, 32};
+    static const int steps[VIT_NUM_DTYPES] = { 1, 1, 2, 4, 32 };
     return (depth + steps[dtype] - 1) / steps[dtype] * steps[dtype];
 }
 
@@ -870,7 +863,7 @@ static void test_one_panel(vit_dtype dtype, int rows, int depth) {
 }
 
 static void test_packing(void) {
-    static const int depths[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 31, 32, 33, 63, 64, 65, MAX_DEPTH};
+    static const int depths[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 31, 32, 33, 63, 64, 65, MAX_DEPTH };
     for (int dtype = VIT_F32; dtype < VIT_NUM_DTYPES; dtype++) {
         for (int rows = 1; rows <= 16; rows += 5) {
             for (size_t i = 0; i < sizeof depths / sizeof depths[0]; i++) {
@@ -882,12 +875,12 @@ static void test_packing(void) {
 
 /* Rows of zeros, of numbers too small for a scale, and of ties. */
 static void test_packing_extremes(void) {
-    static const float rows[4][4] = {{0, -0.0f, 0, 0},
-                                     {1e-44f, 0, -1e-44f, 0},
-                                     {127, 0.5f, 1.5f, -2.5f},
-                                     {-8, 0.5f, 1.5f, 6.5f}};
-    static const int int8[4][4] = {{0}, {0}, {127, 0, 2, -2}, {-127, 8, 24, 103}};
-    static const int int4[4][4] = {{0}, {0}, {-8, 0, 0, 0}, {-8, 0, 2, 6}};
+    static const float rows[4][4] = { { 0, -0.0f, 0, 0 },
+                                      { 1e-44f, 0, -1e-44f, 0 },
+                                      { 127, 0.5f, 1.5f, -2.5f },
+                                      { -8, 0.5f, 1.5f, 6.5f } };
+    static const int int8[4][4] = { { 0 }, { 0 }, { 127, 0, 2, -2 }, { -127, 8, 24, 103 } };
+    static const int int4[4][4] = { { 0 }, { 0 }, { -8, 0, 0, 0 }, { -8, 0, 2, 6 } };
     unsigned char *a = tiny_aligned(panel_size(VIT_I8, 4));
     unsigned char *b = tiny_aligned(panel_size(VIT_I4, 4));
     vit_pack_panel(VIT_I8, rows[0], 4, 4, a);
@@ -906,7 +899,9 @@ static void test_packing_extremes(void) {
 /* Packing of NaN and infinity returns, sanitizers see no error, and int8 and int4 keep NaN. */
 static void test_packing_nonfinite(void) {
     const float nan = (float)NAN, inf = (float)INFINITY;
-    const float bad[] = {nan, 1, -1, 0.5f, inf, 1, -inf, 1, 3e38f, -3e38f, 1, nan, inf, -inf, 0, 1};
+    const float bad[] = {
+        nan, 1, -1, 0.5f, inf, 1, -inf, 1, 3e38f, -3e38f, 1, nan, inf, -inf, 0, 1
+    };
     for (int dtype = VIT_F32; dtype < VIT_NUM_DTYPES; dtype++) {
         for (int depth = 1; depth <= 16; depth *= 2) {
             unsigned char *panel = tiny_aligned(panel_size((vit_dtype)dtype, depth));
@@ -926,7 +921,8 @@ static void test_packing_nonfinite(void) {
         t.data = panel;
         vit_pack_panel((vit_dtype)dtype, bad, 1, 16, panel);
         vit_unpack_row(&t, 0, row);
-        CHECK_MSG(row[0] != row[0] && row[11] != row[11], "%d: NaN became %g", dtype, (double)row[0]);
+        CHECK_MSG(row[0] != row[0] && row[11] != row[11], "%d: NaN became %g", dtype,
+                  (double)row[0]);
         free(panel);
     }
 }
@@ -970,7 +966,8 @@ static void run_in_workspace(bench *b, const vit_params *params, size_t shift, i
     CHECK(vit_session_init(&session, &b->model, params, workspace, size - 1) == VIT_ERROR_MEMORY);
     CHECK(vit_session_init(&session, &b->model, params, workspace, 0) == VIT_ERROR_MEMORY);
     CHECK(vit_session_init(&session, &b->model, params, workspace, size) == VIT_OK);
-    CHECK(vit_forward(&session, &(vit_input){ .pixels = b->input, .batch = batch }, &outputs) == VIT_OK);
+    CHECK(vit_forward(&session, &(vit_input){ .pixels = b->input, .batch = batch }, &outputs) ==
+          VIT_OK);
     int touched = 0;
     for (size_t i = 0; i < CANARY + shift; i++) {
         touched += block[i] != 0xc5;
@@ -1045,7 +1042,7 @@ static void test_workspace_threads_kind(int kind) {
         vit_params params = no_params();
         vit_session session;
         vit_outputs outputs = no_outputs();
-        vit_block_output block = {NULL, NULL, -1, 0};
+        vit_block_output block = { NULL, NULL, -1, 0 };
         float logits[4 * 5];
         CHECK(vit_threads_create(n, &pool, &params.executor) == VIT_OK);
         params.batch = 3;
@@ -1060,7 +1057,8 @@ static void test_workspace_threads_kind(int kind) {
         outputs.embedding = tiny_allocate(4 * b.embedding * sizeof(float));
         CHECK(vit_session_init(&session, &b.model, &params, workspace, size) == VIT_OK);
         for (int batch = 1; batch <= 4; batch++) {
-            CHECK(vit_forward(&session, &(vit_input){ .pixels = b.input, .batch = batch }, &outputs) == VIT_OK);
+            CHECK(vit_forward(&session, &(vit_input){ .pixels = b.input, .batch = batch },
+                              &outputs) == VIT_OK);
         }
         free(outputs.tokens);
         free(block.attention);
@@ -1154,31 +1152,36 @@ static void test_forward_arguments(void) {
     runner r = runner_make(&b.model, NULL);
     float *attention = tiny_allocate(b.attention * sizeof(float));
     float logits[5];
-    vit_block_output block = {NULL, attention, -1, 0};
+    vit_block_output block = { NULL, attention, -1, 0 };
     vit_outputs outputs = no_outputs();
     outputs.logits = logits;
     outputs.blocks = &block;
     outputs.num_blocks = 1;
     CHECK(vit_forward(NULL, &(vit_input){ .pixels = b.input }, &outputs) == VIT_ERROR_ARGUMENT);
     CHECK(vit_forward(&r.session, &(vit_input){ .pixels = NULL }, &outputs) == VIT_ERROR_ARGUMENT);
-    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input, .batch = 0 }, &outputs) == VIT_OK);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input, .batch = 0 }, &outputs) ==
+          VIT_OK);
     CHECK(vit_forward(&r.session, NULL, &outputs) == VIT_ERROR_ARGUMENT);
-    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input, .batch = -1 }, &outputs) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input, .batch = -1 }, &outputs) ==
+          VIT_ERROR_ARGUMENT);
     CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input }, NULL) == VIT_ERROR_ARGUMENT);
     for (int i = 0; i < 4; i++) {
-        static const int wrong[] = {2, -3, INT_MAX, INT_MIN};
+        static const int wrong[] = { 2, -3, INT_MAX, INT_MIN };
         block.index = wrong[i];
-        CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input }, &outputs) == VIT_ERROR_ARGUMENT);
+        CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input }, &outputs) ==
+              VIT_ERROR_ARGUMENT);
     }
     block.index = -2;
     CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input }, &outputs) == VIT_OK);
     block.index = 1;
     CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input }, &outputs) == VIT_OK);
     outputs.num_blocks = -1;
-    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input }, &outputs) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input }, &outputs) ==
+          VIT_ERROR_ARGUMENT);
     outputs.num_blocks = 1;
     outputs.blocks = NULL;
-    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input }, &outputs) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input }, &outputs) ==
+          VIT_ERROR_ARGUMENT);
     outputs.blocks = &block;
     block.attention = NULL; /* an entry that wants nothing */
     CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input }, &outputs) == VIT_OK);
@@ -1197,10 +1200,11 @@ static void test_headless(void) {
     float embedding[16];
     vit_outputs outputs = no_outputs();
     vit_prediction top[2];
-    uint8_t pixel[3] = {1, 2, 3};
-    vit_image image = {pixel, 1, 1, 0, VIT_PIXEL_RGB8};
+    uint8_t pixel[3] = { 1, 2, 3 };
+    vit_image image = { pixel, 1, 1, 0, VIT_PIXEL_RGB8 };
     outputs.logits = embedding;
-    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input }, &outputs) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input }, &outputs) ==
+          VIT_ERROR_ARGUMENT);
     outputs.logits = NULL;
     outputs.embedding = embedding;
     CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input }, &outputs) == VIT_OK);
@@ -1215,32 +1219,32 @@ static void check_not_open(const char *what, vit_model *model) {
     vit_session session;
     vit_prediction top;
     vit_tensor tensor;
-    uint8_t pixel[3] = {1, 2, 3};
-    float input[3 * 8 * 8], scores[5] = {5, 4, 3, 2, 1};
-    vit_image image = {pixel, 1, 1, 0, VIT_PIXEL_RGB8};
+    uint8_t pixel[3] = { 1, 2, 3 };
+    float input[3 * 8 * 8], scores[5] = { 5, 4, 3, 2, 1 };
+    vit_image image = { pixel, 1, 1, 0, VIT_PIXEL_RGB8 };
     const struct {
         const char *name;
         bool refused;
     } calls[] = {
-        {"verify", vit_model_verify(model) == VIT_ERROR_ARGUMENT},
-        {"resize", vit_model_resize(model, 8, 8) == VIT_ERROR_ARGUMENT},
-        {"label", vit_label(model, 0) == NULL},
-        {"synset", vit_synset(model, 0) == NULL},
-        {"source", vit_source(model)[0] == 0},
-        {"preprocess_size", vit_preprocess_size(model, &image) == 0},
-        {"preprocess", vit_preprocess(model, &image, input, NULL, 0) == VIT_ERROR_ARGUMENT},
-        {"workspace_size", vit_workspace_size(model, NULL) == 0},
-        {"session_init",
-         vit_session_init(&session, model, NULL, input, sizeof input) == VIT_ERROR_ARGUMENT},
-        {"session_init of its own memory",
-         vit_session_init(&session, model, NULL, NULL, 0) == VIT_ERROR_ARGUMENT},
-        {"input_size", vit_input_size(model) == 0},
-        {"embed", vit_embed(model, &image, scores) == VIT_ERROR_ARGUMENT},
-        {"embedding_dim", vit_embedding_dim(model) == 0},
-        {"scores", (vit_scores(model, scores), scores[0] == 5.0f && scores[4] == 1.0f)},
-        {"classify", vit_classify(model, &image, 1, &top) == VIT_ERROR_ARGUMENT},
-        {"tensor", vit_model_tensor(model, 0, &tensor) == 0},
-        {"signature", vit_model_signature(model) == 0},
+        { "verify", vit_model_verify(model) == VIT_ERROR_ARGUMENT },
+        { "resize", vit_model_resize(model, 8, 8) == VIT_ERROR_ARGUMENT },
+        { "label", vit_label(model, 0) == NULL },
+        { "synset", vit_synset(model, 0) == NULL },
+        { "source", vit_source(model)[0] == 0 },
+        { "preprocess_size", vit_preprocess_size(model, &image) == 0 },
+        { "preprocess", vit_preprocess(model, &image, input, NULL, 0) == VIT_ERROR_ARGUMENT },
+        { "workspace_size", vit_workspace_size(model, NULL) == 0 },
+        { "session_init",
+          vit_session_init(&session, model, NULL, input, sizeof input) == VIT_ERROR_ARGUMENT },
+        { "session_init of its own memory",
+          vit_session_init(&session, model, NULL, NULL, 0) == VIT_ERROR_ARGUMENT },
+        { "input_size", vit_input_size(model) == 0 },
+        { "embed", vit_embed(model, &image, scores) == VIT_ERROR_ARGUMENT },
+        { "embedding_dim", vit_embedding_dim(model) == 0 },
+        { "scores", (vit_scores(model, scores), scores[0] == 5.0f && scores[4] == 1.0f) },
+        { "classify", vit_classify(model, &image, 1, &top) == VIT_ERROR_ARGUMENT },
+        { "tensor", vit_model_tensor(model, 0, &tensor) == 0 },
+        { "signature", vit_model_signature(model) == 0 },
     };
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
         CHECK_MSG(calls[i].refused, "%s: %s", what, calls[i].name);
@@ -1254,8 +1258,8 @@ static void test_closed_model(void) {
     vit_session session;
     vit_outputs outputs = no_outputs();
     vit_answer answer;
-    uint8_t pixel[3] = {1, 2, 3};
-    vit_image image = {pixel, 1, 1, 0, VIT_PIXEL_RGB8};
+    uint8_t pixel[3] = { 1, 2, 3 };
+    vit_image image = { pixel, 1, 1, 0, VIT_PIXEL_RGB8 };
     float input[3 * 8 * 8], output[5];
     check_not_open("NULL", NULL);
     vit_model_close(&model);
@@ -1283,8 +1287,8 @@ static void test_address_space(void) {
     tiny_options o = tiny_defaults();
     vit_config *c = &o.config;
     char detail[VIT_MAX_DETAIL];
-    uint8_t pixel[3] = {1, 2, 3};
-    vit_image image = {pixel, 1, 1, 0, VIT_PIXEL_RGB8};
+    uint8_t pixel[3] = { 1, 2, 3 };
+    vit_image image = { pixel, 1, 1, 0, VIT_PIXEL_RGB8 };
     vit_prediction top;
     vit_model model;
     c->img_height = c->img_width = 16384;
@@ -1316,18 +1320,21 @@ static void test_address_space(void) {
     bench b = bench_open(&o);
     runner r = runner_make(&b.model, NULL);
     float logits[5];
-    vit_block_output block = {NULL, logits, 0, 0}; /* 64 x 4097 x 4097 floats */
+    vit_block_output block = { NULL, logits, 0, 0 }; /* 64 x 4097 x 4097 floats */
     vit_outputs outputs = no_outputs();
     outputs.logits = logits;
     outputs.blocks = &block;
     outputs.num_blocks = 1;
-    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input }, &outputs) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input }, &outputs) ==
+          VIT_ERROR_ARGUMENT);
     block.attention = NULL;
     block.tokens = logits;
-    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input, .batch = 0x7fffffff }, &outputs) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input, .batch = 0x7fffffff },
+                      &outputs) == VIT_ERROR_ARGUMENT);
     outputs.num_blocks = 0;
     outputs.tokens = logits;
-    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input, .batch = 0x7fffffff }, &outputs) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input, .batch = 0x7fffffff },
+                      &outputs) == VIT_ERROR_ARGUMENT);
     free(r.workspace);
     bench_close(&b);
 }
@@ -1339,13 +1346,14 @@ static void test_depth_0(void) {
     bench b = bench_open(&o);
     runner r = runner_make(&b.model, NULL);
     float logits[5];
-    vit_block_output block = {NULL, NULL, -1, 0};
+    vit_block_output block = { NULL, NULL, -1, 0 };
     vit_outputs outputs = no_outputs();
     outputs.logits = logits;
     CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input }, &outputs) == VIT_OK);
     outputs.blocks = &block;
     outputs.num_blocks = 1;
-    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input }, &outputs) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input }, &outputs) ==
+          VIT_ERROR_ARGUMENT);
     free(r.workspace);
     bench_close(&b);
 }
@@ -1358,20 +1366,23 @@ static void test_mask(void) {
     runner r = runner_make(&b.model, NULL);
     uint8_t mask[3 * N];
     float plain[3 * 5], masked[3 * 5], other[3 * 5], maps[3 * 2 * N * N];
-    vit_block_output block = {NULL, maps, -1, 0};
+    vit_block_output block = { NULL, maps, -1, 0 };
     vit_outputs outputs = no_outputs();
     outputs.logits = plain;
-    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input, .batch = 3 }, &outputs) == VIT_OK);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input, .batch = 3 }, &outputs) ==
+          VIT_OK);
     memset(mask, 1, sizeof mask);
     outputs.logits = masked;
-    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input, .batch = 3, .mask = mask }, &outputs) == VIT_OK);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input, .batch = 3, .mask = mask },
+                      &outputs) == VIT_OK);
     CHECK(memcmp(plain, masked, sizeof plain) == 0);
     for (int i = 0; i < 3; i++) {
         mask[i * N + HIDDEN] = 0;
     }
     outputs.blocks = &block;
     outputs.num_blocks = 1;
-    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input, .batch = 3, .mask = mask }, &outputs) == VIT_OK);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input, .batch = 3, .mask = mask },
+                      &outputs) == VIT_OK);
     CHECK(memcmp(plain, masked, sizeof plain) != 0);
     for (int i = 0; i < 3 * 2 * N; i++) {
         CHECK(maps[i * N + HIDDEN] < 1e-30f && maps[i * N] > 1e-3f);
@@ -1379,11 +1390,13 @@ static void test_mask(void) {
     outputs.num_blocks = 0;
     outputs.logits = other;
     b.input[6] = 3.0f; /* the first row of the second patch, token 2 */
-    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input, .batch = 3, .mask = mask }, &outputs) == VIT_OK);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input, .batch = 3, .mask = mask },
+                      &outputs) == VIT_OK);
     CHECK(memcmp(masked, other, sizeof masked) == 0);
     memset(mask, 0, sizeof mask);
     outputs.num_blocks = 1;
-    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input, .batch = 3, .mask = mask }, &outputs) == VIT_OK);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input, .batch = 3, .mask = mask },
+                      &outputs) == VIT_OK);
     for (int i = 0; i < 3 * 2 * N * N; i++) {
         CHECK(fabsf(maps[i] - 0.2f) < 1e-6f);
     }
@@ -1398,8 +1411,8 @@ static void test_output_sizes(void) {
     params.batch = 2;
     runner r = runner_make(&b.model, &params);
     vit_outputs outputs = no_outputs();
-    vit_block_output block = {NULL, NULL, -1, 0};
-    size_t sizes[4] = {3 * b.logits, 3 * b.embedding, 3 * b.tokens, 3 * b.attention};
+    vit_block_output block = { NULL, NULL, -1, 0 };
+    size_t sizes[4] = { 3 * b.logits, 3 * b.embedding, 3 * b.tokens, 3 * b.attention };
     float *data[4];
     for (int i = 0; i < 4; i++) {
         data[i] = tiny_allocate(sizes[i] * sizeof(float)); /* exact: ASan watches the ends */
@@ -1413,7 +1426,8 @@ static void test_output_sizes(void) {
     block.attention = data[3];
     outputs.blocks = &block;
     outputs.num_blocks = 1;
-    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input, .batch = 3 }, &outputs) == VIT_OK);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input, .batch = 3 }, &outputs) ==
+          VIT_OK);
     for (int i = 0; i < 4; i++) {
         int unwritten = 0;
         for (size_t k = 0; k < sizes[i]; k++) {
@@ -1454,21 +1468,24 @@ static void test_blocks(void) {
         a[i] = tiny_allocate(maps);
     }
     vit_block_output blocks[5] = {
-        {t[0], NULL, -1, 1}, {t[1], a[0], 0, 0}, {NULL, a[1], 1, 0}, {NULL, a[2], -2, 0},
-        {t[2], NULL, 0, 1}
+        { t[0], NULL, -1, 1 }, { t[1], a[0], 0, 0 }, { NULL, a[1], 1, 0 },
+        { NULL, a[2], -2, 0 }, { t[2], NULL, 0, 1 },
     };
     outputs.logits = alone;
-    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input, .batch = 3 }, &outputs) == VIT_OK);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input, .batch = 3 }, &outputs) ==
+          VIT_OK);
     outputs.logits = logits;
     outputs.blocks = blocks;
     outputs.num_blocks = 5;
-    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input, .batch = 3 }, &outputs) == VIT_OK);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input, .batch = 3 }, &outputs) ==
+          VIT_OK);
     CHECK(memcmp(logits, alone, sizeof logits) == 0);
     CHECK(memcmp(a[0], a[2], maps) == 0 && memcmp(a[0], a[1], maps) != 0);
     CHECK(memcmp(t[1], t[2], tokens) != 0); /* without and with the norm */
     outputs = no_outputs();
     outputs.tokens = t[3];
-    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input, .batch = 3 }, &outputs) == VIT_OK);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input, .batch = 3 }, &outputs) ==
+          VIT_OK);
     CHECK(memcmp(t[0], t[3], tokens) == 0);
     for (int i = 0; i < 4; i++) {
         free(t[i]);
@@ -1489,11 +1506,13 @@ static void nonfinite_run(bench *b, vit_isa isa, bool lossy, float bad) {
     params.isa = isa;
     runner r = runner_make(&b->model, &params);
     outputs.logits = good;
-    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b->input, .batch = 3 }, &outputs) == VIT_OK);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b->input, .batch = 3 }, &outputs) ==
+          VIT_OK);
     float before = b->input[b->pixels + 17];
     b->input[b->pixels + 17] = bad;
     outputs.logits = logits;
-    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b->input, .batch = 3 }, &outputs) == VIT_OK);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b->input, .batch = 3 }, &outputs) ==
+          VIT_OK);
     b->input[b->pixels + 17] = before;
     CHECK(memcmp(good, logits, 5 * sizeof(float)) == 0);
     CHECK(memcmp(good + 10, logits + 10, 5 * sizeof(float)) == 0);
@@ -1505,7 +1524,7 @@ static void nonfinite_run(bench *b, vit_isa isa, bool lossy, float bad) {
 /* A NaN or infinity in one image stays in that image, and none is lost on the way. 3e38 is one
    that sums and ranges of rows may make infinite. */
 static void test_nonfinite_input(void) {
-    static const float bad[] = {(float)NAN, (float)INFINITY, -(float)INFINITY, 3e38f, -3e38f};
+    static const float bad[] = { (float)NAN, (float)INFINITY, -(float)INFINITY, 3e38f, -3e38f };
     for (int kind = 0; kind <= VIT_NUM_DTYPES; kind++) {
         bench b = bench_of_kind(kind);
         FOR_EACH_ISA(isa) {
@@ -1520,11 +1539,11 @@ static void test_nonfinite_input(void) {
 /* Logits of tiers, of an int8 and an int4 model with the number at the start of tensor `index`; f32
    says whether it may get lost. */
 static void nonfinite_weight(const tiny_options *given, int index, uint32_t bits) {
-    static const vit_dtype dtypes[] = {VIT_F32, VIT_I8, VIT_I4, VIT_BF16};
+    static const vit_dtype dtypes[] = { VIT_F32, VIT_I8, VIT_I4, VIT_BF16 };
     tiny_options o = *given;
     bool harmless = false;
     for (int i = 0; i < 4; i++) {
-        float base[5] = {0}, logits[5];
+        float base[5] = { 0 }, logits[5];
         vit_tensor t;
         o.dtype = dtypes[i];
         bench b = bench_open(&o);
@@ -1539,8 +1558,8 @@ static void nonfinite_weight(const tiny_options *given, int index, uint32_t bits
             CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input }, &outputs) == VIT_OK);
             for (int k = 0; k < 5 && isa == VIT_ISA_SCALAR; k++) {
                 harmless |= i == 0 && isfinite(base[k]);
-                CHECK_MSG(harmless || !isfinite(base[k]), "0x%x in %s, %d: %g", (unsigned)bits, t.name,
-                          i, (double)base[k]);
+                CHECK_MSG(harmless || !isfinite(base[k]), "0x%x in %s, %d: %g", (unsigned)bits,
+                          t.name, i, (double)base[k]);
             }
             for (int k = 0; k < 5 && isa != VIT_ISA_SCALAR; k++) {
                 CHECK_MSG(!isfinite(base[k]) == !isfinite(logits[k]),
@@ -1556,7 +1575,7 @@ static void nonfinite_weight(const tiny_options *given, int index, uint32_t bits
 /* NaN and infinity in every tensor that is stored as floats, in each kind of block and pooling: as
    in f32, so in integers, on every tier. Were they lost, the payload of NaN would be a weight. */
 static void test_nonfinite_weights(void) {
-    static const uint32_t bad[] = {0x7fc07fff, 0x7f800000, 0xff800000};
+    static const uint32_t bad[] = { 0x7fc07fff, 0x7f800000, 0xff800000 };
     for (int kind = 0; kind < 7; kind++) {
         tiny_options o = tiny_defaults();
         vit_config *c = &o.config;
@@ -1608,11 +1627,16 @@ static void trace_in_phase(void *user, const char *name, const float *data, cons
         const char *end;
         vit_phase phase;
     } places[] = {
-        {"patch_embed", VIT_PHASE_PATCH_EMBED}, {".norm1", VIT_PHASE_NORM},
-        {".attn.qkv", VIT_PHASE_QKV},           {".attn.context", VIT_PHASE_ATTENTION},
-        {".attn.proj", VIT_PHASE_PROJ},         {".norm2", VIT_PHASE_NORM},
-        {".mlp.fc1", VIT_PHASE_FC1},            {".mlp.act", VIT_PHASE_FC1},
-        {".mlp.fc2", VIT_PHASE_FC2},            {"head", VIT_PHASE_HEAD},
+        { "patch_embed", VIT_PHASE_PATCH_EMBED },
+        { ".norm1", VIT_PHASE_NORM },
+        { ".attn.qkv", VIT_PHASE_QKV },
+        { ".attn.context", VIT_PHASE_ATTENTION },
+        { ".attn.proj", VIT_PHASE_PROJ },
+        { ".norm2", VIT_PHASE_NORM },
+        { ".mlp.fc1", VIT_PHASE_FC1 },
+        { ".mlp.act", VIT_PHASE_FC1 },
+        { ".mlp.fc2", VIT_PHASE_FC2 },
+        { "head", VIT_PHASE_HEAD },
     };
     phase_log *log = user;
     (void)data;
@@ -1638,8 +1662,8 @@ static vit_phase next_phase(const phase_log *log, int *at, int *norms) {
 /* One pass, from log entry *at: each step once, a norm before what reads its result. NORM may come
    before any other layer too, as the conversion of its input; HEAD resumes after that. */
 static void check_pass(const phase_log *log, int *at, int depth) {
-    static const vit_phase block[] = {VIT_PHASE_QKV, VIT_PHASE_ATTENTION, VIT_PHASE_PROJ,
-                                      VIT_PHASE_FC1, VIT_PHASE_FC2};
+    static const vit_phase block[] = { VIT_PHASE_QKV, VIT_PHASE_ATTENTION, VIT_PHASE_PROJ,
+                                       VIT_PHASE_FC1, VIT_PHASE_FC2 };
     int norms;
     CHECK(*at < log->count && log->phases[*at] == VIT_PHASE_PATCH_EMBED);
     ++*at;
@@ -1669,7 +1693,8 @@ static void phases_of(bench *b, vit_isa isa, const vit_executor *executor, bool 
     params.executor = *executor;
     runner r = runner_make(&b->model, &params);
     outputs.logits = plain;
-    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b->input, .batch = 3 }, &outputs) == VIT_OK);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b->input, .batch = 3 }, &outputs) ==
+          VIT_OK);
     free(r.workspace);
     params.on_phase = log_phase;
     params.phase_user = &log;
@@ -1677,7 +1702,8 @@ static void phases_of(bench *b, vit_isa isa, const vit_executor *executor, bool 
     params.trace_user = &log;
     r = runner_make(&b->model, &params);
     outputs.logits = logits;
-    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b->input, .batch = 3 }, &outputs) == VIT_OK);
+    CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b->input, .batch = 3 }, &outputs) ==
+          VIT_OK);
     free(r.workspace);
     CHECK(memcmp(plain, logits, sizeof plain) == 0);
     int at = 0;
@@ -1694,7 +1720,7 @@ static void test_needed_blocks(void) {
     const vit_config *c = &b.model.config;
     const size_t tokens = (size_t)c->num_tokens * (size_t)c->embed_dim;
     float *first = malloc(2 * tokens * sizeof *first), *again = first + tokens;
-    vit_block_output blocks[2] = {{NULL, NULL, 0, 0}, {NULL, NULL, -1, 0}};
+    vit_block_output blocks[2] = { { NULL, NULL, 0, 0 }, { NULL, NULL, -1, 0 } };
     vit_outputs outputs = no_outputs();
     vit_params params = no_params();
     float logits[5];
@@ -1705,7 +1731,7 @@ static void test_needed_blocks(void) {
     runner r = runner_make(&b.model, &params);
     outputs.blocks = blocks;
     for (int i = 0; i < 4; i++) {
-        const int runs[] = {1, 2, 2, 0};
+        const int runs[] = { 1, 2, 2, 0 };
         memset(&log, 0, sizeof log);
         log.caller = this_thread();
         blocks[0].tokens = i ? again : first;
@@ -1754,7 +1780,8 @@ static void test_no_allocation(void) {
     runner r = runner_make(&b.model, &params);
     outputs.logits = logits;
     for (int i = 0; i < 10; i++) {
-        CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input, .batch = 4 }, &outputs) == VIT_OK);
+        CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input, .batch = 4 }, &outputs) ==
+              VIT_OK);
     }
     CHECK(blocks_made == before);
     free(r.workspace);
@@ -1794,7 +1821,7 @@ static void test_selftest(void) {
 }
 
 static void test_selftest_fails(void) {
-    static const float wrong[][5] = {{1, 2, 3, 4, 5}, {0}};
+    static const float wrong[][5] = { { 1, 2, 3, 4, 5 }, { 0 } };
     for (int i = 0; i < 2; i++) {
         tiny_options o = tiny_defaults();
         o.selftest = wrong[i];
@@ -1811,7 +1838,7 @@ static void test_selftest_fails(void) {
 
 /* One logit that is not finite, before and behind a large error or none. */
 static void test_selftest_nonfinite(void) {
-    static const uint32_t bad[] = {0x7fc00000, 0x7f800000};
+    static const uint32_t bad[] = { 0x7fc00000, 0x7f800000 };
     for (int i = 0; i < 5 * 2; i++) {
         bench b = bench_default();
         runner r = runner_make(&b.model, NULL);
@@ -1934,7 +1961,9 @@ static void check_resized(const tiny_options *o, const vit_model *original, int 
 /* Every way of resampling, positions of all tokens, of the patches and of none, with and without
    padding. */
 static void test_resize(void) {
-    static const int sizes[][2] = {{8, 8}, {12, 20}, {4, 4}, {9, 14}, {33, 5}, {40, 40}};
+    static const int sizes[][2] = {
+        { 8, 8 }, { 12, 20 }, { 4, 4 }, { 9, 14 }, { 33, 5 }, { 40, 40 }
+    };
     for (int kind = 0; kind < 6 * 2 * 2 + 1; kind++) {
         tiny_options o = tiny_defaults();
         o.config.dynamic_img_size = 1;
@@ -2016,15 +2045,17 @@ static void test_resize_tables(void) {
 
 /* The angle against libm's; what is not finite, or beyond meaning, is no angle. */
 static void test_rope_angle(void) {
-    const vit_grid grid = {30, 50};
+    const vit_grid grid = { 30, 50 };
     uint32_t state = 8;
     double worst = 0;
     float cosine, sine;
     for (int i = 0; i < 3000; i++) {
         double size = pow(10, (double)(i % 12) - 5), row, column, angle;
-        vit_rotation f = {{(float)size * tiny_random(&state), 1e-9f, 0},
-                          {tiny_random(&state), 0, 0},
-                          0.5f, i % 2 ? 2.0f : 0.0f, i % 2 ? -1.0f : 7.0f};
+        vit_rotation f = { { (float)size * tiny_random(&state), 1e-9f, 0 },
+                           { tiny_random(&state), 0, 0 },
+                           0.5f,
+                           i % 2 ? 2.0f : 0.0f,
+                           i % 2 ? -1.0f : 7.0f };
         int patch = i % 1500;
         row = patch / 50 + 0.5, column = patch % 50 + 0.5;
         if (i % 2) {
@@ -2037,8 +2068,14 @@ static void test_rope_angle(void) {
     }
     CHECK_MSG(worst < 3.1e-8, "cosine and sine: %g", worst); /* half an ulp of numbers near 1 */
     for (int i = 0; i < 4; i++) {
-        vit_rotation f = {{i == 0 ? (float)NAN : i == 1 ? (float)INFINITY : 3e38f, 0, 0},
-                          {i == 2 ? -1e38f : 0, 0, 0}, 0.5f, 0, 0};
+        vit_rotation f = { { i == 0   ? (float)NAN
+                             : i == 1 ? (float)INFINITY
+                                      : 3e38f,
+                             0, 0 },
+                           { i == 2 ? -1e38f : 0, 0, 0 },
+                           0.5f,
+                           0,
+                           0 };
         vit_rope_angle(&f, grid, 0, &cosine, &sine);
         CHECK(cosine == 1 && sine == 0);
     }
@@ -2049,23 +2086,26 @@ static void test_resize_sessions(void) {
     tiny_options o = tiny_defaults();
     o.config.dynamic_img_size = 1;
     bench b = bench_open(&o);
-    float input[3 * 16 * 16] = {0}, output[5];
+    float input[3 * 16 * 16] = { 0 }, output[5];
     vit_outputs outputs = no_outputs();
     runner old = runner_make(&b.model, NULL);
     outputs.logits = output;
     CHECK(vit_selftest(&old.session, input, output, NULL) == VIT_OK);
     CHECK(vit_model_resize(&b.model, 16, 12) == VIT_OK);
     CHECK(b.model.config.grid_height == 4 && b.model.config.grid_width == 3);
-    CHECK(vit_forward(&old.session, &(vit_input){ .pixels = input }, &outputs) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_forward(&old.session, &(vit_input){ .pixels = input }, &outputs) ==
+          VIT_ERROR_ARGUMENT);
     runner new = runner_make(&b.model, NULL);
     CHECK(vit_forward(&new.session, &(vit_input){ .pixels = input }, &outputs) == VIT_OK);
     CHECK(vit_selftest(&new.session, input, output, NULL) == VIT_ERROR_UNSUPPORTED);
     CHECK(vit_model_resize(&b.model, 8, 8) == VIT_OK);
-    CHECK(vit_forward(&new.session, &(vit_input){ .pixels = input }, &outputs) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_forward(&new.session, &(vit_input){ .pixels = input }, &outputs) ==
+          VIT_ERROR_ARGUMENT);
     CHECK(vit_selftest(&new.session, input, output, NULL) == VIT_ERROR_ARGUMENT);
     CHECK(vit_selftest(&old.session, input, output, NULL) == VIT_OK);
     CHECK(vit_model_resize(&b.model, 8, 12) == VIT_OK);
-    CHECK(vit_forward(&old.session, &(vit_input){ .pixels = input }, &outputs) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_forward(&old.session, &(vit_input){ .pixels = input }, &outputs) ==
+          VIT_ERROR_ARGUMENT);
     CHECK(vit_selftest(&old.session, input, output, NULL) == VIT_ERROR_UNSUPPORTED);
     free(old.workspace);
     free(new.workspace);
@@ -2077,9 +2117,9 @@ static void test_resize_crop(void) {
     static const struct {
         float crop_pct;
         int before, size, after;
-    } cases[] = {{0.9f, 248, 384, 426},   {0.95f, 235, 448, 471}, {0.875f, 256, 336, 384},
-                 {0.8f, 280, 240, 300},   {1, 224, 518, 518},     {0, 248, 384, 425},
-                 {0, 256, 448, 512},      {0.7f, 320, 350, 500}};
+    } cases[] = { { 0.9f, 248, 384, 426 }, { 0.95f, 235, 448, 471 }, { 0.875f, 256, 336, 384 },
+                  { 0.8f, 280, 240, 300 }, { 1, 224, 518, 518 },     { 0, 248, 384, 425 },
+                  { 0, 256, 448, 512 },    { 0.7f, 320, 350, 500 } };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         tiny_options o = tiny_defaults();
         o.config.img_height = o.config.img_width = 224;
@@ -2131,12 +2171,12 @@ static void test_selftest_input(void) {
 /* --- top-k and softmax ---------------------------------------------------- */
 
 static void test_top_k(void) {
-    static const float ties[] = {1, 3, 2, 3, 1, 3};
+    static const float ties[] = { 1, 3, 2, 3, 1, 3 };
     const float nan = (float)NAN, inf = (float)INFINITY;
-    const float odd[] = {nan, 1, nan, -inf, inf, -nan};
+    const float odd[] = { nan, 1, nan, -inf, inf, -nan };
     vit_prediction top[8];
     CHECK(vit_top_k(ties, 6, 6, top) == 6);
-    static const int order[] = {1, 3, 5, 2, 0, 4};
+    static const int order[] = { 1, 3, 5, 2, 0, 4 };
     for (int i = 0; i < 6; i++) {
         CHECK(top[i].index == order[i] && top[i].score == ties[order[i]]);
     }
@@ -2161,7 +2201,7 @@ static void test_top_k_random(void) {
     uint32_t state = 3;
     for (int round = 0; round < 300; round++) {
         float scores[40];
-        bool taken[40] = {false};
+        bool taken[40] = { false };
         vit_prediction top[40];
         int n = 1 + (int)(((double)tiny_random(&state) + 1) * 19.9);
         int k = 1 + (int)(((double)tiny_random(&state) + 1) * 19.9);
@@ -2209,8 +2249,8 @@ static void test_softmax(void) {
 
 static void test_softmax_extremes(void) {
     const float inf = (float)INFINITY, nan = (float)NAN;
-    float equal[3] = {3e38f, 3e38f, 3e38f}, apart[3] = {-3e38f, 3e38f, 0}, one[1] = {-5};
-    float low[2] = {-inf, 0}, bad[3] = {1, nan, 2}, guard[2] = {7, 7};
+    float equal[3] = { 3e38f, 3e38f, 3e38f }, apart[3] = { -3e38f, 3e38f, 0 }, one[1] = { -5 };
+    float low[2] = { -inf, 0 }, bad[3] = { 1, nan, 2 }, guard[2] = { 7, 7 };
     vit_softmax(equal, 3);
     CHECK(fabs((double)equal[0] - 1.0 / 3) < 1e-7 && equal[0] == equal[2]);
     vit_softmax(apart, 3);
@@ -2236,7 +2276,7 @@ static void test_sigmoid(void) {
         worst = fmax(worst, fabs((double)y - wanted) / wanted);
     }
     CHECK_MSG(worst < 2.4e-7, "sigmoid: %g", worst); /* 2 ulp */
-    float x[6] = {-inf, -1000, 1000, inf, 0, (float)NAN}, guard = 7;
+    float x[6] = { -inf, -1000, 1000, inf, 0, (float)NAN }, guard = 7;
     vit_sigmoid(x, 6);
     CHECK(x[0] > 0 && x[0] < 1e-38f && x[1] == x[0] && x[2] == 1 && x[3] == 1 && x[4] == 0.5f &&
           x[5] != x[5]);
@@ -2247,7 +2287,7 @@ static void test_sigmoid(void) {
 
 static void test_normalize(void) {
     enum { N = 1000 };
-    static const float scales[] = {1e-40f, 1e-20f, 1, 1e19f, 1e35f};
+    static const float scales[] = { 1e-40f, 1e-20f, 1, 1e19f, 1e35f };
     static float a[N], b[N], unit[N];
     uint32_t state = 5;
     for (size_t k = 0; k < sizeof scales / sizeof *scales; k++) {
@@ -2272,8 +2312,8 @@ static void test_normalize(void) {
         }
         CHECK(vit_cosine(a, unit, N) == -1);
     }
-    float zeros[2] = {0, -0.0f}, one[2] = {3, -4}, bad[2] = {1, (float)NAN};
-    float infinite[2] = {(float)INFINITY, 1};
+    float zeros[2] = { 0, -0.0f }, one[2] = { 3, -4 }, bad[2] = { 1, (float)NAN };
+    float infinite[2] = { (float)INFINITY, 1 };
     CHECK(vit_cosine(zeros, one, 2) == 0 && vit_cosine(zeros, zeros, 2) == 0);
     CHECK(vit_cosine(one, one, 0) == 0 && vit_cosine(one, one, -1) == 0);
     CHECK(isnan(vit_cosine(one, bad, 2)) && isnan(vit_cosine(bad, zeros, 2)));
@@ -2295,7 +2335,7 @@ static void test_normalize(void) {
 static uint8_t photo[20 * 30 * 3];
 
 static vit_image make_photo(void) {
-    vit_image image = {photo, 30, 20, 0, VIT_PIXEL_RGB8};
+    vit_image image = { photo, 30, 20, 0, VIT_PIXEL_RGB8 };
     uint32_t state = 1;
     for (size_t i = 0; i < sizeof photo; i++) {
         photo[i] = (uint8_t)((tiny_random(&state) + 1.0f) * 127.0f);
@@ -2482,8 +2522,7 @@ static vit_result call_open_copy(bench *b) {
 
 static void write_model(const bench *b) {
     FILE *file = fopen(model_path, "wb");
-    if (!file || fwrite(b->file.data, 1, b->file.size, file) != b->file.size ||
-        fclose(file) != 0) {
+    if (!file || fwrite(b->file.data, 1, b->file.size, file) != b->file.size || fclose(file) != 0) {
         printf("cannot write %s\n", model_path);
         exit(2);
     }
@@ -2492,7 +2531,10 @@ static void write_model(const bench *b) {
 /* Each allocation in turn fails: a clean error, nothing leaked. */
 static void test_allocation_failures(void) {
     static failing_call *const calls[] = {
-        call_classify, call_run, call_preprocess, call_open_copy,
+        call_classify,
+        call_run,
+        call_preprocess,
+        call_open_copy,
 #if !defined(VIT_NO_THREADS)
         call_threads,
 #endif
@@ -2561,8 +2603,13 @@ static void test_cores(void) {
     static const struct {
         long said;
         int threads;
-    } cases[] = {{-1, 1}, {0, 1}, {1, 1}, {2, 2}, {VIT_MAX_THREADS - 1, VIT_MAX_THREADS - 1},
-                 {VIT_MAX_THREADS, VIT_MAX_THREADS}, {100000, VIT_MAX_THREADS}};
+    } cases[] = { { -1, 1 },
+                  { 0, 1 },
+                  { 1, 1 },
+                  { 2, 2 },
+                  { VIT_MAX_THREADS - 1, VIT_MAX_THREADS - 1 },
+                  { VIT_MAX_THREADS, VIT_MAX_THREADS },
+                  { 100000, VIT_MAX_THREADS } };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         cores_said = cases[i].said;
         CHECK_MSG(vit__online_cores() == cases[i].threads, "%ld cores: %d", cores_said,
@@ -2577,30 +2624,40 @@ static void test_cores(void) {
    registers of these. */
 static void test_cpus(void) {
     enum {
-        FMA = 1 << 12, OSXSAVE = 1 << 27, F16C = 1 << 29, USUAL = FMA | OSXSAVE | F16C,
-        AVX2 = 1 << 5, F = 1 << 16, DQ = 1 << 17, BW = 1 << 30, VNNI = 1 << 11,
-        AVX_VNNI = 1 << 4, BF16 = 1 << 5,
-        T = 1 << VIT_ISA_SCALAR | VIT__SSE2 << VIT_ISA_SSE2, T2 = T | 1 << VIT_ISA_AVX2,
+        FMA = 1 << 12,
+        OSXSAVE = 1 << 27,
+        F16C = 1 << 29,
+        USUAL = FMA | OSXSAVE | F16C,
+        AVX2 = 1 << 5,
+        F = 1 << 16,
+        DQ = 1 << 17,
+        BW = 1 << 30,
+        VNNI = 1 << 11,
+        AVX_VNNI = 1 << 4,
+        BF16 = 1 << 5,
+        T = 1 << VIT_ISA_SCALAR | VIT__SSE2 << VIT_ISA_SSE2,
+        T2 = T | 1 << VIT_ISA_AVX2,
         T512 = T2 | 1 << VIT_ISA_AVX512,
-        TVNNI = T512 | 1 << VIT_ISA_AVX512_VNNI, TBF16 = TVNNI | 1 << VIT_ISA_AVX512_BF16,
-        TAVXVNNI = 1 << VIT_ISA_AVX_VNNI
+        TVNNI = T512 | 1 << VIT_ISA_AVX512_VNNI,
+        TBF16 = TVNNI | 1 << VIT_ISA_AVX512_BF16,
+        TAVXVNNI = 1 << VIT_ISA_AVX_VNNI,
     };
     static const unsigned VL = 1u << 31;
     const cpu cpus[] = {
-        {"Pentium 4", 5, 0, 0, 0, 0, 0, T},
-        {"Nehalem", 11, 0, 0, 0, 0, 0, T},
-        {"Sandy Bridge", 13, OSXSAVE, 0, 0, 0, 0, T},
-        {"Ivy Bridge", 13, OSXSAVE | F16C, 0, 0, 0, 0, T},
-        {"Piledriver", 13, USUAL, 0, 0, 0, 0, T},
-        {"Haswell", 13, USUAL, 0, AVX2, 0, 0, T2},
-        {"Haswell, its system saves nothing", 13, FMA | F16C, 0, AVX2, 0, 0, T},
-        {"Alder Lake", 32, USUAL, 2, AVX2, 0, AVX_VNNI, T2 | TAVXVNNI},
-        {"Knights Landing", 13, USUAL, 0, AVX2 | F, 0, 0, T2},
-        {"Skylake-X", 22, USUAL, 0, AVX2 | F | DQ | BW | VL, 0, 0, T512},
-        {"Cascade Lake", 22, USUAL, 0, AVX2 | F | DQ | BW | VL, VNNI, 0, TVNNI},
-        {"Cooper Lake", 22, USUAL, 1, AVX2 | F | DQ | BW | VL, VNNI, BF16, TBF16},
-        {"Sapphire Rapids", 32, USUAL, 2, AVX2 | F | DQ | BW | VL, VNNI, AVX_VNNI | BF16,
-         TBF16 | TAVXVNNI},
+        { "Pentium 4", 5, 0, 0, 0, 0, 0, T },
+        { "Nehalem", 11, 0, 0, 0, 0, 0, T },
+        { "Sandy Bridge", 13, OSXSAVE, 0, 0, 0, 0, T },
+        { "Ivy Bridge", 13, OSXSAVE | F16C, 0, 0, 0, 0, T },
+        { "Piledriver", 13, USUAL, 0, 0, 0, 0, T },
+        { "Haswell", 13, USUAL, 0, AVX2, 0, 0, T2 },
+        { "Haswell, its system saves nothing", 13, FMA | F16C, 0, AVX2, 0, 0, T },
+        { "Alder Lake", 32, USUAL, 2, AVX2, 0, AVX_VNNI, T2 | TAVXVNNI },
+        { "Knights Landing", 13, USUAL, 0, AVX2 | F, 0, 0, T2 },
+        { "Skylake-X", 22, USUAL, 0, AVX2 | F | DQ | BW | VL, 0, 0, T512 },
+        { "Cascade Lake", 22, USUAL, 0, AVX2 | F | DQ | BW | VL, VNNI, 0, TVNNI },
+        { "Cooper Lake", 22, USUAL, 1, AVX2 | F | DQ | BW | VL, VNNI, BF16, TBF16 },
+        { "Sapphire Rapids", 32, USUAL, 2, AVX2 | F | DQ | BW | VL, VNNI, AVX_VNNI | BF16,
+          TBF16 | TAVXVNNI },
     };
     const unsigned here = vit_has_isa(VIT_ISA_AVX512) ? TBF16 | TAVXVNNI : T2 | TAVXVNNI;
     for (size_t i = 0; i < sizeof cpus / sizeof cpus[0] && vit_has_isa(VIT_ISA_AVX2); i++) {
@@ -2614,16 +2671,16 @@ static void test_cpus(void) {
 
 #if defined(OTHER_CPUS) || defined(OTHER_ARM_CPUS)
 static bool detects_with_every_feature(vit_isa isa) {
-#    if defined(OTHER_CPUS)
-    static const cpu all = {"every feature", 32, ~0u, 2, ~0u, ~0u, ~0u, 0};
+#if defined(OTHER_CPUS)
+    static const cpu all = { "every feature", 32, ~0u, 2, ~0u, ~0u, ~0u, 0 };
     cpu_here = &all;
     const bool found = vit_has_isa(isa);
     cpu_here = NULL;
-#    else
+#else
     has_everything = true;
     const bool found = vit_has_isa(isa);
     has_everything = false;
-#    endif
+#endif
     return found;
 }
 
@@ -2631,14 +2688,14 @@ static bool detects_with_every_feature(vit_isa isa) {
    registers the system saves is not made up: without zmm there is no AVX-512. */
 static void test_every_tier(void) {
     unsigned unsaved = 0;
-#    if defined(OTHER_CPUS)
+#if defined(OTHER_CPUS)
     const unsigned avx512 = 1u << VIT_ISA_AVX512 | 1u << VIT_ISA_AVX512_VNNI |
                             1u << VIT_ISA_AVX512_BF16;
     if (!__builtin_cpu_supports("avx2")) {
         return;
     }
     unsaved = (vit__xgetbv() & 0xe6) == 0xe6 ? 0 : avx512;
-#    endif
+#endif
     for (size_t i = 0; i < sizeof vit__tiers / sizeof vit__tiers[0]; i++) {
         const vit_isa isa = vit__tiers[i]->isa;
         CHECK_MSG(detects_with_every_feature(isa) || unsaved >> isa & 1u,
@@ -2655,12 +2712,10 @@ typedef struct counters {
     int count[1000];
 } counters;
 
-static void count_task(void *arg, int index) {
-    ((counters *)arg)->count[index]++;
-}
+static void count_task(void *arg, int index) { ((counters *)arg)->count[index]++; }
 
 static void test_pool(void) {
-    static const int counts[] = {0, 1, 2, 3, 7, 16, 1000};
+    static const int counts[] = { 0, 1, 2, 3, 7, 16, 1000 };
     for (int n = 0; n <= 5; n++) {
         vit_threads *pool = NULL;
         vit_executor executor;
@@ -2754,7 +2809,8 @@ static void *worker_main(void *user) {
     outputs.logits = w->logits;
     w->result = vit_session_init(&session, &w->b->model, &params, workspace, size);
     for (int i = 0; i < 20 && w->result == VIT_OK; i++) {
-        w->result = vit_forward(&session, &(vit_input){ .pixels = w->b->input, .batch = 4 }, &outputs);
+        w->result = vit_forward(&session, &(vit_input){ .pixels = w->b->input, .batch = 4 },
+                                &outputs);
     }
     free(workspace);
     return NULL;
@@ -2868,9 +2924,9 @@ int main(int argc, char **argv) {
 #if !defined(VIT_NO_THREADS)
     test_pool();
     test_pool_arguments();
-#    if defined(SYSTEM_FAILS)
+#if defined(SYSTEM_FAILS)
     test_pool_failures();
-#    endif
+#endif
     test_pool_stress();
     test_shared();
 #endif

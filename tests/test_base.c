@@ -12,8 +12,7 @@
 #include "os/os.h"
 #include "test.h"
 
-static void test_reports(void)
-{
+static void test_reports(void) {
     char name[2 * REPORT_SIZE];
     report r = report_make();
     CHECK(r.text[0] == '\0' && !r.failed);
@@ -37,19 +36,21 @@ static void test_reports(void)
     CHECK(!report_file(&r, name) && strlen(r.text) == REPORT_SIZE - 1 && strstr(r.text, "n: nn"));
 }
 
-static void test_shown(void)
-{
-    static const struct { const char *from, *shown; int columns; } texts[] = {
+static void test_shown(void) {
+    static const struct {
+        const char *from, *shown;
+        int columns;
+    } texts[] = {
         { "", "", 0 },
         { "plain C:\\a.jpg", "plain C:\\a.jpg", 14 },
         { "gr\xC3\xBCn", "gr\xC3\xBCn", 4 },
-        { "\xE4\xB8\xAD", "\xE4\xB8\xAD", 2 },                 /* of East Asia */
-        { "e\xCC\x81", "e\xCC\x81", 1 },                       /* an accent of its own */
+        { "\xE4\xB8\xAD", "\xE4\xB8\xAD", 2 }, /* of East Asia */
+        { "e\xCC\x81", "e\xCC\x81", 1 },       /* an accent of its own */
         { "\n\r\t", "\\n\\r\\t", 6 },
         { "\x1b[31m\x7f", "\\x1b[31m\\x7f", 12 },
         { "\xC2\x80\xC2\x9F", "\\u0080\\u009f", 12 },
         { "\xC2\xA0", "\xC2\xA0", 1 },
-        { "\x80\x9B\xA0\xFF", "\\x80\\x9b\\xa0\\xff", 16 },   /* not UTF-8 */
+        { "\x80\x9B\xA0\xFF", "\\x80\\x9b\\xa0\\xff", 16 }, /* not UTF-8 */
         { "a\xE2\x80", "a\\xe2\\x80", 9 },
         { "\xD8\x9C\xE2\x80\x8E\xE2\x80\x8F", "\\u061c\\u200e\\u200f", 18 },
         { "\xE2\x80\xA7\xE2\x80\xA8\xE2\x80\xAE\xE2\x80\xAF",
@@ -61,14 +62,19 @@ static void test_shown(void)
         CHECK(text_show(to, sizeof to, 64, texts[i].from) == texts[i].columns);
         CHECK(strcmp(to, texts[i].shown) == 0);
     }
-    CHECK(text_show(to, 6, 64, "ab\x1b" "c") == 2 && strcmp(to, "ab") == 0);   /* whole ones only */
-    CHECK(text_show(to, 7, 64, "ab\x1b" "c") == 6 && strcmp(to, "ab\\x1b") == 0);
+    CHECK(text_show(to, 6, 64,
+                    "ab\x1b"
+                    "c") == 2 &&
+          strcmp(to, "ab") == 0); /* whole ones only */
+    CHECK(text_show(to, 7, 64,
+                    "ab\x1b"
+                    "c") == 6 &&
+          strcmp(to, "ab\\x1b") == 0);
     CHECK(text_show(to, sizeof to, 3, "ab\xE4\xB8\xAD") == 2 && strcmp(to, "ab") == 0);
 }
 
 /* Newlines at the ends of the format are lines, those of what it prints are not. */
-static void test_print(void)
-{
+static void test_print(void) {
     static char name[REPORT_SIZE + 9];
     char *text = NULL;
     size_t size;
@@ -85,8 +91,7 @@ static void test_print(void)
     free(text);
 }
 
-static void test_arena(void)
-{
+static void test_arena(void) {
     memory_arena arena = memory_make(4000003);
     char *first = memory_take(&arena, 1), *large = memory_take(&arena, 3000000);
     size_t i, set = 0;
@@ -102,8 +107,7 @@ static void test_arena(void)
     memory_free(&arena);
 }
 
-static void test_growing(void)
-{
+static void test_growing(void) {
     size_t capacity = 0, largest = SIZE_MAX / 8;
     int *items = memory_grow(NULL, sizeof *items, 0, &capacity);
     CHECK(items && capacity == 16 && memory_grow(items, sizeof *items, 15, &capacity) == items);
@@ -113,8 +117,7 @@ static void test_growing(void)
     free(items);
 }
 
-static void test_arithmetic(void)
-{
+static void test_arithmetic(void) {
     uint64_t result;
     CHECK(bytes_add(UINT64_MAX - 1, 1, &result) && result == UINT64_MAX);
     CHECK(!bytes_add(UINT64_MAX, 1, &result));
@@ -125,20 +128,41 @@ static void test_arithmetic(void)
 
 /* The length of the sequence that a text begins with, as the table of Unicode's chapter 3 has it;
  * 0 for over-long forms, surrogates, what comes after the last code point, and parts. */
-static void test_utf8(void)
-{
-    static const struct { const char *text; size_t size, length; } rows[] = {
-        { "", 0, 0 },                  { "a", 1, 1 },                 { "\x7f", 1, 1 },
-        { "\x80", 1, 0 },              { "\xC1\xBF", 2, 0 },          { "\xC2\x80", 2, 2 },
-        { "\xC2\x7F", 2, 0 },          { "\xC2\xC0", 2, 0 },          { "\xDF\xBF", 2, 2 },
+static void test_utf8(void) {
+    static const struct {
+        const char *text;
+        size_t size, length;
+    } rows[] = {
+        { "", 0, 0 },
+        { "a", 1, 1 },
+        { "\x7f", 1, 1 },
+        { "\x80", 1, 0 },
+        { "\xC1\xBF", 2, 0 },
+        { "\xC2\x80", 2, 2 },
+        { "\xC2\x7F", 2, 0 },
+        { "\xC2\xC0", 2, 0 },
+        { "\xDF\xBF", 2, 2 },
         { "\xC2\x80", 1, 0 },
-        { "\xE0\x9F\xBF", 3, 0 },      { "\xE0\xA0\x80", 3, 3 },      { "\xE0\xBF\xBF", 3, 3 },
-        { "\xE0\xC0\x80", 3, 0 },      { "\xE1\x80\x80", 3, 3 },      { "\xE1\x80\x7F", 3, 0 },
-        { "\xED\x7F\x80", 3, 0 },      { "\xED\x9F\xBF", 3, 3 },      { "\xED\xA0\x80", 3, 0 },
-        { "\xEF\xBF\xBF", 3, 3 },      { "\xEF\xBF\xBF", 2, 0 },
-        { "\xF0\x8F\xBF\xBF", 4, 0 },  { "\xF0\x90\x80\x80", 4, 4 },  { "\xF0\xC0\x80\x80", 4, 0 },
-        { "\xF1\x80\x80\x80", 4, 4 },  { "\xF1\x80\x80\xC0", 4, 0 },  { "\xF4\x7F\x80\x80", 4, 0 },
-        { "\xF4\x8F\xBF\xBF", 4, 4 },  { "\xF4\x90\x80\x80", 4, 0 },  { "\xF5\x80\x80\x80", 4, 0 }
+        { "\xE0\x9F\xBF", 3, 0 },
+        { "\xE0\xA0\x80", 3, 3 },
+        { "\xE0\xBF\xBF", 3, 3 },
+        { "\xE0\xC0\x80", 3, 0 },
+        { "\xE1\x80\x80", 3, 3 },
+        { "\xE1\x80\x7F", 3, 0 },
+        { "\xED\x7F\x80", 3, 0 },
+        { "\xED\x9F\xBF", 3, 3 },
+        { "\xED\xA0\x80", 3, 0 },
+        { "\xEF\xBF\xBF", 3, 3 },
+        { "\xEF\xBF\xBF", 2, 0 },
+        { "\xF0\x8F\xBF\xBF", 4, 0 },
+        { "\xF0\x90\x80\x80", 4, 4 },
+        { "\xF0\xC0\x80\x80", 4, 0 },
+        { "\xF1\x80\x80\x80", 4, 4 },
+        { "\xF1\x80\x80\xC0", 4, 0 },
+        { "\xF4\x7F\x80\x80", 4, 0 },
+        { "\xF4\x8F\xBF\xBF", 4, 4 },
+        { "\xF4\x90\x80\x80", 4, 0 },
+        { "\xF5\x80\x80\x80", 4, 0 },
     };
     char name[1026];
     size_t i;
@@ -152,8 +176,7 @@ static void test_utf8(void)
     CHECK(!text_is_name("a\x1f", 2) && !text_is_name("a\x7f", 2) && !text_is_name("a\xff", 2));
 }
 
-static void test_sources(void)
-{
+static void test_sources(void) {
     char byte = 'x';
     report r = report_make();
     source s = source_from_memory("none", NULL, 0);
@@ -166,11 +189,10 @@ static void test_sources(void)
     CHECK(source_exists("/dev/null") && !source_exists("/none"));
 }
 
-static void test_numbers(void)
-{
+static void test_numbers(void) {
     CHECK(bytes_float(0x3FC00000) == 1.5f && bytes_bfloat(0xC000) == -2.0f);
     CHECK(bytes_half(0x3E00) == 1.5f && bytes_half(0x8001) == -1.0f / 16777216.0f);
-    for (uint32_t half = 0; half < 65536; half++) {   /* all of them, and ties between two */
+    for (uint32_t half = 0; half < 65536; half++) { /* all of them, and ties between two */
         const float value = bytes_half((uint16_t)half), next = bytes_half((uint16_t)(half + 1));
         const bool nan = (half & 0x7FFF) > 0x7C00;
         if (nan) CHECK((bytes_to_half(value) & 0x7FFF) > 0x7C00);
@@ -186,8 +208,7 @@ static void test_numbers(void)
     CHECK(bytes_signed(0xFFFFFFFF, 4) == -1 && bytes_signed((uint64_t)1 << 63, 8) == INT64_MIN);
 }
 
-static void test_tensors(void)
-{
+static void test_tensors(void) {
     const int64_t dims[8] = { 192, 3, INT64_MAX, 1, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX };
     vit_tensor t = { 0 };
     char text[SHAPE_TEXT_SIZE];
@@ -214,8 +235,7 @@ static void test_tensors(void)
     CHECK(paths_folder_length("b") == 0 && paths_folder_length("/b") == 1);
 }
 
-int main(void)
-{
+int main(void) {
     test_reports();
     test_shown();
     test_print();

@@ -28,8 +28,7 @@ typedef struct bytes {
     size_t size, capacity;
 } bytes;
 
-static void put(bytes *b, const void *data, size_t size)
-{
+static void put(bytes *b, const void *data, size_t size) {
     if (b->size + size > b->capacity) {
         b->capacity = (b->size + size) * 2;
         b->data = realloc(b->data, b->capacity);
@@ -39,27 +38,21 @@ static void put(bytes *b, const void *data, size_t size)
     b->size += size;
 }
 
-static void put_number(bytes *b, uint64_t number, size_t width)
-{
+static void put_number(bytes *b, uint64_t number, size_t width) {
     uint8_t raw[8];
     size_t i;
     for (i = 0; i < width; i++) raw[i] = (uint8_t)(number >> 8 * i);
     put(b, raw, width);
 }
 
-static void put_text(bytes *b, const char *text)
-{
-    put(b, text, strlen(text));
-}
+static void put_text(bytes *b, const char *text) { put(b, text, strlen(text)); }
 
-static void discard(bytes *b)
-{
+static void discard(bytes *b) {
     free(b->data);
     memset(b, 0, sizeof *b);
 }
 
-static bool load(bytes *b, const char *folder, const char *name)
-{
+static bool load(bytes *b, const char *folder, const char *name) {
     char path[1024];
     uint8_t block[4096];
     size_t got;
@@ -77,8 +70,7 @@ static bool load(bytes *b, const char *folder, const char *name)
 
 /* Opens, reads and verifies everything; false if any of it was refused. The copy has exactly the
  * size of the file, so that ASan sees a read beyond its end. */
-static bool open_and_read(const uint8_t *data, size_t size, report *r)
-{
+static bool open_and_read(const uint8_t *data, size_t size, report *r) {
     checkpoint *c;
     float values[64];
     size_t i;
@@ -91,8 +83,8 @@ static bool open_and_read(const uint8_t *data, size_t size, report *r)
     for (i = 0; ok && i < checkpoint_count(c); i++) {
         const checkpoint_tensor_info *t = checkpoint_tensor(c, i);
         int64_t count = t->count < 64 ? t->count : 64;
-        ok = checkpoint_read(c, t, 0, count, values, r)
-          && checkpoint_read(c, t, t->count - count, count, values, r);
+        ok = checkpoint_read(c, t, 0, count, values, r) &&
+             checkpoint_read(c, t, t->count - count, count, values, r);
     }
     ok = ok && checkpoint_verify(c, r);
     checkpoint_close(c);
@@ -101,18 +93,18 @@ static bool open_and_read(const uint8_t *data, size_t size, report *r)
 }
 
 /* The input must be refused, quickly, with a message that contains the word. */
-static void check_refused(const char *what, const uint8_t *data, size_t size, const char *word)
-{
+static void check_refused(const char *what, const uint8_t *data, size_t size, const char *word) {
     report r = report_make();
     clock_t start = clock();
     bool ok = open_and_read(data, size, &r);
     double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
-    CHECK_MSG(!ok && strstr(r.text, word) != NULL && seconds < 5, "%s: \"%s\" expected, got %s "
-              "\"%s\" in %.1f s", what, word, ok ? "success" : "error", r.text, seconds);
+    CHECK_MSG(!ok && strstr(r.text, word) != NULL && seconds < 5,
+              "%s: \"%s\" expected, got %s "
+              "\"%s\" in %.1f s",
+              what, word, ok ? "success" : "error", r.text, seconds);
 }
 
-static void check_accepted(const char *what, const uint8_t *data, size_t size)
-{
+static void check_accepted(const char *what, const uint8_t *data, size_t size) {
     report r = report_make();
     CHECK_MSG(open_and_read(data, size, &r), "%s: %s", what, r.text);
 }
@@ -124,8 +116,7 @@ typedef struct expectation {
     json_document json;
 } expectation;
 
-static bool load_expectation(expectation *e, const char *folder)
-{
+static bool load_expectation(expectation *e, const char *folder) {
     report r = report_make();
     if (!load(&e->json_text, folder, "expected.json") || !load(&e->values, folder, "expected.bin"))
         return false;
@@ -133,8 +124,7 @@ static bool load_expectation(expectation *e, const char *folder)
     return json_parse(&e->json, (char *)e->json_text.data, e->json_text.size - 1, true, 0, &r);
 }
 
-static bool same_float(float a, const uint8_t *expected)
-{
+static bool same_float(float a, const uint8_t *expected) {
     uint32_t bits = bytes_load32(expected), got;
     float b;
     memcpy(&b, &bits, sizeof b);
@@ -142,26 +132,23 @@ static bool same_float(float a, const uint8_t *expected)
     return got == bits || (a != a && b != b);
 }
 
-static bool same_shape(const checkpoint_tensor_info *t, const json_value *row)
-{
+static bool same_shape(const checkpoint_tensor_info *t, const json_value *row) {
     const json_value *dim = json_first(json_get(row, "shape"));
     int i;
     for (i = 0; i < t->ndim; i++, dim = dim->next)
         if (!dim || json_integer(dim, -1) != t->dims[i]) return false;
-    return !dim && strcmp(t->name, json_string(json_get(row, "name"), "")) == 0
-        && strcmp(checkpoint_dtype_name(t->dtype), json_string(json_get(row, "dtype"), "")) == 0;
+    return !dim && strcmp(t->name, json_string(json_get(row, "name"), "")) == 0 &&
+           strcmp(checkpoint_dtype_name(t->dtype), json_string(json_get(row, "dtype"), "")) == 0;
 }
 
 /* Reads in pieces of `step` elements and compares with the values at `at`. */
 static bool same_values(checkpoint *c, const checkpoint_tensor_info *t, int64_t step,
-                        const uint8_t *at, report *r)
-{
+                        const uint8_t *at, report *r) {
     float values[64];
     int64_t first, i;
     for (first = 0; first < t->count; first += step) {
         int64_t count = t->count - first < step ? t->count - first : step;
-        if (!checkpoint_read(c, t, first, count, values, r))
-            return false;
+        if (!checkpoint_read(c, t, first, count, values, r)) return false;
         for (i = 0; i < count; i++)
             if (!same_float(values[i], at + 4 * (first + i))) return false;
     }
@@ -169,8 +156,7 @@ static bool same_values(checkpoint *c, const checkpoint_tensor_info *t, int64_t 
 }
 
 /* By name: shards may hold the tensors in another order. */
-static void check_contents(checkpoint *c, const char *name, const expectation *e)
-{
+static void check_contents(checkpoint *c, const char *name, const expectation *e) {
     static const int64_t steps[] = { 64, 1, 5 };
     report r = report_make();
     const json_value *row;
@@ -189,7 +175,9 @@ static void check_contents(checkpoint *c, const char *name, const expectation *e
     CHECK_MSG(checkpoint_verify(c, &r), "%s", r.text);
 }
 
-static const struct { const char *name, *kind, *wrapper; } good[] = {
+static const struct {
+    const char *name, *kind, *wrapper;
+} good[] = {
     { "zip.pt", "PyTorch zip", "" },
     { "legacy.pt", "PyTorch legacy", "" },
     { "zip_protocol4.pt", "PyTorch zip", "" },
@@ -202,11 +190,10 @@ static const struct { const char *name, *kind, *wrapper; } good[] = {
     { "big_endian.pt", "PyTorch zip", "" },
     { "model.safetensors", "safetensors", "" },
     { "shards/model.safetensors.index.json", "safetensors", "" },
-    { "shards", "safetensors", "" }
+    { "shards", "safetensors", "" },
 };
 
-static void test_good_fixtures(const char *folder)
-{
+static void test_good_fixtures(const char *folder) {
     expectation e;
     char path[1024];
     report r = report_make();
@@ -220,8 +207,7 @@ static void test_good_fixtures(const char *folder)
             continue;
         }
         CHECK_MSG(strcmp(checkpoint_kind(c), good[i].kind) == 0, "%s", checkpoint_kind(c));
-        CHECK_MSG(strcmp(checkpoint_wrapper(c), good[i].wrapper) == 0, "%s",
-                  checkpoint_wrapper(c));
+        CHECK_MSG(strcmp(checkpoint_wrapper(c), good[i].wrapper) == 0, "%s", checkpoint_wrapper(c));
         check_contents(c, good[i].name, &e);
         checkpoint_close(c);
     }
@@ -230,8 +216,7 @@ static void test_good_fixtures(const char *folder)
     discard(&e.values);
 }
 
-static const char *metadata(const checkpoint *c, const char *key)
-{
+static const char *metadata(const checkpoint *c, const char *key) {
     size_t i;
     for (i = 0; i < checkpoint_metadata_count(c); i++)
         if (strcmp(checkpoint_metadata(c, i)->key, key) == 0)
@@ -239,8 +224,7 @@ static const char *metadata(const checkpoint *c, const char *key)
     return "";
 }
 
-static checkpoint *open_fixture(const char *folder, const char *name)
-{
+static checkpoint *open_fixture(const char *folder, const char *name) {
     char path[1024];
     report r = report_make();
     checkpoint *c;
@@ -249,8 +233,7 @@ static checkpoint *open_fixture(const char *folder, const char *name)
     return c;
 }
 
-static bool read_transposed(checkpoint *c, const checkpoint_tensor_info *t, report *r)
-{
+static bool read_transposed(checkpoint *c, const checkpoint_tensor_info *t, report *r) {
     checkpoint_tensor_info view = *t;
     float value;
     view.dims[0] = t->dims[1];
@@ -260,8 +243,7 @@ static bool read_transposed(checkpoint *c, const checkpoint_tensor_info *t, repo
     return checkpoint_read(c, &view, 0, 1, &value, r);
 }
 
-static void test_details(const char *folder)
-{
+static void test_details(const char *folder) {
     static const int64_t ranges[][2] = { { 1000, 0 }, { 0, 1000 }, { -1, 1 }, { 0, -1 } };
     size_t i;
     report r = report_make();
@@ -278,7 +260,8 @@ static void test_details(const char *folder)
         for (i = 0; i < sizeof ranges / sizeof *ranges; i++) {
             r = report_make();
             CHECK_MSG(!checkpoint_read(c, checkpoint_tensor(c, 0), ranges[i][0], ranges[i][1],
-                                       values, &r) && strstr(r.text, "asked"),
+                                       values, &r) &&
+                          strstr(r.text, "asked"),
                       "range %lu", (unsigned long)i);
         }
         checkpoint_close(c);
@@ -291,28 +274,26 @@ static void test_details(const char *folder)
     checkpoint_close(c);
     c = open_fixture(folder, "subclass.pt");
     r = report_make();
-    CHECK(c && checkpoint_read(c, checkpoint_find(c, "t"), 0, 3, values, &r)
-          && values[2] == 9.0f);
+    CHECK(c && checkpoint_read(c, checkpoint_find(c, "t"), 0, 3, values, &r) && values[2] == 9.0f);
     checkpoint_close(c);
     c = open_fixture(folder, "complex.pt");
-    CHECK(c && checkpoint_skipped_count(c) == 1
-          && strcmp(checkpoint_skipped(c, 0)->key, "freqs") == 0);
+    CHECK(c && checkpoint_skipped_count(c) == 1 &&
+          strcmp(checkpoint_skipped(c, 0)->key, "freqs") == 0);
     checkpoint_close(c);
     c = open_fixture(folder, "../layouts/vit_cpp/model.gguf");
     for (i = 0; c && checkpoint_block(checkpoint_tensor(c, i)->dtype) == 1;) i++;
-    CHECK(c && !read_transposed(c, checkpoint_tensor(c, i), &r)
-          && strstr(r.text, "quantised weights cannot be transposed"));
+    CHECK(c && !read_transposed(c, checkpoint_tensor(c, i), &r) &&
+          strstr(r.text, "quantised weights cannot be transposed"));
     checkpoint_close(c);
     c = open_fixture(folder, "torchscript.pt");
     r = report_make();
-    CHECK(c && strcmp(checkpoint_kind(c), "TorchScript") == 0 && checkpoint_count(c) == 4
-          && checkpoint_read(c, checkpoint_find(c, "0.weight"), 0, 2, values, &r)
-          && values[0] == 3.0f && values[1] == 4.0f);
+    CHECK(c && strcmp(checkpoint_kind(c), "TorchScript") == 0 && checkpoint_count(c) == 4 &&
+          checkpoint_read(c, checkpoint_find(c, "0.weight"), 0, 2, values, &r) &&
+          values[0] == 3.0f && values[1] == 4.0f);
     checkpoint_close(c);
 }
 
-static void test_refused_fixtures(const char *folder)
-{
+static void test_refused_fixtures(const char *folder) {
     char path[1024];
     report r = report_make();
     checkpoint *c;
@@ -327,12 +308,22 @@ static void test_refused_fixtures(const char *folder)
 /* === Sweeps === */
 
 /* No prefix of any fixture may be accepted. */
-static void test_truncated(const char *folder)
-{
+static void test_truncated(const char *folder) {
     static const char *const names[] = {
-        "zip.pt", "legacy.pt", "legacy_protocol4.pt", "wrapped.pt", "deflate.pt", "zip64.pt",
-        "big_endian.pt", "model.safetensors", "small_zip.pt", "small_legacy.pt",
-        "small_deflate.pt", "small.safetensors", "torchscript.pt", "../layouts/jax/model.npz"
+        "zip.pt",
+        "legacy.pt",
+        "legacy_protocol4.pt",
+        "wrapped.pt",
+        "deflate.pt",
+        "zip64.pt",
+        "big_endian.pt",
+        "model.safetensors",
+        "small_zip.pt",
+        "small_legacy.pt",
+        "small_deflate.pt",
+        "small.safetensors",
+        "torchscript.pt",
+        "../layouts/jax/model.npz",
     };
     report r = report_make();
     size_t i, size;
@@ -347,8 +338,7 @@ static void test_truncated(const char *folder)
     }
 }
 
-static void flip_sweep(const char *folder, const char *name, size_t stride)
-{
+static void flip_sweep(const char *folder, const char *name, size_t stride) {
     static const uint8_t masks[] = { 0x01, 0x80, 0xFF, 0x10 };
     report r = report_make();
     bytes b;
@@ -368,8 +358,7 @@ static void flip_sweep(const char *folder, const char *name, size_t stride)
     discard(&b);
 }
 
-static void test_flipped(const char *folder)
-{
+static void test_flipped(const char *folder) {
     flip_sweep(folder, "small_zip.pt", 1);
     flip_sweep(folder, "small_legacy.pt", 1);
     flip_sweep(folder, "small_deflate.pt", 1);
@@ -382,8 +371,7 @@ static void test_flipped(const char *folder)
     flip_sweep(folder, "model.safetensors", 5);
 }
 
-static void test_tiny_files(void)
-{
+static void test_tiny_files(void) {
     report r = report_make();
     uint8_t data[3] = { 0 };
     long accepted = 0;
@@ -400,9 +388,12 @@ static void test_tiny_files(void)
 
 /* === Other containers, refused by name === */
 
-static void test_unknown_containers(void)
-{
-    static const struct { const char *start; size_t size; const char *word; } files[] = {
+static void test_unknown_containers(void) {
+    static const struct {
+        const char *start;
+        size_t size;
+        const char *word;
+    } files[] = {
         { "GGUF\3\0\0\0\0\0\0\0\0\0\0\0", 16,
           "GGUF: not supported, only vit.cpp's files of that name; give the checkpoint that" },
         { "lmgg\0\0\0\0\0\0\0\0", 12, "truncated" },
@@ -425,13 +416,12 @@ static void test_unknown_containers(void)
         { "{\"model_type\": \"vit\"}", 21, "memory" },
         { "\0\0\0\0\0\0\0\0\0\0", 10, "known container" },
         { "\xff\xfe\xfd\xfc\xfb\xfa\xf9\xf8\xf7\xf6", 10, "known container" },
-        { "PK\3\4\x14\0\0\0\0\0\0\0\x21\0\0\0\0\0\0\0\0\0\0\0\0\0\x05\0\0\0a.npyxxxx", 39, "zip" }
+        { "PK\3\4\x14\0\0\0\0\0\0\0\x21\0\0\0\0\0\0\0\0\0\0\0\0\0\x05\0\0\0a.npyxxxx", 39, "zip" },
     };
     bytes tar = { 0 };
     size_t i;
     for (i = 0; i < sizeof files / sizeof *files; i++)
-        check_refused(files[i].word, (const uint8_t *)files[i].start, files[i].size,
-                      files[i].word);
+        check_refused(files[i].word, (const uint8_t *)files[i].start, files[i].size, files[i].word);
     put(&tar, "storages", sizeof "storages");
     while (tar.size < 257) put(&tar, "s", 1);
     put_text(&tar, "ustar  and some more of a header");
@@ -441,30 +431,36 @@ static void test_unknown_containers(void)
 
 /* === Malformed safetensors === */
 
-static void make_safetensors(bytes *b, const char *header, size_t data_size)
-{
+static void make_safetensors(bytes *b, const char *header, size_t data_size) {
     put_number(b, strlen(header), 8);
     put_text(b, header);
     while (data_size-- > 0) put(b, "\x3f", 1);
 }
 
-static void test_malformed_safetensors(void)
-{
-    static const struct { const char *name, *header; size_t data; const char *word; } files[] = {
+static void test_malformed_safetensors(void) {
+    static const struct {
+        const char *name, *header;
+        size_t data;
+        const char *word;
+    } files[] = {
         { "two tensors that share half of their bytes",
           "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
-          "\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[4,12]}}", 12, "overlap" },
+          "\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[4,12]}}",
+          12, "overlap" },
         { "two tensors of the same bytes",
           "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
-          "\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8, "overlap" },
+          "\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}",
+          8, "overlap" },
         { "a hole between two tensors",
           "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
-          "\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]}}", 12, "hole" },
+          "\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]}}",
+          12, "hole" },
         { "a hole before the first tensor",
           "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8, "hole" },
         { "a tensor listed twice",
           "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
-          "\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8, "duplicate" },
+          "\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}",
+          8, "duplicate" },
         { "a key twice in a tensor's entry",
           "{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4,
           "duplicate" },
@@ -476,18 +472,18 @@ static void test_malformed_safetensors(void)
           "overflow" },
         { "an empty tensor whose other dimensions overflow",
           "{\"a\":{\"dtype\":\"F32\",\"shape\":[0,4611686018427387904,4611686018427387904],"
-          "\"data_offsets\":[0,0]}}", 0, "overflow" },
+          "\"data_offsets\":[0,0]}}",
+          0, "overflow" },
         { "offsets that begin below zero",
           "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[-4,0]}}", 4, "data_offsets" },
         { "offsets that end before they begin",
           "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,0]}}", 4, "data_offsets" },
-        { "three offsets",
-          "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4,8]}}", 4, "data_offsets" },
+        { "three offsets", "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4,8]}}", 4,
+          "data_offsets" },
         { "offsets that are an object",
           "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":{\"a\":0,\"b\":4}}}", 4,
           "data_offsets" },
-        { "no offsets",
-          "{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4, "data_offsets" },
+        { "no offsets", "{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4, "data_offsets" },
         { "offsets that are no integers",
           "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0.0,4.0]}}", 4,
           "data_offsets" },
@@ -508,29 +504,22 @@ static void test_malformed_safetensors(void)
           "dimensions" },
         { "a type that does not exist",
           "{\"a\":{\"dtype\":\"F33\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "F33" },
-        { "no type",
-          "{\"a\":{\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "dtype" },
-        { "an entry that is a list",
-          "{\"a\":[1]}", 4, "dtype" },
+        { "no type", "{\"a\":{\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "dtype" },
+        { "an entry that is a list", "{\"a\":[1]}", 4, "dtype" },
         { "a tensor without a name",
           "{\"\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "name" },
         { "a line break in a name",
           "{\"a\\nb\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "name" },
-        { "metadata that is no text",
-          "{\"__metadata__\":{\"a\":1}}", 0, "__metadata__" },
-        { "metadata that is no object",
-          "{\"__metadata__\":[]}", 0, "__metadata__" },
-        { "no tensors",
-          "{}", 0, "no tensors" },
-        { "text behind the header",
-          "{} x", 0, "after the end" },
-        { "a header that is a list",
-          "[\"a\",\"b\",\"c\"]", 4, "start with '{'" },
+        { "metadata that is no text", "{\"__metadata__\":{\"a\":1}}", 0, "__metadata__" },
+        { "metadata that is no object", "{\"__metadata__\":[]}", 0, "__metadata__" },
+        { "no tensors", "{}", 0, "no tensors" },
+        { "text behind the header", "{} x", 0, "after the end" },
+        { "a header that is a list", "[\"a\",\"b\",\"c\"]", 4, "start with '{'" },
         { "a space before the header",
           " {\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4,
           "start with '{'" },
         { "a header without its last brace",
-          "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}", 4, "JSON" }
+          "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}", 4, "JSON" },
     };
     bytes b = { 0 };
     size_t i;
@@ -541,12 +530,15 @@ static void test_malformed_safetensors(void)
     }
 }
 
-static void test_safetensors_lengths(void)
-{
+static void test_safetensors_lengths(void) {
     static const char header[] = "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}";
-    static const struct { uint64_t length; const char *word; } lengths[] = {
-        { 100000001, "at most" }, { UINT64_MAX, "at most" }, { 5000, "truncated" },
-        { 0, "truncated" }, { 20, "JSON" }, { sizeof header, "JSON" }
+    static const struct {
+        uint64_t length;
+        const char *word;
+    } lengths[] = {
+        { 100000001, "at most" }, { UINT64_MAX, "at most" },
+        { 5000, "truncated" },    { 0, "truncated" },
+        { 20, "JSON" },           { sizeof header, "JSON" },
     };
     bytes b = { 0 };
     size_t i;
@@ -557,30 +549,35 @@ static void test_safetensors_lengths(void)
         check_refused("length", b.data, b.size, lengths[i].word);
         discard(&b);
     }
-    make_safetensors(&b, "{\"u\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]},"
+    make_safetensors(&b,
+                     "{\"u\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]},"
                      "\"e\":{\"dtype\":\"F32\",\"shape\":[0,5],\"data_offsets\":[3,3]},"
                      "\"x\":{\"dtype\":\"F8_E4M3\",\"shape\":[2],\"data_offsets\":[3,5]},"
-                     "\"f\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[5,9]}}   ", 9);
+                     "\"f\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[5,9]}}   ",
+                     9);
     check_accepted("unaligned and empty tensors", b.data, b.size);
     discard(&b);
-    make_safetensors(&b, "{\"c\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[2,3]},"
+    make_safetensors(&b,
+                     "{\"c\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[2,3]},"
                      "\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]},"
-                     "\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 3);
+                     "\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}",
+                     3);
     check_accepted("tensors listed from the last to the first", b.data, b.size);
     discard(&b);
 }
 
 /* checkpoints/bad_*.index.json: their shards, if any, are the safetensors fixtures beside them. */
-static void test_bad_shards(const char *folder)
-{
-    static const struct { const char *name, *word; } rows[] = {
-        { "parent", "plain file name" },     { "absolute", "plain file name" },
-        { "dots", "plain file name" },       { "number", "plain file name" },
-        { "missing", "open" },               { "empty", "weight_map" },
-        { "absent_tensor", "no shard" },     { "unlisted_tensor", "listed" },
-        { "itself", "names itself" },        { "nested", "index of shards inside" },
-        { "swapped", "is not in" },          { "config", "weight_map" },
-        { "truncated", "JSON" }
+static void test_bad_shards(const char *folder) {
+    static const struct {
+        const char *name, *word;
+    } rows[] = {
+        { "parent", "plain file name" }, { "absolute", "plain file name" },
+        { "dots", "plain file name" },   { "number", "plain file name" },
+        { "missing", "open" },           { "empty", "weight_map" },
+        { "absent_tensor", "no shard" }, { "unlisted_tensor", "listed" },
+        { "itself", "names itself" },    { "nested", "index of shards inside" },
+        { "swapped", "is not in" },      { "config", "weight_map" },
+        { "truncated", "JSON" },
     };
     char path[1024];
     report r = report_make();
@@ -589,14 +586,14 @@ static void test_bad_shards(const char *folder)
     for (i = 0; i < sizeof rows / sizeof *rows; i++) {
         snprintf(path, sizeof path, "%s/bad_%s.index.json", folder, rows[i].name);
         r = report_make();
-        CHECK_MSG(!checkpoint_open(path, &c, &r) && strstr(r.text, rows[i].word),
-                  "%s: %s", rows[i].name, r.text);
+        CHECK_MSG(!checkpoint_open(path, &c, &r) && strstr(r.text, rows[i].word), "%s: %s",
+                  rows[i].name, r.text);
     }
 }
 
 /* === Malformed pickles === */
 
-#define FOUR_FLOATS "\0\0\x80\x3f\0\0\0\x40\0\0\x40\x40\0\0\x80\x40"     /* 1 2 3 4 */
+#define FOUR_FLOATS "\0\0\x80\x3f\0\0\0\x40\0\0\x40\x40\0\0\x80\x40" /* 1 2 3 4 */
 
 typedef struct zip_spec {
     const char *name;
@@ -604,12 +601,11 @@ typedef struct zip_spec {
     size_t size;
     unsigned method, flags;
     uint32_t crc_xor;
-    uint64_t claimed;            /* inflated size in the directory, 0 for the true one */
-    int32_t move;                /* added to the local header's offset in the directory */
+    uint64_t claimed; /* inflated size in the directory, 0 for the true one */
+    int32_t move;     /* added to the local header's offset in the directory */
 } zip_spec;
 
-static void put_zip_fields(bytes *b, const zip_spec *s, uint32_t crc)
-{
+static void put_zip_fields(bytes *b, const zip_spec *s, uint32_t crc) {
     put_number(b, 20, 2);
     put_number(b, s->flags, 2);
     put_number(b, s->method, 2);
@@ -621,8 +617,7 @@ static void put_zip_fields(bytes *b, const zip_spec *s, uint32_t crc)
     put_number(b, 0, 2);
 }
 
-static void make_zip(bytes *b, const zip_spec *specs, size_t count)
-{
+static void make_zip(bytes *b, const zip_spec *specs, size_t count) {
     bytes directory = { 0 };
     size_t i;
     for (i = 0; i < count; i++) {
@@ -651,31 +646,33 @@ static void make_zip(bytes *b, const zip_spec *specs, size_t count)
 }
 
 /* Storage "0" of four floats, and a tensor of it. */
-#define STORAGE(CLASS, COUNT) \
-    "(U\x07storage" CLASS "U\x01" "0" "U\x03" "cpu" COUNT "NtQ"
-#define FLOATS STORAGE("ctorch\nFloatStorage\n", "K\x04")
-#define REBUILD "ctorch._utils\n_rebuild_tensor_v2\n"
-#define TENSOR(STORAGE, OFFSET, SIZES, STRIDES) \
-    REBUILD "(" STORAGE OFFSET SIZES STRIDES "\x89NtR"
-#define DICT(VALUE) "\x80\x02}U\x01t" VALUE "s."
-#define GOOD DICT(TENSOR(FLOATS, "K\x01", "K\x03\x85", "K\x01\x85"))
+#define STORAGE(CLASS, COUNT)                                                                      \
+    "(U\x07storage" CLASS "U\x01"                                                                  \
+    "0"                                                                                            \
+    "U\x03"                                                                                        \
+    "cpu" COUNT "NtQ"
+#define FLOATS                                  STORAGE("ctorch\nFloatStorage\n", "K\x04")
+#define REBUILD                                 "ctorch._utils\n_rebuild_tensor_v2\n"
+#define TENSOR(STORAGE, OFFSET, SIZES, STRIDES) REBUILD "(" STORAGE OFFSET SIZES STRIDES "\x89NtR"
+#define DICT(VALUE)                             "\x80\x02}U\x01t" VALUE "s."
+#define GOOD                                    DICT(TENSOR(FLOATS, "K\x01", "K\x03\x85", "K\x01\x85"))
 
-#define BYTES STORAGE("ctorch.storage\nUntypedStorage\n", "K\x10")
+#define BYTES    STORAGE("ctorch.storage\nUntypedStorage\n", "K\x10")
 #define LAST_TWO VIEW("K\x02", "K\x02")
-#define TYPED(DTYPE) "ctorch._utils\n_rebuild_tensor_v3\n(" BYTES \
-    "K\x01K\x01\x85K\x01\x85\x89}ctorch\n" DTYPE "\ntR"
-#define SUBCLASS "ctorch._tensor\n_rebuild_from_type_v2\n"
-#define LETTERS_50 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
-#define LETTERS_14 "aaaaaaaaaaaaaa"
+#define TYPED(DTYPE)                                                                               \
+    "ctorch._utils\n_rebuild_tensor_v3\n(" BYTES "K\x01K\x01\x85K\x01\x85\x89}ctorch\n" DTYPE "\ntR"
+#define SUBCLASS    "ctorch._tensor\n_rebuild_from_type_v2\n"
+#define LETTERS_50  "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define LETTERS_14  "aaaaaaaaaaaaaa"
 #define LETTERS_200 LETTERS_50 LETTERS_50 LETTERS_50 LETTERS_50
 
 #define LEGACY_MAGIC "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."
 
 /* count: of elements, as the file says; the data are always 16 bytes. */
-static void make_legacy(bytes *b, const void *pickle, size_t size, uint64_t count)
-{
+static void make_legacy(bytes *b, const void *pickle, size_t size, uint64_t count) {
     static const char rest[] = "\x80\x02M\xe9\x03.\x80\x02}.";
-    static const char keys[] = "\x80\x02]U\x01" "0a.";
+    static const char keys[] = "\x80\x02]U\x01"
+                               "0a.";
     put(b, LEGACY_MAGIC, sizeof LEGACY_MAGIC - 1);
     put(b, rest, sizeof rest - 1);
     put(b, pickle, size);
@@ -687,8 +684,7 @@ static void make_legacy(bytes *b, const void *pickle, size_t size, uint64_t coun
 #define ONE TENSOR(FLOATS, "K\x00", ")", ")")
 
 /* The same pickle and storage as a zip. */
-static void make_torch_zip(bytes *b, const void *pickle, size_t size)
-{
+static void make_torch_zip(bytes *b, const void *pickle, size_t size) {
     zip_spec specs[2] = { { "a/data.pkl", NULL, 0, 0, 0, 0, 0, 0 },
                           { "a/data/0", FOUR_FLOATS, 16, 0, 0, 0, 0, 0 } };
     specs[0].data = pickle;
@@ -696,8 +692,7 @@ static void make_torch_zip(bytes *b, const void *pickle, size_t size)
     make_zip(b, specs, 2);
 }
 
-static void check_pickle_refused(const char *what, bytes *pickle, const char *word)
-{
+static void check_pickle_refused(const char *what, bytes *pickle, const char *word) {
     bytes b = { 0 };
     make_torch_zip(&b, pickle->data, pickle->size);
     check_refused(what, b.data, b.size, word);
@@ -712,140 +707,109 @@ typedef struct malformed {
     const char *word;
 } malformed;
 
-#define ROW(NAME, PICKLE, WORD) { NAME, PICKLE, sizeof(PICKLE) - 1, WORD }
+#define ROW(NAME, PICKLE, WORD)                                                                    \
+    { NAME, PICKLE, sizeof(PICKLE) - 1, WORD }
 
-static void test_malformed_pickles(void)
-{
+static void test_malformed_pickles(void) {
     static const malformed rows[] = {
-        ROW("a dict that ends before its item does",
-            "\x80\x02}U\x01t", "truncated"),
-        ROW("a protocol of the future",
-            "\x80\x09N.", "protocol 9"),
-        ROW("an empty stack at the end",
-            "\x80\x02.", "underflow"),
-        ROW("an item set without a dict",
-            "\x80\x02s.", "underflow"),
-        ROW("an item set without a value",
-            "\x80\x02}U\x01ts.", "underflow"),
-        ROW("a tuple without a mark",
-            "\x80\x02t.", "MARK"),
-        ROW("an odd number of items for a dict",
-            "\x80\x02}(U\x01tu.", "without a value"),
-        ROW("a tuple without a dict",
-            "\x80\x02(N\x85.", "no state dict"),
-        ROW("an empty tuple",
-            "\x80\x02(t.", "no state dict"),
-        ROW("a tuple of one without the one",
-            "\x80\x02\x85.", "underflow"),
-        ROW("a class from an empty stack",
-            "\x80\x02\x93.", "underflow"),
-        ROW("a class without a module",
-            "\x80\x02N\x93.", "underflow"),
-        ROW("a call with keywords of nothing",
-            "\x80\x02\x92.", "underflow"),
-        ROW("a persistent id from an empty stack",
-            "\x80\x02Q.", "underflow"),
-        ROW("a long integer without a length",
-            "\x80\x02\x8a", "truncated"),
-        ROW("a long integer without its bytes",
-            "\x80\x02\x8a\x04\x01", "truncated"),
-        ROW("half of a float",
-            "\x80\x02G\x3f\xf0", "truncated"),
-        ROW("half of a frame's length",
-            "\x80\x02\x95\x01\0", "truncated"),
-        ROW("a number of one byte and none there",
-            "\x80\x02K", "truncated"),
-        ROW("a text without a length",
-            "\x80\x02X\x01", "truncated"),
-        ROW("a memo index of one byte and none there",
-            "\x80\x02Nq", "truncated"),
-        ROW("a memo read without an index",
-            "\x80\x02Nh", "truncated"),
-        ROW("a long integer alone",
-            "\x80\x02(0\x8a\x08\xff\xff\xff\xff\xff\xff\xff\xff.", "no state dict"),
+        ROW("a dict that ends before its item does", "\x80\x02}U\x01t", "truncated"),
+        ROW("a protocol of the future", "\x80\x09N.", "protocol 9"),
+        ROW("an empty stack at the end", "\x80\x02.", "underflow"),
+        ROW("an item set without a dict", "\x80\x02s.", "underflow"),
+        ROW("an item set without a value", "\x80\x02}U\x01ts.", "underflow"),
+        ROW("a tuple without a mark", "\x80\x02t.", "MARK"),
+        ROW("an odd number of items for a dict", "\x80\x02}(U\x01tu.", "without a value"),
+        ROW("a tuple without a dict", "\x80\x02(N\x85.", "no state dict"),
+        ROW("an empty tuple", "\x80\x02(t.", "no state dict"),
+        ROW("a tuple of one without the one", "\x80\x02\x85.", "underflow"),
+        ROW("a class from an empty stack", "\x80\x02\x93.", "underflow"),
+        ROW("a class without a module", "\x80\x02N\x93.", "underflow"),
+        ROW("a call with keywords of nothing", "\x80\x02\x92.", "underflow"),
+        ROW("a persistent id from an empty stack", "\x80\x02Q.", "underflow"),
+        ROW("a long integer without a length", "\x80\x02\x8a", "truncated"),
+        ROW("a long integer without its bytes", "\x80\x02\x8a\x04\x01", "truncated"),
+        ROW("half of a float", "\x80\x02G\x3f\xf0", "truncated"),
+        ROW("half of a frame's length", "\x80\x02\x95\x01\0", "truncated"),
+        ROW("a number of one byte and none there", "\x80\x02K", "truncated"),
+        ROW("a text without a length", "\x80\x02X\x01", "truncated"),
+        ROW("a memo index of one byte and none there", "\x80\x02Nq", "truncated"),
+        ROW("a memo read without an index", "\x80\x02Nh", "truncated"),
+        ROW("a long integer alone", "\x80\x02(0\x8a\x08\xff\xff\xff\xff\xff\xff\xff\xff.",
+            "no state dict"),
         ROW("a class name without an end",
-            "\x80\x02" "cwithout an end", "truncated"),
-        ROW("a tensor twice in a dict",
-            DICT(ONE "sU\x01t" ONE), "duplicate tensor"),
+            "\x80\x02"
+            "cwithout an end",
+            "truncated"),
+        ROW("a tensor twice in a dict", DICT(ONE "sU\x01t" ONE), "duplicate tensor"),
         ROW("a tensor twice by nested names",
-            DICT("}U\x01" "a" ONE "ssU\x03t.a" ONE), "duplicate tensor"),
-        ROW("a NUL in a key",
-            DICT("}X\x01\x00\x00\x00\x00" ONE "s"), "NUL"),
+            DICT("}U\x01"
+                 "a" ONE "ssU\x03t.a" ONE),
+            "duplicate tensor"),
+        ROW("a NUL in a key", DICT("}X\x01\x00\x00\x00\x00" ONE "s"), "NUL"),
         ROW("a parameter that contains itself",
-            DICT("ctorch._utils\n_rebuild_parameter\n]q\x01" "0(h\x01tR"), "not supported"),
-        ROW("a pair of one",
-            "\x80\x02N(\x85.", "underflow"),
-        ROW("a memo that was never written",
-            "\x80\x02h\x05.", "memo 5"),
-        ROW("a memo index beyond all memory",
-            "\x80\x02Nr\xff\xff\xff\xff.", "memo index"),
-        ROW("a number as text that is none",
-            "\x80\x02I5x\n.", "not a number"),
-        ROW("a number as text without digits",
-            "\x80\x02L\n.", "not a number"),
-        ROW("a number as text without an end",
-            "\x80\x02I5", "truncated"),
+            DICT("ctorch._utils\n_rebuild_parameter\n]q\x01"
+                 "0(h\x01tR"),
+            "not supported"),
+        ROW("a pair of one", "\x80\x02N(\x85.", "underflow"),
+        ROW("a memo that was never written", "\x80\x02h\x05.", "memo 5"),
+        ROW("a memo index beyond all memory", "\x80\x02Nr\xff\xff\xff\xff.", "memo index"),
+        ROW("a number as text that is none", "\x80\x02I5x\n.", "not a number"),
+        ROW("a number as text without digits", "\x80\x02L\n.", "not a number"),
+        ROW("a number as text without an end", "\x80\x02I5", "truncated"),
         ROW("a number with a fraction that is none",
-            "\x80\x02" "F1.5.\n.", "not a number"),
-        ROW("a memo index as text below 0",
-            "\x80\x02Np-1\n.", "memo index"),
-        ROW("a memo index as text never set",
-            "\x80\x02Np1\ng2\n.", "never set"),
-        ROW("a text of Python 2 without quotes",
-            "\x80\x02Sab\n.", "without quotes"),
-        ROW("a text of Python 2 with one quote",
-            "\x80\x02S'\n.", "without quotes"),
-        ROW("a text of Python 2 with two kinds of quotes",
-            "\x80\x02S'a\"\n.", "without quotes"),
-        ROW("a text of protocol 0 without an end",
-            "\x80\x02Vab", "truncated"),
+            "\x80\x02"
+            "F1.5.\n.",
+            "not a number"),
+        ROW("a memo index as text below 0", "\x80\x02Np-1\n.", "memo index"),
+        ROW("a memo index as text never set", "\x80\x02Np1\ng2\n.", "never set"),
+        ROW("a text of Python 2 without quotes", "\x80\x02Sab\n.", "without quotes"),
+        ROW("a text of Python 2 with one quote", "\x80\x02S'\n.", "without quotes"),
+        ROW("a text of Python 2 with two kinds of quotes", "\x80\x02S'a\"\n.", "without quotes"),
+        ROW("a text of protocol 0 without an end", "\x80\x02Vab", "truncated"),
         ROW("a storage of protocol 0",
             "\x80\x02P('storage', <class 'torch.FloatStorage'>, '0', 'cpu', 4)\n.",
             "pickle_protocol=0"),
-        ROW("a class by the INST opcode",
-            "\x80\x02ios\nsystem\n.", "MARK"),
-        ROW("a class that INST would call",
-            "\x80\x02(S'ls'\nios\nsystem\n.", "no state dict"),
-        ROW("a class that OBJ would call",
-            "\x80\x02(cos\nsystem\nS'ls'\no.", "no state dict"),
-        ROW("OBJ without a class",
-            "\x80\x02(o.", "no class"),
-        ROW("OBJ without a mark",
-            "\x80\x02o.", "MARK"),
-        ROW("an extension registry's code",
-            "\x80\x02\x82\x01.", "opcode 0x82"),
-        ROW("a text of 2 GB",
-            "\x80\x02X\xff\xff\xff\x7f.", "truncated"),
-        ROW("a text of negative length",
-            "\x80\x02T\xff\xff\xff\xff.", "truncated"),
-        ROW("a text of 2^64 bytes",
-            "\x80\x02\x8d\xff\xff\xff\xff\xff\xff\xff\xff.", "truncated"),
-        ROW("an integer of 2 GB",
-            "\x80\x02\x8b\xff\xff\xff\x7f.", "truncated"),
-        ROW("a class without a name",
-            "\x80\x02NN\x93.", "STACK_GLOBAL"),
-        ROW("a call without a tuple",
-            "\x80\x02NNR.", "tuple"),
-        ROW("an item appended to nothing",
-            "\x80\x02NNa.", "not a list"),
-        ROW("an item set in nothing",
-            "\x80\x02NNNs.", "not a dict"),
+        ROW("a class by the INST opcode", "\x80\x02ios\nsystem\n.", "MARK"),
+        ROW("a class that INST would call", "\x80\x02(S'ls'\nios\nsystem\n.", "no state dict"),
+        ROW("a class that OBJ would call", "\x80\x02(cos\nsystem\nS'ls'\no.", "no state dict"),
+        ROW("OBJ without a class", "\x80\x02(o.", "no class"),
+        ROW("OBJ without a mark", "\x80\x02o.", "MARK"),
+        ROW("an extension registry's code", "\x80\x02\x82\x01.", "opcode 0x82"),
+        ROW("a text of 2 GB", "\x80\x02X\xff\xff\xff\x7f.", "truncated"),
+        ROW("a text of negative length", "\x80\x02T\xff\xff\xff\xff.", "truncated"),
+        ROW("a text of 2^64 bytes", "\x80\x02\x8d\xff\xff\xff\xff\xff\xff\xff\xff.", "truncated"),
+        ROW("an integer of 2 GB", "\x80\x02\x8b\xff\xff\xff\x7f.", "truncated"),
+        ROW("a class without a name", "\x80\x02NN\x93.", "STACK_GLOBAL"),
+        ROW("a call without a tuple", "\x80\x02NNR.", "tuple"),
+        ROW("an item appended to nothing", "\x80\x02NNa.", "not a list"),
+        ROW("an item set in nothing", "\x80\x02NNNs.", "not a dict"),
         ROW("a dict from items that are no pairs",
-            "\x80\x02" "ccollections\nOrderedDict\n(]Nat\x52.", "pairs"),
+            "\x80\x02"
+            "ccollections\nOrderedDict\n(]Nat\x52.",
+            "pairs"),
         ROW("a dict from a list of three",
-            "\x80\x02" "ccollections\nOrderedDict\n(]](NNNeat\x52.", "pairs"),
+            "\x80\x02"
+            "ccollections\nOrderedDict\n(]](NNNeat\x52.",
+            "pairs"),
         ROW("a dict from a tuple of three",
-            "\x80\x02" "ccollections\nOrderedDict\nNNN\x87\x85\x85R.", "pairs"),
+            "\x80\x02"
+            "ccollections\nOrderedDict\nNNN\x87\x85\x85R.",
+            "pairs"),
         ROW("a dict from a number",
-            "\x80\x02" "ccollections\nOrderedDict\nK\x05\x85R.", "no state dict"),
+            "\x80\x02"
+            "ccollections\nOrderedDict\nK\x05\x85R.",
+            "no state dict"),
         ROW("a call of os.system",
-            "\x80\x02" "cos\nsystem\nU\x09rm -rf xx\x85R.", "no state dict"),
+            "\x80\x02"
+            "cos\nsystem\nU\x09rm -rf xx\x85R.",
+            "no state dict"),
         ROW("a storage of a class of one's own",
             DICT(TENSOR(STORAGE("cevil\nThing\n", "K\x04"), "K\x00", "K\x04\x85", "K\x01\x85")),
             "evil.Thing"),
         ROW("a storage of a type that PyTorch lacks",
             DICT(TENSOR(STORAGE("ctorch\nWeirdStorage\n", "K\x04"), "K\x00", "K\x04\x85",
-                        "K\x01\x85")), "WeirdStorage"),
+                        "K\x01\x85")),
+            "WeirdStorage"),
         ROW("a storage without a class",
             DICT(TENSOR(STORAGE("N", "K\x04"), "K\x00", "K\x04\x85", "K\x01\x85")),
             "storage class"),
@@ -856,56 +820,74 @@ static void test_malformed_pickles(void)
             DICT(TENSOR("(U\x07storagetQ", "K\x00", "K\x04\x85", "K\x01\x85")),
             "unknown storage class \"(none)\""),
         ROW("a storage's id without a key",
-            DICT(TENSOR("(U\x07storagectorch\nFloatStorage\ntQ", "K\x00", "K\x04\x85",
-                        "K\x01\x85")), "no usable key"),
+            DICT(
+                TENSOR("(U\x07storagectorch\nFloatStorage\ntQ", "K\x00", "K\x04\x85", "K\x01\x85")),
+            "no usable key"),
         ROW("a storage whose key is a number",
-            DICT(TENSOR("(U\x07storagectorch\nFloatStorage\nK\x00U\x03" "cpuK\x04NtQ", "K\x00",
-                        "K\x04\x85", "K\x01\x85")), "no usable key"),
+            DICT(TENSOR("(U\x07storagectorch\nFloatStorage\nK\x00U\x03"
+                        "cpuK\x04NtQ",
+                        "K\x00", "K\x04\x85", "K\x01\x85")),
+            "no usable key"),
         ROW("a storage whose key has 201 letters",
             DICT(TENSOR("(U\x07storagectorch\nFloatStorage\nU\xc9" LETTERS_200 "0U\x03"
-                        "cpuK\x04NtQ", "K\x00", "K\x04\x85", "K\x01\x85")), "no usable key"),
+                        "cpuK\x04NtQ",
+                        "K\x00", "K\x04\x85", "K\x01\x85")),
+            "no usable key"),
         ROW("a storage of 2^62 elements",
-            DICT(TENSOR(STORAGE("ctorch\nFloatStorage\n",
-                                "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x3f"), "K\x00",
-                        "K\x04\x85", "K\x01\x85")), "no usable size"),
+            DICT(TENSOR(
+                STORAGE("ctorch\nFloatStorage\n", "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x3f"),
+                "K\x00", "K\x04\x85", "K\x01\x85")),
+            "no usable size"),
         ROW("a storage of a negative size",
             DICT(TENSOR(STORAGE("ctorch\nFloatStorage\n", "J\xff\xff\xff\xff"), "K\x00",
-                        "K\x04\x85", "K\x01\x85")), "size"),
+                        "K\x04\x85", "K\x01\x85")),
+            "size"),
         ROW("a storage larger than its entry",
             DICT(TENSOR(STORAGE("ctorch\nFloatStorage\n", "K\x05"), "K\x00", "K\x04\x85",
-                        "K\x01\x85")), "5 elements"),
+                        "K\x01\x85")),
+            "5 elements"),
         ROW("a storage that is not in the archive",
-            DICT(TENSOR("(U\x07storage" "ctorch\nFloatStorage\nU\x01" "9U\x03" "cpuK\x04NtQ",
-                        "K\x00", "K\x04\x85", "K\x01\x85")), "missing"),
+            DICT(TENSOR("(U\x07storage"
+                        "ctorch\nFloatStorage\nU\x01"
+                        "9U\x03"
+                        "cpuK\x04NtQ",
+                        "K\x00", "K\x04\x85", "K\x01\x85")),
+            "missing"),
         ROW("a persistent id that is no storage",
-            DICT(TENSOR("(U\x06module" "ctorch\nFloatStorage\nU\x01" "0NtQ",
-                        "K\x00", "K\x04\x85", "K\x01\x85")), "storage"),
-        ROW("a tensor without a storage",
-            DICT(TENSOR("N", "K\x00", "K\x04\x85", "K\x01\x85")), "storage"),
+            DICT(TENSOR("(U\x06module"
+                        "ctorch\nFloatStorage\nU\x01"
+                        "0NtQ",
+                        "K\x00", "K\x04\x85", "K\x01\x85")),
+            "storage"),
+        ROW("a tensor without a storage", DICT(TENSOR("N", "K\x00", "K\x04\x85", "K\x01\x85")),
+            "storage"),
         ROW("a tensor that begins too late",
             DICT(TENSOR(FLOATS, "K\x01", "K\x04\x85", "K\x01\x85")), "reaches beyond"),
         ROW("a tensor with more rows than its storage",
             DICT(TENSOR(FLOATS, "K\x00", "K\x02K\x03\x86", "K\x02K\x01\x86")), "reaches beyond"),
         ROW("a tensor of 2^59 elements",
             DICT(TENSOR(FLOATS, "K\x00", "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x07\x85",
-                        "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x07\x85")), "reaches beyond"),
+                        "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x07\x85")),
+            "reaches beyond"),
         ROW("a stride of 2^63",
             DICT(TENSOR(FLOATS, "K\x00", "K\x02\x85",
-                        "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f\x85")), "reaches beyond"),
+                        "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f\x85")),
+            "reaches beyond"),
         ROW("an expanded tensor of 2^63 elements",
             DICT(TENSOR(FLOATS, "K\x00", "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f\x85",
-                        "K\x00\x85")), "overflow"),
+                        "K\x00\x85")),
+            "overflow"),
         ROW("two strides whose sum is beyond 2^64",
             DICT(TENSOR(FLOATS, "K\x00", "K\x03K\x03\x86",
                         "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f"
-                        "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f\x86")), "reaches beyond"),
+                        "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f\x86")),
+            "reaches beyond"),
         ROW("a stride that goes beyond 2^64 by itself, and then another",
             DICT(TENSOR(FLOATS, "K\x00", "K\x05K\x02\x86",
                         "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7fK\x01\x86")),
             "reaches beyond"),
         ROW("a stride below zero along a dimension of one",
-            DICT(TENSOR(FLOATS, "K\x00", "K\x01\x85", "J\xff\xff\xff\xff\x85")),
-            "negative stride"),
+            DICT(TENSOR(FLOATS, "K\x00", "K\x01\x85", "J\xff\xff\xff\xff\x85")), "negative stride"),
         ROW("a stride below zero",
             DICT(TENSOR(FLOATS, "K\x00", "K\x04\x85", "J\xff\xff\xff\xff\x85")), "negative stride"),
         ROW("a dimension below zero",
@@ -913,71 +895,77 @@ static void test_malformed_pickles(void)
             "negative dimension"),
         ROW("an offset below zero",
             DICT(TENSOR(FLOATS, "J\xff\xff\xff\xff", "K\x02\x85", "K\x01\x85")), "offset"),
-        ROW("an offset that is None",
-            DICT(TENSOR(FLOATS, "N", "K\x02\x85", "K\x01\x85")), "offset"),
+        ROW("an offset that is None", DICT(TENSOR(FLOATS, "N", "K\x02\x85", "K\x01\x85")),
+            "offset"),
         ROW("an offset of 2^62",
             DICT(TENSOR(FLOATS, "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x3f", "K\x02\x85",
-                        "K\x01\x85")), "bad storage offset"),
-        ROW("a tensor that is its storage alone",
-            DICT(REBUILD "(" FLOATS "tR"), "no storage offset"),
-        ROW("a tensor without sizes",
-            DICT(REBUILD "(" FLOATS "K\x00tR"), "do not match"),
-        ROW("a tensor without strides",
-            DICT(REBUILD "(" FLOATS "K\x00)tR"), "do not match"),
-        ROW("sizes that are a dict",
-            DICT(TENSOR(FLOATS, "K\x00", "}", ")")), "do not match"),
-        ROW("strides that are a dict",
-            DICT(TENSOR(FLOATS, "K\x00", ")", "}")), "do not match"),
+                        "K\x01\x85")),
+            "bad storage offset"),
+        ROW("a tensor that is its storage alone", DICT(REBUILD "(" FLOATS "tR"),
+            "no storage offset"),
+        ROW("a tensor without sizes", DICT(REBUILD "(" FLOATS "K\x00tR"), "do not match"),
+        ROW("a tensor without strides", DICT(REBUILD "(" FLOATS "K\x00)tR"), "do not match"),
+        ROW("sizes that are a dict", DICT(TENSOR(FLOATS, "K\x00", "}", ")")), "do not match"),
+        ROW("strides that are a dict", DICT(TENSOR(FLOATS, "K\x00", ")", "}")), "do not match"),
         ROW("sizes by torch.Size of nothing",
             DICT(TENSOR(FLOATS, "K\x00", "ctorch\nSize\n)R", ")")), "do not match"),
-        ROW("strides that are None",
-            DICT(TENSOR(FLOATS, "K\x00", "K\x04\x85", "N\x85")), "integers"),
-        ROW("a type of numbers that PyTorch lacks",
-            DICT(TYPED("float33")), "unknown dtype"),
-        ROW("a parameter without arguments",
-            DICT("ctorch._utils\n_rebuild_parameter\n)R"), "built by \"(unknown)\""),
+        ROW("strides that are None", DICT(TENSOR(FLOATS, "K\x00", "K\x04\x85", "N\x85")),
+            "integers"),
+        ROW("a type of numbers that PyTorch lacks", DICT(TYPED("float33")), "unknown dtype"),
+        ROW("a parameter without arguments", DICT("ctorch._utils\n_rebuild_parameter\n)R"),
+            "built by \"(unknown)\""),
         ROW("a parameter of what a tuple was called for",
-            DICT("ctorch._utils\n_rebuild_parameter\n)" ")R\x85R"), "built by \"(unknown)\""),
+            DICT("ctorch._utils\n_rebuild_parameter\n)"
+                 ")R\x85R"),
+            "built by \"(unknown)\""),
         ROW("a subclass that is built by itself",
-            DICT(SUBCLASS "(" SUBCLASS "N]q\x01(" SUBCLASS "Nh\x01" "etR"),
+            DICT(SUBCLASS "(" SUBCLASS "N]q\x01(" SUBCLASS "Nh\x01"
+                          "etR"),
             "nested deeper than 64"),
-        ROW("what a tuple was called for, with a storage",
-            DICT(")(" FLOATS "tR"), "built by \"(unknown)\""),
+        ROW("what a tuple was called for, with a storage", DICT(")(" FLOATS "tR"),
+            "built by \"(unknown)\""),
         ROW("a storage in a list for a function of one's own",
             DICT("cevil\nrebuild\n]" FLOATS "a\x85R"), "evil.rebuild"),
         ROW("a storage in a call for a function of one's own",
-            DICT("cevil\nrebuild\n" "cevil\nf\n" FLOATS "\x85R\x85R"), "evil.rebuild"),
+            DICT("cevil\nrebuild\n"
+                 "cevil\nf\n" FLOATS "\x85R\x85R"),
+            "evil.rebuild"),
         ROW("a call in a call, and no storage",
-            DICT("cevil\nrebuild\n" "cevil\nf\n)R\x85R"), "no state dict"),
+            DICT("cevil\nrebuild\n"
+                 "cevil\nf\n)R\x85R"),
+            "no state dict"),
         ROW("a list in itself for a function of one's own",
-            DICT("cevil\nrebuild\n]q\x01h\x01" "a\x85R"), "no state dict"),
-        ROW("a module of TorchScript without a state",
-            DICT("c__torch__\nM\n)\x81"), "no state dict"),
+            DICT("cevil\nrebuild\n]q\x01h\x01"
+                 "a\x85R"),
+            "no state dict"),
+        ROW("a module of TorchScript without a state", DICT("c__torch__\nM\n)\x81"),
+            "no state dict"),
         ROW("a module of TorchScript whose state is a number",
-            DICT("c__torch__\nM\n)\x81K\x01" "b"), "no state dict"),
-        ROW("half of a module",
-            DICT("cmy\nM\n)\x81}U\x08_modules}sb"), "no state dict"),
-        ROW("a module whose state is None",
-            DICT("cmy\nM\n)\x81Nb"), "no state dict"),
-        ROW("no strides",
-            DICT(TENSOR(FLOATS, "K\x00", "K\x04\x85", ")")), "do not match"),
-        ROW("neither sizes nor strides",
-            DICT(TENSOR(FLOATS, "K\x00", "N", "N")), "do not match"),
-        ROW("sizes that are None",
-            DICT(TENSOR(FLOATS, "K\x00", "N\x85", "N\x85")), "integers"),
+            DICT("c__torch__\nM\n)\x81K\x01"
+                 "b"),
+            "no state dict"),
+        ROW("half of a module", DICT("cmy\nM\n)\x81}U\x08_modules}sb"), "no state dict"),
+        ROW("a module whose state is None", DICT("cmy\nM\n)\x81Nb"), "no state dict"),
+        ROW("no strides", DICT(TENSOR(FLOATS, "K\x00", "K\x04\x85", ")")), "do not match"),
+        ROW("neither sizes nor strides", DICT(TENSOR(FLOATS, "K\x00", "N", "N")), "do not match"),
+        ROW("sizes that are None", DICT(TENSOR(FLOATS, "K\x00", "N\x85", "N\x85")), "integers"),
         ROW("nine dimensions",
             DICT(TENSOR(FLOATS, "K\x00", "(K\1K\1K\1K\1K\1K\1K\1K\1K\1t",
-                        "(K\1K\1K\1K\1K\1K\1K\1K\1K\1t")), "dimensions"),
-        ROW("a tensor by a function of one's own",
-            DICT("cevil\nrebuild\n(" FLOATS "tR"), "evil.rebuild"),
-        ROW("a parameter of nothing",
-            DICT("ctorch._utils\n_rebuild_parameter\n(Nt\x52"), "not supported"),
+                        "(K\1K\1K\1K\1K\1K\1K\1K\1K\1t")),
+            "dimensions"),
+        ROW("a tensor by a function of one's own", DICT("cevil\nrebuild\n(" FLOATS "tR"),
+            "evil.rebuild"),
+        ROW("a parameter of nothing", DICT("ctorch._utils\n_rebuild_parameter\n(Nt\x52"),
+            "not supported"),
         ROW("a subclass by a function of one's own",
             DICT("ctorch._tensor\n_rebuild_from_type_v2\n(cevil\nf\nNN}tR"), "evil.f"),
-        ROW("a tensor without arguments",
-            DICT("ctorch._utils\n_rebuild_tensor_v2\n)R"), "storage"),
+        ROW("a tensor without arguments", DICT("ctorch._utils\n_rebuild_tensor_v2\n)R"), "storage"),
         ROW("a dict without tensors",
-            "\x80\x02}(U\x01" "aN" "U\x01" "bK\x01u.", "no state dict")
+            "\x80\x02}(U\x01"
+            "aN"
+            "U\x01"
+            "bK\x01u.",
+            "no state dict"),
     };
     bytes p = { 0 };
     size_t i;
@@ -987,16 +975,16 @@ static void test_malformed_pickles(void)
     }
 }
 
-#define VIEW(OFFSET, COUNT) \
-    "(U\x07storagectorch\nFloatStorage\nU\x01" "0U\x03" "cpuK\x04(U\x01v" OFFSET COUNT "ttQ"
+#define VIEW(OFFSET, COUNT)                                                                        \
+    "(U\x07storagectorch\nFloatStorage\nU\x01"                                                     \
+    "0U\x03"                                                                                       \
+    "cpuK\x04(U\x01v" OFFSET COUNT "ttQ"
 #define WHOLE(STORAGE) TENSOR(STORAGE, "K\x00", "K\x02\x85", "K\x01\x85")
 
 /* What only the legacy form can get wrong. */
-static void test_malformed_legacy(void)
-{
+static void test_malformed_legacy(void) {
     static const malformed rows[] = {
-        ROW("a dict without tensors",
-            "\x80\x02}.", "used by no tensor"),
+        ROW("a dict without tensors", "\x80\x02}.", "used by no tensor"),
         ROW("a storage of fewer elements than it says",
             DICT(WHOLE(STORAGE("ctorch\nFloatStorage\n", "K\x05"))), "5 expected"),
         ROW("a storage that ends behind the file",
@@ -1004,28 +992,29 @@ static void test_malformed_legacy(void)
         ROW("one storage of two types",
             DICT(WHOLE(FLOATS) "sU\x01u" WHOLE(STORAGE("ctorch\nIntStorage\n", "K\x03"))),
             "two types"),
-        ROW("a view that reaches beyond its storage",
-            DICT(WHOLE(VIEW("K\x03", "K\x02"))), "view beyond"),
-        ROW("a tensor that reaches beyond its view",
-            DICT(WHOLE(VIEW("K\x03", "K\x01"))), "reaches beyond"),
-        ROW("a view without an offset",
-            DICT(WHOLE(VIEW("N", "K\x01"))), "view beyond"),
-        ROW("a view without a size",
-            DICT(WHOLE(VIEW("K\x01", "N"))), "view beyond"),
+        ROW("a view that reaches beyond its storage", DICT(WHOLE(VIEW("K\x03", "K\x02"))),
+            "view beyond"),
+        ROW("a tensor that reaches beyond its view", DICT(WHOLE(VIEW("K\x03", "K\x01"))),
+            "reaches beyond"),
+        ROW("a view without an offset", DICT(WHOLE(VIEW("N", "K\x01"))), "view beyond"),
+        ROW("a view without a size", DICT(WHOLE(VIEW("K\x01", "N"))), "view beyond"),
         ROW("a view that begins inside a number",
             DICT("ctorch._utils\n_rebuild_tensor_v3\n("
-                 "(U\x07storagectorch.storage\nUntypedStorage\nU\x01" "0U\x03" "cpuK\x04"
-                 "(U\x01vK\x01K\x02ttQK\x00)" ")" "\x89}ctorch\nfloat32\ntR"),
+                 "(U\x07storagectorch.storage\nUntypedStorage\nU\x01"
+                 "0U\x03"
+                 "cpuK\x04"
+                 "(U\x01vK\x01K\x02ttQK\x00)"
+                 ")"
+                 "\x89}ctorch\nfloat32\ntR"),
             "bad storage offset"),
         ROW("a storage that the list of keys lacks",
-            DICT(WHOLE(FLOATS) "sU\x01u" WHOLE("(U\x07storagectorch\nFloatStorage\nU\x01" "9U\x03"
-                                              "cpuK\x04NtQ")), "missing from the list"),
-        ROW("no list of keys",
-            GOOD "\x80\x02N.", "not a list of storage keys"),
-        ROW("a key that is None",
-            GOOD "\x80\x02]Na.", "not a string"),
-        ROW("a pickle that does not end",
-            "\x80\x02N", "pickle")
+            DICT(WHOLE(FLOATS) "sU\x01u" WHOLE("(U\x07storagectorch\nFloatStorage\nU\x01"
+                                               "9U\x03"
+                                               "cpuK\x04NtQ")),
+            "missing from the list"),
+        ROW("no list of keys", GOOD "\x80\x02N.", "not a list of storage keys"),
+        ROW("a key that is None", GOOD "\x80\x02]Na.", "not a string"),
+        ROW("a pickle that does not end", "\x80\x02N", "pickle"),
     };
     bytes b = { 0 };
     size_t i;
@@ -1037,14 +1026,13 @@ static void test_malformed_legacy(void)
 }
 
 /* The pickles before the object: numbers that say what the file is. */
-static void test_malformed_preamble(void)
-{
+static void test_malformed_preamble(void) {
     static const malformed rows[] = {
         ROW("a protocol of 1002", "\x80\x02M\xea\x03.\x80\x02}.\x80\x02}.", "1001 expected"),
         ROW("a protocol that is None", "\x80\x02N.\x80\x02}.\x80\x02}.", "1001 expected"),
         ROW("nothing behind the protocol", "\x80\x02M\xe9\x03.", "truncated"),
         ROW("no object", "\x80\x02M\xe9\x03.\x80\x02}.", "truncated"),
-        ROW("an object that is cut", "\x80\x02M\xe9\x03.\x80\x02}.\x80\x02}", "truncated")
+        ROW("an object that is cut", "\x80\x02M\xe9\x03.\x80\x02}.\x80\x02}", "truncated"),
     };
     bytes b = { 0 };
     size_t i;
@@ -1057,9 +1045,13 @@ static void test_malformed_preamble(void)
 }
 
 /* Values that PyTorch writes rarely, built by hand; each holds one tensor "t". */
-static void test_rare_pickles(void)
-{
-    static const struct { const char *pickle; size_t size; int count; double first; } rows[] = {
+static void test_rare_pickles(void) {
+    static const struct {
+        const char *pickle;
+        size_t size;
+        int count;
+        double first;
+    } rows[] = {
 #define RARE(PICKLE, COUNT, FIRST) { PICKLE, sizeof(PICKLE) - 1, COUNT, FIRST }
         RARE(GOOD, 4, 2.0),
         RARE(DICT("ctorch._utils\n_rebuild_tensor\n(" FLOATS "K\x02K\x02\x85K\x01\x85tR"), 4, 3.0),
@@ -1067,25 +1059,44 @@ static void test_rare_pickles(void)
         RARE(DICT(TYPED("uint8")), 16, 0.0),
         RARE(DICT(TYPED("bfloat16")), 16, 1.0),
         RARE(DICT(TENSOR(LAST_TWO, "K\x01", "K\x01\x85", "K\x01\x85")), 4, 4.0),
-        RARE("\x80\x02" "ccollections\nOrderedDict\n(]]U\x01ta" TENSOR(FLOATS, "K\x00", ")", ")")
-             "aatR.", 4, 1.0),
-        RARE("\x80\x02" "ccollections\nOrderedDict\nU\x01t" ONE "\x86\x85\x85R.", 4, 1.0),
-        RARE("\x80\x02" "cmy\nDict\n)\x81U\x01t" TENSOR(FLOATS, "K\x03", ")", ")") "s}b.", 4, 4.0),
-        RARE(DICT(TENSOR("(U\x07storagectorch\nFloatStorage\nU\x01" "0U\x03" "cpuK\x04NlQ", "K\x02",
-                         ")", ")")), 4, 3.0),                     /* an id that is a list */
-        RARE(DICT(TENSOR(FLOATS, "K\x01", "]K\x02" "a", "]K\x01" "a")), 4, 2.0),
-        RARE(DICT(TENSOR(FLOATS, "\x8a\x00", ")", ")")), 4, 1.0),   /* a long 0 has no bytes */
-        RARE("(dVt\n" TENSOR(FLOATS, "I2\n", "(t", "(t") "s.", 4, 3.0),     /* protocol 0 */
+        RARE("\x80\x02"
+             "ccollections\nOrderedDict\n(]]U\x01ta" TENSOR(FLOATS, "K\x00", ")", ")") "aatR.",
+             4, 1.0),
+        RARE("\x80\x02"
+             "ccollections\nOrderedDict\nU\x01t" ONE "\x86\x85\x85R.",
+             4, 1.0),
+        RARE("\x80\x02"
+             "cmy\nDict\n)\x81U\x01t" TENSOR(FLOATS, "K\x03", ")", ")") "s}b.",
+             4, 4.0),
+        RARE(DICT(TENSOR("(U\x07storagectorch\nFloatStorage\nU\x01"
+                         "0U\x03"
+                         "cpuK\x04NlQ",
+                         "K\x02", ")", ")")),
+             4, 3.0), /* an id that is a list */
+        RARE(DICT(TENSOR(FLOATS, "K\x01",
+                         "]K\x02"
+                         "a",
+                         "]K\x01"
+                         "a")),
+             4, 2.0),
+        RARE(DICT(TENSOR(FLOATS, "\x8a\x00", ")", ")")), 4, 1.0),       /* a long 0 has no bytes */
+        RARE("(dVt\n" TENSOR(FLOATS, "I2\n", "(t", "(t") "s.", 4, 3.0), /* protocol 0 */
         RARE("(dS\"\\x74\"\n" TENSOR(FLOATS, "L3L\n", "(t", "(t") "s.", 4, 4.0),
         RARE("}V\\u0074\n" TENSOR(FLOATS, "I1\np7\n0g7\n", "(t", "(t") "s.", 4, 2.0),
-        RARE(DICT(ONE "sF-1e-5\nI5\nsL99999999999999999999L\nI00\nsS'\\n\\q\\'\\x1'\nVx\xe9\n"),
-             4, 1.0),
+        RARE(DICT(ONE "sF-1e-5\nI5\nsL99999999999999999999L\nI00\nsS'\\n\\q\\'\\x1'\nVx\xe9\n"), 4,
+             1.0),
         RARE(DICT(ONE "sU\x01o(imy\nOld\n}bsU\x01p(cmy\nOld\nK\x01o}b"), 4, 1.0),
-        RARE(DICT(ONE "sU\x01s\x8f(K\x01\x90"), 4, 1.0),            /* a set beside it */
-        RARE(DICT(ONE "sU\x01k" "cmy\nf\n)}\x92"), 4, 1.0),        /* a call with keywords */
-        RARE(DICT(ONE "sU\x01m(U\x06moduleNNNtQ"), 4, 1.0),         /* the source of a class */
-        RARE(DICT(ONE "sU\x01q" "ctorch._utils\n_rebuild_qtensor\n(" FLOATS "tR"), 4, 1.0),
-        RARE(DICT(ONE "sU\x01q" "ctorch._utils\n_rebuild_sparse_tensor\n(" FLOATS "tR"), 4, 1.0)
+        RARE(DICT(ONE "sU\x01s\x8f(K\x01\x90"), 4, 1.0), /* a set beside it */
+        RARE(DICT(ONE "sU\x01k"
+                      "cmy\nf\n)}\x92"),
+             4, 1.0),                                       /* a call with keywords */
+        RARE(DICT(ONE "sU\x01m(U\x06moduleNNNtQ"), 4, 1.0), /* the source of a class */
+        RARE(DICT(ONE "sU\x01q"
+                      "ctorch._utils\n_rebuild_qtensor\n(" FLOATS "tR"),
+             4, 1.0),
+        RARE(DICT(ONE "sU\x01q"
+                      "ctorch._utils\n_rebuild_sparse_tensor\n(" FLOATS "tR"),
+             4, 1.0)
 #undef RARE
     };
     report r = report_make();
@@ -1097,8 +1108,8 @@ static void test_rare_pickles(void)
         bool ok;
         make_legacy(&b, rows[i].pickle, rows[i].size, (uint64_t)rows[i].count);
         ok = checkpoint_open_memory("rare", b.data, b.size, &c, &r);
-        ok = ok && checkpoint_find(c, "t")
-          && checkpoint_read(c, checkpoint_find(c, "t"), 0, 1, &value, &r);
+        ok = ok && checkpoint_find(c, "t") &&
+             checkpoint_read(c, checkpoint_find(c, "t"), 0, 1, &value, &r);
         CHECK_MSG(ok && (double)value == rows[i].first, "row %lu: %g %s", (unsigned long)i,
                   (double)value, r.text);
         checkpoint_close(c);
@@ -1107,18 +1118,35 @@ static void test_rare_pickles(void)
 }
 
 /* Which dict is taken, and what its tensors are called. */
-static void test_choices(void)
-{
-    static const struct { const char *pickle; size_t size; const char *wrapper, *name; } rows[] = {
+static void test_choices(void) {
+    static const struct {
+        const char *pickle;
+        size_t size;
+        const char *wrapper, *name;
+    } rows[] = {
 #define CHOICE(PICKLE, WRAPPER, NAME) { PICKLE, sizeof(PICKLE) - 1, WRAPPER, NAME }
         CHOICE(DICT(ONE), "", "t"),
-        CHOICE(DICT("}U\x01" "a" ONE "s"), "t", "a"),
-        CHOICE(DICT("}U\x01" "a" ONE "ssU\x09optimizer}U\x01" "b" ONE "s"), "t", "a"),
-        CHOICE(DICT("}U\x01" "a" ONE "ssU\x01u}U\x01" "b" ONE "s"), "", "u.b"),
-        CHOICE(DICT("}K\x05}U\x01w" ONE "ssU\x01" "b" ONE "s"), "t", "5.w"),
-        CHOICE(DICT("NsU\x09model_emaNsU\x05model}U\x01" "a" ONE "s"), "model", "a"),
+        CHOICE(DICT("}U\x01"
+                    "a" ONE "s"),
+               "t", "a"),
+        CHOICE(DICT("}U\x01"
+                    "a" ONE "ssU\x09optimizer}U\x01"
+                    "b" ONE "s"),
+               "t", "a"),
+        CHOICE(DICT("}U\x01"
+                    "a" ONE "ssU\x01u}U\x01"
+                    "b" ONE "s"),
+               "", "u.b"),
+        CHOICE(DICT("}K\x05}U\x01w" ONE "ssU\x01"
+                    "b" ONE "s"),
+               "t", "5.w"),
+        CHOICE(DICT("NsU\x09model_emaNsU\x05model}U\x01"
+                    "a" ONE "s"),
+               "model", "a"),
         CHOICE(DICT(ONE "sU\x05model}"), "", "t"),
-        CHOICE(DICT("ccollections\ndefaultdict\n(cbuiltins\nlist\ntRU\x01" "a" ONE "s"), "t", "a"),
+        CHOICE(DICT("ccollections\ndefaultdict\n(cbuiltins\nlist\ntRU\x01"
+                    "a" ONE "s"),
+               "t", "a"),
         CHOICE(DICT(TENSOR(FLOATS, "K\x00", "ctorch\nSize\n(K\x02\x85tR", "K\x01\x85")), "", "t"),
         CHOICE("\x80\x02" ONE ".", "", "tensor")
 #undef CHOICE
@@ -1131,37 +1159,82 @@ static void test_choices(void)
         bool ok;
         make_torch_zip(&b, rows[i].pickle, rows[i].size);
         ok = checkpoint_open_memory("choice", b.data, b.size, &c, &r);
-        CHECK_MSG(ok && strcmp(checkpoint_wrapper(c), rows[i].wrapper) == 0
-                  && checkpoint_find(c, rows[i].name), "row %lu: %s, %s %s", (unsigned long)i,
-                  r.text, ok ? checkpoint_wrapper(c) : "", ok ? checkpoint_tensor(c, 0)->name : "");
+        CHECK_MSG(ok && strcmp(checkpoint_wrapper(c), rows[i].wrapper) == 0 &&
+                      checkpoint_find(c, rows[i].name),
+                  "row %lu: %s, %s %s", (unsigned long)i, r.text, ok ? checkpoint_wrapper(c) : "",
+                  ok ? checkpoint_tensor(c, 0)->name : "");
         checkpoint_close(c);
         discard(&b);
     }
 }
 
 /* Names of classes beside the state dict, in order; "": none that can be used. */
-static void test_labels(void)
-{
-#define BESIDE(ENTRY) DICT("}U\x01" "a" ONE "s" "s" ENTRY)
-#define CAT "U\x03" "cat"
-#define DOG "U\x03" "dog"
-    static const struct { const char *pickle; size_t size; const char *labels; } rows[] = {
+static void test_labels(void) {
+#define BESIDE(ENTRY)                                                                              \
+    DICT("}U\x01"                                                                                  \
+         "a" ONE "s"                                                                               \
+         "s" ENTRY)
+#define CAT                                                                                        \
+    "U\x03"                                                                                        \
+    "cat"
+#define DOG                                                                                        \
+    "U\x03"                                                                                        \
+    "dog"
+    static const struct {
+        const char *pickle;
+        size_t size;
+        const char *labels;
+    } rows[] = {
 #define LABELS(ENTRY, EXPECTED) { BESIDE(ENTRY), sizeof BESIDE(ENTRY) - 1, EXPECTED }
-        LABELS("U\x0b" "class_names](" DOG CAT "e", "dog,cat,"),
-        LABELS("U\x07" "classes" CAT DOG "\x86", "cat,dog,"),
-        LABELS("U\x0c" "class_to_idx}(" DOG "K\x01" CAT "K\0u", "cat,dog,"),
-        LABELS("U\x0c" "idx_to_class}(K\x01" CAT "K\0" DOG "u", "dog,cat,"),
-        LABELS("U\x09label_map}(U\x01" "1" DOG "U\x01" "0" CAT "u", "cat,dog,"),
-        LABELS("U\x04" "args}U\x07" "classes](" DOG "es", "dog,"),
-        LABELS("U\x07" "classes](" CAT "esU\x06labels](" DOG "e", "cat,"),
-        LABELS("U\x07" "classesK\x02", ""),
-        LABELS("U\x07" "classes]", ""),
-        LABELS("U\x07" "classes](" CAT "K\x01" "e", ""),
-        LABELS("U\x07" "classes](U\x03" "a\nbe", ""),
-        LABELS("U\x0c" "class_to_idx}(" DOG "K\x01" CAT "K\x01u", ""),
-        LABELS("U\x0c" "class_to_idx}(" DOG "K\x01" CAT "K\x02u", ""),
-        LABELS("U\x0c" "class_to_idx}(" DOG "J\xff\xff\xff\xff" CAT "K\0u", ""),
-        LABELS("U\x0c" "class_to_idx}(" DOG CAT "u", ""),
+        LABELS("U\x0b"
+               "class_names](" DOG CAT "e",
+               "dog,cat,"),
+        LABELS("U\x07"
+               "classes" CAT DOG "\x86",
+               "cat,dog,"),
+        LABELS("U\x0c"
+               "class_to_idx}(" DOG "K\x01" CAT "K\0u",
+               "cat,dog,"),
+        LABELS("U\x0c"
+               "idx_to_class}(K\x01" CAT "K\0" DOG "u",
+               "dog,cat,"),
+        LABELS("U\x09label_map}(U\x01"
+               "1" DOG "U\x01"
+               "0" CAT "u",
+               "cat,dog,"),
+        LABELS("U\x04"
+               "args}U\x07"
+               "classes](" DOG "es",
+               "dog,"),
+        LABELS("U\x07"
+               "classes](" CAT "esU\x06labels](" DOG "e",
+               "cat,"),
+        LABELS("U\x07"
+               "classesK\x02",
+               ""),
+        LABELS("U\x07"
+               "classes]",
+               ""),
+        LABELS("U\x07"
+               "classes](" CAT "K\x01"
+               "e",
+               ""),
+        LABELS("U\x07"
+               "classes](U\x03"
+               "a\nbe",
+               ""),
+        LABELS("U\x0c"
+               "class_to_idx}(" DOG "K\x01" CAT "K\x01u",
+               ""),
+        LABELS("U\x0c"
+               "class_to_idx}(" DOG "K\x01" CAT "K\x02u",
+               ""),
+        LABELS("U\x0c"
+               "class_to_idx}(" DOG "J\xff\xff\xff\xff" CAT "K\0u",
+               ""),
+        LABELS("U\x0c"
+               "class_to_idx}(" DOG CAT "u",
+               ""),
         LABELS("U\x05words](" DOG CAT "e", "")
 #undef LABELS
     };
@@ -1186,21 +1259,30 @@ static void test_labels(void)
 }
 
 #define OBJECT(STATE) "cmy\nObject\n)\x81" STATE "b"
-#define HALF "G\x3f\xe0\0\0\0\0\0\0"
+#define HALF          "G\x3f\xe0\0\0\0\0\0\0"
 
 /* What lies beside the state dict, and in a namespace one level down. */
-static void test_metadata(void)
-{
+static void test_metadata(void) {
     static const char pickle[] =
-        "\x80\x02}(U\x05model}U\x01" "a" ONE "s" "U\x04" "flag\x88" "U\x03off\x89" "U\x01nK\x05"
-        "U\x01x" HALF "U\x01sU\x04text" "U\x04noneN" "K\x07K\x01"
-        "U\x03net" OBJECT("}(U\x08_modules}U\x0b_parameters}U\x01zK\x01u")
-        "U\x32" LETTERS_50 OBJECT("}U\x01zK\x01s") "U\x40" LETTERS_50 LETTERS_14
-        OBJECT("}U\x01zK\x01s") "U\x04" "args" OBJECT("}(U\x02lr" HALF "U\x05inner"
-        OBJECT("}U\x01zK\x01s") "u") "U\x03odd" OBJECT("N") "u.";
-    static const struct { const char *key, *value; } rows[] = {
-        { "flag", "true" }, { "off", "false" }, { "n", "5" }, { "x", "0.5" }, { "s", "text" },
-        { LETTERS_50 ".z", "1" }, { "args.lr", "0.5" }
+        "\x80\x02}(U\x05model}U\x01"
+        "a" ONE "s"
+        "U\x04"
+        "flag\x88"
+        "U\x03off\x89"
+        "U\x01nK\x05"
+        "U\x01x" HALF "U\x01sU\x04text"
+        "U\x04noneN"
+        "K\x07K\x01"
+        "U\x03net" OBJECT("}(U\x08_modules}U\x0b_parameters}U\x01zK\x01u") "U\x32" LETTERS_50
+            OBJECT("}U\x01zK\x01s") "U\x40" LETTERS_50 LETTERS_14 OBJECT(
+                "}U\x01zK\x01s") "U\x04"
+                                 "args" OBJECT("}(U\x02lr" HALF "U\x05inner" OBJECT(
+                                     "}U\x01zK\x01s") "u") "U\x03odd" OBJECT("N") "u.";
+    static const struct {
+        const char *key, *value;
+    } rows[] = {
+        { "flag", "true" }, { "off", "false" },       { "n", "5" },         { "x", "0.5" },
+        { "s", "text" },    { LETTERS_50 ".z", "1" }, { "args.lr", "0.5" },
     };
     report r = report_make();
     bytes b = { 0 };
@@ -1218,14 +1300,19 @@ static void test_metadata(void)
 }
 
 /* A strided tensor is gathered from a span of its storage, which the next one may have in part. */
-static void test_spans(void)
-{
-    static const char pickle[] =
-        DICT(TENSOR(FLOATS, "K\x00", "K\x02\x85", "K\x02\x85") "s"
-             "U\x01u" TENSOR(FLOATS, "K\x01", "K\x02\x85", "K\x02\x85") "s"
-             "U\x01v" TENSOR(FLOATS, "K\x00", "K\x02\x85", "K\x03\x85"));
-    static const struct { const char *name; float first, second; } rows[] = {
-        { "t", 1, 3 }, { "u", 2, 4 }, { "t", 1, 3 }, { "v", 1, 4 }, { "u", 2, 4 }
+static void test_spans(void) {
+    static const char pickle[] = DICT(
+        TENSOR(FLOATS, "K\x00", "K\x02\x85",
+               "K\x02\x85") "s"
+                            "U\x01u" TENSOR(FLOATS, "K\x01", "K\x02\x85",
+                                            "K\x02\x85") "s"
+                                                         "U\x01v" TENSOR(FLOATS, "K\x00",
+                                                                         "K\x02\x85", "K\x03\x85"));
+    static const struct {
+        const char *name;
+        float first, second;
+    } rows[] = {
+        { "t", 1, 3 }, { "u", 2, 4 }, { "t", 1, 3 }, { "v", 1, 4 }, { "u", 2, 4 },
     };
     report r = report_make();
     float values[2] = { 0, 0 };
@@ -1235,35 +1322,41 @@ static void test_spans(void)
     make_torch_zip(&b, pickle, sizeof pickle - 1);
     CHECK_MSG(checkpoint_open_memory("spans", b.data, b.size, &c, &r), "%s", r.text);
     for (i = 0; c && i < sizeof rows / sizeof *rows; i++)
-        CHECK_MSG(checkpoint_read(c, checkpoint_find(c, rows[i].name), 0, 2, values, &r)
-                  && values[0] >= rows[i].first && values[0] <= rows[i].first
-                  && values[1] >= rows[i].second && values[1] <= rows[i].second,
+        CHECK_MSG(checkpoint_read(c, checkpoint_find(c, rows[i].name), 0, 2, values, &r) &&
+                      values[0] >= rows[i].first && values[0] <= rows[i].first &&
+                      values[1] >= rows[i].second && values[1] <= rows[i].second,
                   "row %lu: %s", (unsigned long)i, r.text);
     checkpoint_close(c);
     discard(&b);
 }
 
-#define WRAPS_ITSELF "\x80\x02}q\x01U\x05" "modelh\x01sU\x01t" \
-    TENSOR(FLOATS, "K\x00", ")", ")") "s."
+#define WRAPS_ITSELF                                                                               \
+    "\x80\x02}q\x01U\x05"                                                                          \
+    "modelh\x01sU\x01t" TENSOR(FLOATS, "K\x00", ")", ")") "s."
 
 /* Small inputs that would become large or slow if values were copied or recursion were free. */
-static void test_pickle_bombs(void)
-{
+static void test_pickle_bombs(void) {
     bytes p = { 0 };
     int i;
-    put_text(&p, "\x80\x02}");                       /* each level holds the one below twice */
-    for (i = 0; i < 60; i++) put_text(&p, "2\x86" "0}U\x01" "a}sU\x01" "b}s");
+    put_text(&p, "\x80\x02}"); /* each level holds the one below twice */
+    for (i = 0; i < 60; i++)
+        put_text(&p, "2\x86"
+                     "0}U\x01"
+                     "a}sU\x01"
+                     "b}s");
     put_text(&p, ".");
     check_pickle_refused("pairs", &p, "");
     put_text(&p, "\x80\x02}q");
     put(&p, "\0", 1);
-    for (i = 0; i < 50; i++) {                       /* {a: x, b: x} with x memoised */
+    for (i = 0; i < 50; i++) { /* {a: x, b: x} with x memoised */
         uint8_t name = (uint8_t)i, next = (uint8_t)(i + 1);
         put_text(&p, "}q");
         put(&p, &next, 1);
-        put_text(&p, "U\x01" "ah");
+        put_text(&p, "U\x01"
+                     "ah");
         put(&p, &name, 1);
-        put_text(&p, "sU\x01" "bh");
+        put_text(&p, "sU\x01"
+                     "bh");
         put(&p, &name, 1);
         put_text(&p, "s");
     }
@@ -1277,10 +1370,13 @@ static void test_pickle_bombs(void)
     for (i = 0; i < 1000; i++) put_text(&p, "(");
     put_text(&p, ".");
     check_pickle_refused("deep marks", &p, "nested deeper");
-    put_text(&p, "\x80\x02}q\x01U\x01" "ah\x01s.");   /* a dict that contains itself */
+    put_text(&p, "\x80\x02}q\x01U\x01"
+                 "ah\x01s."); /* a dict that contains itself */
     check_pickle_refused("cycle", &p, "nested deeper");
     put_text(&p, "\x80\x02]q\x01");
-    for (i = 0; i < 100; i++) put_text(&p, "h\x01" "a");
+    for (i = 0; i < 100; i++)
+        put_text(&p, "h\x01"
+                     "a");
     put_text(&p, ".");
     check_pickle_refused("cyclic list", &p, "nested deeper");
     put(&p, WRAPS_ITSELF, sizeof WRAPS_ITSELF - 1);
@@ -1290,7 +1386,7 @@ static void test_pickle_bombs(void)
     put_text(&p, ".");
     check_pickle_refused("a million values", &p, "values");
     put_text(&p, "\x80\x02");
-    for (i = 0; i < 300; i++) {                      /* values above 64 KiB are read over */
+    for (i = 0; i < 300; i++) { /* values above 64 KiB are read over */
         static const char zeros[70000];
         put_text(&p, "X");
         put_number(&p, sizeof zeros, 4);
@@ -1302,20 +1398,32 @@ static void test_pickle_bombs(void)
 }
 
 /* Each way to put a value into another, with a value that is as deep as any may be. */
-static void test_deep_pickles(void)
-{
-    static const struct { const char *name, *before; int levels; const char *after; } rows[] = {
+static void test_deep_pickles(void) {
+    static const struct {
+        const char *name, *before;
+        int levels;
+        const char *after;
+    } rows[] = {
         { "a tuple of it", "", 64, "\x85" },
         { "a tuple from a mark on", "(", 64, "t" },
         { "a list to which it is appended", "]", 64, "a" },
         { "a list that it extends", "](", 64, "e" },
-        { "a dict's item", "}U\x01" "a", 64, "s" },
+        { "a dict's item",
+          "}U\x01"
+          "a",
+          64, "s" },
         { "the arguments of a call", "cmy\nf\n", 64, "R" },
         { "what is called", "", 64, ")R" },
         { "an object's state", "cmy\nf\n)R", 64, "b" },
         { "a persistent id", "", 64, "Q" },
-        { "an item of a dict of another class", "cmy\nf\n)RU\x01" "a", 64, "s" },
-        { "a dict of another class with a deep item", "cmy\nf\n)RU\x01" "a", 63, "s" }
+        { "an item of a dict of another class",
+          "cmy\nf\n)RU\x01"
+          "a",
+          64, "s" },
+        { "a dict of another class with a deep item",
+          "cmy\nf\n)RU\x01"
+          "a",
+          63, "s" },
     };
     bytes p = { 0 };
     size_t i;
@@ -1331,28 +1439,27 @@ static void test_deep_pickles(void)
     }
 }
 
-static void repeat(bytes *b, const char *text, size_t count)
-{
+static void repeat(bytes *b, const char *text, size_t count) {
     while (count-- > 0) put_text(b, text);
 }
 
-static void put_long_text(bytes *b, size_t size)
-{
+static void put_long_text(bytes *b, size_t size) {
     put_text(b, "X");
     put_number(b, size, 4);
     repeat(b, "x", size);
 }
 
 /* Names longer than any that PyTorch writes. */
-static void test_long_names(void)
-{
+static void test_long_names(void) {
     bytes p = { 0 };
-    put_text(&p, "\x80\x02" "c");
+    put_text(&p, "\x80\x02"
+                 "c");
     repeat(&p, "x", 600);
     check_pickle_refused("a class's name without an end", &p, "without an end");
     put_text(&p, "\x80\x02");
     put_long_text(&p, 600);
-    put_text(&p, "U\x01" "f\x93.");
+    put_text(&p, "U\x01"
+                 "f\x93.");
     check_pickle_refused("a module of 600 letters", &p, "two short strings");
     put_text(&p, "\x80\x02U\x01m");
     put_long_text(&p, 600);
@@ -1368,18 +1475,20 @@ static void test_long_names(void)
 }
 
 /* A namespace of 400,000 settings as memo 2, then a dict of the model and twice that. */
-static void put_settings(bytes *p)
-{
-    static const char model[] = "}(U\x05model}U\x01" "a" ONE "sU\x01xh\x02U\x01yh\x02u";
-    put_text(p, "\x80\x02Nq\x01" "0" "cmy\nObject\n)\x81}(");
+static void put_settings(bytes *p) {
+    static const char model[] = "}(U\x05model}U\x01"
+                                "a" ONE "sU\x01xh\x02U\x01yh\x02u";
+    put_text(p, "\x80\x02Nq\x01"
+                "0"
+                "cmy\nObject\n)\x81}(");
     repeat(p, "h\x01h\x01", 400000);
-    put_text(p, "ubq\x02" "0");
+    put_text(p, "ubq\x02"
+                "0");
     put(p, model, sizeof model - 1);
 }
 
 /* The reader visits so many values and no more, wherever it is when they are spent. */
-static void test_steps(void)
-{
+static void test_steps(void) {
     bytes p = { 0 };
     int i;
     put_settings(&p);
@@ -1395,9 +1504,11 @@ static void test_steps(void)
         const uint8_t name = (uint8_t)i, next = (uint8_t)(i + 1);
         put_text(&p, "}q");
         put(&p, &next, 1);
-        put_text(&p, "(U\x01" "ah");
+        put_text(&p, "(U\x01"
+                     "ah");
         put(&p, &name, 1);
-        put_text(&p, "U\x01" "bh");
+        put_text(&p, "U\x01"
+                     "bh");
         put(&p, &name, 1);
         put_text(&p, "u");
     }
@@ -1405,8 +1516,12 @@ static void test_steps(void)
     put(&p, ONE, sizeof ONE - 1);
     put_text(&p, "sU\x01zh\x1es.");
     check_pickle_refused("dicts in dicts beside a tensor", &p, "values to visit");
-    put_text(&p, "\x80\x02}U\x01t" "cevil\nf\n]q\x01");
-    repeat(&p, "h\x01" "a", 60);
+    put_text(&p, "\x80\x02}U\x01t"
+                 "cevil\nf\n]q\x01");
+    repeat(&p,
+           "h\x01"
+           "a",
+           60);
     put_text(&p, "\x85Rs.");
     check_pickle_refused("a list in itself for a function", &p, "values to visit");
     put_text(&p, "\x80\x02N");
@@ -1421,58 +1536,70 @@ static void test_steps(void)
 
 /* === Malformed zip files === */
 
-#define PICKLE_ENTRY { "a/data.pkl", GOOD, sizeof GOOD - 1, 0, 0, 0, 0, 0 }
-#define DATA_ENTRY { "a/data/0", FOUR_FLOATS, 16, 0, 0, 0, 0, 0 }
+#define PICKLE_ENTRY                                                                               \
+    { "a/data.pkl", GOOD, sizeof GOOD - 1, 0, 0, 0, 0, 0 }
+#define DATA_ENTRY                                                                                 \
+    { "a/data/0", FOUR_FLOATS, 16, 0, 0, 0, 0, 0 }
 
 static void check_zip_refused(const char *what, const zip_spec *specs, size_t count,
-                              const char *word)
-{
+                              const char *word) {
     bytes b = { 0 };
     make_zip(&b, specs, count);
     check_refused(what, b.data, b.size, word);
     discard(&b);
 }
 
-static void test_malformed_zips(void)
-{
+static void test_malformed_zips(void) {
     static const zip_spec good_zip[] = { PICKLE_ENTRY, DATA_ENTRY };
-    static const struct { const char *name; zip_spec second; const char *word; } rows[] = {
+    static const struct {
+        const char *name;
+        zip_spec second;
+        const char *word;
+    } rows[] = {
         { "an entry whose checksum differs",
-          { "a/data/0", FOUR_FLOATS, 16, 0, 0, 1, 0, 0 }, "CRC" },
-        { "an encrypted entry",
-          { "a/data/0", FOUR_FLOATS, 16, 0, 1, 0, 0, 0 }, "encrypted" },
+          { "a/data/0", FOUR_FLOATS, 16, 0, 0, 1, 0, 0 },
+          "CRC" },
+        { "an encrypted entry", { "a/data/0", FOUR_FLOATS, 16, 0, 1, 0, 0, 0 }, "encrypted" },
         { "an entry with strong encryption",
-          { "a/data/0", FOUR_FLOATS, 16, 0, 0x40, 0, 0, 0 }, "encrypted" },
+          { "a/data/0", FOUR_FLOATS, 16, 0, 0x40, 0, 0, 0 },
+          "encrypted" },
         { "an entry compressed by bzip2",
-          { "a/data/0", FOUR_FLOATS, 16, 12, 0, 0, 0, 0 }, "method 12" },
+          { "a/data/0", FOUR_FLOATS, 16, 12, 0, 0, 0, 0 },
+          "method 12" },
         { "a stored entry of two sizes",
-          { "a/data/0", FOUR_FLOATS, 16, 0, 0, 0, 99, 0 }, "two sizes" },
+          { "a/data/0", FOUR_FLOATS, 16, 0, 0, 0, 99, 0 },
+          "two sizes" },
         { "an entry that inflates further than deflate can",
-          { "a/data/0", FOUR_FLOATS, 16, 8, 0, 0, 99999999, 0 }, "inflate" },
+          { "a/data/0", FOUR_FLOATS, 16, 8, 0, 0, 99999999, 0 },
+          "inflate" },
         { "an entry that does not inflate",
-          { "a/data/0", FOUR_FLOATS, 16, 8, 0, 0, 16, 0 }, "inflate" },
+          { "a/data/0", FOUR_FLOATS, 16, 8, 0, 0, 16, 0 },
+          "inflate" },
         { "a storage of 15 bytes for 16",
-          { "a/data/0", FOUR_FLOATS, 15, 0, 0, 0, 0, 0 }, "15 bytes" },
-        { "no storage",
-          { "a/data/1", FOUR_FLOATS, 16, 0, 0, 0, 0, 0 }, "missing" },
+          { "a/data/0", FOUR_FLOATS, 15, 0, 0, 0, 0, 0 },
+          "15 bytes" },
+        { "no storage", { "a/data/1", FOUR_FLOATS, 16, 0, 0, 0, 0, 0 }, "missing" },
         { "two entries of one name",
-          { "a/data.pkl", FOUR_FLOATS, 16, 0, 0, 0, 0, 0 }, "duplicate" },
-        { "two pickles",
-          { "b/data.pkl", FOUR_FLOATS, 16, 0, 0, 0, 0, 0 }, "two entries" },
+          { "a/data.pkl", FOUR_FLOATS, 16, 0, 0, 0, 0, 0 },
+          "duplicate" },
+        { "two pickles", { "b/data.pkl", FOUR_FLOATS, 16, 0, 0, 0, 0, 0 }, "two entries" },
         { "a local header one byte off",
-          { "a/data/0", FOUR_FLOATS, 16, 0, 0, 0, 0, 1 }, "local header" },
+          { "a/data/0", FOUR_FLOATS, 16, 0, 0, 0, 0, 1 },
+          "local header" },
         { "a local header behind the directory",
-          { "a/data/0", FOUR_FLOATS, 16, 0, 0, 0, 0, 1000000 }, "after the directory" },
+          { "a/data/0", FOUR_FLOATS, 16, 0, 0, 0, 0, 1000000 },
+          "after the directory" },
         { "a line break in an entry's name",
-          { "a\n", FOUR_FLOATS, 16, 0, 0, 0, 0, 0 }, "bad name" },
-        { "an entry without a name",
-          { "", FOUR_FLOATS, 16, 0, 0, 0, 0, 0 }, "bad name" },
+          { "a\n", FOUR_FLOATS, 16, 0, 0, 0, 0, 0 },
+          "bad name" },
+        { "an entry without a name", { "", FOUR_FLOATS, 16, 0, 0, 0, 0, 0 }, "bad name" },
         { "a byte order whose checksum differs",
-          { "a/byteorder", "little", 6, 0, 0, 1, 0, 0 }, "CRC" },
+          { "a/byteorder", "little", 6, 0, 0, 1, 0, 0 },
+          "CRC" },
         { "a byte order of 13 letters",
-          { "a/byteorder", "little endian", 13, 0, 0, 0, 0, 0 }, "byteorder" },
-        { "a byte order of its own",
-          { "a/byteorder", "middle", 6, 0, 0, 0, 0, 0 }, "byteorder" }
+          { "a/byteorder", "little endian", 13, 0, 0, 0, 0, 0 },
+          "byteorder" },
+        { "a byte order of its own", { "a/byteorder", "middle", 6, 0, 0, 0, 0, 0 }, "byteorder" },
     };
     bytes b = { 0 };
     size_t i;
@@ -1499,20 +1626,21 @@ static void test_malformed_zips(void)
     check_zip_refused("an empty archive", good_zip, 0, "data.pkl");
 }
 
-static void put_patch(bytes *b, size_t at, uint64_t number, size_t width)
-{
+static void put_patch(bytes *b, size_t at, uint64_t number, size_t width) {
     size_t i;
     for (i = 0; i < width; i++) b->data[at + i] = (uint8_t)(number >> 8 * i);
 }
 
 /* One or two fields of the last record of a kind (1 directory entry, 5 end) of a good archive. */
-static void test_zip_fields(void)
-{
+static void test_zip_fields(void) {
     static const zip_spec good_zip[] = { PICKLE_ENTRY, DATA_ENTRY };
     static const struct {
         const char *name;
         uint8_t kind;
-        struct { size_t at, width; uint64_t value; } fields[3];
+        struct {
+            size_t at, width;
+            uint64_t value;
+        } fields[3];
         const char *word;
     } rows[] = {
         { "an archive's second disk", 5, { { 4, 2, 1 } }, "several disks" },
@@ -1524,19 +1652,25 @@ static void test_zip_fields(void)
         { "more entries than the directory can hold", 5, { { 8, 2, 900 }, { 10, 2, 900 } }, "fit" },
         { "fewer entries than the directory holds", 5, { { 8, 2, 1 }, { 10, 2, 1 } }, "left over" },
         { "a size in a zip64 field that is not there", 1, { { 24, 4, UINT32_MAX } }, "missing" },
-        { "a deflated entry that takes 2 GiB", 1,
-          { { 10, 2, 8 }, { 20, 4, 0x7FFFFFFA }, { 24, 4, 0x7FFFFFFA } }, "2 GiB" },
-        { "a deflated entry that holds 2 GiB", 1,
-          { { 10, 2, 8 }, { 20, 4, 0x7FFFFF00 }, { 24, 4, 0x80000000 } }, "2 GiB" },
-        { "a deflated entry of sizes that its local header lacks", 1,
-          { { 10, 2, 8 }, { 20, 4, 0x4000000 }, { 24, 4, 0x7000000 } }, "local header" }
+        { "a deflated entry that takes 2 GiB",
+          1,
+          { { 10, 2, 8 }, { 20, 4, 0x7FFFFFFA }, { 24, 4, 0x7FFFFFFA } },
+          "2 GiB" },
+        { "a deflated entry that holds 2 GiB",
+          1,
+          { { 10, 2, 8 }, { 20, 4, 0x7FFFFF00 }, { 24, 4, 0x80000000 } },
+          "2 GiB" },
+        { "a deflated entry of sizes that its local header lacks",
+          1,
+          { { 10, 2, 8 }, { 20, 4, 0x4000000 }, { 24, 4, 0x7000000 } },
+          "local header" },
     };
     bytes b = { 0 };
     size_t i, f, at;
     for (i = 0; i < sizeof rows / sizeof *rows; i++) {
         const uint8_t mark[4] = { 'P', 'K', rows[i].kind, (uint8_t)(rows[i].kind + 1) };
         make_zip(&b, good_zip, 2);
-        for (at = b.size - 4; memcmp(b.data + at, mark, 4) != 0; at--) { }
+        for (at = b.size - 4; memcmp(b.data + at, mark, 4) != 0; at--) {}
         for (f = 0; f < 3; f++)
             put_patch(&b, at + rows[i].fields[f].at, rows[i].fields[f].value,
                       rows[i].fields[f].width);
@@ -1553,15 +1687,14 @@ static void test_zip_fields(void)
 }
 
 /* Two directory entries for the same bytes, as a zip bomb has them. */
-static void test_overlapping_zip(void)
-{
+static void test_overlapping_zip(void) {
     static const zip_spec inner[] = { DATA_ENTRY };
     zip_spec specs[2] = { PICKLE_ENTRY, DATA_ENTRY };
     bytes b = { 0 }, nested = { 0 };
-    make_zip(&nested, inner, 1);                     /* a local header inside the first entry */
+    make_zip(&nested, inner, 1); /* a local header inside the first entry */
     specs[0].data = nested.data;
     specs[0].size = nested.size;
-    specs[1].move = -(int32_t)nested.size - 0;       /* points to the header inside */
+    specs[1].move = -(int32_t)nested.size - 0; /* points to the header inside */
     specs[1].name = "a/data/0";
     make_zip(&b, specs, 2);
     check_refused("overlap", b.data, b.size, "overlap");
@@ -1570,19 +1703,31 @@ static void test_overlapping_zip(void)
 }
 
 /* Every field of the zip64 records set to nonsense in turn. */
-static void test_zip64_fields(const char *folder)
-{
-    static const struct { size_t from_end, width; uint64_t value; } rows[] = {
-        { 22 + 20 - 4, 4, 1 },             { 22 + 20 - 8, 8, 0 },
-        { 22 + 20 - 8, 8, UINT64_MAX },    { 98, 4, 0 },
-        { 98 - 4, 8, UINT64_MAX },         { 98 - 16, 4, 7 },
-        { 98 - 24, 8, UINT64_MAX },        { 98 - 32, 8, UINT64_MAX },
-        { 98 - 32, 8, 3 },                 { 98 - 40, 8, UINT64_MAX },
-        { 98 - 40, 8, 100 },               { 98 - 48, 8, UINT64_MAX },
-        { 98 - 48, 8, 64 }
+static void test_zip64_fields(const char *folder) {
+    static const struct {
+        size_t from_end, width;
+        uint64_t value;
+    } rows[] = {
+        { 22 + 20 - 4, 4, 1 },
+        { 22 + 20 - 8, 8, 0 },
+        { 22 + 20 - 8, 8, UINT64_MAX },
+        { 98, 4, 0 },
+        { 98 - 4, 8, UINT64_MAX },
+        { 98 - 16, 4, 7 },
+        { 98 - 24, 8, UINT64_MAX },
+        { 98 - 32, 8, UINT64_MAX },
+        { 98 - 32, 8, 3 },
+        { 98 - 40, 8, UINT64_MAX },
+        { 98 - 40, 8, 100 },
+        { 98 - 48, 8, UINT64_MAX },
+        { 98 - 48, 8, 64 },
     };
-    static const struct { uint64_t count; const char *word; } counts[] = {
-        { 1000, "fit" }, { 100001, "more than" }
+    static const struct {
+        uint64_t count;
+        const char *word;
+    } counts[] = {
+        { 1000, "fit" },
+        { 100001, "more than" },
     };
     bytes b, copy = { 0 };
     size_t i;
@@ -1607,13 +1752,15 @@ static void test_zip64_fields(const char *folder)
 }
 
 /* Where the pickle may lie in an archive, and what may lie beside it. */
-static void test_torch_names(void)
-{
-    static const struct { const char *pickle, *data, *third; const char *word; } rows[] = {
+static void test_torch_names(void) {
+    static const struct {
+        const char *pickle, *data, *third;
+        const char *word;
+    } rows[] = {
         { "data.pkl", "data/0", "v", NULL },
         { "a/data.pkl", "a/data/0", "xdata.pkl", NULL },
         { "a/b/data.pkl", "a/b/data/0", "a/b/version", NULL },
-        { "a/xdata.pkl", "a/data/0", "a/version", "no data.pkl" }
+        { "a/xdata.pkl", "a/data/0", "a/version", "no data.pkl" },
     };
     bytes b = { 0 };
     size_t i;
@@ -1628,7 +1775,8 @@ static void test_torch_names(void)
         discard(&b);
     }
     {
-        const zip_spec specs[3] = { PICKLE_ENTRY, DATA_ENTRY,
+        const zip_spec specs[3] = { PICKLE_ENTRY,
+                                    DATA_ENTRY,
                                     { "a/byteorder", "little", 6, 0, 0, 0, 0, 0 } };
         make_zip(&b, specs, 3);
         check_accepted("a byte order", b.data, b.size);
@@ -1639,11 +1787,13 @@ static void test_torch_names(void)
 /* === npz === */
 
 /* A .npy of 64 bytes of header and then `size` bytes of numbers. */
-static void make_npy(bytes *b, const char *descr, const char *shape, const void *data, size_t size)
-{
+static void make_npy(bytes *b, const char *descr, const char *shape, const void *data,
+                     size_t size) {
     char dictionary[64];
-    const int length = snprintf(dictionary, sizeof dictionary, "{'descr': '%s', 'fortran_order': "
-                                "False, 'shape': %s}", descr, shape);
+    const int length = snprintf(dictionary, sizeof dictionary,
+                                "{'descr': '%s', 'fortran_order': "
+                                "False, 'shape': %s}",
+                                descr, shape);
     put(b, "\x93NUMPY\1\0", 8);
     put_number(b, 118, 2);
     put(b, dictionary, (size_t)length);
@@ -1651,8 +1801,7 @@ static void make_npy(bytes *b, const char *descr, const char *shape, const void 
     put(b, data, size);
 }
 
-static void make_npz(bytes *b, const bytes *npy, const char *name)
-{
+static void make_npz(bytes *b, const bytes *npy, const char *name) {
     zip_spec spec = { NULL, NULL, 0, 0, 0, 0, 0, 0 };
     spec.name = name;
     spec.data = npy->data;
@@ -1661,8 +1810,7 @@ static void make_npz(bytes *b, const bytes *npy, const char *name)
 }
 
 /* What is no array is left out, and said. */
-static void test_npz_skips(void)
-{
+static void test_npz_skips(void) {
     zip_spec specs[2] = { { "a.npy", NULL, 0, 0, 0, 0, 0, 0 },
                           { "readme", "text", 4, 0, 0, 0, 0, 0 } };
     report r = report_make();
@@ -1673,23 +1821,31 @@ static void test_npz_skips(void)
     specs[0].size = npy.size;
     make_zip(&b, specs, 2);
     CHECK_MSG(checkpoint_open_memory("npz", b.data, b.size, &c, &r), "%s", r.text);
-    CHECK(c && checkpoint_count(c) == 1 && checkpoint_skipped_count(c) == 1
-          && strcmp(checkpoint_skipped(c, 0)->key, "readme") == 0);
+    CHECK(c && checkpoint_count(c) == 1 && checkpoint_skipped_count(c) == 1 &&
+          strcmp(checkpoint_skipped(c, 0)->key, "readme") == 0);
     checkpoint_close(c);
     discard(&npy);
     discard(&b);
 }
 
 /* The number 1 of every type that NumPy writes and that a tensor may have. */
-static void test_npz(void)
-{
-    static const struct { const char *descr; size_t size; const char *one, *dtype; } rows[] = {
-        { "<f2", 2, "\x00\x3c", "F16" }, { "<f4", 4, "\0\0\x80\x3f", "F32" },
+static void test_npz(void) {
+    static const struct {
+        const char *descr;
+        size_t size;
+        const char *one, *dtype;
+    } rows[] = {
+        { "<f2", 2, "\x00\x3c", "F16" },
+        { "<f4", 4, "\0\0\x80\x3f", "F32" },
         { ">f4", 4, "\x3f\x80\0\0", "F32" },
-        { "<f8", 8, "\0\0\0\0\0\0\xf0\x3f", "F64" }, { "|i1", 1, "\1", "I8" },
-        { "<i2", 2, "\1\0", "I16" }, { "<i4", 4, "\1\0\0\0", "I32" },
-        { "<i8", 8, "\1\0\0\0\0\0\0\0", "I64" }, { "|b1", 1, "\1", "BOOL" },
-        { "|u1", 1, "\1", "U8" }, { "|V2", 2, "\x80\x3f", "BF16" }
+        { "<f8", 8, "\0\0\0\0\0\0\xf0\x3f", "F64" },
+        { "|i1", 1, "\1", "I8" },
+        { "<i2", 2, "\1\0", "I16" },
+        { "<i4", 4, "\1\0\0\0", "I32" },
+        { "<i8", 8, "\1\0\0\0\0\0\0\0", "I64" },
+        { "|b1", 1, "\1", "BOOL" },
+        { "|u1", 1, "\1", "U8" },
+        { "|V2", 2, "\x80\x3f", "BF16" },
     };
     report r = report_make();
     size_t i;
@@ -1700,10 +1856,10 @@ static void test_npz(void)
         bool ok;
         make_npy(&npy, rows[i].descr, "()", rows[i].one, rows[i].size);
         make_npz(&b, &npy, "a.npy");
-        ok = checkpoint_open_memory("npz", b.data, b.size, &c, &r)
-          && checkpoint_read(c, checkpoint_tensor(c, 0), 0, 1, &value, &r);
-        CHECK_MSG(ok && (double)value == 1.0
-                  && !strcmp(checkpoint_dtype_name(checkpoint_tensor(c, 0)->dtype), rows[i].dtype),
+        ok = checkpoint_open_memory("npz", b.data, b.size, &c, &r) &&
+             checkpoint_read(c, checkpoint_tensor(c, 0), 0, 1, &value, &r);
+        CHECK_MSG(ok && (double)value == 1.0 &&
+                      !strcmp(checkpoint_dtype_name(checkpoint_tensor(c, 0)->dtype), rows[i].dtype),
                   "%s: %g %s", rows[i].descr, (double)value, r.text);
         checkpoint_close(c);
         discard(&b);
@@ -1711,14 +1867,15 @@ static void test_npz(void)
     }
 }
 
-static void test_malformed_npz(void)
-{
-    static const struct { const char *name, *entry, *descr, *shape, *word; } rows[] = {
+static void test_malformed_npz(void) {
+    static const struct {
+        const char *name, *entry, *descr, *shape, *word;
+    } rows[] = {
         { "numbers without a sign", "a.npy", "<u4", "(1,)", "no tensors" },
         { "text", "a.npy", "<U1", "(1,)", "no tensors" },
         { "a shape of more than there is", "a.npy", "<f4", "(2,)", "8 bytes of elements expected" },
         { "a shape without a comma", "a.npy", "<f4", "(1)", "a.npy: damaged" },
-        { "a file without a name", ".npy", "<f4", "(1,)", "no tensors" }
+        { "a file without a name", ".npy", "<f4", "(1,)", "no tensors" },
     };
     bytes npy = { 0 }, b = { 0 };
     size_t i;
@@ -1749,8 +1906,7 @@ typedef struct ggml_spec {
     uint32_t labels, label, label_size, ndim, name_size, type, dims[4];
 } ggml_spec;
 
-static void make_ggml(bytes *b, const ggml_spec *s)
-{
+static void make_ggml(bytes *b, const ggml_spec *s) {
     uint32_t i;
     put_text(b, "lmgg");
     for (i = 0; i < 7; i++) put_number(b, 1, 4);
@@ -1766,9 +1922,12 @@ static void make_ggml(bytes *b, const ggml_spec *s)
     repeat(b, "0123", 9);
 }
 
-static void test_malformed_ggml(void)
-{
-    static const struct { const char *name; ggml_spec spec; const char *word; } rows[] = {
+static void test_malformed_ggml(void) {
+    static const struct {
+        const char *name;
+        ggml_spec spec;
+        const char *word;
+    } rows[] = {
         { "a million labels", { 1000000, 0, 1, 1, 1, 0, { 9, 0, 0, 0 } }, "at most 100000" },
         { "a label of another class", { 1, 7, 1, 1, 1, 0, { 9, 0, 0, 0 } }, "label 7" },
         { "a label of 1024 bytes", { 1, 0, 1024, 1, 1, 0, { 9, 0, 0, 0 } }, "of 1024 bytes" },
@@ -1776,20 +1935,21 @@ static void test_malformed_ggml(void)
         { "no dimension", { 1, 0, 1, 0, 1, 0, { 0, 0, 0, 0 } }, "not whole blocks" },
         { "a tensor's name of 1025 bytes", { 1, 0, 1, 1, 1025, 0, { 9, 0, 0, 0 } }, "1025 bytes" },
         { "a tensor without a name", { 1, 0, 1, 1, 0, 0, { 9, 0, 0, 0 } }, "name is empty" },
-        { "a type of numbers that ggml no longer has", { 1, 0, 1, 1, 1, 4, { 9, 0, 0, 0 } },
+        { "a type of numbers that ggml no longer has",
+          { 1, 0, 1, 1, 1, 4, { 9, 0, 0, 0 } },
           "ggml type 4" },
         { "rows of half a block", { 1, 0, 1, 1, 1, 8, { 16, 0, 0, 0 } }, "blocks of 32" },
         { "2^64 numbers", { 1, 0, 1, 2, 1, 0, { UINT32_MAX, UINT32_MAX, 0, 0 } }, "too large" },
         { "2^72 numbers", { 1, 0, 1, 3, 1, 0, { UINT32_MAX, 256, UINT32_MAX, 0 } }, "too large" },
         { "more numbers than there are", { 1, 0, 1, 1, 1, 0, { 10, 0, 0, 0 } }, "ends inside" },
-        { "a number behind the last tensor", { 1, 0, 1, 1, 1, 0, { 8, 0, 0, 0 } }, "truncated" }
+        { "a number behind the last tensor", { 1, 0, 1, 1, 1, 0, { 8, 0, 0, 0 } }, "truncated" },
     };
     const ggml_spec good_spec = { 1, 0, 1, 1, 1, 0, { 9, 0, 0, 0 } };
     bytes b = { 0 };
     size_t i;
     make_ggml(&b, &good_spec);
     check_accepted("hand-made file of vit.cpp", b.data, b.size);
-    b.data[b.size - 37] = '\0';   /* in front of nine numbers */
+    b.data[b.size - 37] = '\0'; /* in front of nine numbers */
     check_refused("a tensor's name that is a NUL", b.data, b.size, "has a NUL");
     discard(&b);
     for (i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -1803,22 +1963,19 @@ static void test_malformed_ggml(void)
 
 static char made[] = "/tmp/vit_checkpoint_XXXXXX";
 
-static const char *made_path(const char *name)
-{
+static const char *made_path(const char *name) {
     static char path[400];
     snprintf(path, sizeof path, "%s/%s", made, name);
     return path;
 }
 
-static void write_made(const char *name, const bytes *b)
-{
+static void write_made(const char *name, const bytes *b) {
     FILE *file = fopen(made_path(name), "wb");
     CHECK(file && fwrite(b->data, 1, b->size, file) == b->size && fclose(file) == 0);
 }
 
 /* Writes the index and opens it: accepted (word NULL) or refused. */
-static void check_index(const char *what, const bytes *text, const char *word)
-{
+static void check_index(const char *what, const bytes *text, const char *word) {
     report r = report_make();
     checkpoint *c;
     bool ok;
@@ -1830,8 +1987,7 @@ static void check_index(const char *what, const bytes *text, const char *word)
 }
 
 /* More shards than any model has: links to one file, which may hold no tensor twice. */
-static void test_many_shards(void)
-{
+static void test_many_shards(void) {
     bytes text = { 0 };
     char name[40];
     int i;
@@ -1851,13 +2007,13 @@ static void test_many_shards(void)
     }
 }
 
-static void test_made_shards(void)
-{
-    static const char shard[] =
-        "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
-        "\"x\":{\"dtype\":\"U16\",\"shape\":[1],\"data_offsets\":[4,6]},"
-        "\"y\":{\"dtype\":\"U16\",\"shape\":[1],\"data_offsets\":[6,8]}}";
-    static const struct { const char *name, *map, *word; } rows[] = {
+static void test_made_shards(void) {
+    static const char shard[] = "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
+                                "\"x\":{\"dtype\":\"U16\",\"shape\":[1],\"data_offsets\":[4,6]},"
+                                "\"y\":{\"dtype\":\"U16\",\"shape\":[1],\"data_offsets\":[6,8]}}";
+    static const struct {
+        const char *name, *map, *word;
+    } rows[] = {
         { "what cannot be read is listed too", "{\"a\":\"shard\",\"x\":\"shard\",\"y\":\"shard\"}",
           NULL },
         { "what is nowhere", "{\"a\":\"shard\",\"b\":\"shard\"}", "is in no shard" },
@@ -1868,7 +2024,7 @@ static void test_made_shards(void)
         { "a name of nothing", "{\"a\":\"\"}", "plain file name" },
         { "a name of 300 bytes", "{\"a\":\"" LETTERS_200 LETTERS_50 LETTERS_50 "\"}",
           "plain file name" },
-        { "a list of shards", "[\"shard\"]", "without a \"weight_map\"" }
+        { "a list of shards", "[\"shard\"]", "without a \"weight_map\"" },
     };
     bytes b = { 0 };
     size_t i;
@@ -1894,14 +2050,15 @@ static void test_made_shards(void)
 
 /* === What there may be at most === */
 
-static void make_many_tensors(bytes *b, int count)
-{
+static void make_many_tensors(bytes *b, int count) {
     bytes header = { 0 };
     char entry[100];
     int i;
     for (i = 0; i < count; i++) {
-        snprintf(entry, sizeof entry, "%c\"%d\":{\"dtype\":\"U8\",\"shape\":[0],"
-                 "\"data_offsets\":[0,0]}", i ? ',' : '{', i);
+        snprintf(entry, sizeof entry,
+                 "%c\"%d\":{\"dtype\":\"U8\",\"shape\":[0],"
+                 "\"data_offsets\":[0,0]}",
+                 i ? ',' : '{', i);
         put_text(&header, entry);
     }
     put(&header, "}", 2);
@@ -1910,8 +2067,7 @@ static void make_many_tensors(bytes *b, int count)
 }
 
 /* Metadata that is too much is left out. */
-static void test_much_metadata(void)
-{
+static void test_much_metadata(void) {
     char entry[40];
     report r = report_make();
     bytes header = { 0 }, b = { 0 };
@@ -1936,8 +2092,7 @@ static void test_much_metadata(void)
     discard(&b);
 }
 
-static void test_limits(void)
-{
+static void test_limits(void) {
     static const int counts[] = { 32769, 65537 };
     bytes b = { 0 };
     size_t i;
@@ -1953,14 +2108,13 @@ static void test_limits(void)
 }
 
 /* A damaged weight of a stored entry opens and reads, but does not verify. */
-static void test_verify(const char *folder)
-{
+static void test_verify(const char *folder) {
     report r = report_make();
     checkpoint *c;
     bytes b;
     size_t i;
     CHECK(load(&b, folder, "small_zip.pt"));
-    for (i = 0; i + 16 < b.size && memcmp(b.data + i, "\0\0\x80\x3f\0\0\0\x40", 8) != 0; i++) { }
+    for (i = 0; i + 16 < b.size && memcmp(b.data + i, "\0\0\x80\x3f\0\0\0\x40", 8) != 0; i++) {}
     b.data[i] ^= 1;
     CHECK_MSG(checkpoint_open_memory("damaged", b.data, b.size, &c, &r), "%s", r.text);
     CHECK_MSG(c && !checkpoint_verify(c, &r) && strstr(r.text, "CRC"), "%s", r.text);
@@ -1969,8 +2123,7 @@ static void test_verify(const char *folder)
 }
 
 /* Long and short inputs take different ways through the CRC. */
-static void test_crc(void)
-{
+static void test_crc(void) {
     uint8_t data[10007];
     uint32_t pieces = 0;
     size_t i;
@@ -1980,8 +2133,7 @@ static void test_crc(void)
     CHECK(crc32_add(0, "123456789", 9) == 0xCBF43926);
 }
 
-int main(int count, char **arguments)
-{
+int main(int count, char **arguments) {
     char folder[512];
     snprintf(folder, sizeof folder, "%s/checkpoints", count > 1 ? arguments[1] : "tests/data");
     test_crc();

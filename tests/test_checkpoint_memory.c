@@ -7,7 +7,7 @@
  * are compiled into this file, so that what they call can be replaced without help of the linker:
  * the C library's allocator, the pieces of base/memory.h's arenas, and os_read_at and os_file_size.
  */
-#define _POSIX_C_SOURCE 200809L
+#define _POSIX_C_SOURCE   200809L
 #define _FILE_OFFSET_BITS 64
 
 #include <errno.h>
@@ -21,50 +21,42 @@
 /* What fails: the call number fail_at of its kind, or none (0). */
 typedef enum failure {
     ALLOCATION,
-    READ_ERROR,          /* os_read_at: the disk is broken */
-    READ_NOTHING,        /* os_read_at: the file became shorter meanwhile */
-    READ_INTERRUPTED,    /* os_read_at: a signal came, the same call succeeds later */
-    STATUS,              /* os_file_size */
-    FAILURES
+    READ_ERROR,       /* os_read_at: the disk is broken */
+    READ_NOTHING,     /* os_read_at: the file became shorter meanwhile */
+    READ_INTERRUPTED, /* os_read_at: a signal came, the same call succeeds later */
+    STATUS,           /* os_file_size */
+    FAILURES,
 } failure;
 
 static long calls_made, fail_at, live;
 static failure failing;
 
-static int fails(failure kind)
-{
-    return kind == failing && ++calls_made == fail_at;
-}
+static int fails(failure kind) { return kind == failing && ++calls_made == fail_at; }
 
-static void *failing_malloc(size_t size)
-{
+static void *failing_malloc(size_t size) {
     void *p = fails(ALLOCATION) ? NULL : malloc(size);
     live += p != NULL;
     return p;
 }
 
-static void *failing_calloc(size_t count, size_t size)
-{
+static void *failing_calloc(size_t count, size_t size) {
     void *p = fails(ALLOCATION) ? NULL : calloc(count, size);
     live += p != NULL;
     return p;
 }
 
-static void *failing_realloc(void *old, size_t size)
-{
+static void *failing_realloc(void *old, size_t size) {
     void *p = fails(ALLOCATION) ? NULL : realloc(old, size);
     live += p != NULL && old == NULL;
     return p;
 }
 
-static void counting_free(void *p)
-{
+static void counting_free(void *p) {
     live -= p != NULL;
     free(p);
 }
 
-static ptrdiff_t failing_read_at(int descriptor, void *to, size_t size, uint64_t offset)
-{
+static ptrdiff_t failing_read_at(int descriptor, void *to, size_t size, uint64_t offset) {
     if (fails(READ_NOTHING)) return 0;
     if (!fails(READ_ERROR) && !fails(READ_INTERRUPTED))
         return os_read_at(descriptor, to, size, offset);
@@ -72,19 +64,18 @@ static ptrdiff_t failing_read_at(int descriptor, void *to, size_t size, uint64_t
     return -1;
 }
 
-static bool failing_size(int descriptor, uint64_t *size)
-{
+static bool failing_size(int descriptor, uint64_t *size) {
     return !fails(STATUS) && os_file_size(descriptor, size);
 }
 
-#define malloc failing_malloc
-#define calloc failing_calloc
-#define realloc failing_realloc
-#define free counting_free
-#define os_read_at failing_read_at
+#define malloc       failing_malloc
+#define calloc       failing_calloc
+#define realloc      failing_realloc
+#define free         counting_free
+#define os_read_at   failing_read_at
 #define os_file_size failing_size
 
-#define memory_take whole_take
+#define memory_take      whole_take
 #define memory_copy_text whole_copy_text
 #include "base/memory.c"
 #undef memory_take
@@ -93,13 +84,11 @@ static bool failing_size(int descriptor, uint64_t *size)
 void *memory_take(memory_arena *arena, size_t size);
 char *memory_copy_text(memory_arena *arena, const char *text, size_t size);
 
-void *memory_take(memory_arena *arena, size_t size)
-{
+void *memory_take(memory_arena *arena, size_t size) {
     return fails(ALLOCATION) ? NULL : whole_take(arena, size);
 }
 
-char *memory_copy_text(memory_arena *arena, const char *text, size_t size)
-{
+char *memory_copy_text(memory_arena *arena, const char *text, size_t size) {
     return fails(ALLOCATION) ? NULL : whole_copy_text(arena, text, size);
 }
 
@@ -123,8 +112,7 @@ char *memory_copy_text(memory_arena *arena, const char *text, size_t size)
 
 /* === What is done: each takes a path and says whether it succeeded === */
 
-static bool read_all(checkpoint *c, report *r)
-{
+static bool read_all(checkpoint *c, report *r) {
     static float values[1000];
     size_t i;
     bool ok = true;
@@ -135,62 +123,55 @@ static bool read_all(checkpoint *c, report *r)
     return ok && checkpoint_verify(c, r);
 }
 
-static bool read_file(const char *path, report *r)
-{
+static bool read_file(const char *path, report *r) {
     checkpoint *c;
     bool ok = checkpoint_open(path, &c, r) && read_all(c, r);
     checkpoint_close(c);
     return ok;
 }
 
-static bool read_memory(const char *path, report *r)
-{
+static bool read_memory(const char *path, report *r) {
     static uint8_t data[10000];
     FILE *file = fopen(path, "rb");
     const size_t size = file ? fread(data, 1, sizeof data, file) : 0;
     checkpoint *c;
     bool ok;
     if (file) fclose(file);
-    ok = checkpoint_open_memory(path, data, size, &c, r)
-      && read_all(c, r);
+    ok = checkpoint_open_memory(path, data, size, &c, r) && read_all(c, r);
     checkpoint_close(c);
     return ok;
 }
 
-static bool rename_tensor(const char *path, report *r)
-{
+static bool rename_tensor(const char *path, report *r) {
     checkpoint *c;
-    bool ok = checkpoint_open(path, &c, r)
-           && checkpoint_rename(c, 0, "another", r) && checkpoint_renamed(c, r);
+    bool ok = checkpoint_open(path, &c, r) && checkpoint_rename(c, 0, "another", r) &&
+              checkpoint_renamed(c, r);
     checkpoint_close(c);
     return ok;
 }
 
-static bool read_labels(const char *path, report *r)
-{
+static bool read_labels(const char *path, report *r) {
     label_list list;
     bool ok = labels_read_file(&list, path, r);
     if (ok) labels_free(&list);
     return ok;
 }
 
-static bool read_json_labels(const char *path, report *r)
-{
+static bool read_json_labels(const char *path, report *r) {
     char text[] = "{\"names\": [\"a\", \"b\"], \"descriptions\": {\"a\": \"ape\"}}";
     json_document json;
     label_list list;
     bool ok = json_parse(&json, text, sizeof text - 1, true, 0, r);
     (void)path;
     if (!ok) return false;
-    ok = labels_from_json(&list, json_get(json.root, "names"),
-                          json_get(json.root, "descriptions"), r);
+    ok = labels_from_json(&list, json_get(json.root, "names"), json_get(json.root, "descriptions"),
+                          r);
     if (ok) labels_free(&list);
     json_free(&json);
     return ok;
 }
 
-static bool copy_labels(const char *path, report *r)
-{
+static bool copy_labels(const char *path, report *r) {
     static const char *const names[] = { "cat", "dog" };
     label_list list;
     bool ok = labels_from_list(&list, names, 2, r);
@@ -203,8 +184,7 @@ static bool copy_labels(const char *path, report *r)
 
 typedef bool operation(const char *path, report *r);
 
-static void fail_kind(failure kind, operation *perform, const char *path)
-{
+static void fail_kind(failure kind, operation *perform, const char *path) {
     report r = report_make();
     long total, silent = 0, leaked = 0, i;
     failing = kind;
@@ -226,22 +206,40 @@ static void fail_kind(failure kind, operation *perform, const char *path)
               path, total, (int)kind, silent, leaked);
 }
 
-static void fail_each(operation *perform, const char *path)
-{
+static void fail_each(operation *perform, const char *path) {
     int kind;
     for (kind = 0; kind < FAILURES; kind++) fail_kind((failure)kind, perform, path);
 }
 
-static void test_checkpoints(const char *data)
-{
+static void test_checkpoints(const char *data) {
     static const char *const names[] = {
-        "zip.pt", "legacy.pt", "legacy_protocol4.pt", "wrapped.pt", "nested.pt", "deflate.pt",
-        "zip64.pt", "big_endian.pt", "model.safetensors", "shards", "torchscript.pt", "complex.pt",
-        "subclass.pt", "../layouts/jax/model.npz", "../layouts/jax_gap/model.npz",
-        "../layouts/vit_cpp/model.gguf", "../modules/whole.pt", "../modules/odd.pt",
-        "../modules/scripted.pt", "../modules/frozen.pt", "../modules/arrays2.pkl",
-        "../modules/arrays_python2.pkl", "../modules/labels.pt", "../modules/tensors4.pkl",
-        "../modules/big2.pkl", "../modules/several.pt", "../modules/one.tar"
+        "zip.pt",
+        "legacy.pt",
+        "legacy_protocol4.pt",
+        "wrapped.pt",
+        "nested.pt",
+        "deflate.pt",
+        "zip64.pt",
+        "big_endian.pt",
+        "model.safetensors",
+        "shards",
+        "torchscript.pt",
+        "complex.pt",
+        "subclass.pt",
+        "../layouts/jax/model.npz",
+        "../layouts/jax_gap/model.npz",
+        "../layouts/vit_cpp/model.gguf",
+        "../modules/whole.pt",
+        "../modules/odd.pt",
+        "../modules/scripted.pt",
+        "../modules/frozen.pt",
+        "../modules/arrays2.pkl",
+        "../modules/arrays_python2.pkl",
+        "../modules/labels.pt",
+        "../modules/tensors4.pkl",
+        "../modules/big2.pkl",
+        "../modules/several.pt",
+        "../modules/one.tar",
     };
     char path[1024];
     size_t i;
@@ -256,15 +254,24 @@ static void test_checkpoints(const char *data)
 
 /* What torch.save writes rarely: long texts, a dict of another class, one made from pairs, and a
  * stack of exactly 16 values when a tuple comes. */
-static void test_rare_pickle(void)
-{
+static void test_rare_pickle(void) {
     static const char start[] = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."
                                 "\x80\x02M\xe9\x03.\x80\x02}.\x80\x02";
     static const char rest[] =
-        "NNNNNNNNNNNNNNNN(t" "cmy\nDict\n)\x81U\x01" "aNsU\x01" "bNs"
+        "NNNNNNNNNNNNNNNN(t"
+        "cmy\nDict\n)\x81U\x01"
+        "aNsU\x01"
+        "bNs"
         "ccollections\nOrderedDict\n]U\x01t"
-        "ctorch._utils\n_rebuild_tensor\n((U\x07storagectorch\nFloatStorage\nU\x01" "0U\x03" "cpu"
-        "K\x01NtQK\x00))tR\x86" "a\x85R." "\x80\x02]U\x01" "0a." "\1\0\0\0\0\0\0\0" "\0\0\x80\x3f";
+        "ctorch._utils\n_rebuild_tensor\n((U\x07storagectorch\nFloatStorage\nU\x01"
+        "0U\x03"
+        "cpu"
+        "K\x01NtQK\x00))tR\x86"
+        "a\x85R."
+        "\x80\x02]U\x01"
+        "0a."
+        "\1\0\0\0\0\0\0\0"
+        "\0\0\x80\x3f";
     static const uint32_t lengths[] = { 5000, 70000 };
     char path[] = "/tmp/pickleXXXXXX";
     FILE *file = fdopen(mkstemp(path), "wb");
@@ -286,8 +293,7 @@ static void test_rare_pickle(void)
     unlink(path);
 }
 
-static void test_labels(void)
-{
+static void test_labels(void) {
     char path[] = "/tmp/labelsXXXXXX";
     const int descriptor = mkstemp(path);
     static const char text[] = "n01440764 tench\nn01443537 goldfish\n";
@@ -299,8 +305,7 @@ static void test_labels(void)
     unlink(path);
 }
 
-int main(int count, char **arguments)
-{
+int main(int count, char **arguments) {
     test_checkpoints(count > 1 ? arguments[1] : "tests/data");
     test_rare_pickle();
     test_labels();

@@ -39,8 +39,7 @@
 static report latest;
 static photo_decoder *decoder;
 
-static report *new_report(void)
-{
+static report *new_report(void) {
     latest = report_make();
     return &latest;
 }
@@ -123,12 +122,11 @@ static const struct {
 /* Names of timm that need an option which vit.h does not have yet. */
 static const char *const lacking[] = {
     "vit_small_patch16_18x2_224", "vit_base_patch16_18x2_224", "vit_small_resnet26d_224",
-    "vit_small_resnet50d_s16_224", "vit_base_resnet26d_224", "vit_base_resnet50d_224"
+    "vit_small_resnet50d_s16_224", "vit_base_resnet26d_224", "vit_base_resnet50d_224",
 };
 /* clang-format on */
 
-static void test_known_names(void)
-{
+static void test_known_names(void) {
     size_t i;
     for (i = 0; i < COUNT(known); i++) {
         report *r = new_report();
@@ -144,37 +142,39 @@ static void test_known_names(void)
         CHECK(choice.arch->patch_size == known[i].patch_size);
         CHECK(choice.arch->img_size == known[i].img_size);
         CHECK(choice.arch->crop_pct == known[i].crop_pct);
-        CHECK(choice.arch->options ==
-              (strchr(known[i].flags, 'd') ? ARCH_DIST
-               : strchr(known[i].flags, 'q') ? ARCH_NO_QKV_BIAS | ARCH_BILINEAR
-               : strchr(known[i].flags, 'y') ? ARCH_DYNAMIC : 0));
+        CHECK(choice.arch->options == (strchr(known[i].flags, 'd') ? ARCH_DIST
+                                       : strchr(known[i].flags, 'q')
+                                           ? ARCH_NO_QKV_BIAS | ARCH_BILINEAR
+                                       : strchr(known[i].flags, 'y') ? ARCH_DYNAMIC
+                                                                     : 0));
         CHECK(choice.tag_known);
         arch_mean_std(choice.norm, mean, std);
-        CHECK_MSG(mean[0] == (known[i].norm == 'H' ? 0.5 : known[i].norm == 'N' ? 0.485 : 0.0),
+        CHECK_MSG(mean[0] == (known[i].norm == 'H'   ? 0.5
+                              : known[i].norm == 'N' ? 0.485
+                                                     : 0.0),
                   "%s", known[i].name);
         CHECK(std[2] == (known[i].norm == 'H' ? 0.5 : known[i].norm == 'N' ? 0.225 : 1.0));
     }
 }
 
 /* The first tag of each name above is timm's default: the bare name means the same. */
-static void test_default_tags(void)
-{
+static void test_default_tags(void) {
     size_t i, k;
     for (i = 0; arch_at(i); i++) {
         const arch *a = arch_at(i);
         for (k = 0; k < COUNT(known); k++) {
             size_t length = strlen(a->name);
             if (strncmp(known[k].name, a->name, length) || known[k].name[length] != '.') continue;
-            CHECK_MSG(a->norm == (known[k].norm == 'H' ? ARCH_HALF
-                                  : known[k].norm == 'N' ? ARCH_IMAGENET : ARCH_UNIT),
+            CHECK_MSG(a->norm == (known[k].norm == 'H'   ? ARCH_HALF
+                                  : known[k].norm == 'N' ? ARCH_IMAGENET
+                                                         : ARCH_UNIT),
                       "%s", a->name);
             break;
         }
     }
 }
 
-static void test_lacking_names(void)
-{
+static void test_lacking_names(void) {
     size_t i;
     for (i = 0; i < COUNT(lacking); i++) {
         report *r = new_report();
@@ -184,8 +184,7 @@ static void test_lacking_names(void)
     }
 }
 
-static void check_name(const char *given, const char *full, double mean0)
-{
+static void check_name(const char *given, const char *full, double mean0) {
     report *r = new_report();
     arch_choice choice;
     char name[256];
@@ -199,8 +198,7 @@ static void check_name(const char *given, const char *full, double mean0)
     CHECK_MSG(mean[0] == mean0, "%s: %g", given, mean[0]);
 }
 
-static void test_other_names(void)
-{
+static void test_other_names(void) {
     check_name("vit_deit_tiny_patch16_224.fb_in1k", "deit_tiny_patch16_224.fb_in1k", 0.485);
     check_name("vit_base_patch16_224_dino.mae", "vit_base_patch16_224.mae", 0.485);
     check_name("vit_base_patch16_224_in21k", "vit_base_patch16_224.augreg_in21k", 0.5);
@@ -218,8 +216,7 @@ static void test_other_names(void)
     check_name("vit_tiny_patch16_224.my_own", "vit_tiny_patch16_224.my_own", 0.5);
 }
 
-static void check_unknown(const char *name, const char *nearest)
-{
+static void check_unknown(const char *name, const char *nearest) {
     report *r = new_report();
     arch_choice choice;
     char long_name[300];
@@ -229,13 +226,12 @@ static void check_unknown(const char *name, const char *nearest)
     long_name[sizeof long_name - 1] = '\0';
     r = new_report();
     CHECK(arch_find(long_name, &choice, r) == ARCH_UNKNOWN);
-    long_name[20] = '.';   /* a tag that is too long */
+    long_name[20] = '.'; /* a tag that is too long */
     r = new_report();
     CHECK(arch_find(long_name, &choice, r) == ARCH_UNKNOWN);
 }
 
-static void test_unknown_names(void)
-{
+static void test_unknown_names(void) {
     check_unknown("vit_tiny_patch16", "nearest: vit_tiny_patch16_224, vit_tiny_patch16_384");
     check_unknown("vit_tiny", "nearest: vit_tiny_patch16_224, vit_tiny_patch16_384");
     check_unknown("deit_tiny", "nearest: deit_tiny_patch16_224, deit_tiny_distilled_patch16_224");
@@ -256,8 +252,7 @@ typedef struct grid_case {
     int height, width, new_height, new_width, dim;
 } grid_case;
 
-static void random_inputs(float *out, int count)
-{
+static void random_inputs(float *out, int count) {
     uint32_t state = 12345;
     int i;
     for (i = 0; i < count; i++) {
@@ -266,8 +261,7 @@ static void random_inputs(float *out, int count)
     }
 }
 
-static bool read_floats(FILE *file, float *out, int count)
-{
+static bool read_floats(FILE *file, float *out, int count) {
     unsigned char bytes[4];
     uint32_t bits;
     int i;
@@ -278,11 +272,10 @@ static bool read_floats(FILE *file, float *out, int count)
     return i == count;
 }
 
-static void check_resampled(vit_pos_resample how, const grid_case *g, FILE *file)
-{
+static void check_resampled(vit_pos_resample how, const grid_case *g, FILE *file) {
     const int old = g->height * g->width * g->dim, new = g->new_height * g->new_width * g->dim;
-    float *from = malloc((size_t)old * sizeof *from), *to = malloc((size_t)new * sizeof *to);
-    float *expected = malloc((size_t)new * sizeof *expected);
+    float *from = malloc((size_t)old * sizeof *from), *to = malloc((size_t) new * sizeof *to);
+    float *expected = malloc((size_t) new * sizeof *expected);
     double worst = 0, largest = 0;
     int i;
     random_inputs(from, old);
@@ -304,12 +297,11 @@ static void check_resampled(vit_pos_resample how, const grid_case *g, FILE *file
 }
 
 /* The cases of make_resample.py, which had PyTorch compute them. */
-static void test_resample(const char *data)
-{
+static void test_resample(const char *data) {
     static const grid_case cases[] = {
-        { 14, 14, 24, 24, 1 }, { 24, 24, 14, 14, 2 }, { 14, 14, 7, 28, 1 }, { 7, 7, 12, 9, 3 },
-        { 16, 16, 5, 5, 2 },   { 2, 2, 3, 3, 4 },     { 1, 1, 4, 4, 2 },    { 8, 8, 1, 1, 3 },
-        { 6, 6, 6, 6, 2 }
+        { 14, 14, 24, 24, 1 }, { 24, 24, 14, 14, 2 }, { 14, 14, 7, 28, 1 },
+        { 7, 7, 12, 9, 3 },    { 16, 16, 5, 5, 2 },   { 2, 2, 3, 3, 4 },
+        { 1, 1, 4, 4, 2 },     { 8, 8, 1, 1, 3 },     { 6, 6, 6, 6, 2 },
     };
     char path[512];
     FILE *file;
@@ -325,31 +317,30 @@ static void test_resample(const char *data)
     fclose(file);
 }
 
-static void check_relative(const int sides[4], FILE *file)
-{
+static void check_relative(const int sides[4], FILE *file) {
     const vit_grid old_grid = { sides[0], sides[1] }, new_grid = { sides[2], sides[3] };
     const int old = (2 * sides[0] - 1) * (2 * sides[1] - 1);
     const int new = (2 * sides[2] - 1) * (2 * sides[3] - 1);
-    float *from = malloc((size_t)old * sizeof *from), *to = malloc((size_t)new * sizeof *to);
-    float *expected = malloc((size_t)new * sizeof *expected);
+    float *from = malloc((size_t)old * sizeof *from), *to = malloc((size_t) new * sizeof *to);
+    float *expected = malloc((size_t) new * sizeof *expected);
     int i;
     random_inputs(from, old);
     CHECK(read_floats(file, expected, new));
     vit_resample_relative(VIT_RESAMPLE_TRANSFORMERS, from, old_grid, to, new_grid);
     for (i = 0; i < new; i++)
-        CHECK_MSG(fabs((double)to[i] - (double)expected[i]) <= 2e-6, "%dx%d to %dx%d, %d: %g, not "
-                  "%g", sides[0], sides[1], sides[2], sides[3], i, (double)to[i],
-                  (double)expected[i]);
+        CHECK_MSG(fabs((double)to[i] - (double)expected[i]) <= 2e-6,
+                  "%dx%d to %dx%d, %d: %g, not "
+                  "%g",
+                  sides[0], sides[1], sides[2], sides[3], i, (double)to[i], (double)expected[i]);
     free(from);
     free(to);
     free(expected);
 }
 
 /* Relative positions as transformers resamples them; test_coverage.c has timm's way. */
-static void test_relative(const char *data)
-{
+static void test_relative(const char *data) {
     static const int cases[][4] = {
-        { 14, 14, 24, 24 }, { 14, 14, 7, 28 }, { 3, 5, 2, 9 }, { 1, 1, 3, 2 }, { 4, 4, 1, 1 }
+        { 14, 14, 24, 24 }, { 14, 14, 7, 28 }, { 3, 5, 2, 9 }, { 1, 1, 3, 2 }, { 4, 4, 1, 1 },
     };
     char path[512];
     FILE *file;
@@ -368,13 +359,12 @@ typedef struct patch_case {
     vit_pos_resample how;
 } patch_case;
 
-static void check_adapted(const patch_case *p, FILE *file)
-{
+static void check_adapted(const patch_case *p, FILE *file) {
     const patch_shape stored = { p->chans, p->patch }, wanted = { p->new_chans, p->new_patch };
     const int old = p->chans * p->patch * p->patch;
     const int new = p->new_chans * p->new_patch * p->new_patch;
-    float *from = malloc((size_t)old * sizeof *from), *to = malloc((size_t)new * sizeof *to);
-    float *expected = malloc((size_t)new * sizeof *expected);
+    float *from = malloc((size_t)old * sizeof *from), *to = malloc((size_t) new * sizeof *to);
+    float *expected = malloc((size_t) new * sizeof *expected);
     report *r = new_report();
     adaptation a;
     double worst = 0, largest = 0;
@@ -397,8 +387,7 @@ static void check_adapted(const patch_case *p, FILE *file)
 }
 
 /* The same generator's patch embeddings, PyTorch's pseudo-inverse among them. */
-static void test_adapt(const char *data)
-{
+static void test_adapt(const char *data) {
     static const patch_case cases[] = {
         { 3, 16, 1, 16, VIT_RESAMPLE_TIMM },        { 3, 8, 4, 8, VIT_RESAMPLE_TIMM },
         { 3, 4, 5, 4, VIT_RESAMPLE_TORCHVISION },   { 3, 2, 32, 2, VIT_RESAMPLE_FLEXIVIT },
@@ -408,7 +397,7 @@ static void test_adapt(const char *data)
         { 1, 16, 1, 8, VIT_RESAMPLE_FLEXIVIT },     { 1, 8, 1, 12, VIT_RESAMPLE_FLEXIVIT },
         { 1, 32, 1, 16, VIT_RESAMPLE_FLEXIVIT },    { 3, 8, 1, 5, VIT_RESAMPLE_TIMM },
         { 3, 5, 4, 7, VIT_RESAMPLE_FLEXIVIT },      { 1, 1, 1, 3, VIT_RESAMPLE_TIMM },
-        { 1, 3, 1, 1, VIT_RESAMPLE_TIMM }
+        { 1, 3, 1, 1, VIT_RESAMPLE_TIMM },
     };
     char path[512];
     FILE *file;
@@ -426,8 +415,7 @@ static void test_adapt(const char *data)
 
 static char temporary[] = "/tmp/vit_convert_units_XXXXXX";
 
-static void write_temporary(const char *text, size_t size)
-{
+static void write_temporary(const char *text, size_t size) {
     FILE *file = fopen(temporary, "wb");
     CHECK(file != NULL);
     if (!file) return;
@@ -437,16 +425,14 @@ static void write_temporary(const char *text, size_t size)
 
 /* === Labels === */
 
-static bool read_labels(label_list *list, const char *text)
-{
+static bool read_labels(label_list *list, const char *text) {
     report *r = new_report();
     write_temporary(text, strlen(text));
     return labels_read_file(list, temporary, r);
 }
 
 static void check_labels(const char *text, size_t count, size_t at, const char *label,
-                         const char *synset)
-{
+                         const char *synset) {
     label_list list;
     bool good = read_labels(&list, text);
     CHECK_MSG(good, "%s: %s", text, latest.text);
@@ -458,8 +444,7 @@ static void check_labels(const char *text, size_t count, size_t at, const char *
     labels_free(&list);
 }
 
-static void check_bad_labels(const char *text, size_t size, const char *message)
-{
+static void check_bad_labels(const char *text, size_t size, const char *message) {
     report *r = new_report();
     label_list list;
     write_temporary(text, size);
@@ -467,26 +452,28 @@ static void check_bad_labels(const char *text, size_t size, const char *message)
     CHECK_MSG(strstr(latest.text, message) != NULL, "%s: %s", message, latest.text);
 }
 
-static void test_label_files(void)
-{
+static void test_label_files(void) {
     static const char nul[] = "cat\0\ndog\n";
     report *r = new_report();
     label_list list;
     check_labels("cat\ndog\n", 2, 1, "dog", NULL);
     check_labels("cat\ndog", 2, 1, "dog", NULL);
     check_labels("cat\r\ndog\r\n\r\n\n", 2, 0, "cat", NULL);
-    check_labels("\xEF\xBB\xBF" "cat\n", 1, 0, "cat", NULL);
+    check_labels("\xEF\xBB\xBF"
+                 "cat\n",
+                 1, 0, "cat", NULL);
     check_labels("Gr\xC3\xBC\xC3\x9F\x65, hallo\n  spaced  \n", 2, 0,
                  "Gr\xC3\xBC\xC3\x9F\x65, hallo", NULL);
-    check_labels("n01440764 tench, Tinca tinca\nn01443537 goldfish\n", 2, 0,
-                 "tench, Tinca tinca", "n01440764");
+    check_labels("n01440764 tench, Tinca tinca\nn01443537 goldfish\n", 2, 0, "tench, Tinca tinca",
+                 "n01440764");
     check_labels("n01440764\ttench\r\nn01443537\tgoldfish\r\n", 2, 1, "goldfish", "n01443537");
     check_labels("n01440764\nn01443537\n", 2, 1, "n01443537", "n01443537");
     check_labels("n01440764 tench\ngoldfish\n", 2, 0, "n01440764 tench", NULL);
     check_labels("n123\nn01443537\n", 2, 0, "n123", NULL);
     check_labels("n01443537x\nnone\n", 2, 0, "n01443537x", NULL);
     check_labels("tag_id,name,category,count\r\n9999999,general,9,807858\r\n"
-                 "470575,1girl,0,4225150\r\n", 2, 1, "1girl", NULL);
+                 "470575,1girl,0,4225150\r\n",
+                 2, 1, "1girl", NULL);
     check_labels("tag_id,count,name\n1,2,\"a \"\"b\"\", c\"\n", 1, 0, "a \"b\", c", NULL);
     check_labels("tag_id,name\n1,a\"b\"\n2,;)\n", 2, 0, "a\"b\"", NULL);
     check_labels("tag_id\nname\n", 2, 0, "tag_id", NULL);
@@ -505,7 +492,8 @@ static void test_label_files(void)
     r = new_report();
     CHECK(!labels_read_file(&list, temporary, r) && strstr(latest.text, "too large"));
     r = new_report();
-    CHECK(!labels_read_file(&list, "/no/such/labels", r) && strstr(latest.text, "cannot be opened"));
+    CHECK(!labels_read_file(&list, "/no/such/labels", r) &&
+          strstr(latest.text, "cannot be opened"));
     r = new_report();
     CHECK(labels_from_list(&list, NULL, 0, r) && list.count == 0 && !list.labels);
 }
@@ -513,8 +501,7 @@ static void test_label_files(void)
 /* === --rename === */
 
 /* Opens two tensors, "a.x" and "b.y", under their new names; NULL if those are refused. */
-static checkpoint *open_renamed(const char *const rules[2])
-{
+static checkpoint *open_renamed(const char *const rules[2]) {
     static const char header[] = "{\"a.x\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]},"
                                  "\"b.y\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}";
     char bytes[8 + sizeof header] = { (char)(sizeof header - 1) };
@@ -533,14 +520,17 @@ static checkpoint *open_renamed(const char *const rules[2])
     return NULL;
 }
 
-static void test_renames(void)
-{
-    static const struct { const char *rules[2], *first, *second; } good[] = {
-        { { "a.x=c.z", NULL }, "c.z", "b.y" },      { { "*.y=y.*", NULL }, "a.x", "y.b" },
-        { { "*.*=*_*", NULL }, "a_x", "b_y" },      { { "a.x=b.y", "b.y=a.x" }, "b.y", "a.x" },
-        { { "a=c.z", NULL }, "c.z.x", "b.y" },      { { "b=d", "a=b" }, "b.x", "d.y" }
+static void test_renames(void) {
+    static const struct {
+        const char *rules[2], *first, *second;
+    } good[] = {
+        { { "a.x=c.z", NULL }, "c.z", "b.y" }, { { "*.y=y.*", NULL }, "a.x", "y.b" },
+        { { "*.*=*_*", NULL }, "a_x", "b_y" }, { { "a.x=b.y", "b.y=a.x" }, "b.y", "a.x" },
+        { { "a=c.z", NULL }, "c.z.x", "b.y" }, { { "b=d", "a=b" }, "b.x", "d.y" },
     };
-    static const struct { const char *rules[2], *message; } bad[] = {
+    static const struct {
+        const char *rules[2], *message;
+    } bad[] = {
         { { "a.x", NULL }, "expected THEIRS=OURS, found \"a.x\"" },
         { { "=c", NULL }, "expected THEIRS=OURS" },
         { { "a.x=", NULL }, "expected THEIRS=OURS" },
@@ -548,7 +538,7 @@ static void test_renames(void)
         { { "*********=*********", NULL }, "8 at most" },
         { { "z=c", NULL }, "no tensor is called z (the first is a.x)" },
         { { "a.x=c", "a.*=d.*" }, "no tensor that is left is called a.*" },
-        { { "a.x=b.y", NULL }, "duplicate tensor \"b.y\"" }
+        { { "a.x=b.y", NULL }, "duplicate tensor \"b.y\"" },
     };
     static char rule[1100] = "a.*=";
     const char *const long_rule[2] = { rule, NULL };
@@ -556,9 +546,9 @@ static void test_renames(void)
     size_t i;
     for (i = 0; i < sizeof good / sizeof *good; i++) {
         c = open_renamed(good[i].rules);
-        CHECK_MSG(c && !strcmp(checkpoint_tensor(c, 0)->name, good[i].first)
-                  && !strcmp(checkpoint_tensor(c, 1)->name, good[i].second), "%s: %s",
-                  good[i].rules[0], latest.text);
+        CHECK_MSG(c && !strcmp(checkpoint_tensor(c, 0)->name, good[i].first) &&
+                      !strcmp(checkpoint_tensor(c, 1)->name, good[i].second),
+                  "%s: %s", good[i].rules[0], latest.text);
         checkpoint_close(c);
     }
     for (i = 0; i < sizeof bad / sizeof *bad; i++)
@@ -578,33 +568,32 @@ static void test_renames(void)
 
 /* === config.json === */
 
-#define ARGS(text) "{\"model_args\": {" text "}}"
+#define ARGS(text)   "{\"model_args\": {" text "}}"
 #define OF_VIT(text) "{\"model_type\": \"vit\", " text "}"
-#define OPEN_CLIP(vision, images)                                                                \
+#define OPEN_CLIP(vision, images)                                                                  \
     "{\"model_cfg\": {\"vision_cfg\": {" vision "}}, \"preprocess_cfg\": {" images "}}"
 #define LONG "abcdefghijklmnopqrstuvwxyz0123" /* 30 letters */
-#define TEN "0,0,0,0,0,0,0,0,0,0,"
+#define TEN  "0,0,0,0,0,0,0,0,0,0,"
 
 typedef struct config_case {
     const char *text;
-    const char *message;   /* of the failure; NULL: it is accepted */
+    const char *message; /* of the failure; NULL: it is accepted */
 } config_case;
 
-static bool read_config(config_file *config, settings *s, const char *text, bool *foreign)
-{
+static bool read_config(config_file *config, settings *s, const char *text, bool *foreign) {
     report *r = new_report();
     write_temporary(text, strlen(text));
     settings_start(s, "config.json");
     return config_read(config, s, temporary, foreign, r);
 }
 
-static void test_bad_configs(void)
-{
+static void test_bad_configs(void) {
     static const config_case cases[] = {
         { "{}", NULL },
         { "{\"unknown\": [1, {\"x\": null}], \"pretrained_cfg\": {\"pool_size\": null}}", NULL },
         { "{\"global_pool\": \"token\", \"model_args\": {\"act_layer\": \"nn.GELU\", "
-          "\"reg_tokens\": 0, \"init_values\": null, \"drop_rate\": 0.1}}", NULL },
+          "\"reg_tokens\": 0, \"init_values\": null, \"drop_rate\": 0.1}}",
+          NULL },
         { "[]", "expected a JSON object" },
         { "{\"a\": ", "the text ends where a value is expected" },
         { "", "the text ends where a value is expected" },
@@ -679,7 +668,8 @@ static void test_bad_configs(void)
         { OF_VIT("\"image_size\": [1, 2, 3]"), "image_size: expected n or [height, width]" },
         { OF_VIT("\"image_size\": [1, \"a\"]"), "image_size: expected n or [height, width]" },
         { OF_VIT("\"patch_size\": \"a\""), "patch_size: expected one number" },
-        { "{\"model_type\": \"vit\", \"hidden_act\": \"nonsense\"}", "hidden_act nonsense: this version" },
+        { "{\"model_type\": \"vit\", \"hidden_act\": \"nonsense\"}",
+          "hidden_act nonsense: this version" },
         { "{\"model_type\": \"vit\", \"hidden_act\": 1}", "hidden_act: expected a name" },
         { "{\"model_type\": \"vit\", \"patch_size\": [16, 8]}", "patches are square" },
         { "{\"model_type\": \"vit\", \"image_size\": \"big\"}", "image_size: expected n or" },
@@ -704,7 +694,7 @@ static void test_bad_configs(void)
         { OPEN_CLIP("", "\"std\": [" TEN TEN TEN TEN "0]"), "std: expected a list of numbers" },
         { OPEN_CLIP("", "\"std\": [1, \"a\"]"), "std: expected a list of numbers" },
         { OPEN_CLIP("", "\"resize_mode\": \"x\""), "resize_mode x: expected shortest, squash or" },
-        { OPEN_CLIP("", "\"interpolation\": \"box\""), "interpolation box: this version of vit.h" }
+        { OPEN_CLIP("", "\"interpolation\": \"box\""), "interpolation box: this version of vit.h" },
     };
     size_t i;
     for (i = 0; i < COUNT(cases); i++) {
@@ -719,8 +709,7 @@ static void test_bad_configs(void)
     }
 }
 
-static void test_large_config(void)
-{
+static void test_large_config(void) {
     config_file config;
     settings s;
     report *r = new_report();
@@ -733,12 +722,11 @@ static void test_large_config(void)
 }
 
 /* What one entry comes to. */
-static void test_config_entries(void)
-{
+static void test_config_entries(void) {
     static const struct {
         const char *text;
         setting_key key;
-        double value;   /* -1: none given */
+        double value; /* -1: none given */
     } cases[] = {
         { ARGS("\"use_post_norm\": true"), SETTING_BLOCK_TYPE, VIT_BLOCK_RES_POST_NORM },
         { ARGS("\"use_post_norm\": false"), SETTING_BLOCK_TYPE, -1 },
@@ -793,7 +781,7 @@ static void test_config_entries(void)
         { OPEN_CLIP("\"norm_kwargs\": {\"eps\": 0.5}", ""), SETTING_NORM_EPS, 0.5 },
         { OPEN_CLIP("", "\"resize_mode\": \"longest\""), SETTING_CROP_MODE, VIT_CROP_BORDER },
         { OPEN_CLIP("", "\"interpolation\": \"bilinear\""), SETTING_INTERPOLATION, VIT_BILINEAR },
-        { OPEN_CLIP("", "\"mean\": null"), SETTING_INTERPOLATION, VIT_BICUBIC }
+        { OPEN_CLIP("", "\"mean\": null"), SETTING_INTERPOLATION, VIT_BICUBIC },
     };
     size_t i;
     for (i = 0; i < COUNT(cases); i++) {
@@ -809,11 +797,14 @@ static void test_config_entries(void)
 }
 
 /* Each activation by its word, and by some names of libraries, from timm and transformers alike. */
-static void test_config_activations(void)
-{
-    static const struct { const char *theirs; vit_activation activation; } names[] = {
-        { "nn.GELU", VIT_GELU }, { "GELUTanh", VIT_GELU_TANH }, { "gelu_fast", VIT_GELU_TANH },
-        { "QuickGELU", VIT_QUICK_GELU }, { "Swish", VIT_SILU }, { "ReLU", VIT_RELU }
+static void test_config_activations(void) {
+    static const struct {
+        const char *theirs;
+        vit_activation activation;
+    } names[] = {
+        { "nn.GELU", VIT_GELU },        { "GELUTanh", VIT_GELU_TANH },
+        { "gelu_fast", VIT_GELU_TANH }, { "QuickGELU", VIT_QUICK_GELU },
+        { "Swish", VIT_SILU },          { "ReLU", VIT_RELU },
     };
     int i, count = (int)COUNT(names) + VIT_NUM_ACTIVATIONS;
     for (i = 0; i < 2 * count; i++) {
@@ -825,8 +816,9 @@ static void test_config_activations(void)
         settings s;
         char text[120];
         bool good;
-        snprintf(text, sizeof text, i % 2 ? "{\"model_args\": {\"act_layer\": \"%s\"}}"
-                                          : "{\"model_type\": \"vit\", \"hidden_act\": \"%s\"}",
+        snprintf(text, sizeof text,
+                 i % 2 ? "{\"model_args\": {\"act_layer\": \"%s\"}}"
+                       : "{\"model_type\": \"vit\", \"hidden_act\": \"%s\"}",
                  name);
         good = read_config(&config, &s, text, NULL);
         CHECK_MSG(good && s.value[SETTING_ACTIVATION] == wanted, "%s: %s", text,
@@ -835,8 +827,7 @@ static void test_config_activations(void)
     }
 }
 
-static void test_config_names(void)
-{
+static void test_config_names(void) {
     static const struct {
         const char *text, *name;
     } cases[] = {
@@ -844,7 +835,7 @@ static void test_config_names(void)
         { "{\"architecture\": \"a.b\", \"tag\": \"t\"}", "a.b" },
         { "{\"architecture\": \"a\", \"tag\": \"\"}", "a" },
         { "{\"pretrained_cfg\": {\"architecture\": \"a\"}}", "a" },
-        { OPEN_CLIP("\"timm_model_name\": \"a\"", ""), "a" }
+        { OPEN_CLIP("\"timm_model_name\": \"a\"", ""), "a" },
     };
     size_t i;
     for (i = 0; i < COUNT(cases); i++) {
@@ -857,8 +848,7 @@ static void test_config_names(void)
     }
 }
 
-static void test_config_values(void)
-{
+static void test_config_values(void) {
     config_file config;
     settings s;
     label_list labels;
@@ -871,7 +861,8 @@ static void test_config_values(void)
                        "{\"tag\": \"dino\", \"num_classes\": 1000, \"crop_pct\": 0.875, "
                        "\"crop_mode\": \"squash\", \"mean\": [0.1, 0.2, 0.3]}, \"model_args\": "
                        "{\"img_size\": [64, 32], \"representation_size\": false, "
-                       "\"mlp_ratio\": 3, \"qk_scale\": null}}", &foreign);
+                       "\"mlp_ratio\": 3, \"qk_scale\": null}}",
+                       &foreign);
     CHECK_MSG(good, "%s", latest.text);
     if (!good) return;
     CHECK(!foreign && !strcmp(config.architecture, "vit_base_patch16_224.dino"));
@@ -892,8 +883,7 @@ static void test_config_values(void)
 }
 
 /* Before timm 0.9 all of pretrained_cfg stood at the top, and the labels had another name. */
-static void test_config_old(void)
-{
+static void test_config_old(void) {
     config_file config;
     settings s;
     label_list labels;
@@ -901,7 +891,8 @@ static void test_config_old(void)
     bool good = read_config(&config, &s,
                             "{\"architecture\": \"vit_base_patch16_224\", \"tag\": \"mae\", "
                             "\"num_classes\": 2, \"num_features\": 768, \"crop_pct\": 0.95, "
-                            "\"std\": [0.1, 0.2, 0.3], \"labels\": [\"cat\", \"dog\"]}", NULL);
+                            "\"std\": [0.1, 0.2, 0.3], \"labels\": [\"cat\", \"dog\"]}",
+                            NULL);
     CHECK_MSG(good, "%s", latest.text);
     if (!good) return;
     CHECK(!strcmp(config.architecture, "vit_base_patch16_224.mae"));
@@ -913,18 +904,17 @@ static void test_config_old(void)
     config_free(&config);
 }
 
-static void test_config_pre_norm(void)
-{
+static void test_config_pre_norm(void) {
     config_file config;
     settings s;
     bool good = read_config(&config, &s, "{\"model_args\": {\"pre_norm\": true}}", NULL);
     CHECK_MSG(good && s.value[SETTING_PRE_NORM] == 1 && s.given[SETTING_PATCH_BIAS] &&
-              s.value[SETTING_PATCH_BIAS] == 0, "%s", latest.text);
+                  s.value[SETTING_PATCH_BIAS] == 0,
+              "%s", latest.text);
     if (good) config_free(&config);
 }
 
-static void check_json_labels(const char *text, bool good, const char *label, const char *synset)
-{
+static void check_json_labels(const char *text, bool good, const char *label, const char *synset) {
     config_file config;
     settings s;
     label_list labels;
@@ -941,8 +931,7 @@ static void check_json_labels(const char *text, bool good, const char *label, co
     config_free(&config);
 }
 
-static void test_json_labels(void)
-{
+static void test_json_labels(void) {
     check_json_labels(OF_VIT("\"id2label\": {\"1\": \"b\", \"0\": \"a\"}"), true, "a", NULL);
     check_json_labels(OF_VIT("\"id2label\": {\"0\": \"LABEL_0\"}"), true, NULL, NULL);
     check_json_labels("{}", true, NULL, NULL);
@@ -966,8 +955,7 @@ static void test_json_labels(void)
 
 /* === Settings === */
 
-static void check_setting(const char *text, setting_key key, double value)
-{
+static void check_setting(const char *text, setting_key key, double value) {
     settings s;
     report *r = new_report();
     settings_start(&s, "--set");
@@ -975,8 +963,7 @@ static void check_setting(const char *text, setting_key key, double value)
     CHECK_MSG(s.given[key] && s.value[key] == value, "%s: %g", text, s.value[key]);
 }
 
-static void check_bad_setting(const char *text, const char *message)
-{
+static void check_bad_setting(const char *text, const char *message) {
     settings s;
     report *r = new_report();
     settings_start(&s, "--set");
@@ -984,8 +971,7 @@ static void check_bad_setting(const char *text, const char *message)
     CHECK_MSG(strstr(latest.text, message) != NULL, "%s: %s", text, latest.text);
 }
 
-static void test_settings(void)
-{
+static void test_settings(void) {
     settings s;
     report *r = new_report();
     check_setting("num_heads=3", SETTING_NUM_HEADS, 3);
@@ -1037,8 +1023,7 @@ static void test_settings(void)
 }
 
 /* A model as the tensors show it: 192 wide, two blocks, a grid of 14 x 14. */
-static void plain_settings(settings all[FROM_COUNT], settings_seen *seen)
-{
+static void plain_settings(settings all[FROM_COUNT], settings_seen *seen) {
     int from;
     for (from = 0; from < FROM_COUNT; from++) settings_start(&all[from], "here");
     memset(seen, 0, sizeof *seen);
@@ -1053,17 +1038,15 @@ static void plain_settings(settings all[FROM_COUNT], settings_seen *seen)
     settings_put(&all[FROM_TENSORS], SETTING_NUM_CLASSES, 10);
 }
 
-static int field_of(const vit_config *c, const char *name)
-{
-#define X(type, field, kind, smallest, largest)                                                  \
+static int field_of(const vit_config *c, const char *name) {
+#define X(type, field, kind, smallest, largest)                                                    \
     if (!strncmp(name, #field "=", sizeof #field)) return (int)c->field;
     VIT_FIELD_LIST(X)
 #undef X
     return -1;
 }
 
-static bool put_words(settings *s, const char *words, report *r)
-{
+static bool put_words(settings *s, const char *words, report *r) {
     char word[96];
     for (; *words; words += strcspn(words, " "), words += *words == ' ') {
         snprintf(word, sizeof word, "%.*s", (int)strcspn(words, " "), words);
@@ -1075,14 +1058,13 @@ static bool put_words(settings *s, const char *words, report *r)
 static const patch_request as_stored = { 0, 0 };
 
 typedef struct resolve_case {
-    const char *tensors, *name, *config, *options;  /* settings, with spaces between them */
-    int rows, relative;                             /* of pos_embed, of attn.rel_pos */
+    const char *tensors, *name, *config, *options; /* settings, with spaces between them */
+    int rows, relative;                            /* of pos_embed, of attn.rel_pos */
     int64_t qkv_rows, patch_depth;
-    const char *expected;                           /* "field=7", or how it is refused */
+    const char *expected; /* "field=7", or how it is refused */
 } resolve_case;
 
-static void check_resolved(const resolve_case *t)
-{
+static void check_resolved(const resolve_case *t) {
     settings all[FROM_COUNT];
     settings_seen seen;
     settings_resolved model;
@@ -1094,9 +1076,10 @@ static void check_resolved(const resolve_case *t)
     seen.qkv_rows = t->qkv_rows;
     seen.patch_depth = t->patch_depth;
     CHECK_MSG(put_words(&all[FROM_TENSORS], t->tensors, r) &&
-              put_words(&all[FROM_NAME], t->name, r) &&
-              put_words(&all[FROM_CONFIG], t->config, r) &&
-              put_words(&all[FROM_OPTIONS], t->options, r), "%s", latest.text);
+                  put_words(&all[FROM_NAME], t->name, r) &&
+                  put_words(&all[FROM_CONFIG], t->config, r) &&
+                  put_words(&all[FROM_OPTIONS], t->options, r),
+              "%s", latest.text);
     good = settings_resolve_all(all, &seen, &as_stored, &model, r);
     if (good)
         CHECK_MSG(field_of(&model.config, t->expected) == atoi(strchr(t->expected, '=') + 1),
@@ -1106,8 +1089,7 @@ static void check_resolved(const resolve_case *t)
                   latest.text);
 }
 
-static void test_resolve(void)
-{
+static void test_resolve(void) {
     static const resolve_case cases[] = {
         { "", "", "", "", 197, 0, 576, 0, "img_width=224" },
         { "", "", "", "mlp_ratio=1e30", 197, 0, 576, 0, "mlp_dim 1.92e+32 is out of range" },
@@ -1243,20 +1225,21 @@ static void test_resolve(void)
         { "", "", "", "patch_size=1025", 197, 0, 576, 0, "in_chans or patch_size is out of range" },
         { "", "embed_dim=384", "", "", 197, 0, 576, 0, "here says embed_dim 384, the tensors say" },
         { "has_gated_mlp=1", "", "has_gated_mlp=0 mlp_dim=1536", "", 197, 0, 576, 0,
-          "here says has_gated_mlp 0, the tensors say 1" }
+          "here says has_gated_mlp 0, the tensors say 1" },
     };
     size_t i;
     for (i = 0; i < COUNT(cases); i++) check_resolved(&cases[i]);
 }
 
-static void test_stem_stride(void)
-{
+static void test_stem_stride(void) {
     static const struct {
         const char *words;
         int stride;
     } cases[] = {
-        { "", 1 }, { "stem=conv", 8 }, { "stem=resnet", 4 },
-        { "stem=resnet stem_stage1=1 stem_stage2=2 stem_stage3=3 stem_stage4=4", 32 }
+        { "", 1 },
+        { "stem=conv", 8 },
+        { "stem=resnet", 4 },
+        { "stem=resnet stem_stage1=1 stem_stage2=2 stem_stage3=3 stem_stage4=4", 32 },
     };
     size_t i;
     for (i = 0; i < COUNT(cases); i++) {
@@ -1269,8 +1252,7 @@ static void test_stem_stride(void)
 }
 
 /* What does not fit is cut off. */
-static void test_describe(void)
-{
+static void test_describe(void) {
     char whole[256], cut[10];
     vit_config c;
     memset(&c, 0, sizeof c);
@@ -1281,8 +1263,7 @@ static void test_describe(void)
 }
 
 /* floor(size / crop_pct) in double, for every pair in use. */
-static void test_resize(void)
-{
+static void test_resize(void) {
     static const struct {
         int size;
         double crop_pct;
@@ -1291,7 +1272,7 @@ static void test_resize(void)
         { 160, 0.95, 168 }, { 196, 1, 196 },    { 224, 0.875, 256 }, { 224, 0.9, 248 },
         { 224, 0.95, 235 }, { 240, 0.95, 252 }, { 256, 0.9, 284 },   { 256, 0.95, 269 },
         { 378, 0.9, 420 },  { 384, 0.9, 426 },  { 384, 0.95, 404 },  { 512, 0.9, 568 },
-        { 448, 1, 448 }
+        { 448, 1, 448 },
     };
     size_t i;
     for (i = 0; i < COUNT(cases); i++) {
@@ -1305,22 +1286,21 @@ static void test_resize(void)
         settings_put(&all[FROM_CONFIG], SETTING_CROP_PCT, cases[i].crop_pct);
         CHECK_MSG(settings_resolve_all(all, &seen, &as_stored, &model, r), "%s", latest.text);
         CHECK_MSG(model.config.resize_height == cases[i].resize &&
-                  model.config.resize_width == cases[i].resize,
+                      model.config.resize_width == cases[i].resize,
                   "%d / %g: %d", cases[i].size, cases[i].crop_pct, model.config.resize_height);
     }
 }
 
 /* As Python's head_dim ** -0.5, rounded to float32 once. */
-static void test_scale(void)
-{
+static void test_scale(void) {
     static const struct {
         int heads, bits;
     } cases[] = {
-        { 3, 0x3e000000 },  /* 64 */
-        { 2, 0x3dd105ec },  /* 96 */
-        { 6, 0x3e3504f3 },  /* 32 */
-        { 8, 0x3e5105ec },  /* 24 */
-        { 4, 0x3e13cd3a }   /* 48 */
+        { 3, 0x3e000000 }, /* 64 */
+        { 2, 0x3dd105ec }, /* 96 */
+        { 6, 0x3e3504f3 }, /* 32 */
+        { 8, 0x3e5105ec }, /* 24 */
+        { 4, 0x3e13cd3a }, /* 48 */
     };
     size_t i;
     for (i = 0; i < COUNT(cases); i++) {
@@ -1344,16 +1324,15 @@ static void test_scale(void)
 enum { WAVES = 16 };
 
 /* Number k of the waves at a place. */
-static void check_wave(int kind, const float *row, int place, int k, int last, int sine, int cosine)
-{
+static void check_wave(int kind, const float *row, int place, int k, int last, int sine,
+                       int cosine) {
     const double angle = place * exp(-log(10000.0) * k / last);
     CHECK_MSG(fabs((double)row[sine] - sin(angle)) < 1e-6 &&
-              fabs((double)row[cosine] - cos(angle)) < 1e-6, "kind %d: wave %d at %d", kind, k,
-              place);
+                  fabs((double)row[cosine] - cos(angle)) < 1e-6,
+              "kind %d: wave %d at %d", kind, k, place);
 }
 
-static void check_line(int kind, const float *row, int place)
-{
+static void check_line(int kind, const float *row, int place) {
     int k;
     for (k = 0; k < WAVES / 2; k++) {
         const int sine = kind == SINCOS_1D_HALVES ? k : 2 * k;
@@ -1367,8 +1346,7 @@ static void check_line(int kind, const float *row, int place)
 }
 
 /* The last frequency is 1 / 10000, or would be. */
-static void check_sincos(int kind, int positions)
-{
+static void check_sincos(int kind, int positions) {
     float table[7 * WAVES];
     vit_config c;
     int prefix, i, k;
@@ -1380,8 +1358,7 @@ static void check_sincos(int kind, int positions)
     c.positions = positions;
     prefix = positions == VIT_POS_ALL;
     sincos_positions(kind, &c, table);
-    for (i = 0; kind >= SINCOS_1D && i < 6 + prefix; i++)
-        check_line(kind, table + i * WAVES, i);
+    for (i = 0; kind >= SINCOS_1D && i < 6 + prefix; i++) check_line(kind, table + i * WAVES, i);
     for (i = 0; kind < SINCOS_1D && i < 6; i++) {
         const float *row = table + (i + prefix) * WAVES;
         for (k = 0; k < 4; k++) {
@@ -1392,11 +1369,10 @@ static void check_sincos(int kind, int positions)
     for (k = 0; kind < SINCOS_1D && prefix && k < WAVES; k++) CHECK(table[k] == 0);
 }
 
-static void test_sincos(void)
-{
+static void test_sincos(void) {
     static const int kinds[] = {
-        SINCOS_SIMPLE_VIT, SINCOS_MAE, SINCOS_1D, SINCOS_1D_HALVES, SINCOS_1D_COLUMN,
-        SINCOS_1D_DOUBLE, SINCOS_1D_PLAIN
+        SINCOS_SIMPLE_VIT, SINCOS_MAE,       SINCOS_1D,       SINCOS_1D_HALVES,
+        SINCOS_1D_COLUMN,  SINCOS_1D_DOUBLE, SINCOS_1D_PLAIN,
     };
     size_t i;
     for (i = 0; i < COUNT(kinds); i++) {
@@ -1410,8 +1386,7 @@ static void test_sincos(void)
 enum { DEPTH = 70, OUTPUTS = 37, SAMPLES = 300, LOUD = 11 };
 
 /* Inputs that are correlated and not centred, one channel much larger than the others. */
-static void make_samples(float *x)
-{
+static void make_samples(float *x) {
     uint32_t state = 5;
     int i, k;
     for (i = 0; i < SAMPLES; i++) {
@@ -1423,8 +1398,7 @@ static void make_samples(float *x)
     }
 }
 
-static void make_weights(float *w)
-{
+static void make_weights(float *w) {
     uint32_t state = 6;
     int i;
     for (i = 0; i < (OUTPUTS - 1) * DEPTH; i++) w[i] = tiny_random(&state);
@@ -1432,8 +1406,7 @@ static void make_weights(float *w)
 }
 
 /* Mean square of what the outputs are off by. */
-static double output_error(vit_dtype dtype, const float *x, const float *w, const float *q)
-{
+static double output_error(vit_dtype dtype, const float *x, const float *w, const float *q) {
     double square = 0, e;
     int i, n, k;
     for (i = 0; i < SAMPLES; i++) {
@@ -1451,8 +1424,7 @@ static double output_error(vit_dtype dtype, const float *x, const float *w, cons
 }
 
 /* Rounded rows are packed as they are, and keep the rule of section "fits16". */
-static void check_packed(vit_dtype dtype, const float *rows)
-{
+static void check_packed(vit_dtype dtype, const float *rows) {
     static unsigned char panel[16 * 128 * 4];
     float row[DEPTH];
     vit_tensor t = { "", VIT_F32, VIT_LAYOUT_PANELS, 2, { 16, DEPTH, 0, 0 }, NULL, 0, 0, 0 };
@@ -1474,8 +1446,7 @@ static void check_packed(vit_dtype dtype, const float *rows)
     }
 }
 
-static void test_rounding(vit_dtype dtype, const float *x, const float *w)
-{
+static void test_rounding(vit_dtype dtype, const float *x, const float *w) {
     static float nearest[OUTPUTS * DEPTH], best[OUTPUTS * DEPTH];
     const quantise_matrix samples = { x, SAMPLES, DEPTH };
     quantise_layer layer;
@@ -1493,8 +1464,7 @@ static void test_rounding(vit_dtype dtype, const float *x, const float *w)
 }
 
 /* Both ends half a step off: what is beyond the last step becomes it. Infinity and NaN stay. */
-static void test_inputs(void)
-{
+static void test_inputs(void) {
     float ends[] = { -153.5f, 101.5f }, none[] = { HUGE_VALF, -HUGE_VALF, (float)NAN };
     quantise_input(VIT_I8, ends, 2);
     CHECK_MSG(ends[0] == -154 && ends[1] == 101, "%g, %g", (double)ends[0], (double)ends[1]);
@@ -1502,8 +1472,7 @@ static void test_inputs(void)
     CHECK(none[0] == HUGE_VALF && none[1] == -HUGE_VALF && isnan(none[2]));
 }
 
-static void test_quantise(void)
-{
+static void test_quantise(void) {
     static float x[SAMPLES * DEPTH], w[OUTPUTS * DEPTH];
     const quantise_matrix samples = { x, SAMPLES, DEPTH }, weights = { w, OUTPUTS, DEPTH };
     float factors[DEPTH], alpha;
@@ -1529,10 +1498,10 @@ static void test_quantise(void)
 }
 
 /* What the calibration does to the weights, written in f32 where nothing is rounded. */
-static bool write_folded(const vit_model *model, photo_list *photos, FILE *file, report *r)
-{
-    const vit_writer_contents contents = { &model->config, VIT_F32, { NULL, 0 }, 0, NULL, NULL,
-                                           NULL };
+static bool write_folded(const vit_model *model, photo_list *photos, FILE *file, report *r) {
+    const vit_writer_contents contents = {
+        &model->config, VIT_F32, { NULL, 0 }, 0, NULL, NULL, NULL
+    };
     calibration *c = calibrate_start(model, VIT_I8, decoder, photos, true, r);
     vit_writer w;
     bool good = c && vit_writer_start(&w, file, &contents, r);
@@ -1548,8 +1517,7 @@ static bool write_folded(const vit_model *model, photo_list *photos, FILE *file,
     return good;
 }
 
-static void run_selftest_input(const vit_model *model, float *output)
-{
+static void run_selftest_input(const vit_model *model, float *output) {
     report *r = new_report();
     runner run;
     CHECK_MSG(runner_open(&run, model, NULL, NULL, r), "%s", latest.text);
@@ -1560,8 +1528,7 @@ static void run_selftest_input(const vit_model *model, float *output)
 }
 
 /* Smoothing must change the weights, and nothing of what they compute. */
-static void check_folding(const vit_model *model, const vit_model *folded)
-{
+static void check_folding(const vit_model *model, const vit_model *folded) {
     float a[5], b[5], largest = 0;
     vit_tensor s, t;
     int i, changed = 0;
@@ -1576,8 +1543,7 @@ static void check_folding(const vit_model *model, const vit_model *folded)
     CHECK_MSG(changed >= 6, "%d tensors changed", changed);
 }
 
-static void fold(const tiny_options *o, char *path)
-{
+static void fold(const tiny_options *o, char *path) {
     char *paths[1] = { path };
     photo_list photos = { paths, 1, 0, 1 };
     tiny_file f;
@@ -1596,8 +1562,7 @@ static void fold(const tiny_options *o, char *path)
 }
 
 /* Norms between the layers, and tensors that belong to none. */
-static void test_folding(const char *data)
-{
+static void test_folding(const char *data) {
     char path[256];
     tiny_options o[4];
     size_t i;
@@ -1610,8 +1575,7 @@ static void test_folding(const char *data)
 }
 
 /* Sets all weights of the final norm. */
-static void fill_norm(tiny_file *f, float value)
-{
+static void fill_norm(tiny_file *f, float value) {
     vit_model model;
     vit_tensor t;
     uint32_t bits;
@@ -1627,8 +1591,7 @@ static void fill_norm(tiny_file *f, float value)
     vit_model_close(&model);
 }
 
-static double compare_norms(float a, float b, photo_list *photos)
-{
+static double compare_norms(float a, float b, photo_list *photos) {
     const tiny_options o = tiny_defaults();
     tiny_file f = tiny_build(&o), g = tiny_copy(&f);
     vit_model first, second;
@@ -1649,13 +1612,12 @@ static double compare_norms(float a, float b, photo_list *photos)
 
 /* Embeddings of nothing but zeros are the same, and like no others; what is no number says
  * nothing. */
-static void test_compare(const char *data)
-{
+static void test_compare(const char *data) {
     static const struct {
         float a, b;
         double cosine;
     } cases[] = {
-        { 0, 0, 1 }, { 0, 1, 0 }, { 1, 0, 0 }, { 1, (float)NAN, 0 }, { 1, 1, 1 }, { 1, 2, 1 }
+        { 0, 0, 1 }, { 0, 1, 0 }, { 1, 0, 0 }, { 1, (float)NAN, 0 }, { 1, 1, 1 }, { 1, 2, 1 },
     };
     char path[256];
     char *paths[1] = { path };
@@ -1672,8 +1634,7 @@ static void test_compare(const char *data)
 /* === Photos === */
 
 /* A random model to measure has the types that a conversion gives its tensors. */
-static void check_random(vit_dtype dtype)
-{
+static void check_random(vit_dtype dtype) {
     convert_options options;
     vit_writer_contents contents;
     vit_writer w;
@@ -1707,14 +1668,12 @@ static void check_random(vit_dtype dtype)
     free(c);
 }
 
-static void test_random(void)
-{
+static void test_random(void) {
     int dtype;
     for (dtype = 0; dtype < VIT_NUM_DTYPES; dtype++) check_random((vit_dtype)dtype);
 }
 
-static void test_photos(const char *data)
-{
+static void test_photos(const char *data) {
     const char *items[2];
     const text_list operands = { items, 2 };
     photo_list all, some;
@@ -1734,8 +1693,7 @@ static void test_photos(const char *data)
     photos_free(&all);
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     const photo_options trusted = { .no_sandbox = true }; /* user-mode QEMU has no seccomp */
     int file = mkstemp(temporary);
     decoder = photo_decoder_open(&trusted, "test", 1, &latest);

@@ -43,17 +43,15 @@ enum { MAX_LIVE = 1 << 16, PHOTOS = 8 };
 /* Blocks that were taken and not given back, in a hash table: what the C library itself takes and
  * leaves to its caller (realpath, open_memstream) is not in it. */
 static void *live[MAX_LIVE];
-static long live_count, calls, fail_at;   /* fail_at 0: never */
+static long live_count, calls, fail_at; /* fail_at 0: never */
 
-static size_t find_live(const void *p)
-{
+static size_t find_live(const void *p) {
     size_t i = ((uintptr_t)p >> 4) * 2654435761u % MAX_LIVE;
     while (live[i] && live[i] != p) i = (i + 1) % MAX_LIVE;
     return i;
 }
 
-static void *add_live(void *p)
-{
+static void *add_live(void *p) {
     if (!p) return NULL;
     live[find_live(p)] = p;
     live_count++;
@@ -61,8 +59,7 @@ static void *add_live(void *p)
 }
 
 /* What was pushed on by a collision moves up. */
-static void remove_live(const void *p)
-{
+static void remove_live(const void *p) {
     size_t i = find_live(p);
     if (!p || !live[i]) return;
     live[i] = NULL;
@@ -74,30 +71,21 @@ static void remove_live(const void *p)
     }
 }
 
-static bool refuses(void)
-{
-    return ++calls == fail_at;
-}
+static bool refuses(void) { return ++calls == fail_at; }
 
-void *__wrap_malloc(size_t size)
-{
-    return refuses() ? NULL : add_live(__real_malloc(size));
-}
+void *__wrap_malloc(size_t size) { return refuses() ? NULL : add_live(__real_malloc(size)); }
 
-void *__wrap_calloc(size_t count, size_t size)
-{
+void *__wrap_calloc(size_t count, size_t size) {
     return refuses() ? NULL : add_live(__real_calloc(count, size));
 }
 
-void *__wrap_realloc(void *old, size_t size)
-{
+void *__wrap_realloc(void *old, size_t size) {
     if (refuses()) return NULL;
     remove_live(old);
     return add_live(__real_realloc(old, size));
 }
 
-void __wrap_free(void *p)
-{
+void __wrap_free(void *p) {
     remove_live(p);
     __real_free(p);
 }
@@ -127,8 +115,7 @@ bool __wrap_source_read(const source *s, uint64_t at, void *to, size_t size, rep
 vit_result __wrap_vit_model_open_as(unsigned abi, const char *path, unsigned flags,
                                     vit_model *model);
 
-static bool breaks(void)
-{
+static bool breaks(void) {
     if (!refuses()) return false;
     errno = EIO;
     return true;
@@ -136,63 +123,47 @@ static bool breaks(void)
 
 /* Reading what is written, or the other way round, is what makes ferror true (of files, not of
  * streams in memory, whose failure is one of an allocation). */
-size_t __wrap_fread(void *to, size_t size, size_t count, FILE *file)
-{
+size_t __wrap_fread(void *to, size_t size, size_t count, FILE *file) {
     if (!breaks()) return __real_fread(to, size, count, file);
     fputc(0, file);
     errno = EIO;
     return 0;
 }
 
-size_t __wrap_fwrite(const void *from, size_t size, size_t count, FILE *file)
-{
+size_t __wrap_fwrite(const void *from, size_t size, size_t count, FILE *file) {
     if (fileno(file) < 0 || !breaks()) return __real_fwrite(from, size, count, file);
     fgetc(file);
     errno = EIO;
     return 0;
 }
 
-int __wrap_fflush(FILE *file)
-{
-    return fileno(file) >= 0 && breaks() ? EOF : __real_fflush(file);
-}
+int __wrap_fflush(FILE *file) { return fileno(file) >= 0 && breaks() ? EOF : __real_fflush(file); }
 
-int __wrap_fclose(FILE *file)
-{
+int __wrap_fclose(FILE *file) {
     const bool fails = fileno(file) >= 0 && breaks();
     const int result = __real_fclose(file);
     if (fails) errno = EIO;
     return fails ? EOF : result;
 }
 
-int __wrap_fsync(int file)
-{
-    return breaks() ? -1 : __real_fsync(file);
-}
+int __wrap_fsync(int file) { return breaks() ? -1 : __real_fsync(file); }
 
-int __wrap_rename(const char *from, const char *to)
-{
+int __wrap_rename(const char *from, const char *to) {
     return breaks() ? -1 : __real_rename(from, to);
 }
 
-FILE *__wrap_open_memstream(char **text, size_t *size)
-{
+FILE *__wrap_open_memstream(char **text, size_t *size) {
     return breaks() ? NULL : __real_open_memstream(text, size);
 }
 
-DIR *__wrap_opendir(const char *path)
-{
-    return breaks() ? NULL : __real_opendir(path);
-}
+DIR *__wrap_opendir(const char *path) { return breaks() ? NULL : __real_opendir(path); }
 
-bool __wrap_source_read(const source *s, uint64_t at, void *to, size_t size, report *r)
-{
+bool __wrap_source_read(const source *s, uint64_t at, void *to, size_t size, report *r) {
     return breaks() ? report_fail(r, "cannot be read") : __real_source_read(s, at, to, size, r);
 }
 
 vit_result __wrap_vit_model_open_as(unsigned abi, const char *path, unsigned flags,
-                                    vit_model *model)
-{
+                                    vit_model *model) {
     if (!breaks()) return __real_vit_model_open_as(abi, path, flags, model);
     memset(model, 0, sizeof *model);
     strcpy(model->detail, "cannot be opened: Input/output error");
@@ -207,17 +178,16 @@ static char folder[64], output[96], model[96], labels[96];
 #define PLAIN "norm_eps=1e-6 activation=gelu"
 
 typedef struct job {
-    const char *checkpoint;     /* in tests/data */
+    const char *checkpoint; /* in tests/data */
     vit_dtype dtype;
-    bool photos;                /* calibrate and compare with them */
+    bool photos; /* calibrate and compare with them */
     bool labels;
-    const char *settings;       /* --set, with spaces between them */
-    int chans, patch;           /* --in-chans, --patch-size; or 0 */
+    const char *settings; /* --set, with spaces between them */
+    int chans, patch;     /* --in-chans, --patch-size; or 0 */
     const char *rename;
 } job;
 
-static bool put_settings(settings *s, const char *words, report *r)
-{
+static bool put_settings(settings *s, const char *words, report *r) {
     char word[64];
     for (; words && *words; words += strcspn(words, " "), words += *words == ' ') {
         snprintf(word, sizeof word, "%.*s", (int)strcspn(words, " "), words);
@@ -226,13 +196,12 @@ static bool put_settings(settings *s, const char *words, report *r)
     return true;
 }
 
-static bool skipped;   /* a photo that could not be read: the others calibrate otherwise */
+static bool skipped; /* a photo that could not be read: the others calibrate otherwise */
 
-static bool convert(const job *j, report *r)
-{
+static bool convert(const job *j, report *r) {
     static const char *const photos[PHOTOS] = {
-        "palette.png", "plain.gif", "baseline.jpg", "rgb.ppm", "progressive.jpg", "rgb16.png",
-        "rle.tga", "exif6.jpg"
+        "palette.png",     "plain.gif", "baseline.jpg", "rgb.ppm",
+        "progressive.jpg", "rgb16.png", "rle.tga",      "exif6.jpg",
     };
     char path[512], photo_paths[PHOTOS][512];
     const char *items[PHOTOS], *renamings[1];
@@ -252,7 +221,7 @@ static bool convert(const job *j, report *r)
     options.output = output;
     options.dtype = j->dtype;
     options.quiet = true;
-    options.decoding.no_sandbox = true;   /* whose children would share what is counted */
+    options.decoding.no_sandbox = true; /* whose children would share what is counted */
     options.labels = j->labels ? labels : NULL;
     options.calibrate.items = options.compare.items = items;
     options.calibrate.count = options.compare.count = j->photos ? PHOTOS : 0;
@@ -270,22 +239,19 @@ static bool convert(const job *j, report *r)
     return good;
 }
 
-static bool unpack(const job *j, report *r)
-{
+static bool unpack(const job *j, report *r) {
     unpack_result result;
     (void)j;
     return unpack_to_safetensors(model, output, true, &result, r);
 }
 
-static bool to_array(const job *j, report *r)
-{
+static bool to_array(const job *j, report *r) {
     c_array_result result;
     (void)j;
     return c_array_write(model, output, true, &result, r);
 }
 
-static bool read_array(const job *j, report *r)
-{
+static bool read_array(const job *j, report *r) {
     static const char npy[] = "\x93NUMPY\1\0\x37\0{'descr': '<f4', 'fortran_order': True, "
                               "'shape': (1,)}\n\0\0\x80\x3f";
     npy_array array;
@@ -297,19 +263,14 @@ static bool read_array(const job *j, report *r)
 
 /* === What must hold afterwards === */
 
-static void write_text(const char *path, const char *text)
-{
+static void write_text(const char *path, const char *text) {
     FILE *file = fopen(path, "wb");
     CHECK(file && fputs(text, file) >= 0 && fclose(file) == 0);
 }
 
-static void write_old(void)
-{
-    write_text(output, "what was there before");
-}
+static void write_old(void) { write_text(output, "what was there before"); }
 
-static int count_files(void)
-{
+static int count_files(void) {
     DIR *directory = opendir(folder);
     struct dirent *entry;
     int count = 0;
@@ -320,8 +281,8 @@ static int count_files(void)
 
 typedef bool operation(const job *j, report *r);
 
-static void fail_once(const char *what, operation *perform, const job *j, long at, uint64_t wanted)
-{
+static void fail_once(const char *what, operation *perform, const job *j, long at,
+                      uint64_t wanted) {
     report r = report_make();
     const long before = live_count;
     const int files = count_files();
@@ -332,17 +293,16 @@ static void fail_once(const char *what, operation *perform, const job *j, long a
     skipped = false;
     good = perform(j, &r);
     fail_at = 0;
-    CHECK_MSG(good || (r.failed && r.text[0] && !strchr(r.text, '\n')), "%s, call %ld: %s",
-              what, at, r.text);
-    CHECK_MSG(live_count == before, "%s, call %ld: %ld blocks lost", what, at,
-              live_count - before);
+    CHECK_MSG(good || (r.failed && r.text[0] && !strchr(r.text, '\n')), "%s, call %ld: %s", what,
+              at, r.text);
+    CHECK_MSG(live_count == before, "%s, call %ld: %ld blocks lost", what, at, live_count - before);
     CHECK_MSG((hash_file(output) == (good ? wanted : old) || (good && skipped)) &&
-                  count_files() == files, "%s, call %ld: files changed", what, at);
+                  count_files() == files,
+              "%s, call %ld: files changed", what, at);
     if (good) write_old();
 }
 
-static void fail_each(const char *what, operation *perform, const job *j, long most)
-{
+static void fail_each(const char *what, operation *perform, const job *j, long most) {
     report r = report_make();
     const long before = live_count;
     long total, tried, i;
@@ -352,16 +312,15 @@ static void fail_each(const char *what, operation *perform, const job *j, long m
     CHECK_MSG(perform(j, &r), "%s: %s", what, r.text);
     total = calls;
     tried = most > 0 && most < total ? most : total;
-    CHECK_MSG(total > 0 && live_count == before, "%s: %ld calls, %ld blocks lost", what,
-              total, live_count - before);
+    CHECK_MSG(total > 0 && live_count == before, "%s: %ld calls, %ld blocks lost", what, total,
+              live_count - before);
     wanted = hash_file(output);
     write_old();
     for (i = 0; i < tried; i++) fail_once(what, perform, j, 1 + i * total / tried, wanted);
     printf("%s: %ld calls, %ld failed in turn\n", what, total, tried);
 }
 
-static void test_conversions(long most)
-{
+static void test_conversions(long most) {
     static const job jobs[] = {
         { .checkpoint = "coverage/option_qk_norm" },
         { .checkpoint = "fixtures/plain/model.safetensors", .dtype = VIT_F16 },
@@ -381,22 +340,24 @@ static void test_conversions(long most)
         { .checkpoint = "layouts/timm_hybrid/model.safetensors", .settings = PLAIN, .chans = 1 },
         { .checkpoint = "layouts/deit3/model.pth", .settings = PLAIN " positions=patches" },
         { .checkpoint = "layouts/rope_vit_mixed/model.pth", .settings = PLAIN " img_size=4" },
-        { .checkpoint = "fixtures/plain/model.safetensors", .chans = 1, .patch = 8,
-          .settings = "pos_resample=flexivit img_size=32", .rename = "head.*=head.*" },
+        { .checkpoint = "fixtures/plain/model.safetensors",
+          .chans = 1,
+          .patch = 8,
+          .settings = "pos_resample=flexivit img_size=32",
+          .rename = "head.*=head.*" },
         { .checkpoint = "own/heads_lists/model.safetensors", .settings = "num_heads=2" },
         { .checkpoint = "own/before_multihead/model.safetensors", .settings = "num_heads=2" },
         { .checkpoint = "own/conv_linear/model.safetensors", .settings = "num_heads=2" },
         { .checkpoint = "own/linear_positions/model.safetensors", .settings = "num_heads=2" },
         { .checkpoint = "own/integers/model.safetensors", .settings = "num_heads=2" },
-        { .checkpoint = "own/no_projection/model.safetensors", .settings = "num_heads=2" }
+        { .checkpoint = "own/no_projection/model.safetensors", .settings = "num_heads=2" },
     };
     size_t i;
     for (i = 0; i < sizeof jobs / sizeof *jobs; i++)
         fail_each(jobs[i].checkpoint, convert, &jobs[i], most);
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     const job small = { .checkpoint = "coverage/option_qk_norm", .dtype = VIT_I8 };
     const long most = argc > 2 ? atol(argv[2]) : 0;
     report r = report_make();

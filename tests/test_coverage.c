@@ -34,16 +34,15 @@ static const double tolerance = 2e-5;
 typedef struct fixture {
     const char *name;
     char folder[MAX_PATH], work[MAX_PATH], model_path[MAX_PATH];
-    int in_chans;               /* to convert for; 0: as they are */
-    vit_config config;          /* as converted with config.json */
-    char full_name[192];        /* of the architecture, with the tag */
+    int in_chans;        /* to convert for; 0: as they are */
+    vit_config config;   /* as converted with config.json */
+    char full_name[192]; /* of the architecture, with the tag */
     vit_model model;
-    float *images;              /* [IMAGES, chans, height, width] */
+    float *images; /* [IMAGES, chans, height, width] */
     float *logits, *embedding, *tokens;
 } fixture;
 
-static void *allocate(size_t count)
-{
+static void *allocate(size_t count) {
     float *p = calloc(count ? count : 1, sizeof *p);
     if (p) return p;
     printf("out of memory\n");
@@ -51,8 +50,7 @@ static void *allocate(size_t count)
 }
 
 /* Room is plenty for the names here: what does not fit is a failure to open the file. */
-static const char *join(char path[MAX_PATH], const char *folder, const char *name)
-{
+static const char *join(char path[MAX_PATH], const char *folder, const char *name) {
     const size_t length = strlen(folder);
     snprintf(path, MAX_PATH, "%.*s/%.250s", (int)(length < 700 ? length : 700), folder, name);
     return path;
@@ -60,9 +58,8 @@ static const char *join(char path[MAX_PATH], const char *folder, const char *nam
 
 /* === Converting === */
 
-static bool convert(const fixture *f, const char *weights, const char *name,
-                    const settings *told, vit_config *config, char full_name[192])
-{
+static bool convert(const fixture *f, const char *weights, const char *name, const settings *told,
+                    vit_config *config, char full_name[192]) {
     report r = report_make();
     convert_options options;
     conversion c;
@@ -86,32 +83,29 @@ static bool convert(const fixture *f, const char *weights, const char *name,
     return good;
 }
 
-static bool convert_folder(fixture *f)
-{
+static bool convert_folder(fixture *f) {
     settings none;
     settings_start(&none, "--set");
     return convert(f, f->folder, NULL, &none, &f->config, f->full_name);
 }
 
-static void same_config(const fixture *f, const vit_config *named)
-{
+static void same_config(const fixture *f, const vit_config *named) {
     const vit_config *told = &f->config;
     int i;
-#define SAME(type, field, kind, low, high)                                                        \
-    CHECK_MSG(!(named->field < told->field || named->field > told->field),                        \
-              "%s by name: " #field " %.9g, by config.json %.9g", f->name, (double)named->field,  \
+#define SAME(type, field, kind, low, high)                                                         \
+    CHECK_MSG(!(named->field < told->field || named->field > told->field),                         \
+              "%s by name: " #field " %.9g, by config.json %.9g", f->name, (double)named->field,   \
               (double)told->field);
     VIT_FIELD_LIST(SAME)
 #undef SAME
     for (i = 0; i < told->in_chans; i++)
         CHECK_MSG(!memcmp(&named->mean[i], &told->mean[i], sizeof(float)) &&
-                  !memcmp(&named->std[i], &told->std[i], sizeof(float)),
+                      !memcmp(&named->std[i], &told->std[i], sizeof(float)),
                   "%s by name: mean or std of channel %d", f->name, i);
 }
 
 /* The model was shrunk, and nobody but these says how far. */
-static void tell_sizes(const fixture *f, settings *told)
-{
+static void tell_sizes(const fixture *f, settings *told) {
     const vit_config *c = &f->config;
     settings_start(told, "--set");
     settings_put(told, SETTING_IMG_HEIGHT, c->img_height);
@@ -123,8 +117,7 @@ static void tell_sizes(const fixture *f, settings *told)
 }
 
 /* Again where there is no config.json beside the weights. */
-static void check_name(const fixture *f)
-{
+static void check_name(const fixture *f) {
     char from[MAX_PATH], target[MAX_PATH], alone[MAX_PATH];
     settings told;
     vit_config named;
@@ -139,14 +132,12 @@ static void check_name(const fixture *f)
 
 /* === Preprocessing === */
 
-static bool same_number(double expected, float found)
-{
+static bool same_number(double expected, float found) {
     return fabs(expected - (double)found) <= 1e-6 * fabs(expected);
 }
 
 /* One line: height and width before the crop, crop mode, interpolation, mean, std. */
-static void check_preprocessing(const fixture *f)
-{
+static void check_preprocessing(const fixture *f) {
     const vit_config *c = &f->config;
     char path[MAX_PATH], crop_mode[16], interpolation[16];
     double mean[3], std[3];
@@ -158,8 +149,10 @@ static void check_preprocessing(const fixture *f)
     if (file) fclose(file);
     CHECK_MSG(read, "%s cannot be read", path);
     if (!read) return;
-    CHECK_MSG(c->resize_height == height && c->resize_width == width, "%s: resize to %d x %d, "
-              "timm to %d x %d", f->name, c->resize_height, c->resize_width, height, width);
+    CHECK_MSG(c->resize_height == height && c->resize_width == width,
+              "%s: resize to %d x %d, "
+              "timm to %d x %d",
+              f->name, c->resize_height, c->resize_width, height, width);
     CHECK_MSG(setting_find_word(SETTING_CROP_MODE, crop_mode) == c->crop_mode, "%s: %s", f->name,
               crop_mode);
     CHECK_MSG(setting_find_word(SETTING_INTERPOLATION, interpolation) == c->interpolation, "%s: %s",
@@ -173,8 +166,7 @@ static void check_preprocessing(const fixture *f)
 /* === Numbers === */
 
 /* 32-bit LCG, one sequence for each image; image() of tests/make_fixtures.py does the same. */
-static void make_images(float *images, size_t size)
-{
+static void make_images(float *images, size_t size) {
     uint32_t image;
     size_t i;
     for (image = 1; image <= IMAGES; image++) {
@@ -187,8 +179,7 @@ static void make_images(float *images, size_t size)
 }
 
 /* max|got - expected| / max|expected|; a NaN counts as the largest error of all. */
-static double relative_error(const float *got, const float *expected, size_t count)
-{
+static double relative_error(const float *got, const float *expected, size_t count) {
     double error = 0, top = 0;
     size_t i;
     for (i = 0; i < count; i++) {
@@ -201,8 +192,7 @@ static double relative_error(const float *got, const float *expected, size_t cou
 }
 
 static void compare(const fixture *f, checkpoint *file, const char *what, const float *got,
-                    size_t count)
-{
+                    size_t count) {
     report r = report_make();
     const checkpoint_tensor_info *info = checkpoint_find(file, what);
     float *expected = allocate(count);
@@ -214,8 +204,7 @@ static void compare(const fixture *f, checkpoint *file, const char *what, const 
     free(expected);
 }
 
-static void run(fixture *f, vit_isa isa)
-{
+static void run(fixture *f, vit_isa isa) {
     vit_params params;
     vit_session session;
     vit_outputs outputs;
@@ -231,12 +220,12 @@ static void run(fixture *f, vit_isa isa)
     size = vit_workspace_size(&f->model, &params);
     workspace = malloc(size);
     CHECK(workspace && vit_session_init(&session, &f->model, &params, workspace, size) == VIT_OK &&
-          vit_forward(&session, &(vit_input){ .pixels = f->images, .batch = IMAGES }, &outputs) == VIT_OK);
+          vit_forward(&session, &(vit_input){ .pixels = f->images, .batch = IMAGES }, &outputs) ==
+              VIT_OK);
     free(workspace);
 }
 
-static void compare_all(fixture *f, checkpoint *expected)
-{
+static void compare_all(fixture *f, checkpoint *expected) {
     const vit_config *c = &f->model.config;
     const size_t logits = IMAGES * (size_t)c->num_classes;
     const size_t embedding = IMAGES * (size_t)vit_embedding_dim(&f->model);
@@ -259,8 +248,7 @@ static void compare_all(fixture *f, checkpoint *expected)
     free(f->tokens);
 }
 
-static void check_numbers(fixture *f, const char *file)
-{
+static void check_numbers(fixture *f, const char *file) {
     char path[MAX_PATH];
     report r = report_make();
     checkpoint *expected = NULL;
@@ -273,14 +261,12 @@ static void check_numbers(fixture *f, const char *file)
     vit_model_close(&f->model);
 }
 
-static int is_resized(const struct dirent *entry)
-{
+static int is_resized(const struct dirent *entry) {
     return !strncmp(entry->d_name, "img_size_", 9) || !strncmp(entry->d_name, "in_chans_", 9);
 }
 
 /* Converted for the input that the file's name tells. */
-static void check_input(fixture *f, const char *file)
-{
+static void check_input(fixture *f, const char *file) {
     settings told;
     vit_config config;
     int height, width;
@@ -295,8 +281,7 @@ static void check_input(fixture *f, const char *file)
     f->in_chans = 0;
 }
 
-static void check_inputs(fixture *f)
-{
+static void check_inputs(fixture *f) {
     struct dirent **entries = NULL;
     const int count = scandir(f->folder, &entries, is_resized, alphasort);
     int i;
@@ -309,8 +294,7 @@ static void check_inputs(fixture *f)
 
 /* === All of them === */
 
-static void test_fixture(const char *folder, const char *work, const char *name)
-{
+static void test_fixture(const char *folder, const char *work, const char *name) {
     static fixture f;
     memset(&f, 0, sizeof f);
     f.name = name;
@@ -326,13 +310,9 @@ static void test_fixture(const char *folder, const char *work, const char *name)
     unlink(f.model_path);
 }
 
-static int is_fixture(const struct dirent *entry)
-{
-    return entry->d_name[0] != '.';
-}
+static int is_fixture(const struct dirent *entry) { return entry->d_name[0] != '.'; }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     char folder[MAX_PATH], work[] = "/tmp/test_coverage.XXXXXX";
     struct dirent **entries = NULL;
     int count, i;

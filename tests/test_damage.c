@@ -31,29 +31,28 @@ enum { TRUNCATIONS = 1000, FLIPS = 100, SHUFFLES = 3, MAX_OPTIONS = 24 };
 /* One line of cases.txt. */
 typedef struct damage_case {
     char name[64], file[64];
-    char options[512];          /* cut into words ... */
+    char options[512]; /* cut into words ... */
     const char *set[MAX_OPTIONS];
-    int set_count;              /* ... those after --set */
+    int set_count; /* ... those after --set */
     const char *rename_items[MAX_OPTIONS];
     text_list rename;
     const char *img_size, *arch;
-    bool refused;               /* as it is: then damaged all the more */
+    bool refused; /* as it is: then damaged all the more */
 } damage_case;
 
 /* What became of a conversion. */
 typedef struct outcome {
     bool good;
-    uint64_t signature;         /* of settings and tensors */
-    char text[REPORT_SIZE];  /* the refusal */
+    uint64_t signature;     /* of settings and tensors */
+    char text[REPORT_SIZE]; /* the refusal */
     int num_heads;
     const char *layout;
 } outcome;
 
-static int share = 1, chosen;   /* damages chosen, chosen + share, ... are tried */
+static int share = 1, chosen; /* damages chosen, chosen + share, ... are tried */
 static uint32_t random_state;
 
-static uint32_t random_below(uint32_t n)
-{
+static uint32_t random_below(uint32_t n) {
     random_state = random_state * 1664525u + 1013904223u;
     return (uint32_t)(((uint64_t)(random_state >> 8) * n) >> 24);
 }
@@ -61,16 +60,14 @@ static uint32_t random_below(uint32_t n)
 /* === A folder to work in === */
 
 static char folder[64];
-static char damaged[160], output[160];   /* paths in it */
-static int files_beside;                 /* how many files lie there for good */
+static char damaged[160], output[160]; /* paths in it */
+static int files_beside;               /* how many files lie there for good */
 
-static void path_of(char path[160], const char *name)
-{
+static void path_of(char path[160], const char *name) {
     snprintf(path, 160, "%s/%s", folder, name);
 }
 
-static unsigned char *read_whole(const char *path, size_t *size)
-{
+static unsigned char *read_whole(const char *path, size_t *size) {
     FILE *file = fopen(path, "rb");
     unsigned char *bytes = NULL;
     long length;
@@ -85,15 +82,13 @@ static unsigned char *read_whole(const char *path, size_t *size)
     return bytes;
 }
 
-static void write_whole(const char *path, const void *bytes, size_t size)
-{
+static void write_whole(const char *path, const void *bytes, size_t size) {
     FILE *file = fopen(path, "wb");
     CHECK(file && fwrite(bytes, 1, size, file) == size);
     if (file) fclose(file);
 }
 
-static int count_files(bool remove_them)
-{
+static int count_files(bool remove_them) {
     DIR *directory = opendir(folder);
     struct dirent *entry;
     char path[160];
@@ -109,8 +104,7 @@ static int count_files(bool remove_them)
     return count;
 }
 
-static void copy_beside(const char *data, const damage_case *t, const char *name)
-{
+static void copy_beside(const char *data, const damage_case *t, const char *name) {
     char path[512], to[160];
     size_t size;
     unsigned char *bytes;
@@ -123,8 +117,7 @@ static void copy_beside(const char *data, const damage_case *t, const char *name
 
 /* === Conversions === */
 
-static uint64_t signature_of(const char *path)
-{
+static uint64_t signature_of(const char *path) {
     vit_model model;
     vit_tensor tensor;
     vit_hash hash;
@@ -133,7 +126,7 @@ static uint64_t signature_of(const char *path)
     CHECK_MSG(opened == VIT_OK, "%s: %s", path, model.detail);
     if (opened) return 0;
     vit_hash_init(&hash);
-#define X(type, field, kind, smallest, largest)                                                  \
+#define X(type, field, kind, smallest, largest)                                                    \
     vit_hash_update(&hash, &model.config.field, sizeof model.config.field);
     VIT_FIELD_LIST(X)
 #undef X
@@ -143,8 +136,7 @@ static uint64_t signature_of(const char *path)
     return vit_hash_final(&hash);
 }
 
-static bool parse_options(const damage_case *t, int num_heads, settings *s, report *r)
-{
+static bool parse_options(const damage_case *t, int num_heads, settings *s, report *r) {
     int i;
     settings_start(s, "--img-size");
     if (t->img_size && !settings_parse_size(s, t->img_size, r)) return false;
@@ -157,8 +149,7 @@ static bool parse_options(const damage_case *t, int num_heads, settings *s, repo
 }
 
 /* Converts what now lies in the folder, and checks what must hold however that ends. */
-static void convert_damaged(const damage_case *t, int num_heads, const char *what, outcome *o)
-{
+static void convert_damaged(const damage_case *t, int num_heads, const char *what, outcome *o) {
     report r = report_make();
     convert_options options;
     conversion *c = calloc(1, sizeof *c);
@@ -183,7 +174,7 @@ static void convert_damaged(const damage_case *t, int num_heads, const char *wha
         o->signature = signature_of(output);
         unlink(output);
     } else if (strncmp(o->text, folder, strlen(folder)) || !is_refusal(o->text) || !r.failed) {
-        if (t->refused && !strncmp(o->text, "--", 2)) return;   /* an option is at fault */
+        if (t->refused && !strncmp(o->text, "--", 2)) return; /* an option is at fault */
         CHECK_MSG(false, "%s, %s: no refusal that names the file: %s", t->name, what, o->text);
     }
     CHECK_MSG(count_files(false) == files_beside + 1, "%s, %s: left something", t->name, what);
@@ -191,8 +182,7 @@ static void convert_damaged(const damage_case *t, int num_heads, const char *wha
 
 /* === Options left out === */
 
-static bool names_option(const char *text, const char *assignment)
-{
+static bool names_option(const char *text, const char *assignment) {
     char option[80];
     report r = report_make();
     settings s;
@@ -208,8 +198,7 @@ static bool names_option(const char *text, const char *assignment)
 
 /* Without any, one message must ask for all that is needed, by options of cases.txt as one gives
  * them. What is assumed instead of asking is test_defaults.c's business. */
-static void test_questions(const damage_case *t, const outcome *base)
-{
+static void test_questions(const damage_case *t, const outcome *base) {
     damage_case asked = *t;
     outcome o;
     int i;
@@ -234,8 +223,8 @@ typedef struct entry {
     int ndim;
     int64_t dims[CHECKPOINT_MAX_DIMS];
     int64_t count;
-    float *values;              /* not its own where it is a copy */
-    bool matters;               /* the undamaged model is made of it */
+    float *values; /* not its own where it is a copy */
+    bool matters;  /* the undamaged model is made of it */
     bool omitted;
 } entry;
 
@@ -246,21 +235,19 @@ typedef struct entry_list {
     int count;
 } entry_list;
 
-static entry_list whole, changed;   /* as it is, with damage */
-static entry_list other;            /* as it is, of the case before */
+static entry_list whole, changed; /* as it is, with damage */
+static entry_list other;          /* as it is, of the case before */
 static const char *other_layout = "";
 
 /* === The file itself === */
 
-static int compare_sizes(const void *a, const void *b)
-{
+static int compare_sizes(const void *a, const void *b) {
     const size_t *x = a, *y = b;
     return *x < *y ? 1 : *x > *y ? -1 : 0;
 }
 
 /* From the longest to the shortest, so that the file need not be written again. */
-static void test_truncated(const damage_case *t, const unsigned char *bytes, size_t size)
-{
+static void test_truncated(const damage_case *t, const unsigned char *bytes, size_t size) {
     static size_t sizes[TRUNCATIONS];
     const int count = (t->refused ? TRUNCATIONS / 10 : TRUNCATIONS) / share;
     int i;
@@ -277,8 +264,7 @@ static void test_truncated(const damage_case *t, const unsigned char *bytes, siz
 
 /* Cut where a tensor begins whose name stands before its data, as in vit.cpp's files: what is left
  * is as good as any file, but for what is missing. Elsewhere it is one more place to cut at. */
-static void test_cut_between(const damage_case *t, const unsigned char *bytes, size_t size)
-{
+static void test_cut_between(const damage_case *t, const unsigned char *bytes, size_t size) {
     outcome o;
     int i;
     for (i = chosen; i < whole.count; i += share) {
@@ -294,8 +280,7 @@ static void test_cut_between(const damage_case *t, const unsigned char *bytes, s
 }
 
 /* A bit of a weight can be anything; a bit of all else must not crash or leave anything. */
-static void test_flipped(const damage_case *t, unsigned char *bytes, size_t size)
-{
+static void test_flipped(const damage_case *t, unsigned char *bytes, size_t size) {
     int i;
     outcome o;
     for (i = 0; i < FLIPS / share; i++) {
@@ -310,8 +295,7 @@ static void test_flipped(const damage_case *t, unsigned char *bytes, size_t size
 
 /* === Keys, written anew as safetensors === */
 
-static void put_header(FILE *file, const entry *e, bool first, size_t *offset)
-{
+static void put_header(FILE *file, const entry *e, bool first, size_t *offset) {
     int i;
     fprintf(file, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[", first ? "{" : ",", e->name, e->dtype);
     for (i = 0; i < e->ndim; i++) fprintf(file, "%s%lld", i ? "," : "", (long long)e->dims[i]);
@@ -319,8 +303,7 @@ static void put_header(FILE *file, const entry *e, bool first, size_t *offset)
     *offset += (size_t)e->count * 4;
 }
 
-static void write_entries(const entry_list *list)
-{
+static void write_entries(const entry_list *list) {
     char *header = NULL;
     size_t header_size = 0, offset = 0;
     unsigned char size[8];
@@ -346,8 +329,7 @@ static void write_entries(const entry_list *list)
     free(header);
 }
 
-static bool take_entry(checkpoint *c, const checkpoint_tensor_info *info, entry *e)
-{
+static bool take_entry(checkpoint *c, const checkpoint_tensor_info *info, entry *e) {
     report r = report_make();
     memset(e, 0, sizeof *e);
     snprintf(e->name, sizeof e->name, "%s", info->name);
@@ -356,12 +338,10 @@ static bool take_entry(checkpoint *c, const checkpoint_tensor_info *info, entry 
     memcpy(e->dims, info->dims, sizeof e->dims);
     e->count = info->count;
     e->values = malloc((size_t)info->count * sizeof(float) + 1);
-    return e->values &&
-           checkpoint_read(c, info, 0, info->count, e->values, &r);
+    return e->values && checkpoint_read(c, info, 0, info->count, e->values, &r);
 }
 
-static bool take_entries(const char *path, entry_list *list)
-{
+static bool take_entries(const char *path, entry_list *list) {
     report r = report_make();
     checkpoint *c;
     size_t i;
@@ -375,8 +355,7 @@ static bool take_entries(const char *path, entry_list *list)
     return good;
 }
 
-static void free_entries(entry_list *list)
-{
+static void free_entries(entry_list *list) {
     int i;
     for (i = 0; i < list->count; i++) free(list->items[i].values);
     list->count = 0;
@@ -385,26 +364,23 @@ static void free_entries(entry_list *list)
 /* --- what is done to them --- */
 
 /* Around torch.nn's encoder everybody has what they like. */
-static bool is_ones_own(const outcome *base, const char *name)
-{
+static bool is_ones_own(const outcome *base, const char *name) {
     return !strncmp(base->layout, "torch.nn.TransformerEncoder", 27) && !strstr(name, "layers.");
 }
 
-static bool ends_with(const char *name, const char *ending)
-{
+static bool ends_with(const char *name, const char *ending) {
     const size_t length = strlen(name), end = strlen(ending);
     return length >= end && !strcmp(name + length - end, ending);
 }
 
 /* Tensors whose absence nothing shows: models without them look the same otherwise. */
-static bool may_be_absent(const outcome *base, const char *name)
-{
+static bool may_be_absent(const outcome *base, const char *name) {
     static const char *const ends[] = {
-        "register_tokens",       /* DINOv2's own files: with or without registers */
-        "storage_tokens",        /* DINOv3's likewise */
-        "head.proj.weight",      /* open_clip's timm_proj */
+        "register_tokens",                     /* DINOv2's own files: with or without registers */
+        "storage_tokens",                      /* DINOv3's likewise */
+        "head.proj.weight",                    /* open_clip's timm_proj */
         "image_encoder.model.cls_token",       /* MobileCLIP's own code pools the mean then */
-        "image_encoder.model.classifier.proj"  /* and has no head */
+        "image_encoder.model.classifier.proj", /* and has no head */
     };
     size_t i;
     if (is_ones_own(base, name)) return true;
@@ -414,40 +390,35 @@ static bool may_be_absent(const outcome *base, const char *name)
 }
 
 /* The names of these say what they, or others beside them, are of; the numbers are not read. */
-static bool is_read(const entry *e)
-{
+static bool is_read(const entry *e) {
     return e->matters && !ends_with(e->name, "rope.freqs_cos") &&
            !ends_with(e->name, "token_embedding.weight") &&
            !ends_with(e->name, "last_layer.weight_g");
 }
 
-static bool same(const outcome *o, const outcome *base)
-{
+static bool same(const outcome *o, const outcome *base) {
     return o->good && o->signature == base->signature;
 }
 
 /* Does a refusal name the key? After --rename it has another name there. */
-static bool names_key(const damage_case *t, const outcome *o, const char *key)
-{
+static bool names_key(const damage_case *t, const outcome *o, const char *key) {
     return !o->good && (t->rename.count > 0 || strstr(o->text, key));
 }
 
 /* Names that no table knows are matched by structure, which may still find the same tensors, or ask
  * what only the table told. */
-static bool is_by_structure(const outcome *o)
-{
+static bool is_by_structure(const outcome *o) {
     return o->layout && strstr(o->layout, "hand-written");
 }
 
 /* The changed list as a file, and what becomes of it. */
-static void convert_changed(const damage_case *t, const outcome *base, const char *what, outcome *o)
-{
+static void convert_changed(const damage_case *t, const outcome *base, const char *what,
+                            outcome *o) {
     write_entries(&changed);
     convert_damaged(t, base->num_heads, what, o);
 }
 
-static void test_shuffled(const damage_case *t, const outcome *base)
-{
+static void test_shuffled(const damage_case *t, const outcome *base) {
     outcome o;
     int round, i;
     changed = whole;
@@ -464,8 +435,7 @@ static void test_shuffled(const damage_case *t, const outcome *base)
 }
 
 /* Finds out which tensors matter. */
-static void test_missing(const damage_case *t, const outcome *base)
-{
+static void test_missing(const damage_case *t, const outcome *base) {
     outcome o;
     int i;
     for (i = chosen; i < whole.count; i += share) {
@@ -480,8 +450,7 @@ static void test_missing(const damage_case *t, const outcome *base)
 
 /* A letter changed: the message names the old key or the new one, or, if it was the key that tells
    a layout from the next, what the next one lacks; unless structure explains it. */
-static void test_renamed(const damage_case *t, const outcome *base)
-{
+static void test_renamed(const damage_case *t, const outcome *base) {
     outcome o;
     int i;
     for (i = chosen; i < whole.count; i += share) {
@@ -500,8 +469,7 @@ static void test_renamed(const damage_case *t, const outcome *base)
     }
 }
 
-static void test_doubled(const damage_case *t, const outcome *base)
-{
+static void test_doubled(const damage_case *t, const outcome *base) {
     outcome o;
     int i;
     for (i = chosen; i < whole.count; i += share) {
@@ -510,8 +478,8 @@ static void test_doubled(const damage_case *t, const outcome *base)
         changed.count++;
         *copy = whole.items[i];
         convert_changed(t, base, "doubled", &o);
-        CHECK_MSG(names_key(t, &o, copy->name) && strstr(o.text, "duplicate"),
-                  "%s: %s twice: %s", t->name, copy->name, o.text);
+        CHECK_MSG(names_key(t, &o, copy->name) && strstr(o.text, "duplicate"), "%s: %s twice: %s",
+                  t->name, copy->name, o.text);
         snprintf(copy->name, sizeof copy->name, "model.%.200s", whole.items[i].name);
         convert_changed(t, base, "doubled behind a prefix", &o);
         CHECK_MSG(!o.good || (!is_read(&whole.items[i]) && (same(&o, base) || is_by_structure(&o))),
@@ -527,8 +495,7 @@ static void test_doubled(const damage_case *t, const outcome *base)
     CHECK_MSG(!o.good, "%s: the whole model twice", t->name);
 }
 
-static bool has_entry(const entry_list *list, const char *name)
-{
+static bool has_entry(const entry_list *list, const char *name) {
     int i;
     for (i = 0; i < list->count; i++)
         if (!strcmp(list->items[i].name, name)) return true;
@@ -536,8 +503,7 @@ static bool has_entry(const entry_list *list, const char *name)
 }
 
 /* The tensors of the last case of another layout beside its own. */
-static void test_two_models(const damage_case *t, const outcome *base)
-{
+static void test_two_models(const damage_case *t, const outcome *base) {
     outcome o;
     int i;
     if (other.count == 0 || !strcmp(other_layout, base->layout)) return;
@@ -550,15 +516,13 @@ static void test_two_models(const damage_case *t, const outcome *base)
 }
 
 /* Projections without a bias, registers without a position: they are as many as they are. */
-static bool may_be_cut(const char *name)
-{
+static bool may_be_cut(const char *name) {
     return ends_with(name, "visual_projection.weight") || ends_with(name, "head.proj.weight") ||
            ends_with(name, "register_tokens");
 }
 
 /* First and last dimension swapped; a row less: neither may become another model. */
-static void test_misshapen(const damage_case *t, const outcome *base)
-{
+static void test_misshapen(const damage_case *t, const outcome *base) {
     outcome o;
     int i;
     for (i = chosen; i < whole.count; i += share) {
@@ -580,8 +544,7 @@ static void test_misshapen(const damage_case *t, const outcome *base)
     }
 }
 
-static void test_mistyped(const damage_case *t, const outcome *base)
-{
+static void test_mistyped(const damage_case *t, const outcome *base) {
     outcome o;
     int i;
     for (i = chosen; i < whole.count; i += share) {
@@ -590,13 +553,12 @@ static void test_mistyped(const damage_case *t, const outcome *base)
         e->dtype = "I32";
         convert_changed(t, base, "mistyped", &o);
         if (is_read(&whole.items[i]) && whole.items[i].ndim > 0)
-            CHECK_MSG(names_key(t, &o, e->name) && strstr(o.text, "found I32"),
-                      "%s: %s as I32: %s", t->name, e->name, o.text);
+            CHECK_MSG(names_key(t, &o, e->name) && strstr(o.text, "found I32"), "%s: %s as I32: %s",
+                      t->name, e->name, o.text);
     }
 }
 
-static void test_keys(const damage_case *t, const outcome *base)
-{
+static void test_keys(const damage_case *t, const outcome *base) {
     test_shuffled(t, base);
     test_missing(t, base);
     test_renamed(t, base);
@@ -608,8 +570,7 @@ static void test_keys(const damage_case *t, const outcome *base)
 
 /* === Cases === */
 
-static char *trimmed(char **line)
-{
+static char *trimmed(char **line) {
     char *start = *line, *end = strchr(start, '|');
     *line = end ? end + 1 : start + strlen(start);
     if (!end) end = start + strcspn(start, "\n");
@@ -619,8 +580,7 @@ static char *trimmed(char **line)
     return start;
 }
 
-static void parse_case(char *line, damage_case *t)
-{
+static void parse_case(char *line, damage_case *t) {
     char *word;
     memset(t, 0, sizeof *t);
     snprintf(t->name, sizeof t->name, "%s", trimmed(&line));
@@ -640,8 +600,7 @@ static void parse_case(char *line, damage_case *t)
     }
 }
 
-static void test_case(const char *data, const damage_case *t)
-{
+static void test_case(const char *data, const damage_case *t) {
     char path[512];
     outcome base;
     size_t size;
@@ -675,16 +634,14 @@ static void test_case(const char *data, const damage_case *t)
     whole.count = 0;
 }
 
-static bool wanted(const char *name, int argc, char **argv)
-{
+static bool wanted(const char *name, int argc, char **argv) {
     int i;
     for (i = 3; i < argc; i++)
         if (!strcmp(argv[i], name)) return true;
     return argc <= 3;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     const char *data = argc > 1 ? argv[1] : "tests/data";
     char path[512], line[1024];
     damage_case t;

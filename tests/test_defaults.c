@@ -20,44 +20,46 @@
 
 /* A conversion and what becomes of it. */
 typedef struct row {
-    const char *source;         /* who says so */
-    const char *checkpoint;     /* under tests/data/layouts, or a list of tensors: see write_list */
-    const char *options;        /* --set, with spaces between them */
-    const char *config;         /* config.json beside it; NULL: none */
-    const char *preprocessor;   /* preprocessor_config.json */
-    const char *expected;       /* settings, with spaces between them; "!TEXT": refused so */
+    const char *source;       /* who says so */
+    const char *checkpoint;   /* under tests/data/layouts, or a list of tensors: see write_list */
+    const char *options;      /* --set, with spaces between them */
+    const char *config;       /* config.json beside it; NULL: none */
+    const char *preprocessor; /* preprocessor_config.json */
+    const char *expected;     /* settings, with spaces between them; "!TEXT": refused so */
 } row;
 
-#define HEADS "num_heads=2"
-#define AT_224 "num_heads=2 img_size=224"
-#define TYPE(type) "{\"model_type\": \"" type "\"}"
-#define TOWER(type) "{\"model_type\": \"" type "\", \"vision_config\": {}}"
-#define IMAGENET "mean=0.485,0.456,0.406 std=0.229,0.224,0.225"
-#define OPENAI "mean=0.48145466,0.4578275,0.40821073 std=0.26862954,0.26130258,0.27577711"
-#define HALF "mean=0.5 std=0.5"
-#define RESIZE(n) "resize_height=" #n " resize_width=" #n
-#define VIT_IMAGES "crop_mode=squash interpolation=bilinear " RESIZE(224) " " HALF
-#define DEIT_IMAGES "crop_mode=squash interpolation=bicubic " RESIZE(256) " " HALF
-#define CLIP_IMAGES "crop_mode=center interpolation=bicubic " RESIZE(224) " " OPENAI
+#define HEADS         "num_heads=2"
+#define AT_224        "num_heads=2 img_size=224"
+#define TYPE(type)    "{\"model_type\": \"" type "\"}"
+#define TOWER(type)   "{\"model_type\": \"" type "\", \"vision_config\": {}}"
+#define IMAGENET      "mean=0.485,0.456,0.406 std=0.229,0.224,0.225"
+#define OPENAI        "mean=0.48145466,0.4578275,0.40821073 std=0.26862954,0.26130258,0.27577711"
+#define HALF          "mean=0.5 std=0.5"
+#define RESIZE(n)     "resize_height=" #n " resize_width=" #n
+#define VIT_IMAGES    "crop_mode=squash interpolation=bilinear " RESIZE(224) " " HALF
+#define DEIT_IMAGES   "crop_mode=squash interpolation=bicubic " RESIZE(256) " " HALF
+#define CLIP_IMAGES   "crop_mode=center interpolation=bicubic " RESIZE(224) " " OPENAI
 #define SIGLIP_IMAGES "crop_mode=squash interpolation=bicubic " RESIZE(224) " " HALF
 #define DINOV2_IMAGES "crop_mode=center interpolation=bicubic " RESIZE(256) " " IMAGENET
-#define TIMM_IMAGES "crop_mode=center interpolation=bicubic " RESIZE(248) " " HALF
+#define TIMM_IMAGES   "crop_mode=center interpolation=bicubic " RESIZE(248) " " HALF
 
 #define TEN "1, 1, 1, 1, 1, 1, 1, 1, 1, 1, "
 
-#define HF_VIT "hf_vit/model.safetensors"
-#define HF_DEIT "hf_deit_distilled/model.safetensors"
-#define HF_CLIP "hf_clip/model.safetensors"
+#define HF_VIT    "hf_vit/model.safetensors"
+#define HF_DEIT   "hf_deit_distilled/model.safetensors"
+#define HF_CLIP   "hf_clip/model.safetensors"
 #define HF_SIGLIP "hf_siglip/model.safetensors"
 #define HF_DINOV2 "hf_dinov2/model.safetensors"
 #define OPEN_CLIP "open_clip/model.safetensors"
 
 static const row transformers[] = {
-    { "ViTConfig", HF_VIT, HEADS, TYPE("vit"), NULL, "norm_eps=1e-12 activation=gelu pool=token "
+    { "ViTConfig", HF_VIT, HEADS, TYPE("vit"), NULL,
+      "norm_eps=1e-12 activation=gelu pool=token "
       "positions=all norm_type=layer block_type=pre_norm has_final_norm=1 has_layer_scale=0" },
     { "ViTConfig", HF_VIT, "", TYPE("vit"), NULL, "!num_heads 12 does not divide" },
     { "ViTConfig, without a file", HF_VIT, HEADS, NULL, NULL, "norm_eps=1e-12 activation=gelu" },
-    { "DeiTConfig", HF_DEIT, HEADS, TYPE("deit"), NULL, "norm_eps=1e-12 activation=gelu "
+    { "DeiTConfig", HF_DEIT, HEADS, TYPE("deit"), NULL,
+      "norm_eps=1e-12 activation=gelu "
       "has_dist_token=1 positions=all" },
     { "DeiTConfig", HF_DEIT, "", TYPE("deit"), NULL, "!num_heads 12 does not divide" },
     { "ViTMAEConfig", "hf_mae/model.safetensors", HEADS, TYPE("vit_mae"), NULL,
@@ -90,8 +92,7 @@ static const row transformers[] = {
     { "SiglipVisionConfig", HF_SIGLIP, "", TOWER("siglip"), NULL, "!num_heads 12 does not divide" },
     { "SiglipVisionConfig, alone", HF_SIGLIP, HEADS, TYPE("siglip_vision_model"), NULL,
       "norm_eps=1e-6 activation=gelu_tanh" },
-    { "SigLIP without a file", HF_SIGLIP, HEADS, NULL, NULL,
-      "norm_eps=1e-6 activation=gelu_tanh" },
+    { "SigLIP without a file", HF_SIGLIP, HEADS, NULL, NULL, "norm_eps=1e-6 activation=gelu_tanh" },
     { "SiglipForImageClassification", "hf_siglip_classifier/model.safetensors", HEADS, NULL, NULL,
       "pool=avg has_final_norm=1" },
     { "Siglip2VisionConfig", HF_SIGLIP, HEADS, TOWER("siglip2"), NULL,
@@ -108,8 +109,7 @@ static const row transformers[] = {
       "!num_heads 6 does not divide" },
     { "DINOv3ViTGatedMLP, without a file", "hf_dinov3/model.safetensors", HEADS " img_size=4", NULL,
       NULL, "norm_eps=1e-5 activation=silu has_gated_mlp=1 rope=1" },
-    { "BeitConfig", "hf_beit/model.safetensors", "", TYPE("beit"), NULL,
-      "!num_heads 12" },
+    { "BeitConfig", "hf_beit/model.safetensors", "", TYPE("beit"), NULL, "!num_heads 12" },
     { "BeitConfig", "hf_beit/model.safetensors", HEADS, TYPE("beit"), NULL,
       "norm_eps=1e-12 activation=gelu pool=avg has_rel_pos=1 rope=0" },
     { "Data2VecVisionConfig", "hf_beit/model.safetensors", HEADS, TYPE("data2vec-vision"), NULL,
@@ -117,7 +117,7 @@ static const row transformers[] = {
     { "BEiT without a file", "hf_beit/model.safetensors", "", NULL, NULL,
       "norm_eps=1e-12 activation=gelu pool=avg num_heads=2" },
     { "AIMv2 without a file", "hf_aimv2/model.safetensors", HEADS, NULL, NULL,
-      "norm_eps=1e-5 activation=silu norm_type=rms pool=avg" }
+      "norm_eps=1e-5 activation=silu norm_type=rms pool=avg" },
 };
 
 /* What the classes do if their file does not say, or is not there. */
@@ -173,7 +173,8 @@ static const row image_processors[] = {
       "{\"image_mean\": 0.25, \"image_std\": null}", "mean=0.25 std=0.5" },
     { "size {height, width}", HF_VIT, AT_224, TYPE("vit"),
       "{\"size\": {\"height\": 256, \"width\": 256}, \"crop_size\": {\"height\": 224, "
-      "\"width\": 224}, \"do_center_crop\": true}", "crop_mode=squash " RESIZE(256) },
+      "\"width\": 224}, \"do_center_crop\": true}",
+      "crop_mode=squash " RESIZE(256) },
     { "size {shortest_edge}", HF_CLIP, AT_224, TYPE("clip"), "{\"size\": {\"shortest_edge\": 256}}",
       "crop_mode=center " RESIZE(256) },
     { "a crop beyond the image", HF_VIT, AT_224, TYPE("vit"),
@@ -210,7 +211,7 @@ static const row image_processors[] = {
     { "image_mean []", HF_VIT, AT_224, TYPE("vit"), "{\"image_mean\": []}",
       "!image_mean: expected a number for each channel" },
     { "image_std of 40", HF_VIT, AT_224, TYPE("vit"), "{\"image_std\": [" TEN TEN TEN TEN "1]}",
-      "!image_std: expected a number for each channel" }
+      "!image_std: expected a number for each channel" },
 };
 
 static const row others[] = {
@@ -246,7 +247,7 @@ static const row others[] = {
     { "torch.nn: the module around it", "torch_nn/model.pt",
       HEADS " activation=relu block_type=post_norm", NULL, NULL, "pool=token" },
     { "torch.nn: nhead", "torch_nn/model.pt", "pool=token activation=relu block_type=post_norm",
-      NULL, NULL, "!num_heads: the weights show no heads" },   /* its weights are random */
+      NULL, NULL, "!num_heads: the weights show no heads" }, /* its weights are random */
     { "vit-pytorch: LayerNorm, nn.GELU", "lucidrains/model.safetensors", HEADS " pool=avg", NULL,
       NULL, "norm_eps=1e-5 activation=gelu pool_prefix=1 has_qkv_bias=0 has_fc_norm=1" },
     { "vit-pytorch 2025: a mean without a class token", "lucidrains_2025_mean/model.pt", HEADS,
@@ -272,8 +273,8 @@ static const row others[] = {
       "norm_eps=1e-5 activation=gelu pool=token rope=1 " IMAGENET },
     { "Perception Encoder: pe.py", "pe_core/model.pt", HEADS, NULL, NULL,
       "norm_eps=1e-5 activation=gelu pool=map pool_num_heads=8 pool_prefix=1 rope=2 " HALF },
-    { "BEiT: nothing says how to pool", "beit_original/model.pth",
-      "norm_eps=1e-6 activation=gelu", NULL, NULL, "!give --set pool=avg" },
+    { "BEiT: nothing says how to pool", "beit_original/model.pth", "norm_eps=1e-6 activation=gelu",
+      NULL, NULL, "!give --set pool=avg" },
     { "BEiT: heads of its table", "beit_original/model.pth", "pool=avg", NULL, NULL,
       "num_heads=2 norm_eps=1e-6 activation=gelu has_rel_pos=1" },
     { "vit-pytorch: pool='cls'", "lucidrains/model.safetensors", HEADS, NULL, NULL,
@@ -308,66 +309,65 @@ static const row others[] = {
     { "BEiT-3: LayerNorm, gelu, mean", "beit3_classifier/model.safetensors", HEADS, NULL, NULL,
       "norm_eps=1e-5 activation=gelu pool=avg has_fc_norm=1" },
     { "BEiT-3: its images", "beit3_classifier/model.safetensors", AT_224, NULL, NULL,
-      "crop_mode=center interpolation=bicubic " RESIZE(224) " " IMAGENET }
+      "crop_mode=center interpolation=bicubic " RESIZE(224) " " IMAGENET },
 };
 
 /* Heads that follow from the width, which takes wider models than the layouts' own. */
-#define TIMM_TENSORS(width, wide3)                                                               \
+#define TIMM_TENSORS(width, wide3)                                                                 \
     "patch_embed.proj.weight " width ",3,1,1;patch_embed.proj.bias " width ";cls_token 1,1," width \
-    ";pos_embed 1,2," width ";norm.weight " width ";norm.bias " width ";blocks.0.norm1.weight "  \
-    width ";blocks.0.norm1.bias " width ";blocks.0.norm2.weight " width ";blocks.0.norm2.bias "  \
-    width ";blocks.0.attn.qkv.weight " wide3 "," width ";blocks.0.attn.qkv.bias " wide3          \
-    ";blocks.0.attn.proj.weight " width "," width ";blocks.0.attn.proj.bias " width              \
-    ";blocks.0.mlp.fc1.weight 1," width ";blocks.0.mlp.fc1.bias 1;blocks.0.mlp.fc2.weight "      \
-    width ",1;blocks.0.mlp.fc2.bias " width
-#define CLIP_TENSORS(width, wide3)                                                               \
-    "conv1.weight " width ",3,1,1;class_embedding " width ";positional_embedding 2," width       \
-    ";proj " width ",1"                                                                          \
-    ";ln_pre.weight " width ";ln_pre.bias " width ";ln_post.weight " width ";ln_post.bias " width \
-    ";transformer.resblocks.0.attn.in_proj_weight " wide3 "," width                              \
-    ";transformer.resblocks.0.attn.in_proj_bias " wide3                                          \
-    ";transformer.resblocks.0.attn.out_proj.weight " width "," width                             \
-    ";transformer.resblocks.0.attn.out_proj.bias " width ";transformer.resblocks.0.ln_1.weight " \
-    width ";transformer.resblocks.0.ln_1.bias " width ";transformer.resblocks.0.ln_2.weight "    \
-    width ";transformer.resblocks.0.ln_2.bias " width                                            \
+    ";pos_embed 1,2," width ";norm.weight " width ";norm.bias " width                              \
+    ";blocks.0.norm1.weight " width ";blocks.0.norm1.bias " width ";blocks.0.norm2.weight " width  \
+    ";blocks.0.norm2.bias " width ";blocks.0.attn.qkv.weight " wide3 "," width                     \
+    ";blocks.0.attn.qkv.bias " wide3 ";blocks.0.attn.proj.weight " width "," width                 \
+    ";blocks.0.attn.proj.bias " width ";blocks.0.mlp.fc1.weight 1," width                          \
+    ";blocks.0.mlp.fc1.bias 1;blocks.0.mlp.fc2.weight " width ",1;blocks.0.mlp.fc2.bias " width
+#define CLIP_TENSORS(width, wide3)                                                                 \
+    "conv1.weight " width ",3,1,1;class_embedding " width ";positional_embedding 2," width         \
+    ";proj " width ",1"                                                                            \
+    ";ln_pre.weight " width ";ln_pre.bias " width ";ln_post.weight " width ";ln_post.bias " width  \
+    ";transformer.resblocks.0.attn.in_proj_weight " wide3 "," width                                \
+    ";transformer.resblocks.0.attn.in_proj_bias " wide3                                            \
+    ";transformer.resblocks.0.attn.out_proj.weight " width "," width                               \
+    ";transformer.resblocks.0.attn.out_proj.bias " width                                           \
+    ";transformer.resblocks.0.ln_1.weight " width ";transformer.resblocks.0.ln_1.bias " width      \
+    ";transformer.resblocks.0.ln_2.weight " width ";transformer.resblocks.0.ln_2.bias " width      \
     ";transformer.resblocks.0.mlp.c_fc.weight 1," width ";transformer.resblocks.0.mlp.c_fc.bias 1" \
-    ";transformer.resblocks.0.mlp.c_proj.weight " width ",1"                                     \
+    ";transformer.resblocks.0.mlp.c_proj.weight " width ",1"                                       \
     ";transformer.resblocks.0.mlp.c_proj.bias " width
-#define AIMV2_TENSORS(width, wide3)                                                              \
+#define AIMV2_TENSORS(width, wide3)                                                                \
     "preprocessor.patchifier.proj.weight " width ",3,1,1;preprocessor.patchifier.proj.bias " width \
-    ";preprocessor.patchifier.norm.weight " width ";preprocessor.pos_embed 1,1," width           \
-    ";trunk.blocks.0.norm_1.weight " width ";trunk.blocks.0.norm_2.weight " width                \
-    ";trunk.blocks.0.attn.qkv.weight " wide3 "," width ";trunk.blocks.0.attn.proj.weight " width \
-    "," width ";trunk.blocks.0.mlp.fc1.weight 2," width ";trunk.blocks.0.mlp.fc3.weight 2,"      \
-    width ";trunk.blocks.0.mlp.fc2.weight " width ",2;trunk.post_trunk_norm.weight " width
+    ";preprocessor.patchifier.norm.weight " width ";preprocessor.pos_embed 1,1," width             \
+    ";trunk.blocks.0.norm_1.weight " width ";trunk.blocks.0.norm_2.weight " width                  \
+    ";trunk.blocks.0.attn.qkv.weight " wide3 "," width ";trunk.blocks.0.attn.proj.weight " width   \
+    "," width ";trunk.blocks.0.mlp.fc1.weight 2," width ";trunk.blocks.0.mlp.fc3.weight 2," width  \
+    ";trunk.blocks.0.mlp.fc2.weight " width ",2;trunk.post_trunk_norm.weight " width
 
 static const row heads[] = {
     { "timm: tiny", TIMM_TENSORS("192", "576"), "", NULL, NULL, "num_heads=3 head_dim=64" },
     { "timm: small", TIMM_TENSORS("384", "1152"), "", NULL, NULL, "num_heads=6" },
-    { "timm: a layer before the head", TIMM_TENSORS("192", "576") ";pre_logits.fc.weight 384,192"
-      ";pre_logits.fc.bias 384;head.weight 2,384;head.bias 2",
+    { "timm: a layer before the head",
+      TIMM_TENSORS("192", "576") ";pre_logits.fc.weight 384,192"
+                                 ";pre_logits.fc.bias 384;head.weight 2,384;head.bias 2",
       "norm_eps=1e-6 activation=gelu pool=token", NULL, NULL, "representation_dim=384 pool=token" },
-    { "a stage too many", TIMM_TENSORS("192", "576")
-      ";patch_embed.backbone.stages.1000.blocks.0.conv1.weight 1", "", NULL, NULL,
-      "!1 unknown tensor" },
+    { "a stage too many",
+      TIMM_TENSORS("192", "576") ";patch_embed.backbone.stages.1000.blocks.0.conv1.weight 1", "",
+      NULL, NULL, "!1 unknown tensor" },
     { "timm: no model so wide", TIMM_TENSORS("80", "240"), "", NULL, NULL,
       "!num_heads: the weights show no heads" },
     { "open_clip: head_width", CLIP_TENSORS("320", "960"), "",
       "{\"model_cfg\": {\"vision_cfg\": {}}}", NULL, "num_heads=5 head_dim=64" },
-    { "AIMv2: 128 wide", AIMV2_TENSORS("384", "1152"), "", NULL, NULL, "num_heads=3 head_dim=128" }
+    { "AIMv2: 128 wide", AIMV2_TENSORS("384", "1152"), "", NULL, NULL, "num_heads=3 head_dim=128" },
 };
 
 /* === Files === */
 
 static char folder[64];
 
-static void path_of(char path[128], const char *name)
-{
+static void path_of(char path[128], const char *name) {
     snprintf(path, 128, "%s/%s", folder, name);
 }
 
-static void write_text(const char *name, const char *text)
-{
+static void write_text(const char *name, const char *text) {
     char path[128];
     FILE *file;
     path_of(path, name);
@@ -379,8 +379,7 @@ static void write_text(const char *name, const char *text)
 }
 
 /* "a 2,3;b 4": zeros as safetensors. */
-static void write_list(const char *list, const char *path)
-{
+static void write_list(const char *list, const char *path) {
     static const unsigned char zeros[65536];
     char header[8192], size[8];
     size_t used = 1, offset = 0;
@@ -395,8 +394,9 @@ static void write_list(const char *list, const char *path)
             if (*at == ' ' || *at == ',') count *= strtoul(at + 1, NULL, 10);
         used += (size_t)snprintf(header + used, sizeof header - used,
                                  "%s\"%.*s\":{\"dtype\":\"F32\",\"shape\":[%.*s],"
-                                 "\"data_offsets\":[%zu,%zu]}", offset ? "," : "", (int)name, list,
-                                 (int)(shape - name - 1), list + name + 1, offset, offset + count);
+                                 "\"data_offsets\":[%zu,%zu]}",
+                                 offset ? "," : "", (int)name, list, (int)(shape - name - 1),
+                                 list + name + 1, offset, offset + count);
         offset += count;
         list += shape;
     }
@@ -409,8 +409,7 @@ static void write_list(const char *list, const char *path)
 }
 
 /* In the folder under one name, whatever it is. */
-static void place_checkpoint(const char *data, const char *which)
-{
+static void place_checkpoint(const char *data, const char *which) {
     char path[128], from[1024], absolute[1024];
     path_of(path, "model.ckpt");
     unlink(path);
@@ -430,17 +429,15 @@ static void place_checkpoint(const char *data, const char *which)
 
 /* === Checks === */
 
-static double field_of(const vit_config *c, const char *name)
-{
-#define X(type, field, kind, smallest, largest)                                                  \
+static double field_of(const vit_config *c, const char *name) {
+#define X(type, field, kind, smallest, largest)                                                    \
     if (!strcmp(name, #field)) return (double)c->field;
     VIT_FIELD_LIST(X)
 #undef X
     return -1;
 }
 
-static bool vector_is(const float *values, const double *expected, int count)
-{
+static bool vector_is(const float *values, const double *expected, int count) {
     int i;
     for (i = 0; i < 3; i++)
         if (values[i] != (float)expected[count == 1 ? 0 : i]) return false;
@@ -448,14 +445,13 @@ static bool vector_is(const float *values, const double *expected, int count)
 }
 
 /* One "norm_eps=1e-6" against the configuration. */
-static void check_setting(const row *t, const vit_config *c, const char *assignment)
-{
+static void check_setting(const row *t, const vit_config *c, const char *assignment) {
     char name[64];
     report r = report_make();
     settings expected;
     int key;
     snprintf(name, sizeof name, "%.*s", (int)strcspn(assignment, "="), assignment);
-    if (!strncmp(name, "rope", 4)) {   /* follows from settings, is none itself */
+    if (!strncmp(name, "rope", 4)) { /* follows from settings, is none itself */
         CHECK_MSG(field_of(c, name) == strtod(strchr(assignment, '=') + 1, NULL),
                   "%s: expected %s, found %g", t->source, assignment, field_of(c, name));
         return;
@@ -474,8 +470,7 @@ static void check_setting(const row *t, const vit_config *c, const char *assignm
                       "%s: expected %s, found %g", t->source, assignment, field_of(c, name));
 }
 
-static void check_settings(const row *t, const vit_config *c)
-{
+static void check_settings(const row *t, const vit_config *c) {
     const char *at;
     for (at = t->expected; *at; at += strcspn(at, " "), at += *at == ' ') {
         char assignment[128];
@@ -484,8 +479,7 @@ static void check_settings(const row *t, const vit_config *c)
     }
 }
 
-static bool parse_options(const char *options, settings *s, report *r)
-{
+static bool parse_options(const char *options, settings *s, report *r) {
     char text[256], *word;
     snprintf(text, sizeof text, "%s", options);
     settings_start(s, "--set");
@@ -495,8 +489,7 @@ static bool parse_options(const char *options, settings *s, report *r)
     return true;
 }
 
-static void check_row(const char *data, const row *t)
-{
+static void check_row(const char *data, const row *t) {
     char input[128], output[128];
     report r = report_make();
     convert_options options;
@@ -517,23 +510,23 @@ static void check_row(const char *data, const row *t)
     if (*t->expected == '!')
         CHECK_MSG(!good && strstr(r.text, t->expected + 1), "%s: expected \"%s\", found %s",
                   t->source, t->expected + 1, good ? "a model" : r.text);
-    else
-        CHECK_MSG(good, "%s: %s", t->source, r.text);
+    else CHECK_MSG(good, "%s: %s", t->source, r.text);
     if (good) check_settings(t, &c->model.config);
     convert_free(c);
     free(c);
 }
 
-static void check_rows(const char *data, const row *rows, size_t count)
-{
+static void check_rows(const char *data, const row *rows, size_t count) {
     size_t i;
     for (i = 0; i < count; i++) check_row(data, &rows[i]);
 }
 
-static void remove_folder(void)
-{
+static void remove_folder(void) {
     static const char *const names[] = {
-        "model.ckpt", "model.vit", "config.json", "preprocessor_config.json"
+        "model.ckpt",
+        "model.vit",
+        "config.json",
+        "preprocessor_config.json",
     };
     char path[128];
     size_t i;
@@ -544,8 +537,7 @@ static void remove_folder(void)
     CHECK(rmdir(folder) == 0);
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     const char *data = argc > 1 ? argv[1] : "tests/data";
     strcpy(folder, access("/dev/shm", W_OK) == 0 ? "/dev/shm/vitXXXXXX" : "/tmp/vitXXXXXX");
     if (!mkdtemp(folder)) {

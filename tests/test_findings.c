@@ -13,15 +13,13 @@
 #include "os/os.h"
 #include "test.h"
 
-static void check_message(const findings *f, bool strict, const char *expected)
-{
+static void check_message(const findings *f, bool strict, const char *expected) {
     report r = report_make();
     CHECK(!findings_refuse(f, strict, &r) && is_refusal(r.text));
     CHECK_MSG(!strcmp(r.text, expected), "expected:\n%s\nfound:\n%s", expected, r.text);
 }
 
-static void test_messages(void)
-{
+static void test_messages(void) {
     findings f = { { NULL, 0, 0 }, { NULL, 0, 0 }, { NULL, 0, 0 } };
     report failure = report_make();
     CHECK(!findings_are_open(&f) && !findings_has_asked(&f, "pool"));
@@ -30,7 +28,7 @@ static void test_messages(void)
     check_message(&f, true,
                   "--strict refuses to assume norm_eps=1e-05: the usual; give --set norm_eps=N");
     CHECK(findings_ask(&f, "pool", "why", "--set pool=token (its default) or --set pool=avg"));
-    CHECK(findings_ask(&f, "pool", "again", "--set pool=max"));   /* asked once */
+    CHECK(findings_ask(&f, "pool", "again", "--set pool=max")); /* asked once */
     CHECK(findings_are_open(&f) && findings_has_asked(&f, "pool"));
     check_message(&f, false, "pool: why; give --set pool=token (its default) or --set pool=avg");
     check_message(&f, true,
@@ -56,7 +54,8 @@ static void test_messages(void)
     findings_free(&f);
     CHECK(findings_assume(&f, "a=1", "x", "--set a=N") &&
           findings_assume(&f, "has_final_norm=1", "y", "--set has_final_norm=0|1"));
-    check_message(&f, true, "2 things are assumed, which --strict refuses:\n"
+    check_message(&f, true,
+                  "2 things are assumed, which --strict refuses:\n"
                   "  a=1: x; give --set a=N\n"
                   "  has_final_norm=1: y; give --set has_final_norm=0|1\n"
                   "give your model's values, for example: --set has_final_norm=1");
@@ -64,17 +63,25 @@ static void test_messages(void)
 }
 
 /* The most harmful first, whatever the order in which they are found; equals in that order. */
-static void test_order(void)
-{
+static void test_order(void) {
     static const char *const found[] = {
-        "no configuration", "norm_eps=1e-05", "activation=gelu", "one norm used twice in each block",
-        "mean=0.5 std=0.5", "bare matrices as [inputs, outputs]", "weights=model",
-        "img_size=8x8", "norm_epsilon=1", "num_heads=3"
+        "no configuration", "norm_eps=1e-05",
+        "activation=gelu",  "one norm used twice in each block",
+        "mean=0.5 std=0.5", "bare matrices as [inputs, outputs]",
+        "weights=model",    "img_size=8x8",
+        "norm_epsilon=1",   "num_heads=3",
     };
     static const char *const expected[] = {
-        "num_heads=3", "weights=model", "img_size=8x8", "one norm used twice in each block",
-        "bare matrices as [inputs, outputs]", "norm_epsilon=1", "mean=0.5 std=0.5",
-        "activation=gelu", "norm_eps=1e-05", "no configuration"
+        "num_heads=3",
+        "weights=model",
+        "img_size=8x8",
+        "one norm used twice in each block",
+        "bare matrices as [inputs, outputs]",
+        "norm_epsilon=1",
+        "mean=0.5 std=0.5",
+        "activation=gelu",
+        "norm_eps=1e-05",
+        "no configuration",
     };
     findings f = { { NULL, 0, 0 }, { NULL, 0, 0 }, { NULL, 0, 0 } };
     size_t i;
@@ -88,8 +95,7 @@ static void test_order(void)
 }
 
 /* The message has `before` and `expected`, or, where that is "", no example. */
-static void check_example(findings *f, bool strict, const char *before, const char *expected)
-{
+static void check_example(findings *f, bool strict, const char *before, const char *expected) {
     report r = report_make();
     char wanted[128];
     const char *example;
@@ -101,16 +107,18 @@ static void check_example(findings *f, bool strict, const char *before, const ch
 }
 
 /* The values that are assumed, as a shell takes them; what no option gives is left out. */
-static void test_assumed_given(void)
-{
-    static const struct { const char *what, *expected; } cases[] = {
+static void test_assumed_given(void) {
+    static const struct {
+        const char *what, *expected;
+    } cases[] = {
         { "img_size=8x12", " --img-size 8x12" },
-        { "mean=0.5,0.25,1e-05 std=0.5 crop_mode=center", " --set mean=0.5,0.25,1e-05 --set std=0.5 "
-                                                          "--set crop_mode=center" },
+        { "mean=0.5,0.25,1e-05 std=0.5 crop_mode=center",
+          " --set mean=0.5,0.25,1e-05 --set std=0.5 "
+          "--set crop_mode=center" },
         { "weights=model ema=1", " --weights 'model ema=1'" },
         { "weights=it's", "" },
         { "architecture=my_vit", "" },
-        { "blocks as usual", "" }
+        { "blocks as usual", "" },
     };
     size_t i;
     for (i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -122,15 +130,16 @@ static void test_assumed_given(void)
 }
 
 /* Options that follow each other are all needed; of others one is. */
-static void test_given(void)
-{
-    static const struct { const char *options, *expected; } cases[] = {
+static void test_given(void) {
+    static const struct {
+        const char *options, *expected;
+    } cases[] = {
         { "--set a=1|2, --arch NAME or --config FILE", " --set a=1" },
         { "--set a=1 --set b=N --set c=x|y", " --set a=1 --set b=N --set c=x" },
         { "--set a=1, --set a=2 (as b) or --set b=3", " --set a=1" },
         { "--img-size HxW (8x12, 12x8), --arch NAME", " --img-size HxW" },
         { "--set", "" },
-        { "none (of --set a=1)", "" }
+        { "none (of --set a=1)", "" },
     };
     size_t i;
     for (i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -141,8 +150,7 @@ static void test_given(void)
 }
 
 /* What does not fit is counted; no line is cut. */
-static void test_many(void)
-{
+static void test_many(void) {
     findings f = { { NULL, 0, 0 }, { NULL, 0, 0 }, { NULL, 0, 0 } };
     report r = report_make();
     char name[1024];
@@ -159,28 +167,37 @@ static void test_many(void)
     findings_free(&f);
 }
 
-static void test_groups(void)
-{
+static void test_groups(void) {
     static const char *const names[] = {
-        "blocks.0.attn.foo", "blocks.11.attn.foo", "head", "blocks.3.attn.foo", "fc1.weight",
-        "fc2.weight", "layer_3/kernel", "layer_4/kernel", "a.0.b.2", "a.1.b.0", "v.12345678.x",
-        "v.12345679.x"
+        "blocks.0.attn.foo", "blocks.11.attn.foo", "head",
+        "blocks.3.attn.foo", "fc1.weight",         "fc2.weight",
+        "layer_3/kernel",    "layer_4/kernel",     "a.0.b.2",
+        "a.1.b.0",           "v.12345678.x",       "v.12345679.x",
     };
-    static const struct { const char *text; size_t count; } expected[] = {
-        { "blocks.{0..11}.attn.foo", 3 }, { "head", 1 }, { "fc1.weight", 1 }, { "fc2.weight", 1 },
-        { "layer_{3..4}/kernel", 2 }, { "a.{0..1}.b.{0..2}", 2 }, { "v.12345678.x", 1 },
-        { "v.12345679.x", 1 }
+    static const struct {
+        const char *text;
+        size_t count;
+    } expected[] = {
+        { "blocks.{0..11}.attn.foo", 3 },
+        { "head", 1 },
+        { "fc1.weight", 1 },
+        { "fc2.weight", 1 },
+        { "layer_{3..4}/kernel", 2 },
+        { "a.{0..1}.b.{0..2}", 2 },
+        { "v.12345678.x", 1 },
+        { "v.12345679.x", 1 },
     };
     static name_groups groups;
     static char text[GROUP_TEXT_SIZE];
     char name[16];
     size_t i;
     for (i = 0; i < sizeof names / sizeof *names; i++) CHECK(groups_add(&groups, names[i], "[8]"));
-    CHECK(groups_add(&groups, "blocks.4.attn.foo", "[9]"));   /* of another shape */
+    CHECK(groups_add(&groups, "blocks.4.attn.foo", "[9]")); /* of another shape */
     CHECK(groups.count == sizeof expected / sizeof *expected + 1);
     for (i = 0; i < sizeof expected / sizeof *expected; i++)
         CHECK_MSG(!strcmp(group_text(&groups.items[i], text), expected[i].text) &&
-                  groups.items[i].count == expected[i].count, "%s", text);
+                      groups.items[i].count == expected[i].count,
+                  "%s", text);
     for (i = groups.count; i < GROUPS_MAX + 3; i++) {
         snprintf(name, sizeof name, "x%d", (int)i);
         CHECK(groups_add(&groups, name, ""));
@@ -190,13 +207,11 @@ static void test_groups(void)
     CHECK(groups.count == 0 && groups.more == 0);
 }
 
-static void check_choices(const char *text, const char *expected)
-{
+static void check_choices(const char *text, const char *expected) {
     CHECK_MSG(!strcmp(text, expected), "expected %s, found %s", expected, text);
 }
 
-static void test_choices(void)
-{
+static void test_choices(void) {
     char text[CHOICES_SIZE];
     int side;
     check_choices(choices_of_heads(192, "", text),
@@ -220,8 +235,7 @@ static void test_choices(void)
 
 typedef void putter(json_writer *w, const findings *f);
 
-static void check_json(putter *put, const findings *f, const char *expected)
-{
+static void check_json(putter *put, const findings *f, const char *expected) {
     char *text = NULL;
     size_t size;
     FILE *file = os_memory_open(&text, &size);
@@ -233,26 +247,24 @@ static void check_json(putter *put, const findings *f, const char *expected)
 }
 
 #define CHOICE(value) "{\"value\": \"" value "\", \"note\": null}"
-#define CHOICES_2_TO_31                                                                          \
-    CHOICE("2") ", " CHOICE("3") ", " CHOICE("4") ", " CHOICE("5") ", " CHOICE("6") ", "         \
-    CHOICE("7") ", " CHOICE("8") ", " CHOICE("9") ", " CHOICE("10") ", " CHOICE("11") ", "       \
-    CHOICE("12") ", " CHOICE("13") ", " CHOICE("14") ", " CHOICE("15") ", " CHOICE("16") ", "    \
-    CHOICE("17") ", " CHOICE("18") ", " CHOICE("19") ", " CHOICE("20") ", " CHOICE("21") ", "    \
-    CHOICE("22") ", " CHOICE("23") ", " CHOICE("24") ", " CHOICE("25") ", " CHOICE("26") ", "    \
-    CHOICE("27") ", " CHOICE("28") ", " CHOICE("29") ", " CHOICE("30") ", " CHOICE("31")
-#define DIGITS "1234567890123456789012345678901234567890123456789012345678901234567890"
+#define CHOICES_2_TO_31                                                                                                                                                                       \
+    CHOICE("2")                                                                                                                                                                               \
+    ", " CHOICE("3") ", " CHOICE("4") ", " CHOICE("5") ", " CHOICE("6") ", " CHOICE("7") ", " CHOICE("8") ", " CHOICE("9") ", " CHOICE("10") ", " CHOICE("11") ", " CHOICE("12") ", " CHOICE( \
+        "13") ", " CHOICE("14") ", " CHOICE("15") ", " CHOICE("16") ", " CHOICE("17") ", " CHOICE("18") ", " CHOICE("19") ", " CHOICE("20") ", " CHOICE("21") ", " CHOICE("22") ", " CHOICE("23") ", " CHOICE("24") ", " CHOICE("25") ", " CHOICE("26") ", " CHOICE("27") ", " CHOICE("28") ", " CHOICE("29") ", " CHOICE("30") ", " CHOICE("31")
+#define DIGITS             "1234567890123456789012345678901234567890123456789012345678901234567890"
 #define NOTED(value, note) "{\"value\": \"" value "\", \"note\": \"" note "\"}"
 
 /* What the options of a question offer, and which of it is suggested. */
-static void test_offers(void)
-{
-    static const struct { const char *setting, *options, *choices, *suggested; } cases[] = {
+static void test_offers(void) {
+    static const struct {
+        const char *setting, *options, *choices, *suggested;
+    } cases[] = {
         { "pool", "--set pool=token (its default, pool = 'cls') or --set pool=avg (pool = 'mean')",
           NOTED("token", "its default, pool = 'cls'") ", " NOTED("avg", "pool = 'mean'"),
           "\"token\"" },
         { "pool", "--set pool=avg|max, --arch NAME", CHOICE("avg") ", " CHOICE("max"), "null" },
-        { "pool", "--set pool=avg|max (not with --set pool=map)",
-          CHOICE("avg") ", " CHOICE("max"), "null" },
+        { "pool", "--set pool=avg|max (not with --set pool=map)", CHOICE("avg") ", " CHOICE("max"),
+          "null" },
         { "pool", "--set block_type=pre_norm --set pool=max", CHOICE("max"), "\"max\"" },
         { "interpolation", "--config FILE", CHOICE("bilinear") ", " CHOICE("bicubic"), "null" },
         { "num_heads", "--set num_heads=N (1, 2 or 4; the weights hint at 4: 6.2, then 2: 3.1)",
@@ -275,10 +287,11 @@ static void test_offers(void)
           NOTED("1e-6", "most"), "\"1e-6\"" },
         { "norm_eps", "--set norm_eps=N (CLIP: 1" DIGITS "; most: 1e-6) or --set norm_eps=1" DIGITS,
           NOTED("1e-6", "most"), "\"1e-6\"" },
-        { "num_heads", "--set num_heads=N (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, "
+        { "num_heads",
+          "--set num_heads=N (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, "
           "17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32 or 33)",
           CHOICE("1") ", " CHOICES_2_TO_31 ", " CHOICE("32"), "null" },
-        { DIGITS, "--arch NAME", "", "null" }
+        { DIGITS, "--arch NAME", "", "null" },
     };
     char expected[2048];
     size_t i;
@@ -293,8 +306,7 @@ static void test_offers(void)
     }
 }
 
-static void test_json(void)
-{
+static void test_json(void) {
     findings f = { { NULL, 0, 0 }, { NULL, 0, 0 }, { NULL, 0, 0 } };
     CHECK(findings_ask(&f, "img_size", "why", "--img-size HxW"));
     check_json(findings_put_questions, &f,
@@ -310,22 +322,24 @@ static void test_json(void)
     check_json(findings_put_assumed, &f,
                "{\"setting\": \"mean\", \"value\": \"0.5,0.25\", \"why\": \"as it is\"");
     check_json(findings_put_assumed, &f, "{\"setting\": \"crop_mode\", \"value\": \"center\"");
-    check_json(findings_put_assumed, &f, "\"option\": \"--set\", \"prefix\": \"crop_mode=\", "
-               "\"type\": \"word\", \"choices\": [" CHOICE("center") ", " CHOICE("squash") ", "
-               CHOICE("border") "]");
+    check_json(findings_put_assumed, &f,
+               "\"option\": \"--set\", \"prefix\": \"crop_mode=\", "
+               "\"type\": \"word\", \"choices\": [" CHOICE("center") ", " CHOICE(
+                   "squash") ", " CHOICE("border") "]");
     check_json(findings_put_assumed, &f, "{\"setting\": \"odd\", \"value\": null");
     check_json(findings_put_assumed, &f, "{\"setting\": \"weights\", \"value\": \"model ema=1\"");
-    check_json(findings_put_assumed, &f, "{\"setting\": \"no configuration\", \"value\": null, "
+    check_json(findings_put_assumed, &f,
+               "{\"setting\": \"no configuration\", \"value\": null, "
                "\"why\": \"not read\", \"means\": null, \"option\": null, \"prefix\": null, "
                "\"type\": null, \"choices\": [], \"text\": \"--config FILE\"}]");
     CHECK(findings_wrong(&f, "a is unknown", "--rename") && findings_wrong(&f, "b", ""));
-    check_json(findings_put_wrong, &f, "\"wrong\": [{\"what\": \"a is unknown\", \"advice\": "
+    check_json(findings_put_wrong, &f,
+               "\"wrong\": [{\"what\": \"a is unknown\", \"advice\": "
                "\"--rename\"}, {\"what\": \"b\", \"advice\": null}]");
     findings_free(&f);
 }
 
-int main(void)
-{
+int main(void) {
     test_messages();
     test_order();
     test_assumed_given();

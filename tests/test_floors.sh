@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The folders of tools/ are floors: no #include leads up. tools/README.md has the list of floors and
 # of what each may include; here every #include is held against it, and every symbol that an object
-# takes from another. No two files include each other, however many stand between them. The last line
+# takes from another. No two files include each other, however many stand between them. All are written
+# as .clang-format has it, but vit.h, whose words and tables of macros no formatter keeps. The last line
 # is "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.."
@@ -106,5 +107,15 @@ verdict "every symbol is of the same floor, or of one that the table allows" \
 # a source and its header are one
 circles=$(sed 's/\.[ch]\( \|$\)/\1/g' <<<"$all" | awk '$1 != $2' | tsort 2>&1 >/dev/null)
 verdict "no two files include each other" "$circles"
+
+# The style of .clang-format, which differs from one version of the program to the next.
+formatter=$(command -v clang-format-14 || command -v clang-format)
+if [[ $($formatter --version 2>/dev/null) == *"version 14."* ]]; then
+    verdict "not as clang-format writes it" \
+        "$(git ls-files tools tests examples | grep -E '\.(c|h|cpp)$' |
+            xargs "$formatter" -n 2>&1 | grep -o '^[^:]*:[0-9]*:[0-9]*: warning' | cut -d: -f1 | sort -u)"
+else
+    skip "the style of .clang-format" "no clang-format 14 here"
+fi
 
 summary

@@ -65,10 +65,10 @@ static const char *sizes(const bytes *from, const vit_image *raw) {
     return text;
 }
 
-#define SIZES(from, raw, expected)                                                \
-    do {                                                                          \
-        const char *found = sizes(from, raw);                                     \
-        CHECK_MSG(strcmp(found, expected) == 0, "%s instead of %s", found, expected); \
+#define SIZES(from, raw, expected)                                                                 \
+    do {                                                                                           \
+        const char *found = sizes(from, raw);                                                      \
+        CHECK_MSG(strcmp(found, expected) == 0, "%s instead of %s", found, expected);              \
     } while (0)
 
 /* --- raw -------------------------------------------------------------------- */
@@ -104,7 +104,9 @@ static void test_choose(void) {
 }
 
 static void test_raw(void) {
-    static const struct { const char *name, *size, *expected; } cases[] = {
+    static const struct {
+        const char *name, *size, *expected;
+    } cases[] = {
         { "rgb24", "3x5", "45 45" }, { "bgr24", "3x5", "45 45" }, { "gray", "3x5", "15 15" },
         { "yuyv", "4x5", "40 40" },  { "nv12", "4x6", "36 36" },  { "rgb565", "3x5", "30 30" },
         { "rgba", "3x5", "60 60" },  { "bgra", "3x5", "60 60" },
@@ -144,8 +146,8 @@ static void append_with_thumbnail(bytes *to) {
 }
 
 static void test_jpegs(void) {
-    static const char *const names[] = { "baseline.jpg", "progressive.jpg", "exif6.jpg",
-                                         "cmyk.jpg", "grey.jpg" };
+    static const char *const names[] = { "baseline.jpg", "progressive.jpg", "exif6.jpg", "cmyk.jpg",
+                                         "grey.jpg" };
     static bytes data, one;
     char expected[200] = "";
     for (size_t i = 0; i < 5; i++) {
@@ -186,8 +188,7 @@ static void test_pnm(void) {
           "17 35: frame 3 is truncated: the stream ends after 9 bytes of a PGM or PPM header");
     data.size = 17;
     append_text(&data, "P6 0 1 255\n");
-    SIZES(&data, &images,
-          "17: frame 2 is damaged: not a valid PGM or PPM header after 11 bytes");
+    SIZES(&data, &images, "17: frame 2 is damaged: not a valid PGM or PPM header after 11 bytes");
     data.size = 17;
     append_text(&data, "P6 1000000 1000000 255\n");
     SIZES(&data, &images, "17: frame 2 is too large: 1000000 x 1000000");
@@ -292,7 +293,7 @@ static void test_follow(void) {
 /* The bytes, as a file to open. */
 static const char *write_file(const bytes *data) {
     static char path[] = "/tmp/test_frames.XXXXXX";
-    static bool named;   /* the name that was made may have an X as well */
+    static bool named; /* the name that was made may have an X as well */
     FILE *file;
     if (!named && close(mkstemp(path))) exit(2);
     named = true;

@@ -14,15 +14,14 @@
 
 enum { WIDTH = 32, MOST_BYTES = 65536 };
 
-static const double chance = 7;   /* no score of weights that show nothing is above it */
+static const double chance = 7; /* no score of weights that show nothing is above it */
 
 typedef struct fixture {
     unsigned char bytes[MOST_BYTES];
     size_t size;
 } fixture;
 
-static fixture load(const char *folder, int heads)
-{
+static fixture load(const char *folder, int heads) {
     fixture f;
     char path[512];
     FILE *file;
@@ -35,8 +34,7 @@ static fixture load(const char *folder, int heads)
 }
 
 /* The f16 values of a tensor. */
-static uint16_t *values_of(fixture *f, const char *tensor)
-{
+static uint16_t *values_of(fixture *f, const char *tensor) {
     char text[128];
     const char *entry, *offsets;
     uint64_t header;
@@ -49,8 +47,7 @@ static uint16_t *values_of(fixture *f, const char *tensor)
 }
 
 /* What a conversion sees. */
-static settings_seen inspect(const fixture *f, settings all[FROM_COUNT])
-{
+static settings_seen inspect(const fixture *f, settings all[FROM_COUNT]) {
     report r = report_make();
     checkpoint *c = NULL;
     layout_map map;
@@ -68,21 +65,18 @@ static settings_seen inspect(const fixture *f, settings all[FROM_COUNT])
     return seen;
 }
 
-static void start(settings all[FROM_COUNT])
-{
+static void start(settings all[FROM_COUNT]) {
     int from;
     for (from = 0; from < FROM_COUNT; from++) settings_start(&all[from], "test");
 }
 
-static heads_evidence read_heads(const fixture *f)
-{
+static heads_evidence read_heads(const fixture *f) {
     settings all[FROM_COUNT];
     start(all);
     return inspect(f, all).heads;
 }
 
-static void test_trained(const char *folder)
-{
+static void test_trained(const char *folder) {
     int heads;
     for (heads = 1; heads <= 8; heads *= 2) {
         const fixture f = load(folder, heads);
@@ -96,8 +90,7 @@ static void test_trained(const char *folder)
 }
 
 /* Nobody looks where the number is told. */
-static void test_told(const char *folder)
-{
+static void test_told(const char *folder) {
     const fixture f = load(folder, 4);
     settings all[FROM_COUNT];
     settings_seen seen;
@@ -114,28 +107,24 @@ static void test_told(const char *folder)
 
 /* === Nothing to see === */
 
-static unsigned next_random(unsigned *state)
-{
+static unsigned next_random(unsigned *state) {
     *state = *state * 1664525u + 1013904223u;
     return *state >> 8;
 }
 
-static void swap_values(uint16_t *a, uint16_t *b)
-{
+static void swap_values(uint16_t *a, uint16_t *b) {
     const uint16_t kept = *a;
     *a = *b;
     *b = kept;
 }
 
-static void swap_rows(uint16_t *values, int a, int b)
-{
+static void swap_rows(uint16_t *values, int a, int b) {
     int k;
     for (k = 0; k < WIDTH; k++) swap_values(&values[a * WIDTH + k], &values[b * WIDTH + k]);
 }
 
 /* q with k, v with proj: to a model of one head that changes nothing. */
-static void shuffle(fixture *f, unsigned *state)
-{
+static void shuffle(fixture *f, unsigned *state) {
     int block, i, k;
     for (block = 0; block < 2; block++) {
         char name[64];
@@ -157,8 +146,7 @@ static void shuffle(fixture *f, unsigned *state)
 }
 
 /* Whatever training did to the rows, which of them are neighbours is chance now. */
-static void test_shuffled(const char *folder)
-{
+static void test_shuffled(const char *folder) {
     const int heads[] = { 1, 4, 8 };
     unsigned state = 1;
     int i;
@@ -173,8 +161,7 @@ static void test_shuffled(const char *folder)
 }
 
 /* Of a size that f16 has normal numbers for; cut, not rounded. */
-static uint16_t half_of(float x)
-{
+static uint16_t half_of(float x) {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
     return (uint16_t)((bits >> 16 & 0x8000) | ((bits >> 23 & 255) - 112) << 10 |
@@ -182,15 +169,13 @@ static uint16_t half_of(float x)
 }
 
 /* About -1 to 1, but not too close to 0. */
-static float noise(unsigned *state)
-{
+static float noise(unsigned *state) {
     const float x = (float)(next_random(state) % 1000 + 10) / 1000;
     return next_random(state) % 2 ? x : -x;
 }
 
 /* Rows of four heads: each has a direction of its own, and one that two of them share. */
-static void write_alike(uint16_t *q, uint16_t *k, float shared, unsigned *state)
-{
+static void write_alike(uint16_t *q, uint16_t *k, float shared, unsigned *state) {
     float own[4][2][WIDTH], common[2][2][WIDTH];
     int row, side, i;
     for (i = 0; i < 4 * 2 * WIDTH; i++) (&own[0][0][0])[i] = noise(state);
@@ -206,8 +191,7 @@ static void write_alike(uint16_t *q, uint16_t *k, float shared, unsigned *state)
 }
 
 /* Two pairs of heads that resemble each other must not pass for two heads. */
-static void test_alike(const char *folder)
-{
+static void test_alike(const char *folder) {
     unsigned state = 1;
     int i, block;
     for (i = 0; i <= 8; i++) {
@@ -223,13 +207,12 @@ static void test_alike(const char *folder)
         e = read_heads(&f);
         CHECK_MSG(e.ranked[0].heads == 4, "%d scores %g, %d %g", e.ranked[0].heads,
                   e.ranked[0].score, e.ranked[1].heads, e.ranked[1].score);
-        CHECK(e.is_clear == (i <= 4));   /* beyond, two heads score nearly as much, or more */
+        CHECK(e.is_clear == (i <= 4)); /* beyond, two heads score nearly as much, or more */
     }
 }
 
-static void test_broken(const char *folder)
-{
-    static const uint16_t fillers[] = { 0, 0x3C00, 0x7E00, 0xFC00 };   /* 0, 1, NaN, -inf */
+static void test_broken(const char *folder) {
+    static const uint16_t fillers[] = { 0, 0x3C00, 0x7E00, 0xFC00 }; /* 0, 1, NaN, -inf */
     int i, k;
     for (i = 0; i < 4; i++) {
         fixture f = load(folder, 4);
@@ -242,8 +225,7 @@ static void test_broken(const char *folder)
 }
 
 /* Widths at which a checkpoint is not looked at: too small, too wide, or not its own. */
-static void test_widths(const char *folder)
-{
+static void test_widths(const char *folder) {
     static const int64_t widths[] = { 0, 3, 16, 64, 4097, INT64_MAX / 2 };
     const fixture f = load(folder, 4);
     report r = report_make();
@@ -263,8 +245,7 @@ static void test_widths(const char *folder)
 
 /* === Telling === */
 
-static void test_texts(void)
-{
+static void test_texts(void) {
     const heads_evidence clear = { { { 3, 154.4 }, { 6, 94.7 }, { 2, 79.7 } }, 3, true };
     const heads_evidence hint = { { { 4, 6.24 }, { 8, 3.9 }, { 1, 0 }, { 2, 0 } }, 4, false };
     const heads_evidence none = { { { 2, 1 }, { 1, 0 } }, 2, false };
@@ -286,8 +267,7 @@ static void test_texts(void)
     CHECK(strstr(heads_option(&many, text), "63 or 64; the weights hint at 1: 9.5") != NULL);
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     const char *folder = argc > 1 ? argv[1] : "tests/data";
     test_trained(folder);
     test_told(folder);

@@ -6,14 +6,14 @@
 #include "test.h"
 
 static const char *data_folder = "tests/data";
-static unsigned decoder;   /* flags: IMAGE_FILE_STB, or 0                             */
+static unsigned decoder; /* flags: IMAGE_FILE_STB, or 0                             */
 
 /* ------------------------------------------------------------------------- */
 /* Files                                                                     */
 /* ------------------------------------------------------------------------- */
 
 typedef struct bytes {
-    unsigned char *data;   /* malloc'ed, exactly size bytes: an overrun is seen */
+    unsigned char *data; /* malloc'ed, exactly size bytes: an overrun is seen */
     size_t size;
 } bytes;
 
@@ -59,7 +59,7 @@ static bool accepted(const void *data, size_t size, unsigned flags) {
         for (size_t i = 0; i < (size_t)image.width * (size_t)image.height * 3; i++) {
             sum += image.pixels[i];
         }
-        CHECK(sum != 1u || image.pixels);   /* every pixel was read */
+        CHECK(sum != 1u || image.pixels); /* every pixel was read */
     } else {
         CHECK(r.text[0] && !image.pixels && image.width == 0 && image.height == 0);
     }
@@ -162,7 +162,8 @@ static void test_exif(void) {
         CHECK(image_file_decode(file.data, file.size, decoder, NULL, NULL, &image, &r));
         CHECK(image.width == (orientation > 4 ? 16 : 24));
         image_file_free(&image);
-        CHECK(image_file_decode(file.data, file.size, IMAGE_FILE_NO_EXIF | decoder, NULL, NULL, &image, &r));
+        CHECK(image_file_decode(file.data, file.size, IMAGE_FILE_NO_EXIF | decoder, NULL, NULL,
+                                &image, &r));
         CHECK(image.width == 24 && image.height == 16);
         image_file_free(&image);
         free(file.data);
@@ -183,15 +184,15 @@ static bool pnm_is(const char *text, size_t size, int width, int height, const c
 }
 
 #define PNM_IS(text, width, height, hex) CHECK(pnm_is(text, sizeof text - 1, width, height, hex))
-#define REFUSED(text, message) CHECK(refused(text, sizeof text - 1, message))
+#define REFUSED(text, message)           CHECK(refused(text, sizeof text - 1, message))
 
 static void test_pnm(void) {
     PNM_IS("P5 2 1 255\n\x01\xff", 2, 1, "010101ffffff");
     PNM_IS("P5\n#a\n2#b\n 1\t255\r\x01\xff", 2, 1, "010101ffffff");
     PNM_IS("P5 2 1 15\n\x01\x0f", 2, 1, "111111ffffff");
-    PNM_IS("P5 2 1 15\n\x01\x7f", 2, 1, "111111ffffff");   /* above its own maximum */
+    PNM_IS("P5 2 1 15\n\x01\x7f", 2, 1, "111111ffffff"); /* above its own maximum */
     PNM_IS("P6 1 1 255\nabc", 1, 1, "616263");
-    PNM_IS("P6 1 1 255\nabcdef", 1, 1, "616263");          /* a second image after it */
+    PNM_IS("P6 1 1 255\nabcdef", 1, 1, "616263"); /* a second image after it */
     PNM_IS("P5 1 1 1023\n\x03\xff", 1, 1, "ffffff");
     REFUSED("P5 2 1 255\n\x01", "truncated");
     REFUSED("P5 2 1 65535\n\x01\x02\x03", "truncated");
@@ -232,7 +233,7 @@ static void check_truncated(const char *line) {
     enough = file.size;
     if (strcmp(name + strlen(name) - 4, ".tga") == 0) enough -= 26;
     if (strcmp(name, "animated.gif") == 0) enough = 300;
-    if (strcmp(name + strlen(name) - 4, ".gif") == 0) enough -= 2;   /* end mark, and 0 before */
+    if (strcmp(name + strlen(name) - 4, ".gif") == 0) enough -= 2; /* end mark, and 0 before */
     for (size_t size = 0; size < file.size; size++) {
         if (accepted(file.data, size, 0) && size < enough) {
             if (wrong++ == 0) printf("    %s accepted at %zu of %zu\n", name, size, file.size);
@@ -277,15 +278,16 @@ static bool png_refused(uint32_t width, uint32_t height, const char *message) {
 }
 
 static void test_sizes(void) {
-    static const unsigned char bmp[54] = { 'B', 'M', 54, 0, 0, 0, 0, 0, 0, 0, 54, 0, 0, 0, 40, 0,
-                                           0, 0, 0xff, 0xff, 0xff, 0x7f, 0, 0, 0, 0x80, 1, 0, 24 };
+    static const unsigned char bmp[54] = { 'B',  'M',  54, 0, 0,  0,    0, 0, 0,    0,
+                                           54,   0,    0,  0, 40, 0,    0, 0, 0xff, 0xff,
+                                           0xff, 0x7f, 0,  0, 0,  0x80, 1, 0, 24 };
     CHECK(png_refused(0, 0, "no pixels: found 0 x 0"));
     CHECK(png_refused(0, 7, "no pixels: found 0 x 7"));
     CHECK(png_refused(20000, 20000, "too large: found 20000 x 20000, limit"));
     CHECK(png_refused(0x7fffffff, 1, "too large: found 2147483647 x 1,"));
     CHECK(png_refused(0xffffffff, 0xffffffff, "too large: found 4294967295 x 4294967295,"));
     CHECK(png_refused(11000, 12000, "damaged or truncated: 11000 x 12000 in 115 bytes"));
-    CHECK(png_refused(11, 5000, "damaged"));          /* fewer rows than announced */
+    CHECK(png_refused(11, 5000, "damaged")); /* fewer rows than announced */
     CHECK(refused(bmp, sizeof bmp, "too large: found 2147483647 x 2147483648"));
 }
 
@@ -311,7 +313,7 @@ static void test_no_image(void) {
         for (size_t i = 0; i < size; i++) noise[i] = (unsigned char)next_random();
         accepted(noise, size, 0);
     }
-    for (int a = 0; a < 256; a++) {   /* every file of one byte, some of two and three */
+    for (int a = 0; a < 256; a++) { /* every file of one byte, some of two and three */
         unsigned char small[3] = { (unsigned char)a, 0xd8, 0xff };
         for (size_t size = 1; size <= 3; size++) CHECK(!accepted(small, size, 0));
     }
@@ -344,9 +346,9 @@ static void test_exif_damage(void) {
         CHECK(found == 1 || found == 6);
         free(cut.data);
     }
-    put32(file.data + tiff + 4, 0x00000000);   /* the directory is the header itself */
+    put32(file.data + tiff + 4, 0x00000000); /* the directory is the header itself */
     CHECK(orientation_of(&file) == 1);
-    put32(file.data + tiff + 4, 0xffffffff);   /* and far outside */
+    put32(file.data + tiff + 4, 0xffffffff); /* and far outside */
     CHECK(orientation_of(&file) == 1);
     free(file.data);
 }
@@ -423,7 +425,8 @@ static void test_repairs(void) {
     CHECK(strstr(r.text, "is truncated"));
     memcpy(file.data + file.size - 60, "\xff\xd3\xff\xd9", 4); /* the image ends early */
     CHECK(image_file_decode(file.data, file.size, 0, NULL, NULL, &image, &r));
-    CHECK_MSG(strstr(image.repaired, "premature end of data segment"), "found '%s'", image.repaired);
+    CHECK_MSG(strstr(image.repaired, "premature end of data segment"), "found '%s'",
+              image.repaired);
     image_file_free(&image);
     free(file.data);
 }

@@ -223,7 +223,7 @@ int main(int argc, char **argv) {
     const photo_options confined = { 0 };
     report r = report_make();
     if (vit_model_open("models/cifar10-vit.vit", 0, &model) != VIT_OK) return puts(model.detail), 1;
-    if (!freopen("/dev/null", "w", stderr)) return 1;   /* the unreadable photos' names */
+    if (!freopen("/dev/null", "w", stderr)) return 1; /* the unreadable photos' names */
     decoder = photo_decoder_open(&confined, "test", 3, &r);
     test_same();
     test_blocks();

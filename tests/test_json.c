@@ -13,8 +13,7 @@
 #include "test.h"
 
 /* Parses a copy; the caller frees *text and the document if it was accepted. */
-static bool parse(json_document *document, const char *json, char **text, report *r)
-{
+static bool parse(json_document *document, const char *json, char **text, report *r) {
     size_t size = strlen(json);
     *r = report_make();
     *text = malloc(size + 1);
@@ -23,24 +22,53 @@ static bool parse(json_document *document, const char *json, char **text, report
     return json_parse(document, *text, size, true, 0, r);
 }
 
-static void test_refused(void)
-{
-    static const struct { const char *text, *word; } rows[] = {
-        { "", "ends" }, { "  ", "ends" }, { "nul", "value" }, { "True", "value" },
-        { "[1,]", "value" }, { "[1 2]", "',' or ']'" }, { "{\"a\":1,}", "'\"'" },
-        { "{a:1}", "'\"'" }, { "{\"a\" 1}", "':'" }, { "{\"a\":1 \"b\":2}", "',' or '}'" },
-        { "01", "after the end" }, { "-", "digit" }, { "1.", "digit" }, { ".5", "value" },
-        { "1e", "exponent" }, { "1e+", "exponent" }, { "+1", "value" }, { "0x10", "after the end" },
-        { "NaN", "value" }, { "Infinity", "value" }, { "\"a", "inside a string" },
-        { "\"\\x\"", "escape" }, { "\"\\u12g4\"", "hexadecimal" }, { "\"\\u12", "hexadecimal" },
-        { "\"\\", "escape" }, { "\"\\ud800\\n\"", "high surrogate" },
-        { "\"\\u0000\"", "u0000" }, { "\"\\ud800\"", "high surrogate" },
-        { "\"\\ud800\\u0041\"", "high surrogate" }, { "\"\\udc00\"", "low surrogate" },
-        { "\"a\nb\"", "control" }, { "\"\xff\"", "UTF-8" }, { "\"\xc0\x80\"", "UTF-8" },
-        { "\"\xed\xa0\x80\"", "UTF-8" }, { "\"\xf4\x90\x80\x80\"", "UTF-8" },
-        { "\"\xe2\x82\"", "UTF-8" }, { "{\"a\":1,\"b\":2,\"a\":3}", "duplicate" },
-        { "{\"a\":1,\"\\u0061\":3}", "duplicate" }, { "[] []", "after the end" }, { "[", "ends" },
-        { "{\"a\":", "ends" }, { "/* */ 1", "value" }, { "'a'", "value" }
+static void test_refused(void) {
+    static const struct {
+        const char *text, *word;
+    } rows[] = {
+        { "", "ends" },
+        { "  ", "ends" },
+        { "nul", "value" },
+        { "True", "value" },
+        { "[1,]", "value" },
+        { "[1 2]", "',' or ']'" },
+        { "{\"a\":1,}", "'\"'" },
+        { "{a:1}", "'\"'" },
+        { "{\"a\" 1}", "':'" },
+        { "{\"a\":1 \"b\":2}", "',' or '}'" },
+        { "01", "after the end" },
+        { "-", "digit" },
+        { "1.", "digit" },
+        { ".5", "value" },
+        { "1e", "exponent" },
+        { "1e+", "exponent" },
+        { "+1", "value" },
+        { "0x10", "after the end" },
+        { "NaN", "value" },
+        { "Infinity", "value" },
+        { "\"a", "inside a string" },
+        { "\"\\x\"", "escape" },
+        { "\"\\u12g4\"", "hexadecimal" },
+        { "\"\\u12", "hexadecimal" },
+        { "\"\\", "escape" },
+        { "\"\\ud800\\n\"", "high surrogate" },
+        { "\"\\u0000\"", "u0000" },
+        { "\"\\ud800\"", "high surrogate" },
+        { "\"\\ud800\\u0041\"", "high surrogate" },
+        { "\"\\udc00\"", "low surrogate" },
+        { "\"a\nb\"", "control" },
+        { "\"\xff\"", "UTF-8" },
+        { "\"\xc0\x80\"", "UTF-8" },
+        { "\"\xed\xa0\x80\"", "UTF-8" },
+        { "\"\xf4\x90\x80\x80\"", "UTF-8" },
+        { "\"\xe2\x82\"", "UTF-8" },
+        { "{\"a\":1,\"b\":2,\"a\":3}", "duplicate" },
+        { "{\"a\":1,\"\\u0061\":3}", "duplicate" },
+        { "[] []", "after the end" },
+        { "[", "ends" },
+        { "{\"a\":", "ends" },
+        { "/* */ 1", "value" },
+        { "'a'", "value" },
     };
     size_t i;
     for (i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -54,8 +82,7 @@ static void test_refused(void)
     }
 }
 
-static void test_access(void)
-{
+static void test_access(void) {
     static const char json[] =
         " {\"name\" : \"vit\", \"n\": [1, -2.5e1, 9223372036854775807, 9223372036854775808, -0],"
         "\"min\": -9223372036854775808, \"yes\": true, \"no\": false, \"none\": null,"
@@ -90,8 +117,7 @@ static void test_access(void)
     free(text);
 }
 
-static void check_nesting(int depth, bool accepted)
-{
+static void check_nesting(int depth, bool accepted) {
     json_document d;
     report r;
     char json[300], *text;
@@ -105,8 +131,7 @@ static void check_nesting(int depth, bool accepted)
     free(text);
 }
 
-static void test_limits(void)
-{
+static void test_limits(void) {
     size_t size = 2200001, i;
     char *text = malloc(size + 1);
     report r = report_make();
@@ -123,8 +148,7 @@ static void test_limits(void)
     free(text);
 }
 
-static void test_writer(void)
-{
+static void test_writer(void) {
     static const char expected[] =
         "\"a\\\"\\\\\\n\\u0001\\u007f\xC3\xA9\xEF\xBF\xBDz\xEF\xBF\xBD\xEF\xBF\xBD"
         "\\u009b\\u202e\xC2\xA0\"";
@@ -140,8 +164,7 @@ static void test_writer(void)
 }
 
 static void check_digest(const char *data, size_t size, size_t repeat, size_t piece,
-                         const char *expected)
-{
+                         const char *expected) {
     sha256 s;
     uint8_t digest[32];
     char text[65];
@@ -156,8 +179,7 @@ static void check_digest(const char *data, size_t size, size_t repeat, size_t pi
 }
 
 /* The vectors of FIPS 180-4's examples. */
-static void test_sha256(void)
-{
+static void test_sha256(void) {
     static const char two_blocks[] = "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq";
     check_digest("", 0, 1, 1, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
     check_digest("abc", 3, 1, 3,
@@ -173,13 +195,9 @@ static void test_sha256(void)
 }
 
 /* Of a file, told how much was read; of what cannot be opened or read, none. */
-static void add_read(void *user, size_t size)
-{
-    *(size_t *)user += size;
-}
+static void add_read(void *user, size_t size) { *(size_t *)user += size; }
 
-static void test_sha256_file(void)
-{
+static void test_sha256_file(void) {
     char text[65], path[] = "/tmp/sha256XXXXXX";
     const int descriptor = mkstemp(path);
     size_t total = 0;
@@ -192,8 +210,7 @@ static void test_sha256_file(void)
     CHECK(!sha256_file("/", text, NULL, NULL));
 }
 
-static void test_values(void)
-{
+static void test_values(void) {
     static const char expected[] =
         "{\"list\": [1, -2, null, [], {}], \"half\": 0.5, \"none\": null, \"third\": 0.3333, "
         "\"fixed\": 0.500, \"tenth\": 0.1, \"nine\": 0.0100000035, \"far\": null}";
@@ -220,13 +237,12 @@ static void test_values(void)
     json_put_decimals(&w, "far", HUGE_VAL, 3);
     json_put_end(&w, '}');
     rewind(file);
-    CHECK_MSG(fread(text, 1, sizeof text - 1, file) == strlen(expected) &&
-              !strcmp(text, expected), "%s", text);
+    CHECK_MSG(fread(text, 1, sizeof text - 1, file) == strlen(expected) && !strcmp(text, expected),
+              "%s", text);
     fclose(file);
 }
 
-int main(void)
-{
+int main(void) {
     test_refused();
     test_access();
     test_limits();

@@ -27,13 +27,12 @@ const checkpoint_tensor_info *__wrap_checkpoint_find(const checkpoint *c, const 
 
 typedef enum damage { SOUND, RENAMED, JOINED, SPLIT, TURNED, EMPTY, DAMAGES } damage;
 
-static damage what;        /* is done ... */
-static size_t victim;      /* ... to this tensor */
+static damage what;   /* is done ... */
+static size_t victim; /* ... to this tensor */
 static checkpoint_tensor_info damaged;
 static char damaged_name[1100];
 
-static void put_dims(checkpoint_tensor_info *t, int ndim, int64_t a, int64_t b)
-{
+static void put_dims(checkpoint_tensor_info *t, int ndim, int64_t a, int64_t b) {
     t->ndim = ndim;
     t->dims[0] = a;
     t->dims[1] = b;
@@ -42,8 +41,7 @@ static void put_dims(checkpoint_tensor_info *t, int ndim, int64_t a, int64_t b)
 }
 
 /* As many numbers as before, but for none at all. */
-static void apply_damage(checkpoint_tensor_info *t)
-{
+static void apply_damage(checkpoint_tensor_info *t) {
     const int64_t rows = t->ndim > 0 && t->dims[0] > 0 ? t->dims[0] : 1;
     switch (what) {
     case RENAMED:
@@ -53,14 +51,11 @@ static void apply_damage(checkpoint_tensor_info *t)
     case JOINED: put_dims(t, 1, t->count, 1); break;
     case SPLIT: put_dims(t, 2, t->count, 1); break;
     case TURNED: put_dims(t, 2, t->count / rows, rows); break;
-    default:
-        put_dims(t, 1, 0, 1);
-        t->count = 0;
+    default: put_dims(t, 1, 0, 1); t->count = 0;
     }
 }
 
-const checkpoint_tensor_info *__wrap_checkpoint_tensor(const checkpoint *c, size_t i)
-{
+const checkpoint_tensor_info *__wrap_checkpoint_tensor(const checkpoint *c, size_t i) {
     const checkpoint_tensor_info *info = __real_checkpoint_tensor(c, i);
     if (what == SOUND || i != victim || !info) return info;
     damaged = *info;
@@ -68,8 +63,7 @@ const checkpoint_tensor_info *__wrap_checkpoint_tensor(const checkpoint *c, size
     return &damaged;
 }
 
-const checkpoint_tensor_info *__wrap_checkpoint_find(const checkpoint *c, const char *name)
-{
+const checkpoint_tensor_info *__wrap_checkpoint_find(const checkpoint *c, const char *name) {
     const checkpoint_tensor_info *t;
     if (what == SOUND) return __real_checkpoint_find(c, name);
     t = __wrap_checkpoint_tensor(c, victim);
@@ -84,8 +78,7 @@ typedef struct job {
 
 static char folder[64], output[96];
 
-static bool put_settings(settings *s, const char *words, report *r)
-{
+static bool put_settings(settings *s, const char *words, report *r) {
     char word[64];
     for (; *words; words += strcspn(words, " "), words += *words == ' ') {
         snprintf(word, sizeof word, "%.*s", (int)strcspn(words, " "), words);
@@ -95,8 +88,7 @@ static bool put_settings(settings *s, const char *words, report *r)
 }
 
 /* *count receives the number of tensors. */
-static bool convert(const char *data, const job *j, size_t *count, report *r)
-{
+static bool convert(const char *data, const job *j, size_t *count, report *r) {
     char path[512];
     convert_options options;
     conversion c;
@@ -115,8 +107,7 @@ static bool convert(const char *data, const job *j, size_t *count, report *r)
     return good;
 }
 
-static void damage_all(const char *data, const job *j)
-{
+static void damage_all(const char *data, const job *j) {
     report r = report_make();
     size_t count = 0;
     uint64_t sound;
@@ -131,8 +122,8 @@ static void damage_all(const char *data, const job *j)
             r = report_make();
             unlink(output);
             good = convert(data, j, NULL, &r);
-            CHECK_MSG(good || (r.failed && is_refusal(r.text)), "%s, tensor %d: %s",
-                      j->checkpoint, (int)victim, r.text);
+            CHECK_MSG(good || (r.failed && is_refusal(r.text)), "%s, tensor %d: %s", j->checkpoint,
+                      (int)victim, r.text);
             CHECK_MSG(!good || kind != RENAMED || hash_file(output) == sound, "%s: %s is accepted",
                       j->checkpoint, damaged_name);
             CHECK_MSG((hash_file(output) != 0) == good, "%s, tensor %d", j->checkpoint,
@@ -141,8 +132,7 @@ static void damage_all(const char *data, const job *j)
     what = SOUND;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
 #define PLAIN "num_heads=2 norm_eps=1e-6 activation=gelu"
     static const job jobs[] = {
         { "beit_original/model.pth", PLAIN " pool=avg" },
@@ -162,7 +152,7 @@ int main(int argc, char **argv)
         { "simple_vit/model.safetensors", PLAIN " img_size=4" },
         { "openai/model.pt", PLAIN },
         { "beit3/model.pth", PLAIN },
-        { "vit_cpp/model.gguf", PLAIN }
+        { "vit_cpp/model.gguf", PLAIN },
     };
     const char *data = argc > 1 ? argv[1] : "tests/data";
     size_t i, step = argc > 2 ? strtoul(argv[2], NULL, 10) : 1;

@@ -24,10 +24,13 @@ static const char *const table_names[] = {
 #define X(name) #name,
     LAYOUT_LIST(X)
 #undef X
-    NULL
+        NULL
 };
 
-static const struct { const char *name; int least, most; } methods[] = {
+static const struct {
+    const char *name;
+    int least, most;
+} methods[] = {
 #define X(name, least, most) { #name, least, most },
     LAYOUT_METHODS(X)
 #undef X
@@ -36,8 +39,7 @@ static const struct { const char *name; int least, most; } methods[] = {
 /* === Tensors === */
 
 /* A model that has every tensor: most options exclude no other. */
-static void put_everything(vit_config *c)
-{
+static void put_everything(vit_config *c) {
     memset(c, 0, sizeof *c);
     c->in_chans = 3;
     c->patch_size = 16;
@@ -56,8 +58,7 @@ static void put_everything(vit_config *c)
     c->selftest_tolerance = 1;
 }
 
-static bool has_tensor(const vit_config *config, const char *rule_tensor)
-{
+static bool has_tensor(const vit_config *config, const char *rule_tensor) {
     vit_tensor tensor;
     int i, block;
     for (i = 0; vit_architecture_tensor(config, VIT_F32, i, &tensor); i++)
@@ -65,8 +66,7 @@ static bool has_tensor(const vit_config *config, const char *rule_tensor)
     return false;
 }
 
-static bool is_tensor(const char *rule_tensor)
-{
+static bool is_tensor(const char *rule_tensor) {
     static const vit_stem stems[] = { VIT_STEM_NONE, VIT_STEM_RESNET, VIT_STEM_CONV };
     vit_config config;
     size_t i;
@@ -82,16 +82,14 @@ static bool is_tensor(const char *rule_tensor)
 /* === Rules === */
 
 /* A bound of a slice: "-3d" or "1". */
-static const char *after_bound(const char *text)
-{
+static const char *after_bound(const char *text) {
     const char *digits = text + (*text == '-');
     const char *end = digits + strspn(digits, "0123456789");
     return end == digits ? NULL : end + (*end == 'd');
 }
 
 /* "#0/3", "@0", "@1:", "@:1d", "@,1d:"; see layout.h */
-static bool is_slice(const char *text)
-{
+static bool is_slice(const char *text) {
     const bool before = *text && text[1 + (text[1] == ',')] == ':';
     const char *end;
     char *slash;
@@ -109,8 +107,7 @@ static bool is_slice(const char *text)
 
 /* "io>oi": each letter of the file's order is one of the source's, which has each once; those in
  * brackets have sizes that are known. */
-static bool are_axes(const char *axes)
-{
+static bool are_axes(const char *axes) {
     const char *order = strchr(axes, '>'), *at;
     const bool is_open = strstr(axes, "(patch)") != NULL;
     bool merged = false;
@@ -130,22 +127,19 @@ static bool are_axes(const char *axes)
     return !merged;
 }
 
-static bool is_key(const char *key)
-{
+static bool is_key(const char *key) {
     while (!strncmp(key, "../", 3)) key += 3;
     return *key && *key != '!' && *key != ':' && !strchr(key, ' ');
 }
 
 /* Only defaults and questions are asked late enough for ":tensor". */
-static bool is_condition(const char *condition, bool may_name_tensor)
-{
+static bool is_condition(const char *condition, bool may_name_tensor) {
     if (!condition) return true;
     if (*condition == ':') return may_name_tensor && is_tensor(condition + 1);
     return is_key(condition + (*condition == '!'));
 }
 
-static void check_parts(const char *name, const layout_rule *rule)
-{
+static void check_parts(const char *name, const layout_rule *rule) {
     const int count = layout_part_count(rule);
     int i;
     CHECK_MSG(count >= methods[rule->method].least && count <= methods[rule->method].most,
@@ -162,8 +156,7 @@ static void check_parts(const char *name, const layout_rule *rule)
     }
 }
 
-static void check_rule(const char *name, const layout_rule *rule)
-{
+static void check_rule(const char *name, const layout_rule *rule) {
     int i;
     CHECK_MSG(is_tensor(rule->tensor), "%s: vit.h has no tensor %s", name, rule->tensor);
     CHECK_MSG(!rule->axes || are_axes(rule->axes), "%s, %s: axes %s", name, rule->tensor,
@@ -181,14 +174,12 @@ static void check_rule(const char *name, const layout_rule *rule)
 
 /* === The rest of a layout === */
 
-static void check_extras(const char *name, const layout_extra *extra)
-{
+static void check_extras(const char *name, const layout_extra *extra) {
     for (; extra && extra->pattern; extra++)
         CHECK_MSG(is_key(extra->pattern) && extra->meaning, "%s: %s", name, extra->pattern);
 }
 
-static void check_defaults(const char *name, const layout *l)
-{
+static void check_defaults(const char *name, const layout *l) {
     const layout_default *d = l->defaults;
     settings told;
     settings_start(&told, name);
@@ -200,8 +191,7 @@ static void check_defaults(const char *name, const layout *l)
     }
 }
 
-static void check_questions(const char *name, const layout *l)
-{
+static void check_questions(const char *name, const layout *l) {
     const layout_question *q = l->questions;
     for (; q && q->options; q++) {
         const char *setting = q->setting < SETTING_COUNT ? setting_rows[q->setting].name : "none";
@@ -211,8 +201,7 @@ static void check_questions(const char *name, const layout *l)
     }
 }
 
-static void check_layout(const char *name, const layout *l)
-{
+static void check_layout(const char *name, const layout *l) {
     const layout_rule *rule;
     int i;
     CHECK_MSG(l->name && l->probe && is_key(l->probe), "%s: no name or no probe", name);
@@ -238,14 +227,13 @@ static bool has_checkpoint[MAX_LAYOUTS];
 static char case_names[MAX_CASES][64];
 static int case_count;
 
-static void note_layout(const char *path)
-{
+static void note_layout(const char *path) {
     report r = report_make();
     checkpoint *c;
     layout_map map;
     size_t i;
     CHECK_MSG(checkpoint_open(path, &c, &r), "%s", r.text);
-    if (c && layout_detect(c, &map, &r)) {   /* not those that --rename makes one of */
+    if (c && layout_detect(c, &map, &r)) { /* not those that --rename makes one of */
         for (i = 0; layout_all[i]; i++)
             if (layout_all[i] == map.layout) has_checkpoint[i] = true;
         layout_free_map(&map);
@@ -254,8 +242,7 @@ static void note_layout(const char *path)
 }
 
 /* "hf_vit | model.safetensors | ..." */
-static void read_cases(const char *data)
-{
+static void read_cases(const char *data) {
     char path[512], line[1024], file_name[64];
     FILE *file;
     snprintf(path, sizeof path, "%.300s/layouts/cases.txt", data);
@@ -271,8 +258,7 @@ static void read_cases(const char *data)
     if (file) fclose(file);
 }
 
-static bool is_case(const char *name)
-{
+static bool is_case(const char *name) {
     int i;
     for (i = 0; i < case_count; i++)
         if (!strcmp(case_names[i], name)) return true;
@@ -280,8 +266,7 @@ static bool is_case(const char *name)
 }
 
 /* What tests/make_layouts.py writes has a line in cases.txt. */
-static void check_folders(const char *data)
-{
+static void check_folders(const char *data) {
     char path[512];
     const struct dirent *entry;
     DIR *folder;
@@ -290,13 +275,12 @@ static void check_folders(const char *data)
     CHECK_MSG(folder, "%s", path);
     while (folder && (entry = readdir(folder)) != NULL)
         CHECK_MSG(entry->d_name[0] == '.' || !strcmp(entry->d_name, "cases.txt") ||
-                  !strcmp(entry->d_name, "twins") || is_case(entry->d_name),
+                      !strcmp(entry->d_name, "twins") || is_case(entry->d_name),
                   "tests/data/layouts/%s is not in cases.txt", entry->d_name);
     if (folder) closedir(folder);
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     const char *data = argc > 1 ? argv[1] : "tests/data";
     size_t i;
     read_cases(data);

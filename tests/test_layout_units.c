@@ -9,10 +9,9 @@
 #include "layout/views.h"
 #include "test.h"
 
-static const layout_sizes sizes = { 2, 3, 2, 4 };   /* patch, chans, heads, head_dim */
+static const layout_sizes sizes = { 2, 3, 2, 4 }; /* patch, chans, heads, head_dim */
 
-static checkpoint_tensor_info tensor(int ndim, int64_t a, int64_t b, int64_t c, int64_t d)
-{
+static checkpoint_tensor_info tensor(int ndim, int64_t a, int64_t b, int64_t c, int64_t d) {
     checkpoint_tensor_info t;
     int64_t stride = 1;
     int i;
@@ -32,8 +31,7 @@ static checkpoint_tensor_info tensor(int ndim, int64_t a, int64_t b, int64_t c, 
 }
 
 /* Where element `index` of the view, counted row by row, lies in the storage. */
-static int64_t place(const checkpoint_tensor_info *view, int64_t index)
-{
+static int64_t place(const checkpoint_tensor_info *view, int64_t index) {
     int64_t at = view->storage_offset;
     int i;
     for (i = view->ndim - 1; i >= 0; i--) {
@@ -43,8 +41,8 @@ static int64_t place(const checkpoint_tensor_info *view, int64_t index)
     return at;
 }
 
-static void check_form(const char *form, checkpoint_tensor_info t, int64_t index, int64_t expected)
-{
+static void check_form(const char *form, checkpoint_tensor_info t, int64_t index,
+                       int64_t expected) {
     const bool good = layout_apply_axes(&t, form, &sizes);
     CHECK_MSG(good, "%s", form);
     if (good)
@@ -52,13 +50,11 @@ static void check_form(const char *form, checkpoint_tensor_info t, int64_t index
                   (int)index, (int)place(&t, index), (int)expected);
 }
 
-static void refuse_form(const char *form, checkpoint_tensor_info t)
-{
+static void refuse_form(const char *form, checkpoint_tensor_info t) {
     CHECK_MSG(!layout_apply_axes(&t, form, &sizes), "%s", form);
 }
 
-static void test_forms(void)
-{
+static void test_forms(void) {
     /* [in 5, out 7] -> row 2, column 3 */
     check_form("io>oi", tensor(2, 5, 7, 0, 0), 2 * 5 + 3, 3 * 7 + 2);
     /* kernel [P 2, P 2, C 3, D 8] -> [d 5, c 1, p 1, q 0] */
@@ -75,16 +71,15 @@ static void test_forms(void)
     check_form("(hkz)d>zhkd", tensor(2, 24, 8, 0, 0), ((2 * 2 + 1) * 4 + 3) * 8 + 4,
                ((1 * 4 + 3) * 3 + 2) * 8 + 4);
     refuse_form("io>oi", tensor(3, 5, 7, 1, 0));
-    refuse_form("pqcd>dcpq", tensor(4, 2, 3, 3, 8));       /* not this patch */
+    refuse_form("pqcd>dcpq", tensor(4, 2, 3, 3, 8)); /* not this patch */
     refuse_form("d(pqc)>dcpq", tensor(2, 8, 13, 0, 0));
     refuse_form("d(pqc)>dcpq", tensor(2, 8, 24, 0, 0));
-    refuse_form("dhk>hkd", tensor(3, 8, 4, 2, 0));         /* heads and their width swapped */
-    refuse_form("d(xy)>dxy", tensor(2, 8, 12, 0, 0));      /* nobody knows x */
+    refuse_form("dhk>hkd", tensor(3, 8, 4, 2, 0));    /* heads and their width swapped */
+    refuse_form("d(xy)>dxy", tensor(2, 8, 12, 0, 0)); /* nobody knows x */
     CHECK(layout_axes_ndim("d(pqc)>dcpq") == 2 && layout_axes_ndim("pqcd>dcpq") == 4);
 }
 
-static void test_letters(void)
-{
+static void test_letters(void) {
     checkpoint_tensor_info t = tensor(3, 8, 2, 4, 0), flat = tensor(2, 8, 12, 0, 0);
     CHECK(layout_axis_size("dhk>hkd", &t, 'h') == 2 && layout_axis_size("dhk>hkd", &t, 'k') == 4);
     CHECK(layout_axis_size("dhk>hkd", &t, 'x') == 0);
@@ -93,15 +88,13 @@ static void test_letters(void)
     CHECK(layout_axis_size("d>d", &t, 'k') == 0);
 }
 
-static void check_slice(const char *slice, checkpoint_tensor_info t, int64_t first, int64_t count)
-{
-    const bool good = layout_slice(&t, slice, 2);   /* "d" is 2 */
+static void check_slice(const char *slice, checkpoint_tensor_info t, int64_t first, int64_t count) {
+    const bool good = layout_slice(&t, slice, 2); /* "d" is 2 */
     CHECK_MSG(good == (count > 0), "%s", slice);
     if (good) CHECK_MSG(place(&t, 0) == first && t.count == count, "%s", slice);
 }
 
-static void test_slices(void)
-{
+static void test_slices(void) {
     check_slice("", tensor(2, 9, 4, 0, 0), 0, 36);
     check_slice("#0/3", tensor(2, 9, 4, 0, 0), 0, 12);
     check_slice("#2/3", tensor(2, 9, 4, 0, 0), 24, 12);
@@ -123,16 +116,14 @@ static void test_slices(void)
     check_slice("@,1d:", tensor(1, 5, 0, 0, 0), 0, 0);
 }
 
-static void test_blocks(void)
-{
+static void test_blocks(void) {
     checkpoint_tensor_info t = tensor(3, 2, 3, 4, 0), vector = tensor(1, 4, 0, 0, 0);
     CHECK(layout_take_block(&t, 1) && t.ndim == 2 && t.dims[0] == 3 && place(&t, 5) == 12 + 5);
     t = tensor(3, 2, 3, 4, 0);
     CHECK(!layout_take_block(&t, 2) && !layout_take_block(&vector, 0));
 }
 
-static void test_rows(void)
-{
+static void test_rows(void) {
     const int64_t matrix[2] = { 0, 12 }, patch[4] = { 0, 3, 2, 2 }, tokens[3] = { 0, 5, 8 };
     checkpoint_tensor_info t = tensor(3, 7, 3, 4, 0);
     int64_t rows;
@@ -140,7 +131,7 @@ static void test_rows(void)
     t = tensor(4, 7, 3, 2, 2);
     CHECK(layout_rows(&t, patch, 4, &rows) && rows == 7);
     t = tensor(2, 7, 12, 0, 0);
-    CHECK(!layout_rows(&t, patch, 4, &rows));    /* that takes a form */
+    CHECK(!layout_rows(&t, patch, 4, &rows)); /* that takes a form */
     t = tensor(2, 5, 8, 0, 0);
     CHECK(layout_rows(&t, tokens, 3, &rows) && rows == 1);
     t = tensor(3, 2, 5, 8, 0);
@@ -153,22 +144,19 @@ static void test_rows(void)
     CHECK(!layout_rows(&t, matrix, 2, &rows));
 }
 
-static void test_first_rows(void)
-{
+static void test_first_rows(void) {
     checkpoint_tensor_info t = tensor(3, 1, 5, 4, 0), one = tensor(2, 1, 1, 0, 0);
     CHECK(layout_first_rows(&t, 2) && t.dims[1] == 2 && t.count == 8);
     CHECK(!layout_first_rows(&t, 3) && !layout_first_rows(&one, 1));
 }
 
-static void test_standardise(void)
-{
-    float row[2] = { -2, 2 };   /* around 0, but too far from it */
+static void test_standardise(void) {
+    float row[2] = { -2, 2 }; /* around 0, but too far from it */
     layout_standardise(row, 2);
     CHECK(fabsf(row[0] + 1) < 1e-6f && fabsf(row[1] - 1) < 1e-6f);
 }
 
-int main(void)
-{
+int main(void) {
     test_forms();
     test_letters();
     test_slices();

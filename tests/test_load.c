@@ -113,9 +113,7 @@ static void exercise_on(const vit_model *model, vit_isa isa) {
     free(input);
 }
 
-static void exercise(const vit_model *model) {
-    exercise_on(model, VIT_ISA_AUTO);
-}
+static void exercise(const vit_model *model) { exercise_on(model, VIT_ISA_AUTO); }
 
 /* --- good files ----------------------------------------------------------- */
 
@@ -220,8 +218,8 @@ static void write_file(char *path, size_t path_size, const char *name, const voi
 }
 
 static void test_disk(void) {
-    static const unsigned flags[] = {0, VIT_OPEN_VERIFY, VIT_OPEN_COPY,
-                                     VIT_OPEN_COPY | VIT_OPEN_VERIFY};
+    static const unsigned flags[] = { 0, VIT_OPEN_VERIFY, VIT_OPEN_COPY,
+                                      VIT_OPEN_COPY | VIT_OPEN_VERIFY };
     char path[512];
     tiny_file f = build_small();
     write_file(path, sizeof path, "good.vit", f.data, f.size);
@@ -270,7 +268,8 @@ static void test_long_path(void) {
     memcpy(path + sizeof path - 8, "/\033y.vit", 8);
     CHECK(vit_model_open(path, 0, &model) == VIT_ERROR_IO);
     CHECK_MSG(strncmp(model.detail, "...xxx", 6) == 0 &&
-                  strstr(model.detail, "x/?y.vit: cannot be opened: "), "%s", model.detail);
+                  strstr(model.detail, "x/?y.vit: cannot be opened: "),
+              "%s", model.detail);
 }
 
 static void test_bad_disk(void) {
@@ -283,14 +282,16 @@ static void test_bad_disk(void) {
     disk_refused(path, VIT_ERROR_TRUNCATED);
     write_file(path, sizeof path, "short.vit", f.data, 7);
     disk_refused(path, VIT_ERROR_TRUNCATED);
-    write_file(path, sizeof path, "text.vit", "{\"hello\": 1, \"world\": \"a file of JSON, say\"}  "
-               "                                            ", 90);
+    write_file(path, sizeof path, "text.vit",
+               "{\"hello\": 1, \"world\": \"a file of JSON, say\"}  "
+               "                                            ",
+               90);
     disk_refused(path, VIT_ERROR_MAGIC);
     write_file(path, sizeof path, "cut.vit", f.data, f.size - 1);
     disk_refused(path, VIT_ERROR_TRUNCATED);
     remove(path);
     tiny_free(&f);
-    static const char *const names[] = {"empty.vit", "short.vit", "text.vit"};
+    static const char *const names[] = { "empty.vit", "short.vit", "text.vit" };
     for (int i = 0; i < 3; i++) {
         snprintf(path, sizeof path, "%s/test_load_%s", folder, names[i]);
         remove(path);
@@ -375,7 +376,7 @@ static void test_data_flips(void) {
 /* Zeros alone may follow the last tensor. */
 static void test_tail(void) {
     char detail[VIT_MAX_DETAIL];
-    tiny_file small = build_small(), f = {tiny_aligned(small.size + VIT_ALIGN), small.size};
+    tiny_file small = build_small(), f = { tiny_aligned(small.size + VIT_ALIGN), small.size };
     memcpy(f.data, small.data, small.size);
     f.size += VIT_ALIGN;
     tiny_put(f.data + VIT_HEADER_FILE_SIZE, f.size, 8);
@@ -409,7 +410,7 @@ static void test_verify_names_tensor(void) {
 /* Every byte of the metadata set to other values, ten or all 255, with the checksum made right
    again: whatever is accepted must be harmless. */
 static void byte_values(tiny_file f) {
-    static const unsigned char some[] = {1, 2, 15, 64, 127, 128, 129, 192, 254, 255};
+    static const unsigned char some[] = { 1, 2, 15, 64, 127, 128, 129, 192, 254, 255 };
     for (size_t i = 0; i < meta_size(&f); i++) {
         unsigned char before = f.data[i];
         for (int k = 0; k < (every_value ? 255 : 10); k++) {
@@ -473,8 +474,16 @@ static void header_refused(const char *what, int offset, uint64_t value, int byt
 }
 
 static void test_header_fields(void) {
-    static const uint64_t sizes[] = {0, 1, 63, 64, 1000, 1u << 31, (uint64_t)1 << 32,
-                                     (uint64_t)1 << 63, UINT64_MAX, UINT64_MAX - 63};
+    static const uint64_t sizes[] = { 0,
+                                      1,
+                                      63,
+                                      64,
+                                      1000,
+                                      1u << 31,
+                                      (uint64_t)1 << 32,
+                                      (uint64_t)1 << 63,
+                                      UINT64_MAX,
+                                      UINT64_MAX - 63 };
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         header_refused("file_size", VIT_HEADER_FILE_SIZE, sizes[i], 8);
         header_refused("meta_size", VIT_HEADER_META_SIZE, sizes[i], 8);
@@ -523,8 +532,10 @@ static void section_refused(const char *tag, int offset, uint64_t value, int byt
 }
 
 static void test_section_table(void) {
-    static const char *const tags[] = {"fields", "tensors", "labels", "synsets", "source", "data"};
-    static const uint64_t places[] = {4, 1u << 20, (uint64_t)1 << 62, UINT64_MAX - 7, UINT64_MAX};
+    static const char *const tags[] = {
+        "fields", "tensors", "labels", "synsets", "source", "data"
+    };
+    static const uint64_t places[] = { 4, 1u << 20, (uint64_t)1 << 62, UINT64_MAX - 7, UINT64_MAX };
     for (size_t i = 0; i < sizeof tags / sizeof tags[0]; i++) {
         for (size_t k = 0; k < sizeof places / sizeof places[0]; k++) {
             section_refused(tags[i], VIT_SECTION_OFFSET, places[k], 8);
@@ -549,7 +560,7 @@ static void test_section_table(void) {
 
 /* A section that must be there, renamed. */
 static void test_missing_sections(void) {
-    static const char *const tags[] = {"fields", "tensors", "data"};
+    static const char *const tags[] = { "fields", "tensors", "data" };
     for (int i = 0; i < 3; i++) {
         tiny_file f = build_small();
         unsigned char *entry = tiny_find_section(&f, tags[i]);
@@ -589,8 +600,8 @@ static void test_unknown_sections(void) {
 
 /* Text that escapes from its section, in labels and synsets. */
 static void test_strings(void) {
-    static const char *const tags[] = {"labels", "synsets"};
-    static const uint32_t offsets[] = {0xffffffff, 0x7fffffff, 100000, 60000};
+    static const char *const tags[] = { "labels", "synsets" };
+    static const uint32_t offsets[] = { 0xffffffff, 0x7fffffff, 100000, 60000 };
     for (int t = 0; t < 2; t++) {
         for (int i = 0; i < 5; i++) {
             for (size_t k = 0; k < sizeof offsets / sizeof offsets[0]; k++) {
@@ -749,23 +760,23 @@ static void test_contradictions(void) {
         uint32_t value;
         const char *tensor, *found, *expected;
     } cases[] = {
-        {"num_classes", 6, "head.weight", "[5, 16]", "[6, 16]"},
-        {"mlp_dim", 25, "blocks.0.mlp.fc1.weight", "[24, 16]", "[25, 16]"},
-        {"embed_dim", 17, NULL, "16", "17"},
-        {"patch_size", 2, NULL, NULL, NULL},
-        {"patch_stride", 2, "pos_embed", "5", "10"},
-        {"in_chans", 4, NULL, NULL, NULL},
-        {"img_height", 16, "pos_embed", "5", "9"},
-        {"num_heads", 3, "blocks.0.attn.qkv.weight", "[48, 16]", "[72, 16]"},
-        {"head_dim", 7, "blocks.0.attn.qkv.weight", "[48, 16]", "[42, 16]"},
-        {"depth", 2, NULL, NULL, NULL},
-        {"depth", 0, NULL, NULL, NULL},
-        {"has_qkv_bias", 0, NULL, NULL, NULL},
-        {"has_patch_pre_norm", 1, NULL, NULL, NULL},
-        {"has_patch_norm", 1, NULL, NULL, NULL},
-        {"has_dist_token", 1, NULL, NULL, NULL},
-        {"representation_dim", 4, NULL, NULL, NULL},
-        {"num_classes", 0, NULL, NULL, NULL},
+        { "num_classes", 6, "head.weight", "[5, 16]", "[6, 16]" },
+        { "mlp_dim", 25, "blocks.0.mlp.fc1.weight", "[24, 16]", "[25, 16]" },
+        { "embed_dim", 17, NULL, "16", "17" },
+        { "patch_size", 2, NULL, NULL, NULL },
+        { "patch_stride", 2, "pos_embed", "5", "10" },
+        { "in_chans", 4, NULL, NULL, NULL },
+        { "img_height", 16, "pos_embed", "5", "9" },
+        { "num_heads", 3, "blocks.0.attn.qkv.weight", "[48, 16]", "[72, 16]" },
+        { "head_dim", 7, "blocks.0.attn.qkv.weight", "[48, 16]", "[42, 16]" },
+        { "depth", 2, NULL, NULL, NULL },
+        { "depth", 0, NULL, NULL, NULL },
+        { "has_qkv_bias", 0, NULL, NULL, NULL },
+        { "has_patch_pre_norm", 1, NULL, NULL, NULL },
+        { "has_patch_norm", 1, NULL, NULL, NULL },
+        { "has_dist_token", 1, NULL, NULL, NULL },
+        { "representation_dim", 4, NULL, NULL, NULL },
+        { "num_classes", 0, NULL, NULL, NULL },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         tiny_options o = tiny_defaults();
@@ -791,8 +802,8 @@ static void tensor_refused(const char *what, int offset, uint64_t value, int byt
 }
 
 static void test_tensor_records(void) {
-    static const uint64_t offsets[] = {0, 32, 63, 64, (uint64_t)1 << 40, UINT64_MAX - 63,
-                                       UINT64_MAX};
+    static const uint64_t offsets[] = { 0,         32, 63, 64, (uint64_t)1 << 40, UINT64_MAX - 63,
+                                        UINT64_MAX };
     for (size_t i = 0; i < sizeof offsets / sizeof offsets[0]; i++) {
         tensor_refused("offset", VIT_TENSOR_OFFSET, offsets[i], 8);
         tensor_refused("size", VIT_TENSOR_BYTES, offsets[i], 8);
@@ -827,7 +838,7 @@ static unsigned char *tensor_record(const tiny_file *f, const char *name) {
 
 /* The sizes of each type, one off, in each way that a converter may get them wrong. */
 static void test_panel_sizes(void) {
-    static const int off[] = {-128, -64, -32, -4, -1, 1, 2, 4, 64, 128};
+    static const int off[] = { -128, -64, -32, -4, -1, 1, 2, 4, 64, 128 };
     for (int kind = 0; kind < VIT_NUM_DTYPES; kind++) {
         for (size_t i = 0; i < sizeof off / sizeof off[0]; i++) {
             char what[64];
@@ -874,7 +885,7 @@ static void test_old_int4(void) {
 
 /* Biases and tokens are f32 whatever the model is. */
 static void test_plain_dtype(void) {
-    static const char *const names[] = {"pos_embed", "blocks.0.norm1.weight", "head.bias"};
+    static const char *const names[] = { "pos_embed", "blocks.0.norm1.weight", "head.bias" };
     for (int i = 0; i < 3; i++) {
         for (int dtype = VIT_F16; dtype < VIT_NUM_DTYPES; dtype++) {
             tiny_file f = build_kind(dtype);
@@ -902,7 +913,7 @@ static void overwrite_layers(tiny_file *f, const vit_model *model, int byte, uin
 
 /* No file is so bad that a forward pass or unpacking does harm, on any tier. */
 static void test_hostile_weights(void) {
-    static const int bytes[] = {0, 0x7f, 0x80, 0xff, 256, 256, 256};
+    static const int bytes[] = { 0, 0x7f, 0x80, 0xff, 256, 256, 256 };
     uint32_t state = 77;
     for (int kind = 0; kind <= VIT_NUM_DTYPES; kind++) {
         tiny_file f = build_kind(kind);
@@ -912,9 +923,7 @@ static void test_hostile_weights(void) {
         CHECK(vit_model_open_memory(f.data, f.size, 0, &model) == VIT_OK);
         for (size_t i = 0; i < sizeof bytes / sizeof bytes[0]; i++) {
             overwrite_layers(&f, &model, bytes[i], &state);
-            FOR_EACH_ISA(isa) {
-                exercise_on(&model, (vit_isa)isa);
-            }
+            FOR_EACH_ISA(isa) { exercise_on(&model, (vit_isa)isa); }
             for (int n = 0; vit_model_tensor(&model, n, &t); n++) {
                 vit_unpack_row(&t, t.dims[0] - 1, row);
             }
@@ -962,9 +971,9 @@ static void run_logits(const vit_model *model, vit_isa isa, float logits[5]) {
 /* Scales that are none, sums that belong to no weights: no trap, and the same bits on each tier;
    but with such sums the scalar tier's are its own where the others have signed inputs (ARM). */
 static void test_hostile_int8(void) {
-    static const uint32_t scales[] = {0x3c000000, 0, 0x00000001, 0x7f7fffff, 0xff7fffff,
-                                      0x7f800000, 0xff800000, 0x7fc00000};
-    static const uint32_t sums[] = {0, 1, 0x7fffffff, 0x80000000, 0xffffffff, 0x55555555};
+    static const uint32_t scales[] = { 0x3c000000, 0,          0x00000001, 0x7f7fffff,
+                                       0xff7fffff, 0x7f800000, 0xff800000, 0x7fc00000 };
+    static const uint32_t sums[] = { 0, 1, 0x7fffffff, 0x80000000, 0xffffffff, 0x55555555 };
     tiny_file f = build_kind(VIT_I8);
     vit_model model;
     CHECK(vit_model_open_memory(f.data, f.size, 0, &model) == VIT_OK);
@@ -1015,7 +1024,7 @@ static void test_fits16(void) {
     unsigned char *record = tiny_find(&f, "tensors", VIT_TENSOR_SIZE, "blocks.0.mlp.fc1.weight");
     unsigned char *data = f.data + tiny_get(record + VIT_TENSOR_OFFSET, 8);
     CHECK_MSG(open_only(&f, VIT_OPEN_VERIFY, detail) == VIT_OK, "%s", detail);
-    data[0] = 100, data[1] = 28; /* two of a lane */
+    data[0] = 100, data[1] = 28;                        /* two of a lane */
     data[4] = 0x80, data[5] = data[6] = data[7] = 0x81; /* -128, -127 ... */
     keep_sums(record, data);
     tiny_put(record + VIT_TENSOR_CHECKSUM,
@@ -1023,7 +1032,8 @@ static void test_fits16(void) {
     tiny_rehash(&f);
     CHECK(open_only(&f, VIT_OPEN_VERIFY, detail) == VIT_ERROR_CORRUPT);
     CHECK_MSG(strcmp(detail, "blocks.0.mlp.fc1.weight: its sums do not fit 16 bits, but "
-                             "\"fits16\" says so") == 0, "%s", detail);
+                             "\"fits16\" says so") == 0,
+              "%s", detail);
     if (open_only(&f, 0, detail) == VIT_OK) {
         CHECK(vit_model_open_memory(f.data, f.size, 0, &model) == VIT_OK);
         run_logits(&model, VIT_ISA_SCALAR, base);
@@ -1071,7 +1081,7 @@ static void test_overlap(void) {
 
 /* Normalisation constants that divide by zero or are no numbers. */
 static void test_mean_std(void) {
-    static const float bad[] = {0.0f, -0.0f, (float)NAN, (float)INFINITY};
+    static const float bad[] = { 0.0f, -0.0f, (float)NAN, (float)INFINITY };
     for (int i = 0; i < 4; i++) {
         char detail[VIT_MAX_DETAIL];
         tiny_options o = tiny_defaults();
@@ -1082,7 +1092,7 @@ static void test_mean_std(void) {
         tiny_free(&f);
     }
     for (int i = 0; i < 4; i++) { /* a border of that colour is rounded to an integer */
-        static const float means[] = {65536, -65536, 65544, -3e38f};
+        static const float means[] = { 65536, -65536, 65544, -3e38f };
         char detail[VIT_MAX_DETAIL];
         tiny_options o = tiny_defaults();
         o.config.mean[1] = means[i];

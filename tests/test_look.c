@@ -40,9 +40,7 @@ static float *shrinking(uint64_t seed, int rows, int dim, float factor) {
     return values;
 }
 
-static bool close_to(double a, double b, double tolerance) {
-    return fabs(a - b) <= tolerance;
-}
+static bool close_to(double a, double b, double tolerance) { return fabs(a - b) <= tolerance; }
 
 /* --- principal components ------------------------------------------------------------------- */
 
@@ -287,7 +285,7 @@ static void test_canvas(void) {
 }
 
 static void test_scale(void) {
-    static const uint8_t pixels[4 * 2 * 3] = { 0, 0, 0, 10, 20, 30, 90, 90, 90, 90, 90, 90,
+    static const uint8_t pixels[4 * 2 * 3] = { 0,  0,  0,  10, 20, 30, 90, 90, 90, 90, 90, 90,
                                                20, 40, 60, 30, 60, 90, 90, 90, 90, 90, 90, 90 };
     const vit_image photo = { pixels, 4, 2, 0, VIT_PIXEL_RGB8 };
     report r = report_make();
@@ -306,7 +304,8 @@ static void test_colours(void) {
     const float values[] = { NAN, 3, -1, 2 }, none[] = { NAN };
     double found[2];
     CHECK(colour_of(COLOUR_VIRIDIS, -1).red == 68 && colour_of(COLOUR_VIRIDIS, 2).red == 253);
-    CHECK(colour_of(COLOUR_INFERNO, 0).blue == 4 && colour_of(COLOUR_INFERNO, (double)NAN).green == 128);
+    CHECK(colour_of(COLOUR_INFERNO, 0).blue == 4 &&
+          colour_of(COLOUR_INFERNO, (double)NAN).green == 128);
     CHECK(grids_share(2.5, range) == 0.25 && grids_share(3, point) == 0.5);
     CHECK(grids_range(values, 4, found) && found[0] == -1 && found[1] == 3);
     CHECK(!grids_range(none, 1, found) && found[0] == 0 && found[1] == 0);
@@ -370,8 +369,8 @@ static void test_sheet(const char *photo) {
     picture_free(&p);
     CHECK(picture_make(&p, 30, 20, RED, &r));
     CHECK(sheet_add(&s, &p, "", &r) && !p.pixels);
-    CHECK(sheet_add_photo(&s, photo, decoder, 100,
-                          "0.93\na long name that does not fit at all.jpg", &r));
+    CHECK(sheet_add_photo(&s, photo, decoder, 100, "0.93\na long name that does not fit at all.jpg",
+                          &r));
     CHECK(sheet_add_photo(&s, "no such photo", decoder, 40, "0.9", &r) && s.count == 3);
     CHECK(s.cells[1].shown.width == 100 || s.cells[1].shown.height == 100);
     CHECK(s.cells[2].shown.width == 40 && s.cells[2].shown.height == 40);

@@ -31,8 +31,7 @@
 static char folder[64];
 static photo_decoder *decoder;
 
-static void path_of(char path[128], const char *name)
-{
+static void path_of(char path[128], const char *name) {
     snprintf(path, 128, "%s/%s", folder, name);
 }
 
@@ -40,20 +39,15 @@ static void path_of(char path[128], const char *name)
 
 static uint64_t state = 1;
 
-static uint32_t random_bits(void)
-{
+static uint32_t random_bits(void) {
     state = state * 6364136223846793005u + 1442695040888963407u;
     return (uint32_t)(state >> 32);
 }
 
-static int random_below(int n)
-{
-    return (int)(random_bits() % (uint32_t)n);
-}
+static int random_below(int n) { return (int)(random_bits() % (uint32_t)n); }
 
 /* About normal, with deviation 1. */
-static float random_normal(void)
-{
+static float random_normal(void) {
     double sum = 0;
     int i;
     for (i = 0; i < 12; i++) sum += random_bits() / 4294967296.0;
@@ -78,8 +72,7 @@ static tensor_spec specs[128];
 static int num_specs;
 
 static void add(const char *name, float mean, float deviation, int ndim, int a, int b, int c,
-                int d)
-{
+                int d) {
     tensor_spec *t = &specs[num_specs++];
     snprintf(t->name, sizeof t->name, "%s", name);
     t->ndim = ndim;
@@ -88,8 +81,7 @@ static void add(const char *name, float mean, float deviation, int ndim, int a, 
     t->deviation = deviation;
 }
 
-static void add_linear(const char *stem, const char *name, int out, int in)
-{
+static void add_linear(const char *stem, const char *name, int out, int in) {
     char full[64];
     snprintf(full, sizeof full, "%s%s.weight", stem, name);
     add(full, 0, 1.5f / sqrtf((float)in), 2, out, in, 1, 1);
@@ -97,8 +89,7 @@ static void add_linear(const char *stem, const char *name, int out, int in)
     add(full, 0, 0.3f, 1, out, 1, 1, 1);
 }
 
-static void add_norm(const char *stem, const char *name, int dim)
-{
+static void add_norm(const char *stem, const char *name, int dim) {
     char full[64];
     snprintf(full, sizeof full, "%s%s.weight", stem, name);
     add(full, 1, 0.3f, 1, dim, 1, 1, 1);
@@ -106,8 +97,7 @@ static void add_norm(const char *stem, const char *name, int dim)
     add(full, 0, 0.3f, 1, dim, 1, 1, 1);
 }
 
-static void add_block(const shape *s, int i)
-{
+static void add_block(const shape *s, int i) {
     char stem[32];
     snprintf(stem, sizeof stem, "blocks.%d.", i);
     add_norm(stem, "norm1", s->dim);
@@ -124,8 +114,7 @@ static void add_block(const shape *s, int i)
     add_linear(stem, "mlp.fc2", s->dim, s->mlp);
 }
 
-static void list_tensors(const shape *s)
-{
+static void list_tensors(const shape *s) {
     const int grid = s->side / s->patch, pixels = s->chans * s->patch * s->patch;
     const int prefix = s->has_patch_rows ? 0 : s->has_cls + s->reg;
     const float d = 1 / sqrtf((float)pixels);
@@ -143,16 +132,14 @@ static void list_tensors(const shape *s)
     add_linear("", "head", s->classes, s->repr ? s->repr : s->dim);
 }
 
-static size_t count_of(const tensor_spec *t)
-{
+static size_t count_of(const tensor_spec *t) {
     size_t count = 1;
     int i;
     for (i = 0; i < t->ndim; i++) count *= (size_t)t->dims[i];
     return count;
 }
 
-static void put_header(FILE *file)
-{
+static void put_header(FILE *file) {
     static char text[128 * 160];
     size_t used = (size_t)sprintf(text, "{"), offset = 0;
     int i, d;
@@ -176,8 +163,7 @@ static void put_header(FILE *file)
 /* The values of all tensors, one after the other. */
 static float values[65536];
 
-static void write_values(void)
-{
+static void write_values(void) {
     char path[128];
     FILE *file;
     size_t total = 0, k;
@@ -195,8 +181,7 @@ static void write_values(void)
     fclose(file);
 }
 
-static void write_checkpoint(const shape *s)
-{
+static void write_checkpoint(const shape *s) {
     size_t at = 0, k;
     int i;
     list_tensors(s);
@@ -207,8 +192,7 @@ static void write_checkpoint(const shape *s)
     write_values();
 }
 
-static shape random_shape(void)
-{
+static shape random_shape(void) {
     static const int dims[] = { 16, 24, 32 };
     shape s;
     memset(&s, 0, sizeof s);
@@ -232,8 +216,7 @@ static shape random_shape(void)
 
 /* === Conversions === */
 
-static bool parse_texts(const char *texts, settings *s, report *r)
-{
+static bool parse_texts(const char *texts, settings *s, report *r) {
     char copy[4096], *word;
     snprintf(copy, sizeof copy, "%s", texts);
     settings_start(s, "--set");
@@ -243,8 +226,7 @@ static bool parse_texts(const char *texts, settings *s, report *r)
     return true;
 }
 
-static convert_options plain_options(void)
-{
+static convert_options plain_options(void) {
     static char input[128], output[128];
     convert_options o;
     memset(&o, 0, sizeof o);
@@ -260,8 +242,7 @@ static convert_options plain_options(void)
 }
 
 /* Converts; provenance, of 8192 characters, may be NULL. */
-static bool convert(const convert_options *o, const char *texts, char *provenance, report *r)
-{
+static bool convert(const convert_options *o, const char *texts, char *provenance, report *r) {
     conversion *c = calloc(1, sizeof *c);
     bool good;
     *r = report_make();
@@ -275,8 +256,7 @@ static bool convert(const convert_options *o, const char *texts, char *provenanc
 }
 
 /* What the converted model gives for this input; malloc'ed. */
-static float *run_model(const float *input, size_t *count)
-{
+static float *run_model(const float *input, size_t *count) {
     char path[128];
     vit_model model;
     runner run;
@@ -286,8 +266,8 @@ static float *run_model(const float *input, size_t *count)
     if (vit_model_open(path, VIT_OPEN_COPY, &model)) return NULL;
     if (runner_open(&run, &model, NULL, NULL, &r)) {
         const vit_config *c = &model.config;
-        memcpy(run.input, input, (size_t)c->in_chans * (size_t)c->img_height *
-                                     (size_t)c->img_width * sizeof *input);
+        memcpy(run.input, input,
+               (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width * sizeof *input);
         *count = run.output_size;
         output = malloc(run.output_size * sizeof *output);
         if (output && runner_forward(&run, &r))
@@ -299,8 +279,7 @@ static float *run_model(const float *input, size_t *count)
 }
 
 static void write_npy(const char *name, const float *data, int ndim, int64_t a, int64_t b,
-                      int64_t c, int64_t d)
-{
+                      int64_t c, int64_t d) {
     const int64_t dims[4] = { a, b, c, d };
     char path[128];
     FILE *file;
@@ -314,15 +293,14 @@ static void write_npy(const char *name, const float *data, int ndim, int64_t a, 
 /* === The truth === */
 
 /* What is open in the checkpoint, as the search sees it. */
-static bool list_open(match_table *table)
-{
+static bool list_open(match_table *table) {
     conversion *c = calloc(1, sizeof *c);
     convert_options o = plain_options();
     report r = report_make();
     bool good;
     int from;
     if (!c) return false;
-    o.match_folder = "any";   /* something is to be matched */
+    o.match_folder = "any"; /* something is to be matched */
     c->options = &o;
     for (from = 0; from < FROM_COUNT; from++) settings_start(&c->all[from], "");
     good = checkpoint_open(o.checkpoint, &c->checkpoint, &r) &&
@@ -337,21 +315,18 @@ static bool list_open(match_table *table)
 }
 
 static match_table table;
-static int changes = 3;   /* settings of a model that are not the likeliest, at most */
+static int changes = 3; /* settings of a model that are not the likeliest, at most */
 
 /* The texts of a choice, as --set takes them. */
-static void join(const shape *s, const int of[MATCH_MAX_ROWS], char texts[2048])
-{
+static void join(const shape *s, const int of[MATCH_MAX_ROWS], char texts[2048]) {
     size_t used = (size_t)snprintf(texts, 2048, "img_size=%d in_chans=%d", s->side, s->chans);
     int row;
     for (row = 0; row < table.count; row++)
-        used += (size_t)snprintf(texts + used, 2048 - used, " %s",
-                                 table.rows[row].values[of[row]]);
+        used += (size_t)snprintf(texts + used, 2048 - used, " %s", table.rows[row].values[of[row]]);
 }
 
 /* A random value of each row, and the model with them; some do not go together. */
-static bool choose_truth(const shape *s, int of[MATCH_MAX_ROWS])
-{
+static bool choose_truth(const shape *s, int of[MATCH_MAX_ROWS]) {
     convert_options o = plain_options();
     char texts[2048];
     report r;
@@ -369,8 +344,7 @@ static bool choose_truth(const shape *s, int of[MATCH_MAX_ROWS])
     return false;
 }
 
-static bool is_close(const float *a, const float *b, size_t n, double tolerance)
-{
+static bool is_close(const float *a, const float *b, size_t n, double tolerance) {
     double largest = 0, far = 0;
     size_t i;
     for (i = 0; i < n; i++) {
@@ -381,8 +355,7 @@ static bool is_close(const float *a, const float *b, size_t n, double tolerance)
 }
 
 /* The value of this row in the provenance, or -1: it left no choice. *line receives its line. */
-static int found_value(const match_row *row, const char *provenance, char line[1024])
-{
+static int found_value(const match_row *row, const char *provenance, char line[1024]) {
     const char *at;
     int value;
     for (at = strstr(provenance, "matched: "); at; at = strstr(at + 1, "matched: ")) {
@@ -400,8 +373,7 @@ static int found_value(const match_row *row, const char *provenance, char line[1
 /* Does the model give this with values that were found or named as fitting equally, those of the
  * truth wherever they are among them? */
 static bool is_named(const shape *s, const int truth[MATCH_MAX_ROWS], const char *provenance,
-                     const float *x, const float *y)
-{
+                     const float *x, const float *y) {
     const convert_options o = plain_options();
     char line[1024], texts[2048];
     int of[MATCH_MAX_ROWS], row;
@@ -423,8 +395,7 @@ static bool is_named(const shape *s, const int truth[MATCH_MAX_ROWS], const char
 /* Each value of the truth must be what was found, or named as fitting equally, or be the same model
  * by another name. */
 static void check_found(int number, const shape *s, const int truth[MATCH_MAX_ROWS],
-                        const char *provenance, const float *x, const float *y)
-{
+                        const char *provenance, const float *x, const float *y) {
     const convert_options o = plain_options();
     int of[MATCH_MAX_ROWS], row;
     char line[1024], texts[2048];
@@ -443,8 +414,7 @@ static void check_found(int number, const shape *s, const int truth[MATCH_MAX_RO
     }
 }
 
-static void check_model(int number)
-{
+static void check_model(int number) {
     const shape s = random_shape();
     convert_options o = plain_options();
     char input[128], logits[128], texts[2048], provenance[8192] = "";
@@ -481,8 +451,7 @@ static void check_model(int number)
 /* === Orders === */
 
 /* Where row i of a joint weight is stored: part z of "qkv", head h, value k. */
-static int stored_row(const char *order, const char *interleave, int heads, int width, int i)
-{
+static int stored_row(const char *order, const char *interleave, int heads, int width, int i) {
     const int k = i % width, h = i / width % heads;
     const int z = (int)(strchr(order, "qkv"[i / width / heads]) - order);
     if (!strcmp(interleave, "none")) return (z * heads + h) * width + k;
@@ -490,8 +459,7 @@ static int stored_row(const char *order, const char *interleave, int heads, int 
     return (h * width + k) * 3 + z;
 }
 
-static void permute(const char *order, const char *interleave, int heads, int width)
-{
+static void permute(const char *order, const char *interleave, int heads, int width) {
     static float copy[65536];
     const int rows = 3 * heads * width;
     size_t at = 0, depth;
@@ -501,15 +469,13 @@ static void permute(const char *order, const char *interleave, int heads, int wi
         if (!strstr(specs[i].name, ".qkv.")) continue;
         depth = count_of(&specs[i]) / (size_t)rows;
         for (row = 0; row < rows; row++)
-            memcpy(values + at +
-                       (size_t)stored_row(order, interleave, heads, width, row) * depth,
+            memcpy(values + at + (size_t)stored_row(order, interleave, heads, width, row) * depth,
                    copy + at + (size_t)row * depth, depth * sizeof *copy);
     }
 }
 
 /* A weight whose rows were put in another order, and said to be so, is the model that it was. */
-static void check_orders(void)
-{
+static void check_orders(void) {
     static const char *const orders[] = { "qkv", "qvk", "kqv", "kvq", "vqk", "vkq" };
     static const char *const interleaves[] = { "none", "per_head", "per_value" };
     static float plain[65536];
@@ -549,11 +515,10 @@ static void check_orders(void)
 typedef struct refusal {
     const char *message;
     int input[4], input_ndim, logits[2], logits_ndim;
-    float value;               /* instead of the first logit; 0: none */
+    float value; /* instead of the first logit; 0: none */
 } refusal;
 
-static void write_pair(const refusal *t)
-{
+static void write_pair(const refusal *t) {
     static float x[4096], y[64];
     size_t i;
     for (i = 0; i < 4096; i++) x[i] = random_normal();
@@ -564,27 +529,41 @@ static void write_pair(const refusal *t)
 }
 
 static const refusal refusals[] = {
-    { "expected an input [C, H, W] or [B, C, H, W], found [12, 12]",
-      { 12, 12 }, 2, { 5 }, 1, 0 },
+    { "expected an input [C, H, W] or [B, C, H, W], found [12, 12]", { 12, 12 }, 2, { 5 }, 1, 0 },
     { "expected an input [C, H, W] or [B, C, H, W], found [0, 3, 12, 12]",
-      { 0, 3, 12, 12 }, 4, { 5 }, 1, 0 },
+      { 0, 3, 12, 12 },
+      4,
+      { 5 },
+      1,
+      0 },
     { "expected logits [2, classes] for an input [2, 3, 12, 12], found [1, 5]",
-      { 2, 3, 12, 12 }, 4, { 1, 5 }, 2, 0 },
+      { 2, 3, 12, 12 },
+      4,
+      { 1, 5 },
+      2,
+      0 },
     { "expected 5 logits for each input, found 6", { 3, 12, 12 }, 3, { 6 }, 1, 0 },
     { "expected an input of 3 channels, [3, H, W], found [1, 12, 12]",
-      { 1, 12, 12 }, 3, { 5 }, 1, 0 },
+      { 1, 12, 12 },
+      3,
+      { 5 },
+      1,
+      0 },
     { "found [12, 12, 3], which looks like channels last", { 12, 12, 3 }, 3, { 5 }, 1, 0 },
     { "expected an input of at most 10 patches, as there are positions, found 16 x 16 pixels",
-      { 3, 16, 16 }, 3, { 5 }, 1, 0 },
+      { 3, 16, 16 },
+      3,
+      { 5 },
+      1,
+      0 },
     { "; its input makes 2 x 2 patches, there are positions for 9", { 3, 8, 8 }, 3, { 5 }, 1, 0 },
     { "value 0 is NaN or infinite", { 3, 12, 12 }, 3, { 5 }, 1, HUGE_VALF },
     { "found zeros", { 3, 12, 12 }, 3, { 1 }, 1, 1e-42f * 0 },
     { "found the same value everywhere", { 3, 12, 12 }, 3, { 5 }, 1, 0 },
-    { "models that were tried in", { 3, 12, 12 }, 3, { 5 }, 1, 0 }
+    { "models that were tried in", { 3, 12, 12 }, 3, { 5 }, 1, 0 },
 };
 
-static void check_refusals(void)
-{
+static void check_refusals(void) {
     convert_options o = plain_options();
     char input[128], logits[128];
     shape s;
@@ -618,8 +597,7 @@ static void check_refusals(void)
 
 /* === Labelled pictures === */
 
-static void write_picture(const char *path, uint32_t seed)
-{
+static void write_picture(const char *path, uint32_t seed) {
     FILE *file = fopen(path, "wb");
     const uint64_t before = state;
     int i, level, range;
@@ -634,13 +612,12 @@ static void write_picture(const char *path, uint32_t seed)
 }
 
 /* The class that the converted model sees in a picture. */
-static int class_of(const vit_model *model, runner *run, char *path)
-{
+static int class_of(const vit_model *model, runner *run, char *path) {
     photo_list one = { &path, 1, 0, 1 };
     vit_prediction top = { 0, 0 };
     report r = report_make();
-    CHECK_MSG(photos_read(model, decoder, &one, 0, run->input, &r) && runner_forward(run, &r),
-              "%s", r.text);
+    CHECK_MSG(photos_read(model, decoder, &one, 0, run->input, &r) && runner_forward(run, &r), "%s",
+              r.text);
     vit_top_k(run->output, (int)run->output_size, 1, &top);
     return top.index;
 }
@@ -650,8 +627,7 @@ enum { PICTURES = 120 };
 static char picture_paths[PICTURES][160];
 
 /* Sorts pictures into folders by what the model sees; one in `odd` comes into any folder. */
-static void sort_pictures(int odd)
-{
+static void sort_pictures(int odd) {
     char path[128], folder_path[128];
     vit_model model;
     runner run;
@@ -675,8 +651,7 @@ static void sort_pictures(int odd)
     vit_model_close(&model);
 }
 
-static void remove_pictures(void)
-{
+static void remove_pictures(void) {
     char path[128];
     int i;
     for (i = 0; i < PICTURES; i++) unlink(picture_paths[i]);
@@ -688,8 +663,7 @@ static void remove_pictures(void)
     CHECK(rmdir(path) == 0);
 }
 
-static void check_folder(void)
-{
+static void check_folder(void) {
     static const char known[] = "num_heads=4 activation=relu pool=token";
     static const char prepared[] = "num_heads=4 activation=relu pool=token crop_mode=squash "
                                    "crop_pct=1 mean=0 std=1";
@@ -709,16 +683,18 @@ static void check_folder(void)
     CHECK_MSG(convert(&o, known, provenance, &r), "%s", r.text);
     CHECK_MSG(strstr(provenance, "matched: mean=0 std=1"), "%s", provenance);
     CHECK_MSG(!convert(&o, "num_heads=4 num_classes=0", NULL, &r) &&
-                  strstr(r.text, "without a head"), "%s", r.text);
+                  strstr(r.text, "without a head"),
+              "%s", r.text);
     o.match_folder = "none";
     CHECK(!convert(&o, known, NULL, &r) && strstr(r.text, "none: "));
-    o.match_folder = folder;   /* pictures one level below, in one folder that is no class */
+    o.match_folder = folder; /* pictures one level below, in one folder that is no class */
     CHECK_MSG(!convert(&o, known, NULL, &r) && strstr(r.text, "expected 5 folders with pictures"),
               "%s", r.text);
     path_of(pictures, "model.safetensors");
     o.match_folder = pictures;
     CHECK_MSG(!convert(&o, known, NULL, &r) &&
-                  strstr(r.text, "expected a folder with a folder of pictures"), "%s", r.text);
+                  strstr(r.text, "expected a folder with a folder of pictures"),
+              "%s", r.text);
     remove_pictures();
     path_of(pictures, "pictures");
     mkdir(pictures, 0777);
@@ -728,11 +704,10 @@ static void check_folder(void)
 
 /* Of few pictures, some of which are in the wrong folder, many an assignment sorts some better than
  * the truth: what is assumed stays. */
-static void check_few(uint64_t seed)
-{
+static void check_few(uint64_t seed) {
     static const char *const kept[] = {
-        ": activation=gelu", ": block_type=pre_norm", ": has_final_norm=1", ": pool=token",
-        ": attn_root=head_dim"
+        ": activation=gelu", ": block_type=pre_norm", ": has_final_norm=1",
+        ": pool=token",      ": attn_root=head_dim",
     };
     convert_options o = plain_options();
     char pictures[128], provenance[8192] = "";
@@ -757,8 +732,7 @@ static void check_few(uint64_t seed)
 
 /* === main === */
 
-static void remove_folder(void)
-{
+static void remove_folder(void) {
     static const char *const names[] = { "model.safetensors", "model.vit", "x.npy", "y.npy" };
     char path[128];
     size_t i;
@@ -769,8 +743,7 @@ static void remove_folder(void)
     CHECK(rmdir(folder) == 0);
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     const int models = argc > 2 ? atoi(argv[2]) : 60, first = argc > 4 ? atoi(argv[4]) : 0;
     const photo_options confined = { 0 };
     report r = report_make();

@@ -25,9 +25,7 @@ static uint32_t random_bits(void) {
 }
 
 /* Uniform in [-1, 1). */
-static float random_float(void) {
-    return (float)(random_bits() >> 8) / 8388608.0f - 1.0f;
-}
+static float random_float(void) { return (float)(random_bits() >> 8) / 8388608.0f - 1.0f; }
 
 static bool same_float(float a, float b) {
     return vit__bits(a) == vit__bits(b) || (a != a && b != b);
@@ -228,11 +226,12 @@ static void test_fma_ties(void) {
 }
 
 static void test_fma_edges(void) {
-    static const uint32_t edges[] = {
-        0x00000000, 0x80000000, 0x00000001, 0x80000001, 0x007fffff, 0x00800000, 0x00800001,
-        0x3f7fffff, 0x3f800000, 0xbf800000, 0x3f800001, 0x7f7fffff, 0xff7fffff, 0x7f000000,
-        0x7f800000, 0xff800000, 0x7fc00000, 0x4b000000, 0x4b7fffff, 0x33800000, 0x33800001,
-        0x0c000000, 0x1a000000, 0x20000000, 0x5f800000, 0x5f7fffff, 0x34000000, 0x40490fdb};
+    static const uint32_t edges[] = { 0x00000000, 0x80000000, 0x00000001, 0x80000001, 0x007fffff,
+                                      0x00800000, 0x00800001, 0x3f7fffff, 0x3f800000, 0xbf800000,
+                                      0x3f800001, 0x7f7fffff, 0xff7fffff, 0x7f000000, 0x7f800000,
+                                      0xff800000, 0x7fc00000, 0x4b000000, 0x4b7fffff, 0x33800000,
+                                      0x33800001, 0x0c000000, 0x1a000000, 0x20000000, 0x5f800000,
+                                      0x5f7fffff, 0x34000000, 0x40490fdb };
     enum { COUNT = sizeof edges / sizeof edges[0] };
     for (int i = 0; i < COUNT; i++) {
         for (int j = 0; j < COUNT; j++) {
@@ -323,7 +322,8 @@ enum { MAX_N = 65, PAD = 16 };
 
 /* Lively numbers, and at times one that is not finite. */
 static void fill(float *x, int n, float scale, int special) {
-    static const uint32_t specials[] = {0x7fc00000, 0x7f800000, 0xff800000, 0x00000001, 0x80000000};
+    static const uint32_t specials[] = { 0x7fc00000, 0x7f800000, 0xff800000, 0x00000001,
+                                         0x80000000 };
     for (int i = 0; i < n; i++) {
         x[i] = scale * random_float();
     }
@@ -350,12 +350,12 @@ static bool same_floats(const float *a, const float *b, int n) {
 }
 
 static void kernel_norm(const vit__kernels *k, int n, int special) {
-    float x[MAX_N], weight[MAX_N], bias[MAX_N], a[MAX_N + PAD] = {0}, b[MAX_N + PAD] = {0};
+    float x[MAX_N], weight[MAX_N], bias[MAX_N], a[MAX_N + PAD] = { 0 }, b[MAX_N + PAD] = { 0 };
     fill(x, n, 3, special);
     fill_stored(weight, n);
     fill_stored(bias, n);
     for (int rms = 0; rms < 2; rms++) {
-        const vit__norm_spec norm = {weight, rms ? NULL : bias, n, 1e-6f};
+        const vit__norm_spec norm = { weight, rms ? NULL : bias, n, 1e-6f };
         vit__kernels_scalar.norm(a, x, &norm);
         k->norm(b, x, &norm);
         CHECK_MSG(same_floats(a, b, n + PAD), "norm of %d, %s", n, vit_isa_name(k->isa));
@@ -376,7 +376,8 @@ static void kernel_softmax(const vit__kernels *k, int n, int special, bool scale
     memcpy(b, a, sizeof a);
     float x = vit__kernels_scalar.softmax(a, steps, n, 0.35f), y = k->softmax(b, steps, n, 0.35f);
     CHECK_MSG(same_floats(a, b, n) && same_floats(a + room, b + room, n + PAD - room) &&
-              same_float(x, y), "softmax of %d, %s", n, vit_isa_name(k->isa));
+                  same_float(x, y),
+              "softmax of %d, %s", n, vit_isa_name(k->isa));
     for (int i = 0; i < n; i++) {
         sum += (double)b[i] * (double)y;
     }
@@ -390,7 +391,7 @@ static void kernel_softmax(const vit__kernels *k, int n, int special, bool scale
 /* Rows of any finite numbers, tiny ones and the largest: weights from 0 to 1 that add up to 1. */
 static void kernel_softmax_range(const vit__kernels *k, int n) {
     for (int exponent = -149; exponent <= 127; exponent += 4) {
-        float x[MAX_N + PAD] = {0};
+        float x[MAX_N + PAD] = { 0 };
         double sum = 0;
         int bad = 0;
         for (int i = 0; i < n; i++) {
@@ -412,7 +413,7 @@ static void kernel_softmax_range(const vit__kernels *k, int n) {
 /* A row of one number has no deviation: nothing but the bias is left where the sum is exact, and
    what rounding leaves of it elsewhere stays as small as any other row. */
 static void kernel_norm_constant(const vit__kernels *k, int n) {
-    static const float values[] = {0, 1, -3, 0.125f, 1024, 0.1f, -7e-5f, 1e-30f, 3.3e10f, -1e15f};
+    static const float values[] = { 0, 1, -3, 0.125f, 1024, 0.1f, -7e-5f, 1e-30f, 3.3e10f, -1e15f };
     for (size_t v = 0; v < sizeof values / sizeof values[0]; v++) {
         float x[MAX_N], weight[MAX_N], bias[MAX_N], out[MAX_N + PAD];
         int exact = v < 5, bad = 0;
@@ -421,7 +422,7 @@ static void kernel_norm_constant(const vit__kernels *k, int n) {
         for (int i = 0; i < n; i++) {
             x[i] = values[v];
         }
-        k->norm(out, x, &(vit__norm_spec){weight, bias, n, 1e-6f});
+        k->norm(out, x, &(vit__norm_spec){ weight, bias, n, 1e-6f });
         for (int i = 0; i < n; i++) {
             const float w = vit__stored(weight + i);
             const float most = exact && (n & (n - 1)) == 0 ? 0 : 1.001f * fabsf(w);
@@ -433,7 +434,7 @@ static void kernel_norm_constant(const vit__kernels *k, int n) {
 }
 
 static void kernel_scale_add(const vit__kernels *k, int n, int special) {
-    float x[MAX_N], y[MAX_N], a[MAX_N + PAD] = {0}, b[MAX_N + PAD] = {0};
+    float x[MAX_N], y[MAX_N], a[MAX_N + PAD] = { 0 }, b[MAX_N + PAD] = { 0 };
     fill(x, n, 3, special);
     fill(y, n, 3, special);
     vit__kernels_scalar.scale(a, x, n, 0.7f);
@@ -471,8 +472,7 @@ static void kernel_rotate(const vit__kernels *k, int n, int special) {
         memcpy(b, x, sizeof x);
         vit__kernels_scalar.rotate((vit_rope)rope, a, cosine, sine, n);
         k->rotate((vit_rope)rope, b, cosine, sine, n);
-        CHECK_MSG(same_floats(a, b, 2 * n), "rotation %d of %d, %s", rope, n,
-                  vit_isa_name(k->isa));
+        CHECK_MSG(same_floats(a, b, 2 * n), "rotation %d of %d, %s", rope, n, vit_isa_name(k->isa));
         for (int i = 0; i < n && special < 0; i++) {
             double p = (double)x[i * step], q = (double)x[i * step + apart];
             double co = (double)vit__stored(cosine + i), si = (double)vit__stored(sine + i);
@@ -490,7 +490,8 @@ static void kernel_convert_bytes(const vit__kernels *k, int n, int special) {
     vit__kernels_scalar.convert(VIT__FORM_U8, a, n);
     k->convert(VIT__FORM_U8, b, n);
     CHECK_MSG(memcmp(a, b, VIT__U8_HEADER + (size_t)(n + 3) / 4 * 4) == 0 &&
-              same_floats(a + n, b + n, PAD), "int8 of %d, %s", n, vit_isa_name(k->isa));
+                  same_floats(a + n, b + n, PAD),
+              "int8 of %d, %s", n, vit_isa_name(k->isa));
 }
 
 /* FORM_S8: everything of FORM_U8 less 128, zeros at the end, and nothing after it. */
@@ -593,7 +594,7 @@ static float fma_here(float a, float b, float c) {
 }
 
 static float activate_here(int activation, float x) {
-    float pair[2] = {x, 1};
+    float pair[2] = { x, 1 };
     kernels_here->gate((vit_activation)activation, pair, 1);
     return pair[0];
 }
@@ -603,7 +604,7 @@ enum { GEMM_ROWS = 19, GEMM_COLS = 67, GEMM_DEPTH = 41 };
 typedef struct gemm_case {
     float a[GEMM_ROWS * GEMM_DEPTH], w[GEMM_COLS * GEMM_DEPTH];
     float bias[GEMM_COLS], gamma[GEMM_COLS]; /* as a file has them */
-    float form[GEMM_ROWS * GEMM_DEPTH]; /* a, converted for the kernel */
+    float form[GEMM_ROWS * GEMM_DEPTH];      /* a, converted for the kernel */
     VIT__ALIGNED_64 unsigned char panels[(GEMM_COLS + 15) / 16 * 16 * (GEMM_DEPTH + 3) * 4];
     float wide[GEMM_COLS * GEMM_DEPTH]; /* the weights as the panels hold them */
 } gemm_case;
@@ -701,8 +702,8 @@ static float gemm_groups(const gemm_case *g, int r, int n, int depth) {
     const unsigned char *panel = g->panels + (size_t)(n / 16) * stride;
     float chain = 0, weights;
     for (int first = 0; first < depth; first += 32, panel += 288) {
-        const float scale = vit__f16_to_f32((uint16_t)(panel[n % 16 * 2] |
-                                                       panel[n % 16 * 2 + 1] << 8));
+        const float scale = vit__f16_to_f32(
+            (uint16_t)(panel[n % 16 * 2] | panel[n % 16 * 2 + 1] << 8));
         long long sum = 0;
         for (int k = first; k < depth && k < first + 32; k++) {
             const int byte = panel[32 + k % 16 / 4 * 64 + n % 16 * 4 + k % 4];
@@ -733,11 +734,11 @@ static void gemm_reference(const gemm_case *g, vit_dtype dtype, int rows, int co
 }
 
 /* mode 2: residual, 3: a special value in a, 4: LayerScale, 5 ...: activations. */
-static void gemm_one(const vit__kernels *kernels, gemm_case *g, vit_dtype dtype, int rows,
-                     int cols, int depth, int mode) {
+static void gemm_one(const vit__kernels *kernels, gemm_case *g, vit_dtype dtype, int rows, int cols,
+                     int depth, int mode) {
     static float wanted[GEMM_ROWS * GEMM_COLS + 1], got[GEMM_ROWS * GEMM_COLS + 1];
     const void *panels = g->panels;
-    const vit__layer layer = {(const float *)panels, g->bias, dtype, 0, cols, depth};
+    const vit__layer layer = { (const float *)panels, g->bias, dtype, 0, cols, depth };
     vit__linear l;
     gemm_prepare(g, dtype, cols, depth, rows, mode == 3 && dtype < VIT_I8 ? 0 : -1);
     gemm_convert(kernels, g, dtype, rows, depth);
@@ -761,8 +762,8 @@ static void gemm_one(const vit__kernels *kernels, gemm_case *g, vit_dtype dtype,
 
 static void test_gemm(const vit__kernels *kernels) {
     static gemm_case g;
-    static const int cols[] = {1, 15, 16, 17, 31, 32, 33, 47, 48, 49, 64, 65, 67};
-    static const int depths[] = {1, 2, 3, 4, 7, 16, 27, 41};
+    static const int cols[] = { 1, 15, 16, 17, 31, 32, 33, 47, 48, 49, 64, 65, 67 };
+    static const int depths[] = { 1, 2, 3, 4, 7, 16, 27, 41 };
     for (int dtype = 0; dtype < VIT_NUM_DTYPES; dtype++) {
         for (int rows = 1; rows <= GEMM_ROWS; rows++) {
             for (size_t c = 0; c < sizeof cols / sizeof cols[0]; c++) {
@@ -779,14 +780,22 @@ static void test_gemm(const vit__kernels *kernels) {
 /* int8 in the corners: inputs of 0 and 255, and lanes whose sums are the largest that fit 16 bits,
    or those of -127 and 127 alone, which do not. */
 static void fill_corners(gemm_case *g, int rows, int depth, int fits16) {
-    static const signed char codes[2][8][4] = {{{-127, -127, -127, -127}, {127, 127, 127, 127},
-                                                {127, 127, 0, -127}, {-127, -127, 0, 1},
-                                                {127, 1, 1, 0}, {-127, -1, -1, 0},
-                                                {-127, 127, -127, 127}, {127, 127, -127, -127}},
-                                               {{127, 0, 0, 0}, {64, 63, 0, 0}, {1, 0, 63, 63},
-                                                {32, 32, 32, 31}, {-127, 127, 0, 0},
-                                                {-64, -63, 127, 0}, {-32, -31, -32, -32},
-                                                {126, -126, 1, -1}}};
+    static const signed char codes[2][8][4] = { { { -127, -127, -127, -127 },
+                                                  { 127, 127, 127, 127 },
+                                                  { 127, 127, 0, -127 },
+                                                  { -127, -127, 0, 1 },
+                                                  { 127, 1, 1, 0 },
+                                                  { -127, -1, -1, 0 },
+                                                  { -127, 127, -127, 127 },
+                                                  { 127, 127, -127, -127 } },
+                                                { { 127, 0, 0, 0 },
+                                                  { 64, 63, 0, 0 },
+                                                  { 1, 0, 63, 63 },
+                                                  { 32, 32, 32, 31 },
+                                                  { -127, 127, 0, 0 },
+                                                  { -64, -63, 127, 0 },
+                                                  { -32, -31, -32, -32 },
+                                                  { 126, -126, 1, -1 } } };
     unsigned char *tail = g->panels + (depth + 3) / 4 * 64;
     for (int i = 0; i < rows * depth; i++) {
         g->a[i] = i < depth || random_bits() % 2 ? 1 : 0;
@@ -812,8 +821,9 @@ static void test_gemm_corners(const vit__kernels *kernels, int depth, int fits16
     static gemm_case g;
     static float wanted[ROWS * 16], got[ROWS * 16];
     const void *panels = g.panels;
-    const vit__layer layer = {(const float *)panels, NULL, VIT_I8,
-                              (unsigned char)fits16, 16, depth};
+    const vit__layer layer = {
+        (const float *)panels, NULL, VIT_I8, (unsigned char)fits16, 16, depth
+    };
     vit__linear l;
     memset(&g, 0, sizeof g);
     fill_corners(&g, ROWS, depth, fits16);
@@ -836,7 +846,7 @@ static void test_gemm_f16(const vit__kernels *kernels) {
     static float tile[VIT__MAX_TILE_ROWS * VIT__MAX_TILE_COLS];
     unsigned char panel[32];
     const float one = 1;
-    vit__operands o = {0};
+    vit__operands o = { 0 };
     long wrong = 0;
     o.a = (const unsigned char *)&one;
     o.lda = sizeof one;

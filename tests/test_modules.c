@@ -20,8 +20,7 @@ enum { LINE = 512 };
 
 /* === What is expected === */
 
-static const char *attribute(const checkpoint *c, const char *module, const char *name)
-{
+static const char *attribute(const checkpoint *c, const char *module, const char *name) {
     size_t i;
     for (i = 0; i < checkpoint_attribute_count(c); i++) {
         const checkpoint_attribute *a = checkpoint_attribute_at(c, i);
@@ -30,13 +29,9 @@ static const char *attribute(const checkpoint *c, const char *module, const char
     return "(none)";
 }
 
-static bool same(float a, float b)
-{
-    return !memcmp(&a, &b, sizeof a);
-}
+static bool same(float a, float b) { return !memcmp(&a, &b, sizeof a); }
 
-static void check_tensor(checkpoint *c, const char *line)
-{
+static void check_tensor(checkpoint *c, const char *line) {
     char name[LINE];
     long count = 0;
     float first = 0, last = 0, values[2] = { -1, -1 };
@@ -44,14 +39,14 @@ static void check_tensor(checkpoint *c, const char *line)
     const checkpoint_tensor_info *t;
     CHECK(sscanf(line, "T %s %ld %f %f", name, &count, &first, &last) == 4);
     t = checkpoint_find(c, name);
-    CHECK_MSG(t && t->count == count && checkpoint_read(c, t, 0, 1, &values[0], &r)
-              && checkpoint_read(c, t, count - 1, 1, &values[1], &r) && same(values[0], first)
-              && same(values[1], last), "%s: %g %g expected, got %g %g %s", name, (double)first,
-              (double)last, (double)values[0], (double)values[1], r.text);
+    CHECK_MSG(t && t->count == count && checkpoint_read(c, t, 0, 1, &values[0], &r) &&
+                  checkpoint_read(c, t, count - 1, 1, &values[1], &r) && same(values[0], first) &&
+                  same(values[1], last),
+              "%s: %g %g expected, got %g %g %s", name, (double)first, (double)last,
+              (double)values[0], (double)values[1], r.text);
 }
 
-static void check_attribute(const checkpoint *c, const char *line)
-{
+static void check_attribute(const checkpoint *c, const char *line) {
     char module[LINE], name[LINE];
     int value = 0;
     CHECK(sscanf(line, "A %s %s %n", module, name, &value) == 2);
@@ -60,8 +55,7 @@ static void check_attribute(const checkpoint *c, const char *line)
               module, name, line + value, attribute(c, module, name));
 }
 
-static checkpoint *open_weights(const char *folder, const char *name, const char *weights)
-{
+static checkpoint *open_weights(const char *folder, const char *name, const char *weights) {
     char path[LINE * 2];
     report r = report_make();
     checkpoint *c;
@@ -71,8 +65,7 @@ static checkpoint *open_weights(const char *folder, const char *name, const char
 }
 
 /* "F name|kind|wrapper" */
-static checkpoint *open_expected(const char *folder, char *line)
-{
+static checkpoint *open_expected(const char *folder, char *line) {
     char *name = line + 2, *kind = strchr(name, '|'), *wrapper = strchr(kind + 1, '|');
     checkpoint *c;
     *kind++ = '\0';
@@ -85,8 +78,7 @@ static checkpoint *open_expected(const char *folder, char *line)
 }
 
 /* A frozen archive has more tensors than are listed, whose names depend on PyTorch's version. */
-static void close_expected(checkpoint *c, size_t tensors)
-{
+static void close_expected(checkpoint *c, size_t tensors) {
     report r = report_make();
     if (!c) return;
     CHECK_MSG(checkpoint_count(c) == tensors || !strcmp(attribute(c, "", "class"), "ViT"),
@@ -95,8 +87,7 @@ static void close_expected(checkpoint *c, size_t tensors)
     checkpoint_close(c);
 }
 
-static void test_fixtures(const char *folder)
-{
+static void test_fixtures(const char *folder) {
     char path[LINE * 2], line[LINE];
     checkpoint *c = NULL;
     size_t tensors = 0;
@@ -121,18 +112,16 @@ static void test_fixtures(const char *folder)
 
 /* === One of several === */
 
-static void check_weights(const char *folder, const char *weights, const char *wrapper)
-{
+static void check_weights(const char *folder, const char *weights, const char *wrapper) {
     checkpoint *c = open_weights(folder, "several.pt", weights);
     CHECK(c && !strcmp(checkpoint_wrapper(c), wrapper) && checkpoint_count(c) == 32);
-    CHECK(c && checkpoint_choice_count(c) == 2 && !strcmp(checkpoint_choice(c, 0), "model")
-          && !strcmp(checkpoint_choice(c, 1), "model_ema.module") && !checkpoint_choice(c, 2));
+    CHECK(c && checkpoint_choice_count(c) == 2 && !strcmp(checkpoint_choice(c, 0), "model") &&
+          !strcmp(checkpoint_choice(c, 1), "model_ema.module") && !checkpoint_choice(c, 2));
     checkpoint_close(c);
 }
 
 static void check_no_weights(const char *folder, const char *name, const char *weights,
-                             const char *word)
-{
+                             const char *word) {
     char path[LINE * 2];
     report r = report_make();
     checkpoint *c;
@@ -141,8 +130,7 @@ static void check_no_weights(const char *folder, const char *name, const char *w
               name, r.text);
 }
 
-static void test_choices(const char *folder)
-{
+static void test_choices(const char *folder) {
     checkpoint *c;
     check_weights(folder, NULL, "model_ema.module");
     check_weights(folder, "model", "model");
@@ -161,39 +149,44 @@ static void test_choices(const char *folder)
 /* === Settings === */
 
 static void check_settings(const char *folder, const char *name, const char *expected,
-                           bool batch_second)
-{
+                           bool batch_second) {
     static settings all[FROM_COUNT];
     checkpoint *c = open_weights(folder, name, NULL);
     attributes_told told;
     report r = report_make();
     memset(all, 0, sizeof all);
-    CHECK_MSG(c && attributes_put(c, "patch_embed.proj.weight", all, &told, &r)
-              && !strcmp(told.text, expected)
-              && told.batch_second == batch_second, "%s: %s%s", name, r.text, told.text);
+    CHECK_MSG(c && attributes_put(c, "patch_embed.proj.weight", all, &told, &r) &&
+                  !strcmp(told.text, expected) && told.batch_second == batch_second,
+              "%s: %s%s", name, r.text, told.text);
     checkpoint_close(c);
 }
 
-static void test_settings(const char *folder)
-{
-    check_settings(folder, "whole.pt", "num_heads=2 (blocks.0.attn.num_heads), norm_eps=1e-05 "
+static void test_settings(const char *folder) {
+    check_settings(folder, "whole.pt",
+                   "num_heads=2 (blocks.0.attn.num_heads), norm_eps=1e-05 "
                    "(blocks.0.norm1.eps), activation=gelu_tanh (blocks.0.mlp.act.class), "
-                   "patch_size=4 (patch_embed.patch_size)", false);
-    check_settings(folder, "traced.pt", "num_heads=2 (blocks.0.attn.code.num_heads), "
+                   "patch_size=4 (patch_embed.patch_size)",
+                   false);
+    check_settings(folder, "traced.pt",
+                   "num_heads=2 (blocks.0.attn.code.num_heads), "
                    "norm_eps=1e-05 (blocks.0.norm1.code.layer_norm_eps), activation=gelu_tanh "
-                   "(blocks.0.mlp.act.code.activation)", false);
-    check_settings(folder, "encoder.pt", "num_heads=4 (layers.0.self_attn.num_heads), "
+                   "(blocks.0.mlp.act.code.activation)",
+                   false);
+    check_settings(folder, "encoder.pt",
+                   "num_heads=4 (layers.0.self_attn.num_heads), "
                    "norm_eps=1e-05 (layers.0.norm1.eps), block_type=pre_norm "
-                   "(layers.0.norm_first), activation=relu (layers.0.activation)", true);
-    check_settings(folder, "frozen.pt", "num_heads=2 (code.num_heads), norm_eps=1e-05 "
-                   "(code.layer_norm_eps), activation=gelu_tanh (code.activation)", false);
+                   "(layers.0.norm_first), activation=relu (layers.0.activation)",
+                   true);
+    check_settings(folder, "frozen.pt",
+                   "num_heads=2 (code.num_heads), norm_eps=1e-05 "
+                   "(code.layer_norm_eps), activation=gelu_tanh (code.activation)",
+                   false);
     check_settings(folder, "arrays4.pkl", "", false);
 }
 
 /* === Broken === */
 
-static bool open_and_read(const unsigned char *data, size_t size)
-{
+static bool open_and_read(const unsigned char *data, size_t size) {
     unsigned char *exact = malloc(size ? size : 1);
     report r = report_make();
     checkpoint *c;
@@ -215,8 +208,7 @@ static bool open_and_read(const unsigned char *data, size_t size)
 }
 
 /* Cut at many places, a bit flipped at as many: nothing may be read that is not there. */
-static void damage(const char *folder, const char *name)
-{
+static void damage(const char *folder, const char *name) {
     char path[LINE * 2];
     unsigned char *data;
     report r = report_make();
@@ -236,12 +228,12 @@ static void damage(const char *folder, const char *name)
     free(data);
 }
 
-static void test_damage(const char *folder)
-{
+static void test_damage(const char *folder) {
     static const char *const names[] = {
-        "whole.pt", "whole_legacy.pt", "whole.pkl", "odd.pt", "traced.pt", "scripted.pt",
-        "frozen.pt", "arrays2.pkl", "arrays4.pkl", "arrays5.pkl", "tensors2.pkl", "tensors4.pkl",
-        "big2.pkl", "arrays0.pkl", "arrays_python2.pkl", "tensors0.pkl", "several.pt"
+        "whole.pt",     "whole_legacy.pt", "whole.pkl",   "odd.pt",      "traced.pt",
+        "scripted.pt",  "frozen.pt",       "arrays2.pkl", "arrays4.pkl", "arrays5.pkl",
+        "tensors2.pkl", "tensors4.pkl",    "big2.pkl",    "arrays0.pkl", "arrays_python2.pkl",
+        "tensors0.pkl", "several.pt",
     };
     size_t i;
     for (i = 0; i < sizeof names / sizeof *names; i++) damage(folder, names[i]);
@@ -254,8 +246,7 @@ typedef struct text {
     size_t size, capacity;
 } text;
 
-static void put(text *t, const char *data, size_t size)
-{
+static void put(text *t, const char *data, size_t size) {
     if (t->size + size > t->capacity) {
         t->capacity = (t->size + size) * 2;
         t->data = realloc(t->data, t->capacity);
@@ -268,8 +259,7 @@ static void put(text *t, const char *data, size_t size)
 #define PUT(t, literal) put(t, literal, sizeof(literal) - 1)
 
 /* Refused with this word, or accepted if it is NULL; in five seconds. */
-static void check_pickle(const char *what, text *t, const char *word)
-{
+static void check_pickle(const char *what, text *t, const char *word) {
     report r = report_make();
     const clock_t start = clock();
     checkpoint *c;
@@ -284,25 +274,29 @@ static void check_pickle(const char *what, text *t, const char *word)
 
 /* A module: what comes between BEGIN and END are the entries of _modules. */
 #define BEGIN "cmy\nM\n)\x81}(U\x0b_parameters}U\x08_buffers}U\x08_modules}("
-#define END "uub"
-#define ARRAY \
-    "cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\nK\0\x85" "C\1btR(K\1K\2\x85" \
-    "cnumpy\ndtype\nX\2\0\0\0f4\x89\x88\x87R(K\3X\1\0\0\0<NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xff" \
-    "K\0tb\x89" "C\x8\0\0\x80\x3f\0\0\0\x40tb"
+#define END   "uub"
+#define ARRAY                                                                                      \
+    "cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\nK\0\x85"                              \
+    "C\1btR(K\1K\2\x85"                                                                            \
+    "cnumpy\ndtype\nX\2\0\0\0f4\x89\x88\x87R(K\3X\1\0\0\0<NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xff"   \
+    "K\0tb\x89"                                                                                    \
+    "C\x8\0\0\x80\x3f\0\0\0\x40tb"
 #define LEAF "cmy\nL\n)\x81}(U\x0b_parameters}U\1w" ARRAY "sU\x08_modules}U\4namee"
 
-static void test_nuisances(void)
-{
+static void test_nuisances(void) {
     text t = { 0 };
     int i;
-    PUT(&t, "\x80\2" "cmy\nM\n)\x81}(U\x0b_parameters}U\1w" ARRAY "sU\x08_modules}ub.");
+    PUT(&t, "\x80\2"
+            "cmy\nM\n)\x81}(U\x0b_parameters}U\1w" ARRAY "sU\x08_modules}ub.");
     check_pickle("a module with an array", &t, NULL);
-    PUT(&t, "\x80\2" "cmy\nM\n)\x81q\1}(U\x0b_parameters}U\x08_modules}U\1mh\1sub.");
+    PUT(&t, "\x80\2"
+            "cmy\nM\n)\x81q\1}(U\x0b_parameters}U\x08_modules}U\1mh\1sub.");
     check_pickle("a module in itself", &t, "nested deeper");
-    PUT(&t, "\x80\2" "cmy\nM\n)\x81q\1}(U\x0b_parameters}U\1w" ARRAY
-        "sU\x08_modules}(U\1ah\1U\1bh\1uub.");
+    PUT(&t, "\x80\2"
+            "cmy\nM\n)\x81q\1}(U\x0b_parameters}U\1w" ARRAY "sU\x08_modules}(U\1ah\1U\1bh\1uub.");
     check_pickle("a module twice in itself, with an array", &t, "values to visit");
-    PUT(&t, "\x80\2" "cmy\nM\n)\x81q\1}(U\x0b_parameters}U\x08_modules}(U\1ah\1U\1bh\1uub.");
+    PUT(&t, "\x80\2"
+            "cmy\nM\n)\x81q\1}(U\x0b_parameters}U\x08_modules}(U\1ah\1U\1bh\1uub.");
     check_pickle("a module twice in itself", &t, "values to visit");
     PUT(&t, "\x80\2");
     for (i = 0; i < 40; i++) PUT(&t, BEGIN "U\1m");
@@ -332,21 +326,23 @@ static void test_nuisances(void)
     }
     PUT(&t, "u.");
     check_pickle("an array under 30,000 names", &t, NULL);
-    PUT(&t, "\x80\2}U\1t" "ctorch._utils\n_rebuild_tensor_v2\n(ctorch.storage\n_load_from_bytes\n"
-        "C\3abc\x85RK\0K\1\x85K\1\x85tRs.");
+    PUT(&t, "\x80\2}U\1t"
+            "ctorch._utils\n_rebuild_tensor_v2\n(ctorch.storage\n_load_from_bytes\n"
+            "C\3abc\x85RK\0K\1\x85K\1\x85tRs.");
     check_pickle("a storage of three bytes", &t, "pickle, byte");
-    PUT(&t, "\x80\2}U\1t" "ctorch._utils\n_rebuild_tensor_v2\n(ctorch.storage\n_load_from_bytes\n"
-        "N\x85RK\0K\1\x85K\1\x85tRs.");
+    PUT(&t, "\x80\2}U\1t"
+            "ctorch._utils\n_rebuild_tensor_v2\n(ctorch.storage\n_load_from_bytes\n"
+            "N\x85RK\0K\1\x85K\1\x85tRs.");
     check_pickle("a storage of None", &t, "bytes expected");
-    PUT(&t, "\x80\2}U\1t" "cos\nsystem\n(U\4truetRs.");
+    PUT(&t, "\x80\2}U\1t"
+            "cos\nsystem\n(U\4truetRs.");
     check_pickle("a call of os.system", &t, "no state dict");
 }
 
 /* === Tar === */
 
 /* The header of a file, or of what TYPE says instead. */
-static void put_entry(text *t, const char *name, const char *size, char type)
-{
+static void put_entry(text *t, const char *name, const char *size, char type) {
     char header[512] = "";
     unsigned long sum = 8 * ' ';
     int k;
@@ -359,12 +355,18 @@ static void put_entry(text *t, const char *name, const char *size, char type)
     put(t, header, sizeof header);
 }
 
-static void test_tar(void)
-{
-    static const struct { const char *name, *size; const char *word; } rows[] = {
-        { "a", "00000007777", "damaged" }, { "a", "9", "damaged" }, { "a", "0", "empty" },
-        { "a", "          0", "empty" }, { "a", "           ", "empty" },
-        { ".a", "0", "0 files" }, { "folder/.a", "0", "0 files" }
+static void test_tar(void) {
+    static const struct {
+        const char *name, *size;
+        const char *word;
+    } rows[] = {
+        { "a", "00000007777", "damaged" },
+        { "a", "9", "damaged" },
+        { "a", "0", "empty" },
+        { "a", "          0", "empty" },
+        { "a", "           ", "empty" },
+        { ".a", "0", "0 files" },
+        { "folder/.a", "0", "0 files" },
     };
     static const char end[512] = "";
     text t = { 0 };
@@ -391,8 +393,7 @@ static void test_tar(void)
     check_pickle("a thousand folders", &t, "more than 1000 entries");
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     char folder[LINE];
     snprintf(folder, sizeof folder, "%s/modules", argc > 1 ? argv[1] : "tests/data");
     test_fixtures(folder);

@@ -75,7 +75,8 @@ static void test_groups(const vit_executor *executor) {
 }
 
 static void test_votes(const vit_executor *executor) {
-    float *train = clusters(5, 6, TRAIN, CLASSES, 2.2f), *test = clusters(7, 6, TEST, CLASSES, 2.2f);
+    float *train = clusters(5, 6, TRAIN, CLASSES, 2.2f),
+          *test = clusters(7, 6, TEST, CLASSES, 2.2f);
     const nearest_rows rows = { train, TRAIN, DIM }, queries = { test, TEST, DIM };
     static nearest_hit hits[TEST * NEIGHBORS];
     static int found[TEST], classes[TRAIN];

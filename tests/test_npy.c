@@ -18,7 +18,7 @@ typedef struct file {
     size_t size;
 } npy_file;
 
-static npy_file made;   /* the file that a test works on */
+static npy_file made; /* the file that a test works on */
 
 /* Header of this version around a dictionary, then the numbers' bytes. */
 static void make(int version, const char *dictionary, const void *numbers, size_t size) {
@@ -91,12 +91,14 @@ static void test_types(void) {
     READS(">f2", "\x3c\x00\x03\xff\x7c\x00", 1.0f, 6.09755516e-05f, INFINITY);
     READS("<f8", "\0\0\0\0\0\0\xf0\x3f\x9a\x99\x99\x99\x99\x99\xb9\x3f\0\0\0\0\0\0\xf0\x7f", 1.0f,
           0.1f, INFINITY);
-    READS(">f8", "\x3f\xf0\0\0\0\0\0\0\xff\xef\xff\xff\xff\xff\xff\xff\x3f\xb9\x99\x99\x99\x99"
-          "\x99\x9a", 1.0f, -INFINITY, 0.1f);
+    READS(">f8",
+          "\x3f\xf0\0\0\0\0\0\0\xff\xef\xff\xff\xff\xff\xff\xff\x3f\xb9\x99\x99\x99\x99"
+          "\x99\x9a",
+          1.0f, -INFINITY, 0.1f);
     READS("|u1", "\0\x7f\xff", 0.0f, 127.0f, 255.0f);
     READS("|i1", "\0\x7f\xff", 0.0f, 127.0f, -1.0f);
     READS("|b1", "\0\x01\x02", 0.0f, 1.0f, 1.0f);
-    READS("|V2", "\x80\x3f\0\xc0\0\0", 1.0f, -2.0f, 0.0f);   /* bfloat16, as ml_dtypes has it */
+    READS("|V2", "\x80\x3f\0\xc0\0\0", 1.0f, -2.0f, 0.0f); /* bfloat16, as ml_dtypes has it */
     READS("<u2", "\x01\0\0\x80\xff\xff", 1.0f, 32768.0f, 65535.0f);
     READS("<i2", "\x01\0\0\x80\xff\xff", 1.0f, -32768.0f, -1.0f);
     READS("<i4", "\x01\0\0\0\0\0\0\x80\xff\xff\xff\xff", 1.0f, -2147483648.0f, -1.0f);
@@ -123,8 +125,8 @@ static void test_shapes(void) {
     CHECK(holds(1, 0, 0, rows, 0));
     make(1, "{'descr': '|u1', 'fortran_order': True, 'shape': (3, 0), }", numbers, 0);
     CHECK(holds(2, 3, 0, rows, 0));
-    make(1, "{'descr': '|u1', 'fortran_order': False, 'shape': (1, 1, 1, 1, 1, 1, 2, 3)}",
-         numbers, 6);
+    make(1, "{'descr': '|u1', 'fortran_order': False, 'shape': (1, 1, 1, 1, 1, 1, 2, 3)}", numbers,
+         6);
     CHECK(holds(8, 1, 1, rows, 6));
 }
 
@@ -146,8 +148,8 @@ static void test_fortran(void) {
 /* What is refused                                                           */
 /* ------------------------------------------------------------------------- */
 
-#define REFUSED(dictionary, bytes, message)                                    \
-    make(1, dictionary, bytes, sizeof bytes - 1);                              \
+#define REFUSED(dictionary, bytes, message)                                                        \
+    make(1, dictionary, bytes, sizeof bytes - 1);                                                  \
     CHECK(refused(message))
 
 static void test_refused(void) {
@@ -170,7 +172,8 @@ static void test_refused(void) {
     REFUSED("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}", "1234", "whole number");
     REFUSED("{'descr': '<f4', 'fortran_order': False, 'shape': (1,)", "1234", "'}' expected");
     REFUSED("{'descr': '<f4', 'fortran_order': False, 'shape': (1,)} + 1", "1234", "after '}'");
-    REFUSED("{'descr': '<f4', 'fortran_order': False, 'shape': (1,)}", "123", "4 bytes of elements "
+    REFUSED("{'descr': '<f4', 'fortran_order': False, 'shape': (1,)}", "123",
+            "4 bytes of elements "
             "expected, 3 found");
     REFUSED("{'descr': '<f4', 'fortran_order': False, 'shape': (1,)}", "12345", "5 found");
     REFUSED("{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1)}", "1234",
@@ -231,8 +234,8 @@ static void test_written(int ndim, const int64_t *dims, size_t count, const char
     made.size = fread(made.bytes, 1, sizeof made.bytes, file);
     fclose(file);
     CHECK(made.size == 128 + 4 * count);
-    snprintf(expected, sizeof expected,
-             "{'descr': '<f4', 'fortran_order': False, 'shape': %s, }", shape);
+    snprintf(expected, sizeof expected, "{'descr': '<f4', 'fortran_order': False, 'shape': %s, }",
+             shape);
     CHECK_MSG(memcmp(made.bytes, "\x93NUMPY\x01\x00\x76\x00", 10) == 0, "%s", shape);
     CHECK_MSG(memcmp(made.bytes + 10, expected, strlen(expected)) == 0, "%.118s",
               (const char *)made.bytes + 10);
@@ -260,7 +263,7 @@ static void test_full(void) {
     static const float numbers[10000];
     const int64_t one[1] = { 1 }, many[1] = { 10000 };
     FILE *full = fopen("/dev/full", "wb");
-    if (!full) return;   /* not on this system */
+    if (!full) return; /* not on this system */
     CHECK(npy_write(full, numbers, one, 1) && fflush(full) != 0);
     clearerr(full);
     CHECK(!npy_write(full, numbers, many, 1));
@@ -319,7 +322,7 @@ static void test_map(void) {
     static const char *const kinds[] = { "<f4", ">f4", "<f8" };
     const uint16_t one = 1;
     const bool is_little = *(const unsigned char *)&one == 1;
-    const unsigned char eight[8] = { 0, 0, 128, 63 };   /* 1.0f, 0.0f */
+    const unsigned char eight[8] = { 0, 0, 128, 63 }; /* 1.0f, 0.0f */
     char dictionary[128];
     npy_array mapped, read;
     report r = report_make();
@@ -327,7 +330,7 @@ static void test_map(void) {
         FILE *file = fopen(path, "wb");
         CHECK(file != NULL);
         if (!file) return;
-        snprintf(dictionary, sizeof dictionary,   /* 118 bytes and 10 before them */
+        snprintf(dictionary, sizeof dictionary, /* 118 bytes and 10 before them */
                  "{'descr': '%s', 'fortran_order': False, 'shape': (%d,), }%60s\n", kinds[i],
                  i < 2 ? 2 : 1, "");
         make(1, dictionary, eight, 8);
@@ -337,7 +340,7 @@ static void test_map(void) {
         CHECK((mapped.mapped != NULL) == (i == 0 && is_little));
         CHECK(mapped.count == read.count && mapped.ndim == 1 && mapped.dims[0] == read.dims[0]);
         CHECK(!memcmp(mapped.data, read.data, read.count * sizeof(float)));
-        mapped.data[0] = 5;   /* this process's copy */
+        mapped.data[0] = 5; /* this process's copy */
         npy_free(&mapped);
         npy_free(&read);
     }

@@ -34,9 +34,9 @@ enum { IMAGES = 5, MAX_TENSORS = 128, MAX_NAME = 64, MAX_THREADS = 3, MAX_DEPTH 
 
 typedef struct traced_tensor {
     char name[MAX_NAME];
-    size_t size;  /* floats of one image                                      */
-    int images;   /* how many have been seen                                  */
-    float *data;  /* [IMAGES, size]                                           */
+    size_t size; /* floats of one image                                      */
+    int images;  /* how many have been seen                                  */
+    float *data; /* [IMAGES, size]                                           */
 } traced_tensor;
 
 typedef struct run_result {
@@ -53,7 +53,7 @@ typedef struct run_options {
     bool trace;
     bool logits, embedding, tokens, attention;
     int attention_block;
-    float *blocks;       /* [depth] of tokens, then attention, of `batch` images; or NULL */
+    float *blocks; /* [depth] of tokens, then attention, of `batch` images; or NULL */
 } run_options;
 
 typedef struct fixture {
@@ -63,7 +63,7 @@ typedef struct fixture {
     checkpoint *expected;
     float *images;
     size_t image_size, logits_size, embedding_size, tokens_size, attention_size;
-    run_result base;     /* scalar, one thread, one image at a time, all outputs      */
+    run_result base; /* scalar, one thread, one image at a time, all outputs      */
     double worst;
     char worst_name[MAX_NAME];
 } fixture;
@@ -146,12 +146,12 @@ static int list_blocks(const fixture *f, const run_options *o, float *attention,
     size_t tokens = (size_t)o->batch * f->tokens_size;
     size_t each = tokens + (size_t)o->batch * f->attention_size;
     if (!o->blocks) {
-        list[0] = (vit_block_output){NULL, attention, o->attention_block, 0};
+        list[0] = (vit_block_output){ NULL, attention, o->attention_block, 0 };
         return o->attention;
     }
     for (int i = 0; i < f->model.config.depth; i++) {
         float *at = o->blocks + (size_t)i * each;
-        list[i] = (vit_block_output){at, at + tokens, i, 0};
+        list[i] = (vit_block_output){ at, at + tokens, i, 0 };
     }
     return f->model.config.depth;
 }
@@ -190,7 +190,10 @@ static void run(const fixture *f, const run_options *o, int first, run_result *o
     vit_result result = vit_session_init(&session, &f->model, &params, workspace, size);
     CHECK_MSG(result == VIT_OK, "%s: vit_session_init: %s", f->name, vit_result_string(result));
     if (result == VIT_OK) {
-        result = vit_forward(&session, &(vit_input){ .pixels = f->images + (size_t)first * f->image_size, .batch = o->batch }, &outputs);
+        result = vit_forward(
+            &session,
+            &(vit_input){ .pixels = f->images + (size_t)first * f->image_size, .batch = o->batch },
+            &outputs);
         CHECK_MSG(result == VIT_OK, "%s: vit_forward: %s", f->name, vit_result_string(result));
     }
     CHECK_MSG(!out->overflow, "%s: trace of unexpected shape or length", f->name);
@@ -248,8 +251,8 @@ static void same_bits(const fixture *f, const char *what, const run_result *r, i
         const traced_tensor *a = &r->tensors[i], *b = &base->tensors[i];
         listed = strcmp(a->name, b->name) == 0 && a->images == batch && a->size == b->size;
     }
-    CHECK_MSG(listed || r->num_tensors == 0, "%s: %s: other tensors are traced than in the base run",
-              f->name, what);
+    CHECK_MSG(listed || r->num_tensors == 0,
+              "%s: %s: other tensors are traced than in the base run", f->name, what);
     for (int i = 0; listed && i < r->num_tensors; i++) {
         compared += same_output(f, what, r->tensors[i].name, r->tensors[i].data,
                                 base->tensors[i].data, at, base->tensors[i].size, n);
@@ -440,9 +443,7 @@ static void run_backwards(void *user, int count, vit_task *task, void *arg) {
     }
 }
 
-static int common_divisor(int a, int b) {
-    return b == 0 ? a : common_divisor(b, a % b);
-}
+static int common_divisor(int a, int b) { return b == 0 ? a : common_divisor(b, a % b); }
 
 /* Index 7 i + count / 2, or with 8, 9, ... in place of 7 until each index comes once. */
 static void run_shuffled(void *user, int count, vit_task *task, void *arg) {
@@ -497,8 +498,8 @@ static vit_threads *pools[MAX_THREADS + 1];
 static vit_executor executors[MAX_THREADS + 1]; /* [1] is the calling thread alone */
 
 static void vary_batches(const fixture *f, vit_isa isa, int threads) {
-    static const int shapes[][3] = {{1, 1, 0}, {1, 1, 3}, {1, 4, 1}, {2, 2, 0},
-                                    {2, 2, 3}, {5, 5, 0}, {5, 2, 0}, {5, 3, 0}};
+    static const int shapes[][3] = { { 1, 1, 0 }, { 1, 1, 3 }, { 1, 4, 1 }, { 2, 2, 0 },
+                                     { 2, 2, 3 }, { 5, 5, 0 }, { 5, 2, 0 }, { 5, 3, 0 } };
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         char what[96];
         run_result r;
@@ -571,18 +572,19 @@ static void vary_attention(const fixture *f, vit_isa isa) {
 }
 
 static void vary_executors(const fixture *f, vit_isa isa) {
-    static int counts[MAX_THREADS + 1] = {0, 1, 2, 3};
+    static int counts[MAX_THREADS + 1] = { 0, 1, 2, 3 };
     for (int n = 1; n <= MAX_THREADS; n++) {
         for (int kind = 0; kind < 3; kind++) {
-            static const char *const names[] = {"backwards", "shuffled", "foreign threads"};
+            static const char *const names[] = { "backwards", "shuffled", "foreign threads" };
             char what[96];
             run_result r;
             run_options o = everything(f);
             o.isa = isa;
             o.batch = o.together = 2;
             o.trace = kind != 1;
-            o.executor.parallel_for = kind == 0 ? run_backwards
-                                                : kind == 1 ? run_shuffled : run_foreign;
+            o.executor.parallel_for = kind == 0   ? run_backwards
+                                      : kind == 1 ? run_shuffled
+                                                  : run_foreign;
             o.executor.user = &counts[n];
             o.executor.num_threads = n;
             snprintf(what, sizeof what, "%s, %s, %d", vit_isa_name(isa), names[kind], n);
@@ -712,8 +714,8 @@ static const struct {
     double tolerance, cosine;
     int top1;
 } dtype_bounds[VIT_NUM_DTYPES] = {
-    {"f32", 1e-5, 1, 100},     {"f16", 0.005, 0.9999, 95}, {"bf16", 0.03, 0.9998, 95},
-    {"int8", 0.1, 0.995, 90}, {"int4", 0.7, 0.85, 75},
+    { "f32", 1e-5, 1, 100 },    { "f16", 0.005, 0.9999, 95 }, { "bf16", 0.03, 0.9998, 95 },
+    { "int8", 0.1, 0.995, 90 }, { "int4", 0.7, 0.85, 75 },
 };
 
 /* Matching best classes, over all cases. */

@@ -42,7 +42,7 @@ static uint32_t crc32(const void *data, size_t size) {
 
 /* Bytes of a row, and how many rows there are with those of further planes. */
 static size_t row_bytes(int format, size_t width) {
-    static const size_t sizes[VIT_NUM_PIXELS] = {3, 4, 1, 3, 4, 2, 2, 1, 4};
+    static const size_t sizes[VIT_NUM_PIXELS] = { 3, 4, 1, 3, 4, 2, 2, 1, 4 };
     bool pairs = format == VIT_PIXEL_YUYV || format == VIT_PIXEL_NV12;
     return (pairs ? (width + 1) / 2 * 2 : width) * sizes[format];
 }
@@ -342,7 +342,7 @@ static void test_all_small(void) {
 
 /* Extreme ratios, where sizes on the way would overflow 32 bits. */
 static void test_extremes(void) {
-    static const int sides[][2] = {{1048576, 1}, {1, 1048576}, {70000, 3}, {2, 65536}};
+    static const int sides[][2] = { { 1048576, 1 }, { 1, 1048576 }, { 70000, 3 }, { 2, 65536 } };
     for (size_t i = 0; i < sizeof sides / sizeof sides[0]; i++) {
         for (int mode = 0; mode <= 2; mode++) {
             tiny_file file;

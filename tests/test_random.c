@@ -101,18 +101,16 @@ typedef struct reference {
     const traced_run *traced;
     const char *what;
     int image;
-    bool rounds;                              /* some layer rounds its input */
+    bool rounds; /* some layer rounds its input */
     size_t tokens, dim;
-    const uint8_t *mask;                      /* [N] or NULL */
-    double *x;                                /* [N, D] */
-    double *shared;                           /* [N, D]: norm1, which parallel branches share */
+    const uint8_t *mask; /* [N] or NULL */
+    double *x;           /* [N, D] */
+    double *shared;      /* [N, D]: norm1, which parallel branches share */
     double *tokens_out, *pooled, *attention, *embedding, *logits;
     double worst;
 } reference;
 
-static double *doubles(size_t count) {
-    return tiny_allocate(count * sizeof(double));
-}
+static double *doubles(size_t count) { return tiny_allocate(count * sizeof(double)); }
 
 static double relative_error(const float *got, const double *wanted, size_t n) {
     double worst = 0, top = 1e-30;
@@ -252,7 +250,7 @@ static double round_steps(double *x, size_t n, float factor) {
 /* A query or a key, of length 4060. The factor decides which way numbers are rounded, so it is
    computed as in >>kernels: squares in 16 lanes, and two steps of Newton's method. */
 static void round_length(double *x, size_t n) {
-    float lane[16] = {0}, y;
+    float lane[16] = { 0 }, y;
     uint32_t word;
     for (size_t i = 0; i < n; i++) {
         lane[i % 16] = muladd((float)x[i], (float)x[i], lane[i % 16]);
@@ -422,8 +420,8 @@ static feature_map convolve(reference *f, const char *name, feature_map x, bool 
     vit_tensor t;
     snprintf(full, sizeof full, "%s.weight", name);
     CHECK(find_tensor(f->model, full, &t) && (size_t)t.dims[1] == x.chans);
-    feature_map y = windows(&x, (size_t)t.dims[2], stride,
-                            f->model->config.stem == VIT_STEM_RESNET, 0);
+    feature_map y = windows(&x, (size_t)t.dims[2], stride, f->model->config.stem == VIT_STEM_RESNET,
+                            0);
     double *rows = y.data;
     y.data = linear(f->model, name, rows, y.height * y.width, y.chans, (size_t)t.dims[0]);
     y.chans = (size_t)t.dims[0];
@@ -440,7 +438,7 @@ static void group_norm(const reference *f, const char *name, feature_map *x, dou
     char full[80];
     size_t width = x->chans / 32, pixels = x->height * x->width, n = pixels * x->chans;
     snprintf(full, sizeof full, "%s.weight", name);
-    double *w = weights(f->model, full), mean[32] = {0}, var[32] = {0};
+    double *w = weights(f->model, full), mean[32] = { 0 }, var[32] = { 0 };
     snprintf(full, sizeof full, "%s.bias", name);
     double *b = weights(f->model, full);
     for (size_t i = 0; i < n; i++) {
@@ -506,7 +504,7 @@ static feature_map max_pool(feature_map x) {
 
 static feature_map resnet(reference *f, feature_map x) {
     const vit_config *c = &f->model->config;
-    const int depths[] = {c->stem_stage1, c->stem_stage2, c->stem_stage3, c->stem_stage4};
+    const int depths[] = { c->stem_stage1, c->stem_stage2, c->stem_stage3, c->stem_stage4 };
     x = convolve(f, "patch_embed.backbone.stem.conv", x, false, 2);
     group_norm(f, "patch_embed.backbone.stem.norm", &x, NULL, true);
     map_step(f, "patch_embed.backbone.stem.norm", &x);
@@ -537,7 +535,7 @@ static feature_map mobileclip(reference *f, feature_map x) {
 /* The feature map after a stem, as the planes of an input that patches are cut out of. */
 static feature_map embed_map(reference *f, const float *input) {
     const vit_config *c = &f->model->config;
-    feature_map x = {(size_t)c->img_height, (size_t)c->img_width, (size_t)c->in_chans, NULL};
+    feature_map x = { (size_t)c->img_height, (size_t)c->img_width, (size_t)c->in_chans, NULL };
     size_t pixels = x.height * x.width;
     x.data = doubles(pixels * x.chans);
     for (size_t i = 0; i < pixels * x.chans; i++) {
@@ -552,7 +550,7 @@ static feature_map embed_map(reference *f, const float *input) {
 /* Patches that are no squares: [num_patches, C, P, P] of the input's planes. */
 static feature_map cut_patches(const vit_config *c, const feature_map *x, size_t p) {
     size_t height = x->height / p, width = x->width / p, area = p * p;
-    feature_map y = {height, width, x->chans * area, doubles(height * width * x->chans * area)};
+    feature_map y = { height, width, x->chans * area, doubles(height * width * x->chans * area) };
     for (size_t i = 0; i < height * width * y.chans; i++) {
         size_t patch = i / y.chans, k = i % y.chans, square = i / area % (height * width);
         size_t chan = k / area, row = k % area / p * height + patch / width;
@@ -904,8 +902,8 @@ static void mlp(reference *f, int block) {
     }
     double *out = block_linear(f->model, block, "mlp.fc2", normed, n, hidden, f->dim);
     block_step(f, block, ".mlp.fc2", out, n * f->dim);
-    add_to_x(f, block, "norm2",
-             c->block_type == VIT_BLOCK_PARALLEL ? "ls1.gamma" : "ls2.gamma", "", out);
+    add_to_x(f, block, "norm2", c->block_type == VIT_BLOCK_PARALLEL ? "ls1.gamma" : "ls2.gamma", "",
+             out);
     free(y);
     free(fc1);
     free(h);
@@ -1125,12 +1123,12 @@ static int list_blocks(const produced *p, int depth, bool lean, vit_block_output
     int count = 0;
     for (int i = 0; i < depth - lean; i++) {
         float *at = p->blocks + (size_t)i * p->each;
-        list[count++] = (vit_block_output){at, at + p->sizes[2], i, 0};
+        list[count++] = (vit_block_output){ at, at + p->sizes[2], i, 0 };
     }
     if (depth && !lean) {
         float *attention = p->data + p->total - p->sizes[3];
         float *normed = p->blocks + (size_t)depth * p->each;
-        list[count++] = (vit_block_output){normed, attention, -1, 1};
+        list[count++] = (vit_block_output){ normed, attention, -1, 1 };
     }
     return count;
 }
@@ -1171,7 +1169,8 @@ static void run(const vit_model *model, const run_options *o, const float *input
     size_t size = vit_workspace_size(model, &params);
     void *workspace = tiny_allocate(size);
     CHECK(vit_session_init(&session, model, &params, workspace, size) == VIT_OK);
-    CHECK(vit_forward(&session, &(vit_input){ .pixels = input, .batch = BATCH, .mask = o->mask }, &outputs) == VIT_OK);
+    CHECK(vit_forward(&session, &(vit_input){ .pixels = input, .batch = BATCH, .mask = o->mask },
+                      &outputs) == VIT_OK);
     free(workspace);
 }
 
@@ -1186,13 +1185,13 @@ static void hash_floats(vit_hash *hash, const float *x, size_t n) {
 /* The traced run of one image after the other against the reference. */
 static double compare(const char *what, const vit_model *model, const float *input,
                       const uint8_t *mask, const traced_run *traced, const produced *p) {
-    static const char *const names[] = {"logits", "embedding", "tokens", "attention"};
+    static const char *const names[] = { "logits", "embedding", "tokens", "attention" };
     const vit_config *c = &model->config;
     size_t pixels = (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width;
     double worst = 0;
     for (size_t image = 0; image < BATCH; image++) {
         reference f = reference_run(model, what, traced, (int)image, input + image * pixels, mask);
-        const double *wanted[4] = {f.logits, f.embedding, f.tokens_out, f.attention};
+        const double *wanted[4] = { f.logits, f.embedding, f.tokens_out, f.attention };
         const float *got = p->data;
         worst = fmax(worst, f.worst);
         for (int i = 0; i < 4; i++) {
@@ -1221,10 +1220,12 @@ static void compare_blocks(const char *what, const vit_config *c, const traced_r
                   "%s: tokens of %s, image %d", what, name, image);
     }
     if (c->depth > 0) {
-        CHECK_MSG(memcmp(p->blocks + end, p->data + p->total - p->each,
-                         p->sizes[2] * sizeof(float)) == 0, "%s: normed tokens", what);
+        CHECK_MSG(
+            memcmp(p->blocks + end, p->data + p->total - p->each, p->sizes[2] * sizeof(float)) == 0,
+            "%s: normed tokens", what);
         CHECK_MSG(memcmp(p->blocks + end - p->sizes[3], p->data + p->total - p->sizes[3],
-                         p->sizes[3] * sizeof(float)) == 0, "%s: attention, twice", what);
+                         p->sizes[3] * sizeof(float)) == 0,
+                  "%s: attention, twice", what);
     }
 }
 
@@ -1279,7 +1280,7 @@ static void attention_options(vit_config *c) {
 /* Stem number 0 to 4: a ResNet's with as many stages, or MobileCLIP's. Sizes are rarely multiples
    of the stride; a patch is one to three pixels of the map. */
 static void random_stem(vit_config *c, int number) {
-    int *stages[] = {&c->stem_stage1, &c->stem_stage2, &c->stem_stage3, &c->stem_stage4};
+    int *stages[] = { &c->stem_stage1, &c->stem_stage2, &c->stem_stage3, &c->stem_stage4 };
     int depth = number % 4, stride = 8;
     c->stem = number < 4 ? VIT_STEM_RESNET : VIT_STEM_CONV;
     c->stem_width = c->stem == VIT_STEM_CONV ? pick(1, 40) : 32 * pick(1, 2);
@@ -1455,13 +1456,15 @@ static void check_shapes(void) {
    tokens alone. */
 static void test_bits(const char *what, int index, const vit_model *model, const float *input,
                       const uint8_t *mask, const vit_executor *executor, const produced *base) {
-    static const char *const names[] = {"one thread", "three threads", "little memory"};
+    static const char *const names[] = { "one thread", "three threads", "little memory" };
     produced other = produced_make(model);
     FOR_EACH_ISA_LIKE(isa, base_isa) {
         for (int way = 0; way <= 2; way++) {
             bool threads = way == 1 || (way == 2 && index % 4 < 2);
-            run_options o = {(vit_isa)isa, threads ? executor : NULL, 2, (index + way) % 2 == 0,
-                             NULL, mask, way == 2};
+            run_options o = {
+                (vit_isa)isa, threads ? executor : NULL, 2, (index + way) % 2 == 0, NULL, mask,
+                way == 2
+            };
             size_t compared = o.lean ? base->sizes[0] + base->sizes[1] : base->total;
             size_t blocks = blocks_floats(base, model->config.depth, o.lean);
             memset(other.data, 0xff, other.total * sizeof(float));
@@ -1481,7 +1484,7 @@ static void test_bits(const char *what, int index, const vit_model *model, const
 static double test_base(const char *what, int index, const vit_model *model, const float *input,
                         const uint8_t *mask, const vit_executor *executor) {
     traced_run traced;
-    run_options o = {base_isa, NULL, 1, false, &traced, mask, false};
+    run_options o = { base_isa, NULL, 1, false, &traced, mask, false };
     produced base = produced_make(model);
     traced.num_tensors = 0;
     run(model, &o, input, &base);

@@ -35,14 +35,14 @@ enum { SANITIZED = 0 };
 
 enum { MAX_PIXELS = 1000000 };
 
-static char folder[64];   /* where nothing may appear */
-static int witness = -1;  /* a file of the parent, open for writing */
+static char folder[64];  /* where nothing may appear */
+static int witness = -1; /* a file of the parent, open for writing */
 
 /* Of the child that shall be killed from outside; shared with it. */
 typedef struct victim {
     volatile pid_t pid;
-    volatile int tries, kills;   /* kills: how many of the tries wait for it */
-    pid_t latest[64];            /* children of this process, by their count */
+    volatile int tries, kills; /* kills: how many of the tries wait for it */
+    pid_t latest[64];          /* children of this process, by their count */
     volatile unsigned count;
 } victim;
 static victim *killed;
@@ -55,7 +55,7 @@ static void note_pid(void) {
 
 /* --- a decoder that does what its image says -------------------------------------------- */
 
-static int tainted;   /* the next images of this child are of another grey */
+static int tainted; /* the next images of this child are of another grey */
 
 /* An image is 'g', width and height: grey; or the name of a deed. */
 static bool paint(const uint8_t *bytes, vit_image *image) {
@@ -116,7 +116,7 @@ static void loop(void) {
 
 static void wait_on(void) {
     char byte;
-    for (;;) (void)!read(0, &byte, 1);   /* what it may: waits for its parent */
+    for (;;) (void)!read(0, &byte, 1); /* what it may: waits for its parent */
 }
 
 static void crash(void) {
@@ -124,12 +124,13 @@ static void crash(void) {
     *nothing = 1;
 }
 
-static void advise(void) { (void)madvise(NULL, 0, 100); }   /* MADV_HWPOISON */
+static void advise(void) { (void)madvise(NULL, 0, 100); } /* MADV_HWPOISON */
 static void move_memory(void) {
     (void)mremap(NULL, 4096, 4096, MREMAP_MAYMOVE | MREMAP_FIXED, NULL);
 }
 static void set_high_bits(void) {
-    (void)syscall(SYS_mmap, NULL, 4096, PROT_READ, (1ll << 40) | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    (void)syscall(SYS_mmap, NULL, 4096, PROT_READ, (1ll << 40) | MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                  0);
 }
 static void requeue(void) { (void)syscall(SYS_futex, NULL, 3, 1, NULL, NULL, 0); }
 static void read_clock(void) { (void)syscall(SYS_clock_gettime, -6, NULL); }
@@ -159,14 +160,14 @@ static const struct {
     const char *name;
     void (*deed)(void);
     const char *message;
-    bool plain;   /* not under the address sanitizer, which has ways of its own */
+    bool plain; /* not under the address sanitizer, which has ways of its own */
 } deeds[] = {
     { "crash", crash, "its decoder crashed (", false },
     { "abort", break_heap, "its decoder ", false },
     { "exit", leave, "its decoder crashed (exit status 0)", false },
     { "deep", deep, "its decoder crashed (", false },
-    { "loop", loop, NULL, false },         /* with_all_signals' */
-    { "sleep", wait_on, NULL, false },   /* test_sleep's */
+    { "loop", loop, NULL, false },     /* with_all_signals' */
+    { "sleep", wait_on, NULL, false }, /* test_sleep's */
     { "open", open_a_file, "asked the system for what decoding does not need", false },
     { "memory", read_memory, "asked the system for", false },
     { "connect", connect_somewhere, "asked the system for", false },
@@ -285,8 +286,8 @@ static void test_deeds(sandbox *box) {
         vit_image image;
         if ((SANITIZED && deeds[i].plain) || !deeds[i].message) continue;
         CHECK(!decode(box, deeds[i].name, strlen(deeds[i].name), 0, &image, &r));
-        CHECK_MSG(strstr(r.text, SANITIZED ? "its decoder " : deeds[i].message) != NULL,
-                  "%s: %s", deeds[i].name, r.text);
+        CHECK_MSG(strstr(r.text, SANITIZED ? "its decoder " : deeds[i].message) != NULL, "%s: %s",
+                  deeds[i].name, r.text);
         CHECK(!image.pixels && !r.no_memory);
         CHECK_MSG(is_grey(box, 10, 20, i), "the image after %s", deeds[i].name);
     }
@@ -375,7 +376,7 @@ static void test_killed_idle(void) {
     report r = report_make();
     sandbox *box = sandbox_open(&settings, &r);
     for (int i = 0; i < 10000 && killed->count < first + 4; i++)
-        usleep(1000);   /* some may not have begun */
+        usleep(1000); /* some may not have begun */
     CHECK(box != NULL && killed->count == first + 4);
     for (unsigned i = first; i < killed->count; i++)
         CHECK(kill(killed->latest[i % 64], SIGKILL) == 0);
@@ -488,7 +489,8 @@ static bool with_all_signals(void) {
     count = killed->count;
     kill(killed->latest[(count - 1) % 64], SIGUSR1);
     return is_grey(box, 2, 2, 1) && killed->count == count &&
-           fails_with(box, "loop", "took more than 1 seconds of a CPU", false) && is_grey(box, 2, 2, 2) &&
+           fails_with(box, "loop", "took more than 1 seconds of a CPU", false) &&
+           is_grey(box, 2, 2, 2) &&
            (SANITIZED || fails_with(box, "open", "asked the system for", false));
 }
 
@@ -518,7 +520,7 @@ static bool with_few_files(void) {
     }
     limit(RLIMIT_NOFILE, (rlim_t)lowest + 1);
     return good && is_grey(box, 1, 1, 1) &&
-           fails_with(box, "none", "no image", false) &&   /* and the only child is gone */
+           fails_with(box, "none", "no image", false) && /* and the only child is gone */
            fails_with(box, "none", "there is no sandbox to decode it in: no socket: ", true);
 }
 
@@ -537,8 +539,8 @@ static bool with_little_time(void) {
     settings.cpu_seconds = 9;
     limit(RLIMIT_CPU, 1);
     box = sandbox_open(&settings, &r);
-    return is_grey(box, 2, 2, 1) && fails_with(box, "loop", "than 1 seconds of a CPU, the limit",
-                                               true);
+    return is_grey(box, 2, 2, 1) &&
+           fails_with(box, "loop", "than 1 seconds of a CPU, the limit", true);
 }
 
 static bool with_little_memory(void) {
@@ -548,16 +550,16 @@ static bool with_little_memory(void) {
     settings.memory = (uint64_t)2 << 40;
     limit(RLIMIT_AS, (rlim_t)1 << 30);
     box = sandbox_open(&settings, &r);
-    return is_grey(box, 2, 2, 1) && fails_with(box, "hungry", "all that this process may have",
-                                               true);
+    return is_grey(box, 2, 2, 1) &&
+           fails_with(box, "hungry", "all that this process may have", true);
 }
 
 static bool without_memory(void) {
     const sandbox_settings settings = settings_of();
     report r = report_make();
     limit(RLIMIT_AS, 1 << 20);
-    return fails_with(sandbox_open(&settings, &r), "g\2\2\2", "there is no sandbox to decode it in: ",
-                      true);
+    return fails_with(sandbox_open(&settings, &r), "g\2\2\2",
+                      "there is no sandbox to decode it in: ", true);
 }
 
 static void test_inherited(void) {
@@ -566,7 +568,7 @@ static void test_inherited(void) {
     CHECK(in_process(with_all_signals));
     CHECK(in_process(without_files_to_write));
     CHECK(in_process(with_little_time));
-    if (SANITIZED) return;   /* which need memory and files of their own */
+    if (SANITIZED) return; /* which need memory and files of their own */
     CHECK(in_process(with_few_files));
     CHECK(in_process(with_little_memory));
     CHECK(in_process(without_memory));
@@ -588,7 +590,7 @@ static void test_alone(void) {
         CHECK(maps != NULL);
         while (maps && fgets(line, sizeof line, maps)) shared += strstr(line, "rw-s ") != NULL;
         if (maps) fclose(maps);
-        CHECK_MSG(shared == 2, "%d", shared);   /* and `killed` */
+        CHECK_MSG(shared == 2, "%d", shared); /* and `killed` */
     }
     sandbox_close(box);
 }
@@ -627,7 +629,7 @@ static int count_ended(void) {
     int ended = 0;
     for (int i = 0; i < 6000; i++) {
         const pid_t pid = waitpid(-1, NULL, WNOHANG);
-        if (pid < 0) return ended;   /* no one is left */
+        if (pid < 0) return ended; /* no one is left */
         if (pid > 0) ended++;
         else usleep(10000);
     }
@@ -653,7 +655,7 @@ static void test_orphans(void) {
         _exit(0);
     }
     CHECK(read(ends[0], &byte, 1) == 1 && byte == 'y');
-    usleep(100000);   /* it computes */
+    usleep(100000); /* it computes */
     kill(parent, SIGKILL);
     waitpid(parent, NULL, 0);
     CHECK(count_ended() == 4);
@@ -755,7 +757,7 @@ int main(int argc, char **argv) {
     box = sandbox_open(&settings, &r);
     if (box) {
         test_answers(box);
-        if (!SANITIZED) test_killed(box);   /* as test_threads */
+        if (!SANITIZED) test_killed(box); /* as test_threads */
         test_killed_idle();
         test_no_child();
         test_deeds(box);
@@ -769,7 +771,7 @@ int main(int argc, char **argv) {
         test_orphans();
         test_photos(data);
         test_input(data);
-    } else {   /* a system that has none says so */
+    } else { /* a system that has none says so */
         printf("no sandbox here: %s\n", r.text);
         CHECK(r.text[0] != '\0');
     }

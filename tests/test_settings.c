@@ -15,8 +15,7 @@
 static const patch_request as_stored = { 0, 0 };
 
 /* A plain ViT with two blocks and a grid of 14 x 14, as the tensors show it. */
-static void plain_model(settings all[FROM_COUNT], settings_seen *seen)
-{
+static void plain_model(settings all[FROM_COUNT], settings_seen *seen) {
     settings *tensors = &all[FROM_TENSORS];
     int from;
     for (from = 0; from < FROM_COUNT; from++) settings_start(&all[from], "here");
@@ -31,8 +30,7 @@ static void plain_model(settings all[FROM_COUNT], settings_seen *seen)
     settings_put(tensors, SETTING_NORM_TYPE, VIT_LAYER_NORM);
 }
 
-static vit_config plain_config(void)
-{
+static vit_config plain_config(void) {
     settings all[FROM_COUNT];
     settings_seen seen;
     settings_resolved model;
@@ -44,8 +42,7 @@ static vit_config plain_config(void)
 
 /* === Rows === */
 
-static bool find_row(const char *name, setting_key *key)
-{
+static bool find_row(const char *name, setting_key *key) {
     int i;
     for (i = 0; i < SETTING_COUNT; i++) {
         *key = (setting_key)i;
@@ -55,10 +52,9 @@ static bool find_row(const char *name, setting_key *key)
 }
 
 /* Each field that a file stores can be set, or follows from another setting. */
-static void check_field(const char *name, size_t offset)
-{
+static void check_field(const char *name, size_t offset) {
     setting_key key;
-    if (!strcmp(name, "rope") || !strcmp(name, "rope_per_block")) return;   /* from rope_type */
+    if (!strcmp(name, "rope") || !strcmp(name, "rope_per_block")) return; /* from rope_type */
     if (!find_row(name, &key)) {
         CHECK_MSG(false, "vit_config has %s, setting_list.h has no row for it", name);
         return;
@@ -67,15 +63,13 @@ static void check_field(const char *name, size_t offset)
     CHECK_MSG(setting_rows[key].offset == offset, "%s: another field", name);
 }
 
-static void test_fields(void)
-{
+static void test_fields(void) {
 #define X(type, name, required, smallest, largest) check_field(#name, offsetof(vit_config, name));
     VIT_FIELD_LIST(X)
 #undef X
 }
 
-static void check_given(setting_key key, const char *text, double value)
-{
+static void check_given(setting_key key, const char *text, double value) {
     settings s;
     report r = report_make();
     char assignment[96], back[32];
@@ -87,16 +81,14 @@ static void check_given(setting_key key, const char *text, double value)
 }
 
 /* Tools and traces use the same names. */
-static void test_activation_names(void)
-{
-#define X(enumerator, value, text)                                                               \
+static void test_activation_names(void) {
+#define X(enumerator, value, text)                                                                 \
     CHECK_MSG(setting_find_word(SETTING_ACTIVATION, text) == value, "%s: vit.h's name", text);
     VIT_ACTIVATION_LIST(X)
 #undef X
 }
 
-static void test_given(void)
-{
+static void test_given(void) {
     int key, place;
     for (key = 0; key < SETTING_COUNT; key++) {
         const setting_row *row = &setting_rows[key];
@@ -112,8 +104,7 @@ static void test_given(void)
 
 /* === Tensors === */
 
-static bool has_tensor(const vit_config *config, const char *name)
-{
+static bool has_tensor(const vit_config *config, const char *name) {
     vit_tensor tensor;
     int i;
     for (i = 0; vit_architecture_tensor(config, VIT_F32, i, &tensor); i++)
@@ -121,8 +112,7 @@ static bool has_tensor(const vit_config *config, const char *name)
     return false;
 }
 
-static void test_shown(void)
-{
+static void test_shown(void) {
     int key, value;
     for (key = 0; key < SETTING_COUNT; key++) {
         const setting_row *row = &setting_rows[key];
@@ -138,15 +128,13 @@ static void test_shown(void)
 
 /* === Words === */
 
-static bool is_preprocessing(int key)
-{
+static bool is_preprocessing(int key) {
     return key == SETTING_CROP_MODE || key == SETTING_CROP_ROUNDING ||
            key == SETTING_INTERPOLATION || key == SETTING_POS_RESAMPLE;
 }
 
 /* Whatever is not plain is said, in words of its own. */
-static void check_described(setting_key key, double value, const vit_config *plain)
-{
+static void check_described(setting_key key, double value, const vit_config *plain) {
     char before[512], after[512];
     vit_config config = *plain;
     setting_put_field(key, value, &config);
@@ -156,8 +144,7 @@ static void check_described(setting_key key, double value, const vit_config *pla
               value);
 }
 
-static void test_described(void)
-{
+static void test_described(void) {
     const vit_config usual = plain_config();
     char text[512];
     int key, place;
@@ -167,7 +154,7 @@ static void test_described(void)
         const setting_row *row = &setting_rows[key];
         vit_config plain = plain_config();
         if (row->field == SETTING_NO_FIELD || is_preprocessing(key)) continue;
-        if (key == SETTING_POOL_PREFIX) plain.pool = VIT_POOL_AVG;   /* else it says nothing */
+        if (key == SETTING_POOL_PREFIX) plain.pool = VIT_POOL_AVG; /* else it says nothing */
         if (row->kind == SETTING_FLAG) check_described((setting_key)key, row->plain == 0, &plain);
         for (place = 0; row->words && row->words[place].word; place++)
             if (place != (int)row->plain) check_described((setting_key)key, place, &plain);
@@ -177,8 +164,7 @@ static void test_described(void)
 /* === From --set to vit_config === */
 
 /* What a setting needs beside it. */
-static const char *company_of(setting_key key)
-{
+static const char *company_of(setting_key key) {
     switch (key) {
     case SETTING_STEM: return "stem_width=32 stem_stage1=1";
     case SETTING_STEM_WIDTH: return "stem=conv";
@@ -196,14 +182,12 @@ static const char *company_of(setting_key key)
     }
 }
 
-static double other_value(const setting_row *row)
-{
+static double other_value(const setting_row *row) {
     if (row->kind == SETTING_FLAG || row->kind == SETTING_WORD) return row->plain == 0;
     return row->kind == SETTING_NUMBER ? 0.5 : 2;
 }
 
-static void put_words(settings *s, const char *words)
-{
+static void put_words(settings *s, const char *words) {
     char word[32];
     report r = report_make();
     for (; *words; words += strcspn(words, " "), words += *words == ' ') {
@@ -213,8 +197,7 @@ static void put_words(settings *s, const char *words)
 }
 
 /* Only patches have positions here, so that other tokens may come and go. */
-static void check_copied(setting_key key)
-{
+static void check_copied(setting_key key) {
     const double value = other_value(&setting_rows[key]);
     settings all[FROM_COUNT];
     settings_seen seen;
@@ -234,15 +217,13 @@ static void check_copied(setting_key key)
               setting_get_field(key, &model.config));
 }
 
-static void test_copied(void)
-{
+static void test_copied(void) {
     int key;
     for (key = 0; key < SETTING_COUNT; key++)
         if (setting_rows[key].field == SETTING_COPIED) check_copied((setting_key)key);
 }
 
-int main(void)
-{
+int main(void) {
     test_fields();
     test_given();
     test_activation_names();

@@ -13,8 +13,7 @@
 static const text_list none;
 
 /* Finds what it can, reads what was found; true if there was something. */
-static bool match(named_tensors *tensors, report *r)
-{
+static bool match(named_tensors *tensors, report *r) {
     size_t size, i;
     uint8_t *file = named_file(tensors, &size);
     structure found;
@@ -36,8 +35,7 @@ static bool match(named_tensors *tensors, report *r)
     return good;
 }
 
-static void test_random(int models, bool unnamed)
-{
+static void test_random(int models, bool unnamed) {
     uint64_t state = 1;
     uint8_t bytes[160];
     int i, found = 0;
@@ -63,8 +61,7 @@ static void test_random(int models, bool unnamed)
 
 /* So many tensors, named by their number in ways that make many groups of them; every so many have
  * one dimension. */
-static void test_many(const char *what, const char *format, int modulus, int vectors)
-{
+static void test_many(const char *what, const char *format, int modulus, int vectors) {
     named_tensors tensors = { 0 };
     char name[200];
     clock_t start;
@@ -78,11 +75,10 @@ static void test_many(const char *what, const char *format, int modulus, int vec
     start = clock();
     (void)match(&tensors, &r);
     printf("%s: %.2f s: %.60s\n", what, (double)(clock() - start) / CLOCKS_PER_SEC, r.text);
-    CHECK(clock() - start < 20 * CLOCKS_PER_SEC);   /* far less without sanitizers */
+    CHECK(clock() - start < 20 * CLOCKS_PER_SEC); /* far less without sanitizers */
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     const int models = argc > 2 ? atoi(argv[2]) * 100 : 20000;
     test_random(models, false);
     test_random(models, true);

@@ -78,8 +78,9 @@ static void test_precision(void) {
 }
 
 static void test_odd_scores(void) {
-    precision_score scores[4] = { { NAN, true }, { 0.5f, false }, { INFINITY, true },
-                                  { NAN, false } };
+    precision_score scores[4] = {
+        { NAN, true }, { 0.5f, false }, { INFINITY, true }, { NAN, false }
+    };
     const precision_counts none = { 0, 0, 0 };
     CHECK(near(precision_average(scores, 4), (1.0 + 2.0 / 4) / 2)); /* NaN is found last */
     CHECK(isnan(precision_average(scores, 0)));
@@ -149,7 +150,9 @@ static void test_forms(void) {
 }
 
 static void test_wrong_lists(void) {
-    static const struct { const char *text, *expected; } wrong[] = {
+    static const struct {
+        const char *text, *expected;
+    } wrong[] = {
         { "", "expected lines 'PATH,TAGS', found none" },
         { "path,tags\n", "expected lines 'PATH,TAGS', found none" },
         { "a.jpg cat\n", "line 1: expected 'PATH,TAGS' or 'PATH<tab>TAGS'" },

@@ -65,11 +65,11 @@ static void test_names(void) {
     size_t at;
     tar_writer_text(&t, "a.jpg", "12345");
     tar_writer_text(&t, "folder/b.jpg", "");
-    at = tar_writer_header(&t, '0', "c.jpg", 0);   /* a prefix, and 100 bytes without a NUL */
+    at = tar_writer_header(&t, '0', "c.jpg", 0); /* a prefix, and 100 bytes without a NUL */
     memcpy(t.bytes + at + 345, "some/where", 10);
     memset(t.bytes + at, 'c', 100);
     tar_writer_sum(t.bytes + at);
-    at = tar_writer_header(&t, '0', "gnu.jpg", 0);   /* what follows GNU's magic is no prefix */
+    at = tar_writer_header(&t, '0', "gnu.jpg", 0); /* what follows GNU's magic is no prefix */
     memcpy(t.bytes + at + 257, "ustar  ", 8);
     memcpy(t.bytes + at + 345, "12345670", 8);
     tar_writer_sum(t.bytes + at);
@@ -80,8 +80,10 @@ static void test_names(void) {
     memset(name, 'c', 100);
     name[100] = '\0';
     tar_writer_end(&t);
-    snprintf(expected, sizeof expected, "a.jpg 5\nfolder/b.jpg 0\nsome/where/%s 0\ngnu.jpg 0\n"
-             "v7.jpg 0\ncontiguous.jpg 0\nend", name);
+    snprintf(expected, sizeof expected,
+             "a.jpg 5\nfolder/b.jpg 0\nsome/where/%s 0\ngnu.jpg 0\n"
+             "v7.jpg 0\ncontiguous.jpg 0\nend",
+             name);
     CHECK_LIST(t, expected);
     tar_writer_free(&t);
 
@@ -89,7 +91,7 @@ static void test_names(void) {
     name[250] = '\0';
     tar_writer_before(&t, 'L', name, 251);
     tar_writer_text(&t, "short", "1");
-    tar_writer_text(&t, "next", "22");   /* the long name was of one member */
+    tar_writer_text(&t, "next", "22"); /* the long name was of one member */
     snprintf(record, sizeof record, "path=%s", name);
     tar_writer_pax(&t, record);
     tar_writer_text(&t, "short", "333");
@@ -102,18 +104,20 @@ static void test_names(void) {
     tar_writer_text(&t, "short", "");
     tar_writer_before(&t, 'g', "20 comment=a commit\n", 20);
     tar_writer_text(&t, "last", "");
-    tar_writer_before(&t, 'x', "11 path=ab\n\0\0", 13);   /* padded */
+    tar_writer_before(&t, 'x', "11 path=ab\n\0\0", 13); /* padded */
     tar_writer_text(&t, "short", "");
     tar_writer_pax(&t, "SCHILY.xattr.user=1");
     tar_writer_text(&t, "xattr", "");
     tar_writer_end(&t);
-    snprintf(expected, sizeof expected, "%.200s 1\nnext 2\n%.200s 3\nof PAX 0\nof PAX 0\nlast 0\n"
-             "ab 0\nxattr 0\nend", name, name);
+    snprintf(expected, sizeof expected,
+             "%.200s 1\nnext 2\n%.200s 3\nof PAX 0\nof PAX 0\nlast 0\n"
+             "ab 0\nxattr 0\nend",
+             name, name);
     CHECK_LIST(t, expected);
     tar_writer_free(&t);
 }
 
-static const uint8_t more[600] = { 1 };   /* two blocks of data */
+static const uint8_t more[600] = { 1 }; /* two blocks of data */
 
 static void test_sizes(void) {
     static const uint8_t binary[12] = { 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5 };
@@ -122,7 +126,7 @@ static void test_sizes(void) {
     memcpy(t.bytes + at + 124, binary, 12);
     tar_writer_sum(t.bytes + at);
     tar_writer_data(&t, "12345", 5);
-    tar_writer_pax(&t, "size=600");   /* what the header says does not count */
+    tar_writer_pax(&t, "size=600"); /* what the header says does not count */
     (void)tar_writer_header(&t, '0', "pax", 1);
     tar_writer_data(&t, more, sizeof more);
     at = tar_writer_header(&t, '0', "spaces", 0);
@@ -147,15 +151,25 @@ static void test_sizes(void) {
 /* --- members that are no files of photos ------------------------------------------ */
 
 static void test_refused_members(void) {
-    static const struct { char type; const char *why; } kinds[] = {
-        { '1', "is a hard link" }, { '2', "is a symbolic link" }, { '3', "is a device" },
-        { '4', "is a device" }, { '5', "is a folder" }, { '6', "is a pipe" },
-        { 'V', "is of a kind that is not known" }, { 'S', "is a sparse file" }
+    static const struct {
+        char type;
+        const char *why;
+    } kinds[] = {
+        { '1', "is a hard link" },
+        { '2', "is a symbolic link" },
+        { '3', "is a device" },
+        { '4', "is a device" },
+        { '5', "is a folder" },
+        { '6', "is a pipe" },
+        { 'V', "is of a kind that is not known" },
+        { 'S', "is a sparse file" },
     };
-    static const char *const names[] = { "/etc/passwd.jpg", "../a.jpg", "a/../../b.jpg", "..",
-                                         "a/..", "\\a.jpg", "a\\..\\b.jpg", "C:\\a.jpg", "c:a" };
-    static const char *const fine[] = { "..a.jpg", "a..", "a/..b/c", ".../a", "7:a", ":", "./a",
-                                        "{:a", ".b/c", "ab/c" };
+    static const char *const names[] = {
+        "/etc/passwd.jpg", "../a.jpg",     "a/../../b.jpg", "..", "a/..",
+        "\\a.jpg",         "a\\..\\b.jpg", "C:\\a.jpg",     "c:a"
+    };
+    static const char *const fine[] = { "..a.jpg", "a..", "a/..b/c", ".../a", "7:a",
+                                        ":",       "./a", "{:a",     ".b/c",  "ab/c" };
     tar_writer t = empty();
     char expected[256];
     size_t at;
@@ -186,7 +200,7 @@ static void test_refused_members(void) {
     tar_writer_text(&t, "a\177.jpg", "");
     tar_writer_pax(&t, "path=");
     tar_writer_text(&t, "", "");
-    (void)tar_writer_header(&t, '0', "folder/", 0);   /* before types were there */
+    (void)tar_writer_header(&t, '0', "folder/", 0); /* before types were there */
     CHECK_ALL(t, "a?[2J?.jpg 0 has control characters in its name\n"
                  "a?.jpg 0 has control characters in its name\n 0 has no name\n"
                  "folder/ 0 is a folder\n");
@@ -247,7 +261,7 @@ static void test_refused_archives(void) {
     at = tar_writer_header(&t, '0', "b.jpg", 0);
     t.bytes[at + 3]++;
     CHECK_REFUSED(t, "is damaged: the checksum of the header at byte 1024 is wrong");
-    at = tar_writer_header(&t, 'S', "map.jpg", 600);   /* more of its map should follow */
+    at = tar_writer_header(&t, 'S', "map.jpg", 600); /* more of its map should follow */
     t.bytes[at + 482] = 1;
     tar_writer_sum(t.bytes + at);
     CHECK_REFUSED(t, "is cut short");
@@ -260,7 +274,7 @@ static void test_refused_archives(void) {
     memcpy(t.bytes + at + 124, "12x4567", 7);
     tar_writer_sum(t.bytes + at);
     CHECK_REFUSED(t, "is not a tar archive");
-    at = tar_writer_header(&t, '0', "b.jpg", 0);   /* 2^60 bytes */
+    at = tar_writer_header(&t, '0', "b.jpg", 0); /* 2^60 bytes */
     memcpy(t.bytes + at + 124, "\x80\0\0\0\x10\0\0\0\0\0\0", 12);
     tar_writer_sum(t.bytes + at);
     tar_writer_end(&t);
@@ -324,7 +338,7 @@ static void test_cuts(void) {
     whole = t.size;
     tar_writer_end(&t);
     for (size_t size = 0; size < t.size; size++) {
-        uint8_t *copy = malloc(size ? size : 1);   /* for the sanitizer */
+        uint8_t *copy = malloc(size ? size : 1); /* for the sanitizer */
         const char *found;
         if (!copy) exit(2);
         memcpy(copy, t.bytes, size);
@@ -351,10 +365,9 @@ static const char *group(const tar_writer *t, size_t max_bytes, samples *s) {
     samples_begin(s, read_memory, &from, max_bytes);
     while (samples_next(s, &one, &r)) {
         length += (size_t)snprintf(text + length, sizeof text - length,
-                                   "%s|%s|%zu|%s|%s|%s|%s|%s\n",
-                                   one.key, one.name, one.size, or_none(one.caption),
-                                   or_none(one.label), or_none(one.url), or_none(one.note),
-                                   or_none(one.error));
+                                   "%s|%s|%zu|%s|%s|%s|%s|%s\n", one.key, one.name, one.size,
+                                   or_none(one.caption), or_none(one.label), or_none(one.url),
+                                   or_none(one.note), or_none(one.error));
         CHECK(one.error ? !one.data : one.data != NULL);
         sample_free(&one);
         if (length > sizeof text / 2) break;
@@ -365,7 +378,7 @@ static const char *group(const tar_writer *t, size_t max_bytes, samples *s) {
 }
 
 static void test_samples(void) {
-    static samples s;   /* large */
+    static samples s; /* large */
     tar_writer t = empty();
     const char *found;
     tar_writer_text(&t, "./", "");
@@ -414,7 +427,8 @@ static void test_samples(void) {
                      "b/009|b/009.b.jpg|0|-|-|-|-|is too large: 16 bytes, limit 20 of a sample's "
                      "images\n"
                      "b/010|b/010.webp|1|-|-|-|-|-\n"
-                     "end") == 0, "found: %s", found);
+                     "end") == 0,
+              "found: %s", found);
     CHECK(s.others == 3 && strcmp(s.other, "a/000.npy") == 0);
     CHECK(s.without_image == 1);
     tar_writer_free(&t);
@@ -441,7 +455,8 @@ static void test_texts(void) {
                             "1|1.jpg|1|12|-|-|label of its .json is no text and no whole number|-\n"
                             "1|1.b.jpg|8|12|-|-|label of its .json is no text and no whole "
                             "number|-\n"
-                            "end") == 0, "found: %s", found);
+                            "end") == 0,
+              "found: %s", found);
     tar_writer_free(&t);
     /* a text that the archive does not have all of */
     tar_writer_text(&t, "0.jpg", "0");

@@ -48,7 +48,8 @@ static bool run(const vit_model *model, const vit_executor *executor, int togeth
     const size_t size = vit_workspace_size(model, &params);
     void *workspace = tiny_allocate(size);
     const bool good = vit_session_init(&session, model, &params, workspace, size) == VIT_OK &&
-                      vit_forward(&session, &(vit_input){ .pixels = input, .batch = BATCH }, &outputs) == VIT_OK;
+                      vit_forward(&session, &(vit_input){ .pixels = input, .batch = BATCH },
+                                  &outputs) == VIT_OK;
     free(workspace);
     return good;
 }
@@ -97,7 +98,7 @@ static void on_new_threads(void *user, int count, vit_task *task, void *arg) {
         job jobs[MAX_POOL];
         const int n = end < at_once ? end : at_once;
         for (int i = 0; i < n; i++) {
-            jobs[i] = (job){task, arg, end - 1 - i};
+            jobs[i] = (job){ task, arg, end - 1 - i };
             CHECK(pthread_create(&threads[i], NULL, run_job, &jobs[i]) == 0);
         }
         for (int i = 0; i < n; i++) {
@@ -126,7 +127,7 @@ static void test_executors(const vit_model *model, const float *expected) {
     float logits[BATCH * CLASSES];
     int at_once = 4;
     uint32_t state = 1;
-    vit_executor threads = {on_new_threads, &at_once, 4}, order = {shuffled, &state, 1};
+    vit_executor threads = { on_new_threads, &at_once, 4 }, order = { shuffled, &state, 1 };
     CHECK(run(model, &threads, 2, logits));
     same("tasks on new threads", logits, expected);
     at_once = 1;
@@ -170,7 +171,7 @@ static void test_users(const vit_model *model, const float *expected,
     pthread_t threads[USERS];
     user users[USERS];
     for (int i = 0; i < USERS; i++) {
-        users[i] = (user){model, executor, expected, 0};
+        users[i] = (user){ model, executor, expected, 0 };
         CHECK(pthread_create(&threads[i], NULL, use, &users[i]) == 0);
     }
     for (int i = 0; i < USERS; i++) {
@@ -200,7 +201,8 @@ static void test_any_order(const vit_model *model, const float *expected) {
         vit_outputs outputs;
         memset(&outputs, 0, sizeof outputs);
         outputs.logits = logits[i];
-        CHECK(vit_forward(&sessions[i], &(vit_input){ .pixels = input, .batch = BATCH }, &outputs) == VIT_OK);
+        CHECK(vit_forward(&sessions[i], &(vit_input){ .pixels = input, .batch = BATCH },
+                          &outputs) == VIT_OK);
         same("sessions in any order", logits[i], expected);
         free(workspaces[i]); /* while others go on */
     }
@@ -277,7 +279,7 @@ static void test_nested(const vit_model *model, const float *expected) {
     vit_executor executor;
     CHECK(vit_threads_create(3, &pool, &executor) == VIT_OK);
     for (int round = 0; round < 20; round++) {
-        nested n = {model, &executor, expected, {false}};
+        nested n = { model, &executor, expected, { false } };
         executor.parallel_for(executor.user, BATCH, run_nested, &n);
         for (int i = 0; i < BATCH; i++) {
             CHECK_MSG(n.good[i], "a task in a task: %d", i);
@@ -307,7 +309,7 @@ static void write_model(vit_dtype dtype) {
 }
 
 int main(int argc, char **argv) {
-    static const vit_dtype dtypes[] = {VIT_F32, VIT_I8};
+    static const vit_dtype dtypes[] = { VIT_F32, VIT_I8 };
     snprintf(path, sizeof path, "%s.vit", argc ? argv[0] : "test_threads");
     for (int i = 0; i < 2; i++) {
         float expected[BATCH * CLASSES];

@@ -51,8 +51,8 @@ static void values(const char *name, size_t offset, int count, int largest) {
         prepare(&o.config, name, value);
         memcpy((char *)&o.config + offset, &value, sizeof value);
         if (value == count) {
-            CHECK_MSG(vit_config_check(&o.config, detail) != VIT_OK &&
-                          strstr(detail, name), "%s %d: %s", name, value, detail);
+            CHECK_MSG(vit_config_check(&o.config, detail) != VIT_OK && strstr(detail, name),
+                      "%s %d: %s", name, value, detail);
         } else if (run(&o, scores[value])) {
             for (int i = 0; i < value; i++) {
                 CHECK_MSG(memcmp(scores[i], scores[value], sizeof scores[i]) != 0,

@@ -37,8 +37,8 @@ static void compare(const char *name, int exact, const char *hex, const float *l
         memcpy(&expected, &bits, 4);
         CHECK_MSG(end != hex, "%s: %d numbers", name, i);
         if (exact)
-            CHECK_MSG(memcmp(&expected, &logits[i], 4) == 0, "%s: logit %d: %.9g, not %.9g", name, i,
-                      (double)logits[i], (double)expected);
+            CHECK_MSG(memcmp(&expected, &logits[i], 4) == 0, "%s: logit %d: %.9g, not %.9g", name,
+                      i, (double)logits[i], (double)expected);
         else
             CHECK_MSG(logits[i] - expected < 1e-3f && expected - logits[i] < 1e-3f,
                       "%s: logit %d: %.9g, not %.9g", name, i, (double)logits[i], (double)expected);
@@ -55,7 +55,8 @@ static void run(const char *name, vit_model *model, int isa, const char *kind, c
     CHECK(vit_workspace_size(model, &params) <= sizeof workspace);
     CHECK(vit_session_init(&session, model, &params, workspace, sizeof workspace) == VIT_OK);
     if (strcmp(kind, "narrow") == 0) /* its tolerance was for types whose inputs are not rounded */
-        CHECK(vit_selftest(&session, scratch, logits, &error) == VIT_ERROR_SELFTEST && error < 1e-3f);
+        CHECK(vit_selftest(&session, scratch, logits, &error) == VIT_ERROR_SELFTEST &&
+              error < 1e-3f);
     else
         CHECK_MSG(vit_selftest(&session, scratch, logits, &error) == VIT_OK, "%s: self-test %g",
                   name, (double)error);

@@ -50,8 +50,7 @@ static void test_numbers(double scale, double bias, const double *expected, bool
     CHECK_MSG(zero_shot_open(&z, &options, &r), "%s", r.text);
     CHECK(z.count == TEXTS);
     zero_shot_logits(&z, seen, x);
-    for (int i = 0; i < TEXTS; i++)
-        CHECK(fabs((double)x[i] - (scale * cosines[i] + shift)) < 1e-5);
+    for (int i = 0; i < TEXTS; i++) CHECK(fabs((double)x[i] - (scale * cosines[i] + shift)) < 1e-5);
     zero_shot_scores(&z, x);
     for (int i = 0; i < TEXTS; i++)
         CHECK_MSG(fabs((double)x[i] - expected[i]) < 1e-6, "%d: %.9f", i, (double)x[i]);
@@ -109,7 +108,7 @@ static void test_options(void) {
         const char *classes, *names;
         double scale, bias;
         bool sigmoid;
-        const char *expected;   /* NULL: they go together */
+        const char *expected; /* NULL: they go together */
     } cases[] = {
         { NULL, NULL, (double)NAN, (double)NAN, false, NULL },
         { NULL, NULL, (double)NAN, (double)NAN, true, NULL },

@@ -20,18 +20,18 @@
 typedef struct tiny_options {
     vit_config config;
     vit_dtype dtype;
-    int mixed;                 /* 1: each tensor another dtype, the first one `dtype`     */
+    int mixed; /* 1: each tensor another dtype, the first one `dtype`     */
     uint32_t seed;
-    int labels, synsets;       /* 1: num_classes names "class 0", "n00000000"             */
-    int unchecked;             /* 1: build what vit_config_check refuses, from its tensors */
-    const char *source;        /* NULL for no such section                                */
-    const char *skip_field;    /* leave this one out                                      */
-    const char *extra_field;   /* and add this one, an int32                              */
+    int labels, synsets;     /* 1: num_classes names "class 0", "n00000000"             */
+    int unchecked;           /* 1: build what vit_config_check refuses, from its tensors */
+    const char *source;      /* NULL for no such section                                */
+    const char *skip_field;  /* leave this one out                                      */
+    const char *extra_field; /* and add this one, an int32                              */
     int extra_required, extra_type;
     const char *extra_section; /* with 8 bytes in it                                      */
     int extra_section_required;
-    int fits16;                /* weights in int8 keep the rule of that section           */
-    const float *selftest;     /* expected output; NULL: whatever the seed gives          */
+    int fits16;            /* weights in int8 keep the rule of that section           */
+    const float *selftest; /* expected output; NULL: whatever the seed gives          */
 } tiny_options;
 
 typedef struct tiny_file {
@@ -55,9 +55,7 @@ static inline uint64_t tiny_get(const unsigned char *at, int bytes) {
     return value;
 }
 
-static inline size_t tiny_round_up(size_t x, size_t to) {
-    return (x + to - 1) / to * to;
-}
+static inline size_t tiny_round_up(size_t x, size_t to) { return (x + to - 1) / to * to; }
 
 static inline void *tiny_allocate(size_t size) {
     void *p = calloc(size ? size : 1, 1);
@@ -230,9 +228,7 @@ static inline void tiny_field(unsigned char *at, const char *name, int type, int
     tiny_put(at + VIT_FIELD_VALUE, bits, 4);
 }
 
-static inline uint32_t tiny_bits_int(double value) {
-    return (uint32_t)(int32_t)value;
-}
+static inline uint32_t tiny_bits_int(double value) { return (uint32_t)(int32_t)value; }
 
 static inline uint32_t tiny_bits_float(double value) {
     float x = (float)value;

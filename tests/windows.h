@@ -15,10 +15,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define mkdir(path, mode) _mkdir(path)
-#define pipe(ends) _pipe(ends, 1 << 16, _O_BINARY)
+#define mkdir(path, mode)    _mkdir(path)
+#define pipe(ends)           _pipe(ends, 1 << 16, _O_BINARY)
 #define truncate(path, size) truncate64(path, size) /* as large as off_t is here */
-#define realpath(path, to) _fullpath(to, path, 4096)
+#define realpath(path, to)   _fullpath(to, path, 4096)
 
 static inline char *mkdtemp(char *pattern) {
     return _mktemp(pattern) && _mkdir(pattern) == 0 ? pattern : NULL;

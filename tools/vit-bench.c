@@ -32,7 +32,7 @@ enum { MAX_RUNS = 100000, MIN_RUNS = 5, MAX_PEAKS = 10000, PEAK_MS = 30, COLD_ST
 
 typedef struct choices {
     const char *model, *arch;
-    vit_dtype dtype;                     /* VIT_NUM_DTYPES: not given                      */
+    vit_dtype dtype; /* VIT_NUM_DTYPES: not given                      */
     vit_isa isa;
     int num_threads, batch, runs;
     double seconds;
@@ -43,25 +43,25 @@ typedef struct choices {
 typedef struct stopwatch {
     vit_phase phase;
     double since;
-    double ms[VIT_NUM_PHASES];           /* [VIT_PHASE_END]: between the passes           */
+    double ms[VIT_NUM_PHASES]; /* [VIT_PHASE_END]: between the passes           */
 } stopwatch;
 
 /* What a process that was started for one pass reports about itself, through a pipe. */
 typedef struct cold_start {
     double open_ms;
-    double ready_ms;                     /* cli_now_ms() when the first logits were there; */
-                                         /*    the parent makes it a duration              */
-    double private_bytes;                /* NaN if the system does not say                 */
+    double ready_ms;      /* cli_now_ms() when the first logits were there; */
+                          /*    the parent makes it a duration              */
+    double private_bytes; /* NaN if the system does not say                 */
 } cold_start;
 
 /* Everything that is kept until the end. Zeroed, then filled step by step; bench_free accepts it in
  * any of these states. */
 typedef struct bench {
     const choices *chosen;
-    const char *executable;              /* argv[0]                                        */
-    cli_output random;                   /* the file of random weights; file NULL: none    */
-    const char *path;                    /* of the model                                   */
-    char *bundled;                       /* that, where nothing else was named             */
+    const char *executable; /* argv[0]                                        */
+    cli_output random;      /* the file of random weights; file NULL: none    */
+    const char *path;       /* of the model                                   */
+    char *bundled;          /* that, where nothing else was named             */
     char name[256];
     vit_model model;
     vit_params params;
@@ -73,7 +73,7 @@ typedef struct bench {
     float *input, *output;
     stopwatch watch;
     const peak_loop *loop;
-    double runs[MAX_RUNS], peaks[MAX_PEAKS];   /* ms of a batch, GFLOP/s                   */
+    double runs[MAX_RUNS], peaks[MAX_PEAKS]; /* ms of a batch, GFLOP/s                   */
     int num_runs, num_peaks;
     cold_start cold;
 } bench;
@@ -118,8 +118,7 @@ static bool make_model(bench *b, const arch_choice *choice) {
     }
     b->path = b->random.temporary;
     arch_full_name(choice, b->name, sizeof b->name);
-    if (bench_write_random(b->random.file, &config, b->chosen->dtype, &r))
-        return true;
+    if (bench_write_random(b->random.file, &config, b->chosen->dtype, &r)) return true;
     (void)report_file(&r, b->path);
     report_print(&r, PROGRAM);
     return false;
@@ -234,8 +233,13 @@ static int run_cold(char **arguments) {
 static bool start_cold(const bench *b, cold_start *cold) {
     const double start = cli_now_ms();
     char numbers[3][16];
-    char *arguments[] = { (char *)(uintptr_t)b->executable, (char *)(uintptr_t)COLD,
-                          (char *)(uintptr_t)b->path, numbers[0], numbers[1], numbers[2], NULL };
+    char *arguments[] = { (char *)(uintptr_t)b->executable,
+                          (char *)(uintptr_t)COLD,
+                          (char *)(uintptr_t)b->path,
+                          numbers[0],
+                          numbers[1],
+                          numbers[2],
+                          NULL };
     snprintf(numbers[0], sizeof numbers[0], "%d", (int)b->params.isa);
     snprintf(numbers[1], sizeof numbers[1], "%d", b->chosen->num_threads);
     snprintf(numbers[2], sizeof numbers[2], "%d", b->chosen->batch);
@@ -302,10 +306,11 @@ static bool enough_runs(const bench *b, double run_ms) {
 static bool measure_runs(bench *b) {
     double run_ms = 0, peak_ms = 0;
     cli_progress progress;
-    if (!forward(b)) return false;   /* maps the weights' pages, wakes the clock */
+    if (!forward(b)) return false; /* maps the weights' pages, wakes the clock */
     memset(&b->watch, 0, sizeof b->watch);
-    cli_progress_start(&progress, "measuring", b->chosen->runs ? (uint64_t)b->chosen->runs
-                                                : (uint64_t)(b->chosen->seconds * 1e3));
+    cli_progress_start(&progress, "measuring",
+                       b->chosen->runs ? (uint64_t)b->chosen->runs
+                                       : (uint64_t)(b->chosen->seconds * 1e3));
     do {
         double start;
         if (peak_ms <= run_ms / 4) {
@@ -316,8 +321,7 @@ static bool measure_runs(bench *b) {
         if (!forward(b)) return false;
         b->runs[b->num_runs] = cli_now_ms() - start;
         run_ms += b->runs[b->num_runs++];
-        cli_progress_update(&progress, b->chosen->runs ? (uint64_t)b->num_runs
-                                                       : (uint64_t)run_ms);
+        cli_progress_update(&progress, b->chosen->runs ? (uint64_t)b->num_runs : (uint64_t)run_ms);
     } while (!enough_runs(b, run_ms));
     measure_peak(b);
     cli_progress_clear(&progress);
@@ -330,14 +334,14 @@ static bool measure_runs(bench *b) {
 
 typedef struct phase_share {
     const char *name;
-    double share;               /* of the time of all runs                        */
+    double share; /* of the time of all runs                        */
 } phase_share;
 
 typedef struct figures {
     const char *dtype, *isa;
-    double median, min, max;    /* ms of one image                                */
-    double operations;          /* of one image                                   */
-    double gflops, peak;        /* at the median; the median                      */
+    double median, min, max; /* ms of one image                                */
+    double operations;       /* of one image                                   */
+    double gflops, peak;     /* at the median; the median                      */
     phase_share phases[VIT_NUM_PHASES];
     int num_phases;
 } figures;
@@ -370,8 +374,8 @@ static void compute_figures(bench *b, figures *f) {
 
 static void print_text(const bench *b, const figures *f) {
     int threads = b->params.executor.num_threads;
-    text_print(stdout, "%s, %s, %s, %d thread%s, batch of %d\n", b->name, f->dtype, f->isa,
-               threads, threads == 1 ? "" : "s", b->chosen->batch);
+    text_print(stdout, "%s, %s, %s, %d thread%s, batch of %d\n", b->name, f->dtype, f->isa, threads,
+               threads == 1 ? "" : "s", b->chosen->batch);
     printf("  time an image %11.3f ms    median of %d run%s; min %.3f, max %.3f\n", f->median,
            b->num_runs, b->num_runs == 1 ? "" : "s", f->min, f->max);
     printf("  speed         %11.1f GFLOP/s    %.2f GFLOP an image\n", f->gflops,
@@ -487,9 +491,7 @@ static const char notes[] =
     "memory is what no file backs. The median is divided among the phases as all runs are.\n"
     "Exit status: 0, 1 if something failed, 2 for a wrong command line.\n";
 
-static bool complain(const char *text) {
-    return cli_wrong(PROGRAM, "%s", text), false;
-}
+static bool complain(const char *text) { return cli_wrong(PROGRAM, "%s", text), false; }
 
 static bool check_arch(const choices *c, arch_choice *choice) {
     report r = report_make();
@@ -528,10 +530,11 @@ static bool choose(int argc, char **argv, choices *c, arch_choice *choice, int *
           &c->seconds, 0, 3600 },
         { 0, "runs", "N", "measure N times instead", CLI_INT, &c->runs, 1, MAX_RUNS },
         CLI_OPTION_JSON(&c->json, "print one JSON object"),
-        CLI_END
+        CLI_END,
     };
-    const cli_program program = { PROGRAM, "[options] [-m MODEL.vit | --arch NAME]", description,
-                                  options, notes, 0, 0, NULL };
+    const cli_program program = {
+        PROGRAM, "[options] [-m MODEL.vit | --arch NAME]", description, options, notes, 0, 0, NULL
+    };
     if (!cli_parse(&program, argc, argv, NULL, status)) return false;
     if (c->list_archs) print_archs();
     else if (check_command(c, choice)) return true;
@@ -541,7 +544,7 @@ static bool choose(int argc, char **argv, choices *c, arch_choice *choice, int *
 
 int main(int argc, char **argv) {
     cli_start(&argc, &argv, "vit-bench");
-    static bench b;   /* too large for a stack */
+    static bench b; /* too large for a stack */
     choices chosen;
     arch_choice choice;
     int status;

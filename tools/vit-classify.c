@@ -42,11 +42,11 @@ typedef struct choices {
     text_list lists; /* of photos */
     bool null;
     const char *sort;
-    bool copy, move, dry_run; /* of --sort */
-    zero_shot_options zero_shot;  /* its sigmoid also without --classes */
+    bool copy, move, dry_run;    /* of --sort */
+    zero_shot_options zero_shot; /* its sigmoid also without --classes */
     photo_options photos;
     const char *frames, *pixels;
-    vit_image raw;   /* what these two say */
+    vit_image raw; /* what these two say */
     int every, smooth;
     bool realtime;
 } choices;
@@ -54,22 +54,22 @@ typedef struct choices {
 typedef struct classifier {
     const choices *chosen;
     photo_paths photos;
-    bool several;           /* of them */
+    bool several; /* of them */
     vit_model model;
-    char *path;             /* of the model */
-    zero_shot zero_shot;    /* of --classes, as the next */
+    char *path;          /* of the model */
+    zero_shot zero_shot; /* of --classes, as the next */
     embedding_choice choice;
-    int num_classes;        /* of the model, or of --classes */
-    const float *logits;    /* [num_classes], as the next: of the latest image */
+    int num_classes;     /* of the model, or of --classes */
+    const float *logits; /* [num_classes], as the next: of the latest image */
     float *probs;
-    float *cosines;         /* scaled: the logits of --classes */
-    vit_prediction *top;    /* the most likely first: k, or all for --above */
-    photo_sorter sorter;    /* of --sort, as the next */
+    float *cosines;            /* scaled: the logits of --classes */
+    vit_prediction *top;       /* the most likely first: k, or all for --above */
+    photo_sorter sorter;       /* of --sort, as the next */
     int sorted[SORT_GONE + 1]; /* photos by what became of them */
     int unlikely;
     photo_decoder *decoder;
-    frame_reader reader;    /* of --frames, as the rest */
-    running_mean mean;      /* of the probabilities */
+    frame_reader reader;                             /* of --frames, as the rest */
+    running_mean mean;                               /* of the probabilities */
     double latency, sum_of_latencies, worst_latency; /* ms: of the latest frame, of all */
 } classifier;
 
@@ -89,8 +89,9 @@ static void classifier_close(classifier *c) {
 
 static bool open_zero_shot(classifier *c, report *r) {
     const choices *chosen = c->chosen;
-    const embedding_request asked = { PROGRAM, chosen->model, NULL, -1,
-                                      { chosen->img_size[0], chosen->img_size[1] } };
+    const embedding_request asked = {
+        PROGRAM, chosen->model, NULL, -1, { chosen->img_size[0], chosen->img_size[1] }
+    };
     if (!zero_shot_open(&c->zero_shot, &chosen->zero_shot, r)) return false;
     c->num_classes = c->zero_shot.count;
     c->cosines = malloc((size_t)c->num_classes * sizeof *c->cosines);
@@ -103,7 +104,8 @@ static bool open_model(classifier *c, report *r) {
     if (!cli_model_choose(chosen->model, chosen->img_size, &c->model, &c->path, r)) return false;
     c->num_classes = c->model.config.num_classes;
     if (c->num_classes == 0) {
-        (void)report_fail(r, "names no classes; give some with --classes TEXT.npy, or use vit-embed "
+        (void)report_fail(r,
+                          "names no classes; give some with --classes TEXT.npy, or use vit-embed "
                           "for its embeddings");
         return report_file(r, c->path);
     }
@@ -312,21 +314,22 @@ static const char notes[] =
     "sorted.\n"
     "Streams: ffmpeg -i cat.mp4 -f mjpeg - | @ --frames auto\n"
     "    ffmpeg -i cat.mp4 -f rawvideo -pix_fmt nv12 - | @ --frames 640x480 --pixels nv12\n"
-    "Latency, in --json and at the end, is the time from a frame's last byte to its answer.\n"
-    ZERO_SHOT_NOTES
+    "Latency, in --json and at the end, is the time from a frame's last byte to its answer.\n" ZERO_SHOT_NOTES
     "timm and Pillow ignore the EXIF orientation; use --no-exif for the same results.\n"
     "Exit status: 0, 1 if an image could not be read or sorted, 2 for a wrong command line.\n";
 
 static const char *wrong_sort(const choices *c, const text_list *images) {
-    if (!c->sort) return c->copy || c->move || c->dry_run
-                             ? "--copy, --move and --dry-run need --sort DIR" : NULL;
+    if (!c->sort)
+        return c->copy || c->move || c->dry_run ? "--copy, --move and --dry-run need --sort DIR"
+                                                : NULL;
     if (!*c->sort) return "--sort: the folder has an empty name";
     if (c->frames) return "--sort is for image files, not for --frames";
     if (c->copy && c->move) return "either --copy or --move, not both";
     for (int i = 0; i < images->count; i++)
         if (strcmp(images->items[i], "-") == 0) return "--sort: standard input is no file to sort";
-    return c->copy || c->move || sort_can_link() ? NULL
-           : "--sort: this system has no links that anybody may make; add --copy or --move";
+    return c->copy || c->move || sort_can_link()
+               ? NULL
+               : "--sort: this system has no links that anybody may make; add --copy or --move";
 }
 
 /* What the table of options cannot express. */
@@ -356,10 +359,12 @@ static bool choose(int argc, char **argv, choices *c, text_list *images, int *st
         CLI_OPTION_IMG_SIZE(c->img_size),
         PHOTO_LIST_OPTIONS(&c->lists, &c->null),
         CLI_OPTION_TOP(&c->k, "how many classes to print (default 5; of a frame 1)", 1000),
-        { 0, "above", "P", "print all classes with a probability of at least P instead",
-          CLI_NUMBER, &c->above, 0, 1 },
-        { 0, "sigmoid", NULL, "any number of classes may be right: for taggers whose file does\n"
-          "not say so, and for SigLIP", CLI_FLAG, &c->zero_shot.sigmoid, 0, 0 },
+        { 0, "above", "P", "print all classes with a probability of at least P instead", CLI_NUMBER,
+          &c->above, 0, 1 },
+        { 0, "sigmoid", NULL,
+          "any number of classes may be right: for taggers whose file does\n"
+          "not say so, and for SigLIP",
+          CLI_FLAG, &c->zero_shot.sigmoid, 0, 0 },
         ZERO_SHOT_OPTIONS(&c->zero_shot),
         { 0, "sort", "DIR", "put each image into the folder DIR/CLASS: see below", CLI_TEXT,
           &c->sort, 0, 0 },
@@ -374,21 +379,31 @@ static bool choose(int argc, char **argv, choices *c, text_list *images, int *st
         CLI_OPTION_JSON(&c->json, "print one JSON object per image and line"),
         CLI_OPTION_CSV(&c->csv, "print comma-separated values, with a line of names first"),
         CLI_OPTION_QUIET(&c->quiet),
-        PHOTO_EXACT_OPTION(&c->photos), PHOTO_OPTIONS(&c->photos),
-        { 0, "frames", "WxH|auto", "a stream: raw video of this width and height, or 'auto',\n"
-          "JPEGs (MJPEG), PPMs or PGMs one after another", CLI_TEXT, &c->frames, 0, 0 },
-        { 0, "pixels", "NAME", "of raw video: rgb24 (the default), bgr24, gray, yuyv, nv12,\n"
-          "rgb565, rgba or bgra; YUV as BT.601, limited range", CLI_TEXT, &c->pixels, 0, 0 },
+        PHOTO_EXACT_OPTION(&c->photos),
+        PHOTO_OPTIONS(&c->photos),
+        { 0, "frames", "WxH|auto",
+          "a stream: raw video of this width and height, or 'auto',\n"
+          "JPEGs (MJPEG), PPMs or PGMs one after another",
+          CLI_TEXT, &c->frames, 0, 0 },
+        { 0, "pixels", "NAME",
+          "of raw video: rgb24 (the default), bgr24, gray, yuyv, nv12,\n"
+          "rgb565, rgba or bgra; YUV as BT.601, limited range",
+          CLI_TEXT, &c->pixels, 0, 0 },
         { 0, "every", "N", "only frames 1, 1 + N, 1 + 2 N, ...", CLI_INT, &c->every, 1, 1000000 },
         { 0, "smooth", "N", "print the mean of the last N frames' probabilities", CLI_INT,
           &c->smooth, 1, 1000 },
-        { 0, "realtime", NULL, "take the latest frame; those that it replaces are dropped and\n"
-          "counted at the end", CLI_FLAG, &c->realtime, 0, 0 },
-        CLI_END
+        { 0, "realtime", NULL,
+          "take the latest frame; those that it replaces are dropped and\n"
+          "counted at the end",
+          CLI_FLAG, &c->realtime, 0, 0 },
+        CLI_END,
     };
-    const cli_program program = { PROGRAM,
-                                  "[options] (IMAGE|FOLDER... | --frames WxH|auto [STREAM])",
-                                  description, options, notes, 0, CLI_MANY, "IMAGE" };
+    const cli_program program = {
+        PROGRAM,     "[options] (IMAGE|FOLDER... | --frames WxH|auto [STREAM])",
+        description, options,
+        notes,       0,
+        CLI_MANY,    "IMAGE"
+    };
     report r = report_make();
     if (!cli_parse(&program, argc, argv, images, status)) return false;
     if (check_command(c, images, &r)) {

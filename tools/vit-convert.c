@@ -31,8 +31,7 @@ typedef struct arguments {
 
 /* === Commands === */
 
-static void print_archs(void)
-{
+static void print_archs(void) {
     const arch *a;
     size_t i;
     printf("%-34s %6s %6s %6s %8s %6s %6s\n", "architecture", "width", "depth", "heads", "mlp_dim",
@@ -42,15 +41,13 @@ static void print_archs(void)
                a->mlp_dim, a->patch_size, a->img_size);
 }
 
-static int failed(const char *message, int status)
-{
+static int failed(const char *message, int status) {
     report_error(PROGRAM, NULL, "%s", message);
     return status;
 }
 
 /* The settings that the command line gives; failures are usage errors. */
-static bool parse_settings(const arguments *a, settings *s, report *r)
-{
+static bool parse_settings(const arguments *a, settings *s, report *r) {
     int i;
     settings_start(s, "--img-size");
     if (a->convert.img_size && !settings_parse_size(s, a->convert.img_size, r)) return false;
@@ -61,8 +58,7 @@ static bool parse_settings(const arguments *a, settings *s, report *r)
     return true;
 }
 
-static int convert(const arguments *a)
-{
+static int convert(const arguments *a) {
     report r = report_make();
     conversion *c = calloc(1, sizeof *c);
     int status = CLI_OK;
@@ -89,8 +85,7 @@ static int convert(const arguments *a)
     return status;
 }
 
-static int unpack(const arguments *a)
-{
+static int unpack(const arguments *a) {
     char n[32], b[32];
     report r = report_make();
     unpack_result result;
@@ -114,8 +109,7 @@ static int unpack(const arguments *a)
     return CLI_OK;
 }
 
-static int write_c_array(const arguments *a)
-{
+static int write_c_array(const arguments *a) {
     char b[32], w[32], l[32];
     report r = report_make();
     c_array_result result;
@@ -140,8 +134,7 @@ static int write_c_array(const arguments *a)
     return CLI_OK;
 }
 
-static int run(arguments *a, const text_list *operands)
-{
+static int run(arguments *a, const text_list *operands) {
     const vit_dtype dtype = a->convert.dtype;
     if (a->list_archs) return print_archs(), CLI_OK;
     if (operands->count > 1) {
@@ -187,8 +180,7 @@ static bool print_topic(int argc, char **argv) {
            convert_help(argv[2]);
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     cli_start(&argc, &argv, "vit-convert");
     static arguments a;
     const cli_option options[] = {
@@ -206,12 +198,12 @@ int main(int argc, char **argv)
           &a.convert.strict, 0, 0 },
         { 0, "dtype", "TYPE", "of the matrices: f32 (default), f16, bf16, int8 or int4", CLI_DTYPE,
           &a.convert.dtype, 0, 0 },
-        { 0, "calibrate", "IMAGES", "quantise by what these photos show; may be repeated",
-          CLI_LIST, &a.convert.calibrate, 0, 0 },
+        { 0, "calibrate", "IMAGES", "quantise by what these photos show; may be repeated", CLI_LIST,
+          &a.convert.calibrate, 0, 0 },
         { 0, "calibrate-max", "N", "use at most N of them, evenly spaced (default 256)", CLI_INT,
           &a.convert.calibrate_max, 1, 65536 },
-        { 0, "report", "IMAGES", "report the error against f32 on these; may be repeated",
-          CLI_LIST, &a.convert.compare, 0, 0 },
+        { 0, "report", "IMAGES", "report the error against f32 on these; may be repeated", CLI_LIST,
+          &a.convert.compare, 0, 0 },
         { 0, "report-max", "N", "use at most N of them, evenly spaced (default 1000)", CLI_INT,
           &a.convert.compare_max, 1, 1048576 },
         PHOTO_SANDBOX_OPTION(&a.convert.decoding),
@@ -247,16 +239,20 @@ int main(int argc, char **argv)
           &a.to, 0, 0 },
         { 0, "c-array", NULL, "turn a .vit file into a C header with a constant array", CLI_FLAG,
           &a.c_array, 0, 0 },
-        { 0, "list-archs", NULL, "print the architectures and end", CLI_FLAG, &a.list_archs, 0,
-          0 },
+        { 0, "list-archs", NULL, "print the architectures and end", CLI_FLAG, &a.list_archs, 0, 0 },
         { 0, "json", NULL, "report as JSON", CLI_FLAG, &a.json, 0, 0 },
         { 'q', "quiet", NULL, "no report, no progress; still says what is assumed or dropped",
           CLI_FLAG, &a.quiet, 0, 0 },
-        CLI_END
+        CLI_END,
     };
-    const cli_program program = { PROGRAM, "[options] CHECKPOINT -o MODEL.vit",
+    const cli_program program = { PROGRAM,
+                                  "[options] CHECKPOINT -o MODEL.vit",
                                   "Turns a checkpoint of a Vision Transformer into a .vit file.\n",
-                                  options, notes, 0, CLI_MANY, "CHECKPOINT" };
+                                  options,
+                                  notes,
+                                  0,
+                                  CLI_MANY,
+                                  "CHECKPOINT" };
     text_list operands;
     int status;
     if (print_topic(argc, argv)) return cli_finish(PROGRAM, CLI_OK);

@@ -31,12 +31,12 @@
 typedef struct choices {
     const char *model, *output, *names, *pool;
     text_list lists;
-    int img_size[2];    /* height and width; 0: the model's own */
-    int block;          /* 0-based; -1: the model's output      */
+    int img_size[2]; /* height and width; 0: the model's own */
+    int block;       /* 0-based; -1: the model's output      */
     int batch, num_threads;
     vit_isa isa;
     bool normalize, null, json, half, quiet;
-    bool tar;           /* the operands are shards; the following are for these alone */
+    bool tar; /* the operands are shards; the following are for these alone */
     const char *shard, *part, *collect;
     int parts, classes;
     photo_options photos;
@@ -46,7 +46,7 @@ typedef struct choices {
 typedef struct job {
     const choices *chosen;
     vit_model model;
-    char *path;         /* of the model */
+    char *path; /* of the model */
     photo_paths photos;
     embedding_choice choice;
     embedding_writer writer;
@@ -90,8 +90,7 @@ static void print_summary(const job *j) {
     if (!j->chosen->json) {
         fprintf(stderr, "%s: %s image%s in %.1f s, %.1f images/s; %s unreadable\n", PROGRAM,
                 text_grouped(j->counts.read, images), j->counts.read == 1 ? "" : "s",
-                j->counts.seconds,
-                (double)j->counts.read / j->counts.seconds,
+                j->counts.seconds, (double)j->counts.read / j->counts.seconds,
                 text_grouped(j->counts.unreadable, unreadable));
         return;
     }
@@ -107,8 +106,8 @@ static void print_summary(const job *j) {
 static bool infer_all(job *j, report *r) {
     photo_source source = photo_paths_source(&j->photos);
     infer_settings settings;
-    photo_decoder *decoder = photo_decoder_open(&j->chosen->photos, PROGRAM,
-                                                j->chosen->num_threads, r);
+    photo_decoder *decoder = photo_decoder_open(&j->chosen->photos, PROGRAM, j->chosen->num_threads,
+                                                r);
     bool good;
     if (!decoder) return false;
     memset(&settings, 0, sizeof settings);
@@ -272,13 +271,20 @@ static bool choose(int argc, char **argv, choices *c, text_list *operands, int *
         CLI_OPTION_ISA(&c->isa),
         CLI_OPTION_JSON(&c->json, "print one JSON object at the end"),
         CLI_OPTION_QUIET(&c->quiet),
-        PHOTO_EXACT_OPTION(&c->photos), PHOTO_OPTIONS(&c->photos),
-        CLI_END
+        PHOTO_EXACT_OPTION(&c->photos),
+        PHOTO_OPTIONS(&c->photos),
+        CLI_END,
     };
-    const cli_program program = { PROGRAM, "[options] IMAGE|FOLDER... -o OUT.npy\n"
+    const cli_program program = { PROGRAM,
+                                  "[options] IMAGE|FOLDER... -o OUT.npy\n"
                                   "       @ [options] --tar SHARD... -o OUT\n"
-                                  "       @ --collect OUT [SHARD...]", description,
-                                  options, notes, 0, CLI_MANY, "IMAGE" };
+                                  "       @ --collect OUT [SHARD...]",
+                                  description,
+                                  options,
+                                  notes,
+                                  0,
+                                  CLI_MANY,
+                                  "IMAGE" };
     const char *wrong;
     if (!cli_parse(&program, argc, argv, operands, status)) return false;
     wrong = check_choices(c, operands);

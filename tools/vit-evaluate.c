@@ -34,13 +34,13 @@ enum { TOP = 5, MATRIX_LIMIT = 16, CONFUSIONS_SHOWN = 10 };
 /* The command line. */
 typedef struct choices {
     const char *model, *map, *confusion, *predictions, *folder, *knn, *probe, *tags;
-    int img_size[2];         /* height and width; 0: the model's own */
+    int img_size[2]; /* height and width; 0: the model's own */
     int num_threads, batch, limit, neighbors;
     vit_isa isa;
-    double above;            /* below 0: not given */
+    double above; /* below 0: not given */
     bool sigmoid, json, quiet;
     photo_options photos;
-    photo_decoder *decoder;  /* as they say */
+    photo_decoder *decoder; /* as they say */
 } choices;
 
 static bool out_of_memory(void) {
@@ -58,9 +58,9 @@ typedef struct sample {
     bool unreadable;
     int true_class;
     int predicted;
-    int rank;                /* of the true class among the best TOP; TOP if not there    */
-    float prob;              /* of the predicted class                                    */
-    double loss;             /* cross-entropy of the softmax: -log(that of the true class) */
+    int rank;    /* of the true class among the best TOP; TOP if not there    */
+    float prob;  /* of the predicted class                                    */
+    double loss; /* cross-entropy of the softmax: -log(that of the true class) */
 } sample;
 
 typedef struct dataset {
@@ -192,11 +192,11 @@ typedef struct confusion {
 
 typedef struct totals {
     int images, unreadable;
-    int right[TOP + 1];      /* [r]: true class at rank r; [TOP]: not among the best      */
-    int top5;                /* how many ranks count: less where there are fewer classes  */
-    double loss;             /* mean                                                      */
+    int right[TOP + 1]; /* [r]: true class at rank r; [TOP]: not among the best      */
+    int top5;           /* how many ranks count: less where there are fewer classes  */
+    double loss;        /* mean                                                      */
     double seconds;
-    confusion *confusions;   /* sorted by truth, then predicted                           */
+    confusion *confusions; /* sorted by truth, then predicted                           */
     int num_confusions;
 } totals;
 
@@ -250,8 +250,8 @@ static double percent(int part, int whole) { return whole ? 100.0 * part / whole
 
 static int confusion_count(const totals *sum, int truth, int predicted) {
     confusion key = { truth, predicted, 0 };
-    const confusion *found = bsearch(&key, sum->confusions, (size_t)sum->num_confusions,
-                                     sizeof key, compare_confusions);
+    const confusion *found = bsearch(&key, sum->confusions, (size_t)sum->num_confusions, sizeof key,
+                                     compare_confusions);
     return found ? found->count : 0;
 }
 
@@ -516,8 +516,8 @@ static void put_tagged_classes(json_writer *w, const vit_model *model, const tag
     json_put_end(w, ']');
 }
 
-static void print_tagged_json(const vit_model *model, const choices *chosen,
-                              const tag_lists *lists, const tagged_results *t) {
+static void print_tagged_json(const vit_model *model, const choices *chosen, const tag_lists *lists,
+                              const tagged_results *t) {
     json_writer w = json_write_to(stdout);
     json_put_begin(&w, NULL, '{');
     json_put_text(&w, "model", chosen->model);
@@ -670,8 +670,10 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
           &c->tags, 0, 0 },
         { 0, "above", "P", "what counts as found with --tags (default 0.5)", CLI_NUMBER, &c->above,
           0, 1 },
-        { 0, "sigmoid", NULL, "any number of classes may be right: for taggers whose file does\n"
-          "not say so", CLI_FLAG, &c->sigmoid, 0, 0 },
+        { 0, "sigmoid", NULL,
+          "any number of classes may be right: for taggers whose file does\n"
+          "not say so",
+          CLI_FLAG, &c->sigmoid, 0, 0 },
         { 0, "knn", "TRAIN", "accuracy of the embedding, by its neighbors in TRAIN/CLASS/IMAGE",
           CLI_TEXT, &c->knn, 0, 0 },
         { 0, "probe", "TRAIN", "the same, by a linear classifier", CLI_TEXT, &c->probe, 0, 0 },
@@ -684,14 +686,16 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
         CLI_OPTION_QUIET(&c->quiet),
         { 0, "confusion", "FILE", "write the confusion matrix as CSV", CLI_OUTPUT, &c->confusion, 0,
           0 },
-        { 0, "predictions", "FILE", "write path, true class, predicted class and probability\n"
-          "of each image as CSV; with --tags, each class that is right or found", CLI_OUTPUT,
-          &c->predictions, 0, 0 },
+        { 0, "predictions", "FILE",
+          "write path, true class, predicted class and probability\n"
+          "of each image as CSV; with --tags, each class that is right or found",
+          CLI_OUTPUT, &c->predictions, 0, 0 },
         PHOTO_OPTIONS(&c->photos),
-        CLI_END
+        CLI_END,
     };
-    const cli_program program = { PROGRAM, "[options] DIR", description, options, notes, 1, 1,
-                                  "DIR" };
+    const cli_program program = {
+        PROGRAM, "[options] DIR", description, options, notes, 1, 1, "DIR"
+    };
     const char *wrong;
     text_list operands;
     if (!cli_parse(&program, argc, argv, &operands, status)) return false;
@@ -718,14 +722,15 @@ static bool open_model(choices *chosen, vit_model *model, char **path) {
     }
     if (chosen->sigmoid) model->config.head_activation = VIT_HEAD_SIGMOID;
     if (!chosen->tags || model->config.head_activation == VIT_HEAD_SIGMOID) return true;
-    report_error(PROGRAM, *path, "gives each image one class (softmax); with --tags, expected a "
+    report_error(PROGRAM, *path,
+                 "gives each image one class (softmax); with --tags, expected a "
                  "model of many right classes; if it is one, say so with --sigmoid");
     return false;
 }
 
 /* Everything of the report that was asked for; false if some of it could not be written. */
 static bool tell_all(const vit_model *model, const choices *chosen, const dataset *data,
-                 const totals *sum) {
+                     const totals *sum) {
     bool good = true;
     if (chosen->confusion && !write_csv(chosen->confusion, model, sum)) good = false;
     if (chosen->predictions && !write_predictions(model, chosen, data)) good = false;

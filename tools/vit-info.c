@@ -25,7 +25,7 @@
 
 typedef struct choices {
     bool check, json, tensors, labels;
-    const char *sha256;                 /* a hash, or the name of a list, or NULL         */
+    const char *sha256; /* a hash, or the name of a list, or NULL         */
     int num_threads;
     vit_isa isa;
 } choices;
@@ -95,11 +95,11 @@ static bool hash_matches(const char *path, const char *given) {
 /* ------------------------------------------------------------------------- */
 
 typedef struct check {
-    char checksums[VIT_MAX_DETAIL];     /* "" if all are right, else what is wrong        */
-    char nonfinite[64];                 /* a tensor with NaN or infinity in it, or ""     */
+    char checksums[VIT_MAX_DETAIL]; /* "" if all are right, else what is wrong        */
+    char nonfinite[64];             /* a tensor with NaN or infinity in it, or ""     */
     bool has_selftest;
     vit_result selftest;
-    float error;                        /* max|difference| / max|expected|                */
+    float error; /* max|difference| / max|expected|                */
     vit_isa isa;
 } check;
 
@@ -139,7 +139,8 @@ static bool find_nonfinite(const vit_model *model, char name[64]) {
         good = row != NULL;
         for (int k = 0; good && !name[0] && k < tensor.dims[0]; k++) {
             vit_unpack_row(&tensor, k, row);
-            if (!tensor_values_are_finite(row, depth)) memcpy(name, tensor.name, sizeof tensor.name);
+            if (!tensor_values_are_finite(row, depth))
+                memcpy(name, tensor.name, sizeof tensor.name);
         }
         free(row);
     }
@@ -172,8 +173,14 @@ static bool run_check(vit_model *model, const choices *chosen, check *result) {
 
 /* "22.9 MB", with decimal prefixes as disks have them. */
 static void print_bytes(uint64_t bytes) {
-    static const struct { double size; int digits; const char *name; } units[] = {
-        { 1e9, 2, "GB" }, { 1e6, 1, "MB" }, { 1e3, 1, "KB" }
+    static const struct {
+        double size;
+        int digits;
+        const char *name;
+    } units[] = {
+        { 1e9, 2, "GB" },
+        { 1e6, 1, "MB" },
+        { 1e3, 1, "KB" },
     };
     int i = 0;
     while (i < 2 && (double)bytes < units[i].size) i++;
@@ -183,11 +190,11 @@ static void print_bytes(uint64_t bytes) {
 static void print_architecture(const vit_config *c) {
     char options[512];
     printf("architecture\n");
-    printf("  input           %d x %d x %d (channels, height, width)\n", c->in_chans,
-           c->img_height, c->img_width);
-    printf("  tokens          %d: %d x %d patches of %d x %d%s%s\n", c->num_tokens,
-           c->grid_height, c->grid_width, c->patch_size, c->patch_size,
-           c->has_cls_token ? ", cls_token" : "", c->has_dist_token ? ", dist_token" : "");
+    printf("  input           %d x %d x %d (channels, height, width)\n", c->in_chans, c->img_height,
+           c->img_width);
+    printf("  tokens          %d: %d x %d patches of %d x %d%s%s\n", c->num_tokens, c->grid_height,
+           c->grid_width, c->patch_size, c->patch_size, c->has_cls_token ? ", cls_token" : "",
+           c->has_dist_token ? ", dist_token" : "");
     printf("  blocks          %d of width %d: ", c->depth, c->embed_dim);
     if (c->attention == VIT_ATTENTION_ALL) printf("%d heads of %d, ", c->num_heads, c->head_dim);
     if (c->mlp_dim) printf("MLP of %d\n", c->mlp_dim);
@@ -273,8 +280,7 @@ static void print_tensors(const vit_model *model) {
     printf("\ntensors\n  %-34s %-5s %-7s %12s  %s\n", "name", "type", "layout", "bytes", "shape");
     for (int i = 0; vit_model_tensor(model, i, &t); i++) {
         text_print(stdout, "  %-34s %-5s %-7s %12llu  %s\n", t.name, tensor_dtype_name(t.dtype),
-                   card_layout_name(t.layout), (unsigned long long)t.size,
-                   tensor_shape(&t, shape));
+                   card_layout_name(t.layout), (unsigned long long)t.size, tensor_shape(&t, shape));
     }
 }
 
@@ -340,8 +346,7 @@ static void put_check(json_writer *w, const check *result) {
     json_put_begin(w, "check", '{');
     json_put_text(w, "checksums", result->checksums[0] ? result->checksums : "ok");
     if (result->nonfinite[0]) json_put_text(w, "nonfinite", result->nonfinite);
-    json_put_text(w, "selftest",
-                  result->has_selftest ? vit_result_string(result->selftest) : NULL);
+    json_put_text(w, "selftest", result->has_selftest ? vit_result_string(result->selftest) : NULL);
     if (result->isa != VIT_ISA_AUTO) json_put_number(w, "error", (double)result->error, 9);
     else json_put_text(w, "error", NULL);
     json_put_text(w, "isa", vit_isa_name(result->isa));
@@ -353,8 +358,8 @@ static void print_json(const vit_model *model, const char *path, const choices *
     json_writer w = json_write_to(stdout);
     json_put_begin(&w, NULL, '{');
     json_put_text(&w, "file", path);
-    card_put(&w, model, sum, (chosen->labels ? CARD_LABELS : 0) |
-                                 (chosen->tensors ? CARD_TENSORS : 0));
+    card_put(&w, model, sum,
+             (chosen->labels ? CARD_LABELS : 0) | (chosen->tensors ? CARD_TENSORS : 0));
     if (result) put_check(&w, result);
     json_put_end(&w, '}');
     putchar('\n');
@@ -411,17 +416,20 @@ int main(int argc, char **argv) {
     const cli_option options[] = {
         { 0, "check", NULL, "verify all checksums and run the self-test", CLI_FLAG, &chosen.check,
           0, 0 },
-        { 0, "sha256", "SUM", "refuse a file of another SHA-256 than this: 64 hexadecimal\n"
-          "digits, or a list as sha256sum writes it", CLI_TEXT, &chosen.sha256, 0, 0 },
+        { 0, "sha256", "SUM",
+          "refuse a file of another SHA-256 than this: 64 hexadecimal\n"
+          "digits, or a list as sha256sum writes it",
+          CLI_TEXT, &chosen.sha256, 0, 0 },
         { 0, "tensors", NULL, "list all tensors", CLI_FLAG, &chosen.tensors, 0, 0 },
         { 0, "labels", NULL, "list all labels", CLI_FLAG, &chosen.labels, 0, 0 },
         CLI_OPTION_JSON(&chosen.json, "print one JSON object a line for each file"),
         CLI_OPTION_THREADS(&chosen.num_threads),
         CLI_OPTION_ISA(&chosen.isa),
-        CLI_END
+        CLI_END,
     };
-    const cli_program program = { cli_name(), "[options] MODEL.vit...", description, options, notes,
-                                  1, CLI_MANY, "MODEL.vit" };
+    const cli_program program = {
+        cli_name(), "[options] MODEL.vit...", description, options, notes, 1, CLI_MANY, "MODEL.vit"
+    };
     text_list files;
     int status;
     if (!cli_parse(&program, argc, argv, &files, &status)) return status;

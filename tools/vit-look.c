@@ -40,8 +40,10 @@ static const look_command commands[] = {
       "bright.\n",
       0, CLI_MANY, true, 0.65, look_wrong_similarity, look_prepare_tokens, look_read_tokens,
       look_draw_similarity, look_put_similarity },
-    { "positions", "[options] -o OUT.png\n       @ [options] --compare A.vit B.vit... "
-                   "-o OUT.png", "MODEL",
+    { "positions",
+      "[options] -o OUT.png\n       @ [options] --compare A.vit B.vit... "
+      "-o OUT.png",
+      "MODEL",
       "Shows the cosine of each position to all others: at each place of the grid stands a small\n"
       "grid of its cosines. Positions are vectors: embeddings, learned or sines and cosines; the\n"
       "cosines and sines of rotary angles; or the biases from a patch to all others.\n",
@@ -73,10 +75,12 @@ static int common_options(cli_option *options, int count, look_choices *c) {
         { 'o', "output", "OUT.png", "the picture to write", CLI_OUTPUT, &c->output, 0, 0 },
         { 0, "npy", "OUT.npy", "write the numbers behind it", CLI_OUTPUT, &c->npy, 0, 0 },
         CLI_OPTION_JSON(&c->json, "print them as one JSON object"),
-        { 0, "size", "N", "longer side of each photo in the picture (default 320);\n"
-          "grids of positions are twice as wide, filters a fifth", CLI_INT, &c->side, 16, 8192 },
+        { 0, "size", "N",
+          "longer side of each photo in the picture (default 320);\n"
+          "grids of positions are twice as wide, filters a fifth",
+          CLI_INT, &c->side, 16, 8192 },
         { 0, "columns", "N", "columns of the contact sheet", CLI_INT, &c->columns, 1, 1000 },
-        CLI_END
+        CLI_END,
     };
     return append(options, count, more);
 }
@@ -88,7 +92,7 @@ static int options_of_photos(cli_option *options, int count, look_choices *c) {
         CLI_OPTION_THREADS(&c->num_threads),
         CLI_OPTION_ISA(&c->isa),
         PHOTO_OPTIONS(&c->photos),
-        CLI_END
+        CLI_END,
     };
     return append(options, count, more);
 }
@@ -104,37 +108,40 @@ static int own_options(cli_option *options, int count, const look_command *comma
           0, 0 },
         { 0, "at", "X,Y", "what the patch at this pixel of each photo attends to", CLI_TEXT, &c->at,
           0, 0 },
-        CLI_END
+        CLI_END,
     };
     const cli_option of_tokens[] = {
         { 0, "block", "B", "as they leave this block (default: after the final norm)", CLI_INT,
           &c->block, 0, 1023 },
-        { 0, "foreground", NULL, "first leave out the patches whose first component, over all\n"
-          "photos, is on the side of the photos' border, as DINOv2 does", CLI_FLAG, &c->foreground,
-          0, 0 },
-        CLI_END
+        { 0, "foreground", NULL,
+          "first leave out the patches whose first component, over all\n"
+          "photos, is on the side of the photos' border, as DINOv2 does",
+          CLI_FLAG, &c->foreground, 0, 0 },
+        CLI_END,
     };
     const cli_option of_similarity[] = {
         { 0, "at", "X,Y", "a pixel of the first photo, from its top left corner", CLI_TEXT, &c->at,
           0, 0 },
         { 0, "block", "B", "as they leave this block (default: after the final norm)", CLI_INT,
           &c->block, 0, 1023 },
-        CLI_END
+        CLI_END,
     };
     const cli_option of_positions[] = {
         { 0, "compare", NULL, "the models that follow, side by side", CLI_FLAG, &c->compare, 0, 0 },
-        { 0, "kind", "KIND", "embedding, rotary or relative (default: the first of these that\n"
-          "the model has)", CLI_TEXT, &c->kind, 0, 0 },
+        { 0, "kind", "KIND",
+          "embedding, rotary or relative (default: the first of these that\n"
+          "the model has)",
+          CLI_TEXT, &c->kind, 0, 0 },
         { 0, "block", "B", "of this block, where each has its own (default 0)", CLI_INT, &c->block,
           0, 1023 },
-        CLI_END
+        CLI_END,
     };
     const cli_option of_filters[] = {
         { 0, "count", "N", "how many (default 28)", CLI_INT, &c->count, 1, 1024 },
-        CLI_END
+        CLI_END,
     };
-    const cli_option *const own[COMMANDS] = { of_attention, of_tokens, of_similarity,
-                                               of_positions, of_filters };
+    const cli_option *const own[COMMANDS] = { of_attention, of_tokens, of_similarity, of_positions,
+                                              of_filters };
     return append(options, count, own[command - commands]);
 }
 
@@ -165,8 +172,10 @@ static bool choose(const look_command *command, int argc, char **argv, look_choi
                    text_list *operands, int *status) {
     cli_option options[MAX_OPTIONS + 1];
     char name[80];
-    const cli_program program = { name, command->synopsis, command->description, options, notes,
-                                  command->min_operands, command->max_operands, command->operand };
+    const cli_program program = {
+        name,  command->synopsis,     command->description,  options,
+        notes, command->min_operands, command->max_operands, command->operand
+    };
     const char *wrong;
     int count = own_options(options, 0, command, c);
     snprintf(name, sizeof name, "%s %s", PROGRAM, command->name);
@@ -192,8 +201,9 @@ static int without_command(int argc, char **argv) {
         "  filters      principal components of the patch embedding's filters\n\n"
         "'@ COMMAND --help' lists the options of each.\n";
     const cli_option none[] = { CLI_END };
-    const cli_program program = { PROGRAM, "COMMAND [options] ...", description, none, notes, 1,
-                                  CLI_MANY, "COMMAND" };
+    const cli_program program = {
+        PROGRAM, "COMMAND [options] ...", description, none, notes, 1, CLI_MANY, "COMMAND"
+    };
     text_list operands;
     int status;
     if (!cli_parse(&program, argc, argv, &operands, &status)) return status;

@@ -40,40 +40,40 @@ static const char *const output_names[NUM_OUTPUTS] = { "logits", "embedding", "t
 typedef struct choices {
     const char *model, *input, *dump, *trace;
     vit_isa isa;
-    const char *outputs[NUM_OUTPUTS];    /* paths                                         */
-    text_list operands, lists;           /* of images                                     */
+    const char *outputs[NUM_OUTPUTS]; /* paths                                         */
+    text_list operands, lists;        /* of images                                     */
     bool null;
-    const char *blocks;                  /* 0-based: "5", "0,5", "all"; NULL: the last    */
-    int img_size[2];                     /* height and width; 0: the model's own          */
+    const char *blocks; /* 0-based: "5", "0,5", "all"; NULL: the last    */
+    int img_size[2];    /* height and width; 0: the model's own          */
     int num_threads, batch, k;
     photo_options photos;
     bool json;
-    bool wants_file, wants_forward;      /* derived                                       */
+    bool wants_file, wants_forward; /* derived                                       */
 } choices;
 
 /* Everything that is kept until the end. Zeroed, then filled step by step; run_free accepts it in
  * any of these states. */
 typedef struct run {
     const choices *chosen;
-    photo_decoder *decoder;              /* of images, as the next                        */
+    photo_decoder *decoder; /* of images, as the next                        */
     photo_list images;
-    char *path;                          /* of the model                                  */
+    char *path; /* of the model                                  */
     vit_model model;
     vit_threads *threads;
     vit_executor executor;
     vit_session session;
     void *workspace;
-    float *input;                        /* [batch, in_chans, img_height, img_width]      */
-    size_t image_size;                   /* floats of one image in it                     */
+    float *input;      /* [batch, in_chans, img_height, img_width]      */
+    size_t image_size; /* floats of one image in it                     */
     int batch;
     float *outputs[NUM_OUTPUTS];
-    vit_block_output *blocks;            /* [num_blocks]                                  */
+    vit_block_output *blocks; /* [num_blocks]                                  */
     int num_blocks;
-    const char **sources;                /* files that were read: never to be overwritten */
+    const char **sources; /* files that were read: never to be overwritten */
     int num_sources;
     bool trace_failed;
-    char trace_first[64];                /* a stem's first tensor, ...                    */
-    int trace_image;                     /* ... and the image that it works on            */
+    char trace_first[64]; /* a stem's first tensor, ...                    */
+    int trace_image;      /* ... and the image that it works on            */
     double open_ms, input_ms, forward_ms;
     json_writer json;
 } run;
@@ -207,7 +207,7 @@ static bool write_npy(run *r, const char *tensor, const char *path, const float 
         good = false;
     }
     if (good) {
-        npy_write(output.file, data, dims, ndim);   /* a failure stays in the stream */
+        npy_write(output.file, data, dims, ndim); /* a failure stays in the stream */
         good = cli_output_commit(&output, &failure);
     }
     if (!good) {
@@ -299,8 +299,8 @@ static bool write_outputs(run *r) {
     for (int i = 0; i < NUM_OUTPUTS; i++) {
         int64_t dims[5];
         int ndim = output_shape(r, i, dims);
-        if (r->chosen->outputs[i] && !write_npy(r, output_names[i], r->chosen->outputs[i],
-                                                r->outputs[i], dims, ndim)) {
+        if (r->chosen->outputs[i] &&
+            !write_npy(r, output_names[i], r->chosen->outputs[i], r->outputs[i], dims, ndim)) {
             return false;
         }
     }
@@ -356,8 +356,7 @@ static void print_all_best(run *r, float *probs, vit_prediction *top) {
         } else {
             if (r->batch > 1 && r->chosen->input)
                 text_print(stdout, "%s [%d]\n", r->chosen->input, b);
-            else if (r->batch > 1)
-                text_print(stdout, "%s\n", r->images.paths[b]);
+            else if (r->batch > 1) text_print(stdout, "%s\n", r->images.paths[b]);
             print_best_text(r, probs, top, count);
         }
     }
@@ -382,16 +381,17 @@ static bool start_session(run *r) {
     vit_params params = { 0 };
     vit_result result;
     size_t size;
-    params.batch = r->chosen->trace ? r->batch : r->chosen->batch;   /* each tensor once */
+    params.batch = r->chosen->trace ? r->batch : r->chosen->batch; /* each tensor once */
     params.isa = r->chosen->isa;
     params.executor = r->executor;
     params.trace = r->chosen->trace ? trace : NULL;
     params.trace_user = r;
     size = vit_workspace_size(&r->model, &params);
     if (size == 0) {
-        report_error(PROGRAM, NULL, "this machine cannot run it: isa %s (the best here is %s), "
-                     "batch of %d", vit_isa_name(params.isa), vit_isa_name(vit_detect_isa()),
-                     params.batch);
+        report_error(PROGRAM, NULL,
+                     "this machine cannot run it: isa %s (the best here is %s), "
+                     "batch of %d",
+                     vit_isa_name(params.isa), vit_isa_name(vit_detect_isa()), params.batch);
         return false;
     }
     r->workspace = malloc(size);
@@ -422,7 +422,7 @@ static bool allocate_for_trace(run *r) {
     int which = r->model.config.num_classes > 0 ? LOGITS : EMBEDDING;
     int64_t dims[5];
     if (!r->chosen->trace || r->outputs[which]) return true;
-    output_shape(r, which, dims);   /* two */
+    output_shape(r, which, dims); /* two */
     r->outputs[which] = allocate((size_t)r->batch, (size_t)dims[1]);
     return r->outputs[which] || out_of_memory();
 }
@@ -455,8 +455,7 @@ static bool add_block(run *r, long index) {
         r->blocks[r->num_blocks++].index = (int)index;
         return true;
     }
-    report_error(PROGRAM, r->path, "has blocks 0 to %d; there is no --block %ld",
-                 depth - 1, index);
+    report_error(PROGRAM, r->path, "has blocks 0 to %d; there is no --block %ld", depth - 1, index);
     return false;
 }
 
@@ -484,8 +483,7 @@ static bool check_choices(const run *r) {
     const vit_config *config = &r->model.config;
     bool needs_head = r->chosen->outputs[LOGITS] || !r->chosen->wants_file;
     if (needs_head && config->num_classes == 0) {
-        report_error(PROGRAM, r->path,
-                     "has no classes; use --embedding or --tokens");
+        report_error(PROGRAM, r->path, "has no classes; use --embedding or --tokens");
         return false;
     }
     if ((r->chosen->outputs[ATTENTION] || r->chosen->outputs[BLOCK_TOKENS]) && config->depth == 0) {
@@ -522,8 +520,8 @@ static bool open_all(run *r) {
 static bool find_images(run *r) {
     const choices *c = r->chosen;
     report failure = report_make();
-    if (c->input || photo_paths_all(&r->images, &c->operands, &c->lists, c->null ? '\0' : '\n',
-                                    &failure))
+    if (c->input ||
+        photo_paths_all(&r->images, &c->operands, &c->lists, c->null ? '\0' : '\n', &failure))
         return true;
     report_print(&failure, PROGRAM);
     return false;
@@ -582,8 +580,10 @@ static bool outputs_are_finite(run *r) {
         size_t count = 1;
         for (int d = 0; d < ndim; d++) count *= (size_t)dims[d];
         if (r->outputs[i] && !tensor_values_are_finite(r->outputs[i], count)) {
-            report_error(PROGRAM, r->path, "%s: NaN or infinite: vit-info --check names a "
-                         "weight that is", output_names[i]);
+            report_error(PROGRAM, r->path,
+                         "%s: NaN or infinite: vit-info --check names a "
+                         "weight that is",
+                         output_names[i]);
             return false;
         }
     }
@@ -618,9 +618,7 @@ static const char notes[] =
     "timm and Pillow ignore the EXIF orientation; with --no-exif results equal theirs.\n"
     "Exit status: 0, 1 if something failed, 2 for a wrong command line.\n";
 
-static bool complain(const char *text) {
-    return cli_wrong(PROGRAM, "%s", text), false;
-}
+static bool complain(const char *text) { return cli_wrong(PROGRAM, "%s", text), false; }
 
 /* Checks what the table of options cannot express; fills the derived fields. */
 static bool check_command(choices *c) {
@@ -646,20 +644,24 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
         { 0, "input", "X.npy", "a preprocessed batch [B, C, H, W], or one image [C, H, W]",
           CLI_TEXT, &c->input, 0, 0 },
         CLI_OPTION_IMG_SIZE(c->img_size),
-        { 0, "logits", "L.npy", "write the scores of the classes", CLI_OUTPUT,
-          &c->outputs[LOGITS], 0, 0 },
-        { 0, "embedding", "E.npy", "write what the head reads", CLI_OUTPUT,
-          &c->outputs[EMBEDDING], 0, 0 },
+        { 0, "logits", "L.npy", "write the scores of the classes", CLI_OUTPUT, &c->outputs[LOGITS],
+          0, 0 },
+        { 0, "embedding", "E.npy", "write what the head reads", CLI_OUTPUT, &c->outputs[EMBEDDING],
+          0, 0 },
         { 0, "tokens", "T.npy", "write all tokens after the final norm", CLI_OUTPUT,
           &c->outputs[TOKENS], 0, 0 },
         { 0, "attention", "A.npy", "write the attention weights of a block", CLI_OUTPUT,
           &c->outputs[ATTENTION], 0, 0 },
         { 0, "block-tokens", "T.npy", "write all tokens as a block leaves them", CLI_OUTPUT,
           &c->outputs[BLOCK_TOKENS], 0, 0 },
-        { 0, "block", "B", "which block, from 0 (default: the last); or several, such as 0,5,11;\n"
-          "or all", CLI_TEXT, &c->blocks, 0, 0 },
-        { 0, "trace", "DIR", "write every intermediate tensor as DIR/NAME.npy, all images\n"
-          "in one batch; those of a stem as DIR/NAME.IMAGE.npy", CLI_TEXT, &c->trace, 0, 0 },
+        { 0, "block", "B",
+          "which block, from 0 (default: the last); or several, such as 0,5,11;\n"
+          "or all",
+          CLI_TEXT, &c->blocks, 0, 0 },
+        { 0, "trace", "DIR",
+          "write every intermediate tensor as DIR/NAME.npy, all images\n"
+          "in one batch; those of a stem as DIR/NAME.IMAGE.npy",
+          CLI_TEXT, &c->trace, 0, 0 },
         { 0, "dump-input", "X.npy", "write what preprocessing produced", CLI_OUTPUT, &c->dump, 0,
           0 },
         CLI_OPTION_TOP(&c->k, "how many classes to print (default 5)", 1000),
@@ -668,10 +670,12 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
         CLI_OPTION_ISA(&c->isa),
         PHOTO_OPTIONS(&c->photos),
         CLI_OPTION_JSON(&c->json, "print what was written, the best classes and timings as JSON"),
-        CLI_END
+        CLI_END,
     };
-    const cli_program program = { PROGRAM, "[options] (IMAGE|FOLDER... | --input X.npy)",
-                                  description, options, notes, 0, CLI_MANY, NULL };
+    const cli_program program = { PROGRAM,     "[options] (IMAGE|FOLDER... | --input X.npy)",
+                                  description, options,
+                                  notes,       0,
+                                  CLI_MANY,    NULL };
     if (!cli_parse(&program, argc, argv, &c->operands, status)) return false;
     if (check_command(c)) return true;
     *status = CLI_USAGE;

@@ -39,7 +39,7 @@ typedef struct choices {
     zero_shot_options zero_shot;
     int k, num_threads, batch;
     vit_isa isa;
-    double duplicates;   /* the least cosine; 2: not asked for   */
+    double duplicates; /* the least cosine; 2: not asked for   */
     bool json, csv, quiet, int8;
     photo_options photos;
 } choices;
@@ -48,24 +48,24 @@ typedef struct choices {
 typedef struct job {
     const choices *chosen;
     text_list photos;
-    embedding_index index;    /* of photos                   */
-    shard_index folder;       /* instead, of many shards     */
-    nearest_part part;        /* the vectors of index        */
-    nearest_set set;          /* those, or of the folder     */
+    embedding_index index; /* of photos                   */
+    shard_index folder;    /* instead, of many shards     */
+    nearest_part part;     /* the vectors of index        */
+    nearest_set set;       /* those, or of the folder     */
     int64_t rescored;
-    zero_shot zero_shot;      /* instead, with --classes     */
-    photo_decoder *decoder;   /* of photos, and of those found for --sheet */
+    zero_shot zero_shot;    /* instead, with --classes     */
+    photo_decoder *decoder; /* of photos, and of those found for --sheet */
     vit_model model;
-    char *path;               /* of the model */
+    char *path; /* of the model */
     embedding_choice choice;
     vit_threads *threads;
     vit_executor executor;
-    double *query;            /* [dim]: the sum of the normalised ones */
-    bool several;             /* photos */
+    double *query; /* [dim]: the sum of the normalised ones */
+    bool several;  /* photos */
     int num_queries;
     int unreadable;
     double search_ms;
-    float *scores;            /* [classes] */
+    float *scores; /* [classes] */
     json_writer json;
 } job;
 
@@ -97,9 +97,10 @@ static bool has_photos(const job *j) { return j->photos.count + j->chosen->lists
 static bool open_model(job *j, report *r) {
     const choices *c = j->chosen;
     if (!c->asked.model && !compared(j)->model_path && !c->zero_shot.classes) {
-        return report_fail(r, "which model made %.200s is not known, without its .json%s; "
-                           "give it with -m MODEL.vit", c->index,
-                           j->folder.set.count ? " files" : " beside it");
+        return report_fail(r,
+                           "which model made %.200s is not known, without its .json%s; "
+                           "give it with -m MODEL.vit",
+                           c->index, j->folder.set.count ? " files" : " beside it");
     }
     return embedding_open_model(&c->asked, compared(j), &j->model, &j->path, &j->choice, r);
 }
@@ -153,8 +154,10 @@ static bool add_vectors(job *j, const char *path, report *r) {
     if (!npy_read(path, &array, r)) return false;
     if (array.ndim < 1 || array.ndim > 2 || array.dims[array.ndim - 1] != j->set.dim ||
         array.count == 0) {
-        (void)report_fail(r, "expected [%d] or [n, %d], found %d dimensions, the last of %lld, and "
-                          "%zu numbers", j->set.dim, j->set.dim, array.ndim,
+        (void)report_fail(r,
+                          "expected [%d] or [n, %d], found %d dimensions, the last of %lld, and "
+                          "%zu numbers",
+                          j->set.dim, j->set.dim, array.ndim,
                           (long long)(array.ndim ? array.dims[array.ndim - 1] : 0), array.count);
         npy_free(&array);
         return report_file(r, path);
@@ -173,7 +176,7 @@ static bool add_vectors(job *j, const char *path, report *r) {
 
 typedef struct found_photo {
     nearest_hit hit;
-    const indexed_row *row;   /* of a folder; else NULL    */
+    const indexed_row *row; /* of a folder; else NULL    */
     const char *name;
 } found_photo;
 
@@ -318,7 +321,7 @@ static bool search(job *j, report *r) {
 static void print_member(job *j, int64_t group, int64_t first, int64_t row) {
     const int dim = j->set.dim;
     const double cosine = (double)vit_cosine(j->part.floats + first * dim,
-                                                 j->part.floats + row * dim, dim);
+                                             j->part.floats + row * dim, dim);
     json_writer *w = &j->json;
     if (j->chosen->csv) {
         printf("%lld,%.9g,%lld,", (long long)group, cosine, (long long)row);
@@ -355,7 +358,7 @@ static void print_groups(job *j, int64_t *group, int64_t *last) {
     if (j->chosen->json) json_put_begin(w, "groups", '[');
     if (j->chosen->csv) printf("group,cosine,row,name\n");
     for (int64_t i = 0; i < j->part.count; i++) {
-        if (last[i] <= i) continue;   /* alone, or not a group's first row */
+        if (last[i] <= i) continue; /* alone, or not a group's first row */
         if (j->chosen->json) json_put_begin(w, NULL, '[');
         else if (count && !j->chosen->csv) printf("\n");
         print_member(j, count, i, i);
@@ -364,7 +367,8 @@ static void print_groups(job *j, int64_t *group, int64_t *last) {
         count++;
     }
     if (j->chosen->json) json_put_end(w, ']');
-    else if (!count && !j->chosen->csv) printf("no two have a cosine of %g or more\n", j->chosen->duplicates);
+    else if (!count && !j->chosen->csv)
+        printf("no two have a cosine of %g or more\n", j->chosen->duplicates);
 }
 
 static bool find_duplicates(job *j, report *r) {
@@ -400,8 +404,7 @@ static void print_classes(job *j, const char *name, const vit_prediction *top, i
     if (!j->chosen->json) {
         if (j->several) text_print(stdout, "%s\n", name);
         for (int i = 0; i < count; i++) {
-            text_print(stdout, "%5.1f %%  %s\n", 100 * (double)top[i].score,
-                       names[top[i].index]);
+            text_print(stdout, "%5.1f %%  %s\n", 100 * (double)top[i].score, names[top[i].index]);
         }
         return;
     }
@@ -466,7 +469,9 @@ static bool open_folder(job *j, report *r) {
     const choices *c = j->chosen;
     if (c->duplicates <= 1 || c->names || c->sheet)
         return report_fail(r, "%s is for one INDEX.npy; %.200s is a folder",
-                           c->duplicates <= 1 ? "--duplicates" : c->names ? "--names" : "--sheet",
+                           c->duplicates <= 1 ? "--duplicates"
+                           : c->names         ? "--names"
+                                              : "--sheet",
                            c->index);
     if (!shard_index_open(&j->folder, PROGRAM, c->index, r)) return false;
     j->set = j->folder.set;
@@ -496,8 +501,8 @@ static bool open_decoder(job *j, report *r) {
 static bool run(job *j, report *r) {
     const choices *c = j->chosen;
     const bool classes = c->zero_shot.classes != NULL;
-    bool good = open_decoder(j, r) && (classes ? zero_shot_open(&j->zero_shot, &c->zero_shot, r)
-                                               : open_index(j, r));
+    bool good = open_decoder(j, r) &&
+                (classes ? zero_shot_open(&j->zero_shot, &c->zero_shot, r) : open_index(j, r));
     if (!good) return false;
     if (c->json) {
         const embedding_index *index = compared(j);
@@ -543,8 +548,7 @@ static const char notes[] =
     "A FOLDER has img_emb/img_emb_N.npy (f32 or f16), metadata/ and stats/, or .npy files with\n"
     "their names in .txt. Shards that are missing or damaged are named and left out. --int8 reads\n"
     "copies of a byte a number first, img_emb_N.i8, which it makes where they are missing or old;\n"
-    "their error is known, and what may be among the best is read as it is: the same result.\n"
-    ZERO_SHOT_NOTES
+    "their error is known, and what may be among the best is read as it is: the same result.\n" ZERO_SHOT_NOTES
     "Exit status: 0, 1 if an image or a shard could not be read or something failed, 2 for a\n"
     "wrong command line.\n";
 
@@ -561,7 +565,8 @@ static const char *check(const choices *c, int operands) {
     if (c->sheet && (duplicates || classes)) return "--sheet is for a search in INDEX.npy";
     if (c->json && c->csv) return "either --json or --csv, not both";
     if (c->null && !c->lists.count) return "--null needs --list FILE";
-    if (operands == 0 && !(classes && c->lists.count)) return classes ? "missing PHOTO" : "missing INDEX.npy";
+    if (operands == 0 && !(classes && c->lists.count))
+        return classes ? "missing PHOTO" : "missing INDEX.npy";
     if (duplicates && (operands > 1 || c->vectors.count + c->lists.count))
         return "--duplicates takes INDEX.npy alone";
     if (!duplicates && !classes && operands + c->vectors.count + c->lists.count < 2)
@@ -584,8 +589,8 @@ static bool choose(int argc, char **argv, choices *c, text_list *photos, int *st
           CLI_NUMBER, &c->duplicates, -1, 1 },
         ZERO_SHOT_OPTIONS(&c->zero_shot),
         { 0, "sigmoid", NULL, "each class for itself", CLI_FLAG, &c->zero_shot.sigmoid, 0, 0 },
-        { 0, "pool", "NAME", "head, logits, cls or avg, as in vit-embed", CLI_TEXT,
-          &c->asked.pool, 0, 0 },
+        { 0, "pool", "NAME", "head, logits, cls or avg, as in vit-embed", CLI_TEXT, &c->asked.pool,
+          0, 0 },
         { 0, "block", "B", "of the tokens that leave block B, as in vit-embed", CLI_INT,
           &c->asked.block, 0, 1023 },
         CLI_OPTION_IMG_SIZE(c->asked.img_size),
@@ -597,11 +602,14 @@ static bool choose(int argc, char **argv, choices *c, text_list *photos, int *st
         CLI_OPTION_JSON(&c->json, "print one JSON object"),
         CLI_OPTION_CSV(&c->csv, "print comma-separated values, with a line of names first"),
         CLI_OPTION_QUIET(&c->quiet),
-        PHOTO_EXACT_OPTION(&c->photos), PHOTO_OPTIONS(&c->photos),
-        CLI_END
+        PHOTO_EXACT_OPTION(&c->photos),
+        PHOTO_OPTIONS(&c->photos),
+        CLI_END,
     };
-    const cli_program program = { PROGRAM, "[options] INDEX.npy|FOLDER PHOTO|FOLDER...",
-                                  description, options, notes, 0, CLI_MANY, "INDEX.npy" };
+    const cli_program program = { PROGRAM,     "[options] INDEX.npy|FOLDER PHOTO|FOLDER...",
+                                  description, options,
+                                  notes,       0,
+                                  CLI_MANY,    "INDEX.npy" };
     const char *wrong;
     if (!cli_parse(&program, argc, argv, photos, status)) return false;
     wrong = check(c, photos->count);
@@ -610,7 +618,7 @@ static bool choose(int argc, char **argv, choices *c, text_list *photos, int *st
         text_list_free(photos);
         return false;
     }
-    if (!c->zero_shot.classes) {   /* the rest are photos */
+    if (!c->zero_shot.classes) { /* the rest are photos */
         c->index = photos->items[0];
         photos->count--;
         memmove(photos->items, photos->items + 1, (size_t)photos->count * sizeof *photos->items);

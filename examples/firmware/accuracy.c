@@ -27,7 +27,8 @@ static int fail(const char *path, const char *reason) {
 static int classifier_open(classifier *c, const char *path) {
     const vit_config *config = &c->model.config;
     size_t size;
-    if (vit_model_open(path, 0, &c->model)) return fprintf(stderr, "accuracy: %s\n", c->model.detail), 0;
+    if (vit_model_open(path, 0, &c->model))
+        return fprintf(stderr, "accuracy: %s\n", c->model.detail), 0;
     if (config->in_chans != 1 || !config->num_classes) return fail(path, "is for something else");
     size = vit_workspace_size(&c->model, NULL);
     c->workspace = malloc(size);
@@ -98,10 +99,8 @@ static int run(classifier *c, FILE *images, int count, FILE *labels, const char 
     for (i = 0; i < count; i++) {
         if (fread(pixels, 1, size, images) != size) return fail(path, "is cut short");
         if (classify(c, &image, &best)) return fail(path, "cannot be classified");
-        if (labels)
-            right += fgetc(labels) == best.index;
-        else
-            print_prediction(c, &best);
+        if (labels) right += fgetc(labels) == best.index;
+        else print_prediction(c, &best);
     }
     if (labels) printf("%d of %d right, %.2f %%\n", right, count, 100.0 * right / count);
     return 1;

@@ -11,8 +11,8 @@
 #define VIT_STATIC
 #define VIT_BARE_METAL
 #define VIT_NO_PREPROCESS /* frames have the model's size */
-#define VIT_FIXED FASHION_VIT
-#define VIT_MAX_CHANS 1
+#define VIT_FIXED         FASHION_VIT
+#define VIT_MAX_CHANS     1
 #define VIT_LOW_MEMORY
 #define VIT_LOGITS_ONLY
 #define VIT_NO_EXECUTOR
@@ -50,8 +50,8 @@ static void print_hex(uint64_t bits) {
 
 /* Also proves that every bit of the array is right, as after an update of the flash. */
 static vit_result open_model(void) {
-    vit_result result =
-        vit_model_open_memory(fashion_vit_data, FASHION_VIT_SIZE, VIT_OPEN_VERIFY, &model);
+    vit_result result = vit_model_open_memory(fashion_vit_data, FASHION_VIT_SIZE, VIT_OPEN_VERIFY,
+                                              &model);
     return result ? result : vit_session_init(&session, &model, NULL, arena, sizeof arena);
 }
 

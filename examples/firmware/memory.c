@@ -40,19 +40,15 @@ int memcmp(const void *a, const void *b, size_t size) {
     return 0;
 }
 
-void __aeabi_memset(void *to, size_t size, int value) {
-    memset(to, value, size);
-}
+void __aeabi_memset(void *to, size_t size, int value) { memset(to, value, size); }
 
-void __aeabi_memclr(void *to, size_t size) {
-    memset(to, 0, size);
-}
+void __aeabi_memclr(void *to, size_t size) { memset(to, 0, size); }
 
 /* The same, where the compiler knows that the addresses are multiples of 4 or 8. */
-#define SAME_AS(old) __attribute__((alias(#old)))
+#define SAME_AS(old)    __attribute__((alias(#old)))
 #define COPY(name, old) void *name(void *to, const void *from, size_t size) SAME_AS(old)
-#define SET(name) void name(void *to, size_t size, int value) SAME_AS(__aeabi_memset)
-#define CLEAR(name) void name(void *to, size_t size) SAME_AS(__aeabi_memclr)
+#define SET(name)       void name(void *to, size_t size, int value) SAME_AS(__aeabi_memset)
+#define CLEAR(name)     void name(void *to, size_t size) SAME_AS(__aeabi_memclr)
 COPY(__aeabi_memcpy, memcpy);
 COPY(__aeabi_memcpy4, memcpy);
 COPY(__aeabi_memcpy8, memcpy);

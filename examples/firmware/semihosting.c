@@ -20,9 +20,7 @@ static uintptr_t call(int operation, const void *argument) {
     return r0;
 }
 
-void board_print(const char *text) {
-    call(SYS_WRITE0, text);
-}
+void board_print(const char *text) { call(SYS_WRITE0, text); }
 
 void board_exit(int status) {
     const uintptr_t argument[2] = { APPLICATION_EXIT, (uintptr_t)status };

@@ -3,12 +3,12 @@
 #include "board.h"
 
 #if defined(__ARM_FP)
-#    define CPACR (*(volatile uint32_t *)0xe000ed88u)
+#define CPACR (*(volatile uint32_t *)0xe000ed88u)
 #endif
 #define SYSTICK_CONTROL (*(volatile uint32_t *)0xe000e010u)
-#define SYSTICK_RELOAD (*(volatile uint32_t *)0xe000e014u)
-#define SYSTICK_VALUE (*(volatile uint32_t *)0xe000e018u)
-#define SYSTICK_MAX 0xffffffu
+#define SYSTICK_RELOAD  (*(volatile uint32_t *)0xe000e014u)
+#define SYSTICK_VALUE   (*(volatile uint32_t *)0xe000e018u)
+#define SYSTICK_MAX     0xffffffu
 
 enum { UNUSED_STACK = 0xa5 };
 
@@ -59,9 +59,7 @@ __attribute__((naked)) static void fault(void) {
     __asm volatile("ldr r0, =stack_top\n mov sp, r0\n b stop\n .ltorg");
 }
 
-static void tick(void) {
-    rounds++;
-}
+static void tick(void) { rounds++; }
 
 void board_clock_start(void) {
     SYSTICK_RELOAD = SYSTICK_MAX;
@@ -80,7 +78,20 @@ uint32_t board_clock(void) {
 }
 
 __attribute__((section(".vectors"), used)) static void (*const vectors[16])(void) = {
-    (void (*)(void))(uintptr_t)stack_top, reset,
-    fault, fault, fault, fault, fault, fault, /* NMI, hard, memory, bus, usage, secure */
-    NULL, NULL, NULL, fault, fault, NULL, fault, tick /* SVCall, debug, PendSV, SysTick */
+    (void (*)(void))(uintptr_t)stack_top,
+    reset,
+    fault,
+    fault,
+    fault,
+    fault,
+    fault,
+    fault, /* NMI, hard, memory, bus, usage, secure */
+    NULL,
+    NULL,
+    NULL,
+    fault,
+    fault,
+    NULL,
+    fault,
+    tick /* SVCall, debug, PendSV, SysTick */
 };

@@ -14,15 +14,13 @@ static struct guarded {
     unsigned char guard[8192];
 } g;
 
-static int is_whole(void)
-{
+static int is_whole(void) {
     for (size_t i = 0; i < sizeof g.guard; i++)
         if (g.guard[i] != 0xa5) return 0;
     return 1;
 }
 
-static vit_result open_model(const char *path)
-{
+static vit_result open_model(const char *path) {
 #if defined(BY_POINTER) /* as callers without the header do */
     return vit_model_open_as(BY_POINTER, path, 0, &g.model);
 #else
@@ -30,8 +28,7 @@ static vit_result open_model(const char *path)
 #endif
 }
 
-static int run(const char *path)
-{
+static int run(const char *path) {
     vit_image image = { pixels, 128, 128, 0, VIT_PIXEL_RGB8 };
     vit_params params = { 0 };
     vit_outputs outputs = { 0 };
@@ -54,8 +51,7 @@ static int run(const char *path)
     return 0;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     vit_params params = { 0 };
     vit_result result;
     int status = 0;

@@ -65,8 +65,8 @@ static void check_arena(void) {
            VIT_ERROR_MEMORY);
     for (i = 0; i < CANARIES; i++) {
         memset(arena, CANARY, sizeof arena);
-        expect("session", vit_session_init(&session, &model, NULL, arena + i,
-                                           SMALL_MODEL_WORKSPACE), VIT_OK);
+        expect("session",
+               vit_session_init(&session, &model, NULL, arena + i, SMALL_MODEL_WORKSPACE), VIT_OK);
         expect("forward", vit_forward(&session, &(vit_input){ .pixels = input }, &outputs), VIT_OK);
         expect("canaries", canaries_live(arena + i), 1);
         if (i) expect("the same bits", memcmp(logits, again, sizeof logits), 0);

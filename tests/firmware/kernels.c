@@ -173,9 +173,9 @@ static float int4_wanted(vit__form form, int row, int column, int depth) {
             const int both = group[32 + k % 16 / 4 * 64 + column * 4 + k % 4];
             sum += q * ((k % 32 < 16 ? both & 15 : both >> 4) - 8);
         }
-        chain = vit__fma_scalar((float)sum,
-                                vit__f16_to_f32((uint16_t)(group[2 * column] |
-                                                           group[2 * column + 1] << 8)), chain);
+        chain = vit__fma_scalar(
+            (float)sum, vit__f16_to_f32((uint16_t)(group[2 * column] | group[2 * column + 1] << 8)),
+            chain);
     }
     memcpy(&weights, group + 4 * column, 4);
     memcpy(&zero, rows[row].bytes + 4, 4);

@@ -6,7 +6,7 @@
 #define VIT_STATIC
 #define VIT_BARE_METAL
 #define VIT_NO_PREPROCESS
-#define VIT_FIXED LEAST
+#define VIT_FIXED     LEAST
 #define VIT_MAX_CHANS 3
 #define VIT_LOW_MEMORY
 #define VIT_LOGITS_ONLY

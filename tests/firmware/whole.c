@@ -42,7 +42,8 @@ int main(void) {
         return 1;
     numbers = (size_t)(model.config.in_chans * model.config.img_height * model.config.img_width);
     outputs.logits = logits = input + numbers;
-    if (!board_read(input, numbers * sizeof(float)) || vit_forward(&session, &(vit_input){ .pixels = input }, &outputs))
+    if (!board_read(input, numbers * sizeof(float)) ||
+        vit_forward(&session, &(vit_input){ .pixels = input }, &outputs))
         return 1;
     for (i = 0; i < model.config.num_classes; i++) print_bits(logits[i]);
     return 0;

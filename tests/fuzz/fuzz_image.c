@@ -26,10 +26,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     image_file image;
     uint8_t *file = fuzz_copy(data, size);
     if (size > 8 && memcmp(file, "\x89PNG", 4) == 0) mend_png(file, size);
-    const unsigned flags = (size % 2 ? 0 : IMAGE_FILE_NO_EXIF) | (size % 8 < 4 ? IMAGE_FILE_STB : 0);
+    const unsigned flags = (size % 2 ? 0 : IMAGE_FILE_NO_EXIF) |
+                           (size % 8 < 4 ? IMAGE_FILE_STB : 0);
     const int eighths = 1 << size % 16 / 4;
-    const bool good =
-        image_file_decode(file, size, flags, fraction, &eighths, &image, &r);
+    const bool good = image_file_decode(file, size, flags, fraction, &eighths, &image, &r);
     if (good) {
         const size_t last = (size_t)image.width * (size_t)image.height * 3 - 1;
         fuzz_require(image.pixels[last] <= 255, "the last pixel is there");

@@ -5,15 +5,16 @@
 
 #define TENSOR                                                                                     \
     "ctorch._utils\n_rebuild_tensor_v2\n("                                                         \
-    "(U\7storagectorch\nFloatStorage\nU\1" "0U\3cpuK\4NtQ"                                         \
+    "(U\7storagectorch\nFloatStorage\nU\1"                                                         \
+    "0U\3cpuK\4NtQ"                                                                                \
     "K\0K\2K\2\x86K\2K\1\x86\x89NtR"
 #define MODULE "\x80\2c__torch__\nM\n)\x81}"
 
 static const uint8_t floats[16] = { 0, 0, 128, 63, 0, 0, 0, 64, 0, 0, 64, 64, 0, 0, 128, 64 };
 
 static void add_pickles(fuzz_zip *zip, bool frozen) {
-    static const char whole[] = MODULE "(U\1t" TENSOR "U\6blocks}(U\1" "0c__torch__\nM\n)\x81}U\1w"
-                                TENSOR "sbuub.";
+    static const char whole[] = MODULE "(U\1t" TENSOR "U\6blocks}(U\1"
+                                       "0c__torch__\nM\n)\x81}U\1w" TENSOR "sbuub.";
     static const char empty[] = MODULE "b.", constants[] = "\x80\2" TENSOR TENSOR "\x86.";
     fuzz_zip_add(zip, "a/data/0", floats, sizeof floats);
     fuzz_zip_add(zip, "a/constants/0", floats, sizeof floats);

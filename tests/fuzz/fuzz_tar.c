@@ -42,7 +42,8 @@ static void read_members(const uint8_t *bytes, size_t size) {
                                    strncmp(m.name, "../", 3) != 0 && strcmp(m.name, "..") != 0),
                      "a name within the archive");
         if (!m.refused && m.size > 0 &&
-            !tar_data(&s, some, m.size < sizeof some ? (size_t)m.size : sizeof some, &r)) break;
+            !tar_data(&s, some, m.size < sizeof some ? (size_t)m.size : sizeof some, &r))
+            break;
     }
     check_message(&r, !r.failed);
     fuzz_require(s.offset <= size, "no more bytes than there are");
@@ -59,8 +60,7 @@ static void read_samples(const uint8_t *bytes, size_t size) {
         fuzz_require(one.key && one.name && one.key[0], "a key and a name");
         fuzz_require(strncmp(one.key, one.name, strlen(one.key)) == 0, "the name begins with it");
         fuzz_require(one.error ? !one.data : one.data && one.size <= 4096, "bytes, or why not");
-        if (one.data && one.size > 0)
-            (void)((const volatile uint8_t *)one.data)[one.size - 1];
+        if (one.data && one.size > 0) (void)((const volatile uint8_t *)one.data)[one.size - 1];
         sample_free(&one);
     }
     check_message(&r, !r.failed);

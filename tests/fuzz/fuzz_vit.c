@@ -49,7 +49,8 @@ static void forward(const vit_model *model, uint8_t switches) {
     float *output = malloc((size_t)width * sizeof *output);
     if (!workspace || !input || !output) exit(1);
     fuzz_require(vit_session_init(&session, model, &params, workspace, size - 1) ==
-                     VIT_ERROR_MEMORY, "a byte less is refused");
+                     VIT_ERROR_MEMORY,
+                 "a byte less is refused");
     fuzz_require(vit_session_init(&session, model, &params, workspace, size) == VIT_OK,
                  "the size that it asked for is enough");
     vit_selftest(&session, input, output, &error);

@@ -123,8 +123,10 @@ static void write_models(void) {
 static void write_npy(const char *descr, bool fortran, const char *shape, size_t bytes) {
     uint8_t file[512] = "\x93NUMPY\x01";
     char header[128];
-    int length = snprintf(header, sizeof header, "{'descr': '%s', 'fortran_order': %s, 'shape': "
-                          "%s, }", descr, fortran ? "True" : "False", shape);
+    int length = snprintf(header, sizeof header,
+                          "{'descr': '%s', 'fortran_order': %s, 'shape': "
+                          "%s, }",
+                          descr, fortran ? "True" : "False", shape);
     while ((length + 11) % 64 != 0) header[length++] = ' ';
     header[length++] = '\n';
     fuzz_put(file + 8, (uint64_t)length, 2);
@@ -133,9 +135,12 @@ static void write_npy(const char *descr, bool fortran, const char *shape, size_t
 }
 
 static void write_arrays(void) {
-    static const struct { const char *descr; size_t size; } types[] = {
-        { "<f4", 4 }, { ">f4", 4 }, { "<f2", 2 }, { "<f8", 8 }, { "<i8", 8 }, { "|u1", 1 },
-        { "|b1", 1 }, { "|V2", 2 }, { "<u2", 2 }, { "<U3", 12 }, { "|O", 8 }
+    static const struct {
+        const char *descr;
+        size_t size;
+    } types[] = {
+        { "<f4", 4 }, { ">f4", 4 }, { "<f2", 2 }, { "<f8", 8 },  { "<i8", 8 }, { "|u1", 1 },
+        { "|b1", 1 }, { "|V2", 2 }, { "<u2", 2 }, { "<U3", 12 }, { "|O", 8 },
     };
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         write_npy(types[i].descr, false, "(2, 3)", 6 * types[i].size);
@@ -147,33 +152,51 @@ static void write_arrays(void) {
 
 /* --- pickles ------------------------------------------------------------------ */
 
-#define FLOATS "(U\7storagectorch\nFloatStorage\nU\1" "0U\3cpuK\4NtQ"
+#define FLOATS                                                                                     \
+    "(U\7storagectorch\nFloatStorage\nU\1"                                                         \
+    "0U\3cpuK\4NtQ"
 #define TENSOR "ctorch._utils\n_rebuild_tensor_v2\n(" FLOATS "K\1K\3\x85K\1\x85\x89NtR"
-#define SEED(text) { text, sizeof(text) - 1 }
+#define SEED(text)                                                                                 \
+    { text, sizeof(text) - 1 }
 
 /* Modules in modules, with attributes; an array of NumPy; a storage as bytes. */
 #define FLOAT4 "\0\0\x80\x3f\0\0\0\x40\0\0\x40\x40\0\0\x80\x40"
 #define ARRAY                                                                                      \
-    "cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\nK\0\x85" "C\1btR(K\1K\2K\2\x86"       \
-    "cnumpy\ndtype\nU\2" "f4\x89\x88\x87R"                                                         \
-    "(K\3U\1<NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\0tb\x89" "C\x10" FLOAT4 "tb"
+    "cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\nK\0\x85"                              \
+    "C\1btR(K\1K\2K\2\x86"                                                                         \
+    "cnumpy\ndtype\nU\2"                                                                           \
+    "f4\x89\x88\x87R"                                                                              \
+    "(K\3U\1<NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\0tb\x89"                                       \
+    "C\x10" FLOAT4 "tb"
 #define NESTED                                                                                     \
     "ctorch.storage\n_load_from_bytes\nC\x67"                                                      \
     "\x80\2\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.\x80\2M\xe9\3.\x80\2}."                \
-    "\x80\2" FLOATS ".\x80\2]U\1" "0a." "\4\0\0\0\0\0\0\0" FLOAT4 "\x85R"
+    "\x80\2" FLOATS ".\x80\2]U\1"                                                                  \
+    "0a."                                                                                          \
+    "\4\0\0\0\0\0\0\0" FLOAT4 "\x85R"
 #define LAYER                                                                                      \
     "ctorch.nn\nLayer\n)\x81}(U\x0b_parameters}U\6weightctorch._utils\n_rebuild_parameter\n"       \
     "(" TENSOR "\x88NtRsU\x08_buffers}U\1b" TENSOR "sU\x1b_non_persistent_buffers_set"             \
     "c__builtin__\nset\n]U\1ba\x85RU\x08_modules}U\x03numK\2"                                      \
-    "U\3" "epsG\x3e\xe4\xf8\xb5\x88\xe3\x68\xf1" "U\4sizeK\4K\4\x86"                               \
-    "U\3" "actcfunctools\npartial\nctorch\ngelu\n\x85R"                                            \
-    "(ctorch\ngelu\n)}U\x0b" "approximateU\4tanhsNtbub"
+    "U\3"                                                                                          \
+    "epsG\x3e\xe4\xf8\xb5\x88\xe3\x68\xf1"                                                         \
+    "U\4sizeK\4K\4\x86"                                                                            \
+    "U\3"                                                                                          \
+    "actcfunctools\npartial\nctorch\ngelu\n\x85R"                                                  \
+    "(ctorch\ngelu\n)}U\x0b"                                                                       \
+    "approximateU\4tanhsNtbub"
 #define MODULE                                                                                     \
-    "cmy\nModel\n)\x81}(U\x0b_parameters}U\x08_modules}U\6" "blocksctorch.nn\nList\n)\x81}("       \
-    "U\x0b_parameters}U\x08_modules}(U\1" "0" LAYER "U\1" "1" LAYER "uubsub"
+    "cmy\nModel\n)\x81}(U\x0b_parameters}U\x08_modules}U\6"                                        \
+    "blocksctorch.nn\nList\n)\x81}("                                                               \
+    "U\x0b_parameters}U\x08_modules}(U\1"                                                          \
+    "0" LAYER "U\1"                                                                                \
+    "1" LAYER "uubsub"
 
 static void write_pickles(void) {
-    static const struct { const char *text; size_t size; } seeds[] = {
+    static const struct {
+        const char *text;
+        size_t size;
+    } seeds[] = {
         SEED("\x80\2}U\1t" TENSOR "s."),
         SEED("\x80\2ccollections\nOrderedDict\n)R(U\1t" TENSOR "U\1u" TENSOR "u."),
         SEED("\x80\2}U\5modelq\0}q\1U\1t" TENSOR "q\2sh\2."),
@@ -181,17 +204,20 @@ static void write_pickles(void) {
              "U\nstate_dict}U\1t" TENSOR "su."),
         SEED("\x80\4\x95\4\0\0\0\0\0\0\0}\x94\x8c\1a\x94K\1s."),
         SEED("\x80\2](K\1M\2\1J\3\0\1\0\x8a\2\1\2\x88\x89NX\2\0\0\0abT\1\0\0\0xe."),
-        SEED("\x80\2]\x94(K\1K\2\x86K\1K\2K\3\x87\x85" "0e2."),
+        SEED("\x80\2]\x94(K\1K\2\x86K\1K\2K\3\x87\x85"
+             "0e2."),
         SEED("\x80\2" MODULE "."),
-        SEED("\x80\2}(U\5model" MODULE "U\3" "ema}U\1t" TENSOR "sU\4" "args}U\5headsK\2su."),
+        SEED("\x80\2}(U\5model" MODULE "U\3"
+             "ema}U\1t" TENSOR "sU\4"
+             "args}U\5headsK\2su."),
         SEED("\x80\2}U\1a" ARRAY "s."),
-        SEED("\x80\2}U\1tctorch._utils\n_rebuild_tensor_v2\n("
-             NESTED "K\0K\4\x85K\1\x85\x89NtRs."),
+        SEED("\x80\2}U\1tctorch._utils\n_rebuild_tensor_v2\n(" NESTED "K\0K\4\x85K\1\x85\x89NtRs."),
         SEED("(dp0\nVt\np1\nctorch._utils\n_rebuild_tensor_v2\n(" FLOATS "I1\n(I3\ntp2\n(L1L\nt"
              "I00\nNtRsS'\\x61\\n'\nF1e-5\nsVx\\u00e9\n(K\1imy\nOld\n}bsg1\n(cmy\nOld\no0."),
-        SEED("(dS'a'\n" "cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(I0\ntS'b'\ntR"
+        SEED("(dS'a'\n"
+             "cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(I0\ntS'b'\ntR"
              "(I1\n(I2\ntcnumpy\ndtype\n(S'f4'\nI00\nI01\ntR(I3\nS'<'\nNNNI-1\nI-1\nI0\ntb"
-             "I00\nS'\\x00\\x00\\x80?\\x00\\x00\\x00@'\ntbs.")
+             "I00\nS'\\x00\\x00\\x80?\\x00\\x00\\x00@'\ntbs."),
     };
     for (size_t i = 0; i < sizeof seeds / sizeof seeds[0]; i++)
         for (int container = 0; container < 4; container++)
@@ -220,8 +246,11 @@ static void write_ggml(uint32_t type, size_t bytes) {
 }
 
 static void write_ggmls(void) {
-    static const struct { uint32_t type; size_t block; } types[] = {
-        { 0, 128 }, { 1, 64 }, { 2, 18 }, { 3, 20 }, { 6, 22 }, { 7, 24 }, { 8, 34 }
+    static const struct {
+        uint32_t type;
+        size_t block;
+    } types[] = {
+        { 0, 128 }, { 1, 64 }, { 2, 18 }, { 3, 20 }, { 6, 22 }, { 7, 24 }, { 8, 34 },
     };
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         write_ggml(types[i].type, 2 * types[i].block);
@@ -231,9 +260,13 @@ static void write_ggmls(void) {
 
 static void write_labels(void) {
     static const char *const texts[] = {
-        "cat\ndog\n", "n01440764 tench, Tinca tinca\nn01443537 goldfish\n",
+        "cat\ndog\n",
+        "n01440764 tench, Tinca tinca\nn01443537 goldfish\n",
         "\xef\xbb\xbf\145ins\r\n",
-        "n01440764\nn01443537\n", "K\xc3\xa4tzchen\n\xe7\x8c\xab\n", "one\n\n\n", "a\tb \n c\n"
+        "n01440764\nn01443537\n",
+        "K\xc3\xa4tzchen\n\xe7\x8c\xab\n",
+        "one\n\n\n",
+        "a\tb \n c\n",
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         write_seed("labels", -1, texts[i], strlen(texts[i]));
@@ -241,8 +274,10 @@ static void write_labels(void) {
 
 static void write_jsons(void) {
     static const char *const texts[] = {
-        "{\"a\": [1, -2.5e3, true, false, null, \"\\u00e4\\n\"], \"b\": {}}", "[[[[[[]]]]]]",
-        "\"\\ud83d\\ude00\"", "[0.1, 1e308, -0, 9223372036854775807, 9223372036854775808]"
+        "{\"a\": [1, -2.5e3, true, false, null, \"\\u00e4\\n\"], \"b\": {}}",
+        "[[[[[[]]]]]]",
+        "\"\\ud83d\\ude00\"",
+        "[0.1, 1e308, -0, 9223372036854775807, 9223372036854775808]",
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         for (int unique = 0; unique < 2; unique++)

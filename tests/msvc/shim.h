@@ -2,8 +2,8 @@
  * dialect, which they believe to have no attributes, and of 64-bit ARM, which they do not know.
  */
 #if defined(_M_ARM64)
-#    include <stdarg.h>
-#    define _INC_VADEFS
+#include <stdarg.h>
+#define _INC_VADEFS
 typedef va_list __gnuc_va_list;
 #endif
 #include <_mingw.h>
@@ -21,9 +21,9 @@ typedef va_list __gnuc_va_list;
 #define __MINGW_ATTRIB_DEPRECATED_MSG(text)
 
 #if !defined(_M_ARM64)
-#    include <math.h> /* whose constants are no constants for that compiler */
-#    undef NAN
-#    define NAN __builtin_nanf("")
-#    undef INFINITY
-#    define INFINITY __builtin_inff()
+#include <math.h> /* whose constants are no constants for that compiler */
+#undef NAN
+#define NAN __builtin_nanf("")
+#undef INFINITY
+#define INFINITY __builtin_inff()
 #endif

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 #if defined(_WIN32)
-#    include <windows.h>
+#include <windows.h>
 #else
-#    include <time.h>
+#include <time.h>
 #endif
 
 static double now_ms(void) {

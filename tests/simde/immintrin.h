@@ -23,21 +23,27 @@
 #define VIT__TARGET_BEGIN(isa)
 #define VIT__TARGET_END
 #define VIT__ADD(instruction, intrinsic, c, sum)                                                   \
-    c = strstr(instruction, "vpaddw") != NULL                                                      \
-            ? _Generic(c, __m256i: _mm256_add_epi16, __m512i: simde_mm512_add_epi16)(c, sum)       \
-            : _Generic(c, __m256i: _mm256_add_epi32, __m512i: simde_mm512_add_epi32)(c, sum);
+    c = strstr(instruction, "vpaddw") != NULL ? _Generic(c, __m256i                                \
+                                                         : _mm256_add_epi16, __m512i               \
+                                                         : simde_mm512_add_epi16)(c, sum)          \
+                                              : _Generic(c, __m256i                                \
+                                                         : _mm256_add_epi32, __m512i               \
+                                                         : simde_mm512_add_epi32)(c, sum);
 #define VIT__DOT(instruction, intrinsic, c, x, w)                                                  \
-    c = EMULATED_IS_DPWSSD(instruction)                                                            \
-            ? _Generic(c, __m256i: simde_mm256_dpwssd_epi32, __m512i: simde_mm512_dpwssd_epi32,    \
-                       __m512: emulated_dpbf16)(c, x, w)                                           \
-            : _Generic(c, __m256i: simde_mm256_dpbusd_epi32, __m512i: simde_mm512_dpbusd_epi32,    \
-                       __m512: emulated_dpbf16)(c, x, w);
+    c = EMULATED_IS_DPWSSD(instruction) ? _Generic(c, __m256i                                      \
+                                                   : simde_mm256_dpwssd_epi32, __m512i             \
+                                                   : simde_mm512_dpwssd_epi32, __m512              \
+                                                   : emulated_dpbf16)(c, x, w)                     \
+                                        : _Generic(c, __m256i                                      \
+                                                   : simde_mm256_dpbusd_epi32, __m512i             \
+                                                   : simde_mm512_dpbusd_epi32, __m512              \
+                                                   : emulated_dpbf16)(c, x, w);
 #define EMULATED_IS_DPWSSD(instruction) (strstr(instruction, "vpdpwssd") != NULL)
 
 /* The call, without a parameter, becomes "all"; the definition, of (void), another function's. */
 #define vit__detect_x86(parameters) EMULATED_DETECT_##parameters
-#define EMULATED_DETECT_ ~0u
-#define EMULATED_DETECT_void __attribute__((unused)) vit__detect_real(void)
+#define EMULATED_DETECT_            ~0u
+#define EMULATED_DETECT_void        __attribute__((unused)) vit__detect_real(void)
 
 #undef _mm512_madd_epi16 /* an alias of another function, by mistake */
 #define _mm512_madd_epi16 simde_mm512_madd_epi16
@@ -108,9 +114,7 @@ static inline __m128i emulated_narrow8(__m512i x) {
     return y;
 }
 
-static inline float emulated_flush(float x) {
-    return fabsf(x) < 0x1p-126f ? copysignf(0, x) : x;
-}
+static inline float emulated_flush(float x) { return fabsf(x) < 0x1p-126f ? copysignf(0, x) : x; }
 
 static inline float emulated_bf16(uint32_t upper) {
     float x;

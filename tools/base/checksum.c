@@ -10,8 +10,7 @@
 
 /* tables[k][n]: CRC of the byte n followed by k zero bytes. Built for each call that is
  * long enough: it takes less time than checking 8 KB. */
-static void crc32_tables(uint32_t tables[8][256])
-{
+static void crc32_tables(uint32_t tables[8][256]) {
     uint32_t n, k;
     for (n = 0; n < 256; n++) {
         uint32_t crc = n;
@@ -24,25 +23,23 @@ static void crc32_tables(uint32_t tables[8][256])
 }
 
 /* Eight bytes a step; crc is the register, not its complement. size is a multiple of 8. */
-static uint32_t crc32_large(uint32_t crc, const uint8_t *p, size_t size)
-{
+static uint32_t crc32_large(uint32_t crc, const uint8_t *p, size_t size) {
     uint32_t t[8][256];
     size_t i;
     crc32_tables(t);
     for (i = 0; i < size; i += 8) {
         uint32_t a = bytes_load32(p + i) ^ crc, b = bytes_load32(p + i + 4);
-        crc = t[7][a & 255] ^ t[6][a >> 8 & 255] ^ t[5][a >> 16 & 255] ^ t[4][a >> 24]
-            ^ t[3][b & 255] ^ t[2][b >> 8 & 255] ^ t[1][b >> 16 & 255] ^ t[0][b >> 24];
+        crc = t[7][a & 255] ^ t[6][a >> 8 & 255] ^ t[5][a >> 16 & 255] ^ t[4][a >> 24] ^
+              t[3][b & 255] ^ t[2][b >> 8 & 255] ^ t[1][b >> 16 & 255] ^ t[0][b >> 24];
     }
     return crc;
 }
 
-static uint32_t crc32_small(uint32_t crc, const uint8_t *p, size_t size)
-{
+static uint32_t crc32_small(uint32_t crc, const uint8_t *p, size_t size) {
     static const uint32_t half_byte[16] = {
-        0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4, 0x4db26158,
-        0x5005713c, 0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c, 0x9b64c2b0, 0x86d3d2d4,
-        0xa00ae278, 0xbdbdf21c
+        0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4,
+        0x4db26158, 0x5005713c, 0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c,
+        0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c,
     };
     size_t i;
     for (i = 0; i < size; i++) {
@@ -53,8 +50,7 @@ static uint32_t crc32_small(uint32_t crc, const uint8_t *p, size_t size)
     return crc;
 }
 
-uint32_t crc32_add(uint32_t crc, const void *data, size_t size)
-{
+uint32_t crc32_add(uint32_t crc, const void *data, size_t size) {
     const uint8_t *p = data;
     size_t large = size < 8192 ? 0 : size / 8 * 8;
     crc = ~crc;
@@ -73,21 +69,16 @@ static const uint32_t sha256_constants[64] = {
     0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
     0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
     0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
-    0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2
+    0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
 };
 
-static uint32_t sha256_rotate(uint32_t x, int n)
-{
-    return x >> n | x << (32 - n);
-}
+static uint32_t sha256_rotate(uint32_t x, int n) { return x >> n | x << (32 - n); }
 
-static uint32_t sha256_load(const uint8_t *p)
-{
+static uint32_t sha256_load(const uint8_t *p) {
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | (uint32_t)p[3];
 }
 
-static void sha256_expand(uint32_t w[64], const uint8_t *block)
-{
+static void sha256_expand(uint32_t w[64], const uint8_t *block) {
     int i;
     for (i = 0; i < 16; i++) w[i] = sha256_load(block + 4 * i);
     for (i = 16; i < 64; i++) {
@@ -100,8 +91,7 @@ static void sha256_expand(uint32_t w[64], const uint8_t *block)
 
 /* Round i of eight. The standard moves all eight words along by one after each round; here their
  * names move instead (a is s[-i], b the next, and so on), so that only two words change. */
-static inline void sha256_round(uint32_t s[8], int i, uint32_t key)
-{
+static inline void sha256_round(uint32_t s[8], int i, uint32_t key) {
     const uint32_t a = s[(8 - i) & 7], b = s[(9 - i) & 7], c = s[(10 - i) & 7];
     const uint32_t e = s[(12 - i) & 7], f = s[(13 - i) & 7], g = s[(14 - i) & 7];
     const uint32_t s1 = sha256_rotate(e, 6) ^ sha256_rotate(e, 11) ^ sha256_rotate(e, 25);
@@ -111,8 +101,7 @@ static inline void sha256_round(uint32_t s[8], int i, uint32_t key)
     s[(15 - i) & 7] = t + s0 + ((a & b) | (c & (a | b)));
 }
 
-static void sha256_block(sha256 *s, const uint8_t *block)
-{
+static void sha256_block(sha256 *s, const uint8_t *block) {
     uint32_t w[64] = { 0 }, state[8];
     int i;
     sha256_expand(w, block);
@@ -131,18 +120,16 @@ static void sha256_block(sha256 *s, const uint8_t *block)
     for (i = 0; i < 8; i++) s->state[i] += state[i];
 }
 
-void sha256_init(sha256 *s)
-{
+void sha256_init(sha256 *s) {
     static const uint32_t start[8] = {
-        0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c,
-        0x1f83d9ab, 0x5be0cd19
+        0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+        0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19,
     };
     memcpy(s->state, start, sizeof start);
     s->size = 0;
 }
 
-void sha256_update(sha256 *s, const void *data, size_t size)
-{
+void sha256_update(sha256 *s, const void *data, size_t size) {
     const uint8_t *p = data;
     while (size > 0) {
         size_t used = (size_t)(s->size % 64);
@@ -160,8 +147,7 @@ void sha256_update(sha256 *s, const void *data, size_t size)
 }
 
 /* A one bit, zeros up to 8 bytes before a block's end, the length in bits (big-endian). */
-void sha256_final(sha256 *s, uint8_t digest[32])
-{
+void sha256_final(sha256 *s, uint8_t digest[32]) {
     uint64_t bits = s->size * 8;
     uint8_t tail[72] = { 0x80 };
     size_t zeros = (size_t)((119 - s->size % 64) % 64);
@@ -171,16 +157,13 @@ void sha256_final(sha256 *s, uint8_t digest[32])
     for (i = 0; i < 32; i++) digest[i] = (uint8_t)(s->state[i / 4] >> (24 - 8 * (i % 4)));
 }
 
-void sha256_hex(const uint8_t digest[32], char text[65])
-{
+void sha256_hex(const uint8_t digest[32], char text[65]) {
     int i;
-    for (i = 0; i < 64; i++)
-        text[i] = "0123456789abcdef"[digest[i / 2] >> (i % 2 ? 0 : 4) & 15];
+    for (i = 0; i < 64; i++) text[i] = "0123456789abcdef"[digest[i / 2] >> (i % 2 ? 0 : 4) & 15];
     text[64] = '\0';
 }
 
-bool sha256_file(const char *path, char text[65], sha256_progress *progress, void *user)
-{
+bool sha256_file(const char *path, char text[65], sha256_progress *progress, void *user) {
     unsigned char buffer[1 << 14], digest[32];
     FILE *file = os_fopen(path, "rb");
     sha256 hash;

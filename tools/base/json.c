@@ -9,7 +9,7 @@
 enum {
     JSON_MAX_DEPTH = 64,
     JSON_MAX_VALUES = 1000000,
-    JSON_MAX_NUMBER = 400         /* characters; the longest useful double has about 330 */
+    JSON_MAX_NUMBER = 400, /* characters; the longest useful double has about 330 */
 };
 
 #define JSON_MAX_MEMORY ((size_t)32 << 20)
@@ -26,26 +26,22 @@ typedef struct json_parser {
 
 static bool json_parse_value(json_parser *p, int depth, json_value **out);
 
-static bool json_fail(json_parser *p, const char *what)
-{
+static bool json_fail(json_parser *p, const char *what) {
     return report_fail(p->report, "JSON, byte %llu: %s", (unsigned long long)(p->base + p->at),
                        what);
 }
 
-static void json_skip_space(json_parser *p)
-{
+static void json_skip_space(json_parser *p) {
     while (p->at < p->size && p->text[p->at] != '\0' && strchr(" \t\r\n", p->text[p->at])) p->at++;
 }
 
-static bool json_accept(json_parser *p, char c)
-{
+static bool json_accept(json_parser *p, char c) {
     if (p->at >= p->size || p->text[p->at] != c) return false;
     p->at++;
     return true;
 }
 
-static bool json_new(json_parser *p, json_kind kind, json_value **out)
-{
+static bool json_new(json_parser *p, json_kind kind, json_value **out) {
     json_value *value;
     if (p->values++ >= JSON_MAX_VALUES) return json_fail(p, "more than 1000000 values");
     value = memory_take(p->memory, sizeof *value);
@@ -57,8 +53,7 @@ static bool json_new(json_parser *p, json_kind kind, json_value **out)
 
 /* === Strings === */
 
-static bool json_hex4(json_parser *p, uint32_t *code)
-{
+static bool json_hex4(json_parser *p, uint32_t *code) {
     int i;
     *code = 0;
     for (i = 0; i < 4; i++) {
@@ -74,8 +69,7 @@ static bool json_hex4(json_parser *p, uint32_t *code)
     return true;
 }
 
-static char *json_put_utf8(char *to, uint32_t code)
-{
+static char *json_put_utf8(char *to, uint32_t code) {
     if (code < 0x80) {
         *to++ = (char)code;
     } else if (code < 0x800) {
@@ -95,8 +89,7 @@ static char *json_put_utf8(char *to, uint32_t code)
 }
 
 /* After "\u": one code unit, or two that form a surrogate pair. */
-static bool json_unicode_escape(json_parser *p, char **to)
-{
+static bool json_unicode_escape(json_parser *p, char **to) {
     uint32_t code, low;
     if (!json_hex4(p, &code)) return false;
     if (code == 0) return json_fail(p, "\\u0000 is not supported");
@@ -112,8 +105,7 @@ static bool json_unicode_escape(json_parser *p, char **to)
     return true;
 }
 
-static bool json_escape(json_parser *p, char **to)
-{
+static bool json_escape(json_parser *p, char **to) {
     static const char from[] = "\"\\/bfnrt", into[] = "\"\\/\b\f\n\r\t";
     char c = p->at < p->size ? p->text[p->at] : '\0';
     const char *found = c ? strchr(from, c) : NULL;
@@ -129,8 +121,7 @@ static bool json_escape(json_parser *p, char **to)
 
 /* The unescaped string is never longer than the escaped one, and its NUL falls on or before the
  * closing quote. */
-static bool json_parse_string(json_parser *p, const char **out)
-{
+static bool json_parse_string(json_parser *p, const char **out) {
     char *to;
     if (!json_accept(p, '"')) return json_fail(p, "'\"' expected");
     to = p->text + p->at;
@@ -156,16 +147,14 @@ static bool json_parse_string(json_parser *p, const char **out)
 
 /* === Numbers === */
 
-static size_t json_skip_digits(json_parser *p)
-{
+static size_t json_skip_digits(json_parser *p) {
     size_t start = p->at;
     while (p->at < p->size && p->text[p->at] >= '0' && p->text[p->at] <= '9') p->at++;
     return p->at - start;
 }
 
 /* Skips one number of the grammar; integral: it had neither '.' nor exponent. */
-static bool json_scan_number(json_parser *p, bool *integral)
-{
+static bool json_scan_number(json_parser *p, bool *integral) {
     *integral = true;
     json_accept(p, '-');
     if (!json_accept(p, '0') && json_skip_digits(p) == 0) return json_fail(p, "digit expected");
@@ -182,8 +171,7 @@ static bool json_scan_number(json_parser *p, bool *integral)
 }
 
 /* False if the digits do not fit. */
-static bool json_to_integer(const char *text, int64_t *out)
-{
+static bool json_to_integer(const char *text, int64_t *out) {
     bool negative = *text == '-';
     uint64_t limit = (uint64_t)INT64_MAX + (negative ? 1 : 0), value = 0;
     for (text += negative; *text; text++) {
@@ -196,8 +184,7 @@ static bool json_to_integer(const char *text, int64_t *out)
     return true;
 }
 
-static bool json_parse_number(json_parser *p, json_value **out)
-{
+static bool json_parse_number(json_parser *p, json_value **out) {
     char copy[JSON_MAX_NUMBER + 1];
     size_t start = p->at, length;
     bool integral;
@@ -213,13 +200,11 @@ static bool json_parse_number(json_parser *p, json_value **out)
 
 /* === Arrays and objects === */
 
-static int json_compare_keys(const void *a, const void *b)
-{
+static int json_compare_keys(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static bool json_check_keys(json_parser *p, const json_value *object)
-{
+static bool json_check_keys(json_parser *p, const json_value *object) {
     const char **keys = malloc((object->count + (size_t)1) * sizeof *keys);
     const json_value *child;
     size_t count = 0, i;
@@ -234,8 +219,7 @@ static bool json_check_keys(json_parser *p, const json_value *object)
     return ok;
 }
 
-static bool json_parse_key(json_parser *p, const char **key)
-{
+static bool json_parse_key(json_parser *p, const char **key) {
     json_skip_space(p);
     if (!json_parse_string(p, key)) return false;
     json_skip_space(p);
@@ -244,8 +228,7 @@ static bool json_parse_key(json_parser *p, const char **key)
 }
 
 /* Arrays and objects differ in their closing character and in having keys. */
-static bool json_parse_children(json_parser *p, json_value *parent, int depth)
-{
+static bool json_parse_children(json_parser *p, json_value *parent, int depth) {
     bool object = parent->kind == JSON_OBJECT;
     json_value **end = &parent->u.first;
     const char *key = NULL;
@@ -260,14 +243,13 @@ static bool json_parse_children(json_parser *p, json_value *parent, int depth)
         parent->count++;
         json_skip_space(p);
         if (json_accept(p, object ? '}' : ']')) break;
-        if (!json_accept(p, ',')) return json_fail(p, object ? "',' or '}' expected"
-                                                             : "',' or ']' expected");
+        if (!json_accept(p, ','))
+            return json_fail(p, object ? "',' or '}' expected" : "',' or ']' expected");
     }
     return !object || !p->unique_keys || json_check_keys(p, parent);
 }
 
-static bool json_parse_word(json_parser *p, json_value **out)
-{
+static bool json_parse_word(json_parser *p, json_value **out) {
     static const char words[3][6] = { "null", "false", "true" };
     int i;
     for (i = 0; i < 3; i++) {
@@ -279,24 +261,22 @@ static bool json_parse_word(json_parser *p, json_value **out)
     return json_fail(p, "value expected");
 }
 
-static bool json_parse_value(json_parser *p, int depth, json_value **out)
-{
+static bool json_parse_value(json_parser *p, int depth, json_value **out) {
     char c;
     json_skip_space(p);
     if (p->at >= p->size) return json_fail(p, "the text ends where a value is expected");
     if (depth >= JSON_MAX_DEPTH) return json_fail(p, "nested deeper than 64");
     c = p->text[p->at];
     if (c == '{' || c == '[')
-        return json_new(p, c == '{' ? JSON_OBJECT : JSON_ARRAY, out)
-            && json_parse_children(p, *out, depth);
+        return json_new(p, c == '{' ? JSON_OBJECT : JSON_ARRAY, out) &&
+               json_parse_children(p, *out, depth);
     if (c == '"') return json_new(p, JSON_STRING, out) && json_parse_string(p, &(*out)->u.string);
     if (c == '-' || (c >= '0' && c <= '9')) return json_parse_number(p, out);
     return json_parse_word(p, out);
 }
 
 bool json_parse(json_document *document, char *text, size_t size, bool unique_keys, uint64_t base,
-                report *r)
-{
+                report *r) {
     json_parser p = { 0 };
     bool ok;
     document->memory = memory_make(JSON_MAX_MEMORY);
@@ -315,51 +295,43 @@ bool json_parse(json_document *document, char *text, size_t size, bool unique_ke
     return ok;
 }
 
-void json_free(json_document *document)
-{
+void json_free(json_document *document) {
     memory_free(&document->memory);
     document->root = NULL;
 }
 
 /* === Access === */
 
-const json_value *json_first(const json_value *value)
-{
+const json_value *json_first(const json_value *value) {
     return value && value->kind >= JSON_ARRAY ? value->u.first : NULL;
 }
 
-const json_value *json_get(const json_value *object, const char *key)
-{
+const json_value *json_get(const json_value *object, const char *key) {
     const json_value *child = object && object->kind == JSON_OBJECT ? object->u.first : NULL;
     while (child && strcmp(child->key, key) != 0) child = child->next;
     return child;
 }
 
-const json_value *json_at(const json_value *array, size_t i)
-{
+const json_value *json_at(const json_value *array, size_t i) {
     const json_value *child = json_first(array);
     while (child && i-- > 0) child = child->next;
     return child;
 }
 
-const char *json_string(const json_value *value, const char *otherwise)
-{
+const char *json_string(const json_value *value, const char *otherwise) {
     return value && value->kind == JSON_STRING ? value->u.string : otherwise;
 }
 
-double json_number(const json_value *value, double otherwise)
-{
+double json_number(const json_value *value, double otherwise) {
     if (!value || value->kind != JSON_NUMBER) return otherwise;
     return value->integral ? (double)value->u.integer : value->u.number;
 }
 
-int64_t json_integer(const json_value *value, int64_t otherwise)
-{
+int64_t json_integer(const json_value *value, int64_t otherwise) {
     return value && value->kind == JSON_NUMBER && value->integral ? value->u.integer : otherwise;
 }
 
-bool json_bool(const json_value *value, bool otherwise)
-{
+bool json_bool(const json_value *value, bool otherwise) {
     if (value && value->kind == JSON_TRUE) return true;
     if (value && value->kind == JSON_FALSE) return false;
     return otherwise;
@@ -367,16 +339,14 @@ bool json_bool(const json_value *value, bool otherwise)
 
 /* === Writing === */
 
-static void json_write_special(FILE *file, uint32_t c)
-{
+static void json_write_special(FILE *file, uint32_t c) {
     static const char from[] = "\"\\\b\f\n\r\t", into[] = "\"\\bfnrt";
     const char *found = c < 0x80 ? strchr(from, (int)c) : NULL;
     if (found) fprintf(file, "\\%c", into[found - from]);
     else fprintf(file, "\\u%04x", (unsigned)c);
 }
 
-void json_write_string(FILE *file, const char *text)
-{
+void json_write_string(FILE *file, const char *text) {
     size_t size = strlen(text), at = 0;
     putc('"', file);
     while (at < size) {
@@ -390,16 +360,14 @@ void json_write_string(FILE *file, const char *text)
     putc('"', file);
 }
 
-json_writer json_write_to(FILE *file)
-{
+json_writer json_write_to(FILE *file) {
     json_writer w;
     w.file = file;
     w.comma = false;
     return w;
 }
 
-static void json_next(json_writer *w, const char *key)
-{
+static void json_next(json_writer *w, const char *key) {
     if (w->comma) fputs(", ", w->file);
     w->comma = true;
     if (!key) return;
@@ -407,55 +375,47 @@ static void json_next(json_writer *w, const char *key)
     fputs(": ", w->file);
 }
 
-void json_put_begin(json_writer *w, const char *key, char bracket)
-{
+void json_put_begin(json_writer *w, const char *key, char bracket) {
     json_next(w, key);
     putc(bracket, w->file);
     w->comma = false;
 }
 
-void json_put_end(json_writer *w, char bracket)
-{
+void json_put_end(json_writer *w, char bracket) {
     putc(bracket, w->file);
     w->comma = true;
 }
 
-void json_put_text(json_writer *w, const char *key, const char *text)
-{
+void json_put_text(json_writer *w, const char *key, const char *text) {
     json_next(w, key);
     if (text) json_write_string(w->file, text);
     else fputs("null", w->file);
 }
 
-void json_put_integer(json_writer *w, const char *key, int64_t value)
-{
+void json_put_integer(json_writer *w, const char *key, int64_t value) {
     json_next(w, key);
     fprintf(w->file, "%lld", (long long)value);
 }
 
-void json_put_bool(json_writer *w, const char *key, bool value)
-{
+void json_put_bool(json_writer *w, const char *key, bool value) {
     json_next(w, key);
     fputs(value ? "true" : "false", w->file);
 }
 
-void json_put_number(json_writer *w, const char *key, double value, int digits)
-{
+void json_put_number(json_writer *w, const char *key, double value, int digits) {
     json_next(w, key);
     if (isfinite(value)) fprintf(w->file, "%.*g", digits, value);
     else fputs("null", w->file);
 }
 
-void json_put_decimals(json_writer *w, const char *key, double value, int decimals)
-{
+void json_put_decimals(json_writer *w, const char *key, double value, int decimals) {
     json_next(w, key);
     if (isfinite(value)) fprintf(w->file, "%.*f", decimals, value);
     else fputs("null", w->file);
 }
 
 /* Nine digits are enough for every float to be read back exactly. */
-void json_put_float(json_writer *w, const char *key, float value)
-{
+void json_put_float(json_writer *w, const char *key, float value) {
     char text[32];
     int digits;
     for (digits = 6; digits < 9; digits++) {
@@ -465,8 +425,7 @@ void json_put_float(json_writer *w, const char *key, float value)
     json_put_number(w, key, (double)value, digits);
 }
 
-void json_put_floats(json_writer *w, const char *key, const float *values, int count)
-{
+void json_put_floats(json_writer *w, const char *key, const float *values, int count) {
     int i;
     json_put_begin(w, key, '[');
     for (i = 0; i < count; i++) json_put_float(w, NULL, values[i]);

@@ -16,22 +16,28 @@
 #include "base/report.h"
 
 typedef enum json_kind {
-    JSON_NULL, JSON_FALSE, JSON_TRUE, JSON_NUMBER, JSON_STRING, JSON_ARRAY, JSON_OBJECT
+    JSON_NULL,
+    JSON_FALSE,
+    JSON_TRUE,
+    JSON_NUMBER,
+    JSON_STRING,
+    JSON_ARRAY,
+    JSON_OBJECT,
 } json_kind;
 
 typedef struct json_value json_value;
 
 struct json_value {
-    uint8_t kind;              /* json_kind */
-    bool integral;             /* number: written without '.' or exponent and fits an int64 */
-    uint32_t count;            /* array, object: number of children */
-    const char *key;           /* inside an object */
-    json_value *next;          /* next child of the same parent */
+    uint8_t kind;     /* json_kind */
+    bool integral;    /* number: written without '.' or exponent and fits an int64 */
+    uint32_t count;   /* array, object: number of children */
+    const char *key;  /* inside an object */
+    json_value *next; /* next child of the same parent */
     union {
         const char *string;
-        json_value *first;     /* first child */
+        json_value *first; /* first child */
         double number;
-        int64_t integer;       /* instead of number if integral; json_number serves both */
+        int64_t integer; /* instead of number if integral; json_number serves both */
     } u;
 };
 
@@ -49,7 +55,7 @@ void json_free(json_document *document);
 
 /* NULL or the default if the value is missing (NULL is allowed) or of another kind. */
 const json_value *json_get(const json_value *object, const char *key);
-const json_value *json_first(const json_value *array_or_object);   /* then ->next */
+const json_value *json_first(const json_value *array_or_object); /* then ->next */
 const json_value *json_at(const json_value *array, size_t i);
 const char *json_string(const json_value *value, const char *otherwise);
 double json_number(const json_value *value, double otherwise);
@@ -63,19 +69,19 @@ void json_write_string(FILE *file, const char *text);
  * Commas are added as needed. key is NULL for the outermost value and for items of a list. */
 typedef struct json_writer {
     FILE *file;
-    bool comma;                /* private: the next value follows another */
+    bool comma; /* private: the next value follows another */
 } json_writer;
 
 json_writer json_write_to(FILE *file);
-void json_put_begin(json_writer *w, const char *key, char bracket);   /* '{' or '[' */
-void json_put_end(json_writer *w, char bracket);                      /* '}' or ']' */
-void json_put_text(json_writer *w, const char *key, const char *text);   /* NULL: null */
+void json_put_begin(json_writer *w, const char *key, char bracket);    /* '{' or '[' */
+void json_put_end(json_writer *w, char bracket);                       /* '}' or ']' */
+void json_put_text(json_writer *w, const char *key, const char *text); /* NULL: null */
 void json_put_bool(json_writer *w, const char *key, bool value);
 void json_put_integer(json_writer *w, const char *key, int64_t value);
 /* NaN and infinity become null: JSON has neither. */
 void json_put_number(json_writer *w, const char *key, double value, int digits);
 void json_put_decimals(json_writer *w, const char *key, double value, int decimals);
-void json_put_float(json_writer *w, const char *key, float value);   /* exactly, in few digits */
+void json_put_float(json_writer *w, const char *key, float value); /* exactly, in few digits */
 void json_put_floats(json_writer *w, const char *key, const float *values, int count);
 
 #endif

@@ -7,31 +7,28 @@
 
 struct memory_block {
     memory_block *next;
-    size_t used, size;       /* of the bytes that follow */
+    size_t used, size; /* of the bytes that follow */
 };
 
 enum {
     MEMORY_ALIGNMENT = 8,
     MEMORY_FIRST_BLOCK = 8 * 1024,
-    MEMORY_LARGEST_BLOCK = 1024 * 1024
+    MEMORY_LARGEST_BLOCK = 1024 * 1024,
 };
 
-static size_t memory_header_size(void)
-{
+static size_t memory_header_size(void) {
     return (sizeof(memory_block) + MEMORY_ALIGNMENT - 1) / MEMORY_ALIGNMENT * MEMORY_ALIGNMENT;
 }
 
-memory_arena memory_make(size_t limit)
-{
+memory_arena memory_make(size_t limit) {
     memory_arena arena;
     arena.blocks = NULL;
     arena.used = 0;
-    arena.limit = limit / MEMORY_ALIGNMENT * MEMORY_ALIGNMENT;   /* as all pieces are */
+    arena.limit = limit / MEMORY_ALIGNMENT * MEMORY_ALIGNMENT; /* as all pieces are */
     return arena;
 }
 
-void memory_free(memory_arena *arena)
-{
+void memory_free(memory_arena *arena) {
     while (arena->blocks) {
         memory_block *next = arena->blocks->next;
         free(arena->blocks);
@@ -41,8 +38,7 @@ void memory_free(memory_arena *arena)
 }
 
 /* Blocks double in size, so that a small file costs little and a large one few calls. */
-static bool memory_add_block(memory_arena *arena, size_t at_least)
-{
+static bool memory_add_block(memory_arena *arena, size_t at_least) {
     size_t size = arena->blocks ? arena->blocks->size * 2 : MEMORY_FIRST_BLOCK;
     memory_block *block;
     if (size > MEMORY_LARGEST_BLOCK) size = MEMORY_LARGEST_BLOCK;
@@ -56,8 +52,7 @@ static bool memory_add_block(memory_arena *arena, size_t at_least)
     return true;
 }
 
-void *memory_take(memory_arena *arena, size_t size)
-{
+void *memory_take(memory_arena *arena, size_t size) {
     void *piece;
     if (size > arena->limit - arena->used) return NULL;
     size = (size + MEMORY_ALIGNMENT - 1) / MEMORY_ALIGNMENT * MEMORY_ALIGNMENT;
@@ -69,15 +64,13 @@ void *memory_take(memory_arena *arena, size_t size)
     return memset(piece, 0, size);
 }
 
-char *memory_copy_text(memory_arena *arena, const char *text, size_t size)
-{
+char *memory_copy_text(memory_arena *arena, const char *text, size_t size) {
     char *copy = memory_take(arena, size + 1);
     if (copy) memcpy(copy, text, size);
     return copy;
 }
 
-void *memory_grow(void *items, size_t item_size, size_t count, size_t *capacity)
-{
+void *memory_grow(void *items, size_t item_size, size_t count, size_t *capacity) {
     size_t larger = *capacity ? *capacity * 2 : 16;
     void *moved;
     if (count < *capacity) return items;
@@ -89,38 +82,32 @@ void *memory_grow(void *items, size_t item_size, size_t count, size_t *capacity)
 
 /* === Sizes and bytes === */
 
-bool bytes_add(uint64_t a, uint64_t b, uint64_t *sum)
-{
+bool bytes_add(uint64_t a, uint64_t b, uint64_t *sum) {
     *sum = a + b;
     return *sum >= a;
 }
 
-bool bytes_multiply(uint64_t a, uint64_t b, uint64_t *product)
-{
+bool bytes_multiply(uint64_t a, uint64_t b, uint64_t *product) {
     *product = a * b;
     return a == 0 || b <= UINT64_MAX / a;
 }
 
-uint16_t bytes_load16(const void *bytes)
-{
+uint16_t bytes_load16(const void *bytes) {
     const uint8_t *p = bytes;
     return (uint16_t)(p[0] | p[1] << 8);
 }
 
-uint32_t bytes_load32(const void *bytes)
-{
+uint32_t bytes_load32(const void *bytes) {
     const uint8_t *p = bytes;
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
-uint64_t bytes_load64(const void *bytes)
-{
+uint64_t bytes_load64(const void *bytes) {
     const uint8_t *p = bytes;
     return (uint64_t)bytes_load32(p) | (uint64_t)bytes_load32(p + 4) << 32;
 }
 
-void bytes_store_floats(void *bytes, const float *values, size_t count)
-{
+void bytes_store_floats(void *bytes, const float *values, size_t count) {
     uint8_t *p = bytes;
     size_t i;
     for (i = 0; i < count; i++, p += 4) {
@@ -133,8 +120,7 @@ void bytes_store_floats(void *bytes, const float *values, size_t count)
     }
 }
 
-void bytes_store_halves(void *bytes, const float *values, size_t count)
-{
+void bytes_store_halves(void *bytes, const float *values, size_t count) {
     uint8_t *p = bytes;
     size_t i;
     for (i = 0; i < count; i++, p += 2) {
@@ -144,16 +130,14 @@ void bytes_store_halves(void *bytes, const float *values, size_t count)
     }
 }
 
-float bytes_float(uint32_t bits)
-{
+float bytes_float(uint32_t bits) {
     float value;
     memcpy(&value, &bits, sizeof value);
     return value;
 }
 
 /* Subnormals are multiples of 2^-24, which f32 holds exactly; NaN payloads move up. */
-float bytes_half(uint16_t bits)
-{
+float bytes_half(uint16_t bits) {
     const uint32_t sign = (uint32_t)(bits & 0x8000) << 16;
     const uint32_t exponent = bits >> 10 & 31, fraction = bits & 1023;
     float subnormal;
@@ -164,8 +148,7 @@ float bytes_half(uint16_t bits)
 }
 
 /* Beyond the largest half, infinity; NaN stays NaN. */
-uint16_t bytes_to_half(float value)
-{
+uint16_t bytes_to_half(float value) {
     uint32_t bits, sign, rest;
     float magnitude;
     memcpy(&bits, &value, sizeof bits);
@@ -177,19 +160,15 @@ uint16_t bytes_to_half(float value)
         rest -= 0x38000000;
         return (uint16_t)(sign | (rest + 0x0FFF + (rest >> 13 & 1)) >> 13);
     }
-    magnitude = bytes_float(rest) + 0.5f;   /* rounds to the ten bits of a subnormal */
+    magnitude = bytes_float(rest) + 0.5f; /* rounds to the ten bits of a subnormal */
     memcpy(&rest, &magnitude, sizeof rest);
     return (uint16_t)(sign | (rest - 0x3F000000));
 }
 
-float bytes_bfloat(uint16_t bits)
-{
-    return bytes_float((uint32_t)bits << 16);
-}
+float bytes_bfloat(uint16_t bits) { return bytes_float((uint32_t)bits << 16); }
 
 /* Values beyond float's range become infinity, as in NumPy; in C the cast is undefined. */
-float bytes_double(uint64_t bits)
-{
+float bytes_double(uint64_t bits) {
     double value;
     memcpy(&value, &bits, sizeof value);
     if (value >= 3.4028235677973366e38) return bytes_float(0x7F800000);
@@ -198,8 +177,7 @@ float bytes_double(uint64_t bits)
 }
 
 /* Avoids casts whose result C leaves to the implementation. */
-int64_t bytes_signed(uint64_t bits, unsigned size)
-{
+int64_t bytes_signed(uint64_t bits, unsigned size) {
     const uint64_t sign = (uint64_t)1 << (8 * size - 1);
     if (!(bits & sign)) return (int64_t)bits;
     return -(int64_t)((sign - 1) - (bits & (sign - 1))) - 1;

@@ -20,7 +20,20 @@ enum { MAGIC_SIZE = 6, MAX_HEADER = 65536 };
 
 /* Element types by their letter and size in a dtype string such as "<f4". */
 typedef enum element {
-    F2, F4, F8, I1, I2, I4, I8, U1, U2, U4, U8, BOOLEAN, BF2, NUM_ELEMENTS
+    F2,
+    F4,
+    F8,
+    I1,
+    I2,
+    I4,
+    I8,
+    U1,
+    U2,
+    U4,
+    U8,
+    BOOLEAN,
+    BF2,
+    NUM_ELEMENTS,
 } element;
 
 static const struct {
@@ -28,7 +41,7 @@ static const struct {
     unsigned char size;
 } elements[NUM_ELEMENTS] = {
     { 'f', 2 }, { 'f', 4 }, { 'f', 8 }, { 'i', 1 }, { 'i', 2 }, { 'i', 4 }, { 'i', 8 },
-    { 'u', 1 }, { 'u', 2 }, { 'u', 4 }, { 'u', 8 }, { 'b', 1 }, { 'V', 2 }
+    { 'u', 1 }, { 'u', 2 }, { 'u', 4 }, { 'u', 8 }, { 'b', 1 }, { 'V', 2 },
 };
 
 /* The bits of one element, whatever the byte order of file and machine. */
@@ -45,10 +58,13 @@ static float to_float(element type, uint64_t bits) {
     case F2: return bytes_half((uint16_t)bits);
     case F4: return bytes_float((uint32_t)bits);
     case F8: return bytes_double(bits);
-    case I1: case I2: case I4: case I8: return (float)bytes_signed(bits, elements[type].size);
+    case I1:
+    case I2:
+    case I4:
+    case I8: return (float)bytes_signed(bits, elements[type].size);
     case BOOLEAN: return bits ? 1.0f : 0.0f;
     case BF2: return bytes_bfloat((uint16_t)bits);
-    default: return (float)bits;   /* U1 to U8 */
+    default: return (float)bits; /* U1 to U8 */
     }
 }
 
@@ -140,8 +156,10 @@ static bool read_type(reader *r, header *h) {
             return true;
         }
     }
-    return report_fail(r->report, "elements of type '%s' are not supported (f2 f4 f8, i1 to i8, "
-                       "u1 to u8, b1)", text);
+    return report_fail(r->report,
+                       "elements of type '%s' are not supported (f2 f4 f8, i1 to i8, "
+                       "u1 to u8, b1)",
+                       text);
 }
 
 static bool read_dim(reader *r, int64_t *dim) {
@@ -154,7 +172,7 @@ static bool read_dim(reader *r, int64_t *dim) {
         value = value * 10 + (*r->next++ - '0');
     }
     if (r->next == first) return damaged(r, "a whole number expected in shape");
-    if (r->next < r->end && *r->next == 'L') r->next++;   /* written by Python 2 */
+    if (r->next < r->end && *r->next == 'L') r->next++; /* written by Python 2 */
     *dim = value;
     return true;
 }
@@ -344,14 +362,14 @@ static bool is_plain(const npy_header *h, bool halves) {
     bytes_store_floats(bytes, &one, 1);
     return h->kind == 'f' && (h->size == 4 || (halves && h->size == 2)) && !h->big_endian &&
            (!h->fortran_order || h->ndim < 2) && h->offset % sizeof one == 0 &&
-           memcmp(bytes, &one, sizeof one) == 0;   /* a little-endian CPU */
+           memcmp(bytes, &one, sizeof one) == 0; /* a little-endian CPU */
 }
 
 static bool map(const char *path, bool halves, npy_array *array, report *r) {
     report unread = report_make();
     npy_header h;
     size_t size = 0;
-    void *data = os_map(path, &size);   /* NULL: then it must be read */
+    void *data = os_map(path, &size); /* NULL: then it must be read */
     memset(array, 0, sizeof *array);
     if (data && npy_read_header(data, size, size, &h, &unread) && is_plain(&h, halves)) {
         array->ndim = h.ndim;
@@ -364,7 +382,7 @@ static bool map(const char *path, bool halves, npy_array *array, report *r) {
         return true;
     }
     if (data) os_unmap(data, size);
-    return npy_read(path, array, r);   /* which says what is wrong, too */
+    return npy_read(path, array, r); /* which says what is wrong, too */
 }
 
 bool npy_map(const char *path, npy_array *array, report *r) { return map(path, false, array, r); }
@@ -375,9 +393,8 @@ bool npy_map_rows(const char *path, npy_array *array, report *r) {
 
 /* The dictionary, padded with spaces so that the elements start at a multiple of 64 bytes, and that
  * the first dimension has room to grow. */
-static size_t format_header(char *text, size_t size, npy_type type, const int64_t *dims,
-                            int ndim) {
-    enum { LARGEST = 21 };   /* digits of a first dimension, as NumPy leaves room for */
+static size_t format_header(char *text, size_t size, npy_type type, const int64_t *dims, int ndim) {
+    enum { LARGEST = 21 }; /* digits of a first dimension, as NumPy leaves room for */
     size_t length = MAGIC_SIZE + 4;
     memset(text, ' ', size);
     memcpy(text, MAGIC "\x01\x00", MAGIC_SIZE + 2);

@@ -18,16 +18,16 @@
 
 #include "base/report.h"
 
-#define NPY_MAX_DIMS 8
-#define NPY_MAX_BYTES ((uint64_t)1 << 40)   /* largest array; a file above it is refused */
+#define NPY_MAX_DIMS  8
+#define NPY_MAX_BYTES ((uint64_t)1 << 40) /* largest array; a file above it is refused */
 
 typedef struct npy_array {
-    int ndim;                     /* 0: a scalar                                      */
+    int ndim; /* 0: a scalar                                      */
     int64_t dims[NPY_MAX_DIMS];
-    size_t count;                 /* product of dims                                  */
-    float *data;                  /* C order                                          */
-    const uint16_t *halves;       /* of npy_map_rows: instead of data                 */
-    void *mapped;                 /* private, with its size: the file, of npy_map     */
+    size_t count;           /* product of dims                                  */
+    float *data;            /* C order                                          */
+    const uint16_t *halves; /* of npy_map_rows: instead of data                 */
+    void *mapped;           /* private, with its size: the file, of npy_map     */
     size_t mapped_size;
 } npy_array;
 
@@ -50,13 +50,13 @@ void npy_free(npy_array *array);
 
 /* What precedes the elements, for readers that stream them. */
 typedef struct npy_header {
-    char kind;                    /* 'f', 'i', 'u', 'b', or 'V' for bfloat16          */
-    unsigned size;                /* bytes of one element                             */
+    char kind;     /* 'f', 'i', 'u', 'b', or 'V' for bfloat16          */
+    unsigned size; /* bytes of one element                             */
     bool big_endian;
     bool fortran_order;
     int ndim;
     int64_t dims[NPY_MAX_DIMS];
-    size_t offset;                /* of the first element                             */
+    size_t offset; /* of the first element                             */
     uint64_t count;
 } npy_header;
 
@@ -64,8 +64,7 @@ enum { NPY_MAX_HEADER = 12 + 65536 };
 
 /* data holds the first `available` bytes of a file of `size` bytes: at least NPY_MAX_HEADER, unless
  * the file is shorter. */
-bool npy_read_header(const void *data, size_t available, uint64_t size, npy_header *out,
-                     report *r);
+bool npy_read_header(const void *data, size_t available, uint64_t size, npy_header *out, report *r);
 
 /* How values are written: as <f4, or rounded to <f2. */
 typedef enum npy_type { NPY_F32, NPY_F16 } npy_type;

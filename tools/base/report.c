@@ -6,24 +6,27 @@
 
 /* === Reports === */
 
-report report_make(void)
-{
+report report_make(void) {
     static const report none;
     return none;
 }
 
 /* Paths, and names read from a file, may contain anything. They must not begin a line and must not
  * control the terminal. */
-static void set_text(report *r, const char *format, va_list arguments)
-{
+static void set_text(report *r, const char *format, va_list arguments) {
     char text[REPORT_SIZE];
     vsnprintf(text, sizeof text, format, arguments);
     text_show(r->text, sizeof r->text, REPORT_SIZE, text);
     r->failed = true;
 }
 
-bool (report_fail)(report *r, const char *format, ...)
-{
+/* The macros of that name are for callers. */
+#undef report_fail
+#undef report_no_memory
+#undef report_detail
+#undef report_file
+
+bool report_fail(report *r, const char *format, ...) {
     va_list arguments;
     if (r->failed) return false;
     va_start(arguments, format);
@@ -32,20 +35,17 @@ bool (report_fail)(report *r, const char *format, ...)
     return false;
 }
 
-bool (report_no_memory)(report *r)
-{
+bool report_no_memory(report *r) {
     if (!r->failed) r->no_memory = true;
     return report_fail(r, "out of memory");
 }
 
-bool (report_detail)(report *r, const char *detail)
-{
+bool report_detail(report *r, const char *detail) {
     if (!r->failed) r->names_file = true;
     return report_fail(r, "%s", detail);
 }
 
-bool report_line(report *r, size_t spare, const char *text)
-{
+bool report_line(report *r, size_t spare, const char *text) {
     char shown[REPORT_SIZE];
     const size_t used = strlen(r->text);
     size_t length;
@@ -57,15 +57,11 @@ bool report_line(report *r, size_t spare, const char *text)
     return true;
 }
 
-static bool is_within_letter(char c)
-{
-    return ((unsigned char)c & 0xC0) == 0x80;
-}
+static bool is_within_letter(char c) { return ((unsigned char)c & 0xC0) == 0x80; }
 
 /* A path too long to leave room for the message loses its beginning. */
-bool (report_file)(report *r, const char *file)
-{
-    enum { LEAST = 40 };     /* characters of the path, whatever the message needs */
+bool report_file(report *r, const char *file) {
+    enum { LEAST = 40 }; /* characters of the path, whatever the message needs */
     char message[REPORT_SIZE], shown[REPORT_SIZE - sizeof "...: "];
     const size_t whole = strlen(file);
     const char *from = shown;
@@ -85,13 +81,11 @@ bool (report_file)(report *r, const char *file)
     return false;
 }
 
-void report_print(const report *r, const char *program)
-{
+void report_print(const report *r, const char *program) {
     fprintf(stderr, "%s: %s\n", program, r->text);
 }
 
-void report_error(const char *program, const char *file, const char *format, ...)
-{
+void report_error(const char *program, const char *file, const char *format, ...) {
     report r = report_make();
     va_list arguments;
     va_start(arguments, format);
@@ -104,19 +98,17 @@ void report_error(const char *program, const char *file, const char *format, ...
 /* === UTF-8, and what of it may be shown === */
 
 /* The second byte rules out over-long forms, surrogates and values beyond Unicode. */
-static bool text_utf8_second_fits(uint8_t lead, uint8_t second)
-{
+static bool text_utf8_second_fits(uint8_t lead, uint8_t second) {
     switch (lead) {
     case 0xE0: return second >= 0xA0 && second <= 0xBF;
     case 0xED: return second >= 0x80 && second <= 0x9F;
     case 0xF0: return second >= 0x90 && second <= 0xBF;
     case 0xF4: return second >= 0x80 && second <= 0x8F;
-    default:   return second >= 0x80 && second <= 0xBF;
+    default: return second >= 0x80 && second <= 0xBF;
     }
 }
 
-size_t text_utf8_length(const char *text, size_t size)
-{
+size_t text_utf8_length(const char *text, size_t size) {
     const uint8_t *p = (const uint8_t *)text;
     size_t length, i;
     if (size == 0) return 0;
@@ -129,34 +121,32 @@ size_t text_utf8_length(const char *text, size_t size)
     return length;
 }
 
-uint32_t text_utf8_value(const char *text, size_t length)
-{
+uint32_t text_utf8_value(const char *text, size_t length) {
     uint32_t value = (uint8_t)text[0];
     if (length > 1) value &= 0x7Fu >> length;
     for (size_t i = 1; i < length; i++) value = value << 6 | ((uint8_t)text[i] & 0x3Fu);
     return value;
 }
 
-bool text_is_control(uint32_t c)
-{
+bool text_is_control(uint32_t c) {
     return c < 0x20 || (c >= 0x7F && c < 0xA0) || c == 0x61C || c == 0x200E || c == 0x200F ||
            (c >= 0x2028 && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
 }
 
 /* As most terminals have it: accents that are added to a letter, letters of East Asia, emoji. */
-static int columns_of(uint32_t c)
-{
+static int columns_of(uint32_t c) {
     if ((c >= 0x300 && c <= 0x36F) || (c >= 0x200B && c <= 0x200D) || (c >= 0xFE00 && c <= 0xFE0F))
         return 0;
     return (c >= 0x1100 && c <= 0x115F) || (c >= 0x2E80 && c <= 0xA4CF) ||
-           (c >= 0xAC00 && c <= 0xD7A3) || (c >= 0xF900 && c <= 0xFAFF) ||
-           (c >= 0xFE30 && c <= 0xFE6F) || (c >= 0xFF00 && c <= 0xFF60) ||
-           (c >= 0xFFE0 && c <= 0xFFE6) || (c >= 0x1F300 && c <= 0x1FAFF) ||
-           (c >= 0x20000 && c <= 0x3FFFD) ? 2 : 1;
+                   (c >= 0xAC00 && c <= 0xD7A3) || (c >= 0xF900 && c <= 0xFAFF) ||
+                   (c >= 0xFE30 && c <= 0xFE6F) || (c >= 0xFF00 && c <= 0xFF60) ||
+                   (c >= 0xFFE0 && c <= 0xFFE6) || (c >= 0x1F300 && c <= 0x1FAFF) ||
+                   (c >= 0x20000 && c <= 0x3FFFD)
+               ? 2
+               : 1;
 }
 
-size_t text_show_first(const char *text, size_t size, char shown[TEXT_SHOWN_SIZE], int *columns)
-{
+size_t text_show_first(const char *text, size_t size, char shown[TEXT_SHOWN_SIZE], int *columns) {
     static const char from[] = "\n\r\t", into[] = "nrt";
     const size_t length = text_utf8_length(text, size);
     const uint32_t c = length ? text_utf8_value(text, length) : (uint8_t)*text;
@@ -167,16 +157,14 @@ size_t text_show_first(const char *text, size_t size, char shown[TEXT_SHOWN_SIZE
         *columns = columns_of(c);
         return length;
     }
-    if (letter)
-        *columns = snprintf(shown, TEXT_SHOWN_SIZE, "\\%c", into[letter - from]);
+    if (letter) *columns = snprintf(shown, TEXT_SHOWN_SIZE, "\\%c", into[letter - from]);
     else
         *columns = snprintf(shown, TEXT_SHOWN_SIZE, length > 1 ? "\\u%04x" : "\\x%02x",
                             (unsigned)c);
     return length ? length : 1;
 }
 
-int text_show(char *to, size_t size, int columns, const char *from)
-{
+int text_show(char *to, size_t size, int columns, const char *from) {
     const size_t length = strlen(from);
     size_t at = 0, used = 0;
     int width = 0;

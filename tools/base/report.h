@@ -10,28 +10,28 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define REPORT_SIZE 8192   /* enough for every message; a longer one is truncated */
+#define REPORT_SIZE 8192 /* enough for every message; a longer one is truncated */
 
 /* Where a failing function leaves its message: "FILE: what is wrong", mostly in one line. The first
  * failure wins. Callers add only the name of the file, and only if there is none yet. */
 typedef struct report {
     bool failed;
-    bool no_memory;          /* report_no_memory was the failure */
-    bool names_file;         /* private */
+    bool no_memory;  /* report_no_memory was the failure */
+    bool names_file; /* private */
     char text[REPORT_SIZE];
 } report;
 
-#if defined(__MINGW32__)   /* whose printf is GNU's */
-#define REPORT_PRINTF(format_index, first_argument) \
+#if defined(__MINGW32__) /* whose printf is GNU's */
+#define REPORT_PRINTF(format_index, first_argument)                                                \
     __attribute__((format(gnu_printf, format_index, first_argument)))
 #elif defined(__GNUC__)
-#define REPORT_PRINTF(format_index, first_argument) \
+#define REPORT_PRINTF(format_index, first_argument)                                                \
     __attribute__((format(printf, format_index, first_argument)))
 #else
 #define REPORT_PRINTF(format_index, first_argument)
 #endif
 
-report report_make(void);   /* no failure yet */
+report report_make(void); /* no failure yet */
 
 /* These return false, so that a function can end with `return report_fail(...)`. The macros show
  * that to compilers and analysers, which see one file at a time; cast to void in a statement. */
@@ -44,10 +44,10 @@ bool report_file(report *r, const char *file);
 /* A failure about several things has a line for each. False: the line does not fit as a whole with
  * `spare` more bytes, and is left out. */
 bool report_line(report *r, size_t spare, const char *text);
-#define report_fail(...) (report_fail(__VA_ARGS__), false)
-#define report_no_memory(r) (report_no_memory(r), false)
+#define report_fail(...)         (report_fail(__VA_ARGS__), false)
+#define report_no_memory(r)      (report_no_memory(r), false)
 #define report_detail(r, detail) (report_detail(r, detail), false)
-#define report_file(r, file) (report_file(r, file), false)
+#define report_file(r, file)     (report_file(r, file), false)
 
 /* Prints a failure on stderr: "PROGRAM: FILE: what is wrong". */
 void report_print(const report *r, const char *program);
@@ -62,7 +62,7 @@ void report_error(const char *program, const char *file, const char *format, ...
 
 /* Length of the UTF-8 sequence at text; 0: not valid. */
 size_t text_utf8_length(const char *text, size_t size);
-uint32_t text_utf8_value(const char *text, size_t length);   /* of a sequence so long */
+uint32_t text_utf8_value(const char *text, size_t length); /* of a sequence so long */
 /* Whether a terminal obeys the character instead of showing it, or shows in another order what
  * follows it: controls, ends of lines, marks of direction. */
 bool text_is_control(uint32_t c);
@@ -73,7 +73,7 @@ bool text_is_control(uint32_t c);
  * As much of a text as fits in so many bytes and columns; returns the columns it takes. */
 int text_show(char *to, size_t size, int columns, const char *from);
 /* The first character alone, and how many columns it takes. Returns its length before. */
-enum { TEXT_SHOWN_SIZE = 8 };   /* "\u202e" */
+enum { TEXT_SHOWN_SIZE = 8 }; /* "\u202e" */
 size_t text_show_first(const char *text, size_t size, char shown[TEXT_SHOWN_SIZE], int *columns);
 
 #endif

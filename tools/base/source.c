@@ -9,8 +9,7 @@
 
 /* === Bytes === */
 
-bool source_open_file(source *s, const char *path, report *r)
-{
+bool source_open_file(source *s, const char *path, report *r) {
     s->name = path;
     s->memory = NULL;
     s->start = s->size = 0;
@@ -25,8 +24,7 @@ bool source_open_file(source *s, const char *path, report *r)
     return report_file(r, path);
 }
 
-source source_from_memory(const char *name, const void *data, size_t size)
-{
+source source_from_memory(const char *name, const void *data, size_t size) {
     source s;
     s.name = name;
     s.memory = data ? data : (const uint8_t *)"";
@@ -36,8 +34,7 @@ source source_from_memory(const char *name, const void *data, size_t size)
     return s;
 }
 
-source source_part(const source *s, uint64_t offset, uint64_t size)
-{
+source source_part(const source *s, uint64_t offset, uint64_t size) {
     source part = *s;
     if (part.memory) part.memory += offset;
     else part.start += offset;
@@ -45,24 +42,17 @@ source source_part(const source *s, uint64_t offset, uint64_t size)
     return part;
 }
 
-void source_close(source *s)
-{
+void source_close(source *s) {
     if (s->descriptor >= 0) os_close(s->descriptor);
     s->descriptor = -1;
 }
 
-bool source_is_folder(const char *path)
-{
-    return os_kind_of(path) == OS_FOLDER;
-}
+bool source_is_folder(const char *path) { return os_kind_of(path) == OS_FOLDER; }
 
-bool source_exists(const char *path)
-{
-    return os_kind_of(path) != OS_NONE;
-}
+bool source_exists(const char *path) { return os_kind_of(path) != OS_NONE; }
 
-static bool source_read_file(const source *s, uint64_t offset, uint8_t *to, size_t size, report *r)
-{
+static bool source_read_file(const source *s, uint64_t offset, uint8_t *to, size_t size,
+                             report *r) {
     while (size > 0) {
         size_t piece = size < ((size_t)1 << 30) ? size : (size_t)1 << 30;
         const ptrdiff_t got = os_read_at(s->descriptor, to, piece, offset);
@@ -80,17 +70,14 @@ static bool source_read_file(const source *s, uint64_t offset, uint8_t *to, size
     return true;
 }
 
-bool source_read(const source *s, uint64_t offset, void *destination, size_t size, report *r)
-{
+bool source_read(const source *s, uint64_t offset, void *destination, size_t size, report *r) {
     bool good = true;
     if (offset > s->size || size > s->size - offset)
         good = report_fail(r, "truncated: %llu bytes expected at byte %llu, the file ends at %llu",
                            (unsigned long long)size, (unsigned long long)offset,
                            (unsigned long long)s->size);
-    else if (!s->memory)
-        good = source_read_file(s, s->start + offset, destination, size, r);
-    else if (size > 0)
-        memcpy(destination, s->memory + offset, size);
+    else if (!s->memory) good = source_read_file(s, s->start + offset, destination, size, r);
+    else if (size > 0) memcpy(destination, s->memory + offset, size);
     return good || report_file(r, s->name);
 }
 
@@ -164,22 +151,19 @@ char *paths_find_model(const char *name) {
     return path;
 }
 
-const char *paths_file_name(const char *path)
-{
+const char *paths_file_name(const char *path) {
     size_t length = strlen(path);
     while (length > 1 && os_is_slash(path[length - 1])) length--;
     while (length > 0 && !os_is_slash(path[length - 1])) length--;
     return path + length;
 }
 
-const char *paths_slash(const char *folder)
-{
+const char *paths_slash(const char *folder) {
     const size_t length = strlen(folder);
     return length == 0 || os_is_slash(folder[length - 1]) ? "" : "/";
 }
 
-size_t paths_folder_length(const char *path)
-{
+size_t paths_folder_length(const char *path) {
     size_t length = strlen(path);
     while (length > 0 && !os_is_slash(path[length - 1])) length--;
     return length;
@@ -187,12 +171,21 @@ size_t paths_folder_length(const char *path)
 
 /* === Headers of tar archives === */
 
-enum { SIZE_AT = 124, SIZE_END = 136, SUM_AT = 148, SUM_END = 156, TYPE_AT = 156, MAGIC_AT = 257,
-       PREFIX_AT = 345, PREFIX_SIZE = 155, NAME_SIZE = 100, EXTENDED_AT = 482 };
+enum {
+    SIZE_AT = 124,
+    SIZE_END = 136,
+    SUM_AT = 148,
+    SUM_END = 156,
+    TYPE_AT = 156,
+    MAGIC_AT = 257,
+    PREFIX_AT = 345,
+    PREFIX_SIZE = 155,
+    NAME_SIZE = 100,
+    EXTENDED_AT = 482
+};
 
 /* Octal digits, which may have spaces before and a space or a NUL after them. */
-static bool read_octal(const uint8_t *at, const uint8_t *end, uint64_t *value)
-{
+static bool read_octal(const uint8_t *at, const uint8_t *end, uint64_t *value) {
     *value = 0;
     while (at < end && *at == ' ') at++;
     for (; at < end && *at >= '0' && *at <= '7'; at++) *value = *value * 8 + (uint64_t)(*at - '0');
@@ -200,8 +193,7 @@ static bool read_octal(const uint8_t *at, const uint8_t *end, uint64_t *value)
 }
 
 /* GNU's way for large ones: a set bit, then big-endian. */
-static bool read_binary(const uint8_t *at, const uint8_t *end, uint64_t *value)
-{
+static bool read_binary(const uint8_t *at, const uint8_t *end, uint64_t *value) {
     *value = *at++ & 0x7f;
     for (; at < end; at++) {
         if (*value >> 55) return false;
@@ -211,8 +203,7 @@ static bool read_binary(const uint8_t *at, const uint8_t *end, uint64_t *value)
 }
 
 /* The bytes with the checksum as spaces, added up; old programs took them as signed. */
-static bool checksum_fits(const uint8_t *block)
-{
+static bool checksum_fits(const uint8_t *block) {
     uint64_t stored;
     int64_t plain = 0, with_sign = 0;
     for (int i = 0; i < TAR_BLOCK; i++) {
@@ -225,8 +216,7 @@ static bool checksum_fits(const uint8_t *block)
 }
 
 /* A text that a NUL ends if it is shorter. */
-static size_t take_text(char *to, const uint8_t *from, size_t most)
-{
+static size_t take_text(char *to, const uint8_t *from, size_t most) {
     size_t length = 0;
     while (length < most && from[length]) length++;
     memcpy(to, from, length);
@@ -234,14 +224,13 @@ static size_t take_text(char *to, const uint8_t *from, size_t most)
     return length;
 }
 
-bool tar_header_read(tar_header *h, const uint8_t block[TAR_BLOCK])
-{
+bool tar_header_read(tar_header *h, const uint8_t block[TAR_BLOCK]) {
     const uint8_t *size = block + SIZE_AT;
     size_t length = 0;
     memset(h, 0, sizeof *h);
     if (!checksum_fits(block)) return false;
     if (!(*size & 0x80 ? read_binary : read_octal)(size, block + SIZE_END, &h->size)) return false;
-    if (memcmp(block + MAGIC_AT, "ustar", 6) == 0 && block[PREFIX_AT]) {   /* GNU's has no NUL */
+    if (memcmp(block + MAGIC_AT, "ustar", 6) == 0 && block[PREFIX_AT]) { /* GNU's has no NUL */
         length = take_text(h->name, block + PREFIX_AT, PREFIX_SIZE);
         h->name[length++] = '/';
     }

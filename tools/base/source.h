@@ -10,15 +10,15 @@
 
 typedef struct source {
     const char *name;
-    const uint8_t *memory;   /* NULL: a file */
+    const uint8_t *memory; /* NULL: a file */
     int descriptor;
-    uint64_t start;          /* of a part of a file: where it begins there */
+    uint64_t start; /* of a part of a file: where it begins there */
     uint64_t size;
 } source;
 
 bool source_open_file(source *s, const char *path, report *r);
 source source_from_memory(const char *name, const void *data, size_t size);
-source source_part(const source *s, uint64_t offset, uint64_t size);   /* which must be within it */
+source source_part(const source *s, uint64_t offset, uint64_t size); /* which must be within it */
 void source_close(source *s);
 
 bool source_is_folder(const char *path);
@@ -53,10 +53,10 @@ size_t paths_folder_length(const char *path);
 enum { TAR_BLOCK = 512, TAR_HEADER_NAME = 155 + 1 + 100 };
 
 typedef struct tar_header {
-    char type;                          /* '0' is a file, for old archives too             */
-    uint64_t size;                      /* of what follows, up to 2^63 - 1                 */
+    char type;     /* '0' is a file, for old archives too             */
+    uint64_t size; /* of what follows, up to 2^63 - 1                 */
     char name[TAR_HEADER_NAME + 1];
-    bool extended;                      /* GNU's sparse files: more of the header follows  */
+    bool extended; /* GNU's sparse files: more of the header follows  */
 } tar_header;
 
 /* False: the checksum or the size is damaged. */

@@ -23,7 +23,7 @@ size_t tensor_depth(const vit_tensor *tensor);
 /* True if all are finite. */
 bool tensor_values_are_finite(const float *values, size_t n);
 
-enum { SHAPE_TEXT_SIZE = 192 };   /* enough for eight dimensions */
+enum { SHAPE_TEXT_SIZE = 192 }; /* enough for eight dimensions */
 
 /* "[192, 3, 16, 16]" */
 const char *shape_text(const int64_t *dims, int ndim, char *text, size_t size);

@@ -6,8 +6,7 @@
 #include <string.h>
 
 /* In one piece: standard error has no buffer, and other processes may write to it. */
-void text_print(FILE *file, const char *format, ...)
-{
+void text_print(FILE *file, const char *format, ...) {
     char text[REPORT_SIZE], out[REPORT_SIZE + 16];
     const size_t before = strspn(format, "\n");
     size_t after = 0, used = before, length, at;
@@ -30,8 +29,7 @@ void text_print(FILE *file, const char *format, ...)
     fwrite(out, 1, used + after, file);
 }
 
-bool text_is_name(const char *text, size_t size)
-{
+bool text_is_name(const char *text, size_t size) {
     size_t at = 0;
     if (size == 0 || size > 1024) return false;
     while (at < size) {
@@ -103,8 +101,7 @@ void text_list_free(text_list *list) {
     list->count = 0;
 }
 
-char *text_take_field(char **at, char separator)
-{
+char *text_take_field(char **at, char separator) {
     char *field = *at, *from = field, *to = field;
     const bool has_quotes = *from == '"';
     bool inside = false;
@@ -118,8 +115,7 @@ char *text_take_field(char **at, char separator)
     return inside ? NULL : field;
 }
 
-void text_append(char *text, size_t size, const char *format, ...)
-{
+void text_append(char *text, size_t size, const char *format, ...) {
     const size_t used = strlen(text);
     va_list arguments;
     va_start(arguments, format);
@@ -127,8 +123,7 @@ void text_append(char *text, size_t size, const char *format, ...)
     va_end(arguments);
 }
 
-const char *text_grouped(uint64_t value, char text[32])
-{
+const char *text_grouped(uint64_t value, char text[32]) {
     char digits[24];
     int length = snprintf(digits, sizeof digits, "%llu", (unsigned long long)value), at = 0;
     for (int i = 0; i < length; i++) {
@@ -141,8 +136,7 @@ const char *text_grouped(uint64_t value, char text[32])
 
 /* One character of a set, "[...]" with *set behind its bracket; goes behind the set. Without its
  * other bracket it is no set: false, and *set is left. */
-static bool match_set(const char **set, char c, bool *matched)
-{
+static bool match_set(const char **set, char c, bool *matched) {
     const char *p = *set;
     const bool negated = *p == '!';
     bool found = false;
@@ -163,8 +157,7 @@ static bool match_set(const char **set, char c, bool *matched)
 }
 
 /* One character, not '*', with *pattern behind it. */
-static bool match_one(const char **pattern, char c)
-{
+static bool match_one(const char **pattern, char c) {
     const char p = *(*pattern)++;
     bool matched;
     if (p == '?') return true;
@@ -173,9 +166,8 @@ static bool match_one(const char **pattern, char c)
     return p == c;
 }
 
-bool text_matches(const char *pattern, const char *text)
-{
-    const char *star = NULL, *from = NULL;   /* the latest *, and where what it stands for ends */
+bool text_matches(const char *pattern, const char *text) {
+    const char *star = NULL, *from = NULL; /* the latest *, and where what it stands for ends */
     while (*text) {
         const char *next = pattern;
         if (*pattern == '*') {

@@ -22,7 +22,7 @@ typedef struct text_list {
     int count;
 } text_list;
 
-bool text_list_append(text_list *list, const char *item);   /* false: out of memory */
+bool text_list_append(text_list *list, const char *item); /* false: out of memory */
 void text_list_free(text_list *list);
 
 /* The whole text must be one number within [min, max]. */

@@ -23,9 +23,9 @@
  */
 
 typedef struct peak_loop {
-    const char *name;              /* "vfmadd231ps zmm"                             */
-    double operations;             /* of one round: two for each multiply-add       */
-    void (*run)(uint64_t rounds);  /* only where the CPU has the instruction        */
+    const char *name;             /* "vfmadd231ps zmm"                             */
+    double operations;            /* of one round: two for each multiply-add       */
+    void (*run)(uint64_t rounds); /* only where the CPU has the instruction        */
 } peak_loop;
 
 /* isa and dtype by name, as vit_isa_name and `vit-convert --dtype` have them. Types that are

@@ -52,25 +52,25 @@ typedef enum checkpoint_dtype {
     CHECKPOINT_I8,
     CHECKPOINT_U8,
     CHECKPOINT_BOOL,
-    CHECKPOINT_Q4_0,    /* ggml's blocks of 32 */
+    CHECKPOINT_Q4_0, /* ggml's blocks of 32 */
     CHECKPOINT_Q4_1,
     CHECKPOINT_Q5_0,
     CHECKPOINT_Q5_1,
     CHECKPOINT_Q8_0,
-    CHECKPOINT_DTYPE_COUNT
+    CHECKPOINT_DTYPE_COUNT,
 } checkpoint_dtype;
 
 typedef struct checkpoint_tensor_info {
-    const char *name;                       /* key in the state dict, nested dicts joined by '.' */
-    const char *stored_name;                /* the same before anything was renamed */
-    const char *container_name;             /* where it is stored: shard, zip entry, storage key */
-    checkpoint_dtype dtype;                 /* as stored; checkpoint_read always gives float */
-    int ndim;                               /* 0 (one element) .. CHECKPOINT_MAX_DIMS */
+    const char *name;           /* key in the state dict, nested dicts joined by '.' */
+    const char *stored_name;    /* the same before anything was renamed */
+    const char *container_name; /* where it is stored: shard, zip entry, storage key */
+    checkpoint_dtype dtype;     /* as stored; checkpoint_read always gives float */
+    int ndim;                   /* 0 (one element) .. CHECKPOINT_MAX_DIMS */
     int64_t dims[CHECKPOINT_MAX_DIMS];
-    int64_t strides[CHECKPOINT_MAX_DIMS];   /* in elements, >= 0; 0 for an expanded dimension */
-    int64_t count;                          /* product of dims */
-    size_t storage;                         /* for the reader's own use */
-    int64_t storage_offset;                 /* in elements, for the reader's own use */
+    int64_t strides[CHECKPOINT_MAX_DIMS]; /* in elements, >= 0; 0 for an expanded dimension */
+    int64_t count;                        /* product of dims */
+    size_t storage;                       /* for the reader's own use */
+    int64_t storage_offset;               /* in elements, for the reader's own use */
 } checkpoint_tensor_info;
 
 typedef struct checkpoint_file_info {
@@ -79,15 +79,15 @@ typedef struct checkpoint_file_info {
 } checkpoint_file_info;
 
 typedef struct checkpoint_metadata_entry {
-    const char *key;                        /* "format", "epoch", "args.model" */
-    const char *value;                      /* as text */
+    const char *key;   /* "format", "epoch", "args.model" */
+    const char *value; /* as text */
 } checkpoint_metadata_entry;
 
 /* What a module of a model that was saved whole says of itself. */
 typedef struct checkpoint_attribute {
-    const char *module;                     /* as in the names of its tensors; "": the model */
-    const char *name;                       /* "num_heads", "eps"; "class"; "config.num_heads" */
-    const char *value;                      /* as text: "12", "1e-05", "true", "(16, 16)" */
+    const char *module; /* as in the names of its tensors; "": the model */
+    const char *name;   /* "num_heads", "eps"; "class"; "config.num_heads" */
+    const char *value;  /* as text: "12", "1e-05", "true", "(16, 16)" */
 } checkpoint_attribute;
 
 /* === Open and close === */
@@ -145,10 +145,10 @@ const checkpoint_metadata_entry *checkpoint_metadata(const checkpoint *c, size_t
 size_t checkpoint_attribute_count(const checkpoint *c);
 const checkpoint_attribute *checkpoint_attribute_at(const checkpoint *c, size_t i);
 
-const char *checkpoint_dtype_name(checkpoint_dtype dtype);   /* "F32" */
-size_t checkpoint_dtype_size(checkpoint_dtype dtype);        /* bytes of an element or block ... */
-size_t checkpoint_block(checkpoint_dtype dtype);             /* ... of this many elements */
-bool checkpoint_is_float(checkpoint_dtype dtype);            /* weights rather than indices */
+const char *checkpoint_dtype_name(checkpoint_dtype dtype); /* "F32" */
+size_t checkpoint_dtype_size(checkpoint_dtype dtype);      /* bytes of an element or block ... */
+size_t checkpoint_block(checkpoint_dtype dtype);           /* ... of this many elements */
+bool checkpoint_is_float(checkpoint_dtype dtype);          /* weights rather than indices */
 
 /* Names of the classes, if the container has them. */
 size_t checkpoint_label_count(const checkpoint *c);

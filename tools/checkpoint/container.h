@@ -23,9 +23,9 @@
 
 /* A zip_entry also describes plain bytes of a file: not deflated and without a CRC. */
 typedef struct checkpoint_storage {
-    size_t file;            /* index of its source */
+    size_t file; /* index of its source */
     zip_entry bytes;
-    const uint8_t *memory;  /* the bytes themselves, where they had to be decoded; else NULL */
+    const uint8_t *memory; /* the bytes themselves, where they had to be decoded; else NULL */
     bool has_crc;
     bool big_endian;
 } checkpoint_storage;
@@ -43,11 +43,11 @@ typedef struct checkpoint_list {
 } checkpoint_list;
 
 struct checkpoint {
-    memory_arena memory;                   /* all names and texts */
+    memory_arena memory; /* all names and texts */
     const char *kind;
     const char *wrapper;
-    const char *wanted;                    /* path of the state dict to take; or NULL */
-    source *sources;                       /* parallel to files */
+    const char *wanted; /* path of the state dict to take; or NULL */
+    source *sources;    /* parallel to files */
     checkpoint_file_info *files;
     size_t file_count, source_capacity, file_capacity;
     checkpoint_storage *storages;
@@ -60,13 +60,13 @@ struct checkpoint {
     size_t choice_count, choice_capacity;
     checkpoint_attribute *attributes;
     size_t attribute_count, attribute_capacity, attribute_bytes;
-    uint8_t **blocks;                      /* memory of storages */
+    uint8_t **blocks; /* memory of storages */
     size_t block_count, block_capacity;
     uint64_t block_bytes;
     const char **labels;
     size_t label_count, label_capacity;
     checkpoint_cache cache;
-    uint8_t *buffer;                       /* CHECKPOINT_BUFFER_SIZE bytes on their way to float */
+    uint8_t *buffer; /* CHECKPOINT_BUFFER_SIZE bytes on their way to float */
 };
 
 enum {
@@ -75,7 +75,7 @@ enum {
     CHECKPOINT_MAX_METADATA = 1000,
     CHECKPOINT_MAX_CHOICES = 100,
     CHECKPOINT_MAX_ATTRIBUTES = 20000,
-    CHECKPOINT_MAX_ATTRIBUTE_BYTES = 2 << 20
+    CHECKPOINT_MAX_ATTRIBUTE_BYTES = 2 << 20,
 };
 
 /* === For the container readers === */

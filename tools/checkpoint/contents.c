@@ -9,8 +9,7 @@
 /* === Lists === */
 
 bool checkpoint_add_storage(checkpoint *c, const checkpoint_storage *storage, size_t *index,
-                            report *r)
-{
+                            report *r) {
     checkpoint_storage *storages = memory_grow(c->storages, sizeof *storages, c->storage_count,
                                                &c->storage_capacity);
     if (!storages) return report_no_memory(r);
@@ -20,20 +19,18 @@ bool checkpoint_add_storage(checkpoint *c, const checkpoint_storage *storage, si
     return true;
 }
 
-void checkpoint_contiguous_strides(checkpoint_tensor_info *t)
-{
+void checkpoint_contiguous_strides(checkpoint_tensor_info *t) {
     uint64_t stride = 1;
     int i;
     for (i = t->ndim - 1; i >= 0; i--) {
-        t->strides[i] = (int64_t)(stride & INT64_MAX);   /* overflows: refused by dims */
+        t->strides[i] = (int64_t)(stride & INT64_MAX); /* overflows: refused by dims */
         stride *= (uint64_t)t->dims[i];
     }
 }
 
 /* Besides the count itself, the product without the zero dimensions must fit: strides of an
  * empty tensor are computed like any others. */
-static bool checkpoint_check_dims(checkpoint_tensor_info *t, report *r)
-{
+static bool checkpoint_check_dims(checkpoint_tensor_info *t, report *r) {
     const uint64_t most = INT64_MAX / 16;
     uint64_t product = 1;
     bool empty = false;
@@ -52,8 +49,8 @@ static bool checkpoint_check_dims(checkpoint_tensor_info *t, report *r)
 }
 
 /* The furthest element, offset + sum (dim - 1) * stride, must be below `available`. */
-static bool checkpoint_check_extent(const checkpoint_tensor_info *t, uint64_t available, report *r)
-{
+static bool checkpoint_check_extent(const checkpoint_tensor_info *t, uint64_t available,
+                                    report *r) {
     uint64_t last = (uint64_t)t->storage_offset, reach;
     bool fits = t->storage_offset >= 0;
     int i;
@@ -61,28 +58,28 @@ static bool checkpoint_check_extent(const checkpoint_tensor_info *t, uint64_t av
         if (t->strides[i] < 0)
             return report_fail(r, "%.200s: negative stride %lld", t->name,
                                (long long)t->strides[i]);
-        fits = fits && bytes_multiply((uint64_t)t->dims[i] - 1, (uint64_t)t->strides[i], &reach)
-                    && bytes_add(last, reach, &last);
+        fits = fits && bytes_multiply((uint64_t)t->dims[i] - 1, (uint64_t)t->strides[i], &reach) &&
+               bytes_add(last, reach, &last);
     }
     if (fits && last < available) return true;
-    return report_fail(r, "%.200s: the tensor reaches beyond its storage \"%.200s\" of %llu "
-                       "elements", t->name, t->container_name, (unsigned long long)available);
+    return report_fail(r,
+                       "%.200s: the tensor reaches beyond its storage \"%.200s\" of %llu "
+                       "elements",
+                       t->name, t->container_name, (unsigned long long)available);
 }
 
-static bool checkpoint_check_tensor(checkpoint_tensor_info *t, uint64_t available, report *r)
-{
+static bool checkpoint_check_tensor(checkpoint_tensor_info *t, uint64_t available, report *r) {
     int i;
     if (!text_is_name(t->name, strlen(t->name)))
         return report_fail(r, "a tensor's name is empty, too long or not printable UTF-8");
     if (!checkpoint_check_dims(t, r)) return false;
     for (i = 0; i < t->ndim; i++)
-        if (t->dims[i] == 1 && t->strides[i] >= 0) t->strides[i] = 0;   /* never taken */
+        if (t->dims[i] == 1 && t->strides[i] >= 0) t->strides[i] = 0; /* never taken */
     return t->count == 0 || checkpoint_check_extent(t, available, r);
 }
 
 bool checkpoint_add_tensor(checkpoint *c, const checkpoint_tensor_info *tensor, uint64_t available,
-                           report *r)
-{
+                           report *r) {
     checkpoint_tensor_info t = *tensor, *tensors;
     if (!checkpoint_check_tensor(&t, available, r)) return false;
     if (c->tensor_count >= CHECKPOINT_MAX_TENSORS)
@@ -100,8 +97,7 @@ bool checkpoint_add_tensor(checkpoint *c, const checkpoint_tensor_info *tensor, 
 
 /* Entries that do not fit are left out: metadata must not keep a model from loading. */
 static bool checkpoint_list_add(checkpoint *c, checkpoint_list *list, const char *key,
-                                const char *value, report *r)
-{
+                                const char *value, report *r) {
     checkpoint_metadata_entry *entries, entry;
     size_t key_size = strlen(key), value_size = strlen(value);
     if (list->count >= CHECKPOINT_MAX_METADATA || key_size > 1024 || value_size > 65536)
@@ -116,18 +112,15 @@ static bool checkpoint_list_add(checkpoint *c, checkpoint_list *list, const char
     return true;
 }
 
-bool checkpoint_add_metadata(checkpoint *c, const char *key, const char *value, report *r)
-{
+bool checkpoint_add_metadata(checkpoint *c, const char *key, const char *value, report *r) {
     return checkpoint_list_add(c, &c->metadata, key, value, r);
 }
 
-bool checkpoint_add_skipped(checkpoint *c, const char *name, const char *reason, report *r)
-{
+bool checkpoint_add_skipped(checkpoint *c, const char *name, const char *reason, report *r) {
     return checkpoint_list_add(c, &c->skipped, name, reason, r);
 }
 
-bool checkpoint_add_label(checkpoint *c, const char *text, report *r)
-{
+bool checkpoint_add_label(checkpoint *c, const char *text, report *r) {
     const char **labels = memory_grow(c->labels, sizeof *labels, c->label_count,
                                       &c->label_capacity);
     if (!labels) return report_no_memory(r);
@@ -137,8 +130,7 @@ bool checkpoint_add_label(checkpoint *c, const char *text, report *r)
     return true;
 }
 
-bool checkpoint_add_choice(checkpoint *c, const char *path, report *r)
-{
+bool checkpoint_add_choice(checkpoint *c, const char *path, report *r) {
     const char **choices;
     if (c->choice_count >= CHECKPOINT_MAX_CHOICES) return true;
     choices = memory_grow(c->choices, sizeof *choices, c->choice_count, &c->choice_capacity);
@@ -150,8 +142,7 @@ bool checkpoint_add_choice(checkpoint *c, const char *path, report *r)
 }
 
 /* The attributes of a module follow each other and share its path. */
-static const char *checkpoint_keep_module(checkpoint *c, const char *module)
-{
+static const char *checkpoint_keep_module(checkpoint *c, const char *module) {
     const size_t count = c->attribute_count;
     const char *last = count > 0 ? c->attributes[count - 1].module : NULL;
     if (last && strcmp(last, module) == 0) return last;
@@ -160,13 +151,12 @@ static const char *checkpoint_keep_module(checkpoint *c, const char *module)
 }
 
 bool checkpoint_add_attribute(checkpoint *c, const char *module, const char *name,
-                              const char *value, report *r)
-{
+                              const char *value, report *r) {
     const size_t name_size = strlen(name), value_size = strlen(value);
     checkpoint_attribute *attributes, attribute;
     if (!text_is_name(name, name_size) || !text_is_name(value, value_size)) return true;
-    if (c->attribute_count >= CHECKPOINT_MAX_ATTRIBUTES || name_size > 100 || value_size > 300
-        || c->attribute_bytes + strlen(module) > CHECKPOINT_MAX_ATTRIBUTE_BYTES)
+    if (c->attribute_count >= CHECKPOINT_MAX_ATTRIBUTES || name_size > 100 || value_size > 300 ||
+        c->attribute_bytes + strlen(module) > CHECKPOINT_MAX_ATTRIBUTE_BYTES)
         return true;
     attributes = memory_grow(c->attributes, sizeof attribute, c->attribute_count,
                              &c->attribute_capacity);
@@ -181,8 +171,7 @@ bool checkpoint_add_attribute(checkpoint *c, const char *module, const char *nam
     return true;
 }
 
-uint8_t *checkpoint_add_block(checkpoint *c, uint64_t size, report *r)
-{
+uint8_t *checkpoint_add_block(checkpoint *c, uint64_t size, report *r) {
     const uint64_t most = 32 * c->files[0].size + ((uint64_t)1 << 24);
     uint8_t **blocks = memory_grow(c->blocks, sizeof *blocks, c->block_count, &c->block_capacity);
     if (blocks) c->blocks = blocks;
@@ -202,15 +191,13 @@ uint8_t *checkpoint_add_block(checkpoint *c, uint64_t size, report *r)
 
 /* === Names === */
 
-static int checkpoint_compare_names(const void *a, const void *b)
-{
+static int checkpoint_compare_names(const void *a, const void *b) {
     const checkpoint_tensor_info *const *x = a, *const *y = b;
     return strcmp((*x)->name, (*y)->name);
 }
 
 static bool checkpoint_sort_names(const checkpoint_tensor_info *tensors, size_t count,
-                                  const checkpoint_tensor_info **by_name, report *r)
-{
+                                  const checkpoint_tensor_info **by_name, report *r) {
     size_t i;
     for (i = 0; i < count; i++) by_name[i] = &tensors[i];
     qsort(by_name, count, sizeof *by_name, checkpoint_compare_names);
@@ -226,8 +213,7 @@ static bool checkpoint_sort_names(const checkpoint_tensor_info *tensors, size_t 
 #define CHECKPOINT_MOST_REPEATS 64
 #define CHECKPOINT_FREE_REPEATS ((uint64_t)64 << 20)
 
-static int checkpoint_compare_storages(const void *a, const void *b)
-{
+static int checkpoint_compare_storages(const void *a, const void *b) {
     const checkpoint_storage *x = *(const checkpoint_storage *const *)a;
     const checkpoint_storage *y = *(const checkpoint_storage *const *)b;
     const uintptr_t at[2] = { (uintptr_t)x->memory, (uintptr_t)y->memory };
@@ -238,8 +224,7 @@ static int checkpoint_compare_storages(const void *a, const void *b)
 }
 
 /* Bytes of all storages, each place once. */
-static bool checkpoint_count_stored(const checkpoint *c, uint64_t *stored, report *r)
-{
+static bool checkpoint_count_stored(const checkpoint *c, uint64_t *stored, report *r) {
     const checkpoint_storage **sorted = malloc((c->storage_count + 1) * sizeof *sorted);
     size_t i;
     *stored = 0;
@@ -247,23 +232,23 @@ static bool checkpoint_count_stored(const checkpoint *c, uint64_t *stored, repor
     for (i = 0; i < c->storage_count; i++) sorted[i] = &c->storages[i];
     qsort(sorted, c->storage_count, sizeof *sorted, checkpoint_compare_storages);
     for (i = 0; i < c->storage_count; i++)
-        if (i == 0 || sorted[i]->memory != sorted[i - 1]->memory
-            || sorted[i]->file != sorted[i - 1]->file
-            || sorted[i]->bytes.offset != sorted[i - 1]->bytes.offset)
+        if (i == 0 || sorted[i]->memory != sorted[i - 1]->memory ||
+            sorted[i]->file != sorted[i - 1]->file ||
+            sorted[i]->bytes.offset != sorted[i - 1]->bytes.offset)
             *stored += sorted[i]->bytes.size;
     free(sorted);
     return true;
 }
 
 /* A view of stride 0 makes any size of one element: a file of kilobytes must not fill a disk. */
-static bool checkpoint_check_repeats(const checkpoint *c, report *r)
-{
+static bool checkpoint_check_repeats(const checkpoint *c, report *r) {
     const checkpoint_tensor_info *largest = c->tensors;
     uint64_t stored, most, all = 0;
     size_t i;
     if (!checkpoint_count_stored(c, &stored, r)) return false;
     most = stored > UINT64_MAX / 4 / CHECKPOINT_MOST_REPEATS
-        ? UINT64_MAX / 4 : CHECKPOINT_MOST_REPEATS * stored + CHECKPOINT_FREE_REPEATS;
+               ? UINT64_MAX / 4
+               : CHECKPOINT_MOST_REPEATS * stored + CHECKPOINT_FREE_REPEATS;
     for (i = 0; i < c->tensor_count; i++) {
         const checkpoint_tensor_info *t = &c->tensors[i];
         const uint64_t size = checkpoint_dtype_size(t->dtype), block = checkpoint_block(t->dtype);
@@ -274,14 +259,15 @@ static bool checkpoint_check_repeats(const checkpoint *c, report *r)
         if (t->count > largest->count) largest = t;
     }
     return all <= most ||
-           report_fail(r, "the tensors, of which \"%.200s\" has %lld elements, make %llu bytes "
+           report_fail(r,
+                       "the tensors, of which \"%.200s\" has %lld elements, make %llu bytes "
                        "of %llu stored ones: at most %d times as many, and %d MiB, expected",
                        largest->name, (long long)largest->count, (unsigned long long)all,
-                       (unsigned long long)stored, CHECKPOINT_MOST_REPEATS, (int)(CHECKPOINT_FREE_REPEATS >> 20));
+                       (unsigned long long)stored, CHECKPOINT_MOST_REPEATS,
+                       (int)(CHECKPOINT_FREE_REPEATS >> 20));
 }
 
-bool checkpoint_index_names(checkpoint *c, report *r)
-{
+bool checkpoint_index_names(checkpoint *c, report *r) {
     if (c->tensor_count == 0) return report_fail(r, "no tensors inside");
     if (!checkpoint_check_repeats(c, r)) return false;
     c->by_name = malloc(c->tensor_count * sizeof *c->by_name);
@@ -292,48 +278,29 @@ bool checkpoint_index_names(checkpoint *c, report *r)
 
 /* === Access === */
 
-const char *checkpoint_kind(const checkpoint *c)
-{
-    return c->kind;
-}
+const char *checkpoint_kind(const checkpoint *c) { return c->kind; }
 
-const char *checkpoint_wrapper(const checkpoint *c)
-{
-    return c->wrapper;
-}
+const char *checkpoint_wrapper(const checkpoint *c) { return c->wrapper; }
 
-size_t checkpoint_choice_count(const checkpoint *c)
-{
-    return c->choice_count;
-}
+size_t checkpoint_choice_count(const checkpoint *c) { return c->choice_count; }
 
-const char *checkpoint_choice(const checkpoint *c, size_t i)
-{
+const char *checkpoint_choice(const checkpoint *c, size_t i) {
     return i < c->choice_count ? c->choices[i] : NULL;
 }
 
-size_t checkpoint_attribute_count(const checkpoint *c)
-{
-    return c->attribute_count;
-}
+size_t checkpoint_attribute_count(const checkpoint *c) { return c->attribute_count; }
 
-const checkpoint_attribute *checkpoint_attribute_at(const checkpoint *c, size_t i)
-{
+const checkpoint_attribute *checkpoint_attribute_at(const checkpoint *c, size_t i) {
     return i < c->attribute_count ? &c->attributes[i] : NULL;
 }
 
-size_t checkpoint_count(const checkpoint *c)
-{
-    return c->tensor_count;
-}
+size_t checkpoint_count(const checkpoint *c) { return c->tensor_count; }
 
-const checkpoint_tensor_info *checkpoint_tensor(const checkpoint *c, size_t i)
-{
+const checkpoint_tensor_info *checkpoint_tensor(const checkpoint *c, size_t i) {
     return i < c->tensor_count ? &c->tensors[i] : NULL;
 }
 
-const checkpoint_tensor_info *checkpoint_find(const checkpoint *c, const char *name)
-{
+const checkpoint_tensor_info *checkpoint_find(const checkpoint *c, const char *name) {
     checkpoint_tensor_info key = { 0 };
     const checkpoint_tensor_info *wanted = &key, **found;
     key.name = name;
@@ -342,22 +309,19 @@ const checkpoint_tensor_info *checkpoint_find(const checkpoint *c, const char *n
     return found ? *found : NULL;
 }
 
-bool checkpoint_rename(checkpoint *c, size_t i, const char *name, report *r)
-{
+bool checkpoint_rename(checkpoint *c, size_t i, const char *name, report *r) {
     char *copy = memory_copy_text(&c->memory, name, strlen(name));
     if (!copy) return report_no_memory(r);
     c->tensors[i].name = copy;
     return true;
 }
 
-bool checkpoint_renamed(checkpoint *c, report *r)
-{
+bool checkpoint_renamed(checkpoint *c, report *r) {
     return checkpoint_sort_names(c->tensors, c->tensor_count, c->by_name, r);
 }
 
 bool checkpoint_add_values(checkpoint *c, const char *name, const float *values, size_t count,
-                           size_t *storage, report *r)
-{
+                           size_t *storage, report *r) {
     checkpoint_storage computed = { 0 };
     uint8_t *bytes = checkpoint_add_block(c, (uint64_t)count * sizeof(float), r);
     if (!bytes) return false;
@@ -370,8 +334,7 @@ bool checkpoint_add_values(checkpoint *c, const char *name, const float *values,
 }
 
 bool checkpoint_replace(checkpoint *c, const checkpoint_tensor_info *tensors, size_t count,
-                        report *r)
-{
+                        report *r) {
     checkpoint_tensor_info *copies = malloc((count + 1) * sizeof *copies);
     const checkpoint_tensor_info **by_name = malloc((count + 1) * sizeof *by_name);
     bool good = copies && by_name ? true : report_no_memory(r);
@@ -393,68 +356,43 @@ bool checkpoint_replace(checkpoint *c, const checkpoint_tensor_info *tensors, si
     return true;
 }
 
-size_t checkpoint_file_count(const checkpoint *c)
-{
-    return c->file_count;
-}
+size_t checkpoint_file_count(const checkpoint *c) { return c->file_count; }
 
-const checkpoint_file_info *checkpoint_file(const checkpoint *c, size_t i)
-{
+const checkpoint_file_info *checkpoint_file(const checkpoint *c, size_t i) {
     return i < c->file_count ? &c->files[i] : NULL;
 }
 
-size_t checkpoint_metadata_count(const checkpoint *c)
-{
-    return c->metadata.count;
-}
+size_t checkpoint_metadata_count(const checkpoint *c) { return c->metadata.count; }
 
-const checkpoint_metadata_entry *checkpoint_metadata(const checkpoint *c, size_t i)
-{
+const checkpoint_metadata_entry *checkpoint_metadata(const checkpoint *c, size_t i) {
     return i < c->metadata.count ? &c->metadata.entries[i] : NULL;
 }
 
-size_t checkpoint_skipped_count(const checkpoint *c)
-{
-    return c->skipped.count;
-}
+size_t checkpoint_skipped_count(const checkpoint *c) { return c->skipped.count; }
 
-const checkpoint_metadata_entry *checkpoint_skipped(const checkpoint *c, size_t i)
-{
+const checkpoint_metadata_entry *checkpoint_skipped(const checkpoint *c, size_t i) {
     return i < c->skipped.count ? &c->skipped.entries[i] : NULL;
 }
 
-static const struct { char name[5]; uint8_t size; } checkpoint_dtypes[CHECKPOINT_DTYPE_COUNT] = {
-    { "F32", 4 }, { "F16", 2 }, { "BF16", 2 }, { "F64", 8 }, { "I64", 8 },
-    { "I32", 4 }, { "I16", 2 }, { "I8", 1 },   { "U8", 1 },  { "BOOL", 1 },
-    { "Q4_0", 18 }, { "Q4_1", 20 }, { "Q5_0", 22 }, { "Q5_1", 24 }, { "Q8_0", 34 }
+static const struct {
+    char name[5];
+    uint8_t size;
+} checkpoint_dtypes[CHECKPOINT_DTYPE_COUNT] = {
+    { "F32", 4 },   { "F16", 2 },   { "BF16", 2 },  { "F64", 8 },   { "I64", 8 },
+    { "I32", 4 },   { "I16", 2 },   { "I8", 1 },    { "U8", 1 },    { "BOOL", 1 },
+    { "Q4_0", 18 }, { "Q4_1", 20 }, { "Q5_0", 22 }, { "Q5_1", 24 }, { "Q8_0", 34 },
 };
 
-const char *checkpoint_dtype_name(checkpoint_dtype dtype)
-{
-    return checkpoint_dtypes[dtype].name;
-}
+const char *checkpoint_dtype_name(checkpoint_dtype dtype) { return checkpoint_dtypes[dtype].name; }
 
-size_t checkpoint_dtype_size(checkpoint_dtype dtype)
-{
-    return checkpoint_dtypes[dtype].size;
-}
+size_t checkpoint_dtype_size(checkpoint_dtype dtype) { return checkpoint_dtypes[dtype].size; }
 
-size_t checkpoint_block(checkpoint_dtype dtype)
-{
-    return dtype >= CHECKPOINT_Q4_0 ? 32 : 1;
-}
+size_t checkpoint_block(checkpoint_dtype dtype) { return dtype >= CHECKPOINT_Q4_0 ? 32 : 1; }
 
-bool checkpoint_is_float(checkpoint_dtype dtype)
-{
+bool checkpoint_is_float(checkpoint_dtype dtype) {
     return dtype <= CHECKPOINT_F64 || dtype >= CHECKPOINT_Q4_0;
 }
 
-size_t checkpoint_label_count(const checkpoint *c)
-{
-    return c->label_count;
-}
+size_t checkpoint_label_count(const checkpoint *c) { return c->label_count; }
 
-const char *const *checkpoint_labels(const checkpoint *c)
-{
-    return c->labels;
-}
+const char *const *checkpoint_labels(const checkpoint *c) { return c->labels; }

@@ -22,22 +22,23 @@ typedef struct ggml_reader {
     report *report;
 } ggml_reader;
 
-static const struct { uint32_t type; checkpoint_dtype dtype; } types[] = {
+static const struct {
+    uint32_t type;
+    checkpoint_dtype dtype;
+} types[] = {
     { 0, CHECKPOINT_F32 },  { 1, CHECKPOINT_F16 },  { 2, CHECKPOINT_Q4_0 }, { 3, CHECKPOINT_Q4_1 },
-    { 6, CHECKPOINT_Q5_0 }, { 7, CHECKPOINT_Q5_1 }, { 8, CHECKPOINT_Q8_0 }
+    { 6, CHECKPOINT_Q5_0 }, { 7, CHECKPOINT_Q5_1 }, { 8, CHECKPOINT_Q8_0 },
 };
 
 enum { GGML_MAX_LABELS = 100000, GGML_HEADER = 9 };
 
-static bool read_bytes(ggml_reader *g, void *to, size_t size)
-{
+static bool read_bytes(ggml_reader *g, void *to, size_t size) {
     if (!source_read(&g->c->sources[g->file], g->at, to, size, g->report)) return false;
     g->at += size;
     return true;
 }
 
-static bool read_numbers(ggml_reader *g, uint32_t *numbers, int count)
-{
+static bool read_numbers(ggml_reader *g, uint32_t *numbers, int count) {
     uint8_t bytes[4 * GGML_HEADER];
     int i;
     if (!read_bytes(g, bytes, 4 * (size_t)count)) return false;
@@ -45,8 +46,7 @@ static bool read_numbers(ggml_reader *g, uint32_t *numbers, int count)
     return true;
 }
 
-static bool read_label(ggml_reader *g, size_t expected)
-{
+static bool read_label(ggml_reader *g, size_t expected) {
     uint32_t numbers[2];
     char text[1024];
     if (!read_numbers(g, numbers, 2)) return false;
@@ -60,10 +60,9 @@ static bool read_label(ggml_reader *g, size_t expected)
 
 /* What the file says apart from the tensors, as settings that layout_inspect compares with them:
  * nothing marks the end of the tensors. */
-static bool read_header(ggml_reader *g)
-{
+static bool read_header(ggml_reader *g) {
     static const char *const names[] = {
-        "embed_dim", "depth", "num_heads", "num_classes", "patch_size"
+        "embed_dim", "depth", "num_heads", "num_classes", "patch_size",
     };
     uint32_t numbers[GGML_HEADER];
     size_t i;
@@ -82,16 +81,14 @@ static bool read_header(ggml_reader *g)
 }
 
 /* vit.cpp stores this one in the shape of a feature map. */
-static void drop_ones(checkpoint_tensor_info *t)
-{
+static void drop_ones(checkpoint_tensor_info *t) {
     int from, to = 0;
     for (from = 0; from < t->ndim; from++)
         if (t->dims[from] != 1) t->dims[to++] = t->dims[from];
     t->ndim = to;
 }
 
-static bool find_type(ggml_reader *g, uint32_t type, checkpoint_tensor_info *t)
-{
+static bool find_type(ggml_reader *g, uint32_t type, checkpoint_tensor_info *t) {
     size_t i;
     for (i = 0; i < sizeof types / sizeof *types; i++)
         if (types[i].type == type) {
@@ -103,8 +100,7 @@ static bool find_type(ggml_reader *g, uint32_t type, checkpoint_tensor_info *t)
 }
 
 /* Bytes of the data; the last dimension of a quantised tensor is a multiple of the block. */
-static bool data_size(ggml_reader *g, const checkpoint_tensor_info *t, uint64_t *size)
-{
+static bool data_size(ggml_reader *g, const checkpoint_tensor_info *t, uint64_t *size) {
     const uint64_t block = checkpoint_block(t->dtype);
     uint64_t count = 1;
     int i;
@@ -118,8 +114,7 @@ static bool data_size(ggml_reader *g, const checkpoint_tensor_info *t, uint64_t 
     return true;
 }
 
-static bool add_tensor(ggml_reader *g, checkpoint_tensor_info *t)
-{
+static bool add_tensor(ggml_reader *g, checkpoint_tensor_info *t) {
     const uint64_t file_size = g->c->sources[g->file].size;
     checkpoint_storage storage;
     uint64_t size = 0;
@@ -137,12 +132,12 @@ static bool add_tensor(ggml_reader *g, checkpoint_tensor_info *t)
     checkpoint_contiguous_strides(t);
     t->container_name = t->name;
     return checkpoint_add_storage(g->c, &storage, &t->storage, g->report) &&
-           checkpoint_add_tensor(g->c, t, size / checkpoint_dtype_size(t->dtype) *
-                                 checkpoint_block(t->dtype), g->report);
+           checkpoint_add_tensor(
+               g->c, t, size / checkpoint_dtype_size(t->dtype) * checkpoint_block(t->dtype),
+               g->report);
 }
 
-static bool read_tensor(ggml_reader *g)
-{
+static bool read_tensor(ggml_reader *g) {
     checkpoint_tensor_info t;
     uint32_t numbers[3] = { 0 }, dims[4];
     char name[1025];
@@ -155,14 +150,14 @@ static bool read_tensor(ggml_reader *g)
     t.ndim = (int)numbers[0];
     if (!read_numbers(g, dims, t.ndim) || !read_bytes(g, name, numbers[1])) return false;
     name[numbers[1]] = '\0';
-    if (strlen(name) != numbers[1]) return report_fail(g->report, "a tensor's name has a NUL in it");
+    if (strlen(name) != numbers[1])
+        return report_fail(g->report, "a tensor's name has a NUL in it");
     t.name = name;
     for (i = 0; i < t.ndim; i++) t.dims[i] = dims[t.ndim - 1 - i];
     return find_type(g, numbers[2], &t) && add_tensor(g, &t);
 }
 
-bool ggml_open(checkpoint *c, size_t file, report *r)
-{
+bool ggml_open(checkpoint *c, size_t file, report *r) {
     ggml_reader g;
     memset(&g, 0, sizeof g);
     g.c = c;

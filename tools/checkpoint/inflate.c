@@ -28,15 +28,13 @@
 
 /* === DEFLATE === */
 
-bool inflate_whole(const void *stream, size_t stream_size, void *destination, size_t size)
-{
+bool inflate_whole(const void *stream, size_t stream_size, void *destination, size_t size) {
     return stbi_zlib_decode_noheader_buffer(destination, (int)size, stream,
                                             (int)stream_size + INFLATE_PADDING) == (int)size;
 }
 
 /* A full buffer is not an error here. stb_image reports both alike, and keeps what it decoded. */
-void inflate_start(const void *stream, size_t stream_size, void *destination, size_t size)
-{
+void inflate_start(const void *stream, size_t stream_size, void *destination, size_t size) {
     memset(destination, 0, size);
     stbi_zlib_decode_noheader_buffer(destination, (int)size, stream,
                                      (int)stream_size + INFLATE_PADDING);

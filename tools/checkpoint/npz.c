@@ -17,13 +17,17 @@
 
 static const char suffix[] = ".npy";
 
-static checkpoint_dtype dtype_of(const npy_header *header)
-{
+static checkpoint_dtype dtype_of(const npy_header *header) {
     switch (header->kind) {
-    case 'f': return header->size == 2 ? CHECKPOINT_F16
-                   : header->size == 4 ? CHECKPOINT_F32 : CHECKPOINT_F64;
-    case 'i': return header->size == 1 ? CHECKPOINT_I8 : header->size == 2 ? CHECKPOINT_I16
-                   : header->size == 4 ? CHECKPOINT_I32 : CHECKPOINT_I64;
+    case 'f':
+        return header->size == 2   ? CHECKPOINT_F16
+               : header->size == 4 ? CHECKPOINT_F32
+                                   : CHECKPOINT_F64;
+    case 'i':
+        return header->size == 1   ? CHECKPOINT_I8
+               : header->size == 2 ? CHECKPOINT_I16
+               : header->size == 4 ? CHECKPOINT_I32
+                                   : CHECKPOINT_I64;
     case 'V': return CHECKPOINT_BF16;
     case 'b': return CHECKPOINT_BOOL;
     default: return header->size == 1 ? CHECKPOINT_U8 : CHECKPOINT_DTYPE_COUNT;
@@ -31,8 +35,7 @@ static checkpoint_dtype dtype_of(const npy_header *header)
 }
 
 /* The first bytes of an entry, as many as a header may have. malloc'ed. */
-static void *read_start(const source *s, const zip_entry *entry, size_t *size, report *r)
-{
+static void *read_start(const source *s, const zip_entry *entry, size_t *size, report *r) {
     void *data;
     *size = entry->size < NPY_MAX_HEADER ? (size_t)entry->size : NPY_MAX_HEADER;
     data = malloc(*size + 1);
@@ -45,19 +48,17 @@ static void *read_start(const source *s, const zip_entry *entry, size_t *size, r
     return NULL;
 }
 
-static void fortran_strides(checkpoint_tensor_info *t)
-{
+static void fortran_strides(checkpoint_tensor_info *t) {
     int64_t stride = 1;
     int i;
     for (i = 0; i < t->ndim; i++) {
         t->strides[i] = stride;
-        stride *= t->dims[i];   /* npy_read_header has checked the product */
+        stride *= t->dims[i]; /* npy_read_header has checked the product */
     }
 }
 
 static bool add_array(checkpoint *c, size_t file, const zip_entry *entry, const char *name,
-                      const npy_header *header, report *r)
-{
+                      const npy_header *header, report *r) {
     checkpoint_storage storage;
     checkpoint_tensor_info t;
     memset(&storage, 0, sizeof storage);
@@ -83,10 +84,9 @@ static bool add_array(checkpoint *c, size_t file, const zip_entry *entry, const 
 }
 
 /* An array of text or objects is not a tensor; it is skipped, not refused. */
-static bool read_entry(checkpoint *c, size_t file, const zip_entry *entry, report *r)
-{
+static bool read_entry(checkpoint *c, size_t file, const zip_entry *entry, report *r) {
     const size_t length = strlen(entry->name), tail = sizeof suffix - 1;
-    char name[1025];   /* zip.c refuses longer names */
+    char name[1025]; /* zip.c refuses longer names */
     report found = report_make();
     npy_header header;
     size_t size;
@@ -102,13 +102,11 @@ static bool read_entry(checkpoint *c, size_t file, const zip_entry *entry, repor
     if (good && dtype_of(&header) == CHECKPOINT_DTYPE_COUNT)
         return checkpoint_add_skipped(c, name, "unsigned integers", r);
     if (good) return add_array(c, file, entry, name, &header, r);
-    if (strstr(found.text, "not supported"))
-        return checkpoint_add_skipped(c, name, found.text, r);
+    if (strstr(found.text, "not supported")) return checkpoint_add_skipped(c, name, found.text, r);
     return report_fail(r, "%.200s: %s", entry->name, found.text);
 }
 
-bool npz_open(checkpoint *c, size_t file, report *r)
-{
+bool npz_open(checkpoint *c, size_t file, report *r) {
     zip_archive zip;
     size_t i;
     bool good = true;
@@ -124,14 +122,12 @@ bool npz_open(checkpoint *c, size_t file, report *r)
 
 enum { TAR_MAX_ENTRIES = 1000 };
 
-static bool tar_is_visible_file(const tar_header *header)
-{
+static bool tar_is_visible_file(const tar_header *header) {
     return header->type == '0' && *paths_file_name(header->name) != '.';
 }
 
 /* The only file that is not hidden; directories, links and extended headers are passed over. */
-static bool tar_find_file(const source *s, source *found, report *r)
-{
+static bool tar_find_file(const source *s, source *found, report *r) {
     uint64_t at = 0, size;
     int files = 0, entries;
     for (entries = 0; s->size - at >= TAR_BLOCK; entries++) {
@@ -156,8 +152,7 @@ static bool tar_find_file(const source *s, source *found, report *r)
     return report_fail(r, "tar: %d files inside, one checkpoint expected; unpack it first", files);
 }
 
-bool tar_open(checkpoint *c, size_t file, report *r)
-{
+bool tar_open(checkpoint *c, size_t file, report *r) {
     source found = c->sources[file];
     char magic[5] = "";
     if (!tar_find_file(&c->sources[file], &found, r)) return false;

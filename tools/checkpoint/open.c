@@ -16,8 +16,7 @@
 
 /* === Files === */
 
-static bool checkpoint_add_source(checkpoint *c, const source *s, size_t *index, report *r)
-{
+static bool checkpoint_add_source(checkpoint *c, const source *s, size_t *index, report *r) {
     source *sources = memory_grow(c->sources, sizeof *sources, c->file_count, &c->source_capacity);
     checkpoint_file_info *files;
     if (!sources) return report_no_memory(r);
@@ -32,8 +31,7 @@ static bool checkpoint_add_source(checkpoint *c, const source *s, size_t *index,
     return true;
 }
 
-static bool checkpoint_add_file(checkpoint *c, const char *path, size_t *index, report *r)
-{
+static bool checkpoint_add_file(checkpoint *c, const char *path, size_t *index, report *r) {
     source s;
     char *name = memory_copy_text(&c->memory, path, strlen(path));
     if (!name) return report_no_memory(r);
@@ -48,7 +46,7 @@ static bool checkpoint_add_file(checkpoint *c, const char *path, size_t *index, 
 enum { CHECKPOINT_HEAD_SIZE = 512 };
 
 typedef struct checkpoint_head {
-    uint8_t bytes[CHECKPOINT_HEAD_SIZE + 1];   /* the start of the file and a NUL */
+    uint8_t bytes[CHECKPOINT_HEAD_SIZE + 1]; /* the start of the file and a NUL */
     size_t size;
     uint64_t file_size;
 } checkpoint_head;
@@ -56,41 +54,36 @@ typedef struct checkpoint_head {
 typedef struct checkpoint_container {
     const char *name;
     bool (*probe)(const checkpoint_head *head);
-    bool (*open)(checkpoint *c, size_t file, report *r);   /* NULL: refused with the advice */
+    bool (*open)(checkpoint *c, size_t file, report *r); /* NULL: refused with the advice */
     const char *advice;
 } checkpoint_container;
 
 static bool checkpoint_open_shards(checkpoint *c, size_t file, report *r);
 
-static bool head_has(const checkpoint_head *head, size_t at, const char *magic)
-{
+static bool head_has(const checkpoint_head *head, size_t at, const char *magic) {
     size_t size = strlen(magic);
     return at + size <= head->size && memcmp(head->bytes + at, magic, size) == 0;
 }
 
-static bool probe_json(const checkpoint_head *head)
-{
+static bool probe_json(const checkpoint_head *head) {
     const char *text = (const char *)head->bytes;
     return text[strspn(text, " \t\r\n")] == '{';
 }
 
-static bool probe_zip(const checkpoint_head *head)
-{
+static bool probe_zip(const checkpoint_head *head) {
     return head_has(head, 0, "PK\x03\x04") || head_has(head, 0, "PK\x05\x06");
 }
 
-static bool probe_npz(const checkpoint_head *head)
-{
+static bool probe_npz(const checkpoint_head *head) {
     size_t name_size = bytes_load16(head->bytes + 26);
     return probe_zip(head) && name_size >= 4 && head_has(head, 30 + name_size - 4, ".npy");
 }
 
 /* PROTO, perhaps FRAME, then LONG1 with the 10 bytes of 0x1950a86a20f9469cfc6c, STOP; or, before
  * protocol 2, the number as text. */
-static bool probe_torch_legacy(const checkpoint_head *head)
-{
+static bool probe_torch_legacy(const checkpoint_head *head) {
     static const uint8_t magic[13] = {
-        0x8a, 10, 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19, '.'
+        0x8a, 10, 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19, '.',
     };
     size_t at;
     if (head->bytes[0] != 0x80) return head_has(head, 0, "L119547037146038801333356L\n.");
@@ -100,10 +93,9 @@ static bool probe_torch_legacy(const checkpoint_head *head)
 }
 
 /* PROTO; before protocol 2 a dict that goes to the memo, or the class of one. */
-static bool probe_pickle(const checkpoint_head *head)
-{
+static bool probe_pickle(const checkpoint_head *head) {
     static const char *const starts[] = {
-        "(dp", "}q", "ccollections\n", "ccopy_reg\n", "ccopyreg\n"
+        "(dp", "}q", "ccollections\n", "ccopy_reg\n", "ccopyreg\n",
     };
     size_t i;
     for (i = 0; i < sizeof starts / sizeof *starts; i++)
@@ -112,8 +104,7 @@ static bool probe_pickle(const checkpoint_head *head)
 }
 
 /* The four files of the oldest torch.save. */
-static bool probe_torch_tar(const checkpoint_head *head)
-{
+static bool probe_torch_tar(const checkpoint_head *head) {
     static const char *const names[] = { "sys_info", "pickle", "tensors", "storages" };
     size_t i;
     for (i = 0; i < sizeof names / sizeof *names; i++)
@@ -122,57 +113,51 @@ static bool probe_torch_tar(const checkpoint_head *head)
     return false;
 }
 
-static bool probe_tar(const checkpoint_head *head)     { return head_has(head, 257, "ustar"); }
-static bool probe_npy(const checkpoint_head *head)     { return head_has(head, 0, "\x93NUMPY"); }
-static bool probe_gguf(const checkpoint_head *head)    { return head_has(head, 0, "GGUF"); }
-static bool probe_ggml(const checkpoint_head *head)    { return head_has(head, 0, "lmgg"); }
-static bool probe_hdf5(const checkpoint_head *head)    { return head_has(head, 0, "\x89HDF\r\n"); }
-static bool probe_vit(const checkpoint_head *head)     { return head_has(head, 0, "\x89VIT\r\n"); }
-static bool probe_tflite(const checkpoint_head *head)  { return head_has(head, 4, "TFL3"); }
-static bool probe_html(const checkpoint_head *head)    { return head_has(head, 0, "<"); }
+static bool probe_tar(const checkpoint_head *head) { return head_has(head, 257, "ustar"); }
+static bool probe_npy(const checkpoint_head *head) { return head_has(head, 0, "\x93NUMPY"); }
+static bool probe_gguf(const checkpoint_head *head) { return head_has(head, 0, "GGUF"); }
+static bool probe_ggml(const checkpoint_head *head) { return head_has(head, 0, "lmgg"); }
+static bool probe_hdf5(const checkpoint_head *head) { return head_has(head, 0, "\x89HDF\r\n"); }
+static bool probe_vit(const checkpoint_head *head) { return head_has(head, 0, "\x89VIT\r\n"); }
+static bool probe_tflite(const checkpoint_head *head) { return head_has(head, 4, "TFL3"); }
+static bool probe_html(const checkpoint_head *head) { return head_has(head, 0, "<"); }
 
-static bool head_begins(const checkpoint_head *head, const char *const *magics)
-{
+static bool head_begins(const checkpoint_head *head, const char *const *magics) {
     for (; *magics; magics++)
         if (head_has(head, 0, *magics)) return true;
     return false;
 }
 
-static bool probe_compressed(const checkpoint_head *head)
-{
+static bool probe_compressed(const checkpoint_head *head) {
     static const char *const magics[] = {
-        "\x1f\x8b", "BZh", "\3757zXZ", "7z\xbc\xaf", "Rar!", "(\xb5/\xfd", NULL
+        "\x1f\x8b", "BZh", "\3757zXZ", "7z\xbc\xaf", "Rar!", "(\xb5/\xfd", NULL,
     };
     return head_begins(head, magics);
 }
 
-static bool probe_image(const checkpoint_head *head)
-{
+static bool probe_image(const checkpoint_head *head) {
     static const char *const magics[] = {
-        "\xff\xd8\xff", "\x89PNG", "GIF8", "P5\n", "P6\n", NULL
+        "\xff\xd8\xff", "\x89PNG", "GIF8", "P5\n", "P6\n", NULL,
     };
     return head_begins(head, magics) || head_has(head, 8, "WEBP");
 }
 
 /* The version of the format, then the producer's name, the graph or a version of operators. */
-static bool probe_onnx(const checkpoint_head *head)
-{
+static bool probe_onnx(const checkpoint_head *head) {
     const uint8_t *bytes = head->bytes;
-    return bytes[0] == 0x08 && bytes[1] >= 3 && bytes[1] < 32
-        && (bytes[2] == 0x12 || bytes[2] == 0x3a || bytes[2] == 0x42);
+    return bytes[0] == 0x08 && bytes[1] >= 3 && bytes[1] < 32 &&
+           (bytes[2] == 0x12 || bytes[2] == 0x3a || bytes[2] == 0x42);
 }
 
 /* A SavedModel, whose version is 1; or a graph's first node, which begins with its name. */
-static bool probe_tensorflow(const checkpoint_head *head)
-{
-    return head_has(head, 0, "\x08\x01\x12")
-        || (head->bytes[0] == 0x0a && (head->bytes[2] == 0x0a || head->bytes[3] == 0x0a));
+static bool probe_tensorflow(const checkpoint_head *head) {
+    return head_has(head, 0, "\x08\x01\x12") ||
+           (head->bytes[0] == 0x0a && (head->bytes[2] == 0x0a || head->bytes[3] == 0x0a));
 }
 
 /* UTF-8 without control characters but those between words and lines; the last character may be
  * cut. */
-static bool probe_text(const checkpoint_head *head)
-{
+static bool probe_text(const checkpoint_head *head) {
     const char *text = (const char *)head->bytes;
     size_t i = 0, length = 1;
     for (; i + 4 <= head->size && length > 0; i += length) {
@@ -182,26 +167,23 @@ static bool probe_text(const checkpoint_head *head)
     return length > 0;
 }
 
-static bool probe_lfs(const checkpoint_head *head)
-{
+static bool probe_lfs(const checkpoint_head *head) {
     return head_has(head, 0, "version https://git-lfs");
 }
 
 /* Any two bytes can begin the length of a header, so safetensors comes first ... */
-static bool probe_safetensors(const checkpoint_head *head)
-{
+static bool probe_safetensors(const checkpoint_head *head) {
     return head->bytes[8] == '{' && bytes_load64(head->bytes) <= head->file_size - 8;
 }
 
 /* ... and again last, for damaged files in which only the length or only the '{' is right. */
-static bool probe_damaged_safetensors(const checkpoint_head *head)
-{
+static bool probe_damaged_safetensors(const checkpoint_head *head) {
     uint64_t length = bytes_load64(head->bytes);
     return head->bytes[8] == '{' || (length > 0 && length <= head->file_size - 8);
 }
 
 #define EXPECTED "expected safetensors, PyTorch's .pth, .pt or .bin, or .npz"
-#define A_GRAPH "a graph; give the weights that it was made from: " EXPECTED
+#define A_GRAPH  "a graph; give the weights that it was made from: " EXPECTED
 
 static const checkpoint_container checkpoint_containers[] = {
     { "safetensors", probe_safetensors, safetensors_open, NULL },
@@ -212,14 +194,17 @@ static const checkpoint_container checkpoint_containers[] = {
       "not supported; load and save it again with a newer PyTorch" },
     { "tar", probe_tar, tar_open, NULL },
     { "pickle", probe_pickle, torch_pickle_open, NULL },
-    { "npy", probe_npy, NULL, "one array; a whole model is expected, such as "
+    { "npy", probe_npy, NULL,
+      "one array; a whole model is expected, such as "
       "numpy.savez(\"model.npz\", **arrays) writes it" },
-    { "GGUF", probe_gguf, NULL, "not supported, only vit.cpp's files of that name; give the "
+    { "GGUF", probe_gguf, NULL,
+      "not supported, only vit.cpp's files of that name; give the "
       "checkpoint that it was made from (safetensors, .pth, .npz)" },
     { "vit.cpp", probe_ggml, ggml_open, NULL },
     { "HDF5", probe_hdf5, NULL, "not supported, as Keras' .h5; " EXPECTED },
     { "image", probe_image, NULL, "not a checkpoint; " EXPECTED },
-    { ".vit file", probe_vit, NULL, "a checkpoint is expected; --to safetensors turns a .vit file "
+    { ".vit file", probe_vit, NULL,
+      "a checkpoint is expected; --to safetensors turns a .vit file "
       "back into one" },
     { "compressed file", probe_compressed, NULL, "not supported; unpack it first" },
     { "web page", probe_html, NULL, "not a checkpoint; the download went wrong" },
@@ -229,11 +214,10 @@ static const checkpoint_container checkpoint_containers[] = {
     { "ONNX", probe_onnx, NULL, A_GRAPH },
     { "TensorFlow Lite", probe_tflite, NULL, A_GRAPH },
     { "TensorFlow", probe_tensorflow, NULL, A_GRAPH },
-    { "safetensors", probe_damaged_safetensors, safetensors_open, NULL }
+    { "safetensors", probe_damaged_safetensors, safetensors_open, NULL },
 };
 
-static bool checkpoint_read_head(const source *s, checkpoint_head *head, report *r)
-{
+static bool checkpoint_read_head(const source *s, checkpoint_head *head, report *r) {
     memset(head, 0, sizeof *head);
     head->file_size = s->size;
     head->size = s->size < CHECKPOINT_HEAD_SIZE ? (size_t)s->size : CHECKPOINT_HEAD_SIZE;
@@ -244,16 +228,14 @@ static bool checkpoint_read_head(const source *s, checkpoint_head *head, report 
     return source_read(s, 0, head->bytes, head->size, r);
 }
 
-static bool checkpoint_detect(checkpoint *c, size_t file, bool inside_shards, report *r)
-{
+static bool checkpoint_detect(checkpoint *c, size_t file, bool inside_shards, report *r) {
     checkpoint_head head;
     size_t i, count = sizeof checkpoint_containers / sizeof *checkpoint_containers;
     if (!checkpoint_read_head(&c->sources[file], &head, r)) return false;
     for (i = 0; i < count; i++) {
         const checkpoint_container *container = &checkpoint_containers[i];
         if (!container->probe(&head)) continue;
-        if (!container->open)
-            return report_fail(r, "%s: %s", container->name, container->advice);
+        if (!container->open) return report_fail(r, "%s: %s", container->name, container->advice);
         if (inside_shards && container->open == checkpoint_open_shards)
             return report_fail(r, "an index of shards inside an index of shards");
         if (!inside_shards || !c->kind) c->kind = container->name;
@@ -263,13 +245,11 @@ static bool checkpoint_detect(checkpoint *c, size_t file, bool inside_shards, re
                        head.bytes[0], head.bytes[1], head.bytes[2], head.bytes[3]);
 }
 
-bool checkpoint_open_inside(checkpoint *c, size_t file, report *r)
-{
+bool checkpoint_open_inside(checkpoint *c, size_t file, report *r) {
     return checkpoint_detect(c, file, c->file_count > 1, r);
 }
 
-static bool checkpoint_open_container(checkpoint *c, size_t file, bool inside_shards, report *r)
-{
+static bool checkpoint_open_container(checkpoint *c, size_t file, bool inside_shards, report *r) {
     return checkpoint_detect(c, file, inside_shards, r) || report_file(r, c->files[file].path);
 }
 
@@ -277,12 +257,11 @@ static bool checkpoint_open_container(checkpoint *c, size_t file, bool inside_sh
 
 enum {
     CHECKPOINT_MAX_SHARDS = 1000,
-    CHECKPOINT_MAX_INDEX = 32 << 20      /* bytes */
+    CHECKPOINT_MAX_INDEX = 32 << 20, /* bytes */
 };
 
 /* Folder of `beside` + name, in the checkpoint's memory. */
-static char *checkpoint_path_beside(checkpoint *c, const char *beside, const char *name)
-{
+static char *checkpoint_path_beside(checkpoint *c, const char *beside, const char *name) {
     const size_t folder = paths_folder_length(beside), size = strlen(name);
     char *path = memory_take(&c->memory, folder + size + 1);
     if (!path) return NULL;
@@ -291,15 +270,13 @@ static char *checkpoint_path_beside(checkpoint *c, const char *beside, const cha
     return path;
 }
 
-static bool checkpoint_shard_name_ok(const char *name)
-{
-    return text_is_name(name, strlen(name)) && strlen(name) <= 255 && name[0] != '.'
-        && !strchr(name, '/') && !strchr(name, '\\') && !strstr(name, "..");
+static bool checkpoint_shard_name_ok(const char *name) {
+    return text_is_name(name, strlen(name)) && strlen(name) <= 255 && name[0] != '.' &&
+           !strchr(name, '/') && !strchr(name, '\\') && !strstr(name, "..");
 }
 
 /* Index of the file of this path; file_count if it was not opened yet. */
-static size_t checkpoint_find_file(const checkpoint *c, const char *path)
-{
+static size_t checkpoint_find_file(const checkpoint *c, const char *path) {
     size_t i;
     for (i = 0; i < c->file_count; i++)
         if (strcmp(c->files[i].path, path) == 0) break;
@@ -307,14 +284,15 @@ static size_t checkpoint_find_file(const checkpoint *c, const char *path)
 }
 
 static bool checkpoint_open_shard(checkpoint *c, const char *index_path, const json_value *entry,
-                                  report *r)
-{
+                                  report *r) {
     const char *name = json_string(entry, NULL);
     size_t file = 0;
     char *path;
     if (!name || !checkpoint_shard_name_ok(name))
-        return report_fail(r, "weight_map: the shard of \"%.200s\" must be a plain file name in "
-                           "the same folder", entry->key);
+        return report_fail(r,
+                           "weight_map: the shard of \"%.200s\" must be a plain file name in "
+                           "the same folder",
+                           entry->key);
     path = checkpoint_path_beside(c, index_path, name);
     if (!path) return report_no_memory(r);
     if (strcmp(path, index_path) == 0)
@@ -325,8 +303,7 @@ static bool checkpoint_open_shard(checkpoint *c, const char *index_path, const j
     return checkpoint_add_file(c, path, &file, r) && checkpoint_open_container(c, file, true, r);
 }
 
-static bool checkpoint_is_skipped(const checkpoint *c, const char *name)
-{
+static bool checkpoint_is_skipped(const checkpoint *c, const char *name) {
     size_t i;
     for (i = 0; i < c->skipped.count; i++)
         if (strcmp(c->skipped.entries[i].key, name) == 0) return true;
@@ -334,22 +311,19 @@ static bool checkpoint_is_skipped(const checkpoint *c, const char *name)
 }
 
 /* The index and the shards must agree on which tensor is where. */
-static bool checkpoint_check_shard(checkpoint *c, const json_value *entry, report *r)
-{
+static bool checkpoint_check_shard(checkpoint *c, const json_value *entry, report *r) {
     const checkpoint_tensor_info *t = checkpoint_find(c, entry->key);
     const char *path;
     if (!t && checkpoint_is_skipped(c, entry->key)) return true;
-    if (!t)
-        return report_fail(r, "weight_map: \"%.200s\" is in no shard", entry->key);
+    if (!t) return report_fail(r, "weight_map: \"%.200s\" is in no shard", entry->key);
     path = c->files[c->storages[t->storage].file].path;
     if (strcmp(paths_file_name(path), json_string(entry, "")) == 0) return true;
     return report_fail(r, "weight_map: \"%.200s\" is not in %.200s but in %.200s", entry->key,
                        json_string(entry, ""), path);
 }
 
-static bool checkpoint_open_weight_map(checkpoint *c, const char *index_path,
-                                       const json_value *map, report *r)
-{
+static bool checkpoint_open_weight_map(checkpoint *c, const char *index_path, const json_value *map,
+                                       report *r) {
     const json_value *entry;
     for (entry = json_first(map); entry; entry = entry->next)
         if (!checkpoint_open_shard(c, index_path, entry, r)) return false;
@@ -361,8 +335,7 @@ static bool checkpoint_open_weight_map(checkpoint *c, const char *index_path,
                        (unsigned long long)map->count, (unsigned long long)c->tensor_count);
 }
 
-static bool checkpoint_open_shards(checkpoint *c, size_t file, report *r)
-{
+static bool checkpoint_open_shards(checkpoint *c, size_t file, report *r) {
     const source *s = &c->sources[file];
     json_document json;
     const json_value *map;
@@ -373,15 +346,15 @@ static bool checkpoint_open_shards(checkpoint *c, size_t file, report *r)
         return report_fail(r, "JSON of more than %d bytes", CHECKPOINT_MAX_INDEX);
     text = malloc((size_t)s->size + 1);
     if (!text) return report_no_memory(r);
-    c->kind = NULL;                         /* that of the shards */
-    ok = source_read(s, 0, text, (size_t)s->size, r)
-        && json_parse(&json, text, (size_t)s->size, true, 0, r);
+    c->kind = NULL; /* that of the shards */
+    ok = source_read(s, 0, text, (size_t)s->size, r) &&
+         json_parse(&json, text, (size_t)s->size, true, 0, r);
     if (ok) {
         map = json_get(json.root, "weight_map");
         ok = map && map->kind == JSON_OBJECT && map->count > 0
-           ? checkpoint_open_weight_map(c, s->name, map, r)
-           : report_fail(r, "JSON without a \"weight_map\": not an index of shards; give the "
-                         "checkpoint");
+                 ? checkpoint_open_weight_map(c, s->name, map, r)
+                 : report_fail(r, "JSON without a \"weight_map\": not an index of shards; give the "
+                                  "checkpoint");
         json_free(&json);
     }
     free(text);
@@ -390,8 +363,7 @@ static bool checkpoint_open_shards(checkpoint *c, size_t file, report *r)
 
 /* === Open and close === */
 
-static checkpoint *checkpoint_new(void)
-{
+static checkpoint *checkpoint_new(void) {
     checkpoint *c = calloc(1, sizeof *c);
     if (!c) return NULL;
     c->memory = memory_make((size_t)8 << 20);
@@ -400,8 +372,7 @@ static checkpoint *checkpoint_new(void)
 }
 
 /* The one way out of both open functions. */
-static bool checkpoint_finish(checkpoint *c, bool ok, checkpoint **out, report *r)
-{
+static bool checkpoint_finish(checkpoint *c, bool ok, checkpoint **out, report *r) {
     ok = ok && (c->by_name || checkpoint_index_names(c, r));
     if (ok && c->wanted && c->wrapper[0] == '\0')
         ok = report_fail(r, "no state dict \"%.200s\": the file holds a single one", c->wanted);
@@ -411,10 +382,11 @@ static bool checkpoint_finish(checkpoint *c, bool ok, checkpoint **out, report *
 }
 
 /* What a folder from the Hugging Face hub holds, best first; NULL if nothing. */
-static char *checkpoint_path_in_folder(checkpoint *c, const char *folder, report *r)
-{
+static char *checkpoint_path_in_folder(checkpoint *c, const char *folder, report *r) {
     static const char *const names[] = {
-        "model.safetensors.index.json", "model.safetensors", "pytorch_model.bin"
+        "model.safetensors.index.json",
+        "model.safetensors",
+        "pytorch_model.bin",
     };
     size_t i, size = strlen(folder);
     char *beside = memory_take(&c->memory, size + 2);
@@ -427,17 +399,15 @@ static char *checkpoint_path_in_folder(checkpoint *c, const char *folder, report
         if (path && source_exists(path)) return path;
     }
     (void)report_fail(r, "a folder without model.safetensors.index.json, model.safetensors or "
-                      "pytorch_model.bin");
+                         "pytorch_model.bin");
     return NULL;
 }
 
-bool checkpoint_open(const char *path, checkpoint **out, report *r)
-{
+bool checkpoint_open(const char *path, checkpoint **out, report *r) {
     return checkpoint_open_weights(path, NULL, out, r);
 }
 
-bool checkpoint_open_weights(const char *path, const char *weights, checkpoint **out, report *r)
-{
+bool checkpoint_open_weights(const char *path, const char *weights, checkpoint **out, report *r) {
     checkpoint *c = checkpoint_new();
     const char *file_path = path;
     size_t file = 0;
@@ -446,26 +416,26 @@ bool checkpoint_open_weights(const char *path, const char *weights, checkpoint *
     if (!c) return report_no_memory(r);
     c->wanted = weights;
     if (source_is_folder(path)) file_path = checkpoint_path_in_folder(c, path, r);
-    ok = file_path && checkpoint_add_file(c, file_path, &file, r)
-        && checkpoint_open_container(c, file, false, r);
+    ok = file_path && checkpoint_add_file(c, file_path, &file, r) &&
+         checkpoint_open_container(c, file, false, r);
     return checkpoint_finish(c, ok, out, r) || report_file(r, path);
 }
 
 bool checkpoint_open_memory(const char *name, const void *data, size_t size, checkpoint **out,
-                            report *r)
-{
+                            report *r) {
     source s = source_from_memory(name, data, size);
     checkpoint *c = checkpoint_new();
     size_t file = 0;
     *out = NULL;
     if (!c) return report_no_memory(r);
-    return checkpoint_finish(c, checkpoint_add_source(c, &s, &file, r)
-                             && checkpoint_open_container(c, file, false, r), out, r)
-        || report_file(r, name);
+    return checkpoint_finish(c,
+                             checkpoint_add_source(c, &s, &file, r) &&
+                                 checkpoint_open_container(c, file, false, r),
+                             out, r) ||
+           report_file(r, name);
 }
 
-void checkpoint_close(checkpoint *c)
-{
+void checkpoint_close(checkpoint *c) {
     size_t i;
     if (!c) return;
     for (i = 0; i < c->file_count; i++) source_close(&c->sources[i]);

@@ -9,17 +9,17 @@
 #include "base/memory.h"
 
 enum {
-    PICKLE_VALUE_MEMORY = 36,      /* bytes a value: 24 for itself, the rest for items and text */
+    PICKLE_VALUE_MEMORY = 36, /* bytes a value: 24 for itself, the rest for items and text */
     PICKLE_MAX_OPCODES = 16000000,
     PICKLE_MAX_TEXT = 65536,
     PICKLE_MIN_MEMORY = 65536,
-    PICKLE_MAX_LINE = 512          /* a number as text; module or name of a GLOBAL */
+    PICKLE_MAX_LINE = 512, /* a number as text; module or name of a GLOBAL */
 };
 
 /* The state of the virtual machine. */
 typedef struct pickle_machine {
     const source *source;
-    uint64_t position, end;        /* of the bytes not yet in the buffer */
+    uint64_t position, end; /* of the bytes not yet in the buffer */
     uint8_t buffer[4096];
     size_t buffer_at, buffer_size;
     pickle_value **stack;
@@ -29,7 +29,7 @@ typedef struct pickle_machine {
     pickle_value **memo;
     size_t memo_count, memo_capacity;
     size_t persistent_capacity;
-    uint8_t *line;                 /* PICKLE_MAX_TEXT + 2 bytes: a text in quotes; or NULL */
+    uint8_t *line; /* PICKLE_MAX_TEXT + 2 bytes: a text in quotes; or NULL */
     size_t values, max_values;
     pickle_value *none;
     pickle_document *document;
@@ -38,26 +38,23 @@ typedef struct pickle_machine {
 
 /* === Input === */
 
-static uint64_t pickle_position(const pickle_machine *m)
-{
+static uint64_t pickle_position(const pickle_machine *m) {
     return m->position - (m->buffer_size - m->buffer_at);
 }
 
 static bool pickle_fail(pickle_machine *m, const char *format, ...) REPORT_PRINTF(2, 3);
 
-static bool pickle_fail(pickle_machine *m, const char *format, ...)
-{
+static bool pickle_fail(pickle_machine *m, const char *format, ...) {
     char text[1200];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    return report_fail(m->report, "pickle, byte %llu: %s",
-                       (unsigned long long)pickle_position(m), text);
+    return report_fail(m->report, "pickle, byte %llu: %s", (unsigned long long)pickle_position(m),
+                       text);
 }
 
-static bool pickle_fill(pickle_machine *m)
-{
+static bool pickle_fill(pickle_machine *m) {
     uint64_t left = m->end - m->position;
     m->buffer_at = 0;
     m->buffer_size = 0;
@@ -69,8 +66,7 @@ static bool pickle_fill(pickle_machine *m)
     return true;
 }
 
-static bool pickle_take(pickle_machine *m, void *destination, size_t size)
-{
+static bool pickle_take(pickle_machine *m, void *destination, size_t size) {
     uint8_t *to = destination;
     while (size > 0) {
         size_t piece = m->buffer_size - m->buffer_at;
@@ -87,14 +83,12 @@ static bool pickle_take(pickle_machine *m, void *destination, size_t size)
     return true;
 }
 
-static bool pickle_has(pickle_machine *m, uint64_t size)
-{
+static bool pickle_has(pickle_machine *m, uint64_t size) {
     if (size <= m->end - pickle_position(m)) return true;
     return pickle_fail(m, "truncated, %llu bytes expected", (unsigned long long)size);
 }
 
-static bool pickle_skip(pickle_machine *m, uint64_t size)
-{
+static bool pickle_skip(pickle_machine *m, uint64_t size) {
     uint64_t buffered = m->buffer_size - m->buffer_at;
     if (!pickle_has(m, size)) return false;
     if (size <= buffered) {
@@ -107,8 +101,7 @@ static bool pickle_skip(pickle_machine *m, uint64_t size)
 }
 
 /* An unsigned little-endian number of 1, 2, 4 or 8 bytes. */
-static bool pickle_take_number(pickle_machine *m, unsigned width, uint64_t *number)
-{
+static bool pickle_take_number(pickle_machine *m, unsigned width, uint64_t *number) {
     uint8_t bytes[8] = { 0 };
     if (!pickle_take(m, bytes, width)) return false;
     *number = bytes_load64(bytes);
@@ -116,8 +109,7 @@ static bool pickle_take_number(pickle_machine *m, unsigned width, uint64_t *numb
 }
 
 /* Without its '\n', which *length points at. */
-static bool pickle_take_line(pickle_machine *m, char line[PICKLE_MAX_LINE], size_t *length)
-{
+static bool pickle_take_line(pickle_machine *m, char line[PICKLE_MAX_LINE], size_t *length) {
     for (*length = 0; *length < PICKLE_MAX_LINE; (*length)++) {
         if (!pickle_take(m, line + *length, 1)) return false;
         if (line[*length] == '\n') return true;
@@ -126,8 +118,7 @@ static bool pickle_take_line(pickle_machine *m, char line[PICKLE_MAX_LINE], size
 }
 
 /* A number of protocol 0; *fits: in 64 bits. */
-static bool pickle_take_decimal(pickle_machine *m, int64_t *number, bool *fits)
-{
+static bool pickle_take_decimal(pickle_machine *m, int64_t *number, bool *fits) {
     char line[PICKLE_MAX_LINE], *end;
     size_t length;
     if (!pickle_take_line(m, line, &length)) return false;
@@ -141,18 +132,15 @@ static bool pickle_take_decimal(pickle_machine *m, int64_t *number, bool *fits)
 
 /* === Values === */
 
-static pickle_value *pickle_new(pickle_machine *m, pickle_kind kind)
-{
+static pickle_value *pickle_new(pickle_machine *m, pickle_kind kind) {
     pickle_value *value = NULL;
-    if (m->values++ < m->max_values)
-        value = memory_take(&m->document->memory, sizeof *value);
+    if (m->values++ < m->max_values) value = memory_take(&m->document->memory, sizeof *value);
     if (value) value->kind = (uint8_t)kind;
     else pickle_fail(m, "more than %lu values or too much text", (unsigned long)m->max_values);
     return value;
 }
 
-static bool pickle_nest(pickle_machine *m, pickle_value *parent, const pickle_value *child)
-{
+static bool pickle_nest(pickle_machine *m, pickle_value *parent, const pickle_value *child) {
     if (child->depth >= PICKLE_MAX_DEPTH)
         return pickle_fail(m, "nested deeper than %d", PICKLE_MAX_DEPTH);
     if (parent->depth <= child->depth) parent->depth = (uint8_t)(child->depth + 1);
@@ -160,8 +148,7 @@ static bool pickle_nest(pickle_machine *m, pickle_value *parent, const pickle_va
 }
 
 /* Room for `more` items; doubles, so that appending stays linear. */
-static bool pickle_reserve(pickle_machine *m, pickle_value *value, size_t more)
-{
+static bool pickle_reserve(pickle_machine *m, pickle_value *value, size_t more) {
     size_t needed = value->count + more, capacity = (size_t)value->capacity * 2;
     pickle_value **items;
     if (needed <= value->capacity) return true;
@@ -175,8 +162,7 @@ static bool pickle_reserve(pickle_machine *m, pickle_value *value, size_t more)
 }
 
 static bool pickle_add(pickle_machine *m, pickle_value *parent, pickle_value *const *items,
-                       size_t count)
-{
+                       size_t count) {
     size_t i;
     if (!pickle_reserve(m, parent, count)) return false;
     for (i = 0; i < count; i++) {
@@ -186,8 +172,7 @@ static bool pickle_add(pickle_machine *m, pickle_value *parent, pickle_value *co
     return true;
 }
 
-static bool pickle_set_text(pickle_machine *m, pickle_value *value, const char *text, size_t size)
-{
+static bool pickle_set_text(pickle_machine *m, pickle_value *value, const char *text, size_t size) {
     value->u.text = memory_copy_text(&m->document->memory, text, size);
     if (!value->u.text) return pickle_fail(m, "too much text");
     value->count = (uint32_t)size;
@@ -196,8 +181,7 @@ static bool pickle_set_text(pickle_machine *m, pickle_value *value, const char *
 
 /* === Stack === */
 
-static bool pickle_push(pickle_machine *m, pickle_value *value)
-{
+static bool pickle_push(pickle_machine *m, pickle_value *value) {
     pickle_value **stack;
     if (!value) return false;
     if (m->height >= m->max_values) return pickle_fail(m, "stack overflow");
@@ -208,30 +192,26 @@ static bool pickle_push(pickle_machine *m, pickle_value *value)
     return true;
 }
 
-static bool pickle_push_integer(pickle_machine *m, pickle_kind kind, int64_t integer)
-{
+static bool pickle_push_integer(pickle_machine *m, pickle_kind kind, int64_t integer) {
     pickle_value *value = pickle_new(m, kind);
     if (value) value->u.integer = integer;
     return pickle_push(m, value);
 }
 
 /* The values above the topmost mark are the only ones an opcode may touch. */
-static bool pickle_needs(pickle_machine *m, size_t count)
-{
+static bool pickle_needs(pickle_machine *m, size_t count) {
     size_t floor = m->mark_count ? m->marks[m->mark_count - 1] : 0;
     if (m->height - floor >= count) return true;
     return pickle_fail(m, "stack underflow");
 }
 
-static pickle_value *pickle_pop(pickle_machine *m)
-{
+static pickle_value *pickle_pop(pickle_machine *m) {
     return pickle_needs(m, 1) ? m->stack[--m->height] : NULL;
 }
 
 /* Removes the topmost mark; *items are the values above it and *count their number. They stay
  * valid until the next push. */
-static bool pickle_pop_mark(pickle_machine *m, pickle_value ***items, size_t *count)
-{
+static bool pickle_pop_mark(pickle_machine *m, pickle_value ***items, size_t *count) {
     size_t floor;
     if (m->mark_count == 0) return pickle_fail(m, "stack underflow: no MARK");
     floor = m->marks[--m->mark_count];
@@ -241,15 +221,13 @@ static bool pickle_pop_mark(pickle_machine *m, pickle_value ***items, size_t *co
     return true;
 }
 
-static pickle_value *pickle_top(pickle_machine *m)
-{
+static pickle_value *pickle_top(pickle_machine *m) {
     return pickle_needs(m, 1) ? m->stack[m->height - 1] : NULL;
 }
 
 /* === Opcodes: each takes the argument from its row in the table === */
 
-static bool pickle_op_proto(pickle_machine *m, unsigned unused)
-{
+static bool pickle_op_proto(pickle_machine *m, unsigned unused) {
     uint64_t version;
     (void)unused;
     if (!pickle_take_number(m, 1, &version)) return false;
@@ -257,24 +235,20 @@ static bool pickle_op_proto(pickle_machine *m, unsigned unused)
     return pickle_fail(m, "protocol %u, at most 5 expected", (unsigned)version);
 }
 
-static bool pickle_op_frame(pickle_machine *m, unsigned size)
-{
-    return pickle_skip(m, size);   /* frames only help buffering */
+static bool pickle_op_frame(pickle_machine *m, unsigned size) {
+    return pickle_skip(m, size); /* frames only help buffering */
 }
 
-static bool pickle_op_none(pickle_machine *m, unsigned unused)
-{
+static bool pickle_op_none(pickle_machine *m, unsigned unused) {
     (void)unused;
     return pickle_push(m, m->none);
 }
 
-static bool pickle_op_bool(pickle_machine *m, unsigned truth)
-{
+static bool pickle_op_bool(pickle_machine *m, unsigned truth) {
     return pickle_push_integer(m, PICKLE_BOOL, (int64_t)truth);
 }
 
-static bool pickle_op_int(pickle_machine *m, unsigned width)
-{
+static bool pickle_op_int(pickle_machine *m, unsigned width) {
     uint64_t number;
     if (!pickle_take_number(m, width, &number)) return false;
     if (width == 4 && number > INT32_MAX)
@@ -283,8 +257,7 @@ static bool pickle_op_int(pickle_machine *m, unsigned width)
 }
 
 /* A two's complement number of any length; what does not fit 64 bits becomes opaque. */
-static bool pickle_op_long(pickle_machine *m, unsigned width)
-{
+static bool pickle_op_long(pickle_machine *m, unsigned width) {
     uint64_t size, number = 0;
     uint8_t bytes[8];
     if (!pickle_take_number(m, width, &size)) return false;
@@ -297,15 +270,14 @@ static bool pickle_op_long(pickle_machine *m, unsigned width)
     return pickle_push_integer(m, PICKLE_INT, (int64_t)number);
 }
 
-static bool pickle_op_float(pickle_machine *m, unsigned unused)
-{
+static bool pickle_op_float(pickle_machine *m, unsigned unused) {
     uint8_t bytes[8];
     uint64_t bits = 0;
     pickle_value *value;
     int i;
     (void)unused;
     if (!pickle_take(m, bytes, sizeof bytes)) return false;
-    for (i = 0; i < 8; i++) bits = bits << 8 | bytes[i];   /* the one big-endian number */
+    for (i = 0; i < 8; i++) bits = bits << 8 | bytes[i]; /* the one big-endian number */
     value = pickle_new(m, PICKLE_FLOAT);
     if (value) memcpy(&value->u.number, &bits, sizeof bits);
     return pickle_push(m, value);
@@ -313,8 +285,7 @@ static bool pickle_op_float(pickle_machine *m, unsigned unused)
 
 /* Not read, but noted where it is: perhaps the elements of an array. */
 static bool pickle_push_long_text(pickle_machine *m, uint64_t at, uint64_t size,
-                                  pickle_encoding encoding)
-{
+                                  pickle_encoding encoding) {
     pickle_value *value = pickle_new(m, PICKLE_LONG_TEXT);
     if (!value) return false;
     value->encoding = (uint8_t)encoding;
@@ -324,8 +295,7 @@ static bool pickle_push_long_text(pickle_machine *m, uint64_t at, uint64_t size,
     return pickle_push(m, value);
 }
 
-static bool pickle_op_text(pickle_machine *m, unsigned width)
-{
+static bool pickle_op_text(pickle_machine *m, unsigned width) {
     uint64_t size, at;
     pickle_value *value;
     char *text;
@@ -345,11 +315,10 @@ static bool pickle_op_text(pickle_machine *m, unsigned width)
 }
 
 /* The bytes up to the next '\n' go to m->line as far as they fit; *size: all of them. */
-static bool pickle_take_text_line(pickle_machine *m, uint64_t *size, uint8_t *last)
-{
+static bool pickle_take_text_line(pickle_machine *m, uint64_t *size, uint8_t *last) {
     uint8_t byte = 0;
     if (!m->line && !(m->line = malloc(PICKLE_MAX_TEXT + 2))) return report_no_memory(m->report);
-    for (*size = 0; ; (*size)++) {
+    for (*size = 0;; (*size)++) {
         *last = byte;
         if (!pickle_take(m, &byte, 1)) return false;
         if (byte == '\n') return true;
@@ -358,8 +327,7 @@ static bool pickle_take_text_line(pickle_machine *m, uint64_t *size, uint8_t *la
 }
 
 static bool pickle_push_escaped(pickle_machine *m, const uint8_t *from, size_t size,
-                                pickle_encoding encoding)
-{
+                                pickle_encoding encoding) {
     pickle_value *value = pickle_new(m, PICKLE_STRING);
     uint8_t *text = value ? memory_take(&m->document->memory, 2 * size + 1) : NULL;
     if (!text) return pickle_fail(m, "too much text");
@@ -370,8 +338,7 @@ static bool pickle_push_escaped(pickle_machine *m, const uint8_t *from, size_t s
 }
 
 /* A text of protocol 0, up to the end of the line; that of Python 2 is in quotes. */
-static bool pickle_op_text_line(pickle_machine *m, unsigned encoding)
-{
+static bool pickle_op_text_line(pickle_machine *m, unsigned encoding) {
     const unsigned quotes = encoding == PICKLE_ESCAPED_BYTES;
     const uint64_t at = pickle_position(m) + quotes;
     uint64_t size;
@@ -386,20 +353,19 @@ static bool pickle_op_text_line(pickle_machine *m, unsigned encoding)
 }
 
 /* I and L of protocol 0. 00 and 01 are its False and True; an L has a letter behind it. */
-static bool pickle_op_int_line(pickle_machine *m, unsigned unused)
-{
+static bool pickle_op_int_line(pickle_machine *m, unsigned unused) {
     const uint64_t at = pickle_position(m);
     int64_t number;
     bool fits;
     (void)unused;
     if (!pickle_take_decimal(m, &number, &fits)) return false;
     if (!fits) return pickle_push(m, pickle_new(m, PICKLE_OPAQUE));
-    return pickle_push_integer(m, pickle_position(m) - at == 3 && number >= 0 && number <= 1
-                               ? PICKLE_BOOL : PICKLE_INT, number);
+    return pickle_push_integer(
+        m, pickle_position(m) - at == 3 && number >= 0 && number <= 1 ? PICKLE_BOOL : PICKLE_INT,
+        number);
 }
 
-static bool pickle_op_float_line(pickle_machine *m, unsigned unused)
-{
+static bool pickle_op_float_line(pickle_machine *m, unsigned unused) {
     pickle_value *value = pickle_new(m, PICKLE_FLOAT);
     char line[PICKLE_MAX_LINE], *end;
     size_t length;
@@ -411,13 +377,11 @@ static bool pickle_op_float_line(pickle_machine *m, unsigned unused)
                                                : pickle_fail(m, "not a number");
 }
 
-static bool pickle_op_empty(pickle_machine *m, unsigned kind)
-{
+static bool pickle_op_empty(pickle_machine *m, unsigned kind) {
     return pickle_push(m, pickle_new(m, (pickle_kind)kind));
 }
 
-static bool pickle_op_mark(pickle_machine *m, unsigned unused)
-{
+static bool pickle_op_mark(pickle_machine *m, unsigned unused) {
     (void)unused;
     if (m->mark_count == PICKLE_MAX_DEPTH)
         return pickle_fail(m, "nested deeper than %d", PICKLE_MAX_DEPTH);
@@ -426,8 +390,7 @@ static bool pickle_op_mark(pickle_machine *m, unsigned unused)
 }
 
 /* TUPLE, LIST, FROZENSET and DICT take all values above the mark. */
-static bool pickle_op_collect(pickle_machine *m, unsigned kind)
-{
+static bool pickle_op_collect(pickle_machine *m, unsigned kind) {
     pickle_value **items = NULL, *value = pickle_new(m, (pickle_kind)kind);
     size_t count = 0;
     if (!value || !pickle_pop_mark(m, &items, &count)) return false;
@@ -435,87 +398,77 @@ static bool pickle_op_collect(pickle_machine *m, unsigned kind)
     return pickle_add(m, value, items, count) && pickle_push(m, value);
 }
 
-static bool pickle_op_tuple(pickle_machine *m, unsigned count)
-{
+static bool pickle_op_tuple(pickle_machine *m, unsigned count) {
     pickle_value *value = pickle_new(m, PICKLE_TUPLE);
     if (!value || !pickle_needs(m, count)) return false;
     m->height -= count;
     return pickle_add(m, value, m->stack + m->height, count) && pickle_push(m, value);
 }
 
-static bool pickle_extend_list(pickle_machine *m, pickle_value *const *items, size_t count)
-{
+static bool pickle_extend_list(pickle_machine *m, pickle_value *const *items, size_t count) {
     pickle_value *list = pickle_top(m);
     if (!list) return false;
     if (list->kind == PICKLE_LIST || list->kind == PICKLE_SET)
         return pickle_add(m, list, items, count);
-    if (list->kind == PICKLE_CALL) return true;   /* a list of a foreign class: contents unused */
+    if (list->kind == PICKLE_CALL) return true; /* a list of a foreign class: contents unused */
     return pickle_fail(m, "items for something that is not a list");
 }
 
-static bool pickle_extend_dict(pickle_machine *m, pickle_value *const *items, size_t count)
-{
+static bool pickle_extend_dict(pickle_machine *m, pickle_value *const *items, size_t count) {
     pickle_value *dict = pickle_top(m), **contents;
     if (!dict) return false;
     if (count % 2) return pickle_fail(m, "key without a value");
     if (dict->kind == PICKLE_DICT) return pickle_add(m, dict, items, count);
     if (dict->kind != PICKLE_CALL)
         return pickle_fail(m, "entries for something that is not a dict");
-    contents = &dict->u.items[PICKLE_CONTENTS];   /* a dict of a foreign class */
+    contents = &dict->u.items[PICKLE_CONTENTS]; /* a dict of a foreign class */
     if (!*contents && !(*contents = pickle_new(m, PICKLE_DICT))) return false;
     return pickle_add(m, *contents, items, count) && pickle_nest(m, dict, *contents);
 }
 
 static bool pickle_extend(pickle_machine *m, unsigned kind, pickle_value *const *items,
-                          size_t count)
-{
+                          size_t count) {
     return kind == PICKLE_DICT ? pickle_extend_dict(m, items, count)
                                : pickle_extend_list(m, items, count);
 }
 
-static bool pickle_op_extend_marked(pickle_machine *m, unsigned kind)
-{
+static bool pickle_op_extend_marked(pickle_machine *m, unsigned kind) {
     pickle_value **items = NULL;
     size_t count = 0;
     return pickle_pop_mark(m, &items, &count) && pickle_extend(m, kind, items, count);
 }
 
-static bool pickle_op_extend_one(pickle_machine *m, unsigned kind)
-{
+static bool pickle_op_extend_one(pickle_machine *m, unsigned kind) {
     size_t count = kind == PICKLE_DICT ? 2 : 1;
     if (!pickle_needs(m, count + 1)) return false;
     m->height -= count;
     return pickle_extend(m, kind, m->stack + m->height, count);
 }
 
-static bool pickle_op_pop(pickle_machine *m, unsigned unused)
-{
+static bool pickle_op_pop(pickle_machine *m, unsigned unused) {
     (void)unused;
     if (m->mark_count && m->marks[m->mark_count - 1] == m->height) {
-        m->mark_count--;           /* POP on a MARK removes the mark */
+        m->mark_count--; /* POP on a MARK removes the mark */
         return true;
     }
     return pickle_pop(m) != NULL;
 }
 
-static bool pickle_op_pop_mark(pickle_machine *m, unsigned unused)
-{
+static bool pickle_op_pop_mark(pickle_machine *m, unsigned unused) {
     pickle_value **items = NULL;
     size_t count = 0;
     (void)unused;
     return pickle_pop_mark(m, &items, &count);
 }
 
-static bool pickle_op_dup(pickle_machine *m, unsigned unused)
-{
+static bool pickle_op_dup(pickle_machine *m, unsigned unused) {
     (void)unused;
     return pickle_push(m, pickle_top(m));
 }
 
 /* === Memo === */
 
-static bool pickle_memo_put(pickle_machine *m, uint64_t i)
-{
+static bool pickle_memo_put(pickle_machine *m, uint64_t i) {
     pickle_value *value = pickle_top(m);
     if (!value) return false;
     if (i >= m->max_values) return pickle_fail(m, "memo index %llu", (unsigned long long)i);
@@ -532,8 +485,7 @@ static bool pickle_memo_put(pickle_machine *m, uint64_t i)
 }
 
 /* Width 0: in decimal, up to the end of the line. What is negative is too large, too. */
-static bool pickle_take_index(pickle_machine *m, unsigned width, uint64_t *i)
-{
+static bool pickle_take_index(pickle_machine *m, unsigned width, uint64_t *i) {
     int64_t number;
     bool fits;
     if (width > 0) return pickle_take_number(m, width, i);
@@ -542,20 +494,17 @@ static bool pickle_take_index(pickle_machine *m, unsigned width, uint64_t *i)
     return true;
 }
 
-static bool pickle_op_put(pickle_machine *m, unsigned width)
-{
+static bool pickle_op_put(pickle_machine *m, unsigned width) {
     uint64_t i;
     return pickle_take_index(m, width, &i) && pickle_memo_put(m, i);
 }
 
-static bool pickle_op_memoize(pickle_machine *m, unsigned unused)
-{
+static bool pickle_op_memoize(pickle_machine *m, unsigned unused) {
     (void)unused;
     return pickle_memo_put(m, m->memo_count);
 }
 
-static bool pickle_op_get(pickle_machine *m, unsigned width)
-{
+static bool pickle_op_get(pickle_machine *m, unsigned width) {
     uint64_t i;
     if (!pickle_take_index(m, width, &i)) return false;
     if (i >= m->memo_capacity || !m->memo[i])
@@ -566,8 +515,7 @@ static bool pickle_op_get(pickle_machine *m, unsigned width)
 /* === Globals, calls, persistent ids === */
 
 static bool pickle_push_global(pickle_machine *m, const char *module, size_t module_size,
-                               const char *name, size_t name_size)
-{
+                               const char *name, size_t name_size) {
     char text[2 * PICKLE_MAX_LINE + 1];
     pickle_value *value = pickle_new(m, PICKLE_GLOBAL);
     if (!value) return false;
@@ -577,33 +525,31 @@ static bool pickle_push_global(pickle_machine *m, const char *module, size_t mod
     return pickle_set_text(m, value, text, module_size + 1 + name_size) && pickle_push(m, value);
 }
 
-static bool pickle_op_global(pickle_machine *m, unsigned unused)
-{
+static bool pickle_op_global(pickle_machine *m, unsigned unused) {
     char module[PICKLE_MAX_LINE], name[PICKLE_MAX_LINE];
     size_t module_size, name_size;
     (void)unused;
-    return pickle_take_line(m, module, &module_size) && pickle_take_line(m, name, &name_size)
-        && pickle_push_global(m, module, module_size, name, name_size);
+    return pickle_take_line(m, module, &module_size) && pickle_take_line(m, name, &name_size) &&
+           pickle_push_global(m, module, module_size, name, name_size);
 }
 
-static bool pickle_op_stack_global(pickle_machine *m, unsigned unused)
-{
+static bool pickle_op_stack_global(pickle_machine *m, unsigned unused) {
     pickle_value *name = pickle_pop(m), *module = pickle_pop(m);
     (void)unused;
     if (!name || !module) return false;
-    if (name->kind != PICKLE_STRING || module->kind != PICKLE_STRING
-        || name->count >= PICKLE_MAX_LINE || module->count >= PICKLE_MAX_LINE)
+    if (name->kind != PICKLE_STRING || module->kind != PICKLE_STRING ||
+        name->count >= PICKLE_MAX_LINE || module->count >= PICKLE_MAX_LINE)
         return pickle_fail(m, "STACK_GLOBAL needs two short strings");
     return pickle_push_global(m, module->u.text, module->count, name->u.text, name->count);
 }
 
 /* OrderedDict() and OrderedDict([(key, value), ...]), the form of Python 2. */
-static bool pickle_push_dict(pickle_machine *m, const pickle_value *arguments)
-{
+static bool pickle_push_dict(pickle_machine *m, const pickle_value *arguments) {
     pickle_value *dict = pickle_new(m, PICKLE_DICT);
     const pickle_value *pairs = arguments->count == 1 ? arguments->u.items[0] : NULL;
     size_t i, count = pairs && (pairs->kind == PICKLE_LIST || pairs->kind == PICKLE_TUPLE)
-                    ? pairs->count : 0;
+                          ? pairs->count
+                          : 0;
     if (!dict) return false;
     for (i = 0; i < count; i++) {
         const pickle_value *pair = pairs->u.items[i];
@@ -614,20 +560,18 @@ static bool pickle_push_dict(pickle_machine *m, const pickle_value *arguments)
     return pickle_push(m, dict);
 }
 
-static bool pickle_push_call(pickle_machine *m, pickle_value *callable, pickle_value *arguments)
-{
+static bool pickle_push_call(pickle_machine *m, pickle_value *callable, pickle_value *arguments) {
     pickle_value *call = pickle_new(m, PICKLE_CALL);
     if (!call || !pickle_reserve(m, call, PICKLE_CALL_ITEMS)) return false;
     call->count = PICKLE_CALL_ITEMS;
     call->u.items[PICKLE_CALLABLE] = callable;
     call->u.items[PICKLE_ARGUMENTS] = arguments;
-    return pickle_nest(m, call, callable) && pickle_nest(m, call, arguments)
-        && pickle_push(m, call);
+    return pickle_nest(m, call, callable) && pickle_nest(m, call, arguments) &&
+           pickle_push(m, call);
 }
 
 /* REDUCE and NEWOBJ differ only in what Python would call. */
-static bool pickle_op_call(pickle_machine *m, unsigned unused)
-{
+static bool pickle_op_call(pickle_machine *m, unsigned unused) {
     pickle_value *arguments = pickle_pop(m), *callable = pickle_pop(m);
     (void)unused;
     if (!arguments || !callable) return false;
@@ -642,44 +586,39 @@ static bool pickle_op_call(pickle_machine *m, unsigned unused)
 }
 
 /* A class of Python 2 by its name, called with all above the mark. */
-static bool pickle_op_instance(pickle_machine *m, unsigned unused)
-{
+static bool pickle_op_instance(pickle_machine *m, unsigned unused) {
     if (!pickle_op_collect(m, PICKLE_TUPLE) || !pickle_op_global(m, unused)) return false;
     m->height -= 2;
     return pickle_push_call(m, m->stack[m->height + 1], m->stack[m->height]);
 }
 
 /* The same with the class itself above the mark. */
-static bool pickle_op_object(pickle_machine *m, unsigned unused)
-{
+static bool pickle_op_object(pickle_machine *m, unsigned unused) {
     pickle_value **items = NULL, *arguments;
     size_t count = 0;
     (void)unused;
     if (!pickle_pop_mark(m, &items, &count)) return false;
     if (count == 0) return pickle_fail(m, "stack underflow: no class");
     arguments = pickle_new(m, PICKLE_TUPLE);
-    return arguments && pickle_add(m, arguments, items + 1, count - 1)
-        && pickle_push_call(m, items[0], arguments);
+    return arguments && pickle_add(m, arguments, items + 1, count - 1) &&
+           pickle_push_call(m, items[0], arguments);
 }
 
 /* NEWOBJ_EX has keyword arguments on top; they are dropped. */
-static bool pickle_op_call_keywords(pickle_machine *m, unsigned unused)
-{
+static bool pickle_op_call_keywords(pickle_machine *m, unsigned unused) {
     return pickle_pop(m) && pickle_op_call(m, unused);
 }
 
-static bool pickle_op_build(pickle_machine *m, unsigned unused)
-{
+static bool pickle_op_build(pickle_machine *m, unsigned unused) {
     pickle_value *state = pickle_pop(m), *object = pickle_top(m);
     (void)unused;
     if (!state || !object) return false;
-    if (object->kind != PICKLE_CALL) return true;   /* attributes of a dict: not needed */
+    if (object->kind != PICKLE_CALL) return true; /* attributes of a dict: not needed */
     object->u.items[PICKLE_STATE] = state;
     return pickle_nest(m, object, state);
 }
 
-static bool pickle_op_persistent(pickle_machine *m, unsigned unused)
-{
+static bool pickle_op_persistent(pickle_machine *m, unsigned unused) {
     pickle_document *d = m->document;
     pickle_value *id = pickle_pop(m), *value = id ? pickle_new(m, PICKLE_PERSISTENT) : NULL;
     pickle_value **all;
@@ -692,11 +631,10 @@ static bool pickle_op_persistent(pickle_machine *m, unsigned unused)
     return pickle_push(m, value);
 }
 
-static bool pickle_op_persistent_line(pickle_machine *m, unsigned unused)
-{
+static bool pickle_op_persistent_line(pickle_machine *m, unsigned unused) {
     (void)unused;
     return pickle_fail(m, "torch.save with pickle_protocol=0, whose files PyTorch cannot load "
-                       "either; save it without that");
+                          "either; save it without that");
 }
 
 /* === The machine === */
@@ -708,52 +646,77 @@ typedef struct pickle_operation {
 } pickle_operation;
 
 static const pickle_operation pickle_operations[] = {
-    { 0x80, pickle_op_proto, 0 },                   { 0x95, pickle_op_frame, 8 },
-    { 'N', pickle_op_none, 0 },                     { 'F', pickle_op_float_line, 0 },
-    { 0x88, pickle_op_bool, 1 },                    { 0x89, pickle_op_bool, 0 },
-    { 'K', pickle_op_int, 1 },                      { 'M', pickle_op_int, 2 },
+    { 0x80, pickle_op_proto, 0 },
+    { 0x95, pickle_op_frame, 8 },
+    { 'N', pickle_op_none, 0 },
+    { 'F', pickle_op_float_line, 0 },
+    { 0x88, pickle_op_bool, 1 },
+    { 0x89, pickle_op_bool, 0 },
+    { 'K', pickle_op_int, 1 },
+    { 'M', pickle_op_int, 2 },
     { 'J', pickle_op_int, 4 },
-    { 'I', pickle_op_int_line, 0 },                 { 'L', pickle_op_int_line, 0 },
+    { 'I', pickle_op_int_line, 0 },
+    { 'L', pickle_op_int_line, 0 },
     { 'S', pickle_op_text_line, PICKLE_ESCAPED_BYTES },
     { 'V', pickle_op_text_line, PICKLE_ESCAPED_TEXT },
-    { 0x8a, pickle_op_long, 1 },                    { 0x8b, pickle_op_long, 4 },
+    { 0x8a, pickle_op_long, 1 },
+    { 0x8b, pickle_op_long, 4 },
     { 'G', pickle_op_float, 0 },
-    { 'U', pickle_op_text, 1 },                     { 'T', pickle_op_text, 4 },
-    { 0x8c, pickle_op_text, 1 },                    { 'X', pickle_op_text, 4 },
-    { 0x8d, pickle_op_text, 8 },                    { 'C', pickle_op_text, 1 },
-    { 'B', pickle_op_text, 4 },                     { 0x8e, pickle_op_text, 8 },
+    { 'U', pickle_op_text, 1 },
+    { 'T', pickle_op_text, 4 },
+    { 0x8c, pickle_op_text, 1 },
+    { 'X', pickle_op_text, 4 },
+    { 0x8d, pickle_op_text, 8 },
+    { 'C', pickle_op_text, 1 },
+    { 'B', pickle_op_text, 4 },
+    { 0x8e, pickle_op_text, 8 },
     { 0x96, pickle_op_text, 8 },
-    { ')', pickle_op_empty, PICKLE_TUPLE },         { ']', pickle_op_empty, PICKLE_LIST },
-    { '}', pickle_op_empty, PICKLE_DICT },          { 0x8f, pickle_op_empty, PICKLE_SET },
+    { ')', pickle_op_empty, PICKLE_TUPLE },
+    { ']', pickle_op_empty, PICKLE_LIST },
+    { '}', pickle_op_empty, PICKLE_DICT },
+    { 0x8f, pickle_op_empty, PICKLE_SET },
     { '(', pickle_op_mark, 0 },
-    { 't', pickle_op_collect, PICKLE_TUPLE },       { 'l', pickle_op_collect, PICKLE_LIST },
-    { 'd', pickle_op_collect, PICKLE_DICT },        { 0x91, pickle_op_collect, PICKLE_SET },
-    { 0x85, pickle_op_tuple, 1 },                   { 0x86, pickle_op_tuple, 2 },
+    { 't', pickle_op_collect, PICKLE_TUPLE },
+    { 'l', pickle_op_collect, PICKLE_LIST },
+    { 'd', pickle_op_collect, PICKLE_DICT },
+    { 0x91, pickle_op_collect, PICKLE_SET },
+    { 0x85, pickle_op_tuple, 1 },
+    { 0x86, pickle_op_tuple, 2 },
     { 0x87, pickle_op_tuple, 3 },
-    { 'a', pickle_op_extend_one, PICKLE_LIST },     { 'e', pickle_op_extend_marked, PICKLE_LIST },
-    { 's', pickle_op_extend_one, PICKLE_DICT },     { 'u', pickle_op_extend_marked, PICKLE_DICT },
+    { 'a', pickle_op_extend_one, PICKLE_LIST },
+    { 'e', pickle_op_extend_marked, PICKLE_LIST },
+    { 's', pickle_op_extend_one, PICKLE_DICT },
+    { 'u', pickle_op_extend_marked, PICKLE_DICT },
     { 0x90, pickle_op_extend_marked, PICKLE_SET },
-    { '0', pickle_op_pop, 0 },                      { '1', pickle_op_pop_mark, 0 },
+    { '0', pickle_op_pop, 0 },
+    { '1', pickle_op_pop_mark, 0 },
     { '2', pickle_op_dup, 0 },
-    { 'q', pickle_op_put, 1 },                      { 'r', pickle_op_put, 4 },
-    { 'p', pickle_op_put, 0 },                      { 0x94, pickle_op_memoize, 0 },
-    { 'h', pickle_op_get, 1 },                      { 'j', pickle_op_get, 4 },
+    { 'q', pickle_op_put, 1 },
+    { 'r', pickle_op_put, 4 },
+    { 'p', pickle_op_put, 0 },
+    { 0x94, pickle_op_memoize, 0 },
+    { 'h', pickle_op_get, 1 },
+    { 'j', pickle_op_get, 4 },
     { 'g', pickle_op_get, 0 },
-    { 'c', pickle_op_global, 0 },                   { 0x93, pickle_op_stack_global, 0 },
-    { 'R', pickle_op_call, 0 },                     { 0x81, pickle_op_call, 0 },
-    { 0x92, pickle_op_call_keywords, 0 },           { 'b', pickle_op_build, 0 },
-    { 'i', pickle_op_instance, 0 },                 { 'o', pickle_op_object, 0 },
-    { 'Q', pickle_op_persistent, 0 },               { 'P', pickle_op_persistent_line, 0 }
+    { 'c', pickle_op_global, 0 },
+    { 0x93, pickle_op_stack_global, 0 },
+    { 'R', pickle_op_call, 0 },
+    { 0x81, pickle_op_call, 0 },
+    { 0x92, pickle_op_call_keywords, 0 },
+    { 'b', pickle_op_build, 0 },
+    { 'i', pickle_op_instance, 0 },
+    { 'o', pickle_op_object, 0 },
+    { 'Q', pickle_op_persistent, 0 },
+    { 'P', pickle_op_persistent_line, 0 },
 };
 
 enum {
     PICKLE_STOP = '.',
-    PICKLE_OPERATION_COUNT = sizeof pickle_operations / sizeof *pickle_operations
+    PICKLE_OPERATION_COUNT = sizeof pickle_operations / sizeof *pickle_operations,
 };
 
-static bool pickle_run(pickle_machine *m)
-{
-    uint8_t row_of[256] = { 0 };   /* row + 1, 0 for an unknown opcode */
+static bool pickle_run(pickle_machine *m) {
+    uint8_t row_of[256] = { 0 }; /* row + 1, 0 for an unknown opcode */
     size_t i, steps;
     for (i = 0; i < PICKLE_OPERATION_COUNT; i++)
         row_of[pickle_operations[i].code] = (uint8_t)(i + 1);
@@ -770,8 +733,7 @@ static bool pickle_run(pickle_machine *m)
 }
 
 bool pickle_load(pickle_document *document, const source *s, uint64_t start, uint64_t end,
-                 size_t max_values, report *r)
-{
+                 size_t max_values, report *r) {
     pickle_machine m = { 0 };
     memset(document, 0, sizeof *document);
     document->memory = memory_make(PICKLE_MIN_MEMORY + max_values * PICKLE_VALUE_MEMORY);
@@ -791,8 +753,7 @@ bool pickle_load(pickle_document *document, const source *s, uint64_t start, uin
     return document->root != NULL;
 }
 
-void pickle_free(pickle_document *document)
-{
+void pickle_free(pickle_document *document) {
     memory_free(&document->memory);
     free(document->persistent);
     document->persistent = NULL;

@@ -26,19 +26,19 @@
 
 typedef enum pickle_kind {
     PICKLE_NONE,
-    PICKLE_BOOL,        /* integer */
-    PICKLE_INT,         /* integer */
-    PICKLE_FLOAT,       /* number */
-    PICKLE_STRING,      /* text, count bytes and a NUL; str, bytes and Python 2 strings alike */
-    PICKLE_TUPLE,       /* count items */
+    PICKLE_BOOL,   /* integer */
+    PICKLE_INT,    /* integer */
+    PICKLE_FLOAT,  /* number */
+    PICKLE_STRING, /* text, count bytes and a NUL; str, bytes and Python 2 strings alike */
+    PICKLE_TUPLE,  /* count items */
     PICKLE_LIST,
     PICKLE_SET,
-    PICKLE_DICT,        /* count items: key, value, key, value... */
-    PICKLE_GLOBAL,      /* text: "module.name" */
-    PICKLE_CALL,        /* items: callable, arguments, state (BUILD) or NULL, dict or NULL */
-    PICKLE_PERSISTENT,  /* items: the persistent id */
-    PICKLE_LONG_TEXT,   /* integer: where in the source; encoding; pickle_long_size: its bytes */
-    PICKLE_OPAQUE       /* integer of more than 64 bits */
+    PICKLE_DICT,       /* count items: key, value, key, value... */
+    PICKLE_GLOBAL,     /* text: "module.name" */
+    PICKLE_CALL,       /* items: callable, arguments, state (BUILD) or NULL, dict or NULL */
+    PICKLE_PERSISTENT, /* items: the persistent id */
+    PICKLE_LONG_TEXT,  /* integer: where in the source; encoding; pickle_long_size: its bytes */
+    PICKLE_OPAQUE,     /* integer of more than 64 bits */
 } pickle_kind;
 
 enum { PICKLE_CALLABLE, PICKLE_ARGUMENTS, PICKLE_STATE, PICKLE_CONTENTS, PICKLE_CALL_ITEMS };
@@ -46,18 +46,18 @@ enum { PICKLE_CALLABLE, PICKLE_ARGUMENTS, PICKLE_STATE, PICKLE_CONTENTS, PICKLE_
 /* How a long text lies in the source. */
 typedef enum pickle_encoding {
     PICKLE_PLAIN,
-    PICKLE_ESCAPED_BYTES,   /* a string of Python 2 as source code, without its quotes: \x00 */
-    PICKLE_ESCAPED_TEXT     /* Latin-1 with \u20ac for what that lacks */
+    PICKLE_ESCAPED_BYTES, /* a string of Python 2 as source code, without its quotes: \x00 */
+    PICKLE_ESCAPED_TEXT,  /* Latin-1 with \u20ac for what that lacks */
 } pickle_encoding;
 
 typedef struct pickle_value pickle_value;
 
 struct pickle_value {
     uint8_t kind;
-    uint8_t depth;      /* of nesting below, as far as known when it was built */
-    uint8_t encoding;   /* of a long text */
+    uint8_t depth;    /* of nesting below, as far as known when it was built */
+    uint8_t encoding; /* of a long text */
     uint32_t count;
-    uint32_t capacity;  /* of items, while a container grows */
+    uint32_t capacity; /* of items, while a container grows */
     union {
         int64_t integer;
         double number;
@@ -68,9 +68,9 @@ struct pickle_value {
 
 typedef struct pickle_document {
     pickle_value *root;
-    pickle_value **persistent;    /* every PICKLE_PERSISTENT, in order */
+    pickle_value **persistent; /* every PICKLE_PERSISTENT, in order */
     size_t persistent_count;
-    uint64_t end;                 /* offset after the STOP opcode */
+    uint64_t end; /* offset after the STOP opcode */
     memory_arena memory;
 } pickle_document;
 

@@ -19,39 +19,39 @@
 
 /* === Conversion: count little-endian elements at raw to float === */
 
-static float checkpoint_convert_one(checkpoint_dtype dtype, const uint8_t *raw)
-{
+static float checkpoint_convert_one(checkpoint_dtype dtype, const uint8_t *raw) {
     switch (dtype) {
-    case CHECKPOINT_F32:  return bytes_float(bytes_load32(raw));
-    case CHECKPOINT_F16:  return bytes_half(bytes_load16(raw));
+    case CHECKPOINT_F32: return bytes_float(bytes_load32(raw));
+    case CHECKPOINT_F16: return bytes_half(bytes_load16(raw));
     case CHECKPOINT_BF16: return bytes_bfloat(bytes_load16(raw));
-    case CHECKPOINT_F64:  return bytes_double(bytes_load64(raw));
-    case CHECKPOINT_I64:  return (float)bytes_signed(bytes_load64(raw), 8);
-    case CHECKPOINT_I32:  return (float)bytes_signed(bytes_load32(raw), 4);
-    case CHECKPOINT_I16:  return (float)bytes_signed(bytes_load16(raw), 2);
-    case CHECKPOINT_I8:   return (float)bytes_signed(raw[0], 1);
-    case CHECKPOINT_U8:   return (float)raw[0];
+    case CHECKPOINT_F64: return bytes_double(bytes_load64(raw));
+    case CHECKPOINT_I64: return (float)bytes_signed(bytes_load64(raw), 8);
+    case CHECKPOINT_I32: return (float)bytes_signed(bytes_load32(raw), 4);
+    case CHECKPOINT_I16: return (float)bytes_signed(bytes_load16(raw), 2);
+    case CHECKPOINT_I8: return (float)bytes_signed(raw[0], 1);
+    case CHECKPOINT_U8: return (float)raw[0];
     case CHECKPOINT_BOOL: return raw[0] ? 1.0f : 0.0f;
-    case CHECKPOINT_Q4_0: case CHECKPOINT_Q4_1: case CHECKPOINT_Q5_0: case CHECKPOINT_Q5_1:
-    case CHECKPOINT_Q8_0: case CHECKPOINT_DTYPE_COUNT: break;   /* blocks, see below */
+    case CHECKPOINT_Q4_0:
+    case CHECKPOINT_Q4_1:
+    case CHECKPOINT_Q5_0:
+    case CHECKPOINT_Q5_1:
+    case CHECKPOINT_Q8_0:
+    case CHECKPOINT_DTYPE_COUNT: break; /* blocks, see below */
     }
     return 0.0f;
 }
 
 static void checkpoint_convert(checkpoint_dtype dtype, const uint8_t *raw, size_t count,
-                               float *destination)
-{
+                               float *destination) {
     size_t i, size = checkpoint_dtype_size(dtype);
-    if (dtype == CHECKPOINT_F32) {     /* the common one in a loop of its own, for speed */
-        for (i = 0; i < count; i++)
-            destination[i] = bytes_float(bytes_load32(raw + 4 * i));
+    if (dtype == CHECKPOINT_F32) { /* the common one in a loop of its own, for speed */
+        for (i = 0; i < count; i++) destination[i] = bytes_float(bytes_load32(raw + 4 * i));
         return;
     }
     for (i = 0; i < count; i++) destination[i] = checkpoint_convert_one(dtype, raw + i * size);
 }
 
-static void checkpoint_swap_bytes(uint8_t *raw, size_t count, size_t size)
-{
+static void checkpoint_swap_bytes(uint8_t *raw, size_t count, size_t size) {
     size_t i, j;
     for (i = 0; i < count; i++, raw += size) {
         for (j = 0; j < size / 2; j++) {
@@ -66,18 +66,16 @@ static void checkpoint_swap_bytes(uint8_t *raw, size_t count, size_t size)
 
 /* Of a storage that is not deflated. */
 static bool checkpoint_read_bytes(const checkpoint *c, const checkpoint_storage *storage,
-                                  uint64_t offset, void *destination, size_t size, report *r)
-{
+                                  uint64_t offset, void *destination, size_t size, report *r) {
     offset += storage->bytes.offset;
     if (!storage->memory)
         return source_read(&c->sources[storage->file], offset, destination, size, r);
-    if (size > 0) memcpy(destination, storage->memory + offset, size);   /* checked when added */
+    if (size > 0) memcpy(destination, storage->memory + offset, size); /* checked when added */
     return true;
 }
 
 static bool checkpoint_load_span(checkpoint *c, const checkpoint_storage *storage, uint64_t start,
-                                 uint64_t size, report *r)
-{
+                                 uint64_t size, report *r) {
     const source *s = &c->sources[storage->file];
     if (size > SIZE_MAX)
         return report_fail(r, "\"%.200s\" does not fit into memory", storage->bytes.name);
@@ -91,16 +89,16 @@ static bool checkpoint_load_span(checkpoint *c, const checkpoint_storage *storag
 
 /* Makes the cache hold [start, start + size) of a storage: all of it if it is deflated. */
 static bool checkpoint_need_span(checkpoint *c, size_t index, uint64_t start, uint64_t size,
-                                 report *r)
-{
+                                 report *r) {
     const checkpoint_storage *storage = &c->storages[index];
     checkpoint_cache *cache = &c->cache;
     if (storage->bytes.deflated) {
         start = 0;
         size = storage->bytes.size;
     }
-    if (cache->data && cache->storage == index && cache->start <= start
-        && start + size <= cache->start + cache->size) return true;
+    if (cache->data && cache->storage == index && cache->start <= start &&
+        start + size <= cache->start + cache->size)
+        return true;
     free(cache->data);
     cache->data = NULL;
     if (checkpoint_load_span(c, storage, start, size, r)) {
@@ -116,8 +114,7 @@ static bool checkpoint_need_span(checkpoint *c, size_t index, uint64_t start, ui
 
 /* === Gathering: count raw elements from logical index first on into the buffer === */
 
-static bool checkpoint_is_contiguous(const checkpoint_tensor_info *t)
-{
+static bool checkpoint_is_contiguous(const checkpoint_tensor_info *t) {
     int64_t expected = 1;
     int i;
     for (i = t->ndim - 1; i >= 0; i--) {
@@ -128,8 +125,7 @@ static bool checkpoint_is_contiguous(const checkpoint_tensor_info *t)
 }
 
 static bool checkpoint_gather_run(checkpoint *c, const checkpoint_tensor_info *t, int64_t first,
-                                  size_t count, report *r)
-{
+                                  size_t count, report *r) {
     const checkpoint_storage *storage = &c->storages[t->storage];
     size_t size = checkpoint_dtype_size(t->dtype), bytes = count * size;
     uint64_t start = (uint64_t)(t->storage_offset + first) * size;
@@ -141,8 +137,7 @@ static bool checkpoint_gather_run(checkpoint *c, const checkpoint_tensor_info *t
 }
 
 /* Logical index -> position along each dimension. */
-static void checkpoint_unravel(const checkpoint_tensor_info *t, int64_t first, int64_t *position)
-{
+static void checkpoint_unravel(const checkpoint_tensor_info *t, int64_t first, int64_t *position) {
     int i;
     for (i = t->ndim - 1; i >= 0; i--) {
         position[i] = first % t->dims[i];
@@ -150,8 +145,7 @@ static void checkpoint_unravel(const checkpoint_tensor_info *t, int64_t first, i
     }
 }
 
-static void checkpoint_step(const checkpoint_tensor_info *t, int64_t *position, int64_t *element)
-{
+static void checkpoint_step(const checkpoint_tensor_info *t, int64_t *position, int64_t *element) {
     int i;
     for (i = t->ndim - 1; i >= 0; i--) {
         *element += t->strides[i];
@@ -161,9 +155,8 @@ static void checkpoint_step(const checkpoint_tensor_info *t, int64_t *position, 
     }
 }
 
-static bool checkpoint_gather_strided(checkpoint *c, const checkpoint_tensor_info *t,
-                                      int64_t first, size_t count, report *r)
-{
+static bool checkpoint_gather_strided(checkpoint *c, const checkpoint_tensor_info *t, int64_t first,
+                                      size_t count, report *r) {
     int64_t position[CHECKPOINT_MAX_DIMS] = { 0 }, element = 0, last = 0;
     size_t i, size = checkpoint_dtype_size(t->dtype);
     uint64_t start = (uint64_t)t->storage_offset * size;
@@ -182,14 +175,14 @@ static bool checkpoint_gather_strided(checkpoint *c, const checkpoint_tensor_inf
 }
 
 static bool checkpoint_read_pieces(checkpoint *c, const checkpoint_tensor_info *t, int64_t first,
-                                   int64_t count, float *destination, report *r)
-{
+                                   int64_t count, float *destination, report *r) {
     size_t size = checkpoint_dtype_size(t->dtype), most = CHECKPOINT_BUFFER_SIZE / size;
     bool contiguous = checkpoint_is_contiguous(t);
     while (count > 0) {
         size_t piece = count < (int64_t)most ? (size_t)count : most;
         if (!(contiguous ? checkpoint_gather_run(c, t, first, piece, r)
-                         : checkpoint_gather_strided(c, t, first, piece, r))) return false;
+                         : checkpoint_gather_strided(c, t, first, piece, r)))
+            return false;
         if (c->storages[t->storage].big_endian) checkpoint_swap_bytes(c->buffer, piece, size);
         checkpoint_convert(t->dtype, c->buffer, piece, destination);
         destination += piece;
@@ -201,8 +194,7 @@ static bool checkpoint_read_pieces(checkpoint *c, const checkpoint_tensor_info *
 
 /* === ggml's quantised blocks: a scale, perhaps a minimum, and 32 values of 4, 5 or 8 bits === */
 
-static void checkpoint_unpack_block(checkpoint_dtype dtype, const uint8_t *raw, float *values)
-{
+static void checkpoint_unpack_block(checkpoint_dtype dtype, const uint8_t *raw, float *values) {
     const bool has_minimum = dtype == CHECKPOINT_Q4_1 || dtype == CHECKPOINT_Q5_1;
     const bool has_fifth = dtype == CHECKPOINT_Q5_0 || dtype == CHECKPOINT_Q5_1;
     const float scale = bytes_half(bytes_load16(raw));
@@ -214,15 +206,15 @@ static void checkpoint_unpack_block(checkpoint_dtype dtype, const uint8_t *raw, 
     if (has_fifth) quants += 4;
     for (i = 0; i < 32; i++) {
         int q = dtype == CHECKPOINT_Q8_0 ? quants[i] - (quants[i] > 127 ? 256 : 0)
-              : i < 16 ? quants[i] & 15 : quants[i - 16] >> 4;
+                : i < 16                 ? quants[i] & 15
+                                         : quants[i - 16] >> 4;
         q += (int)(fifth >> i & 1) * 16;
         values[i] = has_minimum ? (float)q * scale + minimum : (float)(q - zero) * scale;
     }
 }
 
 static bool checkpoint_read_blocks(checkpoint *c, const checkpoint_tensor_info *t, int64_t first,
-                                   int64_t count, float *destination, report *r)
-{
+                                   int64_t count, float *destination, report *r) {
     const checkpoint_storage *storage = &c->storages[t->storage];
     const size_t size = checkpoint_dtype_size(t->dtype);
     uint8_t raw[64];
@@ -245,8 +237,7 @@ static bool checkpoint_read_blocks(checkpoint *c, const checkpoint_tensor_info *
 }
 
 static bool checkpoint_read_any(checkpoint *c, const checkpoint_tensor_info *t, int64_t first,
-                                int64_t count, float *destination, report *r)
-{
+                                int64_t count, float *destination, report *r) {
     if (first < 0 || count < 0 || first > t->count || count > t->count - first)
         return report_fail(r, "%.200s: elements %lld to %lld asked for, it has %lld", t->name,
                            (long long)first, (long long)(first + count), (long long)t->count);
@@ -256,14 +247,12 @@ static bool checkpoint_read_any(checkpoint *c, const checkpoint_tensor_info *t, 
 }
 
 bool checkpoint_read(checkpoint *c, const checkpoint_tensor_info *t, int64_t first, int64_t count,
-                     float *destination, report *r)
-{
-    return checkpoint_read_any(c, t, first, count, destination, r)
-        || report_file(r, c->files[c->storages[t->storage].file].path);
+                     float *destination, report *r) {
+    return checkpoint_read_any(c, t, first, count, destination, r) ||
+           report_file(r, c->files[c->storages[t->storage].file].path);
 }
 
-bool checkpoint_verify(checkpoint *c, report *r)
-{
+bool checkpoint_verify(checkpoint *c, report *r) {
     size_t i;
     for (i = 0; i < c->storage_count; i++) {
         const checkpoint_storage *storage = &c->storages[i];
@@ -286,19 +275,17 @@ typedef struct rename_piece {
 typedef struct rename_rule {
     char theirs[RENAME_MAX_NAME];
     const char *ours;
-    bool is_layer;     /* the name of a layer, which stands for its tensors: ".*" was added */
+    bool is_layer; /* the name of a layer, which stands for its tensors: ".*" was added */
     bool used;
 } rename_rule;
 
-static int count_stars(const char *text)
-{
+static int count_stars(const char *text) {
     int count = 0;
     for (; *text; text++) count += *text == '*';
     return count;
 }
 
-static bool parse_rule(const char *text, rename_rule *rule, report *r)
-{
+static bool parse_rule(const char *text, rename_rule *rule, report *r) {
     const char *equals = strchr(text, '=');
     const size_t length = equals ? (size_t)(equals - text) : 0;
     if (length == 0 || !equals[1] || length >= sizeof rule->theirs)
@@ -307,14 +294,15 @@ static bool parse_rule(const char *text, rename_rule *rule, report *r)
     rule->ours = equals + 1;
     if (count_stars(rule->theirs) != count_stars(rule->ours) ||
         count_stars(rule->ours) > RENAME_MAX_STARS)
-        return report_fail(r, "--rename %.200s: expected as many * on the right as on the left, "
-                           "%d at most", text, RENAME_MAX_STARS);
+        return report_fail(r,
+                           "--rename %.200s: expected as many * on the right as on the left, "
+                           "%d at most",
+                           text, RENAME_MAX_STARS);
     return true;
 }
 
 /* Each '*' matches as little as possible. */
-static bool matches(const char *pattern, const char *text, rename_piece *piece)
-{
+static bool matches(const char *pattern, const char *text, rename_piece *piece) {
     for (; *pattern != '*'; pattern++, text++) {
         if (*pattern != *text) return false;
         if (!*pattern) return true;
@@ -326,8 +314,7 @@ static bool matches(const char *pattern, const char *text, rename_piece *piece)
     }
 }
 
-static bool put_pieces(const char *ours, const rename_piece *piece, char *name, size_t size)
-{
+static bool put_pieces(const char *ours, const rename_piece *piece, char *name, size_t size) {
     size_t used = 0;
     for (; *ours && used < size; ours++) {
         const rename_piece letter = { ours, 1 }, *next = *ours == '*' ? piece++ : &letter;
@@ -339,8 +326,7 @@ static bool put_pieces(const char *ours, const rename_piece *piece, char *name, 
     return true;
 }
 
-static bool put_end(const rename_piece *piece, char *name, size_t size)
-{
+static bool put_end(const rename_piece *piece, char *name, size_t size) {
     const size_t used = strlen(name);
     if (used + 1 + piece->size >= size) return false;
     name[used] = '.';
@@ -349,8 +335,7 @@ static bool put_end(const rename_piece *piece, char *name, size_t size)
 }
 
 /* "fc1=mlp.fc1" is "fc1.*=mlp.fc1.*" where no tensor is called fc1. */
-static void spread_layer(const checkpoint *c, rename_rule *rule)
-{
+static void spread_layer(const checkpoint *c, rename_rule *rule) {
     const size_t length = strlen(rule->theirs);
     bool is_layer = false;
     size_t i;
@@ -365,8 +350,7 @@ static void spread_layer(const checkpoint *c, rename_rule *rule)
 }
 
 /* By the first rule that matches, if any. */
-static bool rename_one(checkpoint *c, size_t i, rename_rule *rules, int count, report *r)
-{
+static bool rename_one(checkpoint *c, size_t i, rename_rule *rules, int count, report *r) {
     const char *old = checkpoint_tensor(c, i)->name;
     rename_piece pieces[RENAME_MAX_STARS];
     char name[RENAME_MAX_NAME];
@@ -381,8 +365,7 @@ static bool rename_one(checkpoint *c, size_t i, rename_rule *rules, int count, r
     return checkpoint_rename(c, i, name, r);
 }
 
-static bool check_used(const checkpoint *c, const rename_rule *rules, int count, report *r)
-{
+static bool check_used(const checkpoint *c, const rename_rule *rules, int count, report *r) {
     int rule;
     for (rule = 0; rule < count; rule++)
         if (!rules[rule].used)
@@ -392,8 +375,7 @@ static bool check_used(const checkpoint *c, const rename_rule *rules, int count,
     return true;
 }
 
-bool rename_tensors(checkpoint *c, const text_list *list, report *r)
-{
+bool rename_tensors(checkpoint *c, const text_list *list, report *r) {
     rename_rule *rules = calloc((size_t)list->count + 1, sizeof *rules);
     bool good = rules ? true : report_no_memory(r);
     size_t i;

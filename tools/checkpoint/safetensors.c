@@ -33,7 +33,7 @@ static const safetensors_dtype safetensors_dtypes[] = {
     { "U16", 2, false, CHECKPOINT_U8 },     { "U32", 4, false, CHECKPOINT_U8 },
     { "U64", 8, false, CHECKPOINT_U8 },     { "C64", 8, false, CHECKPOINT_U8 },
     { "F8_E5M2", 1, false, CHECKPOINT_U8 }, { "F8_E4M3", 1, false, CHECKPOINT_U8 },
-    { "F8_E8M0", 1, false, CHECKPOINT_U8 }
+    { "F8_E8M0", 1, false, CHECKPOINT_U8 },
 };
 
 /* One file while it is read. Ranges are collected to check for gaps and overlaps. */
@@ -51,8 +51,7 @@ typedef struct safetensors_reader {
     report *report;
 } safetensors_reader;
 
-static const safetensors_dtype *safetensors_find_dtype(const char *name)
-{
+static const safetensors_dtype *safetensors_find_dtype(const char *name) {
     size_t i;
     for (i = 0; name && i < sizeof safetensors_dtypes / sizeof *safetensors_dtypes; i++)
         if (strcmp(safetensors_dtypes[i].name, name) == 0) return &safetensors_dtypes[i];
@@ -60,8 +59,7 @@ static const safetensors_dtype *safetensors_find_dtype(const char *name)
 }
 
 static bool safetensors_read_shape(safetensors_reader *s, const json_value *shape,
-                                   checkpoint_tensor_info *t)
-{
+                                   checkpoint_tensor_info *t) {
     const json_value *child;
     if (!shape || shape->kind != JSON_ARRAY)
         return report_fail(s->report, "%.200s: no shape", t->name);
@@ -78,24 +76,26 @@ static bool safetensors_read_shape(safetensors_reader *s, const json_value *shap
 }
 
 static bool safetensors_read_range(safetensors_reader *s, const json_value *offsets,
-                                   const char *name, safetensors_range *range)
-{
+                                   const char *name, safetensors_range *range) {
     int64_t begin = json_integer(json_at(offsets, 0), -1);
     int64_t end = json_integer(json_at(offsets, 1), -1);
     if (!offsets || offsets->kind != JSON_ARRAY || offsets->count != 2 || begin < 0 || end < begin)
-        return report_fail(s->report, "%.200s: data_offsets must be two integers, 0 <= begin <= "
-                           "end", name);
+        return report_fail(s->report,
+                           "%.200s: data_offsets must be two integers, 0 <= begin <= "
+                           "end",
+                           name);
     range->begin = (uint64_t)begin;
     range->end = (uint64_t)end;
     range->name = name;
     if (range->end <= s->data_size) return true;
-    return report_fail(s->report, "%.200s: data_offsets end at %lld, the data of the file at %llu: "
-                       "it is truncated", name, (long long)end, (unsigned long long)s->data_size);
+    return report_fail(s->report,
+                       "%.200s: data_offsets end at %lld, the data of the file at %llu: "
+                       "it is truncated",
+                       name, (long long)end, (unsigned long long)s->data_size);
 }
 
 static bool safetensors_check_size(safetensors_reader *s, const checkpoint_tensor_info *t,
-                                   const safetensors_range *range, uint64_t element_size)
-{
+                                   const safetensors_range *range, uint64_t element_size) {
     uint64_t bytes = element_size;
     int i;
     for (i = 0; i < t->ndim; i++)
@@ -109,8 +109,7 @@ static bool safetensors_check_size(safetensors_reader *s, const checkpoint_tenso
 
 /* One storage for each tensor: a range may start at any byte. */
 static bool safetensors_add_tensor(safetensors_reader *s, checkpoint_tensor_info *t,
-                                   const safetensors_range *range, uint64_t element_size)
-{
+                                   const safetensors_range *range, uint64_t element_size) {
     checkpoint_storage storage = { 0 };
     storage.file = s->file;
     storage.bytes.name = paths_file_name(s->c->files[s->file].path);
@@ -119,12 +118,11 @@ static bool safetensors_add_tensor(safetensors_reader *s, checkpoint_tensor_info
     storage.bytes.stored_size = storage.bytes.size;
     t->container_name = storage.bytes.name;
     checkpoint_contiguous_strides(t);
-    return checkpoint_add_storage(s->c, &storage, &t->storage, s->report)
-        && checkpoint_add_tensor(s->c, t, storage.bytes.size / element_size, s->report);
+    return checkpoint_add_storage(s->c, &storage, &t->storage, s->report) &&
+           checkpoint_add_tensor(s->c, t, storage.bytes.size / element_size, s->report);
 }
 
-static bool safetensors_read_tensor(safetensors_reader *s, const json_value *entry)
-{
+static bool safetensors_read_tensor(safetensors_reader *s, const json_value *entry) {
     checkpoint_tensor_info t = { 0 };
     safetensors_range *range = &s->ranges[s->count++];
     const char *dtype_name = json_string(json_get(entry, "dtype"), NULL);
@@ -133,16 +131,16 @@ static bool safetensors_read_tensor(safetensors_reader *s, const json_value *ent
     if (entry->kind != JSON_OBJECT || !dtype)
         return report_fail(s->report, "%.200s: dtype \"%.50s\" is unknown", t.name,
                            dtype_name ? dtype_name : "(none)");
-    if (!safetensors_read_shape(s, json_get(entry, "shape"), &t)
-        || !safetensors_read_range(s, json_get(entry, "data_offsets"), t.name, range)
-        || !safetensors_check_size(s, &t, range, dtype->size)) return false;
+    if (!safetensors_read_shape(s, json_get(entry, "shape"), &t) ||
+        !safetensors_read_range(s, json_get(entry, "data_offsets"), t.name, range) ||
+        !safetensors_check_size(s, &t, range, dtype->size))
+        return false;
     if (!dtype->supported) return checkpoint_add_skipped(s->c, t.name, dtype->name, s->report);
     t.dtype = dtype->dtype;
     return safetensors_add_tensor(s, &t, range, dtype->size);
 }
 
-static bool safetensors_read_metadata(safetensors_reader *s, const json_value *metadata)
-{
+static bool safetensors_read_metadata(safetensors_reader *s, const json_value *metadata) {
     const json_value *child;
     if (metadata->kind != JSON_OBJECT)
         return report_fail(s->report, "__metadata__ is not an object");
@@ -154,15 +152,13 @@ static bool safetensors_read_metadata(safetensors_reader *s, const json_value *m
     return true;
 }
 
-static int safetensors_compare_ranges(const void *a, const void *b)
-{
+static int safetensors_compare_ranges(const void *a, const void *b) {
     const safetensors_range *x = a, *y = b;
     if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
     return (x->end > y->end) - (x->end < y->end);
 }
 
-static bool safetensors_check_layout(safetensors_reader *s)
-{
+static bool safetensors_check_layout(safetensors_reader *s) {
     uint64_t at = 0;
     size_t i;
     qsort(s->ranges, s->count, sizeof *s->ranges, safetensors_compare_ranges);
@@ -180,8 +176,7 @@ static bool safetensors_check_layout(safetensors_reader *s)
                        (unsigned long long)(s->data_start + s->data_size));
 }
 
-static bool safetensors_read_entries(safetensors_reader *s, const json_value *root)
-{
+static bool safetensors_read_entries(safetensors_reader *s, const json_value *root) {
     const json_value *entry;
     if (root->count > 2 * CHECKPOINT_MAX_TENSORS)
         return report_fail(s->report, "more than %d tensors", CHECKPOINT_MAX_TENSORS);
@@ -195,8 +190,7 @@ static bool safetensors_read_entries(safetensors_reader *s, const json_value *ro
     return safetensors_check_layout(s);
 }
 
-static bool safetensors_parse(safetensors_reader *s, char *header, size_t size)
-{
+static bool safetensors_parse(safetensors_reader *s, char *header, size_t size) {
     json_document json;
     bool ok;
     if (!source_read(&s->c->sources[s->file], 8, header, size, s->report)) return false;
@@ -210,8 +204,7 @@ static bool safetensors_parse(safetensors_reader *s, char *header, size_t size)
     return ok;
 }
 
-bool safetensors_open(checkpoint *c, size_t file, report *r)
-{
+bool safetensors_open(checkpoint *c, size_t file, report *r) {
     safetensors_reader s = { 0 };
     uint64_t file_size = c->sources[file].size, size;
     uint8_t length[8];

@@ -13,24 +13,23 @@
  * storage, <root>/byteorder. TorchScript archives have <root>/constants.pkl as well.
  */
 
-#define TORCH_MAX_INFLATED ((uint64_t)8 << 20)   /* data.pkl in a deflated entry, or code */
-#define TORCH_MAX_CODE ((uint64_t)64 << 20)      /* read in all */
+#define TORCH_MAX_INFLATED ((uint64_t)8 << 20)  /* data.pkl in a deflated entry, or code */
+#define TORCH_MAX_CODE     ((uint64_t)64 << 20) /* read in all */
 
 typedef struct torch_zip {
     torch_reader reader;
     zip_archive archive;
-    const char *root;                /* "archive/" */
-    const zip_entry *data;           /* "archive/data.pkl" */
-    const char *folder;              /* of the storages: "data/" */
-    size_t *index;                   /* entry -> storage + 1 */
-    source inflated;                 /* data.pkl, where it is deflated */
-    uint64_t code_bytes;             /* that were read */
+    const char *root;      /* "archive/" */
+    const zip_entry *data; /* "archive/data.pkl" */
+    const char *folder;    /* of the storages: "data/" */
+    size_t *index;         /* entry -> storage + 1 */
+    source inflated;       /* data.pkl, where it is deflated */
+    uint64_t code_bytes;   /* that were read */
     bool big_endian;
 } torch_zip;
 
 static bool torch_zip_place(torch_reader *t, const char *name, const torch_storage *storage,
-                               size_t *index)
-{
+                            size_t *index) {
     torch_zip *z = t->form;
     char path[TORCH_MAX_NAME * 2];
     checkpoint_storage placed = { 0 };
@@ -38,11 +37,12 @@ static bool torch_zip_place(torch_reader *t, const char *name, const torch_stora
     size_t *slot;
     snprintf(path, sizeof path, "%.1000s%s%.200s", z->root, z->folder, storage->key);
     entry = zip_find(&z->archive, path);
-    if (!entry)
-        return report_fail(t->report, "%.200s: storage \"%.300s\" is missing", name, path);
+    if (!entry) return report_fail(t->report, "%.200s: storage \"%.300s\" is missing", name, path);
     if (entry->size / storage->class->size < storage->root_count)
-        return report_fail(t->report, "%.200s: storage \"%.300s\" has %llu bytes, %llu elements of "
-                           "%u bytes expected", name, path, (unsigned long long)entry->size,
+        return report_fail(t->report,
+                           "%.200s: storage \"%.300s\" has %llu bytes, %llu elements of "
+                           "%u bytes expected",
+                           name, path, (unsigned long long)entry->size,
                            (unsigned long long)storage->root_count, storage->class->size);
     slot = &z->index[entry - z->archive.entries];
     if (*slot == 0) {
@@ -60,8 +60,7 @@ static bool torch_zip_place(torch_reader *t, const char *name, const torch_stora
 }
 
 /* A checkpoint inside is named, else the first entry. */
-static bool torch_refuse_zip(const torch_zip *z)
-{
+static bool torch_refuse_zip(const torch_zip *z) {
     static const char *const ends[] = { ".pth", ".pt", ".bin", ".ckpt", ".safetensors", ".npz" };
     size_t i, k;
     for (i = 0; i < z->archive.count; i++)
@@ -69,15 +68,16 @@ static bool torch_refuse_zip(const torch_zip *z)
             if (strstr(z->archive.entries[i].name, ends[k]))
                 return report_fail(z->reader.report, "zip: \"%.200s\" is inside; unpack it first",
                                    z->archive.entries[i].name);
-    return report_fail(z->reader.report, "zip: no data.pkl inside%s%.200s%s: not a PyTorch "
-                       "checkpoint", z->archive.count ? ", but \"" : "",
+    return report_fail(z->reader.report,
+                       "zip: no data.pkl inside%s%.200s%s: not a PyTorch "
+                       "checkpoint",
+                       z->archive.count ? ", but \"" : "",
                        z->archive.count ? z->archive.entries[0].name : "",
                        z->archive.count ? "\"" : "");
 }
 
 /* "archive/" from the only entry of that name; the root may be empty. */
-static bool torch_find_root(torch_zip *z)
-{
+static bool torch_find_root(torch_zip *z) {
     static const char suffix[] = "data.pkl";
     size_t i, length = strlen(suffix);
     char *root;
@@ -96,18 +96,16 @@ static bool torch_find_root(torch_zip *z)
     return torch_refuse_zip(z);
 }
 
-static const zip_entry *torch_zip_entry(const torch_zip *z, const char *name)
-{
+static const zip_entry *torch_zip_entry(const torch_zip *z, const char *name) {
     char path[TORCH_MAX_NAME * 2];
     snprintf(path, sizeof path, "%.1000s%s", z->root, name);
     return zip_find(&z->archive, path);
 }
 
-static bool torch_read_byteorder(torch_zip *z)
-{
+static bool torch_read_byteorder(torch_zip *z) {
     const zip_entry *entry = torch_zip_entry(z, "byteorder");
     char text[8] = "";
-    if (!entry) return true;                       /* older than 2.0: little */
+    if (!entry) return true; /* older than 2.0: little */
     if (entry->size >= sizeof text)
         return report_fail(z->reader.report, "zip: byteorder of %llu bytes",
                            (unsigned long long)entry->size);
@@ -118,8 +116,7 @@ static bool torch_read_byteorder(torch_zip *z)
 }
 
 /* Bytes of an entry, malloc'ed; NULL: failed. */
-static uint8_t *torch_inflate(torch_zip *z, const zip_entry *entry)
-{
+static uint8_t *torch_inflate(torch_zip *z, const zip_entry *entry) {
     report *r = z->reader.report;
     uint8_t *bytes = NULL;
     if (entry->size > TORCH_MAX_INFLATED) {
@@ -138,8 +135,7 @@ static uint8_t *torch_inflate(torch_zip *z, const zip_entry *entry)
     return NULL;
 }
 
-static bool torch_read_pickle(torch_zip *z, const zip_entry *entry)
-{
+static bool torch_read_pickle(torch_zip *z, const zip_entry *entry) {
     torch_reader *t = &z->reader;
     uint64_t start = 0;
     if (entry->deflated) {
@@ -156,8 +152,7 @@ static bool torch_read_pickle(torch_zip *z, const zip_entry *entry)
                        t->report);
 }
 
-static void torch_close_pickle(torch_zip *z)
-{
+static void torch_close_pickle(torch_zip *z) {
     pickle_free(&z->reader.pickle);
     free((void *)(uintptr_t)z->inflated.memory);
     z->inflated.memory = NULL;
@@ -166,8 +161,7 @@ static void torch_close_pickle(torch_zip *z)
 /* === TorchScript === */
 
 /* The class's text in code/: "__torch__.a.b.Name" is class Name in code/__torch__/a/b.py. */
-static char *torch_read_code(torch_zip *z, const char *class)
-{
+static char *torch_read_code(torch_zip *z, const char *class) {
     const char *dot = strrchr(class, '.');
     char path[TORCH_MAX_NAME];
     const zip_entry *entry;
@@ -181,8 +175,7 @@ static char *torch_read_code(torch_zip *z, const char *class)
     return (char *)torch_inflate(z, entry);
 }
 
-static bool torch_zip_describe(torch_reader *t, const char *module, const char *class)
-{
+static bool torch_zip_describe(torch_reader *t, const char *module, const char *class) {
     torch_zip *z = t->form;
     char *code = torch_read_code(z, class);
     const bool ok = !code || torch_describe_code(t, module, class, code);
@@ -191,8 +184,7 @@ static bool torch_zip_describe(torch_reader *t, const char *module, const char *
 }
 
 /* A frozen archive has its weights among the constants of the code, which names them by number. */
-static bool torch_read_frozen(torch_zip *z, const char *class)
-{
+static bool torch_read_frozen(torch_zip *z, const char *class) {
     const zip_entry *entry = torch_zip_entry(z, "constants.pkl");
     char *code = torch_read_code(z, class);
     bool ok = torch_read_pickle(z, entry);
@@ -202,22 +194,19 @@ static bool torch_read_frozen(torch_zip *z, const char *class)
     return ok;
 }
 
-static bool torch_read_tensors(torch_zip *z)
-{
+static bool torch_read_tensors(torch_zip *z) {
     torch_reader *t = &z->reader;
     const pickle_value *class;
     char name[TORCH_MAX_NAME] = "";
     if (!torch_read_state_dict(t)) return false;
     if (t->c->tensor_count > 0) return true;
     class = torch_part(t->pickle.root, PICKLE_CALLABLE);
-    if (class && class->kind == PICKLE_GLOBAL)
-        snprintf(name, sizeof name, "%s", class->u.text);
+    if (class && class->kind == PICKLE_GLOBAL) snprintf(name, sizeof name, "%s", class->u.text);
     torch_close_pickle(z);
     return torch_read_frozen(z, name);
 }
 
-static bool torch_read_zip(torch_zip *z)
-{
+static bool torch_read_zip(torch_zip *z) {
     bool ok;
     if (!torch_find_root(z) || !torch_read_byteorder(z)) return false;
     z->reader.torchscript = torch_zip_entry(z, "constants.pkl") != NULL;
@@ -233,8 +222,7 @@ static bool torch_read_zip(torch_zip *z)
     return ok;
 }
 
-bool torch_zip_open(checkpoint *c, size_t file, report *r)
-{
+bool torch_zip_open(checkpoint *c, size_t file, report *r) {
     torch_zip z = { 0 };
     bool ok;
     z.reader.c = c;
@@ -259,37 +247,34 @@ bool torch_zip_open(checkpoint *c, size_t file, report *r)
 /* A storage of the file, found by key. */
 typedef struct torch_legacy_storage {
     const char *key;
-    uint64_t element_size, count;    /* as the persistent id says */
-    uint64_t offset;                 /* of the first element; 0: not in the list of keys */
-    size_t index;                    /* in the checkpoint's storages, once added */
+    uint64_t element_size, count; /* as the persistent id says */
+    uint64_t offset;              /* of the first element; 0: not in the list of keys */
+    size_t index;                 /* in the checkpoint's storages, once added */
     bool added;
 } torch_legacy_storage;
 
 typedef struct torch_legacy {
     torch_reader reader;
     const source *source;
-    uint64_t end;                    /* of the part of the source that it fills */
-    torch_legacy_storage *storages;  /* sorted by key */
+    uint64_t end;                   /* of the part of the source that it fills */
+    torch_legacy_storage *storages; /* sorted by key */
     size_t count;
 } torch_legacy;
 
-static int torch_compare_keys(const void *a, const void *b)
-{
+static int torch_compare_keys(const void *a, const void *b) {
     const torch_legacy_storage *x = a, *y = b;
     return strcmp(x->key, y->key);
 }
 
-static torch_legacy_storage *torch_find_legacy(torch_legacy *l, const char *key)
-{
+static torch_legacy_storage *torch_find_legacy(torch_legacy *l, const char *key) {
     torch_legacy_storage wanted = { 0 };
     wanted.key = key;
     return bsearch(&wanted, l->storages, l->count, sizeof wanted, torch_compare_keys);
 }
 
 static bool torch_legacy_place(torch_reader *t, const char *name, const torch_storage *storage,
-                               size_t *index)
-{
-    torch_legacy_storage *found = torch_find_legacy(t->form, storage->key);   /* all are listed */
+                               size_t *index) {
+    torch_legacy_storage *found = torch_find_legacy(t->form, storage->key); /* all are listed */
     checkpoint_storage placed = { 0 };
     if (found->offset == 0)
         return report_fail(t->report, "%.200s: storage \"%.200s\" is missing from the list of keys",
@@ -310,8 +295,7 @@ static bool torch_legacy_place(torch_reader *t, const char *name, const torch_st
 
 /* Every storage that the object mentions, also outside the state dict: all of them follow in the
  * file, and only the class says how many bytes an element has. */
-static bool torch_collect_storages(torch_legacy *l)
-{
+static bool torch_collect_storages(torch_legacy *l) {
     size_t i, count = l->reader.pickle.persistent_count;
     l->storages = calloc(count + 1, sizeof *l->storages);
     if (!l->storages) return report_no_memory(l->reader.report);
@@ -331,15 +315,14 @@ static bool torch_collect_storages(torch_legacy *l)
 }
 
 /* Several tensors may share a storage, but they must agree on it. */
-static bool torch_unify_storages(torch_legacy *l)
-{
+static bool torch_unify_storages(torch_legacy *l) {
     size_t i, kept = 0;
     for (i = 0; i < l->count; i++) {
         const torch_legacy_storage *last = kept ? &l->storages[kept - 1] : NULL;
         if (!last || strcmp(last->key, l->storages[i].key) != 0) {
             l->storages[kept++] = l->storages[i];
-        } else if (last->element_size != l->storages[i].element_size
-                   || last->count != l->storages[i].count) {
+        } else if (last->element_size != l->storages[i].element_size ||
+                   last->count != l->storages[i].count) {
             return report_fail(l->reader.report, "storage \"%.200s\" has two types or sizes",
                                last->key);
         }
@@ -349,8 +332,7 @@ static bool torch_unify_storages(torch_legacy *l)
 }
 
 /* *at becomes the end of the storage. */
-static bool torch_locate_storage(torch_legacy *l, const char *key, uint64_t *at)
-{
+static bool torch_locate_storage(torch_legacy *l, const char *key, uint64_t *at) {
     report *r = l->reader.report;
     torch_legacy_storage *storage = torch_find_legacy(l, key);
     uint8_t bytes[8];
@@ -360,23 +342,25 @@ static bool torch_locate_storage(torch_legacy *l, const char *key, uint64_t *at)
                            storage ? "listed twice" : "used by no tensor");
     if (!source_read(l->source, *at, bytes, sizeof bytes, r)) return false;
     if (bytes_load64(bytes) != storage->count)
-        return report_fail(r, "storage \"%.200s\" at byte %llu has %llu elements, %llu "
-                           "expected", key, (unsigned long long)*at,
-                           (unsigned long long)bytes_load64(bytes),
+        return report_fail(r,
+                           "storage \"%.200s\" at byte %llu has %llu elements, %llu "
+                           "expected",
+                           key, (unsigned long long)*at, (unsigned long long)bytes_load64(bytes),
                            (unsigned long long)storage->count);
     *at += 8;
     size = storage->count * storage->element_size;
     if (*at > l->end || size > l->end - *at)
-        return report_fail(r, "truncated: storage \"%.200s\" needs %llu bytes at byte "
-                           "%llu, the file ends at %llu", key, (unsigned long long)size,
-                           (unsigned long long)*at, (unsigned long long)l->end);
+        return report_fail(r,
+                           "truncated: storage \"%.200s\" needs %llu bytes at byte "
+                           "%llu, the file ends at %llu",
+                           key, (unsigned long long)size, (unsigned long long)*at,
+                           (unsigned long long)l->end);
     storage->offset = *at;
     *at += size;
     return true;
 }
 
-static bool torch_locate_storages(torch_legacy *l, const pickle_document *keys)
-{
+static bool torch_locate_storages(torch_legacy *l, const pickle_document *keys) {
     uint64_t at = keys->end;
     size_t i;
     if (keys->root->kind != PICKLE_LIST)
@@ -393,8 +377,7 @@ static bool torch_locate_storages(torch_legacy *l, const pickle_document *keys)
 
 /* Magic, protocol and system info. Only the protocol is checked: the format is little-endian
  * whatever system wrote it. */
-static bool torch_skip_preamble(torch_legacy *l, uint64_t *at)
-{
+static bool torch_skip_preamble(torch_legacy *l, uint64_t *at) {
     pickle_document document;
     int i;
     for (i = 0; i < 3; i++) {
@@ -409,34 +392,31 @@ static bool torch_skip_preamble(torch_legacy *l, uint64_t *at)
     return true;
 }
 
-static bool torch_read_keys(torch_legacy *l)
-{
+static bool torch_read_keys(torch_legacy *l) {
     pickle_document keys;
     bool ok;
     if (!torch_collect_storages(l) || !torch_unify_storages(l)) return false;
     if (!pickle_load(&keys, l->source, l->reader.pickle.end, l->end, PICKLE_FEW_VALUES,
-                     l->reader.report)) return false;
+                     l->reader.report))
+        return false;
     ok = torch_locate_storages(l, &keys);
     pickle_free(&keys);
     return ok;
 }
 
 /* Up to where each storage is. On failure, too, torch_close_legacy is to be called. */
-static bool torch_read_legacy(torch_legacy *l, uint64_t at, size_t max_values)
-{
-    return torch_skip_preamble(l, &at)
-        && pickle_load(&l->reader.pickle, l->source, at, l->end, max_values, l->reader.report)
-        && torch_read_keys(l);
+static bool torch_read_legacy(torch_legacy *l, uint64_t at, size_t max_values) {
+    return torch_skip_preamble(l, &at) &&
+           pickle_load(&l->reader.pickle, l->source, at, l->end, max_values, l->reader.report) &&
+           torch_read_keys(l);
 }
 
-static void torch_close_legacy(torch_legacy *l)
-{
+static void torch_close_legacy(torch_legacy *l) {
     free(l->storages);
     pickle_free(&l->reader.pickle);
 }
 
-bool torch_legacy_open(checkpoint *c, size_t file, report *r)
-{
+bool torch_legacy_open(checkpoint *c, size_t file, report *r) {
     torch_legacy l = { 0 };
     bool ok;
     l.reader.c = c;
@@ -453,33 +433,30 @@ bool torch_legacy_open(checkpoint *c, size_t file, report *r)
 
 /* === In a pickle by Python itself === */
 
-bool torch_is_nested(const pickle_value *value)
-{
+bool torch_is_nested(const pickle_value *value) {
     return pickle_is_text(torch_part(value, PICKLE_CALLABLE), PICKLE_GLOBAL,
                           "torch.storage._load_from_bytes");
 }
 
 /* The only storage of such a file, which is its object. */
 static bool torch_find_nested(torch_legacy *l, const char *name, torch_storage *storage,
-                              checkpoint_storage *found)
-{
+                              checkpoint_storage *found) {
     torch_reader *t = &l->reader;
     const torch_legacy_storage *place;
     if (!torch_read_storage(t, name, t->pickle.root, storage)) return false;
-    place = torch_find_legacy(l, storage->key);   /* it is listed, as all are */
+    place = torch_find_legacy(l, storage->key); /* it is listed, as all are */
     if (place->offset == 0)
         return report_fail(t->report, "%.200s: its storage has no elements", name);
     found->bytes.name = memory_copy_text(&t->c->memory, place->key, strlen(place->key));
     found->bytes.offset = place->offset;
     found->bytes.size = found->bytes.stored_size = place->count * place->element_size;
-    storage->key = NULL;                          /* does not outlive the pickle */
+    storage->key = NULL; /* does not outlive the pickle */
     storage->found = found;
     return found->bytes.name || report_no_memory(t->report);
 }
 
 bool torch_read_nested(torch_reader *t, const char *name, const pickle_value *value,
-                       torch_storage *storage, checkpoint_storage *found)
-{
+                       torch_storage *storage, checkpoint_storage *found) {
     torch_legacy l = { 0 };
     torch_bytes bytes;
     source memory;
@@ -493,22 +470,20 @@ bool torch_read_nested(torch_reader *t, const char *name, const pickle_value *va
     l.source = bytes.memory ? &memory : t->source;
     l.end = bytes.offset + bytes.size;
     found->memory = bytes.memory;
-    ok = torch_read_legacy(&l, bytes.offset, PICKLE_FEW_VALUES)
-        && torch_find_nested(&l, name, storage, found);
+    ok = torch_read_legacy(&l, bytes.offset, PICKLE_FEW_VALUES) &&
+         torch_find_nested(&l, name, storage, found);
     torch_close_legacy(&l);
     return ok;
 }
 
 static bool torch_refuse_place(torch_reader *t, const char *name, const torch_storage *storage,
-                               size_t *index)
-{
+                               size_t *index) {
     (void)index;
     return report_fail(t->report, "%.200s: storage \"%.200s\" is not in the file", name,
                        storage->key);
 }
 
-bool torch_pickle_open(checkpoint *c, size_t file, report *r)
-{
+bool torch_pickle_open(checkpoint *c, size_t file, report *r) {
     torch_reader reader = { 0 };
     const source *s = &c->sources[file];
     bool ok;
@@ -517,8 +492,8 @@ bool torch_pickle_open(checkpoint *c, size_t file, report *r)
     reader.report = r;
     reader.place = torch_refuse_place;
     reader.source = s;
-    ok = pickle_load(&reader.pickle, s, 0, s->size, PICKLE_MAX_VALUES, r)
-        && torch_read_state_dict(&reader);
+    ok = pickle_load(&reader.pickle, s, 0, s->size, PICKLE_MAX_VALUES, r) &&
+         torch_read_state_dict(&reader);
     pickle_free(&reader.pickle);
     return ok;
 }

@@ -16,23 +16,22 @@ enum { TORCH_MOST_NUMBERS = 8 };
 /* === Values as text === */
 
 /* The shortest text that reads back as the same number: 1e-05. */
-void torch_show_number(double number, char *text, size_t size)
-{
+void torch_show_number(double number, char *text, size_t size) {
     int digits = 1;
-    do
-        snprintf(text, size, "%.*g", digits, number);
+    do snprintf(text, size, "%.*g", digits, number);
     while (digits++ < 17 && strtod(text, NULL) != number);
 }
 
-static bool torch_show_scalar(const pickle_value *value, char text[TORCH_SHOWN])
-{
+static bool torch_show_scalar(const pickle_value *value, char text[TORCH_SHOWN]) {
     switch (value->kind) {
     case PICKLE_NONE: snprintf(text, TORCH_SHOWN, "none"); return true;
-    case PICKLE_BOOL: snprintf(text, TORCH_SHOWN, "%s", value->u.integer ? "true" : "false");
+    case PICKLE_BOOL:
+        snprintf(text, TORCH_SHOWN, "%s", value->u.integer ? "true" : "false");
         return true;
     case PICKLE_INT: snprintf(text, TORCH_SHOWN, "%lld", (long long)value->u.integer); return true;
     case PICKLE_FLOAT: torch_show_number(value->u.number, text, TORCH_SHOWN); return true;
-    case PICKLE_STRING: case PICKLE_GLOBAL:
+    case PICKLE_STRING:
+    case PICKLE_GLOBAL:
         if (value->count >= TORCH_SHOWN) return false;
         memcpy(text, value->u.text, value->count + (size_t)1);
         return true;
@@ -41,17 +40,18 @@ static bool torch_show_scalar(const pickle_value *value, char text[TORCH_SHOWN])
 }
 
 /* "(16, 16)" */
-bool torch_show_numbers(const pickle_value *value, char text[TORCH_SHOWN])
-{
+bool torch_show_numbers(const pickle_value *value, char text[TORCH_SHOWN]) {
     char number[TORCH_SHOWN];
     size_t i, used = 1;
-    if ((value->kind != PICKLE_TUPLE && value->kind != PICKLE_LIST) || value->count == 0
-        || value->count > TORCH_MOST_NUMBERS) return false;
+    if ((value->kind != PICKLE_TUPLE && value->kind != PICKLE_LIST) || value->count == 0 ||
+        value->count > TORCH_MOST_NUMBERS)
+        return false;
     text[0] = '(';
     for (i = 0; i < value->count; i++) {
         const pickle_kind kind = (pickle_kind)value->u.items[i]->kind;
-        if ((kind != PICKLE_INT && kind != PICKLE_FLOAT)
-            || !torch_show_scalar(value->u.items[i], number)) return false;
+        if ((kind != PICKLE_INT && kind != PICKLE_FLOAT) ||
+            !torch_show_scalar(value->u.items[i], number))
+            return false;
         used += (size_t)snprintf(text + used, TORCH_SHOWN - used, "%s%s", i ? ", " : "", number);
     }
     snprintf(text + used, TORCH_SHOWN - used, ")");
@@ -61,8 +61,7 @@ bool torch_show_numbers(const pickle_value *value, char text[TORCH_SHOWN])
 /* === Attributes === */
 
 /* "__torch__.torch.nn.modules.activation.___torch_mangle_5.GELU" without what TorchScript adds. */
-static void torch_show_class(const char *class, char text[TORCH_SHOWN])
-{
+static void torch_show_class(const char *class, char text[TORCH_SHOWN]) {
     static const char added[] = "__torch__.", mangle[] = "___torch_mangle_";
     char *at;
     if (strncmp(class, added, strlen(added)) == 0) class += strlen(added);
@@ -71,13 +70,12 @@ static void torch_show_class(const char *class, char text[TORCH_SHOWN])
     if (at && strchr(at, '.')) memmove(at, strchr(at, '.') + 1, strlen(strchr(at, '.')));
 }
 
-static const char *torch_class_of(const pickle_value *value)
-{
+static const char *torch_class_of(const pickle_value *value) {
     const pickle_value *class = torch_part(value, PICKLE_CALLABLE);
-    if (pickle_is_text(class, PICKLE_GLOBAL, "copyreg._reconstructor")
-        || pickle_is_text(class, PICKLE_GLOBAL, "copy_reg._reconstructor"))
+    if (pickle_is_text(class, PICKLE_GLOBAL, "copyreg._reconstructor") ||
+        pickle_is_text(class, PICKLE_GLOBAL, "copy_reg._reconstructor"))
         class = torch_item(torch_part(value, PICKLE_ARGUMENTS), 0);
-    if (class && class->kind == PICKLE_PERSISTENT)   /* ("module", class, file, source code) */
+    if (class && class->kind == PICKLE_PERSISTENT) /* ("module", class, file, source code) */
         class = torch_item(class->u.items[0], 1);
     return class && class->kind == PICKLE_GLOBAL ? class->u.text : NULL;
 }
@@ -87,21 +85,19 @@ static bool torch_add_entries(torch_reader *t, const char *module, const char *p
 
 /* functools.partial: the function under the attribute's name, its settings one level down. */
 static bool torch_add_partial(torch_reader *t, const char *module, const char *name,
-                              const pickle_value *value)
-{
+                              const pickle_value *value) {
     const pickle_value *state = torch_part(value, PICKLE_STATE);
     const pickle_value *function = torch_item(state, 0), *settings = torch_item(state, 2);
     char text[TORCH_SHOWN];
     if (!function || function->kind != PICKLE_GLOBAL || !torch_show_scalar(function, text))
         return true;
-    return checkpoint_add_attribute(t->c, module, name, text, t->report)
-        && torch_add_entries(t, module, name, settings);
+    return checkpoint_add_attribute(t->c, module, name, text, t->report) &&
+           torch_add_entries(t, module, name, settings);
 }
 
 /* A simple value; or, at the top, a dict or an object of simple values. */
 static bool torch_add_entry(torch_reader *t, const char *module, const char *prefix,
-                            const pickle_value *key, const pickle_value *value)
-{
+                            const pickle_value *key, const pickle_value *value) {
     const pickle_value *inner = torch_as_object(value);
     char name[TORCH_SHOWN], text[TORCH_SHOWN];
     snprintf(name, sizeof name, "%.100s%s%.100s", prefix, prefix[0] ? "." : "", key->u.text);
@@ -117,8 +113,7 @@ static bool torch_add_entry(torch_reader *t, const char *module, const char *pre
 /* What begins with '_' is PyTorch's own business, except for Lightning's hyperparameters; and
  * TorchScript's modules have each other as entries. */
 static bool torch_add_entries(torch_reader *t, const char *module, const char *prefix,
-                              const pickle_value *dict)
-{
+                              const pickle_value *dict) {
     size_t i;
     for (i = 0; dict && dict->kind == PICKLE_DICT && i + 1 < dict->count; i += 2) {
         const pickle_value *key = dict->u.items[i], *value = dict->u.items[i + 1];
@@ -131,23 +126,21 @@ static bool torch_add_entries(torch_reader *t, const char *module, const char *p
     return true;
 }
 
-bool torch_add_attributes(torch_reader *t, const char *module, const pickle_value *value)
-{
+bool torch_add_attributes(torch_reader *t, const char *module, const pickle_value *value) {
     const char *class = torch_class_of(value);
     char text[TORCH_SHOWN];
     if (class) {
         torch_show_class(class, text);
         if (!checkpoint_add_attribute(t->c, module, "class", text, t->report)) return false;
     }
-    return torch_add_entries(t, module, "", torch_as_object(value))
-        && (!class || !t->describe || t->describe(t, module, class));
+    return torch_add_entries(t, module, "", torch_as_object(value)) &&
+           (!class || !t->describe || t->describe(t, module, class));
 }
 
 /* === Tensors === */
 
 /* A set of strings; protocols before 4 call set() for it. */
-static bool torch_set_has(torch_reader *t, const pickle_value *set, const pickle_value *key)
-{
+static bool torch_set_has(torch_reader *t, const pickle_value *set, const pickle_value *key) {
     size_t i;
     if (set && set->kind == PICKLE_CALL) set = torch_item(torch_part(set, PICKLE_ARGUMENTS), 0);
     if (!set || (set->kind != PICKLE_SET && set->kind != PICKLE_LIST)) return false;
@@ -158,8 +151,7 @@ static bool torch_set_has(torch_reader *t, const pickle_value *set, const pickle
 
 /* One of the three dicts of a module, without the names in a set. */
 static bool torch_flatten_part(torch_reader *t, char *name, size_t name_size,
-                               const pickle_value *part, const pickle_value *without, int depth)
-{
+                               const pickle_value *part, const pickle_value *without, int depth) {
     const pickle_value *dict = torch_as_dict(part);
     size_t i, size;
     for (i = 0; dict && i + 1 < dict->count; i += 2) {
@@ -168,8 +160,9 @@ static bool torch_flatten_part(torch_reader *t, char *name, size_t name_size,
         if (key->kind != PICKLE_STRING || value->kind != PICKLE_CALL) continue;
         if (torch_set_has(t, without, key)) continue;
         if (!torch_append_name(t, name, name_size, key, &size)) return false;
-        if (torch_as_object(value) && !torch_as_module(value) && !torch_is_tensor(t, value)
-            && !torch_add_attributes(t, name, value)) return false;
+        if (torch_as_object(value) && !torch_as_module(value) && !torch_is_tensor(t, value) &&
+            !torch_add_attributes(t, name, value))
+            return false;
         if (!torch_flatten(t, name, size, value, depth + 1)) return false;
         name[name_size] = '\0';
     }
@@ -178,32 +171,30 @@ static bool torch_flatten_part(torch_reader *t, char *name, size_t name_size,
 
 /* Positions that are computed once may be neither parameter nor buffer, but a mere attribute. */
 static bool torch_add_positions(torch_reader *t, char *name, size_t name_size,
-                                const pickle_value *state)
-{
+                                const pickle_value *state) {
     size_t i, size;
     for (i = 0; i + 1 < state->count; i += 2) {
         const pickle_value *key = state->u.items[i], *value = state->u.items[i + 1];
         if (!torch_step(t)) return false;
-        if (key->kind != PICKLE_STRING || !torch_is_tensor(t, value)
-            || !strstr(key->u.text, "pos")) continue;
-        if (!torch_append_name(t, name, name_size, key, &size)
-            || !torch_add_call(t, name, value)) return false;
+        if (key->kind != PICKLE_STRING || !torch_is_tensor(t, value) || !strstr(key->u.text, "pos"))
+            continue;
+        if (!torch_append_name(t, name, name_size, key, &size) || !torch_add_call(t, name, value))
+            return false;
         name[name_size] = '\0';
     }
     return true;
 }
 
 /* In the order of state_dict(). A module that is used twice is there twice. */
-bool torch_flatten_module(torch_reader *t, char *name, size_t name_size,
-                          const pickle_value *module, int depth)
-{
+bool torch_flatten_module(torch_reader *t, char *name, size_t name_size, const pickle_value *module,
+                          int depth) {
     const pickle_value *state = torch_as_module(module);
-    return torch_add_attributes(t, name, module)
-        && torch_flatten_part(t, name, name_size, pickle_get(state, "_parameters"), NULL, depth)
-        && torch_flatten_part(t, name, name_size, pickle_get(state, "_buffers"),
-                              pickle_get(state, "_non_persistent_buffers_set"), depth)
-        && torch_add_positions(t, name, name_size, state)
-        && torch_flatten_part(t, name, name_size, pickle_get(state, "_modules"), NULL, depth);
+    return torch_add_attributes(t, name, module) &&
+           torch_flatten_part(t, name, name_size, pickle_get(state, "_parameters"), NULL, depth) &&
+           torch_flatten_part(t, name, name_size, pickle_get(state, "_buffers"),
+                              pickle_get(state, "_non_persistent_buffers_set"), depth) &&
+           torch_add_positions(t, name, name_size, state) &&
+           torch_flatten_part(t, name, name_size, pickle_get(state, "_modules"), NULL, depth);
 }
 
 /* === Arrays === */
@@ -217,15 +208,13 @@ bool torch_flatten_module(torch_reader *t, char *name, size_t name_size,
 
 /* === Bytes === */
 
-static const char *torch_callable(const pickle_value *value)
-{
+static const char *torch_callable(const pickle_value *value) {
     const pickle_value *callable = torch_part(value, PICKLE_CALLABLE);
     return callable && callable->kind == PICKLE_GLOBAL ? callable->u.text : "";
 }
 
 /* As long-lived as the checkpoint; an encoded text is first read into the end of its block. */
-static bool torch_copy_text(torch_reader *t, const pickle_value *value, torch_bytes *bytes)
-{
+static bool torch_copy_text(torch_reader *t, const pickle_value *value, torch_bytes *bytes) {
     const pickle_encoding encoding = (pickle_encoding)value->encoding;
     const uint64_t size = bytes->size, before = encoding == PICKLE_PLAIN ? 0 : size;
     uint8_t *copy = checkpoint_add_block(t->c, before + size, t->report);
@@ -236,15 +225,14 @@ static bool torch_copy_text(torch_reader *t, const pickle_value *value, torch_by
         memcpy(copy, value->u.text, (size_t)size);
         return true;
     }
-    if (!source_read(t->source, (uint64_t)value->u.integer, copy + before, (size_t)size,
-                     t->report)) return false;
+    if (!source_read(t->source, (uint64_t)value->u.integer, copy + before, (size_t)size, t->report))
+        return false;
     bytes->size = pickle_decode(encoding, copy + before, (size_t)size, copy);
     return true;
 }
 
 /* UTF-8 of characters up to 255 becomes bytes, in place. */
-static bool torch_decode_latin1(torch_bytes *bytes)
-{
+static bool torch_decode_latin1(torch_bytes *bytes) {
     uint8_t *text = bytes->memory;
     uint64_t i, used = 0;
     for (i = 0; i < bytes->size; i++) {
@@ -261,8 +249,7 @@ static bool torch_decode_latin1(torch_bytes *bytes)
 }
 
 bool torch_read_bytes(torch_reader *t, const char *name, const pickle_value *value,
-                      torch_bytes *bytes)
-{
+                      torch_bytes *bytes) {
     const bool encoded = strcmp(torch_callable(value), "_codecs.encode") == 0;
     if (encoded || strstr(torch_callable(value), ".bytearray"))
         value = torch_item(torch_part(value, PICKLE_ARGUMENTS), 0);
@@ -271,11 +258,12 @@ bool torch_read_bytes(torch_reader *t, const char *name, const pickle_value *val
     bytes->memory = NULL;
     bytes->offset = value->kind == PICKLE_LONG_TEXT ? (uint64_t)value->u.integer : 0;
     bytes->size = value->kind == PICKLE_LONG_TEXT ? pickle_long_size(value) : value->count;
-    if (value->kind == PICKLE_LONG_TEXT && value->encoding == PICKLE_PLAIN && !encoded
-        && t->source == &t->c->sources[t->file]) return true;
+    if (value->kind == PICKLE_LONG_TEXT && value->encoding == PICKLE_PLAIN && !encoded &&
+        t->source == &t->c->sources[t->file])
+        return true;
     if (!torch_copy_text(t, value, bytes)) return false;
-    return !encoded || torch_decode_latin1(bytes)
-        || report_fail(t->report, "%.200s: its bytes are not Latin-1", name);
+    return !encoded || torch_decode_latin1(bytes) ||
+           report_fail(t->report, "%.200s: its bytes are not Latin-1", name);
 }
 
 /* === Arrays === */
@@ -283,32 +271,32 @@ bool torch_read_bytes(torch_reader *t, const char *name, const pickle_value *val
 typedef enum torch_array_form {
     TORCH_NO_ARRAY,
     TORCH_RECONSTRUCTED,
-    TORCH_FROM_BUFFER
+    TORCH_FROM_BUFFER,
 } torch_array_form;
 
 /* NumPy 2 has an underscore before core. */
-static torch_array_form torch_form_of(const pickle_value *value)
-{
+static torch_array_form torch_form_of(const pickle_value *value) {
     const char *name = torch_callable(value);
-    if (strcmp(name, "numpy.core.multiarray._reconstruct") == 0
-        || strcmp(name, "numpy._core.multiarray._reconstruct") == 0) return TORCH_RECONSTRUCTED;
-    if (strcmp(name, "numpy.core.numeric._frombuffer") == 0
-        || strcmp(name, "numpy._core.numeric._frombuffer") == 0) return TORCH_FROM_BUFFER;
+    if (strcmp(name, "numpy.core.multiarray._reconstruct") == 0 ||
+        strcmp(name, "numpy._core.multiarray._reconstruct") == 0)
+        return TORCH_RECONSTRUCTED;
+    if (strcmp(name, "numpy.core.numeric._frombuffer") == 0 ||
+        strcmp(name, "numpy._core.numeric._frombuffer") == 0)
+        return TORCH_FROM_BUFFER;
     return TORCH_NO_ARRAY;
 }
 
-bool torch_is_array(const pickle_value *value)
-{
-    return torch_form_of(value) != TORCH_NO_ARRAY;
-}
+bool torch_is_array(const pickle_value *value) { return torch_form_of(value) != TORCH_NO_ARRAY; }
 
 /* numpy.dtype("f4", ...) with the state (3, "<", ...); false: not one that can be read. */
-static bool torch_read_dtype(const pickle_value *value, checkpoint_dtype *dtype, bool *big_endian)
-{
-    static const struct { const char *name; checkpoint_dtype dtype; } dtypes[] = {
+static bool torch_read_dtype(const pickle_value *value, checkpoint_dtype *dtype, bool *big_endian) {
+    static const struct {
+        const char *name;
+        checkpoint_dtype dtype;
+    } dtypes[] = {
         { "f4", CHECKPOINT_F32 }, { "f2", CHECKPOINT_F16 }, { "f8", CHECKPOINT_F64 },
         { "i8", CHECKPOINT_I64 }, { "i4", CHECKPOINT_I32 }, { "i2", CHECKPOINT_I16 },
-        { "i1", CHECKPOINT_I8 }, { "u1", CHECKPOINT_U8 }, { "b1", CHECKPOINT_BOOL }
+        { "i1", CHECKPOINT_I8 },  { "u1", CHECKPOINT_U8 },  { "b1", CHECKPOINT_BOOL },
     };
     const pickle_value *name = torch_item(torch_part(value, PICKLE_ARGUMENTS), 0);
     size_t i;
@@ -321,19 +309,17 @@ static bool torch_read_dtype(const pickle_value *value, checkpoint_dtype *dtype,
     return false;
 }
 
-static void torch_fortran_strides(checkpoint_tensor_info *info)
-{
+static void torch_fortran_strides(checkpoint_tensor_info *info) {
     uint64_t stride = 1;
     int i;
     for (i = 0; i < info->ndim; i++) {
-        info->strides[i] = (int64_t)(stride & INT64_MAX);   /* overflows: refused by dims */
+        info->strides[i] = (int64_t)(stride & INT64_MAX); /* overflows: refused by dims */
         stride *= (uint64_t)info->dims[i];
     }
 }
 
 static bool torch_place_bytes(torch_reader *t, const torch_bytes *bytes, bool big_endian,
-                              size_t *index)
-{
+                              size_t *index) {
     checkpoint_storage storage = { 0 };
     storage.file = t->file;
     storage.bytes.name = "(pickle)";
@@ -344,8 +330,7 @@ static bool torch_place_bytes(torch_reader *t, const torch_bytes *bytes, bool bi
     return checkpoint_add_storage(t->c, &storage, index, t->report);
 }
 
-bool torch_add_array(torch_reader *t, const char *name, const pickle_value *value)
-{
+bool torch_add_array(torch_reader *t, const char *name, const pickle_value *value) {
     const bool whole = torch_form_of(value) == TORCH_RECONSTRUCTED;
     const pickle_value *from = torch_part(value, whole ? PICKLE_STATE : PICKLE_ARGUMENTS);
     const pickle_value *shape = torch_item(from, whole ? 1 : 2);
@@ -359,9 +344,10 @@ bool torch_add_array(torch_reader *t, const char *name, const pickle_value *valu
                     : pickle_is_text(order, PICKLE_STRING, "F");
     if (!torch_read_dtype(torch_item(from, whole ? 2 : 1), &info.dtype, &big_endian))
         return checkpoint_add_skipped(t->c, name, "NumPy dtype", t->report);
-    if (!torch_read_sizes(t, &info, shape, shape)
-        || !torch_read_bytes(t, name, torch_item(from, whole ? 4 : 0), &bytes)
-        || !torch_place_bytes(t, &bytes, big_endian, &info.storage)) return false;
+    if (!torch_read_sizes(t, &info, shape, shape) ||
+        !torch_read_bytes(t, name, torch_item(from, whole ? 4 : 0), &bytes) ||
+        !torch_place_bytes(t, &bytes, big_endian, &info.storage))
+        return false;
     if (fortran) torch_fortran_strides(&info);
     else checkpoint_contiguous_strides(&info);
     return checkpoint_add_tensor(t->c, &info, bytes.size / checkpoint_dtype_size(info.dtype),
@@ -380,9 +366,9 @@ bool torch_add_array(torch_reader *t, const char *name, const pickle_value *valu
 
 enum {
     TORCH_MAX_ARGUMENTS = 16,
-    TORCH_MAX_ARGUMENT_TEXT = 2048,  /* of one call */
-    TORCH_REMEMBERED = 16,           /* attributes that are not given again */
-    TORCH_VALUE = 80
+    TORCH_MAX_ARGUMENT_TEXT = 2048, /* of one call */
+    TORCH_REMEMBERED = 16,          /* attributes that are not given again */
+    TORCH_VALUE = 80,
 };
 
 typedef struct torch_span {
@@ -395,28 +381,25 @@ typedef struct torch_description {
     torch_reader *reader;
     const char *module;
     torch_span body;
-    size_t first;                    /* of the attributes that it gave */
-    int attentions;                  /* softmaxes and the like: 0, 1, or 2 for more */
+    size_t first;   /* of the attributes that it gave */
+    int attentions; /* softmaxes and the like: 0, 1, or 2 for more */
     bool calls_relu, has_cube, has_quick_factor;
-    const char *told;                /* a call that is part of what was said already */
+    const char *told; /* a call that is part of what was said already */
 } torch_description;
 
 /* === Spans of text === */
 
-static bool torch_span_is(torch_span span, const char *text)
-{
+static bool torch_span_is(torch_span span, const char *text) {
     return span.size == strlen(text) && memcmp(span.text, text, span.size) == 0;
 }
 
-static torch_span torch_trim(torch_span span)
-{
+static torch_span torch_trim(torch_span span) {
     while (span.size > 0 && span.text[0] == ' ') span.text++, span.size--;
     while (span.size > 0 && span.text[span.size - 1] == ' ') span.size--;
     return span;
 }
 
-static const char *torch_find(torch_span span, const char *text)
-{
+static const char *torch_find(torch_span span, const char *text) {
     const size_t size = strlen(text);
     const char *at = span.text, *last = span.text + span.size;
     for (; (size_t)(last - at) >= size; at++) {
@@ -428,8 +411,7 @@ static const char *torch_find(torch_span span, const char *text)
 }
 
 /* The items between commas from `text` on, up to the bracket that ends them; their number. */
-static size_t torch_split(torch_span text, torch_span items[TORCH_MAX_ARGUMENTS])
-{
+static size_t torch_split(torch_span text, torch_span items[TORCH_MAX_ARGUMENTS]) {
     size_t i, start = 0, count = 0;
     int depth = 0;
     if (text.size > TORCH_MAX_ARGUMENT_TEXT) text.size = TORCH_MAX_ARGUMENT_TEXT;
@@ -449,8 +431,7 @@ static size_t torch_split(torch_span text, torch_span items[TORCH_MAX_ARGUMENTS]
 }
 
 /* Python's text of a value as checkpoint.h gives it: 1e-05, true, none, (4), text. */
-static void torch_value(torch_span span, char value[TORCH_VALUE])
-{
+static void torch_value(torch_span span, char value[TORCH_VALUE]) {
     char *end;
     double number;
     if (span.size >= 2 && (span.text[0] == '"' || span.text[0] == '\''))
@@ -465,8 +446,7 @@ static void torch_value(torch_span span, char value[TORCH_VALUE])
         torch_show_number(number, value, TORCH_VALUE);
 }
 
-static bool torch_is_number(torch_span span, bool whole)
-{
+static bool torch_is_number(torch_span span, bool whole) {
     size_t i;
     for (i = 0; i < span.size; i++)
         if (!strchr(whole ? "0123456789" : "0123456789.e+-", span.text[i])) return false;
@@ -475,27 +455,24 @@ static bool torch_is_number(torch_span span, bool whole)
 
 /* === What a module's code says === */
 
-static bool torch_say(torch_description *d, const char *name, const char *value)
-{
+static bool torch_say(torch_description *d, const char *name, const char *value) {
     checkpoint *c = d->reader->c;
     size_t i = d->first;
     if (value[0] == '\0') return true;
     if (c->attribute_count - i > TORCH_REMEMBERED) i = c->attribute_count - TORCH_REMEMBERED;
     for (; i < c->attribute_count; i++)
-        if (strcmp(c->attributes[i].name, name) == 0
-            && strcmp(c->attributes[i].value, value) == 0) return true;
+        if (strcmp(c->attributes[i].name, name) == 0 && strcmp(c->attributes[i].value, value) == 0)
+            return true;
     return checkpoint_add_attribute(c, d->module, name, value, d->reader->report);
 }
 
-static bool torch_say_span(torch_description *d, const char *name, torch_span span)
-{
+static bool torch_say_span(torch_description *d, const char *name, torch_span span) {
     char value[TORCH_VALUE];
     torch_value(span, value);
     return torch_say(d, name, value);
 }
 
-static int torch_count_attentions(torch_span body)
-{
+static int torch_count_attentions(torch_span body) {
     static const char *const names[] = { "softmax(", "scaled_dot_product_attention(" };
     const char *end = body.text + body.size, *at;
     size_t i;
@@ -514,8 +491,7 @@ static int torch_count_attentions(torch_span body)
 /* The meaning of [batch, tokens, 3 x heads x width] becomes: of the last three, 3 may stand anywhere. Where
  * there is one softmax, also [batch, tokens, heads, width]: that is often computed. `before`: the
  * axes that the list leaves out. */
-static bool torch_say_heads(torch_description *d, torch_span list, size_t before)
-{
+static bool torch_say_heads(torch_description *d, torch_span list, size_t before) {
     torch_span items[TORCH_MAX_ARGUMENTS], heads = { NULL, 0 };
     size_t count;
     if (list.size < 2 || list.text[0] != '[') return true;
@@ -532,43 +508,39 @@ static bool torch_say_heads(torch_description *d, torch_span list, size_t before
 }
 
 /* PyTorch leaves trailing arguments out where they have their default value. */
-static bool torch_say_layer_norm(torch_description *d, const torch_span *a, size_t count)
-{
+static bool torch_say_layer_norm(torch_description *d, const torch_span *a, size_t count) {
     if (count < 5) return torch_say(d, "code.layer_norm_eps", "1e-05");
     return !torch_is_number(a[4], false) || torch_say_span(d, "code.layer_norm_eps", a[4]);
 }
 
 /* The whole layer of nn.TransformerEncoder as one call. */
-static bool torch_say_encoder_layer(torch_description *d, const torch_span *a, size_t count)
-{
+static bool torch_say_encoder_layer(torch_description *d, const torch_span *a, size_t count) {
     if (count < 10 || !torch_is_number(a[2], true) || !torch_is_number(a[9], false)) return true;
-    return torch_say_span(d, "code.num_heads", a[2])
-        && torch_say(d, "code.activation", torch_span_is(a[7], "True") ? "gelu" : "relu")
-        && torch_say_span(d, "code.norm_first", a[8])
-        && torch_say_span(d, "code.layer_norm_eps", a[9]);
+    return torch_say_span(d, "code.num_heads", a[2]) &&
+           torch_say(d, "code.activation", torch_span_is(a[7], "True") ? "gelu" : "relu") &&
+           torch_say_span(d, "code.norm_first", a[8]) &&
+           torch_say_span(d, "code.layer_norm_eps", a[9]);
 }
 
 /* Functions that are nothing else than an activation. */
 static const char *const torch_activations[] = {
-    "relu", "silu", "gelu", "mish", "elu", "celu", "selu", "leaky_relu", "prelu", "rrelu", "relu6",
-    "hardtanh", "hardswish", "hardsigmoid", "softplus", "log_sigmoid", "softsign", "softshrink",
-    "hardshrink", "tanhshrink", "threshold"
+    "relu",       "silu",        "gelu",      "mish",        "elu",      "celu",
+    "selu",       "leaky_relu",  "prelu",     "rrelu",       "relu6",    "hardtanh",
+    "hardswish",  "hardsigmoid", "softplus",  "log_sigmoid", "softsign", "softshrink",
+    "hardshrink", "tanhshrink",  "threshold",
 };
 
-static bool torch_begins(torch_span span, const char *text)
-{
+static bool torch_begins(torch_span span, const char *text) {
     const size_t size = strlen(text);
     return span.size >= size && memcmp(span.text, text, size) == 0;
 }
 
-static bool torch_same(torch_span a, torch_span b)
-{
+static bool torch_same(torch_span a, torch_span b) {
     return a.size == b.size && memcmp(a.text, b.text, a.size) == 0;
 }
 
 /* Is it "torch.sigmoid(x)"? */
-static bool torch_is_sigmoid_of(torch_span span, torch_span x)
-{
+static bool torch_is_sigmoid_of(torch_span span, torch_span x) {
     static const char start[] = "torch.sigmoid(";
     torch_span inner;
     if (!torch_begins(span, start) || span.size != strlen(start) + x.size + 1) return false;
@@ -578,8 +550,7 @@ static bool torch_is_sigmoid_of(torch_span span, torch_span x)
 }
 
 /* x sigmoid(x) is SiLU, the square of a ReLU none that is known. */
-static bool torch_say_product(torch_description *d, const torch_span *a)
-{
+static bool torch_say_product(torch_description *d, const torch_span *a) {
     const bool first = torch_is_sigmoid_of(a[0], a[1]);
     if (first || torch_is_sigmoid_of(a[1], a[0])) {
         d->told = a[first ? 0 : 1].text;
@@ -591,8 +562,7 @@ static bool torch_say_product(torch_description *d, const torch_span *a)
 
 /* An activation that is written out: GELU by erf or by tanh of a cube, x sigmoid(1.702 x). */
 static bool torch_say_formula(torch_description *d, torch_span name, const torch_span *a,
-                              size_t count)
-{
+                              size_t count) {
     if (count == 0) return true;
     if (torch_span_is(name, "erf")) return torch_say(d, "code.activation", "gelu");
     if (torch_span_is(name, "sigmoid") && name.text - strlen("torch.") != d->told)
@@ -606,12 +576,11 @@ static bool torch_say_formula(torch_description *d, torch_span name, const torch
 }
 
 static bool torch_say_activation(torch_description *d, torch_span name, const torch_span *a,
-                                 size_t count)
-{
+                                 size_t count) {
     size_t i;
     if (torch_span_is(name, "gelu") && count > 1 && torch_find(a[1], "tanh"))
         return torch_say(d, "code.activation", "gelu_tanh");
-    if (name.size > 0 && name.text[name.size - 1] == '_') name.size--;   /* in place */
+    if (name.size > 0 && name.text[name.size - 1] == '_') name.size--; /* in place */
     for (i = 0; i < sizeof torch_activations / sizeof *torch_activations; i++)
         if (torch_span_is(name, torch_activations[i]))
             return torch_say(d, "code.activation", torch_activations[i]);
@@ -619,14 +588,14 @@ static bool torch_say_activation(torch_description *d, torch_span name, const to
 }
 
 static bool torch_say_call(torch_description *d, torch_span name, const torch_span *a,
-                           size_t count)
-{
+                           size_t count) {
     if (!torch_say_activation(d, name, a, count)) return false;
     if (torch_span_is(name, "layer_norm")) return torch_say_layer_norm(d, a, count);
     if (torch_span_is(name, "_transformer_encoder_layer_fwd"))
         return torch_say_encoder_layer(d, a, count);
-    if (torch_span_is(name, "_native_multi_head_attention") && count > 4
-        && torch_is_number(a[4], true)) return torch_say_span(d, "code.num_heads", a[4]);
+    if (torch_span_is(name, "_native_multi_head_attention") && count > 4 &&
+        torch_is_number(a[4], true))
+        return torch_say_span(d, "code.num_heads", a[4]);
     if ((torch_span_is(name, "view") || torch_span_is(name, "reshape")) && count == 2)
         return torch_say_heads(d, a[1], 0);
     if (torch_span_is(name, "unflatten") && count == 3) return torch_say_heads(d, a[2], 2);
@@ -635,8 +604,7 @@ static bool torch_say_call(torch_description *d, torch_span name, const torch_sp
 
 /* The next call of an operator, "torch.NAME(...)"; *rest: what comes after its bracket. */
 static bool torch_next_call(torch_span *rest, torch_span *name,
-                            torch_span arguments[TORCH_MAX_ARGUMENTS], size_t *count)
-{
+                            torch_span arguments[TORCH_MAX_ARGUMENTS], size_t *count) {
     static const char start[] = "torch.";
     const char *end = rest->text + rest->size, *at;
     while ((at = torch_find(*rest, start)) != NULL) {
@@ -654,8 +622,7 @@ static bool torch_next_call(torch_span *rest, torch_span *name,
 }
 
 /* "  eps : Final[float] = 1.0000000000000001e-05" */
-static bool torch_say_constants(torch_description *d)
-{
+static bool torch_say_constants(torch_description *d) {
     static const char sign[] = " : Final[";
     torch_span rest = d->body;
     const char *at, *end = rest.text + rest.size;
@@ -679,8 +646,7 @@ static bool torch_say_constants(torch_description *d)
 }
 
 /* Functions of torch.nn.functional are called by a variable, which a line names. */
-static bool torch_say_others(torch_description *d)
-{
+static bool torch_say_others(torch_description *d) {
     static const char start[] = "torch.nn.functional.";
     torch_span rest = d->body;
     const char *at, *end = rest.text + rest.size;
@@ -689,8 +655,9 @@ static bool torch_say_others(torch_description *d)
         torch_span name = { at + strlen(start), 0 };
         while (name.text + name.size < end && name.text[name.size] != '\n') name.size++;
         for (i = 0; i < sizeof torch_activations / sizeof *torch_activations; i++)
-            if (torch_span_is(name, torch_activations[i])
-                && !torch_say(d, "code.activation", torch_activations[i])) return false;
+            if (torch_span_is(name, torch_activations[i]) &&
+                !torch_say(d, "code.activation", torch_activations[i]))
+                return false;
         if (!torch_step(d->reader)) return false;
         rest.text = name.text + name.size;
         rest.size = (size_t)(end - rest.text);
@@ -699,8 +666,7 @@ static bool torch_say_others(torch_description *d)
 }
 
 /* The text from "class NAME(Module):" to the next line that is not indented. */
-static bool torch_find_class_body(const char *class, const char *code, torch_span *body)
-{
+static bool torch_find_class_body(const char *class, const char *code, torch_span *body) {
     const char *dot = strrchr(class, '.');
     char head[300];
     const char *at;
@@ -714,8 +680,7 @@ static bool torch_find_class_body(const char *class, const char *code, torch_spa
     return true;
 }
 
-bool torch_describe_code(torch_reader *t, const char *module, const char *class, const char *code)
-{
+bool torch_describe_code(torch_reader *t, const char *module, const char *class, const char *code) {
     torch_description d = { 0 };
     torch_span rest, name = { NULL, 0 }, arguments[TORCH_MAX_ARGUMENTS];
     size_t count = 0;
@@ -735,8 +700,7 @@ bool torch_describe_code(torch_reader *t, const char *module, const char *class,
 /* === Constants === */
 
 /* "CONSTANTS.c12" -> 12; -1: something else. */
-static long torch_constant_index(torch_span span)
-{
+static long torch_constant_index(torch_span span) {
     static const char start[] = "CONSTANTS.c";
     const size_t size = strlen(start);
     torch_span digits;
@@ -747,8 +711,7 @@ static long torch_constant_index(torch_span span)
 }
 
 /* A token is expanded to the batch, positions are added; the rest are layers. */
-static const char *torch_name_part(torch_span operator, size_t part)
-{
+static const char *torch_name_part(torch_span operator, size_t part) {
     static const char *const parts[] = { "weight", "bias", "running_mean", "running_var" };
     if (operator.size == 6 && memcmp(operator.text, "expand", 6) == 0) return "cls_token";
     if (operator.size >= 3 && memcmp(operator.text, "add", 3) == 0) return "pos_embed";
@@ -758,8 +721,7 @@ static const char *torch_name_part(torch_span operator, size_t part)
 /* Adds a constant by what an operator takes it for: "3.linear.weight" for the first constant of the
  * fourth call that has any. One that is used twice is there twice, as trained weights would be. */
 static bool torch_add_constant(torch_reader *t, torch_span operator, size_t place, size_t part,
-                               long index)
-{
+                               long index) {
     const pickle_value *value = torch_item(t->pickle.root, (size_t)index);
     char name[TORCH_VALUE];
     if (!value || !torch_is_tensor(t, value)) return true;
@@ -769,9 +731,8 @@ static bool torch_add_constant(torch_reader *t, torch_span operator, size_t plac
     return part > 3 || torch_add_call(t, name, value);
 }
 
-bool torch_add_constants(torch_reader *t, const char *code)
-{
-    torch_span rest, operator = { NULL, 0 }, arguments[TORCH_MAX_ARGUMENTS];
+bool torch_add_constants(torch_reader *t, const char *code) {
+    torch_span rest, operator= { NULL, 0 }, arguments[TORCH_MAX_ARGUMENTS];
     size_t i, count = 0, place = 0;
     rest.text = code;
     rest.size = strlen(code);

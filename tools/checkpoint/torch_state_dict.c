@@ -18,11 +18,10 @@
  */
 
 #ifndef TORCH_MAX_STEPS
-#define TORCH_MAX_STEPS 1000000      /* nodes visited: shared nodes count each time */
+#define TORCH_MAX_STEPS 1000000 /* nodes visited: shared nodes count each time */
 #endif
 
-bool torch_step(torch_reader *t)
-{
+bool torch_step(torch_reader *t) {
     if (t->steps++ < TORCH_MAX_STEPS) return true;
     return report_fail(t->report, "more than %d values to visit", TORCH_MAX_STEPS);
 }
@@ -50,12 +49,11 @@ static const torch_class torch_classes[] = {
     { "", "float8_e5m2", 1, false, CHECKPOINT_U8 },
     { "", "uint16", 2, false, CHECKPOINT_U8 },
     { "", "uint32", 4, false, CHECKPOINT_U8 },
-    { "", "uint64", 8, false, CHECKPOINT_U8 }
+    { "", "uint64", 8, false, CHECKPOINT_U8 },
 };
 
 /* "torch.FloatStorage" -> "FloatStorage"; NULL if another module defines it. */
-static const char *torch_strip_module(const pickle_value *global)
-{
+static const char *torch_strip_module(const pickle_value *global) {
     static const char *const modules[] = { "torch.storage.", "torch.cuda.", "torch." };
     size_t i;
     if (!global || global->kind != PICKLE_GLOBAL) return NULL;
@@ -66,8 +64,7 @@ static const char *torch_strip_module(const pickle_value *global)
     return NULL;
 }
 
-static const torch_class *torch_find_class(const pickle_value *global, bool is_dtype)
-{
+static const torch_class *torch_find_class(const pickle_value *global, bool is_dtype) {
     const char *name = torch_strip_module(global);
     size_t i;
     for (i = 0; name && name[0] && i < sizeof torch_classes / sizeof *torch_classes; i++)
@@ -79,21 +76,23 @@ static const torch_class *torch_find_class(const pickle_value *global, bool is_d
 /* How to read a call that PyTorch uses for tensors. */
 typedef enum torch_call {
     TORCH_NOT_A_TENSOR,
-    TORCH_TENSOR,          /* (storage, offset, size, stride, ...) */
-    TORCH_TENSOR_TYPED,    /* (storage, offset, size, stride, requires_grad, hooks, dtype, ...) */
-    TORCH_WRAPPED,         /* (tensor, ...) */
-    TORCH_SUBCLASS         /* (rebuild function, class, its arguments, state) */
+    TORCH_TENSOR,       /* (storage, offset, size, stride, ...) */
+    TORCH_TENSOR_TYPED, /* (storage, offset, size, stride, requires_grad, hooks, dtype, ...) */
+    TORCH_WRAPPED,      /* (tensor, ...) */
+    TORCH_SUBCLASS,     /* (rebuild function, class, its arguments, state) */
 } torch_call;
 
-static torch_call torch_call_of(const pickle_value *callable)
-{
-    static const struct { const char *name; torch_call call; } calls[] = {
+static torch_call torch_call_of(const pickle_value *callable) {
+    static const struct {
+        const char *name;
+        torch_call call;
+    } calls[] = {
         { "torch._utils._rebuild_tensor_v2", TORCH_TENSOR },
         { "torch._utils._rebuild_tensor", TORCH_TENSOR },
         { "torch._utils._rebuild_tensor_v3", TORCH_TENSOR_TYPED },
         { "torch._utils._rebuild_parameter", TORCH_WRAPPED },
         { "torch._utils._rebuild_parameter_with_state", TORCH_WRAPPED },
-        { "torch._tensor._rebuild_from_type_v2", TORCH_SUBCLASS }
+        { "torch._tensor._rebuild_from_type_v2", TORCH_SUBCLASS },
     };
     size_t i;
     for (i = 0; i < sizeof calls / sizeof *calls; i++)
@@ -103,46 +102,40 @@ static torch_call torch_call_of(const pickle_value *callable)
 
 /* === Reading the pickle's values === */
 
-const pickle_value *torch_item(const pickle_value *sequence, size_t i)
-{
-    bool is_sequence = sequence
-                    && (sequence->kind == PICKLE_TUPLE || sequence->kind == PICKLE_LIST);
+const pickle_value *torch_item(const pickle_value *sequence, size_t i) {
+    bool is_sequence = sequence &&
+                       (sequence->kind == PICKLE_TUPLE || sequence->kind == PICKLE_LIST);
     return is_sequence && i < sequence->count ? sequence->u.items[i] : NULL;
 }
 
-const pickle_value *torch_part(const pickle_value *call, size_t part)
-{
+const pickle_value *torch_part(const pickle_value *call, size_t part) {
     return call && call->kind == PICKLE_CALL ? call->u.items[part] : NULL;
 }
 
-bool torch_is_tensor(const torch_reader *t, const pickle_value *value)
-{
-    return torch_call_of(torch_part(value, PICKLE_CALLABLE)) != TORCH_NOT_A_TENSOR
-        || (t->arrays && torch_is_array(value));
+bool torch_is_tensor(const torch_reader *t, const pickle_value *value) {
+    return torch_call_of(torch_part(value, PICKLE_CALLABLE)) != TORCH_NOT_A_TENSOR ||
+           (t->arrays && torch_is_array(value));
 }
 
-static bool torch_has_prefix(const pickle_value *global, const char *prefix)
-{
-    return global->kind == PICKLE_GLOBAL
-        && strncmp(global->u.text, prefix, strlen(prefix)) == 0;
+static bool torch_has_prefix(const pickle_value *global, const char *prefix) {
+    return global->kind == PICKLE_GLOBAL && strncmp(global->u.text, prefix, strlen(prefix)) == 0;
 }
 
-const pickle_value *torch_as_dict(const pickle_value *value)
-{
+const pickle_value *torch_as_dict(const pickle_value *value) {
     const pickle_value *state;
     if (!value || value->kind == PICKLE_DICT) return value;
     if (value->kind != PICKLE_CALL) return NULL;
     if (torch_part(value, PICKLE_CONTENTS)) return torch_part(value, PICKLE_CONTENTS);
     state = torch_part(value, PICKLE_STATE);
-    if (torch_has_prefix(torch_part(value, PICKLE_CALLABLE), "__torch__.") && state
-        && state->kind == PICKLE_DICT) return state;
+    if (torch_has_prefix(torch_part(value, PICKLE_CALLABLE), "__torch__.") && state &&
+        state->kind == PICKLE_DICT)
+        return state;
     return NULL;
 }
 
 /* A module of torch.fx has its attributes as an argument; an object with slots has them first of
  * two. */
-const pickle_value *torch_as_object(const pickle_value *value)
-{
+const pickle_value *torch_as_object(const pickle_value *value) {
     const pickle_value *state = torch_part(value, PICKLE_STATE);
     if (state && state->kind == PICKLE_TUPLE) state = torch_item(state, 0);
     if (!state && pickle_is_text(torch_part(value, PICKLE_CALLABLE), PICKLE_GLOBAL,
@@ -151,33 +144,29 @@ const pickle_value *torch_as_object(const pickle_value *value)
     return state && state->kind == PICKLE_DICT ? state : NULL;
 }
 
-const pickle_value *torch_as_module(const pickle_value *value)
-{
+const pickle_value *torch_as_module(const pickle_value *value) {
     const pickle_value *state = torch_as_object(value);
     return pickle_get(state, "_modules") && pickle_get(state, "_parameters") ? state : NULL;
 }
 
 /* === Storages === */
 
-static bool torch_fail_storage(torch_reader *t, const char *name, const char *what)
-{
+static bool torch_fail_storage(torch_reader *t, const char *name, const char *what) {
     return report_fail(t->report, "%.200s: its storage %s", name, what);
 }
 
-static bool torch_is_count(const pickle_value *value)
-{
-    return value && value->kind == PICKLE_INT && value->u.integer >= 0
-        && value->u.integer <= INT64_MAX / 64;
+static bool torch_is_count(const pickle_value *value) {
+    return value && value->kind == PICKLE_INT && value->u.integer >= 0 &&
+           value->u.integer <= INT64_MAX / 64;
 }
 
 /* The last field of a legacy id: None or (key, offset, count) of a view of the root storage. */
 static bool torch_read_view(torch_reader *t, const char *name, const pickle_value *view,
-                            torch_storage *storage)
-{
+                            torch_storage *storage) {
     const pickle_value *offset = torch_item(view, 1), *count = torch_item(view, 2);
     if (!view || view->kind == PICKLE_NONE) return true;
-    if (!torch_is_count(offset) || !torch_is_count(count)
-        || (uint64_t)(offset->u.integer + count->u.integer) > storage->root_count)
+    if (!torch_is_count(offset) || !torch_is_count(count) ||
+        (uint64_t)(offset->u.integer + count->u.integer) > storage->root_count)
         return torch_fail_storage(t, name, "is a view beyond the end of another");
     storage->base = (uint64_t)offset->u.integer;
     storage->count = (uint64_t)count->u.integer;
@@ -185,8 +174,7 @@ static bool torch_read_view(torch_reader *t, const char *name, const pickle_valu
 }
 
 bool torch_read_storage(torch_reader *t, const char *name, const pickle_value *value,
-                        torch_storage *storage)
-{
+                        torch_storage *storage) {
     const pickle_value *id = value && value->kind == PICKLE_PERSISTENT ? value->u.items[0] : NULL;
     const pickle_value *class = torch_item(id, 1), *key = torch_item(id, 2);
     const pickle_value *count = torch_item(id, 4);
@@ -196,8 +184,8 @@ bool torch_read_storage(torch_reader *t, const char *name, const pickle_value *v
     if (!storage->class)
         return report_fail(t->report, "%.200s: unknown storage class \"%.200s\"", name,
                            class && class->kind == PICKLE_GLOBAL ? class->u.text : "(none)");
-    if (!key || key->kind != PICKLE_STRING || !text_is_name(key->u.text, key->count)
-        || key->count > 200)
+    if (!key || key->kind != PICKLE_STRING || !text_is_name(key->u.text, key->count) ||
+        key->count > 200)
         return torch_fail_storage(t, name, "has no usable key");
     if (!torch_is_count(count)) return torch_fail_storage(t, name, "has no usable size");
     storage->key = key->u.text;
@@ -210,12 +198,11 @@ bool torch_read_storage(torch_reader *t, const char *name, const pickle_value *v
 /* === Tensors === */
 
 bool torch_read_sizes(torch_reader *t, checkpoint_tensor_info *info, const pickle_value *sizes,
-                      const pickle_value *strides)
-{
+                      const pickle_value *strides) {
     size_t i;
-    if (!sizes || !strides || sizes->count != strides->count
-        || (sizes->kind != PICKLE_TUPLE && sizes->kind != PICKLE_LIST)
-        || (strides->kind != PICKLE_TUPLE && strides->kind != PICKLE_LIST))
+    if (!sizes || !strides || sizes->count != strides->count ||
+        (sizes->kind != PICKLE_TUPLE && sizes->kind != PICKLE_LIST) ||
+        (strides->kind != PICKLE_TUPLE && strides->kind != PICKLE_LIST))
         return report_fail(t->report, "%.200s: sizes and strides do not match", info->name);
     if (sizes->count > CHECKPOINT_MAX_DIMS)
         return report_fail(t->report, "%.200s: %lu dimensions, at most %d expected", info->name,
@@ -223,23 +210,20 @@ bool torch_read_sizes(torch_reader *t, checkpoint_tensor_info *info, const pickl
     info->ndim = (int)sizes->count;
     for (i = 0; i < sizes->count; i++) {
         if (sizes->u.items[i]->kind != PICKLE_INT || strides->u.items[i]->kind != PICKLE_INT)
-            return report_fail(t->report, "%.200s: sizes and strides must be integers",
-                               info->name);
+            return report_fail(t->report, "%.200s: sizes and strides must be integers", info->name);
         info->dims[i] = sizes->u.items[i]->u.integer;
         info->strides[i] = strides->u.items[i]->u.integer;
     }
     return true;
 }
 
-static bool torch_skip(torch_reader *t, const char *name, const char *reason)
-{
+static bool torch_skip(torch_reader *t, const char *name, const char *reason) {
     return checkpoint_add_skipped(t->c, name, reason, t->report);
 }
 
 /* dtype NULL: that of the storage. */
 static bool torch_add_view(torch_reader *t, checkpoint_tensor_info *info,
-                           const torch_storage *storage, const torch_class *dtype, int64_t offset)
-{
+                           const torch_storage *storage, const torch_class *dtype, int64_t offset) {
     uint64_t bytes = storage->count * storage->class->size;
     uint64_t base = storage->base * storage->class->size;
     if (!dtype) dtype = storage->class;
@@ -247,9 +231,9 @@ static bool torch_add_view(torch_reader *t, checkpoint_tensor_info *info,
     if (base % dtype->size || offset < 0 || offset > INT64_MAX / 64)
         return report_fail(t->report, "%.200s: bad storage offset %lld", info->name,
                            (long long)offset);
-    if (!(storage->found
-          ? checkpoint_add_storage(t->c, storage->found, &info->storage, t->report)
-          : t->place(t, info->name, storage, &info->storage))) return false;
+    if (!(storage->found ? checkpoint_add_storage(t->c, storage->found, &info->storage, t->report)
+                         : t->place(t, info->name, storage, &info->storage)))
+        return false;
     info->dtype = dtype->dtype;
     info->container_name = t->c->storages[info->storage].bytes.name;
     info->storage_offset = (int64_t)(base / dtype->size) + offset;
@@ -257,8 +241,7 @@ static bool torch_add_view(torch_reader *t, checkpoint_tensor_info *info,
 }
 
 static bool torch_add_tensor(torch_reader *t, const char *name, const pickle_value *arguments,
-                             bool typed)
-{
+                             bool typed) {
     checkpoint_tensor_info info = { 0 };
     torch_storage storage = { 0 };
     checkpoint_storage found = { 0 };
@@ -266,18 +249,17 @@ static bool torch_add_tensor(torch_reader *t, const char *name, const pickle_val
     const torch_class *dtype = typed ? torch_find_class(torch_item(arguments, 6), true) : NULL;
     info.name = name;
     if (!(torch_is_nested(id) ? torch_read_nested(t, name, id, &storage, &found)
-                              : torch_read_storage(t, name, id, &storage))) return false;
-    if (typed && !dtype)
-        return report_fail(t->report, "%.200s: unknown dtype", name);
+                              : torch_read_storage(t, name, id, &storage)))
+        return false;
+    if (typed && !dtype) return report_fail(t->report, "%.200s: unknown dtype", name);
     if (!offset || offset->kind != PICKLE_INT)
         return report_fail(t->report, "%.200s: no storage offset", name);
-    return torch_read_sizes(t, &info, torch_item(arguments, 2), torch_item(arguments, 3))
-        && torch_add_view(t, &info, &storage, dtype, offset->u.integer);
+    return torch_read_sizes(t, &info, torch_item(arguments, 2), torch_item(arguments, 3)) &&
+           torch_add_view(t, &info, &storage, dtype, offset->u.integer);
 }
 
 /* Unwraps parameters and subclasses. Bounded, because a cycle may wrap itself. */
-bool torch_add_call(torch_reader *t, const char *name, const pickle_value *value)
-{
+bool torch_add_call(torch_reader *t, const char *name, const pickle_value *value) {
     const pickle_value *callable = torch_part(value, PICKLE_CALLABLE);
     const pickle_value *arguments = torch_part(value, PICKLE_ARGUMENTS);
     int depth;
@@ -298,9 +280,11 @@ bool torch_add_call(torch_reader *t, const char *name, const pickle_value *value
             arguments = torch_part(value, PICKLE_ARGUMENTS);
             break;
         default:
-            return report_fail(t->report, "%.200s: the tensor is built by \"%.200s\", which is not "
-                               "supported", name, callable && callable->kind == PICKLE_GLOBAL
-                               ? callable->u.text : "(unknown)");
+            return report_fail(
+                t->report,
+                "%.200s: the tensor is built by \"%.200s\", which is not "
+                "supported",
+                name, callable && callable->kind == PICKLE_GLOBAL ? callable->u.text : "(unknown)");
         }
     }
     return report_fail(t->report, "%.200s: parameters nested deeper than %d", name, depth);
@@ -309,32 +293,31 @@ bool torch_add_call(torch_reader *t, const char *name, const pickle_value *value
 /* === Flattening === */
 
 /* Does an opaque call use tensor data, directly or through its arguments? */
-static bool torch_uses_storage(torch_reader *t, const pickle_value *value, int depth)
-{
+static bool torch_uses_storage(torch_reader *t, const pickle_value *value, int depth) {
     size_t i;
     bool children = value && (value->kind == PICKLE_TUPLE || value->kind == PICKLE_LIST);
     if (!value || depth >= PICKLE_MAX_DEPTH || !torch_step(t)) return false;
     if (value->kind == PICKLE_PERSISTENT || torch_is_tensor(t, value)) return true;
     for (i = 0; children && i < value->count; i++)
         if (torch_uses_storage(t, value->u.items[i], depth + 1)) return true;
-    return value->kind == PICKLE_CALL
-        && torch_uses_storage(t, torch_part(value, PICKLE_ARGUMENTS), depth + 1);
+    return value->kind == PICKLE_CALL &&
+           torch_uses_storage(t, torch_part(value, PICKLE_ARGUMENTS), depth + 1);
 }
 
-static bool torch_add_opaque(torch_reader *t, const char *name, const pickle_value *value)
-{
+static bool torch_add_opaque(torch_reader *t, const char *name, const pickle_value *value) {
     const pickle_value *callable = torch_part(value, PICKLE_CALLABLE);
     const char *class = callable && callable->kind == PICKLE_GLOBAL ? callable->u.text
                                                                     : "(unknown)";
     if (!torch_uses_storage(t, torch_part(value, PICKLE_ARGUMENTS), 0)) return !t->report->failed;
     if (strstr(class, "qtensor") || strstr(class, "sparse")) return torch_skip(t, name, class);
-    return report_fail(t->report, "%.200s: the tensor is built by \"%.200s\", which is not "
-                       "supported", name, class);
+    return report_fail(t->report,
+                       "%.200s: the tensor is built by \"%.200s\", which is not "
+                       "supported",
+                       name, class);
 }
 
 bool torch_append_name(torch_reader *t, char *name, size_t name_size, const pickle_value *key,
-                       size_t *size)
-{
+                       size_t *size) {
     char number[32];
     const char *text = number;
     if (key->kind == PICKLE_STRING) text = key->u.text;
@@ -348,24 +331,23 @@ bool torch_append_name(torch_reader *t, char *name, size_t name_size, const pick
 }
 
 static bool torch_flatten_dict(torch_reader *t, char *name, size_t name_size,
-                               const pickle_value *dict, int depth)
-{
+                               const pickle_value *dict, int depth) {
     size_t i, size;
     for (i = 0; i + 1 < dict->count; i += 2) {
         const pickle_value *key = dict->u.items[i], *value = dict->u.items[i + 1];
         if (!torch_step(t)) return false;
         if (key->kind != PICKLE_STRING && key->kind != PICKLE_INT) continue;
         if (value->kind != PICKLE_DICT && value->kind != PICKLE_CALL) continue;
-        if (!torch_append_name(t, name, name_size, key, &size)
-            || !torch_flatten(t, name, size, value, depth + 1)) return false;
+        if (!torch_append_name(t, name, name_size, key, &size) ||
+            !torch_flatten(t, name, size, value, depth + 1))
+            return false;
         name[name_size] = '\0';
     }
     return true;
 }
 
 /* A file that is nothing but tensors one after the other: they are called by their places. */
-static bool torch_flatten_list(torch_reader *t, const pickle_value *list)
-{
+static bool torch_flatten_list(torch_reader *t, const pickle_value *list) {
     char name[32];
     size_t i;
     for (i = 0; i < list->count; i++) {
@@ -378,8 +360,7 @@ static bool torch_flatten_list(torch_reader *t, const pickle_value *list)
 }
 
 bool torch_flatten(torch_reader *t, char *name, size_t name_size, const pickle_value *value,
-                   int depth)
-{
+                   int depth) {
     const pickle_value *dict = torch_as_dict(value);
     if (depth == 0 && (value->kind == PICKLE_LIST || value->kind == PICKLE_TUPLE))
         return torch_flatten_list(t, value);
@@ -395,8 +376,7 @@ bool torch_flatten(torch_reader *t, char *name, size_t name_size, const pickle_v
 
 /* === Everything === */
 
-bool torch_read_state_dict(torch_reader *t)
-{
+bool torch_read_state_dict(torch_reader *t) {
     char name[TORCH_MAX_NAME] = "";
     const pickle_value *value = torch_choose(t);
     if (!value || !torch_flatten(t, name, 0, value, 0)) return false;
@@ -411,8 +391,7 @@ bool torch_read_state_dict(torch_reader *t)
  */
 
 /* Searches nested dicts and modules, but not lists, which belong to an optimizer. */
-static bool torch_holds_tensors(torch_reader *t, const pickle_value *value, int depth)
-{
+static bool torch_holds_tensors(torch_reader *t, const pickle_value *value, int depth) {
     static const char *const parts[] = { "_parameters", "_buffers", "_modules" };
     const pickle_value *dict = torch_as_dict(value), *module = torch_as_module(value);
     size_t i;
@@ -426,8 +405,7 @@ static bool torch_holds_tensors(torch_reader *t, const pickle_value *value, int 
 }
 
 /* The entries to choose from. An object of any class is looked into only if it is all there is. */
-static const pickle_value *torch_entries(const torch_reader *t, const pickle_value *value)
-{
+static const pickle_value *torch_entries(const torch_reader *t, const pickle_value *value) {
     if (torch_as_module(value)) return NULL;
     return value == t->pickle.root && !torch_as_dict(value) ? torch_as_object(value)
                                                             : torch_as_dict(value);
@@ -435,15 +413,14 @@ static const pickle_value *torch_entries(const torch_reader *t, const pickle_val
 
 /* In timm's order, then by custom. */
 static const char *const torch_wrappers[] = {
-    "state_dict_ema", "model_ema", "state_dict", "model", "module", "teacher", "student",
-    "encoder", "target_encoder", "model_state_dict", "model_state", "net", "network", "params",
-    "weights"
+    "state_dict_ema", "model_ema", "state_dict", "model",          "module",
+    "teacher",        "student",   "encoder",    "target_encoder", "model_state_dict",
+    "model_state",    "net",       "network",    "params",         "weights",
 };
 
 /* State dicts come before whole modules. */
 static const pickle_value *torch_known_wrapper(torch_reader *t, const pickle_value *dict,
-                                               const char **key)
-{
+                                               const char **key) {
     const size_t count = sizeof torch_wrappers / sizeof *torch_wrappers;
     size_t i;
     for (i = 0; i < 2 * count; i++) {
@@ -457,8 +434,7 @@ static const pickle_value *torch_known_wrapper(torch_reader *t, const pickle_val
 }
 
 /* Tensors that belong to the training rather than to the model. */
-static bool torch_is_training_key(const pickle_value *key)
-{
+static bool torch_is_training_key(const pickle_value *key) {
     static const char *const starts[] = { "optim", "lr_", "sched", "scaler", "amp", "rng" };
     size_t i;
     for (i = 0; key->kind == PICKLE_STRING && i < sizeof starts / sizeof *starts; i++)
@@ -467,17 +443,15 @@ static bool torch_is_training_key(const pickle_value *key)
 }
 
 /* A dict or a module; not the state of an optimizer, whatever its key. */
-static bool torch_is_candidate(const pickle_value *key, const pickle_value *value)
-{
-    return key->kind == PICKLE_STRING && !torch_is_training_key(key)
-        && !pickle_get(torch_as_dict(value), "param_groups")
-        && (torch_as_dict(value) || torch_as_module(value));
+static bool torch_is_candidate(const pickle_value *key, const pickle_value *value) {
+    return key->kind == PICKLE_STRING && !torch_is_training_key(key) &&
+           !pickle_get(torch_as_dict(value), "param_groups") &&
+           (torch_as_dict(value) || torch_as_module(value));
 }
 
 /* The only entry that holds tensors, if it is a dict or a module. */
 static const pickle_value *torch_only_wrapper(torch_reader *t, const pickle_value *dict,
-                                              const char **key)
-{
+                                              const char **key) {
     const pickle_value *found = NULL;
     size_t i;
     for (i = 0; i + 1 < dict->count; i += 2) {
@@ -491,8 +465,7 @@ static const pickle_value *torch_only_wrapper(torch_reader *t, const pickle_valu
 }
 
 static const pickle_value *torch_wrapper(torch_reader *t, const pickle_value *dict,
-                                         const char **key)
-{
+                                         const char **key) {
     const pickle_value *known = torch_known_wrapper(t, dict, key);
     return known ? known : torch_only_wrapper(t, dict, key);
 }
@@ -500,8 +473,7 @@ static const pickle_value *torch_wrapper(torch_reader *t, const pickle_value *di
 /* === Metadata === */
 
 static bool torch_add_scalar(torch_reader *t, const char *prefix, const pickle_value *key,
-                             const pickle_value *value)
-{
+                             const pickle_value *value) {
     char name[300], text[TORCH_SHOWN];
     const char *shown = text;
     if (key->kind != PICKLE_STRING) return true;
@@ -510,18 +482,18 @@ static bool torch_add_scalar(torch_reader *t, const char *prefix, const pickle_v
     case PICKLE_BOOL: shown = value->u.integer ? "true" : "false"; break;
     case PICKLE_INT: snprintf(text, sizeof text, "%lld", (long long)value->u.integer); break;
     case PICKLE_FLOAT: snprintf(text, sizeof text, "%.17g", value->u.number); break;
-    default: if (!torch_show_numbers(value, text)) return true;
+    default:
+        if (!torch_show_numbers(value, text)) return true;
     }
     snprintf(name, sizeof name, "%s%s%.200s", prefix, prefix[0] ? "." : "", key->u.text);
     return checkpoint_add_metadata(t->c, name, shown, t->report);
 }
 
 /* What says how the model was made, by its custom names. */
-static bool torch_is_configuration(const pickle_value *key)
-{
+static bool torch_is_configuration(const pickle_value *key) {
     static const char *const names[] = {
-        "args", "config", "cfg", "hparams", "hyper_parameters", "model_args", "model_config",
-        "model_kwargs", "kwargs"
+        "args",       "config",       "cfg",          "hparams", "hyper_parameters",
+        "model_args", "model_config", "model_kwargs", "kwargs",
     };
     size_t i;
     for (i = 0; i < sizeof names / sizeof *names; i++)
@@ -531,19 +503,20 @@ static bool torch_is_configuration(const pickle_value *key)
 
 /* Scalars and lists of numbers next to the state dict, and in an argparse.Namespace or a dict of
  * settings one level down ("args.lr"), or two if that holds settings again ("args.model_kwargs"). */
-static bool torch_add_metadata(torch_reader *t, const pickle_value *dict, const char *prefix)
-{
+static bool torch_add_metadata(torch_reader *t, const pickle_value *dict, const char *prefix) {
     const bool is_deep = strchr(prefix, '.') != NULL;
     char name[160];
     size_t i;
     for (i = 0; i + 1 < dict->count; i += 2) {
         const pickle_value *key = dict->u.items[i], *value = dict->u.items[i + 1];
         const pickle_value *inner = torch_as_module(value) ? NULL : torch_as_object(value);
-        if (!torch_step(t) || !torch_add_scalar(t, prefix, key, value)
-            || !torch_add_labels(t, key, value)) return false;
+        if (!torch_step(t) || !torch_add_scalar(t, prefix, key, value) ||
+            !torch_add_labels(t, key, value))
+            return false;
         if (!inner && torch_is_configuration(key)) inner = torch_as_dict(value);
-        if (is_deep || !inner || key->kind != PICKLE_STRING || key->count >= 64
-            || (prefix[0] && !torch_is_configuration(key))) continue;
+        if (is_deep || !inner || key->kind != PICKLE_STRING || key->count >= 64 ||
+            (prefix[0] && !torch_is_configuration(key)))
+            continue;
         snprintf(name, sizeof name, "%.64s%s%.64s", prefix, prefix[0] ? "." : "", key->u.text);
         if (!torch_add_metadata(t, inner, name)) return false;
     }
@@ -552,8 +525,7 @@ static bool torch_add_metadata(torch_reader *t, const pickle_value *dict, const 
 
 /* === Paths === */
 
-static bool torch_add_wrapper(torch_reader *t, const char *key)
-{
+static bool torch_add_wrapper(torch_reader *t, const char *key) {
     size_t old = strlen(t->c->wrapper), size = strlen(key);
     char *path = memory_take(&t->c->memory, old + size + 2);
     if (!path) return report_no_memory(t->report);
@@ -564,8 +536,7 @@ static bool torch_add_wrapper(torch_reader *t, const char *key)
 
 /* Where several dicts or modules could be the model, the path of each. */
 static bool torch_list_choices(torch_reader *t, const pickle_value *value, char *path,
-                               size_t path_size, int depth)
-{
+                               size_t path_size, int depth) {
     const pickle_value *dict = torch_entries(t, value);
     const char *key;
     size_t i, size;
@@ -573,10 +544,12 @@ static bool torch_list_choices(torch_reader *t, const pickle_value *value, char 
         return !t->report->failed && checkpoint_add_choice(t->c, path, t->report);
     for (i = 0; i + 1 < dict->count; i += 2) {
         const pickle_value *name = dict->u.items[i], *inner = dict->u.items[i + 1];
-        if (!torch_is_candidate(name, inner) || strstr(name->u.text, "loss")
-            || !torch_holds_tensors(t, inner, 0)) continue;
-        if (!torch_append_name(t, path, path_size, name, &size)
-            || !torch_list_choices(t, inner, path, size, depth + 1)) return false;
+        if (!torch_is_candidate(name, inner) || strstr(name->u.text, "loss") ||
+            !torch_holds_tensors(t, inner, 0))
+            continue;
+        if (!torch_append_name(t, path, path_size, name, &size) ||
+            !torch_list_choices(t, inner, path, size, depth + 1))
+            return false;
         path[path_size] = '\0';
     }
     return !t->report->failed;
@@ -584,8 +557,7 @@ static bool torch_list_choices(torch_reader *t, const pickle_value *value, char 
 
 /* What lies at a path; keys may have dots in them. */
 static const pickle_value *torch_find_path(torch_reader *t, const pickle_value *value,
-                                           const char *path)
-{
+                                           const char *path) {
     const pickle_value *dict = torch_entries(t, value), *found = NULL;
     size_t i;
     for (i = 0; dict && !found && i + 1 < dict->count && torch_step(t); i += 2) {
@@ -598,8 +570,7 @@ static const pickle_value *torch_find_path(torch_reader *t, const pickle_value *
     return found;
 }
 
-static const pickle_value *torch_refuse_path(torch_reader *t)
-{
+static const pickle_value *torch_refuse_path(torch_reader *t) {
     const checkpoint *c = t->c;
     char list[300] = "";
     size_t i, used = 0;
@@ -618,8 +589,7 @@ static const pickle_value *torch_refuse_path(torch_reader *t)
 
 /* === The choice === */
 
-static const pickle_value *torch_descend(torch_reader *t, const pickle_value *value)
-{
+static const pickle_value *torch_descend(torch_reader *t, const pickle_value *value) {
     const char *key = "";
     int depth;
     for (depth = 0; depth < PICKLE_MAX_DEPTH; depth++) {
@@ -634,18 +604,16 @@ static const pickle_value *torch_descend(torch_reader *t, const pickle_value *va
     return value;
 }
 
-static const pickle_value *torch_take_wanted(torch_reader *t, const pickle_value *root)
-{
+static const pickle_value *torch_take_wanted(torch_reader *t, const pickle_value *root) {
     const pickle_value *found = torch_find_path(t, root, t->c->wanted);
     if (t->report->failed) return NULL;
     if (!found) return torch_refuse_path(t);
-    if (!torch_add_metadata(t, torch_entries(t, root), "")) return NULL;   /* it has some */
+    if (!torch_add_metadata(t, torch_entries(t, root), "")) return NULL; /* it has some */
     return torch_add_wrapper(t, t->c->wanted) ? torch_descend(t, found) : NULL;
 }
 
 /* Arrays of NumPy are tensors where there are no others: beside some, they are statistics. */
-const pickle_value *torch_choose(torch_reader *t)
-{
+const pickle_value *torch_choose(torch_reader *t) {
     const pickle_value *root = t->pickle.root, *entries = torch_entries(t, root), *chosen;
     char path[TORCH_MAX_NAME] = "";
     if (t->torchscript) return root;
@@ -662,26 +630,24 @@ const pickle_value *torch_choose(torch_reader *t)
 
 enum { TORCH_MAX_LABELS = 100000 };
 
-static bool torch_is_label(const pickle_value *value)
-{
+static bool torch_is_label(const pickle_value *value) {
     return value->kind == PICKLE_STRING && text_is_name(value->u.text, value->count);
 }
 
 /* The index of a class, also as text, which it is after a way through JSON. */
-static bool torch_read_index(const pickle_value *value, size_t count, size_t *index)
-{
+static bool torch_read_index(const pickle_value *value, size_t count, size_t *index) {
     long number = -1;
     if (value->kind == PICKLE_INT && value->u.integer < TORCH_MAX_LABELS)
         number = (long)value->u.integer;
-    else if (value->kind != PICKLE_STRING
-             || !text_read_int(value->u.text, 0, TORCH_MAX_LABELS, &number)) return false;
+    else if (value->kind != PICKLE_STRING ||
+             !text_read_int(value->u.text, 0, TORCH_MAX_LABELS, &number))
+        return false;
     *index = (size_t)number;
     return number >= 0 && *index < count;
 }
 
 /* ["cat", "dog"] */
-static bool torch_order_list(const pickle_value *list, const char **labels)
-{
+static bool torch_order_list(const pickle_value *list, const char **labels) {
     size_t i;
     for (i = 0; i < list->count; i++) {
         if (!torch_is_label(list->u.items[i])) return false;
@@ -691,8 +657,7 @@ static bool torch_order_list(const pickle_value *list, const char **labels)
 }
 
 /* {"cat": 0, "dog": 1} or {0: "cat", 1: "dog"} */
-static bool torch_order_dict(const pickle_value *dict, const char **labels)
-{
+static bool torch_order_dict(const pickle_value *dict, const char **labels) {
     const size_t count = dict->count / 2;
     size_t i, index;
     for (i = 0; i < count; i++) {
@@ -709,8 +674,7 @@ static bool torch_order_dict(const pickle_value *dict, const char **labels)
     return true;
 }
 
-static bool torch_add_ordered(torch_reader *t, const pickle_value *value, size_t count)
-{
+static bool torch_add_ordered(torch_reader *t, const pickle_value *value, size_t count) {
     const char **labels = calloc(count, sizeof *labels);
     bool good = labels != NULL, named;
     size_t i;
@@ -723,17 +687,17 @@ static bool torch_add_ordered(torch_reader *t, const pickle_value *value, size_t
     return good;
 }
 
-bool torch_add_labels(torch_reader *t, const pickle_value *key, const pickle_value *value)
-{
+bool torch_add_labels(torch_reader *t, const pickle_value *key, const pickle_value *value) {
     static const char *const names[] = {
-        "class_names", "classes", "class_to_idx", "idx_to_class", "label_map", "label_names",
-        "labels", "id2label", "label2id"
+        "class_names", "classes", "class_to_idx", "idx_to_class", "label_map",
+        "label_names", "labels",  "id2label",     "label2id",
     };
     const bool is_dict = value->kind == PICKLE_DICT;
     const size_t count = is_dict ? value->count / 2 : value->count;
     size_t i = 0;
-    if (t->c->label_count > 0 || count == 0 || count > TORCH_MAX_LABELS
-        || (!is_dict && value->kind != PICKLE_LIST && value->kind != PICKLE_TUPLE)) return true;
+    if (t->c->label_count > 0 || count == 0 || count > TORCH_MAX_LABELS ||
+        (!is_dict && value->kind != PICKLE_LIST && value->kind != PICKLE_TUPLE))
+        return true;
     while (i < sizeof names / sizeof *names && !pickle_is_text(key, PICKLE_STRING, names[i])) i++;
     return i == sizeof names / sizeof *names || torch_add_ordered(t, value, count);
 }

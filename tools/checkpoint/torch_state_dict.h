@@ -14,10 +14,10 @@
 #include "checkpoint/pickle.h"
 
 #define TORCH_MAX_NAME 1024
-#define TORCH_SHOWN 320            /* of an attribute or an option as text */
+#define TORCH_SHOWN    320 /* of an attribute or an option as text */
 
 typedef struct torch_class {
-    const char *name;                /* of the storage class and of the dtype */
+    const char *name; /* of the storage class and of the dtype */
     const char *dtype_name;
     uint8_t size;
     bool supported;
@@ -44,15 +44,15 @@ struct torch_reader {
     size_t file;
     report *report;
     torch_place *place;
-    void *form;                      /* for place: the torch_zip or torch_legacy */
+    void *form; /* for place: the torch_zip or torch_legacy */
     pickle_document pickle;
-    const source *source;            /* of the pickle; of its long texts, too */
+    const source *source; /* of the pickle; of its long texts, too */
     bool torchscript;
     /* What the code of a class of TorchScript says of a module; NULL outside TorchScript. */
     bool (*describe)(torch_reader *t, const char *module, const char *class);
 
-    bool arrays;                     /* private: NumPy's arrays count as tensors */
-    size_t steps;                    /* private */
+    bool arrays;  /* private: NumPy's arrays count as tensors */
+    size_t steps; /* private */
 };
 
 /* Finds the state dict in t->pickle and adds its tensors. */
@@ -99,16 +99,15 @@ const pickle_value *torch_choose(torch_reader *t);
 bool torch_add_labels(torch_reader *t, const pickle_value *key, const pickle_value *value);
 
 /* torch_module.c: a module that was pickled whole, and what it says of itself. */
-bool torch_flatten_module(torch_reader *t, char *name, size_t name_size,
-                          const pickle_value *module, int depth);
+bool torch_flatten_module(torch_reader *t, char *name, size_t name_size, const pickle_value *module,
+                          int depth);
 bool torch_add_attributes(torch_reader *t, const char *module, const pickle_value *value);
 void torch_show_number(double number, char *text, size_t size);
 /* "(16, 16)"; false: it is no short list of numbers. */
 bool torch_show_numbers(const pickle_value *value, char text[TORCH_SHOWN]);
 
 /* torch_module.c: the code of TorchScript is text: what it says of a module of this class ... */
-bool torch_describe_code(torch_reader *t, const char *module, const char *class,
-                         const char *code);
+bool torch_describe_code(torch_reader *t, const char *module, const char *class, const char *code);
 /* ... and the constants in t->pickle as tensors, called by what the code does with them. */
 bool torch_add_constants(torch_reader *t, const char *code);
 
@@ -118,7 +117,7 @@ bool torch_add_array(torch_reader *t, const char *name, const pickle_value *valu
 
 /* Bytes in a pickle: where they lie in the source, or a decoded copy. */
 typedef struct torch_bytes {
-    uint8_t *memory;                 /* NULL: at `offset` of the source */
+    uint8_t *memory; /* NULL: at `offset` of the source */
     uint64_t offset, size;
 } torch_bytes;
 

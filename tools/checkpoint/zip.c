@@ -10,16 +10,16 @@
 /* === The archive === */
 
 enum {
-    ZIP_END_SIZE = 22,               /* end of central directory */
+    ZIP_END_SIZE = 22, /* end of central directory */
     ZIP_END64_SIZE = 56,
     ZIP_LOCATOR_SIZE = 20,
     ZIP_CENTRAL_SIZE = 46,
     ZIP_LOCAL_SIZE = 30,
     ZIP_MAX_COMMENT = 65535,
     ZIP_MAX_ENTRIES = 100000,
-    ZIP_MAX_DIRECTORY = 16 << 20,    /* bytes */
-    ZIP_MAX_RATIO = 1032,            /* the most that DEFLATE reaches: 258 bytes in two bits */
-    ZIP_MAX_GROWTH = 64 << 20        /* bytes by which an entry may grow */
+    ZIP_MAX_DIRECTORY = 16 << 20, /* bytes */
+    ZIP_MAX_RATIO = 1032,         /* the most that DEFLATE reaches: 258 bytes in two bits */
+    ZIP_MAX_GROWTH = 64 << 20,    /* bytes by which an entry may grow */
 };
 
 #define ZIP_LOCAL_SIGNATURE   0x04034b50u
@@ -29,10 +29,10 @@ enum {
 #define ZIP_LOCATOR_SIGNATURE 0x07064b50u
 
 #define ZIP_FLAG_ENCRYPTED  0x0001u
-#define ZIP_FLAG_DESCRIPTOR 0x0008u   /* sizes follow the data; zero in the local header */
-#define ZIP_FLAGS_SECRET    0x2041u   /* encrypted, strongly encrypted, masked headers */
+#define ZIP_FLAG_DESCRIPTOR 0x0008u /* sizes follow the data; zero in the local header */
+#define ZIP_FLAGS_SECRET    0x2041u /* encrypted, strongly encrypted, masked headers */
 
-#define ZIP_UNKNOWN32 0xFFFFFFFFu     /* the true value is in the zip64 record */
+#define ZIP_UNKNOWN32 0xFFFFFFFFu /* the true value is in the zip64 record */
 
 /* Where the central directory is, and where it must end. */
 typedef struct zip_directory {
@@ -42,8 +42,7 @@ typedef struct zip_directory {
 /* === End of central directory === */
 
 /* The record's comment must reach exactly to the end of the file. */
-static bool zip_find_end(const source *s, uint8_t record[ZIP_END_SIZE], uint64_t *at, report *r)
-{
+static bool zip_find_end(const source *s, uint8_t record[ZIP_END_SIZE], uint64_t *at, report *r) {
     size_t size = s->size < ZIP_END_SIZE + ZIP_MAX_COMMENT ? (size_t)s->size
                                                            : ZIP_END_SIZE + ZIP_MAX_COMMENT;
     uint8_t *tail = malloc(size + 1);
@@ -52,8 +51,8 @@ static bool zip_find_end(const source *s, uint8_t record[ZIP_END_SIZE], uint64_t
     if (!tail) return report_no_memory(r);
     if (source_read(s, s->size - size, tail, size, r)) {
         while (!found && i-- > 0)
-            found = bytes_load32(tail + i) == ZIP_END_SIGNATURE
-                 && bytes_load16(tail + i + 20) == size - ZIP_END_SIZE - i;
+            found = bytes_load32(tail + i) == ZIP_END_SIGNATURE &&
+                    bytes_load16(tail + i + 20) == size - ZIP_END_SIZE - i;
         if (!found) (void)report_fail(r, "zip: no end of central directory; the file is truncated");
     }
     if (found) {
@@ -65,13 +64,11 @@ static bool zip_find_end(const source *s, uint8_t record[ZIP_END_SIZE], uint64_t
 }
 
 /* A 32-bit field that is not the "see zip64" mark must agree with the 64-bit one. */
-static bool zip_agrees(uint64_t narrow, uint64_t unknown, uint64_t wide)
-{
+static bool zip_agrees(uint64_t narrow, uint64_t unknown, uint64_t wide) {
     return narrow == unknown || narrow == wide;
 }
 
-static bool zip_read_end64(const source *s, uint64_t locator_at, zip_directory *d, report *r)
-{
+static bool zip_read_end64(const source *s, uint64_t locator_at, zip_directory *d, report *r) {
     uint8_t locator[ZIP_LOCATOR_SIZE], record[ZIP_END64_SIZE];
     uint64_t at;
     if (!source_read(s, locator_at, locator, sizeof locator, r)) return false;
@@ -79,14 +76,13 @@ static bool zip_read_end64(const source *s, uint64_t locator_at, zip_directory *
     if (bytes_load32(locator + 4) != 0 || at > locator_at || locator_at - at < ZIP_END64_SIZE)
         return report_fail(r, "zip64: bad locator at byte %llu", (unsigned long long)locator_at);
     if (!source_read(s, at, record, sizeof record, r)) return false;
-    if (bytes_load32(record) != ZIP_END64_SIGNATURE
-        || bytes_load64(record + 4) != locator_at - at - 12
-        || bytes_load32(record + 16) != 0 || bytes_load32(record + 20) != 0
-        || bytes_load64(record + 24) != bytes_load64(record + 32))
+    if (bytes_load32(record) != ZIP_END64_SIGNATURE ||
+        bytes_load64(record + 4) != locator_at - at - 12 || bytes_load32(record + 16) != 0 ||
+        bytes_load32(record + 20) != 0 || bytes_load64(record + 24) != bytes_load64(record + 32))
         return report_fail(r, "zip64: bad end record at byte %llu", (unsigned long long)at);
-    if (!zip_agrees(d->count, 0xFFFF, bytes_load64(record + 32))
-        || !zip_agrees(d->size, ZIP_UNKNOWN32, bytes_load64(record + 40))
-        || !zip_agrees(d->offset, ZIP_UNKNOWN32, bytes_load64(record + 48)))
+    if (!zip_agrees(d->count, 0xFFFF, bytes_load64(record + 32)) ||
+        !zip_agrees(d->size, ZIP_UNKNOWN32, bytes_load64(record + 40)) ||
+        !zip_agrees(d->offset, ZIP_UNKNOWN32, bytes_load64(record + 48)))
         return report_fail(r, "zip64: the two end records disagree");
     d->count = bytes_load64(record + 32);
     d->size = bytes_load64(record + 40);
@@ -95,20 +91,18 @@ static bool zip_read_end64(const source *s, uint64_t locator_at, zip_directory *
     return true;
 }
 
-static bool zip_has_locator(const source *s, uint64_t end_at, report *r)
-{
+static bool zip_has_locator(const source *s, uint64_t end_at, report *r) {
     uint8_t signature[4];
-    return end_at >= ZIP_LOCATOR_SIZE
-        && source_read(s, end_at - ZIP_LOCATOR_SIZE, signature, sizeof signature, r)
-        && bytes_load32(signature) == ZIP_LOCATOR_SIGNATURE;
+    return end_at >= ZIP_LOCATOR_SIZE &&
+           source_read(s, end_at - ZIP_LOCATOR_SIZE, signature, sizeof signature, r) &&
+           bytes_load32(signature) == ZIP_LOCATOR_SIGNATURE;
 }
 
-static bool zip_find_directory(const source *s, zip_directory *d, report *r)
-{
+static bool zip_find_directory(const source *s, zip_directory *d, report *r) {
     uint8_t end[ZIP_END_SIZE] = { 0 };
     if (!zip_find_end(s, end, &d->end, r)) return false;
-    if (bytes_load16(end + 4) != 0 || bytes_load16(end + 6) != 0
-        || bytes_load16(end + 8) != bytes_load16(end + 10))
+    if (bytes_load16(end + 4) != 0 || bytes_load16(end + 6) != 0 ||
+        bytes_load16(end + 8) != bytes_load16(end + 10))
         return report_fail(r, "zip: archives of several disks are not supported");
     d->count = bytes_load16(end + 10);
     d->size = bytes_load32(end + 12);
@@ -120,8 +114,8 @@ static bool zip_find_directory(const source *s, zip_directory *d, report *r)
                            (unsigned long long)d->size, (unsigned long long)d->offset,
                            (unsigned long long)d->end);
     if (d->count > ZIP_MAX_ENTRIES || d->size > ZIP_MAX_DIRECTORY)
-        return report_fail(r, "zip: more than %d entries or %d bytes of directory",
-                           ZIP_MAX_ENTRIES, ZIP_MAX_DIRECTORY);
+        return report_fail(r, "zip: more than %d entries or %d bytes of directory", ZIP_MAX_ENTRIES,
+                           ZIP_MAX_DIRECTORY);
     if (d->count > d->size / ZIP_CENTRAL_SIZE)
         return report_fail(r, "zip: %llu entries cannot fit a directory of %llu bytes",
                            (unsigned long long)d->count, (unsigned long long)d->size);
@@ -131,8 +125,7 @@ static bool zip_find_directory(const source *s, zip_directory *d, report *r)
 /* === Central directory === */
 
 /* The zip64 extra field's payload, or NULL; *size becomes its length. */
-static const uint8_t *zip_find_zip64(const uint8_t *extra, size_t *size)
-{
+static const uint8_t *zip_find_zip64(const uint8_t *extra, size_t *size) {
     size_t left = *size;
     *size = 0;
     while (left >= 4) {
@@ -150,8 +143,7 @@ static const uint8_t *zip_find_zip64(const uint8_t *extra, size_t *size)
 
 /* Replaces the fields that are marked unknown by those of the zip64 extra field, in the fixed
  * order size, stored size, offset. False if one is missing. */
-static bool zip_apply_extra(zip_entry *e, const uint8_t *extra, size_t size)
-{
+static bool zip_apply_extra(zip_entry *e, const uint8_t *extra, size_t size) {
     const uint8_t *wide = zip_find_zip64(extra, &size);
     uint64_t *fields[3];
     size_t i, used = 0;
@@ -167,24 +159,28 @@ static bool zip_apply_extra(zip_entry *e, const uint8_t *extra, size_t size)
     return true;
 }
 
-static bool zip_check_entry(const zip_entry *e, unsigned flags, unsigned method, report *r)
-{
-    if (flags & ZIP_FLAGS_SECRET)
-        return report_fail(r, "zip: \"%.200s\" is encrypted", e->name);
+static bool zip_check_entry(const zip_entry *e, unsigned flags, unsigned method, report *r) {
+    if (flags & ZIP_FLAGS_SECRET) return report_fail(r, "zip: \"%.200s\" is encrypted", e->name);
     if (method != 0 && method != 8)
-        return report_fail(r, "zip: \"%.200s\" has compression method %u; 0 (stored) and 8 "
-                           "(deflate) are supported", e->name, method);
+        return report_fail(r,
+                           "zip: \"%.200s\" has compression method %u; 0 (stored) and 8 "
+                           "(deflate) are supported",
+                           e->name, method);
     if (method == 0 && e->size != e->stored_size)
         return report_fail(r, "zip: stored entry \"%.200s\" has two sizes, %llu and %llu", e->name,
                            (unsigned long long)e->stored_size, (unsigned long long)e->size);
     if (method == 8 && e->size / ZIP_MAX_RATIO > e->stored_size)
-        return report_fail(r, "zip: \"%.200s\" claims to inflate from %llu to %llu bytes, more "
-                           "than deflate can", e->name, (unsigned long long)e->stored_size,
+        return report_fail(r,
+                           "zip: \"%.200s\" claims to inflate from %llu to %llu bytes, more "
+                           "than deflate can",
+                           e->name, (unsigned long long)e->stored_size,
                            (unsigned long long)e->size);
     if (method == 8 && e->size > ZIP_MAX_GROWTH && e->size - ZIP_MAX_GROWTH > e->stored_size)
-        return report_fail(r, "zip: \"%.200s\" inflates from %llu to %llu bytes, at most %d more "
-                           "expected", e->name, (unsigned long long)e->stored_size,
-                           (unsigned long long)e->size, ZIP_MAX_GROWTH);
+        return report_fail(r,
+                           "zip: \"%.200s\" inflates from %llu to %llu bytes, at most %d more "
+                           "expected",
+                           e->name, (unsigned long long)e->stored_size, (unsigned long long)e->size,
+                           ZIP_MAX_GROWTH);
     if (method == 8 && (e->stored_size > INT_MAX - INFLATE_PADDING || e->size > INT_MAX))
         return report_fail(r, "zip: deflated entry \"%.200s\" of 2 GiB or more", e->name);
     return true;
@@ -192,8 +188,7 @@ static bool zip_check_entry(const zip_entry *e, unsigned flags, unsigned method,
 
 /* One directory record; *used is its length. */
 static bool zip_parse_entry(zip_archive *zip, const uint8_t *record, size_t left, size_t *used,
-                            report *r)
-{
+                            report *r) {
     zip_entry *e = &zip->entries[zip->count];
     size_t name_size, extra_size;
     if (left < ZIP_CENTRAL_SIZE || bytes_load32(record) != ZIP_CENTRAL_SIGNATURE)
@@ -220,8 +215,7 @@ static bool zip_parse_entry(zip_archive *zip, const uint8_t *record, size_t left
 }
 
 static bool zip_parse_directory(zip_archive *zip, const uint8_t *bytes, const zip_directory *d,
-                                report *r)
-{
+                                report *r) {
     size_t at = 0, used = 0;
     while (zip->count < d->count) {
         if (!zip_parse_entry(zip, bytes + at, (size_t)d->size - at, &used, r)) return false;
@@ -232,15 +226,14 @@ static bool zip_parse_directory(zip_archive *zip, const uint8_t *bytes, const zi
     return true;
 }
 
-static bool zip_read_directory(zip_archive *zip, const zip_directory *d, report *r)
-{
+static bool zip_read_directory(zip_archive *zip, const zip_directory *d, report *r) {
     uint8_t *bytes = malloc((size_t)d->size + 1);
     bool ok;
     zip->entries = memory_take(&zip->memory, ((size_t)d->count + 1) * sizeof *zip->entries);
     ok = bytes && zip->entries;
     if (!ok) (void)report_no_memory(r);
-    ok = ok && source_read(zip->source, d->offset, bytes, (size_t)d->size, r)
-            && zip_parse_directory(zip, bytes, d, r);
+    ok = ok && source_read(zip->source, d->offset, bytes, (size_t)d->size, r) &&
+         zip_parse_directory(zip, bytes, d, r);
     free(bytes);
     return ok;
 }
@@ -248,27 +241,27 @@ static bool zip_read_directory(zip_archive *zip, const zip_directory *d, report 
 /* === Local headers === */
 
 /* Zero if the sizes follow the data, unknown if a zip64 field has them, else the same. */
-static bool zip_local_agrees(const uint8_t *header, const zip_entry *e)
-{
+static bool zip_local_agrees(const uint8_t *header, const zip_entry *e) {
     bool later = (bytes_load16(header + 6) & ZIP_FLAG_DESCRIPTOR) != 0;
     uint32_t crc = bytes_load32(header + 14), stored = bytes_load32(header + 18);
     uint32_t size = bytes_load32(header + 22);
     if (later && crc == 0 && stored == 0 && size == 0) return true;
-    return crc == e->crc && zip_agrees(stored, ZIP_UNKNOWN32, e->stored_size)
-        && zip_agrees(size, ZIP_UNKNOWN32, e->size);
+    return crc == e->crc && zip_agrees(stored, ZIP_UNKNOWN32, e->stored_size) &&
+           zip_agrees(size, ZIP_UNKNOWN32, e->size);
 }
 
-static bool zip_check_local(const source *s, zip_entry *e, report *r)
-{
+static bool zip_check_local(const source *s, zip_entry *e, report *r) {
     uint8_t header[ZIP_LOCAL_SIZE];
     char name[1024];
     size_t name_size = strlen(e->name);
     if (!source_read(s, e->header_offset, header, sizeof header, r)) return false;
-    if (bytes_load32(header) != ZIP_LOCAL_SIGNATURE || bytes_load16(header + 26) != name_size
-        || (bytes_load16(header + 6) & ZIP_FLAGS_SECRET) != 0
-        || (bytes_load16(header + 8) == 8) != e->deflated || !zip_local_agrees(header, e))
-        return report_fail(r, "zip: the local header of \"%.200s\" at byte %llu differs from the "
-                           "directory", e->name, (unsigned long long)e->header_offset);
+    if (bytes_load32(header) != ZIP_LOCAL_SIGNATURE || bytes_load16(header + 26) != name_size ||
+        (bytes_load16(header + 6) & ZIP_FLAGS_SECRET) != 0 ||
+        (bytes_load16(header + 8) == 8) != e->deflated || !zip_local_agrees(header, e))
+        return report_fail(r,
+                           "zip: the local header of \"%.200s\" at byte %llu differs from the "
+                           "directory",
+                           e->name, (unsigned long long)e->header_offset);
     if (!source_read(s, e->header_offset + ZIP_LOCAL_SIZE, name, name_size, r)) return false;
     if (memcmp(name, e->name, name_size) != 0)
         return report_fail(r, "zip: the local header of \"%.200s\" has another name", e->name);
@@ -276,21 +269,18 @@ static bool zip_check_local(const source *s, zip_entry *e, report *r)
     return true;
 }
 
-static int zip_compare_offsets(const void *a, const void *b)
-{
+static int zip_compare_offsets(const void *a, const void *b) {
     const zip_entry *x = a, *y = b;
     return (x->header_offset > y->header_offset) - (x->header_offset < y->header_offset);
 }
 
-static int zip_compare_names(const void *a, const void *b)
-{
+static int zip_compare_names(const void *a, const void *b) {
     const zip_entry *x = a, *y = b;
     return strcmp(x->name, y->name);
 }
 
 /* Every entry must end before the next one starts, the last before the directory. */
-static bool zip_check_layout(zip_archive *zip, const zip_directory *d, report *r)
-{
+static bool zip_check_layout(zip_archive *zip, const zip_directory *d, report *r) {
     size_t i;
     qsort(zip->entries, zip->count, sizeof *zip->entries, zip_compare_offsets);
     for (i = 0; i < zip->count; i++) {
@@ -300,15 +290,16 @@ static bool zip_check_layout(zip_archive *zip, const zip_directory *d, report *r
             return report_fail(r, "zip: \"%.200s\" is after the directory", e->name);
         if (!zip_check_local(zip->source, e, r)) return false;
         if (e->offset > limit || e->stored_size > limit - e->offset)
-            return report_fail(r, "zip: \"%.200s\" of %llu bytes at byte %llu overlaps what starts "
-                               "at byte %llu", e->name, (unsigned long long)e->stored_size,
+            return report_fail(r,
+                               "zip: \"%.200s\" of %llu bytes at byte %llu overlaps what starts "
+                               "at byte %llu",
+                               e->name, (unsigned long long)e->stored_size,
                                (unsigned long long)e->offset, (unsigned long long)limit);
     }
     return true;
 }
 
-static bool zip_check_names(zip_archive *zip, report *r)
-{
+static bool zip_check_names(zip_archive *zip, report *r) {
     size_t i;
     qsort(zip->entries, zip->count, sizeof *zip->entries, zip_compare_names);
     for (i = 1; i < zip->count; i++)
@@ -317,22 +308,20 @@ static bool zip_check_names(zip_archive *zip, report *r)
     return true;
 }
 
-bool zip_open(zip_archive *zip, const source *s, report *r)
-{
+bool zip_open(zip_archive *zip, const source *s, report *r) {
     zip_directory directory = { 0 };
     zip->source = s;
     zip->memory = memory_make((size_t)48 << 20);
     zip->entries = NULL;
     zip->count = 0;
-    if (zip_find_directory(s, &directory, r) && zip_read_directory(zip, &directory, r)
-        && zip_check_layout(zip, &directory, r) && zip_check_names(zip, r))
+    if (zip_find_directory(s, &directory, r) && zip_read_directory(zip, &directory, r) &&
+        zip_check_layout(zip, &directory, r) && zip_check_names(zip, r))
         return true;
     zip_close(zip);
     return false;
 }
 
-void zip_close(zip_archive *zip)
-{
+void zip_close(zip_archive *zip) {
     memory_free(&zip->memory);
     zip->entries = NULL;
     zip->count = 0;
@@ -340,22 +329,19 @@ void zip_close(zip_archive *zip)
 
 /* === Entries === */
 
-const zip_entry *zip_find(const zip_archive *zip, const char *name)
-{
+const zip_entry *zip_find(const zip_archive *zip, const char *name) {
     zip_entry key = { 0 };
     key.name = name;
     return bsearch(&key, zip->entries, zip->count, sizeof key, zip_compare_names);
 }
 
-static bool zip_check_crc(const zip_entry *e, uint32_t crc, report *r)
-{
+static bool zip_check_crc(const zip_entry *e, uint32_t crc, report *r) {
     if (crc == e->crc) return true;
     return report_fail(r, "zip: CRC-32 of \"%.200s\" is %08lx, %08lx expected: the file is damaged",
                        e->name, (unsigned long)crc, (unsigned long)e->crc);
 }
 
-static bool zip_inflate(const source *s, const zip_entry *e, void *destination, report *r)
-{
+static bool zip_inflate(const source *s, const zip_entry *e, void *destination, report *r) {
     uint8_t *stored;
     bool ok;
     stored = calloc((size_t)e->stored_size + INFLATE_PADDING, 1);
@@ -368,18 +354,18 @@ static bool zip_inflate(const source *s, const zip_entry *e, void *destination, 
     return ok;
 }
 
-bool zip_read(const source *s, const zip_entry *e, void *destination, report *r)
-{
+bool zip_read(const source *s, const zip_entry *e, void *destination, report *r) {
     if (e->size > SIZE_MAX)
         return report_fail(r, "zip: \"%.200s\" does not fit into memory", e->name);
     if (e->deflated ? !zip_inflate(s, e, destination, r)
-                    : !source_read(s, e->offset, destination, (size_t)e->size, r)) return false;
+                    : !source_read(s, e->offset, destination, (size_t)e->size, r))
+        return false;
     return zip_check_crc(e, crc32_add(0, destination, (size_t)e->size), r);
 }
 
 /* Compressed or not, the first n bytes come from the first 2 n stored ones. */
-bool zip_read_start(const source *s, const zip_entry *e, void *destination, size_t size, report *r)
-{
+bool zip_read_start(const source *s, const zip_entry *e, void *destination, size_t size,
+                    report *r) {
     const size_t most = 2 * size + 1024;
     const size_t stored = e->stored_size < most ? (size_t)e->stored_size : most;
     uint8_t *stream;
@@ -393,8 +379,7 @@ bool zip_read_start(const source *s, const zip_entry *e, void *destination, size
     return ok;
 }
 
-static bool zip_verify_stored(const source *s, const zip_entry *e, report *r)
-{
+static bool zip_verify_stored(const source *s, const zip_entry *e, report *r) {
     uint8_t buffer[65536];
     uint64_t at = 0;
     uint32_t crc = 0;
@@ -407,8 +392,7 @@ static bool zip_verify_stored(const source *s, const zip_entry *e, report *r)
     return zip_check_crc(e, crc, r);
 }
 
-bool zip_verify(const source *s, const zip_entry *e, report *r)
-{
+bool zip_verify(const source *s, const zip_entry *e, report *r) {
     uint8_t *whole;
     bool ok;
     if (!e->deflated) return zip_verify_stored(s, e, r);

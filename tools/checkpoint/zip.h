@@ -18,10 +18,10 @@
 
 typedef struct zip_entry {
     const char *name;
-    uint64_t header_offset;     /* of the local header */
-    uint64_t offset;            /* of the data */
-    uint64_t stored_size;       /* bytes in the file */
-    uint64_t size;              /* bytes once inflated */
+    uint64_t header_offset; /* of the local header */
+    uint64_t offset;        /* of the data */
+    uint64_t stored_size;   /* bytes in the file */
+    uint64_t size;          /* bytes once inflated */
     uint32_t crc;
     bool deflated;
 } zip_entry;
@@ -29,7 +29,7 @@ typedef struct zip_entry {
 typedef struct zip_archive {
     const source *source;
     memory_arena memory;
-    zip_entry *entries;         /* sorted by name */
+    zip_entry *entries; /* sorted by name */
     size_t count;
 } zip_archive;
 
@@ -37,7 +37,7 @@ typedef struct zip_archive {
 bool zip_open(zip_archive *zip, const source *s, report *r);
 void zip_close(zip_archive *zip);
 
-const zip_entry *zip_find(const zip_archive *zip, const char *name);   /* NULL: none */
+const zip_entry *zip_find(const zip_archive *zip, const char *name); /* NULL: none */
 
 /* Reads a whole entry (entry->size bytes) and checks its CRC. A deflated one is held in memory in
  * both forms. */

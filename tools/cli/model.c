@@ -1,4 +1,4 @@
-#define _POSIX_C_SOURCE 200809L   /* strdup */
+#define _POSIX_C_SOURCE 200809L /* strdup */
 
 #include "cli/model.h"
 
@@ -13,11 +13,10 @@
 #include "cli/output.h"
 #include "os/os.h"
 
-enum { HEAD = 64 };   /* bytes that tell the kinds of files apart */
+enum { HEAD = 64 }; /* bytes that tell the kinds of files apart */
 
 /* A zip begins with its first entry, whose name comes after 30 bytes. */
-static const char *kind_of_zip(const unsigned char *head)
-{
+static const char *kind_of_zip(const unsigned char *head) {
     char name[HEAD - 30 + 1] = "";
     const size_t length = head[26] + 256u * head[27];
     memcpy(name, head + 30, length < HEAD - 30 ? length : HEAD - 30);
@@ -25,26 +24,23 @@ static const char *kind_of_zip(const unsigned char *head)
 }
 
 /* What a file is by its first bytes, where vit-convert takes it; else NULL. */
-static const char *kind_of(const unsigned char *head)
-{
+static const char *kind_of(const unsigned char *head) {
     int i;
     if (!memcmp(head, "PK\3\4", 4)) return kind_of_zip(head);
     if (head[0] == 0x80 && head[1] >= 2 && head[1] <= 5) return "a PyTorch checkpoint";
-    for (i = 4; i < 8; i++)   /* the length of a header in JSON */
+    for (i = 4; i < 8; i++) /* the length of a header in JSON */
         if (head[i] != 0) return NULL;
     return head[8] == '{' ? "a safetensors checkpoint" : NULL;
 }
 
-static bool refuse_checkpoint(const char *path, const char *kind, report *r)
-{
+static bool refuse_checkpoint(const char *path, const char *kind, report *r) {
     const char *file = paths_file_name(path), *dot = strrchr(file, '.');
     const int stem = (int)(dot && dot > file ? (size_t)(dot - file) : strlen(file));
     return report_fail(r, "is %s; convert it first: vit-convert %.150s -o %.*s.vit", kind, path,
                        stem < 150 ? stem : 150, file);
 }
 
-static bool refuse(const char *path, const char *detail, report *r)
-{
+static bool refuse(const char *path, const char *detail, report *r) {
     unsigned char head[HEAD] = { 0 };
     FILE *file;
     size_t size;
@@ -57,8 +53,7 @@ static bool refuse(const char *path, const char *detail, report *r)
     return report_detail(r, detail);
 }
 
-bool cli_model_open(const char *path, unsigned flags, vit_model *model, report *r)
-{
+bool cli_model_open(const char *path, unsigned flags, vit_model *model, report *r) {
     cli_output_read(path);
     if (vit_model_open(path, flags, model) == VIT_OK) return true;
     (void)refuse(path, model->detail, r);
@@ -74,8 +69,7 @@ char *cli_model_path(const char *given, report *r) {
 }
 
 bool cli_model_choose(const char *given, const int img_size[2], vit_model *model, char **path,
-                      report *r)
-{
+                      report *r) {
     bool good;
     memset(model, 0, sizeof *model);
     *path = cli_model_path(given, r);

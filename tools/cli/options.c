@@ -99,7 +99,7 @@ static int edit_distance(const char *a, const char *b) {
 /* An unknown option is usually a typing error: names the nearest known one. */
 static bool unknown_option(const parser *p, const char *word, const char *name) {
     const cli_option *nearest = NULL;
-    int distance = 3;   /* a name further away does not help */
+    int distance = 3; /* a name further away does not help */
     for (const cli_option *o = p->program->options; o->name; o++) {
         int d = edit_distance(name, o->name);
         if (d < distance) {
@@ -123,8 +123,7 @@ static bool set_int(const parser *p, const cli_option *o, const char *word, cons
     return true;
 }
 
-static bool set_number(const parser *p, const cli_option *o, const char *word,
-                       const char *value) {
+static bool set_number(const parser *p, const cli_option *o, const char *word, const char *value) {
     if (text_read_number(value, o->min, o->max, (double *)o->value)) return true;
     return usage_error(p, "%s: expected a number from %g to %g, found '%.80s'", word, o->min,
                        o->max, value);
@@ -143,8 +142,7 @@ static const char *name_of(cli_type type, int i) {
     return i < VIT_NUM_DTYPES ? tensor_dtype_name((vit_dtype)i) : NULL;
 }
 
-static bool refuse_name(const parser *p, const cli_option *o, const char *word,
-                        const char *value) {
+static bool refuse_name(const parser *p, const cli_option *o, const char *word, const char *value) {
     char names[256] = "";
     size_t length = 0;
     for (int i = 0; name_of(o->type, i) && length < sizeof names; i++) {
@@ -164,8 +162,7 @@ static bool set_name(const parser *p, const cli_option *o, const char *word, con
     return true;
 }
 
-static bool set_value(const parser *p, const cli_option *o, const char *word,
-                      const char *value) {
+static bool set_value(const parser *p, const cli_option *o, const char *word, const char *value) {
     switch (o->type) {
     case CLI_FLAG: *(bool *)o->value = true; return true;
     case CLI_TEXT:

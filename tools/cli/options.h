@@ -35,61 +35,75 @@
  * demands. */
 
 typedef enum cli_type {
-    CLI_FLAG,     /* no value:      bool *         */
-    CLI_TEXT,     /* any value:     const char **  */
-    CLI_OUTPUT,   /* a file that will be written (output.h): const char ** */
-    CLI_INT,      /* min .. max:    int *          */
-    CLI_NUMBER,   /* min .. max:    double *       */
-    CLI_SIZE,     /* N or HxW:      int[2], height and width, each min .. max */
-    CLI_DTYPE,    /* by its name:   vit_dtype *    */
-    CLI_ISA,      /* by its name:   vit_isa *      */
-    CLI_LIST      /* any number of values: text_list *, zeroed by the caller */
+    CLI_FLAG,   /* no value:      bool *         */
+    CLI_TEXT,   /* any value:     const char **  */
+    CLI_OUTPUT, /* a file that will be written (output.h): const char ** */
+    CLI_INT,    /* min .. max:    int *          */
+    CLI_NUMBER, /* min .. max:    double *       */
+    CLI_SIZE,   /* N or HxW:      int[2], height and width, each min .. max */
+    CLI_DTYPE,  /* by its name:   vit_dtype *    */
+    CLI_ISA,    /* by its name:   vit_isa *      */
+    CLI_LIST    /* any number of values: text_list *, zeroed by the caller */
 } cli_type;
 
 typedef struct cli_option {
-    char letter;              /* 'k' for -k; 0 for none                               */
-    const char *name;         /* "top" for --top                                      */
-    const char *argument;     /* what --help calls the value; NULL for a flag         */
-    const char *help;         /* one sentence; further lines after '\n'               */
+    char letter;          /* 'k' for -k; 0 for none                               */
+    const char *name;     /* "top" for --top                                      */
+    const char *argument; /* what --help calls the value; NULL for a flag         */
+    const char *help;     /* one sentence; further lines after '\n'               */
     cli_type type;
-    void *value;              /* receives the value; untouched where the option is absent */
-    double min, max;          /* of CLI_INT, CLI_NUMBER and CLI_SIZE                  */
+    void *value;     /* receives the value; untouched where the option is absent */
+    double min, max; /* of CLI_INT, CLI_NUMBER and CLI_SIZE                  */
 } cli_option;
 
 /* The rows that several programs have: one letter and one name for what is the same. test_cli.sh
  * compares the --help of all programs. What decodes photos has those of image/photos.h too. */
-#define CLI_OPTION_MODEL(value)                                                                   \
-    { 'm', "model", "MODEL.vit", "the model (default: the bundled cifar10-vit.vit)", CLI_TEXT,    \
-      value, 0, 0 }
-#define CLI_OPTION_IMG_SIZE(value)                                                                \
-    { 0, "img-size", "N|HxW", "input size, for models converted with --dynamic", CLI_SIZE, value, \
-      1, 16384 }
-#define CLI_OPTION_THREADS(value)                                                                 \
+#define CLI_OPTION_MODEL(value)                                                                    \
+    {                                                                                              \
+        'm', "model", "MODEL.vit", "the model (default: the bundled cifar10-vit.vit)", CLI_TEXT,   \
+            value, 0, 0                                                                            \
+    }
+#define CLI_OPTION_IMG_SIZE(value)                                                                 \
+    {                                                                                              \
+        0, "img-size", "N|HxW", "input size, for models converted with --dynamic", CLI_SIZE,       \
+            value, 1, 16384                                                                        \
+    }
+#define CLI_OPTION_THREADS(value)                                                                  \
     { 't', "threads", "N", "threads (default 0: one per core)", CLI_INT, value, 0, 256 }
-#define CLI_OPTION_BATCH(value, usual)                                                            \
+#define CLI_OPTION_BATCH(value, usual)                                                             \
     { 'b', "batch", "N", "images computed together (default " usual ")", CLI_INT, value, 1, 65536 }
-#define CLI_OPTION_ISA(value)                                                                     \
-    { 0, "isa", "NAME", "auto, scalar, sse2, avx2 ... (default auto); those with FMA give the\n"  \
-      "same bits", CLI_ISA, value, 0, 0 }
+#define CLI_OPTION_ISA(value)                                                                      \
+    {                                                                                              \
+        0, "isa", "NAME",                                                                          \
+            "auto, scalar, sse2, avx2 ... (default auto); those with FMA give the\n"               \
+            "same bits",                                                                           \
+            CLI_ISA, value, 0, 0                                                                   \
+    }
 
-#define CLI_OPTION_TOP(value, help, most) { 'k', "top", "N", help, CLI_INT, value, 1, most }
-#define CLI_OPTION_JSON(value, help) { 0, "json", NULL, help, CLI_FLAG, value, 0, 0 }
-#define CLI_OPTION_CSV(value, help) { 0, "csv", NULL, help, CLI_FLAG, value, 0, 0 }
-#define CLI_OPTION_QUIET(value)                                                                   \
-    { 'q', "quiet", NULL, "print no progress and no summary, results and errors alone", CLI_FLAG, \
-      value, 0, 0 }
+#define CLI_OPTION_TOP(value, help, most)                                                          \
+    { 'k', "top", "N", help, CLI_INT, value, 1, most }
+#define CLI_OPTION_JSON(value, help)                                                               \
+    { 0, "json", NULL, help, CLI_FLAG, value, 0, 0 }
+#define CLI_OPTION_CSV(value, help)                                                                \
+    { 0, "csv", NULL, help, CLI_FLAG, value, 0, 0 }
+#define CLI_OPTION_QUIET(value)                                                                    \
+    {                                                                                              \
+        'q', "quiet", NULL, "print no progress and no summary, results and errors alone",          \
+            CLI_FLAG, value, 0, 0                                                                  \
+    }
 
-#define CLI_END { 0, NULL, NULL, NULL, CLI_FLAG, NULL, 0, 0 }
+#define CLI_END                                                                                    \
+    { 0, NULL, NULL, NULL, CLI_FLAG, NULL, 0, 0 }
 #define CLI_MANY 0x7fffffff
 
 typedef struct cli_program {
-    const char *name;         /* begins every message; @ stands for it in these texts */
-    const char *synopsis;     /* after the name: "[options] IMAGE..."                 */
-    const char *description;  /* of --help, above the options; ends with '\n'         */
+    const char *name;        /* begins every message; @ stands for it in these texts */
+    const char *synopsis;    /* after the name: "[options] IMAGE..."                 */
+    const char *description; /* of --help, above the options; ends with '\n'         */
     const cli_option *options;
-    const char *notes;        /* of --help, below the options; NULL: none             */
+    const char *notes; /* of --help, below the options; NULL: none             */
     int min_operands, max_operands;
-    const char *operand;      /* what a missing one is called: "IMAGE"               */
+    const char *operand; /* what a missing one is called: "IMAGE"               */
 } cli_program;
 
 /* Begins every program: os_start, and remembers by which name it was called, so that an installed
@@ -103,7 +117,6 @@ int cli_wrong(const char *program, const char *format, ...) REPORT_PRINTF(2, 3);
 /* Sets the options' values and collects the operands (NULL if the program takes none). False: the
  * program should exit with *status, after --help, --version or a usage error, which has been
  * printed. Then there is nothing to free. */
-bool cli_parse(const cli_program *program, int argc, char **argv, text_list *operands,
-               int *status);
+bool cli_parse(const cli_program *program, int argc, char **argv, text_list *operands, int *status);
 
 #endif

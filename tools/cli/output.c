@@ -16,7 +16,7 @@ enum { LONGEST_PATH = 4096 };
 /* errno says why, or is 0 if an earlier write failed. */
 static bool stdout_lost(const char *program) {
     report_error(program, "standard output", "%s", errno ? strerror(errno) : "write failed");
-    clearerr(stdout);   /* so that it is said once */
+    clearerr(stdout); /* so that it is said once */
     return false;
 }
 
@@ -49,14 +49,14 @@ void cli_put_field(FILE *file, const char *text) {
 /* A file that will be written. Those of the command line are declared before anything is read, so
  * that whatever is read can be compared with them, and remain to the end. */
 typedef struct declared {
-    const char *path;         /* the caller's                                         */
-    os_identity file;         /* which it leads to, if that is there                  */
-    bool exists, is_late;     /* is_late: until it is written                         */
-    int is_named, was_read;   /* by several threads                                   */
+    const char *path;       /* the caller's                                         */
+    os_identity file;       /* which it leads to, if that is there                  */
+    bool exists, is_late;   /* is_late: until it is written                         */
+    int is_named, was_read; /* by several threads                                   */
     char read_as[512];
 } declared;
 
-enum { MOST_OUTPUTS = 16 };   /* at a time */
+enum { MOST_OUTPUTS = 16 }; /* at a time */
 static declared outputs[MOST_OUTPUTS];
 static int num_outputs;
 
@@ -85,8 +85,7 @@ static bool outputs_spare(report *r) {
         if (!__atomic_load_n(&d->was_read, __ATOMIC_ACQUIRE)) continue;
         if (strcmp(d->path, d->read_as) == 0)
             (void)report_fail(r, "is an input: writing it would destroy it");
-        else
-            (void)report_fail(r, "is an input, %s: writing it would destroy it", d->read_as);
+        else (void)report_fail(r, "is an input, %s: writing it would destroy it", d->read_as);
         return report_file(r, d->path);
     }
     return true;
@@ -341,9 +340,7 @@ bool cli_outputs_commit(cli_output *const all[], int count, report *r) {
     return good;
 }
 
-bool cli_output_commit(cli_output *output, report *r) {
-    return cli_outputs_commit(&output, 1, r);
-}
+bool cli_output_commit(cli_output *output, report *r) { return cli_outputs_commit(&output, 1, r); }
 
 void cli_output_abandon(cli_output *output) {
     if (output->file != stdout) fclose(output->file);

@@ -27,12 +27,12 @@ void cli_put_field(FILE *file, const char *text);
  * and renamed to the target by cli_output_commit. "-" is standard output; devices and pipes are
  * written directly. */
 typedef struct cli_output {
-    FILE *file;               /* write here                                           */
-    bool is_new;              /* set by the caller: to be written over nothing        */
-    const char *name;         /* the caller's; private, like the following            */
+    FILE *file;       /* write here                                           */
+    bool is_new;      /* set by the caller: to be written over nothing        */
+    const char *name; /* the caller's; private, like the following            */
     char *path;
-    char *temporary;          /* being written; NULL: the target itself is            */
-    char *buffer;             /* of the file                                          */
+    char *temporary; /* being written; NULL: the target itself is            */
+    char *buffer;    /* of the file                                          */
 } cli_output;
 
 /* Makes a folder, unless it is there. */

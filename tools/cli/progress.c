@@ -4,9 +4,7 @@
 
 #include "os/os.h"
 
-double cli_now_ms(void) {
-    return os_now_ms();
-}
+double cli_now_ms(void) { return os_now_ms(); }
 
 void cli_progress_start(cli_progress *progress, const char *label, uint64_t total) {
     progress->label = label;

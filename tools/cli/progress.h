@@ -10,11 +10,11 @@ double cli_now_ms(void);
 
 typedef struct cli_progress {
     const char *label;
-    uint64_t total;           /* 0: unknown                                           */
-    double started, drawn;    /* ms                                                   */
-    bool active;              /* stderr is a terminal                                 */
+    uint64_t total;        /* 0: unknown                                           */
+    double started, drawn; /* ms                                                   */
+    bool active;           /* stderr is a terminal                                 */
     bool visible;
-    const char *note;         /* printed once, also where there is no bar, after a second; or NULL */
+    const char *note; /* printed once, also where there is no bar, after a second; or NULL */
 } cli_progress;
 
 /* A bar on stderr, or a number where the total is unknown, drawn at most ten times a second; silent unless stderr is a terminal. */

@@ -14,8 +14,7 @@
 #include "vit.h"
 
 /* The output's name without folder and ending, as an identifier. */
-static void make_name(const char *path, char *name, size_t size)
-{
+static void make_name(const char *path, char *name, size_t size) {
     const char *start = paths_file_name(path);
     size_t i;
     snprintf(name, size, "%s%.*s", isdigit((unsigned char)*start) ? "_" : "",
@@ -25,8 +24,7 @@ static void make_name(const char *path, char *name, size_t size)
         if (!isalnum((unsigned char)name[i])) name[i] = '_';
 }
 
-static uint64_t workspace_of(const vit_model *model, int low_memory)
-{
+static uint64_t workspace_of(const vit_model *model, int low_memory) {
     vit_params params;
     memset(&params, 0, sizeof params);
     params.isa = VIT_ISA_SCALAR;
@@ -34,8 +32,7 @@ static uint64_t workspace_of(const vit_model *model, int low_memory)
     return vit_workspace_size(model, &params);
 }
 
-static void put_head(FILE *file, const c_array_result *c, const char *upper)
-{
+static void put_head(FILE *file, const c_array_result *c, const char *upper) {
     fprintf(file,
             "/* A model as a constant array, written by vit-convert; it is used where it lies:\n"
             " *\n"
@@ -55,8 +52,7 @@ static void put_head(FILE *file, const c_array_result *c, const char *upper)
             (unsigned long long)c->low_memory);
 }
 
-static void put_array(FILE *file, const c_array_result *c, const char *upper)
-{
+static void put_array(FILE *file, const c_array_result *c, const char *upper) {
     fprintf(file,
             "#if defined(_MSC_VER)\n#    define %s_ALIGN __declspec(align(%d))\n"
             "#elif defined(__GNUC__)\n#    define %s_ALIGN __attribute__((aligned(%d)))\n"
@@ -66,8 +62,7 @@ static void put_array(FILE *file, const c_array_result *c, const char *upper)
 }
 
 /* Bit `dtype` for every type of the model's layers whose names contain this. */
-static unsigned dtypes_of(const vit_model *model, const char *name)
-{
+static unsigned dtypes_of(const vit_model *model, const char *name) {
     vit_tensor tensor;
     unsigned types = 0;
     int i;
@@ -78,8 +73,7 @@ static unsigned dtypes_of(const vit_model *model, const char *name)
 }
 
 /* #define MINE_MEAN { ... } */
-static void put_floats(FILE *file, const char *upper, const char *name, const float *x, int n)
-{
+static void put_floats(FILE *file, const char *upper, const char *name, const float *x, int n) {
     int i;
     fprintf(file, "#define %s_%s { ", upper, name);
     for (i = 0; i < n; i++) fprintf(file, "%s%.8ef", i ? ", " : "", (double)x[i]);
@@ -87,28 +81,25 @@ static void put_floats(FILE *file, const char *upper, const char *name, const fl
 }
 
 /* A member of the initialiser, with its name: C++ before 20 has none in initialisers. */
-static void put_number(FILE *file, const char *name, double value, bool is_float)
-{
+static void put_number(FILE *file, const char *name, double value, bool is_float) {
     if (is_float) fprintf(file, "    /* %s */ %.8ef, \\\n", name, value);
     else fprintf(file, "    /* %s */ %.0f, \\\n", name, value);
 }
 
 /* vit_config as an initialiser, its members in their order, and what else VIT_FIXED needs. */
-static void put_fixed(FILE *file, const vit_model *model, const char *upper)
-{
+static void put_fixed(FILE *file, const vit_model *model, const char *upper) {
     const vit_config *c = &model->config;
     fprintf(file, "#define %s_INPUT %lld\n#define %s_OUTPUT %d\n\n", upper,
             (long long)c->in_chans * c->img_height * c->img_width, upper,
             c->num_classes ? c->num_classes : vit_embedding_dim(model));
     fprintf(file, "#define %s_VERSION %d\n#define %s_SIGNATURE 0x%016llxull\n", upper, VIT_VERSION,
             upper, (unsigned long long)vit_model_signature(model));
-    fprintf(file, "#define %s_DTYPES %uu\n#define %s_ATTENTION %uu\n", upper,
-            dtypes_of(model, ""), upper,
-            dtypes_of(model, ".attn.qkv.") | dtypes_of(model, "attn_pool.kv."));
+    fprintf(file, "#define %s_DTYPES %uu\n#define %s_ATTENTION %uu\n", upper, dtypes_of(model, ""),
+            upper, dtypes_of(model, ".attn.qkv.") | dtypes_of(model, "attn_pool.kv."));
     put_floats(file, upper, "MEAN", c->mean, c->in_chans);
     put_floats(file, upper, "STD", c->std, c->in_chans);
     fprintf(file, "#define %s_CONFIG { \\\n", upper);
-#define IS_FLOAT_int false
+#define IS_FLOAT_int   false
 #define IS_FLOAT_float true
 #define PUT(type, name, required, smallest, largest)                                               \
     put_number(file, #name, (double)c->name, IS_FLOAT_##type);
@@ -123,8 +114,7 @@ static void put_fixed(FILE *file, const vit_model *model, const char *upper)
     fprintf(file, "}\n\n");
 }
 
-static void put_data(FILE *file, const vit_model *model, cli_progress *progress)
-{
+static void put_data(FILE *file, const vit_model *model, cli_progress *progress) {
     size_t i;
     for (i = 0; i < model->size; i++) {
         fprintf(file, "%s%d,", i % 24 ? "" : "\n    ", model->data[i]);
@@ -134,8 +124,7 @@ static void put_data(FILE *file, const vit_model *model, cli_progress *progress)
 }
 
 static bool write_header(const vit_model *model, cli_output *output, bool quiet,
-                         const c_array_result *c, report *r)
-{
+                         const c_array_result *c, report *r) {
     char upper[sizeof c->name];
     cli_progress progress;
     size_t i;
@@ -156,8 +145,7 @@ static bool write_header(const vit_model *model, cli_output *output, bool quiet,
 }
 
 bool c_array_write(const char *input, const char *output, bool quiet, c_array_result *result,
-                   report *r)
-{
+                   report *r) {
     cli_output file;
     vit_model model;
     bool good;
@@ -167,8 +155,7 @@ bool c_array_write(const char *input, const char *output, bool quiet, c_array_re
     result->bytes = model.size;
     result->workspace = workspace_of(&model, 0);
     result->low_memory = workspace_of(&model, 1);
-    good = cli_output_open(&file, output, r) &&
-           write_header(&model, &file, quiet, result, r);
+    good = cli_output_open(&file, output, r) && write_header(&model, &file, quiet, result, r);
     vit_model_close(&model);
     return good || report_file(r, output);
 }

@@ -19,8 +19,7 @@ static const char *const layer_names[NUM_LAYERS] = { "attn.qkv", "attn.proj", "m
                                                      "mlp.fc2" };
 
 /* The last tensor of a trace before the layer. */
-static const char *input_name(const vit_config *config, int layer)
-{
+static const char *input_name(const vit_config *config, int layer) {
     static const char *const names[NUM_LAYERS] = { "norm1", "attn.context", "norm2", "mlp.act" };
     if (layer == PROJ && config->has_attn_norm) return "attn.norm";
     if (layer == PROJ && config->has_diff_attn) return "attn.sub_norm";
@@ -43,19 +42,18 @@ struct calibration {
     bool quiet;
 
     int tokens_per_image, max_samples;
-    int first_block, num_blocks;   /* sampled at present */
-    int group_blocks;              /* as many as fit */
-    int image, num_samples;        /* while sampling */
-    float *samples[NUM_LAYERS];    /* [group_blocks][max_samples][depth] */
+    int first_block, num_blocks; /* sampled at present */
+    int group_blocks;            /* as many as fit */
+    int image, num_samples;      /* while sampling */
+    float *samples[NUM_LAYERS];  /* [group_blocks][max_samples][depth] */
 
-    int block;                     /* whose factors these are */
-    float *factors[NUM_LAYERS];    /* [depth]: of its layers' inputs; 1 where nothing was changed */
-    float *values;                 /* of the current tensor */
-    float *folded;                 /* a weight, while a block is smoothed */
+    int block;                  /* whose factors these are */
+    float *factors[NUM_LAYERS]; /* [depth]: of its layers' inputs; 1 where nothing was changed */
+    float *values;              /* of the current tensor */
+    float *folded;              /* a weight, while a block is smoothed */
 };
 
-static int depth_of_layer(const vit_config *config, int layer)
-{
+static int depth_of_layer(const vit_config *config, int layer) {
     if (layer == FC2) return config->mlp_dim ? config->mlp_dim : 1;
     return layer == PROJ ? config->num_heads * config->head_dim : config->embed_dim;
 }
@@ -63,8 +61,7 @@ static int depth_of_layer(const vit_config *config, int layer)
 /* === Sampling === */
 
 /* "blocks.3.norm2" -> 3 and FC1; false for all other names. */
-static bool find_input(const vit_config *config, const char *name, int *block, int *layer)
-{
+static bool find_input(const vit_config *config, const char *name, int *block, int *layer) {
     int used = 0;
     if (sscanf(name, "blocks.%d.%n", block, &used) != 1 || !used) return false;
     for (*layer = 0; *layer < NUM_LAYERS; ++*layer)
@@ -74,8 +71,7 @@ static bool find_input(const vit_config *config, const char *name, int *block, i
 
 /* The i-th token to sample of an image: first the prefix tokens, which the head reads, then
  * patches, evenly spread and different in each image: the steps are primes. */
-static size_t sampled_token(const vit_config *config, int image, int i)
-{
+static size_t sampled_token(const vit_config *config, int image, int i) {
     const int patches = config->num_patches;
     if (i < config->num_prefix_tokens) return (size_t)i;
     return (size_t)(config->num_prefix_tokens +
@@ -83,8 +79,7 @@ static size_t sampled_token(const vit_config *config, int image, int i)
 }
 
 /* vit_trace */
-static void take_samples(void *user, const char *name, const float *data, const int shape[4])
-{
+static void take_samples(void *user, const char *name, const float *data, const int shape[4]) {
     calibration *c = user;
     int block, layer, i;
     if (!find_input(&c->model->config, name, &block, &layer)) return;
@@ -100,8 +95,7 @@ static void take_samples(void *user, const char *name, const float *data, const 
 
 /* Runs all images and keeps what the blocks from `first` on read. The first time shows which images
  * cannot be read. */
-static bool sample_blocks(calibration *c, int first, report *r)
-{
+static bool sample_blocks(calibration *c, int first, report *r) {
     const int rest = c->model->config.depth - first;
     c->first_block = first;
     c->num_blocks = rest < c->group_blocks ? rest : c->group_blocks;
@@ -110,7 +104,8 @@ static bool sample_blocks(calibration *c, int first, report *r)
     if (c->quiet) c->progress.active = false;
     for (c->image = 0;
          photos_read(c->run.model, c->decoder, c->photos, c->image, c->run.input, r) &&
-         runner_forward(&c->run, r); c->image++) {
+         runner_forward(&c->run, r);
+         c->image++) {
         c->num_samples += c->tokens_per_image;
         cli_progress_update(&c->progress, (uint64_t)c->image + 1);
     }
@@ -121,8 +116,7 @@ static bool sample_blocks(calibration *c, int first, report *r)
 /* === Memory === */
 
 /* How many tokens of each image, and how many blocks at a time. */
-static void plan_samples(calibration *c)
-{
+static void plan_samples(calibration *c) {
     const vit_config *config = &c->model->config;
     uint64_t block = 0;
     int layer;
@@ -137,8 +131,7 @@ static void plan_samples(calibration *c)
 }
 
 /* Elements of the largest tensor. */
-static size_t largest_tensor(const vit_model *model)
-{
+static size_t largest_tensor(const vit_model *model) {
     size_t largest = 1;
     vit_tensor t;
     int i;
@@ -147,8 +140,7 @@ static size_t largest_tensor(const vit_model *model)
     return largest;
 }
 
-static bool allocate(calibration *c)
-{
+static bool allocate(calibration *c) {
     const vit_config *config = &c->model->config;
     const size_t largest = largest_tensor(c->model);
     size_t rows, depth;
@@ -167,13 +159,12 @@ static bool allocate(calibration *c)
 }
 
 calibration *calibrate_start(const vit_model *reference, vit_dtype dtype, photo_decoder *decoder,
-                             photo_list *photos, bool quiet, report *r)
-{
+                             photo_list *photos, bool quiet, report *r) {
     calibration *c;
     if (reference->config.block_type != VIT_BLOCK_PRE_NORM ||
         reference->config.attention != VIT_ATTENTION_ALL) {
         (void)report_fail(r, "--calibrate needs blocks that norm what they read "
-                          "(block_type=pre_norm) and attention=all");
+                             "(block_type=pre_norm) and attention=all");
         return NULL;
     }
     c = calloc(1, sizeof *c);
@@ -191,8 +182,7 @@ calibration *calibrate_start(const vit_model *reference, vit_dtype dtype, photo_
     return NULL;
 }
 
-void calibrate_free(calibration *c)
-{
+void calibrate_free(calibration *c) {
     int layer;
     if (!c) return;
     for (layer = 0; layer < NUM_LAYERS; layer++) {
@@ -207,8 +197,7 @@ void calibrate_free(calibration *c)
 
 /* === Tensors === */
 
-static bool find_tensor(const calibration *c, const char *name, vit_tensor *t)
-{
+static bool find_tensor(const calibration *c, const char *name, vit_tensor *t) {
     int i;
     for (i = 0; vit_model_tensor(c->model, i, t); i++)
         if (!strcmp(t->name, name)) return true;
@@ -217,22 +206,19 @@ static bool find_tensor(const calibration *c, const char *name, vit_tensor *t)
 
 /* Tensor "blocks.<block>.<layer>.<kind>" of the reference. */
 static bool find_part(const calibration *c, int block, const char *layer, const char *kind,
-                      vit_tensor *t)
-{
+                      vit_tensor *t) {
     char name[64];
     snprintf(name, sizeof name, "blocks.%d.%s.%s", block, layer, kind);
     return find_tensor(c, name, t);
 }
 
-static void read_tensor(const vit_tensor *t, float *values)
-{
+static void read_tensor(const vit_tensor *t, float *values) {
     const size_t depth = tensor_depth(t);
     int row;
     for (row = 0; row < t->dims[0]; row++) vit_unpack_row(t, row, values + (size_t)row * depth);
 }
 
-static void divide(float *values, const float *factors, size_t n)
-{
+static void divide(float *values, const float *factors, size_t n) {
     size_t i;
     for (i = 0; i < n; i++) values[i] /= factors[i];
 }
@@ -240,8 +226,7 @@ static void divide(float *values, const float *factors, size_t n)
 /* The layer's weights after smoothing: columns times the factors of the layer's input. v, the last
  * third of qkv's outputs, is divided by the factors of attn.proj's input: attention mixes tokens,
  * but never channels. */
-static void fold_weight(const calibration *c, int layer, int num_rows, float *weights)
-{
+static void fold_weight(const calibration *c, int layer, int num_rows, float *weights) {
     const size_t depth = (size_t)depth_of_layer(&c->model->config, layer);
     const int width = num_rows / 3;
     int row;
@@ -255,14 +240,12 @@ static void fold_weight(const calibration *c, int layer, int num_rows, float *we
 
 /* === Smoothing a block === */
 
-static float *samples_of(const calibration *c, int block, int layer)
-{
+static float *samples_of(const calibration *c, int block, int layer) {
     return c->samples[layer] + (size_t)(block - c->first_block) * (size_t)c->max_samples *
                                    (size_t)depth_of_layer(&c->model->config, layer);
 }
 
-static quantise_matrix sample_matrix(const calibration *c, int block, int layer)
-{
+static quantise_matrix sample_matrix(const calibration *c, int block, int layer) {
     quantise_matrix x;
     x.values = samples_of(c, block, layer);
     x.count = c->num_samples;
@@ -272,16 +255,14 @@ static quantise_matrix sample_matrix(const calibration *c, int block, int layer)
 
 /* What feeds fc2 is no LayerNorm and not linear: its channels stay as they are; and those of
  * attention's result are only its own while no norm is between the two layers. */
-static bool can_smooth(const calibration *c, int layer)
-{
+static bool can_smooth(const calibration *c, int layer) {
     if (layer == PROJ && (c->model->config.has_attn_norm || c->model->config.has_diff_attn))
         return false;
     return layer != FC2 && (c->dtype == VIT_I8 || c->dtype == VIT_I4);
 }
 
 /* Chooses the factors of a layer's input and divides its samples by them. */
-static bool smooth_layer(calibration *c, int block, int layer)
-{
+static bool smooth_layer(calibration *c, int block, int layer) {
     const quantise_matrix x = sample_matrix(c, block, layer);
     quantise_matrix w = { NULL, 0, 0 };
     float *samples = samples_of(c, block, layer), alpha;
@@ -302,8 +283,7 @@ static bool smooth_layer(calibration *c, int block, int layer)
 }
 
 /* proj comes first, since its factors change qkv. */
-static bool begin_block(calibration *c, int block, report *r)
-{
+static bool begin_block(calibration *c, int block, report *r) {
     static const int order[NUM_LAYERS] = { PROJ, QKV, FC1, FC2 };
     int i;
     c->block = block;
@@ -315,8 +295,7 @@ static bool begin_block(calibration *c, int block, report *r)
 
 /* === Writing a block === */
 
-static bool round_layer(calibration *c, int layer, int num_rows, vit_dtype written)
-{
+static bool round_layer(calibration *c, int layer, int num_rows, vit_dtype written) {
     const quantise_matrix x = sample_matrix(c, c->block, layer);
     quantise_layer q;
     const bool good = quantise_start(&q, written, &x, &c->run.executor) &&
@@ -326,22 +305,19 @@ static bool round_layer(calibration *c, int layer, int num_rows, vit_dtype writt
 }
 
 /* "blocks.3.mlp.fc1.weight" in values, as it is to be written. */
-static bool layer_weight(calibration *c, int layer, int num_rows, vit_dtype written)
-{
+static bool layer_weight(calibration *c, int layer, int num_rows, vit_dtype written) {
     fold_weight(c, layer, num_rows, c->values);
     return !quantise_knows(written) || round_layer(c, layer, num_rows, written);
 }
 
 /* v is divided by the factors of attn.proj's input: see fold_weight. */
-static void layer_bias(const calibration *c, int layer, int num_rows)
-{
+static void layer_bias(const calibration *c, int layer, int num_rows) {
     const int width = num_rows / 3;
     if (layer == QKV) divide(c->values + 2 * width, c->factors[PROJ], (size_t)width);
 }
 
 /* A tensor of a block, by the end of its name: "attn.qkv.weight". */
-static bool block_tensor(calibration *c, const char *name, const vit_tensor *t, vit_dtype written)
-{
+static bool block_tensor(calibration *c, const char *name, const vit_tensor *t, vit_dtype written) {
     int layer;
     if (!strncmp(name, "norm1.", 6))
         return divide(c->values, c->factors[QKV], (size_t)t->dims[0]), true;
@@ -356,8 +332,7 @@ static bool block_tensor(calibration *c, const char *name, const vit_tensor *t, 
     return true;
 }
 
-const float *calibrate_tensor(calibration *c, int index, vit_dtype written, report *r)
-{
+const float *calibrate_tensor(calibration *c, int index, vit_dtype written, report *r) {
     vit_tensor t;
     int block, used = 0;
     if (!vit_model_tensor(c->model, index, &t)) return NULL;
@@ -371,8 +346,7 @@ const float *calibrate_tensor(calibration *c, int index, vit_dtype written, repo
 
 /* === Comparison === */
 
-static double cosine(const float *a, const float *b, size_t n)
-{
+static double cosine(const float *a, const float *b, size_t n) {
     double ab = 0, aa = 0, bb = 0;
     size_t i;
     for (i = 0; i < n; i++) {
@@ -386,8 +360,7 @@ static double cosine(const float *a, const float *b, size_t n)
 }
 
 /* The logits become probabilities. */
-static void count_classes(comparison *result, const runner *a, const runner *b)
-{
+static void count_classes(comparison *result, const runner *a, const runner *b) {
     vit_prediction first[2] = { { 0, 0 }, { 0, 0 } }, second = { 0, 0 };
     const int n = (int)a->output_size;
     bool agree, sure;
@@ -401,8 +374,7 @@ static void count_classes(comparison *result, const runner *a, const runner *b)
     result->sure_agree += sure && agree;
 }
 
-static void count_image(comparison *result, const char *path, const runner *a, const runner *b)
-{
+static void count_image(comparison *result, const char *path, const runner *a, const runner *b) {
     const double similar = cosine(a->embedding, b->embedding, a->embedding_size);
     if (result->images == 0 || similar < result->min_cosine) {
         result->min_cosine = similar;
@@ -414,17 +386,15 @@ static void count_image(comparison *result, const char *path, const runner *a, c
 }
 
 /* Both models expect the same input, which the first has. */
-static bool run_both(runner *a, runner *b, report *r)
-{
+static bool run_both(runner *a, runner *b, report *r) {
     const vit_config *c = &a->model->config;
-    memcpy(b->input, a->input, (size_t)c->in_chans * (size_t)c->img_height *
-                                   (size_t)c->img_width * sizeof *a->input);
+    memcpy(b->input, a->input,
+           (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width * sizeof *a->input);
     return runner_forward(a, r) && runner_forward(b, r);
 }
 
 static bool compare_all(runner *a, runner *b, photo_decoder *decoder, photo_list *photos,
-                        bool quiet, comparison *result, report *r)
-{
+                        bool quiet, comparison *result, report *r) {
     cli_progress progress;
     int i;
     cli_progress_start(&progress, "comparing", (uint64_t)photos->count);
@@ -438,8 +408,7 @@ static bool compare_all(runner *a, runner *b, photo_decoder *decoder, photo_list
 }
 
 bool compare_models(const vit_model *reference, const vit_model *model, photo_decoder *decoder,
-                    photo_list *photos, bool quiet, comparison *result, report *r)
-{
+                    photo_list *photos, bool quiet, comparison *result, report *r) {
     runner a, b;
     bool good;
     memset(result, 0, sizeof *result);

@@ -29,12 +29,12 @@ void calibrate_free(calibration *c);
 /* How far a model's outputs are from those of its original in f32. */
 
 typedef struct comparison {
-    int images;                      /* 0: nothing was compared */
-    double mean_cosine, min_cosine;  /* of the angle between both embeddings */
-    const char *worst;               /* path of the image of min_cosine */
-    bool has_classes;                /* if not, what follows is 0 */
-    int agree;                       /* images with the same best class */
-    int sure, sure_agree;            /* those whose best class in f32 leads the second by 10 points
+    int images;                     /* 0: nothing was compared */
+    double mean_cosine, min_cosine; /* of the angle between both embeddings */
+    const char *worst;              /* path of the image of min_cosine */
+    bool has_classes;               /* if not, what follows is 0 */
+    int agree;                      /* images with the same best class */
+    int sure, sure_agree;           /* those whose best class in f32 leads the second by 10 points
                                         of probability or more, and how many of them agree */
 } comparison;
 

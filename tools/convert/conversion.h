@@ -22,52 +22,52 @@
 
 typedef struct convert_options {
     const char *checkpoint, *output;
-    const char *config, *arch, *labels;   /* NULL where not given */
-    const char *weights;                  /* which of several state dicts, or NULL */
-    const char *img_size;                 /* as given, for the provenance; or NULL */
-    int in_chans, patch_size;             /* other than the checkpoint's, or 0 */
-    bool dynamic;                         /* other sizes at run time */
+    const char *config, *arch, *labels; /* NULL where not given */
+    const char *weights;                /* which of several state dicts, or NULL */
+    const char *img_size;               /* as given, for the provenance; or NULL */
+    int in_chans, patch_size;           /* other than the checkpoint's, or 0 */
+    bool dynamic;                       /* other sizes at run time */
     vit_dtype dtype;
     text_list set, rename, ignore, keep;
-    text_list calibrate, compare;          /* photos: to calibrate with, to report the error on */
-    int calibrate_max, compare_max;       /* at most this many of them */
-    const char *match_input, *match_logits, *match_folder;   /* see match.h */
+    text_list calibrate, compare;   /* photos: to calibrate with, to report the error on */
+    int calibrate_max, compare_max; /* at most this many of them */
+    const char *match_input, *match_logits, *match_folder; /* see match.h */
     double match_tolerance, match_seconds;
     int match_max;
     photo_options decoding;
     bool quiet;
-    bool plan;                            /* print what would be done, write nothing */
-    bool strict;                          /* refuse what would be assumed */
+    bool plan;   /* print what would be done, write nothing */
+    bool strict; /* refuse what would be assumed */
 } convert_options;
 
 /* One run of vit-convert: what each stage found out, for those after it and for the report. */
 typedef struct conversion {
     const convert_options *options;
-    photo_decoder *decoder;        /* of all photos, while convert_run does its work */
-    const char *weights;           /* which of several state dicts is tried; NULL: the usual one */
+    photo_decoder *decoder; /* of all photos, while convert_run does its work */
+    const char *weights;    /* which of several state dicts is tried; NULL: the usual one */
     checkpoint *checkpoint;
     layout_map map;
-    structure structure;           /* where no table knows the names */
+    structure structure; /* where no table knows the names */
     layout_plan plan;
-    settings all[FROM_COUNT];      /* [FROM_OPTIONS] is filled by the caller */
-    settings_seen seen;            /* in the tensors */
-    attributes_told told;          /* by the model, beside its tensors */
-    settings_resolved model;       /* what follows from it and the settings */
-    findings found;                /* what is assumed, and on the way what is asked */
+    settings all[FROM_COUNT]; /* [FROM_OPTIONS] is filled by the caller */
+    settings_seen seen;       /* in the tensors */
+    attributes_told told;     /* by the model, beside its tensors */
+    settings_resolved model;  /* what follows from it and the settings */
+    findings found;           /* what is assumed, and on the way what is asked */
     config_file config_file;
-    char *config_path;             /* NULL where none was read */
-    bool config_foreign;           /* there was one, but in no known form */
+    char *config_path;   /* NULL where none was read */
+    bool config_foreign; /* there was one, but in no known form */
     arch_choice arch;
     bool has_arch;
-    const char *arch_origin;       /* "--arch" or "config.json" */
-    const char *arch_unknown;      /* the configuration's name for it, if unknown */
-    struct match *match;           /* NULL: nothing is to be matched */
+    const char *arch_origin;  /* "--arch" or "config.json" */
+    const char *arch_unknown; /* the configuration's name for it, if unknown */
+    struct match *match;      /* NULL: nothing is to be matched */
     label_list labels;
     const char *labels_origin;
-    char *provenance;              /* lines "key: value" */
-    photo_list calibration;        /* none: quantise as the weights are */
-    photo_list photos;             /* of the error's report; none: those of the calibration */
-    comparison comparison;         /* without images: was not requested */
+    char *provenance;       /* lines "key: value" */
+    photo_list calibration; /* none: quantise as the weights are */
+    photo_list photos;      /* of the error's report; none: those of the calibration */
+    comparison comparison;  /* without images: was not requested */
     uint64_t parameters, output_size;
 } conversion;
 

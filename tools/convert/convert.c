@@ -27,38 +27,32 @@
 
 /* === What a conversion keeps === */
 
-photo_list *conversion_photos(conversion *c)
-{
+photo_list *conversion_photos(conversion *c) {
     return c->photos.count > 0 ? &c->photos : &c->calibration;
 }
 
-vit_writer_keep conversion_kept(const conversion *c)
-{
+vit_writer_keep conversion_kept(const conversion *c) {
     const convert_options *o = c->options;
     const vit_writer_keep asked = { o->keep.items, o->keep.count };
     return asked.count ? asked : vit_writer_kept(&c->model.config, o->dtype);
 }
 
-bool conversion_allows_nonfinite(const conversion *c)
-{
+bool conversion_allows_nonfinite(const conversion *c) {
     return c->all[FROM_OPTIONS].value[SETTING_ALLOW_NONFINITE] != 0;
 }
 
 /* === The checkpoint === */
 
-static bool open_checkpoint(conversion *c, report *r)
-{
+static bool open_checkpoint(conversion *c, report *r) {
     const char *weights = c->weights ? c->weights : c->options->weights;
     return checkpoint_open_weights(c->options->checkpoint, weights, &c->checkpoint, r) &&
-           (c->options->rename.count == 0 ||
-            rename_tensors(c->checkpoint, &c->options->rename, r));
+           (c->options->rename.count == 0 || rename_tensors(c->checkpoint, &c->options->rename, r));
 }
 
 /* === Configuration and name === */
 
 /* config.json beside the checkpoint, or in it where that is a folder. malloc'ed. */
-static char *config_beside(const char *checkpoint_path)
-{
+static char *config_beside(const char *checkpoint_path) {
     static const char name[] = "config.json";
     size_t length = strlen(checkpoint_path);
     char *path = malloc(length + sizeof name + 1);
@@ -72,8 +66,7 @@ static char *config_beside(const char *checkpoint_path)
     return path;
 }
 
-static bool read_config(conversion *c, report *r)
-{
+static bool read_config(conversion *c, report *r) {
     const char *given = c->options->config;
     size_t size = given ? strlen(given) + 1 : 0;
     settings_start(&c->all[FROM_CONFIG], "config.json");
@@ -93,8 +86,7 @@ static bool read_config(conversion *c, report *r)
     return training_read(c->checkpoint, &c->config_file, c->all, r);
 }
 
-static void settings_from_arch(settings *s, const arch_choice *choice)
-{
+static void settings_from_arch(settings *s, const arch_choice *choice) {
     vit_config config;
     rope_options rope;
     arch_config(choice, &config);
@@ -108,8 +100,7 @@ static void settings_from_arch(settings *s, const arch_choice *choice)
 
 /* --arch, or what the configuration says; a name given by hand wins. A configuration may name an
  * architecture of its author's own: then its other entries and the tensors must do. */
-static bool find_arch(conversion *c, report *r)
-{
+static bool find_arch(conversion *c, report *r) {
     const bool given = c->options->arch != NULL;
     const char *name = given ? c->options->arch : c->config_file.architecture;
     arch_result result;
@@ -134,8 +125,7 @@ static bool find_arch(conversion *c, report *r)
 static const char labels_none[] = "none", labels_imagenet[] = "imagenet";
 
 /* The checkpoint's own labels; a list of the wrong length is ignored. */
-static bool read_own_labels(conversion *c, report *r)
-{
+static bool read_own_labels(conversion *c, report *r) {
     const size_t count = checkpoint_label_count(c->checkpoint);
     if (count == 0 || count != (size_t)c->model.config.num_classes) return true;
     c->labels_origin = paths_file_name(c->options->checkpoint);
@@ -148,23 +138,22 @@ static bool read_known_labels(conversion *c, const char *name, report *r) {
     if (!strcmp(name, labels_none)) return true;
     if (c->model.config.num_classes == IMAGENET_CLASSES)
         return labels_from_imagenet(&c->labels, r) || report_file(r, "--labels");
-    (void)report_fail(r, "imagenet: expected a model of the %d classes of ImageNet-1k, found %d; "
-                      "give a FILE with their names", IMAGENET_CLASSES,
-                      c->model.config.num_classes);
+    (void)report_fail(r,
+                      "imagenet: expected a model of the %d classes of ImageNet-1k, found %d; "
+                      "give a FILE with their names",
+                      IMAGENET_CLASSES, c->model.config.num_classes);
     return report_file(r, "--labels");
 }
 
-static bool read_labels(conversion *c, report *r)
-{
+static bool read_labels(conversion *c, report *r) {
     const char *path = c->options->labels;
     bool good;
-    if (c->labels_origin) return true;   /* already, for labelled pictures or as an assumption */
+    if (c->labels_origin) return true; /* already, for labelled pictures or as an assumption */
     if (path && (!strcmp(path, labels_none) || !strcmp(path, labels_imagenet)))
         return read_known_labels(c, path, r);
-    if (path)
-        good = labels_read_file(&c->labels, path, r);
+    if (path) good = labels_read_file(&c->labels, path, r);
     else
-        good = c->model.config.num_classes == 0 ||   /* without a head there is nothing to name */
+        good = c->model.config.num_classes == 0 || /* without a head there is nothing to name */
                labels_from_json(&c->labels, c->config_file.label_names,
                                 c->config_file.label_descriptions, r);
     if (good && c->labels.count > 0 && c->labels.count != (size_t)c->model.config.num_classes)
@@ -180,8 +169,7 @@ static bool read_labels(conversion *c, report *r)
 /* The self-test's tolerance, unless a source gives one. Builds with fused multiply-add compute the
  * same bits; those without (VIT_NO_FMA) differ by a few roundings, and where inputs are rounded to
  * 8 or 16 bits, each rounding can move a value by a whole step. */
-static void choose_tolerance(conversion *c)
-{
+static void choose_tolerance(conversion *c) {
     double given;
     if (settings_get(c->all, SETTING_SELFTEST_TOLERANCE, &given)) return;
     if (c->options->dtype == VIT_BF16) c->model.config.selftest_tolerance = 0.02f;
@@ -190,8 +178,7 @@ static void choose_tolerance(conversion *c)
 }
 
 /* The layout of what was found by structure, and what its names and shapes show. */
-static bool use_structure(conversion *c, report *r)
-{
+static bool use_structure(conversion *c, report *r) {
     const structure *s = &c->structure;
     *r = report_make();
     layout_free_map(&c->map);
@@ -203,8 +190,7 @@ static bool use_structure(conversion *c, report *r)
 /* By the tables, or by structure where no table explains all tensors. But where most names are
  * those of a published library, the user must say what was changed. Where no table comes close, the
  * message is about what the structure lacks. */
-static bool find_layout(conversion *c, report *r)
-{
+static bool find_layout(conversion *c, report *r) {
     const text_list *ignore = &c->options->ignore;
     report by_structure = report_make();
     const bool detected = layout_detect(c->checkpoint, &c->map, r);
@@ -224,8 +210,7 @@ static bool find_layout(conversion *c, report *r)
 }
 
 /* One of several state dicts is taken. That its logits match is more than an assumption. */
-static bool assume_weights(conversion *c)
-{
+static bool assume_weights(conversion *c) {
     const size_t count = checkpoint_choice_count(c->checkpoint);
     char what[256], why[1024];
     size_t i;
@@ -238,16 +223,14 @@ static bool assume_weights(conversion *c)
 }
 
 /* Is it a setting that a higher source gives? */
-static bool is_told(const conversion *c, const char *what)
-{
+static bool is_told(const conversion *c, const char *what) {
     subject s;
     return subject_find(what, strcspn(what, "="), &s) && s.row &&
            settings_origin(c->all, (setting_key)(s.row - setting_rows)) > FROM_TENSORS;
 }
 
 /* What the matching by structure rests on, unless logits that match have proved it. */
-static bool assume_structure(conversion *c)
-{
+static bool assume_structure(conversion *c) {
     const structure *s = &c->structure;
     int i;
     if (c->options->match_input) return true;
@@ -272,28 +255,33 @@ static bool assume_imagenet(conversion *c) {
         checkpoint_label_count(c->checkpoint) > 0)
         return true;
     c->labels_origin = "ImageNet-1k";
-    snprintf(why, sizeof why, "the checkpoint names none of its %d classes, and has the size of "
-             "%.100s, which is published for ImageNet-1k", IMAGENET_CLASSES, like->name);
+    snprintf(why, sizeof why,
+             "the checkpoint names none of its %d classes, and has the size of "
+             "%.100s, which is published for ImageNet-1k",
+             IMAGENET_CLASSES, like->name);
     return labels_from_imagenet(&c->labels, &r) &&
            findings_assume(&c->found, "labels=imagenet", why, "--labels FILE|none");
 }
 
 /* What is assumed beyond single settings. */
-static bool assume_sources(conversion *c)
-{
+static bool assume_sources(conversion *c) {
     char what[512], why[512];
     if (!assume_weights(c) || !assume_structure(c) || !assume_imagenet(c)) return false;
     if (c->config_file.processor) {
         snprintf(what, sizeof what, "preprocessing of a %.100s", c->config_file.processor);
-        snprintf(why, sizeof why, "transformers' default, as no preprocessor_config.json is beside "
-                 "%.200s", paths_file_name(c->config_path));
+        snprintf(why, sizeof why,
+                 "transformers' default, as no preprocessor_config.json is beside "
+                 "%.200s",
+                 paths_file_name(c->config_path));
         if (!findings_assume(&c->found, what, why, "--set mean=M --set std=S --set crop_pct=N"))
             return false;
     }
     if (c->arch_unknown) {
         snprintf(what, sizeof what, "architecture=%.200s", c->arch_unknown);
-        snprintf(why, sizeof why, "%.200s names it, but timm has no such model: the rest of that "
-                 "file and the tensors decide", c->arch_origin);
+        snprintf(why, sizeof why,
+                 "%.200s names it, but timm has no such model: the rest of that "
+                 "file and the tensors decide",
+                 c->arch_origin);
         if (!findings_assume(&c->found, what, why, "--arch NAME")) return false;
     }
     if (c->has_arch && !c->arch.tag_known) {
@@ -301,14 +289,14 @@ static bool assume_sources(conversion *c)
         snprintf(why, sizeof why, "tag %.200s is not known", c->arch.tag);
         if (!findings_assume(&c->found, what, why, "--arch NAME")) return false;
     }
-    return !c->config_foreign ||
-           findings_assume(&c->found, "no configuration", "config.json beside the checkpoint is "
-                           "not in timm's form and was not read", "--config FILE");
+    return !c->config_foreign || findings_assume(&c->found, "no configuration",
+                                                 "config.json beside the checkpoint is "
+                                                 "not in timm's form and was not read",
+                                                 "--config FILE");
 }
 
 /* Folders of labelled pictures may be called as the classes are. */
-static bool match_settings(conversion *c, report *r)
-{
+static bool match_settings(conversion *c, report *r) {
     double classes = 0;
     settings_get(c->all, SETTING_NUM_CLASSES, &classes);
     c->model.config.num_classes = (int)classes;
@@ -317,8 +305,7 @@ static bool match_settings(conversion *c, report *r)
 }
 
 /* Everything but the weights themselves. What stands in the way comes in one message. */
-static bool resolve(conversion *c, report *r)
-{
+static bool resolve(conversion *c, report *r) {
     const convert_options *o = c->options;
     const patch_request wanted = { o->in_chans, o->patch_size };
     findings *f = &c->found;
@@ -356,8 +343,7 @@ static bool resolve(conversion *c, report *r)
 /* === One state dict after the other === */
 
 /* Tries those that are not taken by default; the first that fits takes the place of c. */
-static bool resolve_others(conversion *c, const conversion *start)
-{
+static bool resolve_others(conversion *c, const conversion *start) {
     conversion *other = malloc(sizeof *other);
     bool good = false;
     size_t i;
@@ -372,15 +358,14 @@ static bool resolve_others(conversion *c, const conversion *start)
     if (good) {
         convert_free(c);
         *c = *other;
-        c->weights = NULL;   /* was c's own */
+        c->weights = NULL; /* was c's own */
     }
     free(other);
     return good;
 }
 
 /* Where an input and its logits are there to tell, any state dict may be the one. */
-static bool open_and_resolve(conversion *c, report *r)
-{
+static bool open_and_resolve(conversion *c, report *r) {
     conversion *start = malloc(sizeof *start);
     bool good;
     if (!start) return report_no_memory(r);
@@ -397,8 +382,7 @@ static bool open_and_resolve(conversion *c, report *r)
 
 /* === Photos === */
 
-static bool find_photos(conversion *c, report *r)
-{
+static bool find_photos(conversion *c, report *r) {
     const convert_options *o = c->options;
     return photos_find(&c->calibration, &o->calibrate, o->calibrate_max, r) &&
            photos_find(&c->photos, &o->compare, o->compare_max, r);
@@ -406,8 +390,7 @@ static bool find_photos(conversion *c, report *r)
 
 /* === Everything === */
 
-static bool run(conversion *c, report *r)
-{
+static bool run(conversion *c, report *r) {
     size_t i;
     if (!open_and_resolve(c, r)) return false;
     if (!read_labels(c, r) || !find_photos(c, r)) return false;
@@ -419,8 +402,7 @@ static bool run(conversion *c, report *r)
 }
 
 /* The decoder comes first, before there are threads and a model. */
-bool convert_run(conversion *c, report *r)
-{
+bool convert_run(conversion *c, report *r) {
     const convert_options *o = c->options;
     photo_options decoding = o->decoding;
     bool good = true;
@@ -435,8 +417,7 @@ bool convert_run(conversion *c, report *r)
     return good;
 }
 
-void convert_free(conversion *c)
-{
+void convert_free(conversion *c) {
     match_free(c->match);
     layout_free_plan(&c->plan);
     layout_free_map(&c->map);
@@ -457,8 +438,7 @@ void convert_free(conversion *c)
 
 enum { TRAINING_TEXT = 8192, TRAINING_VALUE = 256 };
 
-static const char *value_of(const checkpoint *c, const char *key)
-{
+static const char *value_of(const checkpoint *c, const char *key) {
     size_t i;
     for (i = 0; i < checkpoint_metadata_count(c); i++)
         if (!strcmp(checkpoint_metadata(c, i)->key, key)) return checkpoint_metadata(c, i)->value;
@@ -466,12 +446,20 @@ static const char *value_of(const checkpoint *c, const char *key)
 }
 
 /* Others than timm have names of their own, which say nothing here. */
-static const char *find_architecture(const checkpoint *c)
-{
+static const char *find_architecture(const checkpoint *c) {
     static const char *const keys[] = {
-        "args.model", "arch", "args.arch", "hyper_parameters.model_name", "hyper_parameters.arch",
-        "hyper_parameters.architecture", "hyper_parameters.model", "hyper_parameters.backbone",
-        "args.model_name", "config.model_name", "config.model", "model_name"
+        "args.model",
+        "arch",
+        "args.arch",
+        "hyper_parameters.model_name",
+        "hyper_parameters.arch",
+        "hyper_parameters.architecture",
+        "hyper_parameters.model",
+        "hyper_parameters.backbone",
+        "args.model_name",
+        "config.model_name",
+        "config.model",
+        "model_name",
     };
     size_t i;
     for (i = 0; i < COUNT(keys); i++) {
@@ -485,15 +473,13 @@ static const char *find_architecture(const checkpoint *c)
 
 /* === As JSON === */
 
-static bool is_number(const char *text)
-{
+static bool is_number(const char *text) {
     double value;
     return text_read_number(text, -1e30, 1e30, &value);
 }
 
 /* "(0.5, 0.5, 0.5)": so many numbers at least. */
-static bool is_list(const char *text, int least)
-{
+static bool is_list(const char *text, int least) {
     int count = 1;
     if (text[0] != '(' || strspn(text + 1, "0123456789.e+-, )") != strlen(text + 1)) return false;
     for (; *text; text++) count += *text == ',';
@@ -501,8 +487,7 @@ static bool is_list(const char *text, int least)
 }
 
 /* Appends a number, true, false, a list or a word; drops a value that JSON would escape. */
-static void put(char *json, const char *key, const char *value)
-{
+static void put(char *json, const char *key, const char *value) {
     const size_t length = strlen(value);
     const char *between = json[strlen(json) - 1] == '{' ? "" : ", ";
     if (length == 0 || length > TRAINING_VALUE || strlen(key) > 64 || strpbrk(key, "\"\\") ||
@@ -514,20 +499,20 @@ static void put(char *json, const char *key, const char *value)
     else
         text_append(json, TRAINING_TEXT,
                     is_number(value) || !strcmp(value, "true") || !strcmp(value, "false")
-                        ? "%s\"%s\": %s" : "%s\"%s\": \"%s\"", between, key, value);
+                        ? "%s\"%s\": %s"
+                        : "%s\"%s\": \"%s\"",
+                    between, key, value);
 }
 
-static bool is_word(setting_key key, const char *value)
-{
+static bool is_word(setting_key key, const char *value) {
     return setting_find_word(key, value) >= 0;
 }
 
 /* The options of timm's train.py that say how images are prepared, and DeiT's. None is refused: an
  * option that has no such value, as an interpolation of "random", says nothing. */
-static void put_preprocessing(const checkpoint *c, char *json)
-{
+static void put_preprocessing(const checkpoint *c, char *json) {
     static const char *const keys[] = {
-        "mean", "std", "crop_pct", "eval_crop_ratio", "crop_mode", "interpolation"
+        "mean", "std", "crop_pct", "eval_crop_ratio", "crop_mode", "interpolation",
     };
     size_t i;
     for (i = 0; i < COUNT(keys); i++) {
@@ -547,19 +532,21 @@ static void put_preprocessing(const checkpoint *c, char *json)
     }
 }
 
-static bool is_whole(const char *text)
-{
+static bool is_whole(const char *text) {
     long number;
     return text_read_int(text, 1, 1 << 20, &number);
 }
 
 /* Reads the options that the named architecture was built with. */
-static void put_model(const checkpoint *c, const char *architecture, char *json)
-{
+static void put_model(const checkpoint *c, const char *architecture, char *json) {
     static const char prefix[] = "args.model_kwargs.";
-    static const struct { const char *path, *key; } arguments[] = {
-        { "args.img_size", "img_size" }, { "args.input_size", "img_size" },
-        { "args.in_chans", "in_chans" }, { "args.num_classes", "num_classes" }
+    static const struct {
+        const char *path, *key;
+    } arguments[] = {
+        { "args.img_size", "img_size" },
+        { "args.input_size", "img_size" },
+        { "args.in_chans", "in_chans" },
+        { "args.num_classes", "num_classes" },
     };
     const char *size = value_of(c, "args.input_size"), *pool = value_of(c, "args.gp");
     size_t i;
@@ -579,8 +566,7 @@ static void put_model(const checkpoint *c, const char *architecture, char *json)
     text_append(json, TRAINING_TEXT, "}");
 }
 
-bool training_read(const checkpoint *c, config_file *config, settings all[FROM_COUNT], report *r)
-{
+bool training_read(const checkpoint *c, config_file *config, settings all[FROM_COUNT], report *r) {
     const char *architecture = find_architecture(c);
     char *json = malloc(TRAINING_TEXT);
     if (!json) return report_no_memory(r);
@@ -593,8 +579,7 @@ bool training_read(const checkpoint *c, config_file *config, settings all[FROM_C
 
 /* === The output === */
 
-static bool open_output(conversion *c, cli_output *output, report *r)
-{
+static bool open_output(conversion *c, cli_output *output, report *r) {
     if (!cli_output_open(output, c->options->output, r)) return false;
     if (output->temporary) return true;
     cli_output_abandon(output);
@@ -602,37 +587,32 @@ static bool open_output(conversion *c, cli_output *output, report *r)
 }
 
 /* A file that was just written, under its temporary name. */
-static bool open_written(const cli_output *output, vit_model *model, report *r)
-{
-    return vit_model_open(output->temporary, 0, model) == VIT_OK ||
-           report_detail(r, model->detail);
+static bool open_written(const cli_output *output, vit_model *model, report *r) {
+    return vit_model_open(output->temporary, 0, model) == VIT_OK || report_detail(r, model->detail);
 }
 
 /* === Self-test === */
 
-static void drop_pages(void *user, const char *name, const float *data, const int shape[4])
-{
+static void drop_pages(void *user, const char *name, const float *data, const int shape[4]) {
     (void)name, (void)data, (void)shape;
     pages_drop(user);
 }
 
-static bool check_outputs(const conversion *c, const runner *run, report *r)
-{
-    if (conversion_allows_nonfinite(c) || tensor_values_are_finite(run->output, run->output_size)) return true;
+static bool check_outputs(const conversion *c, const runner *run, report *r) {
+    if (conversion_allows_nonfinite(c) || tensor_values_are_finite(run->output, run->output_size))
+        return true;
     (void)report_fail(r, "the outputs of the self-test are not finite: the weights overflow");
     return report_file(r, c->options->checkpoint);
 }
 
 /* The file has its tensors in the order of the plan. */
-static size_t selftest_index(const layout_plan *plan)
-{
+static size_t selftest_index(const layout_plan *plan) {
     return (size_t)(layout_selftest(plan) - plan->items);
 }
 
 /* Runs the file just written, and writes what came out into it. */
 static bool add_selftest(const conversion *c, const cli_output *output, vit_writer *writer,
-                         report *r)
-{
+                         report *r) {
     vit_model model;
     runner run;
     bool good;
@@ -650,8 +630,7 @@ static bool add_selftest(const conversion *c, const cli_output *output, vit_writ
 /* === One file === */
 
 /* What is written is opened: for the self-test, to compare with, to calibrate on. */
-static bool can_be_opened(const vit_writer *writer, report *r)
-{
+static bool can_be_opened(const vit_writer *writer, report *r) {
     return writer->file_size <= SIZE_MAX ||
            report_fail(r, "the model has %llu bytes, this program can open %llu",
                        (unsigned long long)writer->file_size, (unsigned long long)SIZE_MAX);
@@ -659,8 +638,7 @@ static bool can_be_opened(const vit_writer *writer, report *r)
 
 /* The checkpoint, or what the calibration makes of it, in the given type. */
 static bool write_model(conversion *c, vit_dtype dtype, calibration *calibrated,
-                        const cli_output *output, report *r)
-{
+                        const cli_output *output, report *r) {
     vit_writer writer;
     vit_writer_contents contents;
     bool good;
@@ -681,14 +659,12 @@ static bool write_model(conversion *c, vit_dtype dtype, calibration *calibrated,
 
 /* === With the model in f32, to calibrate on and to compare with === */
 
-static bool wants_reference(const conversion *c)
-{
+static bool wants_reference(const conversion *c) {
     return c->calibration.count > 0 || c->photos.count > 0;
 }
 
 /* The model as f32 in a temporary file beside the output, which is removed once it is mapped. */
-static bool open_reference(conversion *c, vit_model *model, report *r)
-{
+static bool open_reference(conversion *c, vit_model *model, report *r) {
     cli_output output;
     bool good;
     if (!open_output(c, &output, r)) return false;
@@ -697,8 +673,8 @@ static bool open_reference(conversion *c, vit_model *model, report *r)
     return good;
 }
 
-static bool compare(conversion *c, const vit_model *reference, const cli_output *output, report *r)
-{
+static bool compare(conversion *c, const vit_model *reference, const cli_output *output,
+                    report *r) {
     vit_model model;
     bool good;
     if (!open_written(output, &model, r)) return false;
@@ -708,8 +684,7 @@ static bool compare(conversion *c, const vit_model *reference, const cli_output 
     return good;
 }
 
-static bool write_with_reference(conversion *c, const cli_output *output, report *r)
-{
+static bool write_with_reference(conversion *c, const cli_output *output, report *r) {
     const vit_dtype dtype = c->options->dtype;
     const bool wanted = c->calibration.count > 0;
     calibration *calibrated = NULL;
@@ -727,13 +702,11 @@ static bool write_with_reference(conversion *c, const cli_output *output, report
     return good;
 }
 
-static bool write_plainly(conversion *c, const cli_output *output, report *r)
-{
+static bool write_plainly(conversion *c, const cli_output *output, report *r) {
     return provenance_make(c, r) && write_model(c, c->options->dtype, NULL, output, r);
 }
 
-bool vit_file_write(conversion *c, report *r)
-{
+bool vit_file_write(conversion *c, report *r) {
     cli_output output;
     if (!open_output(c, &output, r)) return false;
     /* a zip's checksums: a damaged weight must not become a model that looks healthy */

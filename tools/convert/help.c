@@ -49,8 +49,12 @@ static void print_settings(void) {
 }
 
 bool convert_help(const char *topic) {
-    static const struct { const char *name, *text; } topics[] = {
-        { "match", help_match }, { "types", help_types }, { "names", help_names }
+    static const struct {
+        const char *name, *text;
+    } topics[] = {
+        { "match", help_match },
+        { "types", help_types },
+        { "names", help_names },
     };
     const char *c;
     size_t i;

@@ -17,30 +17,29 @@
 /* One row of a table, settled. */
 typedef struct settled {
     char value[MATCH_TEXT];
-    char next[MATCH_TEXT];     /* the nearest other value that was tried; "": none was */
-    double next_score;         /* its error, or its cross-entropy */
-    char equals[256];          /* values that fit as well */
-    bool by_folder, is_open;   /* open: the pictures do not decide */
-    int row;                   /* of the table, if by a folder */
+    char next[MATCH_TEXT];   /* the nearest other value that was tried; "": none was */
+    double next_score;       /* its error, or its cross-entropy */
+    char equals[256];        /* values that fit as well */
+    bool by_folder, is_open; /* open: the pictures do not decide */
+    int row;                 /* of the table, if by a folder */
 } settled;
 
 struct match {
     match_pair pair;
-    char hashes[2][65];        /* of its files */
-    match_table table;         /* the one in use */
-    match_verdict verdicts[MATCH_MAX_ROWS];   /* by a folder */
+    char hashes[2][65];                     /* of its files */
+    match_table table;                      /* the one in use */
+    match_verdict verdicts[MATCH_MAX_ROWS]; /* by a folder */
     settled settled_rows[1 + 2 * MATCH_MAX_ROWS];
     int count;
-    bool takes_size;           /* the input's size is the model's */
+    bool takes_size; /* the input's size is the model's */
     double error, seconds, folder_seconds, loss;
     int runs, folder_runs, pictures, right;
-    const char *folder;        /* NULL: none was used */
+    const char *folder; /* NULL: none was used */
 };
 
 /* === Before the tensors are inspected === */
 
-static bool hash_files(match *m, report *r)
-{
+static bool hash_files(match *m, report *r) {
     const char *const paths[] = { m->pair.input_path, m->pair.logits_path };
     int i;
     for (i = 0; i < 2; i++)
@@ -51,8 +50,7 @@ static bool hash_files(match *m, report *r)
 }
 
 /* The input's size is what --img-size would say. */
-static void take_size(conversion *c)
-{
+static void take_size(conversion *c) {
     const match_pair *pair = &c->match->pair;
     if (settings_origin(c->all, SETTING_IMG_HEIGHT) >= 0) return;
     c->match->takes_size = true;
@@ -61,8 +59,7 @@ static void take_size(conversion *c)
 }
 
 /* The orders that the layout has itself. One that it does not know is read from the weights. */
-static void take_orders(conversion *c)
-{
+static void take_orders(conversion *c) {
     settings *s = &c->all[FROM_MATCH];
     layout_part part;
     const char *axes;
@@ -79,8 +76,7 @@ static void take_orders(conversion *c)
         settings_put(s, SETTING_QKV_INTERLEAVE, QKV_INTERLEAVE_PER_VALUE);
 }
 
-bool match_prepare(conversion *c, report *r)
-{
+bool match_prepare(conversion *c, report *r) {
     const convert_options *o = c->options;
     settings_start(&c->all[FROM_MATCH], "--match-input");
     if (!o->match_input && !o->match_folder) return true;
@@ -96,8 +92,7 @@ bool match_prepare(conversion *c, report *r)
     return true;
 }
 
-void match_free(match *m)
-{
+void match_free(match *m) {
     if (!m) return;
     match_pair_free(&m->pair);
     free(m);
@@ -105,8 +100,7 @@ void match_free(match *m)
 
 /* === What was found === */
 
-static settled *add_settled(match *m, int row, int value)
-{
+static settled *add_settled(match *m, int row, int value) {
     settled *f = &m->settled_rows[m->count++];
     memset(f, 0, sizeof *f);
     f->next_score = HUGE_VAL;
@@ -114,8 +108,7 @@ static settled *add_settled(match *m, int row, int value)
     return f;
 }
 
-static void add_equal(settled *f, const char *value)
-{
+static void add_equal(settled *f, const char *value) {
     static const char others[] = ", and others";
     const size_t used = strlen(f->equals), size = used + strlen(value) + sizeof others + 2;
     if (used > 0 && strstr(f->equals, others)) return;
@@ -123,24 +116,21 @@ static void add_equal(settled *f, const char *value)
                 size < sizeof f->equals ? value : others + 2);
 }
 
-static void add_other(settled *f, const char *value, double score)
-{
+static void add_other(settled *f, const char *value, double score) {
     if (f->next[0] && !(score < f->next_score)) return;
     memcpy(f->next, value, sizeof f->next);
     f->next_score = score;
 }
 
 /* A row that left nothing to choose is not worth a word. */
-static void list_row(match *m, const match_search *s, int row)
-{
+static void list_row(match *m, const match_search *s, int row) {
     const match_row *values = &m->table.rows[row];
     const match_try *chosen = &s->tries[s->chosen];
     settled *f = add_settled(m, row, chosen->choice.of[row]);
     int value;
     for (value = 0; value < values->count; value++) {
         const match_try *other = match_search_other(s, row, value);
-        if (!other || other->signature == chosen->signature || !(other->error < HUGE_VAL))
-            continue;
+        if (!other || other->signature == chosen->signature || !(other->error < HUGE_VAL)) continue;
         if (match_search_is_equal(s, other)) add_equal(f, values->values[value]);
         else add_other(f, values->values[value], other->error);
     }
@@ -148,8 +138,7 @@ static void list_row(match *m, const match_search *s, int row)
 }
 
 /* What all[FROM_MATCH] has is told from here on: nothing of it is assumed or asked. */
-static void take_settings(conversion *c)
-{
+static void take_settings(conversion *c) {
     const settings *s = &c->all[FROM_MATCH];
     int key;
     for (key = 0; key < SETTING_COUNT; key++) {
@@ -166,14 +155,12 @@ static void take_settings(conversion *c)
 /* === By a pair === */
 
 /* State dicts to choose from; 0: there is no choice. They share the time. */
-static size_t count_choices(const conversion *c)
-{
+static size_t count_choices(const conversion *c) {
     return c->options->weights ? 0 : checkpoint_choice_count(c->checkpoint);
 }
 
 /* Was it part of any model? pool=token is none without a class token. */
-static bool was_tried(const match_search *s, int row, int value)
-{
+static bool was_tried(const match_search *s, int row, int value) {
     size_t i = 0;
     while (i < s->count && !(s->tries[i].error < HUGE_VAL && s->tries[i].choice.of[row] == value))
         i++;
@@ -182,8 +169,7 @@ static bool was_tried(const match_search *s, int row, int value)
 
 /* A row: the nearest model's value, then the others that were tried and make another model, with
  * their errors in its place. */
-static void print_row(const match_search *s, int row)
-{
+static void print_row(const match_search *s, int row) {
     const match_row *values = &s->table->rows[row];
     const match_try *best = &s->tries[s->chosen];
     const char *between = "";
@@ -202,20 +188,20 @@ static void print_row(const match_search *s, int row)
 }
 
 /* The nearest model, and what else was tried in its place. */
-static void print_nearest(const conversion *c, const match_search *s)
-{
+static void print_nearest(const conversion *c, const match_search *s) {
     int row;
     if (!(s->tries[s->chosen].error < HUGE_VAL)) return;
-    text_print(stderr, "the nearest model%s%.60s is off by %.3g; what else was tried, and how far "
-               "off it is in its place:\n", count_choices(c) ? " of weights=" : "",
+    text_print(stderr,
+               "the nearest model%s%.60s is off by %.3g; what else was tried, and how far "
+               "off it is in its place:\n",
+               count_choices(c) ? " of weights=" : "",
                count_choices(c) ? checkpoint_wrapper(c->checkpoint) : "",
                s->tries[s->chosen].error);
     for (row = 0; row < s->table->count; row++) print_row(s, row);
 }
 
 /* What no setting can mend is refused before the search. */
-static bool check_pair(const conversion *c, report *r)
-{
+static bool check_pair(const conversion *c, report *r) {
     const match *m = c->match;
     double classes = 0, chans = 0;
     match_patches patches;
@@ -224,17 +210,19 @@ static bool check_pair(const conversion *c, report *r)
         settings_get(c->all, SETTING_IN_CHANS, &chans);
     if (!match_pair_check(&m->pair, (int)classes, (int)chans, r)) return false;
     if (!m->takes_size || !match_count_patches(c, &patches) ||
-        patches.height * patches.width <= patches.positions) return true;
-    return report_fail(r, "expected an input of at most %d patches, as there are positions, found "
+        patches.height * patches.width <= patches.positions)
+        return true;
+    return report_fail(r,
+                       "expected an input of at most %d patches, as there are positions, found "
                        "%d x %d pixels, which make %d x %d patches of %d; --img-size %dx%d "
-                       "resamples the positions", patches.positions, m->pair.height, m->pair.width,
-                       patches.height, patches.width, patches.size, m->pair.height,
-                       m->pair.width) || report_file(r, m->pair.input_path);
+                       "resamples the positions",
+                       patches.positions, m->pair.height, m->pair.width, patches.height,
+                       patches.width, patches.size, m->pair.height, m->pair.width) ||
+           report_file(r, m->pair.input_path);
 }
 
 /* "; ..." where the input has fewer patches than there are positions; or "". */
-static const char *doubt_size(const conversion *c, char text[160])
-{
+static const char *doubt_size(const conversion *c, char text[160]) {
     match_patches patches;
     text[0] = '\0';
     if (!c->match->takes_size || !match_count_patches(c, &patches)) return text;
@@ -244,8 +232,7 @@ static const char *doubt_size(const conversion *c, char text[160])
     return text;
 }
 
-static bool refuse_pair(const conversion *c, match_search *s, report *r)
-{
+static bool refuse_pair(const conversion *c, match_search *s, report *r) {
     char doubt[160];
     const double error = s->tries[s->chosen].error;
     if (s->runs == 0 && s->first.failed) {
@@ -253,23 +240,22 @@ static bool refuse_pair(const conversion *c, match_search *s, report *r)
         return false;
     }
     if (!c->options->quiet) print_nearest(c, s);
-    return report_fail(r, "none of %d models that were tried in %.0f s gives these logits: the "
-                       "nearest is off by %.3g of the largest, %g is accepted%s", s->runs, s->took,
-                       error, s->tolerance, doubt_size(c, doubt)) ||
+    return report_fail(r,
+                       "none of %d models that were tried in %.0f s gives these logits: the "
+                       "nearest is off by %.3g of the largest, %g is accepted%s",
+                       s->runs, s->took, error, s->tolerance, doubt_size(c, doubt)) ||
            report_file(r, s->pair->logits_path);
 }
 
 /* The others were not tried, or do not fit. */
-static void settle_weights(const conversion *c)
-{
+static void settle_weights(const conversion *c) {
     settled *f = &c->match->settled_rows[c->match->count++];
     memset(f, 0, sizeof *f);
     snprintf(f->value, sizeof f->value, "weights=%.60s, the first of %zu that fits",
              checkpoint_wrapper(c->checkpoint), count_choices(c));
 }
 
-static bool run_pair(conversion *c, match_model *model, report *r)
-{
+static bool run_pair(conversion *c, match_model *model, report *r) {
     match *m = c->match;
     match_search s;
     bool good;
@@ -302,8 +288,7 @@ static bool run_pair(conversion *c, match_model *model, report *r)
 /* === By a folder === */
 
 /* A row whose values make no difference to these pictures is left as it was. */
-static void list_verdict(conversion *c, const match_sorting *s, int row)
-{
+static void list_verdict(conversion *c, const match_sorting *s, int row) {
     match *m = c->match;
     const match_verdict *verdict = &s->verdicts[row];
     settled *f;
@@ -320,8 +305,7 @@ static void list_verdict(conversion *c, const match_sorting *s, int row)
 
 /* Preprocessing first. Pictures cannot tell what makes little difference: that stays as it would be
  * without them. */
-static void list_rows(conversion *c)
-{
+static void list_rows(conversion *c) {
     match_table *table = &c->match->table;
     table->count = 0;
     match_list_preprocessing(table, c);
@@ -329,8 +313,7 @@ static void list_rows(conversion *c)
     while (table->count > 0 && table->rows[table->count - 1].is_fine) table->count--;
 }
 
-static void count_pictures(conversion *c, const match_sorting *s)
-{
+static void count_pictures(conversion *c, const match_sorting *s) {
     match *m = c->match;
     m->folder = c->options->match_folder;
     m->loss = s->loss;
@@ -341,16 +324,14 @@ static void count_pictures(conversion *c, const match_sorting *s)
 }
 
 /* What would be asked without the pictures. */
-static bool find_asked(const conversion *c, findings *asked, report *r)
-{
+static bool find_asked(const conversion *c, findings *asked, report *r) {
     const patch_request wanted = { c->options->in_chans, c->options->patch_size };
     settings_resolved model;
     return settings_resolve(c->all, &c->seen, &wanted, &model, asked, r);
 }
 
 static bool sort_pictures(conversion *c, match_model *model, const match_pictures *pictures,
-                          report *r)
-{
+                          report *r) {
     findings asked = { 0 };
     match_sorting s;
     bool good;
@@ -373,15 +354,14 @@ static bool sort_pictures(conversion *c, match_model *model, const match_picture
     return good;
 }
 
-static bool run_folder(conversion *c, match_model *model, report *r)
-{
+static bool run_folder(conversion *c, match_model *model, report *r) {
     double classes = 0;
     match_pictures pictures;
     bool good;
     settings_get(c->all, SETTING_NUM_CLASSES, &classes);
     if (classes < 2)
         return report_fail(r, "--match-folder: expected a model with classes, found one without a "
-                           "head");
+                              "head");
     good = match_pictures_read(&pictures, c->decoder, c->options->match_folder,
                                c->options->match_max, c->options->match_seconds / 4, &c->labels,
                                (int)classes, r) &&
@@ -390,8 +370,7 @@ static bool run_folder(conversion *c, match_model *model, report *r)
     return good;
 }
 
-bool match_run(conversion *c, report *r)
-{
+bool match_run(conversion *c, report *r) {
     const convert_options *o = c->options;
     match_model model;
     bool good;
@@ -405,8 +384,7 @@ bool match_run(conversion *c, report *r)
 /* === Reports === */
 
 /* "a=1 b=2" as options: "--set a=1 --set b=2". */
-static void write_options(const char *value, char text[2 * MATCH_TEXT])
-{
+static void write_options(const char *value, char text[2 * MATCH_TEXT]) {
     size_t length;
     for (*text = '\0'; *value; value += strspn(value, " ")) {
         length = strcspn(value, " ");
@@ -415,23 +393,23 @@ static void write_options(const char *value, char text[2 * MATCH_TEXT])
     }
 }
 
-bool match_assume(const match *m, findings *f)
-{
+bool match_assume(const match *m, findings *f) {
     char why[2 * MATCH_TEXT], option[2 * MATCH_TEXT];
     int i;
     for (i = 0; m && i < m->count; i++) {
         const settled *s = &m->settled_rows[i];
         if (!s->is_open) continue;
-        snprintf(why, sizeof why, "the labelled pictures do not decide: cross-entropy %.4g, with "
-                 "%s %.4g", m->loss, s->next, s->next_score);
+        snprintf(why, sizeof why,
+                 "the labelled pictures do not decide: cross-entropy %.4g, with "
+                 "%s %.4g",
+                 m->loss, s->next, s->next_score);
         write_options(s->next, option);
         if (!findings_assume(f, s->value, why, option)) return false;
     }
     return true;
 }
 
-void match_put_provenance(const match *m, FILE *file)
-{
+void match_put_provenance(const match *m, FILE *file) {
     int i;
     if (!m) return;
     if (m->pair.images > 0)
@@ -443,15 +421,14 @@ void match_put_provenance(const match *m, FILE *file)
                    paths_file_name(m->folder), m->pictures, m->right, m->loss);
     for (i = 0; i < m->count; i++) {
         const settled *f = &m->settled_rows[i];
-        if (f->is_open) continue;   /* and in the file as such */
+        if (f->is_open) continue; /* and in the file as such */
         text_print(file, "matched: %s", f->value);
         if (f->equals[0]) text_print(file, " (%s fits equally)", f->equals);
         fputc('\n', file);
     }
 }
 
-static void print_settled(const settled *f)
-{
+static void print_settled(const settled *f) {
     text_print(stdout, "%-15s %s", "", f->value);
     if (f->next[0]) text_print(stdout, "; next: %s, error %.2g", f->next, f->next_score);
     if (f->equals[0]) text_print(stdout, "; fits equally: %s", f->equals);
@@ -459,8 +436,7 @@ static void print_settled(const settled *f)
 }
 
 /* The values of a row that were tried, beside the chosen one. */
-static void print_tried(const match *m, const settled *f)
-{
+static void print_tried(const match *m, const settled *f) {
     const match_row *row = &m->table.rows[f->row];
     int value;
     text_print(stdout, "%-15s %s%s\n", "", f->value,
@@ -473,8 +449,7 @@ static void print_tried(const match *m, const settled *f)
     }
 }
 
-void match_report_text(const match *m)
-{
+void match_report_text(const match *m) {
     int i;
     if (!m) return;
     if (m->pair.images > 0)
@@ -489,8 +464,7 @@ void match_report_text(const match *m)
         if (m->settled_rows[i].by_folder) print_tried(m, &m->settled_rows[i]);
 }
 
-static void put_tried(json_writer *w, const match *m, const settled *f)
-{
+static void put_tried(json_writer *w, const match *m, const settled *f) {
     const match_row *row = &m->table.rows[f->row];
     int value;
     json_put_begin(w, "tried", '[');
@@ -507,8 +481,7 @@ static void put_tried(json_writer *w, const match *m, const settled *f)
     json_put_end(w, ']');
 }
 
-static void put_settled(json_writer *w, const match *m, const settled *f)
-{
+static void put_settled(json_writer *w, const match *m, const settled *f) {
     json_put_begin(w, NULL, '{');
     json_put_text(w, "value", f->value);
     json_put_text(w, "by", f->by_folder ? "folder" : "pair");
@@ -519,8 +492,7 @@ static void put_settled(json_writer *w, const match *m, const settled *f)
     json_put_end(w, '}');
 }
 
-void match_report_json(const match *m, json_writer *w)
-{
+void match_report_json(const match *m, json_writer *w) {
     int i;
     if (!m) return;
     json_put_begin(w, "match", '{');

@@ -16,7 +16,7 @@ enum { LEAST_PICTURES = 24, MAX_PASSES = 4 };
 
 /* Chances, for all values together, that one is taken for better than what is assumed although it
  * is not; and where that would leave out or move a tensor that is stored. */
-#define CHANCE 0.01
+#define CHANCE        0.01
 #define CHANCE_STRICT 1e-8
 
 /* Differences of cross-entropy that are none. */
@@ -30,18 +30,16 @@ typedef struct folder_name {
     size_t length;
 } folder_name;
 
-static folder_name name_of(const char *path, const char *folder)
-{
+static folder_name name_of(const char *path, const char *folder) {
     folder_name name;
     name.at = path + strlen(folder);
     name.at += strspn(name.at, "/");
     name.length = strcspn(name.at, "/");
-    if (!name.at[name.length]) name.length = 0;   /* a picture that is in no folder */
+    if (!name.at[name.length]) name.length = 0; /* a picture that is in no folder */
     return name;
 }
 
-static int compare_names(const void *a, const void *b)
-{
+static int compare_names(const void *a, const void *b) {
     const folder_name *x = a, *y = b;
     const size_t shorter = x->length < y->length ? x->length : y->length;
     const int order = memcmp(x->at, y->at, shorter);
@@ -49,8 +47,7 @@ static int compare_names(const void *a, const void *b)
 }
 
 /* Sorts and keeps each once; returns how many. */
-static int sort_names(folder_name *names, int count)
-{
+static int sort_names(folder_name *names, int count) {
     int kept = 0, i;
     qsort(names, (size_t)count, sizeof *names, compare_names);
     for (i = 0; i < count; i++)
@@ -59,8 +56,7 @@ static int sort_names(folder_name *names, int count)
 }
 
 /* In either case, '_' as good as ' '. */
-static bool is_same(const folder_name *name, const char *label)
-{
+static bool is_same(const folder_name *name, const char *label) {
     size_t i;
     if (!label || strlen(label) != name->length) return false;
     for (i = 0; i < name->length; i++) {
@@ -71,8 +67,7 @@ static bool is_same(const folder_name *name, const char *label)
 }
 
 /* The class that a label, a synset or the number itself says; -1: none. */
-static int find_class(const folder_name *name, const label_list *labels, int num_classes)
-{
+static int find_class(const folder_name *name, const label_list *labels, int num_classes) {
     int i, number = 0;
     size_t k;
     for (i = 0; i < (int)labels->count; i++)
@@ -88,21 +83,24 @@ static int find_class(const folder_name *name, const label_list *labels, int num
 
 /* The class of each folder: by its name if all have one, else by their order. */
 static bool find_classes(const folder_name *names, int count, const label_list *labels,
-                         int num_classes, int *classes, report *r)
-{
+                         int num_classes, int *classes, report *r) {
     bool all = true;
     int i;
     for (i = 0; i < count; i++) {
         if (names[i].length == 0)
-            return report_fail(r, "expected a folder for each class, found the picture %.100s "
-                               "beside them", names[i].at);
+            return report_fail(r,
+                               "expected a folder for each class, found the picture %.100s "
+                               "beside them",
+                               names[i].at);
         classes[i] = find_class(&names[i], labels, num_classes);
         all = all && classes[i] >= 0;
     }
     if (all) return true;
     if (count != num_classes)
-        return report_fail(r, "expected %d folders with pictures, one for each class, found %d, "
-                           "whose names are no classes of the model", num_classes, count);
+        return report_fail(r,
+                           "expected %d folders with pictures, one for each class, found %d, "
+                           "whose names are no classes of the model",
+                           num_classes, count);
     for (i = 0; i < count; i++) classes[i] = i;
     return true;
 }
@@ -111,8 +109,7 @@ static bool find_classes(const folder_name *names, int count, const label_list *
 
 /* A step through n that has no factor in common with it, so that the first few of a list are spread
  * over all of it. */
-static int spreading_step(int n)
-{
+static int spreading_step(int n) {
     int step = (int)(0.618 * n) + 1, a, b, rest;
     for (;; step++) {
         for (a = n, b = step; b; a = b, b = rest) rest = a % b;
@@ -121,8 +118,7 @@ static int spreading_step(int n)
 }
 
 static bool decode_all(match_pictures *p, photo_decoder *decoder, const photo_list *list,
-                       const int *classes, double seconds, report *r)
-{
+                       const int *classes, double seconds, report *r) {
     const double end = cli_now_ms() + seconds * 1e3;
     const int step = spreading_step(p->count);
     const int wanted = p->count;
@@ -142,8 +138,7 @@ static bool decode_all(match_pictures *p, photo_decoder *decoder, const photo_li
 
 static bool read_listed(match_pictures *p, photo_decoder *decoder, const photo_list *list,
                         const char *folder, double seconds, const label_list *labels,
-                        int num_classes, report *r)
-{
+                        int num_classes, report *r) {
     const size_t count = (size_t)list->count;
     folder_name *names = calloc(count, sizeof *names), own;
     int *classes = calloc(2 * count, sizeof *classes);
@@ -157,7 +152,8 @@ static bool read_listed(match_pictures *p, photo_decoder *decoder, const photo_l
     for (i = 0; good && i < count; i++) {
         own = name_of(list->paths[i], folder);
         classes[i] = of_folder[(const folder_name *)bsearch(&own, names, (size_t)p->classes,
-                                                            sizeof *names, compare_names) - names];
+                                                            sizeof *names, compare_names) -
+                               names];
     }
     good = good && decode_all(p, decoder, list, classes, seconds, r);
     free(names);
@@ -167,28 +163,26 @@ static bool read_listed(match_pictures *p, photo_decoder *decoder, const photo_l
 
 bool match_pictures_read(match_pictures *pictures, photo_decoder *decoder, const char *folder,
                          int max, double seconds, const label_list *labels, int num_classes,
-                         report *r)
-{
+                         report *r) {
     text_list operands = { &folder, 1 };
     photo_list list;
     bool good;
     memset(pictures, 0, sizeof *pictures);
     if (source_exists(folder) && !source_is_folder(folder))
         return report_fail(r, "expected a folder with a folder of pictures for each class, found "
-                           "a file") || report_file(r, folder);
+                              "a file") ||
+               report_file(r, folder);
     if (!photos_find(&list, &operands, 0x7fffffff, r)) return false;
     pictures->count = list.count < max ? list.count : max;
     pictures->items = calloc((size_t)pictures->count, sizeof *pictures->items);
     good = pictures->items ? true : report_no_memory(r);
     if (!good) pictures->count = 0;
-    good = good && read_listed(pictures, decoder, &list, folder, seconds, labels, num_classes,
-                               r);
+    good = good && read_listed(pictures, decoder, &list, folder, seconds, labels, num_classes, r);
     photos_free(&list);
     return good || report_file(r, folder);
 }
 
-void match_pictures_free(match_pictures *pictures)
-{
+void match_pictures_free(match_pictures *pictures) {
     int i;
     for (i = 0; pictures->items && i < pictures->count; i++)
         if (pictures->items[i].image.pixels) photos_free_image(&pictures->items[i].image);
@@ -199,19 +193,17 @@ void match_pictures_free(match_pictures *pictures)
 /* === Losses === */
 
 /* -log of the probability of the class. */
-static double cross_entropy(const float *logits, int n, int class_index, double factor)
-{
+static double cross_entropy(const float *logits, int n, int class_index, double factor) {
     double largest = (double)logits[0], sum = 0, loss;
     int i;
     for (i = 1; i < n; i++) largest = fmax(largest, (double)logits[i]);
     for (i = 0; i < n; i++) sum += exp(factor * ((double)logits[i] - largest));
     loss = log(sum) + factor * (largest - (double)logits[class_index]);
-    return loss < 1e6 ? loss : 1e6;   /* which NaN is too */
+    return loss < 1e6 ? loss : 1e6; /* which NaN is too */
 }
 
 /* Fills in s->losses of the first n pictures; returns their mean. */
-static double scale_losses(match_sorting *s, int n, double factor)
-{
+static double scale_losses(match_sorting *s, int n, double factor) {
     const int classes = s->model->config.num_classes;
     double sum = 0;
     int i;
@@ -225,30 +217,26 @@ static double scale_losses(match_sorting *s, int n, double factor)
 
 /* The logits are multiplied by what makes the losses least: a model is no better for being more, or
  * less, sure of itself, and much that is wrong does just that to it. */
-static void find_losses(match_sorting *s, int n)
-{
+static void find_losses(match_sorting *s, int n) {
     double low = log(1 / 32.0), high = log(32.0);
     int i;
     for (i = 0; i < 16; i++) {
         const double third = (high - low) / 3;
         if (scale_losses(s, n, exp(low + third)) < scale_losses(s, n, exp(high - third)))
             high -= third;
-        else
-            low += third;
+        else low += third;
     }
     (void)scale_losses(s, n, exp((low + high) / 2));
 }
 
 /* === One assignment === */
 
-static size_t count_pixels(const vit_config *c)
-{
+static size_t count_pixels(const vit_config *c) {
     return (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width;
 }
 
 /* Of the network and its input: where both are the same, so is the loss. */
-static uint64_t hash_input(const match_sorting *s)
-{
+static uint64_t hash_input(const match_sorting *s) {
     vit_hash hash;
     vit_hash_init(&hash);
     vit_hash_update(&hash, &s->model->network, sizeof s->model->network);
@@ -257,11 +245,11 @@ static uint64_t hash_input(const match_sorting *s)
 }
 
 /* Fills in logits and hash i. */
-static bool run_picture(match_sorting *s, int i, report *r)
-{
+static bool run_picture(match_sorting *s, int i, report *r) {
     const size_t classes = (size_t)s->model->config.num_classes, at = (size_t)i * classes;
     cli_progress_update(&s->progress, (uint64_t)(cli_now_ms() - s->started));
-    if (!photos_prepare(match_model_get(s->model), &s->pictures->items[i].image, s->input, r)) return false;
+    if (!photos_prepare(match_model_get(s->model), &s->pictures->items[i].image, s->input, r))
+        return false;
     s->hashes[i] = hash_input(s);
     if (s->hashes[i] != s->best_hashes[i])
         return match_model_run(s->model, s->input, s->logits + at, r);
@@ -269,13 +257,12 @@ static bool run_picture(match_sorting *s, int i, report *r)
     return true;
 }
 
-static bool take_buffers(match_sorting *s, report *r)
-{
+static bool take_buffers(match_sorting *s, report *r) {
     const size_t count = (size_t)s->pictures->count;
     const size_t logits = count * s->model->output_size;
     float *input = realloc(s->input, count_pixels(&s->model->config) * sizeof *input);
     if (!input) return report_no_memory(r);
-    s->input = input;   /* sizes may differ */
+    s->input = input; /* sizes may differ */
     if (s->logits) return true;
     s->logits = calloc(logits, sizeof *s->logits);
     s->best_logits = calloc(logits, sizeof *s->best_logits);
@@ -287,8 +274,7 @@ static bool take_buffers(match_sorting *s, report *r)
            report_no_memory(r);
 }
 
-static bool set_model(match_sorting *s, const match_choice *choice, report *r)
-{
+static bool set_model(match_sorting *s, const match_choice *choice, report *r) {
     settings matched = *s->base;
     match_apply(s->table, choice, &matched);
     if (!match_model_set(s->model, &matched, r) || !match_model_load(s->model, r) ||
@@ -299,8 +285,7 @@ static bool set_model(match_sorting *s, const match_choice *choice, report *r)
 }
 
 /* As many pictures as leave time for a few values of each row on all of them. */
-static void choose_count(match_sorting *s, double picture_ms)
-{
+static void choose_count(match_sorting *s, double picture_ms) {
     const double most = s->seconds * 1e3 / (picture_ms + 1e-3) / (4 * s->table->count + 1);
     s->used = s->pictures->count;
     if (s->used > most) s->used = most > LEAST_PICTURES ? (int)most : LEAST_PICTURES;
@@ -310,8 +295,7 @@ static void choose_count(match_sorting *s, double picture_ms)
 /* === Two of them === */
 
 /* How much worse s->losses is than s->best. */
-static match_difference compare(match_sorting *s, int n)
-{
+static match_difference compare(match_sorting *s, int n) {
     match_difference d = { n, 0, 0 };
     double square = 0;
     int i;
@@ -324,8 +308,7 @@ static match_difference compare(match_sorting *s, int n)
 
 /* As many standard errors as the mean of n differences of no consequence does not reach, in any of
  * all comparisons, but by this chance: the normal distribution's tail, Student's for few. */
-static double clear_errors(const match_sorting *s, int n, double chance)
-{
+static double clear_errors(const match_sorting *s, int n, double chance) {
     double values = 0, tail, square;
     int row;
     for (row = 0; row < s->table->count; row++) values += s->table->rows[row].count;
@@ -337,22 +320,19 @@ static double clear_errors(const match_sorting *s, int n, double chance)
 /* Against the first value of such a row, which uses a tensor as it is stored, the evidence has to
  * be stronger. */
 static double limit_of(const match_sorting *s, int row, bool against_first,
-                       const match_difference *d)
-{
+                       const match_difference *d) {
     const bool strict = against_first && s->table->rows[row].is_stored;
     return d->error * clear_errors(s, d->pictures, strict ? CHANCE_STRICT : CHANCE);
 }
 
 /* Clearly worse than the chosen one. */
-static bool is_worse(const match_sorting *s, int row, int value, const match_difference *d)
-{
+static bool is_worse(const match_sorting *s, int row, int value, const match_difference *d) {
     return d->pictures > 1 && d->more > limit_of(s, row, value == 0, d);
 }
 
 /* Should the value take the place of the chosen one? Of what is asked for the best one is taken.
  * What is assumed, the first value, stays unless another is clearly better. */
-static bool is_better(const match_sorting *s, int row, int value, const match_difference *d)
-{
+static bool is_better(const match_sorting *s, int row, int value, const match_difference *d) {
     if (match_row_is_asked(&s->table->rows[row], s->asked)) return d->more < 0;
     if (value == 0) return !is_worse(s, row, value, d);
     if (s->chosen.of[row] != 0) return d->more < 0;
@@ -361,8 +341,7 @@ static bool is_better(const match_sorting *s, int row, int value, const match_di
 
 /* The losses of an assignment, in s->losses; a value that is clearly worse than the chosen one is
  * left after a few pictures. False: it is no model. */
-static bool measure(match_sorting *s, int row, int value, match_difference *d)
-{
+static bool measure(match_sorting *s, int row, int value, match_difference *d) {
     match_choice choice = s->chosen;
     report ignored = report_make();
     int i, next = LEAST_PICTURES;
@@ -381,8 +360,7 @@ static bool measure(match_sorting *s, int row, int value, match_difference *d)
 }
 
 /* The losses that were measured last are those of the chosen assignment. */
-static void keep_best(match_sorting *s)
-{
+static void keep_best(match_sorting *s) {
     double *losses = s->losses;
     float *logits = s->logits;
     uint64_t *hashes = s->hashes;
@@ -397,8 +375,7 @@ static void keep_best(match_sorting *s)
 }
 
 /* The chosen assignment, on all pictures in use. */
-static bool measure_chosen(match_sorting *s, report *r)
-{
+static bool measure_chosen(match_sorting *s, report *r) {
     int i;
     if (!set_model(s, &s->chosen, r)) return false;
     for (i = 0; i < s->used; i++)
@@ -409,8 +386,7 @@ static bool measure_chosen(match_sorting *s, report *r)
 }
 
 /* The first assignment; a few pictures tell how many there is time for. */
-static bool measure_first(match_sorting *s, report *r)
-{
+static bool measure_first(match_sorting *s, report *r) {
     const int few = s->pictures->count < 4 ? s->pictures->count : 4;
     double before;
     int i;
@@ -424,14 +400,10 @@ static bool measure_first(match_sorting *s, report *r)
 
 /* === The descent === */
 
-static bool is_over(const match_sorting *s)
-{
-    return cli_now_ms() - s->started > s->seconds * 1e3;
-}
+static bool is_over(const match_sorting *s) { return cli_now_ms() - s->started > s->seconds * 1e3; }
 
 /* The same differences, seen from another value. */
-static void change_choice(match_sorting *s, int row, int value, const match_difference *gain)
-{
+static void change_choice(match_sorting *s, int row, int value, const match_difference *gain) {
     match_difference *values = s->verdicts[row].values;
     int i;
     for (i = 0; i < s->table->rows[row].count; i++) values[i].more -= gain->more;
@@ -443,14 +415,12 @@ static void change_choice(match_sorting *s, int row, int value, const match_diff
 }
 
 /* Of what is asked for, a value that makes no difference to these pictures is as open. */
-static bool counts(const match_sorting *s, int row, const match_difference *d)
-{
+static bool counts(const match_sorting *s, int row, const match_difference *d) {
     return d->pictures > 0 && (fabs(d->more) > ROUNDING || d->error > ROUNDING ||
                                match_row_is_asked(&s->table->rows[row], s->asked));
 }
 
-static void judge_row(match_sorting *s, int row)
-{
+static void judge_row(match_sorting *s, int row) {
     match_verdict *verdict = &s->verdicts[row];
     int value;
     verdict->next = -1;
@@ -465,8 +435,7 @@ static void judge_row(match_sorting *s, int row)
 }
 
 /* All values of one row. */
-static bool settle_row(match_sorting *s, int row)
-{
+static bool settle_row(match_sorting *s, int row) {
     match_difference d;
     bool changed = false;
     int value;
@@ -485,8 +454,7 @@ static bool settle_row(match_sorting *s, int row)
     return changed;
 }
 
-static bool settle_rows(match_sorting *s, bool asked)
-{
+static bool settle_rows(match_sorting *s, bool asked) {
     bool changed = false;
     int row;
     for (row = 0; row < s->table->count && !is_over(s); row++)
@@ -498,8 +466,7 @@ static bool settle_rows(match_sorting *s, bool asked)
 /* What is asked for comes first, as nothing can be told without it, then preprocessing, then what
  * is assumed: until nothing changes, so that the last pass compares every value with the chosen
  * one. */
-static void descend(match_sorting *s)
-{
+static void descend(match_sorting *s) {
     bool changed = true;
     int pass, row;
     for (pass = 0; changed && pass < MAX_PASSES && !is_over(s); pass++) {
@@ -511,8 +478,7 @@ static void descend(match_sorting *s)
 }
 
 /* Where that left much of the time, it is done again with more pictures. */
-static bool add_pictures(match_sorting *s, report *r)
-{
+static bool add_pictures(match_sorting *s, report *r) {
     const int used = s->used, all = s->pictures->count;
     if (used == all || cli_now_ms() - s->started > s->seconds * 1e3 / 4) return false;
     s->used = used < all / 2 ? 2 * used : all;
@@ -521,8 +487,7 @@ static bool add_pictures(match_sorting *s, report *r)
     return false;
 }
 
-static void count_right(match_sorting *s)
-{
+static void count_right(match_sorting *s) {
     const int classes = s->model->config.num_classes;
     vit_prediction top;
     int i;
@@ -534,25 +499,27 @@ static void count_right(match_sorting *s)
 
 /* Guessing would do about as well: then the pictures cannot tell anything. How much likelier they
  * are than by guessing, with one factor to choose, says how little chance explains it. */
-static bool check_use(const match_sorting *s, report *r)
-{
+static bool check_use(const match_sorting *s, report *r) {
     const double guessing = log(s->model->config.num_classes);
     if ((guessing - s->loss) * s->used > -log(CHANCE_STRICT)) return true;
-    return report_fail(r, "nothing that was tried does clearly better than guessing (cross-entropy "
+    return report_fail(r,
+                       "nothing that was tried does clearly better than guessing (cross-entropy "
                        "%.3g on %d of %d pictures, guessing %.3g): are the folders the model's "
-                       "classes, in their order?%s", s->loss, s->used, s->pictures->count, guessing,
+                       "classes, in their order?%s",
+                       s->loss, s->used, s->pictures->count, guessing,
                        s->used < s->pictures->count ? " Or give more time: --match-seconds" : "");
 }
 
-bool match_sorting_run(match_sorting *s, report *r)
-{
+bool match_sorting_run(match_sorting *s, report *r) {
     bool good;
     int row;
     for (row = 0; row < s->table->count; row++) s->verdicts[row].next = -1;
     s->started = cli_now_ms();
     cli_progress_start(&s->progress, "matching", (uint64_t)(s->seconds * 1e3));
-    snprintf(s->note, sizeof s->note, "trying settings on the pictures for at most %.0f s "
-             "(--match-seconds)", s->seconds);
+    snprintf(s->note, sizeof s->note,
+             "trying settings on the pictures for at most %.0f s "
+             "(--match-seconds)",
+             s->seconds);
     if (s->quiet) s->progress.active = false;
     else s->progress.note = s->note;
     good = measure_first(s, r);
@@ -567,8 +534,7 @@ bool match_sorting_run(match_sorting *s, report *r)
     return good;
 }
 
-void match_sorting_free(match_sorting *s)
-{
+void match_sorting_free(match_sorting *s) {
     free(s->losses);
     free(s->best);
     free(s->hashes);

@@ -17,7 +17,7 @@ typedef struct match_picture {
 typedef struct match_pictures {
     match_picture *items;
     int count;
-    int classes;           /* folders */
+    int classes; /* folders */
 } match_pictures;
 
 /* At most `max` of them, evenly spaced, decoded: as many as that takes `seconds` for. The folders
@@ -31,20 +31,20 @@ void match_pictures_free(match_pictures *pictures);
 /* A value beside the chosen one: how much more cross-entropy it has on the same pictures, on
  * average, and the standard error of that. */
 typedef struct match_difference {
-    int pictures;          /* 0: it was not tried, or is no model; few: it was clearly worse */
+    int pictures; /* 0: it was not tried, or is no model; few: it was clearly worse */
     double more, error;
 } match_difference;
 
 /* How a row ended. */
 typedef struct match_verdict {
-    match_difference values[MATCH_MAX_VALUES];   /* none for the chosen one */
-    int next;              /* the best of the others; -1: no other makes a difference */
-    bool is_open;          /* one of them is not clearly worse */
+    match_difference values[MATCH_MAX_VALUES]; /* none for the chosen one */
+    int next;     /* the best of the others; -1: no other makes a difference */
+    bool is_open; /* one of them is not clearly worse */
 } match_verdict;
 
 typedef struct match_sorting {
-    const match_table *table;      /* preprocessing first */
-    const findings *asked;         /* rows that have no value yet */
+    const match_table *table; /* preprocessing first */
+    const findings *asked;    /* rows that have no value yet */
     match_model *model;
     const match_pictures *pictures;
     const settings *base;
@@ -53,18 +53,18 @@ typedef struct match_sorting {
 
     match_choice chosen;
     match_verdict verdicts[MATCH_MAX_ROWS];
-    double loss;           /* mean cross-entropy of the chosen */
-    int used, right;       /* pictures, and how many of them the chosen tells */
-    int runs;              /* assignments that were measured */
-    double took;           /* seconds */
+    double loss;     /* mean cross-entropy of the chosen */
+    int used, right; /* pictures, and how many of them the chosen tells */
+    int runs;        /* assignments that were measured */
+    double took;     /* seconds */
 
     /* Private. */
     double started;
     cli_progress progress;
     char note[160];
-    double *losses, *best;            /* of each picture */
+    double *losses, *best; /* of each picture */
     float *logits, *best_logits;
-    uint64_t *hashes, *best_hashes;   /* of the network and what it was given */
+    uint64_t *hashes, *best_hashes; /* of the network and what it was given */
     float *input;
 } match_sorting;
 

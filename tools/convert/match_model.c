@@ -11,13 +11,11 @@
 
 /* === An input and its logits === */
 
-static const char *shape_of(const npy_array *array, char text[SHAPE_TEXT_SIZE])
-{
+static const char *shape_of(const npy_array *array, char text[SHAPE_TEXT_SIZE]) {
     return shape_text(array->dims, array->ndim, text, SHAPE_TEXT_SIZE);
 }
 
-static bool check_finite(const npy_array *array, const char *path, report *r)
-{
+static bool check_finite(const npy_array *array, const char *path, report *r) {
     size_t i;
     for (i = 0; i < array->count; i++)
         if (!isfinite(array->data[i]))
@@ -25,8 +23,7 @@ static bool check_finite(const npy_array *array, const char *path, report *r)
     return true;
 }
 
-static bool take_input(match_pair *p, report *r)
-{
+static bool take_input(match_pair *p, report *r) {
     const npy_array *x = &p->input;
     const int64_t *dims = x->dims + (x->ndim == 4);
     char found[SHAPE_TEXT_SIZE];
@@ -35,10 +32,13 @@ static bool take_input(match_pair *p, report *r)
     for (i = 0; good && i < x->ndim; i++) good = x->dims[i] <= 1 << 20;
     if (!good)
         return report_fail(r, "expected an input [C, H, W] or [B, C, H, W], found %s",
-                           shape_of(x, found)) || report_file(r, p->input_path);
+                           shape_of(x, found)) ||
+               report_file(r, p->input_path);
     if (dims[0] > 4 && dims[2] <= 4)
-        return report_fail(r, "expected an input [C, H, W] or [B, C, H, W], found %s, which looks "
-                           "like channels last", shape_of(x, found)) ||
+        return report_fail(r,
+                           "expected an input [C, H, W] or [B, C, H, W], found %s, which looks "
+                           "like channels last",
+                           shape_of(x, found)) ||
                report_file(r, p->input_path);
     p->images = x->ndim == 4 ? (int)x->dims[0] : 1;
     p->chans = (int)dims[0];
@@ -47,8 +47,7 @@ static bool take_input(match_pair *p, report *r)
     return true;
 }
 
-static bool take_logits(match_pair *p, report *r)
-{
+static bool take_logits(match_pair *p, report *r) {
     const npy_array *y = &p->logits;
     char found[SHAPE_TEXT_SIZE], input[SHAPE_TEXT_SIZE];
     const bool has_batch = y->ndim == 2 && y->dims[0] == p->images;
@@ -58,14 +57,15 @@ static bool take_logits(match_pair *p, report *r)
                report_file(r, p->logits_path);
     p->outputs = y->count / (size_t)p->images;
     return y->count > 1 ||
-           report_fail(r, "one number is not enough: among thousands of models some give it by "
+           report_fail(r,
+                       "one number is not enough: among thousands of models some give it by "
                        "chance; save several inputs, [8, C, H, W], and their logits [8, %zu]",
-                       p->outputs) || report_file(r, p->logits_path);
+                       p->outputs) ||
+           report_file(r, p->logits_path);
 }
 
 /* A softmax at the end of the model is not part of a .vit file. */
-static bool are_probabilities(const match_pair *p)
-{
+static bool are_probabilities(const match_pair *p) {
     size_t i, k;
     if (p->outputs < 2) return false;
     for (i = 0; i < (size_t)p->images; i++) {
@@ -80,32 +80,29 @@ static bool are_probabilities(const match_pair *p)
     return true;
 }
 
-static bool are_equal(const match_pair *p)
-{
+static bool are_equal(const match_pair *p) {
     size_t i = 1;
     while (i < p->logits.count && !(fabsf(p->logits.data[0] - p->logits.data[i]) > 0)) i++;
     return i > 1 && i == p->logits.count;
 }
 
-static bool check_logits(match_pair *p, report *r)
-{
+static bool check_logits(match_pair *p, report *r) {
     size_t i;
     if (!check_finite(&p->input, p->input_path, r) || !check_finite(&p->logits, p->logits_path, r))
         return false;
     if (are_probabilities(p))
         return report_fail(r, "expected logits, found probabilities: they add up to 1; leave the "
-                           "softmax out") || report_file(r, p->logits_path);
+                              "softmax out") ||
+               report_file(r, p->logits_path);
     for (i = 0; i < p->logits.count; i++)
         p->largest = fmax(p->largest, fabs((double)p->logits.data[i]));
     if (!(p->largest > 0))
         return report_fail(r, "expected logits, found zeros") || report_file(r, p->logits_path);
-    return !are_equal(p) ||
-           report_fail(r, "expected logits, found the same value everywhere") ||
+    return !are_equal(p) || report_fail(r, "expected logits, found the same value everywhere") ||
            report_file(r, p->logits_path);
 }
 
-bool match_pair_read(match_pair *pair, const char *input, const char *logits, report *r)
-{
+bool match_pair_read(match_pair *pair, const char *input, const char *logits, report *r) {
     memset(pair, 0, sizeof *pair);
     pair->input_path = input;
     pair->logits_path = logits;
@@ -114,50 +111,47 @@ bool match_pair_read(match_pair *pair, const char *input, const char *logits, re
     return take_input(pair, r) && take_logits(pair, r) && check_logits(pair, r);
 }
 
-void match_pair_free(match_pair *pair)
-{
+void match_pair_free(match_pair *pair) {
     npy_free(&pair->input);
     npy_free(&pair->logits);
 }
 
-const float *match_pair_input(const match_pair *pair, int image)
-{
+const float *match_pair_input(const match_pair *pair, int image) {
     return pair->input.data + (size_t)image * (pair->input.count / (size_t)pair->images);
 }
 
-bool match_pair_check(const match_pair *pair, int classes, int chans, report *r)
-{
+bool match_pair_check(const match_pair *pair, int classes, int chans, report *r) {
     if (chans > 0 && chans != pair->chans)
         return report_fail(r, "expected an input of %d channel%s, [%d, H, W], found [%d, %d, %d]",
                            chans, chans == 1 ? "" : "s", chans, pair->chans, pair->height,
-                           pair->width) || report_file(r, pair->input_path);
+                           pair->width) ||
+               report_file(r, pair->input_path);
     return classes == 0 || (size_t)classes == pair->outputs ||
-           report_fail(r, "expected %d logits for each input, found %zu", classes,
-                       pair->outputs) || report_file(r, pair->logits_path);
+           report_fail(r, "expected %d logits for each input, found %zu", classes, pair->outputs) ||
+           report_file(r, pair->logits_path);
 }
 
-bool match_pair_fits(const match_pair *pair, const vit_config *config, size_t outputs, report *r)
-{
+bool match_pair_fits(const match_pair *pair, const vit_config *config, size_t outputs, report *r) {
     if (config->in_chans != pair->chans || config->img_height != pair->height ||
         config->img_width != pair->width)
         return report_fail(r, "expected [%d, %d, %d], as the model reads it, found [%d, %d, %d]",
                            config->in_chans, config->img_height, config->img_width, pair->chans,
-                           pair->height, pair->width) || report_file(r, pair->input_path);
+                           pair->height, pair->width) ||
+               report_file(r, pair->input_path);
     return outputs == pair->outputs ||
            report_fail(r, "expected %zu %s for each input, found %zu", outputs,
-                       config->num_classes ? "logits" : "values of the embedding",
-                       pair->outputs) || report_file(r, pair->logits_path);
+                       config->num_classes ? "logits" : "values of the embedding", pair->outputs) ||
+           report_file(r, pair->logits_path);
 }
 
 void match_pair_compare(const match_pair *pair, int image, const float *output,
-                        match_error *error)
-{
+                        match_error *error) {
     const float *expected = pair->logits.data + (size_t)image * pair->outputs;
     size_t k;
     for (k = 0; k < pair->outputs; k++) {
         const double a = (double)output[k] / pair->largest;
         const double b = (double)expected[k] / pair->largest, e = a - b;
-        const double far = e == e ? fabs(e) : HUGE_VAL;   /* NaN is as far as can be */
+        const double far = e == e ? fabs(e) : HUGE_VAL; /* NaN is as far as can be */
         error->largest = far > error->largest ? far : error->largest;
         error->square += far * far;
         error->ab += a * b;
@@ -166,8 +160,7 @@ void match_pair_compare(const match_pair *pair, int image, const float *output,
     }
 }
 
-double match_error_slope(const match_error *error)
-{
+double match_error_slope(const match_error *error) {
     const double size = sqrt(error->aa) * sqrt(error->bb);
     if (!(error->square < HUGE_VAL)) return HUGE_VAL;
     return (size > 0 ? 1 - error->ab / size : 1) + 0.03 * error->square / error->bb;
@@ -180,8 +173,7 @@ enum { SMALL_MODEL = 1000000, LARGE_IMAGE = 1 << 29 };
 
 /* === What tensors come from === */
 
-static void hash_part(vit_hash *hash, const layout_part *part)
-{
+static void hash_part(vit_hash *hash, const layout_part *part) {
     const checkpoint_tensor_info *view = &part->view;
     const size_t size = (size_t)view->ndim * sizeof view->dims[0];
     vit_hash_update(hash, &part->info, sizeof part->info);
@@ -193,22 +185,23 @@ static void hash_part(vit_hash *hash, const layout_part *part)
 }
 
 /* What computed values depend on, apart from the settings that choose their kind. */
-static void hash_computed(vit_hash *hash, const layout_item *item, const settings_resolved *model)
-{
+static void hash_computed(vit_hash *hash, const layout_item *item, const settings_resolved *model) {
     const rope_options *rope = &item->rope.options;
     const int numbers[] = {
-        item->rope.height, item->rope.width, item->rope.pairs, (int)rope->type,
-        (int)rope->indexing, rope->reference, model->pos_sincos, (int)model->notes.pos_resample,
-        model->stored.grid_height, model->stored.grid_width, model->stored.patch_rows,
-        model->stored.chans, model->stored.patch, model->config.positions
+        item->rope.height,         item->rope.width,
+        item->rope.pairs,          (int)rope->type,
+        (int)rope->indexing,       rope->reference,
+        model->pos_sincos,         (int)model->notes.pos_resample,
+        model->stored.grid_height, model->stored.grid_width,
+        model->stored.patch_rows,  model->stored.chans,
+        model->stored.patch,       model->config.positions,
     };
     const double factors[] = { rope->temperature, rope->offset, item->divisor };
     vit_hash_update(hash, numbers, sizeof numbers);
     vit_hash_update(hash, factors, sizeof factors);
 }
 
-static void hash_sources(vit_hash *hash, const layout_item *item)
-{
+static void hash_sources(vit_hash *hash, const layout_item *item) {
     const int numbers[] = { (int)item->kind, (int)item->method, item->block, item->part_count };
     int i;
     vit_hash_update(hash, numbers, sizeof numbers);
@@ -216,8 +209,7 @@ static void hash_sources(vit_hash *hash, const layout_item *item)
     for (i = 0; i < item->part_count; i++) hash_part(hash, &item->parts[i]);
 }
 
-static uint64_t hash_item(const layout_item *item, const settings_resolved *model)
-{
+static uint64_t hash_item(const layout_item *item, const settings_resolved *model) {
     const bool is_copied = item->kind == SOURCE_CHECKPOINT && item->method != LAYOUT_COS &&
                            item->method != LAYOUT_SIN && item->method != LAYOUT_ROTATIONS;
     vit_hash hash;
@@ -232,8 +224,7 @@ static uint64_t hash_item(const layout_item *item, const settings_resolved *mode
 }
 
 /* Without what changes nothing in a plan. Every member of a configuration is 4 bytes wide. */
-static uint64_t plan_key(const match_model *m)
-{
+static uint64_t plan_key(const match_model *m) {
     const settings_resolved *model = &m->c.model;
     const int numbers[] = { model->pos_sincos, (int)model->notes.pos_resample,
                             model->notes.positions_resampled, model->notes.patches_adapted };
@@ -252,15 +243,13 @@ static uint64_t plan_key(const match_model *m)
     return vit_hash_final(&hash);
 }
 
-static void free_plan(match_plan *p)
-{
+static void free_plan(match_plan *p) {
     layout_free_plan(&p->plan);
     free(p->sources);
     memset(p, 0, sizeof *p);
 }
 
-static bool make_plan(match_model *m, match_plan *p, report *r)
-{
+static bool make_plan(match_model *m, match_plan *p, report *r) {
     findings open = { 0 };
     const bool good = layout_make_plan(&m->c.map, &m->c.model, &m->c.options->ignore, &p->plan,
                                        &open, r);
@@ -269,14 +258,12 @@ static bool make_plan(match_model *m, match_plan *p, report *r)
     if (!good) return false;
     p->sources = malloc((p->plan.count + 1) * sizeof *p->sources);
     if (!p->sources) return report_no_memory(r);
-    for (i = 0; i < p->plan.count; i++)
-        p->sources[i] = hash_item(&p->plan.items[i], &m->c.model);
+    for (i = 0; i < p->plan.count; i++) p->sources[i] = hash_item(&p->plan.items[i], &m->c.model);
     return true;
 }
 
 /* The plan of the model that was set; NULL: there is none. */
-static const match_plan *find_plan(match_model *m, report *r)
-{
+static const match_plan *find_plan(match_model *m, report *r) {
     const uint64_t key = plan_key(m);
     match_plan *p;
     int i;
@@ -293,8 +280,7 @@ static const match_plan *find_plan(match_model *m, report *r)
 }
 
 /* Without prefix tokens, all tokens are the patches; a single patch has no next one. */
-static uint64_t sign(const match_model *m, vit_config config)
-{
+static uint64_t sign(const match_model *m, vit_config config) {
     vit_hash hash;
     if (config.num_prefix_tokens == 0) config.pool_prefix = config.positions = 0;
     if (config.num_patches == 1) config.patch_stride = 0;
@@ -304,8 +290,7 @@ static uint64_t sign(const match_model *m, vit_config config)
     return vit_hash_final(&hash);
 }
 
-static uint64_t sign_network(const match_model *m)
-{
+static uint64_t sign_network(const match_model *m) {
     vit_config config = m->config;
     config.resize_height = config.resize_width = 0;
     config.crop_mode = config.crop_rounding = config.interpolation = 0;
@@ -315,14 +300,13 @@ static uint64_t sign_network(const match_model *m)
     return sign(m, config);
 }
 
-bool match_model_set(match_model *m, const settings *matched, report *r)
-{
+bool match_model_set(match_model *m, const settings *matched, report *r) {
     conversion *c = &m->c;
     const patch_request wanted = { c->options->in_chans, c->options->patch_size };
     c->all[FROM_MATCH] = *matched;
     layout_take_orders(&c->map, c->all);
     if (!settings_resolve_all(c->all, &c->seen, &wanted, &c->model, r)) return false;
-    c->model.config.selftest_tolerance = 0;   /* there is none in memory */
+    c->model.config.selftest_tolerance = 0; /* there is none in memory */
     m->config = c->model.config;
     m->plan = find_plan(m, r);
     if (!m->plan) return false;
@@ -334,8 +318,7 @@ bool match_model_set(match_model *m, const settings *matched, report *r)
 
 /* === Images === */
 
-static bool has_same_tensors(const match_image *image, const layout_plan *plan)
-{
+static bool has_same_tensors(const match_image *image, const layout_plan *plan) {
     size_t i;
     if (image->writer.count != plan->count) return false;
     for (i = 0; i < plan->count; i++)
@@ -346,24 +329,21 @@ static bool has_same_tensors(const match_image *image, const layout_plan *plan)
     return true;
 }
 
-static match_image *find_image(match_model *m)
-{
+static match_image *find_image(match_model *m) {
     int i;
     for (i = 0; i < m->num_images; i++)
         if (has_same_tensors(&m->images[i], &m->c.plan)) return &m->images[i];
     return NULL;
 }
 
-static void free_image(match_image *image)
-{
+static void free_image(match_image *image) {
     vit_writer_free(&image->writer);
     free(image->sources);
     memset(image, 0, sizeof *image);
 }
 
 /* Values that another image has need not be read again. */
-static bool copy_tensor(const match_model *m, const match_image *to, size_t tensor)
-{
+static bool copy_tensor(const match_model *m, const match_image *to, size_t tensor) {
     const vit_tensor *target = &to->writer.tensors[tensor];
     size_t t;
     int i;
@@ -382,8 +362,7 @@ static bool copy_tensor(const match_model *m, const match_image *to, size_t tens
 
 /* Brings the image's tensors to what the plan says. The last one is written in any case where the
  * file is new, which tells the writer that it has all. */
-static bool update_image(match_model *m, match_image *image, bool is_new, report *r)
-{
+static bool update_image(match_model *m, match_image *image, bool is_new, report *r) {
     const size_t count = m->c.plan.count;
     bool *wanted = calloc(count + 1, sizeof *wanted), good;
     size_t i;
@@ -391,15 +370,14 @@ static bool update_image(match_model *m, match_image *image, bool is_new, report
     for (i = 0; i < count; i++)
         wanted[i] = is_new ? i + 1 == count || !copy_tensor(m, image, i)
                            : image->sources[i] != m->plan->sources[i];
-    memset(image->sources, 0, count * sizeof *image->sources);   /* until all are written */
+    memset(image->sources, 0, count * sizeof *image->sources); /* until all are written */
     good = weights_rewrite(&m->c, wanted, &image->writer, r);
     if (good) memcpy(image->sources, m->plan->sources, count * sizeof *image->sources);
     free(wanted);
     return good;
 }
 
-static bool open_image(match_image *image, report *r)
-{
+static bool open_image(match_image *image, report *r) {
     const vit_writer *w = &image->writer;
     const vit_result result = vit_model_open_memory(w->memory, (size_t)w->file_size, 0,
                                                     &image->model);
@@ -407,8 +385,7 @@ static bool open_image(match_image *image, report *r)
 }
 
 /* Large models have room for two: the one in use and the next. */
-static match_image *next_place(match_model *m)
-{
+static match_image *next_place(match_model *m) {
     const bool is_large = m->num_images > 0 && m->images[0].writer.file_size > LARGE_IMAGE;
     const int most = is_large ? 2 : MATCH_MAX_IMAGES;
     if (m->num_images < most) return &m->images[m->num_images++];
@@ -417,8 +394,7 @@ static match_image *next_place(match_model *m)
     return &m->images[m->next];
 }
 
-static match_image *make_image(match_model *m, report *r)
-{
+static match_image *make_image(match_model *m, report *r) {
     vit_writer_contents contents;
     match_image *image = next_place(m);
     memset(&contents, 0, sizeof contents);
@@ -440,8 +416,7 @@ static match_image *make_image(match_model *m, report *r)
 /* === Running === */
 
 /* Room for the session: the last one's, if it is enough. */
-static bool take_workspace(match_model *m, const vit_params *params, report *r)
-{
+static bool take_workspace(match_model *m, const vit_params *params, report *r) {
     const size_t size = vit_workspace_size(&m->image->model, params);
     if (!size) return report_fail(r, "the model cannot be run");
     if (size <= m->workspace_size) return true;
@@ -451,8 +426,7 @@ static bool take_workspace(match_model *m, const vit_params *params, report *r)
     return m->workspace || report_no_memory(r);
 }
 
-static bool start_session(match_model *m, report *r)
-{
+static bool start_session(match_model *m, report *r) {
     vit_params params;
     memset(&params, 0, sizeof params);
     params.isa = m->isa;
@@ -463,8 +437,7 @@ static bool start_session(match_model *m, report *r)
             report_fail(r, "the model cannot be run"));
 }
 
-bool match_model_load(match_model *m, report *r)
-{
+bool match_model_load(match_model *m, report *r) {
     match_image *image = find_image(m);
     if (image ? !update_image(m, image, false, r) : (image = make_image(m, r)) == NULL)
         return false;
@@ -475,13 +448,9 @@ bool match_model_load(match_model *m, report *r)
     return start_session(m, r);
 }
 
-const vit_model *match_model_get(const match_model *m)
-{
-    return &m->image->model;
-}
+const vit_model *match_model_get(const match_model *m) { return &m->image->model; }
 
-bool match_model_run(match_model *m, const float *input, float *output, report *r)
-{
+bool match_model_run(match_model *m, const float *input, float *output, report *r) {
     vit_outputs outputs;
     vit_result result;
     memset(&outputs, 0, sizeof outputs);
@@ -490,12 +459,11 @@ bool match_model_run(match_model *m, const float *input, float *output, report *
     return !result || report_fail(r, "%s", vit_result_string(result));
 }
 
-bool match_model_open(match_model *m, const conversion *c, report *r)
-{
+bool match_model_open(match_model *m, const conversion *c, report *r) {
     memset(m, 0, sizeof *m);
     m->c = *c;
     m->options = *c->options;
-    m->options.quiet = true;   /* the search has a progress of its own */
+    m->options.quiet = true; /* the search has a progress of its own */
     m->options.dtype = VIT_F32;
     m->c.options = &m->options;
     m->isa = vit_detect_isa();
@@ -503,8 +471,7 @@ bool match_model_open(match_model *m, const conversion *c, report *r)
     return !vit_threads_create(0, &m->threads, &m->executor) || report_no_memory(r);
 }
 
-void match_model_close(match_model *m)
-{
+void match_model_close(match_model *m) {
     int i;
     for (i = 0; i < m->num_images; i++) free_image(&m->images[i]);
     for (i = 0; i < MATCH_MAX_PLANS; i++) free_plan(&m->plans[i]);

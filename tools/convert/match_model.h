@@ -16,10 +16,10 @@
 typedef struct match_pair {
     const char *input_path, *logits_path;
     npy_array input, logits;
-    int images;                    /* in both */
-    int chans, height, width;      /* of an image */
-    size_t outputs;                /* for an image */
-    double largest;                /* absolute value of the logits */
+    int images;               /* in both */
+    int chans, height, width; /* of an image */
+    size_t outputs;           /* for an image */
+    double largest;           /* absolute value of the logits */
 } match_pair;
 
 /* [C, H, W] or [B, C, H, W], and [classes] or [B, classes]. Free it either way. */
@@ -36,14 +36,13 @@ bool match_pair_fits(const match_pair *pair, const vit_config *config, size_t ou
 
 /* How far an output is from that of the original, relative to all of its logits. */
 typedef struct match_error {
-    double largest;                /* of the differences */
-    double square;                 /* sum of their squares */
-    double ab, aa, bb;             /* sums of products of the output and the logits */
+    double largest;    /* of the differences */
+    double square;     /* sum of their squares */
+    double ab, aa, bb; /* sums of products of the output and the logits */
 } match_error;
 
 /* Counts the output of an image in. */
-void match_pair_compare(const match_pair *pair, int image, const float *output,
-                        match_error *error);
+void match_pair_compare(const match_pair *pair, int image, const float *output, match_error *error);
 
 /* What the search makes smaller: above all the angle between the two. The squares alone would draw
  * it to models that give next to nothing. */
@@ -59,7 +58,7 @@ enum { MATCH_MAX_IMAGES = 4, MATCH_MAX_PLANS = 256 };
 /* A plan and a hash of what each tensor's values come from. Making one takes longer than running a
  * small model, and settings such as the activation leave it as it is. */
 typedef struct match_plan {
-    uint64_t key;          /* of the settings that it depends on */
+    uint64_t key; /* of the settings that it depends on */
     layout_plan plan;
     uint64_t *sources;
 } match_plan;
@@ -67,22 +66,22 @@ typedef struct match_plan {
 /* A .vit file in memory, without checksums that hold. */
 typedef struct match_image {
     vit_writer writer;
-    uint64_t *sources;     /* of each tensor: a hash of what its values come from */
-    vit_model model;       /* .config is that of the model that was set last */
+    uint64_t *sources; /* of each tensor: a hash of what its values come from */
+    vit_model model;   /* .config is that of the model that was set last */
 } match_image;
 
 typedef struct match_model {
-    vit_config config;     /* of the model that was set last */
-    uint64_t signature;    /* equal for settings that make no difference */
-    uint64_t network;      /* the same, whatever the preprocessing */
-    size_t output_size;    /* of one input */
+    vit_config config;  /* of the model that was set last */
+    uint64_t signature; /* equal for settings that make no difference */
+    uint64_t network;   /* the same, whatever the preprocessing */
+    size_t output_size; /* of one input */
 
     /* Private. */
     conversion c;
     convert_options options;
     match_plan plans[MATCH_MAX_PLANS];
     int num_plans, next_plan;
-    const match_plan *plan;  /* of the model that was set last */
+    const match_plan *plan; /* of the model that was set last */
     match_image images[MATCH_MAX_IMAGES];
     int num_images, next;
     match_image *image;

@@ -10,12 +10,11 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-enum { MOST_PATCHES = 1024 };   /* that are tried without positions, which would tell how many */
+enum { MOST_PATCHES = 1024 }; /* that are tried without positions, which would tell how many */
 
 /* === The tables === */
 
-static double value_of(const conversion *c, setting_key key)
-{
+static double value_of(const conversion *c, setting_key key) {
     double value = setting_rows[key].plain;
     settings_get(c->all, key, &value);
     return value;
@@ -26,21 +25,18 @@ static bool has_blocks(const conversion *c) { return c->seen.qkv_rows > 0; }
 static bool has_positions(const conversion *c) { return c->seen.position_rows > 0; }
 static bool has_mlp(const conversion *c) { return value_of(c, SETTING_MLP_DIM) > 0; }
 
-static bool lacks_positions(const conversion *c)
-{
+static bool lacks_positions(const conversion *c) {
     return c->seen.position_rows == 0 && c->seen.relative_positions == 0;
 }
 
 /* Of a model that somebody wrote, or whose positions show how many patches there are. */
-static bool may_overlap(const conversion *c)
-{
+static bool may_overlap(const conversion *c) {
     return (c->seen.is_open || has_positions(c)) && c->options->patch_size == 0 &&
            value_of(c, SETTING_STEM) == VIT_STEM_NONE;
 }
 
 /* Query, key and value in one matrix. */
-static bool has_joint_qkv(const conversion *c)
-{
+static bool has_joint_qkv(const conversion *c) {
     static const char name[] = "blocks.0.attn.qkv.weight";
     layout_part part;
     const char *axes;
@@ -49,15 +45,13 @@ static bool has_joint_qkv(const conversion *c)
 }
 
 /* A norm is stored; whether and where it is called is another matter. */
-static bool has_last_norm(const conversion *c)
-{
+static bool has_last_norm(const conversion *c) {
     return c->all[FROM_TENSORS].value[SETTING_FINAL_NORM] != 0 ||
            c->all[FROM_TENSORS].value[SETTING_FC_NORM] != 0;
 }
 
 /* The layout has models with rotary positions beside those that are stored. */
-static bool may_have_rope(const conversion *c)
-{
+static bool may_have_rope(const conversion *c) {
     const layout_question *q = c->map.layout->questions;
     for (; q && q->options; q++)
         if (q->setting == SETTING_ROPE_TYPE && layout_holds(&c->map, q->when, 0))
@@ -65,17 +59,16 @@ static bool may_have_rope(const conversion *c)
     return false;
 }
 
-static bool has_pre_logits(const conversion *c)
-{
+static bool has_pre_logits(const conversion *c) {
     return value_of(c, SETTING_REPRESENTATION_DIM) > 0;
 }
 
 typedef struct row_source {
     const char *name;
-    const char *keys;      /* settings that must all be open */
-    const char *values;    /* between bars; "key=*": all other words of this WORD */
+    const char *keys;   /* settings that must all be open */
+    const char *values; /* between bars; "key=*": all other words of this WORD */
     bool (*applies)(const conversion *c);
-    bool shown;            /* the tensors show the settings, but not what is done with them */
+    bool shown; /* the tensors show the settings, but not what is done with them */
     bool is_fine;
 } row_source;
 
@@ -93,14 +86,16 @@ static const row_source architecture[] = {
     { "pool", "pool pool_prefix",
       "pool=token|pool=avg pool_prefix=0|pool=avg pool_prefix=1|"
       "pool=max pool_prefix=0|pool=max pool_prefix=1|pool=avgmax pool_prefix=0|"
-      "pool=avgmax pool_prefix=1", NULL, false, false },
+      "pool=avgmax pool_prefix=1",
+      NULL, false, false },
     { "norm", "has_final_norm has_fc_norm",
       "has_final_norm=1 has_fc_norm=0|has_final_norm=0 has_fc_norm=1|"
-      "has_final_norm=0 has_fc_norm=0", has_last_norm, true, false },
+      "has_final_norm=0 has_fc_norm=0",
+      has_last_norm, true, false },
     { "positions", "positions pos_first_rows",
       "positions=all pos_first_rows=0|positions=patches pos_first_rows=0|"
-      "positions=all pos_first_rows=1|positions=patches pos_first_rows=1", has_positions, false,
-      false },
+      "positions=all pos_first_rows=1|positions=patches pos_first_rows=1",
+      has_positions, false, false },
     { "pos_sincos", "positions pos_sincos rope_type",
       "pos_sincos=mae positions=patches|pos_sincos=mae positions=all|"
       "pos_sincos=simple_vit positions=patches|pos_sincos=1d positions=all|"
@@ -108,49 +103,52 @@ static const row_source architecture[] = {
       "pos_sincos=1d_halves positions=patches|pos_sincos=1d_column positions=all|"
       "pos_sincos=1d_column positions=patches|pos_sincos=1d_double positions=all|"
       "pos_sincos=1d_double positions=patches|pos_sincos=1d_plain positions=all|"
-      "pos_sincos=1d_plain positions=patches|rope_type=*", lacks_positions, false,
-      false },
+      "pos_sincos=1d_plain positions=patches|rope_type=*",
+      lacks_positions, false, false },
     { "attn_root", "attn_root attn_scale",
       "attn_root=head_dim|attn_root=embed_dim|attn_scale=1|attn_root=embed_dim_after|"
-      "attn_root=*", has_blocks, false, false },
-    { "norm_type", "norm_type", "norm_type=rms", NULL, false, false },   /* without biases */
+      "attn_root=*",
+      has_blocks, false, false },
+    { "norm_type", "norm_type", "norm_type=rms", NULL, false, false }, /* without biases */
     { "rope_type", "rope_type", "rope_type=none|rope_type=*", may_have_rope, false, false },
     { "attention", "attention", "attention=all|attention=*", has_blocks, false, false },
     { "qkv_order", "qkv_order", "qkv_order=qkv|qkv_order=*", has_blocks, false, false },
-    { "qkv_interleave", "qkv_interleave", "qkv_interleave=none|qkv_interleave=*",
-      has_joint_qkv, false, false },
+    { "qkv_interleave", "qkv_interleave", "qkv_interleave=none|qkv_interleave=*", has_joint_qkv,
+      false, false },
     { "num_heads", "num_heads head_dim", "", has_blocks, false, false },
-    { "representation_act", "representation_act", "representation_act=*",
-      has_pre_logits, false, false },
+    { "representation_act", "representation_act", "representation_act=*", has_pre_logits, false,
+      false },
     { "norm_eps", "norm_eps",
       "norm_eps=1e-06|norm_eps=1e-05|norm_eps=1e-12|norm_eps=1e-08|norm_eps=1e-07|norm_eps=0.001",
-      NULL, false, true }
+      NULL, false, true },
 };
 
 #define MEAN_3(a, b, c, d, e, f) "mean=" a "," b "," c " std=" d "," e "," f
-#define MEAN_1(a, b) "mean=" a " std=" b
+#define MEAN_1(a, b)             "mean=" a " std=" b
 
 /* Known means and deviations: ImageNet's, CIFAR-10's, the same with the deviation within a picture,
  * CIFAR-100's, then those of grey pictures: MNIST's, Fashion-MNIST's. */
 static const row_source preprocessing[] = {
-    { "mean", "", MEAN_1("0.5", "0.5") "|" MEAN_1("0", "1") "|"
-      MEAN_3("0.485", "0.456", "0.406", "0.229", "0.224", "0.225") "|"
-      MEAN_3("0.4914", "0.4822", "0.4465", "0.247", "0.2435", "0.2616") "|"
-      MEAN_3("0.4914", "0.4822", "0.4465", "0.2023", "0.1994", "0.201") "|"
-      MEAN_3("0.5071", "0.4865", "0.4409", "0.2673", "0.2564", "0.2762") "|"
-      MEAN_1("0.1307", "0.3081") "|" MEAN_1("0.286", "0.353") "|"
-      MEAN_1("0", "0.00392156863"), NULL, false, false },
+    { "mean", "",
+      MEAN_1("0.5", "0.5") "|" MEAN_1("0", "1") "|" MEAN_3("0.485", "0.456", "0.406", "0.229", "0.224", "0.225") "|" MEAN_3(
+          "0.4914", "0.4822", "0.4465", "0.247", "0.2435",
+          "0.2616") "|" MEAN_3("0.4914", "0.4822", "0.4465", "0.2023", "0.1994",
+                               "0.201") "|" MEAN_3("0.5071", "0.4865", "0.4409", "0.2673", "0.2564",
+                                                   "0.2762") "|" MEAN_1("0.1307",
+                                                                        "0.3081") "|" MEAN_1("0.286",
+                                                                                             "0.353") "|" MEAN_1("0",
+                                                                                                                 "0.00392156863"),
+      NULL, false, false },
     { "crop_pct", "crop_pct resize_height resize_width", "crop_pct=1|crop_pct=0.875|crop_pct=0.9",
       NULL, false, false },
     { "crop_mode", "crop_mode", "crop_mode=center|crop_mode=squash", NULL, false, false },
-    { "interpolation", "interpolation", "interpolation=bilinear|interpolation=bicubic", NULL,
-      false, false }
+    { "interpolation", "interpolation", "interpolation=bilinear|interpolation=bicubic", NULL, false,
+      false },
 };
 
 /* === What is open === */
 
-static bool find_key(const char *name, size_t length, setting_key *key)
-{
+static bool find_key(const char *name, size_t length, setting_key *key) {
     int i;
     for (i = 0; i < SETTING_COUNT; i++) {
         *key = (setting_key)i;
@@ -160,8 +158,7 @@ static bool find_key(const char *name, size_t length, setting_key *key)
     return false;
 }
 
-static bool is_open(const conversion *c, setting_key key, bool shown)
-{
+static bool is_open(const conversion *c, setting_key key, bool shown) {
     const int from = settings_origin(c->all, key);
     if (from == FROM_TENSORS && key == SETTING_NUM_HEADS && c->seen.heads.count > 0) return true;
     if (from == FROM_TENSORS && key == SETTING_PATCH_ORDER && c->seen.patch_order_read) return true;
@@ -169,8 +166,7 @@ static bool is_open(const conversion *c, setting_key key, bool shown)
            (from == FROM_TENSORS && (shown || c->seen.by_default[key]));
 }
 
-static bool are_open(const conversion *c, const row_source *source)
-{
+static bool are_open(const conversion *c, const row_source *source) {
     const char *keys = source->keys;
     setting_key key;
     while (*keys) {
@@ -183,8 +179,7 @@ static bool are_open(const conversion *c, const row_source *source)
 }
 
 /* mean and std are no settings of one number. */
-static bool is_mean_open(const conversion *c)
-{
+static bool is_mean_open(const conversion *c) {
     int from;
     for (from = 0; from < FROM_COUNT; from++)
         if (c->all[from].mean_count > 0 || c->all[from].std_count > 0)
@@ -195,8 +190,7 @@ static bool is_mean_open(const conversion *c)
 /* === Values === */
 
 /* Puts "a=1 b=2"; false: there is no such setting, or no such word. */
-static bool put_text(settings *s, const char *text)
-{
+static bool put_text(settings *s, const char *text) {
     char one[MATCH_TEXT];
     report r = report_make();
     while (*text) {
@@ -209,19 +203,16 @@ static bool put_text(settings *s, const char *text)
     return true;
 }
 
-void match_apply_row(const match_row *row, int value, settings *s)
-{
+void match_apply_row(const match_row *row, int value, settings *s) {
     (void)put_text(s, row->values[value]);
 }
 
-void match_apply(const match_table *table, const match_choice *choice, settings *s)
-{
+void match_apply(const match_table *table, const match_choice *choice, settings *s) {
     int i;
     for (i = 0; i < table->count; i++) match_apply_row(&table->rows[i], choice->of[i], s);
 }
 
-bool match_row_is_asked(const match_row *row, const findings *f)
-{
+bool match_row_is_asked(const match_row *row, const findings *f) {
     const char *keys = row->keys;
     setting_key key;
     for (; *keys; keys += strspn(keys, " ")) {
@@ -234,8 +225,7 @@ bool match_row_is_asked(const match_row *row, const findings *f)
 }
 
 /* Adds it once, at this place; a text that --set would refuse is left out. */
-static void insert_value(match_row *row, int place, const char *text, size_t length)
-{
+static void insert_value(match_row *row, int place, const char *text, size_t length) {
     char copy[MATCH_TEXT];
     settings s;
     int i;
@@ -251,8 +241,7 @@ static void insert_value(match_row *row, int place, const char *text, size_t len
     row->count++;
 }
 
-static void add_words(match_row *row, const char *name, size_t length)
-{
+static void add_words(match_row *row, const char *name, size_t length) {
     char text[MATCH_TEXT];
     setting_key key;
     int i;
@@ -264,27 +253,24 @@ static void add_words(match_row *row, const char *name, size_t length)
     }
 }
 
-static void add_values(match_row *row, const char *values)
-{
+static void add_values(match_row *row, const char *values) {
     while (*values) {
         const size_t length = strcspn(values, "|");
         if (length > 2 && !strncmp(values + length - 2, "=*", 2))
             add_words(row, values, length - 2);
-        else
-            insert_value(row, row->count, values, length);
+        else insert_value(row, row->count, values, length);
         values += length;
         values += *values == '|';
     }
 }
 
 typedef struct patch_fit {
-    int height, width, patch;   /* of the input, of a patch */
-    int rows, prefix;           /* of pos_embed, of those that may be other tokens' */
+    int height, width, patch; /* of the input, of a patch */
+    int rows, prefix;         /* of pos_embed, of those that may be other tokens' */
 } patch_fit;
 
 /* False: the sizes are not known. */
-static bool find_patch_fit(const conversion *c, patch_fit *fit)
-{
+static bool find_patch_fit(const conversion *c, patch_fit *fit) {
     const double chans = value_of(c, SETTING_IN_CHANS);
     fit->rows = c->seen.position_rows;
     fit->prefix = (int)(value_of(c, SETTING_CLS_TOKEN) + value_of(c, SETTING_DIST_TOKEN) +
@@ -300,8 +286,7 @@ static bool find_patch_fit(const conversion *c, patch_fit *fit)
            fit->width >= fit->patch && fit->height <= 16384 && fit->width <= 16384;
 }
 
-bool match_count_patches(const conversion *c, match_patches *patches)
-{
+bool match_count_patches(const conversion *c, match_patches *patches) {
     patch_fit fit;
     if (!find_patch_fit(c, &fit) || fit.rows == 0) return false;
     patches->height = fit.height / fit.patch;
@@ -313,25 +298,20 @@ bool match_count_patches(const conversion *c, match_patches *patches)
 }
 
 /* How far a width of a head is from the usual 64. */
-static double oddity(int64_t width, int heads)
-{
-    return fabs(log2((double)width / heads / 64));
-}
+static double oddity(int64_t width, int heads) { return fabs(log2((double)width / heads / 64)); }
 
-static void add_number(match_row *row, int64_t width, int heads)
-{
+static void add_number(match_row *row, int64_t width, int heads) {
     char text[MATCH_TEXT];
     if (heads < 1 || width % heads != 0) return;
     snprintf(text, sizeof text, "num_heads=%d", heads);
     insert_value(row, row->count, text, strlen(text));
 }
 
-enum { CHANCE = 7 };   /* see findings.h */
+enum { CHANCE = 7 }; /* see findings.h */
 
 /* Divisors of the width of attention: what the weights show, timm's number for this width, what the
  * weights hint at, then the others, the width of whose heads is most usual first. */
-static void add_heads(match_row *row, const conversion *c)
-{
+static void add_heads(match_row *row, const conversion *c) {
     const heads_evidence *hints = &c->seen.heads;
     const int64_t width = c->seen.qkv_rows / 3;
     double last = -1;
@@ -347,15 +327,14 @@ static void add_heads(match_row *row, const conversion *c)
                 (!best || oddity(width, n) < oddity(width, best)))
                 best = n;
         if (!best) return;
-        for (n = best; n <= width && n <= 1024; n++)   /* two may be equally odd */
+        for (n = best; n <= width && n <= 1024; n++) /* two may be equally odd */
             if (oddity(width, n) <= oddity(width, best)) add_number(row, width, n);
         last = oddity(width, best);
     }
 }
 
 /* As many patches as there are positions; without them, none of whose pixels are left over. */
-static bool stride_fits(const patch_fit *fit, int stride)
-{
+static bool stride_fits(const patch_fit *fit, int stride) {
     const int height = fit->height - fit->patch, width = fit->width - fit->patch;
     const int64_t patches = (int64_t)(height / stride + 1) * (width / stride + 1);
     if (fit->rows > 0) return patches == fit->rows || patches + fit->prefix == fit->rows;
@@ -364,8 +343,7 @@ static bool stride_fits(const patch_fit *fit, int stride)
 
 /* Nothing to choose where patches side by side have the positions. Otherwise that is the last
  * resort, with positions that are resampled. */
-static void add_strides(match_row *row, const conversion *c)
-{
+static void add_strides(match_row *row, const conversion *c) {
     static const char side_by_side[] = "patch_stride=0";
     char text[MATCH_TEXT];
     patch_fit fit;
@@ -383,8 +361,7 @@ static void add_strides(match_row *row, const conversion *c)
 /* === The default first === */
 
 /* Is it what would be done without a search? */
-static bool is_current(const conversion *c, const char *text)
-{
+static bool is_current(const conversion *c, const char *text) {
     settings s;
     int key;
     settings_start(&s, "");
@@ -394,16 +371,14 @@ static bool is_current(const conversion *c, const char *text)
     return s.mean_count == 0;
 }
 
-static bool is_told(const conversion *c, const row_source *source)
-{
+static bool is_told(const conversion *c, const row_source *source) {
     setting_key key;
     return find_key(source->keys, strcspn(source->keys, " "), &key) &&
            settings_origin(c->all, key) >= 0;
 }
 
 /* A default that no value of the table is, of a row of one setting, becomes one. */
-static void add_current(match_row *row, const conversion *c, const row_source *source)
-{
+static void add_current(match_row *row, const conversion *c, const row_source *source) {
     char text[MATCH_TEXT], word[32];
     setting_key key;
     int i;
@@ -422,8 +397,7 @@ static void add_current(match_row *row, const conversion *c, const row_source *s
 }
 
 /* The layout's own mean and deviation. */
-static void add_current_mean(match_row *row, const conversion *c)
-{
+static void add_current_mean(match_row *row, const conversion *c) {
     const settings *s = &c->all[FROM_TENSORS];
     char text[MATCH_TEXT];
     int used, i;
@@ -441,8 +415,7 @@ static void add_current_mean(match_row *row, const conversion *c)
 
 /* === Both lists === */
 
-static match_row *add_row(match_table *table, const row_source *source)
-{
+static match_row *add_row(match_table *table, const row_source *source) {
     match_row *row = &table->rows[table->count++];
     memset(row, 0, sizeof *row);
     row->name = source->name;
@@ -453,13 +426,11 @@ static match_row *add_row(match_table *table, const row_source *source)
     return row;
 }
 
-static bool is_wanted(const conversion *c, const row_source *source)
-{
+static bool is_wanted(const conversion *c, const row_source *source) {
     return (!source->applies || source->applies(c)) && are_open(c, source);
 }
 
-void match_list_architecture(match_table *table, const conversion *c)
-{
+void match_list_architecture(match_table *table, const conversion *c) {
     size_t i;
     for (i = 0; i < COUNT(architecture); i++) {
         const row_source *source = &architecture[i];
@@ -473,8 +444,7 @@ void match_list_architecture(match_table *table, const conversion *c)
     }
 }
 
-void match_list_preprocessing(match_table *table, const conversion *c)
-{
+void match_list_preprocessing(match_table *table, const conversion *c) {
     size_t i;
     for (i = 0; i < COUNT(preprocessing); i++) {
         const row_source *source = &preprocessing[i];

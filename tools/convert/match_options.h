@@ -12,9 +12,9 @@ enum { MATCH_TEXT = 128, MATCH_MAX_ROWS = 24, MATCH_MAX_VALUES = 40 };
  * them; the likeliest comes first. */
 typedef struct match_row {
     const char *name;
-    const char *keys;  /* its settings, with spaces between them */
-    bool is_fine;      /* makes little difference: of interest once the rest fits */
-    bool is_stored;    /* its first value uses a tensor as it is stored, others do not */
+    const char *keys; /* its settings, with spaces between them */
+    bool is_fine;     /* makes little difference: of interest once the rest fits */
+    bool is_stored;   /* its first value uses a tensor as it is stored, others do not */
     int count;
     char values[MATCH_MAX_VALUES][MATCH_TEXT];
 } match_row;
@@ -36,7 +36,7 @@ void match_list_preprocessing(match_table *table, const conversion *c);
 /* Side by side in the input, beside what there are positions for. */
 typedef struct match_patches {
     int height, width, size;
-    int positions, prefix;   /* rows; of these, those that may be other tokens' */
+    int positions, prefix; /* rows; of these, those that may be other tokens' */
 } match_patches;
 
 /* False: it is not known, or there are no positions. */

@@ -12,8 +12,8 @@
 /* Errors that mere rounding may have; below the second, settings that make little difference are
  * worth a try; as many tries as memory is allowed for. */
 #define ROUNDING 2e-6
-#define NEAR 0.05
-#define CLEAR 0.5
+#define NEAR     0.05
+#define CLEAR    0.5
 enum { MAX_TRIES = 1 << 19, WANTED_RUNS = 1000 };
 
 /* Values of a row that a descent tries, and pairs of values before something else is. */
@@ -21,20 +21,15 @@ enum { LIKELY = 7, BATCH = 40 };
 
 /* === Time === */
 
-static double elapsed(const match_search *s)
-{
-    return (cli_now_ms() - s->started) / 1e3;
-}
+static double elapsed(const match_search *s) { return (cli_now_ms() - s->started) / 1e3; }
 
-static bool is_over(const match_search *s)
-{
+static bool is_over(const match_search *s) {
     return s->is_out_of_memory || s->count >= MAX_TRIES || elapsed(s) > s->seconds;
 }
 
 /* === What was tried === */
 
-static uint64_t hash_choice(const match_choice *choice)
-{
+static uint64_t hash_choice(const match_choice *choice) {
     vit_hash hash;
     vit_hash_init(&hash);
     vit_hash_update(&hash, choice, sizeof *choice);
@@ -42,8 +37,7 @@ static uint64_t hash_choice(const match_choice *choice)
 }
 
 /* Where the choice is, or would be. */
-static size_t *find_place(const match_search *s, const match_choice *choice)
-{
+static size_t *find_place(const match_search *s, const match_choice *choice) {
     size_t i = (size_t)hash_choice(choice) & (s->num_places - 1);
     while (s->places[i] && memcmp(&s->tries[s->places[i] - 1].choice, choice, sizeof *choice) != 0)
         i = (i + 1) & (s->num_places - 1);
@@ -51,16 +45,14 @@ static size_t *find_place(const match_search *s, const match_choice *choice)
 }
 
 /* Where a model with this signature is, or would be. */
-static size_t *find_model(const match_search *s, uint64_t signature)
-{
+static size_t *find_model(const match_search *s, uint64_t signature) {
     size_t i = (size_t)signature & (s->num_places - 1);
     while (s->models[i] && s->tries[s->models[i] - 1].signature != signature)
         i = (i + 1) & (s->num_places - 1);
     return &s->models[i];
 }
 
-static bool grow_places(match_search *s)
-{
+static bool grow_places(match_search *s) {
     const size_t wanted = s->num_places ? 2 * s->num_places : 1024;
     size_t *places = calloc(wanted, sizeof *places), *models = calloc(wanted, sizeof *models), i;
     if (!places || !models) {
@@ -81,8 +73,7 @@ static bool grow_places(match_search *s)
 }
 
 /* A new try, or NULL: out of memory. */
-static match_try *add_try(match_search *s, const match_choice *choice)
-{
+static match_try *add_try(match_search *s, const match_choice *choice) {
     match_try *tries = memory_grow(s->tries, sizeof *tries, s->count, &s->capacity), *t;
     int row;
     if (tries) s->tries = tries;
@@ -102,8 +93,7 @@ static match_try *add_try(match_search *s, const match_choice *choice)
 
 /* === One try === */
 
-static bool run_images(match_search *s, int first, int end, match_error *error, report *r)
-{
+static bool run_images(match_search *s, int first, int end, match_error *error, report *r) {
     int i;
     for (i = first; i < end; i++) {
         if (!match_model_run(s->model, match_pair_input(s->pair, i), s->output, r)) return false;
@@ -113,8 +103,7 @@ static bool run_images(match_search *s, int first, int end, match_error *error, 
 }
 
 /* So many of the pair's images that a thousand runs would fit in the time. */
-static bool choose_images(match_search *s, report *r)
-{
+static bool choose_images(match_search *s, report *r) {
     match_error error = { 0, 0, 0, 0, 0 };
     const double before = cli_now_ms();
     double took, most;
@@ -126,8 +115,7 @@ static bool choose_images(match_search *s, report *r)
     return true;
 }
 
-static bool measure(match_search *s, match_try *t, report *r)
-{
+static bool measure(match_search *s, match_try *t, report *r) {
     match_error error = { 0, 0, 0, 0, 0 };
     if (!choose_images(s, r) || !run_images(s, 0, s->images, &error, r)) return false;
     s->runs++;
@@ -136,16 +124,14 @@ static bool measure(match_search *s, match_try *t, report *r)
     return true;
 }
 
-static bool has_output(match_search *s, report *r)
-{
+static bool has_output(match_search *s, report *r) {
     if (!match_pair_fits(s->pair, &s->model->config, s->model->output_size, r)) return false;
     if (!s->output) s->output = malloc(s->pair->outputs * sizeof *s->output);
     return s->output || report_no_memory(r);
 }
 
 /* What the settings alone show, before weights are read. */
-static bool may_fit(const match_search *s, report *r)
-{
+static bool may_fit(const match_search *s, report *r) {
     const vit_config *c = &s->model->config;
     const size_t outputs = c->num_classes ? (size_t)c->num_classes : s->pair->outputs;
     return match_pair_fits(s->pair, c, outputs, r);
@@ -153,8 +139,7 @@ static bool may_fit(const match_search *s, report *r)
 
 /* What cannot be resolved, planned or run is no model. One that was run already under another name
  * need not be run again. */
-static bool evaluate(match_search *s, match_try *t, report *r)
-{
+static bool evaluate(match_search *s, match_try *t, report *r) {
     settings matched = *s->base;
     size_t *place;
     match_apply(s->table, &t->choice, &matched);
@@ -167,8 +152,7 @@ static bool evaluate(match_search *s, match_try *t, report *r)
         t->signature = same->signature;
         return true;
     }
-    if (!may_fit(s, r) || !match_model_load(s->model, r) || !has_output(s, r) ||
-        !measure(s, t, r))
+    if (!may_fit(s, r) || !match_model_load(s->model, r) || !has_output(s, r) || !measure(s, t, r))
         return false;
     t->signature = s->model->signature;
     *place = (size_t)(t - s->tries) + 1;
@@ -176,8 +160,7 @@ static bool evaluate(match_search *s, match_try *t, report *r)
 }
 
 /* The index of a try with this choice, which is run unless it was before. */
-static size_t try_choice(match_search *s, const match_choice *choice)
-{
+static size_t try_choice(match_search *s, const match_choice *choice) {
     const size_t known = s->num_places ? *find_place(s, choice) : 0;
     report r = report_make();
     match_try *t;
@@ -191,28 +174,22 @@ static size_t try_choice(match_search *s, const match_choice *choice)
 
 /* === The search === */
 
-static bool is_better(const match_search *s, size_t a, size_t b)
-{
+static bool is_better(const match_search *s, size_t a, size_t b) {
     const match_try *x = &s->tries[a], *y = &s->tries[b];
     return x->slope < y->slope || (x->slope == y->slope && x->unlikely < y->unlikely);
 }
 
-static bool fits(const match_search *s, size_t i)
-{
-    return s->tries[i].error <= s->tolerance;
-}
+static bool fits(const match_search *s, size_t i) { return s->tries[i].error <= s->tolerance; }
 
 /* A gain that chance alone may give is none: then what is likelier stays. The more logits there
  * are, the less chance can do. From a place at random nothing is likelier. */
-static double worthwhile(const match_search *s)
-{
+static double worthwhile(const match_search *s) {
     if (s->is_astray) return 1;
     return 1 - fmin(0.15, 1 / sqrt((double)s->pair->outputs * (s->images ? s->images : 1)));
 }
 
 /* The best value of one row, all else being equal; of its likeliest alone, unless finely. */
-static size_t settle_row(match_search *s, size_t from, int row, bool finely)
-{
+static size_t settle_row(match_search *s, size_t from, int row, bool finely) {
     match_choice choice = s->tries[from].choice;
     const int count = s->table->rows[row].count;
     size_t best = from, i;
@@ -228,8 +205,7 @@ static size_t settle_row(match_search *s, size_t from, int row, bool finely)
 
 /* A change that leaves less than `clear` is taken at once. Once a whole round has none, the best of
  * that round is, until nothing is gained. */
-static size_t descend(match_search *s, size_t from, double clear)
-{
+static size_t descend(match_search *s, size_t from, double clear) {
     const int rows = s->table->count;
     size_t best = from, i;
     int row, since = 0;
@@ -249,8 +225,7 @@ static size_t descend(match_search *s, size_t from, double clear)
 }
 
 /* All single changes; returns the best of them and the try itself. */
-static size_t expand(match_search *s, size_t from, bool finely)
-{
+static size_t expand(match_search *s, size_t from, bool finely) {
     size_t best = from, i;
     int row;
     s->tries[from].is_expanded = true;
@@ -265,23 +240,21 @@ static size_t expand(match_search *s, size_t from, bool finely)
 }
 
 /* The most promising try that was not expanded: the nearest one, or the likeliest. */
-static bool find_next(const match_search *s, bool by_likelihood, size_t *next)
-{
+static bool find_next(const match_search *s, bool by_likelihood, size_t *next) {
     bool found = false;
     size_t i;
     for (i = 0; i < s->count; i++) {
         const match_try *t = &s->tries[i];
         if (t->is_expanded) continue;
-        if (!found || (by_likelihood ? t->unlikely < s->tries[*next].unlikely
-                                     : is_better(s, i, *next)))
+        if (!found ||
+            (by_likelihood ? t->unlikely < s->tries[*next].unlikely : is_better(s, i, *next)))
             *next = i;
         found = true;
     }
     return found;
 }
 
-static size_t find_best(const match_search *s)
-{
+static size_t find_best(const match_search *s) {
     size_t best = 0, i;
     for (i = 1; i < s->count; i++)
         if (is_better(s, i, best)) best = i;
@@ -290,17 +263,15 @@ static size_t find_best(const match_search *s)
 
 /* The next change of two rows, where *number starts at 0; those whose new values are the likeliest
  * come first. False: that was all. */
-static bool next_pair(const match_search *s, int *number, match_choice *choice)
-{
+static bool next_pair(const match_search *s, int *number, match_choice *choice) {
     const match_row *rows = s->table->rows;
     const int count = s->table->count, ranks = MATCH_MAX_VALUES;
     for (; *number < count * count * ranks * 2 * ranks; ++*number) {
         const int a = *number / count % count, b = *number % count;
         const int first = *number / (count * count) % ranks;
-        const int second = *number / (count * count * ranks) - first;   /* of their sum */
-        if (a >= b || rows[a].is_fine || rows[b].is_fine || first >= rows[a].count ||
-            second < 0 || second >= rows[b].count || first == choice->of[a] ||
-            second == choice->of[b])
+        const int second = *number / (count * count * ranks) - first; /* of their sum */
+        if (a >= b || rows[a].is_fine || rows[b].is_fine || first >= rows[a].count || second < 0 ||
+            second >= rows[b].count || first == choice->of[a] || second == choice->of[b])
             continue;
         choice->of[a] = (unsigned char)first;
         choice->of[b] = (unsigned char)second;
@@ -311,8 +282,7 @@ static bool next_pair(const match_search *s, int *number, match_choice *choice)
 }
 
 /* Some more pairs of changes; returns the best of them, or `best`. */
-static size_t try_pairs(match_search *s, match_pairs *pairs, size_t from, size_t best)
-{
+static size_t try_pairs(match_search *s, match_pairs *pairs, size_t from, size_t best) {
     const size_t enough = s->count + BATCH;
     size_t i;
     if (pairs->from != from) pairs->number = 0;
@@ -327,15 +297,13 @@ static size_t try_pairs(match_search *s, match_pairs *pairs, size_t from, size_t
 }
 
 /* The same every time. */
-static int random_below(match_search *s, int n)
-{
+static int random_below(match_search *s, int n) {
     s->random = s->random * 6364136223846793005u + 1442695040888963407u;
     return (int)((s->random >> 33) % (uint64_t)n);
 }
 
 /* Somewhere else, or the best with a few rows changed. */
-static size_t jump(match_search *s, size_t best, bool far)
-{
+static size_t jump(match_search *s, size_t best, bool far) {
     match_choice choice = s->tries[best].choice;
     int row;
     for (row = 0; row < s->table->count; row++)
@@ -346,8 +314,7 @@ static size_t jump(match_search *s, size_t best, bool far)
 
 /* One more attempt where the slope led to nothing: from the nearest try that was not expanded, from
  * the likeliest, which in the end has tried everything, or from a place at random. */
-static bool attempt(match_search *s, int round, size_t best, size_t *found)
-{
+static bool attempt(match_search *s, int round, size_t best, size_t *found) {
     const bool by_likelihood = round % 4 == 1;
     size_t next = 0;
     if (round % 4 >= 2) {
@@ -362,8 +329,7 @@ static bool attempt(match_search *s, int round, size_t best, size_t *found)
 }
 
 /* With inputs of a norm as small as an epsilon, a fine row makes much of a difference. */
-static size_t settle_fine_rows(match_search *s, size_t from)
-{
+static size_t settle_fine_rows(match_search *s, size_t from) {
     size_t best = from, i;
     int row;
     for (row = 0; row < s->table->count; row++) {
@@ -376,8 +342,7 @@ static size_t settle_fine_rows(match_search *s, size_t from)
 
 /* First two changes at a time, of the likeliest and of the best choice in turn. If none of these is
  * a model, no more will help. */
-static size_t look_around(match_search *s, size_t best)
-{
+static size_t look_around(match_search *s, size_t best) {
     size_t found, before;
     int round;
     for (round = 0; !fits(s, best) && !is_over(s); round++) {
@@ -392,15 +357,13 @@ static size_t look_around(match_search *s, size_t best)
 
 /* === What fits === */
 
-bool match_search_is_equal(const match_search *s, const match_try *other)
-{
+bool match_search_is_equal(const match_search *s, const match_try *other) {
     const match_try *t = &s->tries[s->chosen];
     return other->signature != t->signature &&
            other->error <= fmin(s->tolerance, fmax(ROUNDING, 4 * t->error));
 }
 
-const match_try *match_search_other(const match_search *s, int row, int value)
-{
+const match_try *match_search_other(const match_search *s, int row, int value) {
     match_choice choice = s->tries[s->chosen].choice;
     size_t place;
     choice.of[row] = (unsigned char)value;
@@ -409,8 +372,7 @@ const match_try *match_search_other(const match_search *s, int row, int value)
 }
 
 /* Every other single value, until none is better. */
-static void polish(match_search *s)
-{
+static void polish(match_search *s) {
     size_t better;
     while (!s->tries[s->chosen].is_expanded_finely && !is_over(s)) {
         better = expand(s, s->chosen, true);
@@ -419,8 +381,7 @@ static void polish(match_search *s)
 }
 
 /* Of values that fit equally the likeliest. */
-static void prefer_likely(match_search *s)
-{
+static void prefer_likely(match_search *s) {
     const double enough = fmin(s->tolerance, fmax(ROUNDING, 4 * s->tries[s->chosen].error));
     int row, value;
     for (row = 0; row < s->table->count; row++)
@@ -433,8 +394,7 @@ static void prefer_likely(match_search *s)
 }
 
 /* The images that the search left out must fit as well. */
-static bool check_rest(match_search *s, report *r)
-{
+static bool check_rest(match_search *s, report *r) {
     match_try *t = &s->tries[s->chosen];
     match_error error = { t->error, 0, 0, 0, 0 };
     settings matched = *s->base;
@@ -446,15 +406,16 @@ static bool check_rest(match_search *s, report *r)
     return true;
 }
 
-bool match_search_run(match_search *s, report *r)
-{
+bool match_search_run(match_search *s, report *r) {
     const match_choice likeliest = { { 0 } };
     bool good = false;
     s->started = cli_now_ms();
     s->first = report_make();
     cli_progress_start(&s->progress, "matching", (uint64_t)(s->seconds * 1e3));
-    snprintf(s->note, sizeof s->note, "the likeliest settings do not give these logits: searching "
-             "others for at most %.0f s (--match-seconds)", s->seconds);
+    snprintf(s->note, sizeof s->note,
+             "the likeliest settings do not give these logits: searching "
+             "others for at most %.0f s (--match-seconds)",
+             s->seconds);
     if (s->quiet) s->progress.active = false;
     else s->progress.note = s->note;
     try_choice(s, &likeliest);
@@ -472,8 +433,7 @@ bool match_search_run(match_search *s, report *r)
     return good;
 }
 
-void match_search_free(match_search *s)
-{
+void match_search_free(match_search *s) {
     free(s->tries);
     free(s->places);
     free(s->models);

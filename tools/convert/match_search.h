@@ -9,10 +9,10 @@
 /* One assignment that was tried. */
 typedef struct match_try {
     match_choice choice;
-    uint64_t signature;    /* of the model; 0: there is none */
-    double error;          /* the largest difference / max|logit|; infinite: there is no model */
-    double slope;          /* what the search follows down */
-    int unlikely;          /* how far from the likeliest values */
+    uint64_t signature; /* of the model; 0: there is none */
+    double error;       /* the largest difference / max|logit|; infinite: there is no model */
+    double slope;       /* what the search follows down */
+    int unlikely;       /* how far from the likeliest values */
     bool is_expanded, is_expanded_finely;
 } match_try;
 
@@ -26,28 +26,28 @@ typedef struct match_search {
     const match_table *table;
     match_model *model;
     const match_pair *pair;
-    const settings *base;      /* what is put before the values of the table */
+    const settings *base; /* what is put before the values of the table */
     double tolerance, seconds;
     bool quiet;
 
     match_try *tries;
     size_t count, capacity;
-    size_t *places;            /* of tries, by the hash of their choice; 0: none, else 1 + index */
-    size_t *models;            /* the same by the signature, once for each */
+    size_t *places; /* of tries, by the hash of their choice; 0: none, else 1 + index */
+    size_t *models; /* the same by the signature, once for each */
     size_t num_places;
-    int runs;                  /* of different models */
-    size_t chosen;             /* of tries: what was found */
-    double started, took;      /* ms, seconds */
-    report first;              /* why the first assignment is no model, if it is none */
+    int runs;             /* of different models */
+    size_t chosen;        /* of tries: what was found */
+    double started, took; /* ms, seconds */
+    report first;         /* why the first assignment is no model, if it is none */
 
     /* Private. */
     cli_progress progress;
     char note[160];
     uint64_t random;
     match_pairs pairs[2];
-    int images;                /* of the pair, used for the search */
+    int images; /* of the pair, used for the search */
     float *output;
-    bool is_astray;            /* in a descent from a place at random */
+    bool is_astray; /* in a descent from a place at random */
     bool is_out_of_memory;
 } match_search;
 

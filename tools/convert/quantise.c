@@ -4,38 +4,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-static size_t round16(int n)
-{
-    return ((size_t)n + 15) / 16 * 16;
-}
+static size_t round16(int n) { return ((size_t)n + 15) / 16 * 16; }
 
 /* y += factor * x; n is a multiple of 16, which lets compilers use vectors. */
-static void add_scaled(float *restrict y, const float *restrict x, float factor, size_t n)
-{
+static void add_scaled(float *restrict y, const float *restrict x, float factor, size_t n) {
     size_t i, l;
     for (i = 0; i < n; i += 16)
         for (l = 0; l < 16; l++) y[i + l] += factor * x[i + l];
 }
 
-static void parallel_for(const vit_executor *executor, int count, vit_task *task, void *arg)
-{
+static void parallel_for(const vit_executor *executor, int count, vit_task *task, void *arg) {
     int i;
-    if (executor)
-        executor->parallel_for(executor->user, count, task, arg);
+    if (executor) executor->parallel_for(executor->user, count, task, arg);
     else
         for (i = 0; i < count; i++) task(arg, i);
 }
 
-bool quantise_knows(vit_dtype dtype)
-{
+bool quantise_knows(vit_dtype dtype) {
     return dtype == VIT_BF16 || dtype == VIT_I8 || dtype == VIT_I4;
 }
 
 /* === The values of each type === */
 
 /* To nearest, ties to even. */
-static float to_bf16(float x)
-{
+static float to_bf16(float x) {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
     if (isfinite(x)) bits += 0x7fffu + (bits >> 16 & 1u);
@@ -44,8 +36,7 @@ static float to_bf16(float x)
     return x;
 }
 
-static float to_f16(float x)
-{
+static float to_f16(float x) {
     unsigned char panel[32];
     vit_tensor tensor;
     memset(&tensor, 0, sizeof tensor);
@@ -60,8 +51,7 @@ static float to_f16(float x)
 }
 
 /* The token's range, zero included, in 255 steps. */
-static void input_u8(float *row, int n)
-{
+static void input_u8(float *row, int n) {
     float low = 0, high = 0, step, zero;
     int i;
     for (i = 0; i < n; i++) {
@@ -73,12 +63,11 @@ static void input_u8(float *row, int n)
     zero = rintf(-low / step);
     for (i = 0; i < n; i++) {
         float q = rintf(row[i] / step) + zero;
-        row[i] = ((q > 255 ? 255 : q) - zero) * step;   /* the lowest is 0 exactly */
+        row[i] = ((q > 255 ? 255 : q) - zero) * step; /* the lowest is 0 exactly */
     }
 }
 
-void quantise_input(vit_dtype dtype, float *row, int n)
-{
+void quantise_input(vit_dtype dtype, float *row, int n) {
     int i;
     if (dtype == VIT_I8 || dtype == VIT_I4) input_u8(row, n);
     for (i = 0; i < n && dtype == VIT_BF16; i++) row[i] = to_bf16(row[i]);
@@ -89,8 +78,8 @@ void quantise_input(vit_dtype dtype, float *row, int n)
 /* A row's steps: of int8 one, of int4 one for each group. */
 typedef struct row_grid {
     vit_dtype dtype;
-    int group;             /* weights that share a step; 0 for a type without steps */
-    float low, high;       /* of weight / step */
+    int group;       /* weights that share a step; 0 for a type without steps */
+    float low, high; /* of weight / step */
 } row_grid;
 
 /* int8: of a lane, the four weights of section "fits16" in vit.h, those of one sign may add up to
@@ -98,19 +87,12 @@ typedef struct row_grid {
 enum { LANE = 4, LANE_MAX = 127 };
 
 /* Which weight is number `i` of a lane. */
-static int lane_weight(int lane, int i)
-{
-    return lane / 2 * 8 + lane % 2 * 2 + i / 2 * 4 + i % 2;
-}
+static int lane_weight(int lane, int i) { return lane / 2 * 8 + lane % 2 * 2 + i / 2 * 4 + i % 2; }
 
-static int lane_of(int k)
-{
-    return k / 8 * 2 + k / 2 % 2;
-}
+static int lane_of(int k) { return k / 8 * 2 + k / 2 % 2; }
 
 /* Of n weights, some behind the last; the sum of those of this sign, 1 or -1, as a size. */
-static float lane_sum(const float *w, int n, int lane, float sign)
-{
+static float lane_sum(const float *w, int n, int lane, float sign) {
     float sum = 0;
     int i;
     for (i = 0; i < LANE; i++) {
@@ -120,8 +102,7 @@ static float lane_sum(const float *w, int n, int lane, float sign)
     return sum;
 }
 
-static row_grid grid_of(vit_dtype dtype, int depth)
-{
+static row_grid grid_of(vit_dtype dtype, int depth) {
     row_grid grid = { VIT_BF16, 0, 0, 0 };
     grid.dtype = dtype;
     if (dtype == VIT_I8) {
@@ -136,8 +117,7 @@ static row_grid grid_of(vit_dtype dtype, int depth)
     return grid;
 }
 
-static float nearest(const row_grid *grid, float x, float step)
-{
+static float nearest(const row_grid *grid, float x, float step) {
     float q;
     if (!grid->group) return to_bf16(x);
     if (!(step < 0 || step > 0)) return 0;
@@ -147,8 +127,7 @@ static float nearest(const row_grid *grid, float x, float step)
 
 /* The step that makes int8's lane of this sum the largest, or an int4 weight of this size the
  * end of the grid: its low one, unless it is to be the high one. */
-static float step_for(const row_grid *grid, float extreme, bool high)
-{
+static float step_for(const row_grid *grid, float extreme, bool high) {
     if (grid->dtype == VIT_I8) return fabsf(extreme) / (float)LANE_MAX;
     return to_f16(extreme / (high ? grid->high : grid->low));
 }
@@ -156,8 +135,7 @@ static float step_for(const row_grid *grid, float extreme, bool high)
 /* Moves those of one sign, a step at a time, until they add up to LANE_MAX or less; or, of the
  * largest lane, to just that. */
 static void fit_lane(const float *w, int n, float step, int lane, float sign, bool largest,
-                     float *q)
-{
+                     float *q) {
     float sum = rintf(lane_sum(q, n, lane, sign) / step);
     while (sum > LANE_MAX || (largest && sum < LANE_MAX)) {
         const float up = sum > LANE_MAX ? -1.0f : 1.0f;
@@ -177,8 +155,7 @@ static void fit_lane(const float *w, int n, float step, int lane, float sign, bo
 }
 
 /* All weights of a group to the nearest. */
-static void round_group(const row_grid *grid, const float *w, int n, float step, float *q)
-{
+static void round_group(const row_grid *grid, const float *w, int n, float step, float *q) {
     int k, lane;
     for (k = 0; k < n; k++) q[k] = nearest(grid, w[k], step);
     if (grid->dtype != VIT_I8 || !(step > 0)) return;
@@ -189,8 +166,7 @@ static void round_group(const row_grid *grid, const float *w, int n, float step,
 }
 
 /* The weight that is largest, or a weight of the largest lane, and how large. */
-static float find_extreme(const row_grid *grid, const float *w, int n, int *extreme)
-{
+static float find_extreme(const row_grid *grid, const float *w, int n, int *extreme) {
     float largest = 0;
     int k;
     *extreme = 0;
@@ -204,8 +180,7 @@ static float find_extreme(const row_grid *grid, const float *w, int n, int *extr
     return largest;
 }
 
-static bool pack_nearest(vit_dtype dtype, float *rows, int num_rows, int depth)
-{
+static bool pack_nearest(vit_dtype dtype, float *rows, int num_rows, int depth) {
     vit_tensor tensor;
     void *panel = malloc(vit_pack_panel(dtype, NULL, 0, depth, NULL));
     int row, i;
@@ -227,8 +202,7 @@ static bool pack_nearest(vit_dtype dtype, float *rows, int num_rows, int depth)
 }
 
 /* As quantise_rows starts. */
-static bool nearest_lanes(float *rows, int num_rows, int depth)
-{
+static bool nearest_lanes(float *rows, int num_rows, int depth) {
     const row_grid grid = grid_of(VIT_I8, depth);
     float *q = malloc((size_t)depth * sizeof *q);
     int row, extreme;
@@ -241,28 +215,26 @@ static bool nearest_lanes(float *rows, int num_rows, int depth)
     return q != NULL;
 }
 
-bool quantise_nearest(vit_dtype dtype, float *rows, int num_rows, int depth)
-{
+bool quantise_nearest(vit_dtype dtype, float *rows, int num_rows, int depth) {
     return dtype == VIT_I8 ? nearest_lanes(rows, num_rows, depth)
                            : pack_nearest(dtype, rows, num_rows, depth);
 }
 
 /* === Smoothing === */
 
-enum { SMOOTH_SAMPLES = 256, SMOOTH_ROWS = 256 };   /* enough to tell an alpha from another */
+enum { SMOOTH_SAMPLES = 256, SMOOTH_ROWS = 256 }; /* enough to tell an alpha from another */
 
 typedef struct smoothing {
     vit_dtype dtype;
     int count, num_rows, depth;
-    float *x, *w;          /* [count][depth], [num_rows][depth]: some of the given rows */
-    float *y;              /* [count][round16(num_rows)]: the output to reproduce */
-    float *x2, *w2, *y2;   /* the same, scaled and quantised */
-    float *columns;        /* [depth][round16(num_rows)]: w or w2, transposed */
+    float *x, *w;        /* [count][depth], [num_rows][depth]: some of the given rows */
+    float *y;            /* [count][round16(num_rows)]: the output to reproduce */
+    float *x2, *w2, *y2; /* the same, scaled and quantised */
+    float *columns;      /* [depth][round16(num_rows)]: w or w2, transposed */
 } smoothing;
 
 /* y = x w^T */
-static void multiply(smoothing *s, const float *x, const float *w, float *y)
-{
+static void multiply(smoothing *s, const float *x, const float *w, float *y) {
     const size_t width = round16(s->num_rows), depth = (size_t)s->depth;
     size_t i, k;
     memset(s->columns, 0, depth * width * sizeof *s->columns);
@@ -275,8 +247,7 @@ static void multiply(smoothing *s, const float *x, const float *w, float *y)
 }
 
 /* Squared error of the output with these factors; negative: no memory. */
-static double error_with(smoothing *s, const float *factors)
-{
+static double error_with(smoothing *s, const float *factors) {
     const size_t depth = (size_t)s->depth, width = round16(s->num_rows);
     double sum = 0;
     size_t i, k;
@@ -296,8 +267,7 @@ static double error_with(smoothing *s, const float *factors)
 }
 
 /* n rows of them, evenly spaced. malloc'ed, twice as large, for a copy. */
-static float *take_rows(const quantise_matrix *from, int n)
-{
+static float *take_rows(const quantise_matrix *from, int n) {
     const size_t depth = (size_t)from->depth;
     float *taken = malloc(2 * (size_t)n * depth * sizeof *taken);
     int i;
@@ -309,8 +279,7 @@ static float *take_rows(const quantise_matrix *from, int n)
 }
 
 static bool smoothing_start(smoothing *s, vit_dtype dtype, const quantise_matrix *x,
-                            const quantise_matrix *w)
-{
+                            const quantise_matrix *w) {
     const size_t depth = (size_t)x->depth;
     size_t width;
     s->dtype = dtype;
@@ -331,8 +300,7 @@ static bool smoothing_start(smoothing *s, vit_dtype dtype, const quantise_matrix
 }
 
 /* largest[k] = max |values[.][k]|, but at least a thousandth of the largest of all. */
-static void column_maxima(const quantise_matrix *of, float *largest)
-{
+static void column_maxima(const quantise_matrix *of, float *largest) {
     const int depth = of->depth;
     const float *rows = of->values;
     float most = 0;
@@ -349,12 +317,10 @@ static void column_maxima(const quantise_matrix *of, float *largest)
 }
 
 /* Their geometric mean is 1, so that both sides keep their size. */
-static void make_factors(const float *x, const float *w, int depth, double alpha, float *factors)
-{
+static void make_factors(const float *x, const float *w, int depth, double alpha, float *factors) {
     double mean = 0;
     int k;
-    for (k = 0; k < depth; k++)
-        mean += alpha * log((double)x[k]) - (1 - alpha) * log((double)w[k]);
+    for (k = 0; k < depth; k++) mean += alpha * log((double)x[k]) - (1 - alpha) * log((double)w[k]);
     mean /= depth;
     for (k = 0; k < depth; k++)
         factors[k] = (float)exp(alpha * log((double)x[k]) - (1 - alpha) * log((double)w[k]) - mean);
@@ -362,8 +328,7 @@ static void make_factors(const float *x, const float *w, int depth, double alpha
 
 /* The best of several alphas; maxima and candidate are [depth]. */
 static bool try_alphas(smoothing *s, const float *x_max, const float *w_max, float *candidate,
-                       float *factors, float *alpha)
-{
+                       float *factors, float *alpha) {
     static const double alphas[] = { 0.25, 0.4, 0.5, 0.6, 0.7, 0.8 };
     double best, error;
     size_t i;
@@ -384,8 +349,7 @@ static bool try_alphas(smoothing *s, const float *x_max, const float *w_max, flo
 }
 
 bool quantise_smooth(vit_dtype dtype, const quantise_matrix *x, const quantise_matrix *w,
-                     float *factors, float *alpha)
-{
+                     float *factors, float *alpha) {
     const size_t depth = (size_t)x->depth;
     smoothing s;
     float *maxima = malloc(3 * depth * sizeof *maxima);
@@ -411,14 +375,13 @@ bool quantise_smooth(vit_dtype dtype, const quantise_matrix *x, const quantise_m
 enum { TILE = 16, TILE_COLS = 64 };
 
 typedef struct gram_job {
-    const float *a, *b;    /* [count][stride]; count is a multiple of 4 */
+    const float *a, *b; /* [count][stride]; count is a multiple of 4 */
     int count;
     size_t stride;
-    float *product;        /* [stride][stride] */
+    float *product; /* [stride][stride] */
 } gram_job;
 
-static void gram_tile(const gram_job *job, size_t row, size_t column)
-{
+static void gram_tile(const gram_job *job, size_t row, size_t column) {
     float tile[TILE][TILE_COLS];
     const size_t stride = job->stride;
     size_t i, l;
@@ -439,27 +402,24 @@ static void gram_tile(const gram_job *job, size_t row, size_t column)
         memcpy(job->product + (row + i) * stride + column, tile[i], sizeof tile[i]);
 }
 
-static void gram_task(void *arg, int index)
-{
+static void gram_task(void *arg, int index) {
     const gram_job *job = arg;
     const size_t tiles = job->stride / TILE;
     gram_tile(job, (size_t)index % tiles * TILE, (size_t)index / tiles * TILE_COLS);
 }
 
-static void run_gram(gram_job *job, const vit_executor *executor)
-{
+static void run_gram(gram_job *job, const vit_executor *executor) {
     parallel_for(executor, (int)(job->stride / TILE * (job->stride / TILE_COLS)), gram_task, job);
 }
 
 /* Samples for the products, padded. */
 typedef struct sample_copies {
-    int count;             /* a multiple of 4 */
+    int count; /* a multiple of 4 */
     size_t stride;
     float *x, *seen;
 } sample_copies;
 
-static bool copy_samples(sample_copies *copies, vit_dtype dtype, const quantise_matrix *x)
-{
+static bool copy_samples(sample_copies *copies, vit_dtype dtype, const quantise_matrix *x) {
     const size_t depth = (size_t)x->depth;
     int i;
     copies->count = (x->count + 3) / 4 * 4;
@@ -480,8 +440,7 @@ static bool copy_samples(sample_copies *copies, vit_dtype dtype, const quantise_
 
 /* Pulls the weights to where they were, as far as the samples do not say otherwise. Strongly: other
  * photos differ, and what the layers before have lost is in directions that the samples lack. */
-static void dampen(quantise_layer *layer)
-{
+static void dampen(quantise_layer *layer) {
     const size_t stride = (size_t)layer->stride + 1;
     double mean = 0;
     int k;
@@ -494,8 +453,7 @@ static void dampen(quantise_layer *layer)
 }
 
 static bool learn(quantise_layer *layer, const quantise_matrix *x, sample_copies *copies,
-                  const vit_executor *executor)
-{
+                  const vit_executor *executor) {
     gram_job job;
     if (!copy_samples(copies, layer->dtype, x)) return false;
     job.a = copies->seen;
@@ -512,8 +470,7 @@ static bool learn(quantise_layer *layer, const quantise_matrix *x, sample_copies
 }
 
 bool quantise_start(quantise_layer *layer, vit_dtype dtype, const quantise_matrix *x,
-                    const vit_executor *executor)
-{
+                    const vit_executor *executor) {
     const size_t stride = ((size_t)x->depth + TILE_COLS - 1) / TILE_COLS * TILE_COLS;
     sample_copies copies;
     bool good;
@@ -531,8 +488,7 @@ bool quantise_start(quantise_layer *layer, vit_dtype dtype, const quantise_matri
     return good;
 }
 
-void quantise_end(quantise_layer *layer)
-{
+void quantise_end(quantise_layer *layer) {
     free(layer->cross);
     free(layer->gram);
     memset(layer, 0, sizeof *layer);
@@ -549,8 +505,7 @@ void quantise_end(quantise_layer *layer)
 enum { SWEEPS = 4, ROWS = 16 };
 
 static double group_error(const float *w, const float *q, int n, const float *gram,
-                          size_t gram_stride)
-{
+                          size_t gram_stride) {
     double sum = 0;
     int k;
     for (k = 0; k < n; k++) {
@@ -563,8 +518,7 @@ static double group_error(const float *w, const float *q, int n, const float *gr
 /* How far to clip a group of weights. int8's lane at *extreme then is the largest, whatever becomes
  * of the others, so that packing finds the same step. q: room for the group. */
 static float choose_step(const row_grid *grid, const float *w, int n, const float *gram,
-                         size_t gram_stride, float *q, int *extreme)
-{
+                         size_t gram_stride, float *q, int *extreme) {
     const float largest = find_extreme(grid, w, n, extreme);
     const int ends = grid->dtype == VIT_I4 ? 2 : 1;
     double best = HUGE_VAL;
@@ -587,16 +541,15 @@ static float choose_step(const row_grid *grid, const float *w, int n, const floa
 typedef struct rounding {
     const quantise_layer *layer;
     row_grid grid;
-    float *weights;        /* [num_rows][depth] */
+    float *weights; /* [num_rows][depth] */
     int num_rows;
-    float *scratch;        /* for each task [3][ROWS][stride]: weights, steps, slopes; all of them
+    float *scratch; /* for each task [3][ROWS][stride]: weights, steps, slopes; all of them
                               in turns */
 } rounding;
 
 /* Fixes what packing will find int8's step from: its step becomes zero. */
 static void keep_extreme(const row_grid *grid, const float *w, int n, float step, int extreme,
-                         float *q, float *steps)
-{
+                         float *q, float *steps) {
     int i;
     if (grid->dtype != VIT_I8) return;
     steps[extreme] = 0;
@@ -607,8 +560,7 @@ static void keep_extreme(const row_grid *grid, const float *w, int n, float step
 }
 
 /* Steps for each weight, and all weights to the nearest. slope = cross w - gram q. */
-static void start_row(const rounding *job, const float *w, float *q, float *steps, float *slope)
-{
+static void start_row(const rounding *job, const float *w, float *q, float *steps, float *slope) {
     const quantise_layer *layer = job->layer;
     const row_grid *grid = &job->grid;
     const size_t stride = (size_t)layer->stride;
@@ -618,12 +570,12 @@ static void start_row(const rounding *job, const float *w, float *q, float *step
     for (first = 0; first < layer->depth; first += group) {
         const int n = layer->depth - first < group ? layer->depth - first : group;
         const float step = grid->group ? choose_step(grid, w + first, n,
-                               layer->gram + (size_t)first * (stride + 1), stride + 1, q + first,
-                               &extreme) : 1;
+                                                     layer->gram + (size_t)first * (stride + 1),
+                                                     stride + 1, q + first, &extreme)
+                                       : 1;
         for (k = first; k < first + n; k++) steps[k] = step;
         round_group(grid, w + first, n, step, q + first);
-        if (grid->group)
-            keep_extreme(grid, w + first, n, step, extreme, q + first, steps + first);
+        if (grid->group) keep_extreme(grid, w + first, n, step, extreme, q + first, steps + first);
     }
     memset(slope, 0, stride * sizeof *slope);
     for (k = 0; k < layer->depth; k++) {
@@ -633,8 +585,7 @@ static void start_row(const rounding *job, const float *w, float *q, float *step
 }
 
 /* q: a row, zeros after its end. What the others leave of a lane is for weight k. */
-static void improve(const rounding *job, int k, float *q, float step, float *slope)
-{
+static void improve(const rounding *job, int k, float *q, float step, float *slope) {
     const size_t stride = (size_t)job->layer->stride;
     const float *gram = job->layer->gram + (size_t)k * stride;
     const float before = q[k];
@@ -652,8 +603,7 @@ static void improve(const rounding *job, int k, float *q, float step, float *slo
 
 /* int4: the step that suits a group best as its weights are rounded now. */
 static void refit_group(const quantise_layer *layer, int first, int n, float *q, float *steps,
-                        float *slope)
-{
+                        float *slope) {
     const size_t stride = (size_t)layer->stride;
     double along = 0, square = 0;
     float step;
@@ -674,8 +624,7 @@ static void refit_group(const quantise_layer *layer, int first, int n, float *q,
     }
 }
 
-static void refit(const rounding *job, float *q, float *steps, float *slope)
-{
+static void refit(const rounding *job, float *q, float *steps, float *slope) {
     const int depth = job->layer->depth, group = job->grid.group;
     int first;
     for (first = 0; first < depth; first += group)
@@ -683,8 +632,7 @@ static void refit(const rounding *job, float *q, float *steps, float *slope)
                     slope);
 }
 
-static void round_task(void *arg, int index)
-{
+static void round_task(void *arg, int index) {
     const rounding *job = arg;
     const size_t stride = (size_t)job->layer->stride;
     const size_t depth = (size_t)job->layer->depth;
@@ -713,8 +661,7 @@ static void round_task(void *arg, int index)
 }
 
 bool quantise_rows(const quantise_layer *layer, float *weights, int num_rows,
-                   const vit_executor *executor)
-{
+                   const vit_executor *executor) {
     const int tasks = (num_rows + ROWS - 1) / ROWS;
     rounding job;
     job.layer = layer;

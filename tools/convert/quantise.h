@@ -19,7 +19,7 @@
 
 /* Rows of values: samples of what a layer reads, or its weights. */
 typedef struct quantise_matrix {
-    const float *values;   /* [count][depth] */
+    const float *values; /* [count][depth] */
     int count, depth;
 } quantise_matrix;
 
@@ -46,8 +46,8 @@ bool quantise_smooth(vit_dtype dtype, const quantise_matrix *x, const quantise_m
 
 typedef struct quantise_layer {
     vit_dtype dtype;
-    int depth, stride;          /* depth rounded up to 16 */
-    float *gram, *cross;        /* [depth][stride]: x^ x^T and x x^T, of inputs x, which the kernel
+    int depth, stride;   /* depth rounded up to 16 */
+    float *gram, *cross; /* [depth][stride]: x^ x^T and x x^T, of inputs x, which the kernel
                                    sees as x^ */
 } quantise_layer;
 

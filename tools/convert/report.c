@@ -19,20 +19,16 @@
 
 /* === Notes === */
 
-enum { MAX_NOTES = 12 };   /* there are 8 kinds of notes, and each comes once */
+enum { MAX_NOTES = 12 }; /* there are 8 kinds of notes, and each comes once */
 
 typedef struct note_list {
-    char text[MAX_NOTES][REPORT_SIZE + 32];   /* one holds the text of a report */
+    char text[MAX_NOTES][REPORT_SIZE + 32]; /* one holds the text of a report */
     int count;
 } note_list;
 
-static char *add_note(note_list *notes)
-{
-    return notes->text[notes->count++];
-}
+static char *add_note(note_list *notes) { return notes->text[notes->count++]; }
 
-static void collect_notes(const conversion *c, note_list *notes)
-{
+static void collect_notes(const conversion *c, note_list *notes) {
     const vit_config *config = &c->model.config;
     const settings_stored *stored = &c->model.stored;
     char word[32];
@@ -54,21 +50,20 @@ static void collect_notes(const conversion *c, note_list *notes)
                  config->in_chans);
     else if (c->model.notes.patches_adapted)
         snprintf(add_note(notes), sizeof notes->text[0],
-                 "patch embedding adapted from %d x %d x %d to %d x %d x %d weights",
-                 stored->chans, stored->patch, stored->patch, config->in_chans, config->patch_size,
+                 "patch embedding adapted from %d x %d x %d to %d x %d x %d weights", stored->chans,
+                 stored->patch, stored->patch, config->in_chans, config->patch_size,
                  config->patch_size);
     if (c->model.notes.positions_resampled)
         snprintf(add_note(notes), sizeof notes->text[0],
-                 "positions resampled from %dx%d to %dx%d patches, as %s does",
-                 stored->grid_height, stored->grid_width, config->grid_height, config->grid_width,
+                 "positions resampled from %dx%d to %dx%d patches, as %s does", stored->grid_height,
+                 stored->grid_width, config->grid_height, config->grid_width,
                  setting_text(SETTING_POS_RESAMPLE, (int)c->model.notes.pos_resample, word));
 }
 
 /* === What must be said in any case === */
 
 /* The architecture whose name is in the file's name. Only a hint: names may be wrong. */
-static const char *name_in_file(const char *path)
-{
+static const char *name_in_file(const char *path) {
     const char *file = paths_file_name(path), *best = NULL;
     const arch *a;
     size_t i;
@@ -83,13 +78,14 @@ static void print_minor(const finding_list *list, const char *program) {
     for (size_t i = 0; i < list->count; i++)
         if (findings_is_minor(list->items[i].what))
             text_append(text, sizeof text, "%s%s", *text ? ", " : "", list->items[i].what);
-    report_error(program, NULL, "assumed too, which seldom matters: %s (--set KEY=VALUE; --json gives "
-                 "the reasons)", text);
+    report_error(program, NULL,
+                 "assumed too, which seldom matters: %s (--set KEY=VALUE; --json gives "
+                 "the reasons)",
+                 text);
 }
 
 /* In the order of their harm, the first of many marked. */
-static void print_assumed(const conversion *c, const char *program)
-{
+static void print_assumed(const conversion *c, const char *program) {
     const finding_list *list = &c->found.assumed;
     const char *hint = name_in_file(c->options->checkpoint);
     size_t i, minor = 0;
@@ -107,15 +103,15 @@ static void print_assumed(const conversion *c, const char *program)
                      hint ? hint : "NAME");
     else if (c->found.assumed.count > 0 && c->map.layout->is_open && !c->has_arch &&
              !c->options->match_input)
-        report_error(program, NULL, "one input and the logits that the original gives for it would "
+        report_error(program, NULL,
+                     "one input and the logits that the original gives for it would "
                      "settle this, but for the preprocessing: --match-input x.npy --match-logits "
                      "y.npy");
 }
 
 /* Those that are dropped for one reason. */
 static void print_dropped(const name_groups *groups, const char *why, size_t count,
-                          const char *program)
-{
+                          const char *program) {
     char text[REPORT_SIZE / 2] = "", name[GROUP_TEXT_SIZE];
     size_t i, used = 0, named = 0;
     for (i = 0; i < groups->count; i++) {
@@ -133,11 +129,10 @@ static void print_dropped(const name_groups *groups, const char *why, size_t cou
                      count - named);
 }
 
-enum { MAX_REASONS = 64 };   /* no layout has as many */
+enum { MAX_REASONS = 64 }; /* no layout has as many */
 
 /* One line for each reason; false: out of memory. */
-static bool print_all_dropped(const conversion *c, name_groups *groups, const char *program)
-{
+static bool print_all_dropped(const conversion *c, name_groups *groups, const char *program) {
     const layout_plan *plan = &c->plan;
     const char *said[MAX_REASONS];
     size_t reasons = 0, first, i, count;
@@ -157,8 +152,7 @@ static bool print_all_dropped(const conversion *c, name_groups *groups, const ch
     return true;
 }
 
-void convert_report_findings(const conversion *c, const char *program)
-{
+void convert_report_findings(const conversion *c, const char *program) {
     name_groups *groups = calloc(1, sizeof *groups);
     print_assumed(c, program);
     if (!groups || !print_all_dropped(c, groups, program))
@@ -169,17 +163,15 @@ void convert_report_findings(const conversion *c, const char *program)
 
 /* === As text === */
 
-static part_list list_parts(const conversion *c)
-{
-    part_list list = { .items = { { "patch_embed", 0 } }, .count = 1 };   /* comes first */
+static part_list list_parts(const conversion *c) {
+    part_list list = { .items = { { "patch_embed", 0 } }, .count = 1 }; /* comes first */
     size_t t;
     for (t = 0; t < c->plan.count; t++)
         if (layout_is_stored(&c->plan.items[t])) parts_add(&list, &c->plan.items[t].tensor);
     return list;
 }
 
-static void print_parts(const conversion *c)
-{
+static void print_parts(const conversion *c) {
     const part_list list = list_parts(c);
     char a[32], b[32];
     int i, depth = c->model.config.depth;
@@ -194,8 +186,7 @@ static void print_parts(const conversion *c)
     printf("%-15s %-14s %16s\n", "", "total", text_grouped(c->parameters, a));
 }
 
-static void print_resize(const vit_config *c)
-{
+static void print_resize(const vit_config *c) {
     switch ((vit_crop_mode)c->crop_mode) {
     case VIT_CROP_CENTER: printf("shorter side to %d, crop the centre", c->resize_height); return;
     case VIT_CROP_BORDER: printf("longer side to %d, pad", c->resize_height); return;
@@ -207,8 +198,7 @@ static void print_resize(const vit_config *c)
 }
 
 /* One value where all channels agree. */
-static void print_vector(const char *name, const float *values, int n)
-{
+static void print_vector(const char *name, const float *values, int n) {
     bool equal = true;
     int i;
     for (i = 1; i < n; i++) equal = equal && values[i] == values[0];
@@ -216,15 +206,13 @@ static void print_vector(const char *name, const float *values, int n)
     for (i = 0; i < (equal ? 1 : n); i++) printf(" %.6g", (double)values[i]);
 }
 
-static void print_preprocessing(const vit_config *c)
-{
+static void print_preprocessing(const vit_config *c) {
     char filter[32];
     printf("%-15s ", "preprocessing");
-    if (c->resize_height == c->resize_width)
-        print_resize(c);
+    if (c->resize_height == c->resize_width) print_resize(c);
     else
-        printf("%s, %dx%d", c->crop_mode == VIT_CROP_SQUASH ? "squash" : "resize",
-               c->resize_height, c->resize_width);
+        printf("%s, %dx%d", c->crop_mode == VIT_CROP_SQUASH ? "squash" : "resize", c->resize_height,
+               c->resize_width);
     printf(" to %dx%d, %s", c->img_height, c->img_width,
            setting_text(SETTING_INTERPOLATION, c->interpolation, filter));
     print_vector("mean", c->mean, c->in_chans);
@@ -232,8 +220,7 @@ static void print_preprocessing(const vit_config *c)
     putchar('\n');
 }
 
-static void print_architecture(const conversion *c)
-{
+static void print_architecture(const conversion *c) {
     const vit_config *k = &c->model.config;
     char name[256] = "not named", options[512];
     if (c->has_arch) arch_full_name(&c->arch, name, sizeof name);
@@ -241,27 +228,23 @@ static void print_architecture(const conversion *c)
     if (c->has_arch) text_print(stdout, " (%s)", c->arch_origin);
     printf("\n%-15s embed_dim %d, depth %d, heads %d x %d, mlp_dim %d, patch %d\n", "",
            k->embed_dim, k->depth, k->num_heads, k->head_dim, k->mlp_dim, k->patch_size);
-    printf("%-15s input %d x %d x %d, %d tokens, %d class%s\n", "", k->in_chans,
-           k->img_height, k->img_width, k->num_tokens, k->num_classes,
-           k->num_classes == 1 ? "" : "es");
+    printf("%-15s input %d x %d x %d, %d tokens, %d class%s\n", "", k->in_chans, k->img_height,
+           k->img_width, k->num_tokens, k->num_classes, k->num_classes == 1 ? "" : "es");
     if (*settings_describe(k, options, sizeof options)) printf("%-15s %s\n", "", options);
 }
 
-static void print_labels(const conversion *c)
-{
+static void print_labels(const conversion *c) {
     const size_t unused = checkpoint_label_count(c->checkpoint);
     if (c->labels.count == 0 && unused > 0)
         printf("%-15s none: the checkpoint has names of %zu classes, the model %d\n", "labels",
                unused, c->model.config.num_classes);
-    else if (c->labels.count == 0)
-        printf("%-15s none\n", "labels");
+    else if (c->labels.count == 0) printf("%-15s none\n", "labels");
     else
         text_print(stdout, "%-15s %zu from %s, the first \"%s\"\n", "labels", c->labels.count,
                    c->labels_origin, c->labels.labels[0]);
 }
 
-static void print_comparison(const conversion *c)
-{
+static void print_comparison(const conversion *c) {
     const comparison *k = &c->comparison;
     if (k->images == 0) return;
     printf("%-15s against f32 on %d images%s\n", "error", k->images,
@@ -271,12 +254,11 @@ static void print_comparison(const conversion *c)
     if (!k->has_classes) return;
     printf("%-15s same best class for %d of %d, %.2f %%\n", "", k->agree, k->images,
            100.0 * k->agree / k->images);
-    printf("%-15s and for %d of %d whose best class leads by 10 points in f32\n", "",
-           k->sure_agree, k->sure);
+    printf("%-15s and for %d of %d whose best class leads by 10 points in f32\n", "", k->sure_agree,
+           k->sure);
 }
 
-void convert_report_skipped(const photo_list *photos, const char *program)
-{
+void convert_report_skipped(const photo_list *photos, const char *program) {
     enum { NAMED = 8 };
     const char *const *names = (const char *const *)photos->paths + photos->count;
     char text[400];
@@ -290,8 +272,7 @@ void convert_report_skipped(const photo_list *photos, const char *program)
                  photos->skipped > NAMED && used < sizeof text ? ", ..." : "");
 }
 
-void convert_report_text(const conversion *c)
-{
+void convert_report_text(const conversion *c) {
     char a[32];
     note_list notes;
     int i;
@@ -320,8 +301,7 @@ void convert_report_text(const conversion *c)
 
 /* === As JSON === */
 
-static void put_config(json_writer *w, const vit_config *c)
-{
+static void put_config(json_writer *w, const vit_config *c) {
     json_put_begin(w, "config", '{');
     describe_put_fields(w, c);
     json_put_floats(w, "mean", c->mean, c->in_chans);
@@ -329,8 +309,7 @@ static void put_config(json_writer *w, const vit_config *c)
     json_put_end(w, '}');
 }
 
-static void put_parameters(json_writer *w, const conversion *c)
-{
+static void put_parameters(json_writer *w, const conversion *c) {
     const part_list list = list_parts(c);
     int i;
     json_put_begin(w, "parameters", '{');
@@ -340,8 +319,7 @@ static void put_parameters(json_writer *w, const conversion *c)
     json_put_end(w, '}');
 }
 
-static void put_notes(json_writer *w, const conversion *c)
-{
+static void put_notes(json_writer *w, const conversion *c) {
     note_list notes;
     size_t t;
     int i;
@@ -355,8 +333,7 @@ static void put_notes(json_writer *w, const conversion *c)
     json_put_end(w, ']');
 }
 
-static void put_comparison(json_writer *w, const conversion *c)
-{
+static void put_comparison(json_writer *w, const conversion *c) {
     const comparison *k = &c->comparison;
     json_put_integer(w, "calibrated", c->calibration.count);
     if (k->images == 0) {
@@ -382,8 +359,7 @@ static void put_comparison(json_writer *w, const conversion *c)
     json_put_end(w, '}');
 }
 
-void convert_report_json(const conversion *c)
-{
+void convert_report_json(const conversion *c) {
     json_writer w = json_write_to(stdout);
     char name[256];
     if (c->has_arch) arch_full_name(&c->arch, name, sizeof name);
@@ -408,8 +384,7 @@ void convert_report_json(const conversion *c)
     putchar('\n');
 }
 
-void convert_report_failure_json(const conversion *c, bool planned, const report *r)
-{
+void convert_report_failure_json(const conversion *c, bool planned, const report *r) {
     json_writer w = json_write_to(stdout);
     json_put_begin(&w, NULL, '{');
     json_put_text(&w, "checkpoint", c->options->checkpoint);
@@ -435,8 +410,7 @@ typedef struct mapping_row {
 } mapping_row;
 
 /* What was found by structure has a reason for each tensor, a table one for all. */
-static const char *reason_of(const conversion *c, const layout_item *item)
-{
+static const char *reason_of(const conversion *c, const layout_item *item) {
     const checkpoint_tensor_info *info = item->part_count ? item->parts[0].info : NULL;
     const size_t index = info ? (size_t)(info - checkpoint_tensor(c->checkpoint, 0)) : 0;
     if (!info) return "computed";
@@ -444,15 +418,13 @@ static const char *reason_of(const conversion *c, const layout_item *item)
                                                                    : c->map.layout->name;
 }
 
-static const char *part_name(const layout_part *p)
-{
+static const char *part_name(const layout_part *p) {
     return p->info ? p->info->stored_name : "zeros";
 }
 
 /* === As text === */
 
-static void free_row(mapping_row *row)
-{
+static void free_row(mapping_row *row) {
     int i;
     if (row->ours) groups_free(row->ours);
     free(row->ours);
@@ -463,14 +435,12 @@ static void free_row(mapping_row *row)
     memset(row, 0, sizeof *row);
 }
 
-static bool add_name(name_groups **groups, const char *name)
-{
+static bool add_name(name_groups **groups, const char *name) {
     if (!*groups) *groups = calloc(1, sizeof **groups);
     return *groups && groups_add(*groups, name, "");
 }
 
-static bool add_item(mapping_row *row, const conversion *c, const layout_item *item)
-{
+static bool add_item(mapping_row *row, const conversion *c, const layout_item *item) {
     int i;
     shape_text(item->dims, item->tensor.ndim, row->shape, sizeof row->shape);
     row->why = reason_of(c, item);
@@ -480,16 +450,14 @@ static bool add_item(mapping_row *row, const conversion *c, const layout_item *i
 }
 
 /* Is it that item in another block? */
-static bool is_same_item(const layout_item *a, const layout_item *b)
-{
+static bool is_same_item(const layout_item *a, const layout_item *b) {
     const char *x = strchr(a->tensor.name + strlen("blocks."), '.');
     const char *y = strchr(b->tensor.name + strlen("blocks."), '.');
     return a->block >= 0 && b->block >= 0 && x && y && !strcmp(x, y) &&
            a->part_count == b->part_count && layout_is_stored(b);
 }
 
-static void print_row(const mapping_row *row)
-{
+static void print_row(const mapping_row *row) {
     char name[GROUP_TEXT_SIZE];
     int i;
     text_print(stdout, "  %-32s %-16s ", group_text(&row->ours->items[0], name), row->shape);
@@ -499,8 +467,7 @@ static void print_row(const mapping_row *row)
 }
 
 /* All blocks at once where their names are alike. */
-static bool print_blocks(const conversion *c, const layout_item *first)
-{
+static bool print_blocks(const conversion *c, const layout_item *first) {
     mapping_row row = { 0 };
     const layout_item *item = first, *end = c->plan.items + c->plan.count;
     bool good = true;
@@ -521,16 +488,14 @@ static bool print_blocks(const conversion *c, const layout_item *first)
 }
 
 /* One that another block has too is printed with the first of them. */
-static bool is_printed(const conversion *c, const layout_item *item)
-{
+static bool is_printed(const conversion *c, const layout_item *item) {
     const layout_item *other;
     for (other = c->plan.items; item->block > 0 && other < item; other++)
         if (is_same_item(item, other)) return true;
     return false;
 }
 
-static bool print_item(const conversion *c, const layout_item *item)
-{
+static bool print_item(const conversion *c, const layout_item *item) {
     mapping_row row = { 0 };
     bool good;
     if (is_printed(c, item)) return true;
@@ -542,8 +507,7 @@ static bool print_item(const conversion *c, const layout_item *item)
 }
 
 /* A tensor that structure has named, as a plan would have it. */
-static layout_item name_item(const checkpoint_tensor_info *info)
-{
+static layout_item name_item(const checkpoint_tensor_info *info) {
     layout_item item;
     memset(&item, 0, sizeof item);
     snprintf(item.tensor.name, sizeof item.tensor.name, "%s", info->name);
@@ -557,8 +521,7 @@ static layout_item name_item(const checkpoint_tensor_info *info)
     return item;
 }
 
-bool mapping_plan_names(conversion *c)
-{
+bool mapping_plan_names(conversion *c) {
     const size_t count = c->structure.found ? c->structure.reason_count : 0;
     size_t i;
     if (c->plan.count > 0 || count == 0) return c->plan.count > 0;
@@ -570,8 +533,7 @@ bool mapping_plan_names(conversion *c)
     return c->plan.items != NULL;
 }
 
-void mapping_print(const conversion *c)
-{
+void mapping_print(const conversion *c) {
     bool good = true;
     size_t i;
     puts("mapping");
@@ -585,8 +547,7 @@ void mapping_print(const conversion *c)
 
 /* === As JSON === */
 
-static void put_item(json_writer *w, const conversion *c, const layout_item *item)
-{
+static void put_item(json_writer *w, const conversion *c, const layout_item *item) {
     int i;
     json_put_begin(w, NULL, '{');
     json_put_text(w, "tensor", item->tensor.name);
@@ -600,8 +561,7 @@ static void put_item(json_writer *w, const conversion *c, const layout_item *ite
     json_put_end(w, '}');
 }
 
-void mapping_put(json_writer *w, const conversion *c)
-{
+void mapping_put(json_writer *w, const conversion *c) {
     size_t i;
     json_put_begin(w, "mapping", '[');
     for (i = 0; i < c->plan.count; i++)
@@ -612,8 +572,7 @@ void mapping_put(json_writer *w, const conversion *c)
 /* === Provenance === */
 
 /* A line of its own. */
-static void put_line(FILE *file, const char *key, const char *value)
-{
+static void put_line(FILE *file, const char *key, const char *value) {
     text_print(file, "%s%s%s\n", key, strncmp(key, "option", 6) ? ": " : " ", value);
 }
 
@@ -622,14 +581,12 @@ typedef struct hashing {
     uint64_t done;
 } hashing;
 
-static void show_hashing(void *user, size_t bytes)
-{
+static void show_hashing(void *user, size_t bytes) {
     hashing *h = user;
     cli_progress_update(&h->progress, h->done += bytes);
 }
 
-static bool put_sources(const conversion *c, FILE *file, report *r)
-{
+static bool put_sources(const conversion *c, FILE *file, report *r) {
     uint64_t total = 0;
     hashing h;
     size_t count = checkpoint_file_count(c->checkpoint), i;
@@ -652,8 +609,7 @@ static bool put_sources(const conversion *c, FILE *file, report *r)
 }
 
 /* What was told by hand, as one could type it again. */
-static void put_overrides(const conversion *c, FILE *file)
-{
+static void put_overrides(const conversion *c, FILE *file) {
     const convert_options *o = c->options;
     const vit_writer_keep keep = conversion_kept(c);
     int i;
@@ -668,8 +624,7 @@ static void put_overrides(const conversion *c, FILE *file)
     for (i = 0; i < keep.count; i++) put_line(file, "option: --keep", keep.patterns[i]);
 }
 
-static void put_origin(const conversion *c, FILE *file)
-{
+static void put_origin(const conversion *c, FILE *file) {
     char name[256];
     put_line(file, "container", checkpoint_kind(c->checkpoint));
     put_line(file, "layout", c->map.layout->name);
@@ -686,8 +641,7 @@ static void put_origin(const conversion *c, FILE *file)
     if (c->labels.count > 0) put_line(file, "labels", c->labels_origin);
 }
 
-static void put_assumptions(const conversion *c, FILE *file)
-{
+static void put_assumptions(const conversion *c, FILE *file) {
     size_t i;
     for (i = 0; i < c->found.assumed.count; i++) {
         const finding *item = &c->found.assumed.items[i];
@@ -698,8 +652,7 @@ static void put_assumptions(const conversion *c, FILE *file)
 }
 
 /* Weights that are not those of the checkpoint. */
-static void put_changes(const conversion *c, FILE *file)
-{
+static void put_changes(const conversion *c, FILE *file) {
     const settings_stored *stored = &c->model.stored;
     const settings_notes *notes = &c->model.notes;
     char word[32];
@@ -719,12 +672,10 @@ static void put_changes(const conversion *c, FILE *file)
                 setting_text(SETTING_POS_RESAMPLE, (int)notes->pos_resample, word));
 }
 
-static void put_provenance(const conversion *c, FILE *file)
-{
+static void put_provenance(const conversion *c, FILE *file) {
     put_origin(c, file);
     put_line(file, "dtype", tensor_dtype_name(c->options->dtype));
-    if (c->calibration.count > 0)
-        fprintf(file, "calibrated: on %d images\n", c->calibration.count);
+    if (c->calibration.count > 0) fprintf(file, "calibrated: on %d images\n", c->calibration.count);
     put_overrides(c, file);
     match_put_provenance(c->match, file);
     put_assumptions(c, file);
@@ -733,8 +684,7 @@ static void put_provenance(const conversion *c, FILE *file)
             VIT_VERSION_PATCH);
 }
 
-bool provenance_make(conversion *c, report *r)
-{
+bool provenance_make(conversion *c, report *r) {
     size_t size;
     FILE *file = os_memory_open(&c->provenance, &size);
     bool good;

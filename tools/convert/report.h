@@ -14,7 +14,7 @@ void convert_report_skipped(const photo_list *photos, const char *program);
 
 /* On standard output. */
 void convert_report_text(const conversion *c);
-void convert_report_json(const conversion *c);   /* one object on one line */
+void convert_report_json(const conversion *c); /* one object on one line */
 
 /* The same of a conversion that failed: what is wrong, what is asked, what would be assumed; and
  * the plan, where there is one. */

@@ -7,8 +7,7 @@
 
 /* === Running === */
 
-static bool allocate(runner *run, const vit_params *params, report *r)
-{
+static bool allocate(runner *run, const vit_params *params, report *r) {
     const vit_config *config = &run->model->config;
     size_t pixels = (size_t)config->img_height * (size_t)config->img_width;
     size_t size = vit_workspace_size(run->model, params);
@@ -26,8 +25,7 @@ static bool allocate(runner *run, const vit_params *params, report *r)
     return true;
 }
 
-bool runner_open(runner *run, const vit_model *model, vit_trace *trace, void *user, report *r)
-{
+bool runner_open(runner *run, const vit_model *model, vit_trace *trace, void *user, report *r) {
     vit_params params;
     memset(run, 0, sizeof *run);
     memset(&params, 0, sizeof params);
@@ -39,8 +37,7 @@ bool runner_open(runner *run, const vit_model *model, vit_trace *trace, void *us
     return allocate(run, &params, r);
 }
 
-bool runner_forward(runner *run, report *r)
-{
+bool runner_forward(runner *run, report *r) {
     vit_outputs outputs;
     vit_result result;
     memset(&outputs, 0, sizeof outputs);
@@ -51,8 +48,7 @@ bool runner_forward(runner *run, report *r)
     return true;
 }
 
-void runner_close(runner *run)
-{
+void runner_close(runner *run) {
     vit_threads_destroy(run->threads);
     free(run->input);
     if (run->output != run->embedding) free(run->output);
@@ -63,8 +59,7 @@ void runner_close(runner *run)
 
 /* === Pages === */
 
-void pages_drop(const vit_model *model)
-{
+void pages_drop(const vit_model *model) {
     vit_tensor first, tensor;
     uint64_t end = 0;
     int i;

@@ -9,10 +9,10 @@
 #include "vit.h"
 
 typedef struct runner {
-    float *input;          /* [in_chans, img_height, img_width]: write this */
-    float *output;         /* logits, or the embedding of a headless model: read this */
+    float *input;  /* [in_chans, img_height, img_width]: write this */
+    float *output; /* logits, or the embedding of a headless model: read this */
     size_t output_size;
-    float *embedding;      /* read this */
+    float *embedding; /* read this */
     size_t embedding_size;
     vit_executor executor; /* its threads, for other work between the runs */
 

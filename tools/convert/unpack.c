@@ -24,8 +24,7 @@ typedef struct unpacking {
 } unpacking;
 
 /* safetensors has no type for quantised weights: those become f32. */
-static const char *stored_type(const vit_tensor *t)
-{
+static const char *stored_type(const vit_tensor *t) {
     switch (t->dtype) {
     case VIT_F16: return "F16";
     case VIT_BF16: return "BF16";
@@ -37,25 +36,15 @@ static const char *stored_type(const vit_tensor *t)
     return "F32";
 }
 
-static bool is_half(const vit_tensor *t)
-{
-    return t->dtype == VIT_F16 || t->dtype == VIT_BF16;
-}
+static bool is_half(const vit_tensor *t) { return t->dtype == VIT_F16 || t->dtype == VIT_BF16; }
 
-static size_t element_size(const vit_tensor *t)
-{
-    return is_half(t) ? 2 : 4;
-}
+static size_t element_size(const vit_tensor *t) { return is_half(t) ? 2 : 4; }
 
-static uint64_t plain_size(const vit_tensor *t)
-{
-    return tensor_count(t) * element_size(t);
-}
+static uint64_t plain_size(const vit_tensor *t) { return tensor_count(t) * element_size(t); }
 
 /* === Header === */
 
-static void put_entry(FILE *file, const vit_tensor *t, uint64_t *offset)
-{
+static void put_entry(FILE *file, const vit_tensor *t, uint64_t *offset) {
     uint64_t end = *offset + plain_size(t);
     int i;
     fprintf(file, ",\"%s\":{\"dtype\":\"%s\",\"shape\":[", t->name, stored_type(t));
@@ -66,8 +55,7 @@ static void put_entry(FILE *file, const vit_tensor *t, uint64_t *offset)
 }
 
 /* Room for the length, then JSON padded with spaces to 8 bytes; *size without the NUL. */
-static char *make_header(unpacking *u, size_t *size)
-{
+static char *make_header(unpacking *u, size_t *size) {
     char *text = NULL;
     FILE *memory = os_memory_open(&text, size);
     uint64_t offset = 0;
@@ -89,14 +77,12 @@ static char *make_header(unpacking *u, size_t *size)
     return text;
 }
 
-static bool put_bytes(unpacking *u, const void *bytes, size_t size, report *r)
-{
+static bool put_bytes(unpacking *u, const void *bytes, size_t size, report *r) {
     if (fwrite(bytes, 1, size, u->output.file) == size) return true;
     return report_fail(r, "cannot be written: %s", strerror(errno));
 }
 
-static bool put_header(unpacking *u, report *r)
-{
+static bool put_header(unpacking *u, report *r) {
     size_t size;
     char *text = make_header(u, &size);
     bool good;
@@ -111,8 +97,7 @@ static bool put_header(unpacking *u, report *r)
 /* === Data === */
 
 /* A row of 16-bit values, bits unchanged; panels as >>format in vit.h says. */
-static void unpack_half(const vit_tensor *t, int row, size_t depth, unsigned char *out)
-{
+static void unpack_half(const vit_tensor *t, int row, size_t depth, unsigned char *out) {
     const size_t panel = t->dtype == VIT_BF16 ? (depth + 1) / 2 * 64 : depth * 32;
     const unsigned char *data = (const unsigned char *)t->data + (size_t)(row / 16) * panel;
     const size_t column = (size_t)(row % 16);
@@ -123,8 +108,7 @@ static void unpack_half(const vit_tensor *t, int row, size_t depth, unsigned cha
     }
 }
 
-static bool put_panels(unpacking *u, const vit_tensor *t, report *r)
-{
+static bool put_panels(unpacking *u, const vit_tensor *t, report *r) {
     const size_t depth = tensor_depth(t);
     float *out = malloc(depth * sizeof *out);
     bool good = out ? true : report_no_memory(r);
@@ -139,8 +123,7 @@ static bool put_panels(unpacking *u, const vit_tensor *t, report *r)
 }
 
 /* Tensor by tensor instead of all at once when opening, so that the pages can be dropped. */
-static bool check_tensor(const vit_tensor *t, report *r)
-{
+static bool check_tensor(const vit_tensor *t, report *r) {
     vit_hash hash;
     vit_hash_init(&hash);
     vit_hash_update(&hash, t->data, (size_t)t->size);
@@ -148,8 +131,7 @@ static bool check_tensor(const vit_tensor *t, report *r)
     return report_fail(r, "%s: its checksum differs", t->name);
 }
 
-static bool put_tensors(unpacking *u, report *r)
-{
+static bool put_tensors(unpacking *u, report *r) {
     vit_tensor t;
     uint64_t done = 0;
     int i;
@@ -157,7 +139,7 @@ static bool put_tensors(unpacking *u, report *r)
         if (!parts_is_parameter(t.name)) continue;
         if (!check_tensor(&t, r)) return false;
         if (t.layout != VIT_LAYOUT_PLAIN ? !put_panels(u, &t, r)
-                                          : !put_bytes(u, t.data, (size_t)t.size, r))
+                                         : !put_bytes(u, t.data, (size_t)t.size, r))
             return false;
         pages_drop(&u->model);
         done += plain_size(&t);
@@ -168,8 +150,7 @@ static bool put_tensors(unpacking *u, report *r)
 
 /* === Everything === */
 
-static bool write_output(unpacking *u, bool quiet, report *r)
-{
+static bool write_output(unpacking *u, bool quiet, report *r) {
     bool good;
     cli_progress_start(&u->progress, "writing", u->result->bytes);
     if (quiet || u->output.file == stdout) u->progress.active = false;
@@ -184,9 +165,8 @@ static bool write_output(unpacking *u, bool quiet, report *r)
     return cli_output_commit(&u->output, r);
 }
 
-bool unpack_to_safetensors(const char *input, const char *output, bool quiet,
-                           unpack_result *result, report *r)
-{
+bool unpack_to_safetensors(const char *input, const char *output, bool quiet, unpack_result *result,
+                           report *r) {
     unpacking u;
     bool good;
     memset(&u, 0, sizeof u);

@@ -11,11 +11,11 @@
 
 typedef struct unpack_result {
     size_t tensors;
-    uint64_t parameters, bytes;   /* of the file written */
+    uint64_t parameters, bytes; /* of the file written */
 } unpack_result;
 
-bool unpack_to_safetensors(const char *input, const char *output, bool quiet,
-                           unpack_result *result, report *r);
+bool unpack_to_safetensors(const char *input, const char *output, bool quiet, unpack_result *result,
+                           report *r);
 
 /* A .vit file as a C header with one constant array, for programs that have no files: it is used
  * in place, in flash. */

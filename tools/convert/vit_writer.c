@@ -1,4 +1,4 @@
-#define _POSIX_C_SOURCE 200809L
+#define _POSIX_C_SOURCE   200809L
 #define _FILE_OFFSET_BITS 64
 
 #include "convert/vit_writer.h"
@@ -14,32 +14,23 @@
 
 /* === Little-endian bytes === */
 
-static void store32(unsigned char *at, uint32_t value)
-{
+static void store32(unsigned char *at, uint32_t value) {
     int i;
     for (i = 0; i < 4; i++) at[i] = (unsigned char)(value >> 8 * i);
 }
 
-static void store64(unsigned char *at, uint64_t value)
-{
+static void store64(unsigned char *at, uint64_t value) {
     store32(at, (uint32_t)value);
     store32(at + 4, (uint32_t)(value >> 32));
 }
 
-static uint64_t align(uint64_t value, uint64_t to)
-{
-    return (value + to - 1) / to * to;
-}
+static uint64_t align(uint64_t value, uint64_t to) { return (value + to - 1) / to * to; }
 
 /* === Fields === */
 
-static uint32_t int_bits(int value)
-{
-    return (uint32_t)value;
-}
+static uint32_t int_bits(int value) { return (uint32_t)value; }
 
-static uint32_t float_bits(float value)
-{
+static uint32_t float_bits(float value) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     return bits;
@@ -48,8 +39,7 @@ static uint32_t float_bits(float value)
 enum { FIELD_TYPE_int = 0, FIELD_TYPE_float = 1 };
 
 static unsigned char *put_field(unsigned char *at, const char *name, unsigned char type,
-                                int required, uint32_t bits)
-{
+                                int required, uint32_t bits) {
     memcpy(at, name, strlen(name));
     at[VIT_FIELD_TYPE] = type;
     at[VIT_FIELD_REQUIRED] = required != 0;
@@ -58,20 +48,18 @@ static unsigned char *put_field(unsigned char *at, const char *name, unsigned ch
 }
 
 /* Options of kind 2 that are zero are not written. */
-static size_t count_fields(const vit_config *config)
-{
+static size_t count_fields(const vit_config *config) {
     size_t count = 0;
-#define X(type, name, required, smallest, largest)                                               \
+#define X(type, name, required, smallest, largest)                                                 \
     count += (required) != 2 || type##_bits(config->name);
     VIT_FIELD_LIST(X)
 #undef X
     return count;
 }
 
-static void put_fields(unsigned char *at, const vit_config *config)
-{
-#define X(type, name, required, smallest, largest)                                               \
-    if ((required) != 2 || type##_bits(config->name))                                             \
+static void put_fields(unsigned char *at, const vit_config *config) {
+#define X(type, name, required, smallest, largest)                                                 \
+    if ((required) != 2 || type##_bits(config->name))                                              \
         at = put_field(at, #name, FIELD_TYPE_##type, required, type##_bits(config->name));
     VIT_FIELD_LIST(X)
 #undef X
@@ -81,13 +69,12 @@ static void put_fields(unsigned char *at, const vit_config *config)
 
 typedef struct section_writer {
     unsigned char *meta, *entry;
-    uint64_t offset;             /* of the next section */
+    uint64_t offset; /* of the next section */
 } section_writer;
 
 /* Enters a section into the table. Without meta this only measures. */
 static void put_section(section_writer *s, const char *tag, int required, size_t count,
-                        uint64_t size)
-{
+                        uint64_t size) {
     s->offset = align(s->offset, 8);
     if (s->meta) {
         memcpy(s->entry, tag, strlen(tag));
@@ -100,16 +87,14 @@ static void put_section(section_writer *s, const char *tag, int required, size_t
     s->offset += size;
 }
 
-static uint64_t strings_size(const char *const *strings, size_t count)
-{
+static uint64_t strings_size(const char *const *strings, size_t count) {
     uint64_t size = 4 * (uint64_t)count;
     size_t i;
     for (i = 0; i < count; i++) size += strlen(strings[i]) + 1;
     return size;
 }
 
-static void put_strings(unsigned char *section, const char *const *strings, size_t count)
-{
+static void put_strings(unsigned char *section, const char *const *strings, size_t count) {
     uint64_t offset = 4 * (uint64_t)count;
     size_t i;
     for (i = 0; i < count; i++) {
@@ -121,15 +106,13 @@ static void put_strings(unsigned char *section, const char *const *strings, size
 }
 
 static void put_string_section(section_writer *s, const char *tag, const char *const *strings,
-                               size_t count)
-{
+                               size_t count) {
     uint64_t size = strings_size(strings, count);
     put_section(s, tag, 0, count, size);
     if (s->meta) put_strings(s->meta + s->offset - size, strings, count);
 }
 
-static bool has_int8(const vit_writer *w)
-{
+static bool has_int8(const vit_writer *w) {
     size_t i;
     for (i = 0; i < w->count; i++)
         if (w->tensors[i].dtype == VIT_I8) return true;
@@ -138,8 +121,7 @@ static bool has_int8(const vit_writer *w)
 
 /* One pass measures, a second one writes; data_size is known to the second. */
 static void put_sections(vit_writer *w, section_writer *s, uint32_t num_sections,
-                         const vit_writer_contents *contents, uint64_t data_size)
-{
+                         const vit_writer_contents *contents, uint64_t data_size) {
     const size_t fields = count_fields(contents->config);
     s->offset = VIT_HEADER_SIZE + (uint64_t)num_sections * VIT_SECTION_SIZE;
     put_section(s, "fields", 1, fields, fields * VIT_FIELD_SIZE);
@@ -165,8 +147,7 @@ static void put_sections(vit_writer *w, section_writer *s, uint32_t num_sections
 
 /* === Layout === */
 
-static void put_tensor(unsigned char *at, const vit_tensor *tensor)
-{
+static void put_tensor(unsigned char *at, const vit_tensor *tensor) {
     int i;
     memcpy(at, tensor->name, strlen(tensor->name));
     store32(at + VIT_TENSOR_DTYPE, (uint32_t)tensor->dtype);
@@ -182,8 +163,7 @@ static void put_tensor(unsigned char *at, const vit_tensor *tensor)
 /* Narrow models have little to average rounding errors over, and are small. In int8 the first two
  * blocks and the head are spared, except attn.proj, whose input in 8 bits is what keeps the
  * workspace of low_memory small. */
-vit_writer_keep vit_writer_kept(const vit_config *config, vit_dtype dtype)
-{
+vit_writer_keep vit_writer_kept(const vit_config *config, vit_dtype dtype) {
     static const char *const int8[] = { "blocks.[01].attn.qkv.*", "blocks.[01].mlp.*",
                                         "head.weight" };
     static const char *const int4[] = { "blocks.0.*", "blocks.*.attn.*" };
@@ -194,8 +174,7 @@ vit_writer_keep vit_writer_kept(const vit_config *config, vit_dtype dtype)
     return keep;
 }
 
-static bool is_kept(const vit_writer_keep *keep, const char *name)
-{
+static bool is_kept(const vit_writer_keep *keep, const char *name) {
     int i;
     for (i = 0; i < keep->count; i++)
         if (text_matches(keep->patterns[i], name)) return true;
@@ -204,8 +183,7 @@ static bool is_kept(const vit_writer_keep *keep, const char *name)
 
 /* The patch embedding and a stem before it keep more bits: they are small, and in flat areas of a
  * photo, where all pixels are alike, the rounding errors of weights and of pixels add up. */
-static vit_dtype input_dtype(vit_dtype dtype)
-{
+static vit_dtype input_dtype(vit_dtype dtype) {
     switch (dtype) {
     case VIT_F32:
     case VIT_BF16: return VIT_F32;
@@ -218,26 +196,20 @@ static vit_dtype input_dtype(vit_dtype dtype)
 }
 
 /* Of the tensors that are kept: the next type with more bits. */
-static vit_dtype kept_dtype(vit_dtype dtype)
-{
-    return dtype == VIT_I4 ? VIT_I8 : VIT_BF16;
-}
+static vit_dtype kept_dtype(vit_dtype dtype) { return dtype == VIT_I4 ? VIT_I8 : VIT_BF16; }
 
 /* As vit_architecture_tensor, but not all matrices are of the file's type. */
-static bool describe(const vit_writer_contents *contents, int index, vit_tensor *tensor)
-{
+static bool describe(const vit_writer_contents *contents, int index, vit_tensor *tensor) {
     vit_dtype dtype = contents->dtype;
     if (!vit_architecture_tensor(contents->config, dtype, index, tensor)) return false;
-    if (!strncmp(tensor->name, "patch_embed.", 12))
-        dtype = input_dtype(dtype);
+    if (!strncmp(tensor->name, "patch_embed.", 12)) dtype = input_dtype(dtype);
     else if (tensor_is_quantised(dtype) && is_kept(&contents->keep, tensor->name))
         dtype = kept_dtype(dtype);
     return vit_architecture_tensor(contents->config, dtype, index, tensor) != 0;
 }
 
 /* The tensors and the largest panel among them. */
-static bool list_tensors(vit_writer *w, const vit_writer_contents *contents, report *r)
-{
+static bool list_tensors(vit_writer *w, const vit_writer_contents *contents, report *r) {
     size_t largest = 1, i;
     vit_tensor tensor;
     int count = 0;
@@ -257,8 +229,7 @@ static bool list_tensors(vit_writer *w, const vit_writer_contents *contents, rep
     return w->panel ? true : report_no_memory(r);
 }
 
-static void place_tensors(vit_writer *w)
-{
+static void place_tensors(vit_writer *w) {
     uint64_t offset = w->meta_size;
     size_t i;
     for (i = 0; i < w->count; i++) {
@@ -268,8 +239,7 @@ static void place_tensors(vit_writer *w)
     w->file_size = offset;
 }
 
-static bool make_meta(vit_writer *w, const vit_writer_contents *contents, report *r)
-{
+static bool make_meta(vit_writer *w, const vit_writer_contents *contents, report *r) {
     const bool has_labels = contents->num_labels > 0;
     const uint32_t sections = 3u + has_labels + (has_labels && contents->synsets) +
                               (contents->provenance != NULL) + has_int8(w);
@@ -288,7 +258,7 @@ static bool make_meta(vit_writer *w, const vit_writer_contents *contents, report
     memcpy(w->meta, VIT_FILE_MAGIC, 8);
     store32(w->meta + VIT_HEADER_VERSION, VIT_FILE_VERSION);
     store32(w->meta + VIT_HEADER_NUM_SECTIONS, sections);
-    for (i = 0; i < w->count; i++)   /* until a panel breaks the rule */
+    for (i = 0; i < w->count; i++) /* until a panel breaks the rule */
         if (w->tensors[i].dtype == VIT_I8) w->meta[w->fits16 + i] = 1;
     store64(w->meta + VIT_HEADER_FILE_SIZE, w->file_size);
     store64(w->meta + VIT_HEADER_META_SIZE, w->meta_size);
@@ -298,8 +268,7 @@ static bool make_meta(vit_writer *w, const vit_writer_contents *contents, report
 /* === Bytes to the file === */
 
 /* To the file in whole pages of os_write_size, aligned ones, which a system may keep as one. */
-static bool write_pages(vit_writer *w, const unsigned char *bytes, size_t size)
-{
+static bool write_pages(vit_writer *w, const unsigned char *bytes, size_t size) {
     const size_t page = os_write_size();
     uint64_t at = w->position;
     while (size > 0) {
@@ -312,8 +281,7 @@ static bool write_pages(vit_writer *w, const unsigned char *bytes, size_t size)
     return true;
 }
 
-static bool put_bytes(vit_writer *w, const void *bytes, size_t size, report *r)
-{
+static bool put_bytes(vit_writer *w, const void *bytes, size_t size, report *r) {
     if (w->memory) memcpy(w->memory + w->position, bytes, size);
     else if (!write_pages(w, bytes, size))
         return report_fail(r, "cannot be written: %s", strerror(errno));
@@ -321,8 +289,7 @@ static bool put_bytes(vit_writer *w, const void *bytes, size_t size, report *r)
     return true;
 }
 
-static bool put_zeros(vit_writer *w, uint64_t until, report *r)
-{
+static bool put_zeros(vit_writer *w, uint64_t until, report *r) {
     static const unsigned char zeros[4096];
     while (w->position < until) {
         uint64_t rest = until - w->position;
@@ -332,9 +299,8 @@ static bool put_zeros(vit_writer *w, uint64_t until, report *r)
     return true;
 }
 
-static bool go_to(vit_writer *w, uint64_t offset, report *r)
-{
-    if (offset >= w->position && offset - w->position < VIT_ALIGN)   /* no more than padding */
+static bool go_to(vit_writer *w, uint64_t offset, report *r) {
+    if (offset >= w->position && offset - w->position < VIT_ALIGN) /* no more than padding */
         return put_zeros(w, offset, r);
     if (!w->memory && !os_seek(w->file, offset))
         return report_fail(r, "cannot be written: %s", strerror(errno));
@@ -343,19 +309,17 @@ static bool go_to(vit_writer *w, uint64_t offset, report *r)
 }
 
 /* Aligned as vit.h likes it best. */
-static bool take_memory(vit_writer *w, report *r)
-{
+static bool take_memory(vit_writer *w, report *r) {
     if (w->file_size <= SIZE_MAX) w->memory = os_allocate(VIT_ALIGN, (size_t)w->file_size);
     return w->memory || report_no_memory(r);
 }
 
-bool vit_writer_start(vit_writer *w, FILE *file, const vit_writer_contents *contents, report *r)
-{
+bool vit_writer_start(vit_writer *w, FILE *file, const vit_writer_contents *contents, report *r) {
     memset(w, 0, sizeof *w);
     w->file = file;
     vit_hash_init(&w->hash);
-    if (list_tensors(w, contents, r) && make_meta(w, contents, r) &&
-        (file || take_memory(w, r)) && put_zeros(w, w->meta_size, r))
+    if (list_tensors(w, contents, r) && make_meta(w, contents, r) && (file || take_memory(w, r)) &&
+        put_zeros(w, w->meta_size, r))
         return true;
     vit_writer_free(w);
     return false;
@@ -363,8 +327,7 @@ bool vit_writer_start(vit_writer *w, FILE *file, const vit_writer_contents *cont
 
 /* === Tensors === */
 
-static bool append(vit_writer *w, const void *bytes, size_t size, report *r)
-{
+static bool append(vit_writer *w, const void *bytes, size_t size, report *r) {
     vit_tensor *tensor = &w->tensors[w->current];
     if (!put_zeros(w, tensor->offset, r)) return false;
     if (size > tensor->offset + tensor->size - w->position)
@@ -378,8 +341,7 @@ static bool append(vit_writer *w, const void *bytes, size_t size, report *r)
     return true;
 }
 
-bool vit_writer_go_to(vit_writer *w, size_t tensor, report *r)
-{
+bool vit_writer_go_to(vit_writer *w, size_t tensor, report *r) {
     w->current = tensor;
     vit_hash_init(&w->hash);
     return go_to(w, w->tensors[tensor].offset, r);
@@ -388,15 +350,13 @@ bool vit_writer_go_to(vit_writer *w, size_t tensor, report *r)
 enum { BLOCK_NUMBERS = 1024 };
 
 /* The first of n values as a file has them; returns how many. */
-static size_t fill_block(unsigned char block[4 * BLOCK_NUMBERS], const float *values, size_t n)
-{
+static size_t fill_block(unsigned char block[4 * BLOCK_NUMBERS], const float *values, size_t n) {
     if (n > BLOCK_NUMBERS) n = BLOCK_NUMBERS;
     bytes_store_floats(block, values, n);
     return n;
 }
 
-bool vit_writer_values(vit_writer *w, const float *values, size_t n, report *r)
-{
+bool vit_writer_values(vit_writer *w, const float *values, size_t n, report *r) {
     unsigned char block[4 * BLOCK_NUMBERS];
     size_t done, count;
     for (done = 0; done < n; done += count) {
@@ -406,8 +366,7 @@ bool vit_writer_values(vit_writer *w, const float *values, size_t n, report *r)
     return true;
 }
 
-bool vit_writer_rows(vit_writer *w, const float *rows, int num_rows, report *r)
-{
+bool vit_writer_rows(vit_writer *w, const float *rows, int num_rows, report *r) {
     const vit_tensor *tensor = &w->tensors[w->current];
     int depth = (int)tensor_depth(tensor), done;
     if (tensor->layout == VIT_LAYOUT_PLAIN)
@@ -423,8 +382,7 @@ bool vit_writer_rows(vit_writer *w, const float *rows, int num_rows, report *r)
     return true;
 }
 
-bool vit_writer_finish(vit_writer *w, report *r)
-{
+bool vit_writer_finish(vit_writer *w, report *r) {
     vit_hash hash;
     size_t i;
     if (w->current != w->count)
@@ -441,8 +399,7 @@ bool vit_writer_finish(vit_writer *w, report *r)
     return true;
 }
 
-bool vit_writer_replace(vit_writer *w, size_t tensor, const float *values, report *r)
-{
+bool vit_writer_replace(vit_writer *w, size_t tensor, const float *values, report *r) {
     vit_tensor *t = &w->tensors[tensor];
     unsigned char block[4 * BLOCK_NUMBERS];
     const size_t n = (size_t)t->size / 4;
@@ -459,8 +416,7 @@ bool vit_writer_replace(vit_writer *w, size_t tensor, const float *values, repor
     return true;
 }
 
-void vit_writer_free(vit_writer *w)
-{
+void vit_writer_free(vit_writer *w) {
     free(w->tensors);
     free(w->meta);
     free(w->panel);

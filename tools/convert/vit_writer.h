@@ -32,29 +32,29 @@ vit_writer_keep vit_writer_kept(const vit_config *config, vit_dtype dtype);
 /* What a file consists of, except its tensors. Pointers may be NULL, except config. */
 typedef struct vit_writer_contents {
     const vit_config *config;
-    vit_dtype dtype;              /* of the matrices */
+    vit_dtype dtype; /* of the matrices */
     vit_writer_keep keep;
     size_t num_labels;
     const char *const *labels;
     const char *const *synsets;
-    const char *provenance;       /* "key: value\n" lines */
+    const char *provenance; /* "key: value\n" lines */
 } vit_writer_contents;
 
 typedef struct vit_writer {
-    vit_tensor *tensors;          /* in file order; name, dims, offset and size are set */
+    vit_tensor *tensors; /* in file order; name, dims, offset and size are set */
     size_t count;
     uint64_t file_size;
-    unsigned char *memory;        /* the whole file, where it is written there; else NULL */
+    unsigned char *memory; /* the whole file, where it is written there; else NULL */
 
     /* Private. */
     FILE *file;
-    unsigned char *meta;          /* everything below the data */
-    size_t meta_size, directory;  /* offset of the tensor records */
-    size_t fits16;                /* offset of that section, in files with int8 */
-    size_t current;               /* tensor that the next rows belong to */
+    unsigned char *meta;         /* everything below the data */
+    size_t meta_size, directory; /* offset of the tensor records */
+    size_t fits16;               /* offset of that section, in files with int8 */
+    size_t current;              /* tensor that the next rows belong to */
     uint64_t position;
     vit_hash hash;
-    unsigned char *panel;         /* the largest panel */
+    unsigned char *panel; /* the largest panel */
 } vit_writer;
 
 /* Lays the file out and skips to its data. file must be seekable and empty; NULL: writes to

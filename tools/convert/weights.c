@@ -12,17 +12,16 @@
 typedef struct stream {
     const conversion *c;
     vit_writer *writer;
-    calibration *calibration;   /* where weights come from if not from the checkpoint */
+    calibration *calibration; /* where weights come from if not from the checkpoint */
     cli_progress progress;
-    const vit_tensor *target;   /* of the writer: the one being written */
-    float *buffer;              /* rows on their way */
+    const vit_tensor *target; /* of the writer: the one being written */
+    float *buffer;            /* rows on their way */
     size_t nonfinite, overflows;
 } stream;
 
 /* Larger values would round to infinity. The scales of int4 are f16, and its values at most 8 of
  * them; those of int8 are f32. */
-static float largest_of(vit_dtype dtype)
-{
+static float largest_of(vit_dtype dtype) {
     switch (dtype) {
     case VIT_F16: return 65504.0f;
     case VIT_BF16: return 3.3895313892515355e38f;
@@ -34,8 +33,7 @@ static float largest_of(vit_dtype dtype)
     return HUGE_VALF;
 }
 
-static void count_bad(stream *s, const float *values, size_t n, float largest)
-{
+static void count_bad(stream *s, const float *values, size_t n, float largest) {
     size_t i;
     for (i = 0; i < n; i++) {
         if (!isfinite(values[i])) s->nonfinite++;
@@ -45,17 +43,17 @@ static void count_bad(stream *s, const float *values, size_t n, float largest)
 
 /* Even where they are allowed, quantised types cannot store them, and a calibration would spread
  * them. */
-static bool may_be_nonfinite(const stream *s)
-{
+static bool may_be_nonfinite(const stream *s) {
     return !tensor_is_quantised(s->target->dtype) && s->c->calibration.count == 0;
 }
 
-static bool check_values(stream *s, const layout_item *item, report *r)
-{
+static bool check_values(stream *s, const layout_item *item, report *r) {
     const vit_dtype dtype = s->target->dtype;
     if (s->nonfinite > 0 && !conversion_allows_nonfinite(s->c))
-        return report_fail(r, "%s: %zu weights are NaN or infinite (--set allow_nonfinite=1 "
-                           "accepts them)", layout_item_name(item), s->nonfinite);
+        return report_fail(r,
+                           "%s: %zu weights are NaN or infinite (--set allow_nonfinite=1 "
+                           "accepts them)",
+                           layout_item_name(item), s->nonfinite);
     if (s->nonfinite > 0 && !may_be_nonfinite(s))
         return report_fail(r, "%s: %zu weights are NaN or infinite, which cannot be quantised",
                            layout_item_name(item), s->nonfinite);
@@ -67,14 +65,12 @@ static bool check_values(stream *s, const layout_item *item, report *r)
     return true;
 }
 
-static bool refuse_bad(stream *s, const layout_item *item, report *r)
-{
+static bool refuse_bad(stream *s, const layout_item *item, report *r) {
     return check_values(s, item, r) || report_file(r, s->c->options->checkpoint);
 }
 
-static bool read_values(stream *s, const layout_item *item, int64_t first, int64_t n,
-                        float *to, report *r)
-{
+static bool read_values(stream *s, const layout_item *item, int64_t first, int64_t n, float *to,
+                        report *r) {
     if (!layout_read(s->c->checkpoint, item, first, n, to, r))
         return report_file(r, s->c->options->checkpoint);
     count_bad(s, to, (size_t)n, largest_of(s->target->dtype));
@@ -82,8 +78,7 @@ static bool read_values(stream *s, const layout_item *item, int64_t first, int64
 }
 
 /* A tensor as it is: 16 rows at a time for panels, else in pieces of any size. */
-static bool stream_copy(stream *s, const layout_item *item, report *r)
-{
+static bool stream_copy(stream *s, const layout_item *item, report *r) {
     const bool panels = item->tensor.layout != VIT_LAYOUT_PLAIN;
     const int64_t count = (int64_t)tensor_count(&item->tensor);
     const int64_t depth = (int64_t)tensor_depth(&item->tensor);
@@ -102,9 +97,8 @@ static bool stream_copy(stream *s, const layout_item *item, report *r)
 
 /* The patch embedding, or the first convolution of a stem, for other channels or another patch
  * size, 16 rows at a time; standardised is what comes out. */
-static bool stream_adapted(stream *s, const layout_item *item, const adaptation *a,
-                           float *from, report *r)
-{
+static bool stream_adapted(stream *s, const layout_item *item, const adaptation *a, float *from,
+                           report *r) {
     const int64_t old = (int64_t)a->from.chans * a->from.side * a->from.side;
     const int64_t new = (int64_t)a->to.chans * a->to.side * a->to.side;
     const bool is_standard = item->method == LAYOUT_STANDARD;
@@ -125,8 +119,7 @@ static bool stream_adapted(stream *s, const layout_item *item, const adaptation 
     return true;
 }
 
-static bool stream_patches(stream *s, const layout_item *item, report *r)
-{
+static bool stream_patches(stream *s, const layout_item *item, report *r) {
     const patch_shape wanted = { item->tensor.dims[1], item->tensor.dims[2] };
     const patch_shape stored = { (int)item->dims[1], (int)item->dims[2] };
     const size_t old = (size_t)stored.chans * (size_t)stored.side * (size_t)stored.side;
@@ -142,8 +135,7 @@ static bool stream_patches(stream *s, const layout_item *item, report *r)
 }
 
 /* Positions for another grid: prefix tokens as they are, the patches resampled. */
-static bool stream_positions(stream *s, const layout_item *item, report *r)
-{
+static bool stream_positions(stream *s, const layout_item *item, report *r) {
     const vit_config *config = &s->c->model.config;
     const settings_stored *stored = &s->c->model.stored;
     const size_t depth = (size_t)config->embed_dim;
@@ -165,8 +157,7 @@ static bool stream_positions(stream *s, const layout_item *item, report *r)
 }
 
 /* Relative positions for another grid: each head has a row, and the class token its end. */
-static bool stream_relative(stream *s, const layout_item *item, report *r)
-{
+static bool stream_relative(stream *s, const layout_item *item, report *r) {
     const vit_config *config = &s->c->model.config;
     const settings_stored *stored = &s->c->model.stored;
     const vit_grid old_grid = { stored->grid_height, stored->grid_width };
@@ -188,8 +179,7 @@ static bool stream_relative(stream *s, const layout_item *item, report *r)
     return good;
 }
 
-static bool stream_sincos(stream *s, const layout_item *item, report *r)
-{
+static bool stream_sincos(stream *s, const layout_item *item, report *r) {
     const size_t count = (size_t)tensor_count(&item->tensor);
     float *values = malloc(count * sizeof *values);
     bool good = values ? true : report_no_memory(r);
@@ -200,8 +190,7 @@ static bool stream_sincos(stream *s, const layout_item *item, report *r)
 }
 
 /* Room for the self-test, whose outputs the finished file has yet to give. */
-static bool stream_zeros(stream *s, const layout_item *item, report *r)
-{
+static bool stream_zeros(stream *s, const layout_item *item, report *r) {
     const size_t count = (size_t)tensor_count(&item->tensor);
     float *zeros = calloc(count, sizeof *zeros);
     const bool good = zeros ? vit_writer_values(s->writer, zeros, count, r) : report_no_memory(r);
@@ -210,8 +199,7 @@ static bool stream_zeros(stream *s, const layout_item *item, report *r)
 }
 
 /* A tensor that the calibration has changed, or passed on. */
-static bool stream_calibrated(stream *s, const layout_item *item, report *r)
-{
+static bool stream_calibrated(stream *s, const layout_item *item, report *r) {
     const int64_t depth = (int64_t)tensor_depth(&item->tensor);
     const int index = (int)(s->target - s->writer->tensors);
     const float *values = calibrate_tensor(s->calibration, index, s->target->dtype, r);
@@ -226,8 +214,7 @@ static bool stream_calibrated(stream *s, const layout_item *item, report *r)
     return values != NULL;
 }
 
-static bool stream_source(stream *s, const layout_item *item, report *r)
-{
+static bool stream_source(stream *s, const layout_item *item, report *r) {
     const vit_config *config = &s->c->model.config;
     const size_t count = (size_t)tensor_count(&item->tensor);
     switch (item->kind) {
@@ -244,8 +231,7 @@ static bool stream_source(stream *s, const layout_item *item, report *r)
     return stream_zeros(s, item, r);
 }
 
-static bool stream_item(stream *s, const layout_item *item, report *r)
-{
+static bool stream_item(stream *s, const layout_item *item, report *r) {
     const bool is_calibrated = s->calibration && layout_is_stored(item);
     s->nonfinite = s->overflows = 0;
     s->target = &s->writer->tensors[s->writer->current];
@@ -253,8 +239,7 @@ static bool stream_item(stream *s, const layout_item *item, report *r)
            refuse_bad(s, item, r);
 }
 
-static size_t buffer_size(const layout_plan *plan)
-{
+static size_t buffer_size(const layout_plan *plan) {
     int64_t largest = 65536;
     size_t i;
     for (i = 0; i < plan->count; i++) {
@@ -267,22 +252,19 @@ static size_t buffer_size(const layout_plan *plan)
 }
 
 /* The tensors of a plan that are wanted; NULL: all of them. */
-static bool write_items(stream *s, const bool *wanted, report *r)
-{
+static bool write_items(stream *s, const bool *wanted, report *r) {
     const layout_plan *plan = &s->c->plan;
     bool good = true;
     size_t i;
     for (i = 0; good && i < plan->count; i++) {
         if (wanted && !wanted[i]) continue;
-        good = (!wanted || vit_writer_go_to(s->writer, i, r)) &&
-               stream_item(s, &plan->items[i], r);
+        good = (!wanted || vit_writer_go_to(s->writer, i, r)) && stream_item(s, &plan->items[i], r);
     }
     return good;
 }
 
 static bool write_some(const conversion *c, calibration *calibrated, const bool *wanted,
-                       vit_writer *writer, report *r)
-{
+                       vit_writer *writer, report *r) {
     stream s;
     bool good;
     memset(&s, 0, sizeof s);
@@ -299,12 +281,10 @@ static bool write_some(const conversion *c, calibration *calibrated, const bool 
     return good;
 }
 
-bool weights_write(const conversion *c, calibration *calibrated, vit_writer *writer, report *r)
-{
+bool weights_write(const conversion *c, calibration *calibrated, vit_writer *writer, report *r) {
     return write_some(c, calibrated, NULL, writer, r) && vit_writer_finish(writer, r);
 }
 
-bool weights_rewrite(const conversion *c, const bool *wanted, vit_writer *writer, report *r)
-{
+bool weights_rewrite(const conversion *c, const bool *wanted, vit_writer *writer, report *r) {
     return write_some(c, NULL, wanted, writer, r);
 }

@@ -1,8 +1,7 @@
 #include "image/crop.h"
 
 /* Input pixels for a pixel of the map that a stem makes of the input. */
-static int stem_stride(const vit_config *config)
-{
+static int stem_stride(const vit_config *config) {
     const int blocks[] = { config->stem_stage1, config->stem_stage2, config->stem_stage3,
                            config->stem_stage4 };
     int stages = 0;
@@ -12,14 +11,12 @@ static int stem_stride(const vit_config *config)
     return stages < 2 ? 4 : 2 << stages;
 }
 
-static int covered(int size, int patches, int step, int patch)
-{
+static int covered(int size, int patches, int step, int patch) {
     const int end = (patches - 1) * step + patch;
     return end < size ? end : size;
 }
 
-bool crop_find(crop *c, const vit_config *config, int width, int height, report *r)
-{
+bool crop_find(crop *c, const vit_config *config, int width, int height, report *r) {
     const int stride = stem_stride(config), patch = config->patch_size * stride;
     vit_crop found;
     if (config->patch_cut != VIT_CUT_SQUARES)
@@ -42,27 +39,22 @@ bool crop_find(crop *c, const vit_config *config, int width, int height, report 
     return true;
 }
 
-static int clamp(double value, int count)
-{
+static int clamp(double value, int count) {
     return value < 0 ? 0 : value < count ? (int)value : count - 1;
 }
 
-int crop_patch(const crop *c, double x, double y)
-{
+int crop_patch(const crop *c, double x, double y) {
     const double input_x = x * c->across - c->left, input_y = y * c->down - c->top;
-    if (input_x < 0 || input_y < 0 || input_x >= c->covered_x || input_y >= c->covered_y)
-        return -1;
+    if (input_x < 0 || input_y < 0 || input_x >= c->covered_x || input_y >= c->covered_y) return -1;
     return clamp((input_y - c->margin) / c->step, c->rows) * c->columns +
            clamp((input_x - c->margin) / c->step, c->columns);
 }
 
-static double between(double value, double high)
-{
+static double between(double value, double high) {
     return value < 0 ? 0 : value < high ? value : high;
 }
 
-void crop_seen(const crop *c, double seen[4])
-{
+void crop_seen(const crop *c, double seen[4]) {
     seen[0] = between(c->left / c->across, c->photo_width);
     seen[1] = between(c->top / c->down, c->photo_height);
     seen[2] = between((c->left + c->width) / c->across, c->photo_width);

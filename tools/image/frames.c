@@ -13,15 +13,17 @@
 /* Raw video                                                                 */
 /* ------------------------------------------------------------------------- */
 
-static const struct { const char *name; vit_pixel format; } pixel_names[] = {
-    { "rgb24", VIT_PIXEL_RGB8 },   { "bgr24", VIT_PIXEL_BGR8 },     { "gray", VIT_PIXEL_GRAY8 },
-    { "yuyv", VIT_PIXEL_YUYV },    { "nv12", VIT_PIXEL_NV12 },      { "rgb565", VIT_PIXEL_RGB565 },
-    { "rgba", VIT_PIXEL_RGBA8 },   { "bgra", VIT_PIXEL_BGRA8 }
+static const struct {
+    const char *name;
+    vit_pixel format;
+} pixel_names[] = {
+    { "rgb24", VIT_PIXEL_RGB8 }, { "bgr24", VIT_PIXEL_BGR8 }, { "gray", VIT_PIXEL_GRAY8 },
+    { "yuyv", VIT_PIXEL_YUYV },  { "nv12", VIT_PIXEL_NV12 },  { "rgb565", VIT_PIXEL_RGB565 },
+    { "rgba", VIT_PIXEL_RGBA8 }, { "bgra", VIT_PIXEL_BGRA8 },
 };
 enum { MAX_RAW_SIDE = 16384 };
 
-static bool find_pixels(const char *name, vit_pixel *format)
-{
+static bool find_pixels(const char *name, vit_pixel *format) {
     size_t i;
     for (i = 0; i < sizeof pixel_names / sizeof *pixel_names; i++) {
         *format = pixel_names[i].format;
@@ -31,8 +33,7 @@ static bool find_pixels(const char *name, vit_pixel *format)
 }
 
 /* Bytes of a frame, its rows and planes tightly packed. */
-static size_t raw_size(const vit_image *raw)
-{
+static size_t raw_size(const vit_image *raw) {
     const size_t pixels = (size_t)raw->width * (size_t)raw->height;
     switch (raw->format) {
     case VIT_PIXEL_GRAY8: return pixels;
@@ -50,26 +51,28 @@ static size_t raw_size(const vit_image *raw)
 }
 
 /* Programs differ in how they pad rows with half a pair of pixels, so there must be none. */
-static bool sides_fit(const vit_image *raw)
-{
+static bool sides_fit(const vit_image *raw) {
     if (raw->format == VIT_PIXEL_NV12) return raw->width % 2 == 0 && raw->height % 2 == 0;
     return raw->format != VIT_PIXEL_YUYV || raw->width % 2 == 0;
 }
 
-bool frames_choose(const char *size, const char *pixels, vit_image *raw, report *r)
-{
+bool frames_choose(const char *size, const char *pixels, vit_image *raw, report *r) {
     int sides[2];
     memset(raw, 0, sizeof *raw);
     if (strcmp(size, "auto") == 0)
         return !pixels || report_fail(r, "--pixels needs a size, as in --frames 640x480");
     if (!strchr(size, 'x') || !text_read_size(size, 1, MAX_RAW_SIDE, sides))
-        return report_fail(r, "--frames: expected auto, or WIDTHxHEIGHT with sides from 1 to %d, "
-                              "found '%.80s'", MAX_RAW_SIDE, size);
+        return report_fail(r,
+                           "--frames: expected auto, or WIDTHxHEIGHT with sides from 1 to %d, "
+                           "found '%.80s'",
+                           MAX_RAW_SIDE, size);
     raw->width = sides[0];
     raw->height = sides[1];
     if (!find_pixels(pixels, &raw->format))
-        return report_fail(r, "--pixels: expected rgb24, bgr24, gray, yuyv, nv12, rgb565, rgba or "
-                              "bgra, found '%.80s'", pixels);
+        return report_fail(r,
+                           "--pixels: expected rgb24, bgr24, gray, yuyv, nv12, rgb565, rgba or "
+                           "bgra, found '%.80s'",
+                           pixels);
     return sides_fit(raw) || report_fail(r, "--pixels %s needs even sides, found %s", pixels, size);
 }
 
@@ -78,7 +81,7 @@ bool frames_choose(const char *size, const char *pixels, vit_image *raw, report 
 /* ------------------------------------------------------------------------- */
 
 enum { PIECE = 1 << 16, MAX_SIDE = 1 << 20 };
-#define MAX_BYTES ((size_t)1 << 30)   /* of a frame */
+#define MAX_BYTES ((size_t)1 << 30) /* of a frame */
 
 /* One frame on its way from the stream. */
 typedef struct reading {
@@ -87,8 +90,7 @@ typedef struct reading {
     report *r;
 } reading;
 
-void frames_begin(frame_stream *s, const vit_image *raw, int descriptor, int stop)
-{
+void frames_begin(frame_stream *s, const vit_image *raw, int descriptor, int stop) {
     s->raw = *raw;
     s->count = 0;
     s->descriptor = descriptor;
@@ -99,8 +101,7 @@ void frames_begin(frame_stream *s, const vit_image *raw, int descriptor, int sto
 }
 
 /* False: no more bytes will come. */
-static bool refill(frame_stream *s)
-{
+static bool refill(frame_stream *s) {
     const ptrdiff_t got = s->ended || s->descriptor < 0
                               ? 0
                               : os_read_until(s->descriptor, s->stop, s->buffer, sizeof s->buffer);
@@ -112,15 +113,13 @@ static bool refill(frame_stream *s)
 }
 
 /* -1: none. */
-static int next_byte(frame_stream *s)
-{
+static int next_byte(frame_stream *s) {
     if (!s->left && !refill(s)) return -1;
     s->left--;
     return *s->next++;
 }
 
-static bool truncated(const reading *in, const char *of)
-{
+static bool truncated(const reading *in, const char *of) {
     if (in->stream->error)
         return report_fail(in->r, "frame %lld cannot be read: %s", (long long)in->f->number,
                            strerror(in->stream->error));
@@ -128,8 +127,7 @@ static bool truncated(const reading *in, const char *of)
                        (long long)in->f->number, in->f->size, of);
 }
 
-static bool make_room(const reading *in, size_t more)
-{
+static bool make_room(const reading *in, size_t more) {
     frame *f = in->f;
     size_t capacity = f->capacity ? f->capacity : PIECE;
     uint8_t *larger;
@@ -143,8 +141,7 @@ static bool make_room(const reading *in, size_t more)
 }
 
 /* As they come: a damaged header must not fill the memory. */
-static bool take_bytes(const reading *in, size_t count, const char *of)
-{
+static bool take_bytes(const reading *in, size_t count, const char *of) {
     frame_stream *s = in->stream;
     frame *f = in->f;
     while (count > 0) {
@@ -162,8 +159,7 @@ static bool take_bytes(const reading *in, size_t count, const char *of)
 }
 
 /* The next byte, kept; -1: none. */
-static int take_byte(const reading *in)
-{
+static int take_byte(const reading *in) {
     const int byte = make_room(in, 1) ? next_byte(in->stream) : -1;
     if (byte >= 0) in->f->data[in->f->size++] = (uint8_t)byte;
     return byte;
@@ -177,8 +173,7 @@ static const char jpeg[] = "a JPEG that has no end (FF D9)";
 
 /* The code of the next marker; -1: none, 0: something else. In compressed pixels FF is followed by
  * 0 or by a restart marker, D0 to D7; before a marker there may be any number of FF. */
-static int next_marker(const reading *in, bool in_pixels)
-{
+static int next_marker(const reading *in, bool in_pixels) {
     int byte;
     do {
         byte = take_byte(in);
@@ -189,14 +184,12 @@ static int next_marker(const reading *in, bool in_pixels)
     return byte;
 }
 
-static bool damaged(const reading *in, const char *what)
-{
-    return report_fail(in->r, "frame %lld is damaged: %s after %zu bytes",
-                       (long long)in->f->number, what, in->f->size);
+static bool damaged(const reading *in, const char *what) {
+    return report_fail(in->r, "frame %lld is damaged: %s after %zu bytes", (long long)in->f->number,
+                       what, in->f->size);
 }
 
-static bool take_segment(const reading *in)
-{
+static bool take_segment(const reading *in) {
     const int high = take_byte(in), low = high < 0 ? -1 : take_byte(in);
     if (low < 0) return truncated(in, jpeg);
     if (high * 256 + low < 2) return damaged(in, "a JPEG segment without a length");
@@ -204,8 +197,7 @@ static bool take_segment(const reading *in)
 }
 
 /* After its first two bytes, FF D8. */
-static bool take_jpeg(const reading *in)
-{
+static bool take_jpeg(const reading *in) {
     int marker = next_marker(in, false);
     while (marker != 0xd9) {
         if (marker < 0) return truncated(in, jpeg);
@@ -221,14 +213,10 @@ static bool take_jpeg(const reading *in)
 /* PGM and PPM                                                               */
 /* ------------------------------------------------------------------------- */
 
-static bool is_space(int c)
-{
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
+static bool is_space(int c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 /* A number, behind white space and comments, and the character after it; -1: none. */
-static int take_number(const reading *in)
-{
+static int take_number(const reading *in) {
     int value = -1, c = take_byte(in);
     while (c == '#' || is_space(c)) {
         const bool comment = c == '#';
@@ -241,8 +229,7 @@ static int take_number(const reading *in)
 }
 
 /* After its first two bytes. */
-static bool take_pnm(const reading *in, size_t channels)
-{
+static bool take_pnm(const reading *in, size_t channels) {
     const int width = take_number(in), height = take_number(in), max = take_number(in);
     char of[64];
     size_t bytes;
@@ -262,28 +249,26 @@ static bool take_pnm(const reading *in, size_t channels)
 /* Any frame                                                                 */
 /* ------------------------------------------------------------------------- */
 
-static bool take_image(const reading *in)
-{
+static bool take_image(const reading *in) {
     const int first = take_byte(in), second = take_byte(in);
     if (second < 0) return truncated(in, "an image");
     if (first == 0xff && second == 0xd8) return take_jpeg(in);
     if (first == 'P' && second == '5') return take_pnm(in, 1);
     if (first == 'P' && second == '6') return take_pnm(in, 3);
-    return report_fail(in->r, "frame %lld begins with the bytes %02X %02X: expected a JPEG, PGM or "
+    return report_fail(in->r,
+                       "frame %lld begins with the bytes %02X %02X: expected a JPEG, PGM or "
                        "PPM image (raw video needs its size, as in --frames 640x480)",
                        (long long)in->f->number, (unsigned)first, (unsigned)second);
 }
 
-static bool take_raw(const reading *in, const vit_image *raw)
-{
+static bool take_raw(const reading *in, const vit_image *raw) {
     char of[64];
     snprintf(of, sizeof of, "%zu", raw_size(raw));
     return take_bytes(in, raw_size(raw), of);
 }
 
 /* Whether there is another frame. Some cameras fill up their JPEGs with zeros. */
-static bool find_frame(frame_stream *s)
-{
+static bool find_frame(frame_stream *s) {
     while (s->left || refill(s)) {
         if (s->raw.width || *s->next != 0) return true;
         s->next++;
@@ -292,8 +277,7 @@ static bool find_frame(frame_stream *s)
     return false;
 }
 
-bool frames_read(frame_stream *s, frame *f, report *r)
-{
+bool frames_read(frame_stream *s, frame *f, report *r) {
     const reading in = { s, f, r };
     f->size = 0;
     f->number = s->count + 1;
@@ -307,22 +291,19 @@ bool frames_read(frame_stream *s, frame *f, report *r)
     return true;
 }
 
-void frame_free(frame *f)
-{
+void frame_free(frame *f) {
     free(f->data);
     memset(f, 0, sizeof *f);
 }
 
-static bool holds(const frame *f, const char *text, size_t length)
-{
+static bool holds(const frame *f, const char *text, size_t length) {
     size_t i;
     for (i = 0; i + length <= f->size; i++)
         if (memcmp(f->data + i, text, length) == 0) return true;
     return false;
 }
 
-bool frames_follow(const void *data, size_t size)
-{
+bool frames_follow(const void *data, size_t size) {
     const vit_image images = { NULL, 0, 0, 0, VIT_PIXEL_RGB8 };
     frame_stream s;
     frame first;

@@ -17,22 +17,22 @@
 bool frames_choose(const char *size, const char *pixels, vit_image *raw, report *r);
 
 typedef struct frame {
-    int64_t number;          /* the first of the stream is 1                              */
-    double read_at;          /* when its last byte had come; of cli_now_ms                */
-    uint8_t *data;           /* malloc'ed; free it with frame_free                        */
+    int64_t number; /* the first of the stream is 1                              */
+    double read_at; /* when its last byte had come; of cli_now_ms                */
+    uint8_t *data;  /* malloc'ed; free it with frame_free                        */
     size_t size, capacity;
 } frame;
 
 void frame_free(frame *f);
 
 typedef struct frame_stream {
-    vit_image raw;           /* of frames_choose                                          */
-    int64_t count;           /* frames read so far                                        */
-    int descriptor;          /* private, as what follows; -1: all there is is at next     */
+    vit_image raw;  /* of frames_choose                                          */
+    int64_t count;  /* frames read so far                                        */
+    int descriptor; /* private, as what follows; -1: all there is is at next     */
     int stop;
-    int error;               /* of errno                                                  */
+    int error; /* of errno                                                  */
     bool ended;
-    const uint8_t *next;     /* bytes read and not taken yet                              */
+    const uint8_t *next; /* bytes read and not taken yet                              */
     size_t left;
     uint8_t buffer[1 << 16];
 } frame_stream;

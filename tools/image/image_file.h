@@ -34,20 +34,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define IMAGE_FILE_MAX_BYTES ((size_t)256 << 20)      /* of a file                        */
+#define IMAGE_FILE_MAX_BYTES ((size_t)256 << 20) /* of a file                        */
 #ifndef IMAGE_FILE_MAX_PIXELS
-#    define IMAGE_FILE_MAX_PIXELS ((int64_t)1 << 27)  /* 134 million                      */
+#define IMAGE_FILE_MAX_PIXELS ((int64_t)1 << 27) /* 134 million                      */
 #endif
 #define IMAGE_FILE_MAX_BLOCK (((size_t)4 << 27) + 65536) /* 4 bytes for each of them      */
-#define IMAGE_FILE_NO_EXIF 1u   /* keep the stored orientation, as Pillow and timm do     */
-#define IMAGE_FILE_STB 2u       /* decode JPEGs by stb_image all the same                 */
+#define IMAGE_FILE_NO_EXIF   1u /* keep the stored orientation, as Pillow and timm do     */
+#define IMAGE_FILE_STB       2u /* decode JPEGs by stb_image all the same                 */
 /* Another limit, 1 to 500 million pixels; files of up to 2047 MiB are then read. */
 #define IMAGE_FILE_MEGAPIXELS(n) ((unsigned)(n) << 8)
 
 typedef struct image_file {
-    uint8_t *pixels;            /* RGB, rows tightly packed                               */
+    uint8_t *pixels; /* RGB, rows tightly packed                               */
     int width, height;
-    char repaired[200];         /* damage that the decoder passed over; "": none          */
+    char repaired[200]; /* damage that the decoder passed over; "": none          */
 } image_file;
 
 /* How many eighths of its size an upright photo of width x height may be decoded at: 8, 4, 2 or 1.
@@ -63,21 +63,21 @@ static void *image_file__realloc(void *old, size_t size);
 static void image_file__release(void *old);
 
 #if defined(__GNUC__)
-#    pragma GCC diagnostic push
-#    pragma GCC diagnostic ignored "-Wpragmas"
-#    pragma GCC diagnostic ignored "-Wcast-align"
-#    pragma GCC diagnostic ignored "-Wcast-qual"
-#    pragma GCC diagnostic ignored "-Wconversion"
-#    pragma GCC diagnostic ignored "-Wdouble-promotion"
-#    pragma GCC diagnostic ignored "-Wimplicit-fallthrough"
-#    pragma GCC diagnostic ignored "-Wmissing-prototypes"
-#    pragma GCC diagnostic ignored "-Wshadow"
-#    pragma GCC diagnostic ignored "-Wsign-compare"
-#    pragma GCC diagnostic ignored "-Wsign-conversion"
-#    pragma GCC diagnostic ignored "-Wundef"
-#    pragma GCC diagnostic ignored "-Wunused-but-set-variable"
-#    pragma GCC diagnostic ignored "-Wunused-function"
-#    pragma GCC diagnostic ignored "-Wunused-parameter"
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpragmas"
+#pragma GCC diagnostic ignored "-Wcast-align"
+#pragma GCC diagnostic ignored "-Wcast-qual"
+#pragma GCC diagnostic ignored "-Wconversion"
+#pragma GCC diagnostic ignored "-Wdouble-promotion"
+#pragma GCC diagnostic ignored "-Wimplicit-fallthrough"
+#pragma GCC diagnostic ignored "-Wmissing-prototypes"
+#pragma GCC diagnostic ignored "-Wshadow"
+#pragma GCC diagnostic ignored "-Wsign-compare"
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+#pragma GCC diagnostic ignored "-Wundef"
+#pragma GCC diagnostic ignored "-Wunused-but-set-variable"
+#pragma GCC diagnostic ignored "-Wunused-function"
+#pragma GCC diagnostic ignored "-Wunused-parameter"
 #endif
 
 #define STB_IMAGE_IMPLEMENTATION
@@ -88,10 +88,10 @@ static void image_file__release(void *old);
 #define STBI_ONLY_TGA
 #define STBI_NO_STDIO
 #define STBI_NO_LINEAR
-#define STBI_MAX_DIMENSIONS (1 << 20) /* as vit_preprocess */
-#define STBI_MALLOC(size) image_file__malloc(size)
+#define STBI_MAX_DIMENSIONS     (1 << 20) /* as vit_preprocess */
+#define STBI_MALLOC(size)       image_file__malloc(size)
 #define STBI_REALLOC(old, size) image_file__realloc(old, size)
-#define STBI_FREE(old) image_file__release(old)
+#define STBI_FREE(old)          image_file__release(old)
 #include <stb/stb_image.h>
 
 #include "base/checksum.h"
@@ -99,7 +99,7 @@ static void image_file__release(void *old);
 #include "image/jpeg.h"
 
 #if defined(__GNUC__)
-#    pragma GCC diagnostic pop
+#pragma GCC diagnostic pop
 #endif
 
 /* ------------------------------------------------------------------------- */
@@ -124,7 +124,7 @@ static
 #ifdef STBI_THREAD_LOCAL
     STBI_THREAD_LOCAL
 #endif
-        bool image_file__no_memory;
+    bool image_file__no_memory;
 
 /* Of the flags; 0: IMAGE_FILE_MAX_PIXELS. */
 static
@@ -198,21 +198,21 @@ typedef struct image_file__job {
 
 static bool image_file__check_size(const image_file__job *job, int64_t width, int64_t height) {
     if (width < 1 || height < 1) {
-        return report_fail(job->r, "has no pixels: found %lld x %lld",
-                 (long long)width, (long long)height);
+        return report_fail(job->r, "has no pixels: found %lld x %lld", (long long)width,
+                           (long long)height);
     }
     if (width > STBI_MAX_DIMENSIONS || height > STBI_MAX_DIMENSIONS ||
         width * height > image_file__pixel_limit()) {
         return report_fail(job->r,
-                 "is too large: found %lld x %lld, limit %lld pixels and %d a side",
-                 (long long)width, (long long)height, (long long)image_file__pixel_limit(),
-                 STBI_MAX_DIMENSIONS);
+                           "is too large: found %lld x %lld, limit %lld pixels and %d a side",
+                           (long long)width, (long long)height,
+                           (long long)image_file__pixel_limit(), STBI_MAX_DIMENSIONS);
     }
     /* A PNG of one bit a pixel and one colour has 8 * 1032 pixels a byte, more than any other
      * format. A short file must not fill the memory. */
     if (width * height / 10000 > (int64_t)job->size) {
         return report_fail(job->r, "is damaged or truncated: %lld x %lld in %zu bytes",
-                 (long long)width, (long long)height, job->size);
+                           (long long)width, (long long)height, job->size);
     }
     return true;
 }
@@ -230,7 +230,10 @@ static bool image_file__is_jpeg(const image_file__job *job) {
 
 /* Of these, by their first bytes, there is more to say. */
 static bool image_file__unknown(const image_file__job *job) {
-    static const struct { size_t at; const char *magic, *kind, *command; } kinds[] = {
+    static const struct {
+        size_t at;
+        const char *magic, *kind, *command;
+    } kinds[] = {
         { 8, "WEBP", "a WebP image", "dwebp photo.webp -o photo.png" },
         { 0, "II*\0", "a TIFF image", "convert photo.tiff photo.png" },
         { 0, "MM\0*", "a TIFF image", "convert photo.tiff photo.png" },
@@ -335,8 +338,7 @@ static bool image_file__pnm(const image_file__job *job, image_file *image) {
 /* ------------------------------------------------------------------------- */
 
 static uint32_t image_file__big32(const uint8_t *bytes) {
-    return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 |
-           bytes[3];
+    return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
 }
 
 static bool image_file__is_png(const image_file__job *job) {
@@ -366,8 +368,7 @@ static bool image_file__check_png(const image_file__job *job) {
         if (!known && !(chunk[4] & 32)) {
             return report_fail(job->r, "is damaged: unknown PNG chunk");
         }
-        if (known && crc32_add(0, chunk + 4, 4 + length) !=
-                         image_file__big32(chunk + 8 + length)) {
+        if (known && crc32_add(0, chunk + 4, 4 + length) != image_file__big32(chunk + 8 + length)) {
             return report_fail(job->r, "is damaged: PNG checksum differs");
         }
         if (memcmp(chunk + 4, "IEND", 4) == 0) return true;
@@ -383,7 +384,7 @@ typedef struct image_file__segment {
     uint8_t marker;
     const uint8_t *data; /* after the two bytes of length                                 */
     size_t size;
-    bool cut;            /* the file ends inside                                          */
+    bool cut; /* the file ends inside                                          */
 } image_file__segment;
 
 /* The next segment at or after *at: 0xff, marker, length (which includes itself), data. Skips the
@@ -440,43 +441,430 @@ static bool image_file__check_jpeg(const image_file__job *job) {
 /* A segment with the tables that Motion JPEG may leave out (ITU-T T.81, Annex K.3): of each its
  * class and number, how many codes have 1 .. 16 bits, and what they stand for. */
 static const uint8_t image_file__tables[] = {
-    0xff, 0xc4, 0x01, 0xa2,
+    0xff,
+    0xc4,
+    0x01,
+    0xa2,
     /* Table K.3: DC, luminance */
-    0x00, 0x00, 0x01, 0x05, 0x01, 0x01, 0x01, 0x01, 0x01, 0x01, 0x00, 0x00, 0x00, 0x00, 0x00,
-    0x00, 0x00,
-    0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0a, 0x0b,
+    0x00,
+    0x00,
+    0x01,
+    0x05,
+    0x01,
+    0x01,
+    0x01,
+    0x01,
+    0x01,
+    0x01,
+    0x00,
+    0x00,
+    0x00,
+    0x00,
+    0x00,
+    0x00,
+    0x00,
+    0x00,
+    0x01,
+    0x02,
+    0x03,
+    0x04,
+    0x05,
+    0x06,
+    0x07,
+    0x08,
+    0x09,
+    0x0a,
+    0x0b,
     /* Table K.4: DC, chrominance */
-    0x01, 0x00, 0x03, 0x01, 0x01, 0x01, 0x01, 0x01, 0x01, 0x01, 0x01, 0x01, 0x00, 0x00, 0x00,
-    0x00, 0x00,
-    0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0a, 0x0b,
+    0x01,
+    0x00,
+    0x03,
+    0x01,
+    0x01,
+    0x01,
+    0x01,
+    0x01,
+    0x01,
+    0x01,
+    0x01,
+    0x01,
+    0x00,
+    0x00,
+    0x00,
+    0x00,
+    0x00,
+    0x00,
+    0x01,
+    0x02,
+    0x03,
+    0x04,
+    0x05,
+    0x06,
+    0x07,
+    0x08,
+    0x09,
+    0x0a,
+    0x0b,
     /* Table K.5: AC, luminance */
-    0x10, 0x00, 0x02, 0x01, 0x03, 0x03, 0x02, 0x04, 0x03, 0x05, 0x05, 0x04, 0x04, 0x00, 0x00,
-    0x01, 0x7d,
-    0x01, 0x02, 0x03, 0x00, 0x04, 0x11, 0x05, 0x12, 0x21, 0x31, 0x41, 0x06, 0x13, 0x51, 0x61,
-    0x07, 0x22, 0x71, 0x14, 0x32, 0x81, 0x91, 0xa1, 0x08, 0x23, 0x42, 0xb1, 0xc1, 0x15, 0x52,
-    0xd1, 0xf0, 0x24, 0x33, 0x62, 0x72, 0x82, 0x09, 0x0a, 0x16, 0x17, 0x18, 0x19, 0x1a, 0x25,
-    0x26, 0x27, 0x28, 0x29, 0x2a, 0x34, 0x35, 0x36, 0x37, 0x38, 0x39, 0x3a, 0x43, 0x44, 0x45,
-    0x46, 0x47, 0x48, 0x49, 0x4a, 0x53, 0x54, 0x55, 0x56, 0x57, 0x58, 0x59, 0x5a, 0x63, 0x64,
-    0x65, 0x66, 0x67, 0x68, 0x69, 0x6a, 0x73, 0x74, 0x75, 0x76, 0x77, 0x78, 0x79, 0x7a, 0x83,
-    0x84, 0x85, 0x86, 0x87, 0x88, 0x89, 0x8a, 0x92, 0x93, 0x94, 0x95, 0x96, 0x97, 0x98, 0x99,
-    0x9a, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7, 0xa8, 0xa9, 0xaa, 0xb2, 0xb3, 0xb4, 0xb5, 0xb6,
-    0xb7, 0xb8, 0xb9, 0xba, 0xc2, 0xc3, 0xc4, 0xc5, 0xc6, 0xc7, 0xc8, 0xc9, 0xca, 0xd2, 0xd3,
-    0xd4, 0xd5, 0xd6, 0xd7, 0xd8, 0xd9, 0xda, 0xe1, 0xe2, 0xe3, 0xe4, 0xe5, 0xe6, 0xe7, 0xe8,
-    0xe9, 0xea, 0xf1, 0xf2, 0xf3, 0xf4, 0xf5, 0xf6, 0xf7, 0xf8, 0xf9, 0xfa,
+    0x10,
+    0x00,
+    0x02,
+    0x01,
+    0x03,
+    0x03,
+    0x02,
+    0x04,
+    0x03,
+    0x05,
+    0x05,
+    0x04,
+    0x04,
+    0x00,
+    0x00,
+    0x01,
+    0x7d,
+    0x01,
+    0x02,
+    0x03,
+    0x00,
+    0x04,
+    0x11,
+    0x05,
+    0x12,
+    0x21,
+    0x31,
+    0x41,
+    0x06,
+    0x13,
+    0x51,
+    0x61,
+    0x07,
+    0x22,
+    0x71,
+    0x14,
+    0x32,
+    0x81,
+    0x91,
+    0xa1,
+    0x08,
+    0x23,
+    0x42,
+    0xb1,
+    0xc1,
+    0x15,
+    0x52,
+    0xd1,
+    0xf0,
+    0x24,
+    0x33,
+    0x62,
+    0x72,
+    0x82,
+    0x09,
+    0x0a,
+    0x16,
+    0x17,
+    0x18,
+    0x19,
+    0x1a,
+    0x25,
+    0x26,
+    0x27,
+    0x28,
+    0x29,
+    0x2a,
+    0x34,
+    0x35,
+    0x36,
+    0x37,
+    0x38,
+    0x39,
+    0x3a,
+    0x43,
+    0x44,
+    0x45,
+    0x46,
+    0x47,
+    0x48,
+    0x49,
+    0x4a,
+    0x53,
+    0x54,
+    0x55,
+    0x56,
+    0x57,
+    0x58,
+    0x59,
+    0x5a,
+    0x63,
+    0x64,
+    0x65,
+    0x66,
+    0x67,
+    0x68,
+    0x69,
+    0x6a,
+    0x73,
+    0x74,
+    0x75,
+    0x76,
+    0x77,
+    0x78,
+    0x79,
+    0x7a,
+    0x83,
+    0x84,
+    0x85,
+    0x86,
+    0x87,
+    0x88,
+    0x89,
+    0x8a,
+    0x92,
+    0x93,
+    0x94,
+    0x95,
+    0x96,
+    0x97,
+    0x98,
+    0x99,
+    0x9a,
+    0xa2,
+    0xa3,
+    0xa4,
+    0xa5,
+    0xa6,
+    0xa7,
+    0xa8,
+    0xa9,
+    0xaa,
+    0xb2,
+    0xb3,
+    0xb4,
+    0xb5,
+    0xb6,
+    0xb7,
+    0xb8,
+    0xb9,
+    0xba,
+    0xc2,
+    0xc3,
+    0xc4,
+    0xc5,
+    0xc6,
+    0xc7,
+    0xc8,
+    0xc9,
+    0xca,
+    0xd2,
+    0xd3,
+    0xd4,
+    0xd5,
+    0xd6,
+    0xd7,
+    0xd8,
+    0xd9,
+    0xda,
+    0xe1,
+    0xe2,
+    0xe3,
+    0xe4,
+    0xe5,
+    0xe6,
+    0xe7,
+    0xe8,
+    0xe9,
+    0xea,
+    0xf1,
+    0xf2,
+    0xf3,
+    0xf4,
+    0xf5,
+    0xf6,
+    0xf7,
+    0xf8,
+    0xf9,
+    0xfa,
     /* Table K.6: AC, chrominance */
-    0x11, 0x00, 0x02, 0x01, 0x02, 0x04, 0x04, 0x03, 0x04, 0x07, 0x05, 0x04, 0x04, 0x00, 0x01,
-    0x02, 0x77,
-    0x00, 0x01, 0x02, 0x03, 0x11, 0x04, 0x05, 0x21, 0x31, 0x06, 0x12, 0x41, 0x51, 0x07, 0x61,
-    0x71, 0x13, 0x22, 0x32, 0x81, 0x08, 0x14, 0x42, 0x91, 0xa1, 0xb1, 0xc1, 0x09, 0x23, 0x33,
-    0x52, 0xf0, 0x15, 0x62, 0x72, 0xd1, 0x0a, 0x16, 0x24, 0x34, 0xe1, 0x25, 0xf1, 0x17, 0x18,
-    0x19, 0x1a, 0x26, 0x27, 0x28, 0x29, 0x2a, 0x35, 0x36, 0x37, 0x38, 0x39, 0x3a, 0x43, 0x44,
-    0x45, 0x46, 0x47, 0x48, 0x49, 0x4a, 0x53, 0x54, 0x55, 0x56, 0x57, 0x58, 0x59, 0x5a, 0x63,
-    0x64, 0x65, 0x66, 0x67, 0x68, 0x69, 0x6a, 0x73, 0x74, 0x75, 0x76, 0x77, 0x78, 0x79, 0x7a,
-    0x82, 0x83, 0x84, 0x85, 0x86, 0x87, 0x88, 0x89, 0x8a, 0x92, 0x93, 0x94, 0x95, 0x96, 0x97,
-    0x98, 0x99, 0x9a, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7, 0xa8, 0xa9, 0xaa, 0xb2, 0xb3, 0xb4,
-    0xb5, 0xb6, 0xb7, 0xb8, 0xb9, 0xba, 0xc2, 0xc3, 0xc4, 0xc5, 0xc6, 0xc7, 0xc8, 0xc9, 0xca,
-    0xd2, 0xd3, 0xd4, 0xd5, 0xd6, 0xd7, 0xd8, 0xd9, 0xda, 0xe2, 0xe3, 0xe4, 0xe5, 0xe6, 0xe7,
-    0xe8, 0xe9, 0xea, 0xf2, 0xf3, 0xf4, 0xf5, 0xf6, 0xf7, 0xf8, 0xf9, 0xfa
+    0x11,
+    0x00,
+    0x02,
+    0x01,
+    0x02,
+    0x04,
+    0x04,
+    0x03,
+    0x04,
+    0x07,
+    0x05,
+    0x04,
+    0x04,
+    0x00,
+    0x01,
+    0x02,
+    0x77,
+    0x00,
+    0x01,
+    0x02,
+    0x03,
+    0x11,
+    0x04,
+    0x05,
+    0x21,
+    0x31,
+    0x06,
+    0x12,
+    0x41,
+    0x51,
+    0x07,
+    0x61,
+    0x71,
+    0x13,
+    0x22,
+    0x32,
+    0x81,
+    0x08,
+    0x14,
+    0x42,
+    0x91,
+    0xa1,
+    0xb1,
+    0xc1,
+    0x09,
+    0x23,
+    0x33,
+    0x52,
+    0xf0,
+    0x15,
+    0x62,
+    0x72,
+    0xd1,
+    0x0a,
+    0x16,
+    0x24,
+    0x34,
+    0xe1,
+    0x25,
+    0xf1,
+    0x17,
+    0x18,
+    0x19,
+    0x1a,
+    0x26,
+    0x27,
+    0x28,
+    0x29,
+    0x2a,
+    0x35,
+    0x36,
+    0x37,
+    0x38,
+    0x39,
+    0x3a,
+    0x43,
+    0x44,
+    0x45,
+    0x46,
+    0x47,
+    0x48,
+    0x49,
+    0x4a,
+    0x53,
+    0x54,
+    0x55,
+    0x56,
+    0x57,
+    0x58,
+    0x59,
+    0x5a,
+    0x63,
+    0x64,
+    0x65,
+    0x66,
+    0x67,
+    0x68,
+    0x69,
+    0x6a,
+    0x73,
+    0x74,
+    0x75,
+    0x76,
+    0x77,
+    0x78,
+    0x79,
+    0x7a,
+    0x82,
+    0x83,
+    0x84,
+    0x85,
+    0x86,
+    0x87,
+    0x88,
+    0x89,
+    0x8a,
+    0x92,
+    0x93,
+    0x94,
+    0x95,
+    0x96,
+    0x97,
+    0x98,
+    0x99,
+    0x9a,
+    0xa2,
+    0xa3,
+    0xa4,
+    0xa5,
+    0xa6,
+    0xa7,
+    0xa8,
+    0xa9,
+    0xaa,
+    0xb2,
+    0xb3,
+    0xb4,
+    0xb5,
+    0xb6,
+    0xb7,
+    0xb8,
+    0xb9,
+    0xba,
+    0xc2,
+    0xc3,
+    0xc4,
+    0xc5,
+    0xc6,
+    0xc7,
+    0xc8,
+    0xc9,
+    0xca,
+    0xd2,
+    0xd3,
+    0xd4,
+    0xd5,
+    0xd6,
+    0xd7,
+    0xd8,
+    0xd9,
+    0xda,
+    0xe2,
+    0xe3,
+    0xe4,
+    0xe5,
+    0xe6,
+    0xe7,
+    0xe8,
+    0xe9,
+    0xea,
+    0xf2,
+    0xf3,
+    0xf4,
+    0xf5,
+    0xf6,
+    0xf7,
+    0xf8,
+    0xf9,
+    0xfa,
 };
 
 /* Whether the pixels begin before any Huffman table. */
@@ -660,7 +1048,7 @@ typedef struct image_file__size {
     const image_file__job *job;
     image_file_fraction *fraction; /* NULL: the whole                                     */
     const void *user;
-    bool lies;                     /* on its side: its width will be its height           */
+    bool lies; /* on its side: its width will be its height           */
 } image_file__size;
 
 static int image_file__eighths(void *user, int width, int height, report *r) {
@@ -701,8 +1089,8 @@ static size_t image_file_max_bytes(unsigned flags) {
 /* Decodes a file that is in memory. flags: IMAGE_FILE_NO_EXIF | _STB | _MEGAPIXELS, or 0.
  * fraction: at which size, of `user`; NULL: the whole. On failure image is empty. */
 static bool image_file_decode(const void *data, size_t size, unsigned flags,
-                              image_file_fraction *fraction, const void *user,
-                              image_file *image, report *r) {
+                              image_file_fraction *fraction, const void *user, image_file *image,
+                              report *r) {
     image_file__job job = { data, size, r };
     image_file__size scale = { &job, fraction, user, false };
     int orientation = 1;

@@ -15,7 +15,7 @@
 enum { MAX_SCANS = 500 };
 
 #define TEXT_(x) #x
-#define TEXT(x) TEXT_(x)
+#define TEXT(x)  TEXT_(x)
 
 const char *jpeg_library(void) {
 #ifdef LIBJPEG_TURBO_VERSION
@@ -147,8 +147,8 @@ static bool decode(decoder *d) {
     jpeg_read_header(info, TRUE);
     if (info->image_width > INT_MAX || info->image_height > INT_MAX)
         return report_fail(d->r, "is damaged: its sides are too long");
-    eighths = d->request->eighths(d->request->user, (int)info->image_width,
-                                  (int)info->image_height, d->r);
+    eighths = d->request->eighths(d->request->user, (int)info->image_width, (int)info->image_height,
+                                  d->r);
     if (!eighths) return false;
     info->scale_num = (unsigned)eighths;
     info->scale_denom = 8;
@@ -158,8 +158,8 @@ static bool decode(decoder *d) {
     jpeg_start_decompress(info);
     d->image->width = (int)info->output_width;
     d->image->height = (int)info->output_height;
-    d->image->pixels =
-        d->request->allocate((size_t)info->output_width * (size_t)info->output_height * 3);
+    d->image->pixels = d->request->allocate((size_t)info->output_width *
+                                            (size_t)info->output_height * 3);
     if (!d->image->pixels) return report_no_memory(d->r);
     read_rows(d);
     return jpeg_finish_decompress(info) || report_fail(d->r, "is truncated");

@@ -16,19 +16,19 @@
 const char *jpeg_library(void);
 
 typedef struct jpeg_request {
-    const uint8_t *data;   /* the file                                                    */
+    const uint8_t *data; /* the file                                                    */
     size_t size;
     /* Called once, with the size that the file claims: how many eighths of it each side shall
      * have, 8, 4, 2 or 1; 0: the image is refused, and the report says why. */
     int (*eighths)(void *user, int width, int height, report *r);
-    void *(*allocate)(size_t size);   /* the memory of the pixels                         */
-    void *user;                       /* of eighths                                       */
+    void *(*allocate)(size_t size); /* the memory of the pixels                         */
+    void *user;                     /* of eighths                                       */
 } jpeg_request;
 
 typedef struct jpeg_image {
-    uint8_t *pixels;       /* RGB, rows tightly packed, as allocate returned it           */
-    int width, height;     /* of these: rounded up where the size is a fraction           */
-    char repaired[200];    /* the first of libjpeg's warnings; "": there was none         */
+    uint8_t *pixels;    /* RGB, rows tightly packed, as allocate returned it           */
+    int width, height;  /* of these: rounded up where the size is a fraction           */
+    char repaired[200]; /* the first of libjpeg's warnings; "": there was none         */
 } jpeg_image;
 
 /* False: the report says why, and the pixels, if there are any, are the caller's to free. Damage

@@ -13,8 +13,7 @@
 
 /* === One photo === */
 
-bool photo_decode(photo *p, photo_decoder *decoder, report *r)
-{
+bool photo_decode(photo *p, photo_decoder *decoder, report *r) {
     if (p->refused) return report_fail(r, "%s", p->refused) || report_file(r, p->name);
     if (p->image.pixels) return true;
     if (p->data) return photos_decode_bytes(p->name, p->data, p->size, decoder, &p->image, r);
@@ -22,22 +21,19 @@ bool photo_decode(photo *p, photo_decoder *decoder, report *r)
 }
 
 bool photo_input(const photo *p, photo_decoder *decoder, const vit_model *model, float *input,
-                 report *r)
-{
+                 report *r) {
     if (p->refused) return report_fail(r, "%s", p->refused) || report_file(r, p->name);
     if (p->image.pixels)
         return photos_prepare(model, &p->image, input, r) || report_file(r, p->name);
     return photos_input(p->name, p->data, p->size, decoder, model, input, r);
 }
 
-static bool is_raw(const photo *p)
-{
+static bool is_raw(const photo *p) {
     const char *pixels = (const char *)p->image.pixels, *data = p->data;
     return data && pixels >= data && pixels < data + p->size;
 }
 
-void photo_free_pixels(photo *p)
-{
+void photo_free_pixels(photo *p) {
     if (p->image.pixels && !is_raw(p)) photos_free_image(&p->image);
     free(p->data);
     memset(&p->image, 0, sizeof p->image);
@@ -45,8 +41,7 @@ void photo_free_pixels(photo *p)
     p->size = 0;
 }
 
-void photo_free(photo *p)
-{
+void photo_free(photo *p) {
     photo_free_pixels(p);
     free(p->name);
     free(p->refused);
@@ -56,22 +51,19 @@ void photo_free(photo *p)
 /* === Paths === */
 
 bool photo_paths_open(photo_paths *paths, const text_list *operands, const text_list *lists,
-                      char separator, report *r)
-{
+                      char separator, report *r) {
     memset(paths, 0, sizeof *paths);
     paths->lists = *lists;
     paths->separator = separator;
     return photos_find(&paths->list, operands, 0x7fffffff, r);
 }
 
-static void close_list(photo_paths *paths)
-{
+static void close_list(photo_paths *paths) {
     if (paths->file && paths->file != stdin) fclose(paths->file);
     paths->file = NULL;
 }
 
-void photo_paths_close(photo_paths *paths)
-{
+void photo_paths_close(photo_paths *paths) {
     close_list(paths);
     free(paths->line);
     photos_free(&paths->list);
@@ -79,8 +71,7 @@ void photo_paths_close(photo_paths *paths)
 }
 
 /* False: all lists are read, or one cannot be opened. */
-static bool open_list(photo_paths *paths, report *r)
-{
+static bool open_list(photo_paths *paths, report *r) {
     const char *name;
     if (paths->next_list == paths->lists.count) return false;
     name = paths->lists.items[paths->next_list++];
@@ -92,16 +83,14 @@ static bool open_list(photo_paths *paths, report *r)
 
 /* A path may hold anything but a NUL: one before the end of the line is of a list made by find
  * -print0. */
-static bool check_line(const photo_paths *paths, size_t length, report *r)
-{
+static bool check_line(const photo_paths *paths, size_t length, report *r) {
     if (strlen(paths->line) == length) return true;
     (void)report_fail(r, "has a NUL byte in a path: a list whose paths end with one needs --null");
     return report_file(r, paths->lists.items[paths->next_list - 1]);
 }
 
 /* Up to the separator, which is not kept, or to the end of the file. False: there is no more. */
-static bool take_line(photo_paths *paths, size_t *length, report *r)
-{
+static bool take_line(photo_paths *paths, size_t *length, report *r) {
     size_t count = 0;
     int c;
     do {
@@ -120,8 +109,7 @@ static bool take_line(photo_paths *paths, size_t *length, report *r)
 }
 
 /* The next path of the open list that is not empty, in line. False: it has no more, or failed. */
-static bool read_line(photo_paths *paths, report *r)
-{
+static bool read_line(photo_paths *paths, report *r) {
     size_t length;
     errno = 0;
     while (take_line(paths, &length, r)) {
@@ -136,8 +124,7 @@ static bool read_line(photo_paths *paths, report *r)
 }
 
 /* The next path of all lists; NULL: there is none, or a failure. */
-static const char *next_listed(photo_paths *paths, report *r)
-{
+static const char *next_listed(photo_paths *paths, report *r) {
     while (paths->file || open_list(paths, r)) {
         if (read_line(paths, r)) return paths->line;
         close_list(paths);
@@ -147,8 +134,7 @@ static const char *next_listed(photo_paths *paths, report *r)
 }
 
 /* The images of a folder join the operands' and come at once. */
-static const char *next_of(photo_paths *paths, report *r)
-{
+static const char *next_of(photo_paths *paths, report *r) {
     const char *path = NULL;
     while (paths->next == paths->list.count) {
         path = next_listed(paths, r);
@@ -158,16 +144,14 @@ static const char *next_of(photo_paths *paths, report *r)
     return paths->list.paths[paths->next++];
 }
 
-static bool next_path(void *user, photo *p, report *r)
-{
+static bool next_path(void *user, photo *p, report *r) {
     const char *path = next_of(user, r);
     if (!path || !cli_output_spares(path, r)) return false;
     p->name = strdup(path);
     return p->name || report_no_memory(r);
 }
 
-photo_source photo_paths_source(photo_paths *paths)
-{
+photo_source photo_paths_source(photo_paths *paths) {
     photo_source from;
     from.user = paths;
     from.count = paths->lists.count ? 0 : (uint64_t)paths->list.count;
@@ -191,8 +175,7 @@ bool photo_paths_all(photo_list *list, const text_list *operands, const text_lis
 
 /* === The thread === */
 
-static bool read_wanted(frame_reader *reader)
-{
+static bool read_wanted(frame_reader *reader) {
     frame *f = &reader->incoming;
     while (frames_read(&reader->stream, f, &reader->failure))
         if ((f->number - 1) % reader->every == 0) return true;
@@ -200,8 +183,7 @@ static bool read_wanted(frame_reader *reader)
 }
 
 /* The frame that was read becomes a photo, which takes over its memory. */
-static bool make_photo(frame_reader *reader, photo *p, frame_facts *facts)
-{
+static bool make_photo(frame_reader *reader, photo *p, frame_facts *facts) {
     frame *f = &reader->incoming;
     char name[32];
     memset(p, 0, sizeof *p);
@@ -223,8 +205,7 @@ static bool make_photo(frame_reader *reader, photo *p, frame_facts *facts)
 }
 
 /* What cannot be decoded stays as it is: whoever takes it finds out why. */
-static void decode_ahead(const frame_reader *reader, photo *p, frame_facts *facts)
-{
+static void decode_ahead(const frame_reader *reader, photo *p, frame_facts *facts) {
     const double start = cli_now_ms();
     report r = report_make();
     (void)photo_decode(p, reader->decoder, &r);
@@ -232,8 +213,7 @@ static void decode_ahead(const frame_reader *reader, photo *p, frame_facts *fact
 }
 
 /* Until the latest photo has been taken. False: stopped. */
-static bool wait_for_room(frame_reader *reader)
-{
+static bool wait_for_room(frame_reader *reader) {
     bool room;
     pthread_mutex_lock(&reader->lock);
     while (reader->full && !reader->realtime && !reader->stopped)
@@ -243,8 +223,7 @@ static bool wait_for_room(frame_reader *reader)
     return room;
 }
 
-static void hand_over(frame_reader *reader, const photo *p, const frame_facts *facts)
-{
+static void hand_over(frame_reader *reader, const photo *p, const frame_facts *facts) {
     pthread_mutex_lock(&reader->lock);
     photo_free(&reader->latest);
     reader->latest = *p;
@@ -255,8 +234,7 @@ static void hand_over(frame_reader *reader, const photo *p, const frame_facts *f
     pthread_mutex_unlock(&reader->lock);
 }
 
-static void *read_ahead(void *argument)
-{
+static void *read_ahead(void *argument) {
     frame_reader *reader = argument;
     photo p;
     frame_facts facts;
@@ -273,8 +251,7 @@ static void *read_ahead(void *argument)
 
 /* === Who takes them === */
 
-static bool next_frame(void *user, photo *p, report *r)
-{
+static bool next_frame(void *user, photo *p, report *r) {
     frame_reader *reader = user;
     bool got;
     pthread_mutex_lock(&reader->lock);
@@ -294,8 +271,7 @@ static bool next_frame(void *user, photo *p, report *r)
     return got;
 }
 
-photo_source frame_reader_source(frame_reader *reader)
-{
+photo_source frame_reader_source(frame_reader *reader) {
     photo_source from;
     from.user = reader;
     from.count = 0;
@@ -305,17 +281,15 @@ photo_source frame_reader_source(frame_reader *reader)
 
 /* === From its opening to its end === */
 
-enum { STANDARD_INPUT = 0 };   /* its descriptor */
+enum { STANDARD_INPUT = 0 }; /* its descriptor */
 
-static void close_file(frame_reader *reader)
-{
+static void close_file(frame_reader *reader) {
     if (reader->descriptor != STANDARD_INPUT) os_close(reader->descriptor);
     os_close(reader->stop[0]);
 }
 
-static bool start(frame_reader *reader)
-{
-    pthread_mutex_init(&reader->lock, NULL);   /* neither fails where there is memory */
+static bool start(frame_reader *reader) {
+    pthread_mutex_init(&reader->lock, NULL); /* neither fails where there is memory */
     pthread_cond_init(&reader->changed, NULL);
     reader->failure = report_make();
     frames_begin(&reader->stream, &reader->raw, reader->descriptor, reader->stop[0]);
@@ -325,8 +299,7 @@ static bool start(frame_reader *reader)
     return false;
 }
 
-bool frame_reader_open(frame_reader *reader, const char *path, report *r)
-{
+bool frame_reader_open(frame_reader *reader, const char *path, report *r) {
     reader->path = path;
     reader->descriptor = strcmp(path, "-") ? os_open(path) : STANDARD_INPUT;
     if (reader->descriptor < 0) {
@@ -342,8 +315,7 @@ bool frame_reader_open(frame_reader *reader, const char *path, report *r)
 }
 
 /* The thread may wait for room, or for a frame that never comes. */
-void frame_reader_close(frame_reader *reader)
-{
+void frame_reader_close(frame_reader *reader) {
     pthread_mutex_lock(&reader->lock);
     reader->stopped = true;
     pthread_cond_signal(&reader->changed);
@@ -359,8 +331,7 @@ void frame_reader_close(frame_reader *reader)
 
 /* === Photos with classes === */
 
-static bool add_folder(labelled_photos *set, const char *root, int index, report *r)
-{
+static bool add_folder(labelled_photos *set, const char *root, int index, report *r) {
     const char *name = set->folders.paths[index];
     const int before = set->photos.count;
     size_t size = strlen(root) + strlen(name) + 2;
@@ -380,8 +351,7 @@ static bool add_folder(labelled_photos *set, const char *root, int index, report
 }
 
 /* Keeps `limit` of them, as photos_find does. */
-static void thin_out(labelled_photos *set, int limit)
-{
+static void thin_out(labelled_photos *set, int limit) {
     const int all = set->photos.count;
     int kept = 0;
     if (limit <= 0 || limit >= all) return;
@@ -396,8 +366,7 @@ static void thin_out(labelled_photos *set, int limit)
     set->photos.count = kept;
 }
 
-bool labelled_find(labelled_photos *set, const char *root, int limit, report *r)
-{
+bool labelled_find(labelled_photos *set, const char *root, int limit, report *r) {
     bool good;
     memset(set, 0, sizeof *set);
     good = photos_subfolders(root, &set->folders, r);
@@ -411,8 +380,7 @@ bool labelled_find(labelled_photos *set, const char *root, int limit, report *r)
     return good;
 }
 
-void labelled_free(labelled_photos *set)
-{
+void labelled_free(labelled_photos *set) {
     photos_free(&set->folders);
     photos_free(&set->photos);
     free(set->folder);

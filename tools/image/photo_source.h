@@ -18,11 +18,11 @@
 /* One of them. A source gives its name, and with it nothing more if that is the path of an image
  * file, or the file's bytes, or pixels. */
 typedef struct photo {
-    char *name;        /* malloc'ed: what results and messages call it                  */
-    void *data;        /* malloc'ed: the bytes of an image file, or raw pixels; or NULL */
-    size_t size;       /* of data                                                       */
-    char *refused;     /* malloc'ed: why there is nothing to decode; NULL: there is     */
-    vit_image image;   /* raw pixels lie in data; without them, what photo_decode made  */
+    char *name;      /* malloc'ed: what results and messages call it                  */
+    void *data;      /* malloc'ed: the bytes of an image file, or raw pixels; or NULL */
+    size_t size;     /* of data                                                       */
+    char *refused;   /* malloc'ed: why there is nothing to decode; NULL: there is     */
+    vit_image image; /* raw pixels lie in data; without them, what photo_decode made  */
 } photo;
 
 /* Fills in image unless the source did. On failure there is nothing to free but the photo. */
@@ -30,13 +30,13 @@ bool photo_decode(photo *p, photo_decoder *decoder, report *r);
 /* Its input for a model, as photos_input gives it; raw pixels are preprocessed here. */
 bool photo_input(const photo *p, photo_decoder *decoder, const vit_model *model, float *input,
                  report *r);
-void photo_free_pixels(photo *p);   /* and data; the name stays */
+void photo_free_pixels(photo *p); /* and data; the name stays */
 void photo_free(photo *p);
 
 /* To add a kind of source: these three members, and in *user what they work on. */
 typedef struct photo_source {
     void *user;
-    uint64_t count;    /* of its photos; 0: not known before the end */
+    uint64_t count; /* of its photos; 0: not known before the end */
     /* The next photo, zeroed before. False after the last one, or with a message in *r. It is
      * called by one thread at a time, and others wait: decoding is left to photo_decode. */
     bool (*next)(void *user, photo *p, report *r);
@@ -45,21 +45,23 @@ typedef struct photo_source {
 /* === Paths: those of a list, then those of files that hold lists === */
 
 typedef struct photo_paths {
-    photo_list list;      /* of files; freed by photo_paths_close               */
-    text_list lists;      /* files with a path in each line; "-": standard input */
-    char separator;       /* what ends a path in them: '\n' or '\0'             */
-    int next, next_list;  /* private, like the following                        */
+    photo_list list;     /* of files; freed by photo_paths_close               */
+    text_list lists;     /* files with a path in each line; "-": standard input */
+    char separator;      /* what ends a path in them: '\n' or '\0'             */
+    int next, next_list; /* private, like the following                        */
     FILE *file;
     char *line;
     size_t line_size;
 } photo_paths;
 
 /* The rows of a program's options (cli/options.h) that name lists: a text_list, a bool. */
-#define PHOTO_LIST_OPTIONS(lists, null)                                                           \
-    { 0, "list", "FILE", "a file with an IMAGE or FOLDER a line; '-': standard input", CLI_LIST,  \
-      lists, 0, 0 },                                                                              \
-    { '0', "null", NULL, "paths in lists end with a NUL, as of find -print0", CLI_FLAG, null, 0,  \
-      0 }
+#define PHOTO_LIST_OPTIONS(lists, null)                                                            \
+    { 0,        "list", "FILE", "a file with an IMAGE or FOLDER a line; '-': standard input",      \
+      CLI_LIST, lists,  0,      0 },                                                               \
+    {                                                                                              \
+        '0', "null", NULL, "paths in lists end with a NUL, as of find -print0", CLI_FLAG, null, 0, \
+            0                                                                                      \
+    }
 
 /* Finds the images of the operands, as photos_find; lists are read as they are needed, and are not
  * held in memory. Their lists are borrowed. Zeroed if it fails. */
@@ -88,31 +90,31 @@ bool photo_paths_all(photo_list *list, const text_list *operands, const text_lis
 
 /* What is known of a frame beyond its photo. */
 typedef struct frame_facts {
-    int64_t number;          /* the first of the stream is 1                              */
-    double read_at;          /* when its last byte had come; of cli_now_ms                */
-    double decode_ms;        /* 0: it was not decoded ahead                               */
+    int64_t number;   /* the first of the stream is 1                              */
+    double read_at;   /* when its last byte had come; of cli_now_ms                */
+    double decode_ms; /* 0: it was not decoded ahead                               */
 } frame_facts;
 
 /* While a frame is worked on, the thread reads and decodes the next one. In real time it does not
  * wait until that is taken: it reads on and keeps only the latest frame, not decoded; what that
  * replaces is dropped. */
 typedef struct frame_reader {
-    vit_image raw;           /* of frames_choose                                          */
-    photo_decoder *decoder;  /* of images; raw pixels need none                           */
-    int every;               /* frames 1, 1 + every, ... are given                        */
+    vit_image raw;          /* of frames_choose                                          */
+    photo_decoder *decoder; /* of images; raw pixels need none                           */
+    int every;              /* frames 1, 1 + every, ... are given                        */
     bool realtime;
-    frame_facts current;     /* of the frame given last                                   */
-    int64_t dropped;         /* of those that were to be given; valid when it is closed   */
-    const char *path;        /* private, as what follows                                  */
+    frame_facts current; /* of the frame given last                                   */
+    int64_t dropped;     /* of those that were to be given; valid when it is closed   */
+    const char *path;    /* private, as what follows                                  */
     int descriptor;
-    int stop[2];             /* a pipe: closing its second end stops the thread           */
+    int stop[2]; /* a pipe: closing its second end stops the thread           */
     pthread_t thread;
-    pthread_mutex_t lock;    /* of all that follows                                       */
+    pthread_mutex_t lock; /* of all that follows                                       */
     pthread_cond_t changed;
     photo latest;
-    frame_facts facts;       /* of the latest                                             */
+    frame_facts facts; /* of the latest                                             */
     bool full, ended, stopped;
-    frame_stream stream;     /* the thread's own, as what follows                         */
+    frame_stream stream; /* the thread's own, as what follows                         */
     frame incoming;
     report failure;
 } frame_reader;
@@ -130,9 +132,9 @@ void frame_reader_close(frame_reader *reader);
 /* Labelled photos: a folder with a folder for each class, DIR/CLASS/IMAGE. */
 
 typedef struct labelled_photos {
-    photo_list folders;   /* the names of the folders, sorted; some may have no photos       */
-    photo_list photos;    /* what is in and below them, folder by folder, sorted             */
-    int *folder;          /* [photos.count]: which of the folders                            */
+    photo_list folders; /* the names of the folders, sorted; some may have no photos       */
+    photo_list photos;  /* what is in and below them, folder by folder, sorted             */
+    int *folder;        /* [photos.count]: which of the folders                            */
 } labelled_photos;
 
 /* Of more than `limit` photos (0: no limit), so many, evenly spaced. Photos beside the folders have

@@ -16,12 +16,11 @@
 #include "os/os.h"
 
 enum {
-    MAX_FOLDERS = 32,                        /* nested                               */
-    MAX_INPUT_BYTES = 3 * 4 * 4096 * 4096    /* of a model's input, as a sandbox has */
+    MAX_FOLDERS = 32,                      /* nested                               */
+    MAX_INPUT_BYTES = 3 * 4 * 4096 * 4096, /* of a model's input, as a sandbox has */
 };
 
-static bool add_path(photo_list *list, char *path, report *r)
-{
+static bool add_path(photo_list *list, char *path, report *r) {
     char **paths = path && list->count < 0x7fffffff
                        ? memory_grow(list->paths, sizeof *paths, (size_t)list->count,
                                      &list->capacity)
@@ -36,23 +35,20 @@ static bool add_path(photo_list *list, char *path, report *r)
 }
 
 /* "a/b", malloc'ed; "b" if a is NULL. */
-static char *join(const char *a, const char *b)
-{
+static char *join(const char *a, const char *b) {
     size_t size = (a ? strlen(a) + 1 : 0) + strlen(b) + 1;
     char *path = malloc(size);
     if (path) snprintf(path, size, "%s%s%s", a ? a : "", a ? paths_slash(a) : "", b);
     return path;
 }
 
-bool photos_append(photo_list *list, const char *name, report *r)
-{
+bool photos_append(photo_list *list, const char *name, report *r) {
     return add_path(list, join(NULL, name), r);
 }
 
-bool photos_is_name(const char *name)
-{
-    static const char *const suffixes[] = { "jpg", "jpeg", "png",  "bmp",  "gif",  "tga", "pgm",
-                                            "ppm", "pnm",  "tif",  "tiff", "webp", "heic" };
+bool photos_is_name(const char *name) {
+    static const char *const suffixes[] = { "jpg", "jpeg", "png", "bmp",  "gif",  "tga", "pgm",
+                                            "ppm", "pnm",  "tif", "tiff", "webp", "heic" };
     const char *dot = strrchr(name, '.');
     size_t i;
     for (i = 0; dot && i < sizeof suffixes / sizeof suffixes[0]; i++)
@@ -60,13 +56,11 @@ bool photos_is_name(const char *name)
     return false;
 }
 
-static int compare_paths(const void *a, const void *b)
-{
+static int compare_paths(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static void sort_from(photo_list *list, int first)
-{
+static void sort_from(photo_list *list, int first) {
     const int count = list->count - first;
     if (count > 1) qsort(list->paths + first, (size_t)count, sizeof *list->paths, compare_paths);
 }
@@ -74,8 +68,7 @@ static void sort_from(photo_list *list, int first)
 /* What is done with each entry of a folder that is not hidden. */
 typedef bool visitor(photo_list *list, const char *folder, const char *name, int depth, report *r);
 
-static bool each_entry(photo_list *list, const char *folder, visitor *visit, int depth, report *r)
-{
+static bool each_entry(photo_list *list, const char *folder, visitor *visit, int depth, report *r) {
     os_folder *directory = os_folder_open(folder);
     const char *name;
     bool good = true;
@@ -94,8 +87,7 @@ static bool each_entry(photo_list *list, const char *folder, visitor *visit, int
  * end of a broken link, is said to be so when it is read; what else cannot be looked at, though it
  * is there, may be a folder of images. */
 static bool visit_image(photo_list *list, const char *folder, const char *name, int depth,
-                        report *r)
-{
+                        report *r) {
     char *path = join(folder, name);
     bool good = true;
     os_kind kind;
@@ -114,8 +106,7 @@ static bool visit_image(photo_list *list, const char *folder, const char *name, 
 }
 
 static bool visit_folder(photo_list *list, const char *folder, const char *name, int depth,
-                         report *r)
-{
+                         report *r) {
     char *path = join(folder, name);
     bool wanted;
     (void)depth;
@@ -125,8 +116,7 @@ static bool visit_folder(photo_list *list, const char *folder, const char *name,
     return !wanted || photos_append(list, name, r);
 }
 
-bool photos_subfolders(const char *folder, photo_list *names, report *r)
-{
+bool photos_subfolders(const char *folder, photo_list *names, report *r) {
     memset(names, 0, sizeof *names);
     if (!each_entry(names, folder, visit_folder, 0, r)) {
         photos_free(names);
@@ -137,15 +127,13 @@ bool photos_subfolders(const char *folder, photo_list *names, report *r)
 }
 
 static bool visit_name(photo_list *list, const char *folder, const char *name, int depth,
-                       report *r)
-{
+                       report *r) {
     (void)folder;
     (void)depth;
     return photos_append(list, name, r);
 }
 
-bool photos_names(const char *folder, photo_list *names, report *r)
-{
+bool photos_names(const char *folder, photo_list *names, report *r) {
     memset(names, 0, sizeof *names);
     if (!each_entry(names, folder, visit_name, 0, r)) {
         photos_free(names);
@@ -162,8 +150,7 @@ bool photos_is_folder(const char *path) {
            folder.volume != input.volume || folder.number != input.number;
 }
 
-bool photos_add(photo_list *list, const char *operand, report *r)
-{
+bool photos_add(photo_list *list, const char *operand, report *r) {
     const int before = list->count;
     if (photos_is_folder(operand)) {
         if (!each_entry(list, operand, visit_image, 0, r)) return false;
@@ -178,8 +165,7 @@ bool photos_add(photo_list *list, const char *operand, report *r)
 }
 
 /* Keeps `max` of them; the others are freed. */
-static void thin_out(photo_list *list, int max)
-{
+static void thin_out(photo_list *list, int max) {
     const int all = list->count;
     int kept = 0, i;
     if (all <= max) return;
@@ -191,8 +177,7 @@ static void thin_out(photo_list *list, int max)
     list->count = kept;
 }
 
-bool photos_add_some(photo_list *list, const char *operand, report *r)
-{
+bool photos_add_some(photo_list *list, const char *operand, report *r) {
     const int before = list->count;
     if (!photos_add(list, operand, r)) return false;
     if (list->count > before) return true;
@@ -200,42 +185,38 @@ bool photos_add_some(photo_list *list, const char *operand, report *r)
     return report_file(r, operand);
 }
 
-bool photos_find(photo_list *list, const text_list *operands, int max, report *r)
-{
+bool photos_find(photo_list *list, const text_list *operands, int max, report *r) {
     bool good = true;
     int i;
     memset(list, 0, sizeof *list);
-    for (i = 0; good && i < operands->count; i++) good = photos_add_some(list, operands->items[i], r);
+    for (i = 0; good && i < operands->count; i++)
+        good = photos_add_some(list, operands->items[i], r);
     if (good) thin_out(list, max);
     else photos_free(list);
     return good;
 }
 
-void photos_free(photo_list *list)
-{
+void photos_free(photo_list *list) {
     int i;
     for (i = 0; i < list->count + list->skipped; i++) free(list->paths[i]);
     free(list->paths);
     memset(list, 0, sizeof *list);
 }
 
-static bool takes_photos(const vit_model *model, report *r)
-{
+static bool takes_photos(const vit_model *model, report *r) {
     const int channels = model->config.in_chans;
     return channels == 1 || channels == 3 ||
            report_fail(r, "images can be given to models of 1 or 3 channels, found %d", channels);
 }
 
-bool photos_prepare(const vit_model *model, const vit_image *image, float *input, report *r)
-{
+bool photos_prepare(const vit_model *model, const vit_image *image, float *input, report *r) {
     const vit_result result = vit_preprocess(model, image, input, NULL, 0);
     if (!takes_photos(model, r)) return false;
     return !result || report_fail(r, "%s", vit_result_string(result));
 }
 
 /* False if nothing would be left, or if it is not the image's fault. */
-static bool skip(photo_list *list, int i, report *r)
-{
+static bool skip(photo_list *list, int i, report *r) {
     char *path = list->paths[i];
     if (r->no_memory || list->count == 1) return false;
     memmove(&list->paths[i], &list->paths[i + 1],
@@ -245,8 +226,7 @@ static bool skip(photo_list *list, int i, report *r)
     return true;
 }
 
-static void take_pixels(const image_file *file, vit_image *image)
-{
+static void take_pixels(const image_file *file, vit_image *image) {
     memset(image, 0, sizeof *image);
     image->pixels = file->pixels;
     image->width = file->width;
@@ -254,14 +234,12 @@ static void take_pixels(const image_file *file, vit_image *image)
     image->format = VIT_PIXEL_RGB8;
 }
 
-static unsigned flags_of(const photo_options *options)
-{
+static unsigned flags_of(const photo_options *options) {
     return (options->no_exif ? IMAGE_FILE_NO_EXIF : 0) |
            IMAGE_FILE_MEGAPIXELS(options->max_megapixels);
 }
 
-size_t photos_max_bytes(const photo_options *options)
-{
+size_t photos_max_bytes(const photo_options *options) {
     return image_file_max_bytes(flags_of(options));
 }
 
@@ -277,8 +255,7 @@ typedef char task_fits[sizeof(task) <= SANDBOX_MAX_PARAMETERS ? 1 : -1];
 
 /* The smallest fraction that leaves twice the pixels, each way, of what the photo is resized to:
  * what a decoder's box filter loses is beyond what the resize keeps. */
-static int least_eighths(const void *user, int width, int height)
-{
+static int least_eighths(const void *user, int width, int height) {
     const task *t = user;
     int eighths = 1;
     vit_crop crop;
@@ -289,8 +266,7 @@ static int least_eighths(const void *user, int width, int height)
     return eighths;
 }
 
-static bool work(const sandbox_request *request, vit_image *image, report *r)
-{
+static bool work(const sandbox_request *request, vit_image *image, report *r) {
     const task *t = request->parameters;
     const bool whole = !t || t->exact;
     image_file file;
@@ -306,8 +282,7 @@ static bool work(const sandbox_request *request, vit_image *image, report *r)
 }
 
 /* A block that photos_free_image takes. */
-static void *allocate_pixels(size_t size)
-{
+static void *allocate_pixels(size_t size) {
     uint8_t *pixels;
     image_file__max_pixels = (int64_t)(size / 3);
     pixels = image_file__malloc(size);
@@ -320,19 +295,19 @@ struct photo_decoder {
     unsigned flags;
     bool exact;
     size_t max_bytes;
-    sandbox *box;   /* NULL: decode in this process */
+    sandbox *box; /* NULL: decode in this process */
 };
 
-const char *photos_decoding(const photo_options *options, char text[PHOTOS_DECODING_SIZE])
-{
+const char *photos_decoding(const photo_options *options, char text[PHOTOS_DECODING_SIZE]) {
     const char *library = jpeg_library();
     snprintf(text, PHOTOS_DECODING_SIZE, "%s%s", library ? library : "stb_image 2.27",
-             !library ? "" : options->exact ? ", exact" : ", reduced");
+             !library         ? ""
+             : options->exact ? ", exact"
+                              : ", reduced");
     return text;
 }
 
-static sandbox *open_sandbox(const photo_options *options, int num_threads, report *r)
-{
+static sandbox *open_sandbox(const photo_options *options, int num_threads, report *r) {
     sandbox_settings settings;
     memset(&settings, 0, sizeof settings);
     settings.max_input = photos_max_bytes(options);
@@ -350,8 +325,7 @@ static sandbox *open_sandbox(const photo_options *options, int num_threads, repo
 }
 
 photo_decoder *photo_decoder_open(const photo_options *options, const char *program,
-                                  int num_threads, report *r)
-{
+                                  int num_threads, report *r) {
     report why = report_make();
     photo_decoder *decoder = calloc(1, sizeof *decoder);
     if (!decoder) {
@@ -369,25 +343,23 @@ photo_decoder *photo_decoder_open(const photo_options *options, const char *prog
     return decoder;
 }
 
-void photo_decoder_close(photo_decoder *decoder)
-{
+void photo_decoder_close(photo_decoder *decoder) {
     if (decoder) sandbox_close(decoder->box);
     free(decoder);
 }
 
 /* A photo in a pipe is the whole of it: of a stream, the first frame alone would be an answer to
  * something that nobody asked. */
-static bool check_stdin(const void *data, size_t size, report *r)
-{
+static bool check_stdin(const void *data, size_t size, report *r) {
     return !frames_follow(data, size) ||
            report_fail(r, "more images follow the first one; a stream of frames is read by "
-                          "vit-classify --frames auto") || report_file(r, "-");
+                          "vit-classify --frames auto") ||
+           report_file(r, "-");
 }
 
 /* The bytes are read here: a sandbox opens no files. */
 static bool read_file(const char *name, const photo_decoder *decoder, unsigned char **data,
-                      size_t *size, report *r)
-{
+                      size_t *size, report *r) {
     if (source_is_folder(name)) {
         (void)report_fail(r, "is a folder; name the images in it: %.200s/*.jpg", name);
         return report_file(r, name);
@@ -400,8 +372,7 @@ static bool read_file(const char *name, const photo_decoder *decoder, unsigned c
 
 /* Where the decoder is. Damage that was passed over is left in r as if it were a failure. */
 static bool ask(const char *name, photo_decoder *decoder, sandbox_request *request,
-                vit_image *image, report *r)
-{
+                vit_image *image, report *r) {
     char note[SANDBOX_NOTE_SIZE] = "";
     bool good;
     request->flags = decoder->flags;
@@ -417,8 +388,7 @@ static bool ask(const char *name, photo_decoder *decoder, sandbox_request *reque
 }
 
 bool photos_decode_bytes(const char *name, const void *data, size_t size, photo_decoder *decoder,
-                         vit_image *image, report *r)
-{
+                         vit_image *image, report *r) {
     sandbox_request request = { 0 };
     report found = report_make();
     request.data = data;
@@ -431,8 +401,7 @@ bool photos_decode_bytes(const char *name, const void *data, size_t size, photo_
     return true;
 }
 
-bool photos_decode(const char *name, photo_decoder *decoder, vit_image *image, report *r)
-{
+bool photos_decode(const char *name, photo_decoder *decoder, vit_image *image, report *r) {
     unsigned char *data;
     size_t size;
     bool good;
@@ -444,8 +413,7 @@ bool photos_decode(const char *name, photo_decoder *decoder, vit_image *image, r
 }
 
 static bool input_of_bytes(const char *name, const void *data, size_t size, photo_decoder *decoder,
-                           const vit_model *model, float *input, report *r)
-{
+                           const vit_model *model, float *input, report *r) {
     const vit_config *c = &model->config;
     sandbox_request request = { 0 };
     vit_image none;
@@ -464,8 +432,7 @@ static bool input_of_bytes(const char *name, const void *data, size_t size, phot
 }
 
 bool photos_input(const char *name, const void *data, size_t size, photo_decoder *decoder,
-                  const vit_model *model, float *input, report *r)
-{
+                  const vit_model *model, float *input, report *r) {
     unsigned char *read;
     bool good;
     if (data) return input_of_bytes(name, data, size, decoder, model, input, r);
@@ -475,18 +442,16 @@ bool photos_input(const char *name, const void *data, size_t size, photo_decoder
     return good;
 }
 
-void photos_free_image(vit_image *image)
-{
+void photos_free_image(vit_image *image) {
     image_file file;
     memset(&file, 0, sizeof file);
-    file.pixels = (uint8_t *)(uintptr_t)image->pixels;   /* photos_decode's own */
+    file.pixels = (uint8_t *)(uintptr_t)image->pixels; /* photos_decode's own */
     image_file_free(&file);
     memset(image, 0, sizeof *image);
 }
 
 bool photos_read(const vit_model *model, photo_decoder *decoder, photo_list *list, int i,
-                 float *input, report *r)
-{
+                 float *input, report *r) {
     if (i < list->count && !takes_photos(model, r)) return report_file(r, list->paths[i]);
     while (i < list->count) {
         report found = report_make();

@@ -13,8 +13,8 @@
 typedef struct photo_list {
     char **paths;
     int count;
-    int skipped;       /* those that could not be read: their paths come after the others */
-    size_t capacity;   /* private */
+    int skipped;     /* those that could not be read: their paths come after the others */
+    size_t capacity; /* private */
 } photo_list;
 
 /* An operand is a file, taken as it is, or a folder: all images in it and below it, known by their
@@ -39,15 +39,15 @@ bool photos_is_folder(const char *path);
 /* Appends the images of one more operand, of which a folder may have none; or any name, as it is.
  * An empty list is zeroed. */
 bool photos_add(photo_list *list, const char *operand, report *r);
-bool photos_add_some(photo_list *list, const char *operand, report *r);   /* not none */
+bool photos_add_some(photo_list *list, const char *operand, report *r); /* not none */
 bool photos_append(photo_list *list, const char *name, report *r);
 
 /* How image files are decoded; zeroed: confined, upright and up to 134 million pixels. */
 typedef struct photo_options {
-    bool no_exif;         /* as they are stored, as timm and Pillow do                    */
-    bool no_sandbox;      /* in this process, which is then at the mercy of each file     */
-    int max_megapixels;   /* 1 .. 500: those with more are refused; 0: the default        */
-    bool exact;           /* at their whole size, also those much larger than the input   */
+    bool no_exif;       /* as they are stored, as timm and Pillow do                    */
+    bool no_sandbox;    /* in this process, which is then at the mercy of each file     */
+    int max_megapixels; /* 1 .. 500: those with more are refused; 0: the default        */
+    bool exact;         /* at their whole size, also those much larger than the input   */
 } photo_options;
 
 /* Where image files are decoded, and the only way to: nothing else in tools/ includes image_file.h.
@@ -59,22 +59,30 @@ typedef struct photo_decoder photo_decoder;
 /* NULL: see the report. On Linux, a line on stderr says why a system has none. */
 photo_decoder *photo_decoder_open(const photo_options *options, const char *program,
                                   int num_threads, report *r);
-void photo_decoder_close(photo_decoder *decoder);   /* NULL is allowed */
+void photo_decoder_close(photo_decoder *decoder); /* NULL is allowed */
 
 /* The rows of a program's options (cli/options.h) that set them. */
-#define PHOTO_OPTIONS(photos)                                                                     \
-    { 0, "no-exif", NULL, "ignore the EXIF orientation, as timm does", CLI_FLAG,                  \
-      &(photos)->no_exif, 0, 0 },                                                                 \
-    { 0, "max-pixels", "N", "read images of up to N million pixels (default 134)", CLI_INT,       \
-      &(photos)->max_megapixels, 1, 500 },                                                        \
-    PHOTO_SANDBOX_OPTION(photos)
+#define PHOTO_OPTIONS(photos)                                                                      \
+    { 0,        "no-exif",          NULL, "ignore the EXIF orientation, as timm does",             \
+      CLI_FLAG, &(photos)->no_exif, 0,    0 },                                                     \
+        { 0,       "max-pixels",                                                                   \
+          "N",     "read images of up to N million pixels (default 134)",                          \
+          CLI_INT, &(photos)->max_megapixels,                                                      \
+          1,       500 },                                                                          \
+        PHOTO_SANDBOX_OPTION(photos)
 /* For programs whose result a few levels of a pixel's brightness hardly change. */
-#define PHOTO_EXACT_OPTION(photos)                                                                \
-    { 0, "exact", NULL, "decode JPEGs at their whole size; without it, one more than twice as\n"  \
-      "large as the model's input is decoded at 1/2, 1/4 or 1/8", CLI_FLAG, &(photos)->exact, 0, 0 }
-#define PHOTO_SANDBOX_OPTION(photos)                                                              \
-    { 0, "no-sandbox", NULL, "decode images in this process, not in confined ones (Linux)",       \
-      CLI_FLAG, &(photos)->no_sandbox, 0, 0 }
+#define PHOTO_EXACT_OPTION(photos)                                                                 \
+    {                                                                                              \
+        0, "exact", NULL,                                                                          \
+            "decode JPEGs at their whole size; without it, one more than twice as\n"               \
+            "large as the model's input is decoded at 1/2, 1/4 or 1/8",                            \
+            CLI_FLAG, &(photos)->exact, 0, 0                                                       \
+    }
+#define PHOTO_SANDBOX_OPTION(photos)                                                               \
+    {                                                                                              \
+        0, "no-sandbox", NULL, "decode images in this process, not in confined ones (Linux)",      \
+            CLI_FLAG, &(photos)->no_sandbox, 0, 0                                                  \
+    }
 
 /* Of an image file; larger ones are refused. */
 size_t photos_max_bytes(const photo_options *options);

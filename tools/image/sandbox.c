@@ -1,12 +1,12 @@
-#define _GNU_SOURCE   /* prlimit, memory that is shared and not of a file */
+#define _GNU_SOURCE /* prlimit, memory that is shared and not of a file */
 
 #include "image/sandbox.h"
 
 /* The kernel's headers may be missing beside another C library. */
 #if defined(__linux__) && (defined(__x86_64__) || defined(__aarch64__)) && defined(__has_include)
-#    if __has_include(<linux/seccomp.h>) && __has_include(<linux/filter.h>)
-#        define HAS_SANDBOX
-#    endif
+#if __has_include(<linux/seccomp.h>) && __has_include(<linux/filter.h>)
+#define HAS_SANDBOX
+#endif
 #endif
 
 #ifdef HAS_SANDBOX
@@ -36,12 +36,12 @@
 /* At the beginning of the memory that a child shares with its parent; the input follows, then the
  * pixels. */
 typedef struct exchange {
-    uint64_t size, to_size;   /* to the child                                                */
+    uint64_t size, to_size; /* to the child                                                */
     unsigned flags;
     uint64_t parameters_size;
     uint64_t parameters[SANDBOX_MAX_PARAMETERS / 8];
-    uint64_t room;            /* from the child: bytes of memory that it may ask for, and    */
-    int good, no_memory;      /* its answer                                                  */
+    uint64_t room;       /* from the child: bytes of memory that it may ask for, and    */
+    int good, no_memory; /* its answer                                                  */
     int64_t width, height;
     char text[512], note[SANDBOX_NOTE_SIZE];
 } exchange;
@@ -57,23 +57,23 @@ typedef struct message {
 enum { READY = 'r', WORK = 'w', DONE = 'd' };
 
 typedef struct child {
-    struct child *next;       /* of the idle ones                                            */
+    struct child *next; /* of the idle ones                                            */
     exchange *shared;
     pid_t pid;
     int socket;
-    uint32_t number;          /* of the latest command                                       */
-    uint64_t room;            /* as it said before its first image                           */
-    rlim_t short_of;          /* its limit of CPU seconds, if that is too low; 0: it is not  */
+    uint32_t number; /* of the latest command                                       */
+    uint64_t room;   /* as it said before its first image                           */
+    rlim_t short_of; /* its limit of CPU seconds, if that is too low; 0: it is not  */
 } child;
 
 struct sandbox {
     sandbox_settings settings;
     size_t input_size, output_size, shared_size;
-    int most;                 /* children                                                    */
-    pthread_mutex_t lock;     /* of the following                                            */
+    int most;             /* children                                                    */
+    pthread_mutex_t lock; /* of the following                                            */
     pthread_cond_t changed;
     child *idle;
-    int count;                /* of children, idle and working                               */
+    int count; /* of children, idle and working                               */
 };
 
 /* Stands for a sandbox that could not be allocated. */
@@ -82,61 +82,70 @@ static sandbox none;
 /* === The child === */
 
 #ifdef __x86_64__
-#    define THIS_ARCH AUDIT_ARCH_X86_64
+#define THIS_ARCH AUDIT_ARCH_X86_64
 #else
-#    define THIS_ARCH AUDIT_ARCH_AARCH64
+#define THIS_ARCH AUDIT_ARCH_AARCH64
 #endif
 
 #define LOAD(member) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, member))
 /* Half an argument; on both CPUs the low one comes first. */
-#define LOAD_LOW(i) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[i]))
-#define LOAD_HIGH(i) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[i]) + 4)
-#define PERMIT BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
-#define KILL BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)
-#define IF_EQUAL_SKIP(value, n) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, n, 0)
+#define LOAD_LOW(i)                 BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[i]))
+#define LOAD_HIGH(i)                BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[i]) + 4)
+#define PERMIT                      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+#define KILL                        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)
+#define IF_EQUAL_SKIP(value, n)     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, n, 0)
 #define UNLESS_EQUAL_SKIP(value, n) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, n)
-#define ALLOW(call) UNLESS_EQUAL_SKIP(call, 1), PERMIT
+#define ALLOW(call)                 UNLESS_EQUAL_SKIP(call, 1), PERMIT
 /* The kernel ignores the high half of an argument that it takes as an int. */
 #define CLEAR(bits) BPF_STMT(BPF_ALU | BPF_AND | BPF_K, ~(uint32_t)(bits))
-#define ALLOW_ONE(call, i, value)                                                                 \
+#define ALLOW_ONE(call, i, value)                                                                  \
     UNLESS_EQUAL_SKIP(call, 4), LOAD_LOW(i), UNLESS_EQUAL_SKIP(value, 1), PERMIT, KILL
-#define ALLOW_THREE(call, i, ignored, a, b, c)                                                    \
-    UNLESS_EQUAL_SKIP(call, 7), LOAD_LOW(i), CLEAR(ignored), IF_EQUAL_SKIP(a, 2),                 \
-    IF_EQUAL_SKIP(b, 1), UNLESS_EQUAL_SKIP(c, 1), PERMIT, KILL
+#define ALLOW_THREE(call, i, ignored, a, b, c)                                                     \
+    UNLESS_EQUAL_SKIP(call, 7), LOAD_LOW(i), CLEAR(ignored), IF_EQUAL_SKIP(a, 2),                  \
+        IF_EQUAL_SKIP(b, 1), UNLESS_EQUAL_SKIP(c, 1), PERMIT, KILL
 /* Kills if the argument has another of its 64 bits; 5 instructions, the next of which follows. */
-#define ONLY_BITS(i, bits)                                                                        \
-    LOAD_HIGH(i), UNLESS_EQUAL_SKIP(0, 2), LOAD_LOW(i),                                           \
-    BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, ~(uint32_t)(bits), 0, 1), KILL
+#define ONLY_BITS(i, bits)                                                                         \
+    LOAD_HIGH(i), UNLESS_EQUAL_SKIP(0, 2), LOAD_LOW(i),                                            \
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, ~(uint32_t)(bits), 0, 1), KILL
 #define ALLOW_BITS(call, i, bits) UNLESS_EQUAL_SKIP(call, 6), ONLY_BITS(i, bits), PERMIT
 
 /* Memory that no instruction can be in, and the socket, which is 0: what malloc and printf need. A
  * sanitizer, whose memory is mapped anew, advises more. */
-static bool confine(void)
-{
+static bool confine(void) {
 #if defined(__SANITIZE_ADDRESS__)
     enum { ADVICE = MADV_DONTDUMP, MORE_ADVICE = MADV_NOHUGEPAGE };
 #else
     enum { ADVICE = MADV_HUGEPAGE, MORE_ADVICE = MADV_FREE };
 #endif
-    enum { DATA = PROT_READ | PROT_WRITE, PRIVATE_FUTEX = 128 };   /* futexes: 0 waits, 1 wakes */
+    enum { DATA = PROT_READ | PROT_WRITE, PRIVATE_FUTEX = 128 }; /* futexes: 0 waits, 1 wakes */
     static struct sock_filter rules[] = {
-        LOAD(arch), IF_EQUAL_SKIP(THIS_ARCH, 1), KILL,
+        LOAD(arch),
+        IF_EQUAL_SKIP(THIS_ARCH, 1),
+        KILL,
         LOAD(nr),
-        ALLOW_ONE(SYS_read, 0, 0), ALLOW_ONE(SYS_write, 0, 0),
-        ALLOW(SYS_brk), ALLOW(SYS_munmap), ALLOW(SYS_exit), ALLOW(SYS_exit_group),
-        ALLOW(SYS_getrandom), ALLOW(SYS_sched_yield),
+        ALLOW_ONE(SYS_read, 0, 0),
+        ALLOW_ONE(SYS_write, 0, 0),
+        ALLOW(SYS_brk),
+        ALLOW(SYS_munmap),
+        ALLOW(SYS_exit),
+        ALLOW(SYS_exit_group),
+        ALLOW(SYS_getrandom),
+        ALLOW(SYS_sched_yield),
         ALLOW_THREE(SYS_madvise, 2, 0, MADV_DONTNEED, ADVICE, MORE_ADVICE),
         ALLOW_THREE(SYS_futex, 1, PRIVATE_FUTEX, 0, 1, 1),
         ALLOW_THREE(SYS_clock_gettime, 0, 0, CLOCK_REALTIME, CLOCK_MONOTONIC, CLOCK_MONOTONIC),
         ALLOW_BITS(SYS_mremap, 3, MREMAP_MAYMOVE),
         ALLOW_BITS(SYS_mprotect, 2, DATA),
         /* malloc can be told to take huge pages (GLIBC_TUNABLES), and does without */
-        UNLESS_EQUAL_SKIP(SYS_mmap, 15), LOAD_LOW(3),
+        UNLESS_EQUAL_SKIP(SYS_mmap, 15),
+        LOAD_LOW(3),
         BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, MAP_HUGETLB, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOMEM), ONLY_BITS(2, DATA),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOMEM),
+        ONLY_BITS(2, DATA),
         ONLY_BITS(3, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED | MAP_STACK),
-        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, MAP_ANONYMOUS, 0, 1), PERMIT,
-        KILL
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, MAP_ANONYMOUS, 0, 1),
+        PERMIT,
+        KILL,
     };
     const struct sock_fprog program = { sizeof rules / sizeof rules[0], rules };
     return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
@@ -144,8 +153,7 @@ static bool confine(void)
 }
 
 /* Bytes of this process's address space; 0: unknown. */
-static uint64_t address_space(void)
-{
+static uint64_t address_space(void) {
     unsigned long long pages = 0;
     char text[64] = "";
     FILE *file = fopen("/proc/self/statm", "r");
@@ -162,8 +170,7 @@ typedef int resource_kind;
 #endif
 
 /* A limit that is lower already, as batch systems set some, stays. */
-static bool lower(resource_kind resource, rlim_t most)
-{
+static bool lower(resource_kind resource, rlim_t most) {
     struct rlimit limit;
     if (getrlimit(resource, &limit) != 0) return false;
     if (limit.rlim_cur > most) limit.rlim_cur = most;
@@ -172,12 +179,11 @@ static bool lower(resource_kind resource, rlim_t most)
 }
 
 /* before: bytes of the address space. room: those that it may grow by. */
-static bool bound(const sandbox *box, uint64_t before, uint64_t *room)
-{
+static bool bound(const sandbox *box, uint64_t before, uint64_t *room) {
     struct rlimit space, data;
     if (!lower(RLIMIT_AS, (rlim_t)(before + box->settings.memory)) || !lower(RLIMIT_CORE, 0) ||
-        !lower(RLIMIT_FSIZE, 0) || !lower(RLIMIT_NOFILE, 1) ||
-        getrlimit(RLIMIT_AS, &space) != 0 || getrlimit(RLIMIT_DATA, &data) != 0)
+        !lower(RLIMIT_FSIZE, 0) || !lower(RLIMIT_NOFILE, 1) || getrlimit(RLIMIT_AS, &space) != 0 ||
+        getrlimit(RLIMIT_DATA, &data) != 0)
         return false;
     *room = space.rlim_cur > before ? space.rlim_cur - before : 0;
     if (*room > data.rlim_cur) *room = data.rlim_cur;
@@ -185,9 +191,8 @@ static bool bound(const sandbox *box, uint64_t before, uint64_t *room)
 }
 
 /* The socket becomes 0, and nothing else stays open. */
-static bool close_files(int socket, uint64_t *space)
-{
-    const long most = sysconf(_SC_OPEN_MAX);   /* RLIMIT_NOFILE, which is lowered after this */
+static bool close_files(int socket, uint64_t *space) {
+    const long most = sysconf(_SC_OPEN_MAX); /* RLIMIT_NOFILE, which is lowered after this */
     bool closed = false;
     if (dup2(socket, 0) != 0) return false;
 #ifdef SYS_close_range
@@ -198,23 +203,20 @@ static bool close_files(int socket, uint64_t *space)
     return true;
 }
 
-static bool tell(uint32_t what, uint32_t number)
-{
+static bool tell(uint32_t what, uint32_t number) {
     const message said = { what, number };
     return write(0, &said, sizeof said) == sizeof said;
 }
 
 /* Waits for the command of this number. False: its parent has ended, or said anything else. */
-static bool is_told(uint32_t number)
-{
-    message got[2];   /* a packet that is too long is seen to be */
+static bool is_told(uint32_t number) {
+    message got[2]; /* a packet that is too long is seen to be */
     return read(0, got, sizeof got) == sizeof got[0] && got[0].what == WORK &&
            got[0].number == number;
 }
 
 /* What the system lacks; NULL: nothing. */
-static const char *lock_in(const sandbox *box, int socket, uint64_t *room)
-{
+static const char *lock_in(const sandbox *box, int socket, uint64_t *room) {
     uint64_t space;
     if (!close_files(socket, &space)) return "no socket";
     if (space == 0) return "/proc/self/statm cannot be read";
@@ -223,13 +225,15 @@ static const char *lock_in(const sandbox *box, int socket, uint64_t *room)
 }
 
 /* One image, from the exchange and back to it. */
-static void serve(const sandbox *box, exchange *shared)
-{
+static void serve(const sandbox *box, exchange *shared) {
     uint8_t *input = (uint8_t *)shared + EXCHANGE_SIZE, *output = input + box->input_size;
-    const sandbox_request request = { input, (size_t)shared->size, shared->flags,
+    const sandbox_request request = { input,
+                                      (size_t)shared->size,
+                                      shared->flags,
                                       shared->parameters_size ? shared->parameters : NULL,
                                       (size_t)shared->parameters_size,
-                                      shared->to_size ? output : NULL, (size_t)shared->to_size,
+                                      shared->to_size ? output : NULL,
+                                      (size_t)shared->to_size,
                                       shared->note };
     report r = report_make();
     vit_image image;
@@ -248,10 +252,10 @@ static void serve(const sandbox *box, exchange *shared)
 
 /* What the decoder itself does ends it; the rest is its parent's, with which its socket ends. No
  * handler of the parent may run here: they remove its files. */
-static void reset_signals(void)
-{
-    static const int fatal[] = { SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP,
-                                 SIGXCPU };
+static void reset_signals(void) {
+    static const int fatal[] = {
+        SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP, SIGXCPU
+    };
     sigset_t empty;
     for (int i = 1; i < NSIG; i++) signal(i, SIG_IGN);
     for (size_t i = 0; i < sizeof fatal / sizeof fatal[0]; i++) signal(fatal[i], SIG_DFL);
@@ -259,12 +263,11 @@ static void reset_signals(void)
     sigprocmask(SIG_SETMASK, &empty, NULL);
 }
 
-static void live(const sandbox *box, exchange *shared, int socket)
-{
+static void live(const sandbox *box, exchange *shared, int socket) {
     const char *lacking;
     reset_signals();
 #ifdef M_ARENA_MAX
-    mallopt(M_ARENA_MAX, 1);   /* or it would look up how many CPUs there are, in a file */
+    mallopt(M_ARENA_MAX, 1); /* or it would look up how many CPUs there are, in a file */
 #endif
     errno = 0;
     lacking = lock_in(box, socket, &shared->room);
@@ -283,8 +286,7 @@ static void live(const sandbox *box, exchange *shared, int socket)
 
 /* === The parent === */
 
-static void free_child(const sandbox *box, child *c)
-{
+static void free_child(const sandbox *box, child *c) {
     if (c->pid > 0) {
         kill(c->pid, SIGKILL);
         while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR) continue;
@@ -296,8 +298,7 @@ static void free_child(const sandbox *box, child *c)
 
 typedef enum heard { ANSWER, ENDED, LATE, NONSENSE } heard;
 
-static double now(void)
-{
+static double now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
@@ -305,11 +306,10 @@ static double now(void)
 
 /* Waits for a message of the child. The time for it comes in slices, of which each counts no more
  * than its length: a job may be stopped for hours, and its decoders with it. */
-static heard hear(const child *c, int seconds, uint32_t what, uint32_t number)
-{
+static heard hear(const child *c, int seconds, uint32_t what, uint32_t number) {
     static const double slice = 0.1;
     struct pollfd ready = { c->socket, POLLIN, 0 };
-    message got[2];   /* as is_told's */
+    message got[2]; /* as is_told's */
     double waited = 0, start, took;
     ssize_t size;
     int found;
@@ -323,12 +323,11 @@ static heard hear(const child *c, int seconds, uint32_t what, uint32_t number)
     size = recv(c->socket, got, sizeof got, MSG_DONTWAIT);
     if (size <= 0) return ENDED;
     return size == sizeof got[0] && got[0].what == what && got[0].number == number ? ANSWER
-                                                                                    : NONSENSE;
+                                                                                   : NONSENSE;
 }
 
 /* Ends of a socket that are not standard streams: those who write there mean no decoder. */
-static bool make_socket(int ends[2])
-{
+static bool make_socket(int ends[2]) {
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return false;
     for (int i = 0; i < 2; i++) {
         const int low = ends[i];
@@ -344,8 +343,7 @@ static bool make_socket(int ends[2])
 
 /* The memory and the process that shares it. One at a time, and no signal meanwhile: no other child
  * may have this memory, and in the child no handler of the parent may run. */
-static bool fork_child(const sandbox *box, child *c, const int ends[2], report *r)
-{
+static bool fork_child(const sandbox *box, child *c, const int ends[2], report *r) {
     static pthread_mutex_t alone = PTHREAD_MUTEX_INITIALIZER;
     sigset_t all, before;
     bool good = false;
@@ -367,8 +365,7 @@ static bool fork_child(const sandbox *box, child *c, const int ends[2], report *
     return good;
 }
 
-static bool begin_child(const sandbox *box, child *c, report *r)
-{
+static bool begin_child(const sandbox *box, child *c, report *r) {
     int ends[2];
     bool good;
     if (!make_socket(ends)) return report_fail(r, "no socket: %s", strerror(errno));
@@ -377,14 +374,12 @@ static bool begin_child(const sandbox *box, child *c, report *r)
     close(ends[1]);
     if (!good) return false;
     if (hear(c, 60, READY, 0) != ANSWER)
-        return report_fail(r, "%s", c->shared->text[0] ? c->shared->text
-                                                       : "its process has ended");
+        return report_fail(r, "%s", c->shared->text[0] ? c->shared->text : "its process has ended");
     c->room = c->shared->room;
     return true;
 }
 
-static child *new_child(const sandbox *box, report *r)
-{
+static child *new_child(const sandbox *box, report *r) {
     child *c = calloc(1, sizeof *c);
     if (!c) {
         (void)report_no_memory(r);
@@ -397,8 +392,7 @@ static child *new_child(const sandbox *box, report *r)
     return NULL;
 }
 
-static void drop_child(sandbox *box, child *c)
-{
+static void drop_child(sandbox *box, child *c) {
     free_child(box, c);
     pthread_mutex_lock(&box->lock);
     box->count--;
@@ -408,14 +402,13 @@ static void drop_child(sandbox *box, child *c)
 
 /* The kernel ends a child that computes on and on, also if its parent is gone by then. False: so
  * much time is not left to this one, whose limit somebody has lowered. */
-static bool limit_time(child *c, int seconds)
-{
+static bool limit_time(child *c, int seconds) {
     struct timespec used = { 0, 0 };
     struct rlimit limit;
     clockid_t clock;
     c->short_of = 0;
     if (clock_getcpuclockid(c->pid, &clock) == 0) clock_gettime(clock, &used);
-    if (prlimit(c->pid, RLIMIT_CPU, NULL, &limit) != 0) return true;   /* it is gone: seen later */
+    if (prlimit(c->pid, RLIMIT_CPU, NULL, &limit) != 0) return true; /* it is gone: seen later */
     limit.rlim_cur = (rlim_t)used.tv_sec + (rlim_t)seconds + 1;
     if (limit.rlim_cur > limit.rlim_max) limit.rlim_cur = c->short_of = limit.rlim_max;
     prlimit(c->pid, RLIMIT_CPU, &limit, NULL);
@@ -424,22 +417,20 @@ static bool limit_time(child *c, int seconds)
 
 /* One that is idle, unless it must be new, or else a new one; where no more can be made, the next
  * that becomes idle. */
-static child *take_child(sandbox *box, bool must_be_new, report *r)
-{
+static child *take_child(sandbox *box, bool must_be_new, report *r) {
     const int seconds = box->settings.cpu_seconds;
     child *c;
     bool others;
     do {
         *r = report_make();
         pthread_mutex_lock(&box->lock);
-        while (!box->idle && box->count >= box->most)
-            pthread_cond_wait(&box->changed, &box->lock);
+        while (!box->idle && box->count >= box->most) pthread_cond_wait(&box->changed, &box->lock);
         c = box->idle;
         if (c) box->idle = c->next;
         else box->count++;
         pthread_mutex_unlock(&box->lock);
         if (c && !must_be_new && limit_time(c, seconds)) return c;
-        if (c) free_child(box, c);   /* the new one takes its place */
+        if (c) free_child(box, c); /* the new one takes its place */
         c = new_child(box, r);
         if (c) {
             (void)limit_time(c, seconds);
@@ -455,11 +446,9 @@ static child *take_child(sandbox *box, bool must_be_new, report *r)
 }
 
 /* What a large image has used is given back: a child may live for millions of them. */
-static void return_child(sandbox *box, child *c, size_t used_input, size_t used_pixels)
-{
+static void return_child(sandbox *box, child *c, size_t used_input, size_t used_pixels) {
     enum { LARGE = 8 << 20 };
-    if (used_input + used_pixels > LARGE)
-        madvise(c->shared, box->shared_size, MADV_REMOVE);
+    if (used_input + used_pixels > LARGE) madvise(c->shared, box->shared_size, MADV_REMOVE);
     pthread_mutex_lock(&box->lock);
     c->next = box->idle;
     box->idle = c;
@@ -468,8 +457,7 @@ static void return_child(sandbox *box, child *c, size_t used_input, size_t used_
 }
 
 /* So many children as half of what is left of a limited address space has room for, or one. */
-static int most_children(const sandbox *box)
-{
+static int most_children(const sandbox *box) {
     struct rlimit limit;
     uint64_t left;
     if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return INT_MAX;
@@ -478,8 +466,7 @@ static int most_children(const sandbox *box)
     return left < 1 ? 1 : left < INT_MAX ? (int)left : INT_MAX;
 }
 
-sandbox *sandbox_open(const sandbox_settings *settings, report *r)
-{
+sandbox *sandbox_open(const sandbox_settings *settings, report *r) {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     sandbox *box = calloc(1, sizeof *box);
     const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
@@ -492,11 +479,11 @@ sandbox *sandbox_open(const sandbox_settings *settings, report *r)
     if (box->output_size < settings->max_to) box->output_size = settings->max_to;
     box->shared_size = EXCHANGE_SIZE + box->input_size + box->output_size;
     box->most = most_children(box);
-    pthread_mutex_init(&box->lock, NULL);   /* neither can fail on Linux */
+    pthread_mutex_init(&box->lock, NULL); /* neither can fail on Linux */
     pthread_cond_init(&box->changed, NULL);
     while (box->count < children && box->count < box->most) {
         report failure = report_make();
-        child *c = new_child(box, &failure);   /* sandbox_decode says why there is none */
+        child *c = new_child(box, &failure); /* sandbox_decode says why there is none */
         if (!c) break;
         box->count++;
         return_child(box, c, 0, 0);
@@ -504,8 +491,7 @@ sandbox *sandbox_open(const sandbox_settings *settings, report *r)
     return box;
 }
 
-void sandbox_close(sandbox *box)
-{
+void sandbox_close(sandbox *box) {
     if (!box || box == &none) return;
     while (box->idle) {
         child *c = box->idle;
@@ -518,8 +504,7 @@ void sandbox_close(sandbox *box)
 }
 
 /* Why a decoder has ended, and no image's fault; true: another one may fare better. */
-static bool was_killed(const sandbox *box, child *c, heard last, report *r)
-{
+static bool was_killed(const sandbox *box, child *c, heard last, report *r) {
     const double limit = c->short_of ? (double)c->short_of : box->settings.cpu_seconds;
     struct rusage used;
     int status = 0, signal_number;
@@ -529,7 +514,8 @@ static bool was_killed(const sandbox *box, child *c, heard last, report *r)
         return report_fail(r, "its decoder was stopped: it took more than %d seconds",
                            box->settings.seconds);
     if (last == NONSENSE) return report_fail(r, "its decoder said what is no answer");
-    do ended = wait4(c->pid, &status, 0, &used); while (ended < 0 && errno == EINTR);
+    do ended = wait4(c->pid, &status, 0, &used);
+    while (ended < 0 && errno == EINTR);
     c->pid = 0;
     if (ended < 0) return !report_fail(r, "its decoder ended twice, for a reason that is unknown");
     signal_number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
@@ -547,14 +533,13 @@ static bool was_killed(const sandbox *box, child *c, heard last, report *r)
                                "short");
     if (signal_number == SIGSYS)
         return report_fail(r, "its decoder was stopped: it asked the system for what decoding "
-                           "does not need");
+                              "does not need");
     return report_fail(r, "its decoder crashed (%s %d)", signal_number ? "signal" : "exit status",
                        signal_number ? signal_number : WEXITSTATUS(status));
 }
 
-static bool say_text(const sandbox *box, const child *c, exchange *answer, report *r)
-{
-    const bool limited = c->room < box->settings.memory;   /* not to what an image may need */
+static bool say_text(const sandbox *box, const child *c, exchange *answer, report *r) {
+    const bool limited = c->room < box->settings.memory; /* not to what an image may need */
     answer->text[sizeof answer->text - 1] = '\0';
     if (answer->no_memory) {
         r->no_memory = limited;
@@ -567,8 +552,7 @@ static bool say_text(const sandbox *box, const child *c, exchange *answer, repor
 
 /* answer: a copy, which the child cannot change any more. */
 static bool take_answer(const sandbox *box, const child *c, exchange *answer,
-                        const sandbox_request *request, vit_image *image, report *r)
-{
+                        const sandbox_request *request, vit_image *image, report *r) {
     const uint8_t *pixels = (const uint8_t *)c->shared + EXCHANGE_SIZE + box->input_size;
     const int64_t most = box->settings.max_pixels, width = answer->width, height = answer->height;
     void *copy;
@@ -591,8 +575,7 @@ static bool take_answer(const sandbox *box, const child *c, exchange *answer,
     return true;
 }
 
-static heard ask(const sandbox *box, child *c, const sandbox_request *request)
-{
+static heard ask(const sandbox *box, child *c, const sandbox_request *request) {
     const message work = { WORK, ++c->number };
     exchange *shared = c->shared;
     memset(shared, 0, sizeof *shared);
@@ -602,10 +585,9 @@ static heard ask(const sandbox *box, child *c, const sandbox_request *request)
     shared->parameters_size = request->parameters_size;
     if (request->parameters_size)
         memcpy(shared->parameters, request->parameters, request->parameters_size);
-    if (request->size > 0)
-        memcpy((char *)shared + EXCHANGE_SIZE, request->data, request->size);
+    if (request->size > 0) memcpy((char *)shared + EXCHANGE_SIZE, request->data, request->size);
     if (send(c->socket, &work, sizeof work, MSG_NOSIGNAL) != (ssize_t)sizeof work) {
-        kill(c->pid, SIGKILL);   /* it did nothing, or has been ended while it was idle */
+        kill(c->pid, SIGKILL); /* it did nothing, or has been ended while it was idle */
         return ENDED;
     }
     return hear(c, box->settings.seconds, DONE, c->number);
@@ -613,17 +595,18 @@ static heard ask(const sandbox *box, child *c, const sandbox_request *request)
 
 /* A child that has answered; NULL: r says why there is none. Who ends a job may come upon its
  * children first: of the idle ones, several may be gone, so that the second try has a new one. */
-static child *answered(sandbox *box, const sandbox_request *request, report *r)
-{
+static child *answered(sandbox *box, const sandbox_request *request, report *r) {
     bool again = false;
     do {
         report failure;
         child *c = take_child(box, again, &failure);
         heard last;
         if (!c) {
-            (void)report_fail(r, "there is no sandbox to decode it in: %s (--no-sandbox decodes "
-                                 "without one)", failure.text);
-            r->no_memory = true;   /* of the system, which is not the image's fault */
+            (void)report_fail(r,
+                              "there is no sandbox to decode it in: %s (--no-sandbox decodes "
+                              "without one)",
+                              failure.text);
+            r->no_memory = true; /* of the system, which is not the image's fault */
             return NULL;
         }
         last = ask(box, c, request);
@@ -646,8 +629,7 @@ enum { KEEPS_REFUSERS = 1 };
 enum { KEEPS_REFUSERS = 0 };
 #endif
 
-bool sandbox_decode(sandbox *box, const sandbox_request *request, vit_image *image, report *r)
-{
+bool sandbox_decode(sandbox *box, const sandbox_request *request, vit_image *image, report *r) {
     exchange answer;
     size_t used;
     child *c;
@@ -671,8 +653,7 @@ bool sandbox_decode(sandbox *box, const sandbox_request *request, vit_image *ima
 
 #else
 
-sandbox *sandbox_open(const sandbox_settings *settings, report *r)
-{
+sandbox *sandbox_open(const sandbox_settings *settings, report *r) {
     (void)settings;
     (void)r;
 #if defined(__linux__)
@@ -683,8 +664,7 @@ sandbox *sandbox_open(const sandbox_settings *settings, report *r)
 
 void sandbox_close(sandbox *box) { (void)box; }
 
-bool sandbox_decode(sandbox *box, const sandbox_request *request, vit_image *image, report *r)
-{
+bool sandbox_decode(sandbox *box, const sandbox_request *request, vit_image *image, report *r) {
     (void)box;
     (void)request;
     (void)image;

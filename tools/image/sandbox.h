@@ -32,31 +32,31 @@ typedef struct sandbox_request {
     const void *data;
     size_t size;
     unsigned flags;
-    const void *parameters;   /* of the work, as it is                                        */
-    size_t parameters_size;   /* at most SANDBOX_MAX_PARAMETERS                               */
-    void *to;                 /* where to_size bytes go; NULL: pixels are wanted              */
+    const void *parameters; /* of the work, as it is                                        */
+    size_t parameters_size; /* at most SANDBOX_MAX_PARAMETERS                               */
+    void *to;               /* where to_size bytes go; NULL: pixels are wanted              */
     size_t to_size;
-    char *note;               /* [SANDBOX_NOTE_SIZE]: damage that was passed over; "": none   */
+    char *note; /* [SANDBOX_NOTE_SIZE]: damage that was passed over; "": none   */
 } sandbox_request;
 
 typedef struct sandbox_settings {
-    size_t max_input;        /* bytes of an image file                                        */
-    int64_t max_pixels;      /* of an image                                                   */
-    size_t max_to;           /* the largest to_size                                           */
-    uint64_t memory;         /* bytes that a child may ask for beyond those of its parent     */
-    int cpu_seconds;         /* for an image                                                  */
-    int children;            /* to begin with; 0: one for each CPU                            */
-    int seconds;             /* as a clock on the wall has them: for an image                 */
+    size_t max_input;   /* bytes of an image file                                        */
+    int64_t max_pixels; /* of an image                                                   */
+    size_t max_to;      /* the largest to_size                                           */
+    uint64_t memory;    /* bytes that a child may ask for beyond those of its parent     */
+    int cpu_seconds;    /* for an image                                                  */
+    int children;       /* to begin with; 0: one for each CPU                            */
+    int seconds;        /* as a clock on the wall has them: for an image                 */
     /* In the child: fills `to`, or gives RGB pixels of width * 3 bytes a row; and frees these. */
     bool (*work)(const sandbox_request *request, vit_image *image, report *r);
     void (*release)(vit_image *image);
-    void *(*allocate)(size_t size);   /* the memory of the pixels in the parent               */
+    void *(*allocate)(size_t size); /* the memory of the pixels in the parent               */
 } sandbox_settings;
 
 typedef struct sandbox sandbox;
 
 sandbox *sandbox_open(const sandbox_settings *settings, report *r);
-void sandbox_close(sandbox *box);   /* NULL is allowed */
+void sandbox_close(sandbox *box); /* NULL is allowed */
 
 /* The pixels are to be freed as what settings.allocate returns; without them, image stays empty. On
  * failure image is empty, and r->no_memory says that the photo is not at fault: this process has no

@@ -1,4 +1,4 @@
-#define _POSIX_C_SOURCE 200809L   /* strdup */
+#define _POSIX_C_SOURCE 200809L /* strdup */
 
 #include "image/sort.h"
 

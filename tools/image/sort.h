@@ -11,10 +11,10 @@ typedef enum sort_way { SORT_LINK, SORT_COPY, SORT_MOVE } sort_way;
 typedef enum sort_result { SORT_FAILED, SORT_PLACED, SORT_THERE, SORT_GONE } sort_result;
 
 typedef struct photo_sorter {
-    const char *folder;   /* the caller's                                            */
+    const char *folder; /* the caller's                                            */
     sort_way way;
-    bool dry;             /* nothing is written                                      */
-    char **names;         /* private: of the folders in it, one for each class       */
+    bool dry;     /* nothing is written                                      */
+    char **names; /* private: of the folders in it, one for each class       */
     int num_names;
 } photo_sorter;
 
@@ -25,7 +25,7 @@ bool sort_can_link(void);
  * takes for something else; where it has none (NULL), or several have one that is the same up to
  * case, by its number as well. On failure there is nothing to close. */
 bool sort_open(photo_sorter *s, const char *const *labels, int count, report *r);
-void sort_close(photo_sorter *s);   /* also of zeros */
+void sort_close(photo_sorter *s); /* also of zeros */
 
 /* Puts a photo into the folder of a class, under its own name or, where that is taken, as NAME-2,
  * NAME-3 ...; what is there is never replaced. SORT_THERE: an earlier call, of this run or another,

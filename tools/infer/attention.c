@@ -9,10 +9,9 @@
 #ifndef ATTENTION_BYTES
 #define ATTENTION_BYTES ((size_t)512 << 20)
 #endif
-enum { MAX_BLOCKS = 64 };   /* at a time */
+enum { MAX_BLOCKS = 64 }; /* at a time */
 
-bool attention_check(const vit_config *config, report *r)
-{
+bool attention_check(const vit_config *config, report *r) {
     if (config->depth == 0) return report_fail(r, "the model has no blocks, so no attention");
     if (config->attention == VIT_ATTENTION_SELF)
         return report_fail(r, "there is no attention to show: each token of this model attends to "
@@ -20,15 +19,13 @@ bool attention_check(const vit_config *config, report *r)
     return true;
 }
 
-static size_t map_floats(const vit_config *c)
-{
+static size_t map_floats(const vit_config *c) {
     return (size_t)c->num_heads * (size_t)c->num_tokens * (size_t)c->num_tokens;
 }
 
 /* The maps of blocks first .. first + count - 1: [count, num_heads, num_tokens, num_tokens]. */
 static bool read_maps(vit_session *session, const float *input, int first, int count, float *maps,
-                      report *r)
-{
+                      report *r) {
     vit_block_output blocks[MAX_BLOCKS];
     vit_outputs outputs = { 0 };
     vit_result result;
@@ -46,13 +43,13 @@ static bool read_maps(vit_session *session, const float *input, int first, int c
 typedef struct work {
     float *maps;
     double *shares, *scratch;
-    int blocks;               /* that maps has room for */
+    int blocks; /* that maps has room for */
 } work;
 
-static bool work_take(work *w, const vit_config *c, bool rollout, report *r)
-{
+static bool work_take(work *w, const vit_config *c, bool rollout, report *r) {
     const size_t tokens = (size_t)c->num_tokens;
-    const uint64_t each = (uint64_t)c->num_heads * tokens * tokens * sizeof(float); /* 2^44 at most */
+    const uint64_t each = (uint64_t)c->num_heads * tokens * tokens *
+                          sizeof(float); /* 2^44 at most */
     if (each > SIZE_MAX) return report_no_memory(r);
     w->blocks = 1;
     while (rollout && w->blocks < c->depth && w->blocks < MAX_BLOCKS &&
@@ -64,14 +61,12 @@ static bool work_take(work *w, const vit_config *c, bool rollout, report *r)
     return (w->maps && w->shares) || report_no_memory(r);
 }
 
-static void put(const double *shares, int num_tokens, float *to)
-{
+static void put(const double *shares, int num_tokens, float *to) {
     for (int i = 0; i < num_tokens; i++) to[i] = (float)shares[i];
 }
 
 static bool read_heads(vit_session *session, const float *input, const attention_choice *choice,
-                       const work *w, float *shares, report *r)
-{
+                       const work *w, float *shares, report *r) {
     const vit_config *c = &session->model->config;
     const size_t tokens = (size_t)c->num_tokens;
     if (!read_maps(session, input, choice->block, 1, w->maps, r)) return false;
@@ -84,8 +79,7 @@ static bool read_heads(vit_session *session, const float *input, const attention
 }
 
 static bool read_rollout(vit_session *session, const float *input, const attention_choice *choice,
-                         const work *w, float *shares, report *r)
-{
+                         const work *w, float *shares, report *r) {
     const vit_config *c = &session->model->config;
     int end = c->depth;
     rollout_begin(w->shares, c->num_tokens, choice->from);
@@ -103,8 +97,7 @@ static bool read_rollout(vit_session *session, const float *input, const attenti
 }
 
 bool attention_read(vit_session *session, const float *input, const attention_choice *choice,
-                    float *shares, report *r)
-{
+                    float *shares, report *r) {
     work w = { NULL, NULL, NULL, 0 };
     const bool good = work_take(&w, &session->model->config, choice->rollout, r) &&
                       (choice->rollout ? read_rollout : read_heads)(session, input, choice, &w,
@@ -114,8 +107,7 @@ bool attention_read(vit_session *session, const float *input, const attention_ch
     return good;
 }
 
-void attention_map(const vit_config *config, const float *shares, int rows, int only, float *map)
-{
+void attention_map(const vit_config *config, const float *shares, int rows, int only, float *map) {
     const size_t tokens = (size_t)config->num_tokens;
     for (int i = 0; i < config->num_patches; i++) {
         const float *column = shares + config->num_prefix_tokens + i;

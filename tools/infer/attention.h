@@ -10,9 +10,9 @@
 
 /* What is read of the maps of one image. */
 typedef struct attention_choice {
-    int block;                /* from 0 on, as in timm                                      */
-    int from;                 /* the token that attends; -1: the mean of all                */
-    bool rollout;             /* attention rollout over all blocks, see tokens.h, instead   */
+    int block;    /* from 0 on, as in timm                                      */
+    int from;     /* the token that attends; -1: the mean of all                */
+    bool rollout; /* attention rollout over all blocks, see tokens.h, instead   */
 } attention_choice;
 
 /* False: the model has no maps, since it has no blocks or each token attends to itself alone. */

@@ -11,8 +11,7 @@
 /* === One name === */
 
 /* Whether the piece of a label equals the name: letters of either case, '_' as good as ' '. */
-static bool same_name(const char *piece, size_t length, const char *name)
-{
+static bool same_name(const char *piece, size_t length, const char *name) {
     if (strlen(name) != length) return false;
     for (size_t i = 0; i < length; i++) {
         int a = tolower((unsigned char)piece[i]), b = tolower((unsigned char)name[i]);
@@ -22,8 +21,7 @@ static bool same_name(const char *piece, size_t length, const char *name)
 }
 
 /* ImageNet's labels are lists: "tabby, tabby cat". */
-static bool is_alias(const char *label, const char *name)
-{
+static bool is_alias(const char *label, const char *name) {
     while (*label) {
         size_t length = strcspn(label, ",");
         if (same_name(label, length, name)) return true;
@@ -35,32 +33,27 @@ static bool is_alias(const char *label, const char *name)
 
 typedef bool matcher(const vit_model *model, int index, const char *name);
 
-static bool match_synset(const vit_model *model, int index, const char *name)
-{
+static bool match_synset(const vit_model *model, int index, const char *name) {
     const char *synset = vit_synset(model, index);
     return synset && strcmp(synset, name) == 0;
 }
 
-static bool match_label(const vit_model *model, int index, const char *name)
-{
+static bool match_label(const vit_model *model, int index, const char *name) {
     const char *label = vit_label(model, index);
     return label && same_name(label, strlen(label), name);
 }
 
-static bool match_alias(const vit_model *model, int index, const char *name)
-{
+static bool match_alias(const vit_model *model, int index, const char *name) {
     const char *label = vit_label(model, index);
     return label && is_alias(label, name);
 }
 
-static bool match_index(const vit_model *model, int index, const char *name)
-{
+static bool match_index(const vit_model *model, int index, const char *name) {
     (void)model;
     return strspn(name, "0123456789") == strlen(name) && strtol(name, NULL, 10) == index;
 }
 
-int class_find(const vit_model *model, const char *name)
-{
+int class_find(const vit_model *model, const char *name) {
     static matcher *const matchers[] = { match_synset, match_label, match_alias, match_index };
     int found = CLASS_NONE;
     for (int m = 0; m < 4 && found == CLASS_NONE; m++) {
@@ -71,8 +64,7 @@ int class_find(const vit_model *model, const char *name)
     return found;
 }
 
-const char *class_name(const vit_model *model, int index, char *text, size_t size)
-{
+const char *class_name(const vit_model *model, int index, char *text, size_t size) {
     const char *label = vit_label(model, index);
     if (label) return label;
     snprintf(text, size, "class %d", index);
@@ -81,16 +73,14 @@ const char *class_name(const vit_model *model, int index, char *text, size_t siz
 
 /* === A map === */
 
-void class_map_free(class_map *map)
-{
+void class_map_free(class_map *map) {
     photos_free(&map->folders);
     free(map->classes);
     map->classes = NULL;
 }
 
 /* Cuts "folder<TAB>class" in two; without a tab, at the first white space. False: not two. */
-static bool split_line(char *line, char **folder, char **name)
-{
+static bool split_line(char *line, char **folder, char **name) {
     size_t length = strlen(line);
     char *gap;
     while (length && isspace((unsigned char)line[length - 1])) line[--length] = '\0';
@@ -104,8 +94,7 @@ static bool split_line(char *line, char **folder, char **name)
     return *gap != '\0';
 }
 
-static bool map_line(class_map *map, const vit_model *model, int number, char *line, report *r)
-{
+static bool map_line(class_map *map, const vit_model *model, int number, char *line, report *r) {
     char *folder, *name;
     int *classes, index;
     if (line[0] == '#' || line[strspn(line, " \t\r\n")] == '\0') return true;
@@ -123,8 +112,7 @@ static bool map_line(class_map *map, const vit_model *model, int number, char *l
 }
 
 /* Lines above 4095 bytes are cut and will hardly match anything. */
-bool class_map_read(class_map *map, const vit_model *model, const char *path, report *r)
-{
+bool class_map_read(class_map *map, const vit_model *model, const char *path, report *r) {
     char line[4096];
     int number = 0;
     FILE *file = os_fopen(path, "rb");
@@ -140,8 +128,7 @@ bool class_map_read(class_map *map, const vit_model *model, const char *path, re
     return report_file(r, path);
 }
 
-int class_map_find(const class_map *map, const vit_model *model, const char *folder)
-{
+int class_map_find(const class_map *map, const vit_model *model, const char *folder) {
     for (int i = 0; i < map->folders.count; i++) {
         if (strcmp(map->folders.paths[i], folder) == 0) return map->classes[i];
     }
@@ -149,14 +136,14 @@ int class_map_find(const class_map *map, const vit_model *model, const char *fol
 }
 
 bool class_map_all(const class_map *map, const vit_model *model, const photo_list *folders,
-                   const char *program, int *classes)
-{
+                   const char *program, int *classes) {
     enum { SHOWN = 10 };
     int wrong = 0;
     for (int i = 0; i < folders->count; i++) {
         classes[i] = class_map_find(map, model, folders->paths[i]);
         if (classes[i] >= 0 || ++wrong > SHOWN) continue;
-        report_error(program, folders->paths[i], "%s; name it in a file for --map, with a line "
+        report_error(program, folders->paths[i],
+                     "%s; name it in a file for --map, with a line "
                      "'FOLDER<tab>class index or label'",
                      classes[i] == CLASS_AMBIGUOUS ? "matches several of the model's classes"
                                                    : "is none of the model's classes");
@@ -169,8 +156,7 @@ bool class_map_all(const class_map *map, const vit_model *model, const photo_lis
 
 enum { MOST_TEXTS = 1 << 20 };
 
-const char *zero_shot_wrong(const zero_shot_options *options)
-{
+const char *zero_shot_wrong(const zero_shot_options *options) {
     const bool scaled = !isnan(options->scale), shifted = !isnan(options->bias);
     if (!options->classes) {
         if (options->names) return "--class-names needs --classes TEXT.npy";
@@ -182,14 +168,12 @@ const char *zero_shot_wrong(const zero_shot_options *options)
     return NULL;
 }
 
-static const float *text_vector(const zero_shot *z, int i)
-{
+static const float *text_vector(const zero_shot *z, int i) {
     return z->texts.vectors.data + (size_t)i * (size_t)z->texts.vectors.dims[1];
 }
 
 /* A vector without a direction has a cosine to itself that is not 1. */
-static bool check_texts(const zero_shot *z, report *r)
-{
+static bool check_texts(const zero_shot *z, report *r) {
     const int64_t count = z->texts.vectors.dims[0], dim = z->texts.vectors.dims[1];
     if (count < 1 || count > MOST_TEXTS || dim < 1)
         return report_fail(r, "expected 1 to %d vectors, found %lld of %lld numbers", MOST_TEXTS,
@@ -203,8 +187,7 @@ static bool check_texts(const zero_shot *z, report *r)
     return true;
 }
 
-bool zero_shot_open(zero_shot *z, const zero_shot_options *options, report *r)
-{
+bool zero_shot_open(zero_shot *z, const zero_shot_options *options, report *r) {
     memset(z, 0, sizeof *z);
     if (!embedding_open(&z->texts, options->classes, options->names, r)) return false;
     z->count = (int)z->texts.vectors.dims[0];
@@ -216,14 +199,12 @@ bool zero_shot_open(zero_shot *z, const zero_shot_options *options, report *r)
     return report_file(r, options->classes);
 }
 
-void zero_shot_close(zero_shot *z)
-{
+void zero_shot_close(zero_shot *z) {
     embedding_close(&z->texts);
     z->count = 0;
 }
 
-void zero_shot_logits(const zero_shot *z, const float *vector, float *logits)
-{
+void zero_shot_logits(const zero_shot *z, const float *vector, float *logits) {
     const int dim = (int)z->texts.vectors.dims[1];
     for (int i = 0; i < z->count; i++) {
         const float scaled = z->scale * vit_cosine(vector, text_vector(z, i), dim);
@@ -231,8 +212,7 @@ void zero_shot_logits(const zero_shot *z, const float *vector, float *logits)
     }
 }
 
-void zero_shot_scores(const zero_shot *z, float *x)
-{
+void zero_shot_scores(const zero_shot *z, float *x) {
     if (z->sigmoid) vit_sigmoid(x, z->count);
     else vit_softmax(x, z->count);
 }

@@ -52,27 +52,39 @@ bool class_map_all(const class_map *map, const vit_model *model, const photo_lis
 
 /* What a command line says. */
 typedef struct zero_shot_options {
-    const char *classes, *names;   /* the .npy file, and a name for each vector, a line each; */
-                                   /* NULL: not given                                         */
-    double scale, bias;            /* NaN: not given, 100 and 0                               */
+    const char *classes, *names; /* the .npy file, and a name for each vector, a line each; */
+                                 /* NULL: not given                                         */
+    double scale, bias;          /* NaN: not given, 100 and 0                               */
     bool sigmoid;
 } zero_shot_options;
 
-#define ZERO_SHOT_NONE { NULL, NULL, (double)NAN, (double)NAN, false }
+#define ZERO_SHOT_NONE                                                                             \
+    { NULL, NULL, (double)NAN, (double)NAN, false }
 
 /* Rows of a table of options; --sigmoid has one in each program. */
-#define ZERO_SHOT_OPTIONS(o)                                                                      \
-    { 0, "classes", "TEXT.npy", "classify by these vectors of texts, [n, dim], as CLIP and\n"     \
-      "SigLIP compute them", CLI_TEXT, &(o)->classes, 0, 0 },                                     \
-    { 0, "class-names", "FILE", "a name for each of them, one a line", CLI_TEXT, &(o)->names, 0,  \
-      0 },                                                                                        \
-    { 0, "scale", "S", "what their cosines are multiplied by (default 100, as CLIP's)",           \
-      CLI_NUMBER, &(o)->scale, 0, 1e6 },                                                          \
-    { 0, "bias", "B", "what is added then (SigLIP's; with --sigmoid; default 0)", CLI_NUMBER,     \
-      &(o)->bias, -1e6, 1e6 }
+#define ZERO_SHOT_OPTIONS(o)                                                                       \
+    { 0,                                                                                           \
+      "classes",                                                                                   \
+      "TEXT.npy",                                                                                  \
+      "classify by these vectors of texts, [n, dim], as CLIP and\n"                                \
+      "SigLIP compute them",                                                                       \
+      CLI_TEXT,                                                                                    \
+      &(o)->classes,                                                                               \
+      0,                                                                                           \
+      0 },                                                                                         \
+        { 0,        "class-names", "FILE", "a name for each of them, one a line",                  \
+          CLI_TEXT, &(o)->names,   0,      0 },                                                    \
+        { 0,          "scale",                                                                     \
+          "S",        "what their cosines are multiplied by (default 100, as CLIP's)",             \
+          CLI_NUMBER, &(o)->scale,                                                                 \
+          0,          1e6 },                                                                       \
+    {                                                                                              \
+        0, "bias", "B", "what is added then (SigLIP's; with --sigmoid; default 0)", CLI_NUMBER,    \
+            &(o)->bias, -1e6, 1e6                                                                  \
+    }
 
 /* Their part of a program's notes. */
-#define ZERO_SHOT_NOTES                                                                           \
+#define ZERO_SHOT_NOTES                                                                            \
     "The vectors of --classes are made where the text model is. They are compared with what\n"     \
     "the model's head gives, CLIP's projection, if that is as wide, else with the embedding.\n"    \
     "Without --sigmoid, probabilities add up to 1 (CLIP); with it, each class is for itself\n"     \
@@ -83,7 +95,7 @@ typedef struct zero_shot_options {
 const char *zero_shot_wrong(const zero_shot_options *options);
 
 typedef struct zero_shot {
-    embedding_index texts;   /* [count, dim], and their names */
+    embedding_index texts; /* [count, dim], and their names */
     int count;
     float scale, bias;
     bool sigmoid;
@@ -92,7 +104,7 @@ typedef struct zero_shot {
 /* The files that the options name, which must live as long. Refused are more than 2^20 vectors, and
  * any that has no direction: zeros, NaN, infinity. On failure there is nothing to close. */
 bool zero_shot_open(zero_shot *z, const zero_shot_options *options, report *r);
-void zero_shot_close(zero_shot *z);   /* also of zeros */
+void zero_shot_close(zero_shot *z); /* also of zeros */
 
 /* scale * cosine + bias for each text, [count], of a photo's vector [dim] of any length. */
 void zero_shot_logits(const zero_shot *z, const float *vector, float *logits);

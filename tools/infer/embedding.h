@@ -18,19 +18,19 @@
 /* === Which vector === */
 
 typedef enum embedding_pool {
-    EMBEDDING_HEAD,     /* what the head reads: vit_outputs.embedding        */
-    EMBEDDING_LOGITS,   /* what the head gives: of CLIP, its projection      */
-    EMBEDDING_CLS,      /* the class token                                   */
-    EMBEDDING_AVG,      /* the mean of the patches                           */
-    EMBEDDING_TOKENS,   /* all tokens, prefix tokens first                   */
-    EMBEDDING_POOLS
+    EMBEDDING_HEAD,   /* what the head reads: vit_outputs.embedding        */
+    EMBEDDING_LOGITS, /* what the head gives: of CLIP, its projection      */
+    EMBEDDING_CLS,    /* the class token                                   */
+    EMBEDDING_AVG,    /* the mean of the patches                           */
+    EMBEDDING_TOKENS, /* all tokens, prefix tokens first                   */
+    EMBEDDING_POOLS,
 } embedding_pool;
 
 typedef struct embedding_choice {
     embedding_pool pool;
-    int block;          /* how many blocks the tokens have passed, without the final norm;    */
-                        /* 0: all of them, and the final norm                                 */
-    bool normalize;     /* each vector to length 1                                            */
+    int block;      /* how many blocks the tokens have passed, without the final norm;    */
+                    /* 0: all of them, and the final norm                                 */
+    bool normalize; /* each vector to length 1                                            */
 } embedding_choice;
 
 /* "cls". Never NULL. */
@@ -38,8 +38,8 @@ const char *embedding_pool_name(embedding_pool pool);
 
 /* What --pool and --block say; text NULL and block -1 where they are absent. Of a layer without a
  * pool, the class token, or the mean if the model has none. */
-bool embedding_choose(embedding_choice *choice, const char *text, int block,
-                      const vit_model *model, report *r);
+bool embedding_choose(embedding_choice *choice, const char *text, int block, const vit_model *model,
+                      report *r);
 
 /* Sets what infer_run must compute for it. */
 void embedding_ask(const embedding_choice *choice, infer_settings *settings);
@@ -58,9 +58,9 @@ typedef struct embedding_writer {
     cli_output npy, names, json;
     int64_t dims[3];
     int ndim;
-    size_t each;          /* floats of a row */
-    npy_type type;        /* set it before embedding_begin; zeroed: NPY_F32 */
-    int opened;           /* of the outputs, in this order */
+    size_t each;   /* floats of a row */
+    npy_type type; /* set it before embedding_begin; zeroed: NPY_F32 */
+    int opened;    /* of the outputs, in this order */
     const char *path;
     char *names_path, *json_path;
 } embedding_writer;
@@ -79,7 +79,7 @@ bool embedding_add(embedding_writer *w, const char *name, const float *row, repo
 /* Completes NAME.npy and renames all three; the caller has written an object into json before. The
  * outputs are closed either way. */
 bool embedding_commit(embedding_writer *w, report *r);
-void embedding_abandon(embedding_writer *w);   /* instead, if any output is open */
+void embedding_abandon(embedding_writer *w); /* instead, if any output is open */
 void embedding_writer_free(embedding_writer *w);
 
 /* What the reader of an index must know of the model and the choice, as members of an object. */
@@ -90,14 +90,14 @@ void embedding_put(json_writer *w, const embedding_choice *choice, const vit_mod
 uint64_t embedding_model_hash(const vit_model *model);
 
 typedef struct embedding_index {
-    const char *path;     /* as it was given                                          */
-    npy_array vectors;    /* [n, dim], mapped                                         */
-    const char **names;   /* [n]                                                      */
-    bool described;       /* NAME.json was there: the following come from it          */
+    const char *path;   /* as it was given                                          */
+    npy_array vectors;  /* [n, dim], mapped                                         */
+    const char **names; /* [n]                                                      */
+    bool described;     /* NAME.json was there: the following come from it          */
     embedding_choice choice;
-    char *model_path;     /* NULL if not                                              */
+    char *model_path; /* NULL if not                                              */
     uint64_t model_hash;
-    char *text;           /* private: of the names                                    */
+    char *text; /* private: of the names                                    */
 } embedding_index;
 
 /* names: NULL for NAME.txt; lines may end as on Windows. path must live as long as the index. On
@@ -113,10 +113,10 @@ void embedding_read_name(char *line);
 /* === The model whose vectors are compared with those of an index === */
 
 typedef struct embedding_request {
-    const char *program;       /* begins what is printed on stderr */
-    const char *model, *pool;  /* -m and --pool; NULL: not given   */
-    int block;                 /* --block; -1: not given           */
-    int img_size[2];           /* as cli_model_choose's            */
+    const char *program;      /* begins what is printed on stderr */
+    const char *model, *pool; /* -m and --pool; NULL: not given   */
+    int block;                /* --block; -1: not given           */
+    int img_size[2];          /* as cli_model_choose's            */
 } embedding_request;
 
 /* What is not asked for is what made the index. If its NAME.json is missing: the bundled model, and

@@ -15,10 +15,10 @@
 typedef struct slot {
     photo photo;
     infer_result result;
-    float *values;      /* of the outputs                                             */
-    char *error;        /* malloc'ed                                                  */
-    char *note;         /* malloc'ed: damage that the decoder passed over             */
-    bool no_memory;     /* that was out of memory, which is not the photo's fault     */
+    float *values;  /* of the outputs                                             */
+    char *error;    /* malloc'ed                                                  */
+    char *note;     /* malloc'ed: damage that the decoder passed over             */
+    bool no_memory; /* that was out of memory, which is not the photo's fault     */
     bool done;
 } slot;
 
@@ -28,16 +28,16 @@ typedef struct line {
     const infer_settings *settings;
     photo_source *source;
     infer_counts *counts;
-    vit_executor executor;   /* of the session, if all threads work together              */
+    vit_executor executor; /* of the session, if all threads work together              */
     int workers, batch;
-    size_t image_size, logits_size, embedding_size, tokens_size;   /* floats of one photo */
+    size_t image_size, logits_size, embedding_size, tokens_size; /* floats of one photo */
     slot *slots;
     size_t capacity;
-    pthread_mutex_t lock;    /* of all that follows, and of the source                    */
-    pthread_cond_t given;    /* a slot is free, or all is over                            */
+    pthread_mutex_t lock; /* of all that follows, and of the source                    */
+    pthread_cond_t given; /* a slot is free, or all is over                            */
     uint64_t first, next;
-    bool ended;              /* no photo is left, or something failed                     */
-    bool stopped;            /* by `take`                                                 */
+    bool ended;   /* no photo is left, or something failed                     */
+    bool stopped; /* by `take`                                                 */
     cli_progress progress;
     report *r;
 } line;
@@ -47,20 +47,18 @@ typedef struct worker {
     line *line;
     vit_session session;
     void *workspace;
-    float *input, *logits, *embedding, *tokens;   /* of a batch */
-    slot **slots;                                 /* [batch]: whose photos they are */
+    float *input, *logits, *embedding, *tokens; /* of a batch */
+    slot **slots;                               /* [batch]: whose photos they are */
     int count;
 } worker;
 
 /* === The line === */
 
-static size_t outputs_size(const line *l)
-{
+static size_t outputs_size(const line *l) {
     return l->logits_size + l->embedding_size + l->tokens_size;
 }
 
-static bool line_allocate(line *l)
-{
+static bool line_allocate(line *l) {
     const size_t size = outputs_size(l);
     size_t i;
     l->capacity = 2 * (size_t)l->workers * (size_t)l->batch;
@@ -77,8 +75,7 @@ static bool line_allocate(line *l)
     return true;
 }
 
-static void slot_clear(slot *s)
-{
+static void slot_clear(slot *s) {
     photo_free(&s->photo);
     free(s->error);
     free(s->note);
@@ -86,8 +83,7 @@ static void slot_clear(slot *s)
     s->no_memory = s->done = false;
 }
 
-static void line_free(line *l)
-{
+static void line_free(line *l) {
     size_t i;
     for (i = 0; l->slots && i < l->capacity; i++) {
         slot_clear(&l->slots[i]);
@@ -96,8 +92,7 @@ static void line_free(line *l)
     free(l->slots);
 }
 
-static void line_fail(line *l, const report *reason)
-{
+static void line_fail(line *l, const report *reason) {
     pthread_mutex_lock(&l->lock);
     if (!l->r->failed) *l->r = *reason;
     l->ended = true;
@@ -106,8 +101,7 @@ static void line_fail(line *l, const report *reason)
 }
 
 /* How many photos a thread computes together now: fewer at the end, so that all have some. */
-static int batch_now(const line *l, int taken)
-{
+static int batch_now(const line *l, int taken) {
     const uint64_t workers = (uint64_t)l->workers;
     uint64_t left;
     if (!l->source->count || l->source->count < l->next) return l->batch;
@@ -117,8 +111,7 @@ static int batch_now(const line *l, int taken)
 
 /* The next photo, for a thread that has taken so many. NULL: it has enough, or there is no more; or
  * all slots are in use, and it must not wait for those that it has itself. */
-static slot *line_take(line *l, int taken)
-{
+static slot *line_take(line *l, int taken) {
     slot *s = NULL;
     pthread_mutex_lock(&l->lock);
     while (!taken && !l->ended && l->next - l->first == l->capacity)
@@ -139,8 +132,7 @@ static slot *line_take(line *l, int taken)
     return s;
 }
 
-static void give_first(line *l, slot *s)
-{
+static void give_first(line *l, slot *s) {
     s->result.error = s->error;
     if (s->no_memory) {
         (void)report_fail(l->r, "%s", s->error);
@@ -162,8 +154,7 @@ static void give_first(line *l, slot *s)
 }
 
 /* Gives all results that are next in order. */
-static void line_give(line *l, slot *s)
-{
+static void line_give(line *l, slot *s) {
     pthread_mutex_lock(&l->lock);
     s->done = true;
     for (; l->first < l->next && (s = &l->slots[l->first % l->capacity])->done; l->first++) {
@@ -177,8 +168,7 @@ static void line_give(line *l, slot *s)
 
 /* === A thread === */
 
-static void worker_free(worker *w)
-{
+static void worker_free(worker *w) {
     free(w->workspace);
     free(w->input);
     free(w->logits);
@@ -188,15 +178,13 @@ static void worker_free(worker *w)
 }
 
 /* Of nothing, a pointer that may be freed. False: out of memory. */
-static bool allocate(float **values, int count, size_t size)
-{
+static bool allocate(float **values, int count, size_t size) {
     if (size > SIZE_MAX / sizeof **values / (size_t)count) return false;
     *values = size ? malloc((size_t)count * size * sizeof **values) : NULL;
     return *values || !size;
 }
 
-static bool worker_buffers(worker *w)
-{
+static bool worker_buffers(worker *w) {
     const line *l = w->line;
     w->slots = malloc((size_t)l->batch * sizeof *w->slots);
     return w->slots && allocate(&w->input, l->batch, l->image_size) &&
@@ -205,8 +193,7 @@ static bool worker_buffers(worker *w)
            allocate(&w->tokens, l->batch, l->tokens_size);
 }
 
-static bool worker_init(worker *w, line *l, report *r)
-{
+static bool worker_init(worker *w, line *l, report *r) {
     const infer_settings *settings = l->settings;
     vit_params params = { 0 };
     vit_result result;
@@ -225,8 +212,7 @@ static bool worker_init(worker *w, line *l, report *r)
     return result == VIT_OK || report_fail(r, "%s", vit_result_string(result));
 }
 
-static bool keep_text(line *l, char **copy, report *r)
-{
+static bool keep_text(line *l, char **copy, report *r) {
     *copy = strdup(r->text);
     if (*copy) return true;
     (void)report_no_memory(r);
@@ -235,8 +221,7 @@ static bool keep_text(line *l, char **copy, report *r)
 }
 
 /* Its input, where the batch has room. False: it cannot be read, and why is in the slot. */
-static bool read_photo(worker *w, slot *s)
-{
+static bool read_photo(worker *w, slot *s) {
     line *l = w->line;
     const infer_settings *settings = l->settings;
     const double start = cli_now_ms();
@@ -252,8 +237,7 @@ static bool read_photo(worker *w, slot *s)
 }
 
 /* Takes and reads photos until a batch is full. False: there are no more. */
-static bool fill(worker *w)
-{
+static bool fill(worker *w) {
     slot *s;
     w->count = 0;
     while ((s = line_take(w->line, w->count)) != NULL) {
@@ -264,15 +248,13 @@ static bool fill(worker *w)
 }
 
 /* False: they are not finite, as one weight or overflow is enough for. */
-static bool copy(float *to, const float *from, int i, size_t size)
-{
+static bool copy(float *to, const float *from, int i, size_t size) {
     if (size) memcpy(to, from + (size_t)i * size, size * sizeof *to);
     return tensor_values_are_finite(to, size);
 }
 
 /* The batch, and its results into their slots. */
-static bool forward(worker *w, report *r)
-{
+static bool forward(worker *w, report *r) {
     const line *l = w->line;
     const double start = cli_now_ms();
     const vit_block_output block = { w->tokens, NULL, l->settings->block - 1, 0 };
@@ -285,7 +267,8 @@ static bool forward(worker *w, report *r)
     if (block.index >= 0) outputs.blocks = &block;
     else outputs.tokens = w->tokens;
     outputs.num_blocks = block.index >= 0;
-    result = vit_forward(&w->session, &(vit_input){ .pixels = w->input, .batch = w->count }, &outputs);
+    result = vit_forward(&w->session, &(vit_input){ .pixels = w->input, .batch = w->count },
+                         &outputs);
     if (result != VIT_OK) return report_fail(r, "%s", vit_result_string(result));
     each = (cli_now_ms() - start) / w->count;
     for (i = 0; i < w->count; i++) {
@@ -293,16 +276,17 @@ static bool forward(worker *w, report *r)
         if (!copy(to->logits, w->logits, i, l->logits_size) ||
             !copy(to->embedding, w->embedding, i, l->embedding_size) ||
             !copy(to->tokens, w->tokens, i, l->tokens_size))
-            return report_fail(r, "the model's outputs for %s are NaN or infinite: vit-info --check "
-                               "names a weight that is", w->slots[i]->photo.name);
+            return report_fail(r,
+                               "the model's outputs for %s are NaN or infinite: vit-info --check "
+                               "names a weight that is",
+                               w->slots[i]->photo.name);
         to->forward_ms = each;
     }
     return true;
 }
 
 /* vit_task: works until no photo is left. One call would do; several are faster. */
-static void work(void *arg, int index)
-{
+static void work(void *arg, int index) {
     line *l = arg;
     report r = report_make();
     worker w;
@@ -318,8 +302,7 @@ static void work(void *arg, int index)
 
 /* === All of it === */
 
-static bool check_model(const infer_settings *settings, report *r)
-{
+static bool check_model(const infer_settings *settings, report *r) {
     const vit_config *config = &settings->model->config;
     if (config->in_chans != 1 && config->in_chans != 3)
         return report_fail(r, "images can be given to models of 1 or 3 channels, found %d",
@@ -332,8 +315,7 @@ static bool check_model(const infer_settings *settings, report *r)
     return true;
 }
 
-static void set_sizes(line *l)
-{
+static void set_sizes(line *l) {
     const infer_settings *settings = l->settings;
     const vit_config *config = &settings->model->config;
     l->batch = settings->batch ? settings->batch : settings->together ? 1 : INFER_BATCH;
@@ -346,8 +328,7 @@ static void set_sizes(line *l)
         l->tokens_size = (size_t)config->num_tokens * (size_t)config->embed_dim;
 }
 
-static void run_line(line *l, const vit_executor *executor)
-{
+static void run_line(line *l, const vit_executor *executor) {
     const double start = cli_now_ms();
     cli_progress_start(&l->progress, l->settings->program, l->source->count);
     if (l->settings->together) {
@@ -361,8 +342,7 @@ static void run_line(line *l, const vit_executor *executor)
 }
 
 bool infer_run(const infer_settings *settings, photo_source *source, infer_counts *counts,
-               report *r)
-{
+               report *r) {
     line l;
     vit_threads *threads = NULL;
     vit_executor executor;
@@ -378,7 +358,7 @@ bool infer_run(const infer_settings *settings, photo_source *source, infer_count
     result = vit_threads_create(settings->num_threads, &threads, &executor);
     if (result != VIT_OK) return report_fail(r, "%s", vit_result_string(result));
     l.workers = settings->together ? 1 : executor.num_threads;
-    pthread_mutex_init(&l.lock, NULL);   /* neither can fail on Linux */
+    pthread_mutex_init(&l.lock, NULL); /* neither can fail on Linux */
     pthread_cond_init(&l.given, NULL);
     if (line_allocate(&l)) run_line(&l, &executor);
     pthread_cond_destroy(&l.given);

@@ -31,14 +31,14 @@ enum { INFER_LOGITS = 1, INFER_EMBEDDING = 2, INFER_TOKENS = 4 };
 
 /* One photo's. Pointers are valid during the call of infer_take, which may write to the values. */
 typedef struct infer_result {
-    uint64_t index;        /* of the photo in its source                                  */
+    uint64_t index; /* of the photo in its source                                  */
     const char *name;
-    const char *error;     /* why it could not be read, "FILE: reason"; NULL: it was read */
-    float *logits;         /* [num_classes]; NULL if not asked for, like the following    */
-    float *embedding;      /* [vit_embedding_dim]                                         */
-    float *tokens;         /* [num_tokens, embed_dim]                                     */
-    double load_ms;        /* to decode and preprocess it                                 */
-    double forward_ms;     /* its part of its batch                                       */
+    const char *error; /* why it could not be read, "FILE: reason"; NULL: it was read */
+    float *logits;     /* [num_classes]; NULL if not asked for, like the following    */
+    float *embedding;  /* [vit_embedding_dim]                                         */
+    float *tokens;     /* [num_tokens, embed_dim]                                     */
+    double load_ms;    /* to decode and preprocess it                                 */
+    double forward_ms; /* its part of its batch                                       */
 } infer_result;
 
 /* Called once for each photo, in their order, by one thread at a time. False: stop; why is in *r,
@@ -48,16 +48,16 @@ typedef bool infer_take(void *user, infer_result *result, report *r);
 /* Zeroed, then set what is needed. */
 typedef struct infer_settings {
     const vit_model *model;
-    const char *program;   /* begins what is printed of unreadable photos                 */
-    int num_threads;       /* 0: one per core                                             */
-    int batch;             /* photos that a thread computes together; 0: INFER_BATCH      */
-    vit_isa isa;           /* VIT_ISA_AUTO; another tier to compare with                  */
-    bool together;         /* all threads on one photo at a time, with the least delay    */
-    photo_decoder *decoder;   /* for num_threads; 1 does if they work together            */
-    bool progress;         /* show it on a terminal                                       */
+    const char *program;    /* begins what is printed of unreadable photos                 */
+    int num_threads;        /* 0: one per core                                             */
+    int batch;              /* photos that a thread computes together; 0: INFER_BATCH      */
+    vit_isa isa;            /* VIT_ISA_AUTO; another tier to compare with                  */
+    bool together;          /* all threads on one photo at a time, with the least delay    */
+    photo_decoder *decoder; /* for num_threads; 1 does if they work together            */
+    bool progress;          /* show it on a terminal                                       */
     unsigned outputs;
-    int block;             /* how many blocks INFER_TOKENS have passed, without the final */
-                           /* norm; 0: all of them, and the final norm                    */
+    int block; /* how many blocks INFER_TOKENS have passed, without the final */
+               /* norm; 0: all of them, and the final norm                    */
     infer_take *take;
     void *user;
 } infer_settings;
@@ -67,7 +67,7 @@ enum { INFER_BATCH = 4 };
 
 typedef struct infer_counts {
     uint64_t read, unreadable;
-    double seconds;        /* from the first photo to the last result, never 0            */
+    double seconds; /* from the first photo to the last result, never 0            */
 } infer_counts;
 
 /* All photos of the source. Those that cannot be read are named on stderr and counted; that is no

@@ -10,15 +10,14 @@
 /* The embeddings of a set's readable photos, and their classes: folders of the training set. */
 typedef struct embedded {
     labelled_photos photos;
-    int *folder_class;   /* of each folder of the set */
+    int *folder_class; /* of each folder of the set */
     infer_counts counts;
     int dim, count;
-    float *vectors;      /* [count, dim] */
-    int *classes;        /* [count]      */
+    float *vectors; /* [count, dim] */
+    int *classes;   /* [count]      */
 } embedded;
 
-static void embedded_free(embedded *e)
-{
+static void embedded_free(embedded *e) {
     labelled_free(&e->photos);
     free(e->folder_class);
     free(e->vectors);
@@ -26,8 +25,8 @@ static void embedded_free(embedded *e)
 }
 
 /* Finds the photos; the set's folders must be among those of `train`, which may be itself. */
-static bool find_photos(embedded *e, const embedded *train, const char *path, int limit, report *r)
-{
+static bool find_photos(embedded *e, const embedded *train, const char *path, int limit,
+                        report *r) {
     const photo_list *own = &e->photos.folders, *known = &train->photos.folders;
     if (!labelled_find(&e->photos, path, limit, r)) return false;
     e->folder_class = malloc((size_t)own->count * sizeof *e->folder_class);
@@ -45,8 +44,7 @@ static bool find_photos(embedded *e, const embedded *train, const char *path, in
 }
 
 /* infer_take */
-static bool take_vector(void *user, infer_result *result, report *r)
-{
+static bool take_vector(void *user, infer_result *result, report *r) {
     embedded *e = user;
     (void)r;
     if (result->error) return true;
@@ -56,8 +54,7 @@ static bool take_vector(void *user, infer_result *result, report *r)
     return true;
 }
 
-static bool embed(embedded *e, const infer_settings *given, report *r)
-{
+static bool embed(embedded *e, const infer_settings *given, report *r) {
     const size_t count = (size_t)e->photos.photos.count;
     infer_settings settings = *given;
     photo_paths paths;
@@ -76,8 +73,7 @@ static bool embed(embedded *e, const infer_settings *given, report *r)
 }
 
 /* How many classes have more votes than the true one, or as many and a lower index. */
-static int rank_of(const double *votes, int num_classes, int true_class)
-{
+static int rank_of(const double *votes, int num_classes, int true_class) {
     int rank = 0;
     for (int c = 0; c < num_classes; c++) {
         const bool before = c < true_class;
@@ -86,8 +82,7 @@ static int rank_of(const double *votes, int num_classes, int true_class)
     return rank;
 }
 
-static void count(const double *votes, int num_classes, int true_class, probe_counts *counts)
-{
+static void count(const double *votes, int num_classes, int true_class, probe_counts *counts) {
     enum { TOP = 5 };
     const int rank = rank_of(votes, num_classes, true_class);
     counts->right += rank == 0;
@@ -95,8 +90,7 @@ static void count(const double *votes, int num_classes, int true_class, probe_co
 }
 
 static bool ask_neighbors(const embedded *train, const embedded *test, int k,
-                          const vit_executor *executor, probe_counts *counts)
-{
+                          const vit_executor *executor, probe_counts *counts) {
     const nearest_rows rows = { train->vectors, train->count, train->dim };
     const nearest_rows queries = { test->vectors, test->count, test->dim };
     const int num_classes = train->photos.folders.count;
@@ -116,15 +110,13 @@ static bool ask_neighbors(const embedded *train, const embedded *test, int k,
     return good;
 }
 
-static void normalize(const embedded *e)
-{
+static void normalize(const embedded *e) {
     for (int i = 0; i < e->count; i++)
         vit_normalize(e->vectors + (size_t)i * (size_t)e->dim, e->dim);
 }
 
 static bool ask_classifier(const embedded *train, const embedded *test,
-                           const vit_executor *executor, probe_counts *counts)
-{
+                           const vit_executor *executor, probe_counts *counts) {
     const int num_classes = train->photos.folders.count, dim = train->dim;
     const logistic_rows rows = { train->vectors, train->classes, train->count, dim, num_classes };
     const size_t size = (size_t)num_classes * ((size_t)dim + 1);
@@ -142,8 +134,7 @@ static bool ask_classifier(const embedded *train, const embedded *test,
 }
 
 static bool ask(const embedded *train, const embedded *test, const infer_settings *settings,
-                int neighbors, probe_counts *counts, report *r)
-{
+                int neighbors, probe_counts *counts, report *r) {
     vit_threads *threads = NULL;
     vit_executor executor;
     vit_result result = vit_threads_create(settings->num_threads, &threads, &executor);
@@ -159,8 +150,7 @@ static bool ask(const embedded *train, const embedded *test, const infer_setting
 }
 
 bool probe_evaluate(const infer_settings *settings, const probe_choice *choice,
-                    probe_counts *counts, report *r)
-{
+                    probe_counts *counts, report *r) {
     embedded known, asked;
     bool good;
     memset(counts, 0, sizeof *counts);

@@ -14,20 +14,20 @@
  * Linear: logistic regression of the training photos' embeddings, each of length 1 (logistic.h,
  * with c = PROBE_C). */
 #define PROBE_TEMPERATURE 0.07
-#define PROBE_C 10.0
+#define PROBE_C           10.0
 enum { PROBE_NEIGHBORS = 20 };
 
 /* train and test are folders DIR/CLASS/IMAGE; every class of test must be one of train. */
 typedef struct probe_choice {
     const char *train, *test;
-    int limit;                     /* photos of each; 0: all */
-    int neighbors;                 /* 0: linear              */
+    int limit;     /* photos of each; 0: all */
+    int neighbors; /* 0: linear              */
 } probe_choice;
 
 typedef struct probe_counts {
-    int train, test, unreadable;   /* photos; unreadable ones of both are in neither          */
-    int right, top5;               /* of test: its class has the most votes, or the 5 most    */
-    int steps;                     /* of the linear one's fit                                 */
+    int train, test, unreadable; /* photos; unreadable ones of both are in neither          */
+    int right, top5;             /* of test: its class has the most votes, or the 5 most    */
+    int steps;                   /* of the linear one's fit                                 */
 } probe_counts;
 
 /* settings: model, program, num_threads, photos and progress. The embeddings are held in

@@ -14,13 +14,13 @@
 /* A name where it stands in the file. */
 typedef struct tag {
     const char *name;
-    int photo, index;         /* index: of the class, or below 0 */
+    int photo, index; /* index: of the class, or below 0 */
 } tag;
 
 /* What is read, line by line. */
 typedef struct reader {
     const tag_lists_choice *choice;
-    char *text;               /* the file, cut into fields */
+    char *text; /* the file, cut into fields */
     tag_lists *lists;
     tag *tags;
     int count, capacity;
@@ -29,8 +29,7 @@ typedef struct reader {
 
 /* === Lines === */
 
-static bool add_tag(reader *d, char *name)
-{
+static bool add_tag(reader *d, char *name) {
     size_t length;
     name += strspn(name, " \t");
     length = strlen(name);
@@ -48,8 +47,7 @@ static bool add_tag(reader *d, char *name)
 }
 
 /* The names in one field. */
-static bool add_field(reader *d, char *field)
-{
+static bool add_field(reader *d, char *field) {
     static const char separators[] = ";|, ";
     const char *separator = separators;
     while (*separator && !strchr(field, *separator)) separator++;
@@ -62,8 +60,7 @@ static bool add_field(reader *d, char *field)
     return true;
 }
 
-static bool add_photo(reader *d, const char *name)
-{
+static bool add_photo(reader *d, const char *name) {
     const char *folder = d->choice->folder;
     const size_t size = strlen(folder) + strlen(name) + 2;
     char *path = malloc(size);
@@ -75,8 +72,7 @@ static bool add_photo(reader *d, const char *name)
     return good;
 }
 
-static bool read_fields(reader *d, int number, char *line)
-{
+static bool read_fields(reader *d, int number, char *line) {
     const char separator = strchr(line, '\t') ? '\t' : ',';
     const char *path = text_take_field(&line, separator);
     char *field;
@@ -95,8 +91,7 @@ static bool read_fields(reader *d, int number, char *line)
     return report_fail(d->r, "line %d: a quote has no end", number);
 }
 
-static bool read_lines(reader *d, size_t size)
-{
+static bool read_lines(reader *d, size_t size) {
     char *line = d->text;
     if (memchr(line, '\0', size)) return report_fail(d->r, "expected text, found a NUL byte");
     if (!strncmp(line, "\xEF\xBB\xBF", 3)) line += 3;
@@ -115,13 +110,11 @@ static bool read_lines(reader *d, size_t size)
 
 /* === Photos === */
 
-static int compare_paths(const void *a, const void *b)
-{
+static int compare_paths(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static bool check_twice(const photo_list *photos, report *r)
-{
+static bool check_twice(const photo_list *photos, report *r) {
     const size_t count = (size_t)photos->count;
     char **sorted = malloc(count * sizeof *sorted);
     bool good = true;
@@ -137,8 +130,7 @@ static bool check_twice(const photo_list *photos, report *r)
 }
 
 /* Keeps `limit` photos, as labelled_find does, and their tags, which follow their order. */
-static void thin_out(reader *d)
-{
+static void thin_out(reader *d) {
     photo_list *photos = &d->lists->photos;
     const int all = photos->count, limit = d->choice->limit;
     int kept = 0, tags = 0, at = 0;
@@ -159,21 +151,18 @@ static void thin_out(reader *d)
 
 /* === Classes === */
 
-static int compare_names(const void *a, const void *b)
-{
+static int compare_names(const void *a, const void *b) {
     return strcmp(((const tag *)a)->name, ((const tag *)b)->name);
 }
 
-static int compare_places(const void *a, const void *b)
-{
+static int compare_places(const void *a, const void *b) {
     const tag *x = a, *y = b;
     if (x->photo != y->photo) return x->photo < y->photo ? -1 : 1;
     return (x->index > y->index) - (x->index < y->index);
 }
 
 /* Each name once, since a model may have ten thousand classes. */
-static bool find_classes(reader *d, const vit_model *model)
-{
+static bool find_classes(reader *d, const vit_model *model) {
     enum { SHOWN = 10 };
     tag_lists *lists = d->lists;
     if (d->count) qsort(d->tags, (size_t)d->count, sizeof *d->tags, compare_names);
@@ -193,8 +182,7 @@ static bool find_classes(reader *d, const vit_model *model)
     return lists->dropped < d->count || report_fail(d->r, "no tag is a class of the model");
 }
 
-static bool sort_classes(reader *d)
-{
+static bool sort_classes(reader *d) {
     tag_lists *lists = d->lists;
     const int photos = lists->photos.count;
     int count = 0, at = 0;
@@ -216,8 +204,7 @@ static bool sort_classes(reader *d)
 
 /* === All of it === */
 
-static bool read_text(reader *d, size_t *size)
-{
+static bool read_text(reader *d, size_t *size) {
     unsigned char *data;
     const bool good = source_read_all(d->choice->path, SIZE_MAX / 4, &data, size, d->r);
     d->text = (char *)data;
@@ -225,8 +212,7 @@ static bool read_text(reader *d, size_t *size)
 }
 
 bool tag_lists_read(tag_lists *lists, const tag_lists_choice *choice, const vit_model *model,
-                    report *r)
-{
+                    report *r) {
     reader d;
     size_t size;
     bool good;
@@ -245,8 +231,7 @@ bool tag_lists_read(tag_lists *lists, const tag_lists_choice *choice, const vit_
     return report_file(r, choice->path);
 }
 
-void tag_lists_free(tag_lists *lists)
-{
+void tag_lists_free(tag_lists *lists) {
     photos_free(&lists->photos);
     free(lists->first);
     free(lists->classes);
@@ -255,8 +240,7 @@ void tag_lists_free(tag_lists *lists)
 
 /* === Photos and their tags === */
 
-float *tagged_scores(const tagged_results *t, int index)
-{
+float *tagged_scores(const tagged_results *t, int index) {
     return t->scores + (size_t)index * (size_t)t->num_classes;
 }
 
@@ -267,8 +251,7 @@ typedef struct run {
 } run;
 
 /* infer_take */
-static bool take_scores(void *user, infer_result *result, report *r)
-{
+static bool take_scores(void *user, infer_result *result, report *r) {
     const run *u = user;
     tagged_results *t = u->results;
     (void)r;
@@ -281,8 +264,7 @@ static bool take_scores(void *user, infer_result *result, report *r)
 }
 
 static bool score_all(const infer_settings *given, const tag_lists *lists, tagged_results *t,
-                      report *r)
-{
+                      report *r) {
     infer_settings settings = *given;
     run u = { t, given->model };
     photo_paths paths;
@@ -299,8 +281,7 @@ static bool score_all(const infer_settings *given, const tag_lists *lists, tagge
 /* One class: what each photo that was read scores for it. at[i] goes through the classes of photo
  * i, which rise as c does. Returns the number of photos. */
 static int take_column(const tagged_results *t, const tag_lists *lists, int c, int *at,
-                       precision_score *column)
-{
+                       precision_score *column) {
     int count = 0;
     for (int i = 0; i < lists->photos.count; i++) {
         const float score = tagged_scores(t, i)[c];
@@ -311,8 +292,7 @@ static int take_column(const tagged_results *t, const tag_lists *lists, int c, i
     return count;
 }
 
-static void rate_class(tagged_class *class, precision_score *column, int count, double above)
-{
+static void rate_class(tagged_class *class, precision_score *column, int count, double above) {
     precision_counts *counts = &class->counts;
     for (int i = 0; i < count; i++) {
         const bool taken = (double)column[i].score >= above;
@@ -325,8 +305,7 @@ static void rate_class(tagged_class *class, precision_score *column, int count, 
     class->f1 = class->photos ? precision_f1(counts) : (double)NAN;
 }
 
-static void add_class(tagged_results *t, const tagged_class *class)
-{
+static void add_class(tagged_results *t, const tagged_class *class) {
     t->all.found += class->counts.found;
     t->all.wrong += class->counts.wrong;
     t->all.missed += class->counts.missed;
@@ -336,8 +315,7 @@ static void add_class(tagged_results *t, const tagged_class *class)
     t->mean_f1 += class->f1;
 }
 
-static bool rate_all(tagged_results *t, const tag_lists *lists, double above, report *r)
-{
+static bool rate_all(tagged_results *t, const tag_lists *lists, double above, report *r) {
     const size_t photos = (size_t)lists->photos.count;
     precision_score *column = malloc(photos * sizeof *column);
     int *at = malloc(photos * sizeof *at);
@@ -356,8 +334,7 @@ static bool rate_all(tagged_results *t, const tag_lists *lists, double above, re
 }
 
 bool tagged_evaluate(const infer_settings *settings, const tag_lists *lists, double above,
-                     tagged_results *t, report *r)
-{
+                     tagged_results *t, report *r) {
     const size_t classes = (size_t)settings->model->config.num_classes;
     const size_t photos = (size_t)lists->photos.count;
     memset(t, 0, sizeof *t);
@@ -369,8 +346,7 @@ bool tagged_evaluate(const infer_settings *settings, const tag_lists *lists, dou
     return score_all(settings, lists, t, r) && rate_all(t, lists, above, r);
 }
 
-void tagged_free(tagged_results *t)
-{
+void tagged_free(tagged_results *t) {
     free(t->classes);
     free(t->read);
     free(t->scores);

@@ -13,22 +13,21 @@ enum { PATH_SIZE = 1200 };
 typedef struct vote {
     bool given, disputed;
     double value;
-    const char *module, *name;   /* of the first one */
+    const char *module, *name; /* of the first one */
 } vote;
 
 typedef struct walk {
     const checkpoint *checkpoint;
-    const char *patch_weight;    /* that reads patches, or NULL */
-    char blocks[PATH_SIZE];      /* before the number of a block: "encoder.layers." */
+    const char *patch_weight; /* that reads patches, or NULL */
+    char blocks[PATH_SIZE];   /* before the number of a block: "encoder.layers." */
     bool has_blocks;
     vote heads, model_heads, eps, activation, code_activation, norm_first, batch_first;
     vote patch, height, width, chans, order, pool;
-    vote kernel, stride, padding;   /* of what cuts the patches */
+    vote kernel, stride, padding; /* of what cuts the patches */
     const checkpoint_attribute *unknown_activation, *unknown_code;
 } walk;
 
-static void cast_vote(vote *v, double value, const checkpoint_attribute *a)
-{
+static void cast_vote(vote *v, double value, const checkpoint_attribute *a) {
     if (v->given && (value < v->value || value > v->value)) v->disputed = true;
     if (v->given) return;
     v->given = true;
@@ -37,16 +36,14 @@ static void cast_vote(vote *v, double value, const checkpoint_attribute *a)
     v->name = a->name;
 }
 
-static bool is_one_of(const char *name, const char *const *names, size_t count)
-{
+static bool is_one_of(const char *name, const char *const *names, size_t count) {
     size_t i;
     for (i = 0; i < count; i++)
         if (!strcmp(name, names[i])) return true;
     return false;
 }
 
-static const char *last_component(const char *path)
-{
+static const char *last_component(const char *path) {
     const char *dot = strrchr(path, '.');
     return dot ? dot + 1 : path;
 }
@@ -54,26 +51,24 @@ static const char *last_component(const char *path)
 /* === The blocks === */
 
 /* The module of this length of a path has a number next: modules that repeat. */
-static bool continues(const char *path, const char *prefix, size_t length)
-{
+static bool continues(const char *path, const char *prefix, size_t length) {
     return !strncmp(path, prefix, length) && path[length] >= '0' && path[length] <= '9';
 }
 
 /* How many attributes, from this one on, are of modules in that list: as modules come depth first,
  * they all are in a row. */
-static size_t count_run(const checkpoint *c, size_t first, size_t length)
-{
+static size_t count_run(const checkpoint *c, size_t first, size_t length) {
     const char *prefix = checkpoint_attribute_at(c, first)->module;
     size_t i = first;
     while (i < checkpoint_attribute_count(c) &&
-           continues(checkpoint_attribute_at(c, i)->module, prefix, length)) i++;
+           continues(checkpoint_attribute_at(c, i)->module, prefix, length))
+        i++;
     return i - first;
 }
 
 /* The lists that begin here: *most becomes the largest number of attributes in one; with `least`,
  * w->blocks becomes the longest prefix of a list with so many. */
-static void look_at_lists(walk *w, size_t at, size_t least, size_t *most)
-{
+static void look_at_lists(walk *w, size_t at, size_t least, size_t *most) {
     const checkpoint *c = w->checkpoint;
     const char *path = checkpoint_attribute_at(c, at)->module;
     const char *before = at > 0 ? checkpoint_attribute_at(c, at - 1)->module : "";
@@ -94,35 +89,31 @@ static void look_at_lists(walk *w, size_t at, size_t least, size_t *most)
 
 /* The list of modules with most in it; of lists inside each other, the innermost that still has
  * almost as much. */
-static void find_blocks(walk *w)
-{
+static void find_blocks(walk *w) {
     size_t i, most = 0, none = 0;
     for (i = 0; i < checkpoint_attribute_count(w->checkpoint); i++) look_at_lists(w, i, 0, &most);
     for (i = 0; i < checkpoint_attribute_count(w->checkpoint); i++)
         look_at_lists(w, i, most - most / 3, &none);
 }
 
-static bool is_in_blocks(const walk *w, const char *module)
-{
+static bool is_in_blocks(const walk *w, const char *module) {
     return !w->has_blocks || continues(module, w->blocks, strlen(w->blocks));
 }
 
 /* The model itself, or what holds the blocks. */
-static bool is_above_blocks(const walk *w, const char *module)
-{
+static bool is_above_blocks(const walk *w, const char *module) {
     const size_t length = strlen(module);
-    return length == 0 || (w->has_blocks && !strncmp(w->blocks, module, length) &&
-                           w->blocks[length] == '.');
+    return length == 0 ||
+           (w->has_blocks && !strncmp(w->blocks, module, length) && w->blocks[length] == '.');
 }
 
 /* === What single attributes mean === */
 
 /* "config.num_heads" -> "num_heads" */
-static const char *without_group(const char *name)
-{
+static const char *without_group(const char *name) {
     static const char *const groups[] = {
-        "config.", "cfg.", "args.", "hparams.", "_hparams.", "hyper_parameters.", "model_args.",
-        "model_config.", "model_kwargs.", "kwargs."
+        "config.",           "cfg.",        "args.",         "hparams.",      "_hparams.",
+        "hyper_parameters.", "model_args.", "model_config.", "model_kwargs.", "kwargs.",
     };
     size_t i;
     for (i = 0; i < COUNT(groups); i++)
@@ -131,8 +122,7 @@ static const char *without_group(const char *name)
     return name;
 }
 
-static bool read_whole(const char *text, double *value)
-{
+static bool read_whole(const char *text, double *value) {
     long number;
     if (!text_read_int(text, 1, 65536, &number)) return false;
     *value = (double)number;
@@ -140,8 +130,7 @@ static bool read_whole(const char *text, double *value)
 }
 
 /* "16", "(16, 16)" or "(16)" */
-static bool read_pair(const char *text, double *height, double *width)
-{
+static bool read_pair(const char *text, double *height, double *width) {
     char first[32], second[32];
     const int found = sscanf(text, "(%31[0-9], %31[0-9])", first, second);
     if (found < 1) return read_whole(text, height) && read_whole(text, width);
@@ -150,11 +139,11 @@ static bool read_pair(const char *text, double *height, double *width)
 
 /* Before "head" or "heads", and words beside it: whatever else stands there, as in head_dim, makes
  * it another number. */
-static bool is_of_count(const char *word, size_t length)
-{
+static bool is_of_count(const char *word, size_t length) {
     static const char *const words[] = {
-        "", "n", "nb", "num", "nr", "no", "number", "of", "count", "attn", "att", "attention",
-        "self", "sa", "mha", "msa", "mhsa", "multi", "vit", "enc", "encoder", "trf", "transformer"
+        "",      "n",     "nb",  "num",       "nr",      "no",  "number",      "of",
+        "count", "attn",  "att", "attention", "self",    "sa",  "mha",         "msa",
+        "mhsa",  "multi", "vit", "enc",       "encoder", "trf", "transformer",
     };
     size_t i;
     for (i = 0; i < COUNT(words); i++)
@@ -163,8 +152,7 @@ static bool is_of_count(const char *word, size_t length)
 }
 
 /* Do the words of a name count heads? "num_heads", "nb_heads", "nHead", "attention_heads". */
-static bool counts_heads(const char *name)
-{
+static bool counts_heads(const char *name) {
     char plain[64];
     size_t i, used = 0, length;
     int heads = 0;
@@ -188,11 +176,10 @@ static bool counts_heads(const char *name)
 }
 
 /* By its class or, as in "blocks.0.attn", by what it is called. */
-static bool is_attention(const char *module, const char *class)
-{
+static bool is_attention(const char *module, const char *class) {
     static const char *const parts[] = {
-        "ttention", "ATTENTION", "Attn", "attn", "MSA", "MHA", "MHSA", "ultiHead", "ultihead",
-        "mhsa", "msa", "mha"
+        "ttention", "ATTENTION", "Attn",     "attn", "MSA", "MHA",
+        "MHSA",     "ultiHead",  "ultihead", "mhsa", "msa", "mha",
     };
     size_t i;
     for (i = 0; i < COUNT(parts); i++)
@@ -201,8 +188,7 @@ static bool is_attention(const char *module, const char *class)
     return false;
 }
 
-static void see_heads(walk *w, const checkpoint_attribute *a, const char *class)
-{
+static void see_heads(walk *w, const checkpoint_attribute *a, const char *class) {
     static const char *const in_attention[] = { "h", "H", "nh" };
     const char *name = without_group(a->name);
     double value;
@@ -215,14 +201,13 @@ static void see_heads(walk *w, const checkpoint_attribute *a, const char *class)
     else if (is_above_blocks(w, a->module)) cast_vote(&w->model_heads, value, a);
 }
 
-static void see_eps(walk *w, const checkpoint_attribute *a, const char *class)
-{
+static void see_eps(walk *w, const checkpoint_attribute *a, const char *class) {
     static const char *const names[] = { "layer_norm_eps", "layernorm_eps", "norm_eps" };
     const char *kind = last_component(class);
     double value;
     const bool fits = !strcmp(a->name, "code.layer_norm_eps") ||
-                      (!strcmp(a->name, "eps") && (strstr(kind, "LayerNorm") ||
-                                                   strstr(kind, "RMSNorm"))) ||
+                      (!strcmp(a->name, "eps") &&
+                       (strstr(kind, "LayerNorm") || strstr(kind, "RMSNorm"))) ||
                       (strchr(a->name, '.') &&
                        is_one_of(without_group(a->name), names, COUNT(names)));
     if (fits && text_read_number(a->value, 1e-30, 1, &value)) cast_vote(&w->eps, value, a);
@@ -230,24 +215,35 @@ static void see_eps(walk *w, const checkpoint_attribute *a, const char *class)
 
 /* By the last part of a function's, class's or string's name, in small letters without '_' and
  * without "activation" at its end. */
-static const struct { const char *name; int activation; } activations[] = {
-    { "gelu", VIT_GELU }, { "gelupython", VIT_GELU },
-    { "gelutanh", VIT_GELU_TANH }, { "pytorchgelutanh", VIT_GELU_TANH },
-    { "gelupytorchtanh", VIT_GELU_TANH }, { "newgelu", VIT_GELU_TANH }, { "gelunew", VIT_GELU_TANH },
-    { "fastgelu", VIT_GELU_TANH }, { "gelufast", VIT_GELU_TANH },
-    { "accurategelu", VIT_GELU_TANH }, { "geluaccurate", VIT_GELU_TANH },
-    { "quickgelu", VIT_QUICK_GELU }, { "silu", VIT_SILU }, { "swish", VIT_SILU },
-    { "relu", VIT_RELU }
+static const struct {
+    const char *name;
+    int activation;
+} activations[] = {
+    { "gelu", VIT_GELU },
+    { "gelupython", VIT_GELU },
+    { "gelutanh", VIT_GELU_TANH },
+    { "pytorchgelutanh", VIT_GELU_TANH },
+    { "gelupytorchtanh", VIT_GELU_TANH },
+    { "newgelu", VIT_GELU_TANH },
+    { "gelunew", VIT_GELU_TANH },
+    { "fastgelu", VIT_GELU_TANH },
+    { "gelufast", VIT_GELU_TANH },
+    { "accurategelu", VIT_GELU_TANH },
+    { "geluaccurate", VIT_GELU_TANH },
+    { "quickgelu", VIT_QUICK_GELU },
+    { "silu", VIT_SILU },
+    { "swish", VIT_SILU },
+    { "relu", VIT_RELU },
 };
 
 static const char *const unknown_activations[] = {
-    "celu", "elu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "leakyrelu", "logsigmoid",
-    "mish", "prelu", "relu6", "relusquared", "rrelu", "selu", "sigmoid", "softplus", "softshrink",
-    "softsign", "squaredrelu", "tanh", "tanhshrink", "threshold"
+    "celu",        "elu",        "hardshrink", "hardsigmoid", "hardswish",  "hardtanh",
+    "leakyrelu",   "logsigmoid", "mish",       "prelu",       "relu6",      "relusquared",
+    "rrelu",       "selu",       "sigmoid",    "softplus",    "softshrink", "softsign",
+    "squaredrelu", "tanh",       "tanhshrink", "threshold",
 };
 
-static void plain_activation(const char *text, char plain[64])
-{
+static void plain_activation(const char *text, char plain[64]) {
     static const char end[] = "activation";
     size_t used = 0;
     for (text = last_component(text); *text && used + 1 < 64; text++)
@@ -257,8 +253,7 @@ static void plain_activation(const char *text, char plain[64])
         plain[used - strlen(end)] = '\0';
 }
 
-static bool read_activation(const char *text, double *value)
-{
+static bool read_activation(const char *text, double *value) {
     char plain[64];
     size_t i;
     plain_activation(text, plain);
@@ -270,16 +265,14 @@ static bool read_activation(const char *text, double *value)
     return false;
 }
 
-static bool is_unknown_activation(const char *text)
-{
+static bool is_unknown_activation(const char *text) {
     char plain[64];
     plain_activation(text, plain);
     return is_one_of(plain, unknown_activations, COUNT(unknown_activations));
 }
 
 /* Is the GELU of this module, or of this attribute of it, the one by tanh? That comes after it. */
-static bool is_by_tanh(const checkpoint *c, size_t at)
-{
+static bool is_by_tanh(const checkpoint *c, size_t at) {
     const checkpoint_attribute *a = checkpoint_attribute_at(c, at), *b;
     char name[128];
     snprintf(name, sizeof name, "%.100s%sapproximate", strcmp(a->name, "class") ? a->name : "",
@@ -289,10 +282,9 @@ static bool is_by_tanh(const checkpoint *c, size_t at)
     return false;
 }
 
-static void see_activation(walk *w, size_t at)
-{
+static void see_activation(walk *w, size_t at) {
     static const char *const names[] = {
-        "class", "activation", "act", "act_fn", "activation_fn", "act_layer", "hidden_act"
+        "class", "activation", "act", "act_fn", "activation_fn", "act_layer", "hidden_act",
     };
     const checkpoint_attribute *a = checkpoint_attribute_at(w->checkpoint, at);
     const bool by_code = !strcmp(a->name, "code.activation");
@@ -309,8 +301,7 @@ static void see_activation(walk *w, size_t at)
     }
 }
 
-static void see_order(walk *w, const checkpoint_attribute *a)
-{
+static void see_order(walk *w, const checkpoint_attribute *a) {
     const bool is_first = !strcmp(a->name, "norm_first") || !strcmp(a->name, "code.norm_first");
     if (is_first && is_in_blocks(w, a->module))
         cast_vote(&w->norm_first, !strcmp(a->value, "true"), a);
@@ -319,15 +310,13 @@ static void see_order(walk *w, const checkpoint_attribute *a)
 }
 
 /* A layer of einops that cuts the patches: 'b c (h p1) (w p2) -> b (h w) (p1 p2 c)'. */
-static void see_pattern(walk *w, const checkpoint_attribute *a)
-{
+static void see_pattern(walk *w, const checkpoint_attribute *a) {
     if (strcmp(a->name, "pattern") != 0 || !strstr(a->value, "(h p1) (w p2)")) return;
     if (strstr(a->value, "(p1 p2 c)")) cast_vote(&w->order, PATCH_ORDER_HWC, a);
     if (strstr(a->value, "(c p1 p2)")) cast_vote(&w->order, PATCH_ORDER_CHW, a);
 }
 
-static void see_input(walk *w, const checkpoint_attribute *a, const char *class)
-{
+static void see_input(walk *w, const checkpoint_attribute *a, const char *class) {
     static const char *const chans[] = { "in_chans", "num_channels" };
     const char *name = a->name;
     double height, width;
@@ -341,21 +330,23 @@ static void see_input(walk *w, const checkpoint_attribute *a, const char *class)
         cast_vote(&w->height, height, a);
         cast_vote(&w->width, width, a);
     }
-    if (is_one_of(name, chans, COUNT(chans)) && a->value[0] != '(')
-        cast_vote(&w->chans, height, a);
+    if (is_one_of(name, chans, COUNT(chans)) && a->value[0] != '(') cast_vote(&w->chans, height, a);
 }
 
-static bool is_weight_of(const char *weight, const char *module)
-{
+static bool is_weight_of(const char *weight, const char *module) {
     const size_t length = strlen(module);
     return weight && !strncmp(weight, module, length) && !strcmp(weight + length, ".weight");
 }
 
 /* The convolution that reads the patches, or nn.Unfold in front of a linear layer. */
-static void see_cut(walk *w, const checkpoint_attribute *a, const char *class)
-{
-    const struct { const char *name; vote *vote; } votes[] = {
-        { "kernel_size", &w->kernel }, { "stride", &w->stride }, { "padding", &w->padding }
+static void see_cut(walk *w, const checkpoint_attribute *a, const char *class) {
+    const struct {
+        const char *name;
+        vote *vote;
+    } votes[] = {
+        { "kernel_size", &w->kernel },
+        { "stride", &w->stride },
+        { "padding", &w->padding },
     };
     const char *kind = last_component(class);
     double height, width;
@@ -370,11 +361,15 @@ static void see_cut(walk *w, const checkpoint_attribute *a, const char *class)
     }
 }
 
-static void see_pool(walk *w, const checkpoint_attribute *a)
-{
-    static const struct { const char *name, *word; int pool; } pools[] = {
-        { "pool", "cls", VIT_POOL_TOKEN }, { "pool", "mean", VIT_POOL_AVG },
-        { "global_pool", "token", VIT_POOL_TOKEN }, { "global_pool", "avg", VIT_POOL_AVG }
+static void see_pool(walk *w, const checkpoint_attribute *a) {
+    static const struct {
+        const char *name, *word;
+        int pool;
+    } pools[] = {
+        { "pool", "cls", VIT_POOL_TOKEN },
+        { "pool", "mean", VIT_POOL_AVG },
+        { "global_pool", "token", VIT_POOL_TOKEN },
+        { "global_pool", "avg", VIT_POOL_AVG },
     };
     size_t i;
     for (i = 0; i < COUNT(pools) && is_above_blocks(w, a->module); i++)
@@ -382,8 +377,7 @@ static void see_pool(walk *w, const checkpoint_attribute *a)
             cast_vote(&w->pool, pools[i].pool, a);
 }
 
-static void see_attributes(walk *w)
-{
+static void see_attributes(walk *w) {
     const char *module = NULL, *class = "";
     size_t i;
     for (i = 0; i < checkpoint_attribute_count(w->checkpoint); i++) {
@@ -404,10 +398,9 @@ static void see_attributes(walk *w)
 
 /* Options of a training program. Its own "eps" would be that of the optimizer, and its size of an
  * image that before a crop. */
-static void see_metadata(walk *w)
-{
+static void see_metadata(walk *w) {
     static const char *const activations_of[] = {
-        "activation", "act", "act_layer", "act_fn", "hidden_act", "activation_fn"
+        "activation", "act", "act_layer", "act_fn", "hidden_act", "activation_fn",
     };
     double value;
     size_t i;
@@ -432,48 +425,45 @@ static void see_metadata(walk *w)
 
 /* Some weight of the module that says so has rows for whole heads; or none of its weights are to be
  * found under its name. */
-static bool heads_divide(const walk *w, const vote *v)
-{
+static bool heads_divide(const walk *w, const vote *v) {
     const size_t length = strlen(v->module);
     bool found = false;
     size_t i;
     for (i = 0; i < checkpoint_count(w->checkpoint); i++) {
         const checkpoint_tensor_info *t = checkpoint_tensor(w->checkpoint, i);
         if (t->ndim != 2 || strncmp(t->name, v->module, length) != 0) continue;
-        if (t->dims[0] % (int64_t)v->value == 0 || t->dims[1] % (int64_t)v->value == 0)
-            return true;
+        if (t->dims[0] % (int64_t)v->value == 0 || t->dims[1] % (int64_t)v->value == 0) return true;
         found = true;
     }
     return !found;
 }
 
-static void put(const vote *v, setting_key key, settings *tensors, attributes_told *told)
-{
+static void put(const vote *v, setting_key key, settings *tensors, attributes_told *told) {
     char value[32];
     if (!v->given || v->disputed) return;
     settings_put(tensors, key, v->value);
-    text_append(told->text, sizeof told->text, "%s%s=%s (%.60s%s%.60s)",
-                *told->text ? ", " : "", setting_rows[key].name,
-                setting_text(key, v->value, value), v->module, v->module[0] ? "." : "", v->name);
+    text_append(told->text, sizeof told->text, "%s%s=%s (%.60s%s%.60s)", *told->text ? ", " : "",
+                setting_rows[key].name, setting_text(key, v->value, value), v->module,
+                v->module[0] ? "." : "", v->name);
 }
 
 /* Counts calls, not definitions. */
-static bool refuse_activation(const walk *w, const settings all[FROM_COUNT], report *r)
-{
-    const checkpoint_attribute *a = w->unknown_code ? w->unknown_code
-                                  : w->activation.given ? NULL : w->unknown_activation;
+static bool refuse_activation(const walk *w, const settings all[FROM_COUNT], report *r) {
+    const checkpoint_attribute *a = w->unknown_code       ? w->unknown_code
+                                    : w->activation.given ? NULL
+                                                          : w->unknown_activation;
     if (!a || w->code_activation.given || settings_origin(all, SETTING_ACTIVATION) > FROM_TENSORS)
         return true;
-    return report_fail(r, "%.100s %s %.100s, which vit.h does not have; --set activation=NAME "
-                       "takes another of %s", a->module[0] ? a->module : "the model",
-                       w->unknown_code ? "calls" : "is", a->value,
-                       setting_rows[SETTING_ACTIVATION].choices);
+    return report_fail(r,
+                       "%.100s %s %.100s, which vit.h does not have; --set activation=NAME "
+                       "takes another of %s",
+                       a->module[0] ? a->module : "the model", w->unknown_code ? "calls" : "is",
+                       a->value, setting_rows[SETTING_ACTIVATION].choices);
 }
 
 /* Code that calls no activation that is known, or several, shows that the usual one is no more than
  * a guess. Gates that a block has besides call sigmoid or tanh. */
-static const char *doubt_activation(const walk *w)
-{
+static const char *doubt_activation(const walk *w) {
     const bool is_code = !strcmp(checkpoint_kind(w->checkpoint), "TorchScript");
     const char *other = w->unknown_code ? w->unknown_code->value : "tanh";
     if (w->code_activation.disputed || (!w->code_activation.given && w->activation.disputed))
@@ -482,32 +472,34 @@ static const char *doubt_activation(const walk *w)
         strcmp(other, "sigmoid") != 0)
         return "the code of the blocks calls one that vit.h does not have, besides";
     return is_code && !w->code_activation.given && !w->activation.given
-        ? "the code of the blocks calls none that is known" : NULL;
+               ? "the code of the blocks calls none that is known"
+               : NULL;
 }
 
 /* Patches side by side are not worth a word. */
-static void put_stride(const walk *w, settings *tensors, attributes_told *told)
-{
+static void put_stride(const walk *w, settings *tensors, attributes_told *told) {
     const bool side_by_side = w->kernel.given && w->kernel.value == w->stride.value;
     if (w->kernel.disputed || w->stride.disputed || !w->stride.given) return;
     if (side_by_side) settings_put(tensors, SETTING_PATCH_STRIDE, 0);
     else put(&w->stride, SETTING_PATCH_STRIDE, tensors, told);
 }
 
-static bool refuse_cut(const walk *w, const settings all[FROM_COUNT], report *r)
-{
+static bool refuse_cut(const walk *w, const settings all[FROM_COUNT], report *r) {
     if (settings_origin(all, SETTING_PATCH_STRIDE) > FROM_TENSORS) return true;
     if (w->padding.given)
-        return report_fail(r, "%.100s cuts patches out of a padded input, which vit.h does not; "
-                           "--set patch_stride=N takes them without padding", w->padding.module);
+        return report_fail(r,
+                           "%.100s cuts patches out of a padded input, which vit.h does not; "
+                           "--set patch_stride=N takes them without padding",
+                           w->padding.module);
     return !w->stride.disputed ||
-           report_fail(r, "%.100s has strides that differ, and vit.h has one; --set "
-                       "patch_stride=N gives it", w->stride.module);
+           report_fail(r,
+                       "%.100s has strides that differ, and vit.h has one; --set "
+                       "patch_stride=N gives it",
+                       w->stride.module);
 }
 
 bool attributes_put(const checkpoint *c, const char *patch, settings all[FROM_COUNT],
-                    attributes_told *told, report *r)
-{
+                    attributes_told *told, report *r) {
     settings *tensors = &all[FROM_TENSORS];
     walk w;
     const vote *heads;
@@ -520,9 +512,11 @@ bool attributes_put(const checkpoint *c, const char *patch, settings all[FROM_CO
     see_metadata(&w);
     heads = w.heads.given ? &w.heads : &w.model_heads;
     if (!heads->given || heads_divide(&w, heads)) put(heads, SETTING_NUM_HEADS, tensors, told);
-    else text_append(told->text, sizeof told->text, "num_heads=%.0f (%.60s%s%.60s), by which no "
-                     "weight can be divided: not used", heads->value, heads->module,
-                     heads->module[0] ? "." : "", heads->name);
+    else
+        text_append(told->text, sizeof told->text,
+                    "num_heads=%.0f (%.60s%s%.60s), by which no "
+                    "weight can be divided: not used",
+                    heads->value, heads->module, heads->module[0] ? "." : "", heads->name);
     put(&w.eps, SETTING_NORM_EPS, tensors, told);
     w.norm_first.value = w.norm_first.value > 0 ? VIT_BLOCK_PRE_NORM : VIT_BLOCK_POST_NORM;
     put(&w.norm_first, SETTING_BLOCK_TYPE, tensors, told);

@@ -9,11 +9,11 @@
 #include "model/settings.h"
 
 typedef struct attributes_told {
-    char text[REPORT_SIZE];   /* "num_heads=3 (blocks.0.attn.num_heads), ..."; "": nothing */
+    char text[REPORT_SIZE]; /* "num_heads=3 (blocks.0.attn.num_heads), ..."; "": nothing */
     /* An encoder layer of torch.nn without batch_first: given [batch, tokens, D], it attends over
      * the batch. Only the code of forward() says what it is given. */
     bool batch_second;
-    const char *activation_doubt;   /* why it must be asked for; or NULL */
+    const char *activation_doubt; /* why it must be asked for; or NULL */
 } attributes_told;
 
 /* Puts what is said for sure, with one value wherever it is said, into all[FROM_TENSORS]. To be

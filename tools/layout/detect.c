@@ -15,8 +15,7 @@ enum { MAX_DEPTH = 1024 };
 /* === Detection === */
 
 /* How much of the text is this prefix; 0: it begins otherwise. */
-static size_t prefix_length(const char *prefix, const char *text, size_t size)
-{
+static size_t prefix_length(const char *prefix, const char *text, size_t size) {
     const size_t length = strlen(prefix);
     const char *dot = memchr(text, '.', size);
     if (!strcmp(prefix, "*.")) return dot ? (size_t)(dot - text) + 1 : 0;
@@ -24,8 +23,7 @@ static size_t prefix_length(const char *prefix, const char *text, size_t size)
 }
 
 /* True if text is made of prefixes alone: wrappers come in any order and number. */
-static bool is_prefix(const layout *l, const char *text, size_t size)
-{
+static bool is_prefix(const layout *l, const char *text, size_t size) {
     const char *const *prefix;
     if (size == 0) return true;
     for (prefix = l->prefixes; *prefix; prefix++) {
@@ -38,8 +36,7 @@ static bool is_prefix(const layout *l, const char *text, size_t size)
 /* Is this name the probe after a prefix, and do the layout's conditions hold there? The first
  * `common` letters, the path that all names are in, may be anything. */
 static bool is_probe(const layout *l, checkpoint *c, const char *name, size_t common,
-                     layout_map *candidate)
-{
+                     layout_map *candidate) {
     const size_t length = strlen(name), probe = strlen(l->probe);
     const size_t prefix = length - probe;
     if (length < probe || strcmp(name + prefix, l->probe) != 0) return false;
@@ -57,8 +54,7 @@ static bool is_probe(const layout *l, checkpoint *c, const char *name, size_t co
 
 /* Number of models in the checkpoint that have this layout; *map is the first, or the one
  * without a prefix, which beats every wrapped one. */
-static int probe(const layout *l, checkpoint *c, layout_map *map, layout_map *second)
-{
+static int probe(const layout *l, checkpoint *c, layout_map *map, layout_map *second) {
     const size_t common = layout_common_path(c);
     layout_map candidate;
     size_t i;
@@ -78,8 +74,7 @@ static int probe(const layout *l, checkpoint *c, layout_map *map, layout_map *se
 /* === Blocks === */
 
 /* The first path that some tensor layout_has. */
-static void find_blocks(layout_map *map)
-{
+static void find_blocks(layout_map *map) {
     const char *const *path;
     size_t i;
     for (path = map->layout->blocks; *path; path++)
@@ -91,8 +86,7 @@ static void find_blocks(layout_map *map)
 }
 
 /* Blocks that a tensor of this name shows: up to its own number, or all where they are stacked. */
-static int64_t blocks_shown(const layout_map *map, const checkpoint_tensor_info *info)
-{
+static int64_t blocks_shown(const layout_map *map, const checkpoint_tensor_info *info) {
     const int block = layout_block_of(map, map->blocks, info->name);
     if (block < 0) return 0;
     if (layout_is_stacked(map)) return info->ndim ? info->dims[0] : 1;
@@ -100,8 +94,7 @@ static int64_t blocks_shown(const layout_map *map, const checkpoint_tensor_info 
 }
 
 /* The highest one counts: a gap below it shows up as a missing tensor. */
-static bool count_blocks(layout_map *map, report *r)
-{
+static bool count_blocks(layout_map *map, report *r) {
     size_t i;
     map->depth = 0;
     for (i = 0; i < checkpoint_count(map->checkpoint); i++) {
@@ -117,8 +110,7 @@ static bool count_blocks(layout_map *map, report *r)
 /* === Where none is recognised === */
 
 /* How many tensors this layout would know under this prefix. */
-static size_t count_known(const layout_map *map)
-{
+static size_t count_known(const layout_map *map) {
     size_t i, known = 0;
     for (i = 0; i < checkpoint_count(map->checkpoint); i++)
         known += layout_is_known(map, checkpoint_tensor(map->checkpoint, i)->name);
@@ -126,8 +118,7 @@ static size_t count_known(const layout_map *map)
 }
 
 /* Takes as prefix whatever precedes a rule's key, that of the first block if it has blocks. */
-static bool guess_prefix(layout_map *map, const layout_rule *rule)
-{
+static bool guess_prefix(layout_map *map, const layout_rule *rule) {
     char key[LAYOUT_MAX_KEY];
     size_t length, i;
     map->prefix[0] = '\0';
@@ -147,8 +138,7 @@ static bool guess_prefix(layout_map *map, const layout_rule *rule)
 }
 
 /* The key that the layout is recognised by and that is missing. */
-static const char *absent_probe(const layout_map *map)
-{
+static const char *absent_probe(const layout_map *map) {
     int i;
     if (!layout_find_key(map, map->layout->probe, 0)) return map->layout->probe;
     for (i = 0; i < LAYOUT_MAX_CONDITIONS; i++)
@@ -158,8 +148,7 @@ static const char *absent_probe(const layout_map *map)
 }
 
 /* Does the checkpoint have a key that this layout must not have? */
-static bool is_excluded(const layout_map *map)
-{
+static bool is_excluded(const layout_map *map) {
     int i;
     for (i = 0; i < LAYOUT_MAX_CONDITIONS; i++) {
         const char *condition = map->layout->when[i];
@@ -169,8 +158,7 @@ static bool is_excluded(const layout_map *map)
 }
 
 /* Counts what a layout knows under every prefix; *best is the map that knows the *most. */
-static void guess_by(const layout *l, checkpoint *c, layout_map *best, size_t *most)
-{
+static void guess_by(const layout *l, checkpoint *c, layout_map *best, size_t *most) {
     const layout_rule *rule;
     layout_map map;
     char last[sizeof map.prefix] = "?";
@@ -181,7 +169,7 @@ static void guess_by(const layout *l, checkpoint *c, layout_map *best, size_t *m
         size_t known;
         map.blocks = l->blocks[0];
         if (!guess_prefix(&map, rule) || !strcmp(map.prefix, last)) continue;
-        strcpy(last, map.prefix);   /* most rules have the prefix of the one before */
+        strcpy(last, map.prefix); /* most rules have the prefix of the one before */
         find_blocks(&map);
         known = absent_probe(&map) && !is_excluded(&map) ? count_known(&map) : 0;
         if (known <= *most) continue;
@@ -191,16 +179,14 @@ static void guess_by(const layout *l, checkpoint *c, layout_map *best, size_t *m
 }
 
 /* The layout that knows most of the tensors although its probe is missing. */
-static bool guess_layout(checkpoint *c, layout_map *best)
-{
-    size_t most = checkpoint_count(c) / 2, i;   /* fewer are a coincidence */
+static bool guess_layout(checkpoint *c, layout_map *best) {
+    size_t most = checkpoint_count(c) / 2, i; /* fewer are a coincidence */
     best->layout = NULL;
     for (i = 0; layout_all[i]; i++) guess_by(layout_all[i], c, best, &most);
     return best->layout != NULL;
 }
 
-static bool no_layout(checkpoint *c, layout_map *map, report *r)
-{
+static bool no_layout(checkpoint *c, layout_map *map, report *r) {
     const checkpoint_tensor_info *first = checkpoint_count(c) ? checkpoint_tensor(c, 0) : NULL;
     char shape[SHAPE_TEXT_SIZE], key[LAYOUT_MAX_KEY];
     layout_map near;
@@ -211,15 +197,16 @@ static bool no_layout(checkpoint *c, layout_map *map, report *r)
                            near.layout->name);
     }
     if (!first) return report_fail(r, "expected the tensors of a ViT, found no tensors");
-    return report_fail(r, "expected timm's layout (patch_embed.proj.weight) or another that is "
-                       "known, found %zu tensors such as %s %s", checkpoint_count(c),
-                       first->name, shape_text(first->dims, first->ndim, shape, sizeof shape));
+    return report_fail(r,
+                       "expected timm's layout (patch_embed.proj.weight) or another that is "
+                       "known, found %zu tensors such as %s %s",
+                       checkpoint_count(c), first->name,
+                       shape_text(first->dims, first->ndim, shape, sizeof shape));
 }
 
 /* === All of it === */
 
-bool layout_use(const layout *l, checkpoint *c, layout_map *map, report *r)
-{
+bool layout_use(const layout *l, checkpoint *c, layout_map *map, report *r) {
     memset(map, 0, sizeof *map);
     map->layout = l;
     map->checkpoint = c;
@@ -227,12 +214,17 @@ bool layout_use(const layout *l, checkpoint *c, layout_map *map, report *r)
     return count_blocks(map, r) && layout_match_all(map, r);
 }
 
-bool layout_falls_short(const layout_map *map, const text_list *ignore)
-{
+bool layout_falls_short(const layout_map *map, const text_list *ignore) {
     static const char *const usual[] = {
-        "patch_embed.proj.weight", "pos_embed", "blocks.0.norm1.weight",
-        "blocks.0.attn.qkv.weight", "blocks.0.attn.proj.weight", "blocks.0.norm2.weight",
-        "blocks.0.mlp.fc1.weight", "blocks.0.mlp.fc2.weight", "head.weight"
+        "patch_embed.proj.weight",
+        "pos_embed",
+        "blocks.0.norm1.weight",
+        "blocks.0.attn.qkv.weight",
+        "blocks.0.attn.proj.weight",
+        "blocks.0.norm2.weight",
+        "blocks.0.mlp.fc1.weight",
+        "blocks.0.mlp.fc2.weight",
+        "head.weight",
     };
     size_t i;
     if (!names_has_unknown(map, ignore)) return false;
@@ -242,13 +234,11 @@ bool layout_falls_short(const layout_map *map, const text_list *ignore)
     return !layout_has(map, "norm.weight") && !layout_has(map, "fc_norm.weight");
 }
 
-bool layout_knows_most(const layout_map *map)
-{
+bool layout_knows_most(const layout_map *map) {
     return 2 * count_known(map) >= checkpoint_count(map->checkpoint);
 }
 
-bool layout_detect(checkpoint *c, layout_map *map, report *r)
-{
+bool layout_detect(checkpoint *c, layout_map *map, report *r) {
     size_t i;
     memset(map, 0, sizeof *map);
     for (i = 0; layout_all[i]; i++) {
@@ -256,8 +246,8 @@ bool layout_detect(checkpoint *c, layout_map *map, report *r)
         int found = probe(layout_all[i], c, map, &second);
         if (found == 0) continue;
         if (found > 1)
-            return report_fail(r, "expected one model, found several: %s* and %s*",
-                               map->prefix, second.prefix);
+            return report_fail(r, "expected one model, found several: %s* and %s*", map->prefix,
+                               second.prefix);
         find_blocks(map);
         return count_blocks(map, r) && layout_match_all(map, r);
     }
@@ -270,8 +260,7 @@ bool layout_detect(checkpoint *c, layout_map *map, report *r)
 
 /* === Features === */
 
-bool layout_check_features(const layout_map *map, const text_list *ignore, report *r)
-{
+bool layout_check_features(const layout_map *map, const text_list *ignore, report *r) {
     char shape[SHAPE_TEXT_SIZE];
     size_t i;
     for (i = 0; i < checkpoint_count(map->checkpoint); i++) {
@@ -288,8 +277,7 @@ bool layout_check_features(const layout_map *map, const text_list *ignore, repor
 /* === What somebody must tell === */
 
 /* Attention of each token to itself alone has no heads. */
-static bool plays_no_part(const settings all[FROM_COUNT], setting_key key)
-{
+static bool plays_no_part(const settings all[FROM_COUNT], setting_key key) {
     double attention = VIT_ATTENTION_ALL;
     settings_get(all, SETTING_ATTENTION, &attention);
     return key == SETTING_NUM_HEADS && attention == VIT_ATTENTION_SELF;
@@ -297,8 +285,7 @@ static bool plays_no_part(const settings all[FROM_COUNT], setting_key key)
 
 /* How many heads are possible depends on the model. */
 static const char *options_of(const layout_map *map, const layout_question *q,
-                              const settings_seen *seen, char text[HEADS_TEXT])
-{
+                              const settings_seen *seen, char text[HEADS_TEXT]) {
     const int64_t width = seen->qkv_rows ? seen->qkv_rows / 3 : map->embed_dim;
     if (q->setting != SETTING_NUM_HEADS || width == 0) return q->options;
     if (seen->heads.count > 0) return heads_option(&seen->heads, text);
@@ -306,8 +293,7 @@ static const char *options_of(const layout_map *map, const layout_question *q,
 }
 
 bool layout_check_told(const layout_map *map, const settings all[FROM_COUNT],
-                       const settings_seen *seen, findings *f, report *r)
-{
+                       const settings_seen *seen, findings *f, report *r) {
     const layout_question *q = map->layout->questions;
     char why[160], text[HEADS_TEXT];
     snprintf(why, sizeof why, "cannot be seen in a checkpoint of %s", map->layout->name);
@@ -330,13 +316,13 @@ typedef struct absence {
     int value;
 } absence;
 
-static const absence *find_absence(const char *tensor)
-{
+static const absence *find_absence(const char *tensor) {
     static const absence table[] = {
-        { "norm.weight", SETTING_FINAL_NORM, 0 }, { "norm.bias", SETTING_FINAL_NORM, 0 },
+        { "norm.weight", SETTING_FINAL_NORM, 0 },
+        { "norm.bias", SETTING_FINAL_NORM, 0 },
         { "patch_embed.proj.bias", SETTING_PATCH_BIAS, 0 },
         { "pos_embed", SETTING_POSITIONS, VIT_POS_NONE },
-        { "head.weight", SETTING_NUM_CLASSES, 0 }
+        { "head.weight", SETTING_NUM_CLASSES, 0 },
     };
     size_t i;
     for (i = 0; i < COUNT(table); i++)
@@ -344,8 +330,7 @@ static const absence *find_absence(const char *tensor)
     return NULL;
 }
 
-static bool is_told_absent(const settings all[FROM_COUNT], const char *tensor)
-{
+static bool is_told_absent(const settings all[FROM_COUNT], const char *tensor) {
     const absence *known = find_absence(tensor);
     int from;
     for (from = FROM_NAME; known && from < FROM_COUNT; from++)
@@ -358,13 +343,12 @@ typedef struct missing {
     const layout_map *map;
     const settings *all;
     name_groups groups;
-    uint64_t *keys;           /* hashes of those found */
-    size_t count, most;       /* how many of them, and how many may be looked for */
+    uint64_t *keys;     /* hashes of those found */
+    size_t count, most; /* how many of them, and how many may be looked for */
 } missing;
 
 /* Two tensors may need the same key. */
-static bool is_new(missing *m, const char *key)
-{
+static bool is_new(missing *m, const char *key) {
     vit_hash hash;
     uint64_t sum;
     size_t i = 0;
@@ -377,8 +361,7 @@ static bool is_new(missing *m, const char *key)
     return true;
 }
 
-static bool add_key(missing *m, const char *key, const char *why, const char *tensor)
-{
+static bool add_key(missing *m, const char *key, const char *why, const char *tensor) {
     const absence *known = find_absence(tensor);
     char note[160];
     int used = snprintf(note, sizeof note, "missing: %s", why);
@@ -390,8 +373,7 @@ static bool add_key(missing *m, const char *key, const char *why, const char *te
 
 /* All parts of the rule that are not there, or the tensor where there is no rule. */
 static bool add_missing(missing *m, const layout_rule *rule, int block, const char *why,
-                        const char *tensor)
-{
+                        const char *tensor) {
     char key[LAYOUT_MAX_KEY];
     int i, absent = 0;
     for (i = 0; rule && i < layout_part_count(rule); i++) {
@@ -404,8 +386,7 @@ static bool add_missing(missing *m, const layout_rule *rule, int block, const ch
 
 /* Why a missing tensor should be there; NULL: it need not, since options are off in most models. */
 static const char *why_missed(const layout_map *map, const settings all[FROM_COUNT],
-                              const char *tensor)
-{
+                              const char *tensor) {
     const layout_rule *rule;
     char weight[128];
     const size_t length = strlen(tensor);
@@ -424,8 +405,7 @@ static const char *why_missed(const layout_map *map, const settings all[FROM_COU
 }
 
 /* The first of the rules that any block uses; NULL if none uses any. */
-static const layout_rule *rule_of_blocks(const layout_target *target)
-{
+static const layout_rule *rule_of_blocks(const layout_target *target) {
     const layout_rule *first = NULL;
     int i;
     for (i = 0; i < target->count; i++) {
@@ -436,8 +416,7 @@ static const layout_rule *rule_of_blocks(const layout_target *target)
 }
 
 /* What one block has, all must have, by the same rule: else one of them has lost or renamed it. */
-static bool check_blocks(missing *m, const layout_target *target)
-{
+static bool check_blocks(missing *m, const layout_target *target) {
     const layout_rule *first = rule_of_blocks(target);
     char tensor[128], key[LAYOUT_MAX_KEY];
     const char *why;
@@ -457,8 +436,7 @@ static bool check_blocks(missing *m, const layout_target *target)
 
 /* Tensors of a stem's stages are not checked here: how many blocks a stage has is counted by one
  * of them, and the plan misses the others. */
-static bool find_missing(missing *m)
-{
+static bool find_missing(missing *m) {
     const char *why;
     size_t i;
     for (i = 0; i < m->map->target_count && m->count < m->most; i++) {
@@ -475,8 +453,7 @@ static bool find_missing(missing *m)
     return true;
 }
 
-static bool put_missing(const name_groups *groups, findings *f)
-{
+static bool put_missing(const name_groups *groups, findings *f) {
     char name[GROUP_TEXT_SIZE], text[GROUP_TEXT_SIZE + 256];
     size_t i;
     for (i = 0; i < groups->count; i++) {
@@ -491,9 +468,8 @@ static bool put_missing(const name_groups *groups, findings *f)
     return groups->more == 0 || findings_wrong(f, "more tensors are missing", "");
 }
 
-static bool check_missing(const layout_map *map, const settings all[FROM_COUNT], findings *f)
-{
-    enum { MOST = 1000000, MOST_KEYS = 4096 };   /* to find a rule for each looks at all names */
+static bool check_missing(const layout_map *map, const settings all[FROM_COUNT], findings *f) {
+    enum { MOST = 1000000, MOST_KEYS = 4096 }; /* to find a rule for each looks at all names */
     missing *m = calloc(1, sizeof *m);
     bool good;
     if (!m) return false;
@@ -509,8 +485,7 @@ static bool check_missing(const layout_map *map, const settings all[FROM_COUNT],
     return good;
 }
 
-static bool check_unknown(const layout_map *map, const text_list *ignore, findings *f)
-{
+static bool check_unknown(const layout_map *map, const text_list *ignore, findings *f) {
     name_groups *unknown = calloc(1, sizeof *unknown);
     const bool good = unknown && names_find_unknown(map, ignore, unknown) &&
                       names_put_unknown(unknown, f);
@@ -520,23 +495,24 @@ static bool check_unknown(const layout_map *map, const text_list *ignore, findin
 }
 
 /* A model without blocks is refused, unless the user says that it has none. */
-static bool check_depth(const layout_map *map, const settings all[FROM_COUNT], findings *f)
-{
+static bool check_depth(const layout_map *map, const settings all[FROM_COUNT], findings *f) {
     const char *const *path = map->layout->blocks;
     char text[256];
     int from;
     if (map->depth > 0) return true;
     for (from = FROM_NAME; from < FROM_COUNT; from++)
         if (all[from].given[SETTING_DEPTH] && all[from].value[SETTING_DEPTH] == 0) return true;
-    while (path[1]) path++;   /* the plainest */
-    snprintf(text, sizeof text, "there are no blocks: expected tensors called %s%s*; --set depth=0 "
-             "if this model has none", map->prefix, *path);
+    while (path[1]) path++; /* the plainest */
+    snprintf(text, sizeof text,
+             "there are no blocks: expected tensors called %s%s*; --set depth=0 "
+             "if this model has none",
+             map->prefix, *path);
     return findings_wrong(f, text, "");
 }
 
 bool layout_check_names(const layout_map *map, const settings all[FROM_COUNT],
-                        const text_list *ignore, findings *f, report *r)
-{
+                        const text_list *ignore, findings *f, report *r) {
     return (check_depth(map, all, f) && check_missing(map, all, f) &&
-            check_unknown(map, ignore, f)) || report_no_memory(r);
+            check_unknown(map, ignore, f)) ||
+           report_no_memory(r);
 }

@@ -11,8 +11,7 @@
 /* === Stacked matrices === */
 
 bool stacked_find(const layout_map *map, int block, const char *name, int64_t width,
-                  int64_t columns, stacked *out)
-{
+                  int64_t columns, stacked *out) {
     const layout_sizes one_head = { 0, 0, 1, width };
     layout_match match;
     layout_part *part = out->parts;
@@ -34,8 +33,7 @@ bool stacked_find(const layout_map *map, int block, const char *name, int64_t wi
 }
 
 bool stacked_read(const layout_map *map, const stacked *matrix, int64_t first, int64_t count,
-                  float *to, report *r)
-{
+                  float *to, report *r) {
     const layout_part *part = matrix->parts;
     for (; first >= part->view.count; part++) first -= part->view.count;
     return checkpoint_read(map->checkpoint, &part->view, first, count, to, r);
@@ -44,8 +42,10 @@ bool stacked_read(const layout_map *map, const stacked *matrix, int64_t first, i
 /* === The number of heads === */
 
 enum {
-    LEAST_ROWS = 4, WIDEST = 4096,
-    LEAST_COLUMNS = 32, COLUMNS = 256      /* of a row: so many tell rows apart */
+    LEAST_ROWS = 4,
+    WIDEST = 4096,
+    LEAST_COLUMNS = 32,
+    COLUMNS = 256, /* of a row: so many tell rows apart */
 };
 
 /* A second at most. Of wide rows it takes fewer columns, of deep models fewer blocks. */
@@ -64,17 +64,16 @@ typedef struct heads_reader {
     const layout_map *map;
     stacked qkv, proj;
     int64_t width, depth, columns;
-    int64_t rows;         /* of the groups in which heads are looked for */
-    float *values[4];     /* q, k, v, proj's columns */
-    float *line;          /* a row of proj */
+    int64_t rows;     /* of the groups in which heads are looked for */
+    float *values[4]; /* q, k, v, proj's columns */
+    float *line;      /* a row of proj */
     double *row_sums;
-    double z[2][HEADS_MOST];   /* q with k, v with proj: sums over the blocks */
+    double z[2][HEADS_MOST]; /* q with k, v with proj: sums over the blocks */
 } heads_reader;
 
 /* === Reading === */
 
-static bool find_sources(heads_reader *h, int block)
-{
+static bool find_sources(heads_reader *h, int block) {
     const int64_t count = h->width * h->depth;
     return stacked_find(h->map, block, "attn.qkv.weight", h->width, h->depth, &h->qkv) &&
            stacked_find(h->map, block, "attn.proj.weight", h->width, h->width, &h->proj) &&
@@ -82,18 +81,16 @@ static bool find_sources(heads_reader *h, int block)
 }
 
 /* The beginnings of `width` rows of qkv. */
-static bool read_rows(heads_reader *h, int64_t first, float *to, report *r)
-{
+static bool read_rows(heads_reader *h, int64_t first, float *to, report *r) {
     int64_t i;
     for (i = 0; i < h->width; i++)
-        if (!stacked_read(h->map, &h->qkv, (first + i) * h->depth, h->columns,
-                          to + i * h->columns, r))
+        if (!stacked_read(h->map, &h->qkv, (first + i) * h->depth, h->columns, to + i * h->columns,
+                          r))
             return false;
     return true;
 }
 
-static bool read_columns(heads_reader *h, float *to, report *r)
-{
+static bool read_columns(heads_reader *h, float *to, report *r) {
     int64_t i, k;
     for (k = 0; k < h->columns; k++) {
         if (!stacked_read(h->map, &h->proj, k * h->width, h->width, h->line, r)) return false;
@@ -102,31 +99,27 @@ static bool read_columns(heads_reader *h, float *to, report *r)
     return true;
 }
 
-static void normalise(float *row, int64_t count)
-{
+static void normalise(float *row, int64_t count) {
     double squares = 0;
     int64_t k;
     for (k = 0; k < count; k++) squares += (double)row[k] * (double)row[k];
     for (k = 0; squares > 0 && k < count; k++) row[k] = (float)((double)row[k] / sqrt(squares));
 }
 
-static bool read_block(heads_reader *h, report *r)
-{
+static bool read_block(heads_reader *h, report *r) {
     int64_t row;
     int i;
     for (i = 0; i < 3; i++)
         if (!read_rows(h, i * h->width, h->values[i], r)) return false;
     if (!read_columns(h, h->values[3], r)) return false;
     for (i = 0; i < 4; i++)
-        for (row = 0; row < h->width; row++)
-            normalise(h->values[i] + row * h->columns, h->columns);
+        for (row = 0; row < h->width; row++) normalise(h->values[i] + row * h->columns, h->columns);
     return true;
 }
 
 /* === Comparing === */
 
-static double dot(const float *x, const float *y, int64_t count)
-{
+static double dot(const float *x, const float *y, int64_t count) {
     float sums[8] = { 0 }, rest = 0;
     int64_t k;
     int i;
@@ -144,8 +137,7 @@ typedef struct heads_sums {
 
 /* Adds up how much each row resembles those before it, and of these those in its own head. */
 static double add_pairs(heads_reader *h, const float *x, const float *y,
-                        const heads_evidence *evidence, double *inside, double *line)
-{
+                        const heads_evidence *evidence, double *inside, double *line) {
     const int64_t n = h->rows, columns = h->columns;
     double squares = 0;
     int64_t i, j;
@@ -171,8 +163,7 @@ static double add_pairs(heads_reader *h, const float *x, const float *y,
  * variance of that. Mantel's test of two matrices, with what is common to all pairs of one row
  * taken out: heads are of equal size, so that it adds nothing but noise. */
 static void add_group(heads_reader *h, const float *x, const float *y,
-                      const heads_evidence *evidence, heads_sums *sums)
-{
+                      const heads_evidence *evidence, heads_sums *sums) {
     const double n = (double)h->rows;
     double inside[HEADS_MOST] = { 0 }, total = 0, variance, mean;
     int64_t i;
@@ -181,8 +172,7 @@ static void add_group(heads_reader *h, const float *x, const float *y,
     for (i = 0; i < h->rows; i++) total += h->row_sums[i];
     mean = total / (n * (n - 1));
     variance -= n * (n - 1) * mean * mean;
-    for (i = 0; i < h->rows; i++)
-        variance -= 2 * pow(h->row_sums[i] - (n - 1) * mean, 2) / (n - 2);
+    for (i = 0; i < h->rows; i++) variance -= 2 * pow(h->row_sums[i] - (n - 1) * mean, 2) / (n - 2);
     for (c = 0; c < evidence->count; c++) {
         const double others = n / evidence->ranked[c].heads - 1, share = others / (n - 1);
         sums->spread[c] += 2 * variance * share * (1 - share) * (n - 1) / (n - 3);
@@ -191,9 +181,8 @@ static void add_group(heads_reader *h, const float *x, const float *y,
 }
 
 /* In standard deviations. */
-static void compare(heads_reader *h, const float *x, const float *y,
-                    const heads_evidence *evidence, double *z)
-{
+static void compare(heads_reader *h, const float *x, const float *y, const heads_evidence *evidence,
+                    double *z) {
     heads_sums sums = { { 0 }, { 0 } };
     int64_t first;
     int c;
@@ -206,8 +195,7 @@ static void compare(heads_reader *h, const float *x, const float *y,
 /* === All blocks === */
 
 /* The numbers that divide the rows, with heads of two at least unless there are few rows. */
-static void list_candidates(int64_t width, heads_evidence *out)
-{
+static void list_candidates(int64_t width, heads_evidence *out) {
     const int64_t most = width < 8 ? width : width / 2;
     int heads;
     memset(out, 0, sizeof *out);
@@ -218,42 +206,37 @@ static void list_candidates(int64_t width, heads_evidence *out)
     }
 }
 
-static int compare_scores(const void *a, const void *b)
-{
+static int compare_scores(const void *a, const void *b) {
     const heads_candidate *x = a, *y = b;
     if (x->score != y->score) return x->score < y->score ? 1 : -1;
     return x->heads - y->heads;
 }
 
-static void rank(const heads_reader *h, int blocks, heads_evidence *out)
-{
+static void rank(const heads_reader *h, int blocks, heads_evidence *out) {
     heads_candidate *ranked = out->ranked;
     int c;
     for (c = 0; c < out->count; c++) {
         ranked[c].score = (fmax(h->z[0][c], 0) + fmax(h->z[1][c], 0)) / sqrt(blocks);
-        if (!isfinite(ranked[c].score)) ranked[c].score = 0;   /* as weights that are not */
+        if (!isfinite(ranked[c].score)) ranked[c].score = 0; /* as weights that are not */
     }
     qsort(ranked, (size_t)out->count, sizeof *ranked, compare_scores);
     out->is_clear = out->count > 1 && ranked[0].score >= least_score &&
                     ranked[1].score <= most_ambiguity * ranked[0].score;
 }
 
-static int64_t count_columns(const heads_reader *h)
-{
+static int64_t count_columns(const heads_reader *h) {
     const int64_t most = (int64_t)(most_of_block / (double)(2 * h->width * h->width));
     const int64_t columns = most < LEAST_COLUMNS ? LEAST_COLUMNS : most < COLUMNS ? most : COLUMNS;
     return columns < h->depth ? columns : h->depth;
 }
 
-static int count_blocks(const heads_reader *h, int depth)
-{
+static int count_blocks(const heads_reader *h, int depth) {
     const double most = ceil(most_products / (double)(2 * h->width * h->width * h->columns));
     return most < depth ? (int)most : depth;
 }
 
 /* Looks for heads within groups of so many rows. */
-static bool read_all(heads_reader *h, int64_t rows, heads_evidence *out, report *r)
-{
+static bool read_all(heads_reader *h, int64_t rows, heads_evidence *out, report *r) {
     const int blocks = count_blocks(h, h->map->depth);
     int i;
     h->rows = rows;
@@ -270,8 +253,7 @@ static bool read_all(heads_reader *h, int64_t rows, heads_evidence *out, report 
     return true;
 }
 
-static void move_to_front(heads_evidence *evidence, int heads)
-{
+static void move_to_front(heads_evidence *evidence, int heads) {
     heads_candidate *ranked = evidence->ranked, moved;
     int c = 0;
     while (c < evidence->count && ranked[c].heads != heads) c++;
@@ -283,8 +265,7 @@ static void move_to_front(heads_evidence *evidence, int heads)
 
 /* Heads can resemble each other, too: two pairs of them then look like two heads. But rows within
  * one head show no parts. */
-static bool check_parts(heads_reader *h, heads_evidence *out, report *r)
-{
+static bool check_parts(heads_reader *h, heads_evidence *out, report *r) {
     const heads_candidate best = out->ranked[0];
     const int64_t rows = h->width / (best.heads > 0 ? best.heads : 1);
     heads_evidence parts;
@@ -298,8 +279,7 @@ static bool check_parts(heads_reader *h, heads_evidence *out, report *r)
     return true;
 }
 
-bool heads_read(const layout_map *map, int64_t width, heads_evidence *out, report *r)
-{
+bool heads_read(const layout_map *map, int64_t width, heads_evidence *out, report *r) {
     heads_reader h;
     size_t size;
     bool good;
@@ -327,7 +307,7 @@ bool heads_read(const layout_map *map, int64_t width, heads_evidence *out, repor
 
 enum { MOST_HEADS = 64, KEY_BIAS_WIDEST = 8192, MOST_BLOCKS = 64 };
 
-static const double least_errors = 4, smallest = 1e-6;   /* beside the largest bias of its block */
+static const double least_errors = 4, smallest = 1e-6; /* beside the largest bias of its block */
 
 /* Logarithms of how large the biases are: of what would be keys, and of the rest. */
 typedef struct sizes {
@@ -335,34 +315,27 @@ typedef struct sizes {
     int count[2];
 } sizes;
 
-static void add_size(sizes *s, bool is_key, double log_size)
-{
+static void add_size(sizes *s, bool is_key, double log_size) {
     s->sum[is_key] += log_size;
     s->squares[is_key] += log_size * log_size;
     s->count[is_key]++;
 }
 
-static double mean(const sizes *s, bool is_key)
-{
-    return s->sum[is_key] / s->count[is_key];
-}
+static double mean(const sizes *s, bool is_key) { return s->sum[is_key] / s->count[is_key]; }
 
 /* The square of the standard error of the mean. */
-static double error2(const sizes *s, bool is_key)
-{
+static double error2(const sizes *s, bool is_key) {
     const double m = mean(s, is_key), variance = s->squares[is_key] / s->count[is_key] - m * m;
     return fmax(variance, 0) / (s->count[is_key] - 1);
 }
 
 /* By how many standard errors the keys' are smaller. */
-static double errors_below(const sizes *s)
-{
+static double errors_below(const sizes *s) {
     const double error = sqrt(error2(s, false) + error2(s, true));
     return error > 0 ? (mean(s, false) - mean(s, true)) / error : 0;
 }
 
-static double root_mean_square(const float *values, int64_t count)
-{
+static double root_mean_square(const float *values, int64_t count) {
     double sum = 0;
     int64_t i;
     for (i = 0; i < count; i++) sum += (double)values[i] * (double)values[i];
@@ -371,8 +344,7 @@ static double root_mean_square(const float *values, int64_t count)
 
 /* `values` holds 3 x heads biases of a head each. Sizes that are no numbers count for nothing. */
 static void add_block(const float *values, int64_t count, int heads, sizes *by_head,
-                      sizes *by_kind)
-{
+                      sizes *by_kind) {
     const int64_t width = count / (3 * heads);
     double size[3 * MOST_HEADS], largest = 0;
     int i;
@@ -388,8 +360,7 @@ static void add_block(const float *values, int64_t count, int heads, sizes *by_h
     }
 }
 
-static void decide(const sizes *by_head, const sizes *by_kind, key_bias_evidence *out)
-{
+static void decide(const sizes *by_head, const sizes *by_kind, key_bias_evidence *out) {
     const double head = errors_below(by_head), kind = errors_below(by_kind);
     const sizes *best = head > kind ? by_head : by_kind, *next = head > kind ? by_kind : by_head;
     out->is_by_head = head > kind;
@@ -398,8 +369,7 @@ static void decide(const sizes *by_head, const sizes *by_kind, key_bias_evidence
     out->next = exp(mean(next, true) - mean(next, false));
 }
 
-bool key_bias_read(const layout_map *map, int heads, key_bias_evidence *out, report *r)
-{
+bool key_bias_read(const layout_map *map, int heads, key_bias_evidence *out, report *r) {
     sizes by_head = { { 0 }, { 0 }, { 0 } }, by_kind = by_head;
     float *values;
     bool good = true;
@@ -433,7 +403,7 @@ static const double norm_order_least_errors = 2.5;
 typedef struct norm_order_reader {
     const layout_map *map;
     int64_t width, columns;
-    double *norm1, *norm2, *before, *qkv, *fc1;   /* before: norm2 of the block before */
+    double *norm1, *norm2, *before, *qkv, *fc1; /* before: norm2 of the block before */
     float *row;
 } norm_order_reader;
 
@@ -443,8 +413,7 @@ typedef struct correlations {
 } correlations;
 
 static bool read_norm(const norm_order_reader *n, int block, const char *name, double *to,
-                      bool *found, report *r)
-{
+                      bool *found, report *r) {
     stacked norm;
     int64_t i;
     *found = *found && stacked_find(n->map, block, name, n->width, n->columns, &norm) &&
@@ -456,8 +425,7 @@ static bool read_norm(const norm_order_reader *n, int block, const char *name, d
 }
 
 static bool norm_order_read_columns(const norm_order_reader *n, int block, const char *name,
-                                    double *to, bool *found, report *r)
-{
+                                    double *to, bool *found, report *r) {
     stacked matrix;
     int64_t first, i;
     *found = *found && stacked_find(n->map, block, name, n->width, n->columns, &matrix);
@@ -471,8 +439,7 @@ static bool norm_order_read_columns(const norm_order_reader *n, int block, const
     return true;
 }
 
-static void correlate(const double *x, const double *y, int64_t count, correlations *c)
-{
+static void correlate(const double *x, const double *y, int64_t count, correlations *c) {
     double mean_x = 0, mean_y = 0, xx = 0, yy = 0, xy = 0;
     int64_t i;
     for (i = 0; i < count; i++) {
@@ -489,8 +456,7 @@ static void correlate(const double *x, const double *y, int64_t count, correlati
     c->count++;
 }
 
-static bool norm_order_read_block(norm_order_reader *n, int block, bool *found, report *r)
-{
+static bool norm_order_read_block(norm_order_reader *n, int block, bool *found, report *r) {
     return read_norm(n, block, "norm1.weight", n->norm1, found, r) &&
            read_norm(n, block, "norm2.weight", n->norm2, found, r) &&
            (block == 0 || read_norm(n, block - 1, "norm2.weight", n->before, found, r)) &&
@@ -499,8 +465,7 @@ static bool norm_order_read_block(norm_order_reader *n, int block, bool *found, 
 }
 
 static void norm_order_decide(const correlations *pre, const correlations *post, int64_t columns,
-                   norm_order_evidence *out)
-{
+                              norm_order_evidence *out) {
     double error;
     if (pre->count == 0 || post->count == 0) return;
     error = sqrt((1.0 / pre->count + 1.0 / post->count) / (double)columns);
@@ -509,8 +474,7 @@ static void norm_order_decide(const correlations *pre, const correlations *post,
     out->is_clear = fabs(out->pre - out->post) > norm_order_least_errors * error;
 }
 
-static bool norm_order_read_all(norm_order_reader *n, norm_order_evidence *out, report *r)
-{
+static bool norm_order_read_all(norm_order_reader *n, norm_order_evidence *out, report *r) {
     const int depth = n->map->depth;
     const int blocks = depth < NORM_ORDER_MOST_BLOCKS ? depth : NORM_ORDER_MOST_BLOCKS;
     correlations pre = { 0, 0 }, post = { 0, 0 };
@@ -529,8 +493,7 @@ static bool norm_order_read_all(norm_order_reader *n, norm_order_evidence *out, 
     return true;
 }
 
-bool norm_order_read(const layout_map *map, int64_t width, norm_order_evidence *out, report *r)
-{
+bool norm_order_read(const layout_map *map, int64_t width, norm_order_evidence *out, report *r) {
     norm_order_reader n = { 0 };
     const size_t size = (size_t)map->embed_dim;
     bool good;
@@ -561,11 +524,10 @@ enum { MIN_STANDARD_ERRORS = 6, MAX_ROWS = 4096, MAX_DEPTH = 1 << 20 };
 /* A patch as it is flattened: how far apart neighbours are. */
 typedef struct flat_patch {
     int64_t chans, side;
-    int64_t across, down, plane;   /* steps to the next column, row and channel */
+    int64_t across, down, plane; /* steps to the next column, row and channel */
 } flat_patch;
 
-static flat_patch flatten(int order, int64_t chans, int64_t side)
-{
+static flat_patch flatten(int order, int64_t chans, int64_t side) {
     flat_patch patch = { chans, side, 1, side, side * side };
     if (order == PATCH_ORDER_HWC) {
         patch.across = chans;
@@ -576,9 +538,8 @@ static flat_patch flatten(int order, int64_t chans, int64_t side)
 }
 
 /* Sum of the products of neighbours along one step; *count grows by their number. */
-static double sum_neighbours(const float *row, const flat_patch *patch, int64_t step,
-                             int64_t other, int64_t *count)
-{
+static double sum_neighbours(const float *row, const flat_patch *patch, int64_t step, int64_t other,
+                             int64_t *count) {
     double sum = 0;
     int64_t c, i, j;
     for (c = 0; c < patch->chans; c++)
@@ -593,13 +554,12 @@ static double sum_neighbours(const float *row, const flat_patch *patch, int64_t 
 
 /* Products of neighbours, and of values with themselves, over all rows. */
 typedef struct smoothness {
-    int64_t chans, side;           /* of the patches */
-    double products[2], squares;   /* in each order */
+    int64_t chans, side;         /* of the patches */
+    double products[2], squares; /* in each order */
     int64_t count;
 } smoothness;
 
-static void add_row(smoothness *s, const float *row)
-{
+static void add_row(smoothness *s, const float *row) {
     const int64_t count = s->chans * s->side * s->side;
     int64_t i, pairs = 0;
     int order;
@@ -613,9 +573,8 @@ static void add_row(smoothness *s, const float *row)
 }
 
 /* Rows of the weight, one filter after the other, whichever way it is stored. */
-static bool add_rows(const layout_map *map, const checkpoint_tensor_info *view,
-                     bool rows_last, smoothness *s, report *r)
-{
+static bool add_rows(const layout_map *map, const checkpoint_tensor_info *view, bool rows_last,
+                     smoothness *s, report *r) {
     checkpoint_tensor_info row = *view;
     const int64_t rows = view->dims[rows_last], depth = view->dims[!rows_last];
     float *values = malloc((size_t)depth * sizeof *values);
@@ -634,8 +593,8 @@ static bool add_rows(const layout_map *map, const checkpoint_tensor_info *view,
 }
 
 /* The difference of the two means against what chance gives: 1 / sqrt(pairs). */
-static void patch_order_decide(const smoothness *s, int64_t values, patch_order_evidence *evidence)
-{
+static void patch_order_decide(const smoothness *s, int64_t values,
+                               patch_order_evidence *evidence) {
     const double variance = s->squares / (double)values;
     double mean[2], difference;
     if (!(variance > 0) || s->count == 0) return;
@@ -649,8 +608,7 @@ static void patch_order_decide(const smoothness *s, int64_t values, patch_order_
 }
 
 bool patch_order_read(const layout_map *map, int64_t chans, patch_order_evidence *evidence,
-                      report *r)
-{
+                      report *r) {
     smoothness s = { 0, 0, { 0, 0 }, 0, 0 };
     layout_part part;
     const char *axes;

@@ -15,7 +15,7 @@
 typedef struct stacked {
     layout_part parts[LAYOUT_MAX_PARTS];
     int part_count;
-    int64_t count;       /* of all values */
+    int64_t count; /* of all values */
 } stacked;
 
 /* `width` is that of attention: as one head, rows come in the order of the file. False: there is no
@@ -80,8 +80,8 @@ bool norm_order_read(const layout_map *map, int64_t width, norm_order_evidence *
 
 typedef struct patch_order_evidence {
     bool found;
-    int order;           /* PATCH_ORDER_... */
-    double best, next;   /* mean correlation of neighbours, in this order and the other */
+    int order;         /* PATCH_ORDER_... */
+    double best, next; /* mean correlation of neighbours, in this order and the other */
 } patch_order_evidence;
 
 /* Of the matrix behind patch_embed.proj.weight, whose axes have "(patch)". chans: 0 where nothing

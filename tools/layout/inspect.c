@@ -13,8 +13,7 @@
 /* === Looking at a tensor === */
 
 /* Elements of all sources of a tensor; 0 without them. */
-static int64_t count_of(const layout_map *map, const char *tensor)
-{
+static int64_t count_of(const layout_map *map, const char *tensor) {
     layout_part part;
     const char *axes;
     int64_t count = 0;
@@ -25,22 +24,19 @@ static int64_t count_of(const layout_map *map, const char *tensor)
 }
 
 /* Rows of a tensor: the axis that its rule puts first, or its first dimension. */
-static int64_t rows_of(const layout_map *map, const char *tensor)
-{
+static int64_t rows_of(const layout_map *map, const char *tensor) {
     layout_part part;
     const char *axes;
     if (!layout_peek(map, tensor, 0, &part, &axes) || part.view.ndim < 1) return 0;
     return axes ? layout_axis_size(axes, &part.view, *layout_file_order(axes)) : part.view.dims[0];
 }
 
-static void put_size(settings *s, setting_key key, int64_t value)
-{
+static void put_size(settings *s, setting_key key, int64_t value) {
     if (value > 0) settings_put(s, key, (double)value);
 }
 
 /* The flags that a tensor shows. Without blocks nothing shows those of a block. */
-static void inspect_flags(const layout_map *map, settings *s)
-{
+static void inspect_flags(const layout_map *map, settings *s) {
     int key;
     for (key = 0; key < SETTING_COUNT; key++) {
         const char *tensor = setting_rows[key].shown_by;
@@ -51,8 +47,7 @@ static void inspect_flags(const layout_map *map, settings *s)
 
 /* The patch embedding is missing, or has another shape; part: what was found, or NULL. */
 static bool refuse_patch(const layout_map *map, const char *tensor, const layout_part *part,
-                         const char *axes, report *r)
-{
+                         const char *axes, report *r) {
     char key[LAYOUT_MAX_KEY], shape[SHAPE_TEXT_SIZE];
     if (!part) return report_fail(r, "%s is missing", names_meant_key(map, tensor, key));
     return report_fail(r, "%s: expected [%s], found %s", part->info->name,
@@ -62,8 +57,7 @@ static bool refuse_patch(const layout_map *map, const char *tensor, const layout
 
 /* What a linear layer does not show, trained weights do; without colours there is one order. */
 static bool read_patch_order(layout_map *map, settings all[FROM_COUNT], settings_seen *seen,
-                             report *r)
-{
+                             report *r) {
     const layout_match match = layout_find(map, "patch_embed.proj.weight");
     patch_order_evidence evidence;
     double chans = 0;
@@ -84,8 +78,7 @@ static bool read_patch_order(layout_map *map, settings all[FROM_COUNT], settings
 /* A convolution shows the side of a patch and its channels; a linear layer over its pixels shows
  * neither, so that both have to be told. Nor does it show the order, which then is channel by
  * channel. */
-static bool inspect_patch(layout_map *map, settings *s, settings_seen *seen, report *r)
-{
+static bool inspect_patch(layout_map *map, settings *s, settings_seen *seen, report *r) {
     static const char name[] = "patch_embed.proj.weight";
     layout_part part;
     const char *axes;
@@ -106,9 +99,8 @@ static bool inspect_patch(layout_map *map, settings *s, settings_seen *seen, rep
 }
 
 /* Blocks of a stage of the stem, up to the first that is missing. */
-static int count_units(const layout_map *map, int stage)
-{
-    char name[80];   /* enough for any two ints */
+static int count_units(const layout_map *map, int stage) {
+    char name[80]; /* enough for any two ints */
     int count = 0;
     do
         snprintf(name, sizeof name, "patch_embed.backbone.stages.%d.blocks.%d.conv1.weight", stage,
@@ -117,8 +109,7 @@ static int count_units(const layout_map *map, int stage)
     return count;
 }
 
-const char *layout_input_weight(vit_stem stem)
-{
+const char *layout_input_weight(vit_stem stem) {
     switch (stem) {
     case VIT_STEM_NONE: break;
     case VIT_STEM_RESNET: return "patch_embed.backbone.stem.conv.weight";
@@ -128,8 +119,7 @@ const char *layout_input_weight(vit_stem stem)
     return "patch_embed.proj.weight";
 }
 
-const char *layout_patch_weight(const layout_map *map)
-{
+const char *layout_patch_weight(const layout_map *map) {
     layout_part part;
     const char *axes;
     if (layout_has(map, layout_input_weight(VIT_STEM_RESNET)) ||
@@ -140,10 +130,14 @@ const char *layout_patch_weight(const layout_map *map)
 }
 
 /* Type and sizes of a stem; and the channels of its input. */
-static void inspect_stem(const layout_map *map, settings *s)
-{
-    static const struct { vit_stem stem; int pixels; } kernels[] = { /* of the first one */
-        { VIT_STEM_RESNET, 7 * 7 }, { VIT_STEM_CONV, 4 * 4 }
+static void inspect_stem(const layout_map *map, settings *s) {
+    static const struct {
+        vit_stem stem;
+        int pixels;
+    } kernels[] = {
+        /* of the first one */
+        { VIT_STEM_RESNET, 7 * 7 },
+        { VIT_STEM_CONV, 4 * 4 },
     };
     size_t i;
     int stage;
@@ -161,11 +155,15 @@ static void inspect_stem(const layout_map *map, settings *s)
 }
 
 /* An RMS norm has no bias; that none has one leaves the type to be told. */
-static void inspect_norm_type(const layout_map *map, settings *s)
-{
+static void inspect_norm_type(const layout_map *map, settings *s) {
     static const char *const biases[] = {
-        "blocks.0.norm1.bias", "norm.bias", "fc_norm.bias", "norm_pre.bias",
-        "patch_embed.pre_norm.bias", "patch_embed.norm.bias", "attn_pool.norm.bias"
+        "blocks.0.norm1.bias",
+        "norm.bias",
+        "fc_norm.bias",
+        "norm_pre.bias",
+        "patch_embed.pre_norm.bias",
+        "patch_embed.norm.bias",
+        "attn_pool.norm.bias",
     };
     size_t i;
     for (i = 0; i < COUNT(biases); i++)
@@ -173,8 +171,7 @@ static void inspect_norm_type(const layout_map *map, settings *s)
 }
 
 /* One for four values of a head: sine and cosine, down and across. */
-static void inspect_periods(const layout_map *map, settings *s)
-{
+static void inspect_periods(const layout_map *map, settings *s) {
     layout_part part;
     const char *axes;
     if (layout_peek(map, "rope.cos", 0, &part, &axes) && part.info &&
@@ -183,14 +180,12 @@ static void inspect_periods(const layout_map *map, settings *s)
 }
 
 /* Some libraries keep the heads apart; a table of relative positions has a column for each. */
-static void inspect_heads(const layout_map *map, settings *s, settings_seen *seen)
-{
+static void inspect_heads(const layout_map *map, settings *s, settings_seen *seen) {
     const int64_t heads = rows_of(map, "blocks.0.attn.rel_pos");
     layout_part part;
     const char *axes;
     put_size(s, SETTING_NUM_HEADS, heads);
-    if (heads > 0)
-        seen->relative_positions = (int)(count_of(map, "blocks.0.attn.rel_pos") / heads);
+    if (heads > 0) seen->relative_positions = (int)(count_of(map, "blocks.0.attn.rel_pos") / heads);
     if (!layout_peek(map, "blocks.0.attn.qkv.weight", 0, &part, &axes)) return;
     seen->is_torch_attention = strstr(part.info->stored_name, "in_proj_weight") != NULL;
     inspect_periods(map, s);
@@ -202,8 +197,7 @@ static void inspect_heads(const layout_map *map, settings *s, settings_seen *see
 /* Block 0 stands for all; layout_check_names compares the others. A gated MLP has its gate and its
  * values in fc1, which then has twice the rows that fc2 reads. Blocks without an MLP have no norm
  * in front of it either. */
-static void inspect_block(const layout_map *map, settings *s, settings_seen *seen, int64_t width)
-{
+static void inspect_block(const layout_map *map, settings *s, settings_seen *seen, int64_t width) {
     const int64_t fc1 = count_of(map, "blocks.0.mlp.fc1.weight") / width;
     const int64_t fc2 = count_of(map, "blocks.0.mlp.fc2.weight") / width;
     seen->qkv_rows = count_of(map, "blocks.0.attn.qkv.weight") / width;
@@ -214,8 +208,7 @@ static void inspect_block(const layout_map *map, settings *s, settings_seen *see
 }
 
 /* Both of token_avg's vectors go into the head, which is twice as wide for it. */
-static void inspect_head(const layout_map *map, settings *s, int64_t width)
-{
+static void inspect_head(const layout_map *map, settings *s, int64_t width) {
     const int64_t classes = rows_of(map, "head.weight");
     settings_put(s, SETTING_NUM_CLASSES, (double)classes);
     settings_put(s, SETTING_REPRESENTATION_DIM, (double)rows_of(map, "pre_logits.fc.weight"));
@@ -227,8 +220,7 @@ static void inspect_head(const layout_map *map, settings *s, int64_t width)
 }
 
 /* Takes what nobody else says; *seen notes what that was. */
-static void fill_gaps(settings all[FROM_COUNT], const settings *told, settings_seen *seen)
-{
+static void fill_gaps(settings all[FROM_COUNT], const settings *told, settings_seen *seen) {
     settings *tensors = &all[FROM_TENSORS];
     bool mean = told->mean_count > 0, std = told->std_count > 0;
     size_t key;
@@ -253,8 +245,7 @@ static void fill_gaps(settings all[FROM_COUNT], const settings *told, settings_s
 }
 
 /* vit.cpp's header has settings as well, which must agree with the tensors. */
-static bool put_metadata(const layout_map *map, settings *s, report *r)
-{
+static bool put_metadata(const layout_map *map, settings *s, report *r) {
     settings told;
     size_t i;
     int key;
@@ -279,8 +270,7 @@ static bool put_metadata(const layout_map *map, settings *s, report *r)
 /* The weights are looked at where no source says how many heads there are. Two vectors of query and
  * key for each head, as differential attention has them, would look like twice as many heads. */
 static bool read_heads(const layout_map *map, settings all[FROM_COUNT], settings_seen *seen,
-                       report *r)
-{
+                       report *r) {
     heads_evidence *heads = &seen->heads;
     if (map->depth == 0 || layout_has(map, "blocks.0.attn.lambda")) return true;
     if (settings_origin(all, SETTING_NUM_HEADS) >= 0 || settings_origin(all, SETTING_HEAD_DIM) >= 0)
@@ -292,8 +282,8 @@ static bool read_heads(const layout_map *map, settings all[FROM_COUNT], settings
 }
 
 /* Layers of one head each that no name tells apart. */
-static bool read_key_bias(layout_map *map, settings all[FROM_COUNT], settings_seen *seen, report *r)
-{
+static bool read_key_bias(layout_map *map, settings all[FROM_COUNT], settings_seen *seen,
+                          report *r) {
     const key_bias_evidence *e = &seen->key_bias;
     double heads = 0;
     settings_get(all, SETTING_NUM_HEADS, &heads);
@@ -308,8 +298,7 @@ static bool read_key_bias(layout_map *map, settings all[FROM_COUNT], settings_se
 
 /* Where it is no more than a default: the blocks of other layouts are known. */
 static bool read_norm_order(const layout_map *map, const settings all[FROM_COUNT],
-                            settings_seen *seen, settings *told, report *r)
-{
+                            settings_seen *seen, settings *told, report *r) {
     const norm_order_evidence *order = &seen->norm_order;
     if (!told->given[SETTING_BLOCK_TYPE] || settings_origin(all, SETTING_BLOCK_TYPE) >= 0)
         return true;
@@ -322,8 +311,7 @@ static bool read_norm_order(const layout_map *map, const settings all[FROM_COUNT
 
 /* What the library's own code does, and no tensor shows; or what trained weights show instead. */
 static bool put_defaults(const layout_map *map, settings all[FROM_COUNT], settings_seen *seen,
-                         report *r)
-{
+                         report *r) {
     const layout_default *d = map->layout->defaults;
     settings told;
     settings_start(&told, map->layout->name);
@@ -335,32 +323,28 @@ static bool put_defaults(const layout_map *map, settings all[FROM_COUNT], settin
 }
 
 /* A run of the input's values has no order but its own. */
-static bool takes_runs(const settings all[FROM_COUNT])
-{
+static bool takes_runs(const settings all[FROM_COUNT]) {
     double cut = VIT_CUT_SQUARES;
     settings_get(all, SETTING_PATCH_CUT, &cut);
     return cut == VIT_CUT_RESHAPE || cut == VIT_CUT_UNFOLD;
 }
 
-static bool check_patch_order(const settings all[FROM_COUNT], report *r)
-{
+static bool check_patch_order(const settings all[FROM_COUNT], report *r) {
     double order = PATCH_ORDER_CHW;
     settings_get(all, SETTING_PATCH_ORDER, &order);
     return !takes_runs(all) || order == PATCH_ORDER_CHW ||
            report_fail(r, "patch_cut=reshape and patch_cut=unfold keep the order of the values: "
-                       "expected patch_order=chw, or none");
+                          "expected patch_order=chw, or none");
 }
 
 /* 1 + the index of a word; 0: no source says it. */
-static int order_of(const settings all[FROM_COUNT], setting_key key)
-{
+static int order_of(const settings all[FROM_COUNT], setting_key key) {
     double word = -1;
     settings_get(all, key, &word);
     return 1 + (int)word;
 }
 
-void layout_take_orders(layout_map *map, const settings all[FROM_COUNT])
-{
+void layout_take_orders(layout_map *map, const settings all[FROM_COUNT]) {
     const int qkv = order_of(all, SETTING_QKV_ORDER);
     map->patch_order = takes_runs(all) ? 1 + PATCH_ORDER_CHW : order_of(all, SETTING_PATCH_ORDER);
     map->qkv_order = qkv ? qkv - 1 : QKV_ORDER_QKV;
@@ -369,8 +353,7 @@ void layout_take_orders(layout_map *map, const settings all[FROM_COUNT])
 
 /* The stem comes before the patch, whose size on the input depends on it; both come before what is
  * counted in rows of embed_dim. Defaults are last, to fill what nothing else said. */
-bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *seen, report *r)
-{
+bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *seen, report *r) {
     settings *s = &all[FROM_TENSORS];
     int64_t width;
     memset(seen, 0, sizeof *seen);

@@ -45,22 +45,22 @@
 /* X(METHOD, parts at least, at most): what makes a tensor out of its parts. To add one: a line
  * here, the shapes of its parts in plan.c's parts_fit, its values in values.c's read_item; the
  * compiler names both switches. tests/test_layout_tables.c holds the tables against the numbers. */
-#define LAYOUT_METHODS(X)                                                                        \
-    X(STACK, 1, 4)       /* the parts, one below the other */                                    \
-    X(SUM, 2, 4)         /* added up */                                                          \
-    X(PRODUCT, 2, 4)     /* multiplied, element by element */                                    \
-    X(LINEAR, 2, 3)      /* parts[1] parts[0] + parts[2]: a linear layer applied to a constant */ \
-    X(STANDARD, 1, 1)    /* each row less its mean, divided by its deviation */                  \
-    X(BATCH_NORM, 3, 3)  /* a weight and the norm after it: each row of parts[0] times */        \
-                         /* parts[1] / sqrt(parts[2] + 1e-5), the norm's weight and variance */  \
+#define LAYOUT_METHODS(X)                                                                          \
+    X(STACK, 1, 4)       /* the parts, one below the other */                                      \
+    X(SUM, 2, 4)         /* added up */                                                            \
+    X(PRODUCT, 2, 4)     /* multiplied, element by element */                                      \
+    X(LINEAR, 2, 3)      /* parts[1] parts[0] + parts[2]: a linear layer applied to a constant */  \
+    X(STANDARD, 1, 1)    /* each row less its mean, divided by its deviation */                    \
+    X(BATCH_NORM, 3, 3)  /* a weight and the norm after it: each row of parts[0] times */          \
+                         /* parts[1] / sqrt(parts[2] + 1e-5), the norm's weight and variance */    \
     X(BATCH_SHIFT, 4, 4) /* the bias of both: parts are the norm's mean, weight, variance, bias */ \
-    X(ZERO, 0, 0)        /* nothing but zeros */                                                 \
-    X(IDENTITY, 0, 0)    /* ones on the diagonal: a projection that is left out */               \
-    X(REL_POS, 1, 1)     /* relative positions: query less key becomes key less query */         \
-    X(COS, 0, 1)         /* of the angles of rotary positions, whose frequencies are settings */ \
-    X(SIN, 0, 1)         /* or parts[0]: periods, or for each block, as [2, depth, ...] */       \
-    X(ROTATIONS, 0, 1)   /* what these tables are made of, for other input sizes at run time */  \
-    X(LAMBDA, 4, 4)      /* exp(parts[0] parts[1]) - exp(parts[2] parts[3]) + lambda_init ... */ \
+    X(ZERO, 0, 0)        /* nothing but zeros */                                                   \
+    X(IDENTITY, 0, 0)    /* ones on the diagonal: a projection that is left out */                 \
+    X(REL_POS, 1, 1)     /* relative positions: query less key becomes key less query */           \
+    X(COS, 0, 1)         /* of the angles of rotary positions, whose frequencies are settings */   \
+    X(SIN, 0, 1)         /* or parts[0]: periods, or for each block, as [2, depth, ...] */         \
+    X(ROTATIONS, 0, 1)   /* what these tables are made of, for other input sizes at run time */    \
+    X(LAMBDA, 4, 4)      /* exp(parts[0] parts[1]) - exp(parts[2] parts[3]) + lambda_init ... */   \
     X(LESS_LAMBDA, 1, 1) /* parts[0] (1 - lambda_init), both for differential attention */
 
 typedef enum layout_method {
@@ -74,102 +74,120 @@ enum { LAYOUT_MAX_PARTS = 4, LAYOUT_MAX_CONDITIONS = 4 };
 /* Several rules may make the same tensor. The first one applies whose parts are all there and whose
  * conditions hold. */
 typedef struct layout_rule {
-    const char *tensor;                        /* name in the .vit file */
+    const char *tensor; /* name in the .vit file */
     layout_method method;
-    const char *axes;                          /* NULL: the parts are stored as in the .vit file */
+    const char *axes; /* NULL: the parts are stored as in the .vit file */
     const char *parts[LAYOUT_MAX_PARTS];
-    const char *when[LAYOUT_MAX_CONDITIONS];   /* conditions; NULL: none */
+    const char *when[LAYOUT_MAX_CONDITIONS]; /* conditions; NULL: none */
 } layout_rule;
 
 /* Among a rule's conditions: every model of the library has this tensor, if the others hold. */
 #define LAYOUT_REQUIRED "!"
 
 #define LAYOUT_NONE NULL, NULL, NULL, NULL
-#define LAYOUT_ALWAYS { NULL, NULL }
+#define LAYOUT_ALWAYS                                                                              \
+    { NULL, NULL }
 /* As it is, under the same name or another. */
-#define LAYOUT_SAME(name) { name, LAYOUT_STACK, NULL, { name, NULL, NULL }, LAYOUT_ALWAYS }
-#define LAYOUT_FROM(name, key) { name, LAYOUT_STACK, NULL, { key, NULL, NULL }, LAYOUT_ALWAYS }
-#define LAYOUT_WHEN(name, key, condition)                                                        \
-    { name, LAYOUT_STACK, NULL, { key, NULL, NULL }, { condition, NULL } }
+#define LAYOUT_SAME(name)                                                                          \
+    { name, LAYOUT_STACK, NULL, { name, NULL, NULL }, LAYOUT_ALWAYS }
+#define LAYOUT_FROM(name, key)                                                                     \
+    { name, LAYOUT_STACK, NULL, { key, NULL, NULL }, LAYOUT_ALWAYS }
+#define LAYOUT_WHEN(name, key, condition)                                                          \
+    {                                                                                              \
+        name, LAYOUT_STACK, NULL, { key, NULL, NULL }, { condition, NULL }                         \
+    }
 /* Without it the checkpoint is incomplete. */
 #define LAYOUT_MUST(name, key) LAYOUT_WHEN(name, key, LAYOUT_REQUIRED)
-#define LAYOUT_MUST_WHEN(name, key, condition)                                                   \
-    { name, LAYOUT_STACK, NULL, { key, NULL, NULL }, { LAYOUT_REQUIRED, condition } }
+#define LAYOUT_MUST_WHEN(name, key, condition)                                                     \
+    {                                                                                              \
+        name, LAYOUT_STACK, NULL, { key, NULL, NULL }, { LAYOUT_REQUIRED, condition }              \
+    }
 /* Defaults: images are squashed to the input's size, as torchvision's Resize((N, N)) does it. */
-#define LAYOUT_SQUASHED                                                                         \
+#define LAYOUT_SQUASHED                                                                            \
     { "crop_mode=squash", NULL }, { "crop_pct=1", NULL }, { "interpolation=bilinear", NULL }
 /* With its axes named. */
-#define LAYOUT_VIEW(name, key, axes)                                                            \
+#define LAYOUT_VIEW(name, key, axes)                                                               \
     { name, LAYOUT_STACK, axes, { key, NULL, NULL }, LAYOUT_ALWAYS }
-#define LAYOUT_ROWS2(name, axes, a, b) { name, LAYOUT_STACK, axes, { a, b, NULL }, LAYOUT_ALWAYS }
-#define LAYOUT_ROWS3(name, axes, a, b, c) { name, LAYOUT_STACK, axes, { a, b, c }, LAYOUT_ALWAYS }
-#define LAYOUT_ZEROS(name, condition)                                                            \
-    { name, LAYOUT_ZERO, NULL, { LAYOUT_NONE }, { condition, NULL } }
+#define LAYOUT_ROWS2(name, axes, a, b)                                                             \
+    { name, LAYOUT_STACK, axes, { a, b, NULL }, LAYOUT_ALWAYS }
+#define LAYOUT_ROWS3(name, axes, a, b, c)                                                          \
+    { name, LAYOUT_STACK, axes, { a, b, c }, LAYOUT_ALWAYS }
+#define LAYOUT_ZEROS(name, condition)                                                              \
+    {                                                                                              \
+        name, LAYOUT_ZERO, NULL, { LAYOUT_NONE }, { condition, NULL }                              \
+    }
 /* Tables of rotary positions, from the settings alone or from what is in the checkpoint. */
-#define LAYOUT_ROPE(name, key)                                                                   \
-    { name ".cos", LAYOUT_COS, NULL, { key, NULL, NULL }, LAYOUT_ALWAYS },                       \
-    { name ".sin", LAYOUT_SIN, NULL, { key, NULL, NULL }, LAYOUT_ALWAYS },                       \
-    { name ".rotations", LAYOUT_ROTATIONS, NULL, { key, NULL, NULL }, LAYOUT_ALWAYS }
+#define LAYOUT_ROPE(name, key)                                                                     \
+    { name ".cos", LAYOUT_COS, NULL, { key, NULL, NULL }, LAYOUT_ALWAYS },                         \
+        { name ".sin", LAYOUT_SIN, NULL, { key, NULL, NULL }, LAYOUT_ALWAYS }, {                   \
+        name ".rotations", LAYOUT_ROTATIONS, NULL, { key, NULL, NULL }, LAYOUT_ALWAYS              \
+    }
 /* Weight and bias of a linear layer or a norm. */
 #define LAYOUT_SAME2(name) LAYOUT_SAME(name ".weight"), LAYOUT_SAME(name ".bias")
-#define LAYOUT_FROM2(name, key)                                                                  \
+#define LAYOUT_FROM2(name, key)                                                                    \
     LAYOUT_FROM(name ".weight", key ".weight"), LAYOUT_FROM(name ".bias", key ".bias")
 #define LAYOUT_MUST2(name, key) LAYOUT_WHEN2(name, key, LAYOUT_REQUIRED)
-#define LAYOUT_MUST_WHEN2(name, key, condition)                                                  \
-    LAYOUT_MUST_WHEN(name ".weight", key ".weight", condition),                                  \
-    LAYOUT_MUST_WHEN(name ".bias", key ".bias", condition)
-#define LAYOUT_WHEN2(name, key, condition)                                                       \
-    LAYOUT_WHEN(name ".weight", key ".weight", condition),                                       \
-    LAYOUT_WHEN(name ".bias", key ".bias", condition)
-#define LAYOUT_QKV(q, k, v)                                                                      \
-    LAYOUT_ROWS3("{b}attn.qkv.weight", NULL, q ".weight", k ".weight", v ".weight"),             \
-    LAYOUT_ROWS3("{b}attn.qkv.bias", NULL, q ".bias", k ".bias", v ".bias")
+#define LAYOUT_MUST_WHEN2(name, key, condition)                                                    \
+    LAYOUT_MUST_WHEN(name ".weight", key ".weight", condition),                                    \
+        LAYOUT_MUST_WHEN(name ".bias", key ".bias", condition)
+#define LAYOUT_WHEN2(name, key, condition)                                                         \
+    LAYOUT_WHEN(name ".weight", key ".weight", condition),                                         \
+        LAYOUT_WHEN(name ".bias", key ".bias", condition)
+#define LAYOUT_QKV(q, k, v)                                                                        \
+    LAYOUT_ROWS3("{b}attn.qkv.weight", NULL, q ".weight", k ".weight", v ".weight"),               \
+        LAYOUT_ROWS3("{b}attn.qkv.bias", NULL, q ".bias", k ".bias", v ".bias")
 /* A convolution and the batch norm after it. */
-#define LAYOUT_CONV_BN(name, conv, bn)                                                           \
-    { name ".weight", LAYOUT_BATCH_NORM, NULL,                                                   \
-      { conv ".weight", bn ".weight", bn ".running_var" }, LAYOUT_ALWAYS },                      \
-    { name ".bias", LAYOUT_BATCH_SHIFT, NULL,                                                    \
-      { bn ".running_mean", bn ".weight", bn ".running_var", bn ".bias" }, LAYOUT_ALWAYS }
-#define LAYOUT_END { NULL, LAYOUT_STACK, NULL, { LAYOUT_NONE }, LAYOUT_ALWAYS }
+#define LAYOUT_CONV_BN(name, conv, bn)                                                             \
+    { name ".weight",                                                                              \
+      LAYOUT_BATCH_NORM,                                                                           \
+      NULL,                                                                                        \
+      { conv ".weight", bn ".weight", bn ".running_var" },                                         \
+      LAYOUT_ALWAYS },                                                                             \
+    {                                                                                              \
+        name ".bias", LAYOUT_BATCH_SHIFT, NULL,                                                    \
+            { bn ".running_mean", bn ".weight", bn ".running_var", bn ".bias" }, LAYOUT_ALWAYS     \
+    }
+#define LAYOUT_END                                                                                 \
+    { NULL, LAYOUT_STACK, NULL, { LAYOUT_NONE }, LAYOUT_ALWAYS }
 
 /* Tensors outside the rules: what they mean, or why they do not matter. */
 typedef struct layout_extra {
-    const char *pattern;   /* as of a shell; "../" at the start: outside the prefix */
+    const char *pattern; /* as of a shell; "../" at the start: outside the prefix */
     const char *meaning;
 } layout_extra;
 
 /* Tensors that play no part beside others: a text tower is one beside its table of words. */
 typedef struct layout_company {
-    const char *pattern, *beside;   /* as those above */
+    const char *pattern, *beside; /* as those above */
     const char *meaning;
 } layout_company;
 
 /* What the library does where nothing else says so: "norm_eps=1e-12". */
 typedef struct layout_default {
     const char *assignment;
-    const char *when;      /* a condition, or NULL */
+    const char *when; /* a condition, or NULL */
 } layout_default;
 
 /* What neither the tensors nor the library say, so that the user must. */
 typedef struct layout_question {
     setting_key setting;
-    const char *options;   /* "--set activation=gelu or --set activation=quick_gelu" */
-    const char *when;      /* as above */
+    const char *options; /* "--set activation=gelu or --set activation=quick_gelu" */
+    const char *when;    /* as above */
 } layout_question;
 
 typedef struct layout {
-    const char *name;              /* as messages call it */
-    const char *probe;             /* a key that only this layout has, if these conditions hold */
+    const char *name;  /* as messages call it */
+    const char *probe; /* a key that only this layout has, if these conditions hold */
     const char *when[LAYOUT_MAX_CONDITIONS];
-    const char *const *prefixes;   /* what wrappers put before every key; "*.": anything; to NULL */
-    const char *const *blocks;     /* paths of a block; ends with NULL */
-    const layout_rule *rules;      /* ends with LAYOUT_END */
-    bool is_open;                  /* anyone's own code may have such names: what the tensors do not
+    const char *const *prefixes; /* what wrappers put before every key; "*.": anything; to NULL */
+    const char *const *blocks;   /* paths of a block; ends with NULL */
+    const layout_rule *rules;    /* ends with LAYOUT_END */
+    bool is_open;                /* anyone's own code may have such names: what the tensors do not
                                       show is an assumption */
     /* Each ends with an entry of NULL, or is NULL. */
-    const layout_extra *harmless;         /* these play no part, and are dropped */
-    const layout_company *company;        /* nor do these, where the others are */
-    const layout_extra *lacking;          /* what this version of vit.h cannot run */
+    const layout_extra *harmless;  /* these play no part, and are dropped */
+    const layout_company *company; /* nor do these, where the others are */
+    const layout_extra *lacking;   /* what this version of vit.h cannot run */
     const layout_default *defaults;
     const layout_question *questions;
 } layout;

@@ -13,19 +13,14 @@
 
 /* === Sources === */
 
-static bool ends_with(const char *name, const char *end)
-{
+static bool ends_with(const char *name, const char *end) {
     const size_t length = strlen(name), tail = strlen(end);
     return length > tail && !strcmp(name + length - tail, end);
 }
 
-static bool is_pos_embed(const char *name)
-{
-    return !strcmp(name, "pos_embed");
-}
+static bool is_pos_embed(const char *name) { return !strcmp(name, "pos_embed"); }
 
-static source_kind kind_of(const char *name, const settings_resolved *model)
-{
+static source_kind kind_of(const char *name, const settings_resolved *model) {
     const bool resampled = model->notes.positions_resampled;
     if (!strcmp(name, "preprocess.mean")) return SOURCE_MEAN;
     if (!strcmp(name, "preprocess.std")) return SOURCE_STD;
@@ -42,34 +37,29 @@ static source_kind kind_of(const char *name, const settings_resolved *model)
     return SOURCE_CHECKPOINT;
 }
 
-bool layout_is_stored(const layout_item *item)
-{
+bool layout_is_stored(const layout_item *item) {
     switch (item->kind) {
     case SOURCE_CHECKPOINT:
     case SOURCE_RESAMPLED:
     case SOURCE_RESAMPLED_RELATIVE:
     case SOURCE_ADAPTED:
-    case SOURCE_FOLDED:
-        return true;
+    case SOURCE_FOLDED: return true;
     case SOURCE_SINCOS:
     case SOURCE_MEAN:
     case SOURCE_STD:
-    case SOURCE_SELFTEST:
-        break;
+    case SOURCE_SELFTEST: break;
     }
     return false;
 }
 
-const layout_item *layout_selftest(const layout_plan *plan)
-{
+const layout_item *layout_selftest(const layout_plan *plan) {
     size_t i;
     for (i = 0; i < plan->count; i++)
         if (plan->items[i].kind == SOURCE_SELFTEST) return &plan->items[i];
     return NULL;
 }
 
-const char *layout_item_name(const layout_item *item)
-{
+const char *layout_item_name(const layout_item *item) {
     int i;
     if (item->folded) return layout_item_name(&item->folded[FOLDED_PROJ]);
     for (i = 0; i < item->part_count; i++)
@@ -78,8 +68,7 @@ const char *layout_item_name(const layout_item *item)
 }
 
 /* What the sources have to hold. */
-static void put_source_dims(layout_item *item, const settings_resolved *model)
-{
+static void put_source_dims(layout_item *item, const settings_resolved *model) {
     const settings_stored *stored = &model->stored;
     int64_t *dims = item->dims;
     int i;
@@ -89,9 +78,9 @@ static void put_source_dims(layout_item *item, const settings_resolved *model)
         dims[1] = stored->patch_rows;
         if (model->config.positions == VIT_POS_ALL) dims[1] += model->config.num_prefix_tokens;
         break;
-    case SOURCE_RESAMPLED_RELATIVE:   /* every distance on both axes; 3 of the class token */
-        dims[1] = (2 * (int64_t)stored->grid_height - 1) *
-                  (2 * (int64_t)stored->grid_width - 1) + 3;
+    case SOURCE_RESAMPLED_RELATIVE: /* every distance on both axes; 3 of the class token */
+        dims[1] = (2 * (int64_t)stored->grid_height - 1) * (2 * (int64_t)stored->grid_width - 1) +
+                  3;
         break;
     case SOURCE_ADAPTED:
         dims[1] = stored->chans;
@@ -102,19 +91,16 @@ static void put_source_dims(layout_item *item, const settings_resolved *model)
     case SOURCE_SINCOS:
     case SOURCE_MEAN:
     case SOURCE_STD:
-    case SOURCE_SELFTEST:
-        break;
+    case SOURCE_SELFTEST: break;
     }
 }
 
-static const char *describe_dims(const layout_item *item, char text[SHAPE_TEXT_SIZE])
-{
+static const char *describe_dims(const layout_item *item, char text[SHAPE_TEXT_SIZE]) {
     return shape_text(item->dims, item->tensor.ndim, text, SHAPE_TEXT_SIZE);
 }
 
 /* The patch embedding's weight as the file has it, which reads the feature map of a stem. */
-static void put_map_sizes(const vit_config *config, layout_sizes *sizes)
-{
+static void put_map_sizes(const vit_config *config, layout_sizes *sizes) {
     vit_tensor weight;
     int i = 0;
     while (vit_architecture_tensor(config, VIT_F32, i, &weight) &&
@@ -124,8 +110,7 @@ static void put_map_sizes(const vit_config *config, layout_sizes *sizes)
     sizes->patch = weight.dims[2];
 }
 
-static layout_sizes sizes_of(const settings_resolved *model)
-{
+static layout_sizes sizes_of(const settings_resolved *model) {
     layout_sizes sizes;
     sizes.patch = model->stored.patch;
     sizes.chans = model->stored.chans;
@@ -135,8 +120,7 @@ static layout_sizes sizes_of(const settings_resolved *model)
     return sizes;
 }
 
-static bool missing_part(const layout_map *map, const layout_item *item, report *r)
-{
+static bool missing_part(const layout_map *map, const layout_item *item, report *r) {
     const char *name = item->tensor.name;
     const layout_rule *rule = names_meant_rule(map, name);
     char key[LAYOUT_MAX_KEY], expected[SHAPE_TEXT_SIZE];
@@ -144,35 +128,32 @@ static bool missing_part(const layout_map *map, const layout_item *item, report 
     if (rule && layout_part_count(rule) == 1 && !rule->axes)
         return report_fail(r, "%s is missing: expected %s", names_meant_key(map, name, key),
                            expected);
-    return report_fail(r, "%s is missing: a part of %s %s", names_meant_key(map, name, key),
-                       name, expected);
+    return report_fail(r, "%s is missing: a part of %s %s", names_meant_key(map, name, key), name,
+                       expected);
 }
 
 /* Where a part is the whole tensor its shape can be told; else only that it does not fit. */
 static bool misshapen_part(const layout_rule *rule, const layout_item *item,
-                           const layout_part *part, report *r)
-{
+                           const layout_part *part, report *r) {
     char found[SHAPE_TEXT_SIZE], expected[SHAPE_TEXT_SIZE];
     (void)describe_dims(item, expected);
     shape_text(part->info->dims, part->info->ndim, found, sizeof found);
     if (layout_part_count(rule) == 1 && !rule->axes && !strpbrk(rule->parts[0], "#@"))
         return report_fail(r, "%s: expected %s, found %s", part->info->name, expected, found);
-    return report_fail(r, "%s %s does not fit %s %s", part->info->name, found,
-                       item->tensor.name, expected);
+    return report_fail(r, "%s %s does not fit %s %s", part->info->name, found, item->tensor.name,
+                       expected);
 }
 
 /* === Shapes === */
 
-static bool has_rows(const layout_part *part, const layout_item *item, int64_t wanted)
-{
+static bool has_rows(const layout_part *part, const layout_item *item, int64_t wanted) {
     int64_t rows;
     return layout_rows(&part->view, item->dims, item->tensor.ndim, &rows) && rows == wanted;
 }
 
 /* The rows of a stack must add up to the tensor's. Zeros among them stand for as many rows as each
  * other part has, which is the same for all: their count is known only now. */
-static bool stack_fits(layout_item *item, const char *axes, int *culprit)
-{
+static bool stack_fits(layout_item *item, const char *axes, int *culprit) {
     const int64_t *dims = item->dims;
     int64_t left = dims[0], depth = 1, rows;
     bool has_zeros = false;
@@ -196,8 +177,7 @@ static bool stack_fits(layout_item *item, const char *axes, int *culprit)
 }
 
 /* A vector, a matrix that takes it, and perhaps a bias. */
-static bool linear_fits(const layout_item *item, int64_t width, int *culprit)
-{
+static bool linear_fits(const layout_item *item, int64_t width, int *culprit) {
     const int64_t matrix[2] = { item->dims[0], width };
     int64_t rows;
     *culprit = 0;
@@ -209,8 +189,7 @@ static bool linear_fits(const layout_item *item, int64_t width, int *culprit)
 }
 
 /* Periods for the pairs of one axis, or frequencies for both axes, each block and each head. */
-static bool rope_fits(const layout_item *item, const vit_config *config)
-{
+static bool rope_fits(const layout_item *item, const vit_config *config) {
     const checkpoint_tensor_info *view = &item->parts[0].view;
     const int64_t pairs = config->head_dim / 2;
     if (item->part_count == 0) return true;
@@ -220,46 +199,37 @@ static bool rope_fits(const layout_item *item, const vit_config *config)
 }
 
 /* The parts from *culprit on are vectors of so many values. */
-static bool vectors_fit(const layout_item *item, int64_t count, int *culprit)
-{
+static bool vectors_fit(const layout_item *item, int64_t count, int *culprit) {
     while (*culprit < item->part_count && item->parts[*culprit].view.count == count) ++*culprit;
     return *culprit == item->part_count;
 }
 
 /* *culprit receives the first part that does not fit. */
-static bool parts_fit(layout_item *item, const char *axes, const vit_config *config,
-                      int *culprit)
-{
+static bool parts_fit(layout_item *item, const char *axes, const vit_config *config, int *culprit) {
     const int64_t rows = item->dims[0];
     *culprit = 0;
     switch (item->method) {
     case LAYOUT_STACK:
     case LAYOUT_REL_POS:
-    case LAYOUT_STANDARD:
-        return stack_fits(item, axes, culprit);
+    case LAYOUT_STANDARD: return stack_fits(item, axes, culprit);
     case LAYOUT_SUM:
     case LAYOUT_PRODUCT:
         for (; *culprit < item->part_count; ++*culprit)
             if (!has_rows(&item->parts[*culprit], item, rows)) return false;
         return true;
-    case LAYOUT_LINEAR:
-        return linear_fits(item, config->embed_dim, culprit);
+    case LAYOUT_LINEAR: return linear_fits(item, config->embed_dim, culprit);
     case LAYOUT_COS:
     case LAYOUT_SIN:
-    case LAYOUT_ROTATIONS:
-        return rope_fits(item, config);
-    case LAYOUT_LAMBDA:
-        return vectors_fit(item, config->head_dim / 2, culprit);
+    case LAYOUT_ROTATIONS: return rope_fits(item, config);
+    case LAYOUT_LAMBDA: return vectors_fit(item, config->head_dim / 2, culprit);
     case LAYOUT_BATCH_NORM:
         if (!has_rows(&item->parts[0], item, rows)) return false;
         *culprit = 1;
         return vectors_fit(item, rows, culprit);
     case LAYOUT_LESS_LAMBDA:
-    case LAYOUT_BATCH_SHIFT:
-        return vectors_fit(item, rows, culprit);
+    case LAYOUT_BATCH_SHIFT: return vectors_fit(item, rows, culprit);
     case LAYOUT_ZERO:
-    case LAYOUT_IDENTITY:
-        break;
+    case LAYOUT_IDENTITY: break;
     }
     return true;
 }
@@ -269,24 +239,21 @@ static bool parts_fit(layout_item *item, const char *axes, const vit_config *con
 /* Brings a source into the order of the file; false if its shape is another. The constants that a
  * linear layer is applied to, and its bias, have no axes. */
 static bool arrange_part(const layout_map *map, const layout_match *match, int i,
-                         const layout_sizes *sizes, layout_part *part)
-{
+                         const layout_sizes *sizes, layout_part *part) {
     const char *axes = layout_rule_axes(map, match->rule);
     const bool is_vector = match->rule->method == LAYOUT_LINEAR && i != 1;
     return layout_slice_part(map, match, i, part) &&
            (!axes || is_vector || layout_apply_axes(&part->view, axes, sizes));
 }
 
-static void swap_parts(layout_item *item, int i, int j)
-{
+static void swap_parts(layout_item *item, int i, int j) {
     const layout_part part = item->parts[i];
     item->parts[i] = item->parts[j];
     item->parts[j] = part;
 }
 
 /* Query, key and value as parts of their own, out of one tensor [3, ...]. */
-static bool split_qkv(layout_item *item)
-{
+static bool split_qkv(layout_item *item) {
     const layout_part whole = item->parts[0];
     const int64_t rows = item->part_count == 1 && whole.view.ndim > 1 ? whole.view.dims[0] : 0;
     int i;
@@ -300,13 +267,12 @@ static bool split_qkv(layout_item *item)
 }
 
 /* Puts query, key and value into the file's order; false where they cannot be told apart. */
-static bool order_qkv(const layout_map *map, layout_item *item)
-{
+static bool order_qkv(const layout_map *map, layout_item *item) {
     char word[4];
     int i;
     memcpy(word, setting_rows[SETTING_QKV_ORDER].words[map->qkv_order].word, sizeof word);
     if (item->method != LAYOUT_STACK || (item->part_count != 3 && !split_qkv(item))) return false;
-    for (i = 0; i < 2; i++) {   /* a selection sort */
+    for (i = 0; i < 2; i++) { /* a selection sort */
         const int place = (int)(strchr(word, "qkv"[i]) - word);
         swap_parts(item, i, place);
         word[place] = word[i];
@@ -316,13 +282,14 @@ static bool order_qkv(const layout_map *map, layout_item *item)
 }
 
 /* What --set qkv_order and qkv_interleave say, where the axes do not do it. */
-static bool arrange_qkv(const layout_map *map, layout_item *item, report *r)
-{
+static bool arrange_qkv(const layout_map *map, layout_item *item, report *r) {
     const bool is_qkv = strstr(item->tensor.name, ".attn.qkv.") != NULL;
     if (is_qkv && map->qkv_interleave > 1 + QKV_INTERLEAVE_NONE &&
         (item->part_count != 1 || item->method != LAYOUT_STACK))
-        return report_fail(r, "qkv_interleave is for query, key and value in one tensor, found "
-                           "several for %s", item->tensor.name);
+        return report_fail(r,
+                           "qkv_interleave is for query, key and value in one tensor, found "
+                           "several for %s",
+                           item->tensor.name);
     return !is_qkv || map->qkv_order == QKV_ORDER_QKV || order_qkv(map, item) ||
            report_fail(r, "qkv_order: %s is not one tensor of query, key and value, nor three",
                        item->tensor.name);
@@ -330,8 +297,7 @@ static bool arrange_qkv(const layout_map *map, layout_item *item, report *r)
 
 /* Finds and arranges the rule's parts, and checks that together they have the item's shape. */
 static bool plan_sources(const layout_map *map, const layout_match *match,
-                         const settings_resolved *model, layout_item *item, report *r)
-{
+                         const settings_resolved *model, layout_item *item, report *r) {
     const vit_config *config = &model->config;
     const layout_sizes sizes = sizes_of(model);
     const layout_rule *rule = match->rule;
@@ -345,10 +311,10 @@ static bool plan_sources(const layout_map *map, const layout_match *match,
                            item->tensor.name, describe_dims(item, expected));
     for (i = 0; i < count; i++) {
         layout_part *part = &item->parts[item->part_count++];
-        if (!layout_find_part(map, match, i, part)) continue;   /* zeros */
+        if (!layout_find_part(map, match, i, part)) continue; /* zeros */
         if (!checkpoint_is_float(part->info->dtype))
-            return report_fail(r, "%s: expected floating-point weights, found %s",
-                               part->info->name, checkpoint_dtype_name(part->info->dtype));
+            return report_fail(r, "%s: expected floating-point weights, found %s", part->info->name,
+                               checkpoint_dtype_name(part->info->dtype));
         if (!arrange_part(map, match, i, &sizes, part)) return misshapen_part(rule, item, part, r);
         if (is_pos_embed(item->tensor.name) && model->stored.first_rows)
             layout_first_rows(&part->view, model->stored.position_rows);
@@ -358,8 +324,7 @@ static bool plan_sources(const layout_map *map, const layout_match *match,
     return misshapen_part(rule, item, &item->parts[culprit], r);
 }
 
-static rope_grid rope_of(const settings_resolved *model)
-{
+static rope_grid rope_of(const settings_resolved *model) {
     rope_grid grid;
     grid.options = model->rope;
     grid.height = model->config.grid_height;
@@ -370,10 +335,10 @@ static rope_grid rope_of(const settings_resolved *model)
 
 /* A model has one norm at its end, before the pooling or after it, which the tensors do not show:
  * --set has_final_norm and has_fc_norm say which. */
-static layout_match find_match(const layout_map *map, const vit_config *config, const char *name)
-{
+static layout_match find_match(const layout_map *map, const vit_config *config, const char *name) {
     static const char *const norms[][2] = {
-        { "norm.weight", "fc_norm.weight" }, { "norm.bias", "fc_norm.bias" }
+        { "norm.weight", "fc_norm.weight" },
+        { "norm.bias", "fc_norm.bias" },
     };
     layout_match match = layout_find(map, name), other;
     size_t i;
@@ -389,8 +354,7 @@ static layout_match find_match(const layout_map *map, const vit_config *config, 
 
 /* Finds the sources of what the checkpoint has. */
 static bool plan_stored(const layout_map *map, const settings_resolved *model, layout_item *item,
-                        report *r)
-{
+                        report *r) {
     const char *name = item->tensor.name;
     layout_match match;
     char expected[SHAPE_TEXT_SIZE];
@@ -400,15 +364,14 @@ static bool plan_stored(const layout_map *map, const settings_resolved *model, l
     match = find_match(map, &model->config, name);
     item->block = match.block;
     if (!match.rule)
-        return report_fail(r, "%s %s: %s has no such tensor", name,
-                           describe_dims(item, expected), map->layout->name);
+        return report_fail(r, "%s %s: %s has no such tensor", name, describe_dims(item, expected),
+                           map->layout->name);
     if (!match.found) return missing_part(map, item, r);
     return plan_sources(map, &match, model, item, r);
 }
 
 /* A layer of the block as if attention were of all tokens; columns 0: its bias. */
-static void put_layer(layout_item *item, int block, const char *layer, int rows, int columns)
-{
+static void put_layer(layout_item *item, int block, const char *layer, int rows, int columns) {
     vit_tensor *t = &item->tensor;
     snprintf(t->name, sizeof t->name, "blocks.%d.attn.%s.%s", block, layer,
              columns ? "weight" : "bias");
@@ -421,8 +384,7 @@ static void put_layer(layout_item *item, int block, const char *layer, int rows,
 /* attn.proj of tokens that attend to themselves alone: what goes in is v, the last third of qkv. A
  * bias is folded only where v has one. */
 static bool plan_folded(const layout_map *map, const settings_resolved *model, layout_item *item,
-                        report *r)
-{
+                        report *r) {
     const int dim = model->config.embed_dim;
     const int width = model->config.num_heads * model->config.head_dim;
     const bool is_bias = item->tensor.ndim == 1;
@@ -432,8 +394,10 @@ static bool plan_folded(const layout_map *map, const settings_resolved *model, l
     (void)layout_names("{b}attn.proj.weight", item->tensor.name, &block);
     snprintf(qkv_bias, sizeof qkv_bias, "blocks.%d.attn.qkv.bias", block);
     if (layout_has(map, qkv_bias) && !model->config.has_proj_bias)
-        return report_fail(r, "%s: attention=self adds the bias of v to that of attn.proj, which "
-                           "has none", item->tensor.name);
+        return report_fail(r,
+                           "%s: attention=self adds the bias of v to that of attn.proj, which "
+                           "has none",
+                           item->tensor.name);
     if (is_bias && !layout_has(map, qkv_bias)) {
         item->kind = SOURCE_CHECKPOINT;
         return plan_stored(map, model, item, r);
@@ -453,8 +417,7 @@ static bool plan_folded(const layout_map *map, const settings_resolved *model, l
 
 /* Decides where a tensor comes from, and finds its sources where the checkpoint has them. */
 static bool plan_item(const layout_map *map, const settings_resolved *model, layout_item *item,
-                      report *r)
-{
+                      report *r) {
     item->kind = kind_of(item->tensor.name, model);
     if (item->kind == SOURCE_FOLDED) return plan_folded(map, model, item, r);
     if (layout_is_stored(item)) return plan_stored(map, model, item, r);
@@ -464,15 +427,14 @@ static bool plan_item(const layout_map *map, const settings_resolved *model, lay
 
 /* Names and shapes; what type each tensor is stored in, the writer decides. */
 static bool plan_items(const layout_map *map, const settings_resolved *model, layout_plan *plan,
-                       name_groups *failures, report *r)
-{
+                       name_groups *failures, report *r) {
     const vit_config *config = &model->config;
     vit_tensor tensor;
     size_t i;
     int count = 0;
     while (vit_architecture_tensor(config, VIT_F32, count, &tensor)) count++;
     plan->count = (size_t)count;
-    plan->items = calloc(plan->count + 1, sizeof *plan->items);   /* unused fields are 0 */
+    plan->items = calloc(plan->count + 1, sizeof *plan->items); /* unused fields are 0 */
     if (!plan->items) return report_no_memory(r);
     for (i = 0; i < plan->count; i++) {
         vit_architecture_tensor(config, VIT_F32, (int)i, &plan->items[i].tensor);
@@ -484,8 +446,7 @@ static bool plan_items(const layout_map *map, const settings_resolved *model, la
 }
 
 /* The same failure in several blocks is one. */
-static bool put_failures(const name_groups *failures, findings *f)
-{
+static bool put_failures(const name_groups *failures, findings *f) {
     char text[GROUP_TEXT_SIZE], line[GROUP_TEXT_SIZE + 40];
     size_t i;
     for (i = 0; i < failures->count; i++) {
@@ -500,8 +461,7 @@ static bool put_failures(const name_groups *failures, findings *f)
 }
 
 static bool plan_all(const layout_map *map, const settings_resolved *model, layout_plan *plan,
-                     findings *f, report *r)
-{
+                     findings *f, report *r) {
     name_groups *failures = calloc(1, sizeof *failures);
     const bool good = failures && plan_items(map, model, plan, failures, r) &&
                       put_failures(failures, f);
@@ -512,14 +472,12 @@ static bool plan_all(const layout_map *map, const settings_resolved *model, layo
 
 /* === Tensors that are left over === */
 
-static int compare_pointers(const void *a, const void *b)
-{
+static int compare_pointers(const void *a, const void *b) {
     const char *const *x = a, *const *y = b;
     return strcmp(*x, *y);
 }
 
-static bool is_source_of(const layout_map *map, const char *tensor, const char *name)
-{
+static bool is_source_of(const layout_map *map, const char *tensor, const char *name) {
     layout_part part;
     const char *axes;
     int i;
@@ -530,26 +488,39 @@ static bool is_source_of(const layout_map *map, const char *tensor, const char *
 }
 
 /* Is it a source of tensors that a setting such as --set num_classes=0 or pool=avg has dropped? */
-static bool dropped_on_request(const layout_map *map, const vit_config *config, const char *name)
-{
+static bool dropped_on_request(const layout_map *map, const vit_config *config, const char *name) {
     static const char *const heads[] = {
-        "head.weight", "head.bias", "head_dist.weight", "head_dist.bias"
+        "head.weight",
+        "head.bias",
+        "head_dist.weight",
+        "head_dist.bias",
     };
     static const char *const layers[] = { "pre_logits.fc.weight", "pre_logits.fc.bias" };
     static const char *const pools[] = {
-        "attn_pool.q", "attn_pool.kv.weight", "attn_pool.kv.bias", "attn_pool.proj.weight",
-        "attn_pool.proj.bias", "attn_pool.norm.weight", "attn_pool.norm.bias",
-        "attn_pool.mlp.fc1.weight", "attn_pool.mlp.fc1.bias", "attn_pool.mlp.fc2.weight",
-        "attn_pool.mlp.fc2.bias"
+        "attn_pool.q",
+        "attn_pool.kv.weight",
+        "attn_pool.kv.bias",
+        "attn_pool.proj.weight",
+        "attn_pool.proj.bias",
+        "attn_pool.norm.weight",
+        "attn_pool.norm.bias",
+        "attn_pool.mlp.fc1.weight",
+        "attn_pool.mlp.fc1.bias",
+        "attn_pool.mlp.fc2.weight",
+        "attn_pool.mlp.fc2.bias",
     };
     static const char *const norms[] = { "norm.weight", "norm.bias" };
     static const char *const fc_norms[] = { "fc_norm.weight", "fc_norm.bias" };
-    const struct { bool dropped; const char *const *tensors; size_t count; } groups[] = {
+    const struct {
+        bool dropped;
+        const char *const *tensors;
+        size_t count;
+    } groups[] = {
         { config->num_classes == 0, heads, COUNT(heads) },
         { config->representation_dim == 0, layers, COUNT(layers) },
         { config->pool != VIT_POOL_MAP, pools, COUNT(pools) },
         { !config->has_final_norm, norms, COUNT(norms) },
-        { !config->has_fc_norm, fc_norms, COUNT(fc_norms) }
+        { !config->has_fc_norm, fc_norms, COUNT(fc_norms) },
     };
     size_t i, j;
     for (i = 0; i < COUNT(groups); i++)
@@ -564,31 +535,27 @@ typedef struct used_names {
     size_t count;
 } used_names;
 
-static void add_used(const layout_item *item, used_names *used)
-{
+static void add_used(const layout_item *item, used_names *used) {
     int i;
     for (i = 0; i < item->part_count; i++)
         if (item->parts[i].info) used->names[used->count++] = item->parts[i].info->name;
     for (i = 0; item->folded && i < FOLDED_COUNT; i++) add_used(&item->folded[i], used);
 }
 
-static void list_used(const layout_plan *plan, used_names *used)
-{
+static void list_used(const layout_plan *plan, used_names *used) {
     size_t i;
     for (i = 0; i < plan->count; i++) add_used(&plan->items[i], used);
     qsort(used->names, used->count, sizeof *used->names, compare_pointers);
 }
 
 /* Names are unique within a checkpoint. */
-static bool is_used(const used_names *used, const char *name)
-{
+static bool is_used(const used_names *used, const char *name) {
     return bsearch(&name, used->names, used->count, sizeof *used->names, compare_pointers) != NULL;
 }
 
 /* Why it may be dropped; NULL: it is unknown. */
 static const char *why_dropped(const layout_map *map, const vit_config *config,
-                               const text_list *ignore, const checkpoint_tensor_info *info)
-{
+                               const text_list *ignore, const checkpoint_tensor_info *info) {
     if (names_is_ignored(map, ignore, info->name)) return "by --ignore";
     if (info->count == 0) return "without a value";
     if (dropped_on_request(map, config, info->name)) return "not used with these settings";
@@ -597,8 +564,7 @@ static const char *why_dropped(const layout_map *map, const vit_config *config,
 
 /* What is not used is dropped, or refused where nobody knows what it is. */
 static bool drop_unused(const layout_map *map, const vit_config *config, const text_list *ignore,
-                        const used_names *used, layout_plan *plan, name_groups *unknown)
-{
+                        const used_names *used, layout_plan *plan, name_groups *unknown) {
     const size_t total = checkpoint_count(map->checkpoint);
     size_t i;
     for (i = 0; i < total; i++) {
@@ -615,8 +581,7 @@ static bool drop_unused(const layout_map *map, const vit_config *config, const t
 }
 
 static bool check_unused(const layout_map *map, const vit_config *config, const text_list *ignore,
-                         layout_plan *plan, findings *f, report *r)
-{
+                         layout_plan *plan, findings *f, report *r) {
     used_names used = { NULL, 0 };
     name_groups *unknown = calloc(1, sizeof *unknown);
     bool good;
@@ -633,8 +598,7 @@ static bool check_unused(const layout_map *map, const vit_config *config, const 
 }
 
 bool layout_make_plan(const layout_map *map, const settings_resolved *model,
-                      const text_list *ignore, layout_plan *plan, findings *f, report *r)
-{
+                      const text_list *ignore, layout_plan *plan, findings *f, report *r) {
     memset(plan, 0, sizeof *plan);
     if (plan_all(map, model, plan, f, r) &&
         (f->wrong.count > 0 || check_unused(map, &model->config, ignore, plan, f, r)) &&
@@ -644,8 +608,7 @@ bool layout_make_plan(const layout_map *map, const settings_resolved *model,
     return false;
 }
 
-bool layout_add_dropped(layout_plan *plan, const char *name, const char *why)
-{
+bool layout_add_dropped(layout_plan *plan, const char *name, const char *why) {
     layout_dropped *dropped = realloc(plan->dropped, (plan->dropped_count + 1) * sizeof *dropped);
     if (!dropped) return false;
     plan->dropped = dropped;
@@ -654,8 +617,7 @@ bool layout_add_dropped(layout_plan *plan, const char *name, const char *why)
     return true;
 }
 
-void layout_free_plan(layout_plan *plan)
-{
+void layout_free_plan(layout_plan *plan) {
     size_t i;
     for (i = 0; plan->items && i < plan->count; i++) free(plan->items[i].folded);
     free(plan->items);

@@ -19,37 +19,38 @@ typedef enum source_kind {
     SOURCE_ADAPTED,            /* the same, for other channels or patches: what reads the input */
     SOURCE_FOLDED,             /* attn.proj of attention=self: the product with the values' layer */
     SOURCE_SINCOS,             /* positions that are computed */
-    SOURCE_MEAN, SOURCE_STD,   /* of the preprocessing */
-    SOURCE_SELFTEST            /* the outputs of the finished file */
+    SOURCE_MEAN,
+    SOURCE_STD,      /* of the preprocessing */
+    SOURCE_SELFTEST, /* the outputs of the finished file */
 } source_kind;
 
 /* The items that a folded one is made of. */
 enum { FOLDED_PROJ, FOLDED_QKV, FOLDED_BIAS, FOLDED_COUNT };
 
 typedef struct layout_item {
-    vit_tensor tensor;             /* as the .vit file has it */
+    vit_tensor tensor; /* as the .vit file has it */
     source_kind kind;
-    int64_t dims[4];               /* of what layout_read gives: not yet resampled or adapted */
+    int64_t dims[4]; /* of what layout_read gives: not yet resampled or adapted */
     layout_method method;
-    int block;                     /* -1: none */
-    rope_grid rope;                /* for LAYOUT_COS, SIN, ROTATIONS */
-    int part_count;                /* 0 unless layout_is_stored */
+    int block;      /* -1: none */
+    rope_grid rope; /* for LAYOUT_COS, SIN, ROTATIONS */
+    int part_count; /* 0 unless layout_is_stored */
     layout_part parts[LAYOUT_MAX_PARTS];
-    double divisor;                /* of every value, after all else; 0: none */
-    struct layout_item *folded;    /* SOURCE_FOLDED: attn.proj.weight, attn.qkv.weight; of a bias */
-                                   /* attn.proj.weight, attn.qkv.bias, attn.proj.bias */
+    double divisor;             /* of every value, after all else; 0: none */
+    struct layout_item *folded; /* SOURCE_FOLDED: attn.proj.weight, attn.qkv.weight; of a bias */
+                                /* attn.proj.weight, attn.qkv.bias, attn.proj.bias */
 } layout_item;
 
 /* A key that nothing reads. */
 typedef struct layout_dropped {
-    const char *name, *why;        /* "of a text tower" */
+    const char *name, *why; /* "of a text tower" */
 } layout_dropped;
 
 /* Everything the file consists of, in its order. */
 typedef struct layout_plan {
     layout_item *items;
     size_t count;
-    layout_dropped *dropped;       /* keys of the checkpoint */
+    layout_dropped *dropped; /* keys of the checkpoint */
     size_t dropped_count;
 } layout_plan;
 

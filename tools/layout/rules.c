@@ -15,8 +15,7 @@
 
 /* === Keys === */
 
-size_t layout_common_path(const checkpoint *c)
-{
+size_t layout_common_path(const checkpoint *c) {
     const checkpoint_tensor_info *tensor = checkpoint_tensor(c, 0);
     const char *first = tensor ? tensor->name : "", *dot = strrchr(first, '.');
     size_t length = dot ? (size_t)(dot - first) + 1 : 0, i;
@@ -26,15 +25,13 @@ size_t layout_common_path(const checkpoint *c)
     return length;
 }
 
-size_t layout_parent_length(const char *prefix, size_t length)
-{
+size_t layout_parent_length(const char *prefix, size_t length) {
     if (length > 0) length--;
     while (length > 0 && prefix[length - 1] != '.' && prefix[length - 1] != '/') length--;
     return length;
 }
 
-const char *layout_strip(const layout_map *map, const char *name)
-{
+const char *layout_strip(const layout_map *map, const char *name) {
     const size_t length = strlen(map->prefix);
     return strncmp(name, map->prefix, length) ? name : name + length;
 }
@@ -44,8 +41,7 @@ static int stage_of(int block) { return block / LAYOUT_STAGE_BLOCKS; }
 static int unit_of(int block) { return block % LAYOUT_STAGE_BLOCKS; }
 
 /* What {letter} stands for; -1 for any other letter. */
-static int number_of(char letter, int block, int chunk)
-{
+static int number_of(char letter, int block, int chunk) {
     switch (letter) {
     case 'i': return block;
     case 'e': return 2 * block;
@@ -61,9 +57,8 @@ static int number_of(char letter, int block, int chunk)
 
 /* Writes a path or a key with its numbers in place; cuts it where there is no room for one more. */
 static void put_numbers(const char *from, size_t length, int block, int chunk, char *text,
-                        size_t size)
-{
-    enum { DIGITS = 12 };   /* as many as an int has, and the NUL */
+                        size_t size) {
+    enum { DIGITS = 12 }; /* as many as an int has, and the NUL */
     const char *end = from + length;
     size_t used = 0;
     for (; from < end && used + DIGITS < size; from++) {
@@ -79,15 +74,11 @@ static void put_numbers(const char *from, size_t length, int block, int chunk, c
 }
 
 /* Where a part's slice begins, or its end. */
-static size_t key_length(const char *part)
-{
-    return strcspn(part, "#@");
-}
+static size_t key_length(const char *part) { return strcspn(part, "#@"); }
 
 bool layout_key(const layout_map *map, const char *key, int block, int chunk,
-                char text[LAYOUT_MAX_KEY])
-{
-    char path[128] = "", name[256];   /* with the prefix and slashes fewer than LAYOUT_MAX_KEY */
+                char text[LAYOUT_MAX_KEY]) {
+    char path[128] = "", name[256]; /* with the prefix and slashes fewer than LAYOUT_MAX_KEY */
     size_t prefix = strlen(map->prefix), length = key_length(key);
     while (length >= 3 && !strncmp(key, "../", 3)) {
         if (prefix == 0) return false;
@@ -105,15 +96,13 @@ bool layout_key(const layout_map *map, const char *key, int block, int chunk,
     return true;
 }
 
-bool layout_is_stacked(const layout_map *map)
-{
+bool layout_is_stacked(const layout_map *map) {
     return !strstr(map->blocks, "{i}") && !strstr(map->blocks, "{e}");
 }
 
 /* Which chunk a block is in is not told: chunks are tried from 0. None is above the block's own
  * number, since none is empty. */
-const checkpoint_tensor_info *layout_find_key(const layout_map *map, const char *key, int block)
-{
+const checkpoint_tensor_info *layout_find_key(const layout_map *map, const char *key, int block) {
     const bool chunked = strstr(map->blocks, "{c}") && !strncmp(key, "{b}", 3);
     const checkpoint_tensor_info *info = NULL;
     char text[LAYOUT_MAX_KEY];
@@ -121,13 +110,12 @@ const checkpoint_tensor_info *layout_find_key(const layout_map *map, const char 
     do {
         if (!layout_key(map, key, block, chunk, text)) return NULL;
         info = checkpoint_find(map->checkpoint, text);
-        if (info && info->count == 0) info = NULL;   /* a token that was left out */
+        if (info && info->count == 0) info = NULL; /* a token that was left out */
     } while (!info && chunked && chunk++ < block);
     return info;
 }
 
-int layout_block_of(const layout_map *map, const char *path, const char *name)
-{
+int layout_block_of(const layout_map *map, const char *path, const char *name) {
     const size_t prefix = strlen(map->prefix);
     int block = 0;
     if (strncmp(name, map->prefix, prefix) != 0) return -1;
@@ -148,16 +136,14 @@ int layout_block_of(const layout_map *map, const char *path, const char *name)
     return block;
 }
 
-bool layout_holds(const layout_map *map, const char *condition, int block)
-{
+bool layout_holds(const layout_map *map, const char *condition, int block) {
     if (!condition) return true;
     if (*condition == ':') return layout_has(map, condition + 1);
     if (*condition == '!') return !layout_find_key(map, condition + 1, block);
     return layout_find_key(map, condition, block) != NULL;
 }
 
-bool layout_all_hold(const layout_map *map, const char *const *when, int block)
-{
+bool layout_all_hold(const layout_map *map, const char *const *when, int block) {
     int i;
     for (i = 0; i < LAYOUT_MAX_CONDITIONS; i++)
         if (!layout_holds(map, when[i], block)) return false;
@@ -166,19 +152,12 @@ bool layout_all_hold(const layout_map *map, const char *const *when, int block)
 
 /* === Rules === */
 
-static bool has_units(const char *key)
-{
-    return strstr(key, "{s}") || strstr(key, "{S}");
-}
+static bool has_units(const char *key) { return strstr(key, "{s}") || strstr(key, "{S}"); }
 
-static bool has_blocks(const char *key)
-{
-    return !strncmp(key, "{b}", 3);
-}
+static bool has_blocks(const char *key) { return !strncmp(key, "{b}", 3); }
 
 /* The block of a stem for which a key with {s} and {u}, or {S} and {U}, is this text; -1: none. */
-static int find_unit(const char *key, const char *text)
-{
+static int find_unit(const char *key, const char *text) {
     int stage = 0, unit = 0;
     for (; *key; key++) {
         const char letter = *key == '{' ? key[1] : '\0';
@@ -186,7 +165,7 @@ static int find_unit(const char *key, const char *text)
         if (!letter && *key != *text++) return -1;
         if (!letter) continue;
         if (digits == 0 || digits > 3) return -1;
-        *(strchr("sS", letter) ? &stage : &unit) = atoi(text) - (letter < 'a');   /* {S}: from 1 */
+        *(strchr("sS", letter) ? &stage : &unit) = atoi(text) - (letter < 'a'); /* {S}: from 1 */
         key += 2;
         text += digits;
     }
@@ -196,8 +175,7 @@ static int find_unit(const char *key, const char *text)
 }
 
 /* Tensors are named as in vit.h's list: digits follow "blocks." and a dot follows them. */
-bool layout_names(const char *rule_tensor, const char *tensor, int *block)
-{
+bool layout_names(const char *rule_tensor, const char *tensor, int *block) {
     static const char path[] = "blocks.";
     const size_t head = sizeof path - 1;
     size_t digits;
@@ -210,21 +188,16 @@ bool layout_names(const char *rule_tensor, const char *tensor, int *block)
     return !strcmp(rule_tensor + 3, tensor + head + digits + 1);
 }
 
-bool layout_is_zeros(const char *part)
-{
-    return part[0] == '0' && !part[1];
-}
+bool layout_is_zeros(const char *part) { return part[0] == '0' && !part[1]; }
 
-int layout_part_count(const layout_rule *rule)
-{
+int layout_part_count(const layout_rule *rule) {
     int count = 0;
     while (count < LAYOUT_MAX_PARTS && rule->parts[count]) count++;
     return count;
 }
 
 /* A source as it is stored, or one block of it if blocks are stacked. */
-static bool find_view(const layout_map *map, const char *part, int block, layout_part *out)
-{
+static bool find_view(const layout_map *map, const char *part, int block, layout_part *out) {
     out->info = layout_find_key(map, part, block);
     if (!out->info) return false;
     out->view = *out->info;
@@ -232,8 +205,7 @@ static bool find_view(const layout_map *map, const char *part, int block, layout
 }
 
 /* Query, key and value in one tensor, whose rows are in the order that was told. */
-static const char *qkv_axes(const layout_map *map, const layout_rule *rule)
-{
+static const char *qkv_axes(const layout_map *map, const layout_rule *rule) {
     static const char *const weight[] = { "(zhk)d>zhkd", "(hzk)d>zhkd", "(hkz)d>zhkd" };
     static const char *const bias[] = { "(zhk)>zhk", "(hzk)>zhk", "(hkz)>zhk" };
     const bool is_weight = !strcmp(rule->tensor, "{b}attn.qkv.weight");
@@ -244,11 +216,13 @@ static const char *qkv_axes(const layout_map *map, const layout_rule *rule)
 }
 
 /* A linear layer or a norm of the pixels of a patch: as written, or in the order that was told. */
-static const char *patch_axes(const layout_map *map, const layout_rule *rule)
-{
-    enum {   /* as map->patch_order */
-        CHW = 1 + PATCH_ORDER_CHW, HWC = 1 + PATCH_ORDER_HWC, CWH = 1 + PATCH_ORDER_CWH,
-        WHC = 1 + PATCH_ORDER_WHC, COUNT_OF_ORDERS
+static const char *patch_axes(const layout_map *map, const layout_rule *rule) {
+    enum { /* as map->patch_order */
+           CHW = 1 + PATCH_ORDER_CHW,
+           HWC = 1 + PATCH_ORDER_HWC,
+           CWH = 1 + PATCH_ORDER_CWH,
+           WHC = 1 + PATCH_ORDER_WHC,
+           COUNT_OF_ORDERS,
     };
     static const char *const orders[][COUNT_OF_ORDERS] = {
         { "d(patch)>dcpq", [CHW] = "d(cpq)>dcpq", [HWC] = "d(pqc)>dcpq", [CWH] = "d(cqp)>dcpq",
@@ -256,7 +230,7 @@ static const char *patch_axes(const layout_map *map, const layout_rule *rule)
         { "(patch)d>dcpq", [CHW] = "(cpq)d>dcpq", [HWC] = "(pqc)d>dcpq", [CWH] = "(cqp)d>dcpq",
           [WHC] = "(qpc)d>dcpq" },
         { "(patch)>cpq", [CHW] = "(cpq)>cpq", [HWC] = "(pqc)>cpq", [CWH] = "(cqp)>cpq",
-          [WHC] = "(qpc)>cpq" }
+          [WHC] = "(qpc)>cpq" },
     };
     size_t i;
     int order;
@@ -267,15 +241,13 @@ static const char *patch_axes(const layout_map *map, const layout_rule *rule)
     return rule->axes;
 }
 
-const char *layout_rule_axes(const layout_map *map, const layout_rule *rule)
-{
+const char *layout_rule_axes(const layout_map *map, const layout_rule *rule) {
     return has_blocks(rule->tensor) ? qkv_axes(map, rule) : patch_axes(map, rule);
 }
 
-bool layout_applies(const layout_map *map, const layout_rule *rule, int block, bool *fits)
-{
+bool layout_applies(const layout_map *map, const layout_rule *rule, int block, bool *fits) {
     const int count = layout_part_count(rule);
-    const int shaped = rule->method == LAYOUT_LINEAR;   /* its weight is the second part */
+    const int shaped = rule->method == LAYOUT_LINEAR; /* its weight is the second part */
     layout_part part;
     int i;
     *fits = true;
@@ -289,8 +261,7 @@ bool layout_applies(const layout_map *map, const layout_rule *rule, int block, b
 }
 
 /* Is this the tensor that a part of a rule names? Comparing the ends is enough to rule out most. */
-static bool is_part(const layout_map *map, const char *part, const char *name, int block)
-{
+static bool is_part(const layout_map *map, const char *part, const char *name, int block) {
     const char *numbers = strrchr(part, '}'), *end = numbers ? numbers + 1 : part;
     const size_t length = strlen(name);
     const checkpoint_tensor_info *info;
@@ -304,8 +275,7 @@ static bool is_part(const layout_map *map, const char *part, const char *name, i
     return info && info->name == name;
 }
 
-bool layout_is_known(const layout_map *map, const char *name)
-{
+bool layout_is_known(const layout_map *map, const char *name) {
     const layout_rule *rule;
     const int block = layout_block_of(map, map->blocks, name);
     int i;
@@ -319,8 +289,7 @@ bool layout_is_known(const layout_map *map, const char *name)
 
 /* The first rule that applies and whose axes fit; else the first that applies, whose shape will be
  * refused; else the first at all. */
-static layout_match match_rule(const layout_map *map, const char *tensor, int block)
-{
+static layout_match match_rule(const layout_map *map, const char *tensor, int block) {
     layout_match match = { NULL, block, false };
     const layout_rule *rule;
     bool fits;
@@ -336,8 +305,7 @@ static layout_match match_rule(const layout_map *map, const char *tensor, int bl
 }
 
 /* One more than the highest block of a stem; 0: none. */
-static int count_units(const layout_map *map)
-{
+static int count_units(const layout_map *map) {
     const layout_rule *rule;
     size_t i;
     int count = 0;
@@ -353,8 +321,7 @@ static int count_units(const layout_map *map)
 }
 
 /* Lists the tensors that rules name, each once. Returns the number of all their matches. */
-static size_t list_targets(layout_map *map)
-{
+static size_t list_targets(layout_map *map) {
     const int units = count_units(map);
     const layout_rule *rule;
     size_t total = 0;
@@ -372,15 +339,13 @@ static size_t list_targets(layout_map *map)
     return total;
 }
 
-static size_t count_rules(const layout *l)
-{
+static size_t count_rules(const layout *l) {
     size_t count = 0;
     while (l->rules[count].tensor) count++;
     return count;
 }
 
-bool layout_match_all(layout_map *map, report *r)
-{
+bool layout_match_all(layout_map *map, report *r) {
     layout_match *next;
     size_t total, i;
     int block;
@@ -400,8 +365,7 @@ bool layout_match_all(layout_map *map, report *r)
     return true;
 }
 
-void layout_free_map(layout_map *map)
-{
+void layout_free_map(layout_map *map) {
     free(map->matches);
     free(map->targets);
     map->matches = NULL;
@@ -410,8 +374,7 @@ void layout_free_map(layout_map *map)
 }
 
 /* Blocks above those that the checkpoint has are not found. */
-layout_match layout_find(const layout_map *map, const char *tensor)
-{
+layout_match layout_find(const layout_map *map, const char *tensor) {
     layout_match match = { NULL, -1, false };
     size_t i;
     for (i = 0; i < map->target_count; i++) {
@@ -425,27 +388,23 @@ layout_match layout_find(const layout_map *map, const char *tensor)
     return match;
 }
 
-bool layout_has(const layout_map *map, const char *tensor)
-{
+bool layout_has(const layout_map *map, const char *tensor) {
     return layout_find(map, tensor).found;
 }
 
-bool layout_find_part(const layout_map *map, const layout_match *match, int i, layout_part *part)
-{
+bool layout_find_part(const layout_map *map, const layout_match *match, int i, layout_part *part) {
     if (!match->found || i >= layout_part_count(match->rule)) return false;
     if (layout_is_zeros(match->rule->parts[i])) return false;
     return find_view(map, match->rule->parts[i], match->block, part);
 }
 
-bool layout_slice_part(const layout_map *map, const layout_match *match, int i, layout_part *part)
-{
+bool layout_slice_part(const layout_map *map, const layout_match *match, int i, layout_part *part) {
     const char *key = match->rule->parts[i];
     return layout_slice(&part->view, key + key_length(key), map->embed_dim);
 }
 
 bool layout_peek(const layout_map *map, const char *tensor, int i, layout_part *part,
-                 const char **axes)
-{
+                 const char **axes) {
     const layout_match match = layout_find(map, tensor);
     if (!layout_find_part(map, &match, i, part)) return false;
     *axes = layout_rule_axes(map, match.rule);
@@ -454,15 +413,11 @@ bool layout_peek(const layout_map *map, const char *tensor, int i, layout_part *
 
 /* === Groups === */
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 /* The length of a number that stands by itself: "3" in "blocks.3." and "layer_3.", not in "fc3";
  * numbers of more than six digits are left as they are. */
-static size_t number_at(const char *name, size_t at)
-{
+static size_t number_at(const char *name, size_t at) {
     size_t length = 0;
     if (at > 0 && !strchr("._/", name[at - 1])) return 0;
     while (is_digit(name[at + length])) length++;
@@ -470,8 +425,7 @@ static size_t number_at(const char *name, size_t at)
 }
 
 /* Do they differ in nothing but their numbers? Those of `name` are noted. */
-static bool is_alike(const char *a, const char *name, long numbers[GROUP_NUMBERS])
-{
+static bool is_alike(const char *a, const char *name, long numbers[GROUP_NUMBERS]) {
     size_t i = 0, j = 0;
     int count = 0;
     while (a[i] && name[j]) {
@@ -487,8 +441,7 @@ static bool is_alike(const char *a, const char *name, long numbers[GROUP_NUMBERS
     return !a[i] && !name[j];
 }
 
-static void widen(name_group *group, const long numbers[GROUP_NUMBERS])
-{
+static void widen(name_group *group, const long numbers[GROUP_NUMBERS]) {
     int i;
     for (i = 0; i < GROUP_NUMBERS; i++) {
         if (group->count == 0 || numbers[i] < group->first[i]) group->first[i] = numbers[i];
@@ -497,8 +450,7 @@ static void widen(name_group *group, const long numbers[GROUP_NUMBERS])
     group->count++;
 }
 
-static bool start(name_group *group, const char *name, const char *note)
-{
+static bool start(name_group *group, const char *name, const char *note) {
     const size_t size = strlen(name) + 1, note_size = strlen(note) + 1;
     group->name = malloc(size);
     group->note = malloc(note_size);
@@ -507,8 +459,7 @@ static bool start(name_group *group, const char *name, const char *note)
     return group->name && group->note;
 }
 
-bool groups_add(name_groups *groups, const char *name, const char *note)
-{
+bool groups_add(name_groups *groups, const char *name, const char *note) {
     long numbers[GROUP_NUMBERS] = { 0 };
     size_t i;
     for (i = 0; i < groups->count; i++)
@@ -526,8 +477,7 @@ bool groups_add(name_groups *groups, const char *name, const char *note)
     return start(&groups->items[groups->count - 1], name, note);
 }
 
-void groups_free(name_groups *groups)
-{
+void groups_free(name_groups *groups) {
     size_t i;
     for (i = 0; i < groups->count; i++) {
         free(groups->items[i].name);
@@ -536,8 +486,7 @@ void groups_free(name_groups *groups)
     memset(groups, 0, sizeof *groups);
 }
 
-const char *group_text(const name_group *group, char text[GROUP_TEXT_SIZE])
-{
+const char *group_text(const name_group *group, char text[GROUP_TEXT_SIZE]) {
     const char *name = group->name;
     size_t i = 0, used = 0;
     int count = 0;
@@ -561,8 +510,7 @@ const char *group_text(const name_group *group, char text[GROUP_TEXT_SIZE])
 /* === Missing === */
 
 /* The chunk that a block is in, where blocks have two numbers: another tensor of it shows that. */
-static int chunk_of(const layout_map *map, int block)
-{
+static int chunk_of(const layout_map *map, int block) {
     char key[LAYOUT_MAX_KEY];
     size_t i;
     int chunk;
@@ -576,16 +524,14 @@ static int chunk_of(const layout_map *map, int block)
 }
 
 const char *names_absent_part(const layout_map *map, const layout_rule *rule, int part, int block,
-                              char text[LAYOUT_MAX_KEY])
-{
+                              char text[LAYOUT_MAX_KEY]) {
     const char *key = rule->parts[part];
     if (layout_is_zeros(key) || layout_find_key(map, key, block)) return NULL;
     return layout_key(map, key, block, chunk_of(map, block), text) ? text : NULL;
 }
 
 const char *names_absent_key(const layout_map *map, const layout_rule *rule, int block,
-                             char text[LAYOUT_MAX_KEY])
-{
+                             char text[LAYOUT_MAX_KEY]) {
     int i;
     for (i = 0; i < layout_part_count(rule); i++)
         if (names_absent_part(map, rule, i, block, text)) return text;
@@ -593,8 +539,7 @@ const char *names_absent_key(const layout_map *map, const layout_rule *rule, int
 }
 
 /* Does the module that a key belongs to have another tensor? */
-static bool has_sibling(const layout_map *map, const char *key)
-{
+static bool has_sibling(const layout_map *map, const char *key) {
     const size_t length = layout_parent_length(key, strlen(key));
     size_t i;
     for (i = 0; i < checkpoint_count(map->checkpoint) && length > 0; i++)
@@ -602,21 +547,18 @@ static bool has_sibling(const layout_map *map, const char *key)
     return false;
 }
 
-int names_parts_present(const layout_map *map, const layout_rule *rule, int block)
-{
+int names_parts_present(const layout_map *map, const layout_rule *rule, int block) {
     int i, present = 0;
     for (i = 0; i < layout_part_count(rule); i++)
         present += !layout_is_zeros(rule->parts[i]) && layout_find_key(map, rule->parts[i], block);
     return present;
 }
 
-bool names_is_required(const layout_rule *rule)
-{
+bool names_is_required(const layout_rule *rule) {
     return rule->when[0] && !strcmp(rule->when[0], LAYOUT_REQUIRED);
 }
 
-const layout_rule *names_meant_rule(const layout_map *map, const char *tensor)
-{
+const layout_rule *names_meant_rule(const layout_map *map, const char *tensor) {
     const layout_rule *rule, *best = NULL;
     char key[LAYOUT_MAX_KEY];
     int block, most = -1;
@@ -629,14 +571,13 @@ const layout_rule *names_meant_rule(const layout_map *map, const char *tensor)
         score = 4 * names_parts_present(map, rule, block) + names_is_required(rule);
         if (block >= 0) score += 2 * layout_applies(map, rule, block ? block - 1 : 1, &fits);
         if (names_absent_key(map, rule, block, key)) score += has_sibling(map, key);
-        if (score > most) best = rule;   /* of equals the first, as where all is there */
+        if (score > most) best = rule; /* of equals the first, as where all is there */
         if (score > most) most = score;
     }
     return best;
 }
 
-const char *names_meant_key(const layout_map *map, const char *tensor, char text[LAYOUT_MAX_KEY])
-{
+const char *names_meant_key(const layout_map *map, const char *tensor, char text[LAYOUT_MAX_KEY]) {
     const layout_rule *rule = names_meant_rule(map, tensor);
     int block;
     if (rule && layout_names(rule->tensor, tensor, &block) &&
@@ -647,22 +588,19 @@ const char *names_meant_key(const layout_map *map, const char *tensor, char text
 
 /* === Unknown === */
 
-bool names_match(const text_list *patterns, const char *name)
-{
+bool names_match(const text_list *patterns, const char *name) {
     int i;
     for (i = 0; i < patterns->count; i++)
         if (text_matches(patterns->items[i], name)) return true;
     return false;
 }
 
-bool names_is_ignored(const layout_map *map, const text_list *ignore, const char *name)
-{
+bool names_is_ignored(const layout_map *map, const text_list *ignore, const char *name) {
     return names_match(ignore, name) || names_match(ignore, layout_strip(map, name));
 }
 
 /* A pattern that begins with "../" is for names outside the prefix. */
-static bool matches_extra(const layout_map *map, const char *pattern, const char *name)
-{
+static bool matches_extra(const layout_map *map, const char *pattern, const char *name) {
     const bool inside = !strncmp(name, map->prefix, strlen(map->prefix));
     const size_t parent = layout_parent_length(map->prefix, strlen(map->prefix));
     const char *above = strncmp(name, map->prefix, parent) ? name : name + parent;
@@ -671,22 +609,19 @@ static bool matches_extra(const layout_map *map, const char *pattern, const char
 }
 
 const layout_extra *names_find_extra(const layout_map *map, const layout_extra *extras,
-                                     const char *name)
-{
+                                     const char *name) {
     for (; extras && extras->pattern; extras++)
         if (matches_extra(map, extras->pattern, name)) return extras;
     return NULL;
 }
 
 /* Without a prefix, what is above it is beside the model. */
-static bool has_beside(const layout_map *map, const char *key)
-{
+static bool has_beside(const layout_map *map, const char *key) {
     if (!*map->prefix && !strncmp(key, "../", 3)) key += 3;
     return layout_find_key(map, key, 0) != NULL;
 }
 
-const char *names_why_harmless(const layout_map *map, const char *name)
-{
+const char *names_why_harmless(const layout_map *map, const char *name) {
     const layout_extra *extra = names_find_extra(map, map->layout->harmless, name);
     const layout_company *company = map->layout->company;
     if (extra) return extra->meaning;
@@ -698,11 +633,11 @@ const char *names_why_harmless(const layout_map *map, const char *name)
 
 /* Could it be a part of the model under another name? One outside the blocks that has no number, no
  * side as wide as a token and none of the usual words is no likely one. */
-static bool may_matter(const layout_map *map, const checkpoint_tensor_info *info)
-{
+static bool may_matter(const layout_map *map, const checkpoint_tensor_info *info) {
     static const char *const words[] = {
-        "attn", "att.", "mlp", "norm", "ln", "head", "fc", "class", "cls", "token", "pos", "emb",
-        "patch", "proj", "qkv", "query", "key", "value", "block", "layer", "conv", "linear"
+        "attn", "att.",  "mlp",   "norm",  "ln",    "head",   "fc",  "class",
+        "cls",  "token", "pos",   "emb",   "patch", "proj",   "qkv", "query",
+        "key",  "value", "block", "layer", "conv",  "linear",
     };
     const char *name = layout_strip(map, info->name);
     size_t i;
@@ -717,8 +652,7 @@ static bool may_matter(const layout_map *map, const checkpoint_tensor_info *info
 }
 
 bool names_add_unknown(const layout_map *map, const checkpoint_tensor_info *info,
-                       name_groups *unknown)
-{
+                       name_groups *unknown) {
     char shape[SHAPE_TEXT_SIZE], note[SHAPE_TEXT_SIZE + 40];
     shape_text(info->dims, info->ndim, shape, sizeof shape);
     snprintf(note, sizeof note, "%s%s", shape,
@@ -726,8 +660,7 @@ bool names_add_unknown(const layout_map *map, const checkpoint_tensor_info *info
     return groups_add(unknown, info->name, note);
 }
 
-bool names_put_unknown(const name_groups *unknown, findings *f)
-{
+bool names_put_unknown(const name_groups *unknown, findings *f) {
     static const char advice[] = "--rename THEIRS=OURS says what an unknown tensor is";
     char name[GROUP_TEXT_SIZE], text[GROUP_TEXT_SIZE + SHAPE_TEXT_SIZE + 80];
     size_t i;
@@ -742,14 +675,12 @@ bool names_put_unknown(const name_groups *unknown, findings *f)
 }
 
 static bool is_unknown(const layout_map *map, const text_list *ignore,
-                       const checkpoint_tensor_info *info)
-{
+                       const checkpoint_tensor_info *info) {
     return !layout_is_known(map, info->name) && !names_is_ignored(map, ignore, info->name) &&
            info->count > 0 && !names_why_harmless(map, info->name);
 }
 
-bool names_find_unknown(const layout_map *map, const text_list *ignore, name_groups *unknown)
-{
+bool names_find_unknown(const layout_map *map, const text_list *ignore, name_groups *unknown) {
     size_t i;
     for (i = 0; i < checkpoint_count(map->checkpoint); i++) {
         const checkpoint_tensor_info *info = checkpoint_tensor(map->checkpoint, i);
@@ -758,8 +689,7 @@ bool names_find_unknown(const layout_map *map, const text_list *ignore, name_gro
     return true;
 }
 
-bool names_has_unknown(const layout_map *map, const text_list *ignore)
-{
+bool names_has_unknown(const layout_map *map, const text_list *ignore) {
     size_t i;
     for (i = 0; i < checkpoint_count(map->checkpoint); i++)
         if (is_unknown(map, ignore, checkpoint_tensor(map->checkpoint, i))) return true;

@@ -13,43 +13,44 @@
 
 enum {
     LAYOUT_MAX_KEY = 1200,
-    LAYOUT_STAGES = 4, LAYOUT_STAGE_BLOCKS = 100   /* of a convolutional stem */
+    LAYOUT_STAGES = 4,
+    LAYOUT_STAGE_BLOCKS = 100, /* of a convolutional stem */
 };
 
 /* The rule that makes a tensor of the .vit file. Without `found` it is the first that might have
  * been meant: some of its parts are missing, or a condition does not hold. */
 typedef struct layout_match {
-    const layout_rule *rule;       /* NULL: the layout has no such tensor */
-    int block;                     /* -1: none; in a stem: stage * LAYOUT_STAGE_BLOCKS + place */
+    const layout_rule *rule; /* NULL: the layout has no such tensor */
+    int block;               /* -1: none; in a stem: stage * LAYOUT_STAGE_BLOCKS + place */
     bool found;
 } layout_match;
 
 /* All tensors that a name with {b}, or with {s} and {u}, stands for. */
 typedef struct layout_target {
-    const char *tensor;            /* "{b}norm1.weight" */
-    layout_match *matches;         /* of each block */
+    const char *tensor;    /* "{b}norm1.weight" */
+    layout_match *matches; /* of each block */
     int count;
 } layout_target;
 
 typedef struct layout_map {
     const layout *layout;
     checkpoint *checkpoint;
-    char prefix[128];              /* stripped from every key, e.g. "module." */
-    const char *blocks;            /* the path that is in use */
-    int depth;                     /* blocks */
-    layout_target *targets;        /* in the order of the rules */
+    char prefix[128];       /* stripped from every key, e.g. "module." */
+    const char *blocks;     /* the path that is in use */
+    int depth;              /* blocks */
+    layout_target *targets; /* in the order of the rules */
     size_t target_count;
-    layout_match *matches;         /* those of all targets */
-    int patch_order;               /* 1 + PATCH_ORDER_...; 0: not told */
-    int qkv_order;                 /* QKV_ORDER_... */
-    int qkv_interleave;            /* 1 + QKV_INTERLEAVE_...; 0: not told */
-    int64_t embed_dim;             /* 0 until the tensors have shown it */
+    layout_match *matches; /* those of all targets */
+    int patch_order;       /* 1 + PATCH_ORDER_...; 0: not told */
+    int qkv_order;         /* QKV_ORDER_... */
+    int qkv_interleave;    /* 1 + QKV_INTERLEAVE_...; 0: not told */
+    int64_t embed_dim;     /* 0 until the tensors have shown it */
 } layout_map;
 
 /* One source of a tensor. */
 typedef struct layout_part {
-    const checkpoint_tensor_info *info;   /* NULL: zeros */
-    checkpoint_tensor_info view;          /* the part of it that is used, in the file's order */
+    const checkpoint_tensor_info *info; /* NULL: zeros */
+    checkpoint_tensor_info view;        /* the part of it that is used, in the file's order */
 } layout_part;
 
 /* === Keys === */
@@ -73,7 +74,7 @@ const char *layout_strip(const layout_map *map, const char *name);
 
 /* The number of the block that a name belongs to under this path, -1 if to none. */
 int layout_block_of(const layout_map *map, const char *path, const char *name);
-bool layout_is_stacked(const layout_map *map);   /* all blocks in one tensor */
+bool layout_is_stacked(const layout_map *map); /* all blocks in one tensor */
 
 bool layout_holds(const layout_map *map, const char *condition, int block);
 bool layout_all_hold(const layout_map *map, const char *const *when, int block);
@@ -122,16 +123,16 @@ bool layout_peek(const layout_map *map, const char *tensor, int i, layout_part *
 enum { GROUPS_MAX = 64, GROUP_NUMBERS = 4, GROUP_TEXT_SIZE = 4096 };
 
 typedef struct name_group {
-    char *name;                          /* of the first */
-    char *note;                          /* what all of them share: a shape, a reason */
+    char *name; /* of the first */
+    char *note; /* what all of them share: a shape, a reason */
     long first[GROUP_NUMBERS], last[GROUP_NUMBERS];
     size_t count;
 } name_group;
 
 /* Zero it first. */
 typedef struct name_groups {
-    name_group items[GROUPS_MAX];        /* in the order of their first name */
-    size_t count, more;                  /* more: names beyond the last group */
+    name_group items[GROUPS_MAX]; /* in the order of their first name */
+    size_t count, more;           /* more: names beyond the last group */
 } name_groups;
 
 /* False: out of memory. */

@@ -30,8 +30,8 @@ typedef struct structure_note {
 } structure_note;
 
 typedef struct structure_dropped {
-    char *name;                 /* as the file has it */
-    const char *why;            /* "of whole numbers" */
+    char *name;      /* as the file has it */
+    const char *why; /* "of whole numbers" */
 } structure_dropped;
 
 typedef struct structure {
@@ -43,9 +43,9 @@ typedef struct structure {
     /* For each tensor of the checkpoint as it is afterwards: why it has this role. */
     const char **reasons;
     size_t reason_count;
-    const layout *layout;       /* of which it is: layout_own or one of those beside it */
-    int heads;                  /* 0: nothing shows them; else there is a layer for each */
-    const char *assignment;     /* of a setting, which the names show; NULL: none */
+    const layout *layout;   /* of which it is: layout_own or one of those beside it */
+    int heads;              /* 0: nothing shows them; else there is a layer for each */
+    const char *assignment; /* of a setting, which the names show; NULL: none */
 } structure;
 
 /* Renames and folds the checkpoint's tensors for layout_own, but for those that `ignore` names. On

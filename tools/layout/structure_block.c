@@ -14,16 +14,16 @@
  */
 
 #define ATTENTION_WORDS "attn att attention self mha msa mhsa sa multihead multi+head heads"
-#define QUERY_WORDS "q query queries wq toq toqueries"
-#define KEY_WORDS "k key keys wk tok tokeys"
-#define VALUE_WORDS "v value values wv tov tovalues"
-#define FUSED_WORDS "qkv in+proj toqkv wqkv kqv c+attn"
+#define QUERY_WORDS     "q query queries wq toq toqueries"
+#define KEY_WORDS       "k key keys wk tok tokeys"
+#define VALUE_WORDS     "v value values wv tov tovalues"
+#define FUSED_WORDS     "qkv in+proj toqkv wqkv kqv c+attn"
 #define KEY_VALUE_WORDS "kv tokv"
-#define PROJ_WORDS                                                                               \
+#define PROJ_WORDS                                                                                 \
     "out o wo proj projection output unify unifyheads merge concat dense c+proj to+out"
-#define MLP_WORDS                                                                                \
+#define MLP_WORDS                                                                                  \
     "mlp ff ffn feedforward feed+forward ffwd fc fcn linear intermediate expand hidden dense"
-#define GATE_WORDS "gate w+gate"
+#define GATE_WORDS  "gate w+gate"
 #define SCALE_WORDS "ls gamma scale layerscale lambda"
 
 enum { MAX_MATRICES = 16 };
@@ -40,8 +40,7 @@ typedef struct matrix_list {
 
 /* The part of the same block whose path has another number in this place; NULL: none. */
 static structure_part *with_number(const structure_parts *p, const structure_part *part,
-                                   size_t before, size_t after, int number)
-{
+                                   size_t before, size_t after, int number) {
     int i;
     for (i = 0; i < p->places; i++) {
         structure_part *other = structure_at(p, 0, i);
@@ -57,8 +56,7 @@ static structure_part *with_number(const structure_parts *p, const structure_par
 }
 
 /* Marks a list that begins with this part, at 0 or 1. */
-static void mark_heads(structure_parts *p, structure_part *part, size_t before, size_t after)
-{
+static void mark_heads(structure_parts *p, structure_part *part, size_t before, size_t after) {
     const int first = atoi(part->path + before);
     structure_part *last, *next;
     int count = 1;
@@ -75,8 +73,7 @@ static void mark_heads(structure_parts *p, structure_part *part, size_t before, 
     }
 }
 
-static void find_heads(structure_parts *p)
-{
+static void find_heads(structure_parts *p) {
     int i;
     for (i = 0; i < p->places; i++) {
         structure_part *part = structure_at(p, 0, i);
@@ -92,25 +89,21 @@ static void find_heads(structure_parts *p)
 }
 
 /* As one layer: all heads. */
-static int64_t rows_of(const structure_part *part)
-{
+static int64_t rows_of(const structure_part *part) {
     return part->rows * (part->heads ? part->heads : 1);
 }
 
-static int64_t cols_of(const structure_parts *p, const structure_part *part)
-{
+static int64_t cols_of(const structure_parts *p, const structure_part *part) {
     return part->heads ? p->width : part->cols;
 }
 
 /* === Attention === */
 
-static bool is_open(const structure_part *part)
-{
+static bool is_open(const structure_part *part) {
     return !part->role && !part->is_next && !part->is_dropped;
 }
 
-static void list_matrices(const structure_parts *p, matrix_list *list)
-{
+static void list_matrices(const structure_parts *p, matrix_list *list) {
     int i;
     list->count = 0;
     for (i = 0; i < p->places && list->count < MAX_MATRICES; i++) {
@@ -120,8 +113,7 @@ static void list_matrices(const structure_parts *p, matrix_list *list)
 }
 
 /* The only open matrix with one of these words that reads tokens; NULL: none, or several. */
-static structure_part *only_one(const structure_parts *p, const char *words, const char *but)
-{
+static structure_part *only_one(const structure_parts *p, const char *words, const char *but) {
     structure_part *found = NULL;
     int i;
     for (i = 0; i < p->places; i++) {
@@ -135,8 +127,7 @@ static structure_part *only_one(const structure_parts *p, const char *words, con
 }
 
 /* Queries, keys and values by words. */
-static void name_by_words(structure_parts *p)
-{
+static void name_by_words(structure_parts *p) {
     structure_part *q = only_one(p, QUERY_WORDS, KEY_WORDS " " VALUE_WORDS);
     structure_part *k = only_one(p, KEY_WORDS, QUERY_WORDS " " VALUE_WORDS);
     structure_part *v = only_one(p, VALUE_WORDS, QUERY_WORDS " " KEY_WORDS);
@@ -166,20 +157,17 @@ static void name_by_words(structure_parts *p)
     }
 }
 
-static structure_part *with_role(const structure_parts *p, const char *role)
-{
+static structure_part *with_role(const structure_parts *p, const char *role) {
     return structure_with_role(p, 0, role);
 }
 
 static bool has_shape(const structure_parts *p, const structure_part *part, int64_t rows,
-                      int64_t cols)
-{
+                      int64_t cols) {
     return rows_of(part) == rows && cols_of(p, part) == cols;
 }
 
 /* Are the matrices but this one an MLP: none, two layers or a gated three? */
-static bool is_mlp(const structure_parts *p, const matrix_list *list, const structure_part *but)
-{
+static bool is_mlp(const structure_parts *p, const matrix_list *list, const structure_part *but) {
     const structure_part *rest[MAX_MATRICES];
     int64_t hidden;
     int count = 0, i;
@@ -204,8 +192,7 @@ static bool is_mlp(const structure_parts *p, const matrix_list *list, const stru
 }
 
 /* [3 I, D] in front of [D, I]. */
-static bool name_fused(const structure_parts *p, const matrix_list *list)
-{
+static bool name_fused(const structure_parts *p, const matrix_list *list) {
     int i;
     for (i = 0; i + 1 < list->count; i++) {
         const int64_t rows = rows_of(list->items[i]);
@@ -219,8 +206,7 @@ static bool name_fused(const structure_parts *p, const matrix_list *list)
 }
 
 /* [3 D, D] beside an MLP: there is no projection. */
-static bool name_fused_alone(const structure_parts *p, const matrix_list *list)
-{
+static bool name_fused_alone(const structure_parts *p, const matrix_list *list) {
     int i;
     for (i = 0; i < list->count; i++) {
         if (!has_shape(p, list->items[i], 3 * p->width, p->width) ||
@@ -233,8 +219,7 @@ static bool name_fused_alone(const structure_parts *p, const matrix_list *list)
 }
 
 /* Three alike one after the other. */
-static void name_three(structure_parts *p, const matrix_list *list)
-{
+static void name_three(structure_parts *p, const matrix_list *list) {
     static const char *const roles[] = { "attn.q", "attn.k", "attn.v" };
     int i, k;
     for (i = 0; i + 2 < list->count; i++) {
@@ -251,16 +236,14 @@ static void name_three(structure_parts *p, const matrix_list *list)
     }
 }
 
-static void name_by_shape(structure_parts *p)
-{
+static void name_by_shape(structure_parts *p) {
     matrix_list list;
     list_matrices(p, &list);
     if (!name_fused(p, &list) && !name_fused_alone(p, &list)) name_three(p, &list);
 }
 
 /* Width of what attention gives to its projection; 0: no attention was found. */
-static int64_t inner_width(const structure_parts *p)
-{
+static int64_t inner_width(const structure_parts *p) {
     const structure_part *fused = with_role(p, "attn.qkv"), *q = with_role(p, "attn.q");
     if (!fused) fused = with_role(p, "attn.stacked");
     return fused ? rows_of(fused) / 3 : q ? rows_of(q) : 0;
@@ -269,16 +252,14 @@ static int64_t inner_width(const structure_parts *p)
 /* === The projection and the MLP === */
 
 /* Letters that two paths share up to a dot: in the same module or not. */
-static size_t shared_path(const structure_part *a, const structure_part *b)
-{
+static size_t shared_path(const structure_part *a, const structure_part *b) {
     size_t i, shared = 0;
     for (i = 0; a->inner[i] && a->inner[i] == b->inner[i]; i++)
         if (a->inner[i] == '.') shared = i + 1;
     return shared;
 }
 
-static int projection_score(const structure_part *part, const structure_part *attention)
-{
+static int projection_score(const structure_part *part, const structure_part *attention) {
     int score = 0;
     if (structure_says(part, ATTENTION_WORDS)) score += 3;
     if (structure_says(part, PROJ_WORDS)) score += 1;
@@ -288,8 +269,7 @@ static int projection_score(const structure_part *part, const structure_part *at
 }
 
 /* The projection is that matrix, or none, which leaves an MLP. */
-static bool name_projection(structure_parts *p)
-{
+static bool name_projection(structure_parts *p) {
     const int64_t inner = inner_width(p);
     const structure_part *attention = with_role(p, "attn.qkv");
     structure_part *best = NULL, *alike[2];
@@ -299,7 +279,7 @@ static bool name_projection(structure_parts *p)
     if (!attention) attention = with_role(p, "attn.v");
     if (!attention) attention = with_role(p, "attn.kv");
     list_matrices(p, &list);
-    if (inner == p->width && is_mlp(p, &list, NULL)) most = 0;   /* heads side by side */
+    if (inner == p->width && is_mlp(p, &list, NULL)) most = 0; /* heads side by side */
     for (i = 0; i < list.count; i++) {
         if (!has_shape(p, list.items[i], p->width, inner) || !is_mlp(p, &list, list.items[i]))
             continue;
@@ -314,13 +294,14 @@ static bool name_projection(structure_parts *p)
     if (tied && !structure_order_tells(p, alike, 2, "attention's projection and the MLP"))
         return true;
     if (best)
-        structure_name(best, "attn.proj", tied ? by_order : most > 0 ? structure_by_name
-                                                                     : structure_by_shape);
+        structure_name(best, "attn.proj",
+                       tied       ? by_order
+                       : most > 0 ? structure_by_name
+                                  : structure_by_shape);
     return true;
 }
 
-static void name_gated(matrix_list *list, structure_parts *p)
-{
+static void name_gated(matrix_list *list, structure_parts *p) {
     structure_part *gate = NULL, *up = NULL, *two[2];
     bool is_named;
     int i;
@@ -343,15 +324,13 @@ static void name_gated(matrix_list *list, structure_parts *p)
 }
 
 /* Which of two comes first by its words; -1: they do not tell. */
-static int first_by_words(structure_part *const *two, const char *before, const char *after)
-{
+static int first_by_words(structure_part *const *two, const char *before, const char *after) {
     const int a = structure_says(two[0], before) - structure_says(two[0], after);
     const int b = structure_says(two[1], before) - structure_says(two[1], after);
     return a == b ? -1 : a < b;
 }
 
-static void name_two(structure_parts *p, structure_part *const *two)
-{
+static void name_two(structure_parts *p, structure_part *const *two) {
     const char *why = structure_by_shape;
     int first = two[0]->cols != p->width || two[1]->rows != p->width;
     if (two[0]->rows == two[0]->cols) {
@@ -365,8 +344,7 @@ static void name_two(structure_parts *p, structure_part *const *two)
     structure_name(two[1 - first], "mlp.fc2", why);
 }
 
-static void name_mlp(structure_parts *p)
-{
+static void name_mlp(structure_parts *p) {
     matrix_list list;
     list_matrices(p, &list);
     if (list.count == 3) name_gated(&list, p);
@@ -376,8 +354,7 @@ static void name_mlp(structure_parts *p)
 /* === Norms and LayerScale === */
 
 /* Those of one length, without a role, which are norms rather than scales. */
-static int list_norms(const structure_parts *p, int64_t rows, structure_part **norms, int most)
-{
+static int list_norms(const structure_parts *p, int64_t rows, structure_part **norms, int most) {
     int count = 0, i;
     for (i = 0; i < p->places; i++) {
         structure_part *part = structure_at(p, 0, i);
@@ -389,8 +366,7 @@ static int list_norms(const structure_parts *p, int64_t rows, structure_part **n
 }
 
 static int place_of(const structure_part *part, const structure_part *attention,
-                    const structure_part *mlp)
-{
+                    const structure_part *mlp) {
     int score = 0;
     if (attention) score += (int)shared_path(part, attention);
     if (mlp) score -= (int)shared_path(part, mlp);
@@ -400,8 +376,7 @@ static int place_of(const structure_part *part, const structure_part *attention,
 }
 
 /* Which of two belongs to attention: true, the first one. */
-static bool is_in_order(structure_parts *p, structure_part *const *two, const char **why)
-{
+static bool is_in_order(structure_parts *p, structure_part *const *two, const char **why) {
     const structure_part *attention = with_role(p, "attn.qkv"), *mlp = with_role(p, "mlp.fc1");
     int a, b;
     if (!attention) attention = with_role(p, "attn.q");
@@ -420,8 +395,7 @@ static bool is_in_order(structure_parts *p, structure_part *const *two, const ch
 }
 
 static void name_pair(structure_parts *p, structure_part *const *two, const char *first,
-                      const char *second)
-{
+                      const char *second) {
     const char *why;
     const int a = is_in_order(p, two, &why) ? 0 : 1;
     structure_name(two[a], first, why);
@@ -429,21 +403,20 @@ static void name_pair(structure_parts *p, structure_part *const *two, const char
 }
 
 /* Norms of one head, or of all heads, for queries and keys. */
-static void name_head_norms(structure_parts *p)
-{
+static void name_head_norms(structure_parts *p) {
     int i;
     for (i = 0; i < p->places; i++) {
         structure_part *part = structure_at(p, 0, i);
         const char *role = structure_says(part, QUERY_WORDS " qnorm") ? "attn.q_norm"
-                           : structure_says(part, KEY_WORDS " knorm") ? "attn.k_norm" : NULL;
+                           : structure_says(part, KEY_WORDS " knorm") ? "attn.k_norm"
+                                                                      : NULL;
         if (role && is_open(part) && (part->kind == PART_NORM || part->kind == PART_VECTOR) &&
             !with_role(p, role))
             structure_name(part, role, structure_by_name);
     }
 }
 
-static void name_norms(structure_parts *p)
-{
+static void name_norms(structure_parts *p) {
     structure_part *norms[4];
     const int count = list_norms(p, p->width, norms, 4);
     const structure_part *fc1 = with_role(p, "mlp.fc1");
@@ -459,8 +432,7 @@ static void name_norms(structure_parts *p)
         structure_name(norms[0], "mlp.norm", structure_by_shape);
 }
 
-static void name_scales(structure_parts *p)
-{
+static void name_scales(structure_parts *p) {
     structure_part *scales[2];
     int count = 0, i;
     for (i = 0; i < p->places; i++) {
@@ -477,8 +449,7 @@ static void name_scales(structure_parts *p)
 /* === All of it === */
 
 /* Gives every block the roles of the first one. */
-static void copy_roles(structure_parts *p)
-{
+static void copy_roles(structure_parts *p) {
     int block, place;
     for (block = 1; block < p->depth; block++)
         for (place = 0; place < p->places; place++) {
@@ -494,8 +465,7 @@ static void copy_roles(structure_parts *p)
 }
 
 /* A bare parameter of two dimensions is what tokens are multiplied by: [in, out]. */
-static void turn_bare_matrices(structure_parts *p)
-{
+static void turn_bare_matrices(structure_parts *p) {
     int i;
     bool is_square = false;
     for (i = 0; i < p->places * p->depth; i++) {
@@ -514,8 +484,7 @@ static void turn_bare_matrices(structure_parts *p)
 }
 
 /* No reading fits: the matrices of a block, with their shapes. */
-static bool refuse_matrices(const structure_parts *p, report *r)
-{
+static bool refuse_matrices(const structure_parts *p, report *r) {
     char line[400], shape[SHAPE_TEXT_SIZE];
     int i;
     (void)report_fail(r, "the matrices of a block cannot be read as attention and an MLP:");
@@ -526,13 +495,13 @@ static bool refuse_matrices(const structure_parts *p, report *r)
                  shape_text(part->weight->dims, part->weight->ndim, shape, sizeof shape));
         report_line(r, 0, line);
     }
-    report_line(r, 0, "--rename THEIRS=OURS gives them telling names, such as query, key, value, "
+    report_line(r, 0,
+                "--rename THEIRS=OURS gives them telling names, such as query, key, value, "
                 "out, fc1, fc2");
     return false;
 }
 
-bool structure_name_block(structure_parts *p, report *r)
-{
+bool structure_name_block(structure_parts *p, report *r) {
     turn_bare_matrices(p);
     find_heads(p);
     name_head_norms(p);
@@ -557,15 +526,14 @@ bool structure_name_block(structure_parts *p, report *r)
 
 /* Of which earlier part this one is a copy, and how long the names of their modules are. */
 typedef struct part_copy {
-    const structure_part *original;   /* NULL: of none */
+    const structure_part *original; /* NULL: of none */
     size_t from, to;
-    size_t storage;                   /* of the weight */
+    size_t storage; /* of the weight */
 } part_copy;
 
-enum { MOST_NAMES = 8 };              /* of one tensor that are looked at */
+enum { MOST_NAMES = 8 }; /* of one tensor that are looked at */
 
-static bool same_view(const checkpoint_tensor_info *a, const checkpoint_tensor_info *b)
-{
+static bool same_view(const checkpoint_tensor_info *a, const checkpoint_tensor_info *b) {
     const size_t size = a ? (size_t)a->ndim * sizeof a->dims[0] : 0;
     if (!a || !b) return a == b;
     return a->storage == b->storage && a->storage_offset == b->storage_offset &&
@@ -574,8 +542,7 @@ static bool same_view(const checkpoint_tensor_info *a, const checkpoint_tensor_i
 }
 
 /* The modules are what is in front of the components that both paths end in. */
-static void split_paths(const structure_part *copy, part_copy *c)
-{
+static void split_paths(const structure_part *copy, part_copy *c) {
     const structure_part *original = c->original;
     size_t i = original->path_size, j = copy->path_size;
     c->from = i;
@@ -589,8 +556,7 @@ static void split_paths(const structure_part *copy, part_copy *c)
     }
 }
 
-static bool differ_in_numbers(const char *a, size_t a_size, const char *b, size_t b_size)
-{
+static bool differ_in_numbers(const char *a, size_t a_size, const char *b, size_t b_size) {
     size_t i = 0, j = 0;
     for (;;) {
         while (i < a_size && isdigit((unsigned char)a[i])) i++;
@@ -600,8 +566,7 @@ static bool differ_in_numbers(const char *a, size_t a_size, const char *b, size_
     }
 }
 
-static void find_original(const structure_parts *p, part_copy *copies, int copy)
-{
+static void find_original(const structure_parts *p, part_copy *copies, int copy) {
     const structure_part *part = &p->parts[copy];
     part_copy *c = &copies[copy];
     int names = 0, i;
@@ -619,21 +584,18 @@ static void find_original(const structure_parts *p, part_copy *copies, int copy)
     }
 }
 
-static bool is_under(const structure_part *part, const char *module, size_t size)
-{
+static bool is_under(const structure_part *part, const char *module, size_t size) {
     return part->path_size > size && part->path[size] == '.' && !memcmp(part->path, module, size);
 }
 
-static int count_under(const structure_parts *p, const char *module, size_t size)
-{
+static int count_under(const structure_parts *p, const char *module, size_t size) {
     int count = 0, i;
     for (i = 0; i < p->count; i++) count += is_under(&p->parts[i], module, size);
     return count;
 }
 
 /* Parts from here on that are copies out of one module in another. */
-static int count_copies(const structure_parts *p, const part_copy *copies, int first)
-{
+static int count_copies(const structure_parts *p, const part_copy *copies, int first) {
     const part_copy *a = &copies[first];
     int i;
     for (i = first; i < p->count; i++) {
@@ -646,8 +608,7 @@ static int count_copies(const structure_parts *p, const part_copy *copies, int f
     return i - first;
 }
 
-static void drop_copies(structure_parts *p, const part_copy *copies)
-{
+static void drop_copies(structure_parts *p, const part_copy *copies) {
     int i, k, count;
     for (i = 0; i < p->count; i += count) {
         const part_copy *c = &copies[i];
@@ -664,8 +625,7 @@ static void drop_copies(structure_parts *p, const part_copy *copies)
     }
 }
 
-bool structure_drop_copies(structure_parts *p, report *r)
-{
+bool structure_drop_copies(structure_parts *p, report *r) {
     part_copy *copies = calloc((size_t)p->count, sizeof *copies);
     int i;
     if (!copies) return report_no_memory(r);

@@ -15,15 +15,13 @@ const char structure_by_shape[] = "by its shape";
 
 /* === Words === */
 
-static bool starts_word(const char *text, const char *at)
-{
+static bool starts_word(const char *text, const char *at) {
     if (at == text) return true;
     if (isdigit((unsigned char)*at) != isdigit((unsigned char)at[-1])) return true;
     return isupper((unsigned char)*at) && !isupper((unsigned char)at[-1]);
 }
 
-void structure_read_words(structure_part *part, const char *text)
-{
+void structure_read_words(structure_part *part, const char *text) {
     const char *at;
     size_t used = 0;
     part->word_count = 0;
@@ -44,8 +42,7 @@ void structure_read_words(structure_part *part, const char *text)
 }
 
 /* Do the words from i on begin with this text, in which '+' is between two of them? */
-static bool has_words_at(const structure_part *part, int i, const char *text, size_t size)
-{
+static bool has_words_at(const structure_part *part, int i, const char *text, size_t size) {
     const char *end = text + size;
     while (text < end && i < part->word_count) {
         const char *plus = memchr(text, '+', (size_t)(end - text));
@@ -58,8 +55,7 @@ static bool has_words_at(const structure_part *part, int i, const char *text, si
     return text >= end;
 }
 
-bool structure_says(const structure_part *part, const char *words)
-{
+bool structure_says(const structure_part *part, const char *words) {
     int i;
     while (*words) {
         const size_t size = strcspn(words, " ");
@@ -80,14 +76,14 @@ typedef struct leaf_name {
 
 /* What the last component of a module's tensors is called. */
 static const leaf_name leaf_names[] = {
-    { "weight", false }, { "bias", true }, { "kernel", false }, { "gamma", false },
-    { "beta", true }, { "alpha", false }, { "scale", false }, { "shift", true }, { "a_2", false },
-    { "b_2", true }, { "g", false }, { "b", true }, { "w", false }, { "W", false }, { "B", true }
+    { "weight", false }, { "bias", true },   { "kernel", false }, { "gamma", false },
+    { "beta", true },    { "alpha", false }, { "scale", false },  { "shift", true },
+    { "a_2", false },    { "b_2", true },    { "g", false },      { "b", true },
+    { "w", false },      { "W", false },     { "B", true },
 };
 
 /* Length of the name without its leaf; the name's own if it has none of these. */
-static size_t stem_length(const char *name, bool *is_bias)
-{
+static size_t stem_length(const char *name, bool *is_bias) {
     const size_t length = strlen(name);
     size_t i;
     for (i = 0; i < sizeof leaf_names / sizeof *leaf_names; i++) {
@@ -95,16 +91,14 @@ static size_t stem_length(const char *name, bool *is_bias)
         const char before = length > leaf ? name[length - leaf - 1] : '\0';
         *is_bias = leaf_names[i].is_bias;
         if (length < leaf || strcmp(name + length - leaf, leaf_names[i].text) != 0) continue;
-        if (before == '.' || before == '/' || (before == '_' && leaf > 3))
-            return length - leaf - 1;
+        if (before == '.' || before == '/' || (before == '_' && leaf > 3)) return length - leaf - 1;
     }
     *is_bias = false;
     return length;
 }
 
 /* Number of dimensions without ones: in front of a parameter, after a convolution's channels. */
-static int real_dims(const checkpoint_tensor_info *t, bool is_bare, int64_t dims[2])
-{
+static int real_dims(const checkpoint_tensor_info *t, bool is_bare, int64_t dims[2]) {
     int first = 0, last = t->ndim;
     while (is_bare && first < t->ndim && t->dims[first] == 1) first++;
     while (last > first + (is_bare ? 1 : 2) && t->dims[last - 1] == 1) last--;
@@ -115,8 +109,7 @@ static int real_dims(const checkpoint_tensor_info *t, bool is_bare, int64_t dims
 
 /* The kind by the shape of the weight. A bias as long as its second dimension shows that it is
  * [inputs, outputs]. */
-static void find_kind(structure_part *part)
-{
+static void find_kind(structure_part *part) {
     const checkpoint_tensor_info *t = part->weight;
     int64_t dims[2];
     int ndim = real_dims(t, part->is_bare, dims);
@@ -126,10 +119,10 @@ static void find_kind(structure_part *part)
     if (!checkpoint_is_float(t->dtype) || t->count == 0) return;
     if (t->ndim == 2 && part->bias && part->bias->count == dims[1] && dims[0] != dims[1])
         part->is_bare = true;
-    if (ndim <= 1) part->kind = part->bias && part->bias->count == part->rows ? PART_NORM
-                                                                              : PART_VECTOR;
+    if (ndim <= 1)
+        part->kind = part->bias && part->bias->count == part->rows ? PART_NORM : PART_VECTOR;
     else if (part->is_bare) part->kind = PART_TABLE;
-    else if (ndim == 2 && part->bias && part->bias->ndim > 1) return;   /* a norm of [N, D] */
+    else if (ndim == 2 && part->bias && part->bias->ndim > 1) return; /* a norm of [N, D] */
     else if (ndim == 2) part->kind = PART_MATRIX;
     else if (ndim == 4 && t->ndim == 4) part->kind = PART_CONV;
 }
@@ -141,8 +134,7 @@ typedef struct part_table {
 } part_table;
 
 /* Where a path is, or where it would be. */
-static int *find_slot(part_table *table, const char *name, size_t length)
-{
+static int *find_slot(part_table *table, const char *name, size_t length) {
     const size_t count = sizeof table->slots / sizeof *table->slots;
     vit_hash hash;
     size_t i;
@@ -155,14 +147,12 @@ static int *find_slot(part_table *table, const char *name, size_t length)
     return &table->slots[i];
 }
 
-static structure_part *find_part(part_table *table, const char *name, size_t length)
-{
+static structure_part *find_part(part_table *table, const char *name, size_t length) {
     const int *slot = find_slot(table, name, length);
     return *slot ? &table->parts->parts[*slot - 1] : NULL;
 }
 
-static structure_part *add_part(part_table *table, const char *name, size_t length)
-{
+static structure_part *add_part(part_table *table, const char *name, size_t length) {
     structure_parts *p = table->parts;
     structure_part *part = &p->parts[p->count];
     part->path = malloc(length + 1);
@@ -176,13 +166,12 @@ static structure_part *add_part(part_table *table, const char *name, size_t leng
 }
 
 /* A new part, or a bias or weight for one that is there. */
-static bool add_tensor(part_table *table, const checkpoint_tensor_info *t, report *r)
-{
+static bool add_tensor(part_table *table, const checkpoint_tensor_info *t, report *r) {
     bool is_bias;
     size_t length = stem_length(t->name, &is_bias);
     structure_part *part = find_part(table, t->name, length);
     const checkpoint_tensor_info **slot;
-    if (part && (is_bias ? part->bias : part->weight)) {   /* say, alpha and gamma */
+    if (part && (is_bias ? part->bias : part->weight)) { /* say, alpha and gamma */
         length = strlen(t->name);
         part = NULL;
         is_bias = false;
@@ -195,8 +184,7 @@ static bool add_tensor(part_table *table, const checkpoint_tensor_info *t, repor
 }
 
 /* running_mean and running_var mark a batch norm. */
-static void mark_batch_norms(part_table *table)
-{
+static void mark_batch_norms(part_table *table) {
     structure_parts *p = table->parts;
     int i;
     for (i = 0; i < p->count; i++) {
@@ -210,8 +198,7 @@ static void mark_batch_norms(part_table *table)
 }
 
 /* Words of a path that all share say nothing of a part. */
-static void read_all_words(structure_parts *p)
-{
+static void read_all_words(structure_parts *p) {
     const size_t shared = p->ordered ? 0 : layout_common_path(p->checkpoint);
     int i;
     for (i = 0; i < p->count; i++) {
@@ -224,8 +211,7 @@ static void read_all_words(structure_parts *p)
 /* === What plays no part === */
 
 /* A mask that is the same everywhere masks nothing. */
-static bool is_constant(checkpoint *c, const checkpoint_tensor_info *t, bool *constant, report *r)
-{
+static bool is_constant(checkpoint *c, const checkpoint_tensor_info *t, bool *constant, report *r) {
     enum { MOST = 1 << 20 };
     const size_t count = t->count > 0 && t->count <= MOST ? (size_t)t->count : 0;
     float *values = malloc((count + 1) * sizeof *values);
@@ -238,8 +224,7 @@ static bool is_constant(checkpoint *c, const checkpoint_tensor_info *t, bool *co
     return good;
 }
 
-static bool drop_parts(structure_parts *p, const text_list *ignore, report *r)
-{
+static bool drop_parts(structure_parts *p, const text_list *ignore, report *r) {
     int i;
     for (i = 0; i < p->count; i++) {
         structure_part *part = &p->parts[i];
@@ -260,8 +245,7 @@ static bool drop_parts(structure_parts *p, const text_list *ignore, report *r)
 
 /* === All of it === */
 
-static bool fill_parts(part_table *table, checkpoint *c, report *r)
-{
+static bool fill_parts(part_table *table, checkpoint *c, report *r) {
     structure_parts *p = table->parts;
     const size_t count = checkpoint_count(c);
     const char *last = "";
@@ -276,7 +260,7 @@ static bool fill_parts(part_table *table, checkpoint *c, report *r)
     }
     for (k = 0; k < p->count; k++) {
         structure_part *part = &p->parts[k];
-        if (!part->weight) {   /* a bias by itself is a vector, whatever it is called */
+        if (!part->weight) { /* a bias by itself is a vector, whatever it is called */
             part->weight = part->bias;
             part->bias = NULL;
             part->is_bare = true;
@@ -286,8 +270,7 @@ static bool fill_parts(part_table *table, checkpoint *c, report *r)
     return true;
 }
 
-bool structure_make_parts(checkpoint *c, const text_list *ignore, structure_parts *p, report *r)
-{
+bool structure_make_parts(checkpoint *c, const text_list *ignore, structure_parts *p, report *r) {
     const size_t count = checkpoint_count(c);
     part_table *table;
     bool good;
@@ -305,8 +288,7 @@ bool structure_make_parts(checkpoint *c, const text_list *ignore, structure_part
     return good && drop_parts(p, ignore, r) && structure_drop_copies(p, r);
 }
 
-void structure_free_parts(structure_parts *p)
-{
+void structure_free_parts(structure_parts *p) {
     int i;
     for (i = 0; i < p->count; i++) free(p->parts[i].path);
     free(p->parts);
@@ -315,18 +297,15 @@ void structure_free_parts(structure_parts *p)
     free(p->ordered_names);
 }
 
-const char *structure_shown(const structure_parts *p, const structure_part *part)
-{
+const char *structure_shown(const structure_parts *p, const structure_part *part) {
     return p->ordered ? part->weight->stored_name : part->path;
 }
 
-structure_part *structure_at(const structure_parts *p, int block, int place)
-{
+structure_part *structure_at(const structure_parts *p, int block, int place) {
     return p->in_blocks[block * p->places + place];
 }
 
-structure_part *structure_with_role(const structure_parts *p, int block, const char *role)
-{
+structure_part *structure_with_role(const structure_parts *p, int block, const char *role) {
     const int count = block < 0 ? p->count : p->places;
     int i;
     for (i = 0; i < count; i++) {
@@ -336,15 +315,13 @@ structure_part *structure_with_role(const structure_parts *p, int block, const c
     return NULL;
 }
 
-void structure_name(structure_part *part, const char *role, const char *reason)
-{
+void structure_name(structure_part *part, const char *role, const char *reason) {
     if (part->role) return;
     part->role = role;
     part->reason = reason;
 }
 
-void structure_note_add(structure *s, const char *what, const char *why, const char *option)
-{
+void structure_note_add(structure *s, const char *what, const char *why, const char *option) {
     structure_note *note = &s->notes[s->note_count];
     if (s->note_count == STRUCTURE_MAX_NOTES) return;
     s->note_count++;
@@ -353,8 +330,7 @@ void structure_note_add(structure *s, const char *what, const char *why, const c
     snprintf(note->option, sizeof note->option, "%s", option);
 }
 
-int structure_last_number(const structure_part *part)
-{
+int structure_last_number(const structure_part *part) {
     int i;
     for (i = part->word_count - 1; i >= 0; i--)
         if (isdigit((unsigned char)part->words[i][0])) return atoi(part->words[i]);
@@ -362,8 +338,7 @@ int structure_last_number(const structure_part *part)
 }
 
 /* "layers.*.b": what a --rename of all blocks calls it. */
-static void put_pattern(const structure_part *part, char *text, size_t size)
-{
+static void put_pattern(const structure_part *part, char *text, size_t size) {
     const size_t inner = (size_t)(part->inner - part->path);
     size_t before = inner;
     while (before > 0 && isdigit((unsigned char)part->path[before - 1])) before--;
@@ -372,9 +347,8 @@ static void put_pattern(const structure_part *part, char *text, size_t size)
 }
 
 bool structure_order_tells(structure_parts *p, structure_part *const *parts, int count,
-                           const char *roles)
-{
-    enum { ROOM = 1200 };   /* for what comes after the list */
+                           const char *roles) {
+    enum { ROOM = 1200 }; /* for what comes after the list */
     char pattern[256];
     int i, j;
     bool told = true;
@@ -388,9 +362,11 @@ bool structure_order_tells(structure_parts *p, structure_part *const *parts, int
         text_append(p->unsure, sizeof p->unsure, "%s %s", i ? "," : "", pattern);
     }
     put_pattern(parts[0], pattern, sizeof pattern);
-    text_append(p->unsure, sizeof p->unsure, " do not tell which is which of %s, and the tensors "
+    text_append(p->unsure, sizeof p->unsure,
+                " do not tell which is which of %s, and the tensors "
                 "of this file are sorted by name; give --rename '%s.*=NEW.*' for each, where NEW "
-                "is a telling name such as 'layers.*.attn.query'", roles, pattern);
+                "is a telling name such as 'layers.*.attn.query'",
+                roles, pattern);
     return false;
 }
 
@@ -407,17 +383,17 @@ enum { MAX_PERIOD = 6, MAX_NUMBERS = 8, MAX_PLACES = 1024 };
 /* A number in the path of a part. */
 typedef struct numbered {
     structure_part *part;
-    size_t before;          /* letters before the number ... */
-    size_t after;           /* ... and up to its end */
+    size_t before; /* letters before the number ... */
+    size_t after;  /* ... and up to its end */
     int number;
 } numbered;
 
 /* Numbers one after the other that are alike, `period` of them to a block. */
 typedef struct block_run {
-    const numbered *first;  /* of the entries, which are sorted by series and number */
-    size_t count;           /* entries */
+    const numbered *first; /* of the entries, which are sorted by series and number */
+    size_t count;          /* entries */
     int blocks, period;
-    int64_t elements;       /* of all its tensors */
+    int64_t elements; /* of all its tensors */
     bool is_complete;
 } block_run;
 
@@ -428,10 +404,9 @@ typedef struct group_search {
 
 /* === All numbers === */
 
-static bool add_entry(group_search *g, structure_part *part, size_t before, size_t after)
-{
+static bool add_entry(group_search *g, structure_part *part, size_t before, size_t after) {
     numbered *entry;
-    if (after - before > 4) return true;   /* no number of a block */
+    if (after - before > 4) return true; /* no number of a block */
     if (g->count == g->capacity) {
         numbered *grown = realloc(g->entries, (2 * g->capacity + 64) * sizeof *grown);
         if (!grown) return false;
@@ -446,8 +421,7 @@ static bool add_entry(group_search *g, structure_part *part, size_t before, size
     return true;
 }
 
-static bool add_numbers(group_search *g, structure_part *part)
-{
+static bool add_numbers(group_search *g, structure_part *part) {
     const char *path = part->path;
     size_t at = 0;
     int found = 0;
@@ -464,20 +438,17 @@ static bool add_numbers(group_search *g, structure_part *part)
     return true;
 }
 
-static int compare_texts(const char *a, size_t a_size, const char *b, size_t b_size)
-{
+static int compare_texts(const char *a, size_t a_size, const char *b, size_t b_size) {
     const int order = memcmp(a, b, a_size < b_size ? a_size : b_size);
     return order ? order : (a_size > b_size) - (a_size < b_size);
 }
 
-static bool same_series(const numbered *a, const numbered *b)
-{
+static bool same_series(const numbered *a, const numbered *b) {
     return !compare_texts(a->part->path, a->before, b->part->path, b->before);
 }
 
 /* By series, number, then in the order of the file. */
-static int compare_entries(const void *x, const void *y)
-{
+static int compare_entries(const void *x, const void *y) {
     const numbered *a = x, *b = y;
     const int order = compare_texts(a->part->path, a->before, b->part->path, b->before);
     if (order) return order;
@@ -487,34 +458,27 @@ static int compare_entries(const void *x, const void *y)
 
 /* === Alike === */
 
-static bool same_shape(const checkpoint_tensor_info *a, const checkpoint_tensor_info *b)
-{
+static bool same_shape(const checkpoint_tensor_info *a, const checkpoint_tensor_info *b) {
     if (!a || !b) return a == b;
     return a->ndim == b->ndim && !memcmp(a->dims, b->dims, (size_t)a->ndim * sizeof *a->dims);
 }
 
-static const char *rest_of(const numbered *e)
-{
-    return e->part->path + e->after;
-}
+static const char *rest_of(const numbered *e) { return e->part->path + e->after; }
 
-static bool are_alike(const numbered *a, const numbered *b)
-{
+static bool are_alike(const numbered *a, const numbered *b) {
     return !strcmp(rest_of(a), rest_of(b)) && same_shape(a->part->weight, b->part->weight) &&
            same_shape(a->part->bias, b->part->bias);
 }
 
 /* Entries of the number that begins here. */
-static size_t number_length(const numbered *e, const numbered *end)
-{
+static size_t number_length(const numbered *e, const numbered *end) {
     const numbered *at = e;
     while (at < end && at->number == e->number) at++;
     return (size_t)(at - e);
 }
 
 /* Entries of `period` numbers; 0: there are not so many. */
-static size_t period_length(const numbered *e, const numbered *end, int period)
-{
+static size_t period_length(const numbered *e, const numbered *end, int period) {
     const numbered *at = e;
     for (; period > 0; period--) {
         if (at >= end) return 0;
@@ -523,8 +487,7 @@ static size_t period_length(const numbered *e, const numbered *end, int period)
     return (size_t)(at - e);
 }
 
-static bool alike_at(const numbered *a, const numbered *b, size_t length)
-{
+static bool alike_at(const numbered *a, const numbered *b, size_t length) {
     size_t i;
     for (i = 0; i < length; i++)
         if (!are_alike(&a[i], &b[i])) return false;
@@ -534,8 +497,7 @@ static bool alike_at(const numbered *a, const numbered *b, size_t length)
 /* === Runs === */
 
 /* Has it a norm, a matrix that reads tokens, and one that writes them? */
-static bool looks_complete(const numbered *e, size_t length)
-{
+static bool looks_complete(const numbered *e, size_t length) {
     size_t i, j;
     bool norm = false, pair = false;
     for (i = 0; i < length; i++) {
@@ -543,16 +505,14 @@ static bool looks_complete(const numbered *e, size_t length)
         norm = norm || a->kind == PART_NORM || a->kind == PART_VECTOR;
         for (j = 0; j < length && !pair; j++) {
             const structure_part *b = e[j].part;
-            pair = i != j && a->kind == PART_MATRIX && b->kind == PART_MATRIX &&
-                   a->cols == b->rows;
+            pair = i != j && a->kind == PART_MATRIX && b->kind == PART_MATRIX && a->cols == b->rows;
         }
     }
     return norm && pair;
 }
 
 /* A single group could be the whole model, or more of it than a block. */
-static bool is_one_block(const numbered *e, size_t length)
-{
+static bool is_one_block(const numbered *e, size_t length) {
     structure_part part;
     size_t i;
     for (i = 0; i < length; i++) {
@@ -567,8 +527,7 @@ static bool is_one_block(const numbered *e, size_t length)
 }
 
 /* The run that begins here with this period. */
-static block_run run_at(const numbered *e, const numbered *end, int period)
-{
+static block_run run_at(const numbered *e, const numbered *end, int period) {
     block_run run = { NULL, 0, 0, 0, 0, false };
     const size_t length = period_length(e, end, period);
     size_t i;
@@ -590,8 +549,7 @@ static block_run run_at(const numbered *e, const numbered *end, int period)
 
 /* Complete ones first; then two blocks or more; then those that explain most; then the shortest
  * series, which is the outermost. */
-static bool is_better(const block_run *a, const block_run *b)
-{
+static bool is_better(const block_run *a, const block_run *b) {
     if (!b->first) return a->first != NULL;
     if (a->is_complete != b->is_complete) return a->is_complete;
     if ((a->blocks > 1) != (b->blocks > 1)) return a->blocks > 1;
@@ -601,8 +559,7 @@ static bool is_better(const block_run *a, const block_run *b)
 }
 
 /* The best run within one series. What begins within a run is a part of it. */
-static void search_series(const numbered *first, const numbered *end, block_run *best)
-{
+static void search_series(const numbered *first, const numbered *end, block_run *best) {
     const numbered *e, *after[MAX_PERIOD + 1] = { NULL };
     int period;
     for (e = first; e < end; e += number_length(e, end))
@@ -618,8 +575,7 @@ static void search_series(const numbered *first, const numbered *end, block_run 
 
 /* === Blocks === */
 
-static void mark(const block_run *run, int first_place)
-{
+static void mark(const block_run *run, int first_place) {
     const size_t length = run->count / (size_t)run->blocks;
     size_t i;
     for (i = 0; i < run->count; i++) {
@@ -630,8 +586,7 @@ static void mark(const block_run *run, int first_place)
     }
 }
 
-static bool overlaps(const block_run *run)
-{
+static bool overlaps(const block_run *run) {
     size_t i;
     for (i = 0; i < run->count; i++)
         if (run->first[i].part->block >= 0) return true;
@@ -639,15 +594,13 @@ static bool overlaps(const block_run *run)
 }
 
 /* Is the number a component of the path, as in "norms.0.weight"? */
-static bool is_component(const numbered *e)
-{
+static bool is_component(const numbered *e) {
     const char *path = e->part->path;
-    return (e->before == 0 || path[e->before - 1] == '.') && (!path[e->after] ||
-                                                              path[e->after] == '.');
+    return (e->before == 0 || path[e->before - 1] == '.') &&
+           (!path[e->after] || path[e->after] == '.');
 }
 
-static size_t series_end(const group_search *g, size_t first)
-{
+static size_t series_end(const group_search *g, size_t first) {
     size_t end = first + 1;
     while (end < g->count && same_series(&g->entries[first], &g->entries[end])) end++;
     return end;
@@ -655,8 +608,7 @@ static size_t series_end(const group_search *g, size_t first)
 
 /* Lists beside each other, "norms.0", "attns.0", "mlps.0", are one block together. Their series
  * tell what the parts are. */
-static int join_lists(const group_search *g, int blocks, bool components, int places)
-{
+static int join_lists(const group_search *g, int blocks, bool components, int places) {
     size_t i, next;
     for (i = 0; i < g->count; i = next) {
         block_run run;
@@ -673,8 +625,7 @@ static int join_lists(const group_search *g, int blocks, bool components, int pl
 }
 
 /* Has the first block of joined lists what a block needs? If not, they are none. */
-static bool keep_lists(structure_parts *p)
-{
+static bool keep_lists(structure_parts *p) {
     int norms = 0, matrices = 0, i;
     for (i = 0; i < p->count; i++) {
         if (p->parts[i].block != 0) continue;
@@ -691,14 +642,12 @@ static bool keep_lists(structure_parts *p)
 }
 
 /* Numbers that are components of a path first, then those in the middle of a word. */
-static bool join_all_lists(structure_parts *p, const group_search *g, int blocks)
-{
+static bool join_all_lists(structure_parts *p, const group_search *g, int blocks) {
     const int places = join_lists(g, blocks, true, 0);
     return join_lists(g, blocks, false, places) > 0 && keep_lists(p);
 }
 
-static void count_places(structure_parts *p)
-{
+static void count_places(structure_parts *p) {
     int i;
     p->depth = p->places = 0;
     for (i = 0; i < p->count; i++) {
@@ -709,8 +658,7 @@ static void count_places(structure_parts *p)
 
 /* Words of what follows the block's number. Blocks that are numbered within their name, as
  * "block3_attn", begin with the rest of it. */
-static bool index_blocks(structure_parts *p, report *r)
-{
+static bool index_blocks(structure_parts *p, report *r) {
     int i;
     p->in_blocks = calloc((size_t)p->depth * (size_t)p->places + 1, sizeof *p->in_blocks);
     if (!p->in_blocks) return report_no_memory(r);
@@ -724,8 +672,7 @@ static bool index_blocks(structure_parts *p, report *r)
 }
 
 /* The most common length of the norms in a block; a norm of heads is shorter. */
-static int64_t find_width(const structure_parts *p)
-{
+static int64_t find_width(const structure_parts *p) {
     int64_t width = 0;
     int most = 0, i, j;
     for (i = 0; i < p->places; i++) {
@@ -746,8 +693,7 @@ static int64_t find_width(const structure_parts *p)
 /* === A single block whose parts have no number === */
 
 /* The most common length of all norms. */
-static int64_t common_norm(const structure_parts *p)
-{
+static int64_t common_norm(const structure_parts *p) {
     int64_t length = 0;
     int most = 1, i, j;
     for (i = 0; i < p->count; i++) {
@@ -761,16 +707,14 @@ static int64_t common_norm(const structure_parts *p)
     return length;
 }
 
-static bool is_outside(const structure_part *part)
-{
+static bool is_outside(const structure_part *part) {
     return part->is_dropped ||
            structure_says(part, "patch patches pos position positional cls class head classifier "
-                          "embed embedding final last");
+                                "embed embedding final last");
 }
 
 /* Does another matrix read what this one gives, or its third? */
-static bool is_read(const structure_parts *p, const structure_part *part)
-{
+static bool is_read(const structure_parts *p, const structure_part *part) {
     int i;
     for (i = 0; i < p->count; i++) {
         const structure_part *other = &p->parts[i];
@@ -781,8 +725,7 @@ static bool is_read(const structure_parts *p, const structure_part *part)
     return false;
 }
 
-static bool may_be_in_block(const structure_parts *p, const structure_part *part, int64_t width)
-{
+static bool may_be_in_block(const structure_parts *p, const structure_part *part, int64_t width) {
     if (part->is_outside) return false;
     if (part->kind == PART_NORM) return part->rows == width;
     if (part->kind != PART_MATRIX) return false;
@@ -791,8 +734,7 @@ static bool may_be_in_block(const structure_parts *p, const structure_part *part
 }
 
 /* Of three norms the last is that after the block. */
-static void take_single_block(structure_parts *p)
-{
+static void take_single_block(structure_parts *p) {
     const int64_t width = common_norm(p);
     int norms = 0, i;
     if (width == 0) return;
@@ -807,8 +749,7 @@ static void take_single_block(structure_parts *p)
 }
 
 /* The best of all runs; with `beside`, of those that share nothing with the blocks. */
-static block_run find_best(const group_search *g, bool beside)
-{
+static block_run find_best(const group_search *g, bool beside) {
     block_run best = { NULL, 0, 0, 0, 0, false };
     size_t i;
     for (i = 0; i < g->count; i = series_end(g, i)) {
@@ -820,8 +761,7 @@ static block_run find_best(const group_search *g, bool beside)
     return best;
 }
 
-static int64_t norm_length(const block_run *run)
-{
+static int64_t norm_length(const block_run *run) {
     size_t i;
     for (i = 0; i < run->count; i++)
         if (run->first[i].part->kind == PART_NORM) return run->first[i].part->rows;
@@ -829,28 +769,27 @@ static int64_t norm_length(const block_run *run)
 }
 
 /* "encoder.layers.*" */
-static void put_series(const block_run *run, char *text, size_t size)
-{
+static void put_series(const block_run *run, char *text, size_t size) {
     snprintf(text, size, "%.*s*", (int)run->first->before, run->first->part->path);
 }
 
 /* An encoder with a decoder, or stages: neither may be left out without a word. */
-static bool check_alone(const group_search *g, const block_run *best, report *r)
-{
+static bool check_alone(const group_search *g, const block_run *best, report *r) {
     const block_run other = find_best(g, true);
     char a[300], b[300];
     if (best->blocks < 2 || !other.is_complete || other.blocks < 2) return true;
     put_series(best, a, sizeof a);
     put_series(&other, b, sizeof b);
-    return report_fail(r, "two groups of tensors look like the blocks of a transformer: %d of %s, "
+    return report_fail(r,
+                       "two groups of tensors look like the blocks of a transformer: %d of %s, "
                        "%lld wide, and %d of %s, %lld wide. A model in stages, such as Swin, is "
                        "none that vit.h can run; of an encoder and a decoder, --ignore '%s' drops "
-                       "one", best->blocks, a, (long long)norm_length(best), other.blocks, b,
+                       "one",
+                       best->blocks, a, (long long)norm_length(best), other.blocks, b,
                        (long long)norm_length(&other), strstr(a, "dec") ? a : b);
 }
 
-static bool find_groups(structure_parts *p, group_search *g, report *r)
-{
+static bool find_groups(structure_parts *p, group_search *g, report *r) {
     block_run best;
     int k;
     for (k = 0; k < p->count; k++)
@@ -866,12 +805,11 @@ static bool find_groups(structure_parts *p, group_search *g, report *r)
     count_places(p);
     if (p->places == 0)
         return report_fail(r, "no group of tensors looks like a block of a transformer: a norm as "
-                           "wide as a token, and matrices that read and write as many values");
+                              "wide as a token, and matrices that read and write as many values");
     return index_blocks(p, r);
 }
 
-bool structure_find_blocks(structure_parts *p, report *r)
-{
+bool structure_find_blocks(structure_parts *p, report *r) {
     group_search g = { NULL, 0, 0 };
     const bool good = find_groups(p, &g, r);
     free(g.entries);

@@ -5,34 +5,34 @@
 #include "layout/structure.h"
 
 typedef enum part_kind {
-    PART_MATRIX,    /* [rows, cols]: a linear layer, or a convolution of one pixel */
-    PART_CONV,      /* [rows, channels, P, P] */
-    PART_NORM,      /* a weight and a bias, both [rows] */
-    PART_VECTOR,    /* [rows] by itself: a norm without bias, a token, LayerScale */
-    PART_TABLE,     /* a bare parameter of more dimensions: positions, tokens, a matrix */
-    PART_BATCH,     /* of a batch norm */
-    PART_OTHER      /* whole numbers, norms over more than one dimension, what else there may be */
+    PART_MATRIX, /* [rows, cols]: a linear layer, or a convolution of one pixel */
+    PART_CONV,   /* [rows, channels, P, P] */
+    PART_NORM,   /* a weight and a bias, both [rows] */
+    PART_VECTOR, /* [rows] by itself: a norm without bias, a token, LayerScale */
+    PART_TABLE,  /* a bare parameter of more dimensions: positions, tokens, a matrix */
+    PART_BATCH,  /* of a batch norm */
+    PART_OTHER,  /* whole numbers, norms over more than one dimension, what else there may be */
 } part_kind;
 
 /* The words that a name is made of: lower case, split at dots, underscores, capitals and digits. */
 enum { PART_MAX_WORDS = 24, PART_WORD_SIZE = 24, STRUCTURE_MAX_TENSORS = 8192 };
 
 typedef struct structure_part {
-    char *path;                                  /* the name without ".weight" */
+    char *path; /* the name without ".weight" */
     size_t path_size;
     const checkpoint_tensor_info *weight, *bias; /* NULL: there is none */
     part_kind kind;
     int64_t rows, cols;
-    int block, place;                            /* -1: not in a block */
-    const char *inner;                           /* the path after the block's number */
-    int heads;                                   /* > 0: first of so many, one for each head */
-    int next;                                    /* place of the next of them; 0: none */
-    bool is_next;                                /* one of them that is not the first */
-    const char *role, *reason;                   /* NULL: not found yet */
-    bool is_bare;                                /* a parameter, not the weight of a module */
+    int block, place;          /* -1: not in a block */
+    const char *inner;         /* the path after the block's number */
+    int heads;                 /* > 0: first of so many, one for each head */
+    int next;                  /* place of the next of them; 0: none */
+    bool is_next;              /* one of them that is not the first */
+    const char *role, *reason; /* NULL: not found yet */
+    bool is_bare;              /* a parameter, not the weight of a module */
     bool is_dropped;
-    bool is_outside;                             /* of a block, by its words */
-    char words[PART_MAX_WORDS][PART_WORD_SIZE];  /* of `inner`, or of the path */
+    bool is_outside;                            /* of a block, by its words */
+    char words[PART_MAX_WORDS][PART_WORD_SIZE]; /* of `inner`, or of the path */
     int word_count;
 } structure_part;
 
@@ -40,15 +40,15 @@ typedef struct structure_parts {
     checkpoint *checkpoint;
     structure_part *parts;
     int count;
-    int depth, places;     /* blocks, and parts of each */
-    structure_part **in_blocks;   /* [depth, places] */
-    int64_t width;         /* of a token */
-    int64_t rows;          /* of the table of positions; 0: not found */
-    bool is_sorted;        /* the file has them by name, so that their order tells nothing */
-    checkpoint_tensor_info *ordered;   /* all, with names by their order; NULL: theirs tell */
+    int depth, places;          /* blocks, and parts of each */
+    structure_part **in_blocks; /* [depth, places] */
+    int64_t width;              /* of a token */
+    int64_t rows;               /* of the table of positions; 0: not found */
+    bool is_sorted;             /* the file has them by name, so that their order tells nothing */
+    checkpoint_tensor_info *ordered; /* all, with names by their order; NULL: theirs tell */
     char *ordered_names;
-    char unsure[2048];     /* what neither names nor shapes nor order decide; "": nothing */
-    bool is_matched;       /* as in structure_find */
+    char unsure[2048]; /* what neither names nor shapes nor order decide; "": nothing */
+    bool is_matched;   /* as in structure_find */
     structure *result;
 } structure_parts;
 

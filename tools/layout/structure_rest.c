@@ -11,51 +11,45 @@
 
 /* The roles before and after the blocks: tokens, positions, patch embedding, norms, head. */
 
-#define CLASS_WORDS "cls class clstoken classtoken"
+#define CLASS_WORDS    "cls class clstoken classtoken"
 #define POSITION_WORDS "pos position positional positions pe posembed posemb posembedding wpe"
-#define PATCH_WORDS                                                                              \
-    "patch patches patchify embed embedding embeddings emb input stem conv tokenizer projection "\
+#define PATCH_WORDS                                                                                \
+    "patch patches patchify embed embedding embeddings emb input stem conv tokenizer projection "  \
     "linear+projection proj linear+map img image tubelet"
-#define HEAD_WORDS "head classifier cls class mlp+head fc out output logits classification heads"
-#define AFTER_WORDS "final last post after norm+f ln+f ln+post encoder+norm out output"
+#define HEAD_WORDS   "head classifier cls class mlp+head fc out output logits classification heads"
+#define AFTER_WORDS  "final last post after norm+f ln+f ln+post encoder+norm out output"
 #define BEFORE_WORDS "pre before input patch patches emb embed embedding embeddings first"
 
 enum { MAX_NORMS = 16 };
 
 static const char left_over[] = "the only one left";
 
-static bool is_open(const structure_part *part)
-{
+static bool is_open(const structure_part *part) {
     return part->block < 0 && !part->role && !part->is_dropped;
 }
 
-static structure_part *with_role(const structure_parts *p, const char *role)
-{
+static structure_part *with_role(const structure_parts *p, const char *role) {
     return structure_with_role(p, -1, role);
 }
 
 static void name_once(const structure_parts *p, structure_part *part, const char *role,
-                      const char *reason)
-{
+                      const char *reason) {
     if (!with_role(p, role)) structure_name(part, role, reason);
 }
 
-static void drop(structure_part *part, const char *reason)
-{
+static void drop(structure_part *part, const char *reason) {
     part->is_dropped = true;
     part->reason = reason;
 }
 
 /* === Tokens and positions === */
 
-static bool is_token(const structure_parts *p, const structure_part *part)
-{
+static bool is_token(const structure_parts *p, const structure_part *part) {
     return part->weight->count == p->width && !part->bias &&
            (part->kind == PART_VECTOR || part->kind == PART_TABLE || part->kind == PART_MATRIX);
 }
 
-static void name_token(structure_parts *p, structure_part *part)
-{
+static void name_token(structure_parts *p, structure_part *part) {
     if (!is_open(part) || !is_token(p, part)) return;
     if (structure_says(part, "mask masked")) drop(part, "of training alone");
     else if (structure_says(part, "dist distill distillation"))
@@ -66,14 +60,13 @@ static void name_token(structure_parts *p, structure_part *part)
 }
 
 /* A bare parameter as long as a token that no word explains. */
-static void name_last_token(structure_parts *p)
-{
+static void name_last_token(structure_parts *p) {
     structure_part *found = NULL;
     int i;
     for (i = 0; i < p->count; i++) {
         structure_part *part = &p->parts[i];
         if (!is_open(part) || !is_token(p, part) || !part->is_bare) continue;
-        if (strlen(part->path) < strlen(part->weight->name)) continue;   /* a bias by itself */
+        if (strlen(part->path) < strlen(part->weight->name)) continue; /* a bias by itself */
         if (found || structure_says(part, POSITION_WORDS)) return;
         found = part;
     }
@@ -81,19 +74,19 @@ static void name_last_token(structure_parts *p)
 }
 
 /* Rows of a table of vectors as long as a token; 0: it is none. Grids are [D, h, w]. */
-static int64_t table_rows(const structure_parts *p, const structure_part *part)
-{
+static int64_t table_rows(const structure_parts *p, const structure_part *part) {
     const checkpoint_tensor_info *t = part->weight;
     if (part->kind == PART_MATRIX && !part->bias && part->cols == p->width) return part->rows;
     if (part->kind != PART_TABLE || t->count % p->width != 0) return 0;
     return t->dims[t->ndim - 1] == p->width || (t->ndim > 2 && t->dims[t->ndim - 2] == p->width) ||
-           (t->ndim > 2 && t->dims[t->ndim - 3] == p->width) ? t->count / p->width : 0;
+                   (t->ndim > 2 && t->dims[t->ndim - 3] == p->width)
+               ? t->count / p->width
+               : 0;
 }
 
 /* A layer whose columns are positions; or, as large as the layer over a patch's values, a second
  * one of them. */
-static void name_linear_positions(structure_parts *p, structure_part *part)
-{
+static void name_linear_positions(structure_parts *p, structure_part *part) {
     const structure_part *other = NULL;
     int i;
     for (i = 0; i < p->count && !other; i++)
@@ -101,7 +94,8 @@ static void name_linear_positions(structure_parts *p, structure_part *part)
             p->parts[i].rows == part->rows && p->parts[i].cols == part->cols)
             other = &p->parts[i];
     if (other && !structure_says(part, "table"))
-        snprintf(p->unsure, sizeof p->unsure, "%.300s [%lld, %lld] is either a table of %lld "
+        snprintf(p->unsure, sizeof p->unsure,
+                 "%.300s [%lld, %lld] is either a table of %lld "
                  "positions, or a second layer over the values of a patch beside %.300s; give "
                  "--rename '%.300s.*=pos_table.*' or --rename '%.300s.*=patch_added.*'",
                  part->path, (long long)part->rows, (long long)part->cols, (long long)part->cols,
@@ -111,8 +105,7 @@ static void name_linear_positions(structure_parts *p, structure_part *part)
                        "its name and shape say so", "--rename THEIRS=OURS");
 }
 
-static void name_positions(structure_parts *p)
-{
+static void name_positions(structure_parts *p) {
     structure_part *by_words = NULL, *any = NULL;
     int i;
     for (i = 0; i < p->count; i++) {
@@ -140,15 +133,13 @@ static void name_positions(structure_parts *p)
 
 /* === Patch embedding === */
 
-static const char *patch_reason(const structure_part *part)
-{
+static const char *patch_reason(const structure_part *part) {
     return structure_says(part, PATCH_WORDS) ? structure_by_name : structure_by_shape;
 }
 
 /* The first open part of a kind whose rows are so many; 0: any. */
 static structure_part *first_of(const structure_parts *p, part_kind kind, int64_t rows,
-                                int64_t cols)
-{
+                                int64_t cols) {
     int i;
     for (i = 0; i < p->count; i++) {
         structure_part *part = &p->parts[i];
@@ -160,8 +151,7 @@ static structure_part *first_of(const structure_parts *p, part_kind kind, int64_
 }
 
 /* Linear layers that make tokens: by their words, else the first whose input is not a token. */
-static structure_part *find_linear_patch(const structure_parts *p)
-{
+static structure_part *find_linear_patch(const structure_parts *p) {
     structure_part *found = NULL;
     int i;
     for (i = 0; i < p->count; i++) {
@@ -176,8 +166,7 @@ static structure_part *find_linear_patch(const structure_parts *p)
 }
 
 /* A matrix [C P P, D], by which patches are multiplied: a parameter, or called "patch_weight". */
-static structure_part *find_bare_patch(const structure_parts *p)
-{
+static structure_part *find_bare_patch(const structure_parts *p) {
     int i;
     for (i = 0; i < p->count; i++) {
         structure_part *part = &p->parts[i];
@@ -194,8 +183,7 @@ static structure_part *find_bare_patch(const structure_parts *p)
 }
 
 /* Two layers with nothing but a matrix product between them are one. */
-static void name_folded_patch(structure_parts *p, structure_part *first, structure_part *second)
-{
+static void name_folded_patch(structure_parts *p, structure_part *first, structure_part *second) {
     structure_name(first, "patch_embed.first", patch_reason(first));
     structure_name(second, "patch_embed.second", patch_reason(second));
     structure_note_add(p->result, "no activation between the two layers of the patch embedding",
@@ -203,16 +191,14 @@ static void name_folded_patch(structure_parts *p, structure_part *first, structu
 }
 
 /* A convolution that makes tokens, or else the first in front of a layer that does. */
-static structure_part *find_conv(const structure_parts *p)
-{
+static structure_part *find_conv(const structure_parts *p) {
     structure_part *conv = first_of(p, PART_CONV, p->width, 0);
     if (conv) return conv;
     conv = first_of(p, PART_CONV, 0, 0);
     return conv && first_of(p, PART_MATRIX, p->width, conv->rows) ? conv : NULL;
 }
 
-static void name_patch(structure_parts *p)
-{
+static void name_patch(structure_parts *p) {
     structure_part *conv = find_conv(p), *linear, *before;
     if (conv && conv->rows == p->width) {
         structure_name(conv, "patch_embed.proj", patch_reason(conv));
@@ -229,18 +215,15 @@ static void name_patch(structure_parts *p)
         name_folded_patch(p, conv, linear);
     } else if (linear) {
         before = first_of(p, PART_MATRIX, linear->cols, 0);
-        if (before && before != linear && before < linear)
-            name_folded_patch(p, before, linear);
-        else
-            structure_name(linear, "patch_embed.proj", patch_reason(linear));
+        if (before && before != linear && before < linear) name_folded_patch(p, before, linear);
+        else structure_name(linear, "patch_embed.proj", patch_reason(linear));
     } else if ((linear = find_bare_patch(p)) != NULL) {
         structure_name(linear, "patch_embed.matrix", patch_reason(linear));
     }
 }
 
 /* A second layer over the same values, added to the first. */
-static void name_patch_added(structure_parts *p)
-{
+static void name_patch_added(structure_parts *p) {
     const structure_part *first = with_role(p, "patch_embed.proj");
     int i;
     for (i = 0; first && i < p->count; i++) {
@@ -253,8 +236,7 @@ static void name_patch_added(structure_parts *p)
 }
 
 /* A bare bias of the same module: patch_bias beside patch_weight has another name at times. */
-static void name_patch_bias(structure_parts *p)
-{
+static void name_patch_bias(structure_parts *p) {
     structure_part *matrix = with_role(p, "patch_embed.matrix");
     int i;
     for (i = 0; matrix && !matrix->bias && i < p->count; i++) {
@@ -267,25 +249,21 @@ static void name_patch_bias(structure_parts *p)
 
 /* === Norms and head === */
 
-static bool is_norm(const structure_part *part)
-{
+static bool is_norm(const structure_part *part) {
     return part->kind == PART_NORM || (part->kind == PART_VECTOR && !part->is_bare);
 }
 
-static int64_t patch_depth(const structure_parts *p)
-{
+static int64_t patch_depth(const structure_parts *p) {
     const structure_part *linear = with_role(p, "patch_embed.proj");
     return linear && linear->kind == PART_MATRIX ? linear->cols : 0;
 }
 
-static bool in_head(const structure_part *part)
-{
+static bool in_head(const structure_part *part) {
     return structure_says(part, "head classifier mlp+head classification heads fc out");
 }
 
 /* What it would be; NULL: nothing. */
-static const char *norm_role(const structure_parts *p, const structure_part *part, bool has_class)
-{
+static const char *norm_role(const structure_parts *p, const structure_part *part, bool has_class) {
     const bool before = structure_says(part, BEFORE_WORDS) && !structure_says(part, AFTER_WORDS);
     if (part->rows != p->width) return part->rows == patch_depth(p) ? "patch_embed.pre_norm" : NULL;
     if (in_head(part) && (!has_class || with_role(p, "norm"))) return "fc_norm";
@@ -293,16 +271,14 @@ static const char *norm_role(const structure_parts *p, const structure_part *par
     return structure_says(part, "patch patches") ? "patch_embed.norm" : "norm_pre";
 }
 
-static void name_norm(const structure_parts *p, structure_part *part, bool has_class)
-{
+static void name_norm(const structure_parts *p, structure_part *part, bool has_class) {
     const char *role = norm_role(p, part, has_class);
     const bool says = in_head(part) || structure_says(part, AFTER_WORDS) ||
                       structure_says(part, BEFORE_WORDS);
     if (role) name_once(p, part, role, says ? structure_by_name : left_over);
 }
 
-static void name_norms(const structure_parts *p)
-{
+static void name_norms(const structure_parts *p) {
     const bool has_class = with_role(p, "cls_token") != NULL;
     int named = 0, i;
     for (i = 0; i < p->count && named < MAX_NORMS; i++) {
@@ -314,8 +290,7 @@ static void name_norms(const structure_parts *p)
 }
 
 /* What is left of the matrices: classes, perhaps with a layer in front. */
-static void name_head(structure_parts *p)
-{
+static void name_head(structure_parts *p) {
     structure_part *left[3];
     int count = 0, i;
     for (i = 0; i < p->count; i++) {
@@ -330,8 +305,9 @@ static void name_head(structure_parts *p)
         left[count++] = part;
     }
     if (count == 1 && (left[0]->cols == p->width || left[0]->cols == 2 * p->width)) {
-        structure_name(left[0], "head", structure_says(left[0], HEAD_WORDS) ? structure_by_name
-                                                                           : structure_by_shape);
+        structure_name(left[0], "head",
+                       structure_says(left[0], HEAD_WORDS) ? structure_by_name
+                                                           : structure_by_shape);
     } else if (count == 2 && left[0]->cols == p->width && left[1]->cols == left[0]->rows) {
         structure_name(left[0], "pre_logits.fc", structure_by_shape);
         structure_name(left[1], "head", structure_by_shape);
@@ -340,8 +316,7 @@ static void name_head(structure_parts *p)
 
 /* What an autoencoder has behind its encoder. Whether the output is in front of it, only logits can
  * tell. */
-static void drop_decoder(structure_parts *p)
-{
+static void drop_decoder(structure_parts *p) {
     int i;
     for (i = 0; p->is_matched && i < p->count; i++)
         if (is_open(&p->parts[i]) && structure_says(&p->parts[i], "decoder"))
@@ -350,8 +325,7 @@ static void drop_decoder(structure_parts *p)
 
 /* === All of it === */
 
-bool structure_name_rest(structure_parts *p, report *r)
-{
+bool structure_name_rest(structure_parts *p, report *r) {
     int i;
     for (i = 0; i < p->count; i++) name_token(p, &p->parts[i]);
     name_positions(p);
@@ -365,8 +339,10 @@ bool structure_name_rest(structure_parts *p, report *r)
     if (p->unsure[0]) return report_fail(r, "%s", p->unsure);
     return with_role(p, "patch_embed.proj") || with_role(p, "patch_embed.second") ||
            with_role(p, "patch_embed.matrix") ||
-           report_fail(r, "no patch embedding was found: a convolution [%lld, C, P, P] or a matrix "
-                       "[%lld, C x P x P]", (long long)p->width, (long long)p->width);
+           report_fail(r,
+                       "no patch embedding was found: a convolution [%lld, C, P, P] or a matrix "
+                       "[%lld, C x P x P]",
+                       (long long)p->width, (long long)p->width);
 }
 
 /* === Arrays without names === */
@@ -381,45 +357,46 @@ bool structure_name_rest(structure_parts *p, report *r)
 enum { NAME_SIZE = 64 };
 
 typedef enum layer_kind {
-    LAYER_MATRIX, LAYER_CONV, LAYER_NORM, LAYER_VECTOR, LAYER_TABLE
+    LAYER_MATRIX,
+    LAYER_CONV,
+    LAYER_NORM,
+    LAYER_VECTOR,
+    LAYER_TABLE,
 } layer_kind;
 
 /* One or two arrays, by their places in the list. */
 typedef struct layer {
     layer_kind kind;
-    int weight, bias;            /* -1: none */
-    bool is_turned;              /* [inputs, outputs] */
-    uint64_t likeness;           /* of layers of one kind and shape */
+    int weight, bias;  /* -1: none */
+    bool is_turned;    /* [inputs, outputs] */
+    uint64_t likeness; /* of layers of one kind and shape */
 } layer;
 
 typedef struct order {
     structure_parts *parts;
-    int *arrays;                 /* those that take part, in the order of the file */
+    int *arrays; /* those that take part, in the order of the file */
     int array_count;
     layer *layers;
     int count;
-    int first, period, blocks;   /* of the layers: the blocks */
-    int64_t width;               /* of a token */
+    int first, period, blocks; /* of the layers: the blocks */
+    int64_t width;             /* of a token */
 } order;
 
-static checkpoint_tensor_info *array_at(const order *o, int i)
-{
+static checkpoint_tensor_info *array_at(const order *o, int i) {
     return &o->parts->ordered[o->arrays[i]];
 }
 
 /* === Do the names tell anything? === */
 
 /* "arr_12": letters of the name before its only number; 0 at *digits: there is none. */
-static size_t split_name(const char *name, size_t *digits)
-{
+static size_t split_name(const char *name, size_t *digits) {
     const size_t before = strcspn(name, "0123456789");
     *digits = strspn(name + before, "0123456789");
     return before;
 }
 
 /* All are alike but for one number, and there are too many for one block. */
-static bool are_unnamed(const checkpoint *c)
-{
+static bool are_unnamed(const checkpoint *c) {
     const size_t count = checkpoint_count(c);
     const char *first = checkpoint_tensor(c, 0)->name;
     size_t digits, i;
@@ -434,13 +411,11 @@ static bool are_unnamed(const checkpoint *c)
     return count > 8;
 }
 
-static int number_of(const checkpoint_tensor_info *t)
-{
+static int number_of(const checkpoint_tensor_info *t) {
     return atoi(t->name + strcspn(t->name, "0123456789"));
 }
 
-static int compare_numbers(const void *a, const void *b)
-{
+static int compare_numbers(const void *a, const void *b) {
     const int x = number_of(a), y = number_of(b);
     return (x > y) - (x < y);
 }
@@ -449,8 +424,7 @@ static int compare_numbers(const void *a, const void *b)
 
 /* What a shape may be by itself. A vector may be stored as [1, n]; tokens and positions have three
  * dimensions. */
-static layer_kind kind_of(const checkpoint_tensor_info *t)
-{
+static layer_kind kind_of(const checkpoint_tensor_info *t) {
     int last = t->ndim;
     while (last > 2 && t->dims[last - 1] == 1 && t->ndim != 3) last--;
     if (t->ndim <= 1 || (t->ndim == 2 && (t->dims[0] == 1 || t->dims[1] == 1))) return LAYER_VECTOR;
@@ -458,14 +432,12 @@ static layer_kind kind_of(const checkpoint_tensor_info *t)
     return t->ndim == 4 && t->dims[0] > 1 ? LAYER_CONV : LAYER_TABLE;
 }
 
-static bool same_shape(const checkpoint_tensor_info *a, const checkpoint_tensor_info *b)
-{
+static bool same_shape(const checkpoint_tensor_info *a, const checkpoint_tensor_info *b) {
     return a->ndim == b->ndim && !memcmp(a->dims, b->dims, (size_t)a->ndim * sizeof *a->dims);
 }
 
 /* Vectors of one shape from here on. */
-static int count_vectors(const order *o, int at)
-{
+static int count_vectors(const order *o, int at) {
     int end = at;
     while (end < o->array_count && kind_of(array_at(o, end)) == LAYER_VECTOR &&
            same_shape(array_at(o, end), array_at(o, at)))
@@ -474,8 +446,7 @@ static int count_vectors(const order *o, int at)
 }
 
 /* Norms are pairs, so that the first of an odd number of vectors is the bias of what is before. */
-static bool has_bias(const order *o, int at)
-{
+static bool has_bias(const order *o, int at) {
     const checkpoint_tensor_info *t = array_at(o, at);
     int64_t length;
     if (count_vectors(o, at + 1) % 2 == 0) return false;
@@ -484,8 +455,7 @@ static bool has_bias(const order *o, int at)
 }
 
 /* A vector by itself is the scale of a norm, or a token. */
-static void read_layer(const order *o, int at, layer *l)
-{
+static void read_layer(const order *o, int at, layer *l) {
     memset(l, 0, sizeof *l);
     l->kind = kind_of(array_at(o, at));
     l->weight = at;
@@ -498,8 +468,7 @@ static void read_layer(const order *o, int at, layer *l)
     }
 }
 
-static void read_layers(order *o)
-{
+static void read_layers(order *o) {
     int at = 0;
     while (at < o->array_count) {
         layer *l = &o->layers[o->count++];
@@ -509,8 +478,7 @@ static void read_layers(order *o)
 }
 
 /* Matrices are [inputs, outputs] if most biases are as long as their columns. */
-static void turn_matrices(order *o)
-{
+static void turn_matrices(order *o) {
     int votes = 0, i;
     for (i = 0; i < o->count; i++) {
         const checkpoint_tensor_info *t = array_at(o, o->layers[i].weight);
@@ -522,8 +490,7 @@ static void turn_matrices(order *o)
         o->layers[i].is_turned = votes > 0 && o->layers[i].kind == LAYER_MATRIX;
 }
 
-static void hash_layers(order *o)
-{
+static void hash_layers(order *o) {
     int i;
     for (i = 0; i < o->count; i++) {
         layer *l = &o->layers[i];
@@ -539,14 +506,12 @@ static void hash_layers(order *o)
 
 /* === Blocks === */
 
-static bool layer_is_norm(const layer *l)
-{
+static bool layer_is_norm(const layer *l) {
     return l->kind == LAYER_NORM || l->kind == LAYER_VECTOR;
 }
 
 /* A norm and two matrices or more, and nothing that makes tokens. */
-static bool may_be_block(const order *o, int first, int period)
-{
+static bool may_be_block(const order *o, int first, int period) {
     int norms = 0, matrices = 0, i;
     for (i = first; i < first + period; i++) {
         norms += layer_is_norm(&o->layers[i]);
@@ -555,8 +520,7 @@ static bool may_be_block(const order *o, int first, int period)
     return norms > 0 && matrices > 1 && norms + matrices == period;
 }
 
-static int64_t elements(const order *o, int first, int count)
-{
+static int64_t elements(const order *o, int first, int count) {
     int64_t sum = 0;
     int i;
     for (i = first; i < first + count; i++) sum += array_at(o, o->layers[i].weight)->count;
@@ -564,19 +528,16 @@ static int64_t elements(const order *o, int first, int count)
 }
 
 /* Layers from here on that are like those a period later. */
-static int count_repeated(const order *o, int first, int period)
-{
+static int count_repeated(const order *o, int first, int period) {
     int end = first;
-    while (end + period < o->count &&
-           o->layers[end].likeness == o->layers[end + period].likeness)
+    while (end + period < o->count && o->layers[end].likeness == o->layers[end + period].likeness)
         end++;
     return end - first;
 }
 
 /* What is in front of the blocks may be like their last layer, so that they could begin there: they
  * begin with a norm, if they can. */
-static int first_of_blocks(const order *o, int first, int slack)
-{
+static int first_of_blocks(const order *o, int first, int slack) {
     int i;
     for (i = first; i <= first + slack; i++)
         if (layer_is_norm(&o->layers[i])) return i;
@@ -584,8 +545,7 @@ static int first_of_blocks(const order *o, int first, int slack)
 }
 
 /* The blocks explain as much as possible, with the shortest period. */
-static void find_blocks(order *o)
-{
+static void find_blocks(order *o) {
     int64_t most = 0, here;
     int period, first, repeated, blocks;
     for (period = 3; period <= o->count / 2; period++)
@@ -603,8 +563,7 @@ static void find_blocks(order *o)
 }
 
 /* The longest norm of a block is as wide as a token, unless it is the MLP's. */
-static int64_t find_width(const order *o)
-{
+static int64_t find_width(const order *o) {
     int i;
     for (i = o->first; i < o->first + o->period; i++)
         if (layer_is_norm(&o->layers[i])) return array_at(o, o->layers[i].weight)->count;
@@ -613,8 +572,7 @@ static int64_t find_width(const order *o)
 
 /* === Names === */
 
-static void set_name(order *o, int array, const char *name, const char *leaf)
-{
+static void set_name(order *o, int array, const char *name, const char *leaf) {
     checkpoint_tensor_info *t = array_at(o, array);
     char *text = o->parts->ordered_names + (size_t)o->arrays[array] * NAME_SIZE;
     snprintf(text, NAME_SIZE, "%s%s", name, leaf);
@@ -622,16 +580,14 @@ static void set_name(order *o, int array, const char *name, const char *leaf)
 }
 
 /* [1, n] as [n] */
-static void flatten(checkpoint_tensor_info *t)
-{
+static void flatten(checkpoint_tensor_info *t) {
     const int d = t->ndim > 1 && t->dims[0] == 1 ? t->ndim - 1 : 0;
     t->dims[0] = t->count;
     t->strides[0] = t->ndim > 0 ? t->strides[d] : 1;
     t->ndim = 1;
 }
 
-static void turn(checkpoint_tensor_info *t)
-{
+static void turn(checkpoint_tensor_info *t) {
     const int64_t rows = t->dims[0], stride = t->strides[0];
     t->dims[0] = t->dims[1];
     t->strides[0] = t->strides[1];
@@ -639,8 +595,7 @@ static void turn(checkpoint_tensor_info *t)
     t->strides[1] = stride;
 }
 
-static void name_layer(order *o, const layer *l, const char *name)
-{
+static void name_layer(order *o, const layer *l, const char *name) {
     checkpoint_tensor_info *t = array_at(o, l->weight);
     set_name(o, l->weight, name, ".weight");
     if (l->is_turned) turn(t);
@@ -651,8 +606,7 @@ static void name_layer(order *o, const layer *l, const char *name)
 }
 
 /* Matrices alike one after the other, from here on. */
-static int count_alike(const order *o, int at, int end)
-{
+static int count_alike(const order *o, int at, int end) {
     int i = at;
     while (i < end && o->layers[i].kind == LAYER_MATRIX &&
            o->layers[i].likeness == o->layers[at].likeness)
@@ -661,14 +615,12 @@ static int count_alike(const order *o, int at, int end)
 }
 
 /* Query, key and value of each head. */
-static int count_heads(const order *o, int at, int end)
-{
+static int count_heads(const order *o, int at, int end) {
     const int count = count_alike(o, at, end);
     return count >= 6 && count % 3 == 0 ? count : 0;
 }
 
-static void name_block(order *o, int block)
-{
+static void name_block(order *o, int block) {
     const int first = o->first + block * o->period, end = first + o->period;
     char name[NAME_SIZE];
     int i, k, heads;
@@ -686,26 +638,21 @@ static void name_block(order *o, int block)
 
 /* Of what is in front of the blocks. */
 typedef struct front {
-    int table;        /* layer of the positions; -1: none */
+    int table; /* layer of the positions; -1: none */
     int tokens, norms, matrices;
 } front;
 
-static bool is_in_front(const order *o, int i)
-{
-    return i < o->first;
-}
+static bool is_in_front(const order *o, int i) { return i < o->first; }
 
 /* Rows as long as a token. */
-static bool is_rows(const order *o, const layer *l)
-{
+static bool is_rows(const order *o, const layer *l) {
     const checkpoint_tensor_info *t = array_at(o, l->weight);
     return l->bias < 0 && t->dims[t->ndim - 1] == o->width && t->count > o->width;
 }
 
 /* Positions have three dimensions; or else they are the last matrix without a bias, if there is
  * another layer that makes tokens. */
-static int find_table(const order *o)
-{
+static int find_table(const order *o) {
     int last = -1, makers = 0, i;
     for (i = 0; i < o->first; i++) {
         const layer *l = &o->layers[i];
@@ -716,8 +663,7 @@ static int find_table(const order *o)
     return makers > 1 ? last : -1;
 }
 
-static void name_outside(order *o, front *f, int i)
-{
+static void name_outside(order *o, front *f, int i) {
     const layer *l = &o->layers[i];
     const char *const place = is_in_front(o, i) ? "before" : "after";
     char name[NAME_SIZE];
@@ -737,8 +683,7 @@ static void name_outside(order *o, front *f, int i)
     }
 }
 
-static void name_all(order *o)
-{
+static void name_all(order *o) {
     front f = { 0, 0, 0, 0 };
     int i;
     f.table = find_table(o);
@@ -749,8 +694,7 @@ static void name_all(order *o)
 
 /* === All of it === */
 
-static bool start(order *o, const checkpoint *c, const text_list *ignore, report *r)
-{
+static bool start(order *o, const checkpoint *c, const text_list *ignore, report *r) {
     structure_parts *p = o->parts;
     const size_t count = checkpoint_count(c);
     size_t i;
@@ -768,15 +712,15 @@ static bool start(order *o, const checkpoint *c, const text_list *ignore, report
     return true;
 }
 
-static bool read_order(order *o, const checkpoint *c, const text_list *ignore, report *r)
-{
+static bool read_order(order *o, const checkpoint *c, const text_list *ignore, report *r) {
     if (!start(o, c, ignore, r)) return false;
     read_layers(o);
     turn_matrices(o);
     hash_layers(o);
     find_blocks(o);
     if (o->blocks == 0)
-        return report_fail(r, "no name tells anything (%.60s, ...), and no shapes are repeated as "
+        return report_fail(r,
+                           "no name tells anything (%.60s, ...), and no shapes are repeated as "
                            "those of blocks are; --rename THEIRS=OURS gives names",
                            checkpoint_tensor(c, 0)->name);
     o->width = find_width(o);
@@ -786,8 +730,7 @@ static bool read_order(order *o, const checkpoint *c, const text_list *ignore, r
     return true;
 }
 
-bool structure_read_order(checkpoint *c, const text_list *ignore, structure_parts *p, report *r)
-{
+bool structure_read_order(checkpoint *c, const text_list *ignore, structure_parts *p, report *r) {
     order o = { 0 };
     bool good;
     if (!are_unnamed(c)) return true;

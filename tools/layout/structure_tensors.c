@@ -27,7 +27,7 @@ enum { NEW_NAME_SIZE = 64 };
 typedef struct new_tensor {
     checkpoint_tensor_info view;
     char name[NEW_NAME_SIZE];
-    char *stored;                  /* malloc'ed; NULL: that of the view */
+    char *stored; /* malloc'ed; NULL: that of the view */
     const char *reason;
 } new_tensor;
 
@@ -39,8 +39,7 @@ typedef struct new_tensors {
 } new_tensors;
 
 static new_tensor *add(new_tensors *n, int block, const char *role, const char *leaf,
-                       const char *reason)
-{
+                       const char *reason) {
     new_tensor *items = memory_grow(n->items, sizeof *items, n->count, &n->capacity);
     new_tensor *t;
     if (!items) {
@@ -57,8 +56,7 @@ static new_tensor *add(new_tensors *n, int block, const char *role, const char *
 }
 
 static bool add_view(new_tensors *n, int block, const char *role, const char *leaf,
-                     const checkpoint_tensor_info *view, const char *reason)
-{
+                     const checkpoint_tensor_info *view, const char *reason) {
     new_tensor *t = add(n, block, role, leaf, reason);
     if (t) t->view = *view;
     return t != NULL;
@@ -72,8 +70,7 @@ typedef struct new_values {
 } new_values;
 
 static bool add_values(new_tensors *n, int block, const char *role, const char *leaf,
-                       const new_values *from, const char *reason)
-{
+                       const new_values *from, const char *reason) {
     new_tensor *t = add(n, block, role, leaf, reason);
     checkpoint_tensor_info *view;
     if (!t) return false;
@@ -92,8 +89,7 @@ static bool add_values(new_tensors *n, int block, const char *role, const char *
 }
 
 static bool add_layer(new_tensors *n, int block, const char *role, const fold_layer *layer,
-                      const char *from, const char *reason)
-{
+                      const char *from, const char *reason) {
     const new_values weight = { layer->weight, layer->rows, layer->cols, from };
     const new_values bias = { layer->bias, layer->rows, 0, from };
     return add_values(n, block, role, ".weight", &weight, reason) &&
@@ -103,8 +99,7 @@ static bool add_layer(new_tensors *n, int block, const char *role, const fold_la
 /* === Views === */
 
 /* [out, in, 1, 1] as [out, in]; a bare [in, out] turned round. */
-static checkpoint_tensor_info matrix_view(const structure_part *part)
-{
+static checkpoint_tensor_info matrix_view(const structure_part *part) {
     checkpoint_tensor_info view = *part->weight;
     if (part->kind != PART_MATRIX) return view;
     view.ndim = 2;
@@ -119,8 +114,7 @@ static checkpoint_tensor_info matrix_view(const structure_part *part)
 /* A table as [1, N, D]: tokens may come first, or the width may be in front of a grid. False: its
  * other dimensions cannot be counted as one. */
 static bool table_view(const checkpoint_tensor_info *t, int64_t width,
-                       checkpoint_tensor_info *view)
-{
+                       checkpoint_tensor_info *view) {
     int64_t rows = 1, stride = 0;
     int d = t->ndim - 1, i;
     while (d > 0 && t->dims[d] != width) d--;
@@ -144,16 +138,14 @@ static bool table_view(const checkpoint_tensor_info *t, int64_t width,
 
 /* === Folds === */
 
-static bool read_layer(new_tensors *n, const structure_part *part, fold_layer *layer)
-{
+static bool read_layer(new_tensors *n, const structure_part *part, fold_layer *layer) {
     return fold_read(n->parts->checkpoint, part->weight, part->bias,
                      part->is_bare && part->kind == PART_MATRIX, layer, n->report);
 }
 
 /* "attn.heads.*.query" for a list that begins with "attn.heads.0.query". */
 static void name_list(const structure_parts *p, const structure_part *first, char *text,
-                      size_t size)
-{
+                      size_t size) {
     const char *path = first->path, *other = structure_at(p, first->block, first->next)->path;
     size_t same = 0, end;
     while (path[same] && path[same] == other[same]) same++;
@@ -162,8 +154,7 @@ static void name_list(const structure_parts *p, const structure_part *first, cha
 }
 
 /* A list of layers, one for each head; or, where there are no names, three. */
-static bool add_heads(new_tensors *n, const structure_part *first, const char *role)
-{
+static bool add_heads(new_tensors *n, const structure_part *first, const char *role) {
     const int count = first->heads, each = !strcmp(role, "attn.stacked") ? 3 : 1;
     const int groups = !strcmp(role, "attn.qkv") ? 3 : !strcmp(role, "attn.kv") ? 2 : 1;
     fold_layer *heads = calloc((size_t)count, sizeof *heads), all = { NULL, NULL, 0, 0 };
@@ -177,8 +168,8 @@ static bool add_heads(new_tensors *n, const structure_part *first, const char *r
         good = read_layer(n, part, &heads[i]);
         part = structure_at(n->parts, first->block, part->next);
     }
-    good = good && fold_heads(heads, count, first->cols != n->parts->width, groups, &all,
-                              n->report) &&
+    good = good &&
+           fold_heads(heads, count, first->cols != n->parts->width, groups, &all, n->report) &&
            add_layer(n, first->block, role, &all, from, stacked);
     for (i = 0; heads && i < count; i++) fold_free(&heads[i]);
     free(heads);
@@ -188,12 +179,11 @@ static bool add_heads(new_tensors *n, const structure_part *first, const char *r
 
 /* first and second, which reads what first gives, as one layer. */
 static bool add_chain(new_tensors *n, const structure_part *first, const structure_part *second,
-                      const char *role)
-{
+                      const char *role) {
     fold_layer a = { NULL, NULL, 0, 0 }, b = a, both = a;
     bool good = read_layer(n, first, &a) && read_layer(n, second, &b) &&
                 fold_chain(&a, &b, &both, n->report);
-    if (good && first->kind == PART_CONV) {   /* keeps the convolution's shape */
+    if (good && first->kind == PART_CONV) { /* keeps the convolution's shape */
         new_tensor *weight;
         good = add_layer(n, second->block, role, &both, second->path, chained);
         weight = &n->items[n->count - (both.bias ? 2 : 1)];
@@ -210,8 +200,7 @@ static bool add_chain(new_tensors *n, const structure_part *first, const structu
 }
 
 /* Query, key and value each by a layer of their own, then by their rows of the fused one. */
-static bool add_before(new_tensors *n, const structure_part *fused)
-{
+static bool add_before(new_tensors *n, const structure_part *fused) {
     static const char *const before[] = { "attn.before.q", "attn.before.k", "attn.before.v" };
     static const char *const roles[] = { "attn.q", "attn.k", "attn.v" };
     const int64_t width = n->parts->width;
@@ -231,14 +220,13 @@ static bool add_before(new_tensors *n, const structure_part *fused)
     return good;
 }
 
-static bool add_linear_positions(new_tensors *n, const structure_part *part)
-{
+static bool add_linear_positions(new_tensors *n, const structure_part *part) {
     fold_layer layer = { NULL, NULL, 0, 0 };
     float *table = NULL;
     bool good = read_layer(n, part, &layer) && fold_positions(&layer, &table, n->report);
     const new_values values = { table, layer.cols, layer.rows, part->path };
-    good = good && add_values(n, -1, "pos_embed", "", &values,
-                              "columns of a linear layer, and its bias");
+    good = good &&
+           add_values(n, -1, "pos_embed", "", &values, "columns of a linear layer, and its bias");
     free(table);
     fold_free(&layer);
     return good;
@@ -246,8 +234,7 @@ static bool add_linear_positions(new_tensors *n, const structure_part *part)
 
 /* === What is missing because it changes nothing === */
 
-static bool add_zeros(new_tensors *n, int block, const char *role, int64_t count)
-{
+static bool add_zeros(new_tensors *n, int block, const char *role, int64_t count) {
     float *zeros = calloc((size_t)count, sizeof *zeros);
     const new_values values = { zeros, count, 0, "(zeros)" };
     const bool good = zeros && add_values(n, block, role, ".bias", &values, left_out);
@@ -255,8 +242,7 @@ static bool add_zeros(new_tensors *n, int block, const char *role, int64_t count
     return good || report_no_memory(n->report);
 }
 
-static bool add_identity(new_tensors *n, int block)
-{
+static bool add_identity(new_tensors *n, int block) {
     const int64_t width = n->parts->width;
     float *ones = calloc((size_t)width * (size_t)width, sizeof *ones);
     const new_values values = { ones, width, width, "(identity)" };
@@ -269,8 +255,7 @@ static bool add_identity(new_tensors *n, int block)
 }
 
 /* Where one of the layers has a bias all must have one. */
-static bool fill_biases(new_tensors *n, int block, const char *const *roles, size_t count)
-{
+static bool fill_biases(new_tensors *n, int block, const char *const *roles, size_t count) {
     const structure_parts *p = n->parts;
     bool any = false;
     size_t i;
@@ -288,8 +273,7 @@ static bool fill_biases(new_tensors *n, int block, const char *const *roles, siz
     return true;
 }
 
-static bool fill_block(new_tensors *n, int block)
-{
+static bool fill_block(new_tensors *n, int block) {
     static const char *const linear[] = { "attn.proj", "mlp.fc1", "mlp.gate", "mlp.up", "mlp.fc2" };
     static const char *const inputs[] = { "attn.q", "attn.k", "attn.v", "attn.kv" };
     return (structure_with_role(n->parts, block, "attn.proj") || add_identity(n, block)) &&
@@ -299,29 +283,25 @@ static bool fill_block(new_tensors *n, int block)
 
 /* === Parts === */
 
-static bool is_whole(const char *role)
-{
+static bool is_whole(const char *role) {
     return !strcmp(role, "cls_token") || !strcmp(role, "dist_token") || !strcmp(role, "reg_token");
 }
 
-static bool add_simple(new_tensors *n, const structure_part *part, const char *role)
-{
+static bool add_simple(new_tensors *n, const structure_part *part, const char *role) {
     const checkpoint_tensor_info view = matrix_view(part);
     return add_view(n, part->block, role, ".weight", &view, part->reason) &&
            (!part->bias || add_view(n, part->block, role, ".bias", part->bias, part->reason));
 }
 
 /* Are there positions for the class token and the patches, but none for the registers? */
-static bool skips_registers(const new_tensors *n, int64_t rows)
-{
+static bool skips_registers(const new_tensors *n, int64_t rows) {
     const structure_part *registers = structure_with_role(n->parts, -1, "reg_token");
     int side;
     return registers && choices_is_square(rows - 1, &side) &&
            !choices_is_square(rows - 1 - registers->weight->count / n->parts->width, &side);
 }
 
-static bool add_positions(new_tensors *n, const structure_part *part)
-{
+static bool add_positions(new_tensors *n, const structure_part *part) {
     checkpoint_tensor_info view, first;
     if (!table_view(part->weight, n->parts->width, &view))
         return report_fail(n->report, "%.200s: expected positions [N, %lld]", part->path,
@@ -338,8 +318,7 @@ static bool add_positions(new_tensors *n, const structure_part *part)
     return add_view(n, -1, "pos_embed", "", &view, part->reason);
 }
 
-static bool add_part(new_tensors *n, const structure_part *part)
-{
+static bool add_part(new_tensors *n, const structure_part *part) {
     const char *role = part->role;
     if (!role || part->is_next || !strncmp(role, "attn.before.", 12)) return true;
     if (!strcmp(role, "patch_embed.first")) return true;
@@ -348,8 +327,8 @@ static bool add_part(new_tensors *n, const structure_part *part)
         return add_before(n, part);
     if (!strcmp(role, "patch_embed.bias"))
         return add_view(n, -1, "patch_embed.matrix", ".bias", part->weight, part->reason);
-    if (!strcmp(role, "norm1+norm2")) return add_simple(n, part, "norm1") &&
-                                             add_simple(n, part, "norm2");
+    if (!strcmp(role, "norm1+norm2"))
+        return add_simple(n, part, "norm1") && add_simple(n, part, "norm2");
     if (!strcmp(role, "ls1") || !strcmp(role, "ls2"))
         return add_view(n, part->block, role, ".gamma", part->weight, part->reason);
     if (!strcmp(role, "pos_embed")) return add_positions(n, part);
@@ -358,15 +337,13 @@ static bool add_part(new_tensors *n, const structure_part *part)
     return add_simple(n, part, role);
 }
 
-static bool add_patch_chain(new_tensors *n)
-{
+static bool add_patch_chain(new_tensors *n) {
     const structure_part *first = structure_with_role(n->parts, -1, "patch_embed.first");
     const structure_part *second = structure_with_role(n->parts, -1, "patch_embed.second");
     return !first || add_chain(n, first, second, "patch_embed.proj");
 }
 
-static bool add_all(new_tensors *n)
-{
+static bool add_all(new_tensors *n) {
     int i;
     for (i = 0; i < n->parts->count; i++) {
         const structure_part *part = &n->parts->parts[i];
@@ -380,14 +357,12 @@ static bool add_all(new_tensors *n)
 
 /* === What is left over === */
 
-static bool is_explained(const structure_part *part)
-{
+static bool is_explained(const structure_part *part) {
     return part->role || part->is_dropped || part->is_next;
 }
 
 /* Why no role fits, where that can be told. */
-static const char *remark(const structure_parts *p, const structure_part *part)
-{
+static const char *remark(const structure_parts *p, const structure_part *part) {
     const checkpoint_tensor_info *t = part->weight;
     if (structure_says(part, "decoder")) return ": of a decoder, which --ignore would leave out";
     if (part->kind == PART_BATCH) return ": a batch norm, which vit.h lacks";
@@ -400,23 +375,21 @@ static const char *remark(const structure_parts *p, const structure_part *part)
     return "";
 }
 
-static bool add_left(const structure_parts *p, const structure_part *part, name_groups *left)
-{
+static bool add_left(const structure_parts *p, const structure_part *part, name_groups *left) {
     char shape[SHAPE_TEXT_SIZE], note[SHAPE_TEXT_SIZE + 80];
-    snprintf(note, sizeof note, " %s%s", shape_text(part->weight->dims, part->weight->ndim, shape,
-                                                    sizeof shape), remark(p, part));
+    snprintf(note, sizeof note, " %s%s",
+             shape_text(part->weight->dims, part->weight->ndim, shape, sizeof shape),
+             remark(p, part));
     return groups_add(left, structure_shown(p, part), note);
 }
 
-static bool add_read(const structure_parts *p, const structure_part *part, name_groups *read)
-{
+static bool add_read(const structure_parts *p, const structure_part *part, name_groups *read) {
     char note[80];
     snprintf(note, sizeof note, " = %s%s", part->block < 0 ? "" : "blocks.*.", part->role);
     return groups_add(read, structure_shown(p, part), note);
 }
 
-static bool put_groups(const name_groups *groups, report *r)
-{
+static bool put_groups(const name_groups *groups, report *r) {
     char name[GROUP_TEXT_SIZE], text[GROUP_TEXT_SIZE + 200];
     size_t i;
     bool fits = groups->more == 0;
@@ -429,10 +402,9 @@ static bool put_groups(const name_groups *groups, report *r)
 }
 
 /* " (OURS: norm, head)": the names outside the blocks that nothing has yet. */
-static const char *free_names(const structure_parts *p, char text[160])
-{
+static const char *free_names(const structure_parts *p, char text[160]) {
     static const char *const names[] = {
-        "cls_token", "pos_embed", "patch_embed.proj", "norm", "pre_logits", "head"
+        "cls_token", "pos_embed", "patch_embed.proj", "norm", "pre_logits", "head",
     };
     size_t i;
     int k;
@@ -448,8 +420,7 @@ static const char *free_names(const structure_parts *p, char text[160])
 
 /* Lists all that has no role, then what the rest was taken for. */
 static bool refuse_left(const structure_parts *p, int count, name_groups *left, name_groups *read,
-                        report *r)
-{
+                        report *r) {
     char names[160], line[300];
     int i;
     for (i = 0; i < p->count; i++) {
@@ -458,18 +429,21 @@ static bool refuse_left(const structure_parts *p, int count, name_groups *left, 
                                  : add_left(p, part, left)))
             return report_no_memory(r);
     }
-    (void)report_fail(r, "%d layers and parameters have no place in a vision transformer of %d "
-                      "blocks, %lld wide:", count, p->depth, (long long)p->width);
+    (void)report_fail(r,
+                      "%d layers and parameters have no place in a vision transformer of %d "
+                      "blocks, %lld wide:",
+                      count, p->depth, (long long)p->width);
     put_groups(left, r);
-    snprintf(line, sizeof line, "--rename THEIRS=OURS says what one is%s, --ignore PATTERN drops "
-             "it. The rest was read as:", free_names(p, names));
+    snprintf(line, sizeof line,
+             "--rename THEIRS=OURS says what one is%s, --ignore PATTERN drops "
+             "it. The rest was read as:",
+             free_names(p, names));
     report_line(r, 0, line);
     put_groups(read, r);
     return false;
 }
 
-static bool check_all_explained(const structure_parts *p, report *r)
-{
+static bool check_all_explained(const structure_parts *p, report *r) {
     name_groups *groups;
     int left = 0, i;
     for (i = 0; i < p->count; i++) left += !is_explained(&p->parts[i]);
@@ -483,8 +457,7 @@ static bool check_all_explained(const structure_parts *p, report *r)
     return false;
 }
 
-static bool note_dropped(const structure_parts *p, structure *s, report *r)
-{
+static bool note_dropped(const structure_parts *p, structure *s, report *r) {
     int i;
     s->dropped = calloc((size_t)p->count + 1, sizeof *s->dropped);
     if (!s->dropped) return report_no_memory(r);
@@ -499,25 +472,25 @@ static bool note_dropped(const structure_parts *p, structure *s, report *r)
 
 /* === All of it === */
 
-static bool ends_in(const structure_part *part, const char *name)
-{
+static bool ends_in(const structure_part *part, const char *name) {
     const size_t length = part ? strlen(part->path) : 0, size = strlen(name);
     return length >= size && !strcmp(part->path + length - size, name);
 }
 
 /* numpy.savez gives these names to arrays that have none. */
-static bool is_numpy_list(const checkpoint *c)
-{
+static bool is_numpy_list(const checkpoint *c) {
     return !strcmp(checkpoint_kind(c), "npz") && checkpoint_find(c, "arr_0");
 }
 
 /* Whose code it is: both of these names together are hardly anyone else's. */
-static const layout *layout_of(const structure_parts *p)
-{
-    static const struct { const layout *layout; const char *role, *attention, *mlp; } known[] = {
+static const layout *layout_of(const structure_parts *p) {
+    static const struct {
+        const layout *layout;
+        const char *role, *attention, *mlp;
+    } known[] = {
         { &layout_own_torch, "attn.qkv", "self_attn.in_proj", "linear1" },
         { &layout_own_dense, "attn.qkv", "attention.qkv_projection", "mlp.dense_1" },
-        { &layout_own_lecture, "attn.q", "sa.heads.0.query", "ffwd.net.0" }
+        { &layout_own_lecture, "attn.q", "sa.heads.0.query", "ffwd.net.0" },
     };
     size_t i;
     if (is_numpy_list(p->checkpoint)) return &layout_own_numpy;
@@ -528,8 +501,7 @@ static const layout *layout_of(const structure_parts *p)
     return &layout_own;
 }
 
-static bool replace_tensors(new_tensors *n, structure *s)
-{
+static bool replace_tensors(new_tensors *n, structure *s) {
     checkpoint_tensor_info *views = calloc(n->count + 1, sizeof *views);
     bool good;
     size_t i;
@@ -548,15 +520,13 @@ static bool replace_tensors(new_tensors *n, structure *s)
     return good;
 }
 
-static bool name_all(structure_parts *p, report *r)
-{
-    return structure_find_blocks(p, r) && structure_name_block(p, r) &&
-           structure_name_rest(p, r) && check_all_explained(p, r);
+static bool name_all(structure_parts *p, report *r) {
+    return structure_find_blocks(p, r) && structure_name_block(p, r) && structure_name_rest(p, r) &&
+           check_all_explained(p, r);
 }
 
 bool structure_find(checkpoint *c, const text_list *ignore, bool is_matched, structure *s,
-                    report *r)
-{
+                    report *r) {
     structure_parts p = { 0 };
     new_tensors n = { 0 };
     size_t i;
@@ -569,9 +539,11 @@ bool structure_find(checkpoint *c, const text_list *ignore, bool is_matched, str
                note_dropped(&p, s, r) && add_all(&n);
     if (s->found) {
         s->layout = layout_of(&p);
-        structure_note_add(s, "blocks as usual", "attention, then an MLP, each added to what it "
+        structure_note_add(s, "blocks as usual",
+                           "attention, then an MLP, each added to what it "
                            "reads, softmax over the keys: the file has the weights, not the "
-                           "program", "to prove it: --match-input x.npy --match-logits y.npy");
+                           "program",
+                           "to prove it: --match-input x.npy --match-logits y.npy");
     }
     s->found = s->found && replace_tensors(&n, s);
     for (i = 0; i < n.count; i++) free(n.items[i].stored);
@@ -580,8 +552,7 @@ bool structure_find(checkpoint *c, const text_list *ignore, bool is_matched, str
     return s->found;
 }
 
-void structure_free(structure *s)
-{
+void structure_free(structure *s) {
     size_t i;
     for (i = 0; i < s->dropped_count; i++) free(s->dropped[i].name);
     free(s->dropped);

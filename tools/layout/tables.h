@@ -18,6 +18,7 @@
 
 /* In the order in which they are tried: where two could match, the one with the rarer key is
  * first. */
+/* clang-format off */
 #define LAYOUT_LIST(X)                                                                           \
     X(torch_nn) X(torch_nn_list)                                                                 \
     X(timm) X(timm_conv)                                                                         \
@@ -30,6 +31,7 @@
     X(beit3)                                                                                     \
     X(mobileclip)                                                                                \
     X(einops) X(replica) X(notebook)
+/* clang-format on */
 
 #define X(name) extern const layout layout_##name;
 LAYOUT_LIST(X)

@@ -1,3 +1,4 @@
+/* clang-format off */ /* its rows are a table */
 #include "layout/tables.h"
 
 /* === torchvision === */

@@ -9,8 +9,7 @@
 
 /* Zeros have no tensor. */
 static bool read_part(checkpoint *c, const layout_part *part, int64_t first, int64_t count,
-                      float *to, report *r)
-{
+                      float *to, report *r) {
     if (part->info) return checkpoint_read(c, &part->view, first, count, to, r);
     memset(to, 0, (size_t)count * sizeof *to);
     return true;
@@ -18,8 +17,7 @@ static bool read_part(checkpoint *c, const layout_part *part, int64_t first, int
 
 /* The range may begin in one part and end in another. */
 static bool read_stack(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
-                       float *to, report *r)
-{
+                       float *to, report *r) {
     int i;
     for (i = 0; i < item->part_count && count > 0; i++) {
         const int64_t total = item->parts[i].view.count;
@@ -38,8 +36,7 @@ static bool read_stack(checkpoint *c, const layout_item *item, int64_t first, in
 
 /* Sums and products. */
 static bool read_joined(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
-                        float *to, report *r)
-{
+                        float *to, report *r) {
     const bool multiplies = item->method == LAYOUT_PRODUCT;
     float piece[1024];
     int64_t done, n, j;
@@ -59,8 +56,7 @@ static bool read_joined(checkpoint *c, const layout_item *item, int64_t first, i
 /* A product of two floats is exact in a double (24 + 24 <= 53 bits); the sum is rounded to float
  * once. */
 static bool read_linear(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
-                        float *to, report *r)
-{
+                        float *to, report *r) {
     const int64_t depth = item->parts[0].view.count;
     float *x = malloc(2 * (size_t)depth * sizeof *x), *row = x ? x + depth : NULL, bias = 0;
     int64_t i, k;
@@ -80,8 +76,7 @@ static bool read_linear(checkpoint *c, const layout_item *item, int64_t first, i
 }
 
 /* All elements of a small source; malloc'ed. */
-static float *read_whole(checkpoint *c, const layout_part *part, report *r)
-{
+static float *read_whole(checkpoint *c, const layout_part *part, report *r) {
     float *values = malloc((size_t)part->view.count * sizeof *values);
     if (!values) (void)report_no_memory(r);
     if (values && read_part(c, part, 0, part->view.count, values, r)) return values;
@@ -92,8 +87,7 @@ static float *read_whole(checkpoint *c, const layout_part *part, report *r)
 /* A row for each head. The library indexes by query less key, vit.h by key less query, which
  * reverses both axes and so the whole row, except the class token's three values at its end. */
 static bool read_rel_pos(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
-                         float *to, report *r)
-{
+                         float *to, report *r) {
     const int64_t columns = item->parts[0].view.count / item->tensor.dims[0];
     float *row = malloc((size_t)columns * sizeof *row);
     int64_t read = -1, i;
@@ -101,8 +95,7 @@ static bool read_rel_pos(checkpoint *c, const layout_item *item, int64_t first, 
     if (!good) (void)report_no_memory(r);
     for (i = first; good && i < first + count; i++) {
         const int64_t column = i % columns;
-        if (i / columns != read)
-            good = read_part(c, &item->parts[0], i - column, columns, row, r);
+        if (i / columns != read) good = read_part(c, &item->parts[0], i - column, columns, row, r);
         read = i / columns;
         if (good) *to++ = row[column < columns - 3 ? columns - 4 - column : column];
     }
@@ -113,8 +106,7 @@ static bool read_rel_pos(checkpoint *c, const layout_item *item, int64_t first, 
 /* How a pair of a head rotates; blocks and heads that have frequencies of their own give them as
  * [2 axes, depth, heads, pairs]. */
 static vit_rotation rotation_of(const layout_item *item, const float *given, int64_t head,
-                                int64_t pair)
-{
+                                int64_t pair) {
     const rope_grid *grid = &item->rope;
     const float *first;
     if (!given) return rope_rotation(grid, pair);
@@ -125,8 +117,7 @@ static vit_rotation rotation_of(const layout_item *item, const float *given, int
 
 /* Element i of a table of cosines or sines, [patches, pairs], with an axis of heads before it where
  * they have their own. */
-static float table_value(const layout_item *item, const float *given, int64_t i)
-{
+static float table_value(const layout_item *item, const float *given, int64_t i) {
     const rope_grid *rope = &item->rope;
     const vit_grid grid = { rope->height, rope->width };
     const int64_t patches = (int64_t)rope->height * rope->width, rows = i / rope->pairs;
@@ -137,8 +128,7 @@ static float table_value(const layout_item *item, const float *given, int64_t i)
 }
 
 /* Element i of the rotations, [9, pairs], likewise. */
-static float rotation_value(const layout_item *item, const float *given, int64_t i)
-{
+static float rotation_value(const layout_item *item, const float *given, int64_t i) {
     const int64_t rows = i / item->rope.pairs;
     const vit_rotation r = rotation_of(item, given, rows / 9, i % item->rope.pairs);
     const float rest[3] = { r.offset, r.scale, r.origin };
@@ -147,8 +137,7 @@ static float rotation_value(const layout_item *item, const float *given, int64_t
 }
 
 static bool read_rope(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
-                      float *to, report *r)
-{
+                      float *to, report *r) {
     const bool is_given = item->part_count > 0;
     float *given = is_given ? read_whole(c, &item->parts[0], r) : NULL;
     int64_t i;
@@ -161,14 +150,10 @@ static bool read_rope(checkpoint *c, const layout_item *item, int64_t first, int
 }
 
 /* The constant that depends on the block's number: arXiv 2410.05258. */
-static double lambda_init(int block)
-{
-    return 0.8 - 0.6 * exp(-0.3 * block);
-}
+static double lambda_init(int block) { return 0.8 - 0.6 * exp(-0.3 * block); }
 
 /* One value: parts are the vectors q1, k1, q2, k2. */
-static bool read_lambda(checkpoint *c, const layout_item *item, float *to, report *r)
-{
+static bool read_lambda(checkpoint *c, const layout_item *item, float *to, report *r) {
     float *x[LAYOUT_MAX_PARTS] = { NULL };
     double sums[2] = { 0, 0 };
     bool good = item->part_count == 4;
@@ -187,8 +172,7 @@ static bool read_lambda(checkpoint *c, const layout_item *item, float *to, repor
 }
 
 static bool read_less_lambda(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
-                             float *to, report *r)
-{
+                             float *to, report *r) {
     int64_t i;
     if (!read_part(c, &item->parts[0], first, count, to, r)) return false;
     for (i = 0; i < count; i++) to[i] = (float)((double)to[i] * (1 - lambda_init(item->block)));
@@ -196,15 +180,13 @@ static bool read_less_lambda(checkpoint *c, const layout_item *item, int64_t fir
 }
 
 /* The matrix is square. */
-static void read_identity(const layout_item *item, int64_t first, int64_t count, float *to)
-{
+static void read_identity(const layout_item *item, int64_t first, int64_t count, float *to) {
     const int64_t width = item->tensor.dims[1];
     int64_t i;
     for (i = 0; i < count; i++) to[i] = (first + i) / width == (first + i) % width;
 }
 
-void layout_standardise(float *row, int64_t depth)
-{
+void layout_standardise(float *row, int64_t depth) {
     double mean = 0, variance = 0;
     int64_t k;
     for (k = 0; k < depth; k++) mean += (double)row[k] / (double)depth;
@@ -212,15 +194,13 @@ void layout_standardise(float *row, int64_t depth)
         const double x = (double)row[k] - mean;
         variance += x * x / (double)depth;
     }
-    if (fabs(mean) < 1e-6 && fabs(variance - 1) < 1e-3) return;   /* dividing again would round */
-    for (k = 0; k < depth; k++)
-        row[k] = (float)(((double)row[k] - mean) / sqrt(variance + 1e-8));
+    if (fabs(mean) < 1e-6 && fabs(variance - 1) < 1e-3) return; /* dividing again would round */
+    for (k = 0; k < depth; k++) row[k] = (float)(((double)row[k] - mean) / sqrt(variance + 1e-8));
 }
 
 /* Whole rows: first and count are multiples of depth. */
 static bool read_standard(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
-                          float *to, report *r)
-{
+                          float *to, report *r) {
     const int64_t depth = item->parts[0].view.count / item->tensor.dims[0];
     int64_t i;
     if (!read_part(c, &item->parts[0], first, count, to, r)) return false;
@@ -230,8 +210,7 @@ static bool read_standard(checkpoint *c, const layout_item *item, int64_t first,
 
 /* The values that the parts, from this one on, have for one channel. */
 static bool read_channel(checkpoint *c, const layout_item *item, int part, int64_t channel,
-                         double values[LAYOUT_MAX_PARTS], report *r)
-{
+                         double values[LAYOUT_MAX_PARTS], report *r) {
     float value;
     for (; part < item->part_count; part++) {
         if (!read_part(c, &item->parts[part], channel, 1, &value, r)) return false;
@@ -241,15 +220,13 @@ static bool read_channel(checkpoint *c, const layout_item *item, int part, int64
 }
 
 /* torch.nn.BatchNorm2d's epsilon. */
-static double batch_factor(double weight, double variance)
-{
+static double batch_factor(double weight, double variance) {
     return weight / sqrt(variance + 1e-5);
 }
 
 /* Whole rows; the factor is computed in double and each product rounded once. */
 static bool read_batch_norm(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
-                            float *to, report *r)
-{
+                            float *to, report *r) {
     const int64_t depth = item->parts[0].view.count / item->tensor.dims[0];
     double v[LAYOUT_MAX_PARTS] = { 0 };
     int64_t i, k;
@@ -263,8 +240,7 @@ static bool read_batch_norm(checkpoint *c, const layout_item *item, int64_t firs
 
 /* y = (x - mean) factor + bias, for a convolution that has no bias. */
 static bool read_batch_shift(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
-                             float *to, report *r)
-{
+                             float *to, report *r) {
     double v[LAYOUT_MAX_PARTS] = { 0 };
     int64_t i;
     for (i = 0; i < count; i++) {
@@ -276,8 +252,7 @@ static bool read_batch_shift(checkpoint *c, const layout_item *item, int64_t fir
 
 /* By the rule's method; a new one is named by the compiler here. */
 static bool read_item(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
-                      float *to, report *r)
-{
+                      float *to, report *r) {
     switch (item->method) {
     case LAYOUT_STACK: return read_stack(c, item, first, count, to, r);
     case LAYOUT_SUM:
@@ -289,8 +264,7 @@ static bool read_item(checkpoint *c, const layout_item *item, int64_t first, int
     case LAYOUT_SIN:
     case LAYOUT_ROTATIONS: return read_rope(c, item, first, count, to, r);
     case LAYOUT_LAMBDA: return read_lambda(c, item, to, r);
-    case LAYOUT_LESS_LAMBDA:
-        return read_less_lambda(c, item, first, count, to, r);
+    case LAYOUT_LESS_LAMBDA: return read_less_lambda(c, item, first, count, to, r);
     case LAYOUT_STANDARD: return read_standard(c, item, first, count, to, r);
     case LAYOUT_BATCH_NORM: return read_batch_norm(c, item, first, count, to, r);
     case LAYOUT_BATCH_SHIFT: return read_batch_shift(c, item, first, count, to, r);
@@ -303,21 +277,20 @@ static bool read_item(checkpoint *c, const layout_item *item, int64_t first, int
 /* A product of two layers, a few rows of it at a time. */
 typedef struct folding {
     checkpoint *checkpoint;
-    const layout_item *proj, *qkv, *bias;   /* bias: NULL for a weight */
+    const layout_item *proj, *qkv, *bias; /* bias: NULL for a weight */
     double divisor;
-    int64_t inner, columns;   /* [rows, inner] times [inner, columns] */
-    int64_t step;             /* rows of the second that are read together */
-    float *rows, *values;     /* of the first, and of the second */
+    int64_t inner, columns; /* [rows, inner] times [inner, columns] */
+    int64_t step;           /* rows of the second that are read together */
+    float *rows, *values;   /* of the first, and of the second */
     double *sums;
 } folding;
 
 enum { FOLDED_ROWS = 16, FOLDED_VALUES = 65536 };
 
 /* Products of floats are exact in a double; sums are in the order of the inner dimension. */
-static bool sum_rows(const folding *f, int64_t first, int64_t rows, report *r)
-{
+static bool sum_rows(const folding *f, int64_t first, int64_t rows, report *r) {
     checkpoint *c = f->checkpoint;
-    const int64_t v = 2 * f->inner;   /* after q and k */
+    const int64_t v = 2 * f->inner; /* after q and k */
     int64_t i, n, k, row, column;
     memset(f->sums, 0, (size_t)(rows * f->columns) * sizeof *f->sums);
     if (!layout_read(c, f->proj, first * f->inner, rows * f->inner, f->rows, r)) return false;
@@ -328,16 +301,15 @@ static bool sum_rows(const folding *f, int64_t first, int64_t rows, report *r)
         for (row = 0; row < rows; row++)
             for (k = 0; k < n; k++)
                 for (column = 0; column < f->columns; column++)
-                    f->sums[row * f->columns + column] +=
-                        (double)f->rows[row * f->inner + i + k] *
-                        (double)f->values[k * f->columns + column];
+                    f->sums[row * f->columns + column] += (double)f->rows[row * f->inner + i + k] *
+                                                          (double)
+                                                              f->values[k * f->columns + column];
     }
     return true;
 }
 
 /* Whole rows, each value rounded to float once. */
-static bool put_rows(const folding *f, int64_t first, int64_t rows, float *to, report *r)
-{
+static bool put_rows(const folding *f, int64_t first, int64_t rows, float *to, report *r) {
     float bias[FOLDED_ROWS] = { 0 };
     int64_t i;
     if (!sum_rows(f, first, rows, r)) return false;
@@ -348,8 +320,7 @@ static bool put_rows(const folding *f, int64_t first, int64_t rows, float *to, r
 }
 
 static bool read_folded(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
-                        float *to, report *r)
-{
+                        float *to, report *r) {
     folding f;
     int64_t done, rows;
     bool good;
@@ -378,8 +349,7 @@ static bool read_folded(checkpoint *c, const layout_item *item, int64_t first, i
 }
 
 bool layout_read(checkpoint *c, const layout_item *item, int64_t first, int64_t count, float *to,
-                 report *r)
-{
+                 report *r) {
     int64_t i;
     if (item->kind == SOURCE_FOLDED) return read_folded(c, item, first, count, to, r);
     if (!read_item(c, item, first, count, to, r)) return false;
@@ -392,8 +362,7 @@ bool layout_read(checkpoint *c, const layout_item *item, int64_t first, int64_t 
 
 /* b [to, from]: the share of each old pixel in each new one, which a resize of unit vectors gives.
  * False: out of memory. */
-static bool make_resize(double *b, int from, int to, vit_pos_resample how)
-{
+static bool make_resize(double *b, int from, int to, vit_pos_resample how) {
     const size_t n = (size_t)from;
     float *unit = calloc(n * n + n * (size_t)to, sizeof *unit), *out;
     size_t i;
@@ -407,8 +376,7 @@ static bool make_resize(double *b, int from, int to, vit_pos_resample how)
 }
 
 /* gram [n, n]: the products of the rows, or columns, of b [rows, columns] with each other. */
-static void make_gram(const double *b, int rows, int columns, bool of_columns, double *gram)
-{
+static void make_gram(const double *b, int rows, int columns, bool of_columns, double *gram) {
     const int n = of_columns ? columns : rows, depth = of_columns ? rows : columns;
     const int step = of_columns ? 1 : columns, stride = of_columns ? columns : 1;
     int i, j, k;
@@ -423,8 +391,7 @@ static void make_gram(const double *b, int rows, int columns, bool of_columns, d
 
 /* x [n, columns] = the solution of gram x = x, by Gauss and Jordan. No rows are swapped: gram is
  * positive definite. False: it has no solution. */
-static bool solve(double *gram, double *x, int n, int columns)
-{
+static bool solve(double *gram, double *x, int n, int columns) {
     int i, j, k;
     for (i = 0; i < n; i++) {
         if (!(gram[i * n + i] > 1e-9)) return false;
@@ -441,8 +408,7 @@ static bool solve(double *gram, double *x, int n, int columns)
 }
 
 /* to [columns, rows] */
-static void transpose(const double *from, int rows, int columns, double *to)
-{
+static void transpose(const double *from, int rows, int columns, double *to) {
     int i, j;
     for (i = 0; i < rows; i++)
         for (j = 0; j < columns; j++) to[j * rows + i] = from[i * columns + j];
@@ -450,11 +416,10 @@ static void transpose(const double *from, int rows, int columns, double *to)
 
 /* (B' B)^-1 B' where the patch grows, else B' (B B')^-1, which is the transpose of what
  * (B B') x = B has for x. work: [new, old] and then [n, n]. */
-static bool invert(const adaptation *a, double *work)
-{
+static bool invert(const adaptation *a, double *work) {
     const int old = a->from.side, new = a->to.side;
     const bool grows = new > old;
-    double *gram = work + (size_t)old * (size_t)new;
+    double *gram = work + (size_t)old * (size_t) new;
     make_gram(work, new, old, grows, gram);
     if (grows) {
         transpose(work, new, old, a->inverse);
@@ -466,11 +431,10 @@ static bool invert(const adaptation *a, double *work)
 }
 
 /* Whatever was allocated, adapt_free frees, after a failure too. */
-static bool start_patch(adaptation *a, vit_pos_resample how, report *r)
-{
+static bool start_patch(adaptation *a, vit_pos_resample how, report *r) {
     const size_t old = (size_t)a->from.side, new = (size_t)a->to.side;
     const size_t small = old < new ? old : new;
-    double *work = malloc((old * new + small * small) * sizeof *work);
+    double *work = malloc((old * new + small *small) * sizeof *work);
     bool good;
     a->inverse = malloc(old * new * sizeof *a->inverse);
     a->plane = malloc(old * old * sizeof *a->plane);
@@ -489,8 +453,7 @@ static bool start_patch(adaptation *a, vit_pos_resample how, report *r)
 /* === The weights === */
 
 /* Channel c of the new ones, at the old size. */
-static void mix_channels(const adaptation *a, const float *from, int c, double *plane)
-{
+static void mix_channels(const adaptation *a, const float *from, int c, double *plane) {
     const int chans = a->from.chans, new_chans = a->to.chans;
     const size_t count = (size_t)a->from.side * (size_t)a->from.side;
     const bool sums = new_chans == 1 && chans > 1;
@@ -505,8 +468,7 @@ static void mix_channels(const adaptation *a, const float *from, int c, double *
 }
 
 /* out [new, new] = inverse' plane inverse */
-static void resize_plane(const adaptation *a, float *out)
-{
+static void resize_plane(const adaptation *a, float *out) {
     const int old = a->from.side, new = a->to.side;
     int y, x, k;
     for (y = 0; y < old; y++) {
@@ -526,8 +488,7 @@ static void resize_plane(const adaptation *a, float *out)
 }
 
 bool adapt_start(adaptation *a, const patch_shape *from, const patch_shape *to,
-                 vit_pos_resample how, report *r)
-{
+                 vit_pos_resample how, report *r) {
     memset(a, 0, sizeof *a);
     a->from = *from;
     a->to = *to;
@@ -536,8 +497,7 @@ bool adapt_start(adaptation *a, const patch_shape *from, const patch_shape *to,
     return a->plane ? true : report_no_memory(r);
 }
 
-void adapt_row(const adaptation *a, const float *from, float *to)
-{
+void adapt_row(const adaptation *a, const float *from, float *to) {
     const size_t count = (size_t)a->to.side * (size_t)a->to.side;
     size_t i;
     int c;
@@ -549,8 +509,7 @@ void adapt_row(const adaptation *a, const float *from, float *to)
     }
 }
 
-void adapt_free(adaptation *a)
-{
+void adapt_free(adaptation *a) {
     free(a->inverse);
     free(a->plane);
     free(a->middle);

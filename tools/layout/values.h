@@ -34,8 +34,8 @@ typedef struct patch_shape {
 
 typedef struct adaptation {
     patch_shape from, to;
-    double *inverse;            /* [from.side, to.side], of resizing one side; NULL: same side */
-    double *plane, *middle;     /* [from.side, from.side], [from.side, to.side] */
+    double *inverse;        /* [from.side, to.side], of resizing one side; NULL: same side */
+    double *plane, *middle; /* [from.side, from.side], [from.side, to.side] */
 } adaptation;
 
 /* `how` patches are resized: bilinear for VIT_RESAMPLE_FLEXIVIT, else timm's bicubic. */

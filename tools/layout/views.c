@@ -12,16 +12,14 @@
 
 /* === Views === */
 
-static void count_elements(checkpoint_tensor_info *view)
-{
+static void count_elements(checkpoint_tensor_info *view) {
     int i;
     view->count = 1;
     for (i = 0; i < view->ndim; i++) view->count *= view->dims[i];
 }
 
 /* "#a/n" */
-static bool piece_bounds(const char *text, int64_t size, int64_t *first, int64_t *count)
-{
+static bool piece_bounds(const char *text, int64_t size, int64_t *first, int64_t *count) {
     char *end;
     const long number = strtol(text, &end, 10), pieces = strtol(end + 1, NULL, 10);
     *count = size / pieces;
@@ -31,8 +29,7 @@ static bool piece_bounds(const char *text, int64_t size, int64_t *first, int64_t
 
 /* "@a", "@a:" or "@:a" */
 static bool row_bounds(const char *text, int64_t size, int64_t embed_dim, int64_t *first,
-                       int64_t *count)
-{
+                       int64_t *count) {
     const bool before = *text == ':';
     char *end;
     int64_t bound = strtol(text + before, &end, 10);
@@ -45,8 +42,7 @@ static bool row_bounds(const char *text, int64_t size, int64_t embed_dim, int64_
 }
 
 /* Dimensions of 1 in front do not count: [1, N, D] has N rows. */
-bool layout_slice(checkpoint_tensor_info *view, const char *slice, int64_t embed_dim)
-{
+bool layout_slice(checkpoint_tensor_info *view, const char *slice, int64_t embed_dim) {
     int64_t first, count;
     int dim = 0;
     bool good;
@@ -55,8 +51,9 @@ bool layout_slice(checkpoint_tensor_info *view, const char *slice, int64_t embed
     if (slice[1] == ',') dim++;
     if (dim >= view->ndim) return false;
     if (*slice == '#') good = piece_bounds(slice + 1, view->dims[dim], &first, &count);
-    else good = row_bounds(slice + 1 + (slice[1] == ','), view->dims[dim], embed_dim, &first,
-                           &count);
+    else
+        good = row_bounds(slice + 1 + (slice[1] == ','), view->dims[dim], embed_dim, &first,
+                          &count);
     if (!good || count < 1 || first + count > view->dims[dim]) return false;
     view->storage_offset += first * view->strides[dim];
     view->dims[dim] = count;
@@ -64,8 +61,7 @@ bool layout_slice(checkpoint_tensor_info *view, const char *slice, int64_t embed
     return true;
 }
 
-bool layout_first_rows(checkpoint_tensor_info *view, int64_t rows)
-{
+bool layout_first_rows(checkpoint_tensor_info *view, int64_t rows) {
     int dim = 0;
     while (dim < view->ndim && view->dims[dim] == 1) dim++;
     if (dim == view->ndim || view->dims[dim] < rows) return false;
@@ -74,8 +70,7 @@ bool layout_first_rows(checkpoint_tensor_info *view, int64_t rows)
     return true;
 }
 
-bool layout_take_block(checkpoint_tensor_info *view, int i)
-{
+bool layout_take_block(checkpoint_tensor_info *view, int i) {
     if (view->ndim < 2 || i >= view->dims[0]) return false;
     view->storage_offset += i * view->strides[0];
     view->ndim--;
@@ -88,8 +83,7 @@ bool layout_take_block(checkpoint_tensor_info *view, int i)
 /* === Axes === */
 
 /* Letters of the source's next dimension, without brackets; NULL after the last. */
-static const char *next_dim(const char *axes, char *letters, size_t size)
-{
+static const char *next_dim(const char *axes, char *letters, size_t size) {
     size_t length = 1;
     if (*axes == '>') return NULL;
     if (*axes == '(') {
@@ -100,21 +94,16 @@ static const char *next_dim(const char *axes, char *letters, size_t size)
     return axes + length + (axes[length] == ')');
 }
 
-int layout_axes_ndim(const char *axes)
-{
+int layout_axes_ndim(const char *axes) {
     char letters[8] = "";
     int ndim = 0;
     while ((axes = next_dim(axes, letters, sizeof letters)) != NULL) ndim++;
     return ndim;
 }
 
-const char *layout_file_order(const char *axes)
-{
-    return axes + strcspn(axes, ">") + 1;
-}
+const char *layout_file_order(const char *axes) { return axes + strcspn(axes, ">") + 1; }
 
-int64_t layout_axis_size(const char *axes, const checkpoint_tensor_info *view, char letter)
-{
+int64_t layout_axis_size(const char *axes, const checkpoint_tensor_info *view, char letter) {
     char letters[8] = "";
     int dim;
     for (dim = 0; dim < view->ndim; dim++) {
@@ -125,10 +114,10 @@ int64_t layout_axis_size(const char *axes, const checkpoint_tensor_info *view, c
     return 0;
 }
 
-static int64_t known_size(const layout_sizes *sizes, char letter)
-{
+static int64_t known_size(const layout_sizes *sizes, char letter) {
     switch (letter) {
-    case 'p': case 'q': return sizes->patch;
+    case 'p':
+    case 'q': return sizes->patch;
     case 'c': return sizes->chans;
     case 'h': return sizes->heads;
     case 'k': return sizes->head_dim;
@@ -145,24 +134,22 @@ typedef struct letter_table {
 /* One dimension of the source: a letter, or several merged ones, of which the last has the smallest
  * stride. */
 static bool split_dim(letter_table *table, const char *letters, int64_t size, int64_t stride,
-                      const layout_sizes *sizes)
-{
+                      const layout_sizes *sizes) {
     size_t i = strlen(letters);
     int64_t product = 1;
     while (i-- > 0) {
         const unsigned char letter = (unsigned char)letters[i];
         int64_t known = known_size(sizes, letters[i]);
-        if (!known && letters[1]) return false;   /* cannot be told apart */
+        if (!known && letters[1]) return false; /* cannot be told apart */
         table->size[letter] = known ? known : size;
         table->stride[letter] = stride * product;
         product *= table->size[letter];
-        if (product > size) return false;   /* also keeps the product from overflowing */
+        if (product > size) return false; /* also keeps the product from overflowing */
     }
     return product == size;
 }
 
-bool layout_apply_axes(checkpoint_tensor_info *view, const char *axes, const layout_sizes *sizes)
-{
+bool layout_apply_axes(checkpoint_tensor_info *view, const char *axes, const layout_sizes *sizes) {
     const char *order = layout_file_order(axes);
     letter_table table = { { 0 }, { 0 } };
     char letters[8] = "";
@@ -181,8 +168,7 @@ bool layout_apply_axes(checkpoint_tensor_info *view, const char *axes, const lay
 /* From the last dimension to the first: each of dims[ndim - 1], ..., dims[1] must be the product of
  * the next few of the view's, and what the view has left are rows. A view that ends early has
  * dimensions of 1 in front. */
-bool layout_rows(const checkpoint_tensor_info *view, const int64_t *dims, int ndim, int64_t *rows)
-{
+bool layout_rows(const checkpoint_tensor_info *view, const int64_t *dims, int ndim, int64_t *rows) {
     int at = view->ndim, i;
     for (i = ndim - 1; i > 0; i--) {
         int64_t product = 1;
@@ -198,18 +184,16 @@ bool layout_rows(const checkpoint_tensor_info *view, const int64_t *dims, int nd
 /* === Folds === */
 
 /* The product of two sizes that come from tensors, as floats; NULL where memory has no room. */
-static float *make_floats(int64_t rows, int64_t cols, report *r)
-{
+static float *make_floats(int64_t rows, int64_t cols, report *r) {
     float *values = NULL;
-    if (rows > 0 && cols > 0 && rows <= INT64_MAX / 4 / cols && (uint64_t)rows * (uint64_t)cols <=
-        SIZE_MAX / sizeof *values)
+    if (rows > 0 && cols > 0 && rows <= INT64_MAX / 4 / cols &&
+        (uint64_t)rows * (uint64_t)cols <= SIZE_MAX / sizeof *values)
         values = calloc((size_t)rows * (size_t)cols, sizeof *values);
     if (!values) (void)report_no_memory(r);
     return values;
 }
 
-static void transpose(const float *from, int64_t rows, int64_t cols, float *to)
-{
+static void transpose(const float *from, int64_t rows, int64_t cols, float *to) {
     int64_t i, j;
     for (i = 0; i < rows; i++)
         for (j = 0; j < cols; j++) to[j * rows + i] = from[i * cols + j];
@@ -217,8 +201,7 @@ static void transpose(const float *from, int64_t rows, int64_t cols, float *to)
 
 /* Stored [cols, rows]. */
 static bool read_transposed(checkpoint *c, const checkpoint_tensor_info *weight, fold_layer *layer,
-                            report *r)
-{
+                            report *r) {
     float *stored = make_floats(layer->rows, layer->cols, r);
     const bool good = stored && checkpoint_read(c, weight, 0, weight->count, stored, r);
     if (good) transpose(stored, layer->cols, layer->rows, layer->weight);
@@ -228,8 +211,7 @@ static bool read_transposed(checkpoint *c, const checkpoint_tensor_info *weight,
 
 bool fold_read(checkpoint *c, const checkpoint_tensor_info *weight,
                const checkpoint_tensor_info *bias, bool is_transposed, fold_layer *layer,
-               report *r)
-{
+               report *r) {
     const int64_t first = weight->ndim ? weight->dims[0] : 1;
     memset(layer, 0, sizeof *layer);
     if (first < 1) return report_fail(r, "%.200s is empty", weight->name);
@@ -249,15 +231,13 @@ bool fold_read(checkpoint *c, const checkpoint_tensor_info *weight,
     return false;
 }
 
-void fold_free(fold_layer *layer)
-{
+void fold_free(fold_layer *layer) {
     free(layer->weight);
     free(layer->bias);
     memset(layer, 0, sizeof *layer);
 }
 
-fold_layer fold_rows(const fold_layer *layer, int64_t first, int64_t rows)
-{
+fold_layer fold_rows(const fold_layer *layer, int64_t first, int64_t rows) {
     fold_layer part = *layer;
     part.weight += first * layer->cols;
     if (part.bias) part.bias += first;
@@ -265,8 +245,7 @@ fold_layer fold_rows(const fold_layer *layer, int64_t first, int64_t rows)
     return part;
 }
 
-static bool make_layer(int64_t rows, int64_t cols, bool has_bias, fold_layer *layer, report *r)
-{
+static bool make_layer(int64_t rows, int64_t cols, bool has_bias, fold_layer *layer, report *r) {
     layer->rows = rows;
     layer->cols = cols;
     layer->weight = make_floats(rows, cols, r);
@@ -278,10 +257,9 @@ static bool make_layer(int64_t rows, int64_t cols, bool has_bias, fold_layer *la
 
 /* sums += the factors times so many rows, in the order of the rows. */
 static void add_rows(const double *factors, const double *rows, int64_t count, int64_t cols,
-                     double *sums)
-{
+                     double *sums) {
     int64_t j, k;
-    for (k = 0; k + 4 <= count; k += 4, rows += 4 * cols, factors += 4)   /* sums stay at hand */
+    for (k = 0; k + 4 <= count; k += 4, rows += 4 * cols, factors += 4) /* sums stay at hand */
         for (j = 0; j < cols; j++) {
             double sum = sums[j];
             sum += factors[0] * rows[j];
@@ -294,16 +272,14 @@ static void add_rows(const double *factors, const double *rows, int64_t count, i
         for (j = 0; j < cols; j++) sums[j] += factors[0] * rows[j];
 }
 
-static void widen(const float *from, int64_t count, double *to)
-{
+static void widen(const float *from, int64_t count, double *to) {
     int64_t i;
     for (i = 0; i < count; i++) to[i] = (double)from[i];
 }
 
 /* Each row of the product is a sum of the first layer's rows. */
 static bool chain_weights(const fold_layer *first, const fold_layer *second, float *result,
-                          report *r)
-{
+                          report *r) {
     const int64_t inner = first->rows, cols = first->cols;
     double *all = malloc((size_t)(inner * cols + inner + cols) * sizeof *all);
     int64_t i, j;
@@ -320,8 +296,7 @@ static bool chain_weights(const fold_layer *first, const fold_layer *second, flo
     return true;
 }
 
-static void chain_bias(const fold_layer *first, const fold_layer *second, float *bias)
-{
+static void chain_bias(const fold_layer *first, const fold_layer *second, float *bias) {
     int64_t i, k;
     for (i = 0; i < second->rows; i++) {
         double sum = second->bias ? (double)second->bias[i] : 0;
@@ -331,8 +306,7 @@ static void chain_bias(const fold_layer *first, const fold_layer *second, float 
     }
 }
 
-bool fold_chain(const fold_layer *first, const fold_layer *second, fold_layer *result, report *r)
-{
+bool fold_chain(const fold_layer *first, const fold_layer *second, fold_layer *result, report *r) {
     const int64_t rows = second->rows, cols = first->cols;
     memset(result, 0, sizeof *result);
     if (second->cols != first->rows)
@@ -348,8 +322,7 @@ bool fold_chain(const fold_layer *first, const fold_layer *second, fold_layer *r
 }
 
 bool fold_heads(const fold_layer *heads, int count, bool is_diagonal, int groups,
-                fold_layer *result, report *r)
-{
+                fold_layer *result, report *r) {
     const int64_t rows = heads[0].rows, cols = heads[0].cols, each = rows / groups;
     const int64_t width = is_diagonal ? cols * count : cols;
     int64_t i;
@@ -366,8 +339,7 @@ bool fold_heads(const fold_layer *heads, int count, bool is_diagonal, int groups
     return true;
 }
 
-bool fold_positions(const fold_layer *layer, float **table, report *r)
-{
+bool fold_positions(const fold_layer *layer, float **table, report *r) {
     int64_t i, j;
     *table = make_floats(layer->cols, layer->rows, r);
     if (!*table) return false;

@@ -43,7 +43,7 @@ bool layout_rows(const checkpoint_tensor_info *view, const int64_t *dims, int nd
 
 /* A weight [rows, cols] and a bias [rows], in memory. */
 typedef struct fold_layer {
-    float *weight, *bias;    /* bias NULL: none */
+    float *weight, *bias; /* bias NULL: none */
     int64_t rows, cols;
 } fold_layer;
 

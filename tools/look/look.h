@@ -30,34 +30,34 @@
 /* The command line. */
 typedef struct look_choices {
     const char *model, *output, *npy, *at, *heads, *kind;
-    int img_size[2];          /* height and width; 0: the model's own                 */
-    int block;                /* from 0 on; -1: the last, or the output of the model  */
-    int head;                 /* -1: see heads                                        */
+    int img_size[2]; /* height and width; 0: the model's own                 */
+    int block;       /* from 0 on; -1: the last, or the output of the model  */
+    int head;        /* -1: see heads                                        */
     int side, columns, count, num_threads;
     vit_isa isa;
-    text_list lists;          /* of photos                                            */
-    bool null;                /* their paths end with one                             */
+    text_list lists; /* of photos                                            */
+    bool null;       /* their paths end with one                             */
     bool rollout, foreground, compare, json;
     photo_options photos;
-    double point[2];          /* of --at                                              */
+    double point[2]; /* of --at                                              */
 } look_choices;
 
 /* A photo, and what the model made of it. */
 typedef struct look_photo {
-    const char *name;         /* the list's                                           */
+    const char *name; /* the list's                                           */
     view shown;
-    int marked;               /* a patch with a frame around it; -1: none             */
-    float *values;            /* [look_job.each]                                      */
+    int marked;    /* a patch with a frame around it; -1: none             */
+    float *values; /* [look_job.each]                                      */
 } look_photo;
 
 /* The positions of a model. */
 typedef struct look_positions {
     const char *path;
     position_kind kind;
-    int block;                /* -1: of the whole model                               */
-    int dim;                  /* of a position's vector                               */
+    int block; /* -1: of the whole model                               */
+    int dim;   /* of a position's vector                               */
     vit_grid grid;
-    float *cosines;           /* [n, n], n = grid.height * grid.width                 */
+    float *cosines; /* [n, n], n = grid.height * grid.width                 */
 } look_positions;
 
 struct look_command;
@@ -69,35 +69,35 @@ typedef struct look_job {
     const struct look_command *command;
     const text_list *operands;
     vit_model model;
-    char *path;               /* of the model; NULL for those of --compare            */
+    char *path; /* of the model; NULL for those of --compare            */
     photo_list photos;
     photo_decoder *decoder;
     vit_threads *threads;
     vit_session session;
     void *workspace;
     float *input;
-    look_photo *seen;         /* [num_seen]                                           */
+    look_photo *seen; /* [num_seen]                                           */
     int num_seen, unreadable;
-    size_t each;              /* floats of look_photo.values: set by prepare          */
-    look_positions *placed;   /* [num_placed]                                         */
+    size_t each;            /* floats of look_photo.values: set by prepare          */
+    look_positions *placed; /* [num_placed]                                         */
     int num_placed;
-    sheet sheet;              /* set by draw, like all that follows                   */
-    float *numbers;           /* of photos: [num_seen, maps, grid_height, grid_width] */
+    sheet sheet;    /* set by draw, like all that follows                   */
+    float *numbers; /* of photos: [num_seen, maps, grid_height, grid_width] */
     int64_t dims[NPY_MAX_DIMS];
     int ndim;
-    pca components;           /* of tokens and filters                                */
+    pca components; /* of tokens and filters                                */
 } look_job;
 
 typedef struct look_command {
     const char *name, *synopsis, *operand, *description;
     int min_operands, max_operands;
-    bool photos;              /* are the operands                                     */
-    double opacity;           /* of what lies over them                               */
+    bool photos;    /* are the operands                                     */
+    double opacity; /* of what lies over them                               */
     const char *(*wrong)(const look_choices *c, int operands); /* the message, or NULL */
     bool (*prepare)(look_job *j, report *r);                   /* before any photo    */
     bool (*read)(look_job *j, look_photo *s, report *r);       /* j->input to values  */
     bool (*draw)(look_job *j, report *r);
-    void (*put)(const look_job *j, json_writer *w);            /* what --json adds    */
+    void (*put)(const look_job *j, json_writer *w); /* what --json adds    */
 } look_command;
 
 /* All of it. Photos that cannot be read are named on stderr and counted. */

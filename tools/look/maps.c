@@ -10,8 +10,7 @@
 
 /* === Attention === */
 
-const char *look_wrong_attention(const look_choices *c, int operands)
-{
+const char *look_wrong_attention(const look_choices *c, int operands) {
     (void)operands;
     if (c->heads && strcmp(c->heads, "all") != 0 && strcmp(c->heads, "mean") != 0)
         return "--heads is all or mean";
@@ -22,13 +21,11 @@ const char *look_wrong_attention(const look_choices *c, int operands)
 }
 
 /* The block that is shown, from 0 on. */
-static int shown_block(const look_job *j)
-{
+static int shown_block(const look_job *j) {
     return j->chosen->block < 0 ? j->model.config.depth - 1 : j->chosen->block;
 }
 
-bool look_prepare_attention(look_job *j, report *r)
-{
+bool look_prepare_attention(look_job *j, report *r) {
     const vit_config *c = &j->model.config;
     if (!attention_check(c, r) || !look_check_block(j, r)) return false;
     if (j->chosen->head >= c->num_heads)
@@ -38,8 +35,7 @@ bool look_prepare_attention(look_job *j, report *r)
     return true;
 }
 
-bool look_read_attention(look_job *j, look_photo *s, report *r)
-{
+bool look_read_attention(look_job *j, look_photo *s, report *r) {
     const vit_config *c = &j->model.config;
     attention_choice choice = { shown_block(j), c->has_cls_token ? 0 : -1, j->chosen->rollout };
     if (j->chosen->at) {
@@ -50,19 +46,14 @@ bool look_read_attention(look_job *j, look_photo *s, report *r)
 }
 
 /* Who attends. */
-static const char *query_name(const look_job *j)
-{
+static const char *query_name(const look_job *j) {
     return j->chosen->at ? "patch" : j->model.config.has_cls_token ? "class token" : "mean of all";
 }
 
-static bool all_heads(const look_choices *c)
-{
-    return c->heads && strcmp(c->heads, "all") == 0;
-}
+static bool all_heads(const look_choices *c) { return c->heads && strcmp(c->heads, "all") == 0; }
 
 /* "class token, block 11, head 2" */
-static void name_map(const look_job *j, int map, char *text, size_t size)
-{
+static void name_map(const look_job *j, int map, char *text, size_t size) {
     const look_choices *c = j->chosen;
     const int heads = j->model.config.num_heads, head = all_heads(c) ? map : c->head;
     snprintf(text, size, "%s, ", query_name(j));
@@ -72,15 +63,13 @@ static void name_map(const look_job *j, int map, char *text, size_t size)
 }
 
 /* One head, or the mean of all. */
-static void take_map(const look_job *j, const look_photo *s, int map, float *values)
-{
+static void take_map(const look_job *j, const look_photo *s, int map, float *values) {
     const vit_config *c = &j->model.config;
     const int only = all_heads(j->chosen) ? map : j->chosen->head;
     attention_map(c, s->values, j->chosen->rollout ? 1 : c->num_heads, only, values);
 }
 
-bool look_draw_attention(look_job *j, report *r)
-{
+bool look_draw_attention(look_job *j, report *r) {
     const vit_grid grid = look_grid_of(&j->model);
     const int maps = all_heads(j->chosen) ? j->model.config.num_heads : 1;
     if (!look_take_numbers(j, j->num_seen, maps, grid.height, grid.width, r)) return false;
@@ -99,8 +88,7 @@ bool look_draw_attention(look_job *j, report *r)
     return true;
 }
 
-void look_put_attention(const look_job *j, json_writer *w)
-{
+void look_put_attention(const look_job *j, json_writer *w) {
     json_put_text(w, "query", query_name(j));
     json_put_begin(w, "maps", '[');
     for (int m = 0; m < (int)j->dims[1]; m++) {
@@ -113,14 +101,12 @@ void look_put_attention(const look_job *j, json_writer *w)
 
 /* === Similarity === */
 
-const char *look_wrong_similarity(const look_choices *c, int operands)
-{
+const char *look_wrong_similarity(const look_choices *c, int operands) {
     (void)operands;
     return c->at ? NULL : "missing --at X,Y";
 }
 
-bool look_draw_similarity(look_job *j, report *r)
-{
+bool look_draw_similarity(look_job *j, report *r) {
     const vit_config *c = &j->model.config;
     const vit_grid grid = look_grid_of(&j->model);
     const int patches = j->model.config.num_patches;
@@ -130,8 +116,8 @@ bool look_draw_similarity(look_job *j, report *r)
     if (!look_take_numbers(j, j->num_seen, 1, grid.height, grid.width, r)) return false;
     for (int i = 0; i < j->num_seen * patches; i++) {
         j->numbers[i] = vit_cosine(look_patch_token(j, first, first->marked),
-                                       look_patch_token(j, &j->seen[i / patches], i % patches),
-                                       c->embed_dim);
+                                   look_patch_token(j, &j->seen[i / patches], i % patches),
+                                   c->embed_dim);
     }
     (void)grids_range(j->numbers, (size_t)(j->num_seen * patches), range);
     for (int i = 0; i < j->num_seen; i++) {
@@ -144,8 +130,7 @@ bool look_draw_similarity(look_job *j, report *r)
     return true;
 }
 
-void look_put_similarity(const look_job *j, json_writer *w)
-{
+void look_put_similarity(const look_job *j, json_writer *w) {
     const vit_grid grid = look_grid_of(&j->model);
     const int patch = j->seen[0].marked;
     json_put_begin(w, "at", '{');
@@ -158,15 +143,13 @@ void look_put_similarity(const look_job *j, json_writer *w)
 
 /* === Colours of tokens === */
 
-bool look_prepare_tokens(look_job *j, report *r)
-{
+bool look_prepare_tokens(look_job *j, report *r) {
     j->each = (size_t)j->model.config.num_tokens * (size_t)j->model.config.embed_dim;
     return look_check_block(j, r);
 }
 
 /* After the final norm, or as a block leaves them. */
-bool look_read_tokens(look_job *j, look_photo *s, report *r)
-{
+bool look_read_tokens(look_job *j, look_photo *s, report *r) {
     const vit_block_output block = { s->values, NULL, j->chosen->block, 0 };
     vit_outputs outputs;
     vit_result result;
@@ -181,15 +164,13 @@ bool look_read_tokens(look_job *j, look_photo *s, report *r)
     return result == VIT_OK || report_fail(r, "%s", vit_result_string(result));
 }
 
-const float *look_patch_token(const look_job *j, const look_photo *s, int patch)
-{
+const float *look_patch_token(const look_job *j, const look_photo *s, int patch) {
     const vit_config *c = &j->model.config;
     return s->values + (size_t)(c->num_prefix_tokens + patch) * (size_t)c->embed_dim;
 }
 
 /* Fits components to the patches of all photos: coordinates is [num_seen * patches, 3]. */
-static bool fit(look_job *j, float *coordinates, report *r)
-{
+static bool fit(look_job *j, float *coordinates, report *r) {
     const vit_config *c = &j->model.config;
     const size_t each = (size_t)c->num_patches * (size_t)c->embed_dim;
     float *values = malloc((size_t)j->num_seen * each * sizeof *values);
@@ -206,20 +187,18 @@ static bool fit(look_job *j, float *coordinates, report *r)
 }
 
 /* From [photos, patches, 3] to a map for each component. */
-static void take_maps(look_job *j, const float *coordinates)
-{
+static void take_maps(look_job *j, const float *coordinates) {
     const int patches = j->model.config.num_patches;
     for (int i = 0; i < j->num_seen * patches; i++) {
         for (int k = 0; k < TOKENS_COMPONENTS; k++) {
-            look_map_of(j, i / patches, k)[i % patches] =
-                coordinates[(size_t)i * TOKENS_COMPONENTS + (size_t)k];
+            look_map_of(j, i / patches,
+                        k)[i % patches] = coordinates[(size_t)i * TOKENS_COMPONENTS + (size_t)k];
         }
     }
 }
 
 /* From the least to the largest value of all photos, for each component. */
-static void find_ranges(const look_job *j, double ranges[TOKENS_COMPONENTS][2])
-{
+static void find_ranges(const look_job *j, double ranges[TOKENS_COMPONENTS][2]) {
     for (int k = 0; k < TOKENS_COMPONENTS; k++) {
         bool any = false;
         for (int i = 0; i < j->num_seen; i++) {
@@ -235,19 +214,16 @@ static void find_ranges(const look_job *j, double ranges[TOKENS_COMPONENTS][2])
 
 /* Black for what is not foreground. */
 static picture_colour colour(const look_job *j, int photo, int patch,
-                             double ranges[TOKENS_COMPONENTS][2])
-{
+                             double ranges[TOKENS_COMPONENTS][2]) {
     uint8_t rgb[TOKENS_COMPONENTS] = { 0, 0, 0 };
     for (int k = 0; k < TOKENS_COMPONENTS; k++) {
         const float value = look_map_of(j, photo, k)[patch];
-        if (!isnan(value))
-            rgb[k] = (uint8_t)(255 * grids_share((double)value, ranges[k]) + 0.5);
+        if (!isnan(value)) rgb[k] = (uint8_t)(255 * grids_share((double)value, ranges[k]) + 0.5);
     }
     return (picture_colour){ rgb[0], rgb[1], rgb[2] };
 }
 
-static bool add_photos(look_job *j, report *r)
-{
+static bool add_photos(look_job *j, report *r) {
     const int patches = j->model.config.num_patches;
     picture_colour *colours = malloc((size_t)patches * sizeof *colours);
     double ranges[TOKENS_COMPONENTS][2] = { { 0, 0 }, { 0, 0 }, { 0, 0 } };
@@ -262,8 +238,7 @@ static bool add_photos(look_job *j, report *r)
     return good;
 }
 
-bool look_draw_tokens(look_job *j, report *r)
-{
+bool look_draw_tokens(look_job *j, report *r) {
     const vit_grid grid = look_grid_of(&j->model);
     bool good = look_take_numbers(j, j->num_seen, TOKENS_COMPONENTS, grid.height, grid.width, r);
     const size_t count = (size_t)j->num_seen * TOKENS_COMPONENTS;
@@ -276,8 +251,7 @@ bool look_draw_tokens(look_job *j, report *r)
 }
 
 /* Variance explained by each component, and its share of all. */
-void look_put_components(const look_job *j, json_writer *w)
-{
+void look_put_components(const look_job *j, json_writer *w) {
     const pca *p = &j->components;
     json_put_begin(w, "variance", '[');
     for (int k = 0; k < p->count; k++) json_put_number(w, NULL, p->variance[k], 9);

@@ -11,8 +11,7 @@
 
 /* === Filters === */
 
-static bool check_filters(const vit_config *c, report *r)
-{
+static bool check_filters(const vit_config *c, report *r) {
     if (c->stem != VIT_STEM_NONE)
         return report_fail(r, "the patch embedding of this model reads the output of a stem, not "
                               "pixels");
@@ -22,20 +21,18 @@ static bool check_filters(const vit_config *c, report *r)
            report_fail(r, "the patches of this model are not squares of the photo");
 }
 
-static bool fit_filters(look_job *j, report *r)
-{
+static bool fit_filters(look_job *j, report *r) {
     const vit_config *c = &j->model.config;
     vit_tensor tensor;
     float *values = tensor_values(&j->model, "patch_embed.proj.weight", &tensor, r);
-    const bool good = values && pca_fit(&j->components, values, c->embed_dim,
-                                        c->in_chans * c->patch_size * c->patch_size,
-                                        j->chosen->count, r);
+    const bool good = values &&
+                      pca_fit(&j->components, values, c->embed_dim,
+                              c->in_chans * c->patch_size * c->patch_size, j->chosen->count, r);
     free(values);
     return good;
 }
 
-bool look_draw_filters(look_job *j, report *r)
-{
+bool look_draw_filters(look_job *j, report *r) {
     const vit_config *c = &j->model.config;
     const pca *p = &j->components;
     if ((!check_filters(c, r) || !fit_filters(j, r))) return report_file(r, j->path);
@@ -55,8 +52,7 @@ bool look_draw_filters(look_job *j, report *r)
     return true;
 }
 
-void look_put_filters(const look_job *j, json_writer *w)
-{
+void look_put_filters(const look_job *j, json_writer *w) {
     look_put_components(j, w);
     json_put_begin(w, "filters", '[');
     for (int k = 0; k < j->components.count; k++) {
@@ -68,8 +64,7 @@ void look_put_filters(const look_job *j, json_writer *w)
 
 /* === Positions === */
 
-const char *look_wrong_positions(const look_choices *c, int operands)
-{
+const char *look_wrong_positions(const look_choices *c, int operands) {
     if (c->kind && positions_by_name(c->kind) == POSITIONS_KINDS)
         return "--kind is embedding, rotary or relative";
     if (c->compare && operands < 2) return "--compare needs two models: A.vit B.vit";
@@ -77,8 +72,7 @@ const char *look_wrong_positions(const look_choices *c, int operands)
     return c->compare && c->model ? "--compare names the models: without -m" : NULL;
 }
 
-static bool find_cosines(const vit_model *model, look_positions *m, report *r)
-{
+static bool find_cosines(const vit_model *model, look_positions *m, report *r) {
     const size_t n = (size_t)model->config.num_patches;
     positions p;
     if (!positions_read(model, m->kind, m->block < 0 ? 0 : m->block, &p, r)) return false;
@@ -89,8 +83,7 @@ static bool find_cosines(const vit_model *model, look_positions *m, report *r)
     return m->cosines || report_no_memory(r);
 }
 
-static bool add_placed(look_job *j, const look_positions *m, report *r)
-{
+static bool add_placed(look_job *j, const look_positions *m, report *r) {
     static const double range[2] = { -1, 1 };
     char caption[512];
     picture drawn;
@@ -102,8 +95,7 @@ static bool add_placed(look_job *j, const look_positions *m, report *r)
            sheet_add(&j->sheet, &drawn, caption, r);
 }
 
-static bool place(look_job *j, const vit_model *model, const char *path, report *r)
-{
+static bool place(look_job *j, const vit_model *model, const char *path, report *r) {
     const vit_config *c = &model->config;
     look_positions *m = &j->placed[j->num_placed++];
     m->path = path;
@@ -116,8 +108,7 @@ static bool place(look_job *j, const vit_model *model, const char *path, report 
     return find_cosines(model, m, r) && add_placed(j, m, r);
 }
 
-static bool place_file(look_job *j, const char *path, report *r)
-{
+static bool place_file(look_job *j, const char *path, report *r) {
     vit_model model;
     bool good;
     if (!cli_model_open(path, 0, &model, r)) return false;
@@ -127,23 +118,23 @@ static bool place_file(look_job *j, const char *path, report *r)
 }
 
 /* For --npy, [models, n, n]. */
-static bool stack_cosines(look_job *j, report *r)
-{
+static bool stack_cosines(look_job *j, report *r) {
     const int64_t n = (int64_t)j->placed->grid.height * j->placed->grid.width;
     if (!look_take_numbers(j, j->num_placed, n, n, 0, r)) return false;
     for (int i = 0; i < j->num_placed; i++) {
         const look_positions *m = &j->placed[i];
         if ((int64_t)m->grid.height * m->grid.width != n)
-            return report_fail(r, "--npy needs models with equally many positions, found %lld and "
-                                  "%lld", (long long)n, (long long)m->grid.height * m->grid.width);
+            return report_fail(r,
+                               "--npy needs models with equally many positions, found %lld and "
+                               "%lld",
+                               (long long)n, (long long)m->grid.height * m->grid.width);
         memcpy(j->numbers + (size_t)i * (size_t)(n * n), m->cosines,
                (size_t)(n * n) * sizeof *m->cosines);
     }
     return true;
 }
 
-bool look_draw_positions(look_job *j, report *r)
-{
+bool look_draw_positions(look_job *j, report *r) {
     const int count = j->chosen->compare ? j->operands->count : 1;
     bool good;
     j->placed = calloc((size_t)count, sizeof *j->placed);
@@ -155,8 +146,7 @@ bool look_draw_positions(look_job *j, report *r)
     return good && (!j->chosen->npy || stack_cosines(j, r));
 }
 
-static void put_placed(const look_positions *m, json_writer *w)
-{
+static void put_placed(const look_positions *m, json_writer *w) {
     const int n = m->grid.height * m->grid.width;
     json_put_begin(w, NULL, '{');
     json_put_text(w, "model", m->path);
@@ -168,14 +158,12 @@ static void put_placed(const look_positions *m, json_writer *w)
     json_put_integer(w, NULL, m->grid.width);
     json_put_end(w, ']');
     json_put_begin(w, "cosines", '[');
-    for (int i = 0; i < n; i++)
-        json_put_floats(w, NULL, m->cosines + (size_t)i * (size_t)n, n);
+    for (int i = 0; i < n; i++) json_put_floats(w, NULL, m->cosines + (size_t)i * (size_t)n, n);
     json_put_end(w, ']');
     json_put_end(w, '}');
 }
 
-void look_put_positions(const look_job *j, json_writer *w)
-{
+void look_put_positions(const look_job *j, json_writer *w) {
     json_put_begin(w, "models", '[');
     for (int i = 0; i < j->num_placed; i++) put_placed(&j->placed[i], w);
     json_put_end(w, ']');

@@ -14,15 +14,13 @@
 
 /* === Photos, as the model sees them === */
 
-static size_t count_numbers(const look_job *j)
-{
+static size_t count_numbers(const look_job *j) {
     size_t count = 1;
     for (int i = 0; i < j->ndim; i++) count *= (size_t)j->dims[i];
     return count;
 }
 
-bool look_take_numbers(look_job *j, int64_t a, int64_t b, int64_t c, int64_t d, report *r)
-{
+bool look_take_numbers(look_job *j, int64_t a, int64_t b, int64_t c, int64_t d, report *r) {
     const int64_t dims[4] = { a, b, c, d };
     memcpy(j->dims, dims, sizeof dims);
     j->ndim = d ? 4 : 3;
@@ -30,26 +28,22 @@ bool look_take_numbers(look_job *j, int64_t a, int64_t b, int64_t c, int64_t d, 
     return j->numbers || report_no_memory(r);
 }
 
-float *look_map_of(const look_job *j, int which, int map)
-{
-    return j->numbers + ((size_t)which * (size_t)j->dims[1] + (size_t)map) *
-                            (size_t)j->model.config.num_patches;
+float *look_map_of(const look_job *j, int which, int map) {
+    return j->numbers +
+           ((size_t)which * (size_t)j->dims[1] + (size_t)map) * (size_t)j->model.config.num_patches;
 }
 
-vit_grid look_grid_of(const vit_model *model)
-{
+vit_grid look_grid_of(const vit_model *model) {
     return (vit_grid){ model->config.grid_height, model->config.grid_width };
 }
 
-bool look_check_block(const look_job *j, report *r)
-{
+bool look_check_block(const look_job *j, report *r) {
     const int depth = j->model.config.depth;
     return j->chosen->block < depth ||
            report_fail(r, "--block %d: the model has blocks 0 to %d", j->chosen->block, depth - 1);
 }
 
-static bool start_session(look_job *j, report *r)
-{
+static bool start_session(look_job *j, report *r) {
     const vit_config *c = &j->model.config;
     vit_params params;
     size_t size;
@@ -69,20 +63,20 @@ static bool start_session(look_job *j, report *r)
            report_no_memory(r);
 }
 
-bool look_patch_at(const look_job *j, const view *v, int *patch, report *r)
-{
+bool look_patch_at(const look_job *j, const view *v, int *patch, report *r) {
     const double *at = j->chosen->point;
     double box[4];
     crop_seen(&v->place, box);
     *patch = crop_patch(&v->place, at[0], at[1]);
     return *patch >= 0 ||
-           report_fail(r, "no patch is at %g,%g: of its %d x %d pixels the model sees x from %.0f "
-                          "to %.0f and y from %.0f to %.0f", at[0], at[1], v->place.photo_width,
-                       v->place.photo_height, box[0], box[2], box[1], box[3]);
+           report_fail(r,
+                       "no patch is at %g,%g: of its %d x %d pixels the model sees x from %.0f "
+                       "to %.0f and y from %.0f to %.0f",
+                       at[0], at[1], v->place.photo_width, v->place.photo_height, box[0], box[2],
+                       box[1], box[3]);
 }
 
-static bool read_photo(look_job *j, const vit_image *image, look_photo *s, report *r)
-{
+static bool read_photo(look_job *j, const vit_image *image, look_photo *s, report *r) {
     s->values = malloc(j->each * sizeof *s->values);
     if (!s->values) return report_no_memory(r);
     return photos_prepare(&j->model, image, j->input, r) &&
@@ -90,12 +84,11 @@ static bool read_photo(look_job *j, const vit_image *image, look_photo *s, repor
            j->command->read(j, s, r) &&
            (tensor_values_are_finite(s->values, j->each) ||
             report_fail(r, "the model's outputs are NaN or infinite: vit-info --check names a "
-                        "weight that is"));
+                           "weight that is"));
 }
 
 /* One that cannot be decoded is named and counted. */
-static bool see(look_job *j, char *name, report *r)
-{
+static bool see(look_job *j, char *name, report *r) {
     report unreadable = report_make();
     look_photo *s = &j->seen[j->num_seen];
     vit_image image;
@@ -113,8 +106,7 @@ static bool see(look_job *j, char *name, report *r)
     return good || report_file(r, name);
 }
 
-static bool see_all(look_job *j, report *r)
-{
+static bool see_all(look_job *j, report *r) {
     bool good = photo_paths_all(&j->photos, j->operands, &j->chosen->lists,
                                 j->chosen->null ? '\0' : '\n', r);
     if (good) j->decoder = photo_decoder_open(&j->chosen->photos, cli_name(), 1, r);
@@ -132,8 +124,7 @@ static bool see_all(look_job *j, report *r)
 }
 
 bool look_add_view(look_job *j, const look_photo *s, const picture_colour *patches,
-                   const char *caption, report *r)
-{
+                   const char *caption, report *r) {
     char text[512];
     picture painted;
     snprintf(text, sizeof text, "%s\n%s", paths_file_name(s->name), caption);
@@ -143,8 +134,7 @@ bool look_add_view(look_job *j, const look_photo *s, const picture_colour *patch
 }
 
 bool look_add_heat(look_job *j, const look_photo *s, const float *values, const double range[2],
-                     const char *caption, report *r)
-{
+                   const char *caption, report *r) {
     picture_colour *colours = malloc((size_t)j->model.config.num_patches * sizeof *colours);
     bool good = colours || report_no_memory(r);
     for (int i = 0; good && i < j->model.config.num_patches; i++)
@@ -154,8 +144,7 @@ bool look_add_heat(look_job *j, const look_photo *s, const float *values, const 
     return good;
 }
 
-bool look_run(look_job *j, report *r)
-{
+bool look_run(look_job *j, report *r) {
     const look_choices *c = j->chosen;
     if (!c->compare && !cli_model_choose(c->model, c->img_size, &j->model, &j->path, r))
         return false;
@@ -163,8 +152,7 @@ bool look_run(look_job *j, report *r)
     return (!j->command->photos || see_all(j, r)) && j->command->draw(j, r) && look_write(j, r);
 }
 
-void look_free(look_job *j)
-{
+void look_free(look_job *j) {
     for (int i = 0; i < j->num_seen; i++) {
         view_free(&j->seen[i].shown);
         free(j->seen[i].values);
@@ -186,16 +174,14 @@ void look_free(look_job *j)
 
 /* === Writing === */
 
-static bool write_npy(const look_job *j, report *r)
-{
+static bool write_npy(const look_job *j, report *r) {
     cli_output output;
     if (!cli_output_open(&output, j->chosen->npy, r)) return false;
-    (void)npy_write(output.file, j->numbers, j->dims, j->ndim);   /* commit finds what failed */
+    (void)npy_write(output.file, j->numbers, j->dims, j->ndim); /* commit finds what failed */
     return cli_output_commit(&output, r);
 }
 
-static bool write_png(const look_job *j, report *r)
-{
+static bool write_png(const look_job *j, report *r) {
     picture drawn;
     const bool good = sheet_draw(&j->sheet, j->chosen->columns, &drawn, r) &&
                       picture_save(&drawn, j->chosen->output, r);
@@ -203,8 +189,7 @@ static bool write_png(const look_job *j, report *r)
     return good;
 }
 
-void look_put_pair(json_writer *w, const char *key, int a, int b)
-{
+void look_put_pair(json_writer *w, const char *key, int a, int b) {
     json_put_begin(w, key, '[');
     json_put_integer(w, NULL, a);
     json_put_integer(w, NULL, b);
@@ -212,8 +197,7 @@ void look_put_pair(json_writer *w, const char *key, int a, int b)
 }
 
 /* Rows of one map. */
-static void put_map(const look_job *j, const float *values, json_writer *w)
-{
+static void put_map(const look_job *j, const float *values, json_writer *w) {
     const int width = j->model.config.grid_width;
     json_put_begin(w, NULL, '[');
     for (int y = 0; y < j->model.config.grid_height; y++)
@@ -221,8 +205,7 @@ static void put_map(const look_job *j, const float *values, json_writer *w)
     json_put_end(w, ']');
 }
 
-static void put_seen(const look_job *j, int which, json_writer *w)
-{
+static void put_seen(const look_job *j, int which, json_writer *w) {
     const look_photo *s = &j->seen[which];
     double box[4];
     crop_seen(&s->shown.place, box);
@@ -238,8 +221,7 @@ static void put_seen(const look_job *j, int which, json_writer *w)
     json_put_end(w, '}');
 }
 
-static void print_json(const look_job *j)
-{
+static void print_json(const look_job *j) {
     json_writer w = json_write_to(stdout);
     json_put_begin(&w, NULL, '{');
     json_put_text(&w, "look", j->command->name);
@@ -256,8 +238,7 @@ static void print_json(const look_job *j)
     putchar('\n');
 }
 
-bool look_write(const look_job *j, report *r)
-{
+bool look_write(const look_job *j, report *r) {
     const bool good = (!j->chosen->output || write_png(j, r)) &&
                       (!j->chosen->npy || write_npy(j, r));
     if (good && j->chosen->json) print_json(j);

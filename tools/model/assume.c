@@ -17,34 +17,33 @@ typedef struct assumer {
 } assumer;
 
 /* What others than the tensors say, or what the tensors show and is not merely usual. */
-static bool is_told(const assumer *a, setting_key key)
-{
+static bool is_told(const assumer *a, setting_key key) {
     return settings_origin(a->all, key) >= 0 && !a->seen->by_default[key];
 }
 
 /* A name of timm, or a configuration of its form, says how the blocks are made. */
-static bool is_described(const assumer *a)
-{
-    return a->all[FROM_NAME].given[SETTING_BLOCK_TYPE];
-}
+static bool is_described(const assumer *a) { return a->all[FROM_NAME].given[SETTING_BLOCK_TYPE]; }
 
-static const char *options_of(const assumer *a, setting_key key, char text[CHOICES_SIZE])
-{
+static const char *options_of(const assumer *a, setting_key key, char text[CHOICES_SIZE]) {
     const setting_row *row = &setting_rows[key];
-    const char *pools = a->model->config.has_cls_token   /* which need no other tensors */
-        ? "token|avg|max|avgmax (the class token is left out; not with --set pool_prefix=1)"
-        : "avg|max|avgmax";
-    const char *final_norms = a->model->config.pool == VIT_POOL_TOKEN
-        ? "0|1" : "0|1 (after pooling: --set has_final_norm=0 --set has_fc_norm=1)";
+    const char *pools =
+        a->model->config.has_cls_token /* which need no other tensors */
+            ? "token|avg|max|avgmax (the class token is left out; not with --set pool_prefix=1)"
+            : "avg|max|avgmax";
+    const char
+        *final_norms = a->model->config.pool == VIT_POOL_TOKEN
+                           ? "0|1"
+                           : "0|1 (after pooling: --set has_final_norm=0 --set has_fc_norm=1)";
     if (row->words && key != SETTING_POOL) return choices_of_words(key, "", text);
     snprintf(text, CHOICES_SIZE, "--set %s=%s", row->name,
-             key == SETTING_POOL ? pools : key == SETTING_FINAL_NORM ? final_norms :
-             row->kind == SETTING_FLAG ? "0|1" : "N");
+             key == SETTING_POOL         ? pools
+             : key == SETTING_FINAL_NORM ? final_norms
+             : row->kind == SETTING_FLAG ? "0|1"
+                                         : "N");
     return text;
 }
 
-static bool assume(const assumer *a, setting_key key, double value, const char *why)
-{
+static bool assume(const assumer *a, setting_key key, double value, const char *why) {
     char word[32], what[96], options[CHOICES_SIZE];
     if (findings_has_asked(a->found, setting_rows[key].name)) return true;
     snprintf(what, sizeof what, "%s=%s", setting_rows[key].name, setting_text(key, value, word));
@@ -54,31 +53,37 @@ static bool assume(const assumer *a, setting_key key, double value, const char *
 /* === The network === */
 
 /* Does the head read something else if prefix tokens are pooled too? */
-static bool may_pool_prefix(const vit_config *c)
-{
+static bool may_pool_prefix(const vit_config *c) {
     return c->num_prefix_tokens > 0 && c->pool != VIT_POOL_TOKEN && c->pool != VIT_POOL_TOKEN_AVG;
 }
 
 /* Why the norms stand as they do. */
-static const char *order_why(const assumer *a, char text[HEADS_TEXT])
-{
+static const char *order_why(const assumer *a, char text[HEADS_TEXT]) {
     const norm_order_evidence *order = &a->seen->norm_order;
     const bool pre = order->pre > order->post;
-    snprintf(text, HEADS_TEXT, "read from the weights: the norms fit what would read them by "
-             "%.2f, in the other order by %.2f", pre ? order->pre : order->post,
-             pre ? order->post : order->pre);
+    snprintf(text, HEADS_TEXT,
+             "read from the weights: the norms fit what would read them by "
+             "%.2f, in the other order by %.2f",
+             pre ? order->pre : order->post, pre ? order->post : order->pre);
     return text;
 }
 
 /* What the library's configurations may change is an assumption; what its code always does is not.
  * Where anyone may have written the model, all of it is. */
-static bool assume_defaults(const assumer *a)
-{
-    static const struct { setting_key key; bool everywhere; } keys[] = {
-        { SETTING_NUM_HEADS, true }, { SETTING_HEAD_DIM, true }, { SETTING_NORM_EPS, true },
-        { SETTING_ACTIVATION, true }, { SETTING_POOL, true }, { SETTING_POOL_PREFIX, false },
-        { SETTING_ATTN_ROOT, true }, { SETTING_BLOCK_TYPE, false },
-        { SETTING_REPRESENTATION_ACTIVATION, true }
+static bool assume_defaults(const assumer *a) {
+    static const struct {
+        setting_key key;
+        bool everywhere;
+    } keys[] = {
+        { SETTING_NUM_HEADS, true },
+        { SETTING_HEAD_DIM, true },
+        { SETTING_NORM_EPS, true },
+        { SETTING_ACTIVATION, true },
+        { SETTING_POOL, true },
+        { SETTING_POOL_PREFIX, false },
+        { SETTING_ATTN_ROOT, true },
+        { SETTING_BLOCK_TYPE, false },
+        { SETTING_REPRESENTATION_ACTIVATION, true },
     };
     char why[160], order[HEADS_TEXT];
     size_t i;
@@ -90,14 +95,14 @@ static bool assume_defaults(const assumer *a)
         if (a->seen->by_default[keys[i].key] && (keys[i].everywhere || a->seen->is_open) &&
             !assume(a, keys[i].key, a->all[FROM_TENSORS].value[keys[i].key],
                     keys[i].key == SETTING_BLOCK_TYPE && a->seen->norm_order.is_clear
-                        ? order_why(a, order) : why))
+                        ? order_why(a, order)
+                        : why))
             return false;
     }
     return true;
 }
 
-static bool assume_seen_heads(const assumer *a)
-{
+static bool assume_seen_heads(const assumer *a) {
     const vit_config *c = &a->model->config;
     char why[HEADS_TEXT], agrees[HEADS_TEXT + 80];
     if (!a->model->notes.heads_by_weights) return true;
@@ -108,8 +113,7 @@ static bool assume_seen_heads(const assumer *a)
     return assume(a, SETTING_NUM_HEADS, c->num_heads, agrees);
 }
 
-static bool assume_seen_patch_order(const assumer *a)
-{
+static bool assume_seen_patch_order(const assumer *a) {
     const settings_seen *seen = a->seen;
     char why[HEADS_TEXT];
     double order = PATCH_ORDER_CHW;
@@ -118,71 +122,67 @@ static bool assume_seen_patch_order(const assumer *a)
     settings_get(a->all, SETTING_PATCH_ORDER, &order);
     snprintf(why, sizeof why,
              "read from the weights: neighbouring pixels correlate by %.3f, in the other order by "
-             "%.3f", seen->patch_order_best, seen->patch_order_next);
+             "%.3f",
+             seen->patch_order_best, seen->patch_order_next);
     return assume(a, SETTING_PATCH_ORDER, order, why);
 }
 
-static bool assume_seen_keys(const assumer *a)
-{
+static bool assume_seen_keys(const assumer *a) {
     const key_bias_evidence *keys = &a->seen->key_bias;
     char why[HEADS_TEXT];
     if (!keys->is_clear || settings_origin(a->all, SETTING_QKV_INTERLEAVE) != FROM_TENSORS)
         return true;
-    snprintf(why, sizeof why, "read from the weights: biases of keys are not trained, and are "
-             "%.2g times the others', in the other order %.2g times", keys->best, keys->next);
+    snprintf(why, sizeof why,
+             "read from the weights: biases of keys are not trained, and are "
+             "%.2g times the others', in the other order %.2g times",
+             keys->best, keys->next);
     return assume(a, SETTING_QKV_INTERLEAVE,
                   keys->is_by_head ? QKV_INTERLEAVE_PER_HEAD : QKV_INTERLEAVE_NONE, why);
 }
 
 /* What trained weights show, with the figures that say how clearly. */
-static bool assume_evidence(const assumer *a)
-{
+static bool assume_evidence(const assumer *a) {
     return assume_seen_heads(a) && assume_seen_patch_order(a) && assume_seen_keys(a);
 }
 
 /* Where neither the library says it. */
-static bool assume_usual(const assumer *a)
-{
+static bool assume_usual(const assumer *a) {
     const vit_config *c = &a->model->config;
     const bool by_width = a->model->notes.heads_by_width && !a->model->notes.heads_by_weights;
     char why[96];
     snprintf(why, sizeof why, "what timm's models of width %d have", c->embed_dim);
-    if (by_width && !assume(a, SETTING_NUM_HEADS, c->num_heads, why))
-        return false;
+    if (by_width && !assume(a, SETTING_NUM_HEADS, c->num_heads, why)) return false;
     if (settings_origin(a->all, SETTING_NORM_EPS) < 0 &&
         !assume(a, SETTING_NORM_EPS, setting_rows[SETTING_NORM_EPS].plain, "timm's usual"))
         return false;
     if (a->model->notes.chans_by_depth &&
-        !assume(a, SETTING_IN_CHANS, a->model->stored.chans,
-                "this makes patches square"))
+        !assume(a, SETTING_IN_CHANS, a->model->stored.chans, "this makes patches square"))
         return false;
     return settings_origin(a->all, SETTING_ACTIVATION) >= 0 ||
            assume(a, SETTING_ACTIVATION, c->activation, "timm's usual");
 }
 
 /* Positions show how many patches there are, not whether they overlap. */
-static bool assume_size(const assumer *a)
-{
+static bool assume_size(const assumer *a) {
     const vit_config *c = &a->model->config;
     char what[64], why[128];
     if (settings_origin(a->all, SETTING_IMG_HEIGHT) >= 0 || a->seen->position_rows == 0 ||
         findings_has_asked(a->found, "img_size"))
         return true;
     snprintf(what, sizeof what, "img_size=%dx%d", c->img_height, c->img_width);
-    snprintf(why, sizeof why, "%d x %d patches of %d pixels, %s",
-             a->model->stored.grid_height, a->model->stored.grid_width, c->patch_size,
+    snprintf(why, sizeof why, "%d x %d patches of %d pixels, %s", a->model->stored.grid_height,
+             a->model->stored.grid_width, c->patch_size,
              c->patch_stride ? "with this patch_stride" : "side by side");
-    return findings_assume(a->found, what, why, c->patch_stride ? "--img-size HxW"
-                           : a->seen->patch_depth > 0
-                           ? "--img-size HxW, --set patch_stride=N or "
-                             "--set patch_cut=interleaved|reshape|unfold"
-                           : "--img-size HxW or --set patch_stride=N");
+    return findings_assume(a->found, what, why,
+                           c->patch_stride            ? "--img-size HxW"
+                           : a->seen->patch_depth > 0 ? "--img-size HxW, --set patch_stride=N or "
+                                                        "--set patch_cut=interleaved|reshape|unfold"
+                                                      : "--img-size HxW or --set patch_stride=N");
 }
 
 /* Positions that are resampled may be those of patches that overlap: the stride that gives as many,
  * or 0. */
-static int other_stride(const assumer *a)
-{
+static int other_stride(const assumer *a) {
     const vit_config *c = &a->model->config;
     const settings_stored *stored = &a->model->stored;
     int stride;
@@ -193,23 +193,27 @@ static int other_stride(const assumer *a)
     return 0;
 }
 
-static bool assume_side_by_side(const assumer *a)
-{
+static bool assume_side_by_side(const assumer *a) {
     const settings_stored *stored = &a->model->stored;
     const int stride = a->model->notes.positions_resampled ? other_stride(a) : 0;
     char why[160];
     if (stride == 0 || settings_origin(a->all, SETTING_PATCH_STRIDE) >= 0) return true;
-    snprintf(why, sizeof why, "patches side by side, for which the positions of %d x %d are "
-             "resampled; patch_stride=%d fits them as they are", stored->grid_height,
-             stored->grid_width, stride);
+    snprintf(why, sizeof why,
+             "patches side by side, for which the positions of %d x %d are "
+             "resampled; patch_stride=%d fits them as they are",
+             stored->grid_height, stored->grid_width, stride);
     return assume(a, SETTING_PATCH_STRIDE, a->model->config.patch_size, why);
 }
 
 /* A norm that is stored need not be called, and the order within a block cannot be seen. */
-static bool assume_structure(const assumer *a)
-{
+static bool assume_structure(const assumer *a) {
     const vit_config *c = &a->model->config;
-    const struct { setting_key key; bool asked; int value; const char *why; } rows[] = {
+    const struct {
+        setting_key key;
+        bool asked;
+        int value;
+        const char *why;
+    } rows[] = {
         { SETTING_BLOCK_TYPE, c->depth > 0, c->block_type, "the usual order" },
         { SETTING_POOL, c->has_cls_token, c->pool, "there is a class token" },
         { SETTING_ATTENTION, c->depth > 0 && a->seen->is_torch_attention, c->attention,
@@ -222,8 +226,10 @@ static bool assume_structure(const assumer *a)
         { SETTING_PATCH_ORDER, a->seen->patch_depth > 0 && !is_described(a),
           (int)a->all[FROM_TENSORS].value[SETTING_PATCH_ORDER],
           a->seen->library ? "as this layout has it" : "the usual" },
-        { SETTING_ATTN_ROOT, c->depth > 0 && !a->seen->is_torch_attention && !is_described(a) &&
-          !is_told(a, SETTING_ATTN_SCALE), ATTN_ROOT_HEAD_DIM, "the usual" }
+        { SETTING_ATTN_ROOT,
+          c->depth > 0 && !a->seen->is_torch_attention && !is_described(a) &&
+              !is_told(a, SETTING_ATTN_SCALE),
+          ATTN_ROOT_HEAD_DIM, "the usual" },
     };
     size_t i;
     for (i = 0; i < COUNT(rows); i++)
@@ -241,8 +247,7 @@ typedef struct text {
     char what[512], options[256];
 } text;
 
-static void append_setting(const assumer *a, setting_key key, double value, text *t)
-{
+static void append_setting(const assumer *a, setting_key key, double value, text *t) {
     char word[32], options[CHOICES_SIZE];
     if (is_told(a, key)) return;
     text_append(t->what, sizeof t->what, "%s%s=%s", *t->what ? " " : "", setting_rows[key].name,
@@ -252,8 +257,7 @@ static void append_setting(const assumer *a, setting_key key, double value, text
 }
 
 /* With as many digits as give it back: six for most. */
-static void append_float(float value, text *t)
-{
+static void append_float(float value, text *t) {
     char digits[32];
     snprintf(digits, sizeof digits, "%.6g", (double)value);
     if (strtof(digits, NULL) < value || strtof(digits, NULL) > value)
@@ -262,8 +266,7 @@ static void append_float(float value, text *t)
 }
 
 /* One value where all channels agree. */
-static void append_vector(const char *name, const float *values, int count, text *t)
-{
+static void append_vector(const char *name, const float *values, int count, text *t) {
     int i, different = 0;
     for (i = 1; i < count; i++) different += values[i] != values[0];
     text_append(t->what, sizeof t->what, "%s%s=", *t->what ? " " : "", name);
@@ -276,8 +279,7 @@ static void append_vector(const char *name, const float *values, int count, text
                 *name == 'm' ? 'M' : 'S');
 }
 
-static bool is_vector_told(const assumer *a, bool is_std)
-{
+static bool is_vector_told(const assumer *a, bool is_std) {
     const bool by_default = is_std ? a->seen->std_by_default : a->seen->mean_by_default;
     int from;
     for (from = by_default ? FROM_TENSORS + 1 : FROM_TENSORS; from < FROM_COUNT; from++)
@@ -286,8 +288,7 @@ static bool is_vector_told(const assumer *a, bool is_std)
 }
 
 /* A configuration that gives a mean has all of it: what it leaves out is its library's default. */
-static bool assume_preprocessing(const assumer *a)
-{
+static bool assume_preprocessing(const assumer *a) {
     const vit_config *c = &a->model->config;
     const bool by_library = a->seen->mean_by_default || a->seen->by_default[SETTING_CROP_PCT];
     double crop_pct = setting_rows[SETTING_CROP_PCT].plain;
@@ -298,20 +299,20 @@ static bool assume_preprocessing(const assumer *a)
     settings_get(a->all, SETTING_CROP_PCT, &crop_pct);
     if (!is_vector_told(a, false)) append_vector("mean", c->mean, c->in_chans, &t);
     if (!is_vector_told(a, true)) append_vector("std", c->std, c->in_chans, &t);
-    if (!is_told(a, SETTING_RESIZE_HEIGHT))
-        append_setting(a, SETTING_CROP_PCT, crop_pct, &t);
+    if (!is_told(a, SETTING_RESIZE_HEIGHT)) append_setting(a, SETTING_CROP_PCT, crop_pct, &t);
     append_setting(a, SETTING_CROP_MODE, c->crop_mode, &t);
     append_setting(a, SETTING_INTERPOLATION, c->interpolation, &t);
     snprintf(why, sizeof why, "%s%s%s; nothing says how images were prepared",
              by_library && !a->seen->library ? "the usual" : "as ",
-             !by_library ? "timm" : a->seen->library ? a->seen->library : "",
+             !by_library        ? "timm"
+             : a->seen->library ? a->seen->library
+                                : "",
              by_library && !a->seen->library ? "" : " has it");
     return !*t.what || findings_assume(a->found, t.what, why, t.options);
 }
 
 bool assume_settings(const settings all[FROM_COUNT], const settings_seen *seen,
-                     const settings_resolved *model, findings *f)
-{
+                     const settings_resolved *model, findings *f) {
     assumer a;
     a.all = all;
     a.seen = seen;

@@ -8,14 +8,12 @@
 
 /* === Parts === */
 
-bool parts_is_parameter(const char *tensor_name)
-{
+bool parts_is_parameter(const char *tensor_name) {
     return strncmp(tensor_name, "preprocess.", 11) != 0 &&
            strncmp(tensor_name, "selftest.", 9) != 0;
 }
 
-void parts_add(part_list *list, const vit_tensor *tensor)
-{
+void parts_add(part_list *list, const vit_tensor *tensor) {
     const int length = (int)strcspn(tensor->name, ".");
     char name[sizeof list->items[0].name];
     int i;
@@ -32,8 +30,7 @@ void parts_add(part_list *list, const vit_tensor *tensor)
 enum { PHRASE_SIZE = 64 };
 
 /* A setting whose phrase has a number, or depends on more than its own field. */
-static const char *phrase_by_hand(setting_key key, const vit_config *c, char text[PHRASE_SIZE])
-{
+static const char *phrase_by_hand(setting_key key, const vit_config *c, char text[PHRASE_SIZE]) {
     const int blocks = c->stem_stage1 + c->stem_stage2 + c->stem_stage3 + c->stem_stage4;
     text[0] = '\0';
     if (key == SETTING_STEM && c->stem == VIT_STEM_RESNET)
@@ -53,11 +50,10 @@ static const char *phrase_by_hand(setting_key key, const vit_config *c, char tex
 }
 
 /* "" where there is nothing to say. */
-static const char *phrase_of(setting_key key, const vit_config *c, char text[PHRASE_SIZE])
-{
+static const char *phrase_of(setting_key key, const vit_config *c, char text[PHRASE_SIZE]) {
     const setting_row *row = &setting_rows[key];
     if (*phrase_by_hand(key, c, text)) return text;
-    if (key == SETTING_FINAL_NORM && c->has_fc_norm) return "";   /* that one is the final norm */
+    if (key == SETTING_FINAL_NORM && c->has_fc_norm) return ""; /* that one is the final norm */
     if (key == SETTING_QKV_BIAS && c->attention == VIT_ATTENTION_SELF) return "";
     if (key == SETTING_POOL_PREFIX && c->pool == VIT_POOL_TOKEN) return "";
     if (row->field == SETTING_NO_FIELD) return "";
@@ -65,8 +61,7 @@ static const char *phrase_of(setting_key key, const vit_config *c, char text[PHR
     return row->phrase && setting_get_field(key, c) != row->plain ? row->phrase : "";
 }
 
-const char *settings_describe(const vit_config *config, char *text, size_t size)
-{
+const char *settings_describe(const vit_config *config, char *text, size_t size) {
     char buffer[PHRASE_SIZE];
     size_t used = 0;
     int key;
@@ -79,10 +74,9 @@ const char *settings_describe(const vit_config *config, char *text, size_t size)
     return text;
 }
 
-void describe_put_fields(json_writer *w, const vit_config *c)
-{
-#define PUT_int(name) json_put_integer(w, #name, (int64_t)c->name);
-#define PUT_float(name) json_put_float(w, #name, c->name);
+void describe_put_fields(json_writer *w, const vit_config *c) {
+#define PUT_int(name)                                json_put_integer(w, #name, (int64_t)c->name);
+#define PUT_float(name)                              json_put_float(w, #name, c->name);
 #define PUT(type, name, required, smallest, largest) PUT_##type(name)
     VIT_FIELD_LIST(PUT)
 #undef PUT
@@ -92,14 +86,12 @@ void describe_put_fields(json_writer *w, const vit_config *c)
 
 /* === The card === */
 
-const char *card_layout_name(vit_layout layout)
-{
+const char *card_layout_name(vit_layout layout) {
     static const char *const names[VIT_NUM_LAYOUTS] = { "plain", "panels", "groups" };
     return names[layout];
 }
 
-void card_add_up(const vit_model *model, card_totals *sum)
-{
+void card_add_up(const vit_model *model, card_totals *sum) {
     vit_tensor tensor;
     memset(sum, 0, sizeof *sum);
     for (int i = 0; vit_model_tensor(model, i, &tensor); i++) {
@@ -109,15 +101,13 @@ void card_add_up(const vit_model *model, card_totals *sum)
     }
 }
 
-int card_count_labels(const vit_model *model)
-{
+int card_count_labels(const vit_model *model) {
     int count = 0;
     for (int i = 0; i < model->config.num_classes; i++) count += vit_label(model, i) != NULL;
     return count;
 }
 
-int card_count_synsets(const vit_model *model)
-{
+int card_count_synsets(const vit_model *model) {
     int count = 0;
     for (int i = 0; i < model->config.num_classes; i++) count += vit_synset(model, i) != NULL;
     return count;
@@ -126,8 +116,7 @@ int card_count_synsets(const vit_model *model)
 /* The lines of the provenance are "key: value". What was assumed has a heading of its own. */
 static const char assumed_key[] = "assumed: ";
 
-bool card_next_line(const char **at, const char **line, int *length, bool *is_assumed)
-{
+bool card_next_line(const char **at, const char **line, int *length, bool *is_assumed) {
     const size_t key = sizeof assumed_key - 1;
     if (!**at) return false;
     *line = *at;
@@ -142,8 +131,7 @@ bool card_next_line(const char **at, const char **line, int *length, bool *is_as
     return true;
 }
 
-static void put_pair(json_writer *w, const char *key, int first, int second)
-{
+static void put_pair(json_writer *w, const char *key, int first, int second) {
     json_put_begin(w, key, '[');
     json_put_integer(w, NULL, first);
     json_put_integer(w, NULL, second);
@@ -151,8 +139,7 @@ static void put_pair(json_writer *w, const char *key, int first, int second)
 }
 
 /* The fields that the file stores, and the derived counts. */
-static void put_config(json_writer *w, const vit_config *c)
-{
+static void put_config(json_writer *w, const vit_config *c) {
     json_put_begin(w, "config", '{');
     describe_put_fields(w, c);
     json_put_integer(w, "num_patches", c->num_patches);
@@ -160,8 +147,7 @@ static void put_config(json_writer *w, const vit_config *c)
     json_put_end(w, '}');
 }
 
-static void put_preprocessing(json_writer *w, const vit_config *c)
-{
+static void put_preprocessing(json_writer *w, const vit_config *c) {
     char word[32];
     json_put_begin(w, "preprocessing", '{');
     put_pair(w, "resize", c->resize_height, c->resize_width);
@@ -173,8 +159,7 @@ static void put_preprocessing(json_writer *w, const vit_config *c)
     json_put_end(w, '}');
 }
 
-static void put_totals(json_writer *w, const vit_model *model, const card_totals *sum)
-{
+static void put_totals(json_writer *w, const vit_model *model, const card_totals *sum) {
     json_put_begin(w, "parameters", '{');
     json_put_integer(w, "total", (int64_t)sum->parts.total);
     json_put_begin(w, "parts", '{');
@@ -193,8 +178,7 @@ static void put_totals(json_writer *w, const vit_model *model, const card_totals
     json_put_end(w, '}');
 }
 
-static void put_tensor(json_writer *w, const vit_tensor *t)
-{
+static void put_tensor(json_writer *w, const vit_tensor *t) {
     char checksum[17];
     snprintf(checksum, sizeof checksum, "%016llx", (unsigned long long)t->checksum);
     json_put_begin(w, NULL, '{');
@@ -210,16 +194,14 @@ static void put_tensor(json_writer *w, const vit_tensor *t)
     json_put_end(w, '}');
 }
 
-static void put_tensors(json_writer *w, const vit_model *model)
-{
+static void put_tensors(json_writer *w, const vit_model *model) {
     vit_tensor t;
     json_put_begin(w, "tensors", '[');
     for (int i = 0; vit_model_tensor(model, i, &t); i++) put_tensor(w, &t);
     json_put_end(w, ']');
 }
 
-static void put_labels(json_writer *w, const vit_model *model)
-{
+static void put_labels(json_writer *w, const vit_model *model) {
     json_put_begin(w, "labels", '[');
     for (int i = 0; i < model->config.num_classes; i++) {
         json_put_text(w, NULL, vit_label(model, i));
@@ -232,8 +214,7 @@ static void put_labels(json_writer *w, const vit_model *model)
     json_put_end(w, ']');
 }
 
-static void put_assumed(json_writer *w, const char *at)
-{
+static void put_assumed(json_writer *w, const char *at) {
     char text[1024];
     const char *line;
     int length;
@@ -247,8 +228,7 @@ static void put_assumed(json_writer *w, const char *at)
     json_put_end(w, ']');
 }
 
-void card_put(json_writer *w, const vit_model *model, const card_totals *sum, unsigned lists)
-{
+void card_put(json_writer *w, const vit_model *model, const card_totals *sum, unsigned lists) {
     char options[512];
     put_config(w, &model->config);
     json_put_text(w, "options", settings_describe(&model->config, options, sizeof options));

@@ -13,7 +13,7 @@
 
 /* How many parameters each part of a network has: "patch_embed", "blocks", "head". */
 
-enum { PARTS_MAX = 64 };     /* far more than any architecture has */
+enum { PARTS_MAX = 64 }; /* far more than any architecture has */
 
 typedef struct part {
     char name[64];
@@ -21,7 +21,7 @@ typedef struct part {
 } part;
 
 typedef struct part_list {
-    part items[PARTS_MAX];   /* in the order in which they were added */
+    part items[PARTS_MAX]; /* in the order in which they were added */
     int count;
     uint64_t total;
 } part_list;
@@ -51,7 +51,7 @@ void describe_put_fields(json_writer *w, const vit_config *c);
 typedef struct card_totals {
     part_list parts;
     int num_tensors;
-    uint64_t bytes[VIT_NUM_DTYPES];     /* of tensors, by type */
+    uint64_t bytes[VIT_NUM_DTYPES]; /* of tensors, by type */
 } card_totals;
 
 void card_add_up(const vit_model *model, card_totals *sum);

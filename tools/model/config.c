@@ -14,8 +14,7 @@
 
 enum { CONFIG_MAX_FILE = 64 * 1024 * 1024 };
 
-bool config_read_text(const char *path, char **text, size_t *size, report *r)
-{
+bool config_read_text(const char *path, char **text, size_t *size, report *r) {
     source file;
     bool good;
     *text = NULL;
@@ -28,20 +27,15 @@ bool config_read_text(const char *path, char **text, size_t *size, report *r)
     return good;
 }
 
-bool config_is_null(const json_value *value)
-{
-    return !value || value->kind == JSON_NULL;
-}
+bool config_is_null(const json_value *value) { return !value || value->kind == JSON_NULL; }
 
-bool config_is_size(const json_value *value)
-{
+bool config_is_size(const json_value *value) {
     const int64_t size = json_integer(value, 0);
     return size >= 1 && size <= 1 << 20;
 }
 
 bool config_put_size(settings *s, setting_key setting, const json_value *object, const char *key,
-                     report *r)
-{
+                     report *r) {
     const json_value *value = json_get(object, key);
     if (config_is_null(value)) return true;
     if (!config_is_size(value)) return report_fail(r, "%s: expected a whole number", key);
@@ -51,15 +45,13 @@ bool config_put_size(settings *s, setting_key setting, const json_value *object,
 
 /* === open_clip's === */
 
-bool config_open_clip_is(const json_value *root)
-{
+bool config_open_clip_is(const json_value *root) {
     const json_value *model = json_get(root, "model_cfg");
     return model && json_get(model, "vision_cfg");
 }
 
 /* One number, or height and width. */
-static bool put_size(settings *s, const json_value *value, report *r)
-{
+static bool put_size(settings *s, const json_value *value, report *r) {
     const json_value *first = value && value->kind == JSON_ARRAY ? json_first(value) : value;
     const json_value *second = value && value->kind == JSON_ARRAY ? json_at(value, 1) : value;
     if (!value || value->kind == JSON_NULL) return true;
@@ -71,8 +63,7 @@ static bool put_size(settings *s, const json_value *value, report *r)
 }
 
 /* GELU by erf unless it says otherwise. */
-static void put_activation(settings *s, const json_value *model, const json_value *vision)
-{
+static void put_activation(settings *s, const json_value *model, const json_value *vision) {
     const char *approximate = json_string(json_get(json_get(vision, "act_kwargs"), "approximate"),
                                           "none");
     vit_activation activation = strcmp(approximate, "tanh") ? VIT_GELU : VIT_GELU_TANH;
@@ -80,8 +71,7 @@ static void put_activation(settings *s, const json_value *model, const json_valu
     settings_put(s, SETTING_ACTIVATION, activation);
 }
 
-static bool put_vision(settings *s, const json_value *model, const json_value *vision, report *r)
-{
+static bool put_vision(settings *s, const json_value *model, const json_value *vision, report *r) {
     const char *pool = json_string(json_get(vision, "pool_type"), "tok");
     const json_value *eps = json_get(json_get(vision, "norm_kwargs"), "eps");
     settings_put(s, SETTING_HEAD_DIM, 64);
@@ -99,8 +89,7 @@ static bool put_vision(settings *s, const json_value *model, const json_value *v
 }
 
 static bool put_vector(const json_value *value, const char *key, double *out, int *count,
-                       report *r)
-{
+                       report *r) {
     const json_value *item;
     if (!value || value->kind == JSON_NULL) return true;
     if (value->kind != JSON_ARRAY || value->count < 1 || value->count > VIT_MAX_CHANS)
@@ -114,11 +103,14 @@ static bool put_vector(const json_value *value, const char *key, double *out, in
 }
 
 /* The image is resized to the size of the input itself; nothing but the overhang is cropped. */
-static bool put_preprocessing(settings *s, const json_value *preprocess, report *r)
-{
-    static const struct { const char *name; vit_crop_mode mode; } modes[] = {
-        { "shortest", VIT_CROP_CENTER }, { "squash", VIT_CROP_SQUASH },
-        { "longest", VIT_CROP_BORDER }
+static bool put_preprocessing(settings *s, const json_value *preprocess, report *r) {
+    static const struct {
+        const char *name;
+        vit_crop_mode mode;
+    } modes[] = {
+        { "shortest", VIT_CROP_CENTER },
+        { "squash", VIT_CROP_SQUASH },
+        { "longest", VIT_CROP_BORDER },
     };
     const char *mode = json_string(json_get(preprocess, "resize_mode"), "shortest");
     const char *filter = json_string(json_get(preprocess, "interpolation"), "bicubic");
@@ -131,15 +123,16 @@ static bool put_preprocessing(settings *s, const json_value *preprocess, report 
     if (!s->given[SETTING_CROP_MODE])
         return report_fail(r, "resize_mode %.40s: expected shortest, squash or longest", mode);
     if (strcmp(filter, "bicubic") && strcmp(filter, "bilinear"))
-        return report_fail(r, "interpolation %.40s: this version of vit.h resizes by bilinear or "
-                           "bicubic filters", filter);
+        return report_fail(r,
+                           "interpolation %.40s: this version of vit.h resizes by bilinear or "
+                           "bicubic filters",
+                           filter);
     settings_put(s, SETTING_INTERPOLATION, strcmp(filter, "bicubic") ? VIT_BILINEAR : VIT_BICUBIC);
     return put_vector(json_get(preprocess, "mean"), "mean", s->mean, &s->mean_count, r) &&
            put_vector(json_get(preprocess, "std"), "std", s->std, &s->std_count, r);
 }
 
-bool config_open_clip_apply(config_file *config, settings *s, report *r)
-{
+bool config_open_clip_apply(config_file *config, settings *s, report *r) {
     const json_value *model = json_get(config->document.root, "model_cfg");
     const json_value *vision = json_get(model, "vision_cfg");
     const char *timm = json_string(json_get(vision, "timm_model_name"), NULL);
@@ -157,9 +150,9 @@ bool config_open_clip_apply(config_file *config, settings *s, report *r)
  * The values that transformers leaves out of its files where they are its defaults. */
 
 typedef struct hf_processor {
-    const char *name;    /* of its class, less "ImageProcessor" */
-    int size, crop;      /* crop 0: none */
-    bool shortest_edge;  /* size is the shorter side, not both */
+    const char *name;   /* of its class, less "ImageProcessor" */
+    int size, crop;     /* crop 0: none */
+    bool shortest_edge; /* size is the shorter side, not both */
     bool bicubic;
     arch_norm norm;
 } hf_processor;
@@ -168,11 +161,14 @@ typedef struct hf_processor {
 enum { BY_VIT, BY_DEIT, BY_CLIP, BY_BIT, BY_SIGLIP, BY_DINOV2, BY_BEIT, BY_DINOV3 };
 
 static const hf_processor processors[] = {
-    { "ViT", 224, 0, false, false, ARCH_HALF },  { "DeiT", 256, 224, false, true, ARCH_HALF },
-    { "CLIP", 224, 224, true, true, ARCH_OPENAI }, { "Bit", 224, 224, true, true, ARCH_OPENAI },
-    { "Siglip", 224, 0, false, true, ARCH_HALF }, { "DINOv2", 256, 224, true, true, ARCH_IMAGENET },
+    { "ViT", 224, 0, false, false, ARCH_HALF },
+    { "DeiT", 256, 224, false, true, ARCH_HALF },
+    { "CLIP", 224, 224, true, true, ARCH_OPENAI },
+    { "Bit", 224, 224, true, true, ARCH_OPENAI },
+    { "Siglip", 224, 0, false, true, ARCH_HALF },
+    { "DINOv2", 256, 224, true, true, ARCH_IMAGENET },
     { "Beit", 256, 224, false, true, ARCH_HALF },
-    { "DINOv3ViT", 224, 0, false, false, ARCH_IMAGENET }
+    { "DINOv3ViT", 224, 0, false, false, ARCH_IMAGENET },
 };
 
 typedef struct hf_model {
@@ -200,16 +196,14 @@ static const hf_model models[] = {
     { "siglip2", "gelu_pytorch_tanh", 1e-6, 12, BY_SIGLIP },
     { "siglip2_vision_model", "gelu_pytorch_tanh", 1e-6, 12, BY_SIGLIP },
     { "aimv2", "silu", 1e-5, 8, BY_CLIP },
-    { "aimv2_vision_model", "silu", 1e-5, 8, BY_CLIP }
+    { "aimv2_vision_model", "silu", 1e-5, 8, BY_CLIP },
 };
 
-static const char *type_of(const json_value *root)
-{
+static const char *type_of(const json_value *root) {
     return json_string(json_get(root, "model_type"), NULL);
 }
 
-static const hf_model *find_model(const json_value *root)
-{
+static const hf_model *find_model(const json_value *root) {
     const char *type = type_of(root);
     size_t i;
     for (i = 0; type && i < COUNT(models); i++)
@@ -217,26 +211,20 @@ static const hf_model *find_model(const json_value *root)
     return NULL;
 }
 
-bool config_hf_is(const json_value *root)
-{
+bool config_hf_is(const json_value *root) {
     return json_get(root, "model_type") && !json_get(root, "architecture");
 }
 
-bool config_hf_knows(const json_value *root)
-{
-    return find_model(root) != NULL;
-}
+bool config_hf_knows(const json_value *root) { return find_model(root) != NULL; }
 
 /* === Values === */
 
-static bool wrong_value(const char *key, const char *expected, report *r)
-{
+static bool wrong_value(const char *key, const char *expected, report *r) {
     return report_fail(r, "%s: expected %s", key, expected);
 }
 
 /* n, or [n, m] */
-static bool get_pair(const json_value *value, int64_t *first, int64_t *second)
-{
+static bool get_pair(const json_value *value, int64_t *first, int64_t *second) {
     const json_value *a = value, *b = value;
     if (value->kind == JSON_ARRAY) {
         if (value->count != 2) return false;
@@ -248,8 +236,7 @@ static bool get_pair(const json_value *value, int64_t *first, int64_t *second)
     return config_is_size(a) && config_is_size(b);
 }
 
-static bool put_sizes(settings *s, const json_value *object, report *r)
-{
+static bool put_sizes(settings *s, const json_value *object, report *r) {
     const json_value *image = json_get(object, "image_size");
     const json_value *patch = json_get(object, "patch_size");
     int64_t height, width;
@@ -266,8 +253,8 @@ static bool put_sizes(settings *s, const json_value *object, report *r)
     return true;
 }
 
-static bool put_hidden_act(settings *s, const json_value *object, const hf_model *model, report *r)
-{
+static bool put_hidden_act(settings *s, const json_value *object, const hf_model *model,
+                           report *r) {
     const json_value *value = json_get(object, "hidden_act");
     const char *name = config_is_null(value) ? model->activation : json_string(value, NULL);
     int activation;
@@ -279,15 +266,13 @@ static bool put_hidden_act(settings *s, const json_value *object, const hf_model
 }
 
 /* Newer files keep the base of rotary positions in an object of its own. */
-static void put_rope(settings *s, const json_value *object)
-{
+static void put_rope(settings *s, const json_value *object) {
     const json_value *base = json_get(object, "rope_theta");
     if (config_is_null(base)) base = json_get(json_get(object, "rope_parameters"), "rope_theta");
     if (!config_is_null(base)) settings_put(s, SETTING_ROPE_TEMPERATURE, json_number(base, 0));
 }
 
-static bool put_numbers(settings *s, const json_value *object, const hf_model *model, report *r)
-{
+static bool put_numbers(settings *s, const json_value *object, const hf_model *model, report *r) {
     const json_value *bias = json_get(object, "qkv_bias");
     const json_value *eps = json_get(object, "layer_norm_eps");
     if (config_is_null(eps)) eps = json_get(object, "rms_norm_eps");
@@ -307,15 +292,13 @@ static bool put_numbers(settings *s, const json_value *object, const hf_model *m
 /* === Labels === */
 
 /* Placeholders: "LABEL_0". */
-static bool is_placeholder(const json_value *value)
-{
+static bool is_placeholder(const json_value *value) {
     const char *text = json_string(value, "LABEL_");
     return !strncmp(text, "LABEL_", 6);
 }
 
 /* id2label is an object whose keys are numbers, in any order: a list is made of it. */
-static bool put_labels(config_file *config, const json_value *id2label, report *r)
-{
+static bool put_labels(config_file *config, const json_value *id2label, report *r) {
     const uint32_t count = id2label->count;
     json_value *list = memory_take(&config->document.memory, (count + 1) * sizeof *list);
     const json_value *item;
@@ -342,12 +325,11 @@ static bool put_labels(config_file *config, const json_value *id2label, report *
 /* === preprocessor_config.json === */
 
 typedef struct hf_frame {
-    int64_t height, width;  /* 0: not given */
-    bool shortest;          /* height is the shorter side */
+    int64_t height, width; /* 0: not given */
+    bool shortest;         /* height is the shorter side */
 } hf_frame;
 
-static bool get_frame(const json_value *value, bool single_is_shortest, hf_frame *frame)
-{
+static bool get_frame(const json_value *value, bool single_is_shortest, hf_frame *frame) {
     const json_value *shortest = json_get(value, "shortest_edge");
     memset(frame, 0, sizeof *frame);
     if (config_is_null(value)) return true;
@@ -364,32 +346,30 @@ static bool get_frame(const json_value *value, bool single_is_shortest, hf_frame
 }
 
 static bool put_resample(settings *s, const json_value *root, const hf_processor *processor,
-                         report *r)
-{
-    static const char *const names[] = { "nearest", "lanczos", "bilinear", "bicubic", "box",
-                                         "hamming" };
+                         report *r) {
+    static const char *const names[] = { "nearest", "lanczos", "bilinear",
+                                         "bicubic", "box",     "hamming" };
     const json_value *value = json_get(root, "resample");
     int64_t filter = json_integer(value, processor->bicubic ? 3 : 2);
     if (filter == 2 || filter == 3) {
         settings_put(s, SETTING_INTERPOLATION, filter == 2 ? VIT_BILINEAR : VIT_BICUBIC);
         return true;
     }
-    return report_fail(r, "resample %lld (%s): this version of vit.h resizes by bilinear (2) or "
-                       "bicubic (3) filters", (long long)filter,
-                       filter >= 0 && filter < 6 ? names[filter] : "unknown");
+    return report_fail(r,
+                       "resample %lld (%s): this version of vit.h resizes by bilinear (2) or "
+                       "bicubic (3) filters",
+                       (long long)filter, filter >= 0 && filter < 6 ? names[filter] : "unknown");
 }
 
 /* The share of the resized image that the crop keeps; a little less, so that its inverse is not
  * rounded below the size. */
-static double share(int64_t crop, int64_t size)
-{
+static double share(int64_t crop, int64_t size) {
     return crop == size ? 1 : (double)crop / ((double)size + 1e-6);
 }
 
 /* Its own processors round the margins of a crop down; those on tensors, called Fast, crop by
  * torchvision. */
-static void put_rounding(settings *s, const json_value *root)
-{
+static void put_rounding(settings *s, const json_value *root) {
     static const char fast[] = "Fast";
     const char *type = json_string(json_get(root, "image_processor_type"), "");
     const size_t length = strlen(type);
@@ -398,8 +378,7 @@ static void put_rounding(settings *s, const json_value *root)
 }
 
 static bool put_frames(settings *s, const json_value *root, const hf_processor *processor,
-                       report *r)
-{
+                       report *r) {
     const bool crops = json_bool(json_get(root, "do_center_crop"), processor->crop > 0);
     const bool resizes = json_bool(json_get(root, "do_resize"), true);
     hf_frame size, crop;
@@ -414,7 +393,7 @@ static bool put_frames(settings *s, const json_value *root, const hf_processor *
     if (crop.height == 0) crop.height = processor->crop;
     if (!resizes)
         return report_fail(r, "do_resize false: this version of vit.h always resizes (--set "
-                           "crop_mode=..., with another --config, tells how)");
+                              "crop_mode=..., with another --config, tells how)");
     settings_put(s, SETTING_CROP_MODE, size.shortest ? VIT_CROP_CENTER : VIT_CROP_SQUASH);
     settings_put(s, SETTING_CROP_PCT,
                  crops && crop.height > 0 ? share(crop.height, size.height) : 1);
@@ -423,8 +402,7 @@ static bool put_frames(settings *s, const json_value *root, const hf_processor *
 }
 
 static bool get_vector(const json_value *value, const char *key, double *out, int *count,
-                       report *r)
-{
+                       report *r) {
     const json_value *item = value->kind == JSON_ARRAY ? json_first(value) : value;
     *count = 0;
     for (; item && *count < VIT_MAX_CHANS; item = value->kind == JSON_ARRAY ? item->next : NULL) {
@@ -437,8 +415,7 @@ static bool get_vector(const json_value *value, const char *key, double *out, in
 
 /* vit.h computes (x / 255 - mean) / std; another factor on x moves into mean and std. */
 static bool put_normalisation(settings *s, const json_value *root, const hf_processor *processor,
-                              report *r)
-{
+                              report *r) {
     const json_value *mean = json_get(root, "image_mean"), *std = json_get(root, "image_std");
     double factor = 255 * json_number(json_get(root, "rescale_factor"), 1.0 / 255);
     int i;
@@ -461,8 +438,7 @@ static bool put_normalisation(settings *s, const json_value *root, const hf_proc
 }
 
 /* The class that the file names, by its present or its former key, or else the model's. */
-static const hf_processor *find_processor(const json_value *root, const hf_model *model)
-{
+static const hf_processor *find_processor(const json_value *root, const hf_model *model) {
     const char *type = json_string(json_get(root, "image_processor_type"), NULL);
     size_t i;
     if (!type) type = json_string(json_get(root, "feature_extractor_type"), "");
@@ -476,15 +452,13 @@ static const hf_processor *find_processor(const json_value *root, const hf_model
 
 /* root NULL: there is no such file, and the class does what it does by default. */
 static bool apply_preprocessor(settings *s, const json_value *root, const hf_processor *processor,
-                               report *r)
-{
+                               report *r) {
     if (root && root->kind != JSON_OBJECT) return report_fail(r, "expected a JSON object");
     return put_resample(s, root, processor, r) && put_frames(s, root, processor, r) &&
            put_normalisation(s, root, processor, r);
 }
 
-static bool read_preprocessor(settings *s, const char *path, const hf_model *model, report *r)
-{
+static bool read_preprocessor(settings *s, const char *path, const hf_model *model, report *r) {
     json_document document;
     char *text;
     size_t size = 0;
@@ -500,8 +474,7 @@ static bool read_preprocessor(settings *s, const char *path, const hf_model *mod
 }
 
 static bool find_preprocessor(config_file *config, settings *s, const char *path,
-                              const hf_model *model, report *r)
-{
+                              const hf_model *model, report *r) {
     static const char name[] = "preprocessor_config.json";
     const size_t folder = paths_folder_length(path);
     char *beside = malloc(folder + sizeof name);
@@ -521,13 +494,13 @@ static bool find_preprocessor(config_file *config, settings *s, const char *path
 
 /* === Everything === */
 
-bool config_hf_apply(config_file *config, settings *s, const char *path, report *r)
-{
+bool config_hf_apply(config_file *config, settings *s, const char *path, report *r) {
     const json_value *root = config->document.root, *vision = json_get(root, "vision_config");
     const json_value *labels = json_get(root, "id2label");
     const hf_model *model = find_model(root);
     if (!model)
-        return report_fail(r, "model_type %.60s: expected timm's form (\"architecture\") or one of "
+        return report_fail(r,
+                           "model_type %.60s: expected timm's form (\"architecture\") or one of "
                            "transformers' vit, deit, beit, dinov2, clip, siglip and their like",
                            type_of(root) ? type_of(root) : "?");
     if (!vision || vision->kind != JSON_OBJECT) vision = root;
@@ -543,11 +516,10 @@ bool config_hf_apply(config_file *config, settings *s, const char *path, report 
 /* === Any configuration === */
 
 /* Has it anything that timm's files have, and others hardly? */
-static bool is_timm(const json_value *root)
-{
+static bool is_timm(const json_value *root) {
     static const char *const keys[] = {
-        "architecture", "pretrained_cfg", "model_args", "input_size", "mean", "std", "crop_pct",
-        "interpolation", "global_pool"
+        "architecture", "pretrained_cfg", "model_args",    "input_size",  "mean",
+        "std",          "crop_pct",       "interpolation", "global_pool",
     };
     size_t i;
     for (i = 0; i < sizeof keys / sizeof *keys; i++)
@@ -556,8 +528,7 @@ static bool is_timm(const json_value *root)
 }
 
 static bool config_parse(config_file *config, settings *s, const char *path, bool *foreign,
-                         report *r)
-{
+                         report *r) {
     const json_value *root;
     size_t size = 0;
     if (!config_read_text(path, &config->text, &size, r)) return false;
@@ -573,8 +544,7 @@ static bool config_parse(config_file *config, settings *s, const char *path, boo
     return config_timm_apply(config, s, r);
 }
 
-bool config_read(config_file *config, settings *s, const char *path, bool *foreign, report *r)
-{
+bool config_read(config_file *config, settings *s, const char *path, bool *foreign, report *r) {
     memset(config, 0, sizeof *config);
     if (foreign) *foreign = false;
     if (config_parse(config, s, path, foreign, r)) return true;
@@ -582,8 +552,7 @@ bool config_read(config_file *config, settings *s, const char *path, bool *forei
     return report_file(r, path);
 }
 
-bool config_read_json(config_file *config, settings *s, char *text, report *r)
-{
+bool config_read_json(config_file *config, settings *s, char *text, report *r) {
     config_free(config);
     config->text = text;
     if (json_parse(&config->document, text, strlen(text), false, 0, r) &&
@@ -593,8 +562,7 @@ bool config_read_json(config_file *config, settings *s, char *text, report *r)
     return false;
 }
 
-void config_free(config_file *config)
-{
+void config_free(config_file *config) {
     json_free(&config->document);
     free(config->text);
     memset(config, 0, sizeof *config);

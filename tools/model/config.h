@@ -16,12 +16,12 @@
 /* What the readers of all kinds of config.json share. */
 
 typedef struct config_file {
-    const char *architecture;   /* NULL if it does not say; with the tag if there is one */
+    const char *architecture; /* NULL if it does not say; with the tag if there is one */
     const json_value *label_names, *label_descriptions;
-    const char *processor;      /* of transformers, whose defaults were taken; NULL: none */
-    char *text;                 /* private */
-    char full_name[256];        /* private */
-    json_document document;     /* private */
+    const char *processor;  /* of transformers, whose defaults were taken; NULL: none */
+    char *text;             /* private */
+    char full_name[256];    /* private */
+    json_document document; /* private */
 } config_file;
 
 /* Absent, or null. */

@@ -7,26 +7,26 @@
 /* === Tables === */
 
 typedef enum key_action {
-    TO_SETTING,       /* a number or flag for `setting`; null leaves it alone */
-    TO_SIZE,          /* n or [height, width] */
-    TO_TRUE,          /* true sets the flag `setting`, false leaves it alone */
-    TO_SQUARE,        /* n or [n, n] */
-    TO_INPUT_SIZE,    /* [channels, height, width] */
-    TO_WORD,          /* a word for `setting` */
+    TO_SETTING,    /* a number or flag for `setting`; null leaves it alone */
+    TO_SIZE,       /* n or [height, width] */
+    TO_TRUE,       /* true sets the flag `setting`, false leaves it alone */
+    TO_SQUARE,     /* n or [n, n] */
+    TO_INPUT_SIZE, /* [channels, height, width] */
+    TO_WORD,       /* a word for `setting` */
     TO_MEAN,
     TO_STD,
-    TO_PRE_NORM,      /* the patches have a bias where it is false */
-    TO_ABSENCE,       /* null or false clears the flag `setting`, any number sets it */
-    TO_POSITIONS,     /* pos_embed, use_abs_pos_emb, no_embed_class */
-    TO_ROPE,          /* use_rot_pos_emb: false means none; true does not say which type */
-    TO_NORM,          /* kinds of layers, by the names of their classes ... */
+    TO_PRE_NORM,  /* the patches have a bias where it is false */
+    TO_ABSENCE,   /* null or false clears the flag `setting`, any number sets it */
+    TO_POSITIONS, /* pos_embed, use_abs_pos_emb, no_embed_class */
+    TO_ROPE,      /* use_rot_pos_emb: false means none; true does not say which type */
+    TO_NORM,      /* kinds of layers, by the names of their classes ... */
     TO_ACTIVATION,
     TO_BLOCK,
     TO_ATTENTION,
     TO_MLP,
-    TO_SWIGLU,        /* true: a gated MLP with SiLU */
-    TO_FINAL_NORM,    /* false: nowhere; else its place is seen in the tensors */
-    TO_NOTHING        /* vit.h lacks it: anything but null is refused */
+    TO_SWIGLU,     /* true: a gated MLP with SiLU */
+    TO_FINAL_NORM, /* false: nowhere; else its place is seen in the tensors */
+    TO_NOTHING,    /* vit.h lacks it: anything but null is refused */
 } key_action;
 
 typedef struct key_rule {
@@ -88,7 +88,7 @@ static const key_rule model_args[] = {
     { "swiglu_mlp", TO_SWIGLU, SETTING_GATED_MLP },
     { "dynamic_img_size", TO_SETTING, SETTING_DYNAMIC_IMG_SIZE },
     { "dynamic_img_pad", TO_SETTING, SETTING_DYNAMIC_IMG_PAD },
-    { "backbone", TO_NOTHING, SETTING_COUNT }
+    { "backbone", TO_NOTHING, SETTING_COUNT },
 };
 
 static const key_rule pretrained_cfg[] = {
@@ -98,20 +98,19 @@ static const key_rule pretrained_cfg[] = {
     { "interpolation", TO_WORD, SETTING_INTERPOLATION },
     { "mean", TO_MEAN, SETTING_COUNT },
     { "std", TO_STD, SETTING_COUNT },
-    { "num_classes", TO_SETTING, SETTING_NUM_CLASSES }
+    { "num_classes", TO_SETTING, SETTING_NUM_CLASSES },
 };
 
 static const key_rule top[] = {
     { "num_classes", TO_SETTING, SETTING_NUM_CLASSES },
-    { "global_pool", TO_WORD, SETTING_POOL }
+    { "global_pool", TO_WORD, SETTING_POOL },
 };
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /* === Values === */
 
-static void describe(const json_value *value, char *text, size_t size)
-{
+static void describe(const json_value *value, char *text, size_t size) {
     switch (value->kind) {
     case JSON_NULL: snprintf(text, size, "null"); break;
     case JSON_FALSE: snprintf(text, size, "false"); break;
@@ -123,29 +122,25 @@ static void describe(const json_value *value, char *text, size_t size)
     }
 }
 
-static bool wrong(const char *where, const char *key, const char *expected,
-                  const json_value *value, report *r)
-{
+static bool wrong(const char *where, const char *key, const char *expected, const json_value *value,
+                  report *r) {
     char found[80];
     describe(value, found, sizeof found);
     return report_fail(r, "%s%s: expected %s, found %s", where, key, expected, found);
 }
 
-static bool is_count(const json_value *value)
-{
+static bool is_count(const json_value *value) {
     const int64_t count = json_integer(value, -1);
     return count >= 0 && count <= 0x7fffffff;
 }
 
 /* Any number that a float can hold. */
-static bool is_number(const json_value *value)
-{
+static bool is_number(const json_value *value) {
     return fabs(json_number(value, HUGE_VAL)) <= 1e30;
 }
 
 static bool put_setting(settings *s, const key_rule *rule, const char *where,
-                        const json_value *value, report *r)
-{
+                        const json_value *value, report *r) {
     setting_kind kind = setting_rows[rule->setting].kind;
     bool truth = value->kind == JSON_TRUE || value->kind == JSON_FALSE;
     /* timm writes representation_size false where it means none */
@@ -163,8 +158,7 @@ static bool put_setting(settings *s, const key_rule *rule, const char *where,
 }
 
 /* n, or a list of two */
-static bool pair(const json_value *value, int64_t *first, int64_t *second)
-{
+static bool pair(const json_value *value, int64_t *first, int64_t *second) {
     const json_value *a = value, *b = value;
     if (value->kind == JSON_ARRAY) {
         if (value->count != 2) return false;
@@ -177,9 +171,8 @@ static bool pair(const json_value *value, int64_t *first, int64_t *second)
     return true;
 }
 
-static bool put_size(settings *s, const key_rule *rule, const char *where,
-                     const json_value *value, report *r)
-{
+static bool put_size(settings *s, const key_rule *rule, const char *where, const json_value *value,
+                     report *r) {
     int64_t height, width;
     if (!pair(value, &height, &width) || height < 1 || width < 1)
         return wrong(where, rule->key, "n or [height, width]", value, r);
@@ -189,20 +182,19 @@ static bool put_size(settings *s, const key_rule *rule, const char *where,
 }
 
 static bool put_square(settings *s, const key_rule *rule, const char *where,
-                       const json_value *value, report *r)
-{
+                       const json_value *value, report *r) {
     int64_t height, width;
     if (!pair(value, &height, &width) || height < 1 || height != width)
-        return wrong(where, rule->key, rule->setting == SETTING_PATCH_SIZE
-                     ? "one number (patches are square)" : "one number, the side of a square",
+        return wrong(where, rule->key,
+                     rule->setting == SETTING_PATCH_SIZE ? "one number (patches are square)"
+                                                         : "one number, the side of a square",
                      value, r);
     settings_put(s, rule->setting, (double)height);
     return true;
 }
 
 static bool put_input_size(settings *s, const key_rule *rule, const char *where,
-                           const json_value *value, report *r)
-{
+                           const json_value *value, report *r) {
     const json_value *chans = value->kind == JSON_ARRAY ? json_first(value) : NULL;
     if (!chans || value->count != 3 || !is_count(chans) || !is_count(chans->next) ||
         !is_count(chans->next->next))
@@ -213,9 +205,8 @@ static bool put_input_size(settings *s, const key_rule *rule, const char *where,
     return wrong(where, rule->key, "sizes above 0", value, r);
 }
 
-static bool put_word(settings *s, const key_rule *rule, const char *where,
-                     const json_value *value, report *r)
-{
+static bool put_word(settings *s, const key_rule *rule, const char *where, const json_value *value,
+                     report *r) {
     const char *word = json_string(value, NULL);
     int place = word ? setting_find_word(rule->setting, word) : -1;
     if (place < 0) return wrong(where, rule->key, setting_rows[rule->setting].choices, value, r);
@@ -224,8 +215,7 @@ static bool put_word(settings *s, const key_rule *rule, const char *where,
 }
 
 static bool put_vector(double *out, int *count, const key_rule *rule, const char *where,
-                       const json_value *value, report *r)
-{
+                       const json_value *value, report *r) {
     const json_value *item;
     *count = 0;
     if (value->kind != JSON_ARRAY || value->count < 1 || value->count > VIT_MAX_CHANS)
@@ -238,25 +228,22 @@ static bool put_vector(double *out, int *count, const key_rule *rule, const char
 }
 
 /* Names of layers come as "gelu", "GELU", "nn.GELU" or "GELUTanh"; text receives "gelu". */
-static void fold(const char *name, char text[80])
-{
+static void fold(const char *name, char text[80]) {
     size_t used = 0;
     if (!strncmp(name, "nn.", 3)) name += 3;
     for (; *name && used + 1 < 80; name++)
-        if (*name != '_')
-            text[used++] = (char)(*name >= 'A' && *name <= 'Z' ? *name + 32 : *name);
+        if (*name != '_') text[used++] = (char)(*name >= 'A' && *name <= 'Z' ? *name + 32 : *name);
     text[used] = '\0';
 }
 
 /* A class of layers and its value here; a NULL name ends the list. */
 typedef struct layer_name {
-    const char *name;   /* folded */
+    const char *name; /* folded */
     int value;
 } layer_name;
 
-static bool put_layer(settings *s, const key_rule *rule, const layer_name *names,
-                      const char *where, const json_value *value, report *r)
-{
+static bool put_layer(settings *s, const key_rule *rule, const layer_name *names, const char *where,
+                      const json_value *value, report *r) {
     const char *text = json_string(value, "");
     char folded[80], expected[200];
     size_t used = 0;
@@ -274,18 +261,18 @@ static bool put_layer(settings *s, const key_rule *rule, const layer_name *names
     return wrong(where, rule->key, expected, value, r);
 }
 
-static bool put_norm(settings *s, const key_rule *rule, const char *where,
-                     const json_value *value, report *r)
-{
+static bool put_norm(settings *s, const key_rule *rule, const char *where, const json_value *value,
+                     report *r) {
     static const layer_name names[] = {
-        { "layernorm", VIT_LAYER_NORM }, { "rmsnorm", VIT_RMS_NORM }, { NULL, 0 }
+        { "layernorm", VIT_LAYER_NORM },
+        { "rmsnorm", VIT_RMS_NORM },
+        { NULL, 0 },
     };
     return put_layer(s, rule, names, where, value, r);
 }
 
 static bool put_activation(settings *s, const key_rule *rule, const char *where,
-                           const json_value *value, report *r)
-{
+                           const json_value *value, report *r) {
     const int activation = setting_find_any_word(rule->setting, json_string(value, ""));
     if (activation < 0)
         return wrong(where, rule->key, setting_rows[rule->setting].choices, value, r);
@@ -293,14 +280,14 @@ static bool put_activation(settings *s, const key_rule *rule, const char *where,
     return true;
 }
 
-static bool put_block(settings *s, const key_rule *rule, const char *where,
-                      const json_value *value, report *r)
-{
+static bool put_block(settings *s, const key_rule *rule, const char *where, const json_value *value,
+                      report *r) {
     static const layer_name names[] = {
-        { "block", VIT_BLOCK_PRE_NORM }, { "respostblock", VIT_BLOCK_RES_POST_NORM },
+        { "block", VIT_BLOCK_PRE_NORM },
+        { "respostblock", VIT_BLOCK_RES_POST_NORM },
         { "parallelscalingblock", VIT_BLOCK_PARALLEL },
         { "diffparallelscalingblock", VIT_BLOCK_PARALLEL },
-        { NULL, 0 }
+        { NULL, 0 },
     };
     if (!strcmp(rule->key, "use_post_norm")) {
         if (value->kind == JSON_TRUE) settings_put(s, rule->setting, VIT_BLOCK_RES_POST_NORM);
@@ -310,58 +297,53 @@ static bool put_block(settings *s, const key_rule *rule, const char *where,
 }
 
 static bool put_attention(settings *s, const key_rule *rule, const char *where,
-                          const json_value *value, report *r)
-{
+                          const json_value *value, report *r) {
     static const layer_name names[] = { { "attn", 0 }, { "diff", 1 }, { NULL, 0 } };
     return put_layer(s, rule, names, where, value, r);
 }
 
-static bool put_mlp(settings *s, const key_rule *rule, const char *where,
-                    const json_value *value, report *r)
-{
+static bool put_mlp(settings *s, const key_rule *rule, const char *where, const json_value *value,
+                    report *r) {
     static const layer_name names[] = {
-        { "mlp", 0 }, { "swiglu", 1 }, { "swiglupacked", 1 }, { NULL, 0 }
+        { "mlp", 0 },
+        { "swiglu", 1 },
+        { "swiglupacked", 1 },
+        { NULL, 0 },
     };
     return put_layer(s, rule, names, where, value, r);
 }
 
 static bool put_pre_norm(settings *s, const key_rule *rule, const char *where,
-                         const json_value *value, report *r)
-{
+                         const json_value *value, report *r) {
     if (!put_setting(s, rule, where, value, r)) return false;
     settings_put(s, SETTING_PATCH_BIAS, s->value[rule->setting] == 0);
     return true;
 }
 
-static bool put_swiglu(settings *s, const key_rule *rule, const json_value *value)
-{
+static bool put_swiglu(settings *s, const key_rule *rule, const json_value *value) {
     settings_put(s, rule->setting, value->kind == JSON_TRUE);
     if (value->kind == JSON_TRUE) settings_put(s, SETTING_ACTIVATION, VIT_SILU);
     return true;
 }
 
-static bool put_rope(settings *s, const key_rule *rule, const json_value *value)
-{
+static bool put_rope(settings *s, const key_rule *rule, const json_value *value) {
     if (value->kind == JSON_FALSE) settings_put(s, rule->setting, ROPE_NONE);
     return true;
 }
 
-static bool put_true(settings *s, const key_rule *rule, const json_value *value)
-{
+static bool put_true(settings *s, const key_rule *rule, const json_value *value) {
     if (value->kind == JSON_TRUE) settings_put(s, rule->setting, 1);
     return true;
 }
 
-static bool put_absence(settings *s, const key_rule *rule, const json_value *value)
-{
+static bool put_absence(settings *s, const key_rule *rule, const json_value *value) {
     settings_put(s, rule->setting, value->kind != JSON_FALSE);
     return true;
 }
 
 /* What says that there are none comes first: "pos_embed", "" or "none", or no use_abs_pos_emb. */
 static bool put_positions(settings *s, const key_rule *rule, const char *where,
-                          const json_value *value, report *r)
-{
+                          const json_value *value, report *r) {
     const char *text = json_string(value, NULL);
     if (!strcmp(rule->key, "use_abs_pos_emb")) {
         if (value->kind == JSON_FALSE) settings_put(s, rule->setting, VIT_POS_NONE);
@@ -371,20 +353,17 @@ static bool put_positions(settings *s, const key_rule *rule, const char *where,
         if (value->kind != JSON_TRUE && value->kind != JSON_FALSE)
             return wrong(where, rule->key, "true or false", value, r);
         if (s->given[rule->setting]) return true;
-        settings_put(s, rule->setting,
-                     value->kind == JSON_TRUE ? VIT_POS_PATCHES : VIT_POS_ALL);
+        settings_put(s, rule->setting, value->kind == JSON_TRUE ? VIT_POS_PATCHES : VIT_POS_ALL);
         return true;
     }
-    if (text && (!*text || !strcmp(text, "none")))
-        settings_put(s, rule->setting, VIT_POS_NONE);
+    if (text && (!*text || !strcmp(text, "none"))) settings_put(s, rule->setting, VIT_POS_NONE);
     else if (!text || strcmp(text, "learn") != 0)
         return wrong(where, rule->key, "learn or none", value, r);
     return true;
 }
 
 static bool put_final_norm(settings *s, const key_rule *rule, const char *where,
-                           const json_value *value, report *r)
-{
+                           const json_value *value, report *r) {
     if (value->kind == JSON_TRUE) return true;
     if (value->kind != JSON_FALSE) return wrong(where, rule->key, "true or false", value, r);
     settings_put(s, SETTING_FINAL_NORM, 0);
@@ -393,8 +372,7 @@ static bool put_final_norm(settings *s, const key_rule *rule, const char *where,
 }
 
 static bool apply_rule(settings *s, const key_rule *rule, const char *where,
-                       const json_value *value, report *r)
-{
+                       const json_value *value, report *r) {
     if (value->kind == JSON_NULL) return true;
     switch (rule->action) {
     case TO_PRE_NORM: return put_pre_norm(s, rule, where, value, r);
@@ -421,8 +399,7 @@ static bool apply_rule(settings *s, const key_rule *rule, const char *where,
 }
 
 static bool apply_rules(settings *s, const key_rule *rules, size_t count, const char *where,
-                        const json_value *object, report *r)
-{
+                        const json_value *object, report *r) {
     size_t i;
     for (i = 0; i < count; i++) {
         const json_value *value = json_get(object, rules[i].key);
@@ -433,8 +410,7 @@ static bool apply_rules(settings *s, const key_rule *rules, size_t count, const 
 
 /* === The file === */
 
-static const json_value *get_object(const json_value *root, const char *key, report *r)
-{
+static const json_value *get_object(const json_value *root, const char *key, report *r) {
     const json_value *value = json_get(root, key);
     if (!value || value->kind == JSON_NULL) return NULL;
     if (value->kind != JSON_OBJECT) {
@@ -447,8 +423,7 @@ static const json_value *get_object(const json_value *root, const char *key, rep
 /* timm's own name is "architecture" and the tag stands apart: in pretrained_cfg, or in old files,
  * which have no such object, at the top. */
 static bool get_architecture(config_file *config, const json_value *root,
-                             const json_value *pretrained, report *r)
-{
+                             const json_value *pretrained, report *r) {
     const json_value *value = json_get(root, "architecture");
     const char *tag = json_string(json_get(pretrained ? pretrained : root, "tag"), NULL);
     if (!value && pretrained) value = json_get(pretrained, "architecture");
@@ -464,15 +439,14 @@ static bool get_architecture(config_file *config, const json_value *root,
 
 /* What stands later wins: pretrained_cfg describes the weights, the top and model_args what was
  * made of them. */
-bool config_timm_apply(config_file *config, settings *s, report *r)
-{
+bool config_timm_apply(config_file *config, settings *s, report *r) {
     const json_value *root = config->document.root;
     const json_value *pretrained = get_object(root, "pretrained_cfg", r);
     const json_value *arguments = get_object(root, "model_args", r);
     if (r->failed) return false;
     if (!apply_rules(s, pretrained_cfg, COUNT(pretrained_cfg), "", root, r)) return false;
-    if (pretrained && !apply_rules(s, pretrained_cfg, COUNT(pretrained_cfg), "pretrained_cfg.",
-                                   pretrained, r))
+    if (pretrained &&
+        !apply_rules(s, pretrained_cfg, COUNT(pretrained_cfg), "pretrained_cfg.", pretrained, r))
         return false;
     if (!apply_rules(s, top, COUNT(top), "", root, r)) return false;
     if (arguments && !apply_rules(s, model_args, COUNT(model_args), "model_args.", arguments, r))

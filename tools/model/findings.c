@@ -18,11 +18,10 @@ static const struct {
     { "std", "--set", "text", "standard deviation of the colours, as mean", true },
     { "weights", "--weights", "text", "which of several state dicts in the file", false },
     { "labels", "--labels", "text", "names of the classes: imagenet, none or a file", false },
-    { "architecture", "--arch", "text", "timm's name of the architecture", false }
+    { "architecture", "--arch", "text", "timm's name of the architecture", false },
 };
 
-static const char *type_of(setting_kind kind)
-{
+static const char *type_of(setting_kind kind) {
     switch (kind) {
     case SETTING_INTEGER: return "integer";
     case SETTING_NUMBER: return "number";
@@ -32,8 +31,7 @@ static const char *type_of(setting_kind kind)
     return "word";
 }
 
-bool subject_find(const char *name, size_t length, subject *s)
-{
+bool subject_find(const char *name, size_t length, subject *s) {
     size_t i;
     memset(s, 0, sizeof *s);
     if (length >= sizeof s->name) return false;
@@ -60,30 +58,26 @@ bool subject_find(const char *name, size_t length, subject *s)
 
 /* === Evidence of heads === */
 
-static const double least_hint = 3;   /* one model in ten without any heads scores so much */
+static const double least_hint = 3; /* one model in ten without any heads scores so much */
 
-const char *heads_why(const heads_evidence *evidence, char text[HEADS_TEXT])
-{
+const char *heads_why(const heads_evidence *evidence, char text[HEADS_TEXT]) {
     const heads_candidate *next = &evidence->ranked[1];
     snprintf(text, HEADS_TEXT, "read from the weights (%.0f; next best %d: %.0f)",
              evidence->ranked[0].score, next->heads, next->score);
     return text;
 }
 
-static bool has_hint(const heads_evidence *evidence)
-{
+static bool has_hint(const heads_evidence *evidence) {
     return evidence->ranked[0].score >= least_hint;
 }
 
-const char *heads_doubt(const heads_evidence *evidence)
-{
+const char *heads_doubt(const heads_evidence *evidence) {
     return has_hint(evidence) ? "the weights hint at it, no more"
                               : "the weights show no heads, as those of one head or of little "
                                 "training do";
 }
 
-static int next_above(const heads_evidence *evidence, int heads)
-{
+static int next_above(const heads_evidence *evidence, int heads) {
     int next = 0, i;
     for (i = 0; i < evidence->count; i++) {
         const int other = evidence->ranked[i].heads;
@@ -93,8 +87,7 @@ static int next_above(const heads_evidence *evidence, int heads)
 }
 
 /* In rising order. */
-static void append_numbers(const heads_evidence *evidence, char text[HEADS_TEXT])
-{
+static void append_numbers(const heads_evidence *evidence, char text[HEADS_TEXT]) {
     int heads = next_above(evidence, 0), next;
     const char *between = "";
     for (; heads; heads = next) {
@@ -104,8 +97,7 @@ static void append_numbers(const heads_evidence *evidence, char text[HEADS_TEXT]
     }
 }
 
-const char *heads_option(const heads_evidence *evidence, char text[HEADS_TEXT])
-{
+const char *heads_option(const heads_evidence *evidence, char text[HEADS_TEXT]) {
     const heads_candidate *best = evidence->ranked;
     snprintf(text, HEADS_TEXT, "--set num_heads=N");
     if (evidence->count < 2) return text;
@@ -122,29 +114,26 @@ const char *heads_option(const heads_evidence *evidence, char text[HEADS_TEXT])
 
 enum {
     MAX_FINDINGS = 128,
-    ITEM_SIZE = 4096,      /* of a line: names have up to 1024 letters */
-    GIVE_SIZE = 1024       /* of what to give, which comes last */
+    ITEM_SIZE = 4096, /* of a line: names have up to 1024 letters */
+    GIVE_SIZE = 1024, /* of what to give, which comes last */
 };
 
 /* === Collecting === */
 
-static char *copy_text(const char *text)
-{
+static char *copy_text(const char *text) {
     const size_t size = strlen(text) + 1;
     char *copy = malloc(size);
     if (copy) memcpy(copy, text, size);
     return copy;
 }
 
-static void free_finding(finding *item)
-{
+static void free_finding(finding *item) {
     free(item->what);
     free(item->why);
     free(item->options);
 }
 
-static bool add(finding_list *list, const char *what, const char *why, const char *options)
-{
+static bool add(finding_list *list, const char *what, const char *why, const char *options) {
     finding *item;
     if (list->count == MAX_FINDINGS) {
         list->more++;
@@ -167,16 +156,40 @@ static bool add(finding_list *list, const char *what, const char *why, const cha
 /* In falling order of the harm that a wrong one usually does: another order or number of heads, of
  * norms or of pixels gives other logits altogether, an epsilon moves their fourth digit. */
 static const char *const by_harm[] = {
-    "num_heads", "head_dim", "weights", "attention", "block_type", "pool", "qkv_order",
-    "qkv_interleave", "patch_order", "patch_cut", "in_chans", "img_size", "patch_stride",
-    "",   /* all that is not listed */
-    "mean", "preprocessing of", "std", "labels", "has_final_norm", "activation", "representation_act",
-    "attn_root", "positions", "pool_prefix", "crop_pct", "crop_mode", "interpolation", "norm_eps",
-    "blocks as usual", "architecture", "no configuration"
+    "num_heads",
+    "head_dim",
+    "weights",
+    "attention",
+    "block_type",
+    "pool",
+    "qkv_order",
+    "qkv_interleave",
+    "patch_order",
+    "patch_cut",
+    "in_chans",
+    "img_size",
+    "patch_stride",
+    "", /* all that is not listed */
+    "mean",
+    "preprocessing of",
+    "std",
+    "labels",
+    "has_final_norm",
+    "activation",
+    "representation_act",
+    "attn_root",
+    "positions",
+    "pool_prefix",
+    "crop_pct",
+    "crop_mode",
+    "interpolation",
+    "norm_eps",
+    "blocks as usual",
+    "architecture",
+    "no configuration",
 };
 
-static size_t harm_rank(const char *what)
-{
+static size_t harm_rank(const char *what) {
     const size_t count = sizeof by_harm / sizeof *by_harm;
     size_t i, unlisted = 0;
     for (i = 0; i < count; i++) {
@@ -193,8 +206,7 @@ bool findings_is_minor(const char *what) {
     return rank >= harm_rank("attn_root=") && rank <= harm_rank("norm_eps=");
 }
 
-bool findings_assume(findings *f, const char *what, const char *why, const char *options)
-{
+bool findings_assume(findings *f, const char *what, const char *why, const char *options) {
     finding_list *list = &f->assumed;
     const size_t before = list->count;
     finding *items, added;
@@ -209,21 +221,18 @@ bool findings_assume(findings *f, const char *what, const char *why, const char 
     return true;
 }
 
-bool findings_has_asked(const findings *f, const char *what)
-{
+bool findings_has_asked(const findings *f, const char *what) {
     size_t i;
     for (i = 0; i < f->asked.count; i++)
         if (!strcmp(f->asked.items[i].what, what)) return true;
     return false;
 }
 
-bool findings_ask(findings *f, const char *what, const char *why, const char *options)
-{
+bool findings_ask(findings *f, const char *what, const char *why, const char *options) {
     return findings_has_asked(f, what) || add(&f->asked, what, why, options);
 }
 
-void findings_answer(findings *f, const char *what)
-{
+void findings_answer(findings *f, const char *what) {
     finding_list *list = &f->asked;
     size_t i = 0;
     while (i < list->count && strcmp(list->items[i].what, what) != 0) i++;
@@ -233,13 +242,11 @@ void findings_answer(findings *f, const char *what)
     memmove(list->items + i, list->items + i + 1, (list->count - i) * sizeof *list->items);
 }
 
-bool findings_wrong(findings *f, const char *what, const char *advice)
-{
+bool findings_wrong(findings *f, const char *what, const char *advice) {
     return add(&f->wrong, what, advice, "");
 }
 
-bool findings_take(findings *f, report *r)
-{
+bool findings_take(findings *f, report *r) {
     const size_t length = strlen(r->text);
     bool good = false;
     size_t i;
@@ -251,25 +258,17 @@ bool findings_take(findings *f, report *r)
     return good;
 }
 
-bool findings_only_ask(const findings *f)
-{
-    return f->asked.count > 0 && f->wrong.count == 0;
-}
+bool findings_only_ask(const findings *f) { return f->asked.count > 0 && f->wrong.count == 0; }
 
-bool findings_are_open(const findings *f)
-{
-    return f->asked.count > 0 || f->wrong.count > 0;
-}
+bool findings_are_open(const findings *f) { return f->asked.count > 0 || f->wrong.count > 0; }
 
-static void free_list(finding_list *list)
-{
+static void free_list(finding_list *list) {
     size_t i;
     for (i = 0; i < list->count; i++) free_finding(&list->items[i]);
     free(list->items);
 }
 
-void findings_free(findings *f)
-{
+void findings_free(findings *f) {
     free_list(&f->assumed);
     free_list(&f->asked);
     free_list(&f->wrong);
@@ -281,8 +280,7 @@ void findings_free(findings *f)
  * For an assumption its own value, so that the example gives the model that would be assumed. */
 
 /* The next word outside brackets; false at the end. */
-static bool next_word(const char **at, char *word, size_t size)
-{
+static bool next_word(const char **at, char *word, size_t size) {
     int depth = 0;
     size_t length = 0;
     for (; **at && (depth > 0 || length == 0 || **at != ' '); ++*at) {
@@ -296,8 +294,7 @@ static bool next_word(const char **at, char *word, size_t size)
 
 /* Options that follow each other are all needed; of those with a word or a comma between them one
  * is. Of values between bars the first is taken: a shell would read a bar as a pipe. */
-static void add_options(char *give, size_t size, const char *options)
-{
+static void add_options(char *give, size_t size, const char *options) {
     char word[128], value[128];
     while (next_word(&options, word, sizeof word) && !strncmp(word, "--", 2) &&
            next_word(&options, value, sizeof value)) {
@@ -312,8 +309,7 @@ static void add_options(char *give, size_t size, const char *options)
 
 /* Quoted where a shell would take it apart. Whole or not at all. */
 static void add_option(char *give, size_t size, const char *option, const char *name,
-                       const char *value, size_t length)
-{
+                       const char *value, size_t length) {
     static const char plain[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.,=:/+-";
     const char *quote = strspn(value, plain) >= length ? "" : "'";
@@ -326,8 +322,7 @@ static void add_option(char *give, size_t size, const char *option, const char *
 
 /* "mean=0.5 std=0.5": each of them. What no option gives is left out, as is a name that is assumed
  * to be of no use. */
-static void add_assumed(char *give, size_t size, const char *what)
-{
+static void add_assumed(char *give, size_t size, const char *what) {
     subject s;
     while (*what && subject_find(what, strcspn(what, "="), &s) && strcmp(s.option, "--arch")) {
         const char *value = what + strlen(s.name) + 1;
@@ -345,13 +340,11 @@ typedef struct message {
     size_t left_out;
 } message;
 
-static void put_line(message *m, const char *text)
-{
+static void put_line(message *m, const char *text) {
     if (!report_line(m->r, GIVE_SIZE + ITEM_SIZE / 4, text)) m->left_out++;
 }
 
-static void put_wrong(message *m, const finding_list *list)
-{
+static void put_wrong(message *m, const finding_list *list) {
     char text[ITEM_SIZE];
     size_t i;
     for (i = 0; i < list->count; i++) {
@@ -361,8 +354,7 @@ static void put_wrong(message *m, const finding_list *list)
     m->left_out += list->more;
 }
 
-static void put_questions(message *m, const finding_list *list)
-{
+static void put_questions(message *m, const finding_list *list) {
     char text[ITEM_SIZE];
     size_t i;
     for (i = 0; i < list->count; i++) {
@@ -374,8 +366,7 @@ static void put_questions(message *m, const finding_list *list)
 }
 
 /* What to do about what is wrong, each once. */
-static void put_advice(message *m, const finding_list *list)
-{
+static void put_advice(message *m, const finding_list *list) {
     size_t i, before;
     for (i = 0; i < list->count; i++) {
         const char *advice = list->items[i].why;
@@ -384,20 +375,17 @@ static void put_advice(message *m, const finding_list *list)
     }
 }
 
-static void put_give(report *r, const findings *f, bool strict)
-{
+static void put_give(report *r, const findings *f, bool strict) {
     char give[GIVE_SIZE] = "give your model's values, for example:";
     const size_t empty = strlen(give);
     size_t i;
-    for (i = 0; i < f->asked.count; i++)
-        add_options(give, sizeof give, f->asked.items[i].options);
+    for (i = 0; i < f->asked.count; i++) add_options(give, sizeof give, f->asked.items[i].options);
     for (i = 0; strict && i < f->assumed.count; i++)
         add_assumed(give, sizeof give, f->assumed.items[i].what);
     if (strlen(give) > empty) (void)report_line(r, 0, give);
 }
 
-static bool refuse_one(const findings *f, report *r)
-{
+static bool refuse_one(const findings *f, report *r) {
     const finding *item;
     if (f->wrong.count > 0) {
         item = &f->wrong.items[0];
@@ -409,16 +397,16 @@ static bool refuse_one(const findings *f, report *r)
                        item->why, item->options);
 }
 
-bool findings_refuse(const findings *f, bool strict, report *r)
-{
+bool findings_refuse(const findings *f, bool strict, report *r) {
     const size_t open = f->wrong.count + f->asked.count;
     const size_t count = open + (strict ? f->assumed.count : 0);
     message m = { r, 0 };
     char more[64];
     if (count == 1) return refuse_one(f, r);
     (void)report_fail(r, "%zu things are %s:", count + f->wrong.more,
-                      open == 0 ? "assumed, which --strict refuses"
-                      : f->wrong.count == 0 ? "not known" : "missing or not known");
+                      open == 0             ? "assumed, which --strict refuses"
+                      : f->wrong.count == 0 ? "not known"
+                                            : "missing or not known");
     put_wrong(&m, &f->wrong);
     put_questions(&m, &f->asked);
     if (strict) put_questions(&m, &f->assumed);
@@ -445,13 +433,11 @@ typedef struct choice_list {
     char suggested[64];
 } choice_list;
 
-static void copy_part(char *to, size_t size, const char *from, size_t length)
-{
+static void copy_part(char *to, size_t size, const char *from, size_t length) {
     snprintf(to, size, "%.*s", (int)length, from);
 }
 
-static choice *add_choice(choice_list *list, const char *value, size_t length)
-{
+static choice *add_choice(choice_list *list, const char *value, size_t length) {
     choice *c;
     int i;
     for (i = 0; i < list->count; i++)
@@ -466,13 +452,11 @@ static choice *add_choice(choice_list *list, const char *value, size_t length)
 }
 
 /* Numbers, sizes: "12", "1e-5", "224x384". */
-static bool is_value(const char *text, size_t length)
-{
+static bool is_value(const char *text, size_t length) {
     return length > 0 && strspn(text, "0123456789.ex-") >= length;
 }
 
-static bool is_placeholder(const char *value, size_t length)
-{
+static bool is_placeholder(const char *value, size_t length) {
     static const char *const words[] = { "N", "M", "S", "HxW", "WORD", "NAME", "FILE" };
     size_t i;
     for (i = 0; i < sizeof words / sizeof words[0]; i++)
@@ -480,16 +464,14 @@ static bool is_placeholder(const char *value, size_t length)
     return false;
 }
 
-static const char *next_separator(const char *at, const char *end)
-{
+static const char *next_separator(const char *at, const char *end) {
     for (; at < end; at++)
         if (*at == ',' || *at == ';' || !strncmp(at, " or ", 4)) return at;
     return end;
 }
 
 /* "1, 2 or 4": the numbers up to the first that is none. */
-static void add_numbers(choice_list *list, const char *text, const char *end)
-{
+static void add_numbers(choice_list *list, const char *text, const char *end) {
     while (text < end) {
         const char *stop = next_separator(text, end);
         if (!is_value(text, (size_t)(stop - text))) return;
@@ -500,8 +482,7 @@ static void add_numbers(choice_list *list, const char *text, const char *end)
 }
 
 /* "CLIP: 1e-5; most others: 1e-6". */
-static void add_cases(choice_list *list, const char *text, const char *end)
-{
+static void add_cases(choice_list *list, const char *text, const char *end) {
     while (text < end) {
         const char *stop = memchr(text, ';', (size_t)(end - text)), *colon;
         choice *c;
@@ -516,16 +497,14 @@ static void add_cases(choice_list *list, const char *text, const char *end)
 }
 
 /* What is in brackets after a value. */
-static void read_note(choice_list *list, choice *c, const char *text, const char *end)
-{
+static void read_note(choice_list *list, choice *c, const char *text, const char *end) {
     copy_part(c->note, sizeof c->note, text, (size_t)(end - text));
     if (strstr(c->note, "default"))
         snprintf(list->suggested, sizeof list->suggested, "%s", c->value);
 }
 
 /* What is in brackets after a placeholder. */
-static void read_numbers(choice_list *list, const char *text, const char *end)
-{
+static void read_numbers(choice_list *list, const char *text, const char *end) {
     static const char hint[] = "the weights hint at ";
     const char *hinted = strstr(text, hint);
     add_numbers(list, text, end);
@@ -536,8 +515,7 @@ static void read_numbers(choice_list *list, const char *text, const char *end)
     }
 }
 
-static const char *closing_bracket(const char *text)
-{
+static const char *closing_bracket(const char *text) {
     int depth = 1;
     for (; *text; text++) {
         if (*text == '(') depth++;
@@ -547,8 +525,7 @@ static const char *closing_bracket(const char *text)
 }
 
 /* "N", "token", or "token|avg|max"; returns what follows it and what may be in brackets. */
-static const char *read_values(choice_list *list, const char *text)
-{
+static const char *read_values(choice_list *list, const char *text) {
     const size_t all = strcspn(text, " ,;");
     const char *end = text + all, *brackets = strncmp(end, " (", 2) ? NULL : end + 2;
     const char *after = brackets ? closing_bracket(brackets) : end;
@@ -570,8 +547,7 @@ static const char *read_values(choice_list *list, const char *text)
 
 /* Of an option for this subject the text begins with: what follows it, up to the value; else
  * NULL. */
-static const char *match_option(const subject *s, const char *text)
-{
+static const char *match_option(const subject *s, const char *text) {
     const size_t option = strlen(s->option), name = strlen(s->name);
     if (strncmp(text, s->option, option) != 0 || text[option] != ' ') return NULL;
     text += option + 1;
@@ -579,8 +555,7 @@ static const char *match_option(const subject *s, const char *text)
     return !strncmp(text, s->name, name) && text[name] == '=' ? text + name + 1 : NULL;
 }
 
-static void read_choices(const subject *s, const char *text, choice_list *list)
-{
+static void read_choices(const subject *s, const char *text, choice_list *list) {
     memset(list, 0, sizeof *list);
     while (s->option && *text) {
         const char *value = match_option(s, text);
@@ -591,8 +566,7 @@ static void read_choices(const subject *s, const char *text, choice_list *list)
 }
 
 /* Where the text names none. */
-static void add_usual(const setting_row *row, choice_list *list)
-{
+static void add_usual(const setting_row *row, choice_list *list) {
     const setting_word *word = row->words;
     if (list->count > 0) return;
     for (; word && word->word; word++) add_choice(list, word->word, strlen(word->word));
@@ -601,8 +575,7 @@ static void add_usual(const setting_row *row, choice_list *list)
     add_choice(list, "1", 1);
 }
 
-static void put_choices(json_writer *w, const choice_list *list)
-{
+static void put_choices(json_writer *w, const choice_list *list) {
     int i;
     json_put_begin(w, "choices", '[');
     for (i = 0; i < list->count; i++) {
@@ -618,8 +591,7 @@ static void put_choices(json_writer *w, const choice_list *list)
 /* === Questions === */
 
 /* What a question and an assumption share. */
-static void put_subject(json_writer *w, const subject *s, const finding *item, choice_list *list)
-{
+static void put_subject(json_writer *w, const subject *s, const finding *item, choice_list *list) {
     char prefix[sizeof s->name + 1] = "";
     read_choices(s, item->options, list);
     if (s->row) add_usual(s->row, list);
@@ -633,8 +605,7 @@ static void put_subject(json_writer *w, const subject *s, const finding *item, c
     json_put_text(w, "text", item->options);
 }
 
-void findings_put_questions(json_writer *w, const findings *f)
-{
+void findings_put_questions(json_writer *w, const findings *f) {
     choice_list list;
     subject s;
     size_t i;
@@ -654,8 +625,7 @@ void findings_put_questions(json_writer *w, const findings *f)
 /* === Assumptions === */
 
 static void put_assumed(json_writer *w, const char *setting, const char *value, const subject *s,
-                        const finding *item)
-{
+                        const finding *item) {
     choice_list list;
     json_put_begin(w, NULL, '{');
     json_put_text(w, "setting", setting);
@@ -665,15 +635,14 @@ static void put_assumed(json_writer *w, const char *setting, const char *value, 
 }
 
 /* "mean=0.5 std=0.5": each of them. False where that is no list of settings. */
-static bool put_each(json_writer *w, const finding *item)
-{
+static bool put_each(json_writer *w, const finding *item) {
     const char *at = item->what;
     char value[256];
     subject s, none;
     size_t length;
     memset(&none, 0, sizeof none);
     if (!subject_find(at, strcspn(at, "="), &s)) return false;
-    if (!s.with_prefix) {   /* a name of somebody else's, which may have spaces */
+    if (!s.with_prefix) { /* a name of somebody else's, which may have spaces */
         put_assumed(w, s.name, at + strlen(s.name) + 1, &s, item);
         return true;
     }
@@ -688,8 +657,7 @@ static bool put_each(json_writer *w, const finding *item)
     return true;
 }
 
-void findings_put_assumed(json_writer *w, const findings *f)
-{
+void findings_put_assumed(json_writer *w, const findings *f) {
     subject none;
     size_t i;
     memset(&none, 0, sizeof none);
@@ -701,8 +669,7 @@ void findings_put_assumed(json_writer *w, const findings *f)
     json_put_end(w, ']');
 }
 
-void findings_put_wrong(json_writer *w, const findings *f)
-{
+void findings_put_wrong(json_writer *w, const findings *f) {
     size_t i;
     json_put_begin(w, "wrong", '[');
     for (i = 0; i < f->wrong.count; i++) {

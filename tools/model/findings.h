@@ -18,9 +18,9 @@
 
 typedef struct subject {
     char name[64];
-    const setting_row *row;      /* NULL: of other kinds */
-    const char *option, *type, *means;   /* option NULL: nothing that one option gives */
-    bool with_prefix;            /* the option takes "name=" before the value */
+    const setting_row *row;            /* NULL: of other kinds */
+    const char *option, *type, *means; /* option NULL: nothing that one option gives */
+    bool with_prefix;                  /* the option takes "name=" before the value */
 } subject;
 
 /* name: "num_heads" of "num_heads=3", with its length. False: an assumption that no option gives. */
@@ -35,13 +35,13 @@ enum { HEADS_MOST = 64, HEADS_TEXT = 320 };
 
 typedef struct heads_candidate {
     int heads;
-    double score;   /* 0 or more; chance alone stays below 7 */
+    double score; /* 0 or more; chance alone stays below 7 */
 } heads_candidate;
 
 typedef struct heads_evidence {
-    heads_candidate ranked[HEADS_MOST];   /* the possible numbers, the likeliest first */
-    int count;                            /* 0: the weights were not looked at */
-    bool is_clear;                        /* it is ranked[0] */
+    heads_candidate ranked[HEADS_MOST]; /* the possible numbers, the likeliest first */
+    int count;                          /* 0: the weights were not looked at */
+    bool is_clear;                      /* it is ranked[0] */
 } heads_evidence;
 
 /* Why it is ranked[0]: "read from the weights (154; next best 6: 95)". */
@@ -60,28 +60,28 @@ const char *heads_option(const heads_evidence *evidence, char text[HEADS_TEXT]);
  * collected, so that one message can tell the user everything. */
 
 typedef struct finding {
-    char *what;       /* "norm_eps=1e-05" if assumed, "num_heads" if asked */
-    char *why;        /* "nn.LayerNorm's own" */
-    char *options;    /* what decides: "--set norm_eps=N", "--set pool=token or --set pool=avg" */
+    char *what;    /* "norm_eps=1e-05" if assumed, "num_heads" if asked */
+    char *why;     /* "nn.LayerNorm's own" */
+    char *options; /* what decides: "--set norm_eps=N", "--set pool=token or --set pool=avg" */
 } finding;
 
 typedef struct finding_list {
     finding *items;
-    size_t count, more;   /* more: those beyond the limit, which are only counted */
+    size_t count, more; /* more: those beyond the limit, which are only counted */
 } finding_list;
 
 /* Zero it first. */
 typedef struct findings {
     finding_list assumed;
     finding_list asked;
-    finding_list wrong;   /* tensors that are missing, unknown or misshapen: a sentence in `what`,
+    finding_list wrong; /* tensors that are missing, unknown or misshapen: a sentence in `what`,
                              what to do about it in `why`, or "" */
 } findings;
 
 /* These copy what they are given. False: out of memory. What is asked once is not asked again. */
 bool findings_assume(findings *f, const char *what, const char *why, const char *options);
 bool findings_ask(findings *f, const char *what, const char *why, const char *options);
-void findings_answer(findings *f, const char *what);   /* asks it no more */
+void findings_answer(findings *f, const char *what); /* asks it no more */
 bool findings_wrong(findings *f, const char *what, const char *advice);
 
 /* An assumption that is seldom wrong, or does little harm where it is. */

@@ -278,10 +278,8 @@ static const char *const classes[IMAGENET_CLASSES] = {
     "n11879895 rapeseed", "n11939491 daisy", "n12057211 yellow lady's slipper", "n12144580 corn",
     "n12267677 acorn", "n12620546 hip", "n12768682 buckeye", "n12985857 coral fungus",
     "n12998815 agaric", "n13037406 gyromitra", "n13040303 stinkhorn", "n13044778 earthstar",
-    "n13052670 hen-of-the-woods", "n13054560 bolete", "n13133613 ear", "n15075141 toilet tissue"
+    "n13052670 hen-of-the-woods", "n13054560 bolete", "n13133613 ear", "n15075141 toilet tissue",
 };
 /* clang-format on */
 
-const char *const *imagenet_classes(void) {
-    return classes;
-}
+const char *const *imagenet_classes(void) { return classes; }

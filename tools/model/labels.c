@@ -9,14 +9,12 @@
 
 enum { LABELS_MAX_FILE = 64 * 1024 * 1024 };
 
-void labels_free(label_list *list)
-{
+void labels_free(label_list *list) {
     memory_free(&list->memory);
     memset(list, 0, sizeof *list);
 }
 
-static bool labels_start(label_list *list, size_t count, report *r)
-{
+static bool labels_start(label_list *list, size_t count, report *r) {
     memset(list, 0, sizeof *list);
     list->memory = memory_make((size_t)4 * LABELS_MAX_FILE);
     list->count = count;
@@ -30,14 +28,12 @@ static bool labels_start(label_list *list, size_t count, report *r)
 /* === Text files === */
 
 /* "n" and eight digits, then a space, a tab or the end. */
-static bool starts_with_synset(const char *line)
-{
+static bool starts_with_synset(const char *line) {
     return line[0] == 'n' && strspn(line + 1, "0123456789") == 8 &&
            (line[9] == '\0' || line[9] == ' ' || line[9] == '\t');
 }
 
-static bool is_utf8(const char *text)
-{
+static bool is_utf8(const char *text) {
     size_t size = strlen(text), at = 0;
     while (at < size) {
         size_t length = text_utf8_length(text + at, size - at);
@@ -47,15 +43,13 @@ static bool is_utf8(const char *text)
     return true;
 }
 
-static void trim_end(char *text, size_t size)
-{
+static void trim_end(char *text, size_t size) {
     while (size > 0 && strchr(" \t\r\n", text[size - 1])) size--;
     text[size] = '\0';
 }
 
 /* Cuts text into lines; blank ones are allowed at the end alone. */
-static bool split_lines(label_list *list, char *text, report *r)
-{
+static bool split_lines(label_list *list, char *text, report *r) {
     size_t i;
     for (i = 0; i < list->count; i++) {
         char *end = strchr(text, '\n'), *next;
@@ -71,8 +65,7 @@ static bool split_lines(label_list *list, char *text, report *r)
 }
 
 /* Where every line begins with a WordNet id, the words after it are the label. */
-static void split_synsets(label_list *list)
-{
+static void split_synsets(label_list *list) {
     size_t i;
     for (i = 0; i < list->count; i++) {
         if (starts_with_synset(list->labels[i])) continue;
@@ -90,15 +83,13 @@ static void split_synsets(label_list *list)
 /* === CSV: selected_tags.csv of the wd taggers === */
 
 /* The field of that column; NULL: the line has fewer. */
-static char *field_at(char *line, int column)
-{
+static char *field_at(char *line, int column) {
     char *field = NULL;
     for (; line && column >= 0; column--) field = text_take_field(&line, ',');
     return column < 0 ? field : NULL;
 }
 
-static int find_column(char *header, const char *name)
-{
+static int find_column(char *header, const char *name) {
     int column;
     for (column = 0; header; column++) {
         const char *field = text_take_field(&header, ',');
@@ -108,8 +99,7 @@ static int find_column(char *header, const char *name)
 }
 
 /* Lines of `text` to what their column "name" says; the header is dropped. */
-static bool take_names(label_list *list, char *text, report *r)
-{
+static bool take_names(label_list *list, char *text, report *r) {
     const int column = find_column(text, "name");
     size_t i;
     if (column < 0) return report_fail(r, "line 1: expected a column \"name\"");
@@ -124,8 +114,7 @@ static bool take_names(label_list *list, char *text, report *r)
     return true;
 }
 
-static size_t count_lines(char *text, size_t size)
-{
+static size_t count_lines(char *text, size_t size) {
     size_t lines = 0, i;
     trim_end(text, size);
     if (!*text) return 0;
@@ -133,8 +122,7 @@ static size_t count_lines(char *text, size_t size)
     return lines + 1;
 }
 
-static bool parse_text(label_list *list, char *text, size_t size, report *r)
-{
+static bool parse_text(label_list *list, char *text, size_t size, report *r) {
     size_t count, i;
     char *copy;
     if (memchr(text, '\0', size)) return report_fail(r, "expected text, found a NUL byte");
@@ -153,8 +141,7 @@ static bool parse_text(label_list *list, char *text, size_t size, report *r)
     return true;
 }
 
-bool labels_read_file(label_list *list, const char *path, report *r)
-{
+bool labels_read_file(label_list *list, const char *path, report *r) {
     source file;
     char *text;
     bool good;
@@ -179,8 +166,7 @@ bool labels_read_file(label_list *list, const char *path, report *r)
 
 /* === config.json === */
 
-static bool check_descriptions(const json_value *names, const json_value *descriptions, report *r)
-{
+static bool check_descriptions(const json_value *names, const json_value *descriptions, report *r) {
     if (!descriptions || descriptions->kind == JSON_OBJECT) return true;
     if (descriptions->kind != JSON_ARRAY)
         return report_fail(r, "label_descriptions: expected an object or a list");
@@ -191,8 +177,7 @@ static bool check_descriptions(const json_value *names, const json_value *descri
 }
 
 /* A newline in a label would break every listing of it. */
-static const char *copy_label(label_list *list, const char *text)
-{
+static const char *copy_label(label_list *list, const char *text) {
     char *copy = memory_copy_text(&list->memory, text, strlen(text)), *c;
     for (c = copy; c && *c; c++)
         if ((unsigned char)*c < 0x20) *c = ' ';
@@ -200,11 +185,11 @@ static const char *copy_label(label_list *list, const char *text)
 }
 
 static bool fill_from_json(label_list *list, const json_value *names,
-                           const json_value *descriptions, report *r)
-{
+                           const json_value *descriptions, report *r) {
     const json_value *name = json_first(names);
     const json_value *described = descriptions && descriptions->kind == JSON_ARRAY
-                                      ? json_first(descriptions) : NULL;
+                                      ? json_first(descriptions)
+                                      : NULL;
     size_t i;
     for (i = 0; i < list->count; i++, name = name->next) {
         const char *id = json_string(name, NULL), *text = NULL;
@@ -224,8 +209,7 @@ static bool fill_from_json(label_list *list, const json_value *names,
 }
 
 bool labels_from_json(label_list *list, const json_value *names, const json_value *descriptions,
-                      report *r)
-{
+                      report *r) {
     size_t i, ids = 0;
     memset(list, 0, sizeof *list);
     if (descriptions && descriptions->kind == JSON_NULL) descriptions = NULL;
@@ -258,8 +242,7 @@ bool labels_from_imagenet(label_list *list, report *r) {
     return true;
 }
 
-bool labels_from_list(label_list *list, const char *const *names, size_t count, report *r)
-{
+bool labels_from_list(label_list *list, const char *const *names, size_t count, report *r) {
     size_t i;
     memset(list, 0, sizeof *list);
     if (count == 0) return true;

@@ -11,9 +11,9 @@
 #include "base/report.h"
 
 typedef struct label_list {
-    size_t count;            /* 0: none */
-    const char **labels;     /* "tench, Tinca tinca" */
-    const char **synsets;    /* "n01440764", or whatever a folder of the class is called; or NULL */
+    size_t count;         /* 0: none */
+    const char **labels;  /* "tench, Tinca tinca" */
+    const char **synsets; /* "n01440764", or whatever a folder of the class is called; or NULL */
     memory_arena memory;
 } label_list;
 

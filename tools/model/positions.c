@@ -7,15 +7,13 @@
 
 static const double two_pi = 6.283185307179586476925;
 
-vit_rope rope_layout(rope_type type)
-{
+vit_rope rope_layout(rope_type type) {
     if (type == ROPE_NONE) return VIT_ROPE_NONE;
     return type == ROPE_DINOV3 ? VIT_ROPE_HALVES : VIT_ROPE_PAIRS;
 }
 
 /* In three floats, which have all digits of a double. */
-static void put_frequency(const rope_options *options, int axis, double value, vit_rotation *to)
-{
+static void put_frequency(const rope_options *options, int axis, double value, vit_rotation *to) {
     const bool is_column = (axis == 0) == (options->indexing == ROPE_XY);
     float *parts = is_column ? to->column : to->row;
     int i;
@@ -26,37 +24,33 @@ static void put_frequency(const rope_options *options, int axis, double value, v
 }
 
 /* Coordinates as the options say, without a frequency. */
-static vit_rotation no_rotation(const rope_options *options)
-{
+static vit_rotation no_rotation(const rope_options *options) {
     const vit_rotation dinov3 = { { 0 }, { 0 }, 0.5f, 2, -1 };
-    const vit_rotation other = { { 0 }, { 0 }, (float)options->offset, (float)options->reference,
-                                 0 };
+    const vit_rotation other = {
+        { 0 }, { 0 }, (float)options->offset, (float)options->reference, 0
+    };
     return options->type == ROPE_DINOV3 ? dinov3 : other;
 }
 
 /* Half of the pairs turn with the first coordinate, half with the second. */
-static vit_rotation turn_with_axis(const rope_grid *grid, int64_t pair, double value)
-{
+static vit_rotation turn_with_axis(const rope_grid *grid, int64_t pair, double value) {
     vit_rotation rotation = no_rotation(&grid->options);
     put_frequency(&grid->options, pair >= grid->pairs / 2, value, &rotation);
     return rotation;
 }
 
-vit_rotation rope_rotation(const rope_grid *grid, int64_t pair)
-{
+vit_rotation rope_rotation(const rope_grid *grid, int64_t pair) {
     const int quarter = grid->pairs / 2;
     const double turns = grid->options.type == ROPE_DINOV3 ? two_pi : 1;
     const double exponent = (double)(pair % quarter) / quarter;
     return turn_with_axis(grid, pair, turns / pow(grid->options.temperature, exponent));
 }
 
-vit_rotation rope_rotation_of_period(const rope_grid *grid, int64_t pair, const float *periods)
-{
+vit_rotation rope_rotation_of_period(const rope_grid *grid, int64_t pair, const float *periods) {
     return turn_with_axis(grid, pair, two_pi / (double)periods[pair % (grid->pairs / 2)]);
 }
 
-vit_rotation rope_rotation_mixed(const rope_grid *grid, float first, float second)
-{
+vit_rotation rope_rotation_mixed(const rope_grid *grid, float first, float second) {
     vit_rotation rotation = no_rotation(&grid->options);
     put_frequency(&grid->options, 0, (double)first, &rotation);
     put_frequency(&grid->options, 1, (double)second, &rotation);
@@ -67,8 +61,7 @@ vit_rotation rope_rotation_mixed(const rope_grid *grid, float first, float secon
 
 /* Sines, then cosines of one coordinate at `count` frequencies, which fall from 1; the one numbered
  * `last`, if there are so many, is 1 / 10000. */
-static void put_waves(double place, int count, int last, float *to)
-{
+static void put_waves(double place, int count, int last, float *to) {
     int k;
     for (k = 0; k < count; k++) {
         const double angle = place / pow(10000, (double)k / last);
@@ -78,8 +71,7 @@ static void put_waves(double place, int count, int last, float *to)
 }
 
 /* [sin x, cos x, sin y, cos y]. SimpleViT's frequencies reach 1 / 10000, those of MAE do not. */
-static void put_grid(int kind, const vit_config *c, float *to)
-{
+static void put_grid(int kind, const vit_config *c, float *to) {
     const int count = c->embed_dim / 4, last = kind == SINCOS_MAE ? count : count - 1;
     int i;
     for (i = 0; i < c->num_patches; i++, to += c->embed_dim) {
@@ -89,8 +81,7 @@ static void put_grid(int kind, const vit_config *c, float *to)
 }
 
 /* Along the sequence, column k of n has the frequency 10000^(-this / n). */
-static int line_exponent(int kind, int k, int n)
-{
+static int line_exponent(int kind, int k, int n) {
     switch (kind) {
     case SINCOS_1D_HALVES: return k % (n / 2) * 2;
     case SINCOS_1D_COLUMN: return k;
@@ -100,8 +91,7 @@ static int line_exponent(int kind, int k, int n)
     }
 }
 
-static void put_line(int kind, const vit_config *c, int rows, float *to)
-{
+static void put_line(int kind, const vit_config *c, int rows, float *to) {
     const int n = c->embed_dim;
     int row, k;
     for (row = 0; row < rows; row++, to += n)
@@ -112,14 +102,12 @@ static void put_line(int kind, const vit_config *c, int rows, float *to)
         }
 }
 
-bool sincos_fits(int kind, int embed_dim)
-{
+bool sincos_fits(int kind, int embed_dim) {
     if (kind < SINCOS_1D) return embed_dim % 4 == 0 && embed_dim >= 8;
     return kind != SINCOS_1D_HALVES || embed_dim % 2 == 0;
 }
 
-void sincos_positions(int kind, const vit_config *c, float *to)
-{
+void sincos_positions(int kind, const vit_config *c, float *to) {
     const int prefix = c->positions == VIT_POS_ALL ? c->num_prefix_tokens : 0;
     const size_t head = (size_t)prefix * (size_t)c->embed_dim;
     if (kind >= SINCOS_1D) {

@@ -16,29 +16,29 @@
 /* timm's names for its kinds. */
 typedef enum rope_type {
     ROPE_NONE,
-    ROPE_CAT,      /* one half of the pairs for each axis; neighbours pair up          */
-    ROPE_MIXED,    /* learned frequencies for both axes, of each block and head        */
-    ROPE_DINOV3    /* coordinates in [-1, 1]; elements of the two halves pair up       */
+    ROPE_CAT,    /* one half of the pairs for each axis; neighbours pair up          */
+    ROPE_MIXED,  /* learned frequencies for both axes, of each block and head        */
+    ROPE_DINOV3, /* coordinates in [-1, 1]; elements of the two halves pair up       */
 } rope_type;
 
 typedef enum rope_indexing {
-    ROPE_IJ,       /* the row is the first coordinate                                  */
-    ROPE_XY        /* the column is                                                    */
+    ROPE_IJ, /* the row is the first coordinate                                  */
+    ROPE_XY, /* the column is                                                    */
 } rope_indexing;
 
 typedef struct rope_options {
     rope_type type;
     rope_indexing indexing;
-    double temperature;   /* base of the frequencies                                   */
-    double offset;        /* coordinate of the first row and column                    */
-    int reference;        /* side of the grid that coordinates are scaled to; 0: none  */
+    double temperature; /* base of the frequencies                                   */
+    double offset;      /* coordinate of the first row and column                    */
+    int reference;      /* side of the grid that coordinates are scaled to; 0: none  */
 } rope_options;
 
 /* What a table of cosines or sines depends on. */
 typedef struct rope_grid {
     rope_options options;
-    int height, width;    /* in patches */
-    int pairs;            /* of a head */
+    int height, width; /* in patches */
+    int pairs;         /* of a head */
 } rope_grid;
 
 /* Which elements of a head pair up. */
@@ -61,8 +61,14 @@ vit_rotation rope_rotation_mixed(const rope_grid *grid, float first, float secon
  * columns, cosines in odd ones, two columns of one frequency. Known departures: all sines before
  * all cosines; a frequency for each column; one for each, which falls twice as fast; 1 for all. */
 enum {
-    SINCOS_NONE, SINCOS_SIMPLE_VIT, SINCOS_MAE,
-    SINCOS_1D, SINCOS_1D_HALVES, SINCOS_1D_COLUMN, SINCOS_1D_DOUBLE, SINCOS_1D_PLAIN
+    SINCOS_NONE,
+    SINCOS_SIMPLE_VIT,
+    SINCOS_MAE,
+    SINCOS_1D,
+    SINCOS_1D_HALVES,
+    SINCOS_1D_COLUMN,
+    SINCOS_1D_DOUBLE,
+    SINCOS_1D_PLAIN,
 };
 
 /* Is there such a table of this width? */

@@ -11,32 +11,29 @@
 
 /* One call of settings_resolve. */
 typedef struct resolver {
-    settings all[FROM_COUNT];   /* a copy, in which two ways to say one thing become one */
+    settings all[FROM_COUNT]; /* a copy, in which two ways to say one thing become one */
     const settings_seen *seen;
     const patch_request *wanted;
     settings_resolved *model;
-    vit_config *config;         /* the model's, as are the next two */
+    vit_config *config; /* the model's, as are the next two */
     settings_stored *stored;
     settings_notes *notes;
     findings *found;
 } resolver;
 
-static double value_or(const resolver *m, setting_key key, double otherwise)
-{
+static double value_or(const resolver *m, setting_key key, double otherwise) {
     settings_get(m->all, key, &otherwise);
     return otherwise;
 }
 
-static bool is_told(const resolver *m, setting_key key)
-{
+static bool is_told(const resolver *m, setting_key key) {
     return settings_origin(m->all, key) >= 0;
 }
 
 /* What the tensors, --match or --set say. Where the final norm stands depends in timm on how the
  * head is pooled, which a configuration may have changed: there a name knows less than the tensors.
  */
-static double shown_of(const resolver *m, setting_key key)
-{
+static double shown_of(const resolver *m, setting_key key) {
     if (m->all[FROM_OPTIONS].given[key]) return m->all[FROM_OPTIONS].value[key];
     if (m->all[FROM_MATCH].given[key]) return m->all[FROM_MATCH].value[key];
     if (m->all[FROM_TENSORS].given[key]) return m->all[FROM_TENSORS].value[key];
@@ -44,8 +41,7 @@ static double shown_of(const resolver *m, setting_key key)
 }
 
 /* The plain value where no source gives one. */
-static double value_of(const resolver *m, setting_key key)
-{
+static double value_of(const resolver *m, setting_key key) {
     return value_or(m, key, setting_rows[key].plain);
 }
 
@@ -53,27 +49,23 @@ static double value_of(const resolver *m, setting_key key)
  * They return true, so that all are asked at once. */
 
 static bool ask(const resolver *m, const char *what, const char *why, const char *options,
-                report *r)
-{
+                report *r) {
     return findings_ask(m->found, what, why, options) || report_no_memory(r);
 }
 
 /* The same where a tensor that is not there raises the question: it may have another name. */
-static bool ask_for_lack(const resolver *m, const char *what, const char *why,
-                         const char *options, report *r)
-{
+static bool ask_for_lack(const resolver *m, const char *what, const char *why, const char *options,
+                         report *r) {
     return m->found->wrong.count > 0 || ask(m, what, why, options, r);
 }
 
 #define NAME_OR_CONFIG ", --arch NAME or --config FILE"
 
-static bool put_field(resolver *m, setting_key key, double value, report *r)
-{
+static bool put_field(resolver *m, setting_key key, double value, report *r) {
     return setting_put_whole(key, value, m->config, r);
 }
 
-static bool copy_fields(resolver *m, report *r)
-{
+static bool copy_fields(resolver *m, report *r) {
     int i;
     for (i = 0; i < SETTING_COUNT; i++) {
         const setting_key key = (setting_key)i;
@@ -86,22 +78,19 @@ static bool copy_fields(resolver *m, report *r)
 /* === Contradictions === */
 
 /* The name or the configuration against what the tensors show; --set decides if it speaks. */
-static bool check_contradiction(const resolver *m, setting_key key, report *r)
-{
+static bool check_contradiction(const resolver *m, setting_key key, report *r) {
     const settings *tensors = &m->all[FROM_TENSORS];
     const settings *other = &m->all[m->all[FROM_CONFIG].given[key] ? FROM_CONFIG : FROM_NAME];
     char told[32], seen[32];
     if (m->all[FROM_OPTIONS].given[key] || !other->given[key] || !tensors->given[key]) return true;
     if (other->value[key] == tensors->value[key]) return true;
     return report_fail(r, "%s says %s %s, the tensors say %s", other->origin,
-                       setting_rows[key].name,
-                       setting_text(key, other->value[key], told),
+                       setting_rows[key].name, setting_text(key, other->value[key], told),
                        setting_text(key, tensors->value[key], seen));
 }
 
 /* What mlp_dim means depends on whether the MLP is gated: that contradiction is named first. */
-static bool check_contradictions(const resolver *m, report *r)
-{
+static bool check_contradictions(const resolver *m, report *r) {
     int key;
     if (!check_contradiction(m, SETTING_GATED_MLP, r)) return false;
     for (key = 0; key < SETTING_COUNT; key++)
@@ -113,14 +102,12 @@ static bool check_contradictions(const resolver *m, report *r)
 
 /* === Two ways to say one thing === */
 
-static int stem_stride(int stem, int stages)
-{
+static int stem_stride(int stem, int stages) {
     if (stem == VIT_STEM_NONE) return 1;
     return stem == VIT_STEM_CONV ? 8 : stages < 2 ? 4 : 2 << stages;
 }
 
-int settings_stem_stride(const settings *s)
-{
+int settings_stem_stride(const settings *s) {
     int stages = 0;
     while (stages < 4 && s->value[SETTING_STEM_STAGE1 + stages] > 0) stages++;
     return stem_stride((int)s->value[SETTING_STEM], stages);
@@ -128,8 +115,7 @@ int settings_stem_stride(const settings *s)
 
 /* mlp_ratio is only another way to say mlp_dim; truncated as Python's int() does. timm counts both
  * halves of a packed gated MLP, which only the tensors tell from a split one. */
-static void expand_ratio(resolver *m)
-{
+static void expand_ratio(resolver *m) {
     const double embed_dim = value_of(m, SETTING_EMBED_DIM);
     const double half = m->all[FROM_TENSORS].value[SETTING_MLP_DIM];
     const bool gated = value_of(m, SETTING_GATED_MLP) != 0;
@@ -143,16 +129,14 @@ static void expand_ratio(resolver *m)
 }
 
 /* timm's names stand for an mlp_ratio: where somebody changed the width, mlp_dim changed too. */
-static void forget_other_width(resolver *m)
-{
+static void forget_other_width(resolver *m) {
     settings *name = &m->all[FROM_NAME];
     const double named = name->value[SETTING_EMBED_DIM];
     if (value_or(m, SETTING_EMBED_DIM, named) != named) name->given[SETTING_MLP_DIM] = false;
 }
 
 /* A model without blocks has no tensor that shows mlp_dim. */
-static void fill_mlp_dim(resolver *m)
-{
+static void fill_mlp_dim(resolver *m) {
     if (!is_told(m, SETTING_MLP_DIM))
         settings_put(&m->all[FROM_TENSORS], SETTING_MLP_DIM,
                      value_of(m, SETTING_EMBED_DIM) * setting_rows[SETTING_MLP_RATIO].plain);
@@ -160,8 +144,7 @@ static void fill_mlp_dim(resolver *m)
 
 /* timm's patch_size of a hybrid counts pixels of the map that its backbone makes, and MobileCLIP's
  * patch embedding is part of the backbone. */
-static void expand_patch(resolver *m)
-{
+static void expand_patch(resolver *m) {
     const settings *tensors = &m->all[FROM_TENSORS];
     const int stride = settings_stem_stride(tensors);
     const int last = tensors->value[SETTING_STEM] == VIT_STEM_CONV ? 2 : 1;
@@ -169,8 +152,7 @@ static void expand_patch(resolver *m)
         m->all[FROM_CONFIG].value[SETTING_PATCH_SIZE] *= stride * last;
 }
 
-static bool ask_chans(const resolver *m, int64_t depth, report *r)
-{
+static bool ask_chans(const resolver *m, int64_t depth, report *r) {
     char why[160], options[CHOICES_SIZE];
     snprintf(why, sizeof why, "a patch of %lld values is neither in_chans 3 nor 1 x a square",
              (long long)depth);
@@ -179,8 +161,7 @@ static bool ask_chans(const resolver *m, int64_t depth, report *r)
 
 /* A 2-D patch weight [D, C * P * P] leaves C and P open. Unless one of them is told, three channels
  * are assumed if that leaves a square, then one. */
-static bool resolve_flat_patch(resolver *m, report *r)
-{
+static bool resolve_flat_patch(resolver *m, report *r) {
     settings *tensors = &m->all[FROM_TENSORS];
     const int64_t depth = m->seen->patch_depth;
     const double patch = value_of(m, SETTING_PATCH_SIZE);
@@ -196,12 +177,16 @@ static bool resolve_flat_patch(resolver *m, report *r)
     settings_put(tensors, SETTING_IN_CHANS, chans);
     if (settings_origin(m->all, SETTING_IN_CHANS) == FROM_MATCH &&
         (depth % (int64_t)chans || !choices_is_square(depth / (int64_t)chans, &side)))
-        return report_fail(r, "--match-input has %.0f channels, [C, H, W], but a patch has %lld "
-                           "values, which is not %.0f x a square", chans, (long long)depth, chans);
+        return report_fail(r,
+                           "--match-input has %.0f channels, [C, H, W], but a patch has %lld "
+                           "values, which is not %.0f x a square",
+                           chans, (long long)depth, chans);
     if (!(chans > 0) || fmod((double)depth, chans) != 0 ||
         !choices_is_square((int64_t)((double)depth / chans), &side))
-        return report_fail(r, "patch_embed.proj.weight: a patch of %lld values is not in_chans "
-                           "%.0f x a square; give --set in_chans=N", (long long)depth, chans);
+        return report_fail(r,
+                           "patch_embed.proj.weight: a patch of %lld values is not in_chans "
+                           "%.0f x a square; give --set in_chans=N",
+                           (long long)depth, chans);
     settings_put(tensors, SETTING_PATCH_SIZE, side);
     return true;
 }
@@ -209,8 +194,7 @@ static bool resolve_flat_patch(resolver *m, report *r)
 /* === Heads === */
 
 /* attn.proj is linear, so dividing what it reads can be done to its weight instead. */
-static void resolve_scale(resolver *m)
-{
+static void resolve_scale(resolver *m) {
     vit_config *c = m->config;
     const int root = (int)value_of(m, SETTING_ATTN_ROOT);
     const int width = c->has_diff_attn ? c->head_dim / 2 : c->head_dim;
@@ -223,8 +207,7 @@ static void resolve_scale(resolver *m)
 
 /* Attention of each token to itself alone has no heads: any number that divides the width does, of
  * those that are not too wide for vit.h. Its bias goes into that of attn.proj. */
-static bool resolve_self(resolver *m, report *r)
-{
+static bool resolve_self(resolver *m, report *r) {
     vit_config *c = m->config;
     const int64_t inner = m->seen->qkv_rows ? m->seen->qkv_rows / 3 : c->embed_dim;
     if (c->num_heads == 0) c->num_heads = 1;
@@ -237,8 +220,7 @@ static bool resolve_self(resolver *m, report *r)
 }
 
 /* What the weights show, or timm's usual number where they show nothing. */
-static void put_assumed_heads(resolver *m, int by_width)
-{
+static void put_assumed_heads(resolver *m, int by_width) {
     vit_config *c = m->config;
     const bool is_shown = m->seen->heads.is_clear &&
                           settings_origin(m->all, SETTING_NUM_HEADS) == FROM_TENSORS &&
@@ -249,21 +231,21 @@ static void put_assumed_heads(resolver *m, int by_width)
     m->notes->heads_by_width = !told && by_width > 0 && c->num_heads == by_width;
 }
 
-static bool ask_heads(const resolver *m, int64_t width, report *r)
-{
+static bool ask_heads(const resolver *m, int64_t width, report *r) {
     char why[160], options[CHOICES_SIZE], seen[HEADS_TEXT];
     if (m->seen->heads.count > 0)
         return ask(m, "num_heads", heads_doubt(&m->seen->heads),
                    heads_option(&m->seen->heads, seen), r);
-    snprintf(why, sizeof why, "cannot be seen in the tensors, and no model of timm fixes it for "
-             "embed_dim %d", m->config->embed_dim);
+    snprintf(why, sizeof why,
+             "cannot be seen in the tensors, and no model of timm fixes it for "
+             "embed_dim %d",
+             m->config->embed_dim);
     return ask(m, "num_heads", why, choices_of_heads(width, NAME_OR_CONFIG, options), r);
 }
 
 /* num_heads and head_dim: each follows from the other and the width of attention, and timm's usual
  * number of heads from embed_dim where neither is told. */
-static bool resolve_heads(resolver *m, report *r)
-{
+static bool resolve_heads(resolver *m, report *r) {
     vit_config *c = m->config;
     const int64_t inner = m->seen->qkv_rows ? m->seen->qkv_rows / 3 : c->embed_dim;
     if (c->attention == VIT_ATTENTION_SELF) return resolve_self(m, r);
@@ -274,7 +256,7 @@ static bool resolve_heads(resolver *m, report *r)
         c->num_heads = (int)(inner / c->head_dim);
     put_assumed_heads(m, inner == c->embed_dim ? arch_heads_of_width(c->embed_dim) : 0);
     if (c->num_heads == 0 && !ask_heads(m, inner, r)) return false;
-    if (c->num_heads == 0) c->num_heads = 1;   /* until there is an answer */
+    if (c->num_heads == 0) c->num_heads = 1; /* until there is an answer */
     if (inner % c->num_heads != 0 || inner / c->num_heads > INT_MAX)
         return report_fail(r, "num_heads %d does not divide the width of attention, %lld",
                            c->num_heads, (long long)inner);
@@ -288,58 +270,49 @@ static bool resolve_heads(resolver *m, report *r)
 
 /* === Image size and positions === */
 
-static bool gives_size(const settings *s)
-{
+static bool gives_size(const settings *s) {
     return s->given[SETTING_IMG_HEIGHT] && s->given[SETTING_IMG_WIDTH];
 }
 
 /* The name or the configuration, whichever gives the size and comes first. */
-static const settings *teller_of_size(const resolver *m)
-{
+static const settings *teller_of_size(const resolver *m) {
     return &m->all[gives_size(&m->all[FROM_CONFIG]) ? FROM_CONFIG : FROM_NAME];
 }
 
-static int stride_of(const vit_config *c)
-{
-    return stem_stride(c->stem, (c->stem_stage1 > 0) + (c->stem_stage2 > 0) +
-                       (c->stem_stage3 > 0) + (c->stem_stage4 > 0));
+static int stride_of(const vit_config *c) {
+    return stem_stride(c->stem, (c->stem_stage1 > 0) + (c->stem_stage2 > 0) + (c->stem_stage3 > 0) +
+                                    (c->stem_stage4 > 0));
 }
 
 /* Pixels from one patch to the next. */
-static int patch_step(const vit_config *c)
-{
+static int patch_step(const vit_config *c) {
     return c->patch_stride ? c->patch_stride : c->patch_size;
 }
 
 /* Patches along a side. The map of a ResNet stem is rounded up, everything else down. */
-static int grid_side(const vit_config *c, double pixels)
-{
+static int grid_side(const vit_config *c, double pixels) {
     const int stride = stride_of(c);
     double side = pixels / stride;
     side = c->stem == VIT_STEM_RESNET ? ceil(side) : floor(side);
     side = floor(side / (c->patch_size / stride));
     if (c->patch_stride)
-        side = pixels < c->patch_size ? 0
-                                      : floor((pixels - c->patch_size) / c->patch_stride) + 1;
-    return side < 32768 ? (int)side : 0;   /* so that the product of two sides is an int */
+        side = pixels < c->patch_size ? 0 : floor((pixels - c->patch_size) / c->patch_stride) + 1;
+    return side < 32768 ? (int)side : 0; /* so that the product of two sides is an int */
 }
 
 /* The smallest side with so many patches. */
-static double pixels_of(const vit_config *c, int patches)
-{
+static double pixels_of(const vit_config *c, int patches) {
     return (patches - 1.0) * patch_step(c) + c->patch_size;
 }
 
 /* The grid of the input size that a source gives. */
-static void take_grid(resolver *m, const settings *told)
-{
+static void take_grid(resolver *m, const settings *told) {
     m->stored->grid_height = grid_side(m->config, told->value[SETTING_IMG_HEIGHT]);
     m->stored->grid_width = grid_side(m->config, told->value[SETTING_IMG_WIDTH]);
 }
 
 /* True if the rows are the patches of the grid, with or without those of the prefix. */
-static bool grid_explains_rows(resolver *m)
-{
+static bool grid_explains_rows(resolver *m) {
     settings_stored *stored = m->stored;
     stored->patch_rows = stored->grid_height * stored->grid_width;
     m->config->positions = VIT_POS_ALL;
@@ -350,8 +323,7 @@ static bool grid_explains_rows(resolver *m)
 
 /* timm assumes a square grid unless the number of rows rules it out. 0, 1 or 2 ways to read the
  * rows; if there are two, SETTING_POSITIONS decides. */
-static int square_grid(resolver *m)
-{
+static int square_grid(resolver *m) {
     settings_stored *stored = m->stored;
     const int rows = stored->position_rows, prefix = m->config->num_prefix_tokens;
     const int wanted = (int)value_or(m, SETTING_POSITIONS, -1);
@@ -370,44 +342,48 @@ static int square_grid(resolver *m)
 }
 
 /* The size that the name or the configuration gives does not match the positions. */
-static bool refuse_size(const resolver *m, const settings *told, bool is_square_grid, report *r)
-{
+static bool refuse_size(const resolver *m, const settings *told, bool is_square_grid, report *r) {
     const double height = told->value[SETTING_IMG_HEIGHT], width = told->value[SETTING_IMG_WIDTH];
     const int patch = m->config->patch_size;
     if (is_square_grid)
-        return report_fail(r, "%s says img_size %.0fx%.0f, the tensors say %.0fx%.0f (pos_embed "
-                           "has %d patches of %d); --img-size decides", told->origin, height,
-                           width, pixels_of(m->config, m->stored->grid_height),
-                           pixels_of(m->config, m->stored->grid_width), m->stored->patch_rows,
-                           patch);
-    return report_fail(r, "%s says img_size %.0fx%.0f, but pos_embed has %d rows and a patch is "
-                       "%d wide", told->origin, height, width, m->stored->position_rows, patch);
+        return report_fail(
+            r,
+            "%s says img_size %.0fx%.0f, the tensors say %.0fx%.0f (pos_embed "
+            "has %d patches of %d); --img-size decides",
+            told->origin, height, width, pixels_of(m->config, m->stored->grid_height),
+            pixels_of(m->config, m->stored->grid_width), m->stored->patch_rows, patch);
+    return report_fail(r,
+                       "%s says img_size %.0fx%.0f, but pos_embed has %d rows and a patch is "
+                       "%d wide",
+                       told->origin, height, width, m->stored->position_rows, patch);
 }
 
 /* Rows that are no square: another number of patches, or more rows than there are tokens. */
-static bool ask_for_rows(const resolver *m, report *r)
-{
+static bool ask_for_rows(const resolver *m, report *r) {
     const settings_stored *stored = m->stored;
     const int prefix = m->config->num_prefix_tokens, patch = m->config->patch_size;
     char why[160], options[CHOICES_SIZE];
     if (stored->patch_rows > 0 && stored->patch_rows + prefix < stored->position_rows) {
-        snprintf(why, sizeof why, "pos_embed has %d rows, the input %d tokens, which may be the "
-                 "first rows", stored->position_rows, stored->patch_rows + prefix);
+        snprintf(why, sizeof why,
+                 "pos_embed has %d rows, the input %d tokens, which may be the "
+                 "first rows",
+                 stored->position_rows, stored->patch_rows + prefix);
         return ask_for_lack(m, "pos_first_rows", why, "--set pos_first_rows=1", r);
     }
-    snprintf(why, sizeof why, "pos_embed has %d rows for %d prefix token%s and the patches, which "
-             "are no square", stored->position_rows, prefix, prefix == 1 ? "" : "s");
+    snprintf(why, sizeof why,
+             "pos_embed has %d rows for %d prefix token%s and the patches, which "
+             "are no square",
+             stored->position_rows, prefix, prefix == 1 ? "" : "s");
     if (stored->position_rows <= prefix) return report_fail(r, "%s", why);
-    return ask_for_lack(m, "img_size", why,
-                        choices_of_size(stored->position_rows - prefix, patch,
-                                        patch_step(m->config), options), r);
+    return ask_for_lack(
+        m, "img_size", why,
+        choices_of_size(stored->position_rows - prefix, patch, patch_step(m->config), options), r);
 }
 
 /* Which grid the positions form, and whether the prefix tokens have some too. Sources count in
  * falling precedence, except for the command line: it may request another size than that of the
  * positions, which are then resampled. */
-static bool find_grid(resolver *m, report *r)
-{
+static bool find_grid(resolver *m, report *r) {
     const settings *told = teller_of_size(m);
     int ways;
     if (gives_size(told)) {
@@ -418,16 +394,17 @@ static bool find_grid(resolver *m, report *r)
     if (gives_size(told) && !gives_size(&m->all[FROM_OPTIONS]))
         return refuse_size(m, told, ways > 0, r);
     if (ways > 1)
-        return ask(m, "positions", "the rows of pos_embed may be those of all tokens or of the "
-                   "patches", "--set positions=all|patches", r);
+        return ask(m, "positions",
+                   "the rows of pos_embed may be those of all tokens or of the "
+                   "patches",
+                   "--set positions=all|patches", r);
     if (ways == 1) return true;
     take_grid(m, &m->all[FROM_OPTIONS]);
     return grid_explains_rows(m) || ask_for_rows(m, r);
 }
 
 /* Positions computed from the coordinates of the patches. */
-static bool resolve_sincos(resolver *m, report *r)
-{
+static bool resolve_sincos(resolver *m, report *r) {
     vit_config *c = m->config;
     const int kind = (int)value_of(m, SETTING_POS_SINCOS);
     m->model->pos_sincos = kind;
@@ -441,16 +418,14 @@ static bool resolve_sincos(resolver *m, report *r)
 
 /* A table of relative positions has a row for each distance within the grid, and three for the
  * class token. */
-static bool take_relative_grid(resolver *m, const settings *told)
-{
+static bool take_relative_grid(resolver *m, const settings *told) {
     if (!gives_size(told)) return false;
     take_grid(m, told);
     return (2 * (int64_t)m->stored->grid_height - 1) * (2 * (int64_t)m->stored->grid_width - 1) ==
            (int64_t)m->seen->relative_positions - 3;
 }
 
-static bool ask_relative_size(const resolver *m, report *r)
-{
+static bool ask_relative_size(const resolver *m, report *r) {
     char why[96];
     snprintf(why, sizeof why, "the %d relative positions are not those of a square",
              m->seen->relative_positions);
@@ -459,27 +434,26 @@ static bool ask_relative_size(const resolver *m, report *r)
 
 /* As find_grid: the grid is that of the name or the configuration if it fits, else a square. The
  * command line may request another size, and decides where the table is not that of a square. */
-static bool find_relative_grid(resolver *m, report *r)
-{
+static bool find_relative_grid(resolver *m, report *r) {
     const settings *told = teller_of_size(m);
     const int count = m->seen->relative_positions;
     int side;
     if (take_relative_grid(m, told)) return true;
     if (!choices_is_square(count - 3, &side) || side % 2 == 0)
-        return take_relative_grid(m, &m->all[FROM_OPTIONS]) ||
-               ask_relative_size(m, r);
+        return take_relative_grid(m, &m->all[FROM_OPTIONS]) || ask_relative_size(m, r);
     m->stored->grid_height = m->stored->grid_width = (side + 1) / 2;
     return !gives_size(told) || gives_size(&m->all[FROM_OPTIONS]) ||
-           report_fail(r, "%s says img_size %.0fx%.0f, the %d relative positions say %.0fx%.0f; "
-                       "--img-size decides", told->origin, told->value[SETTING_IMG_HEIGHT],
+           report_fail(r,
+                       "%s says img_size %.0fx%.0f, the %d relative positions say %.0fx%.0f; "
+                       "--img-size decides",
+                       told->origin, told->value[SETTING_IMG_HEIGHT],
                        told->value[SETTING_IMG_WIDTH], count,
                        pixels_of(m->config, m->stored->grid_height),
                        pixels_of(m->config, m->stored->grid_width));
 }
 
 /* The input size that was requested, or that of the grid. */
-static bool put_img_size(resolver *m, report *r)
-{
+static bool put_img_size(resolver *m, report *r) {
     const double height = pixels_of(m->config, m->stored->grid_height);
     const double width = pixels_of(m->config, m->stored->grid_width);
     return put_field(m, SETTING_IMG_HEIGHT, value_or(m, SETTING_IMG_HEIGHT, height), r) &&
@@ -487,22 +461,20 @@ static bool put_img_size(resolver *m, report *r)
 }
 
 /* Where no tensor but such a table shows the size. */
-static bool resolve_relative_size(resolver *m, report *r)
-{
+static bool resolve_relative_size(resolver *m, report *r) {
     m->config->positions = VIT_POS_NONE;
     return find_relative_grid(m, r) && put_img_size(m, r);
 }
 
 /* Without positions nothing in the tensors shows the size. */
-static bool resolve_free_size(resolver *m, report *r)
-{
+static bool resolve_free_size(resolver *m, report *r) {
     vit_config *c = m->config;
     c->img_height = (int)value_of(m, SETTING_IMG_HEIGHT);
     c->img_width = (int)value_of(m, SETTING_IMG_WIDTH);
     if ((c->img_height == 0 || c->img_width == 0) &&
         !ask_for_lack(m, "img_size", "there is no pos_embed to tell the input size",
-                      "--img-size HxW (where patches overlap, --set patch_stride=N)"
-                      NAME_OR_CONFIG, r))
+                      "--img-size HxW (where patches overlap, --set patch_stride=N)" NAME_OR_CONFIG,
+                      r))
         return false;
     m->stored->grid_height = grid_side(c, c->img_height);
     m->stored->grid_width = grid_side(c, c->img_width);
@@ -512,8 +484,7 @@ static bool resolve_free_size(resolver *m, report *r)
 
 /* A table for the longest sequence there might be: only the input's size tells how many of its rows
  * are used. */
-static bool take_first_rows(resolver *m, report *r)
-{
+static bool take_first_rows(resolver *m, report *r) {
     vit_config *c = m->config;
     settings_stored *stored = m->stored;
     double height, width;
@@ -536,8 +507,7 @@ static bool take_first_rows(resolver *m, report *r)
 }
 
 /* What the name, the configuration or --set says against what the rows show. */
-static bool check_positions(const resolver *m, report *r)
-{
+static bool check_positions(const resolver *m, report *r) {
     const vit_config *c = m->config;
     const double wanted = value_or(m, SETTING_POSITIONS, c->positions);
     char told[32], seen[32];
@@ -552,15 +522,13 @@ static bool check_positions(const resolver *m, report *r)
 
 /* Sizes of the input and of the grid that the stored positions form. pos_embed shows most: how
  * many patches there are; a table of relative positions shows the grid; else somebody must say. */
-static bool resolve_size(resolver *m, report *r)
-{
+static bool resolve_size(resolver *m, report *r) {
     vit_config *c = m->config;
     const int patch = c->patch_size;
     c->num_prefix_tokens = c->has_cls_token + c->has_dist_token + c->num_reg_tokens;
     m->stored->position_rows = m->seen->position_rows;
     if (patch < 1 && findings_has_asked(m->found, "in_chans")) return true;
-    if (patch < 1)
-        return ask(m, "patch_size", "nothing shows it", "--set patch_size=N", r);
+    if (patch < 1) return ask(m, "patch_size", "nothing shows it", "--set patch_size=N", r);
     if (patch % stride_of(c) != 0)
         return report_fail(r, "patch_size %d is not a multiple of the stem's stride, %d", patch,
                            stride_of(c));
@@ -571,8 +539,10 @@ static bool resolve_size(resolver *m, report *r)
         return (c->has_rel_pos ? resolve_relative_size(m, r) : resolve_free_size(m, r)) &&
                check_positions(m, r);
     if (value_of(m, SETTING_POS_SINCOS) > 0)
-        return report_fail(r, "pos_sincos is for positions that are computed, but pos_embed with "
-                           "%d rows is there", m->seen->position_rows);
+        return report_fail(r,
+                           "pos_sincos is for positions that are computed, but pos_embed with "
+                           "%d rows is there",
+                           m->seen->position_rows);
     if (value_of(m, SETTING_POS_FIRST_ROWS) != 0 ? !take_first_rows(m, r) : !find_grid(m, r))
         return false;
     return check_positions(m, r) && put_img_size(m, r);
@@ -580,19 +550,18 @@ static bool resolve_size(resolver *m, report *r)
 
 /* === Rotary positions === */
 
-static bool ask_positions(const resolver *m, report *r)
-{
+static bool ask_positions(const resolver *m, report *r) {
     char options[CHOICES_SIZE], sincos[192];
     snprintf(sincos, sizeof sincos, " or --set pos_sincos=WORD (%s)" NAME_OR_CONFIG,
              setting_rows[SETTING_POS_SINCOS].choices);
-    return ask_for_lack(m, "positions", "there is no pos_embed, and rotary positions cannot be "
+    return ask_for_lack(m, "positions",
+                        "there is no pos_embed, and rotary positions cannot be "
                         "seen in the tensors, nor other computed ones",
                         choices_of_words(SETTING_ROPE_TYPE, sincos, options), r);
 }
 
 /* timm's values where nothing else is told. */
-static bool resolve_rope(resolver *m, report *r)
-{
+static bool resolve_rope(resolver *m, report *r) {
     vit_config *c = m->config;
     rope_options *o = &m->model->rope;
     const bool no_positions = m->seen->position_rows == 0 && !c->has_rel_pos;
@@ -617,35 +586,40 @@ static bool resolve_rope(resolver *m, report *r)
  * For a plain ViT, as all of Google's, DeiT, DINO and MAE are, timm's defaults are assumed; for all
  * others somebody must say it. */
 
-static bool resolve_norm(resolver *m, report *r)
-{
+static bool resolve_norm(resolver *m, report *r) {
     const vit_config *c = m->config;
     const bool is_plain = !c->has_pre_norm && c->norm_type != VIT_RMS_NORM && !c->has_attn_norm &&
                           !c->has_mlp_norm;
     if (!is_told(m, SETTING_NORM_TYPE) &&
-        !ask_for_lack(m, "norm_type", "the norms have no bias, so they are RMS norms or none that "
-                      "vit.h knows", "--set norm_type=rms" NAME_OR_CONFIG, r))
+        !ask_for_lack(m, "norm_type",
+                      "the norms have no bias, so they are RMS norms or none that "
+                      "vit.h knows",
+                      "--set norm_type=rms" NAME_OR_CONFIG, r))
         return false;
     return is_told(m, SETTING_NORM_EPS) || is_plain ||
-           ask(m, "norm_eps", "cannot be seen in the tensors", "--set norm_eps=N (CLIP, AIMv2, "
-               "BEiT-3: 1e-5; most others: 1e-6)" NAME_OR_CONFIG, r);
+           ask(m, "norm_eps", "cannot be seen in the tensors",
+               "--set norm_eps=N (CLIP, AIMv2, "
+               "BEiT-3: 1e-5; most others: 1e-6)" NAME_OR_CONFIG,
+               r);
 }
 
-static bool resolve_activation(resolver *m, report *r)
-{
+static bool resolve_activation(resolver *m, report *r) {
     const vit_config *c = m->config;
     char options[CHOICES_SIZE];
     if (is_told(m, SETTING_ACTIVATION) &&
         !(m->seen->activation_doubt && m->seen->by_default[SETTING_ACTIVATION]))
         return true;
-    if (c->mlp_dim == 0 && c->pool != VIT_POOL_MAP) return true;   /* there is none */
+    if (c->mlp_dim == 0 && c->pool != VIT_POOL_MAP) return true; /* there is none */
     if (m->seen->activation_doubt)
         return ask(m, "activation", m->seen->activation_doubt,
                    choices_of_words(SETTING_ACTIVATION, "", options), r);
     if (c->has_gated_mlp)
-        return ask(m, "activation", "mlp.fc1 is twice as wide as mlp.fc2: a gated MLP, whose "
-                   "activation cannot be seen in the tensors", "--set activation=silu (SwiGLU, "
-                   "gate first)" NAME_OR_CONFIG, r);
+        return ask(m, "activation",
+                   "mlp.fc1 is twice as wide as mlp.fc2: a gated MLP, whose "
+                   "activation cannot be seen in the tensors",
+                   "--set activation=silu (SwiGLU, "
+                   "gate first)" NAME_OR_CONFIG,
+                   r);
     choices_of_words(SETTING_ACTIVATION, NAME_OR_CONFIG, options);
     if (c->has_pre_norm || c->pool == VIT_POOL_MAP)
         return ask(m, "activation", "cannot be seen in the tensors", options, r);
@@ -654,41 +628,41 @@ static bool resolve_activation(resolver *m, report *r)
 }
 
 /* The name's pool, unless the norm shows that the head was changed. */
-static bool check_pool(const resolver *m, report *r)
-{
+static bool check_pool(const resolver *m, report *r) {
     const vit_config *c = m->config;
     const settings *name = &m->all[FROM_NAME];
     char why[256], options[CHOICES_SIZE];
     if (settings_origin(m->all, SETTING_POOL) != FROM_NAME) return true;
     if ((name->value[SETTING_FC_NORM] != 0) == (c->has_fc_norm != 0)) return true;
-    snprintf(why, sizeof why, "%.100s has %s norm after the pool, the tensors have %s: the head "
-             "was changed", name->origin, c->has_fc_norm ? "no" : "a",
-             c->has_fc_norm ? "one" : "none");
+    snprintf(why, sizeof why,
+             "%.100s has %s norm after the pool, the tensors have %s: the head "
+             "was changed",
+             name->origin, c->has_fc_norm ? "no" : "a", c->has_fc_norm ? "one" : "none");
     return ask(m, "pool", why, choices_of_words(SETTING_POOL, " or --config FILE", options), r);
 }
 
-static bool resolve_pool(resolver *m, report *r)
-{
+static bool resolve_pool(resolver *m, report *r) {
     vit_config *c = m->config;
     if (c->pool_mlp_dim == c->mlp_dim || c->pool != VIT_POOL_MAP) c->pool_mlp_dim = 0;
     if (c->pool != VIT_POOL_MAP) c->pool_num_heads = 0;
     if (is_told(m, SETTING_POOL) && c->pool == VIT_POOL_TOKEN && !c->has_cls_token)
         return report_fail(r, "pool=token reads the class token, and there is none; give --set "
-                           "pool=avg, --set pool=max or --set pool=avgmax");
+                              "pool=avg, --set pool=max or --set pool=avgmax");
     if (is_told(m, SETTING_POOL)) return check_pool(m, r);
     if (!c->has_cls_token)
-        return ask_for_lack(m, "pool", "there is no class token, and how the patches are pooled "
+        return ask_for_lack(m, "pool",
+                            "there is no class token, and how the patches are pooled "
                             "cannot be seen in the tensors",
                             "--set pool=avg|max|avgmax" NAME_OR_CONFIG, r);
     return !c->has_fc_norm ||
-           ask(m, "pool", "fc_norm is there, so the head may read an average, and how it is "
+           ask(m, "pool",
+               "fc_norm is there, so the head may read an average, and how it is "
                "pooled cannot be seen in the tensors",
                "--set pool=avg|token|max|avgmax" NAME_OR_CONFIG, r);
 }
 
 /* What a library does to colours by default says nothing of a model with other channels. */
-static void forget_colours(resolver *m)
-{
+static void forget_colours(resolver *m) {
     settings *s = &m->all[FROM_TENSORS];
     const int chans = m->stored->chans;
     if (m->seen->mean_by_default && s->mean_count > 1 && s->mean_count != chans) s->mean_count = 0;
@@ -697,8 +671,7 @@ static void forget_colours(resolver *m)
 
 /* === Everything === */
 
-static bool adapt_patches(resolver *m, report *r)
-{
+static bool adapt_patches(resolver *m, report *r) {
     vit_config *c = m->config;
     m->stored->chans = c->in_chans;
     m->stored->patch = c->patch_size;
@@ -709,11 +682,9 @@ static bool adapt_patches(resolver *m, report *r)
 }
 
 /* Only a model whose size may change has to know how. */
-static bool resolve_resampling(resolver *m, report *r)
-{
+static bool resolve_resampling(resolver *m, report *r) {
     vit_config *c = m->config;
-    const vit_pos_resample how =
-        (vit_pos_resample)value_of(m, SETTING_POS_RESAMPLE);
+    const vit_pos_resample how = (vit_pos_resample)value_of(m, SETTING_POS_RESAMPLE);
     char word[32];
     m->notes->pos_resample = how;
     m->notes->positions_resampled = (m->stored->position_rows > 0 || c->has_rel_pos) &&
@@ -721,21 +692,23 @@ static bool resolve_resampling(resolver *m, report *r)
                                      c->grid_width != m->stored->grid_width);
     if (c->dynamic_img_size) c->pos_resample = (int)how;
     if (m->notes->positions_resampled && c->patch_cut != VIT_CUT_SQUARES)
-        return report_fail(r, "the positions are for %dx%d patches, the input has %dx%d: expected "
-                           "the same for patch_cut=%s", m->stored->grid_height,
-                           m->stored->grid_width, c->grid_height, c->grid_width,
-                           setting_text(SETTING_PATCH_CUT, c->patch_cut, word));
+        return report_fail(r,
+                           "the positions are for %dx%d patches, the input has %dx%d: expected "
+                           "the same for patch_cut=%s",
+                           m->stored->grid_height, m->stored->grid_width, c->grid_height,
+                           c->grid_width, setting_text(SETTING_PATCH_CUT, c->patch_cut, word));
     return !c->has_rel_pos || !(m->notes->positions_resampled || c->dynamic_img_size) ||
            how == VIT_RESAMPLE_TIMM || how == VIT_RESAMPLE_TRANSFORMERS ||
-           report_fail(r, "pos_resample=%s: relative positions are resampled as timm or "
-                       "transformers does", setting_text(SETTING_POS_RESAMPLE, (int)how, word));
+           report_fail(r,
+                       "pos_resample=%s: relative positions are resampled as timm or "
+                       "transformers does",
+                       setting_text(SETTING_POS_RESAMPLE, (int)how, word));
 }
 
 /* Each step reads what those before it have put into the config. */
 bool settings_resolve(const settings all[FROM_COUNT], const settings_seen *seen,
                       const patch_request *wanted, settings_resolved *model, findings *f,
-                      report *r)
-{
+                      report *r) {
     char detail[VIT_MAX_DETAIL];
     resolver resolving, *m = &resolving;
     memset(model, 0, sizeof *model);
@@ -757,8 +730,7 @@ bool settings_resolve(const settings all[FROM_COUNT], const settings_seen *seen,
     m->config->has_final_norm = shown_of(m, SETTING_FINAL_NORM) != 0;
     m->config->has_fc_norm = shown_of(m, SETTING_FC_NORM) != 0;
     if (!resolve_pool(m, r) || !resolve_norm(m, r) || !resolve_activation(m, r) ||
-        !resolve_heads(m, r) || !resolve_size(m, r) || !resolve_rope(m, r) ||
-        !adapt_patches(m, r))
+        !resolve_heads(m, r) || !resolve_size(m, r) || !resolve_rope(m, r) || !adapt_patches(m, r))
         return false;
     forget_colours(m);
     if (!preprocessing_resolve(m->all, m->stored->chans, m->config, r)) return false;
@@ -768,8 +740,7 @@ bool settings_resolve(const settings all[FROM_COUNT], const settings_seen *seen,
 }
 
 bool settings_resolve_all(const settings all[FROM_COUNT], const settings_seen *seen,
-                          const patch_request *wanted, settings_resolved *model, report *r)
-{
+                          const patch_request *wanted, settings_resolved *model, report *r) {
     findings open = { 0 };
     const bool good = settings_resolve(all, seen, wanted, model, &open, r) &&
                       (!findings_are_open(&open) || findings_refuse(&open, false, r));

@@ -21,6 +21,7 @@
  *        function: in activations of layout/attributes.c, and where code calls it in
  *        checkpoint/torch_module.c. Pools and blocks in config_timm.c.
  */
+/* clang-format off */ /* its rows are a table */
 #ifndef SETTING_LIST_H
 #define SETTING_LIST_H
 

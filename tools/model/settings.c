@@ -15,43 +15,41 @@
 
 /* Words come in the order of their enum. */
 #define PLACE(value, word, phrase) PLACE_OF_##value,
-#define IN_ORDER(value, word, phrase) \
+#define IN_ORDER(value, word, phrase)                                                              \
     typedef char value##_is_out_of_order[(int)PLACE_OF_##value == (int)value ? 1 : -1];
 #define WORD_ROW(value, word, phrase) { word, phrase },
 
 #define WORDS_INTEGER(key)
 #define WORDS_NUMBER(key)
 #define WORDS_FLAG(shown_by, phrase) WORDS_INTEGER
-#define WORDS_WORD(key)                                                                          \
-    enum { WORDS_OF_##key(PLACE) PLACES_OF_##key };                                              \
-    WORDS_OF_##key(IN_ORDER)                                                                     \
-    static const setting_word words_of_##key[] = { WORDS_OF_##key(WORD_ROW) { NULL, NULL } };
+#define WORDS_WORD(key)                                                                            \
+    enum { WORDS_OF_##key(PLACE) PLACES_OF_##key };                                                \
+    WORDS_OF_##key(IN_ORDER) static const setting_word words_of_##key[] = { WORDS_OF_##key(        \
+        WORD_ROW){ NULL, NULL } };
 
 #define X(key, name, kind, field, plain, sources, help) WORDS_##kind(key)
 SETTING_LIST(X)
 #undef X
 
 /* A field of vit_config has as many words as its bounds allow values, and the type of its kind. */
-#define IS_FLOAT_int 0
+#define IS_FLOAT_int   0
 #define IS_FLOAT_float 1
 enum {
-#define X(type, name, required, smallest, largest)                                               \
+#define X(type, name, required, smallest, largest)                                                 \
     LARGEST_##name = (int)(largest), FLOAT_##name = IS_FLOAT_##type,
     VIT_FIELD_LIST(X)
 #undef X
-    FIELDS_END
+        FIELDS_END
 };
 
-#define CHECK_INTEGER(key, name) \
-    typedef char key##_is_another_type[FLOAT_##name ? -1 : 1];
-#define CHECK_NUMBER(key, name) \
-    typedef char key##_is_another_type[FLOAT_##name ? 1 : -1];
+#define CHECK_INTEGER(key, name)     typedef char key##_is_another_type[FLOAT_##name ? -1 : 1];
+#define CHECK_NUMBER(key, name)      typedef char key##_is_another_type[FLOAT_##name ? 1 : -1];
 #define CHECK_FLAG(shown_by, phrase) CHECK_INTEGER
-#define CHECK_WORD(key, name) \
-    CHECK_INTEGER(key, name) \
+#define CHECK_WORD(key, name)                                                                      \
+    CHECK_INTEGER(key, name)                                                                       \
     typedef char key##_lacks_words[(int)LARGEST_##name + 1 == (int)PLACES_OF_##key ? 1 : -1];
 #define CHECK_NO_FIELD(kind, key, name)
-#define CHECK_COPIED(kind, key, name) CHECK_##kind(key, name)
+#define CHECK_COPIED(kind, key, name)     CHECK_##kind(key, name)
 #define CHECK_WORKED_OUT(kind, key, name) CHECK_##kind(key, name)
 
 #define X(key, name, kind, field, plain, sources, help) CHECK_##field(kind, key, name)
@@ -59,18 +57,18 @@ SETTING_LIST(X)
 #undef X
 
 #define SPACE_WORD(value, word, phrase) " " word
-#define KIND_INTEGER(key) SETTING_INTEGER, NULL, NULL, NULL, NULL
-#define KIND_NUMBER(key) SETTING_NUMBER, NULL, NULL, NULL, NULL
-#define KIND_WORD(key) SETTING_WORD, NULL, NULL, &(WORDS_OF_##key(SPACE_WORD))[1], words_of_##key
-#define KIND_FLAG(shown_by, phrase) SETTING_FLAG, shown_by, phrase, NULL, NULL KIND_END
+#define KIND_INTEGER(key)               SETTING_INTEGER, NULL, NULL, NULL, NULL
+#define KIND_NUMBER(key)                SETTING_NUMBER, NULL, NULL, NULL, NULL
+#define KIND_WORD(key)                  SETTING_WORD, NULL, NULL, &(WORDS_OF_##key(SPACE_WORD))[1], words_of_##key
+#define KIND_FLAG(shown_by, phrase)     SETTING_FLAG, shown_by, phrase, NULL, NULL KIND_END
 #define KIND_END(key)
-#define OFFSET_NO_FIELD(name) 0
-#define OFFSET_COPIED(name) offsetof(vit_config, name)
+#define OFFSET_NO_FIELD(name)   0
+#define OFFSET_COPIED(name)     offsetof(vit_config, name)
 #define OFFSET_WORKED_OUT(name) offsetof(vit_config, name)
 
 const setting_row setting_rows[SETTING_COUNT] = {
-#define X(key, name, kind, field, plain, sources, help)                                          \
-    { #name, help, SETTING_##field, OFFSET_##field(name), plain, SETTING_IS_##sources,           \
+#define X(key, name, kind, field, plain, sources, help)                                            \
+    { #name,           help, SETTING_##field, OFFSET_##field(name), plain, SETTING_IS_##sources,   \
       KIND_##kind(key) },
     SETTING_LIST(X)
 #undef X
@@ -108,19 +106,17 @@ static const struct {
     { "scale_attn_inner", SETTING_ATTN_NORM },
     { "scale_mlp", SETTING_MLP_NORM },
     { "attn_pool_num_heads", SETTING_POOL_NUM_HEADS },
-    { "rope_theta", SETTING_ROPE_TEMPERATURE }
+    { "rope_theta", SETTING_ROPE_TEMPERATURE },
 };
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-void settings_start(settings *s, const char *origin)
-{
+void settings_start(settings *s, const char *origin) {
     memset(s, 0, sizeof *s);
     s->origin = origin;
 }
 
-void settings_put(settings *s, setting_key key, double value)
-{
+void settings_put(settings *s, setting_key key, double value) {
     s->given[key] = true;
     s->value[key] = value;
 }
@@ -132,25 +128,32 @@ static const struct {
     setting_key key;
     const char *theirs, *word;
 } word_aliases[] = {
-    { SETTING_POOL, "cls", "token" },                 { SETTING_POOL, "cls_token", "token" },
-    { SETTING_POOL, "class_token", "token" },         { SETTING_POOL, "mean", "avg" },
-    { SETTING_POOL, "average", "avg" },               { SETTING_POOL, "gap", "avg" },
-    { SETTING_BLOCK_TYPE, "pre", "pre_norm" },        { SETTING_BLOCK_TYPE, "prenorm", "pre_norm" },
+    { SETTING_POOL, "cls", "token" },
+    { SETTING_POOL, "cls_token", "token" },
+    { SETTING_POOL, "class_token", "token" },
+    { SETTING_POOL, "mean", "avg" },
+    { SETTING_POOL, "average", "avg" },
+    { SETTING_POOL, "gap", "avg" },
+    { SETTING_BLOCK_TYPE, "pre", "pre_norm" },
+    { SETTING_BLOCK_TYPE, "prenorm", "pre_norm" },
     { SETTING_BLOCK_TYPE, "post", "post_norm" },
-    { SETTING_BLOCK_TYPE, "postnorm", "post_norm" },  { SETTING_ACTIVATION, "swish", "silu" },
+    { SETTING_BLOCK_TYPE, "postnorm", "post_norm" },
+    { SETTING_ACTIVATION, "swish", "silu" },
     { SETTING_ACTIVATION, "quickgelu", "quick_gelu" },
     { SETTING_ACTIVATION, "gelu_python", "gelu" },
-    { SETTING_ACTIVATION, "gelutanh", "gelu_tanh" },  { SETTING_ACTIVATION, "gelu_new", "gelu_tanh" },
-    { SETTING_ACTIVATION, "tanh_gelu", "gelu_tanh" }, { SETTING_ACTIVATION, "gelu_fast", "gelu_tanh" },
+    { SETTING_ACTIVATION, "gelutanh", "gelu_tanh" },
+    { SETTING_ACTIVATION, "gelu_new", "gelu_tanh" },
+    { SETTING_ACTIVATION, "tanh_gelu", "gelu_tanh" },
+    { SETTING_ACTIVATION, "gelu_fast", "gelu_tanh" },
     { SETTING_ACTIVATION, "gelu_accurate", "gelu_tanh" },
     { SETTING_ACTIVATION, "gelu_pytorch_tanh", "gelu_tanh" },
-    { SETTING_NORM_TYPE, "layernorm", "layer" },      { SETTING_NORM_TYPE, "rmsnorm", "rms" },
-    { SETTING_REPRESENTATION_ACTIVATION, "identity", "none" }
+    { SETTING_NORM_TYPE, "layernorm", "layer" },
+    { SETTING_NORM_TYPE, "rmsnorm", "rms" },
+    { SETTING_REPRESENTATION_ACTIVATION, "identity", "none" },
 };
 
 /* In small letters, with _ for - and without "nn." in front. */
-static void plain_word(const char *word, char plain[64])
-{
+static void plain_word(const char *word, char plain[64]) {
     size_t i;
     if (!strncmp(word, "nn.", 3)) word += 3;
     for (i = 0; word[i] && i + 1 < 64; i++) {
@@ -161,8 +164,7 @@ static void plain_word(const char *word, char plain[64])
     plain[i] = '\0';
 }
 
-int setting_find_word(setting_key key, const char *word)
-{
+int setting_find_word(setting_key key, const char *word) {
     const setting_word *words = setting_rows[key].words;
     int place = 0;
     for (; words[place].word; place++)
@@ -170,8 +172,7 @@ int setting_find_word(setting_key key, const char *word)
     return -1;
 }
 
-int setting_find_any_word(setting_key key, const char *text)
-{
+int setting_find_any_word(setting_key key, const char *text) {
     char plain[64];
     size_t i;
     plain_word(text, plain);
@@ -181,8 +182,7 @@ int setting_find_any_word(setting_key key, const char *text)
     return setting_find_word(key, plain);
 }
 
-static bool setting_find(const char *text, setting_key *key)
-{
+static bool setting_find(const char *text, setting_key *key) {
     char name[64];
     size_t i;
     plain_word(text, name);
@@ -198,8 +198,7 @@ static bool setting_find(const char *text, setting_key *key)
 }
 
 /* The setting that begins most alike; NULL: none does. */
-static const char *nearest_setting(const char *text)
-{
+static const char *nearest_setting(const char *text) {
     const char *nearest = NULL;
     size_t most = 3, i, length;
     char name[64];
@@ -212,8 +211,7 @@ static const char *nearest_setting(const char *text)
     return nearest;
 }
 
-static bool parse_value(settings *s, setting_key key, const char *text, report *r)
-{
+static bool parse_value(settings *s, setting_key key, const char *text, report *r) {
     const char *name = setting_rows[key].name;
     double number = 0;
     long integer = 0;
@@ -247,8 +245,7 @@ static bool parse_value(settings *s, setting_key key, const char *text, report *
 
 /* Numbers between commas; one stands for every channel. */
 static bool parse_vector(const settings *s, const char *name, const char *text,
-                         double values[VIT_MAX_CHANS], int *count, report *r)
-{
+                         double values[VIT_MAX_CHANS], int *count, report *r) {
     *count = 0;
     for (;;) {
         char number[64];
@@ -257,16 +254,15 @@ static bool parse_vector(const settings *s, const char *name, const char *text,
             return report_fail(r, "%s %s: more than %d values", s->origin, name, VIT_MAX_CHANS);
         snprintf(number, sizeof number, "%.*s", (int)length, text);
         if (length >= sizeof number || !text_read_number(number, -1e30, 1e30, &values[*count]))
-            return report_fail(r, "%s %s: expected numbers between commas, found \"%s\"",
-                               s->origin, name, text);
+            return report_fail(r, "%s %s: expected numbers between commas, found \"%s\"", s->origin,
+                               name, text);
         ++*count;
         if (!text[length]) return true;
         text += length + 1;
     }
 }
 
-bool settings_parse_size(settings *s, const char *text, report *r)
-{
+bool settings_parse_size(settings *s, const char *text, report *r) {
     int size[2];
     if (!text_read_size(text, 1, INT_MAX, size))
         return report_fail(r, "%s img_size: expected N or HxW pixels, found \"%s\"", s->origin,
@@ -276,8 +272,7 @@ bool settings_parse_size(settings *s, const char *text, report *r)
     return true;
 }
 
-bool settings_parse(settings *s, const char *assignment, report *r)
-{
+bool settings_parse(settings *s, const char *assignment, report *r) {
     const char *equals = strchr(assignment, '=');
     char name[64];
     setting_key key;
@@ -286,8 +281,7 @@ bool settings_parse(settings *s, const char *assignment, report *r)
     memcpy(name, assignment, (size_t)(equals - assignment));
     name[equals - assignment] = '\0';
     if (!strcmp(name, "img_size")) return settings_parse_size(s, equals + 1, r);
-    if (!strcmp(name, "mean"))
-        return parse_vector(s, name, equals + 1, s->mean, &s->mean_count, r);
+    if (!strcmp(name, "mean")) return parse_vector(s, name, equals + 1, s->mean, &s->mean_count, r);
     if (!strcmp(name, "std")) return parse_vector(s, name, equals + 1, s->std, &s->std_count, r);
     if (!setting_find(name, &key)) {
         const char *nearest = nearest_setting(name);
@@ -299,22 +293,19 @@ bool settings_parse(settings *s, const char *assignment, report *r)
 
 /* === Precedence === */
 
-int settings_origin(const settings all[FROM_COUNT], setting_key key)
-{
+int settings_origin(const settings all[FROM_COUNT], setting_key key) {
     int from = FROM_COUNT - 1;
     while (from >= 0 && !all[from].given[key]) from--;
     return from;
 }
 
-bool settings_get(const settings all[FROM_COUNT], setting_key key, double *value)
-{
+bool settings_get(const settings all[FROM_COUNT], setting_key key, double *value) {
     int from = settings_origin(all, key);
     if (from >= 0) *value = all[from].value[key];
     return from >= 0;
 }
 
-const char *setting_text(setting_key key, double value, char text[32])
-{
+const char *setting_text(setting_key key, double value, char text[32]) {
     const setting_word *words = setting_rows[key].words;
     if (words) return words[(int)value].word;
     snprintf(text, 32, "%.9g", value);
@@ -324,8 +315,7 @@ const char *setting_text(setting_key key, double value, char text[32])
 /* === From a config === */
 
 /* A NUMBER is a float there, everything else an int, as checked above. */
-double setting_get_field(setting_key key, const vit_config *config)
-{
+double setting_get_field(setting_key key, const vit_config *config) {
     const char *at = (const char *)config + setting_rows[key].offset;
     float number;
     int integer;
@@ -334,8 +324,7 @@ double setting_get_field(setting_key key, const vit_config *config)
     return setting_rows[key].kind == SETTING_NUMBER ? (double)number : integer;
 }
 
-void setting_put_field(setting_key key, double value, vit_config *config)
-{
+void setting_put_field(setting_key key, double value, vit_config *config) {
     char *at = (char *)config + setting_rows[key].offset;
     const float number = (float)value;
     if (setting_rows[key].kind == SETTING_NUMBER) {
@@ -346,8 +335,7 @@ void setting_put_field(setting_key key, double value, vit_config *config)
     }
 }
 
-bool setting_put_whole(setting_key key, double value, vit_config *config, report *r)
-{
+bool setting_put_whole(setting_key key, double value, vit_config *config, report *r) {
     const setting_row *row = &setting_rows[key];
     if (row->kind == SETTING_INTEGER && !(value >= 0 && value <= INT_MAX))
         return report_fail(r, "%s %.9g is out of range", row->name, value);
@@ -355,8 +343,7 @@ bool setting_put_whole(setting_key key, double value, vit_config *config, report
     return true;
 }
 
-void settings_from_config(settings *s, const vit_config *config)
-{
+void settings_from_config(settings *s, const vit_config *config) {
     int key;
     for (key = 0; key < SETTING_COUNT; key++)
         if (setting_rows[key].sources & SETTING_IS_NAMED)
@@ -365,8 +352,7 @@ void settings_from_config(settings *s, const vit_config *config)
     if (config->pos_resample) settings_put(s, SETTING_POS_RESAMPLE, config->pos_resample);
 }
 
-void settings_from_rope(settings *s, const rope_options *rope)
-{
+void settings_from_rope(settings *s, const rope_options *rope) {
     settings_put(s, SETTING_ROPE_TYPE, rope->type);
     if (rope->type == ROPE_NONE) return;
     settings_put(s, SETTING_ROPE_TEMPERATURE, rope->temperature);
@@ -377,19 +363,20 @@ void settings_from_rope(settings *s, const rope_options *rope)
 
 /* === Choices === */
 
-enum { MAX_CHOICES = 12, WIDEST = 8 };   /* an input is at most so many times as wide as high */
+enum { MAX_CHOICES = 12, WIDEST = 8 }; /* an input is at most so many times as wide as high */
 
 /* " (1, 2 or 4)" */
-static void append_numbers(char text[CHOICES_SIZE], const int *numbers, int count)
-{
+static void append_numbers(char text[CHOICES_SIZE], const int *numbers, int count) {
     int i;
     for (i = 0; i < count; i++)
-        text_append(text, CHOICES_SIZE, "%s%d%s", i == 0 ? " (" : i + 1 < count ? ", " : " or ",
+        text_append(text, CHOICES_SIZE, "%s%d%s",
+                    i == 0          ? " ("
+                    : i + 1 < count ? ", "
+                                    : " or ",
                     numbers[i], i + 1 < count ? "" : ")");
 }
 
-const char *choices_of_words(setting_key key, const char *others, char text[CHOICES_SIZE])
-{
+const char *choices_of_words(setting_key key, const char *others, char text[CHOICES_SIZE]) {
     const setting_word *word = setting_rows[key].words;
     snprintf(text, CHOICES_SIZE, "--set %s=", setting_rows[key].name);
     for (; word->word; word++)
@@ -398,9 +385,8 @@ const char *choices_of_words(setting_key key, const char *others, char text[CHOI
     return text;
 }
 
-const char *choices_of_heads(int64_t width, const char *others, char text[CHOICES_SIZE])
-{
-    const int64_t narrowest = width < 8 ? 1 : width < 64 ? 2 : 8;   /* heads in practice */
+const char *choices_of_heads(int64_t width, const char *others, char text[CHOICES_SIZE]) {
+    const int64_t narrowest = width < 8 ? 1 : width < 64 ? 2 : 8; /* heads in practice */
     int numbers[MAX_CHOICES], count = 0, heads;
     for (heads = 1; heads <= 64 && count < MAX_CHOICES; heads++)
         if (width % heads == 0 && width / heads >= narrowest) numbers[count++] = heads;
@@ -410,8 +396,7 @@ const char *choices_of_heads(int64_t width, const char *others, char text[CHOICE
     return text;
 }
 
-const char *choices_of_chans(int64_t values, char text[CHOICES_SIZE])
-{
+const char *choices_of_chans(int64_t values, char text[CHOICES_SIZE]) {
     int numbers[MAX_CHOICES], count = 0, chans, side;
     for (chans = 1; chans <= VIT_MAX_CHANS && count < MAX_CHOICES; chans++)
         if (values % chans == 0 && choices_is_square(values / chans, &side))
@@ -421,8 +406,7 @@ const char *choices_of_chans(int64_t values, char text[CHOICES_SIZE])
     return text;
 }
 
-const char *choices_of_size(int patches, int patch_size, int stride, char text[CHOICES_SIZE])
-{
+const char *choices_of_size(int patches, int patch_size, int stride, char text[CHOICES_SIZE]) {
     int height, count = 0;
     snprintf(text, CHOICES_SIZE, "--img-size HxW");
     for (height = 1; height <= patches && count < MAX_CHOICES; height++) {
@@ -436,8 +420,7 @@ const char *choices_of_size(int patches, int patch_size, int stride, char text[C
     return text;
 }
 
-bool choices_is_square(int64_t n, int *side)
-{
+bool choices_is_square(int64_t n, int *side) {
     *side = n > 0 && n < INT_MAX ? (int)(sqrt((double)n) + 0.5) : 0;
     return *side > 0 && (int64_t)*side * *side == n;
 }
@@ -445,8 +428,7 @@ bool choices_is_square(int64_t n, int *side)
 /* === Preprocessing === */
 
 /* Value of a channel that was made from those of the checkpoint, as its weights were. */
-static double adapted_value(const double *values, int count, int chans, int channel)
-{
+static double adapted_value(const double *values, int count, int chans, int channel) {
     double sum = 0;
     int i;
     if (chans > 1) return values[channel % count];
@@ -457,8 +439,7 @@ static double adapted_value(const double *values, int count, int chans, int chan
 /* mean or std, for each channel of the file: told for these, for the checkpoint's, or one for all.
  * A name stands for three channels: any number of others may have its values if they are equal. */
 static bool resolve_vector(const settings all[FROM_COUNT], bool is_std, int stored_chans, int chans,
-                           float *out, report *r)
-{
+                           float *out, report *r) {
     const char *name = is_std ? "std" : "mean";
     int from = FROM_COUNT - 1, i, count;
     const double *values;
@@ -485,8 +466,7 @@ static bool resolve_vector(const settings all[FROM_COUNT], bool is_std, int stor
 
 /* A model whose input size may change needs the size before the crop to follow from it. timm gives
  * crop_pct in a few decimals; with any other number vit.h keeps the proportion of both sizes. */
-static float kept_crop_pct(const settings all[FROM_COUNT], const vit_config *c, double crop_pct)
-{
+static float kept_crop_pct(const settings all[FROM_COUNT], const vit_config *c, double crop_pct) {
     const bool told = settings_origin(all, SETTING_RESIZE_HEIGHT) >= 0 ||
                       settings_origin(all, SETTING_RESIZE_WIDTH) >= 0;
     const bool is_short = fabs(floor(crop_pct * 1e6 + 0.5) / 1e6 - crop_pct) < 1e-9;
@@ -494,8 +474,7 @@ static float kept_crop_pct(const settings all[FROM_COUNT], const vit_config *c, 
 }
 
 bool preprocessing_resolve(const settings all[FROM_COUNT], int stored_chans, vit_config *c,
-                           report *r)
-{
+                           report *r) {
     double crop_pct = setting_rows[SETTING_CROP_PCT].plain, height, width;
     settings_get(all, SETTING_CROP_PCT, &crop_pct);
     if (!(crop_pct > 0 && crop_pct <= 4))
@@ -514,26 +493,27 @@ bool preprocessing_resolve(const settings all[FROM_COUNT], int stored_chans, vit
 /* === Another patch embedding === */
 
 /* Other patches are made from squares, side by side. */
-static bool check_cut(const vit_config *c, int chans, int patch, report *r)
-{
+static bool check_cut(const vit_config *c, int chans, int patch, report *r) {
     const char *option = patch != c->patch_size ? "--patch-size" : "--in-chans";
     char word[32];
     if (chans == c->in_chans && patch == c->patch_size) return true;
     if (c->patch_cut != VIT_CUT_SQUARES)
-        return report_fail(r, "%s: expected patches that are squares of the input, found "
-                           "patch_cut=%s", option,
-                           setting_text(SETTING_PATCH_CUT, c->patch_cut, word));
+        return report_fail(r,
+                           "%s: expected patches that are squares of the input, found "
+                           "patch_cut=%s",
+                           option, setting_text(SETTING_PATCH_CUT, c->patch_cut, word));
     if (patch != c->patch_size && c->patch_stride)
         return report_fail(r, "--patch-size: expected patches side by side, found patch_stride=%d",
                            c->patch_stride);
     if (c->has_patch_pre_norm || (c->stem && patch != c->patch_size))
-        return report_fail(r, "%s: expected patches that are cut out of the input as it is, found "
-                           "%s before them", option, c->stem ? "a convolutional stem" : "a norm");
+        return report_fail(r,
+                           "%s: expected patches that are cut out of the input as it is, found "
+                           "%s before them",
+                           option, c->stem ? "a convolutional stem" : "a norm");
     return true;
 }
 
-bool patch_request_apply(const patch_request *wanted, vit_config *c, report *r)
-{
+bool patch_request_apply(const patch_request *wanted, vit_config *c, report *r) {
     const int chans = wanted->chans ? wanted->chans : c->in_chans;
     const int patch = wanted->patch ? wanted->patch : c->patch_size;
     if (!check_cut(c, chans, patch, r)) return false;

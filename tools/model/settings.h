@@ -22,14 +22,14 @@ typedef enum setting_key {
 #define X(key, name, kind, field, plain, sources, help) SETTING_##key,
     SETTING_LIST(X)
 #undef X
-    SETTING_COUNT
+        SETTING_COUNT
 } setting_key;
 
 typedef enum setting_kind {
     SETTING_INTEGER,
     SETTING_NUMBER,
-    SETTING_FLAG,     /* 0 or 1, also true and false */
-    SETTING_WORD      /* one of its words; the value is the word's index */
+    SETTING_FLAG, /* 0 or 1, also true and false */
+    SETTING_WORD, /* one of its words; the value is the word's index */
 } setting_kind;
 
 typedef enum setting_field { SETTING_NO_FIELD, SETTING_COPIED, SETTING_WORKED_OUT } setting_field;
@@ -39,7 +39,7 @@ typedef enum setting_sources {
     SETTING_IS_NEITHER = 0,
     SETTING_IS_NAMED = 1,
     SETTING_IS_CHECKED = 2,
-    SETTING_IS_BOTH = 3
+    SETTING_IS_BOTH = 3,
 } setting_sources;
 
 typedef struct setting_word {
@@ -50,13 +50,13 @@ typedef struct setting_word {
 typedef struct setting_row {
     const char *name, *help;
     setting_field field;
-    size_t offset;               /* of the field in vit_config */
+    size_t offset; /* of the field in vit_config */
     double plain;
     setting_sources sources;
     setting_kind kind;
     const char *shown_by, *phrase;
-    const char *choices;         /* the words, with spaces between them; NULL: not a WORD */
-    const setting_word *words;   /* the same by index; ends with a NULL word; or NULL */
+    const char *choices;       /* the words, with spaces between them; NULL: not a WORD */
+    const setting_word *words; /* the same by index; ends with a NULL word; or NULL */
 } setting_row;
 
 extern const setting_row setting_rows[SETTING_COUNT];
@@ -66,7 +66,12 @@ enum { PATCH_ORDER_CHW, PATCH_ORDER_HWC, PATCH_ORDER_CWH, PATCH_ORDER_WHC };
 
 /* Indices of qkv_order's words: how the rows of a weight, or its parts, are ordered. */
 enum {
-    QKV_ORDER_QKV, QKV_ORDER_QVK, QKV_ORDER_KQV, QKV_ORDER_KVQ, QKV_ORDER_VQK, QKV_ORDER_VKQ
+    QKV_ORDER_QKV,
+    QKV_ORDER_QVK,
+    QKV_ORDER_KQV,
+    QKV_ORDER_KVQ,
+    QKV_ORDER_VQK,
+    QKV_ORDER_VKQ,
 };
 
 /* Indices of qkv_interleave's words: which of head, value of a head and query, key or value comes
@@ -78,18 +83,21 @@ enum { ATTN_ROOT_HEAD_DIM, ATTN_ROOT_EMBED_DIM, ATTN_ROOT_EMBED_DIM_AFTER };
 
 /* What one source says of the model. Integers and indices of words are exact in a double. */
 typedef struct settings {
-    const char *origin;            /* for messages: "config.json", "--set" */
+    const char *origin; /* for messages: "config.json", "--set" */
     bool given[SETTING_COUNT];
     double value[SETTING_COUNT];
-    int mean_count, std_count;     /* 0: not given; 1: for every channel */
+    int mean_count, std_count; /* 0: not given; 1: for every channel */
     double mean[VIT_MAX_CHANS], std[VIT_MAX_CHANS];
 } settings;
 
 /* In rising order of precedence. */
 enum {
-    FROM_TENSORS, FROM_NAME, FROM_CONFIG,
-    FROM_MATCH,     /* found by running the model: see convert/match.h */
-    FROM_OPTIONS, FROM_COUNT
+    FROM_TENSORS,
+    FROM_NAME,
+    FROM_CONFIG,
+    FROM_MATCH, /* found by running the model: see convert/match.h */
+    FROM_OPTIONS,
+    FROM_COUNT,
 };
 
 void settings_start(settings *s, const char *origin);

@@ -12,82 +12,82 @@
 /* === Tables === */
 
 /* embed_dim, depth, num_heads, mlp_dim */
-#define TEST_6 64, 6, 2, 192
-#define TEST_8 64, 8, 2, 192
-#define TEST_9 96, 9, 3, 192
-#define TEST_9W 96, 9, 3, 288
-#define TINY 192, 12, 3, 768
-#define XSMALL 256, 10, 4, 1024
-#define WEE 256, 14, 4, 1280
-#define PWEE 256, 16, 4, 1280
-#define LITTLE 320, 14, 5, 1792
-#define SMALL 384, 12, 6, 1536
-#define SMALL_36 384, 36, 6, 1536
-#define MEDIUM 512, 12, 8, 2048
-#define MEDIUMD 512, 20, 8, 2048
-#define BETWIXT 640, 12, 10, 2560
-#define BASE 768, 12, 12, 3072
-#define BASE_16 768, 12, 16, 3072
-#define SO150M2 832, 21, 13, 2176
-#define PLUS 896, 12, 14, 3584
-#define SO150M 896, 18, 14, 2304
-#define AIM_LARGE 1024, 24, 8, 2816
-#define LARGE 1024, 24, 16, 4096
-#define SO400M 1152, 27, 16, 4304
-#define HUGE_SIZE 1280, 32, 16, 5120
-#define GIANT 1408, 40, 16, 6144
-#define AIM_HUGE 1536, 24, 12, 4096
-#define GIANTOPT 1536, 40, 16, 6144
-#define GIANT_GLU 1536, 40, 24, 4096
-#define GIGANTIC 1664, 48, 16, 8192
-#define AIM_1B 2048, 24, 16, 5632
-#define AIM_3B 3072, 24, 24, 8192
-#define EVA02_TINY 192, 12, 3, 512
-#define EVA02_SMALL 384, 12, 6, 1024
-#define EVA02_BASE 768, 12, 12, 2048
-#define EVA02_LARGE 1024, 24, 16, 2730
-#define ENORMOUS 1792, 64, 16, 15360
-#define PE_GIGANTIC 1536, 50, 16, 8960
-#define PE_LANG_LARGE 1024, 23, 16, 4096
+#define TEST_6           64, 6, 2, 192
+#define TEST_8           64, 8, 2, 192
+#define TEST_9           96, 9, 3, 192
+#define TEST_9W          96, 9, 3, 288
+#define TINY             192, 12, 3, 768
+#define XSMALL           256, 10, 4, 1024
+#define WEE              256, 14, 4, 1280
+#define PWEE             256, 16, 4, 1280
+#define LITTLE           320, 14, 5, 1792
+#define SMALL            384, 12, 6, 1536
+#define SMALL_36         384, 36, 6, 1536
+#define MEDIUM           512, 12, 8, 2048
+#define MEDIUMD          512, 20, 8, 2048
+#define BETWIXT          640, 12, 10, 2560
+#define BASE             768, 12, 12, 3072
+#define BASE_16          768, 12, 16, 3072
+#define SO150M2          832, 21, 13, 2176
+#define PLUS             896, 12, 14, 3584
+#define SO150M           896, 18, 14, 2304
+#define AIM_LARGE        1024, 24, 8, 2816
+#define LARGE            1024, 24, 16, 4096
+#define SO400M           1152, 27, 16, 4304
+#define HUGE_SIZE        1280, 32, 16, 5120
+#define GIANT            1408, 40, 16, 6144
+#define AIM_HUGE         1536, 24, 12, 4096
+#define GIANTOPT         1536, 40, 16, 6144
+#define GIANT_GLU        1536, 40, 24, 4096
+#define GIGANTIC         1664, 48, 16, 8192
+#define AIM_1B           2048, 24, 16, 5632
+#define AIM_3B           3072, 24, 24, 8192
+#define EVA02_TINY       192, 12, 3, 512
+#define EVA02_SMALL      384, 12, 6, 1024
+#define EVA02_BASE       768, 12, 12, 2048
+#define EVA02_LARGE      1024, 24, 16, 2730
+#define ENORMOUS         1792, 64, 16, 15360
+#define PE_GIGANTIC      1536, 50, 16, 8960
+#define PE_LANG_LARGE    1024, 23, 16, 4096
 #define PE_LANG_GIGANTIC 1536, 47, 16, 8960
-#define DINOV3_HUGE 1280, 32, 20, 5120
-#define DINOV3_7B 4096, 40, 32, 8192
+#define DINOV3_HUGE      1280, 32, 20, 5120
+#define DINOV3_7B        4096, 40, 32, 8192
 
 /* What the families have in common. */
-#define PLAIN 0
-#define DISTILLED ARCH_DIST
-#define MIIL (ARCH_NO_QKV_BIAS | ARCH_BILINEAR)
-#define SCALED ARCH_LAYER_SCALE
-#define DEIT3 (ARCH_PATCH_POS | ARCH_LAYER_SCALE)
-#define PATCH_POS ARCH_PATCH_POS
-#define FLEXIVIT (ARCH_PATCH_POS | ARCH_FLEXIVIT)
+#define PLAIN      0
+#define DISTILLED  ARCH_DIST
+#define MIIL       (ARCH_NO_QKV_BIAS | ARCH_BILINEAR)
+#define SCALED     ARCH_LAYER_SCALE
+#define DEIT3      (ARCH_PATCH_POS | ARCH_LAYER_SCALE)
+#define PATCH_POS  ARCH_PATCH_POS
+#define FLEXIVIT   (ARCH_PATCH_POS | ARCH_FLEXIVIT)
 #define DINOV2_GLU (ARCH_LAYER_SCALE | ARCH_GATED | ARCH_SILU)
-#define REG4_DINO (ARCH_REG4 | ARCH_PATCH_POS | ARCH_LAYER_SCALE)
-#define REG4_GLU (ARCH_REG4 | ARCH_PATCH_POS | ARCH_LAYER_SCALE | ARCH_GATED | ARCH_SILU)
-#define TIPSV2 (ARCH_REG1 | ARCH_PATCH_POS | ARCH_LAYER_SCALE)
+#define REG4_DINO  (ARCH_REG4 | ARCH_PATCH_POS | ARCH_LAYER_SCALE)
+#define REG4_GLU   (ARCH_REG4 | ARCH_PATCH_POS | ARCH_LAYER_SCALE | ARCH_GATED | ARCH_SILU)
+#define TIPSV2     (ARCH_REG1 | ARCH_PATCH_POS | ARCH_LAYER_SCALE)
 #define TIPSV2_GLU (ARCH_REG1 | ARCH_PATCH_POS | ARCH_LAYER_SCALE | ARCH_GATED | ARCH_SILU)
-#define CLIP (ARCH_PRE_NORM | ARCH_EPS5)
+#define CLIP       (ARCH_PRE_NORM | ARCH_EPS5)
 #define QUICK_CLIP (ARCH_PRE_NORM | ARCH_EPS5 | ARCH_QUICK_GELU)
-#define EVA (ARCH_AVG | ARCH_FC_NORM)
-#define GAP (ARCH_NO_CLS | ARCH_AVG)
-#define GAP_TANH (ARCH_NO_CLS | ARCH_AVG | ARCH_GELU_TANH)
-#define MAP (ARCH_NO_CLS | ARCH_MAP)
-#define MAP_TANH (ARCH_NO_CLS | ARCH_MAP | ARCH_GELU_TANH)
-#define SW_GAP (ARCH_NO_CLS | ARCH_LAYER_SCALE | ARCH_NO_QKV_BIAS | ARCH_AVG)
-#define RPN (ARCH_NO_CLS | ARCH_RES_POST | ARCH_NO_QKV_BIAS | ARCH_AVG | ARCH_FC_NORM)
-#define SBB_REG1 \
+#define EVA        (ARCH_AVG | ARCH_FC_NORM)
+#define GAP        (ARCH_NO_CLS | ARCH_AVG)
+#define GAP_TANH   (ARCH_NO_CLS | ARCH_AVG | ARCH_GELU_TANH)
+#define MAP        (ARCH_NO_CLS | ARCH_MAP)
+#define MAP_TANH   (ARCH_NO_CLS | ARCH_MAP | ARCH_GELU_TANH)
+#define SW_GAP     (ARCH_NO_CLS | ARCH_LAYER_SCALE | ARCH_NO_QKV_BIAS | ARCH_AVG)
+#define RPN        (ARCH_NO_CLS | ARCH_RES_POST | ARCH_NO_QKV_BIAS | ARCH_AVG | ARCH_FC_NORM)
+#define SBB_REG1                                                                                   \
     (ARCH_NO_CLS | ARCH_REG1 | ARCH_PATCH_POS | ARCH_LAYER_SCALE | ARCH_AVG | ARCH_FC_NORM)
-#define SBB_REG4 \
+#define SBB_REG4                                                                                   \
     (ARCH_NO_CLS | ARCH_REG4 | ARCH_PATCH_POS | ARCH_LAYER_SCALE | ARCH_AVG | ARCH_FC_NORM)
-#define REG4_GAP (ARCH_NO_CLS | ARCH_REG4 | ARCH_PATCH_POS | ARCH_AVG | ARCH_FC_NORM)
+#define REG4_GAP   (ARCH_NO_CLS | ARCH_REG4 | ARCH_PATCH_POS | ARCH_AVG | ARCH_FC_NORM)
 #define SO150M_GAP (ARCH_NO_CLS | ARCH_REG4 | ARCH_AVG)
 #define SO150M_MAP (ARCH_NO_CLS | ARCH_REG4 | ARCH_MAP)
-#define SO150M2_GAP \
+#define SO150M2_GAP                                                                                \
     (ARCH_NO_CLS | ARCH_REG1 | ARCH_LAYER_SCALE | ARCH_NO_QKV_BIAS | ARCH_AVG | ARCH_FC_NORM)
 #define INTERN (ARCH_LAYER_SCALE | ARCH_NO_FINAL_NORM | ARCH_DYNAMIC)
-#define AIMV2 \
-    (ARCH_NO_CLS | ARCH_PATCH_NORM | ARCH_RMS | ARCH_EPS5 | ARCH_NO_QKV_BIAS | \
-     ARCH_NO_PROJ_BIAS | ARCH_GATED | ARCH_SILU | ARCH_AVG)
+#define AIMV2                                                                                      \
+    (ARCH_NO_CLS | ARCH_PATCH_NORM | ARCH_RMS | ARCH_EPS5 | ARCH_NO_QKV_BIAS | ARCH_NO_PROJ_BIAS | \
+     ARCH_GATED | ARCH_SILU | ARCH_AVG)
 #define BEIT3 (ARCH_EPS5 | ARCH_SCALE_NORMS | ARCH_AVG | ARCH_FC_NORM)
 #define TEST1 ARCH_DYNAMIC
 #define TEST2 (GAP | ARCH_REG1 | ARCH_LAYER_SCALE | ARCH_FC_NORM | ARCH_DYNAMIC)
@@ -95,60 +95,59 @@
 #define TEST4 (GAP | ARCH_REG1 | ARCH_LAYER_SCALE | ARCH_RMS | ARCH_FC_NORM | ARCH_DYNAMIC)
 
 #define EVA02 (ARCH_SILU | ARCH_GATED | ARCH_AVG | ARCH_FC_NORM | ARCH_ROPE(ARCH_ROPE_EVA02))
-#define EVA02_NORM \
-    (ARCH_SCALE_MLP | ARCH_SILU | ARCH_GATED | ARCH_AVG | ARCH_FC_NORM | \
-     ARCH_ROPE(ARCH_ROPE_EVA02))
-#define EVA02_CLIP (ARCH_SCALE_NORMS | ARCH_SILU | ARCH_GATED | ARCH_ROPE(ARCH_ROPE_EVA02))
+#define EVA02_NORM                                                                                 \
+    (ARCH_SCALE_MLP | ARCH_SILU | ARCH_GATED | ARCH_AVG | ARCH_FC_NORM | ARCH_ROPE(ARCH_ROPE_EVA02))
+#define EVA02_CLIP    (ARCH_SCALE_NORMS | ARCH_SILU | ARCH_GATED | ARCH_ROPE(ARCH_ROPE_EVA02))
 #define ENORMOUS_CLIP ARCH_RES_POST
-#define ROPE_REG1 \
-    (ARCH_NO_CLS | ARCH_REG1 | ARCH_NO_POS | ARCH_LAYER_SCALE | ARCH_AVG | ARCH_FC_NORM | \
+#define ROPE_REG1                                                                                  \
+    (ARCH_NO_CLS | ARCH_REG1 | ARCH_NO_POS | ARCH_LAYER_SCALE | ARCH_AVG | ARCH_FC_NORM |          \
      ARCH_ROPE(ARCH_ROPE_EVA02))
-#define ROPE_REG1_NB \
-    (ARCH_NO_CLS | ARCH_REG1 | ARCH_NO_POS | ARCH_NO_QKV_BIAS | ARCH_LAYER_SCALE | ARCH_AVG | \
+#define ROPE_REG1_NB                                                                               \
+    (ARCH_NO_CLS | ARCH_REG1 | ARCH_NO_POS | ARCH_NO_QKV_BIAS | ARCH_LAYER_SCALE | ARCH_AVG |      \
      ARCH_FC_NORM | ARCH_ROPE(ARCH_ROPE_EVA02))
-#define ROPE_REG4 \
-    (ARCH_NO_CLS | ARCH_REG4 | ARCH_NO_POS | ARCH_LAYER_SCALE | ARCH_AVG | ARCH_FC_NORM | \
+#define ROPE_REG4                                                                                  \
+    (ARCH_NO_CLS | ARCH_REG4 | ARCH_NO_POS | ARCH_LAYER_SCALE | ARCH_AVG | ARCH_FC_NORM |          \
      ARCH_ROPE(ARCH_ROPE_EVA02))
-#define PE_CORE (ARCH_PRE_NORM | ARCH_EPS5 | ARCH_MAP | ARCH_POOL_PREFIX | ARCH_POOL_8)
+#define PE_CORE   (ARCH_PRE_NORM | ARCH_EPS5 | ARCH_MAP | ARCH_POOL_PREFIX | ARCH_POOL_8)
 #define PE_CORE24 (PE_CORE | ARCH_ROPE(ARCH_ROPE_PE24))
 #define PE_CORE14 (PE_CORE | ARCH_ROPE(ARCH_ROPE_PE14))
 #define PE_CORE_G (PE_CORE | ARCH_NO_CLS | ARCH_ROPE(ARCH_ROPE_PE32_0))
-#define PE_LANG \
-    (ARCH_PRE_NORM | ARCH_EPS5 | ARCH_LAYER_SCALE | ARCH_AVG | ARCH_NO_FINAL_NORM | \
+#define PE_LANG                                                                                    \
+    (ARCH_PRE_NORM | ARCH_EPS5 | ARCH_LAYER_SCALE | ARCH_AVG | ARCH_NO_FINAL_NORM |                \
      ARCH_ROPE(ARCH_ROPE_PE32))
-#define PE_LANG_G \
-    (ARCH_NO_CLS | ARCH_PRE_NORM | ARCH_EPS5 | ARCH_LAYER_SCALE | ARCH_AVG | \
-     ARCH_NO_FINAL_NORM | ARCH_ROPE(ARCH_ROPE_PE32_0))
-#define PE_SPATIAL \
+#define PE_LANG_G                                                                                  \
+    (ARCH_NO_CLS | ARCH_PRE_NORM | ARCH_EPS5 | ARCH_LAYER_SCALE | ARCH_AVG | ARCH_NO_FINAL_NORM |  \
+     ARCH_ROPE(ARCH_ROPE_PE32_0))
+#define PE_SPATIAL                                                                                 \
     (ARCH_PRE_NORM | ARCH_EPS5 | ARCH_AVG | ARCH_NO_FINAL_NORM | ARCH_ROPE(ARCH_ROPE_PE32))
-#define AXIAL (ARCH_NO_POS | ARCH_LAYER_SCALE | ARCH_ROPE(ARCH_ROPE_AXIAL))
-#define MIXED (ARCH_NO_POS | ARCH_LAYER_SCALE | ARCH_ROPE(ARCH_ROPE_MIXED))
+#define AXIAL     (ARCH_NO_POS | ARCH_LAYER_SCALE | ARCH_ROPE(ARCH_ROPE_AXIAL))
+#define MIXED     (ARCH_NO_POS | ARCH_LAYER_SCALE | ARCH_ROPE(ARCH_ROPE_MIXED))
 #define AXIAL_APE (ARCH_PATCH_POS | ARCH_LAYER_SCALE | ARCH_ROPE(ARCH_ROPE_AXIAL))
 #define MIXED_APE (ARCH_PATCH_POS | ARCH_LAYER_SCALE | ARCH_ROPE(ARCH_ROPE_MIXED))
-#define DINOV3_BIAS \
-    (ARCH_REG4 | ARCH_NO_POS | ARCH_EPS5 | ARCH_LAYER_SCALE | ARCH_AVG | \
+#define DINOV3_BIAS                                                                                \
+    (ARCH_REG4 | ARCH_NO_POS | ARCH_EPS5 | ARCH_LAYER_SCALE | ARCH_AVG |                           \
      ARCH_ROPE(ARCH_ROPE_DINOV3))
-#define DINOV3 \
-    (ARCH_REG4 | ARCH_NO_POS | ARCH_EPS5 | ARCH_NO_QKV_BIAS | ARCH_LAYER_SCALE | ARCH_AVG | \
+#define DINOV3                                                                                     \
+    (ARCH_REG4 | ARCH_NO_POS | ARCH_EPS5 | ARCH_NO_QKV_BIAS | ARCH_LAYER_SCALE | ARCH_AVG |        \
      ARCH_ROPE(ARCH_ROPE_DINOV3))
-#define DINOV3_GLU \
-    (ARCH_REG4 | ARCH_NO_POS | ARCH_EPS5 | ARCH_NO_QKV_BIAS | ARCH_LAYER_SCALE | ARCH_SILU | \
+#define DINOV3_GLU                                                                                 \
+    (ARCH_REG4 | ARCH_NO_POS | ARCH_EPS5 | ARCH_NO_QKV_BIAS | ARCH_LAYER_SCALE | ARCH_SILU |       \
      ARCH_GATED | ARCH_AVG | ARCH_ROPE(ARCH_ROPE_DINOV3))
-#define DINOV3_GLU_BIAS \
-    (ARCH_REG4 | ARCH_NO_POS | ARCH_EPS5 | ARCH_LAYER_SCALE | ARCH_SILU | ARCH_GATED | \
-     ARCH_AVG | ARCH_ROPE(ARCH_ROPE_DINOV3))
+#define DINOV3_GLU_BIAS                                                                            \
+    (ARCH_REG4 | ARCH_NO_POS | ARCH_EPS5 | ARCH_LAYER_SCALE | ARCH_SILU | ARCH_GATED | ARCH_AVG |  \
+     ARCH_ROPE(ARCH_ROPE_DINOV3))
 #define BEIT (ARCH_NO_POS | ARCH_LAYER_SCALE | ARCH_AVG | ARCH_FC_NORM | ARCH_REL_POS)
-#define XP \
+#define XP                                                                                         \
     (ARCH_PATCH_POS | ARCH_PRE_NORM | ARCH_RMS | ARCH_NO_QKV_BIAS | ARCH_QK_NORM | ARCH_PARALLEL)
-#define SBB_DIFF (SBB_REG1 | ARCH_DIFF)
-#define SBB_PARALLEL (SBB_REG1 | ARCH_PARALLEL)
+#define SBB_DIFF          (SBB_REG1 | ARCH_DIFF)
+#define SBB_PARALLEL      (SBB_REG1 | ARCH_PARALLEL)
 #define SBB_DIFF_PARALLEL (SBB_REG1 | ARCH_DIFF | ARCH_PARALLEL)
 
-#define HALF ARCH_HALF
+#define HALF     ARCH_HALF
 #define IMAGENET ARCH_IMAGENET
-#define OPENAI ARCH_OPENAI
-#define UNIT ARCH_UNIT
-#define SQUASH ARCH_SQUASH
+#define OPENAI   ARCH_OPENAI
+#define UNIT     ARCH_UNIT
+#define SQUASH   ARCH_SQUASH
 
 /* clang-format off */
 static const arch archs[] = {
@@ -416,7 +415,7 @@ static const arch archs[] = {
     { "test_vit",                            TEST_6,    16, 160, TEST1,         HALF,     0.95  },
     { "test_vit2",                           TEST_8,    16, 160, TEST2,         HALF,     0.95  },
     { "test_vit3",                           TEST_9,    16, 160, TEST3,         HALF,     0.95  },
-    { "test_vit4",                           TEST_9W,   16, 160, TEST4,         HALF,     0.95  }
+    { "test_vit4",                           TEST_9W,   16, 160, TEST4,         HALF,     0.95  },
 };
 /* clang-format on */
 
@@ -429,7 +428,7 @@ static const struct {
     { "vit_*_r26_s32_*", VIT_STEM_RESNET, 64, { 2, 2, 2, 2 } },
     { "vit_*_r50_s16_*", VIT_STEM_RESNET, 64, { 3, 4, 9, 0 } },
     { "vit_*_r50_s32_*", VIT_STEM_RESNET, 64, { 3, 4, 6, 3 } },
-    { "vit_*_mci_*", VIT_STEM_CONV, 192, { 0, 0, 0, 0 } }
+    { "vit_*_mci_*", VIT_STEM_CONV, 192, { 0, 0, 0, 0 } },
 };
 
 /* Tags whose preprocessing is not that of the default tag, which the table gives. The first that
@@ -462,19 +461,19 @@ static const struct {
     { "vit_*_dinov3*.sat493m", ARCH_SATELLITE, 1.0, false },
     { "beitv2_large_patch16_224.in1k_ft_in22k", IMAGENET, 0.9, false },
     { "vit_so400m_patch14_siglip_*378.webli_ft*", HALF, 1.0, true },
-    { "vit_so400m_patch14_siglip_gap_378.webli", HALF, 1.0, false }
+    { "vit_so400m_patch14_siglip_gap_378.webli", HALF, 1.0, false },
 };
 
 /* The recipes that timm's tags name. */
 static const char *const tags[] = {
-    "augreg*",      "orig_in21k*", "sam_in1k",    "dino",       "mae",         "untrained",
-    "r160_in1k",    "fb_in1k",     "fb_in22k_*",  "in21k",      "in21k_ft_*",  "in22k_ft_*",
-    "in*_ijepa",    "indomain_*",  "pt",          "*ep_in1k",   "*ep_in21k",   "patch??_in21k",
-    "apple_*",      "datacomp*",   "dfn[25]b*",   "laion2b*",   "laion400m_*", "metaclip*",
-    "openai*",      "tinyclip_*",  "webli*",      "v2_webli",   "pali*",       "lvd142m",
-    "ogvl_*",       "sbb*",        "sw_in*",      "clip_ft_*",  "m30m_ft_*",   "mim_*",
-    "laion400m",    "merged2b",    "in1k_ft_*",   "fb",         "fb_tiling",   "naver_in1k",
-    "lvd1689m",     "sat493m",     "eupe_*"
+    "augreg*",   "orig_in21k*", "sam_in1k",   "dino",      "mae",         "untrained",
+    "r160_in1k", "fb_in1k",     "fb_in22k_*", "in21k",     "in21k_ft_*",  "in22k_ft_*",
+    "in*_ijepa", "indomain_*",  "pt",         "*ep_in1k",  "*ep_in21k",   "patch??_in21k",
+    "apple_*",   "datacomp*",   "dfn[25]b*",  "laion2b*",  "laion400m_*", "metaclip*",
+    "openai*",   "tinyclip_*",  "webli*",     "v2_webli",  "pali*",       "lvd142m",
+    "ogvl_*",    "sbb*",        "sw_in*",     "clip_ft_*", "m30m_ft_*",   "mim_*",
+    "laion400m", "merged2b",    "in1k_ft_*",  "fb",        "fb_tiling",   "naver_in1k",
+    "lvd1689m",  "sat493m",     "eupe_*",
 };
 
 /* Names that timm retired, and what became of them; the part before '*' is kept. */
@@ -492,7 +491,7 @@ static const struct {
     { "deit3_*_in21ft1k", "", "_in21ft1k", "", "fb_in22k_ft_in1k" },
     { "vit_*_224_dino", "", "_dino", "", "dino" },
     { "vit_*_224_clip_laion2b", "", "_224_clip_laion2b", "_clip_224", "laion2b" },
-    { "vit_deit_*", "vit_", "", "", "" }
+    { "vit_deit_*", "vit_", "", "", "" },
 };
 
 /* Other names of timm, with the option that this version of vit.h lacks. The first that fits. */
@@ -500,43 +499,36 @@ static const struct {
     const char *pattern, *option;
 } lacking[] = {
     { "*_18x2_*", "two attentions and two MLPs side by side (block_fn)" },
-    { "vit_*_resnet*", "this convolutional stem (a ResNet-D)" }
+    { "vit_*_resnet*", "this convolutional stem (a ResNet-D)" },
 };
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /* === Names === */
 
-const arch *arch_at(size_t i)
-{
-    return i < COUNT(archs) ? &archs[i] : NULL;
-}
+const arch *arch_at(size_t i) { return i < COUNT(archs) ? &archs[i] : NULL; }
 
-static const arch *arch_by_name(const char *name)
-{
+static const arch *arch_by_name(const char *name) {
     size_t i;
     for (i = 0; i < COUNT(archs); i++)
         if (!strcmp(archs[i].name, name)) return &archs[i];
     return NULL;
 }
 
-static size_t arch_min3(size_t a, size_t b, size_t c)
-{
+static size_t arch_min3(size_t a, size_t b, size_t c) {
     size_t least = a < b ? a : b;
     return least < c ? least : c;
 }
 
 enum { ARCH_MAX_NAME = 128 };
 
-static bool arch_same_letter(char a, char b)
-{
+static bool arch_same_letter(char a, char b) {
     return tolower((unsigned char)a) == b || (a == '-' && b == '_');
 }
 
 /* Levenshtein's edit distance, one row at a time. Names are shortened more often than misspelt:
  * what `name` lacks costs little, what it has besides much, and a missing end nothing. */
-static size_t arch_distance(const char *name, const char *full)
-{
+static size_t arch_distance(const char *name, const char *full) {
     enum { LACKS = 1, OTHER = 5 };
     size_t row[ARCH_MAX_NAME + 1], length = strlen(full), i, j;
     for (j = 0; j <= length; j++) row[j] = j * LACKS;
@@ -554,8 +546,7 @@ static size_t arch_distance(const char *name, const char *full)
     return name[j] ? row[length] : 0;
 }
 
-static const arch *arch_nearest(const char *name, const arch *except1, const arch *except2)
-{
+static const arch *arch_nearest(const char *name, const arch *except1, const arch *except2) {
     const arch *best = archs;
     size_t best_distance = SIZE_MAX, i;
     for (i = 0; i < COUNT(archs); i++) {
@@ -569,8 +560,7 @@ static const arch *arch_nearest(const char *name, const arch *except1, const arc
     return best;
 }
 
-static arch_result arch_unknown(const char *name, report *r)
-{
+static arch_result arch_unknown(const char *name, report *r) {
     const arch *first, *second, *third;
     size_t i;
     for (i = 0; i < COUNT(lacking); i++)
@@ -588,8 +578,7 @@ static arch_result arch_unknown(const char *name, report *r)
 }
 
 /* Rewrites a retired name in place and gives it the tag it had. */
-static void arch_modernise(char name[ARCH_MAX_NAME], char *tag, size_t tag_size)
-{
+static void arch_modernise(char name[ARCH_MAX_NAME], char *tag, size_t tag_size) {
     size_t i;
     for (i = 0; i < COUNT(retired); i++) {
         size_t prefix = strlen(retired[i].prefix), kept;
@@ -602,16 +591,14 @@ static void arch_modernise(char name[ARCH_MAX_NAME], char *tag, size_t tag_size)
     }
 }
 
-static bool arch_knows_tag(const char *tag)
-{
+static bool arch_knows_tag(const char *tag) {
     size_t i;
     for (i = 0; i < COUNT(tags); i++)
         if (text_matches(tags[i], tag)) return true;
     return !tag[0];
 }
 
-static void arch_apply_tag(arch_choice *choice)
-{
+static void arch_apply_tag(arch_choice *choice) {
     char name[ARCH_MAX_NAME + sizeof choice->tag];
     size_t i;
     choice->norm = choice->arch->norm;
@@ -629,8 +616,7 @@ static void arch_apply_tag(arch_choice *choice)
     }
 }
 
-arch_result arch_find(const char *name, arch_choice *choice, report *r)
-{
+arch_result arch_find(const char *name, arch_choice *choice, report *r) {
     char base[ARCH_MAX_NAME];
     const char *slash = strrchr(name, '/'), *dot;
     memset(choice, 0, sizeof *choice);
@@ -651,27 +637,23 @@ arch_result arch_find(const char *name, arch_choice *choice, report *r)
     return ARCH_FOUND;
 }
 
-void arch_full_name(const arch_choice *choice, char *text, size_t size)
-{
+void arch_full_name(const arch_choice *choice, char *text, size_t size) {
     snprintf(text, size, "%s%s%s", choice->arch->name, choice->tag[0] ? "." : "", choice->tag);
 }
 
 /* --- what a name means ---------------------------------------------------- */
 
-static int arch_positions(uint64_t options)
-{
+static int arch_positions(uint64_t options) {
     if (options & ARCH_NO_POS) return VIT_POS_NONE;
     return options & ARCH_PATCH_POS ? VIT_POS_PATCHES : VIT_POS_ALL;
 }
 
-static int arch_block_type(uint64_t options)
-{
+static int arch_block_type(uint64_t options) {
     if (options & ARCH_PARALLEL) return VIT_BLOCK_PARALLEL;
     return options & ARCH_RES_POST ? VIT_BLOCK_RES_POST_NORM : VIT_BLOCK_PRE_NORM;
 }
 
-static void arch_options(uint64_t options, vit_config *c)
-{
+static void arch_options(uint64_t options, vit_config *c) {
     c->has_cls_token = !(options & ARCH_NO_CLS);
     c->has_dist_token = (options & ARCH_DIST) != 0;
     c->num_reg_tokens = options & ARCH_REG4 ? 4 : (options & ARCH_REG1) != 0;
@@ -699,21 +681,18 @@ static void arch_options(uint64_t options, vit_config *c)
     c->pos_resample = options & ARCH_FLEXIVIT ? VIT_RESAMPLE_FLEXIVIT : VIT_RESAMPLE_TIMM;
 }
 
-static int arch_activation(uint64_t options)
-{
+static int arch_activation(uint64_t options) {
     if (options & ARCH_GELU_TANH) return VIT_GELU_TANH;
     if (options & ARCH_QUICK_GELU) return VIT_QUICK_GELU;
     return options & ARCH_SILU ? VIT_SILU : VIT_GELU;
 }
 
-static int arch_pool(uint64_t options)
-{
+static int arch_pool(uint64_t options) {
     if (options & ARCH_AVG) return VIT_POOL_AVG;
     return options & ARCH_MAP ? VIT_POOL_MAP : VIT_POOL_TOKEN;
 }
 
-static void arch_stem(const char *name, vit_config *c)
-{
+static void arch_stem(const char *name, vit_config *c) {
     size_t i;
     for (i = 0; i < COUNT(stems); i++) {
         if (!text_matches(stems[i].pattern, name)) continue;
@@ -726,8 +705,7 @@ static void arch_stem(const char *name, vit_config *c)
     }
 }
 
-void arch_config(const arch_choice *choice, vit_config *c)
-{
+void arch_config(const arch_choice *choice, vit_config *c) {
     const arch *a = choice->arch;
     rope_options rope;
     double mean[3], std[3];
@@ -759,8 +737,7 @@ void arch_config(const arch_choice *choice, vit_config *c)
     }
 }
 
-void arch_rope_options(const arch_choice *choice, rope_options *rope)
-{
+void arch_rope_options(const arch_choice *choice, rope_options *rope) {
     static const rope_options kinds[] = {
         [ARCH_ROPE_EVA02] = { ROPE_CAT, ROPE_IJ, 10000, 0, 16 },
         [ARCH_ROPE_PE14] = { ROPE_CAT, ROPE_XY, 10000, 1, 14 },
@@ -769,20 +746,19 @@ void arch_rope_options(const arch_choice *choice, rope_options *rope)
         [ARCH_ROPE_PE32_0] = { ROPE_CAT, ROPE_XY, 10000, 0, 32 },
         [ARCH_ROPE_AXIAL] = { ROPE_CAT, ROPE_XY, 100, 0, 0 },
         [ARCH_ROPE_MIXED] = { ROPE_MIXED, ROPE_XY, 10, 0, 0 },
-        [ARCH_ROPE_DINOV3] = { ROPE_DINOV3, ROPE_IJ, 100, 0, 0 }
+        [ARCH_ROPE_DINOV3] = { ROPE_DINOV3, ROPE_IJ, 100, 0, 0 },
     };
     *rope = kinds[choice->arch->options >> ARCH_ROPE_SHIFT];
 }
 
-void arch_mean_std(arch_norm norm, double mean[3], double std[3])
-{
+void arch_mean_std(arch_norm norm, double mean[3], double std[3]) {
     static const double values[][2][3] = {
         [ARCH_HALF] = { { 0.5, 0.5, 0.5 }, { 0.5, 0.5, 0.5 } },
         [ARCH_IMAGENET] = { { 0.485, 0.456, 0.406 }, { 0.229, 0.224, 0.225 } },
         [ARCH_OPENAI] = { { 0.48145466, 0.4578275, 0.40821073 },
                           { 0.26862954, 0.26130258, 0.27577711 } },
         [ARCH_UNIT] = { { 0, 0, 0 }, { 1, 1, 1 } },
-        [ARCH_SATELLITE] = { { 0.43, 0.411, 0.296 }, { 0.213, 0.156, 0.143 } }
+        [ARCH_SATELLITE] = { { 0.43, 0.411, 0.296 }, { 0.213, 0.156, 0.143 } },
     };
     memcpy(mean, values[norm][0], sizeof values[norm][0]);
     memcpy(std, values[norm][1], sizeof values[norm][1]);
@@ -798,13 +774,13 @@ const arch *arch_of_size(const vit_config *c, int patch_size) {
     return a;
 }
 
-int arch_heads_of_width(int embed_dim)
-{
+int arch_heads_of_width(int embed_dim) {
     switch (embed_dim) {
     case 192: return 3;
     case 384: return 6;
     case 768: return 12;
-    case 1024: case 1280: return 16;
+    case 1024:
+    case 1280: return 16;
     default: return 0;
     }
 }

@@ -13,19 +13,19 @@
 
 /* The (mean, std) pairs in use; the same three values for every plain ViT of a family. */
 typedef enum arch_norm {
-    ARCH_HALF,       /* 0.5 and 0.5: Google's own models, AugReg, SAM, SigLIP */
-    ARCH_IMAGENET,   /* 0.485 0.456 0.406: DeiT, DINO, MAE, BEiT-3            */
-    ARCH_OPENAI,     /* 0.48145466 0.4578275 0.40821073: CLIP, EVA, AIMv2     */
-    ARCH_UNIT,       /* 0 and 1: MIIL, TIPSv2                                 */
-    ARCH_SATELLITE   /* 0.43 0.411 0.296: DINOv3 of satellite images          */
+    ARCH_HALF,      /* 0.5 and 0.5: Google's own models, AugReg, SAM, SigLIP */
+    ARCH_IMAGENET,  /* 0.485 0.456 0.406: DeiT, DINO, MAE, BEiT-3            */
+    ARCH_OPENAI,    /* 0.48145466 0.4578275 0.40821073: CLIP, EVA, AIMv2     */
+    ARCH_UNIT,      /* 0 and 1: MIIL, TIPSv2                                 */
+    ARCH_SATELLITE, /* 0.43 0.411 0.296: DINOv3 of satellite images          */
 } arch_norm;
 
 /* What differs from a plain ViT: class token, positions of all tokens, pre-norm blocks of LayerNorm
  * with epsilon 1e-6, every bias, erf GELU, final norm, the class token read by the head. */
-#define ARCH_OPTION(n) (UINT64_C(1) << (n))
-#define ARCH_NO_CLS        ARCH_OPTION(0)  /* class_token=False */
-#define ARCH_DIST          ARCH_OPTION(1)  /* distilled=True */
-#define ARCH_REG1          ARCH_OPTION(2)  /* reg_tokens=1 */
+#define ARCH_OPTION(n)     (UINT64_C(1) << (n))
+#define ARCH_NO_CLS        ARCH_OPTION(0) /* class_token=False */
+#define ARCH_DIST          ARCH_OPTION(1) /* distilled=True */
+#define ARCH_REG1          ARCH_OPTION(2) /* reg_tokens=1 */
 #define ARCH_REG4          ARCH_OPTION(3)
 #define ARCH_PATCH_POS     ARCH_OPTION(4)  /* no_embed_class=True */
 #define ARCH_PATCH_NORM    ARCH_OPTION(5)  /* embed_norm_layer */
@@ -58,19 +58,19 @@ typedef enum arch_norm {
 #define ARCH_FLEXIVIT      ARCH_OPTION(32) /* its positions: bilinear, no antialias */
 #define ARCH_QK_NORM       ARCH_OPTION(33) /* qk_norm=True */
 /* Rotary positions, one kind of those in timm_names.c. */
-#define ARCH_ROPE_SHIFT    60
-#define ARCH_ROPE(kind)    ((uint64_t)(kind) << ARCH_ROPE_SHIFT)
+#define ARCH_ROPE_SHIFT 60
+#define ARCH_ROPE(kind) ((uint64_t)(kind) << ARCH_ROPE_SHIFT)
 
 typedef enum arch_rope {
     ARCH_ROPE_NONE,
-    ARCH_ROPE_EVA02,   /* rows first, on a grid of 16 x 16                      */
-    ARCH_ROPE_PE14,    /* Perception Encoder: columns first, counted from 1 ... */
+    ARCH_ROPE_EVA02, /* rows first, on a grid of 16 x 16                      */
+    ARCH_ROPE_PE14,  /* Perception Encoder: columns first, counted from 1 ... */
     ARCH_ROPE_PE24,
     ARCH_ROPE_PE32,
-    ARCH_ROPE_PE32_0,  /* ... or from 0 where there is no class token           */
-    ARCH_ROPE_AXIAL,   /* RoPE-ViT: columns first                               */
-    ARCH_ROPE_MIXED,   /* and with frequencies of each block and head           */
-    ARCH_ROPE_DINOV3
+    ARCH_ROPE_PE32_0, /* ... or from 0 where there is no class token           */
+    ARCH_ROPE_AXIAL,  /* RoPE-ViT: columns first                               */
+    ARCH_ROPE_MIXED,  /* and with frequencies of each block and head           */
+    ARCH_ROPE_DINOV3,
 } arch_rope;
 
 typedef struct arch {
@@ -78,15 +78,15 @@ typedef struct arch {
     int embed_dim, depth, num_heads, mlp_dim;
     int patch_size, img_size;
     uint64_t options; /* ARCH_NO_CLS and so on */
-    arch_norm norm;  /* of its default tag */
+    arch_norm norm;   /* of its default tag */
     double crop_pct;
 } arch;
 
 /* What a full name, tag included, means. */
 typedef struct arch_choice {
     const arch *arch;
-    char tag[64];    /* "" if the name carries none */
-    bool tag_known;  /* false: preprocessing is that of the default tag */
+    char tag[64];   /* "" if the name carries none */
+    bool tag_known; /* false: preprocessing is that of the default tag */
     arch_norm norm;
     double crop_pct;
     bool squash;
@@ -94,8 +94,8 @@ typedef struct arch_choice {
 
 typedef enum arch_result {
     ARCH_FOUND,
-    ARCH_LACKING,    /* timm has it, with an option that vit.h cannot run */
-    ARCH_UNKNOWN
+    ARCH_LACKING, /* timm has it, with an option that vit.h cannot run */
+    ARCH_UNKNOWN,
 } arch_result;
 
 /* Accepts a table name, timm's retired names ("vit_base_patch16_224_in21k"), a ".tag" after it

@@ -7,11 +7,11 @@
 /* === Logistic regression === */
 
 enum { PARTS = 16, PAIRS = 10, MAX_STEPS = 1000, MAX_HALVINGS = 40 };
-static const double LEAST = 1e-9;   /* that a step lowers the loss by, relative to it */
+static const double LEAST = 1e-9; /* that a step lowers the loss by, relative to it */
 
 /* A point, and what is known of it. */
 typedef struct point {
-    double *weights, *slopes;   /* [size] */
+    double *weights, *slopes; /* [size] */
     double loss;
 } point;
 
@@ -19,32 +19,29 @@ typedef struct fit {
     const logistic_rows *rows;
     const vit_executor *executor;
     double c;
-    size_t size;                /* of the weights: num_classes * (dim + 1)           */
-    double *parts;              /* [PARTS, size + num_classes]: slopes, scratch      */
+    size_t size;   /* of the weights: num_classes * (dim + 1)           */
+    double *parts; /* [PARTS, size + num_classes]: slopes, scratch      */
     double losses[PARTS];
     point here, next;
-    double *moves, *turns;      /* [PAIRS, size]: of the latest steps, the change of */
-    double products[PAIRS];     /* the weights, that of the slopes, their product    */
-    double *way;                /* [size] */
-    int pairs;                  /* steps so far: pair i is in place i % PAIRS        */
+    double *moves, *turns;  /* [PAIRS, size]: of the latest steps, the change of */
+    double products[PAIRS]; /* the weights, that of the slopes, their product    */
+    double *way;            /* [size] */
+    int pairs;              /* steps so far: pair i is in place i % PAIRS        */
     double *memory;
 } fit;
 
-static double dot(const double *a, const double *b, size_t count)
-{
+static double dot(const double *a, const double *b, size_t count) {
     double sum = 0;
     for (size_t i = 0; i < count; i++) sum += a[i] * b[i];
     return sum;
 }
 
-static void add_scaled(double *to, double factor, const double *x, size_t count)
-{
+static void add_scaled(double *to, double factor, const double *x, size_t count) {
     for (size_t i = 0; i < count; i++) to[i] += factor * x[i];
 }
 
 void logistic_scores(const double *weights, int num_classes, const float *x, int dim,
-                     double *scores)
-{
+                     double *scores) {
     for (int c = 0; c < num_classes; c++, weights += dim + 1) {
         scores[c] = weights[dim];
         for (int d = 0; d < dim; d++) scores[c] += weights[d] * (double)x[d];
@@ -52,8 +49,7 @@ void logistic_scores(const double *weights, int num_classes, const float *x, int
 }
 
 /* Scores to their softmax; returns the log of what they were divided by. */
-static double softmax(double *scores, int count)
-{
+static double softmax(double *scores, int count) {
     double most = scores[0], sum = 0;
     for (int c = 1; c < count; c++) most = fmax(most, scores[c]);
     for (int c = 0; c < count; c++) sum += scores[c] = exp(scores[c] - most);
@@ -62,8 +58,7 @@ static double softmax(double *scores, int count)
 }
 
 /* vit_task: loss and slopes of a part of the rows. */
-static void rate_part(void *arg, int index)
-{
+static void rate_part(void *arg, int index) {
     fit *f = arg;
     const logistic_rows *rows = f->rows;
     const size_t classes = (size_t)rows->num_classes, dim = (size_t)rows->dim;
@@ -87,8 +82,7 @@ static void rate_part(void *arg, int index)
 }
 
 /* Fills in loss and slopes of the next point. */
-static void rate(fit *f)
-{
+static void rate(fit *f) {
     point *p = &f->next;
     const size_t classes = (size_t)f->rows->num_classes, row = (size_t)f->rows->dim + 1;
     if (f->executor && f->executor->parallel_for)
@@ -108,14 +102,12 @@ static void rate(fit *f)
     }
 }
 
-static double *pair_at(const fit *f, double *list, int pair)
-{
+static double *pair_at(const fit *f, double *list, int pair) {
     return list + (size_t)(pair % PAIRS) * f->size;
 }
 
 /* The slopes through what the latest steps tell of the inverse Hessian: the two loops. */
-static void find_way(fit *f)
-{
+static void find_way(fit *f) {
     const int first = f->pairs > PAIRS ? f->pairs - PAIRS : 0, last = f->pairs - 1;
     double shares[PAIRS], scale = 1 / sqrt(dot(f->here.slopes, f->here.slopes, f->size));
     memcpy(f->way, f->here.slopes, f->size * sizeof *f->way);
@@ -137,8 +129,7 @@ static void find_way(fit *f)
 
 /* Goes the way down, or a half of it and so on, until the loss falls as it should (Armijo). False:
  * it does not, since the loss is as low as it can be told. */
-static bool step(fit *f)
-{
+static bool step(fit *f) {
     const double slope = dot(f->way, f->here.slopes, f->size);
     for (int i = 0; i < MAX_HALVINGS; i++) {
         const double length = ldexp(1, -i);
@@ -151,8 +142,7 @@ static bool step(fit *f)
 }
 
 /* Learns from a step, and makes its end the place to go on from. */
-static void arrive(fit *f)
-{
+static void arrive(fit *f) {
     const point start = f->here;
     double *move = pair_at(f, f->moves, f->pairs), *turn = pair_at(f, f->turns, f->pairs);
     for (size_t i = 0; i < f->size; i++) {
@@ -164,8 +154,7 @@ static void arrive(fit *f)
     f->next = start;
 }
 
-static bool fit_take(fit *f)
-{
+static bool fit_take(fit *f) {
     const size_t classes = (size_t)f->rows->num_classes;
     double *at;
     f->size = classes * ((size_t)f->rows->dim + 1);
@@ -181,15 +170,14 @@ static bool fit_take(fit *f)
 }
 
 int logistic_fit(const logistic_rows *rows, double c, const vit_executor *executor,
-                 double *weights)
-{
+                 double *weights) {
     fit f;
     memset(&f, 0, sizeof f);
     f.rows = rows;
     f.executor = executor;
     f.c = c;
     if (!fit_take(&f)) return -1;
-    rate(&f);   /* zeros */
+    rate(&f); /* zeros */
     f.here.loss = f.next.loss;
     memcpy(f.here.slopes, f.next.slopes, f.size * sizeof *f.here.slopes);
     do {
@@ -205,15 +193,13 @@ int logistic_fit(const logistic_rows *rows, double c, const vit_executor *execut
 /* === Average precision === */
 
 /* For qsort: the highest first, NaN last. */
-static int compare_scores(const void *a, const void *b)
-{
+static int compare_scores(const void *a, const void *b) {
     const float x = ((const precision_score *)a)->score, y = ((const precision_score *)b)->score;
     if (x > y || (!isnan(x) && isnan(y))) return -1;
     return x < y || (isnan(x) && !isnan(y));
 }
 
-double precision_average(precision_score *scores, int count)
-{
+double precision_average(precision_score *scores, int count) {
     int right = 0, found = 0;
     double sum = 0;
     for (int i = 0; i < count; i++) right += scores[i].right;
@@ -227,27 +213,21 @@ double precision_average(precision_score *scores, int count)
     return right ? sum / right : (double)NAN;
 }
 
-static double share(int64_t part, int64_t whole)
-{
+static double share(int64_t part, int64_t whole) {
     return whole ? (double)part / (double)whole : 0;
 }
 
 double precision_of(const precision_counts *c) { return share(c->found, c->found + c->wrong); }
 
-double precision_recall(const precision_counts *c)
-{
-    return share(c->found, c->found + c->missed);
-}
+double precision_recall(const precision_counts *c) { return share(c->found, c->found + c->missed); }
 
-double precision_f1(const precision_counts *c)
-{
+double precision_f1(const precision_counts *c) {
     return share(2 * c->found, 2 * c->found + c->wrong + c->missed);
 }
 
 /* === Running means === */
 
-bool running_mean_open(running_mean *m, int length, int size)
-{
+bool running_mean_open(running_mean *m, int length, int size) {
     m->length = length;
     m->size = size;
     m->added = 0;
@@ -256,8 +236,7 @@ bool running_mean_open(running_mean *m, int length, int size)
 }
 
 /* Summed up anew each time: a sum that is kept would gather rounding errors. */
-void running_mean_add(running_mean *m, float *values)
-{
+void running_mean_add(running_mean *m, float *values) {
     const size_t size = (size_t)m->size;
     size_t count, i, k;
     memcpy(m->last + m->added++ % (uint64_t)m->length * size, values, size * sizeof *values);
@@ -269,8 +248,7 @@ void running_mean_add(running_mean *m, float *values)
     }
 }
 
-void running_mean_close(running_mean *m)
-{
+void running_mean_close(running_mean *m) {
     free(m->last);
     memset(m, 0, sizeof *m);
 }

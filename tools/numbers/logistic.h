@@ -44,22 +44,22 @@ typedef struct precision_score {
 double precision_average(precision_score *scores, int count);
 
 typedef struct precision_counts {
-    int64_t found, wrong, missed;   /* true positives, false positives, false negatives */
+    int64_t found, wrong, missed; /* true positives, false positives, false negatives */
 } precision_counts;
 
 /* 0 where scikit-learn's zero_division=0 says so: nothing is there, or nothing was found. */
-double precision_of(const precision_counts *counts);   /* found / (found + wrong)                 */
+double precision_of(const precision_counts *counts); /* found / (found + wrong)                 */
 double precision_recall(const precision_counts *counts); /* found / (found + missed)              */
-double precision_f1(const precision_counts *counts);   /* 2 found / (2 found + wrong + missed)    */
+double precision_f1(const precision_counts *counts); /* 2 found / (2 found + wrong + missed)    */
 
 /* === Running means === */
 
 /* The mean of the last few vectors: what a stream shows, without its noise. */
 
 typedef struct running_mean {
-    int length, size;   /* of how many vectors, of how many numbers            */
-    uint64_t added;     /* vectors so far                                      */
-    float *last;        /* [length, size]: vector i at i % length; private     */
+    int length, size; /* of how many vectors, of how many numbers            */
+    uint64_t added;   /* vectors so far                                      */
+    float *last;      /* [length, size]: vector i at i % length; private     */
 } running_mean;
 
 /* False: out of memory, and there is nothing to close. */

@@ -29,8 +29,7 @@ typedef void load_lanes(lanes *to, const void *from);
 INLINE void load_floats(lanes *to, const void *from) { memcpy(to, from, sizeof *to); }
 
 /* The exponent is set right by a product, which makes subnormal halves normal as well. */
-INLINE void load_halves(lanes *to, const void *from)
-{
+INLINE void load_halves(lanes *to, const void *from) {
     const lanes scale = { 0x1p112f, 0x1p112f, 0x1p112f, 0x1p112f,
                           0x1p112f, 0x1p112f, 0x1p112f, 0x1p112f };
     uint16_t half[LANES];
@@ -44,9 +43,8 @@ INLINE void load_halves(lanes *to, const void *from)
     *to = (lanes)((words)value | ((words)(bits >= 0x7c00) & 0x7f800000) | sign);
 }
 
-INLINE void multiply_add(lanes *sum, const lanes *a, const lanes *b)
-{
-    const lanes product = *a * *b;   /* a statement of its own: no compiler fuses the two */
+INLINE void multiply_add(lanes *sum, const lanes *a, const lanes *b) {
+    const lanes product = *a * *b; /* a statement of its own: no compiler fuses the two */
     *sum += product;
 }
 
@@ -54,8 +52,7 @@ INLINE void multiply_add(lanes *sum, const lanes *a, const lanes *b)
 enum { TOTALS = 8 };
 typedef void add_lanes(const lanes *sums, float *totals);
 
-INLINE void add_up_plain(const lanes *sums, float *totals)
-{
+INLINE void add_up_plain(const lanes *sums, float *totals) {
     for (int k = 0; k < TOTALS; k++) {
         const lanes s = sums[k];
         totals[k] = ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
@@ -63,8 +60,7 @@ INLINE void add_up_plain(const lanes *sums, float *totals)
 }
 
 /* One step of all products of a tile: sums[q * DOT_TILE_ROWS + r]. */
-INLINE void tile_step(lanes *sums, const float *const *q, const float *const *r, int i)
-{
+INLINE void tile_step(lanes *sums, const float *const *q, const float *const *r, int i) {
     lanes a, b0, b1;
     load_floats(&b0, r[0] + i);
     load_floats(&b1, r[1] + i);
@@ -83,13 +79,12 @@ INLINE void tile_step(lanes *sums, const float *const *q, const float *const *r,
 }
 
 INLINE void multiply_tile(add_lanes *add_up, const float *const *q, const float *const *r, int dim,
-                          float *out)
-{
+                          float *out) {
     enum { QUERIES = DOT_TILE_QUERIES, ROWS = DOT_TILE_ROWS };
     lanes sums[TOTALS] = { { 0 } };
     int i = 0;
     for (; i + LANES <= dim; i += LANES) tile_step(sums, q, r, i);
-    if (i < dim) {   /* the last ones, filled up */
+    if (i < dim) { /* the last ones, filled up */
         float last[QUERIES + ROWS][LANES] = { { 0 } };
         const float *const last_q[QUERIES] = { last[0], last[1], last[2], last[3] };
         const float *const last_r[ROWS] = { last[4], last[5] };
@@ -101,11 +96,10 @@ INLINE void multiply_tile(add_lanes *add_up, const float *const *q, const float 
     add_up(sums, out);
 }
 
-enum { ROWS = TOTALS / 2 };   /* whose sums are added up together */
+enum { ROWS = TOTALS / 2 }; /* whose sums are added up together */
 
 /* One step of the products of a row, sums[0], and of its squares, sums[ROWS]. */
-INLINE void row_step(load_lanes *load, lanes *sums, const lanes *a, const char *row)
-{
+INLINE void row_step(load_lanes *load, lanes *sums, const lanes *a, const char *row) {
     lanes b;
     load(&b, row);
     multiply_add(&sums[0], a, &b);
@@ -113,15 +107,14 @@ INLINE void row_step(load_lanes *load, lanes *sums, const lanes *a, const char *
 }
 
 /* Rows of floats are read one after another: in such a stream, CPUs fetch ahead by themselves. */
-INLINE void sum_row(const float *q, const char *row, int dim, lanes *sums)
-{
+INLINE void sum_row(const float *q, const char *row, int dim, lanes *sums) {
     lanes a;
     int i = 0;
     for (; i + LANES <= dim; i += LANES) {
         load_floats(&a, q + i);
         row_step(load_floats, sums, &a, row + (size_t)i * sizeof(float));
     }
-    if (i < dim) {   /* the last ones, filled up */
+    if (i < dim) { /* the last ones, filled up */
         float last_q[LANES] = { 0 }, last[LANES] = { 0 };
         memcpy(last_q, q + i, (size_t)(dim - i) * sizeof *q);
         memcpy(last, row + (size_t)i * sizeof *last, (size_t)(dim - i) * sizeof *last);
@@ -130,8 +123,7 @@ INLINE void sum_row(const float *q, const char *row, int dim, lanes *sums)
     }
 }
 
-INLINE void rows_step(load_lanes *load, lanes *sums, const float *q, const char *const *rows)
-{
+INLINE void rows_step(load_lanes *load, lanes *sums, const float *q, const char *const *rows) {
     lanes a;
     load_floats(&a, q);
     row_step(load, &sums[0], &a, rows[0]);
@@ -143,8 +135,7 @@ INLINE void rows_step(load_lanes *load, lanes *sums, const float *q, const char 
 /* Halves come faster than the additions to one row's sums follow each other: rows are summed side by
  * side, and what a CPU fetches ahead by itself of rows one after another is asked for. */
 INLINE void sum_halves(load_lanes *load, const float *q, const char *const *rows, int dim,
-                       lanes *sums)
-{
+                       lanes *sums) {
     enum { SIZE = sizeof(uint16_t), AHEAD = 4096 };
     int i = 0;
     for (; i + LANES <= dim; i += LANES) {
@@ -165,16 +156,14 @@ INLINE void sum_halves(load_lanes *load, const float *q, const char *const *rows
     }
 }
 
-INLINE void put_totals(add_lanes *add_up, const lanes *sums, const dot_scan *s, int i, int rows)
-{
+INLINE void put_totals(add_lanes *add_up, const lanes *sums, const dot_scan *s, int i, int rows) {
     float totals[TOTALS];
     add_up(sums, totals);
     memcpy(s->dots + i, totals, (size_t)rows * sizeof *totals);
     memcpy(s->squares + i, totals + ROWS, (size_t)rows * sizeof *totals);
 }
 
-INLINE void scan_floats(add_lanes *add_up, const dot_scan *s)
-{
+INLINE void scan_floats(add_lanes *add_up, const dot_scan *s) {
     const char *row = s->rows;
     for (int i = 0; i < s->count; i += ROWS) {
         const int rows = s->count - i < ROWS ? s->count - i : ROWS;
@@ -186,8 +175,7 @@ INLINE void scan_floats(add_lanes *add_up, const dot_scan *s)
 }
 
 /* Beyond the last row the first of its four stands in. */
-INLINE void scan_halves(load_lanes *load, add_lanes *add_up, const dot_scan *s)
-{
+INLINE void scan_halves(load_lanes *load, add_lanes *add_up, const dot_scan *s) {
     const size_t size = (size_t)s->dim * sizeof(uint16_t);
     const char *first = s->rows;
     for (int i = 0; i < s->count; i += ROWS, first += ROWS * size) {
@@ -200,38 +188,28 @@ INLINE void scan_halves(load_lanes *load, add_lanes *add_up, const dot_scan *s)
     }
 }
 
-static void tile_plain(const float *const *q, const float *const *r, int dim, float *out)
-{
+static void tile_plain(const float *const *q, const float *const *r, int dim, float *out) {
     multiply_tile(add_up_plain, q, r, dim, out);
 }
 
-static void floats_plain(const dot_scan *s)
-{
-    scan_floats(add_up_plain, s);
-}
+static void floats_plain(const dot_scan *s) { scan_floats(add_up_plain, s); }
 
-static void halves_plain(const dot_scan *s)
-{
-    scan_halves(load_halves, add_up_plain, s);
-}
+static void halves_plain(const dot_scan *s) { scan_halves(load_halves, add_up_plain, s); }
 
 /* === Bytes === */
 
-int dot_bytes_limit(int dim)
-{
+int dot_bytes_limit(int dim) {
     const int most = INT32_MAX / 128 / dim;
     return most < INT16_MAX ? most : INT16_MAX;
 }
 
-INLINE int32_t multiply_bytes(const int16_t *q, const int8_t *row, int from, int dim)
-{
+INLINE int32_t multiply_bytes(const int16_t *q, const int8_t *row, int from, int dim) {
     int32_t sum = 0;
     for (int i = from; i < dim; i++) sum += (int32_t)q[i] * row[i];
     return sum;
 }
 
-static void bytes_plain(const int16_t *q, const int8_t *rows, int dim, int count, int32_t *sums)
-{
+static void bytes_plain(const int16_t *q, const int8_t *rows, int dim, int count, int32_t *sums) {
     for (int i = 0; i < count; i++, rows += dim) sums[i] = multiply_bytes(q, rows, 0, dim);
 }
 
@@ -240,50 +218,38 @@ static void bytes_plain(const int16_t *q, const int8_t *rows, int dim, int count
 #if defined(__x86_64__)
 #define AVX2 __attribute__((target("avx2,f16c")))
 
-AVX2 INLINE void load_halves_avx2(lanes *to, const void *from)
-{
+AVX2 INLINE void load_halves_avx2(lanes *to, const void *from) {
     *to = (lanes)_mm256_cvtph_ps(_mm_loadu_si128(from));
 }
 
-AVX2 INLINE __m256 add_halves(lanes a, lanes b)
-{
+AVX2 INLINE __m256 add_halves(lanes a, lanes b) {
     return _mm256_add_ps(_mm256_permute2f128_ps((__m256)a, (__m256)b, 0x20),
                          _mm256_permute2f128_ps((__m256)a, (__m256)b, 0x31));
 }
 
-AVX2 INLINE __m256 add_pairs(__m256 a, __m256 b)
-{
+AVX2 INLINE __m256 add_pairs(__m256 a, __m256 b) {
     const __m256d x = _mm256_castps_pd(a), y = _mm256_castps_pd(b);
     return _mm256_add_ps(_mm256_castpd_ps(_mm256_unpacklo_pd(x, y)),
                          _mm256_castpd_ps(_mm256_unpackhi_pd(x, y)));
 }
 
 /* add_up_plain's tree, in all sums at once. */
-AVX2 INLINE void add_up_avx2(const lanes *s, float *totals)
-{
+AVX2 INLINE void add_up_avx2(const lanes *s, float *totals) {
     const __m256 a = add_pairs(add_halves(s[0], s[4]), add_halves(s[1], s[5]));
     const __m256 b = add_pairs(add_halves(s[2], s[6]), add_halves(s[3], s[7]));
-    _mm256_storeu_ps(totals, _mm256_add_ps(_mm256_shuffle_ps(a, b, 0x88),
-                                           _mm256_shuffle_ps(a, b, 0xdd)));
+    _mm256_storeu_ps(totals,
+                     _mm256_add_ps(_mm256_shuffle_ps(a, b, 0x88), _mm256_shuffle_ps(a, b, 0xdd)));
 }
 
-AVX2 static void tile_avx2(const float *const *q, const float *const *r, int dim, float *out)
-{
+AVX2 static void tile_avx2(const float *const *q, const float *const *r, int dim, float *out) {
     multiply_tile(add_up_avx2, q, r, dim, out);
 }
 
-AVX2 static void floats_avx2(const dot_scan *s)
-{
-    scan_floats(add_up_avx2, s);
-}
+AVX2 static void floats_avx2(const dot_scan *s) { scan_floats(add_up_avx2, s); }
 
-AVX2 static void halves_avx2(const dot_scan *s)
-{
-    scan_halves(load_halves_avx2, add_up_avx2, s);
-}
+AVX2 static void halves_avx2(const dot_scan *s) { scan_halves(load_halves_avx2, add_up_avx2, s); }
 
-AVX2 INLINE __m256i sum_bytes(const int16_t *q, const int8_t *row, int dim)
-{
+AVX2 INLINE __m256i sum_bytes(const int16_t *q, const int8_t *row, int dim) {
     __m256i sum = _mm256_setzero_si256();
     for (int i = 0; i < dim; i += 16) {
         const __m256i a = _mm256_loadu_si256((const void *)(q + i));
@@ -294,16 +260,15 @@ AVX2 INLINE __m256i sum_bytes(const int16_t *q, const int8_t *row, int dim)
 }
 
 AVX2 static void bytes_avx2(const int16_t *q, const int8_t *rows, int dim, int count,
-                            int32_t *sums)
-{
+                            int32_t *sums) {
     const int whole = dim / 16 * 16, last = count - count % ROWS;
     for (int i = 0; i < last; i += ROWS) {
         const int8_t *row = rows + (size_t)i * (size_t)dim;
         const __m256i a = sum_bytes(q, row, whole), b = sum_bytes(q, row += dim, whole);
         const __m256i c = sum_bytes(q, row += dim, whole), d = sum_bytes(q, row + dim, whole);
         const __m256i s = _mm256_hadd_epi32(_mm256_hadd_epi32(a, b), _mm256_hadd_epi32(c, d));
-        _mm_storeu_si128((void *)(sums + i), _mm_add_epi32(_mm256_castsi256_si128(s),
-                                                           _mm256_extracti128_si256(s, 1)));
+        _mm_storeu_si128((void *)(sums + i),
+                         _mm_add_epi32(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1)));
     }
     for (int i = 0; i < count; i++) {
         const int8_t *row = rows + (size_t)i * (size_t)dim;
@@ -316,8 +281,7 @@ AVX2 static void bytes_avx2(const int16_t *q, const int8_t *rows, int dim, int c
 #define FASTEST(plain, avx2) (plain)
 #endif
 
-dot_rows_kernel *dot_rows(bool halves)
-{
+dot_rows_kernel *dot_rows(bool halves) {
     return halves ? FASTEST(halves_plain, halves_avx2) : FASTEST(floats_plain, floats_avx2);
 }
 
@@ -327,40 +291,35 @@ dot_bytes_kernel *dot_bytes(void) { return FASTEST(bytes_plain, bytes_avx2); }
 
 /* === The nearest === */
 
-enum { BLOCK = 64 };   /* rows that are looked at together */
+enum { BLOCK = 64 }; /* rows that are looked at together */
 
 /* Of a vector's sum of squares: 1 / length, 0 for a zero vector. */
-static double inverse(float square)
-{
-    return square != 0 ? 1 / sqrt((double)square) : 0;   /* of NaN, NaN */
+static double inverse(float square) {
+    return square != 0 ? 1 / sqrt((double)square) : 0; /* of NaN, NaN */
 }
 
 /* What rounding makes larger than 1 is 1. */
-static float cosine(float dot, double inverse_a, double inverse_b)
-{
+static float cosine(float dot, double inverse_a, double inverse_b) {
     const double x = (double)dot * inverse_a * inverse_b;
     return (float)(x > 1 ? 1 : x < -1 ? -1 : x);
 }
 
 /* Row i of some, or the last one: tiles are whole. */
-static const float *row_at(const nearest_rows *rows, int64_t i)
-{
+static const float *row_at(const nearest_rows *rows, int64_t i) {
     return rows->values + (i < rows->count ? i : rows->count - 1) * rows->dim;
 }
 
 /* === The best few === */
 
 /* Of equal ones the later row. */
-static bool is_after(const nearest_hit *a, const nearest_hit *b)
-{
+static bool is_after(const nearest_hit *a, const nearest_hit *b) {
     return a->cosine < b->cosine || (a->cosine == b->cosine && a->row > b->row);
 }
 
 /* Keeps the best k in a heap, the last of them at its top: hits[0]. */
-static int keep(nearest_hit *hits, int count, int k, nearest_hit hit)
-{
+static int keep(nearest_hit *hits, int count, int k, nearest_hit hit) {
     int at = 0;
-    if (!(hit.cosine >= -2)) return count;   /* NaN */
+    if (!(hit.cosine >= -2)) return count; /* NaN */
     if (count < k) {
         for (at = count++; at > 0 && is_after(&hit, &hits[(at - 1) / 2]); at = (at - 1) / 2)
             hits[at] = hits[(at - 1) / 2];
@@ -378,18 +337,13 @@ static int keep(nearest_hit *hits, int count, int k, nearest_hit hit)
     return count;
 }
 
-static int compare_hits(const void *a, const void *b)
-{
-    return is_after(a, b) - is_after(b, a);
-}
+static int compare_hits(const void *a, const void *b) { return is_after(a, b) - is_after(b, a); }
 
-static void sort_hits(nearest_hit *hits, int count)
-{
+static void sort_hits(nearest_hit *hits, int count) {
     qsort(hits, (size_t)count, sizeof *hits, compare_hits);
 }
 
-static void run_tasks(const vit_executor *executor, int count, vit_task *task, void *arg)
-{
+static void run_tasks(const vit_executor *executor, int count, vit_task *task, void *arg) {
     if (executor && executor->parallel_for) {
         executor->parallel_for(executor->user, count, task, arg);
         return;
@@ -402,7 +356,7 @@ static void run_tasks(const vit_executor *executor, int count, vit_task *task, v
 /* A vector as pass one sees it, a unit one of which steps[i] * step are the numbers, but for a
  * vector no longer than error. */
 typedef struct stepped {
-    int16_t *steps;          /* [dim]; NULL: there is no pass one */
+    int16_t *steps; /* [dim]; NULL: there is no pass one */
     double step, error;
 } stepped;
 
@@ -420,34 +374,31 @@ typedef struct candidates {
 typedef struct one_search {
     const nearest_set *set;
     const float *query;
-    double inverse;          /* of the query */
+    double inverse; /* of the query */
     int k, tasks;
-    int64_t rows;            /* of all parts */
-    dot_rows_kernel *kernels[2];   /* of floats and of halves */
+    int64_t rows;                /* of all parts */
+    dot_rows_kernel *kernels[2]; /* of floats and of halves */
     dot_bytes_kernel *bytes_kernel;
-    nearest_hit *hits;       /* [tasks, k]; of pass one: of the least that cosines may be */
-    int *found;              /* [tasks]      */
-    stepped unit;            /* the query    */
-    double rounding;         /* of a cosine of floats, at most */
-    candidates *maybe;       /* [tasks]      */
-    bool *no_memory;         /* [tasks]      */
+    nearest_hit *hits; /* [tasks, k]; of pass one: of the least that cosines may be */
+    int *found;        /* [tasks]      */
+    stepped unit;      /* the query    */
+    double rounding;   /* of a cosine of floats, at most */
+    candidates *maybe; /* [tasks]      */
+    bool *no_memory;   /* [tasks]      */
 } one_search;
 
-static const void *row_in(const nearest_part *part, int dim, int64_t i)
-{
+static const void *row_in(const nearest_part *part, int dim, int64_t i) {
     const int64_t at = i * dim;
     return part->halves ? (const void *)(part->halves + at) : (const void *)(part->floats + at);
 }
 
-static float row_cosine(const one_search *s, float dot, float square)
-{
+static float row_cosine(const one_search *s, float dot, float square) {
     return cosine(dot, s->inverse, inverse(square));
 }
 
 /* Of a row whose cosine is above this one, the dot product squared is at least so many times its
  * square. 0: nothing is known. */
-static double squared_bound(const one_search *s, float above)
-{
+static double squared_bound(const one_search *s, float above) {
     const double dot = above > 0 ? (double)above / s->inverse : 0;
     return dot * dot * (1 - 1e-12);
 }
@@ -457,8 +408,7 @@ typedef void scan_part(one_search *s, int task, const nearest_part *part, int64_
                        int64_t end);
 
 static void scan_cosines(one_search *s, int task, const nearest_part *part, int64_t first,
-                         int64_t i, int64_t end)
-{
+                         int64_t i, int64_t end) {
     nearest_hit *hits = s->hits + (size_t)task * (size_t)s->k;
     float dots[BLOCK], squares[BLOCK];
     double bound = s->found[task] == s->k ? squared_bound(s, hits[0].cosine) : 0;
@@ -479,16 +429,14 @@ static void scan_cosines(one_search *s, int task, const nearest_part *part, int6
 }
 
 /* Drops those that so many others are above for sure. */
-static void prune(candidates *maybe, float least)
-{
+static void prune(candidates *maybe, float least) {
     size_t left = 0;
     for (size_t i = 0; i < maybe->count; i++)
         if (maybe->items[i].most >= least) maybe->items[left++] = maybe->items[i];
     maybe->count = left;
 }
 
-static bool add_candidate(candidates *maybe, int64_t row, float most, float least)
-{
+static bool add_candidate(candidates *maybe, int64_t row, float most, float least) {
     if (maybe->count == maybe->capacity) {
         candidate *grown;
         prune(maybe, least);
@@ -504,9 +452,8 @@ static bool add_candidate(candidates *maybe, int64_t row, float most, float leas
 }
 
 /* The bounds of rows' cosines, by their int8 copies. */
-static void scan_bounds(one_search *s, int task, const nearest_part *part, int64_t first,
-                        int64_t i, int64_t end)
-{
+static void scan_bounds(one_search *s, int task, const nearest_part *part, int64_t first, int64_t i,
+                        int64_t end) {
     nearest_hit *hits = s->hits + (size_t)task * (size_t)s->k;
     const double unit = s->unit.step, margin = 1 + s->unit.error;
     const double rest = s->unit.error + s->rounding;
@@ -529,8 +476,7 @@ static void scan_bounds(one_search *s, int task, const nearest_part *part, int64
 }
 
 /* vit_task: a part of all rows. */
-static void search_part(void *arg, int index)
-{
+static void search_part(void *arg, int index) {
     one_search *s = arg;
     const int64_t begin = s->rows * index / s->tasks, end = s->rows * (index + 1) / s->tasks;
     scan_part *scan = s->unit.steps ? scan_bounds : scan_cosines;
@@ -545,8 +491,7 @@ static void search_part(void *arg, int index)
 }
 
 /* The best of what all tasks have found. */
-static int merge(const one_search *s, nearest_hit *hits)
-{
+static int merge(const one_search *s, nearest_hit *hits) {
     int count = 0;
     for (int t = 0; t < s->tasks; t++) {
         const nearest_hit *part = s->hits + (size_t)t * (size_t)s->k;
@@ -556,8 +501,7 @@ static int merge(const one_search *s, nearest_hit *hits)
 }
 
 /* Pass two: the cosines of the candidates, in rising order of rows. */
-static int rescore(one_search *s, float least, nearest_hit *hits, int64_t *rescored)
-{
+static int rescore(one_search *s, float least, nearest_hit *hits, int64_t *rescored) {
     int64_t first = 0;
     int count = 0, p = 0;
     for (int t = 0; t < s->tasks; t++) {
@@ -582,8 +526,7 @@ static int rescore(one_search *s, float least, nearest_hit *hits, int64_t *resco
 static bool is_usual(float square) { return square >= 0x1p-40f && square <= 0x1p40f; }
 
 /* False: out of memory. */
-static bool step_query(one_search *s, float square)
-{
+static bool step_query(one_search *s, float square) {
     const int dim = s->set->dim, limit = dot_bytes_limit(dim);
     double length = 0, most = 0, error = 0;
     for (int p = 0; p < s->set->count; p++)
@@ -606,8 +549,7 @@ static bool step_query(one_search *s, float square)
     return true;
 }
 
-static bool begin_search(one_search *s)
-{
+static bool begin_search(one_search *s) {
     float dot, square;
     const dot_scan scan = { s->query, s->query, s->set->dim, 1, &dot, &square };
     const size_t tasks = (size_t)s->tasks;
@@ -626,8 +568,7 @@ static bool begin_search(one_search *s)
     return s->hits && s->found && s->maybe && s->no_memory && step_query(s, square);
 }
 
-static void end_search(one_search *s)
-{
+static void end_search(one_search *s) {
     for (int t = 0; s->maybe && t < s->tasks; t++) free(s->maybe[t].items);
     free(s->hits);
     free(s->found);
@@ -636,9 +577,8 @@ static void end_search(one_search *s)
     free(s->unit.steps);
 }
 
-int nearest_find_in(const nearest_set *set, const float *query, int k,
-                    const vit_executor *executor, nearest_hit *hits, int64_t *rescored)
-{
+int nearest_find_in(const nearest_set *set, const float *query, int k, const vit_executor *executor,
+                    nearest_hit *hits, int64_t *rescored) {
     one_search s;
     bool good;
     int count = -1;
@@ -660,21 +600,18 @@ int nearest_find_in(const nearest_set *set, const float *query, int k,
 }
 
 int nearest_find(const nearest_rows *rows, const float *query, int k, const vit_executor *executor,
-                 nearest_hit *hits)
-{
+                 nearest_hit *hits) {
     const nearest_part part = { rows->values, NULL, rows->count, NULL, NULL };
     const nearest_set set = { &part, 1, rows->dim };
     int64_t rescored;
     return nearest_find_in(&set, query, k, executor, hits, &rescored);
 }
 
-static double number_in(const nearest_part *part, int64_t at)
-{
+static double number_in(const nearest_part *part, int64_t at) {
     return part->halves ? (double)bytes_half(part->halves[at]) : (double)part->floats[at];
 }
 
-static nearest_scale row_bytes(const nearest_part *part, int dim, int64_t row, int8_t *bytes)
-{
+static nearest_scale row_bytes(const nearest_part *part, int dim, int64_t row, int8_t *bytes) {
     const nearest_scale unknown = { 0, INFINITY }, zero = { 0, 0 };
     double most = 0, square = 0, step, error = 0;
     nearest_scale scale;
@@ -705,8 +642,7 @@ typedef struct copy_job {
 } copy_job;
 
 /* vit_task: a part of the rows. */
-static void copy_rows(void *arg, int index)
-{
+static void copy_rows(void *arg, int index) {
     const copy_job *j = arg;
     const int64_t end = j->part->count * (index + 1) / j->tasks;
     for (int64_t i = j->part->count * index / j->tasks; i < end; i++)
@@ -714,8 +650,7 @@ static void copy_rows(void *arg, int index)
 }
 
 void nearest_make_bytes(const nearest_part *part, int dim, const vit_executor *executor,
-                        nearest_scale *scales, int8_t *bytes)
-{
+                        nearest_scale *scales, int8_t *bytes) {
     copy_job job = { part, dim, 64, scales, bytes };
     run_tasks(executor, job.tasks, copy_rows, &job);
 }
@@ -727,17 +662,16 @@ typedef struct many_search {
     dot_tile_kernel *tile;
     dot_rows_kernel *each;
     double *row_inverses, *query_inverses;
-    int k;                   /* of nearest_find_each, like the following */
+    int k; /* of nearest_find_each, like the following */
     nearest_hit *hits;
     int *found;
-    float least;             /* of nearest_groups, like the following */
+    float least; /* of nearest_groups, like the following */
     pthread_mutex_t lock;
     int64_t *group;
 } many_search;
 
 static void invert_block(const nearest_rows *rows, dot_rows_kernel *each, double *inverses,
-                         int64_t first)
-{
+                         int64_t first) {
     const float *at = rows->values + first * rows->dim;
     const int count = (int)(rows->count - first < BLOCK ? rows->count - first : BLOCK);
     float dots[BLOCK], squares[BLOCK];
@@ -747,15 +681,13 @@ static void invert_block(const nearest_rows *rows, dot_rows_kernel *each, double
 }
 
 /* vit_task: one block of rows. */
-static void invert_rows(void *arg, int index)
-{
+static void invert_rows(void *arg, int index) {
     const many_search *s = arg;
     invert_block(s->rows, s->each, s->row_inverses, (int64_t)index * BLOCK);
 }
 
 /* Cosines of the queries from q on with the rows from r on: [BLOCK, BLOCK]. */
-static void block_cosines(const many_search *s, int64_t q, int64_t r, float *cosines)
-{
+static void block_cosines(const many_search *s, int64_t q, int64_t r, float *cosines) {
     for (int i = 0; i < BLOCK && q + i < s->queries->count; i += DOT_TILE_QUERIES) {
         const float *qs[DOT_TILE_QUERIES], *rs[DOT_TILE_ROWS];
         for (int a = 0; a < DOT_TILE_QUERIES; a++) qs[a] = row_at(s->queries, q + i + a);
@@ -765,9 +697,9 @@ static void block_cosines(const many_search *s, int64_t q, int64_t r, float *cos
             s->tile(qs, rs, s->rows->dim, dots);
             for (int a = 0; a < DOT_TILE_QUERIES && q + i + a < s->queries->count; a++) {
                 for (int b = 0; b < DOT_TILE_ROWS && r + j + b < s->rows->count; b++) {
-                    cosines[(i + a) * BLOCK + j + b] =
-                        cosine(dots[a * DOT_TILE_ROWS + b], s->query_inverses[q + i + a],
-                               s->row_inverses[r + j + b]);
+                    cosines[(i + a) * BLOCK + j + b] = cosine(dots[a * DOT_TILE_ROWS + b],
+                                                              s->query_inverses[q + i + a],
+                                                              s->row_inverses[r + j + b]);
                 }
             }
         }
@@ -777,8 +709,7 @@ static void block_cosines(const many_search *s, int64_t q, int64_t r, float *cos
 static int blocks_of(int64_t count) { return (int)((count + BLOCK - 1) / BLOCK); }
 
 /* vit_task: one block of queries with all rows. */
-static void search_block(void *arg, int index)
-{
+static void search_block(void *arg, int index) {
     const many_search *s = arg;
     const int64_t q = (int64_t)index * BLOCK;
     float cosines[BLOCK * BLOCK];
@@ -798,8 +729,7 @@ static void search_block(void *arg, int index)
 }
 
 bool nearest_find_each(const nearest_rows *rows, const nearest_rows *queries, int k,
-                       const vit_executor *executor, nearest_hit *hits, int *found)
-{
+                       const vit_executor *executor, nearest_hit *hits, int *found) {
     many_search s;
     bool good;
     memset(&s, 0, sizeof s);
@@ -824,14 +754,12 @@ bool nearest_find_each(const nearest_rows *rows, const nearest_rows *queries, in
 /* === Groups === */
 
 /* The lowest row that i hangs together with; paths to it are halved on the way. */
-static int64_t root_of(int64_t *group, int64_t i)
-{
+static int64_t root_of(int64_t *group, int64_t i) {
     while (group[i] != i) i = group[i] = group[group[i]];
     return i;
 }
 
-static void join(many_search *s, int64_t a, int64_t b)
-{
+static void join(many_search *s, int64_t a, int64_t b) {
     pthread_mutex_lock(&s->lock);
     a = root_of(s->group, a);
     b = root_of(s->group, b);
@@ -841,8 +769,7 @@ static void join(many_search *s, int64_t a, int64_t b)
 }
 
 /* vit_task: one block of rows with itself and all after it. */
-static void join_block(void *arg, int index)
-{
+static void join_block(void *arg, int index) {
     many_search *s = arg;
     const int64_t q = (int64_t)index * BLOCK;
     float cosines[BLOCK * BLOCK];
@@ -857,8 +784,7 @@ static void join_block(void *arg, int index)
 }
 
 bool nearest_groups(const nearest_rows *rows, float least, const vit_executor *executor,
-                    int64_t *group)
-{
+                    int64_t *group) {
     many_search s;
     memset(&s, 0, sizeof s);
     s.rows = s.queries = rows;
@@ -881,8 +807,7 @@ bool nearest_groups(const nearest_rows *rows, float least, const vit_executor *e
 /* === Votes === */
 
 int nearest_vote(const nearest_hit *hits, int count, const int *row_classes, double temperature,
-                 double *votes, int num_classes)
-{
+                 double *votes, int num_classes) {
     int best = 0;
     for (int c = 0; c < num_classes; c++) votes[c] = 0;
     for (int i = 0; i < count; i++)

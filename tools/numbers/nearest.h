@@ -81,8 +81,8 @@ typedef struct nearest_part {
     const float *floats;
     const uint16_t *halves;
     int64_t count;
-    const int8_t *bytes;             /* [count, dim] */
-    const nearest_scale *scales;     /* [count]      */
+    const int8_t *bytes;         /* [count, dim] */
+    const nearest_scale *scales; /* [count]      */
 } nearest_part;
 
 typedef struct nearest_set {
@@ -94,8 +94,8 @@ typedef struct nearest_set {
  * If every part has int8 copies, these are read first: the error of each is known, so that only
  * rows whose cosine may be among the best are read then. *rescored says how many; the result is the
  * same. */
-int nearest_find_in(const nearest_set *set, const float *query, int k,
-                    const vit_executor *executor, nearest_hit *hits, int64_t *rescored);
+int nearest_find_in(const nearest_set *set, const float *query, int k, const vit_executor *executor,
+                    nearest_hit *hits, int64_t *rescored);
 
 /* Makes the copies of all rows of a part: scales [count], bytes [count, dim]. The error of a row
  * that has a NaN, or whose square no float holds, is infinite: it is always read. */

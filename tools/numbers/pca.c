@@ -8,43 +8,38 @@
 
 /* The block is wider than what is asked for: that decides how fast it converges. */
 enum { EXTRA = 12, MAX_STEPS = 1000, MAX_SWEEPS = 60 };
-static const double CONVERGED = 1e-9;   /* |C v - variance v|, relative to the first variance */
+static const double CONVERGED = 1e-9; /* |C v - variance v|, relative to the first variance */
 
 /* One fit. C, the covariance, is never formed: it is applied by way of the rows. */
 typedef struct fit {
     const float *rows;
     const double *mean;
-    int n, dim, width;        /* width: of the block                                  */
-    double *block, *next;     /* [width, dim] orthonormal; C applied to it            */
-    double *small, *turn;     /* [width, width]: block C block', and its eigenvectors */
-    double *centred;          /* [dim]                                                */
+    int n, dim, width;    /* width: of the block                                  */
+    double *block, *next; /* [width, dim] orthonormal; C applied to it            */
+    double *small, *turn; /* [width, width]: block C block', and its eigenvectors */
+    double *centred;      /* [dim]                                                */
 } fit;
 
-static double dot(const double *a, const double *b, int count)
-{
+static double dot(const double *a, const double *b, int count) {
     double sum = 0;
     for (int i = 0; i < count; i++) sum += a[i] * b[i];
     return sum;
 }
 
-static void add_scaled(double *to, double factor, const double *x, int count)
-{
+static void add_scaled(double *to, double factor, const double *x, int count) {
     for (int i = 0; i < count; i++) to[i] += factor * x[i];
 }
 
-static double *row_of(double *matrix, int i, int width)
-{
+static double *row_of(double *matrix, int i, int width) {
     return matrix + (size_t)i * (size_t)width;
 }
 
-static void centre(const float *row, const double *mean, double *centred, int dim)
-{
+static void centre(const float *row, const double *mean, double *centred, int dim) {
     for (int d = 0; d < dim; d++) centred[d] = (double)row[d] - mean[d];
 }
 
 /* next = block C */
-static void apply(const fit *f)
-{
+static void apply(const fit *f) {
     memset(f->next, 0, (size_t)f->width * (size_t)f->dim * sizeof *f->next);
     for (int i = 0; i < f->n; i++) {
         centre(f->rows + (size_t)i * (size_t)f->dim, f->mean, f->centred, f->dim);
@@ -57,8 +52,7 @@ static void apply(const fit *f)
 
 /* Gram-Schmidt, twice (Giraud, Langou, Rozloznik 2005: that is enough). A row that depends on those
  * before it becomes an axis instead, so that the block keeps its width. */
-static void orthonormalise(double *block, int width, int dim)
-{
+static void orthonormalise(double *block, int width, int dim) {
     int axis = 0;
     for (int k = 0; k < width; k++) {
         double *row = row_of(block, k, dim), before = sqrt(dot(row, row, dim)), after = 0;
@@ -80,8 +74,7 @@ static void orthonormalise(double *block, int width, int dim)
 
 /* === The eigenvectors of a small symmetric matrix, by Jacobi's rotations === */
 
-static void rotate(double *a, double *b, double c, double s, int count, int stride)
-{
+static void rotate(double *a, double *b, double c, double s, int count, int stride) {
     for (int i = 0; i < count; i++, a += stride, b += stride) {
         const double x = *a, y = *b;
         *a = c * x - s * y;
@@ -90,8 +83,7 @@ static void rotate(double *a, double *b, double c, double s, int count, int stri
 }
 
 /* Makes element (p, q) zero. */
-static void rotate_pair(double *matrix, double *vectors, int p, int q, int width)
-{
+static void rotate_pair(double *matrix, double *vectors, int p, int q, int width) {
     const double off = row_of(matrix, p, width)[q];
     const double apart = row_of(matrix, q, width)[q] - row_of(matrix, p, width)[p];
     const double theta = apart / (2 * off);
@@ -103,8 +95,7 @@ static void rotate_pair(double *matrix, double *vectors, int p, int q, int width
 }
 
 /* The rows of vectors become them, the diagonal of matrix their eigenvalues, in no order. */
-static void jacobi(double *matrix, double *vectors, int width)
-{
+static void jacobi(double *matrix, double *vectors, int width) {
     const double tiny = sqrt(dot(matrix, matrix, width * width)) * 1e-17;
     memset(vectors, 0, (size_t)width * (size_t)width * sizeof *vectors);
     for (int i = 0; i < width; i++) row_of(vectors, i, width)[i] = 1;
@@ -121,8 +112,7 @@ static void jacobi(double *matrix, double *vectors, int width)
 }
 
 /* The k-th largest comes to place k, with its vector. */
-static void sort_pairs(double *matrix, double *vectors, int width)
-{
+static void sort_pairs(double *matrix, double *vectors, int width) {
     for (int k = 0; k < width; k++) {
         int best = k;
         for (int i = k + 1; i < width; i++)
@@ -142,8 +132,7 @@ static void sort_pairs(double *matrix, double *vectors, int width)
 /* === The iteration === */
 
 /* rows = turn rows; scratch is as large as rows, and they trade places. */
-static void turn_rows(const fit *f, double **rows, double **scratch)
-{
+static void turn_rows(const fit *f, double **rows, double **scratch) {
     double *turned = *scratch;
     memset(turned, 0, (size_t)f->width * (size_t)f->dim * sizeof *turned);
     for (int k = 0; k < f->width; k++) {
@@ -157,12 +146,11 @@ static void turn_rows(const fit *f, double **rows, double **scratch)
 }
 
 /* Turns block, and next = block C, to the best directions within the block. */
-static void ritz(fit *f, double **scratch)
-{
+static void ritz(fit *f, double **scratch) {
     for (int i = 0; i < f->width; i++) {
         for (int j = 0; j < f->width; j++) {
-            row_of(f->small, i, f->width)[j] =
-                dot(row_of(f->block, i, f->dim), row_of(f->next, j, f->dim), f->dim);
+            row_of(f->small, i, f->width)[j] = dot(row_of(f->block, i, f->dim),
+                                                   row_of(f->next, j, f->dim), f->dim);
         }
     }
     for (int i = 0; i < f->width; i++)
@@ -175,8 +163,7 @@ static void ritz(fit *f, double **scratch)
 }
 
 /* The largest |C v - variance v| of the first `count`. */
-static double residual(const fit *f, int count)
-{
+static double residual(const fit *f, int count) {
     double worst = 0;
     for (int k = 0; k < count; k++) {
         const double value = row_of(f->small, k, f->width)[k];
@@ -192,8 +179,7 @@ static double residual(const fit *f, int count)
 }
 
 /* Any start does that is not orthogonal to what is looked for: splitmix64 (Steele, Lea, Flood). */
-static void fill(double *block, size_t count)
-{
+static void fill(double *block, size_t count) {
     uint64_t seed = 1;
     for (size_t i = 0; i < count; i++) {
         uint64_t z = seed += 0x9E3779B97F4A7C15u;
@@ -203,8 +189,7 @@ static void fill(double *block, size_t count)
     }
 }
 
-static bool iterate(fit *f, int count, double **scratch)
-{
+static bool iterate(fit *f, int count, double **scratch) {
     fill(f->block, (size_t)f->width * (size_t)f->dim);
     for (int step = 0; step < MAX_STEPS; step++) {
         orthonormalise(f->block, f->width, f->dim);
@@ -218,23 +203,20 @@ static bool iterate(fit *f, int count, double **scratch)
 
 /* === The result === */
 
-static void find_mean(pca *p, const float *rows, int n)
-{
+static void find_mean(pca *p, const float *rows, int n) {
     for (int i = 0; i < n; i++)
         for (int d = 0; d < p->dim; d++)
             p->mean[d] += (double)rows[(size_t)i * (size_t)p->dim + (size_t)d];
     for (int d = 0; d < p->dim; d++) p->mean[d] /= n;
     for (int i = 0; i < n; i++) {
         for (int d = 0; d < p->dim; d++) {
-            const double off =
-                (double)rows[(size_t)i * (size_t)p->dim + (size_t)d] - p->mean[d];
+            const double off = (double)rows[(size_t)i * (size_t)p->dim + (size_t)d] - p->mean[d];
             p->total += off * off / (n - 1);
         }
     }
 }
 
-static void take(pca *p, const fit *f)
-{
+static void take(pca *p, const fit *f) {
     for (int k = 0; k < p->count; k++) {
         const double *from = row_of(f->block, k, f->dim);
         double *to = row_of(p->components, k, f->dim), largest = 0;
@@ -247,8 +229,7 @@ static void take(pca *p, const fit *f)
 }
 
 /* Everything in one piece of memory. */
-static double *take_memory(fit *f)
-{
+static double *take_memory(fit *f) {
     const size_t width = (size_t)f->width, block = width * (size_t)f->dim;
     double *memory = calloc(3 * block + 2 * width * width + (size_t)f->dim, sizeof *memory);
     f->block = memory;
@@ -259,8 +240,7 @@ static double *take_memory(fit *f)
     return memory;
 }
 
-static bool fit_rows(pca *p, const float *rows, int n, report *r)
-{
+static bool fit_rows(pca *p, const float *rows, int n, report *r) {
     fit f = { rows, p->mean, n, p->dim, 2 * p->count + EXTRA, NULL, NULL, NULL, NULL, NULL };
     double *memory, *scratch;
     bool good;
@@ -269,16 +249,19 @@ static bool fit_rows(pca *p, const float *rows, int n, report *r)
     if (!memory) return report_no_memory(r);
     scratch = memory + 2 * (size_t)f.width * (size_t)f.dim;
     find_mean(p, rows, n);
-    good = isfinite(p->total) ? iterate(&f, p->count, &scratch) || report_fail(r,
-               "principal components: not found in %d steps, since many are nearly equal",
-               MAX_STEPS) : report_fail(r, "principal components: a value is not finite");
+    good = isfinite(p->total)
+               ? iterate(&f, p->count, &scratch) ||
+                     report_fail(
+                         r,
+                         "principal components: not found in %d steps, since many are nearly equal",
+                         MAX_STEPS)
+               : report_fail(r, "principal components: a value is not finite");
     if (good) take(p, &f);
     free(memory);
     return good;
 }
 
-bool pca_fit(pca *p, const float *rows, int n, int dim, int count, report *r)
-{
+bool pca_fit(pca *p, const float *rows, int n, int dim, int count, report *r) {
     bool good;
     memset(p, 0, sizeof *p);
     if (n < 2) return report_fail(r, "principal components need two rows at least, found %d", n);
@@ -293,16 +276,14 @@ bool pca_fit(pca *p, const float *rows, int n, int dim, int count, report *r)
     return good;
 }
 
-void pca_free(pca *p)
-{
+void pca_free(pca *p) {
     free(p->mean);
     free(p->components);
     free(p->variance);
     memset(p, 0, sizeof *p);
 }
 
-void pca_project(const pca *p, const float *row, float *coordinates)
-{
+void pca_project(const pca *p, const float *row, float *coordinates) {
     for (int k = 0; k < p->count; k++) {
         const double *component = p->components + (size_t)k * (size_t)p->dim;
         double sum = 0;

@@ -9,11 +9,11 @@
 /* What pca_fit found. The components have length 1, the first has the most variance; the largest
  * of each one's elements in size is positive, since the sign is anybody's choice. */
 typedef struct pca {
-    int dim, count;           /* of a row; of components                              */
-    double *mean;             /* [dim]                                                */
-    double *components;       /* [count, dim]                                         */
-    double *variance;         /* [count] explained by each, divided by rows - 1       */
-    double total;             /* variance of the rows in all                          */
+    int dim, count;     /* of a row; of components                              */
+    double *mean;       /* [dim]                                                */
+    double *components; /* [count, dim]                                         */
+    double *variance;   /* [count] explained by each, divided by rows - 1       */
+    double total;       /* variance of the rows in all                          */
 } pca;
 
 /* The first `count` components of rows [n, dim], fewer if n - 1 or dim is less: as sklearn's PCA.

@@ -10,15 +10,13 @@
 
 /* === Values of a tensor === */
 
-static bool find(const vit_model *model, const char *name, vit_tensor *tensor)
-{
+static bool find(const vit_model *model, const char *name, vit_tensor *tensor) {
     for (int i = 0; vit_model_tensor(model, i, tensor); i++)
         if (strcmp(tensor->name, name) == 0) return true;
     return false;
 }
 
-float *tensor_values(const vit_model *model, const char *name, vit_tensor *tensor, report *r)
-{
+float *tensor_values(const vit_model *model, const char *name, vit_tensor *tensor, report *r) {
     size_t width = 1;
     float *values;
     if (!find(model, name, tensor)) {
@@ -40,20 +38,15 @@ float *tensor_values(const vit_model *model, const char *name, vit_tensor *tenso
 
 static const char *const names[POSITIONS_KINDS] = { "embedding", "rotary", "relative" };
 
-const char *positions_name(position_kind kind)
-{
-    return names[kind];
-}
+const char *positions_name(position_kind kind) { return names[kind]; }
 
-position_kind positions_by_name(const char *name)
-{
+position_kind positions_by_name(const char *name) {
     int kind = 0;
     while (kind < POSITIONS_KINDS && strcmp(names[kind], name) != 0) kind++;
     return (position_kind)kind;
 }
 
-bool positions_has(const vit_config *config, position_kind kind)
-{
+bool positions_has(const vit_config *config, position_kind kind) {
     switch (kind) {
     case POSITIONS_EMBEDDING: return config->positions != VIT_POS_NONE;
     case POSITIONS_ROTARY: return config->rope != VIT_ROPE_NONE;
@@ -62,13 +55,11 @@ bool positions_has(const vit_config *config, position_kind kind)
     }
 }
 
-bool positions_of_block(const vit_config *config, position_kind kind)
-{
+bool positions_of_block(const vit_config *config, position_kind kind) {
     return kind == POSITIONS_RELATIVE || (kind == POSITIONS_ROTARY && config->rope_per_block);
 }
 
-bool positions_choose(const vit_config *config, const char *name, position_kind *kind, report *r)
-{
+bool positions_choose(const vit_config *config, const char *name, position_kind *kind, report *r) {
     *kind = POSITIONS_EMBEDDING;
     while (!name && *kind < POSITIONS_KINDS && !positions_has(config, *kind))
         *kind = (position_kind)(*kind + 1);
@@ -78,15 +69,13 @@ bool positions_choose(const vit_config *config, const char *name, position_kind 
            report_fail(r, "the model has no positions of the kind %s", name);
 }
 
-static bool take(positions *p, int dim, report *r)
-{
+static bool take(positions *p, int dim, report *r) {
     p->dim = dim;
     p->vectors = calloc((size_t)p->rows * (size_t)p->columns, (size_t)dim * sizeof *p->vectors);
     return p->vectors || report_no_memory(r);
 }
 
-static bool read_embedding(const vit_model *model, positions *p, report *r)
-{
+static bool read_embedding(const vit_model *model, positions *p, report *r) {
     const vit_config *c = &model->config;
     vit_tensor tensor;
     float *values = tensor_values(model, "pos_embed", &tensor, r);
@@ -101,8 +90,7 @@ static bool read_embedding(const vit_model *model, positions *p, report *r)
 }
 
 /* Cosines or sines, [heads, patches, pairs], to elements first .. of each vector. */
-static void put_angles(positions *p, const float *values, int heads, int pairs, int first)
-{
+static void put_angles(positions *p, const float *values, int heads, int pairs, int first) {
     const int patches = p->rows * p->columns;
     for (int h = 0; h < heads; h++) {
         for (int i = 0; i < patches; i++) {
@@ -113,8 +101,7 @@ static void put_angles(positions *p, const float *values, int heads, int pairs, 
     }
 }
 
-static bool read_rotary(const vit_model *model, int block, positions *p, report *r)
-{
+static bool read_rotary(const vit_model *model, int block, positions *p, report *r) {
     const vit_config *c = &model->config;
     const int heads = c->rope_per_block ? c->num_heads : 1, pairs = c->head_dim / 2;
     bool good = take(p, 2 * heads * pairs, r);
@@ -133,8 +120,7 @@ static bool read_rotary(const vit_model *model, int block, positions *p, report 
 }
 
 /* What one head adds to the scores of a patch, by the way from it to each patch. */
-static void put_biases(const positions *p, const float *table, int patch, float *biases)
-{
+static void put_biases(const positions *p, const float *table, int patch, float *biases) {
     const int across = 2 * p->columns - 1;
     const int y = patch / p->columns, x = patch % p->columns;
     for (int row = 0; row < p->rows; row++) {
@@ -144,8 +130,7 @@ static void put_biases(const positions *p, const float *table, int patch, float 
     }
 }
 
-static bool read_relative(const vit_model *model, int block, positions *p, report *r)
-{
+static bool read_relative(const vit_model *model, int block, positions *p, report *r) {
     const int heads = model->config.num_heads, patches = p->rows * p->columns;
     char name[64];
     vit_tensor tensor;
@@ -164,8 +149,7 @@ static bool read_relative(const vit_model *model, int block, positions *p, repor
 }
 
 static bool read_kind(const vit_model *model, position_kind kind, int block, positions *p,
-                      report *r)
-{
+                      report *r) {
     switch (kind) {
     case POSITIONS_EMBEDDING: return read_embedding(model, p, r);
     case POSITIONS_ROTARY: return read_rotary(model, block, p, r);
@@ -174,8 +158,7 @@ static bool read_kind(const vit_model *model, position_kind kind, int block, pos
 }
 
 bool positions_read(const vit_model *model, position_kind kind, int block, positions *p,
-                    report *r)
-{
+                    report *r) {
     memset(p, 0, sizeof *p);
     p->rows = model->config.grid_height;
     p->columns = model->config.grid_width;
@@ -184,34 +167,30 @@ bool positions_read(const vit_model *model, position_kind kind, int block, posit
     return false;
 }
 
-void positions_free(positions *p)
-{
+void positions_free(positions *p) {
     free(p->vectors);
     memset(p, 0, sizeof *p);
 }
 
-void positions_cosines(const positions *p, float *cosines)
-{
+void positions_cosines(const positions *p, float *cosines) {
     const size_t n = (size_t)(p->rows * p->columns), dim = (size_t)p->dim;
     for (size_t i = 0; i < n; i++) {
         for (size_t j = 0; j <= i; j++) {
-            cosines[i * n + j] = cosines[j * n + i] =
-                vit_cosine(p->vectors + i * dim, p->vectors + j * dim, p->dim);
+            cosines[i * n + j] = cosines[j * n + i] = vit_cosine(p->vectors + i * dim,
+                                                                 p->vectors + j * dim, p->dim);
         }
     }
 }
 
 /* === Attention rollout === */
 
-void rollout_begin(double *shares, int num_tokens, int from)
-{
+void rollout_begin(double *shares, int num_tokens, int from) {
     for (int i = 0; i < num_tokens; i++)
         shares[i] = from < 0 ? 1.0 / num_tokens : i == from ? 1.0 : 0.0;
 }
 
 /* Row `query` of the mean of the heads, plus the identity; returns its sum. */
-static double mean_row(const float *maps, int num_heads, int num_tokens, int query, double *row)
-{
+static double mean_row(const float *maps, int num_heads, int num_tokens, int query, double *row) {
     const size_t n = (size_t)num_tokens;
     double sum = 0;
     memset(row, 0, n * sizeof *row);
@@ -225,8 +204,7 @@ static double mean_row(const float *maps, int num_heads, int num_tokens, int que
 }
 
 void rollout_block(double *shares, const float *maps, int num_heads, int num_tokens,
-                   double *scratch)
-{
+                   double *scratch) {
     double *next = scratch, *row = scratch + num_tokens;
     memset(next, 0, (size_t)num_tokens * sizeof *next);
     for (int query = 0; query < num_tokens; query++) {
@@ -238,8 +216,7 @@ void rollout_block(double *shares, const float *maps, int num_heads, int num_tok
     memcpy(shares, next, (size_t)num_tokens * sizeof *next);
 }
 
-void rollout_head(double *shares, const float *map, int num_tokens, double *scratch)
-{
+void rollout_head(double *shares, const float *map, int num_tokens, double *scratch) {
     memset(scratch, 0, (size_t)num_tokens * sizeof *scratch);
     for (int query = 0; query < num_tokens; query++, map += num_tokens)
         for (int i = 0; i < num_tokens; i++) scratch[i] += shares[query] * (double)map[i];
@@ -248,21 +225,19 @@ void rollout_head(double *shares, const float *map, int num_tokens, double *scra
 
 /* === Patch tokens === */
 
-static const float *token(const tokens_patches *t, int i)
-{
+static const float *token(const tokens_patches *t, int i) {
     return t->values + (size_t)i * (size_t)t->dim;
 }
 
-static bool is_border(vit_grid grid, int i)
-{
+static bool is_border(vit_grid grid, int i) {
     const int patch = i % (grid.height * grid.width);
     const int y = patch / grid.width, x = patch % grid.width;
     return y == 0 || x == 0 || y == grid.height - 1 || x == grid.width - 1;
 }
 
 /* Copies the foreground, so far in place of all. Returns how many there are. */
-static int take_foreground(const tokens_patches *t, const pca *first, float *taken, bool *is_taken)
-{
+static int take_foreground(const tokens_patches *t, const pca *first, float *taken,
+                           bool *is_taken) {
     double border = 0;
     float along;
     int count = 0;
@@ -281,8 +256,7 @@ static int take_foreground(const tokens_patches *t, const pca *first, float *tak
     return count;
 }
 
-static void project(const tokens_patches *t, const bool *is_taken, const pca *p, float *to)
-{
+static void project(const tokens_patches *t, const bool *is_taken, const pca *p, float *to) {
     for (int i = 0; i < t->count; i++, to += TOKENS_COMPONENTS) {
         for (int k = 0; k < TOKENS_COMPONENTS; k++) to[k] = is_taken && !is_taken[i] ? NAN : 0;
         if (!is_taken || is_taken[i]) pca_project(p, token(t, i), to);
@@ -290,8 +264,7 @@ static void project(const tokens_patches *t, const bool *is_taken, const pca *p,
 }
 
 static bool fit_foreground(const tokens_patches *t, float *taken, bool *is_taken, pca *p,
-                           report *r)
-{
+                           report *r) {
     pca first;
     int count;
     if (!pca_fit(&first, t->values, t->count, t->dim, 1, r)) return false;
@@ -301,8 +274,7 @@ static bool fit_foreground(const tokens_patches *t, float *taken, bool *is_taken
 }
 
 bool tokens_components(const tokens_patches *t, bool foreground, pca *p, float *coordinates,
-                       report *r)
-{
+                       report *r) {
     float *taken = NULL;
     bool *is_taken = NULL, good = true;
     memset(p, 0, sizeof *p);

@@ -35,7 +35,10 @@ float *tensor_values(const vit_model *model, const char *name, vit_tensor *tenso
  *
  * To add a kind: a row here, its name, its case in has_kind and read_kind. */
 typedef enum position_kind {
-    POSITIONS_EMBEDDING, POSITIONS_ROTARY, POSITIONS_RELATIVE, POSITIONS_KINDS
+    POSITIONS_EMBEDDING,
+    POSITIONS_ROTARY,
+    POSITIONS_RELATIVE,
+    POSITIONS_KINDS,
 } position_kind;
 
 /* "embedding" */
@@ -91,9 +94,9 @@ enum { TOKENS_COMPONENTS = 3 };
 
 /* Tokens of the patches of one or more photos, photo by photo. */
 typedef struct tokens_patches {
-    const float *values;      /* [count, dim] */
+    const float *values; /* [count, dim] */
     int count, dim;
-    vit_grid grid;            /* of one photo */
+    vit_grid grid; /* of one photo */
 } tokens_patches;
 
 /* Fits components common to all and writes each patch's coordinates, [count, 3], 0 for components

@@ -1,7 +1,7 @@
 /* common.c - what posix.c and examples/web/vit/wasi.c do alike. */
 #if !defined(_WIN32)
-#    define _POSIX_C_SOURCE 200809L
-#    define _FILE_OFFSET_BITS 64
+#define _POSIX_C_SOURCE   200809L
+#define _FILE_OFFSET_BITS 64
 #endif
 
 #include "os/os.h"
@@ -18,27 +18,19 @@
 #include <time.h>
 #include <unistd.h>
 
-const char *os_error(int number)
-{
-    return strerror(number);
-}
+const char *os_error(int number) { return strerror(number); }
 
 /* === Files === */
 
-os_kind os_kind_of(const char *path)
-{
+os_kind os_kind_of(const char *path) {
     struct stat status;
     if (stat(path, &status) != 0) return OS_NONE;
     return S_ISREG(status.st_mode) ? OS_FILE : S_ISDIR(status.st_mode) ? OS_FOLDER : OS_OTHER;
 }
 
-bool os_is_slash(char c)
-{
-    return c == '/';
-}
+bool os_is_slash(char c) { return c == '/'; }
 
-bool os_identify(const char *path, os_identity *to)
-{
+bool os_identify(const char *path, os_identity *to) {
     struct stat status;
     if ((strcmp(path, "-") ? stat(path, &status) : fstat(STDIN_FILENO, &status)) != 0) return false;
     to->volume = (uint64_t)status.st_dev;
@@ -46,8 +38,7 @@ bool os_identify(const char *path, os_identity *to)
     return true;
 }
 
-bool os_same_name(const char *a, const char *b)
-{
+bool os_same_name(const char *a, const char *b) {
 #if defined(__APPLE__)
     return strcasecmp(a, b) == 0;
 #else
@@ -57,13 +48,9 @@ bool os_same_name(const char *a, const char *b)
 
 static void (*on_read)(const char *path);
 
-void os_on_read(void (*seen)(const char *path))
-{
-    on_read = seen;
-}
+void os_on_read(void (*seen)(const char *path)) { on_read = seen; }
 
-int os_open(const char *path)
-{
+int os_open(const char *path) {
     if (on_read) on_read(path);
 #if defined(O_CLOEXEC)
     return open(path, O_RDONLY | O_CLOEXEC);
@@ -72,26 +59,16 @@ int os_open(const char *path)
 #endif
 }
 
-FILE *os_fopen(const char *path, const char *mode)
-{
+FILE *os_fopen(const char *path, const char *mode) {
     if (on_read && mode[0] == 'r') on_read(path);
     return fopen(path, mode);
 }
 
-bool os_seek(FILE *file, uint64_t offset)
-{
-    return fseeko(file, (off_t)offset, SEEK_SET) == 0;
-}
+bool os_seek(FILE *file, uint64_t offset) { return fseeko(file, (off_t)offset, SEEK_SET) == 0; }
 
-bool os_sync(FILE *file)
-{
-    return fsync(fileno(file)) == 0;
-}
+bool os_sync(FILE *file) { return fsync(fileno(file)) == 0; }
 
-bool os_replace(const char *from, const char *to)
-{
-    return rename(from, to) == 0;
-}
+bool os_replace(const char *from, const char *to) { return rename(from, to) == 0; }
 
 /* A new empty file keeps the name free until it is replaced. */
 bool os_rename_new(const char *from, const char *to) {
@@ -106,36 +83,24 @@ bool os_rename_new(const char *from, const char *to) {
     return false;
 }
 
-void os_remove(const char *path)
-{
-    unlink(path);
-}
+void os_remove(const char *path) { unlink(path); }
 
-bool os_file_size(int descriptor, uint64_t *size)
-{
+bool os_file_size(int descriptor, uint64_t *size) {
     struct stat status;
     if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) return false;
     *size = (uint64_t)status.st_size;
     return true;
 }
 
-ptrdiff_t os_read_at(int descriptor, void *to, size_t size, uint64_t offset)
-{
+ptrdiff_t os_read_at(int descriptor, void *to, size_t size, uint64_t offset) {
     return pread(descriptor, to, size, (off_t)offset);
 }
 
-void os_close(int descriptor)
-{
-    close(descriptor);
-}
+void os_close(int descriptor) { close(descriptor); }
 
-FILE *os_memory_open(char **text, size_t *size)
-{
-    return open_memstream(text, size);
-}
+FILE *os_memory_open(char **text, size_t *size) { return open_memstream(text, size); }
 
-bool os_memory_close(FILE *file, char **text, size_t *size)
-{
+bool os_memory_close(FILE *file, char **text, size_t *size) {
     const bool failed = ferror(file) != 0;
     (void)size;
     if (fclose(file) == 0 && !failed && *text) return true;
@@ -146,19 +111,14 @@ bool os_memory_close(FILE *file, char **text, size_t *size)
 
 /* === Memory and time === */
 
-void *os_allocate(size_t alignment, size_t size)
-{
+void *os_allocate(size_t alignment, size_t size) {
     void *memory;
     return posix_memalign(&memory, alignment, size) == 0 ? memory : NULL;
 }
 
-void os_free(void *memory)
-{
-    free(memory);
-}
+void os_free(void *memory) { free(memory); }
 
-double os_now_ms(void)
-{
+double os_now_ms(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;

@@ -37,27 +37,27 @@ typedef enum os_kind { OS_NONE, OS_FILE, OS_FOLDER, OS_OTHER } os_kind;
 os_kind os_kind_of(const char *path);
 /* A link to a folder is OS_OTHER. */
 os_kind os_kind_of_link(const char *path);
-bool os_is_slash(char c);                 /* between the parts of a path                  */
+bool os_is_slash(char c); /* between the parts of a path                  */
 /* Which file a path leads to, under whatever name, or standard input, by "-". False: none. */
 typedef struct os_identity {
     uint64_t volume, number;
 } os_identity;
 bool os_identify(const char *path, os_identity *to);
-bool os_same_name(const char *a, const char *b);   /* of files in one folder              */
-char *os_real_path(const char *path);     /* absolute, without links; malloc'ed           */
+bool os_same_name(const char *a, const char *b); /* of files in one folder              */
+char *os_real_path(const char *path);            /* absolute, without links; malloc'ed           */
 
 FILE *os_fopen(const char *path, const char *mode);
 /* A new file, to write to; errno is EEXIST if there is one. It is made with the permissions of
  * `like`, if that is not NULL. */
 FILE *os_create(const char *path, const char *like);
-size_t os_write_size(void);               /* how much is best written at a time           */
+size_t os_write_size(void); /* how much is best written at a time           */
 bool os_seek(FILE *file, uint64_t offset);
-bool os_sync(FILE *file);                 /* to the disk                                  */
-bool os_close_copy(FILE *file);           /* says what closing the file would say         */
-bool os_replace(const char *from, const char *to);   /* renames, at once                  */
-bool os_rename_new(const char *from, const char *to);   /* EEXIST: never over what is there */
-bool os_has_links(void);                  /* symbolic ones, that anybody may make        */
-bool os_link(const char *to, const char *path);      /* EEXIST: there is something          */
+bool os_sync(FILE *file);       /* to the disk                                  */
+bool os_close_copy(FILE *file); /* says what closing the file would say         */
+bool os_replace(const char *from, const char *to);    /* renames, at once                  */
+bool os_rename_new(const char *from, const char *to); /* EEXIST: never over what is there */
+bool os_has_links(void);                        /* symbolic ones, that anybody may make        */
+bool os_link(const char *to, const char *path); /* EEXIST: there is something          */
 void os_copy_time(const char *from, const char *to); /* of the last change, where it can    */
 void os_remove(const char *path);
 bool os_make_folder(const char *path);
@@ -68,9 +68,9 @@ void os_on_read(void (*seen)(const char *path));
 void os_before_end(void (*clean)(void));
 
 /* A file by its descriptor, read-only. */
-int os_open(const char *path);            /* -1: failed                                   */
-bool os_file_size(int descriptor, uint64_t *size);   /* false: not a regular file         */
-int64_t os_file_time(int descriptor);     /* of its last change; -1: unknown             */
+int os_open(const char *path); /* -1: failed                                   */
+bool os_file_size(int descriptor, uint64_t *size); /* false: not a regular file         */
+int64_t os_file_time(int descriptor);              /* of its last change; -1: unknown             */
 ptrdiff_t os_read_at(int descriptor, void *to, size_t size, uint64_t offset);
 void os_close(int descriptor);
 
@@ -100,16 +100,16 @@ void os_unmap(void *data, size_t size);
 /* The pages of a mapped file can be read again when they are needed. */
 void os_drop_pages(const void *data, size_t size);
 void *os_allocate(size_t alignment, size_t size);
-void os_free(void *memory);               /* of os_allocate                               */
+void os_free(void *memory); /* of os_allocate                               */
 
 /* === This process and others === */
 
 double os_now_ms(void);
-bool os_is_terminal(FILE *file);          /* one that takes escape sequences              */
-char *os_executable(void);                /* its path, malloc'ed; NULL: unknown           */
-char *os_temporary_folder(void);          /* malloc'ed                                    */
-long os_process(void);                    /* a number that no other running process has   */
-double os_private_bytes(void);            /* memory that no file backs; NaN: unknown      */
+bool os_is_terminal(FILE *file); /* one that takes escape sequences              */
+char *os_executable(void);       /* its path, malloc'ed; NULL: unknown           */
+char *os_temporary_folder(void); /* malloc'ed                                    */
+long os_process(void);           /* a number that no other running process has   */
+double os_private_bytes(void);   /* memory that no file backs; NaN: unknown      */
 /* Starts this program anew with these arguments, of which the first is its name, ended by NULL;
  * reads `size` bytes of its standard output. False: it failed, or wrote less. */
 bool os_run_again(char **arguments, void *output, size_t size);

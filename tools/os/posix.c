@@ -1,12 +1,12 @@
 #if defined(__linux__)
-#    define _GNU_SOURCE              /* O_PATH */
+#define _GNU_SOURCE /* O_PATH */
 #endif
 #if !defined(_WIN32)
-#    define _DEFAULT_SOURCE          /* madvise */
-#    define _DARWIN_C_SOURCE
-#    define _POSIX_C_SOURCE 200809L
-#    define _XOPEN_SOURCE 700        /* realpath */
-#    define _FILE_OFFSET_BITS 64
+#define _DEFAULT_SOURCE /* madvise */
+#define _DARWIN_C_SOURCE
+#define _POSIX_C_SOURCE   200809L
+#define _XOPEN_SOURCE     700 /* realpath */
+#define _FILE_OFFSET_BITS 64
 #endif
 
 #include "os/os.h"
@@ -29,11 +29,11 @@
 #include <time.h>
 #include <unistd.h>
 #if defined(__APPLE__)
-#    include <mach-o/dyld.h>
+#include <mach-o/dyld.h>
 #endif
 
 #if !defined(O_PATH)
-#    define O_PATH 0
+#define O_PATH 0
 #endif
 
 /* === The beginning === */
@@ -41,8 +41,7 @@
 /* A standard stream that is closed stays so for who reads or writes, but no file can take its place:
  * messages would be written to it. The root folder can be opened anew neither for the one nor for
  * the other, under names like /dev/stdout. */
-static void keep_closed(int descriptor)
-{
+static void keep_closed(int descriptor) {
     if (fcntl(descriptor, F_GETFD) < 0 && open("/", O_RDONLY | O_PATH) != descriptor) {
         perror("standard streams");
         _exit(1);
@@ -50,8 +49,7 @@ static void keep_closed(int descriptor)
 }
 
 /* Children that are ignored, as whoever starts a program may have it, have no exit status. */
-void os_start(int *argc, char ***argv)
-{
+void os_start(int *argc, char ***argv) {
     (void)argc, (void)argv;
     for (int i = STDIN_FILENO; i <= STDERR_FILENO; i++) keep_closed(i);
     signal(SIGCHLD, SIG_DFL);
@@ -61,9 +59,9 @@ static void (*before_end)(void);
 static const char *lost_program;
 
 /* Several threads may come here at a time; the first ends them all. */
-static void on_lost(int number)
-{
-    static const char text[] = ": a file was cut short while it was in use, or its disk has failed\n";
+static void on_lost(int number) {
+    static const char text[] =
+        ": a file was cut short while it was in use, or its disk has failed\n";
     static int lost;
     (void)number;
     while (__atomic_exchange_n(&lost, 1, __ATOMIC_RELAXED)) pause();
@@ -74,8 +72,7 @@ static void on_lost(int number)
 }
 
 /* A sanitizer's handler stays. */
-void os_on_lost(const char *program)
-{
+void os_on_lost(const char *program) {
     struct sigaction old;
     lost_program = program;
     if (sigaction(SIGBUS, NULL, &old) == 0 && old.sa_handler == SIG_DFL) signal(SIGBUS, on_lost);
@@ -83,8 +80,7 @@ void os_on_lost(const char *program)
 
 /* === Files === */
 
-os_kind os_kind_of_link(const char *path)
-{
+os_kind os_kind_of_link(const char *path) {
     struct stat status;
     const os_kind found = os_kind_of(path);
     const bool is_link = lstat(path, &status) == 0 && S_ISLNK(status.st_mode);
@@ -107,13 +103,9 @@ void os_copy_time(const char *from, const char *to) {
     (void)utimensat(AT_FDCWD, to, times, 0);
 }
 
-char *os_real_path(const char *path)
-{
-    return realpath(path, NULL);
-}
+char *os_real_path(const char *path) { return realpath(path, NULL); }
 
-FILE *os_create(const char *path, const char *like)
-{
+FILE *os_create(const char *path, const char *like) {
     struct stat status;
     const int descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     FILE *file;
@@ -128,35 +120,26 @@ FILE *os_create(const char *path, const char *like)
 
 /* Linux (ext4 from 6.16 on, XFS from 5.18) keeps a file in pages as large as what was written at a
  * time, up to 2 MB. A program that maps 300 MB of it starts 20 ms sooner. */
-size_t os_write_size(void)
-{
-    return 2 << 20;
-}
+size_t os_write_size(void) { return 2 << 20; }
 
-bool os_close_copy(FILE *file)
-{
+bool os_close_copy(FILE *file) {
     const int copy = dup(fileno(file));
     errno = 0;
-    return copy < 0 || close(copy) == 0;   /* what cannot be duplicated was not written to */
+    return copy < 0 || close(copy) == 0; /* what cannot be duplicated was not written to */
 }
 
-bool os_make_folder(const char *path)
-{
-    return mkdir(path, 0777) == 0;
-}
+bool os_make_folder(const char *path) { return mkdir(path, 0777) == 0; }
 
 /* The signal's default action, restored by SA_RESETHAND, follows when this returns. */
-static void on_signal(int number)
-{
+static void on_signal(int number) {
     before_end();
     raise(number);
 }
 
 /* Ignored signals stay ignored (nohup). */
-void os_before_end(void (*clean)(void))
-{
-    static const int numbers[] = { SIGHUP, SIGINT, SIGTERM, SIGQUIT, SIGPIPE, SIGXFSZ,
-                                   SIGXCPU, SIGALRM, SIGUSR1, SIGUSR2 };
+void os_before_end(void (*clean)(void)) {
+    static const int numbers[] = { SIGHUP,  SIGINT,  SIGTERM, SIGQUIT, SIGPIPE,
+                                   SIGXFSZ, SIGXCPU, SIGALRM, SIGUSR1, SIGUSR2 };
     struct sigaction action, old;
     before_end = clean;
     memset(&action, 0, sizeof action);
@@ -169,8 +152,7 @@ void os_before_end(void (*clean)(void))
     }
 }
 
-int64_t os_file_time(int descriptor)
-{
+int64_t os_file_time(int descriptor) {
     struct stat status;
     if (fstat(descriptor, &status) != 0) return -1;
 #if defined(__APPLE__)
@@ -180,13 +162,9 @@ int64_t os_file_time(int descriptor)
 #endif
 }
 
-bool os_pipe(int ends[2])
-{
-    return pipe(ends) == 0;
-}
+bool os_pipe(int ends[2]) { return pipe(ends) == 0; }
 
-ptrdiff_t os_read_until(int descriptor, int stop, void *to, size_t size)
-{
+ptrdiff_t os_read_until(int descriptor, int stop, void *to, size_t size) {
     struct pollfd files[2] = { { descriptor, POLLIN, 0 }, { stop, POLLIN, 0 } };
     ssize_t got;
     do {
@@ -196,26 +174,18 @@ ptrdiff_t os_read_until(int descriptor, int stop, void *to, size_t size)
     return got;
 }
 
-os_folder *os_folder_open(const char *path)
-{
-    return (os_folder *)(void *)opendir(path);
-}
+os_folder *os_folder_open(const char *path) { return (os_folder *)(void *)opendir(path); }
 
-const char *os_folder_next(os_folder *folder)
-{
+const char *os_folder_next(os_folder *folder) {
     const struct dirent *entry = readdir((DIR *)(void *)folder);
     return entry ? entry->d_name : NULL;
 }
 
-void os_folder_close(os_folder *folder)
-{
-    closedir((DIR *)(void *)folder);
-}
+void os_folder_close(os_folder *folder) { closedir((DIR *)(void *)folder); }
 
 /* === Memory === */
 
-void *os_map(const char *path, size_t *size)
-{
+void *os_map(const char *path, size_t *size) {
     const int file = os_open(path);
     void *data = MAP_FAILED;
     uint64_t bytes;
@@ -228,13 +198,9 @@ void *os_map(const char *path, size_t *size)
     return data == MAP_FAILED ? NULL : data;
 }
 
-void os_unmap(void *data, size_t size)
-{
-    munmap(data, size);
-}
+void os_unmap(void *data, size_t size) { munmap(data, size); }
 
-void os_drop_pages(const void *data, size_t size)
-{
+void os_drop_pages(const void *data, size_t size) {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     const uintptr_t begin = ((uintptr_t)data + page - 1) / page * page;
     /* the address as an integer: the bytes themselves are never written */
@@ -247,23 +213,20 @@ void os_drop_pages(const void *data, size_t size)
 
 /* === This process and others === */
 
-bool os_is_terminal(FILE *file)
-{
+bool os_is_terminal(FILE *file) {
     const char *terminal = getenv("TERM");
-    const bool dumb = terminal && strcmp(terminal, "dumb") == 0;   /* cannot erase a line */
+    const bool dumb = terminal && strcmp(terminal, "dumb") == 0; /* cannot erase a line */
     return !dumb && isatty(fileno(file)) != 0;
 }
 
-static char *copy_text(const char *text)
-{
+static char *copy_text(const char *text) {
     char *copy = malloc(strlen(text) + 1);
     if (copy) strcpy(copy, text);
     return copy;
 }
 
 /* Linux's, FreeBSD's and NetBSD's links to it; macOS has a function. */
-char *os_executable(void)
-{
+char *os_executable(void) {
     char path[PATH_MAX];
 #if defined(__APPLE__)
     uint32_t size = sizeof path;
@@ -281,20 +244,15 @@ char *os_executable(void)
 #endif
 }
 
-char *os_temporary_folder(void)
-{
+char *os_temporary_folder(void) {
     const char *folder = getenv("TMPDIR");
     return copy_text(folder && *folder ? folder : "/tmp");
 }
 
-long os_process(void)
-{
-    return (long)getpid();
-}
+long os_process(void) { return (long)getpid(); }
 
-double os_private_bytes(void)
-{
-    FILE *file = fopen("/proc/self/smaps_rollup", "r");   /* of Linux alone */
+double os_private_bytes(void) {
+    FILE *file = fopen("/proc/self/smaps_rollup", "r"); /* of Linux alone */
     char line[128];
     double bytes = (double)NAN;
     long kilobytes;
@@ -307,8 +265,7 @@ double os_private_bytes(void)
 }
 
 /* Called in the child of fork; does not return. */
-static void become(char **arguments, const char *executable, int output)
-{
+static void become(char **arguments, const char *executable, int output) {
     if (dup2(output, STDOUT_FILENO) >= 0) {
         if (executable) execv(executable, arguments);
         execvp(arguments[0], arguments);
@@ -316,8 +273,7 @@ static void become(char **arguments, const char *executable, int output)
     _exit(127);
 }
 
-bool os_run_again(char **arguments, void *output, size_t size)
-{
+bool os_run_again(char **arguments, void *output, size_t size) {
     char *executable = os_executable();
     int ends[2], status = -1;
     bool good = pipe(ends) == 0;

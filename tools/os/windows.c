@@ -20,8 +20,7 @@
 /* === Errors === */
 
 /* ETXTBSY, which the library has a number for and never uses, means open in another program. */
-static int error_number(DWORD error)
-{
+static int error_number(DWORD error) {
     switch (error) {
     case ERROR_SUCCESS: return 0;
     case ERROR_FILE_NOT_FOUND:
@@ -52,14 +51,12 @@ static int error_number(DWORD error)
     }
 }
 
-static bool failed(void)
-{
+static bool failed(void) {
     errno = error_number(GetLastError());
     return false;
 }
 
-const char *os_error(int number)
-{
+const char *os_error(int number) {
     switch (number) {
     case ETXTBSY: return "it is open in another program";
     case EILSEQ: return "its name is not UTF-8";
@@ -70,8 +67,7 @@ const char *os_error(int number)
 /* === Text === */
 
 /* malloc'ed; NULL: out of memory, or not UTF-8. */
-static wchar_t *to_wide(const char *text)
-{
+static wchar_t *to_wide(const char *text) {
     const int size = MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, text, -1, NULL, 0);
     wchar_t *wide = size > 0 ? malloc((size_t)size * sizeof *wide) : NULL;
     if (wide) MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, text, -1, wide, size);
@@ -79,8 +75,7 @@ static wchar_t *to_wide(const char *text)
     return wide;
 }
 
-static char *to_utf8(const wchar_t *wide)
-{
+static char *to_utf8(const wchar_t *wide) {
     const int size = WideCharToMultiByte(CP_UTF8, 0, wide, -1, NULL, 0, NULL, NULL);
     char *text = size > 0 ? malloc((size_t)size) : NULL;
     if (text) WideCharToMultiByte(CP_UTF8, 0, wide, -1, text, size, NULL, NULL);
@@ -88,8 +83,7 @@ static char *to_utf8(const wchar_t *wide)
 }
 
 /* With a prefix the system takes paths of more than 260 characters, but only whole ones. */
-static wchar_t *lengthened(wchar_t *path)
-{
+static wchar_t *lengthened(wchar_t *path) {
     const DWORD size = GetFullPathNameW(path, 0, NULL, NULL);
     wchar_t *full = size ? malloc(((size_t)size + 8) * sizeof *full) : NULL, *from;
     if (!full) return path;
@@ -106,9 +100,8 @@ static wchar_t *lengthened(wchar_t *path)
     return full;
 }
 
-static wchar_t *wide_path(const char *path)
-{
-    enum { LONG = 240 };   /* a folder's name must leave room for one of a file */
+static wchar_t *wide_path(const char *path) {
+    enum { LONG = 240 }; /* a folder's name must leave room for one of a file */
     wchar_t *wide = to_wide(path);
     const bool prefixed = wide && wcsncmp(wide, L"\\\\?\\", 4) == 0;
     wchar_t *full;
@@ -123,8 +116,7 @@ static wchar_t *wide_path(const char *path)
 }
 
 /* UTF-8 of a path as the system says it, without its prefix. */
-static char *plain_path(wchar_t *wide)
-{
+static char *plain_path(wchar_t *wide) {
     if (wcsncmp(wide, L"\\\\?\\UNC\\", 8) == 0) {
         wide += 6;
         *wide = L'\\';
@@ -136,8 +128,7 @@ static char *plain_path(wchar_t *wide)
 
 /* === The beginning === */
 
-static void start_console(DWORD number)
-{
+static void start_console(DWORD number) {
     const HANDLE handle = GetStdHandle(number);
     DWORD mode;
     if (GetConsoleMode(handle, &mode))
@@ -146,8 +137,7 @@ static void start_console(DWORD number)
 
 /* MinGW-w64's exp and log compute on the x87, which it sets to 64 bits in the first thread, and the
  * system to 53 in all others: the same everywhere gives the same results everywhere. */
-static void start_x87(void)
-{
+static void start_x87(void) {
 #if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
     const unsigned short control = 0x27f;
     __asm__ __volatile__("fldcw %0" : : "m"(control));
@@ -155,8 +145,7 @@ static void start_x87(void)
 }
 
 /* Out of memory, it leaves the arguments as they are. */
-void os_start(int *argc, char ***argv)
-{
+void os_start(int *argc, char ***argv) {
     wchar_t **wide = CommandLineToArgvW(GetCommandLineW(), argc);
     char **arguments = wide ? malloc(((size_t)*argc + 1) * sizeof *arguments) : NULL;
     if (arguments) {
@@ -176,8 +165,7 @@ void os_start(int *argc, char ***argv)
 
 /* === Files === */
 
-static bool attributes(const char *path, DWORD *found)
-{
+static bool attributes(const char *path, DWORD *found) {
     wchar_t *wide = wide_path(path);
     *found = wide ? GetFileAttributesW(wide) : INVALID_FILE_ATTRIBUTES;
     if (wide && *found == INVALID_FILE_ATTRIBUTES) (void)failed();
@@ -185,8 +173,7 @@ static bool attributes(const char *path, DWORD *found)
     return *found != INVALID_FILE_ATTRIBUTES;
 }
 
-static bool is_device(const char *path)
-{
+static bool is_device(const char *path) {
     wchar_t *wide = to_wide(path);
     HANDLE file = wide ? CreateFileW(wide, 0, FILE_SHARE_READ | FILE_SHARE_WRITE, NULL,
                                      OPEN_EXISTING, 0, NULL)
@@ -197,8 +184,7 @@ static bool is_device(const char *path)
     return device;
 }
 
-os_kind os_kind_of(const char *path)
-{
+os_kind os_kind_of(const char *path) {
     DWORD found;
     const bool exists = attributes(path, &found);
     if (exists && found & FILE_ATTRIBUTE_DIRECTORY) return OS_FOLDER;
@@ -206,34 +192,28 @@ os_kind os_kind_of(const char *path)
     return exists ? OS_FILE : OS_NONE;
 }
 
-os_kind os_kind_of_link(const char *path)
-{
+os_kind os_kind_of_link(const char *path) {
     DWORD found;
     if (!attributes(path, &found)) return OS_NONE;
     if (!(found & FILE_ATTRIBUTE_DIRECTORY)) return os_kind_of(path);
     return found & FILE_ATTRIBUTE_REPARSE_POINT ? OS_OTHER : OS_FOLDER;
 }
 
-bool os_is_slash(char c)
-{
-    return c == '/' || c == '\\';
-}
+bool os_is_slash(char c) { return c == '/' || c == '\\'; }
 
 /* A handle that nobody else's access or sharing can refuse. */
-static HANDLE open_name(const char *path)
-{
+static HANDLE open_name(const char *path) {
     wchar_t *wide = wide_path(path);
-    HANDLE file = wide ? CreateFileW(wide, 0, FILE_SHARE_READ | FILE_SHARE_WRITE |
-                                     FILE_SHARE_DELETE, NULL, OPEN_EXISTING,
-                                     FILE_FLAG_BACKUP_SEMANTICS, NULL)
-                       : INVALID_HANDLE_VALUE;
+    HANDLE file = wide
+                      ? CreateFileW(wide, 0, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE,
+                                    NULL, OPEN_EXISTING, FILE_FLAG_BACKUP_SEMANTICS, NULL)
+                      : INVALID_HANDLE_VALUE;
     if (wide && file == INVALID_HANDLE_VALUE) (void)failed();
     free(wide);
     return file;
 }
 
-bool os_identify(const char *path, os_identity *to)
-{
+bool os_identify(const char *path, os_identity *to) {
     const bool is_input = strcmp(path, "-") == 0;
     HANDLE file = is_input ? GetStdHandle(STD_INPUT_HANDLE) : open_name(path);
     BY_HANDLE_FILE_INFORMATION found;
@@ -246,8 +226,7 @@ bool os_identify(const char *path, os_identity *to)
     return good;
 }
 
-bool os_same_name(const char *a, const char *b)
-{
+bool os_same_name(const char *a, const char *b) {
     wchar_t *first = to_wide(a), *second = first ? to_wide(b) : NULL;
     const bool same = second && CompareStringOrdinal(first, -1, second, -1, TRUE) == CSTR_EQUAL;
     free(first);
@@ -257,13 +236,9 @@ bool os_same_name(const char *a, const char *b)
 
 static void (*on_read)(const char *path);
 
-void os_on_read(void (*seen)(const char *path))
-{
-    on_read = seen;
-}
+void os_on_read(void (*seen)(const char *path)) { on_read = seen; }
 
-char *os_real_path(const char *path)
-{
+char *os_real_path(const char *path) {
     HANDLE file = open_name(path);
     wchar_t *wide;
     char *real = NULL;
@@ -273,7 +248,7 @@ char *os_real_path(const char *path)
     wide = malloc(((size_t)size + 1) * sizeof *wide);
     if (wide && size && GetFinalPathNameByHandleW(file, wide, size + 1, 0)) {
         real = plain_path(wide);
-    } else if (wide) {   /* not every file system has names of its own */
+    } else if (wide) { /* not every file system has names of its own */
         free(wide);
         wide = to_wide(path);
         wide = wide ? lengthened(wide) : NULL;
@@ -285,8 +260,7 @@ char *os_real_path(const char *path)
 }
 
 /* -1: failed. As on other systems, a file that is open can be read, renamed and removed. */
-static int open_descriptor(const char *path, DWORD access, DWORD how, int flags)
-{
+static int open_descriptor(const char *path, DWORD access, DWORD how, int flags) {
     wchar_t *wide = wide_path(path);
     DWORD share = FILE_SHARE_READ | FILE_SHARE_DELETE;
     HANDLE file;
@@ -307,50 +281,38 @@ static int open_descriptor(const char *path, DWORD access, DWORD how, int flags)
     return descriptor;
 }
 
-static FILE *as_file(int descriptor, const char *mode)
-{
+static FILE *as_file(int descriptor, const char *mode) {
     FILE *file = descriptor < 0 ? NULL : _fdopen(descriptor, mode);
     if (descriptor >= 0 && !file) _close(descriptor);
     return file;
 }
 
-FILE *os_fopen(const char *path, const char *mode)
-{
+FILE *os_fopen(const char *path, const char *mode) {
     if (mode[0] == 'r') return as_file(os_open(path), "rb");
     return as_file(open_descriptor(path, GENERIC_WRITE, CREATE_ALWAYS, _O_WRONLY), "wb");
 }
 
-size_t os_write_size(void)
-{
-    return 1 << 16;
-}
+size_t os_write_size(void) { return 1 << 16; }
 
-FILE *os_create(const char *path, const char *like)
-{
-    (void)like;   /* permissions are the folder's */
+FILE *os_create(const char *path, const char *like) {
+    (void)like; /* permissions are the folder's */
     return as_file(open_descriptor(path, GENERIC_WRITE | DELETE, CREATE_NEW, _O_WRONLY), "wb");
 }
 
-bool os_seek(FILE *file, uint64_t offset)
-{
+bool os_seek(FILE *file, uint64_t offset) {
     return _fseeki64(file, (int64_t)offset, SEEK_SET) == 0;
 }
 
-bool os_sync(FILE *file)
-{
-    return _commit(_fileno(file)) == 0;
-}
+bool os_sync(FILE *file) { return _commit(_fileno(file)) == 0; }
 
-bool os_close_copy(FILE *file)
-{
+bool os_close_copy(FILE *file) {
     const int copy = _dup(_fileno(file));
     errno = 0;
     return copy < 0 || _close(copy) == 0;
 }
 
 /* Whether somebody else's open file is what keeps this one from being replaced. */
-static bool is_busy(const wchar_t *path)
-{
+static bool is_busy(const wchar_t *path) {
     HANDLE file = CreateFileW(path, DELETE, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE,
                               NULL, OPEN_EXISTING, FILE_FLAG_OPEN_REPARSE_POINT, NULL);
     if (file == INVALID_HANDLE_VALUE) return GetLastError() == ERROR_SHARING_VIOLATION;
@@ -358,11 +320,10 @@ static bool is_busy(const wchar_t *path)
     return false;
 }
 
-bool os_replace(const char *from, const char *to)
-{
+bool os_replace(const char *from, const char *to) {
     wchar_t *source = wide_path(from), *target = source ? wide_path(to) : NULL;
-    bool good = target && MoveFileExW(source, target, MOVEFILE_REPLACE_EXISTING |
-                                      MOVEFILE_WRITE_THROUGH);
+    bool good = target &&
+                MoveFileExW(source, target, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH);
     if (target && !good) {
         (void)failed();
         if (errno == EACCES && is_busy(target)) errno = ETXTBSY;
@@ -392,8 +353,9 @@ bool os_link(const char *to, const char *path) {
 
 void os_copy_time(const char *from, const char *to) {
     wchar_t *source = wide_path(from), *target = source ? wide_path(to) : NULL;
-    HANDLE file = target ? CreateFileW(target, FILE_WRITE_ATTRIBUTES, 0, NULL, OPEN_EXISTING, 0,
-                                       NULL) : INVALID_HANDLE_VALUE;
+    HANDLE file = target
+                      ? CreateFileW(target, FILE_WRITE_ATTRIBUTES, 0, NULL, OPEN_EXISTING, 0, NULL)
+                      : INVALID_HANDLE_VALUE;
     WIN32_FILE_ATTRIBUTE_DATA found;
     if (file != INVALID_HANDLE_VALUE) {
         if (GetFileAttributesExW(source, GetFileExInfoStandard, &found))
@@ -404,15 +366,13 @@ void os_copy_time(const char *from, const char *to) {
     free(target);
 }
 
-void os_remove(const char *path)
-{
+void os_remove(const char *path) {
     wchar_t *wide = wide_path(path);
     if (wide) DeleteFileW(wide);
     free(wide);
 }
 
-bool os_make_folder(const char *path)
-{
+bool os_make_folder(const char *path) {
     wchar_t *wide = wide_path(path);
     const bool good = wide && CreateDirectoryW(wide, NULL);
     if (wide && !good) (void)failed();
@@ -424,32 +384,25 @@ void os_on_lost(const char *program) { (void)program; }
 
 static void (*before_end)(void);
 
-static BOOL WINAPI on_event(DWORD event)
-{
+static BOOL WINAPI on_event(DWORD event) {
     (void)event;
     before_end();
-    return FALSE;   /* the default follows, which ends the program */
+    return FALSE; /* the default follows, which ends the program */
 }
 
-void os_before_end(void (*clean)(void))
-{
+void os_before_end(void (*clean)(void)) {
     if (!before_end) SetConsoleCtrlHandler(on_event, TRUE);
     before_end = clean;
 }
 
-int os_open(const char *path)
-{
+int os_open(const char *path) {
     if (on_read) on_read(path);
     return open_descriptor(path, GENERIC_READ, OPEN_EXISTING, _O_RDONLY);
 }
 
-static HANDLE handle_of(int descriptor)
-{
-    return (HANDLE)_get_osfhandle(descriptor);
-}
+static HANDLE handle_of(int descriptor) { return (HANDLE)_get_osfhandle(descriptor); }
 
-bool os_file_size(int descriptor, uint64_t *size)
-{
+bool os_file_size(int descriptor, uint64_t *size) {
     const HANDLE file = handle_of(descriptor);
     LARGE_INTEGER bytes;
     if (GetFileType(file) != FILE_TYPE_DISK || !GetFileSizeEx(file, &bytes)) return false;
@@ -457,15 +410,13 @@ bool os_file_size(int descriptor, uint64_t *size)
     return true;
 }
 
-int64_t os_file_time(int descriptor)
-{
+int64_t os_file_time(int descriptor) {
     FILETIME time;
     if (!GetFileTime(handle_of(descriptor), NULL, NULL, &time)) return -1;
     return (int64_t)((uint64_t)time.dwHighDateTime << 32 | time.dwLowDateTime);
 }
 
-ptrdiff_t os_read_at(int descriptor, void *to, size_t size, uint64_t offset)
-{
+ptrdiff_t os_read_at(int descriptor, void *to, size_t size, uint64_t offset) {
     OVERLAPPED at;
     DWORD got;
     memset(&at, 0, sizeof at);
@@ -477,19 +428,12 @@ ptrdiff_t os_read_at(int descriptor, void *to, size_t size, uint64_t offset)
     return -1;
 }
 
-void os_close(int descriptor)
-{
-    _close(descriptor);
-}
+void os_close(int descriptor) { _close(descriptor); }
 
-bool os_pipe(int ends[2])
-{
-    return _pipe(ends, 1 << 16, _O_BINARY | _O_NOINHERIT) == 0;
-}
+bool os_pipe(int ends[2]) { return _pipe(ends, 1 << 16, _O_BINARY | _O_NOINHERIT) == 0; }
 
 /* Pipes cannot be waited for together, so they are asked in turns. */
-static bool wait_for_bytes(HANDLE pipe, int stop)
-{
+static bool wait_for_bytes(HANDLE pipe, int stop) {
     DWORD ready;
     for (;;) {
         if (!PeekNamedPipe(handle_of(stop), NULL, 0, NULL, &ready, NULL)) return false;
@@ -498,8 +442,7 @@ static bool wait_for_bytes(HANDLE pipe, int stop)
     }
 }
 
-ptrdiff_t os_read_until(int descriptor, int stop, void *to, size_t size)
-{
+ptrdiff_t os_read_until(int descriptor, int stop, void *to, size_t size) {
     const HANDLE file = handle_of(descriptor);
     DWORD got;
     if (GetFileType(file) == FILE_TYPE_PIPE && !wait_for_bytes(file, stop)) return 0;
@@ -516,8 +459,7 @@ struct os_folder {
     char *name;
 };
 
-os_folder *os_folder_open(const char *path)
-{
+os_folder *os_folder_open(const char *path) {
     os_folder *folder = calloc(1, sizeof *folder);
     char *pattern = malloc(strlen(path) + 3);
     wchar_t *wide = NULL;
@@ -541,8 +483,7 @@ os_folder *os_folder_open(const char *path)
     return folder;
 }
 
-const char *os_folder_next(os_folder *folder)
-{
+const char *os_folder_next(os_folder *folder) {
     if (folder->started && !FindNextFileW(folder->search, &folder->found)) return NULL;
     folder->started = true;
     free(folder->name);
@@ -550,16 +491,14 @@ const char *os_folder_next(os_folder *folder)
     return folder->name;
 }
 
-void os_folder_close(os_folder *folder)
-{
+void os_folder_close(os_folder *folder) {
     FindClose(folder->search);
     free(folder->name);
     free(folder);
 }
 
 /* A file that the system keeps in memory while there is room, and removes when it is closed. */
-FILE *os_memory_open(char **text, size_t *size)
-{
+FILE *os_memory_open(char **text, size_t *size) {
     char *folder = os_temporary_folder();
     wchar_t *wide = folder ? to_wide(folder) : NULL, path[MAX_PATH + 1];
     HANDLE file = INVALID_HANDLE_VALUE;
@@ -578,8 +517,7 @@ FILE *os_memory_open(char **text, size_t *size)
     return as_file(descriptor, "w+b");
 }
 
-bool os_memory_close(FILE *file, char **text, size_t *size)
-{
+bool os_memory_close(FILE *file, char **text, size_t *size) {
     const int64_t length = fflush(file) == 0 && !ferror(file) ? _ftelli64(file) : -1;
     *text = length >= 0 ? malloc((size_t)length + 1) : NULL;
     *size = length >= 0 ? (size_t)length : 0;
@@ -597,8 +535,7 @@ bool os_memory_close(FILE *file, char **text, size_t *size)
 
 /* === Memory === */
 
-void *os_map(const char *path, size_t *size)
-{
+void *os_map(const char *path, size_t *size) {
     const int descriptor = os_open(path);
     HANDLE mapping = NULL;
     void *data = NULL;
@@ -615,47 +552,34 @@ void *os_map(const char *path, size_t *size)
     return data;
 }
 
-void os_unmap(void *data, size_t size)
-{
+void os_unmap(void *data, size_t size) {
     (void)size;
     UnmapViewOfFile(data);
 }
 
 /* Unlocking what is not locked takes pages out of the working set. */
-void os_drop_pages(const void *data, size_t size)
-{
-    VirtualUnlock((void *)(uintptr_t)data, size);
-}
+void os_drop_pages(const void *data, size_t size) { VirtualUnlock((void *)(uintptr_t)data, size); }
 
-void *os_allocate(size_t alignment, size_t size)
-{
-    return _aligned_malloc(size, alignment);
-}
+void *os_allocate(size_t alignment, size_t size) { return _aligned_malloc(size, alignment); }
 
-void os_free(void *memory)
-{
-    _aligned_free(memory);
-}
+void os_free(void *memory) { _aligned_free(memory); }
 
 /* === This process and others === */
 
-double os_now_ms(void)
-{
+double os_now_ms(void) {
     LARGE_INTEGER count, per_second;
     QueryPerformanceCounter(&count);
     QueryPerformanceFrequency(&per_second);
     return 1e3 * (double)count.QuadPart / (double)per_second.QuadPart;
 }
 
-bool os_is_terminal(FILE *file)
-{
+bool os_is_terminal(FILE *file) {
     DWORD mode;
     return GetConsoleMode(handle_of(_fileno(file)), &mode) &&
            (mode & ENABLE_VIRTUAL_TERMINAL_PROCESSING);
 }
 
-static wchar_t *executable(void)
-{
+static wchar_t *executable(void) {
     enum { LONGEST = 32768 };
     wchar_t *path = malloc(LONGEST * sizeof *path);
     const DWORD length = path ? GetModuleFileNameW(NULL, path, LONGEST) : 0;
@@ -664,29 +588,23 @@ static wchar_t *executable(void)
     return NULL;
 }
 
-char *os_executable(void)
-{
+char *os_executable(void) {
     wchar_t *path = executable();
     char *text = path ? plain_path(path) : NULL;
     free(path);
     return text;
 }
 
-char *os_temporary_folder(void)
-{
+char *os_temporary_folder(void) {
     wchar_t folder[MAX_PATH + 1];
     const DWORD length = GetTempPathW(MAX_PATH + 1, folder);
-    if (length > 0 && length <= MAX_PATH) folder[length - 1] = L'\0';   /* its last backslash */
+    if (length > 0 && length <= MAX_PATH) folder[length - 1] = L'\0'; /* its last backslash */
     return to_utf8(length > 0 && length <= MAX_PATH ? folder : L".");
 }
 
-long os_process(void)
-{
-    return (long)GetCurrentProcessId();
-}
+long os_process(void) { return (long)GetCurrentProcessId(); }
 
-double os_private_bytes(void)
-{
+double os_private_bytes(void) {
     PROCESS_MEMORY_COUNTERS counters;
     if (!K32GetProcessMemoryInfo(GetCurrentProcess(), &counters, sizeof counters))
         return (double)NAN;
@@ -694,8 +612,7 @@ double os_private_bytes(void)
 }
 
 /* In quotes, as CommandLineToArgvW takes it apart: backslashes before a quote are doubled. */
-static wchar_t *put_quoted(wchar_t *to, const wchar_t *from)
-{
+static wchar_t *put_quoted(wchar_t *to, const wchar_t *from) {
     size_t slashes = 0;
     *to++ = L'"';
     for (; *from; from++) {
@@ -709,8 +626,7 @@ static wchar_t *put_quoted(wchar_t *to, const wchar_t *from)
     return to;
 }
 
-static wchar_t *command_line(char **arguments)
-{
+static wchar_t *command_line(char **arguments) {
     size_t size = 1;
     wchar_t *line, *to;
     for (int i = 0; arguments[i]; i++) size += 2 * strlen(arguments[i]) + 3;
@@ -729,8 +645,7 @@ static wchar_t *command_line(char **arguments)
     return line;
 }
 
-static bool read_all(HANDLE from, char *to, size_t size)
-{
+static bool read_all(HANDLE from, char *to, size_t size) {
     DWORD got;
     while (size > 0) {
         if (!ReadFile(from, to, (DWORD)size, &got, NULL) || got == 0) return false;
@@ -740,8 +655,7 @@ static bool read_all(HANDLE from, char *to, size_t size)
     return true;
 }
 
-bool os_run_again(char **arguments, void *output, size_t size)
-{
+bool os_run_again(char **arguments, void *output, size_t size) {
     SECURITY_ATTRIBUTES inherited = { sizeof inherited, NULL, TRUE };
     wchar_t *program = executable(), *line = command_line(arguments);
     PROCESS_INFORMATION child;

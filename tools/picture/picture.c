@@ -1,4 +1,4 @@
-#define _POSIX_C_SOURCE 200809L   /* strdup */
+#define _POSIX_C_SOURCE 200809L /* strdup */
 #include "picture/picture.h"
 
 #include <math.h>
@@ -10,16 +10,14 @@
 
 /* === The canvas === */
 
-static void set(picture *p, int x, int y, picture_colour colour)
-{
+static void set(picture *p, int x, int y, picture_colour colour) {
     uint8_t *pixel = p->pixels + 3 * ((size_t)y * (size_t)p->width + (size_t)x);
     pixel[0] = colour.red;
     pixel[1] = colour.green;
     pixel[2] = colour.blue;
 }
 
-bool picture_make(picture *p, int64_t width, int64_t height, picture_colour colour, report *r)
-{
+bool picture_make(picture *p, int64_t width, int64_t height, picture_colour colour, report *r) {
     memset(p, 0, sizeof *p);
     if (width < 1 || height < 1 || width > PICTURE_MAX_PIXELS / height)
         return report_fail(r, "the picture would be %lld x %lld pixels; the limit is %d in all",
@@ -32,19 +30,14 @@ bool picture_make(picture *p, int64_t width, int64_t height, picture_colour colo
     return true;
 }
 
-void picture_free(picture *p)
-{
+void picture_free(picture *p) {
     free(p->pixels);
     memset(p, 0, sizeof *p);
 }
 
-static int clamp(int value, int high)
-{
-    return value < 0 ? 0 : value > high ? high : value;
-}
+static int clamp(int value, int high) { return value < 0 ? 0 : value > high ? high : value; }
 
-void picture_fill(picture *p, picture_box box, picture_colour colour)
-{
+void picture_fill(picture *p, picture_box box, picture_colour colour) {
     const int left = clamp(box.x, p->width), right = clamp(box.x + box.width, p->width);
     const int bottom = clamp(box.y + box.height, p->height);
     for (int y = clamp(box.y, p->height); y < bottom; y++) {
@@ -52,8 +45,7 @@ void picture_fill(picture *p, picture_box box, picture_colour colour)
     }
 }
 
-void picture_outline(picture *p, picture_box box, int thickness, picture_colour colour)
-{
+void picture_outline(picture *p, picture_box box, int thickness, picture_colour colour) {
     const int right = box.x + box.width - thickness, bottom = box.y + box.height - thickness;
     picture_fill(p, (picture_box){ box.x, box.y, box.width, thickness }, colour);
     picture_fill(p, (picture_box){ box.x, bottom, box.width, thickness }, colour);
@@ -61,8 +53,7 @@ void picture_outline(picture *p, picture_box box, int thickness, picture_colour 
     picture_fill(p, (picture_box){ right, box.y, thickness, box.height }, colour);
 }
 
-void picture_paste(picture *onto, int x, int y, const picture *p)
-{
+void picture_paste(picture *onto, int x, int y, const picture *p) {
     const int left = clamp(-x, p->width), right = clamp(onto->width - x, p->width);
     const int bottom = clamp(onto->height - y, p->height);
     for (int row = clamp(-y, p->height); row < bottom && left < right; row++) {
@@ -72,13 +63,11 @@ void picture_paste(picture *onto, int x, int y, const picture *p)
     }
 }
 
-static uint8_t mix(uint8_t a, uint8_t b, double share)
-{
+static uint8_t mix(uint8_t a, uint8_t b, double share) {
     return (uint8_t)((double)a + ((double)b - (double)a) * share + 0.5);
 }
 
-picture_colour picture_mix(picture_colour a, picture_colour b, double share_of_b)
-{
+picture_colour picture_mix(picture_colour a, picture_colour b, double share_of_b) {
     return (picture_colour){ mix(a.red, b.red, share_of_b), mix(a.green, b.green, share_of_b),
                              mix(a.blue, b.blue, share_of_b) };
 }
@@ -90,8 +79,7 @@ typedef struct span {
     int begin, end;
 } span;
 
-static span find_span(int at, int count, int length)
-{
+static span find_span(int at, int count, int length) {
     span s;
     s.begin = (int)((int64_t)at * length / count);
     s.end = (int)((int64_t)(at + 1) * length / count);
@@ -99,14 +87,12 @@ static span find_span(int at, int count, int length)
     return s;
 }
 
-static const uint8_t *row_of(const vit_image *photo, int y)
-{
-    return photo->pixels + (size_t)y * (photo->stride ? (size_t)photo->stride
-                                                      : 3 * (size_t)photo->width);
+static const uint8_t *row_of(const vit_image *photo, int y) {
+    return photo->pixels +
+           (size_t)y * (photo->stride ? (size_t)photo->stride : 3 * (size_t)photo->width);
 }
 
-static picture_colour mean_of(const vit_image *photo, span across, span down)
-{
+static picture_colour mean_of(const vit_image *photo, span across, span down) {
     const uint64_t n = (uint64_t)(across.end - across.begin) * (uint64_t)(down.end - down.begin);
     uint64_t sum[3] = { n / 2, n / 2, n / 2 };
     for (int y = down.begin; y < down.end; y++) {
@@ -119,14 +105,12 @@ static picture_colour mean_of(const vit_image *photo, span across, span down)
 }
 
 /* A side of a photo whose longer side becomes `side`. */
-static int64_t scaled(int length, int longer, int side)
-{
+static int64_t scaled(int length, int longer, int side) {
     const int64_t result = ((int64_t)length * side + longer / 2) / longer;
     return result < 1 ? 1 : result;
 }
 
-bool picture_of_photo(picture *p, const vit_image *photo, int side, report *r)
-{
+bool picture_of_photo(picture *p, const vit_image *photo, int side, report *r) {
     const int longer = photo->width > photo->height ? photo->width : photo->height;
     if (!picture_make(p, scaled(photo->width, longer, side), scaled(photo->height, longer, side),
                       PICTURE_BLACK, r))
@@ -141,15 +125,29 @@ bool picture_of_photo(picture *p, const vit_image *photo, int side, report *r)
 
 /* === Colours === */
 
-picture_colour colour_of(colour_map map, double value)
-{
+picture_colour colour_of(colour_map map, double value) {
     enum { COLOURS = 10 };
     static const picture_colour maps[][COLOURS] = {
-        { { 68, 1, 84 }, { 72, 40, 120 }, { 62, 73, 137 }, { 49, 104, 142 }, { 38, 130, 142 },
-          { 31, 158, 137 }, { 53, 183, 121 }, { 110, 206, 88 }, { 181, 222, 43 },
+        { { 68, 1, 84 },
+          { 72, 40, 120 },
+          { 62, 73, 137 },
+          { 49, 104, 142 },
+          { 38, 130, 142 },
+          { 31, 158, 137 },
+          { 53, 183, 121 },
+          { 110, 206, 88 },
+          { 181, 222, 43 },
           { 253, 231, 37 } },
-        { { 0, 0, 4 }, { 27, 12, 65 }, { 74, 12, 107 }, { 120, 28, 109 }, { 165, 44, 96 },
-          { 207, 68, 70 }, { 237, 105, 37 }, { 251, 155, 6 }, { 247, 209, 61 }, { 252, 255, 164 } },
+        { { 0, 0, 4 },
+          { 27, 12, 65 },
+          { 74, 12, 107 },
+          { 120, 28, 109 },
+          { 165, 44, 96 },
+          { 207, 68, 70 },
+          { 237, 105, 37 },
+          { 251, 155, 6 },
+          { 247, 209, 61 },
+          { 252, 255, 164 } },
     };
     const double at = (value < 0 ? 0 : value > 1 ? 1 : value) * (COLOURS - 1);
     int below;
@@ -160,8 +158,7 @@ picture_colour colour_of(colour_map map, double value)
 
 /* === Grids === */
 
-bool grids_range(const float *values, size_t count, double range[2])
-{
+bool grids_range(const float *values, size_t count, double range[2]) {
     bool any = false;
     range[0] = range[1] = 0;
     for (size_t i = 0; i < count; i++) {
@@ -174,15 +171,13 @@ bool grids_range(const float *values, size_t count, double range[2])
     return any;
 }
 
-double grids_share(double value, const double range[2])
-{
+double grids_share(double value, const double range[2]) {
     return range[1] > range[0] ? (value - range[0]) / (range[1] - range[0]) : 0.5;
 }
 
 /* One small grid, a square of `scale` pixels for each value. */
 static void draw_grid(picture *p, int x, int y, const float *values, vit_grid grid,
-                      const double range[2], int scale)
-{
+                      const double range[2], int scale) {
     for (int i = 0; i < grid.height * grid.width; i++) {
         const picture_box box = { x + i % grid.width * scale, y + i / grid.width * scale, scale,
                                   scale };
@@ -191,8 +186,7 @@ static void draw_grid(picture *p, int x, int y, const float *values, vit_grid gr
 }
 
 bool grids_draw(picture *p, const float *values, vit_grid grid, const double range[2], int side,
-                report *r)
-{
+                report *r) {
     const int64_t n = (int64_t)grid.height * grid.width;
     const int gap = 2, fit = (side / grid.width - gap) / grid.width, scale = fit < 1 ? 1 : fit;
     const int64_t across = (int64_t)grid.width * scale + gap;
@@ -206,8 +200,7 @@ bool grids_draw(picture *p, const float *values, vit_grid grid, const double ran
     return true;
 }
 
-bool grids_draw_filter(picture *p, const float *filter, int chans, int size, int side, report *r)
-{
+bool grids_draw_filter(picture *p, const float *filter, int chans, int size, int side, report *r) {
     const int scale = side < size ? 1 : side / size, area = size * size;
     double range[2];
     (void)grids_range(filter, (size_t)chans * (size_t)area, range);
@@ -227,43 +220,35 @@ bool grids_draw_filter(picture *p, const float *filter, int chans, int size, int
 
 /* === Patches over a photo === */
 
-bool view_make(view *v, const vit_image *photo, const vit_config *config, int side, report *r)
-{
+bool view_make(view *v, const vit_image *photo, const vit_config *config, int side, report *r) {
     memset(v, 0, sizeof *v);
     return crop_find(&v->place, config, photo->width, photo->height, r) &&
            picture_of_photo(&v->photo, photo, side, r);
 }
 
-void view_free(view *v)
-{
-    picture_free(&v->photo);
-}
+void view_free(view *v) { picture_free(&v->photo); }
 
 /* The patch that a pixel of the view shows, or -1. */
-static int patch_at(const view *v, int x, int y)
-{
+static int patch_at(const view *v, int x, int y) {
     return crop_patch(&v->place, (x + 0.5) * v->place.photo_width / v->photo.width,
                       (y + 0.5) * v->place.photo_height / v->photo.height);
 }
 
-static picture_colour grey_of(const uint8_t *pixel)
-{
+static picture_colour grey_of(const uint8_t *pixel) {
     const int luma = (299 * pixel[0] + 587 * pixel[1] + 114 * pixel[2] + 500) / 1000;
     return (picture_colour){ (uint8_t)luma, (uint8_t)luma, (uint8_t)luma };
 }
 
 /* patch: -1 where there is none. */
 static picture_colour paint(const uint8_t *pixel, const picture_colour *patches, int patch,
-                            double opacity)
-{
+                            double opacity) {
     const picture_colour shown = { pixel[0], pixel[1], pixel[2] };
     if (patch < 0) return picture_mix(shown, PICTURE_WHITE, 0.6);
     return patches ? picture_mix(grey_of(pixel), patches[patch], opacity) : shown;
 }
 
 /* What the model sees, in pixels of the view. */
-static picture_box seen_box(const view *v)
-{
+static picture_box seen_box(const view *v) {
     const double across = (double)v->photo.width / v->place.photo_width;
     const double down = (double)v->photo.height / v->place.photo_height;
     double seen[4];
@@ -277,14 +262,13 @@ static picture_box seen_box(const view *v)
 }
 
 bool view_paint(const view *v, const picture_colour *patches, double opacity, picture *painted,
-                report *r)
-{
+                report *r) {
     if (!picture_make(painted, v->photo.width, v->photo.height, PICTURE_BLACK, r)) return false;
     for (int y = 0; y < painted->height; y++) {
         for (int x = 0; x < painted->width; x++) {
             const int patch = patch_at(v, x, y);
-            const uint8_t *pixel = v->photo.pixels + 3 * ((size_t)y * (size_t)painted->width +
-                                                          (size_t)x);
+            const uint8_t *pixel = v->photo.pixels +
+                                   3 * ((size_t)y * (size_t)painted->width + (size_t)x);
             const picture_box dot = { x, y, 1, 1 };
             picture_fill(painted, dot, paint(pixel, patches, patch, opacity));
         }
@@ -293,8 +277,7 @@ bool view_paint(const view *v, const picture_colour *patches, double opacity, pi
     return true;
 }
 
-void view_mark(const view *v, picture *painted, int patch)
-{
+void view_mark(const view *v, picture *painted, int patch) {
     int left = painted->width, top = painted->height, right = -1, bottom = -1;
     for (int y = 0; y < painted->height; y++) {
         for (int x = 0; x < painted->width; x++) {
@@ -315,13 +298,9 @@ void view_mark(const view *v, picture *painted, int patch)
 
 enum { MARGIN = 8, LINE = PICTURE_TEXT_HEIGHT, LEAST_WIDTH = 64 };
 
-static int larger(int a, int b)
-{
-    return a > b ? a : b;
-}
+static int larger(int a, int b) { return a > b ? a : b; }
 
-bool sheet_add(sheet *s, picture *shown, const char *caption, report *r)
-{
+bool sheet_add(sheet *s, picture *shown, const char *caption, report *r) {
     sheet_cell *cells = memory_grow(s->cells, sizeof *cells, (size_t)s->count, &s->capacity);
     char *copy = strdup(caption);
     if (cells) s->cells = cells;
@@ -337,8 +316,7 @@ bool sheet_add(sheet *s, picture *shown, const char *caption, report *r)
 }
 
 bool sheet_add_photo(sheet *s, const char *path, photo_decoder *decoder, int side,
-                     const char *caption, report *r)
-{
+                     const char *caption, report *r) {
     report unreadable = report_make();
     vit_image photo;
     picture shown;
@@ -346,7 +324,7 @@ bool sheet_add_photo(sheet *s, const char *path, photo_decoder *decoder, int sid
     if (photos_decode(path, decoder, &photo, &unreadable)) {
         good = picture_of_photo(&shown, &photo, side, r);
         photos_free_image(&photo);
-    } else if (unreadable.no_memory) {   /* not the photo's fault */
+    } else if (unreadable.no_memory) { /* not the photo's fault */
         *r = unreadable;
         return false;
     } else {
@@ -355,8 +333,7 @@ bool sheet_add_photo(sheet *s, const char *path, photo_decoder *decoder, int sid
     return good && sheet_add(s, &shown, caption, r);
 }
 
-static int count_lines(const char *caption)
-{
+static int count_lines(const char *caption) {
     int lines = *caption != '\0';
     for (; *caption; caption++) lines += *caption == '\n';
     return lines;
@@ -365,12 +342,11 @@ static int count_lines(const char *caption)
 /* The sizes of columns and rows, captions included, and where they begin. */
 typedef struct layout {
     int columns, rows;
-    int *widths, *heights;    /* [columns], [rows] */
+    int *widths, *heights; /* [columns], [rows] */
     int64_t width, height;
 } layout;
 
-static void measure(const sheet *s, layout *l)
-{
+static void measure(const sheet *s, layout *l) {
     for (int i = 0; i < s->count; i++) {
         const sheet_cell *cell = &s->cells[i];
         int *width = &l->widths[i % l->columns], *height = &l->heights[i / l->columns];
@@ -383,8 +359,7 @@ static void measure(const sheet *s, layout *l)
 }
 
 /* One line of a caption, its middle left out if it is too wide. */
-static void draw_line(picture *p, int x, int y, int width, const char *line, size_t length)
-{
+static void draw_line(picture *p, int x, int y, int width, const char *line, size_t length) {
     char text[256];
     size_t kept = length < sizeof text ? length : sizeof text - 1;
     memcpy(text, line, kept);
@@ -398,8 +373,7 @@ static void draw_line(picture *p, int x, int y, int width, const char *line, siz
     picture_text(p, x, y, PICTURE_BLACK, text);
 }
 
-static void draw_cell(picture *p, int x, int y, int width, const sheet_cell *cell)
-{
+static void draw_cell(picture *p, int x, int y, int width, const sheet_cell *cell) {
     const char *line = cell->caption;
     picture_paste(p, x, y, &cell->shown);
     y += cell->shown.height + 2;
@@ -410,8 +384,7 @@ static void draw_cell(picture *p, int x, int y, int width, const sheet_cell *cel
     }
 }
 
-static void draw_cells(const sheet *s, const layout *l, picture *p)
-{
+static void draw_cells(const sheet *s, const layout *l, picture *p) {
     int y = MARGIN;
     for (int row = 0; row < l->rows; row++) {
         int x = MARGIN;
@@ -424,8 +397,7 @@ static void draw_cells(const sheet *s, const layout *l, picture *p)
     }
 }
 
-bool sheet_draw(const sheet *s, int columns, picture *drawn, report *r)
-{
+bool sheet_draw(const sheet *s, int columns, picture *drawn, report *r) {
     layout l = { columns, 0, NULL, NULL, 0, 0 };
     bool good;
     while (!columns && l.columns * l.columns < s->count) l.columns++;
@@ -448,8 +420,7 @@ bool sheet_draw(const sheet *s, int columns, picture *drawn, report *r)
     return good;
 }
 
-void sheet_free(sheet *s)
-{
+void sheet_free(sheet *s) {
     for (int i = 0; i < s->count; i++) {
         picture_free(&s->cells[i].shown);
         free(s->cells[i].caption);

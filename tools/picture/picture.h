@@ -24,7 +24,7 @@
 #include "vit.h"
 
 typedef struct picture {
-    uint8_t *pixels;          /* [height, width, 3]: red, green, blue; malloc'ed */
+    uint8_t *pixels; /* [height, width, 3]: red, green, blue; malloc'ed */
     int width, height;
 } picture;
 
@@ -95,7 +95,7 @@ double grids_share(double value, const double range[2]);
 /* A photo with a colour for each patch painted over it, where the patch lies. */
 
 typedef struct view {
-    picture photo;            /* its longer side as long as was asked */
+    picture photo; /* its longer side as long as was asked */
     crop place;
 } view;
 
@@ -123,14 +123,14 @@ void view_mark(const view *v, picture *painted, int patch);
 
 typedef struct sheet_cell {
     picture shown;
-    char *caption;            /* malloc'ed; lines end with '\n', and are cut to the width */
+    char *caption; /* malloc'ed; lines end with '\n', and are cut to the width */
 } sheet_cell;
 
 /* Zeroed before the first picture is added. */
 typedef struct sheet {
     sheet_cell *cells;
     int count;
-    size_t capacity;          /* private */
+    size_t capacity; /* private */
 } sheet;
 
 /* Takes the picture over, also if it fails, and copies the caption. */

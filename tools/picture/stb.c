@@ -17,11 +17,10 @@ typedef struct block {
 
 static struct {
     jmp_buf no_memory;
-    block blocks;             /* before the first */
+    block blocks; /* before the first */
 } png;
 
-static void *png_realloc(void *old, size_t size)
-{
+static void *png_realloc(void *old, size_t size) {
     block *b = realloc(old ? (block *)old - 1 : NULL, sizeof *b + size);
     if (!b) longjmp(png.no_memory, 1);
     if (!old) {
@@ -33,8 +32,7 @@ static void *png_realloc(void *old, size_t size)
     return b + 1;
 }
 
-static void png_free(void *old)
-{
+static void png_free(void *old) {
     block *b = old ? (block *)old - 1 : NULL;
     if (!b) return;
     b->previous->next = b->next;
@@ -43,45 +41,44 @@ static void png_free(void *old)
 }
 
 #if defined(__GNUC__)
-#    pragma GCC diagnostic push
-#    pragma GCC diagnostic ignored "-Wpragmas"
-#    pragma GCC diagnostic ignored "-Wcast-align"
-#    pragma GCC diagnostic ignored "-Wcast-qual"
-#    pragma GCC diagnostic ignored "-Wconversion"
-#    pragma GCC diagnostic ignored "-Wdouble-promotion"
-#    pragma GCC diagnostic ignored "-Wmissing-field-initializers"
-#    pragma GCC diagnostic ignored "-Wmissing-prototypes"
-#    pragma GCC diagnostic ignored "-Wshadow"
-#    pragma GCC diagnostic ignored "-Wsign-compare"
-#    pragma GCC diagnostic ignored "-Wsign-conversion"
-#    pragma GCC diagnostic ignored "-Wstrict-prototypes"
-#    pragma GCC diagnostic ignored "-Wundef"
-#    pragma GCC diagnostic ignored "-Wunused-function"
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpragmas"
+#pragma GCC diagnostic ignored "-Wcast-align"
+#pragma GCC diagnostic ignored "-Wcast-qual"
+#pragma GCC diagnostic ignored "-Wconversion"
+#pragma GCC diagnostic ignored "-Wdouble-promotion"
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+#pragma GCC diagnostic ignored "-Wmissing-prototypes"
+#pragma GCC diagnostic ignored "-Wshadow"
+#pragma GCC diagnostic ignored "-Wsign-compare"
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+#pragma GCC diagnostic ignored "-Wstrict-prototypes"
+#pragma GCC diagnostic ignored "-Wundef"
+#pragma GCC diagnostic ignored "-Wunused-function"
 #endif
 
 #define STB_IMAGE_WRITE_IMPLEMENTATION
 #define STBI_WRITE_NO_STDIO
-#define STBIW_MALLOC(size) png_realloc(NULL, size)
+#define STBIW_MALLOC(size)       png_realloc(NULL, size)
 #define STBIW_REALLOC(old, size) png_realloc(old, size)
-#define STBIW_FREE(old) png_free(old)
+#define STBIW_FREE(old)          png_free(old)
 #include <stb/stb_image_write.h>
 
 #include <stb/stb_easy_font.h>
 
 #if defined(__GNUC__)
-#    pragma GCC diagnostic pop
+#pragma GCC diagnostic pop
 #endif
 
 enum { MAX_TEXT = 256, MAX_QUADS = 32 }; /* a letter has fewer lines */
 
-typedef struct corner {   /* as stb_easy_font writes four of them for each line of a letter */
+typedef struct corner { /* as stb_easy_font writes four of them for each line of a letter */
     float x, y, z;
     unsigned char colour[4];
 } corner;
 
 /* What stb_easy_font can draw; the bytes that continue a character of UTF-8 are left out. */
-static char *plain_text(const char *text, char plain[MAX_TEXT])
-{
+static char *plain_text(const char *text, char plain[MAX_TEXT]) {
     int length = 0;
     for (; *text && length < MAX_TEXT - 1; text++) {
         if (((unsigned char)*text & 0xC0) == 0x80) continue;
@@ -91,15 +88,13 @@ static char *plain_text(const char *text, char plain[MAX_TEXT])
     return plain;
 }
 
-int picture_text_width(const char *text)
-{
+int picture_text_width(const char *text) {
     char plain[MAX_TEXT];
     return stb_easy_font_width(plain_text(text, plain));
 }
 
 /* One letter. Returns where the next begins. */
-static int draw_letter(picture *p, int x, int y, picture_colour colour, char letter)
-{
+static int draw_letter(picture *p, int x, int y, picture_colour colour, char letter) {
     char text[2] = { 0, 0 };
     corner quads[MAX_QUADS][4];
     int count;
@@ -114,21 +109,16 @@ static int draw_letter(picture *p, int x, int y, picture_colour colour, char let
     return x + stb_easy_font_width(text);
 }
 
-void picture_text(picture *p, int x, int y, picture_colour colour, const char *text)
-{
+void picture_text(picture *p, int x, int y, picture_colour colour, const char *text) {
     char plain[MAX_TEXT];
     plain_text(text, plain);
     for (int i = 0; plain[i]; i++) x = draw_letter(p, x, y, colour, plain[i]);
 }
 
-static void write_bytes(void *file, void *data, int size)
-{
-    fwrite(data, 1, (size_t)size, file);
-}
+static void write_bytes(void *file, void *data, int size) { fwrite(data, 1, (size_t)size, file); }
 
 /* False: out of memory. */
-static bool write_png(const picture *p, FILE *file)
-{
+static bool write_png(const picture *p, FILE *file) {
     png.blocks.next = NULL;
     if (setjmp(png.no_memory)) {
         while (png.blocks.next) png_free(png.blocks.next + 1);
@@ -137,8 +127,7 @@ static bool write_png(const picture *p, FILE *file)
     return stbi_write_png_to_func(write_bytes, file, p->width, p->height, 3, p->pixels, 0) != 0;
 }
 
-bool picture_save(const picture *p, const char *path, report *r)
-{
+bool picture_save(const picture *p, const char *path, report *r) {
     cli_output output;
     if (!cli_output_open(&output, path, r)) return false;
     if (!write_png(p, output.file)) {

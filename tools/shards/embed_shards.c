@@ -21,20 +21,19 @@
 typedef struct shard_job {
     const shard_task *task;
     const char *file, *number, *name;
-    photo_decoder *decoder;       /* for all shards                 */
+    photo_decoder *decoder; /* for all shards                 */
     shard_source source;
     shard_writer writer;
     infer_counts counts;
     double load_ms, forward_ms;
-    float *scores;                /* [num_classes], with --classify */
+    float *scores; /* [num_classes], with --classify */
     vit_prediction *top;
-    bool input_failed;            /* the archive is at fault        */
+    bool input_failed; /* the archive is at fault        */
 } shard_job;
 
 /* === Results === */
 
-static int best_classes(shard_job *j, const infer_result *result)
-{
+static int best_classes(shard_job *j, const infer_result *result) {
     const vit_model *model = j->task->recipe.model;
     const int classes = model->config.num_classes;
     if (!j->scores) return 0;
@@ -44,16 +43,14 @@ static int best_classes(shard_job *j, const infer_result *result)
 }
 
 /* The reason without the name of the image, which the line has as well. */
-static const char *reason_of(const infer_result *result)
-{
+static const char *reason_of(const infer_result *result) {
     const size_t length = strlen(result->name);
     const bool named = strncmp(result->error, result->name, length) == 0 &&
                        strncmp(result->error + length, ": ", 2) == 0;
     return result->error + (named ? length + 2 : 0);
 }
 
-static bool take_unreadable(shard_job *j, sample *s, const infer_result *result, report *r)
-{
+static bool take_unreadable(shard_job *j, sample *s, const infer_result *result, report *r) {
     const char *reason = reason_of(result);
     s->error = malloc(strlen(reason) + 1);
     if (!s->error) return report_no_memory(r);
@@ -62,8 +59,7 @@ static bool take_unreadable(shard_job *j, sample *s, const infer_result *result,
 }
 
 /* infer_take */
-static bool take_result(void *user, infer_result *result, report *r)
-{
+static bool take_result(void *user, infer_result *result, report *r) {
     shard_job *j = user;
     const shard_recipe *recipe = &j->task->recipe;
     sample s = shard_source_take(&j->source);
@@ -72,7 +68,7 @@ static bool take_result(void *user, infer_result *result, report *r)
     if (result->error) {
         good = take_unreadable(j, &s, result, r);
     } else {
-        const int top = best_classes(j, result);   /* of logits that the next line may scale */
+        const int top = best_classes(j, result); /* of logits that the next line may scale */
         const float *row = embedding_of(&recipe->choice, recipe->model, result);
         j->forward_ms += result->forward_ms;
         good = shard_writer_add(&j->writer, &s, result->name, row, j->top, top, r);
@@ -83,16 +79,14 @@ static bool take_result(void *user, infer_result *result, report *r)
 
 /* === The record === */
 
-static void put_others(const shard_job *j, json_writer *w)
-{
+static void put_others(const shard_job *j, json_writer *w) {
     const samples *s = &j->source.samples;
     json_put_integer(w, "samples_without_image", (int64_t)s->without_image);
     json_put_integer(w, "other_files", (int64_t)s->others);
     if (s->others) json_put_text(w, "first_other_file", s->other);
 }
 
-static void put_times(const shard_job *j, json_writer *w)
-{
+static void put_times(const shard_job *j, json_writer *w) {
     const infer_counts *counts = &j->counts;
     json_put_decimals(w, "seconds", counts->seconds, 3);
     json_put_decimals(w, "images_per_second", (double)counts->read / counts->seconds, 1);
@@ -100,8 +94,7 @@ static void put_times(const shard_job *j, json_writer *w)
     json_put_decimals(w, "forward_seconds", j->forward_ms / 1e3, 3);
 }
 
-static void put_program(const shard_job *j, json_writer *w)
-{
+static void put_program(const shard_job *j, json_writer *w) {
     const shard_task *task = j->task;
     char version[32];
     snprintf(version, sizeof version, "%d.%d.%d", VIT_VERSION_MAJOR, VIT_VERSION_MINOR,
@@ -111,8 +104,7 @@ static void put_program(const shard_job *j, json_writer *w)
     json_put_text(w, "isa", vit_isa_name(task->isa ? task->isa : vit_detect_isa()));
 }
 
-static bool commit(shard_job *j, report *r)
-{
+static bool commit(shard_job *j, report *r) {
     const shard_recipe *recipe = &j->task->recipe;
     char text[SHARD_RECIPE_SIZE];
     json_writer w = shard_writer_record(&j->writer);
@@ -131,9 +123,8 @@ static bool commit(shard_job *j, report *r)
 }
 
 /* A file that was written over while it was mapped gives vectors of no model. */
-static bool check_model(const shard_job *j, report *r)
-{
-    vit_model model = *j->task->recipe.model;   /* whose message is not ours to change */
+static bool check_model(const shard_job *j, report *r) {
+    vit_model model = *j->task->recipe.model; /* whose message is not ours to change */
     if (vit_model_verify(&model) == VIT_OK) return true;
     (void)report_fail(r, "has changed while it was in use (%s); start again", model.detail);
     return report_file(r, j->task->recipe.model_path);
@@ -141,8 +132,7 @@ static bool check_model(const shard_job *j, report *r)
 
 /* === One shard === */
 
-static bool infer_all(shard_job *j, report *r)
-{
+static bool infer_all(shard_job *j, report *r) {
     const shard_task *task = j->task;
     photo_source photos = shard_source_photos(&j->source);
     infer_settings settings;
@@ -160,8 +150,7 @@ static bool infer_all(shard_job *j, report *r)
     return infer_run(&settings, &photos, &j->counts, r);
 }
 
-static bool prepare_classes(shard_job *j, report *r)
-{
+static bool prepare_classes(shard_job *j, report *r) {
     const int classes = j->task->recipe.model->config.num_classes, k = j->task->recipe.classes;
     if (!k) return true;
     j->scores = malloc((size_t)classes * sizeof *j->scores);
@@ -169,16 +158,14 @@ static bool prepare_classes(shard_job *j, report *r)
     return (j->scores && j->top) || report_no_memory(r);
 }
 
-static void print_done(const shard_job *j)
-{
+static void print_done(const shard_job *j) {
     const samples *s = &j->source.samples;
     const infer_counts *counts = &j->counts;
     char images[32], unreadable[32], others[32];
-    text_print(stderr, "%s: %s: %s image%s in %.1f s, %.1f images/s; %s unreadable\n",
-               j->task->program, j->name, text_grouped(counts->read, images),
-               counts->read == 1 ? "" : "s", counts->seconds,
-               (double)counts->read / counts->seconds,
-               text_grouped(counts->unreadable, unreadable));
+    text_print(
+        stderr, "%s: %s: %s image%s in %.1f s, %.1f images/s; %s unreadable\n", j->task->program,
+        j->name, text_grouped(counts->read, images), counts->read == 1 ? "" : "s", counts->seconds,
+        (double)counts->read / counts->seconds, text_grouped(counts->unreadable, unreadable));
     if (s->others == 1)
         text_print(stderr, "%s: %s: another file was passed over: %s\n", j->task->program, j->name,
                    s->other);
@@ -186,13 +173,14 @@ static void print_done(const shard_job *j)
         text_print(stderr, "%s: %s: %s other files were passed over, the first is %s\n",
                    j->task->program, j->name, text_grouped(s->others, others), s->other);
     if (s->without_image)
-        text_print(stderr, "%s: %s: %s sample%s without an image; the files of one must follow "
-                   "each other, as tar --sort=name has them\n", j->task->program, j->name,
-                   text_grouped(s->without_image, others), s->without_image == 1 ? "" : "s");
+        text_print(stderr,
+                   "%s: %s: %s sample%s without an image; the files of one must follow "
+                   "each other, as tar --sort=name has them\n",
+                   j->task->program, j->name, text_grouped(s->without_image, others),
+                   s->without_image == 1 ? "" : "s");
 }
 
-static bool run_open(shard_job *j, report *r)
-{
+static bool run_open(shard_job *j, report *r) {
     const shard_task *task = j->task;
     if (!shard_writer_open(&j->writer, &task->recipe, task->folder, j->number, j->file, r))
         return false;
@@ -205,8 +193,7 @@ static bool run_open(shard_job *j, report *r)
     return true;
 }
 
-static bool run_shard(shard_job *j, report *r)
-{
+static bool run_shard(shard_job *j, report *r) {
     const size_t max_bytes = photos_max_bytes(&j->task->recipe.photos);
     bool good = shard_source_open(&j->source, j->file, j->name, max_bytes, r);
     good = good && run_open(j, r);
@@ -222,8 +209,7 @@ static bool run_shard(shard_job *j, report *r)
 /* === All of the part === */
 
 /* Whether the archive is still the one that the record is of, as far as its size tells. */
-static bool same_archive(const char *file, int64_t bytes)
-{
+static bool same_archive(const char *file, int64_t bytes) {
     report unread = report_make();
     source s;
     if (strcmp(file, "-") == 0 || !source_open_file(&s, file, &unread)) return true;
@@ -232,8 +218,7 @@ static bool same_archive(const char *file, int64_t bytes)
 }
 
 /* What is wrong with an output that is there already is said before it is made again. */
-static bool is_done(const shard_job *j, const shard_paths *paths, bool *done, report *r)
-{
+static bool is_done(const shard_job *j, const shard_paths *paths, bool *done, report *r) {
     const shard_task *task = j->task;
     char recipe[SHARD_RECIPE_SIZE];
     shard_record record;
@@ -244,8 +229,10 @@ static bool is_done(const shard_job *j, const shard_paths *paths, bool *done, re
     if (state == SHARD_DAMAGED) {
         report_error(task->program, NULL, "%s; made again", damage.text);
     } else if (state == SHARD_COMPLETE && strcmp(record.recipe, recipe) != 0) {
-        (void)report_fail(r, "is of another recipe: found '%.250s', expected '%.250s'; give "
-                          "another output", record.recipe, recipe);
+        (void)report_fail(r,
+                          "is of another recipe: found '%.250s', expected '%.250s'; give "
+                          "another output",
+                          record.recipe, recipe);
         good = report_file(r, paths->stats);
     } else if (state == SHARD_COMPLETE && strcmp(record.shard, j->name) != 0) {
         (void)report_fail(r, "is of the shard %.200s, not of %.200s; give another output",
@@ -261,8 +248,7 @@ static bool is_done(const shard_job *j, const shard_paths *paths, bool *done, re
     return good;
 }
 
-static bool check_done(const shard_job *j, bool *done, report *r)
-{
+static bool check_done(const shard_job *j, bool *done, report *r) {
     shard_paths paths;
     bool good;
     *done = false;
@@ -272,16 +258,14 @@ static bool check_done(const shard_job *j, bool *done, report *r)
     return good;
 }
 
-static void add_counts(shard_totals *totals, const infer_counts *counts)
-{
+static void add_counts(shard_totals *totals, const infer_counts *counts) {
     totals->images += counts->read;
     totals->unreadable += counts->unreadable;
     totals->seconds += counts->seconds;
 }
 
 /* False: those after it would fail as well. */
-static bool run_next(shard_job *j, shard_totals *totals, report *r)
-{
+static bool run_next(shard_job *j, shard_totals *totals, report *r) {
     report failure = report_make();
     bool done;
     totals->shards++;
@@ -303,8 +287,7 @@ static bool run_next(shard_job *j, shard_totals *totals, report *r)
     return true;
 }
 
-bool shard_task_run(const shard_task *task, shard_totals *totals, report *r)
-{
+bool shard_task_run(const shard_task *task, shard_totals *totals, report *r) {
     const shard_list *shards = task->shards;
     shard_job *j = malloc(sizeof *j);
     photo_decoder *decoder;
@@ -327,13 +310,14 @@ bool shard_task_run(const shard_task *task, shard_totals *totals, report *r)
     return good;
 }
 
-void shard_totals_print(const shard_task *task, const shard_totals *totals, bool json)
-{
+void shard_totals_print(const shard_task *task, const shard_totals *totals, bool json) {
     char texts[5][32];
     json_writer w = json_write_to(stdout);
     if (!json) {
-        fprintf(stderr, "%s: %s shard%s, %s complete before, %s failed; %s image%s, %s "
-                "unreadable\n", task->program, text_grouped(totals->shards, texts[0]),
+        fprintf(stderr,
+                "%s: %s shard%s, %s complete before, %s failed; %s image%s, %s "
+                "unreadable\n",
+                task->program, text_grouped(totals->shards, texts[0]),
                 totals->shards == 1 ? "" : "s", text_grouped(totals->complete, texts[1]),
                 text_grouped(totals->failed, texts[2]), text_grouped(totals->images, texts[3]),
                 totals->images == 1 ? "" : "s", text_grouped(totals->unreadable, texts[4]));
@@ -354,8 +338,7 @@ void shard_totals_print(const shard_task *task, const shard_totals *totals, bool
 /* === Names in a folder === */
 
 /* A folder that no task has made yet has none. */
-static bool names_in(const char *folder, const char *kind, photo_list *names, report *r)
-{
+static bool names_in(const char *folder, const char *kind, photo_list *names, report *r) {
     const size_t size = strlen(folder) + strlen(kind) + 2;
     char *path = malloc(size);
     bool good;
@@ -368,8 +351,7 @@ static bool names_in(const char *folder, const char *kind, photo_list *names, re
 }
 
 /* "00017" of "stats_00017.json", in place; NULL: not such a name. */
-static char *number_in(char *name, const char *kind, const char *suffix)
-{
+static char *number_in(char *name, const char *kind, const char *suffix) {
     const size_t before = strlen(kind) + 1, after = strlen(suffix), length = strlen(name);
     if (length <= before + after || memcmp(name, kind, before - 1) != 0 ||
         name[before - 1] != '_' || strcmp(name + length - after, suffix) != 0)
@@ -380,8 +362,7 @@ static char *number_in(char *name, const char *kind, const char *suffix)
 
 /* === One shard === */
 
-static void add(shard_collected *all, const shard_record *record)
-{
+static void add(shard_collected *all, const shard_record *record) {
     all->complete++;
     all->images += record->images;
     all->unreadable += record->unreadable;
@@ -390,8 +371,7 @@ static void add(shard_collected *all, const shard_record *record)
 }
 
 static bool check_shard(const char *program, const char *folder, const char *number,
-                        shard_collected *all, report *r)
-{
+                        shard_collected *all, report *r) {
     shard_paths paths;
     shard_record record;
     report damage = report_make();
@@ -408,8 +388,10 @@ static bool check_shard(const char *program, const char *folder, const char *num
         report_error(program, NULL, "%s", damage.text);
     } else if (strcmp(record.recipe, all->recipe) != 0) {
         all->damaged++;
-        report_error(program, paths.stats, "is of another recipe: found '%.250s', expected "
-                     "'%.250s'", record.recipe, all->recipe);
+        report_error(program, paths.stats,
+                     "is of another recipe: found '%.250s', expected "
+                     "'%.250s'",
+                     record.recipe, all->recipe);
     } else {
         add(all, &record);
     }
@@ -421,8 +403,7 @@ static bool check_shard(const char *program, const char *folder, const char *num
 /* === All of them === */
 
 static void name_gap(const char *program, const char *before, const char *number,
-                     shard_collected *all)
-{
+                     shard_collected *all) {
     char first[24], last[24];
     const long missing = shard_gap(before, number, first, last);
     if (missing == 0) return;
@@ -431,8 +412,7 @@ static void name_gap(const char *program, const char *before, const char *number
     else report_error(program, NULL, "%s to %s are missing", first, last);
 }
 
-static bool check_found(const char *program, const char *folder, shard_collected *all, report *r)
-{
+static bool check_found(const char *program, const char *folder, shard_collected *all, report *r) {
     photo_list names;
     const char *before = NULL;
     bool good = true;
@@ -454,8 +434,7 @@ static bool check_found(const char *program, const char *folder, shard_collected
 
 /* Vectors without a record would be taken for some by what reads the folder. */
 static bool check_unrecorded(const char *program, const char *folder, shard_collected *all,
-                             report *r)
-{
+                             report *r) {
     photo_list names;
     bool good = true;
     if (!names_in(folder, "img_emb", &names, r)) return false;
@@ -466,7 +445,8 @@ static bool check_unrecorded(const char *program, const char *folder, shard_coll
         good = shard_paths_make(&paths, folder, number, r);
         if (good && !source_exists(paths.stats)) {
             all->unrecorded++;
-            report_error(program, paths.vectors, "has no record: make its shard again, or remove "
+            report_error(program, paths.vectors,
+                         "has no record: make its shard again, or remove "
                          "it");
         }
         if (good) shard_paths_free(&paths);
@@ -475,8 +455,7 @@ static bool check_unrecorded(const char *program, const char *folder, shard_coll
     return good;
 }
 
-static bool count_unfinished(const char *folder, shard_collected *all, report *r)
-{
+static bool count_unfinished(const char *folder, shard_collected *all, report *r) {
     static const char *const kinds[] = { "img_emb", "metadata", "stats" };
     photo_list names;
     for (int k = 0; k < 3; k++) {
@@ -489,8 +468,7 @@ static bool count_unfinished(const char *folder, shard_collected *all, report *r
 }
 
 bool shard_collect(const char *program, const char *folder, const shard_list *shards,
-                   shard_collected *all, report *r)
-{
+                   shard_collected *all, report *r) {
     bool good = true;
     memset(all, 0, sizeof *all);
     if (shards->files.count == 0) good = check_found(program, folder, all, r);
@@ -499,15 +477,13 @@ bool shard_collect(const char *program, const char *folder, const shard_list *sh
     return good && check_unrecorded(program, folder, all, r) && count_unfinished(folder, all, r);
 }
 
-bool shard_all_there(const shard_collected *all)
-{
+bool shard_all_there(const shard_collected *all) {
     return all->missing + all->damaged + all->unrecorded == 0;
 }
 
 /* === Printing === */
 
-static void print_object(const shard_collected *all)
-{
+static void print_object(const shard_collected *all) {
     json_writer w = json_write_to(stdout);
     json_put_begin(&w, NULL, '{');
     json_put_integer(&w, "complete", (int64_t)all->complete);
@@ -525,11 +501,11 @@ static void print_object(const shard_collected *all)
 }
 
 void shard_collected_print(const char *program, const char *folder, const shard_collected *all,
-                           bool json)
-{
+                           bool json) {
     char texts[5][32];
     if (all->unfinished)
-        report_error(program, folder, "%s temporary file%s of tasks that were killed or still run; "
+        report_error(program, folder,
+                     "%s temporary file%s of tasks that were killed or still run; "
                      "when none does, find %s -name '*.tmp-*' -delete",
                      text_grouped(all->unfinished, texts[0]), all->unfinished == 1 ? "" : "s",
                      folder);

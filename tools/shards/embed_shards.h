@@ -10,20 +10,20 @@
 #include "shards/shard_writer.h"
 
 typedef struct shard_task {
-    const char *program;          /* begins what is printed on stderr             */
-    const char *folder;           /* of the output                                */
-    const char *name;             /* what standard input is called; NULL: nothing */
-    const shard_list *shards;     /* all of them                                  */
+    const char *program;      /* begins what is printed on stderr             */
+    const char *folder;       /* of the output                                */
+    const char *name;         /* what standard input is called; NULL: nothing */
+    const shard_list *shards; /* all of them                                  */
     shard_part part;
     shard_recipe recipe;
-    int num_threads, batch;       /* as infer_settings'                           */
+    int num_threads, batch; /* as infer_settings'                           */
     vit_isa isa;
 } shard_task;
 
 typedef struct shard_totals {
-    uint64_t shards, complete;    /* of the part; done before                     */
-    uint64_t failed;              /* named on stderr                              */
-    uint64_t images, unreadable;  /* now                                          */
+    uint64_t shards, complete;   /* of the part; done before                     */
+    uint64_t failed;             /* named on stderr                              */
+    uint64_t images, unreadable; /* now                                          */
     double seconds;
 } shard_totals;
 
@@ -39,12 +39,12 @@ void shard_totals_print(const shard_task *task, const shard_totals *totals, bool
 /* What the tasks have left, as a whole: whether all of it is there, and its sums. */
 
 typedef struct shard_collected {
-    uint64_t complete, missing, damaged;   /* shards                                        */
-    uint64_t unrecorded;                   /* vectors that no record is of                  */
-    uint64_t unfinished;                   /* temporary files of tasks that were killed     */
+    uint64_t complete, missing, damaged; /* shards                                        */
+    uint64_t unrecorded;                 /* vectors that no record is of                  */
+    uint64_t unfinished;                 /* temporary files of tasks that were killed     */
     int64_t images, unreadable, bytes;
-    double seconds;                        /* of all tasks                                  */
-    char recipe[256];                      /* that of all shards                            */
+    double seconds;   /* of all tasks                                  */
+    char recipe[256]; /* that of all shards                            */
 } shard_collected;
 
 /* Verifies every shard that has a record in the folder, names on stderr what is missing, damaged or

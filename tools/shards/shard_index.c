@@ -1,4 +1,4 @@
-#define _POSIX_C_SOURCE 200809L   /* strdup */
+#define _POSIX_C_SOURCE 200809L /* strdup */
 #include "shards/shard_index.h"
 
 #include <errno.h>
@@ -25,12 +25,11 @@ typedef struct copy_header {
 
 static const uint64_t magic = 0x76697420693831u;
 
-enum { BLOCK = 4096 };   /* rows made at a time */
+enum { BLOCK = 4096 }; /* rows made at a time */
 
 /* time: of the file that is mapped, which another may have replaced. */
 static bool expected_header(const char *vectors, int64_t time, const nearest_part *part, int dim,
-                            copy_header *h, report *r)
-{
+                            copy_header *h, report *r) {
     const int file = os_open(vectors);
     bool good;
     memset(h, 0, sizeof *h);
@@ -47,8 +46,7 @@ static bool expected_header(const char *vectors, int64_t time, const nearest_par
 
 /* Rows are made and written a block at a time, and the scales, which come before them, last. */
 static bool write_rows(const int8_copies *c, FILE *file, const nearest_part *part,
-                       nearest_scale *scales, int8_t *bytes)
-{
+                       nearest_scale *scales, int8_t *bytes) {
     const size_t dim = (size_t)c->dim, count = (size_t)part->count;
     const long start = ftell(file);
     if (fwrite(scales, sizeof *scales, count, file) != count) return false;
@@ -65,8 +63,7 @@ static bool write_rows(const int8_copies *c, FILE *file, const nearest_part *par
 }
 
 static bool write_copy(const int8_copies *c, const char *path, const char *vectors,
-                       const copy_header *h, const nearest_part *part, report *r)
-{
+                       const copy_header *h, const nearest_part *part, report *r) {
     const size_t block = part->count < BLOCK ? (size_t)part->count : BLOCK;
     nearest_scale *scales = calloc((size_t)part->count, sizeof *scales);
     int8_t *bytes = malloc(block * (size_t)c->dim);
@@ -92,8 +89,7 @@ static bool write_copy(const int8_copies *c, const char *path, const char *vecto
 }
 
 /* NULL: it is to be made. */
-static void *map_copy(const char *path, const copy_header *h, size_t *size)
-{
+static void *map_copy(const char *path, const copy_header *h, size_t *size) {
     void *data = os_map(path, size);
     const uint64_t each = sizeof(nearest_scale) + (uint64_t)h->dim;
     if (data && *size == sizeof *h + (uint64_t)h->count * each && memcmp(data, h, sizeof *h) == 0)
@@ -103,8 +99,7 @@ static void *map_copy(const char *path, const copy_header *h, size_t *size)
 }
 
 void *int8_copy_open(const int8_copies *c, const char *vectors, int64_t time, nearest_part *part,
-                     size_t *size, report *r)
-{
+                     size_t *size, report *r) {
     const size_t stem = strlen(vectors) - strlen(".npy");
     char *path = malloc(stem + sizeof ".i8");
     copy_header h;
@@ -122,8 +117,7 @@ void *int8_copy_open(const int8_copies *c, const char *vectors, int64_t time, ne
         if (!data) {
             if (os_kind_of(path) != OS_NONE)
                 report_error(c->program, path, "is not of the vectors as they are now: made again");
-            if (write_copy(c, path, vectors, &h, part, r) &&
-                !(data = map_copy(path, &h, size)))
+            if (write_copy(c, path, vectors, &h, part, r) && !(data = map_copy(path, &h, size)))
                 (void)report_fail(r, "%.200s cannot be mapped", path);
         }
     }
@@ -137,8 +131,7 @@ void *int8_copy_open(const int8_copies *c, const char *vectors, int64_t time, ne
 
 /* === One shard === */
 
-static void close_shard(indexed_shard *shard)
-{
+static void close_shard(indexed_shard *shard) {
     if (shard->copy) os_unmap(shard->copy, shard->copy_size);
     npy_free(&shard->array);
     free(shard->vectors);
@@ -146,34 +139,30 @@ static void close_shard(indexed_shard *shard)
 }
 
 /* When a file was last written; -1: it is not there. */
-static int64_t time_of(const char *path)
-{
+static int64_t time_of(const char *path) {
     const int file = path ? os_open(path) : -1;
     const int64_t time = file < 0 ? -1 : os_file_time(file);
     if (file >= 0) os_close(file);
     return time;
 }
 
-static shard_times times_of(const char *vectors, const char *names, const char *json)
-{
+static shard_times times_of(const char *vectors, const char *names, const char *json) {
     const shard_times times = { time_of(vectors), time_of(names), time_of(json) };
     return times;
 }
 
 /* "FOLDER/BEFORE" "MIDDLE" "AFTER"; malloc'ed. */
-static char *join(const char *folder, const char *before, const char *middle, const char *after)
-{
+static char *join(const char *folder, const char *before, const char *middle, const char *after) {
     const size_t size = strlen(folder) + strlen(before) + strlen(middle) + strlen(after) + 2;
     char *path = malloc(size);
-    if (path) snprintf(path, size, "%s%s%s%s%s", folder, paths_slash(folder), before, middle,
-                       after);
+    if (path)
+        snprintf(path, size, "%s%s%s%s%s", folder, paths_slash(folder), before, middle, after);
     return path;
 }
 
 /* Takes `other` over: all shards must come from one model, by one recipe. */
 static bool check_same(shard_index *index, const indexed_shard *shard, embedding_index *other,
-                       report *r)
-{
+                       report *r) {
     embedding_index *first = &index->about;
     bool good;
     if (index->set.count == 0) {
@@ -198,8 +187,8 @@ static bool check_same(shard_index *index, const indexed_shard *shard, embedding
 }
 
 /* Takes both over. */
-static bool add_shard(shard_index *index, indexed_shard *shard, embedding_index *made_by, report *r)
-{
+static bool add_shard(shard_index *index, indexed_shard *shard, embedding_index *made_by,
+                      report *r) {
     indexed_shard *grown;
     if (!check_same(index, shard, made_by, r)) {
         close_shard(shard);
@@ -216,8 +205,7 @@ static bool add_shard(shard_index *index, indexed_shard *shard, embedding_index 
     return true;
 }
 
-static void leave_out(shard_index *index, const char *program, const report *why)
-{
+static void leave_out(shard_index *index, const char *program, const report *why) {
     index->left_out++;
     report_error(program, NULL, "%s; it is left out", why->text);
 }
@@ -225,8 +213,7 @@ static void leave_out(shard_index *index, const char *program, const report *why
 /* vectors and names, which may be NULL, are taken over; json: what describes it, or NULL. seen:
  * before anything of it was read; a task may be making the shard again. */
 static bool open_shard(shard_index *index, const char *program, char *vectors, char *names,
-                       int64_t unreadable, const char *json, const shard_times *seen, report *r)
-{
+                       int64_t unreadable, const char *json, const shard_times *seen, report *r) {
     indexed_shard shard;
     embedding_index made_by;
     report damage = report_make();
@@ -256,8 +243,7 @@ static bool open_shard(shard_index *index, const char *program, char *vectors, c
 
 /* === What embed --tar or clip-retrieval has left === */
 
-static bool open_recorded(shard_index *index, const char *program, const char *number, report *r)
-{
+static bool open_recorded(shard_index *index, const char *program, const char *number, report *r) {
     shard_paths paths;
     shard_record record;
     report damage = report_make();
@@ -280,24 +266,21 @@ static bool open_recorded(shard_index *index, const char *program, const char *n
     return good;
 }
 
-static bool is_between(const char *name, const char *before, const char *after)
-{
+static bool is_between(const char *name, const char *before, const char *after) {
     const size_t head = strlen(before), tail = strlen(after), length = strlen(name);
     return length > head + tail && memcmp(name, before, head) == 0 &&
            strcmp(name + length - tail, after) == 0;
 }
 
 /* "00017" of "img_emb_00017.npy", which is between the two; malloc'ed, NULL: no memory. */
-static char *between(const char *name, const char *before, const char *after)
-{
+static char *between(const char *name, const char *before, const char *after) {
     char *text = strdup(name + strlen(before));
     if (text) text[strlen(text) - strlen(after)] = '\0';
     return text;
 }
 
 static void name_gap(shard_index *index, const char *program, const char *before,
-                     const char *number)
-{
+                     const char *number) {
     char first[24], last[24];
     const long missing = shard_gap(before, number, first, last);
     if (!missing) return;
@@ -307,8 +290,7 @@ static void name_gap(shard_index *index, const char *program, const char *before
 }
 
 static bool open_records(shard_index *index, const char *program, const photo_list *names,
-                         report *r)
-{
+                         report *r) {
     char *before = NULL;
     bool good = true;
     for (int i = 0; good && i < names->count; i++) {
@@ -328,8 +310,7 @@ static bool open_records(shard_index *index, const char *program, const photo_li
     return good;
 }
 
-static char *exists_or_null(char *path)
-{
+static char *exists_or_null(char *path) {
     if (path && source_exists(path)) return path;
     free(path);
     return NULL;
@@ -337,8 +318,7 @@ static char *exists_or_null(char *path)
 
 /* The joined path if there is such a file, or NULL. */
 static bool find_beside(char **path, const char *folder, const char *before, const char *middle,
-                        const char *after, report *r)
-{
+                        const char *after, report *r) {
     char *joined = join(folder, before, middle, after);
     *path = exists_or_null(joined);
     return joined || report_no_memory(r);
@@ -346,8 +326,7 @@ static bool find_beside(char **path, const char *folder, const char *before, con
 
 /* Those without a record: all of clip-retrieval's, but among embed's a task has not ended. */
 static bool open_unrecorded(shard_index *index, const char *program, const photo_list *names,
-                            bool records, report *r)
-{
+                            bool records, report *r) {
     bool good = true;
     for (int i = 0; good && i < names->count; i++) {
         char *number;
@@ -364,7 +343,8 @@ static bool open_unrecorded(shard_index *index, const char *program, const photo
             paths.vectors = paths.metadata = NULL;
         } else if (good && !source_exists(paths.stats)) {
             index->left_out++;
-            report_error(program, paths.vectors, "has no record: make its shard again, or remove "
+            report_error(program, paths.vectors,
+                         "has no record: make its shard again, or remove "
                          "it; it is left out");
         }
         if (good) shard_paths_free(&paths);
@@ -373,8 +353,7 @@ static bool open_unrecorded(shard_index *index, const char *program, const photo
     return good;
 }
 
-static bool open_embedded(shard_index *index, const char *program, const char *vectors, report *r)
-{
+static bool open_embedded(shard_index *index, const char *program, const char *vectors, report *r) {
     char *stats = join(index->about.path, "stats", "", "");
     const bool records = stats && source_is_folder(stats);
     photo_list names, recorded = { NULL, 0, 0, 0 };
@@ -395,8 +374,7 @@ static bool open_embedded(shard_index *index, const char *program, const char *v
 /* === A folder of .npy files === */
 
 /* STEM.npy, with the lines of metadata_N.jsonl if it is img_emb_N.npy, or of STEM.txt. */
-static bool open_file(shard_index *index, const char *program, const char *stem, report *r)
-{
+static bool open_file(shard_index *index, const char *program, const char *stem, report *r) {
     const char *folder = index->about.path, *number = "img_emb_";
     char *vectors = join(folder, stem, ".npy", ""), *json = NULL, *lines = NULL;
     bool good = vectors ? find_beside(&json, folder, stem, ".json", "", r) : report_no_memory(r);
@@ -414,8 +392,7 @@ static bool open_file(shard_index *index, const char *program, const char *stem,
     return good;
 }
 
-static bool open_files(shard_index *index, const char *program, report *r)
-{
+static bool open_files(shard_index *index, const char *program, report *r) {
     const char *folder = index->about.path;
     photo_list names;
     bool good = true;
@@ -433,8 +410,7 @@ static bool open_files(shard_index *index, const char *program, report *r)
 
 /* === All of them === */
 
-static bool make_parts(shard_index *index, report *r)
-{
+static bool make_parts(shard_index *index, report *r) {
     index->parts = calloc((size_t)index->set.count + 1, sizeof *index->parts);
     if (!index->parts) return report_no_memory(r);
     for (int i = 0; i < index->set.count; i++) {
@@ -447,8 +423,7 @@ static bool make_parts(shard_index *index, report *r)
     return true;
 }
 
-bool shard_index_open(shard_index *index, const char *program, const char *folder, report *r)
-{
+bool shard_index_open(shard_index *index, const char *program, const char *folder, report *r) {
     char *vectors = join(folder, "img_emb", "", "");
     bool good;
     memset(index, 0, sizeof *index);
@@ -461,14 +436,13 @@ bool shard_index_open(shard_index *index, const char *program, const char *folde
         (void)(index->set.count
                    ? report_fail(r, "has no vectors: all its shards are empty")
                    : report_fail(r, "has no vectors: expected img_emb/img_emb_N.npy, or .npy "
-                                 "files"));
+                                    "files"));
         return report_file(r, folder);
     }
     return good && make_parts(index, r);
 }
 
-void shard_index_close(shard_index *index)
-{
+void shard_index_close(shard_index *index) {
     for (int i = 0; i < index->set.count; i++) close_shard(&index->shards[i]);
     free(index->shards);
     free(index->parts);
@@ -477,8 +451,7 @@ void shard_index_close(shard_index *index)
 }
 
 bool shard_index_copies(shard_index *index, const char *program, const vit_executor *executor,
-                        report *r)
-{
+                        report *r) {
     const int8_copies copies = { program, index->set.dim, executor };
     for (int i = 0; i < index->set.count; i++) {
         indexed_shard *shard = &index->shards[i];
@@ -493,28 +466,24 @@ bool shard_index_copies(shard_index *index, const char *program, const vit_execu
 
 /* === What is known of a row === */
 
-static bool is_json(const indexed_shard *shard)
-{
+static bool is_json(const indexed_shard *shard) {
     const size_t length = strlen(shard->names);
     return length > 6 && strcmp(shard->names + length - 6, ".jsonl") == 0;
 }
 
-static bool holds(const char *line, size_t length, const char *what)
-{
+static bool holds(const char *line, size_t length, const char *what) {
     const size_t size = strlen(what);
     for (size_t i = 0; i + size <= length; i++)
         if (memcmp(line + i, what, size) == 0) return true;
     return false;
 }
 
-static bool copy_text(char **copy, const char *text, report *r)
-{
+static bool copy_text(char **copy, const char *text, report *r) {
     *copy = text ? strdup(text) : NULL;
     return *copy || !text || report_no_memory(r);
 }
 
-static bool text_of(char **text, const json_value *root, const char *key, report *r)
-{
+static bool text_of(char **text, const json_value *root, const char *key, report *r) {
     const json_value *value = json_get(root, key);
     char number[32];
     if (!value || value->kind != JSON_NUMBER || !value->integral)
@@ -524,8 +493,7 @@ static bool text_of(char **text, const json_value *root, const char *key, report
 }
 
 /* Of a row that has none. */
-static bool make_name(const indexed_shard *shard, indexed_row *found, report *r)
-{
+static bool make_name(const indexed_shard *shard, indexed_row *found, report *r) {
     const size_t size = strlen(shard->vectors) + 24;
     found->name = malloc(size);
     if (!found->name) return report_no_memory(r);
@@ -533,8 +501,7 @@ static bool make_name(const indexed_shard *shard, indexed_row *found, report *r)
     return true;
 }
 
-static bool read_json(indexed_row *found, char *line, size_t length, report *r)
-{
+static bool read_json(indexed_row *found, char *line, size_t length, report *r) {
     json_document document;
     report unread = report_make();
     bool good;
@@ -557,8 +524,7 @@ static bool read_json(indexed_row *found, char *line, size_t length, report *r)
 
 /* The line of a row, without its end. */
 static bool read_line(const indexed_shard *shard, indexed_row *found, const char *line,
-                      size_t length, report *r)
-{
+                      size_t length, report *r) {
     char *copy = malloc(length + 1);
     bool good;
     if (!copy) return report_no_memory(r);
@@ -576,8 +542,7 @@ static bool read_line(const indexed_shard *shard, indexed_row *found, const char
 
 /* All lines are counted. What follows those of the rows is of unreadable images. */
 static bool read_lines(const indexed_shard *shard, const char *text, size_t size,
-                       indexed_row *const *wanted, int count, report *r)
-{
+                       indexed_row *const *wanted, int count, report *r) {
     const int64_t rows = shard->array.dims[0];
     int64_t lines = 0;
     bool good = true;
@@ -599,8 +564,7 @@ static bool read_lines(const indexed_shard *shard, const char *text, size_t size
 
 /* wanted: rows of the shard, in rising order. */
 static bool read_names(const indexed_shard *shard, indexed_row *const *wanted, int count,
-                       report *r)
-{
+                       report *r) {
     size_t size = 0;
     char *text = os_map(shard->names, &size);
     const bool good = time_of(shard->names) == shard->times.names
@@ -611,22 +575,19 @@ static bool read_names(const indexed_shard *shard, indexed_row *const *wanted, i
 }
 
 static bool make_names(const indexed_shard *shard, indexed_row *const *wanted, int count,
-                       report *r)
-{
+                       report *r) {
     bool good = true;
     for (int i = 0; good && i < count; i++) good = make_name(shard, wanted[i], r);
     return good;
 }
 
-static int compare_rows(const void *a, const void *b)
-{
+static int compare_rows(const void *a, const void *b) {
     const indexed_row *x = *(indexed_row *const *)a, *y = *(indexed_row *const *)b;
     return (x->row > y->row) - (x->row < y->row);
 }
 
 /* The rows in rising order: every file is read once. */
-static bool find_rows(const shard_index *index, indexed_row **sorted, int count, report *r)
-{
+static bool find_rows(const shard_index *index, indexed_row **sorted, int count, report *r) {
     const indexed_shard *shard = index->shards;
     int64_t first = 0;
     bool good = true;
@@ -642,8 +603,7 @@ static bool find_rows(const shard_index *index, indexed_row **sorted, int count,
     return good;
 }
 
-bool shard_index_rows(const shard_index *index, indexed_row *rows, int count, report *r)
-{
+bool shard_index_rows(const shard_index *index, indexed_row *rows, int count, report *r) {
     indexed_row **sorted = malloc(((size_t)count + 1) * sizeof *sorted);
     bool good;
     if (!sorted) return report_no_memory(r);
@@ -654,8 +614,7 @@ bool shard_index_rows(const shard_index *index, indexed_row *rows, int count, re
     return good;
 }
 
-void indexed_row_free(indexed_row *row)
-{
+void indexed_row_free(indexed_row *row) {
     free(row->name);
     free(row->key);
     free(row->caption);

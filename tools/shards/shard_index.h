@@ -42,22 +42,22 @@ typedef struct shard_times {
 } shard_times;
 
 typedef struct indexed_shard {
-    char *vectors;              /* path                                              */
-    char *names;                /* of .jsonl or .txt; NULL: there is neither         */
+    char *vectors; /* path                                              */
+    char *names;   /* of .jsonl or .txt; NULL: there is neither         */
     npy_array array;
-    shard_times times;          /* of the files as they were opened                  */
-    int64_t unreadable;         /* lines after those of the rows; -1: nobody says    */
-    void *copy;                 /* int8 rows, mapped, with its size                  */
+    shard_times times;  /* of the files as they were opened                  */
+    int64_t unreadable; /* lines after those of the rows; -1: nobody says    */
+    void *copy;         /* int8 rows, mapped, with its size                  */
     size_t copy_size;
 } indexed_shard;
 
 typedef struct shard_index {
-    embedding_index about;      /* without names; its vectors have dims alone        */
+    embedding_index about; /* without names; its vectors have dims alone        */
     indexed_shard *shards;
-    nearest_part *parts;        /* parallel                                          */
+    nearest_part *parts; /* parallel                                          */
     nearest_set set;
-    int left_out;               /* shards, each named on stderr                      */
-    size_t capacity;            /* private                                           */
+    int left_out;    /* shards, each named on stderr                      */
+    size_t capacity; /* private                                           */
 } shard_index;
 
 /* A shard that is missing, damaged, being written or without a record among others that have one is
@@ -73,9 +73,9 @@ bool shard_index_copies(shard_index *index, const char *program, const vit_execu
 
 /* What the metadata say of a row. Texts may be NULL but for name. */
 typedef struct indexed_row {
-    const char *shard;          /* file of vectors                          */
-    int64_t row;                /* there                                    */
-    char *name;                 /* its path, or a line of NAME.txt; else "FILE.npy#ROW" */
+    const char *shard; /* file of vectors                          */
+    int64_t row;       /* there                                    */
+    char *name;        /* its path, or a line of NAME.txt; else "FILE.npy#ROW" */
     char *key, *caption, *label, *url;
 } indexed_row;
 

@@ -1,4 +1,4 @@
-#define _POSIX_C_SOURCE 200809L   /* strdup */
+#define _POSIX_C_SOURCE 200809L /* strdup */
 #include "shards/shard_list.h"
 
 #include <errno.h>
@@ -12,16 +12,15 @@
 /* === Ranges === */
 
 typedef struct range {
-    const char *open, *close;    /* of the brackets */
+    const char *open, *close; /* of the brackets */
     unsigned long first, last;
-    int width;                   /* with zeros before; 0: without */
+    int width; /* with zeros before; 0: without */
 } range;
 
 enum { MAX_DIGITS = 9 };
 
 /* Digits up to `end`, at most MAX_DIGITS. */
-static bool read_digits(const char *from, const char *end, unsigned long *value)
-{
+static bool read_digits(const char *from, const char *end, unsigned long *value) {
     *value = 0;
     if (from == end || end - from > MAX_DIGITS) return false;
     for (; from < end; from++) {
@@ -32,15 +31,13 @@ static bool read_digits(const char *from, const char *end, unsigned long *value)
 }
 
 /* Parses "{00000..00999}" at `open`. As in a shell, a leading 0 sets the width. */
-static bool find_range(const char *open, range *found, report *r)
-{
+static bool find_range(const char *open, range *found, report *r) {
     const char *const first = open + 1, *const dots = strstr(first, "..");
     bool padded;
     int sizes[2];
     found->open = open;
     found->close = strchr(first, '}');
-    if (!found->close || !dots || dots > found->close ||
-        !read_digits(first, dots, &found->first) ||
+    if (!found->close || !dots || dots > found->close || !read_digits(first, dots, &found->first) ||
         !read_digits(dots + 2, found->close, &found->last) || found->first > found->last)
         return report_fail(r, "expected a range such as {00000..00999}, found %.80s", found->open);
     sizes[0] = (int)(dots - first);
@@ -50,16 +47,14 @@ static bool find_range(const char *open, range *found, report *r)
     return true;
 }
 
-static bool too_many(const shard_list *list, report *r)
-{
+static bool too_many(const shard_list *list, report *r) {
     return list->files.count < SHARD_LIST_MAX ||
            report_fail(r, "more than %d shards", SHARD_LIST_MAX);
 }
 
 static bool add_all(shard_list *list, const char *text, report *r);
 
-static bool add_range(shard_list *list, const char *text, const char *open, report *r)
-{
+static bool add_range(shard_list *list, const char *text, const char *open, report *r) {
     const size_t size = strlen(text) + MAX_DIGITS + 2;
     range from;
     char *one;
@@ -77,8 +72,7 @@ static bool add_range(shard_list *list, const char *text, const char *open, repo
 }
 
 /* A file that is there is taken, whatever its name. */
-static bool add_all(shard_list *list, const char *text, report *r)
-{
+static bool add_all(shard_list *list, const char *text, report *r) {
     const char *open = strchr(text, '{');
     if (open && !source_exists(text)) return add_range(list, text, open, r);
     return too_many(list, r) && photos_append(&list->files, text, r);
@@ -86,14 +80,12 @@ static bool add_all(shard_list *list, const char *text, report *r)
 
 /* === Folders, lists === */
 
-static bool ends_in_tar(const char *name)
-{
+static bool ends_in_tar(const char *name) {
     const size_t length = strlen(name);
     return length > 4 && strcmp(name + length - 4, ".tar") == 0;
 }
 
-static bool add_in_folder(shard_list *list, const char *folder, const char *name, report *r)
-{
+static bool add_in_folder(shard_list *list, const char *folder, const char *name, report *r) {
     const size_t size = strlen(folder) + strlen(name) + 2;
     char *path = malloc(size);
     bool good;
@@ -104,8 +96,7 @@ static bool add_in_folder(shard_list *list, const char *folder, const char *name
     return good;
 }
 
-static bool add_folder(shard_list *list, const char *folder, report *r)
-{
+static bool add_folder(shard_list *list, const char *folder, report *r) {
     const int before = list->files.count;
     photo_list names;
     bool good = true;
@@ -116,15 +107,13 @@ static bool add_folder(shard_list *list, const char *folder, report *r)
     return good && (list->files.count > before || report_fail(r, "has no .tar in it"));
 }
 
-static bool add_operand(shard_list *list, const char *operand, report *r)
-{
+static bool add_operand(shard_list *list, const char *operand, report *r) {
     const bool good = source_is_folder(operand) ? add_folder(list, operand, r)
                                                 : add_all(list, operand, r);
     return good || report_file(r, operand);
 }
 
-static bool add_list(shard_list *list, const char *file, report *r)
-{
+static bool add_list(shard_list *list, const char *file, report *r) {
     const int before = list->files.count;
     unsigned char *data;
     size_t size;
@@ -144,15 +133,13 @@ static bool add_list(shard_list *list, const char *file, report *r)
 
 /* === Numbers === */
 
-const char *shard_name(const char *file, const char *name)
-{
+const char *shard_name(const char *file, const char *name) {
     if (strcmp(file, "-") == 0) return name ? name : "-";
     return paths_file_name(file);
 }
 
 /* "00017" of "part-00017.tar", "birds" of "birds.tar", "0" of "-". */
-static char *number_of(const char *file, const char *name)
-{
+static char *number_of(const char *file, const char *name) {
     const char *text = shard_name(file, name);
     size_t length = strlen(text), first;
     char *number;
@@ -169,16 +156,14 @@ static char *number_of(const char *file, const char *name)
 }
 
 /* Equal ones in the order of the files. */
-static int compare_numbers(const void *a, const void *b)
-{
+static int compare_numbers(const void *a, const void *b) {
     char **const x = *(char **const *)a, **const y = *(char **const *)b;
     const int order = strcmp(*x, *y);
     return order != 0 ? order : (x > y) - (x < y);
 }
 
 /* Two that would write the same files. */
-static bool check_numbers(const shard_list *list, report *r)
-{
+static bool check_numbers(const shard_list *list, report *r) {
     const int count = list->files.count;
     char ***sorted = malloc(((size_t)count + 1) * sizeof *sorted);
     bool good = true;
@@ -187,7 +172,8 @@ static bool check_numbers(const shard_list *list, report *r)
     qsort(sorted, (size_t)count, sizeof *sorted, compare_numbers);
     for (int i = 1; good && i < count; i++) {
         if (strcmp(*sorted[i - 1], *sorted[i])) continue;
-        good = report_fail(r, "%.300s and %.300s would both write img_emb_%.100s.npy: give them "
+        good = report_fail(r,
+                           "%.300s and %.300s would both write img_emb_%.100s.npy: give them "
                            "different numbers, or an output of their own",
                            list->files.paths[sorted[i - 1] - list->numbers],
                            list->files.paths[sorted[i] - list->numbers], *sorted[i]);
@@ -196,8 +182,7 @@ static bool check_numbers(const shard_list *list, report *r)
     return good;
 }
 
-static bool add_numbers(shard_list *list, const char *name, report *r)
-{
+static bool add_numbers(shard_list *list, const char *name, report *r) {
     list->numbers = calloc((size_t)list->files.count + 1, sizeof *list->numbers);
     for (int i = 0; list->numbers && i < list->files.count; i++) {
         list->numbers[i] = number_of(list->files.paths[i], name);
@@ -207,8 +192,7 @@ static bool add_numbers(shard_list *list, const char *name, report *r)
 }
 
 bool shard_list_open(shard_list *list, const text_list *operands, const text_list *lists,
-                     const char *name, report *r)
-{
+                     const char *name, report *r) {
     bool good = true;
     memset(list, 0, sizeof *list);
     for (int i = 0; good && i < operands->count; i++)
@@ -219,8 +203,7 @@ bool shard_list_open(shard_list *list, const text_list *operands, const text_lis
     return good;
 }
 
-void shard_list_close(shard_list *list)
-{
+void shard_list_close(shard_list *list) {
     for (int i = 0; list->numbers && i < list->files.count; i++) free(list->numbers[i]);
     free(list->numbers);
     photos_free(&list->files);
@@ -231,8 +214,7 @@ void shard_list_close(shard_list *list)
 
 enum { MOST = 100 * 1000 * 1000 };
 
-static bool read_part(shard_part *part, const char *text, report *r)
-{
+static bool read_part(shard_part *part, const char *text, report *r) {
     char first[16];
     const char *slash = strchr(text, '/');
     const size_t length = slash ? (size_t)(slash - text) : sizeof first;
@@ -249,8 +231,7 @@ static bool read_part(shard_part *part, const char *text, report *r)
 
 /* Both or neither; *found says which. */
 static bool read_pair(const char *rank_name, const char *size_name, shard_part *part, bool *found,
-                      report *r)
-{
+                      report *r) {
     const char *rank = getenv(rank_name), *size = getenv(size_name);
     *found = rank && size;
     if (!*found) return true;
@@ -262,8 +243,7 @@ static bool read_pair(const char *rank_name, const char *size_name, shard_part *
 }
 
 /* Of the tasks that were started together; *found: there are such. */
-static bool read_rank(shard_part *part, bool *found, report *r)
-{
+static bool read_rank(shard_part *part, bool *found, report *r) {
     long step;
     part->index = 0;
     part->count = 1;
@@ -276,12 +256,13 @@ static bool read_rank(shard_part *part, bool *found, report *r)
 }
 
 /* The number of an array's job. */
-static bool read_job(const char *name, long first, int parts, long *job, report *r)
-{
+static bool read_job(const char *name, long first, int parts, long *job, report *r) {
     const char *text = getenv(name);
     if (!parts)
-        return report_fail(r, "--part auto: %s is set, but how many jobs there are in all must be "
-                           "said: --parts N", name);
+        return report_fail(r,
+                           "--part auto: %s is set, but how many jobs there are in all must be "
+                           "said: --parts N",
+                           name);
     if (!text_read_int(text, first, first + parts - 1, job))
         return report_fail(r, "--part auto: %s is '%.40s'; with --parts %d, expected %ld to %ld",
                            name, text, parts, first, first + parts - 1);
@@ -289,8 +270,7 @@ static bool read_job(const char *name, long first, int parts, long *job, report 
     return true;
 }
 
-static bool read_engine(shard_part *part, int parts, report *r)
-{
+static bool read_engine(shard_part *part, int parts, report *r) {
     const bool slurm = getenv("SLURM_ARRAY_TASK_ID") != NULL;
     const bool parallel = getenv("PARALLEL_SEQ") != NULL;
     bool ranked;
@@ -298,23 +278,22 @@ static bool read_engine(shard_part *part, int parts, report *r)
     if (!read_rank(part, &ranked, r)) return false;
     if (slurm && parallel)
         return report_fail(r, "--part auto: both SLURM_ARRAY_TASK_ID and PARALLEL_SEQ are set; "
-                           "give --part I/N");
+                              "give --part I/N");
     if (slurm && !read_job("SLURM_ARRAY_TASK_ID", 0, parts, &job, r)) return false;
     if (parallel && !(ranked && !parts) && !read_job("PARALLEL_SEQ", 1, parts, &job, r))
         return false;
     if (parts && !slurm && !parallel)
         return report_fail(r, "--parts is of an array, but neither SLURM_ARRAY_TASK_ID nor "
-                           "PARALLEL_SEQ is set");
+                              "PARALLEL_SEQ is set");
     if (!ranked && !slurm && !parallel)
         return report_fail(r, "--part auto: nothing says which part: not Open MPI, PMI, srun, an "
-                           "array of Slurm or GNU parallel; give --part I/N");
+                              "array of Slurm or GNU parallel; give --part I/N");
     part->index += job * part->count;
     if (parts) part->count *= parts;
     return true;
 }
 
-bool shard_part_choose(shard_part *part, const char *text, int parts, report *r)
-{
+bool shard_part_choose(shard_part *part, const char *text, int parts, report *r) {
     part->index = 0;
     part->count = 1;
     if (text && strcmp(text, "auto") == 0) return read_engine(part, parts, r);
@@ -330,8 +309,7 @@ struct shard_queued {
 };
 
 bool shard_source_open(shard_source *s, const char *file, const char *name, size_t max_bytes,
-                       report *r)
-{
+                       report *r) {
     memset(s, 0, sizeof *s);
     s->name = name;
     s->file = strcmp(file, "-") == 0 ? stdin : os_fopen(file, "rb");
@@ -341,8 +319,7 @@ bool shard_source_open(shard_source *s, const char *file, const char *name, size
     return true;
 }
 
-sample shard_source_take(shard_source *s)
-{
+sample shard_source_take(shard_source *s) {
     struct shard_queued *first = s->first;
     const sample taken = first->of;
     s->first = first->next;
@@ -351,8 +328,7 @@ sample shard_source_take(shard_source *s)
     return taken;
 }
 
-void shard_source_close(shard_source *s)
-{
+void shard_source_close(shard_source *s) {
     while (s->first) {
         sample taken = shard_source_take(s);
         sample_free(&taken);
@@ -362,8 +338,7 @@ void shard_source_close(shard_source *s)
     s->file = NULL;
 }
 
-static bool queue(shard_source *s, sample *one, report *r)
-{
+static bool queue(shard_source *s, sample *one, report *r) {
     struct shard_queued *queued = calloc(1, sizeof *queued);
     if (!queued) return report_no_memory(r);
     queued->of = *one;
@@ -375,8 +350,7 @@ static bool queue(shard_source *s, sample *one, report *r)
 }
 
 /* "part-00017.tar/a/000.jpg", and the bytes or why there are none. */
-static bool fill(const shard_source *s, sample *one, photo *p, report *r)
-{
+static bool fill(const shard_source *s, sample *one, photo *p, report *r) {
     const size_t size = strlen(s->name) + strlen(one->name) + 2;
     p->name = malloc(size);
     if (!p->name) return report_no_memory(r);
@@ -390,8 +364,7 @@ static bool fill(const shard_source *s, sample *one, photo *p, report *r)
 }
 
 /* photo_source.next */
-static bool next_photo(void *user, photo *p, report *r)
-{
+static bool next_photo(void *user, photo *p, report *r) {
     shard_source *s = user;
     sample one;
     if (samples_next(&s->samples, &one, r)) {
@@ -399,7 +372,7 @@ static bool next_photo(void *user, photo *p, report *r)
         sample_free(&one);
         return false;
     }
-    if (ferror(s->file)) {   /* which looks like an archive that is cut short */
+    if (ferror(s->file)) { /* which looks like an archive that is cut short */
         *r = report_make();
         (void)report_fail(r, "cannot be read at byte %llu",
                           (unsigned long long)s->samples.tar.offset);
@@ -408,8 +381,7 @@ static bool next_photo(void *user, photo *p, report *r)
     return false;
 }
 
-photo_source shard_source_photos(shard_source *s)
-{
+photo_source shard_source_photos(shard_source *s) {
     photo_source from;
     from.user = s;
     from.count = 0;

@@ -14,9 +14,9 @@
 
 /* The parallel array of a photo_list: what the outputs of a shard are called by. */
 typedef struct shard_list {
-    photo_list files;      /* "-": standard input                                       */
-    char **numbers;        /* the digits that end the file's name, before its suffix;   */
-                           /* if there are none, all of it without the suffix           */
+    photo_list files; /* "-": standard input                                       */
+    char **numbers;   /* the digits that end the file's name, before its suffix;   */
+                      /* if there are none, all of it without the suffix           */
 } shard_list;
 
 enum { SHARD_LIST_MAX = 10 * 1000 * 1000 };
@@ -36,7 +36,7 @@ const char *shard_name(const char *file, const char *name);
 /* Which shards are one task's, of all: "3/8", or by what started it. */
 
 typedef struct shard_part {
-    long index, count;     /* every count-th shard, from index on */
+    long index, count; /* every count-th shard, from index on */
 } shard_part;
 
 /* text: "I/N", I from 0 to N - 1; "auto"; or NULL: all. parts: of an array of jobs, 0 if not given.
@@ -59,10 +59,10 @@ struct shard_queued;
 
 typedef struct shard_source {
     samples samples;
-    bool failed;                         /* the archive was at fault                  */
-    FILE *file;                          /* private, as what follows                  */
+    bool failed; /* the archive was at fault                  */
+    FILE *file;  /* private, as what follows                  */
     const char *name;
-    struct shard_queued *first, *last;   /* of the photos that are under way          */
+    struct shard_queued *first, *last; /* of the photos that are under way          */
 } shard_source;
 
 /* file: a path, or "-"; name: what the shard is called, which begins each photo's. Large: keep it

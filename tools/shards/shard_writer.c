@@ -1,4 +1,4 @@
-#define _POSIX_C_SOURCE 200809L   /* strdup, fseeko */
+#define _POSIX_C_SOURCE 200809L /* strdup, fseeko */
 #include "shards/shard_writer.h"
 
 #include <errno.h>
@@ -19,17 +19,17 @@
 /* === Names === */
 
 /* "OUT/img_emb/img_emb_00017.npy" */
-static char *file_path(const char *folder, const char *kind, const char *number, const char *suffix)
-{
+static char *file_path(const char *folder, const char *kind, const char *number,
+                       const char *suffix) {
     const size_t size = strlen(folder) + 2 * strlen(kind) + strlen(number) + strlen(suffix) + 4;
     char *path = malloc(size);
-    if (path) snprintf(path, size, "%s%s%s/%s_%s%s", folder, paths_slash(folder), kind, kind, number,
-                       suffix);
+    if (path)
+        snprintf(path, size, "%s%s%s/%s_%s%s", folder, paths_slash(folder), kind, kind, number,
+                 suffix);
     return path;
 }
 
-bool shard_paths_make(shard_paths *paths, const char *folder, const char *number, report *r)
-{
+bool shard_paths_make(shard_paths *paths, const char *folder, const char *number, report *r) {
     paths->vectors = file_path(folder, "img_emb", number, ".npy");
     paths->metadata = file_path(folder, "metadata", number, ".jsonl");
     paths->stats = file_path(folder, "stats", number, ".json");
@@ -38,16 +38,14 @@ bool shard_paths_make(shard_paths *paths, const char *folder, const char *number
     return report_no_memory(r);
 }
 
-void shard_paths_free(shard_paths *paths)
-{
+void shard_paths_free(shard_paths *paths) {
     free(paths->vectors);
     free(paths->metadata);
     free(paths->stats);
     memset(paths, 0, sizeof *paths);
 }
 
-long shard_gap(const char *before, const char *number, char first[24], char last[24])
-{
+long shard_gap(const char *before, const char *number, char first[24], char last[24]) {
     const size_t digits = strspn(number, "0123456789");
     long long from, to;
     if (!before || number[digits] || strspn(before, "0123456789") != digits || before[digits] ||
@@ -61,8 +59,7 @@ long shard_gap(const char *before, const char *number, char first[24], char last
     return (long)(to - from);
 }
 
-void shard_recipe_text(const shard_recipe *recipe, char text[SHARD_RECIPE_SIZE])
-{
+void shard_recipe_text(const shard_recipe *recipe, char text[SHARD_RECIPE_SIZE]) {
     const vit_config *config = &recipe->model->config;
     char layer[24] = "", classes[32] = "", pixels[40] = "", decoding[PHOTOS_DECODING_SIZE];
     if (recipe->choice.block)
@@ -81,8 +78,7 @@ void shard_recipe_text(const shard_recipe *recipe, char text[SHARD_RECIPE_SIZE])
 
 /* === Checksums === */
 
-bool shard_record_put_file(json_writer *w, const char *key, const char *place, report *r)
-{
+bool shard_record_put_file(json_writer *w, const char *key, const char *place, report *r) {
     char digest[65];
     source s;
     if (!source_open_file(&s, place, r)) return false;
@@ -99,8 +95,7 @@ bool shard_record_put_file(json_writer *w, const char *key, const char *place, r
 }
 
 static bool check_file(const json_value *root, const char *key, const char *path, bool bytes,
-                       report *r)
-{
+                       report *r) {
     const json_value *file = json_get(root, key);
     const int64_t expected = json_integer(json_get(file, "bytes"), -1);
     char digest[65];
@@ -122,14 +117,12 @@ static bool check_file(const json_value *root, const char *key, const char *path
 
 /* === Reading === */
 
-static bool has_checksums(const json_value *root)
-{
+static bool has_checksums(const json_value *root) {
     return json_integer(json_get(json_get(root, "vectors"), "bytes"), -1) >= 0 &&
            json_integer(json_get(json_get(root, "metadata"), "bytes"), -1) >= 0;
 }
 
-static bool read_record(shard_record *record, const char *path, report *r)
-{
+static bool read_record(shard_record *record, const char *path, report *r) {
     const json_value *root;
     unsigned char *data;
     size_t size;
@@ -140,7 +133,7 @@ static bool read_record(shard_record *record, const char *path, report *r)
     root = record->document.root;
     if (!has_checksums(root)) {
         (void)report_fail(r, "is no record of a shard: expected the bytes of its vectors and "
-                          "metadata");
+                             "metadata");
         return report_file(r, path);
     }
     record->shard = json_string(json_get(root, "shard"), "");
@@ -153,8 +146,7 @@ static bool read_record(shard_record *record, const char *path, report *r)
 }
 
 shard_state shard_record_open(shard_record *record, const shard_paths *paths, bool bytes,
-                              report *r)
-{
+                              report *r) {
     memset(record, 0, sizeof *record);
     if (!source_exists(paths->stats)) return SHARD_MISSING;
     return read_record(record, paths->stats, r) &&
@@ -164,8 +156,7 @@ shard_state shard_record_open(shard_record *record, const shard_paths *paths, bo
                : SHARD_DAMAGED;
 }
 
-void shard_record_close(shard_record *record)
-{
+void shard_record_close(shard_record *record) {
     if (record->document.root) json_free(&record->document);
     free(record->text);
     memset(record, 0, sizeof *record);
@@ -173,8 +164,7 @@ void shard_record_close(shard_record *record)
 
 /* === Opening === */
 
-static bool make_folders(const char *folder, report *r)
-{
+static bool make_folders(const char *folder, report *r) {
     static const char *const kinds[] = { "img_emb", "metadata", "stats" };
     const size_t size = strlen(folder) + 16;
     char *path = malloc(size);
@@ -187,8 +177,7 @@ static bool make_folders(const char *folder, report *r)
     return good;
 }
 
-static bool open_outputs(shard_writer *w, const char *shard, report *r)
-{
+static bool open_outputs(shard_writer *w, const char *shard, report *r) {
     cli_output *const outputs[3] = { &w->metadata, &w->vectors, &w->stats };
     const char *const paths[3] = { w->paths.metadata, w->paths.vectors, w->paths.stats };
     for (; w->opened < 3; w->opened++)
@@ -196,15 +185,13 @@ static bool open_outputs(shard_writer *w, const char *shard, report *r)
     return cli_output_spares(shard, r) && cli_output_spares(w->recipe->model_path, r);
 }
 
-static bool write_failed(const cli_output *output, report *r)
-{
+static bool write_failed(const cli_output *output, report *r) {
     (void)report_fail(r, "cannot be written: %s", strerror(errno ? errno : EIO));
     return report_file(r, output->name);
 }
 
 bool shard_writer_open(shard_writer *w, const shard_recipe *recipe, const char *folder,
-                       const char *number, const char *shard, report *r)
-{
+                       const char *number, const char *shard, report *r) {
     memset(w, 0, sizeof *w);
     w->recipe = recipe;
     w->ndim = 1 + embedding_shape(&recipe->choice, recipe->model, w->dims + 1);
@@ -222,8 +209,7 @@ bool shard_writer_open(shard_writer *w, const shard_recipe *recipe, const char *
 /* === Lines and rows === */
 
 /* A number where the text is one: what else ends in .cls is a word. */
-static void put_label(json_writer *w, const char *label)
-{
+static void put_label(json_writer *w, const char *label) {
     char text[64];
     long number;
     const size_t length = strcspn(label, " \t\r\n");
@@ -240,8 +226,7 @@ static void put_label(json_writer *w, const char *label)
 }
 
 static void put_classes(json_writer *w, const vit_model *model, const vit_prediction *top,
-                        int count)
-{
+                        int count) {
     char text[32];
     json_put_begin(w, "classes", '[');
     for (int i = 0; i < count; i++) {
@@ -254,8 +239,7 @@ static void put_classes(json_writer *w, const vit_model *model, const vit_predic
     json_put_end(w, ']');
 }
 
-static json_writer begin_line(const shard_writer *w, const sample *s, const char *path)
-{
+static json_writer begin_line(const shard_writer *w, const sample *s, const char *path) {
     json_writer line = json_write_to(w->metadata.file);
     json_put_begin(&line, NULL, '{');
     json_put_text(&line, "key", s->key);
@@ -267,16 +251,14 @@ static json_writer begin_line(const shard_writer *w, const sample *s, const char
     return line;
 }
 
-static bool end_line(shard_writer *w, json_writer *line, report *r)
-{
+static bool end_line(shard_writer *w, json_writer *line, report *r) {
     json_put_end(line, '}');
     putc('\n', w->metadata.file);
     return !ferror(w->metadata.file) || write_failed(&w->metadata, r);
 }
 
 /* A half has no number above 65504. */
-static bool fits(shard_writer *w, const float *row)
-{
+static bool fits(shard_writer *w, const float *row) {
     if (w->recipe->type != NPY_F16) return true;
     for (size_t i = 0; i < w->each; i++)
         if (fabs((double)row[i]) >= 65520) return false;
@@ -284,13 +266,14 @@ static bool fits(shard_writer *w, const float *row)
 }
 
 bool shard_writer_add(shard_writer *w, const sample *s, const char *path, const float *row,
-                      const vit_prediction *top, int num_top, report *r)
-{
+                      const vit_prediction *top, int num_top, report *r) {
     json_writer line;
     errno = 0;
     if (!fits(w, row))
-        return report_fail(r, "%.200s has a vector with numbers beyond 65504, which f16 cannot "
-                           "hold; use f32, or --normalize", path);
+        return report_fail(r,
+                           "%.200s has a vector with numbers beyond 65504, which f16 cannot "
+                           "hold; use f32, or --normalize",
+                           path);
     line = begin_line(w, s, path);
     if (w->recipe->classes) put_classes(&line, w->recipe->model, top, num_top);
     if (!end_line(w, &line, r)) return false;
@@ -300,8 +283,7 @@ bool shard_writer_add(shard_writer *w, const sample *s, const char *path, const 
     return true;
 }
 
-bool shard_writer_add_unreadable(shard_writer *w, sample *s, const char *path, report *r)
-{
+bool shard_writer_add_unreadable(shard_writer *w, sample *s, const char *path, report *r) {
     sample *grown = memory_grow(w->unreadable, sizeof *grown, w->num_unreadable, &w->capacity);
     char *name = strdup(path);
     if (grown) w->unreadable = grown;
@@ -318,31 +300,27 @@ bool shard_writer_add_unreadable(shard_writer *w, sample *s, const char *path, r
 
 /* === The end === */
 
-static void clear(shard_writer *w)
-{
+static void clear(shard_writer *w) {
     for (size_t i = 0; i < w->num_unreadable; i++) sample_free(&w->unreadable[i]);
     free(w->unreadable);
     shard_paths_free(&w->paths);
     memset(w, 0, sizeof *w);
 }
 
-void shard_writer_abandon(shard_writer *w)
-{
+void shard_writer_abandon(shard_writer *w) {
     if (w->opened > 0) cli_output_abandon(&w->metadata);
     if (w->opened > 1) cli_output_abandon(&w->vectors);
     if (w->opened > 2) cli_output_abandon(&w->stats);
     clear(w);
 }
 
-json_writer shard_writer_record(shard_writer *w)
-{
+json_writer shard_writer_record(shard_writer *w) {
     json_writer record = json_write_to(w->stats.file);
     json_put_begin(&record, NULL, '{');
     return record;
 }
 
-static bool put_unreadable(shard_writer *w, report *r)
-{
+static bool put_unreadable(shard_writer *w, report *r) {
     for (size_t i = 0; i < w->num_unreadable; i++) {
         const sample *s = &w->unreadable[i];
         json_writer line = begin_line(w, s, s->name);
@@ -352,8 +330,7 @@ static bool put_unreadable(shard_writer *w, report *r)
     return fflush(w->metadata.file) == 0 || write_failed(&w->metadata, r);
 }
 
-static bool put_header(shard_writer *w, report *r)
-{
+static bool put_header(shard_writer *w, report *r) {
     return (fseeko(w->vectors.file, 0, SEEK_SET) == 0 &&
             npy_write_header(w->vectors.file, w->recipe->type, w->dims, w->ndim) &&
             fflush(w->vectors.file) == 0) ||
@@ -361,8 +338,7 @@ static bool put_header(shard_writer *w, report *r)
 }
 
 /* Read again as they are on the disk, or will be. */
-static bool put_files(shard_writer *w, json_writer *record, report *r)
-{
+static bool put_files(shard_writer *w, json_writer *record, report *r) {
     json_put_begin(record, "shape", '[');
     for (int i = 0; i < w->ndim; i++) json_put_integer(record, NULL, w->dims[i]);
     json_put_end(record, ']');
@@ -378,8 +354,7 @@ static bool put_files(shard_writer *w, json_writer *record, report *r)
 
 /* The record last: what it says is there. One that is there already, of an archive that has changed
  * since, goes first: it is not of these files. */
-bool shard_writer_commit(shard_writer *w, json_writer *record, report *r)
-{
+bool shard_writer_commit(shard_writer *w, json_writer *record, report *r) {
     cli_output *const outputs[3] = { &w->metadata, &w->vectors, &w->stats };
     bool good;
     errno = 0;

@@ -24,7 +24,7 @@
  */
 
 typedef struct shard_paths {
-    char *vectors, *metadata, *stats;   /* malloc'ed */
+    char *vectors, *metadata, *stats; /* malloc'ed */
 } shard_paths;
 
 bool shard_paths_make(shard_paths *paths, const char *folder, const char *number, report *r);
@@ -36,7 +36,7 @@ typedef struct shard_recipe {
     const char *model_path;
     embedding_choice choice;
     npy_type type;
-    int classes;                        /* best classes in the metadata; 0: none */
+    int classes; /* best classes in the metadata; 0: none */
     photo_options photos;
 } shard_recipe;
 
@@ -45,17 +45,17 @@ enum { SHARD_RECIPE_SIZE = 256 };
 void shard_recipe_text(const shard_recipe *recipe, char text[SHARD_RECIPE_SIZE]);
 
 typedef struct shard_record {
-    json_document document;             /* all that it says              */
-    const char *shard, *recipe;         /* texts of the document         */
-    int64_t images, unreadable, bytes;  /* the latter of the archive     */
+    json_document document;            /* all that it says              */
+    const char *shard, *recipe;        /* texts of the document         */
+    int64_t images, unreadable, bytes; /* the latter of the archive     */
     double seconds;
-    char *text;                         /* private                       */
+    char *text; /* private                       */
 } shard_record;
 
 typedef enum shard_state {
-    SHARD_MISSING,                      /* no record                                             */
+    SHARD_MISSING, /* no record                                             */
     SHARD_COMPLETE,
-    SHARD_DAMAGED                       /* a file is missing, or has not the bytes of its record */
+    SHARD_DAMAGED, /* a file is missing, or has not the bytes of its record */
 } shard_state;
 
 /* Reads the record and the whole of both files, or without `bytes` compares their sizes alone. Of a
@@ -79,11 +79,11 @@ typedef struct shard_writer {
     const shard_recipe *recipe;
     shard_paths paths;
     cli_output metadata, vectors, stats;
-    int opened;                        /* of the outputs, in this order */
+    int opened; /* of the outputs, in this order */
     int64_t dims[3];
     int ndim;
-    size_t each;                       /* floats of a row               */
-    sample *unreadable;                /* their lines come at the end   */
+    size_t each;        /* floats of a row               */
+    sample *unreadable; /* their lines come at the end   */
     size_t num_unreadable, capacity;
 } shard_writer;
 

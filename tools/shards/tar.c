@@ -1,4 +1,4 @@
-#define _POSIX_C_SOURCE 200809L   /* strdup, strcasecmp */
+#define _POSIX_C_SOURCE 200809L /* strdup, strcasecmp */
 #include "shards/tar.h"
 
 #include <stdio.h>
@@ -15,31 +15,27 @@
 
 size_t tar_read_file(void *file, void *to, size_t size) { return fread(to, 1, size, file); }
 
-void tar_begin(tar_stream *s, tar_read *read, void *user)
-{
+void tar_begin(tar_stream *s, tar_read *read, void *user) {
     memset(s, 0, sizeof *s);
     s->read = read;
     s->user = user;
 }
 
-void tar_end(tar_stream *s)
-{
+void tar_end(tar_stream *s) {
     free(s->text);
     s->text = NULL;
 }
 
 /* === Bytes === */
 
-static bool take(tar_stream *s, void *to, size_t size, report *r)
-{
+static bool take(tar_stream *s, void *to, size_t size, report *r) {
     const size_t got = s->read(s->user, to, size);
     s->offset += got;
     return got == size || report_fail(r, "is cut short: it ends at byte %llu, inside a member",
                                       (unsigned long long)s->offset);
 }
 
-static bool pass_over(tar_stream *s, uint64_t size, report *r)
-{
+static bool pass_over(tar_stream *s, uint64_t size, report *r) {
     char bytes[1 << 14];
     while (size > 0) {
         const size_t piece = size < sizeof bytes ? (size_t)size : sizeof bytes;
@@ -49,8 +45,7 @@ static bool pass_over(tar_stream *s, uint64_t size, report *r)
     return true;
 }
 
-bool tar_data(tar_stream *s, void *to, size_t size, report *r)
-{
+bool tar_data(tar_stream *s, void *to, size_t size, report *r) {
     if (!take(s, to, size, r)) return false;
     s->left -= size;
     return true;
@@ -61,8 +56,7 @@ static uint64_t padding_of(uint64_t size) { return (0 - size) % TAR_BLOCK; }
 /* === The headers that precede a member === */
 
 /* The bytes of one, with a NUL after them, in s->text. */
-static bool take_extended(tar_stream *s, uint64_t size, report *r)
-{
+static bool take_extended(tar_stream *s, uint64_t size, report *r) {
     if (size > TAR_MAX_EXTENDED)
         return report_fail(r, "has an extended header of %llu bytes, limit %d",
                            (unsigned long long)size, TAR_MAX_EXTENDED);
@@ -73,8 +67,7 @@ static bool take_extended(tar_stream *s, uint64_t size, report *r)
     return take(s, s->text, (size_t)size, r) && pass_over(s, padding_of(size), r);
 }
 
-static void set_name(tar_stream *s, const char *text, size_t length)
-{
+static void set_name(tar_stream *s, const char *text, size_t length) {
     s->name_too_long = length > TAR_MAX_NAME;
     if (s->name_too_long) length = TAR_MAX_NAME;
     memcpy(s->name, text, length);
@@ -83,8 +76,7 @@ static void set_name(tar_stream *s, const char *text, size_t length)
 }
 
 /* Decimal digits, up to 2^63 - 1. */
-static bool read_decimal(const char *text, size_t length, uint64_t *value)
-{
+static bool read_decimal(const char *text, size_t length, uint64_t *value) {
     *value = 0;
     for (size_t i = 0; i < length; i++) {
         if (text[i] < '0' || text[i] > '9' || *value > (INT64_MAX - 9) / 10) return false;
@@ -93,14 +85,12 @@ static bool read_decimal(const char *text, size_t length, uint64_t *value)
     return length > 0;
 }
 
-static bool is_key(const char *key, size_t length, const char *name)
-{
+static bool is_key(const char *key, size_t length, const char *name) {
     return length == strlen(name) && memcmp(key, name, length) == 0;
 }
 
 /* "path=photos/1.jpg". */
-static bool apply(tar_stream *s, const char *record, size_t length, report *r)
-{
+static bool apply(tar_stream *s, const char *record, size_t length, report *r) {
     const char *equals = memchr(record, '=', length), *value;
     size_t key, size;
     if (!equals || equals == record)
@@ -121,10 +111,9 @@ static bool apply(tar_stream *s, const char *record, size_t length, report *r)
 }
 
 /* Records "LENGTH KEY=VALUE\n", where LENGTH counts all of that. What is no key above is left. */
-static bool read_pax(tar_stream *s, size_t size, report *r)
-{
+static bool read_pax(tar_stream *s, size_t size, report *r) {
     const char *at = s->text, *end = s->text + size;
-    while (at < end && *at) {   /* some pad with NULs */
+    while (at < end && *at) { /* some pad with NULs */
         size_t digits = 0;
         uint64_t length;
         while (at + digits < end && at[digits] >= '0' && at[digits] <= '9') digits++;
@@ -138,23 +127,21 @@ static bool read_pax(tar_stream *s, size_t size, report *r)
 }
 
 /* What a global header sets holds for all members, which no program that writes photos does. */
-static bool read_global(tar_stream *s, size_t size, report *r)
-{
+static bool read_global(tar_stream *s, size_t size, report *r) {
     if (!read_pax(s, size, r)) return false;
     return (!s->long_name && !s->resized && !s->sparse) ||
            report_fail(r, "has a global PAX header with a path or a size, which is not supported");
 }
 
 /* False: h is no such header, or a failure. */
-static bool read_extended(tar_stream *s, const tar_header *h, report *r)
-{
+static bool read_extended(tar_stream *s, const tar_header *h, report *r) {
     switch (h->type) {
     case 'x': return take_extended(s, h->size, r) && read_pax(s, (size_t)h->size, r);
     case 'g': return take_extended(s, h->size, r) && read_global(s, (size_t)h->size, r);
-    case 'K': return take_extended(s, h->size, r);   /* the long target of a link */
+    case 'K': return take_extended(s, h->size, r); /* the long target of a link */
     case 'L':
         if (!take_extended(s, h->size, r)) return false;
-        if (!s->long_name) set_name(s, s->text, strlen(s->text));   /* a PAX path comes first */
+        if (!s->long_name) set_name(s, s->text, strlen(s->text)); /* a PAX path comes first */
         return true;
     default: return false;
     }
@@ -162,13 +149,14 @@ static bool read_extended(tar_stream *s, const tar_header *h, report *r)
 
 /* === Members === */
 
-static const char *refusal_by_type(char type)
-{
+static const char *refusal_by_type(char type) {
     switch (type) {
-    case '0': case '7': return NULL;
+    case '0':
+    case '7': return NULL;
     case '1': return "is a hard link";
     case '2': return "is a symbolic link";
-    case '3': case '4': return "is a device";
+    case '3':
+    case '4': return "is a device";
     case '5': return "is a folder";
     case '6': return "is a pipe";
     case 'S': return "is a sparse file";
@@ -177,8 +165,7 @@ static const char *refusal_by_type(char type)
 }
 
 /* "a/../b", "..", "/a", "C:\a": a program that unpacks it would write elsewhere. */
-static bool leads_out(const char *name)
-{
+static bool leads_out(const char *name) {
     const char *part = name;
     const bool letter = (*name >= 'A' && *name <= 'Z') || (*name >= 'a' && *name <= 'z');
     if (*name == '/' || *name == '\\' || (letter && name[1] == ':')) return true;
@@ -191,8 +178,7 @@ static bool leads_out(const char *name)
 }
 
 /* Also makes a name printable: a terminal obeys control characters. */
-static bool has_controls(char *name)
-{
+static bool has_controls(char *name) {
     bool found = false;
     for (; *name; name++) {
         if ((unsigned char)*name >= ' ' && *name != 127) continue;
@@ -202,8 +188,7 @@ static bool has_controls(char *name)
     return found;
 }
 
-static void describe(tar_stream *s, const tar_header *h, tar_member *m)
-{
+static void describe(tar_stream *s, const tar_header *h, tar_member *m) {
     const char *name = s->long_name ? s->name : h->name, *kind = refusal_by_type(h->type);
     bool controls;
     strcpy(m->name, name);
@@ -223,8 +208,7 @@ static void describe(tar_stream *s, const tar_header *h, tar_member *m)
 }
 
 /* Blocks that go on with the map of a sparse file. */
-static bool pass_map(tar_stream *s, const tar_header *h, report *r)
-{
+static bool pass_map(tar_stream *s, const tar_header *h, report *r) {
     uint8_t block[TAR_BLOCK];
     block[504] = h->type == 'S' && h->extended;
     while (block[504])
@@ -232,8 +216,7 @@ static bool pass_map(tar_stream *s, const tar_header *h, report *r)
     return true;
 }
 
-static bool is_zero(const uint8_t *bytes, size_t size)
-{
+static bool is_zero(const uint8_t *bytes, size_t size) {
     size_t i = 0;
     while (i < size && !bytes[i]) i++;
     return i == size;
@@ -241,24 +224,30 @@ static bool is_zero(const uint8_t *bytes, size_t size)
 
 /* After a block of zeros: to the end of the stream, so that whoever writes into a pipe can finish.
  * Always false. */
-static bool finish(tar_stream *s, report *r)
-{
+static bool finish(tar_stream *s, report *r) {
     uint8_t bytes[1 << 14];
     size_t got;
     while ((got = s->read(s->user, bytes, sizeof bytes)) > 0) {
         if (!is_zero(bytes, got))
-            return report_fail(r, "has more after its end, near byte %llu: archives that were "
-                               "joined must be given one by one", (unsigned long long)s->offset);
+            return report_fail(r,
+                               "has more after its end, near byte %llu: archives that were "
+                               "joined must be given one by one",
+                               (unsigned long long)s->offset);
         s->offset += got;
     }
     return false;
 }
 
-static bool not_tar(const tar_stream *s, const uint8_t *block, report *r)
-{
-    static const struct { const char *magic, *kind, *command; } packed[] = {
-        { "\x1f\x8b", "gzip", "gzip -dc" }, { "\x28\xb5\x2f\xfd", "Zstandard", "zstd -dc" },
-        { "BZh", "bzip2", "bzip2 -dc" }, { "\xfd" "7zXZ", "xz", "xz -dc" }
+static bool not_tar(const tar_stream *s, const uint8_t *block, report *r) {
+    static const struct {
+        const char *magic, *kind, *command;
+    } packed[] = {
+        { "\x1f\x8b", "gzip", "gzip -dc" },
+        { "\x28\xb5\x2f\xfd", "Zstandard", "zstd -dc" },
+        { "BZh", "bzip2", "bzip2 -dc" },
+        { "\xfd"
+          "7zXZ",
+          "xz", "xz -dc" },
     };
     if (s->offset > TAR_BLOCK)
         return report_fail(r, "is damaged: the checksum of the header at byte %llu is wrong",
@@ -271,15 +260,16 @@ static bool not_tar(const tar_stream *s, const uint8_t *block, report *r)
 }
 
 /* A header that is damaged, or an end that is none. */
-static bool next_header(tar_stream *s, tar_header *h, report *r)
-{
+static bool next_header(tar_stream *s, tar_header *h, report *r) {
     uint8_t block[TAR_BLOCK];
     const size_t got = s->read(s->user, block, sizeof block);
     s->offset += got;
     if (got == 0 && s->offset == 0) return report_fail(r, "is empty");
     if (got == 0)
-        return report_fail(r, "is cut short at byte %llu: the zeros that end an archive are "
-                           "missing", (unsigned long long)s->offset);
+        return report_fail(r,
+                           "is cut short at byte %llu: the zeros that end an archive are "
+                           "missing",
+                           (unsigned long long)s->offset);
     if (got < sizeof block)
         return s->offset < sizeof block
                    ? report_fail(r, "is not a tar archive")
@@ -289,8 +279,7 @@ static bool next_header(tar_stream *s, tar_header *h, report *r)
     return tar_header_read(h, block) || not_tar(s, block, r);
 }
 
-bool tar_next(tar_stream *s, tar_member *m, report *r)
-{
+bool tar_next(tar_stream *s, tar_member *m, report *r) {
     tar_header h;
     bool extended = false;
     if (!pass_over(s, s->left, r) || !pass_over(s, s->padding, r)) return false;
@@ -310,8 +299,7 @@ bool tar_next(tar_stream *s, tar_member *m, report *r)
 
 /* === Samples === */
 
-void sample_free(sample *s)
-{
+void sample_free(sample *s) {
     free(s->key);
     free(s->name);
     free(s->caption);
@@ -323,22 +311,19 @@ void sample_free(sample *s)
     memset(s, 0, sizeof *s);
 }
 
-void samples_begin(samples *s, tar_read *read, void *user, size_t max_bytes)
-{
+void samples_begin(samples *s, tar_read *read, void *user, size_t max_bytes) {
     memset(s, 0, sizeof *s);
     s->max_bytes = max_bytes;
     tar_begin(&s->tar, read, user);
 }
 
-static void clear(samples *s)
-{
+static void clear(samples *s) {
     for (int i = s->next; i < s->count; i++) sample_free(&s->images[i]);
     sample_free(&s->shared);
     s->count = s->next = 0;
 }
 
-void samples_end(samples *s)
-{
+void samples_end(samples *s) {
     clear(s);
     tar_end(&s->tar);
 }
@@ -346,48 +331,42 @@ void samples_end(samples *s)
 /* === Names === */
 
 /* Length of the key, without the dot that ends it; 0: no member of a sample. */
-static size_t key_length(const char *name)
-{
+static size_t key_length(const char *name) {
     const char *file = paths_file_name(name), *dot = strchr(file, '.');
     return dot && dot > file ? (size_t)(dot - name) : 0;
 }
 
 /* Is it of the sample that was begun? */
-static bool is_of(const samples *s, const char *name)
-{
+static bool is_of(const samples *s, const char *name) {
     const size_t length = key_length(name);
     return length == strlen(s->shared.key) && memcmp(name, s->shared.key, length) == 0;
 }
 
 /* Which text of a sample a member is; NULL: none. */
-static char **text_of(samples *s, const char *name)
-{
+static char **text_of(samples *s, const char *name) {
     const char *suffix = name + key_length(name);
     return strcasecmp(suffix, ".txt") == 0    ? &s->shared.caption
            : strcasecmp(suffix, ".cls") == 0  ? &s->shared.label
-           : strcasecmp(suffix, ".json") == 0 ? &s->shared.url   /* for a while: all of it */
+           : strcasecmp(suffix, ".json") == 0 ? &s->shared.url /* for a while: all of it */
                                               : NULL;
 }
 
 /* === Taking members === */
 
-static bool copy_text(char **to, const char *text, report *r)
-{
+static bool copy_text(char **to, const char *text, report *r) {
     *to = strdup(text);
     return *to || report_no_memory(r);
 }
 
 /* The first thing that is wrong with the texts. */
-static bool put_note(samples *s, const char *what, report *r)
-{
+static bool put_note(samples *s, const char *what, report *r) {
     char text[256];
     if (s->shared.note) return true;
     snprintf(text, sizeof text, "%.100s %.150s", paths_file_name(s->member.name), what);
     return copy_text(&s->shared.note, text, r);
 }
 
-static bool take_text(samples *s, char **to, report *r)
-{
+static bool take_text(samples *s, char **to, report *r) {
     const tar_member *m = &s->member;
     const size_t size = (size_t)m->size;
     if (m->refused) return put_note(s, m->refused, r);
@@ -406,28 +385,25 @@ static bool take_text(samples *s, char **to, report *r)
     return put_note(s, "has a NUL in it", r);
 }
 
-static size_t bytes_held(const samples *s)
-{
+static size_t bytes_held(const samples *s) {
     size_t sum = 0;
     for (int i = 0; i < s->count; i++) sum += s->images[i].size;
     return sum;
 }
 
-static bool take_bytes(samples *s, sample *image, report *r)
-{
+static bool take_bytes(samples *s, sample *image, report *r) {
     image->size = (size_t)s->member.size;
     image->data = malloc(image->size + 1);
     return image->data ? tar_data(&s->tar, image->data, image->size, r) : report_no_memory(r);
 }
 
-static bool take_image(samples *s, report *r)
-{
+static bool take_image(samples *s, report *r) {
     const tar_member *m = &s->member;
     const size_t room = s->max_bytes - bytes_held(s);
     sample *image = &s->images[s->count];
     char text[128];
     memset(image, 0, sizeof *image);
-    s->count++;   /* freed from here on, whatever fails */
+    s->count++; /* freed from here on, whatever fails */
     if (!copy_text(&image->name, m->name, r) || !copy_text(&image->key, s->shared.key, r))
         return false;
     if (m->refused) return copy_text(&image->error, m->refused, r);
@@ -438,28 +414,23 @@ static bool take_image(samples *s, report *r)
     return copy_text(&image->error, text, r);
 }
 
-static void pass_member(samples *s)
-{
+static void pass_member(samples *s) {
     if (!s->member.folder && s->others++ == 0) strcpy(s->other, s->member.name);
 }
 
-static bool take_member(samples *s, report *r)
-{
+static bool take_member(samples *s, report *r) {
     char **text = text_of(s, s->member.name);
     return text ? take_text(s, text, r) : take_image(s, r);
 }
 
-static bool is_wanted(samples *s)
-{
+static bool is_wanted(samples *s) {
     const char *name = s->member.name;
-    return !s->member.folder && key_length(name) > 0 &&
-           (text_of(s, name) || photos_is_name(name));
+    return !s->member.folder && key_length(name) > 0 && (text_of(s, name) || photos_is_name(name));
 }
 
 /* === KEY.json === */
 
-static bool from_json(char **to, const json_value *root, const char *key, char **note, report *r)
-{
+static bool from_json(char **to, const json_value *root, const char *key, char **note, report *r) {
     const json_value *value = json_get(root, key);
     char number[32];
     if (*to || !value) return true;
@@ -474,8 +445,7 @@ static bool from_json(char **to, const json_value *root, const char *key, char *
     return copy_text(to, number, r);
 }
 
-static bool read_json(samples *s, report *r)
-{
+static bool read_json(samples *s, report *r) {
     char *text = s->shared.url;
     report unread = report_make();
     json_document document;
@@ -497,8 +467,7 @@ static bool read_json(samples *s, report *r)
 
 /* === A sample === */
 
-static bool begin_sample(samples *s, report *r)
-{
+static bool begin_sample(samples *s, report *r) {
     const char *name = s->member.name;
     const size_t length = key_length(name);
     s->shared.key = malloc(length + 1);
@@ -510,8 +479,7 @@ static bool begin_sample(samples *s, report *r)
 
 /* All members up to the first of another sample; or as many as fit, and the rest is one of its
  * own. */
-static bool read_sample(samples *s, report *r)
-{
+static bool read_sample(samples *s, report *r) {
     while (s->count < SAMPLE_MAX_IMAGES && (s->pending || tar_next(&s->tar, &s->member, r))) {
         s->pending = false;
         if (!is_wanted(s)) {
@@ -529,16 +497,14 @@ static bool read_sample(samples *s, report *r)
 }
 
 /* The texts of the sample are those of each of its images. */
-static bool share(const sample *from, sample *to, report *r)
-{
+static bool share(const sample *from, sample *to, report *r) {
     return (!from->caption || copy_text(&to->caption, from->caption, r)) &&
            (!from->label || copy_text(&to->label, from->label, r)) &&
            (!from->url || copy_text(&to->url, from->url, r)) &&
            (!from->note || copy_text(&to->note, from->note, r));
 }
 
-bool samples_next(samples *s, sample *image, report *r)
-{
+bool samples_next(samples *s, sample *image, report *r) {
     while (s->next == s->count) {
         clear(s);
         if (s->ended || !read_sample(s, r)) return false;

@@ -28,24 +28,24 @@ enum { TAR_MAX_NAME = 4095, TAR_MAX_EXTENDED = 1 << 20 };
 
 /* As fread: fewer bytes than asked for are the end, or an error. */
 typedef size_t tar_read(void *user, void *to, size_t size);
-size_t tar_read_file(void *file, void *to, size_t size);   /* of a FILE * */
+size_t tar_read_file(void *file, void *to, size_t size); /* of a FILE * */
 
 typedef struct tar_member {
-    char name[TAR_MAX_NAME + 1];   /* control characters of a refused one are '?'           */
+    char name[TAR_MAX_NAME + 1]; /* control characters of a refused one are '?'           */
     uint64_t size;
-    const char *refused;           /* why there is no data to take: "is a symbolic link"    */
-    bool folder;                   /* then refused as well                                  */
+    const char *refused; /* why there is no data to take: "is a symbolic link"    */
+    bool folder;         /* then refused as well                                  */
 } tar_member;
 
 typedef struct tar_stream {
-    uint64_t offset;               /* bytes read so far                                     */
-    uint64_t left, padding;        /* private, as what follows: of the member               */
+    uint64_t offset;        /* bytes read so far                                     */
+    uint64_t left, padding; /* private, as what follows: of the member               */
     tar_read *read;
     void *user;
-    bool long_name, resized, sparse, name_too_long;   /* by the headers that precede a member */
+    bool long_name, resized, sparse, name_too_long; /* by the headers that precede a member */
     uint64_t size;
     char name[TAR_MAX_NAME + 1];
-    char *text;                    /* of an extended header                                 */
+    char *text; /* of an extended header                                 */
 } tar_stream;
 
 void tar_begin(tar_stream *s, tar_read *read, void *user);
@@ -68,10 +68,10 @@ bool tar_data(tar_stream *s, void *to, size_t size, report *r);
 
 /* malloc'ed texts; NULL where there is none. */
 typedef struct sample {
-    char *key, *name;               /* of the image: its whole name in the archive           */
+    char *key, *name; /* of the image: its whole name in the archive           */
     char *caption, *label, *url;
-    char *note;                     /* what could not be used of these, and why              */
-    char *error;                    /* why there are no bytes                                */
+    char *note;  /* what could not be used of these, and why              */
+    char *error; /* why there are no bytes                                */
     void *data;
     size_t size;
 } sample;
@@ -79,21 +79,21 @@ typedef struct sample {
 void sample_free(sample *s);
 
 enum {
-    SAMPLE_MAX_IMAGES = 64,         /* of one sample                                         */
-    SAMPLE_MAX_TEXT = 1 << 20       /* bytes of KEY.txt, KEY.cls, KEY.json                   */
+    SAMPLE_MAX_IMAGES = 64,    /* of one sample                                         */
+    SAMPLE_MAX_TEXT = 1 << 20, /* bytes of KEY.txt, KEY.cls, KEY.json                   */
 };
 
 typedef struct samples {
-    uint64_t others;                /* members that are none of these                        */
-    char other[TAR_MAX_NAME + 1];   /* the first of them                                     */
-    uint64_t without_image;         /* samples                                               */
-    size_t max_bytes;               /* private, as what follows                              */
+    uint64_t others;              /* members that are none of these                        */
+    char other[TAR_MAX_NAME + 1]; /* the first of them                                     */
+    uint64_t without_image;       /* samples                                               */
+    size_t max_bytes;             /* private, as what follows                              */
     tar_stream tar;
     tar_member member;
-    bool pending, ended;            /* member is of the next sample                          */
+    bool pending, ended; /* member is of the next sample                          */
     sample images[SAMPLE_MAX_IMAGES];
     int count, next;
-    sample shared;                  /* key and texts of the sample                           */
+    sample shared; /* key and texts of the sample                           */
 } samples;
 
 /* max_bytes: of all images of a sample. */

@@ -28,9 +28,7 @@ extern unsigned char __heap_base; /* where the linker's data end */
 static block *first_free;
 static size_t heap_end; /* 0: nothing was taken yet */
 
-static size_t round_up(size_t n, size_t unit) {
-    return (n + unit - 1) / unit * unit;
-}
+static size_t round_up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
 
 /* Puts a block among the free ones, and joins it with neighbours that it touches. */
 static void insert(block *b) {

@@ -11,23 +11,20 @@
 #include "image/photos.h"
 #include "model/labels.h"
 
-static bool refuse_photos(report *r)
-{
+static bool refuse_photos(report *r) {
     return report_fail(r, "--calibrate, --report and --match-folder: this build reads no photos");
 }
 
 /* === Every other function here is called only after one of these === */
 
 photo_decoder *photo_decoder_open(const photo_options *options, const char *program,
-                                  int num_threads, report *r)
-{
+                                  int num_threads, report *r) {
     (void)options, (void)program, (void)num_threads;
     (void)refuse_photos(r);
     return NULL;
 }
 
-bool photos_find(photo_list *list, const text_list *operands, int max, report *r)
-{
+bool photos_find(photo_list *list, const text_list *operands, int max, report *r) {
     (void)max;
     memset(list, 0, sizeof *list);
     return operands->count == 0 || refuse_photos(r);
@@ -35,51 +32,43 @@ bool photos_find(photo_list *list, const text_list *operands, int max, report *r
 
 bool match_pictures_read(match_pictures *pictures, photo_decoder *decoder, const char *folder,
                          int max, double seconds, const label_list *labels, int num_classes,
-                         report *r)
-{
+                         report *r) {
     (void)pictures, (void)decoder, (void)folder, (void)max, (void)seconds;
     (void)labels, (void)num_classes;
     return refuse_photos(r);
 }
 
 bool c_array_write(const char *input, const char *output, bool quiet, c_array_result *result,
-                   report *r)
-{
+                   report *r) {
     (void)input, (void)output, (void)quiet, (void)result;
     return report_fail(r, "--c-array: this build writes no C headers");
 }
 
 calibration *calibrate_start(const vit_model *reference, vit_dtype dtype, photo_decoder *decoder,
-                             photo_list *photos, bool quiet, report *r)
-{
+                             photo_list *photos, bool quiet, report *r) {
     (void)reference, (void)dtype, (void)decoder, (void)photos, (void)quiet;
     (void)refuse_photos(r);
     return NULL;
 }
 
-const float *calibrate_tensor(calibration *c, int index, vit_dtype written, report *r)
-{
+const float *calibrate_tensor(calibration *c, int index, vit_dtype written, report *r) {
     (void)c, (void)index, (void)written;
     (void)refuse_photos(r);
     return NULL;
 }
 
 bool compare_models(const vit_model *reference, const vit_model *model, photo_decoder *decoder,
-                    photo_list *photos, bool quiet, comparison *result, report *r)
-{
+                    photo_list *photos, bool quiet, comparison *result, report *r) {
     (void)reference, (void)model, (void)decoder, (void)photos, (void)quiet, (void)result;
     return refuse_photos(r);
 }
 
-bool match_sorting_run(match_sorting *s, report *r)
-{
+bool match_sorting_run(match_sorting *s, report *r) {
     (void)s;
     return refuse_photos(r);
 }
 
-const char *const *imagenet_classes(void) {
-    return NULL;
-}
+const char *const *imagenet_classes(void) { return NULL; }
 
 bool convert_help(const char *topic) {
     (void)topic;
@@ -88,27 +77,12 @@ bool convert_help(const char *topic) {
 
 /* === There is nothing to free === */
 
-void photo_decoder_close(photo_decoder *decoder)
-{
-    (void)decoder;
-}
+void photo_decoder_close(photo_decoder *decoder) { (void)decoder; }
 
-void photos_free(photo_list *list)
-{
-    (void)list;
-}
+void photos_free(photo_list *list) { (void)list; }
 
-void calibrate_free(calibration *c)
-{
-    (void)c;
-}
+void calibrate_free(calibration *c) { (void)c; }
 
-void match_pictures_free(match_pictures *pictures)
-{
-    (void)pictures;
-}
+void match_pictures_free(match_pictures *pictures) { (void)pictures; }
 
-void match_sorting_free(match_sorting *s)
-{
-    (void)s;
-}
+void match_sorting_free(match_sorting *s) { (void)s; }

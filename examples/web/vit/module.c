@@ -45,39 +45,27 @@ static int fail_report(const report *r) {
     return fail(r->no_memory ? VIT_ERROR_MEMORY : VIT_ERROR_UNSUPPORTED, r->text);
 }
 
-int web_result(void) {
-    return last_result;
-}
+int web_result(void) { return last_result; }
 
-const char *web_result_string(int result) {
-    return vit_result_string((vit_result)result);
-}
+const char *web_result_string(int result) { return vit_result_string((vit_result)result); }
 
-const char *web_message(void) {
-    return last_message;
-}
+const char *web_message(void) { return last_message; }
 
-void *web_allocate(size_t size) {
-    return malloc(size);
-}
+void *web_allocate(size_t size) { return malloc(size); }
 
-void web_release(void *memory) {
-    free(memory);
-}
+void web_release(void *memory) { free(memory); }
 
 /* --- threads ---------------------------------------------------------------------------------- */
 
 #ifdef WEB_THREADS
 
 /* Has run(task, arg, i) called for every i in [0, count), here and by the workers of pool.mjs. */
-__attribute__((import_module("pool"), import_name("parallel_for"))) extern
-void pool_parallel_for(int count, vit_task *task, void *arg);
+__attribute__((import_module("pool"), import_name("parallel_for"))) extern void pool_parallel_for(
+    int count, vit_task *task, void *arg);
 
 EXPORT(run) void web_run(vit_task *task, void *arg, int index);
 
-void web_run(vit_task *task, void *arg, int index) {
-    task(arg, index);
-}
+void web_run(vit_task *task, void *arg, int index) { task(arg, index); }
 
 static void parallel_for(void *user, int count, vit_task *task, void *arg) {
     (void)user;
@@ -120,9 +108,10 @@ static int start_session(web_model *m, int threads) {
 static void find_sizes(web_model *m) {
     const vit_config *c = &m->model.config;
     const int sizes[WEB_SIZES] = {
-        c->in_chans, c->img_height, c->img_width, c->embed_dim, c->depth, c->num_heads,
-        c->num_classes, vit_embedding_dim(&m->model), c->num_tokens, c->num_prefix_tokens,
-        c->grid_height, c->grid_width, c->has_cls_token
+        c->in_chans,     c->img_height,        c->img_width,   c->embed_dim,
+        c->depth,        c->num_heads,         c->num_classes, vit_embedding_dim(&m->model),
+        c->num_tokens,   c->num_prefix_tokens, c->grid_height, c->grid_width,
+        c->has_cls_token
     };
     memcpy(m->sizes, sizes, sizeof sizes);
 }
@@ -159,9 +148,7 @@ void web_close(web_model *m) {
     free(m);
 }
 
-const int *web_sizes(const web_model *m) {
-    return m->sizes;
-}
+const int *web_sizes(const web_model *m) { return m->sizes; }
 
 static void put_info(json_writer *w, const vit_model *model, card_totals *sum) {
     card_add_up(model, sum);
@@ -190,9 +177,7 @@ char *web_info(const web_model *m) {
 
 /* --- a photo ---------------------------------------------------------------------------------- */
 
-float *web_input(const web_model *m) {
-    return m->input;
-}
+float *web_input(const web_model *m) { return m->input; }
 
 int web_preprocess(web_model *m, const uint8_t *pixels, int width, int height, int stride,
                    int format) {
@@ -224,13 +209,9 @@ int web_classify(web_model *m, int most) {
     return count > 0 || check(VIT_ERROR_ARGUMENT) ? count : 0;
 }
 
-const vit_prediction *web_top(const web_model *m) {
-    return m->top;
-}
+const vit_prediction *web_top(const web_model *m) { return m->top; }
 
-void web_scores(const web_model *m, float *logits) {
-    vit_scores(&m->model, logits);
-}
+void web_scores(const web_model *m, float *logits) { vit_scores(&m->model, logits); }
 
 /* --- what a model looks at -------------------------------------------------------------------- */
 
@@ -292,8 +273,8 @@ void web_similarity(const float *vector, const float *others, int count, int dim
 static bool find_positions(const web_model *m, int asked, int block, positions *p, int numbers[3],
                            report *r) {
     const vit_config *c = &m->model.config;
-    const char *name = asked >= 0 && asked < POSITIONS_KINDS ?
-                           positions_name((position_kind)asked) : NULL;
+    const char *name = asked >= 0 && asked < POSITIONS_KINDS ? positions_name((position_kind)asked)
+                                                             : NULL;
     position_kind kind;
     if (asked >= POSITIONS_KINDS) return report_fail(r, "there is no such kind of positions");
     if (!positions_choose(c, name, &kind, r)) return false;

@@ -27,16 +27,29 @@ EXPORT(info) char *web_info(const web_model *m);
 
 /* What there is of everything: [WEB_SIZES], in this order. */
 enum {
-    WEB_CHANS, WEB_HEIGHT, WEB_WIDTH, WEB_DIM, WEB_DEPTH, WEB_HEADS, WEB_CLASSES, WEB_EMBEDDING,
-    WEB_TOKENS, WEB_PREFIX, WEB_ROWS, WEB_COLUMNS, WEB_CLASS_TOKEN, WEB_SIZES
+    WEB_CHANS,
+    WEB_HEIGHT,
+    WEB_WIDTH,
+    WEB_DIM,
+    WEB_DEPTH,
+    WEB_HEADS,
+    WEB_CLASSES,
+    WEB_EMBEDDING,
+    WEB_TOKENS,
+    WEB_PREFIX,
+    WEB_ROWS,
+    WEB_COLUMNS,
+    WEB_CLASS_TOKEN,
+    WEB_SIZES
 };
 EXPORT(sizes) const int *web_sizes(const web_model *m);
 
 /* The input of everything below, [in_chans, img_height, img_width]: written to by the caller, or
  * out of a photo. */
 EXPORT(input) float *web_input(const web_model *m);
-EXPORT(preprocess) int web_preprocess(web_model *m, const uint8_t *pixels, int width, int height,
-                                      int stride, int format);
+EXPORT(preprocess)
+int web_preprocess(web_model *m, const uint8_t *pixels, int width, int height, int stride,
+                   int format);
 
 /* How many classes there now are in web_top(): the `most` best and their scores. */
 EXPORT(classify) int web_classify(web_model *m, int most);
@@ -45,8 +58,9 @@ EXPORT(top) const vit_prediction *web_top(const web_model *m);
 EXPORT(scores) void web_scores(const web_model *m, float *logits);
 
 /* Outputs: logits, embedding, tokens, each of which may be NULL. */
-EXPORT(forward) int web_forward(web_model *m, float *const outputs[3],
-                                const vit_block_output *blocks, int num_blocks);
+EXPORT(forward)
+int web_forward(web_model *m, float *const outputs[3], const vit_block_output *blocks,
+                int num_blocks);
 
 /* What the class token (or the mean of all), or from a patch >= 0 on, attends to: [rows, columns].
  * Of one head, or, if that is -1, of their mean; through all blocks if block is -1. */
@@ -54,17 +68,18 @@ EXPORT(attention) int web_attention(web_model *m, int block, int patch, int head
 
 /* Of patches [photos, rows * columns, dim]: coordinates [photos, rows * columns, 3]; of the three
  * components their variances and then their shares of all. How many components there are. */
-EXPORT(components) int web_components(web_model *m, const float *patches, int photos,
-                                      int foreground, float *coordinates, double numbers[6]);
+EXPORT(components)
+int web_components(web_model *m, const float *patches, int photos, int foreground,
+                   float *coordinates, double numbers[6]);
 
 /* To each of `count` vectors [dim]. */
-EXPORT(similarity) void web_similarity(const float *vector, const float *others, int count,
-                                       int dim, float *cosines);
+EXPORT(similarity)
+void web_similarity(const float *vector, const float *others, int count, int dim, float *cosines);
 
 /* A position_kind, and -1 for the first that the model has; the block counts where each has its
  * own. Cosines [n, n]; numbers: kind, block or -1, dim. */
-EXPORT(positions) int web_positions(const web_model *m, int kind, int block, float *cosines,
-                                    int numbers[3]);
+EXPORT(positions)
+int web_positions(const web_model *m, int kind, int block, float *cosines, int numbers[3]);
 
 /* Where a photo's patches are: of the input left, top, width, height in the photo's pixels; of what
  * patches cover the same; width, height, left, top of vit_find_crop. */

@@ -11,92 +11,55 @@
 
 /* === Files === */
 
-char *os_real_path(const char *path)
-{
-    return strdup(path);
-}
+char *os_real_path(const char *path) { return strdup(path); }
 
-FILE *os_create(const char *path, const char *like)
-{
+FILE *os_create(const char *path, const char *like) {
     const int descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL, 0666);
     (void)like;
     return descriptor < 0 ? NULL : fdopen(descriptor, "wb");
 }
 
-size_t os_write_size(void)
-{
-    return 1 << 16;
-}
+size_t os_write_size(void) { return 1 << 16; }
 
-bool os_close_copy(FILE *file)
-{
+bool os_close_copy(FILE *file) {
     (void)file;
     return true;
 }
 
-void os_start(int *argc, char ***argv)
-{
-    (void)argc, (void)argv;
-}
+void os_start(int *argc, char ***argv) { (void)argc, (void)argv; }
 
-void os_before_end(void (*clean)(void))
-{
-    (void)clean;
-}
+void os_before_end(void (*clean)(void)) { (void)clean; }
 
-void os_on_lost(const char *program)
-{
-    (void)program;
-}
+void os_on_lost(const char *program) { (void)program; }
 
 /* === Memory === */
 
 /* Who maps reads instead. */
-void *os_map(const char *path, size_t *size)
-{
+void *os_map(const char *path, size_t *size) {
     (void)path, (void)size;
     return NULL;
 }
 
-void os_unmap(void *data, size_t size)
-{
-    (void)data, (void)size;
-}
+void os_unmap(void *data, size_t size) { (void)data, (void)size; }
 
-void os_drop_pages(const void *data, size_t size)
-{
-    (void)data, (void)size;
-}
+void os_drop_pages(const void *data, size_t size) { (void)data, (void)size; }
 
 /* === This process === */
 
 /* The page takes lines that are drawn over each other, as progress is. */
-bool os_is_terminal(FILE *file)
-{
-    return isatty(fileno(file)) != 0;
-}
+bool os_is_terminal(FILE *file) { return isatty(fileno(file)) != 0; }
 
-char *os_executable(void)
-{
-    return NULL;
-}
+char *os_executable(void) { return NULL; }
 
-long os_process(void)
-{
-    return 1;
-}
+long os_process(void) { return 1; }
 
 /* === Threads === */
 
-vit_result vit_threads_create(int num_threads, vit_threads **threads, vit_executor *executor)
-{
+vit_result vit_threads_create(int num_threads, vit_threads **threads, vit_executor *executor) {
     (void)num_threads;
     *threads = NULL;
     memset(executor, 0, sizeof *executor);
     return VIT_OK;
 }
 
-void vit_threads_destroy(vit_threads *threads)
-{
-    (void)threads;
-}
+void vit_threads_destroy(vit_threads *threads) { (void)threads; }

@@ -22,8 +22,7 @@ typedef struct part {
     uint64_t sum;
 } part;
 
-static void *add_up(void *arg)
-{
+static void *add_up(void *arg) {
     part *p = arg;
     uint64_t sums[SUMS] = { 0 };
     size_t i;
@@ -34,15 +33,13 @@ static void *add_up(void *arg)
     return NULL;
 }
 
-static double now_ms(void)
-{
+static double now_ms(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     const int threads = argc == 4 ? atoi(argv[2]) : 0;
     int runs = argc == 4 ? atoi(argv[3]) : 0;
     const int file = threads > 0 && threads <= MOST ? open(argv[1], O_RDONLY) : -1;

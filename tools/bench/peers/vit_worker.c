@@ -59,7 +59,8 @@ static int write_outputs(worker *w, const char *path, const float *outputs, int 
     int good = to != NULL, n;
     rewind(w->images);
     while (good && (n = read_images(w)) > 0)
-        good = vit_forward(&w->session, &(vit_input){ .pixels = w->input, .batch = n }, &w->outputs) == VIT_OK &&
+        good = vit_forward(&w->session, &(vit_input){ .pixels = w->input, .batch = n },
+                           &w->outputs) == VIT_OK &&
                fwrite(outputs, sizeof *outputs * (size_t)width, (size_t)n, to) == (size_t)n;
     if (to && fclose(to)) good = 0;
     rewind(w->images);
