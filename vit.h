@@ -144,7 +144,7 @@
    files of every version since 0.1.0 can be read (but int4 of 0.1.0); f32, f16 and bf16 models keep
    the bits of their outputs, those of int8 and int4 may change in a MINOR version, which says so.
    Not promised: what begins with vit__, what is called private, texts in detail.
-   tools/packaging/RELEASES.md has the rest; .github/CHANGELOG.md lists what to change in programs
+   tools/packaging/README.md has the rest; .github/CHANGELOG.md lists what to change in programs
    written for 1.0.0.
 
    DETERMINISM

@@ -51,6 +51,7 @@ declare -A why=(
     [test_math]="the C library's fmaf is wrong in the last bit"
     [test_sandbox]="Linux's system calls"
     [test_search]="names with backslashes and line ends"
+    [test_sort]="symbolic links, a full disk, signals"
     [test_threads]="fork, failures of pthreads"
     [test_abi]="ELF; the DLL is in windows_own.sh"
     [test_build]="README's commands"

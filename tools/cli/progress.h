@@ -17,7 +17,8 @@ typedef struct cli_progress {
     const char *note; /* printed once, also where there is no bar, after a second; or NULL */
 } cli_progress;
 
-/* A bar on stderr, or a number where the total is unknown, drawn at most ten times a second; silent unless stderr is a terminal. */
+/* A bar on stderr, or a number where the total is unknown, drawn at most ten times a second; silent
+ * unless stderr is a terminal. */
 void cli_progress_start(cli_progress *progress, const char *label, uint64_t total);
 void cli_progress_update(cli_progress *progress, uint64_t done);
 /* Erases it. Call this before printing anything else, and at the end. */
