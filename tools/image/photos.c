@@ -212,6 +212,7 @@ static bool takes_photos(const vit_model *model, report *r) {
 bool photos_prepare(const vit_model *model, const vit_image *image, float *input, report *r) {
     const vit_result result = vit_preprocess(model, image, input, NULL, 0);
     if (!takes_photos(model, r)) return false;
+    if (result == VIT_ERROR_MEMORY) return report_no_memory(r); /* not the photo's fault */
     return !result || report_fail(r, "%s", vit_result_string(result));
 }
 
