@@ -1089,7 +1089,7 @@ typedef enum vit_dtype {
 typedef enum vit_layout {
     VIT_LAYOUT_PLAIN = 0,  /* row-major                                          */
     VIT_LAYOUT_PANELS = 1, /* a linear layer [N, K]: panels of 16 rows           */
-    VIT_LAYOUT_GROUPS = 2, /* the same of int4, whose panels are groups of quads */
+    VIT_LAYOUT_GROUPS = 2, /* as PANELS, for int4; a panel is groups of quads */
     VIT_NUM_LAYOUTS
 } vit_layout;
 
@@ -1107,7 +1107,7 @@ typedef struct vit_tensor {
 } vit_tensor;
 
 /* Sets the derived fields of config and checks the others against LIMITS and each other.
-   On failure (CORRUPT, UNSUPPORTED), detail, which may be NULL, says which. */
+   On failure (CORRUPT, UNSUPPORTED), detail, if not NULL, says which field. */
 VIT_API vit_result vit_config_check(vit_config *config, char detail[VIT_MAX_DETAIL]);
 
 /* Tensor `index`, in file order, of an architecture with weights of type dtype: name,
@@ -1466,8 +1466,8 @@ enum {
 #    error "vit.h: define both VIT_MALLOC(size) and VIT_FREE(ptr), or neither"
 #endif
 
-/* The four functions that compilers call on their own. Freestanding toolchains may lack
-   the header that declares them. */
+/* The four functions that compilers call on their own. Freestanding toolchains may lack the header
+   that declares them. */
 #if defined(VIT_BARE_METAL) && defined(__has_include)
 #    if !__has_include(<string.h>)
 #        define VIT__NO_STRING_H 1
@@ -1488,7 +1488,7 @@ int memcmp(const void *a, const void *b, size_t size);
 #    include <string.h>
 #endif
 
-/* Freestanding compilers would call them even to copy four bytes. */
+/* Freestanding compilers would call these functions even to copy four bytes. */
 #if defined(__GNUC__) && defined(__STDC_HOSTED__)
 #    if !__STDC_HOSTED__
 #        define VIT__BUILTIN_COPIES
@@ -1594,7 +1594,7 @@ static const vit_config vit__fixed = VIT__PASTE(VIT_FIXED, _CONFIG);
 #    include <windows.h>
 #endif
 
-/* -std=c99 without feature macros declares all that is used of these. */
+/* Everything used from these headers is declared under -std=c99, without feature macros. */
 #if !VIT__WINDOWS && VIT__MMAP
 #    include <fcntl.h>
 #    include <sys/mman.h>
@@ -1626,8 +1626,8 @@ static const vit_config vit__fixed = VIT__PASTE(VIT_FIXED, _CONFIG);
 #    include <stdio.h>
 #endif
 
-/* A build without optimisation is for debugging, and compiled often: it has no tiers beyond AVX2,
-   whose bits are the same, and VIT__SMALL. VIT_UNOPTIMIZED keeps all of them. */
+/* A build without optimisation is for debugging and is compiled often. It sets VIT__SMALL and has
+   no tiers beyond AVX2, which give the same bits. VIT_UNOPTIMIZED keeps all of them. */
 #if VIT__GNU && !defined(VIT_UNOPTIMIZED) && !defined(__OPTIMIZE__) /* which pragmas change later */
 #    define VIT__UNOPTIMIZED 1
 #else
@@ -1635,8 +1635,8 @@ static const vit_config vit__fixed = VIT__PASTE(VIT_FIXED, _CONFIG);
 #endif
 
 /* Which kernels exist in this build: all tiers of the CPU family are compiled
-   in, whatever the compiler's flags, and one is chosen at run time. Where the
-   compiler may use FMA, so may plain C, and SSE2's products would be fused. */
+   in, whatever the compiler's flags, and one is chosen at run time. A compiler
+   that may use FMA would fuse the products of SSE2; plain C then uses FMA too. */
 #if !defined(VIT_NO_SIMD) && !defined(VIT_NO_SSE2) && !defined(__FMA__) && !defined(__FMA4__)
 #    if (VIT__GNU && defined(__SSE2__)) || (VIT__MSVC && VIT__X86_64 && !defined(__AVX2__))
 #        define VIT__SSE2 1
@@ -1935,8 +1935,8 @@ static const vit_config vit__fixed = VIT__PASTE(VIT_FIXED, _CONFIG);
 #endif
 
 /* Cold code is compiled for size: a fifth less time to compile and a seventh less code. COMPACT
-   code is so in WebAssembly only, which is fetched before it runs: loops over pixels and rows are
-   in it. */
+   code, which has the loops over pixels and rows, is compiled so in WebAssembly only: a module is
+   fetched before it runs. */
 #define VIT__SIZE_CLANG                                                                           \
     _Pragma("clang attribute push(__attribute__((minsize)), apply_to = function)")
 #if VIT__CLANG && defined(__OPTIMIZE__) && (defined(__wasm__) || !defined(__OPTIMIZE_SIZE__))
@@ -1957,15 +1957,15 @@ static const vit_config vit__fixed = VIT__PASTE(VIT_FIXED, _CONFIG);
 #    define VIT__COMPACT_END
 #endif
 
-/* Inline, but for -Os: calls save code, and the frame does not add to the caller's. */
+/* Inline, except with -Os: calls save code, and the frame does not add to the caller's. */
 #if VIT__SMALL && VIT__GNU
 #    define VIT__CALL __attribute__((noinline)) static
 #else
 #    define VIT__CALL static inline
 #endif
 
-/* A pointer said to be a multiple of 4: there are CPUs that load floats, or anything, in
-   one instruction from such addresses only. */
+/* Tells the compiler that a pointer is a multiple of 4: some CPUs load floats, or anything, in one
+   instruction from such addresses only. */
 #if VIT__GNU
 #    define VIT__ALIGNED_4(p) __builtin_assume_aligned(p, 4)
 #else
@@ -1983,8 +1983,8 @@ static const vit_config vit__fixed = VIT__PASTE(VIT_FIXED, _CONFIG);
 #    define VIT__PREFETCH(p) ((void)(p))
 #endif
 
-/* A CPU whose base instruction set has it, or that the compiler was told to have it, fuses in one
-   instruction; elsewhere the plain C tier does it in software. */
+/* The fused multiply-add is one instruction if the base instruction set has it or the compiler was
+   told that the CPU does; elsewhere the plain C tier does it in software. */
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || VIT__ARM64 || \
     defined(__riscv_flen) || defined(__s390x__) || defined(__FP_FAST_FMAF)
 #    define VIT__HAS_FMA 1
@@ -2528,7 +2528,7 @@ static int vit__map_side(const vit_config *c, int pixels) {
 /* A side of a patch on that map. */
 static int vit__map_patch(const vit_config *c) { return c->patch_size / vit__map_stride(c); }
 
-/* Width of what is pooled. */
+/* Width of the pooled vector. */
 VIT__INLINE int vit__pooled_dim(const vit_config *c) {
     switch ((vit_pool)c->pool) {
     case VIT_POOL_TOKEN:
@@ -2573,7 +2573,7 @@ static int vit__pool_hidden(const vit_config *c) {
     return c->pool_mlp_dim ? c->pool_mlp_dim : c->mlp_dim;
 }
 
-/* Width of what attn.proj reads. */
+/* Width of the rows that attn.proj reads. */
 VIT__INLINE int vit__context_dim(const vit_config *c) {
     return c->attention == VIT_ATTENTION_SELF ? c->embed_dim : c->num_heads * c->head_dim;
 }
@@ -2708,7 +2708,7 @@ VIT__INLINE vit_dtype vit__known_dtype(vit_dtype dtype) {
     return VIT__DTYPES == 1u << VIT_F32 ? VIT_F32 : dtype;
 }
 
-/* The type of attention's products, a constant where the model has one and the tier VIT__I16. */
+/* The type of attention's products; constant if the model has one and the tier has VIT__I16. */
 VIT__INLINE vit_dtype vit__known_product(vit_dtype dtype) {
     if (VIT__SIMD && !VIT__HELIUM) return dtype;
     if (VIT__IN_INTEGERS && !VIT__IN_FLOATS) return VIT__I16;
@@ -2742,15 +2742,15 @@ static int vit__fits_depth(vit_dtype dtype, int depth) {
     return dtype != VIT_I4 || depth >= 16;
 }
 
-/* Where a tensor belongs: to a block of a stage of the stem; with stage -1 to a transformer
-   block; with both -1 to neither. */
+/* The place of a tensor: a block of a stage of the stem; with stage -1 a transformer block; with
+   both -1 neither. */
 typedef struct vit__address {
     int stage, block;
     const vit__spec *spec;
     int is_bias;
 } vit__address;
 
-/* The row that the index-th of a list's tensors belongs to; index must be in range. */
+/* The row to which tensor number `index` of a list belongs; index must be in range. */
 static void vit__find_row(const vit_config *c, const vit__spec *specs, const vit__presence *rows,
                           int index, vit__address *address) {
     int row = 0, n;
@@ -2874,7 +2874,7 @@ static vit_result vit__out_of_range(char *detail, const char *name) {
     return VIT_ERROR_CORRUPT;
 }
 
-/* Every stored field within the bounds of VIT_FIELD_LIST. */
+/* Checks that every stored field is within the bounds of VIT_FIELD_LIST. */
 static vit_result vit__check_ranges(const vit_config *c, char *detail) {
     int i;
     for (i = 0; i < VIT__NUM_FIELDS; i++) {
@@ -2976,7 +2976,7 @@ static vit_result vit__check_blocks(const vit_config *c, char *detail) {
     return VIT_OK;
 }
 
-/* Patches that are no squares, or not side by side. */
+/* Patches that are not squares, or not side by side. */
 static vit_result vit__check_cut(const vit_config *c, char *detail) {
     if (c->patch_stride && (c->patch_cut || c->stem || c->dynamic_img_pad))
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
@@ -2991,7 +2991,7 @@ static vit_result vit__check_cut(const vit_config *c, char *detail) {
     return VIT_OK;
 }
 
-/* The stem's fields against each other. */
+/* Checks the fields of the stem against each other. */
 static vit_result vit__check_stem(const vit_config *c, char *detail) {
     const int stages = vit__num_stages(c);
     int stage;
@@ -3115,7 +3115,7 @@ static float vit__i4_to_f32(const unsigned char *panel, int row, int k) {
     return (float)(q - 8) * vit__f16_to_f32(vit__le16(scale));
 }
 
-/* Which k is weight number 0 to 3 of a lane of section "fits16". */
+/* The k of weight i, from 0 to 3, in a lane of section "fits16". */
 VIT__INLINE int vit__lane_k(int lane, int i) {
     return lane / 2 * 8 + lane % 2 * 2 + i / 2 * 4 + i % 2;
 }
@@ -3558,7 +3558,7 @@ static void vit__read_tensor(const vit_model *model, const unsigned char *entry,
     t->data = t->offset <= model->size ? model->data + t->offset : NULL;
 }
 
-/* Builds without messages have no names either. */
+/* Builds without messages do not have the names of tensors either. */
 static int vit__is_named(const unsigned char *entry, const char name[64]) {
     return !VIT__TEXTS || memcmp(entry, name, 64) == 0;
 }
@@ -3735,7 +3735,7 @@ static vit_result vit__check_fits16(vit_model *model, int i, const vit_tensor *t
     return VIT_ERROR_CORRUPT;
 }
 
-/* Kernels that rely on it would compute other results from a wrong one, in silence. */
+/* With a wrong section, kernels that rely on it would silently compute other results. */
 static vit_result vit__check_all_fits16(vit_model *model) {
     vit_result result = VIT_OK;
     vit_tensor t;
@@ -3833,7 +3833,7 @@ static vit_result vit__load(vit_model *model, unsigned flags) {
 VIT_API unsigned vit_abi(void) { return VIT_ABI_OF_PROGRAM; }
 
 #if defined(VIT_BARE_METAL)
-/* An ABI comes from a file that has vit.h without VIT_BARE_METAL. */
+/* Only a file that includes vit.h without VIT_BARE_METAL passes an ABI. */
 static vit_result vit__begin_open(unsigned abi, vit_model *model) {
     memset(model, 0, sizeof *model);
     return abi ? VIT_ERROR_ABI : VIT_OK;
@@ -4071,7 +4071,7 @@ static FILE *vit__open_file(const char *path, vit_model *model) {
     return file;
 }
 
-/* The size of an open file, which is read from its start next; -1 if it has none. */
+/* The size of an open file, which is then read from its start; -1 if it has none. */
 static int64_t vit__file_size(FILE *file) {
     int64_t size = -1;
 #        if VIT__WINDOWS /* whose long has 32 bits */
@@ -4136,7 +4136,7 @@ VIT_API vit_result vit_model_open_as(unsigned abi, const char *path, unsigned fl
 #endif /* VIT_NO_STDIO */
 
 VIT_API void vit_model_close(vit_model *model) {
-    if (!model || model->abi != VIT_ABI_OF_PROGRAM) return; /* refused: perhaps of another size */
+    if (!model || model->abi != VIT_ABI_OF_PROGRAM) return; /* refused: may have another size */
 #ifndef VIT_NO_STDIO
     if (model->ownership == VIT__MAPPED) {
 #    if VIT__MMAP && VIT__WINDOWS
@@ -4164,8 +4164,8 @@ VIT__COLD_END
 /* >>threads                                                                 */
 /*                                                                           */
 /* A pool of workers that wait for jobs. They spin for some microseconds,    */
-/* since the next phase of a forward pass follows at once, and then sleep;   */
-/* less where that has been in vain, for on a shared CPU it only costs. A    */
+/* since the next phase of a forward pass follows at once, and then sleep.   */
+/* They spin less if it was in vain: on a shared CPU it only costs time. A   */
 /* job is a range of indices; workers and the caller each take the next one  */
 /* until none is left, so that a thread the system preempts delays nobody.   */
 /* ------------------------------------------------------------------------- */
@@ -4296,7 +4296,7 @@ static int vit__pool_is_running(vit_threads *pool) {
 }
 
 /* Takes indices of job `job` until none is left. The swap fails if another thread took the index or
-   the job is over; what was read before it is then dropped. */
+   the job is over; the values read before it are then dropped. */
 static void vit__pool_work(vit_threads *pool, uint64_t job) {
     for (;;) {
         const uint64_t ticket = vit__atomic_load(&pool->ticket);
@@ -4438,7 +4438,7 @@ static FILE *vit__open_system(const char *path, const char *more) {
     return fopen(whole, "rb");
 }
 
-/* Past `word`, if text starts with it, or NULL. */
+/* The text after `word` if it starts with that, else NULL. */
 static const char *vit__after(const char *text, const char *word) {
     while (*word)
         if (*text++ != *word++) return NULL;
@@ -4493,7 +4493,7 @@ static const char *vit__first_line(const char *folder, const char *name, char li
     return line;
 }
 
-/* Cores that the quota of one control group amounts to, rounded up; 0 for no limit. */
+/* The quota of one control group in cores, rounded up; 0 for no limit. */
 static int vit__quota_of(const char *folder, int version) {
     char text[64], second[64];
     const char *at = vit__first_line(folder, version == 1 ? "/cpu.cfs_quota_us" : "/cpu.max", text);
@@ -4537,7 +4537,7 @@ static int vit__controls_cpu(const char *list) {
     }
 }
 
-/* A line of /proc/self/cgroup, "0::/path" or "4:cpu,cpuacct:/path": what it limits us to. */
+/* The limit that a line of /proc/self/cgroup, "0::/path" or "4:cpu,cpuacct:/path", sets for us. */
 static int vit__quota_of_line(char *line) {
     char *list = line, *path;
     char mount[VIT__PATH] = { 0 };
@@ -4553,7 +4553,7 @@ static int vit__quota_of_line(char *line) {
                         vit__quota_below("/sys/fs/cgroup/cpu", path + 1, 1));
 }
 
-/* Cores' worth of time that the control groups of this process, versions 1 and 2, allow it. */
+/* The CPU time, in cores, that the control groups of this process (versions 1 and 2) allow. */
 static int vit__quota_cores(void) {
     char line[VIT__PATH];
     int cores = 0, at_start = 1;
@@ -4665,13 +4665,12 @@ VIT_API vit_result vit_threads_create(int num_threads, vit_threads **threads,
 /*                                                                           */
 /* A rule that keeps the bits under every compiler: no product is ever added */
 /* to anything by a plain +, because some compilers fuse the two and some do */
-/* not. Where a sum of products is meant, fma says so.                       */
+/* not. A sum of products calls fma explicitly.                              */
 /* ------------------------------------------------------------------------- */
 
 VIT__OPTIMIZE_BEGIN
 
-/* A function of a tier's table. Other compilers, too, say nothing of an inline one without a use.
-   */
+/* A function of a tier's table. It may be unused; other compilers accept that if it is inline. */
 #if VIT__GNU
 #    define VIT__ROW static __attribute__((unused))
 #else
@@ -4684,7 +4683,7 @@ VIT__INLINE float vit__multiply_add(float a, float b, float c) {
     return product + c;
 }
 
-/* The plain C tier's; VIT__SOFTWARE_FMA: it takes a dozen operations. */
+/* The one of the plain C tier; with VIT__SOFTWARE_FMA it takes a dozen operations. */
 #if defined(VIT_NO_FMA) || (defined(VIT_NO_DOUBLE) && !VIT__HAS_FMA)
 VIT__INLINE float vit__fma_scalar(float a, float b, float c) { return vit__multiply_add(a, b, c); }
 #elif VIT__HAS_FMA && defined(VIT__FMA)
@@ -4748,15 +4747,15 @@ static float vit__sqrt(float x) {
 }
 #endif
 
-/* In a build for one architecture there is one activation, but for those of a stem and of
+/* A build for one architecture has one activation, apart from those of a stem and of
    pre_logits. */
 VIT__INLINE vit_activation vit__known(vit_activation activation) {
     if (VIT__FIXED_OR(stem, 1) || VIT__FIXED_OR(representation_act, 1)) return activation;
     return (vit_activation)VIT__FIXED_OR(activation, activation);
 }
 
-/* The tree that ends every reduction: 16 lanes, halved four times. Lane 8 is added to lane 0 first,
-   as halves of registers are: all tiers add in the same order. */
+/* The tree that ends every reduction halves 16 lanes four times. It first adds lane 8 to lane 0, as
+   adding the halves of a register does: all tiers add in the same order. */
 VIT__CALL float vit__sum16(float *lane) {
     int width, i;
     for (width = 8; width; width /= 2)
@@ -4812,7 +4811,7 @@ typedef struct vit__tile {
     int ld, rows, cols;    /* ld: floats from one row to the next                */
 } vit__tile;
 
-/* The largest tile of any tier, which is on the stack. Tables assert that theirs fit. */
+/* The largest tile of any tier; tiles are on the stack. Each table asserts that its tiles fit. */
 #if VIT__SSE2 || VIT__AVX2
 #    define VIT__MAX_TILE_ROWS 48
 #    define VIT__MAX_TILE_COLS 48
@@ -4851,7 +4850,7 @@ typedef void vit__gemm_fn(float *tile, const vit__operands *o);
 
 typedef struct vit__gemm_kernel {
     vit__gemm_fn *run;     /* NULL: the tier has no such kernel                  */
-    int tile_rows;         /* even for bf16, i16: values are packed in pairs of tokens */
+    int tile_rows;         /* even if bf16 or i16: values are packed in token pairs */
     vit__form form;        /* of a                                               */
 #if VIT__SHAPES
     const struct vit__shape *shape;
@@ -4865,8 +4864,8 @@ typedef struct vit__norm_spec {
     float eps;
 } vit__norm_spec;
 
-/* Where the keys and values of one head go: as panels of two layers, q k^T with tokens as columns
-   and softmax v with tokens as the inner index. */
+/* The destination of the keys and values of one head: panels of two layers, q k^T with tokens as
+   columns and softmax v with tokens as the inner index. */
 typedef struct vit__packing {
     uint32_t *keys, *values;
     int tokens, dim;
@@ -4884,11 +4883,11 @@ typedef struct vit__unpacked {
 typedef struct vit__taps {
     int first, count;      /* input pixels                                       */
     int16_t *weights;      /* [2][even count] in 2^-22: the lower 16 bits, signed, */
-} vit__taps;               /*     and what remains, in 2^-6; zeros up to even    */
+} vit__taps;               /*     and the rest, in 2^-6; a 0 fills an odd count  */
 
 VIT__INLINE int vit__even(const vit__taps *taps) { return vit__round_up(taps->count, 2); }
 
-/* 1 if the build quantises attention; vector tiers but Helium always can. */
+/* 1 if the build quantises attention; vector tiers except Helium always can. */
 #define VIT__HAS_I16 (VIT__IN_INTEGERS || VIT__SHAPES)
 
 typedef struct vit__kernels {
@@ -4963,7 +4962,7 @@ typedef struct vit__kernels {
 #define VIT__KERNEL_INT8(...) VIT__KERNEL_IF(VIT__HAS_INT8, __VA_ARGS__)
 #define VIT__KERNEL_INT4(...) VIT__KERNEL_IF(VIT__HAS_INT4, __VA_ARGS__)
 #define VIT__KERNEL_I16(...) VIT__KERNEL_IF(VIT__HAS_U8, __VA_ARGS__)
-/* Integers of attention as f32. */
+/* No kernel of its own: the tier computes attention's integers as f32. */
 #define VIT__IN_F32 ((vit__gemm_fn *)NULL, 0, VIT__FORM_F32, VIT__NO_SHAPE)
 #define VIT__NO_SHAPE ((const struct vit__shape *)NULL)
 #define VIT__TILE_ROWS(run, rows, form, shape) (rows)
@@ -5020,8 +5019,8 @@ VIT__INLINE float vit__value_limit(int n) { return (float)((1 << 24) / (32800 + 
 /* 1 if rows can be quantised by this value; 0 for NaN. */
 VIT__INLINE int vit__is_usable(float x) { return x > 1e-30f && x < 1e30f; }
 
-/* The factor of other rows: 0 for those next to zero, whose quotients would overflow; NaN, which
-   the step passes on, for those with NaN or values of 1e30 and more. */
+/* The factor of other rows: 0 for rows near zero, whose quotients would overflow; NaN, which the
+   step passes on, for rows with NaN or with values of 1e30 and more. */
 VIT__INLINE float vit__unusable(float x) {
     return !VIT__SPREADS_NAN || x <= 1e-30f ? 0.0f : VIT__NAN;
 }
@@ -5100,9 +5099,9 @@ VIT__INLINE void vit__clip16(uint8_t *to, const int32_t *sum) {
 /*            for (l = 0; l < columns; l++)                                  */
 /*                c[r][l] = fma(a[r][k], w[k][l], c[r][l]);                  */
 /*                                                                           */
-/* and so it is written, in >>body: float_tile, byte_tile, group_tile. They  */
-/* are inlined into functions of one kind, height and width, and all code    */
-/* for others goes. A shape lists these functions.                           */
+/* and >>body writes it so: float_tile, byte_tile, group_tile. The compiler  */
+/* inlines them into functions of one kind, height and width, and drops the  */
+/* code for all others. A shape lists these functions.                       */
 /* ------------------------------------------------------------------------- */
 
 #if VIT__SIMD
@@ -5112,8 +5111,8 @@ enum {
     VIT__TILE_F32,   /* f32, one k a step                                                    */
     VIT__TILE_F16,   /* f16 widened in the loop                                              */
     VIT__TILE_BF16,  /* bf16 widened in the loop, k = 1, 0, 3, 2, ...                        */
-    VIT__TILE_MORE,  /* f32 again, but sums go on from the tile                              */
-    VIT__TILE_ODD,   /* the same in bf16's order                                             */
+    VIT__TILE_MORE,  /* f32, but sums continue from the tile                                 */
+    VIT__TILE_ODD,   /* as MORE, in bf16's order                                             */
     VIT__TILE_DOT,   /* a pair of bf16, the second first                                     */
     VIT__TILE_DOT16, /* a pair of 16-bit integers                                            */
     VIT__TILE_DOT8,  /* a quad of bytes                                                      */
@@ -5126,8 +5125,8 @@ typedef void vit__tile_fn(float *tile, const vit__operands *o, const unsigned ch
 
 #    if VIT__SHAPES
 
-/* The tiles of a kernel. Where weights have to be widened first, it happens for `block` of the
-   inner index and all rows of a tile at a time. */
+/* The tiles of a kernel. If weights must be widened first, the kernel widens `block` steps of the
+   inner index at a time, for all rows of a tile. */
 typedef struct vit__shape {
     vit_dtype dtype;
     int height, panels;                /* of a tile in registers                           */
@@ -5148,7 +5147,7 @@ typedef struct vit__shape {
         { dtype, height, 1, run, NULL, run, NULL, (dtype) == VIT_I4 ? VIT__GROUPS_WIDE * 32 : 128, \
           size, widen, finish }
 
-/* Widened weights of a panel, so many that they stay in the nearest cache; of int4 with
+/* Widened weights of a panel, few enough to stay in the nearest cache; those of int4 have
    scales in front. */
 #    define VIT__GROUPS_WIDE 8
 #    define VIT__GROUPS_HEADER (VIT__GROUPS_WIDE * 128)
@@ -5158,7 +5157,7 @@ typedef struct VIT__ALIGNED_64 vit__groups {
     unsigned char quads[VIT__GROUPS_WIDE * 1024]; /* 8 or 16 bits a weight */
 } vit__groups;
 
-/* The function for so many rows and panels. */
+/* The function for that many rows and panels. */
 VIT__INLINE vit__tile_fn *vit__tile_for(const vit__shape *shape, int rows, int panels) {
     if (panels < shape->panels) return shape->narrow;
     if (rows == 1) return shape->one;
@@ -5198,7 +5197,7 @@ static void vit__tile_blocks(const vit__shape *shape, float *tile, const vit__op
         shape->finish(tile + 16 * n, o, panel + (size_t)n * stride);
 }
 
-/* Panels in the number that a tile takes, then one by one. */
+/* Takes as many panels at once as a tile holds, then the rest one by one. */
 static void vit__gemm_shape(const vit__shape *shape, float *tile, const vit__operands *o) {
     const size_t stride = (size_t)vit__panel_bytes(shape->dtype, o->depth);
     const unsigned char *p = o->panel;
@@ -5323,7 +5322,7 @@ static void vit__gemm_tiles(float *tile, const vit__operands *o) {
             vit__tile_##name##_x16, 0, 0, NULL, NULL                                              \
         };
 
-/* A panel in two halves of int8's. */
+/* A panel as two halves, each by a half tile of int8. */
 #    define VIT__HALF_TILES(name, half)                                                           \
         static void name(float *tile, const vit__operands *o, const unsigned char *p,             \
                          size_t stride) {                                                         \
@@ -5703,7 +5702,7 @@ VIT__INLINE void VIT__(output_rows)(vit__epilogue e, const vit__output *out,
     }
 }
 
-/* Each combination that occurs has loops of its own, but not in plain C and not for size. */
+/* Each combination that occurs has its own loops, except in plain C and in builds for size. */
 VIT__ROW void VIT__(output)(const vit__output *out, const vit__tile *tile) {
     vit__epilogue e = { VIT__NO_ACT, 0, 0 };
     if (VIT__WIDE == 1 || VIT__SMALL) {
@@ -6192,8 +6191,8 @@ VIT__ROW void VIT__(resample)(uint8_t *to, const uint8_t *lines, size_t stride,
     }
 }
 #    else
-/* By pairs of 16-bit products: the lower and the upper halves of the weights have sums of their
-   own. These may wrap; what they make together does not, and is right modulo 2^32. */
+/* By pairs of 16-bit products: the lower and the upper halves of the weights have separate sums.
+   These may wrap; their combination does not, as it is right modulo 2^32. */
 VIT__ROW void VIT__(resample)(uint8_t *to, const uint8_t *lines, size_t stride,
                             const vit__taps *taps, int lanes) {
     const unsigned char *const weights = (const unsigned char *)taps->weights;
@@ -6356,8 +6355,8 @@ VIT__INLINE VIT__RF VIT__(dequantise)(VIT__RI sum, const unsigned char *a,
                                                    VIT__F_LOAD((const float *)(const void *)tail)));
 }
 
-/* One step of one sum: c += products of x and y, from a row, with w and the weights at u, 64 bytes
-   behind. */
+/* One step of one sum: c += x w + y u, where x and y come from a row, and u stands for the weights
+   64 bytes after w. */
 VIT__INLINE VIT__ACC VIT__(byte_step)(int kind, VIT__ACC c, VIT__XI x, VIT__XI y, VIT__RI w,
                                       VIT__U u) {
     (void)y, (void)u;
@@ -6395,7 +6394,7 @@ VIT__INLINE void VIT__(byte_store)(int kind, float *to, VIT__ACC c, const unsign
 }
 
 /* As float_tile, in integers. The sums of int8 fit 32 bits: |q| <= 255, |w| <= 127, depth <= 65536.
-   `tail` is where the scales and sums of weights begin, behind all quads of the panel. */
+   The scales and sums of weights begin at `tail`, behind all quads of the panel. */
 VIT__INLINE void VIT__(byte_tile)(int kind, int height, int width, float *tile,
                                   const vit__operands *o, const unsigned char *p, size_t stride) {
     const unsigned char *const a = o->a, *const ahead = VIT__AHEAD_OF(o, p);
@@ -6580,7 +6579,7 @@ static void VIT__(widen_i4)(void *to, const unsigned char *panel, int k, int cou
 #    undef VIT__ACC_ZERO
 #    undef VIT__GROUP_START
 #    undef VIT__GROUP_SUM
-#    define VIT__BELOW 0 /* how much less than FORM_U8 its bytes of a row are */
+#    define VIT__BELOW 0 /* a row's bytes are those of FORM_U8 less this */
 #    define VIT__STREAM(at) {}
 #    define VIT__AHEAD(i) {}
 #    define VIT__REUSE(w)
@@ -6695,7 +6694,7 @@ VIT__INLINE float vit__or_one(float a, float b) { return vit__float(vit__bits(a)
 #if VIT__SCALAR || VIT__CORTEX
 
 /* Matrix products of plain C, two rows times four columns of a panel: eight sums that stay in
-   registers. Of an odd number of rows the last one comes twice. */
+   registers. If the number of rows is odd, the last one is computed twice. */
 VIT__INLINE size_t vit__tile_step(const vit__operands *o) {
     return VIT__SMALL ? 16 : o->ldt; /* for size, tiles are never part of a larger matrix */
 }
@@ -6875,7 +6874,7 @@ VIT__KERNELS(scalar, VIT_ISA_SCALAR, 1, scalar,
 
 #if VIT__SSE2 || VIT__AVX2
 
-/* Words of all widths of registers: VIT__PS(add) is _mm_add_ps, _mm256_add_ps or _mm512_add_ps, by
+/* Words for registers of all widths: VIT__PS(add) is _mm_add_ps, _mm256_add_ps or _mm512_add_ps, by
    the tier's MM and BITS. */
 #    define VIT__RF VIT__PASTE(__m, VIT__BITS)
 #    define VIT__RI VIT__PASTE(VIT__RF, i)
@@ -6971,19 +6970,19 @@ VIT__INLINE __m256i vit__lines_avx2(const uint8_t *p, const uint8_t *q) {
 #    define VIT__I_MUL(a, b) _mm256_mullo_epi32(a, b)
 #    define VIT__LINES(p, stride, n) vit__lines_avx2(p + 8 * n, p + stride + 8 * n)
 #    define VIT__W_F16(p) _mm256_cvtph_ps(vit__load_i_sse2(p))
-/* A panel streams from the second cache; CPUs fetch to the first too late by themselves. */
+/* A panel streams from the second cache; by itself, a CPU fetches it into the first too late. */
 #    undef VIT__STREAM
 #    define VIT__STREAM(at) _mm_prefetch((const char *)((at) + 1024), _MM_HINT_T0);
-/* While three panels are used, the next three come to the second cache: CPUs do not foresee across
-   pages. Each tile of rows fetches an eighth of a panel, in three parts that overlap. */
+/* While three panels are used, the next three are fetched to the second cache: CPUs do not prefetch
+   across pages. Each tile of rows fetches an eighth of a panel, in three parts that overlap. */
 #    undef VIT__AHEAD
 #    define VIT__AHEAD(i) _mm_prefetch((const char *)(ahead + 4 * (size_t)(i)), _MM_HINT_T1);
 #    define VIT__X_LOAD(x, p) x = VIT__AS_F(_mm256_set1_epi32(vit__load32(p)));
 #    define VIT__MAC(c, x, w) c = _mm256_fmadd_ps(x, w, c);
 #    define VIT__DOT16(c, x, w) VIT__ADD("vpaddd", _mm256_add_epi32, c, _mm256_madd_epi16(x, w))
 /* vpmaddubsw saturates at 16 bits: 2 * 255 * 127 > 32767. So this is for files whose lanes, of
-   >>format, fit. The second quad comes from memory for each row anew: compilers would keep it in
-   registers, which there are not enough of. */
+   >>format, fit. The second quad is loaded from memory for each row again: compilers would keep it
+   in a register, and there are too few. */
 #    define VIT__TWO_QUADS(c, x, y, w, u)                                                         \
         {                                                                                         \
             __m256i second;                                                                       \
@@ -7275,8 +7274,8 @@ VIT__INLINE __m128i vit__lines_sse2(const uint8_t *p, const uint8_t *q) {
                          _mm_packs_epi32(VIT__LOW16_SSE2(v.r2), VIT__LOW16_SSE2(v.r3)));
 #    define VIT__I_MUL(a, b) vit__mul_i_sse2(a, b)
 #    define VIT__LINES(p, stride, n) vit__lines_sse2(p + 4 * n, p + stride + 4 * n)
-/* Weights come from memory for each row anew: compilers would keep them in registers, which there
-   are not enough of. */
+/* Weights are loaded from memory for each row again: compilers would keep them in registers, and
+   there are too few. */
 #    undef VIT__W
 #    define VIT__W(n) _mm_load_ps((const float *)(const void *)(w + 16 * n))
 #    undef VIT__WI
@@ -8267,7 +8266,7 @@ static unsigned vit__arm_features(void) {
         size_t size = sizeof has;
         if (sysctlbyname(names[i], &has, &size, NULL, 0) == 0 && has) found |= 1u << i;
     }
-#    elif VIT__ASKS && defined(_WINDOWS_) /* numbers, which older headers have no names for */
+#    elif VIT__ASKS && defined(_WINDOWS_) /* by number: older headers lack the names */
     if (IsProcessorFeaturePresent(43)) found |= 1;
     if (IsProcessorFeaturePresent(66)) found |= 2;
     if (IsProcessorFeaturePresent(68)) found |= 4;
@@ -8434,7 +8433,7 @@ typedef struct vit__pos_axis {
     const vit__pos_filter *filter;
     int size, new_size;
     double scale;   /* old positions per new one                                 */
-    double stretch; /* by which the kernel is widened                            */
+    double stretch; /* factor that widens the kernel                             */
 } vit__pos_axis;
 
 /* The inputs of one output: first .. first + count - 1, which may be beyond an edge. */
@@ -8555,7 +8554,7 @@ VIT_API void vit_resample_positions(vit_pos_resample how, int dim, const float *
 /* BEiT's resampling along one axis: `old` distances become `now`, each way from 0. */
 typedef struct vit__rel_axis {
     int old, now;
-    double ratio; /* of neighbouring steps between the old ones                     */
+    double ratio; /* of each step between old ones to the one before                */
 } vit__rel_axis;
 
 /* 1 + q + q^2 + ..., n terms. */
@@ -8568,7 +8567,7 @@ static double vit__geometric(double q, int n) {
     return sum;
 }
 
-/* By bisection, within the bounds of BEiT's code. */
+/* Finds the ratio by bisection, within the bounds of BEiT's code. */
 static void vit__rel_axis_init(vit__rel_axis *axis, int side, int new_side) {
     double low = 1.01, high = 1.5;
     axis->old = side - 1;
@@ -8581,10 +8580,10 @@ static void vit__rel_axis_init(vit__rel_axis *axis, int side, int new_side) {
     }
 }
 
-/* Between two old distances, as places in their row. */
+/* A place between two old distances, which are given by their indices in the row. */
 typedef struct vit__rel_place {
     int left, right;
-    double part; /* of the right one                                              */
+    double part; /* the share of the right one                                    */
 } vit__rel_place;
 
 /* Number i of the new distances among the old ones; beyond an end, that end. */
@@ -8665,9 +8664,9 @@ VIT_API void vit_resample_relative(vit_pos_resample how, const float *from, vit_
 
 /* --- rotary positions ------------------------------------------------------------------- */
 
-/* Cosine and sine by Taylor's series, after whole quarter turns are taken off in three
-   parts, whose products with fewer than 2^20 are exact. Errors stay far below those of
-   rounding to float. Beyond 10^15 an angle has no meaning. */
+/* Cosine and sine by Taylor's series, after whole quarter turns are subtracted in three parts,
+   whose products with fewer than 2^20 are exact. Errors stay far below those of rounding to float.
+   Beyond 10^15 an angle has no meaning. */
 static void vit__cosine_sine(double angle, float *cosine, float *sine) {
     double rest, square, c = 1.0, s = 1.0, turns;
     int64_t quarter;
@@ -8758,8 +8757,8 @@ static const float *vit__make_positions(const vit_model *m, const float *from, f
 
 #if !defined(VIT_NO_DOUBLE)
 
-/* A side of the photo before it is cropped to `side` pixels, as timm computes it from
-   crop_pct, which it has as a double: the nearest one of six decimals. */
+/* A side of the photo before it is cropped to `side` pixels, as timm computes it. crop_pct, a
+   double in timm, is taken as the nearest number of six decimals. */
 static int vit__resize_side(const vit_config *c, int side, int file_side, int file_resize) {
     const double pct = (double)(int)(c->crop_pct * 1e6f + 0.5f) / 1e6;
     if (pct > 0.0) return side < 1e6 * pct ? (int)((double)side / pct) : 1000000; /* too large */
@@ -8804,7 +8803,7 @@ typedef struct vit__photo_axis {
     vit__real filter_scale, support; /* widening of the kernel, half its width        */
     vit__real a;                     /* of vit__kernel                                */
     int size;                        /* of the photo                                  */
-    int taps;                        /* most of one output pixel, even                */
+    int taps;                        /* the most for an output pixel, even            */
 } vit__photo_axis;
 
 static void vit__photo_axis_init(vit__photo_axis *axis, vit_interpolation interpolation, int size,
@@ -8851,7 +8850,7 @@ static void vit__photo_taps(const vit__photo_axis *axis, int64_t out, vit__taps 
 
 /* Rows of a photo that are resized across at a time. */
 #    define VIT__PHOTO_ROWS 16
-/* Bytes of a column of so many rows. */
+/* Bytes of a column of that many rows. */
 #    define VIT__PHOTO_COLUMN(channels) (VIT__PHOTO_ROWS * (channels) + ((channels) == 3 ? 4 : 0))
 
 /* Computes some columns of a resized photo, row by row downwards. The pointers are into
@@ -8879,7 +8878,7 @@ typedef struct vit__resizer {
     uint8_t *line;         /* [row_size]: the output row                              */
 } vit__resizer;
 
-/* Bytes of a pixel in a row: of planes, in the first one. */
+/* Bytes of a pixel in a row; for planes, in a row of the first one. */
 static int vit__pixel_size(const vit_image *image) {
     static const uint8_t sizes[VIT_NUM_PIXELS] = { 3, 4, 1, 3, 4, 2, 2, 1, 4 };
     return sizes[image->format];
@@ -8934,8 +8933,8 @@ VIT__INLINE uint8_t vit__luma(const uint8_t *p) {
     return (uint8_t)((p[0] * 19595u + p[1] * 38470u + p[2] * 7471u + 0x8000u) >> 16);
 }
 
-/* Pixels of one row, each `size` bytes, to columns of the block. Colours are copied with the byte
-   that follows, for speed; the next row overwrites it. */
+/* Writes pixels of one row, each `size` bytes, to columns of the block. Colours are copied with the
+   byte that follows, for speed; the next row overwrites it. */
 VIT__INLINE void vit__turn_pixels(int size, uint8_t *to, const uint8_t *from, int pixels) {
     const uint8_t *const last = from + (size_t)(pixels - 1) * (size_t)size;
     for (; from < last; from += size, to += VIT__PHOTO_COLUMN(3)) memcpy(to, from, 4);
@@ -9002,14 +9001,14 @@ VIT__INLINE void vit__read_pixel(vit_pixel format, const vit__photo_row *row, in
         for (i = 0; i < 3; i++) rgb[i] = p[at * size + (size_t)(blue_first ? 2 - i : i)];
 }
 
-/* Pixels [first, end) of a row as three colours to columns of the block. */
+/* Writes pixels [first, end) of a row, as three colours, to columns of the block. */
 VIT__INLINE void vit__turn_as(vit_pixel format, uint8_t *to, const vit__photo_row *row, int first,
                               int end) {
     for (; first < end; first++, to += VIT__PHOTO_COLUMN(3))
         vit__read_pixel(format, row, first, to);
 }
 
-/* Pixels of row y that vit__turn_block has no faster way for; grey if the model has one channel. */
+/* Writes pixels of row y if vit__turn_block has no faster way; grey for a model of one channel. */
 static void vit__turn_any(const vit__resizer *r, uint8_t *to, int y, int first, int end) {
     const vit__photo_row row = vit__photo_row_at(r->image, y);
     uint8_t rgb[3];
@@ -9031,8 +9030,8 @@ static void vit__turn_any(const vit__resizer *r, uint8_t *to, int y, int first, 
     }
 }
 
-/* Columns [first, end) of the photo's next rows into the block. The next row is too far away for a
-   CPU to foresee it. */
+/* Copies columns [first, end) of the photo's next rows into the block. Rows are too far apart for a
+   CPU to prefetch them by itself. */
 static void vit__turn_block(vit__resizer *r, int rows, int first, int end) {
     const size_t stride = vit__stride(r->image), size = (size_t)vit__pixel_size(r->image);
     const uint8_t *from = r->image->pixels + (size_t)r->end_row * stride + (size_t)first * size;
@@ -9052,8 +9051,8 @@ static void vit__turn_block(vit__resizer *r, int rows, int first, int end) {
     }
 }
 
-/* An output column of some rows, upright again; colours with the byte that follows, which the next
-   column overwrites. */
+/* Writes an output column of some rows, upright again. Each colour is written with the byte after
+   it, which the next column overwrites. */
 static void vit__put_column(const vit__resizer *r, int rows, int x, const uint8_t *column) {
     uint8_t *to = r->rows + (size_t)(r->end_row - r->first_row) * r->row_size +
                   (size_t)(x * r->channels);
@@ -9303,8 +9302,8 @@ static void vit__parallel_for(const vit_session *s, int count, vit_task *task, v
         vit__serial_for(count, task, arg);
 }
 
-/* 1 if this build has one tier only: then its kernels are constants, and with one type
-   of weights the matrix product as well. */
+/* 1 if this build has only one tier: its kernels are then constants. If it also has only
+   one type of weights, the matrix product is a constant too. */
 VIT__INLINE int vit__has_one_tier(void) { return sizeof vit__tiers == sizeof vit__tiers[0]; }
 
 VIT__INLINE const vit__kernels *vit__known_kernels(const vit__kernels *kernels) {
@@ -9322,7 +9321,7 @@ static const vit__kernels *vit__kernels_of(const vit_session *s) {
 
 /* Constants, where the build decides. */
 #if defined(VIT_LOW_MEMORY) && defined(VIT_NO_TRACE) && defined(VIT_FIXED)
-#    define VIT__ALWAYS_LOW /* but for parallel blocks */
+#    define VIT__ALWAYS_LOW /* except for parallel blocks */
 #endif
 
 static int vit__threads(const vit_params *params) {
@@ -9486,7 +9485,7 @@ static void vit__find_layers(const vit_model *m, int index, const vit__presence 
     for (; n; n--, rows++) {
         const int tensors = vit__num_tensors(VIT__CONFIG(m), rows);
         const vit__layer layer = vit__read_layer(m, index, tensors);
-        memcpy(at, &layer, rows->size); /* vit__affine and vit__values are how it begins */
+        memcpy(at, &layer, rows->size); /* it begins as vit__affine and vit__values do */
         at += rows->size;
         index += tensors;
     }
@@ -9538,7 +9537,7 @@ typedef struct vit__linear {
     const void *a;               /* [rows, depth], in the kernel's form */
     size_t lda;                  /* bytes */
     vit__output out;             /* [rows, cols] */
-    int first_panel, end_panel;  /* which of the result's columns are wanted: usually all */
+    int first_panel, end_panel;  /* the wanted columns of the result, usually all */
     int num_tiles;               /* the rows, cut into tiles as equal as can be */
     int fits16;                  /* as in vit__operands */
 #if VIT__AVX2
@@ -9565,7 +9564,7 @@ static void vit__linear_rows(vit__linear *l, int rows) {
     l->num_tiles = vit__ceil_div(rows, vit__known_gemm(l->gemm)->tile_rows);
 }
 
-/* The caller then says how many rows, where from and where to. */
+/* The caller then sets the number of rows, the input and the output. */
 static void vit__linear_init(vit__linear *l, const vit__kernels *kernels,
                              const vit__layer *layer) {
     memset(l, 0, sizeof *l);
@@ -9580,8 +9579,8 @@ static void vit__linear_init(vit__linear *l, const vit__kernels *kernels,
     l->out.bias = layer->bias;
 }
 
-/* Where the rows of tile t end. Tiles of many rows are made of some in registers, of 2, 3 or 6
-   rows: these should be full. */
+/* The end of the rows of tile t. A tile of many rows consists of tiles in registers, of 2, 3 or 6
+   rows, which should be full. */
 static int vit__tile_end(const vit__linear *l, int t) {
     const int unit = vit__known_gemm(l->gemm)->tile_rows % 12 == 0 ? 6 : 1;
     return vit__min(l->rows, unit * vit__share_end(vit__ceil_div(l->rows, unit), t, l->num_tiles));
@@ -9656,10 +9655,10 @@ static void vit__linear_task(void *arg, int index) {
     vit__gemm(l, first, end, panel, vit__min(panel + tile_panels, l->end_panel));
 }
 
-/* One chunk for each 256 rows, which then stay in the second cache with the weights, and
-   more where there would be too few tasks for the threads. */
+/* One chunk for each 256 rows, which then stay in the second cache with the weights; more if the
+   threads would have too few tasks. */
 static void vit__linear_run(const vit_session *s, const vit__linear *l) {
-    /* Four tasks a thread: one that the system holds up leaves three to the others. */
+    /* Four tasks a thread: if the system holds one up, the others take three of its tasks. */
     const int threads = vit__threads(&s->params), wanted = threads > 1 ? 4 * threads : 1;
     vit__linear_job job;
 #if VIT__AVX2
@@ -9719,13 +9718,13 @@ static void vit__add_rows(const vit_session *s, const float *gamma, vit__mat bra
         else kernels->add(x.data, x.data, branch.data, NULL, x.cols);
 }
 
-/* Room for rows of a layer that reads `in`: scratch and y take turns. */
+/* Room for the rows of a layer that reads `in`: y if `in` is in scratch, else scratch. */
 static float *vit__spare(const vit_session *s, vit__mat in) {
     return in.data == s->scratch ? s->y : s->scratch;
 }
 
-/* x += gamma * (in w^T + b), straight from the matrix product; with a trace, which shows the
-   product, in two steps of the same bits. */
+/* x += gamma * (in w^T + b), straight from the matrix product. With a trace, which shows the
+   product, it takes two steps that give the same bits. */
 VIT__CALL void vit__layer_add(const vit__pass *p, const vit__layer *layer, vit__mat in,
                            const float *gamma, vit__mat x, const char *name) {
     const vit_session *s = p->session;
@@ -9746,7 +9745,7 @@ VIT__CALL void vit__layer_add(const vit__pass *p, const vit__layer *layer, vit__
 /* Steps of each row on its way into a layer, in this order; all optional. */
 typedef struct vit__rows {
     const vit_session *session;
-    const float *x;               /* rows, ldx apart, that go to y or are there already */
+    const float *x;               /* rows, ldx apart, to copy to y unless they are there */
     size_t ldx;
     vit__mat y;
     int gate;                     /* VIT__ACT(...) of a gated MLP, in place             */
@@ -9755,7 +9754,7 @@ typedef struct vit__rows {
     int num_tasks;
 } vit__rows;
 
-/* From x to rows without gaps, which may be x. norm is NULL, or has no weight, for none. */
+/* A job from x to rows without gaps, which may be x. No norm: norm is NULL or has no weight. */
 static void vit__rows_init(vit__rows *job, const vit_session *s, const vit__affine *norm,
                            vit__mat x, float *to) {
     job->session = s;
@@ -9801,8 +9800,8 @@ static void vit__rows_now(vit__rows *job) {
     vit__parallel_for(job->session, job->num_tasks, vit__rows_task, job);
 }
 
-/* Runs it. A trace sees the rows in f32 after their gate, where they move together, and under
-   `name` after their norm; what is done is taken from the job. */
+/* Runs the job. A trace sees the rows in f32 after their gate, which closes the gaps between them,
+   and under `name` after their norm; steps that are done are removed from the job. */
 VIT__CALL vit__mat vit__rows_run(const vit__pass *p, vit__rows *job, const char *name) {
     const int traced = vit__is_traced(job->session);
     vit__rows step = *job;
@@ -9832,8 +9831,8 @@ VIT__CALL vit__mat vit__rows_run(const vit__pass *p, vit__rows *job, const char 
     return job->y;
 }
 
-/* norm(x) as the layer reads it, NULL: in f32; at `to`, without gaps or in place. A trace sees it
-   under `name`, if that is not NULL. */
+/* norm(x) in the form that the layer reads; in f32 if layer is NULL. The result is at `to`, without
+   gaps or in place. A trace sees it under `name`, if that is not NULL. */
 static vit__mat vit__norm(const vit__pass *p, const vit__affine *norm, vit__mat x, float *to,
                           const vit__layer *layer, const char *name) {
     vit__rows job;
@@ -9883,8 +9882,8 @@ typedef struct vit__window {
     int num_tasks;
 } vit__window;
 
-/* With padding as a ResNet stem has it, TensorFlow's SAME: the smaller half before the first pixel,
-   and sizes rounded up; or with none. */
+/* Pads as a ResNet stem does, by TensorFlow's SAME, with the smaller half before the first pixel
+   and sizes rounded up; or not at all. */
 static vit__window vit__slide(const vit_session *s, vit__features from, int kernel, int stride,
                               int same, float *to) {
     vit__window w;
@@ -9946,7 +9945,7 @@ static void vit__window_run(vit__window *w, int first, int rows) {
 /* Buffers of the stem, for one image. */
 typedef struct vit__stem_room {
     float *map[3];
-    float *rows; /* of an im2col */
+    float *rows; /* of im2col */
     float *norm; /* [VIT__NORM_ROWS, chans] */
 } vit__stem_room;
 
@@ -10187,7 +10186,7 @@ static vit__mat vit__place_patches(const vit_session *s, int batch, vit__arena *
     return vit__matrix(data, (size_t)depth, rows, depth);
 }
 
-/* One image after the other, which keeps the maps near: the rows of its patches, as
+/* Takes one image after the other, which keeps the maps in the cache: the rows of its patches, as
    vit__gather_patch makes them of the input itself. */
 static void vit__stem_rows(const vit__pass *batch, const vit__front_layers *w,
                            vit__stem_room *stem, const float *input, vit__mat rows) {
@@ -10237,7 +10236,7 @@ static void vit__gather_patch(const vit_config *c, const float *input, int index
     int channel, y, x;
     for (channel = 0; channel < c->in_chans; channel++, row += area) {
         const float *from = image + (size_t)channel * plane;
-        const int nth = patch * c->in_chans + channel; /* of all patches of one channel */
+        const int nth = patch * c->in_chans + channel; /* among one-channel patches */
         switch ((vit_patch_cut)c->patch_cut) {
         case VIT_CUT_SQUARES: vit__gather_square(c, from, patch, row); break;
         case VIT_CUT_INTERLEAVED: /* pixels as far apart as the grid is high and wide */
@@ -10261,7 +10260,7 @@ static void vit__gather_patch(const vit_config *c, const float *input, int index
 
 /* Some patches of the batch as rows, from number `first` on: conv2d is then a linear layer. */
 typedef struct vit__im2col {
-    vit__rows then;       /* what happens to each row while it is at hand */
+    vit__rows then;       /* steps for each row while it is in the cache */
     const float *input;   /* [batch, in_chans, img_height, img_width] */
     int first;
 } vit__im2col;
@@ -10369,7 +10368,7 @@ typedef struct vit__attention {
     int quantised;        /* 1: both products are of integers, as VIT__I16 or f32 */
 
     const float *q;       /* [batch, N, H, head_dim], of which `queries` are read */
-    int is_pooling;       /* 1: map pooling, whose q is one row, of the file      */
+    int is_pooling;       /* 1: map pooling, whose q is one row of the file       */
     const float *k, *v;   /* [batch, N, H, head_dim], of which `keys` are read    */
     int keys;             /* tokens of each image that are attended to            */
     size_t ldq, ldk;      /* floats between tokens of q; of k and v               */
@@ -10380,8 +10379,8 @@ typedef struct vit__attention {
     int num_tasks;
 } vit__attention;
 
-/* All but q, k, v and context. The layer that makes k and v decides in which types the products
-   are computed. */
+/* Sets all members except q, k, v and context. The layer that makes k and v decides in which types
+   the products are computed. */
 static void vit__attention_init(vit__attention *job, const vit__pass *p, int heads,
                                 const vit__layer *layer) {
     const vit_session *s = p->session;
@@ -10501,7 +10500,7 @@ VIT__CALL uint64_t vit__head_floats(const vit__attention *job) {
     return arena.used;
 }
 
-/* Head number `number` of the batch for task `task`, its keys and values still to be packed. */
+/* Sets up head `number` of the batch for task `task`, without packing its keys and values. */
 static void vit__attention_begin(const vit__attention *job, int number, int task,
                                  vit__attn_head *head) {
     const vit_session *s = job->session;
@@ -10523,7 +10522,7 @@ static void vit__attention_begin(const vit__attention *job, int number, int task
         head->maps = job->maps + (size_t)number * (size_t)n * (size_t)n;
 }
 
-/* After the last value is packed: what the softmax is quantised by. */
+/* Called after the last value is packed: finds the factor that quantises the softmax. */
 static void vit__attention_end_pack(const vit__attention *job, vit__attn_head *head) {
     int32_t largest = 0; /* bits: no step is negative, and NaN is the largest */
     int i;
@@ -10535,7 +10534,7 @@ static void vit__attention_end_pack(const vit__attention *job, vit__attn_head *h
     head->whole = largest ? VIT__WHOLE / vit__float((uint32_t)largest) : 0.0f;
 }
 
-/* The biases by relative position of one query token, row by row of the key patches. */
+/* The biases of one query token by relative position, row by row of the key patches. */
 static void vit__add_rel_pos(const vit_config *c, const vit__kernels *kernels, const float *bias,
                              int token, float *row) {
     const int prefix = c->num_prefix_tokens, width = c->grid_width, across = 2 * width - 1;
@@ -10561,8 +10560,8 @@ typedef struct vit__queries {
     int first, rows;
 } vit__queries;
 
-/* exp(scale q k^T - largest) of a tile; factor[r] is what row r must still be multiplied by, the
-   division by its sum. Where q must be converted, a copy of the tile is; differential attention
+/* exp(scale q k^T - largest) of a tile; row r must still be multiplied by factor[r], which divides
+   it by its sum. If q must be converted, a copy of the tile is converted; differential attention
    keeps half 0 or 1 of each row there and zeroes the other. */
 static void vit__attention_scores(const vit__attention *job, const vit__attn_head *head,
                                   vit__queries tile, int half, vit__linear *scores,
@@ -10610,14 +10609,14 @@ static void vit__attention_scores(const vit__attention *job, const vit__attn_hea
     }
 }
 
-/* A tile of rows to context: softmax(scale q k^T) v, whose division is done last. Differential
-   attention: softmax of the first half - lambda softmax of the second, times v. */
+/* Writes a tile of rows of context: softmax(scale q k^T) v, with the division done last.
+   Differential attention: softmax of the first half - lambda softmax of the second, times v. */
 static void vit__attention_rows(const vit__attention *job, vit__attn_head *head,
                                 vit__queries tile) {
     const vit__kernels *kernels = vit__known_kernels(head->scores.kernels);
     const int n = job->keys;
     vit__linear *const scores = &head->scores, *const values = &head->values;
-    float factor[VIT__MAX_TILE_ROWS], bound = 1.0f; /* of the sum of a row's sizes */
+    float factor[VIT__MAX_TILE_ROWS], bound = 1.0f; /* on the sum of a row's magnitudes */
     int r;
     scores->rows = values->rows = tile.rows;
     scores->num_tiles = values->num_tiles = 1;
@@ -10654,7 +10653,7 @@ static void vit__attention_rows(const vit__attention *job, vit__attn_head *head,
         }
     }
     vit__gemm(values, 0, 1, 0, values->end_panel);
-    for (r = 0; r < tile.rows; r++) { /* fewer elements here than in a row of scores */
+    for (r = 0; r < tile.rows; r++) { /* shorter rows than those of scores */
         float *row = values->out.c + (size_t)r * values->out.ldc;
         kernels->scale(row, row, job->dim, factor[r]);
     }
@@ -10729,7 +10728,7 @@ static int vit__is_partial(const vit__pass *p) {
     return !VIT__SMALL && p->queries < VIT__CONFIG(p->session->model)->num_tokens;
 }
 
-/* x without the rows that nobody reads afterwards: the others move together. */
+/* Removes from x the rows that are not read afterwards; the others move together. */
 static vit__mat vit__drop_unread(const vit__pass *p, vit__mat x) {
     const size_t tokens = (size_t)(x.rows / p->batch), floats = (size_t)p->queries * x.ld;
     int i;
@@ -10741,7 +10740,7 @@ static vit__mat vit__drop_unread(const vit__pass *p, vit__mat x) {
     return x;
 }
 
-/* Rows [first, first + rows), as far as there are any. */
+/* Rows [first, first + rows), or fewer at the end. */
 static vit__mat vit__part(vit__mat m, int first, int rows) {
     m.data += (size_t)first * m.ld;
     m.rows = vit__min(m.rows - first, rows);
@@ -10750,7 +10749,7 @@ static vit__mat vit__part(vit__mat m, int first, int rows) {
 
 /* --- attention ------------------------------------------------------------------------ */
 
-/* The norm in front of a branch: of a parallel block it is the same for both, of post-norm
+/* The norm in front of a branch. Both branches of a parallel block have the same one; in post-norm
    blocks it comes after the branch. */
 static const vit__affine *vit__norm_before(const vit_config *c, const vit__affine *norm) {
     switch ((vit_block_type)c->block_type) {
@@ -10843,8 +10842,8 @@ static void vit__rope(const vit__pass *p, const vit__block_layers *w, vit__mat q
     vit__show_rows(p, ".attn.rope", qkv);
 }
 
-/* The attention's output in place, as attn.proj reads it, normalised if the model does that.
-   has_attn_norm: over a whole row. Differential attention: over each head, with the paper's
+/* Puts the attention's output, in place, into the form that attn.proj reads. has_attn_norm
+   normalises each row first; differential attention normalises each head, with the paper's
    RMSNorm. */
 VIT__CALL vit__mat vit__attn_norm(const vit__pass *p, const vit__block_layers *w, vit__mat context) {
     const vit_session *s = p->session;
@@ -10872,13 +10871,13 @@ typedef struct vit__stream {
     vit__attention attention;
     const vit__block_layers *w;
     float *x;                    /* [N, D] */
-    vit__linear qkv;             /* all of it, for its weights */
+    vit__linear qkv;             /* the whole layer, for its weights */
 } vit__stream;
 
 enum { VIT__MAX_SWEEPS = 5 }; /* over all keys: more would save little */
 
-/* How often keys are computed for `rows` rows of context that become `packed` floats each;
-   more than VIT__MAX_SWEEPS if the room is too small. */
+/* How often the keys are computed for `rows` rows of context, each of which becomes `packed`
+   floats; more than VIT__MAX_SWEEPS if the room is too small. */
 static int vit__count_sweeps(int room, int rows, int width, int packed) {
     int passes = 0;
     for (; rows > 0 && passes <= VIT__MAX_SWEEPS; passes++) {
@@ -11104,8 +11103,8 @@ static vit__mat vit__block_low(const vit__pass *p, const vit__block_layers *w, v
     return x;
 }
 
-/* A block whose tokens attend to themselves alone: attn.proj is the whole branch, and the maps
-   are known. low_memory has few rows in a part, others have one part. */
+/* A block whose tokens attend to themselves alone: attn.proj is the whole branch, and the maps are
+   known. With low_memory, a part has few rows; otherwise, one part has all. */
 static vit__mat vit__block_self(const vit__pass *p, const vit__block_layers *w, vit__mat x) {
     const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
@@ -11203,7 +11202,7 @@ static int vit__first_pooled(const vit_config *c) {
     return c->pool_prefix ? 0 : c->num_prefix_tokens;
 }
 
-/* Attention of map pooling, but for its keys and values: one query, the same for all images. */
+/* Attention of map pooling, without its keys and values: one query, the same for all images. */
 static void vit__map_attention(const vit__pass *p, const vit__tail_layers *w,
                                vit__attention *job) {
     const vit_config *c = VIT__CONFIG(p->session->model);
@@ -11256,7 +11255,7 @@ static void vit__mean2(float *out, const float *a, const float *b, int n) {
     for (i = 0; i < n; i++) out[i] = (a[i] + b[i]) / 2.0f;
 }
 
-/* One image: its normed tokens [N, D] to pooled, with room for D floats after it. */
+/* Pools the normed tokens [N, D] of one image into `pooled`, which has room for D floats more. */
 static void vit__pool_image(const vit_config *c, const float *tokens, float *pooled) {
     const int dim = c->embed_dim, first = vit__first_pooled(c);
     const float *patches = tokens + first * dim;
@@ -11279,8 +11278,8 @@ static void vit__pool_image(const vit_config *c, const float *tokens, float *poo
     }
 }
 
-/* x to what the head reads: final norm, pooling, fc_norm. The distillation token, normed, goes to
-   t->dist. */
+/* Turns x into the head's input: final norm, pooling, fc_norm. The distillation token, normed, goes
+   to t->dist. */
 static vit__mat vit__pool(const vit__pass *p, const vit__tail_layers *w, const vit__tail *t,
                           vit__mat x) {
     const vit_session *s = p->session;
@@ -11310,8 +11309,8 @@ static vit__mat vit__pool(const vit__pass *p, const vit__tail_layers *w, const v
 
 /* --- embedding and logits ------------------------------------------------------------- */
 
-/* x to what the caller asked for: tokens, embedding, logits; with a distillation token the mean of
-   two embeddings, and of the logits of two heads. */
+/* Computes from x the outputs that the caller asked for: tokens, embedding, logits. With a
+   distillation token, the embedding and the logits are each the mean of two. */
 static void vit__head(const vit__pass *p, vit__mat x, const vit_outputs *out) {
     const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
@@ -11490,7 +11489,7 @@ static uint64_t vit__measure_attention(const vit_session *s, uint64_t *context) 
     return stride;
 }
 
-/* Floats of the cosines of a rope table, of which the sines are as many. */
+/* Floats of the cosines of a rope table; the sines take as many. */
 static size_t vit__rope_floats(const vit_config *c) {
     const size_t table = (size_t)c->num_patches * (size_t)(c->head_dim / 2);
     return c->rope_per_block ? (size_t)c->num_heads * table : table;
@@ -11555,7 +11554,7 @@ static void vit__make_rel_pos(const vit_session *s, int block, const float *from
     }
 }
 
-/* Fills what vit__place_tables placed. */
+/* Fills the tables that vit__place_tables placed. */
 static void vit__make_tables(const vit_session *s) {
     const vit_config *c = VIT__CONFIG(s->model);
     vit__front_layers front;
@@ -11608,8 +11607,8 @@ static uint64_t vit__place_session(vit_session *s, float *base) {
 }
 
 /* Images computed together, by default one on one thread, else at most 2^18 floats of an activation
-   (1 MiB) for each thread, which stay in its caches from layer to layer. 0 for params.batch beyond
-   2^31 floats of one. */
+   (1 MiB) for each thread, which stay in its caches from layer to layer. 0 if one
+   activation of params.batch images exceeds 2^31 floats. */
 static int vit__images(const vit_config *c, const vit_params *params) {
     const int image = VIT__EXECUTOR ? c->num_tokens * (int)vit__largest_row(c) : 1;
     const int threads = vit__min(vit__threads(params), 0xfff);
@@ -11635,7 +11634,7 @@ static int vit__complete_params(const vit_config *c, const vit_params *given,
            params->executor.num_threads <= 1 << 16 && vit__choose_kernels(params->isa) != NULL;
 }
 
-/* The session as far as it goes without a workspace; 0 if the params make no sense. */
+/* Sets up all of the session that needs no workspace; 0 if the params make no sense. */
 static int vit__begin_session(vit_session *s, const vit_model *model, const vit_params *params) {
     memset(s, 0, sizeof *s);
     if (!vit__is_open(model) ||
@@ -11649,7 +11648,7 @@ static int vit__begin_session(vit_session *s, const vit_model *model, const vit_
     return 1;
 }
 
-/* Bytes of its workspace, and of aligning the first. */
+/* Bytes of the session's workspace, with room to align its start. */
 static uint64_t vit__session_bytes(vit_session *s) {
     return vit__place_session(s, NULL) * sizeof(float) + VIT_ALIGN;
 }
@@ -11694,13 +11693,13 @@ VIT_API vit_result vit_session_init(vit_session *session, const vit_model *model
 /* The network, top to bottom.                                               */
 /* ------------------------------------------------------------------------- */
 
-/* The block that an entry of vit_outputs.blocks is about, from 0. */
+/* The number, from 0, of the block that an entry of vit_outputs.blocks asks for. */
 static int vit__block_of(const vit_config *c, const vit_block_output *o) {
     return o->index < 0 ? c->depth + o->index : o->index;
 }
 
-/* The layers of a block, its rope tables those of the model if it has none, and those of the
-   session in place of the file's if the grid is another. */
+/* Finds the layers of a block. If it has no rope tables, it gets those of the model; if the grid is
+   not the file's, it gets those of the session instead. */
 static void vit__begin_block(const vit_session *s, int block, vit__block_layers *w) {
     const vit_config *c = VIT__CONFIG(s->model);
     vit__find_block(s->model, block, w);
@@ -11729,7 +11728,7 @@ static size_t vit__maps_floats(const vit_config *c) {
 }
 
 /* Makes the pass write its attention to the first entry that wants it, for images from number
-   `image` on, and lets it drop the tokens that nobody reads. */
+   `image` on, and lets it drop the tokens that are not read. */
 static void vit__begin_outputs(vit__pass *p, const vit_outputs *out, int image) {
     const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
@@ -11745,7 +11744,7 @@ static void vit__begin_outputs(vit__pass *p, const vit_outputs *out, int image) 
     if (!VIT__SMALL && p->block == c->depth - 1 && !all) p->queries = 1 + c->has_dist_token;
 }
 
-/* x, normed or not, to the entries of vit_outputs.blocks that want it. */
+/* Copies x, normed or not, to the entries of vit_outputs.blocks that want it. */
 static void vit__block_outputs(const vit__pass *p, vit__mat x, const vit_outputs *out,
                                int image) {
     const vit_session *s = p->session;
@@ -11765,8 +11764,8 @@ static void vit__block_outputs(const vit__pass *p, vit__mat x, const vit_outputs
     }
 }
 
-/* How many blocks have to run: all of them for what the head gives, otherwise those up to the last
-   that vit_outputs.blocks names. */
+/* The number of blocks that have to run: all of them for the outputs of the head, otherwise those
+   up to the last one that vit_outputs.blocks names. */
 static int vit__needed_blocks(const vit_session *s, const vit_outputs *out) {
     const vit_config *c = VIT__CONFIG(s->model);
     int needed = 0, i;
@@ -11779,7 +11778,7 @@ static int vit__needed_blocks(const vit_session *s, const vit_outputs *out) {
     return needed;
 }
 
-/* At most params.batch images, of which the first is number `image`. */
+/* Runs at most params.batch images, from number `image` on. */
 static void vit__forward_batch(const vit_session *s, const float *input, const uint8_t *mask,
                                int batch, const vit_outputs *out, int image) {
     const vit_config *c = VIT__CONFIG(s->model);
@@ -11938,7 +11937,7 @@ static void vit__photo_task(void *arg, int i) {
                    job->scratch + k * job->scratch_floats, job->scratch_floats * sizeof(float));
 }
 
-/* vit_run's memory: at least so many floats, which stay for the next call. */
+/* vit_run's memory: at least this many floats, which stay for the next call. */
 static float *vit__session_room(vit_session *s, uint64_t floats) {
     const size_t bytes = vit__size(floats * sizeof(float));
     if (s->room && s->room_floats >= floats) return s->room;
