@@ -74,7 +74,7 @@ library() {
         tools/packaging/vit.c -Wl,-soname,libvit.so.2 -lpthread -o "$work/$1/libvit.so.2"
 }
 
-# says TEXT PROGRAM [LIBRARY'S FOLDER]: and nothing was written over
+# says TEXT PROGRAM [LIBRARY'S FOLDER]: PROGRAM prints TEXT, and no memory was written over
 says() {
     tried="$2 with ${3-build/lib}"
     LD_LIBRARY_PATH=${3-build/lib} "$work/$2" models/cifar10-vit.vit examples/cat.ppm \

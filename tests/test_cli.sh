@@ -103,8 +103,8 @@ for program in "$classify" "$evaluate" "$info" "$run"; do
     err "^$name: standard output: (No space left on device|write failed)$" # lost before the end
 done
 
-# All nine: --help ends with the exit status, a wrong option points to it; by whichever name they are
-# called, unless that is none.
+# All nine: --help ends with the exit status, and the message about a wrong option points to --help,
+# by whatever name the program is called, unless it has none.
 mkdir "$work/called"
 for program in "$bin"/tools/vit-{bench,classify,convert,embed,evaluate,info,look,run,search}; do
     name=${program##*/}
@@ -229,7 +229,7 @@ try "$classify" -m "$nameless" --csv -k 1 "$cat"
 out ',1,[0-9],"",0'
 try "$classify" -m "$model" --csv --json "$cat"
 usage 'either --json or --csv, not both'
-# Many photos are classified a thread each, as few as on all; batches change nothing.
+# Each of many photos has one thread, each of a few has all; threads and batches change no result.
 try "$classify" -m "$model" "$work/tree" "$cat" "$other"
 is 0
 cp "$work/out" "$work/all_of_them"
@@ -268,7 +268,7 @@ for to in --c-array '--to safetensors'; do # the reason alone, once
     err "^vit-convert: $work/empty.png: is empty$"
 done
 
-# Every program that runs a model takes --isa; results are the same where there are FMAs.
+# Every program that runs a model takes --isa; all instruction sets with FMA give the same results.
 mkdir -p "$work/isa/dog"
 cp "$cat" "$work/isa/dog/dog.jpg"
 for command in "classify $cat" "evaluate -b 3 $work/isa" "look tokens --npy - $cat"; do
@@ -698,7 +698,7 @@ while IFS= read -r line; do
     if printf '%s' "$line" | "$work/json_check" >/dev/null; then pass; else fail "bad JSON"; fi
 done <"$work/out"
 
-# names, as long as they please; values attached and not
+# option names of any length; values attached and separate
 for unknown in --a-name-that-is-longer-than-all-of-the-known-ones -a-name-of-another-kind; do
     try "$classify" $unknown
     usage "unknown option '$unknown' \(try"
@@ -1205,7 +1205,7 @@ try "$evaluate" -m "$model" set
 is 1
 quiet out
 lines err 2
-err "^vit-evaluate: zebra: is none of the model's classes; name it in a file for --map"
+err "^vit-evaluate: zebra: is not a class of the model; name it in a file for --map"
 err "^vit-evaluate: crane: matches several of the model's classes"
 printf '# comment\n\nzebra\tcrane, bird\ncrane 4\r\n' >map.txt
 try "$evaluate" -m "$model" --map map.txt --json set

@@ -12,7 +12,7 @@ info=$bin/tools/vit-info
 . tests/built.sh programs
 . tests/checks.sh
 
-# The checkpoint of a fixture, without what lies beside it.
+# Takes the checkpoint of a fixture, without the files beside it.
 take() { # CASE
     local source
     source=$(ls "$root/tests/data/fixtures/$1"/model*)
@@ -128,7 +128,7 @@ accepts $h --set block_type=post_norm --set norm_eps=1e-5 --set activation=relu 
 prints "post-norm blocks, ReLU, no final norm"
 }
 
-asks "--calibrate needs blocks that norm what they read (block_type=pre_norm) and attention=all" \
+asks "--calibrate needs pre-norm blocks (block_type=pre_norm) and attention=all" \
     --dtype int8 --calibrate "$root/examples/cat.ppm" --set num_heads=2 --set block_type=post_norm \
     --set norm_eps=1e-5 --set activation=relu --set final_norm=0
 
@@ -142,7 +142,7 @@ accepts --set norm_eps=1e-6 --set activation=gelu --set attention=self # no head
 prints "each token attends to itself alone"
 accepts $h --set attention=self --set attn_root=embed_dim_after
 asks "expected one of all self" $h --set attention=own
-asks "--calibrate needs blocks that norm what they read (block_type=pre_norm) and attention=all" \
+asks "--calibrate needs pre-norm blocks (block_type=pre_norm) and attention=all" \
     --dtype int8 --calibrate "$root/examples/cat.ppm" $h --set attention=self
 }
 

@@ -1,5 +1,5 @@
-/* test_sandbox.c - what images of strangers could make a decoder do: each is stopped, costs its own
- * image and nothing else, and has a message. */
+/* test_sandbox.c - attacks that a stranger's image could mount through a decoder: each is stopped,
+ * costs its own image and nothing else, and is reported. */
 #define _GNU_SOURCE
 
 #include <errno.h>
@@ -595,8 +595,8 @@ static void test_alone(void) {
     sandbox_close(box);
 }
 
-/* Children of their own for threads, some of which crash; not beside the address sanitizer, whose
- * malloc is not whole after a fork beside other threads. */
+/* Each thread has its own child, and some children crash. The address sanitizer skips this: its
+ * malloc is unusable after a fork while other threads run. */
 static void *decode_many(void *arg) {
     sandbox *box = arg;
     long bad = 0;
@@ -711,8 +711,9 @@ static void test_photos(const char *data) {
     photo_decoder_close(plain);
 }
 
-/* A model's input, made where the photo is decoded: the same in both places, and near that of all
- * pixels where libjpeg-turbo decodes a photo at a fraction of its size. */
+/* A model's input is made where the photo is decoded. It is the same with a sandbox and
+ * without. If libjpeg-turbo decodes the photo at a fraction of its size, the input is near that of
+ * all pixels. */
 static void test_input(const char *data) {
     static float input[4][3 * 32 * 32];
     char photo[256], path[256];

@@ -327,7 +327,7 @@ try "$search" all.npy damaged/b/bad.jpg
 is 1
 err 'no image could be read to search for'
 
-# what is asked for in a list is as on the command line; as comma-separated values
+# a list of queries gives what the command line gives; as comma-separated values
 printf '%s\n' photos/a/rgb.png photos/b/grey.jpg >two.txt
 tr '\n' '\0' <two.txt >two.nul
 try "$search" all.npy photos/a/rgb.png photos/b/grey.jpg
@@ -844,7 +844,7 @@ printf '%s\n' path,tags 'cat/baseline.jpg,label_0 label_3' 'cat/rgb.png,"label 3
 try "$evaluate" -m tagger.vit --tags tags.csv train
 is 0
 lines err 2
-err "^vit-evaluate: tags.csv: 'nosuch' is none of the model's classes and is left out$"
+err "^vit-evaluate: tags.csv: 'nosuch' is not a class of the model and is left out$"
 out '^images          4$'
 out '^classes         4 of 10 occur$'
 out '^left out        2 tags that the model does not know, in 3 places$'
@@ -899,7 +899,7 @@ json 4 occurring_classes
 if grep -q gone found.csv; then fail "a score of a photo that is not there"; else pass; fi
 try "$evaluate" -m $model --tags tags.csv train
 is 1
-err 'model.vit: gives each image one class \(softmax\); with --tags, expected'
+err 'model.vit: gives each image one class \(softmax\); --tags needs'
 try "$evaluate" -m tagger.vit --tags nosuch.csv train
 is 1
 err 'nosuch.csv: cannot be opened'
@@ -920,7 +920,7 @@ is 1
 err 'names no classes'
 try "$evaluate" -m tagger.vit --json train # one class for each, by folders
 is 1
-err "cat: is none of the model's classes"
+err "cat: is not a class of the model"
 mkdir -p 'alone/label 3'
 cp "$images/rgb.png" 'alone/label 3'
 try "$evaluate" -m tagger.vit --json alone

@@ -308,8 +308,8 @@ static const char notes[] =
     "which Windows demands. Nothing is ever replaced: a second cat.jpg becomes cat-2.jpg. What is\n"
     "there already is left alone, so a run that was interrupted is started again. --above P\n"
     "leaves out images whose most likely class has a probability below P. CLASS is the label,\n"
-    "with '_' for / \\ : * ? \" < > | and for a dot at its ends; labels that are the same then are\n"
-    "followed by the number of the class. A failure to write ends the run.\n"
+    "with '_' for / \\ : * ? \" < > | and for a dot at its ends; if two labels become the same,\n"
+    "the number of the class follows each. A failure to write ends the run.\n"
     "--csv has the columns image (or frame), rank, index, label, prob, logit and, with --sort,\n"
     "sorted.\n"
     "Streams: ffmpeg -i cat.mp4 -f mjpeg - | @ --frames auto\n"
@@ -415,13 +415,14 @@ static bool choose(int argc, char **argv, choices *c, text_list *images, int *st
     return false;
 }
 
-/* Whether all threads work on one image at a time: for the least delay. */
+/* True if all threads work on one image at a time, for the least delay. */
 static bool is_few(const classifier *c) {
     return c->chosen->frames ||
            (!c->chosen->batch && !c->chosen->lists.count && c->photos.list.count < INFER_BATCH);
 }
 
-/* All of the source. One that fails is reported and counts for the exit status. */
+/* Classifies all photos of the source. A photo that fails is reported and counts for the exit
+ * status. */
 static bool classify(classifier *c, photo_source *source, infer_counts *counts) {
     infer_settings settings;
     report r = report_make();

@@ -60,7 +60,7 @@ typedef struct sample {
     int predicted;
     int rank;    /* of the true class among the best TOP; TOP if not there    */
     float prob;  /* of the predicted class                                    */
-    double loss; /* cross-entropy of the softmax: -log(that of the true class) */
+    double loss; /* cross-entropy of the softmax: -log(probability of the true class) */
 } sample;
 
 typedef struct dataset {
@@ -635,8 +635,8 @@ static const char notes[] =
     "ignores the EXIF orientation; use --no-exif for the same results. The number of threads\n"
     "does not change any result.\n"
     "--tags takes lines 'PATH,TAGS' or 'PATH<tab>TAGS', with or without a first line 'path,tags'.\n"
-    "Tags are separated by ';', '|', ',' or, if none of these occurs, by spaces, so that '_' is\n"
-    "written for a space in a tag. Those that are no class of the model are named and left out.\n"
+    "Tags are separated by ';', '|', ',' or, if none of these occurs, by spaces; '_' then stands\n"
+    "for a space in a tag. Tags that are not classes of the model are named and left out.\n"
     "Means are over the classes that occur in FILE; F1 is of the classes with a probability of at\n"
     "least --above.\n"
     "--knn is as DINO reports it: of 20 neighbors, each votes with exp(cosine / 0.07). --probe is\n"
@@ -668,7 +668,7 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
           &c->limit, 1, 2147483647 },
         { 0, "tags", "FILE", "the tags of each image: see below; '-': standard input", CLI_TEXT,
           &c->tags, 0, 0 },
-        { 0, "above", "P", "what counts as found with --tags (default 0.5)", CLI_NUMBER, &c->above,
+        { 0, "above", "P", "lowest probability of a found tag (default 0.5)", CLI_NUMBER, &c->above,
           0, 1 },
         { 0, "sigmoid", NULL,
           "any number of classes may be right: for taggers whose file does\n"
@@ -723,8 +723,8 @@ static bool open_model(choices *chosen, vit_model *model, char **path) {
     if (chosen->sigmoid) model->config.head_activation = VIT_HEAD_SIGMOID;
     if (!chosen->tags || model->config.head_activation == VIT_HEAD_SIGMOID) return true;
     report_error(PROGRAM, *path,
-                 "gives each image one class (softmax); with --tags, expected a "
-                 "model of many right classes; if it is one, say so with --sigmoid");
+                 "gives each image one class (softmax); --tags needs a model that may "
+                 "give several; if this one does, add --sigmoid");
     return false;
 }
 

@@ -583,7 +583,7 @@ static bool choose(int argc, char **argv, choices *c, text_list *photos, int *st
         { 0, "vector", "FILE.npy", "search for these vectors too, [dim] or [n, dim]", CLI_LIST,
           &c->vectors, 0, 0 },
         { 0, "names", "FILE", "the names' file, instead of INDEX.txt", CLI_TEXT, &c->names, 0, 0 },
-        { 0, "sheet", "OUT.png", "draw what is found, with the cosines", CLI_OUTPUT, &c->sheet, 0,
+        { 0, "sheet", "OUT.png", "draw the results with their cosines", CLI_OUTPUT, &c->sheet, 0,
           0 },
         { 0, "duplicates", "C", "groups of near-duplicates, from this cosine on, such as 0.97",
           CLI_NUMBER, &c->duplicates, -1, 1 },

@@ -78,7 +78,7 @@ static FILE *open_file(const char *path, int magic, int *count) {
     int found;
     if (file && read_number(file, &found) && found == magic && read_number(file, count))
         return file;
-    fail(path, file ? "is no such file of MNIST's format" : "cannot be opened");
+    fail(path, file ? "is not the expected kind of MNIST file" : "cannot be opened");
     if (file) fclose(file);
     return NULL;
 }

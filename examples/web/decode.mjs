@@ -104,7 +104,7 @@ function pixelsOf(bitmap) {
     return { width, height, data, format: 'rgb8' };
 }
 
-/** What browsers do not mind: a file that ends too early. Its size, before it is decoded. */
+/** Damage that browsers ignore: a file that ends too early. Its size, before it is decoded. */
 function checkJpeg(bytes) {
     const view = new DataView(bytes.buffer);
     for (let at = 2; ;) {

@@ -1,4 +1,4 @@
-// server.mjs - examples/web/serve.mjs: what it sends, what it refuses, what it says.
+// server.mjs - examples/web/serve.mjs: its answers, refusals and messages.
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync, symlinkSync,

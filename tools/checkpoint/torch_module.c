@@ -376,7 +376,7 @@ typedef struct torch_span {
     size_t size;
 } torch_span;
 
-/* What was said of one module; each thing is said once. */
+/* The facts reported about one module; each is reported once. */
 typedef struct torch_description {
     torch_reader *reader;
     const char *module;
@@ -645,7 +645,7 @@ static bool torch_say_constants(torch_description *d) {
     return true;
 }
 
-/* Functions of torch.nn.functional are called by a variable, which a line names. */
+/* Functions of torch.nn.functional are called through a variable that a line of code names. */
 static bool torch_say_others(torch_description *d) {
     static const char start[] = "torch.nn.functional.";
     torch_span rest = d->body;
@@ -746,5 +746,5 @@ bool torch_add_constants(torch_reader *t, const char *code) {
         place += part > 0;
     }
     if (t->c->tensor_count > 0) return true;
-    return report_fail(t->report, "no tensors, neither of modules nor among the constants");
+    return report_fail(t->report, "neither the modules nor the constants contain a tensor");
 }

@@ -15,8 +15,8 @@ bool cli_model_open(const char *path, unsigned flags, vit_model *model, report *
 /* The file that -m gives, or NULL for the bundled model, malloc'ed. NULL: it was not found. */
 char *cli_model_path(const char *given, report *r);
 
-/* What -m gives, or NULL for the bundled model, and --img-size, height and width, or zeros for the
- * model's own. *path, malloc'ed, says which file it is; NULL if it failed. */
+/* Opens the model that -m gives, or the bundled one for NULL, at --img-size, height and width, or
+ * at the model's own size for zeros. *path, malloc'ed, names the file; it is NULL on failure. */
 bool cli_model_choose(const char *given, const int img_size[2], vit_model *model, char **path,
                       report *r);
 

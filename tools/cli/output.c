@@ -44,7 +44,7 @@ void cli_put_field(FILE *file, const char *text) {
     putc('"', file);
 }
 
-/* === Nothing that is read is written, and nothing is written twice === */
+/* === No file is both read and written, and none is written twice === */
 
 /* A file that will be written. Those of the command line are declared before anything is read, so
  * that whatever is read can be compared with them, and remain to the end. */
@@ -174,7 +174,7 @@ static char *copy_text(const char *text) {
     return copy;
 }
 
-/* The temporary files being written, for who ends the program; "" where there is none. */
+/* The temporary files being written, for the code that ends the program; "" for none. */
 enum { UNFINISHED = 4 };
 static char unfinished[UNFINISHED][LONGEST_PATH];
 

@@ -163,7 +163,7 @@ calibration *calibrate_start(const vit_model *reference, vit_dtype dtype, photo_
     calibration *c;
     if (reference->config.block_type != VIT_BLOCK_PRE_NORM ||
         reference->config.attention != VIT_ATTENTION_ALL) {
-        (void)report_fail(r, "--calibrate needs blocks that norm what they read "
+        (void)report_fail(r, "--calibrate needs pre-norm blocks "
                              "(block_type=pre_norm) and attention=all");
         return NULL;
     }

@@ -98,8 +98,8 @@ static void settings_from_arch(settings *s, const arch_choice *choice) {
     s->mean_count = s->std_count = 3;
 }
 
-/* --arch, or what the configuration says; a name given by hand wins. A configuration may name an
- * architecture of its author's own: then its other entries and the tensors must do. */
+/* --arch, or what the configuration says; a name given by hand wins. If a configuration names
+ * its author's own architecture, its other entries and the tensors must suffice. */
 static bool find_arch(conversion *c, report *r) {
     const bool given = c->options->arch != NULL;
     const char *name = given ? c->options->arch : c->config_file.architecture;
@@ -364,7 +364,7 @@ static bool resolve_others(conversion *c, const conversion *start) {
     return good;
 }
 
-/* Where an input and its logits are there to tell, any state dict may be the one. */
+/* If there is an input with its logits to decide, any of the state dicts may be the right one. */
 static bool open_and_resolve(conversion *c, report *r) {
     conversion *start = malloc(sizeof *start);
     bool good;

@@ -330,8 +330,8 @@ static bool is_worse(const match_sorting *s, int row, int value, const match_dif
     return d->pictures > 1 && d->more > limit_of(s, row, value == 0, d);
 }
 
-/* Should the value take the place of the chosen one? Of what is asked for the best one is taken.
- * What is assumed, the first value, stays unless another is clearly better. */
+/* Should the value take the place of the chosen one? For an open question, the best value wins. An
+ * assumption is the first value: it stays unless another is clearly better. */
 static bool is_better(const match_sorting *s, int row, int value, const match_difference *d) {
     if (match_row_is_asked(&s->table->rows[row], s->asked)) return d->more < 0;
     if (value == 0) return !is_worse(s, row, value, d);

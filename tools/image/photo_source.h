@@ -37,8 +37,8 @@ void photo_free(photo *p);
 typedef struct photo_source {
     void *user;
     uint64_t count; /* of its photos; 0: not known before the end */
-    /* The next photo, zeroed before. False after the last one, or with a message in *r. It is
-     * called by one thread at a time, and others wait: decoding is left to photo_decode. */
+    /* Gives the next photo; *p is zeroed before. False after the last one, or with a message in *r.
+     * One thread calls it at a time while others wait: decoding is left to photo_decode. */
     bool (*next)(void *user, photo *p, report *r);
 } photo_source;
 

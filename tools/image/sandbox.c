@@ -208,7 +208,7 @@ static bool tell(uint32_t what, uint32_t number) {
     return write(0, &said, sizeof said) == sizeof said;
 }
 
-/* Waits for the command of this number. False: its parent has ended, or said anything else. */
+/* Waits for the command of this number. False: the parent has ended or sent something else. */
 static bool is_told(uint32_t number) {
     message got[2]; /* a packet that is too long is seen to be */
     return read(0, got, sizeof got) == sizeof got[0] && got[0].what == WORK &&
@@ -224,7 +224,7 @@ static const char *lock_in(const sandbox *box, int socket, uint64_t *room) {
     return confine() ? NULL : "no seccomp";
 }
 
-/* One image, from the exchange and back to it. */
+/* Decodes one image from the exchange, back into it. */
 static void serve(const sandbox *box, exchange *shared) {
     uint8_t *input = (uint8_t *)shared + EXCHANGE_SIZE, *output = input + box->input_size;
     const sandbox_request request = { input,
@@ -250,8 +250,8 @@ static void serve(const sandbox *box, exchange *shared) {
     box->settings.release(&image);
 }
 
-/* What the decoder itself does ends it; the rest is its parent's, with which its socket ends. No
- * handler of the parent may run here: they remove its files. */
+/* Signals of the decoder's own faults end it. All others are for the parent, whose end closes the
+ * socket. No handler of the parent may run here: they remove its files. */
 static void reset_signals(void) {
     static const int fatal[] = {
         SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP, SIGXCPU
@@ -445,7 +445,7 @@ static child *take_child(sandbox *box, bool must_be_new, report *r) {
     return NULL;
 }
 
-/* What a large image has used is given back: a child may live for millions of them. */
+/* Gives back the memory that a large image used: a child may live for millions of images. */
 static void return_child(sandbox *box, child *c, size_t used_input, size_t used_pixels) {
     enum { LARGE = 8 << 20 };
     if (used_input + used_pixels > LARGE) madvise(c->shared, box->shared_size, MADV_REMOVE);
@@ -593,8 +593,8 @@ static heard ask(const sandbox *box, child *c, const sandbox_request *request) {
     return hear(c, box->settings.seconds, DONE, c->number);
 }
 
-/* A child that has answered; NULL: r says why there is none. Who ends a job may come upon its
- * children first: of the idle ones, several may be gone, so that the second try has a new one. */
+/* A child that has answered; NULL: r gives the reason. A signal that ends a job may reach its
+ * children first: several idle ones may be gone, so the second try takes a new one. */
 static child *answered(sandbox *box, const sandbox_request *request, report *r) {
     bool again = false;
     do {

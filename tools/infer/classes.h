@@ -1,4 +1,4 @@
-/* classes.h - which class of a model a name stands for: of a folder of photos, or in a map. */
+/* classes.h - the class of a model that a name stands for: a folder's name, or one in a map. */
 #ifndef CLASSES_H
 #define CLASSES_H
 
@@ -75,23 +75,23 @@ typedef struct zero_shot_options {
         { 0,        "class-names", "FILE", "a name for each of them, one a line",                  \
           CLI_TEXT, &(o)->names,   0,      0 },                                                    \
         { 0,          "scale",                                                                     \
-          "S",        "what their cosines are multiplied by (default 100, as CLIP's)",             \
+          "S",        "factor of their cosines (default 100, as in CLIP)",                         \
           CLI_NUMBER, &(o)->scale,                                                                 \
           0,          1e6 },                                                                       \
     {                                                                                              \
-        0, "bias", "B", "what is added then (SigLIP's; with --sigmoid; default 0)", CLI_NUMBER,    \
+        0, "bias", "B", "term that --sigmoid adds (as in SigLIP; default 0)", CLI_NUMBER,          \
             &(o)->bias, -1e6, 1e6                                                                  \
     }
 
-/* Their part of a program's notes. */
+/* The notes on these options in a program's help. */
 #define ZERO_SHOT_NOTES                                                                            \
-    "The vectors of --classes are made where the text model is. They are compared with what\n"     \
-    "the model's head gives, CLIP's projection, if that is as wide, else with the embedding.\n"    \
-    "Without --sigmoid, probabilities add up to 1 (CLIP); with it, each class is for itself\n"     \
-    "(SigLIP; give the model's --scale and --bias). Vectors that embed wrote serve as well; the\n" \
-    "model is then the one that made them, unless -m is given.\n"
+    "The vectors of --classes are made where the text model is. They are compared with the\n"      \
+    "output of the model's head (CLIP's projection) if that is as wide, else with the\n"           \
+    "embedding. Without --sigmoid, probabilities add up to 1 (CLIP); with it, each class is\n"     \
+    "on its own (SigLIP; give the model's --scale and --bias). Vectors that embed wrote serve\n"   \
+    "as well; the model is then the one that made them, unless -m is given.\n"
 
-/* Which of the options do not go together; NULL: all is well. --sigmoid may stand alone. */
+/* A message if some of the options do not go together, else NULL. --sigmoid may stand alone. */
 const char *zero_shot_wrong(const zero_shot_options *options);
 
 typedef struct zero_shot {
@@ -101,8 +101,9 @@ typedef struct zero_shot {
     bool sigmoid;
 } zero_shot;
 
-/* The files that the options name, which must live as long. Refused are more than 2^20 vectors, and
- * any that has no direction: zeros, NaN, infinity. On failure there is nothing to close. */
+/* Opens the files that the options name; the options must live as long. More than 2^20 vectors are
+ * refused, and any without a direction: zeros, NaN, infinity. After a failure, there is nothing to
+ * close. */
 bool zero_shot_open(zero_shot *z, const zero_shot_options *options, report *r);
 void zero_shot_close(zero_shot *z); /* also of zeros */
 

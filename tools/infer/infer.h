@@ -45,7 +45,7 @@ typedef struct infer_result {
  * or was printed. */
 typedef bool infer_take(void *user, infer_result *result, report *r);
 
-/* Zeroed, then set what is needed. */
+/* Zero it, then set the members that you need. */
 typedef struct infer_settings {
     const vit_model *model;
     const char *program;    /* begins what is printed of unreadable photos                 */
@@ -56,13 +56,13 @@ typedef struct infer_settings {
     photo_decoder *decoder; /* for num_threads; 1 does if they work together            */
     bool progress;          /* show it on a terminal                                       */
     unsigned outputs;
-    int block; /* how many blocks INFER_TOKENS have passed, without the final */
-               /* norm; 0: all of them, and the final norm                    */
+    int block; /* the number of blocks before INFER_TOKENS, without the final */
+               /* norm; 0: all blocks and the final norm                      */
     infer_take *take;
     void *user;
 } infer_settings;
 
-/* More is no faster: weights that do not fit into a cache are read once for so many photos. */
+/* More is no faster. Weights that do not fit into a cache are read once for this many photos. */
 enum { INFER_BATCH = 4 };
 
 typedef struct infer_counts {

@@ -11,7 +11,7 @@
 
 /* === Lists of tags === */
 
-/* A name where it stands in the file. */
+/* A name in the memory of the file. */
 typedef struct tag {
     const char *name;
     int photo, index; /* index: of the class, or below 0 */
@@ -174,7 +174,7 @@ static bool find_classes(reader *d, const vit_model *model) {
         if (again || t->index >= 0 || ++lists->unknown > SHOWN) continue;
         report_error(d->choice->program, d->choice->path, "'%.200s' %s and is left out", t->name,
                      t->index == CLASS_AMBIGUOUS ? "matches several of the model's classes"
-                                                 : "is none of the model's classes");
+                                                 : "is not a class of the model");
     }
     if (lists->unknown > SHOWN)
         report_error(d->choice->program, NULL, "and %d more tags like these",

@@ -421,7 +421,7 @@ static void see_metadata(walk *w) {
     }
 }
 
-/* === Putting it into the settings === */
+/* === From attributes to settings === */
 
 /* Some weight of the module that says so has rows for whole heads; or none of its weights are to be
  * found under its name. */
@@ -493,8 +493,8 @@ static bool refuse_cut(const walk *w, const settings all[FROM_COUNT], report *r)
                            w->padding.module);
     return !w->stride.disputed ||
            report_fail(r,
-                       "%.100s has strides that differ, and vit.h has one; --set "
-                       "patch_stride=N gives it",
+                       "%.100s has strides that differ, but vit.h supports only one; give it "
+                       "by --set patch_stride=N",
                        w->stride.module);
 }
 

@@ -198,7 +198,7 @@ static bool rope_fits(const layout_item *item, const vit_config *config) {
            view->count == 2 * config->depth * config->num_heads * pairs;
 }
 
-/* The parts from *culprit on are vectors of so many values. */
+/* Checks that the parts from *culprit on are vectors of `count` values. */
 static bool vectors_fit(const layout_item *item, int64_t count, int *culprit) {
     while (*culprit < item->part_count && item->parts[*culprit].view.count == count) ++*culprit;
     return *culprit == item->part_count;
@@ -252,7 +252,7 @@ static void swap_parts(layout_item *item, int i, int j) {
     item->parts[j] = part;
 }
 
-/* Query, key and value as parts of their own, out of one tensor [3, ...]. */
+/* Splits one tensor [3, ...] into a part for each of query, key and value. */
 static bool split_qkv(layout_item *item) {
     const layout_part whole = item->parts[0];
     const int64_t rows = item->part_count == 1 && whole.view.ndim > 1 ? whole.view.dims[0] : 0;
@@ -352,7 +352,7 @@ static layout_match find_match(const layout_map *map, const vit_config *config, 
     return match;
 }
 
-/* Finds the sources of what the checkpoint has. */
+/* Finds the sources of a tensor that the checkpoint has. */
 static bool plan_stored(const layout_map *map, const settings_resolved *model, layout_item *item,
                         report *r) {
     const char *name = item->tensor.name;
@@ -381,8 +381,8 @@ static void put_layer(layout_item *item, int block, const char *layer, int rows,
     item->kind = SOURCE_CHECKPOINT;
 }
 
-/* attn.proj of tokens that attend to themselves alone: what goes in is v, the last third of qkv. A
- * bias is folded only where v has one. */
+/* attn.proj of tokens that attend to themselves alone: its input is v, the last third of qkv. A
+ * bias is folded only if v has one. */
 static bool plan_folded(const layout_map *map, const settings_resolved *model, layout_item *item,
                         report *r) {
     const int dim = model->config.embed_dim;

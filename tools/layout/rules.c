@@ -58,7 +58,7 @@ static int number_of(char letter, int block, int chunk) {
 /* Writes a path or a key with its numbers in place; cuts it where there is no room for one more. */
 static void put_numbers(const char *from, size_t length, int block, int chunk, char *text,
                         size_t size) {
-    enum { DIGITS = 12 }; /* as many as an int has, and the NUL */
+    enum { DIGITS = 12 }; /* the characters of an int, and the NUL */
     const char *end = from + length;
     size_t used = 0;
     for (; from < end && used + DIGITS < size; from++) {
@@ -204,7 +204,7 @@ static bool find_view(const layout_map *map, const char *part, int block, layout
     return !has_blocks(part) || !layout_is_stacked(map) || layout_take_block(&out->view, block);
 }
 
-/* Query, key and value in one tensor, whose rows are in the order that was told. */
+/* Query, key and value in one tensor, whose rows are in the order that was given. */
 static const char *qkv_axes(const layout_map *map, const layout_rule *rule) {
     static const char *const weight[] = { "(zhk)d>zhkd", "(hzk)d>zhkd", "(hkz)d>zhkd" };
     static const char *const bias[] = { "(zhk)>zhk", "(hzk)>zhk", "(hkz)>zhk" };

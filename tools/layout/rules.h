@@ -148,8 +148,9 @@ const char *group_text(const name_group *group, char text[GROUP_TEXT_SIZE]);
 
 /* === Missing === */
 
-/* The rule that was probably meant to make a missing tensor: parts of it are there, another block
- * has it, or its module has another tensor. NULL if the layout has no such tensor. */
+/* The rule that should probably have made a missing tensor: the file has some of its parts, the
+ * same tensor of another block, or another tensor of its module. NULL if the layout has no such
+ * tensor. */
 const layout_rule *names_meant_rule(const layout_map *map, const char *tensor);
 
 /* The key that it should come from; the tensor's own name if no rule says. */
@@ -159,7 +160,7 @@ const char *names_meant_key(const layout_map *map, const char *tensor, char text
 const char *names_absent_key(const layout_map *map, const layout_rule *rule, int block,
                              char text[LAYOUT_MAX_KEY]);
 
-/* That of one of its parts, or NULL. */
+/* An absent key of one part of the rule, or NULL. */
 const char *names_absent_part(const layout_map *map, const layout_rule *rule, int part, int block,
                               char text[LAYOUT_MAX_KEY]);
 
@@ -183,7 +184,7 @@ bool names_has_unknown(const layout_map *map, const text_list *ignore);
 /* Why this tensor plays no part; NULL if it may play one. */
 const char *names_why_harmless(const layout_map *map, const char *name);
 
-/* Is it one of these patterns? They are as of a shell, but * also stands for dots. */
+/* Does the name match one of these patterns? They are those of a shell, but * also matches dots. */
 bool names_match(const text_list *patterns, const char *name);
 
 /* Does --ignore name it, with or without the prefix? */

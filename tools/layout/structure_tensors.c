@@ -112,7 +112,7 @@ static checkpoint_tensor_info matrix_view(const structure_part *part) {
 }
 
 /* A table as [1, N, D]: tokens may come first, or the width may be in front of a grid. False: its
- * other dimensions cannot be counted as one. */
+ * other dimensions cannot be merged into one. */
 static bool table_view(const checkpoint_tensor_info *t, int64_t width,
                        checkpoint_tensor_info *view) {
     int64_t rows = 1, stride = 0;
@@ -254,7 +254,7 @@ static bool add_identity(new_tensors *n, int block) {
     return good;
 }
 
-/* Where one of the layers has a bias all must have one. */
+/* If one of the layers has a bias, all must have one. */
 static bool fill_biases(new_tensors *n, int block, const char *const *roles, size_t count) {
     const structure_parts *p = n->parts;
     bool any = false;
@@ -435,8 +435,8 @@ static bool refuse_left(const structure_parts *p, int count, name_groups *left, 
                       count, p->depth, (long long)p->width);
     put_groups(left, r);
     snprintf(line, sizeof line,
-             "--rename THEIRS=OURS says what one is%s, --ignore PATTERN drops "
-             "it. The rest was read as:",
+             "--rename THEIRS=OURS gives one its name%s; --ignore PATTERN drops "
+             "one. The rest was read as:",
              free_names(p, names));
     report_line(r, 0, line);
     put_groups(read, r);

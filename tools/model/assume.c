@@ -62,8 +62,8 @@ static const char *order_why(const assumer *a, char text[HEADS_TEXT]) {
     const norm_order_evidence *order = &a->seen->norm_order;
     const bool pre = order->pre > order->post;
     snprintf(text, HEADS_TEXT,
-             "read from the weights: the norms fit what would read them by "
-             "%.2f, in the other order by %.2f",
+             "read from the weights: the norms fit the layers that would read "
+             "them by %.2f, in the other order by %.2f",
              pre ? order->pre : order->post, pre ? order->post : order->pre);
     return text;
 }
@@ -256,7 +256,7 @@ static void append_setting(const assumer *a, setting_key key, double value, text
                 options_of(a, key, options));
 }
 
-/* With as many digits as give it back: six for most. */
+/* With enough digits to read the same value back: six for most. */
 static void append_float(float value, text *t) {
     char digits[32];
     snprintf(digits, sizeof digits, "%.6g", (double)value);
@@ -265,7 +265,7 @@ static void append_float(float value, text *t) {
     text_append(t->what, sizeof t->what, "%s", digits);
 }
 
-/* One value where all channels agree. */
+/* Appends one value if all channels agree. */
 static void append_vector(const char *name, const float *values, int count, text *t) {
     int i, different = 0;
     for (i = 1; i < count; i++) different += values[i] != values[0];

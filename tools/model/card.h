@@ -63,11 +63,11 @@ int card_count_synsets(const vit_model *model);
 /* "plain", "panels", "groups". */
 const char *card_layout_name(vit_layout layout);
 
-/* Takes a line off the provenance, "key: value", and says whether it is about an assumption: then
- * without its key. False at the end. */
+/* Takes a line "key: value" off the provenance. If it is about an assumption, *is_assumed is true
+ * and the line comes without its key. False at the end. */
 bool card_next_line(const char **at, const char **line, int *length, bool *is_assumed);
 
-/* What is listed as well, or-ed together. */
+/* The lists that card_put adds, or-ed together. */
 enum { CARD_LABELS = 1, CARD_TENSORS = 2 };
 
 /* Members of an object: config to source. */

@@ -12,7 +12,7 @@ vit_rope rope_layout(rope_type type) {
     return type == ROPE_DINOV3 ? VIT_ROPE_HALVES : VIT_ROPE_PAIRS;
 }
 
-/* In three floats, which have all digits of a double. */
+/* Stores the value as a sum of three floats, which has all digits of a double. */
 static void put_frequency(const rope_options *options, int axis, double value, vit_rotation *to) {
     const bool is_column = (axis == 0) == (options->indexing == ROPE_XY);
     float *parts = is_column ? to->column : to->row;

@@ -77,7 +77,7 @@ static bool copy_fields(resolver *m, report *r) {
 
 /* === Contradictions === */
 
-/* The name or the configuration against what the tensors show; --set decides if it speaks. */
+/* Checks the name or the configuration against the tensors; --set, if given, decides. */
 static bool check_contradiction(const resolver *m, setting_key key, report *r) {
     const settings *tensors = &m->all[FROM_TENSORS];
     const settings *other = &m->all[m->all[FROM_CONFIG].given[key] ? FROM_CONFIG : FROM_NAME];
@@ -237,14 +237,14 @@ static bool ask_heads(const resolver *m, int64_t width, report *r) {
         return ask(m, "num_heads", heads_doubt(&m->seen->heads),
                    heads_option(&m->seen->heads, seen), r);
     snprintf(why, sizeof why,
-             "cannot be seen in the tensors, and no model of timm fixes it for "
-             "embed_dim %d",
+             "cannot be seen in the tensors, and timm has no model of embed_dim "
+             "%d that settles it",
              m->config->embed_dim);
     return ask(m, "num_heads", why, choices_of_heads(width, NAME_OR_CONFIG, options), r);
 }
 
-/* num_heads and head_dim: each follows from the other and the width of attention, and timm's usual
- * number of heads from embed_dim where neither is told. */
+/* num_heads and head_dim: each follows from the other and the width of attention. If neither is
+ * given, timm's usual number of heads follows from embed_dim. */
 static bool resolve_heads(resolver *m, report *r) {
     vit_config *c = m->config;
     const int64_t inner = m->seen->qkv_rows ? m->seen->qkv_rows / 3 : c->embed_dim;
@@ -661,7 +661,7 @@ static bool resolve_pool(resolver *m, report *r) {
                "--set pool=avg|token|max|avgmax" NAME_OR_CONFIG, r);
 }
 
-/* What a library does to colours by default says nothing of a model with other channels. */
+/* A library's default treatment of colours means nothing for a model with other channels. */
 static void forget_colours(resolver *m) {
     settings *s = &m->all[FROM_TENSORS];
     const int chans = m->stored->chans;

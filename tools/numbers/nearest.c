@@ -293,7 +293,7 @@ dot_bytes_kernel *dot_bytes(void) { return FASTEST(bytes_plain, bytes_avx2); }
 
 enum { BLOCK = 64 }; /* rows that are looked at together */
 
-/* Of a vector's sum of squares: 1 / length, 0 for a zero vector. */
+/* 1 / length of a vector, from its sum of squares; 0 for a zero vector. */
 static double inverse(float square) {
     return square != 0 ? 1 / sqrt((double)square) : 0; /* of NaN, NaN */
 }
@@ -304,7 +304,7 @@ static float cosine(float dot, double inverse_a, double inverse_b) {
     return (float)(x > 1 ? 1 : x < -1 ? -1 : x);
 }
 
-/* Row i of some, or the last one: tiles are whole. */
+/* Row i, or the last row where i is beyond it, because tiles are whole. */
 static const float *row_at(const nearest_rows *rows, int64_t i) {
     return rows->values + (i < rows->count ? i : rows->count - 1) * rows->dim;
 }
@@ -396,8 +396,8 @@ static float row_cosine(const one_search *s, float dot, float square) {
     return cosine(dot, s->inverse, inverse(square));
 }
 
-/* Of a row whose cosine is above this one, the dot product squared is at least so many times its
- * square. 0: nothing is known. */
+/* If the cosine of a row is above this one, its dot product squared is at least the result times
+ * its square. 0: nothing is known. */
 static double squared_bound(const one_search *s, float above) {
     const double dot = above > 0 ? (double)above / s->inverse : 0;
     return dot * dot * (1 - 1e-12);

@@ -90,9 +90,9 @@ typedef struct nearest_set {
     int count, dim;
 } nearest_set;
 
-/* As nearest_find, among the rows of all parts, counted through: those of one part after another.
- * If every part has int8 copies, these are read first: the error of each is known, so that only
- * rows whose cosine may be among the best are read then. *rescored says how many; the result is the
+/* As nearest_find, among the rows of all parts, which are numbered from part to part. If every
+ * part has int8 copies, these are read first: the error of each is known, so that only rows whose
+ * cosine may be among the best are read in full. *rescored is their number; the result is the
  * same. */
 int nearest_find_in(const nearest_set *set, const float *query, int k, const vit_executor *executor,
                     nearest_hit *hits, int64_t *rescored);

@@ -17,14 +17,14 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* The first thing that main does. POSIX: no file is opened in the place of a standard stream that is
- * closed, which Windows' C library sees to; children are not ignored. Windows: arguments as UTF-8,
+/* main calls this first. POSIX: no file is opened in the place of a closed standard stream, which
+ * the C library of Windows ensures itself; children are not ignored. Windows: arguments as UTF-8,
  * standard streams without translation of line ends, a console that takes UTF-8 and escape
  * sequences. */
 void os_start(int *argc, char ***argv);
 
-/* From now on, a mapped file that becomes shorter while it is read ends the program, which says so,
- * with exit status 1. (No other program can cut one on Windows.) */
+/* From now on, if a mapped file becomes shorter while it is read, the program prints a message and
+ * ends with exit status 1. (On Windows no other program can cut a mapped file.) */
 void os_on_lost(const char *program);
 
 /* As strerror; says that a file is open in another program, where that is the reason. */
@@ -38,7 +38,7 @@ os_kind os_kind_of(const char *path);
 /* A link to a folder is OS_OTHER. */
 os_kind os_kind_of_link(const char *path);
 bool os_is_slash(char c); /* between the parts of a path                  */
-/* Which file a path leads to, under whatever name, or standard input, by "-". False: none. */
+/* The file that a path leads to, under any name; standard input for "-". False: none. */
 typedef struct os_identity {
     uint64_t volume, number;
 } os_identity;

@@ -58,8 +58,8 @@ typedef enum shard_state {
     SHARD_DAMAGED, /* a file is missing, or has not the bytes of its record */
 } shard_state;
 
-/* Reads the record and the whole of both files, or without `bytes` compares their sizes alone. Of a
- * damaged one r says what is wrong, and that is all. To be closed in any state. */
+/* Reads the record and the whole of both files, or without `bytes` compares their sizes alone. If
+ * one is damaged, only r is set and says what is wrong. Close the record in any state. */
 shard_state shard_record_open(shard_record *record, const shard_paths *paths, bool bytes,
                               report *r);
 
@@ -98,9 +98,9 @@ bool shard_writer_add(shard_writer *w, const sample *s, const char *path, const 
 /* Instead: takes the sample, which has an error, and path is kept as its name. */
 bool shard_writer_add_unreadable(shard_writer *w, sample *s, const char *path, report *r);
 
-/* Writes and checks all, then puts "shape", "vectors" and "metadata" into the record, an object
- * that shard_writer_record has begun and the caller may have added to; renames all. Closed either
- * way. */
+/* Writes and checks all files, then puts "shape", "vectors" and "metadata" into the record, an
+ * object that shard_writer_record has begun and to which the caller may have added members, and
+ * renames all files. Closes the writer in any case. */
 bool shard_writer_commit(shard_writer *w, json_writer *record, report *r);
 json_writer shard_writer_record(shard_writer *w);
 void shard_writer_abandon(shard_writer *w);

@@ -239,7 +239,7 @@ export class Model {
         });
     }
 
-    /** As many blocks at a time as fit into MOST_BYTES. */
+    /** Takes as many blocks at a time as fit into MOST_BYTES. */
     #forwardBlocks(engine, blocks, { blockTokens, attention }) {
         const { tokens, dim, heads } = this.#sizes;
         const sizes = { tokens: blockTokens ? tokens * dim : 0,
