@@ -4898,7 +4898,7 @@ typedef struct vit__kernels {
     void (*convert)(vit__form form, float *row, int n);
     void (*gate)(vit_activation activation, float *x, int n);
     void (*norm)(float *y, const float *x, const vit__norm_spec *norm);
-    float (*softmax)(float *x, const float *steps, int n, float scale);
+    float (*softmax)(float *x, const float *steps, int n, float scale); /* returns 1 / sum */
 #if VIT__HAS_I16
     float (*quantise)(vit__form form, float *row, const float *steps, int n, float factor);
 #endif
@@ -10560,9 +10560,9 @@ typedef struct vit__queries {
     int first, rows;
 } vit__queries;
 
-/* exp(scale q k^T - largest) of a tile; row r must still be multiplied by factor[r], which divides
-   it by its sum. If q must be converted, a copy of the tile is converted; differential attention
-   keeps half 0 or 1 of each row there and zeroes the other. */
+/* The softmax's numerators, exp(scale q k^T - largest), of a tile; factor[r], by which row r must
+   still be multiplied, divides it by its sum. If q must be converted, a copy of the tile is;
+   differential attention keeps half 0 or 1 of each row there and zeroes the other. */
 static void vit__attention_scores(const vit__attention *job, const vit__attn_head *head,
                                   vit__queries tile, int half, vit__linear *scores,
                                   float *factor) {
@@ -10694,7 +10694,8 @@ static void vit__attention_task(void *arg, int index) {
     }
 }
 
-/* softmax(scale q k^T) v of a block at `to`: [batch * queries, H * head_dim]. */
+/* softmax(scale q k^T) v of a block at `to`, the heads side by side: [batch * queries,
+   H * head_dim]. Each task runs vit__attention_rows over some rows of one head. */
 static vit__mat vit__attend(const vit__pass *p, const vit__block_layers *w, vit__mat qkv,
                             float *to) {
     const int width = qkv.cols / 3;
@@ -10749,8 +10750,8 @@ static vit__mat vit__part(vit__mat m, int first, int rows) {
 
 /* --- attention ------------------------------------------------------------------------ */
 
-/* The norm in front of a branch. Both branches of a parallel block have the same one; in post-norm
-   blocks it comes after the branch. */
+/* The norm in front of a branch; NULL: the branch reads x itself, as in post-norm blocks, whose
+   norm comes after the branch (vit__add_branch). Both of a parallel block have the same one. */
 static const vit__affine *vit__norm_before(const vit_config *c, const vit__affine *norm) {
     switch ((vit_block_type)c->block_type) {
     case VIT_BLOCK_PRE_NORM:
@@ -11024,7 +11025,8 @@ typedef struct vit__branch {
     vit_phase phase;
 } vit__branch;
 
-/* Adds the branch's last layer over rows a, which are overwritten, to x. */
+/* The branch's last layer over rows a, which are overwritten, and its sum with x; a post-norm block
+   then normalises the sum, in x. */
 static void vit__add_branch(const vit__pass *p, const vit__branch *b, vit__mat a, vit__mat x) {
     const vit_session *s = p->session;
     vit__mat out;
@@ -11055,15 +11057,15 @@ static void vit__add_branch(const vit__pass *p, const vit__branch *b, vit__mat a
     }
 }
 
-/* x += ls1 * attn.proj(context) */
+/* pre-norm: x += ls1 * attn.proj(context) */
 static void vit__add_attention(const vit__pass *p, const vit__block_layers *w, vit__mat context,
                                vit__mat x) {
     const vit__branch b = { &w->proj, &w->norm1, w->ls1, ".attn.proj", VIT_PHASE_PROJ };
     vit__add_branch(p, &b, context, x);
 }
 
-/* x += ls2 * mlp.fc2(mlp_norm(act(mlp.fc1(norm2(x))))). Branches that share a norm, whose output
-   is in y already, share LayerScale too. */
+/* pre-norm: x += ls2 * mlp.fc2(mlp_norm(act(mlp.fc1(norm2(x))))). Branches that share a norm,
+   whose output is in y already, share LayerScale too. */
 static void vit__mlp(const vit__pass *p, const vit__block_layers *w, vit__mat x) {
     const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
@@ -11129,8 +11131,13 @@ static vit__mat vit__block_self(const vit__pass *p, const vit__block_layers *w, 
 }
 
 /* x [batch * N, D] through one block, in place; returns the rows that are read afterwards. The
-   comments show a pre-norm block; vit__norm_before and vit__add_branch do the others. y holds what
-   a branch reads, then the context; scratch holds qkv, then the MLP's hidden layer. */
+   comments show a pre-norm block, equations 2 and 3 of the paper (arXiv 2010.11929), whose z is x,
+   whose U_qkv is attn.qkv and whose U_msa is attn.proj:
+      z' = MSA(LN(z)) + z    z = MLP(LN(z')) + z'
+   Other kinds (vit_block_type) norm elsewhere: norm1 is NULL for them, so that y is a copy of x,
+   and vit__add_branch normalises. y is in the form that the next layer reads, bytes for int8
+   weights; it holds what a branch reads, then the context; scratch holds qkv, then the MLP's
+   hidden layer. */
 static vit__mat vit__block(const vit__pass *p, const vit__block_layers *w, vit__mat x) {
     const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);

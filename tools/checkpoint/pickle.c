@@ -341,8 +341,8 @@ static bool pickle_push_escaped(pickle_machine *m, const uint8_t *from, size_t s
 static bool pickle_op_text_line(pickle_machine *m, unsigned encoding) {
     const unsigned quotes = encoding == PICKLE_ESCAPED_BYTES;
     const uint64_t at = pickle_position(m) + quotes;
-    uint64_t size;
-    uint8_t last;
+    uint64_t size = 0;
+    uint8_t last = 0;
     if (!pickle_take_text_line(m, &size, &last)) return false;
     if (quotes && (size < 2 || m->line[0] != last || (last != '\'' && last != '"')))
         return pickle_fail(m, "text without quotes");

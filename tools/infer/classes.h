@@ -74,10 +74,8 @@ typedef struct zero_shot_options {
       0 },                                                                                         \
         { 0,        "class-names", "FILE", "a name for each of them, one a line",                  \
           CLI_TEXT, &(o)->names,   0,      0 },                                                    \
-        { 0,          "scale",                                                                     \
-          "S",        "factor of their cosines (default 100, as in CLIP)",                         \
-          CLI_NUMBER, &(o)->scale,                                                                 \
-          0,          1e6 },                                                                       \
+        { 0,          "scale",     "S", "factor of their cosines (default 100, as in CLIP)",       \
+          CLI_NUMBER, &(o)->scale, 0,   1e6 },                                                     \
     {                                                                                              \
         0, "bias", "B", "term that --sigmoid adds (as in SigLIP; default 0)", CLI_NUMBER,          \
             &(o)->bias, -1e6, 1e6                                                                  \
