@@ -110,7 +110,8 @@ static sandbox none;
 #define ALLOW_BITS(call, i, bits) UNLESS_EQUAL_SKIP(call, 6), ONLY_BITS(i, bits), PERMIT
 
 /* Memory that no instruction can be in, and the socket, which is 0: what malloc and printf need. A
- * sanitizer, whose memory is mapped anew, advises more. */
+ * sanitizer, whose memory is mapped anew, advises more, and looks for the stack of signals before a
+ * longjmp of libjpeg's errors. */
 static bool confine(void) {
 #if defined(__SANITIZE_ADDRESS__)
     enum { ADVICE = MADV_DONTDUMP, MORE_ADVICE = MADV_NOHUGEPAGE };
@@ -131,6 +132,9 @@ static bool confine(void) {
         ALLOW(SYS_exit_group),
         ALLOW(SYS_getrandom),
         ALLOW(SYS_sched_yield),
+#if defined(__SANITIZE_ADDRESS__)
+        ALLOW(SYS_sigaltstack),
+#endif
         ALLOW_THREE(SYS_madvise, 2, 0, MADV_DONTNEED, ADVICE, MORE_ADVICE),
         ALLOW_THREE(SYS_futex, 1, PRIVATE_FUTEX, 0, 1, 1),
         ALLOW_THREE(SYS_clock_gettime, 0, 0, CLOCK_REALTIME, CLOCK_MONOTONIC, CLOCK_MONOTONIC),
