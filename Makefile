@@ -146,7 +146,8 @@ FUZZ_WATCH = -fsanitize=address -fsanitize=undefined
 $(eval $(call VARIANT,build/fuzz/,fuzz,$(FUZZ_FLAGS) $(FUZZ_WATCH),$(MODULES)))
 $(eval $(call VARIANT,build/msan/,msan,$(FUZZ_FLAGS) -fsanitize=memory,$(MODULES)))
 build/fuzz/% build/msan/%: override CC = clang
-build/msan/libs: override DECODER = stb # libjpeg-turbo is not watched
+# libjpeg-turbo is not watched
+build/msan/libs: override DECODER := stb
 build/fuzz/tools/base/vit.o: override CPPFLAGS += -include tests/fuzz/memcmp.h
 build/fuzz/tools/checkpoint/torch_state_dict.o: override CPPFLAGS += -DTORCH_MAX_STEPS=2000 # more takes time, no other way
 $(FUZZERS): build/fuzz/%: build/fuzz/tests/fuzz/fuzz_%.o build/fuzz/modules.a

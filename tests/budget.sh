@@ -39,15 +39,16 @@ compile_time() {
                 END { if (stb) printf "%.2f\n", vit / stb }'
 }
 
-# measure NAME COMMAND...: writes NAME-cpu. The unit is sampled every ten seconds, so that a busy
-# neighbour makes both longer.
+# measure NAME COMMAND...: writes NAME-cpu. The unit is sampled meanwhile, so that a busy neighbour makes
+# both longer: at once, and then at intervals that grow to ten seconds.
 measure() {
-    local name=$1 spent status
+    local name=$1 pause=1 spent status
     shift
     rm -f "$work/$name-cpu"
     while true; do
         cpu compiles gcc -O0 stb_image.h STB_IMAGE_IMPLEMENTATION 4>/dev/null
-        sleep 10
+        sleep $pause
+        pause=$((pause < 5 ? 2 * pause : 10))
     done >$work/units &
     spent=$(cpu "$@")
     status=$?
