@@ -77,21 +77,10 @@ uint32_t board_clock(void) {
     return (before << 24) + (SYSTICK_MAX - value);
 }
 
+/* clang-format off */
 __attribute__((section(".vectors"), used)) static void (*const vectors[16])(void) = {
-    (void (*)(void))(uintptr_t)stack_top,
-    reset,
-    fault,
-    fault,
-    fault,
-    fault,
-    fault,
-    fault, /* NMI, hard, memory, bus, usage, secure */
-    NULL,
-    NULL,
-    NULL,
-    fault,
-    fault,
-    NULL,
-    fault,
-    tick /* SVCall, debug, PendSV, SysTick */
+    (void (*)(void))(uintptr_t)stack_top, reset,
+    fault, fault, fault, fault, fault, fault, /* NMI, hard, memory, bus, usage, secure */
+    NULL, NULL, NULL, fault, fault, NULL, fault, tick /* SVCall, debug, PendSV, SysTick */
 };
+/* clang-format on */

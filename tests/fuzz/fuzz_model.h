@@ -14,36 +14,13 @@
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);
 
 static inline uint64_t fuzz_interesting(uint32_t choice, size_t size) {
-    static const uint64_t numbers[] = { 0,
-                                        1,
-                                        2,
-                                        3,
-                                        4,
-                                        5,
-                                        8,
-                                        15,
-                                        16,
-                                        17,
-                                        31,
-                                        32,
-                                        64,
-                                        127,
-                                        255,
-                                        256,
-                                        1023,
-                                        1024,
-                                        65535,
-                                        65536,
-                                        0x7fffffff,
-                                        0x80000000u,
-                                        0xffffffffu,
-                                        0x3f800000,
-                                        0x7f800000,
-                                        0x7fc00000,
-                                        (uint64_t)1 << 32,
-                                        (uint64_t)1 << 63,
-                                        UINT64_MAX,
+    /* clang-format off */
+    static const uint64_t numbers[] = { 0, 1, 2, 3, 4, 5, 8, 15, 16, 17, 31, 32, 64, 127, 255, 256,
+                                        1023, 1024, 65535, 65536, 0x7fffffff, 0x80000000u,
+                                        0xffffffffu, 0x3f800000, 0x7f800000, 0x7fc00000,
+                                        (uint64_t)1 << 32, (uint64_t)1 << 63, UINT64_MAX,
                                         UINT64_MAX - 63 };
+    /* clang-format on */
     const uint32_t count = sizeof numbers / sizeof numbers[0];
     if (choice % 4 == 0) return size + choice / 4 % 3 - 1; /* the file's size, or one off */
     return numbers[choice / 4 % count];
