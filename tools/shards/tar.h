@@ -12,8 +12,8 @@
  * over. What is damaged, cut short or followed by more than zeros is a failure, since nobody can
  * tell what is missing.
  *
- * tools/shards owns tar archives of photos, one task's part of them, what embed writes of each, a
- * folder of that to search in; it may include os base cli numbers image infer.
+ * tools/shards owns tar archives of photos, one task's part of them, the shard that embed writes for
+ * each, a folder of shards to search in; it may include os base cli numbers image infer.
  */
 #ifndef SHARDS_TAR_H
 #define SHARDS_TAR_H
