@@ -5116,6 +5116,7 @@ enum {
     VIT__TILE_DOT,   /* a pair of bf16, the second first                                     */
     VIT__TILE_DOT16, /* a pair of 16-bit integers                                            */
     VIT__TILE_DOT8,  /* a quad of bytes                                                      */
+    VIT__TILE_SPLIT, /* a quad of bytes, widened to 16 bits in the loop                      */
     VIT__TILE_WIDE,  /* a quad of bytes whose weights have been widened to 16 bits           */
     VIT__TILE_TWO    /* two quads, added in 16 bits                                          */
 };
@@ -5371,7 +5372,8 @@ VIT__INLINE void vit__base_i4(int32_t *base, const unsigned char *quads) {
 
 /* Words that follow from others. */
 #if defined(VIT__WIDE_BYTES)
-#    define VIT__SPLIT(x, y) if (kind == VIT__TILE_WIDE) y = VIT__ODD(x), x = VIT__EVEN(x);
+#    define VIT__SPLIT(x, y)                                                                     \
+        if (kind == VIT__TILE_SPLIT || kind == VIT__TILE_WIDE) y = VIT__ODD(x), x = VIT__EVEN(x);
 #    define VIT__ACC_START(r, n)                                                                  \
         (kind == VIT__TILE_WIDE && r < height && n < width ? VIT__I_LOAD(to##r + n * VIT__LANES)  \
                                                            : VIT__I_ZERO())
@@ -6367,6 +6369,10 @@ VIT__INLINE VIT__ACC VIT__(byte_step)(int kind, VIT__ACC c, VIT__XI x, VIT__XI y
     if (kind == VIT__TILE_DOT16) VIT__DOT16(c, x, w)
 #    endif
 #    if defined(VIT__WIDE_BYTES)
+    if (kind == VIT__TILE_SPLIT) {
+        VIT__DOT16(c, x, VIT__SRA16(VIT__SHL16(w)))
+        VIT__DOT16(c, y, VIT__SRA16(w))
+    }
     if (kind == VIT__TILE_WIDE) {
         VIT__DOT16(c, x, w)
         VIT__DOT16(c, y, VIT__I_LOAD(u))
@@ -6469,7 +6475,7 @@ VIT__INLINE void VIT__(group_tile)(int kind, int height, int width, float *tile,
 }
 #    endif
 
-#    if defined(VIT__WIDE_BYTES)
+#    if defined(VIT__WIDE_I4)
 /* Quads of a panel as 16-bit integers, the even ones of each, then the odd ones. */
 static void VIT__(widen_i8)(void *to, const unsigned char *panel, int k, int count) {
     unsigned char *at = (unsigned char *)to;
@@ -7004,7 +7010,7 @@ VIT__TILE_FN(vit__tile_f16_avx2, float_tile, avx2, VIT__TILE_F16, 6, 2)
 VIT__TILE_FN(vit__tile_bf16_avx2, float_tile, avx2, VIT__TILE_BF16, 6, 2)
 VIT__TILES_2(i16_avx2, VIT__I16, byte_tile, avx2, VIT__TILE_DOT16, 6, 2)
 VIT__TILES_2(i8_two_avx2, VIT_I8, byte_tile, avx2, VIT__TILE_TWO, 4, 2)
-VIT__TILE_FN(vit__tile_i8_wide_avx2, byte_tile, avx2, VIT__TILE_WIDE, 4, 2)
+VIT__TILES_2(i8_split_avx2, VIT_I8, byte_tile, avx2, VIT__TILE_SPLIT, 4, 2)
 VIT__TILE_FN(vit__tile_i4_avx2, group_tile, avx2, VIT__TILE_DOT8, 6, 2)
 
 static const vit__shape vit__shape_f16_avx2 = VIT__SHAPE(VIT_F16, 6, vit__tile_f16_avx2);
@@ -7013,10 +7019,8 @@ static const vit__shape vit__shape_i4_avx2 =
     VIT__WIDE_SHAPE(VIT_I4, 6, vit__tile_i4_avx2, 1, vit__widen_i4_avx2, vit__finish_of_i4_avx2);
 
 static void vit__gemm_i8_avx2(float *tile, const vit__operands *o) {
-    static const vit__shape wide = VIT__WIDE_SHAPE(VIT_I8, 4, vit__tile_i8_wide_avx2, 1,
-                                                   vit__widen_i8_avx2, vit__finish_i8_avx2);
     const int is_two = o->fits16 && vit__quads(o->depth) % 2 == 0;
-    vit__gemm_shape(is_two ? &vit__shape_i8_two_avx2 : &wide, tile, o);
+    vit__gemm_shape(is_two ? &vit__shape_i8_two_avx2 : &vit__shape_i8_split_avx2, tile, o);
 }
 
 VIT__TARGET_END
