@@ -78,103 +78,100 @@
 
    vit_model_resize sets the input size of models marked dynamic_img_size.
 
-   Compile with -O2. Unoptimised by clang, a forward pass takes some 60 times as long. No
-   other flag is needed: kernels for larger instruction sets are in every build and chosen at
-   run time.
+   Compile with -O2. clang's unoptimised code takes some 60 times as long. No other flag is needed:
+   every build holds the kernels of all instruction sets and chooses among them at run time.
 
    MEMORY
 
-   vit_model_open maps the file; weights are used in place, and processes that open the same file
-   share its pages. A session allocates its memory once, or takes the exact vit_workspace_size bytes
-   that the caller brings. vit_forward never allocates. With a workspace, scratch for vit_preprocess,
-   an executor of your own and a file that is mapped or in memory, nothing does.
-   vit_params.low_memory more than halves the workspace, with the same bits: ViT-Ti/16
-   at 224 px needs 404 KiB instead of 992. As int8 it needs 257, and computes keys and
-   values five times. (On the plain C tier; others need a few KiB more.)
+   vit_model_open maps the file. Weights are used in place, and processes that open the same file
+   share its pages. A session allocates its memory once, or takes exactly vit_workspace_size bytes
+   from the caller. vit_forward never allocates. A program allocates nothing if it brings the
+   workspace, the scratch for vit_preprocess and an executor, and maps the file or holds it in
+   memory. vit_params.low_memory more than halves the workspace and keeps the bits: ViT-Ti/16 at 224
+   px needs 404 KiB instead of 992. In int8 it needs 257 KiB but computes keys and values five
+   times. (Figures of the plain C tier; others need a few KiB more.)
 
-   Never change or truncate a file while it is mapped (SIGBUS). Replace model files by
-   renaming a new one over the old name, as vit-convert does, or open with VIT_OPEN_COPY.
-   VIT_OPEN_VERIFY compares checksums once, when opening. They detect damage, not
-   forgery; for that see vit-info --sha256.
+   Never change or truncate a file while it is mapped (SIGBUS). Replace model files by renaming a
+   new one over the old name, as vit-convert does, or open with VIT_OPEN_COPY. VIT_OPEN_VERIFY
+   compares checksums once, when opening. Checksums detect damage, not forgery; vit-info --sha256
+   detects both.
 
    THREADS
 
-   The library starts no threads by itself. vit_threads_create makes a pool and
-   fills in a vit_executor for vit_params; or write your own parallel_for over
-   the threads your program already has. Sessions may share a pool. After fork(),
-   the child must create its own. WebAssembly has no threads of its own: examples/web/vit
-   has a pool of JavaScript's workers.
+   The library starts no threads unless told to. vit_threads_create makes a pool and fills in a
+   vit_executor for vit_params. A program with threads of its own can supply a parallel_for instead.
+   Sessions may share a pool. After fork(), the child must create a new pool. WebAssembly cannot
+   start threads; examples/web/vit has a pool of JavaScript workers.
 
    ARITHMETIC   (chosen per file: vit-convert --dtype)
 
       f32    the reference.
       f16    half-size weights, widened exactly, computed in f32.
-      bf16   weights and the inputs of each matrix product rounded to bf16; products
-             exact, sums f32. Twice as fast as f32 with AVX512-BF16; as fast as f32
-             elsewhere, where it is widened.
-      int8   int8 weights, one scale per output; a layer's inputs are quantised to 8
-             bits, token by token; sums exact. Attention's products are of integers too,
-             of at most 16 bits, their sums exact; the rest is f32.
-             Three times as fast as f32 with VNNI; with AVX2 twice as fast if vit-convert
-             calibrated it, else a third faster. NaN and infinity are not propagated.
-      int4   4 bits per weight, an f16 scale per 32 weights; inputs and attention as for
-             int8. The sums over 32 weights are exact, then scaled and added in f32.
-             Half the size of int8, and at least as fast where int8 is not calibrated.
+      bf16   weights and the inputs of each matrix product are rounded to bf16; products are exact,
+             sums f32. Twice as fast as f32 with AVX512-BF16. Elsewhere it is widened to f32 and
+             runs at the same speed.
+      int8   int8 weights, one scale per output. The inputs of a layer are quantised to 8 bits,
+             token by token; sums are exact. Attention multiplies integers of at most 16 bits, again
+             with exact sums; the rest is f32. Three times as fast as f32 with VNNI. With AVX2 it is
+             twice as fast if vit-convert calibrated the file, otherwise a third faster. NaN and
+             infinity are not propagated.
+      int4   4 bits per weight, an f16 scale per 32 weights; inputs and attention are those of int8.
+             A sum over 32 weights is exact, then scaled and added in f32. Half the size of int8,
+             and at least as fast as uncalibrated int8.
 
-   The residual stream, norms, softmax and activations are always f32. Each tensor has
-   its own type: vit-convert keeps the patch embedding in f32 in bf16 files and in f16
-   in int8 and int4 files, and the tensors named with --keep in bf16 in int8 files and in
-   int8 in int4 files.
+   The residual stream, norms, softmax and activations are always f32. Each tensor has its own type.
+   vit-convert keeps the patch embedding in f32 in bf16 files and in f16 in int8 and int4 files.
+   Tensors named with --keep become bf16 in int8 files and int8 in int4 files.
 
    A COMPILED LIBRARY
 
-   `make install`, or CMake in tools/packaging/cmake, also makes libvit.a and libvit.so.2,
-   whose symbols are the functions declared here. Programs include vit.h without
-   VIT_IMPLEMENTATION and link to it. Until libvit.so.3, the layout of what they share stays
-   (tests/abi/list.txt): a struct with `reserved` may get members there, which are zero in a program
-   that does not know them, and zero means "as before"; other structs and enums never change.
-   So a program runs with any later library. With an earlier one, or if macros (VIT_MAX_CHANS,
-   VIT_NO_TEXT, VIT_BARE_METAL) gave vit_model another size, the open functions refuse it:
-   VIT_ERROR_ABI, and detail says what was expected and found. What takes a vit_config alone
-   cannot check it.
+   `make install`, or CMake in tools/packaging/cmake, also makes libvit.a and libvit.so.2, which
+   export the functions declared here. Programs include vit.h without VIT_IMPLEMENTATION and link to
+   the library. The layout of shared structs stays until libvit.so.3 (tests/abi/list.txt). New
+   members may take the place of `reserved`; older programs leave them zero, which means "as
+   before". Structs without `reserved`, and enums, never change. So a program runs with any later
+   library. The open functions refuse a program built against a later vit.h, or with macros
+   (VIT_MAX_CHANS, VIT_NO_TEXT, VIT_BARE_METAL) that change the size of vit_model. They return
+   VIT_ERROR_ABI, and detail has the expected and the found values. Functions that take only a
+   vit_config cannot check this.
 
    VERSIONS
 
-   MAJOR.MINOR.PATCH. Up to 3.0.0, functions, structs and macros keep their names and meaning; .vit
-   files of every version since 0.1.0 can be read (but int4 of 0.1.0); f32, f16 and bf16 models keep
-   the bits of their outputs, those of int8 and int4 may change in a MINOR version, which says so.
-   Not promised: what begins with vit__, what is called private, texts in detail.
-   tools/packaging/README.md has the rest; .github/CHANGELOG.md lists what to change in programs
-   written for 1.0.0.
+   MAJOR.MINOR.PATCH. Functions, structs and macros keep their names and meaning up to 3.0.0. The
+   library reads .vit files of every version since 0.1.0, except int4 of 0.1.0. Outputs of f32, f16
+   and bf16 models keep their bits; a MINOR version may change those of int8 and int4, and announces
+   it. Names that begin with vit__, members marked private and the texts in detail may change at any
+   time. tools/packaging/README.md has the rest; .github/CHANGELOG.md lists what to change in
+   programs written for 1.0.0.
 
    DETERMINISM
 
-   Every sum has a fixed order: a matrix product is one chain of fused multiply-adds
-   over the inner index; reductions of a row use 16 fixed lanes and one fixed tree;
-   reductions over tokens and pixels (pooling, group norm) go from the first to the
-   last. exp, erf and tanh are fixed sequences of operations. So outputs have the same
-   bits for any number of threads, any place in a batch, any run, and on every
-   instruction set with fused multiply-add. x86 CPUs without AVX2 and FMA multiply, then
-   add (VIT_ISA_SSE2): results differ in the last bits, as between builds with VIT_NO_FMA
-   and without; vit_session.isa says which tier it was. The plain C tier (VIT_ISA_SCALAR)
-   has the usual bits there too, and on all other CPUs without fused multiply-add, but
-   takes some 60 times as long; VIT_NO_FMA trades equal bits for speed in it.
-   WebAssembly has no fused multiply-add and implies VIT_NO_FMA: with or without SIMD128
-   it gives the bits of a plain C tier built with VIT_NO_FMA on any CPU (gcc then needs
-   -std=c99 or -ffp-contract=off, or it fuses all the same). Never build with
-   -ffast-math. Exceptions: the bf16 instructions and Helium treat values below 2^-126 as
-   zero, and relaxed SIMD in WebAssembly may leave products of bf16 below it unrounded.
+   Every sum has a fixed order. A matrix product is one chain of fused multiply-adds over the inner
+   index. Reductions of a row use 16 fixed lanes and one fixed tree. Reductions over tokens and
+   pixels (pooling, group norm) go from the first to the last. exp, erf and tanh are fixed sequences
+   of operations. So outputs have the same bits for any number of threads, any place in a batch, any
+   run, and every instruction set with fused multiply-add. x86 CPUs without AVX2 and FMA multiply,
+   then add (VIT_ISA_SSE2), so their last bits differ; VIT_NO_FMA has the same effect on plain C.
+   vit_session.isa names the tier. The plain C tier (VIT_ISA_SCALAR) emulates fused multiply-add on
+   CPUs without it, which keeps the usual bits but takes some 60 times as long; VIT_NO_FMA trades
+   the bits for speed. WebAssembly has no fused multiply-add and implies VIT_NO_FMA. With or without
+   SIMD128 its bits equal those of a plain C tier built with VIT_NO_FMA on any CPU (gcc also needs
+   -std=c99 or -ffp-contract=off there, or it fuses). Never build with -ffast-math. Exceptions: the
+   bf16 instructions and Helium treat values below 2^-126 as zero, and relaxed SIMD in WebAssembly
+   may leave products of bf16 below it unrounded.
 
-   CONFIGURATION   (define before including the implementation, as nothing or as 1 where no value
-                    is named; all are optional)
+   CONFIGURATION   (all optional; define them before the implementation, empty or as 1 where no
+                    value is named)
 
       VIT_IMPLEMENTATION   expand the implementation in this file
-      VIT_STATIC           all functions static: private to this file
+      VIT_STATIC           all functions are static: private to this file
       VIT_API              linkage of public functions; default extern
-      VIT_TOOLS            declare >>tools and >>format too, at every include that uses them
-      VIT_NO_STDIO         no vit_model_open, no files at all
+      VIT_TOOLS            declare >>tools and >>format too; define it at every include that uses
+                           them
+      VIT_NO_STDIO         no vit_model_open, no files
       VIT_NO_MMAP          vit_model_open reads instead of mapping
-      VIT_NO_MALLOC        no allocation; drops vit_classify, vit_run and whatever needs it
+      VIT_NO_MALLOC        no allocation; drops vit_classify, vit_run and other functions that need
+                           it
       VIT_NO_THREADS       no built-in pool
       VIT_NO_SIMD          the plain C tier only
       VIT_NO_SSE2, VIT_NO_AVX2, VIT_NO_AVX512   leave out one tier (no AVX2 means no
@@ -182,61 +179,58 @@
       VIT_NO_NEON          the plain C tier on 64-bit ARM
       VIT_NO_SMLAD, VIT_NO_HELIUM   leave out one tier of 32-bit ARM
       VIT_NO_WASM_SIMD     the plain C tier in WebAssembly
-      VIT_NO_FMA           multiply, then add in the plain C tier; implied by WebAssembly.
-                           WASI also implies VIT_NO_MMAP and, without -pthread,
-                           VIT_NO_THREADS
-      VIT_NO_DOUBLE        no arithmetic in double: pixels from vit_preprocess may differ
-                           from Pillow's by one step of 255, there is no vit_model_resize,
-                           vit_normalize and vit_cosine, and VIT_NO_FMA is implied where
-                           the CPU has no fused multiply-add
-      VIT_NO_PREPROCESS    no vit_preprocess, vit_classify, vit_run
-      VIT_BARE_METAL       VIT_NO_STDIO, _MMAP, _MALLOC and _THREADS in one word, and smaller
-                           structs: define it wherever vit.h is included
+      VIT_NO_FMA           multiply, then add in the plain C tier; WebAssembly implies it. WASI also
+                           implies VIT_NO_MMAP and, without -pthread, VIT_NO_THREADS
+      VIT_NO_DOUBLE        no arithmetic in double: pixels from vit_preprocess may differ from
+                           Pillow's by one step of 255. Drops vit_model_resize, vit_normalize and
+                           vit_cosine, and implies VIT_NO_FMA on CPUs without fused multiply-add
+      VIT_NO_PREPROCESS    drops vit_preprocess, vit_classify, vit_run
+      VIT_BARE_METAL       VIT_NO_STDIO, _MMAP, _MALLOC and _THREADS in one, and smaller structs:
+                           define it wherever vit.h is included
       VIT_NO_F16, VIT_NO_BF16, VIT_NO_INT8, VIT_NO_INT4   leave out a type of weights
       VIT_NO_TEXT          no messages in detail, no labels, no names: tensors are matched
                            by order and shape; define it wherever vit.h is included
-      VIT_NO_TRACE         no vit_params.trace and .on_phase
-      VIT_LOGITS_ONLY      no vit_outputs.tokens and .blocks, no masks
-      VIT_NO_EXECUTOR      no vit_params.executor: everything on the calling thread, one image
+      VIT_NO_TRACE         no vit_params.trace or .on_phase
+      VIT_LOGITS_ONLY      no vit_outputs.tokens or .blocks, no masks
+      VIT_NO_EXECUTOR      no vit_params.executor: all work runs on the calling thread, one image
                            for each vit_forward
       VIT_LOW_MEMORY       always vit_params.low_memory
-      VIT_FIXED            built for one architecture: set it to the name, in capitals,
-                           of a header written by vit-convert --c-array and included
-                           first. Code it does not need is left out; files with another
-                           vit_model_signature are refused; vit_model.config stays empty,
-                           since it is constant. Smallest with VIT_STATIC; without it,
-                           define it wherever vit.h is included
+      VIT_FIXED            builds for one architecture. The value is the name, in capitals, of a
+                           header that vit-convert --c-array wrote; include that header first.
+                           Unneeded code is left out, files with another vit_model_signature are
+                           refused, and vit_model.config stays empty, since it is constant. The code
+                           is smallest with VIT_STATIC; without it, define VIT_FIXED wherever vit.h
+                           is included
       VIT_MAX_CHANS        limit of in_chans; default 32; define it wherever vit.h is
                            included
       VIT_MALLOC(size), VIT_FREE(ptr)      both or neither; default malloc, free
-      VIT_UNOPTIMIZED      meant to be compiled without optimisation: no message says so, all
-                           tiers are there (otherwise those up to AVX2), and gcc leaves the
-                           kernels alone (otherwise it optimises them)
+      VIT_UNOPTIMIZED      for builds without optimisation: suppresses the warning about them, keeps
+                           all tiers (otherwise those up to AVX2), and stops gcc from optimising the
+                           kernels regardless
       VIT_MAX_THREADS      largest pool; default 256
-      VIT_SCALAR           builds VIT_ISA_SCALAR also where a tier with vectors always runs
-                           instead: x86-64, 64-bit ARM, WebAssembly with -msimd128
-      VIT_FILE             this file's name in quotes, if it is no longer "vit.h": it includes
-                           itself. gcc since 12 and clang know the name by themselves
+      VIT_SCALAR           also builds VIT_ISA_SCALAR where a vector tier always runs instead:
+                           x86-64, 64-bit ARM, WebAssembly with -msimd128
+      VIT_FILE             this file's name in quotes, if it is not "vit.h": it includes itself. gcc
+                           since 12 and clang find the name without it
 
    LIMITS   (all are checked; the message names the one exceeded)
 
-      in_chans 32, image side 16384, patch_size 1024, embed_dim 16384, depth 1024,
-      num_heads 1024, head_dim 4096, mlp_dim 262144, num_reg_tokens 1024,
-      num_classes 1048576, num_tokens 65536, photo side 1048576, stem_width 512,
-      99 blocks per stage of a stem, pool_num_heads 1024, pool_mlp_dim 262144,
-      mean 65536, the input fewer than 2^30 numbers: its bytes fit a size_t of 32 bits. Files
-      above SIZE_MAX bytes are refused.
+      in_chans 32, image side 16384, patch_size 1024, embed_dim 16384, depth 1024, num_heads 1024,
+      head_dim 4096, mlp_dim 262144, num_reg_tokens 1024, num_classes 1048576, num_tokens 65536,
+      photo side 1048576, stem_width 512, 99 blocks per stage of a stem, pool_num_heads 1024,
+      pool_mlp_dim 262144, mean 65536. The input has fewer than 2^30 values, so that its bytes fit a
+      32-bit size_t. Files above SIZE_MAX bytes are refused.
 
    PORTABILITY   x86-64 has SSE2, AVX2, AVX-VNNI and AVX-512 kernels (the last also with
-   VNNI and BF16) and 64-bit ARM has NEON kernels (also with sdot, smmla and bfmlal), all
-   chosen at run time. 32-bit x86 has the SSE2 kernels if compiled with -msse2,
-   WebAssembly if compiled with -msimd128. 32-bit ARM chooses when compiling: SMLAD for
-   int8 on Cortex-M4, M7, M33 and cores since ARMv6, Helium on Cortex-M55
-   (-mcpu=cortex-m55 -mfloat-abi=hard). All other CPUs run the plain C tier. Tested with
-   gcc and clang, MinGW-w64 and clang in MSVC's dialect under Wine (not cl.exe), ARM under
-   QEMU only, WebAssembly in Node. Big-endian CPUs read the same little-endian files, in
-   place. float must be computed as float: gcc needs -msse2 -mfpmath=sse on 32-bit x86 and,
-   with -std=c99, -fexcess-precision=fast on s390x (an #error says so). */
+   VNNI and BF16) and 64-bit ARM has NEON kernels (also with sdot, smmla and bfmlal); both choose at
+   run time. 32-bit x86 has the SSE2 kernels if compiled with -msse2, WebAssembly has kernels if
+   compiled with -msimd128. 32-bit ARM chooses when compiling: SMLAD for int8 on Cortex-M4, M7, M33
+   and cores since ARMv6, Helium on Cortex-M55 (-mcpu=cortex-m55 -mfloat-abi=hard). All other CPUs
+   run the plain C tier. Tested with gcc and clang, with MinGW-w64 and clang in MSVC's dialect under
+   Wine (not cl.exe), on ARM only under QEMU, and in WebAssembly with Node. Big-endian CPUs read the
+   same little-endian files, in place. The compiler must not evaluate float at higher precision: gcc
+   needs -msse2 -mfpmath=sse on 32-bit x86 and, with -std=c99, -fexcess-precision=fast on s390x (an
+   #error reports it). */
 
 /* ------------------------------------------------------------------------- */
 /* >>api                                                                     */
@@ -250,8 +244,8 @@
 #define VIT_VERSION_PATCH 0
 #define VIT_VERSION (VIT_VERSION_MAJOR * 10000 + VIT_VERSION_MINOR * 100 + VIT_VERSION_PATCH)
 
-/* See A COMPILED LIBRARY. Each release that extends a shared struct adds one. A library accepts
-   programs that were compiled with VIT_ABI_OLDEST or later. */
+/* A COMPILED LIBRARY above explains it. Each release that extends a shared struct adds one. A
+   library accepts programs that were compiled with VIT_ABI_OLDEST or later. */
 #define VIT_ABI 4
 #define VIT_ABI_OLDEST 4
 
@@ -284,7 +278,7 @@
 #    elif defined(__GNUC__)
 #        define VIT_API __attribute__((unused)) static
 #    elif defined(_MSC_VER)
-#        define VIT_API static __inline /* of which none need be used */
+#        define VIT_API static __inline /* Unused ones cause no warning. */
 #    else
 #        define VIT_API static
 #    endif
@@ -344,7 +338,7 @@ typedef enum vit_crop_mode {
     VIT_NUM_CROP_MODES
 } vit_crop_mode;
 
-/* How the top/left crop or padding offset is rounded. */
+/* The rounding of the top/left crop or padding offset. */
 typedef enum vit_crop_rounding {
     VIT_ROUND_EVEN = 0, /* Pillow, torchvision, timm: crop half to even, pad down */
     VIT_ROUND_DOWN = 1, /* transformers: crop down, pad up                       */
@@ -361,7 +355,7 @@ typedef enum vit_interpolation {
 #    define VIT_MAX_CHANS 32
 #endif
 
-/* Which tokens pos_embed is added to. */
+/* The tokens to which pos_embed is added. */
 typedef enum vit_positions {
     VIT_POS_ALL = 0,     /* all: [1, num_tokens, D]                              */
     VIT_POS_PATCHES = 1, /* the patches: [1, num_patches, D], timm no_embed_class */
@@ -369,23 +363,23 @@ typedef enum vit_positions {
     VIT_NUM_POSITIONS
 } vit_positions;
 
-/* The layers in front of the patch embedding, which make a feature map. */
+/* The layers in front of the patch embedding. They make a feature map. */
 typedef enum vit_stem {
     VIT_STEM_NONE = 0,   /* nothing: the map is the input                        */
-    VIT_STEM_RESNET = 1, /* ResNetV2 of timm's hybrids: 7 x 7 convolution, max   */
-                         /*    pool, stages of bottlenecks with group norms      */
+    VIT_STEM_RESNET = 1, /* ResNetV2 of timm's hybrids: 7 x 7 convolution, max
+                            pool, stages of bottlenecks with group norms */
     VIT_STEM_CONV = 2,   /* MobileCLIP-B: convolutions 4 x 4 and 2 x 2, GELU     */
     VIT_NUM_STEMS
 } vit_stem;
 
-/* How the library of that name resamples positions for another grid of patches. Without
-   antialiasing, some positions are skipped when shrinking. */
+/* How the named library resamples positions for another grid of patches. Shrinking without
+   antialiasing skips some positions. */
 typedef enum vit_pos_resample {
     VIT_RESAMPLE_TIMM = 0,         /* bicubic, antialiased: a = -0.5             */
     VIT_RESAMPLE_TRANSFORMERS = 1, /* bicubic: a = -0.75                         */
-    VIT_RESAMPLE_TORCHVISION = 2,  /* the same, the corners' centres kept        */
+    VIT_RESAMPLE_TORCHVISION = 2,  /* as TORCH, but the corners' centres stay in place */
     VIT_RESAMPLE_FLEXIVIT = 3,     /* bilinear: timm's FlexiViT and .npz files   */
-    VIT_RESAMPLE_JAX = 4,          /* bilinear, the corners' centres kept        */
+    VIT_RESAMPLE_JAX = 4,          /* bilinear; the corners' centres stay in place */
     VIT_RESAMPLE_DINO = 5,         /* as 1, for a grid 0.1 larger: DINO, DINOv2  */
     VIT_NUM_POS_RESAMPLES
 } vit_pos_resample;
@@ -398,15 +392,15 @@ typedef enum vit_norm_type {
 
 typedef enum vit_block_type {
     VIT_BLOCK_PRE_NORM = 0,      /* x += attn(norm1(x)); x += mlp(norm2(x))      */
-    VIT_BLOCK_POST_NORM = 1,     /* x = norm1(x + attn(x)); x = norm2(x + mlp(x)), */
-                                 /*    torch.nn.TransformerEncoderLayer's default */
+    VIT_BLOCK_POST_NORM = 1,     /* x = norm1(x + attn(x)); x = norm2(x + mlp(x)),
+                                    torch.nn.TransformerEncoderLayer's default */
     VIT_BLOCK_RES_POST_NORM = 2, /* x += norm1(attn(x)); x += norm2(mlp(x)), ResPost */
     VIT_BLOCK_PARALLEL = 3,      /* x += attn(norm1(x)) + mlp(norm1(x)), ViT-22B */
     VIT_NUM_BLOCK_TYPES
 } vit_block_type;
 
-/* Which elements of a head rotary positions rotate together, over the two axes of the
-   grid (RoFormer, arXiv 2104.09864). Only queries and keys of patches are rotated. */
+/* The pairs of elements of a head that rotary positions rotate, over the two axes of the grid
+   (RoFormer, arXiv 2104.09864). Only queries and keys of patches are rotated. */
 typedef enum vit_rope {
     VIT_ROPE_NONE = 0,
     VIT_ROPE_HALVES = 1, /* j with j + head_dim / 2: DINOv3                      */
@@ -414,24 +408,24 @@ typedef enum vit_rope {
     VIT_NUM_ROPES
 } vit_rope;
 
-/* How patches are cut out of the input, whose values the patch embedding reads as [C, P, P]; all
-   but squares need an input of whole patches. N is num_patches. */
+/* How the input is cut into patches. The patch embedding reads each as [C, P, P]. All cuts but
+   squares need an input of whole patches. N is num_patches. */
 typedef enum vit_patch_cut {
     VIT_CUT_SQUARES = 0,     /* P x P pixels, as a convolution reads; see patch_stride */
-    VIT_CUT_INTERLEAVED = 1, /* every grid_height-th row, every grid_width-th column: */
-                             /*    einops "(p1 h) (p2 w)"                            */
+    VIT_CUT_INTERLEAVED = 1, /* every grid_height-th row, every grid_width-th column:
+                                einops "(p1 h) (p2 w)" */
     VIT_CUT_RESHAPE = 2,     /* N runs of the input's values: x.reshape(N, C P P)    */
-    VIT_CUT_UNFOLD = 3,      /* C squares in a row, of all that there are, channel by */
-                             /*    channel: x.unfold().unfold() without a permute    */
+    VIT_CUT_UNFOLD = 3,      /* all C x P x P values are cut channel by channel:
+                                channel: x.unfold().unfold() without a permute */
     VIT_NUM_CUTS
 } vit_patch_cut;
 
-/* Which tokens a token attends to. */
+/* The tokens to which a token attends. */
 typedef enum vit_attention {
     VIT_ATTENTION_ALL = 0,
-    VIT_ATTENTION_SELF = 1, /* itself alone: softmax gives 1, so the context is v, and */
-                            /*    v and attn.proj are one layer, stored as attn.proj:  */
-                            /*    an encoder that took the batch for the sequence      */
+    VIT_ATTENTION_SELF = 1, /* itself alone: softmax gives 1, so the context is v, and
+                               v and attn.proj are one layer, stored as attn.proj:
+                               an encoder that took the batch for the sequence */
     VIT_NUM_ATTENTIONS
 } vit_attention;
 
@@ -450,8 +444,8 @@ typedef enum vit_activation {
     VIT_NUM_ACTIVATIONS
 } vit_activation;
 
-/* The function after the linear layer of pre_logits; from VIT_REPRESENTATION_GELU on, the
-   activations above in their order. */
+/* The function after the linear layer of pre_logits. Values from VIT_REPRESENTATION_GELU on follow
+   the order of the activations above. */
 typedef enum vit_representation {
     VIT_REPRESENTATION_TANH = 0,
     VIT_REPRESENTATION_NONE = 1,
@@ -463,7 +457,7 @@ typedef enum vit_representation {
     VIT_NUM_REPRESENTATIONS
 } vit_representation;
 
-/* Tokens to one vector, which the head reads. */
+/* How tokens become the one vector that the head reads. */
 typedef enum vit_pool {
     VIT_POOL_TOKEN = 0,     /* token 0 (and the distillation token)              */
     VIT_POOL_AVG = 1,       /* mean of the patches                               */
@@ -476,33 +470,33 @@ typedef enum vit_pool {
 
 /* The function from logits to scores. */
 typedef enum vit_head_activation {
-    VIT_HEAD_SOFTMAX = 0, /* of one right class: probabilities that sum to 1     */
-    VIT_HEAD_SIGMOID = 1, /* of any number: each class's own probability; taggers */
+    VIT_HEAD_SOFTMAX = 0, /* one right class: probabilities that sum to 1        */
+    VIT_HEAD_SIGMOID = 1, /* any number of right classes: independent probabilities */
     VIT_NUM_HEAD_ACTIVATIONS
 } vit_head_activation;
 
-/* The hyperparameters, named as in the papers and timm. All except the last group, which opening
-   a file derives, are stored in it. */
+/* The hyperparameters, named as in the papers and timm. The file stores all but the last group,
+   which the open functions derive. */
 typedef struct vit_config {
     int in_chans;           /* C: channels of the input, 3 for RGB               */
     int img_height;         /* input is [in_chans, img_height, img_width]        */
     int img_width;
-    int patch_size;         /* P: one token per P x P patch; pixels left over at */
-                            /*    the right and bottom are ignored, except by a stem */
-    int patch_stride;       /* pixels from one patch to the next; 0 for P, side  */
-                            /*    by side; patches overlap if it is less         */
+    int patch_size;         /* P: one token per P x P patch; pixels left over at
+                               the right and bottom are ignored, except by a stem */
+    int patch_stride;       /* pixels from one patch to the next; 0 for P, side
+                               by side; patches overlap if it is less */
     int embed_dim;          /* D: width of a token                               */
     int depth;              /* L: number of transformer blocks                   */
     int num_heads;          /* H: attention heads                                */
     int head_dim;           /* width of one head, usually D / H                  */
-    int mlp_dim;            /* width of the hidden MLP layer, D * mlp_ratio; 0:  */
-                            /*    blocks of attention alone, without norm2       */
+    int mlp_dim;            /* width of the hidden MLP layer, D * mlp_ratio; 0:
+                               blocks of attention alone, without norm2 */
     int num_classes;        /* width of the head; 0 for a headless backbone      */
     int representation_dim; /* pre_logits: width of its linear layer; 0 for none */
     int representation_act; /* vit_representation: what follows that layer       */
     int has_cls_token;      /* 1: token 0 is the class token                     */
-    int has_dist_token;     /* 1: token 1 is DeiT's distillation token, which    */
-                            /*    has a second head; logits are the mean of both */
+    int has_dist_token;     /* 1: token 1 is DeiT's distillation token, which
+                               has a second head; logits are the mean of both */
     int num_reg_tokens;     /* register tokens, after those two                  */
     int positions;          /* vit_positions                                     */
     int has_patch_bias;     /* 1: the patch embedding has a bias                 */
@@ -516,8 +510,8 @@ typedef struct vit_config {
     int rope;               /* vit_rope, rotary positions                        */
     int rope_per_block;     /* 1: each block and head has its own angles         */
     int has_rel_pos;        /* 1: a bias on q k^T by relative position, as BEiT  */
-    int has_diff_attn;      /* 1: differential attention: half a head's map minus */
-                            /*    lambda times the other half's, arXiv 2410.05258 */
+    int has_diff_attn;      /* 1: differential attention: half a head's map minus
+                               lambda times the other half's, arXiv 2410.05258 */
     int has_attn_norm;      /* 1: norm before attn.proj                          */
     int has_proj_bias;      /* 1: attn.proj, mlp.fc1 and mlp.fc2 have a bias     */
     int has_layer_scale;    /* 1: each branch is multiplied by ls1, ls2          */
@@ -531,7 +525,7 @@ typedef struct vit_config {
     int pool_mlp_dim;       /* width of its hidden layer; 0 for mlp_dim          */
     int has_fc_norm;        /* 1: norm after pooling                             */
     int head_activation;    /* vit_head_activation, which vit_scores applies     */
-    float norm_eps;         /* of every norm: 1e-6 in timm, 1e-5 in CLIP         */
+    float norm_eps;         /* used by every norm: 1e-6 in timm, 1e-5 in CLIP    */
     float attn_scale;       /* factor on q k^T, usually 1 / sqrt(head_dim)       */
     int has_patch_pre_norm; /* 1: norm of a patch's values before its embedding  */
     int patch_cut;          /* vit_patch_cut                                     */
@@ -549,22 +543,22 @@ typedef struct vit_config {
     int interpolation;      /* vit_interpolation                                 */
 
     int dynamic_img_size;   /* 1: vit_model_resize may change the input size     */
-    int dynamic_img_pad;    /* 1: the right and bottom are padded with zeros to  */
-                            /*    whole patches                                  */
+    int dynamic_img_pad;    /* 1: the right and bottom are padded with zeros to
+                               whole patches */
     int pos_resample;       /* vit_pos_resample, for vit_model_resize            */
-    float crop_pct;         /* for vit_model_resize: resize_* = img_* / crop_pct; */
-                            /*    0: resize_* change in proportion to img_*      */
+    float crop_pct;         /* for vit_model_resize: resize_* = img_* / crop_pct;
+                               0: resize_* change in proportion to img_* */
 
-    int selftest_seed;         /* of vit_selftest's input                        */
+    int selftest_seed;         /* seed of vit_selftest's input                   */
     float selftest_tolerance;  /* largest accepted |difference| / max|expected|  */
-    VIT_RESERVED(int, 32)      /* options to come                                */
+    VIT_RESERVED(int, 32)      /* for future options                             */
 
     float mean[VIT_MAX_CHANS]; /* preprocessing of pixels x in [0, 1]:           */
     float std[VIT_MAX_CHANS];  /*    (x - mean) / std                            */
 
-    int grid_height;        /* derived: img_height / patch_size; a ResNet stem   */
-                            /*    and dynamic_img_pad round sizes up; or, with   */
-                            /*    patch_stride, (img_height - P) / patch_stride + 1 */
+    int grid_height;        /* derived: img_height / patch_size; a ResNet stem
+                               and dynamic_img_pad round sizes up; or, with
+                               patch_stride, (img_height - P) / patch_stride + 1 */
     int grid_width;
     int num_patches;        /* grid_height * grid_width                          */
     int num_prefix_tokens;  /* before the patches: cls, dist, register tokens    */
@@ -577,12 +571,12 @@ typedef struct vit_config {
 #    define VIT_MAX_DETAIL 224
 #endif
 
-/* A loaded model. It points into the file's bytes; nothing is copied. The struct may be copied,
-   and moved while no session uses it; close it once. */
+/* A loaded model. It points into the file's bytes; nothing is copied. The struct may be copied at
+   any time, and moved while no session uses it; close it once. */
 typedef struct vit_model {
     unsigned abi;                /* private; these two come first in every version */
     char detail[VIT_MAX_DETAIL]; /* after a failed open: "FILE: what was wrong"  */
-    vit_config config;           /* for you to read                              */
+    vit_config config;           /* read-only                                    */
 
     /* Private. Do not rely on anything below; it changes without notice. */
     const unsigned char *data;   /* the whole file                               */
@@ -590,7 +584,7 @@ typedef struct vit_model {
     const unsigned char *tensors; /* the tensor directory                        */
     const unsigned char *fields; /* the records of config                        */
     const unsigned char *labels, *synsets, *source; /* sections, NULL if absent  */
-    const unsigned char *fits16; /* of each tensor, or NULL                      */
+    const unsigned char *fits16; /* one flag per tensor, or NULL                 */
     uint32_t num_tensors, num_fields, num_labels, num_synsets;
     int ownership;               /* how vit_model_close releases `data`          */
     int file_height, file_width; /* img_* and resize_* before vit_model_resize   */
@@ -602,7 +596,7 @@ typedef struct vit_model {
 #define VIT_OPEN_VERIFY 1u /* also verify every tensor's checksum: reads all     */
 #define VIT_OPEN_COPY 2u   /* read the file into memory instead of mapping it    */
 
-/* The vit.h that a program was compiled with: the upper 24 bits are the size of its vit_model in
+/* The vit.h that a program was compiled with. The upper 24 bits are the size of its vit_model in
    units of 4 bytes. Callers without this header pass vit_abi(). */
 #if defined(VIT_BARE_METAL)
 enum { VIT_ABI_OF_PROGRAM = 0 };
@@ -617,42 +611,41 @@ VIT_API vit_result vit_model_open_memory_as(unsigned abi, const void *data, size
                                             unsigned flags, vit_model *model);
 
 #ifndef VIT_NO_STDIO
-/* Opens a .vit file: maps it (reads it, with VIT_NO_MMAP or VIT_OPEN_COPY) and
-   validates its structure. On Windows the path is UTF-8, of up to 2,000 characters. On
-   failure, model->detail names the file, what was wrong and why, and nothing is left open.
-   Close with vit_model_close. */
+/* Opens a .vit file: maps it (reads it, with VIT_NO_MMAP or VIT_OPEN_COPY) and validates its
+   structure. On Windows the path is UTF-8, of up to 2,000 characters. On failure, model->detail
+   names the file and the reason, and nothing stays open. Close with vit_model_close. */
 VIT_INLINE vit_result vit_model_open(const char *path, unsigned flags, vit_model *model) {
     return vit_model_open_as(VIT_ABI_OF_PROGRAM, path, flags, model);
 }
 #endif
 
-/* Uses a .vit file already in memory, e.g. a const array in flash. Nothing is copied
-   or allocated; data must outlive the model and be aligned to 16 bytes (VIT_ALIGN is
-   fastest). VIT_OPEN_VERIFY is the only flag used here. Errors as above. */
+/* Uses a .vit file already in memory, e.g. a const array in flash. Nothing is copied or allocated;
+   data must outlive the model and be aligned to 16 bytes (VIT_ALIGN is fastest). VIT_OPEN_VERIFY is
+   the only flag used here. Errors are those of vit_model_open. */
 VIT_INLINE vit_result vit_model_open_memory(const void *data, size_t size, unsigned flags,
                                             vit_model *model) {
     return vit_model_open_memory_as(VIT_ABI_OF_PROGRAM, data, size, flags, model);
 }
 
-/* Releases what vit_model_open took and zeroes the struct. NULL is allowed, and a model that could
-   not be opened. */
+/* Releases the memory of vit_model_open and zeroes the struct. The model may be NULL or one that
+   could not be opened. */
 VIT_API void vit_model_close(vit_model *model);
 
 #ifndef VIT_NO_DOUBLE
-/* Changes the input size, in pixels, of a model marked dynamic_img_size: img_*,
-   resize_*, grid_* and num_* in model->config. Sessions created afterwards resample the
-   positions into their workspace, rotary and relative ones too; earlier ones become
-   invalid. A copy of the struct has its own size, so one file may serve several.
-   VIT_ERROR_UNSUPPORTED for models not so marked, VIT_ERROR_ARGUMENT for sizes beyond
-   LIMITS; detail then says why, and nothing has changed. */
+/* Changes the input size, in pixels, of a model marked dynamic_img_size: img_*, resize_*, grid_*
+   and num_* in model->config. Sessions created afterwards resample all positions, rotary and
+   relative ones too, into their workspace; earlier sessions become invalid. A copy of the struct
+   has its own size, so one file may serve several. On failure, detail has the reason and nothing
+   changes: VIT_ERROR_UNSUPPORTED for models not so marked, VIT_ERROR_ARGUMENT for sizes beyond
+   LIMITS. */
 VIT_API vit_result vit_model_resize(vit_model *model, int height, int width);
 #endif
 
-/* Every function below that takes a model refuses NULL and one that is not open: it returns
-   VIT_ERROR_ARGUMENT, NULL or 0; vit_scores leaves x alone. */
+/* Every function below refuses a model that is NULL or not open: it returns VIT_ERROR_ARGUMENT,
+   NULL or 0; vit_scores leaves x alone. */
 
-/* Name of class `index` ("tabby, tabby cat"), or NULL if the file has none; valid until the model
-   is closed. */
+/* Name of class `index` ("tabby, tabby cat"), or NULL if the file has none. It is valid until the
+   model is closed. */
 VIT_API const char *vit_label(const vit_model *model, int index);
 
 /* Floats in the input of one image, in_chans * img_height * img_width. */
@@ -664,28 +657,28 @@ VIT_API int vit_embedding_dim(const vit_model *model);
 
 /* --- images --------------------------------------------------------------- */
 
-/* Layout of pixels in memory, byte by byte. Y, U, V (U and V stand for Cb and Cr) are ITU-R
-   BT.601's, limited range (Y from 16 to 235), and become red, green and blue as
-   vit__yuv_to_rgb says; pixels that share a U and a V are given the same ones. */
+/* Layout of pixels in memory, byte by byte. Y, U, V (U and V stand for Cb and Cr) are those of
+   ITU-R BT.601 in limited range (Y from 16 to 235). vit__yuv_to_rgb converts them; pixels that
+   share U and V all use the same values. */
 typedef enum vit_pixel {
     VIT_PIXEL_RGB8 = 0,
     VIT_PIXEL_RGBA8 = 1,   /* alpha is ignored                                   */
     VIT_PIXEL_GRAY8 = 2,
     VIT_PIXEL_BGR8 = 3,    /* OpenCV's                                           */
     VIT_PIXEL_BGRA8 = 4,   /* alpha is ignored                                   */
-    VIT_PIXEL_RGB565 = 5,  /* 16 bits, low byte first: red in the upper 5, blue in the */
-                           /*     lower 5; widened by repeating the upper bits   */
-    VIT_PIXEL_YUYV = 6,    /* of each two pixels of a row: Y U Y V               */
-    VIT_PIXEL_NV12 = 7,    /* a plane of Y, then one of U V U V ... with half as */
-                           /*     many rows, each for 2 x 2 pixels               */
-    VIT_PIXEL_F32 = 8,     /* planes of red, green, blue: floats from 0 to 1, which */
-                           /*     are rounded to 255ths; NaN is 0                */
+    VIT_PIXEL_RGB565 = 5,  /* 16 bits, low byte first: red in the upper 5, blue in the
+                              lower 5; widened by repeating the upper bits */
+    VIT_PIXEL_YUYV = 6,    /* each two pixels of a row: Y U Y V                  */
+    VIT_PIXEL_NV12 = 7,    /* a plane of Y, then one of U V U V ... with half as
+                              many rows, each for 2 x 2 pixels */
+    VIT_PIXEL_F32 = 8,     /* planes of red, green, blue: floats from 0 to 1, which
+                              are rounded to 255ths; NaN is 0 */
     VIT_NUM_PIXELS
 } vit_pixel;
 
-/* Pixels of the caller, which are only read. A row of YUYV or NV12 has an even number of
-   pixels: for an odd width one more, which is not shown. A plane follows at once, height *
-   stride bytes after the one before, with the same stride. */
+/* Pixels of the caller, never written to. A row of YUYV or NV12 has an even number of pixels; an
+   odd width is followed by one hidden pixel. The next plane follows height * stride bytes later,
+   with the same stride. */
 typedef struct vit_image {
     const uint8_t *pixels; /* top-left pixel; rows from top to bottom            */
     int width, height;     /* in pixels                                          */
@@ -696,28 +689,28 @@ typedef struct vit_image {
 /* --- easy: a photo in, an answer out ------------------------------------------ */
 
 typedef struct vit_prediction {
-    int index;   /* of the class                                                 */
-    float score; /* vit_top_k: as given; vit_classify: probability               */
+    int index;   /* the class                                                    */
+    float score; /* as given to vit_top_k; a probability from vit_classify       */
 } vit_prediction;
 
 #if !defined(VIT_NO_MALLOC) && !defined(VIT_NO_PREPROCESS)
-/* The k best classes of a photo: preprocesses, runs and scores it on the calling thread. top
-   receives k predictions; beyond num_classes their index is -1. Memory is allocated and freed within
-   the call; a session that runs many photos keeps it. VIT_ERROR_ARGUMENT for k < 0, a model
-   without a head or an image of no size, VIT_ERROR_UNSUPPORTED for models with neither 1 nor 3
-   channels, VIT_ERROR_MEMORY. */
+/* The k best classes of a photo. Preprocesses, runs and scores it on the calling thread. top
+   receives k predictions; beyond num_classes their index is -1. Each call allocates and frees its
+   memory; a session keeps its memory for many photos. VIT_ERROR_ARGUMENT for k < 0, a model without
+   a head or an image of no size, VIT_ERROR_UNSUPPORTED for models with neither 1 nor 3 channels,
+   VIT_ERROR_MEMORY. */
 VIT_API vit_result vit_classify(const vit_model *model, const vit_image *image, int k,
                                 vit_prediction *top);
 
-/* The embedding of a photo, [vit_embedding_dim], of any length (vit_normalize makes it 1). Errors
-   as above, but for the head. */
+/* The embedding of a photo, [vit_embedding_dim]. Its length varies; vit_normalize makes it 1.
+   Errors are those of vit_classify, except that the model needs no head. */
 VIT_API vit_result vit_embed(const vit_model *model, const vit_image *image, float *embedding);
 #endif
 
 /* --- sessions ------------------------------------------------------------- */
 
-/* Tiers of kernels, within a family the slowest first: X(enumerator, value, name). A tier
-   does not imply the lower-numbered ones. */
+/* Tiers of kernels, the slowest of a family first: X(enumerator, value, name). A tier does not
+   imply the lower-numbered ones. */
 #define VIT_ISA_LIST(X)                                                        \
     X(VIT_ISA_AUTO, 0, "auto")               /* the best of this CPU and build */ \
     X(VIT_ISA_SCALAR, 1, "scalar")           /* plain C                        */ \
@@ -742,56 +735,57 @@ typedef enum vit_isa {
     VIT_NUM_ISAS
 } vit_isa;
 
-/* Bring your own threads: call task(arg, i) once for every i in [0, count), in
-   any order, on any threads, and return when all calls have returned. */
+/* Bring your own threads: call task(arg, i) once for every i in [0, count), in any order and on any
+   threads, and return after the last call has returned. */
 typedef void vit_task(void *arg, int index);
 
 typedef struct vit_executor {
     void (*parallel_for)(void *user, int count, vit_task *task, void *arg);
     void *user;
-    int num_threads; /* how many calls may run at once                           */
+    int num_threads; /* most calls at once                                       */
 } vit_executor;
 
-/* Called with every intermediate tensor, named as in timm ("blocks.3.attn.qkv"),
-   so that a port or a test can compare step by step. Names, in order:
+/* Receives every intermediate tensor, named as in timm ("blocks.3.attn.qkv"), so that a port or a
+   test can compare step by step. Names, in order:
       patch_embed.backbone...  [1, height, width, channels] of a stem, image by image:
-                               VIT_STEM_CONV: .0 and .1; VIT_STEM_RESNET: .stem.norm,
-                               .stem and, each after stages.i.blocks.j, .norm1, .norm2,
-                               .downsample (block 0 only) and "", the block's output
+                               VIT_STEM_CONV: .0 and .1. VIT_STEM_RESNET: .stem.norm and .stem;
+                               then, after each stages.i.blocks.j, .norm1, .norm2, .downsample
+                               (block 0 only) and "", the block's output
       patch_embed.pre_norm     [batch, num_patches, C * P * P]   if has_patch_pre_norm
       patch_embed              [batch, num_patches, D]   after patch_embed.norm, if any
       pos_embed                [batch, N, D]             with all tokens and positions
       norm_pre                 [batch, N, D]             if has_pre_norm
       blocks.i.norm1           [batch, N, D]             unless the norms come last
       blocks.i.attn.qkv        [batch, N, 3 * H * head_dim]
-      blocks.i.attn.qk_norm    the same with q and k normalised, if has_qk_norm
-      blocks.i.attn.rope       the same with q and k rotated, if there is rope
-      blocks.i.attn.context    [batch, N, H * head_dim]; VIT_ATTENTION_SELF has none of these
-      blocks.i.attn.norm       the same normalised, if has_attn_norm; .sub_norm, head by
-                               head, if has_diff_attn
+      blocks.i.attn.qk_norm    as attn.qkv, with q and k normalised, if has_qk_norm
+      blocks.i.attn.rope       as attn.qkv, with q and k rotated, if there is rope
+      blocks.i.attn.context    [batch, N, H * head_dim]; VIT_ATTENTION_SELF has no row from attn.qkv
+                               to here
+      blocks.i.attn.norm       the context normalised, if has_attn_norm; .sub_norm, head by head, if
+                               has_diff_attn
       blocks.i.attn.proj       [batch, N, D]             before LayerScale
-      blocks.i.attn            [batch, N, D]             attention's half of the block done
-      blocks.i.norm2, .mlp.fc1, .mlp.act, .mlp.norm, .mlp.fc2      likewise; no norm2
-                               in parallel blocks, none of them if mlp_dim is 0
+      blocks.i.attn            [batch, N, D] after attention's half of the block
+      blocks.i.norm2, .mlp.fc1, .mlp.act, .mlp.norm, .mlp.fc2      as for attention; parallel blocks
+                               have no norm2, mlp_dim 0 has none of these
       blocks.i                 [batch, N, D]             output of the block
       norm                     [batch, N, D]             also without has_final_norm
       pool                     [batch, D]                2 D for VIT_POOL_TOKEN_AVG
       fc_norm                  [batch, D]                if has_fc_norm
       pre_logits               [batch, representation_dim]
       head, head_dist          [batch, num_classes]
-   Unused elements of shape are zero. data is valid during the call only. Tracing costs
-   some speed and does not change the outputs. */
+   Unused elements of shape are zero. data is valid during the call only. Tracing costs some speed
+   and does not change the outputs. */
 typedef void vit_trace(void *user, const char *name, const float *data, const int shape[4]);
 
 /* The steps of a forward pass, for timing: X(enumerator, value, name). */
 #define VIT_PHASE_LIST(X)                                                      \
-    X(VIT_PHASE_END, 0, "end")                 /* the pass is over             */ \
+    X(VIT_PHASE_END, 0, "end")                 /* the pass has ended           */ \
     X(VIT_PHASE_PATCH_EMBED, 1, "patch_embed") /* stem, im2col, GEMM, positions */ \
     X(VIT_PHASE_NORM, 2, "norm")               /* LayerNorm, input conversion  */ \
     X(VIT_PHASE_QKV, 3, "qkv")                                                 \
     X(VIT_PHASE_ATTENTION, 4, "attention")     /* scores, softmax, values      */ \
     X(VIT_PHASE_PROJ, 5, "proj")                                               \
-    X(VIT_PHASE_FC1, 6, "fc1")                 /* with the activation          */ \
+    X(VIT_PHASE_FC1, 6, "fc1")                 /* including the activation     */ \
     X(VIT_PHASE_FC2, 7, "fc2")                                                 \
     X(VIT_PHASE_HEAD, 8, "head")               /* final norm, pooling, head    */
 
@@ -802,20 +796,20 @@ typedef enum vit_phase {
     VIT_NUM_PHASES
 } vit_phase;
 
-/* Called on the thread of vit_forward when a phase begins, which ends the one before;
+/* vit_forward calls it on its own thread when a phase begins, which ends the previous one.
    VIT_PHASE_END comes last. Read your own clock here. */
 typedef void vit_on_phase(void *user, vit_phase phase);
 
 /* Zero-initialise, then set what you need: zero always means the default. */
 typedef struct vit_params {
     vit_isa isa;           /* default VIT_ISA_AUTO; force a tier in tests        */
-    vit_executor executor; /* default: everything on the calling thread          */
-    int low_memory;        /* 1: one image, one attention head and a few rows of  */
-                           /*    the MLP at a time: less workspace, the same bits, */
-                           /*    but slower, above all with int8. Ignored with a trace */
-                           /*    and by parallel blocks                            */
-    int batch;             /* images computed together, which a trace sees; default: one, */
-                           /*    with threads as many as their caches hold       */
+    vit_executor executor; /* default: the calling thread does everything        */
+    int low_memory;        /* 1: one image, one attention head and a few rows of
+                              the MLP at a time: less workspace, the same bits,
+                              but slower, above all with int8. Ignored with a trace
+                              and by parallel blocks */
+    int batch;             /* images computed together, which a trace sees; default: one,
+                              with threads as many as their caches hold */
     vit_trace *trace;      /* default: none                                      */
     void *trace_user;
     vit_on_phase *on_phase; /* default: none                                     */
@@ -826,57 +820,57 @@ typedef struct vit_params {
 /* Everything a forward pass writes to. One session serves one thread at a time. It may be moved
    between calls, but not copied. */
 typedef struct vit_session {
-    const vit_model *model; /* for you to read                                   */
-    vit_isa isa;            /* likewise: the tier chosen                         */
+    const vit_model *model; /* read-only                                         */
+    vit_isa isa;            /* read-only: the tier in use                        */
 
     /* Private. */
     vit_params params;
     const void *kernels;
     float *x;             /* residual stream         [batch * N, D]              */
-    float *y;             /* normed tokens, context  [batch * N, max(D, H * head_dim)] */
-    size_t y_size;        /* floats of it: fewer with low_memory                 */
+    float *y;             /* normed tokens, then context [batch * N, max(D, H * head_dim)] */
+    size_t y_size;        /* floats of y: fewer with low_memory                  */
     float *scratch;       /* shared by the phases: patches, qkv, mlp hidden      */
     float *attn;          /* per thread: packed K and V of a head, some scores   */
     size_t attn_stride;   /* floats of `attn` for each thread                    */
     float *positions;     /* room for resampled positions, or NULL               */
-    const float *pos;     /* pos_embed: the file's, or those; NULL for none      */
-    int img_height, img_width; /* that all of this is made for                   */
-    int chunk;            /* rows computed together: all, or few of low_memory   */
-    float *rope, *rel_pos; /* tables of another grid than the file's, or NULL    */
+    const float *pos;     /* pos_embed of the file or resampled; NULL for none   */
+    int img_height, img_width; /* the input size of all buffers                  */
+    int chunk;            /* rows computed together: all, or a few with low_memory */
+    float *rope, *rel_pos; /* tables for a grid other than the file's, or NULL   */
 #if !defined(VIT_BARE_METAL)
-    void *memory;         /* that vit_session_init allocated, or NULL            */
-    float *room;          /* of vit_run: inputs and answers, or NULL             */
+    void *memory;         /* memory that vit_session_init allocated, or NULL     */
+    float *room;          /* vit_run's inputs and answers, or NULL               */
     size_t room_floats;
 #endif
     VIT_RESERVED(void *, 16)
 } vit_session;
 
-/* Makes a session. params may be NULL: all defaults. With workspace NULL and size 0 its memory is
-   allocated, until vit_session_close. Else it has `size` bytes that belong to the caller, at any
-   alignment, which must outlive the session; there is nothing to free then. While sessions use it,
-   the model must stay at its address and keep its input size. VIT_ERROR_ARGUMENT for invalid params
-   or a tier that is not available, VIT_ERROR_MEMORY if size is too small. */
+/* Makes a session. params may be NULL for defaults. If workspace is NULL and size 0, the session
+   allocates its memory and vit_session_close frees it. Otherwise workspace has `size` bytes at any
+   alignment; they belong to the caller and must outlive the session. While a session uses it, the
+   model must stay at its address and keep its input size. VIT_ERROR_ARGUMENT for invalid params or
+   a tier that is not available, VIT_ERROR_MEMORY if size is too small. */
 VIT_API vit_result vit_session_init(vit_session *session, const vit_model *model,
                                     const vit_params *params, void *workspace, size_t size);
 
-/* The exact number of bytes of that workspace; 0 where vit_session_init would fail. */
+/* The exact number of bytes that vit_session_init needs as workspace; 0 if it would fail. */
 VIT_API size_t vit_workspace_size(const vit_model *model, const vit_params *params);
 
 #if !defined(VIT_NO_MALLOC)
-/* Frees what the session has allocated and zeroes the struct. NULL is allowed, and a session that
-   could not be made, if it was zero before. */
+/* Frees the session's memory and zeroes the struct. The session may be NULL, or one that
+   vit_session_init refused if it was zero before. */
 VIT_API void vit_session_close(vit_session *session);
 #endif
 
 #if !defined(VIT_NO_MALLOC) && !defined(VIT_NO_PREPROCESS)
-/* The answers for each photo. The session owns the arrays until its next vit_run or its end. */
+/* The answers for each photo. The session owns the arrays until its next vit_run or its close. */
 typedef struct vit_answer {
     const float *scores;    /* [count, num_classes], probabilities; NULL without a head */
     const float *embedding; /* [count, vit_embedding_dim]                        */
 } vit_answer;
 
-/* Preprocesses, runs and scores `count` photos of any sizes, on the threads of the executor.
-   Errors: those of vit_classify. */
+/* Preprocesses, runs and scores `count` photos of any sizes on the threads of the executor. Errors
+   are those of vit_classify. */
 VIT_API vit_result vit_run(vit_session *session, const vit_image *photos, int count,
                            vit_answer *answer);
 #endif
@@ -887,79 +881,79 @@ VIT_API vit_result vit_run(vit_session *session, const vit_image *photos, int co
 /* Bytes of scratch that vit_preprocess needs for this image; 0 if it would fail. */
 VIT_API size_t vit_preprocess_size(const vit_model *model, const vit_image *image);
 
-/* Resizes, crops and normalises as the model was trained to expect, with the same bits
-   as Pillow and timm (or transformers). input receives [in_chans, img_height,
-   img_width]. A grey image fills three equal channels; models with one channel get
-   Pillow's luma ("L"). scratch may be NULL: it is then allocated. VIT_ERROR_ARGUMENT
-   for empty images and sides above 1048576 pixels, VIT_ERROR_UNSUPPORTED for models
-   with neither 1 nor 3 channels, VIT_ERROR_MEMORY if scratch is too small. */
+/* Resizes, crops and normalises as in the model's training, with the same bits as Pillow and timm
+   (or transformers). input receives [in_chans, img_height, img_width]. A grey image fills three
+   equal channels; models with one channel get Pillow's luma ("L"). If scratch is NULL, the function
+   allocates its own. VIT_ERROR_ARGUMENT for empty images and sides above 1048576 pixels,
+   VIT_ERROR_UNSUPPORTED for models with neither 1 nor 3 channels, VIT_ERROR_MEMORY if scratch is
+   too small. */
 VIT_API vit_result vit_preprocess(const vit_model *model, const vit_image *image, float *input,
                                   void *scratch, size_t scratch_size);
 #endif
 
 /* Images for a forward pass. Zero-initialise, then set what you need. */
 typedef struct vit_input {
-    const float *pixels; /* [batch, in_chans, img_height, img_width], as vit_preprocess writes it */
+    const float *pixels; /* [batch, in_chans, img_height, img_width], from vit_preprocess */
     int batch;           /* any number of images; 0 means 1                      */
-    const uint8_t *mask; /* [batch, num_tokens] or NULL: 0 for tokens that must not be attended */
-                         /*    to, e.g. padding. Their scores become the lowest float before    */
-                         /*    the softmax, in every block and in map pooling; they remain      */
-                         /*    queries and count in means over tokens. VIT_ATTENTION_SELF has   */
-                         /*    nothing to mask                                   */
+    const uint8_t *mask; /* [batch, num_tokens] or NULL: 0 for tokens that must not be attended
+                            to, e.g. padding. Their scores become the lowest float before
+                            the softmax, in every block and in map pooling; they remain
+                            queries and count in means over tokens. VIT_ATTENTION_SELF has
+                            nothing to mask */
     VIT_RESERVED(void *, 6)
 } vit_input;
 
-/* Results of one block that are kept. Tokens: the prefix tokens, then patches, row by row. */
+/* The results of one block. Tokens are ordered: prefix tokens, then patches, row by row. */
 typedef struct vit_block_output {
     float *tokens;    /* [batch, num_tokens, embed_dim]                          */
     float *attention; /* [batch, num_heads, num_tokens, num_tokens], softmax     */
-    int index;        /* of the block, from 0 as in timm; -1 = the last, -2 ...  */
-    int norm;         /* 1: tokens after the final norm, as DINOv2's             */
-                      /*    get_intermediate_layers; 0: as the block leaves them */
+    int index;        /* block, from 0 as in timm; -1 is the last, -2 the one before */
+    int norm;         /* 1: tokens after the final norm, as DINOv2's
+                         get_intermediate_layers; 0: as the block leaves them */
 } vit_block_output;
 
-/* Where outputs go. Zero-initialise, then set what you need: every pointer may be NULL; what is
-   not requested is not computed, nor are the blocks after the last that something needs. */
+/* The destinations of the outputs. Zero-initialise, then set what you need. A NULL output is not
+   computed, and blocks that no output needs do not run. */
 typedef struct vit_outputs {
     float *logits;    /* [batch, num_classes]                                    */
-    float *embedding; /* [batch, vit_embedding_dim], what the head reads         */
+    float *embedding; /* [batch, vit_embedding_dim], the head's input            */
     float *tokens;    /* [batch, num_tokens, embed_dim], after the final norm    */
     const vit_block_output *blocks; /* [num_blocks], in any order; a block may be */
     int num_blocks;                 /*    listed more than once                   */
     VIT_RESERVED(void *, 6)
 } vit_outputs;
 
-/* Runs the network. VIT_ERROR_ARGUMENT for NULL pointers, batch < 0, a block out of range, logits if
-   the model has no head, outputs beyond the address space, or a model resized since
+/* Runs the network. VIT_ERROR_ARGUMENT for NULL pointers, batch < 0, a block out of range, logits
+   of a model without a head, outputs beyond the address space, or a model resized since
    vit_session_init. */
 VIT_API vit_result vit_forward(vit_session *session, const vit_input *input,
                                const vit_outputs *outputs);
 
 #ifndef VIT_NO_DOUBLE
-/* x[n] divided by its Euclidean length, in place; computed in double, so that each number is
-   right to its last bit or nearly so. Zeros stay zeros, as in torch.nn.functional.normalize;
-   NaN or infinity anywhere makes all of it NaN. n < 1 does nothing. */
+/* Divides x[n] by its Euclidean length, in place. The arithmetic is in double, so that each element
+   is correct to within its last bit. Zeros stay zeros, as in torch.nn.functional.normalize. One NaN
+   or infinity makes every element NaN. n < 1 does nothing. */
 VIT_API void vit_normalize(float *x, int n);
 
-/* Cosine of the angle between a[n] and b[n], of any lengths, computed in double: from -1 to 1,
-   0 if one of them is zeros, NaN if NaN or infinity is in either. */
+/* Cosine of the angle between a[n] and b[n], computed in double: from -1 to 1; 0 if a or b is all
+   zeros; NaN if either has a NaN or infinity. */
 VIT_API float vit_cosine(const float *a, const float *b, int n);
 #endif
 
-/* Logits of one image, [num_classes], to probabilities, in place: softmax or sigmoid, as
-   head_activation says. */
+/* Turns the logits of one image, [num_classes], into probabilities, in place: softmax or sigmoid,
+   according to head_activation. */
 VIT_API void vit_scores(const vit_model *model, float *x);
 
 /* The k best of n scores, best first; ties go to the lower index, NaN comes last.
    Returns the number written to top: min(k, n), at least 0. */
 VIT_API int vit_top_k(const float *scores, int n, int k, vit_prediction *top);
 
-/* Tests this build on this CPU: runs the model on a pseudorandom input and compares with
-   the outputs stored by vit-convert. input [in_chans, img_height, img_width] and output
-   [num_classes, or vit_embedding_dim without a head] are overwritten. error, if not NULL,
-   receives max|difference| / max|expected|, NaN if outputs are not finite. VIT_ERROR_SELFTEST
-   if that is not within selftest_tolerance, VIT_ERROR_UNSUPPORTED if the file has no such outputs
-   or vit_model_resize has changed the size. */
+/* Tests this build on this CPU: runs the model on a pseudorandom input and compares the result with
+   the outputs that vit-convert stored. It overwrites input [in_chans, img_height, img_width] and
+   output [num_classes, or vit_embedding_dim without a head]. error, if not NULL, receives
+   max|difference| / max|expected|, NaN if outputs are not finite. VIT_ERROR_SELFTEST if the error
+   exceeds selftest_tolerance; VIT_ERROR_UNSUPPORTED if the file has no such outputs or
+   vit_model_resize has changed the size. */
 VIT_API vit_result vit_selftest(vit_session *session, float *input, float *output, float *error);
 
 /* --- built-in thread pool ------------------------------------------------- */
@@ -967,12 +961,12 @@ VIT_API vit_result vit_selftest(vit_session *session, float *input, float *outpu
 #if !defined(VIT_NO_THREADS) && !defined(VIT_NO_MALLOC)
 typedef struct vit_threads vit_threads;
 
-/* num_threads includes the calling thread; 0 means one per core that this process may use: by
-   its affinity and by the CPU quotas of its control groups (versions 1 and 2), on Linux; elsewhere
-   one per core. Fills in executor, ready for vit_params. Sessions that share a pool take turns,
-   phase by phase. A task that uses its own pool runs that work on its own thread. Release with
-   vit_threads_destroy once no session uses it. VIT_ERROR_ARGUMENT for fewer than 0 or more
-   than VIT_MAX_THREADS threads, VIT_ERROR_MEMORY if they cannot be started. */
+/* num_threads includes the calling thread. 0 means one thread per core; on Linux, only the cores
+   that the process's affinity and the CPU quotas of its control groups (versions 1 and 2) allow.
+   Fills in executor, ready for vit_params. Sessions that share a pool take turns, phase by phase. A
+   task that uses its own pool runs the inner work on its own thread. Release with
+   vit_threads_destroy once no session uses it. VIT_ERROR_ARGUMENT for fewer than 0 or more than
+   VIT_MAX_THREADS threads, VIT_ERROR_MEMORY if the threads cannot be started. */
 VIT_API vit_result vit_threads_create(int num_threads, vit_threads **threads,
                                       vit_executor *executor);
 
@@ -987,9 +981,9 @@ VIT_API void vit_threads_destroy(vit_threads *threads);
 
 #if defined(STBI_INCLUDE_STB_IMAGE_H) && !defined(STBI_NO_STDIO) && !defined(VIT_HAS_IMAGE_LOAD)
 #define VIT_HAS_IMAGE_LOAD
-/* With stb_image.h included before: a JPEG, PNG, BMP, GIF, TGA, PSD or PNM, as it is stored.
-   stb_image ignores the orientation of EXIF, so a phone's photo may lie on its side. On failure
-   pixels is NULL and stbi_failure_reason() tells why. */
+/* Available if stb_image.h is included first: loads a JPEG, PNG, BMP, GIF, TGA, PSD or PNM as
+   stored. stb_image ignores the EXIF orientation, so a phone's photo may lie on its side. On
+   failure pixels is NULL and stbi_failure_reason() has the reason. */
 VIT_INLINE vit_image vit_image_load(const char *path) {
     vit_image image = { NULL, 0, 0, 0, VIT_PIXEL_RGB8 };
     image.pixels = stbi_load(path, &image.width, &image.height, NULL, 3);
@@ -1003,7 +997,7 @@ VIT_INLINE void vit_image_free(vit_image *image) {
 #endif
 
 /* ========================================================================== */
-/*  The API ends here. The declarations for tools follow, then the code.      */
+/*  The API ends here. The declarations for tools follow, then the code. */
 /* ========================================================================== */
 
 #if defined(VIT_IMPLEMENTATION) || defined(VIT_TOOLS)
@@ -1012,50 +1006,51 @@ VIT_INLINE void vit_image_free(vit_image *image) {
 
 /* ------------------------------------------------------------------------- */
 /* >>tools                                                                   */
-/*                                                                           */
-/* Tensors, packing and checksums, for programs that inspect or write .vit   */
-/* files. They define VIT_TOOLS before they include vit.h.                   */
 /* ------------------------------------------------------------------------- */
+
+/* Tensors, packing and checksums, for programs that inspect or write .vit files. These programs
+   define VIT_TOOLS before they include vit.h. */
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* VIT_ABI_OF_PROGRAM of the library's own vit.h, for callers without it. */
+/* VIT_ABI_OF_PROGRAM of the library's own vit.h, for callers without the header. */
 VIT_API unsigned vit_abi(void);
 
-/* The best tier of this CPU and build: VIT_ISA_SCALAR at least. */
+/* The best tier of this CPU and build, at least VIT_ISA_SCALAR. */
 VIT_API vit_isa vit_detect_isa(void);
 
 /* 1 if this CPU and build have the tier. */
 VIT_API int vit_has_isa(vit_isa isa);
 
-/* "avx2". Never NULL; the string is static. */
+/* The tier's name, such as "avx2". Never NULL; the string is static. */
 VIT_API const char *vit_isa_name(vit_isa isa);
 
-/* "patch_embed". Never NULL; the string is static. */
+/* The phase's name, such as "patch_embed". Never NULL; the string is static. */
 VIT_API const char *vit_phase_name(vit_phase phase);
 
 /* WordNet id of class `index` ("n02123045"), or NULL if the file has none. */
 VIT_API const char *vit_synset(const vit_model *model, int index);
 
-/* Where the weights came from: lines of "key: value". Never NULL. */
+/* The origin of the weights: lines of "key: value". Never NULL. */
 VIT_API const char *vit_source(const vit_model *model);
 
-/* Compares every tensor with its checksum, and the gaps between them with zero.
-   VIT_ERROR_CORRUPT at the first difference, which detail describes. Opening a file compares
-   section "fits16" anyway, where kernels of this build rely on it. */
+/* Verifies the checksum of every tensor, and that the gaps between tensors are zero.
+   VIT_ERROR_CORRUPT at the first difference, which detail describes. The open functions always
+   verify section "fits16" if kernels of this build rely on it. */
 VIT_API vit_result vit_model_verify(vit_model *model);
 
 #ifndef VIT_NO_PREPROCESS
-/* How vit_preprocess lays the input upon a photo, which it resizes to width x height: pixel
-   (x, y) of the input is (x + left, y + top) there. Below 0, or beyond the photo: padding. */
+/* How vit_preprocess places the input on a photo that it resizes to width x height: pixel (x, y) of
+   the input is pixel (x + left, y + top) of the resized photo. Coordinates below 0 or beyond the
+   photo are padding. */
 typedef struct vit_crop {
     int64_t width, height;
     int64_t left, top;
 } vit_crop;
 
-/* For a photo of 1 to 2^20 pixels a side. */
+/* The photo has 1 to 2^20 pixels a side. */
 VIT_API void vit_find_crop(const vit_config *config, int width, int height, vit_crop *crop);
 
 #endif
@@ -1063,20 +1058,17 @@ VIT_API void vit_find_crop(const vit_config *config, int width, int height, vit_
 /* x[i] = exp(x[i] - max) / sum for n scores, as torch.softmax. n < 1 does nothing. */
 VIT_API void vit_softmax(float *x, int n);
 
-/* x[i] = 1 / (1 + exp(-x[i])), as torch.sigmoid, within 2 ulp; from -88 downwards it stays
-   at 6e-39. NaN stays NaN. n < 1 does nothing. */
+/* x[i] = 1 / (1 + exp(-x[i])), as torch.sigmoid, within 2 ulp. Below -88 the result stays at 6e-39.
+   NaN stays NaN. n < 1 does nothing. */
 VIT_API void vit_sigmoid(float *x, int n);
 
-/* Types of weights: X(enumerator, value, name). The value is what files store. */
+/* Types of weights: X(enumerator, value, name). Files store the value. */
 #define VIT_DTYPE_LIST(X)                                                      \
     X(VIT_F32, 0, "f32")                                                       \
     X(VIT_F16, 1, "f16")   /* IEEE binary16                                 */ \
-    X(VIT_BF16, 2, "bf16") /* upper half of an f32; the layer's input is    */ \
-                           /* rounded to it too                             */ \
-    X(VIT_I8, 3, "int8")   /* a scale for each row of the weight; the       */ \
-                           /* layer's input is quantised too, row by row    */ \
-    X(VIT_I4, 4, "int4")   /* the same with 4 bits and a binary16 scale for */ \
-                           /* each 32 weights of a row                      */
+    X(VIT_BF16, 2, "bf16") /* upper half of an f32; rounds the layer's input */ \
+    X(VIT_I8, 3, "int8")   /* a scale for each row of weights and of inputs */ \
+    X(VIT_I4, 4, "int4")   /* as int8, but a binary16 scale per 32 weights  */
 
 typedef enum vit_dtype {
 #define VIT_X(name, value, text) name = value,
@@ -1085,11 +1077,11 @@ typedef enum vit_dtype {
     VIT_NUM_DTYPES
 } vit_dtype;
 
-/* How a tensor's elements are stored; see >>format. */
+/* The order of a tensor's elements; see >>format. */
 typedef enum vit_layout {
     VIT_LAYOUT_PLAIN = 0,  /* row-major                                          */
     VIT_LAYOUT_PANELS = 1, /* a linear layer [N, K]: panels of 16 rows           */
-    VIT_LAYOUT_GROUPS = 2, /* as PANELS, for int4; a panel is groups of quads */
+    VIT_LAYOUT_GROUPS = 2, /* as PANELS, for int4; a panel consists of groups of quads */
     VIT_NUM_LAYOUTS
 } vit_layout;
 
@@ -1098,41 +1090,41 @@ typedef struct vit_tensor {
     vit_dtype dtype;
     vit_layout layout;
     int ndim;
-    int dims[4];        /* as in PyTorch; a panel layout has N = dims[0] and     */
-                        /* K = the product of the others                         */
-    const void *data;   /* into the file; NULL from vit_architecture_tensor      */
-    uint64_t offset;    /* of data in the file                                   */
-    uint64_t size;      /* in bytes, with the padding of panels                  */
+    int dims[4];        /* as in PyTorch; a panel layout has N = dims[0] and
+                           K = the product of the others */
+    const void *data;   /* within the file; NULL from vit_architecture_tensor    */
+    uint64_t offset;    /* of data, from the start of the file                   */
+    uint64_t size;      /* in bytes, including the padding of panels             */
     uint64_t checksum;  /* vit_hash of those bytes                               */
 } vit_tensor;
 
-/* Sets the derived fields of config and checks the others against LIMITS and each other.
-   On failure (CORRUPT, UNSUPPORTED), detail, if not NULL, says which field. */
+/* Sets the derived fields of config, and checks the other fields against LIMITS and each other. On
+   failure (CORRUPT, UNSUPPORTED), detail, if not NULL, names the field. */
 VIT_API vit_result vit_config_check(vit_config *config, char detail[VIT_MAX_DETAIL]);
 
-/* Tensor `index`, in file order, of an architecture with weights of type dtype: name,
-   layout, dims, size and its own dtype, VIT_F32 where nothing else is allowed (plain
-   tensors, int8 and int4 with K beyond their limits). Returns 0 if index is past the last. */
+/* Tensor `index`, in file order, of an architecture with weights of type dtype: name, layout, dims,
+   size and its own dtype. That is VIT_F32 where no other type is allowed (plain tensors, int8 and
+   int4 with K beyond their limits). Returns 0 if index is past the last. */
 VIT_API int vit_architecture_tensor(const vit_config *config, vit_dtype dtype, int index,
                                     vit_tensor *tensor);
 
 /* Tensor `index` of an open model. Returns 0 if index is past the last. */
 VIT_API int vit_model_tensor(const vit_model *model, int index, vit_tensor *tensor);
 
-/* Equal for models that differ in weights and texts only: XXH64 of the config records, of
-   each tensor's name, type, layout, shape and size, and of mean and std. */
+/* Equal for models that differ only in weights and texts: XXH64 of the config records, of each
+   tensor's name, type, layout, shape and size, and of mean and std. */
 VIT_API uint64_t vit_model_signature(const vit_model *model);
 
-/* Packs rows [num_rows, depth] as one panel: 16 of them, or fewer in the last panel.
-   Returns the panel's size in bytes; panel may be NULL to query it. */
+/* Packs rows [num_rows, depth] as one panel: 16 rows, or fewer in the last panel. Returns the
+   panel's size in bytes; panel may be NULL to query it. */
 VIT_API size_t vit_pack_panel(vit_dtype dtype, const float *rows, int num_rows, int depth,
                               void *panel);
 
-/* 1 if an int8 panel keeps the rule of section "fits16", else 0. */
+/* 1 if an int8 panel obeys the rule of section "fits16", else 0. */
 VIT_API int vit_fits16(const void *panel, int depth);
 
-/* Row `row` of a tensor as f32, [K]: the inverse of packing. A row of a plain tensor is
-   everything after the first dimension. */
+/* Row `row` of a tensor as f32, [K]: the inverse of packing. A row of a plain tensor spans all
+   dimensions but the first. */
 VIT_API void vit_unpack_row(const vit_tensor *tensor, int row, float *out);
 
 /* Patches down and across. */
@@ -1141,27 +1133,27 @@ typedef struct vit_grid {
 } vit_grid;
 
 #ifndef VIT_NO_DOUBLE
-/* Resamples position embeddings: from [from_grid.height, from_grid.width, dim], to
-   [to_grid.height, to_grid.width, dim]. The bits are those of vit_model_resize. */
+/* Resamples position embeddings from [from_grid.height, from_grid.width, dim] to [to_grid.height,
+   to_grid.width, dim]. The bits are those of vit_model_resize. */
 VIT_API void vit_resample_positions(vit_pos_resample how, int dim, const float *from,
                                     vit_grid from_grid, float *to, vit_grid to_grid);
 
-/* The same for a head's biases by relative position, [2 height - 1, 2 width - 1] of each
-   grid. VIT_RESAMPLE_TRANSFORMERS: bilinear. Every other way: BEiT's own, in which the old
-   distances stand further apart the longer they are, in geometric progression, so that
-   the longest reaches the edge. */
+/* Resamples a head's biases by relative position, [2 height - 1, 2 width - 1] of each grid.
+   VIT_RESAMPLE_TRANSFORMERS is bilinear. All other values follow BEiT: the old distances are spread
+   in geometric progression, so that the longest reaches the edge. */
 VIT_API void vit_resample_relative(vit_pos_resample how, const float *from, vit_grid from_grid,
                                    float *to, vit_grid to_grid);
 
-/* Angle of a pair of a head's elements from row to row and from column to column; each is the
-   sum of three floats, a double split in three. Patch p of n along
-   a side is at p + offset or, if scale is not 0, at (p + offset) / n * scale + origin. */
+/* The angle of a pair of a head's elements, per row and per column. Each is a double, stored as the
+   sum of three floats. The coordinate of patch p of n along a side is p + offset or, if scale is
+   not 0, (p + offset) / n * scale + origin. */
 typedef struct vit_rotation {
     float row[3], column[3];
     float offset, scale, origin;
 } vit_rotation;
 
-/* Cosine and sine of a pair's angle in patch `patch` of a grid; the bits of vit_model_resize. */
+/* Cosine and sine of a pair's angle in patch `patch` of a grid, with the bits of
+   vit_model_resize. */
 VIT_API void vit_rope_angle(const vit_rotation *rotation, vit_grid grid, int patch,
                             float *cosine, float *sine);
 #endif
@@ -1178,8 +1170,8 @@ VIT_API void vit_hash_init(vit_hash *hash);
 VIT_API void vit_hash_update(vit_hash *hash, const void *data, size_t size);
 VIT_API uint64_t vit_hash_final(const vit_hash *hash);
 
-/* The input of vit_selftest, [in_chans, img_height, img_width]: uniform in [-1, 1), by
-   splitmix64 (Steele, Lea, Flood 2014) from selftest_seed. */
+/* The input of vit_selftest, [in_chans, img_height, img_width]: uniform in [-1, 1), by splitmix64
+   (Steele, Lea, Flood 2014) from selftest_seed. */
 VIT_API void vit_selftest_input(const vit_config *config, float *input);
 
 /* ------------------------------------------------------------------------- */
@@ -1201,22 +1193,22 @@ VIT_API void vit_selftest_input(const vit_config *config, float *input);
    SECTION TABLE, 32 bytes each, at 64
       0   u8[8]  tag: "fields" "tensors" "labels" "synsets" "source" "fits16" "data",
                  zero-padded
-      8   u32    1 if readers that do not know the tag must refuse the file
+      8   u32 1 if a reader that does not implement the tag must refuse the file
       12  u32    count: of fields, tensors, strings
       16  u64    offset, a multiple of 8 (of the data: of 64)
       24  u64    size
 
-   "fields": one 32-byte record per architecture or preprocessing option. Unknown ones
-   are skipped or, if required, refused by name. Options marked 2 in VIT_FIELD_LIST are
-   present, and required, only if not zero.
+   "fields": one 32-byte record per architecture or preprocessing option. A reader skips unknown
+   options, or refuses them by name if they are required. Options marked 2 in VIT_FIELD_LIST are
+   stored, as required, only if not zero.
       0   u8[24] name as in vit_config ("embed_dim"), zero-padded
       24  u8     type: 0 = int32, 1 = float32
       25  u8     1 if required, else 0
       26  u8[2]  zero
       28  u32    the value's bits
 
-   "tensors": one 128-byte record per tensor, exactly those of vit_architecture_tensor in
-   its order; the data is in the same order.
+   "tensors": one 128-byte record per tensor. They are exactly those of vit_architecture_tensor, in
+   its order, and the data follows the same order.
       0   u8[64] name, NUL-terminated
       64  u32    dtype (vit_dtype)         68  u32  layout (vit_layout)
       72  u32    ndim                      76  u32[4] dims, unused ones zero
@@ -1224,29 +1216,27 @@ VIT_API void vit_selftest_input(const vit_config *config, float *input);
       96  u64    offset, a multiple of 64  104 u64  size
       112 u64    checksum, XXH64           120 u64  zero
 
-   "labels", "synsets": u32 offset[count] from the start of the section, then the
-   NUL-terminated UTF-8 strings; the last byte of the section is zero.
-   "source": UTF-8 lines "key: value\n", then a NUL.
-   "fits16": u8[tensors]: 1 for each int8 tensor that keeps a rule which lets CPUs add four
-   products in 16 bits, and 0. A lane is weights k = 8 i + 0, 1, 4, 5 of a row, or k = 8 i +
-   2, 3, 6, 7: the q of one sign in a lane add up to at most 127.
-   "data": the tensors. Gaps between them are zero.
+   "labels", "synsets": u32 offset[count] from the start of the section, then the NUL-terminated
+   UTF-8 strings; the last byte of the section is zero. "source": UTF-8 lines "key: value\n", then a
+   NUL. "fits16": u8[tensors]: 1 for an int8 tensor that obeys the rule below, otherwise 0. The rule
+   lets CPUs add four products in 16 bits. A lane is weights k = 8 i + 0, 1, 4, 5 of a row, or k = 8
+   i + 2, 3, 6, 7. In each lane, the q of one sign add up to at most 127. "data": the tensors. Gaps
+   between them are zero.
 
-   PLAIN tensors are row-major f32, as in PyTorch. PANELS hold the weight of a linear layer
-   y[n] = sum over k of w[n][k] x[k] in the order in which kernels read it: panels of 16
-   rows, each K deep; missing rows are zero:
+   PLAIN tensors are row-major f32, as in PyTorch. PANELS hold the weight of a linear layer, y[n] =
+   sum over k of w[n][k] x[k], in the order in which kernels read it: panels of 16 rows, each K
+   deep. Missing rows are zero:
       f32, f16   [ceil(N / 16)][K][16]
-      bf16       [ceil(N / 16)][ceil(K / 2)][16][2]: pairs of consecutive k, as
-                 dot-product instructions read them; odd K is padded with zero
+      bf16       [ceil(N / 16)][ceil(K / 2)][16][2]: pairs of consecutive k, as dot-product
+                 instructions read them; odd K is padded with zero
       int8       [ceil(N / 16)] of: i8 q[ceil(K / 4)][16][4], quads of consecutive
                  k, padded with zero; f32 scale[16]; i32 sum over k of q[16].
                  w = q * scale; -127 <= q <= 127; 4 <= K <= 65536
-      int4       [ceil(N / 16)] of: ceil(K / 32) groups; f32 sum over k of w[16].
-                 A group: f16 scale[16]; u8 q[4][16][4], where q[i][n][j] holds
-                 weight 4 i + j of row n in its lower four bits and 16 + 4 i + j in
-                 its upper; w = (q - 8) * scale; padded with q = 8; 16 <= K.
-                 The layout is VIT_LAYOUT_GROUPS; int4 in VIT_LAYOUT_PANELS, of
-                 version 0.1.0, computed in f32 and is refused */
+      int4       [ceil(N / 16)] of: ceil(K / 32) groups; f32 sum over k of w[16]. A group: f16
+                 scale[16]; u8 q[4][16][4]. The lower four bits of q[i][n][j] are weight 4 i + j of
+                 row n, the upper four weight 16 + 4 i + j; w = (q - 8) * scale; padded with q = 8;
+                 16 <= K. The layout is VIT_LAYOUT_GROUPS. Readers refuse int4 in VIT_LAYOUT_PANELS,
+                 of version 0.1.0 */
 
 #define VIT_FILE_MAGIC "\x89VIT\r\n\x1a\n"
 #define VIT_FILE_VERSION 1
@@ -1282,9 +1272,10 @@ enum {
     VIT_TENSOR_SIZE = 128
 };
 
-/* The fields of vit_config that files store: X(type, name, required, smallest, largest).
-   required: 0 optional, a hint; 1 always present; 2 present, and required of the reader,
-   unless zero. mean and std are tensors. To add one: see vit_config. */
+/* The fields of vit_config that files store: X(type, name, required, smallest, largest). required
+   is 0 for an optional hint, 1 for a field that is always present, and 2 for one that is present,
+   and required of the reader, unless zero. mean and std are tensors. vit_config has the steps to
+   add one. */
 #define VIT_FIELD_LIST(X)                                                      \
     X(int, in_chans, 1, 1, VIT_MAX_CHANS)                                      \
     X(int, img_height, 1, 1, 16384)                                            \
@@ -1363,8 +1354,8 @@ enum {
 /* >>extending                                                               */
 /* ------------------------------------------------------------------------- */
 
-/* To add a value to an enum of vit_config: a line before its VIT_NUM_..., which makes the loader
-   accept it; a word for it in tools/model/setting_list.h; and:
+/* To add a value to an enum of vit_config, write a line before its VIT_NUM_..., which makes the
+   loader accept it, and a word in tools/model/setting_list.h. Then each enum needs:
 
       vit_crop_mode        its sizes in vit_find_crop; if it pads, the colour in vit__write_row
       vit_crop_rounding    vit__crop_offset
@@ -1373,8 +1364,8 @@ enum {
                            pass in >>stem, called by vit__stem_rows; settings_stem_stride and
                            layout_input_weight in tools
       vit_pos_resample     a row of vit__pos_filters
-      vit_norm_type        its formula in norm_row (>>body), which tells the present two apart by
-                           the bias; letter l of >>arch says if a norm has one
+      vit_norm_type        its formula in norm_row (>>body), which tells the existing two apart by
+                           the bias; letter l of >>arch if the norm has one
       vit_block_type       vit__shares_norm, >>block, letters of >>arch if its layers differ;
                            vit_config_check if it excludes options
       vit_rope             rotate (>>body)
@@ -1386,39 +1377,39 @@ enum {
                            weights; vit_config_check if it excludes options
       vit_head_activation  vit_scores
 
-   -Wswitch names most of these places, and tests/test_random.c has a reference of its own for each.
+   -Wswitch names most of these places, and tests/test_random.c has an independent reference for
+   each.
 
    To add an option: a member of vit_config, zero for "as before"; a row of VIT_FIELD_LIST with
-   required 2, so that older readers refuse a file only if it is used; vit_config_check if it
-   excludes others; rows of >>arch for its layers; its effect, in >>embed, >>block, >>head or
-   >>preprocess. Loading, writing, --c-array and vit-info follow the list.
+   required 2, so that older readers refuse only files that use it; vit_config_check if it excludes
+   others; rows of >>arch for its layers; its effect, in >>embed, >>block, >>head or >>preprocess.
+   Loading, writing, --c-array and vit-info follow the list.
 
    To add a pixel format: its bytes in vit__pixel_size and vit__row_size, its colours in
    vit__read_pixel, a case in vit__turn_any.
 
    To add an instruction set: a line of VIT_ISA_LIST; a macro that is 1 if the build has it
    (>>platform); its words, tiles and table (>>words); a line of VIT__TIER_LIST and its detection
-   (>>dispatch). A macro that leaves it out: its line under CONFIGURATION and in tests/compile.sh.
+   (>>dispatch). For a macro that leaves it out: a line under CONFIGURATION and in tests/compile.sh.
 
    To add a type of weights: a line of VIT_DTYPE_LIST; its layout under >>format; its bit of
    VIT__DTYPES and a macro that is 1 if the build has it (>>platform); vit__panel_bytes,
    vit__panel_index, vit__weight, vit_pack_panel, vit__has_dtype; a kernel in VIT__KERNELS and in
-   the table of each tier, at least vit__gemm_body's; in the tests a row of each table of
+   the table of each tier, where vit__gemm_body's is enough; in the tests a row of each table of
    VIT_NUM_DTYPES.
 
-   To add a result: a row of VIT_RESULT_LIST. A phase: a row of VIT_PHASE_LIST, and a call of
+   To add a result: a row of VIT_RESULT_LIST. To add a phase: a row of VIT_PHASE_LIST, and a call of
    vit__phase where it begins. */
 
 /* ------------------------------------------------------------------------- */
 /* >>platform                                                                */
-/*                                                                           */
-/* Everything that depends on the compiler, the CPU family or the operating  */
-/* system is decided here, as macros that are 0 or 1. Later sections test    */
-/* only these.                                                               */
 /* ------------------------------------------------------------------------- */
 
-/* VIT__IS(x) is 1 if macro x is defined, as nothing or as 1; else 0. Of the two arguments that
-   VIT__ONE_1 and VIT__ONE_ add, the second one is taken; other words add none. */
+/* Macros that are 0 or 1 for everything that depends on the compiler, the CPU family or the
+   operating system. Later sections test only these. */
+
+/* VIT__IS(x) is 1 if macro x is defined empty or as 1, else 0. It takes the second of the two
+   arguments that VIT__ONE_1 and VIT__ONE_ expand to; other words expand to one. */
 #define VIT__ONE_ 0,
 #define VIT__ONE_1 0,
 #define VIT__SECOND(first, second, ...) second
@@ -1426,7 +1417,7 @@ enum {
 #define VIT__IS_VALUE(value) VIT__IS_LIST(VIT__ONE_##value)
 #define VIT__IS(x) VIT__IS_VALUE(x)
 
-/* Compilers, by their version or 0. GNU C, of gcc and of clang but for Microsoft's targets, has
+/* Compilers, by version; 0 for others. GNU C (gcc, and clang except for Microsoft's targets) has
    assembly, attributes and builtins. Microsoft's dialect has intrinsics. */
 #if defined(__clang__)
 #    define VIT__CLANG __clang_major__
@@ -1466,8 +1457,8 @@ enum {
 #    error "vit.h: define both VIT_MALLOC(size) and VIT_FREE(ptr), or neither"
 #endif
 
-/* The four functions that compilers call on their own. Freestanding toolchains may lack the header
-   that declares them. */
+/* Compilers call these four functions implicitly. Freestanding toolchains may lack the header that
+   declares them. */
 #if defined(VIT_BARE_METAL) && defined(__has_include)
 #    if !__has_include(<string.h>)
 #        define VIT__NO_STRING_H 1
@@ -1508,7 +1499,7 @@ int memcmp(const void *a, const void *b, size_t size);
 #    define VIT_MAX_THREADS 256
 #endif
 
-/* Does not compile, with `name` in the message, unless the condition holds. */
+/* Fails to compile, with `name` in the message, unless the condition holds. */
 #define VIT__STATIC_ASSERT(condition, name) typedef char vit__##name[(condition) ? 1 : -1]
 
 /* Joins two words after expanding them. */
@@ -1531,7 +1522,7 @@ int memcmp(const void *a, const void *b, size_t size);
 
 #define VIT__WINDOWS VIT__IS(_WIN32)
 
-/* Builds for one architecture: vit_config is constant, and compilers remove the code it
+/* Builds for one architecture have a constant vit_config, and compilers remove the code that it
    does not need. */
 #if defined(VIT_FIXED)
 #    if VIT__PASTE(VIT_FIXED, _VERSION) != VIT_VERSION
@@ -1553,19 +1544,19 @@ static const vit_config vit__fixed = VIT__PASTE(VIT_FIXED, _CONFIG);
 #    define VIT__SIGNATURE 0
 #endif
 
-/* Types of weights in this build, a bit for each vit_dtype: VIT__DTYPES of all layers,
-   VIT__ATTENTION of the layers in front of attention. */
+/* Types of weights in this build, one bit for each vit_dtype: VIT__DTYPES of all layers,
+   VIT__ATTENTION of the layers that feed attention. */
 #define VIT__HAS_F16 (VIT__IS(VIT_NO_F16) ? 0 : VIT__DTYPES >> 1 & 1)
 #define VIT__HAS_BF16 (VIT__IS(VIT_NO_BF16) ? 0 : VIT__DTYPES >> 2 & 1)
 #define VIT__HAS_INT8 (VIT__IS(VIT_NO_INT8) ? 0 : VIT__DTYPES >> 3 & 1)
 #define VIT__HAS_INT4 (VIT__IS(VIT_NO_INT4) ? 0 : VIT__DTYPES >> 4 & 1)
-#define VIT__HAS_U8 (VIT__HAS_INT8 || VIT__HAS_INT4) /* inputs of 8 bits */
+#define VIT__HAS_U8 (VIT__HAS_INT8 || VIT__HAS_INT4) /* quantised inputs, 8 bits */
 #if VIT__IS_FIXED && VIT__DTYPES >> 1 != (VIT__HAS_F16 | VIT__HAS_BF16 << 1 | \
                                           VIT__HAS_INT8 << 2 | VIT__HAS_INT4 << 3)
 #    error "vit.h: a macro VIT_NO_... leaves out a type of weights that the model of VIT_FIXED has"
 #endif
 
-/* How attention is computed in this build: in integers, in floats, or both. */
+/* The arithmetic of attention in this build: integers, floats or both. */
 #define VIT__IN_INTEGERS                                                       \
     ((VIT__HAS_INT8 && (VIT__ATTENTION >> 3 & 1)) || (VIT__HAS_INT4 && (VIT__ATTENTION >> 4 & 1)))
 #define VIT__IN_FLOATS ((VIT__ATTENTION & 7) != 0)
@@ -1583,7 +1574,7 @@ static const vit_config vit__fixed = VIT__PASTE(VIT_FIXED, _CONFIG);
 #define VIT__MMAP (!VIT__IS(VIT_NO_STDIO) && !VIT__IS(VIT_NO_MMAP))     /* needs files */
 #define VIT__POOL (!VIT__IS(VIT_NO_THREADS) && !VIT__IS(VIT_NO_MALLOC)) /* allocates itself */
 
-/* windows.h, kept small, and out of the declarations. */
+/* A small windows.h, included only by the implementation. */
 #if VIT__WINDOWS && (VIT__MMAP || VIT__POOL || !defined(VIT_NO_STDIO))
 #    ifndef WIN32_LEAN_AND_MEAN
 #        define WIN32_LEAN_AND_MEAN
@@ -1594,7 +1585,7 @@ static const vit_config vit__fixed = VIT__PASTE(VIT_FIXED, _CONFIG);
 #    include <windows.h>
 #endif
 
-/* Everything used from these headers is declared under -std=c99, without feature macros. */
+/* These headers declare everything used here under -std=c99, without feature macros. */
 #if !VIT__WINDOWS && VIT__MMAP
 #    include <fcntl.h>
 #    include <sys/mman.h>
@@ -1628,15 +1619,15 @@ static const vit_config vit__fixed = VIT__PASTE(VIT_FIXED, _CONFIG);
 
 /* A build without optimisation is for debugging and is compiled often. It sets VIT__SMALL and has
    no tiers beyond AVX2, which give the same bits. VIT_UNOPTIMIZED keeps all of them. */
-#if VIT__GNU && !defined(VIT_UNOPTIMIZED) && !defined(__OPTIMIZE__) /* which pragmas change later */
+#if VIT__GNU && !defined(VIT_UNOPTIMIZED) && !defined(__OPTIMIZE__) /* pragmas change it below */
 #    define VIT__UNOPTIMIZED 1
 #else
 #    define VIT__UNOPTIMIZED 0
 #endif
 
-/* Which kernels exist in this build: all tiers of the CPU family are compiled
-   in, whatever the compiler's flags, and one is chosen at run time. A compiler
-   that may use FMA would fuse the products of SSE2; plain C then uses FMA too. */
+/* The kernels of this build. All tiers of the CPU family are compiled in, regardless of the
+   compiler's flags, and one is chosen at run time. A compiler that may use FMA would fuse the
+   products of SSE2, so that tier is left out; plain C then uses FMA too. */
 #if !defined(VIT_NO_SIMD) && !defined(VIT_NO_SSE2) && !defined(__FMA__) && !defined(__FMA4__)
 #    if (VIT__GNU && defined(__SSE2__)) || (VIT__MSVC && VIT__X86_64 && !defined(__AVX2__))
 #        define VIT__SSE2 1
@@ -1655,7 +1646,7 @@ static const vit_config vit__fixed = VIT__PASTE(VIT_FIXED, _CONFIG);
 #else
 #    define VIT__AVX512 0
 #endif
-/* Instructions that compilers and their assemblers learned late. */
+/* Instructions that need a recent compiler and assembler. */
 #if VIT__AVX2 && VIT__SINCE(11, 12, 1930) && !VIT__UNOPTIMIZED
 #    define VIT__AVXVNNI 1
 #else
@@ -1667,8 +1658,8 @@ static const vit_config vit__fixed = VIT__PASTE(VIT_FIXED, _CONFIG);
 #    define VIT__AVX512BF16 0
 #endif
 
-/* 64-bit ARM. In GNU C the tiers beyond the base are written in inline assembly; clang before
-   16 has their intrinsics for whole files only. */
+/* 64-bit ARM. In GNU C the tiers beyond the base use inline assembly, because clang before 16
+   offers their intrinsics only to whole files. */
 #if !defined(VIT_NO_SIMD) && !defined(VIT_NO_NEON) && VIT__ARM64 && !defined(__AARCH64EB__) && \
     ((VIT__GNU && defined(__ARM_NEON)) || VIT__MSVC)
 #    define VIT__NEON 1
@@ -1681,12 +1672,12 @@ static const vit_config vit__fixed = VIT__PASTE(VIT_FIXED, _CONFIG);
 #    define VIT__NEON_DOTPROD 0
 #endif
 #if VIT__NEON_DOTPROD && VIT__SINCE(10, 13, 9999)
-#    define VIT__NEON_I8MM 1 /* and bf16, which Microsoft's own compiler lacks */
+#    define VIT__NEON_I8MM 1 /* and bf16, which cl.exe lacks */
 #else
 #    define VIT__NEON_I8MM 0
 #endif
 
-/* 32-bit ARM, as the compiler's flags say: Cortex-M has no detection at run time. */
+/* 32-bit ARM, by the compiler's flags: Cortex-M has no detection at run time. */
 #if !defined(VIT_NO_SIMD) && VIT__GNU && defined(__ARM_FEATURE_SIMD32) && \
     !defined(__ARM_BIG_ENDIAN)
 #    define VIT__CORTEX 1
@@ -1694,7 +1685,7 @@ static const vit_config vit__fixed = VIT__PASTE(VIT_FIXED, _CONFIG);
 #    define VIT__CORTEX 0
 #endif
 #if VIT__CORTEX && !defined(VIT_NO_HELIUM) && defined(__ARM_FEATURE_MVE)
-#    if __ARM_FEATURE_MVE == 3 /* of integers and of floats */
+#    if __ARM_FEATURE_MVE == 3 /* integers and floats */
 #        define VIT__HELIUM 1
 #    endif
 #endif
@@ -1707,18 +1698,18 @@ static const vit_config vit__fixed = VIT__PASTE(VIT_FIXED, _CONFIG);
 #    define VIT__SMLAD 0
 #endif
 
-/* WebAssembly, whose engines take or refuse a module as a whole. */
+/* WebAssembly. Engines accept or refuse a module as a whole. */
 #if !defined(VIT_NO_SIMD) && !defined(VIT_NO_WASM_SIMD) && defined(__wasm_simd128__)
 #    define VIT__WASM_SIMD 1
 #else
 #    define VIT__WASM_SIMD 0
 #endif
 
-/* Kernels that add products of int8 in 16 bits, where section "fits16" of the file allows it. */
+/* Kernels that add products of int8 in 16 bits, if section "fits16" of the file allows it. */
 #define VIT__ADDS_16 (VIT__AVX2 || (VIT__WASM_SIMD && VIT__IS(__wasm_relaxed_simd__)))
 
-/* Plain C as a tier, only where it may be the best one, or asked for: not in builds for one model
-   and one CPU that has better, nor where a vector tier is always there. */
+/* The plain C tier exists only where it may be the best one or was requested. Builds for one model
+   and one CPU with a better tier omit it, and so do CPUs that always have a vector tier. */
 #if VIT__IS_FIXED && (VIT__SMLAD || VIT__HELIUM)
 #    define VIT__SCALAR 0
 #elif !defined(VIT_SCALAR) && ((VIT__SSE2 && VIT__X86_64) || VIT__NEON || VIT__WASM_SIMD)
@@ -1733,7 +1724,7 @@ static const vit_config vit__fixed = VIT__PASTE(VIT_FIXED, _CONFIG);
 /* VIT_FIXED: the model has a layer, or attention, in f32. */
 #define VIT__HAS_F32 (VIT__DTYPES % 2 || VIT__ATTENTION % 4 || (VIT__SIMD && !VIT__HELIUM))
 
-/* A build for one model reads section "fits16" only where its kernels rely on it. */
+/* A build for one model reads section "fits16" only if its kernels rely on it. */
 #define VIT__HAS_FITS16 (VIT__ADDS_16 || !VIT__IS_FIXED)
 
 #if VIT__NEON
@@ -1779,7 +1770,7 @@ static const vit_config vit__fixed = VIT__PASTE(VIT_FIXED, _CONFIG);
 #if VIT__MSVC
 #    include <intrin.h>
 #endif
-/* clang before 17 leaves these out for Microsoft's targets. */
+/* clang before 17 omits these headers for Microsoft's targets. */
 #if VIT__MSVC && VIT__AVX2 && VIT__CLANG && VIT__CLANG < 17
 #    include <smmintrin.h>
 #    include <avxintrin.h>
@@ -1797,10 +1788,10 @@ static const vit_config vit__fixed = VIT__PASTE(VIT_FIXED, _CONFIG);
 #    include <avx512bf16intrin.h>
 #endif
 
-/* A region of functions compiled for a larger instruction set than the rest of
-   the file. Vector types must not cross its border; plain C bodies may. */
+/* A region of functions compiled for a larger instruction set than the rest of the file. Vector
+   types must not be passed across its border; plain C bodies may be inlined into it. */
 #define VIT__PRAGMA(...) _Pragma(#__VA_ARGS__)
-#ifndef VIT__TARGET_BEGIN /* tests/simde emulates what the CPU lacks */
+#ifndef VIT__TARGET_BEGIN /* tests/simde emulates missing instructions */
 #    if VIT__SIMD && VIT__CLANG
 #        define VIT__TARGET_WIDTH(bits)
 #        define VIT__TARGET_BEGIN(isa)                                                            \
@@ -1810,13 +1801,13 @@ static const vit_config vit__fixed = VIT__PASTE(VIT_FIXED, _CONFIG);
 #        define VIT__TARGET_WIDTH(bits)
 #        define VIT__TARGET_BEGIN(isa)
 #        define VIT__TARGET_END
-#    elif VIT__SIMD /* gcc must be told to use the registers' full width in plain C and memcpy */
+#    elif VIT__SIMD /* needed for gcc to use full-width registers in plain C and memcpy */
 #        define VIT__TARGET_WIDTH(bits) ",prefer-vector-width=" #bits
 #        define VIT__TARGET_BEGIN(isa) VIT__PRAGMA(GCC push_options) VIT__PRAGMA(GCC target(isa))
 #        define VIT__TARGET_END VIT__PRAGMA(GCC pop_options)
 #    endif
-/* x86: c += dot products of x and w, and c += sum. In GNU C in assembly, because gcc 12 spills the
-   accumulators of such intrinsics, or copies them. */
+/* x86: c += dot products of x and w, and c += sum. GNU C uses assembly, because gcc 12 spills or
+   copies the accumulators of these intrinsics. */
 #    if VIT__GNU
 #        define VIT__DOT(instruction, intrinsic, c, x, w)                                         \
             __asm__(instruction " %2, %1, %0" : "+v"(c) : "v"(x), "v"(w));
@@ -1834,15 +1825,15 @@ static const vit_config vit__fixed = VIT__PASTE(VIT_FIXED, _CONFIG);
 #    define VIT__TARGET_NEON(feature) feature
 #elif VIT__NEON && __ARM_ARCH >= 9
 #    define VIT__TARGET_NEON(feature) "+" feature
-#else /* binutils up to 2.40 want the base architecture as well */
+#else /* binutils up to 2.40 need the base architecture too */
 #    define VIT__TARGET_NEON(feature) "arch=armv8.2-a+" feature
 #endif
 
-/* Steps of the kernels as gcc 12 and clang 14 take them best: in assembly, where they would spill
-   the accumulators of intrinsics, or move loads up and down. Elsewhere, the same in intrinsics. */
+/* Kernel steps in assembly for GNU C: from intrinsics, gcc 12 and clang 14 spill the accumulators
+   or move loads up and down. Other compilers get the same steps as intrinsics. */
 #if VIT__GNU
 #    define VIT__HIDE_SSE2(x) __asm__("" : "+x"(x));
-#    define VIT__HIDE(x) __asm__("" : "+r"(x)); /* a pointer or an integer */
+#    define VIT__HIDE(x) __asm__("" : "+r"(x)); /* pointer or integer */
 #    define VIT__ADD_SSE2(c, sum) __asm__("paddd %1, %0" : "+x"(c) : "x"(sum));
 #    define VIT__ADD_F32_SSE2(c, product) __asm__("addps %1, %0" : "+x"(c) : "x"(product));
 #    define VIT__MADDUBS_AVX2(sum, x, w) /* w: a pointer */                                       \
@@ -1867,14 +1858,14 @@ static const vit_config vit__fixed = VIT__PASTE(VIT_FIXED, _CONFIG);
 #    define VIT__SMMLA_NEON(c, x, w) c = vmmlaq_s32(c, vreinterpretq_s8_u8(x), w);
 #endif
 
-/* memcpy inside a region, where gcc inlines no function that libc may have for it. */
+/* memcpy for use inside a region, where gcc does not inline libc's own wrapper. */
 #if VIT__GNU
 #    define VIT__COPY __builtin_memcpy
 #else
 #    define VIT__COPY memcpy
 #endif
 
-/* a * b + c, rounded once, in one instruction of the tiers that have it. */
+/* a * b + c, rounded once, by one instruction in the tiers that have it. */
 #if VIT__GNU
 #    define VIT__FMA(a, b, c) __builtin_fmaf(a, b, c)
 #elif VIT__NEON
@@ -1900,15 +1891,15 @@ static const vit_config vit__fixed = VIT__PASTE(VIT_FIXED, _CONFIG);
 #    define VIT__SQRT(x) x = vget_lane_f32(vsqrt_f32(vdup_n_f32(x)), 0)
 #endif
 
-/* Compiled for size (-Os), or unoptimised: fewer copies of loops, the same bits. */
+/* Fewer copies of loops, with the same bits, for -Os and unoptimised builds. */
 #if defined(__OPTIMIZE_SIZE__) || VIT__UNOPTIMIZED
 #    define VIT__SMALL 1
 #else
 #    define VIT__SMALL 0
 #endif
 
-/* Bodies shared by the tiers must be inlined into each tier's wrapper, or they
-   would run with the file's base instruction set. */
+/* Bodies shared by the tiers must be inlined into each tier's wrapper; otherwise they would use the
+   file's base instruction set. */
 #if VIT__GNU
 #    define VIT__NOINLINE __attribute__((noinline))
 #    define VIT__INLINE static inline __attribute__((always_inline))
@@ -1921,8 +1912,8 @@ static const vit_config vit__fixed = VIT__PASTE(VIT_FIXED, _CONFIG);
 #    define VIT__INLINE static inline
 #endif
 
-/* Without optimisation a forward pass takes 25 times as long by gcc, 60 times by clang: a message
-   says so. gcc's pragma optimises >>math to >>words all the same; clang has none. */
+/* Unoptimised, a forward pass takes 25 times as long by gcc and 60 times by clang, so a message
+   warns. gcc's pragma still optimises >>math to >>words; clang has none. */
 #if VIT__UNOPTIMIZED || (!defined(VIT_UNOPTIMIZED) && !VIT__GNU && defined(_DEBUG))
 #    pragma message("vit.h is compiled without optimisation: use -O2, or define VIT_UNOPTIMIZED")
 #endif
@@ -1934,9 +1925,9 @@ static const vit_config vit__fixed = VIT__PASTE(VIT_FIXED, _CONFIG);
 #    define VIT__OPTIMIZE_END
 #endif
 
-/* Cold code is compiled for size: a fifth less time to compile and a seventh less code. COMPACT
-   code, which has the loops over pixels and rows, is compiled so in WebAssembly only: a module is
-   fetched before it runs. */
+/* Cold code is compiled for size, which saves a fifth of the compile time and a seventh of the
+   code. COMPACT code, the loops over pixels and rows, is compiled for size in WebAssembly only,
+   where a module is fetched before it runs. */
 #define VIT__SIZE_CLANG                                                                           \
     _Pragma("clang attribute push(__attribute__((minsize)), apply_to = function)")
 #if VIT__CLANG && defined(__OPTIMIZE__) && (defined(__wasm__) || !defined(__OPTIMIZE_SIZE__))
@@ -1957,22 +1948,22 @@ static const vit_config vit__fixed = VIT__PASTE(VIT_FIXED, _CONFIG);
 #    define VIT__COMPACT_END
 #endif
 
-/* Inline, except with -Os: calls save code, and the frame does not add to the caller's. */
+/* Inline, except with -Os, where calls save code and keep the frame out of the caller's. */
 #if VIT__SMALL && VIT__GNU
 #    define VIT__CALL __attribute__((noinline)) static
 #else
 #    define VIT__CALL static inline
 #endif
 
-/* Tells the compiler that a pointer is a multiple of 4: some CPUs load floats, or anything, in one
-   instruction from such addresses only. */
+/* Asserts that a pointer is a multiple of 4: some CPUs need that to load a float, or any word, in
+   one instruction. */
 #if VIT__GNU
 #    define VIT__ALIGNED_4(p) __builtin_assume_aligned(p, 4)
 #else
 #    define VIT__ALIGNED_4(p) (p)
 #endif
 
-/* Brings the cache line of an address nearer; a hint. */
+/* Hints that the cache line of an address will be needed. */
 #if VIT__GNU
 #    define VIT__PREFETCH(p) __builtin_prefetch(p)
 #elif VIT__SSE2 || VIT__AVX2
@@ -1983,8 +1974,8 @@ static const vit_config vit__fixed = VIT__PASTE(VIT_FIXED, _CONFIG);
 #    define VIT__PREFETCH(p) ((void)(p))
 #endif
 
-/* The fused multiply-add is one instruction if the base instruction set has it or the compiler was
-   told that the CPU does; elsewhere the plain C tier does it in software. */
+/* The fused multiply-add is one instruction if the base instruction set has it or compiler flags
+   promise it. Elsewhere the plain C tier computes it in software. */
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || VIT__ARM64 || \
     defined(__riscv_flen) || defined(__s390x__) || defined(__FP_FAST_FMAF)
 #    define VIT__HAS_FMA 1
@@ -1994,10 +1985,10 @@ static const vit_config vit__fixed = VIT__PASTE(VIT_FIXED, _CONFIG);
 
 /* ------------------------------------------------------------------------- */
 /* >>util                                                                    */
-/*                                                                           */
-/* Small integers, byte order, messages (there is no printf), checksums, half */
-/* floats. A file is little-endian bytes and is read through these loads.    */
 /* ------------------------------------------------------------------------- */
+
+/* Small integers, byte order, messages (there is no printf), checksums, half floats. All reads
+   of a file, which is little-endian bytes, use these loads. */
 
 VIT__INLINE int vit__min(int a, int b) { return a < b ? a : b; }
 VIT__INLINE int vit__max(int a, int b) { return a > b ? a : b; }
@@ -2037,8 +2028,8 @@ VIT__INLINE uint32_t vit__le32(uint32_t x) {
     return x << 24 | (x & 0xff00u) << 8 | (x >> 8 & 0xff00u) | x >> 24;
 }
 
-/* An element of a tensor in the file. Read file values only through this; it swaps bytes on
-   big-endian CPUs. */
+/* An element of a tensor in the file. All file values must be read through this function: it swaps
+   bytes on big-endian CPUs. */
 VIT__INLINE float vit__stored(const float *p) {
     return VIT__BIG_ENDIAN ? vit__float(vit__u32((const unsigned char *)p)) : *p;
 }
@@ -2053,14 +2044,14 @@ VIT__INLINE void vit__copy_stored(void *to, const void *from, size_t n) {
         for (; n; n--, in += 4, out += 4) bits = vit__u32(in), memcpy(out, &bits, 4);
 }
 
-/* p is a multiple of 4. */
+/* p must be a multiple of 4. */
 VIT__INLINE float vit__load_float(const unsigned char *p) {
     float x;
     memcpy(&x, VIT__ALIGNED_4(p), 4);
     return x;
 }
 
-/* A float of a panel, which is in the file's byte order. */
+/* A float of a panel, in the file's byte order. */
 VIT__INLINE float vit__panel_float(const unsigned char *p) {
     return VIT__BIG_ENDIAN ? vit__float(vit__u32(p)) : vit__load_float(p);
 }
@@ -2079,14 +2070,14 @@ VIT__INLINE size_t vit__size(uint64_t bytes) { return bytes <= SIZE_MAX ? (size_
 VIT__INLINE int vit__is_nan(float x) { return (vit__bits(x) & 0x7fffffffu) > 0x7f800000u; }
 VIT__INLINE int vit__is_finite(float x) { return (vit__bits(x) & 0x7f800000u) != 0x7f800000u; }
 
-/* The larger one; NaN if one is, but see VIT__SPREADS_NAN. */
+/* The larger one; NaN if either is NaN, except as at VIT__SPREADS_NAN. */
 VIT__INLINE float vit__larger(float x, float y) {
     return x > y || (!VIT__IS_FIXED && vit__is_nan(x)) ? x : y;
 }
 
 /* --- messages -------------------------------------------------------------- */
 
-/* Appends to a caller's buffer, e.g. detail[VIT_MAX_DETAIL]; what does not fit is cut off. */
+/* Appends to a caller's buffer, e.g. detail[VIT_MAX_DETAIL], and truncates at its end. */
 typedef struct vit__text {
     char *at, *end;
 } vit__text;
@@ -2097,7 +2088,7 @@ static void vit__put(vit__text *text, const char *string) {
     if (text->at) *text->at = 0;
 }
 
-/* Divides 16 bits at a time, from the highest: a division of 64 bits would bring 750 bytes of the
+/* Divides 16 bits at a time, from the highest: a 64-bit division would link 750 bytes of the
    compiler's library into firmware. */
 static void vit__put_int(vit__text *text, uint64_t value) {
     char digits[21];
@@ -2116,7 +2107,7 @@ static void vit__put_int(vit__text *text, uint64_t value) {
     vit__put(text, digits + i);
 }
 
-/* Begins a message. detail may be NULL: then it is dropped. */
+/* Begins a message, which is dropped if detail is NULL. */
 static vit__text vit__say(char *detail, const char *first) {
     vit__text text;
     text.at = detail;
@@ -2186,8 +2177,8 @@ static const uint64_t vit__primes[6] = {
 
 VIT__INLINE uint64_t vit__rotate(uint64_t x, int n) { return x << n | x >> (-n & 63); }
 
-/* rotate(h, turn) * prime + prime; times and plus are indices into vit__primes, whose
-   entry 0 is 0. */
+/* rotate(h, turn) * prime + prime. times and plus are indices into vit__primes, whose entry 0 is
+   0. */
 VIT__CALL uint64_t vit__hash_step(uint64_t h, int turn, int times, int plus) {
     return vit__rotate(h, turn) * vit__primes[times] + vit__primes[plus];
 }
@@ -2261,7 +2252,7 @@ VIT_API uint64_t vit_hash_final(const vit_hash *hash) {
 
 /* --- half floats ------------------------------------------------------------ */
 
-/* Exact; the subnormals of binary16 are normal in f32. */
+/* Exact: the subnormals of binary16 are normal in f32. */
 static float vit__f16_to_f32(uint16_t h) {
     const uint32_t sign = (uint32_t)(h & 0x8000u) << 16, rest = h & 0x7fffu;
     if (rest >= 0x7c00u) return vit__float(sign | 0x7f800000u | rest << 13);
@@ -2293,41 +2284,40 @@ VIT__INLINE float vit__bf16_to_f32(uint16_t h) { return vit__float((uint32_t)h <
 
 /* --- models that are not open ------------------------------------------------ */
 
-/* Every function that takes a model refuses others: NULL, one that could not be opened or has
-   been closed, and one of another ABI. */
+/* The model is neither NULL nor closed, opening it succeeded, and its ABI is this one. */
 static int vit__is_open(const vit_model *model) {
     return model && model->abi == VIT_ABI_OF_PROGRAM && model->tensors;
 }
 
-/* Builds for one model refuse them in sessions and photos alone. */
+/* Builds for one model check it only in sessions and photos. */
 VIT__INLINE int vit__is_checked(const vit_model *model) {
     return VIT__IS_FIXED || vit__is_open(model);
 }
 
 /* ------------------------------------------------------------------------- */
 /* >>arch                                                                    */
-/*                                                                           */
-/* One list says what a model consists of, layer by layer. The loader checks */
-/* a file against it, the converter writes in its order, and the forward     */
-/* pass finds its weights by the names in it. Names and shapes are timm's.   */
 /* ------------------------------------------------------------------------- */
+
+/* One list describes a model, layer by layer. The loader checks a file against it, the converter
+   writes in its order, and the forward pass finds weights by its names. Names and shapes are
+   timm's. */
 
 VIT__COLD_BEGIN
 
-/* X(id, name, kind, dims, condition, bias): a layer, whose tensors follow one another in
-   the file. kind says which they are:
+/* X(id, name, kind, dims, condition, bias) is a layer. Its tensors are consecutive in the file, and
+   kind tells which they are:
      LINEAR  "<name>.weight" [dims] in panels, "<name>.bias" [first of dims]
      NORM    "<name>.weight" [dims], "<name>.bias" [dims]
      TENSOR  "<name>" [dims] alone
-   A letter of dims stands, in this list only, for
+   A letter of dims has a meaning of its own in this list:
      D embed_dim   A num_heads * head_dim   Q 3 * A   V 2 * A   H head_dim
-     B what attn.proj reads: A, or D where it is folded with v
-     M mlp_dim   F width of fc1   T tokens with a position   G num_reg_tokens
-     C in_chans   J stem_width   I channels of the map that patches are cut from, P side
+     B input of attn.proj: A, or D where it is folded with v
+     M mlp_dim   F width of fc1 T tokens with a position G num_reg_tokens
+     C in_chans   J stem_width I channels of the map that patches are cut from, P side
      of a patch on it   R representation_dim   E width the head reads   K num_classes
      O width of the self-test's output   N num_patches   S head_dim / 2   Z num_heads
      W relative positions   U hidden width of map pooling   1, 2, ... themselves
-   The layer is present if every letter of condition holds, its bias if that one holds too:
+   The layer is present if every letter of condition holds; its bias must satisfy one more letter:
      + always   - never
      R ResNet stem   C convolutional stem
      c cls_token   d dist_token   g registers   p positions   b patch bias
@@ -2338,16 +2328,16 @@ VIT__COLD_BEGIN
      i relative positions   D differential attention   A attention to all tokens   y MLP
      w norm of the second branch   z any input size
 
-   To add a layer: a row here; a letter, if it needs a new one, in vit__dim or vit__holds.
-   The forward pass then finds it as a member of vit__block_layers or the like. Models that
-   have it need a field of vit_config (VIT_FIELD_LIST), which keeps older readers away.
+   To add a layer: a row here and, if it needs a new letter, a case in vit__dim or vit__holds. The
+   forward pass then has it as a member of vit__block_layers or a similar struct. Models with the
+   layer need a field of vit_config (VIT_FIELD_LIST), so that older readers refuse them.
 
-   rope.cos and rope.sin hold the angle of each pair of elements of a head, for each
-   patch. Where the input size is left open, rope.rotations has a row for each number of a
-   vit_rotation. attn.rel_pos holds, for each head, a bias for every distance from a query
-   patch to a key patch, (grid_height * 2 - 1) rows of (grid_width * 2 - 1), both from the
-   most negative on, then those from the class token to a patch, from a patch to the
-   class token, and from the class token to itself. */
+   rope.cos and rope.sin hold the angle of each pair of elements of a head, for each patch. If the
+   input size is variable, rope.rotations has a row for each member of a vit_rotation. attn.rel_pos
+   holds biases for each head. First come those for every distance from a query patch to a key
+   patch, (grid_height * 2 - 1) rows of (grid_width * 2 - 1), both from the most negative. Three
+   more follow: from the class token to a patch, from a patch to the class token, and from the class
+   token to itself. */
 #define VIT__FRONT_LIST(X)                                                      \
     X(mean, "preprocess.mean", TENSOR, "C", "", '-')                           \
     X(std, "preprocess.std", TENSOR, "C", "", '-')                             \
@@ -2367,9 +2357,9 @@ VIT__COLD_BEGIN
     X(patch_norm, "patch_embed.norm", NORM, "D", "n", 'l')                     \
     X(norm_pre, "norm_pre", NORM, "D", "e", 'l')
 
-/* The stages of a ResNet stem, "patch_embed.backbone.stages.<stage>.blocks.<block>.",
-   their weights standardised by the converter: i channels before the block, o after
-   it, m between. The first list is of block 0 alone. */
+/* The stages of a ResNet stem, "patch_embed.backbone.stages.<stage>.blocks.<block>.". The converter
+   has standardised their weights. i channels enter a block, o leave it, m are between. The first
+   list is for block 0 only. */
 #define VIT__DOWN_LIST(X)                                                      \
     X(conv, "downsample.conv", LINEAR, "oi11", "", '-')                        \
     X(norm, "downsample.norm", NORM, "o", "", '+')
@@ -2402,7 +2392,7 @@ VIT__COLD_BEGIN
     X(fc2, "mlp.fc2", LINEAR, "DM", "y", 'o')                                  \
     X(ls2, "ls2.gamma", TENSOR, "D", "sw", '-')
 
-/* attn_pool.q is the latent after its own linear layer: a constant. */
+/* attn_pool.q is the latent after its linear layer: a constant. */
 #define VIT__TAIL_LIST(X)                                                      \
     X(norm, "norm", NORM, "D", "f", 'l')                                       \
     X(pool_q, "attn_pool.q", TENSOR, "A", "M", '-')                            \
@@ -2433,17 +2423,17 @@ static const vit__spec vit__block_specs[] = { VIT__BLOCK_LIST(VIT_X) };
 static const vit__spec vit__tail_specs[] = { VIT__TAIL_LIST(VIT_X) };
 #undef VIT_X
 
-/* A row of those lists as the forward pass has it: pointers to its tensors in the file.
-   weight is NULL if the architecture lacks the layer. Floats are read by vit__stored. */
+/* A row of those lists in the forward pass: pointers to its tensors in the file. weight is NULL if
+   the architecture lacks the layer. vit__stored reads the floats. */
 typedef struct vit__layer { /* LINEAR: y [cols] = weight [cols, depth] x [depth] + bias     */
     const float *weight;    /* in panels                                                   */
     const float *bias;      /* [cols], or NULL                                             */
-    vit_dtype dtype;        /* of weight; next to it, where enums may be short, a flag     */
+    vit_dtype dtype;        /* type of weight                                              */
     unsigned char fits16;   /* int8: 1 if section "fits16" says so                         */
     int cols, depth;
 } vit__layer;
 
-typedef struct vit__affine { /* NORM; RMSNorm has no bias                                  */
+typedef struct vit__affine { /* RMSNorm has no bias                                        */
     const float *weight, *bias;
 } vit__affine;
 
@@ -2453,10 +2443,10 @@ typedef const float *vit__values; /* TENSOR                                     
 #define VIT__TYPE_NORM vit__affine
 #define VIT__TYPE_TENSOR vit__values
 
-/* Kept apart from vit__spec, so that the forward pass reads this table only. */
+/* Separate from vit__spec, so that the forward pass reads only this table. */
 typedef struct vit__presence {
     char condition[3], bias;
-    unsigned char size; /* of its row in memory */
+    unsigned char size; /* size of its row in memory */
 } vit__presence;
 
 #define VIT_X(id, name, kind, dims, condition, bias)                           \
@@ -2483,7 +2473,7 @@ enum { VIT__MEAN, VIT__STD };
 
 enum { VIT__NUM_STAGES = 4 };
 
-/* Blocks of a stage of the stem. The first stage with none ends the stem. */
+/* Blocks of a stage of the stem. The first stage without blocks ends the stem. */
 static int vit__stage_depth(const vit_config *c, int stage) {
     switch (stage) {
     case 0: return c->stem_stage1;
@@ -2500,8 +2490,8 @@ static int vit__num_stages(const vit_config *c) {
     return stage;
 }
 
-/* Channels of the map after a stage: 4 times stem_width for the first, twice as many for
-   each further one. */
+/* Channels of the map after a stage: 4 times stem_width for the first, doubled by each further
+   stage. */
 static int vit__stage_chans(const vit_config *c, int stage) {
     return stage < 0 ? c->stem_width : c->stem_width * 4 << stage;
 }
@@ -2518,14 +2508,15 @@ static int vit__map_stride(const vit_config *c) {
     return c->stem == VIT_STEM_CONV ? 8 : stages < 2 ? 4 : 2 << stages;
 }
 
-/* A side of that map. ResNet pads its convolutions, so that a rest of the input counts too. */
+/* A side of the feature map. ResNet pads its convolutions, so a remainder of the input counts
+   too. */
 static int vit__map_side(const vit_config *c, int pixels) {
     const int stride = vit__map_stride(c);
     if (c->stem == VIT_STEM_RESNET) return vit__ceil_div(pixels, stride);
     return pixels / stride;
 }
 
-/* A side of a patch on that map. */
+/* A side of a patch on the feature map. */
 static int vit__map_patch(const vit_config *c) { return c->patch_size / vit__map_stride(c); }
 
 /* Width of the pooled vector. */
@@ -2558,12 +2549,12 @@ VIT_API size_t vit_input_size(const vit_model *model) {
     return vit__is_checked(model) ? vit__input_size(VIT__CONFIG(model)) : 0;
 }
 
-/* Width of what vit_selftest compares: the logits, or the embedding without a head. */
+/* Width of vit_selftest's output: the logits, or the embedding without a head. */
 static int vit__output_dim(const vit_config *c) {
     return c->num_classes ? c->num_classes : vit__embedding_dim(c);
 }
 
-/* Width of fc1: a gated MLP has twice its hidden layer. */
+/* Width of fc1: twice the hidden layer in a gated MLP. */
 static int vit__fc1_dim(const vit_config *c) {
     return c->has_gated_mlp ? 2 * c->mlp_dim : c->mlp_dim;
 }
@@ -2578,7 +2569,7 @@ VIT__INLINE int vit__context_dim(const vit_config *c) {
     return c->attention == VIT_ATTENTION_SELF ? c->embed_dim : c->num_heads * c->head_dim;
 }
 
-/* How many relative-position biases a head has. */
+/* Relative-position biases per head. */
 static int vit__num_rel_pos(const vit_config *c) {
     return (2 * c->grid_height - 1) * (2 * c->grid_width - 1) + 3;
 }
@@ -2678,13 +2669,13 @@ static int vit__is_present(const vit_config *c, const char *condition) {
     return *condition == 0;
 }
 
-/* How many tensors a row of a list stands for in this architecture: 0, 1 or 2. */
+/* Tensors that a row of a list has in this architecture: 0, 1 or 2. */
 static int vit__num_tensors(const vit_config *c, const vit__presence *row) {
     if (!vit__is_present(c, row->condition)) return 0;
     return 1 + vit__holds(c, row->bias);
 }
 
-/* How many tensors the n rows of a list stand for. */
+/* Tensors of the n rows of a list. */
 static int vit__count(const vit_config *c, const vit__presence *rows, int n) {
     int count = 0;
     for (; n; n--, rows++) count += vit__num_tensors(c, rows);
@@ -2703,12 +2694,13 @@ static int vit__depth_of(const vit_tensor *t) {
 
 #define VIT__I4_GROUP (32 + 16 * 16) /* bytes of int4: 16 scales, 32 x 16 weights */
 
-/* A constant in a build that has f32 only. */
+/* A constant in a build that has only f32. */
 VIT__INLINE vit_dtype vit__known_dtype(vit_dtype dtype) {
     return VIT__DTYPES == 1u << VIT_F32 ? VIT_F32 : dtype;
 }
 
-/* The type of attention's products; constant if the model has one and the tier has VIT__I16. */
+/* The type of attention's products; a constant if the model has only one and the tier has
+   VIT__I16. */
 VIT__INLINE vit_dtype vit__known_product(vit_dtype dtype) {
     if (VIT__SIMD && !VIT__HELIUM) return dtype;
     if (VIT__IN_INTEGERS && !VIT__IN_FLOATS) return VIT__I16;
@@ -2735,22 +2727,22 @@ static uint64_t vit__tensor_bytes(const vit_tensor *t) {
     return (uint64_t)(unsigned)t->dims[0] * (uint64_t)(unsigned)vit__depth_of(t) * 4;
 }
 
-/* 1 if a layer of this depth can have the type: inputs of int8 and int4 are as long as the
-   floats they replace, header included, and sums of int8 have 32 bits. */
+/* 1 if a layer of this depth can have the type. Inputs of int8 and int4, header included, must fit
+   in the floats they replace, and sums of int8 have 32 bits. */
 static int vit__fits_depth(vit_dtype dtype, int depth) {
     if (dtype == VIT_I8) return depth >= 4 && depth <= 65536;
     return dtype != VIT_I4 || depth >= 16;
 }
 
-/* The place of a tensor: a block of a stage of the stem; with stage -1 a transformer block; with
-   both -1 neither. */
+/* The place of a tensor: a block of a stem's stage, a transformer block (stage -1), or neither
+   (both -1). */
 typedef struct vit__address {
     int stage, block;
     const vit__spec *spec;
     int is_bias;
 } vit__address;
 
-/* The row to which tensor number `index` of a list belongs; index must be in range. */
+/* The row of a list that has tensor number `index`, which must be in range. */
 static void vit__find_row(const vit_config *c, const vit__spec *specs, const vit__presence *rows,
                           int index, vit__address *address) {
     int row = 0, n;
@@ -2794,7 +2786,7 @@ static void vit__describe(const vit_config *c, const vit__address *address, vit_
     t->size = vit__tensor_bytes(t);
 }
 
-/* How many tensors of the stem's stages come before this block of this stage. */
+/* Tensors of the stem's stages in front of this block of this stage. */
 static int vit__unit_start(const vit_config *c, int stage, int block) {
     int down, unit, start;
     if (!c->stem_stage1) return 0;
@@ -2891,7 +2883,7 @@ static vit_result vit__check_ranges(const vit_config *c, char *detail) {
     return VIT_OK;
 }
 
-/* How many values a patch has, as the patch embedding reads them. */
+/* Values of a patch, as input of the patch embedding. */
 static int64_t vit__patch_depth(const vit_config *c) {
     return (int64_t)vit__map_chans(c) * vit__map_patch(c) * vit__map_patch(c);
 }
@@ -2901,8 +2893,7 @@ static int64_t vit__map_elements(const vit_config *c, int stride, int chans) {
            chans;
 }
 
-/* How many values the largest map on the way through the stem has: its first or that of a
-   stage. 0 without a stem. */
+/* Values of the largest map in the stem: the first, or that of a stage. 0 without a stem. */
 static int64_t vit__largest_map(const vit_config *c) {
     const int stride = c->stem == VIT_STEM_CONV ? 4 : 2;
     int64_t largest = vit__map_elements(c, stride, c->stem_width);
@@ -2914,7 +2905,7 @@ static int64_t vit__largest_map(const vit_config *c) {
     return largest;
 }
 
-/* How many values the widest activation has for each token. */
+/* Values per token of the widest activation. */
 static int64_t vit__largest_row(const vit_config *c) {
     int64_t largest = vit__patch_depth(c);
     if (largest < c->embed_dim) largest = c->embed_dim;
@@ -2929,7 +2920,7 @@ static int vit__pool_heads(const vit_config *c) {
     return own ? own : c->num_heads;
 }
 
-/* Options of attention that are invalid with others. */
+/* Rejects invalid combinations of attention's options. */
 static vit_result vit__check_attention(const vit_config *c, char *detail) {
     if ((c->rope || c->has_diff_attn) && c->head_dim % 2)
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
@@ -2955,7 +2946,7 @@ static vit_result vit__check_attention(const vit_config *c, char *detail) {
     return VIT_OK;
 }
 
-/* Options that are invalid without an MLP or without attention. */
+/* Rejects options that are invalid without an MLP or without attention. */
 static vit_result vit__check_blocks(const vit_config *c, char *detail) {
     if (!c->mlp_dim && (c->has_gated_mlp || c->has_mlp_norm || vit__shares_norm(c)))
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
@@ -2976,7 +2967,7 @@ static vit_result vit__check_blocks(const vit_config *c, char *detail) {
     return VIT_OK;
 }
 
-/* Patches that are not squares, or not side by side. */
+/* Checks patches that are not squares, or not side by side. */
 static vit_result vit__check_cut(const vit_config *c, char *detail) {
     if (c->patch_stride && (c->patch_cut || c->stem || c->dynamic_img_pad))
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
@@ -3081,8 +3072,9 @@ VIT__COMPACT_BEGIN
 
 /* --- packing ---------------------------------------------------------------- */
 
-/* Index of weight [row, k] in its panel, in elements. A load of 16 columns gives each lane all that
-   one instruction multiplies: one f32, two bf16 (vdpbf16ps, bfmlal) or four int8 (vpdpbusd, sdot):
+/* Index of weight [row, k] in its panel, in elements. A load of 16 columns fills each lane with the
+   operands of one multiplication: one f32, two bf16 (vdpbf16ps, bfmlal) or four int8 (vpdpbusd,
+   sdot):
       f32, f16   k:       columns 0 1 2 ... 15
       bf16       k / 2:   0a 0b 1a 1b ... 15a 15b       a, b: k even, odd
       int8       k / 4:   0a 0b 0c 0d 1a ... 15d        a to d: k modulo 4 */
@@ -3095,15 +3087,15 @@ VIT__INLINE size_t vit__panel_index(vit_dtype dtype, int row, int k) {
 
 VIT__INLINE int vit__clamp(int x, int low, int high) { return x < low ? low : x > high ? high : x; }
 
-#define VIT__ROUND 12582912.0f /* 1.5 * 2^23: added to a small number, it leaves the */
-                               /* rounded integer in the low bits                  */
+#define VIT__ROUND 12582912.0f /* 1.5 * 2^23: adding it to a small number leaves the
+                                  rounded integer in the low bits */
 
 /* Round half to even, |x| < 2^22. */
 VIT__INLINE int vit__round_int(float x) {
     return (int)(int32_t)(vit__bits(x + VIT__ROUND) - vit__bits(VIT__ROUND));
 }
 
-/* The byte of a group of int4 that holds weight k of a row, and by how much it is shifted there. */
+/* Position of weight k of a row in a group of int4: its byte, and the shift within it. */
 VIT__INLINE int vit__i4_byte(int row, int k) { return 32 + k % 16 / 4 * 64 + row * 4 + k % 4; }
 VIT__INLINE int vit__i4_shift(int k) { return k % 32 / 16 * 4; }
 
@@ -3120,7 +3112,8 @@ VIT__INLINE int vit__lane_k(int lane, int i) {
     return lane / 2 * 8 + lane % 2 * 2 + i / 2 * 4 + i % 2;
 }
 
-/* The sums of a lane's weights above and below zero; w may end in it. */
+/* The larger of two sums: of a lane's positive weights, and of the magnitudes of its negative ones.
+   w may end within the lane. */
 VIT__INLINE float vit__lane_sum(const float *w, int depth, int lane) {
     float above = 0.0f, below = 0.0f;
     int i;
@@ -3132,8 +3125,9 @@ VIT__INLINE float vit__lane_sum(const float *w, int depth, int lane) {
     return above > below ? above : below;
 }
 
-/* The scale of a row of int8. Rows that calibration has rounded keep their steps, in which the
-   largest sum of a lane is 127; of all others the largest absolute value becomes 127. */
+/* The scale of a row of int8. If every weight is a multiple of the step that makes the largest lane
+   sum 127, calibration has rounded the row, which keeps that step. In all other rows the largest
+   absolute value becomes 127. */
 static float vit__scale_i8(const float *w, int depth) {
     const int lanes = vit__ceil_div(depth, 8) * 2;
     float sum = 0.0f, largest = 0.0f, step;
@@ -3182,8 +3176,8 @@ static int vit__are_steps(const float *w, int count, float scale) {
     return k == count;
 }
 
-/* The scale of a group. Weights that calibration has rounded keep theirs; of all others the largest
-   in absolute value, extreme, becomes -8. */
+/* The scale of a group. Weights that calibration has rounded keep their scale. Otherwise `extreme`,
+   the largest in absolute value, becomes -8. */
 static uint16_t vit__scale_i4(const float *w, int count, float extreme) {
     int q;
     for (q = -8; q < 8; q++) {
@@ -3213,7 +3207,7 @@ static float vit__pack_group(const float *from, int row, int count, unsigned cha
         *byte = (unsigned char)((*byte & (0xf0 >> vit__i4_shift(k))) | code << vit__i4_shift(k));
         sum += code - 8;
     }
-    return (float)sum * scale; /* exact: 9 bits of a sum up to 256 times 11 bits of an f16 */
+    return (float)sum * scale; /* exact: a sum up to 256 has 9 bits, an f16 has 11 */
 }
 
 static void vit__pack_i4(const float *from, int row, int depth, unsigned char *panel) {
@@ -3248,7 +3242,7 @@ VIT_API size_t vit_pack_panel(vit_dtype dtype, const float *rows, int num_rows, 
     return bytes;
 }
 
-/* Weight [row, k] of the panel that holds it; not of int8 and int4. */
+/* Weight [row, k] of the panel that holds it, except in int8 and int4. */
 VIT__INLINE float vit__weight(vit_dtype dtype, const unsigned char *panel, int row, int k) {
     const size_t i = vit__panel_index(dtype, row, k);
     uint16_t half;
@@ -3267,12 +3261,12 @@ static float vit__unpack_number(vit_dtype dtype, const unsigned char *panel, int
            vit__panel_float(scales + (size_t)row % 16 * 4);
 }
 
-/* The sums of bytes 0 and 1, 2 and 3. */
+/* The sums of bytes 0 and 1, and of bytes 2 and 3. */
 VIT__INLINE uint32_t vit__byte_pairs(uint32_t x) {
     return (x & 0x00ff00ffu) + (x >> 8 & 0x00ff00ffu);
 }
 
-/* Four weights: the sums of those above zero, and of those below without their signs. */
+/* Of four weights, the sums of the positive ones, and of the magnitudes of the negative ones. */
 VIT__INLINE uint32_t vit__pairs_above(uint32_t q) {
     const uint32_t sign = q >> 7 & 0x01010101u;
     return vit__byte_pairs(q & ~((sign << 8) - sign));
@@ -3282,9 +3276,9 @@ VIT__INLINE uint32_t vit__pairs_below(uint32_t q) {
     return vit__byte_pairs((~q & ((sign << 8) - sign)) + sign);
 }
 
-/* Two quads of each row at a time, which are two lanes; the last quad may be alone. A half of 32
-   bits holds the sum of a lane, at most 4 * 128; adding 0x7f80 sets its bit 15 from 128 on, and
-   carries nothing into the other half. */
+/* Takes two quads of each row at a time, which are two lanes; the last quad may be alone. Each
+   16-bit half holds the sum of a lane, at most 4 * 128. Adding 0x7f80 sets its bit 15 for sums from
+   128 on, without a carry into the other half. */
 VIT_API int vit_fits16(const void *panel, int depth) {
     const unsigned char *p = (const unsigned char *)panel;
     int quads = vit__ceil_div(depth, 4), i;
@@ -3322,11 +3316,11 @@ VIT__COLD_BEGIN
 
 /* ------------------------------------------------------------------------- */
 /* >>load                                                                    */
-/*                                                                           */
-/* A file is hostile until proven otherwise: everything later code relies on */
-/* is checked here, once, in the order of the format. Loading stops at the   */
-/* first contradiction, which model->detail describes.                       */
 /* ------------------------------------------------------------------------- */
+
+/* A file is hostile until proven otherwise. The loader checks everything that later code relies
+   on, once, in the order of the format. It stops at the first contradiction, which model->detail
+   describes. */
 
 typedef struct vit__section {
     const unsigned char *at;
@@ -3356,8 +3350,8 @@ enum {
 static const char vit__section_tags[VIT__NUM_SECTIONS][9] = { VIT__SECTION_LIST(VIT_X) };
 #undef VIT_X
 
-/* A name from the file, of at most `size` bytes. Unprintable ones become '?', because a terminal
-   may obey them. */
+/* A name from the file, of at most `size` bytes. Unprintable bytes become '?', because they could
+   control a terminal. */
 static void vit__put_name(vit__text *text, const unsigned char *name, int size) {
     char one[2] = { 0, 0 };
     int i;
@@ -3375,7 +3369,7 @@ static vit_result vit__fail_name(char *detail, vit_result result, const char *be
     return result;
 }
 
-/* For reserved bytes and the gaps between tensors. */
+/* Checks reserved bytes and the gaps between tensors. */
 static int vit__is_zero(const unsigned char *bytes, uint64_t size) {
     size_t i;
     for (i = 0; i < size; i++)
@@ -3383,8 +3377,8 @@ static int vit__is_zero(const unsigned char *bytes, uint64_t size) {
     return 1;
 }
 
-/* Magic, version, sizes, and the checksum of everything but the data section. Copies the
-   header, from which the rest of loading takes these sizes. */
+/* Magic, version, sizes, and the checksum of everything but the data section. Copies the header;
+   the rest of loading takes the sizes from the copy. */
 static vit_result vit__check_header(vit_model *model, unsigned char header[VIT_HEADER_SIZE]) {
     static const unsigned char zero[8] = { 0 };
     uint64_t file_size, meta_size, num_sections;
@@ -3453,7 +3447,7 @@ static vit_result vit__read_section(vit_model *model, uint64_t meta_size,
     return VIT_OK;
 }
 
-/* Finds every section and checks that it is within the file. */
+/* Finds every section and checks that it lies within the file. */
 static vit_result vit__read_sections(vit_model *model, const unsigned char *header,
                                      vit__section *sections) {
     const uint64_t meta_size = vit__u64(header + VIT_HEADER_META_SIZE);
@@ -3494,7 +3488,7 @@ static int vit__find_field(const unsigned char *record) {
     return -1;
 }
 
-/* A field has four bytes, in the file as in vit_config. */
+/* A field has four bytes in the file and in vit_config. */
 typedef char vit__assert_field_size[sizeof(int) == 4 && sizeof(float) == 4 ? 1 : -1];
 
 static vit_result vit__read_field(vit_model *model, const unsigned char *record,
@@ -3558,7 +3552,7 @@ static void vit__read_tensor(const vit_model *model, const unsigned char *entry,
     t->data = t->offset <= model->size ? model->data + t->offset : NULL;
 }
 
-/* Builds without messages do not have the names of tensors either. */
+/* Builds without messages do not store the names of tensors. */
 static int vit__is_named(const unsigned char *entry, const char name[64]) {
     return !VIT__TEXTS || memcmp(entry, name, 64) == 0;
 }
@@ -3583,7 +3577,7 @@ static int vit__has_dtype(uint32_t dtype) {
     return dtype < VIT_NUM_DTYPES && (all >> dtype & 1u);
 }
 
-/* Compares an entry of the directory with the tensor the architecture has there. */
+/* Compares an entry of the directory with the tensor that the architecture has there. */
 static vit_result vit__check_tensor(vit_model *model, const unsigned char *entry, int index) {
     vit_tensor expected, found;
     const uint32_t dtype = vit__u32(entry + VIT_TENSOR_DTYPE);
@@ -3628,8 +3622,8 @@ static vit_result vit__check_tensors(vit_model *model) {
     return VIT_OK;
 }
 
-/* The data of all tensors is within its section, in order, without overlap. No difference below
-   wraps, whatever the file says: offset is at least end, and that at least data->offset. */
+/* Checks that the data of all tensors lies within its section, in order and without overlap. No
+   subtraction below wraps, even for hostile files: offset >= end >= data->offset. */
 static vit_result vit__check_places(vit_model *model, const vit__section *data) {
     const unsigned char *entry = model->tensors;
     uint64_t end = data->offset;
@@ -3646,7 +3640,7 @@ static vit_result vit__check_places(vit_model *model, const vit__section *data) 
     return VIT_OK;
 }
 
-/* Copies mean and std to the config, where preprocessing finds them. */
+/* Copies mean and std to the config for preprocessing. */
 static vit_result vit__read_normalisation(vit_model *model) {
     const size_t chans = (size_t)model->config.in_chans;
     vit_tensor t;
@@ -3718,7 +3712,7 @@ VIT_API const char *vit_source(const vit_model *model) {
 
 /* --- opening ----------------------------------------------------------------- */
 
-/* Tensor i agrees with section "fits16". */
+/* Checks tensor i against section "fits16". */
 static vit_result vit__check_fits16(vit_model *model, int i, const vit_tensor *t) {
     const unsigned char *panel = (const unsigned char *)t->data;
     const int depth = vit__depth_of(t);
@@ -3735,7 +3729,7 @@ static vit_result vit__check_fits16(vit_model *model, int i, const vit_tensor *t
     return VIT_ERROR_CORRUPT;
 }
 
-/* With a wrong section, kernels that rely on it would silently compute other results. */
+/* If the section were wrong, kernels that rely on it would silently compute other results. */
 static vit_result vit__check_all_fits16(vit_model *model) {
     vit_result result = VIT_OK;
     vit_tensor t;
@@ -3786,15 +3780,15 @@ VIT_API uint64_t vit_model_signature(const vit_model *model) {
     for (i = 0; i < model->num_tensors; i++, entry += VIT_TENSOR_SIZE) {
         vit_hash_update(&hash, entry, VIT_TENSOR_OFFSET);
         vit_hash_update(&hash, entry + VIT_TENSOR_BYTES, 8);
-        if (i <= VIT__STD) /* these are part of the config */
+        if (i <= VIT__STD) /* these belong to the config */
             vit_hash_update(&hash, model->data + (size_t)vit__u64(entry + VIT_TENSOR_OFFSET),
                             (size_t)vit__u64(entry + VIT_TENSOR_BYTES));
     }
     return vit_hash_final(&hash);
 }
 
-/* For builds for one architecture: a matching signature vouches for the config and for all
-   of the tensors but their places and elements. */
+/* In builds for one architecture, a matching signature guarantees the config and all properties of
+   tensors but their places and elements. */
 static vit_result vit__check_signature(vit_model *model, const vit__section *data) {
     const vit_result result = vit__check_places(model, data);
     if (result) return result;
@@ -3804,7 +3798,7 @@ static vit_result vit__check_signature(vit_model *model, const vit__section *dat
     return VIT_OK;
 }
 
-/* The configuration and the tensors it implies. */
+/* Reads the configuration and the tensors that it implies. */
 static vit_result vit__read_architecture(vit_model *model, const vit__section *data) {
     vit_result result;
     if (VIT__IS_FIXED) return vit__check_signature(model, data);
@@ -3840,7 +3834,7 @@ static vit_result vit__begin_open(unsigned abi, vit_model *model) {
 }
 #else
 
-/* "; this is vit.h 2.0.0, which takes 4 to 4" */
+/* Appends "; this is vit.h 2.0.0, which takes 4 to 4". */
 static vit_result vit__refuse_abi(vit__text text) {
     vit__put(&text, "; this is vit.h ");
     vit__put_int(&text, VIT_VERSION_MAJOR);
@@ -3855,7 +3849,7 @@ static vit_result vit__refuse_abi(vit__text text) {
     return VIT_ERROR_ABI;
 }
 
-/* Zeroes the caller's struct, which may have another size if it is refused. */
+/* Zeroes the caller's struct, unless its size may differ because the ABI does. */
 static vit_result vit__begin_open(unsigned program, vit_model *model) {
     const unsigned abi = program & 0xff, size = (program >> 8) * 4;
     vit__text text;
@@ -3931,8 +3925,8 @@ static vit_result vit__fail_system(vit_model *model, const char *what, int code)
 }
 #    endif
 
-/* "models/x.vit: " before the message of a failed open. A path that leaves it too little room
-   loses its beginning. */
+/* Puts "models/x.vit: " before the message of a failed open. A path that is too long loses its
+   beginning, not the message. */
 static void vit__put_path(vit_model *model, const char *path) {
     char message[VIT_MAX_DETAIL];
     vit__text text;
@@ -3950,8 +3944,8 @@ static void vit__put_path(vit_model *model, const char *path) {
 }
 
 #    if VIT__WINDOWS
-/* A path in UTF-8 as the system wants it, in wide[VIT__PATH + 8]; NULL: failed. Paths of 260
-   characters and more must be whole, and have a prefix that says so. */
+/* Converts a UTF-8 path for the system, in wide[VIT__PATH + 8]; NULL if that fails. Windows needs
+   paths of 260 characters and more to be absolute, with a prefix. */
 #        define VIT__PATH 2048
 static const WCHAR *vit__wide_path(const char *path, WCHAR *wide, vit_model *model) {
     static const WCHAR prefix[] = L"\\\\?\\", share[] = L"\\\\?\\UNC";
@@ -4041,8 +4035,8 @@ static vit_result vit__map(const char *path, vit_model *model) {
 
 #    ifndef VIT_NO_MALLOC
 /* Reads `size` bytes to a 64-byte boundary in a new block. The block's address is stored right
-   before the data, for vit_model_close: at least VIT_ALIGN bytes are free there, as the boundary
-   taken is the second one behind the block's start. */
+   before the data, for vit_model_close. There is room for it: the data starts at the second
+   boundary of the block, so at least VIT_ALIGN bytes are free. */
 static vit_result vit__read_bytes(FILE *file, uint64_t file_size, vit_model *model) {
     const size_t bytes = vit__size(file_size + 2 * VIT_ALIGN), size = (size_t)file_size;
     unsigned char *block = bytes ? (unsigned char *)VIT_MALLOC(bytes) : NULL, *data;
@@ -4071,7 +4065,7 @@ static FILE *vit__open_file(const char *path, vit_model *model) {
     return file;
 }
 
-/* The size of an open file, which is then read from its start; -1 if it has none. */
+/* The size of an open file, which it rewinds; -1 on failure. */
 static int64_t vit__file_size(FILE *file) {
     int64_t size = -1;
 #        if VIT__WINDOWS /* whose long has 32 bits */
@@ -4136,7 +4130,7 @@ VIT_API vit_result vit_model_open_as(unsigned abi, const char *path, unsigned fl
 #endif /* VIT_NO_STDIO */
 
 VIT_API void vit_model_close(vit_model *model) {
-    if (!model || model->abi != VIT_ABI_OF_PROGRAM) return; /* refused: may have another size */
+    if (!model || model->abi != VIT_ABI_OF_PROGRAM) return; /* refused: it may have another size */
 #ifndef VIT_NO_STDIO
     if (model->ownership == VIT__MAPPED) {
 #    if VIT__MMAP && VIT__WINDOWS
@@ -4162,13 +4156,12 @@ VIT__COLD_END
 
 /* ------------------------------------------------------------------------- */
 /* >>threads                                                                 */
-/*                                                                           */
-/* A pool of workers that wait for jobs. They spin for some microseconds,    */
-/* since the next phase of a forward pass follows at once, and then sleep.   */
-/* They spin less if it was in vain: on a shared CPU it only costs time. A   */
-/* job is a range of indices; workers and the caller each take the next one  */
-/* until none is left, so that a thread the system preempts delays nobody.   */
 /* ------------------------------------------------------------------------- */
+
+/* A pool of workers that wait for jobs. They spin for some microseconds, since the next phase of
+   a forward pass follows at once, and then sleep. After spinning in vain they spin less, because
+   on a shared CPU it only costs time. A job is a range of indices. Workers and the caller each
+   take the next index until none is left, so that a preempted thread delays nobody. */
 
 VIT__INLINE void vit__serial_for(int count, vit_task *task, void *arg) {
     int i;
@@ -4208,8 +4201,8 @@ static void vit__cond_broadcast(vit__cond *c) { pthread_cond_broadcast(c); }
 /* Sequentially consistent 64-bit atomics, which C99 lacks. */
 #    if VIT__GNU
 VIT__INLINE uint64_t vit__atomic_load(uint64_t *p) { return __atomic_load_n(p, __ATOMIC_SEQ_CST); }
-/* An exchange, as a sequentially consistent store is on x86 anyway: under QEMU 7.2 a load
-   overtakes 64-bit ARM's store instruction, and a sleeping thread is not woken. */
+/* Uses an exchange, like a sequentially consistent store on x86. Under QEMU 7.2 a load overtakes
+   64-bit ARM's store instruction, and a sleeping thread would not be woken. */
 VIT__INLINE void vit__atomic_store(uint64_t *p, uint64_t v) {
     (void)__atomic_exchange_n(p, v, __ATOMIC_SEQ_CST);
 }
@@ -4245,35 +4238,35 @@ VIT__INLINE void vit__pause(void) {
 #    endif
 }
 
-/* Rounds of vit__pause before a thread goes to sleep: at most some 50 microseconds. As long as that
-   is in vain, because others need the cores, an eighth. */
+/* Rounds of vit__pause before a thread sleeps: at most some 50 microseconds. While spinning fails
+   because other programs use the cores, a thread spins an eighth of that. */
 #    define VIT__MOST_SPINS 2000
 #    define VIT__LEAST_SPINS 250
 
-/* The rounds for the next time, from those of this time and whether they were enough. */
+/* The rounds for the next wait, from those of this wait and whether they sufficed. */
 static int vit__next_spins(int spins, int enough) {
     return enough ? vit__min(2 * spins, VIT__MOST_SPINS) : vit__max(spins / 2, VIT__LEAST_SPINS);
 }
 
 struct vit_threads {
-    /* The job in progress. ticket: job number in the upper 32 bits, next index in the
-       lower. A thread reads the other fields before it takes an index and uses them only
-       if it gets it, which proves that the job is still the same. They are atomics so
-       that a late reader is no data race. */
+    /* The job in progress. ticket holds the job number in its upper 32 bits and the next index in
+       its lower. A thread reads the other fields before it takes an index, and uses them only if it
+       gets the index, which proves that the job is still the same. The fields are atomics, so that
+       a late reader is no data race. */
     uint64_t ticket;
     uint64_t count, task, arg;
-    uint64_t finished; /* indices of this job that are done */
+    uint64_t finished; /* completed indices of this job */
 
     uint64_t sleepers; /* workers waiting for `wake`, and the caller for `done` */
     uint64_t caller_sleeps;
     uint64_t stop;
     vit__mutex mutex; /* held while deciding to sleep or to wake */
-    vit__mutex owner; /* held by the session whose job runs */
+    vit__mutex owner; /* held by the session that runs a job */
     vit__cond wake, done;
     uint64_t threads[VIT_MAX_THREADS]; /* vit__self of `owner`'s holder or 0, then the workers' */
     uint64_t num_started;
     int num_workers;
-    int spins; /* of the caller, while it holds `owner` */
+    int spins; /* rounds of the caller, while it holds `owner` */
     vit__thread workers[VIT_MAX_THREADS];
 };
 
@@ -4286,7 +4279,7 @@ static uint64_t vit__self(void) {
 #    endif
 }
 
-/* The caller runs inside a task of this pool. Waiting for the pool would deadlock. */
+/* 1 if the caller runs inside a task of this pool. Waiting for the pool would deadlock. */
 static int vit__pool_is_running(vit_threads *pool) {
     const uint64_t self = vit__self();
     int i;
@@ -4296,7 +4289,7 @@ static int vit__pool_is_running(vit_threads *pool) {
 }
 
 /* Takes indices of job `job` until none is left. The swap fails if another thread took the index or
-   the job is over; the values read before it are then dropped. */
+   the job has ended; the values read before it are then dropped. */
 static void vit__pool_work(vit_threads *pool, uint64_t job) {
     for (;;) {
         const uint64_t ticket = vit__atomic_load(&pool->ticket);
@@ -4319,7 +4312,7 @@ static void vit__pool_work(vit_threads *pool, uint64_t job) {
     }
 }
 
-/* Waits for a job other than `last` and returns its number; `last` if the pool stops. *spins are
+/* Waits for a job other than `last` and returns its number, or `last` if the pool stops. *spins are
    the worker's rounds. */
 static uint64_t vit__pool_wait(vit_threads *pool, uint64_t last, int *spins) {
     int i;
@@ -4349,7 +4342,7 @@ static void *vit__pool_main(void *arg) {
     int spins = VIT__MOST_SPINS;
     vit__atomic_store(&pool->threads[vit__atomic_add(&pool->num_started, 1)], vit__self());
 #    if defined(__linux__)
-    prctl(PR_SET_NAME, "vit-worker", 0, 0, 0); /* as top and debuggers show it */
+    prctl(PR_SET_NAME, "vit-worker", 0, 0, 0); /* for top and debuggers */
 #    endif
     while (!vit__atomic_load(&pool->stop)) {
         job = vit__pool_wait(pool, job, &spins);
@@ -4387,8 +4380,8 @@ static void vit__pool_for(void *user, int count, vit_task *task, void *arg) {
     }
     vit__mutex_lock(&pool->owner);
     vit__atomic_store(&pool->threads[0], vit__self());
-    /* Index 2^31 is above any count: between the two stores of the ticket nobody can take
-       an index, while the fields change. */
+    /* Index 2^31 is above any count: no thread can take an index between the two stores of the
+       ticket, while the fields change. */
     job = ((vit__atomic_load(&pool->ticket) >> 32) + 1) & 0xffffffffu;
     vit__atomic_store(&pool->finished, 0);
     vit__atomic_store(&pool->ticket, job << 32 | 0x80000000u);
@@ -4445,8 +4438,8 @@ static const char *vit__after(const char *text, const char *word) {
     return text;
 }
 
-/* The CPUs that this thread may run on: the bits of the hexadecimal digits of a line, which may be
-   longer than a piece of it. 0 if unknown. */
+/* The CPUs that this thread may use: the set bits of a line's hexadecimal digits. The line may be
+   longer than the buffer. 0 if unknown. */
 static int vit__allowed_cores(void) {
     char piece[128];
     int at_start = 1, inside = 0, cores = 0;
@@ -4471,7 +4464,7 @@ static int vit__allowed_cores(void) {
     return cores;
 }
 
-/* A number of microseconds, in *at, and past the space after it; -1 for "max" and the like. */
+/* The microseconds at *at, which moves past the space behind them; -1 for "max" and other words. */
 static int64_t vit__read_usec(const char **at) {
     const char *p = *at;
     int64_t value = 0;
@@ -4484,7 +4477,7 @@ static int64_t vit__read_usec(const char **at) {
     return value;
 }
 
-/* The first line of a small file; "" if there is none. */
+/* The first line of a small file; "" if it has none. */
 static const char *vit__first_line(const char *folder, const char *name, char line[64]) {
     FILE *file = vit__open_system(folder, name);
     line[0] = 0;
@@ -4508,8 +4501,8 @@ static int vit__quota_of(const char *folder, int version) {
 
 static int vit__tighter(int a, int b) { return a && (!b || a < b) ? a : b; }
 
-/* The same for group `path` below a mounted hierarchy and all groups around it. A container may
-   show its own group as the root, under any name. */
+/* The smallest quota of group `path` and its ancestors below a mounted hierarchy. A container may
+   see its own group as the root, under any name. */
 static int vit__quota_below(const char *mount, const char *path, int version) {
     char folder[VIT__PATH] = { 0 };
     size_t root = 0, end;
@@ -4537,7 +4530,7 @@ static int vit__controls_cpu(const char *list) {
     }
 }
 
-/* The limit that a line of /proc/self/cgroup, "0::/path" or "4:cpu,cpuacct:/path", sets for us. */
+/* The limit that a line of /proc/self/cgroup, "0::/path" or "4:cpu,cpuacct:/path", implies. */
 static int vit__quota_of_line(char *line) {
     char *list = line, *path;
     char mount[VIT__PATH] = { 0 };
@@ -4612,7 +4605,7 @@ VIT_API void vit_threads_destroy(vit_threads *threads) {
     VIT_FREE(threads);
 }
 
-/* Undoes what succeeded if a later part fails. */
+/* On failure, undoes the steps that succeeded. */
 static int vit__pool_init(vit_threads *pool) {
     if (vit__mutex_init(&pool->mutex) != 0) return 0;
     if (vit__mutex_init(&pool->owner) == 0) {
@@ -4659,40 +4652,39 @@ VIT_API vit_result vit_threads_create(int num_threads, vit_threads **threads,
 
 /* ------------------------------------------------------------------------- */
 /* >>math                                                                    */
-/*                                                                           */
-/* The fused multiply-add and the square root of plain C: the same bits on   */
-/* every CPU, unlike libm's. exp, GELU and tanh are in >>body.               */
-/*                                                                           */
-/* A rule that keeps the bits under every compiler: no product is ever added */
-/* to anything by a plain +, because some compilers fuse the two and some do */
-/* not. A sum of products calls fma explicitly.                              */
 /* ------------------------------------------------------------------------- */
+
+/* The fused multiply-add and the square root of plain C, with the same bits on every CPU, unlike
+   libm's. exp, GELU and tanh are in >>body.
+
+   One rule keeps the bits under every compiler: a product is never an operand of a plain +,
+   because some compilers fuse the two and some do not. A sum of products calls fma explicitly. */
 
 VIT__OPTIMIZE_BEGIN
 
-/* A function of a tier's table. It may be unused; other compilers accept that if it is inline. */
+/* Functions of a tier's table. Some may be unused, which compilers other than GNU C accept of
+   inline functions. */
 #if VIT__GNU
 #    define VIT__ROW static __attribute__((unused))
 #else
 #    define VIT__ROW static inline
 #endif
 
-/* The substitute where there is no FMA: two roundings. */
+/* Replaces fma where there is none: two roundings. */
 VIT__INLINE float vit__multiply_add(float a, float b, float c) {
-    const float product = a * b; /* in one expression with the sum, clang would fuse them */
+    const float product = a * b; /* separate: clang would fuse one expression with the sum */
     return product + c;
 }
 
-/* The one of the plain C tier; with VIT__SOFTWARE_FMA it takes a dozen operations. */
+/* fma in the plain C tier; with VIT__SOFTWARE_FMA it takes a dozen operations. */
 #if defined(VIT_NO_FMA) || (defined(VIT_NO_DOUBLE) && !VIT__HAS_FMA)
 VIT__INLINE float vit__fma_scalar(float a, float b, float c) { return vit__multiply_add(a, b, c); }
 #elif VIT__HAS_FMA && defined(VIT__FMA)
 VIT__INLINE float vit__fma_scalar(float a, float b, float c) { return VIT__FMA(a, b, c); }
 #else
-/* The product of two floats is exact in double. The sum is rounded to odd (the
-   last bit is set if anything was lost), which makes the second rounding, to
-   float, right: Boldo and Melquiond, "Emulation of FMA and correctly rounded
-   sums", 2008. */
+/* The product of two floats is exact in double. The sum is rounded to odd: its last bit is set if
+   anything was lost. That makes the second rounding, to float, correct (Boldo and Melquiond,
+   "Emulation of FMA and correctly rounded sums", 2008). */
 #    define VIT__SOFTWARE_FMA 1 /* a dozen operations: called, except in matrix products */
 VIT__INLINE float vit__fma_inline(float a, float b, float c) {
     const double product = (double)a * (double)b, addend = (double)c;
@@ -4711,8 +4703,8 @@ VIT__ROW float vit__fma_scalar(float a, float b, float c) { return vit__fma_inli
 #    define vit__fma_inline vit__fma_scalar
 #endif
 
-/* Correctly rounded square root, so the same everywhere: digit by digit, which is fast
-   enough for small CPUs, or by the FPU's instruction. Negative values give NaN. */
+/* Correctly rounded square root, so the same everywhere: by the FPU's instruction or digit by
+   digit, which is fast enough for small CPUs. Negative values give NaN. */
 #if defined(VIT__SQRT)
 static float vit__sqrt(float x) {
     VIT__SQRT(x);
@@ -4734,7 +4726,7 @@ static float vit__sqrt(float x) {
     rest = (bits & 0x7fffffu) | 0x800000u;
     rest <<= 1 + (exponent & 1); /* in units of 2^-24: [1, 4) */
     exponent = (exponent - (exponent & 1)) / 2;
-    for (; bit; bit >>= 1) { /* rest holds what is left of the square, doubled each round */
+    for (; bit; bit >>= 1) { /* rest is the remainder of the square, doubled each round */
         const uint32_t trial = 2 * root + bit;
         if (rest >= trial) {
             rest -= trial;
@@ -4747,15 +4739,14 @@ static float vit__sqrt(float x) {
 }
 #endif
 
-/* A build for one architecture has one activation, apart from those of a stem and of
-   pre_logits. */
+/* A build for one architecture has one activation, apart from those of a stem and of pre_logits. */
 VIT__INLINE vit_activation vit__known(vit_activation activation) {
     if (VIT__FIXED_OR(stem, 1) || VIT__FIXED_OR(representation_act, 1)) return activation;
     return (vit_activation)VIT__FIXED_OR(activation, activation);
 }
 
-/* The tree that ends every reduction halves 16 lanes four times. It first adds lane 8 to lane 0, as
-   adding the halves of a register does: all tiers add in the same order. */
+/* The tree that ends every reduction halves 16 lanes four times. It starts by adding lane 8 to lane
+   0, as adding the halves of a register does, so that all tiers add in the same order. */
 VIT__CALL float vit__sum16(float *lane) {
     int width, i;
     for (width = 8; width; width /= 2)
@@ -4765,26 +4756,26 @@ VIT__CALL float vit__sum16(float *lane) {
 
 /* ------------------------------------------------------------------------- */
 /* >>kernels                                                                 */
-/*                                                                           */
-/* The steps of the layers, as a table of functions for each tier. Every     */
-/* function is written once, in >>body; a tier gives it its words.           */
 /* ------------------------------------------------------------------------- */
 
-/* Tiers whose matrix products are made of tiles in registers, by the code of >>tiles. */
+/* The steps of the layers, as a table of functions for each tier. Every function is written
+   once, in >>body, over words that the tier defines. */
+
+/* Tiers whose matrix products use register tiles, by the code of >>tiles. */
 #define VIT__SHAPES (VIT__SIMD && !VIT__HELIUM)
 
-/* How the rows that enter a linear layer lie in memory. It depends on the type of the weights and
-   on the tier. A row is converted in place. */
+/* The memory format of rows that enter a linear layer. It depends on the type of the weights and on
+   the tier. A row is converted in place. */
 typedef enum vit__form {
     VIT__FORM_F32,     /* f32                                                        */
     VIT__FORM_ROUNDED, /* f32 rounded to bf16, for tiers that widen bf16             */
     VIT__FORM_BF16,    /* bf16, an odd depth padded with a zero                      */
-    VIT__FORM_I16,     /* i16, an odd depth padded with a zero; of attention only    */
-    VIT__FORM_U8,      /* f32 scale, i32 zero, u8 q[]: x = scale * (q - zero);       */
-                       /*     a depth that is no multiple of 4 padded with zeros;    */
-                       /*     int4 reads up to a multiple of 32, whatever is there   */
-    VIT__FORM_S8       /* the same with i8 q[], all 128 less; zeros up to a          */
-} vit__form;           /*     multiple of 8                                          */
+    VIT__FORM_I16,     /* i16, an odd depth padded with a zero; only in attention    */
+    VIT__FORM_U8,      /* f32 scale, i32 zero, u8 q[]: x = scale * (q - zero);
+                          a depth that is no multiple of 4 padded with zeros;
+                          int4 reads up to a multiple of 32, whatever is there */
+    VIT__FORM_S8       /* FORM_U8 with i8 q[], all 128 less; zeros up to a multiple of 8 */
+} vit__form;
 
 #define VIT__U8_HEADER 8 /* bytes before q */
 
@@ -4795,11 +4786,11 @@ VIT__INLINE int vit__quads(int depth) { return vit__ceil_div(depth, 4); }
 #define VIT__ACT(activation) (1 + (int)(activation))
 #define VIT__ACTIVATION(act) ((vit_activation)((act) - 1))
 
-/* The epilogue of a matrix product: applied to a tile on its way to memory. */
+/* The epilogue of a matrix product. It is applied to a tile on its way to memory. */
 typedef struct vit__output {
     float *c;              /* [rows, cols] of the result                         */
     size_t ldc;
-    const float *bias;     /* [cols], or NULL; this and gamma as the file has it */
+    const float *bias;     /* [cols], or NULL; bias and gamma are in the file's byte order */
     int act;               /* VIT__ACT(...) or VIT__NO_ACT: c = act(product + bias) */
     int add;               /* 1: c += product + bias, the residual stream        */
     const float *gamma;    /* [cols] of LayerScale, or NULL: c += gamma * (...)  */
@@ -4811,7 +4802,8 @@ typedef struct vit__tile {
     int ld, rows, cols;    /* ld: floats from one row to the next                */
 } vit__tile;
 
-/* The largest tile of any tier; tiles are on the stack. Each table asserts that its tiles fit. */
+/* The largest tile of any tier, because tiles are on the stack. Each table asserts that its tiles
+   fit. */
 #if VIT__SSE2 || VIT__AVX2
 #    define VIT__MAX_TILE_ROWS 48
 #    define VIT__MAX_TILE_COLS 48
@@ -4828,10 +4820,10 @@ typedef struct vit__operands {
     const unsigned char *a;     /* [rows, depth], in the kernel's form           */
     size_t lda;                 /* bytes                                         */
     int rows;
-    const unsigned char *panel; /* the first of `panels` consecutive ones        */
+    const unsigned char *panel; /* the first of `panels` consecutive panels      */
     int depth, panels;
     size_t ldt;                 /* floats from one row of the tile to the next   */
-    int fits16;                 /* of int8: the file says so                     */
+    int fits16;                 /* int8: the file satisfies the rule of section "fits16" */
 #if VIT__SHAPES
     const struct vit__shape *shape; /* the kernel's                              */
 #endif
@@ -4840,17 +4832,17 @@ typedef struct vit__operands {
 #endif
 } vit__operands;
 
-/* tile[rows][16 panels] = a[rows][depth] times the panels. Floating point: each element
-   is one chain of fma over k in order, from zero; only bf16 goes k = 1, 0, 3, 2, ..., the
-   order of the instruction vdpbf16ps. int8: the sum of the products is exact, then
-   (sum - zero * sum of weights) * (scale of the row * scale of the column). int4: the sums of
-   q * (weight / scale) of each group are exact and make a chain, fma(sum, scale, chain); then
-   fma(-zero, sum of weights, chain) * scale of the row. i16: the sum of the products, exact. */
+/* tile[rows][16 panels] = a[rows][depth] times the panels. Floating point: each element is one
+   chain of fma over k in order, from zero; only bf16 goes k = 1, 0, 3, 2, ..., the order of the
+   instruction vdpbf16ps. int8: the sum of the products is exact, then (sum - zero * sum of weights)
+   * (scale of the row * scale of the column). int4: each group's sum of q * (weight / scale) is
+   exact, and fma(sum, scale, chain) adds it to a chain; the result is fma(-zero, sum of weights,
+   chain) * scale of the row. i16: the exact sum of the products. */
 typedef void vit__gemm_fn(float *tile, const vit__operands *o);
 
 typedef struct vit__gemm_kernel {
-    vit__gemm_fn *run;     /* NULL: the tier has no such kernel                  */
-    int tile_rows;         /* even if bf16 or i16: values are packed in token pairs */
+    vit__gemm_fn *run;     /* NULL if the tier lacks the kernel                  */
+    int tile_rows;         /* even for bf16 and i16, which pack values in token pairs */
     vit__form form;        /* of a                                               */
 #if VIT__SHAPES
     const struct vit__shape *shape;
@@ -4864,15 +4856,15 @@ typedef struct vit__norm_spec {
     float eps;
 } vit__norm_spec;
 
-/* The destination of the keys and values of one head: panels of two layers, q k^T with tokens as
-   columns and softmax v with tokens as the inner index. */
+/* The destination of the keys and values of one head: the panels of two layers. q k^T has tokens as
+   columns; softmax v has tokens as the inner index. */
 typedef struct vit__packing {
     uint32_t *keys, *values;
     int tokens, dim;
-    float *key_steps, *value_steps; /* [tokens] of what is quantised, or NULL    */
+    float *key_steps, *value_steps; /* [tokens], steps of quantised rows, or NULL */
 } vit__packing;
 
-/* Some of its tokens, and where they come from. */
+/* Some tokens of a head, to be packed. */
 typedef struct vit__unpacked {
     const float *k, *v;    /* [count, dim] of tokens first, first + 1, ...       */
     size_t ld;             /* floats from one token to the next                  */
@@ -4893,7 +4885,7 @@ VIT__INLINE int vit__even(const vit__taps *taps) { return vit__round_up(taps->co
 typedef struct vit__kernels {
     vit_isa isa;
     int tile_panels;       /* tile_cols / 16                                     */
-    vit__gemm_kernel gemm[VIT_NUM_DTYPES + VIT__HAS_I16]; /* by the type of the panels */
+    vit__gemm_kernel gemm[VIT_NUM_DTYPES + VIT__HAS_I16]; /* by type of panels */
     void (*output)(const vit__output *out, const vit__tile *tile);
     void (*convert)(vit__form form, float *row, int n);
     void (*gate)(vit_activation activation, float *x, int n);
@@ -4913,8 +4905,8 @@ typedef struct vit__kernels {
 #endif
 } vit__kernels;
 
-/* The table of a tier, vit__kernels_<tier>. `rows` names the tier whose row functions it takes;
-   then comes a kernel for each type of weights: (function, rows of its tile, form of a, shape). */
+/* The table of a tier, vit__kernels_<tier>. `rows` names the tier whose row functions it takes. A
+   kernel for each type of weights follows: (function, rows of its tile, form of a, shape). */
 #define VIT__KERNELS(tier, isa, panels, rows, f32, f16, bf16, int8, int4, i16)                    \
     VIT__STATIC_ASSERT(VIT__TILE_FITS(panels, f32) && VIT__TILE_FITS(panels, f16) &&              \
                            VIT__TILE_FITS(panels, bf16) && VIT__TILE_FITS(panels, int8) &&        \
@@ -4962,7 +4954,7 @@ typedef struct vit__kernels {
 #define VIT__KERNEL_INT8(...) VIT__KERNEL_IF(VIT__HAS_INT8, __VA_ARGS__)
 #define VIT__KERNEL_INT4(...) VIT__KERNEL_IF(VIT__HAS_INT4, __VA_ARGS__)
 #define VIT__KERNEL_I16(...) VIT__KERNEL_IF(VIT__HAS_U8, __VA_ARGS__)
-/* No kernel of its own: the tier computes attention's integers as f32. */
+/* The tier has no kernel of its own and computes attention's integers as f32. */
 #define VIT__IN_F32 ((vit__gemm_fn *)NULL, 0, VIT__FORM_F32, VIT__NO_SHAPE)
 #define VIT__NO_SHAPE ((const struct vit__shape *)NULL)
 #define VIT__TILE_ROWS(run, rows, form, shape) (rows)
@@ -4987,16 +4979,16 @@ VIT__STATIC_ASSERT(VIT_NUM_PHASES == 0 VIT_PHASE_LIST(VIT__ONE_MORE), PHASE_LIST
 #define VIT__NAN vit__float(0x7fc00000u)
 #define VIT__EXP_ROUND (VIT__ROUND + 127.0f) /* leaves the rounded integer as an exponent */
 
-/* Builds for one model, whose weights are known, omit the code that makes NaN of a row in integers
-   that has NaN, infinity or too large a value in it. */
+/* A row in integers becomes NaN if it has NaN, infinity or too large a value. Builds for one model,
+   whose weights are known, omit the code for that. */
 #define VIT__SPREADS_NAN (!VIT__IS_FIXED)
 
-/* The bits of a float without the sign, which compare as floats do; NaN's are the largest. */
+/* The bits of a float without the sign. They compare as floats do; NaN's are the largest. */
 VIT__INLINE int32_t vit__size_bits(float x) { return (int32_t)(vit__bits(x) & 0x7fffffffu); }
 
-/* An instance of the epilogue; constants where it is called. */
+/* The options of an epilogue; constants where it is called. */
 typedef struct vit__epilogue {
-    int act, add, scale; /* scale: gamma is there */
+    int act, add, scale; /* scale: gamma is not NULL */
 } vit__epilogue;
 
 /* The 256 steps of a quantised row: q = x * inverse + base, in the lower bits. */
@@ -5004,23 +4996,23 @@ typedef struct vit__u8_steps {
     float scale, inverse, base;
 } vit__u8_steps;
 
-/* Attention of models in int8 and int4 multiplies integers, whose sums are below 2^24: exact in
-   32 bits and in f32, in any order. A query or a key becomes a vector of length VIT__LENGTH, so
-   that a product of two is at most the product of the lengths (Cauchy and Schwarz), even if
-   rounding adds half the root of the depth to each. A row of the softmax adds up to VIT__WHOLE,
-   and values are at most vit__value_limit. */
-#define VIT__LENGTH 4060.0f /* 4096 - sqrt(4096) / 2, and a little for what follows is rounded */
+/* Attention of models in int8 and int4 multiplies integers. Their sums are below 2^24, and so exact
+   in 32 bits and in f32, in any order. A query or a key becomes a vector of length VIT__LENGTH. By
+   Cauchy-Schwarz, a product of two is at most the product of their lengths, even if rounding adds
+   half the root of the depth to each. A row of the softmax adds up to VIT__WHOLE, and values are at
+   most vit__value_limit. */
+#define VIT__LENGTH 4060.0f /* 4096 - sqrt(4096) / 2, less a margin for rounding */
 #define VIT__WHOLE 32767.0f
 
-/* Rounding enlarges the sum of a row of n values by n / 2 at most; 32800 is VIT__WHOLE and a little
-   more. So a product of softmax and values stays below 2^24. */
+/* Rounding enlarges the sum of a row of n values by at most n / 2; 32800 is VIT__WHOLE with a
+   margin. So a product of softmax and values stays below 2^24. */
 VIT__INLINE float vit__value_limit(int n) { return (float)((1 << 24) / (32800 + n / 2)); }
 
-/* 1 if rows can be quantised by this value; 0 for NaN. */
+/* 1 if a row can be quantised by this value; 0 for NaN. */
 VIT__INLINE int vit__is_usable(float x) { return x > 1e-30f && x < 1e30f; }
 
-/* The factor of other rows: 0 for rows near zero, whose quotients would overflow; NaN, which the
-   step passes on, for rows with NaN or with values of 1e30 and more. */
+/* The factor of rows that cannot be quantised: 0 for rows near zero, whose quotients would
+   overflow; NaN, which the step passes on, for rows with NaN or with values of 1e30 and more. */
 VIT__INLINE float vit__unusable(float x) {
     return !VIT__SPREADS_NAN || x <= 1e-30f ? 0.0f : VIT__NAN;
 }
@@ -5034,14 +5026,14 @@ VIT__INLINE int vit__is_quantised(const vit__packing *to) {
 /* Elements in a unit of 4 bytes. */
 VIT__INLINE int vit__unit_elements(vit_dtype dtype) { return dtype == VIT_F32 ? 1 : 2; }
 
-/* Position i of the order of summation: bf16 takes the second of a pair first, as vdpbf16ps does.
+/* Position i in the order of summation: bf16 takes the second of a pair first, as vdpbf16ps does.
    The last k of an odd depth has no partner. */
 VIT__INLINE int vit__summand(vit_dtype dtype, int k, int depth) {
     return dtype == VIT_BF16 && (k ^ 1) < depth ? k ^ 1 : k;
 }
 
-/* Fetches the next rows: a head's tokens lie one row of q, k and v apart, a distance that hardware
-   does not foresee. */
+/* Prefetches the next rows. A head's tokens are one row of q, k and v apart, which hardware does
+   not predict. */
 VIT__INLINE void vit__prefetch_rows(const float *rows, size_t ld, int count, int dim) {
     int t, d;
     for (t = 0; t < count; t++)
@@ -5049,7 +5041,8 @@ VIT__INLINE void vit__prefetch_rows(const float *rows, size_t ld, int count, int
 }
 
 #ifndef VIT_NO_PREPROCESS
-/* Sixteen sums as bytes. Narrowed in a loop of its own, because gcc would clamp bytes. */
+/* Converts sixteen sums to bytes. The conversion has a loop of its own, because gcc would clamp
+   bytes if the loops were one. */
 VIT__INLINE void vit__clip16(uint8_t *to, const int32_t *sum) {
     int32_t t[16];
     int l;
@@ -5061,7 +5054,8 @@ VIT__INLINE void vit__clip16(uint8_t *to, const int32_t *sum) {
 }
 #endif
 
-/* How >>body lifts a word from one register to VIT__(v): a, b, c of them, X(number, word). */
+/* In >>body, lifts a word from one register to VIT__(v), the type of all: a, b and c are operands,
+   X(number, word). */
 #define VIT__NAME_OF(name, tier) vit__##name##_##tier
 #define VIT__NAME_IN(name, tier) VIT__NAME_OF(name, tier)
 #define VIT__(name) VIT__NAME_IN(name, VIT__TIER)
@@ -5085,39 +5079,39 @@ VIT__INLINE void vit__clip16(uint8_t *to, const int32_t *sum) {
 #define VIT__STAMP_ROWS 1   /* row functions                 */
 #define VIT__STAMP_FLOATS 2 /* tiles whose sums are floats   */
 #define VIT__STAMP_BYTES 4  /* tiles whose sums are integers */
-#define VIT__STAMP_MORE 8   /* more tiers follow that have the same words */
+#define VIT__STAMP_MORE 8   /* more tiers with the same words follow */
 
 /* ------------------------------------------------------------------------- */
 /* >>tiles                                                                   */
-/*                                                                           */
-/* A matrix product is made of tiles, whose sums stay in registers: `height` */
-/* rows times `width` registers of columns. Every sum is a named variable,   */
-/* because gcc 12 and clang 14 spill arrays of them. In plain C, a tile is   */
-/*                                                                           */
-/*    for (k = 0; k < depth; k++)                                            */
-/*        for (r = 0; r < rows; r++)                                         */
-/*            for (l = 0; l < columns; l++)                                  */
-/*                c[r][l] = fma(a[r][k], w[k][l], c[r][l]);                  */
-/*                                                                           */
-/* and >>body writes it so: float_tile, byte_tile, group_tile. The compiler  */
-/* inlines them into functions of one kind, height and width, and drops the  */
-/* code for all others. A shape lists these functions.                       */
 /* ------------------------------------------------------------------------- */
+
+/* A matrix product is made of tiles, whose sums stay in registers: `height` rows times `width`
+   registers of columns. Every sum is a named variable, because gcc 12 and clang 14 spill arrays of
+   them. In plain C, a tile is
+
+      for (k = 0; k < depth; k++)
+          for (r = 0; r < rows; r++)
+              for (l = 0; l < columns; l++)
+                  c[r][l] = fma(a[r][k], w[k][l], c[r][l]);
+
+   float_tile, byte_tile and group_tile in >>body are such loops. The compiler inlines them into
+   functions of one kind, height and width, and drops the code for all others. A shape lists
+   these functions. */
 
 #if VIT__SIMD
 
 /* How a step of the inner loop multiplies. */
 enum {
     VIT__TILE_F32,   /* f32, one k a step                                                    */
-    VIT__TILE_F16,   /* f16 widened in the loop                                              */
-    VIT__TILE_BF16,  /* bf16 widened in the loop, k = 1, 0, 3, 2, ...                        */
+    VIT__TILE_F16,   /* f16, widened in the loop                                             */
+    VIT__TILE_BF16,  /* bf16, widened in the loop, k = 1, 0, 3, 2, ...                       */
     VIT__TILE_MORE,  /* f32, but sums continue from the tile                                 */
     VIT__TILE_ODD,   /* as MORE, in bf16's order                                             */
     VIT__TILE_DOT,   /* a pair of bf16, the second first                                     */
     VIT__TILE_DOT16, /* a pair of 16-bit integers                                            */
     VIT__TILE_DOT8,  /* a quad of bytes                                                      */
     VIT__TILE_SPLIT, /* a quad of bytes, widened to 16 bits in the loop                      */
-    VIT__TILE_WIDE,  /* a quad of bytes whose weights have been widened to 16 bits           */
+    VIT__TILE_WIDE,  /* a quad of bytes, weights already widened to 16 bits                  */
     VIT__TILE_TWO    /* two quads, added in 16 bits                                          */
 };
 
@@ -5130,16 +5124,16 @@ typedef void vit__tile_fn(float *tile, const vit__operands *o, const unsigned ch
    inner index at a time, for all rows of a tile. */
 typedef struct vit__shape {
     vit_dtype dtype;
-    int height, panels;                /* of a tile in registers                           */
-    vit__tile_fn *full, *half, *one;   /* of height, up to half of it (or NULL), 1 row     */
-    vit__tile_fn *narrow;              /* one panel, where the others have more            */
-    int block, size;                   /* of the inner index; bytes of an element of a row */
+    int height, panels;                /* size of a tile in registers                      */
+    vit__tile_fn *full, *half, *one;   /* for `height` rows, up to half of it (or NULL), and 1 */
+    vit__tile_fn *narrow;              /* one panel, where the others take more            */
+    int block, size;                   /* steps of the inner index; bytes of a row's element */
                                        /* block 0: sums start from zero, not from the tile */
     void (*widen)(void *to, const unsigned char *panel, int k, int count);
     void (*finish)(float *tile, const vit__operands *o, const unsigned char *panel);
 } vit__shape;
 
-/* Shapes of one function for all heights. */
+/* Shapes with one function for all heights. */
 #    define VIT__SHAPE(dtype, height, run)                                                        \
         { dtype, height, 1, run, NULL, run, NULL, 0, 0, NULL, NULL }
 #    define VIT__MORE_SHAPE(dtype, height, run)                                                   \
@@ -5148,24 +5142,24 @@ typedef struct vit__shape {
         { dtype, height, 1, run, NULL, run, NULL, (dtype) == VIT_I4 ? VIT__GROUPS_WIDE * 32 : 128, \
           size, widen, finish }
 
-/* Widened weights of a panel, few enough to stay in the nearest cache; those of int4 have
-   scales in front. */
+/* Widened weights of a panel, few enough to stay in the L1 cache; those of int4 have scales in
+   front. */
 #    define VIT__GROUPS_WIDE 8
 #    define VIT__GROUPS_HEADER (VIT__GROUPS_WIDE * 128)
 typedef struct VIT__ALIGNED_64 vit__groups {
     float scale[VIT__GROUPS_WIDE * 16];
-    int32_t base[VIT__GROUPS_WIDE * 16];          /* of FORM_S8: 128 times the sum of weights */
+    int32_t base[VIT__GROUPS_WIDE * 16];          /* FORM_S8: 128 times the sum of weights */
     unsigned char quads[VIT__GROUPS_WIDE * 1024]; /* 8 or 16 bits a weight */
 } vit__groups;
 
-/* The function for that many rows and panels. */
+/* The function for this many rows and panels. */
 VIT__INLINE vit__tile_fn *vit__tile_for(const vit__shape *shape, int rows, int panels) {
     if (panels < shape->panels) return shape->narrow;
     if (rows == 1) return shape->one;
     return shape->half && rows <= shape->height / 2 ? shape->half : shape->full;
 }
 
-/* All rows times some panels, in parts as equal as can be. */
+/* All rows times some panels, in parts as equal as possible. */
 static void vit__tile_rows(const vit__shape *shape, float *tile, const vit__operands *o,
                            const unsigned char *p, size_t stride, int panels) {
     int parts = vit__ceil_div(o->rows, shape->height), left = o->rows;
@@ -5298,7 +5292,7 @@ static void vit__gemm_tiles(float *tile, const vit__operands *o) {
         if (r < height && width > 2) { VIT__CHAIN_STORE(to##r + 2 * VIT__LANES, s##r##2); }       \
         if (r < height && width > 3) { VIT__CHAIN_STORE(to##r + 3 * VIT__LANES, s##r##3); }
 
-/* A function of one tile, from >>body. */
+/* Defines the function of one tile, from >>body. */
 #    define VIT__TILE_FN(name, tile_of, tier, kind, height, width)                                \
         VIT__STATIC_ASSERT((height) <= VIT__MAX_TILE_ROWS, rows_of_##name);                       \
         VIT__NOINLINE static void name(float *tile, const vit__operands *o,                       \
@@ -5306,7 +5300,7 @@ static void vit__gemm_tiles(float *tile, const vit__operands *o) {
             vit__##tile_of##_##tier(kind, height, width, tile, o, p, stride);                     \
         }
 
-/* Tiles of two or four sizes and the shape that lists them: vit__shape_<name>. */
+/* Defines tiles of two or four sizes and the shape that lists them: vit__shape_<name>. */
 #    define VIT__TILES_2(name, dtype, tile_of, tier, kind, height, width)                         \
         VIT__TILE_FN(vit__tile_##name, tile_of, tier, kind, height, width)                        \
         VIT__TILE_FN(vit__tile_##name##_1, tile_of, tier, kind, 1, width)                         \
@@ -5323,7 +5317,7 @@ static void vit__gemm_tiles(float *tile, const vit__operands *o) {
             vit__tile_##name##_x16, 0, 0, NULL, NULL                                              \
         };
 
-/* A panel as two halves, each by a half tile of int8. */
+/* Computes a panel as two halves, each by a half tile of int8. */
 #    define VIT__HALF_TILES(name, half)                                                           \
         static void name(float *tile, const vit__operands *o, const unsigned char *p,             \
                          size_t stride) {                                                         \
@@ -5331,7 +5325,7 @@ static void vit__gemm_tiles(float *tile, const vit__operands *o) {
             half(tile + 8, o, p + 32, stride);                                                    \
         }
 
-/* Prefetch of the next panels, which AVX2 and AVX-512 define. */
+/* Prefetches the next panels; AVX2 and AVX-512 define it. */
 #    if VIT__AVX2
 #        define VIT__AHEAD_OF(o, p)                                                               \
             ((o)->ahead ? (o)->ahead + (size_t)((p) - (o)->panel) / 32 : (p))
@@ -5339,8 +5333,8 @@ static void vit__gemm_tiles(float *tile, const vit__operands *o) {
 #        define VIT__AHEAD_OF(o, p) (p)
 #    endif
 
-/* Correction of a group's sums for signed inputs, which are 128 less. A sum of 8 quads' bytes fits
-   a byte: 8 * 8 < 128. */
+/* Corrects a group's sums for signed inputs, which are 128 less. A sum of 8 quads' bytes fits a
+   byte: 8 * 8 < 128. */
 VIT__INLINE void vit__base_i4(int32_t *base, const unsigned char *quads) {
     signed char sum[64] = { 0 };
     int i, l;
@@ -5352,25 +5346,23 @@ VIT__INLINE void vit__base_i4(int32_t *base, const unsigned char *quads) {
 
 #endif /* VIT__SIMD */
 
-#endif /* VIT_IMPLEMENTATION, up to here */
+#endif /* end of the part that needs VIT_IMPLEMENTATION */
 
 /* ------------------------------------------------------------------------- */
 /* >>body                                                                    */
-/*                                                                           */
-/* Every kernel, once. This section is skipped at first; >>words reads it    */
-/* again for each tier, which has then defined its words: the types of its   */
-/* registers and what it can do with them. VIT__STAMP says which parts it    */
-/* wants. VIT__(name) is the name of a function in this tier, as in          */
-/* vit__softmax_avx2.                                                        */
-/*                                                                           */
-/* VIT__(v) holds VIT__WIDE floats in VIT__REGS registers: 16, or one in     */
-/* plain C. Rows are sums in 16 lanes, whatever the registers: element i is  */
-/* added to lane i % 16, and vit__sum16's tree adds the lanes.               */
 /* ------------------------------------------------------------------------- */
+
+/* Every kernel, once. The first pass skips this section; >>words includes it again for each tier,
+   after defining the tier's words: the types of its registers and the operations on them.
+   VIT__STAMP selects the parts. VIT__(name) is the name of a function in this tier, such as
+   vit__softmax_avx2.
+
+   VIT__(v) holds VIT__WIDE floats in VIT__REGS registers: 16, or one in plain C. Every tier sums
+   a row in 16 lanes: element i is added to lane i % 16, and vit__sum16's tree adds the lanes. */
 
 #if defined(VIT__TIER)
 
-/* Words that follow from others. */
+/* Words derived from others. */
 #if defined(VIT__WIDE_BYTES)
 #    define VIT__SPLIT(x, y)                                                                     \
         if (kind == VIT__TILE_SPLIT || kind == VIT__TILE_WIDE) y = VIT__ODD(x), x = VIT__EVEN(x);
@@ -5441,7 +5433,7 @@ VIT__INLINE VIT__(v) VIT__(select)(VIT__(v) mask, VIT__(v) a, VIT__(v) b) {
     VIT__EACH(VIT__BY_MASK, VIT__F_SELECT)
     return a;
 }
-VIT__INLINE VIT__(v) VIT__(nan)(VIT__(v) a) { /* all bits set where a is NaN, else none */
+VIT__INLINE VIT__(v) VIT__(nan)(VIT__(v) a) { /* all bits set where a is NaN, otherwise none */
     VIT__EACH(VIT__ALONE, VIT__F_NAN)
     return a;
 }
@@ -5449,17 +5441,17 @@ VIT__INLINE VIT__(v) VIT__(shl)(VIT__(v) a, int by) {
     VIT__EACH(VIT__SHIFTED, VIT__F_SHL)
     return a;
 }
-VIT__INLINE VIT__(v) VIT__(shr)(VIT__(v) a, int by) { /* zeros come in */
+VIT__INLINE VIT__(v) VIT__(shr)(VIT__(v) a, int by) { /* shifts in zeros */
     VIT__EACH(VIT__SHIFTED, VIT__F_SHR)
     return a;
 }
 
-/* a * b + c, a constant for each lane. */
+/* a * b + c, where c is a constant for every lane. */
 VIT__INLINE VIT__(v) VIT__(horner)(VIT__(v) a, VIT__(v) b, float c) {
     return VIT__(fmadd)(a, b, VIT__(splat)(c));
 }
 
-/* Elements that the file holds. */
+/* Loads elements in the file's byte order. */
 VIT__INLINE VIT__(v) VIT__(load_stored)(const float *p) {
 #if VIT__WIDE == 1
     return VIT__(splat)(vit__stored(p));
@@ -5486,7 +5478,7 @@ VIT__NOINLINE VIT__ROW void VIT__(store_some)(float *p, VIT__(v) a, int left) {
     memcpy(p, x, (size_t)left * sizeof *x);
 }
 
-/* A row's next elements, of which `left` are left, at least one; zeros behind them. */
+/* The row's next elements; `left` of them remain, at least one, and zeros follow. */
 VIT__INLINE VIT__(v) VIT__(get)(const float *p, int left) {
     return VIT__WIDE > 1 && left < 16 ? VIT__(load_some)(p, left) : VIT__(load)(p);
 }
@@ -5498,7 +5490,7 @@ VIT__INLINE void VIT__(put)(float *p, VIT__(v) a, int left) {
     else VIT__(store)(p, a);
 }
 
-/* The lower halves of the lanes, as the file has them. */
+/* Stores the lower halves of the lanes in the file's byte order. */
 VIT__INLINE void VIT__(put_halves)(uint16_t *p, VIT__(v) a, int left) {
 #if VIT__WIDE > 1
     uint16_t half[16];
@@ -5514,10 +5506,10 @@ VIT__INLINE void VIT__(put_halves)(uint16_t *p, VIT__(v) a, int left) {
 #endif
 }
 
-/* The first `left` lanes of a, and those of `other` behind them. */
+/* The first `left` lanes of a; the other lanes come from `other`. */
 VIT__INLINE VIT__(v) VIT__(first)(VIT__(v) a, int left, VIT__(v) other) {
 #if VIT__WIDE > 1
-    /* The lanes' bits by and and or, which the memory sanitizer follows, unlike vblendvps. */
+    /* Selects lanes by and and or, which the memory sanitizer follows, unlike vblendvps. */
     static const int32_t masks[48] = {
         -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, /**/
         0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  /**/
@@ -5567,15 +5559,17 @@ VIT__INLINE int VIT__(any)(VIT__(v) mask) {
 
 /* --- functions -------------------------------------------------------------------- */
 
-/* exp(x) for x <= 88: x = n ln 2 + r, |r| <= ln 2 / 2, and a polynomial for exp(r) (Cephes'
-   coefficients of expf). Error at most 0.89 ulp for x >= -87, measured by tests/test_math.c like
-   the bounds below. Under -87 it stays at exp(-87) = 1.6e-38, which any sum with a 1 ignores. */
+/* exp(x) for x <= 88: x = n ln 2 + r, |r| <= ln 2 / 2, and a polynomial for exp(r) (coefficients of
+   Cephes' expf). The error is at most 0.89 ulp for x >= -87. tests/test_math.c measures this and
+   the bounds below. Below -87 the result stays at exp(-87) = 1.6e-38, which vanishes in any sum
+   with a 1. */
 VIT__INLINE VIT__(v) VIT__(exp_below)(VIT__(v) x) {
     VIT__(v) r = VIT__(max)(VIT__(splat)(-87.0f), x); /* NaN passes through */
     const VIT__(v) shifted = VIT__(horner)(r, VIT__(splat)(1.44269504f), VIT__EXP_ROUND);
     const VIT__(v) n = VIT__(sub)(shifted, VIT__(splat)(VIT__EXP_ROUND));
     VIT__(v) p = VIT__(splat)(1.9875691500e-4f);
-    /* ln 2 in two parts. The first has 9 bits, n 7: its product is exact with fma and without. */
+    /* ln 2 is split in two parts. The first has 9 bits and n has 7, so their product is exact with
+       and without fma. */
     r = VIT__(fmadd)(n, VIT__(splat)(-0.693359375f), r);
     r = VIT__(fmadd)(n, VIT__(splat)(2.12194440e-4f), r);
     p = VIT__(horner)(p, r, 1.3981999507e-3f);
@@ -5585,8 +5579,8 @@ VIT__INLINE VIT__(v) VIT__(exp_below)(VIT__(v) x) {
     p = VIT__(horner)(p, r, 5.0000001201e-1f);
     p = VIT__(horner)(p, r, 1.0f);
     p = VIT__(horner)(p, r, 1.0f);
-    /* The low bits of shifted are n + 127, from 1 to 254: moved to the exponent, they are 2^n. The
-       product is exact, so that fusing it into a sum changes nothing. */
+    /* The low bits of shifted are n + 127, from 1 to 254. Shifted into the exponent, they are 2^n.
+       The product is exact, so fusing it into a sum changes nothing. */
     return VIT__(mul)(p, VIT__(shl)(shifted, 23));
 }
 
@@ -5594,10 +5588,10 @@ VIT__INLINE VIT__(v) VIT__(exp)(VIT__(v) x) {
     return VIT__(exp_below)(VIT__(min)(VIT__(splat)(88.0f), x));
 }
 
-/* torch.nn.GELU, exact form: x / 2 * (1 + erf(x / sqrt 2)). erf(z) = z P(z^2) /
-   Q(z^2) on |z| <= 3.92, beyond which it rounds to 1: a least-maximum fit of our
-   own, relative error 1.9e-8 before rounding; gelu is within 2.2e-7 |x|. At the end
-   of that range the quotient is 1 to the last bit, with fma and without. */
+/* torch.nn.GELU, exact form: x / 2 * (1 + erf(x / sqrt 2)). erf(z) = z P(z^2) / Q(z^2) on |z| <=
+   3.92, beyond which it rounds to 1. The minimax fit is our own, with a relative error of 1.9e-8
+   before rounding; gelu is within 2.2e-7 |x|. At the end of the range the quotient is 1 to the last
+   bit, with and without fma. */
 VIT__INLINE VIT__(v) VIT__(gelu)(VIT__(v) x) {
     const VIT__(v) one = VIT__(splat)(1.0f);
     const VIT__(v) t = VIT__(mul)(x, VIT__(splat)(0.70710678f));
@@ -5620,15 +5614,14 @@ VIT__INLINE VIT__(v) VIT__(gelu)(VIT__(v) x) {
     return VIT__(mul)(VIT__(mul)(x, VIT__(splat)(0.5f)), p);
 }
 
-/* The activations, defined here and nowhere else. gelu_tanh(x) is x sigmoid(2 u) with
-   u = sqrt(2 / pi) (x + 0.044715 x^3). */
+/* All activations. gelu_tanh(x) is x sigmoid(2 u) with u = sqrt(2 / pi) (x + 0.044715 x^3). */
 VIT__INLINE VIT__(v) VIT__(activate)(vit_activation activation, VIT__(v) x) {
     VIT__(v) s = x;
     switch (vit__known(activation)) {
     case VIT_GELU: return VIT__(gelu)(x);
     case VIT_RELU:
         s = VIT__(splat)(0.0f);
-#if VIT__WIDE == 1 && defined(__wasm__) /* of a constant, clang 14 makes f32.max: -0 becomes 0 */
+#if VIT__WIDE == 1 && defined(__wasm__) /* clang 14 makes f32.max of a constant: -0 becomes 0 */
         VIT__HIDE(s.r0)
 #endif
         return VIT__(max)(s, x);
@@ -5644,8 +5637,8 @@ VIT__INLINE VIT__(v) VIT__(activate)(vit_activation activation, VIT__(v) x) {
     return VIT__(div)(x, VIT__(plus)(VIT__(splat)(1.0f), s));
 }
 
-/* tanh(x) = (1 - e) / (1 + e) with e = exp(-2 |x|); near zero, where that would
-   cancel, its series, in error by at most x^9 / 50. At most 6.2 ulp. */
+/* tanh(x) = (1 - e) / (1 + e) with e = exp(-2 |x|). Near zero, where that cancels, its series is in
+   error by at most x^9 / 50. The error is at most 6.2 ulp. */
 VIT__INLINE float VIT__(exp_of)(float x) {
     float y[VIT__WIDE];
     VIT__(store)(y, VIT__(exp)(VIT__(splat)(x)));
@@ -5665,7 +5658,7 @@ VIT__ROW float VIT__(tanh_of)(float x) {
 
 /* --- between matrix products ------------------------------------------------------ */
 
-/* The epilogue of some elements x; c is what it is added to. */
+/* The epilogue of some elements x; c holds the values they are added to. */
 VIT__INLINE VIT__(v) VIT__(finish)(vit__epilogue e, VIT__(v) x, VIT__(v) bias, VIT__(v) gamma,
                                    VIT__(v) c) {
     x = VIT__(plus)(x, bias);
@@ -5689,10 +5682,10 @@ VIT__NOINLINE VIT__ROW void VIT__(output_tail)(vit__epilogue e, const vit__outpu
     VIT__(output_step)(e, out, x, c, i, left);
 }
 
-/* The tile is still in the nearest cache. */
+/* Runs while the tile is still in the L1 cache. */
 VIT__INLINE void VIT__(output_rows)(vit__epilogue e, const vit__output *out,
                                     const vit__tile *tile) {
-    const int in_place = VIT__WIDE == 1 || !VIT__SMALL; /* else the tail's copy is the only one */
+    const int in_place = VIT__WIDE == 1 || !VIT__SMALL; /* otherwise only the tail copies */
     const float *x = tile->data;
     float *c = out->c;
     int r, i;
@@ -5743,8 +5736,8 @@ VIT__ROW void VIT__(gate)(vit_activation activation, float *x, int n) {
 }
 
 /* torch.nn.LayerNorm over one row: (x - mean) / sqrt(var + eps) * weight + bias; or RMSNorm, which
-   has neither mean nor bias. y may be x. The row is read three times: the mean of squares minus the
-   square of the mean would cancel where the mean is large. */
+   has neither mean nor bias. y may be x. The row is read three times, because the mean of squares
+   minus the square of the mean cancels where the mean is large. */
 VIT__INLINE void VIT__(norm_row)(int rms, float *y, const float *x, const vit__norm_spec *norm) {
     const VIT__(v) zero = VIT__(splat)(0.0f);
     const int dim = norm->dim;
@@ -5781,9 +5774,9 @@ VIT__ROW void VIT__(norm)(float *y, const float *x, const vit__norm_spec *norm) 
     else VIT__(norm_row)(1, y, x, norm);
 }
 
-/* x = exp(scale * steps * x - max), steps NULL for ones; returns 1 / sum, for the caller to
-   multiply by: attention does it after the product with V, on fewer elements. Up to 15 elements
-   past the n-th are read and written. */
+/* x = exp(scale * steps * x - max), with steps NULL for ones. Returns 1 / sum, by which the caller
+   must multiply: attention does so after the product with V, where there are fewer elements. Reads
+   and writes up to 15 elements past the n-th. */
 VIT__ROW float VIT__(softmax)(float *x, const float *steps, int n, float scale) {
     const VIT__(v) lowest = VIT__(splat)(VIT__LOWEST), factor = VIT__(splat)(scale);
     VIT__(v) max = lowest;
@@ -5814,7 +5807,7 @@ VIT__ROW void VIT__(scale)(float *y, const float *x, int n, float factor) {
         VIT__(put)(y + i, VIT__(mul)(VIT__(get)(x + i, n - i), f), n - i);
 }
 
-/* y = a + gamma * b, gamma NULL for ones: the two additions of the epilogue. */
+/* y = a + gamma * b, with gamma NULL for ones: the two additions of the epilogue. */
 VIT__ROW void VIT__(add)(float *y, const float *a, const float *b, const float *gamma, int n) {
     int i;
     for (i = 0; i < n; i += VIT__WIDE) {
@@ -5825,8 +5818,8 @@ VIT__ROW void VIT__(add)(float *y, const float *a, const float *b, const float *
     }
 }
 
-/* Turns each pair (a, b) of a head by its angle, in place: a is number i of `half`, in
-   steps of `step`, b lies `stride` behind it. */
+/* Turns each pair (a, b) of a head by its angle, in place. The i-th a, for i < half, is at i *
+   step; its b is `stride` further. */
 VIT__INLINE void VIT__(rotate_pairs)(int step, int stride, float *x, const float *cosine,
                                      const float *sine, int half) {
     float a[16], b[16];
@@ -5854,8 +5847,8 @@ VIT__ROW void VIT__(rotate)(vit_rope rope, float *x, const float *cosine, const 
 
 /* --- rows into a layer ------------------------------------------------------------ */
 
-/* vit__f32_to_bf16, in the lower half of each lane; the upper half is zero. 0x7fff rounds halves
-   down, and the last bit that is kept makes that up where it is odd: to nearest, ties to even. */
+/* vit__f32_to_bf16, in the lower half of each lane; the upper half is zero. Adding 0x7fff rounds
+   halves down; adding the last kept bit too rounds them up if it is odd. So ties go to even. */
 VIT__INLINE VIT__(v) VIT__(bf16)(VIT__(v) x) {
     const VIT__(v) upper = VIT__(shr)(x, 16);
     const VIT__(v) even = VIT__(and)(upper, VIT__(bits)(1));
@@ -5864,7 +5857,8 @@ VIT__INLINE VIT__(v) VIT__(bf16)(VIT__(v) x) {
                          VIT__(shr)(rounded, 16));
 }
 
-/* In place, as bf16 or as f32 rounded to it. Narrower elements never overtake those to be read. */
+/* Converts in place, to bf16 or to f32 rounded to it. Narrower elements never overtake unread
+   ones. */
 VIT__INLINE void VIT__(convert_bf16)(vit__form form, float *row, int n) {
     uint16_t *const to = (uint16_t *)(void *)row;
     int i;
@@ -5891,9 +5885,9 @@ VIT__INLINE void VIT__(range)(const float *x, int n, float *low, float *high) {
     *high = VIT__SPREADS_NAN && VIT__(any)(nan) ? VIT__NAN : VIT__(highest)(most);
 }
 
-/* Eight bits an element, the range of a row spread over all 256 steps; zero is
-   one of them. 254.99 instead of 255, so that no end of the range, both being
-   rounded, comes to lie half a step outside. */
+/* Spreads the range of a row over 256 steps of 8 bits; zero is one of them. 254.99 instead of 255
+   keeps both ends of the range within half a step of the first and the last, since both are
+   rounded. */
 VIT__INLINE vit__u8_steps VIT__(u8_steps)(const float *row, int n) {
     vit__u8_steps s = { 0.0f, 0.0f, 0.0f };
     float low, high;
@@ -5908,8 +5902,8 @@ VIT__INLINE vit__u8_steps VIT__(u8_steps)(const float *row, int n) {
     return s;
 }
 
-/* In place: 16 are read before any of their bytes is written. Bytes end at 8 + i + 16 then; floats
-   still to be read begin at 4 * (i + 16). base contains VIT__ROUND, which leaves the integer of
+/* Works in place: it reads 16 elements before it writes any of their bytes. Bytes then end at 8 + i
+   + 16; unread floats begin at 4 * (i + 16). base contains VIT__ROUND, which leaves the integer of
    x * inverse + base in the low bits. */
 VIT__INLINE void VIT__(convert_u8)(vit__form form, float *row, int n) {
     const vit__u8_steps s = VIT__(u8_steps)(row, n);
@@ -5957,8 +5951,8 @@ VIT__ROW void VIT__(convert)(vit__form form, float *row, int n) {
 
 /* --- attention in integers -------------------------------------------------------- */
 
-/* 1 / sqrt(x): halving the exponent by a shift is off by 3.4 %, two steps of Newton's method leave
-   0.17 %, then 5e-6. VIT__LENGTH has room for that. */
+/* 1 / sqrt(x): halving the exponent by a shift is off by 3.4 %; two steps of Newton's method reduce
+   that to 0.17 % and 5e-6. VIT__LENGTH has a margin for this error. */
 VIT__INLINE float VIT__(rsqrt)(float x) {
     const float half = -0.5f * x;
     float y = vit__float(0x5f3759dfu - (vit__bits(x) >> 1));
@@ -5966,7 +5960,7 @@ VIT__INLINE float VIT__(rsqrt)(float x) {
     return y * VIT__F_FMA1(half * y, y, 1.5f);
 }
 
-/* Factor that scales a row to length VIT__LENGTH. */
+/* The factor that scales a row to length VIT__LENGTH. */
 VIT__ROW float VIT__(length_factor)(const float *x, int n) {
     VIT__(lanes) lane;
     float sum;
@@ -5980,7 +5974,7 @@ VIT__ROW float VIT__(length_factor)(const float *x, int n) {
     return vit__is_usable(sum) ? VIT__LENGTH * VIT__(rsqrt)(sum) : vit__unusable(sum);
 }
 
-/* Factor that makes the largest of n elements `limit`. */
+/* The factor that scales the largest of n elements to `limit`. */
 VIT__INLINE float VIT__(largest_factor)(const float *x, int n, float limit) {
     const VIT__(v) size = VIT__(bits)(0x7fffffffu);
     VIT__(v) most = VIT__(splat)(0.0f), nan = most;
@@ -5995,7 +5989,7 @@ VIT__INLINE float VIT__(largest_factor)(const float *x, int n, float limit) {
     return vit__is_usable(largest) ? limit / largest : vit__unusable(largest);
 }
 
-/* round(x * factor): in f32 panels as f32, elsewhere in the lower bits. */
+/* round(x * factor): as f32 in f32 panels, otherwise in the lower bits. */
 VIT__INLINE VIT__(v) VIT__(rounded)(vit_dtype dtype, VIT__(v) x, VIT__(v) factor) {
     x = VIT__(fmadd)(x, factor, VIT__(splat)(VIT__ROUND));
     return dtype == VIT_F32 ? VIT__(sub)(x, VIT__(splat)(VIT__ROUND)) : x;
@@ -6003,7 +5997,7 @@ VIT__INLINE VIT__(v) VIT__(rounded)(vit_dtype dtype, VIT__(v) x, VIT__(v) factor
 
 #if VIT__HAS_I16
 /* row[i] = round(row[i] * steps[i] * factor), in place as i16 or f32, up to 15 elements past the
-   n-th; steps NULL: the factor of the row's length. Returns the row's step. */
+   n-th. If steps is NULL, the factor comes from the row's length. Returns the row's step. */
 VIT__ROW float VIT__(quantise)(vit__form form, float *row, const float *steps, int n,
                                float factor) {
     const vit_dtype dtype = VIT__WIDE > 1 && form == VIT__FORM_F32 ? VIT_F32 : VIT__I16;
@@ -6027,7 +6021,7 @@ VIT__ROW float VIT__(quantise)(vit__form form, float *row, const float *steps, i
 #endif
 
 #if VIT__SMALL
-/* Element k of row `row` of panels of this depth. */
+/* Writes element k of row `row` to panels of this depth. */
 VIT__CALL void VIT__(put_weight)(vit_dtype dtype, void *panels, int row, int k, int depth,
                                  float x) {
     unsigned char *panel = (unsigned char *)panels +
@@ -6040,7 +6034,7 @@ VIT__CALL void VIT__(put_weight)(vit_dtype dtype, void *panels, int row, int k, 
     else memcpy(panel + 4 * i, &x, 4);
 }
 
-/* The keys and values of one head as panels, element by element, for size. */
+/* Packs the keys and values of one head as panels, element by element, for size. */
 VIT__ROW void VIT__(pack_head)(vit_dtype product, const vit__packing *to,
                                const vit__unpacked *from) {
     const vit_dtype dtype = vit__known_product(product);
@@ -6075,8 +6069,8 @@ VIT__ROW void VIT__(pack_head)(vit_dtype product, const vit__packing *to,
 
 #else
 
-/* Units of up to 16 elements of a token; factor NULL: not quantised. Elements past n are zeros, as
-   the panels' padding must be. */
+/* Units of up to 16 elements of a token, not quantised if factor is NULL. Elements past n are
+   zeros, as the padding of panels must be. */
 VIT__INLINE void VIT__(pack_units)(vit_dtype dtype, uint32_t *unit, const float *from, int n,
                                    const float *factor) {
     uint16_t half[16];
@@ -6091,11 +6085,11 @@ VIT__INLINE void VIT__(pack_units)(vit_dtype dtype, uint32_t *unit, const float 
     if (dtype != VIT_F32) memcpy(unit, half, sizeof half);
 }
 
-/* The keys of up to 16 tokens as the panels of a layer whose columns are tokens. A unit is 4
-   bytes of a panel: one f32 or a pair of 16 bits along the inner index, as the file has it. In f32,
-   unit d of token t goes from k[t][d] to keys[t / 16][d][t % 16], with pairs from k[t][2 d] and
-   k[t][2 d + 1]. Rows of 16 elements are converted at a time and then turned in `unit`, since
-   panels want the tokens next to each other. */
+/* Packs the keys of up to 16 tokens as the panels of a layer whose columns are tokens. A unit is 4
+   bytes of a panel in the file's byte order: one f32, or a pair of 16 bits along the inner index.
+   In f32, unit d of token t goes from k[t][d] to keys[t / 16][d][t % 16]; a pair comes from k[t][2
+   d] and k[t][2 d + 1]. Rows of 16 elements are converted, then transposed in `unit`, since panels
+   hold the tokens next to each other. */
 VIT__INLINE void VIT__(pack_keys)(vit_dtype dtype, const vit__packing *to,
                                   const vit__unpacked *from) {
     const int elements = vit__unit_elements(dtype), units = vit__ceil_div(to->dim, elements);
@@ -6117,10 +6111,10 @@ VIT__INLINE void VIT__(pack_keys)(vit_dtype dtype, const vit__packing *to,
     }
 }
 
-/* The values, as the panels of a layer whose columns are elements of a value and whose inner index
-   is the token; the first token is even. In f32, v[t][d] goes to values[d / 16][t][d % 16]; with
-   pairs, v[t][d] and v[t + 1][d] become the halves of one unit. So rows stay rows, unlike those of
-   the keys. */
+/* Packs the values as the panels of a layer whose columns are elements of a value and whose inner
+   index is the token. The first token is even. In f32, v[t][d] goes to values[d / 16][t][d % 16].
+   In pairs, v[t][d] and v[t + 1][d] become the halves of one unit. So rows stay rows; the keys, in
+   contrast, are transposed. */
 VIT__INLINE void VIT__(pack_values)(vit_dtype dtype, const vit__packing *to,
                                     const vit__unpacked *from) {
     const int elements = vit__unit_elements(dtype), dim = to->dim;
@@ -6152,14 +6146,14 @@ VIT__INLINE void VIT__(pack_values)(vit_dtype dtype, const vit__packing *to,
     }
 }
 
-/* The keys and values of one head as panels. While keys are packed, values are on their way, and
-   the reverse. */
+/* Packs the keys and values of one head as panels. Packing keys hides the memory latency of values,
+   and the reverse. */
 VIT__ROW void VIT__(pack_head)(vit_dtype dtype, const vit__packing *to,
                                const vit__unpacked *from) {
     const int end = from->first + from->count;
     const int units = vit__ceil_div(to->dim, vit__unit_elements(dtype));
     vit__unpacked some = *from;
-    if (from->first == 0 && to->tokens % 16) /* keys past the last token, up to a whole panel */
+    if (from->first == 0 && to->tokens % 16) /* keys past the last token, to fill a panel */
         memset(to->keys + to->tokens / 16 * 16 * units, 0, (size_t)units * 64);
     for (; some.first < end; some.first += some.count) {
         some.count = vit__min(16 - some.first % 16, end - some.first);
@@ -6175,9 +6169,9 @@ VIT__ROW void VIT__(pack_head)(vit_dtype dtype, const vit__packing *to,
 
 #ifndef VIT_NO_PREPROCESS
 #    if VIT__WIDE == 1
-/* to[l] = sum of weight i * lines[i][l], the lines `stride` bytes apart: those of the taps, and
-   one more if their count is odd. lanes is a multiple of 16. Weights add up to 2^22, and bicubic
-   ones in size to less than twice that: 255 * 2^23 fits 32 bits. */
+/* to[l] = sum of weight i * lines[i][l]. The lines are `stride` bytes apart; if the taps are odd in
+   number, one more line is read. lanes is a multiple of 16. Weights add up to 2^22; the magnitudes
+   of bicubic ones add up to less than twice that. So 255 * 2^23 fits 32 bits. */
 VIT__ROW void VIT__(resample)(uint8_t *to, const uint8_t *lines, size_t stride,
                             const vit__taps *taps, int lanes) {
     const int16_t *const low = taps->weights, *const high = low + vit__even(taps);
@@ -6193,8 +6187,8 @@ VIT__ROW void VIT__(resample)(uint8_t *to, const uint8_t *lines, size_t stride,
     }
 }
 #    else
-/* By pairs of 16-bit products: the lower and the upper halves of the weights have separate sums.
-   These may wrap; their combination does not, as it is right modulo 2^32. */
+/* Multiplies pairs of 16 bits: the lower and the upper halves of the weights have separate sums.
+   Each may wrap, but their combination does not: it is correct modulo 2^32. */
 VIT__ROW void VIT__(resample)(uint8_t *to, const uint8_t *lines, size_t stride,
                             const vit__taps *taps, int lanes) {
     const unsigned char *const weights = (const unsigned char *)taps->weights;
@@ -6229,8 +6223,8 @@ VIT__ROW void VIT__(resample)(uint8_t *to, const uint8_t *lines, size_t stride,
 
 /* --- int4: groups of 32 weights of a column share a scale ------------------------- */
 
-/* Turns the chains of a tile into results; sums: the panel's sums of weights. FORM_S8 has its
-   zero `below` that of FORM_U8. */
+/* Turns the chains of a tile into results. sums holds the panel's sums of weights. The zero of
+   FORM_S8 is `below` less than that of FORM_U8. */
 VIT__INLINE void VIT__(finish_i4)(float *tile, const vit__operands *o, const unsigned char *sums,
                                   int below) {
     int r, l;
@@ -6257,8 +6251,8 @@ static void VIT__(finish_of_i4)(float *tile, const vit__operands *o, const unsig
 
 /* --- tiles of floats -------------------------------------------------------------- */
 
-/* VIT__COL: bytes from the first of a tile's registers of weights to number n. 512 bits are a whole
-   panel. */
+/* VIT__COL is the byte offset of register n from the first of a tile's registers of weights. 512
+   bits are a whole panel. */
 #if defined(VIT__LANES) && VIT__LANES == 16
 #    define VIT__COL(n, size) ((size_t)(n) * stride)
 #else
@@ -6267,8 +6261,8 @@ static void VIT__(finish_of_i4)(float *tile, const vit__operands *o, const unsig
 
 #if VIT__STAMP & VIT__STAMP_FLOATS
 
-/* Weights number k of register n, as f32. A pair of bf16 holds weight k in its lower half and k + 1
-   in its upper half: one is shifted up, or the other masked out. */
+/* Weights number k of register n, as f32. A pair of bf16 holds weight k in its lower half, which is
+   shifted up, and k + 1 in its upper half, which is masked. */
 VIT__INLINE VIT__RF VIT__(weights)(int kind, const unsigned char *p, size_t stride, int n, int k) {
     (void)stride;
 #    if defined(VIT__W_F16)
@@ -6284,7 +6278,7 @@ VIT__INLINE VIT__RF VIT__(weights)(int kind, const unsigned char *p, size_t stri
 }
 
 /* tile[height][width registers] = a[height][depth] times weights: one chain of fma for each
-   element. Rows past the last repeat it, results and all. */
+   element. Rows past the last repeat the last row and its results. */
 VIT__INLINE void VIT__(float_tile)(int kind, int height, int width, float *tile,
                                    const vit__operands *o, const unsigned char *p, size_t stride) {
     const unsigned char *const a = o->a, *const ahead = VIT__AHEAD_OF(o, p);
@@ -6318,7 +6312,7 @@ VIT__INLINE void VIT__(float_tile)(int kind, int height, int width, float *tile,
 }
 
 #    if defined(VIT__WIDENS)
-/* Weights k to k + count of a panel as f32, 16 of each k. */
+/* Widens weights k to k + count of a panel to f32, 16 of each k. */
 static void VIT__(widen_f16)(void *to, const unsigned char *panel, int k, int count) {
     float *at = (float *)to;
     int i, n;
@@ -6343,9 +6337,9 @@ static void VIT__(widen_bf16)(void *to, const unsigned char *panel, int k, int c
 
 #if VIT__STAMP & VIT__STAMP_BYTES
 
-/* (float)(sum - zero * sums) * (scale * scales), the integers modulo 2^32: of a row, and of the
-   columns whose scales and sums of weights are at `tail`. The difference itself fits 32 bits, as it
-   is the sum of (q - zero) * w; both terms may wrap. */
+/* (float)(sum - zero * sums) * (scale * scales), the integers modulo 2^32, of one row. The columns'
+   scales and sums of weights are at `tail`. Both terms may wrap, but their difference fits 32 bits,
+   since it is the sum of (q - zero) * w. */
 VIT__INLINE VIT__RF VIT__(dequantise)(VIT__RI sum, const unsigned char *a,
                                       const unsigned char *tail) {
     float scale;
@@ -6357,8 +6351,8 @@ VIT__INLINE VIT__RF VIT__(dequantise)(VIT__RI sum, const unsigned char *a,
                                                    VIT__F_LOAD((const float *)(const void *)tail)));
 }
 
-/* One step of one sum: c += x w + y u, where x and y come from a row, and u stands for the weights
-   64 bytes after w. */
+/* One step of one sum: c += x w + y u. x and y come from a row; u is the weights 64 bytes after
+   w. */
 VIT__INLINE VIT__ACC VIT__(byte_step)(int kind, VIT__ACC c, VIT__XI x, VIT__XI y, VIT__RI w,
                                       VIT__U u) {
     (void)y, (void)u;
@@ -6384,7 +6378,7 @@ VIT__INLINE VIT__ACC VIT__(byte_step)(int kind, VIT__ACC c, VIT__XI x, VIT__XI y
     return c;
 }
 
-/* Sums of a register of columns on their way to the tile. */
+/* Writes the sums of a register of columns to the tile. */
 VIT__INLINE void VIT__(byte_store)(int kind, float *to, VIT__ACC c, const unsigned char *a,
                                    const unsigned char *tail, const vit__operands *o,
                                    size_t stride) {
@@ -6399,8 +6393,8 @@ VIT__INLINE void VIT__(byte_store)(int kind, float *to, VIT__ACC c, const unsign
     }
 }
 
-/* As float_tile, in integers. The sums of int8 fit 32 bits: |q| <= 255, |w| <= 127, depth <= 65536.
-   The scales and sums of weights begin at `tail`, behind all quads of the panel. */
+/* float_tile in integers. The sums of int8 fit 32 bits: |q| <= 255, |w| <= 127, depth <= 65536. The
+   scales and sums of weights begin at `tail`, behind all quads of the panel. */
 VIT__INLINE void VIT__(byte_tile)(int kind, int height, int width, float *tile,
                                   const vit__operands *o, const unsigned char *p, size_t stride) {
     const unsigned char *const a = o->a, *const ahead = VIT__AHEAD_OF(o, p);
@@ -6438,8 +6432,8 @@ VIT__INLINE void VIT__(byte_tile)(int kind, int height, int width, float *tile,
 }
 
 #    if VIT__SHAPES
-/* int4, of widened groups: the exact sums of a group are scaled and added to those of the groups
-   before, which come from the tile. */
+/* int4 with widened groups: the exact sums of a group are scaled and added to the tile, which holds
+   the sums of all previous groups. */
 VIT__INLINE void VIT__(group_tile)(int kind, int height, int width, float *tile,
                                    const vit__operands *o, const unsigned char *p, size_t stride) {
     const unsigned char *const a = o->a;
@@ -6476,7 +6470,8 @@ VIT__INLINE void VIT__(group_tile)(int kind, int height, int width, float *tile,
 #    endif
 
 #    if defined(VIT__WIDE_I4)
-/* Quads of a panel as 16-bit integers, the even ones of each, then the odd ones. */
+/* Widens the quads of a panel to 16-bit integers: first the even ones of each quad, then the odd
+   ones. */
 static void VIT__(widen_i8)(void *to, const unsigned char *panel, int k, int count) {
     unsigned char *at = (unsigned char *)to;
     int n;
@@ -6488,7 +6483,7 @@ static void VIT__(widen_i8)(void *to, const unsigned char *panel, int k, int cou
         }
 }
 
-/* Sums of int8, from integers in the tile to results. */
+/* Turns sums of int8 in the tile, integers, into results. */
 static void VIT__(finish_i8)(float *tile, const vit__operands *o, const unsigned char *panel) {
     const unsigned char *const tail = panel + 64 * (size_t)((o->depth + 3) / 4);
     int r, n;
@@ -6500,7 +6495,8 @@ static void VIT__(finish_i8)(float *tile, const vit__operands *o, const unsigned
 #    endif
 
 #    if defined(VIT__WIDENS_I4)
-/* Groups of int4 as quads of bytes in the order of int8, or of 16 bits where tiles take those. */
+/* Widens groups of int4 to quads of bytes in the order of int8, or of 16 bits for tiles that take
+   those. */
 static void VIT__(widen_i4)(void *to, const unsigned char *panel, int k, int count) {
     const VIT__RI mask = VIT__I_SPLAT(0x0f0f0f0f), eight = VIT__I_SPLAT(0x08080808);
     vit__groups *const wide = (vit__groups *)to;
@@ -6538,7 +6534,7 @@ static void VIT__(widen_i4)(void *to, const unsigned char *panel, int k, int cou
 #undef VIT__FOLD
 #undef VIT__SPLIT
 #undef VIT__ACC_START
-#if !(VIT__STAMP & VIT__STAMP_MORE) /* the words of a family end: those without a default, ... */
+#if !(VIT__STAMP & VIT__STAMP_MORE) /* undefines the words of a family: those without a default */
 #    undef VIT__COUNT
 #    undef VIT__LANES
 #    undef VIT__F_FMA1
@@ -6561,7 +6557,7 @@ static void VIT__(widen_i4)(void *to, const unsigned char *panel, int k, int cou
 #    undef VIT__WIDENS_I4
 #    undef VIT__MM
 #    undef VIT__BITS
-/* ... and those that most tiers have in common */
+/* words that most tiers have in common */
 #    undef VIT__BELOW
 #    undef VIT__STREAM
 #    undef VIT__AHEAD
@@ -6585,7 +6581,7 @@ static void VIT__(widen_i4)(void *to, const unsigned char *panel, int k, int cou
 #    undef VIT__ACC_ZERO
 #    undef VIT__GROUP_START
 #    undef VIT__GROUP_SUM
-#    define VIT__BELOW 0 /* a row's bytes are those of FORM_U8 less this */
+#    define VIT__BELOW 0 /* FORM_U8's bytes minus those of this form */
 #    define VIT__STREAM(at) {}
 #    define VIT__AHEAD(i) {}
 #    define VIT__REUSE(w)
@@ -6598,7 +6594,7 @@ static void VIT__(widen_i4)(void *to, const unsigned char *panel, int k, int cou
 #    define VIT__INDEX(k)
 #    define VIT__LINES_TYPE VIT__RI
 #    define VIT__W_REG(n) VIT__I_LOAD(w + VIT__COL(n, 4))
-#    define VIT__U const unsigned char * /* the second quad's weights, or a register of them */
+#    define VIT__U const unsigned char * /* address or register of the second quad's weights */
 #    define VIT__U_OF(n) w + 64 + VIT__COL(n, 4)
 #    define VIT__U_LOAD
 #    define VIT__CHAIN_LOAD(p) VIT__F_LOAD(p)
@@ -6620,8 +6616,8 @@ static void VIT__(widen_i4)(void *to, const unsigned char *panel, int k, int cou
 #undef VIT__IMPLEMENTED
 #define VIT__IMPLEMENTED 2
 
-/* The name under which this file includes itself, once for each tier: its own, whatever that is.
-   Compilers that do not tell it take VIT_FILE. */
+/* The name under which this file includes itself, once for each tier. VIT_FILE replaces it for
+   compilers that do not supply the file's own name. */
 #if defined(VIT_FILE)
 #    define VIT__THIS_FILE VIT_FILE
 #elif defined(__FILE_NAME__)
@@ -6632,24 +6628,23 @@ static void VIT__(widen_i4)(void *to, const unsigned char *panel, int k, int cou
 
 /* ------------------------------------------------------------------------- */
 /* >>words                                                                   */
-/*                                                                           */
-/* The vocabulary of each tier. F words take registers of floats, some as    */
-/* bits; I words take registers of integers.                                 */
-/*                                                                           */
-/*    RF, RI, LANES, REGS   types of a register; its lanes; registers of 16  */
-/*    F_FMA1                fma of one float                                 */
-/*    SWAPS(op, x)          x = op(x, x with halves exchanged), down to one  */
-/*    X, X_LOAD, MAC        a float of a row for all lanes; c = fma(x, w, c) */
-/*    XI, XI_LOAD           the same of a quad of bytes, or a pair           */
-/*    DOT8, DOT16           c[l] += products of a lane's four bytes, of its  */
-/*                          two 16-bit integers                              */
-/*    TWO_QUADS             the same of two quads, added in 16 bits          */
-/*    EVEN, ODD             every other byte of a quad as 16 bits            */
-/*    ACC                   sums of one register of columns                  */
-/*                                                                           */
-/* To add an instruction set: its words and what it stamps, here; the other  */
-/* places are listed at VIT_ISA_LIST.                                        */
 /* ------------------------------------------------------------------------- */
+
+/* The vocabulary of each tier. F words take registers of floats, some as bits; I words take
+   registers of integers.
+
+      RF, RI, LANES, REGS   types of a register; its lanes; registers of 16
+      F_FMA1                fma of one float
+      SWAPS(op, x)          x = op(x, x with halves exchanged), down to one
+      X, X_LOAD, MAC        a float of a row for all lanes; c = fma(x, w, c)
+      XI, XI_LOAD           a quad of bytes of a row, or a pair, for all lanes
+      DOT8, DOT16           c[l] += products of a lane's four bytes, or two 16-bit integers
+      TWO_QUADS             c[l] += products of two quads, added in 16 bits
+      EVEN, ODD             every other byte of a quad as 16 bits
+      ACC                   sums of one register of columns
+
+   To add an instruction set: its words and the parts of >>body that it stamps, here. VIT_ISA_LIST
+   lists the other places. */
 
 /* --- plain C: what every other tier must compute ---------------------------------- */
 
@@ -6702,7 +6697,7 @@ VIT__INLINE float vit__or_one(float a, float b) { return vit__float(vit__bits(a)
 /* Matrix products of plain C, two rows times four columns of a panel: eight sums that stay in
    registers. If the number of rows is odd, the last one is computed twice. */
 VIT__INLINE size_t vit__tile_step(const vit__operands *o) {
-    return VIT__SMALL ? 16 : o->ldt; /* for size, tiles are never part of a larger matrix */
+    return VIT__SMALL ? 16 : o->ldt; /* -Os: tiles are never part of a larger matrix */
 }
 
 VIT__INLINE void vit__gemm_2x4(vit_dtype dtype, float *tile, const vit__operands *o, int row,
@@ -6750,8 +6745,8 @@ VIT__ROW void vit__gemm_bf16_scalar(float *tile, const vit__operands *o) {
     if (VIT__HAS_BF16) vit__gemm_body(VIT_BF16, tile, o);
 }
 
-/* Sums of one row of a, as results; tail: the panel's scales and sums of weights. The difference
-   wraps if a file states a wrong sum of weights. */
+/* Turns the sums of one row of a into results. tail holds the panel's scales and sums of weights.
+   The difference wraps if a file states a wrong sum of weights. */
 VIT__ROW void vit__dequantise_row(float *tile, const int32_t *sum, const unsigned char *a,
                                 const unsigned char *tail) {
     const float scale = vit__load_float(a);
@@ -6762,8 +6757,8 @@ VIT__ROW void vit__dequantise_row(float *tile, const int32_t *sum, const unsigne
                   (scale * vit__panel_float(tail));
 }
 
-/* One row of a times four columns of a panel, in integers: sum[c] += q[k] * w[k][c]. Every tier's
-   sums fit 32 bits: |q| <= 255, |w| <= 128, depth <= 65536, and 65536 * 255 * 128 < 2^31. */
+/* Multiplies one row of a by four columns of a panel, in integers: sum[c] += q[k] * w[k][c]. Every
+   tier's sums fit 32 bits: |q| <= 255, |w| <= 128, depth <= 65536, and 65536 * 255 * 128 < 2^31. */
 typedef void vit__dot_i8_fn(int32_t *sum, const unsigned char *q, const unsigned char *w,
                             int depth);
 
@@ -6795,7 +6790,7 @@ VIT__INLINE void vit__gemm_i8_body(vit__dot_i8_fn *dot, float *tile, const vit__
     }
 }
 
-/* The weights of a group of int4, as quads of bytes in the order of int8, and its scales. */
+/* Widens a group of int4 to quads of bytes in the order of int8, and loads its scales. */
 VIT__INLINE void vit__widen_i4(unsigned char *quads, float *scale, const unsigned char *group) {
     uint16_t half;
     int i;
@@ -6830,7 +6825,7 @@ VIT__INLINE void vit__gemm_i4_body(vit__dot_i8_fn *dot, float *tile, const vit__
 }
 
 #if VIT__HAS_I16
-/* sum + the product of the lower halves + that of the upper ones, as int16_t. */
+/* sum + the product of the lower halves + the product of the upper halves, as int16_t. */
 VIT__INLINE uint32_t vit__add_pair(uint32_t sum, uint32_t x, uint32_t w) {
 #    if VIT__SMLAD
     __asm__("smlad %0, %1, %2, %0" : "+r"(sum) : "r"(x), "r"(w));
@@ -6841,13 +6836,13 @@ VIT__INLINE uint32_t vit__add_pair(uint32_t sum, uint32_t x, uint32_t w) {
 #    endif
 }
 
-/* Pairs of 16 bits: the sums of >>attention, exact in 32 bits. */
+/* Multiplies pairs of 16 bits for >>attention; the sums are exact in 32 bits. */
 VIT__ROW void vit__gemm_i16_scalar(float *tile, const vit__operands *o) {
     const unsigned char *a = o->a;
     int rows = o->rows, k, l;
     for (; rows--; a += o->lda, tile += vit__tile_step(o)) {
         const unsigned char *w = o->panel;
-        uint32_t sum[16] = { 0 }; /* wraps for rows with NaN: their step makes it NaN again */
+        uint32_t sum[16] = { 0 }; /* wraps for rows with NaN, but their step restores the NaN */
         for (k = 0; k < o->depth; k += 2, w += 64) {
             const uint32_t x = vit__u32(a + 2 * k);
             for (l = 0; l < 16; l++) sum[l] = vit__add_pair(sum[l], x, vit__u32(w + 4 * l));
@@ -6976,19 +6971,20 @@ VIT__INLINE __m256i vit__lines_avx2(const uint8_t *p, const uint8_t *q) {
 #    define VIT__I_MUL(a, b) _mm256_mullo_epi32(a, b)
 #    define VIT__LINES(p, stride, n) vit__lines_avx2(p + 8 * n, p + stride + 8 * n)
 #    define VIT__W_F16(p) _mm256_cvtph_ps(vit__load_i_sse2(p))
-/* A panel streams from the second cache; by itself, a CPU fetches it into the first too late. */
+/* A panel streams from the L2 cache; hardware fetches it into L1 too late. */
 #    undef VIT__STREAM
 #    define VIT__STREAM(at) _mm_prefetch((const char *)((at) + 1024), _MM_HINT_T0);
-/* While three panels are used, the next three are fetched to the second cache: CPUs do not prefetch
-   across pages. Each tile of rows fetches an eighth of a panel, in three parts that overlap. */
+/* While three panels are in use, the next three are prefetched to the L2 cache, because CPUs do not
+   prefetch across pages. Each tile of rows prefetches an eighth of a panel, in three overlapping
+   parts. */
 #    undef VIT__AHEAD
 #    define VIT__AHEAD(i) _mm_prefetch((const char *)(ahead + 4 * (size_t)(i)), _MM_HINT_T1);
 #    define VIT__X_LOAD(x, p) x = VIT__AS_F(_mm256_set1_epi32(vit__load32(p)));
 #    define VIT__MAC(c, x, w) c = _mm256_fmadd_ps(x, w, c);
 #    define VIT__DOT16(c, x, w) VIT__ADD("vpaddd", _mm256_add_epi32, c, _mm256_madd_epi16(x, w))
-/* vpmaddubsw saturates at 16 bits: 2 * 255 * 127 > 32767. So this is for files whose lanes, of
-   >>format, fit. The second quad is loaded from memory for each row again: compilers would keep it
-   in a register, and there are too few. */
+/* vpmaddubsw saturates at 16 bits, and 2 * 255 * 127 > 32767. So only files with section "fits16"
+   (>>format) may use it. Every row loads the second quad from memory again, because a compiler
+   would otherwise keep it in a register, of which there are too few. */
 #    define VIT__TWO_QUADS(c, x, y, w, u)                                                         \
         {                                                                                         \
             __m256i second;                                                                       \
@@ -6996,7 +6992,7 @@ VIT__INLINE __m256i vit__lines_avx2(const uint8_t *p, const uint8_t *q) {
             second = _mm256_add_epi16(_mm256_maddubs_epi16(x, w), second);                        \
             VIT__DOT16(c, second, _mm256_set1_epi16(1))                                           \
         }
-/* int4 alone: the eight quads of a group are added in 16 bits, 16 * 255 * 8 <= 32767. */
+/* For int4 only: the eight quads of a group are added in 16 bits, 16 * 255 * 8 <= 32767. */
 #    define VIT__DOT8(c, x, w)                                                                    \
         VIT__ADD("vpaddw", _mm256_add_epi16, c, _mm256_maddubs_epi16(x, w))
 #    define VIT__WIDE_BYTES 1
@@ -7039,7 +7035,7 @@ VIT__KERNELS(avx2, VIT_ISA_AVX2, 3, avx2,
 
 VIT__TARGET_BEGIN(VIT__TARGET_HASWELL ",avxvnni" VIT__TARGET_WIDTH(256))
 
-/* vpdpbusd does not saturate. {vex}: encoded as AVX-VNNI, not as AVX-512. */
+/* vpdpbusd does not saturate. {vex} selects the encoding of AVX-VNNI over that of AVX-512. */
 #        define VIT__TIER avxvnni
 #        define VIT__STAMP (VIT__STAMP_BYTES | VIT__STAMP_MORE)
 #        undef VIT__WIDE_BYTES
@@ -7071,7 +7067,7 @@ VIT__KERNELS(avxvnni, VIT_ISA_AVX_VNNI, 3, avx2,
 
 #    endif /* VIT__AVXVNNI */
 
-#    define VIT__TIER none /* forgets the words */
+#    define VIT__TIER none /* undefines the words */
 #    define VIT__STAMP 0
 #    include VIT__THIS_FILE
 #endif /* VIT__AVX2 */
@@ -7222,9 +7218,9 @@ VIT__KERNELS(avx512_bf16, VIT_ISA_AVX512_BF16, 3, avx512,
 
 #if VIT__SSE2
 
-/* Four halves as f32: exponent and mantissa are moved into place, and a multiplication by 2^112
-   corrects the bias (127 instead of 15), exactly and for subnormals too. Infinity and NaN come out
-   as 65536 or more, and get their exponent back. */
+/* Four f16 as f32: exponent and mantissa are shifted into place, and a multiplication by 2^112
+   corrects the bias (127 instead of 15). This is exact, even for subnormals. Infinity and NaN come
+   out as 65536 or more, and get their exponent back. */
 VIT__INLINE __m128 vit__f16_sse2(const unsigned char *p) {
     const __m128i four = _mm_loadl_epi64((const __m128i *)(const void *)p);
     const __m128i half = _mm_unpacklo_epi16(_mm_setzero_si128(), four); /* in the upper halves */
@@ -7278,8 +7274,8 @@ VIT__INLINE __m128i vit__lines_sse2(const uint8_t *p, const uint8_t *q) {
                          _mm_packs_epi32(VIT__LOW16_SSE2(v.r2), VIT__LOW16_SSE2(v.r3)));
 #    define VIT__I_MUL(a, b) vit__mul_i_sse2(a, b)
 #    define VIT__LINES(p, stride, n) vit__lines_sse2(p + 4 * n, p + stride + 4 * n)
-/* Weights are loaded from memory for each row again: compilers would keep them in registers, and
-   there are too few. */
+/* Every row loads the weights from memory again, because a compiler would otherwise keep them in
+   registers, of which there are too few. */
 #    undef VIT__W
 #    define VIT__W(n) _mm_load_ps((const float *)(const void *)(w + 16 * n))
 #    undef VIT__WI
@@ -7296,7 +7292,7 @@ VIT__INLINE __m128i vit__lines_sse2(const uint8_t *p, const uint8_t *q) {
 #    define VIT__WIDE_BYTES 1
 #    define VIT__WIDENS_I4 1
 #    define VIT__WIDE_I4 1 /* tiles of int4 take 16 bits */
-#    define VIT__WIDENS 1  /* no instruction widens: weights of a block, once for many rows */
+#    define VIT__WIDENS 1  /* no widening instruction: widens a block once for many rows */
 #    define VIT__DOT16(c, x, w) VIT__ADD_SSE2(c, _mm_madd_epi16(x, w))
 #    include VIT__THIS_FILE
 
@@ -7336,9 +7332,9 @@ VIT__KERNELS(sse2, VIT_ISA_SSE2, 3, sse2,
 
 #if VIT__NEON
 
-/* Bytes are signed here, FORM_S8, because the instructions multiply signed bytes. gcc inlines no
-   function into a region whose instruction set is not larger than the function's own, and
-   "armv8.2-a" need not be larger than the rest of the file: tiles call nothing but >>body. */
+/* NEON multiplies signed bytes, so rows have FORM_S8. gcc does not inline a function into a region
+   whose instruction set is no larger than the function's own, and "armv8.2-a" may be no larger than
+   that of the file. So tiles call only functions of >>body. */
 
 VIT__INLINE int16x8_t vit__lines_neon(const uint8_t *p, const uint8_t *q) {
     const int32x2_t first = vdup_n_s32(vit__load32(p));
@@ -7415,15 +7411,15 @@ VIT__WORD_NEON(or, VIT__F_NEON(vorrq_u32(VIT__U_NEON(a), VIT__U_NEON(b))))
 #    define VIT__LINES_TYPE int16x8_t
 #    define VIT__LINES_ADD(c, pairs, w) vit__lines_add_neon(c, pairs, w)
 #    define VIT__W_F16(p) vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p)))
-/* VIT__FENCE_NEON: no load moves up across it, as gcc 12 would start all of a step's loads at once
-   and spill sums to make room. */
+/* No load may move up across VIT__FENCE_NEON: gcc 12 would start all loads of a step at once and
+   spill sums to make room. */
 #    define VIT__X float
 #    define VIT__X_LOAD(x, p)                                                                     \
         VIT__COPY(&x, VIT__ALIGNED_4(p), 4);                                                      \
         VIT__FENCE_NEON
 #    define VIT__MAC(c, x, w) VIT__FMLA_NEON(c, w, x)
-/* Two quads as 16-bit products: exact, as 2 * 128 * 127 <= 32767 and no weight is -128. A register
-   of columns has two of sums, which vpadd adds. */
+/* Two quads as 16-bit products. Exact: 2 * 128 * 127 <= 32767, and no weight is -128. A register of
+   columns has two registers of sums, which vpadd adds. */
 #    undef VIT__ACC
 #    define VIT__ACC int32x4x2_t
 #    undef VIT__ACC_ZERO
@@ -7460,8 +7456,8 @@ VIT__TILES_2(bf16_neon, VIT_BF16, float_tile, neon, VIT__TILE_BF16, 6, 4)
 VIT__TILE_FN(vit__tile_i8_half_neon, byte_tile, neon, VIT__TILE_TWO, 4, 2)
 VIT__HALF_TILES(vit__tile_i8_neon, vit__tile_i8_half_neon)
 
-/* int4. The eight quads of a group are added in 16 bits: 32 / 4 * 8 * 128 <= 32767. Then come what
-   signed inputs lack. */
+/* int4. The eight quads of a group are added in 16 bits: 32 / 4 * 8 * 128 <= 32767. The correction
+   for signed inputs follows. */
 #    define VIT__TIER neon_i4
 #    define VIT__STAMP (VIT__STAMP_BYTES | VIT__STAMP_MORE)
 #    undef VIT__ACC
@@ -7527,7 +7523,7 @@ VIT__TARGET_BEGIN(VIT__TARGET_NEON("dotprod"))
 #        define VIT__ACC_SUM(c) c
 #        define VIT__ACC_ZERO VIT__I_ZERO()
 #        define VIT__GROUP_START(n) VIT__BASE_NEON(n)
-#        define VIT__XI float /* four bytes for a vector register */
+#        define VIT__XI float /* four bytes, for a vector register */
 #        define VIT__XI_LOAD(x, p)                                                                \
             VIT__COPY(&x, VIT__ALIGNED_4(p), 4);                                                  \
             VIT__FENCE_NEON
@@ -7558,10 +7554,11 @@ VIT__KERNELS(neon_dotprod, VIT_ISA_NEON_DOTPROD, 1, neon,
 
 VIT__TARGET_BEGIN(VIT__TARGET_NEON("i8mm"))
 
-/* A row of the tile is a pair here, rows r and r + `stride`; a register of sums has two columns of
-   the first, then of the second, and one of weights has two columns of two quads:
+/* Here a row of the tile is a pair, rows r and r + `stride`. A register of sums has two columns of
+   the first row, then of the second. A register of weights has two columns of two quads:
       for (i = 0; i < 8; i++) c[2 * row + column] += x[8 * row + i] * w[8 * column + i];
-   vzip1 of words: first[0], second[0], first[1], second[1]; vzip2 the same of words 2 and 3. */
+   vzip1 of words gives first[0], second[0], first[1], second[1]; vzip2 does the same with words 2
+   and 3. */
 #        define VIT__ROW_PAIR(p, ld) vcombine_f32(vld1_f32(p), vld1_f32((p) + stride * (ld)))
 #        define VIT__BOTH(p) vcombine_f32(vld1_f32(p), vld1_f32(p))
 #        define VIT__COLUMNS(zip, n)                                                              \
@@ -7621,7 +7618,8 @@ VIT__TILE_FN(vit__tile_i4_8_i8mm, group_tile, neon_i8mm, VIT__TILE_TWO, 4, 4)
 
 VIT__TARGET_END
 
-/* Rows in pairs, half a panel at a time; an odd number of rows has its middle one in two pairs. */
+/* Takes rows in pairs, half a panel at a time. If the rows are odd in number, the middle one is in
+   two pairs. */
 static void vit__pairs_i8mm(vit__tile_fn *const *run, float *tile, const vit__operands *o,
                             const unsigned char *p) {
     const size_t apart = (size_t)(o->rows / 2);
@@ -7660,9 +7658,9 @@ VIT__TARGET_BEGIN(VIT__TARGET_NEON("bf16"))
 
 typedef struct vit__four_bytes { unsigned char byte[4]; } vit__four_bytes;
 
-/* The second of a pair first: c[l] = fma(w[2 * l + 1], x[1], c[l]), bfmlalt; then c[l] =
-   fma(w[2 * l], x[0], c[l]), bfmlalb. In assembly, 16-bit elements can be taken from registers 0
-   to 15 only, constraint x, which clang allows for full vectors only: hence a load by hand. */
+/* Takes the second of a pair first: bfmlalt, c[l] = fma(w[2 * l + 1], x[1], c[l]); then bfmlalb,
+   c[l] = fma(w[2 * l], x[0], c[l]). Assembly can address 16-bit elements only in registers 0 to 15,
+   constraint x, which clang allows only for full vectors. Hence the explicit load. */
 #        define VIT__TIER neon_bf16
 #        define VIT__STAMP VIT__STAMP_FLOATS
 #        undef VIT__LANES
@@ -7714,13 +7712,13 @@ VIT__KERNELS(neon_bf16, VIT_ISA_NEON_BF16, 1, neon,
    and adds both products to a sum. It serves int8 and int4; plain C does the rest. */
 #if VIT__SMLAD
 
-/* Bytes 0 and 2 of a word, then bytes 1 and 3, as two 16-bit integers each (uxtb16; sxtb16
+/* Splits a word into bytes 0 and 2, then bytes 1 and 3, each as two 16-bit integers (uxtb16; sxtb16
    extends the sign):
 
       to = word & 0xff | (word >> 16 & 0xff) << 16
       from = word >> 8 & 0xff | (word >> 24) << 16
 
-   In assembly, because compilers rotate in an instruction of its own. */
+   In assembly, because compilers spend a separate instruction on the rotation. */
 #    define VIT__HALVES_SMLAD(to, from, instruction, word)                                        \
         __asm__(instruction " %0, %1" : "=r"(to) : "r"(word));                                    \
         __asm__(instruction " %0, %1, ror #8" : "=r"(from) : "r"(word));
@@ -7766,13 +7764,14 @@ VIT__KERNELS(smlad, VIT_ISA_SMLAD, 1, scalar,
 /* --- Arm's microcontrollers: Helium ----------------------------------------------- */
 
 /* Helium, of Cortex-M55, has 8 registers of 128 bits: tiles of 2 rows x 8 columns. Values below
-   2^-126 count as zero. The instruction that adds products of bytes in 32 bits adds those of all 16
-   lanes to one sum; so int8 and int4, as FORM_S8, are by hand: 2 x 2, a vector holds 16 weights of
-   one column, four quads that a load gathers. Row functions are plain C's. */
+   2^-126 count as zero. The instruction that adds products of bytes in 32 bits adds all 16 lanes to
+   one sum. So int8 and int4, in FORM_S8, have hand-written tiles of 2 x 2: a vector holds 16
+   weights of one column, which are four quads that a load gathers. Plain C's row functions serve
+   Helium too. */
 #if VIT__HELIUM
 
-/* vldrh.u32 widens four halves to 32 bits each, vcvtb converts the lower half of each lane.
-   In assembly, because binutils 2.40 encodes vcvtb wrongly for registers other than 0. */
+/* vldrh.u32 widens four halves to 32 bits each; vcvtb converts the lower half of each lane. In
+   assembly, because binutils 2.40 encodes vcvtb incorrectly for registers other than 0. */
 VIT__INLINE float32x4_t vit__f16_helium(const unsigned char *p) {
     const uint32x4_t half = vldrhq_u32((const uint16_t *)(const void *)p);
     float32x4_t w;
@@ -7790,7 +7789,7 @@ VIT__INLINE vit__pair_helium vit__pair_of_helium(const unsigned char *p) {
     return both;
 }
 
-/* Two rows and half a panel at a time, which is `bytes` wide. */
+/* Takes two rows and half a panel at a time; the half is `bytes` wide. */
 VIT__INLINE void vit__halves_helium(vit__tile_fn *run, float *tile, const vit__operands *o,
                                     size_t bytes) {
     vit__operands two = *o;
@@ -7827,8 +7826,8 @@ VIT__INLINE float32x4_t vit__helium_mul(float32x4_t a, float32x4_t b) { return v
 VIT__TILE_FN(vit__tile_f32_helium, float_tile, helium, VIT__TILE_F32, 2, 2)
 VIT__TILE_FN(vit__tile_f16_helium, float_tile, helium, VIT__TILE_F16, 2, 2)
 
-/* The second of a pair of bf16 comes first: c[l] = fma(v[l], x, fma(w[l], y, c[l])), v being
-   the lower halves of the pairs as f32, w the upper ones. */
+/* Takes the second of a pair of bf16 first: c[l] = fma(v[l], x, fma(w[l], y, c[l])). v is the lower
+   halves of the pairs as f32, w the upper ones. */
 #    define VIT__TIER helium_bf16
 #    define VIT__STAMP (VIT__STAMP_FLOATS | VIT__STAMP_MORE)
 #    undef VIT__X
@@ -7844,7 +7843,8 @@ VIT__TILE_FN(vit__tile_f16_helium, float_tile, helium, VIT__TILE_F16, 2, 2)
 
 VIT__TILE_FN(vit__tile_bf16_helium, float_tile, helium_bf16, VIT__TILE_DOT, 2, 2)
 
-/* 16-bit integers: c[l] += v[l] * x + w[l] * y, v being the lower halves of pairs, w the upper. */
+/* 16-bit integers: c[l] += v[l] * x + w[l] * y. v is the lower halves of the pairs, w the upper
+   ones. */
 #    if VIT__HAS_I16
 #        define VIT__TIER helium_i16
 #        define VIT__STAMP (VIT__STAMP_BYTES | VIT__STAMP_MORE)
@@ -7898,8 +7898,8 @@ static void vit__gemm_bf16_helium(float *tile, const vit__operands *o) {
           a += 16, b += 16;
       }
 
-   In assembly, because compilers do not make this loop, whose last pass masks what is past
-   the end. vmladava sums into even registers only, constraint Te. */
+   In assembly, because compilers do not generate this loop, whose last pass masks the lanes past
+   the end. vmladava sums only into even registers, constraint Te. */
 VIT__INLINE void vit__dot_i8_helium(int32_t *sum, const unsigned char *a, const unsigned char *b,
                                     const unsigned char *w, int bytes) {
     const uint32_t first = (uint32_t)(uintptr_t)w - 256;
@@ -7924,7 +7924,7 @@ VIT__INLINE void vit__dot_i8_helium(int32_t *sum, const unsigned char *a, const 
     sum[0] = a0, sum[1] = a1, sum[16] = b0, sum[17] = b1;
 }
 
-/* As vit__dequantise_row: (float)(sum[l] - zero * sums[l]) * (scale * scales[l]). */
+/* vit__dequantise_row for Helium: (float)(sum[l] - zero * sums[l]) * (scale * scales[l]). */
 static void vit__dequantise_helium(float *tile, const int32_t *sum, const unsigned char *a,
                                    const unsigned char *tail) {
     const float *scales = (const float *)(const void *)tail;
@@ -7956,7 +7956,7 @@ static void vit__gemm_i8_helium(float *tile, const vit__operands *o) {
     }
 }
 
-/* A row's sums of a group, scaled and added to its chains. */
+/* Scales a row's sums of a group and adds them to its chains. */
 static void vit__add_group_helium(float *tile, const int32_t *sum, const int32_t *base,
                                   const float *scale) {
     int l;
@@ -8001,13 +8001,12 @@ VIT__KERNELS(helium, VIT_ISA_HELIUM, 1, scalar,
 
 /* --- WebAssembly's SIMD128 -------------------------------------------------------- */
 
-/* Tiles of 2 rows x 16 columns, which take 8 of the 16 registers that x86 has for it. Engines load
-   first all that a step needs, so that more rows, or more k a step, would be spilled; fewer rows
-   have fewer addresses to compute. Products are rounded before they are added, as in plain C built
-   with VIT_NO_FMA. */
+/* Tiles of 2 rows x 16 columns, which take 8 of x86's 16 registers. Engines start by loading all
+   operands of a step. More rows, or more k a step, would spill; fewer rows would compute more
+   addresses. Products are rounded before they are added, as in plain C built with VIT_NO_FMA. */
 #if VIT__WASM_SIMD
 
-/* As vit__f16_sse2. */
+/* The method is that of vit__f16_sse2. */
 VIT__INLINE v128_t vit__f16_wasm(const unsigned char *p) {
     const v128_t half = wasm_i32x4_shl(wasm_i32x4_load16x4(p), 13); /* sign-extended */
     const v128_t sign = wasm_v128_and(half, wasm_i32x4_const_splat((int)0x80000000u));
@@ -8087,7 +8086,7 @@ VIT__WORD_WASM(or, wasm_v128_or(a, b))
 #    define VIT__W_F16(p) vit__f16_wasm(p)
 #    define VIT__X v128_t
 #    define VIT__X_LOAD(x, p) x = wasm_v128_load32_splat(p);
-/* A product of two bf16 has 16 bits, of which f32 holds all (fewer below 2^-126): fused or not,
+/* A product of two bf16 has 16 bits, all of which f32 holds (fewer below 2^-126). Fused or not,
    only the sum is rounded. */
 #    if defined(__wasm_relaxed_simd__)
 #        define VIT__MAC(c, x, w)                                                                 \
@@ -8115,8 +8114,8 @@ VIT__WORD_WASM(or, wasm_v128_or(a, b))
                 const v128_t second = wasm_i16x8_relaxed_dot_i8x16_i7x16(VIT__I_LOAD(u), y);      \
                 VIT__DOT16(c, wasm_i16x8_add(first, second), wasm_i16x8_const_splat(1))           \
             }
-/* Compilers that see the index add to pointers, by an instruction of its own; from an index an
-   engine makes addresses that have the constants. */
+/* Hides the index from the compiler, which would spend an instruction on each pointer. From an
+   index, an engine forms addresses with constant offsets. */
 #        undef VIT__INDEX
 #        define VIT__INDEX(k) if (kind == VIT__TILE_TWO) VIT__HIDE(k)
 #    endif
@@ -8147,7 +8146,7 @@ VIT__TILE_FN(vit__tile_dot8_wasm, byte_tile, wasm, VIT__TILE_DOT8, 2, 4)
 VIT__TILE_FN(vit__tile_two_half_wasm, byte_tile, wasm, VIT__TILE_TWO, 2, 2)
 VIT__HALF_TILES(vit__tile_two_wasm, vit__tile_two_half_wasm)
 
-/* Inputs have 8 bits, of which an engine may take the first as a sign. */
+/* 1 if the engine treats inputs as unsigned bytes; it may read bit 7 as a sign. */
 VIT__INLINE int vit__can_add16_wasm(const vit__operands *o) {
     const v128_t dot = wasm_i16x8_relaxed_dot_i8x16_i7x16(wasm_i16x8_const_splat(63 * 256 + 64),
                                                           wasm_i16x8_const_splat(-1));
@@ -8155,7 +8154,8 @@ VIT__INLINE int vit__can_add16_wasm(const vit__operands *o) {
            wasm_i16x8_extract_lane(dot, 0) == 127 * 255;
 }
 
-/* Where that is several instructions, sums of two products are cut off at 16 bits. */
+/* 1 if the dot product is one instruction. As several, it would saturate sums of two products at 16
+   bits. */
 VIT__INLINE int vit__can_dot8_wasm(void) {
     const v128_t high = wasm_i32x4_relaxed_dot_i8x16_i7x16_add(
         wasm_i8x16_const_splat(127), wasm_i8x16_const_splat(-1), wasm_i32x4_const_splat(1));
@@ -8171,7 +8171,7 @@ static void vit__gemm_i8_wasm(float *tile, const vit__operands *o) {
 #    if defined(__wasm_relaxed_simd__)
     static const vit__shape dot8 =
         VIT__SHAPE(VIT_I8, 2, vit__tile_dot8_wasm);
-    static const vit__shape two = /* half a panel: sums of integers need not wait long */
+    static const vit__shape two = /* half a panel: sums of integers have a short latency */
         VIT__SHAPE(VIT_I8, 2, vit__tile_two_wasm);
     if (vit__can_dot8_wasm()) shape = &dot8;
     else if (vit__can_add16_wasm(o)) shape = &two;
@@ -8193,11 +8193,11 @@ VIT__OPTIMIZE_END
 
 /* ------------------------------------------------------------------------- */
 /* >>dispatch                                                                */
-/*                                                                           */
-/* Which tier runs here: asked of the CPU, and of the operating system, which */
-/* must save the wide registers, once for each session. cpuid by hand: the   */
-/* compiler's own helpers drag in symbols that shared libraries lack.        */
 /* ------------------------------------------------------------------------- */
+
+/* Chooses the tier for this machine, once for each session. The CPU must have the instructions,
+   and the operating system must save the wide registers. cpuid is written by hand, because the
+   compiler's helpers need symbols that shared libraries lack. */
 
 #if VIT__AVX2
 #    if VIT__GNU
@@ -8270,7 +8270,7 @@ static unsigned vit__arm_features(void) {
         size_t size = sizeof has;
         if (sysctlbyname(names[i], &has, &size, NULL, 0) == 0 && has) found |= 1u << i;
     }
-#    elif VIT__ASKS && defined(_WINDOWS_) /* by number: older headers lack the names */
+#    elif VIT__ASKS && defined(_WINDOWS_) /* by number, because older headers lack the names */
     if (IsProcessorFeaturePresent(43)) found |= 1;
     if (IsProcessorFeaturePresent(66)) found |= 2;
     if (IsProcessorFeaturePresent(68)) found |= 4;
@@ -8288,8 +8288,8 @@ static unsigned vit__arm_features(void) {
     return found;
 }
 
-/* Bit number `isa` is set for each tier that this CPU can run. A tier has the instructions of those
-   before it. */
+/* Bit number `isa` is set for each tier that this CPU can run. A tier includes the instructions of
+   the previous tiers. */
 static unsigned vit__detect_arm(void) {
     const unsigned has = vit__arm_features();
     unsigned found = 1u << VIT_ISA_SCALAR | 1u << VIT_ISA_NEON;
@@ -8338,14 +8338,14 @@ VIT__TIER_LIST(VIT_X)
 static const vit__kernels *const vit__tiers[] = { VIT__TIER_LIST(VIT_X) };
 #undef VIT_X
 
-/* The kernels of a tier, or with VIT_ISA_AUTO of the best one; NULL if this
-   machine or this build lacks it. */
+/* The kernels of a tier, or with VIT_ISA_AUTO of the best one; NULL if this machine or this build
+   lacks it. */
 static const vit__kernels *vit__choose_kernels(vit_isa isa) {
 #if VIT__AVX2
     const unsigned found = vit__detect_x86();
 #elif VIT__NEON
     const unsigned found = vit__detect_arm();
-#else /* whatever was compiled in */
+#else /* the only tier compiled in */
     const unsigned found = ~0u;
 #endif
     int i = (int)(sizeof vit__tiers / sizeof vit__tiers[0]);
@@ -8374,15 +8374,15 @@ VIT_API const char *vit_isa_name(vit_isa isa) {
 
 /* ------------------------------------------------------------------------- */
 /* >>resample                                                                */
-/*                                                                           */
-/* Position embeddings on another grid, another input size, photos: each is  */
-/* a weighted sum of neighbours along one axis, then along the other, with   */
-/* the bits of the library that it follows (PyTorch or Pillow).              */
 /* ------------------------------------------------------------------------- */
+
+/* Resamples position embeddings to another grid, and photos to the input size. Each result is a
+   weighted sum of neighbours along one axis, then along the other, with the bits of the library
+   that it follows (PyTorch or Pillow). */
 
 VIT__COLD_BEGIN
 
-/* The precision of Pillow and PyTorch, where the build has it. */
+/* The precision of Pillow and PyTorch, unless the build omits double. */
 #if defined(VIT_NO_DOUBLE)
 typedef float vit__real;
 #else
@@ -8399,9 +8399,8 @@ static vit__real vit__product(vit__real a, vit__real b) {
     return product;
 }
 
-/* Resampling filter for pixels and positions: Keys' cubic kernel with parameter a < 0
-   ("Cubic convolution interpolation for digital image processing", 1981); a triangle if
-   a = 0. */
+/* Resampling filter for pixels and positions: Keys' cubic kernel with parameter a < 0 ("Cubic
+   convolution interpolation for digital image processing", 1981), or a triangle if a = 0. */
 static vit__real vit__kernel(vit__real a, vit__real x) {
     if (x < 0) x = -x;
     if (a >= 0) return x < 1 ? 1 - x : 0;
@@ -8417,10 +8416,10 @@ static vit__real vit__kernel(vit__real a, vit__real x) {
 #if !defined(VIT_NO_DOUBLE)
 
 typedef struct vit__pos_filter {
-    double a;      /* of vit__kernel                                             */
-    int radius;    /* of the kernel                                              */
-    int antialias; /* 1: widened when shrinking; cut off at the edges and        */
-                   /*    renormalised. 0: positions at an edge are repeated      */
+    double a;      /* parameter of vit__kernel                                   */
+    int radius;    /* half the kernel's width                                    */
+    int antialias; /* 1: widened when shrinking; cut off at the edges and
+                      renormalised. 0: positions at an edge are repeated */
     int corners;   /* 1: the centres of the corners stay in place                */
     double larger; /* added to the new size                                      */
 } vit__pos_filter;
@@ -8440,7 +8439,7 @@ typedef struct vit__pos_axis {
     double stretch; /* factor that widens the kernel                             */
 } vit__pos_axis;
 
-/* The inputs of one output: first .. first + count - 1, which may be beyond an edge. */
+/* The inputs of one output: first .. first + count - 1, possibly beyond an edge. */
 typedef struct vit__pos_taps {
     int first, count;
     double center, total;
@@ -8464,7 +8463,7 @@ static void vit__pos_axis_init(vit__pos_axis *axis, vit_pos_resample how, int si
     axis->stretch = filter->antialias && axis->scale > 1.0 ? axis->scale : 1.0;
 }
 
-/* Rounded to f32, as PyTorch's weights are: a product with an f32 is then exact in f64. */
+/* Rounded to f32, as PyTorch's weights are, so that a product with an f32 is exact in f64. */
 static float vit__pos_weight(const vit__pos_axis *axis, const vit__pos_taps *taps, int tap) {
     const double distance = (double)(taps->first + tap) - taps->center + 0.5;
     return (float)(vit__kernel(axis->filter->a, distance / axis->stretch) / taps->total);
@@ -8491,15 +8490,14 @@ static void vit__pos_taps_init(const vit__pos_axis *axis, int i, vit__pos_taps *
 
 #define VIT__POS_DIMS 16 /* elements of a position that are computed together */
 
-/* sum += weight * x; fusing the two changes nothing, as the product is exact. */
+/* sum += weight * x. Fusing them changes nothing, because the product is exact. */
 static void vit__pos_add(double *sum, float weight, const float *x, int stored, int dims) {
     int d;
     for (d = 0; d < dims; d++)
         sum[d] += (double)weight * (double)(stored ? vit__stored(x + d) : x[d]);
 }
 
-/* Elements d .. d + dims - 1 of one new position: across each row of the old grid, then
-   down. */
+/* Elements d .. d + dims - 1 of one new position: across each row of the old grid, then down. */
 static void vit__resample_position(const vit__pos_resampler *r, const vit__pos_taps *rows,
                                    const vit__pos_taps *columns, int d, int dims, float *to) {
     double sum[VIT__POS_DIMS], row_sum[VIT__POS_DIMS];
@@ -8555,10 +8553,10 @@ VIT_API void vit_resample_positions(vit_pos_resample how, int dim, const float *
 
 /* --- relative positions ----------------------------------------------------------------- */
 
-/* BEiT's resampling along one axis: `old` distances become `now`, each way from 0. */
+/* BEiT's resampling along one axis: `old` distances become `now`, in each direction from 0. */
 typedef struct vit__rel_axis {
     int old, now;
-    double ratio; /* of each step between old ones to the one before                */
+    double ratio; /* of each step between old distances to the step before          */
 } vit__rel_axis;
 
 /* 1 + q + q^2 + ..., n terms. */
@@ -8584,13 +8582,13 @@ static void vit__rel_axis_init(vit__rel_axis *axis, int side, int new_side) {
     }
 }
 
-/* A place between two old distances, which are given by their indices in the row. */
+/* A place between two old distances, given by their indices in the row. */
 typedef struct vit__rel_place {
     int left, right;
-    double part; /* the share of the right one                                    */
+    double part; /* weight of the right one                                       */
 } vit__rel_place;
 
-/* Number i of the new distances among the old ones; beyond an end, that end. */
+/* The place of new distance i among the old ones, clamped to the ends. */
 static vit__rel_place vit__rel_find(const vit__rel_axis *axis, int i) {
     const int distance = i < axis->now ? axis->now - i : i - axis->now;
     const int sign = i < axis->now ? -1 : 1;
@@ -8668,9 +8666,9 @@ VIT_API void vit_resample_relative(vit_pos_resample how, const float *from, vit_
 
 /* --- rotary positions ------------------------------------------------------------------- */
 
-/* Cosine and sine by Taylor's series, after whole quarter turns are subtracted in three parts,
-   whose products with fewer than 2^20 are exact. Errors stay far below those of rounding to float.
-   Beyond 10^15 an angle has no meaning. */
+/* Cosine and sine by Taylor series, after whole quarter turns are subtracted in three parts. The
+   products of the parts with fewer than 2^20 turns are exact. Errors stay far below the rounding to
+   float. An angle beyond 10^15 is meaningless. */
 static void vit__cosine_sine(double angle, float *cosine, float *sine) {
     double rest, square, c = 1.0, s = 1.0, turns;
     int64_t quarter;
@@ -8717,8 +8715,7 @@ static vit_grid vit__grid(const vit_config *c, int height, int width) {
     return grid;
 }
 
-/* Resamples the file's positions for the model's grid; `to` is in the file's byte order,
-   too. */
+/* Resamples the file's positions for the model's grid; `to` is in the file's byte order too. */
 static void vit__resample_stored(const vit_model *m, const float *from, float *to) {
     const vit_config *c = VIT__CONFIG(m);
     const int prefix = c->positions == VIT_POS_ALL ? c->num_prefix_tokens * c->embed_dim : 0;
@@ -8735,7 +8732,7 @@ static void vit__resample_stored(const vit_model *m, const float *from, float *t
 
 #endif /* VIT_NO_DOUBLE */
 
-/* 1 if the model's grid differs from the one its positions were stored for. */
+/* 1 if the model's grid differs from the grid of the stored positions. */
 static int vit__is_regridded(const vit_model *m) {
     const vit_config *c = VIT__CONFIG(m);
     if (VIT__IS_FIXED || !c->dynamic_img_size) return 0;
@@ -8747,8 +8744,8 @@ static int vit__is_resampled(const vit_model *m) {
     return VIT__CONFIG(m)->positions != VIT_POS_NONE && vit__is_regridded(m);
 }
 
-/* The positions of the model's grid, in the file's byte order: `from`, as stored, or
-   resampled at `to`. */
+/* The positions for the model's grid, in the file's byte order: `from` if they fit as stored,
+   otherwise resampled to `to`. */
 static const float *vit__make_positions(const vit_model *m, const float *from, float *to) {
     if (!vit__is_resampled(m)) return from;
 #if !defined(VIT_NO_DOUBLE)
@@ -8761,8 +8758,8 @@ static const float *vit__make_positions(const vit_model *m, const float *from, f
 
 #if !defined(VIT_NO_DOUBLE)
 
-/* A side of the photo before it is cropped to `side` pixels, as timm computes it. crop_pct, a
-   double in timm, is taken as the nearest number of six decimals. */
+/* A side of the photo before it is cropped to `side` pixels, as timm computes it. crop_pct is a
+   double in timm, so it is taken as the nearest decimal fraction of six digits. */
 static int vit__resize_side(const vit_config *c, int side, int file_side, int file_resize) {
     const double pct = (double)(int)(c->crop_pct * 1e6f + 0.5f) / 1e6;
     if (pct > 0.0) return side < 1e6 * pct ? (int)((double)side / pct) : 1000000; /* too large */
@@ -8801,13 +8798,14 @@ VIT__COMPACT_BEGIN
 
 #ifndef VIT_NO_PREPROCESS
 
-/* As Pillow's Resample.c: antialiased, 8-bit, across and then down, in 22-bit fixed point. */
+/* Resizes as Pillow's Resample.c does: antialiased, 8-bit, across and then down, in 22-bit fixed
+   point. */
 typedef struct vit__photo_axis {
     vit__real scale;                 /* input pixels per output pixel                 */
     vit__real filter_scale, support; /* widening of the kernel, half its width        */
-    vit__real a;                     /* of vit__kernel                                */
-    int size;                        /* of the photo                                  */
-    int taps;                        /* the most for an output pixel, even            */
+    vit__real a;                     /* parameter of vit__kernel                      */
+    int size;                        /* side of the photo                             */
+    int taps;                        /* the most per output pixel, even               */
 } vit__photo_axis;
 
 static void vit__photo_axis_init(vit__photo_axis *axis, vit_interpolation interpolation, int size,
@@ -8820,15 +8818,15 @@ static void vit__photo_axis_init(vit__photo_axis *axis, vit_interpolation interp
     axis->a = interpolation == VIT_BICUBIC ? -VIT__HALF : 0;
 }
 
-/* Splits weight i of the taps. */
+/* Splits weight i of the taps into halves. */
 static void vit__put_tap(vit__taps *taps, int i, int32_t weight) {
     const int32_t low = ((weight & 0xffff) ^ 0x8000) - 0x8000;
     taps->weights[i] = (int16_t)low;
     taps->weights[vit__even(taps) + i] = (int16_t)((weight - low) / 65536);
 }
 
-/* The taps of output pixel `out`. Their weights add up to 2^22, apart from rounding. `real` has
-   room for axis->taps values, the taps for twice as many weights. */
+/* Computes the taps of output pixel `out`. Their weights add up to 2^22, apart from rounding.
+   `real` has room for axis->taps values, the taps for twice as many weights. */
 static void vit__photo_taps(const vit__photo_axis *axis, int64_t out, vit__taps *taps,
                             vit__real *real) {
     const vit__real center = vit__product((vit__real)out + VIT__HALF, axis->scale);
@@ -8852,37 +8850,37 @@ static void vit__photo_taps(const vit__photo_axis *axis, int64_t out, vit__taps 
     if (i % 2) vit__put_tap(taps, i, 0);
 }
 
-/* Rows of a photo that are resized across at a time. */
+/* Rows of a photo that one step resizes across. */
 #    define VIT__PHOTO_ROWS 16
-/* Bytes of a column of that many rows. */
+/* Bytes of a column of VIT__PHOTO_ROWS rows. */
 #    define VIT__PHOTO_COLUMN(channels) (VIT__PHOTO_ROWS * (channels) + ((channels) == 3 ? 4 : 0))
 
-/* Computes some columns of a resized photo, row by row downwards. The pointers are into
-   the caller's scratch: as many rows as a few output rows need are kept, so that it stays
-   small for large photos. Both passes are sums of lines of bytes: the first one of columns
-   of 16 rows, the second one of rows. */
+/* Computes some columns of a resized photo, row by row downwards. The pointers lead into the
+   caller's scratch. It stays small for large photos, because it keeps only the rows that a few
+   output rows need. Both passes sum lines of bytes: the first pass columns of 16 rows, the second
+   pass rows. */
 typedef struct vit__resizer {
     const vit_image *image;
     const vit__kernels *kernels;
     vit__photo_axis across, down;
     int channels;          /* resampled: 1 or 3                                       */
     int luma;              /* 1: colour to grey first, as Pillow's convert("L")       */
-    int64_t left;          /* first column of the resized photo that is computed      */
-    int columns;           /* how many are                                            */
-    int first_row, end_row; /* of the photo: those in `rows`                          */
+    int64_t left;          /* first computed column of the resized photo              */
+    int columns;           /* number of computed columns                              */
+    int first_row, end_row; /* rows of the photo that are in `rows`                   */
     size_t row_size;       /* columns * channels + 1, up to a multiple of 16          */
     vit__real *real;       /* [max(across.taps, down.taps)]                           */
     vit__taps *taps;       /* [columns]                                               */
-    vit__taps down_taps;   /* of the output row                                       */
-    uint8_t *block;        /* [block_columns + 1] of VIT__PHOTO_COLUMN bytes: a piece */
-                           /*     of the photo, on its side                           */
+    vit__taps down_taps;   /* taps of the output row                                  */
+    uint8_t *block;        /* [block_columns + 1] of VIT__PHOTO_COLUMN bytes: a piece
+                              of the photo, on its side */
     int block_columns;
-    uint8_t *rows;         /* [max_rows + 1, row_size]: after the first pass          */
+    uint8_t *rows;         /* [max_rows + 1, row_size]: result of the first pass      */
     int max_rows;
     uint8_t *line;         /* [row_size]: the output row                              */
 } vit__resizer;
 
-/* Bytes of a pixel in a row; for planes, in a row of the first one. */
+/* Bytes of a pixel in a row; for planes, in a row of the first plane. */
 static int vit__pixel_size(const vit_image *image) {
     static const uint8_t sizes[VIT_NUM_PIXELS] = { 3, 4, 1, 3, 4, 2, 2, 1, 4 };
     return sizes[image->format];
@@ -8894,7 +8892,7 @@ static int vit__row_size(const vit_image *image) {
     return (pairs ? vit__round_up(image->width, 2) : image->width) * vit__pixel_size(image);
 }
 
-/* The next `size` bytes of scratch, 8-byte aligned; only counted if `at` is NULL. */
+/* Takes the next `size` bytes of scratch, 8-byte aligned; only counts them if `at` is NULL. */
 static void *vit__carve(unsigned char *at, uint64_t *used, uint64_t size) {
     void *place = at ? at + *used : NULL;
     *used += (size + 7) / 8 * 8;
@@ -8937,8 +8935,8 @@ VIT__INLINE uint8_t vit__luma(const uint8_t *p) {
     return (uint8_t)((p[0] * 19595u + p[1] * 38470u + p[2] * 7471u + 0x8000u) >> 16);
 }
 
-/* Writes pixels of one row, each `size` bytes, to columns of the block. Colours are copied with the
-   byte that follows, for speed; the next row overwrites it. */
+/* Writes pixels of one row, each `size` bytes, to columns of the block. For speed, a copy of three
+   colours includes the next byte, which the next row overwrites. */
 VIT__INLINE void vit__turn_pixels(int size, uint8_t *to, const uint8_t *from, int pixels) {
     const uint8_t *const last = from + (size_t)(pixels - 1) * (size_t)size;
     for (; from < last; from += size, to += VIT__PHOTO_COLUMN(3)) memcpy(to, from, 4);
@@ -8950,8 +8948,9 @@ VIT__INLINE uint8_t vit__to_byte(int32_t value) {
     return value < 0 ? 0 : value >= 255 << 16 ? 255 : (uint8_t)(value >> 16);
 }
 
-/* ITU-R BT.601, limited range, in 16-bit fixed point: 76309 is 255 / 219, the others are 255 / 224
-   times 1.402, 0.344136, 0.714136 and 1.772. Rounded; at most one step from the exact value. */
+/* ITU-R BT.601, limited range, in 16-bit fixed point: 76309 is 255 / 219; the others are 255 / 224
+   times 1.402, 0.344136, 0.714136 and 1.772. The result is rounded and at most one step from the
+   exact value. */
 VIT__INLINE void vit__yuv_to_rgb(uint8_t *rgb, int32_t y, int32_t u, int32_t v) {
     const int32_t grey = 76309 * (y - 16) + 0x8000;
     rgb[0] = vit__to_byte(grey + 104597 * (v - 128));
@@ -8968,7 +8967,7 @@ VIT__INLINE uint8_t vit__float_to_byte(const uint8_t *from) {
 
 /* A row of a photo. */
 typedef struct vit__photo_row {
-    const uint8_t *pixels; /* of its first plane                                      */
+    const uint8_t *pixels; /* the first plane                                         */
     const uint8_t *chroma; /* NV12: its U and V                                       */
     size_t plane;          /* F32: bytes from plane to plane                          */
 } vit__photo_row;
@@ -8983,7 +8982,7 @@ static vit__photo_row vit__photo_row_at(const vit_image *image, int y) {
     return row;
 }
 
-/* Pixel x of a row as red, green, blue; `format` is a constant but for grey models. */
+/* Pixel x of a row as red, green, blue; `format` is a constant except for grey models. */
 VIT__INLINE void vit__read_pixel(vit_pixel format, const vit__photo_row *row, int x, uint8_t *rgb) {
     const uint8_t *const p = row->pixels;
     const size_t at = (size_t)x, even = at & ~(size_t)1;
@@ -9012,7 +9011,8 @@ VIT__INLINE void vit__turn_as(vit_pixel format, uint8_t *to, const vit__photo_ro
         vit__read_pixel(format, row, first, to);
 }
 
-/* Writes pixels of row y if vit__turn_block has no faster way; grey for a model of one channel. */
+/* Writes pixels of row y if vit__turn_block has no faster method; grey for a model of one
+   channel. */
 static void vit__turn_any(const vit__resizer *r, uint8_t *to, int y, int first, int end) {
     const vit__photo_row row = vit__photo_row_at(r->image, y);
     uint8_t rgb[3];
@@ -9034,8 +9034,8 @@ static void vit__turn_any(const vit__resizer *r, uint8_t *to, int y, int first, 
     }
 }
 
-/* Copies columns [first, end) of the photo's next rows into the block. Rows are too far apart for a
-   CPU to prefetch them by itself. */
+/* Copies columns [first, end) of the photo's next rows into the block. The rows are too far apart
+   for hardware to prefetch. */
 static void vit__turn_block(vit__resizer *r, int rows, int first, int end) {
     const size_t stride = vit__stride(r->image), size = (size_t)vit__pixel_size(r->image);
     const uint8_t *from = r->image->pixels + (size_t)r->end_row * stride + (size_t)first * size;
@@ -9055,8 +9055,8 @@ static void vit__turn_block(vit__resizer *r, int rows, int first, int end) {
     }
 }
 
-/* Writes an output column of some rows, upright again. Each colour is written with the byte after
-   it, which the next column overwrites. */
+/* Writes an output column of some rows, upright again. Each write of a colour includes the next
+   byte, which the next column overwrites. */
 static void vit__put_column(const vit__resizer *r, int rows, int x, const uint8_t *column) {
     uint8_t *to = r->rows + (size_t)(r->end_row - r->first_row) * r->row_size +
                   (size_t)(x * r->channels);
@@ -9066,7 +9066,7 @@ static void vit__put_column(const vit__resizer *r, int rows, int x, const uint8_
         for (; rows--; to += r->row_size, column += 3) memcpy(to, column, 4);
 }
 
-/* First pass: the photo's next rows. */
+/* First pass over the photo's next rows. */
 static void vit__resize_across(vit__resizer *r) {
     const int rows = vit__min(VIT__PHOTO_ROWS, r->image->height - r->end_row);
     const int lanes = VIT__PHOTO_ROWS * r->channels;
@@ -9087,7 +9087,7 @@ static void vit__resize_across(vit__resizer *r) {
     r->end_row += rows;
 }
 
-/* Forgets the rows above `first` if there is no room for more. */
+/* Drops the rows above `first` if there is no room for more. */
 static void vit__forget_rows(vit__resizer *r, int first) {
     const size_t above = (size_t)(first - r->first_row), kept = (size_t)(r->end_row - first);
     if (r->end_row + VIT__PHOTO_ROWS <= r->first_row + r->max_rows) return;
@@ -9095,7 +9095,7 @@ static void vit__forget_rows(vit__resizer *r, int first) {
     r->first_row = first;
 }
 
-/* Second pass: row y of the resized photo, below the one before, into line. */
+/* Second pass: computes row y of the resized photo, the one below the previous, into line. */
 static void vit__resize_down(vit__resizer *r, int64_t y) {
     vit__taps *const taps = &r->down_taps;
     vit__photo_taps(&r->down, y, taps, r->real);
@@ -9112,11 +9112,10 @@ static void vit__resize_down(vit__resizer *r, int64_t y) {
 
 /* ------------------------------------------------------------------------- */
 /* >>preprocess                                                              */
-/*                                                                           */
-/* The evaluation transform of timm on a PIL image, bit for bit: resize,     */
-/* crop or pad, (x / 255 - mean) / std. Only the pixels within the crop are  */
-/* computed.                                                                 */
 /* ------------------------------------------------------------------------- */
+
+/* The evaluation transform of timm on a PIL image, bit for bit: resize, crop or pad, (x / 255 -
+   mean) / std. Only the pixels within the crop are computed. */
 
 #ifndef VIT_NO_PREPROCESS
 
@@ -9128,15 +9127,16 @@ static int64_t vit__round_half_even(vit__real x) {
     return floor;
 }
 
-/* Where a centre crop begins along one side; minus the padding if the photo is smaller. */
+/* The start of a centre crop along one side; negative, minus the padding, if the photo is
+   smaller. */
 static int64_t vit__crop_offset(const vit_config *c, int64_t resized, int size) {
     const int down = c->crop_rounding == VIT_ROUND_DOWN;
     if (size > resized) return -(((int64_t)size - resized + down) / 2);
     return down ? (resized - size) / 2 : vit__round_half_even((vit__real)(resized - size) / 2);
 }
 
-/* timm's ResizeKeepRatio: both sides by one factor, so that the photo covers the
-   target (center) or fits into it (border). */
+/* timm's ResizeKeepRatio: scales both sides by one factor, so that the photo covers the target
+   (center) or fits into it (border). */
 static void vit__keep_ratio(const vit_config *c, int64_t w, int64_t h, vit_crop *crop) {
     const vit__real down_h = (vit__real)h / (vit__real)c->resize_height;
     const vit__real down_w = (vit__real)w / (vit__real)c->resize_width;
@@ -9162,7 +9162,7 @@ VIT_API void vit_find_crop(const vit_config *c, int width, int height, vit_crop 
     crop->top = vit__crop_offset(c, crop->height, c->img_height);
 }
 
-/* One call of vit_preprocess. */
+/* The state of one call of vit_preprocess. */
 typedef struct vit__transform {
     const vit_config *config;
     vit_crop crop;
@@ -9207,7 +9207,7 @@ static void vit__transform_init(vit__transform *t, const vit_config *c, const vi
     r->max_rows = vit__min(2 * r->down.taps, image->height) + VIT__PHOTO_ROWS;
 }
 
-/* Places all arrays in scratch, 8-byte aligned; returns the bytes they take. */
+/* Places all arrays in scratch, 8-byte aligned; returns their size in bytes. */
 static uint64_t vit__transform_layout(vit__transform *t, unsigned char *scratch) {
     const uint64_t table_size = (uint64_t)t->config->in_chans * 256 * sizeof(float);
     uint64_t used = 0;
@@ -9247,7 +9247,7 @@ VIT_API size_t vit_preprocess_size(const vit_model *model, const vit_image *imag
     return vit__size(vit__transform_layout(&t, NULL) + 8); /* 8: to align it */
 }
 
-/* scratch is large enough; see vit_preprocess. */
+/* scratch must have vit_preprocess_size bytes. */
 static void vit__preprocess(vit__transform *t, void *scratch, float *input) {
     const vit_config *c = t->config;
     const size_t width = (size_t)c->img_width, plane = width * (size_t)c->img_height;
@@ -9291,13 +9291,11 @@ VIT_API vit_result vit_preprocess(const vit_model *model, const vit_image *image
 
 /* ------------------------------------------------------------------------- */
 /* >>layers                                                                  */
-/*                                                                           */
-/* The parts that every layer is made of: weights found by their names,      */
-/* linear layers, and rows on their way into one (norm, gate, conversion).   */
-/* Each function splits its work into tasks for the executor; how it is      */
-/* split changes no result, because every element is computed whole, in one  */
-/* order, by one task.                                                       */
 /* ------------------------------------------------------------------------- */
+
+/* The parts of every layer: weights found by their names, linear layers, and rows on their way
+   into one (norm, gate, conversion). Each function splits its work into tasks for the executor.
+   The split changes no result, because one task computes each whole element, in one order. */
 
 static void vit__parallel_for(const vit_session *s, int count, vit_task *task, void *arg) {
     if (VIT__EXECUTOR && count > 1 && s->params.executor.parallel_for)
@@ -9306,8 +9304,8 @@ static void vit__parallel_for(const vit_session *s, int count, vit_task *task, v
         vit__serial_for(count, task, arg);
 }
 
-/* 1 if this build has only one tier: its kernels are then constants. If it also has only
-   one type of weights, the matrix product is a constant too. */
+/* 1 if this build has only one tier, whose kernels are then constants. If it also has only one type
+   of weights, the matrix product is a constant too. */
 VIT__INLINE int vit__has_one_tier(void) { return sizeof vit__tiers == sizeof vit__tiers[0]; }
 
 VIT__INLINE const vit__kernels *vit__known_kernels(const vit__kernels *kernels) {
@@ -9323,7 +9321,7 @@ static const vit__kernels *vit__kernels_of(const vit_session *s) {
     return vit__known_kernels((const vit__kernels *)s->kernels);
 }
 
-/* Constants, where the build decides. */
+/* Constants, if the build fixes their values. */
 #if defined(VIT_LOW_MEMORY) && defined(VIT_NO_TRACE) && defined(VIT_FIXED)
 #    define VIT__ALWAYS_LOW /* except for parallel blocks */
 #endif
@@ -9341,14 +9339,14 @@ static int vit__is_low(const vit_params *params) {
 #endif
 }
 
-/* A batch of a pass. */
+/* The batch of a pass, constant 1 without an executor. */
 VIT__INLINE int vit__known_batch(int batch) { return VIT__EXECUTOR ? batch : 1; }
 
 /* Images computed together. */
 static int vit__batch(const vit_session *s) { return vit__known_batch(s->params.batch); }
 
-/* Part `index` of `count` equal shares of n things, the first ones larger by one if they
-   must differ: [first, return value). */
+/* Part `index` of `count` shares of n things, [first, return value). The shares are equal, or the
+   first ones are larger by one. */
 static int vit__share_end(int n, int index, int count) {
     return n / count * (index + 1) + vit__min(n % count, index + 1);
 }
@@ -9358,8 +9356,8 @@ static int vit__share(int n, int index, int count, int *first) {
     return vit__share_end(n, index, count);
 }
 
-/* The workspace, or a part of it, handed out from front to back. Where base is NULL it is
-   only measured: the same function says how much it needs and takes it. */
+/* A workspace that hands out its memory from front to back. If base is NULL, the same function only
+   measures how much it would take. */
 typedef struct vit__arena {
     float *base;   /* aligned to 64 bytes, or NULL */
     uint64_t used; /* floats; a multiple of 16 */
@@ -9392,11 +9390,11 @@ static vit__mat vit__matrix(float *data, size_t ld, int rows, int cols) {
 /* Some images on their way through the network. */
 typedef struct vit__pass {
     const vit_session *session;
-    int stage, block;     /* where they are, as in vit__address: for names in a trace          */
+    int stage, block;     /* position, as in vit__address: for names in a trace                */
     int batch;
-    int queries;          /* tokens of each image that are read afterwards, from the first on: */
-                          /* all N, or in the last block those that the head reads             */
-    const uint8_t *mask;  /* [batch, N]: 0 for tokens that are not attended to; or NULL        */
+    int queries;          /* tokens of each image that later steps read, from the first on: */
+                          /* all N, or in the last block only those that the head reads */
+    const uint8_t *mask;  /* [batch, N]: 0 for tokens that nobody attends to; or NULL          */
     float *maps;          /* [batch, H, N, N]: attention, for the caller; or NULL              */
 } vit__pass;
 
@@ -9411,7 +9409,7 @@ static vit__pass vit__begin_pass(const vit_session *s, int batch) {
     return p;
 }
 
-/* The caller's function, NULL in a build without. */
+/* The caller's function; NULL in a build without traces. */
 static vit_trace *vit__trace_of(const vit_params *params) {
     return VIT__IS(VIT_NO_TRACE) ? NULL : params->trace;
 }
@@ -9424,7 +9422,7 @@ static void vit__phase(const vit_session *s, vit_phase phase) {
 }
 
 /* Traces a tensor [batch, d1, d2, d3]; an unused dimension is 0. Inside a block, name begins with a
-   dot, or is empty, and follows the block's own. */
+   dot or is empty, and follows the block's name. */
 static void vit__show(const vit__pass *p, const char *name, const float *data, int d1, int d2,
                       int d3) {
     const vit_session *s = p->session;
@@ -9438,7 +9436,7 @@ static void vit__show(const vit__pass *p, const char *name, const float *data, i
     text.at = full;
     text.end = full + sizeof full - 1;
     vit__put_address(&text, &address);
-    if (p->block >= 0) text.at--; /* the dot behind the address */
+    if (p->block >= 0) text.at--; /* the dot after the address */
     vit__put(&text, name);
     shape[0] = p->batch;
     shape[1] = d1;
@@ -9447,7 +9445,7 @@ static void vit__show(const vit__pass *p, const char *name, const float *data, i
     s->params.trace(s->params.trace_user, full, data, shape);
 }
 
-/* Traces the rows of all images. Rows without a name stay hidden. */
+/* Traces the rows of all images. Rows without a name are not traced. */
 static void vit__show_rows(const vit__pass *p, const char *name, vit__mat rows) {
     if (name && vit__is_traced(p->session))
         vit__show(p, name, rows.data, rows.rows / p->batch, rows.cols, 0);
@@ -9455,7 +9453,7 @@ static void vit__show_rows(const vit__pass *p, const char *name, vit__mat rows) 
 
 /* --- weights ------------------------------------------------------------------------ */
 
-/* The lists of >>arch in memory, each row a member: w->qkv. */
+/* The lists of >>arch as structs, with a member for each row: w->qkv. */
 #define VIT_X(id, name, kind, dims, condition, bias) VIT__TYPE_##kind id;
 typedef struct vit__front_layers { VIT__FRONT_LIST(VIT_X) } vit__front_layers;
 typedef struct vit__down_layers { VIT__DOWN_LIST(VIT_X) } vit__down_layers;
@@ -9464,7 +9462,7 @@ typedef struct vit__block_layers { VIT__BLOCK_LIST(VIT_X) } vit__block_layers;
 typedef struct vit__tail_layers { VIT__TAIL_LIST(VIT_X) } vit__tail_layers;
 #undef VIT_X
 
-/* The row that begins with tensor number `index`, if it has any. */
+/* The layer whose first tensor is number `index`, if it has tensors. */
 static vit__layer vit__read_layer(const vit_model *m, int index, int tensors) {
     vit__layer layer;
     vit_tensor t;
@@ -9489,7 +9487,7 @@ static void vit__find_layers(const vit_model *m, int index, const vit__presence 
     for (; n; n--, rows++) {
         const int tensors = vit__num_tensors(VIT__CONFIG(m), rows);
         const vit__layer layer = vit__read_layer(m, index, tensors);
-        memcpy(at, &layer, rows->size); /* it begins as vit__affine and vit__values do */
+        memcpy(at, &layer, rows->size); /* vit__affine and vit__values are its prefixes */
         at += rows->size;
         index += tensors;
     }
@@ -9499,7 +9497,7 @@ static void vit__find_front(const vit_model *m, vit__front_layers *layers) {
     vit__find_layers(m, 0, vit__front_presence, VIT__NUM_FRONT, layers);
 }
 
-/* The first tensor of a unit of the stem's stages, and of a transformer block. */
+/* The first tensors of a unit of the stem's stages, and of a transformer block. */
 static int vit__unit_index(const vit_config *c, int stage, int block) {
     return vit__count(c, vit__front_presence, VIT__NUM_FRONT) + vit__unit_start(c, stage, block);
 }
@@ -9520,7 +9518,7 @@ static void vit__find_tail(const vit_model *m, vit__tail_layers *layers) {
                      vit__tail_presence, VIT__NUM_TAIL, layers);
 }
 
-/* y = a + b * factor, b as the file has it, factor NULL for ones. */
+/* y = a + b * factor, with b in the file's byte order and factor NULL for ones. */
 static void vit__add_stored(const vit__kernels *kernels, float *y, const float *a, const float *b,
                             const float *factor, int n) {
     int i;
@@ -9541,21 +9539,21 @@ typedef struct vit__linear {
     const void *a;               /* [rows, depth], in the kernel's form */
     size_t lda;                  /* bytes */
     vit__output out;             /* [rows, cols] */
-    int first_panel, end_panel;  /* the wanted columns of the result, usually all */
-    int num_tiles;               /* the rows, cut into tiles as equal as can be */
+    int first_panel, end_panel;  /* the required columns of the result, usually all */
+    int num_tiles;               /* the rows, cut into tiles as equal as possible */
     int fits16;                  /* as in vit__operands */
 #if VIT__AVX2
-    int ahead;                   /* panels from one group of a thread to its next; 0: no more */
+    int ahead;                   /* panels from one group of a thread to its next; 0 for no more */
 #endif
 } vit__linear;
 
-/* The form of rows that are multiplied with this layer's weight. */
+/* The form of rows that are multiplied by this layer's weight. */
 static vit__form vit__form_of(const vit_session *s, const vit__layer *layer) {
     return vit__kernels_of(s)->gemm[vit__known_dtype(layer->dtype)].form;
 }
 
-/* Floats that a row of n elements takes in this form: n or fewer, because rows are converted in
-   place. int8 and int4 need 4 and 16 elements for that, see vit__fits_depth. */
+/* Floats of a row of n elements in this form: n or fewer, because rows are converted in place. int8
+   and int4 need at least 4 and 16 elements for that; see vit__fits_depth. */
 static int vit__form_floats(vit__form form, int n) {
     if (VIT__SIMD && form == VIT__FORM_BF16) return vit__ceil_div(n, 2);
     if (VIT__HAS_U8 && form >= VIT__FORM_U8)
@@ -9583,15 +9581,15 @@ static void vit__linear_init(vit__linear *l, const vit__kernels *kernels,
     l->out.bias = layer->bias;
 }
 
-/* The end of the rows of tile t. A tile of many rows consists of tiles in registers, of 2, 3 or 6
-   rows, which should be full. */
+/* The end of the rows of tile t. A tile of many rows consists of register tiles of 2, 3 or 6 rows,
+   which should be full. */
 static int vit__tile_end(const vit__linear *l, int t) {
     const int unit = vit__known_gemm(l->gemm)->tile_rows % 12 == 0 ? 6 : 1;
     return vit__min(l->rows, unit * vit__share_end(vit__ceil_div(l->rows, unit), t, l->num_tiles));
 }
 
-/* Tiles [first_tile, end_tile) times panels [panel, panel_end). A group of panels
-   stays in the second cache while the rows stream past it. */
+/* Tiles [first_tile, end_tile) times panels [panel, panel_end). A group of panels stays in the L2
+   cache while the rows stream past it. */
 static void vit__gemm(const vit__linear *l, int first_tile, int end_tile, int panel,
                       int panel_end) {
     const vit__kernels *kernels = vit__known_kernels(l->kernels);
@@ -9630,7 +9628,7 @@ static void vit__gemm(const vit__linear *l, int first_tile, int end_tile, int pa
             o.rows = end - row;
 #if VIT__AVX2
             /* The part of the thread's next group of panels that this tile prefetches: an eighth of
-               one, so that 24 tiles have fetched the three panels of a group. */
+               a panel, so that 24 tiles fetch the three panels of a group. */
             o.ahead = l->ahead && panel + l->ahead + panels <= l->end_panel && t - first_tile < 24
                           ? l->panels + (size_t)(panel + l->ahead) * l->stride +
                                 (size_t)(t - first_tile) * (l->stride / 8)
@@ -9659,10 +9657,10 @@ static void vit__linear_task(void *arg, int index) {
     vit__gemm(l, first, end, panel, vit__min(panel + tile_panels, l->end_panel));
 }
 
-/* One chunk for each 256 rows, which then stay in the second cache with the weights; more if the
-   threads would have too few tasks. */
+/* One chunk per 256 rows, which fit the L2 cache together with the weights; more if the threads
+   would have too few tasks. */
 static void vit__linear_run(const vit_session *s, const vit__linear *l) {
-    /* Four tasks a thread: if the system holds one up, the others take three of its tasks. */
+    /* Four tasks a thread: if the system delays a thread, the others take three of its tasks. */
     const int threads = vit__threads(&s->params), wanted = threads > 1 ? 4 * threads : 1;
     vit__linear_job job;
 #if VIT__AVX2
@@ -9682,8 +9680,8 @@ static void vit__linear_run(const vit_session *s, const vit__linear *l) {
     vit__parallel_for(s, job.num_chunks * job.num_groups, vit__linear_task, &job);
 }
 
-/* A layer of the model from rows `in`, in its form, to rows of `out`. The caller may then set act,
-   add and gamma. */
+/* A layer of the model, from rows `in`, already in its form, to rows of `out`. The caller may then
+   set act, add and gamma. */
 VIT__CALL void vit__layer_init(vit__linear *l, const vit_session *s, const vit__layer *layer,
                             vit__mat in, vit__mat out) {
     vit__linear_init(l, vit__kernels_of(s), layer);
@@ -9694,8 +9692,8 @@ VIT__CALL void vit__layer_init(vit__linear *l, const vit_session *s, const vit__
     l->out.ldc = out.ld;
 }
 
-/* act(in w^T + b), without gaps between the rows, at `to`. A trace sees it under `name`, if that is
-   not NULL, before the activation: the product is then computed twice. */
+/* act(in w^T + b), without gaps between the rows, at `to`. A trace sees it under `name`, unless
+   that is NULL, before the activation, and so computes the product twice. */
 static vit__mat vit__layer_run(const vit__pass *p, const vit__layer *layer, vit__mat in, float *to,
                                int act, const char *name) {
     const vit_session *s = p->session;
@@ -9722,13 +9720,13 @@ static void vit__add_rows(const vit_session *s, const float *gamma, vit__mat bra
         else kernels->add(x.data, x.data, branch.data, NULL, x.cols);
 }
 
-/* Room for the rows of a layer that reads `in`: y if `in` is in scratch, else scratch. */
+/* Memory for the output of a layer that reads `in`: y if `in` is in scratch, otherwise scratch. */
 static float *vit__spare(const vit_session *s, vit__mat in) {
     return in.data == s->scratch ? s->y : s->scratch;
 }
 
-/* x += gamma * (in w^T + b), straight from the matrix product. With a trace, which shows the
-   product, it takes two steps that give the same bits. */
+/* x += gamma * (in w^T + b), straight from the matrix product. A trace shows the product, so it
+   takes two steps, which give the same bits. */
 VIT__CALL void vit__layer_add(const vit__pass *p, const vit__layer *layer, vit__mat in,
                            const float *gamma, vit__mat x, const char *name) {
     const vit_session *s = p->session;
@@ -9746,10 +9744,10 @@ VIT__CALL void vit__layer_add(const vit__pass *p, const vit__layer *layer, vit__
 
 /* --- row-wise: gates, norms, conversion to a layer's input --------------------------- */
 
-/* Steps of each row on its way into a layer, in this order; all optional. */
+/* Steps of each row on its way into a layer, in this order; all are optional. */
 typedef struct vit__rows {
     const vit_session *session;
-    const float *x;               /* rows, ldx apart, to copy to y unless they are there */
+    const float *x;               /* rows, ldx apart, to copy to y unless x is y */
     size_t ldx;
     vit__mat y;
     int gate;                     /* VIT__ACT(...) of a gated MLP, in place             */
@@ -9758,7 +9756,8 @@ typedef struct vit__rows {
     int num_tasks;
 } vit__rows;
 
-/* A job from x to rows without gaps, which may be x. No norm: norm is NULL or has no weight. */
+/* Prepares a job from x to rows without gaps, which may overwrite x. There is no norm if norm is
+   NULL or has no weight. */
 static void vit__rows_init(vit__rows *job, const vit_session *s, const vit__affine *norm,
                            vit__mat x, float *to) {
     job->session = s;
@@ -9804,8 +9803,8 @@ static void vit__rows_now(vit__rows *job) {
     vit__parallel_for(job->session, job->num_tasks, vit__rows_task, job);
 }
 
-/* Runs the job. A trace sees the rows in f32 after their gate, which closes the gaps between them,
-   and under `name` after their norm; steps that are done are removed from the job. */
+/* Runs the job. A trace sees the rows in f32, after their gate, which closes the gaps between them,
+   and under `name` after their norm. Completed steps are removed from the job. */
 VIT__CALL vit__mat vit__rows_run(const vit__pass *p, vit__rows *job, const char *name) {
     const int traced = vit__is_traced(job->session);
     vit__rows step = *job;
@@ -9835,8 +9834,8 @@ VIT__CALL vit__mat vit__rows_run(const vit__pass *p, vit__rows *job, const char 
     return job->y;
 }
 
-/* norm(x) in the form that the layer reads; in f32 if layer is NULL. The result is at `to`, without
-   gaps or in place. A trace sees it under `name`, if that is not NULL. */
+/* norm(x) in the form that the layer reads, or in f32 if layer is NULL. The result is at `to`,
+   without gaps or in place. A trace sees it under `name`, unless that is NULL. */
 static vit__mat vit__norm(const vit__pass *p, const vit__affine *norm, vit__mat x, float *to,
                           const vit__layer *layer, const char *name) {
     vit__rows job;
@@ -9847,14 +9846,14 @@ static vit__mat vit__norm(const vit__pass *p, const vit__affine *norm, vit__mat 
 
 /* ------------------------------------------------------------------------- */
 /* >>stem                                                                    */
-/*                                                                           */
-/* A feature map of the input, which patches are then cut from: ResNetV2's   */
-/* stages and MobileCLIP-B's convolutions. Most models have no stem.         */
 /* ------------------------------------------------------------------------- */
 
-/* Pixels by channels; element [y, x, k] at data[(y * width + x) * step + k * plane]. An
-   input has planes one after the other; what a stem computes, channels side by side,
-   so that a pixel is a row for a linear layer. */
+/* The stem turns the input into a feature map, from which patches are cut: ResNetV2's stages or
+   MobileCLIP-B's convolutions. Most models have no stem. */
+
+/* Pixels by channels; element [y, x, k] is at data[(y * width + x) * step + k * plane]. An input
+   has one plane after the other. A stem's results have their channels side by side, so that a pixel
+   is a row for a linear layer. */
 typedef struct vit__features {
     const float *data;
     int height, width, chans;
@@ -9872,22 +9871,22 @@ static vit__features vit__chans_last(const float *data, int height, int width, i
     return map;
 }
 
-/* A square window that slides over a map, and the pixels that it makes. */
+/* A square window that slides over a map, and the pixels it produces. */
 typedef struct vit__window {
     const vit_session *session;
     vit__features from;
     int kernel, stride;
     int is_pool;          /* 1: the result is the maximum under the window */
     int top, left;        /* padding before the first pixel */
-    int height, width;    /* of what it makes */
-    float *to;            /* a row for each pixel: of the window's elements, or their maximum */
-    int first, rows;      /* pixels to be made now */
-    vit__form form;       /* of the rows */
+    int height, width;    /* size of the result */
+    float *to;            /* a row for each pixel: the window's elements or their maximum */
+    int first, rows;      /* pixels of this call */
+    vit__form form;       /* form of the result rows */
     int num_tasks;
 } vit__window;
 
-/* Pads as a ResNet stem does, by TensorFlow's SAME, with the smaller half before the first pixel
-   and sizes rounded up; or not at all. */
+/* Pads as a ResNet stem does, by TensorFlow's SAME: the smaller half comes before the first pixel,
+   and sizes are rounded up. Without padding, sizes are rounded down. */
 static vit__window vit__slide(const vit_session *s, vit__features from, int kernel, int stride,
                               int same, float *to) {
     vit__window w;
@@ -9914,8 +9913,8 @@ static const float *vit__tap(const vit__window *w, int pixel, int tap) {
     return w->from.data + ((size_t)y * (size_t)w->from.width + (size_t)x) * w->from.step;
 }
 
-/* im2col: rows [chans, kernel, kernel], the order of a convolution's weight. With is_pool: the
-   largest element under the window, of each channel; there is always a tap, since padding is
+/* im2col: rows [chans, kernel, kernel], the order of a convolution's weight. With is_pool, the
+   largest element of each channel under the window; at least one tap exists, since padding is
    smaller than the window. */
 static void vit__window_task(void *arg, int index) {
     const vit__window *w = (const vit__window *)arg;
@@ -9949,13 +9948,13 @@ static void vit__window_run(vit__window *w, int first, int rows) {
 /* Buffers of the stem, for one image. */
 typedef struct vit__stem_room {
     float *map[3];
-    float *rows; /* of im2col */
+    float *rows; /* im2col rows */
     float *norm; /* [VIT__NORM_ROWS, chans] */
 } vit__stem_room;
 
 enum { VIT__NORM_ROWS = 5 };
 
-/* im2col of a whole map would be large: so many rows at a time. */
+/* Rows of im2col in one step; a whole map would be large. */
 static int vit__im2col_rows(int depth) {
     return depth < 1 << 15 ? (1 << 19) / depth : 16;
 }
@@ -9978,7 +9977,7 @@ static void vit__place_stem(const vit_config *c, vit__arena *arena, vit__stem_ro
     room->norm = vit__take(arena, VIT__NORM_ROWS * (uint64_t)(unsigned)vit__map_chans(c));
 }
 
-/* A convolution and what follows it: its activation, or its norm. */
+/* A convolution, then its activation or its norm. */
 typedef struct vit__conv {
     const vit__layer *conv;
     int kernel, stride;
@@ -9997,8 +9996,8 @@ static vit__conv vit__normed(const vit__layer *conv, int kernel, int stride,
 
 enum { VIT__GROUPS = 32 };
 
-/* torch.nn.GroupNorm(32, chans, eps=1e-5) in place, then shortcut and ReLU, which are optional. A
-   task has some of the groups, and sums each channel over all pixels in their order. */
+/* torch.nn.GroupNorm(32, chans, eps=1e-5) in place, then an optional shortcut and an optional ReLU.
+   A task has some of the groups, and sums each channel over all pixels in order. */
 typedef struct vit__group_norm {
     const vit_session *session;
     const vit__conv *step;
@@ -10008,9 +10007,9 @@ typedef struct vit__group_norm {
     int num_tasks;
 } vit__group_norm;
 
-/* mean[k]: over the pixels and over the channels of k's group, of x or of (x + offset)^2, for n
-   channels from `first` on. Pixels are summed in parts of 64; part [2, chans] is room for a part
-   and a square. */
+/* mean[k], for n channels from `first` on: over the pixels and over the channels of k's group, of x
+   or of (x + offset)^2. Pixels are summed in parts of 64; part [2, chans] holds a part and a
+   square. */
 static void vit__group_means(const vit__group_norm *job, int first, int n, const float *offset,
                              float *mean, float *part) {
     const vit__kernels *kernels = vit__kernels_of(job->session);
@@ -10066,9 +10065,9 @@ static void vit__group_norm_task(void *arg, int index) {
     }
 }
 
-/* A convolution with all that follows it: a map at `to`, which a trace sees under `name`. It is a
-   linear layer over im2col rows, a part of them at a time; the rows of a window of one pixel are in
-   memory already. */
+/* Runs a convolution and the steps that follow it: a map at `to`, which a trace sees under `name`.
+   It is a linear layer over im2col rows, a part of them at a time. If the window is one pixel, its
+   rows are in memory already. */
 static vit__features vit__conv_run(const vit__pass *pass, const vit__stem_room *room,
                                    const vit__conv *step, vit__features from, float *to,
                                    const char *name) {
@@ -10108,8 +10107,8 @@ static vit__features vit__conv_run(const vit__pass *pass, const vit__stem_room *
     return vit__chans_last(to, w.height, w.width, conv->cols);
 }
 
-/* relu(conv3(conv2(conv1(x))) + x), each with its norm, x going through a convolution of
-   its own in block 0. x is in map[0], where the result will be too. */
+/* relu(conv3(conv2(conv1(x))) + x), each convolution with its norm; in block 0, the second x goes
+   through a convolution of its own. x is in map[0], which receives the result. */
 static vit__features vit__bottleneck(const vit__pass *p, vit__stem_room *room, vit__features x) {
     const vit_model *m = p->session->model;
     const vit_config *c = VIT__CONFIG(m);
@@ -10142,7 +10141,7 @@ static vit__features vit__bottleneck(const vit__pass *p, vit__stem_room *room, v
     return map;
 }
 
-/* ResNetV2's: a convolution, a maximum over windows, stages of bottlenecks. */
+/* The stem of ResNetV2: a convolution, a maximum over windows, stages of bottlenecks. */
 static vit__features vit__resnet(const vit__pass *pass, vit__stem_room *room,
                                  const vit__front_layers *w, vit__features input) {
     const vit__conv root = vit__normed(&w->root, 7, 2, &w->root_norm);
@@ -10162,7 +10161,7 @@ static vit__features vit__resnet(const vit__pass *pass, vit__stem_room *room,
     return map;
 }
 
-/* MobileCLIP-B's: two convolutions. */
+/* The stem of MobileCLIP-B: two convolutions. */
 static vit__features vit__conv_stem(const vit__pass *p, vit__stem_room *room,
                                     const vit__front_layers *w, vit__features map) {
     const vit__conv conv0 = { &w->conv0, 4, 4, VIT__ACT(VIT_GELU), NULL, NULL, 0 };
@@ -10173,13 +10172,14 @@ static vit__features vit__conv_stem(const vit__pass *p, vit__stem_room *room,
 
 /* ------------------------------------------------------------------------- */
 /* >>embed                                                                   */
-/*                                                                           */
-/* Patch embedding: the input's patches as rows, a linear layer, prefix      */
-/* tokens in front, positions added.                                         */
 /* ------------------------------------------------------------------------- */
 
-/* Room for the patches that are embedded together, as rows [in_chans * P * P], and the stem's
-   buffers. They are those of a batch, or with low_memory a few; a stem makes all at once. */
+/* Patch embedding: the input's patches as rows, a linear layer, prefix tokens in front,
+   positions added. */
+
+/* Memory for the patches that are embedded together, as rows [in_chans * P * P], and the stem's
+   buffers. These are the patches of a batch, or with low_memory a few; a stem computes all at
+   once. */
 static vit__mat vit__place_patches(const vit_session *s, int batch, vit__arena *arena,
                                    vit__stem_room *stem) {
     const vit_config *c = VIT__CONFIG(s->model);
@@ -10190,8 +10190,8 @@ static vit__mat vit__place_patches(const vit_session *s, int batch, vit__arena *
     return vit__matrix(data, (size_t)depth, rows, depth);
 }
 
-/* Takes one image after the other, which keeps the maps in the cache: the rows of its patches, as
-   vit__gather_patch makes them of the input itself. */
+/* Takes one image after the other, which keeps the maps in the cache: the rows of its patches, in
+   vit__gather_patch's order. */
 static void vit__stem_rows(const vit__pass *batch, const vit__front_layers *w,
                            vit__stem_room *stem, const float *input, vit__mat rows) {
     const vit_session *s = batch->session;
@@ -10215,7 +10215,7 @@ static void vit__stem_rows(const vit__pass *batch, const vit__front_layers *w,
     }
 }
 
-/* Square number `square` of one channel. Beyond the image there are zeros. */
+/* Copies square number `square` of one channel. Pixels beyond the image are zeros. */
 VIT__INLINE void vit__gather_square(const vit_config *c, const float *plane, int square,
                                     float *row) {
     const size_t p = (size_t)c->patch_size, width = (size_t)c->img_width;
@@ -10240,7 +10240,7 @@ static void vit__gather_patch(const vit_config *c, const float *input, int index
     int channel, y, x;
     for (channel = 0; channel < c->in_chans; channel++, row += area) {
         const float *from = image + (size_t)channel * plane;
-        const int nth = patch * c->in_chans + channel; /* among one-channel patches */
+        const int nth = patch * c->in_chans + channel; /* number among one-channel patches */
         switch ((vit_patch_cut)c->patch_cut) {
         case VIT_CUT_SQUARES: vit__gather_square(c, from, patch, row); break;
         case VIT_CUT_INTERLEAVED: /* pixels as far apart as the grid is high and wide */
@@ -10280,7 +10280,7 @@ static void vit__im2col_task(void *arg, int index) {
     }
 }
 
-/* Tokens and their positions, if there are any; both may be the same place. */
+/* Writes tokens plus their positions, if there are any; tokens may be x. */
 static void vit__put_tokens(const vit_session *s, float *x, const float *from, const float *pos,
                             int count) {
     if (pos) vit__add_stored(vit__kernels_of(s), x, from, pos, NULL, count);
@@ -10293,7 +10293,7 @@ static vit__mat vit__patch_embed(const vit__pass *p, const float *input) {
     const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
     const int dim = c->embed_dim, count = p->batch * c->num_patches;
-    const int shown = vit__is_traced(s) && c->has_patch_pre_norm; /* then that is a step alone */
+    const int shown = vit__is_traced(s) && c->has_patch_pre_norm; /* the norm is a separate step */
     const vit__mat x = vit__matrix(s->x, (size_t)dim, p->batch * c->num_tokens, dim);
     float *to = p->batch > 1 ? s->y : s->x + c->num_prefix_tokens * dim, *at = s->x;
     const vit__mat patches = vit__matrix(to, (size_t)dim, count, dim);
@@ -10328,8 +10328,8 @@ static vit__mat vit__patch_embed(const vit__pass *p, const float *input) {
 
     for (i = 0; i < p->batch; i++) {
         /* x = [cls_token, dist_token, reg_token, patches] + pos_embed */
-        const float *all = s->pos;                                   /* of the patches ... */
-        const float *pos = c->positions == VIT_POS_ALL ? all : NULL; /* ... of this token */
+        const float *all = s->pos;                                   /* of all, then of patches */
+        const float *pos = c->positions == VIT_POS_ALL ? all : NULL; /* this token's position */
         for (t = 0; t < c->num_prefix_tokens; t++, at += dim) {
             const int r = t - c->has_cls_token - c->has_dist_token;
             const float *token = r >= 0   ? w.reg_token + r * dim
@@ -10350,16 +10350,16 @@ static vit__mat vit__patch_embed(const vit__pass *p, const float *input) {
 
 /* ------------------------------------------------------------------------- */
 /* >>attention                                                               */
-/*                                                                           */
-/* softmax(scale q k^T) v, head by head. For each head, k and v are packed   */
-/* as the panels of two small linear layers; then a few query rows at a time */
-/* go through scores, softmax and values while all of it stays in the second */
-/* cache. The [N, N] matrix is never written out unless the caller asked.    */
-/*                                                                           */
-/* After a layer in int8 or int4, both products are of integers, see         */
-/* "attention in integers" in >>body: of 16 bits where a tier multiplies  */
-/* these fast (VIT__I16), else the same values as f32, with the same sums.   */
 /* ------------------------------------------------------------------------- */
+
+/* softmax(scale q k^T) v, head by head. For each head, k and v are packed as the panels of two
+   small linear layers. Then a few query rows at a time go through scores, softmax and values while
+   everything stays in the L2 cache. The [N, N] matrix is written out only if the caller requests
+   it.
+
+   After a layer in int8 or int4, both products are of integers ("attention in integers" in
+   >>body). They have 16 bits in tiers that multiply these fast (VIT__I16); other tiers compute
+   the same sums in f32. */
 
 /* One attention over a batch, of a block or of map pooling. */
 typedef struct vit__attention {
@@ -10367,14 +10367,14 @@ typedef struct vit__attention {
     int heads, dim;       /* H, head_dim                                          */
     float scale;          /* factor on q k^T                                      */
     const float *rel_pos; /* [H, relative positions] or NULL                      */
-    const float *lambda;  /* of differential attention, or NULL                   */
-    vit_dtype dtype;      /* of both products: f32, bf16 where inputs are rounded, VIT__I16 */
+    const float *lambda;  /* differential attention's factor, or NULL             */
+    vit_dtype dtype;      /* type of both products: f32, bf16 where inputs are rounded, VIT__I16 */
     int quantised;        /* 1: both products are of integers, as VIT__I16 or f32 */
 
-    const float *q;       /* [batch, N, H, head_dim], of which `queries` are read */
+    const float *q;       /* [batch, N, H, head_dim]; only `queries` tokens are read */
     int is_pooling;       /* 1: map pooling, whose q is one row of the file       */
-    const float *k, *v;   /* [batch, N, H, head_dim], of which `keys` are read    */
-    int keys;             /* tokens of each image that are attended to            */
+    const float *k, *v;   /* [batch, N, H, head_dim]; only `keys` tokens are read */
+    int keys;             /* attended tokens of each image                        */
     size_t ldq, ldk;      /* floats between tokens of q; of k and v               */
     float *context;       /* [batch, queries, H, head_dim]                        */
     const uint8_t *mask;  /* [batch, N] or NULL                                   */
@@ -10383,8 +10383,8 @@ typedef struct vit__attention {
     int num_tasks;
 } vit__attention;
 
-/* Sets all members except q, k, v and context. The layer that makes k and v decides in which types
-   the products are computed. */
+/* Sets all members except q, k, v and context. The types of the products follow from the layer that
+   makes k and v. */
 static void vit__attention_init(vit__attention *job, const vit__pass *p, int heads,
                                 const vit__layer *layer) {
     const vit_session *s = p->session;
@@ -10421,26 +10421,26 @@ static int vit__is_pooling(const vit__attention *job) {
 typedef struct vit__attn_head {
     vit__linear scores; /* q k^T */
     vit__linear values; /* softmax(...) v */
-    float *context;     /* where token job->first goes */
-    vit__form form;     /* of q and of the softmax */
+    float *context;     /* destination of token job->first */
+    vit__form form;     /* form of q and of the softmax */
     vit__packing packing;
     float *tile;        /* scores of a tile of rows; with low_memory first the rows of x */
-    float *second;      /* room for the scores of the second half of q */
-    float *q_tile;      /* room for a tile of q in its form */
-    float *slices[2];   /* with low_memory, a tile of k or q, and of v */
-    const float *rel_pos; /* of this head, or NULL */
+    float *second;      /* scores of the second half of q */
+    float *q_tile;      /* a tile of q in its form */
+    float *slices[2];   /* with low_memory, a tile of k or q and a tile of v */
+    const float *rel_pos; /* biases of this head, or NULL */
     const uint8_t *mask;  /* [keys] of this image, or NULL */
     float *maps;        /* [N, N] or NULL */
-    float whole;        /* what makes the largest of the values' steps VIT__WHOLE */
+    float whole;        /* factor that makes the largest step of the values VIT__WHOLE */
 } vit__attn_head;
 
-/* Columns to compute for q, k or v of one head in whole panels: a head may begin inside a
-   panel, at a multiple of the largest power of two in head_dim. */
+/* Columns to compute for q, k or v of one head in whole panels. A head may begin inside a panel, at
+   a multiple of the largest power of two in head_dim. */
 static int vit__slice_width(const vit_config *c) {
     return vit__round_up(c->head_dim + 16 - vit__min(c->head_dim & -c->head_dim, 16), 16);
 }
 
-/* The kernel of that name, in builds that have it. */
+/* The kernel of that name, if the build has it. */
 VIT__INLINE float vit__quantise(const vit__kernels *kernels, vit__form form, float *row,
                                 const float *steps, int n, float factor) {
 #if VIT__HAS_I16
@@ -10451,8 +10451,8 @@ VIT__INLINE float vit__quantise(const vit__kernels *kernels, vit__form form, flo
 #endif
 }
 
-/* Measures or takes the memory of a task: panels of k and v, and a tile of rows. low_memory
-   computes q, k and v head by head, just before they are used. */
+/* Measures or takes the memory of a task: panels of k and v, and a tile of rows. With low_memory,
+   q, k and v are computed head by head, just before use. */
 static void vit__place_head(const vit__attention *job, vit__arena *arena, vit__attn_head *head) {
     const vit_config *c = VIT__CONFIG(job->session->model);
     const vit__kernels *kernels = vit__kernels_of(job->session);
@@ -10468,7 +10468,7 @@ static void vit__place_head(const vit__attention *job, vit__arena *arena, vit__a
     memset(head, 0, sizeof *head);
     vit__linear_init(&head->scores, kernels, &keys);
     vit__linear_init(&head->values, kernels, &values);
-    /* Each at most 2^28 floats: 65536 tokens times 4096 elements. */
+    /* Each has at most 2^28 floats: 65536 tokens times 4096 elements. */
     head->packing.keys = (uint32_t *)(void *)vit__take(
         arena, (size_t)head->scores.end_panel * head->scores.stride / sizeof(float));
     head->packing.values = (uint32_t *)(void *)vit__take(
@@ -10491,7 +10491,7 @@ static void vit__place_head(const vit__attention *job, vit__arena *arena, vit__a
     head->scores.panels = (const unsigned char *)head->packing.keys;
     head->scores.out.c = head->tile;
     head->scores.out.ldc = tokens;
-    head->scores.cols = vit__round_up(job->keys, 16); /* a row has room for whole panels */
+    head->scores.cols = vit__round_up(job->keys, 16); /* a row holds whole panels */
     head->values.panels = (const unsigned char *)head->packing.values;
     head->values.a = head->tile;
     head->values.lda = tokens * sizeof(float);
@@ -10526,9 +10526,9 @@ static void vit__attention_begin(const vit__attention *job, int number, int task
         head->maps = job->maps + (size_t)number * (size_t)n * (size_t)n;
 }
 
-/* Called after the last value is packed: finds the factor that quantises the softmax. */
+/* Finds the factor that quantises the softmax, after the last value is packed. */
 static void vit__attention_end_pack(const vit__attention *job, vit__attn_head *head) {
-    int32_t largest = 0; /* bits: no step is negative, and NaN is the largest */
+    int32_t largest = 0; /* as bits: no step is negative, and NaN is the largest */
     int i;
     if (!vit__is_quantised(&head->packing)) return;
     for (i = 0; i < job->keys; i++) {
@@ -10538,7 +10538,7 @@ static void vit__attention_end_pack(const vit__attention *job, vit__attn_head *h
     head->whole = largest ? VIT__WHOLE / vit__float((uint32_t)largest) : 0.0f;
 }
 
-/* The biases of one query token by relative position, row by row of the key patches. */
+/* Adds the biases of one query token by relative position, row by row of the key patches. */
 static void vit__add_rel_pos(const vit_config *c, const vit__kernels *kernels, const float *bias,
                              int token, float *row) {
     const int prefix = c->num_prefix_tokens, width = c->grid_width, across = 2 * width - 1;
@@ -10558,15 +10558,15 @@ static void vit__add_rel_pos(const vit_config *c, const vit__kernels *kernels, c
     }
 }
 
-/* A tile of query rows of one head: q, the tokens from `first` on. */
+/* A tile of query rows of one head: q, from token `first` on. */
 typedef struct vit__queries {
     const float *q;
     int first, rows;
 } vit__queries;
 
-/* The softmax's numerators, exp(scale q k^T - largest), of a tile; factor[r], by which row r must
-   still be multiplied, divides it by its sum. If q must be converted, a copy of the tile is;
-   differential attention keeps half 0 or 1 of each row there and zeroes the other. */
+/* The softmax's numerators of a tile, exp(scale q k^T - largest). The caller must multiply row r by
+   factor[r], which divides it by its sum. Converts a copy of the tile if q has another form.
+   Differential attention keeps half 0 or 1 of each row in the copy and zeroes the other. */
 static void vit__attention_scores(const vit__attention *job, const vit__attn_head *head,
                                   vit__queries tile, int half, vit__linear *scores,
                                   float *factor) {
@@ -10588,7 +10588,8 @@ static void vit__attention_scores(const vit__attention *job, const vit__attn_hea
             float *row = head->q_tile + (size_t)r * dim;
             if (swapped) vit__copy_stored(row, tile.q, dim);
             else memcpy(row, tile.q + (size_t)r * job->ldq, bytes);
-            /* Zeros in one half of q leave the product of the other: k is packed once for both. */
+            /* Zeros in one half of q leave the product of the other, so k is packed once for
+               both. */
             if (vit__is_differential(job)) memset(row + (half ? 0 : dim / 2), 0, bytes / 2);
             if (quantised) step[r] = vit__quantise(kernels, head->form, row, NULL, job->dim, 0.0f);
             else kernels->convert(head->form, row, job->dim);
@@ -10613,14 +10614,14 @@ static void vit__attention_scores(const vit__attention *job, const vit__attn_hea
     }
 }
 
-/* Writes a tile of rows of context: softmax(scale q k^T) v, with the division done last.
-   Differential attention: softmax of the first half - lambda softmax of the second, times v. */
+/* Writes a tile of rows of context: softmax(scale q k^T) v, dividing last. Differential attention:
+   softmax of the first half - lambda softmax of the second, times v. */
 static void vit__attention_rows(const vit__attention *job, vit__attn_head *head,
                                 vit__queries tile) {
     const vit__kernels *kernels = vit__known_kernels(head->scores.kernels);
     const int n = job->keys;
     vit__linear *const scores = &head->scores, *const values = &head->values;
-    float factor[VIT__MAX_TILE_ROWS], bound = 1.0f; /* on the sum of a row's magnitudes */
+    float factor[VIT__MAX_TILE_ROWS], bound = 1.0f; /* bound: on a row's sum of magnitudes */
     int r;
     scores->rows = values->rows = tile.rows;
     scores->num_tiles = values->num_tiles = 1;
@@ -10641,7 +10642,7 @@ static void vit__attention_rows(const vit__attention *job, vit__attn_head *head,
             factor[r] = VIT__SPREADS_NAN && vit__is_nan(factor[r] + other[r]) ? VIT__NAN : 1.0f;
         }
         bound += vit__float((uint32_t)vit__size_bits(lambda));
-        if (VIT__SPREADS_NAN && !(bound < 1e6f)) bound = VIT__NAN; /* too large for steps below */
+        if (VIT__SPREADS_NAN && !(bound < 1e6f)) bound = VIT__NAN; /* too large for its steps */
     }
     for (r = 0; r < tile.rows; r++) {
         float *row = scores->out.c + (size_t)r * scores->out.ldc;
@@ -10657,20 +10658,19 @@ static void vit__attention_rows(const vit__attention *job, vit__attn_head *head,
         }
     }
     vit__gemm(values, 0, 1, 0, values->end_panel);
-    for (r = 0; r < tile.rows; r++) { /* shorter rows than those of scores */
+    for (r = 0; r < tile.rows; r++) { /* context rows are shorter than score rows */
         float *row = values->out.c + (size_t)r * values->out.ldc;
         kernels->scale(row, row, job->dim, factor[r]);
     }
 }
 
-/* Tasks share the query rows of all heads of all images, so that three heads
-   keep two threads equally busy; a head's panels are packed by each task that
-   has rows of it. */
+/* Tasks share the query rows of all heads of all images, so that three heads keep two threads
+   equally busy. Each task that has rows of a head packs its panels. */
 static void vit__attention_task(void *arg, int index) {
     const vit__attention *job = (const vit__attention *)arg;
     const vit__kernels *kernels = vit__kernels_of(job->session);
     const int tile_rows = kernels->gemm[job->dtype].tile_rows;
-    const int tiles = vit__ceil_div(job->queries, tile_rows); /* of each head */
+    const int tiles = vit__ceil_div(job->queries, tile_rows); /* tiles of each head */
     const size_t tokens = (size_t)VIT__CONFIG(job->session->model)->num_tokens;
     int current = -1, t;
     const int end = vit__share(job->batch * job->heads * tiles, index, job->num_tasks, &t);
@@ -10698,8 +10698,8 @@ static void vit__attention_task(void *arg, int index) {
     }
 }
 
-/* softmax(scale q k^T) v of a block at `to`, the heads side by side: [batch * queries,
-   H * head_dim]. Each task runs vit__attention_rows over some rows of one head. */
+/* softmax(scale q k^T) v of a block at `to`, the heads side by side: [batch * queries, H *
+   head_dim]. Each task runs vit__attention_rows over some rows of one head. */
 static vit__mat vit__attend(const vit__pass *p, const vit__block_layers *w, vit__mat qkv,
                             float *to) {
     const int width = qkv.cols / 3;
@@ -10721,19 +10721,18 @@ static vit__mat vit__attend(const vit__pass *p, const vit__block_layers *w, vit_
 
 /* ------------------------------------------------------------------------- */
 /* >>block                                                                   */
-/*                                                                           */
-/* The transformer block: read vit__block, at the end of this section. Above */
-/* it stand its steps, in the order in which it calls them. How block types  */
-/* differ: vit__norm_before and vit__add_branch have a case for each; where  */
-/* both branches share a norm, vit__shares_norm says so.                     */
 /* ------------------------------------------------------------------------- */
 
-/* 1 if only some tokens of each image are read afterwards. */
+/* The transformer block: read vit__block, at the end of this section. Its steps come first, in
+   the order in which it calls them. vit__norm_before and vit__add_branch have a case for each
+   block type; vit__shares_norm is 1 where both branches share a norm. */
+
+/* 1 if later steps read only some tokens of each image. */
 static int vit__is_partial(const vit__pass *p) {
     return !VIT__SMALL && p->queries < VIT__CONFIG(p->session->model)->num_tokens;
 }
 
-/* Removes from x the rows that are not read afterwards; the others move together. */
+/* Removes from x the rows that later steps do not read, and closes the gaps. */
 static vit__mat vit__drop_unread(const vit__pass *p, vit__mat x) {
     const size_t tokens = (size_t)(x.rows / p->batch), floats = (size_t)p->queries * x.ld;
     int i;
@@ -10754,8 +10753,9 @@ static vit__mat vit__part(vit__mat m, int first, int rows) {
 
 /* --- attention ------------------------------------------------------------------------ */
 
-/* The norm in front of a branch; NULL: the branch reads x itself, as in post-norm blocks, whose
-   norm comes after the branch (vit__add_branch). Both of a parallel block have the same one. */
+/* The norm in front of a branch. NULL if the branch reads x itself, as in post-norm blocks, whose
+   norm follows the branch (vit__add_branch). Both branches of a parallel block have the same
+   norm. */
 static const vit__affine *vit__norm_before(const vit_config *c, const vit__affine *norm) {
     switch ((vit_block_type)c->block_type) {
     case VIT_BLOCK_PRE_NORM:
@@ -10767,7 +10767,7 @@ static const vit__affine *vit__norm_before(const vit_config *c, const vit__affin
     return NULL;
 }
 
-/* attn.qkv(y): k and v of every token, q of those that are read. */
+/* attn.qkv(y): k and v of every token, q only of tokens that later steps read. */
 static vit__mat vit__qkv(const vit__pass *p, const vit__layer *layer, vit__mat y, float *to) {
     const vit_session *s = p->session;
     const vit__mat out = vit__matrix(to, (size_t)layer->cols, y.rows, layer->cols);
@@ -10792,7 +10792,7 @@ static vit__mat vit__qkv(const vit__pass *p, const vit__layer *layer, vit__mat y
     return out;
 }
 
-/* q and k of every head, normalised in place. */
+/* Normalises q and k of every head, in place. */
 static void vit__qk_norm(const vit__pass *p, const vit__block_layers *w, vit__mat qkv) {
     const int width = qkv.cols / 3;
     int is_k;
@@ -10807,7 +10807,7 @@ static void vit__qk_norm(const vit__pass *p, const vit__block_layers *w, vit__ma
     vit__show_rows(p, ".attn.qk_norm", qkv);
 }
 
-/* q or k of head h of one token, rotated in place, if it is a patch. */
+/* Rotates q or k of head h of one token, in place, if the token is a patch. */
 static void vit__rotate_token(const vit_session *s, const vit__block_layers *w, int token, int h,
                               float *x) {
     const vit_config *c = VIT__CONFIG(s->model);
@@ -10836,7 +10836,7 @@ static void vit__rope_task(void *arg, int index) {
     }
 }
 
-/* Rotary positions of q and k. */
+/* Applies rotary positions to q and k. */
 static void vit__rope(const vit__pass *p, const vit__block_layers *w, vit__mat qkv) {
     vit__rope_job job;
     job.session = p->session;
@@ -10847,8 +10847,8 @@ static void vit__rope(const vit__pass *p, const vit__block_layers *w, vit__mat q
     vit__show_rows(p, ".attn.rope", qkv);
 }
 
-/* Puts the attention's output, in place, into the form that attn.proj reads. has_attn_norm
-   normalises each row first; differential attention normalises each head, with the paper's
+/* Converts the attention's output, in place, to the form that attn.proj reads. has_attn_norm first
+   normalises each row; differential attention first normalises each head, with the paper's
    RMSNorm. */
 VIT__CALL vit__mat vit__attn_norm(const vit__pass *p, const vit__block_layers *w, vit__mat context) {
     const vit_session *s = p->session;
@@ -10866,12 +10866,11 @@ VIT__CALL vit__mat vit__attn_norm(const vit__pass *p, const vit__block_layers *w
 
 /* --- attention, head by head: low_memory ----------------------------------------------- */
 
-/* q, k and v of one head are computed when they are needed, from rows that are normed
-   once more each time, a few at a time: all that is stored of the block is x, the context
-   and the panels of a head. Where attn.proj reads rows that are shorter than those of the
-   context, queries are processed in batches: each batch is compacted before the next is
-   appended; k and v are then computed once more for each batch. Every element is computed
-   as in vit__block, so the bits are the same. */
+/* Computes q, k and v of one head when they are needed, from rows of x that are normed again each
+   time, a few at a time. The block stores only x, the context and the panels of a head. If the rows
+   that attn.proj reads are shorter than those of the context, queries are processed in batches.
+   Each batch is compacted before the next is appended, and k and v are computed again for each
+   batch. Every element is computed as in vit__block, so the bits are the same. */
 typedef struct vit__stream {
     vit__attention attention;
     const vit__block_layers *w;
@@ -10882,7 +10881,7 @@ typedef struct vit__stream {
 enum { VIT__MAX_SWEEPS = 5 }; /* over all keys: more would save little */
 
 /* How often the keys are computed for `rows` rows of context, each of which becomes `packed`
-   floats; more than VIT__MAX_SWEEPS if the room is too small. */
+   floats; more than VIT__MAX_SWEEPS if the memory is too small. */
 static int vit__count_sweeps(int room, int rows, int width, int packed) {
     int passes = 0;
     for (; rows > 0 && passes <= VIT__MAX_SWEEPS; passes++) {
@@ -10922,8 +10921,8 @@ static void vit__stream_rows(const vit__stream *job, vit__slice slice, float *ti
     for (r = 0; r < slice.rows; r++) vit__row(&rows, r);
 }
 
-/* Computes q, k or v, number 0, 1 or 2, from those rows in `tile`, q and k normed and rotated.
-   Writes to `to`, and returns where in it they begin. */
+/* Computes q, k or v, number 0, 1 or 2, from the rows in `tile`; q and k are normed and rotated.
+   Writes to `to`, and returns the position within it where they begin. */
 static float *vit__stream_slice(const vit__stream *job, vit__slice slice, int which,
                                 const float *tile, float *to) {
     const vit_session *s = job->attention.session;
@@ -10951,7 +10950,7 @@ static float *vit__stream_slice(const vit__stream *job, vit__slice slice, int wh
     return out.data;
 }
 
-/* Each head: its panels, a few tokens at a time, then its queries, a tile at a time. */
+/* Packs a head's panels, a few tokens at a time, then runs its queries, a tile at a time. */
 static void vit__stream_task(void *arg, int index) {
     const vit__stream *job = (const vit__stream *)arg;
     const vit__attention *a = &job->attention;
@@ -10985,7 +10984,7 @@ static void vit__stream_task(void *arg, int index) {
     }
 }
 
-/* attn_norm(attention(qkv(norm1(x)))) at `to`, as many rows at a time as there is room for. */
+/* attn_norm(attention(qkv(norm1(x)))) at `to`, as many rows at a time as memory allows. */
 VIT__CALL vit__mat vit__attend_by_head(const vit__pass *p, const vit__block_layers *w, float *x,
                                        float *to) {
     const vit_session *s = p->session;
@@ -11025,12 +11024,12 @@ typedef struct vit__branch {
     const vit__layer *last;
     const vit__affine *norm;
     const float *scale; /* LayerScale, or NULL */
-    const char *name;   /* of its last layer in a trace */
+    const char *name;   /* trace name of its last layer */
     vit_phase phase;
 } vit__branch;
 
-/* The branch's last layer over rows a, which are overwritten, and its sum with x; a post-norm block
-   then normalises the sum, in x. */
+/* Applies the branch's last layer to rows a, which it overwrites, and adds the result to x. In a
+   post-norm block, it then normalises the sum, in x. */
 static void vit__add_branch(const vit__pass *p, const vit__branch *b, vit__mat a, vit__mat x) {
     const vit_session *s = p->session;
     vit__mat out;
@@ -11068,8 +11067,8 @@ static void vit__add_attention(const vit__pass *p, const vit__block_layers *w, v
     vit__add_branch(p, &b, context, x);
 }
 
-/* pre-norm: x += ls2 * mlp.fc2(mlp_norm(act(mlp.fc1(norm2(x))))). Branches that share a norm,
-   whose output is in y already, share LayerScale too. */
+/* pre-norm: x += ls2 * mlp.fc2(mlp_norm(act(mlp.fc1(norm2(x))))). Branches that share a norm, whose
+   output is already in y, share LayerScale too. */
 static void vit__mlp(const vit__pass *p, const vit__block_layers *w, vit__mat x) {
     const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
@@ -11095,7 +11094,7 @@ static void vit__mlp(const vit__pass *p, const vit__block_layers *w, vit__mat x)
 
 /* --- the block ------------------------------------------------------------------------ */
 
-/* With low_memory: the steps of vit__block, a few rows at a time. */
+/* The steps of vit__block with low_memory, a few rows at a time. */
 static vit__mat vit__block_low(const vit__pass *p, const vit__block_layers *w, vit__mat x) {
     const vit_session *s = p->session;
     const int chunk = s->chunk;
@@ -11109,8 +11108,8 @@ static vit__mat vit__block_low(const vit__pass *p, const vit__block_layers *w, v
     return x;
 }
 
-/* A block whose tokens attend to themselves alone: attn.proj is the whole branch, and the maps are
-   known. With low_memory, a part has few rows; otherwise, one part has all. */
+/* A block whose tokens attend only to themselves: attn.proj is the whole branch, and the maps are
+   constant. With low_memory, a part has few rows; otherwise, one part has all. */
 static vit__mat vit__block_self(const vit__pass *p, const vit__block_layers *w, vit__mat x) {
     const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
@@ -11134,14 +11133,14 @@ static vit__mat vit__block_self(const vit__pass *p, const vit__block_layers *w, 
     return x;
 }
 
-/* x [batch * N, D] through one block, in place; returns the rows that are read afterwards. The
-   comments show a pre-norm block, equations 2 and 3 of the paper (arXiv 2010.11929), whose z is x,
-   whose U_qkv is attn.qkv and whose U_msa is attn.proj:
+/* Runs x [batch * N, D] through one block, in place; returns the rows that later steps read. The
+   comments show a pre-norm block, equations 2 and 3 of the paper (arXiv 2010.11929). The paper's z
+   is x, its U_qkv attn.qkv and its U_msa attn.proj:
       z' = MSA(LN(z)) + z    z = MLP(LN(z')) + z'
-   Other kinds (vit_block_type) norm elsewhere: norm1 is NULL for them, so that y is a copy of x,
-   and vit__add_branch normalises. y is in the form that the next layer reads, bytes for int8
-   weights; it holds what a branch reads, then the context; scratch holds qkv, then the MLP's
-   hidden layer. */
+   Other kinds (vit_block_type) norm elsewhere: their norm1 is NULL, so that y is a copy of x, and
+   vit__add_branch normalises. y is in the form that the next layer reads, such as bytes for int8
+   weights. It holds a branch's input, then the context; scratch holds qkv, then the MLP's hidden
+   layer. */
 static vit__mat vit__block(const vit__pass *p, const vit__block_layers *w, vit__mat x) {
     const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
@@ -11151,7 +11150,7 @@ static vit__mat vit__block(const vit__pass *p, const vit__block_layers *w, vit__
     y = vit__norm(p, norm1, x, s->y, &w->qkv, ".norm1"); /* y = norm1(x)                   */
     qkv = vit__qkv(p, &w->qkv, y, s->scratch);           /* q, k, v = attn.qkv(y)          */
     if (c->has_qk_norm) vit__qk_norm(p, w, qkv);         /* q, k = q_norm(q), k_norm(k)    */
-    if (c->rope) vit__rope(p, w, qkv);                   /* q, k by their positions        */
+    if (c->rope) vit__rope(p, w, qkv);                   /* rotates q and k by their positions */
     context = vit__attend(p, w, qkv, s->y);              /* softmax(scale q k^T) v         */
     context = vit__attn_norm(p, w, context);             /* few models have such a norm    */
     x = vit__drop_unread(p, x);                          /* the last block keeps few rows  */
@@ -11165,15 +11164,15 @@ static vit__mat vit__block(const vit__pass *p, const vit__block_layers *w, vit__
 
 /* ------------------------------------------------------------------------- */
 /* >>head                                                                    */
-/*                                                                           */
-/* Final norm, pooling, representation layer, logits; softmax and top-k.     */
 /* ------------------------------------------------------------------------- */
+
+/* Final norm, pooling, representation layer, logits; softmax and top-k. */
 
 /* The tail's buffers, in scratch. */
 typedef struct vit__tail {
-    float *kv;             /* map pooling: [batch, N, 2, A]; the members below are used    */
-                           /*    later and share its memory                             */
-    float *pooled;         /* [batch, width the head reads], with room for D more          */
+    float *kv;             /* map pooling: [batch, N, 2, A]; it shares its memory with
+                              the members below, which are used later */
+    float *pooled;         /* [batch, the head's input width], with room for D more        */
     float *dist;           /* [batch, D] of the distillation token                         */
     float *hidden;         /* [batch, hidden width] of map pooling                         */
     float *representation; /* [batch, representation_dim]                                  */
@@ -11198,7 +11197,7 @@ static void vit__place_tail(const vit_config *c, int images, vit__arena *arena, 
     arena->used = vit__max64(arena->used, kv.used);
 }
 
-/* act(a w^T + b) at `to`, of rows a, which are overwritten. */
+/* act(a w^T + b) at `to`, of rows a, which it overwrites. */
 static vit__mat vit__tail_layer(const vit__pass *p, const vit__layer *layer, vit__mat a, float *to,
                                 int act) {
     a = vit__norm(p, NULL, a, a.data, layer, NULL);
@@ -11208,12 +11207,12 @@ static vit__mat vit__tail_layer(const vit__pass *p, const vit__layer *layer, vit
 
 /* --- pooling ------------------------------------------------------------------------ */
 
-/* The first token that is pooled. */
+/* The first pooled token. */
 static int vit__first_pooled(const vit_config *c) {
     return c->pool_prefix ? 0 : c->num_prefix_tokens;
 }
 
-/* Attention of map pooling, without its keys and values: one query, the same for all images. */
+/* Sets up map pooling's attention, except keys and values: one query, the same for all images. */
 static void vit__map_attention(const vit__pass *p, const vit__tail_layers *w,
                                vit__attention *job) {
     const vit_config *c = VIT__CONFIG(p->session->model);
@@ -11226,7 +11225,7 @@ static void vit__map_attention(const vit__pass *p, const vit__tail_layers *w,
     job->queries = 1;
 }
 
-/* timm's AttentionPoolLatent over the normed tokens x; then pooled + mlp(norm(pooled)). */
+/* timm's AttentionPoolLatent over the normed tokens x, then pooled + mlp(norm(pooled)). */
 static void vit__map_pool(const vit__pass *p, const vit__tail_layers *w, const vit__tail *t,
                           vit__mat x) {
     const vit_session *s = p->session;
@@ -11249,7 +11248,7 @@ static void vit__map_pool(const vit__pass *p, const vit__tail_layers *w, const v
     vit__layer_add(p, &w->pool_fc2, hidden, NULL, pooled, NULL);
 }
 
-/* The mean or the largest of n rows, column by column. */
+/* The mean or the maximum of n rows, column by column. */
 static void vit__reduce_rows(const float *x, int n, int dim, int largest, float *out) {
     int r, i;
     memcpy(out, x, (size_t)dim * sizeof(float));
@@ -11260,7 +11259,7 @@ static void vit__reduce_rows(const float *x, int n, int dim, int largest, float 
     for (i = 0; i < dim && !largest; i++) out[i] /= (float)n;
 }
 
-/* The mean of two rows, as timm takes it: (a + b) / 2. */
+/* The mean of two rows, as timm computes it: (a + b) / 2. */
 static void vit__mean2(float *out, const float *a, const float *b, int n) {
     int i;
     for (i = 0; i < n; i++) out[i] = (a[i] + b[i]) / 2.0f;
@@ -11272,8 +11271,8 @@ static void vit__pool_image(const vit_config *c, const float *tokens, float *poo
     const float *patches = tokens + first * dim;
     const int n = c->num_tokens - first;
     switch ((vit_pool)c->pool) {
-    case VIT_POOL_TOKEN: break; /* vit__pool: only the tokens that are read are normed */
-    case VIT_POOL_MAP: break;   /* vit__map_pool: all images at once */
+    case VIT_POOL_TOKEN: break; /* vit__pool norms only the tokens that are read */
+    case VIT_POOL_MAP: break;   /* vit__map_pool handles all images at once */
     case VIT_POOL_AVG: vit__reduce_rows(patches, n, dim, 0, pooled); break;
     case VIT_POOL_MAX: vit__reduce_rows(patches, n, dim, 1, pooled); break;
     case VIT_POOL_AVGMAX:
@@ -11289,8 +11288,8 @@ static void vit__pool_image(const vit_config *c, const float *tokens, float *poo
     }
 }
 
-/* Turns x into the head's input: final norm, pooling, fc_norm. The distillation token, normed, goes
-   to t->dist. */
+/* Turns x into the head's input: final norm, pooling, fc_norm. t->dist receives the normed
+   distillation token. */
 static vit__mat vit__pool(const vit__pass *p, const vit__tail_layers *w, const vit__tail *t,
                           vit__mat x) {
     const vit_session *s = p->session;
@@ -11320,8 +11319,8 @@ static vit__mat vit__pool(const vit__pass *p, const vit__tail_layers *w, const v
 
 /* --- embedding and logits ------------------------------------------------------------- */
 
-/* Computes from x the outputs that the caller asked for: tokens, embedding, logits. With a
-   distillation token, the embedding and the logits are each the mean of two. */
+/* Computes from x the outputs that the caller requested: tokens, embedding, logits. With a
+   distillation token, the embedding is a mean of two, and so are the logits. */
 static void vit__head(const vit__pass *p, vit__mat x, const vit_outputs *out) {
     const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
@@ -11380,7 +11379,7 @@ VIT_API void vit_sigmoid(float *x, int n) {
 }
 
 #ifndef VIT_NO_DOUBLE
-/* Newton's iteration, from a guess of half the exponent that is at most 7 % off. */
+/* Newton's iteration. Its first guess halves the exponent and is at most 7 % off. */
 static double vit__sqrt_double(double x) {
     uint64_t bits;
     double root;
@@ -11392,7 +11391,7 @@ static double vit__sqrt_double(double x) {
     return root;
 }
 
-/* Products of floats are exact in double: the same bits with fma or without. */
+/* Products of floats are exact in double, so the bits are the same with and without fma. */
 VIT_API void vit_normalize(float *x, int n) {
     double square = 0.0, length;
     int i;
@@ -11424,7 +11423,7 @@ VIT_API void vit_scores(const vit_model *model, float *x) {
     }
 }
 
-/* 1 if score a ranks before score b; NaN ranks behind everything. */
+/* 1 if score a ranks before score b; NaN ranks last. */
 static int vit__ranks_before(float a, float b) {
     if (vit__is_nan(a)) return 0;
     return vit__is_nan(b) || a > b;
@@ -11452,13 +11451,13 @@ VIT__COLD_BEGIN
 
 /* ------------------------------------------------------------------------- */
 /* >>workspace                                                               */
-/*                                                                           */
-/* The memory of a session. vit__place_session says how much it needs, and   */
-/* takes it; parts of scratch are placed by the sections that use them.      */
 /* ------------------------------------------------------------------------- */
 
-/* Floats of scratch, which its users take in turn: patches, qkv, a branch's output, the
-   MLP's hidden layer, the tail. */
+/* The memory of a session. vit__place_session measures it, and takes it. The sections that use
+   scratch place its parts. */
+
+/* Floats of scratch. Its users take turns: patches, qkv, a branch's output, the MLP's hidden layer,
+   the tail. */
 static uint64_t vit__scratch_floats(const vit_session *s, uint64_t rows) {
     const vit_config *c = VIT__CONFIG(s->model);
     const uint64_t width = (uint64_t)(unsigned)(c->num_heads * c->head_dim);
@@ -11473,8 +11472,8 @@ static uint64_t vit__scratch_floats(const vit_session *s, uint64_t rows) {
     return vit__max64(block, vit__max64(patches.used, tail.used));
 }
 
-/* Floats of attention's memory for each thread: the most that any block needs, since their
-   weights may differ in type. With low_memory also raises *context, the floats of y. */
+/* Floats of attention's memory for each thread: the most that any block needs, since blocks may
+   differ in weight type. With low_memory also raises *context, the floats of y. */
 static uint64_t vit__measure_attention(const vit_session *s, uint64_t *context) {
     const vit_config *c = VIT__CONFIG(s->model);
     const vit__pass p = vit__begin_pass(s, 1);
@@ -11510,7 +11509,7 @@ static size_t vit__rel_pos_floats(const vit_config *c) {
     return (size_t)c->num_heads * (size_t)vit__num_rel_pos(c);
 }
 
-/* Places the tables of a grid that is not the file's. */
+/* Places the tables for a grid other than the file's. */
 static void vit__place_tables(vit_session *s, vit__arena *arena) {
     const vit_config *c = VIT__CONFIG(s->model);
     const uint64_t depth = (uint64_t)(unsigned)c->depth;
@@ -11524,7 +11523,7 @@ static void vit__place_tables(vit_session *s, vit__arena *arena) {
 
 #if !defined(VIT_NO_DOUBLE)
 
-/* Cosines and sines of block `block`, in the file's byte order. */
+/* Computes cosines and sines of block `block`, in the file's byte order. */
 static void vit__make_rope(const vit_session *s, int block, const float *rotations) {
     const vit_config *c = VIT__CONFIG(s->model);
     const vit_grid grid = { c->grid_height, c->grid_width };
@@ -11549,7 +11548,7 @@ static void vit__make_rope(const vit_session *s, int block, const float *rotatio
     }
 }
 
-/* Biases of every head of a block; those of the class token stay. */
+/* Resamples the biases of every head of a block; those of the class token stay. */
 static void vit__make_rel_pos(const vit_session *s, int block, const float *from) {
     const vit_model *m = s->model;
     const vit_config *c = VIT__CONFIG(m);
@@ -11582,9 +11581,9 @@ static void vit__make_tables(const vit_session *s) {
 
 #endif /* VIT_NO_DOUBLE */
 
-/* Places the buffers of a session whose model, params and kernels are set; returns the
-   floats that they take. Cannot overflow: batch < 2^31, threads <= 2^16, and the factors
-   are limited by vit_config_check to 2^16 tokens and 2^24 elements a token. */
+/* Places the buffers of a session whose model, params and kernels are set; returns their size in
+   floats. The sum cannot overflow: batch < 2^31, threads <= 2^16, and vit_config_check limits the
+   factors to 2^16 tokens and 2^24 elements a token. */
 static uint64_t vit__place_session(vit_session *s, float *base) {
     const vit_config *c = VIT__CONFIG(s->model);
     const vit__kernels *kernels = vit__kernels_of(s);
@@ -11617,8 +11616,8 @@ static uint64_t vit__place_session(vit_session *s, float *base) {
     return vit__max64(arena.used, attn.used);
 }
 
-/* Images computed together, by default one on one thread, else at most 2^18 floats of an activation
-   (1 MiB) for each thread, which stay in its caches from layer to layer. 0 if one
+/* Images computed together. The default is one on one thread; with more threads, each gets at most
+   2^18 floats of an activation (1 MiB), which stay in its caches from layer to layer. 0 if one
    activation of params.batch images exceeds 2^31 floats. */
 static int vit__images(const vit_config *c, const vit_params *params) {
     const int image = VIT__EXECUTOR ? c->num_tokens * (int)vit__largest_row(c) : 1;
@@ -11630,7 +11629,7 @@ static int vit__images(const vit_config *c, const vit_params *params) {
     return threads > 1 ? vit__max((threads << 18) / image, 1) : 1;
 }
 
-/* params with its defaults filled in; 0 if they make no sense. */
+/* Copies params and fills in the defaults; returns 0 for invalid params. */
 static int vit__complete_params(const vit_config *c, const vit_params *given,
                                 vit_params *params) {
     memset(params, 0, sizeof *params);
@@ -11645,7 +11644,7 @@ static int vit__complete_params(const vit_config *c, const vit_params *given,
            params->executor.num_threads <= 1 << 16 && vit__choose_kernels(params->isa) != NULL;
 }
 
-/* Sets up all of the session that needs no workspace; 0 if the params make no sense. */
+/* Sets up the parts of the session that need no workspace; returns 0 for invalid params. */
 static int vit__begin_session(vit_session *s, const vit_model *model, const vit_params *params) {
     memset(s, 0, sizeof *s);
     if (!vit__is_open(model) ||
@@ -11659,7 +11658,7 @@ static int vit__begin_session(vit_session *s, const vit_model *model, const vit_
     return 1;
 }
 
-/* Bytes of the session's workspace, with room to align its start. */
+/* Bytes of the session's workspace, with a margin to align its start. */
 static uint64_t vit__session_bytes(vit_session *s) {
     return vit__place_session(s, NULL) * sizeof(float) + VIT_ALIGN;
 }
@@ -11700,16 +11699,16 @@ VIT_API vit_result vit_session_init(vit_session *session, const vit_model *model
 
 /* ------------------------------------------------------------------------- */
 /* >>forward                                                                 */
-/*                                                                           */
-/* The network, top to bottom.                                               */
 /* ------------------------------------------------------------------------- */
 
-/* The number, from 0, of the block that an entry of vit_outputs.blocks asks for. */
+/* The network, top to bottom. */
+
+/* The number, from 0, of the block that an entry of vit_outputs.blocks names. */
 static int vit__block_of(const vit_config *c, const vit_block_output *o) {
     return o->index < 0 ? c->depth + o->index : o->index;
 }
 
-/* Finds the layers of a block. If it has no rope tables, it gets those of the model; if the grid is
+/* Finds the layers of a block. A block without rope tables gets those of the model. If the grid is
    not the file's, it gets those of the session instead. */
 static void vit__begin_block(const vit_session *s, int block, vit__block_layers *w) {
     const vit_config *c = VIT__CONFIG(s->model);
@@ -11738,8 +11737,8 @@ static size_t vit__maps_floats(const vit_config *c) {
     return (size_t)c->num_tokens * (size_t)c->num_tokens * (size_t)c->num_heads;
 }
 
-/* Makes the pass write its attention to the first entry that wants it, for images from number
-   `image` on, and lets it drop the tokens that are not read. */
+/* Directs the attention of images from number `image` on to the first entry that requests it, and
+   lets the pass drop unread tokens. */
 static void vit__begin_outputs(vit__pass *p, const vit_outputs *out, int image) {
     const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
@@ -11755,7 +11754,7 @@ static void vit__begin_outputs(vit__pass *p, const vit_outputs *out, int image) 
     if (!VIT__SMALL && p->block == c->depth - 1 && !all) p->queries = 1 + c->has_dist_token;
 }
 
-/* Copies x, normed or not, to the entries of vit_outputs.blocks that want it. */
+/* Copies x, normed or not, to the entries of vit_outputs.blocks that request it. */
 static void vit__block_outputs(const vit__pass *p, vit__mat x, const vit_outputs *out,
                                int image) {
     const vit_session *s = p->session;
@@ -11775,8 +11774,8 @@ static void vit__block_outputs(const vit__pass *p, vit__mat x, const vit_outputs
     }
 }
 
-/* The number of blocks that have to run: all of them for the outputs of the head, otherwise those
-   up to the last one that vit_outputs.blocks names. */
+/* The number of blocks to run: all for the outputs of the head, otherwise those up to the last one
+   that vit_outputs.blocks names. */
 static int vit__needed_blocks(const vit_session *s, const vit_outputs *out) {
     const vit_config *c = VIT__CONFIG(s->model);
     int needed = 0, i;
@@ -11813,12 +11812,12 @@ static void vit__forward_batch(const vit_session *s, const float *input, const u
     vit__phase(s, VIT_PHASE_END);
 }
 
-/* The floats of so many images fit the address space; an image has at most 2^42. */
+/* 1 if the floats of `batch` images fit the address space; an image has at most 2^42. */
 static int vit__is_addressable(uint64_t floats, int batch) {
     return floats <= (uint64_t)SIZE_MAX / sizeof(float) / (unsigned)batch;
 }
 
-/* The model has these outputs, and a batch of them fits the address space. */
+/* 1 if the model has these outputs, and a batch of them fits the address space. */
 static int vit__can_give(const vit_config *c, const vit_outputs *out, int batch) {
     const uint64_t tokens = (uint64_t)(unsigned)c->num_tokens;
     int i;
@@ -11890,7 +11889,7 @@ VIT_API vit_result vit_selftest(vit_session *session, float *input, float *outpu
     vit_outputs outputs;
     vit__tail_layers tail;
     vit_result result;
-    int32_t worst = 0, largest = 0; /* bits, of which NaN's are the largest */
+    int32_t worst = 0, largest = 0; /* as bits, of which NaN's are the largest */
     float relative;
     int i;
     if (!session || !session->model || !input || !output) return VIT_ERROR_ARGUMENT;
@@ -11936,7 +11935,7 @@ VIT_API void vit_session_close(vit_session *session) {
 typedef struct vit__photos {
     const vit_model *model;
     const vit_image *photos;
-    float *pixels, *scratch; /* of each photo of a group */
+    float *pixels, *scratch; /* the photos of a group */
     size_t scratch_floats;
 } vit__photos;
 
@@ -11948,7 +11947,7 @@ static void vit__photo_task(void *arg, int i) {
                    job->scratch + k * job->scratch_floats, job->scratch_floats * sizeof(float));
 }
 
-/* vit_run's memory: at least this many floats, which stay for the next call. */
+/* vit_run's memory: at least this many floats, kept for the next call. */
 static float *vit__session_room(vit_session *s, uint64_t floats) {
     const size_t bytes = vit__size(floats * sizeof(float));
     if (s->room && s->room_floats >= floats) return s->room;
