@@ -256,7 +256,7 @@ stated() {
             print "The arena takes " thousands(figure["gcc", "m4", "arena"]) " bytes of RAM;"
             print "and the session take " thousands(figure["gcc", "m4", "static"]) "."
             print thousands(figure["gcc", "least", "f32"]) " and " \
-                thousands(figure["gcc", "least", "soft"]) " bytes, with libgcc"
+                thousands(figure["gcc", "least", "soft"]) " bytes, including libgcc"
             print "| " thousands(figure["gcc", "least", "int8"]) " bytes |"
         }' $figures
 }

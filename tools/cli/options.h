@@ -16,8 +16,8 @@
  *     text_list_free(&images);
  *     return cli_finish(program.name, failed ? CLI_FAILED : CLI_OK);
  *
- * tools/cli owns what every program shares: options, progress, output files, exit status; it may
- * include os base.
+ * tools/cli owns the common parts of all programs: options, progress, output files, exit status; it
+ * may include os base.
  */
 #ifndef OPTIONS_H
 #define OPTIONS_H

@@ -12,8 +12,8 @@
  * its own: no thread ever waits for another's layer. The results do not depend on the number of
  * threads or on the batch.
  *
- * tools/infer owns many photos through a model: threads, batches, order, classes by their names or
- * by texts; it may include os base cli numbers image.
+ * tools/infer owns running many photos through a model: threads, batches, order, classes by name or
+ * by text; it may include os base cli numbers image.
  */
 #ifndef INFER_H
 #define INFER_H

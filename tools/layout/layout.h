@@ -27,7 +27,7 @@
  * ":tensor", a tensor of the .vit file that some rule makes. Those of a layout and of its defaults
  * are about the first block.
  *
- * tools/layout owns the layouts, a table each: how a library names and shapes its tensors; and the
+ * tools/layout owns the layouts, a table each: a library's names and shapes of tensors, and the
  * values of each .vit tensor; it may include base checkpoint model.
  */
 #ifndef LAYOUT_H

@@ -6,8 +6,8 @@
  * To add a command: its functions in maps.c (of a photo) or weights.c (of the model alone), its row
  * in tools/vit-look.c, its options there.
  *
- * tools/look owns the pictures of tools/vit-look: each command, what they share; it may include base
- * cli numbers image picture infer.
+ * tools/look owns the commands of tools/vit-look and their common parts; it may include base cli
+ * numbers image picture infer.
  */
 #ifndef LOOK_H
 #define LOOK_H

@@ -2,8 +2,8 @@
  * preprocessing, gathered from the tensors, timm's name, config.json and the command line.
  * setting_list.h has the settings, resolve.h puts them together into a vit_config.
  *
- * tools/model owns what is known of a model: timm's names, config.json, settings, labels,
- * positions; it may include base.
+ * tools/model owns facts about models: timm's names, config.json, settings, labels, positions; it
+ * may include base.
  */
 #ifndef SETTINGS_H
 #define SETTINGS_H

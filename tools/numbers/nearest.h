@@ -3,7 +3,7 @@
  * The results have the same bits on every CPU and for any number of threads (see dot_rows). One query
  * reads the vectors at the speed of the memory.
  *
- * tools/numbers owns numbers about embeddings: PCA, attention rollout, nearest neighbours, logistic
+ * tools/numbers owns arithmetic on embeddings: PCA, attention rollout, nearest neighbours, logistic
  * regression, average precision, running means; it may include base.
  */
 #ifndef NEAREST_H

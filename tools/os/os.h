@@ -3,8 +3,8 @@
  * alike, windows.c all of them for Windows; nothing else under tools/ and examples/ asks which
  * system it is, but image/sandbox.c, which is for Linux alone.
  *
- * tools/os owns what differs between operating systems: paths, files, folders, pipes, consoles; it
- * may include no other floor.
+ * tools/os owns the differences between operating systems: paths, files, folders, pipes, consoles;
+ * it may include no other floor.
  *
  * Paths and arguments are UTF-8 on Windows, and the bytes of the system elsewhere. What fails sets
  * errno, whose text is os_error's.

@@ -8,8 +8,8 @@
  *
  * Whatever lies outside a picture is cut off.
  *
- * tools/picture owns pictures to look at: canvas, colour maps, text, contact sheets, PNG; it may
- * include base cli image.
+ * tools/picture owns pictures: canvas, colour maps, text, contact sheets, PNG; it may include base
+ * cli image.
  */
 #ifndef PICTURE_H
 #define PICTURE_H

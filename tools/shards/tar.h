@@ -12,8 +12,8 @@
  * over. What is damaged, cut short or followed by more than zeros is a failure, since nobody can
  * tell what is missing.
  *
- * tools/shards owns tar archives of photos, one task's part of them, the shard that embed writes for
- * each, a folder of shards to search in; it may include os base cli numbers image infer.
+ * tools/shards owns tar archives of photos, one task's part of them, the output shard of each,
+ * searching a folder of shards; it may include os base cli numbers image infer.
  */
 #ifndef SHARDS_TAR_H
 #define SHARDS_TAR_H
@@ -28,7 +28,7 @@ enum { TAR_MAX_NAME = 4095, TAR_MAX_EXTENDED = 1 << 20 };
 
 /* As fread: fewer bytes than asked for are the end, or an error. */
 typedef size_t tar_read(void *user, void *to, size_t size);
-size_t tar_read_file(void *file, void *to, size_t size); /* of a FILE * */
+size_t tar_read_file(void *file, void *to, size_t size); /* of a FILE */
 
 typedef struct tar_member {
     char name[TAR_MAX_NAME + 1]; /* control characters of a refused one are '?'           */
