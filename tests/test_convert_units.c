@@ -1643,19 +1643,18 @@ static void check_random(vit_dtype dtype) {
     vit_tensor t;
     char detail[VIT_MAX_DETAIL];
     report *r = new_report();
-    conversion *c = calloc(1, sizeof *c);
+    vit_config config;
     FILE *file = fopen(temporary, "wb+");
     int i;
     memset(&options, 0, sizeof options);
     memset(&contents, 0, sizeof contents);
     options.dtype = contents.dtype = dtype;
-    CHECK(c && file && arch_find("test_vit", &choice, r) == ARCH_FOUND);
-    c->options = &options;
-    arch_config(&choice, &c->model.config);
-    c->model.config.num_classes = 10;
-    CHECK(!vit_config_check(&c->model.config, detail));
-    contents.config = &c->model.config;
-    contents.keep = conversion_kept(c);
+    CHECK(file && arch_find("test_vit", &choice, r) == ARCH_FOUND);
+    arch_config(&choice, &config);
+    config.num_classes = 10;
+    CHECK(!vit_config_check(&config, detail));
+    contents.config = &config;
+    contents.keep = convert_kept(&options, &config);
     CHECK_MSG(bench_write_random(file, contents.config, dtype, r), "%s", latest.text);
     fclose(file);
     CHECK(vit_writer_start(&w, NULL, &contents, r));
@@ -1665,7 +1664,6 @@ static void check_random(vit_dtype dtype) {
     CHECK((size_t)i == w.count);
     vit_model_close(&model);
     vit_writer_free(&w);
-    free(c);
 }
 
 static void test_random(void) {

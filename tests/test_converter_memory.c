@@ -226,15 +226,14 @@ static bool convert(const job *j, report *r) {
     options.calibrate.items = options.compare.items = items;
     options.calibrate.count = options.compare.count = j->photos ? PHOTOS : 0;
     options.calibrate_max = options.compare_max = PHOTOS;
-    c.options = &options;
     options.in_chans = j->chans;
     options.patch_size = j->patch;
     options.rename.items = renamings;
     options.rename.count = j->rename != NULL;
-    settings_start(&c.all[FROM_OPTIONS], "--set");
-    settings_put(&c.all[FROM_OPTIONS], SETTING_NUM_HEADS, 2);
-    good = put_settings(&c.all[FROM_OPTIONS], j->settings, r) && convert_run(&c, r);
-    skipped = c.calibration.skipped + c.photos.skipped > 0;
+    settings_start(&options.given, "--set");
+    settings_put(&options.given, SETTING_NUM_HEADS, 2);
+    good = put_settings(&options.given, j->settings, r) && convert_run(&options, &c, r);
+    skipped = c.photos.calibration.skipped + c.photos.compared.skipped > 0;
     convert_free(&c);
     return good;
 }

@@ -72,13 +72,13 @@ static bool convert(const fixture *f, const char *weights, const char *name, con
     options.dtype = VIT_F32;
     options.in_chans = f->in_chans;
     options.quiet = true;
-    c.options = &options;
-    c.all[FROM_OPTIONS] = *told;
-    good = convert_run(&c, &r);
+    options.given = *told;
+    good = convert_run(&options, &c, &r);
     CHECK_MSG(good, "%s: %s", f->name, r.text);
-    CHECK_MSG(!good || c.has_arch, "%s: its name is not known", f->name);
-    *config = c.model.config;
-    if (good && c.has_arch && full_name) arch_full_name(&c.arch, full_name, 192);
+    CHECK_MSG(!good || c.blueprint.description.has_arch, "%s: its name is not known", f->name);
+    *config = c.blueprint.model.config;
+    if (good && c.blueprint.description.has_arch && full_name)
+        arch_full_name(&c.blueprint.description.arch, full_name, 192);
     convert_free(&c);
     return good;
 }

@@ -163,10 +163,9 @@ static void convert_damaged(const damage_case *t, int num_heads, const char *wha
     options.arch = t->arch;
     options.rename = t->rename;
     options.quiet = true;
-    c->options = &options;
-    o->good = parse_options(t, num_heads, &c->all[FROM_OPTIONS], &r) && convert_run(c, &r);
-    o->num_heads = c->model.config.num_heads;
-    o->layout = c->map.layout ? c->map.layout->name : "";
+    o->good = parse_options(t, num_heads, &options.given, &r) && convert_run(&options, c, &r);
+    o->num_heads = c->blueprint.model.config.num_heads;
+    o->layout = c->blueprint.facts.map.layout ? c->blueprint.facts.map.layout->name : "";
     memcpy(o->text, r.text, sizeof o->text);
     convert_free(c);
     free(c);

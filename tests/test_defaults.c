@@ -502,16 +502,15 @@ static void check_row(const char *data, const row *t) {
     options.checkpoint = input;
     options.output = output;
     options.quiet = true;
-    c->options = &options;
     place_checkpoint(data, t->checkpoint);
     write_text("config.json", t->config);
     write_text("preprocessor_config.json", t->preprocessor);
-    good = parse_options(t->options, &c->all[FROM_OPTIONS], &r) && convert_run(c, &r);
+    good = parse_options(t->options, &options.given, &r) && convert_run(&options, c, &r);
     if (*t->expected == '!')
         CHECK_MSG(!good && strstr(r.text, t->expected + 1), "%s: expected \"%s\", found %s",
                   t->source, t->expected + 1, good ? "a model" : r.text);
     else CHECK_MSG(good, "%s: %s", t->source, r.text);
-    if (good) check_settings(t, &c->model.config);
+    if (good) check_settings(t, &c->blueprint.model.config);
     convert_free(c);
     free(c);
 }

@@ -99,10 +99,9 @@ static bool convert(const char *data, const job *j, size_t *count, report *r) {
     options.checkpoint = path;
     options.output = output;
     options.quiet = true;
-    c.options = &options;
-    settings_start(&c.all[FROM_OPTIONS], "--set");
-    good = put_settings(&c.all[FROM_OPTIONS], j->settings, r) && convert_run(&c, r);
-    if (count) *count = checkpoint_count(c.checkpoint);
+    settings_start(&options.given, "--set");
+    good = put_settings(&options.given, j->settings, r) && convert_run(&options, &c, r);
+    if (count) *count = checkpoint_count(c.blueprint.checkpoint);
     convert_free(&c);
     return good;
 }

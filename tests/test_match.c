@@ -244,12 +244,12 @@ static convert_options plain_options(void) {
 /* Converts; provenance, of 8192 characters, may be NULL. */
 static bool convert(const convert_options *o, const char *texts, char *provenance, report *r) {
     conversion *c = calloc(1, sizeof *c);
+    convert_options with = *o;
     bool good;
     *r = report_make();
     if (!c) return false;
-    c->options = o;
-    good = parse_texts(texts, &c->all[FROM_OPTIONS], r) && convert_run(c, r);
-    if (good && provenance) snprintf(provenance, 8192, "%s", c->provenance);
+    good = parse_texts(texts, &with.given, r) && convert_run(&with, c, r);
+    if (good && provenance) snprintf(provenance, 8192, "%s", c->written.provenance);
     convert_free(c);
     free(c);
     return good;
@@ -294,23 +294,25 @@ static void write_npy(const char *name, const float *data, int ndim, int64_t a, 
 
 /* What is open in the checkpoint, as the search sees it. */
 static bool list_open(match_table *table) {
-    conversion *c = calloc(1, sizeof *c);
+    blueprint *b = calloc(1, sizeof *b);
     convert_options o = plain_options();
     report r = report_make();
     bool good;
     int from;
-    if (!c) return false;
+    if (!b) return false;
     o.match_folder = "any"; /* something is to be matched */
-    c->options = &o;
-    for (from = 0; from < FROM_COUNT; from++) settings_start(&c->all[from], "");
-    good = checkpoint_open(o.checkpoint, &c->checkpoint, &r) &&
-           layout_detect(c->checkpoint, &c->map, &r) && match_prepare(c, &r) &&
-           layout_inspect(&c->map, c->all, &c->seen, &r);
+    for (from = 0; from < FROM_COUNT; from++) settings_start(&b->facts.all[from], "");
+    good = checkpoint_open(o.checkpoint, &b->checkpoint, &r) &&
+           layout_detect(b->checkpoint, &b->facts.map, &r) &&
+           match_prepare(&o, &b->facts, &b->match, &r) &&
+           layout_inspect(&b->facts.map, b->facts.all, &b->facts.seen, &r);
     CHECK_MSG(good, "%s", r.text);
     table->count = 0;
-    if (good) match_list_architecture(table, c);
-    convert_free(c);
-    free(c);
+    if (good) match_list_architecture(table, &b->facts);
+    match_free(b->match);
+    layout_free_map(&b->facts.map);
+    checkpoint_close(b->checkpoint);
+    free(b);
     return good;
 }
 

@@ -47,7 +47,8 @@ static int failed(const char *message, int status) {
 }
 
 /* The settings that the command line gives; failures are usage errors. */
-static bool parse_settings(const arguments *a, settings *s, report *r) {
+static bool parse_settings(arguments *a, report *r) {
+    settings *s = &a->convert.given;
     int i;
     settings_start(s, "--img-size");
     if (a->convert.img_size && !settings_parse_size(s, a->convert.img_size, r)) return false;
@@ -58,27 +59,27 @@ static bool parse_settings(const arguments *a, settings *s, report *r) {
     return true;
 }
 
-static int convert(const arguments *a) {
+static int convert(arguments *a) {
     report r = report_make();
     conversion *c = calloc(1, sizeof *c);
     int status = CLI_OK;
     if (!c) return failed("out of memory", CLI_FAILED);
-    c->options = &a->convert;
-    if (!parse_settings(a, &c->all[FROM_OPTIONS], &r)) {
+    if (!parse_settings(a, &r)) {
         status = CLI_USAGE;
-    } else if (!convert_run(c, &r)) {
-        const bool planned = a->convert.plan && mapping_plan_names(c);
+    } else if (!convert_run(&a->convert, c, &r)) {
+        const bool planned = a->convert.plan && mapping_plan_names(&c->blueprint);
         status = CLI_FAILED;
         if (a->json) convert_report_failure_json(c, planned, &r);
-        else if (planned) mapping_print(c);
-        if (findings_only_ask(&c->found) && !a->convert.strict) convert_report_findings(c, PROGRAM);
+        else if (planned) mapping_print(&c->blueprint);
+        if (findings_only_ask(&c->blueprint.found) && !a->convert.strict)
+            convert_report_findings(c, PROGRAM);
     } else {
         convert_report_findings(c, PROGRAM);
         if (a->json) convert_report_json(c);
         else if (!a->quiet) convert_report_text(c);
     }
-    convert_report_skipped(&c->calibration, PROGRAM);
-    convert_report_skipped(&c->photos, PROGRAM);
+    convert_report_skipped(&c->photos.calibration, PROGRAM);
+    convert_report_skipped(&c->photos.compared, PROGRAM);
     if (r.failed) report_print(&r, PROGRAM);
     convert_free(c);
     free(c);

@@ -29,6 +29,7 @@ typedef struct convert_options {
     bool dynamic;                       /* other sizes at run time */
     vit_dtype dtype;
     text_list set, rename, ignore, keep;
+    settings given;                 /* by set, img_size and dynamic */
     text_list calibrate, compare;   /* photos: to calibrate with, to report the error on */
     int calibrate_max, compare_max; /* at most this many of them */
     const char *match_input, *match_logits, *match_folder; /* see match.h */
@@ -40,53 +41,87 @@ typedef struct convert_options {
     bool strict; /* refuse what would be assumed */
 } convert_options;
 
-/* One run of vit-convert: what each stage found out, for those after it and for the report. */
-typedef struct conversion {
-    const convert_options *options;
-    photo_decoder *decoder; /* of all photos, while convert_run does its work */
-    const char *weights;    /* which of several state dicts is tried; NULL: the usual one */
-    checkpoint *checkpoint;
+/* What is known of a model before its settings are resolved. */
+typedef struct facts {
     layout_map map;
-    structure structure; /* where no table knows the names */
-    layout_plan plan;
-    settings all[FROM_COUNT]; /* [FROM_OPTIONS] is filled by the caller */
+    settings all[FROM_COUNT]; /* what each source says */
     settings_seen seen;       /* in the tensors */
     attributes_told told;     /* by the model, beside its tensors */
-    settings_resolved model;  /* what follows from it and the settings */
-    findings found;           /* what is assumed, and on the way what is asked */
-    config_file config_file;
-    char *config_path;   /* NULL where none was read */
-    bool config_foreign; /* there was one, but in no known form */
+    patch_request wanted;     /* by options */
+} facts;
+
+/* What a configuration and a name say besides settings. */
+typedef struct description {
+    config_file config;
+    char *path;      /* NULL where none was read */
+    bool is_foreign; /* there was one, but in no known form */
     arch_choice arch;
     bool has_arch;
     const char *arch_origin;  /* "--arch" or "config.json" */
     const char *arch_unknown; /* the configuration's name for it, if unknown */
-    struct match *match;      /* NULL: nothing is to be matched */
-    label_list labels;
-    const char *labels_origin;
-    char *provenance;       /* lines "key: value" */
+} description;
+
+typedef struct class_names {
+    label_list list;
+    const char *origin; /* NULL: not looked for */
+} class_names;
+
+/* All of a .vit file but the weights themselves. */
+typedef struct blueprint {
+    checkpoint *checkpoint;
+    structure structure; /* where no table knows the names */
+    facts facts;
+    description description;
+    settings_resolved model; /* what follows from it and the settings */
+    findings found;          /* what is assumed, and on the way what is asked */
+    layout_plan plan;
+    class_names labels;
+    struct match *match; /* NULL: nothing is to be matched */
+} blueprint;
+
+typedef struct conversion_photos {
+    photo_decoder *decoder; /* NULL before and after convert_run */
     photo_list calibration; /* none: quantise as the weights are */
-    photo_list photos;      /* of the error's report; none: those of the calibration */
-    comparison comparison;  /* without images: was not requested */
-    uint64_t parameters, output_size;
+    photo_list compared;    /* for the error's report; none: those of the calibration */
+} conversion_photos;
+
+/* The file that was written. */
+typedef struct written {
+    char *provenance; /* lines "key: value" */
+    uint64_t size;
+    comparison comparison; /* without images: was not requested */
+} written;
+
+/* One run of vit-convert: what its report is about. */
+typedef struct conversion {
+    const convert_options *options;
+    blueprint blueprint;
+    conversion_photos photos;
+    written written;
 } conversion;
-
-/* The photos that c->comparison is about. */
-photo_list *conversion_photos(conversion *c);
-
-/* Tensors that stay in 16 bits. */
-vit_writer_keep conversion_kept(const conversion *c);
-
-bool conversion_allows_nonfinite(const conversion *c);
 
 /* === weights.c: the tensors of the plan into a .vit file, from the checkpoint or a calibration ===
  * Never more in memory than 16 rows, or one tensor that is resampled. */
 
-/* Writes and finishes a file that the writer has started. calibrated: NULL takes the weights as
- * they are. Refuses values that the file's type cannot hold. */
-bool weights_write(const conversion *c, calibration *calibrated, vit_writer *writer, report *r);
+/* Tensors that stay in 16 bits, or in int8. */
+vit_writer_keep convert_kept(const convert_options *o, const vit_config *config);
+
+typedef struct weights_source {
+    const char *path; /* of the checkpoint */
+    checkpoint *checkpoint;
+    const layout_plan *plan;
+    const settings_resolved *model;
+    vit_dtype dtype; /* as asked for, which some tensors do not have */
+    bool allows_nonfinite, quiet;
+    bool is_calibrated;       /* by what follows, or by what learns from this file */
+    calibration *calibration; /* NULL: the weights as they are */
+} weights_source;
+
+/* Writes and finishes a file that the writer has started. Refuses values that the file's type cannot
+ * hold. */
+bool weights_write(const weights_source *from, vit_writer *writer, report *r);
 
 /* Writes the tensors of the plan for which `wanted` is true, in any order, without finishing. */
-bool weights_rewrite(const conversion *c, const bool *wanted, vit_writer *writer, report *r);
+bool weights_rewrite(const weights_source *from, const bool *wanted, vit_writer *writer, report *r);
 
 #endif

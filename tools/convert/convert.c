@@ -16,7 +16,6 @@
 #include "convert/report.h"
 #include "convert/runner.h"
 #include "convert/vit_writer.h"
-#include "convert/conversion.h"
 #include "layout/attributes.h"
 #include "layout/detect.h"
 #include "layout/inspect.h"
@@ -25,414 +24,18 @@
 #include "model/timm_names.h"
 #include "os/os.h"
 
-/* === What a conversion keeps === */
-
-photo_list *conversion_photos(conversion *c) {
-    return c->photos.count > 0 ? &c->photos : &c->calibration;
-}
-
-vit_writer_keep conversion_kept(const conversion *c) {
-    const convert_options *o = c->options;
-    const vit_writer_keep asked = { o->keep.items, o->keep.count };
-    return asked.count ? asked : vit_writer_kept(&c->model.config, o->dtype);
-}
-
-bool conversion_allows_nonfinite(const conversion *c) {
-    return c->all[FROM_OPTIONS].value[SETTING_ALLOW_NONFINITE] != 0;
-}
-
 /* === The checkpoint === */
 
-static bool open_checkpoint(conversion *c, report *r) {
-    const char *weights = c->weights ? c->weights : c->options->weights;
-    return checkpoint_open_weights(c->options->checkpoint, weights, &c->checkpoint, r) &&
-           (c->options->rename.count == 0 || rename_tensors(c->checkpoint, &c->options->rename, r));
-}
-
-/* === Configuration and name === */
-
-/* config.json beside the checkpoint, or in it where that is a folder. malloc'ed. */
-static char *config_beside(const char *checkpoint_path) {
-    static const char name[] = "config.json";
-    size_t length = strlen(checkpoint_path);
-    char *path = malloc(length + sizeof name + 1);
-    if (!path) return NULL;
-    if (source_is_folder(checkpoint_path))
-        snprintf(path, length + sizeof name + 1, "%s%s%s", checkpoint_path,
-                 paths_slash(checkpoint_path), name);
-    else
-        snprintf(path, length + sizeof name + 1, "%.*s%s",
-                 (int)paths_folder_length(checkpoint_path), checkpoint_path, name);
-    return path;
-}
-
-static bool read_config(conversion *c, report *r) {
-    const char *given = c->options->config;
-    size_t size = given ? strlen(given) + 1 : 0;
-    settings_start(&c->all[FROM_CONFIG], "config.json");
-    c->config_path = given ? malloc(size) : config_beside(c->options->checkpoint);
-    if (!c->config_path) return report_no_memory(r);
-    if (given) memcpy(c->config_path, given, size);
-    if (given || os_kind_of(c->config_path) == OS_FILE) {
-        c->all[FROM_CONFIG].origin = paths_file_name(c->config_path);
-        if (!config_read(&c->config_file, &c->all[FROM_CONFIG], c->config_path,
-                         given ? NULL : &c->config_foreign, r))
-            return false;
-        if (!c->config_foreign) return true;
-    }
-    free(c->config_path);
-    c->config_path = NULL;
-    c->all[FROM_CONFIG].origin = paths_file_name(c->options->checkpoint);
-    return training_read(c->checkpoint, &c->config_file, c->all, r);
-}
-
-static void settings_from_arch(settings *s, const arch_choice *choice) {
-    vit_config config;
-    rope_options rope;
-    arch_config(choice, &config);
-    settings_from_config(s, &config);
-    arch_rope_options(choice, &rope);
-    settings_from_rope(s, &rope);
-    settings_put(s, SETTING_CROP_PCT, choice->crop_pct);
-    arch_mean_std(choice->norm, s->mean, s->std);
-    s->mean_count = s->std_count = 3;
-}
-
-/* --arch, or what the configuration says; a name given by hand wins. If a configuration names
- * its author's own architecture, its other entries and the tensors must suffice. */
-static bool find_arch(conversion *c, report *r) {
-    const bool given = c->options->arch != NULL;
-    const char *name = given ? c->options->arch : c->config_file.architecture;
-    arch_result result;
-    settings_start(&c->all[FROM_NAME], "");
-    if (!name) return true;
-    c->arch_origin = given ? "--arch" : c->all[FROM_CONFIG].origin;
-    result = arch_find(name, &c->arch, r);
-    if (result == ARCH_UNKNOWN && !given) {
-        *r = report_make();
-        c->arch_unknown = name;
-        return true;
-    }
-    if (result != ARCH_FOUND) return report_file(r, given ? "--arch" : c->config_path);
-    c->has_arch = true;
-    c->all[FROM_NAME].origin = c->arch.arch->name;
-    settings_from_arch(&c->all[FROM_NAME], &c->arch);
-    return true;
-}
-
-/* === Labels === */
-
-static const char labels_none[] = "none", labels_imagenet[] = "imagenet";
-
-/* The checkpoint's own labels; a list of the wrong length is ignored. */
-static bool read_own_labels(conversion *c, report *r) {
-    const size_t count = checkpoint_label_count(c->checkpoint);
-    if (count == 0 || count != (size_t)c->model.config.num_classes) return true;
-    c->labels_origin = paths_file_name(c->options->checkpoint);
-    return labels_from_list(&c->labels, checkpoint_labels(c->checkpoint), count, r);
-}
-
-/* --labels none, or imagenet. */
-static bool read_known_labels(conversion *c, const char *name, report *r) {
-    c->labels_origin = name;
-    if (!strcmp(name, labels_none)) return true;
-    if (c->model.config.num_classes == IMAGENET_CLASSES)
-        return labels_from_imagenet(&c->labels, r) || report_file(r, "--labels");
-    (void)report_fail(r,
-                      "imagenet: expected a model of the %d classes of ImageNet-1k, found %d; "
-                      "give a FILE with their names",
-                      IMAGENET_CLASSES, c->model.config.num_classes);
-    return report_file(r, "--labels");
-}
-
-static bool read_labels(conversion *c, report *r) {
-    const char *path = c->options->labels;
-    bool good;
-    if (c->labels_origin) return true; /* already, for labelled pictures or as an assumption */
-    if (path && (!strcmp(path, labels_none) || !strcmp(path, labels_imagenet)))
-        return read_known_labels(c, path, r);
-    if (path) good = labels_read_file(&c->labels, path, r);
-    else
-        good = c->model.config.num_classes == 0 || /* without a head there is nothing to name */
-               labels_from_json(&c->labels, c->config_file.label_names,
-                                c->config_file.label_descriptions, r);
-    if (good && c->labels.count > 0 && c->labels.count != (size_t)c->model.config.num_classes)
-        good = report_fail(r, "%zu labels for %d classes", c->labels.count,
-                           c->model.config.num_classes);
-    if (!good) return report_file(r, path ? path : c->config_path);
-    c->labels_origin = path ? paths_file_name(path) : c->all[FROM_CONFIG].origin;
-    return c->labels.count > 0 || read_own_labels(c, r);
-}
-
-/* === The model === */
-
-/* The self-test's tolerance, unless a source gives one. Builds with fused multiply-add compute the
- * same bits; those without (VIT_NO_FMA) differ by a few roundings, and where inputs are rounded to
- * 8 or 16 bits, each rounding can move a value by a whole step. */
-static void choose_tolerance(conversion *c) {
-    double given;
-    if (settings_get(c->all, SETTING_SELFTEST_TOLERANCE, &given)) return;
-    if (c->options->dtype == VIT_BF16) c->model.config.selftest_tolerance = 0.02f;
-    if (c->options->dtype == VIT_I8 || c->options->dtype == VIT_I4)
-        c->model.config.selftest_tolerance = 0.1f;
-}
-
-/* The layout of what was found by structure, and what its names and shapes show. */
-static bool use_structure(conversion *c, report *r) {
-    const structure *s = &c->structure;
-    *r = report_make();
-    layout_free_map(&c->map);
-    if (s->heads) settings_put(&c->all[FROM_TENSORS], SETTING_NUM_HEADS, s->heads);
-    if (s->assignment && !settings_parse(&c->all[FROM_TENSORS], s->assignment, r)) return false;
-    return layout_use(s->layout, c->checkpoint, &c->map, r);
-}
-
-/* By the tables, or by structure where no table explains all tensors. But where most names are
- * those of a published library, the user must say what was changed. Where no table comes close, the
- * message is about what the structure lacks. */
-static bool find_layout(conversion *c, report *r) {
-    const text_list *ignore = &c->options->ignore;
-    report by_structure = report_make();
-    const bool detected = layout_detect(c->checkpoint, &c->map, r);
-    bool is_close = c->map.layout != NULL;
-    if (r->no_memory || (detected && !layout_check_features(&c->map, ignore, r))) return false;
-    if (detected && !layout_falls_short(&c->map, ignore)) return true;
-    if (detected) is_close = layout_knows_most(&c->map);
-    if (is_close && !c->map.layout->is_open &&
-        (!detected || layout_has(&c->map, "blocks.0.attn.qkv.weight")))
-        return detected;
-    if (structure_find(c->checkpoint, ignore, c->options->match_input != NULL, &c->structure,
-                       &by_structure))
-        return use_structure(c, r);
-    if (is_close && !by_structure.no_memory) return detected;
-    *r = by_structure;
-    return false;
-}
-
-/* One of several state dicts is taken. That its logits match is more than an assumption. */
-static bool assume_weights(conversion *c) {
-    const size_t count = checkpoint_choice_count(c->checkpoint);
-    char what[256], why[1024];
-    size_t i;
-    if (count < 2 || c->options->weights || c->options->match_input) return true;
-    snprintf(what, sizeof what, "weights=%.200s", checkpoint_wrapper(c->checkpoint));
-    snprintf(why, sizeof why, "one of several state dicts:");
-    for (i = 0; i < count; i++)
-        text_append(why, sizeof why, " %.200s", checkpoint_choice(c->checkpoint, i));
-    return findings_assume(&c->found, what, why, "--weights NAME");
-}
-
-/* Is it a setting that a higher source gives? */
-static bool is_told(const conversion *c, const char *what) {
-    subject s;
-    return subject_find(what, strcspn(what, "="), &s) && s.row &&
-           settings_origin(c->all, (setting_key)(s.row - setting_rows)) > FROM_TENSORS;
-}
-
-/* What the matching by structure rests on, unless logits that match have proved it. */
-static bool assume_structure(conversion *c) {
-    const structure *s = &c->structure;
-    int i;
-    if (c->options->match_input) return true;
-    for (i = 0; i < s->note_count; i++)
-        if (!is_told(c, s->notes[i].what) &&
-            !findings_assume(&c->found, s->notes[i].what, s->notes[i].why, s->notes[i].option))
-            return false;
-    return true;
-}
-
-/* A model of 1,000 classes in the size of one that is published for ImageNet-1k, which names no
- * classes: false, if memory is lacking. */
-static bool assume_imagenet(conversion *c) {
-    const vit_config *config = &c->model.config;
-    const int patch = c->options->patch_size ? c->model.stored.patch : config->patch_size;
-    const arch *like = c->has_arch ? c->arch.arch : arch_of_size(config, patch);
-    const json_value *names = c->config_file.label_names;
-    report r = report_make();
-    char why[256];
-    if (!imagenet_classes() || config->num_classes != IMAGENET_CLASSES || !like) return true;
-    if (c->options->labels || c->labels.count > 0 || (names && names->count > 0) ||
-        checkpoint_label_count(c->checkpoint) > 0)
-        return true;
-    c->labels_origin = "ImageNet-1k";
-    snprintf(why, sizeof why,
-             "the checkpoint names none of its %d classes, and has the size of "
-             "%.100s, which is published for ImageNet-1k",
-             IMAGENET_CLASSES, like->name);
-    return labels_from_imagenet(&c->labels, &r) &&
-           findings_assume(&c->found, "labels=imagenet", why, "--labels FILE|none");
-}
-
-/* What is assumed beyond single settings. */
-static bool assume_sources(conversion *c) {
-    char what[512], why[512];
-    if (!assume_weights(c) || !assume_structure(c) || !assume_imagenet(c)) return false;
-    if (c->config_file.processor) {
-        snprintf(what, sizeof what, "preprocessing of a %.100s", c->config_file.processor);
-        snprintf(why, sizeof why,
-                 "transformers' default, as no preprocessor_config.json is beside "
-                 "%.200s",
-                 paths_file_name(c->config_path));
-        if (!findings_assume(&c->found, what, why, "--set mean=M --set std=S --set crop_pct=N"))
-            return false;
-    }
-    if (c->arch_unknown) {
-        snprintf(what, sizeof what, "architecture=%.200s", c->arch_unknown);
-        snprintf(why, sizeof why,
-                 "%.200s names it, but timm has no such model: the rest of that "
-                 "file and the tensors decide",
-                 c->arch_origin);
-        if (!findings_assume(&c->found, what, why, "--arch NAME")) return false;
-    }
-    if (c->has_arch && !c->arch.tag_known) {
-        snprintf(what, sizeof what, "preprocessing of %.200s", c->arch.arch->name);
-        snprintf(why, sizeof why, "tag %.200s is not known", c->arch.tag);
-        if (!findings_assume(&c->found, what, why, "--arch NAME")) return false;
-    }
-    return !c->config_foreign || findings_assume(&c->found, "no configuration",
-                                                 "config.json beside the checkpoint is "
-                                                 "not in timm's form and was not read",
-                                                 "--config FILE");
-}
-
-/* Folders of labelled pictures may be called as the classes are. */
-static bool match_settings(conversion *c, report *r) {
-    double classes = 0;
-    settings_get(c->all, SETTING_NUM_CLASSES, &classes);
-    c->model.config.num_classes = (int)classes;
-    if (c->options->match_folder && !read_labels(c, r)) return false;
-    return match_run(c, r) && (match_assume(c->match, &c->found) || report_no_memory(r));
-}
-
-/* Everything but the weights themselves. What stands in the way comes in one message. */
-static bool resolve(conversion *c, report *r) {
-    const convert_options *o = c->options;
-    const patch_request wanted = { o->in_chans, o->patch_size };
-    findings *f = &c->found;
-    report failure = report_make();
-    size_t i;
-    bool inspected;
-    settings_start(&c->all[FROM_TENSORS], "the tensors");
-    if (!find_layout(c, r)) return false;
-    if (!read_config(c, r) || !find_arch(c, r) || !match_prepare(c, r)) return false;
-    if (!attributes_put(c->checkpoint, layout_patch_weight(&c->map), c->all, &c->told, r))
-        return false;
-    inspected = layout_inspect(&c->map, c->all, &c->seen, &failure);
-    c->seen.is_batch_second = c->told.batch_second;
-    c->seen.activation_doubt = c->told.activation_doubt;
-    if (!layout_check_names(&c->map, c->all, &o->ignore, f, r)) return false;
-    if (!inspected && !findings_take(f, &failure)) return report_no_memory(r);
-    if (inspected && f->wrong.count == 0 && !match_settings(c, r)) return false;
-    if (!layout_check_told(&c->map, c->all, &c->seen, f, r)) return false;
-    if (inspected && !settings_resolve(c->all, &c->seen, &wanted, &c->model, f, r)) {
-        if (!findings_take(f, r)) return false;
-    } else if (inspected && !assume_settings(c->all, &c->seen, &c->model, f)) {
-        return report_no_memory(r);
-    }
-    if (!assume_sources(c)) return report_no_memory(r);
-    if (findings_are_open(f)) return findings_refuse(f, o->strict, r);
-    choose_tolerance(c);
-    if (!layout_make_plan(&c->map, &c->model, &o->ignore, &c->plan, f, r)) return false;
-    for (i = 0; i < c->structure.dropped_count; i++)
-        if (!layout_add_dropped(&c->plan, c->structure.dropped[i].name,
-                                c->structure.dropped[i].why))
-            return report_no_memory(r);
-    return !o->strict || f->assumed.count == 0 || findings_refuse(f, true, r);
-}
-
-/* === One state dict after the other === */
-
-/* Tries those that are not taken by default; the first that fits takes the place of c. */
-static bool resolve_others(conversion *c, const conversion *start) {
-    conversion *other = malloc(sizeof *other);
-    bool good = false;
-    size_t i;
-    for (i = 0; other && !good && i < checkpoint_choice_count(c->checkpoint); i++) {
-        report r = report_make();
-        *other = *start;
-        other->weights = checkpoint_choice(c->checkpoint, i);
-        if (!strcmp(other->weights, checkpoint_wrapper(c->checkpoint))) continue;
-        good = open_checkpoint(other, &r) && resolve(other, &r);
-        if (!good) convert_free(other);
-    }
-    if (good) {
-        convert_free(c);
-        *c = *other;
-        c->weights = NULL; /* was c's own */
-    }
-    free(other);
-    return good;
-}
-
-/* If there is an input with its logits to decide, any of the state dicts may be the right one. */
-static bool open_and_resolve(conversion *c, report *r) {
-    conversion *start = malloc(sizeof *start);
-    bool good;
-    if (!start) return report_no_memory(r);
-    *start = *c;
-    good = open_checkpoint(c, r) && resolve(c, r);
-    if (!good && c->checkpoint && c->options->match_input && !c->options->weights &&
-        resolve_others(c, start)) {
-        *r = report_make();
-        good = true;
-    }
-    free(start);
-    return good || report_file(r, c->options->checkpoint);
-}
-
-/* === Photos === */
-
-static bool find_photos(conversion *c, report *r) {
-    const convert_options *o = c->options;
-    return photos_find(&c->calibration, &o->calibrate, o->calibrate_max, r) &&
-           photos_find(&c->photos, &o->compare, o->compare_max, r);
-}
-
-/* === Everything === */
-
-static bool run(conversion *c, report *r) {
-    size_t i;
-    if (!open_and_resolve(c, r)) return false;
-    if (!read_labels(c, r) || !find_photos(c, r)) return false;
-    for (i = 0; i < c->plan.count; i++)
-        if (layout_is_stored(&c->plan.items[i]))
-            c->parameters += tensor_count(&c->plan.items[i].tensor);
-    if (c->options->plan) return true;
-    return vit_file_write(c, r) || report_file(r, c->options->output);
-}
-
-/* The decoder comes first, before there are threads and a model. */
-bool convert_run(conversion *c, report *r) {
-    const convert_options *o = c->options;
-    photo_options decoding = o->decoding;
-    bool good = true;
-    decoding.exact = true;
-    if (o->calibrate.count || o->compare.count || o->match_folder) {
-        c->decoder = photo_decoder_open(&decoding, "vit-convert", 1, r);
-        good = c->decoder != NULL;
-    }
-    good = good && run(c, r);
-    photo_decoder_close(c->decoder);
-    c->decoder = NULL;
-    return good;
-}
-
-void convert_free(conversion *c) {
-    match_free(c->match);
-    layout_free_plan(&c->plan);
-    layout_free_map(&c->map);
-    structure_free(&c->structure);
-    findings_free(&c->found);
-    config_free(&c->config_file);
-    labels_free(&c->labels);
-    photos_free(&c->calibration);
-    photos_free(&c->photos);
-    checkpoint_close(c->checkpoint);
-    free(c->config_path);
-    free(c->provenance);
+static bool open_checkpoint(const convert_options *o, const char *weights, checkpoint **c,
+                            report *r) {
+    return checkpoint_open_weights(o->checkpoint, weights, c, r) &&
+           (o->rename.count == 0 || rename_tensors(*c, &o->rename, r));
 }
 
 /* === What training left === */
+
+/* What a training program saved beside the weights: the options that it was called with, as timm's
+ * and DeiT's do ("arch", "args.model", "args.mean"), or Lightning's hyper_parameters. */
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -566,7 +169,11 @@ static void put_model(const checkpoint *c, const char *architecture, char *json)
     text_append(json, TRAINING_TEXT, "}");
 }
 
-bool training_read(const checkpoint *c, config_file *config, settings all[FROM_COUNT], report *r) {
+/* Where the options that a training program was called with name an architecture of timm's, fills
+ * *config and all[FROM_CONFIG] as its config.json would. Otherwise all[FROM_TENSORS] gets how images
+ * were prepared, as far as that is said: the rest is nobody's default. */
+static bool training_read(const checkpoint *c, config_file *config, settings all[FROM_COUNT],
+                          report *r) {
     const char *architecture = find_architecture(c);
     char *json = malloc(TRAINING_TEXT);
     if (!json) return report_no_memory(r);
@@ -577,10 +184,359 @@ bool training_read(const checkpoint *c, config_file *config, settings all[FROM_C
     return config_read_json(config, &all[architecture ? FROM_CONFIG : FROM_TENSORS], json, r);
 }
 
+/* === Configuration and name === */
+
+/* config.json beside the checkpoint, or in it where that is a folder. malloc'ed. */
+static char *config_beside(const char *checkpoint_path) {
+    static const char name[] = "config.json";
+    size_t length = strlen(checkpoint_path);
+    char *path = malloc(length + sizeof name + 1);
+    if (!path) return NULL;
+    if (source_is_folder(checkpoint_path))
+        snprintf(path, length + sizeof name + 1, "%s%s%s", checkpoint_path,
+                 paths_slash(checkpoint_path), name);
+    else
+        snprintf(path, length + sizeof name + 1, "%.*s%s",
+                 (int)paths_folder_length(checkpoint_path), checkpoint_path, name);
+    return path;
+}
+
+static bool read_config(const convert_options *o, const checkpoint *c, settings all[FROM_COUNT],
+                        description *d, report *r) {
+    settings *s = &all[FROM_CONFIG];
+    size_t size = o->config ? strlen(o->config) + 1 : 0;
+    settings_start(s, "config.json");
+    d->path = o->config ? malloc(size) : config_beside(o->checkpoint);
+    if (!d->path) return report_no_memory(r);
+    if (o->config) memcpy(d->path, o->config, size);
+    if (o->config || os_kind_of(d->path) == OS_FILE) {
+        s->origin = paths_file_name(d->path);
+        if (!config_read(&d->config, s, d->path, o->config ? NULL : &d->is_foreign, r))
+            return false;
+        if (!d->is_foreign) return true;
+    }
+    free(d->path);
+    d->path = NULL;
+    s->origin = paths_file_name(o->checkpoint);
+    return training_read(c, &d->config, all, r);
+}
+
+static void settings_from_arch(settings *s, const arch_choice *choice) {
+    vit_config config;
+    rope_options rope;
+    arch_config(choice, &config);
+    settings_from_config(s, &config);
+    arch_rope_options(choice, &rope);
+    settings_from_rope(s, &rope);
+    settings_put(s, SETTING_CROP_PCT, choice->crop_pct);
+    arch_mean_std(choice->norm, s->mean, s->std);
+    s->mean_count = s->std_count = 3;
+}
+
+/* --arch, or what the configuration says; a name given by hand wins. If a configuration names
+ * its author's own architecture, its other entries and the tensors must suffice. */
+static bool find_arch(const convert_options *o, settings all[FROM_COUNT], description *d,
+                      report *r) {
+    const char *name = o->arch ? o->arch : d->config.architecture;
+    arch_result result;
+    settings_start(&all[FROM_NAME], "");
+    if (!name) return true;
+    d->arch_origin = o->arch ? "--arch" : all[FROM_CONFIG].origin;
+    result = arch_find(name, &d->arch, r);
+    if (result == ARCH_UNKNOWN && !o->arch) {
+        *r = report_make();
+        d->arch_unknown = name;
+        return true;
+    }
+    if (result != ARCH_FOUND) return report_file(r, o->arch ? "--arch" : d->path);
+    d->has_arch = true;
+    all[FROM_NAME].origin = d->arch.arch->name;
+    settings_from_arch(&all[FROM_NAME], &d->arch);
+    return true;
+}
+
+/* === Labels === */
+
+static const char labels_none[] = "none", labels_imagenet[] = "imagenet";
+
+/* The checkpoint's own labels; a list of the wrong length is ignored. */
+static bool read_own_labels(const convert_options *o, const checkpoint *c, int classes,
+                            class_names *labels, report *r) {
+    const size_t count = checkpoint_label_count(c);
+    if (count == 0 || count != (size_t)classes) return true;
+    labels->origin = paths_file_name(o->checkpoint);
+    return labels_from_list(&labels->list, checkpoint_labels(c), count, r);
+}
+
+/* --labels none, or imagenet. */
+static bool read_known_labels(const char *name, int classes, class_names *labels, report *r) {
+    labels->origin = name;
+    if (!strcmp(name, labels_none)) return true;
+    if (classes == IMAGENET_CLASSES)
+        return labels_from_imagenet(&labels->list, r) || report_file(r, "--labels");
+    (void)report_fail(r,
+                      "imagenet: expected a model of the %d classes of ImageNet-1k, found %d; "
+                      "give a FILE with their names",
+                      IMAGENET_CLASSES, classes);
+    return report_file(r, "--labels");
+}
+
+static bool read_labels(const convert_options *o, const facts *f, const description *d, int classes,
+                        class_names *labels, report *r) {
+    const char *path = o->labels;
+    label_list *list = &labels->list;
+    bool good;
+    if (labels->origin) return true; /* already, for labelled pictures or as an assumption */
+    if (path && (!strcmp(path, labels_none) || !strcmp(path, labels_imagenet)))
+        return read_known_labels(path, classes, labels, r);
+    if (path) good = labels_read_file(list, path, r);
+    else
+        good = classes == 0 || /* without a head there is nothing to name */
+               labels_from_json(list, d->config.label_names, d->config.label_descriptions, r);
+    if (good && list->count > 0 && list->count != (size_t)classes)
+        good = report_fail(r, "%zu labels for %d classes", list->count, classes);
+    if (!good) return report_file(r, path ? path : d->path);
+    labels->origin = path ? paths_file_name(path) : f->all[FROM_CONFIG].origin;
+    return list->count > 0 || read_own_labels(o, f->map.checkpoint, classes, labels, r);
+}
+
+/* === The model === */
+
+/* The self-test's tolerance, unless a source gives one. Builds with fused multiply-add compute the
+ * same bits; those without (VIT_NO_FMA) differ by a few roundings, and where inputs are rounded to
+ * 8 or 16 bits, each rounding can move a value by a whole step. */
+static void choose_tolerance(const settings all[FROM_COUNT], vit_dtype dtype, float *tolerance) {
+    double given;
+    if (settings_get(all, SETTING_SELFTEST_TOLERANCE, &given)) return;
+    if (dtype == VIT_BF16) *tolerance = 0.02f;
+    if (dtype == VIT_I8 || dtype == VIT_I4) *tolerance = 0.1f;
+}
+
+/* The layout of what was found by structure, and what its names and shapes show. */
+static bool use_structure(const structure *s, checkpoint *c, facts *f, report *r) {
+    *r = report_make();
+    layout_free_map(&f->map);
+    if (s->heads) settings_put(&f->all[FROM_TENSORS], SETTING_NUM_HEADS, s->heads);
+    if (s->assignment && !settings_parse(&f->all[FROM_TENSORS], s->assignment, r)) return false;
+    return layout_use(s->layout, c, &f->map, r);
+}
+
+/* By the tables, or by structure where no table explains all tensors. But where most names are
+ * those of a published library, the user must say what was changed. Where no table comes close, the
+ * message is about what the structure lacks. */
+static bool find_layout(const convert_options *o, checkpoint *c, structure *s, facts *f,
+                        report *r) {
+    report by_structure = report_make();
+    const bool detected = layout_detect(c, &f->map, r);
+    bool is_close = f->map.layout != NULL;
+    if (r->no_memory || (detected && !layout_check_features(&f->map, &o->ignore, r))) return false;
+    if (detected && !layout_falls_short(&f->map, &o->ignore)) return true;
+    if (detected) is_close = layout_knows_most(&f->map);
+    if (is_close && !f->map.layout->is_open &&
+        (!detected || layout_has(&f->map, "blocks.0.attn.qkv.weight")))
+        return detected;
+    if (structure_find(c, &o->ignore, o->match_input != NULL, s, &by_structure))
+        return use_structure(s, c, f, r);
+    if (is_close && !by_structure.no_memory) return detected;
+    *r = by_structure;
+    return false;
+}
+
+/* One of several state dicts is taken. That its logits match is more than an assumption. */
+static bool assume_weights(const convert_options *o, const checkpoint *c, findings *found) {
+    const size_t count = checkpoint_choice_count(c);
+    char what[256], why[1024];
+    size_t i;
+    if (count < 2 || o->weights || o->match_input) return true;
+    snprintf(what, sizeof what, "weights=%.200s", checkpoint_wrapper(c));
+    snprintf(why, sizeof why, "one of several state dicts:");
+    for (i = 0; i < count; i++) text_append(why, sizeof why, " %.200s", checkpoint_choice(c, i));
+    return findings_assume(found, what, why, "--weights NAME");
+}
+
+/* Is it a setting that a higher source gives? */
+static bool is_told(const settings all[FROM_COUNT], const char *what) {
+    subject s;
+    return subject_find(what, strcspn(what, "="), &s) && s.row &&
+           settings_origin(all, (setting_key)(s.row - setting_rows)) > FROM_TENSORS;
+}
+
+/* What the matching by structure rests on. */
+static bool assume_structure(const structure *s, const settings all[FROM_COUNT], findings *found) {
+    int i;
+    for (i = 0; i < s->note_count; i++)
+        if (!is_told(all, s->notes[i].what) &&
+            !findings_assume(found, s->notes[i].what, s->notes[i].why, s->notes[i].option))
+            return false;
+    return true;
+}
+
+/* A model of 1,000 classes in the size of one that is published for ImageNet-1k, which names no
+ * classes: false, if memory is lacking. */
+static bool assume_imagenet(const settings_resolved *model, int patch, const description *d,
+                            class_names *labels, findings *found) {
+    const arch *like = d->has_arch ? d->arch.arch : arch_of_size(&model->config, patch);
+    const json_value *names = d->config.label_names;
+    report r = report_make();
+    char why[256];
+    if (!imagenet_classes() || model->config.num_classes != IMAGENET_CLASSES || !like) return true;
+    if (labels->list.count > 0 || (names && names->count > 0)) return true;
+    labels->origin = "ImageNet-1k";
+    snprintf(why, sizeof why,
+             "the checkpoint names none of its %d classes, and has the size of "
+             "%.100s, which is published for ImageNet-1k",
+             IMAGENET_CLASSES, like->name);
+    return labels_from_imagenet(&labels->list, &r) &&
+           findings_assume(found, "labels=imagenet", why, "--labels FILE|none");
+}
+
+/* What is taken from a configuration or a name that does not say all. */
+static bool assume_description(const description *d, findings *found) {
+    char what[512], why[512];
+    if (d->config.processor) {
+        snprintf(what, sizeof what, "preprocessing of a %.100s", d->config.processor);
+        snprintf(why, sizeof why,
+                 "transformers' default, as no preprocessor_config.json is beside "
+                 "%.200s",
+                 paths_file_name(d->path));
+        if (!findings_assume(found, what, why, "--set mean=M --set std=S --set crop_pct=N"))
+            return false;
+    }
+    if (d->arch_unknown) {
+        snprintf(what, sizeof what, "architecture=%.200s", d->arch_unknown);
+        snprintf(why, sizeof why,
+                 "%.200s names it, but timm has no such model: the rest of that "
+                 "file and the tensors decide",
+                 d->arch_origin);
+        if (!findings_assume(found, what, why, "--arch NAME")) return false;
+    }
+    if (d->has_arch && !d->arch.tag_known) {
+        snprintf(what, sizeof what, "preprocessing of %.200s", d->arch.arch->name);
+        snprintf(why, sizeof why, "tag %.200s is not known", d->arch.tag);
+        if (!findings_assume(found, what, why, "--arch NAME")) return false;
+    }
+    return !d->is_foreign || findings_assume(found, "no configuration",
+                                             "config.json beside the checkpoint is "
+                                             "not in timm's form and was not read",
+                                             "--config FILE");
+}
+
+/* What is assumed beyond single settings. Logits that match have proved what the structure rests
+ * on. */
+static bool assume_sources(const convert_options *o, blueprint *b) {
+    const int patch = o->patch_size ? b->model.stored.patch : b->model.config.patch_size;
+    const bool has_labels = o->labels || checkpoint_label_count(b->checkpoint) > 0;
+    return assume_weights(o, b->checkpoint, &b->found) &&
+           (o->match_input || assume_structure(&b->structure, b->facts.all, &b->found)) &&
+           (has_labels ||
+            assume_imagenet(&b->model, patch, &b->description, &b->labels, &b->found)) &&
+           assume_description(&b->description, &b->found);
+}
+
+/* Folders of labelled pictures may be called as the classes are. */
+static bool match_settings(const convert_options *o, photo_decoder *decoder, blueprint *b,
+                           report *r) {
+    double classes = 0;
+    if (!b->match) return true;
+    settings_get(b->facts.all, SETTING_NUM_CLASSES, &classes);
+    if (o->match_folder && !read_labels(o, &b->facts, &b->description, (int)classes, &b->labels, r))
+        return false;
+    return match_run(b->match, &b->facts, decoder, &b->labels.list, &b->found, r) &&
+           (match_assume(b->match, &b->found) || report_no_memory(r));
+}
+
+/* What stands in the way comes in one message. */
+static bool resolve(const convert_options *o, photo_decoder *decoder, blueprint *b, report *r) {
+    facts *f = &b->facts;
+    findings *found = &b->found;
+    report failure = report_make();
+    size_t i;
+    bool inspected;
+    settings_start(&f->all[FROM_TENSORS], "the tensors");
+    if (!find_layout(o, b->checkpoint, &b->structure, f, r) ||
+        !read_config(o, b->checkpoint, f->all, &b->description, r) ||
+        !find_arch(o, f->all, &b->description, r) || !match_prepare(o, f, &b->match, r) ||
+        !attributes_put(b->checkpoint, layout_patch_weight(&f->map), f->all, &f->told, r))
+        return false;
+    inspected = layout_inspect(&f->map, f->all, &f->seen, &failure);
+    f->seen.is_batch_second = f->told.batch_second;
+    f->seen.activation_doubt = f->told.activation_doubt;
+    if (!layout_check_names(&f->map, f->all, &o->ignore, found, r)) return false;
+    if (!inspected && !findings_take(found, &failure)) return report_no_memory(r);
+    if (inspected && found->wrong.count == 0 && !match_settings(o, decoder, b, r)) return false;
+    if (!layout_check_told(&f->map, f->all, &f->seen, found, r)) return false;
+    if (inspected && !settings_resolve(f->all, &f->seen, &f->wanted, &b->model, found, r)) {
+        if (!findings_take(found, r)) return false;
+    } else if (inspected && !assume_settings(f->all, &f->seen, &b->model, found)) {
+        return report_no_memory(r);
+    }
+    if (!assume_sources(o, b)) return report_no_memory(r);
+    if (findings_are_open(found)) return findings_refuse(found, o->strict, r);
+    choose_tolerance(f->all, o->dtype, &b->model.config.selftest_tolerance);
+    if (!layout_make_plan(&f->map, &b->model, &o->ignore, &b->plan, found, r)) return false;
+    for (i = 0; i < b->structure.dropped_count; i++)
+        if (!layout_add_dropped(&b->plan, b->structure.dropped[i].name,
+                                b->structure.dropped[i].why))
+            return report_no_memory(r);
+    return !o->strict || found->assumed.count == 0 || findings_refuse(found, true, r);
+}
+
+/* === One state dict after the other === */
+
+/* By the state dict of that name, one of several; NULL: the usual one. */
+static bool draw(const convert_options *o, const char *weights, photo_decoder *decoder,
+                 blueprint *b, report *r) {
+    b->facts.all[FROM_OPTIONS] = o->given;
+    b->facts.wanted = (patch_request){ o->in_chans, o->patch_size };
+    return open_checkpoint(o, weights, &b->checkpoint, r) && resolve(o, decoder, b, r);
+}
+
+static void free_blueprint(blueprint *b) {
+    match_free(b->match);
+    layout_free_plan(&b->plan);
+    layout_free_map(&b->facts.map);
+    structure_free(&b->structure);
+    findings_free(&b->found);
+    config_free(&b->description.config);
+    labels_free(&b->labels.list);
+    checkpoint_close(b->checkpoint);
+    free(b->description.path);
+}
+
+/* Tries those that are not taken by default; the first that fits takes the place of b. */
+static bool draw_others(const convert_options *o, photo_decoder *decoder, blueprint *b) {
+    blueprint *other = malloc(sizeof *other);
+    bool good = false;
+    size_t i;
+    for (i = 0; other && !good && i < checkpoint_choice_count(b->checkpoint); i++) {
+        const char *weights = checkpoint_choice(b->checkpoint, i);
+        report r = report_make();
+        if (!strcmp(weights, checkpoint_wrapper(b->checkpoint))) continue;
+        memset(other, 0, sizeof *other);
+        good = draw(o, weights, decoder, other, &r);
+        if (!good) free_blueprint(other);
+    }
+    if (good) {
+        free_blueprint(b);
+        *b = *other;
+    }
+    free(other);
+    return good;
+}
+
+/* If there is an input with its logits to decide, any of the state dicts may be the right one. */
+static bool draw_any(const convert_options *o, photo_decoder *decoder, blueprint *b, report *r) {
+    if (draw(o, o->weights, decoder, b, r)) return true;
+    if (!b->checkpoint || !o->match_input || o->weights || !draw_others(o, decoder, b))
+        return report_file(r, o->checkpoint);
+    *r = report_make();
+    return true;
+}
+
 /* === The output === */
 
-static bool open_output(conversion *c, cli_output *output, report *r) {
-    if (!cli_output_open(output, c->options->output, r)) return false;
+static bool open_output(const char *path, cli_output *output, report *r) {
+    if (!cli_output_open(output, path, r)) return false;
     if (output->temporary) return true;
     cli_output_abandon(output);
     return report_fail(r, "expected the name of a file, found a pipe or a device");
@@ -598,11 +554,11 @@ static void drop_pages(void *user, const char *name, const float *data, const in
     pages_drop(user);
 }
 
-static bool check_outputs(const conversion *c, const runner *run, report *r) {
-    if (conversion_allows_nonfinite(c) || tensor_values_are_finite(run->output, run->output_size))
+static bool check_outputs(const weights_source *from, const runner *run, report *r) {
+    if (from->allows_nonfinite || tensor_values_are_finite(run->output, run->output_size))
         return true;
     (void)report_fail(r, "the outputs of the self-test are not finite: the weights overflow");
-    return report_file(r, c->options->checkpoint);
+    return report_file(r, from->path);
 }
 
 /* The file has its tensors in the order of the plan. */
@@ -611,7 +567,7 @@ static size_t selftest_index(const layout_plan *plan) {
 }
 
 /* Runs the file just written, and writes what came out into it. */
-static bool add_selftest(const conversion *c, const cli_output *output, vit_writer *writer,
+static bool add_selftest(const weights_source *from, const cli_output *output, vit_writer *writer,
                          report *r) {
     vit_model model;
     runner run;
@@ -619,8 +575,8 @@ static bool add_selftest(const conversion *c, const cli_output *output, vit_writ
     if (!open_written(output, &model, r)) return false;
     good = runner_open(&run, &model, drop_pages, &model, r);
     if (good) vit_selftest_input(&model.config, run.input);
-    good = good && runner_forward(&run, r) && check_outputs(c, &run, r) &&
-           vit_writer_replace(writer, selftest_index(&c->plan), run.output, r) &&
+    good = good && runner_forward(&run, r) && check_outputs(from, &run, r) &&
+           vit_writer_replace(writer, selftest_index(from->plan), run.output, r) &&
            vit_writer_finish(writer, r);
     runner_close(&run);
     vit_model_close(&model);
@@ -636,85 +592,113 @@ static bool can_be_opened(const vit_writer *writer, report *r) {
                        (unsigned long long)writer->file_size, (unsigned long long)SIZE_MAX);
 }
 
-/* The checkpoint, or what the calibration makes of it, in the given type. */
-static bool write_model(conversion *c, vit_dtype dtype, calibration *calibrated,
-                        const cli_output *output, report *r) {
+static bool write_model(const weights_source *from, const vit_writer_contents *contents,
+                        const cli_output *output, uint64_t *size, report *r) {
     vit_writer writer;
-    vit_writer_contents contents;
     bool good;
-    contents.config = &c->model.config;
-    contents.dtype = dtype;
-    contents.keep = conversion_kept(c);
-    contents.num_labels = c->labels.count;
-    contents.labels = c->labels.labels;
-    contents.synsets = c->labels.synsets;
-    contents.provenance = c->provenance;
-    if (!vit_writer_start(&writer, output->file, &contents, r)) return false;
-    good = can_be_opened(&writer, r) && weights_write(c, calibrated, &writer, r) &&
-           (!layout_selftest(&c->plan) || add_selftest(c, output, &writer, r));
-    c->output_size = writer.file_size;
+    if (!vit_writer_start(&writer, output->file, contents, r)) return false;
+    good = can_be_opened(&writer, r) && weights_write(from, &writer, r) &&
+           (!layout_selftest(from->plan) || add_selftest(from, output, &writer, r));
+    *size = writer.file_size;
     vit_writer_free(&writer);
     return good;
 }
 
 /* === With the model in f32, to calibrate on and to compare with === */
 
-static bool wants_reference(const conversion *c) {
-    return c->calibration.count > 0 || c->photos.count > 0;
-}
-
 /* The model as f32 in a temporary file beside the output, which is removed once it is mapped. */
-static bool open_reference(conversion *c, vit_model *model, report *r) {
+static bool open_reference(const char *path, const weights_source *from,
+                           vit_writer_contents contents, vit_model *model, report *r) {
     cli_output output;
+    uint64_t size;
     bool good;
-    if (!open_output(c, &output, r)) return false;
-    good = write_model(c, VIT_F32, NULL, &output, r) && open_written(&output, model, r);
+    contents.dtype = VIT_F32;
+    if (!open_output(path, &output, r)) return false;
+    good = write_model(from, &contents, &output, &size, r) && open_written(&output, model, r);
     cli_output_abandon(&output);
     return good;
 }
 
-static bool compare(conversion *c, const vit_model *reference, const cli_output *output,
-                    report *r) {
+static bool compare(const vit_model *reference, const cli_output *output, conversion_photos *p,
+                    bool quiet, comparison *result, report *r) {
     vit_model model;
     bool good;
     if (!open_written(output, &model, r)) return false;
-    good = compare_models(reference, &model, c->decoder, conversion_photos(c), c->options->quiet,
-                          &c->comparison, r);
+    good = compare_models(reference, &model, p->decoder,
+                          p->compared.count > 0 ? &p->compared : &p->calibration, quiet, result, r);
     vit_model_close(&model);
     return good;
 }
 
-static bool write_with_reference(conversion *c, const cli_output *output, report *r) {
-    const vit_dtype dtype = c->options->dtype;
-    const bool wanted = c->calibration.count > 0;
-    calibration *calibrated = NULL;
-    vit_model reference;
+/* The finished .vit file: provenance and weights, quantised as a model in f32 shows where photos
+ * are given, the outputs of its self-test, and how far they are from f32's. On failure nothing is
+ * left. */
+static bool vit_file_write(const convert_options *o, const blueprint *b, conversion_photos *p,
+                           written *w, report *r) {
+    const bool has_reference = p->calibration.count > 0 || p->compared.count > 0;
+    const vit_config *config = &b->model.config;
+    const label_list *names = &b->labels.list;
+    weights_source from = { .path = o->checkpoint, .checkpoint = b->checkpoint, .plan = &b->plan };
+    vit_writer_contents contents = {
+        config,         o->dtype, convert_kept(o, config), names->count, names->labels,
+        names->synsets, NULL,
+    };
+    cli_output output;
+    vit_model reference = { 0 };
     bool good;
-    if (!open_reference(c, &reference, r)) return false;
-    if (wanted)
-        calibrated = calibrate_start(&reference, dtype, c->decoder, &c->calibration,
-                                     c->options->quiet, r);
-    good = (calibrated || !wanted) && provenance_make(c, r) &&
-           write_model(c, dtype, calibrated, output, r);
-    calibrate_free(calibrated);
-    good = good && compare(c, &reference, output, r);
+    from.model = &b->model;
+    from.dtype = o->dtype;
+    from.allows_nonfinite = o->given.value[SETTING_ALLOW_NONFINITE] != 0;
+    from.is_calibrated = p->calibration.count > 0;
+    from.quiet = o->quiet;
+    if (!open_output(o->output, &output, r)) return false;
+    /* a zip's checksums: a damaged weight must not become a model that looks healthy */
+    good = checkpoint_verify(b->checkpoint, r) &&
+           (!has_reference || open_reference(o->output, &from, contents, &reference, r));
+    if (good && from.is_calibrated)
+        good = (from.calibration = calibrate_start(&reference, o->dtype, p->decoder,
+                                                   &p->calibration, o->quiet, r)) != NULL;
+    good = good && provenance_make(o, b, p->calibration.count, &w->provenance, r);
+    contents.provenance = w->provenance;
+    good = good && write_model(&from, &contents, &output, &w->size, r);
+    calibrate_free(from.calibration);
+    if (good && has_reference) good = compare(&reference, &output, p, o->quiet, &w->comparison, r);
     vit_model_close(&reference);
+    if (good) return cli_output_commit(&output, r);
+    cli_output_abandon(&output);
+    return false;
+}
+
+/* === Everything === */
+
+static bool run(const convert_options *o, blueprint *b, conversion_photos *p, written *w,
+                report *r) {
+    return draw_any(o, p->decoder, b, r) &&
+           read_labels(o, &b->facts, &b->description, b->model.config.num_classes, &b->labels, r) &&
+           photos_find(&p->calibration, &o->calibrate, o->calibrate_max, r) &&
+           photos_find(&p->compared, &o->compare, o->compare_max, r) &&
+           (o->plan || vit_file_write(o, b, p, w, r) || report_file(r, o->output));
+}
+
+/* The decoder comes first, before there are threads and a model. */
+bool convert_run(const convert_options *o, conversion *c, report *r) {
+    photo_options decoding = o->decoding;
+    bool good = true;
+    c->options = o;
+    decoding.exact = true;
+    if (o->calibrate.count || o->compare.count || o->match_folder) {
+        c->photos.decoder = photo_decoder_open(&decoding, "vit-convert", 1, r);
+        good = c->photos.decoder != NULL;
+    }
+    good = good && run(o, &c->blueprint, &c->photos, &c->written, r);
+    photo_decoder_close(c->photos.decoder);
+    c->photos.decoder = NULL;
     return good;
 }
 
-static bool write_plainly(conversion *c, const cli_output *output, report *r) {
-    return provenance_make(c, r) && write_model(c, c->options->dtype, NULL, output, r);
-}
-
-bool vit_file_write(conversion *c, report *r) {
-    cli_output output;
-    if (!open_output(c, &output, r)) return false;
-    /* a zip's checksums: a damaged weight must not become a model that looks healthy */
-    if (!checkpoint_verify(c->checkpoint, r) ||
-        !(wants_reference(c) ? write_with_reference(c, &output, r)
-                             : write_plainly(c, &output, r))) {
-        cli_output_abandon(&output);
-        return false;
-    }
-    return cli_output_commit(&output, r);
+void convert_free(conversion *c) {
+    free_blueprint(&c->blueprint);
+    photos_free(&c->photos.calibration);
+    photos_free(&c->photos.compared);
+    free(c->written.provenance);
 }

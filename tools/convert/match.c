@@ -25,6 +25,7 @@ typedef struct settled {
 } settled;
 
 struct match {
+    const convert_options *options;
     match_pair pair;
     char hashes[2][65];                     /* of its files */
     match_table table;                      /* the one in use */
@@ -50,45 +51,41 @@ static bool hash_files(match *m, report *r) {
 }
 
 /* The input's size is what --img-size would say. */
-static void take_size(conversion *c) {
-    const match_pair *pair = &c->match->pair;
-    if (settings_origin(c->all, SETTING_IMG_HEIGHT) >= 0) return;
-    c->match->takes_size = true;
-    settings_put(&c->all[FROM_OPTIONS], SETTING_IMG_HEIGHT, pair->height);
-    settings_put(&c->all[FROM_OPTIONS], SETTING_IMG_WIDTH, pair->width);
+static void take_size(match *m, settings all[FROM_COUNT]) {
+    if (settings_origin(all, SETTING_IMG_HEIGHT) >= 0) return;
+    m->takes_size = true;
+    settings_put(&all[FROM_OPTIONS], SETTING_IMG_HEIGHT, m->pair.height);
+    settings_put(&all[FROM_OPTIONS], SETTING_IMG_WIDTH, m->pair.width);
 }
 
 /* The orders that the layout has itself. One that it does not know is read from the weights. */
-static void take_orders(conversion *c) {
-    settings *s = &c->all[FROM_MATCH];
+static void take_orders(const match *m, const layout_map *map, settings *s) {
     layout_part part;
     const char *axes;
-    if (layout_peek(&c->map, "patch_embed.proj.weight", 0, &part, &axes) && axes &&
-        strchr(axes, '(')) {
+    if (layout_peek(map, "patch_embed.proj.weight", 0, &part, &axes) && axes && strchr(axes, '(')) {
         if (!strstr(axes, "(patch)"))
             settings_put(s, SETTING_PATCH_ORDER,
                          strstr(axes, "(pqc)") ? PATCH_ORDER_HWC : PATCH_ORDER_CHW);
-        if (c->match->pair.images > 0 && !c->options->in_chans)
-            settings_put(s, SETTING_IN_CHANS, c->match->pair.chans);
+        if (m->pair.images > 0 && !m->options->in_chans)
+            settings_put(s, SETTING_IN_CHANS, m->pair.chans);
     }
-    if (layout_peek(&c->map, "blocks.0.attn.qkv.weight", 0, &part, &axes) && axes &&
+    if (layout_peek(map, "blocks.0.attn.qkv.weight", 0, &part, &axes) && axes &&
         !strncmp(axes, "(hkz)", 5))
         settings_put(s, SETTING_QKV_INTERLEAVE, QKV_INTERLEAVE_PER_VALUE);
 }
 
-bool match_prepare(conversion *c, report *r) {
-    const convert_options *o = c->options;
-    settings_start(&c->all[FROM_MATCH], "--match-input");
+bool match_prepare(const convert_options *o, facts *f, match **m, report *r) {
+    settings_start(&f->all[FROM_MATCH], "--match-input");
     if (!o->match_input && !o->match_folder) return true;
-    c->match = calloc(1, sizeof *c->match);
-    if (!c->match) return report_no_memory(r);
+    *m = calloc(1, sizeof **m);
+    if (!*m) return report_no_memory(r);
+    (*m)->options = o;
     if (o->match_input) {
-        if (!match_pair_read(&c->match->pair, o->match_input, o->match_logits, r) ||
-            !hash_files(c->match, r))
+        if (!match_pair_read(&(*m)->pair, o->match_input, o->match_logits, r) || !hash_files(*m, r))
             return false;
-        take_size(c);
+        take_size(*m, f->all);
     }
-    take_orders(c);
+    take_orders(*m, &f->map, &f->all[FROM_MATCH]);
     return true;
 }
 
@@ -138,25 +135,25 @@ static void list_row(match *m, const match_search *s, int row) {
 }
 
 /* What all[FROM_MATCH] has is told from here on: nothing of it is assumed or asked. */
-static void take_settings(conversion *c) {
-    const settings *s = &c->all[FROM_MATCH];
+static void take_settings(facts *f, findings *found) {
+    const settings *s = &f->all[FROM_MATCH];
     int key;
     for (key = 0; key < SETTING_COUNT; key++) {
         if (!s->given[key]) continue;
-        c->seen.by_default[key] = false;
-        findings_answer(&c->found, setting_rows[key].name);
+        f->seen.by_default[key] = false;
+        findings_answer(found, setting_rows[key].name);
     }
-    if (s->given[SETTING_NUM_HEADS]) memset(&c->seen.heads, 0, sizeof c->seen.heads);
-    if (s->given[SETTING_PATCH_ORDER]) c->seen.patch_order_read = false;
-    if (s->mean_count > 0) c->seen.mean_by_default = false;
-    layout_take_orders(&c->map, c->all);
+    if (s->given[SETTING_NUM_HEADS]) memset(&f->seen.heads, 0, sizeof f->seen.heads);
+    if (s->given[SETTING_PATCH_ORDER]) f->seen.patch_order_read = false;
+    if (s->mean_count > 0) f->seen.mean_by_default = false;
+    layout_take_orders(&f->map, f->all);
 }
 
 /* === By a pair === */
 
 /* State dicts to choose from; 0: there is no choice. They share the time. */
-static size_t count_choices(const conversion *c) {
-    return c->options->weights ? 0 : checkpoint_choice_count(c->checkpoint);
+static size_t count_choices(const match *m, const facts *f) {
+    return m->options->weights ? 0 : checkpoint_choice_count(f->map.checkpoint);
 }
 
 /* Was it part of any model? pool=token is none without a class token. */
@@ -188,28 +185,25 @@ static void print_row(const match_search *s, int row) {
 }
 
 /* The nearest model, and what else was tried in its place. */
-static void print_nearest(const conversion *c, const match_search *s) {
+static void print_nearest(const match_search *s, const char *weights) {
     int row;
     if (!(s->tries[s->chosen].error < HUGE_VAL)) return;
     text_print(stderr,
                "the nearest model%s%.60s is off by %.3g; what else was tried, and how far "
                "off it is in its place:\n",
-               count_choices(c) ? " of weights=" : "",
-               count_choices(c) ? checkpoint_wrapper(c->checkpoint) : "",
-               s->tries[s->chosen].error);
+               *weights ? " of weights=" : "", weights, s->tries[s->chosen].error);
     for (row = 0; row < s->table->count; row++) print_row(s, row);
 }
 
 /* What no setting can mend is refused before the search. */
-static bool check_pair(const conversion *c, report *r) {
-    const match *m = c->match;
+static bool check_pair(const match *m, const facts *f, report *r) {
     double classes = 0, chans = 0;
     match_patches patches;
-    settings_get(c->all, SETTING_NUM_CLASSES, &classes);
-    if (settings_origin(c->all, SETTING_IN_CHANS) != FROM_MATCH)
-        settings_get(c->all, SETTING_IN_CHANS, &chans);
+    settings_get(f->all, SETTING_NUM_CLASSES, &classes);
+    if (settings_origin(f->all, SETTING_IN_CHANS) != FROM_MATCH)
+        settings_get(f->all, SETTING_IN_CHANS, &chans);
     if (!match_pair_check(&m->pair, (int)classes, (int)chans, r)) return false;
-    if (!m->takes_size || !match_count_patches(c, &patches) ||
+    if (!m->takes_size || !match_count_patches(f, &patches) ||
         patches.height * patches.width <= patches.positions)
         return true;
     return report_fail(r,
@@ -222,64 +216,64 @@ static bool check_pair(const conversion *c, report *r) {
 }
 
 /* "; ..." where the input has fewer patches than there are positions; or "". */
-static const char *doubt_size(const conversion *c, char text[160]) {
+static const char *doubt_size(const match *m, const facts *f, char text[160]) {
     match_patches patches;
     text[0] = '\0';
-    if (!c->match->takes_size || !match_count_patches(c, &patches)) return text;
+    if (!m->takes_size || !match_count_patches(f, &patches)) return text;
     if (patches.height * patches.width + patches.prefix < patches.positions)
         snprintf(text, 160, "; its input makes %d x %d patches, there are positions for %d",
                  patches.height, patches.width, patches.positions - patches.prefix);
     return text;
 }
 
-static bool refuse_pair(const conversion *c, match_search *s, report *r) {
+static bool refuse_pair(const match *m, const facts *f, const match_search *s, report *r) {
     char doubt[160];
     const double error = s->tries[s->chosen].error;
     if (s->runs == 0 && s->first.failed) {
         *r = s->first;
         return false;
     }
-    if (!c->options->quiet) print_nearest(c, s);
+    if (!s->quiet)
+        print_nearest(s, count_choices(m, f) ? checkpoint_wrapper(f->map.checkpoint) : "");
     return report_fail(r,
                        "none of %d models that were tried in %.0f s gives these logits: the "
                        "nearest is off by %.3g of the largest, %g is accepted%s",
-                       s->runs, s->took, error, s->tolerance, doubt_size(c, doubt)) ||
+                       s->runs, s->took, error, s->tolerance, doubt_size(m, f, doubt)) ||
            report_file(r, s->pair->logits_path);
 }
 
 /* The others were not tried, or do not fit. */
-static void settle_weights(const conversion *c) {
-    settled *f = &c->match->settled_rows[c->match->count++];
-    memset(f, 0, sizeof *f);
-    snprintf(f->value, sizeof f->value, "weights=%.60s, the first of %zu that fits",
-             checkpoint_wrapper(c->checkpoint), count_choices(c));
+static void settle_weights(match *m, const facts *f) {
+    settled *row = &m->settled_rows[m->count++];
+    memset(row, 0, sizeof *row);
+    snprintf(row->value, sizeof row->value, "weights=%.60s, the first of %zu that fits",
+             checkpoint_wrapper(f->map.checkpoint), count_choices(m, f));
 }
 
-static bool run_pair(conversion *c, match_model *model, report *r) {
-    match *m = c->match;
+static bool run_pair(match *m, facts *f, match_model *model, report *r) {
+    const size_t choices = count_choices(m, f);
     match_search s;
     bool good;
     int row;
-    if (!check_pair(c, r)) return false;
+    if (!check_pair(m, f, r)) return false;
     memset(&s, 0, sizeof s);
     m->table.count = 0;
-    match_list_architecture(&m->table, c);
+    match_list_architecture(&m->table, f);
     s.table = &m->table;
     s.model = model;
     s.pair = &m->pair;
-    s.base = &c->all[FROM_MATCH];
-    s.tolerance = c->options->match_tolerance;
-    s.seconds = c->options->match_seconds / (double)(count_choices(c) ? count_choices(c) : 1);
-    s.quiet = c->options->quiet;
-    good = match_search_run(&s, r) || (!r->failed && refuse_pair(c, &s, r));
+    s.base = &f->all[FROM_MATCH];
+    s.tolerance = m->options->match_tolerance;
+    s.seconds = m->options->match_seconds / (double)(choices ? choices : 1);
+    s.quiet = m->options->quiet;
+    good = match_search_run(&s, r) || (!r->failed && refuse_pair(m, f, &s, r));
     if (good) {
-        if (count_choices(c)) settle_weights(c);
+        if (choices) settle_weights(m, f);
         for (row = 0; row < m->table.count; row++) list_row(m, &s, row);
         m->error = s.tries[s.chosen].error;
         m->runs = s.runs;
         m->seconds = s.took;
-        match_apply(&m->table, &s.tries[s.chosen].choice, &c->all[FROM_MATCH]);
-        take_settings(c);
+        match_apply(&m->table, &s.tries[s.chosen].choice, &f->all[FROM_MATCH]);
     }
     match_search_free(&s);
     return good;
@@ -288,8 +282,7 @@ static bool run_pair(conversion *c, match_model *model, report *r) {
 /* === By a folder === */
 
 /* A row whose values make no difference to these pictures is left as it was. */
-static void list_verdict(conversion *c, const match_sorting *s, int row) {
-    match *m = c->match;
+static void list_verdict(match *m, const match_sorting *s, int row, settings *to) {
     const match_verdict *verdict = &s->verdicts[row];
     settled *f;
     if (verdict->next < 0) return;
@@ -300,22 +293,21 @@ static void list_verdict(conversion *c, const match_sorting *s, int row) {
     m->verdicts[row] = *verdict;
     add_other(f, m->table.rows[row].values[verdict->next],
               s->loss + verdict->values[verdict->next].more);
-    match_apply_row(&m->table.rows[row], s->chosen.of[row], &c->all[FROM_MATCH]);
+    match_apply_row(&m->table.rows[row], s->chosen.of[row], to);
 }
 
 /* Preprocessing first. Pictures cannot tell what makes little difference: that stays as it would be
  * without them. */
-static void list_rows(conversion *c) {
-    match_table *table = &c->match->table;
+static void list_rows(match *m, const facts *f) {
+    match_table *table = &m->table;
     table->count = 0;
-    match_list_preprocessing(table, c);
-    if (c->match->pair.images == 0) match_list_architecture(table, c);
+    match_list_preprocessing(table, f);
+    if (m->pair.images == 0) match_list_architecture(table, f);
     while (table->count > 0 && table->rows[table->count - 1].is_fine) table->count--;
 }
 
-static void count_pictures(conversion *c, const match_sorting *s) {
-    match *m = c->match;
-    m->folder = c->options->match_folder;
+static void count_pictures(match *m, const match_sorting *s) {
+    m->folder = m->options->match_folder;
     m->loss = s->loss;
     m->pictures = s->used;
     m->right = s->right;
@@ -323,60 +315,61 @@ static void count_pictures(conversion *c, const match_sorting *s) {
     m->folder_seconds = s->took;
 }
 
-/* What would be asked without the pictures. */
-static bool find_asked(const conversion *c, findings *asked, report *r) {
-    const patch_request wanted = { c->options->in_chans, c->options->patch_size };
-    settings_resolved model;
-    return settings_resolve(c->all, &c->seen, &wanted, &model, asked, r);
-}
-
-static bool sort_pictures(conversion *c, match_model *model, const match_pictures *pictures,
+static bool sort_pictures(match *m, facts *f, match_model *model, const match_pictures *pictures,
                           report *r) {
-    findings asked = { 0 };
+    findings asked = { 0 }; /* without the pictures */
+    settings_resolved ignored;
     match_sorting s;
     bool good;
     int row;
     memset(&s, 0, sizeof s);
-    list_rows(c);
-    s.table = &c->match->table;
+    list_rows(m, f);
+    s.table = &m->table;
     s.asked = &asked;
     s.model = model;
     s.pictures = pictures;
-    s.base = &c->all[FROM_MATCH];
-    s.seconds = c->options->match_seconds;
-    s.quiet = c->options->quiet;
-    good = find_asked(c, &asked, r) && match_sorting_run(&s, r);
-    if (good) count_pictures(c, &s);
-    for (row = 0; good && row < s.table->count; row++) list_verdict(c, &s, row);
-    if (good) take_settings(c);
+    s.base = &f->all[FROM_MATCH];
+    s.seconds = m->options->match_seconds;
+    s.quiet = m->options->quiet;
+    good = settings_resolve(f->all, &f->seen, &f->wanted, &ignored, &asked, r) &&
+           match_sorting_run(&s, r);
+    if (good) count_pictures(m, &s);
+    for (row = 0; good && row < s.table->count; row++)
+        list_verdict(m, &s, row, &f->all[FROM_MATCH]);
     match_sorting_free(&s);
     findings_free(&asked);
     return good;
 }
 
-static bool run_folder(conversion *c, match_model *model, report *r) {
+static bool run_folder(match *m, facts *f, photo_decoder *decoder, const label_list *labels,
+                       match_model *model, report *r) {
+    const convert_options *o = m->options;
     double classes = 0;
     match_pictures pictures;
     bool good;
-    settings_get(c->all, SETTING_NUM_CLASSES, &classes);
+    settings_get(f->all, SETTING_NUM_CLASSES, &classes);
     if (classes < 2)
         return report_fail(r, "--match-folder: expected a model with classes, found one without a "
                               "head");
-    good = match_pictures_read(&pictures, c->decoder, c->options->match_folder,
-                               c->options->match_max, c->options->match_seconds / 4, &c->labels,
-                               (int)classes, r) &&
-           sort_pictures(c, model, &pictures, r);
+    good = match_pictures_read(&pictures, decoder, o->match_folder, o->match_max,
+                               o->match_seconds / 4, labels, (int)classes, r) &&
+           sort_pictures(m, f, model, &pictures, r);
     match_pictures_free(&pictures);
     return good;
 }
 
-bool match_run(conversion *c, report *r) {
-    const convert_options *o = c->options;
+bool match_run(match *m, facts *f, photo_decoder *decoder, const label_list *labels,
+               findings *found, report *r) {
     match_model model;
-    bool good;
-    if (!c->match) return true;
-    good = match_model_open(&model, c, r) && (!o->match_input || run_pair(c, &model, r)) &&
-           (!o->match_folder || run_folder(c, &model, r));
+    bool good = match_model_open(&model, m->options, f, r);
+    if (good && m->options->match_input) {
+        good = run_pair(m, f, &model, r);
+        if (good) take_settings(f, found);
+    }
+    if (good && m->options->match_folder) {
+        good = run_folder(m, f, decoder, labels, &model, r);
+        if (good) take_settings(f, found);
+    }
     match_model_close(&model);
     return good;
 }

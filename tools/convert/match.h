@@ -13,11 +13,13 @@
 typedef struct match match;
 
 /* Reads the pair, and takes from it what the tensors may not show: the size of the input and its
- * channels. To be called before layout_inspect; does nothing unless something is to be matched. */
-bool match_prepare(conversion *c, report *r);
+ * channels. To be called before layout_inspect; *m stays NULL unless something is to be matched. */
+bool match_prepare(const convert_options *o, facts *f, match **m, report *r);
 
-/* Fills all[FROM_MATCH]. To be called after layout_inspect, before anything is asked for. */
-bool match_run(conversion *c, report *r);
+/* Fills all[FROM_MATCH]. To be called after layout_inspect; what is settled is asked no more. labels
+ * and the decoder are for labelled pictures. */
+bool match_run(match *m, facts *f, photo_decoder *decoder, const label_list *labels,
+               findings *found, report *r);
 
 void match_free(match *m);
 

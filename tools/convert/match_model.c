@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/tensor.h"
-#include "convert/conversion.h"
 #include "layout/inspect.h"
 
 /* === An input and its logits === */
@@ -225,7 +224,7 @@ static uint64_t hash_item(const layout_item *item, const settings_resolved *mode
 
 /* Without what changes nothing in a plan. Every member of a configuration is 4 bytes wide. */
 static uint64_t plan_key(const match_model *m) {
-    const settings_resolved *model = &m->c.model;
+    const settings_resolved *model = &m->model;
     const int numbers[] = { model->pos_sincos, (int)model->notes.pos_resample,
                             model->notes.positions_resampled, model->notes.patches_adapted };
     vit_config config = m->config;
@@ -235,7 +234,7 @@ static uint64_t plan_key(const match_model *m) {
     config.pool_prefix = 0;
     vit_hash_init(&hash);
     vit_hash_update(&hash, &config, sizeof config);
-    vit_hash_update(&hash, &m->c.map, sizeof m->c.map);
+    vit_hash_update(&hash, &m->facts.map, sizeof m->facts.map);
     vit_hash_update(&hash, &model->stored, sizeof model->stored);
     vit_hash_update(&hash, &model->context_divisor, sizeof model->context_divisor);
     vit_hash_update(&hash, &model->rope, sizeof model->rope);
@@ -251,14 +250,14 @@ static void free_plan(match_plan *p) {
 
 static bool make_plan(match_model *m, match_plan *p, report *r) {
     findings open = { 0 };
-    const bool good = layout_make_plan(&m->c.map, &m->c.model, &m->c.options->ignore, &p->plan,
+    const bool good = layout_make_plan(&m->facts.map, &m->model, &m->options->ignore, &p->plan,
                                        &open, r);
     size_t i;
     findings_free(&open);
     if (!good) return false;
     p->sources = malloc((p->plan.count + 1) * sizeof *p->sources);
     if (!p->sources) return report_no_memory(r);
-    for (i = 0; i < p->plan.count; i++) p->sources[i] = hash_item(&p->plan.items[i], &m->c.model);
+    for (i = 0; i < p->plan.count; i++) p->sources[i] = hash_item(&p->plan.items[i], &m->model);
     return true;
 }
 
@@ -301,16 +300,14 @@ static uint64_t sign_network(const match_model *m) {
 }
 
 bool match_model_set(match_model *m, const settings *matched, report *r) {
-    conversion *c = &m->c;
-    const patch_request wanted = { c->options->in_chans, c->options->patch_size };
-    c->all[FROM_MATCH] = *matched;
-    layout_take_orders(&c->map, c->all);
-    if (!settings_resolve_all(c->all, &c->seen, &wanted, &c->model, r)) return false;
-    c->model.config.selftest_tolerance = 0; /* there is none in memory */
-    m->config = c->model.config;
+    facts *f = &m->facts;
+    f->all[FROM_MATCH] = *matched;
+    layout_take_orders(&f->map, f->all);
+    if (!settings_resolve_all(f->all, &f->seen, &f->wanted, &m->model, r)) return false;
+    m->model.config.selftest_tolerance = 0; /* there is none in memory */
+    m->config = m->model.config;
     m->plan = find_plan(m, r);
     if (!m->plan) return false;
-    c->plan = m->plan->plan;
     m->signature = sign(m, m->config);
     m->network = sign_network(m);
     return true;
@@ -332,7 +329,7 @@ static bool has_same_tensors(const match_image *image, const layout_plan *plan) 
 static match_image *find_image(match_model *m) {
     int i;
     for (i = 0; i < m->num_images; i++)
-        if (has_same_tensors(&m->images[i], &m->c.plan)) return &m->images[i];
+        if (has_same_tensors(&m->images[i], &m->plan->plan)) return &m->images[i];
     return NULL;
 }
 
@@ -363,15 +360,20 @@ static bool copy_tensor(const match_model *m, const match_image *to, size_t tens
 /* Brings the image's tensors to what the plan says. The last one is written in any case where the
  * file is new, which tells the writer that it has all. */
 static bool update_image(match_model *m, match_image *image, bool is_new, report *r) {
-    const size_t count = m->c.plan.count;
+    weights_source from = { .path = m->options->checkpoint, .checkpoint = m->facts.map.checkpoint };
+    const size_t count = m->plan->plan.count;
     bool *wanted = calloc(count + 1, sizeof *wanted), good;
     size_t i;
     if (!wanted) return report_no_memory(r);
+    from.plan = &m->plan->plan;
+    from.model = &m->model;
+    from.allows_nonfinite = m->options->given.value[SETTING_ALLOW_NONFINITE] != 0;
+    from.quiet = true; /* the search has a progress of its own */
     for (i = 0; i < count; i++)
         wanted[i] = is_new ? i + 1 == count || !copy_tensor(m, image, i)
                            : image->sources[i] != m->plan->sources[i];
     memset(image->sources, 0, count * sizeof *image->sources); /* until all are written */
-    good = weights_rewrite(&m->c, wanted, &image->writer, r);
+    good = weights_rewrite(&from, wanted, &image->writer, r);
     if (good) memcpy(image->sources, m->plan->sources, count * sizeof *image->sources);
     free(wanted);
     return good;
@@ -400,7 +402,7 @@ static match_image *make_image(match_model *m, report *r) {
     memset(&contents, 0, sizeof contents);
     contents.config = &m->config;
     contents.dtype = VIT_F32;
-    image->sources = calloc(m->c.plan.count + 1, sizeof *image->sources);
+    image->sources = calloc(m->plan->plan.count + 1, sizeof *image->sources);
     if (image->sources) {
         if (vit_writer_start(&image->writer, NULL, &contents, r) &&
             update_image(m, image, true, r) && vit_writer_finish(&image->writer, r) &&
@@ -459,15 +461,11 @@ bool match_model_run(match_model *m, const float *input, float *output, report *
     return !result || report_fail(r, "%s", vit_result_string(result));
 }
 
-bool match_model_open(match_model *m, const conversion *c, report *r) {
+bool match_model_open(match_model *m, const convert_options *o, const facts *f, report *r) {
     memset(m, 0, sizeof *m);
-    m->c = *c;
-    m->options = *c->options;
-    m->options.quiet = true; /* the search has a progress of its own */
-    m->options.dtype = VIT_F32;
-    m->c.options = &m->options;
+    m->options = o;
+    m->facts = *f;
     m->isa = vit_detect_isa();
-    memset(&m->c.plan, 0, sizeof m->c.plan);
     return !vit_threads_create(0, &m->threads, &m->executor) || report_no_memory(r);
 }
 

@@ -77,8 +77,9 @@ typedef struct match_model {
     size_t output_size; /* of one input */
 
     /* Private. */
-    conversion c;
-    convert_options options;
+    const convert_options *options;
+    facts facts;
+    settings_resolved model;
     match_plan plans[MATCH_MAX_PLANS];
     int num_plans, next_plan;
     const match_plan *plan; /* of the model that was set last */
@@ -93,8 +94,8 @@ typedef struct match_model {
     vit_session session;
 } match_model;
 
-/* c is copied as it is now; its checkpoint and layout are used. Close it either way. */
-bool match_model_open(match_model *m, const conversion *c, report *r);
+/* f is copied as it is now; its checkpoint and layout are used. Close it either way. */
+bool match_model_open(match_model *m, const convert_options *o, const facts *f, report *r);
 void match_model_close(match_model *m);
 
 /* Works out the model that these settings, as all[FROM_MATCH], give; false where there is none. */

@@ -14,60 +14,58 @@ enum { MOST_PATCHES = 1024 }; /* that are tried without positions, which would t
 
 /* === The tables === */
 
-static double value_of(const conversion *c, setting_key key) {
+static double value_of(const facts *f, setting_key key) {
     double value = setting_rows[key].plain;
-    settings_get(c->all, key, &value);
+    settings_get(f->all, key, &value);
     return value;
 }
 
-static bool has_linear_patch(const conversion *c) { return c->seen.patch_depth > 0; }
-static bool has_blocks(const conversion *c) { return c->seen.qkv_rows > 0; }
-static bool has_positions(const conversion *c) { return c->seen.position_rows > 0; }
-static bool has_mlp(const conversion *c) { return value_of(c, SETTING_MLP_DIM) > 0; }
+static bool has_linear_patch(const facts *f) { return f->seen.patch_depth > 0; }
+static bool has_blocks(const facts *f) { return f->seen.qkv_rows > 0; }
+static bool has_positions(const facts *f) { return f->seen.position_rows > 0; }
+static bool has_mlp(const facts *f) { return value_of(f, SETTING_MLP_DIM) > 0; }
 
-static bool lacks_positions(const conversion *c) {
-    return c->seen.position_rows == 0 && c->seen.relative_positions == 0;
+static bool lacks_positions(const facts *f) {
+    return f->seen.position_rows == 0 && f->seen.relative_positions == 0;
 }
 
 /* Of a model that somebody wrote, or whose positions show how many patches there are. */
-static bool may_overlap(const conversion *c) {
-    return (c->seen.is_open || has_positions(c)) && c->options->patch_size == 0 &&
-           value_of(c, SETTING_STEM) == VIT_STEM_NONE;
+static bool may_overlap(const facts *f) {
+    return (f->seen.is_open || has_positions(f)) && f->wanted.patch == 0 &&
+           value_of(f, SETTING_STEM) == VIT_STEM_NONE;
 }
 
 /* Query, key and value in one matrix. */
-static bool has_joint_qkv(const conversion *c) {
+static bool has_joint_qkv(const facts *f) {
     static const char name[] = "blocks.0.attn.qkv.weight";
     layout_part part;
     const char *axes;
-    return !layout_peek(&c->map, name, 1, &part, &axes) &&
-           layout_peek(&c->map, name, 0, &part, &axes) && part.view.ndim == 2;
+    return !layout_peek(&f->map, name, 1, &part, &axes) &&
+           layout_peek(&f->map, name, 0, &part, &axes) && part.view.ndim == 2;
 }
 
 /* A norm is stored; whether and where it is called is another matter. */
-static bool has_last_norm(const conversion *c) {
-    return c->all[FROM_TENSORS].value[SETTING_FINAL_NORM] != 0 ||
-           c->all[FROM_TENSORS].value[SETTING_FC_NORM] != 0;
+static bool has_last_norm(const facts *f) {
+    return f->all[FROM_TENSORS].value[SETTING_FINAL_NORM] != 0 ||
+           f->all[FROM_TENSORS].value[SETTING_FC_NORM] != 0;
 }
 
 /* The layout has models with rotary positions beside those that are stored. */
-static bool may_have_rope(const conversion *c) {
-    const layout_question *q = c->map.layout->questions;
+static bool may_have_rope(const facts *f) {
+    const layout_question *q = f->map.layout->questions;
     for (; q && q->options; q++)
-        if (q->setting == SETTING_ROPE_TYPE && layout_holds(&c->map, q->when, 0))
-            return c->seen.position_rows > 0;
+        if (q->setting == SETTING_ROPE_TYPE && layout_holds(&f->map, q->when, 0))
+            return f->seen.position_rows > 0;
     return false;
 }
 
-static bool has_pre_logits(const conversion *c) {
-    return value_of(c, SETTING_REPRESENTATION_DIM) > 0;
-}
+static bool has_pre_logits(const facts *f) { return value_of(f, SETTING_REPRESENTATION_DIM) > 0; }
 
 typedef struct row_source {
     const char *name;
     const char *keys;   /* settings that must all be open */
     const char *values; /* between bars; "key=*": all other words of this WORD */
-    bool (*applies)(const conversion *c);
+    bool (*applies)(const facts *f);
     bool shown; /* the tensors show the settings, but not what is done with them */
     bool is_fine;
 } row_source;
@@ -158,20 +156,20 @@ static bool find_key(const char *name, size_t length, setting_key *key) {
     return false;
 }
 
-static bool is_open(const conversion *c, setting_key key, bool shown) {
-    const int from = settings_origin(c->all, key);
-    if (from == FROM_TENSORS && key == SETTING_NUM_HEADS && c->seen.heads.count > 0) return true;
-    if (from == FROM_TENSORS && key == SETTING_PATCH_ORDER && c->seen.patch_order_read) return true;
+static bool is_open(const facts *f, setting_key key, bool shown) {
+    const int from = settings_origin(f->all, key);
+    if (from == FROM_TENSORS && key == SETTING_NUM_HEADS && f->seen.heads.count > 0) return true;
+    if (from == FROM_TENSORS && key == SETTING_PATCH_ORDER && f->seen.patch_order_read) return true;
     return from < 0 || from == FROM_MATCH ||
-           (from == FROM_TENSORS && (shown || c->seen.by_default[key]));
+           (from == FROM_TENSORS && (shown || f->seen.by_default[key]));
 }
 
-static bool are_open(const conversion *c, const row_source *source) {
+static bool are_open(const facts *f, const row_source *source) {
     const char *keys = source->keys;
     setting_key key;
     while (*keys) {
         const size_t length = strcspn(keys, " ");
-        if (find_key(keys, length, &key) && !is_open(c, key, source->shown)) return false;
+        if (find_key(keys, length, &key) && !is_open(f, key, source->shown)) return false;
         keys += length;
         keys += strspn(keys, " ");
     }
@@ -179,11 +177,11 @@ static bool are_open(const conversion *c, const row_source *source) {
 }
 
 /* mean and std are no settings of one number. */
-static bool is_mean_open(const conversion *c) {
+static bool is_mean_open(const facts *f) {
     int from;
     for (from = 0; from < FROM_COUNT; from++)
-        if (c->all[from].mean_count > 0 || c->all[from].std_count > 0)
-            return from == FROM_TENSORS && c->seen.mean_by_default;
+        if (f->all[from].mean_count > 0 || f->all[from].std_count > 0)
+            return from == FROM_TENSORS && f->seen.mean_by_default;
     return true;
 }
 
@@ -270,25 +268,25 @@ typedef struct patch_fit {
 } patch_fit;
 
 /* False: the sizes are not known. */
-static bool find_patch_fit(const conversion *c, patch_fit *fit) {
-    const double chans = value_of(c, SETTING_IN_CHANS);
-    fit->rows = c->seen.position_rows;
-    fit->prefix = (int)(value_of(c, SETTING_CLS_TOKEN) + value_of(c, SETTING_DIST_TOKEN) +
-                        value_of(c, SETTING_REG_TOKENS));
-    fit->height = (int)value_of(c, SETTING_IMG_HEIGHT);
-    fit->width = (int)value_of(c, SETTING_IMG_WIDTH);
-    fit->patch = (int)value_of(c, SETTING_PATCH_SIZE);
-    if (has_linear_patch(c) &&
-        !choices_is_square(chans > 0 ? (int64_t)((double)c->seen.patch_depth / chans) : 0,
+static bool find_patch_fit(const facts *f, patch_fit *fit) {
+    const double chans = value_of(f, SETTING_IN_CHANS);
+    fit->rows = f->seen.position_rows;
+    fit->prefix = (int)(value_of(f, SETTING_CLS_TOKEN) + value_of(f, SETTING_DIST_TOKEN) +
+                        value_of(f, SETTING_REG_TOKENS));
+    fit->height = (int)value_of(f, SETTING_IMG_HEIGHT);
+    fit->width = (int)value_of(f, SETTING_IMG_WIDTH);
+    fit->patch = (int)value_of(f, SETTING_PATCH_SIZE);
+    if (has_linear_patch(f) &&
+        !choices_is_square(chans > 0 ? (int64_t)((double)f->seen.patch_depth / chans) : 0,
                            &fit->patch))
         return false;
     return fit->patch > 0 && fit->patch <= 1024 && fit->height >= fit->patch &&
            fit->width >= fit->patch && fit->height <= 16384 && fit->width <= 16384;
 }
 
-bool match_count_patches(const conversion *c, match_patches *patches) {
+bool match_count_patches(const facts *f, match_patches *patches) {
     patch_fit fit;
-    if (!find_patch_fit(c, &fit) || fit.rows == 0) return false;
+    if (!find_patch_fit(f, &fit) || fit.rows == 0) return false;
     patches->height = fit.height / fit.patch;
     patches->width = fit.width / fit.patch;
     patches->size = fit.patch;
@@ -311,13 +309,13 @@ enum { CHANCE = 7 }; /* see findings.h */
 
 /* Divisors of the width of attention: what the weights show, timm's number for this width, what the
  * weights hint at, then the others, the width of whose heads is most usual first. */
-static void add_heads(match_row *row, const conversion *c) {
-    const heads_evidence *hints = &c->seen.heads;
-    const int64_t width = c->seen.qkv_rows / 3;
+static void add_heads(match_row *row, const facts *f) {
+    const heads_evidence *hints = &f->seen.heads;
+    const int64_t width = f->seen.qkv_rows / 3;
     double last = -1;
     int i, n;
     if (hints->is_clear) add_number(row, width, hints->ranked[0].heads);
-    add_number(row, width, arch_heads_of_width((int)value_of(c, SETTING_EMBED_DIM)));
+    add_number(row, width, arch_heads_of_width((int)value_of(f, SETTING_EMBED_DIM)));
     for (i = 0; i < hints->count; i++)
         if (hints->ranked[i].score > CHANCE) add_number(row, width, hints->ranked[i].heads);
     while (row->count < MATCH_MAX_VALUES - 1) {
@@ -343,12 +341,12 @@ static bool stride_fits(const patch_fit *fit, int stride) {
 
 /* Nothing to choose where patches side by side have the positions. Otherwise that is the last
  * resort, with positions that are resampled. */
-static void add_strides(match_row *row, const conversion *c) {
+static void add_strides(match_row *row, const facts *f) {
     static const char side_by_side[] = "patch_stride=0";
     char text[MATCH_TEXT];
     patch_fit fit;
     int stride;
-    if (!find_patch_fit(c, &fit) || (fit.rows > 0 && stride_fits(&fit, fit.patch))) return;
+    if (!find_patch_fit(f, &fit) || (fit.rows > 0 && stride_fits(&fit, fit.patch))) return;
     if (fit.rows == 0) insert_value(row, 0, side_by_side, strlen(side_by_side));
     for (stride = fit.patch - 1; stride > 0; stride--) {
         snprintf(text, sizeof text, "patch_stride=%d", stride);
@@ -361,44 +359,44 @@ static void add_strides(match_row *row, const conversion *c) {
 /* === The default first === */
 
 /* Is it what would be done without a search? */
-static bool is_current(const conversion *c, const char *text) {
+static bool is_current(const facts *f, const char *text) {
     settings s;
     int key;
     settings_start(&s, "");
     (void)put_text(&s, text);
     for (key = 0; key < SETTING_COUNT; key++)
-        if (s.given[key] && s.value[key] != value_of(c, (setting_key)key)) return false;
+        if (s.given[key] && s.value[key] != value_of(f, (setting_key)key)) return false;
     return s.mean_count == 0;
 }
 
-static bool is_told(const conversion *c, const row_source *source) {
+static bool is_told(const facts *f, const row_source *source) {
     setting_key key;
     return find_key(source->keys, strcspn(source->keys, " "), &key) &&
-           settings_origin(c->all, key) >= 0;
+           settings_origin(f->all, key) >= 0;
 }
 
 /* A default that no value of the table is, of a row of one setting, becomes one. */
-static void add_current(match_row *row, const conversion *c, const row_source *source) {
+static void add_current(match_row *row, const facts *f, const row_source *source) {
     char text[MATCH_TEXT], word[32];
     setting_key key;
     int i;
-    if (!is_told(c, source)) return;
+    if (!is_told(f, source)) return;
     (void)find_key(source->keys, strcspn(source->keys, " "), &key);
     for (i = 0; i < row->count; i++) {
-        if (!is_current(c, row->values[i])) continue;
+        if (!is_current(f, row->values[i])) continue;
         memcpy(text, row->values[i], sizeof text);
         memmove(row->values[1], row->values[0], (size_t)i * sizeof row->values[0]);
         memcpy(row->values[0], text, sizeof text);
         return;
     }
     snprintf(text, sizeof text, "%s=%s", setting_rows[key].name,
-             setting_text(key, value_of(c, key), word));
+             setting_text(key, value_of(f, key), word));
     insert_value(row, 0, text, strlen(text));
 }
 
 /* The layout's own mean and deviation. */
-static void add_current_mean(match_row *row, const conversion *c) {
-    const settings *s = &c->all[FROM_TENSORS];
+static void add_current_mean(match_row *row, const facts *f) {
+    const settings *s = &f->all[FROM_TENSORS];
     char text[MATCH_TEXT];
     int used, i;
     if (!s->mean_count || !s->std_count || s->mean_count > 3 || s->std_count > 3) return;
@@ -426,33 +424,33 @@ static match_row *add_row(match_table *table, const row_source *source) {
     return row;
 }
 
-static bool is_wanted(const conversion *c, const row_source *source) {
-    return (!source->applies || source->applies(c)) && are_open(c, source);
+static bool is_wanted(const facts *f, const row_source *source) {
+    return (!source->applies || source->applies(f)) && are_open(f, source);
 }
 
-void match_list_architecture(match_table *table, const conversion *c) {
+void match_list_architecture(match_table *table, const facts *f) {
     size_t i;
     for (i = 0; i < COUNT(architecture); i++) {
         const row_source *source = &architecture[i];
         match_row *row;
-        if (!is_wanted(c, source)) continue;
+        if (!is_wanted(f, source)) continue;
         row = add_row(table, source);
-        if (!strcmp(row->name, "num_heads")) add_heads(row, c);
-        if (!strcmp(row->name, "patch_stride")) add_strides(row, c);
-        if (row->count > 0) add_current(row, c, source);
+        if (!strcmp(row->name, "num_heads")) add_heads(row, f);
+        if (!strcmp(row->name, "patch_stride")) add_strides(row, f);
+        if (row->count > 0) add_current(row, f, source);
         if (row->count == 0) table->count--;
     }
 }
 
-void match_list_preprocessing(match_table *table, const conversion *c) {
+void match_list_preprocessing(match_table *table, const facts *f) {
     size_t i;
     for (i = 0; i < COUNT(preprocessing); i++) {
         const row_source *source = &preprocessing[i];
         const bool is_mean = !strcmp(source->name, "mean");
         match_row *row;
-        if (is_mean ? !is_mean_open(c) : !is_wanted(c, source)) continue;
+        if (is_mean ? !is_mean_open(f) : !is_wanted(f, source)) continue;
         row = add_row(table, source);
-        if (is_mean) add_current_mean(row, c);
-        else add_current(row, c, source);
+        if (is_mean) add_current_mean(row, f);
+        else add_current(row, f, source);
     }
 }

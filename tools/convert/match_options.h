@@ -30,8 +30,8 @@ typedef struct match_choice {
 } match_choice;
 
 /* What is open: what nobody told, and what is only a default of the layout or read from weights. */
-void match_list_architecture(match_table *table, const conversion *c);
-void match_list_preprocessing(match_table *table, const conversion *c);
+void match_list_architecture(match_table *table, const facts *f);
+void match_list_preprocessing(match_table *table, const facts *f);
 
 /* Side by side in the input, beside what there are positions for. */
 typedef struct match_patches {
@@ -40,7 +40,7 @@ typedef struct match_patches {
 } match_patches;
 
 /* False: it is not known, or there are no positions. */
-bool match_count_patches(const conversion *c, match_patches *patches);
+bool match_count_patches(const facts *f, match_patches *patches);
 
 /* Would any of its settings be asked for? */
 bool match_row_is_asked(const match_row *row, const findings *f);

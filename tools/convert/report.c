@@ -28,36 +28,37 @@ typedef struct note_list {
 
 static char *add_note(note_list *notes) { return notes->text[notes->count++]; }
 
-static void collect_notes(const conversion *c, note_list *notes) {
-    const vit_config *config = &c->model.config;
-    const settings_stored *stored = &c->model.stored;
+static void collect_notes(const blueprint *b, note_list *notes) {
+    const vit_config *config = &b->model.config;
+    const settings_stored *stored = &b->model.stored;
     char word[32];
     notes->count = 0;
-    if (c->told.text[0])
-        snprintf(add_note(notes), sizeof notes->text[0], "the checkpoint says %s", c->told.text);
+    if (b->facts.told.text[0])
+        snprintf(add_note(notes), sizeof notes->text[0], "the checkpoint says %s",
+                 b->facts.told.text);
     if (stored->first_rows)
         snprintf(add_note(notes), sizeof notes->text[0],
-                 "pos_embed has %d rows, of which the first %d are used", c->seen.position_rows,
-                 stored->position_rows);
-    if (c->model.context_divisor > 0)
+                 "pos_embed has %d rows, of which the first %d are used",
+                 b->facts.seen.position_rows, stored->position_rows);
+    if (b->model.context_divisor > 0)
         snprintf(add_note(notes), sizeof notes->text[0],
                  "attention is divided by %.9g after the softmax: attn.proj.weight is divided "
                  "instead",
-                 c->model.context_divisor);
-    if (c->model.notes.patches_adapted && config->stem)
+                 b->model.context_divisor);
+    if (b->model.notes.patches_adapted && config->stem)
         snprintf(add_note(notes), sizeof notes->text[0],
                  "first convolution of the stem adapted from %d to %d channels", stored->chans,
                  config->in_chans);
-    else if (c->model.notes.patches_adapted)
+    else if (b->model.notes.patches_adapted)
         snprintf(add_note(notes), sizeof notes->text[0],
                  "patch embedding adapted from %d x %d x %d to %d x %d x %d weights", stored->chans,
                  stored->patch, stored->patch, config->in_chans, config->patch_size,
                  config->patch_size);
-    if (c->model.notes.positions_resampled)
+    if (b->model.notes.positions_resampled)
         snprintf(add_note(notes), sizeof notes->text[0],
                  "positions resampled from %dx%d to %dx%d patches, as %s does", stored->grid_height,
                  stored->grid_width, config->grid_height, config->grid_width,
-                 setting_text(SETTING_POS_RESAMPLE, (int)c->model.notes.pos_resample, word));
+                 setting_text(SETTING_POS_RESAMPLE, (int)b->model.notes.pos_resample, word));
 }
 
 /* === What must be said in any case === */
@@ -85,9 +86,9 @@ static void print_minor(const finding_list *list, const char *program) {
 }
 
 /* In the order of their harm, the first of many marked. */
-static void print_assumed(const conversion *c, const char *program) {
-    const finding_list *list = &c->found.assumed;
-    const char *hint = name_in_file(c->options->checkpoint);
+static void print_assumed(const convert_options *o, const blueprint *b, const char *program) {
+    const finding_list *list = &b->found.assumed;
+    const char *hint = name_in_file(o->checkpoint);
     size_t i, minor = 0;
     for (i = 0; i < list->count; i++) minor += findings_is_minor(list->items[i].what);
     for (i = 0; i < list->count; i++) {
@@ -98,11 +99,11 @@ static void print_assumed(const conversion *c, const char *program) {
                      item->options);
     }
     if (minor > 1) print_minor(list, program);
-    if (settings_origin(c->all, SETTING_NORM_EPS) < 0)
+    if (settings_origin(b->facts.all, SETTING_NORM_EPS) < 0)
         report_error(program, NULL, "--arch %s or --config FILE would tell more",
                      hint ? hint : "NAME");
-    else if (c->found.assumed.count > 0 && c->map.layout->is_open && !c->has_arch &&
-             !c->options->match_input)
+    else if (b->found.assumed.count > 0 && b->facts.map.layout->is_open &&
+             !b->description.has_arch && !o->match_input)
         report_error(program, NULL,
                      "one input and the logits that the original gives for it would "
                      "settle this, but for the preprocessing: --match-input x.npy --match-logits "
@@ -132,8 +133,7 @@ static void print_dropped(const name_groups *groups, const char *why, size_t cou
 enum { MAX_REASONS = 64 }; /* no layout has as many */
 
 /* One line for each reason; false: out of memory. */
-static bool print_all_dropped(const conversion *c, name_groups *groups, const char *program) {
-    const layout_plan *plan = &c->plan;
+static bool print_all_dropped(const layout_plan *plan, name_groups *groups, const char *program) {
     const char *said[MAX_REASONS];
     size_t reasons = 0, first, i, count;
     for (first = 0; first < plan->dropped_count; first++) {
@@ -153,37 +153,38 @@ static bool print_all_dropped(const conversion *c, name_groups *groups, const ch
 }
 
 void convert_report_findings(const conversion *c, const char *program) {
+    const layout_plan *plan = &c->blueprint.plan;
     name_groups *groups = calloc(1, sizeof *groups);
-    print_assumed(c, program);
-    if (!groups || !print_all_dropped(c, groups, program))
-        report_error(program, NULL, "dropped %zu tensors", c->plan.dropped_count);
+    print_assumed(c->options, &c->blueprint, program);
+    if (!groups || !print_all_dropped(plan, groups, program))
+        report_error(program, NULL, "dropped %zu tensors", plan->dropped_count);
     if (groups) groups_free(groups);
     free(groups);
 }
 
 /* === As text === */
 
-static part_list list_parts(const conversion *c) {
+static part_list list_parts(const layout_plan *plan) {
     part_list list = { .items = { { "patch_embed", 0 } }, .count = 1 }; /* comes first */
     size_t t;
-    for (t = 0; t < c->plan.count; t++)
-        if (layout_is_stored(&c->plan.items[t])) parts_add(&list, &c->plan.items[t].tensor);
+    for (t = 0; t < plan->count; t++)
+        if (layout_is_stored(&plan->items[t])) parts_add(&list, &plan->items[t].tensor);
     return list;
 }
 
-static void print_parts(const conversion *c) {
-    const part_list list = list_parts(c);
-    char a[32], b[32];
-    int i, depth = c->model.config.depth;
+static void print_parts(const layout_plan *plan, int depth) {
+    const part_list list = list_parts(plan);
+    char whole[32], each[32];
+    int i;
     for (i = 0; i < list.count; i++) {
         const part *p = &list.items[i];
         printf("%-15s %-14s %16s", i == 0 ? "parameters" : "", p->name,
-               text_grouped(p->parameters, a));
+               text_grouped(p->parameters, whole));
         if (!strcmp(p->name, "blocks"))
-            printf("   %d x %s", depth, text_grouped(p->parameters / (uint64_t)depth, b));
+            printf("   %d x %s", depth, text_grouped(p->parameters / (uint64_t)depth, each));
         putchar('\n');
     }
-    printf("%-15s %-14s %16s\n", "", "total", text_grouped(c->parameters, a));
+    printf("%-15s %-14s %16s\n", "", "total", text_grouped(list.total, whole));
 }
 
 static void print_resize(const vit_config *c) {
@@ -220,12 +221,11 @@ static void print_preprocessing(const vit_config *c) {
     putchar('\n');
 }
 
-static void print_architecture(const conversion *c) {
-    const vit_config *k = &c->model.config;
+static void print_architecture(const description *d, const vit_config *k) {
     char name[256] = "not named", options[512];
-    if (c->has_arch) arch_full_name(&c->arch, name, sizeof name);
+    if (d->has_arch) arch_full_name(&d->arch, name, sizeof name);
     text_print(stdout, "%-15s %s", "architecture", name);
-    if (c->has_arch) text_print(stdout, " (%s)", c->arch_origin);
+    if (d->has_arch) text_print(stdout, " (%s)", d->arch_origin);
     printf("\n%-15s embed_dim %d, depth %d, heads %d x %d, mlp_dim %d, patch %d\n", "",
            k->embed_dim, k->depth, k->num_heads, k->head_dim, k->mlp_dim, k->patch_size);
     printf("%-15s input %d x %d x %d, %d tokens, %d class%s\n", "", k->in_chans, k->img_height,
@@ -233,22 +233,20 @@ static void print_architecture(const conversion *c) {
     if (*settings_describe(k, options, sizeof options)) printf("%-15s %s\n", "", options);
 }
 
-static void print_labels(const conversion *c) {
-    const size_t unused = checkpoint_label_count(c->checkpoint);
-    if (c->labels.count == 0 && unused > 0)
+static void print_labels(const class_names *names, size_t unused, int classes) {
+    if (names->list.count == 0 && unused > 0)
         printf("%-15s none: the checkpoint has names of %zu classes, the model %d\n", "labels",
-               unused, c->model.config.num_classes);
-    else if (c->labels.count == 0) printf("%-15s none\n", "labels");
+               unused, classes);
+    else if (names->list.count == 0) printf("%-15s none\n", "labels");
     else
-        text_print(stdout, "%-15s %zu from %s, the first \"%s\"\n", "labels", c->labels.count,
-                   c->labels_origin, c->labels.labels[0]);
+        text_print(stdout, "%-15s %zu from %s, the first \"%s\"\n", "labels", names->list.count,
+                   names->origin, names->list.labels[0]);
 }
 
-static void print_comparison(const conversion *c) {
-    const comparison *k = &c->comparison;
+static void print_comparison(const comparison *k, bool by_calibration) {
     if (k->images == 0) return;
     printf("%-15s against f32 on %d images%s\n", "error", k->images,
-           c->photos.count > 0 ? "" : ", those of the calibration");
+           by_calibration ? ", those of the calibration" : "");
     text_print(stdout, "%-15s cosine of the embeddings %.6f on average, %.6f at worst (%s)\n", "",
                k->mean_cosine, k->min_cosine, k->worst);
     if (!k->has_classes) return;
@@ -273,30 +271,32 @@ void convert_report_skipped(const photo_list *photos, const char *program) {
 }
 
 void convert_report_text(const conversion *c) {
+    const convert_options *o = c->options;
+    const blueprint *b = &c->blueprint;
     char a[32];
     note_list notes;
     int i;
-    text_print(stdout, "%-15s %s: %s, %s%s", "checkpoint", paths_file_name(c->options->checkpoint),
-               checkpoint_kind(c->checkpoint), c->structure.found ? "" : c->map.layout->name,
-               c->structure.found ? "matched by structure" : " layout");
-    if (*checkpoint_wrapper(c->checkpoint))
-        text_print(stdout, ", in %s", checkpoint_wrapper(c->checkpoint));
-    if (*c->map.prefix) text_print(stdout, ", under %s", c->map.prefix);
+    text_print(stdout, "%-15s %s: %s, %s%s", "checkpoint", paths_file_name(o->checkpoint),
+               checkpoint_kind(b->checkpoint), b->structure.found ? "" : b->facts.map.layout->name,
+               b->structure.found ? "matched by structure" : " layout");
+    if (*checkpoint_wrapper(b->checkpoint))
+        text_print(stdout, ", in %s", checkpoint_wrapper(b->checkpoint));
+    if (*b->facts.map.prefix) text_print(stdout, ", under %s", b->facts.map.prefix);
     putchar('\n');
-    print_architecture(c);
-    print_parts(c);
-    print_preprocessing(&c->model.config);
-    print_labels(c);
-    if (!c->options->plan)
-        text_print(stdout, "%-15s %s, %s, %s bytes\n", "output", c->options->output,
-                   tensor_dtype_name(c->options->dtype), text_grouped(c->output_size, a));
-    if (c->calibration.count > 0)
-        printf("%-15s on %d images\n", "calibrated", c->calibration.count);
-    print_comparison(c);
-    match_report_text(c->match);
-    collect_notes(c, &notes);
+    print_architecture(&b->description, &b->model.config);
+    print_parts(&b->plan, b->model.config.depth);
+    print_preprocessing(&b->model.config);
+    print_labels(&b->labels, checkpoint_label_count(b->checkpoint), b->model.config.num_classes);
+    if (!o->plan)
+        text_print(stdout, "%-15s %s, %s, %s bytes\n", "output", o->output,
+                   tensor_dtype_name(o->dtype), text_grouped(c->written.size, a));
+    if (c->photos.calibration.count > 0)
+        printf("%-15s on %d images\n", "calibrated", c->photos.calibration.count);
+    print_comparison(&c->written.comparison, c->photos.compared.count == 0);
+    match_report_text(b->match);
+    collect_notes(b, &notes);
     for (i = 0; i < notes.count; i++) text_print(stdout, "%-15s %s\n", "note", notes.text[i]);
-    if (c->options->plan) mapping_print(c);
+    if (o->plan) mapping_print(b);
 }
 
 /* === As JSON === */
@@ -309,33 +309,31 @@ static void put_config(json_writer *w, const vit_config *c) {
     json_put_end(w, '}');
 }
 
-static void put_parameters(json_writer *w, const conversion *c) {
-    const part_list list = list_parts(c);
+static void put_parameters(json_writer *w, const layout_plan *plan) {
+    const part_list list = list_parts(plan);
     int i;
     json_put_begin(w, "parameters", '{');
     for (i = 0; i < list.count; i++)
         json_put_integer(w, list.items[i].name, (int64_t)list.items[i].parameters);
-    json_put_integer(w, "total", (int64_t)c->parameters);
+    json_put_integer(w, "total", (int64_t)list.total);
     json_put_end(w, '}');
 }
 
-static void put_notes(json_writer *w, const conversion *c) {
+static void put_notes(json_writer *w, const blueprint *b) {
     note_list notes;
     size_t t;
     int i;
-    collect_notes(c, &notes);
+    collect_notes(b, &notes);
     json_put_begin(w, "dropped", '[');
-    for (t = 0; t < c->plan.dropped_count; t++) json_put_text(w, NULL, c->plan.dropped[t].name);
+    for (t = 0; t < b->plan.dropped_count; t++) json_put_text(w, NULL, b->plan.dropped[t].name);
     json_put_end(w, ']');
-    findings_put_assumed(w, &c->found);
+    findings_put_assumed(w, &b->found);
     json_put_begin(w, "notes", '[');
     for (i = 0; i < notes.count; i++) json_put_text(w, NULL, notes.text[i]);
     json_put_end(w, ']');
 }
 
-static void put_comparison(json_writer *w, const conversion *c) {
-    const comparison *k = &c->comparison;
-    json_put_integer(w, "calibrated", c->calibration.count);
+static void put_comparison(json_writer *w, const comparison *k) {
     if (k->images == 0) {
         json_put_text(w, "error", NULL);
         return;
@@ -360,41 +358,45 @@ static void put_comparison(json_writer *w, const conversion *c) {
 }
 
 void convert_report_json(const conversion *c) {
+    const convert_options *o = c->options;
+    const blueprint *b = &c->blueprint;
     json_writer w = json_write_to(stdout);
     char name[256];
-    if (c->has_arch) arch_full_name(&c->arch, name, sizeof name);
+    if (b->description.has_arch) arch_full_name(&b->description.arch, name, sizeof name);
     json_put_begin(&w, NULL, '{');
-    json_put_text(&w, "checkpoint", c->options->checkpoint);
-    json_put_text(&w, "container", checkpoint_kind(c->checkpoint));
-    json_put_text(&w, "layout", c->map.layout->name);
-    json_put_text(&w, "wrapper", checkpoint_wrapper(c->checkpoint));
-    json_put_text(&w, "prefix", c->map.prefix);
-    json_put_text(&w, "architecture", c->has_arch ? name : NULL);
-    put_config(&w, &c->model.config);
-    put_parameters(&w, c);
-    json_put_integer(&w, "labels", (int64_t)c->labels.count);
-    json_put_text(&w, "dtype", tensor_dtype_name(c->options->dtype));
-    json_put_text(&w, "output", c->options->output);
-    json_put_integer(&w, "bytes", (int64_t)c->output_size);
-    put_comparison(&w, c);
-    match_report_json(c->match, &w);
-    put_notes(&w, c);
-    if (c->options->plan) mapping_put(&w, c);
+    json_put_text(&w, "checkpoint", o->checkpoint);
+    json_put_text(&w, "container", checkpoint_kind(b->checkpoint));
+    json_put_text(&w, "layout", b->facts.map.layout->name);
+    json_put_text(&w, "wrapper", checkpoint_wrapper(b->checkpoint));
+    json_put_text(&w, "prefix", b->facts.map.prefix);
+    json_put_text(&w, "architecture", b->description.has_arch ? name : NULL);
+    put_config(&w, &b->model.config);
+    put_parameters(&w, &b->plan);
+    json_put_integer(&w, "labels", (int64_t)b->labels.list.count);
+    json_put_text(&w, "dtype", tensor_dtype_name(o->dtype));
+    json_put_text(&w, "output", o->output);
+    json_put_integer(&w, "bytes", (int64_t)c->written.size);
+    json_put_integer(&w, "calibrated", c->photos.calibration.count);
+    put_comparison(&w, &c->written.comparison);
+    match_report_json(b->match, &w);
+    put_notes(&w, b);
+    if (o->plan) mapping_put(&w, b);
     json_put_end(&w, '}');
     putchar('\n');
 }
 
 void convert_report_failure_json(const conversion *c, bool planned, const report *r) {
+    const blueprint *b = &c->blueprint;
     json_writer w = json_write_to(stdout);
     json_put_begin(&w, NULL, '{');
     json_put_text(&w, "checkpoint", c->options->checkpoint);
-    json_put_text(&w, "container", c->checkpoint ? checkpoint_kind(c->checkpoint) : NULL);
-    json_put_text(&w, "layout", c->map.layout ? c->map.layout->name : NULL);
+    json_put_text(&w, "container", b->checkpoint ? checkpoint_kind(b->checkpoint) : NULL);
+    json_put_text(&w, "layout", b->facts.map.layout ? b->facts.map.layout->name : NULL);
     json_put_text(&w, "failure", r->text);
-    findings_put_wrong(&w, &c->found);
-    findings_put_questions(&w, &c->found);
-    findings_put_assumed(&w, &c->found);
-    if (planned) mapping_put(&w, c);
+    findings_put_wrong(&w, &b->found);
+    findings_put_questions(&w, &b->found);
+    findings_put_assumed(&w, &b->found);
+    if (planned) mapping_put(&w, b);
     json_put_end(&w, '}');
     putchar('\n');
 }
@@ -410,12 +412,12 @@ typedef struct mapping_row {
 } mapping_row;
 
 /* What was found by structure has a reason for each tensor, a table one for all. */
-static const char *reason_of(const conversion *c, const layout_item *item) {
+static const char *reason_of(const blueprint *b, const layout_item *item) {
     const checkpoint_tensor_info *info = item->part_count ? item->parts[0].info : NULL;
-    const size_t index = info ? (size_t)(info - checkpoint_tensor(c->checkpoint, 0)) : 0;
+    const size_t index = info ? (size_t)(info - checkpoint_tensor(b->checkpoint, 0)) : 0;
     if (!info) return "computed";
-    return c->structure.found && index < c->structure.reason_count ? c->structure.reasons[index]
-                                                                   : c->map.layout->name;
+    return b->structure.found && index < b->structure.reason_count ? b->structure.reasons[index]
+                                                                   : b->facts.map.layout->name;
 }
 
 static const char *part_name(const layout_part *p) {
@@ -440,10 +442,10 @@ static bool add_name(name_groups **groups, const char *name) {
     return *groups && groups_add(*groups, name, "");
 }
 
-static bool add_item(mapping_row *row, const conversion *c, const layout_item *item) {
+static bool add_item(mapping_row *row, const blueprint *b, const layout_item *item) {
     int i;
     shape_text(item->dims, item->tensor.ndim, row->shape, sizeof row->shape);
-    row->why = reason_of(c, item);
+    row->why = reason_of(b, item);
     for (i = 0; i < item->part_count; i++)
         if (!add_name(&row->theirs[i], part_name(&item->parts[i]))) return false;
     return add_name(&row->ours, item->tensor.name);
@@ -467,20 +469,20 @@ static void print_row(const mapping_row *row) {
 }
 
 /* All blocks at once where their names are alike. */
-static bool print_blocks(const conversion *c, const layout_item *first) {
+static bool print_blocks(const blueprint *b, const layout_item *first) {
     mapping_row row = { 0 };
-    const layout_item *item = first, *end = c->plan.items + c->plan.count;
+    const layout_item *item = first, *end = b->plan.items + b->plan.count;
     bool good = true;
     int i, differ = 0;
     for (; good && item < end; item++)
-        if (is_same_item(first, item)) good = add_item(&row, c, item);
+        if (is_same_item(first, item)) good = add_item(&row, b, item);
     for (i = 0; i < LAYOUT_MAX_PARTS && row.theirs[i]; i++)
         differ += row.theirs[i]->count > 1 || row.theirs[i]->more > 0;
     if (good && differ == 0) print_row(&row);
     for (item = first; good && differ > 0 && item < end; item++) {
         if (!is_same_item(first, item)) continue;
         free_row(&row);
-        good = add_item(&row, c, item);
+        good = add_item(&row, b, item);
         if (good) print_row(&row);
     }
     free_row(&row);
@@ -488,19 +490,19 @@ static bool print_blocks(const conversion *c, const layout_item *first) {
 }
 
 /* One that another block has too is printed with the first of them. */
-static bool is_printed(const conversion *c, const layout_item *item) {
+static bool is_printed(const blueprint *b, const layout_item *item) {
     const layout_item *other;
-    for (other = c->plan.items; item->block > 0 && other < item; other++)
+    for (other = b->plan.items; item->block > 0 && other < item; other++)
         if (is_same_item(item, other)) return true;
     return false;
 }
 
-static bool print_item(const conversion *c, const layout_item *item) {
+static bool print_item(const blueprint *b, const layout_item *item) {
     mapping_row row = { 0 };
     bool good;
-    if (is_printed(c, item)) return true;
-    if (item->block >= 0) return print_blocks(c, item);
-    good = add_item(&row, c, item);
+    if (is_printed(b, item)) return true;
+    if (item->block >= 0) return print_blocks(b, item);
+    good = add_item(&row, b, item);
     if (good) print_row(&row);
     free_row(&row);
     return good;
@@ -521,33 +523,33 @@ static layout_item name_item(const checkpoint_tensor_info *info) {
     return item;
 }
 
-bool mapping_plan_names(conversion *c) {
-    const size_t count = c->structure.found ? c->structure.reason_count : 0;
+bool mapping_plan_names(blueprint *b) {
+    const size_t count = b->structure.found ? b->structure.reason_count : 0;
     size_t i;
-    if (c->plan.count > 0 || count == 0) return c->plan.count > 0;
-    c->plan.items = calloc(count, sizeof *c->plan.items);
-    for (i = 0; c->plan.items && i < count; i++) {
-        const checkpoint_tensor_info *info = checkpoint_tensor(c->checkpoint, i);
-        if (info->ndim <= 4) c->plan.items[c->plan.count++] = name_item(info);
+    if (b->plan.count > 0 || count == 0) return b->plan.count > 0;
+    b->plan.items = calloc(count, sizeof *b->plan.items);
+    for (i = 0; b->plan.items && i < count; i++) {
+        const checkpoint_tensor_info *info = checkpoint_tensor(b->checkpoint, i);
+        if (info->ndim <= 4) b->plan.items[b->plan.count++] = name_item(info);
     }
-    return c->plan.items != NULL;
+    return b->plan.items != NULL;
 }
 
-void mapping_print(const conversion *c) {
+void mapping_print(const blueprint *b) {
     bool good = true;
     size_t i;
     puts("mapping");
-    for (i = 0; good && i < c->plan.count; i++)
-        if (layout_is_stored(&c->plan.items[i])) good = print_item(c, &c->plan.items[i]);
+    for (i = 0; good && i < b->plan.count; i++)
+        if (layout_is_stored(&b->plan.items[i])) good = print_item(b, &b->plan.items[i]);
     if (!good) puts("  ...: out of memory");
-    if (c->plan.dropped_count > 0) puts("dropped");
-    for (i = 0; i < c->plan.dropped_count; i++)
-        text_print(stdout, "  %s  (%s)\n", c->plan.dropped[i].name, c->plan.dropped[i].why);
+    if (b->plan.dropped_count > 0) puts("dropped");
+    for (i = 0; i < b->plan.dropped_count; i++)
+        text_print(stdout, "  %s  (%s)\n", b->plan.dropped[i].name, b->plan.dropped[i].why);
 }
 
 /* === As JSON === */
 
-static void put_item(json_writer *w, const conversion *c, const layout_item *item) {
+static void put_item(json_writer *w, const blueprint *b, const layout_item *item) {
     int i;
     json_put_begin(w, NULL, '{');
     json_put_text(w, "tensor", item->tensor.name);
@@ -557,15 +559,15 @@ static void put_item(json_writer *w, const conversion *c, const layout_item *ite
     json_put_begin(w, "from", '[');
     for (i = 0; i < item->part_count; i++) json_put_text(w, NULL, part_name(&item->parts[i]));
     json_put_end(w, ']');
-    json_put_text(w, "reason", reason_of(c, item));
+    json_put_text(w, "reason", reason_of(b, item));
     json_put_end(w, '}');
 }
 
-void mapping_put(json_writer *w, const conversion *c) {
+void mapping_put(json_writer *w, const blueprint *b) {
     size_t i;
     json_put_begin(w, "mapping", '[');
-    for (i = 0; i < c->plan.count; i++)
-        if (layout_is_stored(&c->plan.items[i])) put_item(w, c, &c->plan.items[i]);
+    for (i = 0; i < b->plan.count; i++)
+        if (layout_is_stored(&b->plan.items[i])) put_item(w, b, &b->plan.items[i]);
     json_put_end(w, ']');
 }
 
@@ -586,17 +588,17 @@ static void show_hashing(void *user, size_t bytes) {
     cli_progress_update(&h->progress, h->done += bytes);
 }
 
-static bool put_sources(const conversion *c, FILE *file, report *r) {
+static bool put_sources(const checkpoint *c, bool quiet, FILE *file, report *r) {
     uint64_t total = 0;
     hashing h;
-    size_t count = checkpoint_file_count(c->checkpoint), i;
+    size_t count = checkpoint_file_count(c), i;
     bool good = true;
-    for (i = 0; i < count; i++) total += checkpoint_file(c->checkpoint, i)->size;
+    for (i = 0; i < count; i++) total += checkpoint_file(c, i)->size;
     h.done = 0;
     cli_progress_start(&h.progress, "hashing", total);
-    if (c->options->quiet) h.progress.active = false;
+    if (quiet) h.progress.active = false;
     for (i = 0; i < count; i++) {
-        const char *path = checkpoint_file(c->checkpoint, i)->path;
+        const char *path = checkpoint_file(c, i)->path;
         char hex[65];
         good = sha256_file(path, hex, show_hashing, &h) ||
                report_fail(r, "cannot be read: %s", strerror(errno)) || report_file(r, path);
@@ -609,9 +611,8 @@ static bool put_sources(const conversion *c, FILE *file, report *r) {
 }
 
 /* What was told by hand, as one could type it again. */
-static void put_overrides(const conversion *c, FILE *file) {
-    const convert_options *o = c->options;
-    const vit_writer_keep keep = conversion_kept(c);
+static void put_overrides(const convert_options *o, const vit_config *config, FILE *file) {
+    const vit_writer_keep keep = convert_kept(o, config);
     int i;
     if (o->arch) put_line(file, "option: --arch", o->arch);
     if (o->img_size) put_line(file, "option: --img-size", o->img_size);
@@ -624,27 +625,28 @@ static void put_overrides(const conversion *c, FILE *file) {
     for (i = 0; i < keep.count; i++) put_line(file, "option: --keep", keep.patterns[i]);
 }
 
-static void put_origin(const conversion *c, FILE *file) {
+static void put_origin(const blueprint *b, FILE *file) {
+    const description *d = &b->description;
     char name[256];
-    put_line(file, "container", checkpoint_kind(c->checkpoint));
-    put_line(file, "layout", c->map.layout->name);
-    if (*checkpoint_wrapper(c->checkpoint))
-        put_line(file, "wrapper", checkpoint_wrapper(c->checkpoint));
-    if (*c->map.prefix) put_line(file, "prefix", c->map.prefix);
-    if (c->has_arch) {
-        arch_full_name(&c->arch, name, sizeof name);
+    put_line(file, "container", checkpoint_kind(b->checkpoint));
+    put_line(file, "layout", b->facts.map.layout->name);
+    if (*checkpoint_wrapper(b->checkpoint))
+        put_line(file, "wrapper", checkpoint_wrapper(b->checkpoint));
+    if (*b->facts.map.prefix) put_line(file, "prefix", b->facts.map.prefix);
+    if (d->has_arch) {
+        arch_full_name(&d->arch, name, sizeof name);
         put_line(file, "architecture", name);
-    } else if (c->arch_unknown) {
-        put_line(file, "architecture", c->arch_unknown);
+    } else if (d->arch_unknown) {
+        put_line(file, "architecture", d->arch_unknown);
     }
-    if (c->config_path) put_line(file, "config", c->all[FROM_CONFIG].origin);
-    if (c->labels.count > 0) put_line(file, "labels", c->labels_origin);
+    if (d->path) put_line(file, "config", b->facts.all[FROM_CONFIG].origin);
+    if (b->labels.list.count > 0) put_line(file, "labels", b->labels.origin);
 }
 
-static void put_assumptions(const conversion *c, FILE *file) {
+static void put_assumptions(const finding_list *list, FILE *file) {
     size_t i;
-    for (i = 0; i < c->found.assumed.count; i++) {
-        const finding *item = &c->found.assumed.items[i];
+    for (i = 0; i < list->count; i++) {
+        const finding *item = &list->items[i];
         char text[1024];
         snprintf(text, sizeof text, "%s (%s)", item->what, item->why);
         put_line(file, "assumed", text);
@@ -652,45 +654,47 @@ static void put_assumptions(const conversion *c, FILE *file) {
 }
 
 /* Weights that are not those of the checkpoint. */
-static void put_changes(const conversion *c, FILE *file) {
-    const settings_stored *stored = &c->model.stored;
-    const settings_notes *notes = &c->model.notes;
+static void put_changes(const blueprint *b, FILE *file) {
+    const settings_stored *stored = &b->model.stored;
+    const settings_notes *notes = &b->model.notes;
     char word[32];
-    if (c->model.context_divisor > 0)
+    if (b->model.context_divisor > 0)
         fprintf(file, "folded: attn.proj.weight, divided by the root of embed_dim\n");
-    if (c->model.config.attention == VIT_ATTENTION_SELF)
+    if (b->model.config.attention == VIT_ATTENTION_SELF)
         fprintf(file, "folded: attn.proj, with the values of attn.qkv\n");
-    if (notes->patches_adapted && c->model.config.stem)
+    if (notes->patches_adapted && b->model.config.stem)
         fprintf(file, "adapted: the stem, from %d channels\n", stored->chans);
     else if (notes->patches_adapted)
         fprintf(file, "adapted: patch_embed.proj.weight, from %d x %d x %d\n", stored->chans,
                 stored->patch, stored->patch);
     if (notes->positions_resampled)
         fprintf(file, "resampled: %s, from a grid of %dx%d, as %s does\n",
-                c->seen.position_rows > 0 ? "pos_embed" : "attn.rel_pos", stored->grid_height,
+                b->facts.seen.position_rows > 0 ? "pos_embed" : "attn.rel_pos", stored->grid_height,
                 stored->grid_width,
                 setting_text(SETTING_POS_RESAMPLE, (int)notes->pos_resample, word));
 }
 
-static void put_provenance(const conversion *c, FILE *file) {
-    put_origin(c, file);
-    put_line(file, "dtype", tensor_dtype_name(c->options->dtype));
-    if (c->calibration.count > 0) fprintf(file, "calibrated: on %d images\n", c->calibration.count);
-    put_overrides(c, file);
-    match_put_provenance(c->match, file);
-    put_assumptions(c, file);
-    put_changes(c, file);
+static void put_provenance(const convert_options *o, const blueprint *b, int calibrated,
+                           FILE *file) {
+    put_origin(b, file);
+    put_line(file, "dtype", tensor_dtype_name(o->dtype));
+    if (calibrated > 0) fprintf(file, "calibrated: on %d images\n", calibrated);
+    put_overrides(o, &b->model.config, file);
+    match_put_provenance(b->match, file);
+    put_assumptions(&b->found.assumed, file);
+    put_changes(b, file);
     fprintf(file, "converter: vit-convert %d.%d.%d\n", VIT_VERSION_MAJOR, VIT_VERSION_MINOR,
             VIT_VERSION_PATCH);
 }
 
-bool provenance_make(conversion *c, report *r) {
+bool provenance_make(const convert_options *o, const blueprint *b, int calibrated, char **text,
+                     report *r) {
     size_t size;
-    FILE *file = os_memory_open(&c->provenance, &size);
+    FILE *file = os_memory_open(text, &size);
     bool good;
     if (!file) return report_no_memory(r);
-    good = put_sources(c, file, r);
-    if (good) put_provenance(c, file);
-    if (!os_memory_close(file, &c->provenance, &size) && good) return report_no_memory(r);
+    good = put_sources(b->checkpoint, o->quiet, file, r);
+    if (good) put_provenance(o, b, calibrated, file);
+    if (!os_memory_close(file, text, &size) && good) return report_no_memory(r);
     return good;
 }

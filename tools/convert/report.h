@@ -25,21 +25,22 @@ void convert_report_failure_json(const conversion *c, bool planned, const report
 /* Which tensors of the checkpoint become which of the .vit file, and why. */
 
 /* One line for each tensor of the file, or of all blocks, then the tensors that are dropped. */
-void mapping_print(const conversion *c);
+void mapping_print(const blueprint *b);
 
 /* The tensors as an array "mapping" of objects, one for each. */
-void mapping_put(json_writer *w, const conversion *c);
+void mapping_put(json_writer *w, const blueprint *b);
 
 /* For a conversion that failed: a plan of the names that structure found, good for printing alone,
  * as open questions must not keep anybody from seeing the mapping. False: it found none. */
-bool mapping_plan_names(conversion *c);
+bool mapping_plan_names(blueprint *b);
 
 /* === Provenance === */
 
 /* Where a .vit file comes from, as the text that is stored in it: "key: value" lines with the
  * hashes of its sources, the options and what was assumed. */
 
-/* Fills c->provenance. */
-bool provenance_make(conversion *c, report *r);
+/* calibrated: on so many images. The text is malloc'ed. */
+bool provenance_make(const convert_options *o, const blueprint *b, int calibrated, char **text,
+                     report *r);
 
 #endif

@@ -9,10 +9,14 @@
 #include "layout/values.h"
 #include "model/positions.h"
 
+vit_writer_keep convert_kept(const convert_options *o, const vit_config *config) {
+    const vit_writer_keep asked = { o->keep.items, o->keep.count };
+    return asked.count ? asked : vit_writer_kept(config, o->dtype);
+}
+
 typedef struct stream {
-    const conversion *c;
+    const weights_source *from;
     vit_writer *writer;
-    calibration *calibration; /* where weights come from if not from the checkpoint */
     cli_progress progress;
     const vit_tensor *target; /* of the writer: the one being written */
     float *buffer;            /* rows on their way */
@@ -44,12 +48,12 @@ static void count_bad(stream *s, const float *values, size_t n, float largest) {
 /* Even where they are allowed, quantised types cannot store them, and a calibration would spread
  * them. */
 static bool may_be_nonfinite(const stream *s) {
-    return !tensor_is_quantised(s->target->dtype) && s->c->calibration.count == 0;
+    return !tensor_is_quantised(s->target->dtype) && !s->from->is_calibrated;
 }
 
 static bool check_values(stream *s, const layout_item *item, report *r) {
     const vit_dtype dtype = s->target->dtype;
-    if (s->nonfinite > 0 && !conversion_allows_nonfinite(s->c))
+    if (s->nonfinite > 0 && !s->from->allows_nonfinite)
         return report_fail(r,
                            "%s: %zu weights are NaN or infinite (--set allow_nonfinite=1 "
                            "accepts them)",
@@ -61,18 +65,18 @@ static bool check_values(stream *s, const layout_item *item, report *r) {
         return report_fail(r, "%s: %zu weights are too large for %s (above %g); use --dtype %s",
                            layout_item_name(item), s->overflows, tensor_dtype_name(dtype),
                            (double)largest_of(dtype),
-                           s->c->options->dtype == VIT_F16 ? "bf16 or f32" : "f32");
+                           s->from->dtype == VIT_F16 ? "bf16 or f32" : "f32");
     return true;
 }
 
 static bool refuse_bad(stream *s, const layout_item *item, report *r) {
-    return check_values(s, item, r) || report_file(r, s->c->options->checkpoint);
+    return check_values(s, item, r) || report_file(r, s->from->path);
 }
 
 static bool read_values(stream *s, const layout_item *item, int64_t first, int64_t n, float *to,
                         report *r) {
-    if (!layout_read(s->c->checkpoint, item, first, n, to, r))
-        return report_file(r, s->c->options->checkpoint);
+    if (!layout_read(s->from->checkpoint, item, first, n, to, r))
+        return report_file(r, s->from->path);
     count_bad(s, to, (size_t)n, largest_of(s->target->dtype));
     return true;
 }
@@ -125,7 +129,7 @@ static bool stream_patches(stream *s, const layout_item *item, report *r) {
     const size_t old = (size_t)stored.chans * (size_t)stored.side * (size_t)stored.side;
     adaptation a;
     float *from;
-    bool good = adapt_start(&a, &stored, &wanted, s->c->model.notes.pos_resample, r);
+    bool good = adapt_start(&a, &stored, &wanted, s->from->model->notes.pos_resample, r);
     from = good ? malloc(16 * old * sizeof *from) : NULL;
     if (good && !from) good = report_no_memory(r);
     good = good && stream_adapted(s, item, &a, from, r);
@@ -136,8 +140,8 @@ static bool stream_patches(stream *s, const layout_item *item, report *r) {
 
 /* Positions for another grid: prefix tokens as they are, the patches resampled. */
 static bool stream_positions(stream *s, const layout_item *item, report *r) {
-    const vit_config *config = &s->c->model.config;
-    const settings_stored *stored = &s->c->model.stored;
+    const vit_config *config = &s->from->model->config;
+    const settings_stored *stored = &s->from->model->stored;
     const size_t depth = (size_t)config->embed_dim;
     const size_t old = (size_t)stored->position_rows * depth;
     const size_t prefix = old - (size_t)stored->patch_rows * depth;
@@ -147,7 +151,7 @@ static bool stream_positions(stream *s, const layout_item *item, report *r) {
     good = good && read_values(s, item, 0, (int64_t)old, from, r);
     if (good) {
         memcpy(to, from, prefix * sizeof *to);
-        vit_resample_positions(s->c->model.notes.pos_resample, config->embed_dim, from + prefix,
+        vit_resample_positions(s->from->model->notes.pos_resample, config->embed_dim, from + prefix,
                                (vit_grid){ stored->grid_height, stored->grid_width }, to + prefix,
                                (vit_grid){ config->grid_height, config->grid_width });
     }
@@ -158,12 +162,12 @@ static bool stream_positions(stream *s, const layout_item *item, report *r) {
 
 /* Relative positions for another grid: each head has a row, and the class token its end. */
 static bool stream_relative(stream *s, const layout_item *item, report *r) {
-    const vit_config *config = &s->c->model.config;
-    const settings_stored *stored = &s->c->model.stored;
+    const vit_config *config = &s->from->model->config;
+    const settings_stored *stored = &s->from->model->stored;
     const vit_grid old_grid = { stored->grid_height, stored->grid_width };
     const vit_grid new_grid = { config->grid_height, config->grid_width };
     const size_t heads = (size_t)item->tensor.dims[0], new = (size_t)item->tensor.dims[1];
-    const size_t old = (size_t)s->c->seen.relative_positions;
+    const size_t old = (size_t)item->dims[1];
     float *from = malloc((old + new) * sizeof *from);
     bool good = from ? true : report_no_memory(r);
     size_t i;
@@ -171,7 +175,7 @@ static bool stream_relative(stream *s, const layout_item *item, report *r) {
         float *to = from + old;
         good = read_values(s, item, (int64_t)(i * old), (int64_t)old, from, r);
         if (!good) break;
-        vit_resample_relative(s->c->model.notes.pos_resample, from, old_grid, to, new_grid);
+        vit_resample_relative(s->from->model->notes.pos_resample, from, old_grid, to, new_grid);
         memcpy(to + new - 3, from + old - 3, 3 * sizeof *to);
         good = good && vit_writer_values(s->writer, to, new, r);
     }
@@ -183,7 +187,7 @@ static bool stream_sincos(stream *s, const layout_item *item, report *r) {
     const size_t count = (size_t)tensor_count(&item->tensor);
     float *values = malloc(count * sizeof *values);
     bool good = values ? true : report_no_memory(r);
-    if (good) sincos_positions(s->c->model.pos_sincos, &s->c->model.config, values);
+    if (good) sincos_positions(s->from->model->pos_sincos, &s->from->model->config, values);
     good = good && vit_writer_values(s->writer, values, count, r);
     free(values);
     return good;
@@ -202,7 +206,7 @@ static bool stream_zeros(stream *s, const layout_item *item, report *r) {
 static bool stream_calibrated(stream *s, const layout_item *item, report *r) {
     const int64_t depth = (int64_t)tensor_depth(&item->tensor);
     const int index = (int)(s->target - s->writer->tensors);
-    const float *values = calibrate_tensor(s->calibration, index, s->target->dtype, r);
+    const float *values = calibrate_tensor(s->from->calibration, index, s->target->dtype, r);
     int row;
     for (row = 0; values && row < item->tensor.dims[0]; row += 16) {
         const int rest = item->tensor.dims[0] - row, n = rest < 16 ? rest : 16;
@@ -215,7 +219,7 @@ static bool stream_calibrated(stream *s, const layout_item *item, report *r) {
 }
 
 static bool stream_source(stream *s, const layout_item *item, report *r) {
-    const vit_config *config = &s->c->model.config;
+    const vit_config *config = &s->from->model->config;
     const size_t count = (size_t)tensor_count(&item->tensor);
     switch (item->kind) {
     case SOURCE_CHECKPOINT:
@@ -232,7 +236,7 @@ static bool stream_source(stream *s, const layout_item *item, report *r) {
 }
 
 static bool stream_item(stream *s, const layout_item *item, report *r) {
-    const bool is_calibrated = s->calibration && layout_is_stored(item);
+    const bool is_calibrated = s->from->calibration && layout_is_stored(item);
     s->nonfinite = s->overflows = 0;
     s->target = &s->writer->tensors[s->writer->current];
     return (is_calibrated ? stream_calibrated(s, item, r) : stream_source(s, item, r)) &&
@@ -253,7 +257,7 @@ static size_t buffer_size(const layout_plan *plan) {
 
 /* The tensors of a plan that are wanted; NULL: all of them. */
 static bool write_items(stream *s, const bool *wanted, report *r) {
-    const layout_plan *plan = &s->c->plan;
+    const layout_plan *plan = s->from->plan;
     bool good = true;
     size_t i;
     for (i = 0; good && i < plan->count; i++) {
@@ -263,28 +267,28 @@ static bool write_items(stream *s, const bool *wanted, report *r) {
     return good;
 }
 
-static bool write_some(const conversion *c, calibration *calibrated, const bool *wanted,
-                       vit_writer *writer, report *r) {
+static bool write_some(const weights_source *from, const bool *wanted, vit_writer *writer,
+                       report *r) {
     stream s;
     bool good;
     memset(&s, 0, sizeof s);
-    s.c = c;
+    s.from = from;
     s.writer = writer;
-    s.calibration = calibrated;
-    s.buffer = malloc(buffer_size(&c->plan) * sizeof *s.buffer);
+    s.buffer = malloc(buffer_size(from->plan) * sizeof *s.buffer);
     if (!s.buffer) return report_no_memory(r);
     cli_progress_start(&s.progress, "converting", writer->file_size);
-    if (c->options->quiet) s.progress.active = false;
+    if (from->quiet) s.progress.active = false;
     good = write_items(&s, wanted, r);
     cli_progress_clear(&s.progress);
     free(s.buffer);
     return good;
 }
 
-bool weights_write(const conversion *c, calibration *calibrated, vit_writer *writer, report *r) {
-    return write_some(c, calibrated, NULL, writer, r) && vit_writer_finish(writer, r);
+bool weights_write(const weights_source *from, vit_writer *writer, report *r) {
+    return write_some(from, NULL, writer, r) && vit_writer_finish(writer, r);
 }
 
-bool weights_rewrite(const conversion *c, const bool *wanted, vit_writer *writer, report *r) {
-    return write_some(c, NULL, wanted, writer, r);
+bool weights_rewrite(const weights_source *from, const bool *wanted, vit_writer *writer,
+                     report *r) {
+    return write_some(from, wanted, writer, r);
 }

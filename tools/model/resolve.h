@@ -28,8 +28,8 @@ typedef struct key_bias_evidence {
     bool is_clear;
 } key_bias_evidence;
 
-/* What the tensors show beyond single settings. Inspecting a checkpoint fills it in; nothing
- * changes it after that. */
+/* What the tensors show beyond single settings. Inspecting a checkpoint fills it in; only what
+ * --match-input and --match-folder settle is taken out of it again. */
 typedef struct settings_seen {
     int position_rows;      /* of pos_embed; 0 without it */
     int relative_positions; /* columns of blocks.0.attn.rel_pos; 0 without it */
