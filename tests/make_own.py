@@ -147,7 +147,8 @@ def blocks():
         "encoder.layer%s_" % b.split(".")[1], "attn.q attn.k attn.v attn.o", "norm1 norm2",
         "mlp.0 mlp.2")), TWO)
     case("depth_1", Model(attn="attn.qkv attn.proj", depth=1), TWO)
-    case("depth_1_no_number", Model(block="encoder.", attn="attn.qkv attn.proj", depth=1), TWO)
+    case("depth_1_no_number", Model(block="encoder.", attn="attn.qkv attn.proj", depth=1),
+         TWO + " --rename head.*=logits.*")
     case("flat", Model(block="", attn="Wq Wk Wv Wo", norms="ln1 ln2", feed="fc1 fc2", depth=1), TWO)
     case("many_blocks", Model(block="transformer.{i}.", attn="qkv o", depth=11), TWO)
     case("integers", extra(Model(attn="attn.qkv attn.proj")), TWO)

@@ -10,6 +10,7 @@
  *     smooth=                                chw, hwc: filters whose values show that order in
  *                                            flat=1: each has one value in each channel
  *     prefix=                                in front of every name
+ *     sorted=0                               1: by their names
  *     shards=1                               OUT-00001.., and OUT becomes the index
  *     skip=NAME                              leave a tensor out
  *     shape=NAME:2,3                         give it another shape
@@ -34,6 +35,7 @@ typedef struct tensor {
 
 static int dim = 16, depth = 2, mlp = 64, patch = 4, chans = 3, rows = 3, cols = 3, classes = 5;
 static int seed = 1, repr = 0, dist = 0, patchnorm = 0, bias = 1, flat = 0, shards = 1;
+static int sorted = 0;
 static const char *dtype = "F32", *prefix = "", *skip = "", *shape = "", *nan_name = "";
 static const char *inf_name = "", *big_name = "", *smooth = "", *extras[MAX_EXTRAS];
 static int num_extras;
@@ -55,7 +57,7 @@ static const struct {
     { "bias", &bias, NULL },    { "flat", &flat, NULL },       { "shards", &shards, NULL },
     { "dtype", NULL, &dtype },  { "prefix", NULL, &prefix },   { "skip", NULL, &skip },
     { "shape", NULL, &shape },  { "nan", NULL, &nan_name },    { "inf", NULL, &inf_name },
-    { "big", NULL, &big_name }, { "smooth", NULL, &smooth },
+    { "big", NULL, &big_name }, { "smooth", NULL, &smooth },   { "sorted", &sorted, NULL },
 };
 
 static int take_argument(const char *argument) {
@@ -266,11 +268,16 @@ static int write_shards(const char *path) {
     return fclose(file) ? perror(path), 1 : status;
 }
 
+static int by_name(const void *a, const void *b) {
+    return strcmp(((const tensor *)a)->name, ((const tensor *)b)->name);
+}
+
 int main(int argc, char **argv) {
     int i;
     if (argc < 2) return fputs("random_checkpoint OUT [KEY=VALUE]...\n", stderr), 2;
     for (i = 2; i < argc; i++)
         if (!take_argument(argv[i])) return 2;
     list_tensors();
+    if (sorted) qsort(tensors, (size_t)count, sizeof *tensors, by_name);
     return shards > 1 ? write_shards(argv[1]) : write_file(argv[1], 0, count);
 }

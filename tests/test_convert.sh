@@ -549,6 +549,16 @@ refuses_all 4 1 "there are no blocks" $H
 random dist=1 classes=0 extra=head_dist.weight:5,16
 accepts $H
 
+# Names that tell nothing, of matrices of one shape, in the order of these names.
+random sorted=1 dim=8 mlp=8
+renamed=$H
+for name in attn.proj=k attn.qkv=l.qkv mlp.fc1=m mlp.fc2=n norm1=norm1 norm2=norm2; do
+    renamed="$renamed --rename blocks.*.${name%=*}.*=bricks.*.${name#*=}.*"
+done
+# shellcheck disable=SC2086 # words
+refuses 1 "the names of bricks.*.k, bricks.*.n do not tell which is which of attention's projection" \
+    $renamed
+
 lacks() { # TENSOR:SHAPE OPTION
     random extra=$1
     refuses 1 "this version of vit.h lacks" $H

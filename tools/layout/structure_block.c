@@ -509,6 +509,7 @@ bool structure_name_block(structure_parts *p, report *r) {
     if (inner_width(p) == 0) name_by_shape(p);
     if (p->unsure[0]) return report_fail(r, "%s", p->unsure);
     if (inner_width(p) == 0 || !name_projection(p)) return refuse_matrices(p, r);
+    if (p->unsure[0]) return report_fail(r, "%s", p->unsure); /* the MLP's are not told apart */
     name_mlp(p);
     name_norms(p);
     name_scales(p);

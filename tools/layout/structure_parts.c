@@ -729,8 +729,7 @@ static bool may_be_in_block(const structure_parts *p, const structure_part *part
     if (part->is_outside) return false;
     if (part->kind == PART_NORM) return part->rows == width;
     if (part->kind != PART_MATRIX) return false;
-    return (part->cols == width && is_read(p, part)) ||
-           (part->rows == width && part->cols != width && is_read(p, part));
+    return part->rows == width || (part->cols == width && is_read(p, part));
 }
 
 /* Of three norms the last is that after the block. */
