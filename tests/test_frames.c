@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "image/photos.h"
-#include "numbers/logistic.h"
+#include "numbers/precision.h"
 #include "test.h"
 
 static const char *data_folder = "tests/data";

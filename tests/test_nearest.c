@@ -1,4 +1,4 @@
-/* test_nearest.c - nearest.h and logistic.h against NumPy, SciPy and scikit-learn, on vectors that
+/* test_nearest.c - nearest.h and learn.h against NumPy, SciPy and scikit-learn, on vectors that
  * make_nearest.py makes too; and the same bits for any number of threads.
  *
  *     test_nearest
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "numbers/logistic.h"
+#include "numbers/learn.h"
 #include "numbers/nearest.h"
 #include "os/os.h"
 #include "test.h"
@@ -104,23 +104,26 @@ static void test_logistic(const vit_executor *executor) {
     float *train = clusters(5, 6, TRAIN, CLASSES, 2.2f);
     float *test = clusters(7, 6, TEST, CLASSES, 2.2f);
     int classes[TRAIN], steps;
-    const logistic_rows rows = { train, classes, TRAIN, DIM, CLASSES };
+    const vit_learn_rows rows = { train, classes, NULL, NULL, TRAIN, DIM, CLASSES };
+    const vit_learn_options options = { 10, 0, executor->parallel_for, executor->user };
+    void *memory = malloc(vit_learn_size(DIM, CLASSES));
     for (int i = 0; i < TRAIN; i++) {
         classes[i] = i % CLASSES;
         vit_normalize(train + i * DIM, DIM);
     }
-    steps = logistic_fit(&rows, 10, executor, weights);
+    steps = vit_learn_fit(&rows, &options, memory, weights);
     CHECK_MSG(steps > 5 && steps < 200, "%d steps", steps);
     for (int i = 0; i <= DIM; i++)
         CHECK_MSG(fabs(weights[i] - class_weights[i]) < 0.01, "weight %d: %.9g, expected %.9g", i,
                   weights[i], class_weights[i]);
     for (int i = 0; i < TEST; i++) {
         vit_normalize(test + i * DIM, DIM);
-        logistic_scores(weights, CLASSES, test + i * DIM, DIM, scores);
+        vit_learn_scores(weights, CLASSES, test + i * DIM, DIM, scores);
         CHECK(best_of(scores) == named[i]);
     }
     if (!executor->parallel_for) memcpy(first, weights, sizeof first);
     CHECK(memcmp(first, weights, sizeof first) == 0); /* for any number of threads */
+    free(memory);
     free(train);
     free(test);
 }

@@ -1,4 +1,4 @@
-/* test_tags.c - logistic.h against scikit-learn, on scores that make_precision.py makes too; lists
+/* test_tags.c - precision.h against scikit-learn, on scores that make_precision.py makes too; lists
  * of tags, tags.h: every form, every wrong input.
  *
  *     test_tags
@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "infer/tags.h"
-#include "numbers/logistic.h"
+#include "numbers/precision.h"
 #include "test.h"
 
 #include "precision_vectors.h"

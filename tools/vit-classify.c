@@ -24,7 +24,7 @@
 #include "image/sort.h"
 #include "infer/classes.h"
 #include "infer/infer.h"
-#include "numbers/logistic.h"
+#include "numbers/precision.h"
 #include "os/os.h"
 #include "vit.h"
 

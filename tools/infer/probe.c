@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "image/photo_source.h"
-#include "numbers/logistic.h"
+#include "numbers/learn.h"
 #include "numbers/nearest.h"
 
 /* The embeddings of a set's readable photos, and their classes: folders of the training set. */
@@ -118,19 +118,24 @@ static void normalize(const embedded *e) {
 static bool ask_classifier(const embedded *train, const embedded *test,
                            const vit_executor *executor, probe_counts *counts) {
     const int num_classes = train->photos.folders.count, dim = train->dim;
-    const logistic_rows rows = { train->vectors, train->classes, train->count, dim, num_classes };
+    const vit_learn_rows rows = { train->vectors, train->classes, NULL, NULL, train->count, dim,
+                                  num_classes };
+    const vit_learn_options options = { PROBE_C, 0, executor->parallel_for, executor->user };
     const size_t size = (size_t)num_classes * ((size_t)dim + 1);
     double *weights = malloc((size + (size_t)num_classes) * sizeof *weights);
+    void *memory = malloc(vit_learn_size(dim, num_classes));
+    const bool good = weights && memory;
     normalize(train);
     normalize(test);
-    counts->steps = weights ? logistic_fit(&rows, PROBE_C, executor, weights) : -1;
-    for (int i = 0; counts->steps >= 0 && i < test->count; i++) {
-        logistic_scores(weights, num_classes, test->vectors + (size_t)i * (size_t)dim, dim,
-                        weights + size);
+    counts->steps = good ? vit_learn_fit(&rows, &options, memory, weights) : -1;
+    free(memory);
+    for (int i = 0; good && i < test->count; i++) {
+        vit_learn_scores(weights, num_classes, test->vectors + (size_t)i * (size_t)dim, dim,
+                         weights + size);
         count(weights + size, num_classes, test->classes[i], counts);
     }
     free(weights);
-    return counts->steps >= 0;
+    return good;
 }
 
 static bool ask(const embedded *train, const embedded *test, const infer_settings *settings,

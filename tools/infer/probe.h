@@ -11,7 +11,7 @@
  * class for which its nearest photos of `train` by cosine vote, each with exp(cosine /
  * PROBE_TEMPERATURE).
  *
- * Linear: logistic regression of the training photos' embeddings, each of length 1 (logistic.h,
+ * Linear: logistic regression of the training photos' embeddings, each of length 1 (learn.h,
  * with c = PROBE_C). */
 #define PROBE_TEMPERATURE 0.07
 #define PROBE_C           10.0

@@ -8,7 +8,7 @@
 #include "base/report.h"
 #include "image/photos.h"
 #include "infer/infer.h"
-#include "numbers/logistic.h"
+#include "numbers/precision.h"
 #define VIT_TOOLS
 #include "vit.h"
 

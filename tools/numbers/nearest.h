@@ -3,8 +3,8 @@
  * The results have the same bits on every CPU and for any number of threads (see dot_rows). One query
  * reads the vectors at the speed of the memory.
  *
- * tools/numbers owns arithmetic on embeddings: PCA, attention rollout, nearest neighbours, logistic
- * regression, average precision, running means; it may include base.
+ * tools/numbers owns arithmetic on embeddings: PCA, attention rollout, nearest neighbours, learning
+ * classes, average precision, running means; it may include base.
  */
 #ifndef NEAREST_H
 #define NEAREST_H

@@ -1,0 +1,605 @@
+/* learn.h - learns classes from embeddings: the weights and biases of a linear layer, the head of a
+ * Vision Transformer. One file beside vit.h, or without it: no other file, no library, no allocation,
+ * no global state.
+ *
+ * In exactly one .c or .cpp file: #define VIT_LEARN_IMPLEMENTATION, then #include "learn.h".
+ *
+ *     static double memory[...];                    // vit_learn_sums_size(dim, classes, 0) bytes
+ *     vit_learn_sums sums = vit_learn_sums_at(memory, dim, classes, 0);
+ *     vit_learn_clear(&sums);
+ *     vit_learn_add(&sums, embedding, class);       // of each photo, as vit_embed gives it
+ *     vit_learn_means(&sums, weights);              // [classes, dim + 1], a bias last
+ *     best = vit_learn_classify(weights, classes, embedding, dim, probabilities);
+ *
+ * Three ways to learn, from the cheapest to the best:
+ *     vit_learn_means    the nearest mean; keeps a sum for each class
+ *     vit_learn_ridge    Gaussian classes of one covariance; keeps dim^2 / 2 numbers more. One pass
+ *                        over any number of photos
+ *     vit_learn_fit      logistic regression, with one class a photo or several; keeps the photos
+ *
+ * All is computed in double and in a fixed order, with exp and log of its own: the same bits for any
+ * number of threads, and on every CPU if the compiler fuses no multiplication with an addition
+ * (-std=c99, or -ffp-contract=off). MIT license, as vit.h.
+ */
+#ifndef VIT_LEARN_H
+#define VIT_LEARN_H
+
+#include <stddef.h>
+
+#ifndef VIT_LEARN_API
+#define VIT_LEARN_API extern
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* --- the head ------------------------------------------------------------- */
+
+/* Weights are [num_classes, dim + 1], a bias last. */
+
+/* Scores of each class for one vector, before a softmax. */
+VIT_LEARN_API void vit_learn_scores(const double *weights, int num_classes, const float *x, int dim,
+                                    double *scores);
+
+/* Scores to their softmax, in place. Returns the log of the sum that they were divided by. */
+VIT_LEARN_API double vit_learn_softmax(double *scores, int num_classes);
+
+/* The best class, of equal ones the first; probabilities [num_classes] receives those of all. */
+VIT_LEARN_API int vit_learn_classify(const double *weights, int num_classes, const float *x,
+                                     int dim, double *probabilities);
+
+/* Within 2 ulp of the true value; below -708, exp is 0. log is of x > 0. */
+VIT_LEARN_API double vit_learn_exp(double x);
+VIT_LEARN_API double vit_learn_log(double x);
+
+/* --- logistic regression -------------------------------------------------- */
+
+/* Embeddings [count, dim] and what is on the photos. */
+typedef struct vit_learn_rows {
+    const float *values;
+    const int *classes;        /* [count], from 0 on: one class a photo; or NULL, and     */
+    const unsigned char *tags; /* [count, num_classes], 1 for each class that it has      */
+    const int *which;          /* [count]: the rows that are meant; NULL: the first       */
+    int count, dim, num_classes;
+} vit_learn_rows;
+
+/* Calls task(arg, i) for every i in [0, count), on any threads: that of a vit_executor. */
+typedef void vit_learn_for(void *user, int count, void (*task)(void *arg, int index), void *arg);
+
+typedef struct vit_learn_options {
+    double c;                    /* inverse strength of the regularisation */
+    int warm;                    /* 1: starts from the weights as they are, not from zeros */
+    vit_learn_for *parallel_for; /* NULL: on the calling thread */
+    void *user;
+} vit_learn_options;
+
+/* Bytes of memory that vit_learn_fit takes. */
+VIT_LEARN_API size_t vit_learn_size(int dim, int num_classes);
+
+/* Weights that minimise the sum of the rows' cross-entropies plus |weights|^2 / (2 c), without the
+ * biases: what scikit-learn's LogisticRegression(C=c) does, and like it by L-BFGS (Liu and Nocedal
+ * 1989), until a step no longer lowers that by 1e-9 of it. With tags, each class on its own, as
+ * OneVsRestClassifier. memory is aligned as a double. Returns the number of steps. */
+VIT_LEARN_API int vit_learn_fit(const vit_learn_rows *rows, const vit_learn_options *options,
+                                void *memory, double *weights);
+
+/* --- sums: photos are added one by one, and not kept ---------------------- */
+
+/* Points into memory of the caller, which is all there is to keep, in flash or in a file. */
+typedef struct vit_learn_sums {
+    int dim, max_classes, ridge;
+    double *counts;  /* [max_classes]: photos of each class, 0 of one to be learnt */
+    double *sums;    /* [max_classes, dim] */
+    double *squares; /* 1, of x x; or the lower triangle of x x^T, row by row      */
+} vit_learn_sums;
+
+/* Bytes of that memory. ridge: 1 for vit_learn_ridge. */
+VIT_LEARN_API size_t vit_learn_sums_size(int dim, int max_classes, int ridge);
+VIT_LEARN_API vit_learn_sums vit_learn_sums_at(void *memory, int dim, int max_classes, int ridge);
+VIT_LEARN_API void vit_learn_clear(vit_learn_sums *s);
+VIT_LEARN_API void vit_learn_add(vit_learn_sums *s, const float *x, int index);
+
+/* Weights [max_classes, dim + 1]. A class without photos has the score -1e30. The score of a class
+ * is the logarithm of its density, a Gaussian about its mean, with what is common to all left out;
+ * all variances are alike. Returns 0 if no class has two photos: then there is no variance, and
+ * that of all photos about their mean stands in, or 1. */
+VIT_LEARN_API int vit_learn_means(const vit_learn_sums *s, double *weights);
+
+/* The same with a common covariance, shrunk towards equal variances by a share from 0 to 1: ridge
+ * regression, and scikit-learn's LinearDiscriminantAnalysis(solver="lsqr", shrinkage=share), with
+ * equal priors. scratch is [dim (dim + 1) / 2]. Returns 0, and leaves the weights alone, if the
+ * covariance cannot be inverted: shrink more. */
+VIT_LEARN_API int vit_learn_ridge(const vit_learn_sums *s, double share, double *scratch,
+                                  double *weights);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* VIT_LEARN_H */
+
+#ifdef VIT_LEARN_IMPLEMENTATION
+
+#include <stdint.h>
+#include <string.h>
+
+/* === exp, log and products === */
+
+static double vit_learn__scale(double x, int exponent) { /* x 2^exponent, of normal numbers */
+    uint64_t bits = (uint64_t)(1023 + exponent) << 52;
+    double power;
+    memcpy(&power, &bits, sizeof power);
+    return x * power;
+}
+
+/* e^x = 2^n e^r, |r| <= log(2) / 2; the series of e^r up to r^13. */
+VIT_LEARN_API double vit_learn_exp(double x) {
+    double n, r, sum = 1;
+    int i;
+    if (!(x >= -708)) return x < 0 ? 0 : x; /* NaN */
+    if (x > 709) x = 709;
+    n = (double)(int)(x * 1.4426950408889634 + (x < 0 ? -0.5 : 0.5));
+    r = x - n * 6.93147180369123816490e-01; /* exact: 33 bits */
+    r -= n * 1.90821492927058770002e-10;
+    for (i = 13; i > 0; i--) sum = 1 + sum * r / i;
+    return vit_learn__scale(sum, (int)n);
+}
+
+/* x = 2^n m, sqrt(1/2) <= m < sqrt(2); log(m) = 2 atanh((m - 1) / (m + 1)), up to its 21st power. */
+VIT_LEARN_API double vit_learn_log(double x) {
+    uint64_t bits;
+    double f, square, sum = 0;
+    int n, i;
+    memcpy(&bits, &x, sizeof bits);
+    n = (int)(bits >> 52 & 2047) - 1023;
+    x = vit_learn__scale(x, -n);
+    if (x >= 1.4142135623730951) x *= 0.5, n++;
+    f = (x - 1) / (x + 1);
+    square = f * f;
+    for (i = 21; i > 1; i -= 2) sum = (sum + 1.0 / i) * square;
+    return n * 6.93147180369123816490e-01 + (n * 1.90821492927058770002e-10 + 2 * (f + f * sum));
+}
+
+enum { VIT_LEARN__LANES = 8, VIT_LEARN__ROWS = 4 };
+
+/* Numbers in a padded vector of dim and a bias. */
+static size_t vit_learn__stride(int dim) {
+    return ((size_t)dim + VIT_LEARN__LANES) / VIT_LEARN__LANES * VIT_LEARN__LANES;
+}
+
+/* Eight chains of additions, then a tree. count is a multiple of 8. */
+static double vit_learn__dot(const double *a, const double *b, size_t count) {
+    double s0 = 0, s1 = 0, s2 = 0, s3 = 0, s4 = 0, s5 = 0, s6 = 0, s7 = 0;
+    size_t i;
+    for (i = 0; i < count; i += VIT_LEARN__LANES) {
+        s0 += a[i] * b[i];
+        s1 += a[i + 1] * b[i + 1];
+        s2 += a[i + 2] * b[i + 2];
+        s3 += a[i + 3] * b[i + 3];
+        s4 += a[i + 4] * b[i + 4];
+        s5 += a[i + 5] * b[i + 5];
+        s6 += a[i + 6] * b[i + 6];
+        s7 += a[i + 7] * b[i + 7];
+    }
+    return ((s0 + s4) + (s2 + s6)) + ((s1 + s5) + (s3 + s7));
+}
+
+static void vit_learn__add_scaled(double *to, double factor, const double *x, size_t count) {
+    size_t i, k;
+    for (i = 0; i < count; i += VIT_LEARN__LANES)
+        for (k = i; k < i + VIT_LEARN__LANES; k++) to[k] += factor * x[k];
+}
+
+VIT_LEARN_API void vit_learn_scores(const double *weights, int num_classes, const float *x, int dim,
+                                    double *scores) {
+    int c, d;
+    for (c = 0; c < num_classes; c++, weights += dim + 1) {
+        double sum = weights[dim];
+        for (d = 0; d < dim; d++) sum += weights[d] * (double)x[d];
+        scores[c] = sum;
+    }
+}
+
+VIT_LEARN_API double vit_learn_softmax(double *scores, int num_classes) {
+    double most = scores[0], sum = 0;
+    int c;
+    for (c = 1; c < num_classes; c++)
+        if (scores[c] > most) most = scores[c];
+    for (c = 0; c < num_classes; c++) sum += scores[c] = vit_learn_exp(scores[c] - most);
+    for (c = 0; c < num_classes; c++) scores[c] /= sum;
+    return vit_learn_log(sum) + most;
+}
+
+VIT_LEARN_API int vit_learn_classify(const double *weights, int num_classes, const float *x,
+                                     int dim, double *probabilities) {
+    int c, best = 0;
+    vit_learn_scores(weights, num_classes, x, dim, probabilities);
+    for (c = 1; c < num_classes; c++)
+        if (probabilities[c] > probabilities[best]) best = c;
+    (void)vit_learn_softmax(probabilities, num_classes);
+    return best;
+}
+
+/* === Logistic regression === */
+
+enum {
+    VIT_LEARN__PARTS = 16,
+    VIT_LEARN__PAIRS = 10,
+    VIT_LEARN__STEPS = 1000,
+    VIT_LEARN__HALVINGS = 40
+};
+
+/* A point, and what is known of it. */
+typedef struct vit_learn__point {
+    double *weights, *slopes; /* [size] */
+    double loss;
+} vit_learn__point;
+
+typedef struct vit_learn__state {
+    const vit_learn_rows *rows;
+    const vit_learn_options *options;
+    size_t stride, size, part; /* of a class, of the weights, of a part's slopes and scratch    */
+    double *parts;             /* [PARTS, part]                                                 */
+    double losses[VIT_LEARN__PARTS];
+    vit_learn__point here, next;
+    double *moves, *turns;             /* [PAIRS, size]: of the latest steps, the change of the */
+    double products[VIT_LEARN__PAIRS]; /* weights, that of the slopes, their product            */
+    double *way;                       /* [size]                                                */
+    int pairs;                         /* steps so far: pair i is in place i % PAIRS            */
+} vit_learn__state;
+
+static size_t vit_learn__part(int dim, int num_classes) {
+    const size_t stride = vit_learn__stride(dim), classes = (size_t)num_classes;
+    return (classes + VIT_LEARN__ROWS) * stride + VIT_LEARN__ROWS * classes;
+}
+
+VIT_LEARN_API size_t vit_learn_size(int dim, int num_classes) {
+    const size_t size = (size_t)num_classes * vit_learn__stride(dim);
+    return ((5 + 2 * VIT_LEARN__PAIRS) * size +
+            VIT_LEARN__PARTS * vit_learn__part(dim, num_classes)) *
+           sizeof(double);
+}
+
+/* Scores of a row to their derivatives; returns its loss. */
+static double vit_learn__rate_row(const vit_learn_rows *rows, size_t row, double *scores) {
+    double loss = 0;
+    int c;
+    if (rows->classes) {
+        const double right = scores[rows->classes[row]];
+        loss = vit_learn_softmax(scores, rows->num_classes) - right;
+        scores[rows->classes[row]] -= 1;
+        return loss;
+    }
+    for (c = 0; c < rows->num_classes; c++) { /* log(1 + e^z) - y z */
+        const double z = scores[c], y = rows->tags[row * (size_t)rows->num_classes + (size_t)c];
+        const double e = vit_learn_exp(z < 0 ? z : -z);
+        loss += vit_learn_log(1 + e) + (z > 0 ? z : 0) - y * z;
+        scores[c] = (z < 0 ? e : 1) / (1 + e) - y;
+    }
+    return loss;
+}
+
+/* Loss and slopes of a few rows. */
+static double vit_learn__rate_rows(const vit_learn__state *f, int first, int count,
+                                   double *slopes) {
+    const vit_learn_rows *rows = f->rows;
+    const size_t stride = f->stride, classes = (size_t)rows->num_classes, dim = (size_t)rows->dim;
+    double *x = slopes + f->size, *scores = x + VIT_LEARN__ROWS * stride, loss = 0;
+    size_t which[VIT_LEARN__ROWS], c, d;
+    int i;
+    for (i = 0; i < count; i++) {
+        double *to = x + (size_t)i * stride;
+        const float *from;
+        which[i] = (size_t)(rows->which ? rows->which[first + i] : first + i);
+        from = rows->values + which[i] * dim;
+        for (d = 0; d < dim; d++) to[d] = (double)from[d];
+        to[dim] = 1;
+        for (d = dim + 1; d < stride; d++) to[d] = 0;
+    }
+    for (c = 0; c < classes; c++)
+        for (i = 0; i < count; i++)
+            scores[(size_t)i * classes + c] = vit_learn__dot(f->next.weights + c * stride,
+                                                             x + (size_t)i * stride, stride);
+    for (i = 0; i < count; i++)
+        loss += vit_learn__rate_row(rows, which[i], scores + (size_t)i * classes);
+    for (c = 0; c < classes; c++)
+        for (i = 0; i < count; i++)
+            vit_learn__add_scaled(slopes + c * stride, scores[(size_t)i * classes + c],
+                                  x + (size_t)i * stride, stride);
+    return loss;
+}
+
+static void vit_learn__rate_part(void *arg, int index) {
+    vit_learn__state *f = (vit_learn__state *)arg;
+    const int64_t count = f->rows->count;
+    const int end = (int)(count * (index + 1) / VIT_LEARN__PARTS);
+    double *slopes = f->parts + (size_t)index * f->part, loss = 0;
+    int i;
+    memset(slopes, 0, f->size * sizeof *slopes);
+    for (i = (int)(count * index / VIT_LEARN__PARTS); i < end; i += VIT_LEARN__ROWS)
+        loss += vit_learn__rate_rows(f, i, end - i < VIT_LEARN__ROWS ? end - i : VIT_LEARN__ROWS,
+                                     slopes);
+    f->losses[index] = loss;
+}
+
+/* Fills in loss and slopes of the next point. */
+static void vit_learn__rate(vit_learn__state *f) {
+    vit_learn__point *p = &f->next;
+    const size_t dim = (size_t)f->rows->dim;
+    size_t c, d;
+    int i;
+    if (f->options->parallel_for)
+        f->options->parallel_for(f->options->user, VIT_LEARN__PARTS, vit_learn__rate_part, f);
+    else
+        for (i = 0; i < VIT_LEARN__PARTS; i++) vit_learn__rate_part(f, i);
+    p->loss = 0;
+    memset(p->slopes, 0, f->size * sizeof *p->slopes);
+    for (i = 0; i < VIT_LEARN__PARTS; i++) {
+        p->loss += f->losses[i];
+        vit_learn__add_scaled(p->slopes, 1, f->parts + (size_t)i * f->part, f->size);
+    }
+    for (c = 0; c < (size_t)f->rows->num_classes; c++) {
+        const double *w = p->weights + c * f->stride;
+        double *slopes = p->slopes + c * f->stride, sum = 0;
+        for (d = 0; d < dim; d++) {
+            sum += w[d] * w[d];
+            slopes[d] += w[d] / f->options->c;
+        }
+        p->loss += sum / (2 * f->options->c);
+    }
+}
+
+/* The slopes through what the latest steps tell of the inverse Hessian: the two loops. The first
+ * step is about 1 long. */
+static void vit_learn__find_way(vit_learn__state *f) {
+    const int first = f->pairs > VIT_LEARN__PAIRS ? f->pairs - VIT_LEARN__PAIRS : 0;
+    const int last = f->pairs - 1;
+    double shares[VIT_LEARN__PAIRS], scale;
+    size_t k;
+    int i;
+    memcpy(f->way, f->here.slopes, f->size * sizeof *f->way);
+    for (i = last; i >= first; i--) {
+        const size_t at = (size_t)(i % VIT_LEARN__PAIRS);
+        shares[at] = vit_learn__dot(f->moves + at * f->size, f->way, f->size) / f->products[at];
+        vit_learn__add_scaled(f->way, -shares[at], f->turns + at * f->size, f->size);
+    }
+    if (f->pairs) {
+        const size_t at = (size_t)(last % VIT_LEARN__PAIRS);
+        const double *turn = f->turns + at * f->size;
+        scale = f->products[at] / vit_learn__dot(turn, turn, f->size);
+    } else {
+        const double square = vit_learn__dot(f->way, f->way, f->size);
+        scale = square > 0 ? vit_learn_exp(-0.5 * vit_learn_log(square)) : 1;
+    }
+    for (k = 0; k < f->size; k++) f->way[k] *= scale;
+    for (i = first; i <= last; i++) {
+        const size_t at = (size_t)(i % VIT_LEARN__PAIRS);
+        const double back = vit_learn__dot(f->turns + at * f->size, f->way, f->size) /
+                            f->products[at];
+        vit_learn__add_scaled(f->way, shares[at] - back, f->moves + at * f->size, f->size);
+    }
+}
+
+/* Goes the way down, or a half of it and so on, until the loss falls as it should (Armijo). 0: it
+ * does not, since the loss is as low as it can be told. */
+static int vit_learn__step(vit_learn__state *f) {
+    const double slope = vit_learn__dot(f->way, f->here.slopes, f->size);
+    double length = 1;
+    int i;
+    if (!(slope > 0)) return 0;
+    for (i = 0; i < VIT_LEARN__HALVINGS; i++, length *= 0.5) {
+        memcpy(f->next.weights, f->here.weights, f->size * sizeof *f->next.weights);
+        vit_learn__add_scaled(f->next.weights, -length, f->way, f->size);
+        vit_learn__rate(f);
+        if (f->next.loss <= f->here.loss - 1e-4 * length * slope) return 1;
+    }
+    return 0;
+}
+
+/* Learns from a step, and makes its end the place to go on from. */
+static void vit_learn__arrive(vit_learn__state *f) {
+    const vit_learn__point start = f->here;
+    const size_t at = (size_t)(f->pairs++ % VIT_LEARN__PAIRS);
+    double *move = f->moves + at * f->size, *turn = f->turns + at * f->size;
+    size_t i;
+    for (i = 0; i < f->size; i++) {
+        move[i] = f->next.weights[i] - start.weights[i];
+        turn[i] = f->next.slopes[i] - start.slopes[i];
+    }
+    f->products[at] = vit_learn__dot(move, turn, f->size);
+    f->here = f->next;
+    f->next = start;
+}
+
+static void vit_learn__lay_out(vit_learn__state *f, double *at) {
+    f->stride = vit_learn__stride(f->rows->dim);
+    f->size = (size_t)f->rows->num_classes * f->stride;
+    f->part = vit_learn__part(f->rows->dim, f->rows->num_classes);
+    memset(at, 0, 5 * f->size * sizeof *at);
+    f->here.weights = at;
+    f->here.slopes = at + f->size;
+    f->next.weights = at + 2 * f->size;
+    f->next.slopes = at + 3 * f->size;
+    f->way = at + 4 * f->size;
+    f->moves = at + 5 * f->size;
+    f->turns = f->moves + VIT_LEARN__PAIRS * f->size;
+    f->parts = f->turns + VIT_LEARN__PAIRS * f->size;
+}
+
+VIT_LEARN_API int vit_learn_fit(const vit_learn_rows *rows, const vit_learn_options *options,
+                                void *memory, double *weights) {
+    const size_t row = (size_t)rows->dim + 1, classes = (size_t)rows->num_classes;
+    vit_learn__state f;
+    vit_learn__point start;
+    size_t c;
+    memset(&f, 0, sizeof f);
+    f.rows = rows;
+    f.options = options;
+    vit_learn__lay_out(&f, (double *)memory);
+    for (c = 0; options->warm && c < classes; c++)
+        memcpy(f.next.weights + c * f.stride, weights + c * row, row * sizeof *weights);
+    vit_learn__rate(&f);
+    start = f.next;
+    f.next = f.here;
+    f.here = start;
+    do {
+        vit_learn__find_way(&f);
+        if (!vit_learn__step(&f)) break;
+        vit_learn__arrive(&f);
+    } while (f.next.loss - f.here.loss > 1e-9 * f.here.loss && f.pairs < VIT_LEARN__STEPS);
+    for (c = 0; c < classes; c++)
+        memcpy(weights + c * row, f.here.weights + c * f.stride, row * sizeof *weights);
+    return f.pairs;
+}
+
+/* === Sums === */
+
+static size_t vit_learn__triangle(int dim) { return (size_t)dim * ((size_t)dim + 1) / 2; }
+
+VIT_LEARN_API size_t vit_learn_sums_size(int dim, int max_classes, int ridge) {
+    return ((size_t)max_classes * ((size_t)dim + 1) + (ridge ? vit_learn__triangle(dim) : 1)) *
+           sizeof(double);
+}
+
+VIT_LEARN_API vit_learn_sums vit_learn_sums_at(void *memory, int dim, int max_classes, int ridge) {
+    vit_learn_sums s;
+    s.dim = dim;
+    s.max_classes = max_classes;
+    s.ridge = ridge;
+    s.counts = (double *)memory;
+    s.sums = s.counts + max_classes;
+    s.squares = s.sums + (size_t)max_classes * (size_t)dim;
+    return s;
+}
+
+VIT_LEARN_API void vit_learn_clear(vit_learn_sums *s) {
+    memset(s->counts, 0, vit_learn_sums_size(s->dim, s->max_classes, s->ridge));
+}
+
+VIT_LEARN_API void vit_learn_add(vit_learn_sums *s, const float *x, int index) {
+    double *sums = s->sums + (size_t)index * (size_t)s->dim, *to = s->squares;
+    int i, k;
+    s->counts[index] += 1;
+    for (i = 0; i < s->dim; i++) {
+        sums[i] += (double)x[i];
+        if (!s->ridge) *to += (double)x[i] * (double)x[i];
+        for (k = 0; s->ridge && k <= i; k++) *to++ += (double)x[i] * (double)x[k];
+    }
+}
+
+/* Photos beyond the first of each class: what there is to tell variances from. */
+static double vit_learn__freedom(const vit_learn_sums *s) {
+    double freedom = 0;
+    int c;
+    for (c = 0; c < s->max_classes; c++)
+        if (s->counts[c] > 1) freedom += s->counts[c] - 1;
+    return freedom;
+}
+
+static double vit_learn__mean(const vit_learn_sums *s, int c, int i) {
+    return s->sums[(size_t)c * (size_t)s->dim + (size_t)i] / s->counts[c];
+}
+
+/* The bias of a class whose weights are `weights`: -mean . weights / 2. */
+static void vit_learn__set_bias(const vit_learn_sums *s, int c, double *weights) {
+    double sum = 0;
+    int i;
+    for (i = 0; i < s->dim; i++) sum += weights[i] * vit_learn__mean(s, c, i);
+    weights[s->dim] = -0.5 * sum;
+}
+
+static void vit_learn__set_none(const vit_learn_sums *s, double *weights) {
+    memset(weights, 0, (size_t)s->dim * sizeof *weights);
+    weights[s->dim] = -1e30;
+}
+
+/* The sum of squares about the means of the classes. */
+static double vit_learn__scatter(const vit_learn_sums *s) {
+    double sum = 0;
+    int c, i;
+    if (!s->ridge) sum = s->squares[0];
+    for (i = 0; s->ridge && i < s->dim; i++) sum += s->squares[vit_learn__triangle(i + 1) - 1];
+    for (c = 0; c < s->max_classes; c++) {
+        if (s->counts[c] == 0) continue;
+        for (i = 0; i < s->dim; i++) {
+            const double mean = vit_learn__mean(s, c, i);
+            sum -= s->counts[c] * mean * mean;
+        }
+    }
+    return sum;
+}
+
+VIT_LEARN_API int vit_learn_means(const vit_learn_sums *s, double *weights) {
+    const double freedom = vit_learn__freedom(s), scatter = vit_learn__scatter(s);
+    const int known = freedom > 0 && scatter > 0;
+    const double variance = known ? scatter / (freedom * s->dim) : 1;
+    int c, i;
+    for (c = 0; c < s->max_classes; c++, weights += s->dim + 1) {
+        if (s->counts[c] == 0) {
+            vit_learn__set_none(s, weights);
+            continue;
+        }
+        for (i = 0; i < s->dim; i++) weights[i] = vit_learn__mean(s, c, i) / variance;
+        vit_learn__set_bias(s, c, weights);
+    }
+    return known;
+}
+
+/* The shrunk covariance as L D L^T: L below the diagonal, D upon it. 0: it has no inverse. */
+static int vit_learn__factor(const vit_learn_sums *s, double share, double *l) {
+    double all = 0, trace = 0, largest = 0;
+    int c, i, k, j;
+    for (c = 0; c < s->max_classes; c++) all += s->counts[c];
+    for (i = 0; i < s->dim; i++) {
+        double *row = l + vit_learn__triangle(i);
+        memcpy(row, s->squares + vit_learn__triangle(i), ((size_t)i + 1) * sizeof *row);
+        for (c = 0; c < s->max_classes; c++)
+            for (k = 0; s->counts[c] > 0 && k <= i; k++)
+                row[k] -= s->sums[(size_t)c * (size_t)s->dim + (size_t)i] *
+                          vit_learn__mean(s, c, k);
+        for (k = 0; k <= i; k++) row[k] /= all;
+        trace += row[i];
+    }
+    for (i = 0; i < s->dim; i++) {
+        double *row = l + vit_learn__triangle(i);
+        for (k = 0; k <= i; k++) row[k] *= 1 - share;
+        row[i] += share * trace / s->dim;
+        if (row[i] > largest) largest = row[i];
+        for (k = 0; k < i; k++) { /* row[k] becomes L D */
+            const double *other = l + vit_learn__triangle(k);
+            for (j = 0; j < k; j++) row[k] -= row[j] * other[j];
+        }
+        for (k = 0; k < i; k++) {
+            const double scaled = row[k] / l[vit_learn__triangle(k + 1) - 1];
+            row[i] -= row[k] * scaled;
+            row[k] = scaled;
+        }
+        if (!(row[i] > 1e-12 * largest)) return 0;
+    }
+    return 1;
+}
+
+VIT_LEARN_API int vit_learn_ridge(const vit_learn_sums *s, double share, double *scratch,
+                                  double *weights) {
+    int c, i, k;
+    if (!s->ridge || !vit_learn__factor(s, share, scratch)) return 0;
+    for (c = 0; c < s->max_classes; c++, weights += s->dim + 1) {
+        if (s->counts[c] == 0) {
+            vit_learn__set_none(s, weights);
+            continue;
+        }
+        for (i = 0; i < s->dim; i++) {
+            const double *row = scratch + vit_learn__triangle(i);
+            weights[i] = vit_learn__mean(s, c, i);
+            for (k = 0; k < i; k++) weights[i] -= row[k] * weights[k];
+        }
+        for (i = 0; i < s->dim; i++) weights[i] /= scratch[vit_learn__triangle(i + 1) - 1];
+        for (i = s->dim - 1; i >= 0; i--)
+            for (k = i + 1; k < s->dim; k++)
+                weights[i] -= scratch[vit_learn__triangle(k) + (size_t)i] * weights[k];
+        vit_learn__set_bias(s, c, weights);
+    }
+    return 1;
+}
+
+#endif /* VIT_LEARN_IMPLEMENTATION */
