@@ -26,7 +26,7 @@ WARNINGS = -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wun
 LDLIBS   = -lpthread -lm
 
 PROGRAMS = tools/vit-bench tools/vit-classify tools/vit-convert tools/vit-embed tools/vit-evaluate tools/vit-info \
-           tools/vit-look tools/vit-run tools/vit-search
+           tools/vit-learn tools/vit-look tools/vit-run tools/vit-search
 EXAMPLES = examples/classify
 MODULES  = $(patsubst %.c,%,$(filter-out tools/bench/peers/% tools/packaging/%,$(wildcard tools/*/*.c tools/*/*/*.c)))
 TESTS    = $(patsubst %.c,%,$(wildcard tests/test_*.c))

@@ -1499,9 +1499,7 @@ static void test_quantise(void) {
 
 /* What the calibration does to the weights, written in f32 where nothing is rounded. */
 static bool write_folded(const vit_model *model, photo_list *photos, FILE *file, report *r) {
-    const vit_writer_contents contents = {
-        &model->config, VIT_F32, { NULL, 0 }, 0, NULL, NULL, NULL
-    };
+    const vit_writer_contents contents = { .config = &model->config, .dtype = VIT_F32 };
     calibration *c = calibrate_start(model, VIT_I8, decoder, photos, true, r);
     vit_writer w;
     bool good = c && vit_writer_start(&w, file, &contents, r);

@@ -374,8 +374,10 @@ static bool write_tensor(vit_writer *w, size_t i, uint64_t *state, report *r) {
 }
 
 bool bench_write_random(FILE *file, const vit_config *config, vit_dtype dtype, report *r) {
-    const vit_writer_contents contents = { config, dtype, vit_writer_kept(config, dtype),  0,
-                                           NULL,   NULL,  "source: random, by vit-bench\n" };
+    const vit_writer_contents contents = { .config = config,
+                                           .dtype = dtype,
+                                           .keep = vit_writer_kept(config, dtype),
+                                           .provenance = "source: random, by vit-bench\n" };
     uint64_t state = 0x9e3779b97f4a7c15u;
     cli_progress progress;
     vit_writer w;

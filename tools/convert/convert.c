@@ -639,10 +639,12 @@ static bool vit_file_write(const convert_options *o, const blueprint *b, convers
     const vit_config *config = &b->model.config;
     const label_list *names = &b->labels.list;
     weights_source from = { .path = o->checkpoint, .checkpoint = b->checkpoint, .plan = &b->plan };
-    vit_writer_contents contents = {
-        config,         o->dtype, convert_kept(o, config), names->count, names->labels,
-        names->synsets, NULL,
-    };
+    vit_writer_contents contents = { .config = config,
+                                     .dtype = o->dtype,
+                                     .keep = convert_kept(o, config),
+                                     .num_labels = names->count,
+                                     .labels = names->labels,
+                                     .synsets = names->synsets };
     cli_output output;
     vit_model reference = { 0 };
     bool good;

@@ -13,6 +13,7 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "convert/runner.h"
+#include "convert/vit_writer.h"
 #include "model/card.h"
 #include "os/os.h"
 
@@ -176,4 +177,182 @@ bool unpack_to_safetensors(const char *input, const char *output, bool quiet, un
     good = cli_output_open(&u.output, output, r) && write_output(&u, quiet, r);
     vit_model_close(&u.model);
     return good || report_file(r, output);
+}
+
+/* === Another head === */
+
+static bool is_of_head(const char *name) {
+    return !strncmp(name, "head.", 5) || !strncmp(name, "head_dist.", 10) ||
+           !strncmp(name, "selftest.", 9);
+}
+
+static bool find_tensor(const vit_model *model, const char *name, vit_tensor *t) {
+    for (int i = 0; vit_model_tensor(model, i, t); i++)
+        if (!strcmp(t->name, name)) return true;
+    return false;
+}
+
+/* One row of a head, or of its biases. The logits of a distilled model are the mean of two heads:
+ * the class token's counts twice, that of the distillation token is zero. */
+static bool put_head_row(vit_writer *w, const vit_config *config, const head_contents *head,
+                         const vit_tensor *t, int dim, float *rows, report *r) {
+    const double factor = !strncmp(t->name, "head_dist.", 10) ? 0 : config->has_dist_token ? 2 : 1;
+    const bool is_bias = t->ndim == 1;
+    for (int first = 0; first < head->num_classes; first += 16) {
+        const int n = head->num_classes - first < 16 ? head->num_classes - first : 16;
+        for (int i = 0; i < n; i++) {
+            const double *from = head->weights + (size_t)(first + i) * ((size_t)dim + 1);
+            if (is_bias) rows[i] = (float)(factor * from[dim]);
+            for (int d = 0; !is_bias && d < dim; d++)
+                rows[(size_t)i * (size_t)dim + (size_t)d] = (float)(factor * from[d]);
+        }
+        if (!(is_bias ? vit_writer_values(w, rows, (size_t)n, r) : vit_writer_rows(w, rows, n, r)))
+            return false;
+    }
+    return true;
+}
+
+static bool put_zero_logits(vit_writer *w, int count, report *r) {
+    const float zero = 0;
+    for (int i = 0; i < count; i++)
+        if (!vit_writer_values(w, &zero, 1, r)) return false;
+    return true;
+}
+
+static bool put_all(vit_writer *w, const vit_model *backbone, const vit_config *config,
+                    const head_contents *head, report *r) {
+    const int dim = vit_embedding_dim(backbone);
+    float *rows = malloc(16 * ((size_t)dim + 1) * sizeof *rows);
+    bool good = rows || report_no_memory(r);
+    vit_tensor from;
+    for (size_t i = 0; good && i < w->count; i++) {
+        const vit_tensor *t = &w->tensors[i];
+        if (!strncmp(t->name, "selftest.", 9)) good = put_zero_logits(w, head->num_classes, r);
+        else if (is_of_head(t->name)) good = put_head_row(w, config, head, t, dim, rows, r);
+        else if (find_tensor(backbone, t->name, &from))
+            good = check_tensor(&from, r) && vit_writer_copy(w, &from, r);
+        else good = report_fail(r, "%s is not in the backbone", t->name);
+    }
+    free(rows);
+    return good;
+}
+
+/* Runs what was written, and stores its logits. */
+static bool renew_selftest(vit_writer *w, const char *path, report *r) {
+    vit_model model;
+    runner run;
+    bool good;
+    if (strncmp(w->tensors[w->count - 1].name, "selftest.", 9) != 0) return true;
+    if (vit_model_open(path, 0, &model)) return report_detail(r, model.detail);
+    good = runner_open(&run, &model, NULL, NULL, r);
+    if (good) vit_selftest_input(&model.config, run.input);
+    good = good && runner_forward(&run, r) && vit_writer_replace(w, w->count - 1, run.output, r) &&
+           vit_writer_finish(w, r);
+    runner_close(&run);
+    vit_model_close(&model);
+    return good;
+}
+
+static bool write_head(const vit_model *backbone, const head_contents *head, cli_output *output,
+                       uint64_t *bytes, report *r) {
+    vit_config config = backbone->config;
+    vit_writer_contents contents;
+    vit_writer w;
+    bool good;
+    memset(&contents, 0, sizeof contents);
+    config.num_classes = head->num_classes;
+    config.head_activation = head->several ? VIT_HEAD_SIGMOID : VIT_HEAD_SOFTMAX;
+    contents.config = &config;
+    contents.dtype = VIT_F32;
+    contents.backbone = backbone;
+    contents.num_labels = (size_t)head->num_classes;
+    contents.labels = head->labels;
+    contents.provenance = head->provenance;
+    contents.learned = head->learned;
+    contents.learned_size = head->learned_size;
+    contents.num_learned = head->num_learned;
+    if (!vit_writer_start(&w, output->file, &contents, r)) return false;
+    good = put_all(&w, backbone, &config, head, r) && vit_writer_finish(&w, r) &&
+           renew_selftest(&w, output->temporary, r);
+    *bytes = w.file_size;
+    vit_writer_free(&w);
+    return good;
+}
+
+bool head_write(const vit_model *backbone, const head_contents *head, const char *path,
+                uint64_t *bytes, report *r) {
+    cli_output output;
+    if (!cli_output_open(&output, path, r)) return false;
+    if (!output.temporary) {
+        (void)report_fail(r, "expected the name of a file, found a pipe or a device");
+    } else if (write_head(backbone, head, &output, bytes, r)) {
+        return cli_output_commit(&output, r);
+    }
+    cli_output_abandon(&output);
+    return report_file(r, path);
+}
+
+static void hash_text(vit_hash *hash, const char *text) {
+    vit_hash_update(hash, text, strlen(text) + 1);
+}
+
+static void hash_number(vit_hash *hash, uint64_t value) {
+    unsigned char bytes[8];
+    for (int i = 0; i < 8; i++) bytes[i] = (unsigned char)(value >> 8 * i);
+    vit_hash_update(hash, bytes, sizeof bytes);
+}
+
+static uint32_t bits_of_int(int value) { return (uint32_t)value; }
+
+static uint32_t bits_of_float(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+uint64_t head_backbone(const vit_model *model) {
+    static const char *const others[] = { "num_classes", "head_activation", "selftest_seed",
+                                          "selftest_tolerance" };
+    const vit_config *config = &model->config;
+    vit_hash hash;
+    vit_tensor t;
+    vit_hash_init(&hash);
+#define X(type, name, required, smallest, largest)                                                 \
+    if (strcmp(#name, others[0]) && strcmp(#name, others[1]) && strcmp(#name, others[2]) &&        \
+        strcmp(#name, others[3])) {                                                                \
+        hash_text(&hash, #name);                                                                   \
+        hash_number(&hash, bits_of_##type(config->name));                                          \
+    }
+    VIT_FIELD_LIST(X)
+#undef X
+    for (int i = 0; vit_model_tensor(model, i, &t); i++) {
+        if (is_of_head(t.name)) continue;
+        hash_text(&hash, t.name);
+        hash_number(&hash, (uint64_t)t.dtype);
+        hash_number(&hash, t.checksum);
+    }
+    return vit_hash_final(&hash);
+}
+
+/* From the section table, in front of the first tensor. Opening the file has checked its checksum
+ * and that the table is there, but knows nothing of this section. */
+const unsigned char *head_learned(const vit_model *model, size_t *size, size_t *num_learned) {
+    const unsigned char *file, *entry;
+    uint64_t meta, offset, bytes;
+    vit_tensor t;
+    if (!vit_model_tensor(model, 0, &t)) return NULL;
+    file = (const unsigned char *)t.data - t.offset;
+    meta = bytes_load64(file + VIT_HEADER_META_SIZE);
+    entry = file + VIT_HEADER_SIZE;
+    for (uint32_t i = bytes_load32(file + VIT_HEADER_NUM_SECTIONS); i; i--) {
+        offset = bytes_load64(entry + VIT_SECTION_OFFSET);
+        bytes = bytes_load64(entry + VIT_SECTION_BYTES);
+        if (!memcmp(entry, "learned", 8) && offset <= meta && bytes <= meta - offset) {
+            *size = (size_t)bytes;
+            *num_learned = bytes_load32(entry + VIT_SECTION_COUNT);
+            return file + offset;
+        }
+        entry += VIT_SECTION_SIZE;
+    }
+    return NULL;
 }

@@ -8,6 +8,8 @@
 #include <stdint.h>
 
 #include "base/report.h"
+#define VIT_TOOLS
+#include "vit.h"
 
 typedef struct unpack_result {
     size_t tensors;
@@ -28,5 +30,27 @@ typedef struct c_array_result {
 
 bool c_array_write(const char *input, const char *output, bool quiet, c_array_result *result,
                    report *r);
+
+/* A .vit file of another one's backbone, bit for bit, and a new head in f32. */
+
+typedef struct head_contents {
+    int num_classes;
+    const double *weights; /* [num_classes, vit_embedding_dim + 1], a bias last */
+    bool several;          /* any number of classes may be right: sigmoid       */
+    const char *const *labels;
+    const char *provenance;
+    const void *learned; /* the section, of so many bytes and photos */
+    size_t learned_size, num_learned;
+} head_contents;
+
+/* *bytes: of the file. */
+bool head_write(const vit_model *backbone, const head_contents *head, const char *output,
+                uint64_t *bytes, report *r);
+
+/* XXH64 of all that makes an embedding: the options and tensors that head_write keeps. */
+uint64_t head_backbone(const vit_model *model);
+
+/* The section "learned" of an open model, *size bytes; NULL: it has none. */
+const unsigned char *head_learned(const vit_model *model, size_t *size, size_t *num_learned);
 
 #endif

@@ -137,6 +137,12 @@ static void put_sections(vit_writer *w, section_writer *s, uint32_t num_sections
         put_section(s, "source", 0, 0, size);
         if (s->meta) memcpy(s->meta + s->offset - size, contents->provenance, size);
     }
+    if (contents->learned) {
+        put_section(s, "learned", 0, contents->num_learned, contents->learned_size);
+        if (s->meta)
+            memcpy(s->meta + s->offset - contents->learned_size, contents->learned,
+                   contents->learned_size);
+    }
     if (has_int8(w)) {
         put_section(s, "fits16", 0, w->count, w->count);
         w->fits16 = (size_t)s->offset - w->count;
@@ -198,11 +204,20 @@ static vit_dtype input_dtype(vit_dtype dtype) {
 /* Of the tensors that are kept: the next type with more bits. */
 static vit_dtype kept_dtype(vit_dtype dtype) { return dtype == VIT_I4 ? VIT_I8 : VIT_BF16; }
 
+/* The type of a backbone's tensor; f32 of one that it does not have, and of heads. */
+static vit_dtype backbone_dtype(const vit_model *backbone, const char *name) {
+    vit_tensor tensor;
+    for (int i = 0; strncmp(name, "head", 4) != 0 && vit_model_tensor(backbone, i, &tensor); i++)
+        if (!strcmp(tensor.name, name)) return tensor.dtype;
+    return VIT_F32;
+}
+
 /* As vit_architecture_tensor, but not all matrices are of the file's type. */
 static bool describe(const vit_writer_contents *contents, int index, vit_tensor *tensor) {
     vit_dtype dtype = contents->dtype;
     if (!vit_architecture_tensor(contents->config, dtype, index, tensor)) return false;
-    if (!strncmp(tensor->name, "patch_embed.", 12)) dtype = input_dtype(dtype);
+    if (contents->backbone) dtype = backbone_dtype(contents->backbone, tensor->name);
+    else if (!strncmp(tensor->name, "patch_embed.", 12)) dtype = input_dtype(dtype);
     else if (tensor_is_quantised(dtype) && is_kept(&contents->keep, tensor->name))
         dtype = kept_dtype(dtype);
     return vit_architecture_tensor(contents->config, dtype, index, tensor) != 0;
@@ -242,12 +257,14 @@ static void place_tensors(vit_writer *w) {
 static bool make_meta(vit_writer *w, const vit_writer_contents *contents, report *r) {
     const bool has_labels = contents->num_labels > 0;
     const uint32_t sections = 3u + has_labels + (has_labels && contents->synsets) +
-                              (contents->provenance != NULL) + has_int8(w);
+                              (contents->provenance != NULL) + (contents->learned != NULL) +
+                              has_int8(w);
     section_writer s;
     size_t i;
     memset(&s, 0, sizeof s);
     put_sections(w, &s, sections, contents, 0);
-    if (s.offset > 0x7fffffff) return report_fail(r, "the labels are larger than 2 GB");
+    if (s.offset > 0x7fffffff)
+        return report_fail(r, "the labels and what is learned are larger than 2 GB");
     w->meta_size = (size_t)s.offset;
     w->meta = calloc(w->meta_size, 1);
     if (!w->meta) return report_no_memory(r);
@@ -380,6 +397,21 @@ bool vit_writer_rows(vit_writer *w, const float *rows, int num_rows, report *r) 
             w->meta[w->fits16 + (size_t)(tensor - w->tensors)] = 0;
     }
     return true;
+}
+
+bool vit_writer_copy(vit_writer *w, const vit_tensor *from, report *r) {
+    const vit_tensor *tensor = &w->tensors[w->current];
+    const unsigned char *data = from->data;
+    const int depth = (int)tensor_depth(tensor);
+    const size_t index = w->current;
+    if (from->dtype != tensor->dtype || from->size != tensor->size)
+        return report_fail(r, "%s differs from the backbone's", tensor->name);
+    if (tensor->dtype == VIT_I8 && w->meta[w->fits16 + index]) {
+        const size_t panel = vit_pack_panel(VIT_I8, NULL, 0, depth, NULL);
+        for (size_t at = 0; at < from->size; at += panel)
+            if (!vit_fits16(data + at, depth)) w->meta[w->fits16 + index] = 0;
+    }
+    return append(w, data, (size_t)from->size, r);
 }
 
 bool vit_writer_finish(vit_writer *w, report *r) {

@@ -37,7 +37,10 @@ typedef struct vit_writer_contents {
     size_t num_labels;
     const char *const *labels;
     const char *const *synsets;
-    const char *provenance; /* "key: value\n" lines */
+    const char *provenance;    /* "key: value\n" lines */
+    const vit_model *backbone; /* whose tensors but the head have their types there; or NULL */
+    const void *learned;       /* the section of that name, of so many bytes and photos; or NULL */
+    size_t learned_size, num_learned;
 } vit_writer_contents;
 
 typedef struct vit_writer {
@@ -67,6 +70,9 @@ bool vit_writer_rows(vit_writer *w, const float *rows, int num_rows, report *r);
 
 /* Appends n values to a plain tensor. */
 bool vit_writer_values(vit_writer *w, const float *values, size_t n, report *r);
+
+/* The current tensor is that of an open model, bit for bit. */
+bool vit_writer_copy(vit_writer *w, const vit_tensor *from, report *r);
 
 /* The next rows belong to this tensor, whose values are written again. */
 bool vit_writer_go_to(vit_writer *w, size_t tensor, report *r);

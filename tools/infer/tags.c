@@ -24,6 +24,7 @@ typedef struct reader {
     tag_lists *lists;
     tag *tags;
     int count, capacity;
+    const char *separators; /* of tags in one field: the first that occurs */
     report *r;
 } reader;
 
@@ -48,8 +49,7 @@ static bool add_tag(reader *d, char *name) {
 
 /* The names in one field. */
 static bool add_field(reader *d, char *field) {
-    static const char separators[] = ";|, ";
-    const char *separator = separators;
+    const char *separator = d->separators;
     while (*separator && !strchr(field, *separator)) separator++;
     while (field) {
         char *end = *separator ? strchr(field, *separator) : NULL;
@@ -161,6 +161,18 @@ static int compare_places(const void *a, const void *b) {
     return (x->index > y->index) - (x->index < y->index);
 }
 
+/* Every name is one. */
+static bool make_classes(reader *d) {
+    photo_list *names = &d->lists->names;
+    if (d->count) qsort(d->tags, (size_t)d->count, sizeof *d->tags, compare_names);
+    for (int i = 0; i < d->count; i++) {
+        const bool again = i > 0 && strcmp(d->tags[i - 1].name, d->tags[i].name) == 0;
+        if (!again && !photos_append(names, d->tags[i].name, d->r)) return false;
+        d->tags[i].index = names->count - 1;
+    }
+    return names->count > 0 || report_fail(d->r, "names no class: expected lines 'PATH,CLASS'");
+}
+
 /* Each name once, since a model may have ten thousand classes. */
 static bool find_classes(reader *d, const vit_model *model) {
     enum { SHOWN = 10 };
@@ -221,9 +233,10 @@ bool tag_lists_read(tag_lists *lists, const tag_lists_choice *choice, const vit_
     d.choice = choice;
     d.lists = lists;
     d.r = r;
+    d.separators = model ? ";|, " : ";|,";
     good = read_text(&d, &size) && read_lines(&d, size) && check_twice(&lists->photos, r);
     if (good) thin_out(&d);
-    good = good && find_classes(&d, model) && sort_classes(&d);
+    good = good && (model ? find_classes(&d, model) : make_classes(&d)) && sort_classes(&d);
     free(d.tags);
     free(d.text);
     if (good) return true;
@@ -233,6 +246,7 @@ bool tag_lists_read(tag_lists *lists, const tag_lists_choice *choice, const vit_
 
 void tag_lists_free(tag_lists *lists) {
     photos_free(&lists->photos);
+    photos_free(&lists->names);
     free(lists->first);
     free(lists->classes);
     memset(lists, 0, sizeof *lists);

@@ -29,6 +29,7 @@ typedef struct tag_lists {
     int *first;           /* [photos.count + 1]: where each photo's begin in classes       */
     int *classes;         /* the classes of each photo, rising, none twice                 */
     int unknown, dropped; /* names that are no single class of the model, and how often    */
+    photo_list names;     /* without a model: those of the classes, sorted                 */
 } tag_lists;
 
 /* CSV or TSV: lines "PATH,TAGS" or "PATH<tab>TAGS", where a photo is named once. A first line whose
@@ -36,7 +37,8 @@ typedef struct tag_lists {
  * the line, or all in one field, separated there by ';', '|', ',' or spaces: the first of these
  * that occurs in it. There may be none. Each is a class as class_find finds them, so '_' may stand
  * for a space. Names that are no class are dropped, and the first ten are named on stderr; if all
- * are, that is a failure. On failure there is nothing to free. */
+ * are, that is a failure. Without a model, the classes are all names, and spaces separate none. On
+ * failure there is nothing to free. */
 bool tag_lists_read(tag_lists *lists, const tag_lists_choice *choice, const vit_model *model,
                     report *r);
 void tag_lists_free(tag_lists *lists);

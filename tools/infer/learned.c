@@ -1,0 +1,886 @@
+#include "infer/learned.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "image/photo_source.h"
+#include "infer/tags.h"
+#include "numbers/learn.h"
+#include "os/os.h"
+
+/* === Records === */
+
+enum {
+    RECORD_BACKBONE = 0,
+    RECORD_DIM = 8,
+    RECORD_SEVERAL = 12,
+    RECORD_CLASSES = 16,
+    RECORD_SIZE = 24
+};
+
+static void store32(unsigned char *at, uint32_t value) {
+    for (int i = 0; i < 4; i++) at[i] = (unsigned char)(value >> 8 * i);
+}
+
+/* Bytes of the classes of a photo: their numbers, or a bit for each. */
+static size_t label_bytes(bool several, size_t num_classes) {
+    return several ? (num_classes + 7) / 8 : 4;
+}
+
+static bool add_label(learned_set *set, int index, report *r) {
+    int *larger = memory_grow(set->labels, sizeof *larger, set->num_labels, &set->labels_capacity);
+    if (!larger) return report_no_memory(r);
+    set->labels = larger;
+    set->labels[set->num_labels++] = index;
+    return true;
+}
+
+/* A photo without classes, and room for its embedding. */
+static learned_photo *add_photo(learned_set *set, const char *path, report *r) {
+    learned_photo *larger = memory_grow(set->photos, sizeof *larger, (size_t)set->count,
+                                        &set->capacity);
+    if (larger) set->photos = larger;
+    if (larger && set->rows == set->rows_capacity) {
+        const size_t rows = set->rows_capacity * 2 + 64;
+        uint16_t *halves = realloc(set->halves, rows * (size_t)set->dim * sizeof *halves);
+        if (halves) {
+            set->halves = halves;
+            set->rows_capacity = rows;
+        } else {
+            larger = NULL;
+        }
+    }
+    if (!larger || set->count == INT32_MAX || set->num_labels > INT32_MAX)
+        return (void)report_no_memory(r), NULL;
+    larger[set->count] = (learned_photo){ path, set->rows++, (int)set->num_labels, 0, 0 };
+    return &set->photos[set->count++];
+}
+
+static uint16_t *halves_of(const learned_set *set, const learned_photo *p) {
+    return set->halves + p->row * (size_t)set->dim;
+}
+
+/* The number of a class, which is new or not; -1: out of memory. */
+static int find_class(learned_set *set, const char *name, report *r) {
+    for (int i = 0; i < set->classes.count; i++)
+        if (!strcmp(set->classes.paths[i], name)) return i;
+    return photos_append(&set->classes, name, r) ? set->classes.count - 1 : -1;
+}
+
+static bool set_dim(learned_set *set, int dim, report *r) {
+    if (set->dim && set->dim != dim)
+        return report_fail(r, "expected embeddings of %d numbers, found %d", set->dim, dim);
+    set->dim = dim;
+    return true;
+}
+
+static bool read_labels(learned_set *set, const unsigned char *at, const int *classes,
+                        uint32_t num_classes, report *r) {
+    learned_photo *p = &set->photos[set->count - 1];
+    for (uint32_t c = 0; c < num_classes; c++) {
+        if (set->several ? !(at[c / 8] >> c % 8 & 1) : bytes_load32(at) != c) continue;
+        if (!add_label(set, classes[c], r)) return false;
+        p->count++;
+    }
+    return set->several || p->count == 1 || report_fail(r, "what it has learnt is damaged");
+}
+
+static bool read_record(learned_set *set, const learned_record *record, const int *classes,
+                        uint32_t num_classes, report *r) {
+    const unsigned char *at = record->data + RECORD_SIZE;
+    const unsigned char *labels = at + 2 * record->count * (size_t)set->dim;
+    for (size_t i = 0; i < record->count; i++) {
+        uint16_t *to;
+        if (!add_photo(set, NULL, r)) return false;
+        to = halves_of(set, &set->photos[set->count - 1]);
+        for (int d = 0; d < set->dim; d++, at += 2) to[d] = bytes_load16(at);
+        if (!read_labels(set, labels, classes, num_classes, r)) return false;
+        labels += label_bytes(set->several, num_classes);
+    }
+    set->stored += (int)record->count;
+    return true;
+}
+
+bool learned_add_stored(learned_set *set, const learned_record *record, report *r) {
+    uint32_t num_classes, dim;
+    bool several, good = true;
+    int *classes;
+    if (record->size < RECORD_SIZE) return report_fail(r, "what it has learnt is cut off");
+    if (bytes_load64(record->data + RECORD_BACKBONE) != record->backbone)
+        return report_fail(r,
+                           "has learnt from the embeddings of another backbone (%016llx, not "
+                           "%016llx): learn from the photos again",
+                           (unsigned long long)bytes_load64(record->data + RECORD_BACKBONE),
+                           (unsigned long long)record->backbone);
+    dim = bytes_load32(record->data + RECORD_DIM);
+    several = bytes_load32(record->data + RECORD_SEVERAL) != 0;
+    num_classes = bytes_load32(record->data + RECORD_CLASSES);
+    if (dim == 0 || dim > 1 << 20 || num_classes > (uint32_t)record->model->config.num_classes ||
+        record->count > INT32_MAX - (size_t)set->count ||
+        record->size !=
+            RECORD_SIZE + record->count * (2 * (size_t)dim + label_bytes(several, num_classes)))
+        return report_fail(r, "what it has learnt is damaged");
+    if (set->count && set->several != several)
+        return report_fail(r, "has %s of a photo, the others have %s",
+                           several ? "any number of classes" : "one class",
+                           several ? "one" : "any number");
+    set->several = several;
+    if (!set_dim(set, (int)dim, r)) return false;
+    classes = malloc((num_classes + 1) * sizeof *classes);
+    if (!classes) return report_no_memory(r);
+    for (uint32_t c = 0; good && c < num_classes; c++) {
+        const char *label = vit_label(record->model, (int)c);
+        if (!label) good = report_fail(r, "what it has learnt is damaged");
+        good = good && (classes[c] = find_class(set, label, r)) >= 0;
+    }
+    good = good && read_record(set, record, classes, num_classes, r);
+    free(classes);
+    return good;
+}
+
+unsigned char *learned_store(const learned_set *set, uint64_t backbone, size_t *size) {
+    const size_t classes = (size_t)set->classes.count, each = label_bytes(set->several, classes);
+    unsigned char *data, *at;
+    *size = RECORD_SIZE + (size_t)set->count * (2 * (size_t)set->dim + each);
+    data = calloc(*size, 1);
+    if (!data) return NULL;
+    store32(data + RECORD_BACKBONE, (uint32_t)backbone);
+    store32(data + RECORD_BACKBONE + 4, (uint32_t)(backbone >> 32));
+    store32(data + RECORD_DIM, (uint32_t)set->dim);
+    store32(data + RECORD_SEVERAL, set->several);
+    store32(data + RECORD_CLASSES, (uint32_t)classes);
+    at = data + RECORD_SIZE;
+    for (int i = 0; i < set->count; i++) {
+        const uint16_t *from = halves_of(set, &set->photos[i]);
+        for (int d = 0; d < set->dim; d++, at += 2) {
+            at[0] = (unsigned char)from[d];
+            at[1] = (unsigned char)(from[d] >> 8);
+        }
+    }
+    for (int i = 0; i < set->count; i++, at += each) {
+        const learned_photo *p = &set->photos[i];
+        for (int k = 0; k < p->count; k++) {
+            const int c = set->labels[p->first + k];
+            if (set->several) at[c / 8] |= (unsigned char)(1u << c % 8);
+            else store32(at, (uint32_t)c);
+        }
+    }
+    return data;
+}
+
+void learned_free(learned_set *set) {
+    photos_free(&set->classes);
+    photos_free(&set->paths);
+    free(set->photos);
+    free(set->halves);
+    free(set->labels);
+    memset(set, 0, sizeof *set);
+}
+
+/* === Photos === */
+
+/* What infer_take works on: the classes of each photo of a source. */
+typedef struct taking {
+    learned_set *set;
+    const photo_list *paths;
+    const int *first, *classes; /* photo i has classes [first[i], first[i + 1]) */
+} taking;
+
+/* The embedding as f16. */
+static bool round_vector(const learned_set *set, const float *vector, uint16_t *to,
+                         const char *path, report *r) {
+    for (int d = 0; d < set->dim; d++) {
+        to[d] = bytes_to_half(vector[d]);
+        if (fabsf(bytes_half(to[d])) <= 65504) continue;
+        (void)report_fail(r,
+                          "its embedding has %s at %d: this model cannot be learnt with; try "
+                          "another --dtype of it",
+                          isnan(vector[d]) ? "NaN" : "a number above 65504", d);
+        return report_file(r, path);
+    }
+    return true;
+}
+
+/* infer_take */
+static bool take_photo(void *user, infer_result *result, report *r) {
+    taking *t = user;
+    learned_set *set = t->set;
+    const size_t i = (size_t)result->index;
+    if (result->error) return true;
+    if (!photos_append(&set->paths, t->paths->paths[i], r) ||
+        !add_photo(set, set->paths.paths[set->paths.count - 1], r))
+        return false;
+    if (!round_vector(set, result->embedding, halves_of(set, &set->photos[set->count - 1]),
+                      result->name, r))
+        return false;
+    for (int k = t->first[i]; k < t->first[i + 1]; k++) {
+        if (!add_label(set, t->classes[k], r)) return false;
+        set->photos[set->count - 1].count++;
+    }
+    return true;
+}
+
+static bool embed(taking *t, const infer_settings *given, report *r) {
+    learned_set *set = t->set;
+    infer_settings settings = *given;
+    infer_counts counts;
+    photo_paths paths;
+    photo_source source;
+    memset(&paths, 0, sizeof paths);
+    paths.list = *t->paths;
+    source = photo_paths_source(&paths);
+    settings.outputs = INFER_EMBEDDING;
+    settings.take = take_photo;
+    settings.user = t;
+    if (!set_dim(set, vit_embedding_dim(settings.model), r) ||
+        !infer_run(&settings, &source, &counts, r))
+        return false;
+    set->counts.read += counts.read;
+    set->counts.unreadable += counts.unreadable;
+    set->counts.seconds += counts.seconds;
+    return true;
+}
+
+static bool add_folder(learned_set *set, const char *path, const infer_settings *settings,
+                       report *r) {
+    labelled_photos found;
+    taking t = { set, &found.photos, NULL, NULL };
+    int *first, *classes, *number;
+    bool good;
+    if (!labelled_find(&found, path, 0, r)) return false;
+    first = malloc(((size_t)found.photos.count + 1) * sizeof *first);
+    classes = malloc(((size_t)found.photos.count + 1) * sizeof *classes);
+    number = calloc((size_t)found.folders.count, sizeof *number);
+    good = (first && classes && number) || report_no_memory(r);
+    for (int i = 0; good && i < found.folders.count; i++) {
+        good = (number[i] = find_class(set, found.folders.paths[i], r)) >= 0;
+    }
+    for (int i = 0; good && i <= found.photos.count; i++) {
+        first[i] = i;
+        classes[i] = i < found.photos.count ? number[found.folder[i]] : 0;
+    }
+    t.first = first;
+    t.classes = classes;
+    good = good && embed(&t, settings, r);
+    free(first);
+    free(classes);
+    free(number);
+    labelled_free(&found);
+    return good;
+}
+
+/* The folder of a file, malloc'ed. */
+static char *folder_of(const char *path) {
+    const char *slash = strrchr(path, '/');
+    const size_t size = slash ? (size_t)(slash - path) + 1 : 1;
+    char *folder = malloc(size + 1);
+    if (!folder) return NULL;
+    memcpy(folder, slash ? path : ".", size);
+    folder[size] = '\0';
+    return folder;
+}
+
+static bool has_several(const tag_lists *lists) {
+    for (int i = 0; i < lists->photos.count; i++)
+        if (lists->first[i + 1] - lists->first[i] != 1) return true;
+    return false;
+}
+
+static bool add_lists(learned_set *set, const char *path, const infer_settings *settings,
+                      report *r) {
+    char *folder = folder_of(path);
+    const tag_lists_choice choice = { path, folder, 0, settings->program };
+    tag_lists lists;
+    taking t = { set, &lists.photos, NULL, NULL };
+    bool good;
+    if (!folder) return report_no_memory(r);
+    good = tag_lists_read(&lists, &choice, NULL, r);
+    free(folder);
+    if (!good) return false;
+    if (has_several(&lists) && !set->several && set->count) {
+        good = report_fail(r, "has photos of several classes or of none; what was learnt before "
+                              "has one class a photo: learn from all photos again");
+    }
+    set->several |= has_several(&lists);
+    for (int i = 0; good && i < lists.first[lists.photos.count]; i++) {
+        lists.classes[i] = find_class(set, lists.names.paths[lists.classes[i]], r);
+        good = lists.classes[i] >= 0;
+    }
+    t.first = lists.first;
+    t.classes = lists.classes;
+    good = good && embed(&t, settings, r);
+    tag_lists_free(&lists);
+    return good;
+}
+
+bool learned_add_photos(learned_set *set, const char *path, const infer_settings *settings,
+                        report *r) {
+    const bool good = photos_is_folder(path) ? add_folder(set, path, settings, r)
+                                             : add_lists(set, path, settings, r);
+    return good || report_file(r, path);
+}
+
+bool learned_forget(learned_set *set, const char *name, report *r) {
+    int index = set->classes.count - 1, kept = 0;
+    while (index >= 0 && strcmp(set->classes.paths[index], name) != 0) index--;
+    if (index < 0) return report_fail(r, "'%.200s' is none of the classes learnt", name);
+    for (int i = 0; i < set->count; i++) {
+        learned_photo *p = &set->photos[i];
+        const int before = p->count;
+        int labels = 0;
+        for (int k = 0; k < before; k++) {
+            const int c = set->labels[p->first + k];
+            if (c != index) set->labels[p->first + labels++] = c - (c > index);
+        }
+        p->count = labels;
+        if (labels || before == 0) set->photos[kept++] = *p;
+    }
+    set->stored -= set->count - kept;
+    set->count = kept;
+    free(set->classes.paths[index]);
+    set->classes.count--;
+    memmove(set->classes.paths + index, set->classes.paths + index + 1,
+            (size_t)(set->classes.count - index) * sizeof *set->classes.paths);
+    return true;
+}
+
+/* === Order === */
+
+typedef struct sorted_class {
+    const char *name;
+    int index;
+} sorted_class;
+
+static int compare_classes(const void *a, const void *b) {
+    return strcmp(((const sorted_class *)a)->name, ((const sorted_class *)b)->name);
+}
+
+/* Names that class_find takes for one. */
+static bool are_twins(const char *a, const char *b) {
+    for (;; a++, b++) {
+        const int x = *a == '_' ? ' ' : tolower((unsigned char)*a);
+        const int y = *b == '_' ? ' ' : tolower((unsigned char)*b);
+        if (x != y) return false;
+        if (!x) return true;
+    }
+}
+
+static bool check_twins(const photo_list *classes, report *r) {
+    for (int i = 0; i < classes->count; i++)
+        for (int k = 0; k < i; k++)
+            if (are_twins(classes->paths[i], classes->paths[k]))
+                return report_fail(r,
+                                   "the classes '%.200s' and '%.200s' have the same name, as "
+                                   "upper and lower case are the same, and '_' and ' ': rename "
+                                   "one, or put their photos together",
+                                   classes->paths[k], classes->paths[i]);
+    return true;
+}
+
+static bool sort_classes(learned_set *set, report *r) {
+    const size_t count = (size_t)set->classes.count;
+    sorted_class *list = malloc((count + 1) * sizeof *list);
+    int *place = malloc((count + 1) * sizeof *place);
+    if (!list || !place) {
+        free(list);
+        free(place);
+        return report_no_memory(r);
+    }
+    for (size_t i = 0; i < count; i++) list[i] = (sorted_class){ set->classes.paths[i], (int)i };
+    qsort(list, count, sizeof *list, compare_classes);
+    for (size_t i = 0; i < count; i++) place[list[i].index] = (int)i;
+    for (size_t i = 0; i < count; i++) {
+        const size_t at = (size_t)place[i];
+        set->classes.paths[at] = (char *)(uintptr_t)list[at].name;
+    }
+    for (size_t i = 0; i < set->num_labels; i++)
+        if (set->labels[i] < (int)count) set->labels[i] = place[set->labels[i]];
+    free(list);
+    free(place);
+    return true;
+}
+
+static int compare_ints(const void *a, const void *b) {
+    const int x = *(const int *)a, y = *(const int *)b;
+    return (x > y) - (x < y);
+}
+
+typedef struct sorted_photo {
+    const learned_set *set;
+    learned_photo photo;
+} sorted_photo;
+
+static int compare_rows(const sorted_photo *x, const sorted_photo *y) {
+    if (x->photo.hash != y->photo.hash) return x->photo.hash < y->photo.hash ? -1 : 1;
+    return memcmp(halves_of(x->set, &x->photo), halves_of(y->set, &y->photo),
+                  (size_t)x->set->dim * sizeof(uint16_t));
+}
+
+static int compare_labels(const sorted_photo *x, const sorted_photo *y) {
+    const learned_photo *a = &x->photo, *b = &y->photo;
+    for (int k = 0; k < a->count && k < b->count; k++) {
+        const int c = x->set->labels[a->first + k], d = y->set->labels[b->first + k];
+        if (c != d) return c < d ? -1 : 1;
+    }
+    return (a->count > b->count) - (a->count < b->count);
+}
+
+static int compare_photos(const void *a, const void *b) {
+    const int rows = compare_rows(a, b);
+    return rows ? rows : compare_labels(a, b);
+}
+
+static uint64_t hash_row(const learned_set *set, const learned_photo *p) {
+    const uint16_t *from = halves_of(set, p);
+    vit_hash hash;
+    vit_hash_init(&hash);
+    for (int d = 0; d < set->dim; d++) {
+        const unsigned char bytes[2] = { (unsigned char)from[d], (unsigned char)(from[d] >> 8) };
+        vit_hash_update(&hash, bytes, 2);
+    }
+    return vit_hash_final(&hash);
+}
+
+static const char *class_of(const learned_set *set, const learned_photo *p) {
+    return p->count ? set->classes.paths[set->labels[p->first]] : "none";
+}
+
+static const char *path_of(const learned_photo *p) {
+    return p->path ? p->path : "a photo from before";
+}
+
+/* Keeps one of each photo, in their order. */
+static bool drop_twins(learned_set *set, sorted_photo *list, const char *program, report *r) {
+    enum { SHOWN = 10 };
+    int kept = 0, others = 0;
+    for (int i = 0; i < set->count; i++) {
+        const sorted_photo *before = kept ? &list[kept - 1] : NULL;
+        if (!before || compare_rows(before, &list[i])) {
+            list[kept++] = list[i];
+        } else if (compare_labels(before, &list[i]) == 0) {
+            set->twice++;
+        } else if (++others <= SHOWN) {
+            report_error(program, NULL, "%s (%s) and %s (%s) are the same photo",
+                         path_of(&before->photo), class_of(set, &before->photo),
+                         path_of(&list[i].photo), class_of(set, &list[i].photo));
+        }
+    }
+    if (others)
+        return report_fail(r,
+                           "%d %s in different classes: leave one of each out, or name all its "
+                           "classes in a list",
+                           others,
+                           others == 1 ? "photo is twice there," : "photos are twice there,");
+    for (int i = 0; i < kept; i++) set->photos[i] = list[i].photo;
+    set->count = kept;
+    return true;
+}
+
+static bool sort_photos(learned_set *set, const char *program, report *r) {
+    sorted_photo *list = malloc(((size_t)set->count + 1) * sizeof *list);
+    bool good;
+    if (!list) return report_no_memory(r);
+    for (int i = 0; i < set->count; i++) {
+        learned_photo *p = &set->photos[i];
+        if (p->count)
+            qsort(set->labels + p->first, (size_t)p->count, sizeof *set->labels, compare_ints);
+        p->hash = hash_row(set, p);
+        list[i] = (sorted_photo){ set, *p };
+    }
+    qsort(list, (size_t)set->count, sizeof *list, compare_photos);
+    good = drop_twins(set, list, program, r);
+    free(list);
+    return good;
+}
+
+static bool check_classes(const learned_set *set, report *r) {
+    int *photos = calloc((size_t)set->classes.count + 1, sizeof *photos);
+    bool good = true;
+    if (!photos) return report_no_memory(r);
+    for (int i = 0; i < set->count; i++)
+        for (int k = 0; k < set->photos[i].count; k++)
+            photos[set->labels[set->photos[i].first + k]]++;
+    for (int c = 0; good && c < set->classes.count; c++)
+        if (!photos[c])
+            good = report_fail(r,
+                               "class '%.200s' has no photo that can be read: add some, or "
+                               "remove its folder",
+                               set->classes.paths[c]);
+    free(photos);
+    if (good && set->count < 2)
+        good = report_fail(r,
+                           "one photo is too few to learn from: give at least two of each class");
+    return good;
+}
+
+bool learned_sort(learned_set *set, const char *program, report *r) {
+    if (set->classes.count == 0) return report_fail(r, "there is no class left to learn");
+    return check_twins(&set->classes, r) && sort_classes(set, r) && sort_photos(set, program, r) &&
+           check_classes(set, r);
+}
+
+/* === Learning === */
+
+/* What is worked on. */
+typedef struct learning {
+    const learned_set *set;
+    const learned_choice *choice;
+    learned_head *head;
+    size_t classes, row; /* of the weights of a class */
+    float *values;       /* [count, dim]              */
+    int *class_of, *fold, *which;
+    unsigned char *tags; /* [count, classes], of several */
+    double c;
+    void *memory;
+    double *weights, *scores; /* of a fold; [classes] */
+} learning;
+
+static void learning_free(learning *l) {
+    free(l->values);
+    free(l->class_of);
+    free(l->fold);
+    free(l->which);
+    free(l->tags);
+    free(l->memory);
+    free(l->weights);
+    free(l->scores);
+}
+
+static void fill_values(learning *l) {
+    const learned_set *set = l->set;
+    const size_t dim = (size_t)set->dim;
+    for (int i = 0; i < set->count; i++) {
+        const learned_photo *p = &set->photos[i];
+        const uint16_t *from = halves_of(set, p);
+        for (size_t d = 0; d < dim; d++) l->values[(size_t)i * dim + d] = bytes_half(from[d]);
+        l->class_of[i] = p->count ? set->labels[p->first] : set->classes.count;
+        for (int k = 0; set->several && k < p->count; k++)
+            l->tags[(size_t)i * l->classes + (size_t)set->labels[p->first + k]] = 1;
+    }
+}
+
+/* Of a class's photos in their order, each ten follow another; the only one of a class has none. */
+static void choose_folds(learning *l, int folds) {
+    const int count = l->set->count;
+    int *seen = l->which; /* [classes + 1] of them are there */
+    memset(seen, 0, (l->classes + 1) * sizeof *seen);
+    for (int i = 0; i < count; i++) l->fold[i] = seen[l->class_of[i]]++ % folds;
+    for (int i = 0; i < count; i++)
+        if (seen[l->class_of[i]] == 1) l->fold[i] = -1;
+}
+
+/* 1 over the mean squared distance of the embeddings to their mean: the scale of c. */
+static double inverse_variance(const learning *l) {
+    const size_t dim = (size_t)l->set->dim, count = (size_t)l->set->count;
+    double all = 0;
+    for (size_t d = 0; d < dim; d++) {
+        double sum = 0, squares = 0;
+        for (size_t i = 0; i < count; i++) sum += (double)l->values[i * dim + d];
+        sum /= (double)count;
+        for (size_t i = 0; i < count; i++) {
+            const double x = (double)l->values[i * dim + d] - sum;
+            squares += x * x;
+        }
+        all += squares / (double)count;
+    }
+    return all > 0 ? 1 / all : 1;
+}
+
+static bool learning_open(learning *l, const learned_set *set, const learned_choice *choice,
+                          learned_head *head, report *r) {
+    const size_t count = (size_t)set->count, room = count + (size_t)set->classes.count + 1;
+    memset(l, 0, sizeof *l);
+    l->set = set;
+    l->choice = choice;
+    l->head = head;
+    l->classes = (size_t)set->classes.count;
+    l->row = (size_t)set->dim + 1;
+    l->values = malloc(count * (size_t)set->dim * sizeof *l->values);
+    l->class_of = malloc(room * sizeof *l->class_of);
+    l->fold = malloc(room * sizeof *l->fold);
+    l->which = malloc(room * sizeof *l->which);
+    l->tags = set->several ? calloc(count, l->classes) : NULL;
+    l->memory = malloc(vit_learn_size(set->dim, set->classes.count));
+    l->weights = malloc(l->classes * l->row * sizeof *l->weights);
+    l->scores = malloc((l->classes + 1) * sizeof *l->scores);
+    head->weights = calloc((l->classes + 1) * l->row, sizeof *head->weights);
+    head->answers = calloc(count, sizeof *head->answers);
+    head->held = calloc(count * l->classes, sizeof *head->held);
+    if (!l->values || !l->class_of || !l->fold || !l->which || (set->several && !l->tags) ||
+        !l->memory || !l->weights || !l->scores || !head->weights || !head->answers || !head->held)
+        return report_no_memory(r);
+    fill_values(l);
+    l->c = (choice->c > 0 ? choice->c : LEARNED_C) * inverse_variance(l);
+    head->num_classes = (int)l->classes;
+    return true;
+}
+
+static float *held_row(const learning *l, int i) { return l->head->held + (size_t)i * l->classes; }
+
+static const float *value_row(const learning *l, int i) {
+    return l->values + (size_t)i * (size_t)l->set->dim;
+}
+
+/* Fits all photos but those of a fold; -1: all. */
+static int fit(learning *l, int fold, double *weights) {
+    const learned_set *set = l->set;
+    const vit_executor *executor = l->choice->executor;
+    const vit_learn_options options = { l->c, 0, executor ? executor->parallel_for : NULL,
+                                        executor ? executor->user : NULL };
+    vit_learn_rows rows = {
+        l->values,         set->several ? NULL : l->class_of, l->tags, l->which, 0, set->dim,
+        set->classes.count
+    };
+    for (int i = 0; i < set->count; i++)
+        if (fold < 0 || l->fold[i] != fold) l->which[rows.count++] = i;
+    return vit_learn_fit(&rows, &options, l->memory, weights);
+}
+
+/* Scores of the photos that are held out, a fold at a time. */
+static void hold_out(learning *l) {
+    const learned_set *set = l->set;
+    for (int fold = 0; fold < l->head->folds; fold++) {
+        bool any = false;
+        for (int i = 0; i < set->count; i++) any |= l->fold[i] == fold;
+        if (!any) continue;
+        (void)fit(l, fold, l->weights);
+        for (int i = 0; i < set->count; i++) {
+            if (l->fold[i] != fold) continue;
+            vit_learn_scores(l->weights, set->classes.count, value_row(l, i), set->dim, l->scores);
+            for (size_t c = 0; c < l->classes; c++) held_row(l, i)[c] = (float)l->scores[c];
+        }
+    }
+}
+
+/* The cross-entropy of what was held out, its scores divided by a temperature; and that of one more
+ * photo, the mean of all, which may be of any class: few photos that all are right would otherwise
+ * be a proof of certainty. */
+static double cross_entropy(learning *l, double temperature) {
+    const learned_set *set = l->set;
+    double sum = 0, any = 0;
+    int count = 0;
+    for (int i = 0; i < set->count; i++) {
+        const float *held = held_row(l, i);
+        double mean = 0, all;
+        if (l->fold[i] < 0) continue;
+        count++;
+        for (size_t c = 0; c < l->classes; c++) {
+            const double z = (double)held[c] / temperature;
+            l->scores[c] = z;
+            mean += z / (double)l->classes;
+            if (!set->several) continue;
+            all = vit_learn_log(1 + vit_learn_exp(z < 0 ? z : -z)) + (z > 0 ? z : 0);
+            sum += all - (l->tags[(size_t)i * l->classes + c] ? z : 0);
+            any += (all - z / 2) / (double)l->classes;
+        }
+        if (set->several) continue;
+        all = vit_learn_softmax(l->scores, set->classes.count);
+        sum += all - (double)held[l->class_of[i]] / temperature;
+        any += all - mean;
+    }
+    return count ? sum + any / count : 0;
+}
+
+/* By golden sections, from 1/64 to 64: the function has one minimum. */
+static double find_temperature(learning *l) {
+    const double golden = 0.6180339887498949, ln2 = 0.6931471805599453;
+    double low = -6 * ln2, high = 6 * ln2;
+    double a = high - golden * (high - low), b = low + golden * (high - low);
+    double at_a = cross_entropy(l, vit_learn_exp(a)), at_b = cross_entropy(l, vit_learn_exp(b));
+    for (int i = 0; i < 24; i++) {
+        if (at_a <= at_b) {
+            high = b, b = a, at_b = at_a;
+            a = high - golden * (high - low);
+            at_a = cross_entropy(l, vit_learn_exp(a));
+        } else {
+            low = a, a = b, at_a = at_b;
+            b = low + golden * (high - low);
+            at_b = cross_entropy(l, vit_learn_exp(b));
+        }
+    }
+    return vit_learn_exp((low + high) / 2);
+}
+
+static int compare_floats(const void *a, const void *b) {
+    const float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+/* The value that `share` of them are not below; sorts them. */
+static double value_below(float *values, int count, double share) {
+    const int below = (int)((1 - share) * count);
+    qsort(values, (size_t)count, sizeof *values, compare_floats);
+    return (double)values[below < count ? below : count - 1];
+}
+
+/* Scores that were held out to probabilities, and what they say of each photo. */
+static void rate_held(learning *l) {
+    learned_head *head = l->head;
+    for (int i = 0; i < l->set->count; i++) {
+        learned_answer *answer = &head->answers[i];
+        float *held = held_row(l, i);
+        int best = 0;
+        answer->best = -1;
+        if (l->fold[i] < 0) continue;
+        for (size_t c = 0; c < l->classes; c++) {
+            if (held[c] > held[best]) best = (int)c;
+            l->scores[c] = (double)held[c] / head->temperature;
+        }
+        answer->score = (float)l->scores[best];
+        if (!l->set->several) (void)vit_learn_softmax(l->scores, (int)l->classes);
+        for (size_t c = 0; c < l->classes; c++)
+            held[c] = (float)(l->set->several ? 1 / (1 + vit_learn_exp(-l->scores[c]))
+                                              : l->scores[c]);
+        answer->best = best;
+        answer->highest = held[best];
+        answer->own = l->class_of[i] < (int)l->classes ? held[l->class_of[i]] : 0;
+        head->expected += (double)answer->highest;
+        head->held_out++;
+        head->right += best == l->class_of[i];
+    }
+    if (head->held_out) head->expected /= head->held_out;
+}
+
+static bool has_none_already(const learned_set *set) {
+    for (int c = 0; c < set->classes.count; c++)
+        if (are_twins(set->classes.paths[c], LEARNED_NONE)) return true;
+    return false;
+}
+
+/* A class more, whose score no photo changes. */
+static bool add_none(learning *l, report *r) {
+    learned_head *head = l->head;
+    float *best = malloc(((size_t)head->held_out + 1) * sizeof *best);
+    int count = 0;
+    if (!best) return report_no_memory(r);
+    for (int i = 0; i < l->set->count; i++)
+        if (head->answers[i].best >= 0) best[count++] = head->answers[i].score;
+    head->none = value_below(best, count, l->choice->known);
+    free(best);
+    for (int i = 0; i < l->set->count; i++) {
+        const learned_answer *answer = &head->answers[i];
+        const bool refused = answer->best >= 0 && (double)answer->score < head->none;
+        head->refused += refused;
+        head->right_refused += refused && answer->best == l->class_of[i];
+    }
+    head->has_none = true;
+    head->num_classes++;
+    head->weights[l->classes * l->row + l->row - 1] = head->none;
+    return true;
+}
+
+/* One class, of which nothing is known but itself: its score is the product with its mean, in units
+ * of the mean's own. A photo held out, of which so many pass, scores what the others' mean gives. */
+static bool fit_alone(learning *l, report *r) {
+    const size_t dim = (size_t)l->set->dim;
+    const int count = l->set->count;
+    learned_head *head = l->head;
+    double *mean = l->weights, square = 0, least, middle, factor;
+    float *passes = malloc((size_t)count * sizeof *passes);
+    if (!passes) return report_no_memory(r);
+    memset(mean, 0, dim * sizeof *mean);
+    for (int i = 0; i < count; i++)
+        for (size_t d = 0; d < dim; d++) mean[d] += (double)value_row(l, i)[d] / count;
+    for (size_t d = 0; d < dim; d++) square += mean[d] * mean[d];
+    for (int i = 0; i < count; i++) {
+        const float *x = value_row(l, i);
+        double own = 0, all = 0;
+        for (size_t d = 0; d < dim; d++) {
+            own += (double)x[d] * (double)x[d];
+            all += (double)x[d] * mean[d];
+        }
+        passes[i] = (float)((all * count - own) / (count - 1) / square);
+        head->answers[i] = (learned_answer){ 0, 1, 1, passes[i] };
+    }
+    least = value_below(passes, count, l->choice->known);
+    middle = (double)passes[count / 2];
+    factor = 4 / (middle - least > 1e-3 ? middle - least : 1e-3);
+    for (size_t d = 0; d < dim; d++) head->weights[d] = factor * mean[d] / square;
+    head->weights[dim] = -factor * least;
+    for (int i = 0; i < count; i++) head->refused += (double)head->answers[i].score < least;
+    head->alone = head->has_none = true;
+    head->held_out = head->right = count;
+    head->num_classes = 2;
+    free(passes);
+    return true;
+}
+
+static bool fit_classes(learning *l, report *r) {
+    learned_head *head = l->head;
+    const double work = (double)l->set->count * (double)l->set->dim * (double)l->classes;
+    head->folds = l->choice->folds ? l->choice->folds : work <= 2e8 ? LEARNED_FOLDS : 3;
+    choose_folds(l, head->folds);
+    head->steps = fit(l, -1, head->weights);
+    hold_out(l);
+    head->temperature = 1;
+    for (int i = 0; i < l->set->count && head->temperature == 1; i++)
+        if (l->fold[i] >= 0) head->temperature = find_temperature(l);
+    for (size_t i = 0; i < l->classes * l->row; i++) head->weights[i] /= head->temperature;
+    rate_held(l);
+    return l->set->several || has_none_already(l->set) || l->choice->known >= 1 ||
+           !head->held_out || add_none(l, r);
+}
+
+bool learned_fit(const learned_set *set, const learned_choice *choice, learned_head *head,
+                 report *r) {
+    learning l;
+    bool good;
+    memset(head, 0, sizeof *head);
+    good = learning_open(&l, set, choice, head, r) &&
+           (set->several || set->classes.count > 1 ? fit_classes(&l, r) : fit_alone(&l, r));
+    learning_free(&l);
+    return good;
+}
+
+void learned_head_free(learned_head *head) {
+    free(head->weights);
+    free(head->answers);
+    free(head->held);
+    memset(head, 0, sizeof *head);
+}
+
+/* === Doubts === */
+
+typedef struct doubt {
+    float ratio;
+    int photo;
+} doubt;
+
+static int compare_doubts(const void *a, const void *b) {
+    const doubt *x = a, *y = b;
+    if (x->ratio != y->ratio) return x->ratio < y->ratio ? -1 : 1;
+    return (x->photo > y->photo) - (x->photo < y->photo);
+}
+
+static int own_class(const learned_set *set, int i) {
+    const learned_photo *p = &set->photos[i];
+    return p->count == 1 ? set->labels[p->first] : -1;
+}
+
+int learned_doubts(const learned_set *set, const learned_head *head, int *list) {
+    const size_t classes = (size_t)set->classes.count;
+    double *sums = calloc(2 * classes + 1, sizeof *sums);
+    doubt *doubts = malloc(((size_t)set->count + 1) * sizeof *doubts);
+    int found = 0;
+    for (int i = 0; sums && doubts && !head->alone && i < set->count; i++) {
+        const int c = own_class(set, i);
+        if (c < 0 || head->answers[i].best < 0) continue;
+        sums[c] += (double)head->answers[i].own;
+        sums[classes + (size_t)c]++;
+    }
+    for (int i = 0; sums && doubts && !head->alone && i < set->count; i++) {
+        const learned_answer *a = &head->answers[i];
+        const int c = own_class(set, i);
+        if (c < 0 || a->best < 0 || a->best == c) continue;
+        if ((double)a->highest * sums[classes + (size_t)a->best] < sums[a->best]) continue;
+        doubts[found++] = (doubt){ a->own / a->highest, i };
+    }
+    if (found) qsort(doubts, (size_t)found, sizeof *doubts, compare_doubts);
+    for (int i = 0; i < found; i++) list[i] = doubts[i].photo;
+    free(sums);
+    free(doubts);
+    return found;
+}

@@ -1,0 +1,525 @@
+/* vit-learn.c - your own classes from a few photos of each: another head for a model.
+ *
+ *     learn -m dinov2.vit photos/ -o mine.vit          photos/CLASS/IMAGE
+ *     learn -m mine.vit --add more/ -o mine2.vit       more photos, without the old ones
+ *     learn -m mine.vit --forget cat -o less.vit
+ *     classify -m mine.vit photo.jpg
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/report.h"
+#include "base/text.h"
+#include "cli/model.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+#include "convert/unpack.h"
+#include "infer/learned.h"
+#include "numbers/precision.h"
+#include "vit.h"
+
+#define PROGRAM cli_name()
+
+enum { MATRIX_LIMIT = 16, LINES_SHOWN = 10 };
+
+/* The command line. */
+typedef struct choices {
+    const char *model, *output;
+    text_list operands, forget;
+    int num_threads, batch, folds;
+    double known;
+    vit_isa isa;
+    bool add, several, json, quiet;
+    photo_options photos;
+} choices;
+
+/* One run. */
+typedef struct job {
+    const choices *chosen;
+    vit_model model;
+    char *path; /* of it */
+    photo_decoder *decoder;
+    learned_set set;
+    learned_head head;
+    uint64_t backbone, bytes; /* its hash; of the file written */
+    size_t record;            /* bytes of what is kept         */
+    int dropped;              /* classes of the model that are not kept */
+    double seconds;           /* to learn                      */
+    int *doubts, num_doubts;
+} job;
+
+/* === What is learnt from === */
+
+static bool add_stored(job *j, report *r) {
+    learned_record record = { NULL, 0, 0, &j->model, j->backbone };
+    const bool wanted = j->chosen->add || j->chosen->forget.count;
+    record.data = head_learned(&j->model, &record.size, &record.count);
+    if (!record.data) {
+        return !wanted ||
+               report_fail(r, "has learnt nothing that photos could be added to: leave "
+                              "out --add and --forget") ||
+               report_file(r, j->path);
+    }
+    if (wanted) return learned_add_stored(&j->set, &record, r) || report_file(r, j->path);
+    j->dropped = j->model.config.num_classes;
+    return true;
+}
+
+static bool gather(job *j, report *r) {
+    const choices *c = j->chosen;
+    infer_settings settings;
+    memset(&settings, 0, sizeof settings);
+    settings.model = &j->model;
+    settings.program = PROGRAM;
+    settings.num_threads = c->num_threads;
+    settings.batch = c->batch;
+    settings.isa = c->isa;
+    settings.decoder = j->decoder;
+    settings.progress = !c->quiet;
+    j->set.several = c->several;
+    if (!add_stored(j, r)) return false;
+    for (int i = 0; i < c->operands.count; i++)
+        if (!learned_add_photos(&j->set, c->operands.items[i], &settings, r)) return false;
+    for (int i = 0; i < c->forget.count; i++)
+        if (!learned_forget(&j->set, c->forget.items[i], r)) return false;
+    return learned_sort(&j->set, PROGRAM, r);
+}
+
+static bool learn(job *j, report *r) {
+    vit_threads *threads = NULL;
+    vit_executor executor;
+    const learned_choice choice = { 0, j->chosen->known, j->chosen->folds, &executor };
+    const vit_result result = vit_threads_create(j->chosen->num_threads, &threads, &executor);
+    const double start = cli_now_ms();
+    bool good;
+    if (result) return report_fail(r, "%s", vit_result_string(result));
+    good = learned_fit(&j->set, &choice, &j->head, r);
+    vit_threads_destroy(threads);
+    j->seconds = (cli_now_ms() - start) / 1000;
+    j->doubts = malloc(((size_t)j->set.count + 1) * sizeof *j->doubts);
+    if (good && !j->doubts) return report_no_memory(r);
+    if (good) j->num_doubts = learned_doubts(&j->set, &j->head, j->doubts);
+    return good;
+}
+
+/* === The file === */
+
+/* Where the backbone comes from, and what is learnt; malloc'ed. */
+static char *provenance(const job *j) {
+    const char *line = vit_source(&j->model);
+    const size_t size = strlen(line) + 512;
+    char *text = malloc(size);
+    if (!text) return NULL;
+    text[0] = '\0';
+    while (*line) {
+        const size_t length = strcspn(line, "\n") + 1;
+        if (strncmp(line, "learned", 7) != 0) text_append(text, size, "%.*s", (int)length, line);
+        line += length - (line[length - 1] == '\0');
+    }
+    text_append(text, size, "learned: %d photos of %d classes, %s\n", j->set.count,
+                j->set.classes.count,
+                j->set.several  ? "any number of them a photo"
+                : j->head.alone ? "told by their mean"
+                                : "one a photo");
+    text_append(text, size, "learned_backbone: %016llx\n", (unsigned long long)j->backbone);
+    return text;
+}
+
+static bool write_model(job *j, report *r) {
+    const size_t classes = (size_t)j->set.classes.count;
+    const char **labels = malloc((classes + 1) * sizeof *labels);
+    char *source = provenance(j);
+    unsigned char *record = learned_store(&j->set, j->backbone, &j->record);
+    head_contents head = {
+        j->head.num_classes, j->head.weights,     j->set.several, labels, source, record,
+        j->record,           (size_t)j->set.count
+    };
+    bool good = (labels && source && record) || report_no_memory(r);
+    if (good) {
+        memcpy(labels, j->set.classes.paths, classes * sizeof *labels);
+        labels[classes] = LEARNED_NONE;
+        good = head_write(&j->model, &head, j->chosen->output, &j->bytes, r);
+    }
+    free(labels);
+    free(source);
+    free(record);
+    return good;
+}
+
+/* === The report === */
+
+static double percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
+
+static const char *class_at(const job *j, int index) {
+    return index < j->set.classes.count ? j->set.classes.paths[index] : LEARNED_NONE;
+}
+
+static int own_class(const job *j, int i) {
+    const learned_photo *p = &j->set.photos[i];
+    return p->count ? j->set.labels[p->first] : -1;
+}
+
+static const char *photo_name(const job *j, int i) {
+    const char *path = j->set.photos[i].path;
+    return path ? path : "(a photo from before)";
+}
+
+/* The answer for a photo that was held out, with LEARNED_NONE as the last class. */
+static int answer_at(const job *j, int i) {
+    const learned_answer *a = &j->head.answers[i];
+    return j->head.has_none && !j->head.alone && (double)a->score < j->head.none
+               ? j->set.classes.count
+               : a->best;
+}
+
+/* [classes, num_classes]: malloc'ed. */
+static int *count_confusions(const job *j) {
+    const size_t width = (size_t)j->head.num_classes;
+    int *counts = calloc((size_t)j->set.classes.count * width, sizeof *counts);
+    for (int i = 0; counts && i < j->set.count; i++)
+        if (j->head.answers[i].best >= 0 && own_class(j, i) >= 0)
+            counts[(size_t)own_class(j, i) * width + (size_t)answer_at(j, i)]++;
+    return counts;
+}
+
+static void print_matrix(const job *j, const int *counts) {
+    const int width = j->head.num_classes;
+    char label[64];
+    printf("\nconfusion of photos held out (a row for each class, a column for each answer)\n");
+    printf("%-20s", "");
+    for (int i = 0; i < width; i++)
+        if (i < j->set.classes.count) printf(" %6d", i);
+        else printf("   none");
+    printf("\n");
+    for (int c = 0; c < j->set.classes.count; c++) {
+        const int shown = text_show(label, sizeof label, 16, class_at(j, c));
+        printf("%3d %s%*s", c, label, 16 - shown, "");
+        for (int i = 0; i < width; i++) printf(" %6d", counts[c * width + i]);
+        printf("\n");
+    }
+}
+
+/* The mistakes made most often, each below the one before in the order of count, then of place. */
+static void print_worst(const job *j, const int *counts) {
+    const int width = j->head.num_classes, size = j->set.classes.count * width;
+    int last = -1;
+    printf("\nmost frequent confusions of photos held out\n");
+    for (int shown = 0; shown < LINES_SHOWN; shown++) {
+        int best = -1;
+        for (int i = 0; i < size; i++) {
+            if (i / width == i % width || !counts[i]) continue;
+            if (last >= 0 && (counts[i] > counts[last] || (counts[i] == counts[last] && i <= last)))
+                continue;
+            if (best < 0 || counts[i] > counts[best]) best = i;
+        }
+        if (best < 0) break;
+        last = best;
+        text_print(stdout, "  %5d  %s taken for %s\n", counts[best], class_at(j, best / width),
+                   class_at(j, best % width));
+    }
+}
+
+static void print_doubts(const job *j) {
+    if (!j->num_doubts) return;
+    printf("\nlook at these: each looks more like another class than like its own\n");
+    for (int i = 0; i < j->num_doubts && i < 2 * LINES_SHOWN; i++) {
+        const int at = j->doubts[i];
+        const learned_answer *a = &j->head.answers[at];
+        text_print(stdout, "  %s: %s %.0f %%, %s %.0f %%\n", photo_name(j, at),
+                   class_at(j, own_class(j, at)), 100 * (double)a->own, class_at(j, a->best),
+                   100 * (double)a->highest);
+    }
+    if (j->num_doubts > 2 * LINES_SHOWN)
+        printf("  and %d more; --json names all\n", j->num_doubts - 2 * LINES_SHOWN);
+}
+
+/* Of several classes a photo: mean average precision and F1 at 0.5, of what was held out. */
+typedef struct several_figures {
+    double mean_average_precision, f1;
+    int classes;
+} several_figures;
+
+static bool figure_several(const job *j, several_figures *figures, report *r) {
+    const int classes = j->set.classes.count;
+    precision_score *column = malloc(((size_t)j->set.count + 1) * sizeof *column);
+    precision_counts all = { 0, 0, 0 };
+    memset(figures, 0, sizeof *figures);
+    if (!column) return report_no_memory(r);
+    for (int c = 0; c < classes; c++) {
+        int count = 0, right = 0;
+        for (int i = 0; i < j->set.count; i++) {
+            const learned_photo *p = &j->set.photos[i];
+            const float held = j->head.held[(size_t)i * (size_t)classes + (size_t)c];
+            bool has = false;
+            for (int k = 0; k < p->count; k++) has |= j->set.labels[p->first + k] == c;
+            if (j->head.answers[i].best < 0) continue;
+            column[count++] = (precision_score){ held, has };
+            right += has;
+            all.found += has && held >= 0.5f;
+            all.wrong += !has && held >= 0.5f;
+            all.missed += has && held < 0.5f;
+        }
+        if (!right) continue;
+        figures->mean_average_precision += precision_average(column, count);
+        figures->classes++;
+    }
+    if (figures->classes) figures->mean_average_precision /= figures->classes;
+    figures->f1 = precision_f1(&all);
+    free(column);
+    return true;
+}
+
+static void count_least(const job *j, int *least, int *most) {
+    *least = j->set.count;
+    *most = 0;
+    for (int c = 0; c < j->set.classes.count; c++) {
+        int count = 0;
+        for (int i = 0; i < j->set.count; i++)
+            for (int k = 0; k < j->set.photos[i].count; k++)
+                count += j->set.labels[j->set.photos[i].first + k] == c;
+        *least = count < *least ? count : *least;
+        *most = count > *most ? count : *most;
+    }
+}
+
+static void print_photos(const job *j) {
+    const learned_set *set = &j->set;
+    int least, most;
+    count_least(j, &least, &most);
+    printf("photos          %d of %d %s, ", set->count, set->classes.count,
+           set->classes.count == 1 ? "class" : "classes");
+    printf(least == most ? "%d each\n" : "%d to %d each\n", least, most);
+    if (set->stored) printf("                %d of them from before\n", set->stored);
+    if (set->twice) printf("                %d left out, which were there twice\n", set->twice);
+    if (set->counts.unreadable)
+        printf("                %d left out, which cannot be read\n", (int)set->counts.unreadable);
+    if (j->dropped)
+        text_print(stdout,
+                   "                %s had learnt classes, which are left out; --add keeps them\n",
+                   j->path);
+}
+
+static void print_promise(const job *j, const several_figures *several) {
+    const learned_head *head = &j->head;
+    const double p = head->held_out ? (double)head->right / head->held_out : 0;
+    if (head->alone) {
+        printf(
+            "alone           one class is told by how like its mean a photo is; nothing is known\n"
+            "                of others, so nothing can be promised: add a folder \"%s\"\n"
+            "                with photos of other things\n",
+            LEARNED_NONE);
+        return;
+    }
+    if (!head->held_out) {
+        printf("right           unknown: every class has one photo, so none can be held out\n");
+        return;
+    }
+    if (j->set.several) {
+        printf(
+            "found           mAP %.1f %%, F1 %.1f %% at 0.5, of %d photos held out, in %d folds\n",
+            100 * several->mean_average_precision, 100 * several->f1, head->held_out, head->folds);
+        return;
+    }
+    printf("right           %.1f %% (+-%.1f) of %d photos held out, in %d folds\n", 100 * p,
+           100 * sqrt(p * (1 - p) / head->held_out), head->held_out, head->folds);
+    printf("                probabilities are %.1f %% in the mean\n", 100 * head->expected);
+    if (head->held_out < j->set.count)
+        printf("                %d were not held out, the only ones of their classes\n",
+               j->set.count - head->held_out);
+    if (head->has_none)
+        printf("none            %d of them (%.1f %%) are \"%s\", %d of these would be right\n",
+               head->refused, percent(head->refused, head->held_out), LEARNED_NONE,
+               head->right_refused);
+}
+
+static bool print_text(const job *j, report *r) {
+    int *counts = j->set.several || j->head.alone ? NULL : count_confusions(j);
+    several_figures several;
+    if (j->set.several && !figure_several(j, &several, r)) return false;
+    print_photos(j);
+    print_promise(j, &several);
+    if (counts && j->head.held_out) {
+        if (j->set.classes.count <= MATRIX_LIMIT) print_matrix(j, counts);
+        else print_worst(j, counts);
+    }
+    print_doubts(j);
+    printf("\nkept            %llu bytes for --add, %llu a photo: embeddings, no photos\n",
+           (unsigned long long)j->record, (unsigned long long)(j->record / (size_t)j->set.count));
+    printf("time            %.2f s to embed, %.2f s to learn\n", j->set.counts.seconds, j->seconds);
+    text_print(stdout, "output          %s, %llu bytes\n", j->chosen->output,
+               (unsigned long long)j->bytes);
+    free(counts);
+    return true;
+}
+
+static void put_doubts(json_writer *w, const job *j) {
+    json_put_begin(w, "doubts", '[');
+    for (int i = 0; i < j->num_doubts; i++) {
+        const learned_answer *a = &j->head.answers[j->doubts[i]];
+        json_put_begin(w, NULL, '{');
+        json_put_text(w, "path", j->set.photos[j->doubts[i]].path);
+        json_put_text(w, "class", class_at(j, own_class(j, j->doubts[i])));
+        json_put_float(w, "probability", a->own);
+        json_put_text(w, "best", class_at(j, a->best));
+        json_put_float(w, "best_probability", a->highest);
+        json_put_end(w, '}');
+    }
+    json_put_end(w, ']');
+}
+
+static void put_confusions(json_writer *w, const job *j, const int *counts) {
+    const int width = j->head.num_classes;
+    json_put_begin(w, "confusion", '[');
+    for (int i = 0; counts && i < j->set.classes.count * width; i++) {
+        if (!counts[i]) continue;
+        json_put_begin(w, NULL, '[');
+        json_put_integer(w, NULL, i / width);
+        json_put_integer(w, NULL, i % width);
+        json_put_integer(w, NULL, counts[i]);
+        json_put_end(w, ']');
+    }
+    json_put_end(w, ']');
+}
+
+static bool print_json(const job *j, report *r) {
+    int *counts = j->set.several || j->head.alone ? NULL : count_confusions(j);
+    const learned_head *head = &j->head;
+    const bool promised = head->held_out && !head->alone;
+    several_figures several;
+    json_writer w = json_write_to(stdout);
+    if (j->set.several && !figure_several(j, &several, r)) return false;
+    json_put_begin(&w, NULL, '{');
+    json_put_text(&w, "model", j->path);
+    json_put_text(&w, "output", j->chosen->output);
+    json_put_integer(&w, "bytes", (int64_t)j->bytes);
+    json_put_integer(&w, "photos", j->set.count);
+    json_put_integer(&w, "stored", j->set.stored);
+    json_put_integer(&w, "twice", j->set.twice);
+    json_put_integer(&w, "unreadable", (int64_t)j->set.counts.unreadable);
+    json_put_bool(&w, "several", j->set.several);
+    json_put_begin(&w, "classes", '[');
+    for (int c = 0; c < head->num_classes; c++) json_put_text(&w, NULL, class_at(j, c));
+    json_put_end(&w, ']');
+    json_put_integer(&w, "folds", head->folds);
+    json_put_integer(&w, "held_out", promised ? head->held_out : 0);
+    if (j->set.several) {
+        json_put_number(&w, "mean_average_precision", several.mean_average_precision, 9);
+        json_put_number(&w, "f1", several.f1, 9);
+    } else {
+        json_put_number(&w, "top1", promised ? (double)head->right / head->held_out : (double)NAN,
+                        9);
+        json_put_number(&w, "expected", promised ? head->expected : (double)NAN, 9);
+        json_put_integer(&w, "none", head->refused);
+        json_put_integer(&w, "none_right", head->right_refused);
+    }
+    json_put_number(&w, "temperature", head->temperature, 9);
+    json_put_integer(&w, "kept_bytes", (int64_t)j->record);
+    json_put_decimals(&w, "embed_seconds", j->set.counts.seconds, 3);
+    json_put_decimals(&w, "learn_seconds", j->seconds, 3);
+    put_confusions(&w, j, counts);
+    put_doubts(&w, j);
+    json_put_end(&w, '}');
+    putchar('\n');
+    free(counts);
+    return true;
+}
+
+/* === The command line === */
+
+static const char description[] =
+    "Learns the classes of photos PHOTOS/CLASS/IMAGE and writes a model that knows them: the\n"
+    "same backbone with another head, for every program that takes a model. PHOTOS may be a file\n"
+    "with lines 'PATH,CLASS' instead, where 'PATH,CLASS;CLASS' has several classes and 'PATH,' none.\n"
+    "Printed are how many photos are right that were held out, which look mislabelled, and\n"
+    "which classes are mistaken for each other.\n";
+
+static const char notes[] =
+    "The head is scikit-learn's LogisticRegression(C=1) of embeddings scaled to a variance of 1,\n"
+    "with probabilities calibrated on photos held out. A last class, \"" LEARNED_NONE "\", is the\n"
+    "answer for photos that are like none of the classes; a folder of that name may hold examples\n"
+    "instead. One class alone is told by its mean.\n"
+    "OUT.vit keeps the embedding of each photo, 2 bytes a number, for --add and --forget. The same\n"
+    "photos give the same file in any order, with any number of threads, at once or added later.\n"
+    "A photo that is there twice is left out; in two classes, it is an error.\n"
+    "Exit status: 0, 1 if an image could not be read or something failed, 2 for a wrong command\n"
+    "line.\n";
+
+static bool choose(int argc, char **argv, choices *c, int *status) {
+    const cli_option options[] = {
+        CLI_OPTION_MODEL(&c->model),
+        { 'o', "output", "OUT.vit", "the file to write", CLI_OUTPUT, &c->output, 0, 0 },
+        { 0, "add", NULL, "add PHOTOS to what MODEL.vit has learnt before", CLI_FLAG, &c->add, 0,
+          0 },
+        { 0, "forget", "CLASS", "leave out a class that MODEL.vit has learnt", CLI_LIST, &c->forget,
+          0, 0 },
+        { 0, "several", NULL, "any number of classes may be right (sigmoid)", CLI_FLAG, &c->several,
+          0, 0 },
+        { 0, "known", "P",
+          "share of photos held out that are not \"" LEARNED_NONE "\"\n"
+          "(default 0.95); 1: no such class",
+          CLI_NUMBER, &c->known, 0.5, 1 },
+        { 0, "folds", "N", "hold out photos in N parts (default 10; 3 where that takes long)",
+          CLI_INT, &c->folds, 2, 1000 },
+        CLI_OPTION_BATCH(&c->batch, "4 on each thread"),
+        CLI_OPTION_THREADS(&c->num_threads),
+        CLI_OPTION_ISA(&c->isa),
+        CLI_OPTION_JSON(&c->json, "print one JSON object"),
+        CLI_OPTION_QUIET(&c->quiet),
+        PHOTO_EXACT_OPTION(&c->photos),
+        PHOTO_OPTIONS(&c->photos),
+        CLI_END,
+    };
+    const cli_program program = { PROGRAM,     "[options] PHOTOS... -o OUT.vit",
+                                  description, options,
+                                  notes,       0,
+                                  CLI_MANY,    "PHOTOS" };
+    const char *wrong = NULL;
+    if (!cli_parse(&program, argc, argv, &c->operands, status)) return false;
+    if (!c->output) wrong = "missing -o OUT.vit";
+    else if (!c->operands.count && !c->forget.count) wrong = "missing PHOTOS";
+    else if (c->add && !c->operands.count) wrong = "--add needs PHOTOS";
+    if (!wrong) return true;
+    *status = cli_wrong(PROGRAM, "%s", wrong);
+    return false;
+}
+
+static bool run(job *j, report *r) {
+    static const int own_size[2] = { 0, 0 };
+    const choices *c = j->chosen;
+    if (!cli_model_choose(c->model, own_size, &j->model, &j->path, r)) return false;
+    j->backbone = head_backbone(&j->model);
+    j->decoder = photo_decoder_open(&c->photos, PROGRAM, c->num_threads, r);
+    return j->decoder && gather(j, r) && learn(j, r) && write_model(j, r) &&
+           (c->json ? print_json(j, r) : c->quiet || print_text(j, r));
+}
+
+int main(int argc, char **argv) {
+    cli_start(&argc, &argv, "vit-learn");
+    choices chosen;
+    report r = report_make();
+    job j;
+    int status;
+    bool good;
+    memset(&chosen, 0, sizeof chosen);
+    memset(&j, 0, sizeof j);
+    chosen.known = 0.95;
+    j.chosen = &chosen;
+    if (choose(argc, argv, &chosen, &status)) {
+        good = run(&j, &r);
+        if (r.failed) report_print(&r, PROGRAM);
+        status = cli_finish(PROGRAM, good && !j.set.counts.unreadable ? CLI_OK : CLI_FAILED);
+    }
+    learned_head_free(&j.head);
+    learned_free(&j.set);
+    free(j.doubts);
+    photo_decoder_close(j.decoder);
+    vit_model_close(&j.model);
+    free(j.path);
+    text_list_free(&chosen.operands);
+    text_list_free(&chosen.forget);
+    return status;
+}
