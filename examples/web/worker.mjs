@@ -85,6 +85,15 @@ function checkChannels() {
     throw new Error(`the inputs of this model have ${channels} channels, photos have 3`);
 }
 
+/** Of a photo's size: twice what it is resized to, as in the programs, and what the page shows. */
+function eighthsOf(size) {
+    const resized = cropOf(size)?.resized;
+    const suffice = (eighths) => resized && size.width * eighths >= 16 * resized.width
+        && size.height * eighths >= 16 * resized.height
+        && Math.max(size.width, size.height) * eighths >= 8 * VIEW;
+    return [1, 2, 4].find(suffice) ?? 8;
+}
+
 /** The model's input, and of a photo that is decoded what `look` makes of it. */
 async function inputOf(key, look = null) {
     const name = `${key}/input`;
@@ -92,8 +101,9 @@ async function inputOf(key, look = null) {
     const known = recall(name);
     if (known && !look) return known;
     checkChannels();
-    const decoded = await decode(photo.file);
-    photo.size = { width: decoded.width, height: decoded.height };
+    const decoded = await decode(photo.file, eighthsOf);
+    const { width, height } = decoded.size ?? decoded;
+    photo.size = { width, height };
     if (look) await look(decoded);
     const input = known ?? model.preprocess(decoded);
     return known ?? keep(name, input, input.byteLength);
