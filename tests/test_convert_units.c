@@ -1446,7 +1446,8 @@ static void check_packed(vit_dtype dtype, const float *rows) {
     }
 }
 
-static void test_rounding(vit_dtype dtype, const float *x, const float *w) {
+/* most: of the error of rounding to the nearest, what may be left. */
+static void test_rounding(vit_dtype dtype, double most, const float *x, const float *w) {
     static float nearest[OUTPUTS * DEPTH], best[OUTPUTS * DEPTH];
     const quantise_matrix samples = { x, SAMPLES, DEPTH };
     quantise_layer layer;
@@ -1458,7 +1459,7 @@ static void test_rounding(vit_dtype dtype, const float *x, const float *w) {
     CHECK(quantise_rows(&layer, best, OUTPUTS, NULL));
     a = output_error(dtype, x, w, nearest);
     b = output_error(dtype, x, w, best);
-    CHECK_MSG(b < 0.9 * a, "dtype %d: %g to %g", (int)dtype, a, b);
+    CHECK_MSG(b < most * a, "dtype %d: %g to %g", (int)dtype, a, b);
     check_packed(dtype, best);
     quantise_end(&layer);
 }
@@ -1481,9 +1482,9 @@ static void test_quantise(void) {
     make_weights(w);
     CHECK(!quantise_knows(VIT_F32) && !quantise_knows(VIT_F16));
     test_inputs();
-    test_rounding(VIT_I8, x, w);
-    test_rounding(VIT_I4, x, w);
-    test_rounding(VIT_BF16, x, w);
+    test_rounding(VIT_I8, 0.545, x, w);
+    test_rounding(VIT_I4, 0.0312, x, w);
+    test_rounding(VIT_BF16, 0.574, x, w);
     CHECK(quantise_smooth(VIT_I8, &samples, &weights, factors, &alpha));
     CHECK_MSG(alpha > 0, "an outlier is not smoothed");
     for (k = 0; k < DEPTH; k++)

@@ -220,6 +220,7 @@ shape positions.npy '1, 9, 9'
 json embedding models 0 kind
 json 9 models 0 cosines 8
 json 24 models 0 dim
+if grep -q '"block"' out; then fail "positions of no block have one"; else pass; fi
 layout hf_beit
 layout hf_dinov3
 for block in 0 1; do
