@@ -3,6 +3,7 @@
  *     learn -m dinov2.vit photos/ -o mine.vit          photos/CLASS/IMAGE
  *     learn -m mine.vit --add more/ -o mine2.vit       more photos, without the old ones
  *     learn -m mine.vit --forget cat -o less.vit
+ *     learn -m dinov2.vit mine.vit hers.vit -o both.vit
  *     classify -m mine.vit photo.jpg
  */
 #include <math.h>
@@ -54,19 +55,42 @@ typedef struct job {
 
 /* === What is learnt from === */
 
-static bool add_stored(job *j, report *r) {
-    learned_record record = { NULL, 0, 0, &j->model, j->backbone };
-    const bool wanted = j->chosen->add || j->chosen->forget.count;
-    record.data = head_learned(&j->model, &record.size, &record.count);
-    if (!record.data) {
-        return !wanted ||
-               report_fail(r, "has learnt nothing that photos could be added to: leave "
-                              "out --add and --forget") ||
-               report_file(r, j->path);
+/* What a model has learnt, if it has. */
+static bool add_learnt(job *j, const vit_model *model, const char *path, bool *any, report *r) {
+    learned_record record = { NULL, 0, 0, model, j->backbone };
+    record.data = head_learned(model, &record.size, &record.count);
+    *any = record.data != NULL;
+    return !*any || learned_add_stored(&j->set, &record, r) || report_file(r, path);
+}
+
+static bool add_own(job *j, report *r) {
+    size_t size, count;
+    bool any;
+    if (j->chosen->add || j->chosen->forget.count) {
+        if (!add_learnt(j, &j->model, j->path, &any, r)) return false;
+        if (any) return true;
+        (void)report_fail(r, "has learnt nothing that photos could be added to: leave out --add "
+                             "and --forget");
+        return report_file(r, j->path);
     }
-    if (wanted) return learned_add_stored(&j->set, &record, r) || report_file(r, j->path);
-    j->dropped = j->model.config.num_classes;
+    if (head_learned(&j->model, &size, &count)) j->dropped = j->model.config.num_classes;
     return true;
+}
+
+static bool is_model(const char *path) {
+    const size_t length = strlen(path);
+    return length > 4 && !strcmp(path + length - 4, ".vit");
+}
+
+static bool add_other(job *j, const char *path, report *r) {
+    vit_model other;
+    bool any, good;
+    if (!cli_model_open(path, 0, &other, r)) return false;
+    good = add_learnt(j, &other, path, &any, r);
+    vit_model_close(&other);
+    if (!good || any) return good;
+    (void)report_fail(r, "has learnt nothing: expected a file that vit-learn has written");
+    return report_file(r, path);
 }
 
 static bool gather(job *j, report *r) {
@@ -81,9 +105,13 @@ static bool gather(job *j, report *r) {
     settings.decoder = j->decoder;
     settings.progress = !c->quiet;
     j->set.several = c->several;
-    if (!add_stored(j, r)) return false;
-    for (int i = 0; i < c->operands.count; i++)
-        if (!learned_add_photos(&j->set, c->operands.items[i], &settings, r)) return false;
+    if (!add_own(j, r)) return false;
+    for (int i = 0; i < c->operands.count; i++) {
+        const char *path = c->operands.items[i];
+        if (!(is_model(path) ? add_other(j, path, r)
+                             : learned_add_photos(&j->set, path, &settings, r)))
+            return false;
+    }
     for (int i = 0; i < c->forget.count; i++)
         if (!learned_forget(&j->set, c->forget.items[i], r)) return false;
     return learned_sort(&j->set, PROGRAM, r);
@@ -294,7 +322,9 @@ static void print_photos(const job *j) {
            set->classes.count == 1 ? "class" : "classes");
     printf(least == most ? "%d each\n" : "%d to %d each\n", least, most);
     if (set->stored) printf("                %d of them from before\n", set->stored);
-    if (set->twice) printf("                %d left out, which were there twice\n", set->twice);
+    if (set->twice)
+        printf("                %d left out, which %s there twice\n", set->twice,
+               set->twice == 1 ? "was" : "were");
     if (set->counts.unreadable)
         printf("                %d left out, which cannot be read\n", (int)set->counts.unreadable);
     if (j->dropped)
@@ -328,7 +358,7 @@ static void print_promise(const job *j, const several_figures *several) {
            100 * sqrt(p * (1 - p) / head->held_out), head->held_out, head->folds);
     printf("                probabilities are %.1f %% in the mean\n", 100 * head->expected);
     if (head->held_out < j->set.count)
-        printf("                %d were not held out, the only ones of their classes\n",
+        printf("                %d not held out: the only photo of its class\n",
                j->set.count - head->held_out);
     if (head->has_none)
         printf("none            %d of them (%.1f %%) are \"%s\", %d of these would be right\n",
@@ -434,6 +464,7 @@ static const char description[] =
     "Learns the classes of photos PHOTOS/CLASS/IMAGE and writes a model that knows them: the\n"
     "same backbone with another head, for every program that takes a model. PHOTOS may be a file\n"
     "with lines 'PATH,CLASS' instead, where 'PATH,CLASS;CLASS' has several classes and 'PATH,' none.\n"
+    "A file that vit-learn has written adds what it has learnt, without the photos.\n"
     "Printed are how many photos are right that were held out, which look mislabelled, and\n"
     "which classes are mistaken for each other.\n";
 
@@ -480,8 +511,8 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
     const char *wrong = NULL;
     if (!cli_parse(&program, argc, argv, &c->operands, status)) return false;
     if (!c->output) wrong = "missing -o OUT.vit";
-    else if (!c->operands.count && !c->forget.count) wrong = "missing PHOTOS";
-    else if (c->add && !c->operands.count) wrong = "--add needs PHOTOS";
+    else if (!c->operands.count && !c->forget.count)
+        wrong = c->add ? "--add needs PHOTOS" : "missing PHOTOS";
     if (!wrong) return true;
     *status = cli_wrong(PROGRAM, "%s", wrong);
     return false;

@@ -196,9 +196,9 @@ static bool round_vector(const learned_set *set, const float *vector, uint16_t *
         to[d] = bytes_to_half(vector[d]);
         if (fabsf(bytes_half(to[d])) <= 65504) continue;
         (void)report_fail(r,
-                          "its embedding has %s at %d: this model cannot be learnt with; try "
-                          "another --dtype of it",
-                          isnan(vector[d]) ? "NaN" : "a number above 65504", d);
+                          "its embedding has %g at %d; expected at most 65504: no head can be "
+                          "learnt upon this model",
+                          (double)vector[d], d);
         return report_file(r, path);
     }
     return true;
