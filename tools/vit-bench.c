@@ -533,7 +533,8 @@ static bool choose(int argc, char **argv, choices *c, arch_choice *choice, int *
         CLI_END,
     };
     const cli_program program = {
-        PROGRAM, "[options] [-m MODEL.vit | --arch NAME]", description, options, notes, 0, 0, NULL
+        PROGRAM, "[options] [-m MODEL.vit | --arch NAME]", description, options, notes, 0, 0, NULL,
+        NULL
     };
     if (!cli_parse(&program, argc, argv, NULL, status)) return false;
     if (c->list_archs) print_archs();

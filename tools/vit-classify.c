@@ -399,10 +399,11 @@ static bool choose(int argc, char **argv, choices *c, text_list *images, int *st
         CLI_END,
     };
     const cli_program program = {
-        PROGRAM,     "[options] (IMAGE|FOLDER... | --frames WxH|auto [STREAM])",
-        description, options,
-        notes,       0,
-        CLI_MANY,    "IMAGE"
+        PROGRAM,         "[options] (IMAGE|FOLDER... | --frames WxH|auto [STREAM])",
+        description,     options,
+        notes,           0,
+        CLI_MANY,        "IMAGE",
+        photos_library()
     };
     report r = report_make();
     if (!cli_parse(&program, argc, argv, images, status)) return false;

@@ -207,7 +207,7 @@ int main(int argc, char **argv) {
           &a.convert.compare, 0, 0 },
         { 0, "report-max", "N", "use at most N of them, evenly spaced (default 1000)", CLI_INT,
           &a.convert.compare_max, 1, 1048576 },
-        PHOTO_SANDBOX_OPTION(&a.convert.decoding),
+        PHOTO_DECODING_OPTIONS(&a.convert.decoding),
         { 0, "keep", "PATTERN", "keep these tensors in a wider type; may be repeated", CLI_LIST,
           &a.convert.keep, 0, 0 },
         { 0, "img-size", "N|HxW", "resample the positions for this input size", CLI_TEXT,
@@ -253,7 +253,8 @@ int main(int argc, char **argv) {
                                   notes,
                                   0,
                                   CLI_MANY,
-                                  "CHECKPOINT" };
+                                  "CHECKPOINT",
+                                  photos_library() };
     text_list operands;
     int status;
     if (print_topic(argc, argv)) return cli_finish(PROGRAM, CLI_OK);

@@ -284,7 +284,8 @@ static bool choose(int argc, char **argv, choices *c, text_list *operands, int *
                                   notes,
                                   0,
                                   CLI_MANY,
-                                  "IMAGE" };
+                                  "IMAGE",
+                                  photos_library() };
     const char *wrong;
     if (!cli_parse(&program, argc, argv, operands, status)) return false;
     wrong = check_choices(c, operands);

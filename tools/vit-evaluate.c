@@ -693,9 +693,8 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
         PHOTO_OPTIONS(&c->photos),
         CLI_END,
     };
-    const cli_program program = {
-        PROGRAM, "[options] DIR", description, options, notes, 1, 1, "DIR"
-    };
+    const cli_program program = { PROGRAM, "[options] DIR", description,     options, notes, 1,
+                                  1,       "DIR",           photos_library() };
     const char *wrong;
     text_list operands;
     if (!cli_parse(&program, argc, argv, &operands, status)) return false;

@@ -428,7 +428,8 @@ int main(int argc, char **argv) {
         CLI_END,
     };
     const cli_program program = {
-        cli_name(), "[options] MODEL.vit...", description, options, notes, 1, CLI_MANY, "MODEL.vit"
+        cli_name(), "[options] MODEL.vit...", description, options, notes, 1, CLI_MANY, "MODEL.vit",
+        NULL
     };
     text_list files;
     int status;

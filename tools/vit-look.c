@@ -172,10 +172,15 @@ static bool choose(const look_command *command, int argc, char **argv, look_choi
                    text_list *operands, int *status) {
     cli_option options[MAX_OPTIONS + 1];
     char name[80];
-    const cli_program program = {
-        name,  command->synopsis,     command->description,  options,
-        notes, command->min_operands, command->max_operands, command->operand
-    };
+    const cli_program program = { name,
+                                  command->synopsis,
+                                  command->description,
+                                  options,
+                                  notes,
+                                  command->min_operands,
+                                  command->max_operands,
+                                  command->operand,
+                                  photos_library() };
     const char *wrong;
     int count = own_options(options, 0, command, c);
     snprintf(name, sizeof name, "%s %s", PROGRAM, command->name);
@@ -202,7 +207,8 @@ static int without_command(int argc, char **argv) {
         "'@ COMMAND --help' lists the options of each.\n";
     const cli_option none[] = { CLI_END };
     const cli_program program = {
-        PROGRAM, "COMMAND [options] ...", description, none, notes, 1, CLI_MANY, "COMMAND"
+        PROGRAM,   "COMMAND [options] ...", description, none, notes, 1, CLI_MANY,
+        "COMMAND", photos_library()
     };
     text_list operands;
     int status;

@@ -672,10 +672,11 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
         CLI_OPTION_JSON(&c->json, "print what was written, the best classes and timings as JSON"),
         CLI_END,
     };
-    const cli_program program = { PROGRAM,     "[options] (IMAGE|FOLDER... | --input X.npy)",
-                                  description, options,
-                                  notes,       0,
-                                  CLI_MANY,    NULL };
+    const cli_program program = { PROGRAM,         "[options] (IMAGE|FOLDER... | --input X.npy)",
+                                  description,     options,
+                                  notes,           0,
+                                  CLI_MANY,        NULL,
+                                  photos_library() };
     if (!cli_parse(&program, argc, argv, &c->operands, status)) return false;
     if (check_command(c)) return true;
     *status = CLI_USAGE;

@@ -606,10 +606,11 @@ static bool choose(int argc, char **argv, choices *c, text_list *photos, int *st
         PHOTO_OPTIONS(&c->photos),
         CLI_END,
     };
-    const cli_program program = { PROGRAM,     "[options] INDEX.npy|FOLDER PHOTO|FOLDER...",
-                                  description, options,
-                                  notes,       0,
-                                  CLI_MANY,    "INDEX.npy" };
+    const cli_program program = { PROGRAM,         "[options] INDEX.npy|FOLDER PHOTO|FOLDER...",
+                                  description,     options,
+                                  notes,           0,
+                                  CLI_MANY,        "INDEX.npy",
+                                  photos_library() };
     const char *wrong;
     if (!cli_parse(&program, argc, argv, photos, status)) return false;
     wrong = check(c, photos->count);

@@ -274,8 +274,9 @@ static void print_help(const cli_program *program) {
 }
 
 static void print_version(const cli_program *program) {
-    printf("%s (vit.h %d.%d.%d)\n", program->name, VIT_VERSION_MAJOR, VIT_VERSION_MINOR,
-           VIT_VERSION_PATCH);
+    printf("%s (vit.h %d.%d.%d%s%s)\n", program->name, VIT_VERSION_MAJOR, VIT_VERSION_MINOR,
+           VIT_VERSION_PATCH, program->decoder ? "; JPEGs by " : "",
+           program->decoder ? program->decoder : "");
 }
 
 static bool take_word(parser *p, text_list *operands, bool *only_operands) {

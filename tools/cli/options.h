@@ -8,7 +8,7 @@
  *         CLI_END
  *     };
  *     const cli_program program = { "classify", "[options] IMAGE...", "Names what it sees.\n",
- *                                   options, NULL, 1, CLI_MANY, "IMAGE" };
+ *                                   options, NULL, 1, CLI_MANY, "IMAGE", NULL };
  *     text_list images;
  *     int status;
  *     if (!cli_parse(&program, argc, argv, &images, &status)) return status;
@@ -104,6 +104,7 @@ typedef struct cli_program {
     const char *notes; /* of --help, below the options; NULL: none             */
     int min_operands, max_operands;
     const char *operand; /* what a missing one is called: "IMAGE"               */
+    const char *decoder; /* of JPEGs, for --version; NULL: it reads none        */
 } cli_program;
 
 /* Begins every program: os_start, and remembers by which name it was called, so that an installed

@@ -178,11 +178,20 @@ static char *copy_text(const char *text) {
 enum { UNFINISHED = 4 };
 static char unfinished[UNFINISHED][LONGEST_PATH];
 
+static char temporary_folder[LONGEST_PATH];
+
 /* Ctrl-C must not leave gigabytes behind. */
 static void remove_unfinished(void) {
     for (int i = 0; i < UNFINISHED; i++) {
         if (unfinished[i][0]) os_remove(unfinished[i]);
     }
+    if (temporary_folder[0]) os_remove_folder_late(temporary_folder);
+}
+
+void cli_temporary_folder(const char *path) {
+    temporary_folder[0] = '\0';
+    if (path && strlen(path) < LONGEST_PATH) strcpy(temporary_folder, path);
+    if (path) os_before_end(remove_unfinished);
 }
 
 /* The place of a temporary file among the unfinished; "" finds a free one. Beyond so many files at

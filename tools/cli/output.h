@@ -59,6 +59,9 @@ bool cli_output_commit(cli_output *output, report *r);
 bool cli_outputs_commit(cli_output *const all[], int count, report *r);
 /* Closes the file and removes what was written so far. */
 void cli_output_abandon(cli_output *output);
+/* A folder that is removed, too, if the program is ended from outside; NULL: there is none any more.
+ * One at a time. */
+void cli_temporary_folder(const char *path);
 /* Where what was written so far can be read again, once it is flushed; NULL: nowhere. */
 const char *cli_output_written(const cli_output *output);
 

@@ -47,8 +47,13 @@
 typedef struct image_file {
     uint8_t *pixels; /* RGB, rows tightly packed                               */
     int width, height;
-    char repaired[200]; /* damage that the decoder passed over; "": none          */
+    char note[200]; /* damage that was passed over, or IMAGE_FILE_GREY16; "": none */
 } image_file;
+
+/* Pillow's convert("RGB") clips these at 255, which leaves most of them white. */
+#define IMAGE_FILE_GREY16                                                                           \
+    "is grey with 16 bits a pixel, of which the upper 8 are taken; Pillow takes all above 255 for " \
+    "white"
 
 /* How many eighths of its size an upright photo of width x height may be decoded at: 8, 4, 2 or 1.
  * Only libjpeg-turbo decodes at less than the whole size. */
@@ -228,29 +233,42 @@ static bool image_file__is_jpeg(const image_file__job *job) {
     return at > 0 && at < job->size && job->data[at] == 0xd8;
 }
 
-/* Of these, by their first bytes, there is more to say. */
-static bool image_file__unknown(const image_file__job *job) {
-    static const struct {
-        size_t at;
-        const char *magic, *kind, *command;
-    } kinds[] = {
-        { 8, "WEBP", "a WebP image", "dwebp photo.webp -o photo.png" },
-        { 0, "II*\0", "a TIFF image", "convert photo.tiff photo.png" },
-        { 0, "MM\0*", "a TIFF image", "convert photo.tiff photo.png" },
-        { 4, "ftypavi", "an AVIF image", "ffmpeg -i photo.avif photo.png" },
-        { 4, "ftyphei", "a HEIC image", "heif-convert photo.heic photo.png" },
-        { 4, "ftyphev", "a HEIC image", "heif-convert photo.heic photo.png" },
-        { 4, "ftypmif1", "a HEIF image", "heif-convert photo.heic photo.png" },
+/* Formats that only a command decodes (photo_options.command), by their first bytes. */
+typedef struct image_file_kind {
+    size_t at;
+    const char *magic, *name, *suffix, *package, *command; /* Debian's package */
+} image_file_kind;
+
+/* NULL: none of them. */
+static const image_file_kind *image_file_kind_of(const void *data, size_t size) {
+    static const image_file_kind kinds[] = {
+        { 8, "WEBP", "a WebP image", ".webp", "webp", "dwebp %i -o %o" },
+        { 0, "II*\0", "a TIFF image", ".tif", "netpbm", "tifftopnm %i" },
+        { 0, "MM\0*", "a TIFF image", ".tif", "netpbm", "tifftopnm %i" },
+        { 4, "ftypavi", "an AVIF image", ".avif", "libavif-bin", "avifdec %i %o" },
+        { 4, "ftyphei", "a HEIC image", ".heic", "libheif-examples", "heif-convert %i %o" },
+        { 4, "ftyphev", "a HEIC image", ".heic", "libheif-examples", "heif-convert %i %o" },
+        { 4, "ftypmif1", "a HEIF image", ".heic", "libheif-examples", "heif-convert %i %o" },
+        { 4, "ftypmsf1", "a HEIF image", ".heic", "libheif-examples", "heif-convert %i %o" },
     };
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        const size_t at = kinds[i].at, length = at ? strlen(kinds[i].magic) : 4;
+        if (size >= at + length && memcmp((const char *)data + at, kinds[i].magic, length) == 0)
+            return &kinds[i];
+    }
+    return NULL;
+}
+
+static bool image_file__unknown(const image_file__job *job) {
+    const image_file_kind *kind = image_file_kind_of(job->data, job->size);
     if (image_file__begins(job, "\x89VIT", 4)) {
         return report_fail(job->r, "is a model, not an image; a model is given with -m");
     }
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        size_t at = kinds[i].at, size = at ? strlen(kinds[i].magic) : 4;
-        if (job->size >= at + size && memcmp(job->data + at, kinds[i].magic, size) == 0) {
-            return report_fail(job->r, "is %s, which cannot be read here; convert it first: %s",
-                               kinds[i].kind, kinds[i].command);
-        }
+    if (kind) {
+        return report_fail(job->r,
+                           "is %s, which a command decodes that you name: apt install %s, then "
+                           "--decoder '%s', or the same in VIT_DECODER",
+                           kind->name, kind->package, kind->command);
     }
     return report_fail(job->r, "is not an image that can be read here (JPEG, PNG, BMP, GIF, "
                                "TGA, PGM, PPM)");
@@ -324,6 +342,7 @@ static bool image_file__pnm(const image_file__job *job, image_file *image) {
 
     image->pixels = image_file__malloc(count * 3);
     if (!image->pixels) return report_no_memory(job->r);
+    if (channels == 1 && max > 255) strcpy(image->note, IMAGE_FILE_GREY16);
     image->width = width;
     image->height = height;
     for (size_t i = 0; i < count * 3; i++) {
@@ -346,9 +365,9 @@ static bool image_file__is_png(const image_file__job *job) {
 }
 
 /* Chunks up to IEND: length, type, data, CRC. Those with a capital first letter are critical.
- * The first is IHDR and begins with width and height. */
+ * The first is IHDR and begins with width, height, bits and colours. */
 static bool image_file__check_png(const image_file__job *job) {
-    static const char critical[] = "IHDRPLTEIDATIEND";
+    static const char used[] = "IHDRPLTEIDATIENDeXIf";
     if (job->size < 33) return report_fail(job->r, "is truncated");
     if (memcmp(job->data + 8, "\0\0\0\x0dIHDR", 8) != 0) {
         return report_fail(job->r, "is damaged: no PNG header");
@@ -364,7 +383,7 @@ static bool image_file__check_png(const image_file__job *job) {
         if (job->size - at < 12) return report_fail(job->r, "is truncated");
         length = image_file__big32(chunk);
         if (length > job->size - at - 12) return report_fail(job->r, "is truncated");
-        for (int i = 0; i < 16; i += 4) known = known || memcmp(chunk + 4, critical + i, 4) == 0;
+        for (int i = 0; i < 20; i += 4) known = known || memcmp(chunk + 4, used + i, 4) == 0;
         if (!known && !(chunk[4] & 32)) {
             return report_fail(job->r, "is damaged: unknown PNG chunk");
         }
@@ -566,6 +585,8 @@ static bool image_file__stb(const image_file__job *job, image_file *image) {
 
     image->pixels = stbi_load_from_callbacks(&callbacks, &stream, &image->width, &image->height,
                                              &channels, 3);
+    if (image_file__is_png(job) && job->data[24] == 16 && job->data[25] == 0)
+        strcpy(image->note, IMAGE_FILE_GREY16);
     if (image->pixels && !stream.starved) return true;
     image_file__release(image->pixels);
     image->pixels = NULL;
@@ -612,10 +633,24 @@ static int image_file__tiff_orientation(const uint8_t *data, size_t size) {
     return 1;
 }
 
-/* 1 .. 8, from the first Exif segment before the pixels; 1 if that is missing or not valid. */
+/* From the first eXIf chunk, which may stand before or behind the pixels. */
+static int image_file__png_orientation(const image_file__job *job) {
+    size_t length;
+    for (size_t at = 8; job->size - at >= 12; at += 12 + length) {
+        const uint8_t *chunk = job->data + at;
+        length = image_file__big32(chunk);
+        if (length > job->size - at - 12) break;
+        if (memcmp(chunk + 4, "eXIf", 4) == 0)
+            return image_file__tiff_orientation(chunk + 8, length);
+    }
+    return 1;
+}
+
+/* 1 .. 8, from the first Exif segment before a JPEG's pixels; 1 if that is missing or not valid. */
 static int image_file__orientation(const image_file__job *job) {
     image_file__segment segment;
     size_t at = 0;
+    if (image_file__is_png(job)) return image_file__png_orientation(job);
     if (!image_file__is_jpeg(job)) return 1;
     while (image_file__next_segment(job, &at, &segment) && segment.marker != 0xda) {
         if (segment.marker == 0xe1 && segment.size >= 6 &&
@@ -684,7 +719,9 @@ static bool image_file__turbo(image_file__size *size, image_file *image) {
     image->pixels = decoded.pixels;
     image->width = decoded.width;
     image->height = decoded.height;
-    memcpy(image->repaired, decoded.repaired, sizeof image->repaired);
+    if (decoded.repaired[0])
+        snprintf(image->note, sizeof image->note, "is damaged, and decoded nevertheless: %.150s",
+                 decoded.repaired);
     return good;
 }
 
@@ -695,6 +732,19 @@ static bool image_file__turbo(image_file__size *size, image_file *image) {
 static void image_file_free(image_file *image) {
     image_file__release(image->pixels);
     memset(image, 0, sizeof *image);
+}
+
+/* Whether it begins like what image_file_decode reads. TGA has no first bytes of its own: a map or
+ * none, one of six kinds, sides, one of five depths. */
+static bool image_file_is_known(const void *data, size_t size) {
+    const uint8_t *head = data;
+    const image_file__job job = { data, size, NULL };
+    if (image_file__is_pnm(&job) || image_file__is_jpeg(&job) || image_file__is_png(&job) ||
+        image_file__begins(&job, "GIF8", 4) || image_file__begins(&job, "BM", 2))
+        return true;
+    return size >= 18 && head[1] <= 1 && head[2] && (head[2] & ~8) <= 3 && (head[12] || head[13]) &&
+           (head[14] || head[15]) && head[16] && head[16] <= 32 &&
+           (head[16] % 8 == 0 || head[16] == 15);
 }
 
 static size_t image_file_max_bytes(unsigned flags) {

@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/source.h"
 #include "base/text.h"
+#include "cli/output.h"
 #include "image/frames.h"
 #include "image/image_file.h"
 #include "image/sandbox.h"
@@ -273,7 +274,7 @@ static bool work(const sandbox_request *request, vit_image *image, report *r) {
     image_file file;
     bool good = image_file_decode(request->data, request->size, request->flags,
                                   whole ? NULL : least_eighths, t, &file, r);
-    snprintf(request->note, SANDBOX_NOTE_SIZE, "%.190s", file.repaired);
+    snprintf(request->note, SANDBOX_NOTE_SIZE, "%s", file.note);
     take_pixels(&file, image);
     if (good && request->to) {
         good = photos_prepare(&t->model, image, request->to, r);
@@ -291,30 +292,251 @@ static void *allocate_pixels(size_t size) {
     return pixels;
 }
 
+/* === By a command === */
+
+enum { MAX_WORDS = 30, COMMAND_SECONDS = 60 };
+
+typedef struct command {
+    const char *text;           /* as the user wrote it; NULL: there is none              */
+    char *words[MAX_WORDS + 1]; /* malloc'ed                                              */
+    int count;
+    char *program;      /* its file                                               */
+    bool takes, writes; /* %i is in a word, %o is                                 */
+    char *folder;       /* for temporary files                                    */
+    unsigned runs;      /* so far, by several threads                             */
+    uint64_t memory;    /* bytes                                                  */
+    bool is_confined;
+} command;
+
+static const char *command_text(const photo_options *options) {
+    const char *text = options->command ? options->command : getenv("VIT_DECODER");
+    return text && *text ? text : NULL;
+}
+
+/* The next word of a shell's, without its quotes; malloc'ed. NULL: its quotes do not end, or there is
+ * no memory. */
+static char *take_word(const char **at) {
+    char *word = malloc(strlen(*at) + 1), *to = word, quote = 0;
+    if (!word) return NULL;
+    for (; **at && (quote || !strchr(" \t\n", **at)); ++*at) {
+        if (!quote && (**at == '\'' || **at == '"')) quote = **at;
+        else if (quote && **at == quote) quote = 0;
+        else if (**at == '\\' && (*at)[1] && (!quote || (quote == '"' && strchr("\"\\", (*at)[1]))))
+            *to++ = *++*at;
+        else *to++ = **at;
+    }
+    *to = '\0';
+    if (!quote) return word;
+    free(word);
+    return NULL;
+}
+
+static bool split_command(command *c, report *r) {
+    const char *at = c->text;
+    if (strlen(at) > PHOTOS_MAX_COMMAND)
+        return report_fail(r, "--decoder: longer than %d bytes; put it into a script",
+                           PHOTOS_MAX_COMMAND);
+    while (at += strspn(at, " \t\n"), *at) {
+        if (c->count == MAX_WORDS) return report_fail(r, "--decoder: has too many words");
+        c->words[c->count] = take_word(&at);
+        if (!c->words[c->count]) return report_fail(r, "--decoder: its quotes do not end");
+        for (const char *s = c->words[c->count++]; (s = strchr(s, '%')) != NULL; s += 2) {
+            if (!s[1] || !strchr("io%", s[1]))
+                return report_fail(r, "--decoder: expected %%i, %%o or %%%%, found '%.10s'", s);
+            c->takes = c->takes || s[1] == 'i';
+            c->writes = c->writes || s[1] == 'o';
+        }
+    }
+    return c->count > 0 || report_fail(r, "--decoder: names no program");
+}
+
+/* Whatever is wrong with it is said before the first photo. */
+static bool open_command(command *c, const photo_options *options, uint64_t memory, report *r) {
+    c->text = command_text(options);
+    c->memory = memory;
+    c->is_confined = !options->no_sandbox;
+    if (!c->text) return true;
+    if (!split_command(c, r)) return false;
+    c->program = os_find_program(c->words[0]);
+    if (!c->program)
+        return report_fail(r, "--decoder: '%.100s' cannot be run: %s", c->words[0],
+                           os_error(errno));
+    c->folder = os_make_temporary();
+    if (!c->folder)
+        return report_fail(r, "--decoder: no folder for temporary files can be made: %s",
+                           os_error(errno));
+    cli_temporary_folder(c->folder);
+    return true;
+}
+
+static void close_command(command *c) {
+    if (c->folder) os_remove_folder(c->folder);
+    if (c->folder) cli_temporary_folder(NULL);
+    for (int i = 0; i < c->count; i++) free(c->words[i]);
+    free(c->program);
+    free(c->folder);
+}
+
+/* A word with the paths that %i and %o stand for; malloc'ed. */
+static char *fill_word(const char *word, const char *input, const char *output) {
+    const size_t longest = strlen(input) > strlen(output) ? strlen(input) : strlen(output);
+    char *filled = malloc(strlen(word) * (longest + 1) + 1), *to = filled;
+    for (; filled && *word; word++) {
+        const char *part = *word != '%'     ? NULL
+                           : *++word == 'i' ? input
+                           : *word == 'o'   ? output
+                                            : "%";
+        if (part) to += strlen(strcpy(to, part));
+        else *to++ = *word;
+    }
+    if (filled) *to = '\0';
+    return filled;
+}
+
+static bool write_file(const char *path, const void *data, size_t size, report *r) {
+    FILE *file = os_create(path, NULL);
+    bool good = file && fwrite(data, 1, size, file) == size;
+    if (file && fclose(file) != 0) good = false;
+    return good ||
+           report_fail(r, "its copy for the --decoder cannot be written: %s", os_error(errno));
+}
+
+/* What the command said last, in *line; "": nothing. */
+static void last_line(const char *path, char *line, size_t line_size) {
+    report r = report_make();
+    unsigned char *data;
+    size_t size, start;
+    line[0] = '\0';
+    if (!source_read_all(path, 1 << 16, &data, &size, &r)) return;
+    while (size > 0 && strchr("\r\n \t", data[size - 1])) size--;
+    for (start = size; start > 0 && !strchr("\r\n", data[start - 1]);) start--;
+    data[size] = '\0';
+    snprintf(line, line_size, ": %s", (char *)data + start);
+    if (size == start) line[0] = '\0';
+    free(data);
+}
+
+static bool judge(const command *c, os_end end, int status, const char *errors, size_t max_bytes,
+                  report *r) {
+    char said[300];
+    last_line(errors, said, sizeof said);
+    if (end == OS_ENDED && status == 0) return true;
+    if (end == OS_NOT_STARTED)
+        return report_fail(r, "'%s' cannot be run%s: %s", c->text,
+                           c->is_confined ? " confined" : "", os_error(errno));
+    if (end == OS_LATE)
+        return report_fail(r, "'%s' was stopped: it took more than %d seconds%s", c->text,
+                           COMMAND_SECONDS, said);
+    if (end == OS_TOO_LARGE)
+        return report_fail(r, "'%s' was stopped: it wrote more than %zu MiB", c->text,
+                           max_bytes >> 20);
+    if (end == OS_KILLED)
+        return report_fail(r, "'%s' was ended by signal %d%s", c->text, status, said);
+    return report_fail(r, "'%s' failed with status %d%s", c->text, status, said);
+}
+
+/* Of the files in `folder`: runs the command on `photo`, and reads what it wrote. */
+static bool run_files(const command *c, const char *folder, const char *photo, size_t max_bytes,
+                      unsigned char **data, size_t *size, report *r) {
+    char *picture = join(folder, "picture.png"), *output = join(folder, "output");
+    char *errors = join(folder, "errors"), *arguments[MAX_WORDS + 1] = { NULL };
+    const char *written = c->writes ? picture : output;
+    os_command run;
+    int status = 0;
+    bool good = picture && output && errors;
+    for (int i = 0; good && i < c->count; i++)
+        good = (arguments[i] = fill_word(c->words[i], photo, picture)) != NULL;
+    if (good) {
+        memset(&run, 0, sizeof run);
+        run.program = c->program;
+        run.arguments = arguments;
+        run.folder = folder;
+        run.input = c->takes ? NULL : photo;
+        run.output = output;
+        run.errors = errors;
+        run.memory = c->memory;
+        run.file = max_bytes;
+        run.cpu_seconds = COMMAND_SECONDS;
+        run.seconds = COMMAND_SECONDS;
+        run.confine = c->is_confined ? sandbox_confine_command : NULL;
+        const os_end end = os_run(&run, &status);
+        good = judge(c, end, status, errors, max_bytes, r);
+        if (good && (os_kind_of_link(written) != OS_FILE ||
+                     !source_read_all(written, max_bytes, data, size, r)))
+            good = report_fail(r, "'%s' wrote no picture", c->text);
+        if (good && !image_file_is_known(*data, *size))
+            good = report_fail(r, "'%s' wrote what is no PNG, JPEG or PPM", c->text);
+    } else {
+        (void)report_no_memory(r);
+    }
+    for (int i = 0; i < c->count; i++) free(arguments[i]);
+    free(picture);
+    free(output);
+    free(errors);
+    return good;
+}
+
+/* The picture that the command makes of a photo, malloc'ed in *made. */
+static bool by_command(command *c, const void *data, size_t size, size_t max_bytes,
+                       unsigned char **made, size_t *made_size, report *r) {
+    const image_file_kind *kind = image_file_kind_of(data, size);
+    char number[16], name[16];
+    char *folder, *photo;
+    bool good;
+    snprintf(number, sizeof number, "%u", __atomic_fetch_add(&c->runs, 1, __ATOMIC_RELAXED));
+    snprintf(name, sizeof name, "photo%s", kind ? kind->suffix : "");
+    folder = join(c->folder, number);
+    photo = folder ? join(folder, name) : NULL;
+    if (!photo) good = report_no_memory(r);
+    else if (!os_make_folder(folder))
+        good = report_fail(r, "no folder for the --decoder can be made: %s", os_error(errno));
+    else
+        good = write_file(photo, data, size, r) &&
+               run_files(c, folder, photo, max_bytes, made, made_size, r);
+    if (folder) os_remove_folder(folder);
+    free(folder);
+    free(photo);
+    return good;
+}
+
 struct photo_decoder {
     const char *program;
     unsigned flags;
     bool exact;
     size_t max_bytes;
     sandbox *box; /* NULL: decode in this process */
+    command other;
+    int lacked, said_grey16; /* photos that need a command; by several threads */
 };
 
+const char *photos_library(void) { return jpeg_library() ? jpeg_library() : "stb_image 2.27"; }
+
 const char *photos_decoding(const photo_options *options, char text[PHOTOS_DECODING_SIZE]) {
-    const char *library = jpeg_library();
-    snprintf(text, PHOTOS_DECODING_SIZE, "%s%s", library ? library : "stb_image 2.27",
-             !library         ? ""
+    const char *other = command_text(options);
+    snprintf(text, PHOTOS_DECODING_SIZE, "%s%s%s%.*s%s", photos_library(),
+             !jpeg_library()  ? ""
              : options->exact ? ", exact"
-                              : ", reduced");
+                              : ", reduced",
+             other ? ", others by '" : "", PHOTOS_MAX_COMMAND, other ? other : "",
+             other ? "'" : "");
     return text;
+}
+
+static int64_t max_pixels_of(const photo_options *options) {
+    return options->max_megapixels ? (int64_t)options->max_megapixels * 1000000
+                                   : IMAGE_FILE_MAX_PIXELS;
+}
+
+static uint64_t memory_of(const photo_options *options) {
+    return (uint64_t)max_pixels_of(options) * 24 + ((uint64_t)256 << 20);
 }
 
 static sandbox *open_sandbox(const photo_options *options, int num_threads, report *r) {
     sandbox_settings settings;
     memset(&settings, 0, sizeof settings);
     settings.max_input = photos_max_bytes(options);
-    settings.max_pixels = options->max_megapixels ? (int64_t)options->max_megapixels * 1000000
-                                                  : IMAGE_FILE_MAX_PIXELS;
-    settings.memory = (uint64_t)settings.max_pixels * 24 + ((uint64_t)256 << 20);
+    settings.max_pixels = max_pixels_of(options);
+    settings.memory = memory_of(options);
     settings.max_to = MAX_INPUT_BYTES;
     settings.children = num_threads;
     settings.cpu_seconds = 30;
@@ -337,6 +559,10 @@ photo_decoder *photo_decoder_open(const photo_options *options, const char *prog
     decoder->flags = flags_of(options);
     decoder->exact = options->exact;
     decoder->max_bytes = photos_max_bytes(options);
+    if (!open_command(&decoder->other, options, memory_of(options), r)) {
+        photo_decoder_close(decoder);
+        return NULL;
+    }
     if (!options->no_sandbox) decoder->box = open_sandbox(options, num_threads, &why);
     if (why.text[0])
         report_error(program, NULL, "images are decoded in this process, without a sandbox: %s",
@@ -345,7 +571,13 @@ photo_decoder *photo_decoder_open(const photo_options *options, const char *prog
 }
 
 void photo_decoder_close(photo_decoder *decoder) {
-    if (decoder) sandbox_close(decoder->box);
+    if (!decoder) return;
+    if (decoder->lacked > 1)
+        report_error(decoder->program, NULL,
+                     "%d images need a --decoder, as the first message about one says",
+                     decoder->lacked);
+    sandbox_close(decoder->box);
+    close_command(&decoder->other);
     free(decoder);
 }
 
@@ -371,17 +603,54 @@ static bool read_file(const char *name, const photo_decoder *decoder, unsigned c
     return false;
 }
 
-/* Where the decoder is. Damage that was passed over is left in r as if it were a failure. */
+/* Where the decoder is. */
+static bool answer(const photo_decoder *decoder, sandbox_request *request, vit_image *image,
+                   report *r) {
+    return decoder->box ? sandbox_decode(decoder->box, request, image, r) : work(request, image, r);
+}
+
+/* What the command makes of a photo is decoded like one. */
+static bool answer_by_command(photo_decoder *decoder, sandbox_request *request, vit_image *image,
+                              report *r) {
+    report found = report_make();
+    unsigned char *made = NULL;
+    bool good = by_command(&decoder->other, request->data, request->size, decoder->max_bytes, &made,
+                           &request->size, r);
+    if (!good) return false;
+    request->data = made;
+    request->flags |= IMAGE_FILE_NO_EXIF;
+    good = answer(decoder, request, image, &found);
+    free(made);
+    if (good) return true;
+    if (found.no_memory) *r = found;
+    else (void)report_fail(r, "what '%s' wrote %s", decoder->other.text, found.text);
+    return false;
+}
+
+/* One that has no command: the first says which; of many it would be tiresome. */
+static bool lack_command(photo_decoder *decoder, const image_file_kind *kind, report *r) {
+    if (!kind || __atomic_fetch_add(&decoder->lacked, 1, __ATOMIC_RELAXED) == 0) return false;
+    *r = report_make();
+    return report_fail(r, "is %s, for which no --decoder is named", kind->name);
+}
+
+/* Damage that was passed over is left in r as if it were a failure. */
 static bool ask(const char *name, photo_decoder *decoder, sandbox_request *request,
                 vit_image *image, report *r) {
+    const bool known = image_file_is_known(request->data, request->size);
+    const image_file_kind *kind = known ? NULL : image_file_kind_of(request->data, request->size);
+    const bool other = !known && request->size > 0 && decoder->other.text;
     char note[SANDBOX_NOTE_SIZE] = "";
-    bool good;
     request->flags = decoder->flags;
     request->note = note;
-    good = decoder->box ? sandbox_decode(decoder->box, request, image, r) : work(request, image, r);
-    if (!good) return report_file(r, name);
+    if (!(other ? answer_by_command(decoder, request, image, r)
+                : answer(decoder, request, image, r) || lack_command(decoder, kind, r)))
+        return report_file(r, name);
+    if (strcmp(note, IMAGE_FILE_GREY16) == 0 &&
+        __atomic_exchange_n(&decoder->said_grey16, 1, __ATOMIC_RELAXED))
+        note[0] = '\0';
     if (note[0]) {
-        (void)report_fail(r, "is damaged, and decoded nevertheless: %s", note);
+        (void)report_fail(r, "%s", note);
         (void)report_file(r, name);
         r->failed = false;
     }

@@ -44,10 +44,11 @@ bool photos_append(photo_list *list, const char *name, report *r);
 
 /* How image files are decoded; zeroed: confined, upright and up to 134 million pixels. */
 typedef struct photo_options {
-    bool no_exif;       /* as they are stored, as timm and Pillow do                    */
-    bool no_sandbox;    /* in this process, which is then at the mercy of each file     */
-    int max_megapixels; /* 1 .. 500: those with more are refused; 0: the default        */
-    bool exact;         /* at their whole size, also those much larger than the input   */
+    bool no_exif;        /* as they are stored, as timm and Pillow do                    */
+    bool no_sandbox;     /* in this process, which is then at the mercy of each file     */
+    int max_megapixels;  /* 1 .. 500: those with more are refused; 0: the default        */
+    bool exact;          /* at their whole size, also those much larger than the input   */
+    const char *command; /* for other formats, see below; NULL: $VIT_DECODER, if it is set */
 } photo_options;
 
 /* Where image files are decoded, and the only way to: nothing else in tools/ includes image_file.h.
@@ -55,6 +56,18 @@ typedef struct photo_options {
  * otherwise or the system has none; where it has one and no process can be made, no image is
  * decoded, and the message says why. Open it before there are threads and large data. */
 typedef struct photo_decoder photo_decoder;
+
+/* The command decodes what does not begin like a format that is read here: HEIC, WebP, AVIF, TIFF.
+ * Its words are split as a shell splits them, without a shell; in them, %i stands for the photo's
+ * file, which is its standard input if no word has it, %o for the picture that it shall write, which
+ * is its standard output if no word has it, and %% for %. The name of %o ends in .png; a PNG, a JPEG
+ * or a PPM may be in it, and is decoded as any other photo, but for its EXIF orientation: the command
+ * is to turn it.
+ *
+ * It runs as this user, with rlimits for the memory and CPU time of each process and the size of
+ * each file, and is killed with all processes that it started after a minute. On Linux, unless
+ * no_sandbox is set, it has no sockets, hence no network, and cannot leave its process group. It can
+ * read and write what this user can. */
 
 /* NULL: see the report. On Linux, a line on stderr says why a system has none. */
 photo_decoder *photo_decoder_open(const photo_options *options, const char *program,
@@ -69,7 +82,7 @@ void photo_decoder_close(photo_decoder *decoder); /* NULL is allowed */
           "N",     "read images of up to N million pixels (default 134)",                          \
           CLI_INT, &(photos)->max_megapixels,                                                      \
           1,       500 },                                                                          \
-        PHOTO_SANDBOX_OPTION(photos)
+        PHOTO_DECODING_OPTIONS(photos)
 /* For programs whose result a few levels of a pixel's brightness hardly change. */
 #define PHOTO_EXACT_OPTION(photos)                                                                 \
     {                                                                                              \
@@ -78,7 +91,17 @@ void photo_decoder_close(photo_decoder *decoder); /* NULL is allowed */
             "large as the model's input is decoded at 1/2, 1/4 or 1/8",                            \
             CLI_FLAG, &(photos)->exact, 0, 0                                                       \
     }
-#define PHOTO_SANDBOX_OPTION(photos)                                                               \
+#define PHOTO_DECODING_OPTIONS(photos)                                                             \
+    { 0,                                                                                           \
+      "decoder",                                                                                   \
+      "COMMAND",                                                                                   \
+      "for HEIC, WebP, AVIF, TIFF: makes a PNG, JPEG or PPM, %o (or standard\n"                    \
+      "output), of a photo, %i (or standard input), and turns it upright:\n"                       \
+      "'heif-convert %i %o'; without it, that of $VIT_DECODER",                                    \
+      CLI_TEXT,                                                                                    \
+      &(photos)->command,                                                                          \
+      0,                                                                                           \
+      0 },                                                                                         \
     {                                                                                              \
         0, "no-sandbox", NULL, "decode images in this process, not in confined ones (Linux)",      \
             CLI_FLAG, &(photos)->no_sandbox, 0, 0                                                  \
@@ -87,9 +110,11 @@ void photo_decoder_close(photo_decoder *decoder); /* NULL is allowed */
 /* Of an image file; larger ones are refused. */
 size_t photos_max_bytes(const photo_options *options);
 
-/* How photos are decoded, for records and --json: "libjpeg-turbo 2.1.5, reduced", "libjpeg-turbo
- * 2.1.5, exact" or "stb_image 2.27". */
-enum { PHOTOS_DECODING_SIZE = 64 };
+/* What decodes JPEGs, for --version: "libjpeg-turbo 2.1.5" or "stb_image 2.27". */
+const char *photos_library(void);
+/* How photos are decoded, for records and --json: "libjpeg-turbo 2.1.5, reduced", or "exact", or
+ * "stb_image 2.27"; then the command, if there is one: ", others by 'heif-convert %i %o'". */
+enum { PHOTOS_MAX_COMMAND = 200, PHOTOS_DECODING_SIZE = 64 + PHOTOS_MAX_COMMAND };
 const char *photos_decoding(const photo_options *options, char text[PHOTOS_DECODING_SIZE]);
 
 /* Decodes an image file, on any thread. "-" is standard input, which must hold one image, no stream

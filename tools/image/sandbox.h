@@ -63,4 +63,8 @@ void sandbox_close(sandbox *box); /* NULL is allowed */
  * child for it, or too low limits. */
 bool sandbox_decode(sandbox *box, const sandbox_request *request, vit_image *image, report *r);
 
+/* For the command that the user names (os_command.confine): no socket, no way out of its process
+ * group, nothing of other processes. False: the system cannot; one without a sandbox does nothing. */
+bool sandbox_confine_command(void);
+
 #endif

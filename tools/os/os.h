@@ -63,7 +63,7 @@ void os_remove(const char *path);
 bool os_make_folder(const char *path);
 /* Calls this function with the path of each file that is opened to be read, on whatever thread. */
 void os_on_read(void (*seen)(const char *path));
-/* Calls this function, which may only call os_remove, when the program is about to be ended by a
+/* Calls this function, which may only call os_remove and os_remove_folder_late, when the program is about to be ended by a
  * signal or from the keyboard. */
 void os_before_end(void (*clean)(void));
 
@@ -113,5 +113,30 @@ double os_private_bytes(void);   /* memory that no file backs; NaN: unknown     
 /* Starts this program anew with these arguments, of which the first is its name, ended by NULL;
  * reads `size` bytes of its standard output. False: it failed, or wrote less. */
 bool os_run_again(char **arguments, void *output, size_t size);
+
+/* A program of somebody else's, with nothing open but its standard streams, in a process group of its
+ * own that is killed when the program has ended, or its time. (Windows has none.) */
+typedef struct os_command {
+    const char *program;         /* as os_find_program gives it                             */
+    char *const *arguments;      /* the first is its name; ended by NULL                    */
+    const char *folder;          /* where it works, and keeps temporary files               */
+    const char *input;           /* a file that it reads; NULL: nothing                     */
+    const char *output, *errors; /* new files, for what it prints                           */
+    uint64_t memory, file;       /* most bytes of a process, of a file                      */
+    int cpu_seconds, seconds;    /* of a process; of a clock on the wall for all            */
+    bool (*confine)(void);       /* called in its process before it begins; NULL            */
+} os_command;
+
+/* OS_NOT_STARTED: errno says why. Else *status is an exit status, or the signal that killed it;
+ * OS_TOO_LARGE: for a file beyond its limit. */
+typedef enum os_end { OS_ENDED, OS_KILLED, OS_TOO_LARGE, OS_LATE, OS_NOT_STARTED } os_end;
+os_end os_run(const os_command *command, int *status);
+char *os_find_program(const char *name); /* in PATH; malloc'ed; NULL: errno says why        */
+
+/* A new folder for temporary files, that this user alone may look into; malloc'ed. */
+char *os_make_temporary(void);
+void os_remove_folder(const char *path); /* and all that is in it                        */
+/* The same from os_before_end's function: another process does it. */
+void os_remove_folder_late(const char *path);
 
 #endif

@@ -16,6 +16,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <limits.h>
 #include <math.h>
 #include <poll.h>
@@ -23,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/wait.h>
@@ -30,6 +32,10 @@
 #include <unistd.h>
 #if defined(__APPLE__)
 #include <mach-o/dyld.h>
+#endif
+#if defined(__linux__)
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #endif
 
 #if !defined(O_PATH)
@@ -293,6 +299,174 @@ bool os_run_again(char **arguments, void *output, size_t size) {
     else close(ends[0]);
     free(executable);
     return good && status == 0;
+}
+
+/* === Programs of others === */
+
+extern char **environ;
+
+char *os_find_program(const char *name) {
+    const char *from = getenv("PATH");
+    char path[PATH_MAX];
+    if (strchr(name, '/')) return access(name, X_OK) == 0 ? realpath(name, NULL) : NULL;
+    for (from = from ? from : "/usr/bin:/bin"; *from;) {
+        const size_t length = strcspn(from, ":");
+        snprintf(path, sizeof path, "%.*s/%s", (int)length, from, name);
+        if (length > 0 && access(path, X_OK) == 0 && os_kind_of(path) == OS_FILE)
+            return realpath(path, NULL);
+        from += length + (from[length] == ':');
+    }
+    errno = ENOENT;
+    return NULL;
+}
+
+/* This process's environment with another TMPDIR, which is the first; malloc'ed. */
+static char **other_environment(const char *folder) {
+    size_t count = 0, kept = 1;
+    char **all;
+    while (environ[count]) count++;
+    all = malloc((count + 2) * sizeof *all + strlen(folder) + sizeof "TMPDIR=");
+    if (!all) return NULL;
+    all[0] = (char *)(all + count + 2);
+    strcat(strcpy(all[0], "TMPDIR="), folder);
+    for (size_t i = 0; i < count; i++)
+        if (strncmp(environ[i], "TMPDIR=", 7) != 0) all[kept++] = environ[i];
+    all[kept] = NULL;
+    return all;
+}
+
+static bool stream(const char *path, int flags, int as) {
+    const int file = open(path, flags, 0600);
+    return file >= 0 && (file == as || (dup2(file, as) == as && close(file) == 0));
+}
+
+/* A limit that is lower already stays. */
+static bool bound(int resource, uint64_t most) {
+    struct rlimit limit;
+    if (getrlimit(resource, &limit) != 0) return false;
+    if (limit.rlim_cur > most) limit.rlim_cur = (rlim_t)most;
+    limit.rlim_max = limit.rlim_cur;
+    return setrlimit(resource, &limit) == 0;
+}
+
+/* Whatever is open ends where the program begins. */
+static void close_others(void) {
+    const long count = sysconf(_SC_OPEN_MAX);
+#if defined(__linux__) && defined(SYS_close_range)
+    if (syscall(SYS_close_range, 3u, ~0u, 4u) == 0) return; /* 4: CLOSE_RANGE_CLOEXEC */
+#endif
+    for (int i = 3; i < count; i++) (void)fcntl(i, F_SETFD, FD_CLOEXEC);
+}
+
+/* In the child of fork, beside threads that hold locks: system calls and nothing else. */
+static void become_command(const os_command *c, char **environment, int say) {
+    const int create = O_WRONLY | O_CREAT | O_EXCL;
+    sigset_t none;
+    int why;
+    (void)setpgid(0, 0);
+#if defined(__linux__)
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+#endif
+    for (int i = 1; i < 32; i++) (void)signal(i, SIG_DFL);
+    sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    if (stream(c->input ? c->input : "/dev/null", O_RDONLY, STDIN_FILENO) &&
+        stream(c->output, create, STDOUT_FILENO) && stream(c->errors, create, STDERR_FILENO) &&
+        chdir(c->folder) == 0 && bound(RLIMIT_AS, c->memory) && bound(RLIMIT_FSIZE, c->file) &&
+        bound(RLIMIT_CPU, (uint64_t)c->cpu_seconds) && bound(RLIMIT_CORE, 0) &&
+        (close_others(), !c->confine || c->confine()))
+        execve(c->program, c->arguments, environment);
+    why = errno;
+    (void)!write(say, &why, sizeof why);
+    _exit(127);
+}
+
+/* No handler of this process may run in the child: they remove its files. The pipe closes where the
+ * program begins. */
+static pid_t start_command(const os_command *c) {
+    char **environment = other_environment(c->folder);
+    int ends[2], why = ENOMEM;
+    sigset_t all, before;
+    pid_t child = -1;
+    if (environment && pipe(ends) == 0) {
+        (void)fcntl(ends[0], F_SETFD, FD_CLOEXEC);
+        (void)fcntl(ends[1], F_SETFD, FD_CLOEXEC);
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before);
+        child = fork();
+        if (child == 0) become_command(c, environment, ends[1]);
+        why = errno;
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        close(ends[1]);
+        if (child > 0 && read(ends[0], &why, sizeof why) == (ssize_t)sizeof why) {
+            waitpid(child, NULL, 0);
+            child = -1;
+        }
+        close(ends[0]);
+    }
+    free(environment);
+    errno = why;
+    return child;
+}
+
+/* Its number stays its own, and its group's, until it is waited for. Naps count with the length that
+ * they should have: a job may be stopped for hours. */
+static bool ends_in_time(pid_t child, int seconds) {
+    double nap = 0.001, waited = 0;
+    for (;; waited += nap, nap = nap < 0.02 ? nap * 1.3 : nap) {
+        const struct timespec time = { 0, (long)(nap * 1e9) };
+        siginfo_t info;
+        info.si_pid = 0;
+        if (waitid(P_PID, (id_t)child, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid)
+            return true;
+        if (waited > seconds) return false;
+        nanosleep(&time, NULL);
+    }
+}
+
+os_end os_run(const os_command *command, int *status) {
+    const pid_t child = start_command(command);
+    bool in_time;
+    if (child < 0) return OS_NOT_STARTED;
+    in_time = ends_in_time(child, command->seconds);
+    kill(-child, SIGKILL);
+    while (waitpid(child, status, 0) < 0 && errno == EINTR) continue;
+    if (!in_time) return OS_LATE;
+    if (WIFEXITED(*status)) return *status = WEXITSTATUS(*status), OS_ENDED;
+    *status = WTERMSIG(*status);
+    return *status == SIGXFSZ ? OS_TOO_LARGE : OS_KILLED;
+}
+
+char *os_make_temporary(void) {
+    char *parent = os_temporary_folder(), *path = parent ? malloc(strlen(parent) + 16) : NULL;
+    if (path) strcat(strcpy(path, parent), "/vit-XXXXXX");
+    free(parent);
+    if (path && mkdtemp(path)) return path;
+    free(path);
+    return NULL;
+}
+
+static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *at) {
+    (void)status, (void)at;
+    if (kind == FTW_DNR) (void)chmod(path, 0700); /* the next time */
+    else (void)remove(path);
+    return 0;
+}
+
+/* Those who are being killed may still write into it. */
+void os_remove_folder(const char *path) {
+    const struct timespec nap = { 0, 10000000 };
+    for (int i = 0; i < 50 && os_kind_of(path) == OS_FOLDER; i++) {
+        if (i > 0) nanosleep(&nap, NULL);
+        (void)nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    }
+}
+
+void os_remove_folder_late(const char *path) {
+    if (fork() == 0) {
+        execl("/bin/rm", "rm", "-rf", "--", path, (char *)NULL);
+        _exit(1);
+    }
 }
 
 #endif

@@ -686,4 +686,26 @@ bool os_run_again(char **arguments, void *output, size_t size) {
     return good && status == 0;
 }
 
+/* === Programs of others: none === */
+
+char *os_find_program(const char *name) {
+    (void)name;
+    errno = ENOSYS;
+    return NULL;
+}
+
+os_end os_run(const os_command *command, int *status) {
+    (void)command, (void)status;
+    errno = ENOSYS;
+    return OS_NOT_STARTED;
+}
+
+char *os_make_temporary(void) {
+    errno = ENOSYS;
+    return NULL;
+}
+
+void os_remove_folder(const char *path) { (void)path; }
+void os_remove_folder_late(const char *path) { (void)path; }
+
 #endif

@@ -40,7 +40,7 @@ typedef struct shard_recipe {
     photo_options photos;
 } shard_recipe;
 
-enum { SHARD_RECIPE_SIZE = 256 };
+enum { SHARD_RECIPE_SIZE = 512 };
 /* "model 0123456789abcdef, 224x224, pool head, ...": equal for the same bytes. */
 void shard_recipe_text(const shard_recipe *recipe, char text[SHARD_RECIPE_SIZE]);
 

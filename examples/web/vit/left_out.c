@@ -24,6 +24,8 @@ photo_decoder *photo_decoder_open(const photo_options *options, const char *prog
     return NULL;
 }
 
+const char *photos_library(void) { return NULL; }
+
 bool photos_find(photo_list *list, const text_list *operands, int max, report *r) {
     (void)max;
     memset(list, 0, sizeof *list);

@@ -30,6 +30,8 @@ void os_start(int *argc, char ***argv) { (void)argc, (void)argv; }
 
 void os_before_end(void (*clean)(void)) { (void)clean; }
 
+void os_remove_folder_late(const char *path) { (void)path; }
+
 void os_on_lost(const char *program) { (void)program; }
 
 /* === Memory === */
