@@ -7,7 +7,8 @@ Authoring only (python3-pil): the tests read what is committed. Run it from anyw
 
 expected.txt has one line for each file: name, width, height, the largest difference allowed
 (0 but for JPEG), and the RGB bytes in hexadecimal, as Pillow's convert("RGB") gives them after
-exif_transpose(), except that 16-bit samples are reduced to their upper byte.
+exif_transpose(), except that 16-bit samples are reduced to their upper byte. (Pillow 9.4 clips grey
+ones at 255.)
 """
 import os
 import struct
@@ -48,6 +49,15 @@ def save(image, name, tolerance=0, **options):
     image.save(path, **options)
     loaded = Image.open(path)
     expect(name, ImageOps.exif_transpose(loaded).convert("RGB"), tolerance)
+
+
+def save_bytes(name, data):
+    path = os.path.join(ROOT, name)
+    with open(path, "wb") as file:
+        file.write(data)
+    loaded = Image.open(path)
+    loaded.load()  # Exif blocks may follow the pixels
+    expect(name, ImageOps.exif_transpose(loaded).convert("RGB"))
 
 
 def write(name, data, image):
@@ -104,6 +114,23 @@ def make_png():
     write("interlaced.png", png(WIDTH, HEIGHT, 8, 2, rows, interlace=1), image)
 
 
+def tiff(orientation, order="<"):
+    """An Exif block with a tag beside the orientation."""
+    return (b"II" if order == "<" else b"MM") + struct.pack(
+        order + "HIHHHIHHHHIII", 42, 8, 2, 0x0112, 3, 1, orientation, 0, 0x011A, 4, 1, 72, 0)
+
+
+def make_png_exif():
+    """Before the pixels, and behind them; the second is big-endian."""
+    rows = rows_of(rgb(), lambda *sample: bytes(sample))
+    for orientation in range(2, 9):
+        chunks = chunk(b"eXIf", tiff(orientation))
+        save_bytes("exif%d.png" % orientation, png(WIDTH, HEIGHT, 8, 2, rows, before=chunks))
+    data = png(WIDTH, HEIGHT, 8, 2, rows)
+    end = data.index(b"IEND") - 4
+    save_bytes("exif6_big.png", data[:end] + chunk(b"eXIf", tiff(6, ">")) + data[end:])
+
+
 def make_jpeg():
     image = smooth()
     save(image, "baseline.jpg", 6, quality=95)
@@ -114,10 +141,8 @@ def make_jpeg():
     for orientation in range(1, 9):
         for name, order in (("exif%d.jpg", "<"),) + ((("exif%d_big.jpg", ">"),)
                                                      if orientation == 6 else ()):
-            tiff = (b"II" if order == "<" else b"MM") + struct.pack(
-                order + "HIHHHIHHHHIII", 42, 8, 2, 0x0112, 3, 1, orientation, 0,
-                0x011A, 4, 1, 72, 0)
-            save(image, name % orientation, 6, quality=90, exif=b"Exif\0\0" + tiff)
+            save(image, name % orientation, 6, quality=90,
+                 exif=b"Exif\0\0" + tiff(orientation, order))
 
 
 def make_gif():
@@ -163,7 +188,7 @@ def make_pnm():
 
 def main():
     os.makedirs(ROOT, exist_ok=True)
-    for make in (make_png, make_jpeg, make_gif, make_bmp, make_tga, make_pnm):
+    for make in (make_png, make_png_exif, make_jpeg, make_gif, make_bmp, make_tga, make_pnm):
         make()
     with open(os.path.join(ROOT, "expected.txt"), "w") as file:
         file.write("\n".join(lines) + "\n")

@@ -162,6 +162,7 @@ has top k= 'classify run search'
 has img-size .= 'classify convert embed evaluate look run search'
 has list .= 'classify embed look run search'
 has null 0 'classify embed look run search'
+has decoder .= 'classify convert embed evaluate look run search'
 has no-sandbox . 'classify convert embed evaluate look run search'
 has max-pixels .= 'classify embed evaluate look run search'
 has no-exif . 'classify embed evaluate look run search'
@@ -439,17 +440,19 @@ try "$classify" -m "$model" "$model"
 is 1
 err 'model\.vit: is a model, not an image; a model is given with -m$'
 # kinds that are known by name only
-kind() { # BYTES WHAT
+kind() { # BYTES WHAT PACKAGE COMMAND
     printf "$1" >"$work/photo"
     try "$classify" -m "$model" "$work/photo"
     is 1
-    err "photo: is an? $2, which cannot be read here; convert it first: [a-z-]+ "
+    err "photo: is an? $2, which a command decodes that you name: apt install $3, then --decoder '$4',"
 }
-kind 'RIFF\x10\0\0\0WEBPVP8 ' 'WebP image'
-kind 'II*\0\x08\0\0\0\0\0' 'TIFF image'
-kind 'MM\0*\0\0\0\x08\0\0' 'TIFF image'
-kind '\0\0\0\x18ftypheic\0\0\0\0' 'HEIC image'
-kind '\0\0\0\x18ftypavif\0\0\0\0' 'AVIF image'
+kind 'RIFF\x10\0\0\0WEBPVP8 ' 'WebP image' webp 'dwebp %i -o %o'
+kind 'II*\0\x08\0\0\0\0\0' 'TIFF image' netpbm 'tifftopnm %i'
+kind 'MM\0*\0\0\0\x08\0\0' 'TIFF image' netpbm 'tifftopnm %i'
+for brand in heic heix hevc mif1 msf1; do
+    kind '\0\0\0\x18ftyp'$brand'\0\0\0\0' 'HEI[CF] image' libheif-examples 'heif-convert %i %o'
+done
+kind '\0\0\0\x18ftypavif\0\0\0\0' 'AVIF image' libavif-bin 'avifdec %i %o'
 # limits of size, the same in every program that reads photos
 printf 'P5 12000 12000 255\n' >"$work/large.pgm"
 try "$classify" -m "$model" "$work/large.pgm"

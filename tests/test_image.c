@@ -319,6 +319,84 @@ static void test_no_image(void) {
     }
 }
 
+/* A PNG's Exif chunk has a checksum; one that is cut short is refused with its file, like one that the
+ * file ends in. */
+static void test_png_exif(void) {
+    bytes file = read_file("exif6.png");
+    size_t chunk = 0;
+    for (size_t i = 0; i + 8 < file.size; i++)
+        if (memcmp(file.data + i, "eXIf", 4) == 0) chunk = i;
+    CHECK(chunk > 0 && orientation_of(&file) == 6);
+    file.data[chunk + 22] = 8;
+    CHECK(orientation_of(&file) == 8);
+    CHECK(refused(file.data, file.size, "checksum"));
+    for (size_t size = 0; size < chunk + 42; size++) {
+        bytes cut = copy_bytes(file.data, size);
+        CHECK(orientation_of(&cut) == 1 || size >= chunk + 38);
+        free(cut.data);
+    }
+    for (int length = 0; length < 256; length++) { /* of a chunk that is shorter or longer */
+        file.data[chunk - 1] = (unsigned char)length;
+        CHECK(orientation_of(&file) == (length < 20 ? 1 : 8) || length > 34);
+        accepted(file.data, file.size, 0);
+    }
+    put32(file.data + chunk - 4, 0xffffffffu);
+    CHECK(orientation_of(&file) == 1);
+    free(file.data);
+}
+
+/* What Pillow shows otherwise is said: grey of 16 bits, and nothing else. */
+static void test_grey16(void) {
+    static const struct {
+        const char *name;
+        bool differs;
+    } files[] = { { "grey16.png", true }, { "rgb16.png", false }, { "grey.png", false },
+                  { "rgb16.ppm", false }, { "grey.pgm", false },  { "baseline.jpg", false } };
+    static const char wide[] = "P5 1 1 65535\nab";
+    report r = report_make();
+    image_file image;
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        bytes file = read_file(files[i].name);
+        CHECK(image_file_decode(file.data, file.size, decoder, NULL, NULL, &image, &r));
+        CHECK_MSG(strcmp(image.note, files[i].differs ? IMAGE_FILE_GREY16 : "") == 0, "%s: '%s'",
+                  files[i].name, image.note);
+        image_file_free(&image);
+        free(file.data);
+    }
+    CHECK(image_file_decode(wide, sizeof wide - 1, 0, NULL, NULL, &image, &r));
+    CHECK(strcmp(image.note, IMAGE_FILE_GREY16) == 0);
+    image_file_free(&image);
+}
+
+/* What begins like a format that is read here, so that no command gets it. */
+static void check_known(const char *line) {
+    char name[64] = "";
+    bytes file;
+    sscanf(line, "%63s", name);
+    file = read_file(name);
+    CHECK_MSG(image_file_is_known(file.data, file.size), "%s", name);
+    CHECK(!image_file_kind_of(file.data, file.size));
+    free(file.data);
+}
+
+static void test_known(void) {
+    static const struct {
+        size_t enough; /* bytes to know it by */
+        const char *file;
+    } others[] = { { 12, "RIFF\x10\0\0\0WEBPVP8 ...." },
+                   { 4, "II*\0\x08\0\0\0............" },
+                   { 4, "MM\0*\0\0\0\x08............" },
+                   { 11, "\0\0\0\x18\146typheic........" },
+                   { 11, "\0\0\0\x18\146typavif........" } };
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        for (size_t size = 0; size <= 20; size++) {
+            bytes file = copy_bytes(others[i].file, size);
+            CHECK(!image_file_is_known(file.data, size));
+            CHECK((image_file_kind_of(file.data, size) != NULL) == (size >= others[i].enough));
+            free(file.data);
+        }
+}
+
 /* The Exif block of exif6.jpg, with its numbers replaced: damage means "upright", no more. */
 static void test_exif_damage(void) {
     bytes file = read_file("exif6.jpg");
@@ -439,6 +517,8 @@ static void test_all(void) {
     test_png_damage();
     test_no_image();
     test_exif_damage();
+    test_png_exif();
+    test_grey16();
     for_each_line(check_truncated);
     for_each_line(check_mutated);
 }
@@ -446,6 +526,8 @@ static void test_all(void) {
 int main(int argc, char **argv) {
     if (argc > 1) data_folder = argv[1];
     test_guards();
+    for_each_line(check_known);
+    test_known();
     test_all();
     test_fractions();
     test_repairs();

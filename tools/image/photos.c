@@ -337,7 +337,8 @@ static bool split_command(command *c, report *r) {
         return report_fail(r, "--decoder: longer than %d bytes; put it into a script",
                            PHOTOS_MAX_COMMAND);
     while (at += strspn(at, " \t\n"), *at) {
-        if (c->count == MAX_WORDS) return report_fail(r, "--decoder: has too many words");
+        if (c->count == MAX_WORDS)
+            return report_fail(r, "--decoder: too many words; put them into a script");
         c->words[c->count] = take_word(&at);
         if (!c->words[c->count]) return report_fail(r, "--decoder: its quotes do not end");
         for (const char *s = c->words[c->count++]; (s = strchr(s, '%')) != NULL; s += 2) {
