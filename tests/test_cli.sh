@@ -78,7 +78,10 @@ for program in "$classify" "$evaluate" "$info" "$run"; do
     is 0
     try "$program" --version
     is 0
-    out "^$name \(vit\.h [0-9]+\.[0-9]+\.[0-9]+\)$"
+    case $name in # those that read photos name the decoder of JPEGs
+    vit-bench | vit-info) out "^$name \(vit\.h [0-9]+\.[0-9]+\.[0-9]+\)$" ;;
+    *) out "^$name \(vit\.h [0-9]+\.[0-9]+\.[0-9]+; JPEGs by (libjpeg(-turbo)?|stb_image) [0-9.]+\)$" ;;
+    esac
     try "$program" --nonsense
     usage "^$name: unknown option '--nonsense' \(try '$name --help'\)$"
     try "$program" --jsno

@@ -33,6 +33,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (good) {
         const size_t last = (size_t)image.width * (size_t)image.height * 3 - 1;
         fuzz_require(image.pixels[last] <= 255, "the last pixel is there");
+        fuzz_require(image_file_is_known(file, size) || image_file_kind_of(file, size),
+                     "what is decoded begins like an image, though a command may come first");
+        fuzz_require(memchr(image.note, 0, sizeof image.note) != NULL, "the note ends");
     } else {
         fuzz_require(r.text[0] && !image.pixels, "a refusal says why and leaves nothing");
     }

@@ -743,9 +743,9 @@ static bool image_file_is_known(const void *data, size_t size) {
         image_file__begins(&job, "GIF8", 4) || image_file__begins(&job, "BM", 2) ||
         image_file__begins(&job, "\x89VIT", 4)) /* which it refuses by name */
         return true;
-    return size >= 18 && head[1] <= 1 && head[2] && (head[2] & ~8) <= 3 && (head[12] || head[13]) &&
-           (head[14] || head[15]) && head[16] && head[16] <= 32 &&
-           (head[16] % 8 == 0 || head[16] == 15);
+    return size >= 18 && !image_file_kind_of(data, size) && head[1] <= 1 && head[2] &&
+           (head[2] & ~8) <= 3 && (head[12] || head[13]) && (head[14] || head[15]) && head[16] &&
+           head[16] <= 32 && (head[16] % 8 == 0 || head[16] == 15);
 }
 
 static size_t image_file_max_bytes(unsigned flags) {

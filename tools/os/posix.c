@@ -340,8 +340,14 @@ static bool stream(const char *path, int flags, int as) {
     return file >= 0 && (file == as || (dup2(file, as) == as && close(file) == 0));
 }
 
+#if defined(__GLIBC__)
+typedef __rlimit_resource_t resource_kind;
+#else
+typedef int resource_kind;
+#endif
+
 /* A limit that is lower already stays. */
-static bool bound(int resource, uint64_t most) {
+static bool bound(resource_kind resource, uint64_t most) {
     struct rlimit limit;
     if (getrlimit(resource, &limit) != 0) return false;
     if (limit.rlim_cur > most) limit.rlim_cur = (rlim_t)most;
