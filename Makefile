@@ -45,6 +45,9 @@ COMPILER_FOUND = command -v $(firstword $(CC)) >/dev/null || \
     { echo "there is no compiler called $(firstword $(CC)): install it (Debian: gcc libc6-dev libstb-dev," \
         "for Windows gcc-mingw-w64-x86-64), or name another: make CC=NAME" >&2; exit 1; }
 
+# For this machine, and because of no test.
+INSTALLS = $(if $(filter all,$(or $(MAKECMDGOALS),all)),$(if $(filter file,$(origin CC)),yes))
+
 .PHONY: all windows test-windows libraries abi demo wasm web no-relaxed firmware firmware-accuracy firmware-check \
         check test test-more test-all mutants budget test-cross test-wasm test-web test-packages soak analyze fuzz \
         fuzz-long bench-programs test-cluster bench-peers bench-web bench-search bench-accuracy bench-figures mca \
@@ -99,11 +102,14 @@ build/$(2)/stb: | build/$(2)/flags
 	@$$(STB_FOUND)
 	@touch $$@
 
-# libjpeg-turbo decodes JPEGs where a program with it links: DECODER=stb does without.
+# libjpeg-turbo decodes JPEGs where a program with it links: DECODER=stb does without. `make` alone, as
+# root on Debian, installs it before the first build.
 build/$(2)/libs: FORCE build/$(2)/flags
-	@+libs=; [ '$$(DECODER)' = stb ] || ! printf '#include <stdio.h>\n#include <jpeglib.h>\nint main(void) { \
-	    jpeg_destroy(0); return 0; }' | $$(CC) $$(CPPFLAGS) $$(CFLAGS) $(3) -xc - $$(LDFLAGS) -ljpeg \
-	    -o $$@.test 2>/dev/null || libs=-ljpeg; rm -f $$@.test; \
+	@+links() { printf '#include <stdio.h>\n#include <jpeglib.h>\nint main(void) { jpeg_destroy(0); return 0; }' | \
+	    $$(CC) $$(CPPFLAGS) $$(CFLAGS) $(3) -xc - $$(LDFLAGS) -ljpeg -o $$@.test 2>/dev/null; }; \
+	    installs() { [ '$(2)$$(INSTALLS)' = plainyes ] && [ ! -e $$@ ] && [ "$$$$(id -u)" = 0 ] && \
+	    command -v apt-get >/dev/null && sh tools/install-packages.sh jpeg; }; libs=; \
+	    if [ '$$(DECODER)' != stb ] && { links || { installs && links; }; }; then libs=-ljpeg; fi; rm -f $$@.test; \
 	    [ -e $$@ ] && [ "$$$$libs" = "$$$$(cat $$@)" ] || { echo "$$$$libs" >$$@; [ "$$$$libs$$(DECODER)" ] || \
 	    echo "no libjpeg-turbo (Debian: libjpeg62-turbo-dev): stb_image decodes JPEGs, at half the speed" >&2; }
 

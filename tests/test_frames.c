@@ -239,7 +239,7 @@ static void test_tables(void) {
 static void test_limit(void) {
     static const char text[] = "P5 1001 1000 255\n";
     static bytes data;
-    photo_options options = { false, true, 1, false };
+    photo_options options = { false, true, 1, false, NULL };
     report r = report_make();
     photo_decoder *strict = photo_decoder_open(&options, "test", 1, &r), *other;
     vit_image image;

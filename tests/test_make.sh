@@ -104,4 +104,71 @@ sed -i 's/^WASM_FLAGS   = /&-Wy /' "$tree/Makefile"
 check "another flag of WebAssembly" test "$(compiled | cut -d ' ' -f 4)" != 0
 is "again" "$(compiled)" "$none"
 
+# --- the decoder of JPEGs -----------------------------------------------------------------------
+
+# A machine without libjpeg-turbo: programs link with it once $work/installed is there, which apt-get
+# makes, unless it is offline.
+mkdir "$work/bare"
+for name in ar awk cat chmod cp date dirname find flock getconf grep ln ls make mkdir nproc od printf rm \
+    sed sh sort tail touch tr uname wc; do ln -s "$(command -v $name)" "$work/bare"; done
+cat >"$work/bare/cc" <<END
+#!/bin/sh
+case "\$*" in *-ljpeg*) echo "link \$*" >>"$log"; [ -e "$work/installed" ] || exit 1 ;; esac
+while [ \$# -gt 1 ]; do [ "\$1" = -o ] && : >"\$2"; shift; done
+END
+cat >"$work/apt-get" <<END
+#!/bin/sh
+echo "apt-get \$*" >>"$log"
+[ ! -e "$work/offline" ] || exit 100
+case "\$*" in *" install "*libjpeg62-turbo-dev) touch "$work/installed" ;; esac
+END
+printf '#!/bin/sh\ncat "%s"\n' "$work/user" >"$work/bare/id"
+chmod +x "$work/bare/cc" "$work/apt-get" "$work/bare/id"
+sed -i "s|:/usr/include/jpeglib.h|:$work/installed|" "$tree/tools/install-packages.sh"
+
+# built WHAT LIBS INSTALLED ARGS...: makes one program
+built() {
+    : >"$log"
+    env -u MAKEFLAGS -u MAKELEVEL PATH="$work/bare" "$make" -s -C "$tree" PROGRAMS=tools/vit-info MODULES= \
+        EXAMPLES= "${@:4}" >"$work/said" 2>&1 || fail "$1: make failed"
+    check "$1: links with '$2'" test "$(cat "$tree/build/plain/libs")" = "$2"
+    check "$1: apt-get runs $3 times" test "$(grep -c '^apt-get ' "$log")" = "$3"
+}
+# afresh USER: nothing is built or installed
+afresh() {
+    rm -rf "$tree/build" "$tree/tools/vit-info" "$work/installed"
+    mkdir -p "$tree/build/plain"
+    echo "$1" >"$work/user"
+}
+none='no libjpeg-turbo (Debian: libjpeg62-turbo-dev): stb_image decodes JPEGs, at half the speed'
+says() { # one line
+    check "make says '$1'" test "$(cat "$work/said")" = "$1"
+}
+
+afresh 0
+built "no apt" '' 0
+says "$none"
+mv "$work/apt-get" "$work/bare"
+built "a build that has decided" '' 0
+afresh 1000
+built "no root" '' 0
+afresh 0
+built "root, DECODER=stb" '' 0 DECODER=stb
+afresh 0
+built "another compiler" '' 0 CC="$work/bare/cc"
+afresh 0
+built "one target" '' 0 tools/vit-info
+afresh 0
+built root -ljpeg 2
+says 'Installing from Debian: libjpeg62-turbo-dev'
+built "it is there" -ljpeg 0
+built DECODER=stb '' 0 DECODER=stb
+built "no DECODER" -ljpeg 0
+afresh 0
+touch "$work/offline"
+built offline '' 1
+check "it says why not" grep -qF "$none" "$work/said"
+built "offline, again" '' 0
+rm "$work/offline"
+
 summary

@@ -25,6 +25,7 @@
 #include "image/jpeg.h"
 #include "image/photos.h"
 #include "image/sandbox.h"
+#include "os/os.h"
 #include "test.h"
 
 #ifdef __SANITIZE_ADDRESS__
@@ -690,7 +691,7 @@ static void test_bytes(sandbox *box) {
 /* A real image through the room that all programs decode by, and a folder, which is none. */
 static void test_photos(const char *data) {
     char path[256];
-    const photo_options confined = { 0 }, here = { false, true, 0, false };
+    const photo_options confined = { 0 }, here = { false, true, 0, false, NULL };
     report r = report_make();
     photo_decoder *boxed = photo_decoder_open(&confined, "test", 1, &r);
     photo_decoder *plain = photo_decoder_open(&here, "test", 1, &r);
@@ -723,7 +724,7 @@ static void test_input(const char *data) {
     snprintf(photo, sizeof photo, "%.200s/../../examples/cat.jpg", data);
     CHECK(vit_model_open(path, 0, &model) == VIT_OK);
     for (int i = 0; i < 4; i++) {
-        const photo_options options = { false, i & 1, 0, i & 2 };
+        const photo_options options = { false, i & 1, 0, i & 2, NULL };
         report r = report_make();
         photo_decoder *decoder = photo_decoder_open(&options, "test", 1, &r);
         CHECK(decoder && photos_input(photo, NULL, 0, decoder, &model, input[i], &r));
@@ -741,6 +742,50 @@ static void test_input(const char *data) {
     }
     CHECK(jpeg_library() ? furthest > 0 : furthest == 0);
     CHECK_MSG(furthest < 0.2, "an eighth differs by %g", furthest);
+}
+
+/* Of a command that hangs, the processes that it started end with it at its time; those of one that
+ * ends early, with it. */
+static void test_command(void) {
+    static const char *const scripts[] = { "sleep 1000 & echo $! >&2; sleep 1000",
+                                           "sleep 1000 & echo $! >&2; exit 7" };
+    char output[96], errors[96], text[32] = "";
+    for (int i = 0; i < 2; i++) {
+        char *const arguments[] = { "sh", "-c", (char *)(uintptr_t)scripts[i], NULL };
+        os_command command = { "/bin/sh",
+                               arguments,
+                               folder,
+                               NULL,
+                               output,
+                               errors,
+                               1u << 30,
+                               1u << 20,
+                               10,
+                               1,
+                               sandbox_confine_command };
+        pid_t left = 0;
+        int status = -1, tries = 0;
+        FILE *file;
+        snprintf(output, sizeof output, "%s/output", folder);
+        snprintf(errors, sizeof errors, "%s/errors", folder);
+        CHECK(os_run(&command, &status) == (i == 0 ? OS_LATE : OS_ENDED));
+        CHECK(i == 0 || status == 7);
+        file = fopen(errors, "r");
+        if (file && fgets(text, sizeof text, file)) left = (pid_t)atoi(text);
+        if (file) fclose(file);
+        CHECK(left > 1);
+        while (left > 1 && tries < 500 && kill(left, 0) == 0) { /* until it is reaped */
+            usleep(10000);
+            tries++;
+        }
+        CHECK_MSG(tries < 500, "process %d is left", (int)left);
+        unlink(output);
+        unlink(errors);
+        command.folder = "/nowhere";
+        CHECK(os_run(&command, &status) == OS_NOT_STARTED && errno == ENOENT);
+        unlink(output);
+        unlink(errors);
+    }
 }
 
 int main(int argc, char **argv) {
@@ -772,6 +817,7 @@ int main(int argc, char **argv) {
         test_orphans();
         test_photos(data);
         test_input(data);
+        test_command();
     } else { /* a system that has none says so */
         printf("no sandbox here: %s\n", r.text);
         CHECK(r.text[0] != '\0');

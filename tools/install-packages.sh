@@ -7,6 +7,7 @@ set -eu
 
 # package:proof that it is there (a command, or a file)
 demo="gcc:gcc libc6-dev:/usr/include/stdio.h libstb-dev:${STB:-/usr/include/stb}/stb_image.h"
+jpeg="libjpeg62-turbo-dev:/usr/include/jpeglib.h"
 firmware="$demo gcc-arm-none-eabi:arm-none-eabi-gcc qemu-system-arm:qemu-system-arm"
 fashion="$firmware dataset-fashion-mnist:/usr/share/datasets/fashion-mnist"
 aarch64="gcc-aarch64-linux-gnu:aarch64-linux-gnu-gcc
@@ -16,7 +17,7 @@ others="gcc-s390x-linux-gnu:s390x-linux-gnu-gcc
     libc6-dev-s390x-cross:/usr/s390x-linux-gnu/include/stdio.h
     gcc-i686-linux-gnu:i686-linux-gnu-gcc
     libc6-dev-i386-cross:/usr/i686-linux-gnu/include/stdio.h"
-test="$firmware libjpeg62-turbo-dev:/usr/include/jpeglib.h g++:g++ clang:clang cmake:cmake
+test="$firmware $jpeg g++:g++ clang:clang cmake:cmake
     pkg-config:pkg-config mandoc:mandoc zsh:zsh
     libclang-rt-14-dev:/usr/share/doc/libclang-rt-14-dev
     libsimde-dev:/usr/include/simde/x86/avx512.h $aarch64 $others"
@@ -55,7 +56,7 @@ lacks() {
 
 # shellcheck disable=SC2086 # one word a package
 case "${1-}" in
-demo | firmware | fashion | test | cross | wasm | page | web | firefox | trust | peers | ncnn | mca | cluster)
+demo | jpeg | firmware | fashion | test | cross | wasm | page | web | firefox | trust | peers | ncnn | mca | cluster)
     eval "wanted=\$$1"
     ;;
 missing)
@@ -70,7 +71,7 @@ missing)
     exit
     ;;
 *)
-    echo "usage: install-packages.sh demo|firmware|fashion|test|cross|wasm|page|web|firefox|trust|peers|ncnn|mca|cluster" >&2
+    echo "usage: install-packages.sh demo|jpeg|firmware|fashion|test|cross|wasm|page|web|firefox|trust|peers|ncnn|mca|cluster" >&2
     exit 2
     ;;
 esac
