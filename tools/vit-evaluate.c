@@ -631,7 +631,8 @@ static const char description[] =
 static const char notes[] =
     "A --map file has lines 'FOLDER<tab>CLASS', or with a space if FOLDER contains none; lines\n"
     "that start with '#' are comments. Images are files that end in .jpg, .jpeg, .png, .bmp,\n"
-    ".gif, .tga, .pgm, .ppm or .pnm; .tif, .tiff and .webp are reported as unreadable. timm\n"
+    ".gif, .tga, .pgm, .ppm or .pnm, and with --decoder .heic, .heif, .avif, .webp, .tif or\n"
+    ".tiff, which are reported as unreadable without it. timm\n"
     "ignores the EXIF orientation; use --no-exif for the same results. The number of threads\n"
     "does not change any result.\n"
     "--tags takes lines 'PATH,TAGS' or 'PATH<tab>TAGS', with or without a first line 'path,tags'.\n"

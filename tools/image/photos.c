@@ -48,8 +48,9 @@ bool photos_append(photo_list *list, const char *name, report *r) {
 }
 
 bool photos_is_name(const char *name) {
-    static const char *const suffixes[] = { "jpg", "jpeg", "png", "bmp",  "gif",  "tga", "pgm",
-                                            "ppm", "pnm",  "tif", "tiff", "webp", "heic" };
+    static const char *const suffixes[] = { "jpg",  "jpeg", "png",  "bmp",  "gif",
+                                            "tga",  "pgm",  "ppm",  "pnm",  "tif",
+                                            "tiff", "webp", "heic", "heif", "avif" };
     const char *dot = strrchr(name, '.');
     size_t i;
     for (i = 0; dot && i < sizeof suffixes / sizeof suffixes[0]; i++)
