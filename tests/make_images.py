@@ -5,20 +5,33 @@ Authoring only (python3-pil): the tests read what is committed. Run it from anyw
 
     /usr/bin/python3 tests/make_images.py
 
+    /usr/bin/python3 tests/make_images.py compare [N [SEED]]
+
+makes N JPEGs (1000) of all kinds instead, half of them by libjpeg-turbo's cjpeg if that is there,
+and compares the inputs that `vit-run --dump-input` makes of them, for DeiT-Ti, with Pillow's pixels in
+timm's transform (make_preprocess.py, with python3-numpy). Run `make` before.
+
 expected.txt has one line for each file: name, width, height, the largest difference allowed
 (0 but for JPEG), and the RGB bytes in hexadecimal, as Pillow's convert("RGB") gives them after
 exif_transpose(), except that 16-bit samples are reduced to their upper byte. (Pillow 9.4 clips grey
 ones at 255.)
 """
+import io
 import os
+import random
+import shutil
 import struct
+import subprocess
+import sys
+import tempfile
 import zlib
 
-from PIL import Image, ImageOps
+from PIL import Image, ImageDraw, ImageOps
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "images")
 WIDTH, HEIGHT = 11, 7
 lines = []
+damaged = []
 
 
 def colour(x, y):
@@ -145,6 +158,55 @@ def make_jpeg():
                  exif=b"Exif\0\0" + tiff(orientation, order))
 
 
+def make_damaged():
+    """JPEGs, damaged in ways that cameras and copies have: "refused", or what Pillow makes of them."""
+    save_to = io.BytesIO()
+    smooth().save(save_to, "JPEG", quality=95)
+    whole = save_to.getvalue()
+    smooth().save(save_to := io.BytesIO(), "JPEG", quality=95, progressive=True)
+    scans = save_to.getvalue()
+    start = whole.index(b"\xff\xda") + 14  # of the compressed pixels
+    middle = (start + len(whole)) // 2
+    zero = whole[:middle] + bytes(20) + whole[middle + 20:]
+    table = whole.index(b"\xff\xc4")
+    for name, data in (
+            ("cut_header", whole[:table + 9]), ("cut_tables", whole[:start - 14]),
+            ("cut_scan_header", whole[:start - 5]), ("cut_half", whole[:middle]),
+            ("cut_last_bytes", whole[:-6]), ("cut_end_mark", whole[:-2]),
+            ("cut_progressive", scans[:len(scans) * 2 // 3]),
+            ("end_mark_early", whole[:middle] + b"\xff\xd9"),
+            ("end_mark_early_progressive", scans[:len(scans) * 2 // 3] + b"\xff\xd9"),
+            ("zeros", zero), ("bits", flip(whole, middle, 0x55)), ("bits_at_start", flip(whole, start, 0xff)),
+            ("stray_restart", whole[:middle] + b"\xff\xd3" + whole[middle + 2:]),
+            ("stray_marker", whole[:middle] + b"\xff\xc8" + whole[middle + 2:]),
+            ("garbage_before_table", whole[:table] + b"garbage" + whole[table:]),
+            ("garbage_behind", whole + b"garbage" * 9), ("padded", whole[:-2] + bytes(40)),
+            ("bits_progressive", flip(scans, len(scans) * 3 // 4, 0x3c)),
+            ("no_table", whole[:table] + whole[table + 2 + int.from_bytes(
+                whole[table + 2:table + 4], "big"):]),
+            ("quality_of_none", whole.replace(b"\xff\xdb", b"\xff\xec")),
+            ("huffman_of_256", flip(whole, table + 5, 0xff)), ("kind_of_12_bits", flip(
+                whole, whole.index(b"\xff\xc0") + 4, 8 ^ 12)),
+            ("no_size", resize(whole, 0, 24)), ("more_rows", resize(whole, 40, 24))):
+        name = "damaged_%s.jpg" % name
+        with open(os.path.join(ROOT, name), "wb") as file:
+            file.write(data)
+        try:
+            image = Image.open(os.path.join(ROOT, name)).convert("RGB")
+            damaged.append("%s %d %d 0 %s" % (name, *image.size, image.tobytes().hex()))
+        except (OSError, SyntaxError) as error:
+            damaged.append("%s refused %s" % (name, error))
+
+
+def flip(data, at, bits):
+    return data[:at] + bytes([data[at] ^ bits]) + data[at + 1:]
+
+
+def resize(data, height, width):
+    at = data.index(b"\xff\xc0") + 5
+    return data[:at] + struct.pack(">HH", height, width) + data[at + 4:]
+
+
 def make_gif():
     image = rgb().quantize(60)
     save(image, "plain.gif", interlace=0)
@@ -186,12 +248,101 @@ def make_pnm():
     write("rgb16.ppm", b"P6 # sixteen bits\n# a sample\n11 7\n65535\n" + data, image)
 
 
+def scene(draw):
+    """Noise, texture, an even ramp or text; sizes from 1 to 1500."""
+    width, height = (draw.choice((draw.randint(1, 40), draw.randint(100, 1500))) for _ in "wh")
+    kind = draw.choice(("noise", "texture", "ramp", "text"))
+    if kind == "noise":
+        return kind, Image.frombytes("RGB", (width, height), draw.randbytes(3 * width * height))
+    if kind == "texture":
+        small = Image.frombytes("RGB", (37, 23), draw.randbytes(3 * 37 * 23))
+        return kind, small.resize((width, height), Image.BICUBIC)
+    ramps = [Image.linear_gradient("L").rotate(draw.choice((0, 90, 180, 270))) for _ in "rgb"]
+    image = Image.merge("RGB", ramps).resize((width, height), Image.BILINEAR)
+    if kind == "text":
+        pen = ImageDraw.Draw(image)
+        for _ in range(40):
+            place = draw.randrange(width), draw.randrange(height)
+            pen.text(place, "The quick brown fox 0123456789",
+                     fill=tuple(draw.randbytes(3)))
+    return kind, image
+
+
+def by_pillow(draw, image, path):
+    mode = draw.choice(("RGB", "RGB", "RGB", "L", "CMYK"))
+    options = {"quality": draw.randint(1, 100), "optimize": draw.random() < 0.3,
+               "progressive": draw.random() < 0.4}
+    if mode == "RGB":
+        options["subsampling"] = draw.randrange(3)
+    if draw.random() < 0.2:
+        options["exif"] = b"Exif\0\0" + tiff(draw.randint(1, 8), draw.choice("<>"))
+    image.convert(mode).save(path, "JPEG", **options)
+    return "%s %s" % (mode, options)
+
+
+def by_cjpeg(draw, image, path):
+    words = ["cjpeg", "-quality", str(draw.randint(1, 100)), "-dct", draw.choice(("int", "fast"))]
+    words += draw.choice(([], [], ["-grayscale"], ["-rgb"]))
+    words += draw.choice((["-baseline"], ["-progressive"], ["-optimize"], ["-arithmetic"]))
+    words += draw.choice(([], ["-restart", str(draw.randint(1, 9))], ["-restart", "7B"]))
+    if "-grayscale" not in words:
+        words += ["-sample", draw.choice(("1x1", "2x1", "1x2", "2x2", "4x1", "4x2", "1x4"))]
+    image.save(path + ".ppm")
+    subprocess.run(words + ["-outfile", path, path + ".ppm"], check=True)
+    os.remove(path + ".ppm")
+    return " ".join(words)
+
+
+def compare(count, seed):
+    import numpy as np
+    import make_preprocess as timm
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    tools = os.path.join(root, "tools")
+    draw = random.Random(seed)
+    has_cjpeg = shutil.which("cjpeg") is not None
+    subprocess.run([tools + "/vit-run", "--version"], check=True)
+    print("Pillow %s%s" % (Image.__version__, "" if has_cjpeg else ", no cjpeg"), flush=True)
+    differ, largest = 0, 0.0
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        subprocess.run(["cc", root + "/tests/random_checkpoint.c", "-lm", "-o", "random"],
+                       check=True)
+        subprocess.run(["./random", "m.safetensors", "dim=192", "depth=12", "mlp=768", "patch=16",
+                        "rows=14", "cols=14", "classes=1000"], check=True)
+        subprocess.run([tools + "/vit-convert", "-q", "m.safetensors", "--arch",
+                        "deit_tiny_patch16_224.fb_in1k", "-o", "m.vit"], check=True)
+        for start in range(0, count, 50):
+            made = []
+            for i in range(start, min(start + 50, count)):
+                kind, image = scene(draw)
+                make = by_cjpeg if has_cjpeg and i % 2 else by_pillow
+                made.append(("%04d.jpg" % i, kind, image.size, make(draw, image, "%04d.jpg" % i)))
+            names = [m[0] for m in made]
+            subprocess.run([tools + "/vit-run", "-m", "m.vit", "--no-exif", "--dump-input", "x.npy"]
+                           + names, check=True)
+            for name, found, (_, kind, size, how) in zip(names, np.load("x.npy"), made):
+                expected = timm.transform(Image.open(name), 3, 224, 224, 248, 248, timm.CENTER,
+                                          timm.BICUBIC, 2, timm.EVEN)
+                apart = float(np.abs(found - expected).max())
+                largest = max(largest, apart)
+                differ += not np.array_equal(found, expected)
+                if apart and differ <= 20:
+                    print("%s %s %s: differs by %g: %s" % (name, kind, size, apart, how))
+                os.remove(name)
+    print("%d JPEGs: %d inputs differ from Pillow's, by at most %g" % (count, differ, largest))
+    return differ > 0
+
+
 def main():
+    if sys.argv[1:2] == ["compare"]:
+        sys.exit(compare(*(int(n) for n in (sys.argv[2:4] + ["1000", "1"][len(sys.argv) - 2:]))))
     os.makedirs(ROOT, exist_ok=True)
-    for make in (make_png, make_png_exif, make_jpeg, make_gif, make_bmp, make_tga, make_pnm):
+    for make in (make_png, make_png_exif, make_jpeg, make_damaged, make_gif, make_bmp, make_tga, make_pnm):
         make()
     with open(os.path.join(ROOT, "expected.txt"), "w") as file:
         file.write("\n".join(lines) + "\n")
+    with open(os.path.join(ROOT, "damaged.txt"), "w") as file:
+        file.write("\n".join(damaged) + "\n")
     sizes = [os.path.getsize(os.path.join(ROOT, name)) for name in os.listdir(ROOT)]
     print("%d files, %d bytes" % (len(sizes), sum(sizes)))
 

@@ -133,13 +133,13 @@ static void check_line(const char *line) {
     free(file.data);
 }
 
-/* Calls check for each name of expected.txt. */
-static int for_each_line(void (*check)(const char *line)) {
+/* Calls check for each name of expected.txt, or of damaged.txt. */
+static int for_each_line_of(const char *list, void (*check)(const char *line)) {
     static char line[32768];
     char path[1024];
     int count = 0;
     FILE *file;
-    image_path(path, sizeof path, "expected.txt");
+    image_path(path, sizeof path, list);
     file = fopen(path, "r");
     CHECK_MSG(file != NULL, "%s", path);
     while (file && fgets(line, sizeof line, file)) {
@@ -148,6 +148,38 @@ static int for_each_line(void (*check)(const char *line)) {
     }
     if (file) fclose(file);
     return count;
+}
+
+static int for_each_line(void (*check)(const char *line)) {
+    return for_each_line_of("expected.txt", check);
+}
+
+/* Damaged JPEGs: what Pillow refuses is refused. Of what it repairs, libjpeg-turbo gives the same
+ * pixels and says so, unless the damage cannot be seen; stb_image may refuse it. */
+static void check_damaged(const char *line) {
+    static const char *const unseen[] = { "damaged_bits.jpg", "damaged_bits_at_start.jpg",
+                                          "damaged_garbage_behind.jpg", "damaged_no_table.jpg" };
+    const bool turbo = jpeg_library() && !decoder;
+    char name[64] = "", verdict[16] = "";
+    bool seen = true;
+    report r = report_make();
+    image_file image;
+    bytes file;
+    sscanf(line, "%63s %15s", name, verdict);
+    if (strcmp(verdict, "refused") != 0 && turbo) check_line(line);
+    file = read_file(name);
+    for (size_t i = 0; i < sizeof unseen / sizeof unseen[0]; i++)
+        seen = seen && strcmp(unseen[i], name) != 0;
+    if (image_file_decode(file.data, file.size, decoder, NULL, NULL, &image, &r)) {
+        CHECK_MSG(strcmp(verdict, "refused") != 0, "%s is accepted", name);
+        CHECK_MSG(!turbo || (image.note[0] != 0) == seen, "%s: '%s'", name, image.note);
+    } else {
+        CHECK_MSG(strcmp(verdict, "refused") == 0 || !turbo, "%s: %s", name, r.text);
+        CHECK_MSG(strstr(r.text, "is truncated") || strstr(r.text, "is damaged"), "%s: %s", name,
+                  r.text);
+    }
+    image_file_free(&image);
+    free(file.data);
 }
 
 /* Only 5 to 8 swap the sides; with IMAGE_FILE_NO_EXIF none does. */
@@ -511,6 +543,7 @@ static void test_repairs(void) {
 
 static void test_all(void) {
     CHECK(for_each_line(check_line) >= 40);
+    CHECK(for_each_line_of("damaged.txt", check_damaged) >= 24);
     test_exif();
     test_pnm();
     test_sizes();

@@ -447,12 +447,16 @@ static bool image_file__huffman_ok(const image_file__segment *segment) {
 
 static bool image_file__check_jpeg(const image_file__job *job) {
     image_file__segment segment;
+    bool quantized = false;
     size_t at = 0;
     while (image_file__next_segment(job, &at, &segment)) {
         if (segment.cut) return report_fail(job->r, "is truncated");
         if (segment.marker == 0xc4 && !image_file__huffman_ok(&segment)) {
             return report_fail(job->r, "is damaged: not a valid Huffman table");
         }
+        quantized = quantized || segment.marker == 0xdb;
+        if (segment.marker == 0xda && !quantized)
+            return report_fail(job->r, "is damaged: no quantization table");
     }
     return true;
 }

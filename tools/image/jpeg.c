@@ -31,7 +31,7 @@ typedef struct decoder {
     struct jpeg_source_mgr source;
     struct jpeg_progress_mgr progress;
     jmp_buf failed;
-    bool good;
+    bool good, whole; /* whole: all rows are there                               */
     const jpeg_request *request;
     jpeg_image *image;
     report *r;
@@ -66,12 +66,17 @@ static void count_scans(j_common_ptr info) {
     longjmp(d->failed, 1);
 }
 
-/* All of the file is there from the start: whoever asks for more has met its end. */
+/* All of the file is there from the start: whoever asks for more has met its end. As in Pillow, what
+ * has all rows may lack its end mark. */
 static void start_source(j_decompress_ptr info) { (void)info; }
 static void end_source(j_decompress_ptr info) { (void)info; }
 
 static boolean refill(j_decompress_ptr info) {
     decoder *d = info->client_data;
+    if (d->whole) {
+        snprintf(d->image->repaired, sizeof d->image->repaired, "it has no end mark");
+        longjmp(d->failed, 2);
+    }
     (void)report_fail(d->r, "is truncated");
     longjmp(d->failed, 1);
 }
@@ -162,6 +167,7 @@ static bool decode(decoder *d) {
                                             (size_t)info->output_height * 3);
     if (!d->image->pixels) return report_no_memory(d->r);
     read_rows(d);
+    d->whole = true;
     return jpeg_finish_decompress(info) || report_fail(d->r, "is truncated");
 }
 
@@ -173,9 +179,12 @@ bool jpeg_decode(const jpeg_request *request, jpeg_image *image, report *r) {
     d.image = image;
     d.r = r;
     prepare(&d);
-    if (setjmp(d.failed) == 0) {
+    switch (setjmp(d.failed)) {
+    case 0:
         begin(&d);
         d.good = decode(&d);
+        break;
+    case 2: d.good = true; break;
     }
     jpeg_destroy_decompress(&d.info);
     return d.good;
