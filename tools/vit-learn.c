@@ -504,10 +504,11 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
         PHOTO_OPTIONS(&c->photos),
         CLI_END,
     };
-    const cli_program program = { PROGRAM,     "[options] PHOTOS... -o OUT.vit",
-                                  description, options,
-                                  notes,       0,
-                                  CLI_MANY,    "PHOTOS" };
+    const cli_program program = { PROGRAM,         "[options] PHOTOS... -o OUT.vit",
+                                  description,     options,
+                                  notes,           0,
+                                  CLI_MANY,        "PHOTOS",
+                                  photos_library() };
     const char *wrong = NULL;
     if (!cli_parse(&program, argc, argv, &c->operands, status)) return false;
     if (!c->output) wrong = "missing -o OUT.vit";
