@@ -26,10 +26,12 @@ TESTS = {
     "tools/os": "base frames sandbox cli.sh environment.sh tools_disk.sh shards.sh",
     "tools/base": "base json npy tar findings checkpoint options.sh convert.sh names.sh cli.sh tools_memory.sh",
     "tools/cli": "options.sh cli.sh names.sh search.sh convert.sh look.sh environment.sh tools_disk.sh",
-    "tools/numbers": "tags frames look nearest look.sh search.sh cli.sh",
-    "tools/image": "frames look image infer sandbox look.sh cli.sh names.sh tools_memory.sh confined.sh",
+    "tools/numbers": "tags frames look learn nearest look.sh search.sh cli.sh",
+    "tools/image": "frames look image infer sandbox look.sh cli.sh names.sh formats.sh tools_memory.sh "
+                   "confined.sh",
     "tools/picture": "look look.sh",
-    "tools/infer": "zero_shot tags frames infer search.sh cli.sh look.sh shards.sh names.sh",
+    "tools/infer": "zero_shot tags frames learn infer learning.sh search.sh cli.sh look.sh shards.sh "
+                   "names.sh",
     "tools/shards": "tar nearest shards.sh search.sh names.sh",
     "tools/look": "look look.sh names.sh",
     "tools/checkpoint": "npy checkpoint modules damage checkpoint_memory layouts.sh own.sh modules.sh convert.sh",
@@ -43,6 +45,8 @@ TESTS = {
     "tools/vit-convert.c": "options.sh convert.sh own.sh names.sh cli.sh",
     "tools/vit-embed.c": "search.sh shards.sh names.sh cli.sh",
     "tools/vit-search.c": "search.sh names.sh cli.sh",
+    "tools/vit-classify.c": "cli.sh names.sh sort.sh environment.sh",
+    "tools/vit-learn.c": "learning.sh names.sh",
     "tools/vit-look.c": "look.sh names.sh cli.sh",
     "tools": "cli.sh names.sh search.sh environment.sh",  # the other programs
 }
@@ -57,7 +61,8 @@ SWAPS = [(r"(?<![<>=!+\-*/%&|^-])<(?![<=])", "<="), (r"(?<!<)<=", "<"),
          (r" & ", " | "), (r" \| ", " & "), (r"(?<![\w)\]])!(?=[\w(])", ""),
          (r"\breturn true;", "return false;"), (r"\breturn false;", "return true;")]
 NUMBER = re.compile(r"(?<![\w.])(\d+)(?![\w.])")
-ARRAY = re.compile(r"^\s+(?!return\b)(?:\w+ )+\**\w+(?:\[[^\]]*\])+[,;]")  # more room changes nothing; less is for the sanitizers
+# Of the size of an array, more changes nothing, and less is for the sanitizers to notice.
+ARRAY = re.compile(r"^\s+(?!return\b)(?:\w+ )+\**\w+(?:\[[^\]]*\])+[,;]")
 RETURN = re.compile(r"\breturn ((?!true;|false;|0;)[^;{}]+);")
 STATEMENT = re.compile(r"^\s+(?!return\b|const\b|static\b|typedef\b|extern\b|else\b|case\b|default\b|goto\b"
                        r"|struct\b|enum\b|union\b)(?:[\w\->.\[\]*(&]+ ?(?:[-+*/|&^]?=[^=]|\()[^{};]*|break"

@@ -299,6 +299,16 @@ static void test_scale(void) {
     picture_free(&p);
 }
 
+/* The ten colours of a map as one number. */
+static uint32_t sum_colours(colour_map map) {
+    uint32_t sum = 0;
+    for (int i = 0; i < 10; i++) {
+        const picture_colour c = colour_of(map, i / 9.0);
+        sum = 31 * (31 * (31 * sum + c.red) + c.green) + c.blue;
+    }
+    return sum;
+}
+
 static void test_colours(void) {
     static const double range[2] = { 2, 4 }, point[2] = { 3, 3 };
     const float values[] = { NAN, 3, -1, 2 }, none[] = { NAN };
@@ -306,6 +316,7 @@ static void test_colours(void) {
     CHECK(colour_of(COLOUR_VIRIDIS, -1).red == 68 && colour_of(COLOUR_VIRIDIS, 2).red == 253);
     CHECK(colour_of(COLOUR_INFERNO, 0).blue == 4 &&
           colour_of(COLOUR_INFERNO, (double)NAN).green == 128);
+    CHECK(sum_colours(COLOUR_VIRIDIS) == 0xeb12e3ecu && sum_colours(COLOUR_INFERNO) == 0x88c9365fu);
     CHECK(grids_share(2.5, range) == 0.25 && grids_share(3, point) == 0.5);
     CHECK(grids_range(values, 4, found) && found[0] == -1 && found[1] == 3);
     CHECK(!grids_range(none, 1, found) && found[0] == 0 && found[1] == 0);
