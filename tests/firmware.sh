@@ -69,6 +69,29 @@ predictions() {
         [ "$(grep -c '^1[4-6] of 16 right' "$work/predictions")" = 2 ]
 }
 
+# records BUTTON:IMAGE...: what the camera of learn.c sees of the sample images
+records() {
+    local record
+    for record in "$@"; do
+        printf "\\x0${record%:*}"
+        tail -c +$((17 + 784 * ${record#*:})) examples/firmware/sample-images.idx3 | head -c 784
+    done
+}
+
+# examples/firmware/learn.c: with trousers (2) and sandals (8) alone, a sneaker (12) is a sandal; once
+# it has seen another (9), and after a reset, all is right.
+learns() {
+    local out=$work/learn-$1-$2
+    build "$1" "$2" "$out" examples/firmware/learn.c -Os || return
+    rm -f "$out"*.flash
+    records 1:2 2:8 0:12 3:9 0:12 >"$out.lesson"
+    records 0:12 0:15 0:11 0:3 0:5 >"$out.exam"
+    run "$2" "$out" "$out.lesson" | tee "$out.said" &&
+        mv "$out.lesson.flash" "$out.exam.flash" &&
+        run "$2" "$out" "$out.exam" | tee -a "$out.said" &&
+        [ "$(tr -cd 0-9 <"$out.said")" = 1223331211 ]
+}
+
 # tests/firmware/check.c: arena, weights, self-test, damaged updates
 verify() {
     build "$1" "$2" "$work/check-$1-$2" tests/firmware/check.c -Os && run "$2" "$work/check-$1-$2"
@@ -282,6 +305,7 @@ check_board() {
     [ "$1" = clang ] && own=-fno-inline-functions # or all is one function, of 800 bytes of stack
     check "faults $by" faults "$1" "$2"
     [ "$2" = m0 ] || check "kernels $by" kernels "$1" "$2" -O2 # too large for 16 KB
+    [ "$2" = m0 ] || check "three classes learnt $by" learns "$1" "$2" # the same
     check "the least program $by" least "$1" "$2" int8 $own
     check "symbols $by" needs_nothing
     check "variables $by" no_variables

@@ -14,6 +14,11 @@ void board_print(const char *text);
 /* The next `size` bytes of the camera; 0 if there are none any more. */
 int board_read(void *bytes, size_t size);
 
+/* Writes the one block that a program keeps in flash, and reads it back, after a reset too. 0: there
+   is no such block, or none of that size. */
+int board_keep(const void *bytes, size_t size);
+int board_recall(void *bytes, size_t size);
+
 /* Ends the run: 0 is success. */
 void board_exit(int status);
 

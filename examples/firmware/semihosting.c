@@ -1,15 +1,19 @@
-/* semihosting.c - the board's text, camera and end, by way of the debugger: under QEMU that is the
- * machine which runs it. The camera is the file that -semihosting-config arg=FILE names.
+/* semihosting.c - the board's text, camera, flash and end, by way of the debugger: under QEMU that is
+ * the machine which runs it. -semihosting-config arg=FILE names the file that is the camera; the flash
+ * is FILE.flash.
  */
 #include "board.h"
 
 enum {
     SYS_OPEN = 0x01,
+    SYS_CLOSE = 0x02,
     SYS_WRITE0 = 0x04,
+    SYS_WRITE = 0x05,
     SYS_READ = 0x06,
     SYS_GET_CMDLINE = 0x15,
     SYS_EXIT_EXTENDED = 0x20,
     OPEN_READ_BINARY = 1,
+    OPEN_WRITE_BINARY = 5,
     APPLICATION_EXIT = 0x20026
 };
 
@@ -27,24 +31,45 @@ void board_exit(int status) {
     for (;;) call(SYS_EXIT_EXTENDED, argument);
 }
 
-/* A handle of the file that the command line consists of, -1 if there is none. */
-static uintptr_t open_camera(void) {
-    char path[128];
-    uintptr_t command_line[2], argument[3];
+/* A handle of the file that the command line consists of, with that ending, -1 if there is none. */
+static uintptr_t open_file(const char *ending, uintptr_t mode) {
+    char path[128 + 8];
+    uintptr_t command_line[2], argument[3], i;
     command_line[0] = argument[0] = (uintptr_t)path;
-    command_line[1] = sizeof path;
+    command_line[1] = 128;
     if (call(SYS_GET_CMDLINE, command_line)) return (uintptr_t)-1;
-    argument[1] = OPEN_READ_BINARY;
-    argument[2] = command_line[1];
+    for (i = 0; (path[command_line[1] + i] = ending[i]) != 0; i++) {}
+    argument[1] = mode;
+    argument[2] = command_line[1] + i;
     return call(SYS_OPEN, argument);
+}
+
+/* 0 unless all bytes were transferred; the result of SYS_READ and SYS_WRITE is the rest. */
+static int transfer(int operation, uintptr_t file, uintptr_t bytes, size_t size) {
+    uintptr_t argument[3];
+    argument[0] = file;
+    argument[1] = bytes;
+    argument[2] = size;
+    return file != (uintptr_t)-1 && call(operation, argument) == 0;
+}
+
+static int use_flash(int operation, uintptr_t mode, uintptr_t bytes, size_t size) {
+    const uintptr_t file = open_file(".flash", mode);
+    const int done = transfer(operation, file, bytes, size);
+    if (file != (uintptr_t)-1) call(SYS_CLOSE, &file);
+    return done;
+}
+
+int board_keep(const void *bytes, size_t size) {
+    return use_flash(SYS_WRITE, OPEN_WRITE_BINARY, (uintptr_t)bytes, size);
+}
+
+int board_recall(void *bytes, size_t size) {
+    return use_flash(SYS_READ, OPEN_READ_BINARY, (uintptr_t)bytes, size);
 }
 
 int board_read(void *bytes, size_t size) {
     static uintptr_t camera; /* a handle is not 0 */
-    uintptr_t argument[3];
-    if (!camera) camera = open_camera();
-    argument[0] = camera;
-    argument[1] = (uintptr_t)bytes;
-    argument[2] = size;
-    return camera != (uintptr_t)-1 && call(SYS_READ, argument) == 0; /* the bytes not read */
+    if (!camera) camera = open_file("", OPEN_READ_BINARY);
+    return transfer(SYS_READ, camera, (uintptr_t)bytes, size);
 }

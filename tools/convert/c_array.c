@@ -40,11 +40,12 @@ static void put_head(FILE *file, const c_array_result *c, const char *upper) {
             " *\n"
             " * %s_WORKSPACE bytes hold a session for one image on the plain C tier, and\n"
             " * %s_WORKSPACE_LOW one with vit_params.low_memory; %s_INPUT floats an image,\n"
-            " * %s_OUTPUT its logits or, without a head, embedding. An input is\n"
+            " * %s_EMBEDDING its embedding, %s_OUTPUT its logits or, without a head, the\n"
+            " * same again. An input is\n"
             " * (byte / 255 - %s_MEAN[channel]) / %s_STD[channel]. The rest serves\n"
             " * #define VIT_FIXED %s. */\n"
             "#ifndef %s_H\n#define %s_H\n\n",
-            c->name, upper, upper, upper, upper, upper, upper, upper, upper, upper, upper);
+            c->name, upper, upper, upper, upper, upper, upper, upper, upper, upper, upper, upper);
     fprintf(file,
             "#define %s_SIZE %llu\n#define %s_WORKSPACE %llu\n"
             "#define %s_WORKSPACE_LOW %llu\n",
@@ -89,9 +90,10 @@ static void put_number(FILE *file, const char *name, double value, bool is_float
 /* vit_config as an initialiser, its members in their order, and what else VIT_FIXED needs. */
 static void put_fixed(FILE *file, const vit_model *model, const char *upper) {
     const vit_config *c = &model->config;
-    fprintf(file, "#define %s_INPUT %lld\n#define %s_OUTPUT %d\n\n", upper,
+    fprintf(file, "#define %s_INPUT %lld\n#define %s_OUTPUT %d\n#define %s_EMBEDDING %d\n\n", upper,
             (long long)c->in_chans * c->img_height * c->img_width, upper,
-            c->num_classes ? c->num_classes : vit_embedding_dim(model));
+            c->num_classes ? c->num_classes : vit_embedding_dim(model), upper,
+            vit_embedding_dim(model));
     fprintf(file, "#define %s_VERSION %d\n#define %s_SIGNATURE 0x%016llxull\n", upper, VIT_VERSION,
             upper, (unsigned long long)vit_model_signature(model));
     fprintf(file, "#define %s_DTYPES %uu\n#define %s_ATTENTION %uu\n", upper, dtypes_of(model, ""),

@@ -121,7 +121,9 @@ VIT_LEARN_API int vit_learn_ridge(const vit_learn_sums *s, double share, double 
 #ifdef VIT_LEARN_IMPLEMENTATION
 
 #include <stdint.h>
+#ifndef VIT_IMPLEMENTATION /* vit.h declares memcpy and memset where there is no such header */
 #include <string.h>
+#endif
 
 /* === exp, log and products === */
 
