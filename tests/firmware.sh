@@ -82,7 +82,7 @@ records() {
 # it has seen another (9), and after a reset, all is right.
 learns() {
     local out=$work/learn-$1-$2
-    build "$1" "$2" "$out" examples/firmware/learn.c -Os || return
+    build "$1" "$2" "$out" examples/firmware/learn.c -Os -Itools/numbers || return
     rm -f "$out"*.flash
     records 1:2 2:8 0:12 3:9 0:12 >"$out.lesson"
     records 0:12 0:15 0:11 0:3 0:5 >"$out.exam"

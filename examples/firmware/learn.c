@@ -20,7 +20,7 @@
 #include "../../vit.h"
 
 #define VIT_LEARN_IMPLEMENTATION
-#include "../../tools/numbers/learn.h"
+#include "learn.h" /* of tools/numbers */
 
 #include "board.h"
 
