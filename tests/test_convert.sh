@@ -551,13 +551,21 @@ accepts $H
 
 # Names that tell nothing, of matrices of one shape, in the order of these names.
 random sorted=1 dim=8 mlp=8
-renamed=$H
-for name in attn.proj=k attn.qkv=l.qkv mlp.fc1=m mlp.fc2=n norm1=norm1 norm2=norm2; do
-    renamed="$renamed --rename blocks.*.${name%=*}.*=bricks.*.${name#*=}.*"
-done
+bricks() { # THEIRS=OURS...: renamed, of blocks that no table knows
+    renamed=$H
+    for name; do renamed="$renamed --rename blocks.*.${name%=*}.*=bricks.*.${name#*=}.*"; done
+}
+bricks attn.proj=k attn.qkv=l.qkv mlp.fc1=m mlp.fc2=n norm1=norm1 norm2=norm2
 # shellcheck disable=SC2086 # words
 refuses 1 "the names of bricks.*.k, bricks.*.n do not tell which is which of attention's projection" \
     $renamed
+
+# A token of distillation is known by a word in its name.
+random dist=1
+bricks attn.proj=attn.proj attn.qkv=attn.qkv mlp.fc1=fc1 mlp.fc2=fc2 norm1=norm1 norm2=norm2
+# shellcheck disable=SC2086 # words
+if convert m.safetensors --plan $renamed --rename dist_token=distill &&
+    grep -q '^  dist_token .*(by its name)$' out; then pass; else fail "no token of distillation"; fi
 
 lacks() { # TENSOR:SHAPE OPTION
     random extra=$1
