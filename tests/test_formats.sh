@@ -50,6 +50,9 @@ decodes './strip %i'
 decodes './strip - %o'
 decodes './strip'
 decodes "  '$work/strip'  \"%i\"  %o "
+mkdir here
+ln -s "$work/strip" here/other_name
+TMPDIR=here PATH=here:$PATH decodes 'other_name %i %o'
 decodes 'sh -c "tail -c +17 %i >%o"'
 decoder 'in quotes' <<'END'
 [ "$1" = 'a "word\' ] && [ "$2" = '%100%' ] && [ "$3" = '' ] && [ "$4" = 'b c' ] && [ $# = 5 ] || exit 5

@@ -57,6 +57,7 @@ declare -A why=(
     [test_build]="README's commands"
     [test_embedded]="what is built here for boards"
     [test_environment]="descriptors, signals and limits of POSIX"
+    [test_formats]="no command decodes there"
     [test_fixed]="what is built here for one model"
     [test_names]="names with control characters; windows_own.sh has an output that is an input"
     [test_floors]="reads the sources alone"

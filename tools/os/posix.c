@@ -305,15 +305,24 @@ bool os_run_again(char **arguments, void *output, size_t size) {
 
 extern char **environ;
 
+/* The path that leads there from the root, malloc'ed. Links stay: programs may look at their name. */
+static char *from_root(const char *path) {
+    char folder[PATH_MAX] = "", *whole;
+    if (*path != '/' && !getcwd(folder, sizeof folder)) return NULL;
+    whole = malloc(strlen(folder) + strlen(path) + 2);
+    if (whole) strcat(strcat(strcpy(whole, folder), *folder ? "/" : ""), path);
+    return whole;
+}
+
 char *os_find_program(const char *name) {
     const char *from = getenv("PATH");
     char path[PATH_MAX];
-    if (strchr(name, '/')) return access(name, X_OK) == 0 ? realpath(name, NULL) : NULL;
+    if (strchr(name, '/')) return access(name, X_OK) == 0 ? from_root(name) : NULL;
     for (from = from ? from : "/usr/bin:/bin"; *from;) {
         const size_t length = strcspn(from, ":");
         snprintf(path, sizeof path, "%.*s/%s", (int)length, from, name);
         if (length > 0 && access(path, X_OK) == 0 && os_kind_of(path) == OS_FILE)
-            return realpath(path, NULL);
+            return from_root(path);
         from += length + (from[length] == ':');
     }
     errno = ENOENT;
@@ -444,9 +453,11 @@ os_end os_run(const os_command *command, int *status) {
 }
 
 char *os_make_temporary(void) {
-    char *parent = os_temporary_folder(), *path = parent ? malloc(strlen(parent) + 16) : NULL;
-    if (path) strcat(strcpy(path, parent), "/vit-XXXXXX");
+    char *parent = os_temporary_folder(), *root = parent ? from_root(parent) : NULL;
+    char *path = root ? malloc(strlen(root) + 16) : NULL;
+    if (path) strcat(strcpy(path, root), "/vit-XXXXXX");
     free(parent);
+    free(root);
     if (path && mkdtemp(path)) return path;
     free(path);
     return NULL;
