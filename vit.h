@@ -1191,8 +1191,8 @@ VIT_API void vit_selftest_input(const vit_config *config, float *input);
       40  u64[3] zero
 
    SECTION TABLE, 32 bytes each, at 64
-      0   u8[8]  tag: "fields" "tensors" "labels" "synsets" "source" "fits16" "data",
-                 zero-padded
+      0   u8[8]  tag: "fields" "tensors" "labels" "synsets" "source" "fits16" "learned"
+                 "data"; zero-padded
       8   u32 1 if a reader that does not implement the tag must refuse the file
       12  u32    count: of fields, tensors, strings
       16  u64    offset, a multiple of 8 (of the data: of 64)
@@ -1222,6 +1222,10 @@ VIT_API void vit_selftest_input(const vit_config *config, float *input);
    lets CPUs add four products in 16 bits. A lane is weights k = 8 i + 0, 1, 4, 5 of a row, or k = 8
    i + 2, 3, 6, 7. In each lane, the q of one sign add up to at most 127. "data": the tensors. Gaps
    between them are zero.
+
+   "learned": optional, what vit-learn keeps of photos. u64 hash of the backbone, u32 dim, u32 1 if
+   a photo may have several classes, u32 classes, u32 zero; f16 embeddings[count][dim]; for each
+   photo its class as u32, or one bit for each class, in whole bytes. The labels name the classes.
 
    PLAIN tensors are row-major f32, as in PyTorch. PANELS hold the weight of a linear layer, y[n] =
    sum over k of w[n][k] x[k], in the order in which kernels read it: panels of 16 rows, each K

@@ -137,7 +137,7 @@ done
 # One option has one letter, and a value or none, in all programs; who has which. (--labels lists
 # those of a model in vit-info, and names a file of them in vit-convert.)
 : >"$work/rows"
-for program in bench classify convert embed evaluate info 'look '{attention,tokens,similarity,positions,filters} run search; do
+for program in bench classify convert embed evaluate info learn 'look '{attention,tokens,similarity,positions,filters} run search; do
     # shellcheck disable=SC2086 # words
     "$bin"/tools/vit-$program --help |
         awk -v program="${program% *}" '/^options:/ { here = 1 } /^$/ { here = 0 }
@@ -157,25 +157,25 @@ has() { # OPTION LETTER PROGRAMS: exactly these have it
         sort -u | tr '\n' ' ')
     if [ "$found" = "$3 " ]; then pass; else fail "--$1, -$2: $found, expected $3"; fi
 }
-has model m= 'bench classify embed evaluate look run search'
-has threads t= 'bench classify embed evaluate info look run search'
-has isa .= 'bench classify embed evaluate info look run search'
-has batch b= 'bench classify embed evaluate run search'
+has model m= 'bench classify embed evaluate learn look run search'
+has threads t= 'bench classify embed evaluate info learn look run search'
+has isa .= 'bench classify embed evaluate info learn look run search'
+has batch b= 'bench classify embed evaluate learn run search'
 has top k= 'classify run search'
 has img-size .= 'classify convert embed evaluate look run search'
 has list .= 'classify embed look run search'
 has null 0 'classify embed look run search'
-has decoder .= 'classify convert embed evaluate look run search'
-has no-sandbox . 'classify convert embed evaluate look run search'
-has max-pixels .= 'classify embed evaluate look run search'
-has no-exif . 'classify embed evaluate look run search'
-has json . 'bench classify convert embed evaluate info look run search'
+has decoder .= 'classify convert embed evaluate learn look run search'
+has no-sandbox . 'classify convert embed evaluate learn look run search'
+has max-pixels .= 'classify embed evaluate learn look run search'
+has no-exif . 'classify embed evaluate learn look run search'
+has json . 'bench classify convert embed evaluate info learn look run search'
 has csv . 'classify search'
-has quiet q 'classify convert embed evaluate search'
+has quiet q 'classify convert embed evaluate learn search'
 has block .= 'embed look run search'
-has output o= 'convert embed look'
-has help h 'bench classify convert embed evaluate info look run search'
-has version . 'bench classify convert embed evaluate info look run search'
+has output o= 'convert embed learn look'
+has help h 'bench classify convert embed evaluate info learn look run search'
+has version . 'bench classify convert embed evaluate info learn look run search'
 
 # Folders and lists are the images in them, in all programs that take images.
 mkdir -p "$work/tree/b"
@@ -254,6 +254,8 @@ for command in "tools/vit-classify $work/gone.jpg" "tools/vit-embed -o $work/x.n
     "tools/vit-evaluate $work/gone.jpg" "tools/vit-evaluate --knn $work/gone.jpg $work" \
     "tools/vit-look tokens $work/gone.jpg -o $work/x.png" "tools/vit-search $work/gone.jpg $cat" \
     "tools/vit-search --classes $work/gone.jpg --class-names $work/labels.txt $cat" \
+    "tools/vit-learn $work/gone.jpg -o $work/x.vit" \
+    "tools/vit-learn -m $work/gone.jpg $work -o $work/x.vit" \
     "tools/vit-run -m $model $work/gone.jpg" "tools/vit-run -m $work/gone.jpg $cat" \
     "tools/vit-info $work/gone.jpg" "tools/vit-info --sha256 $(printf '%064d' 0) $work/gone.jpg" \
     "tools/vit-bench -m $work/gone.jpg" "tools/vit-convert $work/gone.jpg -o $work/x.vit" \

@@ -78,6 +78,7 @@ decodes tools/vit-evaluate set
 decodes tools/vit-evaluate --knn set set
 decodes tools/vit-evaluate --probe set set
 decodes tools/vit-evaluate --sigmoid --tags tags.csv set
+decodes tools/vit-learn set -o new.vit
 decodes tools/vit-look attention "$cat" -o new.png
 decodes tools/vit-look tokens set -o new.png
 decodes tools/vit-look similarity "$cat" --at 150,100 -o new.png

@@ -16,7 +16,7 @@ mkdir -p "$work" "$WINEPREFIX"
 
 # A program by its name, as scripts call it: beside a copy of itself, or from build/windows.
 for program in tools/vit-bench tools/vit-convert tools/vit-info tools/vit-run tools/vit-classify \
-    tools/vit-evaluate tools/vit-embed tools/vit-search tools/vit-look tests/test_parity; do
+    tools/vit-evaluate tools/vit-embed tools/vit-learn tools/vit-search tools/vit-look tests/test_parity; do
     mkdir -p "$work/bin/${program%/*}"
     cat >"$work/bin/$program" <<EOF
 #!/bin/sh
