@@ -301,11 +301,11 @@ def compare(count, seed):
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     tools = os.path.join(root, "tools")
     draw = random.Random(seed)
-    ImageFile.MAXBLOCK = 1 << 26  # what it encodes must fit
+    ImageFile.MAXBLOCK = 1 << 26  # what it encodes must fit, and arithmetic codes to decode
     has_cjpeg = shutil.which("cjpeg") is not None
     subprocess.run([tools + "/vit-run", "--version"], check=True)
     print("Pillow %s%s" % (Image.__version__, "" if has_cjpeg else ", no cjpeg"), flush=True)
-    differ, largest, refused = 0, 0.0, 0
+    differ, largest = 0, 0.0
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         subprocess.run(["cc", root + "/tests/random_checkpoint.c", "-lm", "-o", "random"],
@@ -321,10 +321,7 @@ def compare(count, seed):
                 make = by_cjpeg if has_cjpeg and i % 2 else by_pillow
                 name = "%04d.jpg" % i
                 how = make(draw, image, name)
-                try:  # its decoder of arithmetic codes wants all of a file at once, and gets 64 KB
-                    made.append((name, kind, image.size, how, Image.open(name).convert("RGB")))
-                except OSError:
-                    refused += 1
+                made.append((name, kind, image.size, how, Image.open(name).convert("RGB")))
             names = [m[0] for m in made]
             subprocess.run([tools + "/vit-run", "-m", "m.vit", "--no-exif", "--dump-input", "x.npy"]
                            + names, check=True)
@@ -337,8 +334,7 @@ def compare(count, seed):
                 if apart and differ <= 20:
                     print("%s %s %s: differs by %g: %s" % (name, kind, size, apart, how))
                 os.remove(name)
-    print("%d JPEGs, of which Pillow refuses %d: %d inputs differ from Pillow's, by at most %g"
-          % (count, refused, differ, largest))
+    print("%d JPEGs: %d inputs differ from Pillow's, by at most %g" % (count, differ, largest))
     return differ > 0
 
 
