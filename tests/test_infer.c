@@ -5,9 +5,14 @@
  */
 #define _POSIX_C_SOURCE 200809L
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+#ifndef _WIN32
+#include <sys/resource.h>
+#endif
 
 #include "base/source.h"
 #include "image/photo_source.h"
@@ -186,6 +191,109 @@ static void test_stops(void) {
     }
 }
 
+#ifndef _WIN32
+
+/* Photo 0 is a pipe, which has its photo when the others are done. */
+typedef struct slow_source {
+    const char *pipe;
+    int next, count;
+} slow_source;
+
+static bool generate_slow(void *user, photo *p, report *r) {
+    slow_source *s = user;
+    if (s->next == s->count - 1) {
+        unsigned char *data = NULL;
+        size_t size = 0;
+        const int end = open(s->pipe, O_WRONLY);
+        CHECK(source_read_all("examples/cat.ppm", 1 << 20, &data, &size, r));
+        CHECK(end >= 0 && write(end, data, size) == (ssize_t)size);
+        close(end);
+        free(data);
+    }
+    if (s->next == s->count) return false;
+    p->name = strdup(s->next++ ? "examples/cat.ppm" : s->pipe);
+    return p->name || report_no_memory(r);
+}
+
+/* No thread waits for another's slow photo, also if that takes as long as a hundred. */
+static void test_waits_for_none(void) {
+    static results all;
+    char pipe[] = "/tmp/test_infer.XXXXXX";
+    infer_settings settings = make_settings(&all, INFER_EMBEDDING);
+    infer_counts counts;
+    report r = report_make();
+    slow_source slow = { pipe, 0, 101 };
+    photo_source photos = { &slow, 0, generate_slow };
+    settings.num_threads = 2;
+    settings.batch = 2;
+    CHECK(close(mkstemp(pipe)) == 0 && unlink(pipe) == 0 && mkfifo(pipe, 0600) == 0);
+    alarm(300);
+    CHECK_MSG(infer_run(&settings, &photos, &counts, &r), "%s", r.text);
+    alarm(0);
+    CHECK(counts.read == 101 && all.count == 101);
+    for (int i = 1; i < 101; i++)
+        CHECK(!memcmp(all.embedding[0], all.embedding[i], sizeof all.embedding[0]));
+    unlink(pipe);
+}
+
+/* KB of this process now; 0: unknown. */
+static long resident(void) {
+    FILE *file = fopen("/proc/self/statm", "r");
+    long pages = 0;
+    if (file && fscanf(file, "%*s %ld", &pages) != 1) pages = 0;
+    if (file) fclose(file);
+    return pages * (sysconf(_SC_PAGESIZE) >> 10);
+}
+
+enum { PHOTOS = 240 };
+
+static bool watch(void *user, infer_result *result, report *r) {
+    long *most = (long *)user + (result->index >= PHOTOS / 2), now = resident();
+    (void)r;
+    CHECK(!result->error);
+    if (now > *most) *most = now;
+    return true;
+}
+
+static bool generate_cats(void *user, photo *p, report *r) {
+    int *left = user;
+    if ((*left)-- == 0) return false;
+    p->name = strdup("examples/cat.jpg");
+    return p->name || report_no_memory(r);
+}
+
+/* The most that a process has during so many photos, of 400 KB each, is that of fewer: here in each
+ * half, and in the decoders, which have ended when their memory is looked at. */
+static void test_memory(void) {
+    enum { SLACK = 4096 }; /* KB: stacks, and what malloc keeps */
+    long decoders[2] = { 0, 0 };
+    for (int i = 0; i < 2; i++) {
+        const photo_options options = { 0 };
+        long most[2] = { 0, 0 };
+        int left = i ? PHOTOS : 8;
+        photo_source photos = { &left, 0, generate_cats };
+        infer_settings settings = { 0 };
+        infer_counts counts;
+        report r = report_make();
+        struct rusage used;
+        settings.model = &model;
+        settings.program = "test_infer";
+        settings.num_threads = 2;
+        settings.outputs = INFER_EMBEDDING;
+        settings.take = watch;
+        settings.user = most;
+        settings.decoder = photo_decoder_open(&options, "test", 2, &r);
+        CHECK(infer_run(&settings, &photos, &counts, &r));
+        photo_decoder_close(settings.decoder);
+        CHECK(getrusage(RUSAGE_CHILDREN, &used) == 0);
+        decoders[i] = used.ru_maxrss;
+        if (i) CHECK_MSG(most[1] <= most[0] + SLACK, "%ld KB, then %ld", most[0], most[1]);
+    }
+    CHECK_MSG(decoders[1] <= decoders[0] + SLACK, "%ld KB, then %ld", decoders[0], decoders[1]);
+}
+
+#endif
+
 static void test_classes(void) {
     char text[32];
     CHECK(class_find(&model, "CAT") == 3 && class_find(&model, "3") == 3);
@@ -228,6 +336,12 @@ int main(int argc, char **argv) {
     test_same();
     test_blocks();
     test_stops();
+#ifndef _WIN32
+    test_waits_for_none();
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* they keep what is freed */
+    test_memory();
+#endif
+#endif
     test_classes();
     test_labelled(argc > 1 ? argv[1] : "tests/data");
     photo_decoder_close(decoder);

@@ -58,10 +58,19 @@ static size_t outputs_size(const line *l) {
     return l->logits_size + l->embedding_size + l->tokens_size;
 }
 
+/* Enough that the others need not wait for a thread whose photo takes as long as a hundred of
+ * theirs, unless the outputs are large. */
+static size_t line_capacity(const line *l) {
+    enum { BATCHES = 32, MOST_BYTES = 64 << 20 };
+    const size_t busy = (size_t)l->workers * (size_t)l->batch;
+    const size_t room = MOST_BYTES / sizeof(float) / (outputs_size(l) + 1);
+    return room < 2 * busy ? 2 * busy : room < BATCHES * busy ? room : BATCHES * busy;
+}
+
 static bool line_allocate(line *l) {
     const size_t size = outputs_size(l);
     size_t i;
-    l->capacity = 2 * (size_t)l->workers * (size_t)l->batch;
+    l->capacity = line_capacity(l);
     l->slots = calloc(l->capacity, sizeof *l->slots);
     if (!l->slots) return report_no_memory(l->r);
     for (i = 0; i < l->capacity; i++) {
