@@ -50,7 +50,7 @@ INSTALLS = $(if $(filter all,$(or $(MAKECMDGOALS),all)),$(if $(filter file,$(ori
 
 .PHONY: all windows test-windows libraries abi demo wasm web no-relaxed firmware firmware-accuracy firmware-check \
         check test test-more test-all mutants budget test-cross test-wasm test-web test-packages soak analyze fuzz \
-        fuzz-long bench-programs test-cluster bench-peers bench-web bench-search bench-accuracy bench-figures mca \
+        fuzz-long bench-programs test-cluster bench-peers bench-web bench-search bench-photos bench-accuracy bench-figures mca \
         help install uninstall dist clean
 all: $(PROGRAMS) $(EXAMPLES)
 
@@ -448,6 +448,10 @@ bench-web: packages-web packages-peers ## 5: in Chromium, beside onnxruntime-web
 bench-search: packages-peers ## 5: vit-search beside NumPy, FAISS and the memory's speed
 	@$(MAKE) --no-print-directory -s tools/vit-search
 	@/usr/bin/python3 -B tools/bench/peers/search_speed.py $(BENCH_FLAGS)
+
+bench-photos: packages-peers ## 5: from a JPEG to its embedding, beside Pillow and ONNX Runtime: ROUNDS=
+	@$(MAKE) --no-print-directory -s tools/vit-convert tools/vit-embed tools/vit-classify
+	@/usr/bin/python3 -B tools/bench/peers/photo_speed.py --rounds $(or $(ROUNDS),3) $(BENCH_FLAGS)
 
 bench-accuracy: bench-programs ## 5: accuracy of int8 and others: CHECKPOINT= ARCH= IMAGES= CALIBRATE=
 	@/usr/bin/python3 -B tools/bench/peers/accuracy.py --checkpoint '$(CHECKPOINT)' \

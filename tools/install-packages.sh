@@ -36,6 +36,7 @@ firefox="$web firefox-esr:firefox-esr"
 trust="$test clang-tidy:clang-tidy cppcheck:cppcheck valgrind:valgrind"
 python=/usr/lib/python3/dist-packages
 peers="$demo python3-torch:$python/torch python3-numpy:$python/numpy python3-onnx:$python/onnx
+    python3-pil:$python/PIL
     libopenblas0-openmp:/usr/share/doc/libopenblas0-openmp nodejs:node npm:npm"
 ncnn="g++:g++ cmake:cmake git:git"
 mca="$demo clang:clang $aarch64 llvm-19:llvm-mca-19"
