@@ -38,9 +38,11 @@ ifdef STB
 STB_FLAGS := -isystem build/stb$(shell mkdir -p build/stb && ln -sfn '$(abspath $(STB))' build/stb/stb)
 endif
 USES_STB = tools/checkpoint/inflate tools/image/photos tools/picture/stb tests/test_image tests/fuzz/fuzz_image
-STB_FOUND = echo '\#include <stb/stb_image.h>' | $(CC) $(CPPFLAGS) $(STB_FLAGS) -E - >/dev/null 2>&1 || \
-    { echo "stb_image.h is missing: install it (Debian: libstb-dev), or name the folder that holds it," \
-        "stb_image_write.h and stb_easy_font.h: make STB=DIR" >&2; exit 1; }
+STB_FOUND = printf '\#include <stb/%s>\n' stb_image.h stb_image_write.h stb_easy_font.h | \
+    $(CC) $(CPPFLAGS) $(STB_FLAGS) -E - >/dev/null 2>&1 || \
+    { echo "$(or $(STB),the compiler's folders) lacks stb_image.h, stb_image_write.h or" \
+        "stb_easy_font.h: install them (Debian: libstb-dev), or take them from" \
+        "https://github.com/nothings/stb and name their folder: make STB=DIR" >&2; exit 1; }
 COMPILER_FOUND = command -v $(firstword $(CC)) >/dev/null || \
     { echo "there is no compiler called $(firstword $(CC)): install it (Debian: gcc libc6-dev libstb-dev," \
         "for Windows gcc-mingw-w64-x86-64), or name another: make CC=NAME" >&2; exit 1; }

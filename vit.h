@@ -3729,7 +3729,7 @@ static vit_result vit__check_fits16(vit_model *model, int i, const vit_tensor *t
             panel += vit__panel_bytes(VIT_I8, depth);
     if (row >= t->dims[0]) return VIT_OK;
     text = vit__say(model->detail, t->name);
-    vit__put(&text, ": its sums do not fit 16 bits, but \"fits16\" says so");
+    vit__put(&text, ": damaged: its sums do not fit 16 bits, against \"fits16\"");
     return VIT_ERROR_CORRUPT;
 }
 

@@ -317,6 +317,8 @@ for command in attention tokens similarity positions filters; do
     run=("$look" $command -m plain.vit "${operand[@]}" "${at[@]}")
     try "${run[@]}"
     usage $command 'missing -o OUT.png, --npy OUT.npy or --json'
+    try "${run[@]}" -o x.jpg
+    usage $command 'the picture is a PNG; name it .png'
     try "${run[@]}" -o x --npy x
     usage $command 'x: is the same file as the output x'
     try "${run[@]}" -o - --json

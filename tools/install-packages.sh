@@ -87,14 +87,20 @@ fi
 missing=$(lacks $wanted)
 [ -n "$missing" ] || exit 0
 
+without=
+case $missing in
+*libstb-dev*) without="
+or, without installing: stb_image.h, stb_image_write.h and stb_easy_font.h from
+https://github.com/nothings/stb in a folder, and STB=FOLDER behind make" ;;
+esac
 if ! command -v apt-get >/dev/null 2>&1; then
-    echo "missing:$missing (Debian's names); please install them, then run make again" >&2
+    echo "missing:$missing (Debian's names): install them, then run make again$without" >&2
     exit 1
 fi
 root=
 if [ "$(id -u)" != 0 ]; then
     if ! command -v sudo >/dev/null 2>&1; then
-        echo "missing:$missing; as root: apt-get install$missing" >&2
+        echo "missing:$missing; as root: apt-get install$missing$without" >&2
         exit 1
     fi
     root=sudo

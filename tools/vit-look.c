@@ -164,6 +164,9 @@ static const char *find_wrong(const look_command *command, look_choices *c, int 
     if (command->photos && operands + c->lists.count == 0) return "missing IMAGE";
     if (c->null && c->lists.count == 0) return "--null needs --list FILE";
     if (c->at && !read_point(c->at, c->point)) return "--at expects X,Y in pixels, such as 120,80";
+    if (c->output && photos_is_name(c->output) && !text_matches("*.png", c->output) &&
+        !text_matches("*.PNG", c->output))
+        return "-o: the picture is a PNG; name it .png";
     if (!c->output && !c->npy && !c->json) return "missing -o OUT.png, --npy OUT.npy or --json";
     return image + array + c->json > 1 ? "only one output can go to standard output" : NULL;
 }

@@ -2,7 +2,7 @@
  * and where it goes in a vit_config. settings.h is what to include.
  *
  * To add a setting:
- *     1. If it is a field of vit_config, add it there (the recipe is above vit_config in vit.h).
+ *     1. If it is a field of vit_config, add it there (the recipe: >>extending in vit.h).
  *     2. Add its row here. Parsing, --help, the copy into vit_config, the check of names and
  *        configurations against the tensors and the words of vit-info follow from it.
  *     3. If shown_by names a tensor, the layouts that have it need a rule for it
@@ -13,13 +13,15 @@
  * the field, if --set does not reach the field, or if vit-info does not mention it.
  *
  * To add an activation, a pooling, a type of block or norm, or another value of an enum of vit.h:
- *     1. Add it to vit.h, where the enum says how.
+ *     1. Add it to vit.h (the recipe: >>extending), then run make abi.
  *     2. Add its word to the list below, at the same place as in the enum. Until then settings.c
  *        does not compile: "ACTIVATION_lacks_words".
  *     3. What libraries call it, if otherwise, in any case of letters: in word_aliases (settings.c),
  *        which serves --set, act_layer and hidden_act. Of an activation also the name of its class or
- *        function: in activations of layout/attributes.c, and where code calls it in
- *        checkpoint/torch_module.c. Pools and blocks in config_timm.c.
+ *        function: in activations of layout/attributes.c instead of unknown_activations, and where
+ *        code calls it in checkpoint/torch_module.c. Pools and blocks in config_timm.c.
+ *     4. An activation also has a word in WORDS_OF_REPRESENTATION_ACTIVATION. test_convert_units,
+ *        test_options and models/README.md list the words of a setting.
  */
 /* clang-format off */ /* its rows are a table */
 #ifndef SETTING_LIST_H
