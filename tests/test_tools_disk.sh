@@ -53,7 +53,9 @@ writes "$work/b" "$bin/tools/vit-convert" "$work/large" --to safetensors -o "$wo
 writes "$work/c.h" "$bin/tools/vit-convert" "$model" --c-array -o "$work/c.h"
 writes "$work/d.npy" "$bin/tools/vit-run" -m "$model" examples/cat.ppm --tokens "$work/d.npy"
 writes "$work/f.npy" "$bin/tools/vit-embed" -m "$model" -o "$work/f.npy" "$work/set"
-writes "$work/l.vit" "$bin/tools/vit-learn" -m "$model" -o "$work/l.vit" "$work/set"
+mkdir -p "$work/two/a" "$work/two/b" && cp tests/data/images/{rgb.ppm,baseline.jpg} "$work/two/a" &&
+    cp tests/data/images/grey.png "$work/two/b"
+writes "$work/l.vit" "$bin/tools/vit-learn" -m "$model" -o "$work/l.vit" "$work/two"
 writes "$work/g.png" "$bin/tools/vit-look" filters -m "$model" -o "$work/g.png"
 writes "$work/e.csv" "$bin/tools/vit-evaluate" -m "$model" --predictions "$work/e.csv" "$work/set"
 
