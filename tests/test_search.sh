@@ -74,7 +74,7 @@ same all.npy theirs.npy
 # neither the threads nor the batch change a bit
 for options in '-t 1' '-t 2 -b 1' '-t 3 --batch 2' '-t 8 -b 64'; do
     # shellcheck disable=SC2086 # words
-    try "$embed" -m $model photos -o other.npy $options
+    try "$embed" -m $model photos -o other.npy --overwrite $options
     is 0
     same all.npy other.npy
     same all.txt other.txt
@@ -98,7 +98,7 @@ missing other.npy.tmp*
 printf 'photos/\n' >folders
 for folders in photos/ '--list folders'; do
     # shellcheck disable=SC2086 # words
-    try "$embed" -m $model $folders -o other.npy
+    try "$embed" -m $model $folders -o other.npy --overwrite
     is 0
     same all.npy other.npy
     same all.txt other.txt
@@ -132,9 +132,9 @@ shape avg.npy '5, 24'
 try "$run" -m $model "${each[@]}" --trace steps
 try "$embed" -m $model photos -o block.npy --pool tokens --block 0
 same block.npy steps/blocks.0.npy
-try "$embed" -m $model photos -o block.npy --pool tokens --block 1 -b 2 -t 2
+try "$embed" -m $model photos -o block.npy --overwrite --pool tokens --block 1 -b 2 -t 2
 same block.npy steps/blocks.1.npy
-try "$embed" -m $model photos -o block.npy --block 1
+try "$embed" -m $model photos -o block.npy --overwrite --block 1
 shape block.npy '5, 24'
 cp block.json "$work/out"
 json 1 layer
@@ -160,7 +160,7 @@ echo "not an image" >damaged/b/bad.jpg
 : >damaged/a/empty.png
 head -c 300 damaged/a/baseline.jpg >damaged/a/short.jpg
 for threads in 1 3; do
-    try "$embed" -m $model damaged -o some.npy -t $threads
+    try "$embed" -m $model damaged -o some.npy --overwrite -t $threads
     is 1
     err '^vit-embed: damaged/b/bad.jpg: is not an image'
     err '^vit-embed: damaged/a/empty.png: is empty$'
@@ -251,7 +251,8 @@ if posix && command -v script >/dev/null; then
     for i in {1..2500}; do ln -s "$root/examples/cat.jpg" most/cat/$i.jpg; done
     find most -name "*.jpg" >most.txt
     printf 'cat 3\n' >most.map
-    for command in "vit-embed -m $model most -o other.npy" "vit-embed -m $model --list most.txt -o other.npy" \
+    for command in "vit-embed -m $model most -o other.npy --overwrite" \
+        "vit-embed -m $model --list most.txt -o other.npy --overwrite" \
         "vit-classify -m $model most" "vit-evaluate -m $model --map most.map most" "vit-search all.npy most"; do
         for option in '' -q; do
             script -qec "$bin/tools/$command $option >most.out" /dev/null >most.seen </dev/null

@@ -70,6 +70,7 @@ printf 'rgb.png,0 1\nrgb.ppm,nosuch\n' >"$work/tags.csv"
 program - tools/vit-evaluate -m "$model" --json -t 1 --sigmoid --tags "$work/tags.csv" "$work/set/0"
 program "$work/b.npy" tools/vit-run -m "$model" examples/cat.ppm --block all \
     --attention "$work/b.npy" -t 1
+program - tools/vit-embed -m "$model" -o "$work/v.npy" -t 1 --overwrite "$work/set"
 program - tools/vit-embed -m "$model" -o "$work/v.npy" -t 1 "$work/set"
 "$bin/tools/vit-embed" -m "$model" -o "$work/index.npy" "$work/set" 2>/dev/null
 program - tools/vit-search "$work/index.npy" -t 1 -k 1 "$work/set/0/rgb.png"

@@ -9,6 +9,8 @@
  *     embed --tar 'part-{00000..00999}.tar' -o OUT --part auto    shards, on many machines
  *     embed --collect OUT                                         whether all of it is there
  */
+#define _POSIX_C_SOURCE 200809L /* strdup */
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +37,7 @@ typedef struct choices {
     int block;       /* 0-based; -1: the model's output      */
     int batch, num_threads;
     vit_isa isa;
-    bool normalize, null, json, half, quiet;
+    bool normalize, null, json, half, quiet, overwrite;
     bool tar; /* the operands are shards; the following are for these alone */
     const char *shard, *part, *collect;
     int parts, classes;
@@ -47,7 +49,12 @@ typedef struct job {
     const choices *chosen;
     vit_model model;
     char *path; /* of the model */
-    photo_paths photos;
+    photo_list photos;
+    journal_stamp *stamps; /* [photos.count], before they are read            */
+    int64_t *rows;         /* [photos.count]: where in the journal; -1: not   */
+    int *missing;          /* [num_missing]: photos that it did not have      */
+    int num_missing, next; /* next: of them                                   */
+    embedding_journal journal;
     embedding_choice choice;
     embedding_writer writer;
     infer_counts counts;
@@ -55,11 +62,47 @@ typedef struct job {
     shard_totals totals;
 } job;
 
-/* infer_take: the next row. */
+/* The next of the missing photos, as it is now. */
+static bool next_photo(void *user, photo *p, report *r) {
+    job *j = user;
+    const int i = j->next < j->num_missing ? j->missing[j->next++] : -1;
+    if (i < 0 || !cli_output_spares(j->photos.paths[i], r)) return false;
+    j->stamps[i] = journal_stamp_of(j->photos.paths[i]);
+    p->name = strdup(j->photos.paths[i]);
+    return p->name || report_no_memory(r);
+}
+
+static bool is_stopped(const job *j, report *r) {
+    char done[32], all[32];
+    uint64_t rows = 0;
+    if (!os_stopped()) return false;
+    for (int i = 0; i < j->photos.count; i++) rows += j->rows[i] >= 0;
+    (void)report_fail(r, "stopped after %s of %s images; the same command goes on",
+                      text_grouped(rows, done), text_grouped((uint64_t)j->photos.count, all));
+    return true;
+}
+
+/* infer_recall */
+static int64_t recall(void *user, uint64_t content, uint64_t size) {
+    const job *j = user;
+    return journal_find_content(&j->journal, content, size);
+}
+
+/* infer_take: the next row. What was damaged, or has changed meanwhile, is not known again: the next
+ * run says and computes it anew. */
 static bool take_row(void *user, infer_result *result, report *r) {
     job *j = user;
-    if (result->error) return true;
-    return embedding_add(&j->writer, result->name, embedding_of(&j->choice, &j->model, result), r);
+    const int i = j->missing[result->index];
+    const bool known = result->recalled >= 0;
+    journal_stamp stamp = journal_stamp_of(result->name);
+    if (result->error) return !is_stopped(j, r);
+    if (result->note || stamp.size != j->stamps[i].size || stamp.time != j->stamps[i].time)
+        stamp.size = UINT64_MAX;
+    stamp.content = result->content;
+    return journal_add(&j->journal, result->name, &stamp,
+                       known ? NULL : embedding_of(&j->choice, &j->model, result), result->recalled,
+                       &j->rows[i], r) &&
+           !is_stopped(j, r);
 }
 
 static void put_summary(const job *j, json_writer *w) {
@@ -69,7 +112,7 @@ static void put_summary(const job *j, json_writer *w) {
     json_put_begin(w, "shape", '[');
     for (int i = 0; i < j->writer.ndim; i++) json_put_integer(w, NULL, j->writer.dims[i]);
     json_put_end(w, ']');
-    json_put_integer(w, "images", (int64_t)j->counts.read);
+    json_put_integer(w, "images", j->writer.dims[0]);
     json_put_integer(w, "unreadable", (int64_t)j->counts.unreadable);
     json_put_text(w, "decoder", photos_decoding(&j->chosen->photos, decoding));
 }
@@ -84,31 +127,81 @@ static void write_summary(job *j) {
 }
 
 static void print_summary(const job *j) {
-    char images[32], unreadable[32];
+    const infer_counts *c = &j->counts;
+    const uint64_t computed = c->read - c->recalled;
+    char images[32], unreadable[32], all[32], known[64] = "";
     json_writer w = json_write_to(stdout);
     if (j->chosen->quiet && !j->chosen->json) return;
     if (!j->chosen->json) {
-        fprintf(stderr, "%s: %s image%s in %.1f s, %.1f images/s; %s unreadable\n", PROGRAM,
-                text_grouped(j->counts.read, images), j->counts.read == 1 ? "" : "s",
-                j->counts.seconds, (double)j->counts.read / j->counts.seconds,
-                text_grouped(j->counts.unreadable, unreadable));
+        if ((int64_t)computed < j->writer.dims[0])
+            snprintf(known, sizeof known, "%s image%s; ",
+                     text_grouped((uint64_t)j->writer.dims[0], all),
+                     j->writer.dims[0] == 1 ? "" : "s");
+        fprintf(stderr, "%s: %s%s %s%s in %.1f s, %.1f images/s; %s unreadable\n", PROGRAM, known,
+                text_grouped(computed, images), known[0] ? "new or changed" : "image",
+                known[0] || computed == 1 ? "" : "s", c->seconds, (double)computed / c->seconds,
+                text_grouped(c->unreadable, unreadable));
         return;
     }
     put_summary(j, &w);
     json_put_text(&w, "output", j->chosen->output);
     json_put_text(&w, "names", j->writer.names_path);
-    json_put_decimals(&w, "seconds", j->counts.seconds, 3);
-    json_put_decimals(&w, "images_per_second", (double)j->counts.read / j->counts.seconds, 1);
+    json_put_integer(&w, "computed", (int64_t)computed);
+    json_put_decimals(&w, "seconds", c->seconds, 3);
+    json_put_decimals(&w, "images_per_second", (double)computed / c->seconds, 1);
     json_put_end(&w, '}');
     putchar('\n');
 }
 
+/* === What is missing === */
+
+static bool find_photos(job *j, const text_list *operands, report *r) {
+    const choices *c = j->chosen;
+    size_t count;
+    if (!photo_paths_all(&j->photos, operands, &c->lists, c->null ? '\0' : '\n', r)) return false;
+    count = (size_t)j->photos.count;
+    j->stamps = malloc(count * sizeof *j->stamps);
+    j->rows = malloc(count * sizeof *j->rows);
+    j->missing = malloc(count * sizeof *j->missing);
+    if (!j->stamps || !j->rows || !j->missing) return report_no_memory(r);
+    for (size_t i = 0; i < count; i++) j->stamps[i] = journal_stamp_of(j->photos.paths[i]);
+    return true;
+}
+
+/* The vectors are made by this alone. f16 is rounded when they are written. */
+static bool open_journal(job *j, report *r) {
+    const choices *c = j->chosen;
+    const vit_isa isa = c->isa ? c->isa : vit_detect_isa();
+    shard_recipe recipe;
+    char text[SHARD_RECIPE_SIZE], full[JOURNAL_RECIPE_SIZE];
+    int64_t dims[2];
+    memset(&recipe, 0, sizeof recipe);
+    recipe.model = &j->model;
+    recipe.choice = j->choice;
+    recipe.photos = c->photos;
+    shard_recipe_text(&recipe, text);
+    snprintf(full, sizeof full, "%s%s", text,
+             isa == VIT_ISA_SCALAR || isa == VIT_ISA_SSE2 ? ", without FMA" : "");
+    if (embedding_shape(&j->choice, &j->model, dims) == 1) dims[1] = 1;
+    if (!journal_open(&j->journal, PROGRAM, j->writer.journal_path, full,
+                      (size_t)(dims[0] * dims[1]), c->overwrite, r))
+        return false;
+    for (int i = 0; i < j->photos.count; i++) {
+        j->rows[i] = journal_find(&j->journal, j->photos.paths[i], &j->stamps[i]);
+        if (j->rows[i] < 0) j->missing[j->num_missing++] = i;
+    }
+    return true;
+}
+
+/* Those that are missing, into the journal. */
 static bool infer_all(job *j, report *r) {
-    photo_source source = photo_paths_source(&j->photos);
+    photo_source source = { j, (uint64_t)j->num_missing, next_photo };
     infer_settings settings;
-    photo_decoder *decoder = photo_decoder_open(&j->chosen->photos, PROGRAM, j->chosen->num_threads,
-                                                r);
+    photo_decoder *decoder;
     bool good;
+    j->counts.seconds = 1e-9;
+    if (!j->num_missing) return true;
+    decoder = photo_decoder_open(&j->chosen->photos, PROGRAM, j->chosen->num_threads, r);
     if (!decoder) return false;
     memset(&settings, 0, sizeof settings);
     settings.model = &j->model;
@@ -119,33 +212,59 @@ static bool infer_all(job *j, report *r) {
     settings.decoder = decoder;
     settings.progress = !j->chosen->quiet;
     settings.take = take_row;
+    settings.recall = recall;
     settings.user = j;
     embedding_ask(&j->choice, &settings);
+    os_stop_softly();
     good = infer_run(&settings, &source, &j->counts, r);
     photo_decoder_close(decoder);
-    if (!good) return false;
-    return j->counts.read > 0 || report_fail(r, "no image could be read; nothing was written");
+    return good;
 }
 
-static bool write_all(job *j, report *r) {
+/* === The index, from the journal, in the order of the photos === */
+
+static bool write_rows(job *j, report *r) {
+    for (int i = 0; i < j->photos.count; i++) {
+        const float *row;
+        if (j->rows[i] < 0) continue; /* unreadable */
+        row = journal_read(&j->journal, j->rows[i], r);
+        if (!row || is_stopped(j, r) || !embedding_add(&j->writer, j->photos.paths[i], row, r))
+            return false;
+    }
+    return j->writer.dims[0] > 0 || report_fail(r, "no image could be read; nothing was written");
+}
+
+static bool write_index(job *j, report *r) {
     j->writer.type = j->chosen->half ? NPY_F16 : NPY_F32;
-    if (!embedding_begin(&j->writer, &j->choice, &j->model, r) || !infer_all(j, r)) {
+    if (!embedding_create(&j->writer, r)) return false;
+    if (!embedding_begin(&j->writer, &j->choice, &j->model, r) || !write_rows(j, r)) {
         embedding_abandon(&j->writer);
         return false;
     }
     write_summary(j);
-    if (!embedding_commit(&j->writer, r)) return false;
-    print_summary(j);
-    return true;
+    return embedding_commit(&j->writer, r);
+}
+
+/* Whether the index could be written, before hours of work. */
+static bool try_index(job *j, report *r) {
+    bool good;
+    if (!embedding_create(&j->writer, r)) return false;
+    good = embedding_begin(&j->writer, &j->choice, &j->model, r);
+    embedding_abandon(&j->writer);
+    return good;
 }
 
 static bool embed(job *j, const text_list *operands, report *r) {
     const choices *c = j->chosen;
-    return embedding_name(&j->writer, c->output, c->names, r) &&
-           cli_model_choose(c->model, c->img_size, &j->model, &j->path, r) &&
-           embedding_choose(&j->choice, c->pool, c->block, &j->model, r) &&
-           photo_paths_open(&j->photos, operands, &c->lists, c->null ? '\0' : '\n', r) &&
-           embedding_create(&j->writer, r) && write_all(j, r);
+    bool good;
+    if (!embedding_name(&j->writer, c->output, c->names, r) ||
+        !cli_model_choose(c->model, c->img_size, &j->model, &j->path, r) ||
+        !embedding_choose(&j->choice, c->pool, c->block, &j->model, r) ||
+        !find_photos(j, operands, r) || !try_index(j, r) || !open_journal(j, r))
+        return false;
+    good = infer_all(j, r) && write_index(j, r);
+    if (good) print_summary(j);
+    return journal_close(&j->journal, good ? j->rows : NULL, (size_t)j->photos.count, r) && good;
 }
 
 /* ------------------------------------------------------------------------- */
@@ -204,7 +323,9 @@ static bool collect(job *j, const text_list *operands, report *r) {
 static const char description[] =
     "Writes the embedding of each IMAGE as a row of a NumPy array [n, dim] of float32. A folder\n"
     "stands for all images in it and below it, sorted. Beside OUT.npy come OUT.txt, with the path\n"
-    "of each row, and OUT.json, with the model and the options that made them.\n"
+    "of each row, and OUT.json, with the model and the options that made them. OUT.journal has\n"
+    "each row as soon as it is computed: start a run that was ended again, and it goes on; start\n"
+    "it later, and it computes only what is new or has changed, and leaves out what is gone.\n"
     "With --tar each SHARD is an archive in webdataset's form, a range such as\n"
     "part-{00000..00999}.tar, a folder of them, or '-'; of part-00017.tar the folder OUT receives\n"
     "img_emb/img_emb_00017.npy, metadata/metadata_00017.jsonl and stats/stats_00017.json.\n";
@@ -222,8 +343,11 @@ static const char notes[] =
     "one follows. --part auto asks mpirun (OMPI_, PMI_), srun, and, with --parts N, an array of\n"
     "Slurm's (numbered from 0) or GNU parallel's. --collect takes the same shards, or looks for\n"
     "gaps.\n"
-    "An image that cannot be read is named and has no row. The threads and the batch change no\n"
-    "bit of the result. The files appear when all is done, or not at all.\n"
+    "An image that cannot be read is named, has no row, and is tried again by the next run. The\n"
+    "threads, the batch and what was computed before change no bit of the result. The files appear\n"
+    "when all is done, or not at all, but for OUT.journal: an image in it is known by its path, size\n"
+    "and time of change, else by a hash of its bytes. Another model or other options that change\n"
+    "vectors are refused, unless --overwrite.\n"
     "Exit status: 0, 1 if an image could not be read (with --tar, a shard) or something failed, 2\n"
     "for a wrong command line.\n";
 
@@ -239,6 +363,7 @@ static const char *check_choices(const choices *c, const text_list *operands) {
     if (none) return c->tar ? "missing SHARD" : "missing IMAGE, FOLDER or --list FILE";
     if (c->null && (c->tar || c->lists.count == 0)) return "--null needs --list FILE of images";
     if (c->tar && c->names) return "--tar writes its names into the metadata, not into --names";
+    if (c->tar && c->overwrite) return "--overwrite is for OUT.npy; with --tar, remove OUT";
     if (!c->tar && (c->shard || c->part || c->parts || c->classes))
         return "--shard, --part, --parts and --classify need --tar";
     return c->shard && !piped ? "--shard is the name of '-', the only shard" : NULL;
@@ -254,6 +379,8 @@ static bool choose(int argc, char **argv, choices *c, text_list *operands, int *
           0 },
         { 0, "block", "B", "of the tokens that leave block B", CLI_INT, &c->block, 0, 1023 },
         { 0, "normalize", NULL, "scale each vector to length 1", CLI_FLAG, &c->normalize, 0, 0 },
+        { 0, "overwrite", NULL, "compute all anew, and drop what OUT.journal has", CLI_FLAG,
+          &c->overwrite, 0, 0 },
         { 0, "f16", NULL, "write float16, rounded, instead of float32", CLI_FLAG, &c->half, 0, 0 },
         { 0, "tar", NULL, "the operands are shards, OUT is a folder", CLI_FLAG, &c->tar, 0, 0 },
         { 0, "shard", "NAME", "of --tar -: the shard's name", CLI_TEXT, &c->shard, 0, 0 },
@@ -317,11 +444,16 @@ int main(int argc, char **argv) {
                           : embed(&j, &operands, &r);
     if (r.failed) report_print(&r, PROGRAM);
     embedding_writer_free(&j.writer);
-    photo_paths_close(&j.photos);
+    photos_free(&j.photos);
+    free(j.stamps);
+    free(j.rows);
+    free(j.missing);
     shard_list_close(&j.shards);
     vit_model_close(&j.model);
     free(j.path);
     text_list_free(&operands);
     text_list_free(&chosen.lists);
-    return cli_finish(PROGRAM, good && j.counts.unreadable == 0 ? CLI_OK : CLI_FAILED);
+    status = cli_finish(PROGRAM, good && j.counts.unreadable == 0 ? CLI_OK : CLI_FAILED);
+    if (!good) os_end_stopped();
+    return status;
 }

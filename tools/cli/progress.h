@@ -10,15 +10,17 @@ double cli_now_ms(void);
 
 typedef struct cli_progress {
     const char *label;
+    const char *unit;      /* "images": set it for lines where there is no bar     */
     uint64_t total;        /* 0: unknown                                           */
     double started, drawn; /* ms                                                   */
+    double interval;       /* between lines, ms: a minute                          */
     bool active;           /* stderr is a terminal                                 */
     bool visible;
     const char *note; /* printed once, also where there is no bar, after a second; or NULL */
 } cli_progress;
 
-/* A bar on stderr, or a number where the total is unknown, drawn at most ten times a second; silent
- * unless stderr is a terminal. */
+/* A bar on stderr, or a number where the total is unknown, drawn at most ten times a second. If
+ * stderr is no terminal, a line a minute if there is a unit, else nothing. */
 void cli_progress_start(cli_progress *progress, const char *label, uint64_t total);
 void cli_progress_update(cli_progress *progress, uint64_t done);
 /* Erases it. Call this before printing anything else, and at the end. */

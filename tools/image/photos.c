@@ -593,15 +593,17 @@ static bool check_stdin(const void *data, size_t size, report *r) {
 }
 
 /* The bytes are read here: a sandbox opens no files. */
-static bool read_file(const char *name, const photo_decoder *decoder, unsigned char **data,
-                      size_t *size, report *r) {
+bool photos_bytes(const char *name, const photo_decoder *decoder, void **data, size_t *size,
+                  report *r) {
+    unsigned char *read;
     if (source_is_folder(name)) {
         (void)report_fail(r, "is a folder; name the images in it: %.200s/*.jpg", name);
         return report_file(r, name);
     }
-    if (!source_read_all(name, decoder->max_bytes, data, size, r)) return false;
-    if (strcmp(name, "-") != 0 || check_stdin(*data, *size, r)) return true;
-    free(*data);
+    if (!source_read_all(name, decoder->max_bytes, &read, size, r)) return false;
+    *data = read;
+    if (strcmp(name, "-") != 0 || check_stdin(read, *size, r)) return true;
+    free(read);
     return false;
 }
 
@@ -674,11 +676,11 @@ bool photos_decode_bytes(const char *name, const void *data, size_t size, photo_
 }
 
 bool photos_decode(const char *name, photo_decoder *decoder, vit_image *image, report *r) {
-    unsigned char *data;
+    void *data;
     size_t size;
     bool good;
     memset(image, 0, sizeof *image);
-    if (!read_file(name, decoder, &data, &size, r)) return false;
+    if (!photos_bytes(name, decoder, &data, &size, r)) return false;
     good = photos_decode_bytes(name, data, size, decoder, image, r);
     free(data);
     return good;
@@ -705,10 +707,10 @@ static bool input_of_bytes(const char *name, const void *data, size_t size, phot
 
 bool photos_input(const char *name, const void *data, size_t size, photo_decoder *decoder,
                   const vit_model *model, float *input, report *r) {
-    unsigned char *read;
+    void *read;
     bool good;
     if (data) return input_of_bytes(name, data, size, decoder, model, input, r);
-    if (!read_file(name, decoder, &read, &size, r)) return false;
+    if (!photos_bytes(name, decoder, &read, &size, r)) return false;
     good = input_of_bytes(name, read, size, decoder, model, input, r);
     free(read);
     return good;

@@ -128,6 +128,10 @@ void photos_free_image(vit_image *image);
 /* Preprocesses an image for a model: input is [in_chans, img_height, img_width]. */
 bool photos_prepare(const vit_model *model, const vit_image *image, float *input, report *r);
 
+/* The bytes of an image file, as they are decoded; data is malloc'ed. "-" as above. */
+bool photos_bytes(const char *name, const photo_decoder *decoder, void **data, size_t *size,
+                  report *r);
+
 /* Both at once, which is faster: in a sandbox, nothing but the input leaves it, and a photo that is
  * much larger is decoded at a fraction of its size, unless options are `exact`. data: of the file;
  * NULL: it is read. Damage that the decoder passes over is in r->text, though r->failed is false. */

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -142,8 +143,10 @@ bool embedding_name(embedding_writer *w, const char *path, const char *names, re
     w->path = path;
     w->names_path = names ? strdup(names) : beside(path, ".txt");
     w->json_path = beside(path, ".json");
+    w->journal_path = os_kind_of(path) == OS_OTHER ? NULL : beside(path, ".journal");
     if (!w->names_path || !w->json_path) return report_no_memory(r);
-    return (names || cli_output_declare(w->names_path, r)) && cli_output_declare(w->json_path, r);
+    return (names || cli_output_declare(w->names_path, r)) && cli_output_declare(w->json_path, r) &&
+           (!w->journal_path || cli_output_declare(w->journal_path, r));
 }
 
 bool embedding_create(embedding_writer *w, report *r) {
@@ -200,6 +203,7 @@ bool embedding_add(embedding_writer *w, const char *name, const float *row, repo
 void embedding_writer_free(embedding_writer *w) {
     free(w->names_path);
     free(w->json_path);
+    free(w->journal_path);
     memset(w, 0, sizeof *w);
 }
 
@@ -224,6 +228,324 @@ bool embedding_commit(embedding_writer *w, report *r) {
     }
     w->opened = 0;
     return cli_outputs_commit(outputs, 3, r);
+}
+
+/* === The journal === */
+
+typedef struct journal_header {
+    uint64_t magic, each;
+    char recipe[JOURNAL_RECIPE_SIZE];
+    uint64_t hash; /* of the members above */
+} journal_header;
+
+/* Before the row and the name. */
+typedef struct journal_record {
+    uint64_t hash; /* of where it is and of all that follows */
+    journal_stamp stamp;
+    uint64_t name_length;
+} journal_record;
+
+enum { LONGEST_NAME = 1 << 16, SYNC_MS = 5000 };
+
+static const uint64_t journal_magic = 0x766974206a726e31u;
+static const journal_stamp unknown_stamp = { UINT64_MAX, 0, 0 };
+
+journal_stamp journal_stamp_of(const char *name) {
+    journal_stamp stamp = unknown_stamp;
+    int file;
+    if (strcmp(name, "-") == 0 || os_kind_of(name) != OS_FILE || (file = os_open(name)) < 0)
+        return stamp;
+    if (os_file_size(file, &stamp.size)) stamp.time = os_file_time(file);
+    else stamp = unknown_stamp;
+    os_close(file);
+    return stamp;
+}
+
+static bool journal_failed(const embedding_journal *j, const char *what, report *r) {
+    (void)report_fail(r, "cannot be %s: %s", what, os_error(errno ? errno : EIO));
+    return report_file(r, j->path ? j->path : "a temporary file");
+}
+
+static uint64_t hash_header(const journal_header *h) {
+    vit_hash hash;
+    vit_hash_init(&hash);
+    vit_hash_update(&hash, h, offsetof(journal_header, hash));
+    return vit_hash_final(&hash);
+}
+
+/* Of the record in j->record. */
+static uint64_t hash_record(const embedding_journal *j, uint64_t at, size_t size) {
+    const size_t first = sizeof(uint64_t);
+    vit_hash hash;
+    vit_hash_init(&hash);
+    vit_hash_update(&hash, &at, sizeof at);
+    vit_hash_update(&hash, j->record + first, size - first);
+    return vit_hash_final(&hash);
+}
+
+static bool record_room(embedding_journal *j, size_t size, report *r) {
+    char *grown;
+    if (size <= j->record_size) return true;
+    grown = realloc(j->record, size);
+    if (!grown) return report_no_memory(r);
+    j->record = grown;
+    j->record_size = size;
+    return true;
+}
+
+/* Into j->record, which has room for it. 0: there is no whole one. */
+static size_t read_record(embedding_journal *j, uint64_t at, report *r) {
+    journal_record head;
+    size_t size;
+    errno = 0;
+    if (!os_seek(j->file, at) || fread(&head, sizeof head, 1, j->file) != 1 ||
+        head.name_length > LONGEST_NAME)
+        return 0;
+    size = sizeof head + (size_t)head.name_length + j->each * sizeof(float);
+    if (!record_room(j, size, r)) return 0;
+    memcpy(j->record, &head, sizeof head);
+    if (fread(j->record + sizeof head, size - sizeof head, 1, j->file) != 1 ||
+        hash_record(j, at, size) != head.hash)
+        return 0;
+    return size;
+}
+
+static bool write_header(embedding_journal *j, FILE *file) {
+    journal_header h;
+    memset(&h, 0, sizeof h);
+    h.magic = journal_magic;
+    h.each = j->each;
+    strcpy(h.recipe, j->recipe);
+    h.hash = hash_header(&h);
+    return fwrite(&h, sizeof h, 1, file) == 1;
+}
+
+static bool begin_journal(embedding_journal *j, report *r) {
+    errno = 0;
+    j->end = sizeof(journal_header);
+    if (os_cut(j->file, 0) && os_seek(j->file, 0) && write_header(j, j->file) &&
+        fflush(j->file) == 0 && os_sync(j->file))
+        return true;
+    return journal_failed(j, "written", r);
+}
+
+/* What differs of two texts "A, B, ...", without the parts that they begin and end with. */
+static bool other_recipe(const embedding_journal *j, const char *found, report *r) {
+    const char *mine = j->recipe;
+    size_t begin = 0, a = strlen(mine), b = strlen(found);
+    for (size_t i = 0; mine[i] && mine[i] == found[i]; i++)
+        if (mine[i] == ',') begin = i + 2;
+    while (a > begin && b > begin && mine[a - 1] == found[b - 1]) a--, b--;
+    a += strcspn(mine + a, ",");
+    b += strcspn(found + b, ",");
+    (void)report_fail(r,
+                      "has vectors by '%.*s', this run makes them by '%.*s': give another -o, or "
+                      "--overwrite to drop them",
+                      (int)(b - begin), found + begin, (int)(a - begin), mine + begin);
+    return report_file(r, j->path);
+}
+
+static bool keep_row(embedding_journal *j, report *r) {
+    journal_record head;
+    journal_row *row, *grown;
+    memcpy(&head, j->record, sizeof head);
+    if (head.stamp.size == UINT64_MAX) return true;
+    grown = memory_grow(j->rows, sizeof *grown, j->count, &j->capacity);
+    if (!grown) return report_no_memory(r);
+    j->rows = grown;
+    row = &grown[j->count];
+    row->name = malloc((size_t)head.name_length + 1);
+    if (!row->name) return report_no_memory(r);
+    memcpy(row->name, j->record + sizeof head + j->each * sizeof(float), (size_t)head.name_length);
+    row->name[head.name_length] = '\0';
+    row->stamp = head.stamp;
+    row->at = j->end;
+    j->count++;
+    return true;
+}
+
+/* Of one name the latest record is the last. */
+static int compare_rows(const void *a, const void *b) {
+    const journal_row *x = a, *y = b;
+    const int order = strcmp(x->name, y->name);
+    return order ? order : (x->at > y->at) - (x->at < y->at);
+}
+
+static int compare_content(const void *a, const void *b) {
+    const journal_stamp *x = &((const journal_row *)a)->stamp;
+    const journal_stamp *y = &((const journal_row *)b)->stamp;
+    if (x->content != y->content) return x->content < y->content ? -1 : 1;
+    return (x->size > y->size) - (x->size < y->size);
+}
+
+static bool sort_rows(embedding_journal *j, report *r) {
+    const size_t size = j->count * sizeof *j->rows;
+    j->by_content = malloc(size + 1);
+    if (!j->by_content) return report_no_memory(r);
+    if (!j->count) return true;
+    qsort(j->rows, j->count, sizeof *j->rows, compare_rows);
+    memcpy(j->by_content, j->rows, size);
+    qsort(j->by_content, j->count, sizeof *j->by_content, compare_content);
+    return true;
+}
+
+static bool load_rows(embedding_journal *j, const char *program, report *r) {
+    size_t size;
+    j->end = sizeof(journal_header);
+    while ((size = read_record(j, j->end, r)) > 0) {
+        if (!keep_row(j, r)) return false;
+        j->end += size;
+        j->records++;
+    }
+    if (r->failed) return false;
+    if (os_seek(j->file, j->end) && getc(j->file) != EOF) {
+        report_error(program, j->path, "what follows %llu images is damaged, and is cut off",
+                     (unsigned long long)j->records);
+        return os_cut(j->file, j->end) || journal_failed(j, "written", r);
+    }
+    return !ferror(j->file) || journal_failed(j, "read", r);
+}
+
+static bool load_journal(embedding_journal *j, const char *program, report *r) {
+    journal_header h;
+    const size_t got = os_seek(j->file, 0) ? fread(&h, 1, sizeof h, j->file) : 0;
+    if (ferror(j->file)) return journal_failed(j, "read", r);
+    if (got < sizeof h) return begin_journal(j, r); /* new, or ended at once */
+    if (h.magic != journal_magic || h.hash != hash_header(&h)) {
+        (void)report_fail(r, "is no journal of this program, or its beginning is damaged: give "
+                             "another -o, or --overwrite to replace it");
+        return report_file(r, j->path);
+    }
+    h.recipe[sizeof h.recipe - 1] = '\0';
+    if (h.each == j->each && strcmp(h.recipe, j->recipe) == 0) return load_rows(j, program, r);
+    return other_recipe(j, h.recipe, r);
+}
+
+static void free_journal(embedding_journal *j) {
+    if (j->file) fclose(j->file);
+    for (size_t i = 0; i < j->count; i++) free(j->rows[i].name);
+    free(j->rows);
+    free(j->by_content);
+    free(j->record);
+    memset(j, 0, sizeof *j);
+}
+
+bool journal_open(embedding_journal *j, const char *program, const char *path, const char *recipe,
+                  size_t each, bool anew, report *r) {
+    bool good;
+    memset(j, 0, sizeof *j);
+    j->path = path;
+    j->each = each;
+    snprintf(j->recipe, sizeof j->recipe, "%s", recipe);
+    j->file = path ? os_open_alone(path) : tmpfile();
+    if (!j->file && errno == EAGAIN) {
+        (void)report_fail(r, "another process is writing it: wait for its end, or give another -o");
+        return report_file(r, path);
+    }
+    if (!j->file) return journal_failed(j, "created", r);
+    good = (anew ? begin_journal(j, r) : load_journal(j, program, r)) && sort_rows(j, r);
+    j->synced_ms = os_now_ms();
+    if (!good) free_journal(j);
+    return good;
+}
+
+int64_t journal_find(const embedding_journal *j, const char *name, const journal_stamp *stamp) {
+    size_t first = 0, end = j->count;
+    while (first < end) { /* the last one that is not after the name */
+        const size_t middle = first + (end - first) / 2;
+        if (strcmp(j->rows[middle].name, name) <= 0) first = middle + 1;
+        else end = middle;
+    }
+    if (first == 0 || stamp->size == UINT64_MAX) return -1;
+    first--;
+    if (strcmp(j->rows[first].name, name) || j->rows[first].stamp.size != stamp->size ||
+        j->rows[first].stamp.time != stamp->time)
+        return -1;
+    return (int64_t)j->rows[first].at;
+}
+
+int64_t journal_find_content(const embedding_journal *j, uint64_t content, uint64_t size) {
+    const journal_row wanted = { NULL, { size, content, 0 }, 0 };
+    const journal_row *found = j->count ? bsearch(&wanted, j->by_content, j->count, sizeof wanted,
+                                                  compare_content)
+                                        : NULL;
+    return found ? (int64_t)found->at : -1;
+}
+
+const float *journal_read(embedding_journal *j, int64_t at, report *r) {
+    if (read_record(j, (uint64_t)at, r))
+        return (const float *)(void *)(j->record + sizeof(journal_record));
+    if (r->failed) return NULL;
+    (void)report_fail(r, "is damaged, or was changed, since it was read: start again");
+    (void)report_file(r, j->path);
+    return NULL;
+}
+
+/* A row reaches the system at once, and the disk within seconds. */
+bool journal_add(embedding_journal *j, const char *name, const journal_stamp *stamp,
+                 const float *row, int64_t known, int64_t *at, report *r) {
+    const size_t length = strlen(name), bytes = j->each * sizeof *row;
+    const size_t size = sizeof(journal_record) + bytes + length;
+    const double now = os_now_ms();
+    journal_record head = { 0, *stamp, length };
+    if (!row && !journal_read(j, known, r)) return false;
+    if (!record_room(j, size, r)) return false;
+    if (row) memcpy(j->record + sizeof head, row, bytes);
+    memcpy(j->record + sizeof head + bytes, name, length);
+    memcpy(j->record, &head, sizeof head);
+    head.hash = hash_record(j, j->end, size);
+    memcpy(j->record, &head.hash, sizeof head.hash);
+    errno = 0;
+    if (!os_seek(j->file, j->end) || fwrite(j->record, size, 1, j->file) != 1 ||
+        fflush(j->file) != 0)
+        return journal_failed(j, "written", r);
+    if (now - j->synced_ms > SYNC_MS) {
+        if (!os_sync(j->file)) return journal_failed(j, "written", r);
+        j->synced_ms = now;
+    }
+    *at = (int64_t)j->end;
+    j->end += size;
+    j->records++;
+    return true;
+}
+
+/* The records at these places into a new file, which takes the journal's place. */
+static bool write_anew(embedding_journal *j, const int64_t *at, size_t count, report *r) {
+    cli_output output;
+    uint64_t end = sizeof(journal_header);
+    bool good;
+    if (!cli_output_open(&output, j->path, r)) return false;
+    errno = 0;
+    good = write_header(j, output.file) || write_failed(&output, r);
+    for (size_t i = 0; good && i < count; i++) {
+        const float *row = journal_read(j, at[i], r);
+        journal_record head;
+        size_t size;
+        if (!row) break;
+        memcpy(&head, j->record, sizeof head);
+        size = sizeof head + j->each * sizeof *row + (size_t)head.name_length;
+        head.hash = hash_record(j, end, size);
+        memcpy(j->record, &head, sizeof head.hash);
+        good = fwrite(j->record, size, 1, output.file) == 1 || write_failed(&output, r);
+        end += size;
+    }
+    if (r->failed) {
+        cli_output_abandon(&output);
+        return false;
+    }
+    fclose(j->file); /* some systems replace no file that is open */
+    j->file = NULL;
+    return cli_output_commit(&output, r);
+}
+
+bool journal_close(embedding_journal *j, const int64_t *at, size_t count, report *r) {
+    bool good = true;
+    if (!j->file) return true;
+    if (j->records == 0 && j->path) os_remove(j->path);
+    else if (at && j->path && j->records > 2 * (uint64_t)count) good = write_anew(j, at, count, r);
+    else if (!os_sync(j->file)) good = journal_failed(j, "written", r);
+    free_journal(j);
+    return good;
 }
 
 /* === Reading === */

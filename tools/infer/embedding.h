@@ -62,7 +62,7 @@ typedef struct embedding_writer {
     npy_type type; /* set it before embedding_begin; zeroed: NPY_F32 */
     int opened;    /* of the outputs, in this order */
     const char *path;
-    char *names_path, *json_path;
+    char *names_path, *json_path, *journal_path;
 } embedding_writer;
 
 /* Before anything is read (cli/output.h). names: NULL for NAME.txt; it and path are the command
@@ -81,6 +81,65 @@ bool embedding_add(embedding_writer *w, const char *name, const float *row, repo
 bool embedding_commit(embedding_writer *w, report *r);
 void embedding_abandon(embedding_writer *w); /* instead, if any output is open */
 void embedding_writer_free(embedding_writer *w);
+
+/* === NAME.journal: each row as soon as it is computed ===
+ *
+ * A run that was ended goes on with it, and the next run, of whatever photos, computes those alone
+ * that are new or have changed. In the byte order of this machine: a header with the recipe, then a
+ * record for each photo with a checksum. Records are added; what a crash has left of one is cut
+ * off. */
+
+enum { JOURNAL_RECIPE_SIZE = 320 };
+
+/* By what a photo is known again; size UINT64_MAX: not at all. */
+typedef struct journal_stamp {
+    uint64_t size, content; /* bytes of its file, and their vit_hash       */
+    int64_t time;           /* of their last change                        */
+} journal_stamp;
+
+/* Of what is no regular file, or cannot be opened: not at all. content is 0. */
+journal_stamp journal_stamp_of(const char *name);
+
+typedef struct journal_row {
+    char *name;
+    journal_stamp stamp;
+    uint64_t at; /* of its record in the file */
+} journal_row;
+
+typedef struct embedding_journal {
+    FILE *file; /* the lock is on it                                    */
+    const char *path;
+    char recipe[JOURNAL_RECIPE_SIZE];
+    size_t each;             /* floats of a row                                      */
+    journal_row *rows;       /* those at the beginning: by name                      */
+    journal_row *by_content; /* the same, with the same names: by hash and size */
+    size_t count, capacity;
+    uint64_t end, records; /* where the next one goes; all, with those that no     */
+                           /* photo has any more                                   */
+    double synced_ms;
+    char *record; /* private: room for one */
+    size_t record_size;
+} embedding_journal;
+
+/* Opens it, or makes it. Other vectors than those of the recipe are a failure, unless `anew`: then
+ * all are dropped. So is another process that has it. A damaged end is cut off, with a line on
+ * stderr. path must live as long; NULL: a file
+ * without a name, beside an output that is none. On failure there is nothing to close. */
+bool journal_open(embedding_journal *j, const char *program, const char *path, const char *recipe,
+                  size_t each, bool anew, report *r);
+/* Where the row of a photo is, by its name, size and time, or by size and content under any name;
+ * -1: it is not there. Both find what there was at the beginning; any thread may call them. */
+int64_t journal_find(const embedding_journal *j, const char *name, const journal_stamp *stamp);
+int64_t journal_find_content(const embedding_journal *j, uint64_t content, uint64_t size);
+/* Adds a row, or a copy of the one at `known` if row is NULL, and says where it is. */
+bool journal_add(embedding_journal *j, const char *name, const journal_stamp *stamp,
+                 const float *row, int64_t known, int64_t *at, report *r);
+/* The row there, which is valid until the next call. NULL: see the report. */
+const float *journal_read(embedding_journal *j, int64_t at, report *r);
+/* Closes it. at: [count], where the rows of an index are that is complete; if they are fewer than
+ * the others, the file is written anew without these. NULL: the index is not complete. A journal
+ * without any is removed. */
+bool journal_close(embedding_journal *j, const int64_t *at, size_t count, report *r);
 
 /* What the reader of an index must know of the model and the choice, as members of an object. */
 void embedding_put(json_writer *w, const embedding_choice *choice, const vit_model *model,

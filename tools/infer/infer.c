@@ -143,6 +143,7 @@ static slot *line_take(line *l, int taken) {
 
 static void give_first(line *l, slot *s) {
     s->result.error = s->error;
+    s->result.note = s->note;
     if (s->no_memory) {
         (void)report_fail(l->r, "%s", s->error);
         l->ended = true;
@@ -154,6 +155,7 @@ static void give_first(line *l, slot *s) {
         fprintf(stderr, "%s: %s\n", l->settings->program, s->error);
     } else {
         l->counts->read++;
+        l->counts->recalled += s->result.recalled >= 0;
         if (s->note) {
             cli_progress_clear(&l->progress);
             fprintf(stderr, "%s: %s\n", l->settings->program, s->note);
@@ -229,16 +231,36 @@ static bool keep_text(line *l, char **copy, report *r) {
     return false;
 }
 
-/* Its input, where the batch has room. False: it cannot be read, and why is in the slot. */
+/* Its file's bytes, to see whether its result is known. */
+static bool recall(worker *w, slot *s, report *r) {
+    const infer_settings *settings = w->line->settings;
+    photo *p = &s->photo;
+    vit_hash hash;
+    s->result.content = 0;
+    s->result.recalled = -1;
+    if (!settings->recall || p->data || p->image.pixels || p->refused) return true;
+    if (!photos_bytes(p->name, settings->decoder, &p->data, &p->size, r)) return false;
+    vit_hash_init(&hash);
+    vit_hash_update(&hash, p->data, p->size);
+    s->result.content = vit_hash_final(&hash);
+    s->result.recalled = settings->recall(settings->user, s->result.content, p->size);
+    return true;
+}
+
+/* Its input, where the batch has room. False: there is none, as it cannot be read, and why is in the
+ * slot, or as its result is known. */
 static bool read_photo(worker *w, slot *s) {
     line *l = w->line;
     const infer_settings *settings = l->settings;
     const double start = cli_now_ms();
     report r = report_make();
-    const bool good = photo_input(&s->photo, settings->decoder, settings->model,
-                                  w->input + (size_t)w->count * l->image_size, &r);
+    const bool good = recall(w, s, &r) &&
+                      (s->result.recalled >= 0 ||
+                       photo_input(&s->photo, settings->decoder, settings->model,
+                                   w->input + (size_t)w->count * l->image_size, &r));
     s->result.load_ms = cli_now_ms() - start;
     photo_free_pixels(&s->photo);
+    if (good && s->result.recalled >= 0) return false;
     if (good) return !r.text[0] || keep_text(l, &s->note, &r);
     s->no_memory = r.no_memory;
     (void)keep_text(l, &s->error, &r);
@@ -340,6 +362,7 @@ static void set_sizes(line *l) {
 static void run_line(line *l, const vit_executor *executor) {
     const double start = cli_now_ms();
     cli_progress_start(&l->progress, l->settings->program, l->source->count);
+    l->progress.unit = "images";
     if (l->settings->together) {
         l->executor = *executor;
         work(l, 0);

@@ -50,7 +50,11 @@ FILE *os_fopen(const char *path, const char *mode);
 /* A new file, to write to; errno is EEXIST if there is one. It is made with the permissions of
  * `like`, if that is not NULL. */
 FILE *os_create(const char *path, const char *like);
-size_t os_write_size(void); /* how much is best written at a time           */
+/* A file to read and to write to, made if it is not there, which this process alone has: errno is
+ * EAGAIN if another one has it. os_on_read is not told. */
+FILE *os_open_alone(const char *path);
+bool os_cut(FILE *file, uint64_t size); /* what is beyond is gone                       */
+size_t os_write_size(void);             /* how much is best written at a time           */
 bool os_seek(FILE *file, uint64_t offset);
 bool os_sync(FILE *file);       /* to the disk                                  */
 bool os_close_copy(FILE *file); /* says what closing the file would say         */
@@ -66,6 +70,12 @@ void os_on_read(void (*seen)(const char *path));
 /* Calls this function, which may only call os_remove and os_remove_folder_late, when the program is about to be ended by a
  * signal or from the keyboard. */
 void os_before_end(void (*clean)(void));
+/* From now on the first signal that asks the program to end (Ctrl-C; SIGTERM and SIGHUP) makes
+ * os_stopped true, and nothing else; the second one ends it. os_end_stopped then ends it as the
+ * first would have, so that a shell ends too. */
+void os_stop_softly(void);
+bool os_stopped(void);
+void os_end_stopped(void);
 
 /* A file by its descriptor, read-only. */
 int os_open(const char *path); /* -1: failed                                   */

@@ -128,6 +128,45 @@ FILE *os_create(const char *path, const char *like) {
  * time, up to 2 MB. A program that maps 300 MB of it starts 20 ms sooner. */
 size_t os_write_size(void) { return 2 << 20; }
 
+/* Whether the lock is of a file that has been replaced meanwhile. */
+static bool is_gone(int descriptor, const char *path) {
+    struct stat locked, named;
+    return fstat(descriptor, &locked) == 0 &&
+           (stat(path, &named) != 0 || named.st_ino != locked.st_ino ||
+            named.st_dev != locked.st_dev);
+}
+
+/* Locks of fcntl work on NFS, and children that hold the file do not keep them. A system without
+ * locks has the file all the same. */
+FILE *os_open_alone(const char *path) {
+    struct flock lock;
+    int descriptor = -1, why;
+    FILE *file;
+    memset(&lock, 0, sizeof lock);
+    lock.l_type = F_WRLCK;
+    lock.l_whence = SEEK_SET;
+    do {
+        if (descriptor >= 0) close(descriptor);
+        descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+        if (descriptor < 0) return NULL;
+        if (fcntl(descriptor, F_SETLK, &lock) != 0 && (errno == EAGAIN || errno == EACCES)) {
+            close(descriptor);
+            errno = EAGAIN;
+            return NULL;
+        }
+    } while (is_gone(descriptor, path));
+    file = fdopen(descriptor, "r+b");
+    if (file) return file;
+    why = errno;
+    close(descriptor);
+    errno = why;
+    return NULL;
+}
+
+bool os_cut(FILE *file, uint64_t size) {
+    return fflush(file) == 0 && ftruncate(fileno(file), (off_t)size) == 0;
+}
+
 bool os_close_copy(FILE *file) {
     const int copy = dup(fileno(file));
     errno = 0;
@@ -136,26 +175,51 @@ bool os_close_copy(FILE *file) {
 
 bool os_make_folder(const char *path) { return mkdir(path, 0777) == 0; }
 
-/* The signal's default action, restored by SA_RESETHAND, follows when this returns. */
+static volatile sig_atomic_t is_soft, stopped_by;
+
+/* The signal's default action follows when this returns. */
 static void on_signal(int number) {
-    before_end();
+    const bool asks = number == SIGINT || number == SIGTERM || number == SIGHUP;
+    if (is_soft && !stopped_by && asks) {
+        stopped_by = number;
+        return;
+    }
+    if (before_end) before_end();
+    signal(number, SIG_DFL);
     raise(number);
 }
 
 /* Ignored signals stay ignored (nohup). */
-void os_before_end(void (*clean)(void)) {
+static void catch_signals(void) {
     static const int numbers[] = { SIGHUP,  SIGINT,  SIGTERM, SIGQUIT, SIGPIPE,
                                    SIGXFSZ, SIGXCPU, SIGALRM, SIGUSR1, SIGUSR2 };
     struct sigaction action, old;
-    before_end = clean;
     memset(&action, 0, sizeof action);
     action.sa_handler = on_signal;
-    action.sa_flags = (int)SA_RESETHAND;
+    action.sa_flags = SA_RESTART;
     sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         sigaction(numbers[i], NULL, &old);
         if (old.sa_handler == SIG_DFL) sigaction(numbers[i], &action, NULL);
     }
+}
+
+void os_before_end(void (*clean)(void)) {
+    before_end = clean;
+    catch_signals();
+}
+
+void os_stop_softly(void) {
+    is_soft = 1;
+    catch_signals();
+}
+
+bool os_stopped(void) { return stopped_by != 0; }
+
+void os_end_stopped(void) {
+    if (!stopped_by) return;
+    signal(stopped_by, SIG_DFL);
+    raise(stopped_by);
 }
 
 int64_t os_file_time(int descriptor) {

@@ -292,6 +292,17 @@ FILE *os_fopen(const char *path, const char *mode) {
     return as_file(open_descriptor(path, GENERIC_WRITE, CREATE_ALWAYS, _O_WRONLY), "wb");
 }
 
+FILE *os_open_alone(const char *path) {
+    const int descriptor = open_descriptor(path, GENERIC_READ | GENERIC_WRITE, OPEN_ALWAYS,
+                                           _O_RDWR);
+    if (descriptor < 0 && errno == ETXTBSY) errno = EAGAIN;
+    return as_file(descriptor, "r+b");
+}
+
+bool os_cut(FILE *file, uint64_t size) {
+    return fflush(file) == 0 && _chsize_s(_fileno(file), (int64_t)size) == 0;
+}
+
 size_t os_write_size(void) { return 1 << 16; }
 
 FILE *os_create(const char *path, const char *like) {
@@ -384,15 +395,34 @@ void os_on_lost(const char *program) { (void)program; }
 
 static void (*before_end)(void);
 
+static volatile LONG is_caught, is_soft, is_stopped;
+
 static BOOL WINAPI on_event(DWORD event) {
-    (void)event;
-    before_end();
+    const bool asks = event == CTRL_C_EVENT || event == CTRL_BREAK_EVENT;
+    if (is_soft && asks && !InterlockedExchange(&is_stopped, 1)) return TRUE;
+    if (before_end) before_end();
     return FALSE; /* the default follows, which ends the program */
 }
 
+static void catch_events(void) {
+    if (!is_caught) SetConsoleCtrlHandler(on_event, TRUE);
+    is_caught = 1;
+}
+
 void os_before_end(void (*clean)(void)) {
-    if (!before_end) SetConsoleCtrlHandler(on_event, TRUE);
     before_end = clean;
+    catch_events();
+}
+
+void os_stop_softly(void) {
+    is_soft = 1;
+    catch_events();
+}
+
+bool os_stopped(void) { return is_stopped != 0; }
+
+void os_end_stopped(void) {
+    if (is_stopped) ExitProcess(STATUS_CONTROL_C_EXIT);
 }
 
 int os_open(const char *path) {

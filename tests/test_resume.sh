@@ -1,0 +1,281 @@
+#!/usr/bin/env bash
+# An index of photos is the bytes of one run, whatever happened before: embed is killed, stopped,
+# left without room, given new, changed, renamed and deleted photos, a damaged journal, other options.
+set -u
+cd "$(dirname "$0")/.." || exit 2
+root=$PWD
+bin=$root/${BIN:-.}
+images=$root/tests/data/images
+export LC_ALL=C
+. tests/built.sh programs
+. tests/checks.sh
+embed=$bin/tools/vit-embed
+tried=setup
+: >"$work/out"
+: >"$work/err"
+make_json_check
+cd "$work" || exit 2
+"$bin/tools/vit-convert" "$root/tests/data/fixtures/plain/model.safetensors" -o other.vit >out 2>err || exit 1
+
+# photo NUMBER FILE: one of its own
+photo() {
+    cat "$images/baseline.jpg" - <<<"$1" >"$2"
+    touch -d "2020-01-01 $(printf %02d:%02d $(($1 / 60)) $(($1 % 60)))" "$2"
+}
+mkdir -p photos/a photos/b
+for i in {100..199}; do photo "$i" "photos/a/$i.jpg"; done
+for i in {300..349}; do photo "$i" "photos/b/$i.jpg"; done
+kept() { # the photos, for tests that change them
+    rm -rf set run.*
+    cp -rp photos set
+}
+# reference: what one run makes of the photos in `set`, without a history
+reference() {
+    rm -f one.*
+    "$embed" "$@" set -o one.npy 2>err || fail "the reference"
+    rm one.journal
+}
+# equal [NAME]: an index is that of one run
+equal() {
+    local suffix
+    for suffix in npy txt json; do
+        if cmp -s "one.$suffix" "${1-run}.$suffix"; then pass; else fail "$suffix differs"; fi
+    done
+    if [ -z "$(find . -name '*.tmp-*')" ]; then pass; else fail "temporary file left"; fi
+}
+# again COUNT [OPTION...]: the next run computes so many images, and gives the bytes of one run
+again() {
+    local count=$1
+    shift
+    try "$embed" set -o run.npy --json "$@"
+    is 0
+    json "$count" computed
+    equal
+}
+
+sections
+
+# --- ended ----------------------------------------------------------------------------------
+
+# At random moments, without a chance to do anything: what was computed by then is not lost.
+kept
+reference
+killed=0 rows=0
+for round in {1..60}; do
+    "$embed" -t $((round % 2 + 1)) -b 1 -q set -o run.npy 2>err &
+    sleep "0.$((RANDOM % 2))$((RANDOM % 10))"
+    { kill -9 $! && killed=$((killed + 1)); } 2>/dev/null
+    wait $! 2>/dev/null
+    [ -e run.npy ] && break
+    size=$(stat -c %s run.journal 2>/dev/null || echo 0)
+    if [ "$size" -ge $rows ]; then pass; else fail "the journal has become shorter"; fi
+    rows=$size
+done
+tried="killed $killed times"
+if [ $killed -ge 3 ]; then pass; else fail "not killed often enough"; fi
+[ -e run.npy ] || "$embed" -q set -o run.npy
+equal
+again 0
+# Ctrl-C, and what batch systems send
+for signal in INT TERM HUP; do
+    rm -f run.*
+    stopped=
+    for wait in 0.{1..9}; do
+        try timeout --preserve-status -s $signal $wait "$embed" -t 1 -b 1 set -o run.npy
+        grep -q 'stopped after' err && stopped=yes && break
+        rm -f run.*
+    done
+    if [ "$stopped" ]; then pass; else fail "never stopped"; fi
+    is $((128 + $(kill -l $signal)))
+    err 'vit-embed: stopped after [0-9]+ of 150 images; the same command goes on$'
+    missing run.npy
+    rows=$(sed -n 's/.*stopped after \([0-9]*\) of.*/\1/p' err)
+    again $((150 - rows)) # exactly those that it named
+done
+
+# --- changed --------------------------------------------------------------------------------
+
+kept
+reference
+again 150
+again 0
+again 0 -t 2 -b 3
+# new, at the beginning and in the middle; gone
+photo 500 set/a/000.jpg
+photo 501 set/a/150a.jpg
+reference
+again 2
+rm set/a/1[0-4]*.jpg
+reference
+again 0
+# back again: what is gone is forgotten when there is more of it than of the rest
+cp -p photos/a/1[0-4]*.jpg set/a
+reference
+again 0
+rm -r set/a
+reference
+again 0
+cp -rp photos/a set
+reference
+again 100
+# changed: another time and the same bytes; another time, then another size, and other bytes
+touch set/b/310.jpg
+reference
+again 0
+photo 511 set/b/311.jpg
+photo 512 set/b/312.jpg
+echo more >>set/b/313.jpg
+touch -r photos/b/313.jpg set/b/313.jpg
+reference
+again 3
+# damaged, but decoded: each run says so
+printf x | dd of=set/b/314.jpg bs=1 seek=700 conv=notrunc status=none
+reference
+for _ in 1 2; do
+    again 1
+    err 'set/b/314.jpg: is damaged, and decoded nevertheless'
+done
+cp -p photos/b/314.jpg set/b
+# renamed, copied, and all of it by another path
+mv set/b/320.jpg set/b/001.jpg
+cp set/b/321.jpg set/b/002.jpg
+reference
+again 0
+cp -p run.journal moved.journal
+try "$embed" "$work/set/b" ./set/a -o moved.npy --json
+is 0
+json 0 computed
+rm run.*
+try "$embed" "$work/set/b" ./set/a -o run.npy
+same moved.npy run.npy
+same moved.txt run.txt
+# a link that leads elsewhere
+ln -s ../b/330.jpg set/a/link.jpg
+reference
+again 0
+ln -sf ../b/331.jpg set/a/link.jpg
+reference
+again 0
+# f16 is rounded from the same
+reference --f16
+again 0 --f16
+
+# --- unreadable -----------------------------------------------------------------------------
+
+kept
+cp set/a/100.jpg kept.jpg
+head -c 300 kept.jpg >set/a/100.jpg
+try "$embed" set -o one.npy --json
+is 1
+json 149 images
+json 1 unreadable
+rm one.journal
+for computed in 149 0; do
+    try "$embed" set -o run.npy --json
+    is 1
+    err 'set/a/100.jpg: is truncated'
+    json $computed computed
+    json 1 unreadable
+    equal
+done
+cp kept.jpg set/a/100.jpg
+reference
+again 1
+try "$embed" set/nosuch -o none.npy
+is 1
+missing none.journal
+head -c 300 kept.jpg >bad.jpg
+try "$embed" bad.jpg -o none.npy
+is 1
+missing none.journal
+
+# --- other options --------------------------------------------------------------------------
+
+kept
+try "$embed" set/b -o run.npy
+cp run.npy before.npy
+while IFS='|' read -r options message; do
+    # shellcheck disable=SC2086 # words
+    try "$embed" set/b -o run.npy $options
+    is 1
+    err "^vit-embed: run.journal: has vectors by '$message': give another -o, or --overwrite to drop them$"
+    same run.npy before.npy
+done <<'END'
+-m other.vit|model [0-9a-f]{16}.*', this run makes them by 'model [0-9a-f]{16}.*
+--pool avg|pool head', this run makes them by 'pool avg
+--normalize|.*', this run makes them by '.*normalized.*
+--no-exif|.*', this run makes them by '.*no-exif.*
+END
+try "$embed" set/b -o run.npy --overwrite --pool avg --json
+is 0
+json 50 computed
+try "$embed" set/b -o run.npy --pool avg --json
+is 0
+json 0 computed
+try "$embed" set/b -o run.npy --pool avg --overwrite --json
+json 50 computed
+try "$embed" --tar x.tar -o run.npy --overwrite
+is 2
+
+# --- the journal ----------------------------------------------------------------------------
+
+# cut anywhere, with bytes of something else, and damaged: what is whole before that is used
+kept
+reference
+again 150
+size=$(stat -c %s run.journal)
+cp run.journal whole
+for cut in 0 1 100 383 384 385 400 $((size / 2)) $((size - 1)); do
+    head -c "$cut" whole >run.journal
+    again "$([ "$cut" -lt 384 ] && echo 150 || echo $((150 - (cut - 352) * 150 / (size - 352))))"
+done
+cp whole run.journal
+head -c 1000 "$images/baseline.jpg" >>run.journal
+again 0
+err 'run.journal: what follows 150 images is damaged, and is cut off'
+again 0
+quiet err
+printf '\377' | dd of=run.journal bs=1 seek=$((size / 2)) conv=notrunc status=none
+try "$embed" set -o run.npy --json
+err 'run.journal: what follows 7[0-9] images is damaged, and is cut off'
+equal
+for other in whole.jpg zeros; do
+    cp "$images/baseline.jpg" whole.jpg
+    head -c 2000 /dev/zero >zeros
+    cp $other run.journal
+    try "$embed" set -o run.npy
+    is 1
+    err 'run.journal: is no journal of this program, or its beginning is damaged: give another -o, or --overwrite'
+    same run.journal $other
+done
+again 150 --overwrite
+# one process at a time
+rm run.*
+"$embed" -t 1 -b 1 -q set -o run.npy &
+while [ ! -s run.journal ]; do sleep 0.01; done
+try "$embed" -q set -o run.npy
+if [ "$status" = 1 ]; then
+    err 'run.journal: another process is writing it: wait for its end, or give another -o'
+else
+    fail "it was not refused"
+fi
+wait
+equal
+# no room for it, told as an error; where it cannot be made
+rm run.*
+try prlimit --fsize=50000: bash -c "trap '' XFSZ; exec '$embed' -q set -o run.npy 2>&1 | cat"
+out 'run.journal: cannot be written: File too large'
+missing run.npy
+try "$embed" set -o run.npy --json
+json "$((150 - (50000 - 352) * 150 / (size - 352)))" computed
+equal
+try "$embed" set -o /proc/no/run.npy
+is 1
+err 'cannot be created'
+# a device has none
+try "$embed" set/b -o /dev/null --names names
+is 0
+missing /dev/null.journal
+rm -f /dev/null.json
+
+summary
