@@ -43,7 +43,7 @@ TESTS = {
     "tools/bench": "convert_units bench.sh",
     "tools/vit-bench.c": "bench.sh options.sh names.sh",
     "tools/vit-convert.c": "options.sh convert.sh own.sh names.sh cli.sh",
-    "tools/vit-embed.c": "search.sh shards.sh names.sh cli.sh",
+    "tools/vit-embed.c": "resume.sh search.sh shards.sh names.sh cli.sh",
     "tools/vit-search.c": "search.sh names.sh cli.sh",
     "tools/vit-classify.c": "cli.sh names.sh sort.sh environment.sh",
     "tools/vit-learn.c": "learning.sh names.sh",

@@ -67,9 +67,10 @@ static void test_find(const vit_executor *executor) {
 
 static void test_groups(const vit_executor *executor) {
     float *values = clusters(3, 4, GROUP_ROWS, 400, 0.35f);
-    const nearest_rows rows = { values, GROUP_ROWS, DIM };
+    const nearest_part part = { values, NULL, GROUP_ROWS, NULL, NULL };
+    const nearest_set set = { &part, 1, DIM };
     static int64_t group[GROUP_ROWS];
-    CHECK(nearest_groups(&rows, 0.9f, executor, group));
+    CHECK(nearest_groups(&set, 0.9f, executor, group));
     for (int i = 0; i < GROUP_ROWS; i++) CHECK(group[i] == first_of_group[i]);
     free(values);
 }
@@ -162,6 +163,8 @@ static void test_sizes(void) {
 static void test_odd(void) {
     float values[5][3] = { { 0, 0, 0 }, { 1, 2, 3 }, { 2, 4, 6 }, { NAN, 1, 1 }, { -1, -2, -3 } };
     const nearest_rows rows = { values[0], 5, 3 }, none = { values[0], 0, 3 };
+    const nearest_part part = { values[0], NULL, 5, NULL, NULL };
+    const nearest_set set = { &part, 1, 3 };
     nearest_hit hits[5];
     int64_t group[5];
     CHECK(nearest_find(&rows, values[1], 5, NULL, hits) == 4);
@@ -169,7 +172,7 @@ static void test_odd(void) {
     CHECK(hits[2].row == 0 && hits[2].cosine == 0 && hits[3].row == 4 && hits[3].cosine < -0.99f);
     CHECK(nearest_find(&rows, values[3], 5, NULL, hits) == 0);
     CHECK(nearest_find(&none, values[1], 5, NULL, hits) == 0);
-    CHECK(nearest_groups(&rows, 0.99f, NULL, group));
+    CHECK(nearest_groups(&set, 0.99f, NULL, group));
     CHECK(group[0] == 0 && group[1] == 1 && group[2] == 1 && group[3] == 3 && group[4] == 4);
 }
 
@@ -182,6 +185,7 @@ static void test_parts(const vit_executor *executor) {
     nearest_scale *scales = malloc(N * sizeof *scales);
     const int ends[] = { 1, 1, 6, 1000, 2999, N };
     nearest_part parts[2][6];
+    static int64_t group[N], expected_group[N];
     memset(values + 7 * WIDTH, 0, WIDTH * sizeof *values);
     values[8 * WIDTH] = NAN;
     for (int i = 0; i < WIDTH; i++) values[9 * WIDTH + i] = values[10 * WIDTH + i] * 1e-30f;
@@ -198,6 +202,18 @@ static void test_parts(const vit_executor *executor) {
             parts[1][p].bytes = bytes + at * WIDTH;
             parts[1][p].scales = scales + at;
             nearest_make_bytes(&part, WIDTH, executor, scales + at, bytes + at * WIDTH);
+        }
+        {
+            const nearest_part one = { values, NULL, N, NULL, NULL };
+            const nearest_set whole = { &one, 1, WIDTH }, set = { parts[0], 6, WIDTH };
+            float row[WIDTH];
+            int joined = 0;
+            CHECK(nearest_groups(&whole, 0.5f, NULL, expected_group));
+            CHECK(nearest_groups(&set, 0.5f, executor, group));
+            CHECK(memcmp(group, expected_group, sizeof group) == 0);
+            for (int i = 0; i < N; i++) joined += group[i] != i;
+            CHECK(joined > 10 && joined < N - 10);
+            CHECK(memcmp(nearest_row(&set, 1700, row), values + 1700 * WIDTH, sizeof row) == 0);
         }
         for (int q = 0; q < N; q += 37) {
             const nearest_rows rows = { values, N, WIDTH };

@@ -33,7 +33,7 @@ kept() { # the photos, for tests that change them
 reference() {
     rm -f one.*
     "$embed" "$@" set -o one.npy 2>err || fail "the reference"
-    rm one.journal
+    rm one.rows
 }
 # equal [NAME]: an index is that of one run
 equal() {
@@ -67,7 +67,7 @@ for round in {1..60}; do
     { kill -9 $! && killed=$((killed + 1)); } 2>/dev/null
     wait $! 2>/dev/null
     [ -e run.npy ] && break
-    size=$(stat -c %s run.journal 2>/dev/null || echo 0)
+    size=$(stat -c %s run.rows 2>/dev/null || echo 0)
     if [ "$size" -ge $rows ]; then pass; else fail "the journal has become shorter"; fi
     rows=$size
 done
@@ -141,7 +141,7 @@ mv set/b/320.jpg set/b/001.jpg
 cp set/b/321.jpg set/b/002.jpg
 reference
 again 0
-cp -p run.journal moved.journal
+cp -p run.rows moved.rows
 try "$embed" "$work/set/b" ./set/a -o moved.npy --json
 is 0
 json 0 computed
@@ -169,7 +169,7 @@ try "$embed" set -o one.npy --json
 is 1
 json 149 images
 json 1 unreadable
-rm one.journal
+rm one.rows
 for computed in 149 0; do
     try "$embed" set -o run.npy --json
     is 1
@@ -178,16 +178,24 @@ for computed in 149 0; do
     json 1 unreadable
     equal
 done
+rm -r set/a/1[1-9]*.jpg set/b # most of the journal is of none now
+for _ in 1 2; do
+    try "$embed" set -o run.npy --json
+    is 1
+    json 0 computed
+    json 9 images
+    if [ "$(stat -c %s run.rows)" -lt 10000 ]; then pass; else fail "it keeps what is gone"; fi
+done
 cp kept.jpg set/a/100.jpg
 reference
 again 1
 try "$embed" set/nosuch -o none.npy
 is 1
-missing none.journal
+missing none.rows
 head -c 300 kept.jpg >bad.jpg
 try "$embed" bad.jpg -o none.npy
 is 1
-missing none.journal
+missing none.rows
 
 # --- other options --------------------------------------------------------------------------
 
@@ -198,7 +206,7 @@ while IFS='|' read -r options message; do
     # shellcheck disable=SC2086 # words
     try "$embed" set/b -o run.npy $options
     is 1
-    err "^vit-embed: run.journal: has vectors by '$message': give another -o, or --overwrite to drop them$"
+    err "^vit-embed: run.rows: has vectors by '$message': give another -o, or --overwrite to drop them$"
     same run.npy before.npy
 done <<'END'
 -m other.vit|model [0-9a-f]{16}.*', this run makes them by 'model [0-9a-f]{16}.*
@@ -206,6 +214,13 @@ done <<'END'
 --normalize|.*', this run makes them by '.*normalized.*
 --no-exif|.*', this run makes them by '.*no-exif.*
 END
+if [ "$(uname -m)" = x86_64 ] && grep -q ' fma ' /proc/cpuinfo; then
+    try "$embed" set/b -o run.npy --isa sse2
+    is 1
+    err "run.rows: has vectors by '.*', this run makes them by '.*, without FMA'"
+    try "$embed" set/b -o run.npy --isa avx2 --json
+    json 0 computed
+fi
 try "$embed" set/b -o run.npy --overwrite --pool avg --json
 is 0
 json 50 computed
@@ -223,39 +238,39 @@ is 2
 kept
 reference
 again 150
-size=$(stat -c %s run.journal)
-cp run.journal whole
+size=$(stat -c %s run.rows)
+cp run.rows whole
 for cut in 0 1 100 383 384 385 400 $((size / 2)) $((size - 1)); do
-    head -c "$cut" whole >run.journal
+    head -c "$cut" whole >run.rows
     again "$([ "$cut" -lt 384 ] && echo 150 || echo $((150 - (cut - 352) * 150 / (size - 352))))"
 done
-cp whole run.journal
-head -c 1000 "$images/baseline.jpg" >>run.journal
+cp whole run.rows
+head -c 1000 "$images/baseline.jpg" >>run.rows
 again 0
-err 'run.journal: what follows 150 images is damaged, and is cut off'
+err 'run.rows: what follows 150 images is damaged, and is cut off'
 again 0
 quiet err
-printf '\377' | dd of=run.journal bs=1 seek=$((size / 2)) conv=notrunc status=none
+printf '\377' | dd of=run.rows bs=1 seek=$((size / 2)) conv=notrunc status=none
 try "$embed" set -o run.npy --json
-err 'run.journal: what follows 7[0-9] images is damaged, and is cut off'
+err 'run.rows: what follows 7[0-9] images is damaged, and is cut off'
 equal
 for other in whole.jpg zeros; do
     cp "$images/baseline.jpg" whole.jpg
     head -c 2000 /dev/zero >zeros
-    cp $other run.journal
+    cp $other run.rows
     try "$embed" set -o run.npy
     is 1
-    err 'run.journal: is no journal of this program, or its beginning is damaged: give another -o, or --overwrite'
-    same run.journal $other
+    err 'run.rows: is no journal of this program, or its beginning is damaged: give another -o, or --overwrite'
+    same run.rows $other
 done
 again 150 --overwrite
 # one process at a time
 rm run.*
 "$embed" -t 1 -b 1 -q set -o run.npy &
-while [ ! -s run.journal ]; do sleep 0.01; done
+while [ ! -s run.rows ]; do sleep 0.01; done
 try "$embed" -q set -o run.npy
 if [ "$status" = 1 ]; then
-    err 'run.journal: another process is writing it: wait for its end, or give another -o'
+    err 'run.rows: another process is writing it: wait for its end, or give another -o'
 else
     fail "it was not refused"
 fi
@@ -264,7 +279,7 @@ equal
 # no room for it, told as an error; where it cannot be made
 rm run.*
 try prlimit --fsize=50000: bash -c "trap '' XFSZ; exec '$embed' -q set -o run.npy 2>&1 | cat"
-out 'run.journal: cannot be written: File too large'
+out 'run.rows: cannot be written: File too large'
 missing run.npy
 try "$embed" set -o run.npy --json
 json "$((150 - (50000 - 352) * 150 / (size - 352)))" computed
@@ -275,7 +290,7 @@ err 'cannot be created'
 # a device has none
 try "$embed" set/b -o /dev/null --names names
 is 0
-missing /dev/null.journal
+missing /dev/null.rows
 rm -f /dev/null.json
 
 summary

@@ -506,7 +506,6 @@ while IFS='|' read -r options message; do
     is 1
     err "$message"
 done <<'END'
-shards --duplicates 0.9|--duplicates is for one INDEX.npy; shards is a folder
 shards --vector theirs.npy --sheet x.png|--sheet is for one INDEX.npy
 shards --vector theirs.npy --names all.txt|--names is for one INDEX.npy
 all.npy --vector theirs.npy --int8|--int8 is for a folder of shards; all.npy is none
@@ -530,6 +529,31 @@ try "$search" twins.npy --duplicates 0.99999 --csv
 is 0
 same <(sed -E 's/,(1|1\.0000[0-9]*|0\.99999[0-9]*),/,1,/' "$work/out") <(printf '%s\n' group,cosine,row,name \
     '0,1,0,"twins/1.png"' '0,1,1,"twins/2.png"' '0,1,3,"twins/4.png"' '1,1,2,"twins/3.jpg"' '1,1,4,"photos/b/grey.jpg"')
+# in a folder of indexes: the same groups, by rows of their files
+mkdir -p many
+try "$embed" -m $model twins/1.png twins/2.png twins/3.jpg -o many/a.npy
+try "$embed" -m $model twins/4.png photos/b/grey.jpg -o many/b.npy --f16
+for options in -t\ 1 -t\ 2 -t\ 5; do
+    # shellcheck disable=SC2086 # words
+    try "$search" many --duplicates 0.999 $options
+    is 0
+    same "$work/out" <(printf '1.0000  %s\n' twins/1.png twins/2.png twins/4.png && echo &&
+        printf '1.0000  %s\n' twins/3.jpg photos/b/grey.jpg)
+done
+try "$search" many --duplicates 0.999 --json
+json many index
+json 2 shards
+json 0 groups 0 2 row
+json many/b.npy groups 0 2 shard
+json photos/b/grey.jpg groups 1 1 name
+try "$search" many --duplicates 0.999 --csv
+out '^0,[01][.0-9]*,0,"twins/4.png","many/b.npy"$'
+lines out 6
+try "$search" many twins/3.jpg -k 2
+out '  twins/3.jpg$'
+out '  photos/b/grey.jpg$'
+try "$search" many --duplicates 0.9 --int8
+usage '--int8 is for a search, not for --duplicates'
 try "$search" all.npy --duplicates 1
 out '^no two have a cosine of 1 or more$'
 
@@ -690,8 +714,8 @@ while IFS='|' read -r options message; do
 done <<'END'
 |missing INDEX.npy
 all.npy|missing PHOTO, --list FILE or --vector FILE.npy
-all.npy x.jpg --duplicates 0.9|--duplicates takes INDEX.npy alone
-all.npy --vector x.npy --duplicates 0.9|--duplicates takes INDEX.npy alone
+all.npy x.jpg --duplicates 0.9|--duplicates takes INDEX.npy or FOLDER alone
+all.npy --vector x.npy --duplicates 0.9|--duplicates takes INDEX.npy or FOLDER alone
 --classes all.npy x.jpg|--classes needs --class-names FILE
 --class-names words x.jpg|--class-names needs --classes TEXT.npy
 --classes all.npy --class-names words|missing PHOTO

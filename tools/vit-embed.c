@@ -180,8 +180,7 @@ static bool open_journal(job *j, report *r) {
     recipe.choice = j->choice;
     recipe.photos = c->photos;
     shard_recipe_text(&recipe, text);
-    snprintf(full, sizeof full, "%s%s", text,
-             isa == VIT_ISA_SCALAR || isa == VIT_ISA_SSE2 ? ", without FMA" : "");
+    snprintf(full, sizeof full, "%s%s", text, isa == VIT_ISA_SSE2 ? ", without FMA" : "");
     if (embedding_shape(&j->choice, &j->model, dims) == 1) dims[1] = 1;
     if (!journal_open(&j->journal, PROGRAM, j->writer.journal_path, full,
                       (size_t)(dims[0] * dims[1]), c->overwrite, r))
@@ -323,7 +322,7 @@ static bool collect(job *j, const text_list *operands, report *r) {
 static const char description[] =
     "Writes the embedding of each IMAGE as a row of a NumPy array [n, dim] of float32. A folder\n"
     "stands for all images in it and below it, sorted. Beside OUT.npy come OUT.txt, with the path\n"
-    "of each row, and OUT.json, with the model and the options that made them. OUT.journal has\n"
+    "of each row, and OUT.json, with the model and the options that made them. OUT.rows has\n"
     "each row as soon as it is computed: start a run that was ended again, and it goes on; start\n"
     "it later, and it computes only what is new or has changed, and leaves out what is gone.\n"
     "With --tar each SHARD is an archive in webdataset's form, a range such as\n"
@@ -345,7 +344,7 @@ static const char notes[] =
     "gaps.\n"
     "An image that cannot be read is named, has no row, and is tried again by the next run. The\n"
     "threads, the batch and what was computed before change no bit of the result. The files appear\n"
-    "when all is done, or not at all, but for OUT.journal: an image in it is known by its path, size\n"
+    "when all is done, or not at all, but for OUT.rows: an image in it is known by its path, size\n"
     "and time of change, else by a hash of its bytes. Another model or other options that change\n"
     "vectors are refused, unless --overwrite.\n"
     "Exit status: 0, 1 if an image could not be read (with --tar, a shard) or something failed, 2\n"
@@ -379,7 +378,7 @@ static bool choose(int argc, char **argv, choices *c, text_list *operands, int *
           0 },
         { 0, "block", "B", "of the tokens that leave block B", CLI_INT, &c->block, 0, 1023 },
         { 0, "normalize", NULL, "scale each vector to length 1", CLI_FLAG, &c->normalize, 0, 0 },
-        { 0, "overwrite", NULL, "compute all anew, and drop what OUT.journal has", CLI_FLAG,
+        { 0, "overwrite", NULL, "compute all anew, and drop what OUT.rows has", CLI_FLAG,
           &c->overwrite, 0, 0 },
         { 0, "f16", NULL, "write float16, rounded, instead of float32", CLI_FLAG, &c->half, 0, 0 },
         { 0, "tar", NULL, "the operands are shards, OUT is a folder", CLI_FLAG, &c->tar, 0, 0 },

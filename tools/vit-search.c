@@ -3,7 +3,7 @@
  *     embed photos/ -o photos.npy
  *     search photos.npy cat.jpg                               the ten nearest
  *     search photos.npy --duplicates 0.97                     groups of near-duplicates
- *     search OUT cat.jpg                                      the nearest in all shards of a folder
+ *     search OUT cat.jpg                                      the nearest in all indexes of a folder
  *     search -m clip.vit --classes text.npy --class-names words.txt cat.jpg
  *
  * The cosine of every vector is computed: nothing is approximated, no index is built.
@@ -318,24 +318,27 @@ static bool search(job *j, report *r) {
 /* Near-duplicates                                                           */
 /* ------------------------------------------------------------------------- */
 
-static void print_member(job *j, int64_t group, int64_t first, int64_t row) {
-    const int dim = j->set.dim;
-    const double cosine = (double)vit_cosine(j->part.floats + first * dim,
-                                             j->part.floats + row * dim, dim);
+static void print_member(job *j, int64_t group, const found_photo *found) {
+    const indexed_row *row = found->row;
+    const int64_t number = row ? row->row : found->hit.row;
+    const double cosine = (double)found->hit.cosine;
     json_writer *w = &j->json;
     if (j->chosen->csv) {
-        printf("%lld,%.9g,%lld,", (long long)group, cosine, (long long)row);
-        cli_put_field(stdout, j->index.names[row]);
+        printf("%lld,%.9g,%lld,", (long long)group, cosine, (long long)number);
+        cli_put_field(stdout, found->name);
+        if (row) putchar(',');
+        if (row) cli_put_field(stdout, row->shard);
         putchar('\n');
         return;
     }
     if (!j->chosen->json) {
-        text_print(stdout, "%.4f  %s\n", cosine, j->index.names[row]);
+        text_print(stdout, "%.4f  %s\n", cosine, found->name);
         return;
     }
     json_put_begin(w, NULL, '{');
-    json_put_integer(w, "row", row);
-    json_put_text(w, "name", j->index.names[row]);
+    json_put_integer(w, "row", number);
+    json_put_text(w, "name", found->name);
+    if (row) put_row(w, row);
     json_put_number(w, "cosine", cosine, 9);
     json_put_end(w, '}');
 }
@@ -351,37 +354,93 @@ static void chain(int64_t *group, int64_t *last, int64_t count) {
     }
 }
 
-static void print_groups(job *j, int64_t *group, int64_t *last) {
-    json_writer *w = &j->json;
-    int64_t count = 0;
-    chain(group, last, j->part.count);
-    if (j->chosen->json) json_put_begin(w, "groups", '[');
-    if (j->chosen->csv) printf("group,cosine,row,name\n");
-    for (int64_t i = 0; i < j->part.count; i++) {
+/* The members of all groups, one group after the other, each from its first row on. hits NULL:
+ * counts them. */
+static int list_members(const int64_t *group, const int64_t *last, int64_t rows,
+                        nearest_hit *hits) {
+    int64_t row;
+    int count = 0;
+    for (int64_t i = 0; i < rows; i++) {
         if (last[i] <= i) continue; /* alone, or not a group's first row */
-        if (j->chosen->json) json_put_begin(w, NULL, '[');
-        else if (count && !j->chosen->csv) printf("\n");
-        print_member(j, count, i, i);
-        for (int64_t row = group[i]; row; row = group[row]) print_member(j, count, i, row);
-        if (j->chosen->json) json_put_end(w, ']');
-        count++;
+        row = i;
+        do {
+            if (hits) hits[count].row = row;
+            count++;
+            row = group[row];
+        } while (row);
     }
+    return count;
+}
+
+/* The cosines of members to the first one of their group. */
+static bool compare_members(const job *j, const int64_t *last, nearest_hit *hits, int count) {
+    const size_t dim = (size_t)j->set.dim;
+    float *room = malloc(2 * dim * sizeof *room);
+    const float *first = NULL;
+    for (int i = 0; room && i < count; i++) {
+        const bool begins = last[hits[i].row] > hits[i].row;
+        if (begins) first = nearest_row(&j->set, hits[i].row, room);
+        hits[i].cosine = vit_cosine(first, nearest_row(&j->set, hits[i].row, room + dim), (int)dim);
+    }
+    free(room);
+    return room != NULL;
+}
+
+static void print_groups(job *j, const int64_t *last, const found_photo *found, int count) {
+    json_writer *w = &j->json;
+    int64_t groups = 0;
+    if (j->chosen->json) json_put_begin(w, "groups", '[');
+    if (j->chosen->csv) printf("group,cosine,row,name%s\n", j->folder.set.count ? ",shard" : "");
+    for (int i = 0; i < count; i++) {
+        const int64_t row = found[i].hit.row;
+        if (last[row] > row) {
+            if (groups && j->chosen->json) json_put_end(w, ']');
+            if (j->chosen->json) json_put_begin(w, NULL, '[');
+            else if (groups && !j->chosen->csv) printf("\n");
+            groups++;
+        }
+        print_member(j, groups - 1, &found[i]);
+    }
+    if (groups && j->chosen->json) json_put_end(w, ']');
     if (j->chosen->json) json_put_end(w, ']');
-    else if (!count && !j->chosen->csv)
+    else if (!groups && !j->chosen->csv)
         printf("no two have a cosine of %g or more\n", j->chosen->duplicates);
 }
 
+static bool name_groups(job *j, int64_t *group, int64_t *last, report *r) {
+    const int64_t all = compared(j)->vectors.dims[0];
+    nearest_hit *hits;
+    found_photo *found;
+    indexed_row *rows = NULL;
+    int count;
+    bool good;
+    chain(group, last, all);
+    count = list_members(group, last, all, NULL);
+    hits = malloc(((size_t)count + 1) * sizeof *hits);
+    found = calloc((size_t)count + 1, sizeof *found);
+    if (j->folder.set.count) rows = calloc((size_t)count + 1, sizeof *rows);
+    good = hits && found && (rows || !j->folder.set.count);
+    if (good) (void)list_members(group, last, all, hits);
+    good = (good && compare_members(j, last, hits, count)) || report_no_memory(r);
+    good = good && name_hits(j, hits, count, rows, found, r);
+    if (good) print_groups(j, last, found, count);
+    for (int i = 0; rows && i < count; i++) indexed_row_free(&rows[i]);
+    free(rows);
+    free(found);
+    free(hits);
+    return good;
+}
+
 static bool find_duplicates(job *j, report *r) {
-    const nearest_rows rows = { j->part.floats, j->part.count, j->set.dim };
-    const size_t size = ((size_t)rows.count + 1) * sizeof(int64_t);
+    const size_t size = ((size_t)compared(j)->vectors.dims[0] + 1) * sizeof(int64_t);
     int64_t *group = malloc(size), *last = malloc(size);
     const double start = cli_now_ms();
     bool good = group && last;
     if (good) memset(last, 0, size);
-    good = good && nearest_groups(&rows, (float)j->chosen->duplicates, &j->executor, group);
+    good = (good && nearest_groups(&j->set, (float)j->chosen->duplicates, &j->executor, group)) ||
+           report_no_memory(r);
     j->search_ms = cli_now_ms() - start;
-    if (good) print_groups(j, group, last);
-    else (void)report_no_memory(r);
+    good = good && name_groups(j, group, last, r);
     free(group);
     free(last);
     return good;
@@ -467,12 +526,9 @@ static bool open_file(job *j, report *r) {
 
 static bool open_folder(job *j, report *r) {
     const choices *c = j->chosen;
-    if (c->duplicates <= 1 || c->names || c->sheet)
+    if (c->names || c->sheet)
         return report_fail(r, "%s is for one INDEX.npy; %.200s is a folder",
-                           c->duplicates <= 1 ? "--duplicates"
-                           : c->names         ? "--names"
-                                              : "--sheet",
-                           c->index);
+                           c->names ? "--names" : "--sheet", c->index);
     if (!shard_index_open(&j->folder, PROGRAM, c->index, r)) return false;
     j->set = j->folder.set;
     return true;
@@ -534,7 +590,7 @@ static bool run(job *j, report *r) {
 static const char description[] =
     "Finds the photos whose embeddings are nearest to those of the PHOTOs (their mean, if there\n"
     "are several), by cosine, among the vectors INDEX.npy, which vit-embed wrote with INDEX.txt and\n"
-    "INDEX.json, or of all shards of a FOLDER, by vit-embed --tar. Every vector is looked at.\n"
+    "INDEX.json, or of all indexes and shards of a FOLDER. Every vector is looked at.\n"
     "--duplicates and --classes do other things: see below.\n";
 
 static const char notes[] =
@@ -561,6 +617,7 @@ static const char *check(const choices *c, int operands) {
     if (classes && c->names) return "--names is for INDEX.npy; --classes has --class-names";
     if (classes && c->vectors.count) return "--vector is for a search in INDEX.npy";
     if (!classes && c->zero_shot.sigmoid) return "--sigmoid needs --classes TEXT.npy";
+    if (duplicates && c->int8) return "--int8 is for a search, not for --duplicates";
     if (classes && c->int8) return "--int8 is for a search in a folder";
     if (c->sheet && (duplicates || classes)) return "--sheet is for a search in INDEX.npy";
     if (c->json && c->csv) return "either --json or --csv, not both";
@@ -568,7 +625,7 @@ static const char *check(const choices *c, int operands) {
     if (operands == 0 && !(classes && c->lists.count))
         return classes ? "missing PHOTO" : "missing INDEX.npy";
     if (duplicates && (operands > 1 || c->vectors.count + c->lists.count))
-        return "--duplicates takes INDEX.npy alone";
+        return "--duplicates takes INDEX.npy or FOLDER alone";
     if (!duplicates && !classes && operands + c->vectors.count + c->lists.count < 2)
         return "missing PHOTO, --list FILE or --vector FILE.npy";
     return NULL;

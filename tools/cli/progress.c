@@ -39,7 +39,7 @@ static void print_line(const cli_progress *progress, uint64_t done, double now) 
     if (progress->total) fprintf(stderr, " of %s", text_grouped(progress->total, total));
     fprintf(stderr, " %s, %.1f %s/s", progress->unit, (double)done / seconds, progress->unit);
     if (progress->total && done)
-        fprintf(stderr, ", %.0f minutes left", ceil(seconds_left(progress, done, now) / 60));
+        fprintf(stderr, ", %.0f min left", ceil(seconds_left(progress, done, now) / 60));
     putc('\n', stderr);
 }
 

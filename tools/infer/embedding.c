@@ -143,7 +143,7 @@ bool embedding_name(embedding_writer *w, const char *path, const char *names, re
     w->path = path;
     w->names_path = names ? strdup(names) : beside(path, ".txt");
     w->json_path = beside(path, ".json");
-    w->journal_path = os_kind_of(path) == OS_OTHER ? NULL : beside(path, ".journal");
+    w->journal_path = os_kind_of(path) == OS_OTHER ? NULL : beside(path, ".rows");
     if (!w->names_path || !w->json_path) return report_no_memory(r);
     return (names || cli_output_declare(w->names_path, r)) && cli_output_declare(w->json_path, r) &&
            (!w->journal_path || cli_output_declare(w->journal_path, r));
@@ -518,9 +518,11 @@ static bool write_anew(embedding_journal *j, const int64_t *at, size_t count, re
     errno = 0;
     good = write_header(j, output.file) || write_failed(&output, r);
     for (size_t i = 0; good && i < count; i++) {
-        const float *row = journal_read(j, at[i], r);
+        const float *row;
         journal_record head;
         size_t size;
+        if (at[i] < 0) continue;
+        row = journal_read(j, at[i], r);
         if (!row) break;
         memcpy(&head, j->record, sizeof head);
         size = sizeof head + j->each * sizeof *row + (size_t)head.name_length;

@@ -82,7 +82,7 @@ bool embedding_commit(embedding_writer *w, report *r);
 void embedding_abandon(embedding_writer *w); /* instead, if any output is open */
 void embedding_writer_free(embedding_writer *w);
 
-/* === NAME.journal: each row as soon as it is computed ===
+/* === NAME.rows: each row as soon as it is computed ===
  *
  * A run that was ended goes on with it, and the next run, of whatever photos, computes those alone
  * that are new or have changed. In the byte order of this machine: a header with the recipe, then a
@@ -136,7 +136,7 @@ bool journal_add(embedding_journal *j, const char *name, const journal_stamp *st
                  const float *row, int64_t known, int64_t *at, report *r);
 /* The row there, which is valid until the next call. NULL: see the report. */
 const float *journal_read(embedding_journal *j, int64_t at, report *r);
-/* Closes it. at: [count], where the rows of an index are that is complete; if they are fewer than
+/* Closes it. at: [count], where the rows of an index are that is complete, or -1; if they are fewer than
  * the others, the file is written anew without these. NULL: the index is not complete. A journal
  * without any is removed. */
 bool journal_close(embedding_journal *j, const int64_t *at, size_t count, report *r);

@@ -304,9 +304,33 @@ static float cosine(float dot, double inverse_a, double inverse_b) {
     return (float)(x > 1 ? 1 : x < -1 ? -1 : x);
 }
 
-/* Row i, or the last row where i is beyond it, because tiles are whole. */
-static const float *row_at(const nearest_rows *rows, int64_t i) {
-    return rows->values + (i < rows->count ? i : rows->count - 1) * rows->dim;
+static int64_t rows_of(const nearest_set *set) {
+    int64_t rows = 0;
+    for (int p = 0; p < set->count; p++) rows += set->parts[p].count;
+    return rows;
+}
+
+/* Where `count` rows from `first` on are as floats; halves are widened into room [count, dim], which
+ * may be NULL where there are none. */
+static void rows_from(const nearest_set *set, int64_t first, int count, float *room,
+                      const float **at) {
+    const nearest_part *part = set->parts;
+    for (int i = 0; i < count; i++, first++) {
+        for (; first >= part->count; part++) first -= part->count;
+        if (part->floats) {
+            at[i] = part->floats + first * set->dim;
+            continue;
+        }
+        for (int d = 0; d < set->dim; d++)
+            room[(int64_t)i * set->dim + d] = bytes_half(part->halves[first * set->dim + d]);
+        at[i] = room + (int64_t)i * set->dim;
+    }
+}
+
+const float *nearest_row(const nearest_set *set, int64_t row, float *room) {
+    const float *at;
+    rows_from(set, row, 1, room, &at);
+    return at;
 }
 
 /* === The best few === */
@@ -553,7 +577,7 @@ static bool begin_search(one_search *s) {
     float dot, square;
     const dot_scan scan = { s->query, s->query, s->set->dim, 1, &dot, &square };
     const size_t tasks = (size_t)s->tasks;
-    for (int p = 0; p < s->set->count; p++) s->rows += s->set->parts[p].count;
+    s->rows = rows_of(s->set);
     s->kernels[0] = dot_rows(false);
     s->kernels[1] = dot_rows(true);
     s->bytes_kernel = dot_bytes();
@@ -658,7 +682,8 @@ void nearest_make_bytes(const nearest_part *part, int dim, const vit_executor *e
 /* === Many queries === */
 
 typedef struct many_search {
-    const nearest_rows *rows, *queries;
+    const nearest_set *rows, *queries;
+    int64_t num_rows, num_queries;
     dot_tile_kernel *tile;
     dot_rows_kernel *each;
     double *row_inverses, *query_inverses;
@@ -668,38 +693,66 @@ typedef struct many_search {
     float least; /* of nearest_groups, like the following */
     pthread_mutex_t lock;
     int64_t *group;
+    int no_memory; /* of a task */
 } many_search;
 
-static void invert_block(const nearest_rows *rows, dot_rows_kernel *each, double *inverses,
-                         int64_t first) {
-    const float *at = rows->values + first * rows->dim;
-    const int count = (int)(rows->count - first < BLOCK ? rows->count - first : BLOCK);
-    float dots[BLOCK], squares[BLOCK];
-    const dot_scan scan = { at, at, rows->dim, count, dots, squares };
-    each(&scan);
-    for (int i = 0; i < count; i++) inverses[first + i] = inverse(squares[i]);
+/* A block of rows; the last row of all stands in for those beyond it, as tiles are whole. */
+typedef struct row_block {
+    int64_t first;
+    int count;
+    const float *at[BLOCK];
+    float *room; /* for halves */
+} row_block;
+
+/* False: out of memory. */
+static bool block_room(row_block *block, const nearest_set *set) {
+    bool halves = false;
+    for (int p = 0; p < set->count; p++) halves = halves || set->parts[p].halves;
+    block->room = halves ? malloc((size_t)BLOCK * (size_t)set->dim * sizeof *block->room) : NULL;
+    return block->room || !halves;
+}
+
+static void take_block(row_block *block, const nearest_set *set, int64_t rows, int64_t first) {
+    block->first = first;
+    block->count = (int)(rows - first < BLOCK ? rows - first : BLOCK);
+    rows_from(set, first, block->count, block->room, block->at);
+    for (int i = block->count; i < BLOCK; i++) block->at[i] = block->at[block->count - 1];
+}
+
+static void invert_block(const row_block *block, int dim, dot_rows_kernel *each, double *inverses) {
+    for (int i = 0; i < block->count; i++) {
+        float dot, square;
+        const dot_scan scan = { block->at[i], block->at[i], dim, 1, &dot, &square };
+        each(&scan);
+        inverses[block->first + i] = inverse(square);
+    }
 }
 
 /* vit_task: one block of rows. */
 static void invert_rows(void *arg, int index) {
-    const many_search *s = arg;
-    invert_block(s->rows, s->each, s->row_inverses, (int64_t)index * BLOCK);
+    many_search *s = arg;
+    row_block block;
+    if (!block_room(&block, s->rows)) {
+        __atomic_store_n(&s->no_memory, 1, __ATOMIC_RELAXED);
+        return;
+    }
+    take_block(&block, s->rows, s->num_rows, (int64_t)index * BLOCK);
+    invert_block(&block, s->rows->dim, s->each, s->row_inverses);
+    free(block.room);
 }
 
-/* Cosines of the queries from q on with the rows from r on: [BLOCK, BLOCK]. */
-static void block_cosines(const many_search *s, int64_t q, int64_t r, float *cosines) {
-    for (int i = 0; i < BLOCK && q + i < s->queries->count; i += DOT_TILE_QUERIES) {
-        const float *qs[DOT_TILE_QUERIES], *rs[DOT_TILE_ROWS];
-        for (int a = 0; a < DOT_TILE_QUERIES; a++) qs[a] = row_at(s->queries, q + i + a);
-        for (int j = 0; j < BLOCK && r + j < s->rows->count; j += DOT_TILE_ROWS) {
+/* Cosines of a block of queries with one of rows: [BLOCK, BLOCK]. */
+static void block_cosines(const many_search *s, const row_block *q, const row_block *r,
+                          float *cosines) {
+    for (int i = 0; i < q->count; i += DOT_TILE_QUERIES) {
+        for (int j = 0; j < r->count; j += DOT_TILE_ROWS) {
             float dots[DOT_TILE_QUERIES * DOT_TILE_ROWS];
-            for (int b = 0; b < DOT_TILE_ROWS; b++) rs[b] = row_at(s->rows, r + j + b);
-            s->tile(qs, rs, s->rows->dim, dots);
-            for (int a = 0; a < DOT_TILE_QUERIES && q + i + a < s->queries->count; a++) {
-                for (int b = 0; b < DOT_TILE_ROWS && r + j + b < s->rows->count; b++) {
+            s->tile(q->at + i, r->at + j, s->rows->dim, dots);
+            for (int a = 0; a < DOT_TILE_QUERIES && i + a < q->count; a++) {
+                for (int b = 0; b < DOT_TILE_ROWS && j + b < r->count; b++) {
                     cosines[(i + a) * BLOCK + j + b] = cosine(dots[a * DOT_TILE_ROWS + b],
-                                                              s->query_inverses[q + i + a],
-                                                              s->row_inverses[r + j + b]);
+                                                              s->query_inverses[q->first + i + a],
+                                                              s->row_inverses[r->first + j + b]);
                 }
             }
         }
@@ -708,33 +761,60 @@ static void block_cosines(const many_search *s, int64_t q, int64_t r, float *cos
 
 static int blocks_of(int64_t count) { return (int)((count + BLOCK - 1) / BLOCK); }
 
-/* vit_task: one block of queries with all rows. */
-static void search_block(void *arg, int index) {
-    const many_search *s = arg;
-    const int64_t q = (int64_t)index * BLOCK;
+/* What is done with the cosines of two blocks. */
+typedef void use_cosines(many_search *s, const row_block *q, const row_block *r,
+                         const float *cosines);
+
+/* One block of queries with all rows from `first` on. */
+static void each_block(many_search *s, int64_t query, int64_t first, use_cosines *use) {
     float cosines[BLOCK * BLOCK];
-    invert_block(s->queries, s->each, s->query_inverses, q);
-    for (int64_t r = 0; r < s->rows->count; r += BLOCK) {
-        block_cosines(s, q, r, cosines);
-        for (int i = 0; i < BLOCK && q + i < s->queries->count; i++) {
-            nearest_hit *hits = s->hits + (size_t)(q + i) * (size_t)s->k;
-            for (int j = 0; j < BLOCK && r + j < s->rows->count; j++) {
-                const nearest_hit hit = { r + j, cosines[i * BLOCK + j] };
-                s->found[q + i] = keep(hits, s->found[q + i], s->k, hit);
-            }
+    row_block q, r = { 0 };
+    const bool good = block_room(&q, s->queries) && block_room(&r, s->rows);
+    if (!good) __atomic_store_n(&s->no_memory, 1, __ATOMIC_RELAXED);
+    if (good) take_block(&q, s->queries, s->num_queries, query);
+    if (good && s->query_inverses != s->row_inverses)
+        invert_block(&q, s->queries->dim, s->each, s->query_inverses);
+    for (; good && first < s->num_rows; first += BLOCK) {
+        take_block(&r, s->rows, s->num_rows, first);
+        block_cosines(s, &q, &r, cosines);
+        use(s, &q, &r, cosines);
+    }
+    free(q.room);
+    free(r.room);
+}
+
+static void keep_best(many_search *s, const row_block *q, const row_block *r,
+                      const float *cosines) {
+    for (int i = 0; i < q->count; i++) {
+        nearest_hit *hits = s->hits + (size_t)(q->first + i) * (size_t)s->k;
+        for (int j = 0; j < r->count; j++) {
+            const nearest_hit hit = { r->first + j, cosines[i * BLOCK + j] };
+            s->found[q->first + i] = keep(hits, s->found[q->first + i], s->k, hit);
         }
     }
-    for (int64_t i = q; i < q + BLOCK && i < s->queries->count; i++)
+}
+
+/* vit_task: one block of queries with all rows. */
+static void search_block(void *arg, int index) {
+    many_search *s = arg;
+    const int64_t q = (int64_t)index * BLOCK;
+    each_block(s, q, 0, keep_best);
+    for (int64_t i = q; i < q + BLOCK && i < s->num_queries; i++)
         sort_hits(s->hits + (size_t)i * (size_t)s->k, s->found[i]);
 }
 
 bool nearest_find_each(const nearest_rows *rows, const nearest_rows *queries, int k,
                        const vit_executor *executor, nearest_hit *hits, int *found) {
+    const nearest_part parts[2] = { { rows->values, NULL, rows->count, NULL, NULL },
+                                    { queries->values, NULL, queries->count, NULL, NULL } };
+    const nearest_set all = { &parts[0], 1, rows->dim }, asked = { &parts[1], 1, queries->dim };
     many_search s;
     bool good;
     memset(&s, 0, sizeof s);
-    s.rows = rows;
-    s.queries = queries;
+    s.rows = &all;
+    s.queries = &asked;
+    s.num_rows = rows->count;
+    s.num_queries = queries->count;
     s.tile = dot_tile();
     s.each = dot_rows(false);
     s.k = k;
@@ -748,7 +828,7 @@ bool nearest_find_each(const nearest_rows *rows, const nearest_rows *queries, in
     if (good) run_tasks(executor, blocks_of(queries->count), search_block, &s);
     free(s.row_inverses);
     free(s.query_inverses);
-    return good;
+    return good && !s.no_memory;
 }
 
 /* === Groups === */
@@ -768,40 +848,43 @@ static void join(many_search *s, int64_t a, int64_t b) {
     pthread_mutex_unlock(&s->lock);
 }
 
-/* vit_task: one block of rows with itself and all after it. */
-static void join_block(void *arg, int index) {
-    many_search *s = arg;
-    const int64_t q = (int64_t)index * BLOCK;
-    float cosines[BLOCK * BLOCK];
-    for (int64_t r = q; r < s->rows->count; r += BLOCK) {
-        block_cosines(s, q, r, cosines);
-        for (int i = 0; i < BLOCK && q + i < s->rows->count; i++) {
-            for (int j = 0; j < BLOCK && r + j < s->rows->count; j++) {
-                if (r + j > q + i && cosines[i * BLOCK + j] >= s->least) join(s, q + i, r + j);
-            }
+static void join_near(many_search *s, const row_block *q, const row_block *r,
+                      const float *cosines) {
+    for (int i = 0; i < q->count; i++) {
+        for (int j = 0; j < r->count; j++) {
+            if (r->first + j > q->first + i && cosines[i * BLOCK + j] >= s->least)
+                join(s, q->first + i, r->first + j);
         }
     }
 }
 
-bool nearest_groups(const nearest_rows *rows, float least, const vit_executor *executor,
+/* vit_task: one block of rows with itself and all after it. */
+static void join_block(void *arg, int index) {
+    many_search *s = arg;
+    each_block(s, (int64_t)index * BLOCK, (int64_t)index * BLOCK, join_near);
+}
+
+bool nearest_groups(const nearest_set *set, float least, const vit_executor *executor,
                     int64_t *group) {
+    const int64_t rows = rows_of(set);
     many_search s;
     memset(&s, 0, sizeof s);
-    s.rows = s.queries = rows;
+    s.rows = s.queries = set;
+    s.num_rows = s.num_queries = rows;
     s.tile = dot_tile();
     s.each = dot_rows(false);
     s.least = least;
     s.group = group;
-    s.row_inverses = s.query_inverses = malloc((size_t)rows->count * sizeof(double) + 1);
+    s.row_inverses = s.query_inverses = malloc((size_t)rows * sizeof(double) + 1);
     if (!s.row_inverses) return false;
-    for (int64_t i = 0; i < rows->count; i++) group[i] = i;
+    for (int64_t i = 0; i < rows; i++) group[i] = i;
     pthread_mutex_init(&s.lock, NULL);
-    run_tasks(executor, blocks_of(rows->count), invert_rows, &s);
-    run_tasks(executor, blocks_of(rows->count), join_block, &s);
+    run_tasks(executor, blocks_of(rows), invert_rows, &s);
+    run_tasks(executor, blocks_of(rows), join_block, &s);
     pthread_mutex_destroy(&s.lock);
-    for (int64_t i = 0; i < rows->count; i++) group[i] = root_of(group, i);
+    for (int64_t i = 0; i < rows; i++) group[i] = root_of(group, i);
     free(s.row_inverses);
-    return true;
+    return !s.no_memory;
 }
 
 /* === Votes === */

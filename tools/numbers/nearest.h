@@ -107,10 +107,13 @@ void nearest_make_bytes(const nearest_part *part, int dim, const vit_executor *e
 bool nearest_find_each(const nearest_rows *rows, const nearest_rows *queries, int k,
                        const vit_executor *executor, nearest_hit *hits, int *found);
 
+/* A row as floats; halves are widened into room [dim]. */
+const float *nearest_row(const nearest_set *set, int64_t row, float *room);
+
 /* Groups of rows that hang together by pairs with at least this cosine: group[i] is the lowest row
- * of the group of row i, which is i if it is alone. Time grows with the square of count. False: out
+ * of the group of row i, which is i if it is alone; rows are numbered from part to part. Time grows with the square of count. False: out
  * of memory. */
-bool nearest_groups(const nearest_rows *rows, float least, const vit_executor *executor,
+bool nearest_groups(const nearest_set *set, float least, const vit_executor *executor,
                     int64_t *group);
 
 /* The class that a query's neighbours vote for, as DINO does (arXiv 2104.14294, its eval_knn.py):
