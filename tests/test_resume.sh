@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# An index of photos is the bytes of one run, whatever happened before: embed is killed, stopped,
-# left without room, given new, changed, renamed and deleted photos, a damaged journal, other options.
+# Whatever happened before, an index has the bytes of a single run: vit-embed is killed and stopped,
+# the disk is full, photos are added, changed, renamed and deleted, its journal is damaged.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 root=$PWD
@@ -57,7 +57,7 @@ sections
 
 # --- ended ----------------------------------------------------------------------------------
 
-# At random moments, without a chance to do anything: what was computed by then is not lost.
+# by kill -9 at random moments: no row that was computed is lost
 kept
 reference
 killed=0 rows=0
@@ -76,7 +76,7 @@ if [ $killed -ge 3 ]; then pass; else fail "not killed often enough"; fi
 [ -e run.npy ] || "$embed" -q set -o run.npy
 equal
 again 0
-# Ctrl-C, and what batch systems send
+# by Ctrl-C, and by what batch systems send
 for signal in INT TERM HUP; do
     rm -f run.*
     stopped=
@@ -87,7 +87,7 @@ for signal in INT TERM HUP; do
     done
     if [ "$stopped" ]; then pass; else fail "never stopped"; fi
     is $((128 + $(kill -l $signal)))
-    err 'vit-embed: stopped after [0-9]+ of 150 images; the same command goes on$'
+    err 'vit-embed: stopped after [0-9]+ of 150 images; the same command continues$'
     missing run.npy
     rows=$(sed -n 's/.*stopped after \([0-9]*\) of.*/\1/p' err)
     again $((150 - rows)) # exactly those that it named
@@ -108,7 +108,7 @@ again 2
 rm set/a/1[0-4]*.jpg
 reference
 again 0
-# back again: what is gone is forgotten when there is more of it than of the rest
+# restored: deleted photos are forgotten when they outnumber the others
 cp -p photos/a/1[0-4]*.jpg set/a
 reference
 again 0
@@ -178,13 +178,13 @@ for computed in 149 0; do
     json 1 unreadable
     equal
 done
-rm -r set/a/1[1-9]*.jpg set/b # most of the journal is of none now
+rm -r set/a/1[1-9]*.jpg set/b # most rows of the journal are obsolete now
 for _ in 1 2; do
     try "$embed" set -o run.npy --json
     is 1
     json 0 computed
     json 9 images
-    if [ "$(stat -c %s run.rows)" -lt 10000 ]; then pass; else fail "it keeps what is gone"; fi
+    if [ "$(stat -c %s run.rows)" -lt 10000 ]; then pass; else fail "it keeps obsolete rows"; fi
 done
 cp kept.jpg set/a/100.jpg
 reference
@@ -206,18 +206,18 @@ while IFS='|' read -r options message; do
     # shellcheck disable=SC2086 # words
     try "$embed" set/b -o run.npy $options
     is 1
-    err "^vit-embed: run.rows: has vectors by '$message': give another -o, or --overwrite to drop them$"
+    err "^vit-embed: run.rows: was made with '$message': choose another -o, or --overwrite to start over$"
     same run.npy before.npy
 done <<'END'
--m other.vit|model [0-9a-f]{16}.*', this run makes them by 'model [0-9a-f]{16}.*
---pool avg|pool head', this run makes them by 'pool avg
---normalize|.*', this run makes them by '.*normalized.*
---no-exif|.*', this run makes them by '.*no-exif.*
+-m other.vit|model [0-9a-f]{16}.*', this run uses 'model [0-9a-f]{16}.*
+--pool avg|pool head', this run uses 'pool avg
+--normalize|.*', this run uses '.*normalized.*
+--no-exif|.*', this run uses '.*no-exif.*
 END
 if [ "$(uname -m)" = x86_64 ] && grep -q ' fma ' /proc/cpuinfo; then
     try "$embed" set/b -o run.npy --isa sse2
     is 1
-    err "run.rows: has vectors by '.*', this run makes them by '.*, without FMA'"
+    err "run.rows: was made with '.*', this run uses '.*, without FMA'"
     try "$embed" set/b -o run.npy --isa avx2 --json
     json 0 computed
 fi
@@ -234,7 +234,7 @@ is 2
 
 # --- the journal ----------------------------------------------------------------------------
 
-# cut anywhere, with bytes of something else, and damaged: what is whole before that is used
+# truncated, followed by other bytes, damaged: the complete records before that are used
 kept
 reference
 again 150
@@ -247,12 +247,12 @@ done
 cp whole run.rows
 head -c 1000 "$images/baseline.jpg" >>run.rows
 again 0
-err 'run.rows: what follows 150 images is damaged, and is cut off'
+err 'run.rows: is damaged after 150 images; the rest is dropped'
 again 0
 quiet err
 printf '\377' | dd of=run.rows bs=1 seek=$((size / 2)) conv=notrunc status=none
 try "$embed" set -o run.npy --json
-err 'run.rows: what follows 7[0-9] images is damaged, and is cut off'
+err 'run.rows: is damaged after 7[0-9] images; the rest is dropped'
 equal
 for other in whole.jpg zeros; do
     cp "$images/baseline.jpg" whole.jpg
@@ -260,7 +260,7 @@ for other in whole.jpg zeros; do
     cp $other run.rows
     try "$embed" set -o run.npy
     is 1
-    err 'run.rows: is no journal of this program, or its beginning is damaged: give another -o, or --overwrite'
+    err 'run.rows: is no file of vit-embed.s, or its beginning is damaged: choose another -o, or --overwrite'
     same run.rows $other
 done
 again 150 --overwrite
@@ -270,13 +270,13 @@ rm run.*
 while [ ! -s run.rows ]; do sleep 0.01; done
 try "$embed" -q set -o run.npy
 if [ "$status" = 1 ]; then
-    err 'run.rows: another process is writing it: wait for its end, or give another -o'
+    err 'run.rows: another process is writing it: wait, or choose another -o'
 else
     fail "it was not refused"
 fi
 wait
 equal
-# no room for it, told as an error; where it cannot be made
+# a full disk; a folder where nothing can be created
 rm run.*
 try prlimit --fsize=50000: bash -c "trap '' XFSZ; exec '$embed' -q set -o run.npy 2>&1 | cat"
 out 'run.rows: cannot be written: File too large'
@@ -287,7 +287,7 @@ equal
 try "$embed" set -o /proc/no/run.npy
 is 1
 err 'cannot be created'
-# a device has none
+# none beside a device
 try "$embed" set/b -o /dev/null --names names
 is 0
 missing /dev/null.rows

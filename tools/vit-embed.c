@@ -62,7 +62,7 @@ typedef struct job {
     shard_totals totals;
 } job;
 
-/* The next of the missing photos, as it is now. */
+/* The next missing photo. Its stamp is taken now: hours may have passed since the start. */
 static bool next_photo(void *user, photo *p, report *r) {
     job *j = user;
     const int i = j->next < j->num_missing ? j->missing[j->next++] : -1;
@@ -77,7 +77,7 @@ static bool is_stopped(const job *j, report *r) {
     uint64_t rows = 0;
     if (!os_stopped()) return false;
     for (int i = 0; i < j->photos.count; i++) rows += j->rows[i] >= 0;
-    (void)report_fail(r, "stopped after %s of %s images; the same command goes on",
+    (void)report_fail(r, "stopped after %s of %s images; the same command continues",
                       text_grouped(rows, done), text_grouped((uint64_t)j->photos.count, all));
     return true;
 }
@@ -88,8 +88,8 @@ static int64_t recall(void *user, uint64_t content, uint64_t size) {
     return journal_find_content(&j->journal, content, size);
 }
 
-/* infer_take: the next row. What was damaged, or has changed meanwhile, is not known again: the next
- * run says and computes it anew. */
+/* infer_take: the next row. A damaged photo, or one that changed while it was read, is stored
+ * without its stamp: the next run computes it again, and prints the damage again. */
 static bool take_row(void *user, infer_result *result, report *r) {
     job *j = user;
     const int i = j->missing[result->index];
@@ -153,7 +153,7 @@ static void print_summary(const job *j) {
     putchar('\n');
 }
 
-/* === What is missing === */
+/* === Which rows are missing === */
 
 static bool find_photos(job *j, const text_list *operands, report *r) {
     const choices *c = j->chosen;
@@ -168,7 +168,7 @@ static bool find_photos(job *j, const text_list *operands, report *r) {
     return true;
 }
 
-/* The vectors are made by this alone. f16 is rounded when they are written. */
+/* The recipe is all that decides the vectors. The journal has f32, which --f16 rounds at the end. */
 static bool open_journal(job *j, report *r) {
     const choices *c = j->chosen;
     const vit_isa isa = c->isa ? c->isa : vit_detect_isa();
@@ -192,7 +192,7 @@ static bool open_journal(job *j, report *r) {
     return true;
 }
 
-/* Those that are missing, into the journal. */
+/* Computes the missing rows into the journal. */
 static bool infer_all(job *j, report *r) {
     photo_source source = { j, (uint64_t)j->num_missing, next_photo };
     infer_settings settings;
@@ -220,7 +220,7 @@ static bool infer_all(job *j, report *r) {
     return good;
 }
 
-/* === The index, from the journal, in the order of the photos === */
+/* === The index: rows of the journal, in the order of the photos === */
 
 static bool write_rows(job *j, report *r) {
     for (int i = 0; i < j->photos.count; i++) {
@@ -244,7 +244,7 @@ static bool write_index(job *j, report *r) {
     return embedding_commit(&j->writer, r);
 }
 
-/* Whether the index could be written, before hours of work. */
+/* Fails before hours of work if the index cannot be written. */
 static bool try_index(job *j, report *r) {
     bool good;
     if (!embedding_create(&j->writer, r)) return false;
@@ -322,9 +322,9 @@ static bool collect(job *j, const text_list *operands, report *r) {
 static const char description[] =
     "Writes the embedding of each IMAGE as a row of a NumPy array [n, dim] of float32. A folder\n"
     "stands for all images in it and below it, sorted. Beside OUT.npy come OUT.txt, with the path\n"
-    "of each row, and OUT.json, with the model and the options that made them. OUT.rows has\n"
-    "each row as soon as it is computed: start a run that was ended again, and it goes on; start\n"
-    "it later, and it computes only what is new or has changed, and leaves out what is gone.\n"
+    "of each row, and OUT.json, with the model and the options that made them. OUT.rows keeps\n"
+    "each row as soon as it is computed: the same command continues a run that was interrupted,\n"
+    "and updates the index later: it computes new and changed images and drops deleted ones.\n"
     "With --tar each SHARD is an archive in webdataset's form, a range such as\n"
     "part-{00000..00999}.tar, a folder of them, or '-'; of part-00017.tar the folder OUT receives\n"
     "img_emb/img_emb_00017.npy, metadata/metadata_00017.jsonl and stats/stats_00017.json.\n";
@@ -342,11 +342,11 @@ static const char notes[] =
     "one follows. --part auto asks mpirun (OMPI_, PMI_), srun, and, with --parts N, an array of\n"
     "Slurm's (numbered from 0) or GNU parallel's. --collect takes the same shards, or looks for\n"
     "gaps.\n"
-    "An image that cannot be read is named, has no row, and is tried again by the next run. The\n"
-    "threads, the batch and what was computed before change no bit of the result. The files appear\n"
-    "when all is done, or not at all, but for OUT.rows: an image in it is known by its path, size\n"
-    "and time of change, else by a hash of its bytes. Another model or other options that change\n"
-    "vectors are refused, unless --overwrite.\n"
+    "An image that cannot be read is named and has no row; the next run tries it again. The\n"
+    "threads, the batch and earlier runs change no bit of the result. All files but OUT.rows appear\n"
+    "when everything is done, or not at all. OUT.rows identifies an image by its path, size and\n"
+    "modification time, else by a hash of its bytes. A run with another model, or other options\n"
+    "that change the vectors, needs another OUT or --overwrite.\n"
     "Exit status: 0, 1 if an image could not be read (with --tar, a shard) or something failed, 2\n"
     "for a wrong command line.\n";
 
@@ -378,8 +378,8 @@ static bool choose(int argc, char **argv, choices *c, text_list *operands, int *
           0 },
         { 0, "block", "B", "of the tokens that leave block B", CLI_INT, &c->block, 0, 1023 },
         { 0, "normalize", NULL, "scale each vector to length 1", CLI_FLAG, &c->normalize, 0, 0 },
-        { 0, "overwrite", NULL, "compute all anew, and drop what OUT.rows has", CLI_FLAG,
-          &c->overwrite, 0, 0 },
+        { 0, "overwrite", NULL, "discard OUT.rows and compute everything", CLI_FLAG, &c->overwrite,
+          0, 0 },
         { 0, "f16", NULL, "write float16, rounded, instead of float32", CLI_FLAG, &c->half, 0, 0 },
         { 0, "tar", NULL, "the operands are shards, OUT is a folder", CLI_FLAG, &c->tar, 0, 0 },
         { 0, "shard", "NAME", "of --tar -: the shard's name", CLI_TEXT, &c->shard, 0, 0 },

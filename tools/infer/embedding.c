@@ -238,9 +238,9 @@ typedef struct journal_header {
     uint64_t hash; /* of the members above */
 } journal_header;
 
-/* Before the row and the name. */
+/* The row and the name follow. */
 typedef struct journal_record {
-    uint64_t hash; /* of where it is and of all that follows */
+    uint64_t hash; /* of its position and of all that follows */
     journal_stamp stamp;
     uint64_t name_length;
 } journal_record;
@@ -293,7 +293,7 @@ static bool record_room(embedding_journal *j, size_t size, report *r) {
     return true;
 }
 
-/* Into j->record, which has room for it. 0: there is no whole one. */
+/* Reads a record into j->record and returns its size; 0: it is not complete. */
 static size_t read_record(embedding_journal *j, uint64_t at, report *r) {
     journal_record head;
     size_t size;
@@ -329,7 +329,7 @@ static bool begin_journal(embedding_journal *j, report *r) {
     return journal_failed(j, "written", r);
 }
 
-/* What differs of two texts "A, B, ...", without the parts that they begin and end with. */
+/* Prints the parts of two recipes "A, B, ..." that differ. */
 static bool other_recipe(const embedding_journal *j, const char *found, report *r) {
     const char *mine = j->recipe;
     size_t begin = 0, a = strlen(mine), b = strlen(found);
@@ -339,8 +339,8 @@ static bool other_recipe(const embedding_journal *j, const char *found, report *
     a += strcspn(mine + a, ",");
     b += strcspn(found + b, ",");
     (void)report_fail(r,
-                      "has vectors by '%.*s', this run makes them by '%.*s': give another -o, or "
-                      "--overwrite to drop them",
+                      "was made with '%.*s', this run uses '%.*s': choose another -o, or "
+                      "--overwrite to start over",
                       (int)(b - begin), found + begin, (int)(a - begin), mine + begin);
     return report_file(r, j->path);
 }
@@ -364,7 +364,7 @@ static bool keep_row(embedding_journal *j, report *r) {
     return true;
 }
 
-/* Of one name the latest record is the last. */
+/* By name; of one name, the latest record is the last. */
 static int compare_rows(const void *a, const void *b) {
     const journal_row *x = a, *y = b;
     const int order = strcmp(x->name, y->name);
@@ -399,7 +399,7 @@ static bool load_rows(embedding_journal *j, const char *program, report *r) {
     }
     if (r->failed) return false;
     if (os_seek(j->file, j->end) && getc(j->file) != EOF) {
-        report_error(program, j->path, "what follows %llu images is damaged, and is cut off",
+        report_error(program, j->path, "is damaged after %llu images; the rest is dropped",
                      (unsigned long long)j->records);
         return os_cut(j->file, j->end) || journal_failed(j, "written", r);
     }
@@ -412,7 +412,7 @@ static bool load_journal(embedding_journal *j, const char *program, report *r) {
     if (ferror(j->file)) return journal_failed(j, "read", r);
     if (got < sizeof h) return begin_journal(j, r); /* new, or ended at once */
     if (h.magic != journal_magic || h.hash != hash_header(&h)) {
-        (void)report_fail(r, "is no journal of this program, or its beginning is damaged: give "
+        (void)report_fail(r, "is no file of vit-embed's, or its beginning is damaged: choose "
                              "another -o, or --overwrite to replace it");
         return report_file(r, j->path);
     }
@@ -439,7 +439,7 @@ bool journal_open(embedding_journal *j, const char *program, const char *path, c
     snprintf(j->recipe, sizeof j->recipe, "%s", recipe);
     j->file = path ? os_open_alone(path) : tmpfile();
     if (!j->file && errno == EAGAIN) {
-        (void)report_fail(r, "another process is writing it: wait for its end, or give another -o");
+        (void)report_fail(r, "another process is writing it: wait, or choose another -o");
         return report_file(r, path);
     }
     if (!j->file) return journal_failed(j, "created", r);
@@ -476,12 +476,12 @@ const float *journal_read(embedding_journal *j, int64_t at, report *r) {
     if (read_record(j, (uint64_t)at, r))
         return (const float *)(void *)(j->record + sizeof(journal_record));
     if (r->failed) return NULL;
-    (void)report_fail(r, "is damaged, or was changed, since it was read: start again");
+    (void)report_fail(r, "has changed since it was read: run the command again");
     (void)report_file(r, j->path);
     return NULL;
 }
 
-/* A row reaches the system at once, and the disk within seconds. */
+/* The system has each row at once, so kill -9 loses none; the disk has it within seconds. */
 bool journal_add(embedding_journal *j, const char *name, const journal_stamp *stamp,
                  const float *row, int64_t known, int64_t *at, report *r) {
     const size_t length = strlen(name), bytes = j->each * sizeof *row;
@@ -509,7 +509,7 @@ bool journal_add(embedding_journal *j, const char *name, const journal_stamp *st
     return true;
 }
 
-/* The records at these places into a new file, which takes the journal's place. */
+/* Replaces the journal by one with these records alone. */
 static bool write_anew(embedding_journal *j, const int64_t *at, size_t count, report *r) {
     cli_output output;
     uint64_t end = sizeof(journal_header);

@@ -82,22 +82,21 @@ bool embedding_commit(embedding_writer *w, report *r);
 void embedding_abandon(embedding_writer *w); /* instead, if any output is open */
 void embedding_writer_free(embedding_writer *w);
 
-/* === NAME.rows: each row as soon as it is computed ===
+/* === NAME.rows: the journal, with each row as soon as it is computed ===
  *
- * A run that was ended goes on with it, and the next run, of whatever photos, computes those alone
- * that are new or have changed. In the byte order of this machine: a header with the recipe, then a
- * record for each photo with a checksum. Records are added; what a crash has left of one is cut
- * off. */
+ * With it, an interrupted run continues, and a later one computes only new and changed photos. In
+ * the byte order of this machine: a header with the recipe, then a record with a checksum for each
+ * photo. Records are only appended; an incomplete one at the end is cut off. */
 
 enum { JOURNAL_RECIPE_SIZE = 320 };
 
-/* By what a photo is known again; size UINT64_MAX: not at all. */
+/* What identifies a photo's content; size UINT64_MAX: nothing does. */
 typedef struct journal_stamp {
-    uint64_t size, content; /* bytes of its file, and their vit_hash       */
-    int64_t time;           /* of their last change                        */
+    uint64_t size, content; /* bytes of its file, and their vit_hash */
+    int64_t time;           /* of modification                       */
 } journal_stamp;
 
-/* Of what is no regular file, or cannot be opened: not at all. content is 0. */
+/* content is 0. Only a regular file that can be opened has one. */
 journal_stamp journal_stamp_of(const char *name);
 
 typedef struct journal_row {
@@ -107,38 +106,36 @@ typedef struct journal_row {
 } journal_row;
 
 typedef struct embedding_journal {
-    FILE *file; /* the lock is on it                                    */
+    FILE *file; /* locked                                               */
     const char *path;
     char recipe[JOURNAL_RECIPE_SIZE];
     size_t each;             /* floats of a row                                      */
-    journal_row *rows;       /* those at the beginning: by name                      */
-    journal_row *by_content; /* the same, with the same names: by hash and size */
+    journal_row *rows;       /* those of earlier runs, by name                       */
+    journal_row *by_content; /* the same, by hash and size                           */
     size_t count, capacity;
-    uint64_t end, records; /* where the next one goes; all, with those that no     */
-                           /* photo has any more                                   */
+    uint64_t end, records; /* the place of the next record; all, with obsolete ones */
     double synced_ms;
     char *record; /* private: room for one */
     size_t record_size;
 } embedding_journal;
 
-/* Opens it, or makes it. Other vectors than those of the recipe are a failure, unless `anew`: then
- * all are dropped. So is another process that has it. A damaged end is cut off, with a line on
- * stderr. path must live as long; NULL: a file
- * without a name, beside an output that is none. On failure there is nothing to close. */
+/* Opens or creates it. It fails if the file has another recipe, unless `anew`, which discards all
+ * records, or if another process has it open. Of a damaged file the rest is dropped, with a line on
+ * stderr. path must live as long as the journal; NULL: a temporary file. On failure there is nothing
+ * to close. */
 bool journal_open(embedding_journal *j, const char *program, const char *path, const char *recipe,
                   size_t each, bool anew, report *r);
-/* Where the row of a photo is, by its name, size and time, or by size and content under any name;
- * -1: it is not there. Both find what there was at the beginning; any thread may call them. */
+/* Finds a row by its photo's name, size and time, or by size and content; -1: there is none. Both
+ * find only rows that were there when it was opened. Any thread may call them. */
 int64_t journal_find(const embedding_journal *j, const char *name, const journal_stamp *stamp);
 int64_t journal_find_content(const embedding_journal *j, uint64_t content, uint64_t size);
-/* Adds a row, or a copy of the one at `known` if row is NULL, and says where it is. */
+/* Adds a row, or if row is NULL a copy of the one at `known`, and sets *at to its place. */
 bool journal_add(embedding_journal *j, const char *name, const journal_stamp *stamp,
                  const float *row, int64_t known, int64_t *at, report *r);
-/* The row there, which is valid until the next call. NULL: see the report. */
+/* Valid until the next call; NULL: see the report. */
 const float *journal_read(embedding_journal *j, int64_t at, report *r);
-/* Closes it. at: [count], where the rows of an index are that is complete, or -1; if they are fewer than
- * the others, the file is written anew without these. NULL: the index is not complete. A journal
- * without any is removed. */
+/* at: [count], the places of the rows of a complete index, or -1; NULL: it is not complete. If most
+ * records are none of these, they are removed. An empty journal is deleted. */
 bool journal_close(embedding_journal *j, const int64_t *at, size_t count, report *r);
 
 /* What the reader of an index must know of the model and the choice, as members of an object. */

@@ -231,7 +231,7 @@ static bool keep_text(line *l, char **copy, report *r) {
     return false;
 }
 
-/* Its file's bytes, to see whether its result is known. */
+/* Reads and hashes its file, unless it has pixels or bytes, to look for a known result. */
 static bool recall(worker *w, slot *s, report *r) {
     const infer_settings *settings = w->line->settings;
     photo *p = &s->photo;
@@ -247,8 +247,8 @@ static bool recall(worker *w, slot *s, report *r) {
     return true;
 }
 
-/* Its input, where the batch has room. False: there is none, as it cannot be read, and why is in the
- * slot, or as its result is known. */
+/* Its input, where the batch has room. False: the photo cannot be read, and why is in the slot, or
+ * its result is known. */
 static bool read_photo(worker *w, slot *s) {
     line *l = w->line;
     const infer_settings *settings = l->settings;

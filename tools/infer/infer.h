@@ -36,7 +36,7 @@ typedef struct infer_result {
     const char *error; /* why it could not be read, "FILE: reason"; NULL: it was read */
     const char *note;  /* what its decoder passed over, which is printed; else NULL   */
     uint64_t content;  /* with `recall`: vit_hash of its file                         */
-    int64_t recalled;  /* what `recall` gave; if not -1, there is nothing else        */
+    int64_t recalled;  /* what `recall` returned; unless -1, there are no values      */
     float *logits;     /* [num_classes]; NULL if not asked for, like the following    */
     float *embedding;  /* [vit_embedding_dim]                                         */
     float *tokens;     /* [num_tokens, embed_dim]                                     */
@@ -48,8 +48,8 @@ typedef struct infer_result {
  * or was printed. */
 typedef bool infer_take(void *user, infer_result *result, report *r);
 
-/* Called by any thread for a photo that is a file, with the hash and the number of its bytes. Not -1:
- * its result is known, and not computed. */
+/* Called by any thread for a photo that is a file, with the hash and the number of its bytes. Unless
+ * it returns -1, the photo is not computed, and its result has this number as `recalled`. */
 typedef int64_t infer_recall(void *user, uint64_t content, uint64_t size);
 
 /* Zero it, then set the members that you need. */
@@ -61,12 +61,12 @@ typedef struct infer_settings {
     vit_isa isa;            /* VIT_ISA_AUTO; another tier to compare with                  */
     bool together;          /* all threads on one photo at a time, with the least delay    */
     photo_decoder *decoder; /* for num_threads; 1 does if they work together            */
-    bool progress;          /* show it: on a terminal, else a line a minute                */
+    bool progress;          /* show it: a bar on a terminal, else a line a minute          */
     unsigned outputs;
     int block; /* the number of blocks before INFER_TOKENS, without the final */
                /* norm; 0: all blocks and the final norm                      */
     infer_take *take;
-    infer_recall *recall; /* NULL: nothing is known */
+    infer_recall *recall; /* NULL: all are computed */
     void *user;
 } infer_settings;
 

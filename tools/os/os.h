@@ -50,8 +50,8 @@ FILE *os_fopen(const char *path, const char *mode);
 /* A new file, to write to; errno is EEXIST if there is one. It is made with the permissions of
  * `like`, if that is not NULL. */
 FILE *os_create(const char *path, const char *like);
-/* A file to read and to write to, made if it is not there, which this process alone has: errno is
- * EAGAIN if another one has it. os_on_read is not told. */
+/* Opens or creates a file to read and write, and locks it; errno is EAGAIN if another process has
+ * it locked. os_on_read's function is not called. */
 FILE *os_open_alone(const char *path);
 bool os_cut(FILE *file, uint64_t size); /* what is beyond is gone                       */
 size_t os_write_size(void);             /* how much is best written at a time           */
@@ -70,9 +70,8 @@ void os_on_read(void (*seen)(const char *path));
 /* Calls this function, which may only call os_remove and os_remove_folder_late, when the program is about to be ended by a
  * signal or from the keyboard. */
 void os_before_end(void (*clean)(void));
-/* From now on the first signal that asks the program to end (Ctrl-C; SIGTERM and SIGHUP) makes
- * os_stopped true, and nothing else; the second one ends it. os_end_stopped then ends it as the
- * first would have, so that a shell ends too. */
+/* From now on the first Ctrl-C, SIGTERM or SIGHUP only makes os_stopped true; the second one ends the
+ * program. os_end_stopped ends it by the first one's signal, so that a shell's loop ends as well. */
 void os_stop_softly(void);
 bool os_stopped(void);
 void os_end_stopped(void);

@@ -128,7 +128,7 @@ FILE *os_create(const char *path, const char *like) {
  * time, up to 2 MB. A program that maps 300 MB of it starts 20 ms sooner. */
 size_t os_write_size(void) { return 2 << 20; }
 
-/* Whether the lock is of a file that has been replaced meanwhile. */
+/* Whether the path leads to another file now: it was replaced before the lock was taken. */
 static bool is_gone(int descriptor, const char *path) {
     struct stat locked, named;
     return fstat(descriptor, &locked) == 0 &&
@@ -136,8 +136,8 @@ static bool is_gone(int descriptor, const char *path) {
             named.st_dev != locked.st_dev);
 }
 
-/* Locks of fcntl work on NFS, and children that hold the file do not keep them. A system without
- * locks has the file all the same. */
+/* fcntl's locks work on NFS, and children do not inherit them. On file systems without locks the file
+ * is opened all the same. */
 FILE *os_open_alone(const char *path) {
     struct flock lock;
     int descriptor = -1, why;
