@@ -71,6 +71,7 @@ for round in {1..60}; do
     if [ "$size" -ge $rows ]; then pass; else fail "the journal has become shorter"; fi
     rows=$size
 done
+rm -f ./*.tmp-* # nobody else can remove them
 tried="killed $killed times"
 if [ $killed -ge 3 ]; then pass; else fail "not killed often enough"; fi
 [ -e run.npy ] || "$embed" -q set -o run.npy
@@ -238,11 +239,11 @@ is 2
 kept
 reference
 again 150
-size=$(stat -c %s run.rows)
+size=$(stat -c %s run.rows) header=568
 cp run.rows whole
-for cut in 0 1 100 383 384 385 400 $((size / 2)) $((size - 1)); do
+for cut in 0 1 100 $((header - 1)) $header $((header + 1)) 700 $((size / 2)) $((size - 1)); do
     head -c "$cut" whole >run.rows
-    again "$([ "$cut" -lt 384 ] && echo 150 || echo $((150 - (cut - 352) * 150 / (size - 352))))"
+    again "$([ "$cut" -lt $header ] && echo 150 || echo $((150 - (cut - header) * 150 / (size - header))))"
 done
 cp whole run.rows
 head -c 1000 "$images/baseline.jpg" >>run.rows
@@ -282,7 +283,7 @@ try prlimit --fsize=50000: bash -c "trap '' XFSZ; exec '$embed' -q set -o run.np
 out 'run.rows: cannot be written: File too large'
 missing run.npy
 try "$embed" set -o run.npy --json
-json "$((150 - (50000 - 352) * 150 / (size - 352)))" computed
+json "$((150 - (50000 - header) * 150 / (size - header)))" computed
 equal
 try "$embed" set -o /proc/no/run.npy
 is 1

@@ -88,7 +88,7 @@ void embedding_writer_free(embedding_writer *w);
  * the byte order of this machine: a header with the recipe, then a record with a checksum for each
  * photo. Records are only appended; an incomplete one at the end is cut off. */
 
-enum { JOURNAL_RECIPE_SIZE = 320 };
+enum { JOURNAL_RECIPE_SIZE = 544 };
 
 /* What identifies a photo's content; size UINT64_MAX: nothing does. */
 typedef struct journal_stamp {
