@@ -30,7 +30,7 @@ TESTS = {
     "tools/image": "frames look image infer sandbox look.sh cli.sh names.sh formats.sh tools_memory.sh "
                    "confined.sh",
     "tools/picture": "look look.sh",
-    "tools/infer": "zero_shot tags frames learn infer learning.sh search.sh cli.sh look.sh shards.sh "
+    "tools/infer": "zero_shot tags frames learn infer learning.sh resume.sh search.sh cli.sh look.sh shards.sh "
                    "names.sh",
     "tools/shards": "tar nearest shards.sh search.sh names.sh",
     "tools/look": "look look.sh names.sh",
