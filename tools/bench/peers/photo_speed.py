@@ -153,8 +153,8 @@ def embed(model, paths, *options):
     """Seconds from the first photo to the last result, and CPU seconds of the whole process."""
     before = cpu_of_children()
     output = subprocess.check_output(
-        ["tools/vit-embed", "-m", model, "-q", "--json", "--list", write_list(paths), "-o",
-         SCRATCH.name + "/out.npy", *options], text=True)
+        ["tools/vit-embed", "-m", model, "-q", "--json", "--overwrite", "--list",
+         write_list(paths), "-o", SCRATCH.name + "/out.npy", *options], text=True)
     return json.loads(output)["seconds"], cpu_of_children() - before
 
 
