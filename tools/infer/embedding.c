@@ -406,6 +406,13 @@ static bool load_rows(embedding_journal *j, const char *program, report *r) {
     return !ferror(j->file) || journal_failed(j, "read", r);
 }
 
+/* The same vectors, and a --decoder for photos that could not be read without one. */
+static bool adds_decoder(const embedding_journal *j, const char *found) {
+    const size_t length = strlen(found);
+    return !strstr(found, ", others by ") && strncmp(j->recipe, found, length) == 0 &&
+           strncmp(j->recipe + length, ", others by ", 12) == 0;
+}
+
 static bool load_journal(embedding_journal *j, const char *program, report *r) {
     journal_header h;
     const size_t got = os_seek(j->file, 0) ? fread(&h, 1, sizeof h, j->file) : 0;
@@ -418,7 +425,10 @@ static bool load_journal(embedding_journal *j, const char *program, report *r) {
     }
     h.recipe[sizeof h.recipe - 1] = '\0';
     if (h.each == j->each && strcmp(h.recipe, j->recipe) == 0) return load_rows(j, program, r);
-    return other_recipe(j, h.recipe, r);
+    if (h.each != j->each || !adds_decoder(j, h.recipe)) return other_recipe(j, h.recipe, r);
+    if (!load_rows(j, program, r)) return false;
+    return (os_seek(j->file, 0) && write_header(j, j->file) && fflush(j->file) == 0) ||
+           journal_failed(j, "written", r);
 }
 
 static void free_journal(embedding_journal *j) {
