@@ -463,7 +463,7 @@ static bool print_json(const job *j, report *r) {
 static const char description[] =
     "Learns the classes of photos PHOTOS/CLASS/IMAGE and writes a model that knows them: the\n"
     "same backbone with another head, for every program that takes a model. PHOTOS may be a file\n"
-    "with lines 'PATH,CLASS' instead, where 'PATH,CLASS;CLASS' has several classes and 'PATH,' none.\n"
+    "with lines 'PATH,CLASS' instead; 'PATH,CLASS;CLASS' has several classes, and 'PATH,' none.\n"
     "A file that vit-learn has written adds what it has learnt, without the photos.\n"
     "Printed are how many photos are right that were held out, which look mislabelled, and\n"
     "which classes are mistaken for each other.\n";
@@ -472,9 +472,11 @@ static const char notes[] =
     "The head is scikit-learn's LogisticRegression(C=1) of embeddings scaled to a variance of 1,\n"
     "with probabilities calibrated on photos held out. A last class, \"" LEARNED_NONE "\", is the\n"
     "answer for photos that are like none of the classes; a folder of that name may hold examples\n"
-    "instead. One class alone is told by its mean.\n"
-    "OUT.vit keeps the embedding of each photo, 2 bytes a number, for --add and --forget. The same\n"
-    "photos give the same file in any order, with any number of threads, at once or added later.\n"
+    "instead. Without examples it misses most photos of classes that look alike: with ten photos\n"
+    "each of nine classes of CIFAR-10, 82 to 98 % of the tenth's were taken for one of the nine\n"
+    "(DeiT-Ti; 46 to 85 % with the bundled model). One class alone is told by its mean.\n"
+    "OUT.vit keeps the embedding of each photo, 2 bytes a number, for --add and --forget. The\n"
+    "same photos give the same file in any order, by any number of threads, at once or later.\n"
     "A photo that is there twice is left out; in two classes, it is an error.\n"
     "Exit status: 0, 1 if an image could not be read or something failed, 2 for a wrong command\n"
     "line.\n";
