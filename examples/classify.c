@@ -40,7 +40,8 @@ static int classify(vit_session *session, const char *path) {
         if (label) printf("%s\n", label);
         else printf("class %d\n", top[i].index);
     }
-    if (!(top[0].score >= 0.0f)) return fail(1, path, "the scores are no numbers: a broken model");
+    if (!(top[0].score >= 0.0f))
+        return fail(1, path, "the scores are not numbers: the model is damaged");
     return 0;
 }
 

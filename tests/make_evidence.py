@@ -230,8 +230,8 @@ def main():
         right("calls_" + name, Own(act))
     for name in "mish", "leaky_relu", "hardswish", "softplus":
         refused("calls_" + name, Own(getattr(F, name)), "stack.0 calls %s, which vit.h" % name)
-    refused("calls_tanh", Own(torch.tanh), "stack.0 calls tanh, which vit.h does not have")
-    refused("calls_sin", Own(torch.sin), "activation: the code of the blocks calls none that is")
+    refused("calls_tanh", Own(torch.tanh), "stack.0 calls tanh, which vit.h lacks")
+    refused("calls_sin", Own(torch.sin), "activation: the code of the blocks calls no known")
     refused("calls_squared", Own(squared), "activation: the code of the blocks calls one that "
             "vit.h does not have, besides")
 
@@ -266,14 +266,14 @@ def main():
     training("timm_other", timm_tensors(96, 1, 2), "of_my_own", "=mean 0.1 0.2 0.3, std 0.5",
              "--set num_heads=4", mean=(0.1, 0.2, 0.3), interpolation="random", img_size=48)
     training("timm_depth", timm_tensors(192, 2, 2), "deit_tiny_patch16_224",
-             "deit_tiny_patch16_224 says depth 12, the tensors say 2", img_size=32)
+             "deit_tiny_patch16_224 has depth 12, the tensors have 2", img_size=32)
     training("timm_size", timm_tensors(192, 1, 2), "deit_tiny_patch16_224",
-             "model_best.pth.tar says img_size 64x64, the tensors say 32x32", img_size=64,
+             "model_best.pth.tar has img_size 64x64, the tensors have 32x32", img_size=64,
              model_kwargs={"depth": 1})
     training("timm_classes", timm_tensors(192, 1, 14), "deit_tiny_patch16_224",
-             "model_best.pth.tar says num_classes 7, the tensors say 5", num_classes=7,
+             "model_best.pth.tar has num_classes 7, the tensors have 5", num_classes=7,
              model_kwargs={"depth": 1})
-    training("expanded", timm_tensors(4096, 2, 14), "of_my_own", "stored ones: at most 64 times",
+    training("expanded", timm_tensors(4096, 2, 14), "of_my_own", "expected at most 64 times",
              "--set num_heads=64")
     with open(os.path.join(OUT, "cases.txt"), "w") as f:
         f.write("\n".join(lines) + "\n")

@@ -553,7 +553,7 @@ def write_own_stems():
     for name, option, message in (
             ("rows", "--set pos_first_rows=1", "pos_embed has 16 rows, the input 5 tokens, which "
              "may be the first rows; give --set pos_first_rows=1"),
-            ("size", "--img-size 4 ", "img_size: it tells how many of the first rows of "
+            ("size", "--img-size 4 ", "img_size: it shows how many of the first rows of "
              "pos_embed are used; give --img-size HxW")):
         case("torch_nn_matrix_" + name, s, message, None, told.replace(option, ""), write=pth,
              suffix="pt")
@@ -749,7 +749,7 @@ def write_lucidrains_eras():
         None]
     case("simple_vit", s, t, "simple_vit", told + " --img-size 4", eps="1e-5",
          twin_options=OWN_SIZE + "pool=avg positions=patches")
-    case("simple_vit_size", s, "there is no pos_embed to tell the input size; give --img-size HxW",
+    case("simple_vit_size", s, "there is no pos_embed to show the input size; give --img-size HxW",
          None, told)
 
 
@@ -1341,7 +1341,7 @@ def write_rotary():
          write=pth, suffix="pth")
     s = rename(t)
     del s["rope.cos"], s["rope.sin"]
-    case("dinov3_untold", s, "there is no pos_embed, and rotary positions cannot be seen", None,
+    case("dinov3_untold", s, "there is no pos_embed, and the tensors show neither rotary", None,
          size + " --set norm_eps=1e-5 --set activation=gelu")
     t = rope(no_positions(no_key_bias(model(reg=4, ls=True, gated=True, classes=0, seed=23))),
              dinov3_angles(1))
@@ -1440,7 +1440,7 @@ def write_beit():
         s[a + "relative_position_index"] = np.zeros((PATCHES + 1, PATCHES + 1), "f4")
     case("beit_original", {"model": as_torch(s)}, t, "beit", told,
          twin_options="pool=avg rope_type=none img_size=4", write=pth, suffix="pth")
-    case("beit_named_size", s, "says img_size 224x224, the 12 relative positions say 4x4; "
+    case("beit_named_size", s, "has img_size 224x224, the 12 relative positions have 4x4; "
          "--img-size decides", None, told + " --arch beit_base_patch16_224 --set embed_dim=%d "
          "--set depth=%d --set num_heads=%d --set patch_size=2" % (D, DEPTH, HEADS))
     oblong = {k: np.zeros((18, HEADS), "f4") if k.endswith("table") else x for k, x in s.items()}

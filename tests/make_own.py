@@ -311,7 +311,7 @@ def overlaps(timm, average):
          matched("overlap_no_positions"), side=10)
     case("overlap_resampled", Model(start=linear(), **timm),
          TWO + " " + CHW + " --img-size 10 --strict",
-         "the positions of 4 x 4 are resampled; patch_stride=2 fits them as they are")
+         "the positions of 4 x 4 resampled; patch_stride=2 would use them unchanged")
     case("overlap_padded", Model(start=linear(), **timm),
          TWO + " " + CHW + " --set patch_stride=2 --set dynamic_img_pad=1",
          "patch_stride excludes patch_cut, stem and dynamic_img_pad")
@@ -377,7 +377,7 @@ def without_names():
     case("unnamed_fused", Model(attn="qkv out", order="amnn"), matched("unnamed_fused"),
          how="unnamed")
     case("unnamed_asked", Model(**full), "", "--set qkv_interleave=per_head (query,", how="list")
-    case("unnamed_once", Model(attn="q k v out", depth=1), TWO, "no name tells anything (arr_0,",
+    case("unnamed_once", Model(attn="q k v out", depth=1), TWO, "no name is informative (arr_0,",
          how="unnamed")
 
 
@@ -413,7 +413,7 @@ def twice():
          change=add_copies)
     case("shared_blocks", shared_blocks(), TWO, how="zip", change=share_blocks)
     case("autoencoder", autoencoder(), matched("autoencoder"))
-    case("autoencoder_asked", autoencoder(), TWO, "of a decoder, which --ignore would leave out")
+    case("autoencoder_asked", autoencoder(), TWO, "of a decoder, which --ignore would drop")
     case("autoencoder_ignored", autoencoder(), TWO + " --ignore decoder.*")
 
 
@@ -505,7 +505,7 @@ def refusals():
     case("batch_norm", batch_norms(), TWO, "layers.{0..1}.norm1 [8]: a batch norm")
     case("flattened", flattened(), TWO, "reads all tokens at once")
     case("stages", stages(), TWO, "A model in stages")
-    case("cnn", cnn(), "", "no group of tensors looks like a block of a transformer")
+    case("cnn", cnn(), "", "no group of tensors looks like the blocks of a transformer")
     case("text", text_model(), TWO, "no patch embedding")
     case("unnamed", Model(block=unnamed), TWO)
     case("unnamed_sorted", Model(block=unnamed), TWO, "--rename", how="sorted")

@@ -261,7 +261,7 @@ static void test_details(const char *folder) {
             r = report_make();
             CHECK_MSG(!checkpoint_read(c, checkpoint_tensor(c, 0), ranges[i][0], ranges[i][1],
                                        values, &r) &&
-                          strstr(r.text, "asked"),
+                          strstr(r.text, "requested"),
                       "range %lu", (unsigned long)i);
         }
         checkpoint_close(c);
@@ -395,7 +395,7 @@ static void test_unknown_containers(void) {
         const char *word;
     } files[] = {
         { "GGUF\3\0\0\0\0\0\0\0\0\0\0\0", 16,
-          "GGUF: not supported, only vit.cpp's files of that name; give the checkpoint that" },
+          "GGUF: not supported, except vit.cpp's files of that name; give the original" },
         { "lmgg\0\0\0\0\0\0\0\0", 12, "truncated" },
         { "\x89HDF\r\n\x1a\n\0\0\0\0", 12, "HDF5" },
         { "\x93NUMPY\1\0v\0{", 11, "npy" },
@@ -412,7 +412,7 @@ static void test_unknown_containers(void) {
         { "<!DOCTYPE html><html>", 21, "web page" },
         { "version https://git-lfs.github.com/spec/v1\n", 43, "LFS" },
         { "\x80\x02}q\x00.\0\0\0\0\0\0\0\0", 14, "no state dict" },
-        { "\x89VIT\r\n\x1a\n\0\0\0\0", 12, "a checkpoint is expected" },
+        { "\x89VIT\r\n\x1a\n\0\0\0\0", 12, "a model, not a checkpoint" },
         { "{\"model_type\": \"vit\"}", 21, "memory" },
         { "\0\0\0\0\0\0\0\0\0\0", 10, "known container" },
         { "\xff\xfe\xfd\xfc\xfb\xfa\xf9\xf8\xf7\xf6", 10, "known container" },

@@ -430,7 +430,7 @@ done
 try "$classify" -m "$model" "$work/bad.jpg"
 is 1
 quiet out
-err 'is not an image that can be read here \(JPEG, PNG'
+err 'is not an image of a supported format \(JPEG, PNG'
 try "$classify" -m "$model" "$work/empty.png"
 err 'is empty'
 try "$classify" -m "$model" "$work/short.jpg"
@@ -443,7 +443,7 @@ is 1
 err 'none: has no images in it$'
 try "$classify" -m "$model" "$model"
 is 1
-err 'model\.vit: is a model, not an image; a model is given with -m$'
+err 'model\.vit: is a model, not an image; give a model with -m$'
 # kinds that are known by name only
 kind() { # BYTES WHAT PACKAGE COMMAND
     printf "$1" >"$work/photo"
@@ -520,7 +520,7 @@ cat "$ppm" "$images/grey.pgm" "$ppm" >"$work/three.ppm"
 feed "$work/three.ppm" -
 is 1
 quiet out
-err '^vit-classify: -: more images follow the first one; a stream .* vit-classify --frames auto$'
+err '^vit-classify: -: more images follow the first; vit-classify --frames auto .* stream of frames$'
 "$run" -m "$model" - <"$work/three.ppm" >"$work/out" 2>"$work/err"
 status=$?
 is 1
@@ -1022,12 +1022,12 @@ is 1
 err "^vit-run: $cat: architecture or data type not supported$"
 try "$classify" -m chans4.vit "$cat"
 is 1
-err '^vit-classify: images can be given to models of 1 or 3 channels, found 4$'
+err '^vit-classify: only models of 1 or 3 channels take images, found 4$'
 mkdir -p numbered/0
 cp "$cat" numbered/0
 try "$evaluate" -m chans4.vit numbered
 is 1
-err '^vit-evaluate: images can be given to models of 1 or 3 channels, found 4$'
+err '^vit-evaluate: only models of 1 or 3 channels take images, found 4$'
 
 # wrong command lines
 try "$run" -m "$model"

@@ -54,7 +54,7 @@ decodes() {
     if [ $status -le 1 ]; then pass; else fail "exit status $status"; fi
     # a sheet has a grey square for what cannot be read; all else says why
     [[ $* == *--sheet* ]] ||
-        err 'its decoder was stopped: it asked the system for what decoding does not need'
+        err 'its decoder was stopped: it made a system call that decoding does not need'
     run --no-sandbox
     is "$ends"
     exists "$EVIDENCE"

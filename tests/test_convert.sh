@@ -247,9 +247,9 @@ done
 random dim=192 mlp=256 rows=2 cols=2
 accepts
 prints "heads 3 x 64" "mean 0.5"
-says "assumed num_heads=3: what timm's models of width 192 have (--set num_heads=N)" \
+says "assumed num_heads=3: the value in timm's models of width 192 (--set num_heads=N)" \
     "assumed mean=0.5 std=0.5 crop_pct=0.9 crop_mode=center interpolation=bicubic: as timm" \
-    "--arch NAME or --config FILE would tell more"
+    "--arch NAME or --config FILE would add settings"
 cp "$ROOT/tests/data/trained/heads4.safetensors" m.safetensors # trained weights show it
 accepts
 prints "heads 4 x 8"
@@ -260,7 +260,7 @@ else fail "vit-info"; fi
 accepts $H
 if grep -q "read from the weights" out err; then fail "read although it is told"; else pass; fi
 cp "$ROOT/tests/data/trained/heads1.safetensors" m.safetensors
-refuses 1 "num_heads: the weights show no heads, as those of one head or of little training do; give \
+refuses 1 "num_heads: the weights show no heads, as with a single head or little training; give \
 --set num_heads=N (1, 2, 4,"
 random
 refuses 1 "num_heads: the weights show no heads"
@@ -450,11 +450,11 @@ refuses 1 "m.safetensors: blocks.1.mlp.fc2.weight is missing: other blocks have 
 random skip=norm.bias
 refuses 1 "norm.bias is missing: expected [16]" $H
 random skip=cls_token
-refuses_all 5 1 "no class token, and how the patches are pooled cannot be seen" $H
+refuses_all 5 1 "no class token, and the tensors do not show how the patches are pooled" $H
 refuses 1 "pos_embed has 10 rows for 0 prefix tokens" $H --set pool=avg --set activation=gelu
 random skip=pos_embed
-refuses_all 4 1 "there is no pos_embed to tell the input size; give --img-size HxW" $H
-refuses 1 "there is no pos_embed, and rotary positions cannot be seen in the tensors" \
+refuses_all 4 1 "there is no pos_embed to show the input size; give --img-size HxW" $H
+refuses 1 "there is no pos_embed, and the tensors show neither rotary" \
     $H --img-size 12
 refuses_all 4 1 "for example: --img-size HxW --set rope_type=none" $H
 accepts $H --img-size 12 --set rope_type=none
@@ -466,7 +466,7 @@ refuses 1 "rope_temperature 0 is not above 0" $H --img-size 12 --set rope_type=c
 random skip=head.bias
 refuses 1 "head.bias is missing: expected [5]" $H
 random dist=1 skip=head_dist.weight
-refuses 1 "head_dist.weight is missing: its bias is there" $H
+refuses 1 "head_dist.weight is missing: its bias exists" $H
 random shape=blocks.0.attn.proj.weight:16,17
 refuses 1 "blocks.0.attn.proj.weight: expected [16, 16], found [16, 17]" $H
 random shape=norm.weight:1,16
@@ -475,7 +475,7 @@ random shape=pos_embed:1,3,16
 refuses 1 "pos_embed has 3 rows for 1 prefix token" $H
 random shape=pos_embed:1,9,16
 accepts $H
-prints "positions of the patches alone"
+prints "positions only of the patches"
 random shape=patch_embed.proj.weight:16,3,4,5
 refuses 1 "patch_embed.proj.weight: expected [D, C, P, P], found [16, 3, 4, 5]" $H
 random prefix=module. shape=head.weight:5,15
@@ -496,12 +496,12 @@ refuses_all 4 1 "m.safetensors: 2 things are missing or not known:" $H
 says "m.safetensors: 2 things"
 for line in "  1 unknown tensor: what.is.this [2, 3] (--ignore PATTERN drops it)" \
     "  1 unknown tensor: and.that [4] (--ignore PATTERN drops it)" \
-    "--rename THEIRS=OURS says what an unknown tensor is"; do
+    "--rename THEIRS=OURS names an unknown tensor"; do
     if grep -qxF -- "$line" err; then pass; else fail "$line"; fi
 done
 accepts $H --ignore 'what.*' --ignore and.that
 says "dropped 2 tensors by --ignore: what.is.this, and.that"
-refuses 1 "1 unknown tensor: and.that [4] (--ignore PATTERN drops it); --rename THEIRS=OURS says what an unknown tensor is" $H --ignore 'what*'
+refuses 1 "1 unknown tensor: and.that [4] (--ignore PATTERN drops it); --rename THEIRS=OURS names an unknown tensor" $H --ignore 'what*'
 # shellcheck disable=SC2046 # words
 random $(for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo extra=x$i:2; done)
 refuses_all 14 1 "1 unknown tensor: x12 [2]" $H
@@ -528,7 +528,7 @@ random extra=mask_token:1,1,16 extra=decoder_embed.weight:3,3 extra=head_dist.we
 accepts $H
 says "dropped 1 tensor of pre-training: mask_token" \
     "dropped 1 tensor of pre-training (MAE): decoder_embed.weight" \
-    "dropped 1 tensor of a distilled teacher; without a distillation token it is not run: head_dist.weight"
+    "dropped 1 tensor of a distilled teacher; it does not run without a distillation token: head_dist.weight"
 accepts $H --json -q
 says "dropped 1 tensor of pre-training: mask_token"
 prints '"dropped": ["mask_token", "decoder_embed.weight", "head_dist.weight"]'
@@ -581,7 +581,7 @@ accepts $H -q
 if [ -s out ]; then fail "--quiet prints something"; else pass; fi
 says "check first: assumed block_type=pre_norm: " "assumed activation=gelu: " \
     "assumed pool=token: " \
-    "assumed too, which seldom matters: attn_root=head_dim, norm_eps=1e-06 (--set KEY=VALUE; " \
+    "assumed too, rarely important: attn_root=head_dim, norm_eps=1e-06 (--set KEY=VALUE; " \
     "assumed img_size=12x12: 3 x 3 patches of 4 pixels, side by side (--img-size HxW or --set \
 patch_stride=N)" \
     "assumed has_final_norm=1: " "assumed mean=0.5 std=0.5 crop_pct=0.9 crop_mode=center "
@@ -686,7 +686,7 @@ for type in int8 int4 bf16; do
         random $options
         # shellcheck disable=SC2046,SC2086
         accepts $H --dtype $type --calibrate photos $(without $options)
-        prints "on 3 images" "error           against f32 on 3 images, those of the calibration"
+        prints "on 3 images" "error           against f32 on 3 images, the calibration images"
         sound m.vit
         prints "calibrated: on 3 images"
     done
@@ -724,7 +724,7 @@ head -c 60 "$PHOTOS"/rgb.png >partly/a.png
 echo text >partly/c.jpg
 for type in int8 bf16; do
     if convert m.safetensors -o m.vit $H --dtype $type --calibrate partly -q &&
-        [ "$(grep -vE '^vit-convert: (check first:|assumed|--arch) ' err)" = "vit-convert: skipped 2 of 3 images, which cannot be read: partly/a.png, \
+        [ "$(grep -vE '^vit-convert: (check first:|assumed|--arch) ' err)" = "vit-convert: skipped 2 of 3 unreadable images: partly/a.png, \
 partly/c.jpg" ]; then pass
     else fail "a calibration with images that cannot be read"; fi
     "$INFO" m.vit >out
@@ -757,7 +757,7 @@ else fail "message of too many open files"; fi
 refuses 1 "photos/notes.txt: " $H --dtype int8 --calibrate photos/notes.txt
 refuses 1 "photos/rgb.png: is an input" $H --dtype int8 --report photos -o photos/rgb.png
 random chans=4 patch=3
-refuses 1 "images can be given to models of 1 or 3 channels, found 4" $H --dtype int8 --calibrate photos
+refuses 1 "only models of 1 or 3 channels take images, found 4" $H --dtype int8 --calibrate photos
 random nan=norm.bias
 refuses 1 "NaN" $H --dtype bf16 --calibrate photos --set allow_nonfinite=1
 rm -r photos/deep/up photos/deep/up.jpg
@@ -781,29 +781,29 @@ prints '"architecture": "deit_tiny_patch16_224'
 accepts --arch vit_tiny_patch16_224 --img-size 384
 prints "positions resampled from 14x14 to 24x24" "shorter side to 426"
 accepts
-says "--arch NAME or --config FILE would tell more"
-refuses 1 "vit_tiny_patch16_384 says img_size 384x384, the tensors say 224x224" \
+says "--arch NAME or --config FILE would add settings"
+refuses 1 "vit_tiny_patch16_384 has img_size 384x384, the tensors have 224x224" \
     --arch vit_tiny_patch16_384
-refuses 1 "vit_small_patch16_224 says embed_dim 384, the tensors say 192" \
+refuses 1 "vit_small_patch16_224 has embed_dim 384, the tensors have 192" \
     --arch vit_small_patch16_224
-refuses 1 "deit_tiny_distilled_patch16_224 says has_dist_token 1, the tensors say 0" \
+refuses 1 "deit_tiny_distilled_patch16_224 has has_dist_token 1, the tensors have 0" \
     --arch deit_tiny_distilled_patch16_224
 refuses 1 "unknown architecture deit_tiny_patch16; nearest: deit_tiny_patch16_224" \
     --arch deit_tiny_patch16
 refuses 1 "vit_small_resnet26d_224: this version of vit.h lacks this convolutional stem" \
     --arch vit_small_resnet26d_224
-refuses 1 "vit_tiny_r_s16_p8_224 says stem resnet, the tensors say none" \
+refuses 1 "vit_tiny_r_s16_p8_224 has stem resnet, the tensors have none" \
     --arch vit_tiny_r_s16_p8_224
-refuses 1 "vit_base_patch14_dinov2 says patch_size 14, the tensors say 16" \
+refuses 1 "vit_base_patch14_dinov2 has patch_size 14, the tensors have 16" \
     --arch vit_base_patch14_dinov2
 cp m.safetensors deit_tiny_patch16_224-a1b2.pth
 convert deit_tiny_patch16_224-a1b2.pth -o m.vit
-says "--arch deit_tiny_patch16_224 or --config FILE would tell more"
+says "--arch deit_tiny_patch16_224 or --config FILE would add settings"
 cp m.safetensors vit_tiny_patch16_224-vit_base_patch16_224_miil.pth
 convert vit_tiny_patch16_224-vit_base_patch16_224_miil.pth -o m.vit
-says "--arch vit_base_patch16_224_miil or --config FILE would tell more"
+says "--arch vit_base_patch16_224_miil or --config FILE would add settings"
 random dim=192 depth=12 mlp=768 patch=16 rows=2 cols=7
-refuses 1 "says img_size 224x224, but pos_embed has 15 rows and a patch is 16 wide" --arch vit_tiny_patch16_224
+refuses 1 "has img_size 224x224, but pos_embed has 15 rows and a patch is 16 wide" --arch vit_tiny_patch16_224
 random chans=1 dim=192 depth=12 mlp=768 patch=16 rows=14 cols=14
 refuses 1 "gives 3 values of mean for in_chans 1; give --set mean=..." --arch deit_tiny_patch16_224
 accepts --arch vit_tiny_patch16_224
@@ -828,18 +828,18 @@ printf '{"model_args": {"num_heads": 4}}' >other.json
 accepts --config other.json
 prints "heads 4 x 4"
 printf '{"model_args": {"num_heads": 4, "depth": 3}}' >other.json
-refuses 1 "other.json says depth 3, the tensors say 2" --config other.json
+refuses 1 "other.json has depth 3, the tensors have 2" --config other.json
 accepts --config other.json --set depth=2
 printf '{"num_classes": 7}' >other.json
-refuses 1 "other.json says num_classes 7, the tensors say 5" --config other.json $H
+refuses 1 "other.json has num_classes 7, the tensors have 5" --config other.json $H
 printf '{"pretrained_cfg": {"input_size": [3, 16, 16]}}' >other.json
-refuses 1 "other.json says img_size 16x16, the tensors say 12x12" --config other.json $H
+refuses 1 "other.json has img_size 16x16, the tensors have 12x12" --config other.json $H
 accepts --config other.json $H --img-size 16
 printf '{"pretrained_cfg": {"input_size": [3, 14, 15]}}' >other.json
 accepts --config other.json $H
 prints "input 3 x 14 x 15"
 printf '{"model_args": {"mlp_ratio": 3}}' >other.json
-refuses 1 "other.json says mlp_dim 48, the tensors say 64" --config other.json $H
+refuses 1 "other.json has mlp_dim 48, the tensors have 64" --config other.json $H
 printf '{"architecture": "vit_base_resnet50d_224"}' >other.json
 refuses 1 "other.json: architecture vit_base_resnet50d_224: this version of vit.h lacks" \
     --config other.json $H
@@ -847,7 +847,7 @@ printf '{"global_pool": "avg"}' >other.json
 accepts --config other.json $H
 prints "mean of the patches"
 printf '{"model_args": {"attn_layer": "diff"}}' >other.json
-refuses 1 "other.json says has_diff_attn 1, the tensors say 0" --config other.json $H
+refuses 1 "other.json has has_diff_attn 1, the tensors have 0" --config other.json $H
 printf '{"num_classes": ' >other.json
 refuses 1 "other.json: " --config other.json $H
 printf '{"num_classes": "x"}' >other.json
@@ -948,7 +948,7 @@ cp whole m.safetensors
 accepts $H
 cp m.vit kept.vit
 cp m.vit m.safetensors
-refuses 1 ".vit file: a checkpoint is expected; --to safetensors turns a .vit file back" $H
+refuses 1 ".vit file: a model, not a checkpoint; --to safetensors turns a .vit file back" $H
 cp whole m.safetensors
 refuses 1 "is a safetensors checkpoint" --to safetensors
 

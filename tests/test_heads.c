@@ -256,7 +256,7 @@ static void test_texts(void) {
     CHECK(!strcmp(heads_why(&clear, text), "read from the weights (154; next best 6: 95)"));
     CHECK(!strcmp(heads_option(&hint, text), "--set num_heads=N (1, 2, 4 or 8; the weights hint at "
                                              "4: 6.2, then 8: 3.9)"));
-    CHECK(!strcmp(heads_doubt(&hint), "the weights hint at it, no more"));
+    CHECK(!strcmp(heads_doubt(&hint), "the weights only hint at it"));
     CHECK(strstr(heads_doubt(&none), "the weights show no heads") != NULL);
     CHECK(!strcmp(heads_option(&none, text), "--set num_heads=N (1 or 2)"));
     CHECK(!strcmp(heads_option(&unread, text), "--set num_heads=N"));

@@ -157,7 +157,7 @@ prints hf_beit "--img-size 6" "$more transformers does"
 prints openai "--img-size 6 --set num_heads=2" "$more timm does"
 plain="--set num_heads=2 --set norm_eps=1e-6 --set activation=gelu"
 wanted timm_hybrid && refused timm_hybrid model.safetensors "$plain --patch-size 2" \
-    "--patch-size: expected patches that are cut out of the input as it is, found a convol"
+    "--patch-size: expected patches cut from the input itself, found a convol"
 prints timm_hybrid "$plain --in-chans 1" "of the stem adapted from 3 to 1 channels"
 prints jax_hybrid "--in-chans 4" "of the stem adapted from 3 to 4 channels"
 prints timm_mci "$plain --in-chans 4" "of the stem adapted from 3 to 4 channels"

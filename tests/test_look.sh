@@ -150,20 +150,20 @@ shape dynamic.npy '1, 1, 5, 4'
 
 fixture self
 try "$look" attention -m self.vit "$photo" -o none.png
-refused 'self.vit: there is no attention to show: each token of this model attends to itself alone'
+refused 'self.vit: there is no attention to show: each token of this model attends only to itself'
 missing none.png
 fixture interleaved
 try "$look" attention -m interleaved.vit "$photo" -o none.png
 refused 'rgb.png: the patches of this model are not squares of the photo'
 fixture chans4
 try "$look" attention -m chans4.vit "$photo" -o none.png
-refused 'images can be given to models of 1 or 3 channels, found 4'
+refused 'only models of 1 or 3 channels take images, found 4'
 try "$look" attention "${plain[@]}" --block 2 -o none.png
 refused 'plain.vit: --block 2: the model has blocks 0 to 1'
 try "$look" attention "${plain[@]}" --head 2 -o none.png
 refused 'plain.vit: --head 2: the model has heads 0 to 1'
 try "$look" attention "${plain[@]}" --at 1,3 -o none.png
-refused 'no patch is at 1,3: of its 11 x 7 pixels the model sees x from 2 to 9 and y from 0 to 6'
+refused 'no patch is at 1,3: of the photo's 11 x 7 pixels the model sees x from 2 to 9 and y from 0 to 6'
 try "$look" attention "${plain[@]}" --img-size 16 -o none.png
 refused 'plain.vit: '
 try "$look" attention -m nosuch.vit "$photo" -o none.png
@@ -246,7 +246,7 @@ shape compare.npy '2, 4, 4'
 try "$look" positions --compare plain.vit hf_beit.vit -o compare.png
 is 0
 try "$look" positions --compare plain.vit hf_beit.vit --npy none.npy
-refused '--npy needs models with equally many positions, found 9 and 4'
+refused '--npy needs models with the same number of positions, found 9 and 4'
 try "$look" positions -m plain.vit --kind rotary -o none.png
 refused 'plain.vit: the model has no positions of the kind rotary'
 fixture nopos
@@ -259,9 +259,9 @@ refused 'nosuch.vit: cannot be opened'
 try "$look" positions --compare plain.vit -o none.png
 usage positions '--compare needs two models: A.vit B.vit'
 try "$look" positions plain.vit -o none.png
-usage positions 'models are given with -m, or after --compare'
+usage positions 'give models with -m, or after --compare'
 try "$look" positions --compare plain.vit plain.vit -m plain.vit -o none.png
-usage positions '--compare names the models: without -m'
+usage positions '--compare names the models: it excludes -m'
 try "$look" positions --kind learned -o none.png
 usage positions '--kind is embedding, rotary or relative'
 missing none.png
@@ -353,7 +353,7 @@ usage attention '--head and --heads exclude each other'
 for other in '--block 1' '--head 1' '--heads all'; do
     # shellcheck disable=SC2086
     try "$look" attention "${plain[@]}" --rollout $other -o none.png
-    usage attention '--rollout is of all heads and blocks: without --block, --head and --heads'
+    usage attention '--rollout covers all heads and blocks: it excludes --block, --head and --heads'
 done
 
 # Of what is not finite there is no picture.

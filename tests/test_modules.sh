@@ -55,7 +55,7 @@ for file in overlap_conv.pt overlap_linear.pt; do
     says "img_size=8x8: 3 x 3 patches of 4 pixels, with this patch_stride"
 done
 if logits overlap_padded.pt "${told[@]}"; then fail "overlap_padded.pt"; else pass; fi
-says "cut cuts patches out of a padded input, which vit.h does not"
+says "cut cuts patches out of a padded input, which vit.h does not support"
 if logits overlap_uneven.pt "${told[@]}"; then fail "overlap_uneven.pt"; else pass; fi
 says "embed has strides that differ"
 if logits overlap_uneven.pt "${told[@]}" --set patch_stride=4; then pass; else fail "told"; fi
@@ -79,7 +79,7 @@ says "no state dict \"teacher\"; expected one of model, model_ema.module"
 same labels.pt "${hand[@]}"
 says 'labels          3 from labels.pt, the first "bird"'
 same more_labels.pt "${hand[@]}"
-says "labels          none: the checkpoint has names of 4 classes, the model 3"
+says "labels          none: the checkpoint names 4 classes, the model has 3"
 
 # a checkpoint without names: the tensors are named by what reads them
 same frozen.pt --set crop_mode=center --set crop_pct=0.9 --set interpolation=bicubic

@@ -54,7 +54,7 @@ says() { # TEXT...: on stderr
 # --- what no tensor shows is asked for, all of it at once -----------------------------------------
 
 take clip
-asks "num_heads: the weights show no heads, as those of one head or of little training do; give \
+asks "num_heads: the weights show no heads, as with a single head or little training; give \
 --set num_heads=N (1, 2," --set norm_eps=1e-5 --set activation=quick_gelu
 h="--set num_heads=1"
 # shellcheck disable=SC2086 # words
@@ -69,7 +69,7 @@ asks "--set says" --set positions=patches $h --set norm_eps=1e-5 --set activatio
 
 take siglip_gap
 h="--set num_heads=2"
-asks "there is no class token, and how the patches are pooled cannot be seen" $h
+asks "there is no class token, and the tensors do not show how the patches are pooled" $h
 asks "activation: cannot be seen" $h --set pool=avg
 accepts $h --set pool=max --set activation=gelu_tanh
 prints "no class token" "tanh GELU" "maximum of the patches"
@@ -85,11 +85,11 @@ prints "attention pooling"
 
 take eva
 h="--set num_heads=2"
-asks "fc_norm is there, so the head may read an average" $h
+asks "fc_norm exists, so the head may read an average" $h
 accepts $h --set global_pool=avg
 prints "mean of the patches, norm after pooling"
 says "assumed activation=gelu: timm's" \
-    "assumed too, which seldom matters: attn_root=head_dim, pool_prefix=0, norm_eps=1e-06 ("
+    "assumed too, rarely important: attn_root=head_dim, pool_prefix=0, norm_eps=1e-06 ("
 
 take test_vit4
 asks "the norms have no bias, so they are RMS norms" $h --set pool=avg
@@ -107,12 +107,12 @@ take dinov2_reg
 h="--set num_heads=1"
 asks "a gated MLP" $h
 accepts $h --set activation=silu
-prints "4 register tokens, positions of the patches alone, LayerScale, SiLU, gated MLP" "mlp_dim 48"
+prints "4 register tokens, positions only of the patches, LayerScale, SiLU, gated MLP" "mlp_dim 48"
 
 take nopos
 h="--set num_heads=2"
-asks "there is no pos_embed to tell the input size; give --img-size HxW" $h
-asks "rotary positions cannot be seen in the tensors" $h --img-size 8x12
+asks "there is no pos_embed to show the input size; give --img-size HxW" $h
+asks "the tensors show neither rotary nor other computed positions" $h --img-size 8x12
 h="$h --set rope_type=none"
 accepts $h --img-size 8x12
 prints "input 3 x 8 x 12, 9 tokens" "no positions"
@@ -139,7 +139,7 @@ h="--set num_heads=2 --set norm_eps=1e-6 --set activation=gelu"
 # shellcheck disable=SC2086
 {
 accepts --set norm_eps=1e-6 --set activation=gelu --set attention=self # no heads are asked for
-prints "each token attends to itself alone"
+prints "each token attends only to itself"
 accepts $h --set attention=self --set attn_root=embed_dim_after
 asks "expected one of all self" $h --set attention=own
 asks "--calibrate needs pre-norm blocks (block_type=pre_norm) and attention=all" \
@@ -152,7 +152,7 @@ take no_mlp
 accepts --set num_heads=2 --set norm_eps=1e-6
 prints "no MLP" "LayerScale"
 sed -i "s|\"mlp_ratio\": 0|\"mlp_ratio\": 4|" "$work/said.json"
-asks "said.json says mlp_dim 80, the tensors say 0" --config said.json
+asks "said.json has mlp_dim 80, the tensors have 0" --config said.json
 accepts --set num_heads=2 --set norm_eps=1e-6 --dtype int8 --calibrate "$root/examples/cat.ppm"
 }
 
@@ -195,28 +195,28 @@ take dinov2_reg
 accepts --config said.json
 prints "gated MLP" "mlp_dim 48"
 sed 's/"reg_tokens": 4/"reg_tokens": 3/' "$work/said.json" >"$work/other.json"
-asks "other.json says num_reg_tokens 3, the tensors say 4" --config other.json
+asks "other.json has num_reg_tokens 3, the tensors have 4" --config other.json
 sed 's/"SwiGLUPacked"/"GluMlp"/' "$work/said.json" >"$work/other.json"
 asks "mlp_layer: expected mlp, swiglu, swiglupacked, found GluMlp" --config other.json
 sed 's/"no_embed_class": true/"no_embed_class": false/' "$work/said.json" >"$work/other.json"
-asks "other.json says positions all" --config other.json
+asks "other.json has positions all" --config other.json
 sed 's/"class_token": true/"class_token": false/; s/"reg_tokens"/"class_token": false, "reg_tokens"/' \
     "$work/said.json" >"$work/other.json"
-asks "other.json says has_cls_token 0, the tensors say 1" --config other.json
+asks "other.json has has_cls_token 0, the tensors have 1" --config other.json
 
 take xp
 sed 's/"rmsnorm"/"layernorm"/' "$work/said.json" >"$work/other.json"
 asks "missing" --config other.json --set norm_eps=1e-6
 
 take raw_norm
-asks "--patch-size: expected patches that are cut out of the input as it is, found a norm before" \
+asks "--patch-size: expected patches cut from the input itself, found a norm before" \
     --config said.json --set norm_eps=1e-6 --patch-size 2
 asks "--in-chans: expected patches" --config said.json --set norm_eps=1e-6 --in-chans 1
 
 # --- names ----------------------------------------------------------------------------------------
 
 take eva
-asks "vit_base_patch16_224 says patch_size 16, the tensors say 4" --arch vit_base_patch16_224
+asks "vit_base_patch16_224 has patch_size 16, the tensors have 4" --arch vit_base_patch16_224
 asks "side by side (block_fn)" --arch vit_small_patch16_18x2_224
 
 # --- vit-info -------------------------------------------------------------------------------------
@@ -229,6 +229,6 @@ prints "options         no patch bias, norm before the blocks, quick GELU" "norm
 prints '"has_pre_norm": 1' '"activation": 2'
 "$convert" --help settings >"$work/out" 2>&1
 prints "activation           of every MLP: gelu gelu_tanh quick_gelu silu relu" \
-    "pool                 what the head reads: token avg max avgmax map token_avg"
+    "pool                 input of the head: token avg max avgmax map token_avg"
 
 summary

@@ -169,23 +169,23 @@ static const struct {
     { "deep", deep, "its decoder crashed (", false },
     { "loop", loop, NULL, false },     /* with_all_signals' */
     { "sleep", wait_on, NULL, false }, /* test_sleep's */
-    { "open", open_a_file, "asked the system for what decoding does not need", false },
-    { "memory", read_memory, "asked the system for", false },
-    { "connect", connect_somewhere, "asked the system for", false },
-    { "write", write_to_others, "asked the system for", false },
-    { "execute", run_bytes, "asked the system for", false },
-    { "fork", fork_off, "asked the system for", false },
-    { "kill", kill_parent, "asked the system for", false },
-    { "program", trace_parent, "asked the system for", false },
-    { "advise", advise, "asked the system for", false },
-    { "move", move_memory, "asked the system for", false },
-    { "high bits", set_high_bits, "asked the system for", false },
-    { "requeue", requeue, "asked the system for", false },
-    { "clock", read_clock, "asked the system for", false },
-    { "byte", say_byte, "its decoder said what is no answer", false },
-    { "other", say_other, "its decoder said what is no answer", false },
+    { "open", open_a_file, "made a system call that decoding does not need", false },
+    { "memory", read_memory, "made a system call", false },
+    { "connect", connect_somewhere, "made a system call", false },
+    { "write", write_to_others, "made a system call", false },
+    { "execute", run_bytes, "made a system call", false },
+    { "fork", fork_off, "made a system call", false },
+    { "kill", kill_parent, "made a system call", false },
+    { "program", trace_parent, "made a system call", false },
+    { "advise", advise, "made a system call", false },
+    { "move", move_memory, "made a system call", false },
+    { "high bits", set_high_bits, "made a system call", false },
+    { "requeue", requeue, "made a system call", false },
+    { "clock", read_clock, "made a system call", false },
+    { "byte", say_byte, "its decoder sent an invalid answer", false },
+    { "other", say_other, "its decoder sent an invalid answer", false },
     { "taint", taint, "no image", true },
-    { "unlink", remove_file, "asked the system for", false },
+    { "unlink", remove_file, "made a system call", false },
     { "allocate", allocate_all, "its decoder ", true },
 };
 enum { NUM_DEEDS = sizeof deeds / sizeof deeds[0] };
@@ -415,9 +415,9 @@ static void test_answers(sandbox *box) {
     CHECK(!decode(box, "none", 4, 5, &image, &r));
     CHECK_MSG(strcmp(r.text, "no image\\n\\x1b[2J, flags 5") == 0, "%s", r.text);
     r = report_make();
-    CHECK(!decode(box, "lie", 3, 0, &image, &r) && strstr(r.text, "said -5 x -5"));
+    CHECK(!decode(box, "lie", 3, 0, &image, &r) && strstr(r.text, "reported -5 x -5"));
     r = report_make();
-    CHECK(!decode(box, "big", 3, 0, &image, &r) && strstr(r.text, "said 1000000 x"));
+    CHECK(!decode(box, "big", 3, 0, &image, &r) && strstr(r.text, "reported 1000000 x"));
     r = report_make();
     CHECK(large && !decode(box, large, (1 << 20) + 1, 0, &image, &r));
     CHECK(strstr(r.text, "is too large: above 1 MiB") != NULL);
@@ -492,7 +492,7 @@ static bool with_all_signals(void) {
     return is_grey(box, 2, 2, 1) && killed->count == count &&
            fails_with(box, "loop", "took more than 1 seconds of a CPU", false) &&
            is_grey(box, 2, 2, 2) &&
-           (SANITIZED || fails_with(box, "open", "asked the system for", false));
+           (SANITIZED || fails_with(box, "open", "made a system call", false));
 }
 
 /* All threads wait for the one child that there can be. */
@@ -522,7 +522,7 @@ static bool with_few_files(void) {
     limit(RLIMIT_NOFILE, (rlim_t)lowest + 1);
     return good && is_grey(box, 1, 1, 1) &&
            fails_with(box, "none", "no image", false) && /* and the only child is gone */
-           fails_with(box, "none", "there is no sandbox to decode it in: no socket: ", true);
+           fails_with(box, "none", "no sandbox is available to decode it: no socket: ", true);
 }
 
 static bool without_files_to_write(void) {
@@ -551,8 +551,7 @@ static bool with_little_memory(void) {
     settings.memory = (uint64_t)2 << 40;
     limit(RLIMIT_AS, (rlim_t)1 << 30);
     box = sandbox_open(&settings, &r);
-    return is_grey(box, 2, 2, 1) &&
-           fails_with(box, "hungry", "all that this process may have", true);
+    return is_grey(box, 2, 2, 1) && fails_with(box, "hungry", "the limit of this process", true);
 }
 
 static bool without_memory(void) {
@@ -560,7 +559,7 @@ static bool without_memory(void) {
     report r = report_make();
     limit(RLIMIT_AS, 1 << 20);
     return fails_with(sandbox_open(&settings, &r), "g\2\2\2",
-                      "there is no sandbox to decode it in: ", true);
+                      "no sandbox is available to decode it: ", true);
 }
 
 static void test_inherited(void) {
@@ -706,7 +705,7 @@ static void test_photos(const char *data) {
     CHECK(!photos_decode(data, boxed, &a, &r) && strstr(r.text, "is a folder; name the images"));
     r = report_make();
     snprintf(path, sizeof path, "%.200s/fixtures/plain/config.json", data);
-    CHECK(!photos_decode(path, boxed, &a, &r) && strstr(r.text, "is not an image that can be"));
+    CHECK(!photos_decode(path, boxed, &a, &r) && strstr(r.text, "is not an image of a"));
     CHECK(!strncmp(r.text, path, strlen(path)));
     photo_decoder_close(boxed);
     photo_decoder_close(plain);

@@ -92,7 +92,7 @@ is 0
 same other.txt <(echo photos/a/rgb.png && cat list)
 try "$embed" -m $model --list <(tr '\n' '\0' <list) -o other.npy
 is 1
-err 'has a NUL byte in a path: a list whose paths end with one needs --null'
+err 'has a NUL byte in a path: a list whose paths end with NUL needs --null'
 missing other.npy.tmp*
 # a folder with its slash, and in a list: as the same operand
 printf 'photos/\n' >folders
@@ -226,17 +226,17 @@ if posix; then
     cat pipe.npy >out &
     try "$embed" -m $model photos -o pipe.npy
     is 1
-    err 'is a pipe; the number of images must be written'
+    err 'is a pipe, but the number of images'
     wait
     rm pipe.npy
 fi
 try "$embed" -m $model photos -o -
 is 2
-err "-o names a file, beside which others are written; '-' is none"
+err "-o names a file that other files accompany; it cannot be '-'"
 try "$convert" "$fixtures/chans4/model.pth" -o chans4.vit
 try "$embed" -m chans4.vit photos -o x.npy
 is 1
-err 'models of 1 or 3 channels, found 4'
+err 'models of 1 or 3 channels take images, found 4'
 
 # -q: no progress, which is on terminals alone, and no summary.
 try "$embed" -m $model photos -o other.npy -q
@@ -314,13 +314,13 @@ err '^vit-search: none.npy: expected \[24\] or \[n, 24\], found 2 dimensions, th
 cp all.txt bare.txt
 try "$search" bare.npy photos/a/rgb.png
 is 1
-err 'which model made bare.npy is not known'
+err 'the model that made bare.npy is unknown'
 try "$search" bare.npy photos/a/rgb.png -m $model
 same "$work/out" one
 try "$convert" "$fixtures/plain/model.safetensors" --dtype f16 -o half.vit
 try "$search" all.npy -m half.vit photos/a/rgb.png
 is 0
-err 'half.vit: is not the model that made all.npy: cosines may mean nothing'
+err 'half.vit: is not the model that made all.npy, so cosines may be meaningless'
 try "$search" all.npy damaged/b/bad.jpg photos/a/rgb.png
 is 1
 same "$work/out" one
@@ -412,8 +412,8 @@ touch shards/img_emb/img_emb_1.npy
 truncate -s -1 shards/img_emb/img_emb_2.i8
 try "$search" shards --vector theirs.npy --json --int8
 is 0
-err 'img_emb_1.i8: is not of the vectors as they are now: made again'
-err 'img_emb_2.i8: is not of the vectors as they are now: made again'
+err 'img_emb_1.i8: belongs to other vectors; made again'
+err 'img_emb_2.i8: belongs to other vectors; made again'
 same <(hits) whole.hits
 # a shard that is made again while it is searched
 if posix; then
@@ -431,7 +431,7 @@ if posix; then
         status=$?
         tried="search anew $option, of which the metadata are replaced"
         is 1
-        err 'metadata_0.jsonl: has been written anew since the search began'
+        err 'metadata_0.jsonl: was rewritten since the search began'
         quiet out
     done
     rm -r anew photo.png
@@ -469,11 +469,11 @@ err 'flat/b.txt: has 4 lines, of 5 vectors'
 cp block.json flat/b.json # another layer
 try "$search" flat --vector theirs.npy
 is 1
-err 'flat/b.npy: is of another model, or other vectors of it, than flat/a.npy'
+err 'flat/b.npy: is from another model than flat/a.npy, or holds other vectors of it'
 cp logits5.npy flat/b.npy 2>/dev/null || "$embed" -m $model photos -o flat/b.npy --pool logits 2>"$work/err"
 try "$search" flat --vector theirs.npy
 is 1
-err 'flat/b.npy: has vectors of 10 numbers, those of flat/a.npy have 24'
+err 'flat/b.npy: has vectors of 10 values, those of flat/a.npy have 24'
 # shards that are missing or damaged
 damage() { # COMMAND MESSAGE: done to a copy
     rm -rf worse
@@ -555,7 +555,7 @@ out '  photos/b/grey.jpg$'
 try "$search" many --duplicates 0.9 --int8
 usage '--int8 is for a search, not for --duplicates'
 try "$search" all.npy --duplicates 1
-out '^no two have a cosine of 1 or more$'
+out '^no pair has a cosine of 1 or more$'
 
 # classes from texts: the photos' own vectors serve as those of texts
 printf '%s\n' one two three four five >words
@@ -664,13 +664,13 @@ is 1
 err 'the model has no head; choose head'
 try "$embed" -m $model photos -o none.npy --pool logits --block 0
 is 1
-err '--pool logits is the model.s output; of a block, choose cls, avg or tokens'
+err '--pool logits is the model.s output; for a block, choose cls, avg or tokens'
 try "$classify" -m bare.vit photos/b/grey.jpg
 is 1
 err '^vit-classify: bare.vit: names no classes; give some with --classes TEXT.npy'
 try "$classify" -m half.vit "${texts[@]}" photos/b/grey.jpg -k 1
 is 0
-err '^vit-classify: half.vit: is not the model that made all.npy: cosines may mean nothing$'
+err '^vit-classify: half.vit: is not the model that made all.npy, so cosines may be meaningless$'
 out ' four$'
 # what is wrong
 while IFS='|' read -r options message; do
@@ -678,7 +678,7 @@ while IFS='|' read -r options message; do
     try "$classify" $options
     usage "vit-classify: $message"
 done <<'END'
---classes all.npy x.jpg|--classes needs --class-names FILE, with a name a vector
+--classes all.npy x.jpg|--classes needs --class-names FILE, with a name for each vector
 --class-names words x.jpg|--class-names needs --classes TEXT.npy
 --scale 5 x.jpg|--scale and --bias need --classes TEXT.npy
 --sigmoid --bias 5 x.jpg|--scale and --bias need --classes TEXT.npy
@@ -830,7 +830,7 @@ err 'empty: has no images in subfolders'
 try "$evaluate" --neighbors 5 test
 usage '--neighbors needs --knn TRAIN'
 try "$evaluate" --knn train --confusion x.csv test
-usage '--knn goes without --map, --confusion and --predictions'
+usage '--knn excludes --map, --confusion and --predictions'
 
 # --- evaluate --probe ---------------------------------------------------------------------
 # After: evaluate --knn
@@ -851,7 +851,7 @@ for threads in 1 3; do
     same "$work/out" probe.json
 done
 try "$evaluate" --probe train --predictions x.csv test
-usage '--probe goes without --map, --confusion and --predictions'
+usage '--probe excludes --map, --confusion and --predictions'
 try "$evaluate" --probe train --neighbors 3 test
 usage '--neighbors needs --knn TRAIN'
 
@@ -957,7 +957,7 @@ if grep -q cross-entropy "$work/out"; then fail "of a softmax that is not there"
 try "$evaluate" --tags tags.csv --knn train test
 usage 'only one of --knn, --probe and --tags'
 try "$evaluate" --tags tags.csv --confusion x.csv train
-usage '--tags goes without --map and --confusion'
+usage '--tags excludes --map and --confusion'
 try "$evaluate" --above 0.5 train
 usage '--above needs --tags FILE'
 try "$evaluate" --knn train --sigmoid test

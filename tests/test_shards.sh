@@ -56,7 +56,7 @@ try "$embed" --tar 'in/part-{00000..00005}.tar' -o made
 is 0
 err '^vit-embed: part-00000.tar/003.jpg: is not an image'
 err '^vit-embed: part-00003.tar: 3 images in [0-9.]+ s, [0-9.]+ images/s; 1 unreadable$'
-err '^vit-embed: part-00003.tar: another file was passed over: 004.other$'
+err '^vit-embed: part-00003.tar: another file was skipped: 004.other$'
 err '^vit-embed: 6 shards, 0 complete before, 0 failed; 18 images, 6 unreadable$'
 try "$embed" s2/0002.jpg s2/001.png s2/002.a.ppm -o plain.npy
 is 0
@@ -65,7 +65,7 @@ cat >expected <<'X'
 {"key": "0002", "image_path": "part-00002.tar/0002.jpg", "caption": "caption 2", "label": 2}
 {"key": "001", "image_path": "part-00002.tar/001.png", "caption": "of json", "url": "http://x/2"}
 {"key": "002", "image_path": "part-00002.tar/002.a.ppm"}
-{"key": "003", "image_path": "part-00002.tar/003.jpg", "error": "is not an image that can be read here (JPEG, PNG, BMP, GIF, TGA, PGM, PPM)"}
+{"key": "003", "image_path": "part-00002.tar/003.jpg", "error": "is not an image of a supported format (JPEG, PNG, BMP, GIF, TGA, PGM, PPM)"}
 X
 same expected made/metadata/metadata_00002.jsonl
 has made/stats/stats_00002.json '"shard": "part-00002.tar"'
@@ -119,7 +119,7 @@ is 1
 err '^vit-embed: part-00009.tar: is empty$'
 try "$embed" --tar in -o in/part-00000.tar
 is 1
-err '^vit-embed: in/part-00000.tar: is there, and is no folder$'
+err '^vit-embed: in/part-00000.tar: exists and is not a folder$'
 mkdir texts # what a label may be, and what is said of the others; a sample without an image
 n=0
 for text in 3 '"a"' null 3.5 '[1, 2]' '{"a": 1}' true; do
@@ -134,7 +134,7 @@ is 0
 err '^vit-embed: texts.tar: 1 sample without an image; '
 for i in 3 4 5 6; do
     has texts-out/metadata/metadata_texts.jsonl \
-        "$i.png\", \"note\": \"label of its .json is no text and no whole number\"}"
+        "$i.png\", \"note\": \"label of its .json is neither text nor a whole number\"}"
 done
 for line in '0.png", "label": 3}' '1.png", "label": "a"}' '2.png"}'; do
     has texts-out/metadata/metadata_texts.jsonl "$line"
@@ -224,8 +224,8 @@ is 0
 cat in/part-00000.tar in/part-00001.tar >cut/part-00000.tar
 try "$embed" --tar cut -o cut-out
 is 1
-err 'part-00000.tar: has not the [0-9]+ bytes that it had; made again'
-err 'part-00000.tar: has more after its end'
+err 'part-00000.tar: no longer has its [0-9]+ bytes; made again'
+err 'part-00000.tar: has data after its end'
 
 # --- outputs that are damaged, or of something else ---------------------------------------------------
 
@@ -237,7 +237,7 @@ echo '{' >harmed/stats/stats_00003.json
 try "$embed" --collect harmed
 is 1
 out '^1 shard complete, 1 missing, 4 damaged; 3 images, 1 unreadable'
-err 'img_emb_00000.npy: has not the bytes that its record says$'
+err 'img_emb_00000.npy: does not match the checksum in its record$'
 err 'metadata_00001.jsonl: has [0-9]+ bytes, expected [0-9]+$'
 err 'img_emb_00002.npy: cannot be opened'
 err 'stats_00003.json: '
@@ -245,7 +245,7 @@ err '^vit-embed: 00004 is missing$'
 err 'img_emb_00004.npy: has no record'
 try "$embed" --tar in -o harmed
 is 0
-err 'img_emb_00000.npy: has not the bytes that its record says; made again$'
+err 'img_emb_00000.npy: does not match the checksum in its record; made again$'
 err '^vit-embed: 6 shards, 1 complete before, 0 failed; 15 images'
 same_output made harmed
 try "$embed" --collect harmed in
@@ -260,7 +260,7 @@ echo '[]' >harmed2/stats/stats_00000.json
 echo '{"vectors": {"bytes": 5}}' >harmed2/stats/stats_00001.json
 try "$embed" --collect harmed2
 is 1
-for i in 0 1; do err "stats_0000$i.json: is no record of a shard: expected the bytes of its vectors"; done
+for i in 0 1; do err "stats_0000$i.json: is not a shard's record: expected the bytes of its vectors"; done
 try "$embed" --collect none-such
 is 1
 err '^vit-embed: none-such: has no records of shards$'
@@ -275,12 +275,12 @@ for option in --f16 --normalize '--classify 3' '--img-size 32' --no-exif $exact;
     try "$embed" --tar in -o made $option
     [ "$option" = '--img-size 32' ] && continue # which the model has anyway, or refuses
     is 1
-    err "stats_00000.json: is of another recipe: found 'model [0-9a-f]+, 32x32, pool head, f32, (libjpeg|stb_image)"
+    err "stats_00000.json: has another recipe: found 'model [0-9a-f]+, 32x32, pool head, f32, (libjpeg|stb_image)"
 done
 cp in/part-00000.tar in2-00000.tar
 try "$embed" --tar in2-00000.tar -o made
 is 1
-err 'stats_00000.json: is of the shard part-00000.tar, not of in2-00000.tar'
+err 'stats_00000.json: belongs to the shard part-00000.tar, not to in2-00000.tar'
 same_output made folder
 
 # --- parts ------------------------------------------------------------------------------------
@@ -304,10 +304,10 @@ part '00005' SLURM_ARRAY_TASK_ID=2 SLURM_STEP_ID=0 SLURM_PROCID=1 SLURM_STEP_NUM
 part '00001' PARALLEL_SEQ=2 -- --parts 6
 try env SLURM_PROCID=0 SLURM_NTASKS=4 "$embed" --tar in -o part --part auto # sbatch -n 4: one script
 is 1
-err 'nothing says which part'
+err 'no variable of Open MPI'
 try env SLURM_ARRAY_TASK_ID=0 "$embed" --tar in -o part --part auto
 is 1
-err 'SLURM_ARRAY_TASK_ID is set, but how many jobs there are in all must be said: --parts N'
+err 'SLURM_ARRAY_TASK_ID is set, but not the number of all jobs; give --parts N'
 try env SLURM_ARRAY_TASK_ID=3 "$embed" --tar in -o part --part auto --parts 3
 err "SLURM_ARRAY_TASK_ID is '3'; with --parts 3, expected 0 to 2"
 try env PARALLEL_SEQ=0 "$embed" --tar in -o part --part auto --parts 3
@@ -317,7 +317,7 @@ err 'both SLURM_ARRAY_TASK_ID and PARALLEL_SEQ are set'
 try env OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=3 "$embed" --tar in -o part --part auto
 err "OMPI_COMM_WORLD_RANK is '3' and OMPI_COMM_WORLD_SIZE '3'"
 try env OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=3 "$embed" --tar in -o part --part auto --parts 2
-err 'is of an array, but neither'
+err 'is for an array, but neither'
 for wrong in 3/3 -1/3 1 1/ /3 1/0 x/y 1/3/5; do
     try "$embed" --tar in -o part --part $wrong
     is 1
@@ -355,15 +355,15 @@ err '^vit-embed: 8 shards, 0 complete before, 8 failed'
 mkdir bare
 try "$embed" --tar bare -o n
 is 1
-err '^vit-embed: bare: has no .tar in it$'
+err '^vit-embed: bare: has no .tar file$'
 printf '\n\r\n' >blank
 for list in - blank /dev/null; do # whoever lists no shard has not embedded all of them
     try "$embed" --tar --list $list -o never
     is 1
-    err "^vit-embed: $list: has no shard in it$"
+    err "^vit-embed: $list: has no shard$"
     try "$embed" --collect out --list $list
     is 1
-    err "^vit-embed: $list: has no shard in it$"
+    err "^vit-embed: $list: has no shard$"
 done
 missing never
 
@@ -376,7 +376,7 @@ usage 'missing SHARD'
 try "$embed" in -o x.npy --part 0/2
 usage 'need --tar'
 try "$embed" --tar in -o x --shard y
-usage "--shard is the name of '-'"
+usage "--shard names '-'"
 try "$embed" --collect x -o y
 usage '--collect writes nothing'
 try "$embed" --tar in -o x --names y
@@ -417,7 +417,7 @@ if [ "${BIN:-.}" = . ] && unshare -m mount -t tmpfs tmpfs /proc 2>/dev/null; the
     # shellcheck disable=SC2016 # it has arguments of its own
     try unshare -m sh -c 'mount -t tmpfs tmpfs /proc && exec "$@"' - "$embed" --tar one.tar -o no-proc
     is 1
-    err '/0.png: there is no sandbox to decode it in: /proc/self/statm cannot be read: No such file or directory'
+    err '/0.png: no sandbox is available to decode it: /proc/self/statm cannot be read: No such file or directory'
     if [ -z "$(find no-proc -type f)" ]; then pass; else fail 'files of a shard are left'; fi
 else
     [ "${BIN:-.}" != . ] || skip 'a system without /proc' 'it needs root'
@@ -456,7 +456,7 @@ cp "$root/models/cifar10-vit.vit" written.vit
 echo x >x
 meanwhile written.vit written dd if=x of=written.vit bs=1 seek=500000 conv=notrunc status=none
 is 1
-err '^vit-embed: written.vit: has changed while it was in use'
+err '^vit-embed: written.vit: changed while it was in use'
 missing written/stats/stats_00001.json
 # a shard that is made again has no record until its files are there
 cp -r made again

@@ -81,7 +81,7 @@ done
 try "$classify" --sort out --copy --move in
 usage 'either --copy or --move, not both'
 try "$classify" --sort out --copy -
-usage '--sort: standard input is no file to sort'
+usage '--sort cannot sort standard input'
 try "$classify" --sort '' --copy in
 usage '--sort: the folder has an empty name'
 try "$classify" --sort s --copy --frames auto in/a/1.ppm
@@ -197,7 +197,7 @@ cp -r kept in
 try "$classify" -m m.vit --sort s --copy --above 1 in/a
 is 0
 lines out 0
-err '^vit-classify: 0 copied, 9 of no class that is likely enough$'
+err '^vit-classify: 0 copied, 9 without a class that is likely enough$'
 missing s
 try "$classify" -m m.vit --sort s --copy --csv -k 2 in/a/3.ppm
 is 0
@@ -225,7 +225,7 @@ missing s2
 : >taken
 try "$classify" -m m.vit --sort taken --copy in/a
 is 1
-err '^vit-classify: taken: is there, and is no folder$'
+err '^vit-classify: taken: exists and is not a folder$'
 if posix && [ "$(id -u)" != 0 ]; then
     mkdir locked
     chmod 555 locked

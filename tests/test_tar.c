@@ -155,14 +155,9 @@ static void test_refused_members(void) {
         char type;
         const char *why;
     } kinds[] = {
-        { '1', "is a hard link" },
-        { '2', "is a symbolic link" },
-        { '3', "is a device" },
-        { '4', "is a device" },
-        { '5', "is a folder" },
-        { '6', "is a pipe" },
-        { 'V', "is of a kind that is not known" },
-        { 'S', "is a sparse file" },
+        { '1', "is a hard link" },        { '2', "is a symbolic link" }, { '3', "is a device" },
+        { '4', "is a device" },           { '5', "is a folder" },        { '6', "is a pipe" },
+        { 'V', "is of an unknown kind" }, { 'S', "is a sparse file" },
     };
     static const char *const names[] = {
         "/etc/passwd.jpg", "../a.jpg",     "a/../../b.jpg", "..", "a/..",
@@ -256,7 +251,7 @@ static void test_refused_archives(void) {
     tar_writer_text(&t, "a.jpg", "1");
     tar_writer_end(&t);
     tar_writer_text(&t, "b.jpg", "1");
-    CHECK_REFUSED(t, "has more after its end");
+    CHECK_REFUSED(t, "has data after its end");
     tar_writer_text(&t, "a.jpg", "1");
     at = tar_writer_header(&t, '0', "b.jpg", 0);
     t.bytes[at + 3]++;
@@ -417,7 +412,7 @@ static void test_samples(void) {
                      "a/001|a/001.left.PNG|4|this|12|-|-|-\n"
                      "a/001|a/001.right.png|6|this|12|-|-|-\n"
                      "b/001|b/001.jpg|12|-|-|-|-|-\n"
-                     "b/003|b/003.jpg|0|-|-|-|its .json is no JSON|-\n"
+                     "b/003|b/003.jpg|0|-|-|-|its .json is invalid|-\n"
                      "b/004|b/004.jpg|1|-|-|-|004.txt has a NUL in it|-\n"
                      "b/005|b/005.jpg|1|one|-|-|005.txt is there twice|-\n"
                      "../006|../006.jpg|0|-|-|-|-|has a name that leads out of the archive\n"
@@ -451,11 +446,12 @@ static void test_texts(void) {
     tar_writer_text(&t, "1.b.jpg", "after it");
     tar_writer_end(&t);
     found = group(&t, 20, &s);
-    CHECK_MSG(strcmp(found, "0|0.jpg|1|-|-|-|0.txt has more than 1 MiB|-\n"
-                            "1|1.jpg|1|12|-|-|label of its .json is no text and no whole number|-\n"
-                            "1|1.b.jpg|8|12|-|-|label of its .json is no text and no whole "
-                            "number|-\n"
-                            "end") == 0,
+    CHECK_MSG(strcmp(found,
+                     "0|0.jpg|1|-|-|-|0.txt has more than 1 MiB|-\n"
+                     "1|1.jpg|1|12|-|-|label of its .json is neither text nor a whole number|-\n"
+                     "1|1.b.jpg|8|12|-|-|label of its .json is no text and no whole "
+                     "number|-\n"
+                     "end") == 0,
               "found: %s", found);
     tar_writer_free(&t);
     /* a text that the archive does not have all of */

@@ -192,7 +192,7 @@ END
     ${CC:-cc} -shared -fPIC "$work/cut.c" -ldl -o "$work/cut.so" || exit 1
     # loses CUT COMMAND...: such a file
     loses() {
-        refused "a file was cut short while it was in use" \
+        refused "a file was truncated while it was in use" \
             env CUT="$1" LD_PRELOAD="$work/cut.so" "${@:2}"
         check "$([ ! -s "$work/out" ] && [ "$(wc -l <"$work/err")" = 1 ] && echo yes)" \
             "more is said"

@@ -87,14 +87,14 @@ static void test_refused(void) {
     memcpy(bad, vectors, sizeof bad);
     bad[5] = NAN;
     write_vectors(bad, TEXTS, DIM);
-    refused("text.npy: the vector of 'two', in row 1, is zeros or not finite");
+    refused("text.npy: the vector of 'two', in row 1, is all zeros or not finite");
     bad[5] = INFINITY;
     write_vectors(bad, TEXTS, DIM);
-    refused("row 1, is zeros or not finite");
+    refused("row 1, is all zeros or not finite");
     memset(bad + 9, 0, 3 * sizeof *bad);
     bad[5] = 0;
     write_vectors(bad, TEXTS, DIM);
-    refused("the vector of 'four', in row 3, is zeros or not finite");
+    refused("the vector of 'four', in row 3, is all zeros or not finite");
     write_vectors(bad, TEXTS, 0);
     refused("text.npy: expected 1 to 1048576 vectors, found 4 of 0 numbers");
     write_text("");

@@ -476,19 +476,19 @@ static bool run_all(bench *b, const arch_choice *choice) {
 /* ------------------------------------------------------------------------- */
 
 static const char description[] =
-    "Measures a model on this machine: time, speed next to the machine's peak, memory, and where\n"
-    "the time goes. --arch makes random weights, in a file under TMPDIR that is removed at the\n"
-    "end.\n";
+    "Measures a model on this machine: time, speed relative to the machine's peak, memory, and\n"
+    "the time of each phase. --arch makes random weights, in a temporary file under TMPDIR.\n";
 
 static const char notes[] =
-    "GFLOP/s counts two operations for a multiply-add, of patch embedding, linear layers and both\n"
+    "GFLOP/s counts two operations for a multiply-add, in patch embedding, linear layers and both\n"
     "products of attention. Only the logits are computed, so the last block computes k and v for\n"
-    "all tokens, but q, proj, fc1 and fc2 for the class and distillation tokens alone.\n"
-    "The peak is the median speed of a loop in registers, on as many threads, of the instruction\n"
-    "that matrix products use, measured between the runs. For int8 and int4 it counts their\n"
-    "operations, although attention is of 16 bits; f16 is widened to f32.\n"
+    "all tokens, but q, proj, fc1 and fc2 only for the class and distillation tokens.\n"
+    "The peak is measured between the runs: the median speed of a loop in registers of the\n"
+    "instruction that matrix products use, on the same number of threads. For int8 and int4 it\n"
+    "counts their operations, although attention has 16 bits; f16 is widened to f32.\n"
     "Open and cold start are medians of 3 processes, with the file in the system's cache. Private\n"
-    "memory is what no file backs. The median is divided among the phases as all runs are.\n"
+    "memory is memory without a file behind it. The phases divide the median in the proportions\n"
+    "of all runs.\n"
     "Exit status: 0, 1 if something failed, 2 for a wrong command line.\n";
 
 static bool complain(const char *text) { return cli_wrong(PROGRAM, "%s", text), false; }
@@ -517,11 +517,11 @@ static void print_archs(void) {
 static bool choose(int argc, char **argv, choices *c, arch_choice *choice, int *status) {
     const cli_option options[] = {
         CLI_OPTION_MODEL(&c->model),
-        { 0, "arch", "NAME", "timm's name for one: vit_base_patch16_224", CLI_TEXT, &c->arch, 0,
-          0 },
+        { 0, "arch", "NAME", "timm's name of an architecture: vit_base_patch16_224", CLI_TEXT,
+          &c->arch, 0, 0 },
         { 0, "list-archs", NULL, "print the names that --arch knows", CLI_FLAG, &c->list_archs, 0,
           0 },
-        { 0, "dtype", "TYPE", "of --arch's matrices: f32 (default), f16, bf16, int8 or int4",
+        { 0, "dtype", "TYPE", "type of --arch's matrices: f32 (default), f16, bf16, int8 or int4",
           CLI_DTYPE, &c->dtype, 0, 0 },
         CLI_OPTION_BATCH(&c->batch, "1"),
         CLI_OPTION_THREADS(&c->num_threads),

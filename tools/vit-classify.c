@@ -298,18 +298,18 @@ static const char description[] =
     "PGM or PPM file, or '-' for standard input. A FOLDER stands for all images in it and below\n"
     "it, sorted. Grey, palette and alpha images are converted to RGB. JPEGs are rotated as their\n"
     "EXIF orientation says. Of a tagger, --above 0.35 prints all labels of an image. With\n"
-    "--classes: which of some texts is nearest, by their vectors.\n"
-    "With --sort: puts each image into a folder of its most likely class, and prints where.\n"
-    "With --frames: a line for each frame of a STREAM (default: standard input) with its number,\n"
-    "from 1, and the most likely class.\n";
+    "--classes, the classes are texts, given as vectors.\n"
+    "With --sort, puts each image into a folder of its most likely class, and prints its path.\n"
+    "With --frames, prints a line for each frame of a STREAM (default: standard input) with its\n"
+    "number, from 1, and the most likely class.\n";
 
 static const char notes[] =
-    "--sort DIR makes DIR/CLASS/IMAGE: a symbolic link unless --copy or --move is given, one of\n"
-    "which Windows demands. Nothing is ever replaced: a second cat.jpg becomes cat-2.jpg. What is\n"
-    "there already is left alone, so a run that was interrupted is started again. --above P\n"
+    "--sort DIR makes DIR/CLASS/IMAGE: a symbolic link, or a file with --copy or --move. Windows\n"
+    "needs --copy or --move. No file is ever replaced: a second cat.jpg becomes cat-2.jpg. Images\n"
+    "that are already there are left alone, so an interrupted run can be started again. --above P\n"
     "leaves out images whose most likely class has a probability below P. CLASS is the label,\n"
-    "with '_' for / \\ : * ? \" < > | and for a dot at its ends; if two labels become the same,\n"
-    "the number of the class follows each. A failure to write ends the run.\n"
+    "with '_' for / \\ : * ? \" < > | and for a dot at its ends; if two labels become equal, the\n"
+    "number of the class is appended. A failure to write ends the run.\n"
     "--csv has the columns image (or frame), rank, index, label, prob, logit and, with --sort,\n"
     "sorted.\n"
     "Streams: ffmpeg -i cat.mp4 -f mjpeg - | @ --frames auto\n"
@@ -326,10 +326,10 @@ static const char *wrong_sort(const choices *c, const text_list *images) {
     if (c->frames) return "--sort is for image files, not for --frames";
     if (c->copy && c->move) return "either --copy or --move, not both";
     for (int i = 0; i < images->count; i++)
-        if (strcmp(images->items[i], "-") == 0) return "--sort: standard input is no file to sort";
+        if (strcmp(images->items[i], "-") == 0) return "--sort cannot sort standard input";
     return c->copy || c->move || sort_can_link()
                ? NULL
-               : "--sort: this system has no links that anybody may make; add --copy or --move";
+               : "--sort: this system allows links only to administrators; add --copy or --move";
 }
 
 /* What the table of options cannot express. */
@@ -358,26 +358,26 @@ static bool choose(int argc, char **argv, choices *c, text_list *images, int *st
         CLI_OPTION_MODEL(&c->model),
         CLI_OPTION_IMG_SIZE(c->img_size),
         PHOTO_LIST_OPTIONS(&c->lists, &c->null),
-        CLI_OPTION_TOP(&c->k, "how many classes to print (default 5; of a frame 1)", 1000),
+        CLI_OPTION_TOP(&c->k, "how many classes to print (default 5; for a frame 1)", 1000),
         { 0, "above", "P", "print all classes with a probability of at least P instead", CLI_NUMBER,
           &c->above, 0, 1 },
         { 0, "sigmoid", NULL,
-          "any number of classes may be right: for taggers whose file does\n"
-          "not say so, and for SigLIP",
+          "several classes may be right: for SigLIP, and for taggers\n"
+          "whose file does not state it",
           CLI_FLAG, &c->zero_shot.sigmoid, 0, 0 },
         ZERO_SHOT_OPTIONS(&c->zero_shot),
         { 0, "sort", "DIR", "put each image into the folder DIR/CLASS: see below", CLI_TEXT,
           &c->sort, 0, 0 },
         { 0, "copy", NULL, "sort copies of the images, not links to them", CLI_FLAG, &c->copy, 0,
           0 },
-        { 0, "move", NULL, "sort the images themselves", CLI_FLAG, &c->move, 0, 0 },
-        { 0, "dry-run", NULL, "print the folder of each image, and write nothing", CLI_FLAG,
+        { 0, "move", NULL, "move the images instead", CLI_FLAG, &c->move, 0, 0 },
+        { 0, "dry-run", NULL, "print the folder of each image, but write nothing", CLI_FLAG,
           &c->dry_run, 0, 0 },
         CLI_OPTION_BATCH(&c->batch, "4 on each thread"),
         CLI_OPTION_THREADS(&c->num_threads),
         CLI_OPTION_ISA(&c->isa),
         CLI_OPTION_JSON(&c->json, "print one JSON object per image and line"),
-        CLI_OPTION_CSV(&c->csv, "print comma-separated values, with a line of names first"),
+        CLI_OPTION_CSV(&c->csv, "print comma-separated values, with a header line"),
         CLI_OPTION_QUIET(&c->quiet),
         PHOTO_EXACT_OPTION(&c->photos),
         PHOTO_OPTIONS(&c->photos),
@@ -392,9 +392,7 @@ static bool choose(int argc, char **argv, choices *c, text_list *images, int *st
         { 0, "every", "N", "only frames 1, 1 + N, 1 + 2 N, ...", CLI_INT, &c->every, 1, 1000000 },
         { 0, "smooth", "N", "print the mean of the last N frames' probabilities", CLI_INT,
           &c->smooth, 1, 1000 },
-        { 0, "realtime", NULL,
-          "take the latest frame; those that it replaces are dropped and\n"
-          "counted at the end",
+        { 0, "realtime", NULL, "take the latest frame; drop and count the frames that it replaces",
           CLI_FLAG, &c->realtime, 0, 0 },
         CLI_END,
     };
@@ -466,7 +464,7 @@ static void print_sums(const classifier *c) {
     fprintf(stderr, "%s: %d %s", PROGRAM, c->sorted[SORT_PLACED],
             c->sorter.dry ? "to be sorted" : done[c->sorter.way]);
     if (c->sorted[SORT_THERE]) fprintf(stderr, ", %d there already", c->sorted[SORT_THERE]);
-    if (c->unlikely) fprintf(stderr, ", %d of no class that is likely enough", c->unlikely);
+    if (c->unlikely) fprintf(stderr, ", %d without a class that is likely enough", c->unlikely);
     if (c->sorted[SORT_GONE]) fprintf(stderr, ", %d gone", c->sorted[SORT_GONE]);
 }
 

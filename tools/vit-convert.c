@@ -167,13 +167,13 @@ static int run(arguments *a, const text_list *operands) {
 
 static const char notes[] =
     "CHECKPOINT: safetensors (also sharded), PyTorch (.pth, .pt, .bin: a state dict, a whole\n"
-    "model, TorchScript), a pickle of arrays, .npz, a file of vit.cpp; or a tar or folder\n"
-    "with one of them.\n"
-    "The names of its tensors tell which library wrote it: timm, transformers, torchvision,\n"
-    "open_clip, JAX, torch.nn, vit-pytorch or none of these. config.json beside it is read.\n"
+    "model, TorchScript), a pickle of arrays, .npz, a file of vit.cpp; or a tar or folder with\n"
+    "one of them.\n"
+    "The names of its tensors identify the library: timm, transformers, torchvision, open_clip,\n"
+    "JAX, torch.nn, vit-pytorch or none of these. config.json in its folder is read.\n"
     "\n"
     "More help: @ --help settings | match | types | names\n"
-    "Exit status: 0, 1 if something failed or is left open, 2 for a wrong command line.\n";
+    "Exit status: 0, 1 if something failed or a setting is open, 2 for a wrong command line.\n";
 
 /* "--help TOPIC" alone; false: it is something else. */
 static bool print_topic(int argc, char **argv) {
@@ -193,12 +193,12 @@ int main(int argc, char **argv) {
           &a.convert.labels, 0, 0 },
         { 0, "set", "KEY=VALUE", "override one setting (--help settings); may be repeated",
           CLI_LIST, &a.convert.set, 0, 0 },
-        { 0, "plan", NULL, "print which tensor becomes which and why; write nothing", CLI_FLAG,
+        { 0, "plan", NULL, "print how tensors are matched and why; write no file", CLI_FLAG,
           &a.convert.plan, 0, 0 },
-        { 0, "strict", NULL, "assume nothing: ask for all that the files do not say", CLI_FLAG,
+        { 0, "strict", NULL, "assume nothing: list a question for each open setting", CLI_FLAG,
           &a.convert.strict, 0, 0 },
-        { 0, "dtype", "TYPE", "of the matrices: f32 (default), f16, bf16, int8 or int4", CLI_DTYPE,
-          &a.convert.dtype, 0, 0 },
+        { 0, "dtype", "TYPE", "type of the matrices: f32 (default), f16, bf16, int8 or int4",
+          CLI_DTYPE, &a.convert.dtype, 0, 0 },
         { 0, "calibrate", "IMAGES", "calibrate on these photos; may be repeated", CLI_LIST,
           &a.convert.calibrate, 0, 0 },
         { 0, "calibrate-max", "N", "use at most N of them, evenly spaced (default 256)", CLI_INT,
@@ -224,16 +224,17 @@ int main(int argc, char **argv) {
           &a.convert.ignore, 0, 0 },
         { 0, "weights", "NAME", "which of several state dicts in the file: model, model_ema ...",
           CLI_TEXT, &a.convert.weights, 0, 0 },
-        { 0, "match-input", "X", "an input (.npy): find out what the checkpoint does not say",
-          CLI_TEXT, &a.convert.match_input, 0, 0 },
-        { 0, "match-logits", "Y", "the original's logits for it (.npy)", CLI_TEXT,
+        { 0, "match-input", "X",
+          "an input (.npy): find the settings that the checkpoint leaves open", CLI_TEXT,
+          &a.convert.match_input, 0, 0 },
+        { 0, "match-logits", "Y", "the original's logits for that input (.npy)", CLI_TEXT,
           &a.convert.match_logits, 0, 0 },
         { 0, "match-tolerance", "T", "the largest relative difference (default 1e-4)", CLI_NUMBER,
           &a.convert.match_tolerance, 1e-9, 1 },
-        { 0, "match-seconds", "S", "search for at most so many seconds (default 120)", CLI_NUMBER,
+        { 0, "match-seconds", "S", "search for at most this many seconds (default 120)", CLI_NUMBER,
           &a.convert.match_seconds, 1, 1e6 },
-        { 0, "match-folder", "DIR", "labelled pictures: find the preprocessing that suits them",
-          CLI_TEXT, &a.convert.match_folder, 0, 0 },
+        { 0, "match-folder", "DIR", "labelled pictures: find the best preprocessing", CLI_TEXT,
+          &a.convert.match_folder, 0, 0 },
         { 0, "match-max", "N", "use at most N of them, evenly spaced (default 1000)", CLI_INT,
           &a.convert.match_max, 1, 65536 },
         { 0, "to", "FORMAT", "vit (default), or safetensors to turn a .vit file back", CLI_TEXT,
@@ -242,7 +243,7 @@ int main(int argc, char **argv) {
           &a.c_array, 0, 0 },
         { 0, "list-archs", NULL, "print the architectures and end", CLI_FLAG, &a.list_archs, 0, 0 },
         { 0, "json", NULL, "report as JSON", CLI_FLAG, &a.json, 0, 0 },
-        { 'q', "quiet", NULL, "no report, no progress; still says what is assumed or dropped",
+        { 'q', "quiet", NULL, "no report, no progress; still prints assumptions and drops",
           CLI_FLAG, &a.quiet, 0, 0 },
         CLI_END,
     };

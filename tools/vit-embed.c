@@ -326,23 +326,23 @@ static const char description[] =
     "each row as soon as it is computed: the same command continues a run that was interrupted,\n"
     "and updates the index later: it computes new and changed images and drops deleted ones.\n"
     "With --tar each SHARD is an archive in webdataset's form, a range such as\n"
-    "part-{00000..00999}.tar, a folder of them, or '-'; of part-00017.tar the folder OUT receives\n"
-    "img_emb/img_emb_00017.npy, metadata/metadata_00017.jsonl and stats/stats_00017.json.\n";
+    "part-{00000..00999}.tar, a folder of them, or '-'. For part-00017.tar the folder OUT\n"
+    "receives img_emb/img_emb_00017.npy, metadata/metadata_00017.jsonl and\n"
+    "stats/stats_00017.json.\n";
 
 static const char notes[] =
-    "--pool: head, what the model's head reads (default); logits, what it gives: of CLIP, the\n"
-    "vectors to compare with texts; cls, the class token; avg, the mean of the patches; tokens,\n"
-    "all of them: [n, tokens, dim]. Blocks count from 0, as in timm; of a --block, without the\n"
-    "final norm, the default is cls, or avg if the model has no class token.\n"
+    "--pool: head, the input of the model's head (default); logits, its output, which for CLIP\n"
+    "are the vectors to compare with texts; cls, the class token; avg, the mean of the patches;\n"
+    "tokens, all tokens: [n, tokens, dim]. Blocks count from 0, as in timm. With --block, which\n"
+    "omits the final norm, the default is cls, or avg if the model has no class token.\n"
     "A path with a newline, a carriage return or a backslash has a line in OUT.txt that begins\n"
     "with a backslash, with \\n, \\r and \\\\ for these, as in sha256sum's output.\n"
-    "Shards: a line of metadata for each row, then one for each image that cannot be read. What\n"
-    "is complete, by the checksums of its record, is passed over: start a task that was killed\n"
-    "again, here or elsewhere. A shard that is cut short is named and leaves nothing; the next\n"
-    "one follows. --part auto asks mpirun (OMPI_, PMI_), srun, and, with --parts N, an array of\n"
-    "Slurm's (numbered from 0) or GNU parallel's. --collect takes the same shards, or looks for\n"
-    "gaps.\n"
-    "An image that cannot be read is named and has no row; the next run tries it again. The\n"
+    "Shards: a line of metadata for each row, then one for each unreadable image. A shard that is\n"
+    "complete, by the checksums of its record, is skipped: start a killed task again, on any\n"
+    "machine. A truncated shard is named and leaves no output; the next shard follows. --part\n"
+    "auto takes the part from mpirun (OMPI_, PMI_), srun or, with --parts N, a Slurm array\n"
+    "(numbered from 0) or GNU parallel. --collect takes the same shards, or looks for gaps.\n"
+    "An unreadable image is named and has no row; the next run tries it again. The\n"
     "threads, the batch and earlier runs change no bit of the result. All files but OUT.rows appear\n"
     "when everything is done, or not at all. OUT.rows identifies an image by its path, size and\n"
     "modification time, else by a hash of its bytes. A run with another model, or other options\n"
@@ -355,42 +355,43 @@ static const char *check_choices(const choices *c, const text_list *operands) {
     const bool none = operands->count + c->lists.count == 0;
     const bool piped = operands->count == 1 && strcmp(operands->items[0], "-") == 0;
     if (c->collect)
-        return c->output || c->part ? "--collect writes nothing: no -o, no --part" : NULL;
+        return c->output || c->part ? "--collect writes no files: no -o, no --part" : NULL;
     if (!c->output) return c->tar ? "missing -o OUT" : "missing -o OUT.npy";
     if (strcmp(c->output, "-") == 0)
-        return "-o names a file, beside which others are written; '-' is none";
+        return "-o names a file that other files accompany; it cannot be '-'";
     if (none) return c->tar ? "missing SHARD" : "missing IMAGE, FOLDER or --list FILE";
     if (c->null && (c->tar || c->lists.count == 0)) return "--null needs --list FILE of images";
     if (c->tar && c->names) return "--tar writes its names into the metadata, not into --names";
     if (c->tar && c->overwrite) return "--overwrite is for OUT.npy; with --tar, remove OUT";
     if (!c->tar && (c->shard || c->part || c->parts || c->classes))
         return "--shard, --part, --parts and --classify need --tar";
-    return c->shard && !piped ? "--shard is the name of '-', the only shard" : NULL;
+    return c->shard && !piped ? "--shard names '-', which must be the only shard" : NULL;
 }
 
 static bool choose(int argc, char **argv, choices *c, text_list *operands, int *status) {
     const cli_option options[] = {
         CLI_OPTION_MODEL(&c->model),
         { 'o', "output", "OUT.npy", "the file to write", CLI_OUTPUT, &c->output, 0, 0 },
-        { 0, "names", "FILE", "the names' file, instead of OUT.txt", CLI_OUTPUT, &c->names, 0, 0 },
+        { 0, "names", "FILE", "file for the names, instead of OUT.txt", CLI_OUTPUT, &c->names, 0,
+          0 },
         PHOTO_LIST_OPTIONS(&c->lists, &c->null),
         { 0, "pool", "NAME", "head, logits, cls, avg or tokens: see below", CLI_TEXT, &c->pool, 0,
           0 },
-        { 0, "block", "B", "of the tokens that leave block B", CLI_INT, &c->block, 0, 1023 },
+        { 0, "block", "B", "use the tokens that leave block B", CLI_INT, &c->block, 0, 1023 },
         { 0, "normalize", NULL, "scale each vector to length 1", CLI_FLAG, &c->normalize, 0, 0 },
         { 0, "overwrite", NULL, "discard OUT.rows and compute everything", CLI_FLAG, &c->overwrite,
           0, 0 },
         { 0, "f16", NULL, "write float16, rounded, instead of float32", CLI_FLAG, &c->half, 0, 0 },
         { 0, "tar", NULL, "the operands are shards, OUT is a folder", CLI_FLAG, &c->tar, 0, 0 },
-        { 0, "shard", "NAME", "of --tar -: the shard's name", CLI_TEXT, &c->shard, 0, 0 },
+        { 0, "shard", "NAME", "with --tar -: the shard's name", CLI_TEXT, &c->shard, 0, 0 },
         { 0, "part", "I/N|auto", "every N-th shard from the I-th on, counted from 0", CLI_TEXT,
           &c->part, 0, 0 },
-        { 0, "parts", "N", "of --part auto: the jobs of an array", CLI_INT, &c->parts, 1,
-          10000000 },
+        { 0, "parts", "N", "with --part auto: the number of jobs of an array", CLI_INT, &c->parts,
+          1, 10000000 },
         { 0, "classify", "K", "of shards: the K best classes into the metadata", CLI_INT,
           &c->classes, 1, 1000 },
-        { 0, "collect", "OUT", "verify all shards in OUT, list what is missing, add up", CLI_TEXT,
-          &c->collect, 0, 0 },
+        { 0, "collect", "OUT", "verify all shards in OUT, list missing ones, print totals",
+          CLI_TEXT, &c->collect, 0, 0 },
         CLI_OPTION_IMG_SIZE(c->img_size),
         CLI_OPTION_BATCH(&c->batch, "4 on each thread"),
         CLI_OPTION_THREADS(&c->num_threads),

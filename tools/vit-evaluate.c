@@ -620,13 +620,13 @@ static bool evaluate_tags(const vit_model *model, const choices *chosen) {
 
 static const char description[] =
     "Classifies every image DIR/CLASS/IMAGE and reports top-1 and top-5 accuracy, mean\n"
-    "cross-entropy and the confusion matrix. CLASS is a label of the model, one of the names in\n"
-    "a label such as 'tabby, tabby cat', a synset id (n02123045) or a class index. Upper and\n"
-    "lower case are the same, and so are '_' and ' '.\n"
-    "--tags FILE is for models of many right classes (sigmoid): each line of FILE has an image in\n"
-    "DIR and its tags; reported are mean average precision and F1.\n"
-    "--knn TRAIN needs no classes in the model: each image of DIR is named by the images of TRAIN\n"
-    "whose embeddings are nearest by cosine; with --probe TRAIN, by a linear classifier.\n";
+    "cross-entropy and the confusion matrix. CLASS is a label of the model, one of the names in a\n"
+    "label such as 'tabby, tabby cat', a synset id (n02123045) or a class index. Upper and lower\n"
+    "case are the same, and so are '_' and ' '.\n"
+    "--tags FILE is for models with several right classes (sigmoid): each line of FILE has an\n"
+    "image in DIR and its tags; mean average precision and F1 are reported.\n"
+    "--knn TRAIN needs no classes in the model: it names each image of DIR by the images of TRAIN\n"
+    "whose embeddings are nearest by cosine. --probe TRAIN uses a linear classifier.\n";
 
 static const char notes[] =
     "A --map file has lines 'FOLDER<tab>CLASS', or with a space if FOLDER contains none; lines\n"
@@ -638,9 +638,9 @@ static const char notes[] =
     "--tags takes lines 'PATH,TAGS' or 'PATH<tab>TAGS', with or without a first line 'path,tags'.\n"
     "Tags are separated by ';', '|', ',' or, if none of these occurs, by spaces; '_' then stands\n"
     "for a space in a tag. Tags that are not classes of the model are named and left out.\n"
-    "Means are over the classes that occur in FILE; F1 is of the classes with a probability of at\n"
-    "least --above.\n"
-    "--knn is as DINO reports it: of 20 neighbors, each votes with exp(cosine / 0.07). --probe is\n"
+    "Means are over the classes that occur in FILE; F1 is for the classes with a probability of\n"
+    "at least --above.\n"
+    "--knn is DINO's: of 20 neighbors, each votes with exp(cosine / 0.07). --probe is\n"
     "scikit-learn's LogisticRegression(C=10) of embeddings scaled to length 1.\n"
     "Exit status: 0, 1 if an image could not be read or something failed, 2 for a wrong command\n"
     "line.\n";
@@ -650,10 +650,10 @@ static const char *check(const choices *c) {
     const bool files = c->map || c->confusion;
     if (!!c->knn + !!c->probe + !!c->tags > 1) return "only one of --knn, --probe and --tags";
     if (c->knn && (files || c->predictions))
-        return "--knn goes without --map, --confusion and --predictions";
+        return "--knn excludes --map, --confusion and --predictions";
     if (c->probe && (files || c->predictions))
-        return "--probe goes without --map, --confusion and --predictions";
-    if (c->tags && files) return "--tags goes without --map and --confusion";
+        return "--probe excludes --map, --confusion and --predictions";
+    if (c->tags && files) return "--tags excludes --map and --confusion";
     if (!c->knn && c->neighbors) return "--neighbors needs --knn TRAIN";
     if (!c->tags && c->above >= 0) return "--above needs --tags FILE";
     if (c->sigmoid && (c->knn || c->probe))
@@ -665,20 +665,22 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
     const cli_option options[] = {
         CLI_OPTION_MODEL(&c->model),
         { 0, "map", "FILE", "the classes of folders with other names", CLI_TEXT, &c->map, 0, 0 },
-        { 0, "limit", "N", "use only N images in all, evenly spaced (of TRAIN as many)", CLI_INT,
+        { 0, "limit", "N", "use only N images in all, evenly spaced (and N of TRAIN)", CLI_INT,
           &c->limit, 1, 2147483647 },
         { 0, "tags", "FILE", "the tags of each image: see below; '-': standard input", CLI_TEXT,
           &c->tags, 0, 0 },
         { 0, "above", "P", "lowest probability of a found tag (default 0.5)", CLI_NUMBER, &c->above,
           0, 1 },
         { 0, "sigmoid", NULL,
-          "any number of classes may be right: for taggers whose file does\n"
-          "not say so",
+          "several classes may be right: for taggers whose file does\n"
+          "not state it",
           CLI_FLAG, &c->sigmoid, 0, 0 },
         { 0, "knn", "TRAIN", "accuracy of the embedding, by its neighbors in TRAIN/CLASS/IMAGE",
           CLI_TEXT, &c->knn, 0, 0 },
-        { 0, "probe", "TRAIN", "the same, by a linear classifier", CLI_TEXT, &c->probe, 0, 0 },
-        { 0, "neighbors", "N", "how many vote (default 20)", CLI_INT, &c->neighbors, 1, 1000 },
+        { 0, "probe", "TRAIN", "accuracy of the embedding, by a linear classifier", CLI_TEXT,
+          &c->probe, 0, 0 },
+        { 0, "neighbors", "N", "how many neighbors vote (default 20)", CLI_INT, &c->neighbors, 1,
+          1000 },
         CLI_OPTION_IMG_SIZE(c->img_size),
         CLI_OPTION_BATCH(&c->batch, "4 on each thread"),
         CLI_OPTION_THREADS(&c->num_threads),
@@ -689,7 +691,7 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
           0 },
         { 0, "predictions", "FILE",
           "write path, true class, predicted class and probability\n"
-          "of each image as CSV; with --tags, each class that is right or found",
+          "of each image as CSV; with --tags, each right or found class",
           CLI_OUTPUT, &c->predictions, 0, 0 },
         PHOTO_OPTIONS(&c->photos),
         CLI_END,
@@ -723,8 +725,8 @@ static bool open_model(choices *chosen, vit_model *model, char **path) {
     if (chosen->sigmoid) model->config.head_activation = VIT_HEAD_SIGMOID;
     if (!chosen->tags || model->config.head_activation == VIT_HEAD_SIGMOID) return true;
     report_error(PROGRAM, *path,
-                 "gives each image one class (softmax); --tags needs a model that may "
-                 "give several; if this one does, add --sigmoid");
+                 "gives each image one class (softmax); --tags needs a model with several right "
+                 "classes; if this is one, add --sigmoid");
     return false;
 }
 

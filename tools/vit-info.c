@@ -370,14 +370,13 @@ static void print_json(const vit_model *model, const char *path, const choices *
 /* ------------------------------------------------------------------------- */
 
 static const char description[] =
-    "Prints what is in MODEL.vit: architecture, preprocessing, parameters, sizes, labels and\n"
-    "where it came from; and the instruction set that this machine would run it on.\n";
+    "Prints the contents of MODEL.vit: architecture, preprocessing, parameters, sizes, labels and\n"
+    "origin; and the instruction set that this machine would use.\n";
 
 static const char notes[] =
-    "--check compares every tensor with its checksum and runs the self-test in the file, for which\n"
-    "--threads and --isa are. It shows\n"
-    "that the file is complete and that this machine computes correctly with it. Against forgery\n"
-    "only --sha256 helps, with a checksum that did not come with the file.\n"
+    "--check verifies the checksum of every tensor and runs the file's self-test, to which\n"
+    "--threads and --isa apply. It shows that the file is complete and that this machine computes\n"
+    "correctly with it. Against forgery only --sha256 helps, with a checksum from another source.\n"
     "Exit status: 0, 1 if a file cannot be read or fails the check, 2 for a wrong command line.\n";
 
 /* Opens, checks, prints one file. Failures are on stderr. */
@@ -417,8 +416,8 @@ int main(int argc, char **argv) {
         { 0, "check", NULL, "verify all checksums and run the self-test", CLI_FLAG, &chosen.check,
           0, 0 },
         { 0, "sha256", "SUM",
-          "refuse a file of another SHA-256 than this: 64 hexadecimal\n"
-          "digits, or a list as sha256sum writes it",
+          "refuse a file with another SHA-256 than this: 64 hexadecimal\n"
+          "digits, or a list from sha256sum",
           CLI_TEXT, &chosen.sha256, 0, 0 },
         { 0, "tensors", NULL, "list all tensors", CLI_FLAG, &chosen.tensors, 0, 0 },
         { 0, "labels", NULL, "list all labels", CLI_FLAG, &chosen.labels, 0, 0 },

@@ -23,30 +23,29 @@
 
 static const look_command commands[] = {
     { "attention", "[options] IMAGE|FOLDER... -o OUT.png", "IMAGE",
-      "Shows which patches a token attends to: the class token or, in models without one, the\n"
-      "mean of all. The photo lies below, pale where preprocessing cuts it off; each map goes\n"
-      "from its least value, dark, to its largest, bright. Default: the mean of the heads of the\n"
-      "last block.\n",
+      "Shows which patches a token attends to: the class token or, in models without one, the mean\n"
+      "of all. The map covers the photo, which is pale where preprocessing cuts it off. Each map\n"
+      "runs from its least value, dark, to its largest, bright. Default: the mean of the heads of\n"
+      "the last block.\n",
       0, CLI_MANY, true, 0.65, look_wrong_attention, look_prepare_attention, look_read_attention,
       look_draw_attention, look_put_attention },
     { "tokens", "[options] IMAGE|FOLDER... -o OUT.png", "IMAGE",
       "Shows the first three principal components of the patch tokens as red, green and blue.\n"
-      "They are common to all photos: what has one colour is alike.\n",
+      "All photos share them: patches of one colour are alike.\n",
       0, CLI_MANY, true, 1, NULL, look_prepare_tokens, look_read_tokens, look_draw_tokens,
       look_put_components },
     { "similarity", "[options] IMAGE [IMAGE|FOLDER...] --at X,Y -o OUT.png", "IMAGE",
-      "Shows the cosine of each patch token to the one at a point of the first photo, in it and\n"
-      "in the others. All photos have one scale, from the least cosine, dark, to the largest,\n"
-      "bright.\n",
+      "Shows the cosine of each patch token to the one at a point of the first photo, in all\n"
+      "photos. All photos have one scale, from the least cosine, dark, to the largest, bright.\n",
       0, CLI_MANY, true, 0.65, look_wrong_similarity, look_prepare_tokens, look_read_tokens,
       look_draw_similarity, look_put_similarity },
     { "positions",
       "[options] -o OUT.png\n       @ [options] --compare A.vit B.vit... "
       "-o OUT.png",
       "MODEL",
-      "Shows the cosine of each position to all others: at each place of the grid stands a small\n"
-      "grid of its cosines. Positions are vectors: embeddings, learned or sines and cosines; the\n"
-      "cosines and sines of rotary angles; or the biases from a patch to all others.\n",
+      "Shows the cosine of each position to all others: each place of the grid holds a small grid\n"
+      "of cosines. Positions are vectors: embeddings, learned or sines and cosines; the cosines and\n"
+      "sines of rotary angles; or the biases from a patch to all others.\n",
       0, CLI_MANY, false, 1, look_wrong_positions, NULL, NULL, look_draw_positions,
       look_put_positions },
     { "filters", "[options] -o OUT.png", NULL,
@@ -73,8 +72,8 @@ static int common_options(cli_option *options, int count, look_choices *c) {
     const cli_option more[] = {
         CLI_OPTION_MODEL(&c->model),
         { 'o', "output", "OUT.png", "the picture to write", CLI_OUTPUT, &c->output, 0, 0 },
-        { 0, "npy", "OUT.npy", "write the numbers behind it", CLI_OUTPUT, &c->npy, 0, 0 },
-        CLI_OPTION_JSON(&c->json, "print them as one JSON object"),
+        { 0, "npy", "OUT.npy", "write the values of the picture", CLI_OUTPUT, &c->npy, 0, 0 },
+        CLI_OPTION_JSON(&c->json, "print the values as one JSON object"),
         { 0, "size", "N",
           "longer side of each photo in the picture (default 320);\n"
           "grids of positions are twice as wide, filters a fifth",
@@ -100,19 +99,19 @@ static int options_of_photos(cli_option *options, int count, look_choices *c) {
 static int own_options(cli_option *options, int count, const look_command *command,
                        look_choices *c) {
     const cli_option of_attention[] = {
-        { 0, "block", "B", "of this block (default: the last)", CLI_INT, &c->block, 0, 1023 },
-        { 0, "head", "H", "of this head alone", CLI_INT, &c->head, 0, 1023 },
+        { 0, "block", "B", "use this block (default: the last)", CLI_INT, &c->block, 0, 1023 },
+        { 0, "head", "H", "show only this head", CLI_INT, &c->head, 0, 1023 },
         { 0, "heads", "WHICH", "mean (default), or all: a picture for each", CLI_TEXT, &c->heads, 0,
           0 },
-        { 0, "rollout", NULL, "through all blocks (Abnar and Zuidema 2020)", CLI_FLAG, &c->rollout,
-          0, 0 },
-        { 0, "at", "X,Y", "what the patch at this pixel of each photo attends to", CLI_TEXT, &c->at,
-          0, 0 },
+        { 0, "rollout", NULL, "rollout through all blocks (Abnar and Zuidema 2020)", CLI_FLAG,
+          &c->rollout, 0, 0 },
+        { 0, "at", "X,Y", "show the attention of the patch at this pixel of each photo", CLI_TEXT,
+          &c->at, 0, 0 },
         CLI_END,
     };
     const cli_option of_tokens[] = {
-        { 0, "block", "B", "as they leave this block (default: after the final norm)", CLI_INT,
-          &c->block, 0, 1023 },
+        { 0, "block", "B", "use the tokens that leave this block (default: after the final norm)",
+          CLI_INT, &c->block, 0, 1023 },
         { 0, "foreground", NULL,
           "first leave out the patches whose first component, over all\n"
           "photos, is on the side of the photos' border, as DINOv2 does",
@@ -122,18 +121,19 @@ static int own_options(cli_option *options, int count, const look_command *comma
     const cli_option of_similarity[] = {
         { 0, "at", "X,Y", "a pixel of the first photo, from its top left corner", CLI_TEXT, &c->at,
           0, 0 },
-        { 0, "block", "B", "as they leave this block (default: after the final norm)", CLI_INT,
-          &c->block, 0, 1023 },
+        { 0, "block", "B", "use the tokens that leave this block (default: after the final norm)",
+          CLI_INT, &c->block, 0, 1023 },
         CLI_END,
     };
     const cli_option of_positions[] = {
-        { 0, "compare", NULL, "the models that follow, side by side", CLI_FLAG, &c->compare, 0, 0 },
+        { 0, "compare", NULL, "show the models that follow side by side", CLI_FLAG, &c->compare, 0,
+          0 },
         { 0, "kind", "KIND",
           "embedding, rotary or relative (default: the first of these that\n"
           "the model has)",
           CLI_TEXT, &c->kind, 0, 0 },
-        { 0, "block", "B", "of this block, where each has its own (default 0)", CLI_INT, &c->block,
-          0, 1023 },
+        { 0, "block", "B", "use this block, if each block has its own (default 0)", CLI_INT,
+          &c->block, 0, 1023 },
         CLI_END,
     };
     const cli_option of_filters[] = {
@@ -201,7 +201,7 @@ static bool choose(const look_command *command, int argc, char **argv, look_choi
 /* Without a command: --help, --version, or what is wrong. */
 static int without_command(int argc, char **argv) {
     static const char description[] =
-        "Pictures of what a model looks at. A COMMAND is one of\n\n"
+        "Draws what a model attends to and computes. A COMMAND is one of\n\n"
         "  attention    which patches the class token attends to, as a heat map over the photo\n"
         "  tokens       principal components of the patch tokens, as colours\n"
         "  similarity   the cosine of every patch to one\n"

@@ -607,9 +607,9 @@ static bool run_all(run *r) {
 /* ------------------------------------------------------------------------- */
 
 static const char description[] =
-    "Runs a model on images, all of which make one batch, or on a tensor that was preprocessed\n"
-    "elsewhere, and writes outputs as .npy files of float32. A folder stands for all images in it\n"
-    "and below it, sorted. If no output is named, the best classes are printed.\n";
+    "Runs a model on images, which make one batch, or on a preprocessed tensor, and writes\n"
+    "outputs as .npy files of float32. A folder stands for all images in it and below it, sorted.\n"
+    "If no output is named, the best classes are printed.\n";
 
 static const char notes[] =
     "Shapes: logits [B, classes], embedding [B, dim], tokens [B, N, dim] after the final norm,\n"
@@ -646,13 +646,13 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
         CLI_OPTION_IMG_SIZE(c->img_size),
         { 0, "logits", "L.npy", "write the scores of the classes", CLI_OUTPUT, &c->outputs[LOGITS],
           0, 0 },
-        { 0, "embedding", "E.npy", "write what the head reads", CLI_OUTPUT, &c->outputs[EMBEDDING],
-          0, 0 },
+        { 0, "embedding", "E.npy", "write the input of the head", CLI_OUTPUT,
+          &c->outputs[EMBEDDING], 0, 0 },
         { 0, "tokens", "T.npy", "write all tokens after the final norm", CLI_OUTPUT,
           &c->outputs[TOKENS], 0, 0 },
         { 0, "attention", "A.npy", "write the attention weights of a block", CLI_OUTPUT,
           &c->outputs[ATTENTION], 0, 0 },
-        { 0, "block-tokens", "T.npy", "write all tokens as a block leaves them", CLI_OUTPUT,
+        { 0, "block-tokens", "T.npy", "write all tokens that a block outputs", CLI_OUTPUT,
           &c->outputs[BLOCK_TOKENS], 0, 0 },
         { 0, "block", "B",
           "which block, from 0 (default: the last); or several, such as 0,5,11;\n"
@@ -662,14 +662,13 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
           "write every intermediate tensor as DIR/NAME.npy, all images\n"
           "in one batch; those of a stem as DIR/NAME.IMAGE.npy",
           CLI_TEXT, &c->trace, 0, 0 },
-        { 0, "dump-input", "X.npy", "write what preprocessing produced", CLI_OUTPUT, &c->dump, 0,
-          0 },
+        { 0, "dump-input", "X.npy", "write the preprocessed input", CLI_OUTPUT, &c->dump, 0, 0 },
         CLI_OPTION_TOP(&c->k, "how many classes to print (default 5)", 1000),
         CLI_OPTION_BATCH(&c->batch, "as many as the caches hold"),
         CLI_OPTION_THREADS(&c->num_threads),
         CLI_OPTION_ISA(&c->isa),
         PHOTO_OPTIONS(&c->photos),
-        CLI_OPTION_JSON(&c->json, "print what was written, the best classes and timings as JSON"),
+        CLI_OPTION_JSON(&c->json, "print the written files, the best classes and timings as JSON"),
         CLI_END,
     };
     const cli_program program = { PROGRAM,         "[options] (IMAGE|FOLDER... | --input X.npy)",

@@ -98,8 +98,8 @@ static bool open_model(job *j, report *r) {
     const choices *c = j->chosen;
     if (!c->asked.model && !compared(j)->model_path && !c->zero_shot.classes) {
         return report_fail(r,
-                           "which model made %.200s is not known, without its .json%s; "
-                           "give it with -m MODEL.vit",
+                           "the model that made %.200s is unknown without its .json%s; give it "
+                           "with -m MODEL.vit",
                            c->index, j->folder.set.count ? " files" : " beside it");
     }
     return embedding_open_model(&c->asked, compared(j), &j->model, &j->path, &j->choice, r);
@@ -520,7 +520,7 @@ static bool open_file(job *j, report *r) {
     j->set.count = 1;
     j->set.dim = (int)j->index.vectors.dims[1];
     if (j->part.count > 0 && j->set.dim > 0) return true;
-    (void)report_fail(r, "has %lld vectors of %d numbers", (long long)j->part.count, j->set.dim);
+    (void)report_fail(r, "has %lld vectors of %d values", (long long)j->part.count, j->set.dim);
     return report_file(r, c->index);
 }
 
@@ -539,7 +539,7 @@ static bool open_index(job *j, report *r) {
     const bool folder = source_is_folder(c->index);
     vit_result result;
     if (!folder && c->int8)
-        return report_fail(r, "--int8 is for a folder of shards; %.200s is none", c->index);
+        return report_fail(r, "--int8 is for a folder of shards; %.200s is not one", c->index);
     if (folder ? !open_folder(j, r) : !open_file(j, r)) return false;
     result = vit_threads_create(c->num_threads, &j->threads, &j->executor);
     if (result != VIT_OK) return report_fail(r, "%s", vit_result_string(result));
@@ -594,17 +594,19 @@ static const char description[] =
     "--duplicates and --classes do other things: see below.\n";
 
 static const char notes[] =
-    "The model, and which of its vectors, are those of INDEX.json, unless -m, --pool or --block\n"
-    "say something else.\n"
-    "--duplicates prints groups of photos that hang together by pairs of at least this cosine;\n"
-    "the numbers are cosines to a group's first photo. Time grows with the square of the photos.\n"
+    "The model and its settings are those of INDEX.json, unless -m, --pool or --block override\n"
+    "them.\n"
+    "--duplicates prints groups of photos that are linked by pairs of at least this cosine; the\n"
+    "values are cosines to a group's first photo. Time grows with the square of the photos.\n"
     "--classes takes no INDEX.npy.\n"
-    "Names are printed with \\n, \\x1b or \\u202e for what a terminal would obey and what is not\n"
-    "UTF-8, into pipes too; INDEX.txt has the exact one, in the line of --json's row (from 0).\n"
+    "Names are printed with \\n, \\x1b or \\u202e for characters that control a terminal and for\n"
+    "invalid UTF-8, into pipes too; INDEX.txt has the exact name, in the line of --json's row\n"
+    "(from 0).\n"
     "A FOLDER has img_emb/img_emb_N.npy (f32 or f16), metadata/ and stats/, or .npy files with\n"
-    "their names in .txt. Shards that are missing or damaged are named and left out. --int8 reads\n"
-    "copies of a byte a number first, img_emb_N.i8, which it makes where they are missing or old;\n"
-    "their error is known, and what may be among the best is read as it is: the same result.\n" ZERO_SHOT_NOTES
+    "their names in .txt. Shards that are missing or damaged are named and left out. --int8 first\n"
+    "reads copies of one byte a value, img_emb_N.i8, which it makes if they are missing or old.\n"
+    "Their error is known, and rows that may be among the best are read from the shard, so the\n"
+    "result is the same.\n" ZERO_SHOT_NOTES
     "Exit status: 0, 1 if an image or a shard could not be read or something failed, 2 for a\n"
     "wrong command line.\n";
 
@@ -639,16 +641,19 @@ static bool choose(int argc, char **argv, choices *c, text_list *photos, int *st
         PHOTO_LIST_OPTIONS(&c->lists, &c->null),
         { 0, "vector", "FILE.npy", "search for these vectors too, [dim] or [n, dim]", CLI_LIST,
           &c->vectors, 0, 0 },
-        { 0, "names", "FILE", "the names' file, instead of INDEX.txt", CLI_TEXT, &c->names, 0, 0 },
+        { 0, "names", "FILE", "file of the names, instead of INDEX.txt", CLI_TEXT, &c->names, 0,
+          0 },
         { 0, "sheet", "OUT.png", "draw the results with their cosines", CLI_OUTPUT, &c->sheet, 0,
           0 },
-        { 0, "duplicates", "C", "groups of near-duplicates, from this cosine on, such as 0.97",
-          CLI_NUMBER, &c->duplicates, -1, 1 },
+        { 0, "duplicates", "C",
+          "print groups of near-duplicates, from this cosine on, such as 0.97", CLI_NUMBER,
+          &c->duplicates, -1, 1 },
         ZERO_SHOT_OPTIONS(&c->zero_shot),
-        { 0, "sigmoid", NULL, "each class for itself", CLI_FLAG, &c->zero_shot.sigmoid, 0, 0 },
+        { 0, "sigmoid", NULL, "independent probability for each class", CLI_FLAG,
+          &c->zero_shot.sigmoid, 0, 0 },
         { 0, "pool", "NAME", "head, logits, cls or avg, as in vit-embed", CLI_TEXT, &c->asked.pool,
           0, 0 },
-        { 0, "block", "B", "of the tokens that leave block B, as in vit-embed", CLI_INT,
+        { 0, "block", "B", "use the tokens that leave block B, as in vit-embed", CLI_INT,
           &c->asked.block, 0, 1023 },
         CLI_OPTION_IMG_SIZE(c->asked.img_size),
         CLI_OPTION_BATCH(&c->batch, "4 on each thread"),
@@ -657,7 +662,7 @@ static bool choose(int argc, char **argv, choices *c, text_list *photos, int *st
         { 0, "int8", NULL, "in a FOLDER: read int8 copies first; same result", CLI_FLAG, &c->int8,
           0, 0 },
         CLI_OPTION_JSON(&c->json, "print one JSON object"),
-        CLI_OPTION_CSV(&c->csv, "print comma-separated values, with a line of names first"),
+        CLI_OPTION_CSV(&c->csv, "print comma-separated values, with a header line"),
         CLI_OPTION_QUIET(&c->quiet),
         PHOTO_EXACT_OPTION(&c->photos),
         PHOTO_OPTIONS(&c->photos),

@@ -29,7 +29,8 @@ static int classifier_open(classifier *c, const char *path) {
     size_t size;
     if (vit_model_open(path, 0, &c->model))
         return fprintf(stderr, "accuracy: %s\n", c->model.detail), 0;
-    if (config->in_chans != 1 || !config->num_classes) return fail(path, "is for something else");
+    if (config->in_chans != 1 || !config->num_classes)
+        return fail(path, "is not a model that classifies grey images");
     size = vit_workspace_size(&c->model, NULL);
     c->workspace = malloc(size);
     c->input = malloc((size_t)(config->img_height * config->img_width) * sizeof(float));
@@ -116,7 +117,8 @@ int main(int argc, char **argv) {
     }
     good = classifier_open(&c, argv[1]) && (images = open_file(argv[2], IMAGES_MAGIC, &count)) &&
            (argc == 3 || (labels = open_file(argv[3], LABELS_MAGIC, &num_labels)));
-    if (good && labels && count != num_labels) good = fail(argv[3], "has not a label an image");
+    if (good && labels && count != num_labels)
+        good = fail(argv[3], "does not have a label for each image");
     good = good && run(&c, images, count, labels, argv[2]);
     if (images) fclose(images);
     if (labels) fclose(labels);

@@ -139,7 +139,7 @@ export default async function checkpoints() {
         await visited.dropOnly(own('cnn/model.safetensors'));
         await dialog(page).waitFor();
         await press(visited);
-        await dialog(page).getByText(/looks like a block of a transformer/).first().waitFor();
+        await dialog(page).getByText(/looks like the blocks of a transformer/).first().waitFor();
         await page.keyboard.press('Escape');
         await dialog(page).waitFor({ state: 'hidden' });
         await visited.drop(pathOf('cat.png'));

@@ -63,8 +63,7 @@ static bool checkpoint_check_extent(const checkpoint_tensor_info *t, uint64_t av
     }
     if (fits && last < available) return true;
     return report_fail(r,
-                       "%.200s: the tensor reaches beyond its storage \"%.200s\" of %llu "
-                       "elements",
+                       "%.200s: the tensor reaches beyond its storage \"%.200s\" of %llu elements",
                        t->name, t->container_name, (unsigned long long)available);
 }
 
@@ -260,8 +259,8 @@ static bool checkpoint_check_repeats(const checkpoint *c, report *r) {
     }
     return all <= most ||
            report_fail(r,
-                       "the tensors, of which \"%.200s\" has %lld elements, make %llu bytes "
-                       "of %llu stored ones: at most %d times as many, and %d MiB, expected",
+                       "the tensors, of which \"%.200s\" has %lld elements, expand to %llu "
+                       "bytes from %llu stored: expected at most %d times as many, and %d MiB",
                        largest->name, (long long)largest->count, (unsigned long long)all,
                        (unsigned long long)stored, CHECKPOINT_MOST_REPEATS,
                        (int)(CHECKPOINT_FREE_REPEATS >> 20));

@@ -51,7 +51,7 @@ static bool read_label(ggml_reader *g, size_t expected) {
     char text[1024];
     if (!read_numbers(g, numbers, 2)) return false;
     if (numbers[0] != expected || numbers[1] >= sizeof text)
-        return report_fail(g->report, "label %u of %u bytes, where that of class %u is expected",
+        return report_fail(g->report, "label %u of %u bytes, expected that of class %u",
                            (unsigned)numbers[0], (unsigned)numbers[1], (unsigned)expected);
     if (!read_bytes(g, text, numbers[1])) return false;
     text[numbers[1]] = '\0';

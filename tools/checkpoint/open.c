@@ -195,20 +195,18 @@ static const checkpoint_container checkpoint_containers[] = {
     { "tar", probe_tar, tar_open, NULL },
     { "pickle", probe_pickle, torch_pickle_open, NULL },
     { "npy", probe_npy, NULL,
-      "one array; a whole model is expected, such as "
-      "numpy.savez(\"model.npz\", **arrays) writes it" },
+      "one array; expected a whole model, as numpy.savez(\"model.npz\", **arrays) writes it" },
     { "GGUF", probe_gguf, NULL,
-      "not supported, only vit.cpp's files of that name; give the "
-      "checkpoint that it was made from (safetensors, .pth, .npz)" },
+      "not supported, except vit.cpp's files of that name; give the original checkpoint "
+      "(safetensors, .pth, .npz)" },
     { "vit.cpp", probe_ggml, ggml_open, NULL },
     { "HDF5", probe_hdf5, NULL, "not supported, as Keras' .h5; " EXPECTED },
     { "image", probe_image, NULL, "not a checkpoint; " EXPECTED },
     { ".vit file", probe_vit, NULL,
-      "a checkpoint is expected; --to safetensors turns a .vit file "
-      "back into one" },
+      "a model, not a checkpoint; --to safetensors turns a .vit file back into one" },
     { "compressed file", probe_compressed, NULL, "not supported; unpack it first" },
-    { "web page", probe_html, NULL, "not a checkpoint; the download went wrong" },
-    { "Git LFS pointer", probe_lfs, NULL, "not the file itself; run git lfs pull" },
+    { "web page", probe_html, NULL, "not a checkpoint; the download failed" },
+    { "Git LFS pointer", probe_lfs, NULL, "only a pointer to the file; run git lfs pull" },
     { "safetensors index", probe_json, checkpoint_open_shards, NULL },
     { "text", probe_text, NULL, "not a checkpoint; " EXPECTED },
     { "ONNX", probe_onnx, NULL, A_GRAPH },

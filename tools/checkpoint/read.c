@@ -239,7 +239,7 @@ static bool checkpoint_read_blocks(checkpoint *c, const checkpoint_tensor_info *
 static bool checkpoint_read_any(checkpoint *c, const checkpoint_tensor_info *t, int64_t first,
                                 int64_t count, float *destination, report *r) {
     if (first < 0 || count < 0 || first > t->count || count > t->count - first)
-        return report_fail(r, "%.200s: elements %lld to %lld asked for, it has %lld", t->name,
+        return report_fail(r, "%.200s: elements %lld to %lld requested, it has %lld", t->name,
                            (long long)first, (long long)(first + count), (long long)t->count);
     if (checkpoint_block(t->dtype) > 1)
         return checkpoint_read_blocks(c, t, first, count, destination, r);

@@ -88,8 +88,8 @@ typedef struct cli_option {
     { 0, "csv", NULL, help, CLI_FLAG, value, 0, 0 }
 #define CLI_OPTION_QUIET(value)                                                                    \
     {                                                                                              \
-        'q', "quiet", NULL, "print no progress and no summary, results and errors alone",          \
-            CLI_FLAG, value, 0, 0                                                                  \
+        'q', "quiet", NULL, "print only results and errors, no progress and no summary", CLI_FLAG, \
+            value, 0, 0                                                                            \
     }
 
 #define CLI_END                                                                                    \

@@ -267,7 +267,7 @@ static void output_clear(cli_output *output) {
 bool cli_output_folder(const char *path, report *r) {
     if (os_make_folder(path)) return true;
     if (errno == EEXIST && os_kind_of(path) == OS_FOLDER) return true;
-    if (errno == EEXIST) (void)report_fail(r, "is there, and is no folder");
+    if (errno == EEXIST) (void)report_fail(r, "exists and is not a folder");
     else (void)report_fail(r, "cannot be made: %s", os_error(errno));
     return report_file(r, path);
 }

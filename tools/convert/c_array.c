@@ -34,7 +34,7 @@ static uint64_t workspace_of(const vit_model *model, int low_memory) {
 
 static void put_head(FILE *file, const c_array_result *c, const char *upper) {
     fprintf(file,
-            "/* A model as a constant array, written by vit-convert; it is used where it lies:\n"
+            "/* A model as a constant array, written by vit-convert; it is used in place:\n"
             " *\n"
             " *     vit_model_open_memory(%s_data, %s_SIZE, 0, &model);\n"
             " *\n"

@@ -189,8 +189,8 @@ static void print_nearest(const match_search *s, const char *weights) {
     int row;
     if (!(s->tries[s->chosen].error < HUGE_VAL)) return;
     text_print(stderr,
-               "the nearest model%s%.60s is off by %.3g; what else was tried, and how far "
-               "off it is in its place:\n",
+               "the nearest model%s%.60s is off by %.3g; the other attempts, with their "
+               "errors:\n",
                *weights ? " of weights=" : "", weights, s->tries[s->chosen].error);
     for (row = 0; row < s->table->count; row++) print_row(s, row);
 }
@@ -207,7 +207,7 @@ static bool check_pair(const match *m, const facts *f, report *r) {
         patches.height * patches.width <= patches.positions)
         return true;
     return report_fail(r,
-                       "expected an input of at most %d patches, as there are positions, found "
+                       "expected an input of at most %d patches, the number of positions, found "
                        "%d x %d pixels, which make %d x %d patches of %d; --img-size %dx%d "
                        "resamples the positions",
                        patches.positions, m->pair.height, m->pair.width, patches.height,
@@ -221,7 +221,7 @@ static const char *doubt_size(const match *m, const facts *f, char text[160]) {
     text[0] = '\0';
     if (!m->takes_size || !match_count_patches(f, &patches)) return text;
     if (patches.height * patches.width + patches.prefix < patches.positions)
-        snprintf(text, 160, "; its input makes %d x %d patches, there are positions for %d",
+        snprintf(text, 160, "; its input makes %d x %d patches, but there are positions for %d",
                  patches.height, patches.width, patches.positions - patches.prefix);
     return text;
 }
@@ -236,7 +236,7 @@ static bool refuse_pair(const match *m, const facts *f, const match_search *s, r
     if (!s->quiet)
         print_nearest(s, count_choices(m, f) ? checkpoint_wrapper(f->map.checkpoint) : "");
     return report_fail(r,
-                       "none of %d models that were tried in %.0f s gives these logits: the "
+                       "none of %d models tried in %.0f s gives these logits: the "
                        "nearest is off by %.3g of the largest, %g is accepted%s",
                        s->runs, s->took, error, s->tolerance, doubt_size(m, f, doubt)) ||
            report_file(r, s->pair->logits_path);

@@ -99,7 +99,7 @@ static bool find_classes(const folder_name *names, int count, const label_list *
     if (count != num_classes)
         return report_fail(r,
                            "expected %d folders with pictures, one for each class, found %d, "
-                           "whose names are no classes of the model",
+                           "whose names are not classes of the model",
                            num_classes, count);
     for (i = 0; i < count; i++) classes[i] = i;
     return true;
@@ -503,9 +503,9 @@ static bool check_use(const match_sorting *s, report *r) {
     const double guessing = log(s->model->config.num_classes);
     if ((guessing - s->loss) * s->used > -log(CHANCE_STRICT)) return true;
     return report_fail(r,
-                       "nothing that was tried does clearly better than guessing (cross-entropy "
-                       "%.3g on %d of %d pictures, guessing %.3g): are the folders the model's "
-                       "classes, in their order?%s",
+                       "no setting does clearly better than guessing (cross-entropy %.3g on %d "
+                       "of %d pictures, guessing %.3g): are the folders the model's classes, in "
+                       "their order?%s",
                        s->loss, s->used, s->pictures->count, guessing,
                        s->used < s->pictures->count ? " Or give more time: --match-seconds" : "");
 }

@@ -57,8 +57,8 @@ static bool take_logits(match_pair *p, report *r) {
     p->outputs = y->count / (size_t)p->images;
     return y->count > 1 ||
            report_fail(r,
-                       "one number is not enough: among thousands of models some give it by "
-                       "chance; save several inputs, [8, C, H, W], and their logits [8, %zu]",
+                       "one number is not enough, because thousands of models give some numbers "
+                       "by chance; save several inputs, [8, C, H, W], and their logits [8, %zu]",
                        p->outputs) ||
            report_file(r, p->logits_path);
 }
@@ -133,7 +133,7 @@ bool match_pair_check(const match_pair *pair, int classes, int chans, report *r)
 bool match_pair_fits(const match_pair *pair, const vit_config *config, size_t outputs, report *r) {
     if (config->in_chans != pair->chans || config->img_height != pair->height ||
         config->img_width != pair->width)
-        return report_fail(r, "expected [%d, %d, %d], as the model reads it, found [%d, %d, %d]",
+        return report_fail(r, "expected [%d, %d, %d], the model's input, found [%d, %d, %d]",
                            config->in_chans, config->img_height, config->img_width, pair->chans,
                            pair->height, pair->width) ||
                report_file(r, pair->input_path);

@@ -413,8 +413,8 @@ bool match_search_run(match_search *s, report *r) {
     s->first = report_make();
     cli_progress_start(&s->progress, "matching", (uint64_t)(s->seconds * 1e3));
     snprintf(s->note, sizeof s->note,
-             "the likeliest settings do not give these logits: searching "
-             "others for at most %.0f s (--match-seconds)",
+             "the likeliest settings do not give these logits: searching others for at most %.0f "
+             "s (--match-seconds)",
              s->seconds);
     if (s->quiet) s->progress.active = false;
     else s->progress.note = s->note;

@@ -80,8 +80,7 @@ static void print_minor(const finding_list *list, const char *program) {
         if (findings_is_minor(list->items[i].what))
             text_append(text, sizeof text, "%s%s", *text ? ", " : "", list->items[i].what);
     report_error(program, NULL,
-                 "assumed too, which seldom matters: %s (--set KEY=VALUE; --json gives "
-                 "the reasons)",
+                 "assumed too, rarely important: %s (--set KEY=VALUE; --json gives the reasons)",
                  text);
 }
 
@@ -100,14 +99,13 @@ static void print_assumed(const convert_options *o, const blueprint *b, const ch
     }
     if (minor > 1) print_minor(list, program);
     if (settings_origin(b->facts.all, SETTING_NORM_EPS) < 0)
-        report_error(program, NULL, "--arch %s or --config FILE would tell more",
+        report_error(program, NULL, "--arch %s or --config FILE would add settings",
                      hint ? hint : "NAME");
     else if (b->found.assumed.count > 0 && b->facts.map.layout->is_open &&
              !b->description.has_arch && !o->match_input)
         report_error(program, NULL,
-                     "one input and the logits that the original gives for it would "
-                     "settle this, but for the preprocessing: --match-input x.npy --match-logits "
-                     "y.npy");
+                     "one input with the original's logits would settle all but the "
+                     "preprocessing: --match-input x.npy --match-logits y.npy");
 }
 
 /* Those that are dropped for one reason. */
@@ -235,8 +233,8 @@ static void print_architecture(const description *d, const vit_config *k) {
 
 static void print_labels(const class_names *names, size_t unused, int classes) {
     if (names->list.count == 0 && unused > 0)
-        printf("%-15s none: the checkpoint has names of %zu classes, the model %d\n", "labels",
-               unused, classes);
+        printf("%-15s none: the checkpoint names %zu classes, the model has %d\n", "labels", unused,
+               classes);
     else if (names->list.count == 0) printf("%-15s none\n", "labels");
     else
         text_print(stdout, "%-15s %zu from %s, the first \"%s\"\n", "labels", names->list.count,
@@ -246,7 +244,7 @@ static void print_labels(const class_names *names, size_t unused, int classes) {
 static void print_comparison(const comparison *k, bool by_calibration) {
     if (k->images == 0) return;
     printf("%-15s against f32 on %d images%s\n", "error", k->images,
-           by_calibration ? ", those of the calibration" : "");
+           by_calibration ? ", the calibration images" : "");
     text_print(stdout, "%-15s cosine of the embeddings %.6f on average, %.6f at worst (%s)\n", "",
                k->mean_cosine, k->min_cosine, k->worst);
     if (!k->has_classes) return;
@@ -265,8 +263,8 @@ void convert_report_skipped(const photo_list *photos, const char *program) {
     if (photos->skipped == 0) return;
     for (i = 0; i < photos->skipped && i < NAMED && used < sizeof text; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i ? ", " : "", names[i]);
-    report_error(program, NULL, "skipped %d of %d images, which cannot be read: %s%s",
-                 photos->skipped, photos->count + photos->skipped, text,
+    report_error(program, NULL, "skipped %d of %d unreadable images: %s%s", photos->skipped,
+                 photos->count + photos->skipped, text,
                  photos->skipped > NAMED && used < sizeof text ? ", ..." : "");
 }
 

@@ -169,7 +169,7 @@ static int take_byte(const reading *in) {
 /* JPEG                                                                      */
 /* ------------------------------------------------------------------------- */
 
-static const char jpeg[] = "a JPEG that has no end (FF D9)";
+static const char jpeg[] = "a JPEG without an end (FF D9)";
 
 /* The code of the next marker; -1: none, 0: something else. In compressed pixels FF is followed by
  * 0 or by a restart marker, D0 to D7; before a marker there may be any number of FF. */

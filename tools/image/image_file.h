@@ -262,7 +262,7 @@ static const image_file_kind *image_file_kind_of(const void *data, size_t size) 
 static bool image_file__unknown(const image_file__job *job) {
     const image_file_kind *kind = image_file_kind_of(job->data, job->size);
     if (image_file__begins(job, "\x89VIT", 4)) {
-        return report_fail(job->r, "is a model, not an image; a model is given with -m");
+        return report_fail(job->r, "is a model, not an image; give a model with -m");
     }
     if (kind) {
         return report_fail(job->r,
@@ -270,8 +270,8 @@ static bool image_file__unknown(const image_file__job *job) {
                            "--decoder '%s', or the same in VIT_DECODER",
                            kind->name, kind->package, kind->command);
     }
-    return report_fail(job->r, "is not an image that can be read here (JPEG, PNG, BMP, GIF, "
-                               "TGA, PGM, PPM)");
+    return report_fail(job->r, "is not an image of a supported format (JPEG, PNG, BMP, GIF, TGA, "
+                               "PGM, PPM)");
 }
 
 /* stb_image's reasons are written for programmers: the common ones in plain words. For a damaged
@@ -281,7 +281,7 @@ static bool image_file__stb_failed(const image_file__job *job) {
     if (!reason) reason = "unknown reason";
     if (image_file__no_memory) return report_no_memory(job->r);
     if (strcmp(reason, "outofmem") == 0) {
-        return report_fail(job->r, "is damaged: it asks for more memory than its pixels need");
+        return report_fail(job->r, "is damaged: its decoder needs more memory than the pixels do");
     }
     if (strcmp(reason, "unknown image type") == 0) {
         if (image_file__is_jpeg(job) || image_file__begins(job, "GIF8", 4) ||

@@ -85,7 +85,7 @@ static bool open_list(photo_paths *paths, report *r) {
  * -print0. */
 static bool check_line(const photo_paths *paths, size_t length, report *r) {
     if (strlen(paths->line) == length) return true;
-    (void)report_fail(r, "has a NUL byte in a path: a list whose paths end with one needs --null");
+    (void)report_fail(r, "has a NUL byte in a path: a list whose paths end with NUL needs --null");
     return report_file(r, paths->lists.items[paths->next_list - 1]);
 }
 

@@ -59,7 +59,7 @@ typedef struct photo_paths {
     { 0,        "list", "FILE", "a file with an IMAGE or FOLDER a line; '-': standard input",      \
       CLI_LIST, lists,  0,      0 },                                                               \
     {                                                                                              \
-        '0', "null", NULL, "paths in lists end with a NUL, as of find -print0", CLI_FLAG, null, 0, \
+        '0', "null", NULL, "paths in lists end with NUL, as from find -print0", CLI_FLAG, null, 0, \
             0                                                                                      \
     }
 

@@ -208,7 +208,7 @@ void photos_free(photo_list *list) {
 static bool takes_photos(const vit_model *model, report *r) {
     const int channels = model->config.in_chans;
     return channels == 1 || channels == 3 ||
-           report_fail(r, "images can be given to models of 1 or 3 channels, found %d", channels);
+           report_fail(r, "only models of 1 or 3 channels take images, found %d", channels);
 }
 
 bool photos_prepare(const vit_model *model, const vit_image *image, float *input, report *r) {
@@ -587,8 +587,8 @@ void photo_decoder_close(photo_decoder *decoder) {
  * something that nobody asked. */
 static bool check_stdin(const void *data, size_t size, report *r) {
     return !frames_follow(data, size) ||
-           report_fail(r, "more images follow the first one; a stream of frames is read by "
-                          "vit-classify --frames auto") ||
+           report_fail(r, "more images follow the first; vit-classify --frames auto reads a "
+                          "stream of frames") ||
            report_file(r, "-");
 }
 

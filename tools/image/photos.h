@@ -87,8 +87,8 @@ void photo_decoder_close(photo_decoder *decoder); /* NULL is allowed */
 #define PHOTO_EXACT_OPTION(photos)                                                                 \
     {                                                                                              \
         0, "exact", NULL,                                                                          \
-            "decode JPEGs at their whole size; without it, one more than twice as\n"               \
-            "large as the model's input is decoded at 1/2, 1/4 or 1/8",                            \
+            "decode JPEGs at full size; otherwise, a JPEG more than twice\n"                       \
+            "as large as the model's input is decoded at 1/2, 1/4 or 1/8",                         \
             CLI_FLAG, &(photos)->exact, 0, 0                                                       \
     }
 #define PHOTO_DECODING_OPTIONS(photos)                                                             \

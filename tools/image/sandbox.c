@@ -544,11 +544,11 @@ static bool was_killed(const sandbox *box, child *c, heard last, report *r) {
     if (last == LATE)
         return report_fail(r, "its decoder was stopped: it took more than %d seconds",
                            box->settings.seconds);
-    if (last == NONSENSE) return report_fail(r, "its decoder said what is no answer");
+    if (last == NONSENSE) return report_fail(r, "its decoder sent an invalid answer");
     do ended = wait4(c->pid, &status, 0, &used);
     while (ended < 0 && errno == EINTR);
     c->pid = 0;
-    if (ended < 0) return !report_fail(r, "its decoder ended twice, for a reason that is unknown");
+    if (ended < 0) return !report_fail(r, "its decoder ended twice, for an unknown reason");
     signal_number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     seconds = (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
               1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
@@ -563,8 +563,8 @@ static bool was_killed(const sandbox *box, child *c, heard last, report *r) {
         return !report_fail(r, "its decoder was killed twice, as the system does when memory is "
                                "short");
     if (signal_number == SIGSYS)
-        return report_fail(r, "its decoder was stopped: it asked the system for what decoding "
-                              "does not need");
+        return report_fail(r, "its decoder was stopped: it made a system call that decoding does "
+                              "not need");
     return report_fail(r, "its decoder crashed (%s %d)", signal_number ? "signal" : "exit status",
                        signal_number ? signal_number : WEXITSTATUS(status));
 }
@@ -574,9 +574,9 @@ static bool say_text(const sandbox *box, const child *c, exchange *answer, repor
     answer->text[sizeof answer->text - 1] = '\0';
     if (answer->no_memory) {
         r->no_memory = limited;
-        return report_fail(r, "its decoder wanted more than %llu MiB%s",
+        return report_fail(r, "its decoder needed more than %llu MiB%s",
                            (unsigned long long)((limited ? c->room : box->settings.memory) >> 20),
-                           limited ? ", all that this process may have (ulimit -v, -d)" : "");
+                           limited ? ", the limit of this process (ulimit -v, -d)" : "");
     }
     return report_fail(r, "%s", answer->text[0] ? answer->text : "cannot be decoded");
 }
@@ -595,7 +595,8 @@ static bool take_answer(const sandbox *box, const child *c, exchange *answer,
         return true;
     }
     if (width < 1 || height < 1 || width > most || height > most || width > most / height)
-        return report_fail(r, "its decoder said %lld x %lld", (long long)width, (long long)height);
+        return report_fail(r, "its decoder reported %lld x %lld pixels", (long long)width,
+                           (long long)height);
     copy = box->settings.allocate((size_t)(width * height) * 3);
     if (!copy) return report_no_memory(r);
     memcpy(copy, pixels, (size_t)(width * height) * 3);
@@ -634,7 +635,7 @@ static child *answered(sandbox *box, const sandbox_request *request, report *r) 
         heard last;
         if (!c) {
             (void)report_fail(r,
-                              "there is no sandbox to decode it in: %s (--no-sandbox decodes "
+                              "no sandbox is available to decode it: %s (--no-sandbox decodes "
                               "without one)",
                               failure.text);
             r->no_memory = true; /* of the system, which is not the image's fault */
@@ -671,7 +672,7 @@ bool sandbox_decode(sandbox *box, const sandbox_request *request, vit_image *ima
         return report_fail(r, "is too large: above %zu MiB", box->settings.max_input >> 20);
     if (request->parameters_size > SANDBOX_MAX_PARAMETERS ||
         (request->to && request->to_size > box->output_size))
-        return report_fail(r, "what it shall become is too large");
+        return report_fail(r, "its output would be too large");
     c = answered(box, request, r);
     if (!c) return false;
     answer = *c->shared;
@@ -688,7 +689,8 @@ sandbox *sandbox_open(const sandbox_settings *settings, report *r) {
     (void)settings;
     (void)r;
 #if defined(__linux__)
-    (void)report_fail(r, "only Linux on x86-64 and ARM64 has one, if its headers were there");
+    (void)report_fail(
+        r, "only Linux on x86-64 and ARM64 has a sandbox, if its headers were installed");
 #endif
     return NULL;
 }

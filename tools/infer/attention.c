@@ -14,8 +14,8 @@ enum { MAX_BLOCKS = 64 }; /* at a time */
 bool attention_check(const vit_config *config, report *r) {
     if (config->depth == 0) return report_fail(r, "the model has no blocks, so no attention");
     if (config->attention == VIT_ATTENTION_SELF)
-        return report_fail(r, "there is no attention to show: each token of this model attends to "
-                              "itself alone");
+        return report_fail(r, "there is no attention to show: each token of this model attends "
+                              "only to itself");
     return true;
 }
 

@@ -143,8 +143,8 @@ bool class_map_all(const class_map *map, const vit_model *model, const photo_lis
         classes[i] = class_map_find(map, model, folders->paths[i]);
         if (classes[i] >= 0 || ++wrong > SHOWN) continue;
         report_error(program, folders->paths[i],
-                     "%s; name it in a file for --map, with a line "
-                     "'FOLDER<tab>class index or label'",
+                     "%s; name it in a file for --map, with a line 'FOLDER<tab>class index or "
+                     "label'",
                      classes[i] == CLASS_AMBIGUOUS ? "matches several of the model's classes"
                                                    : "is not a class of the model");
     }
@@ -162,7 +162,7 @@ const char *zero_shot_wrong(const zero_shot_options *options) {
         if (options->names) return "--class-names needs --classes TEXT.npy";
         return scaled || shifted ? "--scale and --bias need --classes TEXT.npy" : NULL;
     }
-    if (!options->names) return "--classes needs --class-names FILE, with a name a vector";
+    if (!options->names) return "--classes needs --class-names FILE, with a name for each vector";
     if (shifted && !options->sigmoid) return "--bias needs --sigmoid";
     if (options->sigmoid && !scaled) return "--sigmoid needs the model's --scale";
     return NULL;
@@ -181,7 +181,7 @@ static bool check_texts(const zero_shot *z, report *r) {
     for (int i = 0; i < z->count; i++) {
         const float *text = text_vector(z, i);
         if (vit_cosine(text, text, (int)dim) > 0) continue;
-        return report_fail(r, "the vector of '%.80s', in row %d, is zeros or not finite",
+        return report_fail(r, "the vector of '%.80s', in row %d, is all zeros or not finite",
                            z->texts.names[i], i);
     }
     return true;

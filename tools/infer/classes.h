@@ -72,7 +72,7 @@ typedef struct zero_shot_options {
       &(o)->classes,                                                                               \
       0,                                                                                           \
       0 },                                                                                         \
-        { 0,        "class-names", "FILE", "a name for each of them, one a line",                  \
+        { 0,        "class-names", "FILE", "a name for each vector, one per line",                 \
           CLI_TEXT, &(o)->names,   0,      0 },                                                    \
         { 0,          "scale",     "S", "factor of their cosines (default 100, as in CLIP)",       \
           CLI_NUMBER, &(o)->scale, 0,   1e6 },                                                     \
@@ -83,11 +83,11 @@ typedef struct zero_shot_options {
 
 /* The notes on these options in a program's help. */
 #define ZERO_SHOT_NOTES                                                                            \
-    "The vectors of --classes are made where the text model is. They are compared with the\n"      \
-    "output of the model's head (CLIP's projection) if that is as wide, else with the\n"           \
-    "embedding. Without --sigmoid, probabilities add up to 1 (CLIP); with it, each class is\n"     \
-    "on its own (SigLIP; give the model's --scale and --bias). Vectors that embed wrote serve\n"   \
-    "as well; the model is then the one that made them, unless -m is given.\n"
+    "The text model computes the vectors of --classes elsewhere. They are compared with the\n"     \
+    "output of the model's head (CLIP's projection) if the widths are equal, else with the\n"      \
+    "embedding. Without --sigmoid, probabilities add up to 1 (CLIP). With it, each class has\n"    \
+    "its own (SigLIP; give the model's --scale and --bias). Vectors that embed wrote work\n"       \
+    "too; the model is then the one that made them, unless -m is given.\n"
 
 /* A message if some of the options do not go together, else NULL. --sigmoid may stand alone. */
 const char *zero_shot_wrong(const zero_shot_options *options);

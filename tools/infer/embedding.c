@@ -40,12 +40,12 @@ bool embedding_choose(embedding_choice *choice, const char *text, int block, con
                            block);
     if (block >= 0 && (choice->pool == EMBEDDING_HEAD || choice->pool == EMBEDDING_LOGITS))
         return report_fail(r,
-                           "--pool %s is the model's output; of a block, choose cls, avg or "
+                           "--pool %s is the model's output; for a block, choose cls, avg or "
                            "tokens",
                            embedding_pool_name(choice->pool));
     if (choice->pool == EMBEDDING_LOGITS && config->num_classes == 0)
-        return report_fail(r, "--pool logits: the model has no head; choose head, what one would "
-                              "read");
+        return report_fail(r, "--pool logits: the model has no head; choose head, the input of "
+                              "one");
     if (choice->pool == EMBEDDING_CLS && !config->has_cls_token)
         return report_fail(r, "--pool cls: the model has no class token; choose avg");
     return true;
@@ -171,8 +171,8 @@ bool embedding_begin(embedding_writer *w, const embedding_choice *choice, const 
     w->ndim = 1 + embedding_shape(choice, model, w->dims + 1);
     w->each = (size_t)w->dims[1] * (size_t)(w->ndim == 3 ? w->dims[2] : 1);
     if (!os_seek(w->npy.file, 0)) {
-        (void)report_fail(r, "is a pipe; the number of images must be written at its beginning "
-                             "when it is known, so give a file");
+        (void)report_fail(r, "is a pipe, but the number of images, known only at the end, "
+                             "belongs at its beginning; give a file");
         return report_file(r, w->npy.name);
     }
     errno = 0;
@@ -689,7 +689,7 @@ static bool check_width(const embedding_choice *choice, const embedding_index *i
     if (dims[0] == expected) return true;
     if (choice->pool == EMBEDDING_HEAD && model->config.num_classes)
         snprintf(logits, sizeof logits, " and logits of %d", model->config.num_classes);
-    return report_fail(r, "makes vectors of %lld numbers%s; those of %.200s have %lld",
+    return report_fail(r, "makes vectors of %lld values%s; those of %.200s have %lld",
                        (long long)dims[0], logits, index->path, expected);
 }
 
@@ -702,8 +702,6 @@ bool embedding_open_model(const embedding_request *asked, const embedding_index 
     choice->normalize = true;
     if (index->described && embedding_model_hash(model) != index->model_hash)
         report_error(asked->program, *path,
-                     "is not the model that made %s: cosines may mean "
-                     "nothing",
-                     index->path);
+                     "is not the model that made %s, so cosines may be meaningless", index->path);
     return true;
 }

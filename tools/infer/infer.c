@@ -336,7 +336,7 @@ static void work(void *arg, int index) {
 static bool check_model(const infer_settings *settings, report *r) {
     const vit_config *config = &settings->model->config;
     if (config->in_chans != 1 && config->in_chans != 3)
-        return report_fail(r, "images can be given to models of 1 or 3 channels, found %d",
+        return report_fail(r, "only models of 1 or 3 channels take images, found %d",
                            config->in_chans);
     if (settings->outputs & INFER_LOGITS && config->num_classes == 0)
         return report_fail(r, "names no classes");

@@ -455,8 +455,8 @@ static bool refuse_activation(const walk *w, const settings all[FROM_COUNT], rep
     if (!a || w->code_activation.given || settings_origin(all, SETTING_ACTIVATION) > FROM_TENSORS)
         return true;
     return report_fail(r,
-                       "%.100s %s %.100s, which vit.h does not have; --set activation=NAME "
-                       "takes another of %s",
+                       "%.100s %s %.100s, which vit.h lacks; --set activation=NAME selects one "
+                       "of %s",
                        a->module[0] ? a->module : "the model", w->unknown_code ? "calls" : "is",
                        a->value, setting_rows[SETTING_ACTIVATION].choices);
 }
@@ -470,9 +470,9 @@ static const char *doubt_activation(const walk *w) {
         return "the blocks have several";
     if (w->code_activation.given && w->has_blocks && strcmp(other, "tanh") != 0 &&
         strcmp(other, "sigmoid") != 0)
-        return "the code of the blocks calls one that vit.h does not have, besides";
+        return "the code of the blocks calls an activation that vit.h lacks, besides";
     return is_code && !w->code_activation.given && !w->activation.given
-               ? "the code of the blocks calls none that is known"
+               ? "the code of the blocks calls no known activation"
                : NULL;
 }
 
@@ -488,8 +488,8 @@ static bool refuse_cut(const walk *w, const settings all[FROM_COUNT], report *r)
     if (settings_origin(all, SETTING_PATCH_STRIDE) > FROM_TENSORS) return true;
     if (w->padding.given)
         return report_fail(r,
-                           "%.100s cuts patches out of a padded input, which vit.h does not; "
-                           "--set patch_stride=N takes them without padding",
+                           "%.100s cuts patches out of a padded input, which vit.h does not "
+                           "support; --set patch_stride=N cuts them without padding",
                            w->padding.module);
     return !w->stride.disputed ||
            report_fail(r,
@@ -514,8 +514,7 @@ bool attributes_put(const checkpoint *c, const char *patch, settings all[FROM_CO
     if (!heads->given || heads_divide(&w, heads)) put(heads, SETTING_NUM_HEADS, tensors, told);
     else
         text_append(told->text, sizeof told->text,
-                    "num_heads=%.0f (%.60s%s%.60s), by which no "
-                    "weight can be divided: not used",
+                    "num_heads=%.0f (%.60s%s%.60s) does not divide any weight: not used",
                     heads->value, heads->module, heads->module[0] ? "." : "", heads->name);
     put(&w.eps, SETTING_NORM_EPS, tensors, told);
     w.norm_first.value = w.norm_first.value > 0 ? VIT_BLOCK_PRE_NORM : VIT_BLOCK_POST_NORM;

@@ -198,8 +198,8 @@ static bool no_layout(checkpoint *c, layout_map *map, report *r) {
     }
     if (!first) return report_fail(r, "expected the tensors of a ViT, found no tensors");
     return report_fail(r,
-                       "expected timm's layout (patch_embed.proj.weight) or another that is "
-                       "known, found %zu tensors such as %s %s",
+                       "expected timm's layout (patch_embed.proj.weight) or another known "
+                       "layout, found %zu tensors such as %s %s",
                        checkpoint_count(c), first->name,
                        shape_text(first->dims, first->ndim, shape, sizeof shape));
 }
@@ -366,7 +366,7 @@ static bool add_key(missing *m, const char *key, const char *why, const char *te
     char note[160];
     int used = snprintf(note, sizeof note, "missing: %s", why);
     if (known)
-        snprintf(note + used, sizeof note - (size_t)used, "; --set %s=%s if this one has none",
+        snprintf(note + used, sizeof note - (size_t)used, "; --set %s=%s if this model has none",
                  setting_rows[known->key].name, known->key == SETTING_POSITIONS ? "none" : "0");
     return !is_new(m, key) || groups_add(&m->groups, key, note);
 }
@@ -394,14 +394,14 @@ static const char *why_missed(const layout_map *map, const settings all[FROM_COU
     for (rule = map->layout->rules; rule->tensor; rule++) {
         if (!layout_names(rule->tensor, tensor, &block)) continue;
         if (!layout_all_hold(map, rule->when, block)) continue;
-        if (names_parts_present(map, rule, block) > 0) return "other parts of it are there";
+        if (names_parts_present(map, rule, block) > 0) return "other parts of it exist";
         if (names_is_required(rule) && !is_told_absent(all, tensor))
             return "every model of this layout has it";
     }
     /* a weight without a bias is common, a bias without its weight an accident */
     if (length <= 7 || strcmp(tensor + length - 7, ".weight")) return NULL;
     snprintf(weight, sizeof weight, "%.*s.bias", (int)(length - 7), tensor);
-    return layout_has(map, weight) ? "its bias is there" : NULL;
+    return layout_has(map, weight) ? "its bias exists" : NULL;
 }
 
 /* The first of the rules that any block uses; NULL if none uses any. */

@@ -307,8 +307,9 @@ static bool plan_sources(const layout_map *map, const layout_match *match,
     item->method = rule->method;
     if (item->method == LAYOUT_IDENTITY &&
         (config->num_heads != 1 || item->dims[0] != item->dims[1]))
-        return report_fail(r, "%s %s is missing: only one head as wide as a token does without it",
-                           item->tensor.name, describe_dims(item, expected));
+        return report_fail(
+            r, "%s %s is missing: only a single head as wide as a token works without it",
+            item->tensor.name, describe_dims(item, expected));
     for (i = 0; i < count; i++) {
         layout_part *part = &item->parts[item->part_count++];
         if (!layout_find_part(map, match, i, part)) continue; /* zeros */

@@ -661,7 +661,7 @@ bool names_add_unknown(const layout_map *map, const checkpoint_tensor_info *info
 }
 
 bool names_put_unknown(const name_groups *unknown, findings *f) {
-    static const char advice[] = "--rename THEIRS=OURS says what an unknown tensor is";
+    static const char advice[] = "--rename THEIRS=OURS names an unknown tensor";
     char name[GROUP_TEXT_SIZE], text[GROUP_TEXT_SIZE + SHAPE_TEXT_SIZE + 80];
     size_t i;
     for (i = 0; i < unknown->count; i++) {

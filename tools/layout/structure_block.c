@@ -149,7 +149,7 @@ static void name_by_words(structure_parts *p) {
         structure_name(kv, "attn.kv", structure_by_name);
     } else if (fused && rows_of(fused) % 3 == 0 && p->ordered && fused->heads) {
         structure_name(fused, "attn.stacked", by_order);
-        structure_note_add(p->result, "qkv_order=qkv", "no name tells query, key and value apart",
+        structure_note_add(p->result, "qkv_order=qkv", "no name distinguishes query, key and value",
                            "--set qkv_order=WORD");
     } else if (fused && rows_of(fused) % 3 == 0) {
         structure_name(fused, "attn.qkv", structure_by_name);
@@ -231,7 +231,7 @@ static void name_three(structure_parts *p, const matrix_list *list) {
         if (!structure_order_tells(p, three, 3, "query, key and value")) return;
         for (k = 0; k < 3; k++) structure_name(three[k], roles[k], by_order);
         structure_note_add(p->result, "query, key and value in the order of the file",
-                           "their names do not tell", "--rename THEIRS=OURS");
+                           "their names do not show it", "--rename THEIRS=OURS");
         return;
     }
 }
@@ -315,12 +315,13 @@ static void name_gated(matrix_list *list, structure_parts *p) {
     two[0] = structure_says(up, GATE_WORDS) ? up : gate;
     two[1] = two[0] == up ? gate : up;
     is_named = structure_says(two[0], GATE_WORDS) || structure_says(two[1], "up");
-    if (!is_named && !structure_order_tells(p, two, 2, "the gate and what it multiplies")) return;
+    if (!is_named && !structure_order_tells(p, two, 2, "the gate and the layer that it multiplies"))
+        return;
     structure_name(two[0], "mlp.gate", is_named ? structure_by_name : by_order);
     structure_name(two[1], "mlp.up", is_named ? structure_by_name : by_order);
     if (!is_named)
         structure_note_add(p->result, "the first of a gated MLP's layers as the gate",
-                           "their names do not tell", "--rename THEIRS=OURS");
+                           "their names do not show it", "--rename THEIRS=OURS");
 }
 
 /* Which of two comes first by its words; -1: they do not tell. */
@@ -496,7 +497,7 @@ static bool refuse_matrices(const structure_parts *p, report *r) {
         report_line(r, 0, line);
     }
     report_line(r, 0,
-                "--rename THEIRS=OURS gives them telling names, such as query, key, value, "
+                "--rename THEIRS=OURS gives them recognisable names, such as query, key, value, "
                 "out, fc1, fc2");
     return false;
 }

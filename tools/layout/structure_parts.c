@@ -234,7 +234,7 @@ static bool drop_parts(structure_parts *p, const text_list *ignore, report *r) {
             part->reason = "by --ignore";
         } else if (dtype == CHECKPOINT_BOOL) {
             if (!is_constant(p->checkpoint, part->weight, &part->is_dropped, r)) return false;
-            part->reason = "of a mask that masks nothing";
+            part->reason = "of a mask without effect";
         } else if (!checkpoint_is_float(dtype)) {
             part->is_dropped = true;
             part->reason = "of whole numbers";
@@ -363,9 +363,9 @@ bool structure_order_tells(structure_parts *p, structure_part *const *parts, int
     }
     put_pattern(parts[0], pattern, sizeof pattern);
     text_append(p->unsure, sizeof p->unsure,
-                " do not tell which is which of %s, and the tensors "
-                "of this file are sorted by name; give --rename '%s.*=NEW.*' for each, where NEW "
-                "is a telling name such as 'layers.*.attn.query'",
+                " do not distinguish %s, and the tensors of this file are sorted by name; give "
+                "--rename '%s.*=NEW.*' for each, where NEW is a recognisable name such as "
+                "'layers.*.attn.query'",
                 roles, pattern);
     return false;
 }
@@ -781,8 +781,8 @@ static bool check_alone(const group_search *g, const block_run *best, report *r)
     put_series(&other, b, sizeof b);
     return report_fail(r,
                        "two groups of tensors look like the blocks of a transformer: %d of %s, "
-                       "%lld wide, and %d of %s, %lld wide. A model in stages, such as Swin, is "
-                       "none that vit.h can run; of an encoder and a decoder, --ignore '%s' drops "
+                       "%lld wide, and %d of %s, %lld wide. A model in stages, such as Swin, "
+                       "does not run in vit.h; for an encoder and a decoder, --ignore '%s' drops "
                        "one",
                        best->blocks, a, (long long)norm_length(best), other.blocks, b,
                        (long long)norm_length(&other), strstr(a, "dec") ? a : b);
@@ -803,8 +803,9 @@ static bool find_groups(structure_parts *p, group_search *g, report *r) {
     }
     count_places(p);
     if (p->places == 0)
-        return report_fail(r, "no group of tensors looks like a block of a transformer: a norm as "
-                              "wide as a token, and matrices that read and write as many values");
+        return report_fail(r, "no group of tensors looks like the blocks of a transformer: a "
+                              "norm as wide as a token, and matrices that read and write that "
+                              "many values");
     return index_blocks(p, r);
 }
 

@@ -102,7 +102,7 @@ static void name_linear_positions(structure_parts *p, structure_part *part) {
                  other->path, part->path, part->path);
     structure_name(part, "pos_embed.linear", structure_by_name);
     structure_note_add(p->result, "a linear layer as the table of positions",
-                       "its name and shape say so", "--rename THEIRS=OURS");
+                       "its name and shape match", "--rename THEIRS=OURS");
 }
 
 static void name_positions(structure_parts *p) {
@@ -320,7 +320,7 @@ static void drop_decoder(structure_parts *p) {
     int i;
     for (i = 0; p->is_matched && i < p->count; i++)
         if (is_open(&p->parts[i]) && structure_says(&p->parts[i], "decoder"))
-            drop(&p->parts[i], "of a decoder, without which the logits match");
+            drop(&p->parts[i], "of a decoder; without it the logits match");
 }
 
 /* === All of it === */
@@ -720,13 +720,13 @@ static bool read_order(order *o, const checkpoint *c, const text_list *ignore, r
     find_blocks(o);
     if (o->blocks == 0)
         return report_fail(r,
-                           "no name tells anything (%.60s, ...), and no shapes are repeated as "
-                           "those of blocks are; --rename THEIRS=OURS gives names",
+                           "no name is informative (%.60s, ...), and no shapes repeat like those "
+                           "of blocks; --rename THEIRS=OURS gives names",
                            checkpoint_tensor(c, 0)->name);
     o->width = find_width(o);
     name_all(o);
     structure_note_add(o->parts->result, "the order of the file as that of a forward pass",
-                       "no name tells what an array is", "--rename THEIRS=OURS");
+                       "no name identifies an array", "--rename THEIRS=OURS");
     return true;
 }
 

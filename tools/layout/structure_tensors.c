@@ -364,7 +364,7 @@ static bool is_explained(const structure_part *part) {
 /* Why no role fits, where that can be told. */
 static const char *remark(const structure_parts *p, const structure_part *part) {
     const checkpoint_tensor_info *t = part->weight;
-    if (structure_says(part, "decoder")) return ": of a decoder, which --ignore would leave out";
+    if (structure_says(part, "decoder")) return ": of a decoder, which --ignore would drop";
     if (part->kind == PART_BATCH) return ": a batch norm, which vit.h lacks";
     if (part->kind == PART_OTHER && part->bias && part->bias->ndim > 1)
         return ": a norm over tokens and width at once, which vit.h lacks";
@@ -540,9 +540,8 @@ bool structure_find(checkpoint *c, const text_list *ignore, bool is_matched, str
     if (s->found) {
         s->layout = layout_of(&p);
         structure_note_add(s, "blocks as usual",
-                           "attention, then an MLP, each added to what it "
-                           "reads, softmax over the keys: the file has the weights, not the "
-                           "program",
+                           "attention, then an MLP, each added to its input, with softmax over "
+                           "the keys: the file has the weights, but not the program",
                            "to prove it: --match-input x.npy --match-logits y.npy");
     }
     s->found = s->found && replace_tensors(&n, s);

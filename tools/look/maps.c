@@ -16,7 +16,7 @@ const char *look_wrong_attention(const look_choices *c, int operands) {
         return "--heads is all or mean";
     if (c->heads && c->head >= 0) return "--head and --heads exclude each other";
     if (c->rollout && (c->heads || c->head >= 0 || c->block >= 0))
-        return "--rollout is of all heads and blocks: without --block, --head and --heads";
+        return "--rollout covers all heads and blocks: it excludes --block, --head and --heads";
     return NULL;
 }
 

@@ -68,8 +68,8 @@ const char *look_wrong_positions(const look_choices *c, int operands) {
     if (c->kind && positions_by_name(c->kind) == POSITIONS_KINDS)
         return "--kind is embedding, rotary or relative";
     if (c->compare && operands < 2) return "--compare needs two models: A.vit B.vit";
-    if (!c->compare && operands > 0) return "models are given with -m, or after --compare";
-    return c->compare && c->model ? "--compare names the models: without -m" : NULL;
+    if (!c->compare && operands > 0) return "give models with -m, or after --compare";
+    return c->compare && c->model ? "--compare names the models: it excludes -m" : NULL;
 }
 
 static bool find_cosines(const vit_model *model, look_positions *m, report *r) {
@@ -125,8 +125,8 @@ static bool stack_cosines(look_job *j, report *r) {
         const look_positions *m = &j->placed[i];
         if ((int64_t)m->grid.height * m->grid.width != n)
             return report_fail(r,
-                               "--npy needs models with equally many positions, found %lld and "
-                               "%lld",
+                               "--npy needs models with the same number of positions, found %lld "
+                               "and %lld",
                                (long long)n, (long long)m->grid.height * m->grid.width);
         memcpy(j->numbers + (size_t)i * (size_t)(n * n), m->cosines,
                (size_t)(n * n) * sizeof *m->cosines);

@@ -108,7 +108,7 @@ static bool assume_seen_heads(const assumer *a) {
     if (!a->model->notes.heads_by_weights) return true;
     snprintf(agrees, sizeof agrees, "%s", heads_why(&a->seen->heads, why));
     if (a->model->notes.heads_by_width)
-        snprintf(agrees, sizeof agrees, "%s, and what timm's models of width %d have", why,
+        snprintf(agrees, sizeof agrees, "%s, and the value in timm's models of width %d", why,
                  c->embed_dim);
     return assume(a, SETTING_NUM_HEADS, c->num_heads, agrees);
 }
@@ -133,8 +133,8 @@ static bool assume_seen_keys(const assumer *a) {
     if (!keys->is_clear || settings_origin(a->all, SETTING_QKV_INTERLEAVE) != FROM_TENSORS)
         return true;
     snprintf(why, sizeof why,
-             "read from the weights: biases of keys are not trained, and are "
-             "%.2g times the others', in the other order %.2g times",
+             "read from the weights: training leaves biases of keys small; these are %.2g times "
+             "the others', in the other order %.2g times",
              keys->best, keys->next);
     return assume(a, SETTING_QKV_INTERLEAVE,
                   keys->is_by_head ? QKV_INTERLEAVE_PER_HEAD : QKV_INTERLEAVE_NONE, why);
@@ -150,7 +150,7 @@ static bool assume_usual(const assumer *a) {
     const vit_config *c = &a->model->config;
     const bool by_width = a->model->notes.heads_by_width && !a->model->notes.heads_by_weights;
     char why[96];
-    snprintf(why, sizeof why, "what timm's models of width %d have", c->embed_dim);
+    snprintf(why, sizeof why, "the value in timm's models of width %d", c->embed_dim);
     if (by_width && !assume(a, SETTING_NUM_HEADS, c->num_heads, why)) return false;
     if (settings_origin(a->all, SETTING_NORM_EPS) < 0 &&
         !assume(a, SETTING_NORM_EPS, setting_rows[SETTING_NORM_EPS].plain, "timm's usual"))
@@ -199,8 +199,8 @@ static bool assume_side_by_side(const assumer *a) {
     char why[160];
     if (stride == 0 || settings_origin(a->all, SETTING_PATCH_STRIDE) >= 0) return true;
     snprintf(why, sizeof why,
-             "patches side by side, for which the positions of %d x %d are "
-             "resampled; patch_stride=%d fits them as they are",
+             "patches side by side, with the positions of %d x %d resampled; patch_stride=%d "
+             "would use them unchanged",
              stored->grid_height, stored->grid_width, stride);
     return assume(a, SETTING_PATCH_STRIDE, a->model->config.patch_size, why);
 }
@@ -221,11 +221,11 @@ static bool assume_structure(const assumer *a) {
               ? "its attention has batch_first=False, so it presumably gets tokens first"
               : "torch.nn's attention presumably gets tokens first, or has batch_first=True" },
         { SETTING_POOL_PREFIX, may_pool_prefix(c), c->pool_prefix,
-          "the usual mean is of the patches alone" },
+          "the usual mean covers only the patches" },
         { SETTING_POSITIONS, a->model->stored.first_rows, c->positions, "the usual" },
         { SETTING_PATCH_ORDER, a->seen->patch_depth > 0 && !is_described(a),
           (int)a->all[FROM_TENSORS].value[SETTING_PATCH_ORDER],
-          a->seen->library ? "as this layout has it" : "the usual" },
+          a->seen->library ? "as in this layout" : "the usual" },
         { SETTING_ATTN_ROOT,
           c->depth > 0 && !a->seen->is_torch_attention && !is_described(a) &&
               !is_told(a, SETTING_ATTN_SCALE),
@@ -238,7 +238,7 @@ static bool assume_structure(const assumer *a) {
             return false;
     if (!assume_size(a) || !assume_side_by_side(a)) return false;
     return !c->has_final_norm || settings_origin(a->all, SETTING_FINAL_NORM) != FROM_TENSORS ||
-           assume(a, SETTING_FINAL_NORM, 1, "it is stored, so it is presumably used");
+           assume(a, SETTING_FINAL_NORM, 1, "its tensor is stored, so it is presumably used");
 }
 
 /* === Preprocessing === */
@@ -302,7 +302,7 @@ static bool assume_preprocessing(const assumer *a) {
     if (!is_told(a, SETTING_RESIZE_HEIGHT)) append_setting(a, SETTING_CROP_PCT, crop_pct, &t);
     append_setting(a, SETTING_CROP_MODE, c->crop_mode, &t);
     append_setting(a, SETTING_INTERPOLATION, c->interpolation, &t);
-    snprintf(why, sizeof why, "%s%s%s; nothing says how images were prepared",
+    snprintf(why, sizeof why, "%s%s%s; nothing shows how images were prepared",
              by_library && !a->seen->library ? "the usual" : "as ",
              !by_library        ? "timm"
              : a->seen->library ? a->seen->library

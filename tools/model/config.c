@@ -85,7 +85,7 @@ static bool put_vision(settings *s, const json_value *model, const json_value *v
     if (eps) settings_put(s, SETTING_NORM_EPS, json_number(eps, 1e-5));
     put_activation(s, model, vision);
     if (!strcmp(pool, "tok")) return true;
-    return report_fail(r, "pool_type %.40s: this version of vit.h runs tok only", pool);
+    return report_fail(r, "pool_type %.40s: this version of vit.h supports only tok", pool);
 }
 
 static bool put_vector(const json_value *value, const char *key, double *out, int *count,
@@ -393,7 +393,7 @@ static bool put_frames(settings *s, const json_value *root, const hf_processor *
     if (crop.height == 0) crop.height = processor->crop;
     if (!resizes)
         return report_fail(r, "do_resize false: this version of vit.h always resizes (--set "
-                              "crop_mode=..., with another --config, tells how)");
+                              "crop_mode=..., with another --config, selects how)");
     settings_put(s, SETTING_CROP_MODE, size.shortest ? VIT_CROP_CENTER : VIT_CROP_SQUASH);
     settings_put(s, SETTING_CROP_PCT,
                  crops && crop.height > 0 ? share(crop.height, size.height) : 1);
@@ -500,8 +500,8 @@ bool config_hf_apply(config_file *config, settings *s, const char *path, report 
     const hf_model *model = find_model(root);
     if (!model)
         return report_fail(r,
-                           "model_type %.60s: expected timm's form (\"architecture\") or one of "
-                           "transformers' vit, deit, beit, dinov2, clip, siglip and their like",
+                           "model_type %.60s: expected timm's form (\"architecture\") or "
+                           "transformers' vit, deit, beit, dinov2, clip, siglip or a similar type",
                            type_of(root) ? type_of(root) : "?");
     if (!vision || vision->kind != JSON_OBJECT) vision = root;
     if (!put_numbers(s, vision, model, r) || !put_sizes(s, vision, r) ||

@@ -72,9 +72,9 @@ static bool has_hint(const heads_evidence *evidence) {
 }
 
 const char *heads_doubt(const heads_evidence *evidence) {
-    return has_hint(evidence) ? "the weights hint at it, no more"
-                              : "the weights show no heads, as those of one head or of little "
-                                "training do";
+    return has_hint(evidence) ? "the weights only hint at it"
+                              : "the weights show no heads, as with a single head or little "
+                                "training";
 }
 
 static int next_above(const heads_evidence *evidence, int heads) {

@@ -84,7 +84,7 @@ static bool check_contradiction(const resolver *m, setting_key key, report *r) {
     char told[32], seen[32];
     if (m->all[FROM_OPTIONS].given[key] || !other->given[key] || !tensors->given[key]) return true;
     if (other->value[key] == tensors->value[key]) return true;
-    return report_fail(r, "%s says %s %s, the tensors say %s", other->origin,
+    return report_fail(r, "%s has %s %s, the tensors have %s", other->origin,
                        setting_rows[key].name, setting_text(key, other->value[key], told),
                        setting_text(key, tensors->value[key], seen));
 }
@@ -348,13 +348,13 @@ static bool refuse_size(const resolver *m, const settings *told, bool is_square_
     if (is_square_grid)
         return report_fail(
             r,
-            "%s says img_size %.0fx%.0f, the tensors say %.0fx%.0f (pos_embed "
-            "has %d patches of %d); --img-size decides",
+            "%s has img_size %.0fx%.0f, the tensors have %.0fx%.0f (pos_embed has %d patches of "
+            "%d); --img-size decides",
             told->origin, height, width, pixels_of(m->config, m->stored->grid_height),
             pixels_of(m->config, m->stored->grid_width), m->stored->patch_rows, patch);
     return report_fail(r,
-                       "%s says img_size %.0fx%.0f, but pos_embed has %d rows and a patch is "
-                       "%d wide",
+                       "%s has img_size %.0fx%.0f, but pos_embed has %d rows and a patch is %d "
+                       "wide",
                        told->origin, height, width, m->stored->position_rows, patch);
 }
 
@@ -444,7 +444,7 @@ static bool find_relative_grid(resolver *m, report *r) {
     m->stored->grid_height = m->stored->grid_width = (side + 1) / 2;
     return !gives_size(told) || gives_size(&m->all[FROM_OPTIONS]) ||
            report_fail(r,
-                       "%s says img_size %.0fx%.0f, the %d relative positions say %.0fx%.0f; "
+                       "%s has img_size %.0fx%.0f, the %d relative positions have %.0fx%.0f; "
                        "--img-size decides",
                        told->origin, told->value[SETTING_IMG_HEIGHT],
                        told->value[SETTING_IMG_WIDTH], count,
@@ -472,7 +472,7 @@ static bool resolve_free_size(resolver *m, report *r) {
     c->img_height = (int)value_of(m, SETTING_IMG_HEIGHT);
     c->img_width = (int)value_of(m, SETTING_IMG_WIDTH);
     if ((c->img_height == 0 || c->img_width == 0) &&
-        !ask_for_lack(m, "img_size", "there is no pos_embed to tell the input size",
+        !ask_for_lack(m, "img_size", "there is no pos_embed to show the input size",
                       "--img-size HxW (where patches overlap, --set patch_stride=N)" NAME_OR_CONFIG,
                       r))
         return false;
@@ -491,7 +491,7 @@ static bool take_first_rows(resolver *m, report *r) {
     int tokens;
     if (!settings_get(m->all, SETTING_IMG_HEIGHT, &height) ||
         !settings_get(m->all, SETTING_IMG_WIDTH, &width))
-        return ask(m, "img_size", "it tells how many of the first rows of pos_embed are used",
+        return ask(m, "img_size", "it shows how many of the first rows of pos_embed are used",
                    "--img-size HxW", r);
     stored->grid_height = grid_side(c, height);
     stored->grid_width = grid_side(c, width);
@@ -514,7 +514,7 @@ static bool check_positions(const resolver *m, report *r) {
     if ((int)wanted == c->positions || findings_are_open(m->found)) return true;
     if (c->num_prefix_tokens == 0 && c->positions != VIT_POS_NONE && (int)wanted != VIT_POS_NONE)
         return true; /* all tokens are patches */
-    return report_fail(r, "%s says positions %s, pos_embed with %d rows says %s",
+    return report_fail(r, "%s has positions %s, pos_embed with %d rows has %s",
                        m->all[settings_origin(m->all, SETTING_POSITIONS)].origin,
                        setting_text(SETTING_POSITIONS, wanted, told), m->stored->position_rows,
                        setting_text(SETTING_POSITIONS, c->positions, seen));
@@ -540,8 +540,8 @@ static bool resolve_size(resolver *m, report *r) {
                check_positions(m, r);
     if (value_of(m, SETTING_POS_SINCOS) > 0)
         return report_fail(r,
-                           "pos_sincos is for positions that are computed, but pos_embed with "
-                           "%d rows is there",
+                           "pos_sincos computes positions, but the file has pos_embed with %d "
+                           "rows",
                            m->seen->position_rows);
     if (value_of(m, SETTING_POS_FIRST_ROWS) != 0 ? !take_first_rows(m, r) : !find_grid(m, r))
         return false;
@@ -555,8 +555,8 @@ static bool ask_positions(const resolver *m, report *r) {
     snprintf(sincos, sizeof sincos, " or --set pos_sincos=WORD (%s)" NAME_OR_CONFIG,
              setting_rows[SETTING_POS_SINCOS].choices);
     return ask_for_lack(m, "positions",
-                        "there is no pos_embed, and rotary positions cannot be "
-                        "seen in the tensors, nor other computed ones",
+                        "there is no pos_embed, and the tensors show neither rotary nor other "
+                        "computed positions",
                         choices_of_words(SETTING_ROPE_TYPE, sincos, options), r);
 }
 
@@ -592,8 +592,7 @@ static bool resolve_norm(resolver *m, report *r) {
                           !c->has_mlp_norm;
     if (!is_told(m, SETTING_NORM_TYPE) &&
         !ask_for_lack(m, "norm_type",
-                      "the norms have no bias, so they are RMS norms or none that "
-                      "vit.h knows",
+                      "the norms have no bias, so they are RMS norms or unknown to vit.h",
                       "--set norm_type=rms" NAME_OR_CONFIG, r))
         return false;
     return is_told(m, SETTING_NORM_EPS) || is_plain ||
@@ -646,18 +645,18 @@ static bool resolve_pool(resolver *m, report *r) {
     if (c->pool_mlp_dim == c->mlp_dim || c->pool != VIT_POOL_MAP) c->pool_mlp_dim = 0;
     if (c->pool != VIT_POOL_MAP) c->pool_num_heads = 0;
     if (is_told(m, SETTING_POOL) && c->pool == VIT_POOL_TOKEN && !c->has_cls_token)
-        return report_fail(r, "pool=token reads the class token, and there is none; give --set "
+        return report_fail(r, "pool=token reads the class token, but there is none; give --set "
                               "pool=avg, --set pool=max or --set pool=avgmax");
     if (is_told(m, SETTING_POOL)) return check_pool(m, r);
     if (!c->has_cls_token)
         return ask_for_lack(m, "pool",
-                            "there is no class token, and how the patches are pooled "
-                            "cannot be seen in the tensors",
+                            "there is no class token, and the tensors do not show how the "
+                            "patches are pooled",
                             "--set pool=avg|max|avgmax" NAME_OR_CONFIG, r);
     return !c->has_fc_norm ||
            ask(m, "pool",
-               "fc_norm is there, so the head may read an average, and how it is "
-               "pooled cannot be seen in the tensors",
+               "fc_norm exists, so the head may read an average, and the tensors do not show how "
+               "it is pooled",
                "--set pool=avg|token|max|avgmax" NAME_OR_CONFIG, r);
 }
 

@@ -49,7 +49,7 @@
 
 #define WORDS_OF_POSITIONS(X)                                                                    \
     X(VIT_POS_ALL, "all", "")                                                                    \
-    X(VIT_POS_PATCHES, "patches", "positions of the patches alone")                              \
+    X(VIT_POS_PATCHES, "patches", "positions only of the patches")                               \
     X(VIT_POS_NONE, "none", "no positions")
 
 #define WORDS_OF_POS_SINCOS(X)                                                                   \
@@ -82,7 +82,7 @@
 
 #define WORDS_OF_ATTENTION(X)                                                                    \
     X(VIT_ATTENTION_ALL, "all", "")                                                              \
-    X(VIT_ATTENTION_SELF, "self", "each token attends to itself alone")
+    X(VIT_ATTENTION_SELF, "self", "each token attends only to itself")
 
 #define WORDS_OF_ROPE_TYPE(X)                                                                    \
     X(ROPE_NONE, "none", "")                                                                     \
@@ -169,9 +169,11 @@
     X(IN_CHANS, in_chans, INTEGER, COPIED, 0, CHECKED, "channels of the input")                  \
     X(IMG_HEIGHT, img_height, INTEGER, WORKED_OUT, 0, NAMED, "input height in pixels")           \
     X(IMG_WIDTH, img_width, INTEGER, WORKED_OUT, 0, NAMED, "input width in pixels")              \
-    X(STEM, stem, WORD, COPIED, VIT_STEM_NONE, BOTH, "what makes a feature map of the input")    \
-    X(STEM_WIDTH, stem_width, INTEGER, COPIED, 0, NEITHER, "channels of its first convolution")  \
-    X(STEM_STAGE1, stem_stage1, INTEGER, COPIED, 0, NEITHER, "blocks of its first stage")        \
+    X(STEM, stem, WORD, COPIED, VIT_STEM_NONE, BOTH,                                             \
+      "layers that make a feature map of the input")                                             \
+    X(STEM_WIDTH, stem_width, INTEGER, COPIED, 0, NEITHER,                                       \
+      "channels of the stem's first convolution")                                                \
+    X(STEM_STAGE1, stem_stage1, INTEGER, COPIED, 0, NEITHER, "blocks of the stem's first stage") \
     X(STEM_STAGE2, stem_stage2, INTEGER, COPIED, 0, NEITHER, "of its second")                    \
     X(STEM_STAGE3, stem_stage3, INTEGER, COPIED, 0, NEITHER, "of its third")                     \
     X(STEM_STAGE4, stem_stage4, INTEGER, COPIED, 0, NEITHER, "of its fourth")                    \
@@ -179,7 +181,7 @@
     X(PATCH_STRIDE, patch_stride, INTEGER, COPIED, 0, NEITHER,                                   \
       "pixels from one patch to the next; 0: patch_size")                                        \
     X(PATCH_ORDER, patch_order, WORD, NO_FIELD, 0, NEITHER,                                      \
-      "of a patch's pixels in a linear layer")                                                   \
+      "order of a patch's pixels in a linear layer")                                             \
     X(PATCH_CUT, patch_cut, WORD, COPIED, VIT_CUT_SQUARES, NEITHER,                              \
       "how patches are cut out of the input")                                                    \
     X(EMBED_DIM, embed_dim, INTEGER, COPIED, 0, BOTH, "width of a token")                        \
@@ -194,11 +196,12 @@
       "distillation token and second head")                                                      \
     X(REG_TOKENS, num_reg_tokens, INTEGER, COPIED, 0, BOTH, "register tokens")                   \
     X(POSITIONS, positions, WORD, WORKED_OUT, VIT_POS_ALL, NAMED, "tokens that have a position") \
-    X(POS_SINCOS, pos_sincos, WORD, NO_FIELD, 0, NEITHER, "computed where none are stored")      \
+    X(POS_SINCOS, pos_sincos, WORD, NO_FIELD, 0, NEITHER,                                        \
+      "computed positions, if none are stored")                                                  \
     X(POS_FIRST_ROWS, pos_first_rows, FLAG(NULL, NULL), NO_FIELD, 0, NEITHER,                    \
       "use the first rows of a longer pos_embed")                                                \
     X(POS_RESAMPLE, pos_resample, WORD, WORKED_OUT, VIT_RESAMPLE_TIMM, NEITHER,                  \
-      "whose way of resampling positions")                                                       \
+      "library whose resampling of positions is used")                                           \
     X(DYNAMIC_IMG_SIZE, dynamic_img_size, FLAG(NULL, "any input size"), COPIED, 0, NAMED,        \
       "other input sizes at run time")                                                           \
     X(DYNAMIC_IMG_PAD, dynamic_img_pad, FLAG(NULL, "input padded to whole patches"), COPIED, 0,  \
@@ -216,23 +219,24 @@
     X(NORM_EPS, norm_eps, NUMBER, COPIED, 1e-6, NAMED, "epsilon of the norms")                   \
     X(BLOCK_TYPE, block_type, WORD, COPIED, VIT_BLOCK_PRE_NORM, BOTH, "order in a block")        \
     X(ATTENTION, attention, WORD, COPIED, VIT_ATTENTION_ALL, NEITHER,                            \
-      "which tokens a token attends to")                                                         \
+      "tokens that a token attends to")                                                          \
     X(QKV_BIAS, has_qkv_bias, FLAG("blocks.0.attn.qkv.bias", "no qkv bias"), COPIED, 1, BOTH,    \
       "bias of the qkv projection")                                                              \
-    X(QKV_ORDER, qkv_order, WORD, NO_FIELD, 0, NEITHER, "of query, key and value in a weight")   \
+    X(QKV_ORDER, qkv_order, WORD, NO_FIELD, 0, NEITHER,                                          \
+      "order of query, key and value in a weight")                                               \
     X(QKV_INTERLEAVE, qkv_interleave, WORD, NO_FIELD, 0, NEITHER,                                \
       "how the rows of q, k and v alternate in one weight")                                      \
     X(QK_NORM, has_qk_norm, FLAG("blocks.0.attn.q_norm.weight", "norm of q and k"), COPIED, 0,   \
       BOTH, "norm of queries and keys")                                                          \
     X(ROPE_TYPE, rope_type, WORD, NO_FIELD, ROPE_NONE, NEITHER, "rotary positions")              \
     X(ROPE_TEMPERATURE, rope_temperature, NUMBER, NO_FIELD, 100, NEITHER,                        \
-      "base of their frequencies")                                                               \
+      "base of the rotary frequencies")                                                          \
     X(ROPE_INDEXING, rope_grid_indexing, WORD, NO_FIELD, ROPE_IJ, NEITHER,                       \
-      "rows or columns come first in them")                                                      \
+      "whether rows or columns come first in rotary angles")                                     \
     X(ROPE_OFFSET, rope_grid_offset, NUMBER, NO_FIELD, 0, NEITHER,                               \
-      "coordinate of their first row and column")                                                \
+      "coordinate of the first row and column")                                                  \
     X(ROPE_REFERENCE, ref_feat_shape, INTEGER, NO_FIELD, 0, NEITHER,                             \
-      "side of the grid they were trained on")                                                   \
+      "side of the grid in training")                                                            \
     X(REL_POS, has_rel_pos, FLAG("blocks.0.attn.rel_pos", "relative positions"), COPIED, 0,      \
       BOTH, "bias of attention by relative position")                                            \
     X(DIFF_ATTN, has_diff_attn, FLAG("blocks.0.attn.lambda", "differential attention"), COPIED,  \
@@ -250,9 +254,9 @@
       0, BOTH, "norm before mlp.fc2")                                                            \
     X(FINAL_NORM, has_final_norm, FLAG("norm.weight", "no final norm"), WORKED_OUT, 1, NAMED,    \
       "norm after the last block")                                                               \
-    X(POOL, pool, WORD, COPIED, VIT_POOL_TOKEN, BOTH, "what the head reads")                     \
+    X(POOL, pool, WORD, COPIED, VIT_POOL_TOKEN, BOTH, "input of the head")                       \
     X(POOL_PREFIX, pool_prefix, FLAG(NULL, "prefix tokens pooled too"), COPIED, 0, NAMED,        \
-      "pooling takes the prefix tokens too")                                                     \
+      "pooling includes the prefix tokens")                                                      \
     X(POOL_NUM_HEADS, pool_num_heads, INTEGER, COPIED, 0, NAMED,                                 \
       "heads of pool=map; 0: num_heads")                                                         \
     X(POOL_MLP_DIM, pool_mlp_dim, INTEGER, COPIED, 0, NEITHER,                                   \
@@ -262,17 +266,17 @@
     X(REPRESENTATION_DIM, representation_dim, INTEGER, COPIED, 0, CHECKED,                       \
       "width of pre_logits; 0 drops it")                                                         \
     X(REPRESENTATION_ACTIVATION, representation_act, WORD, COPIED, VIT_REPRESENTATION_TANH,      \
-      NEITHER, "what follows the layer of pre_logits")                                           \
+      NEITHER, "activation after the layer of pre_logits")                                       \
     X(NUM_CLASSES, num_classes, INTEGER, COPIED, 0, CHECKED, "classes; 0 drops the head")        \
     X(HEAD_ACTIVATION, head_activation, WORD, COPIED, VIT_HEAD_SOFTMAX, NEITHER,                 \
-      "what makes probabilities: sigmoid for taggers")                                           \
+      "logits to probabilities: sigmoid for taggers")                                            \
     X(ATTN_SCALE, attn_scale, NUMBER, WORKED_OUT, 0, NEITHER, "factor on q k^T")                 \
     X(ATTN_ROOT, attn_root, WORD, NO_FIELD, ATTN_ROOT_HEAD_DIM, NEITHER,                         \
-      "whose root divides q k^T, or what comes after the softmax")                               \
+      "root that divides q k^T, or the softmax after it")                                        \
     X(CROP_PCT, crop_pct, NUMBER, WORKED_OUT, 0.9, NEITHER, "input size / size before the crop") \
     X(CROP_MODE, crop_mode, WORD, COPIED, VIT_CROP_CENTER, NAMED, "how the input is cut")        \
     X(CROP_ROUNDING, crop_rounding, WORD, COPIED, VIT_ROUND_EVEN, NEITHER,                       \
-      "of the margins of a centre crop")                                                         \
+      "rounding of the margins of a centre crop")                                                \
     X(INTERPOLATION, interpolation, WORD, COPIED, VIT_BICUBIC, NAMED, "of the resize")           \
     X(RESIZE_HEIGHT, resize_height, INTEGER, WORKED_OUT, 0, NEITHER, "height before the crop")   \
     X(RESIZE_WIDTH, resize_width, INTEGER, WORKED_OUT, 0, NEITHER, "width before the crop")      \

@@ -507,8 +507,7 @@ static bool check_cut(const vit_config *c, int chans, int patch, report *r) {
                            c->patch_stride);
     if (c->has_patch_pre_norm || (c->stem && patch != c->patch_size))
         return report_fail(r,
-                           "%s: expected patches that are cut out of the input as it is, found "
-                           "%s before them",
+                           "%s: expected patches cut from the input itself, found %s before them",
                            option, c->stem ? "a convolutional stem" : "a norm");
     return true;
 }

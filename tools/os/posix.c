@@ -66,8 +66,7 @@ static const char *lost_program;
 
 /* Several threads may come here at a time; the first ends them all. */
 static void on_lost(int number) {
-    static const char text[] =
-        ": a file was cut short while it was in use, or its disk has failed\n";
+    static const char text[] = ": a file was truncated while it was in use, or its disk failed\n";
     static int lost;
     (void)number;
     while (__atomic_exchange_n(&lost, 1, __ATOMIC_RELAXED)) pause();

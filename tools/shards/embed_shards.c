@@ -126,7 +126,7 @@ static bool commit(shard_job *j, report *r) {
 static bool check_model(const shard_job *j, report *r) {
     vit_model model = *j->task->recipe.model; /* whose message is not ours to change */
     if (vit_model_verify(&model) == VIT_OK) return true;
-    (void)report_fail(r, "has changed while it was in use (%s); start again", model.detail);
+    (void)report_fail(r, "changed while it was in use (%s); start again", model.detail);
     return report_file(r, j->task->recipe.model_path);
 }
 
@@ -167,15 +167,15 @@ static void print_done(const shard_job *j) {
         j->name, text_grouped(counts->read, images), counts->read == 1 ? "" : "s", counts->seconds,
         (double)counts->read / counts->seconds, text_grouped(counts->unreadable, unreadable));
     if (s->others == 1)
-        text_print(stderr, "%s: %s: another file was passed over: %s\n", j->task->program, j->name,
+        text_print(stderr, "%s: %s: another file was skipped: %s\n", j->task->program, j->name,
                    s->other);
     else if (s->others)
-        text_print(stderr, "%s: %s: %s other files were passed over, the first is %s\n",
+        text_print(stderr, "%s: %s: %s other files were skipped, the first is %s\n",
                    j->task->program, j->name, text_grouped(s->others, others), s->other);
     if (s->without_image)
         text_print(stderr,
-                   "%s: %s: %s sample%s without an image; the files of one must follow "
-                   "each other, as tar --sort=name has them\n",
+                   "%s: %s: %s sample%s without an image; the files of a sample must follow each "
+                   "other, as with tar --sort=name\n",
                    j->task->program, j->name, text_grouped(s->without_image, others),
                    s->without_image == 1 ? "" : "s");
 }
@@ -230,16 +230,16 @@ static bool is_done(const shard_job *j, const shard_paths *paths, bool *done, re
         report_error(task->program, NULL, "%s; made again", damage.text);
     } else if (state == SHARD_COMPLETE && strcmp(record.recipe, recipe) != 0) {
         (void)report_fail(r,
-                          "is of another recipe: found '%.250s', expected '%.250s'; give "
-                          "another output",
+                          "has another recipe: found '%.250s', expected '%.250s'; give another "
+                          "output",
                           record.recipe, recipe);
         good = report_file(r, paths->stats);
     } else if (state == SHARD_COMPLETE && strcmp(record.shard, j->name) != 0) {
-        (void)report_fail(r, "is of the shard %.200s, not of %.200s; give another output",
+        (void)report_fail(r, "belongs to the shard %.200s, not to %.200s; give another output",
                           record.shard, j->name);
         good = report_file(r, paths->stats);
     } else if (state == SHARD_COMPLETE && !same_archive(j->file, record.bytes)) {
-        report_error(task->program, j->file, "has not the %lld bytes that it had; made again",
+        report_error(task->program, j->file, "no longer has its %lld bytes; made again",
                      (long long)record.bytes);
     } else {
         *done = state == SHARD_COMPLETE && strcmp(j->name, "-") != 0;
@@ -388,9 +388,7 @@ static bool check_shard(const char *program, const char *folder, const char *num
         report_error(program, NULL, "%s", damage.text);
     } else if (strcmp(record.recipe, all->recipe) != 0) {
         all->damaged++;
-        report_error(program, paths.stats,
-                     "is of another recipe: found '%.250s', expected "
-                     "'%.250s'",
+        report_error(program, paths.stats, "has another recipe: found '%.250s', expected '%.250s'",
                      record.recipe, all->recipe);
     } else {
         add(all, &record);

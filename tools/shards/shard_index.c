@@ -41,7 +41,7 @@ static bool expected_header(const char *vectors, int64_t time, const nearest_par
     h->source_time = os_file_time(file);
     os_close(file);
     if (h->source_time == time) return good;
-    return report_fail(r, "has been written anew since the search began");
+    return report_fail(r, "was rewritten since the search began");
 }
 
 /* Rows are made and written a block at a time, and the scales, which come before them, last. */
@@ -116,7 +116,7 @@ void *int8_copy_open(const int8_copies *c, const char *vectors, int64_t time, ne
         data = map_copy(path, &h, size);
         if (!data) {
             if (os_kind_of(path) != OS_NONE)
-                report_error(c->program, path, "is not of the vectors as they are now: made again");
+                report_error(c->program, path, "belongs to other vectors; made again");
             if (write_copy(c, path, vectors, &h, part, r) && !(data = map_copy(path, &h, size)))
                 (void)report_fail(r, "%.200s cannot be mapped", path);
         }
@@ -175,12 +175,12 @@ static bool check_same(shard_index *index, const indexed_shard *shard, embedding
     }
     good = true;
     if (shard->array.dims[1] != first->vectors.dims[1])
-        good = report_fail(r, "has vectors of %lld numbers, those of %.200s have %lld",
+        good = report_fail(r, "has vectors of %lld values, those of %.200s have %lld",
                            (long long)shard->array.dims[1], index->shards[0].vectors,
                            (long long)first->vectors.dims[1]);
     else if (other->described != first->described || other->model_hash != first->model_hash ||
              other->choice.pool != first->choice.pool || other->choice.block != first->choice.block)
-        good = report_fail(r, "is of another model, or other vectors of it, than %.200s",
+        good = report_fail(r, "is from another model than %.200s, or holds other vectors of it",
                            index->shards[0].vectors);
     free(other->model_path);
     return good || report_file(r, shard->vectors);
@@ -516,7 +516,7 @@ static bool read_json(indexed_row *found, char *line, size_t length, report *r) 
            text_of(&found->url, document.root, "url", r) &&
            (found->name || copy_text(&found->name, found->key, r));
     if (good && json_get(document.root, "error"))
-        good = report_fail(r, "row %lld is of an image that could not be read",
+        good = report_fail(r, "row %lld belongs to an image that could not be read",
                            (long long)found->row);
     json_free(&document);
     return good;
@@ -569,7 +569,7 @@ static bool read_names(const indexed_shard *shard, indexed_row *const *wanted, i
     char *text = os_map(shard->names, &size);
     const bool good = time_of(shard->names) == shard->times.names
                           ? read_lines(shard, text, size, wanted, count, r)
-                          : report_fail(r, "has been written anew since the search began");
+                          : report_fail(r, "was rewritten since the search began");
     if (text) os_unmap(text, size);
     return good || report_file(r, shard->names);
 }

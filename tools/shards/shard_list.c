@@ -104,7 +104,7 @@ static bool add_folder(shard_list *list, const char *folder, report *r) {
     for (int i = 0; good && i < names.count; i++)
         if (ends_in_tar(names.paths[i])) good = add_in_folder(list, folder, names.paths[i], r);
     photos_free(&names);
-    return good && (list->files.count > before || report_fail(r, "has no .tar in it"));
+    return good && (list->files.count > before || report_fail(r, "has no .tar file"));
 }
 
 static bool add_operand(shard_list *list, const char *operand, report *r) {
@@ -128,7 +128,7 @@ static bool add_list(shard_list *list, const char *file, report *r) {
     }
     free(data);
     if (!good || list->files.count > before) return good;
-    return report_fail(r, "has no shard in it") || report_file(r, file);
+    return report_fail(r, "has no shard") || report_file(r, file);
 }
 
 /* === Numbers === */
@@ -174,7 +174,7 @@ static bool check_numbers(const shard_list *list, report *r) {
         if (strcmp(*sorted[i - 1], *sorted[i])) continue;
         good = report_fail(r,
                            "%.300s and %.300s would both write img_emb_%.100s.npy: give them "
-                           "different numbers, or an output of their own",
+                           "different numbers, or separate outputs",
                            list->files.paths[sorted[i - 1] - list->numbers],
                            list->files.paths[sorted[i] - list->numbers], *sorted[i]);
     }
@@ -260,8 +260,8 @@ static bool read_job(const char *name, long first, int parts, long *job, report 
     const char *text = getenv(name);
     if (!parts)
         return report_fail(r,
-                           "--part auto: %s is set, but how many jobs there are in all must be "
-                           "said: --parts N",
+                           "--part auto: %s is set, but not the number of all jobs; give --parts "
+                           "N",
                            name);
     if (!text_read_int(text, first, first + parts - 1, job))
         return report_fail(r, "--part auto: %s is '%.40s'; with --parts %d, expected %ld to %ld",
@@ -283,11 +283,11 @@ static bool read_engine(shard_part *part, int parts, report *r) {
     if (parallel && !(ranked && !parts) && !read_job("PARALLEL_SEQ", 1, parts, &job, r))
         return false;
     if (parts && !slurm && !parallel)
-        return report_fail(r, "--parts is of an array, but neither SLURM_ARRAY_TASK_ID nor "
+        return report_fail(r, "--parts is for an array, but neither SLURM_ARRAY_TASK_ID nor "
                               "PARALLEL_SEQ is set");
     if (!ranked && !slurm && !parallel)
-        return report_fail(r, "--part auto: nothing says which part: not Open MPI, PMI, srun, an "
-                              "array of Slurm or GNU parallel; give --part I/N");
+        return report_fail(r, "--part auto: no variable of Open MPI, PMI, srun, a Slurm array or "
+                              "GNU parallel is set; give --part I/N");
     part->index += job * part->count;
     if (parts) part->count *= parts;
     return true;

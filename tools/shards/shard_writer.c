@@ -110,7 +110,7 @@ static bool check_file(const json_value *root, const char *key, const char *path
     } else if (!sha256_file(path, digest, NULL, NULL)) {
         (void)report_fail(r, "cannot be read: %s", strerror(errno));
     } else if (strcmp(digest, json_string(json_get(file, "sha256"), "")) != 0) {
-        (void)report_fail(r, "has not the bytes that its record says");
+        (void)report_fail(r, "does not match the checksum in its record");
     }
     return !r->failed || report_file(r, path);
 }
@@ -132,7 +132,7 @@ static bool read_record(shard_record *record, const char *path, report *r) {
         return report_file(r, path);
     root = record->document.root;
     if (!has_checksums(root)) {
-        (void)report_fail(r, "is no record of a shard: expected the bytes of its vectors and "
+        (void)report_fail(r, "is not a shard's record: expected the bytes of its vectors and "
                              "metadata");
         return report_file(r, path);
     }
@@ -271,8 +271,8 @@ bool shard_writer_add(shard_writer *w, const sample *s, const char *path, const 
     errno = 0;
     if (!fits(w, row))
         return report_fail(r,
-                           "%.200s has a vector with numbers beyond 65504, which f16 cannot "
-                           "hold; use f32, or --normalize",
+                           "%.200s has a vector with values above 65504, which f16 cannot hold; "
+                           "use f32, or --normalize",
                            path);
     line = begin_line(w, s, path);
     if (w->recipe->classes) put_classes(&line, w->recipe->model, top, num_top);

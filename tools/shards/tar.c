@@ -160,7 +160,7 @@ static const char *refusal_by_type(char type) {
     case '5': return "is a folder";
     case '6': return "is a pipe";
     case 'S': return "is a sparse file";
-    default: return "is of a kind that is not known";
+    default: return "is of an unknown kind";
     }
 }
 
@@ -230,8 +230,8 @@ static bool finish(tar_stream *s, report *r) {
     while ((got = s->read(s->user, bytes, sizeof bytes)) > 0) {
         if (!is_zero(bytes, got))
             return report_fail(r,
-                               "has more after its end, near byte %llu: archives that were "
-                               "joined must be given one by one",
+                               "has data after its end, near byte %llu: give concatenated "
+                               "archives one by one",
                                (unsigned long long)s->offset);
         s->offset += got;
     }
@@ -438,7 +438,7 @@ static bool from_json(char **to, const json_value *root, const char *key, char *
     if (value->kind == JSON_NULL) return true;
     if (value->kind != JSON_NUMBER || !value->integral) {
         char text[80];
-        snprintf(text, sizeof text, "%s of its .json is no text and no whole number", key);
+        snprintf(text, sizeof text, "%s of its .json is neither text nor a whole number", key);
         return *note || copy_text(note, text, r);
     }
     snprintf(number, sizeof number, "%lld", (long long)value->u.integer);
@@ -455,7 +455,7 @@ static bool read_json(samples *s, report *r) {
     if (!json_parse(&document, text, strlen(text), false, 0, &unread)) {
         free(text);
         if (unread.no_memory) return report_no_memory(r);
-        return s->shared.note || copy_text(&s->shared.note, "its .json is no JSON", r);
+        return s->shared.note || copy_text(&s->shared.note, "its .json is invalid", r);
     }
     good = from_json(&s->shared.caption, document.root, "caption", &s->shared.note, r) &&
            from_json(&s->shared.label, document.root, "label", &s->shared.note, r) &&
