@@ -1,11 +1,12 @@
 #!/bin/sh
-# install-packages.sh SET - installs what is missing of a set, one of those below, through Debian's
-# package manager. Says what it installs before it does so, and does nothing when all of it is there.
+# install-packages.sh SET - installs the missing packages of one of the sets below, through Debian's
+# package manager. Prints the packages before it installs them, and does nothing if all are
+# installed.
 #
-# install-packages.sh missing PACKAGE... - prints which of these are missing.
+# install-packages.sh missing PACKAGE... - prints those that are missing.
 set -eu
 
-# package:proof that it is there (a command, or a file)
+# package:proof that it is installed (a command, or a file)
 demo="gcc:gcc libc6-dev:/usr/include/stdio.h libstb-dev:${STB:-/usr/include/stb}/stb_image.h"
 jpeg="libjpeg62-turbo-dev:/usr/include/jpeglib.h"
 firmware="$demo gcc-arm-none-eabi:arm-none-eabi-gcc qemu-system-arm:qemu-system-arm"
@@ -44,7 +45,7 @@ mca="$demo clang:clang $aarch64 llvm-19:llvm-mca-19"
 cluster="$demo slurmctld:slurmctld slurmd:slurmd slurm-client:sbatch openmpi-bin:mpirun
     parallel:parallel iproute2:ip"
 
-# lacks ENTRY...: the packages among them whose proof is not there
+# lacks ENTRY...: the packages among them whose proof is missing
 lacks() {
     for entry in "$@"; do
         proof=${entry#*:}
@@ -77,7 +78,7 @@ missing)
     ;;
 esac
 
-# One at a time, also under make -j: the package manager refuses a second one.
+# Runs once at a time, even under make -j, because the package manager refuses a second run.
 if command -v flock >/dev/null 2>&1; then
     exec 9<"$0"
     flock 9

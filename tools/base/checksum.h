@@ -30,7 +30,7 @@ void sha256_final(sha256 *s, uint8_t digest[32]);
 void sha256_hex(const uint8_t digest[32], char text[65]);
 
 /* Hashes a whole file. progress, if not NULL, is called with the size of each piece. False if the
- * file cannot be read: errno says why. */
+ * file cannot be read; errno has the reason. */
 typedef void sha256_progress(void *user, size_t bytes);
 bool sha256_file(const char *path, char text[65], sha256_progress *progress, void *user);
 

@@ -153,7 +153,7 @@ static size_t json_skip_digits(json_parser *p) {
     return p->at - start;
 }
 
-/* Skips one number of the grammar; integral: it had neither '.' nor exponent. */
+/* Skips one number of the grammar. integral is set if it has neither '.' nor exponent. */
 static bool json_scan_number(json_parser *p, bool *integral) {
     *integral = true;
     json_accept(p, '-');

@@ -1,8 +1,8 @@
 /* json.h - a small strict JSON reader (RFC 8259), and a writer.
  *
- * The text is parsed in place: strings are unescaped where they are, so the tree costs 32 bytes a
- * value and nothing else. Limits: 64 levels, 10^6 values, 400 characters for a number, no NUL
- * inside a string. The text must outlive the tree.
+ * The text is parsed in place. Strings are unescaped where they are, so the tree costs only 32
+ * bytes a value. Limits: 64 levels, 10^6 values, 400 characters for a number, no NUL inside a
+ * string. The text must outlive the tree.
  */
 #ifndef JSON_H
 #define JSON_H
@@ -37,7 +37,7 @@ struct json_value {
         const char *string;
         json_value *first; /* first child */
         double number;
-        int64_t integer; /* instead of number if integral; json_number serves both */
+        int64_t integer; /* replaces number if integral; json_number reads both */
     } u;
 };
 
@@ -46,14 +46,14 @@ typedef struct json_document {
     json_value *root;
 } json_document;
 
-/* text[size] must be writable: it becomes a NUL. unique_keys refuses an object that has a key
- * twice; otherwise json_get finds the first. base is added to the byte offsets in messages.
- * On failure there is nothing to free. */
+/* text[size] must be writable: it becomes a NUL. unique_keys refuses an object with a repeated key;
+ * otherwise json_get finds the first. base is added to the byte offsets in messages. On failure
+ * there is nothing to free. */
 bool json_parse(json_document *document, char *text, size_t size, bool unique_keys, uint64_t base,
                 report *r);
 void json_free(json_document *document);
 
-/* NULL or the default if the value is missing (NULL is allowed) or of another kind. */
+/* NULL or the default if the value is missing (object may be NULL) or of another kind. */
 const json_value *json_get(const json_value *object, const char *key);
 const json_value *json_first(const json_value *array_or_object); /* then ->next */
 const json_value *json_at(const json_value *array, size_t i);
@@ -69,7 +69,7 @@ void json_write_string(FILE *file, const char *text);
  * Commas are added as needed. key is NULL for the outermost value and for items of a list. */
 typedef struct json_writer {
     FILE *file;
-    bool comma; /* private: the next value follows another */
+    bool comma; /* private: another value came before */
 } json_writer;
 
 json_writer json_write_to(FILE *file);
@@ -78,7 +78,7 @@ void json_put_end(json_writer *w, char bracket);                       /* '}' or
 void json_put_text(json_writer *w, const char *key, const char *text); /* NULL: null */
 void json_put_bool(json_writer *w, const char *key, bool value);
 void json_put_integer(json_writer *w, const char *key, int64_t value);
-/* NaN and infinity become null: JSON has neither. */
+/* NaN and infinity become null, because JSON has neither. */
 void json_put_number(json_writer *w, const char *key, double value, int digits);
 void json_put_decimals(json_writer *w, const char *key, double value, int decimals);
 void json_put_float(json_writer *w, const char *key, float value); /* exactly, in few digits */

@@ -24,7 +24,7 @@ memory_arena memory_make(size_t limit) {
     memory_arena arena;
     arena.blocks = NULL;
     arena.used = 0;
-    arena.limit = limit / MEMORY_ALIGNMENT * MEMORY_ALIGNMENT; /* as all pieces are */
+    arena.limit = limit / MEMORY_ALIGNMENT * MEMORY_ALIGNMENT; /* rounded down like all pieces */
     return arena;
 }
 
@@ -37,7 +37,7 @@ void memory_free(memory_arena *arena) {
     arena->used = 0;
 }
 
-/* Blocks double in size, so that a small file costs little and a large one few calls. */
+/* Blocks double in size, so that a small file costs little and a large one needs few calls. */
 static bool memory_add_block(memory_arena *arena, size_t at_least) {
     size_t size = arena->blocks ? arena->blocks->size * 2 : MEMORY_FIRST_BLOCK;
     memory_block *block;

@@ -17,11 +17,11 @@ typedef struct memory_arena {
 
 memory_arena memory_make(size_t limit);
 void memory_free(memory_arena *arena);
-void *memory_take(memory_arena *arena, size_t size);                        /* NULL: none left */
+void *memory_take(memory_arena *arena, size_t size); /* NULL if none is left */
 char *memory_copy_text(memory_arena *arena, const char *text, size_t size); /* adds a NUL */
 
-/* Makes room for one more item in a malloc'ed array, doubling it when full. NULL: out of memory,
- * and the old array stays valid. */
+/* Makes room for one more item in a malloc'ed array, doubling it when full. NULL if memory is
+ * exhausted; the old array stays valid. */
 void *memory_grow(void *items, size_t item_size, size_t count, size_t *capacity);
 
 /* === Sizes and bytes === */

@@ -1,4 +1,4 @@
-/* npy.c - see npy.h. The format is described in NumPy's NEP 1. */
+/* npy.c - see npy.h. NumPy's NEP 1 describes the format. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "base/npy.h"
@@ -44,7 +44,7 @@ static const struct {
     { 'u', 1 }, { 'u', 2 }, { 'u', 4 }, { 'u', 8 }, { 'b', 1 }, { 'V', 2 },
 };
 
-/* The bits of one element, whatever the byte order of file and machine. */
+/* The bits of one element in any combination of byte orders of file and machine. */
 static uint64_t load_bits(const unsigned char *bytes, unsigned size, bool big_endian) {
     uint64_t bits = 0;
     for (unsigned i = 0; i < size; i++) {
@@ -69,7 +69,7 @@ static float to_float(element type, uint64_t bits) {
 }
 
 /* ------------------------------------------------------------------------- */
-/* The header: a Python dictionary literal of three keys                     */
+/* The header is a Python dictionary literal with three keys */
 /* ------------------------------------------------------------------------- */
 
 typedef struct header {
@@ -80,7 +80,7 @@ typedef struct header {
     int64_t dims[NPY_MAX_DIMS];
 } header;
 
-/* The first complaint wins; `next` and `end` bound what is left of the literal. */
+/* Only the first error is kept; `next` and `end` bound the rest of the literal. */
 typedef struct reader {
     const char *next, *end;
     report *report;
@@ -223,8 +223,8 @@ static bool read_header(reader *r, header *h) {
     return true;
 }
 
-/* Checks the magic and the version; r then spans the dictionary, and *offset is where the elements
- * start. */
+/* Checks the magic and the version. r then spans the dictionary, and *offset is the start of the
+ * elements. */
 static bool find_header(reader *r, const unsigned char *bytes, size_t size, size_t *offset) {
     size_t prefix, length;
     if (size < MAGIC_SIZE + 2 || memcmp(bytes, MAGIC, MAGIC_SIZE) != 0) {
@@ -254,7 +254,7 @@ static bool find_header(reader *r, const unsigned char *bytes, size_t size, size
 /* The elements                                                              */
 /* ------------------------------------------------------------------------- */
 
-/* The product of the dimensions; the file must have exactly that many elements. */
+/* The file must have exactly as many elements as the product of the dimensions. */
 static bool check_size(const reader *r, const header *h, uint64_t available, uint64_t *count) {
     const uint64_t most = SIZE_MAX / sizeof(float), expected = NPY_MAX_BYTES / sizeof(double);
     const uint64_t size = elements[h->type].size, limit = most < expected ? most : expected;
@@ -274,7 +274,7 @@ static bool check_size(const reader *r, const header *h, uint64_t available, uin
     return true;
 }
 
-/* Place in the file of the element at C-order position `index`, of `count`. */
+/* Position in the file of the element with C-order position `index`, of `count`. */
 static size_t fortran_position(const header *h, size_t index, size_t count) {
     size_t position = 0, stride = count;
     for (int i = h->ndim - 1; i >= 0; i--) {
@@ -355,7 +355,7 @@ bool npy_read(const char *path, npy_array *array, report *r) {
     return good || report_file(r, path);
 }
 
-/* Whether the elements can be used where they lie. */
+/* True if the elements can be used in place. */
 static bool is_plain(const npy_header *h, bool halves) {
     const float one = 1;
     unsigned char bytes[4];
@@ -369,7 +369,7 @@ static bool map(const char *path, bool halves, npy_array *array, report *r) {
     report unread = report_make();
     npy_header h;
     size_t size = 0;
-    void *data = os_map(path, &size); /* NULL: then it must be read */
+    void *data = os_map(path, &size); /* NULL: read it instead */
     memset(array, 0, sizeof *array);
     if (data && npy_read_header(data, size, size, &h, &unread) && is_plain(&h, halves)) {
         array->ndim = h.ndim;
@@ -382,7 +382,7 @@ static bool map(const char *path, bool halves, npy_array *array, report *r) {
         return true;
     }
     if (data) os_unmap(data, size);
-    return npy_read(path, array, r); /* which says what is wrong, too */
+    return npy_read(path, array, r); /* which also reports the error */
 }
 
 bool npy_map(const char *path, npy_array *array, report *r) { return map(path, false, array, r); }
@@ -391,10 +391,10 @@ bool npy_map_rows(const char *path, npy_array *array, report *r) {
     return map(path, true, array, r);
 }
 
-/* The dictionary, padded with spaces so that the elements start at a multiple of 64 bytes, and that
- * the first dimension has room to grow. */
+/* The dictionary, padded with spaces so that the elements start at a multiple of 64 bytes and the
+ * first dimension has room to grow. */
 static size_t format_header(char *text, size_t size, npy_type type, const int64_t *dims, int ndim) {
-    enum { LARGEST = 21 }; /* digits of a first dimension, as NumPy leaves room for */
+    enum { LARGEST = 21 }; /* digits of a first dimension, the room that NumPy leaves */
     size_t length = MAGIC_SIZE + 4;
     memset(text, ' ', size);
     memcpy(text, MAGIC "\x01\x00", MAGIC_SIZE + 2);

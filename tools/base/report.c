@@ -11,8 +11,8 @@ report report_make(void) {
     return none;
 }
 
-/* Paths, and names read from a file, may contain anything. They must not begin a line and must not
- * control the terminal. */
+/* Paths and names from a file may contain any bytes. They must neither begin a line nor control the
+ * terminal. */
 static void set_text(report *r, const char *format, va_list arguments) {
     char text[REPORT_SIZE];
     vsnprintf(text, sizeof text, format, arguments);
@@ -20,7 +20,7 @@ static void set_text(report *r, const char *format, va_list arguments) {
     r->failed = true;
 }
 
-/* The macros of that name are for callers. */
+/* The macros of these names are for callers. */
 #undef report_fail
 #undef report_no_memory
 #undef report_detail
@@ -59,9 +59,9 @@ bool report_line(report *r, size_t spare, const char *text) {
 
 static bool is_within_letter(char c) { return ((unsigned char)c & 0xC0) == 0x80; }
 
-/* A path too long to leave room for the message loses its beginning. */
+/* A path that leaves too little room for the message loses its beginning. */
 bool report_file(report *r, const char *file) {
-    enum { LEAST = 40 }; /* characters of the path, whatever the message needs */
+    enum { LEAST = 40 }; /* characters of the path that always stay */
     char message[REPORT_SIZE], shown[REPORT_SIZE - sizeof "...: "];
     const size_t whole = strlen(file);
     const char *from = shown;
@@ -133,7 +133,7 @@ bool text_is_control(uint32_t c) {
            (c >= 0x2028 && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
 }
 
-/* As most terminals have it: accents that are added to a letter, letters of East Asia, emoji. */
+/* The widths of most terminals: combining accents, East Asian letters, emoji. */
 static int columns_of(uint32_t c) {
     if ((c >= 0x300 && c <= 0x36F) || (c >= 0x200B && c <= 0x200D) || (c >= 0xFE00 && c <= 0xFE0F))
         return 0;

@@ -1,4 +1,4 @@
-/* report.h - errors: the message that a failing function leaves, and how a program prints it.
+/* report.h - errors: the message of a failing function, and how a program prints it.
  *
  * tools/base owns error reports, memory, bytes, text, files, JSON, .npy, checksums; the
  * implementation of vit.h; it may include os.
@@ -12,8 +12,8 @@
 
 #define REPORT_SIZE 8192 /* enough for every message; a longer one is truncated */
 
-/* Where a failing function leaves its message: "FILE: what is wrong", mostly in one line. The first
- * failure wins. Callers add only the name of the file, and only if there is none yet. */
+/* A failing function stores its message here: "FILE: what is wrong", usually in one line. The first
+ * failure wins. Callers only add the name of the file, and only if there is none yet. */
 typedef struct report {
     bool failed;
     bool no_memory;  /* report_no_memory was the failure */
@@ -34,15 +34,16 @@ typedef struct report {
 report report_make(void); /* no failure yet */
 
 /* These return false, so that a function can end with `return report_fail(...)`. The macros show
- * that to compilers and analysers, which see one file at a time; cast to void in a statement. */
+ * that to compilers and analysers, which see one file at a time. In a statement, cast them to
+ * void. */
 bool report_fail(report *r, const char *format, ...) REPORT_PRINTF(2, 3);
 bool report_no_memory(report *r);
-/* A message that names the file itself: vit_model.detail of vit_model_open. */
+/* Takes a message that already names the file: vit_model.detail of vit_model_open. */
 bool report_detail(report *r, const char *detail);
-/* Says which file the failure is about: `return parse(text, r) || report_file(r, path)`. */
+/* Adds the file's name to the failure: `return parse(text, r) || report_file(r, path)`. */
 bool report_file(report *r, const char *file);
-/* A failure about several things has a line for each. False: the line does not fit as a whole with
- * `spare` more bytes, and is left out. */
+/* A failure with several causes has a line for each. False if the line, with `spare` more bytes,
+ * does not fit; it is then left out. */
 bool report_line(report *r, size_t spare, const char *text);
 #define report_fail(...)         (report_fail(__VA_ARGS__), false)
 #define report_no_memory(r)      (report_no_memory(r), false)
@@ -52,7 +53,7 @@ bool report_line(report *r, size_t spare, const char *text);
 /* Prints a failure on stderr: "PROGRAM: FILE: what is wrong". */
 void report_print(const report *r, const char *program);
 
-/* The same for a message of the program itself; file may be NULL. */
+/* Prints a message of the program itself; file may be NULL. */
 void report_error(const char *program, const char *file, const char *format, ...)
     REPORT_PRINTF(3, 4);
 
@@ -60,11 +61,11 @@ void report_error(const char *program, const char *file, const char *format, ...
 
 /* UTF-8, and what of it may be shown. */
 
-/* Length of the UTF-8 sequence at text; 0: not valid. */
+/* Length of the UTF-8 sequence at text; 0 if invalid. */
 size_t text_utf8_length(const char *text, size_t size);
-uint32_t text_utf8_value(const char *text, size_t length); /* of a sequence so long */
-/* Whether a terminal obeys the character instead of showing it, or shows in another order what
- * follows it: controls, ends of lines, marks of direction. */
+uint32_t text_utf8_value(const char *text, size_t length); /* value of a sequence of this length */
+/* True if a terminal obeys the character, or reorders the text after it: controls, ends of lines,
+ * direction marks. */
 bool text_is_control(uint32_t c);
 
 /* What people read goes through these, as names of files and labels of models may be anybody's:

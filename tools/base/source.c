@@ -184,7 +184,7 @@ enum {
     EXTENDED_AT = 482
 };
 
-/* Octal digits, which may have spaces before and a space or a NUL after them. */
+/* Octal digits, perhaps with spaces before them and a space or a NUL after. */
 static bool read_octal(const uint8_t *at, const uint8_t *end, uint64_t *value) {
     *value = 0;
     while (at < end && *at == ' ') at++;
@@ -192,7 +192,7 @@ static bool read_octal(const uint8_t *at, const uint8_t *end, uint64_t *value) {
     return at == end || *at == ' ' || *at == 0;
 }
 
-/* GNU's way for large ones: a set bit, then big-endian. */
+/* GNU's form for large numbers: a set bit, then big-endian bytes. */
 static bool read_binary(const uint8_t *at, const uint8_t *end, uint64_t *value) {
     *value = *at++ & 0x7f;
     for (; at < end; at++) {
@@ -202,7 +202,7 @@ static bool read_binary(const uint8_t *at, const uint8_t *end, uint64_t *value) 
     return true;
 }
 
-/* The bytes with the checksum as spaces, added up; old programs took them as signed. */
+/* The sum of the bytes, with the checksum as spaces. Old programs added them as signed. */
 static bool checksum_fits(const uint8_t *block) {
     uint64_t stored;
     int64_t plain = 0, with_sign = 0;
@@ -215,7 +215,7 @@ static bool checksum_fits(const uint8_t *block) {
            ((int64_t)stored == plain || (int64_t)stored == with_sign);
 }
 
-/* A text that a NUL ends if it is shorter. */
+/* Copies a text that is as long as its field or ends with a NUL. */
 static size_t take_text(char *to, const uint8_t *from, size_t most) {
     size_t length = 0;
     while (length < most && from[length]) length++;

@@ -12,38 +12,38 @@ typedef struct source {
     const char *name;
     const uint8_t *memory; /* NULL: a file */
     int descriptor;
-    uint64_t start; /* of a part of a file: where it begins there */
+    uint64_t start; /* for a part of a file: its start in the file */
     uint64_t size;
 } source;
 
 bool source_open_file(source *s, const char *path, report *r);
 source source_from_memory(const char *name, const void *data, size_t size);
-source source_part(const source *s, uint64_t offset, uint64_t size); /* which must be within it */
+source source_part(const source *s, uint64_t offset, uint64_t size); /* the part must be within s */
 void source_close(source *s);
 
 bool source_is_folder(const char *path);
 bool source_exists(const char *path);
 
-/* Reads all `size` bytes; the failure says where the file ends. */
+/* Reads all `size` bytes; on failure the message has the end of the file. */
 bool source_read(const source *s, uint64_t offset, void *destination, size_t size, report *r);
 
 /* A whole file or pipe ("-": standard input), malloc'ed, with a NUL after its last byte. Reading
- * stops soon after `limit` bytes, so *size > limit means that there is more than that. On failure
- * *data is NULL. */
+ * stops soon after `limit` bytes, so *size > limit means that the file has more. On failure *data
+ * is NULL. */
 bool source_read_all(const char *path, size_t limit, unsigned char **data, size_t *size, report *r);
 
 /* === Paths === */
 
-/* The bundled model, wherever the program is run from: next to the executable (../models, or
+/* The bundled model, found from any working directory: next to the executable (../models, or
  * ../share/vit once installed), in ./models, or in VIT_MODEL_DIR if that was defined at compile
- * time. malloc'ed; NULL: not found, or out of memory. */
+ * time. malloc'ed; NULL if it was not found or memory is exhausted. */
 char *paths_find_model(const char *name);
 
-/* What follows the last slash, not counting one at the end: "b" for "a/b", "b/" for "a/b/". */
+/* The part after the last slash, ignoring one at the end: "b" for "a/b", "b/" for "a/b/". */
 const char *paths_file_name(const char *path);
 /* Separator between a folder and a name in it: "/", or "" if the folder ends with a slash. */
 const char *paths_slash(const char *folder);
-/* Length of the folder, with its slash; 0 if the path names none. */
+/* Length of the folder with its slash; 0 if the path has no folder. */
 size_t paths_folder_length(const char *path);
 
 /* === Headers of tar archives === */
@@ -54,12 +54,12 @@ enum { TAR_BLOCK = 512, TAR_HEADER_NAME = 155 + 1 + 100 };
 
 typedef struct tar_header {
     char type;     /* '0' is a file, for old archives too             */
-    uint64_t size; /* of what follows, up to 2^63 - 1                 */
+    uint64_t size; /* size of the data that follow, up to 2^63 - 1    */
     char name[TAR_HEADER_NAME + 1];
     bool extended; /* GNU's sparse files: more of the header follows  */
 } tar_header;
 
-/* False: the checksum or the size is damaged. */
+/* False if the checksum or the size is damaged. */
 bool tar_header_read(tar_header *h, const uint8_t block[TAR_BLOCK]);
 
 #endif

@@ -7,13 +7,13 @@
 #define VIT_TOOLS
 #include "vit.h"
 
-/* "f16" for VIT_F16, and back, also from PyTorch's "float16" and the like; -1: no such type. To add
- * a type: its name is a row in tensor.c; then the compiler names the switches over vit_dtype that
- * lack it. */
+/* "f16" for VIT_F16, and the reverse, which also accepts PyTorch's "float16" and similar names; -1
+ * for an unknown name. To add a type: add its name as a row in tensor.c. The compiler then names
+ * the switches over vit_dtype that lack it. */
 const char *tensor_dtype_name(vit_dtype dtype);
 int tensor_find_dtype(const char *name);
 
-/* Is a weight of this type a small integer times a scale? */
+/* True if a weight of this type is a small integer times a scale. */
 bool tensor_is_quantised(vit_dtype dtype);
 
 /* Number of elements: of the whole tensor, and of a row (all dimensions but the first). */

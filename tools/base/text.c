@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* In one piece: standard error has no buffer, and other processes may write to it. */
+/* Prints in one piece, because standard error has no buffer and other processes may write to it. */
 void text_print(FILE *file, const char *format, ...) {
     char text[REPORT_SIZE], out[REPORT_SIZE + 16];
     const size_t before = strspn(format, "\n");
@@ -40,8 +40,7 @@ bool text_is_name(const char *text, size_t size) {
     return true;
 }
 
-/* strtol and strtod also accept leading white space and hexadecimal; here a number consists of
- * these characters only. */
+/* strtol and strtod also accept leading white space and hexadecimal, so this check comes first. */
 static bool looks_decimal(const char *text) {
     size_t length = strlen(text);
     return length > 0 && length < 64 && strspn(text, "0123456789+-.eE") == length;
@@ -134,8 +133,8 @@ const char *text_grouped(uint64_t value, char text[32]) {
     return text;
 }
 
-/* One character of a set, "[...]" with *set behind its bracket; goes behind the set. Without its
- * other bracket it is no set: false, and *set is left. */
+/* Matches one character against a set, "[...]"; *set is behind its bracket and moves behind the
+ * set. Without a closing bracket it is not a set: returns false and leaves *set. */
 static bool match_set(const char **set, char c, bool *matched) {
     const char *p = *set;
     const bool negated = *p == '!';
@@ -156,7 +155,7 @@ static bool match_set(const char **set, char c, bool *matched) {
     return true;
 }
 
-/* One character, not '*', with *pattern behind it. */
+/* Matches one character, not '*', and moves *pattern behind it. */
 static bool match_one(const char **pattern, char c) {
     const char p = *(*pattern)++;
     bool matched;
@@ -167,7 +166,7 @@ static bool match_one(const char **pattern, char c) {
 }
 
 bool text_matches(const char *pattern, const char *text) {
-    const char *star = NULL, *from = NULL; /* the latest *, and where what it stands for ends */
+    const char *star = NULL, *from = NULL; /* the latest *, and the end of the text it stands for */
     while (*text) {
         const char *next = pattern;
         if (*pattern == '*') {

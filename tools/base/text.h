@@ -9,14 +9,15 @@
 
 #include "base/report.h"
 
-/* 1 to 1024 bytes of UTF-8 without control characters: usable as a tensor's name. */
+/* 1 to 1024 bytes of UTF-8 without control characters, usable as a tensor's name. */
 bool text_is_name(const char *text, size_t size);
 
-/* As fprintf, of what people read: all of it is shown (report.h). Only newlines at the beginning and
- * the end of the format begin a line. "..." stands for what is beyond REPORT_SIZE bytes. */
+/* fprintf for text that people read: control characters and invalid UTF-8 are made visible
+ * (report.h). A line can begin only with a newline at the beginning or the end of the format. "..."
+ * replaces text beyond REPORT_SIZE bytes. */
 void text_print(FILE *file, const char *format, ...) REPORT_PRINTF(2, 3);
 
-/* Strings owned by someone else, such as argv; free with text_list_free. */
+/* Strings owned by others, such as argv; free with text_list_free. */
 typedef struct text_list {
     const char **items;
     int count;
@@ -31,15 +32,16 @@ bool text_read_number(const char *text, double min, double max, double *value);
 /* "384", or "384x256": height, then width. */
 bool text_read_size(const char *text, long min, long max, int size[2]);
 
-/* Whether a pattern fits the whole text: * is any characters, ? is one, [a-z] and [!a-z] are one of
- * these or none of them, a backslash makes the next one mean itself. */
+/* True if a pattern matches the whole text: * is any characters, ? is one, [a-z] and [!a-z] are one
+ * of these or none of them, a backslash quotes the next character. */
 bool text_matches(const char *pattern, const char *text);
 
 /* Takes a field off a line of CSV (RFC 4180; separator ',') or TSV ('\t'), without its quotes, in
- * place; NULL: they do not end. *at goes to the next field; NULL: that was the last. */
+ * place; NULL if a quote is unclosed. *at moves to the next field, and becomes NULL after the
+ * last. */
 char *text_take_field(char **at, char separator);
 
-/* Adds to the end of a text what fits there. */
+/* Appends to a text as much as fits. */
 void text_append(char *text, size_t size, const char *format, ...) REPORT_PRINTF(3, 4);
 
 /* 5717416 -> "5,717,416" */

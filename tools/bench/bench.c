@@ -24,7 +24,7 @@
 /* flags.                                                                    */
 /* ------------------------------------------------------------------------- */
 
-/* 16-bit patterns that are ordinary values whether read as f32, as bf16 or as bytes. */
+/* 16-bit patterns that are ordinary values as f32, as bf16 and as bytes. */
 static const uint32_t numbers[2][16] = {
     { 0x3f353f12, 0x3f613f0b, 0x3f273f58, 0x3f193f73, 0x3f4e3f05, 0x3f7a3f31, 0x3f1d3f66,
       0x3f523f2b, 0x3f093f6f, 0x3f3c3f44, 0x3f763f17, 0x3f213f5d, 0x3f483f03, 0x3f6b3f39,
@@ -34,11 +34,11 @@ static const uint32_t numbers[2][16] = {
       0xbf563f2a, 0x3f1b3f40 },
 };
 
-/* one(2) to one(13), which leaves 0 and 1 for the factors, 14 and 15 for products. */
+/* one(2) to one(13); registers 0 and 1 hold the factors, 14 and 15 the products. */
 #define PEAK_TWELVE(one)                                                                           \
     one(2) one(3) one(4) one(5) one(6) one(7) one(8) one(9) one(10) one(11) one(12) one(13)
 
-/* Two registers for products, 14 and 15, lie between these and one(16) to one(27). */
+/* Registers 14 and 15, for products, lie between these and one(16) to one(27). */
 #define PEAK_TWENTY_FOUR(one)                                                                      \
     PEAK_TWELVE(one)                                                                               \
     one(16) one(17) one(18) one(19) one(20) one(21) one(22) one(23) one(24) one(25) one(26) one(27)
@@ -49,7 +49,7 @@ static const uint32_t numbers[2][16] = {
 #define PEAK_X86 0
 #endif
 
-/* Assemblers know VNNI in its AVX form, and the {vex} that selects it, since about 2020. */
+/* Assemblers since about 2020 support VNNI in its AVX form, and the {vex} that selects it. */
 #if PEAK_X86 && (defined(__clang__) ? __clang_major__ >= 12 : __GNUC__ >= 11)
 #define PEAK_AVX_VNNI 1
 #else
@@ -64,7 +64,7 @@ static const uint32_t numbers[2][16] = {
 #define PEAK_CLOBBERED                                                                             \
     "cc", "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8",        \
         "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15"
-#if defined(__AVX512F__) /* else the compiler does not know them */
+#if defined(__AVX512F__) /* otherwise the compiler lacks them */
 #define PEAK_CLOBBERED_512                                                                         \
     PEAK_CLOBBERED, "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23",        \
         "xmm24", "xmm25", "xmm26", "xmm27"
@@ -72,8 +72,7 @@ static const uint32_t numbers[2][16] = {
 #define PEAK_CLOBBERED_512 PEAK_CLOBBERED
 #endif
 
-/* void name(uint64_t rounds), with registers of one width ("ymm") and as many times `one` as there
-   are SUMS. */
+/* void name(uint64_t rounds), with registers of one width ("ymm") and SUMS times `one`. */
 #define PEAK_LOOP(name, one) PEAK_LOOP_OF(name, "ymm", PEAK_TWELVE, PEAK_CLEAR, one, PEAK_CLOBBERED)
 #define PEAK_LOOP_512(name, one)                                                                   \
     PEAK_LOOP_OF(name, "zmm", PEAK_TWENTY_FOUR, PEAK_CLEAR_512, one, PEAK_CLOBBERED_512)
@@ -107,7 +106,7 @@ static const uint32_t numbers[2][16] = {
     "vpmaddwd %%zmm0, %%zmm14, %%zmm14\n\t"                                                        \
     "vpaddd %%zmm14, %%zmm" #n ", %%zmm" #n "\n\t"
 
-/* The same for CPUs without AVX, whose instructions overwrite a factor: hence the copies. */
+/* For CPUs without AVX, whose instructions overwrite a factor: hence the copies. */
 #define PEAK_CLEAR_SSE(n) "pxor %%xmm" #n ", %%xmm" #n "\n\t"
 #define PEAK_LOOP_SSE(name, one)                                                                   \
     static void name(uint64_t rounds) {                                                            \
@@ -135,7 +134,7 @@ PEAK_LOOP_512(run_fma_512, PEAK_FMA_512)
 PEAK_LOOP_512(run_bf16_512, PEAK_BF16_512)
 PEAK_LOOP_512(run_vnni_512, PEAK_VNNI_512)
 PEAK_LOOP(run_add16_256, PEAK_ADD16_256)
-/* More sums would be more text than a compiler need take in one. */
+/* More sums would exceed the text size that compilers must accept. */
 PEAK_LOOP_OF(run_add16_512, "zmm", PEAK_TWELVE, PEAK_CLEAR_512, PEAK_ADD16_512, PEAK_CLOBBERED)
 #if PEAK_AVX_VNNI
 PEAK_LOOP(run_vnni_256, PEAK_VNNI_256)
@@ -164,7 +163,7 @@ static void run_fmla_128(uint64_t rounds) {
 
 #endif
 
-/* Plain C: the compiler's own vectors of four where it has them, else single floats. */
+/* Plain C: the compiler's vectors of four where it has them, otherwise single floats. */
 #if defined(__GNUC__)
 typedef float peak_vector __attribute__((vector_size(16)));
 #else
@@ -172,7 +171,7 @@ typedef float peak_vector;
 #endif
 enum { PEAK_VECTOR = sizeof(peak_vector) / sizeof(float) };
 
-/* x = x a + b, of which no part can be moved out of the loop, and no two of which are equal. */
+/* x = x a + b. No part of it can be moved out of the loop, and no two are equal. */
 #define PEAK_DECLARE(n) peak_vector x##n = b * n##.0f;
 #define PEAK_STEP(n)    x##n = x##n * a + b;
 #define PEAK_SUM(n)     +x##n
@@ -199,9 +198,9 @@ static void run_plain(uint64_t rounds) {
 
 enum { SUMS = 12, SUMS_512 = 24 }; /* instructions of a round, except in NEON's loops */
 
-/* The first row whose isa is how the tier's name begins, and whose dtype is how the type's begins,
- * or NULL, for any. A tier that is not in this table ("avx512-fp16") gets what all tiers of its
- * family have. */
+/* The first row whose isa is a prefix of the tier's name, and whose dtype is a prefix of the type's
+ * or NULL, for any type. A tier missing from this table ("avx512-fp16") gets the row for its whole
+ * family. */
 static const struct {
     const char *isa, *dtype;
     peak_loop loop;
@@ -246,9 +245,9 @@ typedef struct peak_job {
     double rates[MAX_THREADS]; /* GFLOP/s of each task */
 } peak_job;
 
-/* All tasks take equally long, so each gets a thread of its own. */
+/* All tasks take equally long, so each gets its own thread. */
 static void peak_task(void *arg, int index) {
-    enum { CHUNK = 10000 }; /* some 20 microseconds: reading the clock does not count */
+    enum { CHUNK = 10000 }; /* some 20 microseconds, long compared with reading the clock */
     peak_job *job = arg;
     double start = cli_now_ms(), passed, operations = 0;
     do {
@@ -272,7 +271,7 @@ double peak_measure(const peak_loop *loop, const vit_executor *executor, double 
 
 /* === The operations of a model === */
 
-/* Multiply-adds of a block that computes its first `queries` tokens; k and v are of all tokens. */
+/* Multiply-adds of a block that computes its first `queries` tokens; k and v cover all tokens. */
 static double block_products(const vit_config *c, double queries) {
     double tokens = c->num_tokens, dim = c->embed_dim;
     double width = (double)c->num_heads * c->head_dim;
@@ -325,8 +324,7 @@ double bench_operations(const vit_config *c) {
 /* === A model of random weights === */
 
 /* n values around `base`, spread as timm initialises weights (standard deviation 0.02): 256
- * different ones, none so close to zero that it is denormal in f16. One step of xorshift gives
- * eight of them. */
+ * different values, none of which is denormal in f16. One step of xorshift gives eight values. */
 static void fill_random(float *to, size_t n, float base, uint64_t *state) {
     float values[256];
     for (int i = 0; i < 256; i++) values[i] = base + ((float)i - 127.5f) * (0.0346f / 127.5f);
@@ -346,9 +344,9 @@ static float base_of(const vit_tensor *tensor) {
     return strstr(tensor->name, "norm") && strstr(tensor->name, "weight") ? 1.0f : 0.0f;
 }
 
-/* A row of int8 as calibration makes them, which is what the fastest kernels want: see section
- * "fits16" in vit.h. The first weight is its largest, 127 steps, and alone in its lane; all others
- * have at most 31. */
+/* A row of int8 as calibration makes them, which the fastest kernels need: see section "fits16" in
+ * vit.h. The first weight is the largest, 127 steps, and alone in its lane; all others have at most
+ * 31. */
 static void fit_row(float *row, size_t size) {
     const float step = 0.0346f / 31;
     for (size_t k = 0; k < size; k++) row[k] = (float)(int)(row[k] / step) * step;
@@ -356,7 +354,7 @@ static void fit_row(float *row, size_t size) {
     for (size_t k = 1; k < 6 && k < size; k += k == 1 ? 3 : 1) row[k] = 0;
 }
 
-/* Tensor i, 16 rows at a time. */
+/* Writes tensor i, 16 rows at a time. */
 static bool write_tensor(vit_writer *w, size_t i, uint64_t *state, report *r) {
     const vit_tensor *tensor = &w->tensors[i];
     size_t size = tensor_depth(tensor);

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # mca.sh [aarch64|x86_64] - simulates the inner loops of vit.h's register tiles on several CPUs, as
-# gcc and clang compile them: what share of the throughput of its multiplications a loop reaches, in
-# percent, and what limits one below 97: the unit that is busiest, by llvm-mca's name for it, "front
-# end" (too many instructions), or "latency". MCA=llvm-mca-22 simulates by another version.
+# gcc and clang compile them. Prints the share of the multiplications' throughput that a loop
+# reaches, in percent. Below 97 it prints the limit: the busiest unit, by llvm-mca's name for it,
+# "front end" (too many instructions), or "latency". MCA=llvm-mca-22 selects another version.
 #
-# The throughput is that of the multiplications and the additions of their products alone, from
-# registers, as the units allow it.
+# The throughput covers only the multiplications and the additions of their products, from
+# registers, as far as the units allow.
 set -eu
 cd "$(dirname "$0")/../.."
 work=build/mca
@@ -34,7 +34,7 @@ simulate() {
         }'
 }
 
-# The arithmetic alone: instructions whose products are added up, and the additions.
+# Keeps only the arithmetic: instructions whose products are added up, and the additions.
 arithmetic() {
     awk '/[\t ]v?(fn?m|dpbf|pdp|pmadd|mulps|addps|padd)/ ||
         /\t([fsu]ml|[su]mull|[su]adalp|us?dot|sdot|[su]mmla|bf)/ {

@@ -1,4 +1,4 @@
-/* checkpoint.h - reads the tensors of a checkpoint file as float32, whatever wrote it.
+/* checkpoint.h - reads the tensors of a checkpoint file as float32, from any supported container.
  *
  *     checkpoint *c;
  *     report r = report_make();
@@ -15,14 +15,15 @@
  *     npz                 numpy.savez, savez_compressed
  *     vit.cpp             f32, f16, q4_0 to q8_0
  *     tar                 with one file inside, which is one of these
- *     a folder            its model.safetensors.index.json, model.safetensors or pytorch_model.bin
+ *     a folder            a folder with model.safetensors.index.json, model.safetensors or
+                           pytorch_model.bin
  *
  * PyTorch's files may hold a state dict or a whole module (torch.save(model)), whose tensors get
  * the names that its state_dict() would give them.
  *
  * Nothing in a file is ever executed. Every function that can fail returns false; its report names
- * the file, what was expected and what was found. A checkpoint has buffers of its own: use one from
- * one thread at a time; different checkpoints are independent.
+ * the file, what was expected and what was found. A checkpoint has its own buffers: use it from one
+ * thread at a time. Different checkpoints are independent.
  *
  * tools/checkpoint owns the containers: PyTorch, safetensors, npz, vit.cpp; their tensors as
  * float; it may include base.
@@ -62,15 +63,15 @@ typedef enum checkpoint_dtype {
 
 typedef struct checkpoint_tensor_info {
     const char *name;           /* key in the state dict, nested dicts joined by '.' */
-    const char *stored_name;    /* the same before anything was renamed */
-    const char *container_name; /* where it is stored: shard, zip entry, storage key */
-    checkpoint_dtype dtype;     /* as stored; checkpoint_read always gives float */
+    const char *stored_name;    /* the name before rename_tensors */
+    const char *container_name; /* its place in the file: shard, zip entry, storage key */
+    checkpoint_dtype dtype;     /* as stored; checkpoint_read always converts to float */
     int ndim;                   /* 0 (one element) .. CHECKPOINT_MAX_DIMS */
     int64_t dims[CHECKPOINT_MAX_DIMS];
     int64_t strides[CHECKPOINT_MAX_DIMS]; /* in elements, >= 0; 0 for an expanded dimension */
     int64_t count;                        /* product of dims */
-    size_t storage;                       /* for the reader's own use */
-    int64_t storage_offset;               /* in elements, for the reader's own use */
+    size_t storage;                       /* private to the reader */
+    int64_t storage_offset;               /* in elements, private to the reader */
 } checkpoint_tensor_info;
 
 typedef struct checkpoint_file_info {
@@ -83,7 +84,7 @@ typedef struct checkpoint_metadata_entry {
     const char *value; /* as text */
 } checkpoint_metadata_entry;
 
-/* What a module of a model that was saved whole says of itself. */
+/* An attribute of a module, in a model that was saved whole. */
 typedef struct checkpoint_attribute {
     const char *module; /* as in the names of its tensors; "": the model */
     const char *name;   /* "num_heads", "eps"; "class"; "config.num_heads" */
@@ -95,11 +96,11 @@ typedef struct checkpoint_attribute {
 /* Opens a file or folder and checks its whole structure. On failure *out is NULL. */
 bool checkpoint_open(const char *path, checkpoint **out, report *r);
 
-/* The same with the state dict of this path, of several in the file; NULL: the usual one. */
+/* Opens the state dict at this path, if the file has several; NULL for the usual one. */
 bool checkpoint_open_weights(const char *path, const char *weights, checkpoint **out, report *r);
 
-/* The same for a file already in memory, which must outlive the checkpoint. name is used in
- * messages only. Shards cannot be opened this way. */
+/* Opens a file in memory, which must outlive the checkpoint. name is used only in messages. Shards
+ * cannot be opened this way. */
 bool checkpoint_open_memory(const char *name, const void *data, size_t size, checkpoint **out,
                             report *r);
 
@@ -111,12 +112,12 @@ void checkpoint_close(checkpoint *c);
 /* "safetensors", "PyTorch zip", "PyTorch legacy", "TorchScript", "pickle", "npz", "vit.cpp" */
 const char *checkpoint_kind(const checkpoint *c);
 
-/* The path of the state dict within the checkpoint, e.g. "model_ema" or "state_dict.module"; "": it
- * is the whole file. */
+/* The path of the state dict within the checkpoint, e.g. "model_ema" or "state_dict.module"; "" for
+ * the whole file. */
 const char *checkpoint_wrapper(const checkpoint *c);
 
-/* The state dicts to choose from: paths such as "model" and "model_ema". The one that was taken is
- * checkpoint_wrapper. None if there is but one. */
+/* The state dicts to choose from: paths such as "model" and "model_ema". checkpoint_wrapper is the
+ * chosen one. The count is 0 if the file has only one. */
 size_t checkpoint_choice_count(const checkpoint *c);
 const char *checkpoint_choice(const checkpoint *c, size_t i);
 
@@ -125,7 +126,7 @@ size_t checkpoint_count(const checkpoint *c);
 const checkpoint_tensor_info *checkpoint_tensor(const checkpoint *c, size_t i);
 const checkpoint_tensor_info *checkpoint_find(const checkpoint *c, const char *name);
 
-/* The files that were read (an index of shards first), to be hashed for provenance. */
+/* The files that were read (an index of shards first), for hashing in the provenance. */
 size_t checkpoint_file_count(const checkpoint *c);
 const checkpoint_file_info *checkpoint_file(const checkpoint *c, size_t i);
 
@@ -137,18 +138,18 @@ const checkpoint_metadata_entry *checkpoint_skipped(const checkpoint *c, size_t 
 size_t checkpoint_metadata_count(const checkpoint *c);
 const checkpoint_metadata_entry *checkpoint_metadata(const checkpoint *c, size_t i);
 
-/* Of a whole module or a TorchScript archive, module by module. Besides the attributes themselves
- * ("class" comes first) there is what the code of TorchScript shows: "code.activation" (gelu,
- * gelu_tanh, quick_gelu, squared_relu, or PyTorch's name of a function, such as silu or mish),
- * "code.layer_norm_eps", "code.num_heads", "code.norm_first".
- * A function is given by its name, such as "torch._C._nn.gelu". */
+/* The attributes of a whole module or a TorchScript archive, module by module. Besides the
+ * attributes themselves ("class" comes first), TorchScript's code contributes "code.activation"
+ * (gelu, gelu_tanh, quick_gelu, squared_relu, or PyTorch's name of a function, such as silu or
+ * mish), "code.layer_norm_eps", "code.num_heads" and "code.norm_first". A function is given by its
+ * name, such as "torch._C._nn.gelu". */
 size_t checkpoint_attribute_count(const checkpoint *c);
 const checkpoint_attribute *checkpoint_attribute_at(const checkpoint *c, size_t i);
 
 const char *checkpoint_dtype_name(checkpoint_dtype dtype); /* "F32" */
 size_t checkpoint_dtype_size(checkpoint_dtype dtype);      /* bytes of an element or block ... */
 size_t checkpoint_block(checkpoint_dtype dtype);           /* ... of this many elements */
-bool checkpoint_is_float(checkpoint_dtype dtype);          /* weights rather than indices */
+bool checkpoint_is_float(checkpoint_dtype dtype);          /* true for weights, false for indices */
 
 /* Names of the classes, if the container has them. */
 size_t checkpoint_label_count(const checkpoint *c);
@@ -156,20 +157,20 @@ const char *const *checkpoint_labels(const checkpoint *c);
 
 /* === Read === */
 
-/* Elements first .. first + count - 1 in row-major order, whatever the strides, converted to float:
- * f16 and bf16 exactly, f64 and integers rounded to nearest, bool to 0 or 1. Contiguous tensors are
- * streamed through a small buffer. For strided ones the part of the storage that they touch is
- * kept in memory, for deflated zip entries the whole entry, until another one is needed. */
+/* Elements first .. first + count - 1 in row-major order for any strides, converted to float: f16
+ * and bf16 exactly, f64 and integers rounded to nearest, bool to 0 or 1. Contiguous tensors are
+ * streamed through a small buffer. A strided tensor keeps the part of the storage that it touches
+ * in memory, and a deflated zip entry stays there whole, until another one is needed. */
 bool checkpoint_read(checkpoint *c, const checkpoint_tensor_info *tensor, int64_t first,
                      int64_t count, float *destination, report *r);
 
-/* Reads every zip entry and checks its CRC-32; true at once for the other containers.
- * checkpoint_open checks only what it reads itself, so damaged weights are found here. */
+/* Reads every zip entry and checks its CRC-32; returns true at once for other containers.
+ * checkpoint_open checks only the parts that it reads, so this function finds damaged weights. */
 bool checkpoint_verify(checkpoint *c, report *r);
 
-/* Renames tensors, so that a model with names of its own becomes one of a known layout. Each rule is
+/* Renames tensors, so that a model with other names matches a known layout. Each rule is
  * "theirs=ours". The n-th '*' in theirs stands for any text, which replaces the n-th '*' in ours.
- * The first rule that matches a name is used; a rule that matches none is an error. */
+ * The first rule that matches a name applies; a rule without a match is an error. */
 bool rename_tensors(checkpoint *c, const text_list *rules, report *r);
 
 #endif

@@ -1,12 +1,13 @@
-/* container.h - what the readers of containers share with open.c and contents.c.
+/* container.h - the interface between the readers of containers and open.c and contents.c.
  *
  * A container reader turns one source into storages (ranges of bytes) and tensors (views of a
- * storage). Elements are read by read.c, which knows nothing of containers.
+ * storage). read.c reads the elements, independently of containers.
  *
- * To add a container: write a file that opens it, by the functions below; declare that here, at the
- * end; add a row with a probe to the table in open.c, before any probe that also accepts such a
- * file; name it in checkpoint.h and in the help of vit-convert. Then a fixture of it in
- * tests/make_checkpoints.py, each way to damage it in test_checkpoint.c, and a fuzzer.
+ * To add a container: write a file that opens it, using the functions below; declare that function
+ * at the end of this header; add a row with a probe to the table in open.c, before any probe that
+ * also accepts such a file; name the container in checkpoint.h and in the help of vit-convert. Then
+ * add a fixture in tests/make_checkpoints.py, each way to damage it in test_checkpoint.c, and a
+ * fuzzer.
  */
 #ifndef CONTAINER_H
 #define CONTAINER_H
@@ -21,16 +22,16 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/zip.h"
 
-/* A zip_entry also describes plain bytes of a file: not deflated and without a CRC. */
+/* A zip_entry also describes plain bytes of a file: stored and without a CRC. */
 typedef struct checkpoint_storage {
     size_t file; /* index of its source */
     zip_entry bytes;
-    const uint8_t *memory; /* the bytes themselves, where they had to be decoded; else NULL */
+    const uint8_t *memory; /* the bytes themselves, if they were decoded; otherwise NULL */
     bool has_crc;
     bool big_endian;
 } checkpoint_storage;
 
-/* The bytes [start, start + size) of one storage, inflated; at most one such block at a time. */
+/* The bytes [start, start + size) of one storage, inflated; at most one such block exists. */
 typedef struct checkpoint_cache {
     uint8_t *data;
     size_t storage;
@@ -66,7 +67,7 @@ struct checkpoint {
     const char **labels;
     size_t label_count, label_capacity;
     checkpoint_cache cache;
-    uint8_t *buffer; /* CHECKPOINT_BUFFER_SIZE bytes on their way to float */
+    uint8_t *buffer; /* CHECKPOINT_BUFFER_SIZE bytes being converted to float */
 };
 
 enum {
@@ -83,7 +84,7 @@ enum {
 bool checkpoint_add_storage(checkpoint *c, const checkpoint_storage *storage, size_t *index,
                             report *r);
 
-/* Checks name, dimensions and strides, and that every element is inside the storage, which has
+/* Checks name, dimensions and strides, and that every element lies inside the storage, which has
  * `available` elements of this dtype. Fills in count. The caller sets the strides and has checked
  * that ndim <= CHECKPOINT_MAX_DIMS. */
 bool checkpoint_add_tensor(checkpoint *c, const checkpoint_tensor_info *tensor, uint64_t available,
@@ -96,40 +97,40 @@ bool checkpoint_add_skipped(checkpoint *c, const char *name, const char *reason,
 bool checkpoint_add_label(checkpoint *c, const char *text, report *r);
 bool checkpoint_add_choice(checkpoint *c, const char *path, report *r);
 
-/* Copies all three. What is too long, too much or not printable is left out. */
+/* Copies all three texts. Entries that are too long, too many or unprintable are left out. */
 bool checkpoint_add_attribute(checkpoint *c, const char *module, const char *name,
                               const char *value, report *r);
 
-/* Memory for the bytes of a storage, which live as long as the checkpoint. All of it together is
- * limited, to 32 times the file and 16 MiB: one part of a file could be decoded many times. */
+/* Memory for the bytes of a storage, which live as long as the checkpoint. The total is limited to
+ * 32 times the file and 16 MiB, because one part of a file could be decoded many times. */
 uint8_t *checkpoint_add_block(checkpoint *c, uint64_t size, report *r);
 
 /* === For open.c === */
 
-/* Sorts the tensors by name, when all are there; refuses two of one name. */
+/* Sorts the tensors by name after the last one was added; refuses two of one name. */
 bool checkpoint_index_names(checkpoint *c, report *r);
 
 /* === For rename_tensors === */
 
-/* Renames a tensor. Afterwards checkpoint_find works only once checkpoint_renamed was called, which
- * refuses two tensors of one name. */
+/* Renames a tensor. checkpoint_find then works only after checkpoint_renamed, which refuses two
+ * tensors of one name. */
 bool checkpoint_rename(checkpoint *c, size_t i, const char *name, report *r);
 bool checkpoint_renamed(checkpoint *c, report *r);
 
 /* === For layouts that are found by structure === */
 
-/* A storage of values that were computed from others, as little-endian f32. Copies them. */
+/* Adds a storage of computed values, as little-endian f32. The values are copied. */
 bool checkpoint_add_values(checkpoint *c, const char *name, const float *values, size_t count,
                            size_t *storage, report *r);
 
 /* Replaces the list of tensors by views of the same storages, under other names. Copies the texts;
- * pointers to the old tensors become invalid. On failure the list is as it was. */
+ * pointers to the old tensors become invalid. On failure the list is unchanged. */
 bool checkpoint_replace(checkpoint *c, const checkpoint_tensor_info *tensors, size_t count,
                         report *r);
 
 /* === The readers: read the source of index `file` into c === */
 
-/* Whatever it is: for containers of other containers. */
+/* Opens any container, for containers of other containers. */
 bool checkpoint_open_inside(checkpoint *c, size_t file, report *r);
 
 bool safetensors_open(checkpoint *c, size_t file, report *r);

@@ -28,7 +28,7 @@ void checkpoint_contiguous_strides(checkpoint_tensor_info *t) {
     }
 }
 
-/* Besides the count itself, the product without the zero dimensions must fit: strides of an
+/* The count must fit, and so must the product without the zero dimensions, because strides of an
  * empty tensor are computed like any others. */
 static bool checkpoint_check_dims(checkpoint_tensor_info *t, report *r) {
     const uint64_t most = INT64_MAX / 16;
@@ -94,7 +94,7 @@ bool checkpoint_add_tensor(checkpoint *c, const checkpoint_tensor_info *tensor, 
     return true;
 }
 
-/* Entries that do not fit are left out: metadata must not keep a model from loading. */
+/* Entries that do not fit are left out, because metadata must not keep a model from loading. */
 static bool checkpoint_list_add(checkpoint *c, checkpoint_list *list, const char *key,
                                 const char *value, report *r) {
     checkpoint_metadata_entry *entries, entry;
@@ -140,7 +140,7 @@ bool checkpoint_add_choice(checkpoint *c, const char *path, report *r) {
     return true;
 }
 
-/* The attributes of a module follow each other and share its path. */
+/* The attributes of a module are consecutive and share its path. */
 static const char *checkpoint_keep_module(checkpoint *c, const char *module) {
     const size_t count = c->attribute_count;
     const char *last = count > 0 ? c->attributes[count - 1].module : NULL;
@@ -208,7 +208,7 @@ static bool checkpoint_sort_names(const checkpoint_tensor_info *tensors, size_t 
 
 /* === How much the tensors repeat === */
 
-/* Blocks that share their weights, and tables that are expanded, repeat what is stored. */
+/* The most that blocks with shared weights, and expanded tables, may repeat the stored bytes. */
 #define CHECKPOINT_MOST_REPEATS 64
 #define CHECKPOINT_FREE_REPEATS ((uint64_t)64 << 20)
 
@@ -222,7 +222,7 @@ static int checkpoint_compare_storages(const void *a, const void *b) {
     return x->bytes.size < y->bytes.size ? 1 : x->bytes.size > y->bytes.size ? -1 : 0;
 }
 
-/* Bytes of all storages, each place once. */
+/* Bytes of all storages, counting each place once. */
 static bool checkpoint_count_stored(const checkpoint *c, uint64_t *stored, report *r) {
     const checkpoint_storage **sorted = malloc((c->storage_count + 1) * sizeof *sorted);
     size_t i;
@@ -239,7 +239,8 @@ static bool checkpoint_count_stored(const checkpoint *c, uint64_t *stored, repor
     return true;
 }
 
-/* A view of stride 0 makes any size of one element: a file of kilobytes must not fill a disk. */
+/* A view of stride 0 makes any size from one element, but a file of kilobytes must not fill a
+   disk. */
 static bool checkpoint_check_repeats(const checkpoint *c, report *r) {
     const checkpoint_tensor_info *largest = c->tensors;
     uint64_t stored, most, all = 0;

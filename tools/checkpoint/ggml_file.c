@@ -58,7 +58,7 @@ static bool read_label(ggml_reader *g, size_t expected) {
     return checkpoint_add_label(g->c, text, g->report);
 }
 
-/* What the file says apart from the tensors, as settings that layout_inspect compares with them:
+/* Stores the header's values as settings, which layout_inspect compares with the tensors, because
  * nothing marks the end of the tensors. */
 static bool read_header(ggml_reader *g) {
     static const char *const names[] = {
@@ -80,7 +80,7 @@ static bool read_header(ggml_reader *g) {
     return true;
 }
 
-/* vit.cpp stores this one in the shape of a feature map. */
+/* vit.cpp stores this tensor in the shape of a feature map. */
 static void drop_ones(checkpoint_tensor_info *t) {
     int from, to = 0;
     for (from = 0; from < t->ndim; from++)

@@ -3,7 +3,7 @@
 #include <string.h>
 
 /* Only the zlib part of stb_image, private to this file. (gcc reports its unused declarations at
- * the end of the file, so the pragma is not popped.) */
+ * the end of the file, so the pragma stays in force.) */
 #if defined(__GNUC__)
 #pragma GCC diagnostic ignored "-Wunused-function"
 #endif
@@ -33,7 +33,8 @@ bool inflate_whole(const void *stream, size_t stream_size, void *destination, si
                                             (int)stream_size + INFLATE_PADDING) == (int)size;
 }
 
-/* A full buffer is not an error here. stb_image reports both alike, and keeps what it decoded. */
+/* A full buffer is not an error here. stb_image does not distinguish the two, and keeps the decoded
+   bytes. */
 void inflate_start(const void *stream, size_t stream_size, void *destination, size_t size) {
     memset(destination, 0, size);
     stbi_zlib_decode_noheader_buffer(destination, (int)size, stream,

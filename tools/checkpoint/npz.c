@@ -11,7 +11,7 @@
 
 /* === Arrays in a zip archive === */
 
-/* Numpy.savez: a zip archive with one .npy file for each array. Entries may be deflated
+/* numpy.savez writes a zip archive with one .npy file for each array. Entries may be deflated
  * (savez_compressed); a deflated one is inflated whole when its elements are read.
  */
 
@@ -34,7 +34,7 @@ static checkpoint_dtype dtype_of(const npy_header *header) {
     }
 }
 
-/* The first bytes of an entry, as many as a header may have. malloc'ed. */
+/* The first bytes of an entry, enough for the longest header. malloc'ed. */
 static void *read_start(const source *s, const zip_entry *entry, size_t *size, report *r) {
     void *data;
     *size = entry->size < NPY_MAX_HEADER ? (size_t)entry->size : NPY_MAX_HEADER;
@@ -118,7 +118,7 @@ bool npz_open(checkpoint *c, size_t file, report *r) {
 
 /* === Files in a tar archive === */
 
-/* A tar archive with one file inside, which is the checkpoint. */
+/* A tar archive with one file inside, the checkpoint. */
 
 enum { TAR_MAX_ENTRIES = 1000 };
 
@@ -126,7 +126,7 @@ static bool tar_is_visible_file(const tar_header *header) {
     return header->type == '0' && *paths_file_name(header->name) != '.';
 }
 
-/* The only file that is not hidden; directories, links and extended headers are passed over. */
+/* Finds the only file that is not hidden; skips directories, links and extended headers. */
 static bool tar_find_file(const source *s, source *found, report *r) {
     uint64_t at = 0, size;
     int files = 0, entries;

@@ -1,8 +1,8 @@
 /* open.c - opens the files of a checkpoint and recognises their container.
  *
- * Containers are recognised by their first bytes, by the table below. Formats that people meet but
- * that cannot be read have a row, too, so that the message can say what the file is and what to do.
- * container.h says how to add one.
+ * The table below recognises containers by their first bytes. Common formats that cannot be read
+ * have a row too, so that the message can name the file's kind and the remedy. container.h explains
+ * how to add one.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,7 +92,7 @@ static bool probe_torch_legacy(const checkpoint_head *head) {
     return false;
 }
 
-/* PROTO; before protocol 2 a dict that goes to the memo, or the class of one. */
+/* PROTO; or, before protocol 2, a dict that goes to the memo, or its class. */
 static bool probe_pickle(const checkpoint_head *head) {
     static const char *const starts[] = {
         "(dp", "}q", "ccollections\n", "ccopy_reg\n", "ccopyreg\n",
@@ -155,8 +155,8 @@ static bool probe_tensorflow(const checkpoint_head *head) {
            (head->bytes[0] == 0x0a && (head->bytes[2] == 0x0a || head->bytes[3] == 0x0a));
 }
 
-/* UTF-8 without control characters but those between words and lines; the last character may be
- * cut. */
+/* UTF-8 without control characters except those between words and lines; the last character may be
+ * incomplete. */
 static bool probe_text(const checkpoint_head *head) {
     const char *text = (const char *)head->bytes;
     size_t i = 0, length = 1;
@@ -273,7 +273,7 @@ static bool checkpoint_shard_name_ok(const char *name) {
            !strchr(name, '/') && !strchr(name, '\\') && !strstr(name, "..");
 }
 
-/* Index of the file of this path; file_count if it was not opened yet. */
+/* Index of the file with this path; file_count if it is not open. */
 static size_t checkpoint_find_file(const checkpoint *c, const char *path) {
     size_t i;
     for (i = 0; i < c->file_count; i++)
@@ -308,7 +308,7 @@ static bool checkpoint_is_skipped(const checkpoint *c, const char *name) {
     return false;
 }
 
-/* The index and the shards must agree on which tensor is where. */
+/* The index and the shards must agree on the place of each tensor. */
 static bool checkpoint_check_shard(checkpoint *c, const json_value *entry, report *r) {
     const checkpoint_tensor_info *t = checkpoint_find(c, entry->key);
     const char *path;
@@ -369,7 +369,7 @@ static checkpoint *checkpoint_new(void) {
     return c;
 }
 
-/* The one way out of both open functions. */
+/* Both open functions end here. */
 static bool checkpoint_finish(checkpoint *c, bool ok, checkpoint **out, report *r) {
     ok = ok && (c->by_name || checkpoint_index_names(c, r));
     if (ok && c->wanted && c->wrapper[0] == '\0')
@@ -379,7 +379,7 @@ static bool checkpoint_finish(checkpoint *c, bool ok, checkpoint **out, report *
     return ok;
 }
 
-/* What a folder from the Hugging Face hub holds, best first; NULL if nothing. */
+/* The file to open in a folder from the Hugging Face hub, best first; NULL if it has none. */
 static char *checkpoint_path_in_folder(checkpoint *c, const char *folder, report *r) {
     static const char *const names[] = {
         "model.safetensors.index.json",

@@ -108,7 +108,7 @@ static bool pickle_take_number(pickle_machine *m, unsigned width, uint64_t *numb
     return true;
 }
 
-/* Without its '\n', which *length points at. */
+/* A line without its '\n', which *length points at. */
 static bool pickle_take_line(pickle_machine *m, char line[PICKLE_MAX_LINE], size_t *length) {
     for (*length = 0; *length < PICKLE_MAX_LINE; (*length)++) {
         if (!pickle_take(m, line + *length, 1)) return false;
@@ -117,7 +117,7 @@ static bool pickle_take_line(pickle_machine *m, char line[PICKLE_MAX_LINE], size
     return pickle_fail(m, "line without an end");
 }
 
-/* A number of protocol 0; *fits: in 64 bits. */
+/* A number of protocol 0; *fits is set if it has at most 64 bits. */
 static bool pickle_take_decimal(pickle_machine *m, int64_t *number, bool *fits) {
     char line[PICKLE_MAX_LINE], *end;
     size_t length;
@@ -147,7 +147,7 @@ static bool pickle_nest(pickle_machine *m, pickle_value *parent, const pickle_va
     return true;
 }
 
-/* Room for `more` items; doubles, so that appending stays linear. */
+/* Makes room for `more` items; doubles, so that appending stays linear. */
 static bool pickle_reserve(pickle_machine *m, pickle_value *value, size_t more) {
     size_t needed = value->count + more, capacity = (size_t)value->capacity * 2;
     pickle_value **items;
@@ -198,7 +198,7 @@ static bool pickle_push_integer(pickle_machine *m, pickle_kind kind, int64_t int
     return pickle_push(m, value);
 }
 
-/* The values above the topmost mark are the only ones an opcode may touch. */
+/* An opcode may touch only the values above the topmost mark. */
 static bool pickle_needs(pickle_machine *m, size_t count) {
     size_t floor = m->mark_count ? m->marks[m->mark_count - 1] : 0;
     if (m->height - floor >= count) return true;
@@ -256,7 +256,7 @@ static bool pickle_op_int(pickle_machine *m, unsigned width) {
     return pickle_push_integer(m, PICKLE_INT, (int64_t)number);
 }
 
-/* A two's complement number of any length; what does not fit 64 bits becomes opaque. */
+/* A two's complement number of any length; beyond 64 bits it becomes opaque. */
 static bool pickle_op_long(pickle_machine *m, unsigned width) {
     uint64_t size, number = 0;
     uint8_t bytes[8];
@@ -277,13 +277,13 @@ static bool pickle_op_float(pickle_machine *m, unsigned unused) {
     int i;
     (void)unused;
     if (!pickle_take(m, bytes, sizeof bytes)) return false;
-    for (i = 0; i < 8; i++) bits = bits << 8 | bytes[i]; /* the one big-endian number */
+    for (i = 0; i < 8; i++) bits = bits << 8 | bytes[i]; /* the only big-endian number */
     value = pickle_new(m, PICKLE_FLOAT);
     if (value) memcpy(&value->u.number, &bits, sizeof bits);
     return pickle_push(m, value);
 }
 
-/* Not read, but noted where it is: perhaps the elements of an array. */
+/* Not read: only its place is noted, since it may hold the elements of an array. */
 static bool pickle_push_long_text(pickle_machine *m, uint64_t at, uint64_t size,
                                   pickle_encoding encoding) {
     pickle_value *value = pickle_new(m, PICKLE_LONG_TEXT);
@@ -314,7 +314,7 @@ static bool pickle_op_text(pickle_machine *m, unsigned width) {
     return pickle_push(m, value);
 }
 
-/* The bytes up to the next '\n' go to m->line as far as they fit; *size: all of them. */
+/* Reads up to the next '\n' into m->line, as far as it fits; *size is the full length. */
 static bool pickle_take_text_line(pickle_machine *m, uint64_t *size, uint8_t *last) {
     uint8_t byte = 0;
     if (!m->line && !(m->line = malloc(PICKLE_MAX_TEXT + 2))) return report_no_memory(m->report);
@@ -337,7 +337,7 @@ static bool pickle_push_escaped(pickle_machine *m, const uint8_t *from, size_t s
     return pickle_push(m, value);
 }
 
-/* A text of protocol 0, up to the end of the line; that of Python 2 is in quotes. */
+/* A text of protocol 0, up to the end of the line; Python 2 puts it in quotes. */
 static bool pickle_op_text_line(pickle_machine *m, unsigned encoding) {
     const unsigned quotes = encoding == PICKLE_ESCAPED_BYTES;
     const uint64_t at = pickle_position(m) + quotes;
@@ -352,7 +352,7 @@ static bool pickle_op_text_line(pickle_machine *m, unsigned encoding) {
     return pickle_push_escaped(m, m->line + quotes, (size_t)size, (pickle_encoding)encoding);
 }
 
-/* I and L of protocol 0. 00 and 01 are its False and True; an L has a letter behind it. */
+/* I and L of protocol 0. 00 and 01 are False and True; an L ends with a letter. */
 static bool pickle_op_int_line(pickle_machine *m, unsigned unused) {
     const uint64_t at = pickle_position(m);
     int64_t number;
@@ -410,7 +410,8 @@ static bool pickle_extend_list(pickle_machine *m, pickle_value *const *items, si
     if (!list) return false;
     if (list->kind == PICKLE_LIST || list->kind == PICKLE_SET)
         return pickle_add(m, list, items, count);
-    if (list->kind == PICKLE_CALL) return true; /* a list of a foreign class: contents unused */
+    if (list->kind == PICKLE_CALL)
+        return true; /* a list of a foreign class; its contents are unused */
     return pickle_fail(m, "items for something that is not a list");
 }
 
@@ -484,7 +485,7 @@ static bool pickle_memo_put(pickle_machine *m, uint64_t i) {
     return true;
 }
 
-/* Width 0: in decimal, up to the end of the line. What is negative is too large, too. */
+/* Width 0 means decimal, up to the end of the line. A negative number is out of range too. */
 static bool pickle_take_index(pickle_machine *m, unsigned width, uint64_t *i) {
     int64_t number;
     bool fits;
@@ -570,7 +571,7 @@ static bool pickle_push_call(pickle_machine *m, pickle_value *callable, pickle_v
            pickle_push(m, call);
 }
 
-/* REDUCE and NEWOBJ differ only in what Python would call. */
+/* REDUCE and NEWOBJ differ only in the function that Python would call. */
 static bool pickle_op_call(pickle_machine *m, unsigned unused) {
     pickle_value *arguments = pickle_pop(m), *callable = pickle_pop(m);
     (void)unused;
@@ -585,14 +586,14 @@ static bool pickle_op_call(pickle_machine *m, unsigned unused) {
     return pickle_push_call(m, callable, arguments);
 }
 
-/* A class of Python 2 by its name, called with all above the mark. */
+/* A class of Python 2 by its name, called with all values above the mark. */
 static bool pickle_op_instance(pickle_machine *m, unsigned unused) {
     if (!pickle_op_collect(m, PICKLE_TUPLE) || !pickle_op_global(m, unused)) return false;
     m->height -= 2;
     return pickle_push_call(m, m->stack[m->height + 1], m->stack[m->height]);
 }
 
-/* The same with the class itself above the mark. */
+/* As above, with the class itself above the mark. */
 static bool pickle_op_object(pickle_machine *m, unsigned unused) {
     pickle_value **items = NULL, *arguments;
     size_t count = 0;
@@ -604,7 +605,7 @@ static bool pickle_op_object(pickle_machine *m, unsigned unused) {
            pickle_push_call(m, items[0], arguments);
 }
 
-/* NEWOBJ_EX has keyword arguments on top; they are dropped. */
+/* NEWOBJ_EX has keyword arguments on top, which are dropped. */
 static bool pickle_op_call_keywords(pickle_machine *m, unsigned unused) {
     return pickle_pop(m) && pickle_op_call(m, unused);
 }
@@ -613,7 +614,7 @@ static bool pickle_op_build(pickle_machine *m, unsigned unused) {
     pickle_value *state = pickle_pop(m), *object = pickle_top(m);
     (void)unused;
     if (!state || !object) return false;
-    if (object->kind != PICKLE_CALL) return true; /* attributes of a dict: not needed */
+    if (object->kind != PICKLE_CALL) return true; /* attributes of a dict, which are not needed */
     object->u.items[PICKLE_STATE] = state;
     return pickle_nest(m, object, state);
 }

@@ -1,15 +1,15 @@
-/* pickle.h - reads a Python pickle as plain data. Nothing is imported, called or executed.
+/* pickle.h - reads a Python pickle as plain data. It imports, calls and executes nothing.
  *
  * A value is a node in a graph. Memoised values are shared by reference, so the graph can have
- * shared parts and cycles: bound depth and steps when walking it. collections.OrderedDict() becomes
+ * shared parts and cycles. Bound depth and steps when walking it. collections.OrderedDict() becomes
  * a dict and torch.Size(x) becomes x; every other call stays a PICKLE_CALL node with its callable
  * and its arguments, for the caller to judge.
  *
- * Opcodes: all of protocols 0 to 5, but for extension registries, out-of-band buffers and
- * persistent ids as text (torch.save with protocol 0, which PyTorch cannot load either).
- * Limits: max_values (at most 10^6) values of 36 bytes on average, as many entries in the stack and
- * in the memo, nesting of 64, 16 million opcodes. Texts of more than 64 KiB are not read:
- * they become PICKLE_LONG_TEXT.
+ * Opcodes: all of protocols 0 to 5, except extension registries, out-of-band buffers and persistent
+ * ids as text (torch.save with protocol 0, which PyTorch cannot load either). Limits: max_values
+ * (at most 10^6) values of 36 bytes on average, as many entries in the stack and in the memo,
+ * nesting of 64, 16 million opcodes. Texts of more than 64 KiB are not read and become
+ * PICKLE_LONG_TEXT.
  */
 #ifndef PICKLE_H
 #define PICKLE_H
@@ -37,13 +37,13 @@ typedef enum pickle_kind {
     PICKLE_GLOBAL,     /* text: "module.name" */
     PICKLE_CALL,       /* items: callable, arguments, state (BUILD) or NULL, dict or NULL */
     PICKLE_PERSISTENT, /* items: the persistent id */
-    PICKLE_LONG_TEXT,  /* integer: where in the source; encoding; pickle_long_size: its bytes */
+    PICKLE_LONG_TEXT,  /* integer: its place in the source; encoding; pickle_long_size: its bytes */
     PICKLE_OPAQUE,     /* integer of more than 64 bits */
 } pickle_kind;
 
 enum { PICKLE_CALLABLE, PICKLE_ARGUMENTS, PICKLE_STATE, PICKLE_CONTENTS, PICKLE_CALL_ITEMS };
 
-/* How a long text lies in the source. */
+/* The encoding of a long text in the source. */
 typedef enum pickle_encoding {
     PICKLE_PLAIN,
     PICKLE_ESCAPED_BYTES, /* a string of Python 2 as source code, without its quotes: \x00 */
@@ -54,8 +54,8 @@ typedef struct pickle_value pickle_value;
 
 struct pickle_value {
     uint8_t kind;
-    uint8_t depth;    /* of nesting below, as far as known when it was built */
-    uint8_t encoding; /* of a long text */
+    uint8_t depth;    /* nesting below, as far as known when it was built */
+    uint8_t encoding; /* encoding of a long text */
     uint32_t count;
     uint32_t capacity; /* of items, while a container grows */
     union {
@@ -82,14 +82,14 @@ bool pickle_load(pickle_document *document, const source *s, uint64_t start, uin
                  size_t max_values, report *r);
 void pickle_free(pickle_document *document);
 
-/* The value of a string key (the last one, as in Python); NULL: none. */
+/* The value of a string key (the last one, as in Python); NULL if it has none. */
 const pickle_value *pickle_get(const pickle_value *dict, const char *key);
 bool pickle_is_text(const pickle_value *value, pickle_kind kind, const char *text);
 
 uint64_t pickle_long_size(const pickle_value *long_text);
 
-/* The bytes or the UTF-8 of an encoded text; returns how many bytes that is, at most
- * twice `size`. `from` may be the second half of a buffer of that size whose start is `to`. */
+/* Decodes an encoded text to bytes or UTF-8; returns the length, at most twice `size`. `from` may
+ * be the second half of a buffer of twice that size that starts at `to`. */
 size_t pickle_decode(pickle_encoding encoding, const uint8_t *from, size_t size, uint8_t *to);
 
 #endif

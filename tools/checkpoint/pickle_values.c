@@ -1,5 +1,5 @@
-/* pickle_values.c - what a pickle's values are looked into with; and the texts of protocol 0, which
- * are written as in Python's source code.
+/* pickle_values.c - access to a pickle's values, and the texts of protocol 0, which are written as
+ * in Python's source code.
  */
 #include <string.h>
 
@@ -32,7 +32,7 @@ static unsigned pickle_digit(uint8_t c) {
     return 16;
 }
 
-/* `count` hexadecimal digits; false: there are fewer. */
+/* `count` hexadecimal digits; false if there are fewer. */
 static bool pickle_hexadecimal(const uint8_t *from, size_t size, size_t count, uint32_t *value) {
     size_t i;
     *value = 0;
@@ -44,14 +44,14 @@ static bool pickle_hexadecimal(const uint8_t *from, size_t size, size_t count, u
     return true;
 }
 
-/* The byte that is written as a backslash and this letter. 0: none. */
+/* The byte that a backslash and this letter stand for; 0 if none. */
 static uint8_t pickle_escape(uint8_t letter) {
     static const char letters[] = "\\'\"ntrabfv", bytes[] = "\\'\"\n\t\r\a\b\f\v";
     const char *at = letter ? strchr(letters, letter) : NULL;
     return at ? (uint8_t)bytes[at - letters] : 0;
 }
 
-/* A backslash that means nothing stands for itself, as in Python. */
+/* A backslash without a meaning stands for itself, as in Python. */
 static size_t pickle_decode_bytes(const uint8_t *from, size_t size, uint8_t *to) {
     size_t i, used = 0;
     uint32_t value;

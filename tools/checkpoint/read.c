@@ -10,7 +10,7 @@
 
 /* === Elements === */
 
-/* The elements of a tensor, wherever they are stored, as float.
+/* Reads the elements of a tensor as float, from any kind of storage.
  *
  * Raw elements are gathered into one small buffer, swapped to little-endian order if necessary, and
  * converted. Contiguous tensors are read from the file; strided ones from a cached part of their
@@ -44,7 +44,7 @@ static float checkpoint_convert_one(checkpoint_dtype dtype, const uint8_t *raw) 
 static void checkpoint_convert(checkpoint_dtype dtype, const uint8_t *raw, size_t count,
                                float *destination) {
     size_t i, size = checkpoint_dtype_size(dtype);
-    if (dtype == CHECKPOINT_F32) { /* the common one in a loop of its own, for speed */
+    if (dtype == CHECKPOINT_F32) { /* the common type has its own loop, for speed */
         for (i = 0; i < count; i++) destination[i] = bytes_float(bytes_load32(raw + 4 * i));
         return;
     }
@@ -64,13 +64,14 @@ static void checkpoint_swap_bytes(uint8_t *raw, size_t count, size_t size) {
 
 /* === Bytes of a storage === */
 
-/* Of a storage that is not deflated. */
+/* Reads from a storage that is not deflated. */
 static bool checkpoint_read_bytes(const checkpoint *c, const checkpoint_storage *storage,
                                   uint64_t offset, void *destination, size_t size, report *r) {
     offset += storage->bytes.offset;
     if (!storage->memory)
         return source_read(&c->sources[storage->file], offset, destination, size, r);
-    if (size > 0) memcpy(destination, storage->memory + offset, size); /* checked when added */
+    if (size > 0)
+        memcpy(destination, storage->memory + offset, size); /* checked when it was added */
     return true;
 }
 
@@ -87,7 +88,7 @@ static bool checkpoint_load_span(checkpoint *c, const checkpoint_storage *storag
     return checkpoint_read_bytes(c, storage, start, c->cache.data, (size_t)size, r);
 }
 
-/* Makes the cache hold [start, start + size) of a storage: all of it if it is deflated. */
+/* Makes the cache hold [start, start + size) of a storage; a deflated one is held whole. */
 static bool checkpoint_need_span(checkpoint *c, size_t index, uint64_t start, uint64_t size,
                                  report *r) {
     const checkpoint_storage *storage = &c->storages[index];
@@ -266,7 +267,7 @@ bool checkpoint_verify(checkpoint *c, report *r) {
 
 enum { RENAME_MAX_STARS = 8, RENAME_MAX_NAME = 1024 };
 
-/* What a '*' stands for. */
+/* The text that a '*' matched. */
 typedef struct rename_piece {
     const char *text;
     size_t size;
@@ -334,7 +335,7 @@ static bool put_end(const rename_piece *piece, char *name, size_t size) {
     return true;
 }
 
-/* "fc1=mlp.fc1" is "fc1.*=mlp.fc1.*" where no tensor is called fc1. */
+/* "fc1=mlp.fc1" becomes "fc1.*=mlp.fc1.*" if no tensor is called fc1. */
 static void spread_layer(const checkpoint *c, rename_rule *rule) {
     const size_t length = strlen(rule->theirs);
     bool is_layer = false;
@@ -349,7 +350,7 @@ static void spread_layer(const checkpoint *c, rename_rule *rule) {
     if (is_layer) memcpy(rule->theirs + length, ".*", 3);
 }
 
-/* By the first rule that matches, if any. */
+/* Applies the first rule that matches, if any. */
 static bool rename_one(checkpoint *c, size_t i, rename_rule *rules, int count, report *r) {
     const char *old = checkpoint_tensor(c, i)->name;
     rename_piece pieces[RENAME_MAX_STARS];

@@ -14,17 +14,17 @@
  */
 
 #define TORCH_MAX_INFLATED ((uint64_t)8 << 20)  /* data.pkl in a deflated entry, or code */
-#define TORCH_MAX_CODE     ((uint64_t)64 << 20) /* read in all */
+#define TORCH_MAX_CODE     ((uint64_t)64 << 20) /* total code read */
 
 typedef struct torch_zip {
     torch_reader reader;
     zip_archive archive;
     const char *root;      /* "archive/" */
     const zip_entry *data; /* "archive/data.pkl" */
-    const char *folder;    /* of the storages: "data/" */
+    const char *folder;    /* folder of the storages: "data/" */
     size_t *index;         /* entry -> storage + 1 */
-    source inflated;       /* data.pkl, where it is deflated */
-    uint64_t code_bytes;   /* that were read */
+    source inflated;       /* data.pkl, if deflated */
+    uint64_t code_bytes;   /* bytes of code read so far */
     bool big_endian;
 } torch_zip;
 
@@ -59,7 +59,7 @@ static bool torch_zip_place(torch_reader *t, const char *name, const torch_stora
     return true;
 }
 
-/* A checkpoint inside is named, else the first entry. */
+/* The message names a checkpoint inside the archive, or else the first entry. */
 static bool torch_refuse_zip(const torch_zip *z) {
     static const char *const ends[] = { ".pth", ".pt", ".bin", ".ckpt", ".safetensors", ".npz" };
     size_t i, k;
@@ -115,7 +115,7 @@ static bool torch_read_byteorder(torch_zip *z) {
     return report_fail(z->reader.report, "zip: byteorder \"%.8s\", little or big expected", text);
 }
 
-/* Bytes of an entry, malloc'ed; NULL: failed. */
+/* Bytes of an entry, malloc'ed; NULL on failure. */
 static uint8_t *torch_inflate(torch_zip *z, const zip_entry *entry) {
     report *r = z->reader.report;
     uint8_t *bytes = NULL;
@@ -239,16 +239,16 @@ bool torch_zip_open(checkpoint *c, size_t file, report *r) {
 
 /* === The legacy format === */
 
-/* Torch.save before 1.6: five pickles (magic, 1001, system, object, storage keys),
- * then for each key an i64 element count and the elements, always little-endian. Python's own
- * pickle.dump writes such a file, as bytes, for each storage.
+/* torch.save before 1.6 writes five pickles (magic, 1001, system, object, storage keys), then for
+ * each key an i64 element count and the elements, always little-endian. Python's pickle.dump writes
+ * each storage as bytes that are such a file.
  */
 
 /* A storage of the file, found by key. */
 typedef struct torch_legacy_storage {
     const char *key;
-    uint64_t element_size, count; /* as the persistent id says */
-    uint64_t offset;              /* of the first element; 0: not in the list of keys */
+    uint64_t element_size, count; /* from the persistent id */
+    uint64_t offset;              /* offset of the first element; 0 if the list of keys lacks it */
     size_t index;                 /* in the checkpoint's storages, once added */
     bool added;
 } torch_legacy_storage;
@@ -256,7 +256,7 @@ typedef struct torch_legacy_storage {
 typedef struct torch_legacy {
     torch_reader reader;
     const source *source;
-    uint64_t end;                   /* of the part of the source that it fills */
+    uint64_t end;                   /* end of the part of the source that it fills */
     torch_legacy_storage *storages; /* sorted by key */
     size_t count;
 } torch_legacy;
@@ -274,7 +274,8 @@ static torch_legacy_storage *torch_find_legacy(torch_legacy *l, const char *key)
 
 static bool torch_legacy_place(torch_reader *t, const char *name, const torch_storage *storage,
                                size_t *index) {
-    torch_legacy_storage *found = torch_find_legacy(t->form, storage->key); /* all are listed */
+    torch_legacy_storage *found = torch_find_legacy(t->form,
+                                                    storage->key); /* never NULL: all are listed */
     checkpoint_storage placed = { 0 };
     if (found->offset == 0)
         return report_fail(t->report, "%.200s: storage \"%.200s\" is missing from the list of keys",
@@ -293,8 +294,8 @@ static bool torch_legacy_place(torch_reader *t, const char *name, const torch_st
     return true;
 }
 
-/* Every storage that the object mentions, also outside the state dict: all of them follow in the
- * file, and only the class says how many bytes an element has. */
+/* Lists every storage that the object mentions, even outside the state dict. All of them follow in
+ * the file, and only the class gives the size of an element. */
 static bool torch_collect_storages(torch_legacy *l) {
     size_t i, count = l->reader.pickle.persistent_count;
     l->storages = calloc(count + 1, sizeof *l->storages);
@@ -375,8 +376,8 @@ static bool torch_locate_storages(torch_legacy *l, const pickle_document *keys) 
     return true;
 }
 
-/* Magic, protocol and system info. Only the protocol is checked: the format is little-endian
- * whatever system wrote it. */
+/* Magic, protocol and system info. Only the protocol is checked: the format is little-endian on
+ * every system. */
 static bool torch_skip_preamble(torch_legacy *l, uint64_t *at) {
     pickle_document document;
     int i;
@@ -404,7 +405,7 @@ static bool torch_read_keys(torch_legacy *l) {
     return ok;
 }
 
-/* Up to where each storage is. On failure, too, torch_close_legacy is to be called. */
+/* Reads up to the place of each storage. Call torch_close_legacy even after a failure. */
 static bool torch_read_legacy(torch_legacy *l, uint64_t at, size_t max_values) {
     return torch_skip_preamble(l, &at) &&
            pickle_load(&l->reader.pickle, l->source, at, l->end, max_values, l->reader.report) &&
@@ -444,13 +445,13 @@ static bool torch_find_nested(torch_legacy *l, const char *name, torch_storage *
     torch_reader *t = &l->reader;
     const torch_legacy_storage *place;
     if (!torch_read_storage(t, name, t->pickle.root, storage)) return false;
-    place = torch_find_legacy(l, storage->key); /* it is listed, as all are */
+    place = torch_find_legacy(l, storage->key); /* never NULL: all are listed */
     if (place->offset == 0)
         return report_fail(t->report, "%.200s: its storage has no elements", name);
     found->bytes.name = memory_copy_text(&t->c->memory, place->key, strlen(place->key));
     found->bytes.offset = place->offset;
     found->bytes.size = found->bytes.stored_size = place->count * place->element_size;
-    storage->key = NULL; /* does not outlive the pickle */
+    storage->key = NULL; /* would dangle once the pickle is freed */
     storage->found = found;
     return found->bytes.name || report_no_memory(t->report);
 }

@@ -6,9 +6,9 @@
 
 /* === Whole modules === */
 
-/* Modules that were pickled whole. Such a pickle names their classes and lists
- * their attributes. PyTorch would import the classes; here both are data: tensors get the names
- * that state_dict() would give them, everything simple becomes an attribute of the checkpoint.
+/* Reads modules that were pickled whole. Such a pickle names their classes and lists their
+ * attributes. PyTorch would import the classes. Here both are data: tensors get their names in
+ * state_dict(), and simple values become attributes of the checkpoint.
  */
 
 enum { TORCH_MOST_NUMBERS = 8 };
@@ -60,7 +60,8 @@ bool torch_show_numbers(const pickle_value *value, char text[TORCH_SHOWN]) {
 
 /* === Attributes === */
 
-/* "__torch__.torch.nn.modules.activation.___torch_mangle_5.GELU" without what TorchScript adds. */
+/* "__torch__.torch.nn.modules.activation.___torch_mangle_5.GELU" without TorchScript's
+   additions. */
 static void torch_show_class(const char *class, char text[TORCH_SHOWN]) {
     static const char added[] = "__torch__.", mangle[] = "___torch_mangle_";
     char *at;
@@ -83,7 +84,7 @@ static const char *torch_class_of(const pickle_value *value) {
 static bool torch_add_entries(torch_reader *t, const char *module, const char *prefix,
                               const pickle_value *dict);
 
-/* functools.partial: the function under the attribute's name, its settings one level down. */
+/* functools.partial: the function under the attribute's name, its settings one level below. */
 static bool torch_add_partial(torch_reader *t, const char *module, const char *name,
                               const pickle_value *value) {
     const pickle_value *state = torch_part(value, PICKLE_STATE);
@@ -95,7 +96,7 @@ static bool torch_add_partial(torch_reader *t, const char *module, const char *n
            torch_add_entries(t, module, name, settings);
 }
 
-/* A simple value; or, at the top, a dict or an object of simple values. */
+/* Adds a simple value or, at the top, a dict or an object of simple values. */
 static bool torch_add_entry(torch_reader *t, const char *module, const char *prefix,
                             const pickle_value *key, const pickle_value *value) {
     const pickle_value *inner = torch_as_object(value);
@@ -110,8 +111,8 @@ static bool torch_add_entry(torch_reader *t, const char *module, const char *pre
     return torch_add_entries(t, module, name, inner);
 }
 
-/* What begins with '_' is PyTorch's own business, except for Lightning's hyperparameters; and
- * TorchScript's modules have each other as entries. */
+/* Names that begin with '_' are PyTorch's own, except Lightning's hyperparameters. TorchScript's
+ * modules have each other as entries. */
 static bool torch_add_entries(torch_reader *t, const char *module, const char *prefix,
                               const pickle_value *dict) {
     size_t i;
@@ -169,7 +170,7 @@ static bool torch_flatten_part(torch_reader *t, char *name, size_t name_size,
     return true;
 }
 
-/* Positions that are computed once may be neither parameter nor buffer, but a mere attribute. */
+/* Positions that are computed once may be a plain attribute, neither parameter nor buffer. */
 static bool torch_add_positions(torch_reader *t, char *name, size_t name_size,
                                 const pickle_value *state) {
     size_t i, size;
@@ -185,7 +186,7 @@ static bool torch_add_positions(torch_reader *t, char *name, size_t name_size,
     return true;
 }
 
-/* In the order of state_dict(). A module that is used twice is there twice. */
+/* Adds the tensors in the order of state_dict(). A module that is used twice is added twice. */
 bool torch_flatten_module(torch_reader *t, char *name, size_t name_size, const pickle_value *module,
                           int depth) {
     const pickle_value *state = torch_as_module(module);
@@ -202,7 +203,7 @@ bool torch_flatten_module(torch_reader *t, char *name, size_t name_size, const p
 /* NumPy's arrays in a pickle, and bytes in a pickle.
  *
  * An array is _reconstruct(...) with the state (version, shape, dtype, fortran order, bytes), or
- * _frombuffer(bytes, dtype, shape, order) in protocol 5. Protocols before 3 have no bytes: they
+ * _frombuffer(bytes, dtype, shape, order) in protocol 5. Protocols before 3 have no bytes. They
  * write a text whose characters are the bytes, and call _codecs.encode(text, "latin1").
  */
 
@@ -213,7 +214,8 @@ static const char *torch_callable(const pickle_value *value) {
     return callable && callable->kind == PICKLE_GLOBAL ? callable->u.text : "";
 }
 
-/* As long-lived as the checkpoint; an encoded text is first read into the end of its block. */
+/* The copy lives as long as the checkpoint; an encoded text is first read into the end of its
+   block. */
 static bool torch_copy_text(torch_reader *t, const pickle_value *value, torch_bytes *bytes) {
     const pickle_encoding encoding = (pickle_encoding)value->encoding;
     const uint64_t size = bytes->size, before = encoding == PICKLE_PLAIN ? 0 : size;
@@ -231,7 +233,7 @@ static bool torch_copy_text(torch_reader *t, const pickle_value *value, torch_by
     return true;
 }
 
-/* UTF-8 of characters up to 255 becomes bytes, in place. */
+/* Converts UTF-8 with characters up to 255 to bytes, in place. */
 static bool torch_decode_latin1(torch_bytes *bytes) {
     uint8_t *text = bytes->memory;
     uint64_t i, used = 0;
@@ -288,7 +290,7 @@ static torch_array_form torch_form_of(const pickle_value *value) {
 
 bool torch_is_array(const pickle_value *value) { return torch_form_of(value) != TORCH_NO_ARRAY; }
 
-/* numpy.dtype("f4", ...) with the state (3, "<", ...); false: not one that can be read. */
+/* numpy.dtype("f4", ...) with the state (3, "<", ...); false if it cannot be read. */
 static bool torch_read_dtype(const pickle_value *value, checkpoint_dtype *dtype, bool *big_endian) {
     static const struct {
         const char *name;
@@ -359,15 +361,16 @@ bool torch_add_array(torch_reader *t, const char *name, const pickle_value *valu
 /* The code in a TorchScript archive, as text: nothing runs it.
  *
  * A class lists its constants ("eps : Final[float] = 1.0000000000000001e-05"), and its functions
- * call PyTorch's operators by name, with numbers written out. That tells what no tensor shows: the
- * activation, the epsilon of the norms, often the number of heads. A frozen archive has no names
- * for its weights: they are called by the operator that reads them ("3.linear.weight").
+ * call PyTorch's operators by name, with literal numbers. This reveals settings that no tensor
+ * shows: the activation, the epsilon of the norms, often the number of heads. A frozen archive has
+ * no names for its weights, so they are named after the operator that reads them
+ * ("3.linear.weight").
  */
 
 enum {
     TORCH_MAX_ARGUMENTS = 16,
-    TORCH_MAX_ARGUMENT_TEXT = 2048, /* of one call */
-    TORCH_REMEMBERED = 16,          /* attributes that are not given again */
+    TORCH_MAX_ARGUMENT_TEXT = 2048, /* length of one call */
+    TORCH_REMEMBERED = 16,          /* recent attributes that are not added again */
     TORCH_VALUE = 80,
 };
 
@@ -376,15 +379,15 @@ typedef struct torch_span {
     size_t size;
 } torch_span;
 
-/* The facts reported about one module; each is reported once. */
+/* The facts reported about one module, each once. */
 typedef struct torch_description {
     torch_reader *reader;
     const char *module;
     torch_span body;
-    size_t first;   /* of the attributes that it gave */
-    int attentions; /* softmaxes and the like: 0, 1, or 2 for more */
+    size_t first;   /* its first attribute */
+    int attentions; /* number of softmaxes and similar calls: 0, 1, or 2 for more */
     bool calls_relu, has_cube, has_quick_factor;
-    const char *told; /* a call that is part of what was said already */
+    const char *told; /* a call whose fact was already reported */
 } torch_description;
 
 /* === Spans of text === */
@@ -410,7 +413,7 @@ static const char *torch_find(torch_span span, const char *text) {
     return NULL;
 }
 
-/* The items between commas from `text` on, up to the bracket that ends them; their number. */
+/* Splits the items between commas, up to the closing bracket; returns their number. */
 static size_t torch_split(torch_span text, torch_span items[TORCH_MAX_ARGUMENTS]) {
     size_t i, start = 0, count = 0;
     int depth = 0;
@@ -430,7 +433,7 @@ static size_t torch_split(torch_span text, torch_span items[TORCH_MAX_ARGUMENTS]
     return count;
 }
 
-/* Python's text of a value as checkpoint.h gives it: 1e-05, true, none, (4), text. */
+/* Converts Python's text of a value to checkpoint.h's: 1e-05, true, none, (4), text. */
 static void torch_value(torch_span span, char value[TORCH_VALUE]) {
     char *end;
     double number;
@@ -488,9 +491,9 @@ static int torch_count_attentions(torch_span body) {
     return count;
 }
 
-/* The meaning of [batch, tokens, 3 x heads x width] becomes: of the last three, 3 may stand anywhere. Where
- * there is one softmax, also [batch, tokens, heads, width]: that is often computed. `before`: the
- * axes that the list leaves out. */
+/* The shape [batch, tokens, 3 x heads x width] becomes: of the last three axes, 3 may stand
+ * anywhere. With a single softmax, [batch, tokens, heads, width] counts too, because it is often
+ * computed. `before` is the number of axes that the list leaves out. */
 static bool torch_say_heads(torch_description *d, torch_span list, size_t before) {
     torch_span items[TORCH_MAX_ARGUMENTS], heads = { NULL, 0 };
     size_t count;
@@ -507,7 +510,7 @@ static bool torch_say_heads(torch_description *d, torch_span list, size_t before
     return !torch_is_number(heads, true) || torch_say_span(d, "code.num_heads", heads);
 }
 
-/* PyTorch leaves trailing arguments out where they have their default value. */
+/* PyTorch omits trailing arguments with default values. */
 static bool torch_say_layer_norm(torch_description *d, const torch_span *a, size_t count) {
     if (count < 5) return torch_say(d, "code.layer_norm_eps", "1e-05");
     return !torch_is_number(a[4], false) || torch_say_span(d, "code.layer_norm_eps", a[4]);
@@ -522,7 +525,7 @@ static bool torch_say_encoder_layer(torch_description *d, const torch_span *a, s
            torch_say_span(d, "code.layer_norm_eps", a[9]);
 }
 
-/* Functions that are nothing else than an activation. */
+/* Functions that are activations and nothing else. */
 static const char *const torch_activations[] = {
     "relu",       "silu",        "gelu",      "mish",        "elu",      "celu",
     "selu",       "leaky_relu",  "prelu",     "rrelu",       "relu6",    "hardtanh",
@@ -539,7 +542,7 @@ static bool torch_same(torch_span a, torch_span b) {
     return a.size == b.size && memcmp(a.text, b.text, a.size) == 0;
 }
 
-/* Is it "torch.sigmoid(x)"? */
+/* True for "torch.sigmoid(x)". */
 static bool torch_is_sigmoid_of(torch_span span, torch_span x) {
     static const char start[] = "torch.sigmoid(";
     torch_span inner;
@@ -549,7 +552,7 @@ static bool torch_is_sigmoid_of(torch_span span, torch_span x) {
     return torch_same(inner, x);
 }
 
-/* x sigmoid(x) is SiLU, the square of a ReLU none that is known. */
+/* x sigmoid(x) is SiLU; the square of a ReLU is reported as such. */
 static bool torch_say_product(torch_description *d, const torch_span *a) {
     const bool first = torch_is_sigmoid_of(a[0], a[1]);
     if (first || torch_is_sigmoid_of(a[1], a[0])) {
@@ -560,7 +563,8 @@ static bool torch_say_product(torch_description *d, const torch_span *a) {
            torch_say(d, "code.activation", "squared_relu");
 }
 
-/* An activation that is written out: GELU by erf or by tanh of a cube, x sigmoid(1.702 x). */
+/* Recognises an activation that is written out: GELU by erf or by tanh of a cube, x sigmoid(1.702
+   x). */
 static bool torch_say_formula(torch_description *d, torch_span name, const torch_span *a,
                               size_t count) {
     if (count == 0) return true;
@@ -602,7 +606,7 @@ static bool torch_say_call(torch_description *d, torch_span name, const torch_sp
     return true;
 }
 
-/* The next call of an operator, "torch.NAME(...)"; *rest: what comes after its bracket. */
+/* Finds the next call of an operator, "torch.NAME(...)"; *rest begins after its bracket. */
 static bool torch_next_call(torch_span *rest, torch_span *name,
                             torch_span arguments[TORCH_MAX_ARGUMENTS], size_t *count) {
     static const char start[] = "torch.";
@@ -699,7 +703,7 @@ bool torch_describe_code(torch_reader *t, const char *module, const char *class,
 
 /* === Constants === */
 
-/* "CONSTANTS.c12" -> 12; -1: something else. */
+/* "CONSTANTS.c12" -> 12; -1 for anything else. */
 static long torch_constant_index(torch_span span) {
     static const char start[] = "CONSTANTS.c";
     const size_t size = strlen(start);
@@ -710,7 +714,7 @@ static long torch_constant_index(torch_span span) {
     return torch_is_number(digits, true) ? strtol(digits.text, NULL, 10) : -1;
 }
 
-/* A token is expanded to the batch, positions are added; the rest are layers. */
+/* A token is expanded to the batch and positions are added; all others are layers. */
 static const char *torch_name_part(torch_span operator, size_t part) {
     static const char *const parts[] = { "weight", "bias", "running_mean", "running_var" };
     if (operator.size == 6 && memcmp(operator.text, "expand", 6) == 0) return "cls_token";
@@ -718,8 +722,9 @@ static const char *torch_name_part(torch_span operator, size_t part) {
     return parts[part < 3 ? part : 3];
 }
 
-/* Adds a constant by what an operator takes it for: "3.linear.weight" for the first constant of the
- * fourth call that has any. One that is used twice is there twice, as trained weights would be. */
+/* Adds a constant under the name of its role in an operator: "3.linear.weight" for the first
+ * constant of the fourth call that has any. A constant that is used twice is added twice, like
+ * shared weights. */
 static bool torch_add_constant(torch_reader *t, torch_span operator, size_t place, size_t part,
                                long index) {
     const pickle_value *value = torch_item(t->pickle.root, (size_t)index);

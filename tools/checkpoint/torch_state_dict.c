@@ -9,16 +9,16 @@
 
 /* === State dicts === */
 
-/* The tensors that a pickle of torch.save describes.
+/* Reads the tensors that a pickle of torch.save describes.
  *
  * The pickle holds calls: _rebuild_tensor_v2(storage, offset, size, stride, ...) where storage is a
- * persistent id ('storage', class, key, device, elements). Two steps: choose the state dict inside
- * the pickle, turn its tensor calls into checkpoint tensors. TorchScript's module objects are
- * walked as if they were dicts.
+ * persistent id ('storage', class, key, device, elements). It has two steps: choose the state dict
+ * inside the pickle, then turn its tensor calls into checkpoint tensors. TorchScript's module
+ * objects are walked like dicts.
  */
 
 #ifndef TORCH_MAX_STEPS
-#define TORCH_MAX_STEPS 1000000 /* nodes visited: shared nodes count each time */
+#define TORCH_MAX_STEPS 1000000 /* visited nodes; shared nodes count each time */
 #endif
 
 bool torch_step(torch_reader *t) {
@@ -133,8 +133,8 @@ const pickle_value *torch_as_dict(const pickle_value *value) {
     return NULL;
 }
 
-/* A module of torch.fx has its attributes as an argument; an object with slots has them first of
- * two. */
+/* A module of torch.fx has its attributes as an argument; an object with slots has them as the
+ * first of two. */
 const pickle_value *torch_as_object(const pickle_value *value) {
     const pickle_value *state = torch_part(value, PICKLE_STATE);
     if (state && state->kind == PICKLE_TUPLE) state = torch_item(state, 0);
@@ -221,7 +221,7 @@ static bool torch_skip(torch_reader *t, const char *name, const char *reason) {
     return checkpoint_add_skipped(t->c, name, reason, t->report);
 }
 
-/* dtype NULL: that of the storage. */
+/* dtype NULL means that of the storage. */
 static bool torch_add_view(torch_reader *t, checkpoint_tensor_info *info,
                            const torch_storage *storage, const torch_class *dtype, int64_t offset) {
     uint64_t bytes = storage->count * storage->class->size;
@@ -258,7 +258,7 @@ static bool torch_add_tensor(torch_reader *t, const char *name, const pickle_val
            torch_add_view(t, &info, &storage, dtype, offset->u.integer);
 }
 
-/* Unwraps parameters and subclasses. Bounded, because a cycle may wrap itself. */
+/* Unwraps parameters and subclasses. The loop is bounded, because a cycle may wrap itself. */
 bool torch_add_call(torch_reader *t, const char *name, const pickle_value *value) {
     const pickle_value *callable = torch_part(value, PICKLE_CALLABLE);
     const pickle_value *arguments = torch_part(value, PICKLE_ARGUMENTS);
@@ -292,7 +292,7 @@ bool torch_add_call(torch_reader *t, const char *name, const pickle_value *value
 
 /* === Flattening === */
 
-/* Does an opaque call use tensor data, directly or through its arguments? */
+/* True if an opaque call uses tensor data, directly or through its arguments. */
 static bool torch_uses_storage(torch_reader *t, const pickle_value *value, int depth) {
     size_t i;
     bool children = value && (value->kind == PICKLE_TUPLE || value->kind == PICKLE_LIST);
@@ -346,7 +346,7 @@ static bool torch_flatten_dict(torch_reader *t, char *name, size_t name_size,
     return true;
 }
 
-/* A file that is nothing but tensors one after the other: they are called by their places. */
+/* A file that is only a list of tensors: they are named by their indices. */
 static bool torch_flatten_list(torch_reader *t, const pickle_value *list) {
     char name[32];
     size_t i;
@@ -386,8 +386,8 @@ bool torch_read_state_dict(torch_reader *t) {
 
 /* === Which of several === */
 
-/* Which dict or module of a pickle is the model. Training programs save others
- * beside it: an average of the weights, a teacher, the state of the optimizer.
+/* Chooses the dict or module of a pickle that is the model. Training programs save others next to
+ * it: an average of the weights, a teacher, the state of the optimizer.
  */
 
 /* Searches nested dicts and modules, but not lists, which belong to an optimizer. */
@@ -404,14 +404,15 @@ static bool torch_holds_tensors(torch_reader *t, const pickle_value *value, int 
     return false;
 }
 
-/* The entries to choose from. An object of any class is looked into only if it is all there is. */
+/* The entries to choose from. An object of any class is searched only if the pickle has nothing
+   else. */
 static const pickle_value *torch_entries(const torch_reader *t, const pickle_value *value) {
     if (torch_as_module(value)) return NULL;
     return value == t->pickle.root && !torch_as_dict(value) ? torch_as_object(value)
                                                             : torch_as_dict(value);
 }
 
-/* In timm's order, then by custom. */
+/* Timm's order first, then common names. */
 static const char *const torch_wrappers[] = {
     "state_dict_ema", "model_ema", "state_dict", "model",          "module",
     "teacher",        "student",   "encoder",    "target_encoder", "model_state_dict",
@@ -442,14 +443,14 @@ static bool torch_is_training_key(const pickle_value *key) {
     return false;
 }
 
-/* A dict or a module; not the state of an optimizer, whatever its key. */
+/* True for a dict or a module, except the state of an optimizer. */
 static bool torch_is_candidate(const pickle_value *key, const pickle_value *value) {
     return key->kind == PICKLE_STRING && !torch_is_training_key(key) &&
            !pickle_get(torch_as_dict(value), "param_groups") &&
            (torch_as_dict(value) || torch_as_module(value));
 }
 
-/* The only entry that holds tensors, if it is a dict or a module. */
+/* The only entry with tensors, if it is a dict or a module. */
 static const pickle_value *torch_only_wrapper(torch_reader *t, const pickle_value *dict,
                                               const char **key) {
     const pickle_value *found = NULL;
@@ -489,7 +490,7 @@ static bool torch_add_scalar(torch_reader *t, const char *prefix, const pickle_v
     return checkpoint_add_metadata(t->c, name, shown, t->report);
 }
 
-/* What says how the model was made, by its custom names. */
+/* True for the usual names of the model's configuration. */
 static bool torch_is_configuration(const pickle_value *key) {
     static const char *const names[] = {
         "args",       "config",       "cfg",          "hparams", "hyper_parameters",
@@ -501,8 +502,9 @@ static bool torch_is_configuration(const pickle_value *key) {
     return false;
 }
 
-/* Scalars and lists of numbers next to the state dict, and in an argparse.Namespace or a dict of
- * settings one level down ("args.lr"), or two if that holds settings again ("args.model_kwargs"). */
+/* Adds scalars and lists of numbers next to the state dict. In an argparse.Namespace or a dict of
+ * settings they are one level down ("args.lr"), or two if that holds settings again
+ * ("args.model_kwargs"). */
 static bool torch_add_metadata(torch_reader *t, const pickle_value *dict, const char *prefix) {
     const bool is_deep = strchr(prefix, '.') != NULL;
     char name[160];
@@ -534,7 +536,7 @@ static bool torch_add_wrapper(torch_reader *t, const char *key) {
     return true;
 }
 
-/* Where several dicts or modules could be the model, the path of each. */
+/* If several dicts or modules could be the model, lists the path of each. */
 static bool torch_list_choices(torch_reader *t, const pickle_value *value, char *path,
                                size_t path_size, int depth) {
     const pickle_value *dict = torch_entries(t, value);
@@ -555,7 +557,7 @@ static bool torch_list_choices(torch_reader *t, const pickle_value *value, char 
     return !t->report->failed;
 }
 
-/* What lies at a path; keys may have dots in them. */
+/* The value at a path, whose keys may contain dots. */
 static const pickle_value *torch_find_path(torch_reader *t, const pickle_value *value,
                                            const char *path) {
     const pickle_value *dict = torch_entries(t, value), *found = NULL;
@@ -612,7 +614,7 @@ static const pickle_value *torch_take_wanted(torch_reader *t, const pickle_value
     return torch_add_wrapper(t, t->c->wanted) ? torch_descend(t, found) : NULL;
 }
 
-/* Arrays of NumPy are tensors where there are no others: beside some, they are statistics. */
+/* NumPy arrays count as tensors only if there are no others; otherwise they are statistics. */
 const pickle_value *torch_choose(torch_reader *t) {
     const pickle_value *root = t->pickle.root, *entries = torch_entries(t, root), *chosen;
     char path[TORCH_MAX_NAME] = "";
@@ -634,7 +636,7 @@ static bool torch_is_label(const pickle_value *value) {
     return value->kind == PICKLE_STRING && text_is_name(value->u.text, value->count);
 }
 
-/* The index of a class, also as text, which it is after a way through JSON. */
+/* The index of a class, which is text after a round trip through JSON. */
 static bool torch_read_index(const pickle_value *value, size_t count, size_t *index) {
     long number = -1;
     if (value->kind == PICKLE_INT && value->u.integer < TORCH_MAX_LABELS)

@@ -1,5 +1,5 @@
-/* torch_state_dict.h - what both forms of PyTorch's files share: a pickle that describes the
- * tensors, and storages that hold their elements.
+/* torch_state_dict.h - shared by both forms of PyTorch's files: a pickle describes the tensors, and
+ * storages hold their elements.
  */
 #ifndef TORCH_STATE_DICT_H
 #define TORCH_STATE_DICT_H
@@ -14,7 +14,7 @@
 #include "checkpoint/pickle.h"
 
 #define TORCH_MAX_NAME 1024
-#define TORCH_SHOWN    320 /* of an attribute or an option as text */
+#define TORCH_SHOWN    320 /* length of an attribute or an option as text */
 
 typedef struct torch_class {
     const char *name; /* of the storage class and of the dtype */
@@ -24,18 +24,18 @@ typedef struct torch_class {
     checkpoint_dtype dtype;
 } torch_class;
 
-/* A storage as a tensor sees it: which bytes, and where its element 0 is in them. */
+/* A storage as a tensor sees it: its bytes, and the place of element 0 within them. */
 typedef struct torch_storage {
     const torch_class *class;
     const char *key;
     uint64_t base, count;            /* in elements of the class; base > 0 for a legacy view */
-    uint64_t root_count;             /* elements of the whole */
-    const checkpoint_storage *found; /* where it is, if the pickle itself holds it; else NULL */
+    uint64_t root_count;             /* elements of the whole storage */
+    const checkpoint_storage *found; /* its place, if the pickle itself holds it; otherwise NULL */
 } torch_storage;
 
 typedef struct torch_reader torch_reader;
 
-/* Adds a storage to the checkpoint unless it is there already; *index becomes its place. */
+/* Adds a storage to the checkpoint unless it has it already; *index becomes its place. */
 typedef bool torch_place(torch_reader *t, const char *name, const torch_storage *storage,
                          size_t *index);
 
@@ -46,9 +46,10 @@ struct torch_reader {
     torch_place *place;
     void *form; /* for place: the torch_zip or torch_legacy */
     pickle_document pickle;
-    const source *source; /* of the pickle; of its long texts, too */
+    const source *source; /* source of the pickle and of its long texts */
     bool torchscript;
-    /* What the code of a class of TorchScript says of a module; NULL outside TorchScript. */
+    /* Adds the facts that the code of a TorchScript class has about a module; NULL outside
+       TorchScript. */
     bool (*describe)(torch_reader *t, const char *module, const char *class);
 
     bool arrays;  /* private: NumPy's arrays count as tensors */
@@ -58,27 +59,27 @@ struct torch_reader {
 /* Finds the state dict in t->pickle and adds its tensors. */
 bool torch_read_state_dict(torch_reader *t);
 
-/* A ('storage', class, key, device, elements) id. name is the tensor's, for messages. */
+/* Reads a ('storage', class, key, device, elements) id. name is the tensor's, for messages. */
 bool torch_read_storage(torch_reader *t, const char *name, const pickle_value *value,
                         torch_storage *storage);
 
 /* === For the files that share the work === */
 
-/* Counts a value that is visited; false when there were too many. */
+/* Counts a visited value; false after too many. */
 bool torch_step(torch_reader *t);
 
-/* Item i of a tuple or list; NULL: there is none. */
+/* Item i of a tuple or list; NULL if it has none. */
 const pickle_value *torch_item(const pickle_value *sequence, size_t i);
-/* PICKLE_CALLABLE and so on of a call; NULL: it has none. */
+/* PICKLE_CALLABLE and so on of a call; NULL if it has none. */
 const pickle_value *torch_part(const pickle_value *call, size_t part);
 
 bool torch_is_tensor(const torch_reader *t, const pickle_value *value);
-/* The dict to look into: itself, the contents of a dict subclass, the attributes of a
+/* The dict to search: the value itself, the contents of a dict subclass, or the attributes of a
  * TorchScript module; NULL for everything else. */
 const pickle_value *torch_as_dict(const pickle_value *value);
-/* The attributes of an object that was built from a dict of them; NULL: it was not. */
+/* The attributes of an object that was built from a dict of them; NULL for others. */
 const pickle_value *torch_as_object(const pickle_value *value);
-/* The same for an nn.Module alone. */
+/* As torch_as_object, but only for an nn.Module. */
 const pickle_value *torch_as_module(const pickle_value *value);
 
 /* name is a buffer of TORCH_MAX_NAME shared by the whole walk; name_size bytes are in use. */
@@ -92,30 +93,30 @@ bool torch_add_call(torch_reader *t, const char *name, const pickle_value *value
 bool torch_read_sizes(torch_reader *t, checkpoint_tensor_info *info, const pickle_value *sizes,
                       const pickle_value *strides);
 
-/* What to read of all that is in the pickle. NULL: failed. */
+/* Chooses the state dict of a pickle. NULL on failure. */
 const pickle_value *torch_choose(torch_reader *t);
 
-/* Names of the classes, if this entry of a dict has them: the first that do. */
+/* Adds names of the classes if this entry of a dict has them and no earlier entry did. */
 bool torch_add_labels(torch_reader *t, const pickle_value *key, const pickle_value *value);
 
-/* torch_module.c: a module that was pickled whole, and what it says of itself. */
+/* torch_module.c: a module that was pickled whole, with its attributes. */
 bool torch_flatten_module(torch_reader *t, char *name, size_t name_size, const pickle_value *module,
                           int depth);
 bool torch_add_attributes(torch_reader *t, const char *module, const pickle_value *value);
 void torch_show_number(double number, char *text, size_t size);
-/* "(16, 16)"; false: it is no short list of numbers. */
+/* "(16, 16)"; false if it is not a short list of numbers. */
 bool torch_show_numbers(const pickle_value *value, char text[TORCH_SHOWN]);
 
-/* torch_module.c: the code of TorchScript is text: what it says of a module of this class ... */
+/* torch_module.c: adds the facts that TorchScript's code has about a module of this class. */
 bool torch_describe_code(torch_reader *t, const char *module, const char *class, const char *code);
-/* ... and the constants in t->pickle as tensors, called by what the code does with them. */
+/* Adds the constants in t->pickle as tensors, named after their use in the code. */
 bool torch_add_constants(torch_reader *t, const char *code);
 
 /* torch_module.c: an array of NumPy. */
 bool torch_is_array(const pickle_value *value);
 bool torch_add_array(torch_reader *t, const char *name, const pickle_value *value);
 
-/* Bytes in a pickle: where they lie in the source, or a decoded copy. */
+/* Bytes in a pickle: a place in the source, or a decoded copy. */
 typedef struct torch_bytes {
     uint8_t *memory; /* NULL: at `offset` of the source */
     uint64_t offset, size;
@@ -124,7 +125,7 @@ typedef struct torch_bytes {
 bool torch_read_bytes(torch_reader *t, const char *name, const pickle_value *value,
                       torch_bytes *bytes);
 
-/* torch_files.c: a storage that was pickled as bytes, which are a file of their own. */
+/* torch_files.c: a storage that was pickled as bytes, which are a separate file. */
 bool torch_is_nested(const pickle_value *value);
 bool torch_read_nested(torch_reader *t, const char *name, const pickle_value *value,
                        torch_storage *storage, checkpoint_storage *found);

@@ -18,7 +18,7 @@ enum {
     ZIP_MAX_COMMENT = 65535,
     ZIP_MAX_ENTRIES = 100000,
     ZIP_MAX_DIRECTORY = 16 << 20, /* bytes */
-    ZIP_MAX_RATIO = 1032,         /* the most that DEFLATE reaches: 258 bytes in two bits */
+    ZIP_MAX_RATIO = 1032,         /* the maximum of DEFLATE: 258 bytes from two bits */
     ZIP_MAX_GROWTH = 64 << 20,    /* bytes by which an entry may grow */
 };
 
@@ -34,7 +34,7 @@ enum {
 
 #define ZIP_UNKNOWN32 0xFFFFFFFFu /* the true value is in the zip64 record */
 
-/* Where the central directory is, and where it must end. */
+/* The place of the central directory, and its required end. */
 typedef struct zip_directory {
     uint64_t offset, size, count, end;
 } zip_directory;
@@ -63,7 +63,7 @@ static bool zip_find_end(const source *s, uint8_t record[ZIP_END_SIZE], uint64_t
     return found;
 }
 
-/* A 32-bit field that is not the "see zip64" mark must agree with the 64-bit one. */
+/* A 32-bit field must agree with the 64-bit one, unless it is the "see zip64" mark. */
 static bool zip_agrees(uint64_t narrow, uint64_t unknown, uint64_t wide) {
     return narrow == unknown || narrow == wide;
 }
@@ -141,8 +141,8 @@ static const uint8_t *zip_find_zip64(const uint8_t *extra, size_t *size) {
     return NULL;
 }
 
-/* Replaces the fields that are marked unknown by those of the zip64 extra field, in the fixed
- * order size, stored size, offset. False if one is missing. */
+/* Replaces the fields that are marked unknown by those of the zip64 extra field, in the fixed order
+ * size, stored size, offset. False if one is missing. */
 static bool zip_apply_extra(zip_entry *e, const uint8_t *extra, size_t size) {
     const uint8_t *wide = zip_find_zip64(extra, &size);
     uint64_t *fields[3];
@@ -240,7 +240,8 @@ static bool zip_read_directory(zip_archive *zip, const zip_directory *d, report 
 
 /* === Local headers === */
 
-/* Zero if the sizes follow the data, unknown if a zip64 field has them, else the same. */
+/* True if the local header has zero where the sizes follow the data, unknown where a zip64 field
+   has them, and otherwise the same values. */
 static bool zip_local_agrees(const uint8_t *header, const zip_entry *e) {
     bool later = (bytes_load16(header + 6) & ZIP_FLAG_DESCRIPTOR) != 0;
     uint32_t crc = bytes_load32(header + 14), stored = bytes_load32(header + 18);
@@ -279,7 +280,7 @@ static int zip_compare_names(const void *a, const void *b) {
     return strcmp(x->name, y->name);
 }
 
-/* Every entry must end before the next one starts, the last before the directory. */
+/* Every entry must end before the next one starts, and the last before the directory. */
 static bool zip_check_layout(zip_archive *zip, const zip_directory *d, report *r) {
     size_t i;
     qsort(zip->entries, zip->count, sizeof *zip->entries, zip_compare_offsets);
@@ -363,7 +364,7 @@ bool zip_read(const source *s, const zip_entry *e, void *destination, report *r)
     return zip_check_crc(e, crc32_add(0, destination, (size_t)e->size), r);
 }
 
-/* Compressed or not, the first n bytes come from the first 2 n stored ones. */
+/* Compressed or not, the first n bytes come from the first 2 n stored bytes. */
 bool zip_read_start(const source *s, const zip_entry *e, void *destination, size_t size,
                     report *r) {
     const size_t most = 2 * size + 1024;

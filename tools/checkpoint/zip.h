@@ -1,9 +1,9 @@
 /* zip.h - the directory of a zip archive, checked, and its entries (STORED and DEFLATE).
  *
- * Refused: encryption, several disks, overlapping entries, two entries of one name, local headers
- * that differ from the directory, bytes before the first or after the last record, more than
- * 100000 entries, entries that inflate to 64 MiB more than their stored size. Names are only
- * compared, never used as paths.
+ * Refused are encryption, several disks, overlapping entries, two entries of one name, local
+ * headers that differ from the directory, bytes before the first or after the last record, more
+ * than 100000 entries, and entries that inflate to 64 MiB more than their stored size. Names are
+ * only compared, never used as paths.
  */
 #ifndef ZIP_H
 #define ZIP_H
@@ -39,12 +39,12 @@ void zip_close(zip_archive *zip);
 
 const zip_entry *zip_find(const zip_archive *zip, const char *name); /* NULL: none */
 
-/* Reads a whole entry (entry->size bytes) and checks its CRC. A deflated one is held in memory in
+/* Reads a whole entry (entry->size bytes) and checks its CRC. A deflated entry is held in memory in
  * both forms. */
 bool zip_read(const source *s, const zip_entry *entry, void *destination, report *r);
 
-/* Reads the first `size` bytes of an entry, without checking the CRC; what a damaged entry lacks is
- * zero. */
+/* Reads the first `size` bytes of an entry, without checking the CRC; bytes that a damaged entry
+ * lacks are zero. */
 bool zip_read_start(const source *s, const zip_entry *entry, void *destination, size_t size,
                     report *r);
 
@@ -57,13 +57,13 @@ bool zip_verify(const source *s, const zip_entry *entry, report *r);
  * buffers of less than 2 GiB. */
 
 /* The decoder looks ahead: it refuses a stream whose last code is in its last two bytes, which raw
- * DEFLATE allows. So the stream must be followed by this many readable zeros. */
+ * DEFLATE allows. So this many readable zeros must follow the stream. */
 enum { INFLATE_PADDING = 8 };
 
-/* True if the raw DEFLATE stream decodes to exactly size bytes. Never writes beyond them. */
+/* True if the raw DEFLATE stream decodes to exactly `size` bytes. Never writes beyond them. */
 bool inflate_whole(const void *stream, size_t stream_size, void *destination, size_t size);
 
-/* The first `size` decoded bytes; zeros from where the stream ends or is damaged. */
+/* The first `size` decoded bytes; zeros from the end of the stream or of its undamaged part. */
 void inflate_start(const void *stream, size_t stream_size, void *destination, size_t size);
 
 #endif

@@ -13,9 +13,9 @@
 #include "cli/output.h"
 #include "os/os.h"
 
-enum { HEAD = 64 }; /* bytes that tell the kinds of files apart */
+enum { HEAD = 64 }; /* bytes that distinguish the kinds of files */
 
-/* A zip begins with its first entry, whose name comes after 30 bytes. */
+/* A zip begins with its first entry, whose name starts after 30 bytes. */
 static const char *kind_of_zip(const unsigned char *head) {
     char name[HEAD - 30 + 1] = "";
     const size_t length = head[26] + 256u * head[27];
@@ -23,7 +23,7 @@ static const char *kind_of_zip(const unsigned char *head) {
     return strstr(name, ".npy") ? "an .npz of NumPy arrays" : "a PyTorch checkpoint";
 }
 
-/* What a file is by its first bytes, where vit-convert takes it; else NULL. */
+/* The kind of a file that vit-convert reads, by its first bytes; otherwise NULL. */
 static const char *kind_of(const unsigned char *head) {
     int i;
     if (!memcmp(head, "PK\3\4", 4)) return kind_of_zip(head);

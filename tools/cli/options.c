@@ -24,7 +24,7 @@ typedef struct parser {
 enum { LONGEST_NAME = 60 };
 static char called[LONGEST_NAME + 1] = "vit";
 
-/* The last part of a path, without Windows' suffix. False: it is no name of a program. */
+/* The last part of a path, without Windows' suffix. False if it is not a program's name. */
 static bool take_name(const char *path) {
     const char *name = path;
     size_t length;
@@ -66,7 +66,7 @@ int cli_wrong(const char *program, const char *format, ...) {
     return CLI_USAGE;
 }
 
-/* "--top" or "-k", as the user wrote it; then the complaint and where to look. */
+/* Prints "--top" or "-k", as the user wrote it, then the error and the place of help. */
 static bool usage_error(const parser *p, const char *format, ...) REPORT_PRINTF(2, 3);
 
 static bool usage_error(const parser *p, const char *format, ...) {
@@ -99,7 +99,7 @@ static int edit_distance(const char *a, const char *b) {
 /* An unknown option is usually a typing error: names the nearest known one. */
 static bool unknown_option(const parser *p, const char *word, const char *name) {
     const cli_option *nearest = NULL;
-    int distance = 3; /* a name further away does not help */
+    int distance = 3; /* a more distant name does not help */
     for (const cli_option *o = p->program->options; o->name; o++) {
         int d = edit_distance(name, o->name);
         if (d < distance) {
@@ -136,7 +136,7 @@ static bool set_size(const parser *p, const cli_option *o, const char *word, con
                        o->argument, o->min, o->max, text);
 }
 
-/* NULL after the last name that the type has. */
+/* NULL after the last name of the type. */
 static const char *name_of(cli_type type, int i) {
     if (type == CLI_ISA) return i < VIT_NUM_ISAS ? vit_isa_name((vit_isa)i) : NULL;
     return i < VIT_NUM_DTYPES ? tensor_dtype_name((vit_dtype)i) : NULL;
@@ -226,7 +226,7 @@ static bool is_any(const char *word, const char *a, const char *b) {
     return strcmp(word, a) == 0 || strcmp(word, b) == 0;
 }
 
-/* --help and --version work wherever they stand before "--", even after a mistake. */
+/* --help and --version work anywhere before "--", even after a mistake. */
 static bool asks_for(int argc, char **argv, const char *name, const char *letter) {
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
         if (is_any(argv[i], name, letter)) return true;
@@ -234,7 +234,7 @@ static bool asks_for(int argc, char **argv, const char *name, const char *letter
     return false;
 }
 
-/* One line of --help; continuation lines of the text are indented alike. */
+/* One line of --help, with equal indentation for continuation lines. */
 static void print_option(char letter, const char *name, const char *argument, const char *help) {
     char left[64];
     char shortcut[8] = "    ";
@@ -303,7 +303,7 @@ static bool check_count(const parser *p, const text_list *operands) {
     return true;
 }
 
-/* No operand is one of the outputs, which are named by options. */
+/* Declares the files; no operand may be one of the outputs, which options name. */
 static bool declare_files(const parser *p, const text_list *operands) {
     report r = report_make();
     for (const cli_option *o = p->program->options; o->name; o++) {

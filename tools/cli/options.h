@@ -32,12 +32,12 @@
  * input) and `--` ends the options. --help and --version are built in.
  *
  * To add a type of option: a row in cli_type, and its case in set_value (options.c), which -Wswitch
- * demands. */
+ * requires. */
 
 typedef enum cli_type {
     CLI_FLAG,   /* no value:      bool *         */
     CLI_TEXT,   /* any value:     const char **  */
-    CLI_OUTPUT, /* a file that will be written (output.h): const char ** */
+    CLI_OUTPUT, /* a file to write (output.h): const char ** */
     CLI_INT,    /* min .. max:    int *          */
     CLI_NUMBER, /* min .. max:    double *       */
     CLI_SIZE,   /* N or HxW:      int[2], height and width, each min .. max */
@@ -49,15 +49,16 @@ typedef enum cli_type {
 typedef struct cli_option {
     char letter;          /* 'k' for -k; 0 for none                               */
     const char *name;     /* "top" for --top                                      */
-    const char *argument; /* what --help calls the value; NULL for a flag         */
+    const char *argument; /* the value's name in --help; NULL for a flag          */
     const char *help;     /* one sentence; further lines after '\n'               */
     cli_type type;
-    void *value;     /* receives the value; untouched where the option is absent */
-    double min, max; /* of CLI_INT, CLI_NUMBER and CLI_SIZE                  */
+    void *value;     /* receives the value; untouched if the option is absent */
+    double min, max; /* for CLI_INT, CLI_NUMBER and CLI_SIZE                 */
 } cli_option;
 
-/* The rows that several programs have: one letter and one name for what is the same. test_cli.sh
- * compares the --help of all programs. What decodes photos has those of image/photos.h too. */
+/* Rows shared by several programs: the same option has the same letter and name everywhere.
+ * test_cli.sh compares the --help of all programs. Programs that decode photos also have the rows
+ * of image/photos.h. */
 #define CLI_OPTION_MODEL(value)                                                                    \
     {                                                                                              \
         'm', "model", "MODEL.vit", "the model (default: the bundled cifar10-vit.vit)", CLI_TEXT,   \
@@ -99,20 +100,20 @@ typedef struct cli_option {
 typedef struct cli_program {
     const char *name;        /* begins every message; @ stands for it in these texts */
     const char *synopsis;    /* after the name: "[options] IMAGE..."                 */
-    const char *description; /* of --help, above the options; ends with '\n'         */
+    const char *description; /* in --help, above the options; ends with '\n'         */
     const cli_option *options;
-    const char *notes; /* of --help, below the options; NULL: none             */
+    const char *notes; /* in --help, below the options; or NULL                */
     int min_operands, max_operands;
     const char *operand; /* what a missing one is called: "IMAGE"               */
     const char *decoder; /* of JPEGs, for --version; NULL: it reads none        */
 } cli_program;
 
-/* Begins every program: os_start, and remembers by which name it was called, so that an installed
- * vit-classify calls itself that; `own` where argv[0] names none. */
+/* Begins every program: calls os_start, and keeps the name under which it was called, so that
+ * messages of an installed vit-classify use that name; `own` if argv[0] names none. */
 void cli_start(int *argc, char ***argv, const char *own);
 const char *cli_name(void);
 
-/* Says what is wrong with the command line and which --help tells more. Returns CLI_USAGE. */
+/* Prints the error in the command line, and the --help that explains it. Returns CLI_USAGE. */
 int cli_wrong(const char *program, const char *format, ...) REPORT_PRINTF(2, 3);
 
 /* Sets the options' values and collects the operands (NULL if the program takes none). False: the

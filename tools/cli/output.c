@@ -13,10 +13,10 @@ enum { LONGEST_PATH = 4096 };
 
 /* === Standard output === */
 
-/* errno says why, or is 0 if an earlier write failed. */
+/* errno has the reason, or is 0 if an earlier write failed. */
 static bool stdout_lost(const char *program) {
     report_error(program, "standard output", "%s", errno ? strerror(errno) : "write failed");
-    clearerr(stdout); /* so that it is said once */
+    clearerr(stdout); /* so that it is reported once */
     return false;
 }
 
@@ -29,8 +29,8 @@ bool cli_flush(const char *program) {
 
 int cli_finish(const char *program, int status) {
     bool good = cli_flush(program);
-    /* NFS and quotas report a full disk only when the file is closed. A duplicate is closed, so
-     * that stdout itself stays usable. */
+    /* NFS and quotas report a full disk only when the file is closed. Closes a duplicate, so that
+     * stdout itself stays usable. */
     if (good && !os_close_copy(stdout)) good = stdout_lost(program);
     return !good && status == CLI_OK ? CLI_FAILED : status;
 }
@@ -46,13 +46,13 @@ void cli_put_field(FILE *file, const char *text) {
 
 /* === No file is both read and written, and none is written twice === */
 
-/* A file that will be written. Those of the command line are declared before anything is read, so
- * that whatever is read can be compared with them, and remain to the end. */
+/* A file that will be written. Those of the command line are declared before any input is read, so
+ * that all inputs can be compared with them, and remain to the end. */
 typedef struct declared {
     const char *path;       /* the caller's                                         */
-    os_identity file;       /* which it leads to, if that is there                  */
-    bool exists, is_late;   /* is_late: until it is written                         */
-    int is_named, was_read; /* by several threads                                   */
+    os_identity file;       /* the file behind the path, if it exists               */
+    bool exists, is_late;   /* is_late: declared only until it is written           */
+    int is_named, was_read; /* set by several threads                               */
     char read_as[512];
 } declared;
 
@@ -78,7 +78,7 @@ void cli_output_read(const char *path) {
     }
 }
 
-/* False: one of them was read. Of several outputs none is then written. */
+/* False if one of them was read. None of several outputs is then written. */
 static bool outputs_spare(report *r) {
     for (int i = 0; i < num_outputs; i++) {
         const declared *d = &outputs[i];
@@ -126,8 +126,8 @@ static bool is_one(const declared *a, const declared *b) {
     return a->exists ? is_same(&a->file, &b->file) : is_same_place(a->path, b->path);
 }
 
-/* Devices may be written by several outputs, and are not kept: NULL, without a failure. What is
- * wrong with a folder is said when it is opened. */
+/* Devices may be written by several outputs, and are not kept: NULL, without a failure. Opening a
+ * folder reports its problems. */
 static declared *declare(const char *path, report *r) {
     const os_kind kind = strcmp(path, "-") ? os_kind_of(path) : OS_NONE;
     declared *d = &outputs[num_outputs];
@@ -157,7 +157,7 @@ bool cli_output_declare(const char *path, report *r) {
     return !r->failed;
 }
 
-/* It may be there now, to be written once more by somebody else. */
+/* It may exist now, and others may write it again. */
 static void undeclare(const char *path) {
     declared *d = find(path);
     if (!d) return;
@@ -194,8 +194,8 @@ void cli_temporary_folder(const char *path) {
     if (path) os_before_end(remove_unfinished);
 }
 
-/* The place of a temporary file among the unfinished; "" finds a free one. Beyond so many files at
- * a time, the last place. */
+/* The place of a temporary file among the unfinished; "" finds a free one. Beyond the limit,
+ * returns the last place. */
 static char *unfinished_place(const char *temporary) {
     int i = 0;
     while (i < UNFINISHED - 1 && strcmp(unfinished[i], temporary) != 0) i++;
@@ -209,8 +209,8 @@ static void watch(const char *temporary) {
     os_before_end(remove_unfinished);
 }
 
-/* How much of a path a temporary file's begins with: not all of a long name, to which nothing could
- * be added; all of one that is too long, to fail at once. Letters of UTF-8 stay whole. */
+/* The length of a path that a temporary name keeps: a long name is cut, since nothing could be
+ * added to it; a name that is too long stays whole, to fail at once. UTF-8 letters stay whole. */
 static int kept_of(const char *path) {
     const char *name = path;
     size_t length;
@@ -294,11 +294,11 @@ bool cli_output_open(cli_output *output, const char *path, report *r) {
         undeclare(path);
         return false;
     }
-    /* A symbolic link is kept: its target is replaced. */
+    /* A symbolic link is kept, and its target is replaced. */
     output->path = kind == OS_FILE ? os_real_path(path) : copy_text(path);
     errno = output->path ? 0 : errno;
     if (!output->path) {
-        /* errno says why */
+        /* errno has the reason */
     } else if (strcmp(path, "-") == 0) {
         output->file = stdout;
     } else if (kind == OS_OTHER) {
@@ -312,7 +312,7 @@ bool cli_output_open(cli_output *output, const char *path, report *r) {
     return report_file(r, path);
 }
 
-/* Brings everything to the disk. On failure errno says why. */
+/* Brings everything to the disk. On failure errno has the reason. */
 static bool flush_file(FILE *file, bool regular) {
     if (ferror(file)) {
         errno = errno ? errno : EIO;

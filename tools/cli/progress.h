@@ -16,14 +16,14 @@ typedef struct cli_progress {
     double interval;       /* between lines, ms: a minute                          */
     bool active;           /* stderr is a terminal                                 */
     bool visible;
-    const char *note; /* printed once, also where there is no bar, after a second; or NULL */
+    const char *note; /* printed once after a second, even without a bar; or NULL */
 } cli_progress;
 
 /* A bar on stderr, or a number where the total is unknown, drawn at most ten times a second. If
  * stderr is no terminal, a line a minute if there is a unit, else nothing. */
 void cli_progress_start(cli_progress *progress, const char *label, uint64_t total);
 void cli_progress_update(cli_progress *progress, uint64_t done);
-/* Erases it. Call this before printing anything else, and at the end. */
+/* Erases it. Call it before printing anything else, and at the end. */
 void cli_progress_clear(cli_progress *progress);
 
 #endif

@@ -13,7 +13,7 @@
 #define VIT_TOOLS
 #include "vit.h"
 
-/* The output's name without folder and ending, as an identifier. */
+/* The output's name without folder and suffix, as an identifier. */
 static void make_name(const char *path, char *name, size_t size) {
     const char *start = paths_file_name(path);
     size_t i;
@@ -62,7 +62,7 @@ static void put_array(FILE *file, const c_array_result *c, const char *upper) {
             upper, VIT_ALIGN, upper, VIT_ALIGN, upper, upper, c->name, upper);
 }
 
-/* Bit `dtype` for every type of the model's layers whose names contain this. */
+/* Bit `dtype` for every type of the model's layers whose names contain `part`. */
 static unsigned dtypes_of(const vit_model *model, const char *name) {
     vit_tensor tensor;
     unsigned types = 0;
@@ -81,13 +81,14 @@ static void put_floats(FILE *file, const char *upper, const char *name, const fl
     fprintf(file, " }\n");
 }
 
-/* A member of the initialiser, with its name: C++ before 20 has none in initialisers. */
+/* A member of the initialiser, with its name in a comment, since C++ before 20 lacks
+   designators. */
 static void put_number(FILE *file, const char *name, double value, bool is_float) {
     if (is_float) fprintf(file, "    /* %s */ %.8ef, \\\n", name, value);
     else fprintf(file, "    /* %s */ %.0f, \\\n", name, value);
 }
 
-/* vit_config as an initialiser, its members in their order, and what else VIT_FIXED needs. */
+/* vit_config as an initialiser, its members in order, and the other macros of VIT_FIXED. */
 static void put_fixed(FILE *file, const vit_model *model, const char *upper) {
     const vit_config *c = &model->config;
     fprintf(file, "#define %s_INPUT %lld\n#define %s_OUTPUT %d\n#define %s_EMBEDDING %d\n\n", upper,

@@ -12,7 +12,7 @@
 
 /* === Calibration === */
 
-/* The linear layers of a block and the tensors that they read, named as in a trace. */
+/* The linear layers of a block and their input tensors, named as in a trace. */
 enum { QKV, PROJ, FC1, FC2, NUM_LAYERS };
 
 static const char *const layer_names[NUM_LAYERS] = { "attn.qkv", "attn.proj", "mlp.fc1",
@@ -26,9 +26,8 @@ static const char *input_name(const vit_config *config, int layer) {
     return layer == FC2 && config->has_mlp_norm ? "mlp.norm" : names[layer];
 }
 
-/* Samples are tokens: enough of them, from as many images as there are. Those of a few blocks
- * at a time are kept, so that memory stays bounded; each further group takes another run over the
- * images. */
+/* Samples are tokens, from as many images as possible. The samples of a few blocks at a time are
+ * kept, so that memory stays bounded; each further group takes another run over the images. */
 enum { MAX_SAMPLES = 4096 };
 #define MAX_SAMPLE_BYTES ((uint64_t)1 << 30)
 
@@ -42,13 +41,13 @@ struct calibration {
     bool quiet;
 
     int tokens_per_image, max_samples;
-    int first_block, num_blocks; /* sampled at present */
-    int group_blocks;            /* as many as fit */
+    int first_block, num_blocks; /* now being sampled */
+    int group_blocks;            /* as many blocks as fit */
     int image, num_samples;      /* while sampling */
     float *samples[NUM_LAYERS];  /* [group_blocks][max_samples][depth] */
 
-    int block;                  /* whose factors these are */
-    float *factors[NUM_LAYERS]; /* [depth]: of its layers' inputs; 1 where nothing was changed */
+    int block;                  /* the block of these factors */
+    float *factors[NUM_LAYERS]; /* [depth]: of its layers' inputs; 1 where unchanged */
     float *values;              /* of the current tensor */
     float *folded;              /* a weight, while a block is smoothed */
 };
@@ -69,8 +68,8 @@ static bool find_input(const vit_config *config, const char *name, int *block, i
     return false;
 }
 
-/* The i-th token to sample of an image: first the prefix tokens, which the head reads, then
- * patches, evenly spread and different in each image: the steps are primes. */
+/* The i-th sampled token of an image: first the prefix tokens, which the head reads, then patches,
+ * evenly spread and different in each image, because the steps are primes. */
 static size_t sampled_token(const vit_config *config, int image, int i) {
     const int patches = config->num_patches;
     if (i < config->num_prefix_tokens) return (size_t)i;
@@ -93,8 +92,8 @@ static void take_samples(void *user, const char *name, const float *data, const 
     }
 }
 
-/* Runs all images and keeps what the blocks from `first` on read. The first time shows which images
- * cannot be read. */
+/* Runs all images and keeps the inputs of the blocks from `first` on. The first run shows which
+ * images cannot be read. */
 static bool sample_blocks(calibration *c, int first, report *r) {
     const int rest = c->model->config.depth - first;
     c->first_block = first;
@@ -115,7 +114,7 @@ static bool sample_blocks(calibration *c, int first, report *r) {
 
 /* === Memory === */
 
-/* How many tokens of each image, and how many blocks at a time. */
+/* The number of tokens of each image, and of blocks at a time. */
 static void plan_samples(calibration *c) {
     const vit_config *config = &c->model->config;
     uint64_t block = 0;
@@ -253,8 +252,8 @@ static quantise_matrix sample_matrix(const calibration *c, int block, int layer)
     return x;
 }
 
-/* What feeds fc2 is no LayerNorm and not linear: its channels stay as they are; and those of
- * attention's result are only its own while no norm is between the two layers. */
+/* fc2's input comes from a nonlinear function, so its channels stay unchanged. attention's result
+ * can be smoothed only if no norm is between the two layers. */
 static bool can_smooth(const calibration *c, int layer) {
     if (layer == PROJ && (c->model->config.has_attn_norm || c->model->config.has_diff_attn))
         return false;
@@ -304,13 +303,13 @@ static bool round_layer(calibration *c, int layer, int num_rows, vit_dtype writt
     return good;
 }
 
-/* "blocks.3.mlp.fc1.weight" in values, as it is to be written. */
+/* "blocks.3.mlp.fc1.weight" in values, ready to be written. */
 static bool layer_weight(calibration *c, int layer, int num_rows, vit_dtype written) {
     fold_weight(c, layer, num_rows, c->values);
     return !quantise_knows(written) || round_layer(c, layer, num_rows, written);
 }
 
-/* v is divided by the factors of attn.proj's input: see fold_weight. */
+/* v is divided by the factors of attn.proj's input, as in fold_weight. */
 static void layer_bias(const calibration *c, int layer, int num_rows) {
     const int width = num_rows / 3;
     if (layer == QKV) divide(c->values + 2 * width, c->factors[PROJ], (size_t)width);
@@ -385,7 +384,7 @@ static void count_image(comparison *result, const char *path, const runner *a, c
     result->images++;
 }
 
-/* Both models expect the same input, which the first has. */
+/* Both models have the same input, which the first one holds. */
 static bool run_both(runner *a, runner *b, report *r) {
     const vit_config *c = &a->model->config;
     memcpy(b->input, a->input,

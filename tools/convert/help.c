@@ -1,4 +1,4 @@
-/* --help TOPIC of vit-convert, which a page does without. */
+/* --help TOPIC of vit-convert, which --help itself omits. */
 #include "convert/convert.h"
 
 #include <stdio.h>

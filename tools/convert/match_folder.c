@@ -10,21 +10,21 @@
 
 #include "base/source.h"
 
-/* Decoded pictures stay in memory, up to so many bytes. */
+/* Decoded pictures stay in memory, up to this many bytes. */
 #define MAX_BYTES ((uint64_t)1 << 30)
 enum { LEAST_PICTURES = 24, MAX_PASSES = 4 };
 
-/* Chances, for all values together, that one is taken for better than what is assumed although it
- * is not; and where that would leave out or move a tensor that is stored. */
+/* The chance, over all values, that a value replaces an assumption by mistake; and the smaller
+ * chance where it would drop or move a stored tensor. */
 #define CHANCE        0.01
 #define CHANCE_STRICT 1e-8
 
-/* Differences of cross-entropy that are none. */
+/* Differences of cross-entropy that do not count. */
 #define ROUNDING 1e-6
 
 /* === Classes === */
 
-/* The names of the folders right below, sorted; they point into the paths. */
+/* The names of the folders directly below, sorted; they point into the paths. */
 typedef struct folder_name {
     const char *at;
     size_t length;
@@ -35,7 +35,7 @@ static folder_name name_of(const char *path, const char *folder) {
     name.at = path + strlen(folder);
     name.at += strspn(name.at, "/");
     name.length = strcspn(name.at, "/");
-    if (!name.at[name.length]) name.length = 0; /* a picture that is in no folder */
+    if (!name.at[name.length]) name.length = 0; /* a picture outside any folder */
     return name;
 }
 
@@ -46,7 +46,7 @@ static int compare_names(const void *a, const void *b) {
     return order ? order : (x->length > y->length) - (x->length < y->length);
 }
 
-/* Sorts and keeps each once; returns how many. */
+/* Sorts and removes duplicates; returns the number left. */
 static int sort_names(folder_name *names, int count) {
     int kept = 0, i;
     qsort(names, (size_t)count, sizeof *names, compare_names);
@@ -55,7 +55,7 @@ static int sort_names(folder_name *names, int count) {
     return kept;
 }
 
-/* In either case, '_' as good as ' '. */
+/* Ignores case, and treats '_' as a space. */
 static bool is_same(const folder_name *name, const char *label) {
     size_t i;
     if (!label || strlen(label) != name->length) return false;
@@ -66,7 +66,7 @@ static bool is_same(const folder_name *name, const char *label) {
     return true;
 }
 
-/* The class that a label, a synset or the number itself says; -1: none. */
+/* The class given by a label, a synset or the number itself; -1 for none. */
 static int find_class(const folder_name *name, const label_list *labels, int num_classes) {
     int i, number = 0;
     size_t k;
@@ -81,7 +81,7 @@ static int find_class(const folder_name *name, const label_list *labels, int num
     return name->length > 0 && name->length <= 6 && number < num_classes ? number : -1;
 }
 
-/* The class of each folder: by its name if all have one, else by their order. */
+/* The class of each folder: by its name if all have one, otherwise by their order. */
 static bool find_classes(const folder_name *names, int count, const label_list *labels,
                          int num_classes, int *classes, report *r) {
     bool all = true;
@@ -107,7 +107,7 @@ static bool find_classes(const folder_name *names, int count, const label_list *
 
 /* === Pictures === */
 
-/* A step through n that has no factor in common with it, so that the first few of a list are spread
+/* A step through n that has no common factor with it, so that the first few items of a list spread
  * over all of it. */
 static int spreading_step(int n) {
     int step = (int)(0.618 * n) + 1, a, b, rest;
@@ -199,7 +199,7 @@ static double cross_entropy(const float *logits, int n, int class_index, double 
     for (i = 1; i < n; i++) largest = fmax(largest, (double)logits[i]);
     for (i = 0; i < n; i++) sum += exp(factor * ((double)logits[i] - largest));
     loss = log(sum) + factor * (largest - (double)logits[class_index]);
-    return loss < 1e6 ? loss : 1e6; /* which NaN is too */
+    return loss < 1e6 ? loss : 1e6; /* includes NaN */
 }
 
 /* Fills in s->losses of the first n pictures; returns their mean. */
@@ -215,8 +215,8 @@ static double scale_losses(match_sorting *s, int n, double factor) {
     return sum / n;
 }
 
-/* The logits are multiplied by what makes the losses least: a model is no better for being more, or
- * less, sure of itself, and much that is wrong does just that to it. */
+/* Scales the logits by the factor with the least loss. A model is not better for being more or less
+ * confident, and many errors change only that. */
 static void find_losses(match_sorting *s, int n) {
     double low = log(1 / 32.0), high = log(32.0);
     int i;
@@ -235,7 +235,7 @@ static size_t count_pixels(const vit_config *c) {
     return (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width;
 }
 
-/* Of the network and its input: where both are the same, so is the loss. */
+/* A hash of the network and its input: where both are equal, so is the loss. */
 static uint64_t hash_input(const match_sorting *s) {
     vit_hash hash;
     vit_hash_init(&hash);
@@ -284,7 +284,7 @@ static bool set_model(match_sorting *s, const match_choice *choice, report *r) {
     return true;
 }
 
-/* As many pictures as leave time for a few values of each row on all of them. */
+/* Takes as many pictures as leave time for a few values of each row on all of them. */
 static void choose_count(match_sorting *s, double picture_ms) {
     const double most = s->seconds * 1e3 / (picture_ms + 1e-3) / (4 * s->table->count + 1);
     s->used = s->pictures->count;
@@ -306,8 +306,8 @@ static match_difference compare(match_sorting *s, int n) {
     return d;
 }
 
-/* As many standard errors as the mean of n differences of no consequence does not reach, in any of
- * all comparisons, but by this chance: the normal distribution's tail, Student's for few. */
+/* The number of standard errors that the mean of n irrelevant differences exceeds with only this
+ * chance, in any of all comparisons: by the normal distribution's tail, or Student's for few. */
 static double clear_errors(const match_sorting *s, int n, double chance) {
     double values = 0, tail, square;
     int row;
@@ -317,20 +317,19 @@ static double clear_errors(const match_sorting *s, int n, double chance) {
     return sqrt((n - 1) * (exp(square / (n - 1)) - 1));
 }
 
-/* Against the first value of such a row, which uses a tensor as it is stored, the evidence has to
- * be stronger. */
+/* If the first value of a row uses a tensor as stored, the evidence against it must be stronger. */
 static double limit_of(const match_sorting *s, int row, bool against_first,
                        const match_difference *d) {
     const bool strict = against_first && s->table->rows[row].is_stored;
     return d->error * clear_errors(s, d->pictures, strict ? CHANCE_STRICT : CHANCE);
 }
 
-/* Clearly worse than the chosen one. */
+/* True if clearly worse than the chosen one. */
 static bool is_worse(const match_sorting *s, int row, int value, const match_difference *d) {
     return d->pictures > 1 && d->more > limit_of(s, row, value == 0, d);
 }
 
-/* Should the value take the place of the chosen one? For an open question, the best value wins. An
+/* True if the value should replace the chosen one. For an open question, the best value wins. An
  * assumption is the first value: it stays unless another is clearly better. */
 static bool is_better(const match_sorting *s, int row, int value, const match_difference *d) {
     if (match_row_is_asked(&s->table->rows[row], s->asked)) return d->more < 0;
@@ -339,8 +338,8 @@ static bool is_better(const match_sorting *s, int row, int value, const match_di
     return d->pictures > 1 && d->more < -limit_of(s, row, true, d);
 }
 
-/* The losses of an assignment, in s->losses; a value that is clearly worse than the chosen one is
- * left after a few pictures. False: it is no model. */
+/* Measures the losses of an assignment, in s->losses; a value that is clearly worse than the chosen
+ * one is dropped after a few pictures. False if it makes no model. */
 static bool measure(match_sorting *s, int row, int value, match_difference *d) {
     match_choice choice = s->chosen;
     report ignored = report_make();
@@ -359,7 +358,7 @@ static bool measure(match_sorting *s, int row, int value, match_difference *d) {
     return true;
 }
 
-/* The losses that were measured last are those of the chosen assignment. */
+/* Takes the latest losses as those of the chosen assignment. */
 static void keep_best(match_sorting *s) {
     double *losses = s->losses;
     float *logits = s->logits;
@@ -374,7 +373,7 @@ static void keep_best(match_sorting *s) {
     for (i = 0, s->loss = 0; i < s->used; i++) s->loss += s->best[i] / s->used;
 }
 
-/* The chosen assignment, on all pictures in use. */
+/* Measures the chosen assignment on all pictures in use. */
 static bool measure_chosen(match_sorting *s, report *r) {
     int i;
     if (!set_model(s, &s->chosen, r)) return false;
@@ -385,7 +384,7 @@ static bool measure_chosen(match_sorting *s, report *r) {
     return true;
 }
 
-/* The first assignment; a few pictures tell how many there is time for. */
+/* Measures the first assignment; a few pictures show how many there is time for. */
 static bool measure_first(match_sorting *s, report *r) {
     const int few = s->pictures->count < 4 ? s->pictures->count : 4;
     double before;
@@ -402,7 +401,7 @@ static bool measure_first(match_sorting *s, report *r) {
 
 static bool is_over(const match_sorting *s) { return cli_now_ms() - s->started > s->seconds * 1e3; }
 
-/* The same differences, seen from another value. */
+/* Keeps the differences, relative to another value. */
 static void change_choice(match_sorting *s, int row, int value, const match_difference *gain) {
     match_difference *values = s->verdicts[row].values;
     int i;
@@ -414,7 +413,7 @@ static void change_choice(match_sorting *s, int row, int value, const match_diff
     keep_best(s);
 }
 
-/* Of what is asked for, a value that makes no difference to these pictures is as open. */
+/* A value of an open question that makes no difference to these pictures stays open. */
 static bool counts(const match_sorting *s, int row, const match_difference *d) {
     return d->pictures > 0 && (fabs(d->more) > ROUNDING || d->error > ROUNDING ||
                                match_row_is_asked(&s->table->rows[row], s->asked));
@@ -434,7 +433,7 @@ static void judge_row(match_sorting *s, int row) {
     }
 }
 
-/* All values of one row. */
+/* Settles all values of one row. */
 static bool settle_row(match_sorting *s, int row) {
     match_difference d;
     bool changed = false;
@@ -463,9 +462,9 @@ static bool settle_rows(match_sorting *s, bool asked) {
     return changed;
 }
 
-/* What is asked for comes first, as nothing can be told without it, then preprocessing, then what
- * is assumed: until nothing changes, so that the last pass compares every value with the chosen
- * one. */
+/* Open questions come first, because other rows depend on them, then preprocessing, then
+ * assumptions. Repeats until nothing changes, so that the last pass compares every value with the
+ * chosen one. */
 static void descend(match_sorting *s) {
     bool changed = true;
     int pass, row;
@@ -477,7 +476,7 @@ static void descend(match_sorting *s) {
         s->verdicts[row].is_open = true;
 }
 
-/* Where that left much of the time, it is done again with more pictures. */
+/* If much of the time is left, repeats with more pictures. */
 static bool add_pictures(match_sorting *s, report *r) {
     const int used = s->used, all = s->pictures->count;
     if (used == all || cli_now_ms() - s->started > s->seconds * 1e3 / 4) return false;
@@ -497,8 +496,8 @@ static void count_right(match_sorting *s) {
     }
 }
 
-/* Guessing would do about as well: then the pictures cannot tell anything. How much likelier they
- * are than by guessing, with one factor to choose, says how little chance explains it. */
+/* If guessing does about as well, the pictures cannot decide anything. Their likelihood relative to
+ * guessing, with one factor to choose, bounds the role of chance. */
 static bool check_use(const match_sorting *s, report *r) {
     const double guessing = log(s->model->config.num_classes);
     if ((guessing - s->loss) * s->used > -log(CHANCE_STRICT)) return true;

@@ -1,5 +1,5 @@
-/* match_folder.h - labelled pictures, a folder for each class, and which values of a table let a
- * model tell their classes best.
+/* match_folder.h - labelled pictures, a folder for each class, and the values of a table with which
+ * a model classifies them best.
  */
 #ifndef MATCH_FOLDER_H
 #define MATCH_FOLDER_H
@@ -20,26 +20,26 @@ typedef struct match_pictures {
     int classes; /* folders */
 } match_pictures;
 
-/* At most `max` of them, evenly spaced, decoded: as many as that takes `seconds` for. The folders
- * are the classes that labels or numbers say; else they are as many as the classes, in the order of
- * their names. */
+/* Reads at most `max` pictures, evenly spaced, and stops after `seconds` of decoding. The folders
+ * are classes by label or number; otherwise there are as many as classes, in the order of their
+ * names. */
 bool match_pictures_read(match_pictures *pictures, photo_decoder *decoder, const char *folder,
                          int max, double seconds, const label_list *labels, int num_classes,
                          report *r);
 void match_pictures_free(match_pictures *pictures);
 
-/* A value beside the chosen one: how much more cross-entropy it has on the same pictures, on
- * average, and the standard error of that. */
+/* A value compared with the chosen one: its additional mean cross-entropy on the same pictures, and
+ * the standard error of that. */
 typedef struct match_difference {
-    int pictures; /* 0: it was not tried, or is no model; few: it was clearly worse */
+    int pictures; /* 0: not tried, or no model; few: clearly worse */
     double more, error;
 } match_difference;
 
-/* How a row ended. */
+/* The result of a row. */
 typedef struct match_verdict {
-    match_difference values[MATCH_MAX_VALUES]; /* none for the chosen one */
-    int next;     /* the best of the others; -1: no other makes a difference */
-    bool is_open; /* one of them is not clearly worse */
+    match_difference values[MATCH_MAX_VALUES]; /* empty for the chosen one */
+    int next;     /* the best other value; -1 if no other makes a difference */
+    bool is_open; /* another value is not clearly worse */
 } match_verdict;
 
 typedef struct match_sorting {
@@ -53,9 +53,9 @@ typedef struct match_sorting {
 
     match_choice chosen;
     match_verdict verdicts[MATCH_MAX_ROWS];
-    double loss;     /* mean cross-entropy of the chosen */
-    int used, right; /* pictures, and how many of them the chosen tells */
-    int runs;        /* assignments that were measured */
+    double loss;     /* mean cross-entropy of the chosen assignment */
+    int used, right; /* pictures used, and those classified correctly */
+    int runs;        /* measured assignments */
     double took;     /* seconds */
 
     /* Private. */
@@ -64,11 +64,11 @@ typedef struct match_sorting {
     char note[160];
     double *losses, *best; /* of each picture */
     float *logits, *best_logits;
-    uint64_t *hashes, *best_hashes; /* of the network and what it was given */
+    uint64_t *hashes, *best_hashes; /* of the network and its input */
     float *input;
 } match_sorting;
 
-/* Fills in the first group and calls this. Free it either way. */
+/* Fill in the first group before this call. Free it in any case. */
 bool match_sorting_run(match_sorting *s, report *r);
 void match_sorting_free(match_sorting *s);
 

@@ -9,14 +9,14 @@
 
 #include "base/memory.h"
 
-/* Errors that mere rounding may have; below the second, settings that make little difference are
- * worth a try; as many tries as memory is allowed for. */
+/* Errors due to rounding; the error below which settings with little effect are tried; the most
+ * tries that memory allows. */
 #define ROUNDING 2e-6
 #define NEAR     0.05
 #define CLEAR    0.5
 enum { MAX_TRIES = 1 << 19, WANTED_RUNS = 1000 };
 
-/* Values of a row that a descent tries, and pairs of values before something else is. */
+/* Values of a row that a descent tries, and pairs of values before a change of method. */
 enum { LIKELY = 7, BATCH = 40 };
 
 /* === Time === */
@@ -36,7 +36,7 @@ static uint64_t hash_choice(const match_choice *choice) {
     return vit_hash_final(&hash);
 }
 
-/* Where the choice is, or would be. */
+/* The place of the choice, found or free. */
 static size_t *find_place(const match_search *s, const match_choice *choice) {
     size_t i = (size_t)hash_choice(choice) & (s->num_places - 1);
     while (s->places[i] && memcmp(&s->tries[s->places[i] - 1].choice, choice, sizeof *choice) != 0)
@@ -44,7 +44,7 @@ static size_t *find_place(const match_search *s, const match_choice *choice) {
     return &s->places[i];
 }
 
-/* Where a model with this signature is, or would be. */
+/* The place of a model with this signature, found or free. */
 static size_t *find_model(const match_search *s, uint64_t signature) {
     size_t i = (size_t)signature & (s->num_places - 1);
     while (s->models[i] && s->tries[s->models[i] - 1].signature != signature)
@@ -72,7 +72,7 @@ static bool grow_places(match_search *s) {
     return true;
 }
 
-/* A new try, or NULL: out of memory. */
+/* A new try; NULL if memory is exhausted. */
 static match_try *add_try(match_search *s, const match_choice *choice) {
     match_try *tries = memory_grow(s->tries, sizeof *tries, s->count, &s->capacity), *t;
     int row;
@@ -102,7 +102,7 @@ static bool run_images(match_search *s, int first, int end, match_error *error, 
     return true;
 }
 
-/* So many of the pair's images that a thousand runs would fit in the time. */
+/* As many of the pair's images as allow a thousand runs in the time. */
 static bool choose_images(match_search *s, report *r) {
     match_error error = { 0, 0, 0, 0, 0 };
     const double before = cli_now_ms();
@@ -130,15 +130,15 @@ static bool has_output(match_search *s, report *r) {
     return s->output || report_no_memory(r);
 }
 
-/* What the settings alone show, before weights are read. */
+/* Checks the settings alone, before weights are read. */
 static bool may_fit(const match_search *s, report *r) {
     const vit_config *c = &s->model->config;
     const size_t outputs = c->num_classes ? (size_t)c->num_classes : s->pair->outputs;
     return match_pair_fits(s->pair, c, outputs, r);
 }
 
-/* What cannot be resolved, planned or run is no model. One that was run already under another name
- * need not be run again. */
+/* A choice that cannot be resolved, planned or run makes no model. A model that already ran under
+ * another choice is not run again. */
 static bool evaluate(match_search *s, match_try *t, report *r) {
     settings matched = *s->base;
     size_t *place;
@@ -159,7 +159,7 @@ static bool evaluate(match_search *s, match_try *t, report *r) {
     return true;
 }
 
-/* The index of a try with this choice, which is run unless it was before. */
+/* The index of a try with this choice, which runs unless it ran before. */
 static size_t try_choice(match_search *s, const match_choice *choice) {
     const size_t known = s->num_places ? *find_place(s, choice) : 0;
     report r = report_make();
@@ -181,14 +181,14 @@ static bool is_better(const match_search *s, size_t a, size_t b) {
 
 static bool fits(const match_search *s, size_t i) { return s->tries[i].error <= s->tolerance; }
 
-/* A gain that chance alone may give is none: then what is likelier stays. The more logits there
- * are, the less chance can do. From a place at random nothing is likelier. */
+/* A gain that chance could give does not count; the likelier value then stays. The more logits
+ * there are, the smaller the effect of chance. At a random place no value is likelier. */
 static double worthwhile(const match_search *s) {
     if (s->is_astray) return 1;
     return 1 - fmin(0.15, 1 / sqrt((double)s->pair->outputs * (s->images ? s->images : 1)));
 }
 
-/* The best value of one row, all else being equal; of its likeliest alone, unless finely. */
+/* The best value of one row, all else being equal; unless `finely`, only of its likeliest. */
 static size_t settle_row(match_search *s, size_t from, int row, bool finely) {
     match_choice choice = s->tries[from].choice;
     const int count = s->table->rows[row].count;
@@ -203,8 +203,8 @@ static size_t settle_row(match_search *s, size_t from, int row, bool finely) {
     return best;
 }
 
-/* A change that leaves less than `clear` is taken at once. Once a whole round has none, the best of
- * that round is, until nothing is gained. */
+/* A change that leaves less than `clear` is taken at once. If a whole round has none, the best of
+ * the round is taken, until there is no gain. */
 static size_t descend(match_search *s, size_t from, double clear) {
     const int rows = s->table->count;
     size_t best = from, i;
@@ -224,7 +224,7 @@ static size_t descend(match_search *s, size_t from, double clear) {
     return best;
 }
 
-/* All single changes; returns the best of them and the try itself. */
+/* Tries all single changes; returns the best of them and the try itself. */
 static size_t expand(match_search *s, size_t from, bool finely) {
     size_t best = from, i;
     int row;
@@ -261,15 +261,16 @@ static size_t find_best(const match_search *s) {
     return best;
 }
 
-/* The next change of two rows, where *number starts at 0; those whose new values are the likeliest
- * come first. False: that was all. */
+/* The next change of two rows, where *number starts at 0; pairs with the likeliest new values come
+ * first. False after the last pair. */
 static bool next_pair(const match_search *s, int *number, match_choice *choice) {
     const match_row *rows = s->table->rows;
     const int count = s->table->count, ranks = MATCH_MAX_VALUES;
     for (; *number < count * count * ranks * 2 * ranks; ++*number) {
         const int a = *number / count % count, b = *number % count;
         const int first = *number / (count * count) % ranks;
-        const int second = *number / (count * count * ranks) - first; /* of their sum */
+        const int second = *number / (count * count * ranks) -
+                           first; /* place of the second within the sum of ranks */
         if (a >= b || rows[a].is_fine || rows[b].is_fine || first >= rows[a].count || second < 0 ||
             second >= rows[b].count || first == choice->of[a] || second == choice->of[b])
             continue;
@@ -281,7 +282,7 @@ static bool next_pair(const match_search *s, int *number, match_choice *choice) 
     return false;
 }
 
-/* Some more pairs of changes; returns the best of them, or `best`. */
+/* Tries some more pairs of changes; returns the best of them, or `best`. */
 static size_t try_pairs(match_search *s, match_pairs *pairs, size_t from, size_t best) {
     const size_t enough = s->count + BATCH;
     size_t i;
@@ -296,13 +297,13 @@ static size_t try_pairs(match_search *s, match_pairs *pairs, size_t from, size_t
     return best;
 }
 
-/* The same every time. */
+/* The sequence is the same in every run. */
 static int random_below(match_search *s, int n) {
     s->random = s->random * 6364136223846793005u + 1442695040888963407u;
     return (int)((s->random >> 33) % (uint64_t)n);
 }
 
-/* Somewhere else, or the best with a few rows changed. */
+/* A random place, or the best with a few rows changed. */
 static size_t jump(match_search *s, size_t best, bool far) {
     match_choice choice = s->tries[best].choice;
     int row;
@@ -312,8 +313,8 @@ static size_t jump(match_search *s, size_t best, bool far) {
     return try_choice(s, &choice);
 }
 
-/* One more attempt where the slope led to nothing: from the nearest try that was not expanded, from
- * the likeliest, which in the end has tried everything, or from a place at random. */
+/* One more attempt after a descent failed: from the nearest try that was not expanded, from the
+ * likeliest, which in the end covers everything, or from a random place. */
 static bool attempt(match_search *s, int round, size_t best, size_t *found) {
     const bool by_likelihood = round % 4 == 1;
     size_t next = 0;
@@ -328,7 +329,7 @@ static bool attempt(match_search *s, int round, size_t best, size_t *found) {
     return true;
 }
 
-/* With inputs of a norm as small as an epsilon, a fine row makes much of a difference. */
+/* If a norm's inputs are as small as its epsilon, a fine row makes much of a difference. */
 static size_t settle_fine_rows(match_search *s, size_t from) {
     size_t best = from, i;
     int row;
@@ -340,8 +341,8 @@ static size_t settle_fine_rows(match_search *s, size_t from) {
     return best;
 }
 
-/* First two changes at a time, of the likeliest and of the best choice in turn. If none of these is
- * a model, no more will help. */
+/* First makes two changes at a time, to the likeliest and to the best choice in turn. If none of
+ * these makes a model, more changes will not help. */
 static size_t look_around(match_search *s, size_t best) {
     size_t found, before;
     int round;
@@ -371,7 +372,7 @@ const match_try *match_search_other(const match_search *s, int row, int value) {
     return place ? &s->tries[place - 1] : NULL;
 }
 
-/* Every other single value, until none is better. */
+/* Tries every other single value, until none is better. */
 static void polish(match_search *s) {
     size_t better;
     while (!s->tries[s->chosen].is_expanded_finely && !is_over(s)) {
@@ -380,7 +381,7 @@ static void polish(match_search *s) {
     }
 }
 
-/* Of values that fit equally the likeliest. */
+/* Of values that fit equally, takes the likeliest. */
 static void prefer_likely(match_search *s) {
     const double enough = fmin(s->tolerance, fmax(ROUNDING, 4 * s->tries[s->chosen].error));
     int row, value;
@@ -393,7 +394,7 @@ static void prefer_likely(match_search *s) {
         }
 }
 
-/* The images that the search left out must fit as well. */
+/* The images that the search left out must fit too. */
 static bool check_rest(match_search *s, report *r) {
     match_try *t = &s->tries[s->chosen];
     match_error error = { t->error, 0, 0, 0, 0 };

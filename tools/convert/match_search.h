@@ -6,17 +6,17 @@
 #include "convert/match_model.h"
 #include "convert/match_options.h"
 
-/* One assignment that was tried. */
+/* One tried assignment. */
 typedef struct match_try {
     match_choice choice;
-    uint64_t signature; /* of the model; 0: there is none */
-    double error;       /* the largest difference / max|logit|; infinite: there is no model */
-    double slope;       /* what the search follows down */
-    int unlikely;       /* how far from the likeliest values */
+    uint64_t signature; /* of the model; 0 if it makes none */
+    double error;       /* the largest difference / max|logit|; infinite if it makes no model */
+    double slope;       /* the quantity that a descent reduces */
+    int unlikely;       /* distance from the likeliest values */
     bool is_expanded, is_expanded_finely;
 } match_try;
 
-/* Changes of two rows of a try, up to which they were tried. */
+/* The changes of two rows of a try, as far as they were tried. */
 typedef struct match_pairs {
     size_t from;
     int number;
@@ -26,40 +26,41 @@ typedef struct match_search {
     const match_table *table;
     match_model *model;
     const match_pair *pair;
-    const settings *base; /* what is put before the values of the table */
+    const settings *base; /* settings under the values of the table */
     double tolerance, seconds;
     bool quiet;
 
     match_try *tries;
     size_t count, capacity;
-    size_t *places; /* of tries, by the hash of their choice; 0: none, else 1 + index */
-    size_t *models; /* the same by the signature, once for each */
+    size_t *places; /* of tries, by the hash of their choice; 0 for none, else 1 + index */
+    size_t *models; /* of models, by signature */
     size_t num_places;
     int runs;             /* of different models */
-    size_t chosen;        /* of tries: what was found */
+    size_t chosen;        /* index of the resulting try */
     double started, took; /* ms, seconds */
-    report first;         /* why the first assignment is no model, if it is none */
+    report first;         /* why the first assignment makes no model, if so */
 
     /* Private. */
     cli_progress progress;
     char note[160];
     uint64_t random;
     match_pairs pairs[2];
-    int images; /* of the pair, used for the search */
+    int images; /* images of the pair in use for the search */
     float *output;
-    bool is_astray; /* in a descent from a place at random */
+    bool is_astray; /* in a descent from a random place */
     bool is_out_of_memory;
 } match_search;
 
-/* Fills in the first group and calls this. True: tries[chosen] fits within the tolerance; every
- * other single value was tried too. False with nothing in r: none fits. Free it either way. */
+/* Fill in the first group before this call. True: tries[chosen] fits within the tolerance, and
+ * every other single value was tried too. False with nothing in r: none fits. Free it in any
+ * case. */
 bool match_search_run(match_search *s, report *r);
 void match_search_free(match_search *s);
 
-/* The try that differs from the chosen one by this value alone; NULL: there was no time. */
+/* The try that differs from the chosen one only in this value; NULL if there was no time for it. */
 const match_try *match_search_other(const match_search *s, int row, int value);
 
-/* Does it fit as well as the chosen one, and is it another model? */
+/* True if it fits as well as the chosen one and is another model. */
 bool match_search_is_equal(const match_search *s, const match_try *other);
 
 #endif

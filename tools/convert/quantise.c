@@ -63,7 +63,7 @@ static void input_u8(float *row, int n) {
     zero = rintf(-low / step);
     for (i = 0; i < n; i++) {
         float q = rintf(row[i] / step) + zero;
-        row[i] = ((q > 255 ? 255 : q) - zero) * step; /* the lowest is 0 exactly */
+        row[i] = ((q > 255 ? 255 : q) - zero) * step; /* so the lowest is exactly 0 */
     }
 }
 
@@ -75,23 +75,24 @@ void quantise_input(vit_dtype dtype, float *row, int n) {
 
 /* === Steps === */
 
-/* A row's steps: of int8 one, of int4 one for each group. */
+/* A row's steps: int8 has one, int4 one for each group. */
 typedef struct row_grid {
     vit_dtype dtype;
     int group;       /* weights that share a step; 0 for a type without steps */
     float low, high; /* of weight / step */
 } row_grid;
 
-/* int8: of a lane, the four weights of section "fits16" in vit.h, those of one sign may add up to
- * this. */
+/* int8: in a lane, the four weights of section "fits16" in vit.h, the weights of one sign add up to
+ * at most this. */
 enum { LANE = 4, LANE_MAX = 127 };
 
-/* Which weight is number `i` of a lane. */
+/* The index of weight `i` of a lane. */
 static int lane_weight(int lane, int i) { return lane / 2 * 8 + lane % 2 * 2 + i / 2 * 4 + i % 2; }
 
 static int lane_of(int k) { return k / 8 * 2 + k / 2 % 2; }
 
-/* Of n weights, some behind the last; the sum of those of this sign, 1 or -1, as a size. */
+/* The sum of a lane's weights of this sign, 1 or -1, as a magnitude; the lane may extend past the n
+   weights. */
 static float lane_sum(const float *w, int n, int lane, float sign) {
     float sum = 0;
     int i;
@@ -125,15 +126,15 @@ static float nearest(const row_grid *grid, float x, float step) {
     return (q < grid->low ? grid->low : q > grid->high ? grid->high : q) * step;
 }
 
-/* The step that makes int8's lane of this sum the largest, or an int4 weight of this size the
- * end of the grid: its low one, unless it is to be the high one. */
+/* The step that makes int8's lane of this sum the largest, or puts an int4 weight of this size at
+ * the end of the grid: at its low end unless it must be the high one. */
 static float step_for(const row_grid *grid, float extreme, bool high) {
     if (grid->dtype == VIT_I8) return fabsf(extreme) / (float)LANE_MAX;
     return to_f16(extreme / (high ? grid->high : grid->low));
 }
 
-/* Moves those of one sign, a step at a time, until they add up to LANE_MAX or less; or, of the
- * largest lane, to just that. */
+/* Moves the weights of one sign, a step at a time, until they add up to LANE_MAX or less; in the
+ * largest lane, to exactly LANE_MAX. */
 static void fit_lane(const float *w, int n, float step, int lane, float sign, bool largest,
                      float *q) {
     float sum = rintf(lane_sum(q, n, lane, sign) / step);
@@ -154,7 +155,7 @@ static void fit_lane(const float *w, int n, float step, int lane, float sign, bo
     }
 }
 
-/* All weights of a group to the nearest. */
+/* Rounds all weights of a group to the nearest. */
 static void round_group(const row_grid *grid, const float *w, int n, float step, float *q) {
     int k, lane;
     for (k = 0; k < n; k++) q[k] = nearest(grid, w[k], step);
@@ -165,7 +166,7 @@ static void round_group(const row_grid *grid, const float *w, int n, float step,
     }
 }
 
-/* The weight that is largest, or a weight of the largest lane, and how large. */
+/* The largest weight, or a weight of the largest lane, and its size. */
 static float find_extreme(const row_grid *grid, const float *w, int n, int *extreme) {
     float largest = 0;
     int k;
@@ -201,7 +202,7 @@ static bool pack_nearest(vit_dtype dtype, float *rows, int num_rows, int depth) 
     return panel != NULL;
 }
 
-/* As quantise_rows starts. */
+/* The first step of quantise_rows. */
 static bool nearest_lanes(float *rows, int num_rows, int depth) {
     const row_grid grid = grid_of(VIT_I8, depth);
     float *q = malloc((size_t)depth * sizeof *q);
@@ -222,12 +223,12 @@ bool quantise_nearest(vit_dtype dtype, float *rows, int num_rows, int depth) {
 
 /* === Smoothing === */
 
-enum { SMOOTH_SAMPLES = 256, SMOOTH_ROWS = 256 }; /* enough to tell an alpha from another */
+enum { SMOOTH_SAMPLES = 256, SMOOTH_ROWS = 256 }; /* enough to compare alphas */
 
 typedef struct smoothing {
     vit_dtype dtype;
     int count, num_rows, depth;
-    float *x, *w;        /* [count][depth], [num_rows][depth]: some of the given rows */
+    float *x, *w;        /* [count][depth], [num_rows][depth]: a sample of the given rows */
     float *y;            /* [count][round16(num_rows)]: the output to reproduce */
     float *x2, *w2, *y2; /* the same, scaled and quantised */
     float *columns;      /* [depth][round16(num_rows)]: w or w2, transposed */
@@ -246,7 +247,7 @@ static void multiply(smoothing *s, const float *x, const float *w, float *y) {
             add_scaled(y + i * width, s->columns + k * width, x[i * depth + k], width);
 }
 
-/* Squared error of the output with these factors; negative: no memory. */
+/* Squared error of the output with these factors; negative if memory is exhausted. */
 static double error_with(smoothing *s, const float *factors) {
     const size_t depth = (size_t)s->depth, width = round16(s->num_rows);
     double sum = 0;
@@ -266,7 +267,7 @@ static double error_with(smoothing *s, const float *factors) {
     return sum;
 }
 
-/* n rows of them, evenly spaced. malloc'ed, twice as large, for a copy. */
+/* n of its rows, evenly spaced. malloc'ed, with room for a copy. */
 static float *take_rows(const quantise_matrix *from, int n) {
     const size_t depth = (size_t)from->depth;
     float *taken = malloc(2 * (size_t)n * depth * sizeof *taken);
@@ -299,7 +300,7 @@ static bool smoothing_start(smoothing *s, vit_dtype dtype, const quantise_matrix
     return true;
 }
 
-/* largest[k] = max |values[.][k]|, but at least a thousandth of the largest of all. */
+/* largest[k] = max |values[.][k]|, but at least a thousandth of the overall maximum. */
 static void column_maxima(const quantise_matrix *of, float *largest) {
     const int depth = of->depth;
     const float *rows = of->values;
@@ -316,7 +317,7 @@ static void column_maxima(const quantise_matrix *of, float *largest) {
         if (!(largest[k] > most * 1e-3f)) largest[k] = most > 0 ? most * 1e-3f : 1;
 }
 
-/* Their geometric mean is 1, so that both sides keep their size. */
+/* The geometric mean of the factors is 1, so that both sides keep their size. */
 static void make_factors(const float *x, const float *w, int depth, double alpha, float *factors) {
     double mean = 0;
     int k;
@@ -435,11 +436,12 @@ static bool copy_samples(sample_copies *copies, vit_dtype dtype, const quantise_
     return true;
 }
 
-/* Of the mean square of an input. */
+/* A share of the mean square of an input. */
 #define DAMPING 0.4
 
-/* Pulls the weights to where they were, as far as the samples do not say otherwise. Strongly: other
- * photos differ, and what the layers before have lost is in directions that the samples lack. */
+/* Pulls the weights towards their original values unless the samples contradict. The pull is
+ * strong, because other photos differ, and earlier layers lost precision in directions that the
+ * samples lack. */
 static void dampen(quantise_layer *layer) {
     const size_t stride = (size_t)layer->stride + 1;
     double mean = 0;
@@ -499,8 +501,8 @@ void quantise_end(quantise_layer *layer) {
  *
  *     sum over the samples of (w x - q x^)^2  +  damping * |w - q|^2
  *
- * small: one weight after the other is set to its best value while the others stay, a few times
- * over (cyclic coordinate descent, as in QuantEase, Behdin and others, 2023). */
+ * small: sets one weight after the other to its best value while the others stay, a few times over
+ * (cyclic coordinate descent, as in QuantEase, Behdin and others, 2023). */
 
 enum { SWEEPS = 4, ROWS = 16 };
 
@@ -515,8 +517,8 @@ static double group_error(const float *w, const float *q, int n, const float *gr
     return sum;
 }
 
-/* How far to clip a group of weights. int8's lane at *extreme then is the largest, whatever becomes
- * of the others, so that packing finds the same step. q: room for the group. */
+/* Chooses the clipping of a group of weights. int8's lane at *extreme is then the largest in any
+ * case, so that packing finds the same step. q has room for the group. */
 static float choose_step(const row_grid *grid, const float *w, int n, const float *gram,
                          size_t gram_stride, float *q, int *extreme) {
     const float largest = find_extreme(grid, w, n, extreme);
@@ -543,11 +545,11 @@ typedef struct rounding {
     row_grid grid;
     float *weights; /* [num_rows][depth] */
     int num_rows;
-    float *scratch; /* for each task [3][ROWS][stride]: weights, steps, slopes; all of them
+    float *scratch; /* for each task [3][ROWS][stride]: weights, steps, slopes of all rows
                               in turns */
 } rounding;
 
-/* Fixes what packing will find int8's step from: its step becomes zero. */
+/* Fixes the weights from which packing finds int8's step: their steps become zero. */
 static void keep_extreme(const row_grid *grid, const float *w, int n, float step, int extreme,
                          float *q, float *steps) {
     int i;
@@ -559,7 +561,7 @@ static void keep_extreme(const row_grid *grid, const float *w, int n, float step
         if (lane_weight(lane_of(extreme), i) < n) steps[lane_weight(lane_of(extreme), i)] = 0;
 }
 
-/* Steps for each weight, and all weights to the nearest. slope = cross w - gram q. */
+/* Finds steps for each weight, and rounds all weights to the nearest. slope = cross w - gram q. */
 static void start_row(const rounding *job, const float *w, float *q, float *steps, float *slope) {
     const quantise_layer *layer = job->layer;
     const row_grid *grid = &job->grid;
@@ -584,7 +586,7 @@ static void start_row(const rounding *job, const float *w, float *q, float *step
     }
 }
 
-/* q: a row, zeros after its end. What the others leave of a lane is for weight k. */
+/* q: a row, zeros after its end. Weight k may use the part of its lane that the others leave. */
 static void improve(const rounding *job, int k, float *q, float step, float *slope) {
     const size_t stride = (size_t)job->layer->stride;
     const float *gram = job->layer->gram + (size_t)k * stride;
@@ -601,7 +603,7 @@ static void improve(const rounding *job, int k, float *q, float step, float *slo
     if (better < before || better > before) add_scaled(slope, gram, before - better, stride);
 }
 
-/* int4: the step that suits a group best as its weights are rounded now. */
+/* int4: the best step of a group for its weights as rounded now. */
 static void refit_group(const quantise_layer *layer, int first, int n, float *q, float *steps,
                         float *slope) {
     const size_t stride = (size_t)layer->stride;

@@ -1,4 +1,4 @@
-/* runner.h - a model, set up to be run on one image at a time with all cores. */
+/* runner.h - a model, ready to run on one image at a time with all cores. */
 #ifndef RUNNER_H
 #define RUNNER_H
 
@@ -23,17 +23,17 @@ typedef struct runner {
     void *workspace;
 } runner;
 
-/* The model must stay where it is. trace may be NULL. Close it either way. */
+/* The model must stay at its address. trace may be NULL. Close it in any case. */
 bool runner_open(runner *run, const vit_model *model, vit_trace *trace, void *user, report *r);
 bool runner_forward(runner *run, report *r);
 void runner_close(runner *run);
 
 /* === Pages === */
 
-/* Keeps a mapped model from piling up in memory. */
+/* Keeps a mapped model from filling the memory. */
 
-/* Gives the pages of all tensors back to the system, which reads them again when they are next
- * needed. Only for a model that is mapped from a file: memory of another kind would be zeroed. */
+/* Returns the pages of all tensors to the system, which reads them again when needed. Only for a
+ * model that is mapped from a file: other memory would be zeroed. */
 void pages_drop(const vit_model *model);
 
 #endif

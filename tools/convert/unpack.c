@@ -24,7 +24,7 @@ typedef struct unpacking {
     unpack_result *result;
 } unpacking;
 
-/* safetensors has no type for quantised weights: those become f32. */
+/* safetensors has no type for quantised weights, so they become f32. */
 static const char *stored_type(const vit_tensor *t) {
     switch (t->dtype) {
     case VIT_F16: return "F16";
@@ -97,7 +97,7 @@ static bool put_header(unpacking *u, report *r) {
 
 /* === Data === */
 
-/* A row of 16-bit values, bits unchanged; panels as >>format in vit.h says. */
+/* A row of 16-bit values, bits unchanged; vit.h's >>format describes panels. */
 static void unpack_half(const vit_tensor *t, int row, size_t depth, unsigned char *out) {
     const size_t panel = t->dtype == VIT_BF16 ? (depth + 1) / 2 * 64 : depth * 32;
     const unsigned char *data = (const unsigned char *)t->data + (size_t)(row / 16) * panel;
@@ -123,7 +123,7 @@ static bool put_panels(unpacking *u, const vit_tensor *t, report *r) {
     return good;
 }
 
-/* Tensor by tensor instead of all at once when opening, so that the pages can be dropped. */
+/* Checks tensor by tensor instead of all at once when opening, so that the pages can be dropped. */
 static bool check_tensor(const vit_tensor *t, report *r) {
     vit_hash hash;
     vit_hash_init(&hash);

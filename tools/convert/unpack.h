@@ -1,5 +1,5 @@
 /* unpack.h - turns a .vit file back into safetensors: timm's names and shapes, every weight with
- * the bits that the file holds; int8 and int4 as the f32 that they stand for. */
+ * the bits in the file; int8 and int4 as f32 of the same values. */
 #ifndef UNPACK_H
 #define UNPACK_H
 
@@ -13,19 +13,19 @@
 
 typedef struct unpack_result {
     size_t tensors;
-    uint64_t parameters, bytes; /* of the file written */
+    uint64_t parameters, bytes; /* of the written file */
 } unpack_result;
 
 bool unpack_to_safetensors(const char *input, const char *output, bool quiet, unpack_result *result,
                            report *r);
 
-/* A .vit file as a C header with one constant array, for programs that have no files: it is used
- * in place, in flash. */
+/* A .vit file as a C header with one constant array, for programs without files: it is used in
+ * place, in flash. */
 
 typedef struct c_array_result {
     char name[64];                  /* of the array: NAME_data */
-    uint64_t bytes;                 /* of the model */
-    uint64_t workspace, low_memory; /* of a session for one image on the plain C tier */
+    uint64_t bytes;                 /* bytes of the model */
+    uint64_t workspace, low_memory; /* bytes of a session for one image on the plain C tier */
 } c_array_result;
 
 bool c_array_write(const char *input, const char *output, bool quiet, c_array_result *result,

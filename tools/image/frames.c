@@ -32,7 +32,7 @@ static bool find_pixels(const char *name, vit_pixel *format) {
     return false;
 }
 
-/* Bytes of a frame, its rows and planes tightly packed. */
+/* Bytes of a frame whose rows and planes are tightly packed. */
 static size_t raw_size(const vit_image *raw) {
     const size_t pixels = (size_t)raw->width * (size_t)raw->height;
     switch (raw->format) {
@@ -50,7 +50,7 @@ static size_t raw_size(const vit_image *raw) {
     return 3 * pixels;
 }
 
-/* Programs differ in how they pad rows with half a pair of pixels, so there must be none. */
+/* Programs pad rows with half a pair of pixels differently, so such rows are refused. */
 static bool sides_fit(const vit_image *raw) {
     if (raw->format == VIT_PIXEL_NV12) return raw->width % 2 == 0 && raw->height % 2 == 0;
     return raw->format != VIT_PIXEL_YUYV || raw->width % 2 == 0;
@@ -83,7 +83,7 @@ bool frames_choose(const char *size, const char *pixels, vit_image *raw, report 
 enum { PIECE = 1 << 16, MAX_SIDE = 1 << 20 };
 #define MAX_BYTES ((size_t)1 << 30) /* of a frame */
 
-/* One frame on its way from the stream. */
+/* One frame being read from the stream. */
 typedef struct reading {
     frame_stream *stream;
     frame *f;
@@ -100,7 +100,7 @@ void frames_begin(frame_stream *s, const vit_image *raw, int descriptor, int sto
     s->left = 0;
 }
 
-/* False: no more bytes will come. */
+/* False after the last byte. */
 static bool refill(frame_stream *s) {
     const ptrdiff_t got = s->ended || s->descriptor < 0
                               ? 0
@@ -140,7 +140,7 @@ static bool make_room(const reading *in, size_t more) {
     return true;
 }
 
-/* As they come: a damaged header must not fill the memory. */
+/* Takes bytes as they arrive: a damaged header must not fill the memory. */
 static bool take_bytes(const reading *in, size_t count, const char *of) {
     frame_stream *s = in->stream;
     frame *f = in->f;
@@ -158,7 +158,7 @@ static bool take_bytes(const reading *in, size_t count, const char *of) {
     return true;
 }
 
-/* The next byte, kept; -1: none. */
+/* The next byte, which is kept; -1 for none. */
 static int take_byte(const reading *in) {
     const int byte = make_room(in, 1) ? next_byte(in->stream) : -1;
     if (byte >= 0) in->f->data[in->f->size++] = (uint8_t)byte;
@@ -171,8 +171,8 @@ static int take_byte(const reading *in) {
 
 static const char jpeg[] = "a JPEG without an end (FF D9)";
 
-/* The code of the next marker; -1: none, 0: something else. In compressed pixels FF is followed by
- * 0 or by a restart marker, D0 to D7; before a marker there may be any number of FF. */
+/* The code of the next marker; -1 for none, 0 for anything else. In compressed pixels FF is
+ * followed by 0 or by a restart marker, D0 to D7. Any number of FF may precede a marker. */
 static int next_marker(const reading *in, bool in_pixels) {
     int byte;
     do {
@@ -196,7 +196,7 @@ static bool take_segment(const reading *in) {
     return take_bytes(in, (size_t)(high * 256 + low - 2), jpeg);
 }
 
-/* After its first two bytes, FF D8. */
+/* Starts after the first two bytes, FF D8. */
 static bool take_jpeg(const reading *in) {
     int marker = next_marker(in, false);
     while (marker != 0xd9) {
@@ -215,7 +215,7 @@ static bool take_jpeg(const reading *in) {
 
 static bool is_space(int c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-/* A number, behind white space and comments, and the character after it; -1: none. */
+/* A number after white space and comments, and the character after it; -1 for none. */
 static int take_number(const reading *in) {
     int value = -1, c = take_byte(in);
     while (c == '#' || is_space(c)) {
@@ -228,7 +228,7 @@ static int take_number(const reading *in) {
     return is_space(c) ? value : -1;
 }
 
-/* After its first two bytes. */
+/* Starts after the first two bytes. */
 static bool take_pnm(const reading *in, size_t channels) {
     const int width = take_number(in), height = take_number(in), max = take_number(in);
     char of[64];
@@ -267,7 +267,7 @@ static bool take_raw(const reading *in, const vit_image *raw) {
     return take_bytes(in, raw_size(raw), of);
 }
 
-/* Whether there is another frame. Some cameras fill up their JPEGs with zeros. */
+/* True if there is another frame. Some cameras pad their JPEGs with zeros. */
 static bool find_frame(frame_stream *s) {
     while (s->left || refill(s)) {
         if (s->raw.width || *s->next != 0) return true;

@@ -10,15 +10,15 @@
 #define VIT_TOOLS
 #include "vit.h"
 
-/* What frames are, from a command line: the size of raw video, "640x480" (width, height), and its
- * pixels as video programs call them (frames.c has the list; NULL: rgb24), tightly packed; or
- * "auto" and NULL: each frame is a JPEG (MJPEG), a PGM or a PPM image, as its first bytes tell.
- * Then raw->width is 0. On failure r says what was expected. */
+/* Chooses the kind of frames, from a command line: the size of raw video, "640x480" (width,
+ * height), and its tightly packed pixels by their name in video programs (frames.c has the list;
+ * NULL for rgb24); or "auto" and NULL: each frame is a JPEG (MJPEG), a PGM or a PPM image,
+ * recognised by its first bytes. raw->width is then 0. On failure r has the expected values. */
 bool frames_choose(const char *size, const char *pixels, vit_image *raw, report *r);
 
 typedef struct frame {
     int64_t number; /* the first of the stream is 1                              */
-    double read_at; /* when its last byte had come; of cli_now_ms                */
+    double read_at; /* time of its last byte, by cli_now_ms                      */
     uint8_t *data;  /* malloc'ed; free it with frame_free                        */
     size_t size, capacity;
 } frame;
@@ -26,29 +26,29 @@ typedef struct frame {
 void frame_free(frame *f);
 
 typedef struct frame_stream {
-    vit_image raw;  /* of frames_choose                                          */
+    vit_image raw;  /* from frames_choose                                        */
     int64_t count;  /* frames read so far                                        */
-    int descriptor; /* private, as what follows; -1: all there is is at next     */
+    int descriptor; /* private from here; -1: all bytes are at next              */
     int stop;
     int error; /* of errno                                                  */
     bool ended;
-    const uint8_t *next; /* bytes read and not taken yet                              */
+    const uint8_t *next; /* bytes read but not taken                                  */
     size_t left;
     uint8_t buffer[1 << 16];
 } frame_stream;
 
-/* The stream ends as soon as there is something to read from `stop`, or its other end is closed;
- * -1: never. The caller closes both. */
+/* The stream ends as soon as `stop` is readable, or its other end is closed; -1: never. The caller
+ * closes both. */
 void frames_begin(frame_stream *s, const vit_image *raw, int descriptor, int stop);
 
-/* Reads the next frame whole, into the memory of f, zeroed at first, which is used again. False at
- * the end of the stream, or with a message in *r: the frame, which it names, is truncated or no
- * frame at all, or the stream has none. The end of a JPEG is found from marker to marker: a
- * segment, such as that with a thumbnail, is passed over by its length. */
+/* Reads the next frame whole, into the memory of f, which is zeroed at first and reused. False at
+ * the end of the stream, or with a message in *r, which names the frame: it is truncated or not a
+ * frame, or the stream has none. The end of a JPEG is found from marker to marker; a segment, such
+ * as a thumbnail's, is skipped by its length. */
 bool frames_read(frame_stream *s, frame *f, report *r);
 
-/* Whether an image in memory is followed by another one of the kinds above. A file whose first
- * image says that more belong to it (MPF: the gain map of an HDR photo, a preview) is one photo. */
+/* True if an image in memory is followed by another one of the kinds above. A file whose first
+ * image announces others (MPF: the gain map of an HDR photo, a preview) is one photo. */
 bool frames_follow(const void *data, size_t size);
 
 #endif

@@ -7,19 +7,19 @@
  *     ...
  *     image_file_free(&photo);
  *
- * JPEGs are decoded by libjpeg-turbo where the program was built with it (jpeg.h); otherwise they, as
- * PNG, BMP, GIF (the first frame) and TGA always, by stb_image 2.27 (Sean Barrett and others, public
- * domain; Debian: libstb-dev); PGM and PPM here. A JPEG without Huffman tables, as many webcams send
- * them, gets the standard ones. Grey, palette, 16-bit and CMYK images become RGB;
- * alpha is dropped, as Pillow's convert("RGB") does.
+ * libjpeg-turbo decodes JPEGs if the program was built with it (jpeg.h). Otherwise stb_image 2.27
+ * (Sean Barrett and others, public domain; Debian: libstb-dev) decodes them, and always PNG, BMP,
+ * GIF (the first frame) and TGA. This file decodes PGM and PPM. A JPEG without Huffman tables, as
+ * from many webcams, gets the standard ones. Grey, palette, 16-bit and CMYK images become RGB;
+ * alpha is dropped, as by Pillow's convert("RGB").
  *
- * stb_image is not written for hostile files. Here it is guarded: the file, the number of pixels
- * (known from the header before anything is decoded) and each block of memory have a limit; all
- * memory is freed whatever fails; damaged and truncated files are refused before or after decoding.
- * Bugs in its decoders remain: decode untrusted files in a sandbox (sandbox.h) only, as all
- * programs do through photos.c, which alone includes this.
+ * stb_image is not written for hostile files. This file guards it. The file, the number of pixels
+ * (known from the header before decoding) and each block of memory have a limit; every failure
+ * frees all memory; damaged and truncated files are refused before or after decoding. Bugs in its
+ * decoders remain, so decode untrusted files only in a sandbox (sandbox.h). All programs do so
+ * through photos.c, the only file that includes this one.
  *
- * Include it in one file of a program. Safe to use on several threads at once.
+ * Include it in one file of a program. Several threads may use it at once.
  *
  * tools/image owns image files as pixels, lists of photos, photos sorted into folders, streams of
  * frames; it may include os base cli.
@@ -40,8 +40,8 @@
 #endif
 #define IMAGE_FILE_MAX_BLOCK (((size_t)4 << 27) + 65536) /* 4 bytes for each of them      */
 #define IMAGE_FILE_NO_EXIF   1u /* keep the stored orientation, as Pillow and timm do     */
-#define IMAGE_FILE_STB       2u /* decode JPEGs by stb_image all the same                 */
-/* Another limit, 1 to 500 million pixels; files of up to 2047 MiB are then read. */
+#define IMAGE_FILE_STB       2u /* decode JPEGs by stb_image in any case                  */
+/* Sets another limit, 1 to 500 million pixels; files of up to 2047 MiB are then read. */
 #define IMAGE_FILE_MEGAPIXELS(n) ((unsigned)(n) << 8)
 
 typedef struct image_file {
@@ -111,11 +111,11 @@ static void image_file__release(void *old);
 /* Memory                                                                    */
 /* ------------------------------------------------------------------------- */
 
-/* Precedes each block. stb_image leaks blocks when an allocation fails; so each thread keeps a list
- * of its blocks, and what is left after an image was decoded or refused is freed at once. */
+/* Precedes each block. stb_image leaks blocks when an allocation fails, so each thread keeps a list
+ * of its blocks and frees the remaining ones after an image was decoded or refused. */
 typedef struct image_file__block {
     struct image_file__block *before, *after;
-    size_t size, padding; /* the latter for alignment                                     */
+    size_t size, padding; /* padding is for alignment                                     */
 } image_file__block;
 
 static
@@ -124,14 +124,14 @@ static
 #endif
         image_file__block *image_file__blocks; /* the latest                              */
 
-/* An allocation has failed: stb_image gives other reasons for some of these failures. */
+/* True if an allocation failed: stb_image gives other reasons for some of these failures. */
 static
 #ifdef STBI_THREAD_LOCAL
     STBI_THREAD_LOCAL
 #endif
     bool image_file__no_memory;
 
-/* Of the flags; 0: IMAGE_FILE_MAX_PIXELS. */
+/* The limit in the flags; 0 means IMAGE_FILE_MAX_PIXELS. */
 static
 #ifdef STBI_THREAD_LOCAL
     STBI_THREAD_LOCAL
@@ -183,7 +183,7 @@ static void *image_file__realloc(void *old, size_t size) {
     return grown;
 }
 
-/* Frees all but the pixels, which from here on belong to the caller. */
+/* Frees all but the pixels, which then belong to the caller. */
 static void image_file__release_rest(uint8_t *pixels) {
     void *kept = pixels;
     if (kept) image_file__unlink((image_file__block *)kept - 1);
@@ -194,7 +194,7 @@ static void image_file__release_rest(uint8_t *pixels) {
 /* Messages                                                                  */
 /* ------------------------------------------------------------------------- */
 
-/* What every step below works on. */
+/* The state that all steps below share. */
 typedef struct image_file__job {
     const uint8_t *data;
     size_t size;
@@ -214,7 +214,7 @@ static bool image_file__check_size(const image_file__job *job, int64_t width, in
                            (long long)image_file__pixel_limit(), STBI_MAX_DIMENSIONS);
     }
     /* A PNG of one bit a pixel and one colour has 8 * 1032 pixels a byte, more than any other
-     * format. A short file must not fill the memory. */
+     * format. The limit keeps a short file from filling the memory. */
     if (width * height / 10000 > (int64_t)job->size) {
         return report_fail(job->r, "is damaged or truncated: %lld x %lld in %zu bytes",
                            (long long)width, (long long)height, job->size);
@@ -226,7 +226,7 @@ static bool image_file__begins(const image_file__job *job, const char *magic, si
     return job->size >= size && memcmp(job->data, magic, size) == 0;
 }
 
-/* Any number of 0xff, then 0xd8: what stb_image takes for the start of a JPEG. */
+/* Any number of 0xff, then 0xd8: stb_image's test for the start of a JPEG. */
 static bool image_file__is_jpeg(const image_file__job *job) {
     size_t at = 0;
     while (at < job->size && job->data[at] == 0xff) at++;
@@ -274,8 +274,8 @@ static bool image_file__unknown(const image_file__job *job) {
                                "PGM, PPM)");
 }
 
-/* stb_image's reasons are written for programmers: the common ones in plain words. For a damaged
- * header it says "unknown image type", because its last guess failed, too. */
+/* stb_image's reasons are for programmers; the common ones are translated here. For a damaged
+ * header its reason is "unknown image type", because its last guess failed too. */
 static bool image_file__stb_failed(const image_file__job *job) {
     const char *reason = stbi_failure_reason();
     if (!reason) reason = "unknown reason";
@@ -301,7 +301,7 @@ static bool image_file__is_pnm(const image_file__job *job) {
     return job->size >= 2 && job->data[0] == 'P' && (job->data[1] == '5' || job->data[1] == '6');
 }
 
-/* A whole number after white space and '#' comments; -1: none, or too large. */
+/* A whole number after white space and '#' comments; -1 if it is missing or too large. */
 static int image_file__pnm_number(const image_file__job *job, size_t *at) {
     int value = -1;
     for (; *at < job->size; ++*at) {
@@ -335,7 +335,7 @@ static bool image_file__pnm(const image_file__job *job, image_file *image) {
         return report_fail(job->r, "is damaged: not a valid PGM or PPM header");
     }
     if (!image_file__check_size(job, width, height)) return false;
-    at++; /* one white space */
+    at++; /* one white-space character */
     count = (size_t)width * (size_t)height;
     wanted = count * channels * (max < 256 ? 1 : 2);
     if (job->size - at < wanted) return report_fail(job->r, "is truncated");
@@ -403,12 +403,12 @@ typedef struct image_file__segment {
     uint8_t marker;
     const uint8_t *data; /* after the two bytes of length                                 */
     size_t size;
-    bool cut; /* the file ends inside                                          */
+    bool cut; /* the file ends within the segment                              */
 } image_file__segment;
 
 /* The next segment at or after *at: 0xff, marker, length (which includes itself), data. Skips the
  * start marker 0xd8 and compressed pixels, in which 0xff is followed by 0 or a restart marker.
- * False: no more. */
+ * False after the last one. */
 static bool image_file__next_segment(const image_file__job *job, size_t *at,
                                      image_file__segment *segment) {
     size_t length;
@@ -431,8 +431,8 @@ static bool image_file__next_segment(const image_file__job *job, size_t *at,
     return true;
 }
 
-/* Tables in a segment: a byte, 16 counts of codes, the codes. stb_image would write more than 256
- * codes beyond the end of its table. */
+/* The tables of a segment: a byte, 16 counts of codes, the codes. stb_image would write codes after
+ * the first 256 beyond the end of its table. */
 static bool image_file__huffman_ok(const image_file__segment *segment) {
     for (size_t at = 0; at < segment->size;) {
         size_t codes = 0;
@@ -461,8 +461,8 @@ static bool image_file__check_jpeg(const image_file__job *job) {
     return true;
 }
 
-/* A segment with the tables that Motion JPEG may leave out (ITU-T T.81, Annex K.3): of each its
- * class and number, how many codes have 1 .. 16 bits, and what they stand for. */
+/* A segment with the tables that Motion JPEG may omit (ITU-T T.81, Annex K.3). Each has its class
+ * and number, the counts of codes with 1 .. 16 bits, and their values. */
 /* clang-format off */
 static const uint8_t image_file__tables[] = {
     0xff, 0xc4, 0x01, 0xa2,
@@ -505,7 +505,7 @@ static const uint8_t image_file__tables[] = {
 };
 /* clang-format on */
 
-/* Whether the pixels begin before any Huffman table. */
+/* True if the pixels begin before any Huffman table. */
 static bool image_file__lacks_tables(const image_file__job *job) {
     image_file__segment segment;
     size_t at = 0;
@@ -516,7 +516,7 @@ static bool image_file__lacks_tables(const image_file__job *job) {
     return false;
 }
 
-/* Puts them after the start marker, in a copy that image_file__release_rest frees. */
+/* Inserts them after the start marker, in a copy that image_file__release_rest frees. */
 static bool image_file__add_tables(image_file__job *job) {
     uint8_t *data = image_file__malloc(job->size + sizeof image_file__tables);
     size_t start = 0;
@@ -535,9 +535,9 @@ static bool image_file__add_tables(image_file__job *job) {
 /* Everything else: stb_image, watched for reading past the end              */
 /* ------------------------------------------------------------------------- */
 
-/* stb_image reads zeros past the end of a file, and so accepts many truncated ones. These callbacks
- * notice. It either refills its buffer, always the same one, with as much as there is, or reads
- * directly into a destination, which then must be filled. */
+/* stb_image reads zeros past the end of a file, and so accepts many truncated files. These
+ * callbacks detect it. stb_image either refills its buffer, always the same one, with as much as
+ * there is, or reads directly into a destination, which must then be filled. */
 typedef struct image_file__stream {
     const uint8_t *data;
     size_t size, at;
@@ -558,7 +558,7 @@ static int image_file__read(void *user, char *destination, int size) {
     return (int)count;
 }
 
-/* A negative count, from a damaged header, would step back for ever. */
+/* A negative count, from a damaged header, would step back forever. */
 static void image_file__skip(void *user, int count) {
     image_file__stream *stream = user;
     size_t left = stream->size - stream->at;
@@ -584,7 +584,7 @@ static bool image_file__stb(const image_file__job *job, image_file *image) {
     if (!stbi_info_from_memory(job->data, (int)job->size, &width, &height, &channels)) {
         return image_file__stb_failed(job);
     }
-    /* The height of a BMP is negative if its rows run from top to bottom. */
+    /* A negative height of a BMP means that its rows run from top to bottom. */
     if (!image_file__check_size(job, width, height < 0 ? -(int64_t)height : height)) return false;
 
     image->pixels = stbi_load_from_callbacks(&callbacks, &stream, &image->width, &image->height,
@@ -665,8 +665,8 @@ static int image_file__orientation(const image_file__job *job) {
     return 1;
 }
 
-/* Replaces the pixels by upright ones; 5 .. 8 swap width and height. In the stored pixels, a step to
- * the right and one down are `right` and `down` pixels, from `start` at the top left. */
+/* Turns the pixels upright; 5 .. 8 swap width and height. In the stored pixels, a step to the right
+ * and one down are `right` and `down` pixels, from `start` at the top left. */
 static bool image_file__turn(const image_file__job *job, int orientation, image_file *image) {
     const ptrdiff_t w = image->width, h = image->height;
     const bool lies = orientation > 4;
@@ -700,9 +700,9 @@ static bool image_file__turn(const image_file__job *job, int orientation, image_
 
 typedef struct image_file__size {
     const image_file__job *job;
-    image_file_fraction *fraction; /* NULL: the whole                                     */
+    image_file_fraction *fraction; /* NULL for the full size                              */
     const void *user;
-    bool lies; /* on its side: its width will be its height           */
+    bool lies; /* stored on its side: width and height will be swapped */
 } image_file__size;
 
 static int image_file__eighths(void *user, int width, int height, report *r) {
@@ -756,8 +756,8 @@ static size_t image_file_max_bytes(unsigned flags) {
     return flags / IMAGE_FILE_MEGAPIXELS(1) ? (size_t)2047 << 20 : IMAGE_FILE_MAX_BYTES;
 }
 
-/* Decodes a file that is in memory. flags: IMAGE_FILE_NO_EXIF | _STB | _MEGAPIXELS, or 0.
- * fraction: at which size, of `user`; NULL: the whole. On failure image is empty. */
+/* Decodes a file in memory. flags: IMAGE_FILE_NO_EXIF | _STB | _MEGAPIXELS, or 0. fraction chooses
+ * the size, given `user`; NULL for the full size. On failure image is empty. */
 static bool image_file_decode(const void *data, size_t size, unsigned flags,
                               image_file_fraction *fraction, const void *user, image_file *image,
                               report *r) {

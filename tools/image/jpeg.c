@@ -11,7 +11,8 @@
 #include <jpeglib.h>
 #include <jerror.h>
 
-/* Each scan of a progressive file passes over all coefficients: a small file may have thousands. */
+/* Each scan of a progressive file passes over all coefficients, and a small file may have thousands
+   of scans. */
 enum { MAX_SCANS = 500 };
 
 #define TEXT_(x) #x
@@ -48,7 +49,7 @@ static void fail(j_common_ptr info) {
     longjmp(d->failed, 1);
 }
 
-/* level < 0: a warning; else a trace. */
+/* level < 0 is a warning; others are traces. */
 static void warn(j_common_ptr info, int level) {
     decoder *d = info->client_data;
     char text[JMSG_LENGTH_MAX];
@@ -116,8 +117,8 @@ static void begin(decoder *d) {
     info->progress = &d->progress;
 }
 
-/* Pillow's formula, for inverted CMYK as Adobe writes it: each ink lets through its share of what
- * black lets through, rounded. In place; the row has room for four bytes a pixel. */
+/* Pillow's formula for Adobe's inverted CMYK: each ink lets through its share of the light that
+ * black lets through, rounded. Works in place; the row has room for four bytes a pixel. */
 static void rgb_from_cmyk(uint8_t *to, const uint8_t *row, int width) {
     for (int x = 0; x < width; x++)
         for (int i = 0; i < 3; i++) {

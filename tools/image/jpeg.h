@@ -1,7 +1,8 @@
-/* jpeg.h - JPEGs by libjpeg-turbo, at their whole size or a half, a quarter, an eighth of it.
+/* jpeg.h - decodes JPEGs by libjpeg-turbo, at full size or a half, a quarter, an eighth of it.
  *
- * It is optional: the build defines JPEG_TURBO where a program with it links; elsewhere stb_image
- * decodes JPEGs. Its pixels are Pillow's, bit for bit, where Pillow is built with the same version.
+ * libjpeg-turbo is optional: the build defines JPEG_TURBO if a program with it links; otherwise
+ * stb_image decodes JPEGs. Its pixels equal Pillow's, bit for bit, if Pillow is built with the same
+ * version.
  */
 #ifndef JPEG_H
 #define JPEG_H
@@ -12,27 +13,27 @@
 
 #include "base/report.h"
 
-/* "libjpeg-turbo 2.1.5", of the headers; NULL: stb_image decodes JPEGs. */
+/* "libjpeg-turbo 2.1.5", from the headers; NULL if stb_image decodes JPEGs. */
 const char *jpeg_library(void);
 
 typedef struct jpeg_request {
     const uint8_t *data; /* the file                                                    */
     size_t size;
-    /* Called once, with the size that the file claims: how many eighths of it each side shall
-     * have, 8, 4, 2 or 1; 0: the image is refused, and the report says why. */
+    /* Called once, with the size in the header. Returns the eighths of the size to decode, 8, 4, 2
+     * or 1; 0 refuses the image, with the reason in the report. */
     int (*eighths)(void *user, int width, int height, report *r);
-    void *(*allocate)(size_t size); /* the memory of the pixels                         */
+    void *(*allocate)(size_t size); /* allocates the memory of the pixels               */
     void *user;                     /* of eighths                                       */
 } jpeg_request;
 
 typedef struct jpeg_image {
     uint8_t *pixels;    /* RGB, rows tightly packed, as allocate returned it           */
-    int width, height;  /* of these: rounded up where the size is a fraction           */
-    char repaired[200]; /* the first of libjpeg's warnings; "": there was none         */
+    int width, height;  /* size of these: rounded up at a fraction                     */
+    char repaired[200]; /* the first of libjpeg's warnings; "" if there was none       */
 } jpeg_image;
 
-/* False: the report says why, and the pixels, if there are any, are the caller's to free. Damage
- * that libjpeg repairs, as Pillow lets it, is a warning; a file that ends early is refused. */
+/* False: the report has the reason, and the caller must free the pixels, if there are any. Damage
+ * that libjpeg repairs, and Pillow accepts, is a warning; a truncated file is refused. */
 bool jpeg_decode(const jpeg_request *request, jpeg_image *image, report *r);
 
 #endif

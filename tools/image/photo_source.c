@@ -70,7 +70,7 @@ void photo_paths_close(photo_paths *paths) {
     memset(paths, 0, sizeof *paths);
 }
 
-/* False: all lists are read, or one cannot be opened. */
+/* False if all lists are read, or one cannot be opened. */
 static bool open_list(photo_paths *paths, report *r) {
     const char *name;
     if (paths->next_list == paths->lists.count) return false;
@@ -81,7 +81,7 @@ static bool open_list(photo_paths *paths, report *r) {
     return report_file(r, name);
 }
 
-/* A path may hold anything but a NUL: one before the end of the line is of a list made by find
+/* A path may hold any byte but NUL: a NUL before the end of the line indicates a list from find
  * -print0. */
 static bool check_line(const photo_paths *paths, size_t length, report *r) {
     if (strlen(paths->line) == length) return true;
@@ -89,7 +89,8 @@ static bool check_line(const photo_paths *paths, size_t length, report *r) {
     return report_file(r, paths->lists.items[paths->next_list - 1]);
 }
 
-/* Up to the separator, which is not kept, or to the end of the file. False: there is no more. */
+/* Reads up to the separator, which is dropped, or to the end of the file. False at the end of the
+   file. */
 static bool take_line(photo_paths *paths, size_t *length, report *r) {
     size_t count = 0;
     int c;
@@ -108,7 +109,7 @@ static bool take_line(photo_paths *paths, size_t *length, report *r) {
     return (c != EOF || count > 0) && !ferror(paths->file);
 }
 
-/* The next path of the open list that is not empty, in line. False: it has no more, or failed. */
+/* The next nonempty path of the open list, in line. False at its end, or on failure. */
 static bool read_line(photo_paths *paths, report *r) {
     size_t length;
     errno = 0;
@@ -123,7 +124,7 @@ static bool read_line(photo_paths *paths, report *r) {
     return report_file(r, paths->lists.items[paths->next_list - 1]);
 }
 
-/* The next path of all lists; NULL: there is none, or a failure. */
+/* The next path of all lists; NULL at the end, or on failure. */
 static const char *next_listed(photo_paths *paths, report *r) {
     while (paths->file || open_list(paths, r)) {
         if (read_line(paths, r)) return paths->line;
@@ -133,7 +134,7 @@ static const char *next_listed(photo_paths *paths, report *r) {
     return NULL;
 }
 
-/* The images of a folder join the operands' and come at once. */
+/* The images of a folder are appended to the operands' list and come next. */
 static const char *next_of(photo_paths *paths, report *r) {
     const char *path = NULL;
     while (paths->next == paths->list.count) {
@@ -182,7 +183,7 @@ static bool read_wanted(frame_reader *reader) {
     return false;
 }
 
-/* The frame that was read becomes a photo, which takes over its memory. */
+/* Makes a photo of the frame, and gives it the frame's memory. */
 static bool make_photo(frame_reader *reader, photo *p, frame_facts *facts) {
     frame *f = &reader->incoming;
     char name[32];
@@ -204,7 +205,7 @@ static bool make_photo(frame_reader *reader, photo *p, frame_facts *facts) {
     return true;
 }
 
-/* What cannot be decoded stays as it is: whoever takes it finds out why. */
+/* A frame that cannot be decoded stays as it is; the taker finds the reason. */
 static void decode_ahead(const frame_reader *reader, photo *p, frame_facts *facts) {
     const double start = cli_now_ms();
     report r = report_make();
@@ -212,7 +213,7 @@ static void decode_ahead(const frame_reader *reader, photo *p, frame_facts *fact
     facts->decode_ms = cli_now_ms() - start;
 }
 
-/* Until the latest photo has been taken. False: stopped. */
+/* Waits until the latest photo has been taken. False if stopped. */
 static bool wait_for_room(frame_reader *reader) {
     bool room;
     pthread_mutex_lock(&reader->lock);
@@ -289,7 +290,7 @@ static void close_file(frame_reader *reader) {
 }
 
 static bool start(frame_reader *reader) {
-    pthread_mutex_init(&reader->lock, NULL); /* neither fails where there is memory */
+    pthread_mutex_init(&reader->lock, NULL); /* fails only if memory is exhausted */
     pthread_cond_init(&reader->changed, NULL);
     reader->failure = report_make();
     frames_begin(&reader->stream, &reader->raw, reader->descriptor, reader->stop[0]);
@@ -314,7 +315,7 @@ bool frame_reader_open(frame_reader *reader, const char *path, report *r) {
     return report_fail(r, "a thread to read with cannot be started: %s", strerror(errno));
 }
 
-/* The thread may wait for room, or for a frame that never comes. */
+/* The thread may be waiting for room, or for a frame that never comes. */
 void frame_reader_close(frame_reader *reader) {
     pthread_mutex_lock(&reader->lock);
     reader->stopped = true;
@@ -350,7 +351,7 @@ static bool add_folder(labelled_photos *set, const char *root, int index, report
     return true;
 }
 
-/* Keeps `limit` of them, as photos_find does. */
+/* Keeps `limit` photos, chosen as in photos_find. */
 static void thin_out(labelled_photos *set, int limit) {
     const int all = set->photos.count;
     int kept = 0;

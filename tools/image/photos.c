@@ -18,7 +18,7 @@
 
 enum {
     MAX_FOLDERS = 32,                      /* nested                               */
-    MAX_INPUT_BYTES = 3 * 4 * 4096 * 4096, /* of a model's input, as a sandbox has */
+    MAX_INPUT_BYTES = 3 * 4 * 4096 * 4096, /* limit of a model's input in the sandbox */
 };
 
 static bool add_path(photo_list *list, char *path, report *r) {
@@ -67,7 +67,7 @@ static void sort_from(photo_list *list, int first) {
     if (count > 1) qsort(list->paths + first, (size_t)count, sizeof *list->paths, compare_paths);
 }
 
-/* What is done with each entry of a folder that is not hidden. */
+/* Called for each entry of a folder that is not hidden. */
 typedef bool visitor(photo_list *list, const char *folder, const char *name, int depth, report *r);
 
 static bool each_entry(photo_list *list, const char *folder, visitor *visit, int depth, report *r) {
@@ -85,9 +85,9 @@ static bool each_entry(photo_list *list, const char *folder, visitor *visit, int
     return good || report_file(r, folder);
 }
 
-/* Does not follow links to folders: they could lead back up. An image that is not there, as at the
- * end of a broken link, is said to be so when it is read; what else cannot be looked at, though it
- * is there, may be a folder of images. */
+/* Does not follow links to folders, which could lead back up. A missing image, such as a broken
+ * link, is reported when it is read; any other entry that cannot be inspected may be a folder of
+ * images. */
 static bool visit_image(photo_list *list, const char *folder, const char *name, int depth,
                         report *r) {
     char *path = join(folder, name);
@@ -166,7 +166,7 @@ bool photos_add(photo_list *list, const char *operand, report *r) {
     return photos_append(list, operand, r);
 }
 
-/* Keeps `max` of them; the others are freed. */
+/* Keeps `max` of them and frees the others. */
 static void thin_out(photo_list *list, int max) {
     const int all = list->count;
     int kept = 0, i;
@@ -218,7 +218,7 @@ bool photos_prepare(const vit_model *model, const vit_image *image, float *input
     return !result || report_fail(r, "%s", vit_result_string(result));
 }
 
-/* False if nothing would be left, or if it is not the image's fault. */
+/* False if nothing would be left, or if the image is not at fault. */
 static bool skip(photo_list *list, int i, report *r) {
     char *path = list->paths[i];
     if (r->no_memory || list->count == 1) return false;
@@ -248,7 +248,7 @@ size_t photos_max_bytes(const photo_options *options) {
 
 /* === In processes of their own === */
 
-/* The parameters of `work`: a model, of which vit_preprocess needs no weights. */
+/* The parameters of `work`: a model, since vit_preprocess needs no weights. */
 typedef struct task {
     vit_model model;
     bool exact;
@@ -256,8 +256,8 @@ typedef struct task {
 
 typedef char task_fits[sizeof(task) <= SANDBOX_MAX_PARAMETERS ? 1 : -1];
 
-/* The smallest fraction that leaves twice the pixels, each way, of what the photo is resized to:
- * what a decoder's box filter loses is beyond what the resize keeps. */
+/* The smallest fraction that leaves twice the pixels, each way, of the resized photo. The decoder's
+ * box filter then removes only detail that the resize removes too. */
 static int least_eighths(const void *user, int width, int height) {
     const task *t = user;
     int eighths = 1;
@@ -284,7 +284,7 @@ static bool work(const sandbox_request *request, vit_image *image, report *r) {
     return good;
 }
 
-/* A block that photos_free_image takes. */
+/* A block that photos_free_image frees. */
 static void *allocate_pixels(size_t size) {
     uint8_t *pixels;
     image_file__max_pixels = (int64_t)(size / 3);
@@ -583,8 +583,8 @@ void photo_decoder_close(photo_decoder *decoder) {
     free(decoder);
 }
 
-/* A photo in a pipe is the whole of it: of a stream, the first frame alone would be an answer to
- * something that nobody asked. */
+/* A photo in a pipe must be the whole of it: the first frame of a stream would answer a question
+ * that nobody asked. */
 static bool check_stdin(const void *data, size_t size, report *r) {
     return !frames_follow(data, size) ||
            report_fail(r, "more images follow the first; vit-classify --frames auto reads a "
@@ -719,7 +719,7 @@ bool photos_input(const char *name, const void *data, size_t size, photo_decoder
 void photos_free_image(vit_image *image) {
     image_file file;
     memset(&file, 0, sizeof file);
-    file.pixels = (uint8_t *)(uintptr_t)image->pixels; /* photos_decode's own */
+    file.pixels = (uint8_t *)(uintptr_t)image->pixels; /* a copy of photos_decode's */
     image_file_free(&file);
     memset(image, 0, sizeof *image);
 }

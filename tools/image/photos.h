@@ -1,4 +1,4 @@
-/* photos.h - the images that a command line names: files, and folders with all below them. */
+/* photos.h - the images named on a command line: files, and folders with all images below them. */
 #ifndef PHOTOS_H
 #define PHOTOS_H
 
@@ -13,31 +13,31 @@
 typedef struct photo_list {
     char **paths;
     int count;
-    int skipped;     /* those that could not be read: their paths come after the others */
+    int skipped;     /* unreadable ones: their paths come after the others */
     size_t capacity; /* private */
 } photo_list;
 
-/* An operand is a file, taken as it is, or a folder: all images in it and below it, known by their
- * suffix, sorted by path, without hidden ones. Kinds that cannot be read are taken as well, so that
- * they are named instead of silently left out. Of more than `max` images, `max` evenly spaced ones
- * are kept, so that every class has its share. A folder without images is an error. */
+/* An operand is a file, taken as it is, or a folder: all images in it and below it, recognised by
+ * suffix, sorted by path, without hidden ones. Unreadable formats are included, so that they are
+ * reported instead of silently left out. Of more than `max` images, `max` evenly spaced ones are
+ * kept, so that every class has its share. A folder without images is an error. */
 bool photos_find(photo_list *list, const text_list *operands, int max, report *r);
 void photos_free(photo_list *list);
 
-/* The names of the folders in a folder, sorted, without hidden ones; there may be none. */
+/* The names of the folders in a folder, sorted, without hidden ones; possibly none. */
 bool photos_subfolders(const char *folder, photo_list *names, report *r);
 
-/* The names of all that a folder holds, sorted, without hidden ones; there may be none. */
+/* The names of all entries of a folder, sorted, without hidden ones; possibly none. */
 bool photos_names(const char *folder, photo_list *names, report *r);
 
-/* Whether a name ends like that of an image: ".jpg", ".PNG". */
+/* True if a name has an image's suffix: ".jpg", ".PNG". */
 bool photos_is_name(const char *name);
 
-/* A folder by its path; not one that stands for standard input because that is closed. */
+/* True for a folder, except a name that stands for standard input because that is closed. */
 bool photos_is_folder(const char *path);
 
-/* Appends the images of one more operand, of which a folder may have none; or any name, as it is.
- * An empty list is zeroed. */
+/* Appends the images of one more operand: a folder, which may have none, or any other name,
+ * unchanged. An empty list is zeroed. */
 bool photos_add(photo_list *list, const char *operand, report *r);
 bool photos_add_some(photo_list *list, const char *operand, report *r); /* not none */
 bool photos_append(photo_list *list, const char *name, report *r);
@@ -51,10 +51,10 @@ typedef struct photo_options {
     const char *command; /* for other formats, see below; NULL: $VIT_DECODER, if it is set */
 } photo_options;
 
-/* Where image files are decoded, and the only way to: nothing else in tools/ includes image_file.h.
- * It has confined processes (sandbox.h) for so many threads (0: one per core), unless options say
- * otherwise or the system has none; where it has one and no process can be made, no image is
- * decoded, and the message says why. Open it before there are threads and large data. */
+/* Decodes image files. It is the only way to: nothing else in tools/ includes image_file.h. It has
+ * confined processes (sandbox.h) for this many threads (0: one per core), unless options disable
+ * them or the system has no sandbox. If it has one but no process can be made, no image is decoded,
+ * and the message has the reason. Open it before there are threads and large data. */
 typedef struct photo_decoder photo_decoder;
 
 /* The command decodes what does not begin like a format that is read here: HEIC, WebP, AVIF, TIFF.
@@ -74,7 +74,7 @@ photo_decoder *photo_decoder_open(const photo_options *options, const char *prog
                                   int num_threads, report *r);
 void photo_decoder_close(photo_decoder *decoder); /* NULL is allowed */
 
-/* The rows of a program's options (cli/options.h) that set them. */
+/* Rows of a program's options (cli/options.h) for decoding. */
 #define PHOTO_OPTIONS(photos)                                                                      \
     { 0,        "no-exif",          NULL, "ignore the EXIF orientation, as timm does",             \
       CLI_FLAG, &(photos)->no_exif, 0,    0 },                                                     \
@@ -107,7 +107,7 @@ void photo_decoder_close(photo_decoder *decoder); /* NULL is allowed */
             CLI_FLAG, &(photos)->no_sandbox, 0, 0                                                  \
     }
 
-/* Of an image file; larger ones are refused. */
+/* Limit of an image file; larger ones are refused. */
 size_t photos_max_bytes(const photo_options *options);
 
 /* What decodes JPEGs, for --version: "libjpeg-turbo 2.1.5" or "stb_image 2.27". */
@@ -117,9 +117,9 @@ const char *photos_library(void);
 enum { PHOTOS_MAX_COMMAND = 200, PHOTOS_DECODING_SIZE = 64 + PHOTOS_MAX_COMMAND };
 const char *photos_decoding(const photo_options *options, char text[PHOTOS_DECODING_SIZE]);
 
-/* Decodes an image file, on any thread. "-" is standard input, which must hold one image, no stream
- * of frames. Bytes in memory are called `name` in messages. Free the image with photos_free_image;
- * on failure it is empty. Damage that the decoder passes over is printed. */
+/* Decodes an image file, on any thread. "-" is standard input, which must hold one image, not a
+ * stream of frames. Bytes in memory are called `name` in messages. Free the image with
+ * photos_free_image; on failure it is empty. Ignored damage is printed. */
 bool photos_decode(const char *name, photo_decoder *decoder, vit_image *image, report *r);
 bool photos_decode_bytes(const char *name, const void *data, size_t size, photo_decoder *decoder,
                          vit_image *image, report *r);
@@ -138,9 +138,9 @@ bool photos_bytes(const char *name, const photo_decoder *decoder, void **data, s
 bool photos_input(const char *name, const void *data, size_t size, photo_decoder *decoder,
                   const vit_model *model, float *input, report *r);
 
-/* Image i of the list, ready for the model. One that cannot be read is moved to the skipped ones,
- * and the next takes its place; if none would be left, that is a failure. False after the last
- * image, or with a message in *r. */
+/* Image i of the list, ready for the model. An unreadable image moves to the skipped ones, and the
+ * next takes its place; if none would be left, the call fails. False after the last image, or with
+ * a message in *r. */
 bool photos_read(const vit_model *model, photo_decoder *decoder, photo_list *list, int i,
                  float *input, report *r);
 

@@ -1,8 +1,8 @@
-#define _GNU_SOURCE /* prlimit, memory that is shared and not of a file */
+#define _GNU_SOURCE /* prlimit, anonymous shared memory */
 
 #include "image/sandbox.h"
 
-/* The kernel's headers may be missing beside another C library. */
+/* The kernel's headers may be missing next to another C library. */
 #if defined(__linux__) && (defined(__x86_64__) || defined(__aarch64__)) && defined(__has_include)
 #if __has_include(<linux/seccomp.h>) && __has_include(<linux/filter.h>)
 #define HAS_SANDBOX
@@ -33,14 +33,14 @@
 #include <time.h>
 #include <unistd.h>
 
-/* At the beginning of the memory that a child shares with its parent; the input follows, then the
+/* The start of the memory that a child shares with its parent; the input follows, then the
  * pixels. */
 typedef struct exchange {
     uint64_t size, to_size; /* to the child                                                */
     unsigned flags;
     uint64_t parameters_size;
     uint64_t parameters[SANDBOX_MAX_PARAMETERS / 8];
-    uint64_t room;       /* from the child: bytes of memory that it may ask for, and    */
+    uint64_t room;       /* from the child: bytes of memory that it may allocate, and   */
     int good, no_memory; /* its answer                                                  */
     int64_t width, height;
     char text[512], note[SANDBOX_NOTE_SIZE];
@@ -48,8 +48,8 @@ typedef struct exchange {
 
 enum { EXCHANGE_SIZE = 4096 };
 
-/* On the socket, a packet each. The child answers a command by its number, and both end what says
- * anything else: an answer to another image must not be taken for this one's. */
+/* Each message is a packet on the socket. The child answers a command with its number. Both sides
+ * end on any other number, because an answer for another image must not be taken for this one's. */
 typedef struct message {
     uint32_t what, number;
 } message;
@@ -57,26 +57,26 @@ typedef struct message {
 enum { READY = 'r', WORK = 'w', DONE = 'd' };
 
 typedef struct child {
-    struct child *next; /* of the idle ones                                            */
+    struct child *next; /* next idle child                                             */
     exchange *shared;
     pid_t pid;
     int socket;
     uint32_t number; /* of the latest command                                       */
-    uint64_t room;   /* as it said before its first image                           */
-    rlim_t short_of; /* its limit of CPU seconds, if that is too low; 0: it is not  */
+    uint64_t room;   /* its message before the first image                          */
+    rlim_t short_of; /* its limit of CPU seconds if too low, otherwise 0            */
 } child;
 
 struct sandbox {
     sandbox_settings settings;
     size_t input_size, output_size, shared_size;
     int most;             /* children                                                    */
-    pthread_mutex_t lock; /* of the following                                            */
+    pthread_mutex_t lock; /* protects the members below                                  */
     pthread_cond_t changed;
     child *idle;
     int count; /* of children, idle and working                               */
 };
 
-/* Stands for a sandbox that could not be allocated. */
+/* Represents a sandbox that could not be allocated. */
 static sandbox none;
 
 /* === The child === */
@@ -88,7 +88,7 @@ static sandbox none;
 #endif
 
 #define LOAD(member) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, member))
-/* Half an argument; on both CPUs the low one comes first. */
+/* Half an argument; on both CPUs the low half comes first. */
 #define LOAD_LOW(i)                 BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[i]))
 #define LOAD_HIGH(i)                BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[i]) + 4)
 #define PERMIT                      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
@@ -104,15 +104,15 @@ static sandbox none;
 #define ALLOW_THREE(call, i, ignored, a, b, c)                                                     \
     UNLESS_EQUAL_SKIP(call, 7), LOAD_LOW(i), CLEAR(ignored), IF_EQUAL_SKIP(a, 2),                  \
         IF_EQUAL_SKIP(b, 1), UNLESS_EQUAL_SKIP(c, 1), PERMIT, KILL
-/* Kills if the argument has another of its 64 bits; 5 instructions, the next of which follows. */
+/* Kills if the argument has any other of its 64 bits; 5 instructions, followed by the next. */
 #define ONLY_BITS(i, bits)                                                                         \
     LOAD_HIGH(i), UNLESS_EQUAL_SKIP(0, 2), LOAD_LOW(i),                                            \
         BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, ~(uint32_t)(bits), 0, 1), KILL
 #define ALLOW_BITS(call, i, bits) UNLESS_EQUAL_SKIP(call, 6), ONLY_BITS(i, bits), PERMIT
 
-/* Memory that no instruction can be in, and the socket, which is 0: what malloc and printf need. A
- * sanitizer, whose memory is mapped anew, advises more, and looks for the stack of signals before a
- * longjmp of libjpeg's errors. */
+/* Allows non-executable memory, and the socket, which is 0: malloc and printf need no more. A
+ * sanitizer needs more kinds of advice for its fresh memory, and looks for the stack of signals
+ * before a longjmp of libjpeg's errors. */
 static bool confine(void) {
 #if defined(__SANITIZE_ADDRESS__)
     enum { ADVICE = MADV_DONTDUMP, MORE_ADVICE = MADV_NOHUGEPAGE };
@@ -141,7 +141,7 @@ static bool confine(void) {
         ALLOW_THREE(SYS_clock_gettime, 0, 0, CLOCK_REALTIME, CLOCK_MONOTONIC, CLOCK_MONOTONIC),
         ALLOW_BITS(SYS_mremap, 3, MREMAP_MAYMOVE),
         ALLOW_BITS(SYS_mprotect, 2, DATA),
-        /* malloc can be told to take huge pages (GLIBC_TUNABLES), and does without */
+        /* malloc may be configured for huge pages (GLIBC_TUNABLES), and works without */
         UNLESS_EQUAL_SKIP(SYS_mmap, 15),
         LOAD_LOW(3),
         BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, MAP_HUGETLB, 0, 1),
@@ -199,7 +199,7 @@ typedef __rlimit_resource_t resource_kind;
 typedef int resource_kind;
 #endif
 
-/* A limit that is lower already, as batch systems set some, stays. */
+/* Keeps a limit that is lower already, as some batch systems set. */
 static bool lower(resource_kind resource, rlim_t most) {
     struct rlimit limit;
     if (getrlimit(resource, &limit) != 0) return false;
@@ -208,7 +208,7 @@ static bool lower(resource_kind resource, rlim_t most) {
     return setrlimit(resource, &limit) == 0;
 }
 
-/* before: bytes of the address space. room: those that it may grow by. */
+/* before is the size of the address space in bytes, room the number of bytes it may grow by. */
 static bool bound(const sandbox *box, uint64_t before, uint64_t *room) {
     struct rlimit space, data;
     if (!lower(RLIMIT_AS, (rlim_t)(before + box->settings.memory)) || !lower(RLIMIT_CORE, 0) ||
@@ -220,9 +220,9 @@ static bool bound(const sandbox *box, uint64_t before, uint64_t *room) {
     return true;
 }
 
-/* The socket becomes 0, and nothing else stays open. */
+/* Moves the socket to 0, and closes everything else. */
 static bool close_files(int socket, uint64_t *space) {
-    const long most = sysconf(_SC_OPEN_MAX); /* RLIMIT_NOFILE, which is lowered after this */
+    const long most = sysconf(_SC_OPEN_MAX); /* RLIMIT_NOFILE, which is lowered later */
     bool closed = false;
     if (dup2(socket, 0) != 0) return false;
 #ifdef SYS_close_range
@@ -238,14 +238,14 @@ static bool tell(uint32_t what, uint32_t number) {
     return write(0, &said, sizeof said) == sizeof said;
 }
 
-/* Waits for the command of this number. False: the parent has ended or sent something else. */
+/* Waits for the command of this number. False if the parent has ended or sent anything else. */
 static bool is_told(uint32_t number) {
-    message got[2]; /* a packet that is too long is seen to be */
+    message got[2]; /* detects a packet that is too long */
     return read(0, got, sizeof got) == sizeof got[0] && got[0].what == WORK &&
            got[0].number == number;
 }
 
-/* What the system lacks; NULL: nothing. */
+/* The missing feature of the system; NULL if none is missing. */
 static const char *lock_in(const sandbox *box, int socket, uint64_t *room) {
     uint64_t space;
     if (!close_files(socket, &space)) return "no socket";
@@ -280,8 +280,8 @@ static void serve(const sandbox *box, exchange *shared) {
     box->settings.release(&image);
 }
 
-/* Signals of the decoder's own faults end it. All others are for the parent, whose end closes the
- * socket. No handler of the parent may run here: they remove its files. */
+/* Signals from the decoder's own faults end it. All others are meant for the parent, whose end
+ * closes the socket. The parent's handlers must not run here, because they remove its files. */
 static void reset_signals(void) {
     static const int fatal[] = {
         SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP, SIGXCPU
@@ -297,7 +297,7 @@ static void live(const sandbox *box, exchange *shared, int socket) {
     const char *lacking;
     reset_signals();
 #ifdef M_ARENA_MAX
-    mallopt(M_ARENA_MAX, 1); /* or it would look up how many CPUs there are, in a file */
+    mallopt(M_ARENA_MAX, 1); /* otherwise it would read the number of CPUs from a file */
 #endif
     errno = 0;
     lacking = lock_in(box, socket, &shared->room);
@@ -334,8 +334,8 @@ static double now(void) {
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* Waits for a message of the child. The time for it comes in slices, of which each counts no more
- * than its length: a job may be stopped for hours, and its decoders with it. */
+/* Waits for a message of the child. The time is counted in slices, each no longer than its length,
+ * because a job may be stopped for hours, and its decoders with it. */
 static heard hear(const child *c, int seconds, uint32_t what, uint32_t number) {
     static const double slice = 0.1;
     struct pollfd ready = { c->socket, POLLIN, 0 };
@@ -356,7 +356,8 @@ static heard hear(const child *c, int seconds, uint32_t what, uint32_t number) {
                                                                                    : NONSENSE;
 }
 
-/* Ends of a socket that are not standard streams: those who write there mean no decoder. */
+/* A socket whose ends are not standard streams, because code that writes to those does not address
+   a decoder. */
 static bool make_socket(int ends[2]) {
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return false;
     for (int i = 0; i < 2; i++) {
@@ -371,8 +372,8 @@ static bool make_socket(int ends[2]) {
     return false;
 }
 
-/* The memory and the process that shares it. One at a time, and no signal meanwhile: no other child
- * may have this memory, and in the child no handler of the parent may run. */
+/* Makes the memory and the process that shares it. One at a time, with signals blocked: no other
+ * child may inherit this memory, and the parent's handlers must not run in the child. */
 static bool fork_child(const sandbox *box, child *c, const int ends[2], report *r) {
     static pthread_mutex_t alone = PTHREAD_MUTEX_INITIALIZER;
     sigset_t all, before;
@@ -430,23 +431,24 @@ static void drop_child(sandbox *box, child *c) {
     pthread_mutex_unlock(&box->lock);
 }
 
-/* The kernel ends a child that computes on and on, also if its parent is gone by then. False: so
- * much time is not left to this one, whose limit somebody has lowered. */
+/* The kernel ends a child that computes forever, even if its parent is gone. False if the child has
+ * less time left, because its limit was lowered. */
 static bool limit_time(child *c, int seconds) {
     struct timespec used = { 0, 0 };
     struct rlimit limit;
     clockid_t clock;
     c->short_of = 0;
     if (clock_getcpuclockid(c->pid, &clock) == 0) clock_gettime(clock, &used);
-    if (prlimit(c->pid, RLIMIT_CPU, NULL, &limit) != 0) return true; /* it is gone: seen later */
+    if (prlimit(c->pid, RLIMIT_CPU, NULL, &limit) != 0)
+        return true; /* it is gone, which a later call detects */
     limit.rlim_cur = (rlim_t)used.tv_sec + (rlim_t)seconds + 1;
     if (limit.rlim_cur > limit.rlim_max) limit.rlim_cur = c->short_of = limit.rlim_max;
     prlimit(c->pid, RLIMIT_CPU, &limit, NULL);
     return !c->short_of;
 }
 
-/* One that is idle, unless it must be new, or else a new one; where no more can be made, the next
- * that becomes idle. */
+/* An idle child, unless it must be new; otherwise a new one; if no more can be made, the next that
+ * becomes idle. */
 static child *take_child(sandbox *box, bool must_be_new, report *r) {
     const int seconds = box->settings.cpu_seconds;
     child *c;
@@ -487,7 +489,7 @@ static void return_child(sandbox *box, child *c, size_t used_input, size_t used_
     pthread_mutex_unlock(&box->lock);
 }
 
-/* So many children as half of what is left of a limited address space has room for, or one. */
+/* As many children as half of the rest of a limited address space can hold, but at least one. */
 static int most_children(const sandbox *box) {
     struct rlimit limit;
     uint64_t left;
@@ -514,7 +516,7 @@ sandbox *sandbox_open(const sandbox_settings *settings, report *r) {
     pthread_cond_init(&box->changed, NULL);
     while (box->count < children && box->count < box->most) {
         report failure = report_make();
-        child *c = new_child(box, &failure); /* sandbox_decode says why there is none */
+        child *c = new_child(box, &failure); /* sandbox_decode reports why there is none */
         if (!c) break;
         box->count++;
         return_child(box, c, 0, 0);
@@ -534,7 +536,8 @@ void sandbox_close(sandbox *box) {
     free(box);
 }
 
-/* Why a decoder has ended, and no image's fault; true: another one may fare better. */
+/* True if the decoder ended for a reason that is not the image's fault, so another one may
+   succeed. */
 static bool was_killed(const sandbox *box, child *c, heard last, report *r) {
     const double limit = c->short_of ? (double)c->short_of : box->settings.cpu_seconds;
     struct rusage used;
@@ -552,7 +555,7 @@ static bool was_killed(const sandbox *box, child *c, heard last, report *r) {
     signal_number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     seconds = (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
               1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
-    /* the kernel counts ticks for its limit, and these seconds by a clock: 1.9 for 2 */
+    /* the kernel counts its limit in ticks, so 2 seconds may be 1.9 by a clock */
     if (signal_number == SIGXCPU ||
         (signal_number == SIGKILL && c->short_of && seconds >= 0.75 * limit)) {
         r->no_memory = c->short_of > 0;
@@ -570,7 +573,7 @@ static bool was_killed(const sandbox *box, child *c, heard last, report *r) {
 }
 
 static bool say_text(const sandbox *box, const child *c, exchange *answer, report *r) {
-    const bool limited = c->room < box->settings.memory; /* not to what an image may need */
+    const bool limited = c->room < box->settings.memory; /* less than an image may need */
     answer->text[sizeof answer->text - 1] = '\0';
     if (answer->no_memory) {
         r->no_memory = limited;
@@ -581,7 +584,7 @@ static bool say_text(const sandbox *box, const child *c, exchange *answer, repor
     return report_fail(r, "%s", answer->text[0] ? answer->text : "cannot be decoded");
 }
 
-/* answer: a copy, which the child cannot change any more. */
+/* answer is a copy, out of the child's reach. */
 static bool take_answer(const sandbox *box, const child *c, exchange *answer,
                         const sandbox_request *request, vit_image *image, report *r) {
     const uint8_t *pixels = (const uint8_t *)c->shared + EXCHANGE_SIZE + box->input_size;
@@ -619,14 +622,14 @@ static heard ask(const sandbox *box, child *c, const sandbox_request *request) {
         memcpy(shared->parameters, request->parameters, request->parameters_size);
     if (request->size > 0) memcpy((char *)shared + EXCHANGE_SIZE, request->data, request->size);
     if (send(c->socket, &work, sizeof work, MSG_NOSIGNAL) != (ssize_t)sizeof work) {
-        kill(c->pid, SIGKILL); /* it did nothing, or has been ended while it was idle */
+        kill(c->pid, SIGKILL); /* it was idle, or was killed while idle */
         return ENDED;
     }
     return hear(c, box->settings.seconds, DONE, c->number);
 }
 
-/* A child that has answered; NULL: r gives the reason. A signal that ends a job may reach its
- * children first: several idle ones may be gone, so the second try takes a new one. */
+/* A child that has answered; NULL: r has the reason. A signal that ends a job may reach its
+ * children first, so several idle ones may be gone, and the second try takes a new one. */
 static child *answered(sandbox *box, const sandbox_request *request, report *r) {
     bool again = false;
     do {
@@ -638,7 +641,7 @@ static child *answered(sandbox *box, const sandbox_request *request, report *r) 
                               "no sandbox is available to decode it: %s (--no-sandbox decodes "
                               "without one)",
                               failure.text);
-            r->no_memory = true; /* of the system, which is not the image's fault */
+            r->no_memory = true; /* the system's memory, which is not the image's fault */
             return NULL;
         }
         last = ask(box, c, request);
@@ -652,8 +655,8 @@ static child *answered(sandbox *box, const sandbox_request *request, report *r) 
     return NULL;
 }
 
-/* A child that has refused its image may be what the image has made of it: the next has a new one.
- * Not under AddressSanitizer, whose malloc may be locked for ever in a child that is forked beside
+/* An image may have taken over the child that refused it, so the next image gets a new one.
+ * AddressSanitizer is an exception: its malloc may stay locked in a child that is forked next to
  * threads. */
 #if defined(__SANITIZE_ADDRESS__)
 enum { KEEPS_REFUSERS = 1 };

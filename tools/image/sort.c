@@ -18,7 +18,7 @@ bool sort_can_link(void) { return os_has_links(); }
 
 /* === The folders' names === */
 
-/* Names of devices, whatever follows a dot. */
+/* Names of devices, with any suffix. */
 static bool is_reserved(const char *name) {
     static const char *const devices[] = { "con", "prn", "aux", "nul" };
     const size_t length = strcspn(name, ".");
@@ -28,7 +28,7 @@ static bool is_reserved(const char *name) {
            (strncasecmp(name, "com", 3) == 0 || strncasecmp(name, "lpt", 3) == 0);
 }
 
-/* Cuts between letters of UTF-8. */
+/* Cuts between UTF-8 characters. */
 static size_t cut_length(const char *label) {
     size_t length = strlen(label);
     if (length <= LONGEST_LABEL) return length;
@@ -37,7 +37,7 @@ static size_t cut_length(const char *label) {
     return length;
 }
 
-/* malloc'ed; number < 0: without one. */
+/* malloc'ed; no number is added if it is negative. */
 static char *name_of_folder(const char *label, int number) {
     const size_t length = label ? cut_length(label) : 0;
     char *name = malloc(length + 32);
@@ -58,7 +58,7 @@ static char *name_of_folder(const char *label, int number) {
     return name;
 }
 
-/* A class by its folder. */
+/* A class with its folder. */
 typedef struct named {
     const char *name;
     int class;
@@ -74,7 +74,7 @@ static void sort_names(const photo_sorter *s, named *sorted) {
     qsort(sorted, (size_t)s->num_names, sizeof *sorted, compare_names);
 }
 
-/* Those that are alike get their numbers. */
+/* Adds numbers to equal names. */
 static bool tell_apart(photo_sorter *s, const char *const *labels, report *r) {
     const int count = s->num_names;
     named *sorted = malloc((size_t)count * sizeof *sorted);
@@ -124,7 +124,7 @@ void sort_close(photo_sorter *s) {
 
 /* === One photo === */
 
-/* Both can be read, and hold the same bytes. */
+/* True if both can be read and hold the same bytes. */
 static bool same_bytes(const char *a, const char *b) {
     FILE *files[2] = { os_fopen(a, "rb"), os_fopen(b, "rb") };
     char blocks[2][1 << 14];
@@ -142,7 +142,7 @@ static bool same_bytes(const char *a, const char *b) {
     return same;
 }
 
-/* Whether what has the name is the photo, or a copy of it, which is as good where copies are made. */
+/* True if the file of this name is the photo or, when copying, an equal copy. */
 static bool is_there(const photo_sorter *s, const char *photo, const char *target) {
     os_identity a, b;
     if (!os_identify(photo, &a) || !os_identify(target, &b)) return false;
@@ -158,7 +158,7 @@ static bool copy_bytes(FILE *from, FILE *to) {
     return !ferror(from);
 }
 
-/* False, with EEXIST and no message: the name is taken. */
+/* False with EEXIST and no message if the name is taken. */
 static bool copy_photo(const char *photo, const char *target, report *r) {
     FILE *from = os_fopen(photo, "rb");
     cli_output output;
@@ -178,7 +178,7 @@ static bool copy_photo(const char *photo, const char *target, report *r) {
     return good;
 }
 
-/* What cannot be renamed because it lies on another disk is copied, then removed. */
+/* A file that cannot be renamed to another disk is copied, then removed. */
 static bool move_photo(const char *photo, const char *target, report *r) {
     if (os_rename_new(photo, target)) {
         if (os_kind_of(target) != OS_NONE) return true;
@@ -198,7 +198,7 @@ static bool move_photo(const char *photo, const char *target, report *r) {
     return report_file(r, photo);
 }
 
-/* To an absolute path: links to a relative one break when either is moved. */
+/* Links to an absolute path, because relative links break when either file is moved. */
 static bool link_photo(const char *photo, const char *target, report *r) {
     char *path = os_real_path(photo);
     bool good = path || report_fail(r, "%s", os_error(errno)) || report_file(r, photo);

@@ -14,23 +14,24 @@ typedef struct photo_sorter {
     const char *folder; /* the caller's                                            */
     sort_way way;
     bool dry;     /* nothing is written                                      */
-    char **names; /* private: of the folders in it, one for each class       */
+    char **names; /* private: folder names, one for each class               */
     int num_names;
 } photo_sorter;
 
-/* Whether this system has links that anyone may make. */
+/* True if this system lets any user make links. */
 bool sort_can_link(void);
 
-/* The folder of a class is called by its label, labels[i], without what a file system or Windows
- * takes for something else; where it has none (NULL), or several have one that is the same up to
- * case, by its number as well. On failure there is nothing to close. */
+/* The folder of a class is named after its label, labels[i], without characters that are special to
+ * a file system or Windows. If it has none (NULL), or several labels are equal up to case, its
+ * number is added. On failure there is nothing to close. */
 bool sort_open(photo_sorter *s, const char *const *labels, int count, report *r);
-void sort_close(photo_sorter *s); /* also of zeros */
+void sort_close(photo_sorter *s); /* also accepts zeros */
 
-/* Puts a photo into the folder of a class, under its own name or, where that is taken, as NAME-2,
- * NAME-3 ...; what is there is never replaced. SORT_THERE: an earlier call, of this run or another,
- * has put it there. SORT_GONE: it has no file any more. *target, malloc'ed, is the place, or of a
- * dry run the folder; NULL if it failed. What appears is complete: a copy gets its name at the end. */
+/* Puts a photo into the folder of a class, under its own name or, if that is taken, as NAME-2,
+ * NAME-3 ...; existing files are never replaced. SORT_THERE: an earlier call, of this run or
+ * another, has put it there. SORT_GONE: its file no longer exists. *target, malloc'ed, is the
+ * place, or in a dry run the folder; NULL on failure. New files are complete: a copy gets its name
+ * at the end. */
 sort_result sort_place(photo_sorter *s, const char *photo, int class, char **target, report *r);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include "numbers/tokens.h"
 
-/* Maps are kept of as many blocks as fit into this; a rollout runs the model again for the rest. */
+/* Keeps the maps of as many blocks as fit; a rollout runs the model again for the rest. */
 #ifndef ATTENTION_BYTES
 #define ATTENTION_BYTES ((size_t)512 << 20)
 #endif
@@ -39,11 +39,11 @@ static bool read_maps(vit_session *session, const float *input, int first, int c
     return result == VIT_OK || report_fail(r, "%s", vit_result_string(result));
 }
 
-/* What is needed for either. */
+/* The state of both functions. */
 typedef struct work {
     float *maps;
     double *shares, *scratch;
-    int blocks; /* that maps has room for */
+    int blocks; /* capacity of maps */
 } work;
 
 static bool work_take(work *w, const vit_config *c, bool rollout, report *r) {

@@ -1,4 +1,4 @@
-/* attention.h - what tokens attend to, through a model. */
+/* attention.h - reads attention from a model. */
 #ifndef ATTENTION_H
 #define ATTENTION_H
 
@@ -8,23 +8,23 @@
 #define VIT_TOOLS
 #include "vit.h"
 
-/* What is read of the maps of one image. */
+/* The requested part of one image's maps. */
 typedef struct attention_choice {
     int block;    /* from 0 on, as in timm                                      */
-    int from;     /* the token that attends; -1: the mean of all                */
-    bool rollout; /* attention rollout over all blocks, see tokens.h, instead   */
+    int from;     /* the attending token; -1 for the mean of all                */
+    bool rollout; /* attention rollout over all blocks instead; see tokens.h    */
 } attention_choice;
 
-/* False: the model has no maps, since it has no blocks or each token attends to itself alone. */
+/* False if the model has no maps, because it has no blocks or each token attends only to itself. */
 bool attention_check(const vit_config *config, report *r);
 
-/* Shares of all tokens, prefix tokens included: [num_heads, num_tokens], one row for each head of
- * the block; [num_tokens] of rollout. input is [in_chans, img_height, img_width]. */
+/* Shares of all tokens, including prefix tokens: [num_heads, num_tokens], one row for each head of
+ * the block; [num_tokens] for rollout. input is [in_chans, img_height, img_width]. */
 bool attention_read(vit_session *session, const float *input, const attention_choice *choice,
                     float *shares, report *r);
 
-/* The map of the patches, [num_patches], out of shares [rows, num_tokens]: row `only`, or, if that
- * is -1, the mean of all. */
+/* The map of the patches, [num_patches], from shares [rows, num_tokens]: row `only`, or the mean of
+ * all rows if that is -1. */
 void attention_map(const vit_config *config, const float *shares, int rows, int only, float *map);
 
 #endif

@@ -10,7 +10,7 @@
 
 /* === One name === */
 
-/* Whether the piece of a label equals the name: letters of either case, '_' as good as ' '. */
+/* True if the piece of a label equals the name, ignoring case and treating '_' as a space. */
 static bool same_name(const char *piece, size_t length, const char *name) {
     if (strlen(name) != length) return false;
     for (size_t i = 0; i < length; i++) {
@@ -79,7 +79,8 @@ void class_map_free(class_map *map) {
     map->classes = NULL;
 }
 
-/* Cuts "folder<TAB>class" in two; without a tab, at the first white space. False: not two. */
+/* Cuts "folder<TAB>class" in two; without a tab, at the first white space. False if there is only
+   one part. */
 static bool split_line(char *line, char **folder, char **name) {
     size_t length = strlen(line);
     char *gap;
@@ -172,7 +173,7 @@ static const float *text_vector(const zero_shot *z, int i) {
     return z->texts.vectors.data + (size_t)i * (size_t)z->texts.vectors.dims[1];
 }
 
-/* A vector without a direction has a cosine to itself that is not 1. */
+/* The cosine of a vector without a direction to itself is not 1. */
 static bool check_texts(const zero_shot *z, report *r) {
     const int64_t count = z->texts.vectors.dims[0], dim = z->texts.vectors.dims[1];
     if (count < 1 || count > MOST_TEXTS || dim < 1)

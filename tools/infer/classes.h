@@ -1,4 +1,4 @@
-/* classes.h - the class of a model that a name stands for: a folder's name, or one in a map. */
+/* classes.h - finds the class of a model by name: a folder's name, or one in a map. */
 #ifndef CLASSES_H
 #define CLASSES_H
 
@@ -14,11 +14,11 @@
 
 enum { CLASS_NONE = -1, CLASS_AMBIGUOUS = -2 };
 
-/* By synset id, label, one of the names of a label such as "tabby, tabby cat", or number: the first
- * of these kinds that finds one decides. Letters of either case are the same, and '_' and ' '. */
+/* Finds a class by synset id, label, one of the names of a label such as "tabby, tabby cat", or
+ * number. The first of these kinds with a match decides. Case is ignored, and '_' equals ' '. */
 int class_find(const vit_model *model, const char *name);
 
-/* A class by its label, or by its number: "class 7", in text of `size` bytes. */
+/* A class's label, or its number as "class 7", in text of `size` bytes. */
 const char *class_name(const vit_model *model, int index, char *text, size_t size);
 
 /* The classes of folders with other names: the lines of a file, "FOLDER<tab>CLASS", or with a space
@@ -35,14 +35,14 @@ void class_map_free(class_map *map);
 /* The map's class of a folder, or class_find's. */
 int class_map_find(const class_map *map, const vit_model *model, const char *folder);
 
-/* Folders that are no class are named on stderr, the first ten of them. False if there are any. */
+/* Names folders without a class on stderr, at most ten. False if there are any. */
 bool class_map_all(const class_map *map, const vit_model *model, const photo_list *folders,
                    const char *program, int *classes);
 
 /* === Classes by texts === */
 
-/* Classes from stored vectors of texts, as CLIP and SigLIP compute them: which of the
- * texts is nearest to a photo.
+/* Classes from stored vectors of texts, as CLIP and SigLIP compute them. The nearest text is a
+ * photo's class.
  *
  *     if (zero_shot_open(&z, &options, &r) &&
  *         embedding_open_model(&asked, &z.texts, &model, &path, &choice, &r)) ...
@@ -50,9 +50,9 @@ bool class_map_all(const class_map *map, const vit_model *model, const photo_lis
  *     zero_shot_scores(&z, logits);
  */
 
-/* What a command line says. */
+/* Options from the command line. */
 typedef struct zero_shot_options {
-    const char *classes, *names; /* the .npy file, and a name for each vector, a line each; */
+    const char *classes, *names; /* the .npy file, and a file with a name for each vector; */
                                  /* NULL: not given                                         */
     double scale, bias;          /* NaN: not given, 100 and 0                               */
     bool sigmoid;
@@ -89,7 +89,7 @@ typedef struct zero_shot_options {
     "its own (SigLIP; give the model's --scale and --bias). Vectors that embed wrote work\n"       \
     "too; the model is then the one that made them, unless -m is given.\n"
 
-/* A message if some of the options do not go together, else NULL. --sigmoid may stand alone. */
+/* A message if options contradict each other, otherwise NULL. --sigmoid may stand alone. */
 const char *zero_shot_wrong(const zero_shot_options *options);
 
 typedef struct zero_shot {
@@ -99,16 +99,16 @@ typedef struct zero_shot {
     bool sigmoid;
 } zero_shot;
 
-/* Opens the files that the options name; the options must live as long. More than 2^20 vectors are
- * refused, and any without a direction: zeros, NaN, infinity. After a failure, there is nothing to
+/* Opens the files that the options name; the options must live as long. Refuses more than 2^20
+ * vectors, and any without a direction: zeros, NaN, infinity. On failure there is nothing to
  * close. */
 bool zero_shot_open(zero_shot *z, const zero_shot_options *options, report *r);
-void zero_shot_close(zero_shot *z); /* also of zeros */
+void zero_shot_close(zero_shot *z); /* also accepts zeros */
 
-/* scale * cosine + bias for each text, [count], of a photo's vector [dim] of any length. */
+/* scale * cosine + bias for each text, [count], with a photo's vector [dim] of any length. */
 void zero_shot_logits(const zero_shot *z, const float *vector, float *logits);
 
-/* Logits to probabilities, in place: softmax (CLIP, arXiv 2103.00020), or each one's sigmoid
+/* Turns logits into probabilities, in place: softmax (CLIP, arXiv 2103.00020), or a sigmoid each
  * (SigLIP, arXiv 2303.15343). */
 void zero_shot_scores(const zero_shot *z, float *x);
 

@@ -68,7 +68,7 @@ int embedding_shape(const embedding_choice *choice, const vit_model *model, int6
     return choice->pool == EMBEDDING_TOKENS ? 2 : 1;
 }
 
-/* Over the patches, from the first to the last, into the first token's place. */
+/* Averages the patches, from the first to the last, into the first token's place. */
 static void average(float *tokens, const vit_config *config) {
     const int dim = config->embed_dim;
     for (int d = 0; d < dim; d++) {
@@ -165,7 +165,7 @@ static bool write_failed(const cli_output *output, report *r) {
     return report_file(r, output->name);
 }
 
-/* The number of rows is put in at the end, so that it must be possible to go back. */
+/* The number of rows is written at the end, so the output must be seekable. */
 bool embedding_begin(embedding_writer *w, const embedding_choice *choice, const vit_model *model,
                      report *r) {
     w->ndim = 1 + embedding_shape(choice, model, w->dims + 1);
@@ -214,7 +214,8 @@ void embedding_abandon(embedding_writer *w) {
     w->opened = 0;
 }
 
-/* The names first and the vectors last: whoever waits for these finds the others complete. */
+/* Renames the names first and the vectors last, so that a program that waits for the vectors finds
+   the others complete. */
 bool embedding_commit(embedding_writer *w, report *r) {
     cli_output *const outputs[3] = { &w->names, &w->json, &w->npy };
     bool good;
@@ -577,7 +578,7 @@ void embedding_read_name(char *line) {
     *to = '\0';
 }
 
-/* The lines of `size` bytes at text, which becomes theirs. */
+/* Takes over the text and splits its lines. */
 static bool split_names(embedding_index *index, size_t size, report *r) {
     const size_t count = (size_t)index->vectors.dims[0];
     size_t found = 0;
@@ -586,7 +587,7 @@ static bool split_names(embedding_index *index, size_t size, report *r) {
     if (!index->names) return report_no_memory(r);
     while (line < end) {
         char *newline = memchr(line, '\n', (size_t)(end - line));
-        if (!newline) newline = end; /* there is a byte more */
+        if (!newline) newline = end; /* there is one more byte */
         *newline = '\0';
         embedding_read_name(line);
         if (found < count) index->names[found] = line;
@@ -666,7 +667,7 @@ void embedding_close(embedding_index *index) {
 
 /* === The model === */
 
-/* Texts of CLIP are as wide as its projection, which is the head. */
+/* CLIP's text vectors are as wide as its projection, which is the head. */
 static bool choose_for(embedding_choice *choice, const embedding_request *asked,
                        const embedding_index *index, const vit_model *model, report *r) {
     const bool given = asked->pool || asked->block >= 0;

@@ -1,5 +1,5 @@
-/* embedding.h - one vector, or one for each token, of a photo: which, and the files that hold those
- * of many photos. embed writes what search reads.
+/* embedding.h - the choice of a photo's vector, or of one for each token, and the files that hold
+ * those of many photos. embed writes them and search reads them.
  */
 #ifndef EMBEDDING_H
 #define EMBEDDING_H
@@ -18,8 +18,8 @@
 /* === Which vector === */
 
 typedef enum embedding_pool {
-    EMBEDDING_HEAD,   /* what the head reads: vit_outputs.embedding        */
-    EMBEDDING_LOGITS, /* what the head gives: of CLIP, its projection      */
+    EMBEDDING_HEAD,   /* the input of the head: vit_outputs.embedding      */
+    EMBEDDING_LOGITS, /* the output of the head: CLIP's projection         */
     EMBEDDING_CLS,    /* the class token                                   */
     EMBEDDING_AVG,    /* the mean of the patches                           */
     EMBEDDING_TOKENS, /* all tokens, prefix tokens first                   */
@@ -28,26 +28,26 @@ typedef enum embedding_pool {
 
 typedef struct embedding_choice {
     embedding_pool pool;
-    int block;      /* how many blocks the tokens have passed, without the final norm;    */
-                    /* 0: all of them, and the final norm                                 */
-    bool normalize; /* each vector to length 1                                            */
+    int block;      /* the number of blocks before the tokens, without the final norm;    */
+                    /* 0: all blocks, and the final norm */
+    bool normalize; /* scale each vector to length 1                                      */
 } embedding_choice;
 
 /* "cls". Never NULL. */
 const char *embedding_pool_name(embedding_pool pool);
 
-/* What --pool and --block say; text NULL and block -1 where they are absent. Of a layer without a
- * pool, the class token, or the mean if the model has none. */
+/* Applies --pool and --block; text is NULL and block -1 if they are absent. With a block but no
+ * pool, it is the class token, or the mean if the model has none. */
 bool embedding_choose(embedding_choice *choice, const char *text, int block, const vit_model *model,
                       report *r);
 
-/* Sets what infer_run must compute for it. */
+/* Sets the outputs that infer_run must compute. */
 void embedding_ask(const embedding_choice *choice, infer_settings *settings);
 
-/* The shape of one photo's: [dim], or [num_tokens, dim]. Returns the number of dimensions. */
+/* The shape for one photo: [dim], or [num_tokens, dim]. Returns the number of dimensions. */
 int embedding_shape(const embedding_choice *choice, const vit_model *model, int64_t dims[2]);
 
-/* One photo's, in the memory of the result. */
+/* The vector or vectors of one photo, in the memory of the result. */
 const float *embedding_of(const embedding_choice *choice, const vit_model *model,
                           infer_result *result);
 
@@ -60,26 +60,27 @@ typedef struct embedding_writer {
     int ndim;
     size_t each;   /* floats of a row */
     npy_type type; /* set it before embedding_begin; zeroed: NPY_F32 */
-    int opened;    /* of the outputs, in this order */
+    int opened;    /* number of open outputs, in this order */
     const char *path;
     char *names_path, *json_path, *journal_path;
 } embedding_writer;
 
-/* Before anything is read (cli/output.h). names: NULL for NAME.txt; it and path are the command
- * line's. The writer is to be freed either way. */
+/* Call it before any input is read (cli/output.h). names is NULL for NAME.txt; it and path belong
+ * to the command line. Free the writer in any case. */
 bool embedding_name(embedding_writer *w, const char *path, const char *names, report *r);
 /* On failure nothing is open. */
 bool embedding_create(embedding_writer *w, report *r);
-/* Before the first row. */
+/* Call it before the first row. */
 bool embedding_begin(embedding_writer *w, const embedding_choice *choice, const vit_model *model,
                      report *r);
-/* As in sha256sum: the line of a name with a newline, a carriage return or a backslash begins with
- * a backslash, and these are written \n, \r and \\. */
+/* As in sha256sum, the line of a name with a newline, a carriage return or a backslash begins with
+ * a backslash, and these characters are written \n, \r and \\. */
 bool embedding_add(embedding_writer *w, const char *name, const float *row, report *r);
-/* Completes NAME.npy and renames all three; the caller has written an object into json before. The
- * outputs are closed either way. */
+/* Completes NAME.npy and renames all three; the caller has written an object into json before.
+ * Closes the outputs in any case. */
 bool embedding_commit(embedding_writer *w, report *r);
-void embedding_abandon(embedding_writer *w); /* instead, if any output is open */
+void embedding_abandon(
+    embedding_writer *w); /* call it instead of committing, if any output is open */
 void embedding_writer_free(embedding_writer *w);
 
 /* === NAME.rows: the journal, with each row as soon as it is computed ===
@@ -142,43 +143,45 @@ bool journal_close(embedding_journal *j, const int64_t *at, size_t count, report
 void embedding_put(json_writer *w, const embedding_choice *choice, const vit_model *model,
                    const char *path);
 
-/* Equal for files of the same weights: a hash of the architecture and of all tensors' checksums. */
+/* Equal for files with the same weights: a hash of the architecture and of all tensors'
+   checksums. */
 uint64_t embedding_model_hash(const vit_model *model);
 
 typedef struct embedding_index {
-    const char *path;   /* as it was given                                          */
+    const char *path;   /* as given                                                 */
     npy_array vectors;  /* [n, dim], mapped                                         */
     const char **names; /* [n]                                                      */
-    bool described;     /* NAME.json was there: the following come from it          */
+    bool described;     /* NAME.json exists and has the following                   */
     embedding_choice choice;
-    char *model_path; /* NULL if not                                              */
+    char *model_path; /* NULL if unknown                                          */
     uint64_t model_hash;
     char *text; /* private: of the names                                    */
 } embedding_index;
 
-/* names: NULL for NAME.txt; lines may end as on Windows. path must live as long as the index. On
+/* names is NULL for NAME.txt; lines may end as on Windows. path must live as long as the index. On
  * failure there is nothing to close. */
 bool embedding_open(embedding_index *index, const char *path, const char *names, report *r);
 void embedding_close(embedding_index *index);
 
-/* The part of embedding_open that NAME.json is. It may be missing: then embed did not make it. */
+/* Reads only NAME.json, as embedding_open does. The file may be missing if embed did not make the
+   index. */
 bool embedding_describe(embedding_index *index, const char *path, report *r);
-/* A line of NAME.txt as the name that it stands for, in place. */
+/* Converts a line of NAME.txt to its name, in place. */
 void embedding_read_name(char *line);
 
 /* === The model whose vectors are compared with those of an index === */
 
 typedef struct embedding_request {
-    const char *program;      /* begins what is printed on stderr */
-    const char *model, *pool; /* -m and --pool; NULL: not given   */
-    int block;                /* --block; -1: not given           */
-    int img_size[2];          /* as cli_model_choose's            */
+    const char *program;      /* begins messages on stderr */
+    const char *model, *pool; /* -m and --pool; NULL if not given */
+    int block;                /* --block; -1 if not given         */
+    int img_size[2];          /* as in cli_model_choose           */
 } embedding_request;
 
-/* What is not asked for is what made the index. If its NAME.json is missing: the bundled model, and
- * its logits if they are as wide as the index, else what its head reads. A vector of another width
- * is a failure; that another model made the index is printed. *model and *path are zeroed before;
- * close the one and free the other either way. */
+/* Settings that are not requested are those of the index. If its NAME.json is missing: the bundled
+ * model, and its logits if they are as wide as the index, otherwise its embedding. A vector of
+ * another width is a failure; an index from another model is reported. *model and *path are zeroed
+ * before. Close the model and free the path in any case. */
 bool embedding_open_model(const embedding_request *asked, const embedding_index *index,
                           vit_model *model, char **path, embedding_choice *choice, report *r);
 

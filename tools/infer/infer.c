@@ -11,19 +11,19 @@
 #include "base/tensor.h"
 #include "cli/progress.h"
 
-/* One photo, from when it is taken until its result is given. */
+/* One photo, from its start to its result. */
 typedef struct slot {
     photo photo;
     infer_result result;
-    float *values;  /* of the outputs                                             */
+    float *values;  /* memory of the outputs                                      */
     char *error;    /* malloc'ed                                                  */
-    char *note;     /* malloc'ed: damage that the decoder passed over             */
-    bool no_memory; /* that was out of memory, which is not the photo's fault     */
+    char *note;     /* malloc'ed: damage that the decoder ignored                 */
+    bool no_memory; /* the error was lack of memory, which is not the photo's fault */
     bool done;
 } slot;
 
-/* What the threads share. The photos between `first` and `next` are under way; photo i is in slot
- * i % capacity. */
+/* The state that the threads share. The photos from `first` to `next` are in progress; photo i is
+ * in slot i % capacity. */
 typedef struct line {
     const infer_settings *settings;
     photo_source *source;
@@ -33,8 +33,8 @@ typedef struct line {
     size_t image_size, logits_size, embedding_size, tokens_size; /* floats of one photo */
     slot *slots;
     size_t capacity;
-    pthread_mutex_t lock; /* of all that follows, and of the source                    */
-    pthread_cond_t given; /* a slot is free, or all is over                            */
+    pthread_mutex_t lock; /* protects the source and all members below                 */
+    pthread_cond_t given; /* a slot is free, or the run is over                        */
     uint64_t first, next;
     bool ended;   /* no photo is left, or something failed                     */
     bool stopped; /* by `take`                                                 */
@@ -42,13 +42,13 @@ typedef struct line {
     report *r;
 } line;
 
-/* What a thread has for itself. */
+/* The state of one thread. */
 typedef struct worker {
     line *line;
     vit_session session;
     void *workspace;
     float *input, *logits, *embedding, *tokens; /* of a batch */
-    slot **slots;                               /* [batch]: whose photos they are */
+    slot **slots;                               /* [batch]: slots of its photos */
     int count;
 } worker;
 
@@ -109,7 +109,8 @@ static void line_fail(line *l, const report *reason) {
     pthread_mutex_unlock(&l->lock);
 }
 
-/* How many photos a thread computes together now: fewer at the end, so that all have some. */
+/* The number of photos that a thread now computes together: fewer at the end, so that all threads
+   have some. */
 static int batch_now(const line *l, int taken) {
     const uint64_t workers = (uint64_t)l->workers;
     uint64_t left;
@@ -118,8 +119,8 @@ static int batch_now(const line *l, int taken) {
     return left < (uint64_t)l->batch ? (left ? (int)left : 1) : l->batch;
 }
 
-/* The next photo, for a thread that has taken so many. NULL: it has enough, or there is no more; or
- * all slots are in use, and it must not wait for those that it has itself. */
+/* The next photo, for a thread that has already taken `taken`. NULL if it has enough or none is
+ * left; or if all slots are in use, since it must not wait for its own. */
 static slot *line_take(line *l, int taken) {
     slot *s = NULL;
     pthread_mutex_lock(&l->lock);
@@ -188,7 +189,7 @@ static void worker_free(worker *w) {
     free(w->slots);
 }
 
-/* Of nothing, a pointer that may be freed. False: out of memory. */
+/* Size 0 gives a pointer that may be freed. False if memory is exhausted. */
 static bool allocate(float **values, int count, size_t size) {
     if (size > SIZE_MAX / sizeof **values / (size_t)count) return false;
     *values = size ? malloc((size_t)count * size * sizeof **values) : NULL;
@@ -267,7 +268,7 @@ static bool read_photo(worker *w, slot *s) {
     return false;
 }
 
-/* Takes and reads photos until a batch is full. False: there are no more. */
+/* Takes and reads photos until a batch is full. False if none is left. */
 static bool fill(worker *w) {
     slot *s;
     w->count = 0;
@@ -278,13 +279,13 @@ static bool fill(worker *w) {
     return w->count > 0;
 }
 
-/* False: they are not finite, as one weight or overflow is enough for. */
+/* False if the values are not finite, for which one weight or overflow is enough. */
 static bool copy(float *to, const float *from, int i, size_t size) {
     if (size) memcpy(to, from + (size_t)i * size, size * sizeof *to);
     return tensor_values_are_finite(to, size);
 }
 
-/* The batch, and its results into their slots. */
+/* Runs the batch, and copies its results into their slots. */
 static bool forward(worker *w, report *r) {
     const line *l = w->line;
     const double start = cli_now_ms();
@@ -316,7 +317,7 @@ static bool forward(worker *w, report *r) {
     return true;
 }
 
-/* vit_task: works until no photo is left. One call would do; several are faster. */
+/* vit_task: works until no photo is left. One call is enough; several are faster. */
 static void work(void *arg, int index) {
     line *l = arg;
     report r = report_make();

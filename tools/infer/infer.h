@@ -8,9 +8,9 @@
  *     settings.take = write_row;
  *     if (!infer_run(&settings, &source, &counts, &r)) ...
  *
- * Each thread decodes, preprocesses and forwards photos of its own, in batches, with a session of
- * its own: no thread ever waits for another's layer. The results do not depend on the number of
- * threads or on the batch.
+ * Each thread decodes, preprocesses and runs its own photos, in batches, with its own session. So
+ * no thread ever waits for another's layer. The results do not depend on the number of threads or
+ * on the batch.
  *
  * tools/infer owns running many photos through a model: threads, batches, order, classes by name or
  * by text; it may include os base cli numbers image.
@@ -26,10 +26,11 @@
 #define VIT_TOOLS
 #include "vit.h"
 
-/* What is computed, or-ed together. */
+/* Outputs to compute, or-ed together. */
 enum { INFER_LOGITS = 1, INFER_EMBEDDING = 2, INFER_TOKENS = 4 };
 
-/* One photo's. Pointers are valid during the call of infer_take, which may write to the values. */
+/* The result of one photo. Pointers are valid during the call of infer_take, which may write to the
+   values. */
 typedef struct infer_result {
     uint64_t index; /* of the photo in its source                                  */
     const char *name;
@@ -40,12 +41,12 @@ typedef struct infer_result {
     float *logits;     /* [num_classes]; NULL if not asked for, like the following    */
     float *embedding;  /* [vit_embedding_dim]                                         */
     float *tokens;     /* [num_tokens, embed_dim]                                     */
-    double load_ms;    /* to decode and preprocess it                                 */
-    double forward_ms; /* its part of its batch                                       */
+    double load_ms;    /* time to decode and preprocess it                            */
+    double forward_ms; /* its share of the batch's time                               */
 } infer_result;
 
-/* Called once for each photo, in their order, by one thread at a time. False: stop; why is in *r,
- * or was printed. */
+/* Called once for each photo, in order, by one thread at a time. False stops the run; the reason is
+ * in *r, or was printed. */
 typedef bool infer_take(void *user, infer_result *result, report *r);
 
 /* Called by any thread for a photo that is a file, with the hash and the number of its bytes. Unless
@@ -55,7 +56,7 @@ typedef int64_t infer_recall(void *user, uint64_t content, uint64_t size);
 /* Zero it, then set the members that you need. */
 typedef struct infer_settings {
     const vit_model *model;
-    const char *program;    /* begins what is printed of unreadable photos                 */
+    const char *program;    /* begins the messages about unreadable photos                 */
     int num_threads;        /* 0: one per core                                             */
     int batch;              /* photos that a thread computes together; 0: INFER_BATCH      */
     vit_isa isa;            /* VIT_ISA_AUTO; another tier to compare with                  */
@@ -70,7 +71,7 @@ typedef struct infer_settings {
     void *user;
 } infer_settings;
 
-/* More is no faster. Weights that do not fit into a cache are read once for this many photos. */
+/* Larger batches are no faster. Weights that do not fit a cache are read once per batch. */
 enum { INFER_BATCH = 4 };
 
 typedef struct infer_counts {
@@ -79,9 +80,9 @@ typedef struct infer_counts {
     double seconds;    /* from the first photo to the last result, never 0            */
 } infer_counts;
 
-/* All photos of the source. Those that cannot be read are named on stderr and counted; that is no
- * failure, but to be out of memory is, which is not the photo's fault. False: the reason is in *r,
- * or `take` stopped it; results may be missing. */
+/* Processes all photos of the source. Unreadable photos are named on stderr and counted, which is
+ * not a failure. Lack of memory is one, because the photo is not at fault. False: the reason is in
+ * *r, or `take` stopped the run; results may be missing. */
 bool infer_run(const infer_settings *settings, photo_source *source, infer_counts *counts,
                report *r);
 

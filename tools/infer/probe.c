@@ -10,7 +10,7 @@
 /* The embeddings of a set's readable photos, and their classes: folders of the training set. */
 typedef struct embedded {
     labelled_photos photos;
-    int *folder_class; /* of each folder of the set */
+    int *folder_class; /* class of each folder of the set */
     infer_counts counts;
     int dim, count;
     float *vectors; /* [count, dim] */
@@ -24,7 +24,8 @@ static void embedded_free(embedded *e) {
     free(e->classes);
 }
 
-/* Finds the photos; the set's folders must be among those of `train`, which may be itself. */
+/* Finds the photos; the set's folders must be among those of `train`, which may be the set
+   itself. */
 static bool find_photos(embedded *e, const embedded *train, const char *path, int limit,
                         report *r) {
     const photo_list *own = &e->photos.folders, *known = &train->photos.folders;
@@ -72,7 +73,7 @@ static bool embed(embedded *e, const infer_settings *given, report *r) {
     return infer_run(&settings, &source, &e->counts, r);
 }
 
-/* How many classes have more votes than the true one, or as many and a lower index. */
+/* The number of classes with more votes than the true one, or as many and a lower index. */
 static int rank_of(const double *votes, int num_classes, int true_class) {
     int rank = 0;
     for (int c = 0; c < num_classes; c++) {

@@ -2,11 +2,10 @@
 // installs both and runs it.
 //
 //     node tools/bench/peers/browser.mjs [--rounds 24] [--cold 5] [--markdown FILE]
-//
-// ViT-Ti/16 with random weights, f32 and int8, one and two threads, each runtime in a worker of a
-// page. Cold: a profile of its own for each, from the navigation to the first class. Warm: both in
-// one page, one run each in an order that changes; then the next round. What is measured is from
-// normalized pixels to logits.
+//ViT-Ti/16 with random weights, f32 and int8, one and two threads, each runtime in a worker of a
+// page. Cold: each has its own profile, from the navigation to the first class. Warm: both run in
+// one page, one run each in alternating order, then the next round. The time is from normalized
+// pixels to logits.
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -17,8 +16,8 @@ import { parseArgs } from 'node:util';
 import { gzipSync } from 'node:zlib';
 
 const ARCH = 'vit_tiny_patch16_224';
-const WARMING = 6;       // runs that do not count: the engine compiles what is often run
-const PAUSE = 40;        // milliseconds between runs: threads of the one before go to sleep
+const WARMING = 6;       // uncounted runs, while the engine compiles hot code
+const PAUSE = 40;        // milliseconds between runs, for threads of the previous one to sleep
 const TOLERANCE = 1e-4;  // of f32 logits, relative to the largest
 
 const { values: chosen } = parseArgs({ options: {
@@ -57,7 +56,7 @@ function prepare() {
 
 const types = { '.mjs': 'text/javascript', '.js': 'text/javascript', '.wasm': 'application/wasm' };
 const counted = { bytes: 0 };
-const contents = new Map(); // what was sent is in memory: this program takes time of the same cores
+const contents = new Map(); // sent files stay in memory, because this program shares the cores
 
 function contentsOf(path) {
     if (!contents.has(path)) contents.set(path, readFileSync(path));
@@ -94,7 +93,8 @@ function startServer() {
 
 // --- measuring ----------------------------------------------------------------------------------
 
-/** Runs in the page: a runtime of `cell` in a worker; one run, and when it was done. */
+/** Runs in the page: starts a runtime of `cell` in a worker; returns after one run, with its
+   time. */
 function runIn(cell) {
     const name = `${cell.runtime} ${cell.dtype} ${cell.threads}`;
     globalThis.workers ??= {};
@@ -112,7 +112,7 @@ const sleep = (ms) => new Promise((done) => { setTimeout(done, ms); });
 const median = (numbers) => [...numbers].sort((a, b) => a - b)[numbers.length >> 1];
 const least = (numbers) => Math.min(...numbers);
 
-/** Another order each time, the same in each run. */
+/** A different order each time, the same for each start. */
 function shuffled(list, seed) {
     let state = seed + 1;
     const next = () => (state = state * 48271 % 2147483647) / 2147483647;
@@ -125,18 +125,18 @@ async function measureCold(browser, url) {
             const context = await browser.newContext();
             const page = await context.newPage();
             counted.bytes = 0;
-            // The runtime starts with the page, not when this program says so.
+            // The runtime starts with the page, without waiting for this program.
             await page.addInitScript(`globalThis.first = (${runIn})(${JSON.stringify(cell)});`);
             await page.goto(url);
             const { at } = await page.evaluate(() => globalThis.first);
             cell.fetched = counted.bytes;
-            if (i) (cell.cold ??= []).push(at); // the first reads files from the disk
+            if (i) (cell.cold ??= []).push(at); // the first reads the files from the disk
             await context.close();
         }
     }
 }
 
-/** Two at a time, of one type and number of threads: threads of others would disturb them. */
+/** Two at a time, of one type and number of threads: the threads of others would disturb them. */
 async function measureWarm(browser, url, pair) {
     const page = await browser.newPage();
     await page.goto(url);
@@ -157,7 +157,7 @@ async function measureWarm(browser, url, pair) {
 
 const plain = ({ runtime, dtype, threads }) => ({ runtime, dtype, threads });
 
-/** Of all logits to those of onnxruntime-web in f32, one thread. */
+/** Compares all logits with those of onnxruntime-web in f32 on one thread. */
 function compareLogits() {
     const { logits: wanted } = cells.find(({ runtime, dtype, threads }) =>
         runtime === 'onnxruntime-web' && dtype === 'f32' && threads === 1);

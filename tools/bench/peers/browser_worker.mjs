@@ -1,8 +1,8 @@
-// browser_worker.mjs - a runtime in a worker of a page, for browser.mjs: opens a model, then
-// runs it on the same numbers again and again.
+// browser_worker.mjs - a runtime in a worker of a page, for browser.mjs: opens a model, then runs
+// it repeatedly on the same values.
 const SIDE = 224;
 
-/** [3, 224, 224], some pattern, which takes no time of either's start: -1.5 to 1.5. */
+/** [3, 224, 224], a pattern from -1.5 to 1.5, which adds no time to either's start. */
 const input = new Float32Array(3 * SIDE * SIDE);
 for (let i = 0; i < input.length; i++) input[i] = (i % 44) / 22 - 1 + ((i % 1885) / 1885 - 0.5);
 

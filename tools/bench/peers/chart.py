@@ -50,7 +50,8 @@ def cold(results):
     return lines
 
 
-# Legible on any page: a chart brings its own background, light or dark as the viewer prefers.
+# A chart is legible on any page: it brings its own background, light or dark by the viewer's
+# preference.
 STYLE = """
   text { font: 12px system-ui, sans-serif; fill: #1f2328 }
   .title { font-size: 15px; font-weight: 600 }

@@ -16,10 +16,10 @@ from chart import threads_text, unique
 FOLDER = os.path.relpath(os.path.join(os.path.dirname(__file__), "../figures"))
 PAGES = ["README.md", "tools/bench/README.md"]
 CLASSES = {"avx2": "AVX2", "avx512": "AVX-512"}
-# What accuracy.json is about, and which speed goes with it.
+# The model of accuracy.json, and the one whose speed goes with it.
 TIMED_AS = "vit_tiny_patch16_224"
 # README's models: name, million parameters, top-1 by timm's results-imagenet.csv of 2025-10-30,
-# megabytes of the .vit file in f32, int8 and int4, and the architecture that takes as long.
+# megabytes of the .vit file in f32, int8 and int4, and the architecture with the same speed.
 MODELS = [
     ("deit_tiny_patch16_224.fb_in1k", 5.7, 72.2, (22.9, 7.2, 4.7), "vit_tiny_patch16_224"),
     ("vit_tiny_patch16_224.augreg_in21k_ft_in1k", 5.7, 75.5, (22.9, 7.2, 4.7),

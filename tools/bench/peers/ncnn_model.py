@@ -7,7 +7,7 @@ import struct
 
 import numpy as np
 
-F32, INT8 = 0, 0x000D4B38    # what precedes weights of either type
+F32, INT8 = 0, 0x000D4B38    # prefix of weights of either type
 
 
 class Net:

@@ -5,7 +5,7 @@ import { createRequire } from 'node:module'
 import { createInterface } from 'node:readline'
 
 const [name, model, input, image, threads, batch] = process.argv.slice(2)
-const floats = 3 * Number(image) ** 2 // of an image
+const floats = 3 * Number(image) ** 2 // floats of an image
 
 function open (ort) {
   const options = { graphOptimizationLevel: 'all' }
@@ -20,7 +20,7 @@ function open (ort) {
     executionMode: 'sequential',
     intraOpNumThreads: Number(threads),
     interOpNumThreads: 1,
-    // Its threads may spin while it runs, as by default, but not while the others do.
+    // Its threads may spin while it runs, as by default, but not while other runtimes run.
     extra: { session: { force_spinning_stop: '1' } }
   })
 }
@@ -58,7 +58,7 @@ async function main () {
       console.log('ok')
     }
   }
-  process.exit() // the threads of onnxruntime-web would go on
+  process.exit() // otherwise the threads of onnxruntime-web would continue
 }
 
 main().catch(error => console.log('unavailable ' + error.message))

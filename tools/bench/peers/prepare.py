@@ -184,7 +184,7 @@ def main():
         onnx.save(onnx_model(weights, int8, width, depth, heads, patch, image),
                   "%s/%s.onnx" % (folder, name))
         ncnn_model.write("%s/%s" % (folder, name), weights, int8, depth, heads)
-    torch.save(weights, folder + "/model.pth")    # the last: all is there
+    torch.save(weights, folder + "/model.pth")    # last, so its presence means that all is complete
 
 
 if __name__ == "__main__":

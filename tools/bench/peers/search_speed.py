@@ -22,7 +22,7 @@ PEERS = "build/peers"
 WORK = PEERS + "/search"
 READ = PEERS + "/read_memory"
 CHUNK = 1 << 16                 # vectors made at a time
-TYPES = {"f32": "f32", "f16": "f16", "int8": "f32"}    # of a search: of its vectors
+TYPES = {"f32": "f32", "f16": "f16", "int8": "f32"}    # type of the vectors of each search
 
 
 def make_vectors(path, dtype, options):
@@ -104,7 +104,7 @@ def main():
     for _ in range(options.rounds + 1):
         for dtype, threads in itertools.product(TYPES, (1, 2)):
             copies = int8_copy(folders["f32"]) if dtype == "int8" else rows[dtype]
-            read(copies, threads)   # after the peers, whoever comes first is slow
+            read(copies, threads)   # after the peers, because the first run is slow
             ms, found = search(dtype, threads, query)
             if dtype != "f16" and found != expected:
                 raise SystemExit("%s finds something else" % dtype)

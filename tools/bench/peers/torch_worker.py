@@ -72,7 +72,7 @@ def main():
     if dtype == "int8":
         if "onednn" not in torch.backends.quantized.supported_engines:
             sys.exit(print("unavailable this PyTorch lacks the int8 engine onednn"))
-        torch.backends.quantized.engine = "onednn"    # its other one, qnnpack, is 6 times slower
+        torch.backends.quantized.engine = "onednn"    # the other engine, qnnpack, is 6 times slower
         model = quantization.quantize_dynamic(
             model, {nn.Linear: quantization.per_channel_dynamic_qconfig})
     pixels = np.memmap(images, "<f4", "c").reshape(-1, 3, sizes[5], sizes[5])

@@ -32,7 +32,7 @@ static double now_ms(void) {
     return 1e3 * (double)now.tv_sec + 1e-6 * (double)now.tv_nsec;
 }
 
-/* VIT_NUM_ISAS if there is none of this name. */
+/* VIT_NUM_ISAS if no tier has this name. */
 static vit_isa isa_of(const char *name) {
     int isa = 0;
     while (isa < VIT_NUM_ISAS && strcmp(vit_isa_name((vit_isa)isa), name) != 0) isa++;
@@ -53,7 +53,8 @@ static int read_images(worker *w) {
     return (int)fread(w->input, w->image_bytes, (size_t)w->batch, w->images);
 }
 
-/* The outputs of every image of the file, `width` of them each; then goes back to the first. */
+/* Writes the outputs of every image of the file, `width` values each; then returns to the first
+   image. */
 static int write_outputs(worker *w, const char *path, const float *outputs, int width) {
     FILE *to = fopen(path, "wb");
     int good = to != NULL, n;

@@ -20,7 +20,7 @@ HERE = os.path.dirname(os.path.relpath(__file__))
 PEERS = "build/peers"
 PYTHON = "/usr/bin/python3"     # Debian's, whose packages these are
 ONNXRUNTIME = "onnxruntime-node"
-RUNS = 3                        # of a turn; the first, with cold caches, does not count
+RUNS = 3                        # runs of a turn; the first, with cold caches, does not count
 PAUSE = 0.03                    # seconds between turns: OpenMP's threads spin on for up to 10 ms
 CALIBRATED = ("bf16", "int8", "int4")    # by vit-convert, with images
 
@@ -66,7 +66,7 @@ def install_onnxruntime():
                                                                           versions.items()))))
     with open(PEERS + "/package.json", "w") as f:
         json.dump(wanted, f)
-    # No scripts: the package's own would download the CUDA libraries.
+    # No scripts: the package's own script would download the CUDA libraries.
     subprocess.run(["npm", "install", "--prefix", PEERS, "--ignore-scripts", "--no-audit",
                     "--no-fund", "--no-package-lock", "--loglevel=error"], check=True,
                    stdout=subprocess.DEVNULL)
@@ -137,7 +137,7 @@ def prepare(model, dtypes, checkpoint=None, calibrate=None):
         os.makedirs(model.folder, exist_ok=True)
         subprocess.run([PYTHON, "-B", scripts[0], model.folder] + model.sizes +
                        ([checkpoint] if checkpoint else []), check=True)
-    # Random images are not to be resized.
+    # Random images must not be resized.
     settings = ["--set", "img_size=" + model.sizes[-1]] + ([] if checkpoint
                                                            else ["--set", "crop_pct=1"])
     refused = {}
@@ -162,7 +162,8 @@ class Worker:
         self.runtime, self.dtype, self.times = runtime, dtype, []
         env = dict(os.environ)
         if runtime == "PyTorch":
-            # OpenBLAS with OpenMP shares PyTorch's threads; with its own both would fight.
+            # OpenBLAS with OpenMP shares PyTorch's threads; with its own threads the two would
+            # compete.
             env["LD_LIBRARY_PATH"] = ":".join(glob.glob("/usr/lib/*/openblas-openmp"))
             env.update(LIMITS[isa][0] if isa in LIMITS else {})
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
