@@ -65,7 +65,7 @@ asks "activation: cannot be seen in the tensors; give --set activation=gelu|gelu
 accepts $h --set norm_eps=1e-5 --set act_layer=quick_gelu
 prints "no patch bias, norm before the blocks, quick GELU"
 asks "expected one of gelu gelu_tanh quick_gelu silu relu, found \"nonsense\"" --set activation=nonsense
-asks "--set says" --set positions=patches $h --set norm_eps=1e-5 --set activation=gelu
+asks "--set has" --set positions=patches $h --set norm_eps=1e-5 --set activation=gelu
 
 take siglip_gap
 h="--set num_heads=2"

@@ -449,7 +449,7 @@ static void test_texts(void) {
     CHECK_MSG(strcmp(found,
                      "0|0.jpg|1|-|-|-|0.txt has more than 1 MiB|-\n"
                      "1|1.jpg|1|12|-|-|label of its .json is neither text nor a whole number|-\n"
-                     "1|1.b.jpg|8|12|-|-|label of its .json is no text and no whole "
+                     "1|1.b.jpg|8|12|-|-|label of its .json is neither text nor a whole "
                      "number|-\n"
                      "end") == 0,
               "found: %s", found);
