@@ -1,4 +1,4 @@
-/* camera.c - classifies the raw frames of a camera, and skips those that come while it computes.
+/* camera.c - classifies the raw frames of a camera, and skips frames that arrive while it computes.
  *
  *     cc -O2 camera.c -o camera -lm -lpthread
  *     $ tail -c 49152 examples/cat.ppm | ./camera models/cifar10-vit.vit rgb24 128 128 30

@@ -1,4 +1,4 @@
-/* classify.c - names what is in photos, on all cores: one session, which keeps its memory.
+/* classify.c - classifies photos on all cores with one session, which keeps its memory.
  *
  *     cc -O2 classify.c -o classify -lm -lpthread
  *     $ ./classify -m models/cifar10-vit.vit examples/cat.jpg
@@ -8,7 +8,7 @@
  *       1.6 %  deer
  *       1.2 %  bird
  *
- * For folders, video, texts, JSON, rotated photos and a sandbox: tools/vit-classify.
+ * tools/vit-classify adds folders, video, texts, JSON, rotated photos and a sandbox.
  */
 #define STB_IMAGE_IMPLEMENTATION
 #include <stb/stb_image.h>

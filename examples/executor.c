@@ -1,5 +1,5 @@
-/* executor.c - runs one photo's forward pass on threads that the program has already: here those
- * of OpenMP. A task pool, GCD or a job system fits in the same way.
+/* executor.c - runs one photo's forward pass on existing threads of the program, here OpenMP's. A
+ * task pool, GCD or a job system fits in the same way.
  *
  *     cc -O2 -fopenmp executor.c -o executor -lm -lpthread
  *     $ ./executor models/cifar10-vit.vit examples/cat.jpg
@@ -18,7 +18,8 @@ static int fail(int status, const char *what, const char *why) {
     return status;
 }
 
-/* Calls task(arg, i) for each i below count, in any order, and returns when all have returned. */
+/* Calls task(arg, i) for each i below count, in any order, and returns after the last call has
+   returned. */
 static void parallel_for(void *user, int count, vit_task *task, void *arg) {
     (void)user;
 #pragma omp parallel for schedule(dynamic)

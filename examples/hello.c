@@ -1,4 +1,4 @@
-/* hello.c - names what is in a photo.
+/* hello.c - classifies a photo.
  *
  *     cc -O2 hello.c -o hello -lm -lpthread
  *     $ ./hello models/cifar10-vit.vit examples/cat.jpg

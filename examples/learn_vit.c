@@ -1,7 +1,7 @@
 /* learn_vit.c - the forward pass of a Vision Transformer in plain C, slow and meant to be read. It
  * follows the equations of "An Image is Worth 16x16 Words" (Dosovitskiy et al., arXiv 2010.11929,
  * section 3.1 and appendix A), and DeiT's distillation token (arXiv 2012.12877). vit.h opens the
- * file and prepares the photo; its logits are the measure of those that vit() computes here.
+ * file and prepares the photo; its logits are the reference for those of vit() below.
  *
  *     cc -O2 learn_vit.c -o learn_vit -lm -lpthread
  *     $ ./learn_vit models/cifar10-vit.vit examples/cat.jpg
@@ -23,7 +23,7 @@ static void fail(int status, const char *what, const char *why) {
     exit(status);
 }
 
-/* Row after row. Most matrices have a row for each token and a column for each of its features. */
+/* Row by row. Most matrices have a row for each token and a column for each of its features. */
 typedef struct matrix {
     size_t rows, cols;
     float *at;
@@ -54,7 +54,7 @@ static matrix load(const vit_model *model, int block, const char *layer, const c
     return m;
 }
 
-/* Adds all of y to the numbers from x on. Frees y. */
+/* Adds all of y to the values from x on. Frees y. */
 static void add(float *x, matrix y) {
     for (size_t i = 0; i < y.rows * y.cols; i++) x[i] += y.at[i];
     free(y.at);
@@ -79,7 +79,7 @@ static matrix linear(const vit_model *model, int block, const char *layer, matri
     return y;
 }
 
-/* LN: each row is brought to mean 0 and variance 1, then scaled and shifted as was learned. */
+/* LN: each row is brought to mean 0 and variance 1, then scaled and shifted by learned values. */
 static matrix layer_norm(const vit_model *model, int block, const char *layer, matrix x) {
     matrix weight = load(model, block, layer, ".weight"), bias = load(model, block, layer, ".bias");
     matrix y = new_matrix(x.rows, x.cols);
@@ -96,7 +96,7 @@ static matrix layer_norm(const vit_model *model, int block, const char *layer, m
     return y;
 }
 
-/* n scores to shares of 1. Without the largest subtracted, powers might overflow. */
+/* Turns n scores into shares of 1. Subtracting the largest prevents overflow. */
 static void softmax(float *x, size_t n) {
     float largest = x[0], sum = 0.0f;
     for (size_t i = 1; i < n; i++) largest = fmaxf(largest, x[i]);
@@ -106,8 +106,8 @@ static void softmax(float *x, size_t n) {
 }
 
 /* Equation (1): z_0 = [class; x_1 E; x_2 E; ...] + E_pos. P x P pixels in C channels are a patch, a
-   row of C P P numbers, of which a linear layer, E, makes a token. Learned tokens come first: the
-   class token and, in DeiT, the distillation token; they gather what the patches show. */
+   row of C P P values, which a linear layer, E, turns into a token. Learned tokens come first: the
+   class token and, in DeiT, the distillation token; they gather information from the patches. */
 static matrix embed(const vit_model *model, const float *image) {
     const vit_config *c = &model->config;
     const size_t side = (size_t)c->patch_size, across = (size_t)c->grid_width;
@@ -127,8 +127,8 @@ static matrix embed(const vit_model *model, const float *image) {
     return z;
 }
 
-/* MSA, equations (5) to (8): each token takes from all tokens, the more the better their keys match
-   its query; each head has queries, keys and values of its own. Frees x. */
+/* MSA, equations (5) to (8): each token takes values from all tokens, weighted by how well their
+   keys match its query. Each head has its own queries, keys and values. Frees x. */
 static matrix attention(const vit_model *model, int block, matrix x) {
     const size_t heads = (size_t)model->config.num_heads, width = (size_t)model->config.head_dim;
     matrix qkv = linear(model, block, "attn.qkv", x); /* (5): q of all heads, then k, then v */
@@ -178,7 +178,7 @@ static matrix vit(const vit_model *model, const float *image) {
     return logits;
 }
 
-/* 1 if a model has all that the equations have, and nothing else. */
+/* 1 if the model has all parts of the equations and no others. */
 static int is_plain(const vit_config *c) {
     return c->has_cls_token && c->has_patch_bias && c->has_qkv_bias && c->has_proj_bias &&
            c->mlp_dim && c->has_final_norm && c->pool == VIT_POOL_TOKEN && !c->patch_stride &&

@@ -1,5 +1,5 @@
-/* server.c - answers requests until its input ends: a line with the name of a photo in, a line with
- * its three best classes or an error out. One session serves all requests and keeps its memory.
+/* server.c - answers requests until its input ends. Each input line is the name of a photo; each
+ * output line has its three best classes or an error. One session serves all requests.
  *
  *     cc -O2 server.c -o server -lm -lpthread
  *     $ printf 'examples/cat.jpg\nno.jpg\nexamples/cat.ppm\n' | ./server models/cifar10-vit.vit
@@ -19,7 +19,7 @@ static int fail(int status, const char *what, const char *why) {
     return status;
 }
 
-/* Prints the classes of a photo and returns NULL, or returns what is wrong with it. */
+/* Prints the classes of a photo and returns NULL, or returns the error. */
 static const char *classify(vit_session *session, const char *path) {
     const vit_model *model = session->model;
     vit_image photo = vit_image_load(path);

@@ -1,5 +1,5 @@
-/* similar.c - compares two photos by the cosine of their embeddings: 1 for the same picture, less
- * the less they have in common.
+/* similar.c - compares two photos by the cosine of their embeddings: 1 for the same picture, lower
+ * for less similar ones.
  *
  *     cc -O2 similar.c -o similar -lm -lpthread
  *     $ ./similar models/cifar10-vit.vit examples/cat.jpg examples/cat.ppm

@@ -1,5 +1,5 @@
-/* small.c - runs a model in little memory: its file is a constant array of the program, and nothing
- * is allocated. It names frames of 28 x 28 grey bytes. On a microcontroller: examples/firmware.
+/* small.c - classifies frames of 28 x 28 grey bytes in little memory: the model is a constant array
+ * of the program, which allocates nothing. examples/firmware does so on a microcontroller.
  *
  *     vit-convert --c-array models/fashion-vit.vit -o model.h
  *     cc -O2 small.c -o small -lm
@@ -30,7 +30,7 @@ static int print(int stream, const char *text) {
     return write(stream, text, strlen(text)) < 0 || write(stream, "\n", 1) < 0;
 }
 
-/* 1 if a whole frame was read, in as many pieces as a pipe gives. */
+/* 1 if a whole frame was read, in any number of pieces from a pipe. */
 static int read_frame(void) {
     for (size_t have = 0; have < sizeof frame;) {
         const long got = read(0, frame + have, sizeof frame - have);

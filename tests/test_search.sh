@@ -198,7 +198,7 @@ while IFS='|' read -r options message; do
 done <<'END'
 --pool max|--pool: expected head, logits, cls, avg or tokens, found 'max'
 --block 2|--block: the model has blocks 0 to 1, found 2
---block 0 --pool head|of a block, choose cls, avg or tokens
+--block 0 --pool head|for a block, choose cls, avg or tokens
 --img-size 24|its input size is fixed
 --list nosuch|nosuch: cannot be opened
 --list .|\.: cannot be [a-z]*: Is a directory
@@ -508,7 +508,7 @@ while IFS='|' read -r options message; do
 done <<'END'
 shards --vector theirs.npy --sheet x.png|--sheet is for one INDEX.npy
 shards --vector theirs.npy --names all.txt|--names is for one INDEX.npy
-all.npy --vector theirs.npy --int8|--int8 is for a folder of shards; all.npy is none
+all.npy --vector theirs.npy --int8|--int8 is for a folder of shards; all.npy is not one
 END
 
 # near-duplicates
@@ -702,7 +702,7 @@ for program in "$classify" "$search"; do
 --classes all.npy --class-names nosuch|nosuch: cannot be opened
 --classes all.npy --class-names four.words|four.words: has 4 names, of 5 vectors
 --classes tokens.npy --class-names words|tokens.npy: expected vectors \[n, dim\], found 3
---classes bundled.npy --class-names bundled.txt|model.vit: makes vectors of 24 numbers and logits of 10; those of bundled.npy have 192
+--classes bundled.npy --class-names bundled.txt|model.vit: makes vectors of 24 values and logits of 10; those of bundled.npy have 192
 END
 done
 
@@ -757,7 +757,7 @@ all.npy --vector logits.npy|logits.npy: expected \[24\] or \[n, 24\], found 2 di
 all.npy --vector tokens.npy|tokens.npy: expected
 all.npy --pool tokens photos|model.vit: --pool tokens gives many vectors for a photo
 all.npy --block 9 photos|--block: the model has blocks 0 to 1
-bundled.npy -m model.vit photos|model.vit: makes vectors of 24 numbers and logits of 10; those of bundled.npy have 192
+bundled.npy -m model.vit photos|model.vit: makes vectors of 24 values and logits of 10; those of bundled.npy have 192
 all.npy -m nosuch.vit photos|nosuch.vit: cannot be opened
 END
 try "$search" --help

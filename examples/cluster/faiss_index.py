@@ -25,7 +25,7 @@ def build(folder, target, factory="Flat"):
     if not shards:
         sys.exit(f"{folder}: has no img_emb/*.npy")
     index = faiss.index_factory(shards[0].shape[1], factory, faiss.METRIC_INNER_PRODUCT)
-    if not index.is_trained:  # of every shard its share of up to a million rows
+    if not index.is_trained:  # a share of each shard, up to a million rows in all
         step = max(1, sum(map(len, shards)) // 1000000)
         index.train(unit(np.concatenate([shard[::step] for shard in shards])))
     for shard in shards:
@@ -37,7 +37,7 @@ def ask(source, query, k="10"):
     index = faiss.read_index(source)
     cosines, rows = index.search(unit(np.atleast_2d(np.load(query))), int(k))
     for cosine, row in zip(cosines[0].clip(-1, 1), rows[0]):
-        if row >= 0:  # -1: the part of the index that was looked at has no more
+        if row >= 0:  # -1: the searched part of the index has no more
             print(f"{cosine:.4f}  {row}")
 
 

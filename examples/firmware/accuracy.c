@@ -1,7 +1,7 @@
-/* accuracy.c - on the desktop, what the firmware does on its boards.
+/* accuracy.c - does on the desktop what the firmware does on its boards.
  *
  *     accuracy MODEL.vit IMAGES            a line for each image, as main.c prints it
- *     accuracy MODEL.vit IMAGES LABELS     how many are right
+ *     accuracy MODEL.vit IMAGES LABELS     the number of correct classes
  *
  * IMAGES and LABELS are uncompressed files of MNIST's format, or pipes: <(zcat FILE.gz).
  */

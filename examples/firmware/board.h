@@ -1,6 +1,6 @@
-/* board.h - what the firmware's program needs of its board, and the board of main(). start.c and
- * semihosting.c fill it in for QEMU; on a board of your own write these over its UART, camera and
- * timer.
+/* board.h - the interface of the firmware's program to its board, and to the board of main().
+ * start.c and semihosting.c implement it for QEMU; on your own board, write these functions for its
+ * UART, camera and timer.
  */
 #ifndef BOARD_H
 #define BOARD_H
@@ -8,10 +8,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Text for whoever listens. */
+/* Prints text. */
 void board_print(const char *text);
 
-/* The next `size` bytes of the camera; 0 if there are none any more. */
+/* Reads the next `size` bytes of the camera; 0 at its end. */
 int board_read(void *bytes, size_t size);
 
 /* Writes the one block that a program keeps in flash, and reads it back, after a reset too. 0: there
@@ -22,11 +22,11 @@ int board_recall(void *bytes, size_t size);
 /* Ends the run: 0 is success. */
 void board_exit(int status);
 
-/* Ticks of a clock that runs from board_clock_start on. */
+/* Starts a clock; board_clock counts its ticks. */
 void board_clock_start(void);
 uint32_t board_clock(void);
 
-/* The most bytes of stack that were in use since reset. */
+/* The largest number of bytes of stack in use since reset. */
 size_t board_stack_used(void);
 
 #endif

@@ -1,11 +1,11 @@
-# boards.sh - six microcontrollers: how to compile and link for each and how QEMU runs it. To be
-# sourced, by run.sh and by tests; needs gcc-arm-none-eabi, qemu-system-arm and, for clang, clang.
+# boards.sh - six microcontrollers: compiling and linking for each, and running it in QEMU. run.sh
+# and tests source this file; it needs gcc-arm-none-eabi, qemu-system-arm and, for clang, clang.
 # shellcheck shell=bash
 
 firmware=$(dirname "${BASH_SOURCE[0]}")
 
-# Name, QEMU's machine, linker script, nanoseconds of a tick of its clock, compiler flags. An FPU
-# without fused multiply-add, or none, would have to emulate it: VIT_NO_FMA.
+# Name, QEMU's machine, linker script, nanoseconds of a tick of its clock, compiler flags.
+# VIT_NO_FMA avoids emulating fused multiply-add on CPUs without it.
 board_table="
 m0  microbit   microbit    62.5  -mcpu=cortex-m0 -mfloat-abi=soft -DVIT_NO_FMA
 m3  mps2-an385 mps2        40    -mcpu=cortex-m3 -mfloat-abi=soft -DVIT_NO_FMA
@@ -63,7 +63,7 @@ build() {
 }
 
 # run BOARD PROGRAM [CAMERA [QEMU-OPTIONS...]]: CAMERA is a file; each instruction takes a
-# nanosecond, so that the clock counts them
+# nanosecond, so that the clock counts instructions
 run() {
     local board=$1 program=$2 camera=${3-}
     shift $(($# < 3 ? $# : 3))

@@ -1,10 +1,10 @@
-/* main.c - names the clothes that a camera sees, on a microcontroller: a Vision Transformer of
+/* main.c - classifies a camera's pictures of clothes on a microcontroller: a Vision Transformer for
  * Fashion-MNIST without malloc, C library, libm or double.
  *
- * The model is a constant array and used in place, in flash. The build makes fashion_vit.h of
- * models/fashion-vit.vit by vit-convert --c-array; it also says how much RAM a forward pass needs,
- * so that the arena is a static array of exactly that size, and everything that vit.h has to know
- * of the architecture, so that VIT_FIXED leaves out all code for others.
+ * The model is a constant array and used in place, in flash. The build makes fashion_vit.h from
+ * models/fashion-vit.vit by vit-convert --c-array. It gives the RAM of a forward pass, so that the
+ * arena is a static array of exactly that size, and the architecture, so that VIT_FIXED omits all
+ * other code.
  */
 #include "fashion_vit.h"
 
@@ -48,14 +48,14 @@ static void print_hex(uint64_t bits) {
 
 /* --- the model ------------------------------------------------------------------------------ */
 
-/* Also proves that every bit of the array is right, as after an update of the flash. */
+/* Also verifies every bit of the array, as after an update of the flash. */
 static vit_result open_model(void) {
     vit_result result = vit_model_open_memory(fashion_vit_data, FASHION_VIT_SIZE, VIT_OPEN_VERIFY,
                                               &model);
     return result ? result : vit_session_init(&session, &model, NULL, arena, sizeof arena);
 }
 
-/* Grey bytes to what the model was trained on, as vit_preprocess does it. */
+/* Normalises grey bytes as in training, like vit_preprocess. */
 static void normalise(void) {
     int i;
     for (i = 0; i < FASHION_VIT_INPUT; i++)
@@ -73,8 +73,8 @@ static vit_result classify(vit_prediction *best) {
     return result;
 }
 
-/* "image: ankle boot, logits 2f9c6de1a0b34475": a hash of their bits, to be compared with those
-   that the same model has elsewhere. */
+/* "image: ankle boot, logits 2f9c6de1a0b34475": a hash of the logits' bits, to compare with other
+   machines. */
 static void print_prediction(const vit_prediction *best) {
     vit_hash hash;
     vit_hash_init(&hash);

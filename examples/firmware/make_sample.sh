@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# make_sample.sh - the first 16 test images of Fashion-MNIST (Debian's dataset-fashion-mnist) and
-# their labels, as sample-images.idx3 and sample-labels.idx1 beside this script.
+# make_sample.sh - extracts the first 16 test images of Fashion-MNIST (Debian's
+# dataset-fashion-mnist) and their labels, as sample-images.idx3 and sample-labels.idx1 in this
+# folder.
 set -eu
 cd "$(dirname "$0")"
 data=/usr/share/datasets/fashion-mnist/t10k
 count=16
 
-# sample ENDING BYTES OUT: of a file with a header of BYTES, and a new count in it
+# sample ENDING BYTES OUT: takes a file with a header of BYTES, and writes a new count into it
 sample() {
     local from=$data-$1-ubyte.gz header=$2 size=$3 out=$4
     {

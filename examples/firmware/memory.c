@@ -1,6 +1,6 @@
-/* memory.c - what a C compiler calls by itself; a C library has faster ones. volatile keeps the
- * compiler from turning the loops into calls of themselves. The __aeabi names are clang's, and in
- * libgcc there are none of them.
+/* memory.c - the functions that C compilers call implicitly; a C library has faster ones. volatile
+ * keeps the compiler from turning the loops into calls of themselves. The __aeabi names are
+ * clang's, and libgcc lacks them.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -44,7 +44,7 @@ void __aeabi_memset(void *to, size_t size, int value) { memset(to, value, size);
 
 void __aeabi_memclr(void *to, size_t size) { memset(to, 0, size); }
 
-/* The same, where the compiler knows that the addresses are multiples of 4 or 8. */
+/* Aliases for addresses that the compiler knows to be multiples of 4 or 8. */
 #define SAME_AS(old)    __attribute__((alias(#old)))
 #define COPY(name, old) void *name(void *to, const void *from, size_t size) SAME_AS(old)
 #define SET(name)       void name(void *to, size_t size, int value) SAME_AS(__aeabi_memset)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # run.sh - builds main.c for some boards, lets each classify images under QEMU, compares the results
-# with this machine's and says what the program takes. `make firmware` calls it.
+# with this machine's and prints the size of each program. `make firmware` calls it.
 #
 #     run.sh [-c gcc|clang] [-O LEVEL] [-m MODEL.vit] [-a] [BOARD]...
 #
@@ -34,7 +34,7 @@ fi
 tail -c +17 $images >$out/camera
 tools/vit-convert -q --c-array "$model" -o $out/fashion_vit.h
 
-# expected NAME FLAGS...: what this machine says, on its best instruction set or as FLAGS want it
+# expected NAME FLAGS...: this machine's results, on its best instruction set or with FLAGS
 expected() {
     local program=$out/accuracy-$1 name=$1
     shift
@@ -58,7 +58,7 @@ section() {
     arm-none-eabi-size -A "$2" | awk -v name="$1" '$1 == name { size = $2 } END { print size + 0 }'
 }
 
-# figures PROGRAM OUTPUT: what the program takes, a name and a number a line
+# figures PROGRAM OUTPUT: the size of the program, a name and a number a line
 figures() {
     local model arena text data bss
     model=$(size_of fashion_vit_data "$1") arena=$(size_of arena "$1")
@@ -71,7 +71,7 @@ figures() {
     awk -v tick="$tick" '$1 == "ticks" { print "instructions", int($2 * tick / $3) }' "$2"
 }
 
-# classify BOARD: builds and runs it; its predictions are to be those of $out/expected-*
+# classify BOARD: builds and runs it; its predictions must equal $out/expected-*
 classify() {
     local board=$1 program=$out/$compiler-$1 same=fma
     echo "$board, $compiler:"

@@ -12,7 +12,7 @@
 
 enum { UNUSED_STACK = 0xa5 };
 
-/* Of sections.ld. */
+/* Defined in sections.ld. */
 extern unsigned char data_start[], data_end[], data_in_flash[], bss_start[], bss_end[];
 extern unsigned char stack_end[], stack_top[];
 
@@ -21,7 +21,7 @@ void reset(void);
 
 static volatile uint32_t rounds; /* of the 24 bits of SysTick */
 
-/* So that it can be seen how far down the stack has been in use. */
+/* Paints the stack, so that its deepest use can be found. */
 static void paint_stack(void) {
     const unsigned char *here = __builtin_frame_address(0);
     volatile unsigned char *p;
@@ -53,8 +53,8 @@ void stop(void) {
     board_exit(1);
 }
 
-/* A wild access, a stack that overflows, an instruction that this CPU lacks: the end of the run, on
-   a fresh stack. */
+/* A wild access, a stack overflow or an instruction that this CPU lacks ends the run, on a fresh
+   stack. */
 __attribute__((naked)) static void fault(void) {
     __asm volatile("ldr r0, =stack_top\n mov sp, r0\n b stop\n .ltorg");
 }

@@ -1,4 +1,4 @@
-// camera.mjs - the camera's frames, classified one after the other: the next one is taken when the
+// camera.mjs - classifies the camera's frames one after the other: it takes the next frame when the
 // worker has answered.
 import { seenOf } from './map.mjs';
 import { addPhotos, showClasses } from './photos.mjs';
@@ -63,7 +63,7 @@ function showLive(live) {
     emit('live');
 }
 
-/** Until the stream ends or is another one. */
+/** Runs until the stream ends or is replaced. */
 async function follow(mine) {
     const video = byId('video'), times = [];
     while (stream === mine) {
@@ -93,7 +93,7 @@ function show({ classes, ms, crop }, rate) {
     if (crop) showFrame(crop);
 }
 
-/** Where the model's crop lies on the video. */
+/** Shows the model's crop on the video. */
 function showFrame(crop) {
     const { videoWidth: width, videoHeight: height, clientWidth, clientHeight } = byId('video');
     const scale = Math.min(clientWidth / width, clientHeight / height);
@@ -108,7 +108,7 @@ function showFrame(crop) {
 
 let kept = 0;
 
-/** The frame as a photo: a PNG, so that its pixels stay as they are. */
+/** Saves the frame as a photo: a PNG, so that its pixels stay unchanged. */
 async function keepFrame() {
     const video = byId('video');
     const canvas = new OffscreenCanvas(video.videoWidth, video.videoHeight);

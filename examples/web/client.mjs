@@ -1,7 +1,7 @@
-// client.mjs - the page's side of worker.mjs: questions and answers, one at a time, and a way to
-// give up: the worker is ended and another one started, which reads the model once more.
+// client.mjs - the page's side of worker.mjs: requests and responses, one at a time. Cancelling
+// ends the worker and starts another one, which reads the model again.
 
-/** A question that was given up: by cancel(), or for a newer one of the same kind. */
+/** A cancelled request: by cancel(), or by a newer one of the same kind. */
 export class Superseded extends Error {}
 
 export class Client {
@@ -9,7 +9,7 @@ export class Client {
         this.onChange = onChange;   // (busy, progress or null)
         this.waiting = [];
         this.running = null;
-        this.restore = () => {};    // asks a new worker what it must know
+        this.restore = () => {};    // sends a new worker the model and the photos
         this.start();
     }
 
@@ -22,13 +22,14 @@ export class Client {
             const why = event.message || 'worker.mjs cannot be loaded';
             const error = new Error(`The worker failed: ${why}`);
             if (this.answered) this.restart(error);
-            else this.fail(error);  // another one would fail as well
+            else this.fail(error);  // another worker would fail too
         };
     }
 
     /**
-     * Asks the worker. `latest`: a name; a question of that name that still waits is dropped for
-     * this one. `quiet`: not worth a sign of being busy. `first`: before most that wait.
+     * Sends a request to the worker. `latest` is a name: a waiting request of that name is dropped
+     * for this one. `quiet`: does not show the page as busy. `first`: goes before most waiting
+     * requests.
      */
     ask(type, data = {}, { transfer = [], latest = null, quiet = false, first = false } = {}) {
         return new Promise((resolve, reject) => {
@@ -80,7 +81,7 @@ export class Client {
         this.onChange(busy, progress);
     }
 
-    /** Gives up all that runs and waits. */
+    /** Cancels all running and waiting requests. */
     cancel() {
         this.restart(new Superseded('cancelled'));
     }

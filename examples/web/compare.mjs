@@ -1,5 +1,5 @@
-// compare.mjs - two photos side by side by the cosine of their embeddings, and a search among all:
-// the nearest to the first.
+// compare.mjs - compares two photos by the cosine of their embeddings, and finds the photos nearest
+// to the first.
 import { Superseded } from './client.mjs';
 import { paint } from './map.mjs';
 import { paintThumb } from './photos.mjs';
@@ -7,7 +7,7 @@ import { byId, complain, element, on, readPhotos, state } from './state.mjs';
 
 let engine = null;
 let first = null, second = null;
-let cosines = new Map();            // of the first to each
+let cosines = new Map();            // of the first photo to each
 
 function show(canvas, photo) {
     paint(canvas, photo, null, { box: canvas.parentElement });
@@ -50,7 +50,7 @@ function choose(a, b) {
     if (changed) search();
 }
 
-/** The cosines of the first photo to all that are read. */
+/** The cosines of the first photo to all photos that are read. */
 async function search() {
     const query = first, photos = [first, ...readPhotos().filter((photo) => photo !== first)];
     try {
@@ -65,7 +65,7 @@ async function search() {
     }
 }
 
-/** The first is the photo that is shown; the second the one before, if that is still there. */
+/** The first photo is the displayed one; the second is the previous one, if it still exists. */
 function update() {
     const photos = readPhotos();
     const enough = photos.length > 1 && Boolean(state.selected);

@@ -1,11 +1,12 @@
-// files.mjs - what a file is, by its first bytes and its name.
+// files.mjs - recognises a file by its first bytes and its name.
 
 const endings = /\.(safetensors|pth|pt|bin|npz|pkl|ckpt|tar|gguf|model)$/i;
 const photos = /\.(jpe?g|png|gif|bmp|webp|avif|heic|heif|tiff?|pgm|ppm|jxl)$/i;
 
 const starts = (bytes, ...values) => values.every((value, i) => bytes[i] === value);
 
-/** 'photo', 'model', 'checkpoint', 'beside' (it, by its name), 'labels', 'config' or 'other'. */
+/** 'photo', 'model', 'checkpoint', 'beside' (a companion of one, by name), 'labels', 'config' or
+   'other'. */
 export async function kindOf(file) {
     const { name = '', type = '' } = file;
     const head = await file.slice(0, 16).arrayBuffer().catch(() => new ArrayBuffer(0));

@@ -1,8 +1,9 @@
-// map.mjs - a photo with a colour for each patch painted over it, by the scales of tools/vit-look;
-// and a map that is clicked, or walked over with the arrow keys.
+// map.mjs - draws a photo with a colour for each patch, in the scales of tools/vit-look, and lets
+// the user choose a patch by mouse or arrow keys.
 import { say } from './state.mjs';
 
-/** matplotlib's maps (Smith, van der Walt, Firing; CC0): ten of their colours, linear between. */
+/** matplotlib's maps (Smith, van der Walt, Firing; CC0): ten of their colours, with linear
+   interpolation. */
 const viridis = [[68, 1, 84], [72, 40, 120], [62, 73, 137], [49, 104, 142], [38, 130, 142],
     [31, 158, 137], [53, 183, 121], [110, 206, 88], [181, 222, 43], [253, 231, 37]];
 const inferno = [[0, 0, 4], [27, 12, 65], [74, 12, 107], [120, 28, 109], [165, 44, 96],
@@ -17,7 +18,7 @@ function colourOf(map, value) {
 
 const cssOf = ([red, green, blue], alpha = 1) => `rgb(${red} ${green} ${blue} / ${alpha})`;
 
-/** [least, largest] of all that are numbers. */
+/** [least, largest] of all finite values. */
 export function rangeOf(...arrays) {
     let least = Infinity, largest = -Infinity;
     for (const values of arrays) {
@@ -34,14 +35,14 @@ const shareOf = (value, [least, largest]) =>
 
 /**
  * Colours of patches, from the least to the largest value or within a range. A small value covers
- * less of the photo: where one patch stands out, the others are black.
+ * less of the photo: if one patch stands out, the others are black.
  */
 export const heatColours = (values, range = rangeOf(values)) => Array.from(values, (value) => {
     const share = shareOf(value, range);
     return cssOf(colourOf(inferno, share), 0.45 + 0.35 * (share || 0));
 });
 
-/** Three components [3, patches] as red, green, blue; black what is not a number. */
+/** Three components [3, patches] as red, green, blue; NaN is black. */
 export function componentColours(maps, ranges) {
     const count = maps.length / 3;
     return Array.from({ length: count }, (_, i) => cssOf([0, 1, 2].map((k) => {
@@ -70,7 +71,7 @@ export function seenOf({ width, height, crop }) {
 
 const greys = new WeakMap();
 
-/** The photo in grey; made once. */
+/** The photo in grey, computed once. */
 function greyOf(view) {
     if (greys.has(view)) return greys.get(view);
     const canvas = new OffscreenCanvas(view.width, view.height);
@@ -91,13 +92,13 @@ function greyOf(view) {
 
 const density = () => Math.min(devicePixelRatio || 1, 2);
 
-/** The size in CSS pixels at which something fits a box; null: the box is not shown. */
+/** The size in CSS pixels at which an image fits a box; null if the box is hidden. */
 function fit(width, height, box) {
     const scale = Math.min(box.clientWidth / width, box.clientHeight / height);
     return scale > 0 ? [width * scale, height * scale] : null;
 }
 
-/** In the middle of the box, by a transform: so nothing counts as moved when its size changes. */
+/** Centres the canvas in the box by a transform, so that a change of size moves nothing. */
 function putInto(canvas, [width, height], box) {
     const left = (box.clientWidth - width) / 2, top = (box.clientHeight - height) / 2;
     Object.assign(canvas.style, { width: `${width}px`, height: `${height}px`,
@@ -105,8 +106,8 @@ function putInto(canvas, [width, height], box) {
 }
 
 /**
- * What a canvas shows of a photo: all of it, or what the model sees; in `box`, an element, or with
- * a longer side of `size` CSS pixels. Null: it is not shown at all.
+ * The displayed part of a photo: all of it, or only the part that the model sees; in `box`, an
+ * element, or with a longer side of `size` CSS pixels. Null if it is hidden.
  */
 function frameOf(canvas, photo, { box, size = 320, whole = true }) {
     const part = whole ? { x: 0, y: 0, width: photo.width, height: photo.height } : seenOf(photo);
@@ -120,8 +121,8 @@ function frameOf(canvas, photo, { box, size = 320, whole = true }) {
 }
 
 /**
- * A photo under its patches' colours (null: the photo itself). marked: a patch with a frame;
- * cursor: another, where the keyboard is.
+ * Draws a photo under its patches' colours (null: only the photo). marked is a patch with a frame;
+ * cursor is the keyboard's position.
  */
 export function paint(canvas, photo, colours, options = {}) {
     const { marked = -1, cursor = -1 } = options;
@@ -161,7 +162,7 @@ function outline(context, [x, y, width, height], colour) {
     context.strokeRect(x - 1, y - 1, width + 2, height + 2);
 }
 
-/** What the model does not see is pale. */
+/** Fades the area outside the model's input. */
 function dimOutside(context, photo, across, below) {
     const { x, y, width, height } = seenOf(photo);
     const left = across(x), top = below(y), right = across(x + width), bottom = below(y + height);
@@ -183,7 +184,7 @@ const cosinePixels = Uint32Array.from({ length: 512 }, (_, i) => {
     return (255 << 24 | blue << 16 | green << 8 | red) >>> 0;
 });
 
-/** A canvas of squares: value(column, row), NaN for the background. */
+/** Paints a canvas of squares: value(column, row), NaN for the background. */
 function paintSquares(canvas, columns, rows, scale, value) {
     canvas.width = columns * scale;
     canvas.height = rows * scale;
@@ -201,7 +202,7 @@ function paintSquares(canvas, columns, rows, scale, value) {
     return context;
 }
 
-/** Figure 7 of the ViT paper: at each place of the grid, its cosines to all, [n, n]. */
+/** Figure 7 of the ViT paper: each cell of the grid shows its cosines to all, [n, n]. */
 export function paintGrids(canvas, { rows, columns, values }, box, cursor = -1) {
     const n = rows * columns, across = columns * (columns + 1) - 1, down = rows * (rows + 1) - 1;
     const fitted = fit(across, down, box);
@@ -234,9 +235,9 @@ export function paintOne(canvas, { rows, columns, values }, place, box) {
 // --- a map that answers ---
 
 /**
- * Makes a button with a canvas choose among a grid: a click or Enter chooses, the arrow keys move a
- * cursor, Escape goes back. grid(): { rows, columns } or null; at(x, y): the place under a point,
- * 0 to 1 across and down; moved(place), chosen(place); -1: none.
+ * Lets the user choose in a grid on a button with a canvas: a click or Enter chooses, the arrow
+ * keys move a cursor, Escape resets. grid() returns { rows, columns } or null; at(x, y) is the
+ * place under a point, 0 to 1 across and down; moved(place) and chosen(place) report; -1 is none.
  */
 export function makeMap(button, { grid, at, moved, chosen }) {
     const canvas = button.querySelector('canvas');
@@ -288,7 +289,7 @@ export function makeMap(button, { grid, at, moved, chosen }) {
     });
 }
 
-/** The number of the place in the middle of a grid. */
+/** The index of the cell in the middle of a grid. */
 export const middleOf = ({ rows, columns }) =>
     Math.floor(rows / 2) * columns + Math.floor(columns / 2);
 

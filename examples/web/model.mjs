@@ -1,5 +1,5 @@
 // model.mjs - the model's card, in vit-info's words, and the form that turns a checkpoint into a
-// model: vit-convert, compiled to WebAssembly; what the files lack is filled in here.
+// model by vit-convert, compiled to WebAssembly. The form takes the settings that the files lack.
 import { Superseded } from './client.mjs';
 import { byId, complain, element, emit, forgive, on, say, sizeText, state } from './state.mjs';
 
@@ -98,10 +98,10 @@ function showCard() {
 
 // --- a checkpoint ---
 
-let files = [];                     // what was given for it
-let findings = [];                  // its questions and assumptions, as vit-convert --json has them
+let files = [];                     // files given to the form
+let findings = [];                  // its questions and assumptions, from vit-convert --json
 
-/** A field for a setting: what it may be, what is suggested or assumed. */
+/** A field for a setting: its possible values, and the suggested or assumed one. */
 function fieldOf({ setting, value, type, choices, suggested, id }) {
     if (type === 'word' || type === 'flag') {
         const unchanged = new Option(value ? `${value}, as assumed` : 'choose', '');
@@ -130,13 +130,13 @@ function findingList(title, some) {
     return [element('h3', {}, title), element('ul', { className: 'findings' }, ...rows)];
 }
 
-/** Of several files of a kind, as in a folder, one with such a name. */
+/** Of several files of a kind, as in a folder, prefers one with such a name. */
 function likeliest(kind, name) {
     const some = files.filter((file) => file.kind === kind);
     return some.find((file) => name.test(file.name)) ?? some[0];
 }
 
-/** The arguments that the form gives. */
+/** The arguments that the form yields. */
 function argumentsOf() {
     const args = ['--dtype', byId('dtype').value];
     const arch = byId('arch').value.trim();
@@ -154,7 +154,7 @@ function argumentsOf() {
     return args;
 }
 
-/** What was chosen stays when the form is made anew. */
+/** The user's choices stay when the form is rebuilt. */
 function showForm({ problem, wrong = [], questions = [], assumed = [], converted } = {}) {
     const given = new Map(findings.map(({ setting, id }) => [setting, byId(id)?.value]));
     const found = [...questions, ...assumed].filter(({ option }) => option !== '--arch');
@@ -203,7 +203,8 @@ function reportOf(report) {
     return made;
 }
 
-/** Closing it while the converter works gives that up: the page behind it cannot be reached. */
+/** Closing the form while the converter works cancels it, because the page behind it cannot be
+   reached. */
 function closeForm() {
     if (!byId('converting').hidden) page.cancel();
     files = [];
@@ -253,7 +254,7 @@ function offer(output, name) {
         title: `${name}, ${sizeText(output.byteLength ?? output.size)}` });
 }
 
-/** Files that were given: a checkpoint begins anew, labels and configuration join it. */
+/** Takes the given files: a checkpoint starts again, labels and configuration are added to it. */
 function take(given) {
     const kinds = ['checkpoint', 'beside', 'labels', 'config'];
     const fresh = kinds.flatMap((kind) =>

@@ -1,5 +1,5 @@
-// page.mjs - starts the page: opens the model, takes files however they come, shows what is going
-// on. Each part of the page is a module of its own; all computing is in worker.mjs.
+// page.mjs - starts the page: opens the model, takes files from any source, shows the progress.
+// Each part of the page is a separate module; worker.mjs does all computing.
 import { startCamera, stopStream } from './camera.mjs';
 import { Client, Superseded } from './client.mjs';
 import { startCompare } from './compare.mjs';
@@ -9,7 +9,7 @@ import { addPhotos, startPhotos } from './photos.mjs';
 import { byId, complain, emit, forgive, on, say, state } from './state.mjs';
 import { startViews } from './views.mjs';
 
-/** Beside the page; serve.mjs has both. */
+/** In the page's folder; serve.mjs serves both. */
 const BUNDLED = { url: 'model.vit', name: 'the bundled model' };
 const EXAMPLE = 'cat.jpg';
 
@@ -27,7 +27,7 @@ function showWork(busy, progress) {
     else if (!busy) showProgress({ text: '' });
 }
 
-/** Text that nobody needs to hear read aloud; what matters is said. */
+/** Text that a screen reader may skip; important messages are announced. */
 function showProgress({ text, done, total }) {
     byId('doing').textContent = text;
     if (total) Object.assign(byId('progress'), { max: total, value: done });
@@ -36,15 +36,15 @@ function showProgress({ text, done, total }) {
 
 // --- the model ---
 
-let source = null;               // of the model that is open
+let source = null;               // of the open model
 
 function optionsOf(from) {
     const threads = Number(asked.get('threads')) || undefined;
-    const module = asked.get('module') ?? state.model?.module; // no search for a faster one again
+    const module = asked.get('module') ?? state.model?.module; // skips the search for a faster module
     return { source: from.file ?? new URL(from.url, location.href).href, threads, module };
 }
 
-/** { url or file, name }; the model before stays if it cannot be read. */
+/** { url or file, name }; the previous model stays if it cannot be read. */
 async function openModel(from) {
     forgive();
     say(`Opening ${from.name}`);
@@ -78,7 +78,7 @@ function showThreads() {
         + `${alone ? ' (the page is not isolated)' : ''}, ${moduleText[module] ?? module}`;
 }
 
-/** A worker that follows another one must know the model and the photos. */
+/** A replacement worker needs the model and the photos. */
 function restore() {
     const list = state.photos.map(({ key, name, file }) => ({ key, name, file }));
     if (source) engine.ask('open', optionsOf(source)).catch(() => {});
@@ -94,8 +94,8 @@ function cancel() {
 // --- files ---
 
 /**
- * Photos, a model, a checkpoint with its labels and configuration: whatever was given. What else
- * lies in a folder is no mistake.
+ * Takes photos, a model, a checkpoint with its labels and configuration, in any combination. Other
+ * files in a folder are ignored.
  */
 async function takeFiles(files, inFolder = false) {
     const given = { photo: [], model: [], checkpoint: [], beside: [], labels: [], config: [],
@@ -122,7 +122,7 @@ async function takeFiles(files, inFolder = false) {
     }
 }
 
-/** Folders that are dropped are read, in the order of the names. */
+/** Reads dropped folders, in the order of the names. */
 async function takeDropped(transfer) {
     const entries = [...transfer.items].map((item) => item.webkitGetAsEntry?.());
     if (!entries.some((entry) => entry?.isDirectory)) return takeFiles([...transfer.files]);
@@ -156,7 +156,7 @@ async function fetchExample() {
     return new File([await response.blob()], EXAMPLE);
 }
 
-/** So that a first visitor sees something; a server without the example does no harm. */
+/** Shows an example to a first visitor; a server without it does no harm. */
 async function openFirst() {
     const example = fetchExample().catch(() => null);
     const opened = await openModel(BUNDLED), file = await example;

@@ -1,4 +1,4 @@
-// photos.mjs - the photos that were given: their list, the one that is shown, its classes.
+// photos.mjs - the user's photos: their list, the displayed one, its classes.
 import { Superseded } from './client.mjs';
 import { paint } from './map.mjs';
 import { byId, complain, element, emit, forgive, iconButton, on, readPhotos, say, state }
@@ -13,7 +13,7 @@ const batch = { done: 0, total: 0, failed: [] };
 
 // --- adding and removing ---
 
-/** Reads photos, shows the first of them. The example leaves when another photo comes. */
+/** Reads photos, and shows the first of them. The example is removed when another photo arrives. */
 export function addPhotos(files, example = false) {
     const room = MOST - state.photos.length;
     if (files.length > room) complain(`The page keeps ${MOST} photos; remove some first.`);
@@ -92,7 +92,7 @@ function remove(photo) {
     (next ? document.querySelector('#photos [aria-current=true]') : byId('choose'))?.focus();
 }
 
-/** Another model: all photos once more, the shown one first. */
+/** After a change of model, classifies all photos again, the displayed one first. */
 async function classifyAll() {
     const photos = readPhotos();
     for (const photo of photos) photo.ms = undefined;
@@ -132,7 +132,7 @@ function showList() {
     byId('remove').hidden = !state.selected;
 }
 
-/** A square out of the middle. */
+/** A square from the middle. */
 export function paintThumb(canvas, { view }, side = THUMB) {
     const pixels = side * Math.min(devicePixelRatio || 1, 2);
     const from = Math.min(view.width, view.height);
@@ -175,7 +175,7 @@ function captionOf({ name, width, height, crop, example }) {
 
 const nameOf = ({ label, index }) => label ?? `class ${index}`;
 
-/** Bars, whose rows stay where they are, and how long that took; rate: how often it is done. */
+/** Bars in fixed rows, and the time taken; rate is the number of runs per second. */
 export function showClasses(classes, ms, rate = '') {
     const list = byId('bars');
     while (list.children.length < 5) {

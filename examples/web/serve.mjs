@@ -2,8 +2,7 @@
 // serve.mjs - serves this folder on localhost, with the headers that threads need.
 //
 //     node examples/web/serve.mjs --port 8000
-//
-// Node's own modules, nothing else. sw.js sets the same headers where another server does not.
+//It uses only Node's own modules. sw.js adds the same headers on other servers.
 import { constants } from 'node:fs';
 import { open, realpath, stat } from 'node:fs/promises';
 import { createServer } from 'node:http';
@@ -23,8 +22,8 @@ Serves the page on localhost until it is interrupted.
 
 const FIRST_PORT = 8000;
 const TRIES = 20;
-const IDLE = 60000;              // milliseconds after which a visitor who takes nothing is cut off
-const MOST_TEXT = 1 << 20;       // bytes that are compressed for each visitor
+const IDLE = 60000;              // milliseconds after which an idle visitor is disconnected
+const MOST_TEXT = 1 << 20;       // bytes compressed for each visitor
 
 const types = {
     '.css': 'text/css; charset=utf-8',
@@ -41,12 +40,12 @@ const types = {
     '.wasm': 'application/wasm',
 };
 
-/** The browser's word that nothing leaves the machine: not from the page, nor from a worker. */
+/** Makes the browser keep all data on the machine, in the page and in workers. */
 const policy = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; " +
     "img-src 'self' blob: data:; media-src 'self' blob:; connect-src 'self' blob:; " +
     "worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/** Shared memory needs the first two; with them every file must say who may read it. */
+/** Shared memory needs the first two; with them every file must state who may read it. */
 const isolationHeaders = {
     'Cross-Origin-Opener-Policy': 'same-origin',
     'Cross-Origin-Embedder-Policy': 'require-corp',
@@ -55,7 +54,7 @@ const isolationHeaders = {
 
 const here = dirname(fileURLToPath(import.meta.url));
 
-/** Files that the page asks for and that lie elsewhere, unless there is one in the folder. */
+/** Files that the page requests from other folders, unless its own folder has one. */
 const elsewhere = new Map([
     ['model.vit', resolve(here, '../../models/cifar10-vit.vit')],
     ['cat.jpg', resolve(here, '../cat.jpg')],
@@ -67,8 +66,8 @@ async function fileAt(path) {
 }
 
 /**
- * A file in the folder, or where a link leads to one in it: { path, found, file }, or null. What is
- * found out about it and what is sent is of the file that was opened, whatever becomes of the name.
+ * A file in the folder, or a link to one in it: { path, found, file }, or null. Its properties and
+ * its contents are those of the opened file, even if the name changes.
  */
 async function openIn(root, path) {
     let file = null;
@@ -86,7 +85,8 @@ async function openIn(root, path) {
     return null;
 }
 
-/** The file that a URL names, opened, or null: none, hidden, or not in the folder. */
+/** The file that a URL names, opened; null if there is none, or it is hidden or outside the
+   folder. */
 async function locate(root, url) {
     let name;
     try {
@@ -110,7 +110,8 @@ const isText = (path) => !['.gz', '.jpg', '.png', '.wasm'].includes(extname(path
 const takesGzip = (request) =>
     /(^|,)\s*gzip\s*(?!;\s*q=0(\.0*)?\s*(,|$))(;|,|$)/i.test(request.headers['accept-encoding'] ?? '');
 
-/** Sends a file or, to who takes that, FILE.gz if it is there and not older, or a text compressed. */
+/** Sends a file. If the client accepts it, sends FILE.gz if that exists and is not older, or
+   compresses text. */
 async function send(root, { path, found, file }, request, reply) {
     const packed = await openIn(root, `${path}.gz`);
     try {
@@ -191,20 +192,20 @@ function listen(server, port, host) {
     });
 }
 
-/** Request handler: createServer(handler()). host: a name that is served beside localhost. */
+/** Request handler: createServer(handler()). host is another accepted name besides localhost. */
 export function handler({ isolation = true, root = here, host = 'localhost' } = {}) {
     const hosts = ['localhost', '127.0.0.1', '[::1]', host.toLowerCase()];
     const common = { 'X-Content-Type-Options': 'nosniff', 'Content-Security-Policy': policy,
                      ...(isolation ? isolationHeaders : {}) };
     return (request, response) => {
         answer(request, response, { root, hosts }, common).catch(() => {
-            if (response.headersSent) response.destroy(); // the visitor has gone, or the file
+            if (response.headersSent) response.destroy(); // the visitor or the file has gone
             else refuse(response, 500, 'the file cannot be read', common);
         });
     };
 }
 
-/** The address of a server on `port`, or if that is undefined on the first free one. */
+/** The address of a server on `port`, or on the first free one if that is undefined. */
 async function serve(port, options) {
     const server = createServer(handler(options)).setTimeout(IDLE);
     for (let tried = 0; ; tried++) {

@@ -1,8 +1,8 @@
-// state.mjs - what the page knows: the model, the photos, which of them is shown; and who wants to
-// hear when that changes.
+// state.mjs - the state of the page: the model, the photos, the displayed photo; and the listeners
+// to its changes.
 
 export const state = {
-    model: null,       // what the worker's `open` answers: info, labels, threads, module
+    model: null,       // the worker's answer to `open`: info, labels, threads, module
     modelName: '',
     photos: [],        // { key, name, file, width, height, crop, view, classes, ... } in order
     selected: null,    // one of them
@@ -45,7 +45,7 @@ export function sizeText(bytes) {
     return '';
 }
 
-/** A button without text of its own. */
+/** A button with an icon instead of text. */
 export const iconButton = (name, ...children) =>
     element('button', { type: 'button', title: name, 'aria-label': name }, ...children);
 
@@ -53,11 +53,11 @@ export function say(text) {
     byId('status').textContent = text;
 }
 
-/** What went wrong, until it is dismissed or something else goes well. */
+/** Shows an error until it is dismissed or another action succeeds. */
 export function complain(text) {
     const close = element('button', { type: 'button', className: 'small', textContent: 'Close' });
     close.addEventListener('click', forgive);
-    // A dialog is above all else, and nothing outside of it can be reached.
+    // A dialog is above everything else, and nothing outside it can be reached.
     (document.querySelector('dialog[open]') ?? document.body).append(byId('error'));
     byId('error').replaceChildren(element('p', {}, text), close);
     document.documentElement.dataset.state = 'error';

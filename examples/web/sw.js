@@ -1,13 +1,12 @@
-// sw.js - the headers that threads need, on any static host.
+// sw.js - adds the headers that threads need, on any static host.
 //
 //     <script src="sw.js"></script>      in the page's head
-//
-// A page may share memory among workers only if its server says so by two headers. Where it does
-// not, this file, as a script of the page, installs itself as a service worker and loads the page
-// once more; all that the page then fetches passes through here and gets the headers. Where that
-// does not work (no service workers, not from https or localhost) the page runs in one thread.
+//A page may share memory among workers only if its server says so by two headers. If the server
+// omits them, this file, as a script of the page, installs itself as a service worker and reloads
+// the page. All later requests of the page pass through it and get the headers. If that fails (no
+// service workers, not from https or localhost) the page runs in one thread.
 
-/** As serve.mjs sets them; the last keeps workers, too, from sending anything anywhere. */
+/** The headers of serve.mjs; the last one also keeps workers from sending data anywhere. */
 const headers = {
     'Cross-Origin-Opener-Policy': 'same-origin',
     'Cross-Origin-Embedder-Policy': 'require-corp',
@@ -20,7 +19,7 @@ const headers = {
 
 async function fetchWithHeaders(request) {
     const response = await fetch(request);
-    if (response.status === 0) return response; // another origin's: nothing may be read of it
+    if (response.status === 0) return response; // another origin's response, which may not be read
     const all = new Headers(response.headers);
     for (const [name, value] of Object.entries(headers)) all.set(name, value);
     const { status, statusText } = response;
@@ -39,14 +38,14 @@ function beServiceWorker() {
     });
 }
 
-/** Once: a page that is still not isolated stays as it is. */
+/** Reloads once: a page that is still not isolated stays as it is. */
 function mayReload() {
     try {
         if (sessionStorage.getItem('isolating')) return false;
         sessionStorage.setItem('isolating', 'yes');
         return true;
     } catch {
-        return false; // no storage: it could go on for ever
+        return false; // without storage it could reload forever
     }
 }
 
@@ -61,7 +60,7 @@ function isIsolated() {
 
 async function isolate(script) {
     if (isIsolated() || !navigator.serviceWorker) return;
-    if (navigator.serviceWorker.controller) return; // it has the headers, and they do not help
+    if (navigator.serviceWorker.controller) return; // it has the headers, but they do not help
     try {
         await navigator.serviceWorker.register(script);
         await navigator.serviceWorker.ready;

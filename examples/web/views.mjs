@@ -1,12 +1,12 @@
-// views.mjs - "See": what the model looks at, one tab for each command of tools/vit-look. The
-// numbers come from the worker; here they become pictures.
+// views.mjs - "See": a model's attention and tokens, one tab for each command of tools/vit-look.
+// The worker computes the values; this file draws them.
 import { Superseded } from './client.mjs';
 import { componentColours, heatColours, makeMap, middleOf, paint, paintGrids, paintOne, patchAt,
     rangeOf } from './map.mjs';
 import { select } from './photos.mjs';
 import { byId, element, iconButton, on, readPhotos, state } from './state.mjs';
 
-const MOST = 24;                 // photos that are compared
+const MOST = 24;                 // compared photos
 const THUMB = 140;               // of small maps, in CSS pixels
 
 let engine = null;
@@ -21,7 +21,7 @@ const placeText = (patch, columns) =>
 const fromText = (patch, photo) =>
     (patch < 0 ? clsName() : `patch at ${placeText(patch, photo.crop.columns)}`);
 
-/** An answer for what is shown now; null if something newer was asked. */
+/** The response for the displayed photo; null if a newer request exists. */
 async function ask(type, data) {
     try {
         return await engine.ask(type, data, { latest: type });
@@ -37,7 +37,7 @@ function shownPhotos() {
     return [state.selected, ...others].slice(0, MOST);
 }
 
-/** A list with one button and canvas for each of `names`; kept, if it has these already. */
+/** A list with one button and canvas for each of `names`; kept if it already has these. */
 function fillList(list, names, onButton) {
     const same = list.children.length === names.length
         && names.every((name, i) => list.children[i].textContent === name);
@@ -52,7 +52,7 @@ function fillList(list, names, onButton) {
     return [...list.querySelectorAll('canvas')];
 }
 
-/** Small maps of the other photos, which a click selects; the focus is not lost. */
+/** Small maps of the other photos; a click selects a photo, and the focus stays. */
 function paintOthers(view, photos, names, colours) {
     const list = byId(`${view}-maps`), focused = list.contains(document.activeElement);
     list.replaceChildren();
@@ -66,7 +66,7 @@ function paintOthers(view, photos, names, colours) {
 
 // --- large maps of the selected photo ---
 
-/** A view with such a map has photo, patch (asked about; -1: none), cursor, paintLarge(). */
+/** A view with such a map has photo, patch (the chosen one; -1: none), cursor, paintLarge(). */
 function connectMap(name, view) {
     const choose = (patch) => {
         view.patch = patch;
@@ -79,7 +79,7 @@ function connectMap(name, view) {
         chosen: choose,
     });
     byId(`${name}-reset`)?.addEventListener('click', () => {
-        byId(`${name}-map`).focus();     // the button is about to go
+        byId(`${name}-map`).focus();     // the button is about to disappear
         choose(-1);
     });
 }
@@ -116,7 +116,7 @@ const attention = {
     },
 
     reset() {
-        // Of the last block one patch often takes all; of the middle one more is to be seen.
+        // In the last block one patch often dominates; a middle block shows more.
         this.block = config().depth >> 1;
         this.pinned = this.patch = -1;
         byId('block').max = config().depth - 1;
@@ -140,7 +140,7 @@ const attention = {
         if (byId('every').open) this.paintMatrix();
     },
 
-    /** What a button of `head` (-1: the mean) of `block` does. */
+    /** The action of a button of `head` (-1: the mean) of `block`. */
     connect(button, head, block) {
         const show = (what) => { this.hovered = what; this.paintLarge(); };
         const own = { head, get block() { return block ?? attention.block; } };
@@ -183,7 +183,7 @@ const attention = {
         this.mark();
     },
 
-    /** The matrix is one stop of the Tab key. */
+    /** The matrix is a single Tab stop. */
     walk(event) {
         const { depth } = config(), buttons = [...byId('matrix').children];
         const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -depth, ArrowDown: depth }[event.key];
@@ -244,7 +244,7 @@ const rollout = {
 
 // --- tokens ---
 
-/** The choices of a select: after the final norm, or after each block. */
+/** The options of a select: after the final norm, or after each block. */
 function fillBlocks(select) {
     const blocks = Array.from({ length: config().depth }, (_, i) =>
         new Option(`after block ${i}`, String(i)));

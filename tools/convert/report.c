@@ -263,7 +263,7 @@ void convert_report_skipped(const photo_list *photos, const char *program) {
     if (photos->skipped == 0) return;
     for (i = 0; i < photos->skipped && i < NAMED && used < sizeof text; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i ? ", " : "", names[i]);
-    report_error(program, NULL, "skipped %d of %d unreadable images: %s%s", photos->skipped,
+    report_error(program, NULL, "skipped %d unreadable images of %d: %s%s", photos->skipped,
                  photos->count + photos->skipped, text,
                  photos->skipped > NAMED && used < sizeof text ? ", ..." : "");
 }

@@ -1,5 +1,5 @@
-// check.mjs - arguments of vit.mjs: what is wrong is a TypeError or a RangeError, before it comes
-// near the module's memory.
+// check.mjs - checks arguments of vit.mjs: a wrong one throws a TypeError or a RangeError, before
+// it reaches the module's memory.
 
 const LARGEST_SIDE = 2 ** 20;
 const LARGEST_STRIDE = 2 ** 31 - 1;
@@ -17,7 +17,7 @@ function checkInteger(value, name, least, most) {
 
 export const checkCount = (value, name, most) => checkInteger(value, name, 1, most);
 
-/** One of `count` things, which count from 0. */
+/** An index of one of `count` items. */
 export function checkChoice(value, name, count) {
     if (count === 0) throw new RangeError(`the model has no ${name}`);
     return checkInteger(value, name, 0, count - 1);
@@ -36,7 +36,7 @@ export function checkSides(photo) {
 
 const isBytes = (data) => ArrayBuffer.isView(data) && data.BYTES_PER_ELEMENT === 1;
 
-/** { data, width, height, stride, format }: as vit.h has them, data no longer than needed. */
+/** { data, width, height, stride, format } as in vit.h, with data cut to the needed length. */
 export function checkPhoto(photo) {
     const { width, height } = checkSides(photo);
     const { data, format: name = 'rgba8', stride } = photo;

@@ -3,9 +3,8 @@
 //     const converter = await Converter.open();
 //     const { status, report, output, stderr } = await converter.convert(
 //         [{ name: 'model.safetensors', file }], ['--dtype', 'int8']);
-//
-// It is vit-convert itself, with its options and messages. Converting blocks: in a page, do it in
-// a worker, where files are read piece by piece as well.
+//It runs vit-convert itself, with its options and messages. Converting blocks, so a page should do
+// it in a worker, which also reads files piece by piece.
 import { inputOf, normal } from './files.mjs';
 import { loadModule } from './load.mjs';
 import { Wasi } from './wasi.mjs';
@@ -13,8 +12,8 @@ import { Wasi } from './wasi.mjs';
 const BESIDE = /(^|\/)(preprocessor_|open_clip_)?config\.json$|\.(txt|csv|md|npy)$/i;
 const INDEX = /\.index\.json$/i;
 
-/** Which of several files is the checkpoint: the index of shards, else the first that is neither
- *  a configuration nor a list of labels. */
+/** The checkpoint among several files: the index of shards, otherwise the first that is neither a
+ *  configuration nor a list of labels. */
 export function checkpointAmong(names) {
     return names.find((name) => INDEX.test(name)) ?? names.find((name) => !BESIDE.test(name)) ??
         names[0];
@@ -28,7 +27,7 @@ function nameOfOutput(checkpoint, args) {
     return name.replace(/(\.index\.json|\.[a-z0-9]{1,12})$/i, '') + suffix;
 }
 
-/** Takes progress bars out of what a terminal would have got, and hands them on. */
+/** Extracts progress bars from terminal output, and reports them. */
 const progressOf = (onProgress) => (text) =>
     text.replace(/\r(?:\x1b\[\?7l([^\x1b]*))?\x1b\[K(?:\x1b\[\?7h)?/g, (_, bar) => {
         const [, step, percent, seconds] = bar?.match(/^(\w+) \[.*\] +(\d+) % +(\d+) s left/) ?? [];
@@ -40,10 +39,11 @@ const noOption = (name) => (name.startsWith('-') ? `./${name}` : name);
 const OUTPUT_OPTION = /^(-o.*|--output(=.*)?|--json)$/;
 
 export class Converter {
-    /** base: the folder of convert.wasm, with a slash at its end; left out: that of this file. */
+    /** base is the folder of convert.wasm, with a slash at its end; by default the folder of this
+       file. */
     static async open({ base = import.meta.url } = {}) {
         const folder = new URL(base, globalThis.location?.href ?? import.meta.url);
-        return new Converter(await loadModule(new URL('convert.wasm', folder), true));   // as it is
+        return new Converter(await loadModule(new URL('convert.wasm', folder), true));   // unchanged
     }
 
     /** A module that was compiled elsewhere, such as in the page that started a worker. */
@@ -52,9 +52,9 @@ export class Converter {
     }
 
     /**
-     * files: [{ name, file }], the checkpoint and whatever lies beside it or is named in args;
-     * file is a Blob, a Uint8Array, or has a size and read(at, bytes). args: options of
-     * vit-convert, but for -o and --json.
+     * files: [{ name, file }], the checkpoint and its companions or files named in args; file is a
+     * Blob, a Uint8Array, or has a size and read(at, bytes). args are options of vit-convert,
+     * except -o and --json.
      */
     async convert(files, args = [], onProgress = null) {
         const wrong = args.find((arg) => OUTPUT_OPTION.test(arg));

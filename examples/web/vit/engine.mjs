@@ -2,11 +2,11 @@
 import { countCores } from './features.mjs';
 import { Pool, makeMemory } from './pool.mjs';
 
-const LARGEST = 2 ** 32 - 2 ** 20; // bytes that can be asked for
+const LARGEST = 2 ** 32 - 2 ** 20; // largest request in bytes
 const IO = -2;
 const MEMORY = -3;
 
-/** What vit.h or a tool refuses. */
+/** A refusal by vit.h or a tool. */
 export class VitError extends Error {
     constructor(result, resultString, detail) {
         super(detail && detail !== resultString ? `${resultString}: ${detail}` : resultString);
@@ -16,7 +16,7 @@ export class VitError extends Error {
     }
 }
 
-/** Views of the memory are made for each use: they break when it grows. */
+/** Each use makes new views of the memory, because they break when it grows. */
 export class Engine {
     static async start(module, threads) {
         if (threads === 1) {
@@ -37,18 +37,18 @@ export class Engine {
         this.pool = pool;
     }
 
-    /** Until they are there the caller works alone; if they do not start, the next call says it. */
+    /** Until they run, the caller works alone; if they fail to start, the next call throws. */
     startThreads() {
         this.pool?.start().catch((error) => { this.threadless = error; });
     }
 
-    /** Ends the workers; the memory goes when nobody refers to it any more. */
+    /** Ends the workers; the memory is freed with the last reference. */
     close() {
         this.pool?.close();
         this.exports = this.memory = this.pool = null;
     }
 
-    /** What a function returns. If it does not, the instance is of no more use. */
+    /** Returns a function's result. After an exception the instance is unusable. */
     call(name, ...parameters) {
         if (this.threadless) throw this.threadless;
         try {
@@ -60,7 +60,7 @@ export class Engine {
         }
     }
 
-    /** The same of one that says why if it returns 0. */
+    /** Calls a function whose result 0 means failure, and throws its message. */
     attempt(name, ...parameters) {
         const returned = this.call(name, ...parameters);
         if (returned === 0) throw this.failure();
@@ -85,7 +85,7 @@ export class Engine {
         if (this.exports) this.call('release', at);
     }
 
-    /** Calls action(at) with so many bytes, which are there until it returns. */
+    /** Calls action(at) with `size` bytes, which exist until it returns. */
     borrow(size, action) {
         const at = this.allocate(size);
         try {
@@ -113,10 +113,10 @@ export class Engine {
 
     text(pointer) {
         const bytes = new Uint8Array(this.memory.buffer, pointer >>> 0);
-        return new TextDecoder().decode(bytes.slice(0, bytes.indexOf(0))); // it refuses shared ones
+        return new TextDecoder().decode(bytes.slice(0, bytes.indexOf(0))); // it refuses shared memory
     }
 
-    /** { at, size } of all that openSource() promises. */
+    /** { at, size } of all bytes that openSource() announces. */
     async read(source, onProgress) {
         let opened;
         try {
@@ -147,7 +147,7 @@ export class Engine {
     }
 }
 
-/** Bytes that follow each other in the memory. */
+/** Consecutive bytes in the memory. */
 class Growing {
     constructor(engine, room) {
         this.engine = engine;

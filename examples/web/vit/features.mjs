@@ -1,10 +1,10 @@
-// features.mjs - which of the modules this engine can run, and in which order to try them.
+// features.mjs - finds the modules that this engine can run, and the order to try them in.
 
 const header = [0, 97, 115, 109, 1, 0, 0, 0];
 const instructions = (...bytes) => new Uint8Array([
     ...header,
     1, 5, 1, 96, 0, 1, 127,                  // a type () -> i32,
-    3, 2, 1, 0,                              // one function of it,
+    3, 2, 1, 0,                              // one function,
     7, 5, 1, 1, 102, 0, 0,                   // exported as f,
     10, bytes.length + 4, 1, bytes.length + 2, 0, ...bytes, 11,
 ]);
@@ -16,7 +16,7 @@ export const hasSimd = WebAssembly.validate(instructions(...vector(1), 253, 24, 
 /** i16x8.extract_lane_s(i16x8.relaxed_dot_i8x16_i7x16_s(63 ..., 255 ...)) */
 const relaxed = instructions(...vector(63), ...vector(255), 253, 146, 2, 253, 24, 0);
 
-/** Eight bits are more than the instruction promises: on ARM the first of them is a sign. */
+/** The instruction guarantees only 7 bits: on ARM the eighth is a sign. */
 function dotIsUnsigned() {
     if (!WebAssembly.validate(relaxed)) return false;
     const { f } = new WebAssembly.Instance(new WebAssembly.Module(relaxed)).exports;
@@ -25,7 +25,7 @@ function dotIsUnsigned() {
 
 export const hasRelaxedDot = dotIsUnsigned();
 
-/** In a page: whether it is cross-origin isolated, so that workers may share memory. */
+/** In a page: true if it is cross-origin isolated, so that workers may share memory. */
 export const hasThreads = globalThis.crossOriginIsolated ?? typeof SharedArrayBuffer === 'function';
 
 export async function countCores() {
@@ -41,8 +41,8 @@ const modules = {
 };
 
 /**
- * [{ kind, threads, file }]: the module that is asked for; kind undefined: all that this engine
- * runs, as not every server has each. Threads need SIMD: engines without it have none.
+ * [{ kind, threads, file }]: the requested module; if kind is undefined, all that this engine runs,
+ * because not every server has each. Threads need SIMD: engines without SIMD have no threads.
  */
 export function chooseModules(kind, threads = 1) {
     if (kind !== undefined && !Object.hasOwn(modules, kind)) {

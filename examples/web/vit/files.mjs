@@ -1,13 +1,13 @@
-// files.mjs - files for a program compiled for WASI: those it is given are read piece by piece,
-// those it writes are collected in pieces. Nothing touches a disk.
+// files.mjs - files for a program compiled for WASI: inputs are read piece by piece, outputs are
+// collected in pieces. Nothing touches a disk.
 
-const PIECE = 1 << 20;    // bytes of an output file in one piece
-const WINDOW = 1 << 18;   // bytes of an input file that are read at once
+const PIECE = 1 << 20;    // bytes of a piece of an output file
+const WINDOW = 1 << 18;   // bytes of an input file read at once
 
 /** A Blob can be read at once only in a worker of a browser. */
 const reader = () => (typeof FileReaderSync === 'undefined' ? null : new FileReaderSync());
 
-/** A source, which has a size and read(at, bytes); small reads are out of a window. */
+/** A source with a size and read(at, bytes); small reads come from a window. */
 class Input {
     constructor(source) {
         this.source = source;
@@ -59,7 +59,7 @@ const sourceOfBlob = (blob, sync) => ({
     },
 });
 
-/** A Blob, a Uint8Array, or an object with size and read(at, bytes), as a file to read. */
+/** Makes a readable file of a Blob, a Uint8Array, or an object with size and read(at, bytes). */
 export async function inputOf(file) {
     if (file instanceof Uint8Array) return new Input(sourceOfBytes(file));
     if (file instanceof ArrayBuffer) return new Input(sourceOfBytes(new Uint8Array(file)));
@@ -72,8 +72,8 @@ export async function inputOf(file) {
     throw new TypeError('expected a Blob, a Uint8Array or an object with size and read');
 }
 
-/** A file that grows. In a worker of a browser all but the last piece are Blobs, which need not be
- *  in memory. */
+/** A file that grows. In a worker of a browser all but the last piece are Blobs, which may lie
+ *  outside memory. */
 export class Output {
     constructor() {
         this.pieces = [];
@@ -107,7 +107,7 @@ export class Output {
         return length;
     }
 
-    /** A piece as bytes that can be written. */
+    /** A piece as writable bytes. */
     piece(index) {
         if (this.sync && this.open >= 0 && this.open !== index)
             this.pieces[this.open] = new Blob([this.pieces[this.open]]);
@@ -118,7 +118,7 @@ export class Output {
         return this.pieces[index];
     }
 
-    /** All of it; the file is empty afterwards. */
+    /** Returns all bytes, and leaves the file empty. */
     take() {
         const parts = [];
         for (let at = 0; this.pieces.length > 0; at += PIECE) {

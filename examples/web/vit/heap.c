@@ -1,8 +1,8 @@
-/* heap.c - memory for the module, in place of the C library's, which must not be used where memory
- * is shared: Debian's has no version for that.
+/* heap.c - memory for the module in place of the C library's, which must not be used with shared
+ * memory: Debian has no version of it for that.
  *
- * Only the thread that calls the module allocates, and only it uses the rest of the C library; the
- * workers compute in what it gave them.
+ * Only the thread that calls the module allocates and uses the rest of the C library; the workers
+ * compute in memory that it passes.
  */
 #include "heap.h"
 
@@ -11,26 +11,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAGE = 65536, ALIGNMENT = 64 }; /* 64: as vit.h likes it */
+enum { PAGE = 65536, ALIGNMENT = 64 }; /* 64: vit.h's preferred alignment */
 
-/* In front of what malloc() returns, which is as aligned as the header is large. */
+/* Precedes each block; its size keeps the block aligned. */
 typedef struct block {
     size_t size;        /* header included */
-    struct block *next; /* of the free ones, in order of their addresses */
+    struct block *next; /* of the free blocks, in order of their addresses */
     unsigned char padding[ALIGNMENT - sizeof(size_t) - sizeof(struct block *)];
 } block;
 
-extern unsigned char __heap_base; /* where the linker's data end */
+extern unsigned char __heap_base; /* end of the linker's data */
 
-/* The `next` of blocks that are not free: who frees something else is stopped. */
+/* The `next` of blocks in use, so that freeing anything else is detected. */
 #define TAKEN ((block *)&first_free)
 
 static block *first_free;
-static size_t heap_end; /* 0: nothing was taken yet */
+static size_t heap_end; /* 0 if nothing was taken yet */
 
 static size_t round_up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
 
-/* Puts a block among the free ones, and joins it with neighbours that it touches. */
+/* Adds a block to the free ones, and joins it with adjacent ones. */
 static void insert(block *b) {
     block **link = &first_free, *before = NULL;
     while (*link && *link < b) before = *link, link = &before->next;
@@ -46,7 +46,7 @@ static void insert(block *b) {
     }
 }
 
-/* One more free block of `size`, or with a smaller free one before it. */
+/* Adds a free block of `size`, or a smaller one that joins the last free block. */
 static int grow(size_t size) {
     const size_t start = heap_end ? heap_end : round_up((size_t)&__heap_base, ALIGNMENT);
     const size_t present = __builtin_wasm_memory_size(0);
@@ -59,7 +59,7 @@ static int grow(size_t size) {
     return 1;
 }
 
-/* Takes the first free block that is large enough, and gives back what is left of it. */
+/* Takes the first free block that is large enough, and returns the rest of it. */
 static block *take(size_t size) {
     block **link = &first_free, *b, *rest;
     while (*link && (*link)->size < size) link = &(*link)->next;
@@ -111,8 +111,8 @@ void free(void *memory) {
 
 /* --- files ------------------------------------------------------------------------------------ */
 
-/* The C library's streams would ask for these at their end; only those in memory are used, and with
- * these here the module imports nothing. */
+/* The C library's streams would import these functions. Only streams in memory are used, and with
+ * these definitions the module imports nothing. */
 
 #define IMPORTED(name) __imported_wasi_snapshot_preview1_##name
 

@@ -1,4 +1,4 @@
-/* heap.h - which functions the module exports, and memory for it. */
+/* heap.h - the exported functions of the module, and its memory. */
 #ifndef HEAP_H
 #define HEAP_H
 

@@ -1,6 +1,6 @@
-/* left_out.c - what vit-convert does without in a page, where every byte is fetched: decoders of
- * images and all that needs them, C headers, topics of --help, and the names of ImageNet's classes.
- * Whoever asks for these is told.
+/* left_out.c - the parts of vit-convert that a page omits because every byte is fetched: decoders
+ * of images and their users, C headers, topics of --help, and the names of ImageNet's classes.
+ * Requests for them print a message.
  */
 #include <string.h>
 

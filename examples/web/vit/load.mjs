@@ -1,11 +1,11 @@
-// load.mjs - bytes from wherever they are, in pages and in Node: the modules, and models, which are
+// load.mjs - reads bytes from any source, in pages and in Node: the modules, and models, which are
 // read in pieces.
 
 const PIECE = 1 << 22;
 
 const inNode = typeof process === 'object' && Boolean(process.versions?.node);
 
-/** Of a string or URL: the path of a file, if it is one and there are files. */
+/** The path of a file, if a string or URL is one and files exist. */
 async function pathOf(source) {
     if (!inNode) return null;
     const { fileURLToPath } = await import('node:url');
@@ -27,19 +27,19 @@ async function bytesOf(url) {
 
 async function expand(data) {
     const bytes = new Uint8Array(data);
-    if (bytes[0] !== 0x1f || bytes[1] !== 0x8b) return bytes; // the server has done it
+    if (bytes[0] !== 0x1f || bytes[1] !== 0x8b) return bytes; // the server has expanded it
     const expanded = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'));
     return new Uint8Array(await new Response(expanded).arrayBuffer());
 }
 
-/** Addresses that have no module, and why: they are asked once. */
+/** Addresses without a module, and the reasons: each is requested once. */
 const missing = new Map();
 
 /** Fetches the bytes and returns use(bytes). */
 async function attempt(url, use) {
     if (missing.has(url)) throw missing.get(url);
     const bytes = await bytesOf(url).catch((error) => {
-        // Another time a server that is busy or away may have it.
+        // A busy or unreachable server may have it later.
         if (error.code === 'ENOENT' || [404, 410].includes(error.status)) missing.set(url, error);
         throw error;
     });
@@ -52,10 +52,10 @@ async function attempt(url, use) {
     }
 }
 
-/** Folders that have modules without their NAME.wasm.gz. */
+/** Folders whose modules lack a NAME.wasm.gz. */
 const unpacked = new Set();
 
-/** The module at a URL, out of the smaller file if that is there and sound. */
+/** The module at a URL, from the smaller file if that exists and is intact. */
 async function readModule(url, compile) {
     const folder = new URL('.', url).href;
     if (typeof DecompressionStream === 'function' && !unpacked.has(folder)) {
@@ -69,8 +69,8 @@ async function readModule(url, compile) {
 }
 
 /**
- * Makes the memory that a module imports one that is not shared, which takes a bit: where nothing
- * may be shared, the same module runs on one thread.
+ * Makes a module's imported memory unshared, by changing a bit: where sharing is impossible, the
+ * same module runs on one thread.
  */
 function unshare(bytes) {
     let at = 8;
@@ -84,13 +84,13 @@ function unshare(bytes) {
         }
     };
     const skip = () => { const length = number(); at += length; };
-    while (bytes[at] !== 2) { // to the section of imports
+    while (bytes[at] !== 2) { // skips to the section of imports
         at++;
         skip();
     }
     at++;
     number(); // its size,
-    number(); // how many; the linker puts the memory first:
+    number(); // number of imports; the linker puts the memory first:
     skip(); // its two names, 2 for a memory, its limits
     skip();
     if (bytes[at] !== 2) throw new Error('the first import of the module is no memory');
@@ -100,7 +100,7 @@ function unshare(bytes) {
 
 const modules = new Map();
 
-/** The module at a URL, NAME.wasm.gz if it is there; compiled once. */
+/** The module at a URL, from NAME.wasm.gz if it exists; compiled once. */
 export function loadModule(url, shared) {
     const key = `${url} ${shared}`;
     if (!modules.has(key)) {
@@ -111,7 +111,7 @@ export function loadModule(url, shared) {
     return modules.get(key);
 }
 
-/** The first of chooseModules() that is there and compiles, with it: { module, kind, threads }. */
+/** The first of chooseModules() that exists and compiles: { module, kind, threads }. */
 export async function loadFirst(choices, base) {
     const reasons = [];
     for (const choice of choices) {
@@ -196,7 +196,7 @@ export function checkSource(source) {
     throw new TypeError('expected the bytes of a .vit file, a Blob, a Response or a URL');
 }
 
-/** Begins to read what checkSource accepts. */
+/** Begins to read any source that checkSource accepts. */
 export async function openSource(source) {
     if (isAddress(source)) return openAddress(source);
     if (source instanceof Blob) return { total: source.size, pieces: piecesOfBlob(source) };

@@ -1,7 +1,8 @@
-/* module.c - vit.h and the numbers of tools/vit-look as a WebAssembly module, for pages and Node.
+/* module.c - vit.h and the computations of tools/vit-look as a WebAssembly module, for pages and
+ *Node.
  *
- * `make wasm` builds it, with Debian's clang. It imports nothing but, with threads, its memory and
- * parallel_for, so that any JavaScript can instantiate it.
+ * `make wasm` builds it, with Debian's clang. It imports nothing except, with threads, its memory
+ * and parallel_for, so that any JavaScript can instantiate it.
  */
 
 #include "module.h"
@@ -17,7 +18,7 @@
 
 struct web_model {
     vit_model model;     /* its weights are in data            */
-    vit_session session; /* what a forward pass needs          */
+    vit_session session; /* state of a forward pass            */
     void *data, *workspace;
     float *input;        /* [in_chans, img_height, img_width]  */
     float *logits;       /* [num_classes]                      */
@@ -40,7 +41,7 @@ static int check(vit_result result) {
     return result == VIT_OK || fail(result, vit_result_string(result));
 }
 
-/* Of the tools, which have words and no numbers. */
+/* Fails with a report of the tools, which has text but no number. */
 static int fail_report(const report *r) {
     return fail(r->no_memory ? VIT_ERROR_MEMORY : VIT_ERROR_UNSUPPORTED, r->text);
 }
@@ -136,7 +137,7 @@ web_model *web_open(void *data, size_t size, int threads, int verify) {
     return NULL;
 }
 
-/* Everything is NULL that was not allocated. */
+/* Members that were not allocated are NULL. */
 void web_close(web_model *m) {
     if (!m) return;
     vit_model_close(&m->model);

@@ -5,37 +5,35 @@
 //     await pool.start();
 //     ...
 //     pool.close();
-//
-// The module imports parallel_for(count, task, arg) and exports run(task, arg, index). The caller
-// and the workers take indices until none is left; whoever is free takes the next.
-//
-// Every worker has an instance of its own in the same memory. What they say to each other is in
-// `control`, a few integers in that memory.
+//The module imports parallel_for(count, task, arg) and exports run(task, arg, index). The caller
+// and the workers each take the next index until none is left.
+//Every worker has its own instance in the same memory. They communicate through `control`, a few
+// integers in that memory.
 
-/** Numbers in `control`. */
+/** Indices into `control`. */
 export const JOB = 0;      // counts the jobs; workers sleep on it
-export const LEFT = 1;     // indices that nobody has taken; 0 or less: none
+export const LEFT = 1;     // indices still free; 0 or less: none
 export const DONE = 2;     // indices that are finished; the caller sleeps on it
-export const COUNT = 3;    // these three belong to whoever has taken an index
+export const COUNT = 3;    // these three belong to the holder of an index
 export const TASK = 4;
 export const ARG = 5;
-export const FAILED = 6;   // a task has trapped, or a worker is no more
+export const FAILED = 6;   // a task has trapped, or a worker has ended
 export const CONTROL_SIZE = 7;
 
 const STACK = 1 << 18;     // bytes for each worker; the tasks of vit.h need a tenth of it
-const INITIAL = 64;        // pages of 64 KiB, as the module says,
-const LARGEST = 65535;     // and at most
-const LOOKS = 100;         // at a number before the time
-// Milliseconds of looking before it sleeps. Longer than the pauses of a forward pass: of two
-// threads that wake each other, an operating system may keep both on one core, in turns.
+const INITIAL = 64;        // pages of 64 KiB, as in the module,
+const LARGEST = 65535;     // and the maximum
+const LOOKS = 100;         // looks at a value between looks at the time
+// Milliseconds of looking before it sleeps. Longer than the pauses of a forward pass: an operating
+// system may keep two threads that wake each other on one core, in turns.
 const LONG = 0.5;
-const SHORT = 0.02;        // where threads share cores anyway
+const SHORT = 0.02;        // if threads share cores anyway
 const START = 20000;       // milliseconds for a worker to start,
-const PATIENCE = 60000;    // and for a job to come to its end
+const PATIENCE = 60000;    // and for a job to finish
 
 /**
- * Takes indices until none is left. Who has one may read the rest of `control`: the next job begins
- * after this one's last index.
+ * Takes indices until none is left. The holder of an index may read the rest of `control`: the next
+ * job begins after this one's last index.
  */
 export function work(control, run) {
     for (;;) {
@@ -51,7 +49,7 @@ export function work(control, run) {
     }
 }
 
-/** Looks for so many milliseconds; false if control[at] is still `value`. */
+/** Looks for `ms` milliseconds; false if control[at] is still `value`. */
 function changes(control, at, value, ms) {
     const end = performance.now() + ms;
     do {
@@ -63,8 +61,8 @@ function changes(control, at, value, ms) {
 }
 
 /**
- * Looks, at most for `longest` milliseconds, and then sleeps. It looks for half as long each time
- * that this was in vain, as where two threads share a core, and for longer again when it was not.
+ * Looks for at most `longest` milliseconds, then sleeps. It halves the time whenever looking
+ * failed, as when two threads share a core, and lengthens it when it succeeded.
  */
 export class Waiter {
     constructor(longest) {
@@ -72,7 +70,7 @@ export class Waiter {
         this.spin = longest;
     }
 
-    /** Until control[at] is no longer `value`; false if that takes longer than `patience`. */
+    /** Waits until control[at] is no longer `value`; false if that takes longer than `patience`. */
     waitWhile(control, at, value, patience = Infinity) {
         const seen = changes(control, at, value, this.spin);
         this.spin = seen ? Math.min(2 * this.spin, this.longest) : Math.max(this.spin / 2, SHORT);
@@ -80,10 +78,10 @@ export class Waiter {
     }
 }
 
-/** A page's own thread may not sleep; it looks again and again. */
+/** A page's main thread may not sleep, so it keeps looking. */
 const canSleep = typeof document === 'undefined';
 
-/** As much as the engine grants of address space; pages are taken when they are used. */
+/** As much address space as the engine grants; pages are taken when used. */
 export function makeMemory(shared) {
     for (let maximum = LARGEST; ; maximum >>= 1) {
         try {
@@ -119,7 +117,7 @@ function started(worker, message) {
 }
 
 export class Pool {
-    /** `threads` counts the caller. Where there are fewer cores, who waits sleeps at once. */
+    /** `threads` includes the caller. With fewer cores, waiting threads sleep at once. */
     constructor(module, threads, cores = threads) {
         this.module = module;
         this.threads = threads;
@@ -135,7 +133,7 @@ export class Pool {
         this.control = new Int32Array(this.memory.buffer, at, CONTROL_SIZE).fill(0);
     }
 
-    /** Until then the instance may be used where there are no tasks. `url`: the workers' file. */
+    /** Until then the instance may be used without tasks. `url`: the workers' file. */
     async start(url = new URL('thread.mjs', import.meta.url)) {
         try {
             for (let i = 1; i < this.threads; i++) {
@@ -170,7 +168,7 @@ export class Pool {
         control[COUNT] = count;
         control[TASK] = task;
         control[ARG] = arg;
-        Atomics.store(control, LEFT, count); // from here on they may take
+        Atomics.store(control, LEFT, count); // from here on workers may take indices
         Atomics.add(control, JOB, 1);
         Atomics.notify(control, JOB);
         work(control, this.instance.exports.run);
@@ -189,11 +187,11 @@ export class Pool {
         if (Atomics.load(control, FAILED)) throw new Error('a worker has failed');
     }
 
-    /** Ends the workers; what is in the memory stays. */
+    /** Ends the workers; the memory keeps its contents. */
     close() {
-        this.closed = true; // start() may not be through
+        this.closed = true; // start() may still be running
         for (const worker of this.workers.splice(0)) {
-            worker.onerror?.(new Error('the pool is closed')); // if somebody waits for it
+            worker.onerror?.(new Error('the pool is closed')); // for a caller that waits for it
             worker.onerror = null;
             worker.terminate();
         }

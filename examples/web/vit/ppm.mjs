@@ -2,7 +2,7 @@
 
 const header = /^P6(?:\s|#[^\n]*\n)+(\d+)(?:\s|#[^\n]*\n)+(\d+)(?:\s|#[^\n]*\n)+(\d+)\s/;
 
-/** { width, height, data, format } of the bytes of a file; an Error says what is wrong. */
+/** Turns a file's bytes into { width, height, data, format }; throws an Error with the reason. */
 export function readPpm(bytes) {
     const found = header.exec(new TextDecoder('latin1').decode(bytes.subarray(0, 512)));
     if (!found) throw new Error('is not a PPM file: expected P6, width, height and 255');

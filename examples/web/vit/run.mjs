@@ -1,4 +1,4 @@
-// run.mjs - says what is in a photo, as tools/vit-classify does, in WebAssembly.
+// run.mjs - classifies a photo, like tools/vit-classify, in WebAssembly.
 //
 //     node examples/web/vit/run.mjs examples/cat.ppm
 //     node examples/web/vit/run.mjs --model vit_base.vit --threads 4 --top 3 --time 20 *.ppm
@@ -13,7 +13,7 @@ const usage = `usage: run.mjs [--model MODEL.vit] [--module scalar|simd|relaxed]
 
 const path = (name) => fileURLToPath(new URL(name, import.meta.url));
 
-/** What cannot be read ends the program: its name and the reason on one line. */
+/** Ends the program for an unreadable file: its name and the reason on one line. */
 function fail(name, error) {
     console.error(`run.mjs: ${name}: ${error.message}`);
     process.exit(1);
@@ -46,7 +46,7 @@ function parse() {
     return process.exit(2);
 }
 
-/** The median of `count` runs, after as many for the engine to compile what it runs often. */
+/** The median of `count` runs, after as many for the engine to compile hot code. */
 function time(model, photo, count) {
     const ms = [];
     for (let i = 0; i < 2 * count; i++) {

@@ -1,13 +1,12 @@
 // vit.d.mts - the types of vit.mjs: Vision Transformers in a page or in Node.
-//
-// Every method but open() is synchronous and computes until it is done: call them in a worker of
-// your own where nothing may freeze. Arrays that are returned belong to you.
+//Every method but open() is synchronous and blocks while it computes: call it in a worker to keep a
+// page responsive. Returned arrays belong to the caller.
 
-/** What vit.h or a tool refuses. Wrong arguments are TypeErrors and RangeErrors instead. */
+/** A refusal by vit.h or a tool. Wrong arguments throw TypeErrors and RangeErrors instead. */
 export class VitError extends Error {
     /** A vit_result: -1 to -10, as in vit.h. */
     readonly result: number;
-    /** vit_result_string() of it; the message says more where there is more to say. */
+    /** vit_result_string() of the result; the message may have details. */
     readonly resultString: string;
 }
 
@@ -18,31 +17,32 @@ export interface Photo {
     readonly width: number;
     readonly height: number;
     readonly data: Uint8Array | Uint8ClampedArray;
-    /** Left out: rgba8, whose alpha is ignored. */
+    /** Default: rgba8, whose alpha is ignored. */
     readonly format?: PixelFormat;
-    /** Bytes from one row to the next; left out: no gap. */
+    /** Bytes from one row to the next; by default without a gap. */
     readonly stride?: number;
 }
 
-/** What preprocessing would make: [in_chans, img_height, img_width] floats. */
+/** A preprocessed photo: [in_chans, img_height, img_width] floats. */
 export type Input = Float32Array;
 
 export type ModuleKind = 'scalar' | 'simd' | 'relaxed';
 
 export interface OpenOptions {
-    /** At most; left out: one for each core, 8 at most, where threads are to be had, else 1. */
+    /** The most threads. Default: one for each core, up to 8, if threads are available; otherwise
+       1. */
     threads?: number;
-    /** Left out: the fastest that this engine runs and that is there. */
+    /** Default: the fastest that this engine runs and the server has. */
     module?: ModuleKind;
-    /** The folder of the modules, with a slash at its end; left out: that of vit.mjs. */
+    /** The folder of the modules, with a slash at its end; by default that of vit.mjs. */
     base?: string | URL;
-    /** Of the bytes read so far; total is undefined where the server does not say. */
+    /** Reports the bytes read so far; total is undefined if the server does not send it. */
     onProgress?: (read: number, total: number | undefined) => void;
-    /** Compare every tensor with its checksum; left out: true. */
+    /** Verifies every tensor's checksum; true by default. */
     verify?: boolean;
 }
 
-/** What `vit-info --json` prints, without "file"; labels and synsets are the model's own. */
+/** The output of `vit-info --json`, without "file"; labels and synsets are members of the model. */
 export interface ModelInfo {
     /** Every field that a .vit file stores, by its name in vit.h. */
     config: Record<string, number>;
@@ -55,18 +55,19 @@ export interface ModelInfo {
         std: number[];
     };
     parameters: { total: number; parts: Record<string, number> };
-    /** Of the file, of the tensors of each type, of a session. */
+    /** Bytes of the file, of the tensors of each type, of a session. */
     bytes: { file: number; session: number } & Record<string, number>;
     /** The kernels in use: "wasm-simd" or "scalar". */
     isa: string;
     num_tensors: number;
     num_labels: number;
     num_synsets: number;
-    /** What vit-convert had to assume. */
+    /** vit-convert's assumptions. */
     assumed: string[];
-    /** Lines of "key: value": where the weights came from. */
+    /** Lines of "key: value": the origin of the weights. */
     source: string;
-    /** What differs from a plain ViT, in words: "4 register tokens, SiLU"; "" if nothing does. */
+    /** The differences from a plain ViT, in words: "4 register tokens, SiLU"; "" if there are
+       none. */
     options: string;
 }
 
@@ -74,32 +75,32 @@ export interface Prediction {
     index: number;
     /** null if the file names no classes. */
     label: string | null;
-    /** Probability: of softmax, or of sigmoid, as the model says. */
+    /** Probability: by softmax or by sigmoid, depending on the model. */
     score: number;
 }
 
 export interface Rectangle { x: number; y: number; width: number; height: number }
 
-/** Where a photo's patches lie, in the photo's pixels from its top left corner. */
+/** The places of a photo's patches, in the photo's pixels from its top left corner. */
 export interface Crop extends Rectangle {
-    // The rectangle itself is the model's input; where that is padded, it goes beyond the photo.
+    // The rectangle itself is the model's input; padding extends beyond the photo.
 
     /** The grid of patches, and the part of the input that it covers. */
     rows: number;
     columns: number;
     patches: Rectangle;
-    /** vit_find_crop: the photo is resized to these, and the input begins at left, top. */
+    /** vit_find_crop: the photo is resized to this size, and the input begins at left, top. */
     resized: { width: number; height: number; left: number; top: number };
 }
 
 export interface Wants {
     logits?: boolean;
     embedding?: boolean;
-    /** After the final norm. */
+    /** Tokens after the final norm. */
     tokens?: boolean;
-    /** Blocks from 0 on, whose tokens and attention are kept. */
+    /** Blocks from 0 on whose tokens and attention are returned. */
     blocks?: readonly number[];
-    /** Tokens as each of `blocks` leaves them; left out: true unless `attention` is. */
+    /** Tokens after each of `blocks`; by default true unless `attention` is. */
     blockTokens?: boolean;
     /** The attention of each of `blocks`. */
     attention?: boolean;
@@ -117,16 +118,16 @@ interface AllOutputs {
 interface AllBlockOutputs {
     /** [num_tokens, embed_dim] */
     tokens: Float32Array;
-    /** [num_heads, num_tokens, num_tokens]: row i is what token i attends to. */
+    /** [num_heads, num_tokens, num_tokens]: row i is the attention of token i. */
     attention: Float32Array;
 }
 
-/** The names that W wants by a literal true. */
+/** The names that W requests by a literal true. */
 type Asked<W> = { [K in keyof W]: W[K] extends true ? K : never }[keyof W];
-/** These of T are there, the others may be. */
+/** These members of T exist; the others may. */
 type Given<T, Names> = Pick<T, Extract<keyof T, Names>> & Partial<T>;
 
-/** What was asked for is there, as far as the type of `wants` shows it. */
+/** Requested outputs exist, as far as the type of `wants` shows it. */
 export type Outputs<W extends Wants = Wants> = Given<AllOutputs, Asked<W>> &
     /** In the order of wants.blocks. */
     (W extends { blocks: readonly number[] } ? { blocks: BlockOutput<W>[] }
@@ -138,21 +139,21 @@ export type BlockOutput<W extends Wants = Wants> = { block: number } & Given<All
         : never)>;
 
 export interface AttentionChoice {
-    /** From 0 on; left out: the last. */
+    /** From 0 on; by default the last. */
     block?: number;
-    /** The patch that attends, row by row; left out: the class token, or the mean of all tokens
+    /** The attending patch, row by row; by default the class token, or the mean of all tokens
      * in models without one. */
     patch?: number;
-    /** One head; left out: the mean of all. */
+    /** One head; by default the mean of all. */
     head?: number;
 }
 
 export interface Components {
     rows: number;
     columns: number;
-    /** For each photo [3, rows, columns]; NaN where a patch is not foreground. */
+    /** For each photo [3, rows, columns]; NaN for patches outside the foreground. */
     maps: Float32Array[];
-    /** Of each component, at most three; and its share of all. */
+    /** The variance of each component, at most three, and its share of all. */
     variance: number[];
     explained: number[];
 }
@@ -167,9 +168,9 @@ export interface Similarity {
 
 export interface Positions {
     kind: PositionKind;
-    /** Of models whose blocks have their own, else undefined. */
+    /** For models whose blocks have their own positions, otherwise undefined. */
     block?: number;
-    /** Of a position's vector. */
+    /** The length of a position's vector. */
     dim: number;
     rows: number;
     columns: number;
@@ -179,14 +180,14 @@ export interface Positions {
 
 export type PositionKind = 'embedding' | 'rotary' | 'relative';
 
-/** The output of run() or the tokens of it; [num_tokens, embed_dim]. */
+/** The output of run(), or its tokens; [num_tokens, embed_dim]. */
 export interface Tokens { readonly tokens: Float32Array }
 
-/** One .vit file with a session, in a memory of its own. */
+/** One .vit file with a session, in its own memory. */
 export class Model {
     /**
-     * The bytes of a .vit file, or where they are: a URL, in Node also a path. They are read in
-     * pieces into the module's memory. Throws a VitError for a file that is not sound.
+     * source is the bytes of a .vit file, or their place: a URL or, in Node, a path. They are read
+     * in pieces into the module's memory. Throws a VitError for an invalid file.
      */
     static open(source: ArrayBuffer | Uint8Array | Blob | Response | string | URL,
                 options?: OpenOptions): Promise<Model>;
@@ -213,16 +214,16 @@ export class Model {
             x: number, y: number): number;
     run<W extends Wants>(photo: Photo | Input,
                          wants: W & { [K in Exclude<keyof W, keyof Wants>]: never }): Outputs<W>;
-    /** logits to probabilities, as the model says; a new array. */
+    /** Turns logits into the model's probabilities; a new array. */
     scores(logits: Float32Array): Float32Array;
 
-    // The numbers of tools/vit-look, by the same code.
+    // The values of tools/vit-look, from the same code.
 
-    /** What a token attends to in a block: [rows, columns]. */
+    /** A token's attention in a block: [rows, columns]. */
     attention(photo: Photo | Input, choice?: AttentionChoice): Float32Array;
     /** Through all blocks (Abnar and Zuidema 2020): [rows, columns]. */
     rollout(photo: Photo | Input, choice?: { patch?: number }): Float32Array;
-    /** The first three, common to all photos, of the tokens after the final norm or a block. */
+    /** The first three components of all photos' tokens, after the final norm or a block. */
     principalComponents(photos: readonly (Photo | Input | Tokens)[],
                         choice?: { block?: number; foreground?: boolean }): Components;
     /** Cosines to a patch of the first photo. */
@@ -233,6 +234,6 @@ export class Model {
     /** Of two vectors of equal length, such as embeddings: -1 to 1. */
     cosine(a: Float32Array, b: Float32Array): number;
 
-    /** Ends the threads and frees the memory. Everything but a second close() throws afterwards. */
+    /** Ends the threads and frees the memory. Every call except close() throws afterwards. */
     close(): void;
 }

@@ -1,11 +1,10 @@
-// vit.mjs - Vision Transformers in a page or in Node: photos classified, and what a model sees.
+// vit.mjs - Vision Transformers in a page or in Node: classes of photos, attention and tokens.
 //
 //     const model = await Model.open('cifar10-vit.vit');
 //     const [best] = model.classify(context.getImageData(0, 0, width, height));
 //     console.log(best.label, best.score);
 //     model.close();
-//
-// vit.d.mts describes it all.
+//vit.d.mts describes every method.
 import { Engine, VitError } from './engine.mjs';
 import { chooseModules, countCores } from './features.mjs';
 import { checkSource, loadFirst, openSource } from './load.mjs';
@@ -14,7 +13,7 @@ import './pool.mjs'; // engine.mjs's, fetched along with it
 
 export { VitError };
 
-const MOST_THREADS = 8;              // unless more are asked for
+const MOST_THREADS = 8;              // unless more are requested
 const MOST_BYTES = 2 ** 28;          // of blocks' outputs, for one forward pass
 const UNSUPPORTED = -9;
 const kinds = ['embedding', 'rotary', 'relative'];
@@ -44,12 +43,12 @@ export class Model {
         const { base = new URL('./', import.meta.url), verify = true, onProgress } = options;
         const choices = chooseModules(options.module, await chooseThreads(options.threads));
         const opened = openSource(source);
-        opened.catch(() => {}); // read() hears of it
+        opened.catch(() => {}); // read() handles the error
         const chosen = await loadFirst(choices, base);
         const engine = await Engine.start(chosen.module, chosen.threads);
         try {
             const bytes = await engine.read(opened, onProgress);
-            engine.startThreads(); // not before: they would take time from what fetches
+            engine.startThreads(); // not earlier: they would slow down fetching
             const handle = engine.attempt('open', bytes.at, bytes.size, chosen.threads,
                                           Number(verify));
             return new Model(engine, handle >>> 0, chosen);
@@ -105,7 +104,7 @@ export class Model {
         return this.#sizes.channels * this.#sizes.height * this.#sizes.width;
     }
 
-    /** Makes the model's input of a photo, or takes what is an input already. */
+    /** Makes the model's input from a photo, or takes an existing input. */
     #prepare(engine, photo) {
         if (!isPhoto(photo)) {
             const at = engine.call('input', this.#handle) >>> 0;
@@ -164,7 +163,7 @@ export class Model {
         });
     }
 
-    /** A copy of so many floats that `action` writes. */
+    /** A copy of the `length` floats that `action` writes. */
     #compute(engine, length, action) {
         return engine.borrow(4 * length, (at) => {
             action(at);
@@ -302,7 +301,7 @@ export class Model {
             engine.attempt('attention', this.#handle, block, from, head, at));
     }
 
-    /** The tokens of the patches, [rows * columns, dim], of what is a photo, an input or tokens. */
+    /** The tokens of the patches, [rows * columns, dim], from a photo, an input or tokens. */
     #patchTokens(engine, item, block) {
         const { tokens, dim, prefix } = this.#sizes;
         let all = item?.tokens;

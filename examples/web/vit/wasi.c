@@ -1,4 +1,4 @@
-/* wasi.c - in place of tools/os/posix.c, and a pool of threads: there is one process with one folder,
+/* wasi.c - replaces tools/os/posix.c and the pool of threads: there is one process with one folder,
  * without links, permissions, signals and mapped files.
  */
 #define _POSIX_C_SOURCE 200809L
@@ -36,7 +36,7 @@ void os_on_lost(const char *program) { (void)program; }
 
 /* === Memory === */
 
-/* Who maps reads instead. */
+/* Reads the file instead of mapping it. */
 void *os_map(const char *path, size_t *size) {
     (void)path, (void)size;
     return NULL;
@@ -48,7 +48,7 @@ void os_drop_pages(const void *data, size_t size) { (void)data, (void)size; }
 
 /* === This process === */
 
-/* The page takes lines that are drawn over each other, as progress is. */
+/* The page accepts lines that overwrite each other, as progress bars do. */
 bool os_is_terminal(FILE *file) { return isatty(fileno(file)) != 0; }
 
 char *os_executable(void) { return NULL; }

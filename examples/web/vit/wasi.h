@@ -1,5 +1,5 @@
-/* wasi.h - included before each source of vit-convert: a pool without threads, which vit.h has none
- * of here. wasi.c has it.
+/* wasi.h - included before each source of vit-convert: a pool without threads, which vit.h lacks
+ * here. wasi.c implements it.
  */
 #ifndef WASI_H
 #define WASI_H

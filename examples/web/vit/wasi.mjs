@@ -1,5 +1,5 @@
-// wasi.mjs - the system calls of a program compiled for wasm32-wasi (preview 1), as far as
-// vit-convert makes them: arguments, clocks, files of a Map, standard output and error.
+// wasi.mjs - the system calls of a program compiled for wasm32-wasi (preview 1) that vit-convert
+// makes: arguments, clocks, files of a Map, standard output and error.
 import { Output, normal } from './files.mjs';
 
 const OK = 0, BADF = 8, EXIST = 20, INVAL = 28, IO = 29, ISDIR = 31, NOENT = 44, NOSPC = 51,
@@ -17,7 +17,7 @@ export class Exit extends Error {
     }
 }
 
-/** A stream of text that is kept. */
+/** A stream whose text is kept. */
 class Text {
     constructor(isTerminal, onWrite) {
         this.isTerminal = isTerminal;
@@ -39,14 +39,14 @@ class Text {
 
 export class Wasi {
     /**
-     * files: a Map of paths to Inputs, to which what is written is added as Outputs. onText gets
-     * all of standard error so far, and returns what is to be kept of it; without it standard
-     * error is no terminal.
+     * files is a Map of paths to Inputs, to which written files are added as Outputs. onText gets
+     * all of standard error so far, and returns the part to keep; without it standard error is not
+     * a terminal.
      */
     constructor(args, files, onText) {
         this.args = args.map((text) => new TextEncoder().encode(text + '\0'));
         this.files = files;
-        this.numbers = new Map();    // of files: what stat calls inodes
+        this.numbers = new Map();    // numbers of files, for stat's inodes
         this.stdout = new Text(false, null);
         this.stderr = new Text(!!onText, onText);
         this.descriptors = [null, this.stdout, this.stderr, null].map((file) => ({ file, at: 0 }));
@@ -54,7 +54,7 @@ export class Wasi {
         this.memory = null;
     }
 
-    /** Runs _start; the exit status. */
+    /** Runs _start; returns the exit status. */
     run(module) {
         const imports = {};
         for (const { name } of WebAssembly.Module.imports(module)) {
@@ -91,7 +91,7 @@ export class Wasi {
         return normal(new TextDecoder().decode(new Uint8Array(this.memory.buffer, at, length)));
     }
 
-    /** work(bytes) for each of the buffers of a read or write, until one is not used up. */
+    /** Calls work(bytes) for each of the buffers of a read or write, until one is not used up. */
     each(buffers, count, total, work) {
         let sum = 0;
         for (let i = 0; i < count; i++) {
@@ -106,7 +106,8 @@ export class Wasi {
         return this.put32(total, sum);
     }
 
-    /** A file's exception is an error of the system call, and kept: convert() says what it was. */
+    /** A file's exception becomes an error of the system call, and is kept for convert() to
+       report. */
     guard(code, work) {
         try {
             return work();
