@@ -1,13 +1,12 @@
-// decode.mjs - a photo file as { width, height, data, format: 'rgb8' }, in a worker. A large JPEG
-// may become fewer pixels than it has; then `size` is the photo's { width, height }.
-//
-// PNG, PGM and PPM are decoded here, to the bits that the native programs get: alpha is dropped,
-// not multiplied, 16 bits become the upper 8, no colour profile is applied. A canvas cannot do
-// that. All else is the browser's work, which turns a photo upright as its EXIF says.
+// decode.mjs - decodes a photo file to { width, height, data, format: 'rgb8' }, in a worker. A
+// large JPEG may become fewer pixels than it has; then `size` is the photo's { width, height }.
+//PNG, PGM and PPM are decoded here, to the bits of the native programs: alpha is dropped, not
+// multiplied, 16 bits become the upper 8, no colour profile is applied. A canvas cannot do that.
+// The browser decodes all other formats, and turns a photo upright by its EXIF data.
 
 const MAX_BYTES = 256 * 2 ** 20;     // the limits of the native programs
 const MAX_PIXELS = 2 ** 27;
-const STRIP = 2 ** 22;               // pixels that are taken from a canvas at once
+const STRIP = 2 ** 22;               // pixels taken from a canvas at once
 
 export class PhotoError extends Error {
     name = 'PhotoError';
@@ -27,7 +26,7 @@ function checkSize(width, height) {
 const begins = (bytes, text, at = 0) =>
     [...text].every((letter, i) => bytes[at + i] === letter.charCodeAt(0));
 
-/** 'png', 'jpeg', 'heic' ...; null for what is no photo. */
+/** 'png', 'jpeg', 'heic' ...; null if it is not a photo. */
 function photoKind(bytes) {
     if (begins(bytes, '\x89PNG\r\n\x1a\n')) return 'png';
     if (begins(bytes, '\xff\xd8\xff')) return 'jpeg';
@@ -113,7 +112,7 @@ async function decodeFraction(bytes, { width, height }, eighths) {
     return null;
 }
 
-/** Strip by strip: browsers limit the size of a canvas, and memory is short. */
+/** Works strip by strip, because browsers limit the size of a canvas, and memory is short. */
 function pixelsOf(image) {
     const width = image.displayWidth ?? image.width, height = image.displayHeight ?? image.height;
     checkSize(width, height);
@@ -249,7 +248,7 @@ function paeth(a, b, c) {
     return pb <= pc ? b : c;
 }
 
-/** line: a filter's number, then `size` bytes; above: the row before, zeros at first. */
+/** line is a filter's number, then `size` bytes; above is the previous row, zeros at first. */
 function unfilter(line, above, size, step) {
     const filter = line[0];
     if (filter > 4) fail('is damaged: unknown PNG filter');
@@ -262,7 +261,7 @@ function unfilter(line, above, size, step) {
     }
 }
 
-/** The samples of a row to red, green and blue at their places. */
+/** Writes the samples of a row as red, green and blue to their places. */
 function place(png, pass, line, row, data) {
     const { depth, channels, palette } = png;
     const bytes = depth === 16 ? 2 : 1, grey = channels < 3;
@@ -309,7 +308,7 @@ async function decodePng(bytes) {
     return { width: png.width, height: png.height, data, format: 'rgb8' };
 }
 
-/** Is given pieces of the inflated rows, of any size; done after the last row. */
+/** Receives pieces of the inflated rows, of any size; done after the last row. */
 function* rowsOf(png, data) {
     let piece = yield, at = 0;
     for (const pass of passesOf(png)) {

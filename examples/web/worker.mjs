@@ -1,19 +1,19 @@
-// worker.mjs - all that takes time: decoding photos, running the model, converting checkpoints. The
-// page asks by { type, data } and gets { result } or { error }, and { progress } before; client.mjs
-// is its side. One question at a time.
+// worker.mjs - all slow work: decoding photos, running the model, converting checkpoints. The page
+// sends { type, data } and gets { progress }, then { result } or { error }; client.mjs is its side.
+// One request at a time.
 import { decode } from './decode.mjs';
 import { Model } from './vit/vit.mjs';
 
-const VIEW = 640;                   // the longer side of what the page shows of a photo
-const CACHE = 384 * 2 ** 20;        // bytes of inputs, tokens, and attention that are kept
+const VIEW = 640;                   // the longer side of a displayed photo
+const CACHE = 384 * 2 ** 20;        // bytes of kept inputs, tokens, and attention
 const TOP = 5;
 
 let model = null;
 const photos = new Map();           // key: { name, file, size: { width, height } }
 
-// --- what was computed, while there is room ---
+// --- computed results, while there is room ---
 
-const cache = new Map();            // the oldest use first
+const cache = new Map();            // the least recently used first
 let cached = 0;
 
 function keep(name, value, bytes) {
@@ -49,7 +49,7 @@ function progress(text, done, total) {
 
 // --- photos ---
 
-/** A smaller copy for the page to show: each pixel the mean of those it covers. */
+/** A smaller copy for the page: each pixel is the mean of those it covers. */
 function shrink({ width, height, data }) {
     const scale = Math.min(1, VIEW / Math.max(width, height));
     const across = Math.max(1, Math.round(width * scale));
@@ -94,7 +94,7 @@ function eighthsOf(size) {
     return [1, 2, 4].find(suffice) ?? 8;
 }
 
-/** The model's input, and of a photo that is decoded what `look` makes of it. */
+/** The model's input and, for a decoded photo, the result of `look`. */
 async function inputOf(key, look = null) {
     const name = `${key}/input`;
     const photo = photos.get(key);
@@ -109,7 +109,7 @@ async function inputOf(key, look = null) {
     return known ?? keep(name, input, input.byteLength);
 }
 
-/** { tokens } as they leave a block, or after the final norm; and whatever came with it. */
+/** { tokens } after a block, or after the final norm; and other outputs of the same pass. */
 async function outputsOf(key, block = null) {
     const name = `${key}/tokens/${block ?? 'last'}`;
     const known = recall(name);
@@ -127,7 +127,7 @@ async function outputsOf(key, block = null) {
     return keep(name, outputs, outputs.tokens.byteLength);
 }
 
-/** For each of several photos, saying how far it is. */
+/** Calls action for each of several photos, and reports the progress. */
 async function each(keys, text, action) {
     const results = [];
     for (const [i, key] of keys.entries()) {
@@ -137,7 +137,7 @@ async function each(keys, text, action) {
     return results;
 }
 
-/** The likeliest classes; of equal ones the lower. */
+/** The likeliest classes; of equal ones the lower first. */
 function best(logits) {
     if (!logits) return null;
     const scores = model.scores(logits);
@@ -151,15 +151,15 @@ function cropOf(size) {
     try {
         return model.crop(size);
     } catch {
-        return null; // patches that are no places of a photo
+        return null; // patches that are not places on a photo
     }
 }
 
 // --- attention ---
 
-const MOST_MAPS = 2 ** 27;           // bytes of attention that one pass through the model gives
+const MOST_MAPS = 2 ** 27;           // bytes of attention from one pass through the model
 
-/** For each of some blocks [heads, tokens, tokens], given to `use` one after the other. */
+/** Gives `use` [heads, tokens, tokens] for each of some blocks, one after the other. */
 async function eachAttention(key, blocks, use) {
     const { num_heads, num_tokens } = model.info.config;
     const most = Math.max(1, Math.floor(MOST_MAPS / (4 * num_heads * num_tokens ** 2)));
@@ -177,7 +177,7 @@ async function eachAttention(key, blocks, use) {
     }
 }
 
-/** What one token, or the mean of all (-1), attends to in a head: of the patches alone. */
+/** The attention of one token, or the mean of all (-1), to the patches in a head. */
 function rowOf(maps, head, from) {
     const { num_tokens: tokens, num_patches: patches } = model.info.config;
     const map = maps.subarray(head * tokens * tokens, (head + 1) * tokens * tokens);
@@ -189,7 +189,7 @@ function rowOf(maps, head, from) {
     return Float32Array.from(sums.subarray(tokens - patches));
 }
 
-/** Summed in double, in the order of the heads, as tools/vit-look does. */
+/** Sums in double, in the order of the heads, like tools/vit-look. */
 function meanOf(heads) {
     return heads[0].map((_, i) => heads.reduce((sum, head) => sum + head[i], 0) / heads.length);
 }
@@ -221,7 +221,7 @@ const answers = {
         return { info, labels, threads: used, module: kind, grid };
     },
 
-    /** What a worker that follows another one must know. */
+    /** The state that a replacement worker needs. */
     know({ list }) {
         for (const { key, name, file } of list) photos.set(key, { name, file });
     },
@@ -258,7 +258,8 @@ const answers = {
         return { classes: best(logits), ms: performance.now() - start, crop: cropOf(photo) };
     },
 
-    /** For each block: of every head, and their mean; patch: -1 for the class token. */
+    /** For each block, the attention of every head and their mean; patch is -1 for the class
+       token. */
     async attention({ key, blocks, patch }) {
         const { num_tokens, num_patches, num_heads, has_cls_token, attention } = model.info.config;
         if (attention) {
@@ -323,7 +324,7 @@ function frameContext(width, height) {
 
 const needNoModel = new Set(['open', 'know', 'forget', 'convert']);
 
-/** The arrays and pictures in an answer that need not be copied; what is cached must be. */
+/** The arrays and pictures of a response that may be transferred; cached ones must be copied. */
 function movable(result) {
     return result?.view ? [result.view] : [];
 }

@@ -1,4 +1,4 @@
-/* conversion.h - what is known of one conversion, from its options to the report. */
+/* conversion.h - the state of one conversion, from its options to the report. */
 #ifndef CONVERT_CONVERSION_H
 #define CONVERT_CONVERSION_H
 
@@ -22,10 +22,10 @@
 
 typedef struct convert_options {
     const char *checkpoint, *output;
-    const char *config, *arch, *labels; /* NULL where not given */
+    const char *config, *arch, *labels; /* NULL if not given */
     const char *weights;                /* which of several state dicts, or NULL */
     const char *img_size;               /* as given, for the provenance; or NULL */
-    int in_chans, patch_size;           /* other than the checkpoint's, or 0 */
+    int in_chans, patch_size;           /* if other than the checkpoint's, or 0 */
     bool dynamic;                       /* other sizes at run time */
     vit_dtype dtype;
     text_list set, rename, ignore, keep;
@@ -37,24 +37,24 @@ typedef struct convert_options {
     int match_max;
     photo_options decoding;
     bool quiet;
-    bool plan;   /* print what would be done, write nothing */
-    bool strict; /* refuse what would be assumed */
+    bool plan;   /* print the plan, write nothing */
+    bool strict; /* refuse assumptions */
 } convert_options;
 
 /* What is known of a model before its settings are resolved. */
 typedef struct facts {
     layout_map map;
     settings all[FROM_COUNT]; /* what each source says */
-    settings_seen seen;       /* in the tensors */
-    attributes_told told;     /* by the model, beside its tensors */
+    settings_seen seen;       /* from the tensors */
+    attributes_told told;     /* from the model, besides its tensors */
     patch_request wanted;     /* by options */
 } facts;
 
 /* What a configuration and a name say besides settings. */
 typedef struct description {
     config_file config;
-    char *path;      /* NULL where none was read */
-    bool is_foreign; /* there was one, but in no known form */
+    char *path;      /* NULL if none was read */
+    bool is_foreign; /* it exists, but in no known form */
     arch_choice arch;
     bool has_arch;
     const char *arch_origin;  /* "--arch" or "config.json" */
@@ -69,19 +69,19 @@ typedef struct class_names {
 /* All of a .vit file but the weights themselves. */
 typedef struct blueprint {
     checkpoint *checkpoint;
-    structure structure; /* where no table knows the names */
+    structure structure; /* used if no table has the names */
     facts facts;
     description description;
-    settings_resolved model; /* what follows from it and the settings */
-    findings found;          /* what is assumed, and on the way what is asked */
+    settings_resolved model; /* the result of all settings */
+    findings found;          /* assumptions, and during resolution questions */
     layout_plan plan;
     class_names labels;
-    struct match *match; /* NULL: nothing is to be matched */
+    struct match *match; /* NULL if nothing is to be matched */
 } blueprint;
 
 typedef struct conversion_photos {
     photo_decoder *decoder; /* NULL before and after convert_run */
-    photo_list calibration; /* none: quantise as the weights are */
+    photo_list calibration; /* none: quantise the weights unchanged */
     photo_list compared;    /* for the error's report; none: those of the calibration */
 } conversion_photos;
 
@@ -89,7 +89,7 @@ typedef struct conversion_photos {
 typedef struct written {
     char *provenance; /* lines "key: value" */
     uint64_t size;
-    comparison comparison; /* without images: was not requested */
+    comparison comparison; /* no images: not requested */
 } written;
 
 /* One run of vit-convert: what its report is about. */

@@ -34,8 +34,8 @@ static bool open_checkpoint(const convert_options *o, const char *weights, check
 
 /* === What training left === */
 
-/* What a training program saved beside the weights: the options that it was called with, as timm's
- * and DeiT's do ("arch", "args.model", "args.mean"), or Lightning's hyper_parameters. */
+/* The options that a training program saved with the weights, as timm's and DeiT's do ("arch",
+ * "args.model", "args.mean"), or Lightning's hyper_parameters. */
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -48,7 +48,7 @@ static const char *value_of(const checkpoint *c, const char *key) {
     return NULL;
 }
 
-/* Others than timm have names of their own, which say nothing here. */
+/* Other programs than timm have their own names, which mean nothing here. */
 static const char *find_architecture(const checkpoint *c) {
     static const char *const keys[] = {
         "args.model",
@@ -81,7 +81,7 @@ static bool is_number(const char *text) {
     return text_read_number(text, -1e30, 1e30, &value);
 }
 
-/* "(0.5, 0.5, 0.5)": so many numbers at least. */
+/* True for lists such as "(0.5, 0.5, 0.5)" with at least this many numbers. */
 static bool is_list(const char *text, int least) {
     int count = 1;
     if (text[0] != '(' || strspn(text + 1, "0123456789.e+-, )") != strlen(text + 1)) return false;
@@ -111,8 +111,8 @@ static bool is_word(setting_key key, const char *value) {
     return setting_find_word(key, value) >= 0;
 }
 
-/* The options of timm's train.py that say how images are prepared, and DeiT's. None is refused: an
- * option that has no such value, as an interpolation of "random", says nothing. */
+/* The options of timm's train.py, and DeiT's, for the preparation of images. An option without a
+ * usable value, such as an interpolation of "random", is ignored, not refused. */
 static void put_preprocessing(const checkpoint *c, char *json) {
     static const char *const keys[] = {
         "mean", "std", "crop_pct", "eval_crop_ratio", "crop_mode", "interpolation",
@@ -140,7 +140,7 @@ static bool is_whole(const char *text) {
     return text_read_int(text, 1, 1 << 20, &number);
 }
 
-/* Reads the options that the named architecture was built with. */
+/* Reads the options with which the named architecture was built. */
 static void put_model(const checkpoint *c, const char *architecture, char *json) {
     static const char prefix[] = "args.model_kwargs.";
     static const struct {
@@ -170,8 +170,8 @@ static void put_model(const checkpoint *c, const char *architecture, char *json)
 }
 
 /* Where the options that a training program was called with name an architecture of timm's, fills
- * *config and all[FROM_CONFIG] as its config.json would. Otherwise all[FROM_TENSORS] gets how images
- * were prepared, as far as that is said: the rest is nobody's default. */
+ * *config and all[FROM_CONFIG] as its config.json would. Otherwise all[FROM_TENSORS] gets the
+ * stated preparation of images, since unstated options have no common default. */
 static bool training_read(const checkpoint *c, config_file *config, settings all[FROM_COUNT],
                           report *r) {
     const char *architecture = find_architecture(c);
@@ -186,7 +186,8 @@ static bool training_read(const checkpoint *c, config_file *config, settings all
 
 /* === Configuration and name === */
 
-/* config.json beside the checkpoint, or in it where that is a folder. malloc'ed. */
+/* config.json in the checkpoint's folder, or in the checkpoint itself if it is a folder.
+   malloc'ed. */
 static char *config_beside(const char *checkpoint_path) {
     static const char name[] = "config.json";
     size_t length = strlen(checkpoint_path);
@@ -233,8 +234,8 @@ static void settings_from_arch(settings *s, const arch_choice *choice) {
     s->mean_count = s->std_count = 3;
 }
 
-/* --arch, or what the configuration says; a name given by hand wins. If a configuration names
- * its author's own architecture, its other entries and the tensors must suffice. */
+/* --arch, or the name in the configuration; a name given by hand wins. If a configuration names its
+ * author's own architecture, its other entries and the tensors must suffice. */
 static bool find_arch(const convert_options *o, settings all[FROM_COUNT], description *d,
                       report *r) {
     const char *name = o->arch ? o->arch : d->config.architecture;
@@ -286,12 +287,12 @@ static bool read_labels(const convert_options *o, const facts *f, const descript
     const char *path = o->labels;
     label_list *list = &labels->list;
     bool good;
-    if (labels->origin) return true; /* already, for labelled pictures or as an assumption */
+    if (labels->origin) return true; /* already done, for labelled pictures or as an assumption */
     if (path && (!strcmp(path, labels_none) || !strcmp(path, labels_imagenet)))
         return read_known_labels(path, classes, labels, r);
     if (path) good = labels_read_file(list, path, r);
     else
-        good = classes == 0 || /* without a head there is nothing to name */
+        good = classes == 0 || /* without a head, no classes to name */
                labels_from_json(list, d->config.label_names, d->config.label_descriptions, r);
     if (good && list->count > 0 && list->count != (size_t)classes)
         good = report_fail(r, "%zu labels for %d classes", list->count, classes);
@@ -302,9 +303,9 @@ static bool read_labels(const convert_options *o, const facts *f, const descript
 
 /* === The model === */
 
-/* The self-test's tolerance, unless a source gives one. Builds with fused multiply-add compute the
- * same bits; those without (VIT_NO_FMA) differ by a few roundings, and where inputs are rounded to
- * 8 or 16 bits, each rounding can move a value by a whole step. */
+/* Sets the self-test's tolerance, unless a source gives one. Builds with fused multiply-add compute
+ * the same bits; those without (VIT_NO_FMA) differ by a few roundings, and where inputs are rounded
+ * to 8 or 16 bits, each rounding can move a value by a whole step. */
 static void choose_tolerance(const settings all[FROM_COUNT], vit_dtype dtype, float *tolerance) {
     double given;
     if (settings_get(all, SETTING_SELFTEST_TOLERANCE, &given)) return;
@@ -312,7 +313,7 @@ static void choose_tolerance(const settings all[FROM_COUNT], vit_dtype dtype, fl
     if (dtype == VIT_I8 || dtype == VIT_I4) *tolerance = 0.1f;
 }
 
-/* The layout of what was found by structure, and what its names and shapes show. */
+/* The layout found by structure, and the settings that its names and shapes show. */
 static bool use_structure(const structure *s, checkpoint *c, facts *f, report *r) {
     *r = report_make();
     layout_free_map(&f->map);
@@ -321,9 +322,9 @@ static bool use_structure(const structure *s, checkpoint *c, facts *f, report *r
     return layout_use(s->layout, c, &f->map, r);
 }
 
-/* By the tables, or by structure where no table explains all tensors. But where most names are
- * those of a published library, the user must say what was changed. Where no table comes close, the
- * message is about what the structure lacks. */
+/* Finds the layout by the tables, or by structure if no table explains all tensors. But if most
+ * names are those of a published library, the user must name the changes. If no table comes close,
+ * the message names the problems of the structure. */
 static bool find_layout(const convert_options *o, checkpoint *c, structure *s, facts *f,
                         report *r) {
     report by_structure = report_make();
@@ -342,7 +343,8 @@ static bool find_layout(const convert_options *o, checkpoint *c, structure *s, f
     return false;
 }
 
-/* One of several state dicts is taken. That its logits match is more than an assumption. */
+/* Records the choice of one of several state dicts. Matching logits make it more than an
+   assumption. */
 static bool assume_weights(const convert_options *o, const checkpoint *c, findings *found) {
     const size_t count = checkpoint_choice_count(c);
     char what[256], why[1024];
@@ -354,7 +356,7 @@ static bool assume_weights(const convert_options *o, const checkpoint *c, findin
     return findings_assume(found, what, why, "--weights NAME");
 }
 
-/* Is it a setting that a higher source gives? */
+/* True if a higher source gives the setting. */
 static bool is_told(const settings all[FROM_COUNT], const char *what) {
     subject s;
     return subject_find(what, strcspn(what, "="), &s) && s.row &&
@@ -371,8 +373,8 @@ static bool assume_structure(const structure *s, const settings all[FROM_COUNT],
     return true;
 }
 
-/* A model of 1,000 classes in the size of one that is published for ImageNet-1k, which names no
- * classes: false, if memory is lacking. */
+/* Takes ImageNet's names for a model of 1,000 unnamed classes that has the size of a published
+ * ImageNet-1k model; false if memory is exhausted. */
 static bool assume_imagenet(const settings_resolved *model, int patch, const description *d,
                             class_names *labels, findings *found) {
     const arch *like = d->has_arch ? d->arch.arch : arch_of_size(&model->config, patch);
@@ -421,8 +423,8 @@ static bool assume_description(const description *d, findings *found) {
                                              "--config FILE");
 }
 
-/* What is assumed beyond single settings. Logits that match have proved what the structure rests
- * on. */
+/* Records assumptions beyond single settings. Logits that match have proved what the structure
+ * rests on. */
 static bool assume_sources(const convert_options *o, blueprint *b) {
     const int patch = o->patch_size ? b->model.stored.patch : b->model.config.patch_size;
     const bool has_labels = o->labels || checkpoint_label_count(b->checkpoint) > 0;
@@ -433,7 +435,7 @@ static bool assume_sources(const convert_options *o, blueprint *b) {
            assume_description(&b->description, &b->found);
 }
 
-/* Folders of labelled pictures may be called as the classes are. */
+/* Folders of labelled pictures may have the names of the classes. */
 static bool match_settings(const convert_options *o, photo_decoder *decoder, blueprint *b,
                            report *r) {
     double classes = 0;
@@ -445,7 +447,7 @@ static bool match_settings(const convert_options *o, photo_decoder *decoder, blu
            (match_assume(b->match, &b->found) || report_no_memory(r));
 }
 
-/* What stands in the way comes in one message. */
+/* One message has all obstacles. */
 static bool resolve(const convert_options *o, photo_decoder *decoder, blueprint *b, report *r) {
     facts *f = &b->facts;
     findings *found = &b->found;
@@ -524,7 +526,7 @@ static bool draw_others(const convert_options *o, photo_decoder *decoder, bluepr
     return good;
 }
 
-/* If there is an input with its logits to decide, any of the state dicts may be the right one. */
+/* With an input and its logits to decide, any of the state dicts may be the right one. */
 static bool draw_any(const convert_options *o, photo_decoder *decoder, blueprint *b, report *r) {
     if (draw(o, o->weights, decoder, b, r)) return true;
     if (!b->checkpoint || !o->match_input || o->weights || !draw_others(o, decoder, b))
@@ -542,7 +544,7 @@ static bool open_output(const char *path, cli_output *output, report *r) {
     return report_fail(r, "expected the name of a file, found a pipe or a device");
 }
 
-/* A file that was just written, under its temporary name. */
+/* Opens a new file under its temporary name. */
 static bool open_written(const cli_output *output, vit_model *model, report *r) {
     return vit_model_open(output->temporary, 0, model) == VIT_OK || report_detail(r, model->detail);
 }
@@ -566,7 +568,7 @@ static size_t selftest_index(const layout_plan *plan) {
     return (size_t)(layout_selftest(plan) - plan->items);
 }
 
-/* Runs the file just written, and writes what came out into it. */
+/* Runs the new file, and writes the outputs into it. */
 static bool add_selftest(const weights_source *from, const cli_output *output, vit_writer *writer,
                          report *r) {
     vit_model model;
@@ -585,7 +587,7 @@ static bool add_selftest(const weights_source *from, const cli_output *output, v
 
 /* === One file === */
 
-/* What is written is opened: for the self-test, to compare with, to calibrate on. */
+/* The output is opened again for the self-test, for comparisons and for calibration. */
 static bool can_be_opened(const vit_writer *writer, report *r) {
     return writer->file_size <= SIZE_MAX ||
            report_fail(r, "the model has %llu bytes, this program can open %llu",
@@ -606,7 +608,7 @@ static bool write_model(const weights_source *from, const vit_writer_contents *c
 
 /* === With the model in f32, to calibrate on and to compare with === */
 
-/* The model as f32 in a temporary file beside the output, which is removed once it is mapped. */
+/* The model as f32 in a temporary file next to the output, which is removed once it is mapped. */
 static bool open_reference(const char *path, const weights_source *from,
                            vit_writer_contents contents, vit_model *model, report *r) {
     cli_output output;
@@ -630,9 +632,8 @@ static bool compare(const vit_model *reference, const cli_output *output, conver
     return good;
 }
 
-/* The finished .vit file: provenance and weights, quantised as a model in f32 shows where photos
- * are given, the outputs of its self-test, and how far they are from f32's. On failure nothing is
- * left. */
+/* Writes the finished .vit file: provenance, weights (calibrated on photos if given), the outputs
+ * of its self-test, and its distance from f32. On failure nothing is left. */
 static bool vit_file_write(const convert_options *o, const blueprint *b, conversion_photos *p,
                            written *w, report *r) {
     const bool has_reference = p->calibration.count > 0 || p->compared.count > 0;
@@ -654,7 +655,7 @@ static bool vit_file_write(const convert_options *o, const blueprint *b, convers
     from.is_calibrated = p->calibration.count > 0;
     from.quiet = o->quiet;
     if (!open_output(o->output, &output, r)) return false;
-    /* a zip's checksums: a damaged weight must not become a model that looks healthy */
+    /* checks a zip's checksums: a damaged weight must not become a model that looks healthy */
     good = checkpoint_verify(b->checkpoint, r) &&
            (!has_reference || open_reference(o->output, &from, contents, &reference, r));
     if (good && from.is_calibrated)
@@ -682,7 +683,7 @@ static bool run(const convert_options *o, blueprint *b, conversion_photos *p, wr
            (o->plan || vit_file_write(o, b, p, w, r) || report_file(r, o->output));
 }
 
-/* The decoder comes first, before there are threads and a model. */
+/* The decoder starts first, before there are threads and a model. */
 bool convert_run(const convert_options *o, conversion *c, report *r) {
     photo_options decoding = o->decoding;
     bool good = true;

@@ -1,4 +1,4 @@
-/* convert.h - a checkpoint into a .vit file, from opening the one to renaming the other.
+/* convert.h - turns a checkpoint into a .vit file, from opening to renaming.
  *
  * tools/convert owns the way from a checkpoint to a .vit file and back: quantising, comparing,
  * writing; it may include os base cli image checkpoint model layout.
@@ -8,11 +8,11 @@
 
 #include "convert/conversion.h"
 
-/* c must be zeroed. Free it either way. */
+/* c must be zeroed. Free it in any case. */
 bool convert_run(const convert_options *o, conversion *c, report *r);
 void convert_free(conversion *c);
 
-/* What --help prints of a topic: settings, match, types, names. False: there is no such topic. */
+/* Prints --help for a topic: settings, match, types, names. False if there is no such topic. */
 bool convert_help(const char *topic);
 
 #endif

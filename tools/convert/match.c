@@ -14,14 +14,14 @@
 #include "convert/match_search.h"
 #include "layout/inspect.h"
 
-/* One row of a table, settled. */
+/* The result for one row of a table. */
 typedef struct settled {
     char value[MATCH_TEXT];
-    char next[MATCH_TEXT];   /* the nearest other value that was tried; "": none was */
+    char next[MATCH_TEXT];   /* the nearest other value; "" if none was tried */
     double next_score;       /* its error, or its cross-entropy */
-    char equals[256];        /* values that fit as well */
+    char equals[256];        /* values that fit equally well */
     bool by_folder, is_open; /* open: the pictures do not decide */
-    int row;                 /* of the table, if by a folder */
+    int row;                 /* row of the table, if decided by a folder */
 } settled;
 
 struct match {
@@ -35,7 +35,7 @@ struct match {
     bool takes_size; /* the input's size is the model's */
     double error, seconds, folder_seconds, loss;
     int runs, folder_runs, pictures, right;
-    const char *folder; /* NULL: none was used */
+    const char *folder; /* NULL if none was used */
 };
 
 /* === Before the tensors are inspected === */
@@ -50,7 +50,7 @@ static bool hash_files(match *m, report *r) {
     return true;
 }
 
-/* The input's size is what --img-size would say. */
+/* Takes the input's size as --img-size. */
 static void take_size(match *m, settings all[FROM_COUNT]) {
     if (settings_origin(all, SETTING_IMG_HEIGHT) >= 0) return;
     m->takes_size = true;
@@ -58,7 +58,7 @@ static void take_size(match *m, settings all[FROM_COUNT]) {
     settings_put(&all[FROM_OPTIONS], SETTING_IMG_WIDTH, m->pair.width);
 }
 
-/* The orders that the layout has itself. One that it does not know is read from the weights. */
+/* Takes the orders from the layout. An order that the layout lacks is read from the weights. */
 static void take_orders(const match *m, const layout_map *map, settings *s) {
     layout_part part;
     const char *axes;
@@ -119,7 +119,7 @@ static void add_other(settled *f, const char *value, double score) {
     f->next_score = score;
 }
 
-/* A row that left nothing to choose is not worth a word. */
+/* A row without a choice is not printed. */
 static void list_row(match *m, const match_search *s, int row) {
     const match_row *values = &m->table.rows[row];
     const match_try *chosen = &s->tries[s->chosen];
@@ -134,7 +134,7 @@ static void list_row(match *m, const match_search *s, int row) {
     if (!f->next[0] && !f->equals[0]) m->count--;
 }
 
-/* What all[FROM_MATCH] has is told from here on: nothing of it is assumed or asked. */
+/* Marks the settings in all[FROM_MATCH] as given: none is assumed or asked for. */
 static void take_settings(facts *f, findings *found) {
     const settings *s = &f->all[FROM_MATCH];
     int key;
@@ -151,12 +151,12 @@ static void take_settings(facts *f, findings *found) {
 
 /* === By a pair === */
 
-/* State dicts to choose from; 0: there is no choice. They share the time. */
+/* State dicts to choose from; 0 if there is no choice. They share the time. */
 static size_t count_choices(const match *m, const facts *f) {
     return m->options->weights ? 0 : checkpoint_choice_count(f->map.checkpoint);
 }
 
-/* Was it part of any model? pool=token is none without a class token. */
+/* True if it was part of any model. pool=token, for example, needs a class token. */
 static bool was_tried(const match_search *s, int row, int value) {
     size_t i = 0;
     while (i < s->count && !(s->tries[i].error < HUGE_VAL && s->tries[i].choice.of[row] == value))
@@ -164,8 +164,8 @@ static bool was_tried(const match_search *s, int row, int value) {
     return i < s->count;
 }
 
-/* A row: the nearest model's value, then the others that were tried and make another model, with
- * their errors in its place. */
+/* Prints a row: the nearest model's value, then the other values that make another model, with the
+ * errors in its place. */
 static void print_row(const match_search *s, int row) {
     const match_row *values = &s->table->rows[row];
     const match_try *best = &s->tries[s->chosen];
@@ -184,7 +184,7 @@ static void print_row(const match_search *s, int row) {
     fputc('\n', stderr);
 }
 
-/* The nearest model, and what else was tried in its place. */
+/* Prints the nearest model, and the alternatives. */
 static void print_nearest(const match_search *s, const char *weights) {
     int row;
     if (!(s->tries[s->chosen].error < HUGE_VAL)) return;
@@ -195,7 +195,7 @@ static void print_nearest(const match_search *s, const char *weights) {
     for (row = 0; row < s->table->count; row++) print_row(s, row);
 }
 
-/* What no setting can mend is refused before the search. */
+/* Refuses errors that no setting can mend, before the search. */
 static bool check_pair(const match *m, const facts *f, report *r) {
     double classes = 0, chans = 0;
     match_patches patches;
@@ -215,7 +215,7 @@ static bool check_pair(const match *m, const facts *f, report *r) {
            report_file(r, m->pair.input_path);
 }
 
-/* "; ..." where the input has fewer patches than there are positions; or "". */
+/* "; ..." if the input has fewer patches than there are positions; otherwise "". */
 static const char *doubt_size(const match *m, const facts *f, char text[160]) {
     match_patches patches;
     text[0] = '\0';
@@ -281,7 +281,7 @@ static bool run_pair(match *m, facts *f, match_model *model, report *r) {
 
 /* === By a folder === */
 
-/* A row whose values make no difference to these pictures is left as it was. */
+/* A row whose values make no difference to these pictures stays as it was. */
 static void list_verdict(match *m, const match_sorting *s, int row, settings *to) {
     const match_verdict *verdict = &s->verdicts[row];
     settled *f;
@@ -296,8 +296,8 @@ static void list_verdict(match *m, const match_sorting *s, int row, settings *to
     match_apply_row(&m->table.rows[row], s->chosen.of[row], to);
 }
 
-/* Preprocessing first. Pictures cannot tell what makes little difference: that stays as it would be
- * without them. */
+/* Preprocessing first. Pictures cannot decide settings with little effect; those keep their
+ * defaults. */
 static void list_rows(match *m, const facts *f) {
     match_table *table = &m->table;
     table->count = 0;
@@ -414,7 +414,7 @@ void match_put_provenance(const match *m, FILE *file) {
                    paths_file_name(m->folder), m->pictures, m->right, m->loss);
     for (i = 0; i < m->count; i++) {
         const settled *f = &m->settled_rows[i];
-        if (f->is_open) continue; /* and in the file as such */
+        if (f->is_open) continue; /* and in the file too */
         text_print(file, "matched: %s", f->value);
         if (f->equals[0]) text_print(file, " (%s fits equally)", f->equals);
         fputc('\n', file);
@@ -428,7 +428,7 @@ static void print_settled(const settled *f) {
     putchar('\n');
 }
 
-/* The values of a row that were tried, beside the chosen one. */
+/* Prints the tried values of a row after the chosen one. */
 static void print_tried(const match *m, const settled *f) {
     const match_row *row = &m->table.rows[f->row];
     int value;

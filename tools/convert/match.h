@@ -1,6 +1,6 @@
-/* match.h - settles what a checkpoint leaves open by running the model: until it gives the same
- * logits as the original for one input (--match-input), and by how well it tells the classes of
- * labelled pictures (--match-folder).
+/* match.h - settles open settings of a checkpoint by running the model: until it gives the
+ * original's logits for one input (--match-input), or by how well it classifies labelled pictures
+ * (--match-folder).
  */
 #ifndef MATCH_H
 #define MATCH_H
@@ -12,8 +12,8 @@
 
 typedef struct match match;
 
-/* Reads the pair, and takes from it what the tensors may not show: the size of the input and its
- * channels. To be called before layout_inspect; *m stays NULL unless something is to be matched. */
+/* Reads the pair, and takes from it the size of the input and its channels, which the tensors may
+ * not show. To be called before layout_inspect; *m stays NULL unless something is to be matched. */
 bool match_prepare(const convert_options *o, facts *f, match **m, report *r);
 
 /* Fills all[FROM_MATCH]. To be called after layout_inspect; what is settled is asked no more. labels
@@ -23,12 +23,12 @@ bool match_run(match *m, facts *f, photo_decoder *decoder, const label_list *lab
 
 void match_free(match *m);
 
-/* What labelled pictures could not tell from the next value is an assumption. False: out of
- * memory. */
+/* Records an assumption where labelled pictures do not separate a value from the next. False if
+ * memory is exhausted. */
 bool match_assume(const match *m, findings *f);
 
-/* What was found; nothing for NULL. Labelled pictures that cannot tell two values apart leave an
- * assumption. */
+/* Writes the results; nothing for NULL. Labelled pictures that cannot tell two values apart leave
+ * an assumption. */
 void match_put_provenance(const match *m, FILE *file);
 void match_report_text(const match *m);
 void match_report_json(const match *m, json_writer *w);

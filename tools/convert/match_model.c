@@ -63,7 +63,7 @@ static bool take_logits(match_pair *p, report *r) {
            report_file(r, p->logits_path);
 }
 
-/* A softmax at the end of the model is not part of a .vit file. */
+/* A .vit file excludes a softmax at the end of the model. */
 static bool are_probabilities(const match_pair *p) {
     size_t i, k;
     if (p->outputs < 2) return false;
@@ -150,7 +150,7 @@ void match_pair_compare(const match_pair *pair, int image, const float *output,
     for (k = 0; k < pair->outputs; k++) {
         const double a = (double)output[k] / pair->largest;
         const double b = (double)expected[k] / pair->largest, e = a - b;
-        const double far = e == e ? fabs(e) : HUGE_VAL; /* NaN is as far as can be */
+        const double far = e == e ? fabs(e) : HUGE_VAL; /* NaN counts as the largest error */
         error->largest = far > error->largest ? far : error->largest;
         error->square += far * far;
         error->ab += a * b;
@@ -167,7 +167,8 @@ double match_error_slope(const match_error *error) {
 
 /* === Models to try === */
 
-/* Threads cost more than they save below so many weights; images are few above so many bytes. */
+/* Threads cost more than they save below this many weights; few images stay in memory above this
+   many bytes. */
 enum { SMALL_MODEL = 1000000, LARGE_IMAGE = 1 << 29 };
 
 /* === What tensors come from === */
@@ -183,7 +184,7 @@ static void hash_part(vit_hash *hash, const layout_part *part) {
     vit_hash_update(hash, &view->storage_offset, sizeof view->storage_offset);
 }
 
-/* What computed values depend on, apart from the settings that choose their kind. */
+/* Hashes the dependencies of computed values, apart from the settings that choose their kind. */
 static void hash_computed(vit_hash *hash, const layout_item *item, const settings_resolved *model) {
     const rope_options *rope = &item->rope.options;
     const int numbers[] = {
@@ -222,7 +223,7 @@ static uint64_t hash_item(const layout_item *item, const settings_resolved *mode
     return vit_hash_final(&hash);
 }
 
-/* Without what changes nothing in a plan. Every member of a configuration is 4 bytes wide. */
+/* Omits members that do not affect a plan. Every member of a configuration is 4 bytes wide. */
 static uint64_t plan_key(const match_model *m) {
     const settings_resolved *model = &m->model;
     const int numbers[] = { model->pos_sincos, (int)model->notes.pos_resample,
@@ -261,7 +262,7 @@ static bool make_plan(match_model *m, match_plan *p, report *r) {
     return true;
 }
 
-/* The plan of the model that was set; NULL: there is none. */
+/* The plan of the current model; NULL if it has none. */
 static const match_plan *find_plan(match_model *m, report *r) {
     const uint64_t key = plan_key(m);
     match_plan *p;
@@ -304,7 +305,7 @@ bool match_model_set(match_model *m, const settings *matched, report *r) {
     f->all[FROM_MATCH] = *matched;
     layout_take_orders(&f->map, f->all);
     if (!settings_resolve_all(f->all, &f->seen, &f->wanted, &m->model, r)) return false;
-    m->model.config.selftest_tolerance = 0; /* there is none in memory */
+    m->model.config.selftest_tolerance = 0; /* a model in memory has no self-test */
     m->config = m->model.config;
     m->plan = find_plan(m, r);
     if (!m->plan) return false;
@@ -339,7 +340,7 @@ static void free_image(match_image *image) {
     memset(image, 0, sizeof *image);
 }
 
-/* Values that another image has need not be read again. */
+/* Values that another image holds need not be read again. */
 static bool copy_tensor(const match_model *m, const match_image *to, size_t tensor) {
     const vit_tensor *target = &to->writer.tensors[tensor];
     size_t t;
@@ -357,8 +358,8 @@ static bool copy_tensor(const match_model *m, const match_image *to, size_t tens
     return false;
 }
 
-/* Brings the image's tensors to what the plan says. The last one is written in any case where the
- * file is new, which tells the writer that it has all. */
+/* Updates the image's tensors to the plan. In a new file the last tensor is always written, which
+ * tells the writer that the file is complete. */
 static bool update_image(match_model *m, match_image *image, bool is_new, report *r) {
     weights_source from = { .path = m->options->checkpoint, .checkpoint = m->facts.map.checkpoint };
     const size_t count = m->plan->plan.count;
@@ -368,7 +369,7 @@ static bool update_image(match_model *m, match_image *image, bool is_new, report
     from.plan = &m->plan->plan;
     from.model = &m->model;
     from.allows_nonfinite = m->options->given.value[SETTING_ALLOW_NONFINITE] != 0;
-    from.quiet = true; /* the search has a progress of its own */
+    from.quiet = true; /* the search has its own progress bar */
     for (i = 0; i < count; i++)
         wanted[i] = is_new ? i + 1 == count || !copy_tensor(m, image, i)
                            : image->sources[i] != m->plan->sources[i];
@@ -386,7 +387,7 @@ static bool open_image(match_image *image, report *r) {
     return !result || report_fail(r, "%s", image->model.detail);
 }
 
-/* Large models have room for two: the one in use and the next. */
+/* Large models have room for two: the current one and the next. */
 static match_image *next_place(match_model *m) {
     const bool is_large = m->num_images > 0 && m->images[0].writer.file_size > LARGE_IMAGE;
     const int most = is_large ? 2 : MATCH_MAX_IMAGES;
@@ -417,7 +418,7 @@ static match_image *make_image(match_model *m, report *r) {
 
 /* === Running === */
 
-/* Room for the session: the last one's, if it is enough. */
+/* Memory for the session: that of the last one, if it suffices. */
 static bool take_workspace(match_model *m, const vit_params *params, report *r) {
     const size_t size = vit_workspace_size(&m->image->model, params);
     if (!size) return report_fail(r, "the model cannot be run");

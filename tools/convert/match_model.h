@@ -1,4 +1,4 @@
-/* match_model.h - models to try, and what tells whether one is right. */
+/* match_model.h - candidate models, and the test whether one is right. */
 #ifndef MATCH_MODEL_H
 #define MATCH_MODEL_H
 
@@ -11,69 +11,69 @@
 
 /* === An input and its logits === */
 
-/* An input and what the original made of it: two .npy files. */
+/* An input and the original's output for it: two .npy files. */
 
 typedef struct match_pair {
     const char *input_path, *logits_path;
     npy_array input, logits;
     int images;               /* in both */
     int chans, height, width; /* of an image */
-    size_t outputs;           /* for an image */
+    size_t outputs;           /* of an image */
     double largest;           /* absolute value of the logits */
 } match_pair;
 
-/* [C, H, W] or [B, C, H, W], and [classes] or [B, classes]. Free it either way. */
+/* [C, H, W] or [B, C, H, W], and [classes] or [B, classes]. Free it in any case. */
 bool match_pair_read(match_pair *pair, const char *input, const char *logits, report *r);
 void match_pair_free(match_pair *pair);
 
 const float *match_pair_input(const match_pair *pair, int image);
 
-/* The same of what is known of every model; 0: it is not. */
+/* Checks properties known of every model; 0 for unknown ones. */
 bool match_pair_check(const match_pair *pair, int classes, int chans, report *r);
 
-/* Does this model read such inputs and give so many outputs? */
+/* True if this model reads such inputs and gives that many outputs. */
 bool match_pair_fits(const match_pair *pair, const vit_config *config, size_t outputs, report *r);
 
-/* How far an output is from that of the original, relative to all of its logits. */
+/* The distance between an output and the original's, relative to all of its logits. */
 typedef struct match_error {
     double largest;    /* of the differences */
     double square;     /* sum of their squares */
     double ab, aa, bb; /* sums of products of the output and the logits */
 } match_error;
 
-/* Counts the output of an image in. */
+/* Adds the output of an image. */
 void match_pair_compare(const match_pair *pair, int image, const float *output, match_error *error);
 
-/* What the search makes smaller: above all the angle between the two. The squares alone would draw
- * it to models that give next to nothing. */
+/* The quantity that the search minimises: mainly the angle between the two. The squares alone would
+ * favour models with outputs near zero. */
 double match_error_slope(const match_error *error);
 
 /* === Models to try === */
 
-/* The model that a conversion would give with other settings, in memory, ready to run. What two of
- * them have in common is read from the checkpoint once. */
+/* The model that a conversion would give with other settings, in memory, ready to run. Tensors that
+ * two of them share are read from the checkpoint once. */
 
 enum { MATCH_MAX_IMAGES = 4, MATCH_MAX_PLANS = 256 };
 
-/* A plan and a hash of what each tensor's values come from. Making one takes longer than running a
- * small model, and settings such as the activation leave it as it is. */
+/* A plan and a hash of the sources of each tensor's values. Making a plan takes longer than running
+ * a small model, and settings such as the activation do not change it. */
 typedef struct match_plan {
-    uint64_t key; /* of the settings that it depends on */
+    uint64_t key; /* of the settings on which it depends */
     layout_plan plan;
     uint64_t *sources;
 } match_plan;
 
-/* A .vit file in memory, without checksums that hold. */
+/* A .vit file in memory, without valid checksums. */
 typedef struct match_image {
     vit_writer writer;
-    uint64_t *sources; /* of each tensor: a hash of what its values come from */
-    vit_model model;   /* .config is that of the model that was set last */
+    uint64_t *sources; /* hash of the sources of each tensor's values */
+    vit_model model;   /* .config belongs to the current model */
 } match_image;
 
 typedef struct match_model {
-    vit_config config;  /* of the model that was set last */
+    vit_config config;  /* of the current model */
     uint64_t signature; /* equal for settings that make no difference */
-    uint64_t network;   /* the same, whatever the preprocessing */
+    uint64_t network;   /* equal for any preprocessing */
     size_t output_size; /* of one input */
 
     /* Private. */
@@ -82,7 +82,7 @@ typedef struct match_model {
     settings_resolved model;
     match_plan plans[MATCH_MAX_PLANS];
     int num_plans, next_plan;
-    const match_plan *plan; /* of the model that was set last */
+    const match_plan *plan; /* of the current model */
     match_image images[MATCH_MAX_IMAGES];
     int num_images, next;
     match_image *image;
@@ -94,19 +94,19 @@ typedef struct match_model {
     vit_session session;
 } match_model;
 
-/* f is copied as it is now; its checkpoint and layout are used. Close it either way. */
+/* f is copied as it is now; its checkpoint and layout are used. Close it in any case. */
 bool match_model_open(match_model *m, const convert_options *o, const facts *f, report *r);
 void match_model_close(match_model *m);
 
-/* Works out the model that these settings, as all[FROM_MATCH], give; false where there is none. */
+/* Builds the model with these settings as all[FROM_MATCH]; false if they make no model. */
 bool match_model_set(match_model *m, const settings *matched, report *r);
 
-/* The weights and the session of the model that was set; whoever only changes its preprocessing
- * need not call it again. */
+/* Loads the weights and the session of the current model; a change of preprocessing alone does not
+ * need it. */
 bool match_model_load(match_model *m, report *r);
 const vit_model *match_model_get(const match_model *m);
 
-/* One input; logits, or the embedding of a headless model. */
+/* Runs one input; gives logits, or the embedding of a headless model. */
 bool match_model_run(match_model *m, const float *input, float *output, report *r);
 
 #endif

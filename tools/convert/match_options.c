@@ -10,7 +10,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-enum { MOST_PATCHES = 1024 }; /* that are tried without positions, which would tell how many */
+enum { MOST_PATCHES = 1024 }; /* tried if no positions show their number */
 
 /* === The tables === */
 
@@ -29,13 +29,13 @@ static bool lacks_positions(const facts *f) {
     return f->seen.position_rows == 0 && f->seen.relative_positions == 0;
 }
 
-/* Of a model that somebody wrote, or whose positions show how many patches there are. */
+/* For a hand-written model, or one whose positions show the number of patches. */
 static bool may_overlap(const facts *f) {
     return (f->seen.is_open || has_positions(f)) && f->wanted.patch == 0 &&
            value_of(f, SETTING_STEM) == VIT_STEM_NONE;
 }
 
-/* Query, key and value in one matrix. */
+/* True if query, key and value are one matrix. */
 static bool has_joint_qkv(const facts *f) {
     static const char name[] = "blocks.0.attn.qkv.weight";
     layout_part part;
@@ -44,13 +44,13 @@ static bool has_joint_qkv(const facts *f) {
            layout_peek(&f->map, name, 0, &part, &axes) && part.view.ndim == 2;
 }
 
-/* A norm is stored; whether and where it is called is another matter. */
+/* A norm is stored, but its place in the model is open. */
 static bool has_last_norm(const facts *f) {
     return f->all[FROM_TENSORS].value[SETTING_FINAL_NORM] != 0 ||
            f->all[FROM_TENSORS].value[SETTING_FC_NORM] != 0;
 }
 
-/* The layout has models with rotary positions beside those that are stored. */
+/* The layout includes models with rotary positions besides the stored ones. */
 static bool may_have_rope(const facts *f) {
     const layout_question *q = f->map.layout->questions;
     for (; q && q->options; q++)
@@ -64,14 +64,14 @@ static bool has_pre_logits(const facts *f) { return value_of(f, SETTING_REPRESEN
 typedef struct row_source {
     const char *name;
     const char *keys;   /* settings that must all be open */
-    const char *values; /* between bars; "key=*": all other words of this WORD */
+    const char *values; /* between bars; "key=*" adds all other words of this WORD */
     bool (*applies)(const facts *f);
-    bool shown; /* the tensors show the settings, but not what is done with them */
+    bool shown; /* the tensors show the settings, but not their use */
     bool is_fine;
 } row_source;
 
-/* The search settles them in this order. To add a row: a line here, before the fine ones. Settings
- * and words that do not exist are skipped. */
+/* The search settles them in this order. To add a row: a line here, before the fine ones. Unknown
+ * settings and words are skipped. */
 static const row_source architecture[] = {
     { "patch_order", "patch_order", "patch_order=chw|patch_order=hwc|patch_order=*",
       has_linear_patch, false, false },
@@ -176,7 +176,7 @@ static bool are_open(const facts *f, const row_source *source) {
     return true;
 }
 
-/* mean and std are no settings of one number. */
+/* mean and std are lists, not single numbers. */
 static bool is_mean_open(const facts *f) {
     int from;
     for (from = 0; from < FROM_COUNT; from++)
@@ -187,7 +187,7 @@ static bool is_mean_open(const facts *f) {
 
 /* === Values === */
 
-/* Puts "a=1 b=2"; false: there is no such setting, or no such word. */
+/* Puts "a=1 b=2"; false for an unknown setting or word. */
 static bool put_text(settings *s, const char *text) {
     char one[MATCH_TEXT];
     report r = report_make();
@@ -222,7 +222,7 @@ bool match_row_is_asked(const match_row *row, const findings *f) {
     return false;
 }
 
-/* Adds it once, at this place; a text that --set would refuse is left out. */
+/* Adds a value once, at this place; a text that --set would refuse is left out. */
 static void insert_value(match_row *row, int place, const char *text, size_t length) {
     char copy[MATCH_TEXT];
     settings s;
@@ -264,10 +264,10 @@ static void add_values(match_row *row, const char *values) {
 
 typedef struct patch_fit {
     int height, width, patch; /* of the input, of a patch */
-    int rows, prefix;         /* of pos_embed, of those that may be other tokens' */
+    int rows, prefix;         /* rows of pos_embed; those of possible prefix tokens */
 } patch_fit;
 
-/* False: the sizes are not known. */
+/* False if the sizes are unknown. */
 static bool find_patch_fit(const facts *f, patch_fit *fit) {
     const double chans = value_of(f, SETTING_IN_CHANS);
     fit->rows = f->seen.position_rows;
@@ -295,7 +295,7 @@ bool match_count_patches(const facts *f, match_patches *patches) {
     return true;
 }
 
-/* How far a width of a head is from the usual 64. */
+/* The distance of a head's width from the usual 64. */
 static double oddity(int64_t width, int heads) { return fabs(log2((double)width / heads / 64)); }
 
 static void add_number(match_row *row, int64_t width, int heads) {
@@ -307,8 +307,8 @@ static void add_number(match_row *row, int64_t width, int heads) {
 
 enum { CHANCE = 7 }; /* see findings.h */
 
-/* Divisors of the width of attention: what the weights show, timm's number for this width, what the
- * weights hint at, then the others, the width of whose heads is most usual first. */
+/* Divisors of the width of attention: the weights' number, timm's number for this width, the
+ * weights' hints, then the others, the most usual width of a head first. */
 static void add_heads(match_row *row, const facts *f) {
     const heads_evidence *hints = &f->seen.heads;
     const int64_t width = f->seen.qkv_rows / 3;
@@ -331,7 +331,8 @@ static void add_heads(match_row *row, const facts *f) {
     }
 }
 
-/* As many patches as there are positions; without them, none of whose pixels are left over. */
+/* True for as many patches as there are positions; without positions, for a stride that leaves no
+   pixels over. */
 static bool stride_fits(const patch_fit *fit, int stride) {
     const int height = fit->height - fit->patch, width = fit->width - fit->patch;
     const int64_t patches = (int64_t)(height / stride + 1) * (width / stride + 1);
@@ -339,8 +340,8 @@ static bool stride_fits(const patch_fit *fit, int stride) {
     return height % stride == 0 && width % stride == 0 && patches <= MOST_PATCHES;
 }
 
-/* Nothing to choose where patches side by side have the positions. Otherwise that is the last
- * resort, with positions that are resampled. */
+/* If patches side by side match the positions, there is nothing to choose. Otherwise that is the
+ * last resort, with resampled positions. */
 static void add_strides(match_row *row, const facts *f) {
     static const char side_by_side[] = "patch_stride=0";
     char text[MATCH_TEXT];
@@ -358,7 +359,7 @@ static void add_strides(match_row *row, const facts *f) {
 
 /* === The default first === */
 
-/* Is it what would be done without a search? */
+/* True if it is the value without a search. */
 static bool is_current(const facts *f, const char *text) {
     settings s;
     int key;
@@ -375,7 +376,7 @@ static bool is_told(const facts *f, const row_source *source) {
            settings_origin(f->all, key) >= 0;
 }
 
-/* A default that no value of the table is, of a row of one setting, becomes one. */
+/* Adds the default of a row with one setting, if the table lacks it. */
 static void add_current(match_row *row, const facts *f, const row_source *source) {
     char text[MATCH_TEXT], word[32];
     setting_key key;
@@ -394,7 +395,7 @@ static void add_current(match_row *row, const facts *f, const row_source *source
     insert_value(row, 0, text, strlen(text));
 }
 
-/* The layout's own mean and deviation. */
+/* Adds the layout's own mean and deviation. */
 static void add_current_mean(match_row *row, const facts *f) {
     const settings *s = &f->all[FROM_TENSORS];
     char text[MATCH_TEXT];

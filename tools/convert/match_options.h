@@ -1,4 +1,5 @@
-/* match_options.h - what a checkpoint may leave open, and the values to try: a table. */
+/* match_options.h - a table of the settings that a checkpoint may leave open, and the values to
+   try. */
 #ifndef MATCH_OPTIONS_H
 #define MATCH_OPTIONS_H
 
@@ -8,13 +9,13 @@
 
 enum { MATCH_TEXT = 128, MATCH_MAX_ROWS = 24, MATCH_MAX_VALUES = 40 };
 
-/* One thing that is open. A value is what --set would take, several settings with spaces between
+/* One open setting or combination. A value is an argument of --set, or several with spaces between
  * them; the likeliest comes first. */
 typedef struct match_row {
     const char *name;
     const char *keys; /* its settings, with spaces between them */
-    bool is_fine;     /* makes little difference: of interest once the rest fits */
-    bool is_stored;   /* its first value uses a tensor as it is stored, others do not */
+    bool is_fine;     /* has little effect: tried once the rest fits */
+    bool is_stored;   /* its first value uses a tensor as stored, the others do not */
     int count;
     char values[MATCH_MAX_VALUES][MATCH_TEXT];
 } match_row;
@@ -29,20 +30,21 @@ typedef struct match_choice {
     unsigned char of[MATCH_MAX_ROWS];
 } match_choice;
 
-/* What is open: what nobody told, and what is only a default of the layout or read from weights. */
+/* Lists open settings: those that no source gave, and defaults of the layout or values read from
+   weights. */
 void match_list_architecture(match_table *table, const facts *f);
 void match_list_preprocessing(match_table *table, const facts *f);
 
-/* Side by side in the input, beside what there are positions for. */
+/* Patches side by side in the input, compared with the positions. */
 typedef struct match_patches {
     int height, width, size;
-    int positions, prefix; /* rows; of these, those that may be other tokens' */
+    int positions, prefix; /* rows; of these, those of possible prefix tokens */
 } match_patches;
 
-/* False: it is not known, or there are no positions. */
+/* False if unknown, or if there are no positions. */
 bool match_count_patches(const facts *f, match_patches *patches);
 
-/* Would any of its settings be asked for? */
+/* True if any of its settings would be asked for. */
 bool match_row_is_asked(const match_row *row, const findings *f);
 
 /* Puts the chosen values of one row, or of all rows, into s. */

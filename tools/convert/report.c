@@ -19,10 +19,10 @@
 
 /* === Notes === */
 
-enum { MAX_NOTES = 12 }; /* there are 8 kinds of notes, and each comes once */
+enum { MAX_NOTES = 12 }; /* there are 8 kinds of notes, each at most once */
 
 typedef struct note_list {
-    char text[MAX_NOTES][REPORT_SIZE + 32]; /* one holds the text of a report */
+    char text[MAX_NOTES][REPORT_SIZE + 32]; /* each can hold the text of a report */
     int count;
 } note_list;
 
@@ -63,7 +63,8 @@ static void collect_notes(const blueprint *b, note_list *notes) {
 
 /* === What must be said in any case === */
 
-/* The architecture whose name is in the file's name. Only a hint: names may be wrong. */
+/* The architecture whose name is in the file's name. It is only a hint, because names may be
+   wrong. */
 static const char *name_in_file(const char *path) {
     const char *file = paths_file_name(path), *best = NULL;
     const arch *a;
@@ -73,7 +74,7 @@ static const char *name_in_file(const char *path) {
     return best;
 }
 
-/* Several that seldom matter, in one line. */
+/* Prints several unimportant assumptions in one line. */
 static void print_minor(const finding_list *list, const char *program) {
     char text[REPORT_SIZE / 2] = "";
     for (size_t i = 0; i < list->count; i++)
@@ -84,7 +85,7 @@ static void print_minor(const finding_list *list, const char *program) {
                  text);
 }
 
-/* In the order of their harm, the first of many marked. */
+/* Prints assumptions by harm, and marks the first of many. */
 static void print_assumed(const convert_options *o, const blueprint *b, const char *program) {
     const finding_list *list = &b->found.assumed;
     const char *hint = name_in_file(o->checkpoint);
@@ -108,7 +109,7 @@ static void print_assumed(const convert_options *o, const blueprint *b, const ch
                      "preprocessing: --match-input x.npy --match-logits y.npy");
 }
 
-/* Those that are dropped for one reason. */
+/* Prints the tensors that are dropped for one reason. */
 static void print_dropped(const name_groups *groups, const char *why, size_t count,
                           const char *program) {
     char text[REPORT_SIZE / 2] = "", name[GROUP_TEXT_SIZE];
@@ -130,7 +131,7 @@ static void print_dropped(const name_groups *groups, const char *why, size_t cou
 
 enum { MAX_REASONS = 64 }; /* no layout has as many */
 
-/* One line for each reason; false: out of memory. */
+/* One line for each reason; false if memory is exhausted. */
 static bool print_all_dropped(const layout_plan *plan, name_groups *groups, const char *program) {
     const char *said[MAX_REASONS];
     size_t reasons = 0, first, i, count;
@@ -196,7 +197,7 @@ static void print_resize(const vit_config *c) {
     else printf("squash to %d, crop the centre", c->resize_height);
 }
 
-/* One value where all channels agree. */
+/* One value if all channels agree. */
 static void print_vector(const char *name, const float *values, int n) {
     bool equal = true;
     int i;
@@ -401,7 +402,7 @@ void convert_report_failure_json(const conversion *c, bool planned, const report
 
 /* === The mapping === */
 
-/* A line of the table; what differs in the block's number alone is one line. */
+/* A line of the table; items that differ only in the block's number share it. */
 typedef struct mapping_row {
     name_groups *ours;
     name_groups *theirs[LAYOUT_MAX_PARTS];
@@ -409,7 +410,7 @@ typedef struct mapping_row {
     const char *why;
 } mapping_row;
 
-/* What was found by structure has a reason for each tensor, a table one for all. */
+/* Results of structure have a reason for each tensor, a table one for all. */
 static const char *reason_of(const blueprint *b, const layout_item *item) {
     const checkpoint_tensor_info *info = item->part_count ? item->parts[0].info : NULL;
     const size_t index = info ? (size_t)(info - checkpoint_tensor(b->checkpoint, 0)) : 0;
@@ -449,7 +450,7 @@ static bool add_item(mapping_row *row, const blueprint *b, const layout_item *it
     return add_name(&row->ours, item->tensor.name);
 }
 
-/* Is it that item in another block? */
+/* True if it is the same item of another block. */
 static bool is_same_item(const layout_item *a, const layout_item *b) {
     const char *x = strchr(a->tensor.name + strlen("blocks."), '.');
     const char *y = strchr(b->tensor.name + strlen("blocks."), '.');
@@ -466,7 +467,7 @@ static void print_row(const mapping_row *row) {
     text_print(stdout, "%s(%s)\n", i ? "  " : "", row->why);
 }
 
-/* All blocks at once where their names are alike. */
+/* Prints all blocks at once if their names are alike. */
 static bool print_blocks(const blueprint *b, const layout_item *first) {
     mapping_row row = { 0 };
     const layout_item *item = first, *end = b->plan.items + b->plan.count;
@@ -487,7 +488,7 @@ static bool print_blocks(const blueprint *b, const layout_item *first) {
     return good;
 }
 
-/* One that another block has too is printed with the first of them. */
+/* An item that another block has too is printed with the first of them. */
 static bool is_printed(const blueprint *b, const layout_item *item) {
     const layout_item *other;
     for (other = b->plan.items; item->block > 0 && other < item; other++)
@@ -506,7 +507,7 @@ static bool print_item(const blueprint *b, const layout_item *item) {
     return good;
 }
 
-/* A tensor that structure has named, as a plan would have it. */
+/* A tensor that structure has named, in the form of a plan. */
 static layout_item name_item(const checkpoint_tensor_info *info) {
     layout_item item;
     memset(&item, 0, sizeof item);
@@ -608,7 +609,7 @@ static bool put_sources(const checkpoint *c, bool quiet, FILE *file, report *r) 
     return good;
 }
 
-/* What was told by hand, as one could type it again. */
+/* Lists the settings given by hand, as command-line options. */
 static void put_overrides(const convert_options *o, const vit_config *config, FILE *file) {
     const vit_writer_keep keep = convert_kept(o, config);
     int i;
@@ -651,7 +652,7 @@ static void put_assumptions(const finding_list *list, FILE *file) {
     }
 }
 
-/* Weights that are not those of the checkpoint. */
+/* Lists weights that differ from the checkpoint's. */
 static void put_changes(const blueprint *b, FILE *file) {
     const settings_stored *stored = &b->model.stored;
     const settings_notes *notes = &b->model.notes;

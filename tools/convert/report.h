@@ -1,43 +1,43 @@
-/* report.h - prints what a conversion found: a report on standard output, and on stderr what
- * must not be missed. */
+/* report.h - prints the results of a conversion: a report on standard output, and important lines
+ * on stderr. */
 #ifndef CONVERT_REPORT_H
 #define CONVERT_REPORT_H
 
 #include "base/json.h"
 #include "convert/conversion.h"
 
-/* What was assumed and what was dropped, a line each. */
+/* Prints the assumptions and the dropped tensors, a line each. */
 void convert_report_findings(const conversion *c, const char *program);
 
-/* The photos that could not be read. */
+/* Prints the unreadable photos. */
 void convert_report_skipped(const photo_list *photos, const char *program);
 
 /* On standard output. */
 void convert_report_text(const conversion *c);
 void convert_report_json(const conversion *c); /* one object on one line */
 
-/* The same of a conversion that failed: what is wrong, what is asked, what would be assumed; and
- * the plan, where there is one. */
+/* Prints a failed conversion: the error, the questions, the possible assumptions; and the plan, if
+ * there is one. */
 void convert_report_failure_json(const conversion *c, bool planned, const report *r);
 
 /* === The mapping === */
 
-/* Which tensors of the checkpoint become which of the .vit file, and why. */
+/* Prints which tensors of the checkpoint become which of the .vit file, and why. */
 
-/* One line for each tensor of the file, or of all blocks, then the tensors that are dropped. */
+/* One line for each tensor of the file, or of all blocks, then the dropped tensors. */
 void mapping_print(const blueprint *b);
 
 /* The tensors as an array "mapping" of objects, one for each. */
 void mapping_put(json_writer *w, const blueprint *b);
 
-/* For a conversion that failed: a plan of the names that structure found, good for printing alone,
- * as open questions must not keep anybody from seeing the mapping. False: it found none. */
+/* For a failed conversion: a plan of the names that structure found, only for printing, so that
+ * open questions do not hide the mapping. False if it found none. */
 bool mapping_plan_names(blueprint *b);
 
 /* === Provenance === */
 
-/* Where a .vit file comes from, as the text that is stored in it: "key: value" lines with the
- * hashes of its sources, the options and what was assumed. */
+/* The origin of a .vit file, as the text that is stored in it: "key: value" lines with the hashes
+ * of its sources, the options and the assumptions. */
 
 /* calibrated: on so many images. The text is malloc'ed. */
 bool provenance_make(const convert_options *o, const blueprint *b, int calibrated, char **text,

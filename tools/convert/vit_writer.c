@@ -47,7 +47,7 @@ static unsigned char *put_field(unsigned char *at, const char *name, unsigned ch
     return at + VIT_FIELD_SIZE;
 }
 
-/* Options of kind 2 that are zero are not written. */
+/* Options of kind 2 are omitted if zero. */
 static size_t count_fields(const vit_config *config) {
     size_t count = 0;
 #define X(type, name, required, smallest, largest)                                                 \
@@ -119,7 +119,7 @@ static bool has_int8(const vit_writer *w) {
     return false;
 }
 
-/* One pass measures, a second one writes; data_size is known to the second. */
+/* One pass measures, a second one writes; the second has data_size. */
 static void put_sections(vit_writer *w, section_writer *s, uint32_t num_sections,
                          const vit_writer_contents *contents, uint64_t data_size) {
     const size_t fields = count_fields(contents->config);
@@ -166,9 +166,9 @@ static void put_tensor(unsigned char *at, const vit_tensor *tensor) {
     store64(at + VIT_TENSOR_CHECKSUM, tensor->checksum);
 }
 
-/* Narrow models have little to average rounding errors over, and are small. In int8 the first two
- * blocks and the head are spared, except attn.proj, whose input in 8 bits is what keeps the
- * workspace of low_memory small. */
+/* Rounding errors average out less in narrow models, which are small anyway. int8 spares the first
+ * two blocks and the head, except attn.proj: its 8-bit input keeps the workspace of low_memory
+ * small. */
 vit_writer_keep vit_writer_kept(const vit_config *config, vit_dtype dtype) {
     static const char *const int8[] = { "blocks.[01].attn.qkv.*", "blocks.[01].mlp.*",
                                         "head.weight" };
@@ -187,7 +187,7 @@ static bool is_kept(const vit_writer_keep *keep, const char *name) {
     return false;
 }
 
-/* The patch embedding and a stem before it keep more bits: they are small, and in flat areas of a
+/* The patch embedding and a stem before it keep more bits. They are small, and in flat areas of a
  * photo, where all pixels are alike, the rounding errors of weights and of pixels add up. */
 static vit_dtype input_dtype(vit_dtype dtype) {
     switch (dtype) {
@@ -201,7 +201,7 @@ static vit_dtype input_dtype(vit_dtype dtype) {
     return VIT_F16;
 }
 
-/* Of the tensors that are kept: the next type with more bits. */
+/* The type of kept tensors: the next one with more bits. */
 static vit_dtype kept_dtype(vit_dtype dtype) { return dtype == VIT_I4 ? VIT_I8 : VIT_BF16; }
 
 /* The type of a backbone's tensor; f32 of one that it does not have, and of heads. */
@@ -212,7 +212,7 @@ static vit_dtype backbone_dtype(const vit_model *backbone, const char *name) {
     return VIT_F32;
 }
 
-/* As vit_architecture_tensor, but not all matrices are of the file's type. */
+/* vit_architecture_tensor with the types of this file: not all matrices have the file's type. */
 static bool describe(const vit_writer_contents *contents, int index, vit_tensor *tensor) {
     vit_dtype dtype = contents->dtype;
     if (!vit_architecture_tensor(contents->config, dtype, index, tensor)) return false;
@@ -223,7 +223,7 @@ static bool describe(const vit_writer_contents *contents, int index, vit_tensor 
     return vit_architecture_tensor(contents->config, dtype, index, tensor) != 0;
 }
 
-/* The tensors and the largest panel among them. */
+/* Lists the tensors and finds the largest panel. */
 static bool list_tensors(vit_writer *w, const vit_writer_contents *contents, report *r) {
     size_t largest = 1, i;
     vit_tensor tensor;
@@ -284,7 +284,7 @@ static bool make_meta(vit_writer *w, const vit_writer_contents *contents, report
 
 /* === Bytes to the file === */
 
-/* To the file in whole pages of os_write_size, aligned ones, which a system may keep as one. */
+/* Writes to the file in whole, aligned pages of os_write_size, which a system may keep as one. */
 static bool write_pages(vit_writer *w, const unsigned char *bytes, size_t size) {
     const size_t page = os_write_size();
     uint64_t at = w->position;
@@ -317,7 +317,7 @@ static bool put_zeros(vit_writer *w, uint64_t until, report *r) {
 }
 
 static bool go_to(vit_writer *w, uint64_t offset, report *r) {
-    if (offset >= w->position && offset - w->position < VIT_ALIGN) /* no more than padding */
+    if (offset >= w->position && offset - w->position < VIT_ALIGN) /* only padding */
         return put_zeros(w, offset, r);
     if (!w->memory && !os_seek(w->file, offset))
         return report_fail(r, "cannot be written: %s", strerror(errno));
@@ -325,7 +325,7 @@ static bool go_to(vit_writer *w, uint64_t offset, report *r) {
     return true;
 }
 
-/* Aligned as vit.h likes it best. */
+/* Takes memory with vit.h's preferred alignment. */
 static bool take_memory(vit_writer *w, report *r) {
     if (w->file_size <= SIZE_MAX) w->memory = os_allocate(VIT_ALIGN, (size_t)w->file_size);
     return w->memory || report_no_memory(r);
@@ -366,7 +366,7 @@ bool vit_writer_go_to(vit_writer *w, size_t tensor, report *r) {
 
 enum { BLOCK_NUMBERS = 1024 };
 
-/* The first of n values as a file has them; returns how many. */
+/* Copies the first of n values in the file's form; returns their number. */
 static size_t fill_block(unsigned char block[4 * BLOCK_NUMBERS], const float *values, size_t n) {
     if (n > BLOCK_NUMBERS) n = BLOCK_NUMBERS;
     bytes_store_floats(block, values, n);

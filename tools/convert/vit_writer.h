@@ -1,12 +1,12 @@
-/* vit_writer.h - writes the .vit format of vit.h, streaming: never more in memory than 16 rows of
- * a tensor and the directory.
+/* vit_writer.h - writes the .vit format of vit.h as a stream: memory holds 16 rows of a tensor and
+ * the directory.
  *
  *     vit_writer w;
  *     if (!vit_writer_start(&w, file, &contents, r)) ...
  *     for (i = 0; i < w.count; i++)
- *         ... vit_writer_rows(&w, rows, n, r) until all rows of w.tensors[i] are there ...
+ *         ... vit_writer_rows(&w, rows, n, r) until all rows of w.tensors[i] are written ...
  *     vit_writer_finish(&w, r);
- *     vit_writer_replace(&w, i, values, r);       perhaps, then finish again
+ *     vit_writer_replace(&w, i, values, r);       optionally, then finish again
  *     vit_writer_free(&w);
  */
 #ifndef VIT_WRITER_H
@@ -19,20 +19,20 @@
 #define VIT_TOOLS
 #include "vit.h"
 
-/* Tensors that are in bf16 in a file of int8, in int8 in one of int4: patterns, as of a shell, of
- * their names. */
+/* Tensors that stay in bf16 in an int8 file, or in int8 in an int4 file: shell patterns of their
+ * names. */
 typedef struct vit_writer_keep {
     const char *const *patterns;
     int count;
 } vit_writer_keep;
 
-/* Unless told otherwise. */
+/* The default choice. */
 vit_writer_keep vit_writer_kept(const vit_config *config, vit_dtype dtype);
 
-/* What a file consists of, except its tensors. Pointers may be NULL, except config. */
+/* The contents of a file, except its tensors. Pointers may be NULL, except config. */
 typedef struct vit_writer_contents {
     const vit_config *config;
-    vit_dtype dtype; /* of the matrices */
+    vit_dtype dtype; /* type of the matrices */
     vit_writer_keep keep;
     size_t num_labels;
     const char *const *labels;
@@ -47,25 +47,25 @@ typedef struct vit_writer {
     vit_tensor *tensors; /* in file order; name, dims, offset and size are set */
     size_t count;
     uint64_t file_size;
-    unsigned char *memory; /* the whole file, where it is written there; else NULL */
+    unsigned char *memory; /* the whole file, if written there; otherwise NULL */
 
     /* Private. */
     FILE *file;
     unsigned char *meta;         /* everything below the data */
     size_t meta_size, directory; /* offset of the tensor records */
     size_t fits16;               /* offset of that section, in files with int8 */
-    size_t current;              /* tensor that the next rows belong to */
+    size_t current;              /* tensor of the next rows */
     uint64_t position;
     vit_hash hash;
     unsigned char *panel; /* the largest panel */
 } vit_writer;
 
-/* Lays the file out and skips to its data. file must be seekable and empty; NULL: writes to
+/* Lays the file out and skips to its data. file must be seekable and empty; NULL writes to
  * w->memory, which vit_writer_free frees. */
 bool vit_writer_start(vit_writer *w, FILE *file, const vit_writer_contents *contents, report *r);
 
 /* Appends num_rows rows to the current tensor: 16 at a time, fewer only at its end, or any number
- * for a plain one. A plain tensor may also be cut finer: see vit_writer_values. */
+ * for a plain tensor. A plain tensor may also be cut finer with vit_writer_values. */
 bool vit_writer_rows(vit_writer *w, const float *rows, int num_rows, report *r);
 
 /* Appends n values to a plain tensor. */
@@ -74,13 +74,13 @@ bool vit_writer_values(vit_writer *w, const float *values, size_t n, report *r);
 /* The current tensor is that of an open model, bit for bit. */
 bool vit_writer_copy(vit_writer *w, const vit_tensor *from, report *r);
 
-/* The next rows belong to this tensor, whose values are written again. */
+/* Continues with this tensor, whose values are written again. */
 bool vit_writer_go_to(vit_writer *w, size_t tensor, report *r);
 
-/* Writes the header, the directory and the checksums: the file is valid from here on. */
+/* Writes the header, the directory and the checksums, which make the file valid. */
 bool vit_writer_finish(vit_writer *w, report *r);
 
-/* New values for a plain tensor; call vit_writer_finish afterwards. */
+/* Replaces the values of a plain tensor; call vit_writer_finish afterwards. */
 bool vit_writer_replace(vit_writer *w, size_t tensor, const float *values, report *r);
 
 void vit_writer_free(vit_writer *w);

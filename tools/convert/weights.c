@@ -18,13 +18,13 @@ typedef struct stream {
     const weights_source *from;
     vit_writer *writer;
     cli_progress progress;
-    const vit_tensor *target; /* of the writer: the one being written */
-    float *buffer;            /* rows on their way */
+    const vit_tensor *target; /* the writer's current tensor */
+    float *buffer;            /* rows being written */
     size_t nonfinite, overflows;
 } stream;
 
-/* Larger values would round to infinity. The scales of int4 are f16, and its values at most 8 of
- * them; those of int8 are f32. */
+/* Larger values would round to infinity. The scales of int4 are f16, and its values at most 8 times
+ * the scale; those of int8 are f32. */
 static float largest_of(vit_dtype dtype) {
     switch (dtype) {
     case VIT_F16: return 65504.0f;
@@ -45,7 +45,7 @@ static void count_bad(stream *s, const float *values, size_t n, float largest) {
     }
 }
 
-/* Even where they are allowed, quantised types cannot store them, and a calibration would spread
+/* Even if they are allowed, quantised types cannot store them, and a calibration would spread
  * them. */
 static bool may_be_nonfinite(const stream *s) {
     return !tensor_is_quantised(s->target->dtype) && !s->from->is_calibrated;
@@ -81,7 +81,7 @@ static bool read_values(stream *s, const layout_item *item, int64_t first, int64
     return true;
 }
 
-/* A tensor as it is: 16 rows at a time for panels, else in pieces of any size. */
+/* Copies a tensor unchanged: 16 rows at a time for panels, otherwise in pieces of any size. */
 static bool stream_copy(stream *s, const layout_item *item, report *r) {
     const bool panels = item->tensor.layout != VIT_LAYOUT_PLAIN;
     const int64_t count = (int64_t)tensor_count(&item->tensor);
@@ -99,8 +99,8 @@ static bool stream_copy(stream *s, const layout_item *item, report *r) {
     return true;
 }
 
-/* The patch embedding, or the first convolution of a stem, for other channels or another patch
- * size, 16 rows at a time; standardised is what comes out. */
+/* Adapts the patch embedding, or the first convolution of a stem, to other channels or another
+ * patch size, 16 rows at a time; the result is standardised. */
 static bool stream_adapted(stream *s, const layout_item *item, const adaptation *a, float *from,
                            report *r) {
     const int64_t old = (int64_t)a->from.chans * a->from.side * a->from.side;
@@ -138,7 +138,7 @@ static bool stream_patches(stream *s, const layout_item *item, report *r) {
     return good;
 }
 
-/* Positions for another grid: prefix tokens as they are, the patches resampled. */
+/* Positions for another grid: prefix tokens stay, the patches are resampled. */
 static bool stream_positions(stream *s, const layout_item *item, report *r) {
     const vit_config *config = &s->from->model->config;
     const settings_stored *stored = &s->from->model->stored;
@@ -160,7 +160,8 @@ static bool stream_positions(stream *s, const layout_item *item, report *r) {
     return good;
 }
 
-/* Relative positions for another grid: each head has a row, and the class token its end. */
+/* Relative positions for another grid: each head has a row that ends with the class token's
+   values. */
 static bool stream_relative(stream *s, const layout_item *item, report *r) {
     const vit_config *config = &s->from->model->config;
     const settings_stored *stored = &s->from->model->stored;
@@ -193,7 +194,7 @@ static bool stream_sincos(stream *s, const layout_item *item, report *r) {
     return good;
 }
 
-/* Room for the self-test, whose outputs the finished file has yet to give. */
+/* Reserves room for the self-test, whose outputs come from the finished file. */
 static bool stream_zeros(stream *s, const layout_item *item, report *r) {
     const size_t count = (size_t)tensor_count(&item->tensor);
     float *zeros = calloc(count, sizeof *zeros);
@@ -202,7 +203,7 @@ static bool stream_zeros(stream *s, const layout_item *item, report *r) {
     return good;
 }
 
-/* A tensor that the calibration has changed, or passed on. */
+/* A tensor from the calibration, changed or not. */
 static bool stream_calibrated(stream *s, const layout_item *item, report *r) {
     const int64_t depth = (int64_t)tensor_depth(&item->tensor);
     const int index = (int)(s->target - s->writer->tensors);
@@ -255,7 +256,7 @@ static size_t buffer_size(const layout_plan *plan) {
     return (size_t)largest;
 }
 
-/* The tensors of a plan that are wanted; NULL: all of them. */
+/* Writes the wanted tensors of a plan; NULL for all of them. */
 static bool write_items(stream *s, const bool *wanted, report *r) {
     const layout_plan *plan = s->from->plan;
     bool good = true;

@@ -14,10 +14,10 @@
 /* A name in the memory of the file. */
 typedef struct tag {
     const char *name;
-    int photo, index; /* index: of the class, or below 0 */
+    int photo, index; /* of the class, or negative */
 } tag;
 
-/* What is read, line by line. */
+/* The state of reading, line by line. */
 typedef struct reader {
     const tag_lists_choice *choice;
     char *text; /* the file, cut into fields */
@@ -47,7 +47,7 @@ static bool add_tag(reader *d, char *name) {
     return true;
 }
 
-/* The names in one field. */
+/* Adds the names in one field. */
 static bool add_field(reader *d, char *field) {
     const char *separator = d->separators;
     while (*separator && !strchr(field, *separator)) separator++;
@@ -129,7 +129,7 @@ static bool check_twice(const photo_list *photos, report *r) {
     return good;
 }
 
-/* Keeps `limit` photos, as labelled_find does, and their tags, which follow their order. */
+/* Keeps `limit` photos, chosen as in labelled_find, and their tags in the same order. */
 static void thin_out(reader *d) {
     photo_list *photos = &d->lists->photos;
     const int all = photos->count, limit = d->choice->limit;
@@ -173,7 +173,7 @@ static bool make_classes(reader *d) {
     return names->count > 0 || report_fail(d->r, "names no class: expected lines 'PATH,CLASS'");
 }
 
-/* Each name once, since a model may have ten thousand classes. */
+/* Looks each name up once, because a model may have ten thousand classes. */
 static bool find_classes(reader *d, const vit_model *model) {
     enum { SHOWN = 10 };
     tag_lists *lists = d->lists;
@@ -258,7 +258,7 @@ float *tagged_scores(const tagged_results *t, int index) {
     return t->scores + (size_t)index * (size_t)t->num_classes;
 }
 
-/* What infer_take works on. */
+/* The state of infer_take. */
 typedef struct run {
     tagged_results *results;
     const vit_model *model;
@@ -292,8 +292,8 @@ static bool score_all(const infer_settings *given, const tag_lists *lists, tagge
     return infer_run(&settings, &from, &t->photos, r);
 }
 
-/* One class: what each photo that was read scores for it. at[i] goes through the classes of photo
- * i, which rise as c does. Returns the number of photos. */
+/* The scores of one class for all photos that were read. at[i] advances through the classes of
+ * photo i, which rise as c does. Returns the number of photos. */
 static int take_column(const tagged_results *t, const tag_lists *lists, int c, int *at,
                        precision_score *column) {
     int count = 0;
