@@ -1,5 +1,5 @@
-/* vit-bench.c - how fast a model runs on this machine, how that compares with the machine's peak,
- * and where the time goes.
+/* vit-bench.c - measures a model's speed on this machine, relative to the machine's peak, and the
+ * time of each phase.
  *
  *     vit-bench --arch vit_base_patch16_224                random weights: needs no file
  *     vit-bench -m deit.vit -t 1 --json
@@ -32,7 +32,7 @@ enum { MAX_RUNS = 100000, MIN_RUNS = 5, MAX_PEAKS = 10000, PEAK_MS = 30, COLD_ST
 
 typedef struct choices {
     const char *model, *arch;
-    vit_dtype dtype; /* VIT_NUM_DTYPES: not given                      */
+    vit_dtype dtype; /* VIT_NUM_DTYPES if not given                    */
     vit_isa isa;
     int num_threads, batch, runs;
     double seconds;
@@ -46,22 +46,22 @@ typedef struct stopwatch {
     double ms[VIT_NUM_PHASES]; /* [VIT_PHASE_END]: between the passes           */
 } stopwatch;
 
-/* What a process that was started for one pass reports about itself, through a pipe. */
+/* The report of a process that was started for one pass, through a pipe. */
 typedef struct cold_start {
     double open_ms;
-    double ready_ms;      /* cli_now_ms() when the first logits were there; */
+    double ready_ms;      /* cli_now_ms() at the first logits; */
                           /*    the parent makes it a duration              */
-    double private_bytes; /* NaN if the system does not say                 */
+    double private_bytes; /* NaN if unknown                                 */
 } cold_start;
 
-/* Everything that is kept until the end. Zeroed, then filled step by step; bench_free accepts it in
- * any of these states. */
+/* All state until the end. Zeroed, then filled in step by step; bench_free accepts it in any
+ * state. */
 typedef struct bench {
     const choices *chosen;
     const char *executable; /* argv[0]                                        */
-    cli_output random;      /* the file of random weights; file NULL: none    */
+    cli_output random;      /* the file of random weights; file NULL for none */
     const char *path;       /* of the model                                   */
-    char *bundled;          /* that, where nothing else was named             */
+    char *bundled;          /* path, if no other model was named              */
     char name[256];
     vit_model model;
     vit_params params;
@@ -97,7 +97,7 @@ static bool out_of_memory(void) {
 /* A model of random weights                                                 */
 /* ------------------------------------------------------------------------- */
 
-/* A file rather than memory, so that opening it costs what it always does, and other processes can
+/* A file rather than memory, so that opening it costs as much as usual, and other processes can
  * open it. It keeps its temporary name: cli_output removes it at the end, and on Ctrl-C. */
 static bool make_model(bench *b, const arch_choice *choice) {
     char *folder, path[1024], detail[VIT_MAX_DETAIL];
@@ -142,7 +142,7 @@ static const char *dtype_of(const vit_model *model) {
     return tensor_dtype_name((vit_dtype)most);
 }
 
-/* The architecture that the file names, or else the name of the file. */
+/* The file's architecture, otherwise the name of the file. */
 static void name_model(bench *b) {
     static const char key[] = "architecture: ";
     const char *line = strstr(vit_source(&b->model), key);
@@ -165,7 +165,7 @@ static bool open_model(bench *b) {
     return true;
 }
 
-/* For the measurement and for a cold start alike. The model is open and b->params is set. */
+/* Used for the measurement and for a cold start. The model is open and b->params is set. */
 static bool start_session(bench *b, int num_threads) {
     const vit_config *c = &b->model.config;
     size_t image = (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width;
@@ -203,11 +203,11 @@ static bool forward(bench *b) {
 /* Cold start                                                                */
 /* ------------------------------------------------------------------------- */
 
-/* The first argument of a process that is started to be measured: PROGRAM COLD MODEL ISA THREADS
+/* The first argument of a process that is started for measuring: PROGRAM COLD MODEL ISA THREADS
  * BATCH, with numbers in decimal. */
 #define COLD "--cold-start"
 
-/* The child: what a program that classifies one batch does. */
+/* The child classifies one batch, like any program. */
 static int run_cold(char **arguments) {
     static bench b;
     cold_start cold;
@@ -220,16 +220,15 @@ static int run_cold(char **arguments) {
     cold.open_ms = cli_now_ms() - start;
     good = good && start_session(&b, atoi(arguments[2])) && forward(&b);
     cold.ready_ms = cli_now_ms();
-    /* Workspace, buffers, stacks. The mapped weights do not count, not even pages that were written
-     * to the disk only recently. */
+    /* Workspace, buffers, stacks. The mapped weights do not count, not even recently written
+     * pages. */
     cold.private_bytes = os_private_bytes();
     bench_free(&b);
     if (!good) return CLI_FAILED;
     return fwrite(&cold, sizeof cold, 1, stdout) == 1 && fflush(stdout) == 0 ? CLI_OK : CLI_FAILED;
 }
 
-/* One cold start, with the model in the system's cache, as it is for a program that is started
- * often. */
+/* One cold start, with the model in the system's cache, as for a frequently started program. */
 static bool start_cold(const bench *b, cold_start *cold) {
     const double start = cli_now_ms();
     char numbers[3][16];
@@ -280,7 +279,7 @@ static bool measure_cold(bench *b) {
 /* Runs                                                                      */
 /* ------------------------------------------------------------------------- */
 
-/* vit_on_phase. Some hundred calls a pass of at most 50 ns each: negligible, so it watches every
+/* vit_on_phase. Some hundred calls a pass of at most 50 ns each are negligible, so it times every
  * run. */
 static void on_phase(void *user, vit_phase phase) {
     stopwatch *watch = user;
@@ -301,12 +300,12 @@ static bool enough_runs(const bench *b, double run_ms) {
     return b->num_runs >= MIN_RUNS && run_ms >= b->chosen->seconds * 1e3;
 }
 
-/* Forward passes, interleaved with measurements of the peak, about a fifth of the time: whatever
- * slows this machine down slows both. */
+/* Runs forward passes, interleaved with measurements of the peak for about a fifth of the time: any
+ * slowdown of the machine affects both. */
 static bool measure_runs(bench *b) {
     double run_ms = 0, peak_ms = 0;
     cli_progress progress;
-    if (!forward(b)) return false; /* maps the weights' pages, wakes the clock */
+    if (!forward(b)) return false; /* maps the weights' pages, raises the clock */
     memset(&b->watch, 0, sizeof b->watch);
     cli_progress_start(&progress, "measuring",
                        b->chosen->runs ? (uint64_t)b->chosen->runs
@@ -341,12 +340,12 @@ typedef struct figures {
     const char *dtype, *isa;
     double median, min, max; /* ms of one image                                */
     double operations;       /* of one image                                   */
-    double gflops, peak;     /* at the median; the median                      */
+    double gflops, peak;     /* at the median time; median of the peaks        */
     phase_share phases[VIT_NUM_PHASES];
     int num_phases;
 } figures;
 
-/* Phases that took no time stay in, so that the list is the same for every model. */
+/* Phases without time stay in the list, so that it is the same for every model. */
 static void share_phases(const stopwatch *watch, figures *f) {
     double sum = 0;
     for (int i = 0; i < VIT_NUM_PHASES; i++) sum += i == VIT_PHASE_END ? 0 : watch->ms[i];
@@ -395,7 +394,7 @@ static void print_text(const bench *b, const figures *f) {
     }
 }
 
-/* Whole numbers in full. */
+/* Prints whole numbers in full. */
 static void put_figure(json_writer *w, const char *name, double value) {
     json_put_number(w, name, value, value == floor(value) ? 15 : 9);
 }
@@ -437,7 +436,7 @@ static void print_json(const bench *b, const figures *f) {
 /* From end to end                                                           */
 /* ------------------------------------------------------------------------- */
 
-/* Called before any thread or process is started, for a message that says what is missing. */
+/* Called before any thread or process is started, so that its message names the missing feature. */
 static bool check_machine(bench *b) {
     b->params.isa = b->chosen->isa;
     b->batch = b->chosen->batch;
@@ -513,7 +512,7 @@ static void print_archs(void) {
     for (size_t i = 0; (a = arch_at(i)) != NULL; i++) puts(a->name);
 }
 
-/* False: the program should exit with *status. */
+/* False if the program should exit with *status. */
 static bool choose(int argc, char **argv, choices *c, arch_choice *choice, int *status) {
     const cli_option options[] = {
         CLI_OPTION_MODEL(&c->model),

@@ -1,4 +1,4 @@
-/* vit-classify.c - says what is in a photo, and sorts photos into folders by it.
+/* vit-classify.c - classifies photos, and sorts them into folders by class.
  *
  *     vit-classify cat.jpg                               with the bundled model
  *     vit-classify -m vit_base.vit -k 3 photos/
@@ -6,8 +6,8 @@
  *     vit-classify -m clip.vit --classes text.npy --class-names words.txt cat.jpg
  *     ffmpeg -i cat.mp4 -f mjpeg - | vit-classify --frames auto
  *
- * The forward pass is in infer.h: frames and few photos one after the other on all cores, many
- * photos a thread each.
+ * infer.h runs the forward pass: frames and few photos one after the other on all cores, many
+ * photos on a thread each.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ typedef struct choices {
     const char *model;
     int img_size[2]; /* height and width; 0: the model's own */
     int k;           /* 0: not given */
-    double above;    /* print all that are at least so likely; below 0: not given */
+    double above;    /* print all classes at least this likely; negative: not given */
     int num_threads, batch;
     vit_isa isa;
     bool json, csv, quiet;
@@ -43,10 +43,10 @@ typedef struct choices {
     bool null;
     const char *sort;
     bool copy, move, dry_run;    /* of --sort */
-    zero_shot_options zero_shot; /* its sigmoid also without --classes */
+    zero_shot_options zero_shot; /* its sigmoid works without --classes too */
     photo_options photos;
     const char *frames, *pixels;
-    vit_image raw; /* what these two say */
+    vit_image raw; /* their combined value */
     int every, smooth;
     bool realtime;
 } choices;
@@ -57,23 +57,23 @@ typedef struct classifier {
     bool several; /* of them */
     vit_model model;
     char *path;          /* of the model */
-    zero_shot zero_shot; /* of --classes, as the next */
+    zero_shot zero_shot; /* of --classes, like the next */
     embedding_choice choice;
     int num_classes;     /* of the model, or of --classes */
-    const float *logits; /* [num_classes], as the next: of the latest image */
+    const float *logits; /* [num_classes], like the next: of the latest image */
     float *probs;
     float *cosines;            /* scaled: the logits of --classes */
     vit_prediction *top;       /* the most likely first: k, or all for --above */
-    photo_sorter sorter;       /* of --sort, as the next */
-    int sorted[SORT_GONE + 1]; /* photos by what became of them */
+    photo_sorter sorter;       /* of --sort, like the next */
+    int sorted[SORT_GONE + 1]; /* photos by result */
     int unlikely;
     photo_decoder *decoder;
-    frame_reader reader;                             /* of --frames, as the rest */
+    frame_reader reader;                             /* of --frames, like the rest */
     running_mean mean;                               /* of the probabilities */
     double latency, sum_of_latencies, worst_latency; /* ms: of the latest frame, of all */
 } classifier;
 
-/* Everything zeroed may be closed, also what was opened only halfway. */
+/* Anything zeroed may be closed, even if only half opened. */
 static void classifier_close(classifier *c) {
     running_mean_close(&c->mean);
     photo_decoder_close(c->decoder);
@@ -113,7 +113,7 @@ static bool open_model(classifier *c, report *r) {
     return true;
 }
 
-/* NULL: it has none. */
+/* NULL if it has none. */
 static const char *label_of(const classifier *c, int index) {
     return c->cosines ? c->zero_shot.texts.names[index] : vit_label(&c->model, index);
 }
@@ -134,7 +134,7 @@ static bool open_sorter(classifier *c, report *r) {
     return good;
 }
 
-/* Close it either way. */
+/* Close it in any case. */
 static bool classifier_open(classifier *c, report *r) {
     const choices *chosen = c->chosen;
     size_t classes, listed;
@@ -153,7 +153,7 @@ static bool classifier_open(classifier *c, report *r) {
 /* Its answer                                                                */
 /* ------------------------------------------------------------------------- */
 
-/* Its logits and probabilities. */
+/* Computes its logits and probabilities. */
 static void score(classifier *c, infer_result *result) {
     const size_t size = (size_t)c->num_classes * sizeof *c->probs;
     if (c->cosines) {
@@ -176,7 +176,7 @@ static int rank(const classifier *c, const float *scores) {
     return count;
 }
 
-/* In a line for each class or, of a frame, all in one. */
+/* Prints a line for each class or, for a frame, a single line. */
 static void print_text(const classifier *c, int count) {
     const char *end = c->chosen->frames ? ";" : "\n";
     if (count == 0) printf("        no class is that likely"); /* --above */
@@ -237,14 +237,15 @@ static void print_json(const classifier *c, const infer_result *result, int coun
     putchar('\n');
 }
 
-/* From a frame's last byte to its answer. */
+/* The time from a frame's last byte to its answer. */
 static void take_latency(classifier *c) {
     c->latency = cli_now_ms() - c->reader.current.read_at;
     c->sum_of_latencies += c->latency;
     if (c->latency > c->worst_latency) c->worst_latency = c->latency;
 }
 
-/* Into the folder of its most likely class. *place, malloc'ed, is where it is then, or NULL. */
+/* Sorts the image into the folder of its most likely class. *place, malloc'ed, is its new path, or
+   NULL. */
 static bool sort_image(classifier *c, const char *image, int count, char **place, report *r) {
     sort_result done;
     if (count == 0) { /* --above */
@@ -332,7 +333,7 @@ static const char *wrong_sort(const choices *c, const text_list *images) {
                : "--sort: this system allows links only to administrators; add --copy or --move";
 }
 
-/* What the table of options cannot express. */
+/* Checks rules that the table of options cannot express. */
 static bool check_command(choices *c, const text_list *images, report *r) {
     const int operands = images->count;
     const char *wrong = zero_shot_wrong(&c->zero_shot);
@@ -352,7 +353,7 @@ static bool check_command(choices *c, const text_list *images, report *r) {
            report_fail(r, "--pixels, --every, --smooth and --realtime need --frames");
 }
 
-/* Sets the choices from the command line; false as cli_parse. */
+/* Sets the choices from the command line; returns false like cli_parse. */
 static bool choose(int argc, char **argv, choices *c, text_list *images, int *status) {
     const cli_option options[] = {
         CLI_OPTION_MODEL(&c->model),
@@ -444,7 +445,7 @@ static bool classify(classifier *c, photo_source *source, infer_counts *counts) 
     return good && counts->unreadable == 0;
 }
 
-/* One that is not there is an image that cannot be read; the others follow. */
+/* A missing image counts as unreadable; the others follow. */
 static bool find_images(classifier *c, const text_list *images, report *r) {
     photo_paths *photos = &c->photos;
     bool good = true;

@@ -46,7 +46,7 @@ static int failed(const char *message, int status) {
     return status;
 }
 
-/* The settings that the command line gives; failures are usage errors. */
+/* The settings on the command line; failures are usage errors. */
 static bool parse_settings(arguments *a, report *r) {
     settings *s = &a->convert.given;
     int i;
@@ -139,7 +139,7 @@ static int run(arguments *a, const text_list *operands) {
     const vit_dtype dtype = a->convert.dtype;
     if (a->list_archs) return print_archs(), CLI_OK;
     if (operands->count > 1) {
-        /* mostly because a value has a space before or in it */
+        /* usually because a value has a space before or in it */
         return cli_wrong(PROGRAM, "expected one CHECKPOINT, found '%.150s' and '%.150s'",
                          operands->items[0], operands->items[1]);
     }
@@ -175,7 +175,7 @@ static const char notes[] =
     "More help: @ --help settings | match | types | names\n"
     "Exit status: 0, 1 if something failed or a setting is open, 2 for a wrong command line.\n";
 
-/* "--help TOPIC" alone; false: it is something else. */
+/* Handles "--help TOPIC" alone; false for anything else. */
 static bool print_topic(int argc, char **argv) {
     return argc == 3 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) &&
            convert_help(argv[2]);

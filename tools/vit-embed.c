@@ -1,13 +1,13 @@
-/* vit-embed.c - the embeddings of photos, as a NumPy array to search in.
+/* vit-embed.c - writes the embeddings of photos as a NumPy array for searching.
  *
  *     embed photos/ -o photos.npy                     with the bundled model
  *     find / -name '*.jpg' -print0 | embed -m dino.vit --list - --null -o all.npy
  *
- * Beside photos.npy [n, dim] come photos.txt, with the path of each row, and photos.json, with what
- * made them; search reads all three.
+ * In addition to photos.npy [n, dim] it writes photos.txt, with the path of each row, and
+ * photos.json, with its model and options; search reads all three.
  *
  *     embed --tar 'part-{00000..00999}.tar' -o OUT --part auto    shards, on many machines
- *     embed --collect OUT                                         whether all of it is there
+ *     embed --collect OUT                                         checks that all of it is complete
  */
 #define _POSIX_C_SOURCE 200809L /* strdup */
 
@@ -44,7 +44,7 @@ typedef struct choices {
     photo_options photos;
 } choices;
 
-/* Everything that is kept until the end. Zeroed, then filled step by step. */
+/* All state until the end. Zeroed, then filled in step by step. */
 typedef struct job {
     const choices *chosen;
     vit_model model;
@@ -117,8 +117,8 @@ static void put_summary(const job *j, json_writer *w) {
     json_put_text(w, "decoder", photos_decoding(&j->chosen->photos, decoding));
 }
 
-/* The same into the file beside the vectors, and on standard output with where they are and how
- * long it took. */
+/* Writes the summary into the file next to the vectors, and to standard output with the place and
+ * the time. */
 static void write_summary(job *j) {
     json_writer w = json_write_to(j->writer.json.file);
     put_summary(j, &w);
@@ -350,7 +350,7 @@ static const char notes[] =
     "Exit status: 0, 1 if an image could not be read (with --tar, a shard) or something failed, 2\n"
     "for a wrong command line.\n";
 
-/* What is wrong with them; NULL: nothing. */
+/* The error in the choices; NULL if there is none. */
 static const char *check_choices(const choices *c, const text_list *operands) {
     const bool none = operands->count + c->lists.count == 0;
     const bool piped = operands->count == 1 && strcmp(operands->items[0], "-") == 0;

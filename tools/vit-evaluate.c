@@ -1,12 +1,12 @@
-/* evaluate.c - how often is a model right? Accuracy over a folder of labelled images.
+/* evaluate.c - measures how often a model is right. Accuracy over a folder of labelled images.
  *
  *     evaluate photos/                      photos/CLASS/IMAGE, with the bundled model
  *     vit-evaluate -m deit.vit --map classes.txt --confusion confusion.csv photos/
  *     evaluate -m dino.vit --knn train/ test/    of the embedding, by the nearest of train/
- *     evaluate -m tagger.vit --tags tags.csv photos/    of a model that names many things
+ *     evaluate -m tagger.vit --tags tags.csv photos/    of a model with several right classes
  *
- * Sums are taken in the order of the images, in which infer.h gives the results, so the report is
- * the same for any number of threads.
+ * Sums follow the order of the images, in which infer.h gives the results, so the report is the
+ * same for any number of threads.
  */
 #include <math.h>
 #include <stdio.h>
@@ -37,10 +37,10 @@ typedef struct choices {
     int img_size[2]; /* height and width; 0: the model's own */
     int num_threads, batch, limit, neighbors;
     vit_isa isa;
-    double above; /* below 0: not given */
+    double above; /* negative: not given */
     bool sigmoid, json, quiet;
     photo_options photos;
-    photo_decoder *decoder; /* as they say */
+    photo_decoder *decoder; /* opened with these options */
 } choices;
 
 static bool out_of_memory(void) {
@@ -52,7 +52,7 @@ static bool out_of_memory(void) {
 /* The images                                                                */
 /* ------------------------------------------------------------------------- */
 
-/* One image and what became of it. */
+/* One image and its result. */
 typedef struct sample {
     const char *path;
     bool unreadable;
@@ -74,7 +74,7 @@ static void dataset_free(dataset *data) {
     labelled_free(&data->photos);
 }
 
-/* classes: of each folder. */
+/* classes holds that of each folder. */
 static bool make_samples(dataset *data, const int *classes) {
     data->count = data->photos.photos.count;
     data->samples = calloc((size_t)data->count, sizeof *data->samples);
@@ -118,7 +118,7 @@ static double cross_entropy(const float *logits, int count, int true_class) {
     return log(sum) + max - (double)logits[true_class];
 }
 
-/* Fills in the sample's results from the logits; they are lost thereby. */
+/* Fills in the sample's results from the logits, which it overwrites. */
 static void score(const vit_model *model, float *logits, sample *s) {
     const int count = model->config.num_classes;
     vit_prediction top[TOP];
@@ -161,7 +161,7 @@ static infer_settings make_settings(const vit_model *model, const choices *chose
     return settings;
 }
 
-/* All images on all threads. False: the reason is on stderr. */
+/* Runs all images on all threads. False on failure; the reason is on stderr. */
 static bool evaluate(const vit_model *model, const choices *chosen, dataset *data,
                      infer_counts *counts) {
     evaluation e = { model, data };
@@ -185,7 +185,7 @@ static bool evaluate(const vit_model *model, const choices *chosen, dataset *dat
 /* The sums                                                                  */
 /* ------------------------------------------------------------------------- */
 
-/* Images of class `truth` that were taken for `predicted`. */
+/* The number of images of class `truth` that were taken for `predicted`. */
 typedef struct confusion {
     int truth, predicted, count;
 } confusion;
@@ -193,7 +193,7 @@ typedef struct confusion {
 typedef struct totals {
     int images, unreadable;
     int right[TOP + 1]; /* [r]: true class at rank r; [TOP]: not among the best      */
-    int top5;           /* how many ranks count: less where there are fewer classes  */
+    int top5;           /* number of ranks that count: fewer if there are fewer classes */
     double loss;        /* mean                                                      */
     double seconds;
     confusion *confusions; /* sorted by truth, then predicted                           */
@@ -206,7 +206,7 @@ static int compare_confusions(const void *a, const void *b) {
     return (x->predicted > y->predicted) - (x->predicted < y->predicted);
 }
 
-/* A list, not a matrix: 21,843 classes would make one of 2 GB. */
+/* A list, not a matrix, which 21,843 classes would make 2 GB large. */
 static bool count_confusions(const dataset *data, totals *sum) {
     confusion *list = calloc((size_t)data->count, sizeof *list);
     int n = 0, kinds = 0;
@@ -225,7 +225,7 @@ static bool count_confusions(const dataset *data, totals *sum) {
     return true;
 }
 
-/* In the order of the images: the same bits for any number of threads. */
+/* In the order of the images, which gives the same bits for any number of threads. */
 static bool add_up(const dataset *data, const infer_counts *counts, totals *sum) {
     double loss = 0;
     sum->images = (int)counts->read;
@@ -270,8 +270,8 @@ static void print_matrix(const vit_model *model, const totals *sum) {
     }
 }
 
-/* For more classes than a screen is wide: the mistakes made most often. Finds each by a pass
- * over the list, below the one before it in the order of count, then of place. */
+/* For more classes than fit a screen: prints the most frequent mistakes. Finds each by a pass over
+ * the list: the next one in order of count, then of place. */
 static void print_worst(const vit_model *model, const totals *sum) {
     char a[32], b[32];
     int last = -1;
@@ -314,7 +314,7 @@ static void print_text(const vit_model *model, const totals *sum) {
 /* As JSON and CSV                                                           */
 /* ------------------------------------------------------------------------- */
 
-/* Classes that occur: label, images, how many of them were named rightly. */
+/* Classes that occur: label, images, and the number named correctly. */
 static void put_classes(json_writer *w, const vit_model *model, const totals *sum) {
     json_put_begin(w, "classes", '[');
     for (int i = 0, n = sum->num_confusions; i < n;) {
@@ -364,7 +364,7 @@ static void print_json(const vit_model *model, const choices *chosen, const tota
     putchar('\n');
 }
 
-/* The matrix of the classes that occur, as truth or as answer; occurs is [num_classes]. */
+/* The matrix of the classes that occur as truth or as answer; occurs is [num_classes]. */
 static void write_matrix(FILE *file, const vit_model *model, const totals *sum,
                          const bool *occurs) {
     int classes = model->config.num_classes;
@@ -386,7 +386,7 @@ static void write_matrix(FILE *file, const vit_model *model, const totals *sum,
     }
 }
 
-/* Opens, lets `what` be written, closes; failures are on stderr. */
+/* Opens the file, lets `what` write it, closes it; failures are on stderr. */
 static bool write_csv(const char *path, const vit_model *model, const totals *sum) {
     report r = report_make();
     bool *occurs = calloc((size_t)model->config.num_classes, sizeof *occurs);
@@ -558,7 +558,7 @@ static void print_tagged_text(const choices *chosen, const tag_lists *lists,
     printf("images/s        %.1f\n", (double)t->photos.read / t->photos.seconds);
 }
 
-/* Of one image, the classes that are right or found; nothing of an unreadable one. */
+/* For one image, the right or found classes; nothing for an unreadable one. */
 static void write_tags_of(FILE *file, const vit_model *model, const choices *chosen,
                           const tag_lists *lists, const tagged_results *t, int i) {
     const float *scores = tagged_scores(t, i);
@@ -645,7 +645,7 @@ static const char notes[] =
     "Exit status: 0, 1 if an image could not be read or something failed, 2 for a wrong command\n"
     "line.\n";
 
-/* What is wrong with the command line beyond the table of options; else NULL. */
+/* The error in the command line that the table of options cannot express; otherwise NULL. */
 static const char *check(const choices *c) {
     const bool files = c->map || c->confusion;
     if (!!c->knn + !!c->probe + !!c->tags > 1) return "only one of --knn, --probe and --tags";
@@ -730,7 +730,7 @@ static bool open_model(choices *chosen, vit_model *model, char **path) {
     return false;
 }
 
-/* Everything of the report that was asked for; false if some of it could not be written. */
+/* Prints the requested parts of the report; false if some could not be written. */
 static bool tell_all(const vit_model *model, const choices *chosen, const dataset *data,
                      const totals *sum) {
     bool good = true;
@@ -781,7 +781,7 @@ int main(int argc, char **argv) {
     choices chosen;
     int status;
     memset(&chosen, 0, sizeof chosen);
-    chosen.photos.exact = true; /* to compare with published figures */
+    chosen.photos.exact = true; /* for comparison with published figures */
     chosen.above = -1;
     if (!choose(argc, argv, &chosen, &status)) return status;
     return cli_finish(PROGRAM, run(&chosen) ? CLI_OK : CLI_FAILED);

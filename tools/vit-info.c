@@ -1,5 +1,5 @@
-/* vit-info.c - prints what is in a .vit file and the instruction set it would run on here, and with
- * --check whether it is intact.
+/* vit-info.c - prints the contents of a .vit file and the instruction set for it on this machine,
+ * and with --check whether it is intact.
  *
  *     vit-info model.vit
  *     vit-info --check --json model.vit
@@ -40,7 +40,7 @@ static bool is_hash(const char *text, size_t size) {
     return size == HEX_DIGITS && strspn(text, "0123456789abcdefABCDEF") >= HEX_DIGITS;
 }
 
-/* The hash that precedes the name of the file, in lines as sha256sum writes them. */
+/* The hash in front of the file's name, in lines from sha256sum. */
 static bool find_hash(char *list, const char *path, char hash[HEX_DIGITS + 1]) {
     for (char *line = strtok(list, "\r\n"); line; line = strtok(NULL, "\r\n")) {
         const size_t size = strcspn(line, " ");
@@ -95,8 +95,8 @@ static bool hash_matches(const char *path, const char *given) {
 /* ------------------------------------------------------------------------- */
 
 typedef struct check {
-    char checksums[VIT_MAX_DETAIL]; /* "" if all are right, else what is wrong        */
-    char nonfinite[64];             /* a tensor with NaN or infinity in it, or ""     */
+    char checksums[VIT_MAX_DETAIL]; /* "" if all are right, otherwise the error       */
+    char nonfinite[64];             /* a tensor with NaN or infinity, or ""           */
     bool has_selftest;
     vit_result selftest;
     float error; /* max|difference| / max|expected|                */
@@ -129,7 +129,8 @@ static vit_result run_selftest(const vit_model *model, const vit_params *params,
     return status;
 }
 
-/* The first tensor with a weight that is not finite, to `name`. False: out of memory. */
+/* Finds the first tensor with a weight that is not finite, for `name`. False if memory is
+   exhausted. */
 static bool find_nonfinite(const vit_model *model, char name[64]) {
     vit_tensor tensor;
     bool good = true;
@@ -147,7 +148,7 @@ static bool find_nonfinite(const vit_model *model, char name[64]) {
     return good;
 }
 
-/* True if the file is intact and this machine computes what it should with it. */
+/* True if the file is intact and this machine computes the expected outputs. */
 static bool run_check(vit_model *model, const choices *chosen, check *result) {
     vit_threads *threads = NULL;
     vit_params params = { 0 };
@@ -379,7 +380,7 @@ static const char notes[] =
     "correctly with it. Against forgery only --sha256 helps, with a checksum from another source.\n"
     "Exit status: 0, 1 if a file cannot be read or fails the check, 2 for a wrong command line.\n";
 
-/* Opens, checks, prints one file. Failures are on stderr. */
+/* Opens, checks and prints one file. Failures are on stderr. */
 static bool inform(const char *path, const choices *chosen) {
     vit_model model;
     card_totals *sum = malloc(sizeof *sum);

@@ -4,7 +4,7 @@
  *     vit-run -m deit.vit --input x.npy --logits y.npy             [B, C, H, W] -> [B, classes]
  *     vit-run -m deit.vit cat.jpg --trace steps                    every intermediate tensor
  *
- * numpy.load() reads what this writes, so that any tensor can be compared with PyTorch's.
+ * numpy.load() reads the outputs, so that any tensor can be compared with PyTorch's.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -43,7 +43,7 @@ typedef struct choices {
     const char *outputs[NUM_OUTPUTS]; /* paths                                         */
     text_list operands, lists;        /* of images                                     */
     bool null;
-    const char *blocks; /* 0-based: "5", "0,5", "all"; NULL: the last    */
+    const char *blocks; /* 0-based: "5", "0,5", "all"; NULL for the last */
     int img_size[2];    /* height and width; 0: the model's own          */
     int num_threads, batch, k;
     photo_options photos;
@@ -51,11 +51,11 @@ typedef struct choices {
     bool wants_file, wants_forward; /* derived                                       */
 } choices;
 
-/* Everything that is kept until the end. Zeroed, then filled step by step; run_free accepts it in
- * any of these states. */
+/* All state until the end. Zeroed, then filled in step by step; run_free accepts it in any
+ * state. */
 typedef struct run {
     const choices *chosen;
-    photo_decoder *decoder; /* of images, as the next                        */
+    photo_decoder *decoder; /* of images, like the next                      */
     photo_list images;
     char *path; /* of the model                                  */
     vit_model model;
@@ -69,11 +69,11 @@ typedef struct run {
     float *outputs[NUM_OUTPUTS];
     vit_block_output *blocks; /* [num_blocks]                                  */
     int num_blocks;
-    const char **sources; /* files that were read: never to be overwritten */
+    const char **sources; /* input files, never overwritten */
     int num_sources;
     bool trace_failed;
     char trace_first[64]; /* a stem's first tensor, ...                    */
-    int trace_image;      /* ... and the image that it works on            */
+    int trace_image;      /* ... and the image in progress                 */
     double open_ms, input_ms, forward_ms;
     json_writer json;
 } run;
@@ -96,7 +96,7 @@ static bool out_of_memory(void) {
     return false;
 }
 
-/* malloc for count * each floats, at least one; NULL also if that exceeds the address space. */
+/* malloc for count * each floats, at least one; NULL if that exceeds the address space. */
 static float *allocate(size_t count, size_t each) {
     if (each > SIZE_MAX / sizeof(float) / count) return NULL;
     return malloc(count * each * sizeof(float));
@@ -106,7 +106,7 @@ static float *allocate(size_t count, size_t each) {
 /* Input                                                                     */
 /* ------------------------------------------------------------------------- */
 
-/* Image i of the batch, preprocessed. Reports a failure. */
+/* Reads image i of the batch, preprocessed. Reports a failure. */
 static bool read_image(run *r, int i) {
     const char *path = r->images.paths[i];
     report failure = report_make();
@@ -132,7 +132,7 @@ static bool read_images(run *r) {
     return true;
 }
 
-/* Is it [B, C, H, W] or [C, H, W], as the model takes it? *batch becomes B, or 1. */
+/* True if it is [B, C, H, W] or [C, H, W] of the model's size. *batch becomes B, or 1. */
 static bool input_fits(const vit_config *config, const npy_array *array, int *batch) {
     const int64_t *dims = array->dims;
     int64_t count = 1;
@@ -207,7 +207,7 @@ static bool write_npy(run *r, const char *tensor, const char *path, const float 
         good = false;
     }
     if (good) {
-        npy_write(output.file, data, dims, ndim); /* a failure stays in the stream */
+        npy_write(output.file, data, dims, ndim); /* the stream keeps a failure */
         good = cli_output_commit(&output, &failure);
     }
     if (!good) {
@@ -218,7 +218,7 @@ static bool write_npy(run *r, const char *tensor, const char *path, const float 
     return true;
 }
 
-/* ".1" for the second image of a batch, in a stem: that computes one image after the other, so its
+/* ".1" for the second image of a batch, in a stem: it computes one image after the other, so its
  * tensors are traced once for each. Otherwise "". */
 static const char *image_suffix(run *r, const char *name, char text[16]) {
     text[0] = '\0';
@@ -229,7 +229,7 @@ static const char *image_suffix(run *r, const char *name, char text[16]) {
     return text;
 }
 
-/* vit_trace: DIR/NAME.npy. After a failure the rest is skipped. */
+/* vit_trace: DIR/NAME.npy. After a failure it does nothing. */
 static void trace(void *user, const char *name, const float *data, const int shape[4]) {
     run *r = user;
     size_t size = strlen(r->chosen->trace) + strlen(name) + 24;
@@ -249,7 +249,7 @@ static void trace(void *user, const char *name, const float *data, const int sha
     free(path);
 }
 
-/* Whether an output is about the blocks of --block, and more than one may be meant. */
+/* True if an output depends on the blocks of --block, which may be several. */
 static bool has_blocks(int which) { return which == BLOCK_TOKENS || which == ATTENTION; }
 static bool is_set(const choices *c) {
     return c->blocks && (strchr(c->blocks, ',') || strcmp(c->blocks, "all") == 0);
@@ -271,7 +271,7 @@ static int output_shape(const run *r, int which, int64_t dims[5]) {
     return ndim;
 }
 
-/* Tells each block where its part of the output is, so many floats after the one before. */
+/* Gives each block the place of its part of the output, `step` floats after the previous one. */
 static void place_blocks(run *r, int which, size_t step) {
     for (int i = 0; i < r->num_blocks; i++) {
         float *part = r->outputs[which] + (size_t)i * step;
@@ -280,7 +280,7 @@ static void place_blocks(run *r, int which, size_t step) {
     }
 }
 
-/* Room for the outputs that are written, and for the logits if the best classes are printed. */
+/* Allocates the written outputs, and the logits if the best classes are printed. */
 static bool allocate_outputs(run *r) {
     for (int i = 0; i < NUM_OUTPUTS; i++) {
         int64_t dims[5];
@@ -417,7 +417,7 @@ static bool run_forward(run *r) {
     return result == VIT_OK && !r->trace_failed;
 }
 
-/* Even if only a trace is written, the network must be computed to its end. */
+/* Even a lone trace needs the whole network to run. */
 static bool allocate_for_trace(run *r) {
     int which = r->model.config.num_classes > 0 ? LOGITS : EMBEDDING;
     int64_t dims[5];
@@ -459,7 +459,7 @@ static bool add_block(run *r, long index) {
     return false;
 }
 
-/* Which blocks are asked for, of a model that has some. */
+/* Finds the requested blocks, for a model with blocks. */
 static bool find_blocks(run *r) {
     const choices *c = r->chosen;
     const int depth = r->model.config.depth;
@@ -493,7 +493,7 @@ static bool check_choices(const run *r) {
     return true;
 }
 
-/* Before there are threads. */
+/* Called before there are threads. */
 static bool open_decoder(run *r) {
     report failure = report_make();
     if (r->chosen->input) return true;
@@ -527,7 +527,7 @@ static bool find_images(run *r) {
     return false;
 }
 
-/* The files that are read, to compare those of a trace with, whose names come up later. */
+/* Lists the input files; the files of a trace, whose names appear later, must differ from them. */
 static bool list_sources(run *r) {
     const choices *c = r->chosen;
     r->sources = malloc(((size_t)r->images.count + 2) * sizeof *r->sources);
@@ -572,7 +572,7 @@ static bool forward_and_write(run *r) {
            allocate_for_trace(r) && run_forward(r) && write_outputs(r);
 }
 
-/* Told after they are written or printed, which helps to find the cause. */
+/* Reports it after they are written or printed, which helps to find the cause. */
 static bool outputs_are_finite(run *r) {
     for (int i = 0; i < NUM_OUTPUTS; i++) {
         int64_t dims[5];
@@ -590,7 +590,7 @@ static bool outputs_are_finite(run *r) {
     return true;
 }
 
-/* Reports failures. The JSON object is completed in any case, with what was written so far. */
+/* Reports failures. Completes the JSON object in any case, with the files written so far. */
 static bool run_all(run *r) {
     bool good;
     if (!find_images(r) || !open_all(r) || !list_sources(r) || !read_input(r)) return false;

@@ -1,4 +1,4 @@
-/* search.c - the photos most like others, among those that embed has been through.
+/* search.c - finds the photos most similar to others, among those embedded by embed.
  *
  *     embed photos/ -o photos.npy
  *     search photos.npy cat.jpg                               the ten nearest
@@ -6,7 +6,7 @@
  *     search OUT cat.jpg                                      the nearest in all indexes of a folder
  *     search -m clip.vit --classes text.npy --class-names words.txt cat.jpg
  *
- * The cosine of every vector is computed: nothing is approximated, no index is built.
+ * It computes the cosine of every vector, without approximation or index.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,28 +39,28 @@ typedef struct choices {
     zero_shot_options zero_shot;
     int k, num_threads, batch;
     vit_isa isa;
-    double duplicates; /* the least cosine; 2: not asked for   */
+    double duplicates; /* the least cosine; 2: not requested   */
     bool json, csv, quiet, int8;
     photo_options photos;
 } choices;
 
-/* Everything that is kept until the end. Zeroed, then filled step by step. */
+/* All state until the end. Zeroed, then filled in step by step. */
 typedef struct job {
     const choices *chosen;
     text_list photos;
     embedding_index index; /* of photos                   */
-    shard_index folder;    /* instead, of many shards     */
+    shard_index folder;    /* many shards instead of one index */
     nearest_part part;     /* the vectors of index        */
-    nearest_set set;       /* those, or of the folder     */
+    nearest_set set;       /* those of index, or of the folder */
     int64_t rescored;
-    zero_shot zero_shot;    /* instead, with --classes     */
-    photo_decoder *decoder; /* of photos, and of those found for --sheet */
+    zero_shot zero_shot;    /* used instead, with --classes */
+    photo_decoder *decoder; /* of photos, and of results for --sheet */
     vit_model model;
     char *path; /* of the model */
     embedding_choice choice;
     vit_threads *threads;
     vit_executor executor;
-    double *query; /* [dim]: the sum of the normalised ones */
+    double *query; /* [dim]: the sum of the normalised vectors */
     bool several;  /* photos */
     int num_queries;
     int unreadable;
@@ -86,7 +86,7 @@ static void job_free(job *j) {
 /* The photos and vectors that are asked for                                 */
 /* ------------------------------------------------------------------------- */
 
-/* What the photos are compared with. */
+/* The vectors that photos are compared with. */
 static const embedding_index *compared(const job *j) {
     if (j->chosen->zero_shot.classes) return &j->zero_shot.texts;
     return j->folder.set.count ? &j->folder.about : &j->index;
@@ -110,7 +110,7 @@ static void add_query(job *j, const float *unit) {
     j->num_queries++;
 }
 
-/* infer_take: of a photo that is asked for. */
+/* infer_take: a photo of the query. */
 static bool take_query(void *user, infer_result *result, report *r) {
     job *j = user;
     (void)r;
@@ -118,7 +118,7 @@ static bool take_query(void *user, infer_result *result, report *r) {
     return true;
 }
 
-/* All photos through the model. */
+/* Runs all photos through the model. */
 static bool infer_photos(job *j, infer_take *take, report *r) {
     const choices *c = j->chosen;
     infer_settings settings;
@@ -148,7 +148,7 @@ static bool infer_photos(job *j, infer_take *take, report *r) {
     return good;
 }
 
-/* [dim] or [n, dim] of a file, as embed or a text model wrote them. */
+/* [dim] or [n, dim] of a file, from embed or a text model. */
 static bool add_vectors(job *j, const char *path, report *r) {
     npy_array array;
     if (!npy_read(path, &array, r)) return false;
@@ -176,11 +176,11 @@ static bool add_vectors(job *j, const char *path, report *r) {
 
 typedef struct found_photo {
     nearest_hit hit;
-    const indexed_row *row; /* of a folder; else NULL    */
+    const indexed_row *row; /* of a folder, otherwise NULL */
     const char *name;
 } found_photo;
 
-/* rows: [count], which receive what is known of a folder's; or NULL. */
+/* rows [count] receive the metadata of a folder's rows; or NULL. */
 static bool name_hits(const job *j, const nearest_hit *hits, int count, indexed_row *rows,
                       found_photo *found, report *r) {
     for (int i = 0; rows && i < count; i++) rows[i].row = hits[i].row;
@@ -240,7 +240,7 @@ static void print_hits(job *j, const found_photo *found, int count) {
 
 enum { SHEET_SIDE = 160 };
 
-/* The photos that are asked for, then the hits with their cosines. */
+/* Adds the photos of the query, then the hits with their cosines. */
 static bool add_cells(const job *j, const found_photo *found, int count, sheet *s, report *r) {
     char caption[256];
     bool good = true;
@@ -343,7 +343,7 @@ static void print_member(job *j, int64_t group, const found_photo *found) {
     json_put_end(w, '}');
 }
 
-/* Makes chains of the groups: of each row the next one, or 0; last, zeroed, receives the end of
+/* Makes chains of the groups: for each row the next one, or 0; last, zeroed, receives the end of
  * each chain at its first row. */
 static void chain(int64_t *group, int64_t *last, int64_t count) {
     for (int64_t i = 0; i < count; i++) {
@@ -481,7 +481,7 @@ static void print_classes(job *j, const char *name, const vit_prediction *top, i
     json_put_end(w, '}');
 }
 
-/* infer_take: of a photo that is to be classified. */
+/* infer_take: a photo to classify. */
 static bool take_class(void *user, infer_result *result, report *r) {
     job *j = user;
     const int k = j->chosen->k;
@@ -546,7 +546,7 @@ static bool open_index(job *j, report *r) {
     return !c->int8 || shard_index_copies(&j->folder, PROGRAM, &j->executor, r);
 }
 
-/* Before there are threads. The photos of a sheet are decoded one after the other. */
+/* Called before there are threads. The photos of a sheet are decoded one after the other. */
 static bool open_decoder(job *j, report *r) {
     const choices *c = j->chosen;
     if (!has_photos(j) && !c->sheet) return true;
@@ -610,7 +610,7 @@ static const char notes[] =
     "Exit status: 0, 1 if an image or a shard could not be read or something failed, 2 for a\n"
     "wrong command line.\n";
 
-/* What is wrong with the command line beyond the table of options; else NULL. */
+/* The error in the command line that the table of options cannot express; otherwise NULL. */
 static const char *check(const choices *c, int operands) {
     const bool duplicates = c->duplicates <= 1, classes = c->zero_shot.classes != NULL;
     const char *wrong = zero_shot_wrong(&c->zero_shot);

@@ -9,21 +9,21 @@
 
 enum { PATH_SIZE = 1200 };
 
-/* What all who speak of a setting say. */
+/* All statements about one setting. */
 typedef struct vote {
     bool given, disputed;
     double value;
-    const char *module, *name; /* of the first one */
+    const char *module, *name; /* of the first statement */
 } vote;
 
 typedef struct walk {
     const checkpoint *checkpoint;
-    const char *patch_weight; /* that reads patches, or NULL */
-    char blocks[PATH_SIZE];   /* before the number of a block: "encoder.layers." */
+    const char *patch_weight; /* weight that reads patches, or NULL */
+    char blocks[PATH_SIZE];   /* path before the number of a block: "encoder.layers." */
     bool has_blocks;
     vote heads, model_heads, eps, activation, code_activation, norm_first, batch_first;
     vote patch, height, width, chans, order, pool;
-    vote kernel, stride, padding; /* of what cuts the patches */
+    vote kernel, stride, padding; /* of the operation that cuts the patches */
     const checkpoint_attribute *unknown_activation, *unknown_code;
 } walk;
 
@@ -50,13 +50,13 @@ static const char *last_component(const char *path) {
 
 /* === The blocks === */
 
-/* The module of this length of a path has a number next: modules that repeat. */
+/* True if the next component of the path, after this module, is a number: modules that repeat. */
 static bool continues(const char *path, const char *prefix, size_t length) {
     return !strncmp(path, prefix, length) && path[length] >= '0' && path[length] <= '9';
 }
 
-/* How many attributes, from this one on, are of modules in that list: as modules come depth first,
- * they all are in a row. */
+/* The number of attributes, from this one on, in modules of that list. Modules come depth first, so
+ * they are consecutive. */
 static size_t count_run(const checkpoint *c, size_t first, size_t length) {
     const char *prefix = checkpoint_attribute_at(c, first)->module;
     size_t i = first;
@@ -66,8 +66,8 @@ static size_t count_run(const checkpoint *c, size_t first, size_t length) {
     return i - first;
 }
 
-/* The lists that begin here: *most becomes the largest number of attributes in one; with `least`,
- * w->blocks becomes the longest prefix of a list with so many. */
+/* The lists that begin here. *most becomes the largest number of attributes in one; with `least`,
+ * w->blocks becomes the longest prefix of a list with at least that many. */
 static void look_at_lists(walk *w, size_t at, size_t least, size_t *most) {
     const checkpoint *c = w->checkpoint;
     const char *path = checkpoint_attribute_at(c, at)->module;
@@ -87,8 +87,8 @@ static void look_at_lists(walk *w, size_t at, size_t least, size_t *most) {
     }
 }
 
-/* The list of modules with most in it; of lists inside each other, the innermost that still has
- * almost as much. */
+/* The list of modules with most attributes; of nested lists, the innermost that still has almost as
+ * many. */
 static void find_blocks(walk *w) {
     size_t i, most = 0, none = 0;
     for (i = 0; i < checkpoint_attribute_count(w->checkpoint); i++) look_at_lists(w, i, 0, &most);
@@ -100,7 +100,7 @@ static bool is_in_blocks(const walk *w, const char *module) {
     return !w->has_blocks || continues(module, w->blocks, strlen(w->blocks));
 }
 
-/* The model itself, or what holds the blocks. */
+/* True for the model itself, or the module that holds the blocks. */
 static bool is_above_blocks(const walk *w, const char *module) {
     const size_t length = strlen(module);
     return length == 0 ||
@@ -137,8 +137,8 @@ static bool read_pair(const char *text, double *height, double *width) {
     return read_whole(first, height) && read_whole(found == 2 ? second : first, width);
 }
 
-/* Before "head" or "heads", and words beside it: whatever else stands there, as in head_dim, makes
- * it another number. */
+/* A word before "head" or "heads" that keeps it a count. Any other word, as in head_dim, makes it
+ * another number. */
 static bool is_of_count(const char *word, size_t length) {
     static const char *const words[] = {
         "",      "n",     "nb",  "num",       "nr",      "no",  "number",      "of",
@@ -151,7 +151,7 @@ static bool is_of_count(const char *word, size_t length) {
     return false;
 }
 
-/* Do the words of a name count heads? "num_heads", "nb_heads", "nHead", "attention_heads". */
+/* True if the words of a name count heads: "num_heads", "nb_heads", "nHead", "attention_heads". */
 static bool counts_heads(const char *name) {
     char plain[64];
     size_t i, used = 0, length;
@@ -175,7 +175,7 @@ static bool counts_heads(const char *name) {
     return heads == 1;
 }
 
-/* By its class or, as in "blocks.0.attn", by what it is called. */
+/* Recognised by its class or by its name, as in "blocks.0.attn". */
 static bool is_attention(const char *module, const char *class) {
     static const char *const parts[] = {
         "ttention", "ATTENTION", "Attn",     "attn", "MSA", "MHA",
@@ -213,8 +213,8 @@ static void see_eps(walk *w, const checkpoint_attribute *a, const char *class) {
     if (fits && text_read_number(a->value, 1e-30, 1, &value)) cast_vote(&w->eps, value, a);
 }
 
-/* By the last part of a function's, class's or string's name, in small letters without '_' and
- * without "activation" at its end. */
+/* Activations by the last part of a function's, class's or string's name, in lower case without '_'
+ * and without "activation" at its end. */
 static const struct {
     const char *name;
     int activation;
@@ -271,7 +271,8 @@ static bool is_unknown_activation(const char *text) {
     return is_one_of(plain, unknown_activations, COUNT(unknown_activations));
 }
 
-/* Is the GELU of this module, or of this attribute of it, the one by tanh? That comes after it. */
+/* True if the GELU of this module, or of this attribute of it, is the tanh form. The attribute that
+   tells so comes later. */
 static bool is_by_tanh(const checkpoint *c, size_t at) {
     const checkpoint_attribute *a = checkpoint_attribute_at(c, at), *b;
     char name[128];
@@ -396,8 +397,8 @@ static void see_attributes(walk *w) {
     }
 }
 
-/* Options of a training program. Its own "eps" would be that of the optimizer, and its size of an
- * image that before a crop. */
+/* Reads options of a training program. Its own "eps" would be the optimizer's, and its image size
+ * that before a crop. */
 static void see_metadata(walk *w) {
     static const char *const activations_of[] = {
         "activation", "act", "act_layer", "act_fn", "hidden_act", "activation_fn",
@@ -423,8 +424,7 @@ static void see_metadata(walk *w) {
 
 /* === From attributes to settings === */
 
-/* Some weight of the module that says so has rows for whole heads; or none of its weights are to be
- * found under its name. */
+/* True if some weight of the module has rows for whole heads, or if no weight has its name. */
 static bool heads_divide(const walk *w, const vote *v) {
     const size_t length = strlen(v->module);
     bool found = false;
@@ -461,8 +461,8 @@ static bool refuse_activation(const walk *w, const settings all[FROM_COUNT], rep
                        a->value, setting_rows[SETTING_ACTIVATION].choices);
 }
 
-/* Code that calls no activation that is known, or several, shows that the usual one is no more than
- * a guess. Gates that a block has besides call sigmoid or tanh. */
+/* If the code calls no known activation, or several, the usual one is only a guess. Gates in a
+ * block also call sigmoid or tanh. */
 static const char *doubt_activation(const walk *w) {
     const bool is_code = !strcmp(checkpoint_kind(w->checkpoint), "TorchScript");
     const char *other = w->unknown_code ? w->unknown_code->value : "tanh";
@@ -476,7 +476,7 @@ static const char *doubt_activation(const walk *w) {
                : NULL;
 }
 
-/* Patches side by side are not worth a word. */
+/* Patches side by side are the default and need no statement. */
 static void put_stride(const walk *w, settings *tensors, attributes_told *told) {
     const bool side_by_side = w->kernel.given && w->kernel.value == w->stride.value;
     if (w->kernel.disputed || w->stride.disputed || !w->stride.given) return;

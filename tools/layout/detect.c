@@ -14,7 +14,7 @@ enum { MAX_DEPTH = 1024 };
 
 /* === Detection === */
 
-/* How much of the text is this prefix; 0: it begins otherwise. */
+/* The length of this prefix in the text; 0 if the text begins differently. */
 static size_t prefix_length(const char *prefix, const char *text, size_t size) {
     const size_t length = strlen(prefix);
     const char *dot = memchr(text, '.', size);
@@ -22,7 +22,7 @@ static size_t prefix_length(const char *prefix, const char *text, size_t size) {
     return length <= size && !memcmp(text, prefix, length) ? length : 0;
 }
 
-/* True if text is made of prefixes alone: wrappers come in any order and number. */
+/* True if the text consists only of prefixes: wrappers come in any order and number. */
 static bool is_prefix(const layout *l, const char *text, size_t size) {
     const char *const *prefix;
     if (size == 0) return true;
@@ -33,8 +33,8 @@ static bool is_prefix(const layout *l, const char *text, size_t size) {
     return false;
 }
 
-/* Is this name the probe after a prefix, and do the layout's conditions hold there? The first
- * `common` letters, the path that all names are in, may be anything. */
+/* True if the name is the probe after a prefix, and the layout's conditions hold there. The first
+ * `common` letters, the path that all names share, may be anything. */
 static bool is_probe(const layout *l, checkpoint *c, const char *name, size_t common,
                      layout_map *candidate) {
     const size_t length = strlen(name), probe = strlen(l->probe);
@@ -52,8 +52,8 @@ static bool is_probe(const layout *l, checkpoint *c, const char *name, size_t co
     return layout_all_hold(candidate, l->when, 0);
 }
 
-/* Number of models in the checkpoint that have this layout; *map is the first, or the one
- * without a prefix, which beats every wrapped one. */
+/* Number of models in the checkpoint that have this layout. *map is the first, or the one without a
+ * prefix, which has priority. */
 static int probe(const layout *l, checkpoint *c, layout_map *map, layout_map *second) {
     const size_t common = layout_common_path(c);
     layout_map candidate;
@@ -73,7 +73,7 @@ static int probe(const layout *l, checkpoint *c, layout_map *map, layout_map *se
 
 /* === Blocks === */
 
-/* The first path that some tensor layout_has. */
+/* The first path of blocks that some tensor has. */
 static void find_blocks(layout_map *map) {
     const char *const *path;
     size_t i;
@@ -85,7 +85,8 @@ static void find_blocks(layout_map *map) {
             }
 }
 
-/* Blocks that a tensor of this name shows: up to its own number, or all where they are stacked. */
+/* The number of blocks that a tensor of this name shows: up to its own, or all if they are
+   stacked. */
 static int64_t blocks_shown(const layout_map *map, const checkpoint_tensor_info *info) {
     const int block = layout_block_of(map, map->blocks, info->name);
     if (block < 0) return 0;
@@ -93,7 +94,7 @@ static int64_t blocks_shown(const layout_map *map, const checkpoint_tensor_info 
     return (int64_t)block + 1;
 }
 
-/* The highest one counts: a gap below it shows up as a missing tensor. */
+/* The highest number counts: a gap below it later appears as a missing tensor. */
 static bool count_blocks(layout_map *map, report *r) {
     size_t i;
     map->depth = 0;
@@ -109,7 +110,7 @@ static bool count_blocks(layout_map *map, report *r) {
 
 /* === Where none is recognised === */
 
-/* How many tensors this layout would know under this prefix. */
+/* The number of tensors that this layout would know under this prefix. */
 static size_t count_known(const layout_map *map) {
     size_t i, known = 0;
     for (i = 0; i < checkpoint_count(map->checkpoint); i++)
@@ -117,7 +118,7 @@ static size_t count_known(const layout_map *map) {
     return known;
 }
 
-/* Takes as prefix whatever precedes a rule's key, that of the first block if it has blocks. */
+/* Takes the text before a rule's key as prefix, for the first block if the key has blocks. */
 static bool guess_prefix(layout_map *map, const layout_rule *rule) {
     char key[LAYOUT_MAX_KEY];
     size_t length, i;
@@ -137,7 +138,7 @@ static bool guess_prefix(layout_map *map, const layout_rule *rule) {
     return false;
 }
 
-/* The key that the layout is recognised by and that is missing. */
+/* The missing key of the layout's probe. */
 static const char *absent_probe(const layout_map *map) {
     int i;
     if (!layout_find_key(map, map->layout->probe, 0)) return map->layout->probe;
@@ -147,7 +148,7 @@ static const char *absent_probe(const layout_map *map) {
     return NULL;
 }
 
-/* Does the checkpoint have a key that this layout must not have? */
+/* True if the checkpoint has a key that excludes this layout. */
 static bool is_excluded(const layout_map *map) {
     int i;
     for (i = 0; i < LAYOUT_MAX_CONDITIONS; i++) {
@@ -157,7 +158,7 @@ static bool is_excluded(const layout_map *map) {
     return false;
 }
 
-/* Counts what a layout knows under every prefix; *best is the map that knows the *most. */
+/* Counts the tensors that a layout knows under every prefix; *best is the map with the *most. */
 static void guess_by(const layout *l, checkpoint *c, layout_map *best, size_t *most) {
     const layout_rule *rule;
     layout_map map;
@@ -169,7 +170,7 @@ static void guess_by(const layout *l, checkpoint *c, layout_map *best, size_t *m
         size_t known;
         map.blocks = l->blocks[0];
         if (!guess_prefix(&map, rule) || !strcmp(map.prefix, last)) continue;
-        strcpy(last, map.prefix); /* most rules have the prefix of the one before */
+        strcpy(last, map.prefix); /* most rules have the previous rule's prefix */
         find_blocks(&map);
         known = absent_probe(&map) && !is_excluded(&map) ? count_known(&map) : 0;
         if (known <= *most) continue;
@@ -276,14 +277,14 @@ bool layout_check_features(const layout_map *map, const text_list *ignore, repor
 
 /* === What somebody must tell === */
 
-/* Attention of each token to itself alone has no heads. */
+/* If each token attends only to itself, attention has no heads. */
 static bool plays_no_part(const settings all[FROM_COUNT], setting_key key) {
     double attention = VIT_ATTENTION_ALL;
     settings_get(all, SETTING_ATTENTION, &attention);
     return key == SETTING_NUM_HEADS && attention == VIT_ATTENTION_SELF;
 }
 
-/* How many heads are possible depends on the model. */
+/* The possible numbers of heads depend on the model. */
 static const char *options_of(const layout_map *map, const layout_question *q,
                               const settings_seen *seen, char text[HEADS_TEXT]) {
     const int64_t width = seen->qkv_rows ? seen->qkv_rows / 3 : map->embed_dim;
@@ -306,10 +307,10 @@ bool layout_check_told(const layout_map *map, const settings all[FROM_COUNT],
     return true;
 }
 
-/* === Completeness ===
- * A tensor that is missing or has another name must not look like an option that is off. */
+/* === Completeness === A tensor that is missing or renamed must not look like an option that is
+ * off. */
 
-/* A setting that says that a model has no such tensor. */
+/* A setting for models without such a tensor. */
 typedef struct absence {
     const char *tensor;
     setting_key key;
@@ -343,8 +344,8 @@ typedef struct missing {
     const layout_map *map;
     const settings *all;
     name_groups groups;
-    uint64_t *keys;     /* hashes of those found */
-    size_t count, most; /* how many of them, and how many may be looked for */
+    uint64_t *keys;     /* hashes of the keys found */
+    size_t count, most; /* their number, and the number of lookups allowed */
 } missing;
 
 /* Two tensors may need the same key. */
@@ -371,7 +372,7 @@ static bool add_key(missing *m, const char *key, const char *why, const char *te
     return !is_new(m, key) || groups_add(&m->groups, key, note);
 }
 
-/* All parts of the rule that are not there, or the tensor where there is no rule. */
+/* Adds all missing parts of the rule, or the tensor if there is no rule. */
 static bool add_missing(missing *m, const layout_rule *rule, int block, const char *why,
                         const char *tensor) {
     char key[LAYOUT_MAX_KEY];
@@ -384,7 +385,8 @@ static bool add_missing(missing *m, const layout_rule *rule, int block, const ch
     return absent > 0 || add_key(m, tensor, why, tensor);
 }
 
-/* Why a missing tensor should be there; NULL: it need not, since options are off in most models. */
+/* Why a missing tensor should exist; NULL if it is optional, since most models leave options
+   off. */
 static const char *why_missed(const layout_map *map, const settings all[FROM_COUNT],
                               const char *tensor) {
     const layout_rule *rule;
@@ -398,7 +400,7 @@ static const char *why_missed(const layout_map *map, const settings all[FROM_COU
         if (names_is_required(rule) && !is_told_absent(all, tensor))
             return "every model of this layout has it";
     }
-    /* a weight without a bias is common, a bias without its weight an accident */
+    /* a weight without a bias is common; a bias without its weight is an accident */
     if (length <= 7 || strcmp(tensor + length - 7, ".weight")) return NULL;
     snprintf(weight, sizeof weight, "%.*s.bias", (int)(length - 7), tensor);
     return layout_has(map, weight) ? "its bias exists" : NULL;
@@ -415,7 +417,8 @@ static const layout_rule *rule_of_blocks(const layout_target *target) {
     return first;
 }
 
-/* What one block has, all must have, by the same rule: else one of them has lost or renamed it. */
+/* A tensor of one block must exist in all blocks, by the same rule; otherwise one of them has lost
+   or renamed it. */
 static bool check_blocks(missing *m, const layout_target *target) {
     const layout_rule *first = rule_of_blocks(target);
     char tensor[128], key[LAYOUT_MAX_KEY];
@@ -434,8 +437,8 @@ static bool check_blocks(missing *m, const layout_target *target) {
     return true;
 }
 
-/* Tensors of a stem's stages are not checked here: how many blocks a stage has is counted by one
- * of them, and the plan misses the others. */
+/* Tensors of a stem's stages are not checked here: one of them counts the blocks of a stage, and
+ * the plan detects the others. */
 static bool find_missing(missing *m) {
     const char *why;
     size_t i;
@@ -469,7 +472,7 @@ static bool put_missing(const name_groups *groups, findings *f) {
 }
 
 static bool check_missing(const layout_map *map, const settings all[FROM_COUNT], findings *f) {
-    enum { MOST = 1000000, MOST_KEYS = 4096 }; /* to find a rule for each looks at all names */
+    enum { MOST = 1000000, MOST_KEYS = 4096 }; /* finding a rule for each looks at all names */
     missing *m = calloc(1, sizeof *m);
     bool good;
     if (!m) return false;
@@ -494,7 +497,7 @@ static bool check_unknown(const layout_map *map, const text_list *ignore, findin
     return good;
 }
 
-/* A model without blocks is refused, unless the user says that it has none. */
+/* Refuses a model without blocks, unless the user states that it has none. */
 static bool check_depth(const layout_map *map, const settings all[FROM_COUNT], findings *f) {
     const char *const *path = map->layout->blocks;
     char text[256];

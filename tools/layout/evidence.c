@@ -45,26 +45,26 @@ enum {
     LEAST_ROWS = 4,
     WIDEST = 4096,
     LEAST_COLUMNS = 32,
-    COLUMNS = 256, /* of a row: so many tell rows apart */
+    COLUMNS = 256, /* of a row; this many distinguish rows */
 };
 
-/* A second at most. Of wide rows it takes fewer columns, of deep models fewer blocks. */
+/* At most a second of work. Wide rows use fewer columns, deep models fewer blocks. */
 static const double most_products = 4e9, most_of_block = 5e8;
 
 /* A score is in standard deviations. Shuffled rows of trained models stay below 7. Halves and
  * doubles of the right number score up to 0.7 of it, rarely more. */
 static const double least_score = 10, most_ambiguity = 0.85;
 
-/* Parts of a head that are rather heads themselves: elsewhere their score is below 4, or below a
- * thirtieth of that of the heads. */
+/* Scores for parts of a head that are heads themselves. Otherwise their score is below 4, or below
+ * a thirtieth of that of the heads. */
 static const double least_of_parts = 5, share_of_parts = 0.1;
 
-/* The sources of one block, and room for its values: `width` rows of `columns` each. */
+/* The sources of one block, and memory for its values: `width` rows of `columns` each. */
 typedef struct heads_reader {
     const layout_map *map;
     stacked qkv, proj;
     int64_t width, depth, columns;
-    int64_t rows;     /* of the groups in which heads are looked for */
+    int64_t rows;     /* of the groups in which heads are searched */
     float *values[4]; /* q, k, v, proj's columns */
     float *line;      /* a row of proj */
     double *row_sums;
@@ -80,7 +80,7 @@ static bool find_sources(heads_reader *h, int block) {
            h->qkv.count == 3 * count && h->proj.count == count;
 }
 
-/* The beginnings of `width` rows of qkv. */
+/* Reads the beginnings of `width` rows of qkv. */
 static bool read_rows(heads_reader *h, int64_t first, float *to, report *r) {
     int64_t i;
     for (i = 0; i < h->width; i++)
@@ -130,12 +130,12 @@ static double dot(const float *x, const float *y, int64_t count) {
     return (double)rest;
 }
 
-/* What the heads of one number are compared by, added up over the groups of a block. */
+/* The sums by which a number of heads is judged, over the groups of a block. */
 typedef struct heads_sums {
     double excess[HEADS_MOST], spread[HEADS_MOST];
 } heads_sums;
 
-/* Adds up how much each row resembles those before it, and of these those in its own head. */
+/* Adds up the similarity of each row to all previous rows, and to those of its own head. */
 static double add_pairs(heads_reader *h, const float *x, const float *y,
                         const heads_evidence *evidence, double *inside, double *line) {
     const int64_t n = h->rows, columns = h->columns;
@@ -159,9 +159,9 @@ static double add_pairs(heads_reader *h, const float *x, const float *y,
     return squares;
 }
 
-/* How much more rows of the same head resemble each other than shuffled rows would, and the
- * variance of that. Mantel's test of two matrices, with what is common to all pairs of one row
- * taken out: heads are of equal size, so that it adds nothing but noise. */
+/* The additional similarity of rows of the same head over shuffled rows, and its variance. Mantel's
+ * test of two matrices, after removing the common part of all pairs of one row: since heads have
+ * equal size, it would only add noise. */
 static void add_group(heads_reader *h, const float *x, const float *y,
                       const heads_evidence *evidence, heads_sums *sums) {
     const double n = (double)h->rows;
@@ -180,7 +180,7 @@ static void add_group(heads_reader *h, const float *x, const float *y,
     }
 }
 
-/* In standard deviations. */
+/* The result is in standard deviations. */
 static void compare(heads_reader *h, const float *x, const float *y, const heads_evidence *evidence,
                     double *z) {
     heads_sums sums = { { 0 }, { 0 } };
@@ -194,7 +194,7 @@ static void compare(heads_reader *h, const float *x, const float *y, const heads
 
 /* === All blocks === */
 
-/* The numbers that divide the rows, with heads of two at least unless there are few rows. */
+/* The divisors of the rows, with heads of at least two rows unless there are few. */
 static void list_candidates(int64_t width, heads_evidence *out) {
     const int64_t most = width < 8 ? width : width / 2;
     int heads;
@@ -217,7 +217,7 @@ static void rank(const heads_reader *h, int blocks, heads_evidence *out) {
     int c;
     for (c = 0; c < out->count; c++) {
         ranked[c].score = (fmax(h->z[0][c], 0) + fmax(h->z[1][c], 0)) / sqrt(blocks);
-        if (!isfinite(ranked[c].score)) ranked[c].score = 0; /* as weights that are not */
+        if (!isfinite(ranked[c].score)) ranked[c].score = 0; /* weights that are not finite */
     }
     qsort(ranked, (size_t)out->count, sizeof *ranked, compare_scores);
     out->is_clear = out->count > 1 && ranked[0].score >= least_score &&
@@ -235,7 +235,7 @@ static int count_blocks(const heads_reader *h, int depth) {
     return most < depth ? (int)most : depth;
 }
 
-/* Looks for heads within groups of so many rows. */
+/* Searches heads within groups of this many rows. */
 static bool read_all(heads_reader *h, int64_t rows, heads_evidence *out, report *r) {
     const int blocks = count_blocks(h, h->map->depth);
     int i;
@@ -263,7 +263,7 @@ static void move_to_front(heads_evidence *evidence, int heads) {
     ranked[0] = moved;
 }
 
-/* Heads can resemble each other, too: two pairs of them then look like two heads. But rows within
+/* Heads can resemble each other too, so that two pairs of them look like two heads. But rows within
  * one head show no parts. */
 static bool check_parts(heads_reader *h, heads_evidence *out, report *r) {
     const heads_candidate best = out->ranked[0];
@@ -307,9 +307,10 @@ bool heads_read(const layout_map *map, int64_t width, heads_evidence *out, repor
 
 enum { MOST_HEADS = 64, KEY_BIAS_WIDEST = 8192, MOST_BLOCKS = 64 };
 
-static const double least_errors = 4, smallest = 1e-6; /* beside the largest bias of its block */
+static const double least_errors = 4,
+                    smallest = 1e-6; /* relative to the largest bias of its block */
 
-/* Logarithms of how large the biases are: of what would be keys, and of the rest. */
+/* Logarithms of the sizes of biases: of the supposed keys, and of the rest. */
 typedef struct sizes {
     double sum[2], squares[2];
     int count[2];
@@ -329,7 +330,7 @@ static double error2(const sizes *s, bool is_key) {
     return fmax(variance, 0) / (s->count[is_key] - 1);
 }
 
-/* By how many standard errors the keys' are smaller. */
+/* The difference by which the keys' are smaller, in standard errors. */
 static double errors_below(const sizes *s) {
     const double error = sqrt(error2(s, false) + error2(s, true));
     return error > 0 ? (mean(s, false) - mean(s, true)) / error : 0;
@@ -342,7 +343,7 @@ static double root_mean_square(const float *values, int64_t count) {
     return sqrt(sum / (double)count);
 }
 
-/* `values` holds 3 x heads biases of a head each. Sizes that are no numbers count for nothing. */
+/* `values` holds the biases of 3 x heads heads. Sizes that are not finite are ignored. */
 static void add_block(const float *values, int64_t count, int heads, sizes *by_head,
                       sizes *by_kind) {
     const int64_t width = count / (3 * heads);
@@ -396,14 +397,15 @@ bool key_bias_read(const layout_map *map, int heads, key_bias_evidence *out, rep
 
 enum { LEAST_WIDTH = 4, NORM_ORDER_WIDEST = 8192, NORM_ORDER_MOST_BLOCKS = 8 };
 
-/* Norms that say nothing come out with less than one standard error. */
+/* Untrained norms give less than one standard error. */
 static const double norm_order_least_errors = 2.5;
 
-/* Of a block: both norms' weights, and the lengths of the columns of what may read them. */
+/* For a block: both norms' weights, and the lengths of the columns of the matrices that may read
+   them. */
 typedef struct norm_order_reader {
     const layout_map *map;
     int64_t width, columns;
-    double *norm1, *norm2, *before, *qkv, *fc1; /* before: norm2 of the block before */
+    double *norm1, *norm2, *before, *qkv, *fc1; /* before: norm2 of the previous block */
     float *row;
 } norm_order_reader;
 
@@ -521,7 +523,7 @@ bool norm_order_read(const layout_map *map, int64_t width, norm_order_evidence *
 
 enum { MIN_STANDARD_ERRORS = 6, MAX_ROWS = 4096, MAX_DEPTH = 1 << 20 };
 
-/* A patch as it is flattened: how far apart neighbours are. */
+/* A flattened patch: the distances between neighbours. */
 typedef struct flat_patch {
     int64_t chans, side;
     int64_t across, down, plane; /* steps to the next column, row and channel */
@@ -572,7 +574,7 @@ static void add_row(smoothness *s, const float *row) {
     for (i = 0; i < count; i++) s->squares += (double)row[i] * (double)row[i];
 }
 
-/* Rows of the weight, one filter after the other, whichever way it is stored. */
+/* Rows of the weight, one filter after the other, however it is stored. */
 static bool add_rows(const layout_map *map, const checkpoint_tensor_info *view, bool rows_last,
                      smoothness *s, report *r) {
     checkpoint_tensor_info row = *view;
@@ -592,7 +594,7 @@ static bool add_rows(const layout_map *map, const checkpoint_tensor_info *view, 
     return good;
 }
 
-/* The difference of the two means against what chance gives: 1 / sqrt(pairs). */
+/* Compares the difference of the two means with that of chance: 1 / sqrt(pairs). */
 static void patch_order_decide(const smoothness *s, int64_t values,
                                patch_order_evidence *evidence) {
     const double variance = s->squares / (double)values;

@@ -12,7 +12,7 @@
 
 /* === Looking at a tensor === */
 
-/* Elements of all sources of a tensor; 0 without them. */
+/* Elements of all sources of a tensor; 0 without sources. */
 static int64_t count_of(const layout_map *map, const char *tensor) {
     layout_part part;
     const char *axes;
@@ -35,7 +35,7 @@ static void put_size(settings *s, setting_key key, int64_t value) {
     if (value > 0) settings_put(s, key, (double)value);
 }
 
-/* The flags that a tensor shows. Without blocks nothing shows those of a block. */
+/* The flags that a tensor shows. Without blocks no tensor shows those of a block. */
 static void inspect_flags(const layout_map *map, settings *s) {
     int key;
     for (key = 0; key < SETTING_COUNT; key++) {
@@ -45,7 +45,8 @@ static void inspect_flags(const layout_map *map, settings *s) {
     }
 }
 
-/* The patch embedding is missing, or has another shape; part: what was found, or NULL. */
+/* Refuses a patch embedding that is missing or has another shape; part is the one found, or
+   NULL. */
 static bool refuse_patch(const layout_map *map, const char *tensor, const layout_part *part,
                          const char *axes, report *r) {
     char key[LAYOUT_MAX_KEY], shape[SHAPE_TEXT_SIZE];
@@ -55,7 +56,8 @@ static bool refuse_patch(const layout_map *map, const char *tensor, const layout
                        shape_text(part->info->dims, part->info->ndim, shape, sizeof shape));
 }
 
-/* What a linear layer does not show, trained weights do; without colours there is one order. */
+/* A linear layer does not show the order, but trained weights do; without colours there is only one
+   order. */
 static bool read_patch_order(layout_map *map, settings all[FROM_COUNT], settings_seen *seen,
                              report *r) {
     const layout_match match = layout_find(map, "patch_embed.proj.weight");
@@ -75,8 +77,8 @@ static bool read_patch_order(layout_map *map, settings all[FROM_COUNT], settings
     return true;
 }
 
-/* A convolution shows the side of a patch and its channels; a linear layer over its pixels shows
- * neither, so that both have to be told. Nor does it show the order, which then is channel by
+/* A convolution shows the side of a patch and its channels. A linear layer over its pixels shows
+ * neither, so both must be given. It does not show the order either, which defaults to channel by
  * channel. */
 static bool inspect_patch(layout_map *map, settings *s, settings_seen *seen, report *r) {
     static const char name[] = "patch_embed.proj.weight";
@@ -98,7 +100,7 @@ static bool inspect_patch(layout_map *map, settings *s, settings_seen *seen, rep
     return true;
 }
 
-/* Blocks of a stage of the stem, up to the first that is missing. */
+/* Blocks of a stage of the stem, up to the first missing one. */
 static int count_units(const layout_map *map, int stage) {
     char name[80]; /* enough for any two ints */
     int count = 0;
@@ -135,7 +137,7 @@ static void inspect_stem(const layout_map *map, settings *s) {
         vit_stem stem;
         int pixels;
     } kernels[] = {
-        /* of the first one */
+        /* of the first statement */
         { VIT_STEM_RESNET, 7 * 7 },
         { VIT_STEM_CONV, 4 * 4 },
     };
@@ -154,7 +156,7 @@ static void inspect_stem(const layout_map *map, settings *s) {
         settings_put(s, (setting_key)(SETTING_STEM_STAGE1 + stage), count_units(map, stage));
 }
 
-/* An RMS norm has no bias; that none has one leaves the type to be told. */
+/* An RMS norm has no bias. If no norm has one, the type must be given. */
 static void inspect_norm_type(const layout_map *map, settings *s) {
     static const char *const biases[] = {
         "blocks.0.norm1.bias",
@@ -170,7 +172,7 @@ static void inspect_norm_type(const layout_map *map, settings *s) {
         if (layout_has(map, biases[i])) settings_put(s, SETTING_NORM_TYPE, VIT_LAYER_NORM);
 }
 
-/* One for four values of a head: sine and cosine, down and across. */
+/* One period serves four values of a head: sine and cosine, down and across. */
 static void inspect_periods(const layout_map *map, settings *s) {
     layout_part part;
     const char *axes;
@@ -179,7 +181,8 @@ static void inspect_periods(const layout_map *map, settings *s) {
         put_size(s, SETTING_HEAD_DIM, 4 * part.view.count);
 }
 
-/* Some libraries keep the heads apart; a table of relative positions has a column for each. */
+/* Some libraries store the heads separately; a table of relative positions has a column for
+   each. */
 static void inspect_heads(const layout_map *map, settings *s, settings_seen *seen) {
     const int64_t heads = rows_of(map, "blocks.0.attn.rel_pos");
     layout_part part;
@@ -196,7 +199,7 @@ static void inspect_heads(const layout_map *map, settings *s, settings_seen *see
 
 /* Block 0 stands for all; layout_check_names compares the others. A gated MLP has its gate and its
  * values in fc1, which then has twice the rows that fc2 reads. Blocks without an MLP have no norm
- * in front of it either. */
+ * in front of one either. */
 static void inspect_block(const layout_map *map, settings *s, settings_seen *seen, int64_t width) {
     const int64_t fc1 = count_of(map, "blocks.0.mlp.fc1.weight") / width;
     const int64_t fc2 = count_of(map, "blocks.0.mlp.fc2.weight") / width;
@@ -207,7 +210,7 @@ static void inspect_block(const layout_map *map, settings *s, settings_seen *see
     inspect_heads(map, s, seen);
 }
 
-/* Both of token_avg's vectors go into the head, which is twice as wide for it. */
+/* The head reads both vectors of token_avg and is twice as wide for it. */
 static void inspect_head(const layout_map *map, settings *s, int64_t width) {
     const int64_t classes = rows_of(map, "head.weight");
     settings_put(s, SETTING_NUM_CLASSES, (double)classes);
@@ -219,7 +222,7 @@ static void inspect_head(const layout_map *map, settings *s, int64_t width) {
         settings_put(s, SETTING_POOL, VIT_POOL_TOKEN_AVG);
 }
 
-/* Takes what nobody else says; *seen notes what that was. */
+/* Takes settings that no other source gives; *seen records them. */
 static void fill_gaps(settings all[FROM_COUNT], const settings *told, settings_seen *seen) {
     settings *tensors = &all[FROM_TENSORS];
     bool mean = told->mean_count > 0, std = told->std_count > 0;
@@ -227,7 +230,7 @@ static void fill_gaps(settings all[FROM_COUNT], const settings *told, settings_s
     int from;
     for (key = 0; key < SETTING_COUNT; key++) {
         if (!told->given[key] || settings_origin(all, (setting_key)key) >= 0) continue;
-        /* a width that follows from the number of heads must not contradict it */
+        /* a width derived from the number of heads must not contradict it */
         if (key == SETTING_HEAD_DIM && settings_origin(all, SETTING_NUM_HEADS) >= 0) continue;
         settings_put(tensors, (setting_key)key, told->value[key]);
         seen->by_default[key] = true;
@@ -244,7 +247,7 @@ static void fill_gaps(settings all[FROM_COUNT], const settings *told, settings_s
     if (std) tensors->std_count = told->std_count;
 }
 
-/* vit.cpp's header has settings as well, which must agree with the tensors. */
+/* vit.cpp's header has settings too, which must agree with the tensors. */
 static bool put_metadata(const layout_map *map, settings *s, report *r) {
     settings told;
     size_t i;
@@ -267,8 +270,8 @@ static bool put_metadata(const layout_map *map, settings *s, report *r) {
     return true;
 }
 
-/* The weights are looked at where no source says how many heads there are. Two vectors of query and
- * key for each head, as differential attention has them, would look like twice as many heads. */
+/* Inspects the weights if no source gives the number of heads. Differential attention has two
+ * vectors of query and key for each head, which would look like twice as many heads. */
 static bool read_heads(const layout_map *map, settings all[FROM_COUNT], settings_seen *seen,
                        report *r) {
     heads_evidence *heads = &seen->heads;
@@ -281,7 +284,7 @@ static bool read_heads(const layout_map *map, settings all[FROM_COUNT], settings
     return true;
 }
 
-/* Layers of one head each that no name tells apart. */
+/* Layers of one head each that no name distinguishes. */
 static bool read_key_bias(layout_map *map, settings all[FROM_COUNT], settings_seen *seen,
                           report *r) {
     const key_bias_evidence *e = &seen->key_bias;
@@ -296,7 +299,7 @@ static bool read_key_bias(layout_map *map, settings all[FROM_COUNT], settings_se
     return true;
 }
 
-/* Where it is no more than a default: the blocks of other layouts are known. */
+/* Only where the order is a default: the blocks of other layouts are known. */
 static bool read_norm_order(const layout_map *map, const settings all[FROM_COUNT],
                             settings_seen *seen, settings *told, report *r) {
     const norm_order_evidence *order = &seen->norm_order;
@@ -309,7 +312,8 @@ static bool read_norm_order(const layout_map *map, const settings all[FROM_COUNT
     return true;
 }
 
-/* What the library's own code does, and no tensor shows; or what trained weights show instead. */
+/* Settings that the library's code fixes and no tensor shows, or the evidence of trained weights
+   instead. */
 static bool put_defaults(const layout_map *map, settings all[FROM_COUNT], settings_seen *seen,
                          report *r) {
     const layout_default *d = map->layout->defaults;
@@ -322,7 +326,7 @@ static bool put_defaults(const layout_map *map, settings all[FROM_COUNT], settin
     return true;
 }
 
-/* A run of the input's values has no order but its own. */
+/* True if a patch is a run of the input's values, which has only its own order. */
 static bool takes_runs(const settings all[FROM_COUNT]) {
     double cut = VIT_CUT_SQUARES;
     settings_get(all, SETTING_PATCH_CUT, &cut);
@@ -337,7 +341,7 @@ static bool check_patch_order(const settings all[FROM_COUNT], report *r) {
                           "expected patch_order=chw, or none");
 }
 
-/* 1 + the index of a word; 0: no source says it. */
+/* 1 + the index of a word; 0 if no source gives it. */
 static int order_of(const settings all[FROM_COUNT], setting_key key) {
     double word = -1;
     settings_get(all, key, &word);
@@ -351,8 +355,8 @@ void layout_take_orders(layout_map *map, const settings all[FROM_COUNT]) {
     map->qkv_interleave = order_of(all, SETTING_QKV_INTERLEAVE);
 }
 
-/* The stem comes before the patch, whose size on the input depends on it; both come before what is
- * counted in rows of embed_dim. Defaults are last, to fill what nothing else said. */
+/* The stem comes before the patch, whose size on the input depends on it; both come before
+ * quantities in rows of embed_dim. Defaults come last and fill the gaps. */
 bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *seen, report *r) {
     settings *s = &all[FROM_TENSORS];
     int64_t width;

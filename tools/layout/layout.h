@@ -1,12 +1,12 @@
 /* layout.h - how a library names and shapes the tensors of a vision transformer. A layout is a
- * table (tables*.c; tables.h tells how to add one); it takes no code unless it
- * needs something that no method, slice or order of axes below expresses.
+ * table (tables*.c; tables.h explains how to add one). It needs code only for features that no
+ * method, slice or order of axes below expresses.
  *
- * Keys. A rule says which keys of the checkpoint make up one tensor of the .vit file:
+ * Keys. A rule names the keys of the checkpoint that make up one tensor of the .vit file:
  *     {b}     at the start: the block's path, which is "blocks.{i}." in the file and one of
- *             layout->blocks in the checkpoint; {i} there is the block's number, {c} any number
- *             (a chunk of blocks), {e} and {o} two times the block's, and one more. A path without
- *             {i} and {e}: all blocks are stacked in one tensor.
+ *             layout->blocks in the checkpoint; {i} there is the block's number, {c} any number (a
+ *             chunk of blocks), {e} and {o} two times the block's, and one more. If a path has
+ *             neither {i} nor {e}, all blocks are stacked in one tensor.
  *     {s} {u} stage and block of a convolutional stem, counted from 0; {S} {U} from 1
  *     ../     at the start, also twice: a level above the prefix, e.g. a classifier beside "vit."
  *     #k/n    at the end: the k-th of n equal pieces of the first dimension that is not 1
@@ -23,9 +23,9 @@
  * letter is as large as the tensor says. "(patch)" is a patch's values in an order that must be
  * told; where the axes say which, patch_order can still overrule them.
  *
- * Conditions are keys that must be there and "!key" that must not; for defaults and questions also
- * ":tensor", a tensor of the .vit file that some rule makes. Those of a layout and of its defaults
- * are about the first block.
+ * A condition is a key that must exist, or "!key" that must not; for defaults and questions also
+ * ":tensor", a tensor of the .vit file that some rule makes. Conditions of a layout and of its
+ * defaults refer to the first block.
  *
  * tools/layout owns the layouts, a table each: a library's names and shapes of tensors, and the
  * values of each .vit tensor; it may include base checkpoint model.
@@ -42,24 +42,24 @@
 #define VIT_TOOLS
 #include "vit.h"
 
-/* X(METHOD, parts at least, at most): what makes a tensor out of its parts. To add one: a line
- * here, the shapes of its parts in plan.c's parts_fit, its values in values.c's read_item; the
- * compiler names both switches. tests/test_layout_tables.c holds the tables against the numbers. */
+/* X(METHOD, parts at least, at most): how a tensor is made from its parts. To add one: a line here,
+ * the shapes of its parts in plan.c's parts_fit, its values in values.c's read_item; the compiler
+ * names both switches. tests/test_layout_tables.c checks the tables against the numbers. */
 #define LAYOUT_METHODS(X)                                                                          \
     X(STACK, 1, 4)       /* the parts, one below the other */                                      \
     X(SUM, 2, 4)         /* added up */                                                            \
     X(PRODUCT, 2, 4)     /* multiplied, element by element */                                      \
     X(LINEAR, 2, 3)      /* parts[1] parts[0] + parts[2]: a linear layer applied to a constant */  \
-    X(STANDARD, 1, 1)    /* each row less its mean, divided by its deviation */                    \
+    X(STANDARD, 1, 1)    /* each row minus its mean, divided by its deviation */                   \
     X(BATCH_NORM, 3, 3)  /* a weight and the norm after it: each row of parts[0] times */          \
                          /* parts[1] / sqrt(parts[2] + 1e-5), the norm's weight and variance */    \
     X(BATCH_SHIFT, 4, 4) /* the bias of both: parts are the norm's mean, weight, variance, bias */ \
-    X(ZERO, 0, 0)        /* nothing but zeros */                                                   \
-    X(IDENTITY, 0, 0)    /* ones on the diagonal: a projection that is left out */                 \
-    X(REL_POS, 1, 1)     /* relative positions: query less key becomes key less query */           \
+    X(ZERO, 0, 0)        /* zeros */                                                               \
+    X(IDENTITY, 0, 0)    /* ones on the diagonal: an omitted projection */                         \
+    X(REL_POS, 1, 1)     /* relative positions: query minus key becomes key minus query */         \
     X(COS, 0, 1)         /* of the angles of rotary positions, whose frequencies are settings */   \
     X(SIN, 0, 1)         /* or parts[0]: periods, or for each block, as [2, depth, ...] */         \
-    X(ROTATIONS, 0, 1)   /* what these tables are made of, for other input sizes at run time */    \
+    X(ROTATIONS, 0, 1)   /* the source of these tables, for other input sizes at run time */       \
     X(LAMBDA, 4, 4)      /* exp(parts[0] parts[1]) - exp(parts[2] parts[3]) + lambda_init ... */   \
     X(LESS_LAMBDA, 1, 1) /* parts[0] (1 - lambda_init), both for differential attention */
 
@@ -71,23 +71,24 @@ typedef enum layout_method {
 
 enum { LAYOUT_MAX_PARTS = 4, LAYOUT_MAX_CONDITIONS = 4 };
 
-/* Several rules may make the same tensor. The first one applies whose parts are all there and whose
+/* Several rules may make the same tensor. The first rule applies whose parts all exist and whose
  * conditions hold. */
 typedef struct layout_rule {
     const char *tensor; /* name in the .vit file */
     layout_method method;
     const char *axes; /* NULL: the parts are stored as in the .vit file */
     const char *parts[LAYOUT_MAX_PARTS];
-    const char *when[LAYOUT_MAX_CONDITIONS]; /* conditions; NULL: none */
+    const char *when[LAYOUT_MAX_CONDITIONS]; /* conditions; NULL for none */
 } layout_rule;
 
-/* Among a rule's conditions: every model of the library has this tensor, if the others hold. */
+/* As a condition of a rule: every model of the library has this tensor, if the other conditions
+   hold. */
 #define LAYOUT_REQUIRED "!"
 
 #define LAYOUT_NONE NULL, NULL, NULL, NULL
 #define LAYOUT_ALWAYS                                                                              \
     { NULL, NULL }
-/* As it is, under the same name or another. */
+/* Unchanged, under the same name or another. */
 #define LAYOUT_SAME(name)                                                                          \
     { name, LAYOUT_STACK, NULL, { name, NULL, NULL }, LAYOUT_ALWAYS }
 #define LAYOUT_FROM(name, key)                                                                     \
@@ -102,10 +103,10 @@ typedef struct layout_rule {
     {                                                                                              \
         name, LAYOUT_STACK, NULL, { key, NULL, NULL }, { LAYOUT_REQUIRED, condition }              \
     }
-/* Defaults: images are squashed to the input's size, as torchvision's Resize((N, N)) does it. */
+/* Defaults: images are squashed to the input's size, as by torchvision's Resize((N, N)). */
 #define LAYOUT_SQUASHED                                                                            \
     { "crop_mode=squash", NULL }, { "crop_pct=1", NULL }, { "interpolation=bilinear", NULL }
-/* With its axes named. */
+/* A tensor with named axes. */
 #define LAYOUT_VIEW(name, key, axes)                                                               \
     { name, LAYOUT_STACK, axes, { key, NULL, NULL }, LAYOUT_ALWAYS }
 #define LAYOUT_ROWS2(name, axes, a, b)                                                             \
@@ -116,7 +117,7 @@ typedef struct layout_rule {
     {                                                                                              \
         name, LAYOUT_ZERO, NULL, { LAYOUT_NONE }, { condition, NULL }                              \
     }
-/* Tables of rotary positions, from the settings alone or from what is in the checkpoint. */
+/* Tables of rotary positions, from the settings alone or from the checkpoint. */
 #define LAYOUT_ROPE(name, key)                                                                     \
     { name ".cos", LAYOUT_COS, NULL, { key, NULL, NULL }, LAYOUT_ALWAYS },                         \
         { name ".sin", LAYOUT_SIN, NULL, { key, NULL, NULL }, LAYOUT_ALWAYS }, {                   \
@@ -150,25 +151,26 @@ typedef struct layout_rule {
 #define LAYOUT_END                                                                                 \
     { NULL, LAYOUT_STACK, NULL, { LAYOUT_NONE }, LAYOUT_ALWAYS }
 
-/* Tensors outside the rules: what they mean, or why they do not matter. */
+/* Tensors outside the rules: their meaning, or why they do not matter. */
 typedef struct layout_extra {
-    const char *pattern; /* as of a shell; "../" at the start: outside the prefix */
+    const char *pattern; /* shell pattern; "../" at the start: outside the prefix */
     const char *meaning;
 } layout_extra;
 
-/* Tensors that play no part beside others: a text tower is one beside its table of words. */
+/* Tensors that play no part next to others, such as those of a text tower next to its table of
+   words. */
 typedef struct layout_company {
-    const char *pattern, *beside; /* as those above */
+    const char *pattern, *beside; /* patterns as above */
     const char *meaning;
 } layout_company;
 
-/* What the library does where nothing else says so: "norm_eps=1e-12". */
+/* The library's default: "norm_eps=1e-12". */
 typedef struct layout_default {
     const char *assignment;
     const char *when; /* a condition, or NULL */
 } layout_default;
 
-/* What neither the tensors nor the library say, so that the user must. */
+/* A setting that neither the tensors nor the library give, so the user must. */
 typedef struct layout_question {
     setting_key setting;
     const char *options; /* "--set activation=gelu or --set activation=quick_gelu" */
@@ -176,28 +178,29 @@ typedef struct layout_question {
 } layout_question;
 
 typedef struct layout {
-    const char *name;  /* as messages call it */
+    const char *name;  /* name in messages */
     const char *probe; /* a key that only this layout has, if these conditions hold */
     const char *when[LAYOUT_MAX_CONDITIONS];
-    const char *const *prefixes; /* what wrappers put before every key; "*.": anything; to NULL */
-    const char *const *blocks;   /* paths of a block; ends with NULL */
-    const layout_rule *rules;    /* ends with LAYOUT_END */
-    bool is_open;                /* anyone's own code may have such names: what the tensors do not
-                                      show is an assumption */
+    const char *const
+        *prefixes;             /* prefixes of wrappers before every key; "*.": anything; to NULL */
+    const char *const *blocks; /* paths of a block; ends with NULL */
+    const layout_rule *rules;  /* ends with LAYOUT_END */
+    bool is_open;              /* the names are common in hand-written code, so a setting that the
+                                      tensors do not show is an assumption */
     /* Each ends with an entry of NULL, or is NULL. */
-    const layout_extra *harmless;  /* these play no part, and are dropped */
-    const layout_company *company; /* nor do these, where the others are */
-    const layout_extra *lacking;   /* what this version of vit.h cannot run */
+    const layout_extra *harmless;  /* without effect; dropped */
+    const layout_company *company; /* without effect if the others exist */
+    const layout_extra *lacking;   /* features that this version of vit.h cannot run */
     const layout_default *defaults;
     const layout_question *questions;
 } layout;
 
-/* All of them, in the order in which they are tried; ends with NULL. */
+/* All layouts in the order of trial; ends with NULL. */
 extern const layout *const layout_all[];
 
-/* The layouts of what structure_*.c find: blocks that people wrote themselves, torch.nn's encoder
- * layers under other names, and code that many have copied. No key tells such checkpoints from
- * others, so these are not among them. */
+/* The layouts for results of structure_*.c: hand-written blocks, torch.nn's encoder layers under
+ * other names, and code that was copied often. No key identifies such checkpoints, so these layouts
+ * are not in the list. */
 extern const layout layout_own, layout_own_torch, layout_own_dense, layout_own_lecture,
     layout_own_numpy;
 

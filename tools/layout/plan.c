@@ -67,7 +67,7 @@ const char *layout_item_name(const layout_item *item) {
     return item->tensor.name;
 }
 
-/* What the sources have to hold. */
+/* The required dimensions of the sources. */
 static void put_source_dims(layout_item *item, const settings_resolved *model) {
     const settings_stored *stored = &model->stored;
     int64_t *dims = item->dims;
@@ -99,7 +99,7 @@ static const char *describe_dims(const layout_item *item, char text[SHAPE_TEXT_S
     return shape_text(item->dims, item->tensor.ndim, text, SHAPE_TEXT_SIZE);
 }
 
-/* The patch embedding's weight as the file has it, which reads the feature map of a stem. */
+/* The patch embedding's weight as in the file, where it reads the feature map of a stem. */
 static void put_map_sizes(const vit_config *config, layout_sizes *sizes) {
     vit_tensor weight;
     int i = 0;
@@ -132,7 +132,7 @@ static bool missing_part(const layout_map *map, const layout_item *item, report 
                        expected);
 }
 
-/* Where a part is the whole tensor its shape can be told; else only that it does not fit. */
+/* If a part is the whole tensor, the message has its shape; otherwise only that it does not fit. */
 static bool misshapen_part(const layout_rule *rule, const layout_item *item,
                            const layout_part *part, report *r) {
     char found[SHAPE_TEXT_SIZE], expected[SHAPE_TEXT_SIZE];
@@ -151,8 +151,8 @@ static bool has_rows(const layout_part *part, const layout_item *item, int64_t w
     return layout_rows(&part->view, item->dims, item->tensor.ndim, &rows) && rows == wanted;
 }
 
-/* The rows of a stack must add up to the tensor's. Zeros among them stand for as many rows as each
- * other part has, which is the same for all: their count is known only now. */
+/* The rows of a stack must add up to the tensor's. Zeros among them have as many rows as each other
+ * part, all of equal size, a count that is known only now. */
 static bool stack_fits(layout_item *item, const char *axes, int *culprit) {
     const int64_t *dims = item->dims;
     int64_t left = dims[0], depth = 1, rows;
@@ -236,8 +236,8 @@ static bool parts_fit(layout_item *item, const char *axes, const vit_config *con
 
 /* === Items === */
 
-/* Brings a source into the order of the file; false if its shape is another. The constants that a
- * linear layer is applied to, and its bias, have no axes. */
+/* Arranges a source in the order of the file; false if its shape differs. A linear layer's
+ * constants, and its bias, have no axes. */
 static bool arrange_part(const layout_map *map, const layout_match *match, int i,
                          const layout_sizes *sizes, layout_part *part) {
     const char *axes = layout_rule_axes(map, match->rule);
@@ -266,7 +266,7 @@ static bool split_qkv(layout_item *item) {
     return true;
 }
 
-/* Puts query, key and value into the file's order; false where they cannot be told apart. */
+/* Puts query, key and value into the file's order; false if they cannot be distinguished. */
 static bool order_qkv(const layout_map *map, layout_item *item) {
     char word[4];
     int i;
@@ -281,7 +281,7 @@ static bool order_qkv(const layout_map *map, layout_item *item) {
     return true;
 }
 
-/* What --set qkv_order and qkv_interleave say, where the axes do not do it. */
+/* Applies --set qkv_order and qkv_interleave unless the axes already do. */
 static bool arrange_qkv(const layout_map *map, layout_item *item, report *r) {
     const bool is_qkv = strstr(item->tensor.name, ".attn.qkv.") != NULL;
     if (is_qkv && map->qkv_interleave > 1 + QKV_INTERLEAVE_NONE &&
@@ -334,8 +334,8 @@ static rope_grid rope_of(const settings_resolved *model) {
     return grid;
 }
 
-/* A model has one norm at its end, before the pooling or after it, which the tensors do not show:
- * --set has_final_norm and has_fc_norm say which. */
+/* A model has one norm at its end, before or after the pooling. The tensors do not show which;
+ * --set has_final_norm and has_fc_norm decide. */
 static layout_match find_match(const layout_map *map, const vit_config *config, const char *name) {
     static const char *const norms[][2] = {
         { "norm.weight", "fc_norm.weight" },
@@ -371,7 +371,7 @@ static bool plan_stored(const layout_map *map, const settings_resolved *model, l
     return plan_sources(map, &match, model, item, r);
 }
 
-/* A layer of the block as if attention were of all tokens; columns 0: its bias. */
+/* A layer of the block for attention of all tokens; columns 0 means its bias. */
 static void put_layer(layout_item *item, int block, const char *layer, int rows, int columns) {
     vit_tensor *t = &item->tensor;
     snprintf(t->name, sizeof t->name, "blocks.%d.attn.%s.%s", block, layer,
@@ -382,8 +382,8 @@ static void put_layer(layout_item *item, int block, const char *layer, int rows,
     item->kind = SOURCE_CHECKPOINT;
 }
 
-/* attn.proj of tokens that attend to themselves alone: its input is v, the last third of qkv. A
- * bias is folded only if v has one. */
+/* attn.proj of tokens that attend only to themselves: its input is v, the last third of qkv. A bias
+ * is folded only if v has one. */
 static bool plan_folded(const layout_map *map, const settings_resolved *model, layout_item *item,
                         report *r) {
     const int dim = model->config.embed_dim;
@@ -416,7 +416,7 @@ static bool plan_folded(const layout_map *map, const settings_resolved *model, l
     return true;
 }
 
-/* Decides where a tensor comes from, and finds its sources where the checkpoint has them. */
+/* Decides the source of a tensor, and finds its parts in the checkpoint. */
 static bool plan_item(const layout_map *map, const settings_resolved *model, layout_item *item,
                       report *r) {
     item->kind = kind_of(item->tensor.name, model);
@@ -426,7 +426,7 @@ static bool plan_item(const layout_map *map, const settings_resolved *model, lay
     return true;
 }
 
-/* Names and shapes; what type each tensor is stored in, the writer decides. */
+/* Sets names and shapes; the writer decides the stored type. */
 static bool plan_items(const layout_map *map, const settings_resolved *model, layout_plan *plan,
                        name_groups *failures, report *r) {
     const vit_config *config = &model->config;
@@ -488,7 +488,8 @@ static bool is_source_of(const layout_map *map, const char *tensor, const char *
     return false;
 }
 
-/* Is it a source of tensors that a setting such as --set num_classes=0 or pool=avg has dropped? */
+/* True for a source of tensors that a setting such as --set num_classes=0 or pool=avg has
+   dropped. */
 static bool dropped_on_request(const layout_map *map, const vit_config *config, const char *name) {
     static const char *const heads[] = {
         "head.weight",
@@ -554,7 +555,7 @@ static bool is_used(const used_names *used, const char *name) {
     return bsearch(&name, used->names, used->count, sizeof *used->names, compare_pointers) != NULL;
 }
 
-/* Why it may be dropped; NULL: it is unknown. */
+/* The reason to drop it; NULL if unknown. */
 static const char *why_dropped(const layout_map *map, const vit_config *config,
                                const text_list *ignore, const checkpoint_tensor_info *info) {
     if (names_is_ignored(map, ignore, info->name)) return "by --ignore";
@@ -563,7 +564,7 @@ static const char *why_dropped(const layout_map *map, const vit_config *config,
     return names_why_harmless(map, info->name);
 }
 
-/* What is not used is dropped, or refused where nobody knows what it is. */
+/* Drops unused tensors, or refuses them if they are unknown. */
 static bool drop_unused(const layout_map *map, const vit_config *config, const text_list *ignore,
                         const used_names *used, layout_plan *plan, name_groups *unknown) {
     const size_t total = checkpoint_count(map->checkpoint);

@@ -1,5 +1,5 @@
-/* plan.h - where each tensor of the .vit file comes from, decided once, and whether anything of the
- * checkpoint is left over.
+/* plan.h - decides once where each tensor of the .vit file comes from, and whether any tensor of
+ * the checkpoint is left over.
  */
 #ifndef PLAN_H
 #define PLAN_H
@@ -8,35 +8,35 @@
 #include "layout/rules.h"
 #include "model/resolve.h"
 
-/* Where the values of a tensor come from. To add one: decide it in kind_of (plan.c), set the
- * dimensions of its sources in put_source_dims if they differ from the tensor's, say in
- * layout_is_stored whether it has any, and write its values in stream_source (convert/weights.c).
- * The compiler names the last three, which are switches. */
+/* The origin of a tensor's values. To add one: decide it in kind_of (plan.c), set the dimensions of
+ * its sources in put_source_dims if they differ from the tensor's, state in layout_is_stored
+ * whether it has any, and write its values in stream_source (convert/weights.c). The compiler names
+ * the last three, which are switches. */
 typedef enum source_kind {
     SOURCE_CHECKPOINT,         /* the checkpoint's tensors, by the rule's method */
-    SOURCE_RESAMPLED,          /* the same, of another grid: pos_embed */
-    SOURCE_RESAMPLED_RELATIVE, /* the same: a table of relative positions */
-    SOURCE_ADAPTED,            /* the same, for other channels or patches: what reads the input */
-    SOURCE_FOLDED,             /* attn.proj of attention=self: the product with the values' layer */
-    SOURCE_SINCOS,             /* positions that are computed */
+    SOURCE_RESAMPLED,          /* as above, for another grid: pos_embed */
+    SOURCE_RESAMPLED_RELATIVE, /* as above, for a table of relative positions */
+    SOURCE_ADAPTED, /* as above, for other channels or patches: the weight that reads the input */
+    SOURCE_FOLDED,  /* attn.proj of attention=self: its product with the values' layer */
+    SOURCE_SINCOS,  /* computed positions */
     SOURCE_MEAN,
     SOURCE_STD,      /* of the preprocessing */
     SOURCE_SELFTEST, /* the outputs of the finished file */
 } source_kind;
 
-/* The items that a folded one is made of. */
+/* The items of a folded tensor. */
 enum { FOLDED_PROJ, FOLDED_QKV, FOLDED_BIAS, FOLDED_COUNT };
 
 typedef struct layout_item {
-    vit_tensor tensor; /* as the .vit file has it */
+    vit_tensor tensor; /* as in the .vit file */
     source_kind kind;
-    int64_t dims[4]; /* of what layout_read gives: not yet resampled or adapted */
+    int64_t dims[4]; /* of layout_read's result, before resampling or adapting */
     layout_method method;
     int block;      /* -1: none */
     rope_grid rope; /* for LAYOUT_COS, SIN, ROTATIONS */
     int part_count; /* 0 unless layout_is_stored */
     layout_part parts[LAYOUT_MAX_PARTS];
-    double divisor;             /* of every value, after all else; 0: none */
+    double divisor;             /* of every value, applied last; 0 for none */
     struct layout_item *folded; /* SOURCE_FOLDED: attn.proj.weight, attn.qkv.weight; of a bias */
                                 /* attn.proj.weight, attn.qkv.bias, attn.proj.bias */
 } layout_item;
@@ -46,7 +46,7 @@ typedef struct layout_dropped {
     const char *name, *why; /* "of a text tower" */
 } layout_dropped;
 
-/* Everything the file consists of, in its order. */
+/* All contents of the file, in order. */
 typedef struct layout_plan {
     layout_item *items;
     size_t count;
@@ -54,12 +54,12 @@ typedef struct layout_plan {
     size_t dropped_count;
 } layout_plan;
 
-/* Assigns every tensor of the architecture its source and checks shapes; then every tensor of
- * the checkpoint must have been used, be harmless, or match a pattern of `ignore`. What does not
- * fit is noted in *f, and refused at the end. */
+/* Assigns every tensor of the architecture its source and checks shapes. Then every tensor of the
+ * checkpoint must be used, harmless, or match a pattern of `ignore`. Problems are noted in *f, and
+ * refused at the end. */
 bool layout_make_plan(const layout_map *map, const settings_resolved *model,
                       const text_list *ignore, layout_plan *plan, findings *f, report *r);
-/* What was dropped before the layout was known. False: out of memory. */
+/* Adds tensors dropped before the layout was known. False if memory is exhausted. */
 bool layout_add_dropped(layout_plan *plan, const char *name, const char *why);
 
 void layout_free_plan(layout_plan *plan);
@@ -67,7 +67,7 @@ void layout_free_plan(layout_plan *plan);
 /* The item of the self-test; NULL for a file without one. */
 const layout_item *layout_selftest(const layout_plan *plan);
 
-/* Does it come from the checkpoint, so that layout_read gives it? */
+/* True if it comes from the checkpoint, so that layout_read gives it. */
 bool layout_is_stored(const layout_item *item);
 
 /* The key of the first source, for messages. */

@@ -36,11 +36,11 @@ const char *layout_strip(const layout_map *map, const char *name) {
     return strncmp(name, map->prefix, length) ? name : name + length;
 }
 
-/* A block of a stem has one number for its stage and its place there. */
+/* A stem's block has one number for its stage and its place there. */
 static int stage_of(int block) { return block / LAYOUT_STAGE_BLOCKS; }
 static int unit_of(int block) { return block % LAYOUT_STAGE_BLOCKS; }
 
-/* What {letter} stands for; -1 for any other letter. */
+/* The number for {letter}; -1 for any other letter. */
 static int number_of(char letter, int block, int chunk) {
     switch (letter) {
     case 'i': return block;
@@ -55,7 +55,7 @@ static int number_of(char letter, int block, int chunk) {
     }
 }
 
-/* Writes a path or a key with its numbers in place; cuts it where there is no room for one more. */
+/* Writes a path or a key with its numbers; stops where no further number fits. */
 static void put_numbers(const char *from, size_t length, int block, int chunk, char *text,
                         size_t size) {
     enum { DIGITS = 12 }; /* the characters of an int, and the NUL */
@@ -73,7 +73,7 @@ static void put_numbers(const char *from, size_t length, int block, int chunk, c
     text[used] = '\0';
 }
 
-/* Where a part's slice begins, or its end. */
+/* The start of a part's slice, or its end. */
 static size_t key_length(const char *part) { return strcspn(part, "#@"); }
 
 bool layout_key(const layout_map *map, const char *key, int block, int chunk,
@@ -100,8 +100,8 @@ bool layout_is_stacked(const layout_map *map) {
     return !strstr(map->blocks, "{i}") && !strstr(map->blocks, "{e}");
 }
 
-/* Which chunk a block is in is not told: chunks are tried from 0. None is above the block's own
- * number, since none is empty. */
+/* The chunk of a block is unknown, so chunks are tried from 0. No chunk is empty, so none is above
+ * the block's own number. */
 const checkpoint_tensor_info *layout_find_key(const layout_map *map, const char *key, int block) {
     const bool chunked = strstr(map->blocks, "{c}") && !strncmp(key, "{b}", 3);
     const checkpoint_tensor_info *info = NULL;
@@ -156,7 +156,8 @@ static bool has_units(const char *key) { return strstr(key, "{s}") || strstr(key
 
 static bool has_blocks(const char *key) { return !strncmp(key, "{b}", 3); }
 
-/* The block of a stem for which a key with {s} and {u}, or {S} and {U}, is this text; -1: none. */
+/* The block of a stem for which a key with {s} and {u}, or {S} and {U}, is this text; -1 for
+   none. */
 static int find_unit(const char *key, const char *text) {
     int stage = 0, unit = 0;
     for (; *key; key++) {
@@ -196,7 +197,7 @@ int layout_part_count(const layout_rule *rule) {
     return count;
 }
 
-/* A source as it is stored, or one block of it if blocks are stacked. */
+/* A source as stored, or one block of it if blocks are stacked. */
 static bool find_view(const layout_map *map, const char *part, int block, layout_part *out) {
     out->info = layout_find_key(map, part, block);
     if (!out->info) return false;
@@ -204,7 +205,7 @@ static bool find_view(const layout_map *map, const char *part, int block, layout
     return !has_blocks(part) || !layout_is_stacked(map) || layout_take_block(&out->view, block);
 }
 
-/* Query, key and value in one tensor, whose rows are in the order that was given. */
+/* Query, key and value in one tensor, with its rows in the given order. */
 static const char *qkv_axes(const layout_map *map, const layout_rule *rule) {
     static const char *const weight[] = { "(zhk)d>zhkd", "(hzk)d>zhkd", "(hkz)d>zhkd" };
     static const char *const bias[] = { "(zhk)>zhk", "(hzk)>zhk", "(hkz)>zhk" };
@@ -215,7 +216,7 @@ static const char *qkv_axes(const layout_map *map, const layout_rule *rule) {
     return (is_weight ? weight : bias)[map->qkv_interleave ? map->qkv_interleave - 1 : 0];
 }
 
-/* A linear layer or a norm of the pixels of a patch: as written, or in the order that was told. */
+/* A linear layer or a norm of the pixels of a patch: as written, or in the given order. */
 static const char *patch_axes(const layout_map *map, const layout_rule *rule) {
     enum { /* as map->patch_order */
            CHW = 1 + PATCH_ORDER_CHW,
@@ -260,7 +261,7 @@ bool layout_applies(const layout_map *map, const layout_rule *rule, int block, b
     return true;
 }
 
-/* Is this the tensor that a part of a rule names? Comparing the ends is enough to rule out most. */
+/* True if a part of a rule names this tensor. Comparing the ends first rules out most. */
 static bool is_part(const layout_map *map, const char *part, const char *name, int block) {
     const char *numbers = strrchr(part, '}'), *end = numbers ? numbers + 1 : part;
     const size_t length = strlen(name);
@@ -287,8 +288,8 @@ bool layout_is_known(const layout_map *map, const char *name) {
 
 /* === Matches === */
 
-/* The first rule that applies and whose axes fit; else the first that applies, whose shape will be
- * refused; else the first at all. */
+/* The first rule that applies and whose axes fit; otherwise the first that applies, whose shape
+ * will be refused; otherwise the first of all. */
 static layout_match match_rule(const layout_map *map, const char *tensor, int block) {
     layout_match match = { NULL, block, false };
     const layout_rule *rule;
@@ -304,7 +305,7 @@ static layout_match match_rule(const layout_map *map, const char *tensor, int bl
     return match;
 }
 
-/* One more than the highest block of a stem; 0: none. */
+/* One more than the highest block of a stem; 0 for none. */
 static int count_units(const layout_map *map) {
     const layout_rule *rule;
     size_t i;
@@ -373,7 +374,7 @@ void layout_free_map(layout_map *map) {
     map->target_count = 0;
 }
 
-/* Blocks above those that the checkpoint has are not found. */
+/* Blocks above those of the checkpoint are not found. */
 layout_match layout_find(const layout_map *map, const char *tensor) {
     layout_match match = { NULL, -1, false };
     size_t i;
@@ -415,8 +416,8 @@ bool layout_peek(const layout_map *map, const char *tensor, int i, layout_part *
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/* The length of a number that stands by itself: "3" in "blocks.3." and "layer_3.", not in "fc3";
- * numbers of more than six digits are left as they are. */
+/* The length of a standalone number: "3" in "blocks.3." and "layer_3.", not in "fc3". Numbers of
+ * more than six digits are left unchanged. */
 static size_t number_at(const char *name, size_t at) {
     size_t length = 0;
     if (at > 0 && !strchr("._/", name[at - 1])) return 0;
@@ -424,7 +425,7 @@ static size_t number_at(const char *name, size_t at) {
     return length <= 6 && (!name[at + length] || strchr("._/", name[at + length])) ? length : 0;
 }
 
-/* Do they differ in nothing but their numbers? Those of `name` are noted. */
+/* True if the names differ only in their numbers. The numbers of `name` are recorded. */
 static bool is_alike(const char *a, const char *name, long numbers[GROUP_NUMBERS]) {
     size_t i = 0, j = 0;
     int count = 0;
@@ -509,7 +510,7 @@ const char *group_text(const name_group *group, char text[GROUP_TEXT_SIZE]) {
 
 /* === Missing === */
 
-/* The chunk that a block is in, where blocks have two numbers: another tensor of it shows that. */
+/* The chunk of a block, if blocks have two numbers: another tensor of it shows it. */
 static int chunk_of(const layout_map *map, int block) {
     char key[LAYOUT_MAX_KEY];
     size_t i;
@@ -538,7 +539,7 @@ const char *names_absent_key(const layout_map *map, const layout_rule *rule, int
     return NULL;
 }
 
-/* Does the module that a key belongs to have another tensor? */
+/* True if the module of a key has another tensor. */
 static bool has_sibling(const layout_map *map, const char *key) {
     const size_t length = layout_parent_length(key, strlen(key));
     size_t i;
@@ -567,11 +568,11 @@ const layout_rule *names_meant_rule(const layout_map *map, const char *tensor) {
         int score;
         if (!layout_names(rule->tensor, tensor, &block)) continue;
         if (!layout_all_hold(map, rule->when, block)) continue;
-        /* parts that are there say most, then the block before, then the rest of the module */
+        /* existing parts count most, then the previous block, then the rest of the module */
         score = 4 * names_parts_present(map, rule, block) + names_is_required(rule);
         if (block >= 0) score += 2 * layout_applies(map, rule, block ? block - 1 : 1, &fits);
         if (names_absent_key(map, rule, block, key)) score += has_sibling(map, key);
-        if (score > most) best = rule; /* of equals the first, as where all is there */
+        if (score > most) best = rule; /* the first of equals, as when nothing is missing */
         if (score > most) most = score;
     }
     return best;
@@ -599,7 +600,7 @@ bool names_is_ignored(const layout_map *map, const text_list *ignore, const char
     return names_match(ignore, name) || names_match(ignore, layout_strip(map, name));
 }
 
-/* A pattern that begins with "../" is for names outside the prefix. */
+/* A pattern that begins with "../" matches names outside the prefix. */
 static bool matches_extra(const layout_map *map, const char *pattern, const char *name) {
     const bool inside = !strncmp(name, map->prefix, strlen(map->prefix));
     const size_t parent = layout_parent_length(map->prefix, strlen(map->prefix));
@@ -615,7 +616,7 @@ const layout_extra *names_find_extra(const layout_map *map, const layout_extra *
     return NULL;
 }
 
-/* Without a prefix, what is above it is beside the model. */
+/* Without a prefix, the level above is next to the model. */
 static bool has_beside(const layout_map *map, const char *key) {
     if (!*map->prefix && !strncmp(key, "../", 3)) key += 3;
     return layout_find_key(map, key, 0) != NULL;
@@ -631,8 +632,8 @@ const char *names_why_harmless(const layout_map *map, const char *name) {
     return NULL;
 }
 
-/* Could it be a part of the model under another name? One outside the blocks that has no number, no
- * side as wide as a token and none of the usual words is no likely one. */
+/* True if it could be a part of the model under another name. Unlikely is a tensor outside the
+ * blocks without a number, without a side as wide as a token and without any of the usual words. */
 static bool may_matter(const layout_map *map, const checkpoint_tensor_info *info) {
     static const char *const words[] = {
         "attn", "att.",  "mlp",   "norm",  "ln",    "head",   "fc",  "class",

@@ -1,4 +1,4 @@
-/* rules.h - a checkpoint seen through its layout: which rule makes which tensor of the .vit file,
+/* rules.h - a checkpoint as its layout describes it: the rule for each tensor of the .vit file,
  * decided once, and the keys that a rule names.
  */
 #ifndef RULES_H
@@ -17,10 +17,10 @@ enum {
     LAYOUT_STAGE_BLOCKS = 100, /* of a convolutional stem */
 };
 
-/* The rule that makes a tensor of the .vit file. Without `found` it is the first that might have
- * been meant: some of its parts are missing, or a condition does not hold. */
+/* The rule that makes a tensor of the .vit file. Without `found` it is the first candidate: some of
+ * its parts are missing, or a condition does not hold. */
 typedef struct layout_match {
-    const layout_rule *rule; /* NULL: the layout has no such tensor */
+    const layout_rule *rule; /* NULL if the layout has no such tensor */
     int block;               /* -1: none; in a stem: stage * LAYOUT_STAGE_BLOCKS + place */
     bool found;
 } layout_match;
@@ -36,7 +36,7 @@ typedef struct layout_map {
     const layout *layout;
     checkpoint *checkpoint;
     char prefix[128];       /* stripped from every key, e.g. "module." */
-    const char *blocks;     /* the path that is in use */
+    const char *blocks;     /* the path in use */
     int depth;              /* blocks */
     layout_target *targets; /* in the order of the rules */
     size_t target_count;
@@ -50,12 +50,12 @@ typedef struct layout_map {
 /* One source of a tensor. */
 typedef struct layout_part {
     const checkpoint_tensor_info *info; /* NULL: zeros */
-    checkpoint_tensor_info view;        /* the part of it that is used, in the file's order */
+    checkpoint_tensor_info view;        /* the used part of it, in the file's order */
 } layout_part;
 
 /* === Keys === */
 
-/* A key of a table as the checkpoint has it, without its slice; false above the top. `chunk` is
+/* A table's key in the form of the checkpoint, without its slice; false above the top. `chunk` is
  * for paths with {c}. */
 bool layout_key(const layout_map *map, const char *key, int block, int chunk,
                 char text[LAYOUT_MAX_KEY]);
@@ -63,16 +63,16 @@ bool layout_key(const layout_map *map, const char *key, int block, int chunk,
 /* Its tensor; NULL if there is none, or an empty one. */
 const checkpoint_tensor_info *layout_find_key(const layout_map *map, const char *key, int block);
 
-/* Length of the path that all tensors are in: that of "my_vit.", or 0. */
+/* Length of the path that all tensors share: that of "my_vit.", or 0. */
 size_t layout_common_path(const checkpoint *c);
 
 /* Length without the last component: for "module.vit." that of "module.". */
 size_t layout_parent_length(const char *prefix, size_t length);
 
-/* The name without the map's prefix, or the whole name where it has another. */
+/* The name without the map's prefix, or the whole name if it has another. */
 const char *layout_strip(const layout_map *map, const char *name);
 
-/* The number of the block that a name belongs to under this path, -1 if to none. */
+/* The number of a name's block under this path, -1 if it has none. */
 int layout_block_of(const layout_map *map, const char *path, const char *name);
 bool layout_is_stacked(const layout_map *map); /* all blocks in one tensor */
 
@@ -81,38 +81,39 @@ bool layout_all_hold(const layout_map *map, const char *const *when, int block);
 
 /* === Rules === */
 
-/* Is this one of the tensors that a rule's name stands for? *block receives its block, or -1. */
+/* True if a rule's name stands for this tensor. *block receives its block, or -1. */
 bool layout_names(const char *rule_tensor, const char *tensor, int *block);
 
 int layout_part_count(const layout_rule *rule);
 bool layout_is_zeros(const char *part);
 
-/* Are all parts there, and do all conditions hold? *fits: the axes have as many dimensions. */
+/* True if all parts exist and all conditions hold. *fits is set if the axes have as many
+   dimensions. */
 bool layout_applies(const layout_map *map, const layout_rule *rule, int block, bool *fits);
 
-/* The axes of a rule, in the order of a patch's pixels or of qkv's rows that was told. */
+/* The axes of a rule, in the given order of a patch's pixels or of qkv's rows. */
 const char *layout_rule_axes(const layout_map *map, const layout_rule *rule);
 
-/* May any rule read this tensor of the checkpoint? */
+/* True if any rule may read this tensor of the checkpoint. */
 bool layout_is_known(const layout_map *map, const char *name);
 
 /* === Matches === */
 
-/* Decides which rule makes which tensor. Depends on the prefix, blocks and depth alone. */
+/* Decides which rule makes which tensor. It depends only on the prefix, blocks and depth. */
 bool layout_match_all(layout_map *map, report *r);
 void layout_free_map(layout_map *map);
 
 layout_match layout_find(const layout_map *map, const char *tensor);
 bool layout_has(const layout_map *map, const char *tensor);
 
-/* The i-th source of what was found, before its slice is taken; false for zeros and after the last
+/* The i-th source of a match, before its slice is taken; false for zeros and after the last
  * source. */
 bool layout_find_part(const layout_map *map, const layout_match *match, int i, layout_part *part);
 
 /* Takes the slice that the rule names; false if the tensor has no such rows. */
 bool layout_slice_part(const layout_map *map, const layout_match *match, int i, layout_part *part);
 
-/* Both; *axes: those of the rule, or NULL. */
+/* Does both; *axes are those of the rule, or NULL. */
 bool layout_peek(const layout_map *map, const char *tensor, int i, layout_part *part,
                  const char **axes);
 
@@ -124,7 +125,7 @@ enum { GROUPS_MAX = 64, GROUP_NUMBERS = 4, GROUP_TEXT_SIZE = 4096 };
 
 typedef struct name_group {
     char *name; /* of the first */
-    char *note; /* what all of them share: a shape, a reason */
+    char *note; /* shared by all of them: a shape, a reason */
     long first[GROUP_NUMBERS], last[GROUP_NUMBERS];
     size_t count;
 } name_group;
@@ -135,7 +136,7 @@ typedef struct name_groups {
     size_t count, more;           /* more: names beyond the last group */
 } name_groups;
 
-/* False: out of memory. */
+/* False if memory is exhausted. */
 bool groups_add(name_groups *groups, const char *name, const char *note);
 void groups_free(name_groups *groups);
 
@@ -144,19 +145,19 @@ const char *group_text(const name_group *group, char text[GROUP_TEXT_SIZE]);
 
 /* === Names === */
 
-/* Names that do not match: keys of tensors that are missing, and tensors that no rule knows. */
+/* Names that do not match: keys of missing tensors, and tensors that no rule knows. */
 
 /* === Missing === */
 
-/* The rule that should probably have made a missing tensor: the file has some of its parts, the
+/* The rule that probably should have made a missing tensor: the file has some of its parts, the
  * same tensor of another block, or another tensor of its module. NULL if the layout has no such
  * tensor. */
 const layout_rule *names_meant_rule(const layout_map *map, const char *tensor);
 
-/* The key that it should come from; the tensor's own name if no rule says. */
+/* The key that it should come from; the tensor's own name if no rule has one. */
 const char *names_meant_key(const layout_map *map, const char *tensor, char text[LAYOUT_MAX_KEY]);
 
-/* A key that is not there, or NULL if all of the rule's are. */
+/* A missing key of the rule, or NULL if all exist. */
 const char *names_absent_key(const layout_map *map, const layout_rule *rule, int block,
                              char text[LAYOUT_MAX_KEY]);
 
@@ -169,25 +170,27 @@ bool names_is_required(const layout_rule *rule);
 
 /* === Unknown === */
 
-/* Collects one for a message, beside those that differ in their numbers. False: out of memory. */
+/* Collects a tensor for a message, together with those that differ in their numbers. False if
+   memory is exhausted. */
 bool names_add_unknown(const layout_map *map, const checkpoint_tensor_info *info,
                        name_groups *unknown);
 
-/* All that were collected, as findings. */
+/* Adds all collected tensors as findings. */
 bool names_put_unknown(const name_groups *unknown, findings *f);
 
-/* Tensors that no rule knows, that matter, and that `ignore` does not name. */
+/* Finds tensors that no rule knows, that may matter, and that `ignore` does not name. */
 bool names_find_unknown(const layout_map *map, const text_list *ignore, name_groups *unknown);
 
 bool names_has_unknown(const layout_map *map, const text_list *ignore);
 
-/* Why this tensor plays no part; NULL if it may play one. */
+/* Why this tensor has no effect; NULL if it may have one. */
 const char *names_why_harmless(const layout_map *map, const char *name);
 
-/* Does the name match one of these patterns? They are those of a shell, but * also matches dots. */
+/* True if the name matches one of these patterns. They are shell patterns, but * also matches
+   dots. */
 bool names_match(const text_list *patterns, const char *name);
 
-/* Does --ignore name it, with or without the prefix? */
+/* True if --ignore names it, with or without the prefix. */
 bool names_is_ignored(const layout_map *map, const text_list *ignore, const char *name);
 
 /* The entry for this tensor; NULL if there is none. */

@@ -8,9 +8,9 @@
 
 /* === Blocks === */
 
-/* The roles within a block, decided for the first one: the others are alike. Words in the names
- * come first. What they leave open, shapes decide: attention's matrices read and write tokens,
- * those of the MLP are [F, D] and [D, F]. The order in the file is last, and is said.
+/* Finds the roles within the first block; the others are alike. Words in the names come first.
+ * Shapes decide the rest: attention's matrices read and write tokens, those of the MLP are [F, D]
+ * and [D, F]. The order in the file comes last, and is reported.
  */
 
 #define ATTENTION_WORDS "attn att attention self mha msa mhsa sa multihead multi+head heads"
@@ -38,7 +38,7 @@ typedef struct matrix_list {
 
 /* === One linear layer for each head === */
 
-/* The part of the same block whose path has another number in this place; NULL: none. */
+/* The part of the same block whose path has another number in this place; NULL for none. */
 static structure_part *with_number(const structure_parts *p, const structure_part *part,
                                    size_t before, size_t after, int number) {
     int i;
@@ -88,7 +88,7 @@ static void find_heads(structure_parts *p) {
     }
 }
 
-/* As one layer: all heads. */
+/* The rows of all heads as one layer. */
 static int64_t rows_of(const structure_part *part) {
     return part->rows * (part->heads ? part->heads : 1);
 }
@@ -112,7 +112,7 @@ static void list_matrices(const structure_parts *p, matrix_list *list) {
     }
 }
 
-/* The only open matrix with one of these words that reads tokens; NULL: none, or several. */
+/* The only open matrix with one of these words that reads tokens; NULL for none or several. */
 static structure_part *only_one(const structure_parts *p, const char *words, const char *but) {
     structure_part *found = NULL;
     int i;
@@ -126,7 +126,7 @@ static structure_part *only_one(const structure_parts *p, const char *words, con
     return found;
 }
 
-/* Queries, keys and values by words. */
+/* Finds queries, keys and values by words. */
 static void name_by_words(structure_parts *p) {
     structure_part *q = only_one(p, QUERY_WORDS, KEY_WORDS " " VALUE_WORDS);
     structure_part *k = only_one(p, KEY_WORDS, QUERY_WORDS " " VALUE_WORDS);
@@ -166,7 +166,7 @@ static bool has_shape(const structure_parts *p, const structure_part *part, int6
     return rows_of(part) == rows && cols_of(p, part) == cols;
 }
 
-/* Are the matrices but this one an MLP: none, two layers or a gated three? */
+/* True if the other matrices are an MLP: none, two layers or a gated three. */
 static bool is_mlp(const structure_parts *p, const matrix_list *list, const structure_part *but) {
     const structure_part *rest[MAX_MATRICES];
     int64_t hidden;
@@ -205,7 +205,7 @@ static bool name_fused(const structure_parts *p, const matrix_list *list) {
     return false;
 }
 
-/* [3 D, D] beside an MLP: there is no projection. */
+/* [3 D, D] next to an MLP: there is no projection. */
 static bool name_fused_alone(const structure_parts *p, const matrix_list *list) {
     int i;
     for (i = 0; i < list->count; i++) {
@@ -218,7 +218,7 @@ static bool name_fused_alone(const structure_parts *p, const matrix_list *list) 
     return false;
 }
 
-/* Three alike one after the other. */
+/* Three equal matrices in a row. */
 static void name_three(structure_parts *p, const matrix_list *list) {
     static const char *const roles[] = { "attn.q", "attn.k", "attn.v" };
     int i, k;
@@ -242,7 +242,7 @@ static void name_by_shape(structure_parts *p) {
     if (!name_fused(p, &list) && !name_fused_alone(p, &list)) name_three(p, &list);
 }
 
-/* Width of what attention gives to its projection; 0: no attention was found. */
+/* Width of attention's output to its projection; 0 if no attention was found. */
 static int64_t inner_width(const structure_parts *p) {
     const structure_part *fused = with_role(p, "attn.qkv"), *q = with_role(p, "attn.q");
     if (!fused) fused = with_role(p, "attn.stacked");
@@ -251,7 +251,7 @@ static int64_t inner_width(const structure_parts *p) {
 
 /* === The projection and the MLP === */
 
-/* Letters that two paths share up to a dot: in the same module or not. */
+/* Letters that two paths share up to a dot, which shows whether they are in the same module. */
 static size_t shared_path(const structure_part *a, const structure_part *b) {
     size_t i, shared = 0;
     for (i = 0; a->inner[i] && a->inner[i] == b->inner[i]; i++)
@@ -268,7 +268,7 @@ static int projection_score(const structure_part *part, const structure_part *at
     return score;
 }
 
-/* The projection is that matrix, or none, which leaves an MLP. */
+/* The projection is the matrix, or none, that leaves an MLP. */
 static bool name_projection(structure_parts *p) {
     const int64_t inner = inner_width(p);
     const structure_part *attention = with_role(p, "attn.qkv");
@@ -324,7 +324,7 @@ static void name_gated(matrix_list *list, structure_parts *p) {
                            "their names do not show it", "--rename THEIRS=OURS");
 }
 
-/* Which of two comes first by its words; -1: they do not tell. */
+/* Which of two comes first by its words; -1 if they do not show it. */
 static int first_by_words(structure_part *const *two, const char *before, const char *after) {
     const int a = structure_says(two[0], before) - structure_says(two[0], after);
     const int b = structure_says(two[1], before) - structure_says(two[1], after);
@@ -354,7 +354,7 @@ static void name_mlp(structure_parts *p) {
 
 /* === Norms and LayerScale === */
 
-/* Those of one length, without a role, which are norms rather than scales. */
+/* Lists parts of one length, without a role, that are norms rather than scales. */
 static int list_norms(const structure_parts *p, int64_t rows, structure_part **norms, int most) {
     int count = 0, i;
     for (i = 0; i < p->places; i++) {
@@ -376,7 +376,7 @@ static int place_of(const structure_part *part, const structure_part *attention,
     return score;
 }
 
-/* Which of two belongs to attention: true, the first one. */
+/* True if the first of two belongs to attention. */
 static bool is_in_order(structure_parts *p, structure_part *const *two, const char **why) {
     const structure_part *attention = with_role(p, "attn.qkv"), *mlp = with_role(p, "mlp.fc1");
     int a, b;
@@ -403,7 +403,7 @@ static void name_pair(structure_parts *p, structure_part *const *two, const char
     structure_name(two[1 - a], second, why);
 }
 
-/* Norms of one head, or of all heads, for queries and keys. */
+/* Finds norms of one head, or of all heads, for queries and keys. */
 static void name_head_norms(structure_parts *p) {
     int i;
     for (i = 0; i < p->places; i++) {
@@ -465,7 +465,7 @@ static void copy_roles(structure_parts *p) {
         }
 }
 
-/* A bare parameter of two dimensions is what tokens are multiplied by: [in, out]. */
+/* Tokens are multiplied by a bare parameter of two dimensions: [in, out]. */
 static void turn_bare_matrices(structure_parts *p) {
     int i;
     bool is_square = false;
@@ -484,7 +484,7 @@ static void turn_bare_matrices(structure_parts *p) {
                            "--rename THEIRS=OURS");
 }
 
-/* No reading fits: the matrices of a block, with their shapes. */
+/* No reading fits: lists the matrices of a block with their shapes. */
 static bool refuse_matrices(const structure_parts *p, report *r) {
     char line[400], shape[SHAPE_TEXT_SIZE];
     int i;
@@ -521,19 +521,19 @@ bool structure_name_block(structure_parts *p, report *r) {
 /* === Copies === */
 
 /* A module that is an attribute of two others is stored under two names: "embedding.3.weight" and
- * "encoder.1.3.weight" are one tensor. The later name is left out. Layers that share their weights
- * are another matter: blocks that do differ in a number alone, and of two layers of one block it is
- * not all parts of a module that are the same.
+ * "encoder.1.3.weight" are one tensor. The later name is left out. Layers that share weights are
+ * different: such blocks differ only in a number, and two layers of one block do not share all
+ * parts of a module.
  */
 
-/* Of which earlier part this one is a copy, and how long the names of their modules are. */
+/* The earlier part that this one copies, and the lengths of their modules' names. */
 typedef struct part_copy {
-    const structure_part *original; /* NULL: of none */
+    const structure_part *original; /* NULL if it is no copy */
     size_t from, to;
     size_t storage; /* of the weight */
 } part_copy;
 
-enum { MOST_NAMES = 8 }; /* of one tensor that are looked at */
+enum { MOST_NAMES = 8 }; /* names of one tensor that are compared */
 
 static bool same_view(const checkpoint_tensor_info *a, const checkpoint_tensor_info *b) {
     const size_t size = a ? (size_t)a->ndim * sizeof a->dims[0] : 0;
@@ -543,7 +543,7 @@ static bool same_view(const checkpoint_tensor_info *a, const checkpoint_tensor_i
            !memcmp(a->strides, b->strides, size);
 }
 
-/* The modules are what is in front of the components that both paths end in. */
+/* The modules are the paths without their common last components. */
 static void split_paths(const structure_part *copy, part_copy *c) {
     const structure_part *original = c->original;
     size_t i = original->path_size, j = copy->path_size;
@@ -596,7 +596,7 @@ static int count_under(const structure_parts *p, const char *module, size_t size
     return count;
 }
 
-/* Parts from here on that are copies out of one module in another. */
+/* Counts the parts from here on that are copies from one module in another. */
 static int count_copies(const structure_parts *p, const part_copy *copies, int first) {
     const part_copy *a = &copies[first];
     int i;

@@ -41,7 +41,7 @@ void structure_read_words(structure_part *part, const char *text) {
     }
 }
 
-/* Do the words from i on begin with this text, in which '+' is between two of them? */
+/* True if the words from i on begin with this text, in which '+' separates two of them. */
 static bool has_words_at(const structure_part *part, int i, const char *text, size_t size) {
     const char *end = text + size;
     while (text < end && i < part->word_count) {
@@ -74,7 +74,7 @@ typedef struct leaf_name {
     bool is_bias;
 } leaf_name;
 
-/* What the last component of a module's tensors is called. */
+/* The last components of a module's tensors. */
 static const leaf_name leaf_names[] = {
     { "weight", false }, { "bias", true },   { "kernel", false }, { "gamma", false },
     { "beta", true },    { "alpha", false }, { "scale", false },  { "shift", true },
@@ -82,7 +82,7 @@ static const leaf_name leaf_names[] = {
     { "w", false },      { "W", false },     { "B", true },
 };
 
-/* Length of the name without its leaf; the name's own if it has none of these. */
+/* Length of the name without its leaf, or of the whole name if it has no known leaf. */
 static size_t stem_length(const char *name, bool *is_bias) {
     const size_t length = strlen(name);
     size_t i;
@@ -107,8 +107,8 @@ static int real_dims(const checkpoint_tensor_info *t, bool is_bare, int64_t dims
     return last - first;
 }
 
-/* The kind by the shape of the weight. A bias as long as its second dimension shows that it is
- * [inputs, outputs]. */
+/* Finds the kind by the shape of the weight. A bias as long as its second dimension shows that it
+ * is [inputs, outputs]. */
 static void find_kind(structure_part *part) {
     const checkpoint_tensor_info *t = part->weight;
     int64_t dims[2];
@@ -133,7 +133,7 @@ typedef struct part_table {
     int slots[4 * STRUCTURE_MAX_TENSORS];
 } part_table;
 
-/* Where a path is, or where it would be. */
+/* The place of a path, found or free. */
 static int *find_slot(part_table *table, const char *name, size_t length) {
     const size_t count = sizeof table->slots / sizeof *table->slots;
     vit_hash hash;
@@ -165,13 +165,13 @@ static structure_part *add_part(part_table *table, const char *name, size_t leng
     return part;
 }
 
-/* A new part, or a bias or weight for one that is there. */
+/* Adds a new part, or a bias or weight to an existing one. */
 static bool add_tensor(part_table *table, const checkpoint_tensor_info *t, report *r) {
     bool is_bias;
     size_t length = stem_length(t->name, &is_bias);
     structure_part *part = find_part(table, t->name, length);
     const checkpoint_tensor_info **slot;
-    if (part && (is_bias ? part->bias : part->weight)) { /* say, alpha and gamma */
+    if (part && (is_bias ? part->bias : part->weight)) { /* for example alpha and gamma */
         length = strlen(t->name);
         part = NULL;
         is_bias = false;
@@ -197,7 +197,7 @@ static void mark_batch_norms(part_table *table) {
     }
 }
 
-/* Words of a path that all share say nothing of a part. */
+/* Words that all paths share carry no information. */
 static void read_all_words(structure_parts *p) {
     const size_t shared = p->ordered ? 0 : layout_common_path(p->checkpoint);
     int i;
@@ -210,7 +210,7 @@ static void read_all_words(structure_parts *p) {
 
 /* === What plays no part === */
 
-/* A mask that is the same everywhere masks nothing. */
+/* A mask of equal values has no effect. */
 static bool is_constant(checkpoint *c, const checkpoint_tensor_info *t, bool *constant, report *r) {
     enum { MOST = 1 << 20 };
     const size_t count = t->count > 0 && t->count <= MOST ? (size_t)t->count : 0;
@@ -260,7 +260,7 @@ static bool fill_parts(part_table *table, checkpoint *c, report *r) {
     }
     for (k = 0; k < p->count; k++) {
         structure_part *part = &p->parts[k];
-        if (!part->weight) { /* a bias by itself is a vector, whatever it is called */
+        if (!part->weight) { /* a bias alone is a vector under any name */
             part->weight = part->bias;
             part->bias = NULL;
             part->is_bare = true;
@@ -337,7 +337,7 @@ int structure_last_number(const structure_part *part) {
     return -1;
 }
 
-/* "layers.*.b": what a --rename of all blocks calls it. */
+/* "layers.*.b": the pattern of all blocks for --rename. */
 static void put_pattern(const structure_part *part, char *text, size_t size) {
     const size_t inner = (size_t)(part->inner - part->path);
     size_t before = inner;
@@ -348,7 +348,7 @@ static void put_pattern(const structure_part *part, char *text, size_t size) {
 
 bool structure_order_tells(structure_parts *p, structure_part *const *parts, int count,
                            const char *roles) {
-    enum { ROOM = 1200 }; /* for what comes after the list */
+    enum { ROOM = 1200 }; /* for the text after the list */
     char pattern[256];
     int i, j;
     bool told = true;
@@ -372,10 +372,10 @@ bool structure_order_tells(structure_parts *p, structure_part *const *parts, int
 
 /* === Groups === */
 
-/* Blocks are what repeats. A name with a number, "enc.layers.3.norm", is in the series
- * "enc.layers." at 3. Two numbers of a series are alike if the same names of the same shapes
- * follow them. A run of numbers that are all alike, or alike every second one, is a run of blocks
- * if it has what a block needs: a norm, a matrix that reads tokens and one that writes them.
+/* Blocks are repetitions. A name with a number, "enc.layers.3.norm", is in the series "enc.layers."
+ * at 3. Two numbers of a series are alike if the same names with the same shapes follow them. A run
+ * of numbers that are all alike, or alike every second one, is a run of blocks if it has a block's
+ * minimum: a norm, a matrix that reads tokens and one that writes them.
  */
 
 enum { MAX_PERIOD = 6, MAX_NUMBERS = 8, MAX_PLACES = 1024 };
@@ -388,7 +388,7 @@ typedef struct numbered {
     int number;
 } numbered;
 
-/* Numbers one after the other that are alike, `period` of them to a block. */
+/* Consecutive numbers that are alike, `period` of them to a block. */
 typedef struct block_run {
     const numbered *first; /* of the entries, which are sorted by series and number */
     size_t count;          /* entries */
@@ -406,7 +406,7 @@ typedef struct group_search {
 
 static bool add_entry(group_search *g, structure_part *part, size_t before, size_t after) {
     numbered *entry;
-    if (after - before > 4) return true; /* no number of a block */
+    if (after - before > 4) return true; /* not the number of a block */
     if (g->count == g->capacity) {
         numbered *grown = realloc(g->entries, (2 * g->capacity + 64) * sizeof *grown);
         if (!grown) return false;
@@ -477,7 +477,7 @@ static size_t number_length(const numbered *e, const numbered *end) {
     return (size_t)(at - e);
 }
 
-/* Entries of `period` numbers; 0: there are not so many. */
+/* Entries of `period` numbers; 0 if there are fewer. */
 static size_t period_length(const numbered *e, const numbered *end, int period) {
     const numbered *at = e;
     for (; period > 0; period--) {
@@ -496,7 +496,7 @@ static bool alike_at(const numbered *a, const numbered *b, size_t length) {
 
 /* === Runs === */
 
-/* Has it a norm, a matrix that reads tokens, and one that writes them? */
+/* True if it has a norm, a matrix that reads tokens, and one that writes them. */
 static bool looks_complete(const numbered *e, size_t length) {
     size_t i, j;
     bool norm = false, pair = false;
@@ -547,8 +547,8 @@ static block_run run_at(const numbered *e, const numbered *end, int period) {
     return run;
 }
 
-/* Complete ones first; then two blocks or more; then those that explain most; then the shortest
- * series, which is the outermost. */
+/* Complete runs first; then those of two blocks or more; then those that explain most; then the
+ * shortest series, which is the outermost. */
 static bool is_better(const block_run *a, const block_run *b) {
     if (!b->first) return a->first != NULL;
     if (a->is_complete != b->is_complete) return a->is_complete;
@@ -558,7 +558,7 @@ static bool is_better(const block_run *a, const block_run *b) {
     return a->first->before < b->first->before;
 }
 
-/* The best run within one series. What begins within a run is a part of it. */
+/* The best run within one series. A run within a run is part of it. */
 static void search_series(const numbered *first, const numbered *end, block_run *best) {
     const numbered *e, *after[MAX_PERIOD + 1] = { NULL };
     int period;
@@ -593,7 +593,7 @@ static bool overlaps(const block_run *run) {
     return false;
 }
 
-/* Is the number a component of the path, as in "norms.0.weight"? */
+/* True if the number is a component of the path, as in "norms.0.weight". */
 static bool is_component(const numbered *e) {
     const char *path = e->part->path;
     return (e->before == 0 || path[e->before - 1] == '.') &&
@@ -606,8 +606,8 @@ static size_t series_end(const group_search *g, size_t first) {
     return end;
 }
 
-/* Lists beside each other, "norms.0", "attns.0", "mlps.0", are one block together. Their series
- * tell what the parts are. */
+/* Parallel lists, "norms.0", "attns.0", "mlps.0", form one block together. Their series show the
+ * kind of the parts. */
 static int join_lists(const group_search *g, int blocks, bool components, int places) {
     size_t i, next;
     for (i = 0; i < g->count; i = next) {
@@ -624,7 +624,7 @@ static int join_lists(const group_search *g, int blocks, bool components, int pl
     return places;
 }
 
-/* Has the first block of joined lists what a block needs? If not, they are none. */
+/* True if the first block of joined lists has a block's minimum. Otherwise they are not joined. */
 static bool keep_lists(structure_parts *p) {
     int norms = 0, matrices = 0, i;
     for (i = 0; i < p->count; i++) {
@@ -641,7 +641,7 @@ static bool keep_lists(structure_parts *p) {
     return false;
 }
 
-/* Numbers that are components of a path first, then those in the middle of a word. */
+/* Numbers that are components of a path come first, then those inside a word. */
 static bool join_all_lists(structure_parts *p, const group_search *g, int blocks) {
     const int places = join_lists(g, blocks, true, 0);
     return join_lists(g, blocks, false, places) > 0 && keep_lists(p);
@@ -656,8 +656,8 @@ static void count_places(structure_parts *p) {
     }
 }
 
-/* Words of what follows the block's number. Blocks that are numbered within their name, as
- * "block3_attn", begin with the rest of it. */
+/* Reads the words after the block's number. Blocks numbered within their name, as "block3_attn",
+ * begin with the rest of it. */
 static bool index_blocks(structure_parts *p, report *r) {
     int i;
     p->in_blocks = calloc((size_t)p->depth * (size_t)p->places + 1, sizeof *p->in_blocks);
@@ -713,7 +713,7 @@ static bool is_outside(const structure_part *part) {
                                 "embed embedding final last");
 }
 
-/* Does another matrix read what this one gives, or its third? */
+/* True if another matrix reads the output of this one, or its third. */
 static bool is_read(const structure_parts *p, const structure_part *part) {
     int i;
     for (i = 0; i < p->count; i++) {
@@ -732,7 +732,7 @@ static bool may_be_in_block(const structure_parts *p, const structure_part *part
     return part->rows == width || (part->cols == width && is_read(p, part));
 }
 
-/* Of three norms the last is that after the block. */
+/* The last of three norms is the one after the block. */
 static void take_single_block(structure_parts *p) {
     const int64_t width = common_norm(p);
     int norms = 0, i;
@@ -772,7 +772,7 @@ static void put_series(const block_run *run, char *text, size_t size) {
     snprintf(text, size, "%.*s*", (int)run->first->before, run->first->part->path);
 }
 
-/* An encoder with a decoder, or stages: neither may be left out without a word. */
+/* An encoder with a decoder, or stages: neither may be dropped silently. */
 static bool check_alone(const group_search *g, const block_run *best, report *r) {
     const block_run other = find_best(g, true);
     char a[300], b[300];

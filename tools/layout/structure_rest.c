@@ -9,7 +9,7 @@
 
 /* === All but the blocks === */
 
-/* The roles before and after the blocks: tokens, positions, patch embedding, norms, head. */
+/* Finds the roles before and after the blocks: tokens, positions, patch embedding, norms, head. */
 
 #define CLASS_WORDS    "cls class clstoken classtoken"
 #define POSITION_WORDS "pos position positional positions pe posembed posemb posembedding wpe"
@@ -66,14 +66,14 @@ static void name_last_token(structure_parts *p) {
     for (i = 0; i < p->count; i++) {
         structure_part *part = &p->parts[i];
         if (!is_open(part) || !is_token(p, part) || !part->is_bare) continue;
-        if (strlen(part->path) < strlen(part->weight->name)) continue; /* a bias by itself */
+        if (strlen(part->path) < strlen(part->weight->name)) continue; /* a bias alone */
         if (found || structure_says(part, POSITION_WORDS)) return;
         found = part;
     }
     if (found && !with_role(p, "cls_token")) structure_name(found, "cls_token", left_over);
 }
 
-/* Rows of a table of vectors as long as a token; 0: it is none. Grids are [D, h, w]. */
+/* Rows of a table of vectors as long as a token; 0 if it is not one. Grids are [D, h, w]. */
 static int64_t table_rows(const structure_parts *p, const structure_part *part) {
     const checkpoint_tensor_info *t = part->weight;
     if (part->kind == PART_MATRIX && !part->bias && part->cols == p->width) return part->rows;
@@ -84,8 +84,8 @@ static int64_t table_rows(const structure_parts *p, const structure_part *part) 
                : 0;
 }
 
-/* A layer whose columns are positions; or, as large as the layer over a patch's values, a second
- * one of them. */
+/* A layer whose columns are positions; or, if it is as large as the layer over a patch's values, a
+ * second such layer. */
 static void name_linear_positions(structure_parts *p, structure_part *part) {
     const structure_part *other = NULL;
     int i;
@@ -137,7 +137,7 @@ static const char *patch_reason(const structure_part *part) {
     return structure_says(part, PATCH_WORDS) ? structure_by_name : structure_by_shape;
 }
 
-/* The first open part of a kind whose rows are so many; 0: any. */
+/* The first open part of a kind with this many rows; 0 for any number. */
 static structure_part *first_of(const structure_parts *p, part_kind kind, int64_t rows,
                                 int64_t cols) {
     int i;
@@ -150,7 +150,8 @@ static structure_part *first_of(const structure_parts *p, part_kind kind, int64_
     return NULL;
 }
 
-/* Linear layers that make tokens: by their words, else the first whose input is not a token. */
+/* Linear layers that make tokens: by their words, otherwise the first whose input is not a
+   token. */
 static structure_part *find_linear_patch(const structure_parts *p) {
     structure_part *found = NULL;
     int i;
@@ -182,7 +183,7 @@ static structure_part *find_bare_patch(const structure_parts *p) {
     return NULL;
 }
 
-/* Two layers with nothing but a matrix product between them are one. */
+/* Two layers with nothing between them are one. */
 static void name_folded_patch(structure_parts *p, structure_part *first, structure_part *second) {
     structure_name(first, "patch_embed.first", patch_reason(first));
     structure_name(second, "patch_embed.second", patch_reason(second));
@@ -190,7 +191,7 @@ static void name_folded_patch(structure_parts *p, structure_part *first, structu
                        "nothing shows one", "--ignore PATTERN");
 }
 
-/* A convolution that makes tokens, or else the first in front of a layer that does. */
+/* A convolution that makes tokens, otherwise the first in front of a layer that does. */
 static structure_part *find_conv(const structure_parts *p) {
     structure_part *conv = first_of(p, PART_CONV, p->width, 0);
     if (conv) return conv;
@@ -235,7 +236,8 @@ static void name_patch_added(structure_parts *p) {
     }
 }
 
-/* A bare bias of the same module: patch_bias beside patch_weight has another name at times. */
+/* A bare bias of the same module, which may have a different name than patch_bias next to
+   patch_weight. */
 static void name_patch_bias(structure_parts *p) {
     structure_part *matrix = with_role(p, "patch_embed.matrix");
     int i;
@@ -262,7 +264,7 @@ static bool in_head(const structure_part *part) {
     return structure_says(part, "head classifier mlp+head classification heads fc out");
 }
 
-/* What it would be; NULL: nothing. */
+/* Its possible role; NULL for none. */
 static const char *norm_role(const structure_parts *p, const structure_part *part, bool has_class) {
     const bool before = structure_says(part, BEFORE_WORDS) && !structure_says(part, AFTER_WORDS);
     if (part->rows != p->width) return part->rows == patch_depth(p) ? "patch_embed.pre_norm" : NULL;
@@ -289,7 +291,7 @@ static void name_norms(const structure_parts *p) {
     }
 }
 
-/* What is left of the matrices: classes, perhaps with a layer in front. */
+/* The remaining matrices: classes, perhaps with a layer in front. */
 static void name_head(structure_parts *p) {
     structure_part *left[3];
     int count = 0, i;
@@ -314,8 +316,8 @@ static void name_head(structure_parts *p) {
     }
 }
 
-/* What an autoencoder has behind its encoder. Whether the output is in front of it, only logits can
- * tell. */
+/* The part of an autoencoder after its encoder. Only logits can show whether the output is in front
+ * of it. */
 static void drop_decoder(structure_parts *p) {
     int i;
     for (i = 0; p->is_matched && i < p->count; i++)
@@ -347,11 +349,11 @@ bool structure_name_rest(structure_parts *p, report *r) {
 
 /* === Arrays without names === */
 
-/* Where no name tells anything, as in "arr_0", "arr_1" of numpy.savez(*arrays), the order of the
- * file and the shapes are all there is. The arrays become layers: a matrix and the bias after it,
- * or the two vectors of a norm. The longest repetition of layers is the blocks. What is in front of
- * them makes tokens, what follows them is the last norm and the head. Each array gets a name that
- * says so, and is then read as any other checkpoint.
+/* If no name is informative, as in "arr_0", "arr_1" of numpy.savez(*arrays), only the order of the
+ * file and the shapes remain. The arrays become layers: a matrix and the bias after it, or the two
+ * vectors of a norm. The longest repetition of layers is the blocks. The layers before them make
+ * tokens; the last norm and the head follow them. Each array gets a matching name, and is then read
+ * like any other checkpoint.
  */
 
 enum { NAME_SIZE = 64 };
@@ -374,7 +376,7 @@ typedef struct layer {
 
 typedef struct order {
     structure_parts *parts;
-    int *arrays; /* those that take part, in the order of the file */
+    int *arrays; /* used arrays, in the order of the file */
     int array_count;
     layer *layers;
     int count;
@@ -388,14 +390,14 @@ static checkpoint_tensor_info *array_at(const order *o, int i) {
 
 /* === Do the names tell anything? === */
 
-/* "arr_12": letters of the name before its only number; 0 at *digits: there is none. */
+/* "arr_12": letters of the name before its only number; *digits is 0 if there is none. */
 static size_t split_name(const char *name, size_t *digits) {
     const size_t before = strcspn(name, "0123456789");
     *digits = strspn(name + before, "0123456789");
     return before;
 }
 
-/* All are alike but for one number, and there are too many for one block. */
+/* True if all are alike except for one number, and there are too many for one block. */
 static bool are_unnamed(const checkpoint *c) {
     const size_t count = checkpoint_count(c);
     const char *first = checkpoint_tensor(c, 0)->name;
@@ -422,8 +424,8 @@ static int compare_numbers(const void *a, const void *b) {
 
 /* === Layers === */
 
-/* What a shape may be by itself. A vector may be stored as [1, n]; tokens and positions have three
- * dimensions. */
+/* The possible kind of a shape alone. A vector may be stored as [1, n]; tokens and positions have
+ * three dimensions. */
 static layer_kind kind_of(const checkpoint_tensor_info *t) {
     int last = t->ndim;
     while (last > 2 && t->dims[last - 1] == 1 && t->ndim != 3) last--;
@@ -445,7 +447,7 @@ static int count_vectors(const order *o, int at) {
     return end - at;
 }
 
-/* Norms are pairs, so that the first of an odd number of vectors is the bias of what is before. */
+/* Norms are pairs, so the first of an odd number of vectors is the bias of the previous layer. */
 static bool has_bias(const order *o, int at) {
     const checkpoint_tensor_info *t = array_at(o, at);
     int64_t length;
@@ -454,7 +456,7 @@ static bool has_bias(const order *o, int at) {
     return length == t->dims[0] || (kind_of(t) == LAYER_MATRIX && length == t->dims[1]);
 }
 
-/* A vector by itself is the scale of a norm, or a token. */
+/* A vector alone is the scale of a norm, or a token. */
 static void read_layer(const order *o, int at, layer *l) {
     memset(l, 0, sizeof *l);
     l->kind = kind_of(array_at(o, at));
@@ -510,7 +512,7 @@ static bool layer_is_norm(const layer *l) {
     return l->kind == LAYER_NORM || l->kind == LAYER_VECTOR;
 }
 
-/* A norm and two matrices or more, and nothing that makes tokens. */
+/* A norm and at least two matrices, and nothing that makes tokens. */
 static bool may_be_block(const order *o, int first, int period) {
     int norms = 0, matrices = 0, i;
     for (i = first; i < first + period; i++) {
@@ -527,7 +529,7 @@ static int64_t elements(const order *o, int first, int count) {
     return sum;
 }
 
-/* Layers from here on that are like those a period later. */
+/* Counts the layers from here on that equal those a period later. */
 static int count_repeated(const order *o, int first, int period) {
     int end = first;
     while (end + period < o->count && o->layers[end].likeness == o->layers[end + period].likeness)
@@ -535,8 +537,8 @@ static int count_repeated(const order *o, int first, int period) {
     return end - first;
 }
 
-/* What is in front of the blocks may be like their last layer, so that they could begin there: they
- * begin with a norm, if they can. */
+/* The layer in front of the blocks may equal their last layer, so that the start is ambiguous: they
+ * begin with a norm, if possible. */
 static int first_of_blocks(const order *o, int first, int slack) {
     int i;
     for (i = first; i <= first + slack; i++)
@@ -605,7 +607,7 @@ static void name_layer(order *o, const layer *l, const char *name) {
     flatten(array_at(o, l->bias));
 }
 
-/* Matrices alike one after the other, from here on. */
+/* Counts equal matrices in a row, from here on. */
 static int count_alike(const order *o, int at, int end) {
     int i = at;
     while (i < end && o->layers[i].kind == LAYER_MATRIX &&
@@ -636,7 +638,7 @@ static void name_block(order *o, int block) {
     }
 }
 
-/* Of what is in front of the blocks. */
+/* Counts of the layers in front of the blocks. */
 typedef struct front {
     int table; /* layer of the positions; -1: none */
     int tokens, norms, matrices;
@@ -650,8 +652,8 @@ static bool is_rows(const order *o, const layer *l) {
     return l->bias < 0 && t->dims[t->ndim - 1] == o->width && t->count > o->width;
 }
 
-/* Positions have three dimensions; or else they are the last matrix without a bias, if there is
- * another layer that makes tokens. */
+/* Positions have three dimensions; otherwise they are the last matrix without a bias, if another
+ * layer makes tokens. */
 static int find_table(const order *o) {
     int last = -1, makers = 0, i;
     for (i = 0; i < o->first; i++) {

@@ -27,7 +27,7 @@ enum { NEW_NAME_SIZE = 64 };
 typedef struct new_tensor {
     checkpoint_tensor_info view;
     char name[NEW_NAME_SIZE];
-    char *stored; /* malloc'ed; NULL: that of the view */
+    char *stored; /* malloc'ed; NULL for that of the view */
     const char *reason;
 } new_tensor;
 
@@ -62,7 +62,7 @@ static bool add_view(new_tensors *n, int block, const char *role, const char *le
     return t != NULL;
 }
 
-/* [rows, cols], or [rows] where cols is 0, and the name of what they were computed from. */
+/* [rows, cols], or [rows] if cols is 0, and the name of the source. */
 typedef struct new_values {
     const float *values;
     int64_t rows, cols;
@@ -98,7 +98,7 @@ static bool add_layer(new_tensors *n, int block, const char *role, const fold_la
 
 /* === Views === */
 
-/* [out, in, 1, 1] as [out, in]; a bare [in, out] turned round. */
+/* [out, in, 1, 1] as [out, in]; a bare [in, out] transposed. */
 static checkpoint_tensor_info matrix_view(const structure_part *part) {
     checkpoint_tensor_info view = *part->weight;
     if (part->kind != PART_MATRIX) return view;
@@ -111,8 +111,8 @@ static checkpoint_tensor_info matrix_view(const structure_part *part) {
     return view;
 }
 
-/* A table as [1, N, D]: tokens may come first, or the width may be in front of a grid. False: its
- * other dimensions cannot be merged into one. */
+/* A table as [1, N, D]: tokens may come first, or the width may precede a grid. False if its other
+ * dimensions cannot be merged into one. */
 static bool table_view(const checkpoint_tensor_info *t, int64_t width,
                        checkpoint_tensor_info *view) {
     int64_t rows = 1, stride = 0;
@@ -153,7 +153,7 @@ static void name_list(const structure_parts *p, const structure_part *first, cha
     snprintf(text, size, "%.*s*%s", (int)same, path, path + end);
 }
 
-/* A list of layers, one for each head; or, where there are no names, three. */
+/* A list of layers, one for each head; or three lists if there are no names. */
 static bool add_heads(new_tensors *n, const structure_part *first, const char *role) {
     const int count = first->heads, each = !strcmp(role, "attn.stacked") ? 3 : 1;
     const int groups = !strcmp(role, "attn.qkv") ? 3 : !strcmp(role, "attn.kv") ? 2 : 1;
@@ -177,7 +177,7 @@ static bool add_heads(new_tensors *n, const structure_part *first, const char *r
     return good;
 }
 
-/* first and second, which reads what first gives, as one layer. */
+/* Joins first and second, which reads first's output, as one layer. */
 static bool add_chain(new_tensors *n, const structure_part *first, const structure_part *second,
                       const char *role) {
     fold_layer a = { NULL, NULL, 0, 0 }, b = a, both = a;
@@ -199,7 +199,7 @@ static bool add_chain(new_tensors *n, const structure_part *first, const structu
     return good;
 }
 
-/* Query, key and value each by a layer of their own, then by their rows of the fused one. */
+/* Query, key and value each have their own layer, then their rows of the fused one. */
 static bool add_before(new_tensors *n, const structure_part *fused) {
     static const char *const before[] = { "attn.before.q", "attn.before.k", "attn.before.v" };
     static const char *const roles[] = { "attn.q", "attn.k", "attn.v" };
@@ -293,7 +293,7 @@ static bool add_simple(new_tensors *n, const structure_part *part, const char *r
            (!part->bias || add_view(n, part->block, role, ".bias", part->bias, part->reason));
 }
 
-/* Are there positions for the class token and the patches, but none for the registers? */
+/* True if there are positions for the class token and the patches, but none for the registers. */
 static bool skips_registers(const new_tensors *n, int64_t rows) {
     const structure_part *registers = structure_with_role(n->parts, -1, "reg_token");
     int side;
@@ -361,7 +361,7 @@ static bool is_explained(const structure_part *part) {
     return part->role || part->is_dropped || part->is_next;
 }
 
-/* Why no role fits, where that can be told. */
+/* Why no role fits, if known. */
 static const char *remark(const structure_parts *p, const structure_part *part) {
     const checkpoint_tensor_info *t = part->weight;
     if (structure_says(part, "decoder")) return ": of a decoder, which --ignore would drop";
@@ -401,7 +401,7 @@ static bool put_groups(const name_groups *groups, report *r) {
     return fits || report_line(r, 200, "  and others");
 }
 
-/* " (OURS: norm, head)": the names outside the blocks that nothing has yet. */
+/* " (OURS: norm, head)": the unused names outside the blocks. */
 static const char *free_names(const structure_parts *p, char text[160]) {
     static const char *const names[] = {
         "cls_token", "pos_embed", "patch_embed.proj", "norm", "pre_logits", "head",
@@ -418,7 +418,7 @@ static const char *free_names(const structure_parts *p, char text[160]) {
     return text;
 }
 
-/* Lists all that has no role, then what the rest was taken for. */
+/* Lists the parts without a role, then the roles of the rest. */
 static bool refuse_left(const structure_parts *p, int count, name_groups *left, name_groups *read,
                         report *r) {
     char names[160], line[300];
@@ -477,12 +477,12 @@ static bool ends_in(const structure_part *part, const char *name) {
     return length >= size && !strcmp(part->path + length - size, name);
 }
 
-/* numpy.savez gives these names to arrays that have none. */
+/* numpy.savez gives these names to unnamed arrays. */
 static bool is_numpy_list(const checkpoint *c) {
     return !strcmp(checkpoint_kind(c), "npz") && checkpoint_find(c, "arr_0");
 }
 
-/* Whose code it is: both of these names together are hardly anyone else's. */
+/* The origin of the code: both of these names together occur hardly anywhere else. */
 static const layout *layout_of(const structure_parts *p) {
     static const struct {
         const layout *layout;

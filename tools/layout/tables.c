@@ -18,8 +18,8 @@ const layout *const layout_all[] = {
 
 /* === timm === */
 
-/* Timm's names, which are those of a .vit file. DeiT, DeiT-3, DINO, MAE, I-JEPA, BEiT,
- * EVA, EVA-02, RoPE-ViT and the original DINOv2 and DINOv3 have them too, with the variants below.
+/* timm's names, which are those of a .vit file. DeiT, DeiT-3, DINO, MAE, I-JEPA, BEiT, EVA, EVA-02,
+ * RoPE-ViT and the original DINOv2 and DINOv3 use them too, with the variants below.
  */
 
 static const char *const prefixes[] = {
@@ -27,7 +27,7 @@ static const char *const prefixes[] = {
     "timm_model.", "visual.trunk.", "visual.", "vision_encoder.", "image_encoder.model.", NULL
 };
 
-/* The original DINOv2 can divide its blocks into chunks; they stay numbered from first to last. */
+/* The original DINOv2 can divide its blocks into chunks; their numbers run from first to last. */
 static const char *const blocks[] = { "blocks.{c}.{i}.", "blocks.{i}.", NULL };
 
 /* Differential attention: its own layer, or inside a parallel block. */
@@ -35,7 +35,7 @@ static const char *const blocks[] = { "blocks.{c}.{i}.", "blocks.{i}.", NULL };
     { "{b}attn.lambda", LAYOUT_LAMBDA, NULL,                                                     \
       { path "lambda_q1", path "lambda_k1", path "lambda_q2", path "lambda_k2" }, LAYOUT_ALWAYS }
 
-/* The stems. A ResNet's weights are standardised in every forward pass, so here once. */
+/* The stems. A ResNet's weights are standardised in every forward pass, so once here. */
 #define STEM "patch_embed.backbone."
 #define UNIT STEM "stages.{s}.blocks.{u}."
 #define STANDARD(name, key) { name, LAYOUT_STANDARD, NULL, { key, NULL, NULL }, LAYOUT_ALWAYS }
@@ -88,7 +88,7 @@ static const layout_rule rules[] = {
     LAYOUT_FROM2("{b}norm1", "{b}in_norm"),
     LAYOUT_ROWS3("{b}attn.qkv.weight", NULL, "{b}attn.q_proj.weight", "{b}attn.k_proj.weight",
                  "{b}attn.v_proj.weight"),
-    LAYOUT_QKV("{b}attn.q", "{b}attn.k", "{b}attn.v"),   /* for --rename: nobody publishes them */
+    LAYOUT_QKV("{b}attn.q", "{b}attn.k", "{b}attn.v"),   /* for --rename: no published model has them */
     /* DINOv3 masks the bias of the keys */
     { "{b}attn.qkv.bias", LAYOUT_PRODUCT, NULL, { "{b}attn.qkv.bias", "{b}attn.qkv.bias_mask" },
       LAYOUT_ALWAYS },
@@ -162,7 +162,7 @@ static const layout_rule rules[] = {
     LAYOUT_SAME2("fc_norm"),
     LAYOUT_SAME2("pre_logits.fc"),
     LAYOUT_SAME2("head"),
-    /* open_clip around a model of timm: a projection beside it, without a bias */
+    /* open_clip around a timm model: a separate projection, without a bias */
     LAYOUT_FROM("head.weight", "../head.proj.weight"),
     LAYOUT_FROM("head.bias", "../head.proj.bias"),
     LAYOUT_ZEROS("head.bias", "../head.proj.weight"),
@@ -220,7 +220,7 @@ static const layout_extra lacking[] = {
     { NULL, NULL }
 };
 
-/* Names that tell which half is the gate: timm and DINOv2 have SiLU there and nothing else. */
+/* Names that show which half is the gate: timm and DINOv2 apply only SiLU to it. */
 static const layout_default defaults[] = {
     { "activation=silu", "{b}mlp.fc1_g.weight" },
     { "activation=silu", "{b}mlp.w12.weight" },
@@ -276,8 +276,8 @@ const layout layout_timm_conv = {
 
 /* === transformers === */
 
-/* The names of Hugging Face transformers. In a model with a head, all else is
- * under "vit." or the like, with the classifier beside that prefix.
+/* The names of Hugging Face transformers. In a model with a head, all other names are under "vit."
+ * or a similar prefix, with the classifier next to it.
  */
 
 static const char *const encoder_blocks[] = { "encoder.layer.{i}.", NULL };
@@ -294,10 +294,10 @@ static const char *const vit_prefixes[] = {
     "base_model.", "encoder.", "backbone.", NULL
 };
 
-/* DeiT's distillation token has a second head only in the model "with teacher"; with one head it
- * is a token like any other, and so a register that has a position. */
+/* DeiT's distillation token has a second head only in the model "with teacher". With one head it is
+ * an ordinary token, and so a register that has a position. */
 #define ONE_HEAD "../classifier.weight"
-/* Not in BEiT. */
+/* BEiT lacks it. */
 #define KEY_BIAS "{b}attention.attention.key.bias"
 
 /* BEiT: one table for each block, or one for all. */
@@ -329,7 +329,7 @@ static const layout_rule vit_rules[] = {
     LAYOUT_FROM("{b}ls2.gamma", "{b}lambda_2"),
     LAYOUT_MUST_WHEN2("norm", "layernorm", "!pooler.layernorm.weight"),
     LAYOUT_FROM2("fc_norm", "pooler.layernorm"),
-    /* the pooler of a model without a head; not where DeiT's distillation token is */
+    /* the pooler of a model without a head, except next to DeiT's distillation token */
     { "pre_logits.fc.weight", LAYOUT_STACK, NULL, { "pooler.dense.weight", NULL, NULL },
       { "!" ONE_HEAD, "!embeddings.distillation_token" } },
     { "pre_logits.fc.bias", LAYOUT_STACK, NULL, { "pooler.dense.bias", NULL, NULL },
@@ -503,7 +503,7 @@ static const char *const tower_blocks[] = { "encoder.layers.{i}.", NULL };
     LAYOUT_SAME2("{b}mlp.fc1"),                                                                  \
     LAYOUT_SAME2("{b}mlp.fc2")
 
-/* CLIPForImageClassification averages the patches as the blocks leave them. */
+/* CLIPForImageClassification averages the patches directly after the blocks. */
 static const layout_rule clip_rules[] = {
     LAYOUT_FROM("cls_token", "embeddings.class_embedding"),
     LAYOUT_MUST("pos_embed", "embeddings.position_embedding.weight"),

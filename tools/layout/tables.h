@@ -1,23 +1,22 @@
-/* tables.h - the layouts: a table for each.
+/* tables.h - the layouts, one table each.
  *
  * To add a layout:
  *   1. Write its table: in tables.c for timm and transformers, in tables_published.c for what else
  *      is published with weights, in tables_own.c for code that people copy: prefixes, paths of a
  *      block, rules, defaults, questions. layout.h has the grammar.
- *   2. Name it in LAYOUT_LIST, above every layout whose probe its checkpoints have as well.
+ *   2. Name it in LAYOUT_LIST, above every layout whose probe its checkpoints also have.
  *   3. Give it a checkpoint, and a twin with the same weights under the names of a .vit file, in
  *      tests/make_layouts.py, and run that: it writes tests/data/layouts.
- *   4. Add its name to what README.md says is converted.
- * tests/test_layout_tables.c reads every table and names what is wrong in 1 and missing in 3;
- * tests/test_layouts.sh names what was forgotten in 2, and converts every checkpoint of 3.
+ *   4. Add its name to the list of convertible models in README.md.
+ * tests/test_layout_tables.c reads every table and names errors of step 1 and omissions of step 3;
+ * tests/test_layouts.sh names omissions of step 2, and converts every checkpoint of step 3.
  */
 #ifndef TABLES_H
 #define TABLES_H
 
 #include "layout/layout.h"
 
-/* In the order in which they are tried: where two could match, the one with the rarer key is
- * first. */
+/* In the order of trial: where two could match, the one with the rarer key is first. */
 /* clang-format off */
 #define LAYOUT_LIST(X)                                                                           \
     X(torch_nn) X(torch_nn_list)                                                                 \
@@ -37,7 +36,7 @@
 LAYOUT_LIST(X)
 #undef X
 
-/* Prefixes that training scripts put in front of a model, for layouts with none of their own. */
+/* Prefixes that training scripts put in front of a model, for layouts without their own. */
 extern const char *const layout_wrappers[];
 
 #endif

@@ -3,15 +3,15 @@
 
 /* === torch.nn === */
 
-/* Models around a torch.nn.TransformerEncoder, or a list of its layers. Nothing but
- * the encoder has standard names: these are the usual ones, beside the encoder or beside the module
- * that holds it.
+/* Models around a torch.nn.TransformerEncoder, or a list of its layers. Only the encoder has
+ * standard names: these are the usual ones, next to the encoder or next to the module that holds
+ * it.
  */
 
 static const char *const prefixes[] = { "*.", NULL };
 
 static const char *const blocks[] = { "layers.{i}.", NULL };
-static const char *const list_blocks[] = { "{i}.", NULL };   /* an nn.ModuleList or the like */
+static const char *const list_blocks[] = { "{i}.", NULL };   /* an nn.ModuleList or similar */
 
 #define BESIDE(tensor, name)                                                                     \
     LAYOUT_FROM(tensor, name), LAYOUT_FROM(tensor, "../" name), LAYOUT_FROM(tensor, "../../" name)
@@ -119,11 +119,11 @@ const layout layout_torch_nn_list = {
 
 /* Lucidrains/vit-pytorch. */
 
-/* === ViT, since 2021-03 ===
- * A patch's values are ordered (p1 p2 c). Until 2023-02 the stem is a linear layer; since 1.0 it
- * has a norm of the raw patch before it and one of the token after it. Until 2023-08 there is a
- * norm after the pool and none after the blocks. The mean is that of all tokens; since 2025-11 a
- * model that takes it has an empty class token. A single head as wide as a token has no to_out. */
+/* === ViT, since 2021-03 === A patch's values are ordered (p1 p2 c). Until 2023-02 the stem is a
+ * linear layer; since 1.0 it has a norm of the raw patch before it and one of the token after it.
+ * Until 2023-08 there is a norm after the pool and none after the blocks. The mean covers all
+ * tokens; since 2025-11 a model that uses it has an empty class token. A single head as wide as a
+ * token has no to_out. */
 
 static const char *const lucidrains_blocks[] = { "transformer.layers.{i}.", NULL };
 
@@ -168,7 +168,7 @@ static const layout_rule lucidrains_rules[] = {
     LAYOUT_END
 };
 
-/* Its examples give it images of its own size; at most a Resize comes before. */
+/* Its examples supply images of its own size, at most after a Resize. */
 static const layout_default lucidrains_defaults[] = {
     LAYOUT_SQUASHED,
     { "norm_eps=1e-5", NULL }, { "activation=gelu", NULL }, { "pool=avg", "!cls_token" },
@@ -283,10 +283,9 @@ const layout layout_lucidrains_2020 = {
     .defaults = lucidrains_2020_defaults, .questions = lucidrains_2020_questions
 };
 
-/* === Its first three days ===
- * Both branches of all blocks are one nn.Sequential, and there is no norm after them. The very
- * first version made a patch of every grid_height-th row and grid_width-th column; nothing in the
- * tensors shows it, and it was replaced within minutes. */
+/* === Its first three days === Both branches of all blocks are one nn.Sequential, and there is no
+ * norm after them. The very first version made a patch of every grid_height-th row and
+ * grid_width-th column. The tensors do not show it, and it was replaced within minutes. */
 
 static const char *const first_blocks[] = { "transformer.net.{e}.", NULL };
 
@@ -315,15 +314,15 @@ const layout layout_lucidrains_first = {
 
 /* === Tutorials === */
 
-/* ViTs that people write by a tutorial and train themselves. */
+/* ViTs that people write from a tutorial and train themselves. */
 
-/* ToTensor is all that follows. */
+/* Only ToTensor follows. */
 #define SQUASHED LAYOUT_SQUASHED, { "mean=0", NULL }, { "std=1", NULL }
 
-/* === einops and nn.Sequential ===
- * Modules within modules: 0 the stem, 1 the blocks, 2 the head; 1.{i}.0 and 1.{i}.1 are the two
- * residual branches. The tutorial's attention divides by the root of embed_dim after the softmax;
- * many who use its code divide before the softmax, which the tensors do not show. */
+/* === einops and nn.Sequential === Modules within modules: 0 the stem, 1 the blocks, 2 the head;
+ * 1.{i}.0 and 1.{i}.1 are the two residual branches. The tutorial's attention divides by the root
+ * of embed_dim after the softmax. Many copies divide before the softmax, which the tensors do not
+ * show. */
 
 static const char *const einops_blocks[] = { "1.{i}.", NULL };
 
@@ -352,7 +351,7 @@ static const layout_rule einops_rules[] = {
     LAYOUT_FROM2("{b}norm2", "{b}1.fn.0"),
     LAYOUT_FROM2("{b}mlp.fc1", "{b}1.fn.1.0"),
     LAYOUT_FROM2("{b}mlp.fc2", "{b}1.fn.1.3"),
-    /* after a layer without weights that pools, or where pooling is no layer */
+    /* after a layer without weights that pools, or without a pooling layer */
     LAYOUT_WHEN2("fc_norm", "2.1", "2.2.weight"),
     LAYOUT_FROM2("head", "2.2"),
     LAYOUT_FROM2("fc_norm", "2.0"),
@@ -374,9 +373,9 @@ const layout layout_einops = {
     .is_open = true, .defaults = einops_defaults
 };
 
-/* === nn.MultiheadAttention in hand-written blocks ===
- * Two courses that many learned from. Both feed a norm, attention, a norm and an nn.Sequential; the
- * first cuts patches with a convolution, the second with a reshape, channel by channel. */
+/* === nn.MultiheadAttention in hand-written blocks === These are from two popular courses. Both
+ * have a norm, attention, a norm and an nn.Sequential; the first cuts patches with a convolution,
+ * the second with a reshape, channel by channel. */
 
 #define ATTENTION(key)                                                                           \
     LAYOUT_FROM("{b}attn.qkv.weight", key ".in_proj_weight"),                                    \
@@ -448,8 +447,8 @@ const layout layout_notebook = {
 
 /* === Found by structure === */
 
-/* ViTs that people wrote themselves, whose tensors structure_*.c found and named. They are
- * not in LAYOUT_LIST: no key tells these checkpoints from others.
+/* Hand-written ViTs whose tensors structure_*.c found and named. They are not in LAYOUT_LIST,
+ * because no key identifies these checkpoints.
  */
 
 static const char *const own_prefixes[] = { NULL };
@@ -506,7 +505,7 @@ static const layout_rule own_rules[] = {
     { "norm_eps=1e-5", NULL }, { "pool=token", "cls_token" }, { "pool=avg", "!cls_token" },      \
     LAYOUT_SQUASHED
 
-/* What a head of two layers has between them: the original's tanh, or what these blocks have. */
+/* The activation between the two layers of a head: the original's tanh, or that of the blocks. */
 #define BETWEEN(activation) { "representation_act=" activation, ":pre_logits.fc.weight" }
 
 static const layout_default own_defaults[] = {

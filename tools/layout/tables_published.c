@@ -132,7 +132,7 @@ static const layout_extra open_clip_lacking[] = {
     { NULL, NULL }
 };
 
-/* Only OpenAI's own archives have these integers beside the weights. */
+/* Only OpenAI's own archives have these integers next to the weights. */
 #define OPENAI "../input_resolution"
 
 static const layout_default open_clip_defaults[] = {
@@ -158,7 +158,8 @@ const layout layout_open_clip = {
 };
 
 /* Perception Encoder has attention pooling, or neither norm nor projection after the blocks. Its
- * rotary positions count from 1 beside a class token, and do not depend on the size of the grid. */
+ * rotary positions count from 1 next to a class token, and do not depend on the size of the
+ * grid. */
 static const layout_default pe_defaults[] = {
     { "norm_eps=1e-5", NULL }, { "activation=gelu", NULL }, { "positions=all", NULL },
     { "rope_type=cat", NULL },
@@ -224,8 +225,8 @@ static const layout_extra mobileclip_harmless[] = {
     { NULL, NULL }
 };
 
-/* By its own code; timm's model of the same weights differs in eps and resizing. Without a
- * class token it takes the mean. */
+/* By its own code; timm's model of the same weights differs in eps and resizing. Without a class
+ * token it uses the mean. */
 static const layout_default mobileclip_defaults[] = {
     { "norm_eps=1e-5", NULL }, { "activation=gelu", NULL }, { "pool=avg", "!cls_token" },
     { "mean=0", NULL }, { "std=1", NULL }, { "crop_pct=1", NULL },
@@ -366,7 +367,7 @@ static const char *const jax_blocks[] = {
     LAYOUT_FROM(tensor ".weight", key "/scale"), LAYOUT_FROM(tensor ".bias", key "/bias")
 #define JAX_DENSE(tensor, key)                                                                   \
     LAYOUT_VIEW(tensor ".weight", key "/kernel", "io>oi"), LAYOUT_FROM(tensor ".bias", key "/bias")
-/* Heads have an axis of their own, after the input or before the output. */
+/* Heads have a separate axis, after the input or before the output. */
 #define JAX_ATTENTION(key)                                                                       \
     LAYOUT_ROWS3("{b}attn.qkv.weight", "dhk>hkd", key "/query/kernel", key "/key/kernel",        \
                  key "/value/kernel"),                                                           \
@@ -436,7 +437,7 @@ static const layout_extra jax_harmless[] = {
     { NULL, NULL }
 };
 
-/* As timm runs these weights; the JAX code itself computes --set activation=gelu_tanh. */
+/* As in timm; the JAX code itself computes --set activation=gelu_tanh. */
 static const layout_default jax_defaults[] = {
     { "norm_eps=1e-6", NULL }, { "activation=gelu", NULL }, { "pool=avg", "!cls" },
     { "pos_resample=flexivit", NULL }, { NULL, NULL }

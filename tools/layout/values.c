@@ -84,7 +84,7 @@ static float *read_whole(checkpoint *c, const layout_part *part, report *r) {
     return NULL;
 }
 
-/* A row for each head. The library indexes by query less key, vit.h by key less query, which
+/* A row for each head. The library indexes by query minus key, vit.h by key minus query. That
  * reverses both axes and so the whole row, except the class token's three values at its end. */
 static bool read_rel_pos(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                          float *to, report *r) {
@@ -103,8 +103,8 @@ static bool read_rel_pos(checkpoint *c, const layout_item *item, int64_t first, 
     return good;
 }
 
-/* How a pair of a head rotates; blocks and heads that have frequencies of their own give them as
- * [2 axes, depth, heads, pairs]. */
+/* How a pair of a head rotates; separate frequencies of blocks and heads are stored as [2 axes,
+ * depth, heads, pairs]. */
 static vit_rotation rotation_of(const layout_item *item, const float *given, int64_t head,
                                 int64_t pair) {
     const rope_grid *grid = &item->rope;
@@ -115,8 +115,8 @@ static vit_rotation rotation_of(const layout_item *item, const float *given, int
     return rope_rotation_mixed(grid, first[0], first[item->parts[0].view.count / 2]);
 }
 
-/* Element i of a table of cosines or sines, [patches, pairs], with an axis of heads before it where
- * they have their own. */
+/* Element i of a table of cosines or sines, [patches, pairs], preceded by an axis of heads if they
+ * have separate frequencies. */
 static float table_value(const layout_item *item, const float *given, int64_t i) {
     const rope_grid *rope = &item->rope;
     const vit_grid grid = { rope->height, rope->width };
@@ -149,7 +149,7 @@ static bool read_rope(checkpoint *c, const layout_item *item, int64_t first, int
     return true;
 }
 
-/* The constant that depends on the block's number: arXiv 2410.05258. */
+/* A constant that depends on the block's number: arXiv 2410.05258. */
 static double lambda_init(int block) { return 0.8 - 0.6 * exp(-0.3 * block); }
 
 /* One value: parts are the vectors q1, k1, q2, k2. */
@@ -208,7 +208,7 @@ static bool read_standard(checkpoint *c, const layout_item *item, int64_t first,
     return true;
 }
 
-/* The values that the parts, from this one on, have for one channel. */
+/* The values of one channel in the parts, from this one on. */
 static bool read_channel(checkpoint *c, const layout_item *item, int part, int64_t channel,
                          double values[LAYOUT_MAX_PARTS], report *r) {
     float value;
@@ -250,7 +250,7 @@ static bool read_batch_shift(checkpoint *c, const layout_item *item, int64_t fir
     return true;
 }
 
-/* By the rule's method; a new one is named by the compiler here. */
+/* Calls the rule's method; the compiler names this switch for a new method. */
 static bool read_item(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                       float *to, report *r) {
     switch (item->method) {
@@ -287,7 +287,7 @@ typedef struct folding {
 
 enum { FOLDED_ROWS = 16, FOLDED_VALUES = 65536 };
 
-/* Products of floats are exact in a double; sums are in the order of the inner dimension. */
+/* Products of floats are exact in a double; sums follow the order of the inner dimension. */
 static bool sum_rows(const folding *f, int64_t first, int64_t rows, report *r) {
     checkpoint *c = f->checkpoint;
     const int64_t v = 2 * f->inner; /* after q and k */
@@ -361,7 +361,7 @@ bool layout_read(checkpoint *c, const layout_item *item, int64_t first, int64_t 
  * A resize of both sides is the Kronecker product of two of one side, and so is its inverse. */
 
 /* b [to, from]: the share of each old pixel in each new one, which a resize of unit vectors gives.
- * False: out of memory. */
+ * False if memory is exhausted. */
 static bool make_resize(double *b, int from, int to, vit_pos_resample how) {
     const size_t n = (size_t)from;
     float *unit = calloc(n * n + n * (size_t)to, sizeof *unit), *out;
@@ -390,7 +390,7 @@ static void make_gram(const double *b, int rows, int columns, bool of_columns, d
 }
 
 /* x [n, columns] = the solution of gram x = x, by Gauss and Jordan. No rows are swapped: gram is
- * positive definite. False: it has no solution. */
+ * positive definite. False if it has no solution. */
 static bool solve(double *gram, double *x, int n, int columns) {
     int i, j, k;
     for (i = 0; i < n; i++) {
@@ -414,8 +414,8 @@ static void transpose(const double *from, int rows, int columns, double *to) {
         for (j = 0; j < columns; j++) to[j * rows + i] = from[i * columns + j];
 }
 
-/* (B' B)^-1 B' where the patch grows, else B' (B B')^-1, which is the transpose of what
- * (B B') x = B has for x. work: [new, old] and then [n, n]. */
+/* (B' B)^-1 B' if the patch grows; otherwise B' (B B')^-1, the transpose of the solution x of (B
+ * B') x = B. work: [new, old] and then [n, n]. */
 static bool invert(const adaptation *a, double *work) {
     const int old = a->from.side, new = a->to.side;
     const bool grows = new > old;
@@ -430,7 +430,7 @@ static bool invert(const adaptation *a, double *work) {
     return true;
 }
 
-/* Whatever was allocated, adapt_free frees, after a failure too. */
+/* adapt_free frees all allocations, even after a failure. */
 static bool start_patch(adaptation *a, vit_pos_resample how, report *r) {
     const size_t old = (size_t)a->from.side, new = (size_t)a->to.side;
     const size_t small = old < new ? old : new;
@@ -452,7 +452,7 @@ static bool start_patch(adaptation *a, vit_pos_resample how, report *r) {
 
 /* === The weights === */
 
-/* Channel c of the new ones, at the old size. */
+/* Channel c of the new channels, at the old size. */
 static void mix_channels(const adaptation *a, const float *from, int c, double *plane) {
     const int chans = a->from.chans, new_chans = a->to.chans;
     const size_t count = (size_t)a->from.side * (size_t)a->from.side;

@@ -9,23 +9,23 @@
 #define VIT_TOOLS
 #include "vit.h"
 
-/* Elements first .. first + count - 1 of item->dims, in the file's order, for an item that is
- * stored. Copies are exact. Methods that work on rows need whole ones. */
+/* Elements first .. first + count - 1 of item->dims, in the file's order, for a stored item. Copies
+ * are exact. Methods that work on rows need whole rows. */
 bool layout_read(checkpoint *c, const layout_item *item, int64_t first, int64_t count, float *to,
                  report *r);
 
-/* What LAYOUT_STANDARD does to a row. One that is standard already, as those of a .vit file turned
- * back are, stays as it is. */
+/* The effect of LAYOUT_STANDARD on a row. A row that is standard already, as in a .vit file turned
+ * back, stays unchanged. */
 void layout_standardise(float *row, int64_t depth);
 
 /* === Other sizes === */
 
-/* The weights of the patch embedding for another number of channels or another size of
- * the patches, as timm adapts them; those of a stem's first convolution for other channels.
+/* The weights of the patch embedding for another number of channels or another patch size, as timm
+ * adapts them; those of a stem's first convolution for other channels.
  *
  *     channels  1: their sum; n: the first three again and again, times 3 / n
- *     patches   FlexiViT's: the weights which give a resized patch the output that the old ones
- *               give the patch, as nearly as can be (the pseudo-inverse of the resize)
+ *     patches   FlexiViT's: the weights whose output for a resized patch is nearest to that of the
+ *               old weights for the patch (the pseudo-inverse of the resize)
  */
 
 typedef struct patch_shape {
@@ -38,7 +38,7 @@ typedef struct adaptation {
     double *plane, *middle; /* [from.side, from.side], [from.side, to.side] */
 } adaptation;
 
-/* `how` patches are resized: bilinear for VIT_RESAMPLE_FLEXIVIT, else timm's bicubic. */
+/* `how` patches are resized: bilinear for VIT_RESAMPLE_FLEXIVIT, otherwise timm's bicubic. */
 bool adapt_start(adaptation *a, const patch_shape *from, const patch_shape *to,
                  vit_pos_resample how, report *r);
 

@@ -7,7 +7,7 @@
 /* === Views === */
 
 /* A slice or a permutation is only another set of dimensions, strides and offset over the same
- * storage, which checkpoint_read takes: values are copied when they are read.
+ * storage, which checkpoint_read accepts: values are copied when they are read.
  */
 
 /* === Views === */
@@ -140,7 +140,7 @@ static bool split_dim(letter_table *table, const char *letters, int64_t size, in
     while (i-- > 0) {
         const unsigned char letter = (unsigned char)letters[i];
         int64_t known = known_size(sizes, letters[i]);
-        if (!known && letters[1]) return false; /* cannot be told apart */
+        if (!known && letters[1]) return false; /* cannot be separated */
         table->size[letter] = known ? known : size;
         table->stride[letter] = stride * product;
         product *= table->size[letter];
@@ -166,7 +166,7 @@ bool layout_apply_axes(checkpoint_tensor_info *view, const char *axes, const lay
 }
 
 /* From the last dimension to the first: each of dims[ndim - 1], ..., dims[1] must be the product of
- * the next few of the view's, and what the view has left are rows. A view that ends early has
+ * the next few of the view's; the view's remaining dimensions are rows. A view that ends early has
  * dimensions of 1 in front. */
 bool layout_rows(const checkpoint_tensor_info *view, const int64_t *dims, int ndim, int64_t *rows) {
     int at = view->ndim, i;
@@ -183,7 +183,7 @@ bool layout_rows(const checkpoint_tensor_info *view, const int64_t *dims, int nd
 
 /* === Folds === */
 
-/* The product of two sizes that come from tensors, as floats; NULL where memory has no room. */
+/* Floats for the product of two sizes from tensors; NULL if it does not fit memory. */
 static float *make_floats(int64_t rows, int64_t cols, report *r) {
     float *values = NULL;
     if (rows > 0 && cols > 0 && rows <= INT64_MAX / 4 / cols &&
@@ -255,11 +255,12 @@ static bool make_layer(int64_t rows, int64_t cols, bool has_bias, fold_layer *la
     return false;
 }
 
-/* sums += the factors times so many rows, in the order of the rows. */
+/* sums += the factors times this many rows, in order. */
 static void add_rows(const double *factors, const double *rows, int64_t count, int64_t cols,
                      double *sums) {
     int64_t j, k;
-    for (k = 0; k + 4 <= count; k += 4, rows += 4 * cols, factors += 4) /* sums stay at hand */
+    for (k = 0; k + 4 <= count;
+         k += 4, rows += 4 * cols, factors += 4) /* keeps sums in registers */
         for (j = 0; j < cols; j++) {
             double sum = sums[j];
             sum += factors[0] * rows[j];

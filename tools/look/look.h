@@ -1,10 +1,10 @@
-/* look.h - what a model looks at, as pictures: each command of tools/vit-look.
+/* look.h - pictures of a model's attention, tokens and weights: the commands of tools/vit-look.
  *
  * A command prepares, lets the model read each photo, and draws: it fills in the sheet of pictures
- * and the numbers behind them. look_write writes what was asked for.
+ * and the values behind them. look_write writes the requested outputs.
  *
- * To add a command: its functions in maps.c (of a photo) or weights.c (of the model alone), its row
- * in tools/vit-look.c, its options there.
+ * To add a command: its functions in maps.c (for a photo) or weights.c (for the model alone), and
+ * its row and options in tools/vit-look.c.
  *
  * tools/look owns the commands of tools/vit-look and their common parts; it may include base cli
  * numbers image picture infer.
@@ -30,23 +30,23 @@
 /* The command line. */
 typedef struct look_choices {
     const char *model, *output, *npy, *at, *heads, *kind;
-    int img_size[2]; /* height and width; 0: the model's own                 */
+    int img_size[2]; /* height and width; 0 for the model's own              */
     int block;       /* from 0 on; -1: the last, or the output of the model  */
     int head;        /* -1: see heads                                        */
     int side, columns, count, num_threads;
     vit_isa isa;
     text_list lists; /* of photos                                            */
-    bool null;       /* their paths end with one                             */
+    bool null;       /* their paths end with NUL                             */
     bool rollout, foreground, compare, json;
     photo_options photos;
     double point[2]; /* of --at                                              */
 } look_choices;
 
-/* A photo, and what the model made of it. */
+/* A photo, and the model's output for it. */
 typedef struct look_photo {
     const char *name; /* the list's                                           */
     view shown;
-    int marked;    /* a patch with a frame around it; -1: none             */
+    int marked;    /* a patch with a frame around it; -1 for none          */
     float *values; /* [look_job.each]                                      */
 } look_photo;
 
@@ -62,8 +62,8 @@ typedef struct look_positions {
 
 struct look_command;
 
-/* Everything that is kept until the end. Zeroed, then chosen, command and operands are set and the
- * rest is filled step by step. */
+/* All state until the end. Zero it, then set chosen, command and operands; the steps fill in the
+ * rest. */
 typedef struct look_job {
     const look_choices *chosen;
     const struct look_command *command;
@@ -81,7 +81,7 @@ typedef struct look_job {
     size_t each;            /* floats of look_photo.values: set by prepare          */
     look_positions *placed; /* [num_placed]                                         */
     int num_placed;
-    sheet sheet;    /* set by draw, like all that follows                   */
+    sheet sheet;    /* set by draw, like all members below                  */
     float *numbers; /* of photos: [num_seen, maps, grid_height, grid_width] */
     int64_t dims[NPY_MAX_DIMS];
     int ndim;
@@ -91,16 +91,16 @@ typedef struct look_job {
 typedef struct look_command {
     const char *name, *synopsis, *operand, *description;
     int min_operands, max_operands;
-    bool photos;    /* are the operands                                     */
-    double opacity; /* of what lies over them                               */
+    bool photos;    /* operands are photos                                  */
+    double opacity; /* of the map over them                                 */
     const char *(*wrong)(const look_choices *c, int operands); /* the message, or NULL */
-    bool (*prepare)(look_job *j, report *r);                   /* before any photo    */
-    bool (*read)(look_job *j, look_photo *s, report *r);       /* j->input to values  */
+    bool (*prepare)(look_job *j, report *r);                   /* called before any photo */
+    bool (*read)(look_job *j, look_photo *s, report *r);       /* from j->input to values */
     bool (*draw)(look_job *j, report *r);
-    void (*put)(const look_job *j, json_writer *w); /* what --json adds    */
+    void (*put)(const look_job *j, json_writer *w); /* adds to --json      */
 } look_command;
 
-/* All of it. Photos that cannot be read are named on stderr and counted. */
+/* Runs a command. Unreadable photos are named on stderr and counted. */
 bool look_run(look_job *j, report *r);
 void look_free(look_job *j);
 
@@ -130,18 +130,18 @@ void look_put_filters(const look_job *j, json_writer *w);
 
 /* === What they share === */
 
-/* Room for numbers [a, b, c, d], of which d may be 0: [a, b, c]. */
+/* Memory for values [a, b, c, d]; d may be 0: [a, b, c]. */
 bool look_take_numbers(look_job *j, int64_t a, int64_t b, int64_t c, int64_t d, report *r);
-/* One map of a photo among them: [grid_height, grid_width]. */
+/* One map of a photo in that memory: [grid_height, grid_width]. */
 float *look_map_of(const look_job *j, int photo, int map);
 vit_grid look_grid_of(const vit_model *model);
-/* False: the model has no block --block. */
+/* False if the model has no block --block. */
 bool look_check_block(const look_job *j, report *r);
-/* The patch of --at in a photo, by its number among the patches. */
+/* The patch of --at in a photo, as an index among the patches. */
 bool look_patch_at(const look_job *j, const view *v, int *patch, report *r);
 const float *look_patch_token(const look_job *j, const look_photo *s, int patch);
 
-/* Adds a photo to the sheet, under a colour for each patch (NULL: the photo alone), or under a map
+/* Adds a photo to the sheet, under a colour for each patch (NULL: only the photo), or under a map
  * of values, range[0] dark and range[1] bright. */
 bool look_add_view(look_job *j, const look_photo *s, const picture_colour *patches,
                    const char *caption, report *r);
@@ -149,7 +149,7 @@ bool look_add_heat(look_job *j, const look_photo *s, const float *values, const 
                    const char *caption, report *r);
 
 void look_put_pair(json_writer *w, const char *key, int a, int b);
-/* The picture, the array, and JSON on standard output, as chosen. */
+/* Writes the picture, the array, and JSON on standard output, as chosen. */
 bool look_write(const look_job *j, report *r);
 
 #endif

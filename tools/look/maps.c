@@ -20,7 +20,7 @@ const char *look_wrong_attention(const look_choices *c, int operands) {
     return NULL;
 }
 
-/* The block that is shown, from 0 on. */
+/* The displayed block, from 0 on. */
 static int shown_block(const look_job *j) {
     return j->chosen->block < 0 ? j->model.config.depth - 1 : j->chosen->block;
 }
@@ -148,7 +148,7 @@ bool look_prepare_tokens(look_job *j, report *r) {
     return look_check_block(j, r);
 }
 
-/* After the final norm, or as a block leaves them. */
+/* After the final norm, or after a block. */
 bool look_read_tokens(look_job *j, look_photo *s, report *r) {
     const vit_block_output block = { s->values, NULL, j->chosen->block, 0 };
     vit_outputs outputs;
@@ -212,7 +212,7 @@ static void find_ranges(const look_job *j, double ranges[TOKENS_COMPONENTS][2]) 
     }
 }
 
-/* Black for what is not foreground. */
+/* Black for patches outside the foreground. */
 static picture_colour colour(const look_job *j, int photo, int patch,
                              double ranges[TOKENS_COMPONENTS][2]) {
     uint8_t rgb[TOKENS_COMPONENTS] = { 0, 0, 0 };

@@ -87,7 +87,7 @@ static bool read_photo(look_job *j, const vit_image *image, look_photo *s, repor
                            "weight that is"));
 }
 
-/* One that cannot be decoded is named and counted. */
+/* An undecodable photo is named and counted. */
 static bool see(look_job *j, char *name, report *r) {
     report unreadable = report_make();
     look_photo *s = &j->seen[j->num_seen];
@@ -177,7 +177,7 @@ void look_free(look_job *j) {
 static bool write_npy(const look_job *j, report *r) {
     cli_output output;
     if (!cli_output_open(&output, j->chosen->npy, r)) return false;
-    (void)npy_write(output.file, j->numbers, j->dims, j->ndim); /* commit finds what failed */
+    (void)npy_write(output.file, j->numbers, j->dims, j->ndim); /* commit reports a failure */
     return cli_output_commit(&output, r);
 }
 

@@ -16,12 +16,13 @@ typedef struct assumer {
     findings *found;
 } assumer;
 
-/* What others than the tensors say, or what the tensors show and is not merely usual. */
+/* True for settings from other sources than the tensors, or shown by the tensors and not merely
+   usual. */
 static bool is_told(const assumer *a, setting_key key) {
     return settings_origin(a->all, key) >= 0 && !a->seen->by_default[key];
 }
 
-/* A name of timm, or a configuration of its form, says how the blocks are made. */
+/* A timm name, or a configuration of its form, describes the blocks. */
 static bool is_described(const assumer *a) { return a->all[FROM_NAME].given[SETTING_BLOCK_TYPE]; }
 
 static const char *options_of(const assumer *a, setting_key key, char text[CHOICES_SIZE]) {
@@ -52,12 +53,12 @@ static bool assume(const assumer *a, setting_key key, double value, const char *
 
 /* === The network === */
 
-/* Does the head read something else if prefix tokens are pooled too? */
+/* True if pooling the prefix tokens too changes the head's input. */
 static bool may_pool_prefix(const vit_config *c) {
     return c->num_prefix_tokens > 0 && c->pool != VIT_POOL_TOKEN && c->pool != VIT_POOL_TOKEN_AVG;
 }
 
-/* Why the norms stand as they do. */
+/* The reason for the order of the norms. */
 static const char *order_why(const assumer *a, char text[HEADS_TEXT]) {
     const norm_order_evidence *order = &a->seen->norm_order;
     const bool pre = order->pre > order->post;
@@ -68,8 +69,8 @@ static const char *order_why(const assumer *a, char text[HEADS_TEXT]) {
     return text;
 }
 
-/* What the library's configurations may change is an assumption; what its code always does is not.
- * Where anyone may have written the model, all of it is. */
+/* A default that the library's configurations may change is an assumption; fixed behaviour of its
+ * code is not. In hand-written models every default is an assumption. */
 static bool assume_defaults(const assumer *a) {
     static const struct {
         setting_key key;
@@ -140,12 +141,12 @@ static bool assume_seen_keys(const assumer *a) {
                   keys->is_by_head ? QKV_INTERLEAVE_PER_HEAD : QKV_INTERLEAVE_NONE, why);
 }
 
-/* What trained weights show, with the figures that say how clearly. */
+/* Adds the evidence of trained weights, with figures for its clarity. */
 static bool assume_evidence(const assumer *a) {
     return assume_seen_heads(a) && assume_seen_patch_order(a) && assume_seen_keys(a);
 }
 
-/* Where neither the library says it. */
+/* Assumes usual values that the library does not give. */
 static bool assume_usual(const assumer *a) {
     const vit_config *c = &a->model->config;
     const bool by_width = a->model->notes.heads_by_width && !a->model->notes.heads_by_weights;
@@ -180,8 +181,7 @@ static bool assume_size(const assumer *a) {
                                                       : "--img-size HxW or --set patch_stride=N");
 }
 
-/* Positions that are resampled may be those of patches that overlap: the stride that gives as many,
- * or 0. */
+/* Resampled positions may belong to overlapping patches: the stride for the same number, or 0. */
 static int other_stride(const assumer *a) {
     const vit_config *c = &a->model->config;
     const settings_stored *stored = &a->model->stored;
@@ -205,7 +205,7 @@ static bool assume_side_by_side(const assumer *a) {
     return assume(a, SETTING_PATCH_STRIDE, a->model->config.patch_size, why);
 }
 
-/* A norm that is stored need not be called, and the order within a block cannot be seen. */
+/* A stored norm need not be used, and the order within a block is invisible. */
 static bool assume_structure(const assumer *a) {
     const vit_config *c = &a->model->config;
     const struct {
@@ -256,7 +256,7 @@ static void append_setting(const assumer *a, setting_key key, double value, text
                 options_of(a, key, options));
 }
 
-/* With enough digits to read the same value back: six for most. */
+/* Appends as many digits as reading the same value back needs: six for most. */
 static void append_float(float value, text *t) {
     char digits[32];
     snprintf(digits, sizeof digits, "%.6g", (double)value);
@@ -287,7 +287,7 @@ static bool is_vector_told(const assumer *a, bool is_std) {
     return false;
 }
 
-/* A configuration that gives a mean has all of it: what it leaves out is its library's default. */
+/* A configuration with a mean is complete: its omissions are the library's defaults. */
 static bool assume_preprocessing(const assumer *a) {
     const vit_config *c = &a->model->config;
     const bool by_library = a->seen->mean_by_default || a->seen->by_default[SETTING_CROP_PCT];

@@ -49,7 +49,7 @@ static const char *phrase_by_hand(setting_key key, const vit_config *c, char tex
     return text;
 }
 
-/* "" where there is nothing to say. */
+/* "" if there is nothing to describe. */
 static const char *phrase_of(setting_key key, const vit_config *c, char text[PHRASE_SIZE]) {
     const setting_row *row = &setting_rows[key];
     if (*phrase_by_hand(key, c, text)) return text;
@@ -113,7 +113,7 @@ int card_count_synsets(const vit_model *model) {
     return count;
 }
 
-/* The lines of the provenance are "key: value". What was assumed has a heading of its own. */
+/* The lines of the provenance are "key: value". Assumptions have their own heading. */
 static const char assumed_key[] = "assumed: ";
 
 bool card_next_line(const char **at, const char **line, int *length, bool *is_assumed) {

@@ -11,7 +11,7 @@
 
 /* === Parts === */
 
-/* How many parameters each part of a network has: "patch_embed", "blocks", "head". */
+/* The number of parameters in each part of a network: "patch_embed", "blocks", "head". */
 
 enum { PARTS_MAX = 64 }; /* far more than any architecture has */
 
@@ -26,8 +26,8 @@ typedef struct part_list {
     uint64_t total;
 } part_list;
 
-/* Not the constants of preprocessing and the outputs of the self-test, which a .vit file stores as
- * tensors too. */
+/* Excludes the constants of preprocessing and the outputs of the self-test, which a .vit file also
+ * stores as tensors. */
 bool parts_is_parameter(const char *tensor_name);
 
 /* Zero the list first. "blocks.3.mlp.fc1.weight" belongs to "blocks", "cls_token" to itself. */
@@ -37,7 +37,7 @@ void parts_add(part_list *list, const vit_tensor *tensor);
 
 /* A vit_config in words, and as JSON. */
 
-/* What differs from a plain ViT: "4 register tokens, SiLU, gated MLP". Text that does not fit is
+/* The differences from a plain ViT: "4 register tokens, SiLU, gated MLP". Text that does not fit is
  * cut off. */
 const char *settings_describe(const vit_config *config, char *text, size_t size);
 
@@ -46,25 +46,25 @@ void describe_put_fields(json_writer *w, const vit_config *c);
 
 /* === The card === */
 
-/* What a .vit file says of itself, as JSON: vit-info --json, the card of a web page. */
+/* A .vit file's description as JSON: vit-info --json, the card of a web page. */
 
 typedef struct card_totals {
     part_list parts;
     int num_tensors;
-    uint64_t bytes[VIT_NUM_DTYPES]; /* of tensors, by type */
+    uint64_t bytes[VIT_NUM_DTYPES]; /* bytes of tensors, by type */
 } card_totals;
 
 void card_add_up(const vit_model *model, card_totals *sum);
 
-/* How many classes have a name: the list may be shorter than num_classes. */
+/* The number of named classes, which may be lower than num_classes. */
 int card_count_labels(const vit_model *model);
 int card_count_synsets(const vit_model *model);
 
 /* "plain", "panels", "groups". */
 const char *card_layout_name(vit_layout layout);
 
-/* Takes a line "key: value" off the provenance. If it is about an assumption, *is_assumed is true
- * and the line comes without its key. False at the end. */
+/* Takes a line "key: value" off the provenance. For an assumption, *is_assumed is true and the line
+ * comes without its key. False at the end. */
 bool card_next_line(const char **at, const char **line, int *length, bool *is_assumed);
 
 /* The lists that card_put adds, or-ed together. */

@@ -62,7 +62,7 @@ static bool put_size(settings *s, const json_value *value, report *r) {
     return true;
 }
 
-/* GELU by erf unless it says otherwise. */
+/* GELU by erf unless stated otherwise. */
 static void put_activation(settings *s, const json_value *model, const json_value *vision) {
     const char *approximate = json_string(json_get(json_get(vision, "act_kwargs"), "approximate"),
                                           "none");
@@ -102,7 +102,7 @@ static bool put_vector(const json_value *value, const char *key, double *out, in
     return true;
 }
 
-/* The image is resized to the size of the input itself; nothing but the overhang is cropped. */
+/* Resizes the image to the size of the input itself, and crops only the overhang. */
 static bool put_preprocessing(settings *s, const json_value *preprocess, report *r) {
     static const struct {
         const char *name;
@@ -146,18 +146,17 @@ bool config_open_clip_apply(config_file *config, settings *s, report *r) {
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* === Models and image processors ===
- * The values that transformers leaves out of its files where they are its defaults. */
+/* === Models and image processors === The default values that transformers omits from its files. */
 
 typedef struct hf_processor {
-    const char *name;   /* of its class, less "ImageProcessor" */
+    const char *name;   /* name of its class, without "ImageProcessor" */
     int size, crop;     /* crop 0: none */
     bool shortest_edge; /* size is the shorter side, not both */
     bool bicubic;
     arch_norm norm;
 } hf_processor;
 
-/* DINOv2's is a BitImageProcessor whose files say what stands here. */
+/* DINOv2's is a BitImageProcessor whose files contain these values. */
 enum { BY_VIT, BY_DEIT, BY_CLIP, BY_BIT, BY_SIGLIP, BY_DINOV2, BY_BEIT, BY_DINOV3 };
 
 static const hf_processor processors[] = {
@@ -265,7 +264,7 @@ static bool put_hidden_act(settings *s, const json_value *object, const hf_model
     return report_fail(r, "hidden_act %.60s: this version of vit.h lacks this activation", name);
 }
 
-/* Newer files keep the base of rotary positions in an object of its own. */
+/* Newer files keep the base of rotary positions in a separate object. */
 static void put_rope(settings *s, const json_value *object) {
     const json_value *base = json_get(object, "rope_theta");
     if (config_is_null(base)) base = json_get(json_get(object, "rope_parameters"), "rope_theta");
@@ -297,7 +296,7 @@ static bool is_placeholder(const json_value *value) {
     return !strncmp(text, "LABEL_", 6);
 }
 
-/* id2label is an object whose keys are numbers, in any order: a list is made of it. */
+/* id2label is an object whose keys are numbers, in any order; it becomes a list. */
 static bool put_labels(config_file *config, const json_value *id2label, report *r) {
     const uint32_t count = id2label->count;
     json_value *list = memory_take(&config->document.memory, (count + 1) * sizeof *list);
@@ -361,13 +360,13 @@ static bool put_resample(settings *s, const json_value *root, const hf_processor
                        (long long)filter, filter >= 0 && filter < 6 ? names[filter] : "unknown");
 }
 
-/* The share of the resized image that the crop keeps; a little less, so that its inverse is not
+/* The share of the resized image that the crop keeps, slightly reduced so that its inverse is not
  * rounded below the size. */
 static double share(int64_t crop, int64_t size) {
     return crop == size ? 1 : (double)crop / ((double)size + 1e-6);
 }
 
-/* Its own processors round the margins of a crop down; those on tensors, called Fast, crop by
+/* Its own processors round the margins of a crop down; the "Fast" ones, on tensors, crop by
  * torchvision. */
 static void put_rounding(settings *s, const json_value *root) {
     static const char fast[] = "Fast";
@@ -437,7 +436,7 @@ static bool put_normalisation(settings *s, const json_value *root, const hf_proc
     return true;
 }
 
-/* The class that the file names, by its present or its former key, or else the model's. */
+/* The class that the file names, by its current or its former key, otherwise the model's. */
 static const hf_processor *find_processor(const json_value *root, const hf_model *model) {
     const char *type = json_string(json_get(root, "image_processor_type"), NULL);
     size_t i;
@@ -450,7 +449,7 @@ static const hf_processor *find_processor(const json_value *root, const hf_model
     return &processors[model->processor];
 }
 
-/* root NULL: there is no such file, and the class does what it does by default. */
+/* root NULL: the file is missing, and the class uses its defaults. */
 static bool apply_preprocessor(settings *s, const json_value *root, const hf_processor *processor,
                                report *r) {
     if (root && root->kind != JSON_OBJECT) return report_fail(r, "expected a JSON object");
@@ -515,7 +514,7 @@ bool config_hf_apply(config_file *config, settings *s, const char *path, report 
 
 /* === Any configuration === */
 
-/* Has it anything that timm's files have, and others hardly? */
+/* True if it has a member that only timm's files have. */
 static bool is_timm(const json_value *root) {
     static const char *const keys[] = {
         "architecture", "pretrained_cfg", "model_args",    "input_size",  "mean",

@@ -1,5 +1,5 @@
-/* config.h - config.json, as it is stored beside the weights: timm's, Hugging Face transformers' or
- * open_clip's.
+/* config.h - reads config.json from the folder of the weights: timm's, Hugging Face transformers'
+ * or open_clip's.
  */
 #ifndef CONFIG_H
 #define CONFIG_H
@@ -13,42 +13,41 @@
 
 /* === Values === */
 
-/* What the readers of all kinds of config.json share. */
+/* Shared by the readers of all kinds of config.json. */
 
 typedef struct config_file {
-    const char *architecture; /* NULL if it does not say; with the tag if there is one */
+    const char *architecture; /* NULL if unknown; with the tag if there is one */
     const json_value *label_names, *label_descriptions;
-    const char *processor;  /* of transformers, whose defaults were taken; NULL: none */
+    const char *processor;  /* of transformers, whose defaults were used; NULL for none */
     char *text;             /* private */
     char full_name[256];    /* private */
     json_document document; /* private */
 } config_file;
 
-/* Absent, or null. */
+/* True if absent or null. */
 bool config_is_null(const json_value *value);
 
-/* A whole number from 1 to 2^20, as widths, depths and counts are. */
+/* True for a whole number from 1 to 2^20, as for widths, depths and counts. */
 bool config_is_size(const json_value *value);
 
-/* The setting from such a member of the object, if there is one; fails for another value. */
+/* Takes the setting from this member of the object, if it exists; fails for an invalid value. */
 bool config_put_size(settings *s, setting_key setting, const json_value *object, const char *key,
                      report *r);
 
-/* All of a file, malloc'ed, with room for json_parse. *text is to be freed either way. */
+/* Reads a whole file, malloc'ed, with room for json_parse. The caller frees *text in any case. */
 bool config_read_text(const char *path, char **text, size_t *size, report *r);
 
 /* === timm's === */
 
-/* Timm's config.json, as it is stored beside model.safetensors on the Hugging Face
- * hub:
+/* timm's config.json, as stored with model.safetensors on the Hugging Face hub:
  *
  *     {"architecture": "vit_base_patch16_224", "num_classes": 10, "global_pool": "token",
  *      "model_args": {"img_size": 384}, "label_names": ["cat", "dog"],
  *      "pretrained_cfg": {"tag": "augreg_in1k", "input_size": [3, 224, 224], "crop_pct": 0.9,
  *                         "interpolation": "bicubic", "mean": [0.5, 0.5, 0.5], ...}}
  *
- * The keys of pretrained_cfg may also stand at the top. Unknown keys are skipped; a wrong type,
- * or an option that this version of vit.h cannot run, is refused by its name.
+ * The keys of pretrained_cfg may also stand at the top. Unknown keys are skipped. A wrong type, or
+ * an option that this version of vit.h cannot run, is refused by name.
  */
 
 /* Fills s and the labels from the parsed file. */
@@ -56,8 +55,8 @@ bool config_timm_apply(config_file *config, settings *s, report *r);
 
 /* === open_clip's === */
 
-/* Open_clip_config.json: what the tensors of open_clip's models do not show,
- * above all the activation.
+/* open_clip_config.json has settings that the tensors of open_clip's models do not show, above all
+ * the activation.
  *
  *     {"model_cfg": {"quick_gelu": true, "vision_cfg": {"width": 768, "head_width": 64, ...}},
  *      "preprocess_cfg": {"mean": [...], "std": [...], "interpolation": "bicubic", ...}}
@@ -70,17 +69,17 @@ bool config_open_clip_apply(config_file *config, settings *s, report *r);
 
 /* === transformers' === */
 
-/* Config.json of Hugging Face transformers ("model_type": "vit"), and its
- * preprocessor_config.json: what the tensors do not show. */
+/* config.json of Hugging Face transformers ("model_type": "vit"), and its preprocessor_config.json:
+ * settings that the tensors do not show. */
 
-/* A configuration of transformers, of whatever model? */
+/* True for a configuration of any transformers model. */
 bool config_hf_is(const json_value *root);
 
-/* Does it describe a model that some layout serves? */
+/* True if some layout supports the model it describes. */
 bool config_hf_knows(const json_value *root);
 
 /* Fills s and the labels from the parsed file at path; a preprocessor_config.json in the same
- * folder is read too. Keys that are missing mean what transformers takes them to mean. */
+ * folder is read too. Missing keys have the defaults of transformers. */
 bool config_hf_apply(config_file *config, settings *s, const char *path, report *r);
 
 /* === Any configuration === */
@@ -88,10 +87,10 @@ bool config_hf_apply(config_file *config, settings *s, const char *path, report 
 /* Config.json, as it is stored beside the weights: timm's, Hugging Face transformers' or
  * open_clip's. */
 
-/* Fills s with what the file says. *foreign (may be NULL) is set, and nothing else done, where it
- * describes a model that vit.h does not run; with NULL that is a failure. */
+/* Fills s from the file. For a model that vit.h does not run, it only sets *foreign; if foreign is
+ * NULL, that is a failure. */
 bool config_read(config_file *config, settings *s, const char *path, bool *foreign, report *r);
-/* The same of a text of timm's form, malloc'ed and taken over. */
+/* Reads a malloc'ed text in timm's form, which it takes over. */
 bool config_read_json(config_file *config, settings *s, char *text, report *r);
 void config_free(config_file *config);
 

@@ -7,25 +7,25 @@
 /* === Tables === */
 
 typedef enum key_action {
-    TO_SETTING,    /* a number or flag for `setting`; null leaves it alone */
+    TO_SETTING,    /* a number or flag for `setting`; null leaves it unchanged */
     TO_SIZE,       /* n or [height, width] */
-    TO_TRUE,       /* true sets the flag `setting`, false leaves it alone */
+    TO_TRUE,       /* true sets the flag `setting`, false leaves it unchanged */
     TO_SQUARE,     /* n or [n, n] */
     TO_INPUT_SIZE, /* [channels, height, width] */
     TO_WORD,       /* a word for `setting` */
     TO_MEAN,
     TO_STD,
-    TO_PRE_NORM,  /* the patches have a bias where it is false */
+    TO_PRE_NORM,  /* the patches have a bias if it is false */
     TO_ABSENCE,   /* null or false clears the flag `setting`, any number sets it */
     TO_POSITIONS, /* pos_embed, use_abs_pos_emb, no_embed_class */
-    TO_ROPE,      /* use_rot_pos_emb: false means none; true does not say which type */
+    TO_ROPE,      /* use_rot_pos_emb: false means none; true does not name the type */
     TO_NORM,      /* kinds of layers, by the names of their classes ... */
     TO_ACTIVATION,
     TO_BLOCK,
     TO_ATTENTION,
     TO_MLP,
     TO_SWIGLU,     /* true: a gated MLP with SiLU */
-    TO_FINAL_NORM, /* false: nowhere; else its place is seen in the tensors */
+    TO_FINAL_NORM, /* false: none; otherwise the tensors show its place */
     TO_NOTHING,    /* vit.h lacks it: anything but null is refused */
 } key_action;
 
@@ -134,7 +134,7 @@ static bool is_count(const json_value *value) {
     return count >= 0 && count <= 0x7fffffff;
 }
 
-/* Any number that a float can hold. */
+/* Any number that fits a float. */
 static bool is_number(const json_value *value) {
     return fabs(json_number(value, HUGE_VAL)) <= 1e30;
 }
@@ -143,7 +143,7 @@ static bool put_setting(settings *s, const key_rule *rule, const char *where,
                         const json_value *value, report *r) {
     setting_kind kind = setting_rows[rule->setting].kind;
     bool truth = value->kind == JSON_TRUE || value->kind == JSON_FALSE;
-    /* timm writes representation_size false where it means none */
+    /* timm writes representation_size false for none */
     if (kind == SETTING_FLAG || (rule->setting == SETTING_REPRESENTATION_DIM && truth)) {
         if (!truth || (value->kind == JSON_TRUE && kind != SETTING_FLAG))
             return wrong(where, rule->key, "true or false", value, r);
@@ -341,7 +341,8 @@ static bool put_absence(settings *s, const key_rule *rule, const json_value *val
     return true;
 }
 
-/* What says that there are none comes first: "pos_embed", "" or "none", or no use_abs_pos_emb. */
+/* A statement that there are none has priority: "pos_embed", "" or "none", or no
+   use_abs_pos_emb. */
 static bool put_positions(settings *s, const key_rule *rule, const char *where,
                           const json_value *value, report *r) {
     const char *text = json_string(value, NULL);
@@ -420,8 +421,8 @@ static const json_value *get_object(const json_value *root, const char *key, rep
     return value;
 }
 
-/* timm's own name is "architecture" and the tag stands apart: in pretrained_cfg, or in old files,
- * which have no such object, at the top. */
+/* timm's own name is "architecture". The tag is separate: in pretrained_cfg, or in old files, which
+ * have no such object, at the top. */
 static bool get_architecture(config_file *config, const json_value *root,
                              const json_value *pretrained, report *r) {
     const json_value *value = json_get(root, "architecture");
@@ -437,8 +438,8 @@ static bool get_architecture(config_file *config, const json_value *root,
     return true;
 }
 
-/* What stands later wins: pretrained_cfg describes the weights, the top and model_args what was
- * made of them. */
+/* Later values win: pretrained_cfg describes the weights, the top and model_args the model made
+ * from them. */
 bool config_timm_apply(config_file *config, settings *s, report *r) {
     const json_value *root = config->document.root;
     const json_value *pretrained = get_object(root, "pretrained_cfg", r);

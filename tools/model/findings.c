@@ -58,7 +58,7 @@ bool subject_find(const char *name, size_t length, subject *s) {
 
 /* === Evidence of heads === */
 
-static const double least_hint = 3; /* one model in ten without any heads scores so much */
+static const double least_hint = 3; /* one model in ten without any heads reaches this score */
 
 const char *heads_why(const heads_evidence *evidence, char text[HEADS_TEXT]) {
     const heads_candidate *next = &evidence->ranked[1];
@@ -115,7 +115,7 @@ const char *heads_option(const heads_evidence *evidence, char text[HEADS_TEXT]) 
 enum {
     MAX_FINDINGS = 128,
     ITEM_SIZE = 4096, /* of a line: names have up to 1024 letters */
-    GIVE_SIZE = 1024, /* of what to give, which comes last */
+    GIVE_SIZE = 1024, /* of the advice, which comes last */
 };
 
 /* === Collecting === */
@@ -153,8 +153,8 @@ static bool add(finding_list *list, const char *what, const char *why, const cha
     return false;
 }
 
-/* In falling order of the harm that a wrong one usually does: another order or number of heads, of
- * norms or of pixels gives other logits altogether, an epsilon moves their fourth digit. */
+/* By falling harm of a wrong value: another order or number of heads, of norms or of pixels changes
+ * the logits altogether, an epsilon only their fourth digit. */
 static const char *const by_harm[] = {
     "num_heads",
     "head_dim",
@@ -169,7 +169,7 @@ static const char *const by_harm[] = {
     "in_chans",
     "img_size",
     "patch_stride",
-    "", /* all that is not listed */
+    "", /* all others */
     "mean",
     "preprocessing of",
     "std",
@@ -200,7 +200,7 @@ static size_t harm_rank(const char *what) {
     return unlisted;
 }
 
-/* From attn_root to norm_eps: what nearly every model has, or what moves digits alone. */
+/* From attn_root to norm_eps: values of nearly every model, or with an effect only on digits. */
 bool findings_is_minor(const char *what) {
     const size_t rank = harm_rank(what);
     return rank >= harm_rank("attn_root=") && rank <= harm_rank("norm_eps=");
@@ -275,9 +275,9 @@ void findings_free(findings *f) {
     memset(f, 0, sizeof *f);
 }
 
-/* === An example of what to give ===
- * To a question the first answer: of "--set pool=token (its default) or --set pool=avg" the first.
- * For an assumption its own value, so that the example gives the model that would be assumed. */
+/* === An example of what to give === The example is the first answer to a question: of "--set
+ * pool=token (its default) or --set pool=avg" the first. For an assumption it is the assumed value,
+ * so that the example gives the assumed model. */
 
 /* The next word outside brackets; false at the end. */
 static bool next_word(const char **at, char *word, size_t size) {
@@ -292,8 +292,8 @@ static bool next_word(const char **at, char *word, size_t size) {
     return length > 0;
 }
 
-/* Options that follow each other are all needed; of those with a word or a comma between them one
- * is. Of values between bars the first is taken: a shell would read a bar as a pipe. */
+/* Options that follow each other are all needed; of those with a word or a comma between them, one
+ * is. Of values between bars the first is taken, because a shell would read a bar as a pipe. */
 static void add_options(char *give, size_t size, const char *options) {
     char word[128], value[128];
     while (next_word(&options, word, sizeof word) && !strncmp(word, "--", 2) &&
@@ -307,7 +307,7 @@ static void add_options(char *give, size_t size, const char *options) {
     }
 }
 
-/* Quoted where a shell would take it apart. Whole or not at all. */
+/* Quoted if a shell would split it. Appended as a whole or not at all. */
 static void add_option(char *give, size_t size, const char *option, const char *name,
                        const char *value, size_t length) {
     static const char plain[] =
@@ -320,8 +320,8 @@ static void add_option(char *give, size_t size, const char *option, const char *
         text_append(give, size, "%s", text);
 }
 
-/* "mean=0.5 std=0.5": each of them. What no option gives is left out, as is a name that is assumed
- * to be of no use. */
+/* "mean=0.5 std=0.5": each of them. Assumptions without an option are left out, and so is the
+ * assumption that a name is useless. */
 static void add_assumed(char *give, size_t size, const char *what) {
     subject s;
     while (*what && subject_find(what, strcspn(what, "="), &s) && strcmp(s.option, "--arch")) {
@@ -365,7 +365,7 @@ static void put_questions(message *m, const finding_list *list) {
     m->left_out += list->more;
 }
 
-/* What to do about what is wrong, each once. */
+/* The advice for each problem, without repetition. */
 static void put_advice(message *m, const finding_list *list) {
     size_t i, before;
     for (i = 0; i < list->count; i++) {
@@ -470,7 +470,7 @@ static const char *next_separator(const char *at, const char *end) {
     return end;
 }
 
-/* "1, 2 or 4": the numbers up to the first that is none. */
+/* "1, 2 or 4": the numbers up to the first other word. */
 static void add_numbers(choice_list *list, const char *text, const char *end) {
     while (text < end) {
         const char *stop = next_separator(text, end);
@@ -496,14 +496,14 @@ static void add_cases(choice_list *list, const char *text, const char *end) {
     }
 }
 
-/* What is in brackets after a value. */
+/* The text in brackets after a value. */
 static void read_note(choice_list *list, choice *c, const char *text, const char *end) {
     copy_part(c->note, sizeof c->note, text, (size_t)(end - text));
     if (strstr(c->note, "default"))
         snprintf(list->suggested, sizeof list->suggested, "%s", c->value);
 }
 
-/* What is in brackets after a placeholder. */
+/* The text in brackets after a placeholder. */
 static void read_numbers(choice_list *list, const char *text, const char *end) {
     static const char hint[] = "the weights hint at ";
     const char *hinted = strstr(text, hint);
@@ -524,7 +524,7 @@ static const char *closing_bracket(const char *text) {
     return text;
 }
 
-/* "N", "token", or "token|avg|max"; returns what follows it and what may be in brackets. */
+/* "N", "token", or "token|avg|max"; returns the rest, which may be in brackets. */
 static const char *read_values(choice_list *list, const char *text) {
     const size_t all = strcspn(text, " ,;");
     const char *end = text + all, *brackets = strncmp(end, " (", 2) ? NULL : end + 2;
@@ -545,7 +545,7 @@ static const char *read_values(choice_list *list, const char *text) {
     return after;
 }
 
-/* Of an option for this subject the text begins with: what follows it, up to the value; else
+/* If the text begins with an option for this subject, the part between it and the value; otherwise
  * NULL. */
 static const char *match_option(const subject *s, const char *text) {
     const size_t option = strlen(s->option), name = strlen(s->name);
@@ -565,7 +565,7 @@ static void read_choices(const subject *s, const char *text, choice_list *list) 
     if (list->count == 1) strcpy(list->suggested, list->items[0].value);
 }
 
-/* Where the text names none. */
+/* Used if the text names none. */
 static void add_usual(const setting_row *row, choice_list *list) {
     const setting_word *word = row->words;
     if (list->count > 0) return;
@@ -590,7 +590,7 @@ static void put_choices(json_writer *w, const choice_list *list) {
 
 /* === Questions === */
 
-/* What a question and an assumption share. */
+/* The common members of a question and an assumption. */
 static void put_subject(json_writer *w, const subject *s, const finding *item, choice_list *list) {
     char prefix[sizeof s->name + 1] = "";
     read_choices(s, item->options, list);
@@ -634,7 +634,7 @@ static void put_assumed(json_writer *w, const char *setting, const char *value, 
     json_put_end(w, '}');
 }
 
-/* "mean=0.5 std=0.5": each of them. False where that is no list of settings. */
+/* "mean=0.5 std=0.5": each of them. False if it is not a list of settings. */
 static bool put_each(json_writer *w, const finding *item) {
     const char *at = item->what;
     char value[256];
@@ -642,7 +642,7 @@ static bool put_each(json_writer *w, const finding *item) {
     size_t length;
     memset(&none, 0, sizeof none);
     if (!subject_find(at, strcspn(at, "="), &s)) return false;
-    if (!s.with_prefix) { /* a name of somebody else's, which may have spaces */
+    if (!s.with_prefix) { /* a name from another author, which may contain spaces */
         put_assumed(w, s.name, at + strlen(s.name) + 1, &s, item);
         return true;
     }

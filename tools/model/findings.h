@@ -1,5 +1,5 @@
-/* findings.h - what a conversion assumes, what it must ask, and what is wrong with the tensors. All
- * of it is collected, so that one message can tell the user everything.
+/* findings.h - the assumptions and questions of a conversion, and the problems with the tensors.
+ * All are collected, so that one message can list everything.
  */
 #ifndef FINDINGS_H
 #define FINDINGS_H
@@ -13,56 +13,58 @@
 
 /* === Subjects === */
 
-/* What a question or an assumption is about, and how a user answers it: by the list of settings,
- * or by an option of its own. */
+/* The subject of a question or an assumption, and the way to answer it: through the list of
+ * settings, or by a separate option. */
 
 typedef struct subject {
     char name[64];
-    const setting_row *row;            /* NULL: of other kinds */
-    const char *option, *type, *means; /* option NULL: nothing that one option gives */
+    const setting_row *row;            /* NULL for other kinds */
+    const char *option, *type, *means; /* option NULL: no single option gives it */
     bool with_prefix;                  /* the option takes "name=" before the value */
 } subject;
 
-/* name: "num_heads" of "num_heads=3", with its length. False: an assumption that no option gives. */
+/* name: "num_heads" of "num_heads=3", with its length. False for an assumption without an
+   option. */
 bool subject_find(const char *name, size_t length, subject *s);
 
 /* === Evidence of heads === */
 
-/* What trained weights show of the number of heads, and how that is told. layout/evidence.h reads it.
+/* The evidence in trained weights for the number of heads, in words. layout/evidence.h reads it.
  */
 
 enum { HEADS_MOST = 64, HEADS_TEXT = 320 };
 
 typedef struct heads_candidate {
     int heads;
-    double score; /* 0 or more; chance alone stays below 7 */
+    double score; /* 0 or more; chance stays below 7 */
 } heads_candidate;
 
 typedef struct heads_evidence {
     heads_candidate ranked[HEADS_MOST]; /* the possible numbers, the likeliest first */
-    int count;                          /* 0: the weights were not looked at */
-    bool is_clear;                      /* it is ranked[0] */
+    int count;                          /* 0 if the weights were not inspected */
+    bool is_clear;                      /* ranked[0] is certain */
 } heads_evidence;
 
-/* Why it is ranked[0]: "read from the weights (154; next best 6: 95)". */
+/* The reason for ranked[0]: "read from the weights (154; next best 6: 95)". */
 const char *heads_why(const heads_evidence *evidence, char text[HEADS_TEXT]);
 
-/* Reason of the question, where the tensors leave it open. */
+/* The reason for the question, if the tensors do not decide. */
 const char *heads_doubt(const heads_evidence *evidence);
 
-/* What to give where it is not clear: "--set num_heads=N (1, 2, 4 or 8; the weights hint at 4: 6.2,
- * then 8: 3.9)". */
+/* The option to give if it is uncertain: "--set num_heads=N (1, 2, 4 or 8; the weights hint at 4:
+ * 6.2, then 8: 3.9)". */
 const char *heads_option(const heads_evidence *evidence, char text[HEADS_TEXT]);
 
 /* === Findings === */
 
-/* What a conversion assumes, what it must ask, and what is wrong with the tensors. All of it is
- * collected, so that one message can tell the user everything. */
+/* The assumptions and questions of a conversion, and the problems with the tensors. All are
+ * collected, so that one message can list everything. */
 
 typedef struct finding {
-    char *what;    /* "norm_eps=1e-05" if assumed, "num_heads" if asked */
-    char *why;     /* "nn.LayerNorm's own" */
-    char *options; /* what decides: "--set norm_eps=N", "--set pool=token or --set pool=avg" */
+    char *what; /* "norm_eps=1e-05" for an assumption, "num_heads" for a question */
+    char *why;  /* "nn.LayerNorm's own" */
+    char *
+        options; /* options that decide: "--set norm_eps=N", "--set pool=token or --set pool=avg" */
 } finding;
 
 typedef struct finding_list {
@@ -75,30 +77,30 @@ typedef struct findings {
     finding_list assumed;
     finding_list asked;
     finding_list wrong; /* tensors that are missing, unknown or misshapen: a sentence in `what`,
-                             what to do about it in `why`, or "" */
+                             the advice in `why`, or "" */
 } findings;
 
-/* These copy what they are given. False: out of memory. What is asked once is not asked again. */
+/* These copy their arguments. False if memory is exhausted. A repeated question is dropped. */
 bool findings_assume(findings *f, const char *what, const char *why, const char *options);
 bool findings_ask(findings *f, const char *what, const char *why, const char *options);
-void findings_answer(findings *f, const char *what); /* asks it no more */
+void findings_answer(findings *f, const char *what); /* removes the question */
 bool findings_wrong(findings *f, const char *what, const char *advice);
 
-/* An assumption that is seldom wrong, or does little harm where it is. */
+/* True for an assumption that is rarely wrong, or does little harm. */
 bool findings_is_minor(const char *what);
 
-/* A failure becomes one of the things that are wrong, unless one begins with the same words. */
+/* Records a failure as one of the problems, unless one begins with the same words. */
 bool findings_take(findings *f, report *r);
 
 bool findings_has_asked(const findings *f, const char *what);
 
-/* Is there anything that must be told or put right first? */
+/* True if a question or a problem remains. */
 bool findings_are_open(const findings *f);
 
-/* Is nothing wrong, but something asked? Then it helps to know what is assumed besides. */
+/* True if there are questions but no problems. The assumptions are then useful too. */
 bool findings_only_ask(const findings *f);
 
-/* One failure about everything that is open and, if strict, assumed. Returns false. */
+/* Fails with all open questions and problems and, if strict, the assumptions. Returns false. */
 bool findings_refuse(const findings *f, bool strict, report *r);
 
 void findings_free(findings *f);
@@ -108,13 +110,14 @@ void findings_free(findings *f);
 /* Findings as JSON, for programs that ask their users themselves. */
 
 /* "questions": [{"setting", "why", "means", "option", "prefix", "type", "choices", "suggested",
- * "text"}]. An answer is given as two arguments, the option and the answer after the prefix:
- * "--set" and "pool=" + "avg". type: integer, number, flag (0 or 1), word (one of the choices),
- * size (HxW) or text. A choice has a "value" and a "note", or null. suggested: the default of the
- * library, what the weights hint at, or the only choice; else null. text: all of it in words. */
+ * "text"}]. The answer takes two arguments, the option and the answer after the prefix: "--set" and
+ * "pool=" + "avg". type: integer, number, flag (0 or 1), word (one of the choices), size (HxW) or
+ * text. A choice has a "value" and a "note", or null. suggested: the default of the library, the
+ * weights' hint, or the only choice; otherwise null. text: all of it in words. */
 void findings_put_questions(json_writer *w, const findings *f);
 
-/* "assumed": the same with "value" for "suggested". What is no single setting has a null option. */
+/* "assumed": the same members, with "value" in place of "suggested". An entry that is not a single
+   setting has a null option. */
 void findings_put_assumed(json_writer *w, const findings *f);
 
 /* "wrong": [{"what", "advice"}]. */

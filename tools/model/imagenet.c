@@ -1,5 +1,5 @@
-/* The classes of ImageNet-1k as ILSVRC 2012 numbers them: the WordNet id of each, and the first of
- * its names, or all of them where another class has the same first.
+/* The classes of ImageNet-1k in the order of ILSVRC 2012: the WordNet id of each and its first
+ * name, or all its names if another class has the same first name.
  */
 #include "model/labels.h"
 

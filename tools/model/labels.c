@@ -48,7 +48,7 @@ static void trim_end(char *text, size_t size) {
     text[size] = '\0';
 }
 
-/* Cuts text into lines; blank ones are allowed at the end alone. */
+/* Cuts text into lines; blank lines are allowed only at the end. */
 static bool split_lines(label_list *list, char *text, report *r) {
     size_t i;
     for (i = 0; i < list->count; i++) {
@@ -64,7 +64,7 @@ static bool split_lines(label_list *list, char *text, report *r) {
     return true;
 }
 
-/* Where every line begins with a WordNet id, the words after it are the label. */
+/* If every line begins with a WordNet id, the words after it are the label. */
 static void split_synsets(label_list *list) {
     size_t i;
     for (i = 0; i < list->count; i++) {
@@ -82,7 +82,7 @@ static void split_synsets(label_list *list) {
 
 /* === CSV: selected_tags.csv of the wd taggers === */
 
-/* The field of that column; NULL: the line has fewer. */
+/* The field of that column; NULL if the line has fewer. */
 static char *field_at(char *line, int column) {
     char *field = NULL;
     for (; line && column >= 0; column--) field = text_take_field(&line, ',');
@@ -98,7 +98,7 @@ static int find_column(char *header, const char *name) {
     return -1;
 }
 
-/* Lines of `text` to what their column "name" says; the header is dropped. */
+/* Replaces the lines of `text` by their column "name", without the header. */
 static bool take_names(label_list *list, char *text, report *r) {
     const int column = find_column(text, "name");
     size_t i;

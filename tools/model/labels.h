@@ -13,7 +13,7 @@
 typedef struct label_list {
     size_t count;         /* 0: none */
     const char **labels;  /* "tench, Tinca tinca" */
-    const char **synsets; /* "n01440764", or whatever a folder of the class is called; or NULL */
+    const char **synsets; /* "n01440764", or another name of a class's folder; or NULL */
     memory_arena memory;
 } label_list;
 
@@ -23,8 +23,8 @@ void labels_free(label_list *list);
  * tagger, whose first line is "tag_id,name,...": selected_tags.csv. */
 bool labels_read_file(label_list *list, const char *path, report *r);
 
-/* label_names: a list; label_descriptions: NULL, a list, or an object keyed by label_names. Where
- * both are given, the names are ids and the descriptions what people read. */
+/* label_names: a list; label_descriptions: NULL, a list, or an object keyed by label_names. If both
+ * are given, the names are ids and the descriptions are for people. */
 bool labels_from_json(label_list *list, const json_value *names, const json_value *descriptions,
                       report *r);
 
@@ -33,10 +33,10 @@ enum { IMAGENET_CLASSES = 1000 };
 /* "n01440764 tench" and so on; NULL in a build without them (examples/web/vit/left_out.c). */
 const char *const *imagenet_classes(void);
 
-/* Those of ImageNet-1k; fails in such a build. */
+/* Takes the names of ImageNet-1k; fails in a build without them. */
 bool labels_from_imagenet(label_list *list, report *r);
 
-/* The names as they are, copied. */
+/* Copies the names unchanged. */
 bool labels_from_list(label_list *list, const char *const *names, size_t count, report *r);
 
 #endif

@@ -12,7 +12,7 @@ vit_rope rope_layout(rope_type type) {
     return type == ROPE_DINOV3 ? VIT_ROPE_HALVES : VIT_ROPE_PAIRS;
 }
 
-/* Stores the value as a sum of three floats, which has all digits of a double. */
+/* Stores the value as a sum of three floats, which holds all digits of a double. */
 static void put_frequency(const rope_options *options, int axis, double value, vit_rotation *to) {
     const bool is_column = (axis == 0) == (options->indexing == ROPE_XY);
     float *parts = is_column ? to->column : to->row;
@@ -23,7 +23,7 @@ static void put_frequency(const rope_options *options, int axis, double value, v
     }
 }
 
-/* Coordinates as the options say, without a frequency. */
+/* Coordinates from the options, without a frequency. */
 static vit_rotation no_rotation(const rope_options *options) {
     const vit_rotation dinov3 = { { 0 }, { 0 }, 0.5f, 2, -1 };
     const vit_rotation other = {
@@ -59,8 +59,8 @@ vit_rotation rope_rotation_mixed(const rope_grid *grid, float first, float secon
 
 /* === Sines and cosines === */
 
-/* Sines, then cosines of one coordinate at `count` frequencies, which fall from 1; the one numbered
- * `last`, if there are so many, is 1 / 10000. */
+/* Sines, then cosines of one coordinate at `count` frequencies, which fall from 1; number `last`,
+ * if it exists, is 1 / 10000. */
 static void put_waves(double place, int count, int last, float *to) {
     int k;
     for (k = 0; k < count; k++) {
@@ -70,7 +70,7 @@ static void put_waves(double place, int count, int last, float *to) {
     }
 }
 
-/* [sin x, cos x, sin y, cos y]. SimpleViT's frequencies reach 1 / 10000, those of MAE do not. */
+/* [sin x, cos x, sin y, cos y]. SimpleViT's frequencies reach 1 / 10000, MAE's do not. */
 static void put_grid(int kind, const vit_config *c, float *to) {
     const int count = c->embed_dim / 4, last = kind == SINCOS_MAE ? count : count - 1;
     int i;
@@ -80,7 +80,7 @@ static void put_grid(int kind, const vit_config *c, float *to) {
     }
 }
 
-/* Along the sequence, column k of n has the frequency 10000^(-this / n). */
+/* Along the sequence, column k of n has the frequency 10000^(-result / n). */
 static int line_exponent(int kind, int k, int n) {
     switch (kind) {
     case SINCOS_1D_HALVES: return k % (n / 2) * 2;

@@ -1,4 +1,4 @@
-/* positions.h - positions that are computed: rotary ones, sines and cosines. */
+/* positions.h - computed positions: rotary ones, sines and cosines. */
 #ifndef POSITIONS_H
 #define POSITIONS_H
 
@@ -10,8 +10,8 @@
 
 /* === Rotary positions === */
 
-/* How rotary positions rotate, as timm and the models' own code compute them: each pair of
- * elements of a head has a frequency, and each patch two coordinates. */
+/* Rotary positions, as timm and the models' own code compute them: each pair of elements of a head
+ * has a frequency, and each patch two coordinates. */
 
 /* timm's names for its kinds. */
 typedef enum rope_type {
@@ -23,7 +23,7 @@ typedef enum rope_type {
 
 typedef enum rope_indexing {
     ROPE_IJ, /* the row is the first coordinate                                  */
-    ROPE_XY, /* the column is                                                    */
+    ROPE_XY, /* the column is the first coordinate                               */
 } rope_indexing;
 
 typedef struct rope_options {
@@ -31,35 +31,35 @@ typedef struct rope_options {
     rope_indexing indexing;
     double temperature; /* base of the frequencies                                   */
     double offset;      /* coordinate of the first row and column                    */
-    int reference;      /* side of the grid that coordinates are scaled to; 0: none  */
+    int reference;      /* side of the grid that coordinates are scaled to; 0 for none */
 } rope_options;
 
-/* What a table of cosines or sines depends on. */
+/* The inputs of a table of cosines or sines. */
 typedef struct rope_grid {
     rope_options options;
     int height, width; /* in patches */
     int pairs;         /* of a head */
 } rope_grid;
 
-/* Which elements of a head pair up. */
+/* The elements of a head that form pairs. */
 vit_rope rope_layout(rope_type type);
 
-/* How a pair rotates, by frequencies from the options ... */
+/* The rotation of a pair, by frequencies from the options. */
 vit_rotation rope_rotation(const rope_grid *grid, int64_t pair);
 
-/* ... or, where the checkpoint gives them, from the periods, one for each pair of an axis ... */
+/* By the checkpoint's periods, one for each pair of an axis. */
 vit_rotation rope_rotation_of_period(const rope_grid *grid, int64_t pair, const float *periods);
 
-/* ... or from the pair's frequencies along each coordinate. */
+/* By the pair's frequencies along each coordinate. */
 vit_rotation rope_rotation_mixed(const rope_grid *grid, float first, float second);
 
 /* === Sines and cosines === */
 
-/* Positions that are computed from sines and cosines and not kept in checkpoints. */
+/* Positions that are computed from sines and cosines and not stored in checkpoints. */
 
-/* Places of pos_sincos' words. From SINCOS_1D on they are along the sequence: sines in even
- * columns, cosines in odd ones, two columns of one frequency. Known departures: all sines before
- * all cosines; a frequency for each column; one for each, which falls twice as fast; 1 for all. */
+/* Indices of pos_sincos' words. From SINCOS_1D on they run along the sequence: sines in even
+ * columns, cosines in odd ones, two columns per frequency. Known variants: all sines before all
+ * cosines; a frequency for each column; one for each that falls twice as fast; 1 for all. */
 enum {
     SINCOS_NONE,
     SINCOS_SIMPLE_VIT,
@@ -71,11 +71,11 @@ enum {
     SINCOS_1D_PLAIN,
 };
 
-/* Is there such a table of this width? */
+/* True if there is such a table of this width. */
 bool sincos_fits(int kind, int embed_dim);
 
-/* Fills pos_embed [rows, embed_dim]: rows are those of all tokens or of the patches, as
- * config->positions says. */
+/* Fills pos_embed [rows, embed_dim]; config->positions decides whether rows are those of all tokens
+ * or of the patches. */
 void sincos_positions(int kind, const vit_config *config, float *to);
 
 #endif

@@ -11,11 +11,11 @@
 
 /* One call of settings_resolve. */
 typedef struct resolver {
-    settings all[FROM_COUNT]; /* a copy, in which two ways to say one thing become one */
+    settings all[FROM_COUNT]; /* a copy, in which equivalent settings are merged */
     const settings_seen *seen;
     const patch_request *wanted;
     settings_resolved *model;
-    vit_config *config; /* the model's, as are the next two */
+    vit_config *config; /* the model's, like the next two */
     settings_stored *stored;
     settings_notes *notes;
     findings *found;
@@ -30,8 +30,8 @@ static bool is_told(const resolver *m, setting_key key) {
     return settings_origin(m->all, key) >= 0;
 }
 
-/* What the tensors, --match or --set say. Where the final norm stands depends in timm on how the
- * head is pooled, which a configuration may have changed: there a name knows less than the tensors.
+/* The value from the tensors, --match or --set. In timm the place of the final norm depends on the
+ * pooling, which a configuration may have changed; there the tensors are more reliable than a name.
  */
 static double shown_of(const resolver *m, setting_key key) {
     if (m->all[FROM_OPTIONS].given[key]) return m->all[FROM_OPTIONS].value[key];
@@ -40,20 +40,19 @@ static double shown_of(const resolver *m, setting_key key) {
     return setting_rows[key].plain;
 }
 
-/* The plain value where no source gives one. */
+/* The plain value if no source gives one. */
 static double value_of(const resolver *m, setting_key key) {
     return value_or(m, key, setting_rows[key].plain);
 }
 
-/* === Questions ===
- * They return true, so that all are asked at once. */
+/* === Questions === These functions return true, so that all questions are asked at once. */
 
 static bool ask(const resolver *m, const char *what, const char *why, const char *options,
                 report *r) {
     return findings_ask(m->found, what, why, options) || report_no_memory(r);
 }
 
-/* The same where a tensor that is not there raises the question: it may have another name. */
+/* Asks because of a missing tensor, which may have another name. */
 static bool ask_for_lack(const resolver *m, const char *what, const char *why, const char *options,
                          report *r) {
     return m->found->wrong.count > 0 || ask(m, what, why, options, r);
@@ -89,7 +88,8 @@ static bool check_contradiction(const resolver *m, setting_key key, report *r) {
                        setting_text(key, tensors->value[key], seen));
 }
 
-/* What mlp_dim means depends on whether the MLP is gated: that contradiction is named first. */
+/* The meaning of mlp_dim depends on whether the MLP is gated, so that contradiction is named
+   first. */
 static bool check_contradictions(const resolver *m, report *r) {
     int key;
     if (!check_contradiction(m, SETTING_GATED_MLP, r)) return false;
@@ -113,8 +113,8 @@ int settings_stem_stride(const settings *s) {
     return stem_stride((int)s->value[SETTING_STEM], stages);
 }
 
-/* mlp_ratio is only another way to say mlp_dim; truncated as Python's int() does. timm counts both
- * halves of a packed gated MLP, which only the tensors tell from a split one. */
+/* mlp_ratio is another form of mlp_dim, truncated like Python's int(). timm counts both halves of a
+ * packed gated MLP, which only the tensors distinguish from a split one. */
 static void expand_ratio(resolver *m) {
     const double embed_dim = value_of(m, SETTING_EMBED_DIM);
     const double half = m->all[FROM_TENSORS].value[SETTING_MLP_DIM];
@@ -128,7 +128,7 @@ static void expand_ratio(resolver *m) {
     }
 }
 
-/* timm's names stand for an mlp_ratio: where somebody changed the width, mlp_dim changed too. */
+/* timm's names imply an mlp_ratio: if the width was changed, mlp_dim changed too. */
 static void forget_other_width(resolver *m) {
     settings *name = &m->all[FROM_NAME];
     const double named = name->value[SETTING_EMBED_DIM];
@@ -142,8 +142,8 @@ static void fill_mlp_dim(resolver *m) {
                      value_of(m, SETTING_EMBED_DIM) * setting_rows[SETTING_MLP_RATIO].plain);
 }
 
-/* timm's patch_size of a hybrid counts pixels of the map that its backbone makes, and MobileCLIP's
- * patch embedding is part of the backbone. */
+/* timm's patch_size of a hybrid counts pixels of its backbone's map, and MobileCLIP's patch
+ * embedding is part of the backbone. */
 static void expand_patch(resolver *m) {
     const settings *tensors = &m->all[FROM_TENSORS];
     const int stride = settings_stem_stride(tensors);
@@ -159,8 +159,8 @@ static bool ask_chans(const resolver *m, int64_t depth, report *r) {
     return ask(m, "in_chans", why, choices_of_chans(depth, options), r);
 }
 
-/* A 2-D patch weight [D, C * P * P] leaves C and P open. Unless one of them is told, three channels
- * are assumed if that leaves a square, then one. */
+/* A 2-D patch weight [D, C * P * P] leaves C and P open. Unless one of them is given, three
+ * channels are assumed if that leaves a square, then one. */
 static bool resolve_flat_patch(resolver *m, report *r) {
     settings *tensors = &m->all[FROM_TENSORS];
     const int64_t depth = m->seen->patch_depth;
@@ -193,7 +193,7 @@ static bool resolve_flat_patch(resolver *m, report *r) {
 
 /* === Heads === */
 
-/* attn.proj is linear, so dividing what it reads can be done to its weight instead. */
+/* attn.proj is linear, so its weight can be divided instead of its input. */
 static void resolve_scale(resolver *m) {
     vit_config *c = m->config;
     const int root = (int)value_of(m, SETTING_ATTN_ROOT);
@@ -205,8 +205,8 @@ static void resolve_scale(resolver *m) {
     c->attn_scale = (float)value_or(m, SETTING_ATTN_SCALE, scale);
 }
 
-/* Attention of each token to itself alone has no heads: any number that divides the width does, of
- * those that are not too wide for vit.h. Its bias goes into that of attn.proj. */
+/* Attention of each token only to itself has no heads: any divisor of the width works, if it is not
+ * too wide for vit.h. Its bias goes into that of attn.proj. */
 static bool resolve_self(resolver *m, report *r) {
     vit_config *c = m->config;
     const int64_t inner = m->seen->qkv_rows ? m->seen->qkv_rows / 3 : c->embed_dim;
@@ -219,7 +219,7 @@ static bool resolve_self(resolver *m, report *r) {
     return true;
 }
 
-/* What the weights show, or timm's usual number where they show nothing. */
+/* The weights' number, or timm's usual number without evidence. */
 static void put_assumed_heads(resolver *m, int by_width) {
     vit_config *c = m->config;
     const bool is_shown = m->seen->heads.is_clear &&
@@ -274,7 +274,7 @@ static bool gives_size(const settings *s) {
     return s->given[SETTING_IMG_HEIGHT] && s->given[SETTING_IMG_WIDTH];
 }
 
-/* The name or the configuration, whichever gives the size and comes first. */
+/* The name or the configuration, whichever gives the size and has priority. */
 static const settings *teller_of_size(const resolver *m) {
     return &m->all[gives_size(&m->all[FROM_CONFIG]) ? FROM_CONFIG : FROM_NAME];
 }
@@ -289,7 +289,7 @@ static int patch_step(const vit_config *c) {
     return c->patch_stride ? c->patch_stride : c->patch_size;
 }
 
-/* Patches along a side. The map of a ResNet stem is rounded up, everything else down. */
+/* Patches along a side. The map of a ResNet stem is rounded up, all others down. */
 static int grid_side(const vit_config *c, double pixels) {
     const int stride = stride_of(c);
     double side = pixels / stride;
@@ -300,12 +300,12 @@ static int grid_side(const vit_config *c, double pixels) {
     return side < 32768 ? (int)side : 0; /* so that the product of two sides is an int */
 }
 
-/* The smallest side with so many patches. */
+/* The smallest side with this number of patches. */
 static double pixels_of(const vit_config *c, int patches) {
     return (patches - 1.0) * patch_step(c) + c->patch_size;
 }
 
-/* The grid of the input size that a source gives. */
+/* The grid of a source's input size. */
 static void take_grid(resolver *m, const settings *told) {
     m->stored->grid_height = grid_side(m->config, told->value[SETTING_IMG_HEIGHT]);
     m->stored->grid_width = grid_side(m->config, told->value[SETTING_IMG_WIDTH]);
@@ -321,8 +321,8 @@ static bool grid_explains_rows(resolver *m) {
     return stored->patch_rows == stored->position_rows;
 }
 
-/* timm assumes a square grid unless the number of rows rules it out. 0, 1 or 2 ways to read the
- * rows; if there are two, SETTING_POSITIONS decides. */
+/* timm assumes a square grid unless the number of rows rules it out. Returns 0, 1 or 2 ways to read
+ * the rows; of two, SETTING_POSITIONS decides. */
 static int square_grid(resolver *m) {
     settings_stored *stored = m->stored;
     const int rows = stored->position_rows, prefix = m->config->num_prefix_tokens;
@@ -341,7 +341,7 @@ static int square_grid(resolver *m) {
     return fits_all && fits_patches && wanted < 0 ? 2 : 1;
 }
 
-/* The size that the name or the configuration gives does not match the positions. */
+/* The size from the name or the configuration does not match the positions. */
 static bool refuse_size(const resolver *m, const settings *told, bool is_square_grid, report *r) {
     const double height = told->value[SETTING_IMG_HEIGHT], width = told->value[SETTING_IMG_WIDTH];
     const int patch = m->config->patch_size;
@@ -358,7 +358,7 @@ static bool refuse_size(const resolver *m, const settings *told, bool is_square_
                        told->origin, height, width, m->stored->position_rows, patch);
 }
 
-/* Rows that are no square: another number of patches, or more rows than there are tokens. */
+/* The rows are not a square: another number of patches, or more rows than tokens. */
 static bool ask_for_rows(const resolver *m, report *r) {
     const settings_stored *stored = m->stored;
     const int prefix = m->config->num_prefix_tokens, patch = m->config->patch_size;
@@ -380,9 +380,9 @@ static bool ask_for_rows(const resolver *m, report *r) {
         choices_of_size(stored->position_rows - prefix, patch, patch_step(m->config), options), r);
 }
 
-/* Which grid the positions form, and whether the prefix tokens have some too. Sources count in
- * falling precedence, except for the command line: it may request another size than that of the
- * positions, which are then resampled. */
+/* Finds the grid of the positions, and whether the prefix tokens have positions too. Sources count
+ * in falling precedence, except the command line: it may request another size, to which the
+ * positions are resampled. */
 static bool find_grid(resolver *m, report *r) {
     const settings *told = teller_of_size(m);
     int ways;
@@ -432,8 +432,8 @@ static bool ask_relative_size(const resolver *m, report *r) {
     return ask(m, "img_size", why, "--img-size HxW", r);
 }
 
-/* As find_grid: the grid is that of the name or the configuration if it fits, else a square. The
- * command line may request another size, and decides where the table is not that of a square. */
+/* Like find_grid: the grid is that of the name or the configuration if it fits, otherwise a square.
+ * The command line may request another size, and decides if the table is not that of a square. */
 static bool find_relative_grid(resolver *m, report *r) {
     const settings *told = teller_of_size(m);
     const int count = m->seen->relative_positions;
@@ -452,7 +452,7 @@ static bool find_relative_grid(resolver *m, report *r) {
                        pixels_of(m->config, m->stored->grid_width));
 }
 
-/* The input size that was requested, or that of the grid. */
+/* The requested input size, or that of the grid. */
 static bool put_img_size(resolver *m, report *r) {
     const double height = pixels_of(m->config, m->stored->grid_height);
     const double width = pixels_of(m->config, m->stored->grid_width);
@@ -460,13 +460,13 @@ static bool put_img_size(resolver *m, report *r) {
            put_field(m, SETTING_IMG_WIDTH, value_or(m, SETTING_IMG_WIDTH, width), r);
 }
 
-/* Where no tensor but such a table shows the size. */
+/* Used if only such a table shows the size. */
 static bool resolve_relative_size(resolver *m, report *r) {
     m->config->positions = VIT_POS_NONE;
     return find_relative_grid(m, r) && put_img_size(m, r);
 }
 
-/* Without positions nothing in the tensors shows the size. */
+/* Without positions the tensors do not show the size. */
 static bool resolve_free_size(resolver *m, report *r) {
     vit_config *c = m->config;
     c->img_height = (int)value_of(m, SETTING_IMG_HEIGHT);
@@ -482,8 +482,8 @@ static bool resolve_free_size(resolver *m, report *r) {
     return resolve_sincos(m, r);
 }
 
-/* A table for the longest sequence there might be: only the input's size tells how many of its rows
- * are used. */
+/* A table for the longest possible sequence: only the input's size shows how many of its rows are
+ * used. */
 static bool take_first_rows(resolver *m, report *r) {
     vit_config *c = m->config;
     settings_stored *stored = m->stored;
@@ -506,7 +506,7 @@ static bool take_first_rows(resolver *m, report *r) {
     return true;
 }
 
-/* What the name, the configuration or --set says against what the rows show. */
+/* Compares the name, the configuration or --set with the rows. */
 static bool check_positions(const resolver *m, report *r) {
     const vit_config *c = m->config;
     const double wanted = value_or(m, SETTING_POSITIONS, c->positions);
@@ -520,8 +520,8 @@ static bool check_positions(const resolver *m, report *r) {
                        setting_text(SETTING_POSITIONS, c->positions, seen));
 }
 
-/* Sizes of the input and of the grid that the stored positions form. pos_embed shows most: how
- * many patches there are; a table of relative positions shows the grid; else somebody must say. */
+/* Sizes of the input and of the grid of the stored positions. pos_embed shows the number of
+ * patches, a table of relative positions the grid; otherwise a source must give them. */
 static bool resolve_size(resolver *m, report *r) {
     vit_config *c = m->config;
     const int patch = c->patch_size;
@@ -560,7 +560,7 @@ static bool ask_positions(const resolver *m, report *r) {
                         choices_of_words(SETTING_ROPE_TYPE, sincos, options), r);
 }
 
-/* timm's values where nothing else is told. */
+/* timm's values are the defaults. */
 static bool resolve_rope(resolver *m, report *r) {
     vit_config *c = m->config;
     rope_options *o = &m->model->rope;
@@ -582,9 +582,8 @@ static bool resolve_rope(resolver *m, report *r) {
     return true;
 }
 
-/* === Options that no tensor shows ===
- * For a plain ViT, as all of Google's, DeiT, DINO and MAE are, timm's defaults are assumed; for all
- * others somebody must say it. */
+/* === Options that no tensor shows === For a plain ViT, such as Google's, DeiT, DINO and MAE,
+ * timm's defaults are assumed; all others must state them. */
 
 static bool resolve_norm(resolver *m, report *r) {
     const vit_config *c = m->config;
@@ -680,7 +679,7 @@ static bool adapt_patches(resolver *m, report *r) {
     return true;
 }
 
-/* Only a model whose size may change has to know how. */
+/* Only a model with a variable size needs it. */
 static bool resolve_resampling(resolver *m, report *r) {
     vit_config *c = m->config;
     const vit_pos_resample how = (vit_pos_resample)value_of(m, SETTING_POS_RESAMPLE);
@@ -704,7 +703,7 @@ static bool resolve_resampling(resolver *m, report *r) {
                        setting_text(SETTING_POS_RESAMPLE, (int)how, word));
 }
 
-/* Each step reads what those before it have put into the config. */
+/* Each step reads the config entries of the previous ones. */
 bool settings_resolve(const settings all[FROM_COUNT], const settings_seen *seen,
                       const patch_request *wanted, settings_resolved *model, findings *f,
                       report *r) {

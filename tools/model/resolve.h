@@ -1,5 +1,4 @@
-/* resolve.h - from what the sources say of a model to its vit_config: what the tensors show goes
- * in, what follows comes out.
+/* resolve.h - turns the settings of all sources into a vit_config.
  */
 #ifndef RESOLVE_H
 #define RESOLVE_H
@@ -14,21 +13,22 @@
 #define VIT_TOOLS
 #include "vit.h"
 
-/* How well the norms' weights fit the columns of what reads them before and after the sums: mean
+/* The fit of the norms' weights to the columns of their readers, before and after the sums: mean
  * correlations. */
 typedef struct norm_order_evidence {
     double pre, post;
     bool is_clear;
 } norm_order_evidence;
 
-/* How large the biases of keys would be beside those of queries and values, in either order. */
+/* The size of the supposed keys' biases relative to those of queries and values, in either
+   order. */
 typedef struct key_bias_evidence {
     double best, next;
     bool is_by_head;
     bool is_clear;
 } key_bias_evidence;
 
-/* What the tensors show beyond single settings. Inspecting a checkpoint fills it in; only what
+/* Evidence from the tensors beyond single settings. Inspecting a checkpoint fills it in; only what
  * --match-input and --match-folder settle is taken out of it again. */
 typedef struct settings_seen {
     int position_rows;      /* of pos_embed; 0 without it */
@@ -36,17 +36,17 @@ typedef struct settings_seen {
     int64_t qkv_rows;       /* of attn.qkv.weight; 0 without blocks */
     int64_t patch_depth;    /* columns of a 2-D patch_embed.proj.weight, the old form; else 0 */
     bool patch_order_read;  /* from the weights: the mean correlation of neighbouring pixels in */
-    double patch_order_best, patch_order_next; /* the order that was found, and in the other */
-    heads_evidence heads;                      /* in the weights; read if no source says it */
-    norm_order_evidence norm_order;            /* likewise */
-    key_bias_evidence key_bias;                /* likewise */
-    bool by_default[SETTING_COUNT]; /* no source said it: it is what the layout's library does */
+    double patch_order_best, patch_order_next; /* the chosen order, and in the other */
+    heads_evidence heads;           /* in the weights; read if no source gives the number */
+    norm_order_evidence norm_order; /* likewise */
+    key_bias_evidence key_bias;     /* likewise */
+    bool by_default[SETTING_COUNT]; /* no source gave it: it is a default of the layout's library */
     bool mean_by_default, std_by_default;
     const char *library;          /* that library */
     bool is_open;                 /* see layout->is_open */
     bool is_torch_attention;      /* torch.nn.MultiheadAttention, whose scale is known */
-    bool is_batch_second;         /* it says that it is given [tokens, batch, width] */
-    const char *activation_doubt; /* the checkpoint's own code speaks against the usual one: why;
+    bool is_batch_second;         /* it states that it gets [tokens, batch, width] */
+    const char *activation_doubt; /* the checkpoint's own code contradicts the usual one: why;
                                        or NULL */
 } settings_seen;
 
@@ -54,49 +54,49 @@ typedef struct settings_seen {
 typedef struct settings_stored {
     int chans, patch;            /* of the patch embedding */
     int position_rows;           /* rows of pos_embed in use; 0 without it */
-    bool first_rows;             /* those are the first of more rows: see pos_first_rows */
+    bool first_rows;             /* these are the first of more rows: see pos_first_rows */
     int patch_rows;              /* rows of pos_embed that belong to patches */
     int grid_height, grid_width; /* the grid that these rows, or relative positions, form */
 } settings_stored;
 
-/* Things the report should mention. */
+/* Facts for the report. */
 typedef struct settings_notes {
     bool heads_by_width;   /* num_heads follows timm's naming of embed_dim */
-    bool heads_by_weights; /* the weights show it */
+    bool heads_by_weights; /* read from the weights */
     bool chans_by_depth;   /* in_chans follows from a linear layer's width */
     bool patches_adapted;  /* to other channels or another size */
     bool positions_resampled;
     vit_pos_resample pos_resample; /* how */
 } settings_notes;
 
-/* What follows from all of it. Only settings_resolve writes it. */
+/* The result of all settings. Only settings_resolve writes it. */
 typedef struct settings_resolved {
     vit_config config; /* of the .vit file */
     settings_stored stored;
     settings_notes notes;
-    int pos_sincos;         /* how positions are computed; 0: they are not */
-    double context_divisor; /* attn.proj.weight is divided by it; 0: it is not */
-    rope_options rope;      /* how the tables of rotary positions are made */
+    int pos_sincos;         /* kind of computed positions; 0 for none */
+    double context_divisor; /* divisor of attn.proj.weight; 0 for none */
+    rope_options rope;      /* parameters of the tables of rotary positions */
 } settings_resolved;
 
-/* Puts all of it together; refuses what contradicts the tensors. What nothing says is asked in *f,
- * or the usual is taken (assume_settings). With open questions there *model is no model. Where something
- * is wrong already, what is missing may have another name, and is not asked for. */
+/* Combines all settings; refuses contradictions to the tensors. Missing settings become questions
+ * in *f, or usual values (assume_settings). With open questions *model is incomplete. If there
+ * already are problems, a missing tensor may have another name, and is not asked for. */
 bool settings_resolve(const settings all[FROM_COUNT], const settings_seen *seen,
                       const patch_request *wanted, settings_resolved *model, findings *f,
                       report *r);
 
-/* What is assumed where neither the tensors nor a name, a configuration or an option says it: one
- * assumption for each setting that might be another, and one for all of the preprocessing. False:
- * out of memory. */
+/* Takes assumptions where neither the tensors nor a name, a configuration or an option decides: one
+ * for each setting that might differ, and one for all of the preprocessing. False if memory is
+ * exhausted. */
 bool assume_settings(const settings all[FROM_COUNT], const settings_seen *seen,
                      const settings_resolved *model, findings *f);
 
-/* The same as settings_resolve where nothing may be left open: what would be asked is a failure. */
+/* settings_resolve, but open questions are a failure. */
 bool settings_resolve_all(const settings all[FROM_COUNT], const settings_seen *seen,
                           const patch_request *wanted, settings_resolved *model, report *r);
 
-/* Input pixels, along a side, for one pixel of the feature map that a stem makes; 1 without one. */
+/* Input pixels, along a side, for one pixel of a stem's feature map; 1 without a stem. */
 int settings_stem_stride(const settings *s);
 
 #endif

@@ -1,5 +1,5 @@
-/* setting_list.h - every setting of a model: what --set, a config.json or a name of timm can say,
- * and where it goes in a vit_config. settings.h is what to include.
+/* setting_list.h - every setting of a model that --set, a config.json or a timm name can give, and
+ * its place in vit_config. Include settings.h instead.
  *
  * To add a setting:
  *     1. If it is a field of vit_config, add it there (the recipe: >>extending in vit.h).
@@ -7,7 +7,7 @@
  *        configurations against the tensors and the words of vit-info follow from it.
  *     3. If shown_by names a tensor, the layouts that have it need a rule for it
  *        (layout/tables*.c). If timm's models take it as an argument, add that to config_timm.c.
- *     4. WORKED_OUT: resolve.c computes the field. NO_FIELD: whatever reads the setting.
+ *     4. WORKED_OUT: resolve.c computes the field. NO_FIELD: only its reader uses it.
  * settings.c does not compile if the kind does not fit the field's type. test_settings fails, with
  * the setting's name, if a field has no row, if the tensor in shown_by does not come and go with
  * the field, if --set does not reach the field, or if vit-info does not mention it.
@@ -27,8 +27,8 @@
 #ifndef SETTING_LIST_H
 #define SETTING_LIST_H
 
-/* The words of each WORD, in the order of the enum: X(enumerator, word, phrase). The phrase is what
- * settings_describe says of models with this value; "" for nothing. */
+/* The words of each WORD, in the order of the enum: X(enumerator, word, phrase). The phrase is
+ * settings_describe's for models with this value; "" for none. */
 
 #define WORDS_OF_STEM(X)                                                                         \
     X(VIT_STEM_NONE, "none", "")                                                                 \
@@ -155,15 +155,15 @@
 
 /* X(KEY, name, KIND, field, plain, sources, help), in the order of --help and vit-info:
  *
- *     name       as --set takes it; also the field's name in vit_config
+ *     name       the name for --set; also the field's name in vit_config
  *     KIND       INTEGER, NUMBER, WORD: one of WORDS_OF_KEY, or FLAG(shown_by, phrase):
  *                    shown_by   the tensor whose presence shows that it is 1; or NULL
- *                    phrase     what settings_describe says where it is not `plain`; or NULL
+ *                    phrase     settings_describe's phrase if the value is not `plain`; or NULL
  *     field      COPIED: into vit_config's field of that name. WORKED_OUT: resolve.c computes that
  *                field. NO_FIELD: vit_config has none.
- *     plain      the value where no source says otherwise: that of a plain ViT
- *     sources    NAMED: timm's name of the architecture says it. CHECKED: where the tensors show
- *                it, a name or configuration that says otherwise is an error. BOTH; NEITHER.
+ *     plain      the value without a source: that of a plain ViT
+ *     sources    NAMED: timm's name of the architecture implies it. CHECKED: if the tensors show
+ *                it, a name or configuration that contradicts them is an error. BOTH; NEITHER.
  */
 #define SETTING_LIST(X)                                                                          \
     X(IN_CHANS, in_chans, INTEGER, COPIED, 0, CHECKED, "channels of the input")                  \

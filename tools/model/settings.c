@@ -10,10 +10,10 @@
 
 /* === The table === */
 
-/* What setting_list.h promises, checked while compiling: where an array below has a negative size,
- * its name says what is wrong. */
+/* Checks the rules of setting_list.h at compile time: an array of negative size below has the error
+ * as its name. */
 
-/* Words come in the order of their enum. */
+/* Words follow the order of their enum. */
 #define PLACE(value, word, phrase) PLACE_OF_##value,
 #define IN_ORDER(value, word, phrase)                                                              \
     typedef char value##_is_out_of_order[(int)PLACE_OF_##value == (int)value ? 1 : -1];
@@ -74,7 +74,7 @@ const setting_row setting_rows[SETTING_COUNT] = {
 #undef X
 };
 
-/* What timm and others call the same thing. */
+/* Other names of the same setting in timm and elsewhere. */
 static const struct {
     const char *name;
     setting_key key;
@@ -152,7 +152,7 @@ static const struct {
     { SETTING_REPRESENTATION_ACTIVATION, "identity", "none" },
 };
 
-/* In small letters, with _ for - and without "nn." in front. */
+/* In lower case, with _ for - and without "nn." in front. */
 static void plain_word(const char *word, char plain[64]) {
     size_t i;
     if (!strncmp(word, "nn.", 3)) word += 3;
@@ -197,7 +197,7 @@ static bool setting_find(const char *text, setting_key *key) {
     return false;
 }
 
-/* The setting that begins most alike; NULL: none does. */
+/* The setting with the longest common beginning; NULL for none. */
 static const char *nearest_setting(const char *text) {
     const char *nearest = NULL;
     size_t most = 3, i, length;
@@ -348,7 +348,7 @@ void settings_from_config(settings *s, const vit_config *config) {
     for (key = 0; key < SETTING_COUNT; key++)
         if (setting_rows[key].sources & SETTING_IS_NAMED)
             settings_put(s, (setting_key)key, setting_get_field((setting_key)key, config));
-    /* timm's own way is only its default: a layout may know better */
+    /* timm's method is only its default: a layout may have a better one */
     if (config->pos_resample) settings_put(s, SETTING_POS_RESAMPLE, config->pos_resample);
 }
 
@@ -363,7 +363,7 @@ void settings_from_rope(settings *s, const rope_options *rope) {
 
 /* === Choices === */
 
-enum { MAX_CHOICES = 12, WIDEST = 8 }; /* an input is at most so many times as wide as high */
+enum { MAX_CHOICES = 12, WIDEST = 8 }; /* largest ratio of an input's width to its height */
 
 /* " (1, 2 or 4)" */
 static void append_numbers(char text[CHOICES_SIZE], const int *numbers, int count) {
@@ -427,7 +427,7 @@ bool choices_is_square(int64_t n, int *side) {
 
 /* === Preprocessing === */
 
-/* Value of a channel that was made from those of the checkpoint, as its weights were. */
+/* The value of a channel that was made from the checkpoint's, like its weights. */
 static double adapted_value(const double *values, int count, int chans, int channel) {
     double sum = 0;
     int i;
@@ -436,8 +436,8 @@ static double adapted_value(const double *values, int count, int chans, int chan
     return sum / count;
 }
 
-/* mean or std, for each channel of the file: told for these, for the checkpoint's, or one for all.
- * A name stands for three channels: any number of others may have its values if they are equal. */
+/* mean or std, for each channel of the file: given for these, for the checkpoint's, or one for all.
+ * A name implies three channels; any other number may use its values if they are equal. */
 static bool resolve_vector(const settings all[FROM_COUNT], bool is_std, int stored_chans, int chans,
                            float *out, report *r) {
     const char *name = is_std ? "std" : "mean";
@@ -464,7 +464,7 @@ static bool resolve_vector(const settings all[FROM_COUNT], bool is_std, int stor
     return true;
 }
 
-/* A model whose input size may change needs the size before the crop to follow from it. timm gives
+/* A model with a variable input size needs the size before the crop to follow from it. timm gives
  * crop_pct in a few decimals; with any other number vit.h keeps the proportion of both sizes. */
 static float kept_crop_pct(const settings all[FROM_COUNT], const vit_config *c, double crop_pct) {
     const bool told = settings_origin(all, SETTING_RESIZE_HEIGHT) >= 0 ||
@@ -492,7 +492,7 @@ bool preprocessing_resolve(const settings all[FROM_COUNT], int stored_chans, vit
 
 /* === Another patch embedding === */
 
-/* Other patches are made from squares, side by side. */
+/* Only squares side by side can become other patches. */
 static bool check_cut(const vit_config *c, int chans, int patch, report *r) {
     const char *option = patch != c->patch_size ? "--patch-size" : "--in-chans";
     char word[32];

@@ -1,6 +1,6 @@
-/* settings.h - what is known of a model, and from where: the options of its architecture and its
- * preprocessing, gathered from the tensors, timm's name, config.json and the command line.
- * setting_list.h has the settings, resolve.h puts them together into a vit_config.
+/* settings.h - the settings of a model's architecture and preprocessing, gathered from the tensors,
+ * timm's name, config.json and the command line. setting_list.h lists them, resolve.h combines them
+ * into a vit_config.
  *
  * tools/model owns facts about models: timm's names, config.json, settings, labels, positions; it
  * may include base.
@@ -46,7 +46,7 @@ typedef struct setting_word {
     const char *word, *phrase;
 } setting_word;
 
-/* A row of SETTING_LIST, which says what each column means. */
+/* A row of SETTING_LIST, which describes each column. */
 typedef struct setting_row {
     const char *name, *help;
     setting_field field;
@@ -55,8 +55,8 @@ typedef struct setting_row {
     setting_sources sources;
     setting_kind kind;
     const char *shown_by, *phrase;
-    const char *choices;       /* the words, with spaces between them; NULL: not a WORD */
-    const setting_word *words; /* the same by index; ends with a NULL word; or NULL */
+    const char *choices;       /* the words, with spaces between them; NULL if not a WORD */
+    const setting_word *words; /* the words by index; ends with a NULL word; or NULL */
 } setting_row;
 
 extern const setting_row setting_rows[SETTING_COUNT];
@@ -78,10 +78,10 @@ enum {
  * first in the rows of a joint weight. */
 enum { QKV_INTERLEAVE_NONE, QKV_INTERLEAVE_PER_HEAD, QKV_INTERLEAVE_PER_VALUE };
 
-/* Indices of attn_root's words. The last one is what a well-known tutorial computes. */
+/* Indices of attn_root's words. A well-known tutorial computes the last one. */
 enum { ATTN_ROOT_HEAD_DIM, ATTN_ROOT_EMBED_DIM, ATTN_ROOT_EMBED_DIM_AFTER };
 
-/* What one source says of the model. Integers and indices of words are exact in a double. */
+/* The settings from one source. Integers and indices of words are exact in a double. */
 typedef struct settings {
     const char *origin; /* for messages: "config.json", "--set" */
     bool given[SETTING_COUNT];
@@ -103,18 +103,18 @@ enum {
 void settings_start(settings *s, const char *origin);
 void settings_put(settings *s, setting_key key, double value);
 
-/* The field of a vit_config that a setting has. */
+/* The field of a vit_config for a setting. */
 double setting_get_field(setting_key key, const vit_config *config);
 void setting_put_field(setting_key key, double value, vit_config *config);
-/* The same; refuses what is out of range. Whole numbers may come out of tensors or be computed, and
- * so be larger than an int. */
+/* Sets it; refuses values out of range. Whole numbers from tensors or computations may be larger
+ * than an int. */
 bool setting_put_whole(setting_key key, double value, vit_config *config, report *r);
 
-/* What timm's name of an architecture says: the settings that are NAMED, and how positions are
- * resampled. */
+/* The settings implied by timm's name of an architecture: those marked NAMED, and the resampling of
+ * positions. */
 void settings_from_config(settings *s, const vit_config *config);
 
-/* Rotary positions, or that there are none. */
+/* Rotary positions, or none. */
 void settings_from_rope(settings *s, const rope_options *rope);
 
 /* "num_heads=3", "img_size=384x256", "mean=0.5,0.5,0.5" */
@@ -123,52 +123,52 @@ bool settings_parse(settings *s, const char *assignment, report *r);
 bool settings_parse_size(settings *s, const char *text, report *r);
 /* The index of a word among those of a WORD, or -1. */
 int setting_find_word(setting_key key, const char *word);
-/* Also as people and libraries write it: "nn.SiLU", "swish". */
+/* Also accepts other spellings: "nn.SiLU", "swish". */
 int setting_find_any_word(setting_key key, const char *text);
 
 /* True with the value of the highest origin that gives one. */
 bool settings_get(const settings all[FROM_COUNT], setting_key key, double *value);
-/* That origin, or -1. */
+/* The highest origin that gives the setting, or -1. */
 int settings_origin(const settings all[FROM_COUNT], setting_key key);
 
-/* The value as --set takes it: "7", or the word that it stands for. */
+/* The value in the form of --set: "7", or the word. */
 const char *setting_text(setting_key key, double value, char text[32]);
 
 /* === Choices === */
 
-/* The values that a setting may have, as an option to copy: "--set num_heads=N (1, 2, 4 or 8)". */
+/* The possible values of a setting, as an option to copy: "--set num_heads=N (1, 2, 4 or 8)". */
 
 enum { CHOICES_SIZE = 256 };
 
-/* "--set activation=gelu|relu", of all words; `others` comes after it. */
+/* "--set activation=gelu|relu", with all words, followed by `others`. */
 const char *choices_of_words(setting_key key, const char *others, char text[CHOICES_SIZE]);
 
-/* Heads that attention of this width may have. */
+/* The possible numbers of heads for this width of attention. */
 const char *choices_of_heads(int64_t width, const char *others, char text[CHOICES_SIZE]);
 
-/* Channels of a square patch of so many values. */
+/* The possible channels of a square patch with this many values. */
 const char *choices_of_chans(int64_t values, char text[CHOICES_SIZE]);
 
-/* Input sizes of so many patches. */
+/* The possible input sizes for this many patches. */
 const char *choices_of_size(int patches, int patch_size, int stride, char text[CHOICES_SIZE]);
 
-/* Is n the square of *side? */
+/* True if n is the square of *side. */
 bool choices_is_square(int64_t n, int *side);
 
 /* === Preprocessing === */
 
 /* The size before the crop, and mean and std of each channel. */
 
-/* Puts them into the config, whose input size and channels are known; stored_chans: those of the
- * checkpoint, where the file has others. */
+/* Puts them into the config, whose input size and channels are known; stored_chans are those of the
+ * checkpoint, if the file has others. */
 bool preprocessing_resolve(const settings all[FROM_COUNT], int stored_chans, vit_config *c,
                            report *r);
 
 /* === Another patch embedding === */
 
-/* The patch embedding that was asked for instead of the checkpoint's own. */
+/* The requested patch embedding, in place of the checkpoint's. */
 
-/* Channels and patch size that the .vit file is to have; 0: those of the checkpoint. */
+/* Channels and patch size of the .vit file; 0 keeps those of the checkpoint. */
 typedef struct patch_request {
     int chans, patch;
 } patch_request;

@@ -53,7 +53,7 @@
 #define DINOV3_HUGE      1280, 32, 20, 5120
 #define DINOV3_7B        4096, 40, 32, 8192
 
-/* What the families have in common. */
+/* The common properties of the families. */
 #define PLAIN      0
 #define DISTILLED  ARCH_DIST
 #define MIIL       (ARCH_NO_QKV_BIAS | ARCH_BILINEAR)
@@ -419,7 +419,7 @@ static const arch archs[] = {
 };
 /* clang-format on */
 
-/* What stands before the patches. */
+/* The stem in front of the patches. */
 static const struct {
     const char *pattern;
     int stem, width, stages[4];
@@ -431,8 +431,8 @@ static const struct {
     { "vit_*_mci_*", VIT_STEM_CONV, 192, { 0, 0, 0, 0 } },
 };
 
-/* Tags whose preprocessing is not that of the default tag, which the table gives. The first that
- * fits the whole name decides. */
+/* Tags whose preprocessing differs from that of the default tag in the table. The first match of
+ * the whole name decides. */
 static const struct {
     const char *pattern;
     arch_norm norm;
@@ -464,7 +464,7 @@ static const struct {
     { "vit_so400m_patch14_siglip_gap_378.webli", HALF, 1.0, false },
 };
 
-/* The recipes that timm's tags name. */
+/* The recipes in timm's tags. */
 static const char *const tags[] = {
     "augreg*",   "orig_in21k*", "sam_in1k",   "dino",      "mae",         "untrained",
     "r160_in1k", "fb_in1k",     "fb_in22k_*", "in21k",     "in21k_ft_*",  "in22k_ft_*",
@@ -476,7 +476,7 @@ static const char *const tags[] = {
     "lvd1689m",  "sat493m",     "eupe_*",
 };
 
-/* Names that timm retired, and what became of them; the part before '*' is kept. */
+/* Retired names of timm, and their replacements; the part before '*' is kept. */
 static const struct {
     const char *pattern, *prefix, *suffix, *added, *tag;
 } retired[] = {
@@ -494,7 +494,7 @@ static const struct {
     { "vit_deit_*", "vit_", "", "", "" },
 };
 
-/* Other names of timm, with the option that this version of vit.h lacks. The first that fits. */
+/* Other timm names, with the option that this version of vit.h lacks. The first match decides. */
 static const struct {
     const char *pattern, *option;
 } lacking[] = {
@@ -527,7 +527,7 @@ static bool arch_same_letter(char a, char b) {
 }
 
 /* Levenshtein's edit distance, one row at a time. Names are shortened more often than misspelt:
- * what `name` lacks costs little, what it has besides much, and a missing end nothing. */
+ * letters missing from `name` cost little, additional ones much, and a missing end nothing. */
 static size_t arch_distance(const char *name, const char *full) {
     enum { LACKS = 1, OTHER = 5 };
     size_t row[ARCH_MAX_NAME + 1], length = strlen(full), i, j;
@@ -577,7 +577,7 @@ static arch_result arch_unknown(const char *name, report *r) {
     return ARCH_UNKNOWN;
 }
 
-/* Rewrites a retired name in place and gives it the tag it had. */
+/* Rewrites a retired name in place and gives it its former tag. */
 static void arch_modernise(char name[ARCH_MAX_NAME], char *tag, size_t tag_size) {
     size_t i;
     for (i = 0; i < COUNT(retired); i++) {

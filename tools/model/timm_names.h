@@ -1,5 +1,5 @@
-/* timm_names.h - the names timm gives to plain vision transformers: what "vit_base_patch16_224" or
- * "deit_tiny_patch16_224.fb_in1k" says about the architecture and the preprocessing.
+/* timm_names.h - timm's names of plain vision transformers: the architecture and the preprocessing
+ * that "vit_base_patch16_224" or "deit_tiny_patch16_224.fb_in1k" implies.
  */
 #ifndef TIMM_NAMES_H
 #define TIMM_NAMES_H
@@ -20,7 +20,7 @@ typedef enum arch_norm {
     ARCH_SATELLITE, /* 0.43 0.411 0.296: DINOv3 of satellite images          */
 } arch_norm;
 
-/* What differs from a plain ViT: class token, positions of all tokens, pre-norm blocks of LayerNorm
+/* Differences from a plain ViT: class token, positions of all tokens, pre-norm blocks of LayerNorm
  * with epsilon 1e-6, every bias, erf GELU, final norm, the class token read by the head. */
 #define ARCH_OPTION(n)     (UINT64_C(1) << (n))
 #define ARCH_NO_CLS        ARCH_OPTION(0) /* class_token=False */
@@ -57,7 +57,7 @@ typedef enum arch_norm {
 #define ARCH_DYNAMIC       ARCH_OPTION(31) /* dynamic_img_size=True */
 #define ARCH_FLEXIVIT      ARCH_OPTION(32) /* its positions: bilinear, no antialias */
 #define ARCH_QK_NORM       ARCH_OPTION(33) /* qk_norm=True */
-/* Rotary positions, one kind of those in timm_names.c. */
+/* Rotary positions, a kind from timm_names.c. */
 #define ARCH_ROPE_SHIFT 60
 #define ARCH_ROPE(kind) ((uint64_t)(kind) << ARCH_ROPE_SHIFT)
 
@@ -67,7 +67,7 @@ typedef enum arch_rope {
     ARCH_ROPE_PE14,  /* Perception Encoder: columns first, counted from 1 ... */
     ARCH_ROPE_PE24,
     ARCH_ROPE_PE32,
-    ARCH_ROPE_PE32_0, /* ... or from 0 where there is no class token           */
+    ARCH_ROPE_PE32_0, /* ... or from 0 without a class token                   */
     ARCH_ROPE_AXIAL,  /* RoPE-ViT: columns first                               */
     ARCH_ROPE_MIXED,  /* and with frequencies of each block and head           */
     ARCH_ROPE_DINOV3,
@@ -82,10 +82,10 @@ typedef struct arch {
     double crop_pct;
 } arch;
 
-/* What a full name, tag included, means. */
+/* The meaning of a full name with its tag. */
 typedef struct arch_choice {
     const arch *arch;
-    char tag[64];   /* "" if the name carries none */
+    char tag[64];   /* "" if the name has none */
     bool tag_known; /* false: preprocessing is that of the default tag */
     arch_norm norm;
     double crop_pct;
@@ -103,10 +103,10 @@ typedef enum arch_result {
  * option that vit.h lacks. */
 arch_result arch_find(const char *name, arch_choice *choice, report *r);
 
-/* The name spelled out: "vit_base_patch16_224.augreg_in21k". */
+/* The full name: "vit_base_patch16_224.augreg_in21k". */
 void arch_full_name(const arch_choice *choice, char *text, size_t size);
 
-/* Everything it says, for three channels and no head. */
+/* All its settings, for three channels and no head. */
 void arch_config(const arch_choice *choice, vit_config *config);
 
 /* Its rotary positions. */
@@ -117,10 +117,10 @@ void arch_mean_std(arch_norm norm, double mean[3], double std[3]);
 /* Table rows in order, NULL after the last. */
 const arch *arch_at(size_t i);
 
-/* The first whose blocks and patches have the size of that model's; NULL: none. */
+/* The first architecture with the same block and patch sizes; NULL for none. */
 const arch *arch_of_size(const vit_config *config, int patch_size);
 
-/* The number of heads that timm's models of this width have; 0 if none has it. */
+/* The number of heads in timm's models of this width; 0 if there is none. */
 int arch_heads_of_width(int embed_dim);
 
 #endif

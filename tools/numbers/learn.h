@@ -231,7 +231,7 @@ enum {
     VIT_LEARN__HALVINGS = 40
 };
 
-/* A point, and what is known of it. */
+/* A point with its loss and slopes. */
 typedef struct vit_learn__point {
     double *weights, *slopes; /* [size] */
     double loss;
@@ -351,8 +351,8 @@ static void vit_learn__rate(vit_learn__state *f) {
     }
 }
 
-/* The slopes through what the latest steps tell of the inverse Hessian: the two loops. The first
- * step is about 1 long. */
+/* The slopes times the inverse Hessian, as estimated from the latest steps: the two loops. The
+ * first step is about 1 long. */
 static void vit_learn__find_way(vit_learn__state *f) {
     const int first = f->pairs > VIT_LEARN__PAIRS ? f->pairs - VIT_LEARN__PAIRS : 0;
     const int last = f->pairs - 1;
@@ -398,7 +398,7 @@ static int vit_learn__step(vit_learn__state *f) {
     return 0;
 }
 
-/* Learns from a step, and makes its end the place to go on from. */
+/* Learns from a step, and continues from its end. */
 static void vit_learn__arrive(vit_learn__state *f) {
     const vit_learn__point start = f->here;
     const size_t at = (size_t)(f->pairs++ % VIT_LEARN__PAIRS);

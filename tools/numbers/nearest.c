@@ -23,12 +23,12 @@ enum { LANES = 8 };
 
 /* === Floats and halves === */
 
-/* 8 numbers of a row. */
+/* 8 values of a row. */
 typedef void load_lanes(lanes *to, const void *from);
 
 INLINE void load_floats(lanes *to, const void *from) { memcpy(to, from, sizeof *to); }
 
-/* The exponent is set right by a product, which makes subnormal halves normal as well. */
+/* A product corrects the exponent, which also makes subnormal halves normal. */
 INLINE void load_halves(lanes *to, const void *from) {
     const lanes scale = { 0x1p112f, 0x1p112f, 0x1p112f, 0x1p112f,
                           0x1p112f, 0x1p112f, 0x1p112f, 0x1p112f };
@@ -44,11 +44,11 @@ INLINE void load_halves(lanes *to, const void *from) {
 }
 
 INLINE void multiply_add(lanes *sum, const lanes *a, const lanes *b) {
-    const lanes product = *a * *b; /* a statement of its own: no compiler fuses the two */
+    const lanes product = *a * *b; /* a separate statement, so that no compiler fuses the two */
     *sum += product;
 }
 
-/* The lanes of each sum, added up: those that are 4, then 2, then 1 apart. */
+/* Adds up the lanes of each sum: those 4 apart, then 2, then 1. */
 enum { TOTALS = 8 };
 typedef void add_lanes(const lanes *sums, float *totals);
 
@@ -84,7 +84,7 @@ INLINE void multiply_tile(add_lanes *add_up, const float *const *q, const float 
     lanes sums[TOTALS] = { { 0 } };
     int i = 0;
     for (; i + LANES <= dim; i += LANES) tile_step(sums, q, r, i);
-    if (i < dim) { /* the last ones, filled up */
+    if (i < dim) { /* the last ones, padded */
         float last[QUERIES + ROWS][LANES] = { { 0 } };
         const float *const last_q[QUERIES] = { last[0], last[1], last[2], last[3] };
         const float *const last_r[ROWS] = { last[4], last[5] };
@@ -96,7 +96,7 @@ INLINE void multiply_tile(add_lanes *add_up, const float *const *q, const float 
     add_up(sums, out);
 }
 
-enum { ROWS = TOTALS / 2 }; /* whose sums are added up together */
+enum { ROWS = TOTALS / 2 }; /* rows whose sums are added up together */
 
 /* One step of the products of a row, sums[0], and of its squares, sums[ROWS]. */
 INLINE void row_step(load_lanes *load, lanes *sums, const lanes *a, const char *row) {
@@ -106,7 +106,7 @@ INLINE void row_step(load_lanes *load, lanes *sums, const lanes *a, const char *
     multiply_add(&sums[ROWS], &b, &b);
 }
 
-/* Rows of floats are read one after another: in such a stream, CPUs fetch ahead by themselves. */
+/* Rows of floats are read in sequence, which CPUs prefetch. */
 INLINE void sum_row(const float *q, const char *row, int dim, lanes *sums) {
     lanes a;
     int i = 0;
@@ -114,7 +114,7 @@ INLINE void sum_row(const float *q, const char *row, int dim, lanes *sums) {
         load_floats(&a, q + i);
         row_step(load_floats, sums, &a, row + (size_t)i * sizeof(float));
     }
-    if (i < dim) { /* the last ones, filled up */
+    if (i < dim) { /* the last ones, padded */
         float last_q[LANES] = { 0 }, last[LANES] = { 0 };
         memcpy(last_q, q + i, (size_t)(dim - i) * sizeof *q);
         memcpy(last, row + (size_t)i * sizeof *last, (size_t)(dim - i) * sizeof *last);
@@ -132,8 +132,8 @@ INLINE void rows_step(load_lanes *load, lanes *sums, const float *q, const char 
     row_step(load, &sums[3], &a, rows[3]);
 }
 
-/* Halves come faster than the additions to one row's sums follow each other: rows are summed side by
- * side, and what a CPU fetches ahead by itself of rows one after another is asked for. */
+/* Halves arrive faster than the additions to one row's sum, so rows are summed side by side. That
+ * breaks the CPU's prefetching of consecutive rows, so they are prefetched explicitly. */
 INLINE void sum_halves(load_lanes *load, const float *q, const char *const *rows, int dim,
                        lanes *sums) {
     enum { SIZE = sizeof(uint16_t), AHEAD = 4096 };
@@ -174,7 +174,7 @@ INLINE void scan_floats(add_lanes *add_up, const dot_scan *s) {
     }
 }
 
-/* Beyond the last row the first of its four stands in. */
+/* Beyond the last row, the first of its group of four takes its place. */
 INLINE void scan_halves(load_lanes *load, add_lanes *add_up, const dot_scan *s) {
     const size_t size = (size_t)s->dim * sizeof(uint16_t);
     const char *first = s->rows;
@@ -233,7 +233,7 @@ AVX2 INLINE __m256 add_pairs(__m256 a, __m256 b) {
                          _mm256_castpd_ps(_mm256_unpackhi_pd(x, y)));
 }
 
-/* add_up_plain's tree, in all sums at once. */
+/* add_up_plain's tree, for all sums at once. */
 AVX2 INLINE void add_up_avx2(const lanes *s, float *totals) {
     const __m256 a = add_pairs(add_halves(s[0], s[4]), add_halves(s[1], s[5]));
     const __m256 b = add_pairs(add_halves(s[2], s[6]), add_halves(s[3], s[7]));
@@ -291,14 +291,14 @@ dot_bytes_kernel *dot_bytes(void) { return FASTEST(bytes_plain, bytes_avx2); }
 
 /* === The nearest === */
 
-enum { BLOCK = 64 }; /* rows that are looked at together */
+enum { BLOCK = 64 }; /* rows processed together */
 
 /* 1 / length of a vector, from its sum of squares; 0 for a zero vector. */
 static double inverse(float square) {
-    return square != 0 ? 1 / sqrt((double)square) : 0; /* of NaN, NaN */
+    return square != 0 ? 1 / sqrt((double)square) : 0; /* NaN for NaN */
 }
 
-/* What rounding makes larger than 1 is 1. */
+/* Clamps values that rounding made larger than 1. */
 static float cosine(float dot, double inverse_a, double inverse_b) {
     const double x = (double)dot * inverse_a * inverse_b;
     return (float)(x > 1 ? 1 : x < -1 ? -1 : x);
@@ -340,7 +340,7 @@ static bool is_after(const nearest_hit *a, const nearest_hit *b) {
     return a->cosine < b->cosine || (a->cosine == b->cosine && a->row > b->row);
 }
 
-/* Keeps the best k in a heap, the last of them at its top: hits[0]. */
+/* Keeps the best k in a heap, with the worst of them at its top: hits[0]. */
 static int keep(nearest_hit *hits, int count, int k, nearest_hit hit) {
     int at = 0;
     if (!(hit.cosine >= -2)) return count; /* NaN */
@@ -377,10 +377,10 @@ static void run_tasks(const vit_executor *executor, int count, vit_task *task, v
 
 /* === One query === */
 
-/* A vector as pass one sees it, a unit one of which steps[i] * step are the numbers, but for a
- * vector no longer than error. */
+/* A vector in pass one: a unit vector whose elements are steps[i] * step, up to a vector no longer
+ * than error. */
 typedef struct stepped {
-    int16_t *steps; /* [dim]; NULL: there is no pass one */
+    int16_t *steps; /* [dim]; NULL without a pass one */
     double step, error;
 } stepped;
 
@@ -403,10 +403,10 @@ typedef struct one_search {
     int64_t rows;                /* of all parts */
     dot_rows_kernel *kernels[2]; /* of floats and of halves */
     dot_bytes_kernel *bytes_kernel;
-    nearest_hit *hits; /* [tasks, k]; of pass one: of the least that cosines may be */
+    nearest_hit *hits; /* [tasks, k]; in pass one: lower bounds of cosines */
     int *found;        /* [tasks]      */
     stepped unit;      /* the query    */
-    double rounding;   /* of a cosine of floats, at most */
+    double rounding;   /* the largest error of a cosine of floats */
     candidates *maybe; /* [tasks]      */
     bool *no_memory;   /* [tasks]      */
 } one_search;
@@ -420,14 +420,14 @@ static float row_cosine(const one_search *s, float dot, float square) {
     return cosine(dot, s->inverse, inverse(square));
 }
 
-/* If the cosine of a row is above this one, its dot product squared is at least the result times
- * its square. 0: nothing is known. */
+/* If the cosine of a row exceeds this one, its squared dot product is at least the result times its
+ * square. 0 if there is no bound. */
 static double squared_bound(const one_search *s, float above) {
     const double dot = above > 0 ? (double)above / s->inverse : 0;
     return dot * dot * (1 - 1e-12);
 }
 
-/* Rows of one part, which is the first-th of all: those from i on, up to end. */
+/* Rows of one part, the first-th of all: those from i on, up to end. */
 typedef void scan_part(one_search *s, int task, const nearest_part *part, int64_t first, int64_t i,
                        int64_t end);
 
@@ -443,7 +443,7 @@ static void scan_cosines(one_search *s, int task, const nearest_part *part, int6
         s->kernels[part->halves != NULL](&scan);
         for (int j = 0; j < count; j++) {
             nearest_hit hit = { first + i + j, 0 };
-            /* tells most rows, without a root and a division */
+            /* rejects most rows, without a root and a division */
             if ((double)dots[j] * (double)dots[j] < bound * (double)squares[j]) continue;
             hit.cosine = row_cosine(s, dots[j], squares[j]);
             s->found[task] = keep(hits, s->found[task], s->k, hit);
@@ -452,7 +452,7 @@ static void scan_cosines(one_search *s, int task, const nearest_part *part, int6
     }
 }
 
-/* Drops those that so many others are above for sure. */
+/* Drops candidates that enough others certainly exceed. */
 static void prune(candidates *maybe, float least) {
     size_t left = 0;
     for (size_t i = 0; i < maybe->count; i++)
@@ -475,7 +475,7 @@ static bool add_candidate(candidates *maybe, int64_t row, float most, float leas
     return true;
 }
 
-/* The bounds of rows' cosines, by their int8 copies. */
+/* The bounds of rows' cosines, from their int8 copies. */
 static void scan_bounds(one_search *s, int task, const nearest_part *part, int64_t first, int64_t i,
                         int64_t end) {
     nearest_hit *hits = s->hits + (size_t)task * (size_t)s->k;
@@ -514,7 +514,7 @@ static void search_part(void *arg, int index) {
     }
 }
 
-/* The best of what all tasks have found. */
+/* The best hits of all tasks. */
 static int merge(const one_search *s, nearest_hit *hits) {
     int count = 0;
     for (int t = 0; t < s->tasks; t++) {
@@ -545,11 +545,10 @@ static int rescore(one_search *s, float least, nearest_hit *hits, int64_t *resco
     return count;
 }
 
-/* Numbers beyond these are where products of floats overflow or lose bits: the bounds say nothing
- * of them. */
+/* Beyond these values, products of floats overflow or lose bits, and the bounds do not hold. */
 static bool is_usual(float square) { return square >= 0x1p-40f && square <= 0x1p40f; }
 
-/* False: out of memory. */
+/* False if memory is exhausted. */
 static bool step_query(one_search *s, float square) {
     const int dim = s->set->dim, limit = dot_bytes_limit(dim);
     double length = 0, most = 0, error = 0;
@@ -687,10 +686,10 @@ typedef struct many_search {
     dot_tile_kernel *tile;
     dot_rows_kernel *each;
     double *row_inverses, *query_inverses;
-    int k; /* of nearest_find_each, like the following */
+    int k; /* for nearest_find_each, like the following */
     nearest_hit *hits;
     int *found;
-    float least; /* of nearest_groups, like the following */
+    float least; /* for nearest_groups, like the following */
     pthread_mutex_t lock;
     int64_t *group;
     int no_memory; /* of a task */
@@ -833,7 +832,7 @@ bool nearest_find_each(const nearest_rows *rows, const nearest_rows *queries, in
 
 /* === Groups === */
 
-/* The lowest row that i hangs together with; paths to it are halved on the way. */
+/* The lowest row connected with i; paths to it are halved on the way. */
 static int64_t root_of(int64_t *group, int64_t i) {
     while (group[i] != i) i = group[i] = group[group[i]];
     return i;

@@ -1,4 +1,4 @@
-/* nearest.h - the nearest of many vectors by their cosine: exact, every vector is looked at.
+/* nearest.h - the nearest of many vectors by their cosine: exact, because every vector is compared.
  *
  * The results have the same bits on every CPU and for any number of threads (see dot_rows). One query
  * reads the vectors at the speed of the memory.
@@ -17,15 +17,15 @@
 
 /* === Dot products === */
 
-/* Dot products of a query with many rows, in a fixed order of additions: the same bits on
- * every CPU. What nearest.h is made of.
+/* Dot products of a query with many rows, in a fixed order of additions: the same bits on every
+ * CPU. The basis of nearest.h.
  *
- * Plain C in vectors of 8 floats, compiled for AVX2 as well: one chain of additions for each of 8
- * lanes, the last lanes filled up with zeros, then a tree.
+ * Plain C in vectors of 8 floats, also compiled for AVX2: one chain of additions for each of 8
+ * lanes, the last lanes padded with zeros, then a tree.
  */
 
 /* dots[r] = query . row r, squares[r] = row r . row r, for count rows of floats, or of halves,
- * which are widened exactly. The rows follow each other. */
+ * which are widened exactly. The rows are consecutive. */
 typedef struct dot_scan {
     const float *query;
     const void *rows;
@@ -42,8 +42,8 @@ typedef void dot_tile_kernel(const float *const *queries, const float *const *ro
                              float *out);
 dot_tile_kernel *dot_tile(void);
 
-/* sums[r] = q . row r, exactly, for count rows that follow each other. |q[i]| is at most
- * dot_bytes_limit(dim), so that no sum of 32 bits overflows on the way. */
+/* sums[r] = q . row r, exactly, for count consecutive rows. |q[i]| is at most dot_bytes_limit(dim),
+ * so that no 32-bit sum overflows. */
 typedef void dot_bytes_kernel(const int16_t *q, const int8_t *rows, int dim, int count,
                               int32_t *sums);
 dot_bytes_kernel *dot_bytes(void);
@@ -51,8 +51,8 @@ int dot_bytes_limit(int dim);
 
 /* === The nearest === */
 
-/* Vectors [count, dim], of any length: a cosine does not depend on it. That of a zero vector is 0;
- * one with a NaN is near to nothing. */
+/* Vectors [count, dim], of any length: a cosine does not depend on it. The cosine of a zero vector
+ * is 0; a vector with NaN matches nothing. */
 typedef struct nearest_rows {
     const float *values;
     int64_t count;
@@ -65,18 +65,18 @@ typedef struct nearest_hit {
 } nearest_hit;
 
 /* The k rows with the highest cosine to one vector [dim], best first; of equal ones the lower row.
- * Returns how many were written to hits: min(k, count), or fewer if there are NaNs; -1: out of
- * memory. */
+ * Returns the number of hits: min(k, count), or fewer if there are NaNs; -1 if memory is
+ * exhausted. */
 int nearest_find(const nearest_rows *rows, const float *query, int k, const vit_executor *executor,
                  nearest_hit *hits);
 
-/* What an int8 copy of a row needs: the row is its length times step * bytes, but for a vector
- * error times as long as the row. */
+/* The scale of a row's int8 copy: the row is its length times step * bytes, up to a vector error
+ * times as long as the row. */
 typedef struct nearest_scale {
     float step, error;
 } nearest_scale;
 
-/* Rows [count, dim] that lie together, as floats or as halves, and their int8 copies, or NULL. */
+/* Consecutive rows [count, dim], as floats or as halves, and their int8 copies, or NULL. */
 typedef struct nearest_part {
     const float *floats;
     const uint16_t *halves;
@@ -90,20 +90,19 @@ typedef struct nearest_set {
     int count, dim;
 } nearest_set;
 
-/* As nearest_find, among the rows of all parts, which are numbered from part to part. If every
- * part has int8 copies, these are read first: the error of each is known, so that only rows whose
- * cosine may be among the best are read in full. *rescored is their number; the result is the
- * same. */
+/* nearest_find among the rows of all parts, which are numbered from part to part. If every part has
+ * int8 copies, these are read first. The error of each is known, so only rows whose cosine may be
+ * among the best are read in full. *rescored is their number; the result is the same. */
 int nearest_find_in(const nearest_set *set, const float *query, int k, const vit_executor *executor,
                     nearest_hit *hits, int64_t *rescored);
 
-/* Makes the copies of all rows of a part: scales [count], bytes [count, dim]. The error of a row
- * that has a NaN, or whose square no float holds, is infinite: it is always read. */
+/* Makes the copies of all rows of a part: scales [count], bytes [count, dim]. A row with a NaN, or
+ * whose square overflows a float, has an infinite error and is always read. */
 void nearest_make_bytes(const nearest_part *part, int dim, const vit_executor *executor,
                         nearest_scale *scales, int8_t *bytes);
 
-/* The same for each of many queries: hits is [queries->count, k], found [queries->count]. False:
- * out of memory. */
+/* Finds the nearest rows for each of many queries: hits is [queries->count, k], found
+ * [queries->count]. False if memory is exhausted. */
 bool nearest_find_each(const nearest_rows *rows, const nearest_rows *queries, int k,
                        const vit_executor *executor, nearest_hit *hits, int *found);
 
@@ -116,9 +115,9 @@ const float *nearest_row(const nearest_set *set, int64_t row, float *room);
 bool nearest_groups(const nearest_set *set, float least, const vit_executor *executor,
                     int64_t *group);
 
-/* The class that a query's neighbours vote for, as DINO does (arXiv 2104.14294, its eval_knn.py):
+/* The class by the votes of a query's neighbours, as in DINO (arXiv 2104.14294, its eval_knn.py):
  * each of `count` hits adds exp(cosine / temperature) to the class of its row; of equal sums the
- * lower class. votes [num_classes] receives the sums. */
+ * lower class wins. votes [num_classes] receives the sums. */
 int nearest_vote(const nearest_hit *hits, int count, const int *row_classes, double temperature,
                  double *votes, int num_classes);
 

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The block is wider than what is asked for: that decides how fast it converges. */
+/* The block is wider than requested, which decides the speed of convergence. */
 enum { EXTRA = 12, MAX_STEPS = 1000, MAX_SWEEPS = 60 };
 static const double CONVERGED = 1e-9; /* |C v - variance v|, relative to the first variance */
 
-/* One fit. C, the covariance, is never formed: it is applied by way of the rows. */
+/* One fit. C, the covariance, is never formed: it is applied through the rows. */
 typedef struct fit {
     const float *rows;
     const double *mean;
@@ -50,8 +50,8 @@ static void apply(const fit *f) {
     }
 }
 
-/* Gram-Schmidt, twice (Giraud, Langou, Rozloznik 2005: that is enough). A row that depends on those
- * before it becomes an axis instead, so that the block keeps its width. */
+/* Gram-Schmidt, twice, which is enough (Giraud, Langou, Rozloznik 2005). A row that depends on
+ * earlier ones becomes an axis instead, so that the block keeps its width. */
 static void orthonormalise(double *block, int width, int dim) {
     int axis = 0;
     for (int k = 0; k < width; k++) {
@@ -94,7 +94,8 @@ static void rotate_pair(double *matrix, double *vectors, int p, int q, int width
     rotate(row_of(vectors, p, width), row_of(vectors, q, width), c, s, width, 1);
 }
 
-/* The rows of vectors become them, the diagonal of matrix their eigenvalues, in no order. */
+/* The rows of vectors become the eigenvectors, the diagonal of matrix their eigenvalues, in no
+   order. */
 static void jacobi(double *matrix, double *vectors, int width) {
     const double tiny = sqrt(dot(matrix, matrix, width * width)) * 1e-17;
     memset(vectors, 0, (size_t)width * (size_t)width * sizeof *vectors);
@@ -111,7 +112,7 @@ static void jacobi(double *matrix, double *vectors, int width) {
     }
 }
 
-/* The k-th largest comes to place k, with its vector. */
+/* Moves the k-th largest to place k, with its vector. */
 static void sort_pairs(double *matrix, double *vectors, int width) {
     for (int k = 0; k < width; k++) {
         int best = k;
@@ -131,7 +132,7 @@ static void sort_pairs(double *matrix, double *vectors, int width) {
 
 /* === The iteration === */
 
-/* rows = turn rows; scratch is as large as rows, and they trade places. */
+/* rows = turn rows; scratch is as large as rows, and they are swapped. */
 static void turn_rows(const fit *f, double **rows, double **scratch) {
     double *turned = *scratch;
     memset(turned, 0, (size_t)f->width * (size_t)f->dim * sizeof *turned);
@@ -178,7 +179,7 @@ static double residual(const fit *f, int count) {
     return sqrt(worst);
 }
 
-/* Any start does that is not orthogonal to what is looked for: splitmix64 (Steele, Lea, Flood). */
+/* Any start works that is not orthogonal to the result: splitmix64 (Steele, Lea, Flood). */
 static void fill(double *block, size_t count) {
     uint64_t seed = 1;
     for (size_t i = 0; i < count; i++) {
@@ -228,7 +229,7 @@ static void take(pca *p, const fit *f) {
     }
 }
 
-/* Everything in one piece of memory. */
+/* Allocates all arrays in one piece. */
 static double *take_memory(fit *f) {
     const size_t width = (size_t)f->width, block = width * (size_t)f->dim;
     double *memory = calloc(3 * block + 2 * width * width + (size_t)f->dim, sizeof *memory);

@@ -1,4 +1,4 @@
-/* pca.h - principal components: the directions in which rows of numbers differ most. */
+/* pca.h - principal components: the directions in which rows differ most. */
 #ifndef PCA_H
 #define PCA_H
 
@@ -6,8 +6,8 @@
 
 #include "base/report.h"
 
-/* What pca_fit found. The components have length 1, the first has the most variance; the largest
- * of each one's elements in size is positive, since the sign is anybody's choice. */
+/* The result of pca_fit. The components have length 1, and the first has the most variance. The
+ * sign is arbitrary, so each one's largest element in magnitude is positive. */
 typedef struct pca {
     int dim, count;     /* of a row; of components                              */
     double *mean;       /* [dim]                                                */
@@ -16,9 +16,9 @@ typedef struct pca {
     double total;       /* variance of the rows in all                          */
 } pca;
 
-/* The first `count` components of rows [n, dim], fewer if n - 1 or dim is less: as sklearn's PCA.
+/* The first `count` components of rows [n, dim], fewer if n - 1 or dim is less, as sklearn's PCA.
  * By subspace iteration with a Rayleigh-Ritz step (Saad, Numerical Methods for Large Eigenvalue
- * Problems, 5.1 and 5.2). n must be at least 2, and all values finite. Empty if it fails. */
+ * Problems, 5.1 and 5.2). n must be at least 2, and all values finite. Empty on failure. */
 bool pca_fit(pca *p, const float *rows, int n, int dim, int count, report *r);
 void pca_free(pca *p);
 

@@ -1,5 +1,4 @@
-/* tokens.h - what the tokens of a model show: their positions, their attention, their principal
- * components.
+/* tokens.h - analyses of a model's tokens: positions, attention, principal components.
  */
 #ifndef TOKENS_H
 #define TOKENS_H
@@ -15,15 +14,15 @@
 
 /* A tensor of an open model, as float. */
 
-/* Its values, [dims of the tensor], malloc'ed; what it is, in *tensor. NULL: it fails, or a value is
- * NaN or infinite. */
+/* Its values, [dims of the tensor], malloc'ed; *tensor receives its description. NULL on failure,
+ * or if a value is NaN or infinite. */
 float *tensor_values(const vit_model *model, const char *name, vit_tensor *tensor, report *r);
 
 /* === Positions === */
 
-/* A vector for each position of a model's grid, whatever kind of positions it has. */
+/* A vector for each position of a model's grid, for any kind of positions. */
 
-/* What a model tells its patches' positions by. It may have more than one kind.
+/* How a model encodes its patches' positions. It may use several kinds.
  *
  *     embedding   the vector that is added to a patch: learned, or sines and cosines in one
  *                 dimension or two. [embed_dim]
@@ -43,12 +42,12 @@ typedef enum position_kind {
 
 /* "embedding" */
 const char *positions_name(position_kind kind);
-/* POSITIONS_KINDS: no kind is called so. */
+/* POSITIONS_KINDS if no kind has this name. */
 position_kind positions_by_name(const char *name);
 bool positions_has(const vit_config *config, position_kind kind);
-/* Whether each block has its own. */
+/* True if each block has its own. */
 bool positions_of_block(const vit_config *config, position_kind kind);
-/* The kind of that name or, if it is NULL, the first that the model has. False: it has none. */
+/* The kind of that name or, if it is NULL, the first that the model has. False if it has none. */
 bool positions_choose(const vit_config *config, const char *name, position_kind *kind, report *r);
 
 /* Vectors [rows * columns, dim], row by row. */
@@ -58,8 +57,8 @@ typedef struct positions {
     int dim;
 } positions;
 
-/* The model must have the kind. block, from 0 on, is that of relative positions, and of rotary ones
- * where each block has its own. Empty if it fails. */
+/* The model must have the kind. block, from 0 on, selects relative positions, and rotary ones if
+ * each block has its own. Empty on failure. */
 bool positions_read(const vit_model *model, position_kind kind, int block, positions *p, report *r);
 void positions_free(positions *p);
 
@@ -68,17 +67,17 @@ void positions_cosines(const positions *p, float *cosines);
 
 /* === Attention rollout === */
 
-/* Where attention leads: from one token, or from all, through one block or many. */
+/* Follows attention from one token, or from all, through one block or many. */
 
-/* A share of each token, [num_tokens]: all of it at token `from`, or, if that is -1, the same of
- * all tokens, which makes what follows the mean over the queries. */
+/* Starts the shares of tokens, [num_tokens]: all of it at token `from`, or, if that is -1, equal
+ * shares, which makes the result the mean over the queries. */
 void rollout_begin(double *shares, int num_tokens, int from);
 
 /* Attention rollout (Abnar and Zuidema, arXiv 2005.00928) through one more block, from the last to
  * the first: shares = shares A, where A is the mean of the block's maps [num_heads, num_tokens,
- * num_tokens], plus the identity for the residual, its rows scaled to the sum 1. So shares is the
- * row of the product of all A that belongs to the token, at N^2 operations a block instead of N^3.
- * scratch is [2, num_tokens]. */
+ * num_tokens], plus the identity for the residual, its rows scaled to the sum 1. So shares is that
+ * token's row of the product of all A, at N^2 operations a block instead of N^3. scratch is [2,
+ * num_tokens]. */
 void rollout_block(double *shares, const float *maps, int num_heads, int num_tokens,
                    double *scratch);
 
@@ -99,12 +98,12 @@ typedef struct tokens_patches {
     vit_grid grid; /* of one photo */
 } tokens_patches;
 
-/* Fits components common to all and writes each patch's coordinates, [count, 3], 0 for components
- * that there are not. With foreground, as section 7.5 of the DINOv2 paper (arXiv 2304.07193) does:
- * a first fit over all tells the foreground, where its first component is above 0; a second is of
- * the foreground alone; the others' coordinates are NaN. The sign of a component is anybody's
- * choice: here, the patches on the photos' border have less of it than 0, in the mean. p is the
- * fit whose coordinates these are; empty if it fails. */
+/* Fits components common to all and writes each patch's coordinates, [count, 3], with 0 for missing
+ * components. With foreground, as in section 7.5 of the DINOv2 paper (arXiv 2304.07193): a first
+ * fit over all patches finds the foreground, where its first component is above 0. A second fit
+ * covers only the foreground, and the other patches' coordinates are NaN. The sign of a component
+ * is arbitrary: here, the mean over the patches on the photos' border is below 0. p is the fit of
+ * these coordinates; empty on failure. */
 bool tokens_components(const tokens_patches *t, bool foreground, pca *p, float *coordinates,
                        report *r);
 

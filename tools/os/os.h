@@ -1,13 +1,13 @@
-/* os.h - files, folders, pipes, memory and consoles by one set of functions. posix.c has them for
- * Linux, macOS and the BSDs, examples/web/vit/wasi.c for WebAssembly, common.c what these two do
- * alike, windows.c all of them for Windows; nothing else under tools/ and examples/ asks which
- * system it is, but image/sandbox.c, which is for Linux alone.
+/* os.h - one set of functions for files, folders, pipes, memory and consoles. posix.c implements
+ * them for Linux, macOS and the BSDs, examples/web/vit/wasi.c for WebAssembly, common.c for both,
+ * windows.c for Windows. No other file under tools/ and examples/ depends on the system, except
+ * image/sandbox.c, which is for Linux only.
  *
  * tools/os owns the differences between operating systems: paths, files, folders, pipes, consoles;
  * it may include no other floor.
  *
- * Paths and arguments are UTF-8 on Windows, and the bytes of the system elsewhere. What fails sets
- * errno, whose text is os_error's.
+ * Paths and arguments are UTF-8 on Windows, and uninterpreted bytes elsewhere. A failing function
+ * sets errno; os_error has its text.
  */
 #ifndef OS_H
 #define OS_H
@@ -17,17 +17,17 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* main calls this first. POSIX: no file is opened in the place of a closed standard stream, which
- * the C library of Windows ensures itself; children are not ignored. Windows: arguments as UTF-8,
- * standard streams without translation of line ends, a console that takes UTF-8 and escape
- * sequences. */
+/* main calls this first. POSIX: keeps files from being opened in the place of a closed standard
+ * stream, which Windows' C library does itself; children are not ignored. Windows: converts
+ * arguments to UTF-8, turns off the translation of line ends in standard streams, and sets up the
+ * console for UTF-8 and escape sequences. */
 void os_start(int *argc, char ***argv);
 
-/* From now on, if a mapped file becomes shorter while it is read, the program prints a message and
- * ends with exit status 1. (On Windows no other program can cut a mapped file.) */
+/* From now on, if a mapped file is truncated while it is read, the program prints a message and
+ * ends with exit status 1. (On Windows no other program can truncate a mapped file.) */
 void os_on_lost(const char *program);
 
-/* As strerror; says that a file is open in another program, where that is the reason. */
+/* strerror, with a better text if the file is open in another program. */
 const char *os_error(int number);
 
 /* === Files === */
@@ -38,7 +38,7 @@ os_kind os_kind_of(const char *path);
 /* A link to a folder is OS_OTHER. */
 os_kind os_kind_of_link(const char *path);
 bool os_is_slash(char c); /* between the parts of a path                  */
-/* The file that a path leads to, under any name; standard input for "-". False: none. */
+/* The file that a path leads to, under any name; standard input for "-". False if there is none. */
 typedef struct os_identity {
     uint64_t volume, number;
 } os_identity;
@@ -47,8 +47,8 @@ bool os_same_name(const char *a, const char *b); /* of files in one folder      
 char *os_real_path(const char *path);            /* absolute, without links; malloc'ed           */
 
 FILE *os_fopen(const char *path, const char *mode);
-/* A new file, to write to; errno is EEXIST if there is one. It is made with the permissions of
- * `like`, if that is not NULL. */
+/* Creates a file for writing; errno is EEXIST if it exists. It gets the permissions of `like`,
+ * unless that is NULL. */
 FILE *os_create(const char *path, const char *like);
 /* Opens or creates a file to read and write, and locks it; errno is EAGAIN if another process has
  * it locked. os_on_read's function is not called. */
@@ -56,16 +56,16 @@ FILE *os_open_alone(const char *path);
 bool os_cut(FILE *file, uint64_t size); /* what is beyond is gone                       */
 size_t os_write_size(void);             /* how much is best written at a time           */
 bool os_seek(FILE *file, uint64_t offset);
-bool os_sync(FILE *file);       /* to the disk                                  */
-bool os_close_copy(FILE *file); /* says what closing the file would say         */
+bool os_sync(FILE *file);       /* flushes to the disk                          */
+bool os_close_copy(FILE *file); /* reports errors that closing the file would report */
 bool os_replace(const char *from, const char *to);    /* renames, at once                  */
-bool os_rename_new(const char *from, const char *to); /* EEXIST: never over what is there */
-bool os_has_links(void);                        /* symbolic ones, that anybody may make        */
-bool os_link(const char *to, const char *path); /* EEXIST: there is something          */
-void os_copy_time(const char *from, const char *to); /* of the last change, where it can    */
+bool os_rename_new(const char *from, const char *to); /* EEXIST: never replaces a file */
+bool os_has_links(void);                        /* symbolic links that any user may make       */
+bool os_link(const char *to, const char *path); /* EEXIST: never replaces a file       */
+void os_copy_time(const char *from, const char *to); /* time of the last change, if possible */
 void os_remove(const char *path);
 bool os_make_folder(const char *path);
-/* Calls this function with the path of each file that is opened to be read, on whatever thread. */
+/* Calls this function, on any thread, with the path of each file that is opened for reading. */
 void os_on_read(void (*seen)(const char *path));
 /* Calls this function, which may only call os_remove and os_remove_folder_late, when the program is about to be ended by a
  * signal or from the keyboard. */
@@ -79,14 +79,14 @@ void os_end_stopped(void);
 /* A file by its descriptor, read-only. */
 int os_open(const char *path); /* -1: failed                                   */
 bool os_file_size(int descriptor, uint64_t *size); /* false: not a regular file         */
-int64_t os_file_time(int descriptor);              /* of its last change; -1: unknown             */
+int64_t os_file_time(int descriptor);              /* of its last change; -1 if unknown           */
 ptrdiff_t os_read_at(int descriptor, void *to, size_t size, uint64_t offset);
 void os_close(int descriptor);
 
 /* Ends of a pipe, to read from and to write to. */
 bool os_pipe(int ends[2]);
-/* Waits for bytes and reads some; 0 at the end, or as soon as the other end of the pipe `stop` is
- * closed; -1 for a failure. */
+/* Waits for bytes and reads some; 0 at the end, or once the other end of the pipe `stop` is closed;
+ * -1 on failure. */
 ptrdiff_t os_read_until(int descriptor, int stop, void *to, size_t size);
 
 /* The names in a folder, in any order, with "." and "..". */
@@ -95,18 +95,18 @@ os_folder *os_folder_open(const char *path);
 const char *os_folder_next(os_folder *folder);
 void os_folder_close(os_folder *folder);
 
-/* A file that is written to memory; os_memory_close gives what was written, malloc'ed, with a NUL
- * that *size does not count, or NULL. */
+/* A file written to memory; os_memory_close returns its contents, malloc'ed, with a NUL that *size
+ * does not count, or NULL. */
 FILE *os_memory_open(char **text, size_t *size);
 bool os_memory_close(FILE *file, char **text, size_t *size);
 
 /* === Memory === */
 
-/* A whole regular file, to read and to write to; what is written stays in memory. NULL: it is empty
+/* Maps a whole regular file, for reading and writing; changes stay in memory. NULL if it is empty
  * or cannot be mapped. */
 void *os_map(const char *path, size_t *size);
 void os_unmap(void *data, size_t size);
-/* The pages of a mapped file can be read again when they are needed. */
+/* Drops the pages of a mapped file, which can be read again. */
 void os_drop_pages(const void *data, size_t size);
 void *os_allocate(size_t alignment, size_t size);
 void os_free(void *memory); /* of os_allocate                               */
@@ -114,13 +114,13 @@ void os_free(void *memory); /* of os_allocate                               */
 /* === This process and others === */
 
 double os_now_ms(void);
-bool os_is_terminal(FILE *file); /* one that takes escape sequences              */
-char *os_executable(void);       /* its path, malloc'ed; NULL: unknown           */
+bool os_is_terminal(FILE *file); /* one that supports escape sequences           */
+char *os_executable(void);       /* its path, malloc'ed; NULL if unknown         */
 char *os_temporary_folder(void); /* malloc'ed                                    */
 long os_process(void);           /* a number that no other running process has   */
-double os_private_bytes(void);   /* memory that no file backs; NaN: unknown      */
-/* Starts this program anew with these arguments, of which the first is its name, ended by NULL;
- * reads `size` bytes of its standard output. False: it failed, or wrote less. */
+double os_private_bytes(void);   /* memory without a file behind it; NaN if unknown */
+/* Starts this program again with these arguments, the first of which is its name, ended by NULL;
+ * reads `size` bytes of its standard output. False if it failed, or wrote less. */
 bool os_run_again(char **arguments, void *output, size_t size);
 
 /* A program of somebody else's, with nothing open but its standard streams, in a process group of its

@@ -44,9 +44,9 @@
 
 /* === The beginning === */
 
-/* A standard stream that is closed stays so for who reads or writes, but no file can take its place:
- * messages would be written to it. The root folder can be opened anew neither for the one nor for
- * the other, under names like /dev/stdout. */
+/* A closed standard stream stays closed for readers and writers, but no file can take its place and
+ * receive messages. The root folder can be opened neither for reading nor for writing through names
+ * like /dev/stdout. */
 static void keep_closed(int descriptor) {
     if (fcntl(descriptor, F_GETFD) < 0 && open("/", O_RDONLY | O_PATH) != descriptor) {
         perror("standard streams");
@@ -54,7 +54,7 @@ static void keep_closed(int descriptor) {
     }
 }
 
-/* Children that are ignored, as whoever starts a program may have it, have no exit status. */
+/* Ignored children, which the parent process may have requested, have no exit status. */
 void os_start(int *argc, char ***argv) {
     (void)argc, (void)argv;
     for (int i = STDIN_FILENO; i <= STDERR_FILENO; i++) keep_closed(i);
@@ -64,7 +64,7 @@ void os_start(int *argc, char ***argv) {
 static void (*before_end)(void);
 static const char *lost_program;
 
-/* Several threads may come here at a time; the first ends them all. */
+/* Several threads may come here at once; the first ends them all. */
 static void on_lost(int number) {
     static const char text[] = ": a file was truncated while it was in use, or its disk failed\n";
     static int lost;
@@ -123,8 +123,8 @@ FILE *os_create(const char *path, const char *like) {
     return NULL;
 }
 
-/* Linux (ext4 from 6.16 on, XFS from 5.18) keeps a file in pages as large as what was written at a
- * time, up to 2 MB. A program that maps 300 MB of it starts 20 ms sooner. */
+/* Linux (ext4 from 6.16 on, XFS from 5.18) keeps a file in pages as large as each write, up to 2
+ * MB. A program that maps a file of 300 MB starts 20 ms sooner. */
 size_t os_write_size(void) { return 2 << 20; }
 
 /* Whether the path leads to another file now: it was replaced before the lock was taken. */
@@ -169,7 +169,7 @@ bool os_cut(FILE *file, uint64_t size) {
 bool os_close_copy(FILE *file) {
     const int copy = dup(fileno(file));
     errno = 0;
-    return copy < 0 || close(copy) == 0; /* what cannot be duplicated was not written to */
+    return copy < 0 || close(copy) == 0; /* a stream that cannot be duplicated was not written to */
 }
 
 bool os_make_folder(const char *path) { return mkdir(path, 0777) == 0; }
@@ -294,7 +294,7 @@ static char *copy_text(const char *text) {
     return copy;
 }
 
-/* Linux's, FreeBSD's and NetBSD's links to it; macOS has a function. */
+/* The links of Linux, FreeBSD and NetBSD; macOS has a function. */
 char *os_executable(void) {
     char path[PATH_MAX];
 #if defined(__APPLE__)
@@ -321,7 +321,7 @@ char *os_temporary_folder(void) {
 long os_process(void) { return (long)getpid(); }
 
 double os_private_bytes(void) {
-    FILE *file = fopen("/proc/self/smaps_rollup", "r"); /* of Linux alone */
+    FILE *file = fopen("/proc/self/smaps_rollup", "r"); /* only Linux has it */
     char line[128];
     double bytes = (double)NAN;
     long kilobytes;

@@ -19,7 +19,7 @@
 
 /* === Errors === */
 
-/* ETXTBSY, which the library has a number for and never uses, means open in another program. */
+/* ETXTBSY, a number that the library defines but never uses, means open in another program. */
 static int error_number(DWORD error) {
     switch (error) {
     case ERROR_SUCCESS: return 0;
@@ -66,7 +66,7 @@ const char *os_error(int number) {
 
 /* === Text === */
 
-/* malloc'ed; NULL: out of memory, or not UTF-8. */
+/* malloc'ed; NULL if memory is exhausted, or the text is not UTF-8. */
 static wchar_t *to_wide(const char *text) {
     const int size = MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, text, -1, NULL, 0);
     wchar_t *wide = size > 0 ? malloc((size_t)size * sizeof *wide) : NULL;
@@ -82,7 +82,7 @@ static char *to_utf8(const wchar_t *wide) {
     return text;
 }
 
-/* With a prefix the system takes paths of more than 260 characters, but only whole ones. */
+/* With a prefix the system accepts paths of more than 260 characters, but only absolute ones. */
 static wchar_t *lengthened(wchar_t *path) {
     const DWORD size = GetFullPathNameW(path, 0, NULL, NULL);
     wchar_t *full = size ? malloc(((size_t)size + 8) * sizeof *full) : NULL, *from;
@@ -115,7 +115,7 @@ static wchar_t *wide_path(const char *path) {
     return lengthened(wide);
 }
 
-/* UTF-8 of a path as the system says it, without its prefix. */
+/* The system's path as UTF-8, without its prefix. */
 static char *plain_path(wchar_t *wide) {
     if (wcsncmp(wide, L"\\\\?\\UNC\\", 8) == 0) {
         wide += 6;
@@ -135,8 +135,8 @@ static void start_console(DWORD number) {
         SetConsoleMode(handle, mode | ENABLE_VIRTUAL_TERMINAL_PROCESSING);
 }
 
-/* MinGW-w64's exp and log compute on the x87, which it sets to 64 bits in the first thread, and the
- * system to 53 in all others: the same everywhere gives the same results everywhere. */
+/* MinGW-w64's exp and log compute on the x87, which MinGW sets to 64 bits in the first thread and
+ * the system to 53 in all others. One setting for all threads gives equal results. */
 static void start_x87(void) {
 #if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
     const unsigned short control = 0x27f;
@@ -144,7 +144,7 @@ static void start_x87(void) {
 #endif
 }
 
-/* Out of memory, it leaves the arguments as they are. */
+/* If memory is exhausted, the arguments stay unchanged. */
 void os_start(int *argc, char ***argv) {
     wchar_t **wide = CommandLineToArgvW(GetCommandLineW(), argc);
     char **arguments = wide ? malloc(((size_t)*argc + 1) * sizeof *arguments) : NULL;
@@ -201,7 +201,7 @@ os_kind os_kind_of_link(const char *path) {
 
 bool os_is_slash(char c) { return c == '/' || c == '\\'; }
 
-/* A handle that nobody else's access or sharing can refuse. */
+/* A handle that works for any access and sharing mode of other programs. */
 static HANDLE open_name(const char *path) {
     wchar_t *wide = wide_path(path);
     HANDLE file = wide
@@ -248,7 +248,7 @@ char *os_real_path(const char *path) {
     wide = malloc(((size_t)size + 1) * sizeof *wide);
     if (wide && size && GetFinalPathNameByHandleW(file, wide, size + 1, 0)) {
         real = plain_path(wide);
-    } else if (wide) { /* not every file system has names of its own */
+    } else if (wide) { /* not every file system has short names */
         free(wide);
         wide = to_wide(path);
         wide = wide ? lengthened(wide) : NULL;
@@ -259,7 +259,7 @@ char *os_real_path(const char *path) {
     return real;
 }
 
-/* -1: failed. As on other systems, a file that is open can be read, renamed and removed. */
+/* -1 on failure. As on other systems, an open file can be read, renamed and removed. */
 static int open_descriptor(const char *path, DWORD access, DWORD how, int flags) {
     wchar_t *wide = wide_path(path);
     DWORD share = FILE_SHARE_READ | FILE_SHARE_DELETE;
@@ -322,7 +322,7 @@ bool os_close_copy(FILE *file) {
     return copy < 0 || _close(copy) == 0;
 }
 
-/* Whether somebody else's open file is what keeps this one from being replaced. */
+/* True if another program's open file keeps this one from being replaced. */
 static bool is_busy(const wchar_t *path) {
     HANDLE file = CreateFileW(path, DELETE, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE,
                               NULL, OPEN_EXISTING, FILE_FLAG_OPEN_REPARSE_POINT, NULL);
@@ -353,7 +353,7 @@ bool os_rename_new(const char *from, const char *to) {
     return good;
 }
 
-/* Only an administrator, or a developer who has said so to the system, may make one. */
+/* Only an administrator, or a developer with a system setting, may make one. */
 bool os_has_links(void) { return false; }
 
 bool os_link(const char *to, const char *path) {
@@ -462,7 +462,7 @@ void os_close(int descriptor) { _close(descriptor); }
 
 bool os_pipe(int ends[2]) { return _pipe(ends, 1 << 16, _O_BINARY | _O_NOINHERIT) == 0; }
 
-/* Pipes cannot be waited for together, so they are asked in turns. */
+/* Pipes cannot be waited for together, so they are polled in turn. */
 static bool wait_for_bytes(HANDLE pipe, int stop) {
     DWORD ready;
     for (;;) {
@@ -587,7 +587,7 @@ void os_unmap(void *data, size_t size) {
     UnmapViewOfFile(data);
 }
 
-/* Unlocking what is not locked takes pages out of the working set. */
+/* Unlocking unlocked pages removes them from the working set. */
 void os_drop_pages(const void *data, size_t size) { VirtualUnlock((void *)(uintptr_t)data, size); }
 
 void *os_allocate(size_t alignment, size_t size) { return _aligned_malloc(size, alignment); }
@@ -641,7 +641,7 @@ double os_private_bytes(void) {
     return (double)counters.PagefileUsage;
 }
 
-/* In quotes, as CommandLineToArgvW takes it apart: backslashes before a quote are doubled. */
+/* In quotes, as CommandLineToArgvW parses it: backslashes before a quote are doubled. */
 static wchar_t *put_quoted(wchar_t *to, const wchar_t *from) {
     size_t slashes = 0;
     *to++ = L'"';

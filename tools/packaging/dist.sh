@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# dist.sh VERSION - what a release consists of, in build/dist: the source as vit-VERSION.tar.gz, the
-# header alone, their SHA-256. The same bytes each time, from git or from such an archive: sorted,
-# with no owners, and with the day of the release (.github/CHANGELOG.md) for all times.
+# dist.sh VERSION - makes the files of a release in build/dist: the source as vit-VERSION.tar.gz,
+# the header alone, their SHA-256. The bytes are the same each time, from git or from such an
+# archive: sorted, without owners, and with the day of the release (.github/CHANGELOG.md) for all
+# times.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 export LC_ALL=C TZ=UTC
@@ -24,7 +25,7 @@ else
     exit 1
 fi
 tar -cf - -T "$out/files" | tar -xf - -C "$out/$name"
-cp "$out/files" "$out/$name/$list" # for the next one, made without git
+cp "$out/files" "$out/$name/$list" # for the next archive, made without git
 rm "$out/files"
 tar -cf - -C "$out" --sort=name --format=ustar --owner=0 --group=0 --numeric-owner \
     --mode=u=rwX,go=rX --mtime="@$seconds" "$name" | gzip -n -9 >"$out/$name.tar.gz"

@@ -1,8 +1,8 @@
 #!/bin/sh
-# pages.sh FOLDER OUT VERSION DAY - man pages and completions of the programs in FOLDER, made from
+# pages.sh FOLDER OUT VERSION DAY - makes man pages and completions of the programs in FOLDER from
 # their --help: OUT/man/man1/NAME.1, OUT/bash-completion/completions/NAME and
-# OUT/zsh/site-functions/_NAME. Each command of vit-look has a page of its own. Where the programs
-# are for another machine, nothing is written. `pages.sh names` prints the paths below OUT instead.
+# OUT/zsh/site-functions/_NAME. Each command of vit-look has its own page. Writes nothing if the
+# programs are for another machine. `pages.sh names` prints the paths below OUT instead.
 set -eu
 umask 022
 export LC_ALL=C
@@ -22,9 +22,8 @@ if ! "$folder/vit-info" --version >/dev/null 2>&1; then
     exit
 fi
 
-# A --help, taken apart: usage, what the program does, options, notes. Each option is a row of
-# letter, name, argument, text.
-# shellcheck disable=SC2016 # awk's
+# Parses a --help: usage, description, options, notes. Each option is a row of letter, name,
+# argument, text. shellcheck disable=SC2016 # awk's
 parse='
 /^usage: / { part = "usage"; sub(/^usage: /, "") }
 part == "usage" && /^$/ { part = "text"; next }
@@ -143,7 +142,7 @@ help() {
     "$folder"/$1 --help | awk -v name_of="$1" -v day="$day" -v version="$version" "$parse$2"
 }
 
-# bash_case NAME: what completes a word of a program, or of one of its commands
+# bash_case NAME: completes a word of a program, or of one of its commands
 bash_case() {
     help "$1" "$words" | {
         read -r all

@@ -1,4 +1,4 @@
-/* vit.c - the implementation of vit.h as a source file of its own: of the libraries, and of
-   programs that CMake's target vit::vit gives it to. */
+/* vit.c - the implementation of vit.h as a source file, for the libraries and for programs that
+   link CMake's target vit::vit. */
 #define VIT_IMPLEMENTATION
 #include "vit.h"

@@ -175,7 +175,7 @@ double grids_share(double value, const double range[2]) {
     return range[1] > range[0] ? (value - range[0]) / (range[1] - range[0]) : 0.5;
 }
 
-/* One small grid, a square of `scale` pixels for each value. */
+/* Draws one small grid, a square of `scale` pixels for each value. */
 static void draw_grid(picture *p, int x, int y, const float *values, vit_grid grid,
                       const double range[2], int scale) {
     for (int i = 0; i < grid.height * grid.width; i++) {
@@ -239,7 +239,7 @@ static picture_colour grey_of(const uint8_t *pixel) {
     return (picture_colour){ (uint8_t)luma, (uint8_t)luma, (uint8_t)luma };
 }
 
-/* patch: -1 where there is none. */
+/* patch is -1 outside all patches. */
 static picture_colour paint(const uint8_t *pixel, const picture_colour *patches, int patch,
                             double opacity) {
     const picture_colour shown = { pixel[0], pixel[1], pixel[2] };
@@ -247,7 +247,7 @@ static picture_colour paint(const uint8_t *pixel, const picture_colour *patches,
     return patches ? picture_mix(grey_of(pixel), patches[patch], opacity) : shown;
 }
 
-/* What the model sees, in pixels of the view. */
+/* The model's input area, in pixels of the view. */
 static picture_box seen_box(const view *v) {
     const double across = (double)v->photo.width / v->place.photo_width;
     const double down = (double)v->photo.height / v->place.photo_height;
@@ -339,7 +339,7 @@ static int count_lines(const char *caption) {
     return lines;
 }
 
-/* The sizes of columns and rows, captions included, and where they begin. */
+/* The sizes of columns and rows, including captions, and their positions. */
 typedef struct layout {
     int columns, rows;
     int *widths, *heights; /* [columns], [rows] */
@@ -358,7 +358,7 @@ static void measure(const sheet *s, layout *l) {
     for (int i = 0; i < l->rows; i++) l->height += l->heights[i] + MARGIN;
 }
 
-/* One line of a caption, its middle left out if it is too wide. */
+/* One line of a caption, shortened in the middle if it is too wide. */
 static void draw_line(picture *p, int x, int y, int width, const char *line, size_t length) {
     char text[256];
     size_t kept = length < sizeof text ? length : sizeof text - 1;

@@ -6,7 +6,7 @@
  *     good = picture_save(&p, "out.png", &r);
  *     picture_free(&p);
  *
- * Whatever lies outside a picture is cut off.
+ * Drawing outside a picture is cut off.
  *
  * tools/picture owns pictures: canvas, colour maps, text, contact sheets, PNG; it may include base
  * cli image.
@@ -40,7 +40,7 @@ typedef struct picture_box {
 
 enum { PICTURE_MAX_PIXELS = 1 << 27, PICTURE_TEXT_HEIGHT = 12 };
 
-/* Refuses more than PICTURE_MAX_PIXELS. Empty if it fails. */
+/* Refuses more than PICTURE_MAX_PIXELS. Empty on failure. */
 bool picture_make(picture *p, int64_t width, int64_t height, picture_colour colour, report *r);
 void picture_free(picture *p);
 
@@ -49,12 +49,12 @@ void picture_outline(picture *p, picture_box box, int thickness, picture_colour 
 void picture_paste(picture *onto, int x, int y, const picture *p);
 picture_colour picture_mix(picture_colour a, picture_colour b, double share_of_b);
 
-/* A photo (VIT_PIXEL_RGB8), its longer side scaled to `side`: each pixel is the mean of those that
- * it covers, or the nearest. */
+/* A photo (VIT_PIXEL_RGB8) with its longer side scaled to `side`: each pixel is the mean of those
+ * that it covers, or the nearest. */
 bool picture_of_photo(picture *p, const vit_image *photo, int side, report *r);
 
-/* One line, by stb_easy_font (Sean Barrett, public domain), which has ASCII alone: each other
- * character becomes one '?'. x, y: the top left corner. */
+/* One line, by stb_easy_font (Sean Barrett, public domain), which has only ASCII: each other
+ * character becomes one '?'. x, y is the top left corner. */
 void picture_text(picture *p, int x, int y, picture_colour colour, const char *text);
 int picture_text_width(const char *text);
 
@@ -66,25 +66,25 @@ bool picture_save(const picture *p, const char *path, report *r);
  * their colours. */
 typedef enum colour_map { COLOUR_VIRIDIS, COLOUR_INFERNO } colour_map;
 
-/* value: 0 .. 1, or it is moved there; NaN is grey. */
+/* value is clamped to 0 .. 1; NaN is grey. */
 picture_colour colour_of(colour_map map, double value);
 
 /* === Grids === */
 
-/* Numbers on grids, as small pictures. */
+/* Values on grids, as small pictures. */
 
-/* Figure 7 of the ViT paper (arXiv 2010.11929), centre: at each place of a grid stands a small copy
- * of the grid, coloured by the values of that place with all: values is [n, n] for n = rows *
- * columns, the range from the first to the last colour. About `side` pixels wide, or as
- * many as one pixel a value needs. */
+/* Figure 7 of the ViT paper (arXiv 2010.11929), centre: each cell of a grid holds a small copy of
+ * the grid, coloured by the values of that cell with all: values is [n, n] for n = rows * columns,
+ * the range from the first to the last colour. The width is about `side` pixels, or more if one
+ * pixel a value needs it. */
 bool grids_draw(picture *p, const float *values, vit_grid grid, const double range[2], int side,
                 report *r);
 
-/* A filter [chans, size, size] of 1 or 3 channels, grey or in colours, `side` pixels wide or a
- * little less; its least value becomes black, its largest white. */
+/* A filter [chans, size, size] of 1 or 3 channels, grey or in colours, at most `side` pixels wide;
+ * its least value becomes black, its largest white. */
 bool grids_draw_filter(picture *p, const float *filter, int chans, int size, int side, report *r);
 
-/* The least and the largest of the values that are numbers; 0 and 0, and false, if none is. */
+/* The least and the largest of the finite values; 0 and 0, and false, if there is none. */
 bool grids_range(const float *values, size_t count, double range[2]);
 
 /* value within range as 0 .. 1; 0.5 if the range is empty. */
@@ -95,17 +95,17 @@ double grids_share(double value, const double range[2]);
 /* A photo with a colour for each patch painted over it, where the patch lies. */
 
 typedef struct view {
-    picture photo; /* its longer side as long as was asked */
+    picture photo; /* its longer side has the requested length */
     crop place;
 } view;
 
-/* The photo is not needed afterwards. Empty if it fails. */
+/* The photo may be freed afterwards. Empty on failure. */
 bool view_make(view *v, const vit_image *photo, const vit_config *config, int side, report *r);
 void view_free(view *v);
 
-/* The photo under one colour for each patch, [rows * columns], as opaque as said (0 .. 1); what the
- * model does not see is dim, and a line lies around what it sees. patches may be NULL: the photo
- * itself. The picture is the caller's. */
+/* The photo under one colour for each patch, [rows * columns], with this opacity (0 .. 1). The area
+ * outside the model's input is dim, and a line surrounds the input. patches may be NULL: only the
+ * photo. The caller owns the picture. */
 bool view_paint(const view *v, const picture_colour *patches, double opacity, picture *painted,
                 report *r);
 
@@ -133,16 +133,16 @@ typedef struct sheet {
     size_t capacity; /* private */
 } sheet;
 
-/* Takes the picture over, also if it fails, and copies the caption. */
+/* Takes the picture over, even on failure, and copies the caption. */
 bool sheet_add(sheet *s, picture *shown, const char *caption, report *r);
 
-/* Decodes a photo, its longer side as long as `side`. One that cannot be read is an empty grey
- * square: its caption says what it is. False: out of memory. */
+/* Decodes a photo, with `side` as its longer side. An unreadable photo is an empty grey square with
+ * an explanation as caption. False if memory is exhausted. */
 bool sheet_add_photo(sheet *s, const char *path, photo_decoder *decoder, int side,
                      const char *caption, report *r);
 
-/* Rows of so many columns, 0 for about as many rows as columns; each column as wide and each row as
- * high as what is in it. The result is the caller's. */
+/* Rows of `columns` pictures, 0 for about as many rows as columns; columns are as wide and rows as
+ * high as their contents. The caller owns the result. */
 bool sheet_draw(const sheet *s, int columns, picture *drawn, report *r);
 void sheet_free(sheet *s);
 

@@ -8,8 +8,8 @@
 
 #include "cli/output.h"
 
-/* === Memory of stb_image_write, which does not look whether it got any ===
- * So its blocks are kept in a list, and without memory it is left by longjmp. */
+/* === Memory of stb_image_write, which does not check its allocations === So a list keeps its
+ * blocks, and a failed allocation leaves it by longjmp. */
 
 typedef struct block {
     struct block *previous, *next;
@@ -72,12 +72,12 @@ static void png_free(void *old) {
 
 enum { MAX_TEXT = 256, MAX_QUADS = 32 }; /* a letter has fewer lines */
 
-typedef struct corner { /* as stb_easy_font writes four of them for each line of a letter */
+typedef struct corner { /* stb_easy_font writes four of them for each line of a letter */
     float x, y, z;
     unsigned char colour[4];
 } corner;
 
-/* What stb_easy_font can draw; the bytes that continue a character of UTF-8 are left out. */
+/* The characters that stb_easy_font can draw; continuation bytes of UTF-8 are left out. */
 static char *plain_text(const char *text, char plain[MAX_TEXT]) {
     int length = 0;
     for (; *text && length < MAX_TEXT - 1; text++) {
@@ -93,7 +93,7 @@ int picture_text_width(const char *text) {
     return stb_easy_font_width(plain_text(text, plain));
 }
 
-/* One letter. Returns where the next begins. */
+/* Draws one letter. Returns the position of the next one. */
 static int draw_letter(picture *p, int x, int y, picture_colour colour, char letter) {
     char text[2] = { 0, 0 };
     corner quads[MAX_QUADS][4];
@@ -117,7 +117,7 @@ void picture_text(picture *p, int x, int y, picture_colour colour, const char *t
 
 static void write_bytes(void *file, void *data, int size) { fwrite(data, 1, (size_t)size, file); }
 
-/* False: out of memory. */
+/* False if memory is exhausted. */
 static bool write_png(const picture *p, FILE *file) {
     png.blocks.next = NULL;
     if (setjmp(png.no_memory)) {

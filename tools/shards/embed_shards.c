@@ -42,7 +42,7 @@ static int best_classes(shard_job *j, const infer_result *result) {
     return vit_top_k(j->scores, classes, j->task->recipe.classes, j->top);
 }
 
-/* The reason without the name of the image, which the line has as well. */
+/* The reason without the name of the image, which the line has too. */
 static const char *reason_of(const infer_result *result) {
     const size_t length = strlen(result->name);
     const bool named = strncmp(result->error, result->name, length) == 0 &&
@@ -68,7 +68,7 @@ static bool take_result(void *user, infer_result *result, report *r) {
     if (result->error) {
         good = take_unreadable(j, &s, result, r);
     } else {
-        const int top = best_classes(j, result); /* of logits that the next line may scale */
+        const int top = best_classes(j, result); /* logits, which the next line may scale */
         const float *row = embedding_of(&recipe->choice, recipe->model, result);
         j->forward_ms += result->forward_ms;
         good = shard_writer_add(&j->writer, &s, result->name, row, j->top, top, r);
@@ -122,9 +122,9 @@ static bool commit(shard_job *j, report *r) {
     return shard_writer_commit(&j->writer, &w, r);
 }
 
-/* A file that was written over while it was mapped gives vectors of no model. */
+/* A file that was overwritten while it was mapped gives vectors of no model. */
 static bool check_model(const shard_job *j, report *r) {
-    vit_model model = *j->task->recipe.model; /* whose message is not ours to change */
+    vit_model model = *j->task->recipe.model; /* a copy, because its message must not change */
     if (vit_model_verify(&model) == VIT_OK) return true;
     (void)report_fail(r, "changed while it was in use (%s); start again", model.detail);
     return report_file(r, j->task->recipe.model_path);
@@ -208,7 +208,7 @@ static bool run_shard(shard_job *j, report *r) {
 
 /* === All of the part === */
 
-/* Whether the archive is still the one that the record is of, as far as its size tells. */
+/* True if the archive is still that of the record, as far as its size shows. */
 static bool same_archive(const char *file, int64_t bytes) {
     report unread = report_make();
     source s;
@@ -217,7 +217,7 @@ static bool same_archive(const char *file, int64_t bytes) {
     return (int64_t)s.size == bytes;
 }
 
-/* What is wrong with an output that is there already is said before it is made again. */
+/* Reports problems of an existing output before it is made again. */
 static bool is_done(const shard_job *j, const shard_paths *paths, bool *done, report *r) {
     const shard_task *task = j->task;
     char recipe[SHARD_RECIPE_SIZE];
@@ -264,7 +264,7 @@ static void add_counts(shard_totals *totals, const infer_counts *counts) {
     totals->seconds += counts->seconds;
 }
 
-/* False: those after it would fail as well. */
+/* False if later shards would fail too. */
 static bool run_next(shard_job *j, shard_totals *totals, report *r) {
     report failure = report_make();
     bool done;
@@ -337,7 +337,7 @@ void shard_totals_print(const shard_task *task, const shard_totals *totals, bool
 
 /* === Names in a folder === */
 
-/* A folder that no task has made yet has none. */
+/* A folder that no task has made yet has no names. */
 static bool names_in(const char *folder, const char *kind, photo_list *names, report *r) {
     const size_t size = strlen(folder) + strlen(kind) + 2;
     char *path = malloc(size);
@@ -350,7 +350,7 @@ static bool names_in(const char *folder, const char *kind, photo_list *names, re
     return good;
 }
 
-/* "00017" of "stats_00017.json", in place; NULL: not such a name. */
+/* "00017" of "stats_00017.json", in place; NULL for other names. */
 static char *number_in(char *name, const char *kind, const char *suffix) {
     const size_t before = strlen(kind) + 1, after = strlen(suffix), length = strlen(name);
     if (length <= before + after || memcmp(name, kind, before - 1) != 0 ||
@@ -430,7 +430,7 @@ static bool check_found(const char *program, const char *folder, shard_collected
     return good;
 }
 
-/* Vectors without a record would be taken for some by what reads the folder. */
+/* Readers of the folder would use vectors without a record. */
 static bool check_unrecorded(const char *program, const char *folder, shard_collected *all,
                              report *r) {
     photo_list names;

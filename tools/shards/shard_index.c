@@ -16,7 +16,7 @@
 
 /* === Rows in a byte a number === */
 
-/* Numbers of the machine: of another byte order, magic is another one. */
+/* In the machine's byte order; in another one, magic differs. */
 typedef struct copy_header {
     uint64_t magic, source_size;
     int64_t source_time, count, dim;
@@ -27,7 +27,7 @@ static const uint64_t magic = 0x76697420693831u;
 
 enum { BLOCK = 4096 }; /* rows made at a time */
 
-/* time: of the file that is mapped, which another may have replaced. */
+/* time is that of the mapped file, which another may have replaced. */
 static bool expected_header(const char *vectors, int64_t time, const nearest_part *part, int dim,
                             copy_header *h, report *r) {
     const int file = os_open(vectors);
@@ -44,7 +44,7 @@ static bool expected_header(const char *vectors, int64_t time, const nearest_par
     return report_fail(r, "was rewritten since the search began");
 }
 
-/* Rows are made and written a block at a time, and the scales, which come before them, last. */
+/* Rows are made and written a block at a time; the scales, which precede them, come last. */
 static bool write_rows(const int8_copies *c, FILE *file, const nearest_part *part,
                        nearest_scale *scales, int8_t *bytes) {
     const size_t dim = (size_t)c->dim, count = (size_t)part->count;
@@ -88,7 +88,7 @@ static bool write_copy(const int8_copies *c, const char *path, const char *vecto
     return !r->failed;
 }
 
-/* NULL: it is to be made. */
+/* NULL if it must be made. */
 static void *map_copy(const char *path, const copy_header *h, size_t *size) {
     void *data = os_map(path, size);
     const uint64_t each = sizeof(nearest_scale) + (uint64_t)h->dim;
@@ -138,7 +138,7 @@ static void close_shard(indexed_shard *shard) {
     free(shard->names);
 }
 
-/* When a file was last written; -1: it is not there. */
+/* Time of a file's last change; -1 if it does not exist. */
 static int64_t time_of(const char *path) {
     const int file = path ? os_open(path) : -1;
     const int64_t time = file < 0 ? -1 : os_file_time(file);
@@ -160,7 +160,7 @@ static char *join(const char *folder, const char *before, const char *middle, co
     return path;
 }
 
-/* Takes `other` over: all shards must come from one model, by one recipe. */
+/* Takes `other` over. All shards must come from one model, by one recipe. */
 static bool check_same(shard_index *index, const indexed_shard *shard, embedding_index *other,
                        report *r) {
     embedding_index *first = &index->about;
@@ -210,8 +210,8 @@ static void leave_out(shard_index *index, const char *program, const report *why
     report_error(program, NULL, "%s; it is left out", why->text);
 }
 
-/* vectors and names, which may be NULL, are taken over; json: what describes it, or NULL. seen:
- * before anything of it was read; a task may be making the shard again. */
+/* Takes over vectors and names, which may be NULL; json is its description, or NULL. seen is from
+ * before it was read, because a task may be making the shard again. */
 static bool open_shard(shard_index *index, const char *program, char *vectors, char *names,
                        int64_t unreadable, const char *json, const shard_times *seen, report *r) {
     indexed_shard shard;
@@ -241,7 +241,7 @@ static bool open_shard(shard_index *index, const char *program, char *vectors, c
     return !damage.no_memory || report_no_memory(r);
 }
 
-/* === What embed --tar or clip-retrieval has left === */
+/* === Output of embed --tar or clip-retrieval === */
 
 static bool open_recorded(shard_index *index, const char *program, const char *number, report *r) {
     shard_paths paths;
@@ -272,7 +272,8 @@ static bool is_between(const char *name, const char *before, const char *after) 
            strcmp(name + length - tail, after) == 0;
 }
 
-/* "00017" of "img_emb_00017.npy", which is between the two; malloc'ed, NULL: no memory. */
+/* "00017" of "img_emb_00017.npy", the part between the two; malloc'ed, NULL if memory is
+   exhausted. */
 static char *between(const char *name, const char *before, const char *after) {
     char *text = strdup(name + strlen(before));
     if (text) text[strlen(text) - strlen(after)] = '\0';
@@ -324,7 +325,7 @@ static bool find_beside(char **path, const char *folder, const char *before, con
     return joined || report_no_memory(r);
 }
 
-/* Those without a record: all of clip-retrieval's, but among embed's a task has not ended. */
+/* Shards without a record: all of clip-retrieval's; among embed's, those of unfinished tasks. */
 static bool open_unrecorded(shard_index *index, const char *program, const photo_list *names,
                             bool records, report *r) {
     bool good = true;
@@ -464,7 +465,7 @@ bool shard_index_copies(shard_index *index, const char *program, const vit_execu
     return true;
 }
 
-/* === What is known of a row === */
+/* === The metadata of a row === */
 
 static bool is_json(const indexed_shard *shard) {
     const size_t length = strlen(shard->names);
@@ -492,7 +493,7 @@ static bool text_of(char **text, const json_value *root, const char *key, report
     return copy_text(text, number, r);
 }
 
-/* Of a row that has none. */
+/* Makes a name for a row without one. */
 static bool make_name(const indexed_shard *shard, indexed_row *found, report *r) {
     const size_t size = strlen(shard->vectors) + 24;
     found->name = malloc(size);
@@ -522,7 +523,7 @@ static bool read_json(indexed_row *found, char *line, size_t length, report *r) 
     return good;
 }
 
-/* The line of a row, without its end. */
+/* The line of a row, without its newline. */
 static bool read_line(const indexed_shard *shard, indexed_row *found, const char *line,
                       size_t length, report *r) {
     char *copy = malloc(length + 1);
@@ -540,7 +541,7 @@ static bool read_line(const indexed_shard *shard, indexed_row *found, const char
     return good && (found->name || make_name(shard, found, r));
 }
 
-/* All lines are counted. What follows those of the rows is of unreadable images. */
+/* All lines are counted. Lines after those of the rows belong to unreadable images. */
 static bool read_lines(const indexed_shard *shard, const char *text, size_t size,
                        indexed_row *const *wanted, int count, report *r) {
     const int64_t rows = shard->array.dims[0];
@@ -586,7 +587,7 @@ static int compare_rows(const void *a, const void *b) {
     return (x->row > y->row) - (x->row < y->row);
 }
 
-/* The rows in rising order: every file is read once. */
+/* The rows in rising order, so that every file is read once. */
 static bool find_rows(const shard_index *index, indexed_row **sorted, int count, report *r) {
     const indexed_shard *shard = index->shards;
     int64_t first = 0;

@@ -1,4 +1,4 @@
-/* shard_index.h - folders of vectors to search in. */
+/* shard_index.h - folders of vectors, for searching. */
 #ifndef SHARD_INDEX_H
 #define SHARD_INDEX_H
 
@@ -13,7 +13,7 @@
 
 /* === Rows in a byte a number === */
 
-/* Rows of one .npy file in a byte a number, in a file beside it: NAME.i8.
+/* The rows of one .npy file in a byte a value, in a separate file: NAME.i8.
  *
  * In the byte order of this machine: a header, a scale for each row, the rows (nearest.h).
  */
@@ -24,35 +24,35 @@ typedef struct int8_copies {
     const vit_executor *executor;
 } int8_copies;
 
-/* time: of NAME.npy when it was opened; if it has changed since, that is a failure.
- * Maps NAME.i8 and sets part->bytes and part->scales, which are in it; returns what os_unmap takes.
- * Makes it if it is not there, or not of NAME.npy as it is now by its shape, size and time; a line
- * on stderr says so. NULL: it cannot be made. */
+/* time is NAME.npy's when it was opened; a later change is a failure. Maps NAME.i8 and sets
+ * part->bytes and part->scales within it; returns the argument of os_unmap. Makes the file if it is
+ * missing or does not match NAME.npy's shape, size and time; a line on stderr reports it. NULL if
+ * it cannot be made. */
 void *int8_copy_open(const int8_copies *c, const char *vectors, int64_t time, nearest_part *part,
                      size_t *size, report *r);
 
 /* === Folders === */
 
-/* A folder of vectors, to search in: what embed --tar writes (shard_writer.h), what clip-retrieval
- * writes, or .npy files with their names, NAME.txt, beside them. */
+/* A folder of vectors, for searching: the output of embed --tar (shard_writer.h) or clip-retrieval,
+ * or .npy files with their names in NAME.txt. */
 
-/* When files were last written; -1: they are not there. */
+/* Times of the files' last changes; -1 if missing. */
 typedef struct shard_times {
     int64_t vectors, names, json;
 } shard_times;
 
 typedef struct indexed_shard {
     char *vectors; /* path                                              */
-    char *names;   /* of .jsonl or .txt; NULL: there is neither         */
+    char *names;   /* of .jsonl or .txt; NULL without either            */
     npy_array array;
-    shard_times times;  /* of the files as they were opened                  */
-    int64_t unreadable; /* lines after those of the rows; -1: nobody says    */
+    shard_times times;  /* of the files when they were opened                */
+    int64_t unreadable; /* lines after those of the rows; -1 if unknown      */
     void *copy;         /* int8 rows, mapped, with its size                  */
     size_t copy_size;
 } indexed_shard;
 
 typedef struct shard_index {
-    embedding_index about; /* without names; its vectors have dims alone        */
+    embedding_index about; /* without names; its vectors have only dims         */
     indexed_shard *shards;
     nearest_part *parts; /* parallel                                          */
     nearest_set set;
@@ -60,18 +60,18 @@ typedef struct shard_index {
     size_t capacity; /* private                                           */
 } shard_index;
 
-/* A shard that is missing, damaged, being written or without a record among others that have one is
- * named and left out; shards of different widths or models are a failure. What checksums say is not looked at:
- * that is embed --collect. To be closed either way. folder must live as long. */
+/* A shard that is missing, damaged, being written, or without a record among others that have one
+ * is named and left out. Shards of different widths or models are a failure. It does not verify
+ * checksums; embed --collect does. Close it in any case. folder must live as long. */
 bool shard_index_open(shard_index *index, const char *program, const char *folder, report *r);
 void shard_index_close(shard_index *index);
 
-/* Maps int8 copies of all rows, img_emb_N.i8 beside img_emb_N.npy; makes those that are not there,
- * or not of the file as it is now by its size and time. */
+/* Maps int8 copies of all rows, img_emb_N.i8 next to img_emb_N.npy; makes copies that are missing
+ * or do not match the file's size and time. */
 bool shard_index_copies(shard_index *index, const char *program, const vit_executor *executor,
                         report *r);
 
-/* What the metadata say of a row. Texts may be NULL but for name. */
+/* The metadata of a row. Texts other than name may be NULL. */
 typedef struct indexed_row {
     const char *shard; /* file of vectors                          */
     int64_t row;       /* there                                    */
@@ -79,8 +79,8 @@ typedef struct indexed_row {
     char *key, *caption, *label, *url;
 } indexed_row;
 
-/* Of rows that are zero but for .row, counted through all shards, and differ: the rest is filled in.
- * Fails as well if a file has not a line for each row. To be freed, also after a failure. */
+/* Fills in rows that are zero except for .row, which is counted through all shards and unique. Also
+ * fails if a file lacks a line for some row. Free them even after a failure. */
 bool shard_index_rows(const shard_index *index, indexed_row *rows, int count, report *r);
 void indexed_row_free(indexed_row *row);
 

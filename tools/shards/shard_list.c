@@ -14,7 +14,7 @@
 typedef struct range {
     const char *open, *close; /* of the brackets */
     unsigned long first, last;
-    int width; /* with zeros before; 0: without */
+    int width; /* with leading zeros; 0 for none */
 } range;
 
 enum { MAX_DIGITS = 9 };
@@ -71,7 +71,7 @@ static bool add_range(shard_list *list, const char *text, const char *open, repo
     return good;
 }
 
-/* A file that is there is taken, whatever its name. */
+/* An existing file is taken, under any name. */
 static bool add_all(shard_list *list, const char *text, report *r) {
     const char *open = strchr(text, '{');
     if (open && !source_exists(text)) return add_range(list, text, open, r);
@@ -155,14 +155,14 @@ static char *number_of(const char *file, const char *name) {
     return number;
 }
 
-/* Equal ones in the order of the files. */
+/* Equal ones stay in the order of the files. */
 static int compare_numbers(const void *a, const void *b) {
     char **const x = *(char **const *)a, **const y = *(char **const *)b;
     const int order = strcmp(*x, *y);
     return order != 0 ? order : (x > y) - (x < y);
 }
 
-/* Two that would write the same files. */
+/* Refuses two shards that would write the same files. */
 static bool check_numbers(const shard_list *list, report *r) {
     const int count = list->files.count;
     char ***sorted = malloc(((size_t)count + 1) * sizeof *sorted);
@@ -229,7 +229,7 @@ static bool read_part(shard_part *part, const char *text, report *r) {
                        text);
 }
 
-/* Both or neither; *found says which. */
+/* Both or neither; *found is set if both exist. */
 static bool read_pair(const char *rank_name, const char *size_name, shard_part *part, bool *found,
                       report *r) {
     const char *rank = getenv(rank_name), *size = getenv(size_name);
@@ -242,7 +242,7 @@ static bool read_pair(const char *rank_name, const char *size_name, shard_part *
                        size);
 }
 
-/* Of the tasks that were started together; *found: there are such. */
+/* Reads the rank among tasks started together; *found is set if there is one. */
 static bool read_rank(shard_part *part, bool *found, report *r) {
     long step;
     part->index = 0;
@@ -255,7 +255,7 @@ static bool read_rank(shard_part *part, bool *found, report *r) {
     return read_pair("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", part, found, r);
 }
 
-/* The number of an array's job. */
+/* The number of a job within an array. */
 static bool read_job(const char *name, long first, int parts, long *job, report *r) {
     const char *text = getenv(name);
     if (!parts)
@@ -349,7 +349,7 @@ static bool queue(shard_source *s, sample *one, report *r) {
     return true;
 }
 
-/* "part-00017.tar/a/000.jpg", and the bytes or why there are none. */
+/* "part-00017.tar/a/000.jpg", and its bytes or the reason why it has none. */
 static bool fill(const shard_source *s, sample *one, photo *p, report *r) {
     const size_t size = strlen(s->name) + strlen(one->name) + 2;
     p->name = malloc(size);
@@ -372,7 +372,7 @@ static bool next_photo(void *user, photo *p, report *r) {
         sample_free(&one);
         return false;
     }
-    if (ferror(s->file)) { /* which looks like an archive that is cut short */
+    if (ferror(s->file)) { /* which would look like a truncated archive */
         *r = report_make();
         (void)report_fail(r, "cannot be read at byte %llu",
                           (unsigned long long)s->samples.tar.offset);

@@ -1,4 +1,4 @@
-/* shard_list.h - the shards that a command line names: "part-{00000..00999}.tar", folders. */
+/* shard_list.h - the shards named on a command line: "part-{00000..00999}.tar", folders. */
 #ifndef SHARD_LIST_H
 #define SHARD_LIST_H
 
@@ -12,67 +12,68 @@
 #include "image/photos.h"
 #include "shards/tar.h"
 
-/* The parallel array of a photo_list: what the outputs of a shard are called by. */
+/* An array parallel to the photo_list: the numbers in the names of a shard's outputs. */
 typedef struct shard_list {
     photo_list files; /* "-": standard input                                       */
-    char **numbers;   /* the digits that end the file's name, before its suffix;   */
-                      /* if there are none, all of it without the suffix           */
+    char **numbers;   /* the digits at the end of the file's name, before its suffix; */
+                      /* without digits, the whole name without the suffix */
 } shard_list;
 
 enum { SHARD_LIST_MAX = 10 * 1000 * 1000 };
 
 /* An operand is a file, a range as in a shell, which may be one of several ("{0..3}/{00..99}.tar"),
  * or a folder: all files in it that end in .tar, sorted. A list has an operand in each line. name
- * is what standard input is called, or NULL. On failure there is nothing to free. */
+ * is that of standard input, or NULL. On failure there is nothing to free. */
 bool shard_list_open(shard_list *list, const text_list *operands, const text_list *lists,
                      const char *name, report *r);
 void shard_list_close(shard_list *list);
 
-/* The shard's name in records and metadata: of its file, without folders. */
+/* The shard's name in records and metadata: its file name, without folders. */
 const char *shard_name(const char *file, const char *name);
 
 /* === One task's part === */
 
-/* Which shards are one task's, of all: "3/8", or by what started it. */
+/* The shards of one task, among all: "3/8", or from its launcher's variables. */
 
 typedef struct shard_part {
     long index, count; /* every count-th shard, from index on */
 } shard_part;
 
-/* text: "I/N", I from 0 to N - 1; "auto"; or NULL: all. parts: of an array of jobs, 0 if not given.
- * "auto" asks, in this order:
+/* text: "I/N", I from 0 to N - 1; "auto"; or NULL: all. parts is the size of an array of jobs, 0 if
+ * not given. "auto" tries, in this order:
  *
  *     OMPI_COMM_WORLD_RANK, _SIZE         mpirun of Open MPI
  *     PMI_RANK, PMI_SIZE                  other MPIs
- *     SLURM_PROCID, SLURM_STEP_NUM_TASKS  a task of srun, which SLURM_STEP_ID tells: a batch script
- *                                         alone has a SLURM_PROCID as well
+ *     SLURM_PROCID, SLURM_STEP_NUM_TASKS a task of srun, which SLURM_STEP_ID proves: a lone batch
+ *                                         script has a SLURM_PROCID too
  *
- * and, where parts is given, what numbers the jobs of an array: SLURM_ARRAY_TASK_ID (from 0), or
- * GNU parallel's PARALLEL_SEQ (from 1). An array of several tasks each has parts times as many. */
+ * and, if parts is given, the number of a job in an array: SLURM_ARRAY_TASK_ID (from 0), or GNU
+ * parallel's PARALLEL_SEQ (from 1). An array whose jobs have several tasks each has that many times
+ * more parts. */
 bool shard_part_choose(shard_part *part, const char *text, int parts, report *r);
 
 /* === Photos of a shard === */
 
-/* The photos of an archive as they are read, and what the archive says of each. */
+/* The photos of an archive as they are read, with their metadata. */
 
 struct shard_queued;
 
 typedef struct shard_source {
     samples samples;
     bool failed; /* the archive was at fault                  */
-    FILE *file;  /* private, as what follows                  */
+    FILE *file;  /* private, like the members below           */
     const char *name;
-    struct shard_queued *first, *last; /* of the photos that are under way          */
+    struct shard_queued *first, *last; /* of the photos in progress                 */
 } shard_source;
 
-/* file: a path, or "-"; name: what the shard is called, which begins each photo's. Large: keep it
- * off the stack. To be closed, also after a failure. */
+/* file is a path, or "-"; name is the shard's, which begins each photo's. It is large: keep it off
+ * the stack. Close it even after a failure. */
 bool shard_source_open(shard_source *s, const char *file, const char *name, size_t max_bytes,
                        report *r);
 void shard_source_close(shard_source *s);
 
 photo_source shard_source_photos(shard_source *s);
-/* Of the next photo in order, without its bytes; to be freed. */
+/* The sample of the next photo in order, without its bytes; the caller frees it. */
 sample shard_source_take(shard_source *s);
 
 #endif

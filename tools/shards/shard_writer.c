@@ -208,7 +208,7 @@ bool shard_writer_open(shard_writer *w, const shard_recipe *recipe, const char *
 
 /* === Lines and rows === */
 
-/* A number where the text is one: what else ends in .cls is a word. */
+/* A number if the text is one; any other .cls is a word. */
 static void put_label(json_writer *w, const char *label) {
     char text[64];
     long number;
@@ -257,7 +257,7 @@ static bool end_line(shard_writer *w, json_writer *line, report *r) {
     return !ferror(w->metadata.file) || write_failed(&w->metadata, r);
 }
 
-/* A half has no number above 65504. */
+/* A half cannot exceed 65504. */
 static bool fits(shard_writer *w, const float *row) {
     if (w->recipe->type != NPY_F16) return true;
     for (size_t i = 0; i < w->each; i++)
@@ -337,7 +337,7 @@ static bool put_header(shard_writer *w, report *r) {
            write_failed(&w->vectors, r);
 }
 
-/* Read again as they are on the disk, or will be. */
+/* Reads the files again, as they are on the disk or will be. */
 static bool put_files(shard_writer *w, json_writer *record, report *r) {
     json_put_begin(record, "shape", '[');
     for (int i = 0; i < w->ndim; i++) json_put_integer(record, NULL, w->dims[i]);
@@ -352,8 +352,8 @@ static bool put_files(shard_writer *w, json_writer *record, report *r) {
     return fflush(w->stats.file) == 0 || write_failed(&w->stats, r);
 }
 
-/* The record last: what it says is there. One that is there already, of an archive that has changed
- * since, goes first: it is not of these files. */
+/* The record comes last, because it promises that the files exist. An existing record, of an
+ * archive that has changed since, is removed first: it does not match these files. */
 bool shard_writer_commit(shard_writer *w, json_writer *record, report *r) {
     cli_output *const outputs[3] = { &w->metadata, &w->vectors, &w->stats };
     bool good;

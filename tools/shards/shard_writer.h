@@ -1,4 +1,4 @@
-/* shard_writer.h - the three files of a shard, and the record that says that they are complete. */
+/* shard_writer.h - the three files of a shard, and the record that they are complete. */
 #ifndef SHARD_WRITER_H
 #define SHARD_WRITER_H
 
@@ -16,9 +16,9 @@
 
 /* === Records === */
 
-/* What embed leaves of a shard, and the record that says whether it is complete.
+/* The files that embed writes for a shard, and the record of their completeness.
  *
- *     OUT/img_emb/img_emb_N.npy          the vectors, as clip-retrieval lays them out
+ *     OUT/img_emb/img_emb_N.npy          the vectors, in clip-retrieval's layout
  *     OUT/metadata/metadata_N.jsonl      a line for each, then one for each unreadable image
  *     OUT/stats/stats_N.json             written last: counts, times, checksums of the other two
  */
@@ -30,13 +30,13 @@ typedef struct shard_paths {
 bool shard_paths_make(shard_paths *paths, const char *folder, const char *number, report *r);
 void shard_paths_free(shard_paths *paths);
 
-/* What the shards of an output have in common: two that differ in it do not belong together. */
+/* The common properties of an output's shards: those that differ in them do not belong together. */
 typedef struct shard_recipe {
     const vit_model *model;
     const char *model_path;
     embedding_choice choice;
     npy_type type;
-    int classes; /* best classes in the metadata; 0: none */
+    int classes; /* best classes in the metadata; 0 for none */
     photo_options photos;
 } shard_recipe;
 
@@ -45,9 +45,9 @@ enum { SHARD_RECIPE_SIZE = 512 };
 void shard_recipe_text(const shard_recipe *recipe, char text[SHARD_RECIPE_SIZE]);
 
 typedef struct shard_record {
-    json_document document;            /* all that it says              */
+    json_document document;            /* all its members               */
     const char *shard, *recipe;        /* texts of the document         */
-    int64_t images, unreadable, bytes; /* the latter of the archive     */
+    int64_t images, unreadable, bytes; /* the last is the archive's     */
     double seconds;
     char *text; /* private                       */
 } shard_record;
@@ -55,25 +55,25 @@ typedef struct shard_record {
 typedef enum shard_state {
     SHARD_MISSING, /* no record                                             */
     SHARD_COMPLETE,
-    SHARD_DAMAGED, /* a file is missing, or has not the bytes of its record */
+    SHARD_DAMAGED, /* a file is missing, or does not match its record */
 } shard_state;
 
-/* Reads the record and the whole of both files, or without `bytes` compares their sizes alone. If
- * one is damaged, only r is set and says what is wrong. Close the record in any state. */
+/* Reads the record and all of both files; without `bytes` it compares only their sizes. If a file
+ * is damaged, only r is set, with the reason. Close the record in any state. */
 shard_state shard_record_open(shard_record *record, const shard_paths *paths, bool bytes,
                               report *r);
 
-/* How many numbers there are between two of one length, such as "0007" and "0010", and the first
+/* The number of missing numbers between two of one length, such as "0007" and "0010", and the first
  * and the last of them; 0 for other texts, or NULL. */
 long shard_gap(const char *before, const char *number, char first[24], char last[24]);
 void shard_record_close(shard_record *record);
 
-/* The members "bytes" and "sha256" of an object: of a file, which is at `place` for now. */
+/* The members "bytes" and "sha256" of an object, for a file that is now at `place`. */
 bool shard_record_put_file(json_writer *w, const char *key, const char *place, report *r);
 
 /* === Writing === */
 
-/* The three files of a shard, which appear when all of it is done. */
+/* The three files of a shard, which appear when all are complete. */
 
 typedef struct shard_writer {
     const shard_recipe *recipe;
@@ -87,15 +87,15 @@ typedef struct shard_writer {
     size_t num_unreadable, capacity;
 } shard_writer;
 
-/* shard: the archive, which must not be written. On failure nothing is open. */
+/* shard is the archive, which must not be written. On failure nothing is open. */
 bool shard_writer_open(shard_writer *w, const shard_recipe *recipe, const char *folder,
                        const char *number, const char *shard, report *r);
 
-/* The next row and its line; top: the best classes, recipe->classes of them or fewer. path is what
- * the metadata call the image. */
+/* The next row and its line; top holds the best classes, at most recipe->classes. path is the
+ * image's name in the metadata. */
 bool shard_writer_add(shard_writer *w, const sample *s, const char *path, const float *row,
                       const vit_prediction *top, int num_top, report *r);
-/* Instead: takes the sample, which has an error, and path is kept as its name. */
+/* Adds a sample with an error instead: takes it over, and keeps path as its name. */
 bool shard_writer_add_unreadable(shard_writer *w, sample *s, const char *path, report *r);
 
 /* Writes and checks all files, then puts "shape", "vectors" and "metadata" into the record, an

@@ -55,7 +55,7 @@ static uint64_t padding_of(uint64_t size) { return (0 - size) % TAR_BLOCK; }
 
 /* === The headers that precede a member === */
 
-/* The bytes of one, with a NUL after them, in s->text. */
+/* Reads the bytes of one, with a NUL after them, into s->text. */
 static bool take_extended(tar_stream *s, uint64_t size, report *r) {
     if (size > TAR_MAX_EXTENDED)
         return report_fail(r, "has an extended header of %llu bytes, limit %d",
@@ -110,7 +110,7 @@ static bool apply(tar_stream *s, const char *record, size_t length, report *r) {
     return true;
 }
 
-/* Records "LENGTH KEY=VALUE\n", where LENGTH counts all of that. What is no key above is left. */
+/* Records "LENGTH KEY=VALUE\n", where LENGTH counts all of that. Other keys are skipped. */
 static bool read_pax(tar_stream *s, size_t size, report *r) {
     const char *at = s->text, *end = s->text + size;
     while (at < end && *at) { /* some pad with NULs */
@@ -126,14 +126,15 @@ static bool read_pax(tar_stream *s, size_t size, report *r) {
     return true;
 }
 
-/* What a global header sets holds for all members, which no program that writes photos does. */
+/* A global header's path or size would apply to all members, which no program that writes photos
+   does. */
 static bool read_global(tar_stream *s, size_t size, report *r) {
     if (!read_pax(s, size, r)) return false;
     return (!s->long_name && !s->resized && !s->sparse) ||
            report_fail(r, "has a global PAX header with a path or a size, which is not supported");
 }
 
-/* False: h is no such header, or a failure. */
+/* False if h is no such header, or on failure. */
 static bool read_extended(tar_stream *s, const tar_header *h, report *r) {
     switch (h->type) {
     case 'x': return take_extended(s, h->size, r) && read_pax(s, (size_t)h->size, r);
@@ -141,7 +142,7 @@ static bool read_extended(tar_stream *s, const tar_header *h, report *r) {
     case 'K': return take_extended(s, h->size, r); /* the long target of a link */
     case 'L':
         if (!take_extended(s, h->size, r)) return false;
-        if (!s->long_name) set_name(s, s->text, strlen(s->text)); /* a PAX path comes first */
+        if (!s->long_name) set_name(s, s->text, strlen(s->text)); /* a PAX path has priority */
         return true;
     default: return false;
     }
@@ -177,7 +178,7 @@ static bool leads_out(const char *name) {
     }
 }
 
-/* Also makes a name printable: a terminal obeys control characters. */
+/* Also makes the name printable, because control characters control a terminal. */
 static bool has_controls(char *name) {
     bool found = false;
     for (; *name; name++) {
@@ -202,12 +203,12 @@ static void describe(tar_stream *s, const tar_header *h, tar_member *m) {
                  : !*name           ? "has no name"
                  : leads_out(name)  ? "has a name that leads out of the archive"
                                     : NULL;
-    /* Links, devices and folders have no data, whatever their size says. */
+    /* Links, devices and folders have no data, whatever their size field holds. */
     s->left = h->type >= '1' && h->type <= '6' ? 0 : m->size;
     s->padding = padding_of(s->left);
 }
 
-/* Blocks that go on with the map of a sparse file. */
+/* Skips blocks that continue the map of a sparse file. */
 static bool pass_map(tar_stream *s, const tar_header *h, report *r) {
     uint8_t block[TAR_BLOCK];
     block[504] = h->type == 'S' && h->extended;
@@ -222,8 +223,8 @@ static bool is_zero(const uint8_t *bytes, size_t size) {
     return i == size;
 }
 
-/* After a block of zeros: to the end of the stream, so that whoever writes into a pipe can finish.
- * Always false. */
+/* After a block of zeros, reads to the end of the stream, so that the writer of a pipe can finish.
+ * Always returns false. */
 static bool finish(tar_stream *s, report *r) {
     uint8_t bytes[1 << 14];
     size_t got;
@@ -259,7 +260,7 @@ static bool not_tar(const tar_stream *s, const uint8_t *block, report *r) {
     return report_fail(r, "is not a tar archive");
 }
 
-/* A header that is damaged, or an end that is none. */
+/* Refuses a damaged header, or an incomplete end. */
 static bool next_header(tar_stream *s, tar_header *h, report *r) {
     uint8_t block[TAR_BLOCK];
     const size_t got = s->read(s->user, block, sizeof block);
@@ -330,24 +331,24 @@ void samples_end(samples *s) {
 
 /* === Names === */
 
-/* Length of the key, without the dot that ends it; 0: no member of a sample. */
+/* Length of the key, without the dot that ends it; 0 if it is not a sample's member. */
 static size_t key_length(const char *name) {
     const char *file = paths_file_name(name), *dot = strchr(file, '.');
     return dot && dot > file ? (size_t)(dot - name) : 0;
 }
 
-/* Is it of the sample that was begun? */
+/* True if it belongs to the current sample. */
 static bool is_of(const samples *s, const char *name) {
     const size_t length = key_length(name);
     return length == strlen(s->shared.key) && memcmp(name, s->shared.key, length) == 0;
 }
 
-/* Which text of a sample a member is; NULL: none. */
+/* The text of a sample that a member holds; NULL for none. */
 static char **text_of(samples *s, const char *name) {
     const char *suffix = name + key_length(name);
     return strcasecmp(suffix, ".txt") == 0    ? &s->shared.caption
            : strcasecmp(suffix, ".cls") == 0  ? &s->shared.label
-           : strcasecmp(suffix, ".json") == 0 ? &s->shared.url /* for a while: all of it */
+           : strcasecmp(suffix, ".json") == 0 ? &s->shared.url /* temporarily: all of it */
                                               : NULL;
 }
 
@@ -358,7 +359,7 @@ static bool copy_text(char **to, const char *text, report *r) {
     return *to || report_no_memory(r);
 }
 
-/* The first thing that is wrong with the texts. */
+/* Records the first problem of the texts. */
 static bool put_note(samples *s, const char *what, report *r) {
     char text[256];
     if (s->shared.note) return true;
@@ -403,7 +404,7 @@ static bool take_image(samples *s, report *r) {
     sample *image = &s->images[s->count];
     char text[128];
     memset(image, 0, sizeof *image);
-    s->count++; /* freed from here on, whatever fails */
+    s->count++; /* from here on freed after any failure */
     if (!copy_text(&image->name, m->name, r) || !copy_text(&image->key, s->shared.key, r))
         return false;
     if (m->refused) return copy_text(&image->error, m->refused, r);
@@ -477,8 +478,8 @@ static bool begin_sample(samples *s, report *r) {
     return true;
 }
 
-/* All members up to the first of another sample; or as many as fit, and the rest is one of its
- * own. */
+/* Reads all members up to the first of another sample; or as many as fit, and the rest becomes a
+ * separate sample. */
 static bool read_sample(samples *s, report *r) {
     while (s->count < SAMPLE_MAX_IMAGES && (s->pending || tar_next(&s->tar, &s->member, r))) {
         s->pending = false;
@@ -496,7 +497,7 @@ static bool read_sample(samples *s, report *r) {
     return read_json(s, r);
 }
 
-/* The texts of the sample are those of each of its images. */
+/* Each image of a sample gets the sample's texts. */
 static bool share(const sample *from, sample *to, report *r) {
     return (!from->caption || copy_text(&to->caption, from->caption, r)) &&
            (!from->label || copy_text(&to->label, from->label, r)) &&
