@@ -557,7 +557,7 @@ bricks() { # THEIRS=OURS...: renamed, of blocks that no table knows
 }
 bricks attn.proj=k attn.qkv=l.qkv mlp.fc1=m mlp.fc2=n norm1=norm1 norm2=norm2
 # shellcheck disable=SC2086 # words
-refuses 1 "the names of bricks.*.k, bricks.*.n do not tell which is which of attention's projection" \
+refuses 1 "the names of bricks.*.k, bricks.*.n do not distinguish attention's projection" \
     $renamed
 
 # A token of distillation is known by a word in its name.

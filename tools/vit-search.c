@@ -404,7 +404,7 @@ static void print_groups(job *j, const int64_t *last, const found_photo *found, 
     if (groups && j->chosen->json) json_put_end(w, ']');
     if (j->chosen->json) json_put_end(w, ']');
     else if (!groups && !j->chosen->csv)
-        printf("no two have a cosine of %g or more\n", j->chosen->duplicates);
+        printf("no pair has a cosine of %g or more\n", j->chosen->duplicates);
 }
 
 static bool name_groups(job *j, int64_t *group, int64_t *last, report *r) {
