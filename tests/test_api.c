@@ -89,12 +89,14 @@ static unsigned long other_auxval(unsigned long type);
 static long blocks_live, blocks_made, blocks_until_failure = -1;
 
 static void *counting_malloc(size_t size) {
+    void *block;
     if (blocks_until_failure >= 0 && blocks_until_failure-- == 0) {
         return NULL;
     }
-    blocks_live++;
-    blocks_made++;
-    return malloc(size);
+    block = malloc(size); /* NULL for gigabytes in 32 bits */
+    blocks_live += block != NULL;
+    blocks_made += block != NULL;
+    return block;
 }
 
 static void counting_free(void *block) {

@@ -1681,7 +1681,7 @@ static void test_photos(const char *data) {
     int i;
     snprintf(path, sizeof path, "%s/images", data);
     items[0] = path;
-    items[1] = data; /* the same once more */
+    items[1] = path; /* the same once more */
     CHECK_MSG(photos_find(&all, &operands, 1000, r), "%s", latest.text);
     CHECK(all.count > 40 && all.count % 2 == 0);
     for (i = 1; i < all.count / 2; i++) CHECK(strcmp(all.paths[i - 1], all.paths[i]) < 0);

@@ -74,7 +74,7 @@ for variant in "fused" "separate -DVIT_NO_FMA -DVIT_NO_SIMD"; do
     # shellcheck disable=SC2086 # flags are words
     set -- $variant
     check "reference compiles" cc -std=c99 -O2 "${@:2}" -I. -Itools tests/wasm_reference.c \
-        tools/base/{checksum,memory,report,source}.c tools/os/{common,posix}.c \
+        tools/base/{checksum,memory,report,source}.c tools/os/{common,posix}.c tools/image/jpeg.c \
         -o "$work/reference.$1" -lm -lpthread
 done
 weights=$work/cifar10.safetensors
