@@ -9,7 +9,6 @@
 #include "checkpoint/checkpoint.h"
 #include "layout/detect.h"
 #include "layout/evidence.h"
-#include "layout/inspect.h"
 #include "test.h"
 
 enum { WIDTH = 32, MOST_BYTES = 65536 };

@@ -24,7 +24,6 @@
 #include "convert/runner.h"
 #include "image/photos.h"
 #include "layout/detect.h"
-#include "layout/inspect.h"
 #include "test.h"
 #include "vit.h"
 

@@ -13,7 +13,7 @@
 #include "base/report.h"
 #include "base/source.h"
 #include "checkpoint/checkpoint.h"
-#include "layout/attributes.h"
+#include "layout/detect.h"
 #include "test.h"
 
 enum { LINE = 512 };

@@ -11,7 +11,7 @@
 
 #include "base/report.h"
 #include "checkpoint/checkpoint.h"
-#include "layout/attributes.h"
+#include "layout/detect.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

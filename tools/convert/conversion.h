@@ -10,7 +10,7 @@
 #include "checkpoint/checkpoint.h"
 #include "convert/calibrate.h"
 #include "convert/vit_writer.h"
-#include "layout/attributes.h"
+#include "layout/detect.h"
 #include "layout/plan.h"
 #include "layout/structure.h"
 #include "model/config.h"

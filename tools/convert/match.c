@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "convert/match_folder.h"
 #include "convert/match_search.h"
-#include "layout/inspect.h"
+#include "layout/detect.h"
 
 /* The result for one row of a table. */
 typedef struct settled {

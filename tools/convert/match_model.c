@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/tensor.h"
-#include "layout/inspect.h"
+#include "layout/detect.h"
 
 /* === An input and its logits === */
 

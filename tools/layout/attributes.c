@@ -1,4 +1,4 @@
-#include "layout/attributes.h"
+#include "layout/detect.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,9 @@
-/* detect.h - finds the layout of a checkpoint. */
+/* detect.h - the layout of a checkpoint, and the settings that it states and that its tensors show. */
 #ifndef DETECT_H
 #define DETECT_H
 
 #include "base/text.h"
+#include "checkpoint/checkpoint.h"
 #include "layout/rules.h"
 #include "model/findings.h"
 #include "model/resolve.h"
@@ -37,5 +38,43 @@ bool layout_check_names(const layout_map *map, const settings all[FROM_COUNT],
 /* Asks for settings that neither the tensors nor the layout's library give. */
 bool layout_check_told(const layout_map *map, const settings all[FROM_COUNT],
                        const settings_seen *seen, findings *f, report *r);
+
+/* === Settings that a whole saved model states === */
+
+/* attributes.c: a pickled module by its classes and attributes, TorchScript by its code, a training
+ * program by the options stored with the weights. */
+
+typedef struct attributes_told {
+    char text[REPORT_SIZE]; /* "num_heads=3 (blocks.0.attn.num_heads), ..."; "" for none */
+    /* An encoder layer of torch.nn without batch_first: given [batch, tokens, D], it attends over
+     * the batch. Only the code of forward() shows which it gets. */
+    bool batch_second;
+    const char *activation_doubt; /* reason to ask for it, or NULL */
+} attributes_told;
+
+/* Puts settings that all statements agree on into all[FROM_TENSORS]. Call it before layout_inspect,
+ * so that the tensors overrule it and it overrules the layout's defaults. patch is the checkpoint's
+ * name of the weight that reads the input's patches; NULL if there is none. Fails for an activation
+ * or patches that vit.h lacks, unless a higher source gives others. */
+bool attributes_put(const checkpoint *c, const char *patch, settings all[FROM_COUNT],
+                    attributes_told *told, report *r);
+
+/* === Settings that the tensors show === */
+
+/* Fills all[FROM_TENSORS] with the settings that the tensors show, and the rest with the defaults
+ * of the layout's library. The other origins must be filled in already. Fills *seen too, and the
+ * patch_order and embed_dim of the map, which slices and axes need from now on. */
+bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *seen, report *r);
+
+/* Takes the settings for the order of a tensor's elements, for layout_rule_axes. Calling it again
+ * changes later plans. */
+void layout_take_orders(layout_map *map, const settings all[FROM_COUNT]);
+
+/* The weight that reads the channels of the input. */
+const char *layout_input_weight(vit_stem stem);
+
+/* The checkpoint's name of the weight that reads patches of the input itself; NULL if there is a
+ * stem. */
+const char *layout_patch_weight(const layout_map *map);
 
 #endif

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/tensor.h"
-#include "layout/inspect.h"
+#include "layout/detect.h"
 #include "layout/rules.h"
 #include "layout/views.h"
 
