@@ -124,7 +124,7 @@ def readme_table(files):
 
 def models_table(files):
     """README's models with the time of an image on one thread, f32 and int8."""
-    lines = ["| timm's name | parameters | top-1 | MB: f32, int8, int4 | AVX2 | AVX-512 |",
+    lines = ["| timm's name | parameters | top-1 | MB: f32, int8, int4 | AVX2: f32, int8 | AVX-512 |",
              "|---|--:|--:|--:|--:|--:|"]
     for name, parameters, top1, sizes, arch in MODELS:
         times = []
