@@ -92,10 +92,14 @@ for target in all install libraries soak abi windows "build/nocc/stb TARGET=nocc
         { ! make -s CC=no_such_cc WINDOWS='TARGET=windows CC=no_such_cc' $target 2>said; } && cat said &&
         [ \$(grep -vc '^make' said) = 1 ] && grep 'no compiler called no_such_cc.*Debian: gcc' said"
 done
-echo '#error the headers of STB' >"$work/stb/stb_image_write.h"
+echo 'int the_headers_of_STB = ;' >"$work/stb/stb_image_write.h"
+check "STB lacks a header: a line names the folder" sh -c "cd '$work/tree' &&
+    make -s STB='$work/stb' CPPFLAGS=-nostdinc build/plain/tools/picture/stb.o 2>&1 |
+        grep '^$work/stb lacks .*stb_easy_font.h'"
+: >"$work/stb/stb_easy_font.h"
 for variant in plain asan tsan windows; do
     check "STB=DIR, $variant" sh -c "cd '$work/tree' && make -s STB='$work/stb' TARGET=windows CPPFLAGS=-DSTB \
-        build/$variant/tools/picture/stb.o 2>&1 | grep 'the headers of STB'"
+        build/$variant/tools/picture/stb.o 2>&1 | grep 'the_headers_of_STB'"
 done
 check "STB=DIR, WebAssembly" sh -c "make -n STB='$work/stb' -W tools/checkpoint/inflate.c \
     build/wasi/tools/checkpoint/inflate.o | grep -e '-isystem build/stb'"

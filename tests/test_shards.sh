@@ -109,8 +109,8 @@ is 0
 out '"images": 3, "unreadable": 1'
 has half/metadata/metadata_00001.jsonl '"classes": [{"index": '
 if head -c 60 half/img_emb/img_emb_00001.npy | grep -aq "'<f2'"; then pass; else fail "no f2"; fi
-try "$embed" s1/0001.jpg s1/001.png s1/002.a.ppm -o plain.npy --f16 --normalize
-same plain.npy half/img_emb/img_emb_00001.npy
+try "$embed" s1/0001.jpg s1/001.png s1/002.a.ppm -o rounded.npy --f16 --normalize
+same rounded.npy half/img_emb/img_emb_00001.npy
 try "$embed" --tar - -o unnamed
 is 1
 err '^vit-embed: -: is empty$'
@@ -378,7 +378,7 @@ usage 'need --tar'
 try "$embed" --tar in -o x --shard y
 usage "--shard names '-'"
 try "$embed" --collect x -o y
-usage '--collect writes nothing'
+usage '--collect writes no files'
 try "$embed" --tar in -o x --names y
 usage '--tar writes its names into the metadata'
 
