@@ -18,3 +18,5 @@ is_built() { # a function, as `set` in a sourced file changes the arguments of t
     return 1
 }
 [ -n "${BUILT-}" ] || is_built "$@" >&2 || exit 2
+# The bundled model is found from the folder of the programs.
+[ "${BIN:-.}" = . ] || ln -sfn "$PWD/models" "$BIN/models"

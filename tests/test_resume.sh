@@ -268,7 +268,7 @@ again 150 --overwrite
 # one process at a time
 rm run.*
 "$embed" -t 1 -b 1 -q set -o run.npy &
-while [ ! -s run.rows ]; do sleep 0.01; done
+for _ in {1..1000}; do [ -s run.rows ] || sleep 0.01; done
 try "$embed" -q set -o run.npy
 if [ "$status" = 1 ]; then
     err 'run.rows: another process is writing it: wait, or choose another -o'
