@@ -416,10 +416,13 @@ def print_accuracy(title, cosines, same):
 
 
 def main():
+    global ENCODINGS
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     add = parser.add_argument
     add("--rounds", type=int, default=3)
     add("--sizes", nargs="+", default=list(SIZES), choices=SIZES)
+    add("--quality", type=int, metavar="Q",
+        help="baseline JPEGs of this quality instead of four encodings")
     add("--cpu", action="store_true",
         help="CPU seconds, where the machine has other work: of two threads, their sum")
     add("--accuracy", metavar="FOLDER", help="of large photos, of which others are made")
@@ -430,7 +433,9 @@ def main():
     options = parser.parse_args()
     if options.work:
         return work(*options.work)
-    options.folder = PEERS + "/photos"
+    options.folder = "%s/photos%s" % (PEERS, options.quality or "")
+    if options.quality:
+        ENCODINGS = ({"quality": options.quality},) * len(ENCODINGS)
     if not os.path.exists(options.folder + "/made"):
         say("Making photos in", options.folder)
         os.makedirs(options.folder, exist_ok=True)
