@@ -417,6 +417,8 @@ test-windows: packages-cross ## 4: programs and tests by MinGW-w64 under Wine
 	@$(MAKE) --no-print-directory -s all \
 	    $(patsubst %,build/plain/%,$(filter-out $(NOT_WINDOWS),$(TESTS)))
 	@$(MAKE) --no-print-directory windows
+	@$(MAKE) --no-print-directory -s TARGET=nojpeg DECODER=stb build/nojpeg/tools/vit-classify \
+	    build/nojpeg/tools/vit-run
 	@$(MAKE) --no-print-directory -s $(WINDOWS) \
 	    $(patsubst %,build/windows/%,$(filter-out $(NOT_WINDOWS),$(TESTS)))
 	@x86_64-w64-mingw32-gcc -O1 -Wall -Wextra tests/windows_hold.c -static \

@@ -7,6 +7,7 @@ set -u
 cd "$(dirname "$0")/.." || exit 2
 root=$PWD
 bin=$root/build/windows
+linux=$root/build/nojpeg/tools # stb_image decodes JPEGs there, as on Windows
 export WINEPREFIX=${WINEPREFIX:-$PWD/build/cross/wine} WINEDEBUG=-all
 wine=/usr/lib/wine/wine64
 . tests/checks.sh
@@ -34,7 +35,7 @@ cp "$bin/tools/vit-run.exe" "$bin/tools/vit-convert.exe" "$bin/tools/vit-info.ex
 cp "$root/examples/cat.jpg" .
 cp "$root/examples/cat.jpg" γάτα.jpg
 cp "$root/models/cifar10-vit.vit" μοντέλο.vit
-"$root/tools/vit-classify" -m μοντέλο.vit cat.jpg >linux
+"$linux/vit-classify" -m μοντέλο.vit cat.jpg >linux
 try vit-classify.exe -m μοντέλο.vit cat.jpg
 is 0
 same "$work/out" linux
@@ -53,7 +54,7 @@ err 'λείπει.jpg'
 
 # --- written files, whole and as on Linux -------------------------------------------------------
 
-"$root/tools/vit-run" -m μοντέλο.vit γάτα.jpg --embedding linux.npy >linux 2>&1
+"$linux/vit-run" -m μοντέλο.vit γάτα.jpg --embedding linux.npy >linux 2>&1
 try vit-run.exe -m μοντέλο.vit γάτα.jpg --embedding έξοδος.npy
 is 0
 same έξοδος.npy linux.npy
@@ -183,12 +184,12 @@ fi
 
 tried='classify -'
 $wine vit-classify.exe -m μοντέλο.vit - <cat.jpg 2>"$work/err" | cut -c1-12 >"$work/out"
-same "$work/out" <("$root/tools/vit-classify" -m μοντέλο.vit cat.jpg | cut -c1-12)
+same "$work/out" <("$linux/vit-classify" -m μοντέλο.vit cat.jpg | cut -c1-12)
 tried='vit-run --embedding -'
 $wine vit-run.exe -m μοντέλο.vit cat.jpg --embedding - 2>"$work/err" >"$work/out"
 same "$work/out" linux.npy
 tried='classify --frames'
-"$root/tools/vit-classify" -m μοντέλο.vit --frames auto - <cat.jpg 2>/dev/null | sed 's/,* [0-9.]* ms.*//' >linux
+"$linux/vit-classify" -m μοντέλο.vit --frames auto - <cat.jpg 2>/dev/null | sed 's/,* [0-9.]* ms.*//' >linux
 cat cat.jpg | $wine vit-classify.exe -m μοντέλο.vit --frames auto - 2>"$work/err" |
     sed 's/,* [0-9.]* ms.*//' >"$work/out"
 same "$work/out" linux
