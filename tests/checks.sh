@@ -9,8 +9,8 @@ script=$PWD/tests/${0##*/}
 only=("$@") # what the command line names; nothing: all
 tried= # the command that the next failure is about, if not seen from its line
 
-# An assertion is a line of the test, and those that lead to it: it counts once, however often it
-# runs, or once for each case of a table. It has passed if it never failed.
+# Each source line that asserts counts once, however often it runs; in a table, once for each case.
+# It has passed if it never failed. The lines of its callers identify it too.
 pass() { : "${assertions["$case ${FUNCNAME[*]:1} ${BASH_LINENO[*]}"]:=0}"; }
 
 fail() { # WHAT: and what the program said, to $work/err and $work/out

@@ -1574,8 +1574,8 @@ static void nonfinite_weight(const tiny_options *given, int index, uint32_t bits
     }
 }
 
-/* NaN and infinity in every tensor that is stored as floats, in each kind of block and pooling: as
-   in f32, so in integers, on every tier. Were they lost, the payload of NaN would be a weight. */
+/* NaN and infinity in every tensor of floats, in each kind of block and pooling, on every tier:
+   integer types give NaN where f32 does. A lost NaN would turn its payload into a weight. */
 static void test_nonfinite_weights(void) {
     static const uint32_t bad[] = { 0x7fc07fff, 0x7f800000, 0xff800000 };
     for (int kind = 0; kind < 7; kind++) {

@@ -73,8 +73,8 @@ alike() {
 # in_folder COMMAND: in the folder of the example, by a shell
 in_folder() { (cd "$folder" && FLAGS=${FLAGS-} bash -c "$1"); }
 
-# compiles FILE: by its own commands. hello.c and small.c hold the implementation then, as every example
-# does for its reader; the others take its place in the command from what is compiled already.
+# compiles FILE: runs the commands of its first comment. hello.c and small.c compile the
+# implementation; for speed, all others link an object that already has it.
 compiles() {
     local command in_c in_cpp
     in_c="-std=c99 $warnings -Wstrict-prototypes -Wmissing-prototypes -fsyntax-only"

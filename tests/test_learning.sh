@@ -170,7 +170,7 @@ mkdir -p alone
 cp -r set/red alone/mine
 try "$learn" alone -o alone.vit
 is 0
-out '^alone +one class is told by how like its mean a photo is'
+out '^alone +With a single class, a photo counts if it is close'
 try "$classify" -m alone.vit -k 1 test/red/1.ppm
 out ' %  mine$'
 cp -r set/blue 'alone/none of these'
@@ -241,7 +241,8 @@ refused 'fine.vit: has learnt from the embeddings of another backbone \([0-9a-f]
 refused "list.csv: expected lines 'PATH,TAGS', found none" "$learn" list.csv < <(: >list.csv)
 echo 'set/red/1.ppm,' >list.csv
 refused "list.csv: names no class: expected lines 'PATH,CLASS'$" "$learn" list.csv
-refused 'empty: has no images in subfolders; expected DIR/CLASS/IMAGE$' "$learn" empty < <(mkdir -p empty)
+mkdir empty
+refused 'empty: has no images in subfolders; expected DIR/CLASS/IMAGE$' "$learn" empty
 # NaN in a weight that the embedding goes through: the third number of the tensor's record is its place
 place=$(grep -abo 'norm\.weight' "$base" | tail -n 1 | cut -d: -f1)
 place=$(od -An -tu8 -j $((place + 96)) -N 8 "$base")

@@ -355,7 +355,8 @@ static bool is_close(const float *a, const float *b, size_t n, double tolerance)
     return far <= tolerance * largest;
 }
 
-/* The value of this row in the provenance, or -1: it left no choice. *line receives its line. */
+/* The value that the provenance gives this row, or -1 if no choice was left. *line receives the
+   line. */
 static int found_value(const match_row *row, const char *provenance, char line[1024]) {
     const char *at;
     int value;

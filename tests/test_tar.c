@@ -429,8 +429,7 @@ static void test_samples(void) {
     tar_writer_free(&t);
 }
 
-/* Of the texts beside an image: the first thing that is wrong is said, what JSON has in another
-   form is left out. */
+/* Texts beside an image: the first error is reported; JSON values of another form are skipped. */
 static void test_texts(void) {
     static const uint8_t large[SAMPLE_MAX_TEXT + 1] = { 1 };
     static samples s;

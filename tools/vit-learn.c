@@ -338,9 +338,9 @@ static void print_promise(const job *j, const several_figures *several) {
     const double p = head->held_out ? (double)head->right / head->held_out : 0;
     if (head->alone) {
         printf(
-            "alone           one class is told by how like its mean a photo is; nothing is known\n"
-            "                of others, so nothing can be promised: add a folder \"%s\"\n"
-            "                with photos of other things\n",
+            "alone           With a single class, a photo counts if it is close to the class's\n"
+            "                mean. The accuracy on other photos is unknown: add a folder \"%s\"\n"
+            "                with photos of other things.\n",
             LEARNED_NONE);
         return;
     }

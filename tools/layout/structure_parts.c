@@ -447,7 +447,7 @@ static bool same_series(const numbered *a, const numbered *b) {
     return !compare_texts(a->part->path, a->before, b->part->path, b->before);
 }
 
-/* By series, number, then in the order of the file. */
+/* Orders entries by series, then by number, then by their place in the file. */
 static int compare_entries(const void *x, const void *y) {
     const numbered *a = x, *b = y;
     const int order = compare_texts(a->part->path, a->before, b->part->path, b->before);

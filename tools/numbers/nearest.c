@@ -832,7 +832,7 @@ bool nearest_find_each(const nearest_rows *rows, const nearest_rows *queries, in
 
 /* === Groups === */
 
-/* The lowest row connected with i; paths to it are halved on the way. */
+/* The lowest row connected with i. Halves the path to it, so that later calls are short. */
 static int64_t root_of(int64_t *group, int64_t i) {
     while (group[i] != i) i = group[i] = group[group[i]];
     return i;
