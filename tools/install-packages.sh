@@ -21,7 +21,8 @@ others="gcc-s390x-linux-gnu:s390x-linux-gnu-gcc
 test="$firmware $jpeg g++:g++ clang:clang cmake:cmake
     pkg-config:pkg-config mandoc:mandoc zsh:zsh
     libclang-rt-14-dev:/usr/share/doc/libclang-rt-14-dev
-    libsimde-dev:/usr/include/simde/x86/avx512.h $aarch64 $others"
+    libsimde-dev:/usr/include/simde/x86/avx512.h webp:dwebp libheif-examples:heif-enc
+    libavif-bin:avifenc netpbm:pnmtotiff $aarch64 $others"
 cross="$demo clang:clang $aarch64 $others
     gcc-arm-linux-gnueabihf:arm-linux-gnueabihf-gcc
     libc6-dev-armhf-cross:/usr/arm-linux-gnueabihf/include/stdio.h
