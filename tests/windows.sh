@@ -46,6 +46,11 @@ declare -A why=(
     [test_converter_memory]="the linker wraps glibc's functions"
     [test_cores]="/proc and control groups"
     [test_frames]="a pipe by its name; frames come too late, some more, some fewer"
+    [test_confined]="Linux's seccomp"
+    [test_image]="stb_image decodes JPEGs there"
+    [test_make]="Debian's packages"
+    [test_resume]="signals, locks and full disks of POSIX"
+    [test_shards]="how many kills come in time"
     [test_infer]="frames come too late, some more, some fewer"
     [test_layout_damage]="the linker wraps functions"
     [test_math]="the C library's fmaf is wrong in the last bit"
@@ -66,7 +71,7 @@ declare -A why=(
     [test_tools_memory]="LD_PRELOAD"
 )
 
-scripts="cli convert search look options own bench parity layouts modules shards"
+scripts="cli convert search look options own bench parity layouts modules shards learning"
 
 # The bits and the best tier of Linux's build.
 same_bits() {
