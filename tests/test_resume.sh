@@ -63,7 +63,7 @@ reference
 killed=0 rows=0
 for round in {1..60}; do
     "$embed" -t $((round % 2 + 1)) -b 1 -q set -o run.npy 2>err &
-    sleep "0.$((RANDOM % 2))$((RANDOM % 10))"
+    sleep "0.0$((RANDOM % 10))$((RANDOM % 10))"
     { kill -9 $! && killed=$((killed + 1)); } 2>/dev/null
     wait $! 2>/dev/null
     [ -e run.npy ] && break
