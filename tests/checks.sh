@@ -31,6 +31,13 @@ have() { # COMMAND WHAT: is it installed? If not, a part is skipped.
     return 1
 }
 
+terminal() { # WHAT: can `script` make a terminal? If not, a part is skipped.
+    have script "$1" || return
+    script -qec true /dev/null >/dev/null 2>&1 </dev/null && return
+    skip "$1" "no pseudo-terminals here"
+    return 1
+}
+
 check() { # WHAT COMMAND...: passes if the command succeeds
     local what=$1
     shift

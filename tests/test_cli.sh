@@ -1334,7 +1334,7 @@ for i in $(seq 40); do cp "$root/examples/cat.jpg" "many/dog/$i.jpg"; done
 try "$evaluate" -m "$model" -t 1 many
 is 0
 quiet err
-if have script "the bar of a terminal"; then
+if terminal "the bar of a terminal"; then
     TERM=xterm script -qec "'$evaluate' -m '$model' -t 1 many >/dev/null" /dev/null \
         >"$work/out" 2>/dev/null </dev/null
     if grep -q 'evaluate \[#*\.*\]' "$work/out"; then

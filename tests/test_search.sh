@@ -246,7 +246,7 @@ quiet out
 try "$embed" -m $model --tar shards.tar -o quiet -q
 is 1 # there is none
 lines err 1
-if posix && command -v script >/dev/null; then
+if posix && terminal "the progress of the programs"; then
     mkdir -p most/cat
     for i in {1..2500}; do ln -s "$root/examples/cat.jpg" most/cat/$i.jpg; done
     find most -name "*.jpg" >most.txt
@@ -263,8 +263,6 @@ if posix && command -v script >/dev/null; then
             else tried="$command $option" && fail "'$found', expected '$expected'"; fi
         done
     done
-else
-    echo "test_search.sh: there is no 'script' to be a terminal: progress is not looked at"
 fi
 
 # --- search -------------------------------------------------------------------------------
