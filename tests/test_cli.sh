@@ -449,7 +449,7 @@ kind() { # BYTES WHAT PACKAGE COMMAND
     printf "$1" >"$work/photo"
     try "$classify" -m "$model" "$work/photo"
     is 1
-    err "photo: is an? $2, which a command decodes that you name: apt install $3, then --decoder '$4',"
+    err "photo: is an? $2, which needs a command to decode it: apt install $3, then --decoder '$4',"
 }
 kind 'RIFF\x10\0\0\0WEBPVP8 ' 'WebP image' webp 'dwebp %i -o %o'
 kind 'II*\0\x08\0\0\0\0\0' 'TIFF image' netpbm 'tifftopnm %i'

@@ -334,7 +334,7 @@ same chw.safetensors hwc.safetensors
 ordered
 says "assumed patch_order=chw: the usual "
 random flat=1 chans=2
-refuses 1 "in_chans: a patch of 32 values is neither in_chans 3 nor 1 x a square; give --set in_chans=N (2, 8 or 32)" $H
+refuses 1 "in_chans: a patch of 32 values is not a square of 3 channels or of 1; give --set in_chans=N (2, 8 or 32)" $H
 
 # --- another input size ----------------------------------------------------------------------
 

@@ -67,7 +67,7 @@ is 1
 err "'false' failed with status 1$"
 VIT_DECODER='' try "$classify" -m "$model" photo.heic
 is 1
-err "photo.heic: is a HEIC image, which a command decodes that you name: apt install libheif-examples, then --decoder 'heif-convert %i %o', or the same in VIT_DECODER$"
+err "photo.heic: is a HEIC image, which needs a command to decode it: apt install libheif-examples, then --decoder 'heif-convert %i %o', or the same in VIT_DECODER$"
 
 # wrong REGEX COMMAND: said before the first photo
 wrong() {
@@ -100,7 +100,7 @@ missing was_called
 echo text >text.jpg
 try "$classify" -m "$model" --decoder ./never text.jpg
 is 1
-err "text.jpg: './never' wrote what is no PNG, JPEG or PPM$"
+err "text.jpg: './never' did not write a PNG, JPEG or PPM$"
 exists was_called
 
 # A folder without a decoder: the advice once, and how many.
@@ -109,8 +109,8 @@ for i in 1 2 3; do cp photo.heic folder/$i.heic; done
 cp "$cat" folder/4.ppm
 try "$embed" -m "$model" folder -o folder.npy
 is 1
-err '^vit-embed: folder/[123].heic: is a HEIC image, which a command decodes that you name: '
-err '^vit-embed: 3 images need a --decoder, as the first message about one says$'
+err '^vit-embed: folder/[123].heic: is a HEIC image, which needs a command to decode it: '
+err '^vit-embed: 3 images need a --decoder; the first message shows how$'
 check "the advice stands once" test "$(grep -c 'apt install' err)" = 1
 try "$embed" -m "$model" -t 3 --decoder ./strip folder -o folder.npy --json
 is 0
@@ -163,13 +163,13 @@ echo before >&2
 kill -SEGV $$
 END
 fails ./crashes "'./crashes' was ended by signal 11: before$"
-fails true "'true' wrote what is no PNG, JPEG or PPM$"
+fails true "'true' did not write a PNG, JPEG or PPM$"
 fails 'true %o' "'true %o' wrote no picture$"
 fails 'mkdir %o' "'mkdir %o' wrote no picture$"
 fails 'ln -s /dev/zero %o' "'ln -s /dev/zero %o' wrote no picture$"
 fails 'mkfifo %o' "'mkfifo %o' wrote no picture$"
-fails 'echo garbage' "'echo garbage' wrote what is no PNG, JPEG or PPM$"
-fails 'cat %i' "'cat %i' wrote what is no PNG, JPEG or PPM$"
+fails 'echo garbage' "'echo garbage' did not write a PNG, JPEG or PPM$"
+fails 'cat %i' "'cat %i' did not write a PNG, JPEG or PPM$"
 fails 'printf "P6 30000 30000 255\n"' "what 'printf .*' wrote is too large: found 30000 x 30000, limit"
 fails 'printf "P6 3 3 255\n"' "what 'printf .*' wrote is truncated$"
 fails 'head -c 300M /dev/zero' "'head -c 300M /dev/zero' was stopped: it wrote more than 256 MiB$"

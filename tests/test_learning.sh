@@ -162,7 +162,7 @@ is 1
 err '^vit-learn: several.csv: has photos of several classes or of none; what was learnt before'
 try "$learn" several.vit expected.vit -o bad.vit
 is 1
-err '^vit-learn: expected.vit: has one class of a photo, the others have any number$'
+err '^vit-learn: expected.vit: has one class for each photo, the others have any number$'
 
 # --- one class ------------------------------------------------------------------------------
 

@@ -261,7 +261,7 @@ for other in whole.jpg zeros; do
     cp $other run.rows
     try "$embed" set -o run.npy
     is 1
-    err 'run.rows: is no file of vit-embed.s, or its beginning is damaged: choose another -o, or --overwrite'
+    err 'run.rows: is not a file of vit-embed, or its beginning is damaged: choose another -o, or '
     same run.rows $other
 done
 again 150 --overwrite

@@ -818,7 +818,7 @@ err '^vit-evaluate: test/dog/bad.jpg: is not an image'
 mkdir test/horse
 try "$evaluate" -m $model --knn train test
 is 1
-err "test: folder horse is none of the training set's"
+err "test: folder horse is not in the training set"
 try "$evaluate" -m $model --knn nosuch test
 is 1
 err 'nosuch: cannot be opened'
@@ -870,7 +870,7 @@ lines err 2
 err "^vit-evaluate: tags.csv: 'nosuch' is not a class of the model and is left out$"
 out '^images          4$'
 out '^classes         4 of 10 occur$'
-out '^left out        2 tags that the model does not know, in 3 places$'
+out '^left out        2 tags that are no classes of the model, in 3 places$'
 out '^mAP             [0-9.]+ %$'
 out '^above 0.5$'
 out '^  F1, macro     [0-9.]+ %$'

@@ -484,7 +484,7 @@ static const char notes[] =
     "all tokens, but q, proj, fc1 and fc2 only for the class and distillation tokens.\n"
     "The peak is measured between the runs: the median speed of a loop in registers of the\n"
     "instruction that matrix products use, on the same number of threads. For int8 and int4 it\n"
-    "counts their operations, although attention has 16 bits; f16 is widened to f32.\n"
+    "is that of 8 bits, although attention has 16; for f16 it is that of f32.\n"
     "Open and cold start are medians of 3 processes, with the file in the system's cache. Private\n"
     "memory is memory without a file behind it. The phases divide the median in the proportions\n"
     "of all runs.\n"
@@ -518,7 +518,7 @@ static bool choose(int argc, char **argv, choices *c, arch_choice *choice, int *
         CLI_OPTION_MODEL(&c->model),
         { 0, "arch", "NAME", "timm's name of an architecture: vit_base_patch16_224", CLI_TEXT,
           &c->arch, 0, 0 },
-        { 0, "list-archs", NULL, "print the names that --arch knows", CLI_FLAG, &c->list_archs, 0,
+        { 0, "list-archs", NULL, "print the names that --arch takes", CLI_FLAG, &c->list_archs, 0,
           0 },
         { 0, "dtype", "TYPE", "type of --arch's matrices: f32 (default), f16, bf16, int8 or int4",
           CLI_DTYPE, &c->dtype, 0, 0 },

@@ -335,7 +335,7 @@ static const char notes[] =
     "are the vectors to compare with texts; cls, the class token; avg, the mean of the patches;\n"
     "tokens, all tokens: [n, tokens, dim]. Blocks count from 0, as in timm. With --block, which\n"
     "omits the final norm, the default is cls, or avg if the model has no class token.\n"
-    "A path with a newline, a carriage return or a backslash has a line in OUT.txt that begins\n"
+    "A path with a newline, a carriage return or a backslash gets a line in OUT.txt that begins\n"
     "with a backslash, with \\n, \\r and \\\\ for these, as in sha256sum's output.\n"
     "Shards: a line of metadata for each row, then one for each unreadable image. A shard that is\n"
     "complete, by the checksums of its record, is skipped: start a killed task again, on any\n"

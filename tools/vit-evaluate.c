@@ -546,7 +546,7 @@ static void print_tagged_text(const choices *chosen, const tag_lists *lists,
     if (t->photos.unreadable) printf("  (and %d unreadable)", (int)t->photos.unreadable);
     printf("\nclasses         %d of %d occur\n", t->occurring, t->num_classes);
     if (lists->unknown) {
-        printf("left out        %d tags that the model does not know, in %d places\n",
+        printf("left out        %d tags that are no classes of the model, in %d places\n",
                lists->unknown, lists->dropped);
     }
     printf("mAP             %.2f %%\n", 100 * t->mean_average_precision);
@@ -719,7 +719,7 @@ static bool open_model(choices *chosen, vit_model *model, char **path) {
     }
     chosen->model = *path;
     if (model->config.num_classes == 0 && !chosen->knn && !chosen->probe) {
-        report_error(PROGRAM, *path, "names no classes, so it cannot be right or wrong");
+        report_error(PROGRAM, *path, "names no classes, so no answer can be right or wrong");
         return false;
     }
     if (chosen->sigmoid) model->config.head_activation = VIT_HEAD_SIGMOID;

@@ -465,7 +465,7 @@ static const char description[] =
     "same backbone with another head, for every program that takes a model. PHOTOS may be a file\n"
     "with lines 'PATH,CLASS' instead; 'PATH,CLASS;CLASS' has several classes, and 'PATH,' none.\n"
     "A file that vit-learn has written adds what it has learnt, without the photos.\n"
-    "Printed are how many photos are right that were held out, which look mislabelled, and\n"
+    "It prints how many held-out photos get their class, which photos look mislabelled, and\n"
     "which classes are mistaken for each other.\n";
 
 static const char notes[] =
@@ -474,10 +474,10 @@ static const char notes[] =
     "answer for photos that are like none of the classes; a folder of that name may hold examples\n"
     "instead. Without examples it misses most photos of classes that look alike: with ten photos\n"
     "each of nine classes of CIFAR-10, 82 to 98 % of the tenth's were taken for one of the nine\n"
-    "(DeiT-Ti; 46 to 85 % with the bundled model). One class alone is told by its mean.\n"
-    "OUT.vit keeps the embedding of each photo, 2 bytes a number, for --add and --forget. The\n"
-    "same photos give the same file in any order, by any number of threads, at once or later.\n"
-    "A photo that is there twice is left out; in two classes, it is an error.\n"
+    "(DeiT-Ti; 46 to 85 % with the bundled model). A single class is recognised by its mean.\n"
+    "OUT.vit keeps the embedding of each photo, 2 bytes a number, for --add and --forget.\n"
+    "The order of the photos, the number of threads and the number of runs do not change the file.\n"
+    "A second copy of a photo is left out; copies in two classes are an error.\n"
     "Exit status: 0, 1 if an image could not be read or something failed, 2 for a wrong command\n"
     "line.\n";
 

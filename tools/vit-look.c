@@ -31,7 +31,7 @@ static const look_command commands[] = {
       look_draw_attention, look_put_attention },
     { "tokens", "[options] IMAGE|FOLDER... -o OUT.png", "IMAGE",
       "Shows the first three principal components of the patch tokens as red, green and blue.\n"
-      "All photos share them: patches of one colour are alike.\n",
+      "The components are those of all photos, so patches of one colour are alike.\n",
       0, CLI_MANY, true, 1, NULL, look_prepare_tokens, look_read_tokens, look_draw_tokens,
       look_put_components },
     { "similarity", "[options] IMAGE [IMAGE|FOLDER...] --at X,Y -o OUT.png", "IMAGE",

@@ -581,8 +581,8 @@ static bool outputs_are_finite(run *r) {
         for (int d = 0; d < ndim; d++) count *= (size_t)dims[d];
         if (r->outputs[i] && !tensor_values_are_finite(r->outputs[i], count)) {
             report_error(PROGRAM, r->path,
-                         "%s: NaN or infinite: vit-info --check names a "
-                         "weight that is",
+                         "%s: NaN or infinite: vit-info --check names "
+                         "such a weight",
                          output_names[i]);
             return false;
         }

@@ -590,14 +590,15 @@ static bool run(job *j, report *r) {
 static const char description[] =
     "Finds the photos whose embeddings are nearest to those of the PHOTOs (their mean, if there\n"
     "are several), by cosine, among the vectors INDEX.npy, which vit-embed wrote with INDEX.txt and\n"
-    "INDEX.json, or of all indexes and shards of a FOLDER. Every vector is looked at.\n"
+    "INDEX.json, or of all indexes and shards of a FOLDER. It compares every vector.\n"
     "--duplicates and --classes do other things: see below.\n";
 
 static const char notes[] =
     "The model and its settings are those of INDEX.json, unless -m, --pool or --block override\n"
     "them.\n"
     "--duplicates prints groups of photos that are linked by pairs of at least this cosine; the\n"
-    "values are cosines to a group's first photo. Time grows with the square of the photos.\n"
+    "values are cosines to a group's first photo. Time grows with the square of\n"
+    "the number of photos.\n"
     "--classes takes no INDEX.npy.\n"
     "Names are printed with \\n, \\x1b or \\u202e for characters that control a terminal and for\n"
     "invalid UTF-8, into pipes too; INDEX.txt has the exact name, in the line of --json's row\n"

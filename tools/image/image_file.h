@@ -266,7 +266,7 @@ static bool image_file__unknown(const image_file__job *job) {
     }
     if (kind) {
         return report_fail(job->r,
-                           "is %s, which a command decodes that you name: apt install %s, then "
+                           "is %s, which needs a command to decode it: apt install %s, then "
                            "--decoder '%s', or the same in VIT_DECODER",
                            kind->name, kind->package, kind->command);
     }

@@ -467,7 +467,7 @@ static bool run_files(const command *c, const char *folder, const char *photo, s
                      !source_read_all(written, max_bytes, data, size, r)))
             good = report_fail(r, "'%s' wrote no picture", c->text);
         if (good && !image_file_is_known(*data, *size))
-            good = report_fail(r, "'%s' wrote what is no PNG, JPEG or PPM", c->text);
+            good = report_fail(r, "'%s' did not write a PNG, JPEG or PPM", c->text);
     } else {
         (void)report_no_memory(r);
     }
@@ -576,8 +576,7 @@ void photo_decoder_close(photo_decoder *decoder) {
     if (!decoder) return;
     if (decoder->lacked > 1)
         report_error(decoder->program, NULL,
-                     "%d images need a --decoder, as the first message about one says",
-                     decoder->lacked);
+                     "%d images need a --decoder; the first message shows how", decoder->lacked);
     sandbox_close(decoder->box);
     close_command(&decoder->other);
     free(decoder);

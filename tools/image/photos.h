@@ -95,9 +95,9 @@ void photo_decoder_close(photo_decoder *decoder); /* NULL is allowed */
     { 0,                                                                                           \
       "decoder",                                                                                   \
       "COMMAND",                                                                                   \
-      "for HEIC, WebP, AVIF, TIFF: makes a PNG, JPEG or PPM, %o (or standard\n"                    \
-      "output), of a photo, %i (or standard input), and turns it upright:\n"                       \
-      "'heif-convert %i %o'; without it, that of $VIT_DECODER",                                    \
+      "converts HEIC, WebP, AVIF or TIFF, from %i or standard input, to an\n"                      \
+      "upright PNG, JPEG or PPM, in %o or standard output, such as\n"                              \
+      "'heif-convert %i %o' (default: $VIT_DECODER)",                                              \
       CLI_TEXT,                                                                                    \
       &(photos)->command,                                                                          \
       0,                                                                                           \

@@ -83,11 +83,11 @@ typedef struct zero_shot_options {
 
 /* The notes on these options in a program's help. */
 #define ZERO_SHOT_NOTES                                                                            \
-    "The text model computes the vectors of --classes elsewhere. They are compared with the\n"     \
-    "output of the model's head (CLIP's projection) if the widths are equal, else with the\n"      \
+    "The vectors of --classes come from a text model in another program. They are compared with\n" \
+    "the output of the model's head (CLIP's projection) if the widths are equal, else with the\n"  \
     "embedding. Without --sigmoid, probabilities add up to 1 (CLIP). With it, each class has\n"    \
-    "its own (SigLIP; give the model's --scale and --bias). Vectors that embed wrote work\n"       \
-    "too; the model is then the one that made them, unless -m is given.\n"
+    "its own (SigLIP; give the model's --scale and --bias). Vectors of vit-embed work too; the\n"  \
+    "model is then the one that made them, unless -m is given.\n"
 
 /* A message if options contradict each other, otherwise NULL. --sigmoid may stand alone. */
 const char *zero_shot_wrong(const zero_shot_options *options);

@@ -420,7 +420,7 @@ static bool load_journal(embedding_journal *j, const char *program, report *r) {
     if (ferror(j->file)) return journal_failed(j, "read", r);
     if (got < sizeof h) return begin_journal(j, r); /* new, or ended at once */
     if (h.magic != journal_magic || h.hash != hash_header(&h)) {
-        (void)report_fail(r, "is no file of vit-embed's, or its beginning is damaged: choose "
+        (void)report_fail(r, "is not a file of vit-embed, or its beginning is damaged: choose "
                              "another -o, or --overwrite to replace it");
         return report_file(r, j->path);
     }

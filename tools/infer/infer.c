@@ -310,7 +310,7 @@ static bool forward(worker *w, report *r) {
             !copy(to->tokens, w->tokens, i, l->tokens_size))
             return report_fail(r,
                                "the model's outputs for %s are NaN or infinite: vit-info --check "
-                               "names a weight that is",
+                               "names such a weight",
                                w->slots[i]->photo.name);
         to->forward_ms = each;
     }

@@ -85,7 +85,7 @@ static bool read_labels(learned_set *set, const unsigned char *at, const int *cl
         if (!add_label(set, classes[c], r)) return false;
         p->count++;
     }
-    return set->several || p->count == 1 || report_fail(r, "what it has learnt is damaged");
+    return set->several || p->count == 1 || report_fail(r, "its learnt embeddings are damaged");
 }
 
 static bool read_record(learned_set *set, const learned_record *record, const int *classes,
@@ -108,7 +108,7 @@ bool learned_add_stored(learned_set *set, const learned_record *record, report *
     uint32_t num_classes, dim;
     bool several, good = true;
     int *classes;
-    if (record->size < RECORD_SIZE) return report_fail(r, "what it has learnt is cut off");
+    if (record->size < RECORD_SIZE) return report_fail(r, "its learnt embeddings are cut off");
     if (bytes_load64(record->data + RECORD_BACKBONE) != record->backbone)
         return report_fail(r,
                            "has learnt from the embeddings of another backbone (%016llx, not "
@@ -122,9 +122,9 @@ bool learned_add_stored(learned_set *set, const learned_record *record, report *
         record->count > INT32_MAX - (size_t)set->count ||
         record->size !=
             RECORD_SIZE + record->count * (2 * (size_t)dim + label_bytes(several, num_classes)))
-        return report_fail(r, "what it has learnt is damaged");
+        return report_fail(r, "its learnt embeddings are damaged");
     if (set->count && set->several != several)
-        return report_fail(r, "has %s of a photo, the others have %s",
+        return report_fail(r, "has %s for each photo, the others have %s",
                            several ? "any number of classes" : "one class",
                            several ? "one" : "any number");
     set->several = several;
@@ -133,7 +133,7 @@ bool learned_add_stored(learned_set *set, const learned_record *record, report *
     if (!classes) return report_no_memory(r);
     for (uint32_t c = 0; good && c < num_classes; c++) {
         const char *label = vit_label(record->model, (int)c);
-        if (!label) good = report_fail(r, "what it has learnt is damaged");
+        if (!label) good = report_fail(r, "its learnt embeddings are damaged");
         good = good && (classes[c] = find_class(set, label, r)) >= 0;
     }
     good = good && read_record(set, record, classes, num_classes, r);

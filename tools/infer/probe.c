@@ -36,7 +36,7 @@ static bool find_photos(embedded *e, const embedded *train, const char *path, in
         int c = known->count - 1;
         while (c >= 0 && strcmp(known->paths[c], own->paths[i]) != 0) c--;
         if (c < 0) {
-            (void)report_fail(r, "folder %.200s is none of the training set's", own->paths[i]);
+            (void)report_fail(r, "folder %.200s is not in the training set", own->paths[i]);
             return report_file(r, path);
         }
         e->folder_class[i] = c;

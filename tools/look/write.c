@@ -83,8 +83,8 @@ static bool read_photo(look_job *j, const vit_image *image, look_photo *s, repor
            view_make(&s->shown, image, &j->model.config, j->chosen->side, r) &&
            j->command->read(j, s, r) &&
            (tensor_values_are_finite(s->values, j->each) ||
-            report_fail(r, "the model's outputs are NaN or infinite: vit-info --check names a "
-                           "weight that is"));
+            report_fail(r, "the model's outputs are NaN or infinite: vit-info --check names "
+                           "such a weight"));
 }
 
 /* An undecodable photo is named and counted. */

@@ -154,7 +154,7 @@ static void expand_patch(resolver *m) {
 
 static bool ask_chans(const resolver *m, int64_t depth, report *r) {
     char why[160], options[CHOICES_SIZE];
-    snprintf(why, sizeof why, "a patch of %lld values is neither in_chans 3 nor 1 x a square",
+    snprintf(why, sizeof why, "a patch of %lld values is not a square of 3 channels or of 1",
              (long long)depth);
     return ask(m, "in_chans", why, choices_of_chans(depth, options), r);
 }

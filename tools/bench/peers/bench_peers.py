@@ -138,7 +138,7 @@ def limits_text(options):
         return ""
     limited, free = ["vit.h"], []
     if options.onnxruntime != workers.ONNXRUNTIME:
-        limited += ["ONNX Runtime (a copy that does not ask for more)"]
+        limited += ["ONNX Runtime (a patched copy)"]
     else:
         free += ["ONNX Runtime (it has no switch)"]
     if options.isa in workers.LIMITS:
