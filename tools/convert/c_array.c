@@ -62,7 +62,7 @@ static void put_array(FILE *file, const c_array_result *c, const char *upper) {
             upper, VIT_ALIGN, upper, VIT_ALIGN, upper, upper, c->name, upper);
 }
 
-/* Bit `dtype` for every type of the model's layers whose names contain `part`. */
+/* The types of the layers whose names contain `part`, as bits 1 << dtype. */
 static unsigned dtypes_of(const vit_model *model, const char *name) {
     vit_tensor tensor;
     unsigned types = 0;
@@ -88,7 +88,7 @@ static void put_number(FILE *file, const char *name, double value, bool is_float
     else fprintf(file, "    /* %s */ %.0f, \\\n", name, value);
 }
 
-/* vit_config as an initialiser, its members in order, and the other macros of VIT_FIXED. */
+/* Writes vit_config as an initialiser, its members in order, and the other macros of VIT_FIXED. */
 static void put_fixed(FILE *file, const vit_model *model, const char *upper) {
     const vit_config *c = &model->config;
     fprintf(file, "#define %s_INPUT %lld\n#define %s_OUTPUT %d\n#define %s_EMBEDDING %d\n\n", upper,

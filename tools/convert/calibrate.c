@@ -12,13 +12,13 @@
 
 /* === Calibration === */
 
-/* The linear layers of a block and their input tensors, named as in a trace. */
+/* The linear layers of a block; a trace names their input tensors. */
 enum { QKV, PROJ, FC1, FC2, NUM_LAYERS };
 
 static const char *const layer_names[NUM_LAYERS] = { "attn.qkv", "attn.proj", "mlp.fc1",
                                                      "mlp.fc2" };
 
-/* The last tensor of a trace before the layer. */
+/* The tensor that a trace shows last before the layer runs. */
 static const char *input_name(const vit_config *config, int layer) {
     static const char *const names[NUM_LAYERS] = { "norm1", "attn.context", "norm2", "mlp.act" };
     if (layer == PROJ && config->has_attn_norm) return "attn.norm";
@@ -26,8 +26,8 @@ static const char *input_name(const vit_config *config, int layer) {
     return layer == FC2 && config->has_mlp_norm ? "mlp.norm" : names[layer];
 }
 
-/* Samples are tokens, from as many images as possible. The samples of a few blocks at a time are
- * kept, so that memory stays bounded; each further group takes another run over the images. */
+/* Samples are tokens, from as many images as possible. Memory holds the samples of a few blocks at
+ * a time; each further group of blocks takes another run over the images. */
 enum { MAX_SAMPLES = 4096 };
 #define MAX_SAMPLE_BYTES ((uint64_t)1 << 30)
 
@@ -47,7 +47,7 @@ struct calibration {
     float *samples[NUM_LAYERS];  /* [group_blocks][max_samples][depth] */
 
     int block;                  /* the block of these factors */
-    float *factors[NUM_LAYERS]; /* [depth]: of its layers' inputs; 1 where unchanged */
+    float *factors[NUM_LAYERS]; /* [depth]: factors of its layers' inputs; 1 where unchanged */
     float *values;              /* of the current tensor */
     float *folded;              /* a weight, while a block is smoothed */
 };
@@ -68,8 +68,8 @@ static bool find_input(const vit_config *config, const char *name, int *block, i
     return false;
 }
 
-/* The i-th sampled token of an image: first the prefix tokens, which the head reads, then patches,
- * evenly spread and different in each image, because the steps are primes. */
+/* The i-th sampled token of an image: first the prefix tokens, which the head reads, then evenly
+ * spread patches. The steps are primes, so each image gives other patches. */
 static size_t sampled_token(const vit_config *config, int image, int i) {
     const int patches = config->num_patches;
     if (i < config->num_prefix_tokens) return (size_t)i;
@@ -92,8 +92,8 @@ static void take_samples(void *user, const char *name, const float *data, const 
     }
 }
 
-/* Runs all images and keeps the inputs of the blocks from `first` on. The first run shows which
- * images cannot be read. */
+/* Runs all images and keeps the inputs of the blocks from `first` on. The first run removes
+ * unreadable images. */
 static bool sample_blocks(calibration *c, int first, report *r) {
     const int rest = c->model->config.depth - first;
     c->first_block = first;
@@ -114,7 +114,7 @@ static bool sample_blocks(calibration *c, int first, report *r) {
 
 /* === Memory === */
 
-/* The number of tokens of each image, and of blocks at a time. */
+/* Sets the number of tokens per image, and of blocks per run. */
 static void plan_samples(calibration *c) {
     const vit_config *config = &c->model->config;
     uint64_t block = 0;
@@ -222,9 +222,9 @@ static void divide(float *values, const float *factors, size_t n) {
     for (i = 0; i < n; i++) values[i] /= factors[i];
 }
 
-/* The layer's weights after smoothing: columns times the factors of the layer's input. v, the last
- * third of qkv's outputs, is divided by the factors of attn.proj's input: attention mixes tokens,
- * but never channels. */
+/* Smooths the layer's weights: multiplies the columns by the factors of the layer's input. The rows
+ * of v, the last third of qkv's outputs, are divided by the factors of attn.proj's input, because
+ * attention mixes tokens but never channels. */
 static void fold_weight(const calibration *c, int layer, int num_rows, float *weights) {
     const size_t depth = (size_t)depth_of_layer(&c->model->config, layer);
     const int width = num_rows / 3;
@@ -303,7 +303,7 @@ static bool round_layer(calibration *c, int layer, int num_rows, vit_dtype writt
     return good;
 }
 
-/* "blocks.3.mlp.fc1.weight" in values, ready to be written. */
+/* Puts "blocks.3.mlp.fc1.weight" into values, ready to be written. */
 static bool layer_weight(calibration *c, int layer, int num_rows, vit_dtype written) {
     fold_weight(c, layer, num_rows, c->values);
     return !quantise_knows(written) || round_layer(c, layer, num_rows, written);
@@ -315,7 +315,7 @@ static void layer_bias(const calibration *c, int layer, int num_rows) {
     if (layer == QKV) divide(c->values + 2 * width, c->factors[PROJ], (size_t)width);
 }
 
-/* A tensor of a block, by the end of its name: "attn.qkv.weight". */
+/* The tensor of a block whose name ends so: "attn.qkv.weight". */
 static bool block_tensor(calibration *c, const char *name, const vit_tensor *t, vit_dtype written) {
     int layer;
     if (!strncmp(name, "norm1.", 6))

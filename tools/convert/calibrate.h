@@ -1,6 +1,6 @@
-/* calibrate.h - changes the weights of a model, by means of photos, so that quantising loses
- * little: outlier channels smoothed, rows clipped, weights rounded together (quantise.h). Works
- * tensor by tensor in the order of the file; memory holds one tensor and samples of a few blocks.
+/* calibrate.h - changes the weights of a model, guided by photos, so that quantising loses little:
+ * smooths outlier channels, clips rows and rounds weights together (quantise.h). It works tensor by
+ * tensor in the order of the file; memory holds one tensor and samples of a few blocks.
  */
 #ifndef CALIBRATE_H
 #define CALIBRATE_H
@@ -17,8 +17,8 @@ typedef struct calibration calibration;
 calibration *calibrate_start(const vit_model *reference, vit_dtype dtype, photo_decoder *decoder,
                              photo_list *photos, bool quiet, report *r);
 
-/* Tensor `index` of the reference, ready to be written in type `written`; valid until the next
- * call. Call it for all tensors, in order. NULL on failure. */
+/* Returns tensor `index` of the reference, ready to be written as type `written`, valid until the
+ * next call. Call it for all tensors, in order. NULL on failure. */
 const float *calibrate_tensor(calibration *c, int index, vit_dtype written, report *r);
 
 void calibrate_free(calibration *c);
@@ -29,12 +29,12 @@ void calibrate_free(calibration *c);
 
 typedef struct comparison {
     int images;                     /* 0 if nothing was compared */
-    double mean_cosine, min_cosine; /* of the angle between both embeddings */
+    double mean_cosine, min_cosine; /* cosine of the angle between both embeddings */
     const char *worst;              /* path of the image of min_cosine */
     bool has_classes;               /* if false, the rest is 0 */
     int agree;                      /* images with the same best class */
-    int sure, sure_agree;           /* images whose best class in f32 leads the second by 10 points
-                                        of probability or more, and those of them that agree */
+    int sure, sure_agree; /* images whose best class in f32 leads the second by at least 10
+                                       percentage points, and how many of these agree */
 } comparison;
 
 /* Removes unreadable photos from the list. */

@@ -23,14 +23,14 @@
 typedef struct convert_options {
     const char *checkpoint, *output;
     const char *config, *arch, *labels; /* NULL if not given */
-    const char *weights;                /* which of several state dicts, or NULL */
+    const char *weights;                /* name of one of several state dicts, or NULL */
     const char *img_size;               /* as given, for the provenance; or NULL */
-    int in_chans, patch_size;           /* if other than the checkpoint's, or 0 */
+    int in_chans, patch_size;           /* 0: the checkpoint's */
     bool dynamic;                       /* other sizes at run time */
     vit_dtype dtype;
     text_list set, rename, ignore, keep;
     settings given;                 /* by set, img_size and dynamic */
-    text_list calibrate, compare;   /* photos: to calibrate with, to report the error on */
+    text_list calibrate, compare;   /* photos for calibration; photos for the error report */
     int calibrate_max, compare_max; /* at most this many of them */
     const char *match_input, *match_logits, *match_folder; /* see match.h */
     double match_tolerance, match_seconds;
@@ -41,7 +41,7 @@ typedef struct convert_options {
     bool strict; /* refuse assumptions */
 } convert_options;
 
-/* What is known of a model before its settings are resolved. */
+/* The facts about a model before its settings are resolved. */
 typedef struct facts {
     layout_map map;
     settings all[FROM_COUNT]; /* what each source says */
@@ -50,7 +50,7 @@ typedef struct facts {
     patch_request wanted;     /* by options */
 } facts;
 
-/* What a configuration and a name say besides settings. */
+/* Facts from a configuration and a name that are no settings. */
 typedef struct description {
     config_file config;
     char *path;      /* NULL if none was read */
@@ -58,7 +58,7 @@ typedef struct description {
     arch_choice arch;
     bool has_arch;
     const char *arch_origin;  /* "--arch" or "config.json" */
-    const char *arch_unknown; /* the configuration's name for it, if unknown */
+    const char *arch_unknown; /* name in the configuration, if it is unknown */
 } description;
 
 typedef struct class_names {
@@ -66,7 +66,7 @@ typedef struct class_names {
     const char *origin; /* NULL: not looked for */
 } class_names;
 
-/* All of a .vit file but the weights themselves. */
+/* The contents of a .vit file, without the weights themselves. */
 typedef struct blueprint {
     checkpoint *checkpoint;
     structure structure; /* used if no table has the names */
@@ -82,7 +82,7 @@ typedef struct blueprint {
 typedef struct conversion_photos {
     photo_decoder *decoder; /* NULL before and after convert_run */
     photo_list calibration; /* none: quantise the weights unchanged */
-    photo_list compared;    /* for the error's report; none: those of the calibration */
+    photo_list compared;    /* for the error report; none: those of the calibration */
 } conversion_photos;
 
 /* The file that was written. */
@@ -92,7 +92,7 @@ typedef struct written {
     comparison comparison; /* no images: not requested */
 } written;
 
-/* One run of vit-convert: what its report is about. */
+/* One run of vit-convert, as its report describes it. */
 typedef struct conversion {
     const convert_options *options;
     blueprint blueprint;
@@ -100,8 +100,8 @@ typedef struct conversion {
     written written;
 } conversion;
 
-/* === weights.c: the tensors of the plan into a .vit file, from the checkpoint or a calibration ===
- * Never more in memory than 16 rows, or one tensor that is resampled. */
+/* === weights.c: writes the plan's tensors, from the checkpoint or a calibration ===
+ * Memory holds at most 16 rows, or one resampled tensor. */
 
 /* Tensors that stay in 16 bits, or in int8. */
 vit_writer_keep convert_kept(const convert_options *o, const vit_config *config);
@@ -111,9 +111,9 @@ typedef struct weights_source {
     checkpoint *checkpoint;
     const layout_plan *plan;
     const settings_resolved *model;
-    vit_dtype dtype; /* as asked for, which some tensors do not have */
+    vit_dtype dtype; /* the requested type; some tensors have another */
     bool allows_nonfinite, quiet;
-    bool is_calibrated;       /* by what follows, or by what learns from this file */
+    bool is_calibrated;       /* photos calibrate the weights, now or later */
     calibration *calibration; /* NULL: the weights as they are */
 } weights_source;
 

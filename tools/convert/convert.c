@@ -32,7 +32,7 @@ static bool open_checkpoint(const convert_options *o, const char *weights, check
 
 /* === What training left === */
 
-/* The options that a training program saved with the weights, as timm's and DeiT's do ("arch",
+/* The options that a training program saved with the weights: those of timm and DeiT ("arch",
  * "args.model", "args.mean"), or Lightning's hyper_parameters. */
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -46,7 +46,7 @@ static const char *value_of(const checkpoint *c, const char *key) {
     return NULL;
 }
 
-/* Other programs than timm have their own names, which mean nothing here. */
+/* Names from programs other than timm mean nothing here. */
 static const char *find_architecture(const checkpoint *c) {
     static const char *const keys[] = {
         "args.model",
@@ -167,9 +167,9 @@ static void put_model(const checkpoint *c, const char *architecture, char *json)
     text_append(json, TRAINING_TEXT, "}");
 }
 
-/* Where the options that a training program was called with name an architecture of timm's, fills
- * *config and all[FROM_CONFIG] as its config.json would. Otherwise all[FROM_TENSORS] gets the
- * stated preparation of images, since unstated options have no common default. */
+/* If the training program's options name an architecture of timm, fills *config and
+ * all[FROM_CONFIG] as its config.json would. Otherwise puts the stated preparation of images into
+ * all[FROM_TENSORS]; unstated options have no common default. */
 static bool training_read(const checkpoint *c, config_file *config, settings all[FROM_COUNT],
                           report *r) {
     const char *architecture = find_architecture(c);
@@ -184,8 +184,8 @@ static bool training_read(const checkpoint *c, config_file *config, settings all
 
 /* === Configuration and name === */
 
-/* config.json in the checkpoint's folder, or in the checkpoint itself if it is a folder.
-   malloc'ed. */
+/* The path of config.json in the checkpoint's folder, or in the checkpoint itself if it is a
+ * folder. malloc'ed. */
 static char *config_beside(const char *checkpoint_path) {
     static const char name[] = "config.json";
     size_t length = strlen(checkpoint_path);
@@ -232,7 +232,7 @@ static void settings_from_arch(settings *s, const arch_choice *choice) {
     s->mean_count = s->std_count = 3;
 }
 
-/* --arch, or the name in the configuration; a name given by hand wins. If a configuration names its
+/* --Takes the name from --arch, or else from the configuration. If a configuration names its
  * author's own architecture, its other entries and the tensors must suffice. */
 static bool find_arch(const convert_options *o, settings all[FROM_COUNT], description *d,
                       report *r) {
@@ -285,7 +285,7 @@ static bool read_labels(const convert_options *o, const facts *f, const descript
     const char *path = o->labels;
     label_list *list = &labels->list;
     bool good;
-    if (labels->origin) return true; /* already done, for labelled pictures or as an assumption */
+    if (labels->origin) return true; /* already read for labelled pictures, or assumed */
     if (path && (!strcmp(path, labels_none) || !strcmp(path, labels_imagenet)))
         return read_known_labels(path, classes, labels, r);
     if (path) good = labels_read_file(list, path, r);
@@ -302,8 +302,8 @@ static bool read_labels(const convert_options *o, const facts *f, const descript
 /* === The model === */
 
 /* Sets the self-test's tolerance, unless a source gives one. Builds with fused multiply-add compute
- * the same bits; those without (VIT_NO_FMA) differ by a few roundings, and where inputs are rounded
- * to 8 or 16 bits, each rounding can move a value by a whole step. */
+ * the same bits. Builds without (VIT_NO_FMA) differ by a few roundings; where inputs are rounded to
+ * 8 or 16 bits, each of these can move a value by a whole step. */
 static void choose_tolerance(const settings all[FROM_COUNT], vit_dtype dtype, float *tolerance) {
     double given;
     if (settings_get(all, SETTING_SELFTEST_TOLERANCE, &given)) return;
@@ -320,9 +320,9 @@ static bool use_structure(const structure *s, checkpoint *c, facts *f, report *r
     return layout_use(s->layout, c, &f->map, r);
 }
 
-/* Finds the layout by the tables, or by structure if no table explains all tensors. But if most
- * names are those of a published library, the user must name the changes. If no table comes close,
- * the message names the problems of the structure. */
+/* Finds the layout by the tables, or by structure if no table explains all tensors. If most names
+ * are those of a published library, it fails, and the user must name the changes. If no table comes
+ * close, the message names the problems of the structure. */
 static bool find_layout(const convert_options *o, checkpoint *c, structure *s, facts *f,
                         report *r) {
     report by_structure = report_make();
@@ -341,8 +341,8 @@ static bool find_layout(const convert_options *o, checkpoint *c, structure *s, f
     return false;
 }
 
-/* Records the choice of one of several state dicts. Matching logits make it more than an
-   assumption. */
+/* Records the choice of one of several state dicts, as an assumption unless matching logits
+ * confirmed it. */
 static bool assume_weights(const convert_options *o, const checkpoint *c, findings *found) {
     const size_t count = checkpoint_choice_count(c);
     char what[256], why[1024];
@@ -361,7 +361,7 @@ static bool is_told(const settings all[FROM_COUNT], const char *what) {
            settings_origin(all, (setting_key)(s.row - setting_rows)) > FROM_TENSORS;
 }
 
-/* What the matching by structure rests on. */
+/* Records the assumptions of the matching by structure. */
 static bool assume_structure(const structure *s, const settings all[FROM_COUNT], findings *found) {
     int i;
     for (i = 0; i < s->note_count; i++)
@@ -390,7 +390,7 @@ static bool assume_imagenet(const settings_resolved *model, int patch, const des
            findings_assume(found, "labels=imagenet", why, "--labels FILE|none");
 }
 
-/* What is taken from a configuration or a name that does not say all. */
+/* Records the assumptions for an incomplete configuration or name. */
 static bool assume_description(const description *d, findings *found) {
     char what[512], why[512];
     if (d->config.processor) {
@@ -421,8 +421,8 @@ static bool assume_description(const description *d, findings *found) {
                                              "--config FILE");
 }
 
-/* Records assumptions beyond single settings. Logits that match have proved what the structure
- * rests on. */
+/* Records assumptions beyond single settings. Matching logits prove the assumptions of the
+ * structure. */
 static bool assume_sources(const convert_options *o, blueprint *b) {
     const int patch = o->patch_size ? b->model.stored.patch : b->model.config.patch_size;
     const bool has_labels = o->labels || checkpoint_label_count(b->checkpoint) > 0;
@@ -445,7 +445,7 @@ static bool match_settings(const convert_options *o, photo_decoder *decoder, blu
            (match_assume(b->match, &b->found) || report_no_memory(r));
 }
 
-/* One message has all obstacles. */
+/* Collects all obstacles into one message. */
 static bool resolve(const convert_options *o, photo_decoder *decoder, blueprint *b, report *r) {
     facts *f = &b->facts;
     findings *found = &b->found;
@@ -481,9 +481,9 @@ static bool resolve(const convert_options *o, photo_decoder *decoder, blueprint 
     return !o->strict || found->assumed.count == 0 || findings_refuse(found, true, r);
 }
 
-/* === One state dict after the other === */
+/* === Trying one state dict after the other === */
 
-/* By the state dict of that name, one of several; NULL: the usual one. */
+/* Uses the state dict of that name; NULL: the usual one. */
 static bool draw(const convert_options *o, const char *weights, photo_decoder *decoder,
                  blueprint *b, report *r) {
     b->facts.all[FROM_OPTIONS] = o->given;
@@ -503,7 +503,7 @@ static void free_blueprint(blueprint *b) {
     free(b->description.path);
 }
 
-/* Tries those that are not taken by default; the first that fits takes the place of b. */
+/* Tries the state dicts that are not the default; the first that fits replaces b. */
 static bool draw_others(const convert_options *o, photo_decoder *decoder, blueprint *b) {
     blueprint *other = malloc(sizeof *other);
     bool good = false;
@@ -524,7 +524,7 @@ static bool draw_others(const convert_options *o, photo_decoder *decoder, bluepr
     return good;
 }
 
-/* With an input and its logits to decide, any of the state dicts may be the right one. */
+/* An input with its logits can decide which of the state dicts is the right one. */
 static bool draw_any(const convert_options *o, photo_decoder *decoder, blueprint *b, report *r) {
     if (draw(o, o->weights, decoder, b, r)) return true;
     if (!b->checkpoint || !o->match_input || o->weights || !draw_others(o, decoder, b))
@@ -604,7 +604,7 @@ static bool write_model(const weights_source *from, const vit_writer_contents *c
     return good;
 }
 
-/* === With the model in f32, to calibrate on and to compare with === */
+/* === The model in f32, for calibration and comparison === */
 
 /* The model as f32 in a temporary file next to the output, which is removed once it is mapped. */
 static bool open_reference(const char *path, const weights_source *from,
@@ -653,7 +653,7 @@ static bool vit_file_write(const convert_options *o, const blueprint *b, convers
     from.is_calibrated = p->calibration.count > 0;
     from.quiet = o->quiet;
     if (!open_output(o->output, &output, r)) return false;
-    /* checks a zip's checksums: a damaged weight must not become a model that looks healthy */
+    /* checks a zip's checksums, so that damaged weights do not become a model that looks healthy */
     good = checkpoint_verify(b->checkpoint, r) &&
            (!has_reference || open_reference(o->output, &from, contents, &reference, r));
     if (good && from.is_calibrated)
@@ -681,7 +681,7 @@ static bool run(const convert_options *o, blueprint *b, conversion_photos *p, wr
            (o->plan || vit_file_write(o, b, p, w, r) || report_file(r, o->output));
 }
 
-/* The decoder starts first, before there are threads and a model. */
+/* The decoder process starts before threads and models exist. */
 bool convert_run(const convert_options *o, conversion *c, report *r) {
     photo_options decoding = o->decoding;
     bool good = true;

@@ -1,4 +1,4 @@
-/* --help TOPIC of vit-convert, which --help itself omits. */
+/* The texts of vit-convert --help TOPIC. */
 #include "convert/convert.h"
 
 #include <stdio.h>

@@ -21,7 +21,7 @@ typedef struct settled {
     double next_score;       /* its error, or its cross-entropy */
     char equals[256];        /* values that fit equally well */
     bool by_folder, is_open; /* open: the pictures do not decide */
-    int row;                 /* row of the table, if decided by a folder */
+    int row;                 /* row of the table, if labelled pictures decided it */
 } settled;
 
 struct match {
@@ -58,7 +58,7 @@ static void take_size(match *m, settings all[FROM_COUNT]) {
     settings_put(&all[FROM_OPTIONS], SETTING_IMG_WIDTH, m->pair.width);
 }
 
-/* Takes the orders from the layout. An order that the layout lacks is read from the weights. */
+/* Takes the orders from the layout. The weights show an order that the layout does not state. */
 static void take_orders(const match *m, const layout_map *map, settings *s) {
     layout_part part;
     const char *axes;
@@ -134,7 +134,8 @@ static void list_row(match *m, const match_search *s, int row) {
     if (!f->next[0] && !f->equals[0]) m->count--;
 }
 
-/* Marks the settings in all[FROM_MATCH] as given: none is assumed or asked for. */
+/* Marks the settings in all[FROM_MATCH] as given, so that none of them becomes an assumption or a
+ * question. */
 static void take_settings(facts *f, findings *found) {
     const settings *s = &f->all[FROM_MATCH];
     int key;
@@ -156,7 +157,7 @@ static size_t count_choices(const match *m, const facts *f) {
     return m->options->weights ? 0 : checkpoint_choice_count(f->map.checkpoint);
 }
 
-/* True if it was part of any model. pool=token, for example, needs a class token. */
+/* True if any model used it; pool=token, for example, needs a class token. */
 static bool was_tried(const match_search *s, int row, int value) {
     size_t i = 0;
     while (i < s->count && !(s->tries[i].error < HUGE_VAL && s->tries[i].choice.of[row] == value))
@@ -164,8 +165,8 @@ static bool was_tried(const match_search *s, int row, int value) {
     return i < s->count;
 }
 
-/* Prints a row: the nearest model's value, then the other values that make another model, with the
- * errors in its place. */
+/* Prints a row: the value of the nearest model, then the values that give other models, with the
+ * errors of these. */
 static void print_row(const match_search *s, int row) {
     const match_row *values = &s->table->rows[row];
     const match_try *best = &s->tries[s->chosen];
@@ -195,7 +196,7 @@ static void print_nearest(const match_search *s, const char *weights) {
     for (row = 0; row < s->table->count; row++) print_row(s, row);
 }
 
-/* Refuses errors that no setting can mend, before the search. */
+/* Before the search, refuses inputs that fit no setting. */
 static bool check_pair(const match *m, const facts *f, report *r) {
     double classes = 0, chans = 0;
     match_patches patches;
@@ -242,7 +243,7 @@ static bool refuse_pair(const match *m, const facts *f, const match_search *s, r
            report_file(r, s->pair->logits_path);
 }
 
-/* The others were not tried, or do not fit. */
+/* The other state dicts were not tried, or do not fit. */
 static void settle_weights(match *m, const facts *f) {
     settled *row = &m->settled_rows[m->count++];
     memset(row, 0, sizeof *row);

@@ -14,17 +14,17 @@
 #define MAX_BYTES ((uint64_t)1 << 30)
 enum { LEAST_PICTURES = 24, MAX_PASSES = 4 };
 
-/* The chance, over all values, that a value replaces an assumption by mistake; and the smaller
- * chance where it would drop or move a stored tensor. */
+/* The accepted probability, over all values, that a value replaces an assumption by mistake; and a
+ * smaller one for values that would drop or move a stored tensor. */
 #define CHANCE        0.01
 #define CHANCE_STRICT 1e-8
 
-/* Differences of cross-entropy that do not count. */
+/* Smaller differences of cross-entropy do not count. */
 #define ROUNDING 1e-6
 
 /* === Classes === */
 
-/* The names of the folders directly below, sorted; they point into the paths. */
+/* Lists the names of the folders directly below, sorted; the names point into the paths. */
 typedef struct folder_name {
     const char *at;
     size_t length;
@@ -66,7 +66,7 @@ static bool is_same(const folder_name *name, const char *label) {
     return true;
 }
 
-/* The class given by a label, a synset or the number itself; -1 for none. */
+/* The class with this label, synset or number; -1 for none. */
 static int find_class(const folder_name *name, const label_list *labels, int num_classes) {
     int i, number = 0;
     size_t k;
@@ -81,7 +81,7 @@ static int find_class(const folder_name *name, const label_list *labels, int num
     return name->length > 0 && name->length <= 6 && number < num_classes ? number : -1;
 }
 
-/* The class of each folder: by its name if all have one, otherwise by their order. */
+/* Gives each folder its class: by name if all names are classes, otherwise by order. */
 static bool find_classes(const folder_name *names, int count, const label_list *labels,
                          int num_classes, int *classes, report *r) {
     bool all = true;
@@ -107,8 +107,8 @@ static bool find_classes(const folder_name *names, int count, const label_list *
 
 /* === Pictures === */
 
-/* A step through n that has no common factor with it, so that the first few items of a list spread
- * over all of it. */
+/* A step without a common factor with n: the first few items of a list of n, taken with this step,
+ * spread over all of it. */
 static int spreading_step(int n) {
     int step = (int)(0.618 * n) + 1, a, b, rest;
     for (;; step++) {
@@ -215,8 +215,8 @@ static double scale_losses(match_sorting *s, int n, double factor) {
     return sum / n;
 }
 
-/* Scales the logits by the factor with the least loss. A model is not better for being more or less
- * confident, and many errors change only that. */
+/* Scales the logits by the factor with the least loss. A model is not better because it is more or
+ * less confident, and many wrong settings change only the confidence. */
 static void find_losses(match_sorting *s, int n) {
     double low = log(1 / 32.0), high = log(32.0);
     int i;
@@ -235,7 +235,7 @@ static size_t count_pixels(const vit_config *c) {
     return (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width;
 }
 
-/* A hash of the network and its input: where both are equal, so is the loss. */
+/* A hash of the network and its input. Equal hashes mean equal losses. */
 static uint64_t hash_input(const match_sorting *s) {
     vit_hash hash;
     vit_hash_init(&hash);
@@ -244,7 +244,7 @@ static uint64_t hash_input(const match_sorting *s) {
     return vit_hash_final(&hash);
 }
 
-/* Fills in logits and hash i. */
+/* Computes the logits and the hash of picture i. */
 static bool run_picture(match_sorting *s, int i, report *r) {
     const size_t classes = (size_t)s->model->config.num_classes, at = (size_t)i * classes;
     cli_progress_update(&s->progress, (uint64_t)(cli_now_ms() - s->started));
@@ -284,7 +284,7 @@ static bool set_model(match_sorting *s, const match_choice *choice, report *r) {
     return true;
 }
 
-/* Takes as many pictures as leave time for a few values of each row on all of them. */
+/* Limits the pictures so that there is time to run a few values of each row on all of them. */
 static void choose_count(match_sorting *s, double picture_ms) {
     const double most = s->seconds * 1e3 / (picture_ms + 1e-3) / (4 * s->table->count + 1);
     s->used = s->pictures->count;
@@ -306,8 +306,8 @@ static match_difference compare(match_sorting *s, int n) {
     return d;
 }
 
-/* The number of standard errors that the mean of n irrelevant differences exceeds with only this
- * chance, in any of all comparisons: by the normal distribution's tail, or Student's for few. */
+/* The number of standard errors that the mean of n random differences exceeds with this probability
+ * in any of all comparisons: by the normal distribution, or Student's for small n. */
 static double clear_errors(const match_sorting *s, int n, double chance) {
     double values = 0, tail, square;
     int row;
@@ -324,13 +324,13 @@ static double limit_of(const match_sorting *s, int row, bool against_first,
     return d->error * clear_errors(s, d->pictures, strict ? CHANCE_STRICT : CHANCE);
 }
 
-/* True if clearly worse than the chosen one. */
+/* True if the value is clearly worse than the chosen one. */
 static bool is_worse(const match_sorting *s, int row, int value, const match_difference *d) {
     return d->pictures > 1 && d->more > limit_of(s, row, value == 0, d);
 }
 
 /* True if the value should replace the chosen one. For an open question, the best value wins. An
- * assumption is the first value: it stays unless another is clearly better. */
+ * assumption, which is the first value, stays unless another is clearly better. */
 static bool is_better(const match_sorting *s, int row, int value, const match_difference *d) {
     if (match_row_is_asked(&s->table->rows[row], s->asked)) return d->more < 0;
     if (value == 0) return !is_worse(s, row, value, d);
@@ -384,7 +384,7 @@ static bool measure_chosen(match_sorting *s, report *r) {
     return true;
 }
 
-/* Measures the first assignment; a few pictures show how many there is time for. */
+/* Measures the first assignment. A few pictures show how many pictures there is time for. */
 static bool measure_first(match_sorting *s, report *r) {
     const int few = s->pictures->count < 4 ? s->pictures->count : 4;
     double before;
@@ -401,7 +401,7 @@ static bool measure_first(match_sorting *s, report *r) {
 
 static bool is_over(const match_sorting *s) { return cli_now_ms() - s->started > s->seconds * 1e3; }
 
-/* Keeps the differences, relative to another value. */
+/* Keeps the differences of the losses from those of another value. */
 static void change_choice(match_sorting *s, int row, int value, const match_difference *gain) {
     match_difference *values = s->verdicts[row].values;
     int i;
@@ -496,8 +496,8 @@ static void count_right(match_sorting *s) {
     }
 }
 
-/* If guessing does about as well, the pictures cannot decide anything. Their likelihood relative to
- * guessing, with one factor to choose, bounds the role of chance. */
+/* If guessing does about as well, the pictures cannot decide anything. The likelihood of the
+ * answers relative to guessing, with one fitted factor, bounds the role of chance. */
 static bool check_use(const match_sorting *s, report *r) {
     const double guessing = log(s->model->config.num_classes);
     if ((guessing - s->loss) * s->used > -log(CHANCE_STRICT)) return true;

@@ -1,5 +1,5 @@
-/* match_folder.h - labelled pictures, a folder for each class, and the values of a table with which
- * a model classifies them best.
+/* match_folder.h - finds the values of a table with which a model classifies labelled pictures
+ * best; the pictures of each class have a folder.
  */
 #ifndef MATCH_FOLDER_H
 #define MATCH_FOLDER_H
@@ -20,9 +20,9 @@ typedef struct match_pictures {
     int classes; /* folders */
 } match_pictures;
 
-/* Reads at most `max` pictures, evenly spaced, and stops after `seconds` of decoding. The folders
- * are classes by label or number; otherwise there are as many as classes, in the order of their
- * names. */
+/* Reads at most `max` pictures, evenly spaced, and stops after `seconds` of decoding. The names of
+ * the folders are labels or numbers of classes. Otherwise there must be one folder for each class,
+ * and their sorted names are the classes in order. */
 bool match_pictures_read(match_pictures *pictures, photo_decoder *decoder, const char *folder,
                          int max, double seconds, const label_list *labels, int num_classes,
                          report *r);
@@ -31,7 +31,7 @@ void match_pictures_free(match_pictures *pictures);
 /* A value compared with the chosen one: its additional mean cross-entropy on the same pictures, and
  * the standard error of that. */
 typedef struct match_difference {
-    int pictures; /* 0: not tried, or no model; few: clearly worse */
+    int pictures; /* pictures compared; 0: not tried, or no model; few: clearly worse */
     double more, error;
 } match_difference;
 
@@ -64,7 +64,7 @@ typedef struct match_sorting {
     char note[160];
     double *losses, *best; /* of each picture */
     float *logits, *best_logits;
-    uint64_t *hashes, *best_hashes; /* of the network and its input */
+    uint64_t *hashes, *best_hashes; /* hash of the network and its input */
     float *input;
 } match_sorting;
 

@@ -63,7 +63,7 @@ static bool take_logits(match_pair *p, report *r) {
            report_file(r, p->logits_path);
 }
 
-/* A .vit file excludes a softmax at the end of the model. */
+/* A .vit file gives logits, so a softmax at the end of the model cannot match. */
 static bool are_probabilities(const match_pair *p) {
     size_t i, k;
     if (p->outputs < 2) return false;
@@ -184,7 +184,8 @@ static void hash_part(vit_hash *hash, const layout_part *part) {
     vit_hash_update(hash, &view->storage_offset, sizeof view->storage_offset);
 }
 
-/* Hashes the dependencies of computed values, apart from the settings that choose their kind. */
+/* Hashes the settings on which computed values depend, except those that choose the kind of
+ * computation. */
 static void hash_computed(vit_hash *hash, const layout_item *item, const settings_resolved *model) {
     const rope_options *rope = &item->rope.options;
     const int numbers[] = {
@@ -223,7 +224,7 @@ static uint64_t hash_item(const layout_item *item, const settings_resolved *mode
     return vit_hash_final(&hash);
 }
 
-/* Omits members that do not affect a plan. Every member of a configuration is 4 bytes wide. */
+/* Skips members that do not affect a plan. Every member of a configuration is 4 bytes wide. */
 static uint64_t plan_key(const match_model *m) {
     const settings_resolved *model = &m->model;
     const int numbers[] = { model->pos_sincos, (int)model->notes.pos_resample,
@@ -340,7 +341,7 @@ static void free_image(match_image *image) {
     memset(image, 0, sizeof *image);
 }
 
-/* Values that another image holds need not be read again. */
+/* The values may already be in another image. */
 static bool copy_tensor(const match_model *m, const match_image *to, size_t tensor) {
     const vit_tensor *target = &to->writer.tensors[tensor];
     size_t t;
@@ -387,7 +388,7 @@ static bool open_image(match_image *image, report *r) {
     return !result || report_fail(r, "%s", image->model.detail);
 }
 
-/* Large models have room for two: the current one and the next. */
+/* For large models, memory holds two: the current one and the next. */
 static match_image *next_place(match_model *m) {
     const bool is_large = m->num_images > 0 && m->images[0].writer.file_size > LARGE_IMAGE;
     const int most = is_large ? 2 : MATCH_MAX_IMAGES;
@@ -418,7 +419,7 @@ static match_image *make_image(match_model *m, report *r) {
 
 /* === Running === */
 
-/* Memory for the session: that of the last one, if it suffices. */
+/* Memory for the session: that of the previous session if it suffices. */
 static bool take_workspace(match_model *m, const vit_params *params, report *r) {
     const size_t size = vit_workspace_size(&m->image->model, params);
     if (!size) return report_fail(r, "the model cannot be run");

@@ -1,4 +1,4 @@
-/* match_model.h - candidate models, and the test whether one is right. */
+/* match_model.h - builds candidate models, and tests which of them is right. */
 #ifndef MATCH_MODEL_H
 #define MATCH_MODEL_H
 
@@ -28,37 +28,37 @@ void match_pair_free(match_pair *pair);
 
 const float *match_pair_input(const match_pair *pair, int image);
 
-/* Checks properties known of every model; 0 for unknown ones. */
+/* Checks the pair against the known properties of all candidates; 0 stands for an unknown one. */
 bool match_pair_check(const match_pair *pair, int classes, int chans, report *r);
 
 /* True if this model reads such inputs and gives that many outputs. */
 bool match_pair_fits(const match_pair *pair, const vit_config *config, size_t outputs, report *r);
 
-/* The distance between an output and the original's, relative to all of its logits. */
+/* Adds up the distance between an output and the original's, relative to the size of its logits. */
 typedef struct match_error {
     double largest;    /* of the differences */
     double square;     /* sum of their squares */
-    double ab, aa, bb; /* sums of products of the output and the logits */
+    double ab, aa, bb; /* sums of products of outputs and logits */
 } match_error;
 
 /* Adds the output of an image. */
 void match_pair_compare(const match_pair *pair, int image, const float *output, match_error *error);
 
-/* The quantity that the search minimises: mainly the angle between the two. The squares alone would
- * favour models with outputs near zero. */
+/* The quantity that the search minimises, mainly the angle between output and logits. Squared
+ * differences alone would favour models with outputs near zero. */
 double match_error_slope(const match_error *error);
 
 /* === Models to try === */
 
-/* The model that a conversion would give with other settings, in memory, ready to run. Tensors that
- * two of them share are read from the checkpoint once. */
+/* The model that a conversion would give with other settings, in memory, ready to run. A tensor
+ * that several such models share is read from the checkpoint once. */
 
 enum { MATCH_MAX_IMAGES = 4, MATCH_MAX_PLANS = 256 };
 
 /* A plan and a hash of the sources of each tensor's values. Making a plan takes longer than running
  * a small model, and settings such as the activation do not change it. */
 typedef struct match_plan {
-    uint64_t key; /* of the settings on which it depends */
+    uint64_t key; /* hash of the settings on which it depends */
     layout_plan plan;
     uint64_t *sources;
 } match_plan;
@@ -94,19 +94,19 @@ typedef struct match_model {
     vit_session session;
 } match_model;
 
-/* f is copied as it is now; its checkpoint and layout are used. Close it in any case. */
+/* Copies f, and uses its checkpoint and layout. Close it in any case. */
 bool match_model_open(match_model *m, const convert_options *o, const facts *f, report *r);
 void match_model_close(match_model *m);
 
-/* Builds the model with these settings as all[FROM_MATCH]; false if they make no model. */
+/* Builds the model that these settings, as all[FROM_MATCH], give; false if they give none. */
 bool match_model_set(match_model *m, const settings *matched, report *r);
 
-/* Loads the weights and the session of the current model; a change of preprocessing alone does not
- * need it. */
+/* Loads the weights and the session of the current model. Not needed if only the preprocessing
+ * changes. */
 bool match_model_load(match_model *m, report *r);
 const vit_model *match_model_get(const match_model *m);
 
-/* Runs one input; gives logits, or the embedding of a headless model. */
+/* Runs one input, and returns the logits, or the embedding of a headless model. */
 bool match_model_run(match_model *m, const float *input, float *output, report *r);
 
 #endif

@@ -13,8 +13,8 @@ enum { MATCH_TEXT = 128, MATCH_MAX_ROWS = 24, MATCH_MAX_VALUES = 40 };
  * them; the likeliest comes first. */
 typedef struct match_row {
     const char *name;
-    const char *keys; /* its settings, with spaces between them */
-    bool is_fine;     /* has little effect: tried once the rest fits */
+    const char *keys; /* the settings of the row, with spaces between them */
+    bool is_fine;     /* has little effect, so it is tried once the rest fits */
     bool is_stored;   /* its first value uses a tensor as stored, the others do not */
     int count;
     char values[MATCH_MAX_VALUES][MATCH_TEXT];
@@ -25,7 +25,7 @@ typedef struct match_table {
     match_row rows[MATCH_MAX_ROWS];
 } match_table;
 
-/* An index of a value for each row. */
+/* The index of the chosen value of each row. */
 typedef struct match_choice {
     unsigned char of[MATCH_MAX_ROWS];
 } match_choice;
@@ -35,16 +35,16 @@ typedef struct match_choice {
 void match_list_architecture(match_table *table, const facts *f);
 void match_list_preprocessing(match_table *table, const facts *f);
 
-/* Patches side by side in the input, compared with the positions. */
+/* The number of patches, if side by side, and of positions. */
 typedef struct match_patches {
     int height, width, size;
-    int positions, prefix; /* rows; of these, those of possible prefix tokens */
+    int positions, prefix; /* rows, and how many of them may be prefix tokens */
 } match_patches;
 
 /* False if unknown, or if there are no positions. */
 bool match_count_patches(const facts *f, match_patches *patches);
 
-/* True if any of its settings would be asked for. */
+/* True if any of its settings would become a question. */
 bool match_row_is_asked(const match_row *row, const findings *f);
 
 /* Puts the chosen values of one row, or of all rows, into s. */

@@ -9,14 +9,14 @@
 
 #include "base/memory.h"
 
-/* Errors due to rounding; the error below which settings with little effect are tried; the most
- * tries that memory allows. */
+/* The error that rounding may cause; the error below which settings with little effect are tried;
+ * the most tries that memory allows. */
 #define ROUNDING 2e-6
 #define NEAR     0.05
 #define CLEAR    0.5
 enum { MAX_TRIES = 1 << 19, WANTED_RUNS = 1000 };
 
-/* Values of a row that a descent tries, and pairs of values before a change of method. */
+/* Values of a row that a descent tries; pairs of values tried before the method changes. */
 enum { LIKELY = 7, BATCH = 40 };
 
 /* === Time === */
@@ -36,7 +36,7 @@ static uint64_t hash_choice(const match_choice *choice) {
     return vit_hash_final(&hash);
 }
 
-/* The place of the choice, found or free. */
+/* The slot of this choice, or the free one for it. */
 static size_t *find_place(const match_search *s, const match_choice *choice) {
     size_t i = (size_t)hash_choice(choice) & (s->num_places - 1);
     while (s->places[i] && memcmp(&s->tries[s->places[i] - 1].choice, choice, sizeof *choice) != 0)
@@ -44,7 +44,7 @@ static size_t *find_place(const match_search *s, const match_choice *choice) {
     return &s->places[i];
 }
 
-/* The place of a model with this signature, found or free. */
+/* The slot of the model with this signature, or the free one for it. */
 static size_t *find_model(const match_search *s, uint64_t signature) {
     size_t i = (size_t)signature & (s->num_places - 1);
     while (s->models[i] && s->tries[s->models[i] - 1].signature != signature)
@@ -137,7 +137,7 @@ static bool may_fit(const match_search *s, report *r) {
     return match_pair_fits(s->pair, c, outputs, r);
 }
 
-/* A choice that cannot be resolved, planned or run makes no model. A model that already ran under
+/* A choice that cannot be resolved, planned or run gives no model. A model that already ran under
  * another choice is not run again. */
 static bool evaluate(match_search *s, match_try *t, report *r) {
     settings matched = *s->base;
@@ -159,7 +159,7 @@ static bool evaluate(match_search *s, match_try *t, report *r) {
     return true;
 }
 
-/* The index of a try with this choice, which runs unless it ran before. */
+/* The index of the try with this choice, which runs now if it did not before. */
 static size_t try_choice(match_search *s, const match_choice *choice) {
     const size_t known = s->num_places ? *find_place(s, choice) : 0;
     report r = report_make();
@@ -181,14 +181,15 @@ static bool is_better(const match_search *s, size_t a, size_t b) {
 
 static bool fits(const match_search *s, size_t i) { return s->tries[i].error <= s->tolerance; }
 
-/* A gain that chance could give does not count; the likelier value then stays. The more logits
- * there are, the smaller the effect of chance. At a random place no value is likelier. */
+/* A gain that chance could give does not count, and the likelier value stays. The effect of chance
+ * shrinks with the number of logits. In a descent from a random place no value is likelier. */
 static double worthwhile(const match_search *s) {
     if (s->is_astray) return 1;
     return 1 - fmin(0.15, 1 / sqrt((double)s->pair->outputs * (s->images ? s->images : 1)));
 }
 
-/* The best value of one row, all else being equal; unless `finely`, only of its likeliest. */
+/* Finds the best value of one row, all else being equal. Without `finely`, it tries only the
+ * likeliest values. */
 static size_t settle_row(match_search *s, size_t from, int row, bool finely) {
     match_choice choice = s->tries[from].choice;
     const int count = s->table->rows[row].count;
@@ -203,8 +204,8 @@ static size_t settle_row(match_search *s, size_t from, int row, bool finely) {
     return best;
 }
 
-/* A change that leaves less than `clear` is taken at once. If a whole round has none, the best of
- * the round is taken, until there is no gain. */
+/* Takes a change that leaves an error below `clear` at once. If a round has none, takes the best of
+ * the round. Ends when nothing is gained. */
 static size_t descend(match_search *s, size_t from, double clear) {
     const int rows = s->table->count;
     size_t best = from, i;
@@ -224,7 +225,7 @@ static size_t descend(match_search *s, size_t from, double clear) {
     return best;
 }
 
-/* Tries all single changes; returns the best of them and the try itself. */
+/* Tries all single changes; returns the best of these tries and the start. */
 static size_t expand(match_search *s, size_t from, bool finely) {
     size_t best = from, i;
     int row;
@@ -239,7 +240,7 @@ static size_t expand(match_search *s, size_t from, bool finely) {
     return best;
 }
 
-/* The most promising try that was not expanded: the nearest one, or the likeliest. */
+/* The nearest, or the likeliest, of the tries that were not expanded. */
 static bool find_next(const match_search *s, bool by_likelihood, size_t *next) {
     bool found = false;
     size_t i;
@@ -270,7 +271,7 @@ static bool next_pair(const match_search *s, int *number, match_choice *choice) 
         const int a = *number / count % count, b = *number % count;
         const int first = *number / (count * count) % ranks;
         const int second = *number / (count * count * ranks) -
-                           first; /* place of the second within the sum of ranks */
+                           first; /* the rest of the sum of ranks */
         if (a >= b || rows[a].is_fine || rows[b].is_fine || first >= rows[a].count || second < 0 ||
             second >= rows[b].count || first == choice->of[a] || second == choice->of[b])
             continue;
@@ -303,7 +304,7 @@ static int random_below(match_search *s, int n) {
     return (int)((s->random >> 33) % (uint64_t)n);
 }
 
-/* A random place, or the best with a few rows changed. */
+/* A random choice, or the best one with a few rows changed. */
 static size_t jump(match_search *s, size_t best, bool far) {
     match_choice choice = s->tries[best].choice;
     int row;
@@ -313,8 +314,8 @@ static size_t jump(match_search *s, size_t best, bool far) {
     return try_choice(s, &choice);
 }
 
-/* One more attempt after a descent failed: from the nearest try that was not expanded, from the
- * likeliest, which in the end covers everything, or from a random place. */
+/* One more attempt after a descent failed. It starts from the nearest try that was not expanded,
+ * from the likeliest (which covers everything in the end), or from a random place. */
 static bool attempt(match_search *s, int round, size_t best, size_t *found) {
     const bool by_likelihood = round % 4 == 1;
     size_t next = 0;
@@ -329,7 +330,7 @@ static bool attempt(match_search *s, int round, size_t best, size_t *found) {
     return true;
 }
 
-/* If a norm's inputs are as small as its epsilon, a fine row makes much of a difference. */
+/* A fine row matters if a norm's inputs are as small as its epsilon. */
 static size_t settle_fine_rows(match_search *s, size_t from) {
     size_t best = from, i;
     int row;
@@ -341,8 +342,8 @@ static size_t settle_fine_rows(match_search *s, size_t from) {
     return best;
 }
 
-/* First makes two changes at a time, to the likeliest and to the best choice in turn. If none of
- * these makes a model, more changes will not help. */
+/* First changes two rows at a time, alternately of the likeliest and of the best choice. If none of
+ * these gives a model, more changes will not help. */
 static size_t look_around(match_search *s, size_t best) {
     size_t found, before;
     int round;

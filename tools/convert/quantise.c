@@ -75,15 +75,15 @@ void quantise_input(vit_dtype dtype, float *row, int n) {
 
 /* === Steps === */
 
-/* A row's steps: int8 has one, int4 one for each group. */
+/* The steps of a row: one in int8, one for each group in int4. */
 typedef struct row_grid {
     vit_dtype dtype;
     int group;       /* weights that share a step; 0 for a type without steps */
     float low, high; /* of weight / step */
 } row_grid;
 
-/* int8: in a lane, the four weights of section "fits16" in vit.h, the weights of one sign add up to
- * at most this. */
+/* int8: the largest sum of the weights of one sign in a lane (four weights; see section "fits16" in
+ * vit.h). */
 enum { LANE = 4, LANE_MAX = 127 };
 
 /* The index of weight `i` of a lane. */
@@ -91,8 +91,8 @@ static int lane_weight(int lane, int i) { return lane / 2 * 8 + lane % 2 * 2 + i
 
 static int lane_of(int k) { return k / 8 * 2 + k / 2 % 2; }
 
-/* The sum of a lane's weights of this sign, 1 or -1, as a magnitude; the lane may extend past the n
-   weights. */
+/* The magnitude of the sum of a lane's weights of this sign, 1 or -1. The lane may extend past the
+ * n weights. */
 static float lane_sum(const float *w, int n, int lane, float sign) {
     float sum = 0;
     int i;
@@ -126,14 +126,14 @@ static float nearest(const row_grid *grid, float x, float step) {
     return (q < grid->low ? grid->low : q > grid->high ? grid->high : q) * step;
 }
 
-/* The step that makes int8's lane of this sum the largest, or puts an int4 weight of this size at
- * the end of the grid: at its low end unless it must be the high one. */
+/* int8: the step with which a lane of this sum is just within the limit. int4: the step that puts a
+ * weight of this size at an end of the grid, the low one unless it must be the high one. */
 static float step_for(const row_grid *grid, float extreme, bool high) {
     if (grid->dtype == VIT_I8) return fabsf(extreme) / (float)LANE_MAX;
     return to_f16(extreme / (high ? grid->high : grid->low));
 }
 
-/* Moves the weights of one sign, a step at a time, until they add up to LANE_MAX or less; in the
+/* Moves the weights of one sign, a step at a time, until they add up to at most LANE_MAX; in the
  * largest lane, to exactly LANE_MAX. */
 static void fit_lane(const float *w, int n, float step, int lane, float sign, bool largest,
                      float *q) {
@@ -166,7 +166,7 @@ static void round_group(const row_grid *grid, const float *w, int n, float step,
     }
 }
 
-/* The largest weight, or a weight of the largest lane, and its size. */
+/* Finds the largest weight, or a weight of the largest lane, and its size. */
 static float find_extreme(const row_grid *grid, const float *w, int n, int *extreme) {
     float largest = 0;
     int k;
@@ -247,7 +247,7 @@ static void multiply(smoothing *s, const float *x, const float *w, float *y) {
             add_scaled(y + i * width, s->columns + k * width, x[i * depth + k], width);
 }
 
-/* Squared error of the output with these factors; negative if memory is exhausted. */
+/* The squared error of the output with these factors; negative if memory is exhausted. */
 static double error_with(smoothing *s, const float *factors) {
     const size_t depth = (size_t)s->depth, width = round16(s->num_rows);
     double sum = 0;
@@ -267,7 +267,7 @@ static double error_with(smoothing *s, const float *factors) {
     return sum;
 }
 
-/* n of its rows, evenly spaced. malloc'ed, with room for a copy. */
+/* Copies n evenly spaced rows. malloc'ed, with room for a second copy. */
 static float *take_rows(const quantise_matrix *from, int n) {
     const size_t depth = (size_t)from->depth;
     float *taken = malloc(2 * (size_t)n * depth * sizeof *taken);
@@ -317,7 +317,7 @@ static void column_maxima(const quantise_matrix *of, float *largest) {
         if (!(largest[k] > most * 1e-3f)) largest[k] = most > 0 ? most * 1e-3f : 1;
 }
 
-/* The geometric mean of the factors is 1, so that both sides keep their size. */
+/* The geometric mean of the factors is 1, so that inputs and weights keep their size. */
 static void make_factors(const float *x, const float *w, int depth, double alpha, float *factors) {
     double mean = 0;
     int k;
@@ -413,7 +413,7 @@ static void run_gram(gram_job *job, const vit_executor *executor) {
     parallel_for(executor, (int)(job->stride / TILE * (job->stride / TILE_COLS)), gram_task, job);
 }
 
-/* Samples for the products, padded. */
+/* Copies samples for the products, padded. */
 typedef struct sample_copies {
     int count; /* a multiple of 4 */
     size_t stride;
@@ -436,12 +436,11 @@ static bool copy_samples(sample_copies *copies, vit_dtype dtype, const quantise_
     return true;
 }
 
-/* A share of the mean square of an input. */
+/* As a share of the mean square of an input. */
 #define DAMPING 0.4
 
-/* Pulls the weights towards their original values unless the samples contradict. The pull is
- * strong, because other photos differ, and earlier layers lost precision in directions that the
- * samples lack. */
+/* Pulls the weights towards their original values. The pull is strong, because other photos differ,
+ * and earlier layers lost precision in directions that the samples do not show. */
 static void dampen(quantise_layer *layer) {
     const size_t stride = (size_t)layer->stride + 1;
     double mean = 0;
@@ -517,8 +516,8 @@ static double group_error(const float *w, const float *q, int n, const float *gr
     return sum;
 }
 
-/* Chooses the clipping of a group of weights. int8's lane at *extreme is then the largest in any
- * case, so that packing finds the same step. q has room for the group. */
+/* Chooses the clipping of a group of weights. In int8 the lane at *extreme is then the largest for
+ * certain, so packing finds the same step. q has room for the group. */
 static float choose_step(const row_grid *grid, const float *w, int n, const float *gram,
                          size_t gram_stride, float *q, int *extreme) {
     const float largest = find_extreme(grid, w, n, extreme);
@@ -545,11 +544,10 @@ typedef struct rounding {
     row_grid grid;
     float *weights; /* [num_rows][depth] */
     int num_rows;
-    float *scratch; /* for each task [3][ROWS][stride]: weights, steps, slopes of all rows
-                              in turns */
+    float *scratch; /* for each task [3][ROWS][stride]: weights, steps and slopes; rows alternate */
 } rounding;
 
-/* Fixes the weights from which packing finds int8's step: their steps become zero. */
+/* Fixes the weights that decide the step when int8 is packed, by setting their steps to zero. */
 static void keep_extreme(const row_grid *grid, const float *w, int n, float step, int extreme,
                          float *q, float *steps) {
     int i;
@@ -586,7 +584,7 @@ static void start_row(const rounding *job, const float *w, float *q, float *step
     }
 }
 
-/* q: a row, zeros after its end. Weight k may use the part of its lane that the others leave. */
+/* q: a row, zeros after its end. The lane's limit, less the other weights, bounds weight k. */
 static void improve(const rounding *job, int k, float *q, float step, float *slope) {
     const size_t stride = (size_t)job->layer->stride;
     const float *gram = job->layer->gram + (size_t)k * stride;

@@ -1,13 +1,13 @@
 /* quantise.h - rounds the weights of a linear layer so that its outputs stay close to the original.
- * That differs from rounding each weight to the nearest: the layer's inputs are correlated, so the
- * error of one weight can offset that of another.
+ * The layer's inputs are correlated, so the error of one weight can offset that of another.
+ * Rounding each weight to the nearest value would miss that.
  *
  *     quantise_layer layer;
  *     quantise_start(&layer, dtype, &samples, executor) ...
  *     quantise_rows(&layer, weights, num_rows, executor)           in place
  *     quantise_end(&layer);
  *
- * The results are values of the type, so packing them changes nothing more.
+ * The results are values of the type, so packing does not change them.
  */
 #ifndef QUANTISE_H
 #define QUANTISE_H
@@ -29,15 +29,15 @@ bool quantise_knows(vit_dtype dtype);
 /* Rounds n inputs of a layer as its kernels do, in place. */
 void quantise_input(vit_dtype dtype, float *row, int n);
 
-/* rows [num_rows][depth]: rounds each weight to the nearest value of the type; in int8, to the
- * nearest that quantise_rows may choose. False if memory is exhausted. */
+/* Rounds each weight of rows [num_rows][depth] to the nearest value of the type; in int8, to the
+ * nearest value that quantise_rows may choose. False if memory is exhausted. */
 bool quantise_nearest(vit_dtype dtype, float *rows, int num_rows, int depth);
 
 /* --- smoothing (SmoothQuant, Xiao and others, 2022) --- Input channels that are much larger than
  * the others take most of the 8 bits. Dividing them by factors[depth], and multiplying the weights'
- * columns by the same, avoids that. Finds factors with a small error of the layer's output, on
- * samples x and weights w: max|x|^a / max|w|^(1 - a), the best of a few a and of no factors at all.
- * *alpha is that a, or 0 for none. False if memory is exhausted. */
+ * columns by the same, avoids that. Finds the factors max|x|^a / max|w|^(1 - a) of samples x and
+ * weights w. It tries a few a, and no factors, for the smallest error of the layer's output. *alpha
+ * is the best a; 0: no factors. False if memory is exhausted. */
 bool quantise_smooth(vit_dtype dtype, const quantise_matrix *x, const quantise_matrix *w,
                      float *factors, float *alpha);
 
@@ -50,7 +50,7 @@ typedef struct quantise_layer {
                                    sees as x^ */
 } quantise_layer;
 
-/* Learns the statistics of a layer's inputs from samples x. End it in any case. */
+/* Computes the statistics of a layer's inputs from samples x. End it in any case. */
 bool quantise_start(quantise_layer *layer, vit_dtype dtype, const quantise_matrix *x,
                     const vit_executor *executor);
 

@@ -61,10 +61,9 @@ static void collect_notes(const blueprint *b, note_list *notes) {
                  setting_text(SETTING_POS_RESAMPLE, (int)b->model.notes.pos_resample, word));
 }
 
-/* === What must be said in any case === */
+/* === Lines that are always printed === */
 
-/* The architecture whose name is in the file's name. It is only a hint, because names may be
-   wrong. */
+/* The architecture that the file's name contains. It is only a hint, because names may be wrong. */
 static const char *name_in_file(const char *path) {
     const char *file = paths_file_name(path), *best = NULL;
     const arch *a;
@@ -131,7 +130,7 @@ static void print_dropped(const name_groups *groups, const char *why, size_t cou
 
 enum { MAX_REASONS = 64 }; /* no layout has as many */
 
-/* One line for each reason; false if memory is exhausted. */
+/* Prints one line for each reason; false if memory is exhausted. */
 static bool print_all_dropped(const layout_plan *plan, name_groups *groups, const char *program) {
     const char *said[MAX_REASONS];
     size_t reasons = 0, first, i, count;
@@ -197,7 +196,7 @@ static void print_resize(const vit_config *c) {
     else printf("squash to %d, crop the centre", c->resize_height);
 }
 
-/* One value if all channels agree. */
+/* Prints one value if all channels agree. */
 static void print_vector(const char *name, const float *values, int n) {
     bool equal = true;
     int i;
@@ -410,7 +409,7 @@ typedef struct mapping_row {
     const char *why;
 } mapping_row;
 
-/* Results of structure have a reason for each tensor, a table one for all. */
+/* The matching by structure has a reason for each tensor, a table one for all. */
 static const char *reason_of(const blueprint *b, const layout_item *item) {
     const checkpoint_tensor_info *info = item->part_count ? item->parts[0].info : NULL;
     const size_t index = info ? (size_t)(info - checkpoint_tensor(b->checkpoint, 0)) : 0;
@@ -507,7 +506,7 @@ static bool print_item(const blueprint *b, const layout_item *item) {
     return good;
 }
 
-/* A tensor that structure has named, in the form of a plan. */
+/* Puts a tensor that the matching by structure named into the form of a plan. */
 static layout_item name_item(const checkpoint_tensor_info *info) {
     layout_item item;
     memset(&item, 0, sizeof item);

@@ -39,7 +39,7 @@ bool mapping_plan_names(blueprint *b);
 /* The origin of a .vit file, as the text that is stored in it: "key: value" lines with the hashes
  * of its sources, the options and the assumptions. */
 
-/* calibrated: on so many images. The text is malloc'ed. */
+/* calibrated: the number of images. The text is malloc'ed. */
 bool provenance_make(const convert_options *o, const blueprint *b, int calibrated, char **text,
                      report *r);
 

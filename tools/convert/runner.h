@@ -14,7 +14,7 @@ typedef struct runner {
     size_t output_size;
     float *embedding; /* read this */
     size_t embedding_size;
-    vit_executor executor; /* its threads, for other work between the runs */
+    vit_executor executor; /* its threads, usable for other work between runs */
 
     /* Private. */
     const vit_model *model;

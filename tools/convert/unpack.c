@@ -55,7 +55,7 @@ static void put_entry(FILE *file, const vit_tensor *t, uint64_t *offset) {
     *offset = end;
 }
 
-/* Room for the length, then JSON padded with spaces to 8 bytes; *size without the NUL. */
+/* Writes room for the length, then JSON padded with spaces to 8 bytes. *size excludes the NUL. */
 static char *make_header(unpacking *u, size_t *size) {
     char *text = NULL;
     FILE *memory = os_memory_open(&text, size);
@@ -97,7 +97,7 @@ static bool put_header(unpacking *u, report *r) {
 
 /* === Data === */
 
-/* A row of 16-bit values, bits unchanged; vit.h's >>format describes panels. */
+/* Copies a row of 16-bit values unchanged; vit.h's >>format describes panels. */
 static void unpack_half(const vit_tensor *t, int row, size_t depth, unsigned char *out) {
     const size_t panel = t->dtype == VIT_BF16 ? (depth + 1) / 2 * 64 : depth * 32;
     const unsigned char *data = (const unsigned char *)t->data + (size_t)(row / 16) * panel;
@@ -192,8 +192,8 @@ static bool find_tensor(const vit_model *model, const char *name, vit_tensor *t)
     return false;
 }
 
-/* One row of a head, or of its biases. The logits of a distilled model are the mean of two heads:
- * the class token's counts twice, that of the distillation token is zero. */
+/* Writes a row of a head, or of its biases. The logits of a distilled model are the mean of two
+ * heads: so the class token's row is doubled, and that of the distillation token is zero. */
 static bool put_head_row(vit_writer *w, const vit_config *config, const head_contents *head,
                          const vit_tensor *t, int dim, float *rows, report *r) {
     const double factor = !strncmp(t->name, "head_dist.", 10) ? 0 : config->has_dist_token ? 2 : 1;
@@ -334,8 +334,8 @@ uint64_t head_backbone(const vit_model *model) {
     return vit_hash_final(&hash);
 }
 
-/* From the section table, in front of the first tensor. Opening the file has checked its checksum
- * and that the table is there, but knows nothing of this section. */
+/* Finds the section in the table in front of the first tensor. Opening the file has verified the
+ * table and its checksum, but not this section. */
 const unsigned char *head_learned(const vit_model *model, size_t *size, size_t *num_learned) {
     const unsigned char *file, *entry;
     uint64_t meta, offset, bytes;

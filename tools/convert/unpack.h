@@ -1,5 +1,5 @@
-/* unpack.h - turns a .vit file back into safetensors: timm's names and shapes, every weight with
- * the bits in the file; int8 and int4 as f32 of the same values. */
+/* unpack.h - turns a .vit file back into safetensors with timm's names and shapes. Weights keep the
+ * bits of the file; those of int8 and int4 become f32 of the same values. */
 #ifndef UNPACK_H
 #define UNPACK_H
 
@@ -31,7 +31,7 @@ typedef struct c_array_result {
 bool c_array_write(const char *input, const char *output, bool quiet, c_array_result *result,
                    report *r);
 
-/* A .vit file of another one's backbone, bit for bit, and a new head in f32. */
+/* A .vit file with the backbone of another one, bit for bit, and a new head in f32. */
 
 typedef struct head_contents {
     int num_classes;
@@ -39,7 +39,7 @@ typedef struct head_contents {
     bool several;          /* any number of classes may be right: sigmoid       */
     const char *const *labels;
     const char *provenance;
-    const void *learned; /* the section, of so many bytes and photos */
+    const void *learned; /* the section, its size in bytes and its photos */
     size_t learned_size, num_learned;
 } head_contents;
 
@@ -47,7 +47,7 @@ typedef struct head_contents {
 bool head_write(const vit_model *backbone, const head_contents *head, const char *output,
                 uint64_t *bytes, report *r);
 
-/* XXH64 of all that makes an embedding: the options and tensors that head_write keeps. */
+/* XXH64 of everything that affects an embedding: the options and tensors that head_write keeps. */
 uint64_t head_backbone(const vit_model *model);
 
 /* The section "learned" of an open model, *size bytes; NULL: it has none. */

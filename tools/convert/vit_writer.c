@@ -72,7 +72,7 @@ typedef struct section_writer {
     uint64_t offset; /* of the next section */
 } section_writer;
 
-/* Enters a section into the table. Without meta this only measures. */
+/* Enters a section into the table; measures only, if meta is NULL. */
 static void put_section(section_writer *s, const char *tag, int required, size_t count,
                         uint64_t size) {
     s->offset = align(s->offset, 8);
@@ -119,7 +119,7 @@ static bool has_int8(const vit_writer *w) {
     return false;
 }
 
-/* One pass measures, a second one writes; the second has data_size. */
+/* One pass measures, a second one writes; only the second has data_size. */
 static void put_sections(vit_writer *w, section_writer *s, uint32_t num_sections,
                          const vit_writer_contents *contents, uint64_t data_size) {
     const size_t fields = count_fields(contents->config);
@@ -187,8 +187,8 @@ static bool is_kept(const vit_writer_keep *keep, const char *name) {
     return false;
 }
 
-/* The patch embedding and a stem before it keep more bits. They are small, and in flat areas of a
- * photo, where all pixels are alike, the rounding errors of weights and of pixels add up. */
+/* The patch embedding and a stem before it keep more bits. These layers are small. In flat areas of
+ * a photo all pixels are alike, so the rounding errors of weights and of pixels add up. */
 static vit_dtype input_dtype(vit_dtype dtype) {
     switch (dtype) {
     case VIT_F32:
@@ -204,7 +204,7 @@ static vit_dtype input_dtype(vit_dtype dtype) {
 /* The type of kept tensors: the next one with more bits. */
 static vit_dtype kept_dtype(vit_dtype dtype) { return dtype == VIT_I4 ? VIT_I8 : VIT_BF16; }
 
-/* The type of a backbone's tensor; f32 of one that it does not have, and of heads. */
+/* The type of the tensor in the backbone; f32 for heads and for tensors that it lacks. */
 static vit_dtype backbone_dtype(const vit_model *backbone, const char *name) {
     vit_tensor tensor;
     for (int i = 0; strncmp(name, "head", 4) != 0 && vit_model_tensor(backbone, i, &tensor); i++)
@@ -275,7 +275,7 @@ static bool make_meta(vit_writer *w, const vit_writer_contents *contents, report
     memcpy(w->meta, VIT_FILE_MAGIC, 8);
     store32(w->meta + VIT_HEADER_VERSION, VIT_FILE_VERSION);
     store32(w->meta + VIT_HEADER_NUM_SECTIONS, sections);
-    for (i = 0; i < w->count; i++) /* until a panel breaks the rule */
+    for (i = 0; i < w->count; i++) /* true until a panel breaks the rule */
         if (w->tensors[i].dtype == VIT_I8) w->meta[w->fits16 + i] = 1;
     store64(w->meta + VIT_HEADER_FILE_SIZE, w->file_size);
     store64(w->meta + VIT_HEADER_META_SIZE, w->meta_size);
@@ -325,7 +325,7 @@ static bool go_to(vit_writer *w, uint64_t offset, report *r) {
     return true;
 }
 
-/* Takes memory with vit.h's preferred alignment. */
+/* Allocates memory with vit.h's preferred alignment. */
 static bool take_memory(vit_writer *w, report *r) {
     if (w->file_size <= SIZE_MAX) w->memory = os_allocate(VIT_ALIGN, (size_t)w->file_size);
     return w->memory || report_no_memory(r);
@@ -366,7 +366,7 @@ bool vit_writer_go_to(vit_writer *w, size_t tensor, report *r) {
 
 enum { BLOCK_NUMBERS = 1024 };
 
-/* Copies the first of n values in the file's form; returns their number. */
+/* Copies as many of n values as fit, in the file's form; returns their number. */
 static size_t fill_block(unsigned char block[4 * BLOCK_NUMBERS], const float *values, size_t n) {
     if (n > BLOCK_NUMBERS) n = BLOCK_NUMBERS;
     bytes_store_floats(block, values, n);

@@ -38,8 +38,8 @@ typedef struct vit_writer_contents {
     const char *const *labels;
     const char *const *synsets;
     const char *provenance;    /* "key: value\n" lines */
-    const vit_model *backbone; /* whose tensors but the head have their types there; or NULL */
-    const void *learned;       /* the section of that name, of so many bytes and photos; or NULL */
+    const vit_model *backbone; /* model whose types the tensors take, except the head; or NULL */
+    const void *learned;       /* section "learned", its size in bytes and its photos; or NULL */
     size_t learned_size, num_learned;
 } vit_writer_contents;
 
@@ -47,13 +47,13 @@ typedef struct vit_writer {
     vit_tensor *tensors; /* in file order; name, dims, offset and size are set */
     size_t count;
     uint64_t file_size;
-    unsigned char *memory; /* the whole file, if written there; otherwise NULL */
+    unsigned char *memory; /* the whole file, if it is written to memory; otherwise NULL */
 
     /* Private. */
     FILE *file;
     unsigned char *meta;         /* everything below the data */
     size_t meta_size, directory; /* offset of the tensor records */
-    size_t fits16;               /* offset of that section, in files with int8 */
+    size_t fits16;               /* offset of section "fits16", in files with int8 */
     size_t current;              /* tensor of the next rows */
     uint64_t position;
     vit_hash hash;
@@ -64,17 +64,17 @@ typedef struct vit_writer {
  * w->memory, which vit_writer_free frees. */
 bool vit_writer_start(vit_writer *w, FILE *file, const vit_writer_contents *contents, report *r);
 
-/* Appends num_rows rows to the current tensor: 16 at a time, fewer only at its end, or any number
- * for a plain tensor. A plain tensor may also be cut finer with vit_writer_values. */
+/* Appends num_rows rows to the current tensor: 16, or fewer at its end. A plain tensor takes any
+ * number, and vit_writer_values takes parts of rows. */
 bool vit_writer_rows(vit_writer *w, const float *rows, int num_rows, report *r);
 
 /* Appends n values to a plain tensor. */
 bool vit_writer_values(vit_writer *w, const float *values, size_t n, report *r);
 
-/* The current tensor is that of an open model, bit for bit. */
+/* Copies the current tensor from an open model, bit for bit. */
 bool vit_writer_copy(vit_writer *w, const vit_tensor *from, report *r);
 
-/* Continues with this tensor, whose values are written again. */
+/* Continues with this tensor: the caller writes its values again. */
 bool vit_writer_go_to(vit_writer *w, size_t tensor, report *r);
 
 /* Writes the header, the directory and the checksums, which make the file valid. */

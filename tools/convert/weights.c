@@ -45,8 +45,7 @@ static void count_bad(stream *s, const float *values, size_t n, float largest) {
     }
 }
 
-/* Even if they are allowed, quantised types cannot store them, and a calibration would spread
- * them. */
+/* Quantised types cannot store values that are not finite, and a calibration would spread them. */
 static bool may_be_nonfinite(const stream *s) {
     return !tensor_is_quantised(s->target->dtype) && !s->from->is_calibrated;
 }
@@ -138,7 +137,7 @@ static bool stream_patches(stream *s, const layout_item *item, report *r) {
     return good;
 }
 
-/* Positions for another grid: prefix tokens stay, the patches are resampled. */
+/* Resamples positions for another grid; prefix tokens keep theirs. */
 static bool stream_positions(stream *s, const layout_item *item, report *r) {
     const vit_config *config = &s->from->model->config;
     const settings_stored *stored = &s->from->model->stored;
@@ -160,8 +159,8 @@ static bool stream_positions(stream *s, const layout_item *item, report *r) {
     return good;
 }
 
-/* Relative positions for another grid: each head has a row that ends with the class token's
-   values. */
+/* Resamples relative positions for another grid. Each head has a row that ends with the class
+ * token's values. */
 static bool stream_relative(stream *s, const layout_item *item, report *r) {
     const vit_config *config = &s->from->model->config;
     const settings_stored *stored = &s->from->model->stored;
@@ -203,7 +202,7 @@ static bool stream_zeros(stream *s, const layout_item *item, report *r) {
     return good;
 }
 
-/* A tensor from the calibration, changed or not. */
+/* Writes a tensor of the calibration, changed or not. */
 static bool stream_calibrated(stream *s, const layout_item *item, report *r) {
     const int64_t depth = (int64_t)tensor_depth(&item->tensor);
     const int index = (int)(s->target - s->writer->tensors);

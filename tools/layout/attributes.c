@@ -50,7 +50,7 @@ static const char *last_component(const char *path) {
 
 /* === The blocks === */
 
-/* True if the next component of the path, after this module, is a number: modules that repeat. */
+/* True if the path continues with a number after this module, so that modules repeat. */
 static bool continues(const char *path, const char *prefix, size_t length) {
     return !strncmp(path, prefix, length) && path[length] >= '0' && path[length] <= '9';
 }
@@ -66,8 +66,8 @@ static size_t count_run(const checkpoint *c, size_t first, size_t length) {
     return i - first;
 }
 
-/* The lists that begin here. *most becomes the largest number of attributes in one; with `least`,
- * w->blocks becomes the longest prefix of a list with at least that many. */
+/* Looks at the lists that begin here. *most becomes the largest number of attributes in one. With
+ * `least`, w->blocks becomes the longest prefix of a list with at least that many. */
 static void look_at_lists(walk *w, size_t at, size_t least, size_t *most) {
     const checkpoint *c = w->checkpoint;
     const char *path = checkpoint_attribute_at(c, at)->module;
@@ -87,8 +87,8 @@ static void look_at_lists(walk *w, size_t at, size_t least, size_t *most) {
     }
 }
 
-/* The list of modules with most attributes; of nested lists, the innermost that still has almost as
- * many. */
+/* Finds the list of modules with the most attributes. If lists are nested, it takes the innermost
+ * one that has nearly as many. */
 static void find_blocks(walk *w) {
     size_t i, most = 0, none = 0;
     for (i = 0; i < checkpoint_attribute_count(w->checkpoint); i++) look_at_lists(w, i, 0, &most);
@@ -137,7 +137,7 @@ static bool read_pair(const char *text, double *height, double *width) {
     return read_whole(first, height) && read_whole(found == 2 ? second : first, width);
 }
 
-/* A word before "head" or "heads" that keeps it a count. Any other word, as in head_dim, makes it
+/* True for a word that leaves "head" or "heads" a count. With any other word, as in head_dim, it is
  * another number. */
 static bool is_of_count(const char *word, size_t length) {
     static const char *const words[] = {
@@ -175,7 +175,7 @@ static bool counts_heads(const char *name) {
     return heads == 1;
 }
 
-/* Recognised by its class or by its name, as in "blocks.0.attn". */
+/* Recognises attention by its class or by its name, as in "blocks.0.attn". */
 static bool is_attention(const char *module, const char *class) {
     static const char *const parts[] = {
         "ttention", "ATTENTION", "Attn",     "attn", "MSA", "MHA",
@@ -213,8 +213,8 @@ static void see_eps(walk *w, const checkpoint_attribute *a, const char *class) {
     if (fits && text_read_number(a->value, 1e-30, 1, &value)) cast_vote(&w->eps, value, a);
 }
 
-/* Activations by the last part of a function's, class's or string's name, in lower case without '_'
- * and without "activation" at its end. */
+/* Activations by the last part of the name of a function or class, or by a string: in lower case,
+ * without '_' and without a final "activation". */
 static const struct {
     const char *name;
     int activation;
@@ -272,7 +272,7 @@ static bool is_unknown_activation(const char *text) {
 }
 
 /* True if the GELU of this module, or of this attribute of it, is the tanh form. The attribute that
-   tells so comes later. */
+ * shows it comes later. */
 static bool is_by_tanh(const checkpoint *c, size_t at) {
     const checkpoint_attribute *a = checkpoint_attribute_at(c, at), *b;
     char name[128];
@@ -397,8 +397,8 @@ static void see_attributes(walk *w) {
     }
 }
 
-/* Reads options of a training program. Its own "eps" would be the optimizer's, and its image size
- * that before a crop. */
+/* Reads options of a training program. An "eps" among them would be the optimizer's, and an image
+ * size that before a crop. */
 static void see_metadata(walk *w) {
     static const char *const activations_of[] = {
         "activation", "act", "act_layer", "act_fn", "hidden_act", "activation_fn",
@@ -424,7 +424,8 @@ static void see_metadata(walk *w) {
 
 /* === From attributes to settings === */
 
-/* True if some weight of the module has rows for whole heads, or if no weight has its name. */
+/* True if a weight of the module has rows for whole heads, or if no weight has the module's
+ * name. */
 static bool heads_divide(const walk *w, const vote *v) {
     const size_t length = strlen(v->module);
     bool found = false;

@@ -22,7 +22,7 @@ static size_t prefix_length(const char *prefix, const char *text, size_t size) {
     return length <= size && !memcmp(text, prefix, length) ? length : 0;
 }
 
-/* True if the text consists only of prefixes: wrappers come in any order and number. */
+/* True if the text consists only of prefixes, since wrappers come in any order and number. */
 static bool is_prefix(const layout *l, const char *text, size_t size) {
     const char *const *prefix;
     if (size == 0) return true;
@@ -52,8 +52,8 @@ static bool is_probe(const layout *l, checkpoint *c, const char *name, size_t co
     return layout_all_hold(candidate, l->when, 0);
 }
 
-/* Number of models in the checkpoint that have this layout. *map is the first, or the one without a
- * prefix, which has priority. */
+/* Counts the models of this layout in the checkpoint. *map becomes the one without a prefix, or
+ * else the first. */
 static int probe(const layout *l, checkpoint *c, layout_map *map, layout_map *second) {
     const size_t common = layout_common_path(c);
     layout_map candidate;
@@ -85,8 +85,8 @@ static void find_blocks(layout_map *map) {
             }
 }
 
-/* The number of blocks that a tensor of this name shows: up to its own, or all if they are
-   stacked. */
+/* The number of blocks that this tensor shows: one more than the number of its own, or all if they
+ * are stacked. */
 static int64_t blocks_shown(const layout_map *map, const checkpoint_tensor_info *info) {
     const int block = layout_block_of(map, map->blocks, info->name);
     if (block < 0) return 0;
@@ -110,7 +110,7 @@ static bool count_blocks(layout_map *map, report *r) {
 
 /* === Where none is recognised === */
 
-/* The number of tensors that this layout would know under this prefix. */
+/* The number of tensors that this layout's rules match under this prefix. */
 static size_t count_known(const layout_map *map) {
     size_t i, known = 0;
     for (i = 0; i < checkpoint_count(map->checkpoint); i++)
@@ -118,7 +118,8 @@ static size_t count_known(const layout_map *map) {
     return known;
 }
 
-/* Takes the text before a rule's key as prefix, for the first block if the key has blocks. */
+/* Takes the text before a rule's key as prefix; a key of a block must be that of the first
+ * block. */
 static bool guess_prefix(layout_map *map, const layout_rule *rule) {
     char key[LAYOUT_MAX_KEY];
     size_t length, i;
@@ -158,7 +159,8 @@ static bool is_excluded(const layout_map *map) {
     return false;
 }
 
-/* Counts the tensors that a layout knows under every prefix; *best is the map with the *most. */
+/* Counts the tensors that a layout's rules match under each prefix; *best is the map with the
+ * *most. */
 static void guess_by(const layout *l, checkpoint *c, layout_map *best, size_t *most) {
     const layout_rule *rule;
     layout_map map;
@@ -179,7 +181,7 @@ static void guess_by(const layout *l, checkpoint *c, layout_map *best, size_t *m
     }
 }
 
-/* The layout that knows most of the tensors although its probe is missing. */
+/* The layout whose rules match most of the tensors, although its probe is missing. */
 static bool guess_layout(checkpoint *c, layout_map *best) {
     size_t most = checkpoint_count(c) / 2, i; /* fewer are a coincidence */
     best->layout = NULL;
@@ -348,7 +350,7 @@ typedef struct missing {
     size_t count, most; /* their number, and the number of lookups allowed */
 } missing;
 
-/* Two tensors may need the same key. */
+/* Two tensors may use the same key. */
 static bool is_new(missing *m, const char *key) {
     vit_hash hash;
     uint64_t sum;
@@ -472,7 +474,7 @@ static bool put_missing(const name_groups *groups, findings *f) {
 }
 
 static bool check_missing(const layout_map *map, const settings all[FROM_COUNT], findings *f) {
-    enum { MOST = 1000000, MOST_KEYS = 4096 }; /* finding a rule for each looks at all names */
+    enum { MOST = 1000000, MOST_KEYS = 4096 }; /* each search compares all names */
     missing *m = calloc(1, sizeof *m);
     bool good;
     if (!m) return false;

@@ -15,39 +15,39 @@ bool layout_detect(checkpoint *c, layout_map *map, report *r);
 /* Uses a known layout, without a prefix. */
 bool layout_use(const layout *l, checkpoint *c, layout_map *map, report *r);
 
-/* True if the layout leaves tensors over, and either its names are common (is_open) or some usual
- * tensors are missing. Then names were changed, or it is another layout. */
+/* True if the layout explains not all tensors, and its names are common (is_open) or usual tensors
+ * are missing. Then names were changed, or the layout is another. */
 bool layout_falls_short(const layout_map *map, const text_list *ignore);
 
-/* True if it knows at least half of the tensors. */
+/* True if its rules match at least half of the tensors. */
 bool layout_knows_most(const layout_map *map);
 
 /* === Checks === */
 
-/* Refuses checkpoints that would convert to another model than they hold. */
+/* Refuses checkpoints whose conversion would give another model. */
 
 /* Refuses tensors of features that vit.h cannot run, unless --ignore names them. */
 bool layout_check_features(const layout_map *map, const text_list *ignore, report *r);
 
-/* Notes in *f the tensors that others imply but the checkpoint lacks, and those that no rule knows
- * and `ignore` does not name. Must run before a missing tensor is taken for an option that is off.
+/* Notes in *f the missing tensors that other tensors imply, and the tensors that neither a rule
+ * matches nor `ignore` names. Must run before a missing tensor is taken for an option that is off.
  * False if memory is exhausted. */
 bool layout_check_names(const layout_map *map, const settings all[FROM_COUNT],
                         const text_list *ignore, findings *f, report *r);
 
-/* Asks for settings that neither the tensors nor the layout's library give. */
+/* Notes questions about settings that neither the tensors nor the layout's library give. */
 bool layout_check_told(const layout_map *map, const settings all[FROM_COUNT],
                        const settings_seen *seen, findings *f, report *r);
 
-/* === Settings that a whole saved model states === */
+/* === Settings from a whole saved model === */
 
-/* attributes.c: a pickled module by its classes and attributes, TorchScript by its code, a training
- * program by the options stored with the weights. */
+/* attributes.c reads the classes and attributes of a pickled module, the code of TorchScript, and
+ * the options that a training program stored with the weights. */
 
 typedef struct attributes_told {
     char text[REPORT_SIZE]; /* "num_heads=3 (blocks.0.attn.num_heads), ..."; "" for none */
-    /* An encoder layer of torch.nn without batch_first: given [batch, tokens, D], it attends over
-     * the batch. Only the code of forward() shows which it gets. */
+    /* True for an encoder layer of torch.nn without batch_first. If it is given [batch, tokens, D],
+     * it attends over the batch; only the code of forward() shows its input. */
     bool batch_second;
     const char *activation_doubt; /* reason to ask for it, or NULL */
 } attributes_told;
@@ -62,11 +62,11 @@ bool attributes_put(const checkpoint *c, const char *patch, settings all[FROM_CO
 /* === Settings that the tensors show === */
 
 /* Fills all[FROM_TENSORS] with the settings that the tensors show, and the rest with the defaults
- * of the layout's library. The other origins must be filled in already. Fills *seen too, and the
- * patch_order and embed_dim of the map, which slices and axes need from now on. */
+ * of the layout's library. Call it after the other origins are filled in. It also fills *seen, and
+ * the map's patch_order and embed_dim, on which slices and axes depend. */
 bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *seen, report *r);
 
-/* Takes the settings for the order of a tensor's elements, for layout_rule_axes. Calling it again
+/* Passes the settings for the order of a tensor's elements on to layout_rule_axes. Calling it again
  * changes later plans. */
 void layout_take_orders(layout_map *map, const settings all[FROM_COUNT]);
 

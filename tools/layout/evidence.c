@@ -45,18 +45,18 @@ enum {
     LEAST_ROWS = 4,
     WIDEST = 4096,
     LEAST_COLUMNS = 32,
-    COLUMNS = 256, /* of a row; this many distinguish rows */
+    COLUMNS = 256, /* columns of a row; as many as distinguish rows */
 };
 
 /* At most a second of work. Wide rows use fewer columns, deep models fewer blocks. */
 static const double most_products = 4e9, most_of_block = 5e8;
 
-/* A score is in standard deviations. Shuffled rows of trained models stay below 7. Halves and
- * doubles of the right number score up to 0.7 of it, rarely more. */
+/* A score is in standard deviations. Shuffled rows of trained models stay below 7. Half and double
+ * the right number of heads reach 0.7 of its score, rarely more. */
 static const double least_score = 10, most_ambiguity = 0.85;
 
-/* Scores for parts of a head that are heads themselves. Otherwise their score is below 4, or below
- * a thirtieth of that of the heads. */
+/* From these scores on, the parts of a head are heads themselves. Mere parts score below 4, or
+ * below a thirtieth of the heads' score. */
 static const double least_of_parts = 5, share_of_parts = 0.1;
 
 /* The sources of one block, and memory for its values: `width` rows of `columns` each. */
@@ -64,11 +64,11 @@ typedef struct heads_reader {
     const layout_map *map;
     stacked qkv, proj;
     int64_t width, depth, columns;
-    int64_t rows;     /* of the groups in which heads are searched */
+    int64_t rows;     /* size of the groups in which heads are searched */
     float *values[4]; /* q, k, v, proj's columns */
     float *line;      /* a row of proj */
     double *row_sums;
-    double z[2][HEADS_MOST]; /* q with k, v with proj: sums over the blocks */
+    double z[2][HEADS_MOST]; /* sums over the blocks: of q with k, and of v with proj */
 } heads_reader;
 
 /* === Reading === */
@@ -130,7 +130,7 @@ static double dot(const float *x, const float *y, int64_t count) {
     return (double)rest;
 }
 
-/* The sums by which a number of heads is judged, over the groups of a block. */
+/* The sums over the groups of a block by which a number of heads is judged. */
 typedef struct heads_sums {
     double excess[HEADS_MOST], spread[HEADS_MOST];
 } heads_sums;
@@ -159,9 +159,9 @@ static double add_pairs(heads_reader *h, const float *x, const float *y,
     return squares;
 }
 
-/* The additional similarity of rows of the same head over shuffled rows, and its variance. Mantel's
- * test of two matrices, after removing the common part of all pairs of one row: since heads have
- * equal size, it would only add noise. */
+/* Rows of one head are more similar than shuffled rows: computes by how much, and the variance.
+ * This is Mantel's test of two matrices. The mean over each row's pairs is removed first: heads
+ * have equal size, so it would only add noise. */
 static void add_group(heads_reader *h, const float *x, const float *y,
                       const heads_evidence *evidence, heads_sums *sums) {
     const double n = (double)h->rows;
@@ -194,7 +194,8 @@ static void compare(heads_reader *h, const float *x, const float *y, const heads
 
 /* === All blocks === */
 
-/* The divisors of the rows, with heads of at least two rows unless there are few. */
+/* Lists the divisors of the number of rows; heads have at least two rows, unless there are few
+ * rows. */
 static void list_candidates(int64_t width, heads_evidence *out) {
     const int64_t most = width < 8 ? width : width / 2;
     int heads;
@@ -263,8 +264,8 @@ static void move_to_front(heads_evidence *evidence, int heads) {
     ranked[0] = moved;
 }
 
-/* Heads can resemble each other too, so that two pairs of them look like two heads. But rows within
- * one head show no parts. */
+/* Heads can resemble each other, so that two pairs of heads look like two heads. The rows of a real
+ * head show no parts. */
 static bool check_parts(heads_reader *h, heads_evidence *out, report *r) {
     const heads_candidate best = out->ranked[0];
     const int64_t rows = h->width / (best.heads > 0 ? best.heads : 1);
@@ -303,14 +304,14 @@ bool heads_read(const layout_map *map, int64_t width, heads_evidence *out, repor
     return good;
 }
 
-/* === The order of queries, keys and values === */
+/* === The order of query, key and value === */
 
 enum { MOST_HEADS = 64, KEY_BIAS_WIDEST = 8192, MOST_BLOCKS = 64 };
 
 static const double least_errors = 4,
                     smallest = 1e-6; /* relative to the largest bias of its block */
 
-/* Logarithms of the sizes of biases: of the supposed keys, and of the rest. */
+/* Logarithms of the sizes of biases, of the supposed keys and of the others. */
 typedef struct sizes {
     double sum[2], squares[2];
     int count[2];
@@ -330,7 +331,7 @@ static double error2(const sizes *s, bool is_key) {
     return fmax(variance, 0) / (s->count[is_key] - 1);
 }
 
-/* The difference by which the keys' are smaller, in standard errors. */
+/* By how many standard errors the keys' biases are smaller. */
 static double errors_below(const sizes *s) {
     const double error = sqrt(error2(s, false) + error2(s, true));
     return error > 0 ? (mean(s, false) - mean(s, true)) / error : 0;
@@ -400,8 +401,8 @@ enum { LEAST_WIDTH = 4, NORM_ORDER_WIDEST = 8192, NORM_ORDER_MOST_BLOCKS = 8 };
 /* Untrained norms give less than one standard error. */
 static const double norm_order_least_errors = 2.5;
 
-/* For a block: both norms' weights, and the lengths of the columns of the matrices that may read
-   them. */
+/* A block's data: the weights of both norms, and the lengths of the columns of the matrices that
+ * may read their output. */
 typedef struct norm_order_reader {
     const layout_map *map;
     int64_t width, columns;
@@ -523,7 +524,7 @@ bool norm_order_read(const layout_map *map, int64_t width, norm_order_evidence *
 
 enum { MIN_STANDARD_ERRORS = 6, MAX_ROWS = 4096, MAX_DEPTH = 1 << 20 };
 
-/* A flattened patch: the distances between neighbours. */
+/* The distances between neighbours in a flattened patch. */
 typedef struct flat_patch {
     int64_t chans, side;
     int64_t across, down, plane; /* steps to the next column, row and channel */
@@ -554,7 +555,7 @@ static double sum_neighbours(const float *row, const flat_patch *patch, int64_t 
     return sum;
 }
 
-/* Products of neighbours, and of values with themselves, over all rows. */
+/* Sums of the products of neighbours, and of squares, over all rows. */
 typedef struct smoothness {
     int64_t chans, side;         /* of the patches */
     double products[2], squares; /* in each order */
@@ -594,7 +595,7 @@ static bool add_rows(const layout_map *map, const checkpoint_tensor_info *view, 
     return good;
 }
 
-/* Compares the difference of the two means with that of chance: 1 / sqrt(pairs). */
+/* Compares the difference of the two means with one that chance gives: 1 / sqrt(pairs). */
 static void patch_order_decide(const smoothness *s, int64_t values,
                                patch_order_evidence *evidence) {
     const double variance = s->squares / (double)values;

@@ -23,7 +23,7 @@ static int64_t count_of(const layout_map *map, const char *tensor) {
     return count;
 }
 
-/* Rows of a tensor: the axis that its rule puts first, or its first dimension. */
+/* Rows of a tensor, along the axis that its rule puts first, or along its first dimension. */
 static int64_t rows_of(const layout_map *map, const char *tensor) {
     layout_part part;
     const char *axes;
@@ -56,8 +56,8 @@ static bool refuse_patch(const layout_map *map, const char *tensor, const layout
                        shape_text(part->info->dims, part->info->ndim, shape, sizeof shape));
 }
 
-/* A linear layer does not show the order, but trained weights do; without colours there is only one
-   order. */
+/* The shape of a linear layer does not show the order, but trained weights do. With one channel
+ * there is only one order. */
 static bool read_patch_order(layout_map *map, settings all[FROM_COUNT], settings_seen *seen,
                              report *r) {
     const layout_match match = layout_find(map, "patch_embed.proj.weight");
@@ -78,7 +78,7 @@ static bool read_patch_order(layout_map *map, settings all[FROM_COUNT], settings
 }
 
 /* A convolution shows the side of a patch and its channels. A linear layer over its pixels shows
- * neither, so both must be given. It does not show the order either, which defaults to channel by
+ * neither, so both must be given. Its order is not visible either, and defaults to channel by
  * channel. */
 static bool inspect_patch(layout_map *map, settings *s, settings_seen *seen, report *r) {
     static const char name[] = "patch_embed.proj.weight";
@@ -131,7 +131,7 @@ const char *layout_patch_weight(const layout_map *map) {
     return part.info->stored_name;
 }
 
-/* Type and sizes of a stem; and the channels of its input. */
+/* The type and sizes of a stem, and the channels of its input. */
 static void inspect_stem(const layout_map *map, settings *s) {
     static const struct {
         vit_stem stem;
@@ -172,7 +172,7 @@ static void inspect_norm_type(const layout_map *map, settings *s) {
         if (layout_has(map, biases[i])) settings_put(s, SETTING_NORM_TYPE, VIT_LAYER_NORM);
 }
 
-/* One period serves four values of a head: sine and cosine, down and across. */
+/* One period serves four values of a head: sine and cosine, for rows and for columns. */
 static void inspect_periods(const layout_map *map, settings *s) {
     layout_part part;
     const char *axes;
@@ -181,8 +181,8 @@ static void inspect_periods(const layout_map *map, settings *s) {
         put_size(s, SETTING_HEAD_DIM, 4 * part.view.count);
 }
 
-/* Some libraries store the heads separately; a table of relative positions has a column for
-   each. */
+/* Some libraries store the heads separately. A table of relative positions has a column for each
+ * head. */
 static void inspect_heads(const layout_map *map, settings *s, settings_seen *seen) {
     const int64_t heads = rows_of(map, "blocks.0.attn.rel_pos");
     layout_part part;
@@ -210,7 +210,7 @@ static void inspect_block(const layout_map *map, settings *s, settings_seen *see
     inspect_heads(map, s, seen);
 }
 
-/* The head reads both vectors of token_avg and is twice as wide for it. */
+/* With token_avg the head reads two vectors, so its rows are twice as long. */
 static void inspect_head(const layout_map *map, settings *s, int64_t width) {
     const int64_t classes = rows_of(map, "head.weight");
     settings_put(s, SETTING_NUM_CLASSES, (double)classes);
@@ -222,7 +222,7 @@ static void inspect_head(const layout_map *map, settings *s, int64_t width) {
         settings_put(s, SETTING_POOL, VIT_POOL_TOKEN_AVG);
 }
 
-/* Takes settings that no other source gives; *seen records them. */
+/* Takes settings that no other source gives, and records them in *seen. */
 static void fill_gaps(settings all[FROM_COUNT], const settings *told, settings_seen *seen) {
     settings *tensors = &all[FROM_TENSORS];
     bool mean = told->mean_count > 0, std = told->std_count > 0;
@@ -284,7 +284,7 @@ static bool read_heads(const layout_map *map, settings all[FROM_COUNT], settings
     return true;
 }
 
-/* Layers of one head each that no name distinguishes. */
+/* Layers of one head each, which no name distinguishes. */
 static bool read_key_bias(layout_map *map, settings all[FROM_COUNT], settings_seen *seen,
                           report *r) {
     const key_bias_evidence *e = &seen->key_bias;
@@ -299,7 +299,7 @@ static bool read_key_bias(layout_map *map, settings all[FROM_COUNT], settings_se
     return true;
 }
 
-/* Only where the order is a default: the blocks of other layouts are known. */
+/* Inspects the order only where it is a default; other layouts fix it. */
 static bool read_norm_order(const layout_map *map, const settings all[FROM_COUNT],
                             settings_seen *seen, settings *told, report *r) {
     const norm_order_evidence *order = &seen->norm_order;
@@ -312,8 +312,8 @@ static bool read_norm_order(const layout_map *map, const settings all[FROM_COUNT
     return true;
 }
 
-/* Settings that the library's code fixes and no tensor shows, or the evidence of trained weights
-   instead. */
+/* Takes settings that the library's code fixes and no tensor shows; evidence in trained weights
+ * comes first. */
 static bool put_defaults(const layout_map *map, settings all[FROM_COUNT], settings_seen *seen,
                          report *r) {
     const layout_default *d = map->layout->defaults;
@@ -326,7 +326,7 @@ static bool put_defaults(const layout_map *map, settings all[FROM_COUNT], settin
     return true;
 }
 
-/* True if a patch is a run of the input's values, which has only its own order. */
+/* True if a patch is a run of the input's values; then there is only one order. */
 static bool takes_runs(const settings all[FROM_COUNT]) {
     double cut = VIT_CUT_SQUARES;
     settings_get(all, SETTING_PATCH_CUT, &cut);
@@ -355,8 +355,8 @@ void layout_take_orders(layout_map *map, const settings all[FROM_COUNT]) {
     map->qkv_interleave = order_of(all, SETTING_QKV_INTERLEAVE);
 }
 
-/* The stem comes before the patch, whose size on the input depends on it; both come before
- * quantities in rows of embed_dim. Defaults come last and fill the gaps. */
+/* The stem comes first, because the size of a patch in input pixels depends on it. Then come the
+ * patch, the quantities counted in rows of embed_dim, and defaults for the rest. */
 bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *seen, report *r) {
     settings *s = &all[FROM_TENSORS];
     int64_t width;

@@ -42,9 +42,10 @@
 #define VIT_TOOLS
 #include "vit.h"
 
-/* X(METHOD, parts at least, at most): how a tensor is made from its parts. To add one: a line here,
- * the shapes of its parts in plan.c's parts_fit, its values in values.c's read_item; the compiler
- * names both switches. tests/test_layout_tables.c checks the tables against the numbers. */
+/* X(METHOD, fewest parts, most parts): how a tensor is made from its parts. To add one: a line
+ * here, the shapes of its parts in plan.c's parts_fit, its values in values.c's read_item; the
+ * compiler names both switches. tests/test_layout_tables.c checks the tables against the
+ * numbers. */
 #define LAYOUT_METHODS(X)                                                                          \
     X(STACK, 1, 4)       /* the parts, one below the other */                                      \
     X(SUM, 2, 4)         /* added up */                                                            \
@@ -56,9 +57,9 @@
     X(BATCH_SHIFT, 4, 4) /* the bias of both: parts are the norm's mean, weight, variance, bias */ \
     X(ZERO, 0, 0)        /* zeros */                                                               \
     X(IDENTITY, 0, 0)    /* ones on the diagonal: an omitted projection */                         \
-    X(REL_POS, 1, 1)     /* relative positions: query minus key becomes key minus query */         \
+    X(REL_POS, 1, 1)     /* relative positions: query minus key to key minus query */              \
     X(COS, 0, 1)         /* of the angles of rotary positions, whose frequencies are settings */   \
-    X(SIN, 0, 1)         /* or parts[0]: periods, or for each block, as [2, depth, ...] */         \
+    X(SIN, 0, 1)         /* or parts[0]: periods, or frequencies by block, [2, depth, ...] */      \
     X(ROTATIONS, 0, 1)   /* the source of these tables, for other input sizes at run time */       \
     X(LAMBDA, 4, 4)      /* exp(parts[0] parts[1]) - exp(parts[2] parts[3]) + lambda_init ... */   \
     X(LESS_LAMBDA, 1, 1) /* parts[0] (1 - lambda_init), both for differential attention */
@@ -71,8 +72,8 @@ typedef enum layout_method {
 
 enum { LAYOUT_MAX_PARTS = 4, LAYOUT_MAX_CONDITIONS = 4 };
 
-/* Several rules may make the same tensor. The first rule applies whose parts all exist and whose
- * conditions hold. */
+/* Several rules may make the same tensor. The first rule whose parts all exist and whose conditions
+ * hold applies. */
 typedef struct layout_rule {
     const char *tensor; /* name in the .vit file */
     layout_method method;
@@ -81,14 +82,14 @@ typedef struct layout_rule {
     const char *when[LAYOUT_MAX_CONDITIONS]; /* conditions; NULL for none */
 } layout_rule;
 
-/* As a condition of a rule: every model of the library has this tensor, if the other conditions
-   hold. */
+/* As a condition of a rule, it means that every model of the library has this tensor if the other
+ * conditions hold. */
 #define LAYOUT_REQUIRED "!"
 
 #define LAYOUT_NONE NULL, NULL, NULL, NULL
 #define LAYOUT_ALWAYS                                                                              \
     { NULL, NULL }
-/* Unchanged, under the same name or another. */
+/* A tensor that stays unchanged, under the same name or another. */
 #define LAYOUT_SAME(name)                                                                          \
     { name, LAYOUT_STACK, NULL, { name, NULL, NULL }, LAYOUT_ALWAYS }
 #define LAYOUT_FROM(name, key)                                                                     \
@@ -117,7 +118,7 @@ typedef struct layout_rule {
     {                                                                                              \
         name, LAYOUT_ZERO, NULL, { LAYOUT_NONE }, { condition, NULL }                              \
     }
-/* Tables of rotary positions, from the settings alone or from the checkpoint. */
+/* Tables of rotary positions, computed from the settings or taken from the checkpoint. */
 #define LAYOUT_ROPE(name, key)                                                                     \
     { name ".cos", LAYOUT_COS, NULL, { key, NULL, NULL }, LAYOUT_ALWAYS },                         \
         { name ".sin", LAYOUT_SIN, NULL, { key, NULL, NULL }, LAYOUT_ALWAYS }, {                   \
@@ -151,14 +152,14 @@ typedef struct layout_rule {
 #define LAYOUT_END                                                                                 \
     { NULL, LAYOUT_STACK, NULL, { LAYOUT_NONE }, LAYOUT_ALWAYS }
 
-/* Tensors outside the rules: their meaning, or why they do not matter. */
+/* A tensor outside the rules: its meaning, or why it does not matter. */
 typedef struct layout_extra {
     const char *pattern; /* shell pattern; "../" at the start: outside the prefix */
     const char *meaning;
 } layout_extra;
 
-/* Tensors that play no part next to others, such as those of a text tower next to its table of
-   words. */
+/* Tensors without effect if certain others exist, such as those of a text tower if its table of
+ * words exists. */
 typedef struct layout_company {
     const char *pattern, *beside; /* patterns as above */
     const char *meaning;
@@ -170,7 +171,7 @@ typedef struct layout_default {
     const char *when; /* a condition, or NULL */
 } layout_default;
 
-/* A setting that neither the tensors nor the library give, so the user must. */
+/* A setting that only the user can give. */
 typedef struct layout_question {
     setting_key setting;
     const char *options; /* "--set activation=gelu or --set activation=quick_gelu" */
@@ -185,21 +186,21 @@ typedef struct layout {
         *prefixes;             /* prefixes of wrappers before every key; "*.": anything; to NULL */
     const char *const *blocks; /* paths of a block; ends with NULL */
     const layout_rule *rules;  /* ends with LAYOUT_END */
-    bool is_open;              /* the names are common in hand-written code, so a setting that the
-                                      tensors do not show is an assumption */
+    bool is_open;              /* the names are common in hand-written code, so settings
+                                  that no tensor shows become assumptions */
     /* Each ends with an entry of NULL, or is NULL. */
     const layout_extra *harmless;  /* without effect; dropped */
-    const layout_company *company; /* without effect if the others exist */
+    const layout_company *company; /* without effect if certain others exist */
     const layout_extra *lacking;   /* features that this version of vit.h cannot run */
     const layout_default *defaults;
     const layout_question *questions;
 } layout;
 
-/* All layouts in the order of trial; ends with NULL. */
+/* All layouts, in the order in which they are tried; ends with NULL. */
 extern const layout *const layout_all[];
 
-/* The layouts for results of structure_*.c: hand-written blocks, torch.nn's encoder layers under
- * other names, and code that was copied often. No key identifies such checkpoints, so these layouts
+/* The layouts for the results of structure_*.c: hand-written blocks, torch.nn's encoder layers
+ * under other names, and widely copied code. No key identifies such checkpoints, so these layouts
  * are not in the list. */
 extern const layout layout_own, layout_own_torch, layout_own_dense, layout_own_lecture,
     layout_own_numpy;

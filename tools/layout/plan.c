@@ -78,7 +78,7 @@ static void put_source_dims(layout_item *item, const settings_resolved *model) {
         dims[1] = stored->patch_rows;
         if (model->config.positions == VIT_POS_ALL) dims[1] += model->config.num_prefix_tokens;
         break;
-    case SOURCE_RESAMPLED_RELATIVE: /* every distance on both axes; 3 of the class token */
+    case SOURCE_RESAMPLED_RELATIVE: /* every pair of distances; 3 for the class token */
         dims[1] = (2 * (int64_t)stored->grid_height - 1) * (2 * (int64_t)stored->grid_width - 1) +
                   3;
         break;
@@ -99,7 +99,7 @@ static const char *describe_dims(const layout_item *item, char text[SHAPE_TEXT_S
     return shape_text(item->dims, item->tensor.ndim, text, SHAPE_TEXT_SIZE);
 }
 
-/* The patch embedding's weight as in the file, where it reads the feature map of a stem. */
+/* True for the patch embedding's weight as stored, if it reads the feature map of a stem. */
 static void put_map_sizes(const vit_config *config, layout_sizes *sizes) {
     vit_tensor weight;
     int i = 0;
@@ -132,7 +132,7 @@ static bool missing_part(const layout_map *map, const layout_item *item, report 
                        expected);
 }
 
-/* If a part is the whole tensor, the message has its shape; otherwise only that it does not fit. */
+/* If a part is the whole tensor, the message has the expected shape. */
 static bool misshapen_part(const layout_rule *rule, const layout_item *item,
                            const layout_part *part, report *r) {
     char found[SHAPE_TEXT_SIZE], expected[SHAPE_TEXT_SIZE];
@@ -151,8 +151,8 @@ static bool has_rows(const layout_part *part, const layout_item *item, int64_t w
     return layout_rows(&part->view, item->dims, item->tensor.ndim, &rows) && rows == wanted;
 }
 
-/* The rows of a stack must add up to the tensor's. Zeros among them have as many rows as each other
- * part, all of equal size, a count that is known only now. */
+/* The rows of a stack must add up to those of the tensor. A part of zeros gets as many rows as each
+ * other part; the others must be of equal size. */
 static bool stack_fits(layout_item *item, const char *axes, int *culprit) {
     const int64_t *dims = item->dims;
     int64_t left = dims[0], depth = 1, rows;
@@ -176,7 +176,7 @@ static bool stack_fits(layout_item *item, const char *axes, int *culprit) {
     return zeros >= 0 ? left > 0 : left == 0;
 }
 
-/* A vector, a matrix that takes it, and perhaps a bias. */
+/* A constant vector, the matrix that multiplies it, and perhaps a bias. */
 static bool linear_fits(const layout_item *item, int64_t width, int *culprit) {
     const int64_t matrix[2] = { item->dims[0], width };
     int64_t rows;
@@ -188,7 +188,8 @@ static bool linear_fits(const layout_item *item, int64_t width, int *culprit) {
     return item->part_count < 3 || item->parts[2].view.count == matrix[0];
 }
 
-/* Periods for the pairs of one axis, or frequencies for both axes, each block and each head. */
+/* Either periods for the pairs of one axis, or frequencies for both axes, each block and each
+ * head. */
 static bool rope_fits(const layout_item *item, const vit_config *config) {
     const checkpoint_tensor_info *view = &item->parts[0].view;
     const int64_t pairs = config->head_dim / 2;
@@ -371,7 +372,7 @@ static bool plan_stored(const layout_map *map, const settings_resolved *model, l
     return plan_sources(map, &match, model, item, r);
 }
 
-/* A layer of the block for attention of all tokens; columns 0 means its bias. */
+/* A layer of the block as it is for attention over all tokens; columns 0 means its bias. */
 static void put_layer(layout_item *item, int block, const char *layer, int rows, int columns) {
     vit_tensor *t = &item->tensor;
     snprintf(t->name, sizeof t->name, "blocks.%d.attn.%s.%s", block, layer,
@@ -382,8 +383,8 @@ static void put_layer(layout_item *item, int block, const char *layer, int rows,
     item->kind = SOURCE_CHECKPOINT;
 }
 
-/* attn.proj of tokens that attend only to themselves: its input is v, the last third of qkv. A bias
- * is folded only if v has one. */
+/* attn.proj of tokens that attend only to themselves. Its input is v, the last third of qkv. The
+ * bias changes only if v has one. */
 static bool plan_folded(const layout_map *map, const settings_resolved *model, layout_item *item,
                         report *r) {
     const int dim = model->config.embed_dim;
@@ -446,7 +447,7 @@ static bool plan_items(const layout_map *map, const settings_resolved *model, la
     return true;
 }
 
-/* The same failure in several blocks is one. */
+/* The same failure in several blocks becomes one message. */
 static bool put_failures(const name_groups *failures, findings *f) {
     char text[GROUP_TEXT_SIZE], line[GROUP_TEXT_SIZE + 40];
     size_t i;
@@ -488,8 +489,8 @@ static bool is_source_of(const layout_map *map, const char *tensor, const char *
     return false;
 }
 
-/* True for a source of tensors that a setting such as --set num_classes=0 or pool=avg has
-   dropped. */
+/* True for a source of a tensor that a setting, such as --set num_classes=0 or pool=avg, made
+ * unnecessary. */
 static bool dropped_on_request(const layout_map *map, const vit_config *config, const char *name) {
     static const char *const heads[] = {
         "head.weight",
@@ -531,7 +532,7 @@ static bool dropped_on_request(const layout_map *map, const vit_config *config, 
     return false;
 }
 
-/* The tensors of the checkpoint that are sources, by name. */
+/* Lists the names of the tensors that are sources. */
 typedef struct used_names {
     const char **names;
     size_t count;
@@ -555,7 +556,7 @@ static bool is_used(const used_names *used, const char *name) {
     return bsearch(&name, used->names, used->count, sizeof *used->names, compare_pointers) != NULL;
 }
 
-/* The reason to drop it; NULL if unknown. */
+/* The reason why the tensor may be dropped; NULL if there is none. */
 static const char *why_dropped(const layout_map *map, const vit_config *config,
                                const text_list *ignore, const checkpoint_tensor_info *info) {
     if (names_is_ignored(map, ignore, info->name)) return "by --ignore";

@@ -1,5 +1,5 @@
-/* plan.h - decides once where each tensor of the .vit file comes from, and whether any tensor of
- * the checkpoint is left over.
+/* plan.h - decides where each tensor of the .vit file comes from, and whether tensors of the
+ * checkpoint are left over.
  */
 #ifndef PLAN_H
 #define PLAN_H
@@ -10,14 +10,14 @@
 
 /* The origin of a tensor's values. To add one: decide it in kind_of (plan.c), set the dimensions of
  * its sources in put_source_dims if they differ from the tensor's, state in layout_is_stored
- * whether it has any, and write its values in stream_source (convert/weights.c). The compiler names
- * the last three, which are switches. */
+ * whether it has any, and write its values in stream_source (convert/weights.c). The last three are
+ * switches, so the compiler names them. */
 typedef enum source_kind {
     SOURCE_CHECKPOINT,         /* the checkpoint's tensors, by the rule's method */
     SOURCE_RESAMPLED,          /* as above, for another grid: pos_embed */
     SOURCE_RESAMPLED_RELATIVE, /* as above, for a table of relative positions */
-    SOURCE_ADAPTED, /* as above, for other channels or patches: the weight that reads the input */
-    SOURCE_FOLDED,  /* attn.proj of attention=self: its product with the values' layer */
+    SOURCE_ADAPTED, /* as above, for other channels or patches; the weight that reads the input */
+    SOURCE_FOLDED,  /* attn.proj of attention=self, multiplied by the layer of the values */
     SOURCE_SINCOS,  /* computed positions */
     SOURCE_MEAN,
     SOURCE_STD,      /* of the preprocessing */
@@ -30,18 +30,18 @@ enum { FOLDED_PROJ, FOLDED_QKV, FOLDED_BIAS, FOLDED_COUNT };
 typedef struct layout_item {
     vit_tensor tensor; /* as in the .vit file */
     source_kind kind;
-    int64_t dims[4]; /* of layout_read's result, before resampling or adapting */
+    int64_t dims[4]; /* dimensions of layout_read's result, before resampling or adapting */
     layout_method method;
     int block;      /* -1: none */
     rope_grid rope; /* for LAYOUT_COS, SIN, ROTATIONS */
     int part_count; /* 0 unless layout_is_stored */
     layout_part parts[LAYOUT_MAX_PARTS];
-    double divisor;             /* of every value, applied last; 0 for none */
+    double divisor;             /* factor of every value, applied last; 0 for none */
     struct layout_item *folded; /* SOURCE_FOLDED: attn.proj.weight, attn.qkv.weight; of a bias */
                                 /* attn.proj.weight, attn.qkv.bias, attn.proj.bias */
 } layout_item;
 
-/* A key that nothing reads. */
+/* A tensor of the checkpoint that nothing reads. */
 typedef struct layout_dropped {
     const char *name, *why; /* "of a text tower" */
 } layout_dropped;
@@ -54,9 +54,9 @@ typedef struct layout_plan {
     size_t dropped_count;
 } layout_plan;
 
-/* Assigns every tensor of the architecture its source and checks shapes. Then every tensor of the
- * checkpoint must be used, harmless, or match a pattern of `ignore`. Problems are noted in *f, and
- * refused at the end. */
+/* Assigns every tensor of the architecture its source and checks shapes. Every tensor of the
+ * checkpoint must be used, be harmless, or match a pattern of `ignore`. Problems are collected in
+ * *f, and refused at the end. */
 bool layout_make_plan(const layout_map *map, const settings_resolved *model,
                       const text_list *ignore, layout_plan *plan, findings *f, report *r);
 /* Adds tensors dropped before the layout was known. False if memory is exhausted. */

@@ -36,7 +36,7 @@ const char *layout_strip(const layout_map *map, const char *name) {
     return strncmp(name, map->prefix, length) ? name : name + length;
 }
 
-/* A stem's block has one number for its stage and its place there. */
+/* One number holds the stage of a stem's block and its place in the stage. */
 static int stage_of(int block) { return block / LAYOUT_STAGE_BLOCKS; }
 static int unit_of(int block) { return block % LAYOUT_STAGE_BLOCKS; }
 
@@ -55,7 +55,7 @@ static int number_of(char letter, int block, int chunk) {
     }
 }
 
-/* Writes a path or a key with its numbers; stops where no further number fits. */
+/* Writes a path or a key with its numbers, and stops if a number would not fit. */
 static void put_numbers(const char *from, size_t length, int block, int chunk, char *text,
                         size_t size) {
     enum { DIGITS = 12 }; /* the characters of an int, and the NUL */
@@ -73,12 +73,12 @@ static void put_numbers(const char *from, size_t length, int block, int chunk, c
     text[used] = '\0';
 }
 
-/* The start of a part's slice, or its end. */
+/* Finds the start of a part's slice, or the part's end. */
 static size_t key_length(const char *part) { return strcspn(part, "#@"); }
 
 bool layout_key(const layout_map *map, const char *key, int block, int chunk,
                 char text[LAYOUT_MAX_KEY]) {
-    char path[128] = "", name[256]; /* with the prefix and slashes fewer than LAYOUT_MAX_KEY */
+    char path[128] = "", name[256]; /* less than LAYOUT_MAX_KEY, with the prefix, without "../" */
     size_t prefix = strlen(map->prefix), length = key_length(key);
     while (length >= 3 && !strncmp(key, "../", 3)) {
         if (prefix == 0) return false;
@@ -100,8 +100,8 @@ bool layout_is_stacked(const layout_map *map) {
     return !strstr(map->blocks, "{i}") && !strstr(map->blocks, "{e}");
 }
 
-/* The chunk of a block is unknown, so chunks are tried from 0. No chunk is empty, so none is above
- * the block's own number. */
+/* The chunk of a block is unknown, so all are tried from 0 on. No chunk is empty, so the chunk's
+ * number is at most the block's. */
 const checkpoint_tensor_info *layout_find_key(const layout_map *map, const char *key, int block) {
     const bool chunked = strstr(map->blocks, "{c}") && !strncmp(key, "{b}", 3);
     const checkpoint_tensor_info *info = NULL;
@@ -110,7 +110,7 @@ const checkpoint_tensor_info *layout_find_key(const layout_map *map, const char 
     do {
         if (!layout_key(map, key, block, chunk, text)) return NULL;
         info = checkpoint_find(map->checkpoint, text);
-        if (info && info->count == 0) info = NULL; /* a token that was left out */
+        if (info && info->count == 0) info = NULL; /* the model lacks this token */
     } while (!info && chunked && chunk++ < block);
     return info;
 }
@@ -156,8 +156,8 @@ static bool has_units(const char *key) { return strstr(key, "{s}") || strstr(key
 
 static bool has_blocks(const char *key) { return !strncmp(key, "{b}", 3); }
 
-/* The block of a stem for which a key with {s} and {u}, or {S} and {U}, is this text; -1 for
-   none. */
+/* The block of a stem whose numbers, in place of {s} and {u} or {S} and {U}, turn the key into this
+ * text; -1 for none. */
 static int find_unit(const char *key, const char *text) {
     int stage = 0, unit = 0;
     for (; *key; key++) {
@@ -205,7 +205,7 @@ static bool find_view(const layout_map *map, const char *part, int block, layout
     return !has_blocks(part) || !layout_is_stacked(map) || layout_take_block(&out->view, block);
 }
 
-/* Query, key and value in one tensor, with its rows in the given order. */
+/* Axes of query, key and value in one tensor, with rows in the given order. */
 static const char *qkv_axes(const layout_map *map, const layout_rule *rule) {
     static const char *const weight[] = { "(zhk)d>zhkd", "(hzk)d>zhkd", "(hkz)d>zhkd" };
     static const char *const bias[] = { "(zhk)>zhk", "(hzk)>zhk", "(hkz)>zhk" };
@@ -216,7 +216,8 @@ static const char *qkv_axes(const layout_map *map, const layout_rule *rule) {
     return (is_weight ? weight : bias)[map->qkv_interleave ? map->qkv_interleave - 1 : 0];
 }
 
-/* A linear layer or a norm of the pixels of a patch: as written, or in the given order. */
+/* Axes of a linear layer or norm over the pixels of a patch: as the rule states, or in the given
+ * order. */
 static const char *patch_axes(const layout_map *map, const layout_rule *rule) {
     enum { /* as map->patch_order */
            CHW = 1 + PATCH_ORDER_CHW,
@@ -261,7 +262,8 @@ bool layout_applies(const layout_map *map, const layout_rule *rule, int block, b
     return true;
 }
 
-/* True if a part of a rule names this tensor. Comparing the ends first rules out most. */
+/* True if a part of a rule names this tensor. Most keys differ in the last letter, which is
+ * compared first. */
 static bool is_part(const layout_map *map, const char *part, const char *name, int block) {
     const char *numbers = strrchr(part, '}'), *end = numbers ? numbers + 1 : part;
     const size_t length = strlen(name);
@@ -288,8 +290,8 @@ bool layout_is_known(const layout_map *map, const char *name) {
 
 /* === Matches === */
 
-/* The first rule that applies and whose axes fit; otherwise the first that applies, whose shape
- * will be refused; otherwise the first of all. */
+/* Takes the first rule that applies and whose axes fit; otherwise the first that applies, whose
+ * shape is then refused; otherwise the first. */
 static layout_match match_rule(const layout_map *map, const char *tensor, int block) {
     layout_match match = { NULL, block, false };
     const layout_rule *rule;
@@ -374,7 +376,7 @@ void layout_free_map(layout_map *map) {
     map->target_count = 0;
 }
 
-/* Blocks above those of the checkpoint are not found. */
+/* The checkpoint has no blocks beyond its depth. */
 layout_match layout_find(const layout_map *map, const char *tensor) {
     layout_match match = { NULL, -1, false };
     size_t i;
@@ -417,7 +419,7 @@ bool layout_peek(const layout_map *map, const char *tensor, int i, layout_part *
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 /* The length of a standalone number: "3" in "blocks.3." and "layer_3.", not in "fc3". Numbers of
- * more than six digits are left unchanged. */
+ * more than six digits do not count. */
 static size_t number_at(const char *name, size_t at) {
     size_t length = 0;
     if (at > 0 && !strchr("._/", name[at - 1])) return 0;
@@ -510,7 +512,7 @@ const char *group_text(const name_group *group, char text[GROUP_TEXT_SIZE]) {
 
 /* === Missing === */
 
-/* The chunk of a block, if blocks have two numbers: another tensor of it shows it. */
+/* The chunk of a block, if blocks have two numbers; another tensor of the block shows it. */
 static int chunk_of(const layout_map *map, int block) {
     char key[LAYOUT_MAX_KEY];
     size_t i;
@@ -572,7 +574,7 @@ const layout_rule *names_meant_rule(const layout_map *map, const char *tensor) {
         score = 4 * names_parts_present(map, rule, block) + names_is_required(rule);
         if (block >= 0) score += 2 * layout_applies(map, rule, block ? block - 1 : 1, &fits);
         if (names_absent_key(map, rule, block, key)) score += has_sibling(map, key);
-        if (score > most) best = rule; /* the first of equals, as when nothing is missing */
+        if (score > most) best = rule; /* the first of equals, as for complete checkpoints */
         if (score > most) most = score;
     }
     return best;
@@ -616,7 +618,7 @@ const layout_extra *names_find_extra(const layout_map *map, const layout_extra *
     return NULL;
 }
 
-/* Without a prefix, the level above is next to the model. */
+/* Without a prefix, the level above is the top, beside the model. */
 static bool has_beside(const layout_map *map, const char *key) {
     if (!*map->prefix && !strncmp(key, "../", 3)) key += 3;
     return layout_find_key(map, key, 0) != NULL;
@@ -632,8 +634,8 @@ const char *names_why_harmless(const layout_map *map, const char *name) {
     return NULL;
 }
 
-/* True if it could be a part of the model under another name. Unlikely is a tensor outside the
- * blocks without a number, without a side as wide as a token and without any of the usual words. */
+/* True if it could be a part of the model under another name. That is unlikely for a tensor outside
+ * the blocks if its name has no number and no usual word, and no side is as wide as a token. */
 static bool may_matter(const layout_map *map, const checkpoint_tensor_info *info) {
     static const char *const words[] = {
         "attn", "att.",  "mlp",   "norm",  "ln",    "head",   "fc",  "class",

@@ -1,5 +1,5 @@
-/* rules.h - a checkpoint as its layout describes it: the rule for each tensor of the .vit file,
- * decided once, and the keys that a rule names.
+/* rules.h - matches a checkpoint with its layout: decides the rule for each tensor of the .vit
+ * file, and finds the keys that a rule names.
  */
 #ifndef RULES_H
 #define RULES_H
@@ -17,15 +17,15 @@ enum {
     LAYOUT_STAGE_BLOCKS = 100, /* of a convolutional stem */
 };
 
-/* The rule that makes a tensor of the .vit file. Without `found` it is the first candidate: some of
- * its parts are missing, or a condition does not hold. */
+/* The rule that makes a tensor of the .vit file. If `found` is false, it is the first candidate,
+ * which lacks a part or whose condition does not hold. */
 typedef struct layout_match {
     const layout_rule *rule; /* NULL if the layout has no such tensor */
     int block;               /* -1: none; in a stem: stage * LAYOUT_STAGE_BLOCKS + place */
     bool found;
 } layout_match;
 
-/* All tensors that a name with {b}, or with {s} and {u}, stands for. */
+/* The matches of all tensors that a name with {b}, or with {s} and {u}, stands for. */
 typedef struct layout_target {
     const char *tensor;    /* "{b}norm1.weight" */
     layout_match *matches; /* of each block */
@@ -50,23 +50,23 @@ typedef struct layout_map {
 /* One source of a tensor. */
 typedef struct layout_part {
     const checkpoint_tensor_info *info; /* NULL: zeros */
-    checkpoint_tensor_info view;        /* the used part of it, in the file's order */
+    checkpoint_tensor_info view;        /* the used part of the tensor, in the file's order */
 } layout_part;
 
 /* === Keys === */
 
-/* A table's key in the form of the checkpoint, without its slice; false above the top. `chunk` is
- * for paths with {c}. */
+/* Writes a table's key as the checkpoint's, without its slice; false if "../" leads above the top.
+ * `chunk` is for paths with {c}. */
 bool layout_key(const layout_map *map, const char *key, int block, int chunk,
                 char text[LAYOUT_MAX_KEY]);
 
-/* Its tensor; NULL if there is none, or an empty one. */
+/* The tensor of such a key; NULL if there is none, or if it is empty. */
 const checkpoint_tensor_info *layout_find_key(const layout_map *map, const char *key, int block);
 
 /* Length of the path that all tensors share: that of "my_vit.", or 0. */
 size_t layout_common_path(const checkpoint *c);
 
-/* Length without the last component: for "module.vit." that of "module.". */
+/* The length of a path without its last component: of "module." for "module.vit.". */
 size_t layout_parent_length(const char *prefix, size_t length);
 
 /* The name without the map's prefix, or the whole name if it has another. */
@@ -87,11 +87,11 @@ bool layout_names(const char *rule_tensor, const char *tensor, int *block);
 int layout_part_count(const layout_rule *rule);
 bool layout_is_zeros(const char *part);
 
-/* True if all parts exist and all conditions hold. *fits is set if the axes have as many
-   dimensions. */
+/* True if all parts exist and all conditions hold. *fits becomes true if the axes have as many
+ * dimensions as the parts. */
 bool layout_applies(const layout_map *map, const layout_rule *rule, int block, bool *fits);
 
-/* The axes of a rule, in the given order of a patch's pixels or of qkv's rows. */
+/* The axes of a rule, changed to the given order of a patch's pixels or of qkv's rows. */
 const char *layout_rule_axes(const layout_map *map, const layout_rule *rule);
 
 /* True if any rule may read this tensor of the checkpoint. */
@@ -113,19 +113,20 @@ bool layout_find_part(const layout_map *map, const layout_match *match, int i, l
 /* Takes the slice that the rule names; false if the tensor has no such rows. */
 bool layout_slice_part(const layout_map *map, const layout_match *match, int i, layout_part *part);
 
-/* Does both; *axes are those of the rule, or NULL. */
+/* Finds a source and takes its slice; *axes are those of the rule, or NULL. */
 bool layout_peek(const layout_map *map, const char *tensor, int i, layout_part *part,
                  const char **axes);
 
 /* === Groups === */
 
-/* Names that differ only in their numbers, as one: "blocks.{0..11}.attn.foo [64, 64]". */
+/* Groups of names that differ only in their numbers, printed as "blocks.{0..11}.attn.foo [64,
+ * 64]". */
 
 enum { GROUPS_MAX = 64, GROUP_NUMBERS = 4, GROUP_TEXT_SIZE = 4096 };
 
 typedef struct name_group {
     char *name; /* of the first */
-    char *note; /* shared by all of them: a shape, a reason */
+    char *note; /* text that they share: a shape, a reason */
     long first[GROUP_NUMBERS], last[GROUP_NUMBERS];
     size_t count;
 } name_group;
@@ -133,7 +134,7 @@ typedef struct name_group {
 /* Zero it first. */
 typedef struct name_groups {
     name_group items[GROUPS_MAX]; /* in the order of their first name */
-    size_t count, more;           /* more: names beyond the last group */
+    size_t count, more;           /* more: the number of names beyond the last group */
 } name_groups;
 
 /* False if memory is exhausted. */
@@ -145,16 +146,16 @@ const char *group_text(const name_group *group, char text[GROUP_TEXT_SIZE]);
 
 /* === Names === */
 
-/* Names that do not match: keys of missing tensors, and tensors that no rule knows. */
+/* Names that do not match: keys of missing tensors, and tensors that no rule reads. */
 
 /* === Missing === */
 
-/* The rule that probably should have made a missing tensor: the file has some of its parts, the
- * same tensor of another block, or another tensor of its module. NULL if the layout has no such
- * tensor. */
+/* The rule that should probably have made a missing tensor: the one of which the file has some
+ * parts, the same tensor of another block, or another tensor of the module. NULL if the layout has
+ * no such tensor. */
 const layout_rule *names_meant_rule(const layout_map *map, const char *tensor);
 
-/* The key that it should come from; the tensor's own name if no rule has one. */
+/* The key that a missing tensor should come from; the tensor's own name if no rule has a key. */
 const char *names_meant_key(const layout_map *map, const char *tensor, char text[LAYOUT_MAX_KEY]);
 
 /* A missing key of the rule, or NULL if all exist. */
@@ -170,30 +171,30 @@ bool names_is_required(const layout_rule *rule);
 
 /* === Unknown === */
 
-/* Collects a tensor for a message, together with those that differ in their numbers. False if
-   memory is exhausted. */
+/* Collects a tensor for a message, in a group with those that differ only in their numbers. False
+   if memory is exhausted. */
 bool names_add_unknown(const layout_map *map, const checkpoint_tensor_info *info,
                        name_groups *unknown);
 
 /* Adds all collected tensors as findings. */
 bool names_put_unknown(const name_groups *unknown, findings *f);
 
-/* Finds tensors that no rule knows, that may matter, and that `ignore` does not name. */
+/* Finds tensors that may matter, that no rule reads, and that `ignore` does not name. */
 bool names_find_unknown(const layout_map *map, const text_list *ignore, name_groups *unknown);
 
 bool names_has_unknown(const layout_map *map, const text_list *ignore);
 
-/* Why this tensor has no effect; NULL if it may have one. */
+/* The reason why this tensor has no effect; NULL if it may have one. */
 const char *names_why_harmless(const layout_map *map, const char *name);
 
 /* True if the name matches one of these patterns. They are shell patterns, but * also matches
    dots. */
 bool names_match(const text_list *patterns, const char *name);
 
-/* True if --ignore names it, with or without the prefix. */
+/* True if `ignore` names it, with or without the prefix. */
 bool names_is_ignored(const layout_map *map, const text_list *ignore, const char *name);
 
-/* The entry for this tensor; NULL if there is none. */
+/* The layout's entry for this tensor; NULL if there is none. */
 const layout_extra *names_find_extra(const layout_map *map, const layout_extra *extras,
                                      const char *name);
 

@@ -1,11 +1,11 @@
-/* structure.h - finds a vision transformer in a checkpoint whose names no layout knows: by repeated
- * numbered groups, shapes, words in the names and, last, the order in the file.
+/* structure.h - finds a vision transformer in a checkpoint whose names fit no layout. It uses
+ * repeated numbered groups, shapes, words in the names and, last, the order in the file.
  *
  * The tensors become parts: a weight and its bias. Parts at the same place in each group are the
  * blocks. Every part then gets a role, its name in the layout that layout_own reads:
  * "blocks.0.attn.q". Some are folded first, such as one linear layer for each head. Every tensor
- * must get a role or be known to have none; otherwise nothing is changed and the report names all
- * that are left.
+ * must get a role or be known to need none. Otherwise nothing is changed, and the report names all
+ * tensors that are left.
  *
  *     structure_parts.c    tensors into parts, parts into blocks
  *     structure_block.c    roles within a block; parts stored twice
@@ -44,8 +44,8 @@ typedef struct structure {
     const char **reasons;
     size_t reason_count;
     const layout *layout;   /* layout_own or a related layout */
-    int heads;              /* 0 if unknown; otherwise there is a layer for each */
-    const char *assignment; /* of a setting that the names show; or NULL */
+    int heads;              /* 0 if unknown; otherwise each head has its own layer */
+    const char *assignment; /* value of a setting that the names show; or NULL */
 } structure;
 
 /* Renames and folds the checkpoint's tensors for layout_own, except those that `ignore` names. On

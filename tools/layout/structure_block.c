@@ -55,7 +55,7 @@ static structure_part *with_number(const structure_parts *p, const structure_par
     return NULL;
 }
 
-/* Marks a list that begins with this part, at 0 or 1. */
+/* Marks a list that begins with this part, whose number is 0 or 1. */
 static void mark_heads(structure_parts *p, structure_part *part, size_t before, size_t after) {
     const int first = atoi(part->path + before);
     structure_part *last, *next;
@@ -112,7 +112,8 @@ static void list_matrices(const structure_parts *p, matrix_list *list) {
     }
 }
 
-/* The only open matrix with one of these words that reads tokens; NULL for none or several. */
+/* The matrix that reads tokens, has one of these words and has no role yet; NULL for none or
+ * several. */
 static structure_part *only_one(const structure_parts *p, const char *words, const char *but) {
     structure_part *found = NULL;
     int i;
@@ -166,7 +167,7 @@ static bool has_shape(const structure_parts *p, const structure_part *part, int6
     return rows_of(part) == rows && cols_of(p, part) == cols;
 }
 
-/* True if the other matrices are an MLP: none, two layers or a gated three. */
+/* True if the other matrices make an MLP: two layers, three if it is gated, or none at all. */
 static bool is_mlp(const structure_parts *p, const matrix_list *list, const structure_part *but) {
     const structure_part *rest[MAX_MATRICES];
     int64_t hidden;
@@ -205,7 +206,7 @@ static bool name_fused(const structure_parts *p, const matrix_list *list) {
     return false;
 }
 
-/* [3 D, D] next to an MLP: there is no projection. */
+/* A matrix [3 D, D] next to an MLP: attention has no projection. */
 static bool name_fused_alone(const structure_parts *p, const matrix_list *list) {
     int i;
     for (i = 0; i < list->count; i++) {
@@ -218,7 +219,7 @@ static bool name_fused_alone(const structure_parts *p, const matrix_list *list) 
     return false;
 }
 
-/* Three equal matrices in a row. */
+/* Takes three equal matrices in a row. */
 static void name_three(structure_parts *p, const matrix_list *list) {
     static const char *const roles[] = { "attn.q", "attn.k", "attn.v" };
     int i, k;
@@ -251,7 +252,8 @@ static int64_t inner_width(const structure_parts *p) {
 
 /* === The projection and the MLP === */
 
-/* Letters that two paths share up to a dot, which shows whether they are in the same module. */
+/* The number of letters that two paths share, up to a dot. It shows whether they are in the same
+ * module. */
 static size_t shared_path(const structure_part *a, const structure_part *b) {
     size_t i, shared = 0;
     for (i = 0; a->inner[i] && a->inner[i] == b->inner[i]; i++)
@@ -268,7 +270,7 @@ static int projection_score(const structure_part *part, const structure_part *at
     return score;
 }
 
-/* The projection is the matrix, or none, that leaves an MLP. */
+/* The projection is the matrix whose removal leaves an MLP, or there is none. */
 static bool name_projection(structure_parts *p) {
     const int64_t inner = inner_width(p);
     const structure_part *attention = with_role(p, "attn.qkv");
@@ -324,7 +326,7 @@ static void name_gated(matrix_list *list, structure_parts *p) {
                            "their names do not show it", "--rename THEIRS=OURS");
 }
 
-/* Which of two comes first by its words; -1 if they do not show it. */
+/* The one of two parts that comes first by its words; -1 if these do not show it. */
 static int first_by_words(structure_part *const *two, const char *before, const char *after) {
     const int a = structure_says(two[0], before) - structure_says(two[0], after);
     const int b = structure_says(two[1], before) - structure_says(two[1], after);
@@ -354,7 +356,7 @@ static void name_mlp(structure_parts *p) {
 
 /* === Norms and LayerScale === */
 
-/* Lists parts of one length, without a role, that are norms rather than scales. */
+/* Lists parts of one length, without a role, that are norms and not scales. */
 static int list_norms(const structure_parts *p, int64_t rows, structure_part **norms, int most) {
     int count = 0, i;
     for (i = 0; i < p->places; i++) {
@@ -465,7 +467,7 @@ static void copy_roles(structure_parts *p) {
         }
 }
 
-/* Tokens are multiplied by a bare parameter of two dimensions: [in, out]. */
+/* A bare parameter of two dimensions is taken as [in, out], because tokens are multiplied by it. */
 static void turn_bare_matrices(structure_parts *p) {
     int i;
     bool is_square = false;
@@ -510,7 +512,7 @@ bool structure_name_block(structure_parts *p, report *r) {
     if (inner_width(p) == 0) name_by_shape(p);
     if (p->unsure[0]) return report_fail(r, "%s", p->unsure);
     if (inner_width(p) == 0 || !name_projection(p)) return refuse_matrices(p, r);
-    if (p->unsure[0]) return report_fail(r, "%s", p->unsure); /* the MLP's are not told apart */
+    if (p->unsure[0]) return report_fail(r, "%s", p->unsure); /* names leave the MLP open */
     name_mlp(p);
     name_norms(p);
     name_scales(p);
@@ -521,19 +523,19 @@ bool structure_name_block(structure_parts *p, report *r) {
 /* === Copies === */
 
 /* A module that is an attribute of two others is stored under two names: "embedding.3.weight" and
- * "encoder.1.3.weight" are one tensor. The later name is left out. Layers that share weights are
- * different: such blocks differ only in a number, and two layers of one block do not share all
+ * "encoder.1.3.weight" are one tensor. The later name is left out. Layers that share weights are no
+ * such copies: their blocks differ only in a number, and two layers of one block do not share all
  * parts of a module.
  */
 
-/* The earlier part that this one copies, and the lengths of their modules' names. */
+/* The earlier part whose copy this one is, and the lengths of the names of both modules. */
 typedef struct part_copy {
     const structure_part *original; /* NULL if it is no copy */
     size_t from, to;
     size_t storage; /* of the weight */
 } part_copy;
 
-enum { MOST_NAMES = 8 }; /* names of one tensor that are compared */
+enum { MOST_NAMES = 8 }; /* limit of the names compared for a tensor */
 
 static bool same_view(const checkpoint_tensor_info *a, const checkpoint_tensor_info *b) {
     const size_t size = a ? (size_t)a->ndim * sizeof a->dims[0] : 0;
@@ -596,7 +598,7 @@ static int count_under(const structure_parts *p, const char *module, size_t size
     return count;
 }
 
-/* Counts the parts from here on that are copies from one module in another. */
+/* Counts the parts, from here on, that are copies of parts of one other module. */
 static int count_copies(const structure_parts *p, const part_copy *copies, int first) {
     const part_copy *a = &copies[first];
     int i;

@@ -41,7 +41,7 @@ void structure_read_words(structure_part *part, const char *text) {
     }
 }
 
-/* True if the words from i on begin with this text, in which '+' separates two of them. */
+/* True if the words from i on begin with this text; '+' separates words of the text. */
 static bool has_words_at(const structure_part *part, int i, const char *text, size_t size) {
     const char *end = text + size;
     while (text < end && i < part->word_count) {
@@ -97,7 +97,8 @@ static size_t stem_length(const char *name, bool *is_bias) {
     return length;
 }
 
-/* Number of dimensions without ones: in front of a parameter, after a convolution's channels. */
+/* Number of dimensions without those of 1: in front of a parameter, or after a convolution's
+ * channels. */
 static int real_dims(const checkpoint_tensor_info *t, bool is_bare, int64_t dims[2]) {
     int first = 0, last = t->ndim;
     while (is_bare && first < t->ndim && t->dims[first] == 1) first++;
@@ -127,13 +128,13 @@ static void find_kind(structure_part *part) {
     else if (ndim == 4 && t->ndim == 4) part->kind = PART_CONV;
 }
 
-/* Parts by their path: indices + 1, 0 is free. */
+/* A hash table of parts by path: index + 1; 0 is free. */
 typedef struct part_table {
     structure_parts *parts;
     int slots[4 * STRUCTURE_MAX_TENSORS];
 } part_table;
 
-/* The place of a path, found or free. */
+/* The slot of a path, or the free one for it. */
 static int *find_slot(part_table *table, const char *name, size_t length) {
     const size_t count = sizeof table->slots / sizeof *table->slots;
     vit_hash hash;
@@ -348,7 +349,7 @@ static void put_pattern(const structure_part *part, char *text, size_t size) {
 
 bool structure_order_tells(structure_parts *p, structure_part *const *parts, int count,
                            const char *roles) {
-    enum { ROOM = 1200 }; /* for the text after the list */
+    enum { ROOM = 1200 }; /* reserve for the text after the list */
     char pattern[256];
     int i, j;
     bool told = true;
@@ -372,10 +373,10 @@ bool structure_order_tells(structure_parts *p, structure_part *const *parts, int
 
 /* === Groups === */
 
-/* Blocks are repetitions. A name with a number, "enc.layers.3.norm", is in the series "enc.layers."
- * at 3. Two numbers of a series are alike if the same names with the same shapes follow them. A run
- * of numbers that are all alike, or alike every second one, is a run of blocks if it has a block's
- * minimum: a norm, a matrix that reads tokens and one that writes them.
+/* Blocks are repetitions. A name with a number, such as "enc.layers.3.norm", is in the series
+ * "enc.layers." at 3. Two numbers of a series are alike if the same names with the same shapes
+ * follow them. A run of numbers that are all alike, or of which every second is alike, is a run of
+ * blocks if it has a block's minimum: a norm, a matrix that reads tokens and one that writes them.
  */
 
 enum { MAX_PERIOD = 6, MAX_NUMBERS = 8, MAX_PLACES = 1024 };
@@ -388,9 +389,9 @@ typedef struct numbered {
     int number;
 } numbered;
 
-/* Consecutive numbers that are alike, `period` of them to a block. */
+/* A run of consecutive numbers that are alike; `period` of them make a block. */
 typedef struct block_run {
-    const numbered *first; /* of the entries, which are sorted by series and number */
+    const numbered *first; /* range of the entries, which are sorted by series and number */
     size_t count;          /* entries */
     int blocks, period;
     int64_t elements; /* of all its tensors */
@@ -511,7 +512,7 @@ static bool looks_complete(const numbered *e, size_t length) {
     return norm && pair;
 }
 
-/* A single group could be the whole model, or more of it than a block. */
+/* A single group could be the whole model, or more than a block. */
 static bool is_one_block(const numbered *e, size_t length) {
     structure_part part;
     size_t i;
@@ -547,7 +548,7 @@ static block_run run_at(const numbered *e, const numbered *end, int period) {
     return run;
 }
 
-/* Complete runs first; then those of two blocks or more; then those that explain most; then the
+/* Prefers complete runs, then runs of two blocks or more, then those that explain most, then the
  * shortest series, which is the outermost. */
 static bool is_better(const block_run *a, const block_run *b) {
     if (!b->first) return a->first != NULL;
@@ -558,7 +559,7 @@ static bool is_better(const block_run *a, const block_run *b) {
     return a->first->before < b->first->before;
 }
 
-/* The best run within one series. A run within a run is part of it. */
+/* The best run within one series. A run inside another is a part of that one. */
 static void search_series(const numbered *first, const numbered *end, block_run *best) {
     const numbered *e, *after[MAX_PERIOD + 1] = { NULL };
     int period;
@@ -606,8 +607,8 @@ static size_t series_end(const group_search *g, size_t first) {
     return end;
 }
 
-/* Parallel lists, "norms.0", "attns.0", "mlps.0", form one block together. Their series show the
- * kind of the parts. */
+/* Parallel lists, such as "norms.0", "attns.0" and "mlps.0", form one block together. The names of
+ * the lists show the kind of the parts. */
 static int join_lists(const group_search *g, int blocks, bool components, int places) {
     size_t i, next;
     for (i = 0; i < g->count; i = next) {
@@ -656,8 +657,8 @@ static void count_places(structure_parts *p) {
     }
 }
 
-/* Reads the words after the block's number. Blocks numbered within their name, as "block3_attn",
- * begin with the rest of it. */
+/* Reads the words after the block's number. If the number is inside a name, as in "block3_attn",
+ * the rest of the name comes first. */
 static bool index_blocks(structure_parts *p, report *r) {
     int i;
     p->in_blocks = calloc((size_t)p->depth * (size_t)p->places + 1, sizeof *p->in_blocks);
@@ -713,7 +714,7 @@ static bool is_outside(const structure_part *part) {
                                 "embed embedding final last");
 }
 
-/* True if another matrix reads the output of this one, or its third. */
+/* True if another matrix reads the output of this one, or a third of the output. */
 static bool is_read(const structure_parts *p, const structure_part *part) {
     int i;
     for (i = 0; i < p->count; i++) {
@@ -747,7 +748,7 @@ static void take_single_block(structure_parts *p) {
     }
 }
 
-/* The best of all runs; with `beside`, of those that share nothing with the blocks. */
+/* The best of all runs; with `beside`, the best of those that share nothing with the blocks. */
 static block_run find_best(const group_search *g, bool beside) {
     block_run best = { NULL, 0, 0, 0, 0, false };
     size_t i;
@@ -772,7 +773,7 @@ static void put_series(const block_run *run, char *text, size_t size) {
     snprintf(text, size, "%.*s*", (int)run->first->before, run->first->part->path);
 }
 
-/* An encoder with a decoder, or stages: neither may be dropped silently. */
+/* The checkpoint has an encoder and a decoder, or stages: neither part may be dropped silently. */
 static bool check_alone(const group_search *g, const block_run *best, report *r) {
     const block_run other = find_best(g, true);
     char a[300], b[300];

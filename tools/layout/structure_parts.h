@@ -25,14 +25,14 @@ typedef struct structure_part {
     int64_t rows, cols;
     int block, place;          /* -1: not in a block */
     const char *inner;         /* the path after the block's number */
-    int heads;                 /* > 0: first of this many, one for each head */
-    int next;                  /* place of the next of them; 0 for none */
-    bool is_next;              /* one of them, but not the first */
+    int heads;                 /* > 0: the first of this many parts, one for each head */
+    int next;                  /* place of the next such part; 0 for none */
+    bool is_next;              /* one of several parts, one for each head, but not the first */
     const char *role, *reason; /* NULL: not found yet */
     bool is_bare;              /* a parameter, not the weight of a module */
     bool is_dropped;
-    bool is_outside;                            /* of a block, by its words */
-    char words[PART_MAX_WORDS][PART_WORD_SIZE]; /* of `inner`, or of the path */
+    bool is_outside;                            /* kind within a block, by its words */
+    char words[PART_MAX_WORDS][PART_WORD_SIZE]; /* words of `inner`, or of the path */
     int word_count;
 } structure_part;
 
@@ -43,12 +43,12 @@ typedef struct structure_parts {
     int depth, places;          /* blocks, and parts of each */
     structure_part **in_blocks; /* [depth, places] */
     int64_t width;              /* of a token */
-    int64_t rows;               /* of the table of positions; 0 if not found */
+    int64_t rows;               /* rows of the table of positions; 0 if not found */
     bool is_sorted; /* the file is sorted by name, so its order carries no information */
     checkpoint_tensor_info
-        *ordered; /* all, with names by their order; NULL if their own names help */
+        *ordered; /* all tensors, with names by their order; NULL if their own names help */
     char *ordered_names;
-    char unsure[2048]; /* undecided by names, shapes and order; "" for nothing */
+    char unsure[2048]; /* what names, shapes and order do not decide; "" for nothing */
     bool is_matched;   /* as in structure_find */
     structure *result;
 } structure_parts;
@@ -57,7 +57,7 @@ typedef struct structure_parts {
 bool structure_make_parts(checkpoint *c, const text_list *ignore, structure_parts *p, report *r);
 void structure_free_parts(structure_parts *p);
 
-/* Gives p->ordered to checkpoints with uninformative names; see structure_rest.c. */
+/* Fills p->ordered if the checkpoint's names are uninformative; see structure_rest.c. */
 bool structure_read_order(checkpoint *c, const text_list *ignore, structure_parts *p, report *r);
 
 /* Drops modules that are stored under two names; see structure_block.c. */
@@ -66,8 +66,8 @@ bool structure_drop_copies(structure_parts *p, report *r);
 /* Splits the text into words again. */
 void structure_read_words(structure_part *part, const char *text);
 
-/* True if it has one of these words. The list has the form "q query queries"; "in+proj" means one
-   after the other. */
+/* True if it has one of these words. The list has the form "q query queries"; "in+proj" stands for
+ * two consecutive words. */
 bool structure_says(const structure_part *part, const char *words);
 
 /* The name of a part in messages, in place of internal names. */
@@ -87,8 +87,8 @@ bool structure_name_rest(structure_parts *p, report *r);
 /* Gives a part its role, unless it has one. */
 void structure_name(structure_part *part, const char *role, const char *reason);
 
-/* True if the order in the file, or the last number in their names, distinguishes parts of a block.
- * Otherwise the parts are unsure, for `roles`. */
+/* True if the order in the file, or the last number in the names, distinguishes parts of a block.
+ * Otherwise notes that their `roles` are undecided. */
 bool structure_order_tells(structure_parts *p, structure_part *const *parts, int count,
                            const char *roles);
 

@@ -59,7 +59,7 @@ static void name_token(structure_parts *p, structure_part *part) {
     else if (structure_says(part, CLASS_WORDS)) name_once(p, part, "cls_token", structure_by_name);
 }
 
-/* A bare parameter as long as a token that no word explains. */
+/* A bare parameter as long as a token, which no word explains. */
 static void name_last_token(structure_parts *p) {
     structure_part *found = NULL;
     int i;
@@ -73,7 +73,8 @@ static void name_last_token(structure_parts *p) {
     if (found && !with_role(p, "cls_token")) structure_name(found, "cls_token", left_over);
 }
 
-/* Rows of a table of vectors as long as a token; 0 if it is not one. Grids are [D, h, w]. */
+/* The rows of a table of vectors as long as a token; 0 if the part is no such table. Grids are [D,
+ * h, w]. */
 static int64_t table_rows(const structure_parts *p, const structure_part *part) {
     const checkpoint_tensor_info *t = part->weight;
     if (part->kind == PART_MATRIX && !part->bias && part->cols == p->width) return part->rows;
@@ -84,8 +85,8 @@ static int64_t table_rows(const structure_parts *p, const structure_part *part) 
                : 0;
 }
 
-/* A layer whose columns are positions; or, if it is as large as the layer over a patch's values, a
- * second such layer. */
+/* A layer whose columns are positions. If it is as large as the layer over a patch's values, it may
+ * be a second such layer. */
 static void name_linear_positions(structure_parts *p, structure_part *part) {
     const structure_part *other = NULL;
     int i;
@@ -137,7 +138,7 @@ static const char *patch_reason(const structure_part *part) {
     return structure_says(part, PATCH_WORDS) ? structure_by_name : structure_by_shape;
 }
 
-/* The first open part of a kind with this many rows; 0 for any number. */
+/* The first part of a kind without a role and with this many rows; 0: any number of rows. */
 static structure_part *first_of(const structure_parts *p, part_kind kind, int64_t rows,
                                 int64_t cols) {
     int i;
@@ -183,7 +184,7 @@ static structure_part *find_bare_patch(const structure_parts *p) {
     return NULL;
 }
 
-/* Two layers with nothing between them are one. */
+/* Two layers with nothing between them act as one. */
 static void name_folded_patch(structure_parts *p, structure_part *first, structure_part *second) {
     structure_name(first, "patch_embed.first", patch_reason(first));
     structure_name(second, "patch_embed.second", patch_reason(second));
@@ -236,8 +237,8 @@ static void name_patch_added(structure_parts *p) {
     }
 }
 
-/* A bare bias of the same module, which may have a different name than patch_bias next to
-   patch_weight. */
+/* A bare bias of the same module; its name need not pair with the weight's as patch_bias does with
+ * patch_weight. */
 static void name_patch_bias(structure_parts *p) {
     structure_part *matrix = with_role(p, "patch_embed.matrix");
     int i;
@@ -264,7 +265,7 @@ static bool in_head(const structure_part *part) {
     return structure_says(part, "head classifier mlp+head classification heads fc out");
 }
 
-/* Its possible role; NULL for none. */
+/* The possible role of a vector; NULL for none. */
 static const char *norm_role(const structure_parts *p, const structure_part *part, bool has_class) {
     const bool before = structure_says(part, BEFORE_WORDS) && !structure_says(part, AFTER_WORDS);
     if (part->rows != p->width) return part->rows == patch_depth(p) ? "patch_embed.pre_norm" : NULL;
@@ -291,7 +292,7 @@ static void name_norms(const structure_parts *p) {
     }
 }
 
-/* The remaining matrices: classes, perhaps with a layer in front. */
+/* The remaining matrices belong to the head: classes, perhaps with a layer in front. */
 static void name_head(structure_parts *p) {
     structure_part *left[3];
     int count = 0, i;
@@ -316,8 +317,8 @@ static void name_head(structure_parts *p) {
     }
 }
 
-/* The part of an autoencoder after its encoder. Only logits can show whether the output is in front
- * of it. */
+/* The part of an autoencoder after its encoder. Only logits can show whether the model's output is
+ * that of the encoder. */
 static void drop_decoder(structure_parts *p) {
     int i;
     for (i = 0; p->is_matched && i < p->count; i++)
@@ -366,12 +367,12 @@ typedef enum layer_kind {
     LAYER_TABLE,
 } layer_kind;
 
-/* One or two arrays, by their places in the list. */
+/* A layer of one or two arrays, by their places in the list. */
 typedef struct layer {
     layer_kind kind;
     int weight, bias;  /* -1: none */
     bool is_turned;    /* [inputs, outputs] */
-    uint64_t likeness; /* of layers of one kind and shape */
+    uint64_t likeness; /* number of the kind and shape; equal layers have the same */
 } layer;
 
 typedef struct order {
@@ -380,7 +381,7 @@ typedef struct order {
     int array_count;
     layer *layers;
     int count;
-    int first, period, blocks; /* of the layers: the blocks */
+    int first, period, blocks; /* the range of layers that are the blocks */
     int64_t width;             /* of a token */
 } order;
 
@@ -388,9 +389,10 @@ static checkpoint_tensor_info *array_at(const order *o, int i) {
     return &o->parts->ordered[o->arrays[i]];
 }
 
-/* === Do the names tell anything? === */
+/* === Whether the names are informative === */
 
-/* "arr_12": letters of the name before its only number; *digits is 0 if there is none. */
+/* The letters of a name before its only number, 4 for "arr_12"; *digits is 0 if there is no such
+ * number. */
 static size_t split_name(const char *name, size_t *digits) {
     const size_t before = strcspn(name, "0123456789");
     *digits = strspn(name + before, "0123456789");
@@ -438,7 +440,7 @@ static bool same_shape(const checkpoint_tensor_info *a, const checkpoint_tensor_
     return a->ndim == b->ndim && !memcmp(a->dims, b->dims, (size_t)a->ndim * sizeof *a->dims);
 }
 
-/* Vectors of one shape from here on. */
+/* Counts the vectors of one shape from here on. */
 static int count_vectors(const order *o, int at) {
     int end = at;
     while (end < o->array_count && kind_of(array_at(o, end)) == LAYER_VECTOR &&
@@ -537,8 +539,8 @@ static int count_repeated(const order *o, int first, int period) {
     return end - first;
 }
 
-/* The layer in front of the blocks may equal their last layer, so that the start is ambiguous: they
- * begin with a norm, if possible. */
+/* The layer in front of the blocks may equal their last layer, so that the start is ambiguous.
+ * Blocks then begin with a norm, if possible. */
 static int first_of_blocks(const order *o, int first, int slack) {
     int i;
     for (i = first; i <= first + slack; i++)
@@ -546,7 +548,7 @@ static int first_of_blocks(const order *o, int first, int slack) {
     return first;
 }
 
-/* The blocks explain as much as possible, with the shortest period. */
+/* Chooses the blocks that explain as much as possible, with the shortest period. */
 static void find_blocks(order *o) {
     int64_t most = 0, here;
     int period, first, repeated, blocks;
@@ -564,7 +566,7 @@ static void find_blocks(order *o) {
         }
 }
 
-/* The longest norm of a block is as wide as a token, unless it is the MLP's. */
+/* The longest norm of a block is as wide as a token, unless it is in the MLP. */
 static int64_t find_width(const order *o) {
     int i;
     for (i = o->first; i < o->first + o->period; i++)

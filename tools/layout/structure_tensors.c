@@ -27,7 +27,7 @@ enum { NEW_NAME_SIZE = 64 };
 typedef struct new_tensor {
     checkpoint_tensor_info view;
     char name[NEW_NAME_SIZE];
-    char *stored; /* malloc'ed; NULL for that of the view */
+    char *stored; /* name, malloc'ed; NULL: the view's */
     const char *reason;
 } new_tensor;
 
@@ -62,7 +62,7 @@ static bool add_view(new_tensors *n, int block, const char *role, const char *le
     return t != NULL;
 }
 
-/* [rows, cols], or [rows] if cols is 0, and the name of the source. */
+/* Adds a tensor [rows, cols], or [rows] if cols is 0, with the name of its source. */
 typedef struct new_values {
     const float *values;
     int64_t rows, cols;
@@ -111,8 +111,8 @@ static checkpoint_tensor_info matrix_view(const structure_part *part) {
     return view;
 }
 
-/* A table as [1, N, D]: tokens may come first, or the width may precede a grid. False if its other
- * dimensions cannot be merged into one. */
+/* Turns a table into [1, N, D]; its tokens may come first, or the width may precede a grid. False
+ * if its other dimensions cannot be merged into one. */
 static bool table_view(const checkpoint_tensor_info *t, int64_t width,
                        checkpoint_tensor_info *view) {
     int64_t rows = 1, stride = 0;
@@ -153,7 +153,7 @@ static void name_list(const structure_parts *p, const structure_part *first, cha
     snprintf(text, size, "%.*s*%s", (int)same, path, path + end);
 }
 
-/* A list of layers, one for each head; or three lists if there are no names. */
+/* Stacks a list of layers, one for each head, or three such lists if they have no names. */
 static bool add_heads(new_tensors *n, const structure_part *first, const char *role) {
     const int count = first->heads, each = !strcmp(role, "attn.stacked") ? 3 : 1;
     const int groups = !strcmp(role, "attn.qkv") ? 3 : !strcmp(role, "attn.kv") ? 2 : 1;
@@ -199,7 +199,7 @@ static bool add_chain(new_tensors *n, const structure_part *first, const structu
     return good;
 }
 
-/* Query, key and value each have their own layer, then their rows of the fused one. */
+/* Query, key and value pass through their own layers, then through their rows of the fused one. */
 static bool add_before(new_tensors *n, const structure_part *fused) {
     static const char *const before[] = { "attn.before.q", "attn.before.k", "attn.before.v" };
     static const char *const roles[] = { "attn.q", "attn.k", "attn.v" };
@@ -232,7 +232,7 @@ static bool add_linear_positions(new_tensors *n, const structure_part *part) {
     return good;
 }
 
-/* === What is missing because it changes nothing === */
+/* === Tensors that are missing because they would change nothing === */
 
 static bool add_zeros(new_tensors *n, int block, const char *role, int64_t count) {
     float *zeros = calloc((size_t)count, sizeof *zeros);
@@ -361,7 +361,7 @@ static bool is_explained(const structure_part *part) {
     return part->role || part->is_dropped || part->is_next;
 }
 
-/* Why no role fits, if known. */
+/* The reason why no role fits, if there is one. */
 static const char *remark(const structure_parts *p, const structure_part *part) {
     const checkpoint_tensor_info *t = part->weight;
     if (structure_says(part, "decoder")) return ": of a decoder, which --ignore would drop";
@@ -482,7 +482,7 @@ static bool is_numpy_list(const checkpoint *c) {
     return !strcmp(checkpoint_kind(c), "npz") && checkpoint_find(c, "arr_0");
 }
 
-/* The origin of the code: both of these names together occur hardly anywhere else. */
+/* These two names together show the origin of the code. */
 static const layout *layout_of(const structure_parts *p) {
     static const struct {
         const layout *layout;

@@ -18,8 +18,8 @@ const layout *const layout_all[] = {
 
 /* === timm === */
 
-/* timm's names, which are those of a .vit file. DeiT, DeiT-3, DINO, MAE, I-JEPA, BEiT, EVA, EVA-02,
- * RoPE-ViT and the original DINOv2 and DINOv3 use them too, with the variants below.
+/* The names of timm, which a .vit file uses too. DeiT, DeiT-3, DINO, MAE, I-JEPA, BEiT, EVA,
+ * EVA-02, RoPE-ViT and the original DINOv2 and DINOv3 use them too, with the variants below.
  */
 
 static const char *const prefixes[] = {
@@ -35,7 +35,8 @@ static const char *const blocks[] = { "blocks.{c}.{i}.", "blocks.{i}.", NULL };
     { "{b}attn.lambda", LAYOUT_LAMBDA, NULL,                                                     \
       { path "lambda_q1", path "lambda_k1", path "lambda_q2", path "lambda_k2" }, LAYOUT_ALWAYS }
 
-/* The stems. A ResNet's weights are standardised in every forward pass, so once here. */
+/* The stems. A ResNet standardises its weights in every forward pass; the converter does it
+ * once. */
 #define STEM "patch_embed.backbone."
 #define UNIT STEM "stages.{s}.blocks.{u}."
 #define STANDARD(name, key) { name, LAYOUT_STANDARD, NULL, { key, NULL, NULL }, LAYOUT_ALWAYS }
@@ -88,7 +89,7 @@ static const layout_rule rules[] = {
     LAYOUT_FROM2("{b}norm1", "{b}in_norm"),
     LAYOUT_ROWS3("{b}attn.qkv.weight", NULL, "{b}attn.q_proj.weight", "{b}attn.k_proj.weight",
                  "{b}attn.v_proj.weight"),
-    LAYOUT_QKV("{b}attn.q", "{b}attn.k", "{b}attn.v"),   /* for --rename: no published model has them */
+    LAYOUT_QKV("{b}attn.q", "{b}attn.k", "{b}attn.v"),   /* for --rename, in no published model */
     /* DINOv3 masks the bias of the keys */
     { "{b}attn.qkv.bias", LAYOUT_PRODUCT, NULL, { "{b}attn.qkv.bias", "{b}attn.qkv.bias_mask" },
       LAYOUT_ALWAYS },
@@ -227,7 +228,7 @@ static const layout_default defaults[] = {
     { "activation=silu", "{b}mlp.w1.weight" },
     { "positions=patches", "register_tokens" },
     { "block_type=parallel", "{b}in_proj.weight" },
-    /* the original EVA-02, whose freqs_cos follows from these */
+    /* the original EVA-02: freqs_cos follows from these */
     { "rope_type=cat", "{b}attn.rope.freqs_cos" },
     { "ref_feat_shape=16", "{b}attn.rope.freqs_cos" },
     /* the original DINOv3 */

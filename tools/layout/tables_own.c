@@ -122,8 +122,8 @@ const layout layout_torch_nn_list = {
 /* === ViT, since 2021-03 === A patch's values are ordered (p1 p2 c). Until 2023-02 the stem is a
  * linear layer; since 1.0 it has a norm of the raw patch before it and one of the token after it.
  * Until 2023-08 there is a norm after the pool and none after the blocks. The mean covers all
- * tokens; since 2025-11 a model that uses it has an empty class token. A single head as wide as a
- * token has no to_out. */
+ * tokens; since 2025-11 a model that uses it has an empty class token. A model with a single head
+ * as wide as a token has no to_out. */
 
 static const char *const lucidrains_blocks[] = { "transformer.layers.{i}.", NULL };
 
@@ -168,7 +168,7 @@ static const layout_rule lucidrains_rules[] = {
     LAYOUT_END
 };
 
-/* Its examples supply images of its own size, at most after a Resize. */
+/* Its examples use images of the model's size, or a plain Resize. */
 static const layout_default lucidrains_defaults[] = {
     LAYOUT_SQUASHED,
     { "norm_eps=1e-5", NULL }, { "activation=gelu", NULL }, { "pool=avg", "!cls_token" },
@@ -284,8 +284,8 @@ const layout layout_lucidrains_2020 = {
 };
 
 /* === Its first three days === Both branches of all blocks are one nn.Sequential, and there is no
- * norm after them. The very first version made a patch of every grid_height-th row and
- * grid_width-th column. The tensors do not show it, and it was replaced within minutes. */
+ * norm after them. The very first version took every grid_height-th row and grid_width-th column as
+ * a patch. The tensors do not show it, and it was replaced within minutes. */
 
 static const char *const first_blocks[] = { "transformer.net.{e}.", NULL };
 
@@ -351,7 +351,7 @@ static const layout_rule einops_rules[] = {
     LAYOUT_FROM2("{b}norm2", "{b}1.fn.0"),
     LAYOUT_FROM2("{b}mlp.fc1", "{b}1.fn.1.0"),
     LAYOUT_FROM2("{b}mlp.fc2", "{b}1.fn.1.3"),
-    /* after a layer without weights that pools, or without a pooling layer */
+    /* with a pooling layer, which has no weights, or without one */
     LAYOUT_WHEN2("fc_norm", "2.1", "2.2.weight"),
     LAYOUT_FROM2("head", "2.2"),
     LAYOUT_FROM2("fc_norm", "2.0"),
@@ -429,7 +429,7 @@ static const layout_rule notebook_rules[] = {
     LAYOUT_END
 };
 
-/* Its images are CIFAR-10's, normalised by their own mean and deviation. */
+/* It uses CIFAR-10's images, normalised by CIFAR-10's mean and deviation. */
 static const layout_default notebook_defaults[] = {
     { "norm_eps=1e-5", NULL }, { "activation=gelu", NULL }, { "pool=token", NULL },
     { "positions=all", NULL }, LAYOUT_SQUASHED,

@@ -32,7 +32,7 @@ static const layout_extra torchvision_lacking[] = {
     { "conv_proj.*.*", "a convolutional stem" }, { NULL, NULL }
 };
 
-/* The transforms of its weights for 224 pixels; those of vit_l_16 resize to 242. */
+/* The transforms of the weights for 224 pixels, except those of vit_l_16, which resize to 242. */
 static const layout_default torchvision_defaults[] = {
     { "norm_eps=1e-6", NULL }, { "activation=gelu", NULL }, { "positions=all", NULL },
     { "crop_pct=0.875", NULL },
@@ -225,8 +225,8 @@ static const layout_extra mobileclip_harmless[] = {
     { NULL, NULL }
 };
 
-/* By its own code; timm's model of the same weights differs in eps and resizing. Without a class
- * token it uses the mean. */
+/* As in its own code; timm's model of the same weights differs in epsilon and resizing. Without a
+ * class token it uses the mean. */
 static const layout_default mobileclip_defaults[] = {
     { "norm_eps=1e-5", NULL }, { "activation=gelu", NULL }, { "pool=avg", "!cls_token" },
     { "mean=0", NULL }, { "std=1", NULL }, { "crop_pct=1", NULL },
@@ -367,7 +367,7 @@ static const char *const jax_blocks[] = {
     LAYOUT_FROM(tensor ".weight", key "/scale"), LAYOUT_FROM(tensor ".bias", key "/bias")
 #define JAX_DENSE(tensor, key)                                                                   \
     LAYOUT_VIEW(tensor ".weight", key "/kernel", "io>oi"), LAYOUT_FROM(tensor ".bias", key "/bias")
-/* Heads have a separate axis, after the input or before the output. */
+/* The heads have an axis of their own, after the input or before the output. */
 #define JAX_ATTENTION(key)                                                                       \
     LAYOUT_ROWS3("{b}attn.qkv.weight", "dhk>hkd", key "/query/kernel", key "/key/kernel",        \
                  key "/value/kernel"),                                                           \
@@ -437,7 +437,7 @@ static const layout_extra jax_harmless[] = {
     { NULL, NULL }
 };
 
-/* As in timm; the JAX code itself computes --set activation=gelu_tanh. */
+/* As in timm; the JAX code computes --set activation=gelu_tanh. */
 static const layout_default jax_defaults[] = {
     { "norm_eps=1e-6", NULL }, { "activation=gelu", NULL }, { "pool=avg", "!cls" },
     { "pos_resample=flexivit", NULL }, { NULL, NULL }

@@ -103,8 +103,8 @@ static bool read_rel_pos(checkpoint *c, const layout_item *item, int64_t first, 
     return good;
 }
 
-/* How a pair of a head rotates; separate frequencies of blocks and heads are stored as [2 axes,
- * depth, heads, pairs]. */
+/* The rotation of a pair of a head. Separate frequencies for blocks and heads are stored as [2
+ * axes, depth, heads, pairs]. */
 static vit_rotation rotation_of(const layout_item *item, const float *given, int64_t head,
                                 int64_t pair) {
     const rope_grid *grid = &item->rope;
@@ -127,7 +127,7 @@ static float table_value(const layout_item *item, const float *given, int64_t i)
     return item->method == LAYOUT_COS ? cosine : sine;
 }
 
-/* Element i of the rotations, [9, pairs], likewise. */
+/* Element i of the rotations, [9, pairs], also with such an axis. */
 static float rotation_value(const layout_item *item, const float *given, int64_t i) {
     const int64_t rows = i / item->rope.pairs;
     const vit_rotation r = rotation_of(item, given, rows / 9, i % item->rope.pairs);
@@ -152,7 +152,7 @@ static bool read_rope(checkpoint *c, const layout_item *item, int64_t first, int
 /* A constant that depends on the block's number: arXiv 2410.05258. */
 static double lambda_init(int block) { return 0.8 - 0.6 * exp(-0.3 * block); }
 
-/* One value: parts are the vectors q1, k1, q2, k2. */
+/* Computes one value; the parts are the vectors q1, k1, q2, k2. */
 static bool read_lambda(checkpoint *c, const layout_item *item, float *to, report *r) {
     float *x[LAYOUT_MAX_PARTS] = { NULL };
     double sums[2] = { 0, 0 };
@@ -208,7 +208,7 @@ static bool read_standard(checkpoint *c, const layout_item *item, int64_t first,
     return true;
 }
 
-/* The values of one channel in the parts, from this one on. */
+/* Reads the values of one channel of the parts, from this part on. */
 static bool read_channel(checkpoint *c, const layout_item *item, int part, int64_t channel,
                          double values[LAYOUT_MAX_PARTS], report *r) {
     float value;
@@ -224,7 +224,7 @@ static double batch_factor(double weight, double variance) {
     return weight / sqrt(variance + 1e-5);
 }
 
-/* Whole rows; the factor is computed in double and each product rounded once. */
+/* Takes whole rows. The factor is a double, and each product is rounded once. */
 static bool read_batch_norm(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                             float *to, report *r) {
     const int64_t depth = item->parts[0].view.count / item->tensor.dims[0];
@@ -274,14 +274,14 @@ static bool read_item(checkpoint *c, const layout_item *item, int64_t first, int
     return true;
 }
 
-/* A product of two layers, a few rows of it at a time. */
+/* The product of two layers, computed a few rows at a time. */
 typedef struct folding {
     checkpoint *checkpoint;
     const layout_item *proj, *qkv, *bias; /* bias: NULL for a weight */
     double divisor;
     int64_t inner, columns; /* [rows, inner] times [inner, columns] */
     int64_t step;           /* rows of the second that are read together */
-    float *rows, *values;   /* of the first, and of the second */
+    float *rows, *values;   /* values of the first, and of the second */
     double *sums;
 } folding;
 
@@ -360,7 +360,7 @@ bool layout_read(checkpoint *c, const layout_item *item, int64_t first, int64_t 
 /* === The pseudo-inverse of resizing one side ===
  * A resize of both sides is the Kronecker product of two of one side, and so is its inverse. */
 
-/* b [to, from]: the share of each old pixel in each new one, which a resize of unit vectors gives.
+/* Fills b [to, from] with the share of each old pixel in each new one, by resizing unit vectors.
  * False if memory is exhausted. */
 static bool make_resize(double *b, int from, int to, vit_pos_resample how) {
     const size_t n = (size_t)from;
@@ -375,7 +375,8 @@ static bool make_resize(double *b, int from, int to, vit_pos_resample how) {
     return true;
 }
 
-/* gram [n, n]: the products of the rows, or columns, of b [rows, columns] with each other. */
+/* Fills gram [n, n] with the products of the rows, or columns, of b [rows, columns] with each
+ * other. */
 static void make_gram(const double *b, int rows, int columns, bool of_columns, double *gram) {
     const int n = of_columns ? columns : rows, depth = of_columns ? rows : columns;
     const int step = of_columns ? 1 : columns, stride = of_columns ? columns : 1;
@@ -452,7 +453,7 @@ static bool start_patch(adaptation *a, vit_pos_resample how, report *r) {
 
 /* === The weights === */
 
-/* Channel c of the new channels, at the old size. */
+/* Computes channel c of the new channels, at the old size. */
 static void mix_channels(const adaptation *a, const float *from, int c, double *plane) {
     const int chans = a->from.chans, new_chans = a->to.chans;
     const size_t count = (size_t)a->from.side * (size_t)a->from.side;

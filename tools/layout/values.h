@@ -1,4 +1,4 @@
-/* values.h - the values of a .vit tensor, computed from its sources. */
+/* values.h - computes the values of a .vit tensor from its sources. */
 #ifndef VALUES_H
 #define VALUES_H
 
@@ -9,19 +9,19 @@
 #define VIT_TOOLS
 #include "vit.h"
 
-/* Elements first .. first + count - 1 of item->dims, in the file's order, for a stored item. Copies
- * are exact. Methods that work on rows need whole rows. */
+/* Reads elements first .. first + count - 1 of a stored item, whose shape is item->dims, in the
+ * file's order. Copies are exact. Methods that work on rows need whole rows. */
 bool layout_read(checkpoint *c, const layout_item *item, int64_t first, int64_t count, float *to,
                  report *r);
 
-/* The effect of LAYOUT_STANDARD on a row. A row that is standard already, as in a .vit file turned
+/* Does to a row what LAYOUT_STANDARD does. A row that is standard already, as in a .vit file turned
  * back, stays unchanged. */
 void layout_standardise(float *row, int64_t depth);
 
 /* === Other sizes === */
 
-/* The weights of the patch embedding for another number of channels or another patch size, as timm
- * adapts them; those of a stem's first convolution for other channels.
+/* Adapts the weights of the patch embedding to another number of channels or another patch size, as
+ * timm does, or those of a stem's first convolution to other channels.
  *
  *     channels  1: their sum; n: the first three again and again, times 3 / n
  *     patches   FlexiViT's: the weights whose output for a resized patch is nearest to that of the
@@ -38,7 +38,8 @@ typedef struct adaptation {
     double *plane, *middle; /* [from.side, from.side], [from.side, to.side] */
 } adaptation;
 
-/* `how` patches are resized: bilinear for VIT_RESAMPLE_FLEXIVIT, otherwise timm's bicubic. */
+/* `how` chooses the resize of patches: bilinear for VIT_RESAMPLE_FLEXIVIT, otherwise timm's
+ * bicubic. */
 bool adapt_start(adaptation *a, const patch_shape *from, const patch_shape *to,
                  vit_pos_resample how, report *r);
 

@@ -82,7 +82,7 @@ bool layout_take_block(checkpoint_tensor_info *view, int i) {
 
 /* === Axes === */
 
-/* Letters of the source's next dimension, without brackets; NULL after the last. */
+/* Returns the letters of the source's next dimension, without brackets; NULL after the last. */
 static const char *next_dim(const char *axes, char *letters, size_t size) {
     size_t length = 1;
     if (*axes == '>') return NULL;
@@ -126,7 +126,7 @@ static int64_t known_size(const layout_sizes *sizes, char letter) {
     }
 }
 
-/* Indexed by the letter, which is ASCII. */
+/* Indexed by the letter, in ASCII. */
 typedef struct letter_table {
     int64_t size[128], stride[128];
 } letter_table;
@@ -255,7 +255,7 @@ static bool make_layer(int64_t rows, int64_t cols, bool has_bias, fold_layer *la
     return false;
 }
 
-/* sums += the factors times this many rows, in order. */
+/* Adds this many rows, each times its factor, to the sums, in order. */
 static void add_rows(const double *factors, const double *rows, int64_t count, int64_t cols,
                      double *sums) {
     int64_t j, k;

@@ -38,8 +38,8 @@ bool layout_rows(const checkpoint_tensor_info *view, const int64_t *dims, int nd
 
 /* === Folds === */
 
-/* Tensors computed from several: consecutive layers, one for each head, positions from a linear
- * layer. Sums are in double and rounded once. */
+/* Tensors computed from several others: consecutive layers, a layer for each head, positions from a
+ * linear layer. Sums are in double and rounded once. */
 
 /* A weight [rows, cols] and a bias [rows], in memory. */
 typedef struct fold_layer {
@@ -53,10 +53,10 @@ bool fold_read(checkpoint *c, const checkpoint_tensor_info *weight,
                report *r);
 void fold_free(fold_layer *layer);
 
-/* Rows first .. first + rows - 1 of a layer; frees nothing. */
+/* Computes rows first .. first + rows - 1 of a layer; frees nothing. */
 fold_layer fold_rows(const fold_layer *layer, int64_t first, int64_t rows);
 
-/* The two one after the other: second(first(x)). */
+/* One layer for both in turn: second(first(x)). */
 bool fold_chain(const fold_layer *first, const fold_layer *second, fold_layer *result, report *r);
 
 /* Stacks the layers. is_diagonal: each reads only its own columns. `groups` > 1: each has this many
