@@ -168,6 +168,8 @@
       VIT_API              linkage of public functions; default extern
       VIT_TOOLS            declare >>tools and >>format too; define it at every include that uses
                            them
+      VIT_TEXT_ENCODER     texts too: vit_model_text, vit_text_embed and others; not with
+                           VIT_BARE_METAL or VIT_FIXED
       VIT_NO_STDIO         no vit_model_open, no files
       VIT_NO_MMAP          vit_model_open reads instead of mapping
       VIT_NO_MALLOC        no allocation; drops vit_classify, vit_run and other functions that need
@@ -218,7 +220,7 @@
       in_chans 32, image side 16384, patch_size 1024, embed_dim 16384, depth 1024, num_heads 1024,
       head_dim 4096, mlp_dim 262144, num_reg_tokens 1024, num_classes 1048576, num_tokens 65536,
       photo side 1048576, stem_width 512, 99 blocks per stage of a stem, pool_num_heads 1024,
-      pool_mlp_dim 262144, mean 65536. The input has fewer than 2^30 values, so that its bytes fit a
+      pool_mlp_dim 262144, vocab_size 1048576, mean 65536. The input has fewer than 2^30 values, so that its bytes fit a
       32-bit size_t. Files above SIZE_MAX bytes are refused.
 
    PORTABILITY   x86-64 has SSE2, AVX2, AVX-VNNI and AVX-512 kernels (the last also with
@@ -426,6 +428,7 @@ typedef enum vit_attention {
     VIT_ATTENTION_SELF = 1, /* itself alone: softmax gives 1, so the context is v, and
                                v and attn.proj are one layer, stored as attn.proj:
                                an encoder that took the batch for the sequence */
+    VIT_ATTENTION_CAUSAL = 2, /* itself and the tokens before it: text encoders  */
     VIT_NUM_ATTENTIONS
 } vit_attention;
 
@@ -465,6 +468,8 @@ typedef enum vit_pool {
     VIT_POOL_AVGMAX = 3,    /* half the sum of both                              */
     VIT_POOL_MAP = 4,       /* multi-head attention pooling: timm's attn_pool    */
     VIT_POOL_TOKEN_AVG = 5, /* [token 0, mean of the patches], 2 D wide: DINOv2  */
+    VIT_POOL_LAST = 6,      /* the last token: SigLIP's text encoder             */
+    VIT_POOL_ARGMAX = 7,    /* the first token with the largest id: CLIP's end of text */
     VIT_NUM_POOLS
 } vit_pool;
 
@@ -535,6 +540,11 @@ typedef struct vit_config {
     int stem_stage2;
     int stem_stage3;
     int stem_stage4;
+    int vocab_size;         /* V: a text encoder, whose input is img_width ids of
+                               tokens, from 0 to V - 1; 0 for images. Needs a
+                               build with VIT_TEXT_ENCODER */
+    float logit_scale;      /* of a text encoder: the logit of a photo and a text */
+    float logit_bias;       /*    is logit_scale * cosine + logit_bias           */
 
     int resize_height;      /* preprocessing: the photo's size before the crop   */
     int resize_width;
@@ -551,7 +561,7 @@ typedef struct vit_config {
 
     int selftest_seed;         /* seed of vit_selftest's input                   */
     float selftest_tolerance;  /* largest accepted |difference| / max|expected|  */
-    VIT_RESERVED(int, 32)      /* for future options                             */
+    VIT_RESERVED(int, 29)      /* for future options                             */
 
     float mean[VIT_MAX_CHANS]; /* preprocessing of pixels x in [0, 1]:           */
     float std[VIT_MAX_CHANS];  /*    (x - mean) / std                            */
@@ -630,6 +640,13 @@ VIT_INLINE vit_result vit_model_open_memory(const void *data, size_t size, unsig
 /* Releases the memory of vit_model_open and zeroes the struct. The model may be NULL or one that
    could not be opened. */
 VIT_API void vit_model_close(vit_model *model);
+
+#ifdef VIT_TEXT_ENCODER
+/* The text encoder of a file that has one, or a copy of a model that is one. It uses the bytes of
+   `model`, which must stay open; closing it is optional. Flags are those of vit_model_open_memory.
+   VIT_ERROR_UNSUPPORTED if the file has no text encoder; detail of text has the reason. */
+VIT_API vit_result vit_model_text(const vit_model *model, unsigned flags, vit_model *text);
+#endif
 
 #ifndef VIT_NO_DOUBLE
 /* Changes the input size, in pixels, of a model marked dynamic_img_size: img_*, resize_*, grid_*
@@ -893,14 +910,18 @@ VIT_API vit_result vit_preprocess(const vit_model *model, const vit_image *image
 
 /* Images for a forward pass. Zero-initialise, then set what you need. */
 typedef struct vit_input {
-    const float *pixels; /* [batch, in_chans, img_height, img_width], from vit_preprocess */
+    const float *pixels; /* [batch, in_chans, img_height, img_width], from vit_preprocess;
+                            text encoders take ids as floats here too */
     int batch;           /* any number of images; 0 means 1                      */
     const uint8_t *mask; /* [batch, num_tokens] or NULL: 0 for tokens that must not be attended
                             to, e.g. padding. Their scores become the lowest float before
                             the softmax, in every block and in map pooling; they remain
                             queries and count in means over tokens. VIT_ATTENTION_SELF has
                             nothing to mask */
-    VIT_RESERVED(void *, 6)
+#if !defined(VIT_BARE_METAL) && !defined(VIT_FIXED)
+    const int *ids;      /* [batch, img_width] of a text encoder, instead of pixels: ids of tokens */
+#endif
+    VIT_RESERVED(void *, 5)
 } vit_input;
 
 /* The results of one block. Tokens are ordered: prefix tokens, then patches, row by row. */
@@ -1171,7 +1192,7 @@ VIT_API void vit_hash_update(vit_hash *hash, const void *data, size_t size);
 VIT_API uint64_t vit_hash_final(const vit_hash *hash);
 
 /* The input of vit_selftest, [in_chans, img_height, img_width]: uniform in [-1, 1), by splitmix64
-   (Steele, Lea, Flood 2014) from selftest_seed. */
+   (Steele, Lea, Flood 2014) from selftest_seed. A text encoder's has ids of tokens. */
 VIT_API void vit_selftest_input(const vit_config *config, float *input);
 
 /* ------------------------------------------------------------------------- */
@@ -1186,16 +1207,16 @@ VIT_API void vit_selftest_input(const vit_config *config, float *input);
       8   u32    version, 1
       12  u32    num_sections
       16  u64    file_size, exact
-      24  u64    meta_size: all sections but the data end before it
+      24  u64    meta_size: all sections but data and text end before it
       32  u64    meta_checksum: XXH64 of bytes [0, meta_size) with this field zero
       40  u64[3] zero
 
    SECTION TABLE, 32 bytes each, at 64
       0   u8[8]  tag: "fields" "tensors" "labels" "synsets" "source" "fits16" "learned"
-                 "data"; zero-padded
+                 "data" "text"; zero-padded
       8   u32 1 if a reader that does not implement the tag must refuse the file
       12  u32    count: of fields, tensors, strings
-      16  u64    offset, a multiple of 8 (of the data: of 64)
+      16  u64    offset, a multiple of 8 (of the data and the text: of 64)
       24  u64    size
 
    "fields": one 32-byte record per architecture or preprocessing option. A reader skips unknown
@@ -1226,6 +1247,9 @@ VIT_API void vit_selftest_input(const vit_config *config, float *input);
    "learned": optional, what vit-learn keeps of photos. u64 hash of the backbone, u32 dim, u32 1 if
    a photo may have several classes, u32 classes, u32 zero; f16 embeddings[count][dim]; for each
    photo its class as u32, or one bit for each class, in whole bytes. The labels name the classes.
+
+   "text": optional, after the data: a whole .vit file, the text encoder that belongs to the image
+   encoder. Its offsets count from its own start.
 
    PLAIN tensors are row-major f32, as in PyTorch. PANELS hold the weight of a linear layer, y[n] =
    sum over k of w[n][k] x[k], in the order in which kernels read it: panels of 16 rows, each K
@@ -1333,6 +1357,9 @@ enum {
     X(int, stem_stage2, 2, 0, 99)                                              \
     X(int, stem_stage3, 2, 0, 99)                                              \
     X(int, stem_stage4, 2, 0, 99)                                              \
+    X(int, vocab_size, 2, 0, 1048576)                                          \
+    X(float, logit_scale, 2, 0, 1e6f)                                          \
+    X(float, logit_bias, 2, -1e6f, 1e6f)                                       \
     X(int, resize_height, 0, 1, 32768)                                         \
     X(int, resize_width, 0, 1, 32768)                                          \
     X(int, crop_mode, 0, 0, VIT_NUM_CROP_MODES - 1)                            \
@@ -1575,6 +1602,10 @@ static const vit_config vit__fixed = VIT__PASTE(VIT_FIXED, _CONFIG);
 
 #define VIT__LOGITS_ONLY VIT__IS(VIT_LOGITS_ONLY)
 #define VIT__EXECUTOR (!VIT__IS(VIT_NO_EXECUTOR))
+#define VIT__TEXT_ENCODER VIT__IS(VIT_TEXT_ENCODER)
+#if VIT__TEXT_ENCODER && (defined(VIT_BARE_METAL) || defined(VIT_FIXED))
+#    error "vit.h: VIT_TEXT_ENCODER excludes VIT_BARE_METAL and VIT_FIXED"
+#endif
 #define VIT__MMAP (!VIT__IS(VIT_NO_STDIO) && !VIT__IS(VIT_NO_MMAP))     /* needs files */
 #define VIT__POOL (!VIT__IS(VIT_NO_THREADS) && !VIT__IS(VIT_NO_MALLOC)) /* allocates itself */
 
@@ -2314,7 +2345,7 @@ VIT__COLD_BEGIN
      NORM    "<name>.weight" [dims], "<name>.bias" [dims]
      TENSOR  "<name>" [dims] alone
    A letter of dims has a meaning of its own in this list:
-     D embed_dim   A num_heads * head_dim   Q 3 * A   V 2 * A   H head_dim
+     D embed_dim   L vocab_size   A num_heads * head_dim   Q 3 * A   V 2 * A   H head_dim
      B input of attn.proj: A, or D where it is folded with v
      M mlp_dim   F width of fc1 T tokens with a position G num_reg_tokens
      C in_chans   J stem_width I channels of the map that patches are cut from, P side
@@ -2322,7 +2353,7 @@ VIT__COLD_BEGIN
      O width of the self-test's output   N num_patches   S head_dim / 2   Z num_heads
      W relative positions   U hidden width of map pooling   1, 2, ... themselves
    The layer is present if every letter of condition holds; its bias must satisfy one more letter:
-     + always   - never
+     + always   - never   V text encoder   u image encoder
      R ResNet stem   C convolutional stem
      c cls_token   d dist_token   g registers   p positions   b patch bias
      v norm of raw patches   n patch norm   e norm before the blocks
@@ -2348,6 +2379,7 @@ VIT__COLD_BEGIN
     X(cls_token, "cls_token", TENSOR, "11D", "c", '-')                         \
     X(dist_token, "dist_token", TENSOR, "11D", "d", '-')                       \
     X(reg_token, "reg_token", TENSOR, "1GD", "g", '-')                         \
+    X(token_embed, "token_embed", LINEAR, "LD", "V", '-')                      \
     X(pos_embed, "pos_embed", TENSOR, "1TD", "p", '-')                         \
     X(root, "patch_embed.backbone.stem.conv", LINEAR, "JC77", "R", '-')        \
     X(root_norm, "patch_embed.backbone.stem.norm", NORM, "J", "R", '+')        \
@@ -2357,7 +2389,7 @@ VIT__COLD_BEGIN
     X(rope_cos, "rope.cos", TENSOR, "NS", "x", '-')                            \
     X(rope_sin, "rope.sin", TENSOR, "NS", "x", '-')                            \
     X(rotations, "rope.rotations", TENSOR, "9S", "xz", '-')                    \
-    X(patch, "patch_embed.proj", LINEAR, "DIPP", "", 'b')                      \
+    X(patch, "patch_embed.proj", LINEAR, "DIPP", "u", 'b')                     \
     X(patch_norm, "patch_embed.norm", NORM, "D", "n", 'l')                     \
     X(norm_pre, "norm_pre", NORM, "D", "e", 'l')
 
@@ -2531,6 +2563,8 @@ VIT__INLINE int vit__pooled_dim(const vit_config *c) {
     case VIT_POOL_MAX:
     case VIT_POOL_AVGMAX:
     case VIT_POOL_MAP:
+    case VIT_POOL_LAST:
+    case VIT_POOL_ARGMAX:
     case VIT_NUM_POOLS: break;
     case VIT_POOL_TOKEN_AVG: return 2 * c->embed_dim;
     }
@@ -2543,6 +2577,11 @@ VIT__INLINE int vit__embedding_dim(const vit_config *c) {
 
 VIT_API int vit_embedding_dim(const vit_model *model) {
     return vit__is_checked(model) ? vit__embedding_dim(VIT__CONFIG(model)) : 0;
+}
+
+/* 1 if the input is token ids. */
+VIT__INLINE int vit__is_text(const vit_config *c) {
+    return VIT__TEXT_ENCODER && c->vocab_size != 0;
 }
 
 static size_t vit__input_size(const vit_config *c) {
@@ -2581,6 +2620,7 @@ static int vit__num_rel_pos(const vit_config *c) {
 static int vit__dim(const vit_config *c, char letter) {
     switch (letter) {
     case 'D': return c->embed_dim;
+    case 'L': return c->vocab_size;
     case 'A': return c->num_heads * c->head_dim;
     case 'B': return vit__context_dim(c);
     case 'Q': return 3 * c->num_heads * c->head_dim;
@@ -2632,6 +2672,8 @@ VIT__INLINE int vit__shares_norm(const vit_config *c) {
 
 static int vit__holds(const vit_config *c, char condition) {
     switch (condition) {
+    case 'V': return vit__is_text(c);
+    case 'u': return !vit__is_text(c);
     case 'R': return c->stem == VIT_STEM_RESNET;
     case 'C': return c->stem == VIT_STEM_CONV;
     case 'c': return c->has_cls_token;
@@ -2659,7 +2701,7 @@ static int vit__holds(const vit_config *c, char condition) {
     case 'X': return c->rope != VIT_ROPE_NONE && c->rope_per_block;
     case 'i': return c->has_rel_pos;
     case 'D': return c->has_diff_attn;
-    case 'A': return c->attention == VIT_ATTENTION_ALL;
+    case 'A': return c->attention != VIT_ATTENTION_SELF;
     case 'y': return c->mlp_dim != 0;
     case 'w': return c->mlp_dim != 0 && !vit__shares_norm(c);
     case 't': return c->selftest_tolerance > 0;
@@ -2964,10 +3006,29 @@ static vit_result vit__check_blocks(const vit_config *c, char *detail) {
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
                          "attention 1, to itself alone, excludes has_qkv_bias, has_qk_norm, rope, "
                          "has_rel_pos, has_diff_attn and has_attn_norm");
+    if (c->attention == VIT_ATTENTION_CAUSAL && c->has_rel_pos)
+        return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "attention 2, causal, excludes has_rel_pos");
     if (c->representation_act && !c->representation_dim)
         return vit__fail(detail, VIT_ERROR_CORRUPT, "representation_act needs representation_dim");
     if (c->head_activation && !c->num_classes)
         return vit__fail(detail, VIT_ERROR_CORRUPT, "head_activation needs num_classes");
+    return VIT_OK;
+}
+
+/* Checks the fields of a text encoder. Its tokens are a row of patches of one pixel. */
+static vit_result vit__check_text(const vit_config *c, char *detail) {
+    if (!c->vocab_size && (c->pool >= VIT_POOL_LAST || c->logit_scale != 0.0f))
+        return vit__fail(detail, VIT_ERROR_CORRUPT, "pool 6 and 7 and logit_scale need vocab_size");
+    if (!c->vocab_size) return VIT_OK;
+    if (!VIT__TEXT_ENCODER)
+        return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
+                         "a text encoder needs a build with VIT_TEXT_ENCODER");
+    if (c->in_chans != 1 || c->img_height != 1 || c->patch_size != 1 || c->patch_stride || c->stem ||
+        c->patch_cut || c->dynamic_img_size || c->dynamic_img_pad || c->has_patch_bias ||
+        c->has_patch_norm || c->has_patch_pre_norm || c->has_rel_pos || c->rope)
+        return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
+                         "vocab_size excludes the options of patches, stems and sizes, rope and "
+                         "has_rel_pos; in_chans, img_height and patch_size must be 1");
     return VIT_OK;
 }
 
@@ -3028,6 +3089,7 @@ VIT_API vit_result vit_config_check(vit_config *config, char detail[VIT_MAX_DETA
     if (!result) result = vit__check_stem(c, detail);
     if (!result) result = vit__check_cut(c, detail);
     if (!result) result = vit__check_blocks(c, detail);
+    if (!result) result = vit__check_text(c, detail);
     if (result) return result;
     c->grid_height = vit__grid_side(c, c->img_height);
     c->grid_width = vit__grid_side(c, c->img_width);
@@ -3743,8 +3805,23 @@ static vit_result vit__check_all_fits16(vit_model *model) {
     return result;
 }
 
+/* The place of an optional section of an open model; 0 bytes at the file's end if there is none. */
+static uint64_t vit__find_section(const vit_model *model, const char tag[9], uint64_t *size) {
+    const uint32_t count = vit__u32(model->data + VIT_HEADER_NUM_SECTIONS);
+    const unsigned char *entry = model->data + VIT_HEADER_SIZE;
+    uint32_t i;
+    for (i = 0; i < count; i++, entry += VIT_SECTION_SIZE) {
+        const uint64_t offset = vit__u64(entry + VIT_SECTION_OFFSET);
+        *size = vit__u64(entry + VIT_SECTION_BYTES);
+        if (memcmp(entry, tag, 8) == 0 && offset <= model->size && *size <= model->size - offset)
+            return offset;
+    }
+    *size = 0;
+    return model->size;
+}
+
 VIT_API vit_result vit_model_verify(vit_model *model) {
-    uint64_t end;
+    uint64_t end, encoder, encoder_size;
     int i, zero = 1;
     vit_tensor t;
     if (!vit__is_checked(model)) return VIT_ERROR_ARGUMENT;
@@ -3762,7 +3839,9 @@ VIT_API vit_result vit_model_verify(vit_model *model) {
         zero &= vit__is_zero(model->data + end, t.offset - end);
         end = t.offset + t.size;
     }
-    if (!zero || !vit__is_zero(model->data + end, model->size - end))
+    encoder = vit__find_section(model, "text\0\0\0\0", &encoder_size);
+    if (!zero || encoder < end || !vit__is_zero(model->data + end, encoder - end) ||
+        !vit__is_zero(model->data + encoder + encoder_size, model->size - encoder - encoder_size))
         return vit__fail(model->detail, VIT_ERROR_CORRUPT, "a gap between tensors is not zero");
     return VIT_OK;
 }
@@ -3894,6 +3973,24 @@ VIT_API vit_result vit_model_open_memory_as(unsigned abi, const void *data, size
     model->size = size;
     return vit__load(model, flags);
 }
+
+#if VIT__TEXT_ENCODER
+VIT_API vit_result vit_model_text(const vit_model *model, unsigned flags, vit_model *text) {
+    uint64_t offset, size;
+    if (!text || !vit__is_checked(model)) return VIT_ERROR_ARGUMENT;
+    offset = vit__find_section(model, "text\0\0\0\0", &size);
+    if (!model->config.vocab_size && size)
+        return vit_model_open_memory_as(VIT_ABI_OF_PROGRAM, model->data + (size_t)offset,
+                                        (size_t)size, flags, text);
+    memset(text, 0, sizeof *text);
+    text->abi = VIT_ABI_OF_PROGRAM;
+    if (!model->config.vocab_size)
+        return vit__fail(text->detail, VIT_ERROR_UNSUPPORTED, "the file has no text encoder");
+    *text = *model;
+    text->ownership = 0;
+    return VIT_OK;
+}
+#endif
 
 #ifndef VIT_NO_STDIO
 
@@ -9183,6 +9280,7 @@ static vit_result vit__check_image(const vit_config *c, const vit_image *image) 
         (unsigned)image->format >= VIT_NUM_PIXELS ||
         (image->stride && image->stride < vit__row_size(image)))
         return VIT_ERROR_ARGUMENT;
+    if (vit__is_text(c)) return VIT_ERROR_UNSUPPORTED;
     return c->in_chans == 1 || c->in_chans == 3 ? VIT_OK : VIT_ERROR_UNSUPPORTED;
 }
 
@@ -9398,6 +9496,8 @@ typedef struct vit__pass {
     int batch;
     int queries;          /* tokens of each image that later steps read, from the first on: */
                           /* all N, or in the last block only those that the head reads */
+    const float *pixels;  /* the input: [batch, C, img_height, img_width], ids if it is text,  */
+    const int *ids;       /* or [batch, img_width] ids and no pixels                           */
     const uint8_t *mask;  /* [batch, N]: 0 for tokens that nobody attends to; or NULL          */
     float *maps;          /* [batch, H, N, N]: attention, for the caller; or NULL              */
 } vit__pass;
@@ -9408,6 +9508,8 @@ static vit__pass vit__begin_pass(const vit_session *s, int batch) {
     p.stage = p.block = -1;
     p.batch = batch;
     p.queries = VIT__CONFIG(s->model)->num_tokens;
+    p.pixels = NULL;
+    p.ids = NULL;
     p.mask = NULL;
     p.maps = NULL;
     return p;
@@ -10291,9 +10393,27 @@ static void vit__put_tokens(const vit_session *s, float *x, const float *from, c
     else if (x != from) memcpy(x, from, (size_t)count * sizeof(float));
 }
 
-/* The input [batch, in_chans, img_height, img_width] to x [batch * N, D]. With one image, patches
-   are written straight to their place in x; a batch goes through y. */
-static vit__mat vit__patch_embed(const vit__pass *p, const float *input) {
+/* Token i of a text encoder's input. */
+static int vit__id(const vit__pass *p, int i) { return p->ids ? p->ids[i] : (int)p->pixels[i]; }
+
+/* Writes rows of token_embed: those of the batch's ids. */
+static void vit__gather_ids(const vit__pass *p, const vit__layer *table, vit__mat to) {
+    const size_t panel = (size_t)vit__panel_bytes(table->dtype, to.cols);
+    int r, k;
+    for (r = 0; r < to.rows; r++) {
+        const int id = vit__id(p, r);
+        const unsigned char *from = (const unsigned char *)(const void *)table->weight;
+        from += (size_t)(id / 16) * panel;
+        for (k = 0; k < to.cols; k++)
+            to.data[(size_t)r * to.ld + (size_t)k] =
+                vit__unpack_number(table->dtype, from, id, k, to.cols);
+    }
+}
+
+/* The input to x [batch * N, D]. With one image, patches are written straight to their place in x;
+   a batch goes through y. */
+static vit__mat vit__patch_embed(const vit__pass *p) {
+    const float *const input = p->pixels;
     const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
     const int dim = c->embed_dim, count = p->batch * c->num_patches;
@@ -10311,7 +10431,8 @@ static vit__mat vit__patch_embed(const vit__pass *p, const float *input) {
     vit__find_front(s->model, &w);
     vit__phase(s, VIT_PHASE_PATCH_EMBED);
     step = rows.rows;
-    for (i = 0; i < count; i += step) { /* patches = patch_embed.proj(rows of pixels) */
+    if (vit__is_text(c)) vit__gather_ids(p, &w.token_embed, patches);
+    for (i = 0; i < count && !vit__is_text(c); i += step) { /* patches = patch_embed.proj(rows of pixels) */
         rows.rows = vit__min(step, count - i);
         if (c->stem) {
             vit__stem_rows(p, &w, &stem, input, rows);
@@ -10377,6 +10498,7 @@ typedef struct vit__attention {
 
     const float *q;       /* [batch, N, H, head_dim]; only `queries` tokens are read */
     int is_pooling;       /* 1: map pooling, whose q is one row of the file       */
+    int causal;           /* 1: a token attends to itself and those before it     */
     const float *k, *v;   /* [batch, N, H, head_dim]; only `keys` tokens are read */
     int keys;             /* attended tokens of each image                        */
     size_t ldq, ldk;      /* floats between tokens of q; of k and v               */
@@ -10399,6 +10521,7 @@ static void vit__attention_init(vit__attention *job, const vit__pass *p, int hea
     job->heads = heads;
     job->dim = c->num_heads * c->head_dim / heads;
     job->scale = c->attn_scale;
+    job->causal = c->attention == VIT_ATTENTION_CAUSAL;
     job->quantised = VIT__IN_INTEGERS &&
                      (!VIT__IN_FLOATS || weights == VIT_I8 || weights == VIT_I4);
     job->dtype = weights == VIT_BF16 ? VIT_BF16 : VIT_F32;
@@ -10415,6 +10538,10 @@ static void vit__attention_init(vit__attention *job, const vit__pass *p, int hea
 
 static int vit__is_differential(const vit__attention *job) {
     return VIT__FIXED_OR(has_diff_attn, 1) && job->lambda != NULL;
+}
+
+static int vit__is_causal(const vit__attention *job) {
+    return VIT__FIXED_OR(attention, VIT_ATTENTION_CAUSAL) == VIT_ATTENTION_CAUSAL && job->causal;
 }
 
 static int vit__is_pooling(const vit__attention *job) {
@@ -10575,7 +10702,7 @@ static void vit__attention_scores(const vit__attention *job, const vit__attn_hea
                                   vit__queries tile, int half, vit__linear *scores,
                                   float *factor) {
     const vit__kernels *kernels = vit__known_kernels(scores->kernels);
-    const int quantised = vit__is_quantised(&head->packing), n = job->keys;
+    const int quantised = vit__is_quantised(&head->packing);
     const int swapped = VIT__BIG_ENDIAN && vit__is_pooling(job);
     const float *steps = quantised ? head->packing.key_steps : NULL;
     const float *rel_pos = VIT__FIXED_OR(has_rel_pos, 1) ? head->rel_pos : NULL;
@@ -10603,13 +10730,15 @@ static void vit__attention_scores(const vit__attention *job, const vit__attn_hea
     for (r = 0; r < tile.rows; r++) {
         float *row = scores->out.c + (size_t)r * scores->out.ldc;
         const float scale = quantised ? job->scale * step[r] : job->scale;
+        const int n = vit__is_causal(job) ? tile.first + r + 1 : job->keys;
+        if (n < job->keys) memset(row + n, 0, (size_t)(job->keys - n) * sizeof(float));
         if (!rel_pos && !mask) {
             factor[r] = kernels->softmax(row, steps, n, scale);
             continue;
         }
         for (i = 0; i < n && steps; i++) row[i] *= steps[i];
         kernels->scale(row, row, n, scale);
-        if (rel_pos)
+        if (rel_pos) /* never causal */
             vit__add_rel_pos(VIT__CONFIG(job->session->model), kernels, rel_pos, tile.first + r,
                              row);
         for (i = 0; i < n && mask; i++)
@@ -11224,6 +11353,7 @@ static void vit__map_attention(const vit__pass *p, const vit__tail_layers *w,
     if (c->pool_num_heads) job->scale = 1.0f / vit__sqrt((float)job->dim);
     job->q = w->pool_q;
     job->is_pooling = 1;
+    job->causal = 0;
     job->keys = c->num_tokens - vit__first_pooled(c);
     job->maps = NULL;
     job->queries = 1;
@@ -11277,6 +11407,8 @@ static void vit__pool_image(const vit_config *c, const float *tokens, float *poo
     switch ((vit_pool)c->pool) {
     case VIT_POOL_TOKEN: break; /* vit__pool norms only the tokens that are read */
     case VIT_POOL_MAP: break;   /* vit__map_pool handles all images at once */
+    case VIT_POOL_LAST:         /* as VIT_POOL_TOKEN */
+    case VIT_POOL_ARGMAX: break;
     case VIT_POOL_AVG: vit__reduce_rows(patches, n, dim, 0, pooled); break;
     case VIT_POOL_MAX: vit__reduce_rows(patches, n, dim, 1, pooled); break;
     case VIT_POOL_AVGMAX:
@@ -11290,6 +11422,17 @@ static void vit__pool_image(const vit_config *c, const float *tokens, float *poo
         break;
     case VIT_NUM_POOLS: break;
     }
+}
+
+/* The number of the token that a text is pooled to, counted without prefix tokens. */
+static int vit__end_of_text(const vit__pass *p, int text) {
+    const vit_config *c = VIT__CONFIG(p->session->model);
+    const int n = c->num_patches, first = text * n;
+    int end = 0, i;
+    if (c->pool == VIT_POOL_LAST) return n - 1;
+    for (i = 1; i < n; i++)
+        if (vit__id(p, first + i) > vit__id(p, first + end)) end = i;
+    return end;
 }
 
 /* Turns x into the head's input: final norm, pooling, fc_norm. t->dist receives the normed
@@ -11307,6 +11450,13 @@ static vit__mat vit__pool(const vit__pass *p, const vit__tail_layers *w, const v
         const vit__mat dist = vit__matrix(x.data + x.ld, image, batch, x.cols);
         vit__norm(p, &w->norm, cls, t->pooled, NULL, NULL);
         if (c->has_dist_token) vit__norm(p, &w->norm, dist, t->dist, NULL, NULL);
+    } else if (vit__is_text(c) && c->pool >= VIT_POOL_LAST) {
+        for (i = 0; i < batch; i++) {
+            const size_t token = (size_t)(c->num_prefix_tokens + vit__end_of_text(p, i));
+            vit__norm(p, &w->norm,
+                      vit__matrix(x.data + (size_t)i * image + token * x.ld, x.ld, 1, x.cols),
+                      t->pooled + (size_t)i * pooled.ld, NULL, NULL);
+        }
     } else {
         vit__norm(p, &w->norm, x, x.data, NULL, NULL);
         if (c->pool == VIT_POOL_MAP) vit__map_pool(p, w, t, x);
@@ -11466,7 +11616,7 @@ static uint64_t vit__scratch_floats(const vit_session *s, uint64_t rows) {
     const vit_config *c = VIT__CONFIG(s->model);
     const uint64_t width = (uint64_t)(unsigned)(c->num_heads * c->head_dim);
     const uint64_t hidden = (uint64_t)(unsigned)vit__max(vit__fc1_dim(c), c->embed_dim);
-    const int has_qkv = c->attention == VIT_ATTENTION_ALL && !vit__is_low(&s->params);
+    const int has_qkv = c->attention != VIT_ATTENTION_SELF && !vit__is_low(&s->params);
     const uint64_t block = vit__max64(has_qkv ? rows * 3 * width : 0, rows * hidden);
     vit__arena patches = { NULL, 0 }, tail = { NULL, 0 };
     vit__stem_room stem;
@@ -11484,7 +11634,7 @@ static uint64_t vit__measure_attention(const vit_session *s, uint64_t *context) 
     uint64_t stride = 0;
     vit__attention job;
     int i;
-    for (i = 0; i < c->depth && c->attention == VIT_ATTENTION_ALL; i++) {
+    for (i = 0; i < c->depth && c->attention != VIT_ATTENTION_SELF; i++) {
         vit__block_layers w;
         vit__find_block(s->model, i, &w);
         vit__attention_init(&job, &p, c->num_heads, &w.qkv);
@@ -11793,14 +11943,17 @@ static int vit__needed_blocks(const vit_session *s, const vit_outputs *out) {
 }
 
 /* Runs at most params.batch images, from number `image` on. */
-static void vit__forward_batch(const vit_session *s, const float *input, const uint8_t *mask,
-                               int batch, const vit_outputs *out, int image) {
+static void vit__forward_batch(const vit_session *s, const float *pixels, const int *ids,
+                               const uint8_t *mask, int batch, const vit_outputs *out,
+                               int image) {
     const vit_config *c = VIT__CONFIG(s->model);
     const int num_blocks = vit__needed_blocks(s, out);
     vit__pass p = vit__begin_pass(s, batch);
     vit__mat x;
     p.mask = mask;
-    x = vit__patch_embed(&p, input);
+    p.pixels = pixels;
+    p.ids = ids;
+    x = vit__patch_embed(&p);
     for (p.block = 0; p.block < num_blocks; p.block++) {
         vit__block_layers w;
         vit__begin_block(s, p.block, &w);
@@ -11838,36 +11991,98 @@ static int vit__can_give(const vit_config *c, const vit_outputs *out, int batch)
     return 1;
 }
 
-VIT_API vit_result vit_forward(vit_session *session, const vit_input *input,
-                               const vit_outputs *outputs) {
-    const vit_config *c;
-    const float *pixels;
-    const uint8_t *mask;
-    vit_outputs out;
-    int batch, image, now;
-    if (!session || !session->model || !input || !input->pixels || !outputs ||
-        (unsigned)input->batch > (unsigned)vit__known_batch(0x7fffffff))
-        return VIT_ERROR_ARGUMENT;
-    c = VIT__CONFIG(session->model);
-    pixels = input->pixels;
-    mask = VIT__LOGITS_ONLY ? NULL : input->mask;
-    batch = vit__known_batch(vit__max(input->batch, 1));
-    out = *outputs;
-    if (!vit__can_give(c, &out, batch) || (out.logits && !c->num_classes) ||
-        (VIT__LOGITS_ONLY && input->mask) || session->img_height != c->img_height ||
-        session->img_width != c->img_width)
-        return VIT_ERROR_ARGUMENT;
-    for (image = 0; image < batch; image += now) {
+/* Runs a batch, params.batch images at a time. */
+static void vit__forward_all(const vit_session *s, vit_input in, vit_outputs out) {
+    const vit_config *c = VIT__CONFIG(s->model);
+    const int *ids = NULL;
+    const uint8_t *mask = VIT__LOGITS_ONLY ? NULL : in.mask;
+    int image, now;
+#if VIT__TEXT_ENCODER
+    ids = in.ids;
+#endif
+    for (image = 0; image < in.batch; image += now) {
         size_t n;
-        now = vit__min(batch - image, vit__batch(session));
+        now = vit__min(in.batch - image, vit__batch(s));
         n = (size_t)now;
-        vit__forward_batch(session, pixels, mask, now, &out, image);
+        vit__forward_batch(s, in.pixels, ids, mask, now, &out, image);
         if (mask) mask += n * (size_t)c->num_tokens;
-        pixels += n * vit__input_size(c);
+        if (ids) ids += n * vit__input_size(c);
+        else in.pixels += n * vit__input_size(c);
         if (out.logits) out.logits += n * (size_t)c->num_classes;
         if (out.embedding) out.embedding += n * (size_t)vit__embedding_dim(c);
         if (out.tokens) out.tokens += n * vit__tokens_floats(c);
     }
+}
+
+#if VIT__TEXT_ENCODER
+/* 1 if the vocabulary has all ids. NaN is none of them. */
+static int vit__are_ids(const vit_config *c, const vit_input *in) {
+    const size_t n = (size_t)in->batch * vit__input_size(c);
+    size_t i;
+    for (i = 0; i < n; i++) {
+        if (in->ids ? in->ids[i] < 0 || in->ids[i] >= c->vocab_size
+                    : !(in->pixels[i] >= 0.0f && in->pixels[i] < (float)c->vocab_size))
+            return 0;
+    }
+    return 1;
+}
+
+/* No token of a causal encoder depends on those after it. So embeddings and logits need only the
+   tokens up to the one that is pooled: the texts run one by one, each as long as it is. */
+static void vit__forward_texts(const vit_session *session, vit_input in, vit_outputs out) {
+    const vit_config *c = &session->model->config;
+    const size_t width = (size_t)c->img_width;
+    const int batch = in.batch;
+    int i;
+    in.batch = 1;
+    for (i = 0; i < batch; i++) {
+        vit_model model = *session->model;
+        vit_session s = *session;
+        vit__pass p = vit__begin_pass(session, 1);
+        p.pixels = in.pixels;
+        p.ids = in.ids;
+        s.model = &model;
+        s.img_width = model.file_width = model.config.img_width = model.config.grid_width =
+            model.config.num_patches = vit__end_of_text(&p, 0) + 1;
+        model.config.num_tokens = model.config.num_prefix_tokens + s.img_width;
+        vit__forward_all(&s, in, out);
+        if (in.ids) in.ids += width;
+        else in.pixels += width;
+        if (out.logits) out.logits += c->num_classes;
+        if (out.embedding) out.embedding += vit__embedding_dim(c);
+    }
+}
+#endif
+
+VIT_API vit_result vit_forward(vit_session *session, const vit_input *input,
+                               const vit_outputs *outputs) {
+    const vit_config *c;
+    vit_input in;
+    if (!session || !session->model || !input || !outputs ||
+        (unsigned)input->batch > (unsigned)vit__known_batch(0x7fffffff))
+        return VIT_ERROR_ARGUMENT;
+    c = VIT__CONFIG(session->model);
+    in = *input;
+    in.batch = vit__known_batch(vit__max(input->batch, 1));
+#if VIT__TEXT_ENCODER
+    if (vit__is_text(c) ? !(in.ids || in.pixels) || !vit__are_ids(c, &in) : in.ids != NULL)
+        return VIT_ERROR_ARGUMENT;
+    if (!in.ids && !in.pixels) return VIT_ERROR_ARGUMENT;
+#else
+    if (!in.pixels) return VIT_ERROR_ARGUMENT;
+#endif
+    if (!vit__can_give(c, outputs, in.batch) || (outputs->logits && !c->num_classes) ||
+        (VIT__LOGITS_ONLY && input->mask) || session->img_height != c->img_height ||
+        session->img_width != c->img_width)
+        return VIT_ERROR_ARGUMENT;
+#if VIT__TEXT_ENCODER
+    if (vit__is_text(c) && c->attention == VIT_ATTENTION_CAUSAL && c->pool == VIT_POOL_ARGMAX &&
+        !in.mask && !outputs->tokens && !outputs->num_blocks && !vit__is_traced(session)) {
+        vit__forward_texts(session, in, *outputs);
+        return VIT_OK;
+    }
+#endif
+    vit__forward_all(session, in, *outputs);
     return VIT_OK;
 }
 
@@ -11883,7 +12098,9 @@ VIT_API void vit_selftest_input(const vit_config *config, float *input) {
         z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
         z = (z ^ z >> 27) * 0x94d049bb133111ebull;
         z ^= z >> 31;
-        input[i] = (float)((int32_t)(z >> 40) - (1 << 23)) / 8388608.0f; /* exact */
+        input[i] = vit__is_text(config)
+                       ? (float)((z >> 40) % (unsigned)config->vocab_size)
+                       : (float)((int32_t)(z >> 40) - (1 << 23)) / 8388608.0f; /* exact */
     }
 }
 
