@@ -96,7 +96,7 @@ $(call FLAGS,$(2),building,$(CC) $(WARNINGS) $(CPPFLAGS) $(CFLAGS) $(STB_FLAGS) 
 build/$(2)/%.o: %.c build/$(2)/flags
 	@mkdir -p $$(@D)
 	$$(CC) -std=c99 -D_FILE_OFFSET_BITS=64 $$(WARNINGS) $$(CPPFLAGS) $$(CFLAGS) $(3) $$(STB_FLAGS) \
-	    -DVIT_SCALAR -I. -Itools -MMD -MP -c $$< -o $$@
+	    -DVIT_SCALAR -DVIT_TEXT_ENCODER -I. -Itools -MMD -MP -c $$< -o $$@
 
 $$(USES_STB:%=build/$(2)/%.o): | build/$(2)/stb
 build/$(2)/stb: | build/$(2)/flags

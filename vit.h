@@ -790,7 +790,8 @@ typedef struct vit_executor {
       fc_norm                  [batch, D]                if has_fc_norm
       pre_logits               [batch, representation_dim]
       head, head_dist          [batch, num_classes]
-   Unused elements of shape are zero. data is valid during the call only. Tracing costs some speed
+   The texts of a causal text encoder pass one by one, and N is the length of the text, unless
+   tokens or blocks are requested. Unused elements of shape are zero. data is valid during the call only. Tracing costs some speed
    and does not change the outputs. */
 typedef void vit_trace(void *user, const char *name, const float *data, const int shape[4]);
 
@@ -12077,7 +12078,7 @@ VIT_API vit_result vit_forward(vit_session *session, const vit_input *input,
         return VIT_ERROR_ARGUMENT;
 #if VIT__TEXT_ENCODER
     if (vit__is_text(c) && c->attention == VIT_ATTENTION_CAUSAL && c->pool == VIT_POOL_ARGMAX &&
-        !in.mask && !outputs->tokens && !outputs->num_blocks && !vit__is_traced(session)) {
+        !in.mask && !outputs->tokens && !outputs->num_blocks) {
         vit__forward_texts(session, in, *outputs);
         return VIT_OK;
     }

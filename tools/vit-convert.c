@@ -222,6 +222,8 @@ int main(int argc, char **argv) {
           &a.convert.rename, 0, 0 },
         { 0, "ignore", "PATTERN", "drop unknown tensors of such names; may be repeated", CLI_LIST,
           &a.convert.ignore, 0, 0 },
+        { 0, "tokenizer", "FILE", "of the text encoder: a file or folder, or none to leave it out",
+          CLI_TEXT, &a.convert.tokenizer, 0, 0 },
         { 0, "weights", "NAME", "which of several state dicts in the file: model, model_ema ...",
           CLI_TEXT, &a.convert.weights, 0, 0 },
         { 0, "match-input", "X",

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "checkpoint/checkpoint.h"
 #include "convert/calibrate.h"
+#include "convert/text.h"
 #include "convert/vit_writer.h"
 #include "layout/detect.h"
 #include "layout/plan.h"
@@ -24,6 +25,7 @@ typedef struct convert_options {
     const char *checkpoint, *output;
     const char *config, *arch, *labels; /* NULL if not given */
     const char *weights;                /* name of one of several state dicts, or NULL */
+    const char *tokenizer;              /* a file or folder, "none", or NULL: beside the checkpoint */
     const char *img_size;               /* as given, for the provenance; or NULL */
     int in_chans, patch_size;           /* 0: the checkpoint's */
     bool dynamic;                       /* other sizes at run time */
@@ -76,6 +78,7 @@ typedef struct blueprint {
     findings found;          /* assumptions, and during resolution questions */
     layout_plan plan;
     class_names labels;
+    text_encoder text;   /* text.map.layout NULL: none is written */
     struct match *match; /* NULL if nothing is to be matched */
 } blueprint;
 

@@ -493,6 +493,7 @@ static bool draw(const convert_options *o, const char *weights, photo_decoder *d
 
 static void free_blueprint(blueprint *b) {
     match_free(b->match);
+    text_free(&b->text);
     layout_free_plan(&b->plan);
     layout_free_map(&b->facts.map);
     structure_free(&b->structure);
@@ -530,6 +531,44 @@ static bool draw_any(const convert_options *o, photo_decoder *decoder, blueprint
     if (!b->checkpoint || !o->match_input || o->weights || !draw_others(o, decoder, b))
         return report_file(r, o->checkpoint);
     *r = report_make();
+    return true;
+}
+
+/* === The text encoder === */
+
+/* True for what a text encoder has besides weights. */
+static bool is_no_weight(const char *name) {
+    return text_matches("*position_ids", name) || text_matches("*attn_mask", name);
+}
+
+/* Takes the text encoder's tensors off the list of those that are dropped. */
+static bool keep_text(blueprint *b, report *r) {
+    layout_plan *plan = &b->plan;
+    size_t i, kept = 0;
+    for (i = 0; i < plan->dropped_count; i++) {
+        const layout_dropped *dropped = &plan->dropped[i];
+        if (text_holds(&b->text, dropped->name) || text_matches("*logit_scale", dropped->name) ||
+            text_matches("*logit_bias", dropped->name))
+            continue;
+        if (!strcmp(dropped->why, "of a text tower") && !is_no_weight(dropped->name))
+            return report_fail(r,
+                               "%s: this version of vit.h has no text encoder with such a tensor",
+                               dropped->name);
+        plan->dropped[kept++] = *dropped;
+    }
+    plan->dropped_count = kept;
+    return true;
+}
+
+/* Finds the text encoder of CLIP, SigLIP and their kin. */
+static bool find_text(const convert_options *o, blueprint *b, report *r) {
+    vit_config *config = &b->text.model.config;
+    if (o->tokenizer && !strcmp(o->tokenizer, "none")) return true;
+    if (!text_find(b->checkpoint, b->description.config.document.root, &b->model.config, &b->text,
+                   &b->found, r) ||
+        (b->text.map.layout && !keep_text(b, r)))
+        return report_file(r, "text encoder (--tokenizer none leaves it out)");
+    choose_tolerance(b->facts.all, o->dtype, &config->selftest_tolerance);
     return true;
 }
 
@@ -630,6 +669,25 @@ static bool compare(const vit_model *reference, const cli_output *output, conver
     return good;
 }
 
+/* The text encoder as a file of its own, under a temporary name; the caller abandons it. */
+static bool write_text(const convert_options *o, const blueprint *b, cli_output *output,
+                       uint64_t *size, report *r) {
+    const vit_config *config = &b->text.model.config;
+    const weights_source from = { .path = o->checkpoint,
+                                  .checkpoint = b->checkpoint,
+                                  .plan = &b->text.plan,
+                                  .model = &b->text.model,
+                                  .dtype = o->dtype,
+                                  .quiet = o->quiet };
+    const vit_writer_contents contents = { .config = config,
+                                           .dtype = o->dtype,
+                                           .keep = convert_kept(o, config) };
+    if (!open_output(o->output, output, r)) return false;
+    if (write_model(&from, &contents, output, size, r)) return true;
+    cli_output_abandon(output);
+    return false;
+}
+
 /* Writes the finished .vit file: provenance, weights (calibrated on photos if given), the outputs
  * of its self-test, and its distance from f32. On failure nothing is left. */
 static bool vit_file_write(const convert_options *o, const blueprint *b, conversion_photos *p,
@@ -644,9 +702,9 @@ static bool vit_file_write(const convert_options *o, const blueprint *b, convers
                                      .num_labels = names->count,
                                      .labels = names->labels,
                                      .synsets = names->synsets };
-    cli_output output;
+    cli_output output, text;
     vit_model reference = { 0 };
-    bool good;
+    bool good, has_text = false;
     from.model = &b->model;
     from.dtype = o->dtype;
     from.allows_nonfinite = o->given.value[SETTING_ALLOW_NONFINITE] != 0;
@@ -661,7 +719,14 @@ static bool vit_file_write(const convert_options *o, const blueprint *b, convers
                                                    &p->calibration, o->quiet, r)) != NULL;
     good = good && provenance_make(o, b, p->calibration.count, &w->provenance, r);
     contents.provenance = w->provenance;
+    if (good && b->text.map.layout) {
+        good = has_text = write_text(o, b, &text, &contents.text_size, r);
+        if (good) contents.text = os_fopen(text.temporary, "rb");
+        good = good && (contents.text || report_fail(r, "the text encoder cannot be read"));
+    }
     good = good && write_model(&from, &contents, &output, &w->size, r);
+    if (contents.text) fclose(contents.text);
+    if (has_text) cli_output_abandon(&text);
     calibrate_free(from.calibration);
     if (good && has_reference) good = compare(&reference, &output, p, o->quiet, &w->comparison, r);
     vit_model_close(&reference);
@@ -676,7 +741,7 @@ static bool run(const convert_options *o, blueprint *b, conversion_photos *p, wr
                 report *r) {
     return draw_any(o, p->decoder, b, r) &&
            read_labels(o, &b->facts, &b->description, b->model.config.num_classes, &b->labels, r) &&
-           photos_find(&p->calibration, &o->calibrate, o->calibrate_max, r) &&
+           find_text(o, b, r) && photos_find(&p->calibration, &o->calibrate, o->calibrate_max, r) &&
            photos_find(&p->compared, &o->compare, o->compare_max, r) &&
            (o->plan || vit_file_write(o, b, p, w, r) || report_file(r, o->output));
 }

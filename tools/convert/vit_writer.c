@@ -147,8 +147,18 @@ static void put_sections(vit_writer *w, section_writer *s, uint32_t num_sections
         put_section(s, "fits16", 0, w->count, w->count);
         w->fits16 = (size_t)s->offset - w->count;
     }
+    if (contents->tokenizer) {
+        s->offset = align(s->offset, VIT_ALIGN);
+        put_section(s, "tokenize", 0, 0, contents->tokenizer_size);
+        if (s->meta)
+            memcpy(s->meta + s->offset - contents->tokenizer_size, contents->tokenizer,
+                   contents->tokenizer_size);
+    }
     s->offset = align(s->offset, VIT_ALIGN);
+    if (!s->meta) return; /* the rest does not count as meta_size */
     put_section(s, "data", 1, 0, data_size);
+    s->offset = align(s->offset, VIT_ALIGN);
+    if (contents->text) put_section(s, "text", 0, 0, contents->text_size);
 }
 
 /* === Layout === */
@@ -218,6 +228,7 @@ static bool describe(const vit_writer_contents *contents, int index, vit_tensor 
     if (!vit_architecture_tensor(contents->config, dtype, index, tensor)) return false;
     if (contents->backbone) dtype = backbone_dtype(contents->backbone, tensor->name);
     else if (!strncmp(tensor->name, "patch_embed.", 12)) dtype = input_dtype(dtype);
+    else if (!strncmp(tensor->name, "token_embed.", 12) && dtype == VIT_I4) dtype = VIT_I8;
     else if (tensor_is_quantised(dtype) && is_kept(&contents->keep, tensor->name))
         dtype = kept_dtype(dtype);
     return vit_architecture_tensor(contents->config, dtype, index, tensor) != 0;
@@ -258,13 +269,14 @@ static bool make_meta(vit_writer *w, const vit_writer_contents *contents, report
     const bool has_labels = contents->num_labels > 0;
     const uint32_t sections = 3u + has_labels + (has_labels && contents->synsets) +
                               (contents->provenance != NULL) + (contents->learned != NULL) +
+                              (contents->tokenizer != NULL) + (contents->text != NULL) +
                               has_int8(w);
     section_writer s;
     size_t i;
     memset(&s, 0, sizeof s);
     put_sections(w, &s, sections, contents, 0);
     if (s.offset > 0x7fffffff)
-        return report_fail(r, "the labels and what is learned are larger than 2 GB");
+        return report_fail(r, "the labels, the tokenizer and what is learned are larger than 2 GB");
     w->meta_size = (size_t)s.offset;
     w->meta = calloc(w->meta_size, 1);
     if (!w->meta) return report_no_memory(r);
@@ -272,6 +284,9 @@ static bool make_meta(vit_writer *w, const vit_writer_contents *contents, report
     s.meta = w->meta;
     s.entry = w->meta + VIT_HEADER_SIZE;
     put_sections(w, &s, sections, contents, w->file_size - w->meta_size);
+    w->text = contents->text;
+    w->text_size = contents->text_size;
+    if (w->text) w->file_size = align(w->file_size, VIT_ALIGN) + w->text_size;
     memcpy(w->meta, VIT_FILE_MAGIC, 8);
     store32(w->meta + VIT_HEADER_VERSION, VIT_FILE_VERSION);
     store32(w->meta + VIT_HEADER_NUM_SECTIONS, sections);
@@ -414,11 +429,29 @@ bool vit_writer_copy(vit_writer *w, const vit_tensor *from, report *r) {
     return append(w, data, (size_t)from->size, r);
 }
 
+/* Copies the text encoder to the end of the file. */
+static bool put_text(vit_writer *w, report *r) {
+    unsigned char block[65536];
+    uint64_t rest = w->text_size;
+    if (!w->text) return true;
+    if (!go_to(w, w->file_size - w->text_size, r)) return false;
+    rewind(w->text);
+    for (; rest > 0; rest -= rest < sizeof block ? rest : sizeof block) {
+        const size_t n = rest < sizeof block ? (size_t)rest : sizeof block;
+        if (fread(block, 1, n, w->text) != n)
+            return report_fail(r, "the text encoder cannot be read: %s", strerror(errno));
+        if (!put_bytes(w, block, n, r)) return false;
+    }
+    w->text = NULL;
+    return true;
+}
+
 bool vit_writer_finish(vit_writer *w, report *r) {
     vit_hash hash;
     size_t i;
     if (w->current != w->count)
         return report_fail(r, "%s was not written", w->tensors[w->current].name);
+    if (!put_text(w, r)) return false;
     for (i = 0; i < w->count; i++)
         put_tensor(w->meta + w->directory + i * VIT_TENSOR_SIZE, &w->tensors[i]);
     store64(w->meta + VIT_HEADER_CHECKSUM, 0);

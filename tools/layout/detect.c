@@ -241,12 +241,14 @@ bool layout_knows_most(const layout_map *map) {
     return 2 * count_known(map) >= checkpoint_count(map->checkpoint);
 }
 
-bool layout_detect(checkpoint *c, layout_map *map, report *r) {
-    size_t i;
+/* The first of these layouts whose probe the checkpoint has; *is_one is false if there is none. */
+static bool detect(const layout *const *layouts, checkpoint *c, layout_map *map, bool *is_one,
+                   report *r) {
+    *is_one = true;
     memset(map, 0, sizeof *map);
-    for (i = 0; layout_all[i]; i++) {
+    for (; *layouts; layouts++) {
         layout_map second;
-        int found = probe(layout_all[i], c, map, &second);
+        int found = probe(*layouts, c, map, &second);
         if (found == 0) continue;
         if (found > 1)
             return report_fail(r, "expected one model, found several: %s* and %s*", map->prefix,
@@ -254,7 +256,21 @@ bool layout_detect(checkpoint *c, layout_map *map, report *r) {
         find_blocks(map);
         return count_blocks(map, r) && layout_match_all(map, r);
     }
-    return no_layout(c, map, r);
+    *is_one = false;
+    return true;
+}
+
+bool layout_detect(checkpoint *c, layout_map *map, report *r) {
+    bool is_one;
+    if (!detect(layout_all, c, map, &is_one, r)) return false;
+    return is_one || no_layout(c, map, r);
+}
+
+bool layout_detect_text(checkpoint *c, layout_map *map, report *r) {
+    bool is_one;
+    if (!detect(layout_texts, c, map, &is_one, r)) return false;
+    if (!is_one) memset(map, 0, sizeof *map);
+    return true;
 }
 
 /* === Checks === */

@@ -12,6 +12,9 @@
  * that the rules name. On success free the map with layout_free_map. */
 bool layout_detect(checkpoint *c, layout_map *map, report *r);
 
+/* The same for a text encoder; without one, map->layout is NULL. */
+bool layout_detect_text(checkpoint *c, layout_map *map, report *r);
+
 /* Uses a known layout, without a prefix. */
 bool layout_use(const layout *l, checkpoint *c, layout_map *map, report *r);
 

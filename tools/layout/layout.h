@@ -199,6 +199,9 @@ typedef struct layout {
 /* All layouts, in the order in which they are tried; ends with NULL. */
 extern const layout *const layout_all[];
 
+/* Those of text encoders, beside an image encoder; ends with NULL. */
+extern const layout *const layout_texts[];
+
 /* The layouts for the results of structure_*.c: hand-written blocks, torch.nn's encoder layers
  * under other names, and widely copied code. No key identifies such checkpoints, so these layouts
  * are not in the list. */

@@ -16,6 +16,8 @@ const layout *const layout_all[] = {
     NULL
 };
 
+const layout *const layout_texts[] = { &layout_hf_text, &layout_open_clip_text, NULL };
+
 /* === timm === */
 
 /* The names of timm, which a .vit file uses too. DeiT, DeiT-3, DINO, MAE, I-JEPA, BEiT, EVA,
@@ -590,6 +592,30 @@ const layout layout_hf_siglip = {
     .when = { "!embeddings.class_embedding", "!pre_layrnorm.weight" },
     .prefixes = tower_prefixes, .blocks = tower_blocks, .rules = siglip_rules,
     .harmless = tower_harmless, .company = tower_company, .defaults = siglip_defaults
+};
+
+/* The text encoders of both. SigLIP's has its projection, `head`, inside. */
+
+static const char *const text_prefixes[] = {
+    "module.", "_orig_mod.", "model.", "text_model.", "clip.", "siglip.", NULL
+};
+
+static const layout_rule text_rules[] = {
+    LAYOUT_MUST("token_embed.weight", "embeddings.token_embedding.weight"),
+    LAYOUT_MUST("pos_embed", "embeddings.position_embedding.weight"),
+    TOWER_BLOCK,
+    LAYOUT_MUST2("norm", "final_layer_norm"),
+    LAYOUT_FROM2("head", "head"),
+    LAYOUT_FROM("head.weight", "../text_projection.weight"),
+    LAYOUT_ZEROS("head.bias", "../text_projection.weight"),
+    LAYOUT_END
+};
+
+const layout layout_hf_text = {
+    .name = "transformers",
+    .probe = "embeddings.token_embedding.weight",
+    .when = { "final_layer_norm.weight" },
+    .prefixes = text_prefixes, .blocks = tower_blocks, .rules = text_rules
 };
 
 /* === AIMv2; Apple's own names are in more.c === */

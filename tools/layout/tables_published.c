@@ -59,12 +59,7 @@ static const char *const open_clip_prefixes[] = {
 
 static const char *const open_clip_blocks[] = { "transformer.resblocks.{i}.", NULL };
 
-#define RESBLOCKS                                                                                \
-    LAYOUT_FROM("cls_token", "class_embedding"),                                                 \
-    LAYOUT_FROM("pos_embed", "positional_embedding"),                                            \
-    LAYOUT_VIEW("patch_embed.proj.weight", "conv1.weight", "dcpq>dcpq"),                         \
-    LAYOUT_FROM("patch_embed.proj.bias", "conv1.bias"),                                          \
-    LAYOUT_FROM2("norm_pre", "ln_pre"),                                                          \
+#define RESBLOCK                                                                                 \
     LAYOUT_FROM2("{b}norm1", "{b}ln_1"),                                                         \
     LAYOUT_FROM("{b}attn.qkv.weight", "{b}attn.in_proj_weight"),                                 \
     LAYOUT_FROM("{b}attn.qkv.bias", "{b}attn.in_proj_bias"),                                     \
@@ -74,6 +69,14 @@ static const char *const open_clip_blocks[] = { "transformer.resblocks.{i}.", NU
     LAYOUT_FROM2("{b}mlp.fc1", "{b}mlp.c_fc"),                                                   \
     LAYOUT_FROM2("{b}mlp.fc2", "{b}mlp.c_proj"),                                                 \
     LAYOUT_FROM("{b}ls2.gamma", "{b}ls_2.gamma")
+
+#define RESBLOCKS                                                                                \
+    LAYOUT_FROM("cls_token", "class_embedding"),                                                 \
+    LAYOUT_FROM("pos_embed", "positional_embedding"),                                            \
+    LAYOUT_VIEW("patch_embed.proj.weight", "conv1.weight", "dcpq>dcpq"),                         \
+    LAYOUT_FROM("patch_embed.proj.bias", "conv1.bias"),                                          \
+    LAYOUT_FROM2("norm_pre", "ln_pre"),                                                          \
+    RESBLOCK
 
 static const layout_rule open_clip_rules[] = {
     RESBLOCKS,
@@ -184,6 +187,29 @@ const layout layout_pe = {
     .prefixes = open_clip_prefixes, .blocks = open_clip_blocks, .rules = pe_rules,
     .harmless = open_clip_harmless,
     .company = company, .lacking = open_clip_lacking, .defaults = pe_defaults
+};
+
+/* The text encoder of OpenAI's CLIP and of open_clip. SigLIP's projection is a layer with a bias. */
+
+static const char *const text_prefixes[] = { "module.", "_orig_mod.", "model.", "text.", NULL };
+
+static const layout_rule open_clip_text_rules[] = {
+    LAYOUT_MUST("token_embed.weight", "token_embedding.weight"),
+    LAYOUT_MUST("pos_embed", "positional_embedding"),
+    RESBLOCK,
+    LAYOUT_MUST2("norm", "ln_final"),
+    { "head.weight", LAYOUT_STACK, "io>oi", { "text_projection", NULL, NULL }, LAYOUT_ALWAYS },
+    LAYOUT_FROM2("head", "text_projection"),
+    LAYOUT_ZEROS("head.bias", "text_projection"),
+    LAYOUT_ZEROS("head.bias", "text_projection.weight"),
+    LAYOUT_END
+};
+
+const layout layout_open_clip_text = {
+    .name = "open_clip",
+    .probe = "token_embedding.weight",
+    .when = { "ln_final.weight", "{b}ln_1.weight" },
+    .prefixes = text_prefixes, .blocks = open_clip_blocks, .rules = open_clip_text_rules
 };
 
 /* === MobileCLIP === */

@@ -82,7 +82,8 @@
 
 #define WORDS_OF_ATTENTION(X)                                                                    \
     X(VIT_ATTENTION_ALL, "all", "")                                                              \
-    X(VIT_ATTENTION_SELF, "self", "each token attends only to itself")
+    X(VIT_ATTENTION_SELF, "self", "each token attends only to itself")                           \
+    X(VIT_ATTENTION_CAUSAL, "causal", "causal attention")
 
 #define WORDS_OF_ROPE_TYPE(X)                                                                    \
     X(ROPE_NONE, "none", "")                                                                     \
@@ -134,7 +135,9 @@
     X(VIT_POOL_MAX, "max", "maximum of the patches")                                             \
     X(VIT_POOL_AVGMAX, "avgmax", "mean and maximum of the patches")                              \
     X(VIT_POOL_MAP, "map", "attention pooling")                                                  \
-    X(VIT_POOL_TOKEN_AVG, "token_avg", "class token beside the mean of the patches")
+    X(VIT_POOL_TOKEN_AVG, "token_avg", "class token beside the mean of the patches")             \
+    X(VIT_POOL_LAST, "last", "last token")                                                       \
+    X(VIT_POOL_ARGMAX, "argmax", "token with the largest id")
 
 #define WORDS_OF_HEAD_ACTIVATION(X)                                                              \
     X(VIT_HEAD_SOFTMAX, "softmax", "")                                                           \
@@ -270,6 +273,10 @@
     X(NUM_CLASSES, num_classes, INTEGER, COPIED, 0, CHECKED, "classes; 0 drops the head")        \
     X(HEAD_ACTIVATION, head_activation, WORD, COPIED, VIT_HEAD_SOFTMAX, NEITHER,                 \
       "logits to probabilities: sigmoid for taggers")                                            \
+    X(VOCAB_SIZE, vocab_size, INTEGER, COPIED, 0, NEITHER, "tokens of a text encoder's vocabulary") \
+    X(LOGIT_SCALE, logit_scale, NUMBER, COPIED, 0, NEITHER,                                      \
+      "factor on the cosine of a photo and a text")                                              \
+    X(LOGIT_BIAS, logit_bias, NUMBER, COPIED, 0, NEITHER, "added to that product")               \
     X(ATTN_SCALE, attn_scale, NUMBER, WORKED_OUT, 0, NEITHER, "factor on q k^T")                 \
     X(ATTN_ROOT, attn_root, WORD, NO_FIELD, ATTN_ROOT_HEAD_DIM, NEITHER,                         \
       "root that divides q k^T, or the softmax after it")                                        \

@@ -1,0 +1,209 @@
+#include "convert/text.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "layout/detect.h"
+#include "layout/views.h"
+
+/* === Sizes, from the tensors === */
+
+/* Dimension `i` of a tensor as the checkpoint stores it; 0 without the tensor. */
+static int64_t size_of(const layout_map *map, const char *tensor, int i) {
+    layout_part part;
+    const char *axes;
+    if (!layout_peek(map, tensor, 0, &part, &axes) || !part.info || i >= part.view.ndim) return 0;
+    return part.view.dims[i];
+}
+
+/* Rows of the projection, which CLIP stores transposed. */
+static int64_t projected(const layout_map *map) {
+    layout_part part;
+    const char *axes;
+    if (!layout_peek(map, "head.weight", 0, &part, &axes) || part.view.ndim != 2) return 0;
+    return part.view.dims[axes ? 1 : 0];
+}
+
+static bool put_size(const char *name, int64_t size, int *field, report *r) {
+    *field = (int)size;
+    return (size > 0 && size <= 1 << 20) ||
+           report_fail(r, "the text encoder's %s: expected 1 to 1048576, found %lld", name,
+                       (long long)size);
+}
+
+static bool put_sizes(const layout_map *map, vit_config *c, report *r) {
+    const int64_t classes = projected(map);
+    c->num_classes = classes <= 1 << 20 ? (int)classes : 0;
+    return put_size("vocabulary", size_of(map, "token_embed.weight", 0), &c->vocab_size, r) &&
+           put_size("width", size_of(map, "token_embed.weight", 1), &c->embed_dim, r) &&
+           put_size("context length", size_of(map, "pos_embed", 0), &c->img_width, r) &&
+           put_size("mlp_dim", size_of(map, "blocks.0.mlp.fc1.weight", 0), &c->mlp_dim, r);
+}
+
+/* === Settings that no tensor shows === */
+
+/* Parts of config.json that describe the text encoder. */
+typedef struct described {
+    const json_value *text; /* NULL: nothing does */
+    bool is_open_clip, is_siglip;
+    const json_value *model; /* of open_clip */
+} described;
+
+static described describe(const json_value *root) {
+    const json_value *model = json_get(root, "model_cfg");
+    described d = { NULL, false, false, model };
+    d.text = json_get(model ? model : root, model ? "text_cfg" : "text_config");
+    d.is_open_clip = model != NULL;
+    d.is_siglip = strstr(json_string(json_get(root, "model_type"), ""), "siglip") != NULL;
+    return d;
+}
+
+static bool assume(findings *f, const char *what, const char *why, report *r) {
+    return findings_assume(f, what, why, "--config FILE") || report_no_memory(r);
+}
+
+/* The published text encoders have heads of 64, except SigLIP's largest, whose files name them. */
+static bool put_heads(const described *d, vit_config *c, findings *f, report *r) {
+    const json_value *told = json_get(d->text, d->is_open_clip ? "heads" : "num_attention_heads");
+    char what[64];
+    c->num_heads = (int)json_integer(told, 0);
+    if (!told && d->text && d->is_open_clip) c->num_heads = 8; /* its default */
+    if (!told && d->text && !d->is_open_clip) c->num_heads = d->is_siglip ? 12 : 8; /* theirs */
+    if (!c->num_heads && c->embed_dim % 64 == 0) {
+        c->num_heads = c->embed_dim / 64;
+        snprintf(what, sizeof what, "text num_heads=%d", c->num_heads);
+        if (!assume(f, what, "text encoders of CLIP have heads of 64", r)) return false;
+    }
+    if (c->num_heads < 1 || c->num_heads > 1024 || c->embed_dim % c->num_heads)
+        return report_fail(r,
+                           "the text encoder's heads: expected a divisor of its width, %d, found "
+                           "%d; give --config FILE with them",
+                           c->embed_dim, c->num_heads);
+    c->head_dim = c->embed_dim / c->num_heads;
+    c->attn_scale = (float)pow(c->head_dim, -0.5);
+    return true;
+}
+
+static bool put_activation(const described *d, const vit_config *image, vit_config *c, findings *f,
+                           report *r) {
+    const char *word = json_string(json_get(d->text, "hidden_act"), NULL);
+    const char *approximate = json_string(json_get(json_get(d->text, "act_kwargs"), "approximate"),
+                                          "none");
+    char what[64], text[32];
+    if (d->text && d->is_open_clip) {
+        c->activation = strcmp(approximate, "tanh") ? VIT_GELU : VIT_GELU_TANH;
+        if (json_bool(json_get(d->model, "quick_gelu"), false)) c->activation = VIT_QUICK_GELU;
+        return true;
+    }
+    if (d->text && !word) word = d->is_siglip ? "gelu_pytorch_tanh" : "quick_gelu";
+    if (word) {
+        c->activation = setting_find_any_word(SETTING_ACTIVATION, word);
+        return c->activation >= 0 ||
+               report_fail(r, "the text encoder's hidden_act %.40s: this version of vit.h lacks it",
+                           word);
+    }
+    c->activation = image->activation;
+    snprintf(what, sizeof what, "text activation=%s",
+             setting_text(SETTING_ACTIVATION, c->activation, text));
+    return assume(f, what, "as in the image encoder", r);
+}
+
+/* SigLIP attends to all 64 tokens, padding too, and reads the last. */
+static bool put_attention(const described *d, bool is_siglip, vit_config *c, report *r) {
+    const json_value *mask = json_get(d->text, "no_causal_mask");
+    const char *pool = json_string(json_get(d->text, "pool_type"), is_siglip ? "last" : "argmax");
+    c->attention = json_bool(mask, is_siglip) ? VIT_ATTENTION_ALL : VIT_ATTENTION_CAUSAL;
+    c->pool = strcmp(pool, "last") ? VIT_POOL_ARGMAX : VIT_POOL_LAST;
+    return !strcmp(pool, "last") || !strcmp(pool, "argmax") || !strcmp(pool, "eos") ||
+           report_fail(r, "the text encoder's pool_type %.40s: expected argmax or last", pool);
+}
+
+/* One number beside the model; *value keeps its own if there is none. */
+static bool read_number(const layout_map *map, const char *name, bool *found, float *value,
+                        report *r) {
+    const checkpoint_tensor_info *info = layout_find_key(map, name, 0);
+    char above[64];
+    snprintf(above, sizeof above, "../%s", name);
+    if (!info) info = layout_find_key(map, above, 0);
+    *found = info && info->count == 1;
+    return !*found || checkpoint_read(map->checkpoint, info, 0, 1, value, r);
+}
+
+static bool put_logits(const layout_map *map, bool *is_siglip, vit_config *c, report *r) {
+    float scale = 0, bias = 0;
+    bool has_scale, has_bias;
+    if (!read_number(map, "logit_scale", &has_scale, &scale, r) ||
+        !read_number(map, "logit_bias", &has_bias, &bias, r))
+        return false;
+    *is_siglip = has_bias;
+    c->logit_scale = has_scale ? expf(scale) : 1;
+    c->logit_bias = bias;
+    c->head_activation = has_bias ? VIT_HEAD_SIGMOID : VIT_HEAD_SOFTMAX;
+    return true;
+}
+
+static bool fill_config(const layout_map *map, const described *d, const vit_config *image,
+                        vit_config *c, findings *f, report *r) {
+    char detail[VIT_MAX_DETAIL];
+    bool is_siglip;
+    memset(c, 0, sizeof *c);
+    if (!put_sizes(map, c, r) || !put_logits(map, &is_siglip, c, r) || !put_heads(d, c, f, r) ||
+        !put_activation(d, image, c, f, r) || !put_attention(d, is_siglip, c, r))
+        return false;
+    c->in_chans = c->img_height = c->patch_size = 1;
+    c->depth = map->depth;
+    c->positions = VIT_POS_ALL;
+    c->has_qkv_bias = layout_has(map, "blocks.0.attn.qkv.bias");
+    c->has_proj_bias = layout_has(map, "blocks.0.attn.proj.bias");
+    c->has_layer_scale = layout_has(map, "blocks.0.ls1.gamma");
+    c->has_final_norm = 1;
+    c->norm_eps = is_siglip ? 1e-6f : 1e-5f;
+    c->norm_eps = (float)json_number(
+        json_get(d->is_open_clip ? json_get(d->text, "norm_kwargs") : d->text,
+                 d->is_open_clip ? "eps" : "layer_norm_eps"),
+        c->norm_eps);
+    c->resize_height = 1;
+    c->resize_width = c->img_width;
+    c->std[0] = 1;
+    c->selftest_seed = 1;
+    c->selftest_tolerance = 2e-5f;
+    return vit_config_check(c, detail) == VIT_OK || report_fail(r, "the text encoder: %s", detail);
+}
+
+/* === All of it === */
+
+bool text_find(checkpoint *c, const json_value *root, const vit_config *image, text_encoder *text,
+               findings *f, report *r) {
+    static const char *all[] = { "*" };
+    const text_list others = { .items = all, .count = 1 };
+    settings none[FROM_COUNT];
+    const described d = describe(root);
+    settings_stored *stored = &text->model.stored;
+    int i;
+    if (!layout_detect_text(c, &text->map, r)) return false;
+    if (!text->map.layout) return true;
+    for (i = 0; i < FROM_COUNT; i++) settings_start(&none[i], "");
+    layout_take_orders(&text->map, none);
+    text->map.embed_dim = size_of(&text->map, "token_embed.weight", 1);
+    if (!fill_config(&text->map, &d, image, &text->model.config, f, r)) return false;
+    stored->chans = stored->patch = stored->grid_height = 1;
+    stored->position_rows = stored->patch_rows = stored->grid_width = text->model.config.img_width;
+    return layout_make_plan(&text->map, &text->model, &others, &text->plan, f, r);
+}
+
+bool text_holds(const text_encoder *text, const char *name) {
+    size_t i;
+    int part;
+    for (i = 0; i < text->plan.count; i++)
+        for (part = 0; part < text->plan.items[i].part_count; part++) {
+            const checkpoint_tensor_info *info = text->plan.items[i].parts[part].info;
+            if (info && !strcmp(info->name, name)) return true;
+        }
+    return false;
+}
+
+void text_free(text_encoder *text) {
+    layout_free_plan(&text->plan);
+    if (text->map.layout) layout_free_map(&text->map);
+}

@@ -1,0 +1,34 @@
+/* text.h - the text encoder of a checkpoint that has one beside its image encoder: CLIP, SigLIP and
+ * their kin. It becomes a .vit file of its own, section "text" of the image encoder's file.
+ */
+#ifndef CONVERT_TEXT_H
+#define CONVERT_TEXT_H
+
+#include <stdbool.h>
+
+#include "base/json.h"
+#include "base/report.h"
+#include "checkpoint/checkpoint.h"
+#include "layout/plan.h"
+#include "model/resolve.h"
+#define VIT_TOOLS
+#include "vit.h"
+
+typedef struct text_encoder {
+    layout_map map; /* map.layout NULL: the checkpoint has none */
+    settings_resolved model;
+    layout_plan plan;
+} text_encoder;
+
+/* Finds the text encoder, and its settings: from the tensors, from `root`, the parsed config.json
+ * (NULL: none), and for an activation that neither shows from the image encoder. Assumptions become
+ * findings. Zero *text before; free it in any case. */
+bool text_find(checkpoint *c, const json_value *root, const vit_config *image, text_encoder *text,
+               findings *f, report *r);
+
+/* True if the text encoder's file holds this tensor of the checkpoint. */
+bool text_holds(const text_encoder *text, const char *name);
+
+void text_free(text_encoder *text);
+
+#endif
