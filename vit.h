@@ -790,8 +790,7 @@ typedef struct vit_executor {
       fc_norm                  [batch, D]                if has_fc_norm
       pre_logits               [batch, representation_dim]
       head, head_dist          [batch, num_classes]
-   The texts of a causal text encoder pass one by one, and N is the length of the text, unless
-   tokens or blocks are requested. Unused elements of shape are zero. data is valid during the call only. Tracing costs some speed
+   Unused elements of shape are zero. data is valid during the call only. Tracing costs some speed
    and does not change the outputs. */
 typedef void vit_trace(void *user, const char *name, const float *data, const int shape[4]);
 
@@ -10658,16 +10657,20 @@ static void vit__attention_begin(const vit__attention *job, int number, int task
         head->maps = job->maps + (size_t)number * (size_t)n * (size_t)n;
 }
 
-/* Finds the factor that quantises the softmax, after the last value is packed. */
-static void vit__attention_end_pack(const vit__attention *job, vit__attn_head *head) {
+/* The factor that quantises the softmax over the first n tokens. */
+static float vit__whole_of(const vit__attn_head *head, int n) {
     int32_t largest = 0; /* as bits: no step is negative, and NaN is the largest */
     int i;
-    if (!vit__is_quantised(&head->packing)) return;
-    for (i = 0; i < job->keys; i++) {
+    for (i = 0; i < n; i++) {
         const int32_t step = vit__size_bits(head->packing.value_steps[i]);
         if (step > largest) largest = step;
     }
-    head->whole = largest ? VIT__WHOLE / vit__float((uint32_t)largest) : 0.0f;
+    return largest ? VIT__WHOLE / vit__float((uint32_t)largest) : 0.0f;
+}
+
+/* Finds the factor for all tokens, after the last value is packed. */
+static void vit__attention_end_pack(const vit__attention *job, vit__attn_head *head) {
+    if (vit__is_quantised(&head->packing)) head->whole = vit__whole_of(head, job->keys);
 }
 
 /* Adds the biases of one query token by relative position, row by row of the key patches. */
@@ -10732,9 +10735,9 @@ static void vit__attention_scores(const vit__attention *job, const vit__attn_hea
         float *row = scores->out.c + (size_t)r * scores->out.ldc;
         const float scale = quantised ? job->scale * step[r] : job->scale;
         const int n = vit__is_causal(job) ? tile.first + r + 1 : job->keys;
-        if (n < job->keys) memset(row + n, 0, (size_t)(job->keys - n) * sizeof(float));
         if (!rel_pos && !mask) {
             factor[r] = kernels->softmax(row, steps, n, scale);
+            if (n < job->keys) memset(row + n, 0, (size_t)(job->keys - n) * sizeof(float));
             continue;
         }
         for (i = 0; i < n && steps; i++) row[i] *= steps[i];
@@ -10745,6 +10748,7 @@ static void vit__attention_scores(const vit__attention *job, const vit__attn_hea
         for (i = 0; i < n && mask; i++)
             if (!mask[i]) row[i] = VIT__LOWEST;
         factor[r] = kernels->softmax(row, NULL, n, 1.0f);
+        if (n < job->keys) memset(row + n, 0, (size_t)(job->keys - n) * sizeof(float));
     }
 }
 
@@ -10783,9 +10787,11 @@ static void vit__attention_rows(const vit__attention *job, vit__attn_head *head,
         if (!VIT__LOGITS_ONLY && head->maps)
             kernels->scale(head->maps + (size_t)(tile.first + r) * (size_t)n, row, n, factor[r]);
         if (vit__is_quantised(&head->packing)) {
-            const float whole = factor[r] / bound * head->whole;
+            const float unit = vit__is_causal(job) ? vit__whole_of(head, tile.first + r + 1)
+                                                   : head->whole;
+            const float whole = factor[r] / bound * unit;
             vit__quantise(kernels, head->form, row, head->packing.value_steps, n, whole);
-            factor[r] = head->whole > 0.0f ? bound / head->whole : 0.0f;
+            factor[r] = unit > 0.0f ? bound / unit : 0.0f;
             if (VIT__SPREADS_NAN && vit__is_nan(whole)) factor[r] = whole;
         } else {
             kernels->convert(head->form, row, n);
@@ -12078,7 +12084,7 @@ VIT_API vit_result vit_forward(vit_session *session, const vit_input *input,
         return VIT_ERROR_ARGUMENT;
 #if VIT__TEXT_ENCODER
     if (vit__is_text(c) && c->attention == VIT_ATTENTION_CAUSAL && c->pool == VIT_POOL_ARGMAX &&
-        !in.mask && !outputs->tokens && !outputs->num_blocks) {
+        !in.mask && !outputs->tokens && !outputs->num_blocks && !vit__is_traced(session)) {
         vit__forward_texts(session, in, *outputs);
         return VIT_OK;
     }

@@ -1707,4 +1707,5 @@ def main():
         f.write("\n".join(cases) + "\n")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -103,6 +103,7 @@ typedef struct reference {
     int image;
     bool rounds; /* some layer rounds its input */
     size_t tokens, dim;
+    const float *input;  /* of this image or text */
     const uint8_t *mask; /* [N] or NULL */
     double *x;           /* [N, D] */
     double *shared;      /* [N, D]: norm1, which parallel branches share */
@@ -593,9 +594,21 @@ static double *patch_embed(reference *f, const float *input) {
     return normed;
 }
 
+/* Rows of the table, one for each id. */
+static double *token_embed(const reference *f, const float *input) {
+    size_t n = (size_t)f->model->config.num_patches;
+    double *table = weights(f->model, "token_embed.weight"), *rows = doubles(n * f->dim);
+    for (size_t i = 0; i < n * f->dim; i++) {
+        rows[i] = table[(size_t)input[i / f->dim] * f->dim + i % f->dim];
+    }
+    free(table);
+    return rows;
+}
+
 static void embed(reference *f, const float *input) {
     const vit_config *c = &f->model->config;
-    double *patches = patch_embed(f, input), *pos = weights(f->model, "pos_embed");
+    double *patches = c->vocab_size ? token_embed(f, input) : patch_embed(f, input);
+    double *pos = weights(f->model, "pos_embed");
     double *cls = weights(f->model, "cls_token"), *dist = weights(f->model, "dist_token");
     double *reg = weights(f->model, "reg_token");
     size_t prefix = (size_t)c->num_prefix_tokens * f->dim, count = f->tokens * f->dim;
@@ -645,6 +658,7 @@ static void scores(const reference *f, const double *qkv, size_t ld, size_t widt
         map[j] *= (double)c->attn_scale;
         map[j] += bias ? rel_pos(c, bias, h, i, j) : 0;
         map[j] = f->mask && !f->mask[j] ? -(double)FLT_MAX : map[j];
+        map[j] = c->attention == VIT_ATTENTION_CAUSAL && j > i ? -(double)INFINITY : map[j];
     }
 }
 
@@ -685,7 +699,8 @@ static void attend(const reference *f, const double *qkv, size_t ld, size_t widt
         free(other);
     }
     const double bound = lambda ? 1 + fabs(*lambda) : sum;
-    const double most = steps ? largest(steps, n) : 0;
+    const double most = steps ? largest(steps, c->attention == VIT_ATTENTION_CAUSAL ? i + 1 : n)
+                              : 0;
     for (size_t j = 0; j < n; j++) {
         double weight = round_weight(map[j], dtype, steps, j, most > 0 ? 32767 / most / bound : 0);
         for (size_t d = 0; d < hd; d++) {
@@ -971,8 +986,14 @@ static void pool(reference *f) {
     double *mean = doubles(dim), *top = doubles(dim);
     reduce(f, c->pool_prefix ? 0 : (size_t)c->num_prefix_tokens, mean, top);
     f->pooled = c->pool == VIT_POOL_MAP ? map_pool(f) : doubles(2 * dim);
+    size_t first = 0;
+    for (size_t i = 1; i < (size_t)c->num_patches && c->pool == VIT_POOL_ARGMAX; i++) {
+        first = f->input[i] > f->input[first] ? i : first;
+    }
+    first += c->pool == VIT_POOL_ARGMAX ? (size_t)c->num_prefix_tokens : 0;
+    first = c->pool == VIT_POOL_LAST ? f->tokens - 1 : first;
     for (size_t i = 0; i < wide && c->pool != VIT_POOL_MAP; i++) {
-        double token = f->tokens_out[i % dim];
+        double token = f->tokens_out[first * dim + i % dim];
         f->pooled[i] = c->pool == VIT_POOL_AVG      ? mean[i]
                        : c->pool == VIT_POOL_MAX    ? top[i]
                        : c->pool == VIT_POOL_AVGMAX ? (mean[i] + top[i]) / 2
@@ -1048,6 +1069,7 @@ static reference reference_run(const vit_model *model, const char *what, const t
     f.traced = traced;
     f.what = what;
     f.image = image;
+    f.input = input;
     f.mask = mask ? mask + (size_t)image * (size_t)c->num_tokens : NULL;
     f.rounds = rounds_inputs(model);
     f.tokens = (size_t)c->num_tokens;
@@ -1250,7 +1272,7 @@ static void more_options(vit_config *c) {
     c->activation = pick(0, VIT_NUM_ACTIVATIONS - 1);
     c->has_gated_mlp = pick(0, 2) == 0;
     c->has_final_norm = pick(0, 3) != 0;
-    c->pool = c->has_dist_token ? VIT_POOL_TOKEN : pick(0, VIT_NUM_POOLS - 1);
+    c->pool = c->has_dist_token ? VIT_POOL_TOKEN : pick(0, VIT_POOL_LAST - 1);
     c->pool = c->pool == VIT_POOL_TOKEN_AVG && c->representation_dim ? VIT_POOL_AVG : c->pool;
     c->pool_prefix = pick(0, 3) == 0;
     c->has_fc_norm = !c->has_dist_token && c->pool != VIT_POOL_TOKEN_AVG && pick(0, 2) == 0;
@@ -1296,6 +1318,20 @@ static void random_stem(vit_config *c, int number) {
     c->has_patch_pre_norm = 0;
 }
 
+/* A text encoder of some ids, with prefix tokens or without. */
+static void text_options(vit_config *c) {
+    c->vocab_size = pick(1, 60);
+    c->in_chans = c->img_height = c->patch_size = 1;
+    c->img_width = pick(1, 30);
+    c->patch_cut = c->patch_stride = 0;
+    c->has_patch_bias = c->has_patch_norm = c->has_patch_pre_norm = 0;
+    c->rope = c->rope_per_block = c->has_rel_pos = c->has_dist_token = 0;
+    c->attention = pick(0, 3) ? VIT_ATTENTION_CAUSAL : VIT_ATTENTION_ALL;
+    c->pool = pick(VIT_POOL_LAST - 1, VIT_POOL_ARGMAX);
+    c->pool = c->pool < VIT_POOL_LAST ? VIT_POOL_AVG : c->pool;
+    c->pool_num_heads = c->pool_mlp_dim = 0;
+}
+
 /* What people write who build a ViT of their own. */
 static void own_options(vit_config *c) {
     c->patch_cut = pick(0, VIT_NUM_CUTS - 1);
@@ -1309,6 +1345,12 @@ static void own_options(vit_config *c) {
     if (c->attention == VIT_ATTENTION_SELF) {
         c->has_qkv_bias = c->has_qk_norm = c->rope = c->rope_per_block = 0;
         c->has_rel_pos = c->has_diff_attn = c->has_attn_norm = 0;
+    }
+    if (c->attention == VIT_ATTENTION_CAUSAL) {
+        c->has_rel_pos = 0;
+    }
+    if (pick(0, 3) == 0) {
+        text_options(c);
     }
     if (pick(0, 1) && c->block_type != VIT_BLOCK_PARALLEL && c->pool != VIT_POOL_MAP) {
         c->mlp_dim = c->has_gated_mlp = c->has_mlp_norm = 0;
@@ -1371,14 +1413,14 @@ static void describe(char *what, size_t size, int index, const tiny_options *o) 
              "model %d: %dx%dx%d by %d, D %d, L %d, H %d x %d, mlp %d, classes %d, rep %d, "
              "dist %d, norm %d, bias %d, pos %d, type %d/%d, act %d/%d, pool %d/%d, rope %d/%d, "
              "relative %d, diff %d, stem %d of %d: %d %d %d %d, cut %d by %d, self %d, "
-             "then %d, %s %d",
+             "then %d, words %d, %s %d",
              index, c->in_chans, c->img_height, c->img_width, c->patch_size, c->embed_dim, c->depth,
              c->num_heads, c->head_dim, c->mlp_dim, c->num_classes, c->representation_dim,
              c->has_dist_token, c->has_patch_norm, c->has_qkv_bias, c->positions, c->norm_type,
              c->block_type, c->activation, c->has_gated_mlp, c->pool, c->pool_num_heads, c->rope,
              c->rope_per_block, c->has_rel_pos, c->has_diff_attn, c->stem, c->stem_width,
              c->stem_stage1, c->stem_stage2, c->stem_stage3, c->stem_stage4, c->patch_cut,
-             c->patch_stride, c->attention, c->representation_act,
+             c->patch_stride, c->attention, c->representation_act, c->vocab_size,
              o->mixed ? "dtypes from" : "dtype", (int)o->dtype);
 }
 
@@ -1424,6 +1466,10 @@ static void describe(char *what, size_t size, int index, const tiny_options *o) 
     X(no_mlp, c->mlp_dim == 0 && c->depth)                                                         \
     X(self_attention, c->attention == VIT_ATTENTION_SELF && c->depth)                              \
     X(self_alone, c->attention == VIT_ATTENTION_SELF && c->mlp_dim == 0 && c->depth)               \
+    X(causal, c->attention == VIT_ATTENTION_CAUSAL && c->depth && c->num_tokens > 1)               \
+    X(causal_text, c->vocab_size && c->attention == VIT_ATTENTION_CAUSAL && c->depth)              \
+    X(end_of_text, c->pool == VIT_POOL_ARGMAX && c->vocab_size > 1 && c->num_patches > 1)          \
+    X(last, c->pool == VIT_POOL_LAST && c->num_patches > 1 && c->depth)                            \
     X(interleaved, c->patch_cut == VIT_CUT_INTERLEAVED && c->grid_height > 1 && c->grid_width > 1) \
     X(reshaped, c->patch_cut == VIT_CUT_RESHAPE && c->in_chans > 1)                                \
     X(unfolded, c->patch_cut == VIT_CUT_UNFOLD && c->in_chans > 1 && c->num_patches > 1)           \
@@ -1506,6 +1552,7 @@ static double test_opened(const char *what, int index, const vit_model *model,
     uint8_t *mask = pick(0, 3) ? NULL : tiny_allocate(tokens);
     for (size_t i = 0; i < BATCH * pixels; i++) {
         input[i] = 2 * tiny_random(&seed);
+        input[i] = c->vocab_size ? (float)pick(0, c->vocab_size - 1) : input[i];
     }
     int shown = pick(0, 3); /* of four tokens; sometimes none at all */
     for (size_t i = 0; mask && i < tokens; i++) {

@@ -178,6 +178,10 @@ static const char *company_of(setting_key key) {
     case SETTING_REPRESENTATION_ACTIVATION: return "representation_dim=8";
     case SETTING_POOL_NUM_HEADS:
     case SETTING_POOL_MLP_DIM: return "pool=map";
+    case SETTING_VOCAB_SIZE:
+    case SETTING_LOGIT_SCALE:
+        return "vocab_size=2 patch_size=1 in_chans=1 img_size=1x196 "
+               "has_patch_bias=0 has_cls_token=0 pool=last";
     default: return "";
     }
 }

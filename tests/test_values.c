@@ -33,6 +33,11 @@ static void prepare(vit_config *c, const char *name, int value) {
     c->num_reg_tokens = 1;
     c->has_qkv_bias = strcmp(name, "attention") != 0;
     c->representation_dim = strcmp(name, "representation_act") == 0 ? 12 : 0;
+    if (strcmp(name, "pool") == 0 && value >= VIT_POOL_LAST) {
+        c->vocab_size = 9;
+        c->in_chans = c->img_height = c->patch_size = 1;
+        c->has_patch_bias = 0;
+    }
     if (strcmp(name, "stem") == 0 && value != VIT_STEM_NONE) {
         c->stem_width = 32;
         c->stem_stage1 = value == VIT_STEM_RESNET;
