@@ -99,11 +99,11 @@ adapted() { # CASE FILE ARGUMENTS TWIN TWIN_ARGUMENTS
     else pass; fi
 }
 
-# A table that is not in LAYOUT_LIST is never tried, but for those of structure_*.c.
+# A table that is not in LAYOUT_LIST is never tried, but for those of structure_*.c and of texts.
 for name in $(sed -n 's/^const layout layout_\([a-z0-9_]*\) = .*/\1/p' tools/layout/tables*.c); do
     [ ${#only[@]} = 0 ] || break
     [[ $name == own* ]] && continue
-    if grep -q "X($name)" tools/layout/tables.h; then pass
+    if grep -q "X($name)\|layout_texts\[\].*&layout_$name," tools/layout/tables.[ch]; then pass
     else fail "layout_$name is not in LAYOUT_LIST of tools/layout/tables.h"; fi
 done
 

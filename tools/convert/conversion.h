@@ -25,10 +25,10 @@ typedef struct convert_options {
     const char *checkpoint, *output;
     const char *config, *arch, *labels; /* NULL if not given */
     const char *weights;                /* name of one of several state dicts, or NULL */
-    const char *tokenizer;              /* a file or folder, "none", or NULL: beside the checkpoint */
-    const char *img_size;               /* as given, for the provenance; or NULL */
-    int in_chans, patch_size;           /* 0: the checkpoint's */
-    bool dynamic;                       /* other sizes at run time */
+    const char *tokenizer;    /* a file or folder, "none", or NULL: beside the checkpoint */
+    const char *img_size;     /* as given, for the provenance; or NULL */
+    int in_chans, patch_size; /* 0: the checkpoint's */
+    bool dynamic;             /* other sizes at run time */
     vit_dtype dtype;
     text_list set, rename, ignore, keep;
     settings given;                 /* by set, img_size and dynamic */
