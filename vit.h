@@ -168,8 +168,8 @@
       VIT_API              linkage of public functions; default extern
       VIT_TOOLS            declare >>tools and >>format too; define it at every include that uses
                            them
-      VIT_TEXT_ENCODER     texts too: vit_model_text, vit_text_embed and others; not with
-                           VIT_BARE_METAL or VIT_FIXED
+      VIT_TEXT_ENCODER     texts too: vit_model_text, vit_text_embed and others; define it wherever
+                           they are used. VIT_BARE_METAL and VIT_FIXED leave them out
       VIT_NO_STDIO         no vit_model_open, no files
       VIT_NO_MMAP          vit_model_open reads instead of mapping
       VIT_NO_MALLOC        no allocation; drops vit_classify, vit_run and other functions that need
@@ -259,6 +259,9 @@
 #    define VIT_NO_MMAP
 #    define VIT_NO_MALLOC
 #    define VIT_NO_THREADS
+#endif
+#if defined(VIT_BARE_METAL) || defined(VIT_FIXED)
+#    undef VIT_TEXT_ENCODER
 #endif
 
 /* WebAssembly has no fused multiply-add; WASI cannot map files and has threads only
@@ -1603,9 +1606,6 @@ static const vit_config vit__fixed = VIT__PASTE(VIT_FIXED, _CONFIG);
 #define VIT__LOGITS_ONLY VIT__IS(VIT_LOGITS_ONLY)
 #define VIT__EXECUTOR (!VIT__IS(VIT_NO_EXECUTOR))
 #define VIT__TEXT_ENCODER VIT__IS(VIT_TEXT_ENCODER)
-#if VIT__TEXT_ENCODER && (defined(VIT_BARE_METAL) || defined(VIT_FIXED))
-#    error "vit.h: VIT_TEXT_ENCODER excludes VIT_BARE_METAL and VIT_FIXED"
-#endif
 #define VIT__MMAP (!VIT__IS(VIT_NO_STDIO) && !VIT__IS(VIT_NO_MMAP))     /* needs files */
 #define VIT__POOL (!VIT__IS(VIT_NO_THREADS) && !VIT__IS(VIT_NO_MALLOC)) /* allocates itself */
 
