@@ -8,8 +8,8 @@
 
 /* === CRC-32 === */
 
-/* tables[k][n]: CRC of the byte n followed by k zero bytes. Each call that is long enough builds
- * the table, which takes less time than checking 8 KB. */
+/* tables[k][n]: CRC of the byte n followed by k zero bytes. Each call with enough bytes builds the
+ * table, which takes less time than the CRC of 8 KB. */
 static void crc32_tables(uint32_t tables[8][256]) {
     uint32_t n, k;
     for (n = 0; n < 256; n++) {
@@ -22,7 +22,7 @@ static void crc32_tables(uint32_t tables[8][256]) {
             tables[k][n] = tables[k - 1][n] >> 8 ^ tables[0][tables[k - 1][n] & 255];
 }
 
-/* Eight bytes a step; crc is the register, not its complement. size is a multiple of 8. */
+/* Takes eight bytes per step. crc is the register, not its complement; size is a multiple of 8. */
 static uint32_t crc32_large(uint32_t crc, const uint8_t *p, size_t size) {
     uint32_t t[8][256];
     size_t i;
@@ -146,7 +146,8 @@ void sha256_update(sha256 *s, const void *data, size_t size) {
     }
 }
 
-/* A one bit, zeros up to 8 bytes before a block's end, the length in bits (big-endian). */
+/* The padding: a one bit, zeros up to 8 bytes before a block's end, then the length in bits
+ * (big-endian). */
 void sha256_final(sha256 *s, uint8_t digest[32]) {
     uint64_t bits = s->size * 8;
     uint8_t tail[72] = { 0x80 };

@@ -21,7 +21,7 @@ uint32_t crc32_add(uint32_t crc, const void *data, size_t size);
 typedef struct sha256 {
     uint32_t state[8];
     uint64_t size;     /* bytes so far */
-    uint8_t block[64]; /* the last size % 64 of them */
+    uint8_t block[64]; /* the last size % 64 bytes */
 } sha256;
 
 void sha256_init(sha256 *s);

@@ -53,7 +53,8 @@ bool json_parse(json_document *document, char *text, size_t size, bool unique_ke
                 report *r);
 void json_free(json_document *document);
 
-/* NULL or the default if the value is missing (object may be NULL) or of another kind. */
+/* These return NULL or the default if the value is missing (object may be NULL) or of another
+ * kind. */
 const json_value *json_get(const json_value *object, const char *key);
 const json_value *json_first(const json_value *array_or_object); /* then ->next */
 const json_value *json_at(const json_value *array, size_t i);
@@ -69,7 +70,7 @@ void json_write_string(FILE *file, const char *text);
  * Commas are added as needed. key is NULL for the outermost value and for items of a list. */
 typedef struct json_writer {
     FILE *file;
-    bool comma; /* private: another value came before */
+    bool comma; /* private: a comma must precede the next value */
 } json_writer;
 
 json_writer json_write_to(FILE *file);

@@ -7,7 +7,7 @@
 
 struct memory_block {
     memory_block *next;
-    size_t used, size; /* of the bytes that follow */
+    size_t used, size; /* size of the bytes that follow */
 };
 
 enum {
@@ -24,7 +24,7 @@ memory_arena memory_make(size_t limit) {
     memory_arena arena;
     arena.blocks = NULL;
     arena.used = 0;
-    arena.limit = limit / MEMORY_ALIGNMENT * MEMORY_ALIGNMENT; /* rounded down like all pieces */
+    arena.limit = limit / MEMORY_ALIGNMENT * MEMORY_ALIGNMENT; /* rounded down, like all pieces */
     return arena;
 }
 

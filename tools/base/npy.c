@@ -44,7 +44,7 @@ static const struct {
     { 'u', 1 }, { 'u', 2 }, { 'u', 4 }, { 'u', 8 }, { 'b', 1 }, { 'V', 2 },
 };
 
-/* The bits of one element in any combination of byte orders of file and machine. */
+/* Loads the bits of one element, whatever the byte orders of file and machine. */
 static uint64_t load_bits(const unsigned char *bytes, unsigned size, bool big_endian) {
     uint64_t bits = 0;
     for (unsigned i = 0; i < size; i++) {
@@ -69,7 +69,7 @@ static float to_float(element type, uint64_t bits) {
 }
 
 /* ------------------------------------------------------------------------- */
-/* The header is a Python dictionary literal with three keys */
+/* The header is a Python dictionary literal with three keys                 */
 /* ------------------------------------------------------------------------- */
 
 typedef struct header {
@@ -107,7 +107,7 @@ static bool expect(reader *r, char c) {
     return damaged(r, "'%c' expected", c);
 }
 
-/* A quoted string without escapes, truncated to fit. */
+/* Reads a quoted string without escapes, truncated to fit. */
 static bool read_string(reader *r, char *text, size_t size) {
     char quote;
     size_t length = 0;
@@ -194,7 +194,7 @@ static bool read_shape(reader *r, header *h) {
     return true;
 }
 
-/* Each key once, in any order. `seen` collects a bit for each. */
+/* Every key must occur once, in any order; `seen` has a bit for each. */
 static bool read_entry(reader *r, header *h, unsigned *seen) {
     static const char *const keys[3] = { "descr", "fortran_order", "shape" };
     char key[32];
@@ -274,7 +274,7 @@ static bool check_size(const reader *r, const header *h, uint64_t available, uin
     return true;
 }
 
-/* Position in the file of the element with C-order position `index`, of `count`. */
+/* The place in the file of the element that is number `index` of `count` in C order. */
 static size_t fortran_position(const header *h, size_t index, size_t count) {
     size_t position = 0, stride = count;
     for (int i = h->ndim - 1; i >= 0; i--) {
@@ -382,7 +382,7 @@ static bool map(const char *path, bool halves, npy_array *array, report *r) {
         return true;
     }
     if (data) os_unmap(data, size);
-    return npy_read(path, array, r); /* which also reports the error */
+    return npy_read(path, array, r); /* it also reports the error */
 }
 
 bool npy_map(const char *path, npy_array *array, report *r) { return map(path, false, array, r); }
@@ -394,7 +394,7 @@ bool npy_map_rows(const char *path, npy_array *array, report *r) {
 /* The dictionary, padded with spaces so that the elements start at a multiple of 64 bytes and the
  * first dimension has room to grow. */
 static size_t format_header(char *text, size_t size, npy_type type, const int64_t *dims, int ndim) {
-    enum { LARGEST = 21 }; /* digits of a first dimension, the room that NumPy leaves */
+    enum { LARGEST = 21 }; /* digits for the first dimension, as NumPy reserves */
     size_t length = MAGIC_SIZE + 4;
     memset(text, ' ', size);
     memcpy(text, MAGIC "\x01\x00", MAGIC_SIZE + 2);

@@ -95,7 +95,7 @@ void report_error(const char *program, const char *file, const char *format, ...
     report_print(&r, program);
 }
 
-/* === UTF-8, and what of it may be shown === */
+/* === UTF-8, and its printable characters === */
 
 /* The second byte rules out over-long forms, surrogates and values beyond Unicode. */
 static bool text_utf8_second_fits(uint8_t lead, uint8_t second) {

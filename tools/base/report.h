@@ -1,4 +1,4 @@
-/* report.h - errors: the message of a failing function, and how a program prints it.
+/* report.h - errors: stores the message of a failing function, and prints it.
  *
  * tools/base owns error reports, memory, bytes, text, files, JSON, .npy, checksums; the
  * implementation of vit.h; it may include os.
@@ -38,7 +38,7 @@ report report_make(void); /* no failure yet */
  * void. */
 bool report_fail(report *r, const char *format, ...) REPORT_PRINTF(2, 3);
 bool report_no_memory(report *r);
-/* Takes a message that already names the file: vit_model.detail of vit_model_open. */
+/* Takes a message that already names the file, such as vit_model.detail of vit_model_open. */
 bool report_detail(report *r, const char *detail);
 /* Adds the file's name to the failure: `return parse(text, r) || report_file(r, path)`. */
 bool report_file(report *r, const char *file);
@@ -57,23 +57,24 @@ void report_print(const report *r, const char *program);
 void report_error(const char *program, const char *file, const char *format, ...)
     REPORT_PRINTF(3, 4);
 
-/* === UTF-8, and what of it may be shown === */
+/* === UTF-8, and its printable characters === */
 
-/* UTF-8, and what of it may be shown. */
+/* UTF-8, and the characters that a terminal may show. */
 
 /* Length of the UTF-8 sequence at text; 0 if invalid. */
 size_t text_utf8_length(const char *text, size_t size);
-uint32_t text_utf8_value(const char *text, size_t length); /* value of a sequence of this length */
+uint32_t text_utf8_value(const char *text, size_t length); /* the character that it encodes */
 /* True if a terminal obeys the character, or reorders the text after it: controls, ends of lines,
  * direction marks. */
 bool text_is_control(uint32_t c);
 
-/* What people read goes through these, as names of files and labels of models may be anybody's:
- * controls and what is not UTF-8 become "\n", "\x1b", "\u202e". A backslash stays as it is.
+/* These make a text safe for a terminal, because names of files and labels of models may be
+ * anybody's. Controls and invalid UTF-8 become "\n", "\x1b", "\u202e". A backslash stays as it is.
  *
- * As much of a text as fits in so many bytes and columns; returns the columns it takes. */
+ * Writes as much of a text as fits so many bytes and columns; returns the columns it takes. */
 int text_show(char *to, size_t size, int columns, const char *from);
-/* The first character alone, and how many columns it takes. Returns its length before. */
+/* Writes only the first character, and sets the number of its columns. Returns its length
+ * before. */
 enum { TEXT_SHOWN_SIZE = 8 }; /* "\u202e" */
 size_t text_show_first(const char *text, size_t size, char shown[TEXT_SHOWN_SIZE], int *columns);
 

@@ -184,7 +184,7 @@ enum {
     EXTENDED_AT = 482
 };
 
-/* Octal digits, perhaps with spaces before them and a space or a NUL after. */
+/* Reads octal digits, perhaps with spaces before them and a space or a NUL after. */
 static bool read_octal(const uint8_t *at, const uint8_t *end, uint64_t *value) {
     *value = 0;
     while (at < end && *at == ' ') at++;
@@ -202,7 +202,7 @@ static bool read_binary(const uint8_t *at, const uint8_t *end, uint64_t *value) 
     return true;
 }
 
-/* The sum of the bytes, with the checksum as spaces. Old programs added them as signed. */
+/* The sum of the bytes, with spaces in place of the checksum. Old programs added signed bytes. */
 static bool checksum_fits(const uint8_t *block) {
     uint64_t stored;
     int64_t plain = 0, with_sign = 0;

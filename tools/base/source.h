@@ -12,7 +12,7 @@ typedef struct source {
     const char *name;
     const uint8_t *memory; /* NULL: a file */
     int descriptor;
-    uint64_t start; /* for a part of a file: its start in the file */
+    uint64_t start; /* start in the file, for a part of one */
     uint64_t size;
 } source;
 
@@ -27,9 +27,9 @@ bool source_exists(const char *path);
 /* Reads all `size` bytes; on failure the message has the end of the file. */
 bool source_read(const source *s, uint64_t offset, void *destination, size_t size, report *r);
 
-/* A whole file or pipe ("-": standard input), malloc'ed, with a NUL after its last byte. Reading
- * stops soon after `limit` bytes, so *size > limit means that the file has more. On failure *data
- * is NULL. */
+/* Reads a whole file or pipe ("-": standard input); malloc'ed, with a NUL after the last byte.
+ * Reading stops soon after `limit` bytes, so *size > limit means that the file has more. On failure
+ * *data is NULL. */
 bool source_read_all(const char *path, size_t limit, unsigned char **data, size_t *size, report *r);
 
 /* === Paths === */
@@ -53,10 +53,10 @@ size_t paths_folder_length(const char *path);
 enum { TAR_BLOCK = 512, TAR_HEADER_NAME = 155 + 1 + 100 };
 
 typedef struct tar_header {
-    char type;     /* '0' is a file, for old archives too             */
-    uint64_t size; /* size of the data that follow, up to 2^63 - 1    */
+    char type;     /* '0' is a file, for old archives too */
+    uint64_t size; /* size of the data that follow, up to 2^63 - 1 */
     char name[TAR_HEADER_NAME + 1];
-    bool extended; /* GNU's sparse files: more of the header follows  */
+    bool extended; /* GNU's sparse files: more of the header follows */
 } tar_header;
 
 /* False if the checksum or the size is damaged. */

@@ -26,14 +26,14 @@ typedef struct text_list {
 bool text_list_append(text_list *list, const char *item); /* false: out of memory */
 void text_list_free(text_list *list);
 
-/* The whole text must be one number within [min, max]. */
+/* True if the whole text is one number within [min, max]. */
 bool text_read_int(const char *text, long min, long max, long *value);
 bool text_read_number(const char *text, double min, double max, double *value);
 /* "384", or "384x256": height, then width. */
 bool text_read_size(const char *text, long min, long max, int size[2]);
 
-/* True if a pattern matches the whole text: * is any characters, ? is one, [a-z] and [!a-z] are one
- * of these or none of them, a backslash quotes the next character. */
+/* True if a pattern matches the whole text. * stands for any characters, ? for one, [a-z] for one
+ * of these, [!a-z] for one that is none of these. A backslash quotes the next character. */
 bool text_matches(const char *pattern, const char *text);
 
 /* Takes a field off a line of CSV (RFC 4180; separator ',') or TSV ('\t'), without its quotes, in
@@ -41,7 +41,7 @@ bool text_matches(const char *pattern, const char *text);
  * last. */
 char *text_take_field(char **at, char separator);
 
-/* Appends to a text as much as fits. */
+/* Appends as much to a text as fits. */
 void text_append(char *text, size_t size, const char *format, ...) REPORT_PRINTF(3, 4);
 
 /* 5717416 -> "5,717,416" */

@@ -171,7 +171,7 @@ typedef float peak_vector;
 #endif
 enum { PEAK_VECTOR = sizeof(peak_vector) / sizeof(float) };
 
-/* x = x a + b. No part of it can be moved out of the loop, and no two are equal. */
+/* x = x a + b. The compiler can neither move a step out of the loop nor merge two steps. */
 #define PEAK_DECLARE(n) peak_vector x##n = b * n##.0f;
 #define PEAK_STEP(n)    x##n = x##n * a + b;
 #define PEAK_SUM(n)     +x##n
@@ -198,9 +198,9 @@ static void run_plain(uint64_t rounds) {
 
 enum { SUMS = 12, SUMS_512 = 24 }; /* instructions of a round, except in NEON's loops */
 
-/* The first row whose isa is a prefix of the tier's name, and whose dtype is a prefix of the type's
- * or NULL, for any type. A tier missing from this table ("avx512-fp16") gets the row for its whole
- * family. */
+/* Takes the first row whose isa is a prefix of the tier's name and whose dtype is a prefix of the
+ * type's name; NULL stands for any type. A tier missing from this table ("avx512-fp16") gets the
+ * row for its whole family. */
 static const struct {
     const char *isa, *dtype;
     peak_loop loop;
@@ -245,7 +245,7 @@ typedef struct peak_job {
     double rates[MAX_THREADS]; /* GFLOP/s of each task */
 } peak_job;
 
-/* All tasks take equally long, so each gets its own thread. */
+/* One task per thread: all tasks take equally long. */
 static void peak_task(void *arg, int index) {
     enum { CHUNK = 10000 }; /* some 20 microseconds, long compared with reading the clock */
     peak_job *job = arg;
@@ -271,7 +271,8 @@ double peak_measure(const peak_loop *loop, const vit_executor *executor, double 
 
 /* === The operations of a model === */
 
-/* Multiply-adds of a block that computes its first `queries` tokens; k and v cover all tokens. */
+/* Multiply-adds of a block that computes only its first `queries` tokens, with k and v of all
+ * tokens. */
 static double block_products(const vit_config *c, double queries) {
     double tokens = c->num_tokens, dim = c->embed_dim;
     double width = (double)c->num_heads * c->head_dim;
@@ -323,8 +324,9 @@ double bench_operations(const vit_config *c) {
 
 /* === A model of random weights === */
 
-/* n values around `base`, spread as timm initialises weights (standard deviation 0.02): 256
- * different values, none of which is denormal in f16. One step of xorshift gives eight values. */
+/* Fills in n values around `base`, with the spread of timm's initial weights (standard deviation
+ * 0.02). There are 256 different values, none of which is denormal in f16. One step of xorshift
+ * gives eight values. */
 static void fill_random(float *to, size_t n, float base, uint64_t *state) {
     float values[256];
     for (int i = 0; i < 256; i++) values[i] = base + ((float)i - 127.5f) * (0.0346f / 127.5f);
@@ -344,9 +346,9 @@ static float base_of(const vit_tensor *tensor) {
     return strstr(tensor->name, "norm") && strstr(tensor->name, "weight") ? 1.0f : 0.0f;
 }
 
-/* A row of int8 as calibration makes them, which the fastest kernels need: see section "fits16" in
- * vit.h. The first weight is the largest, 127 steps, and alone in its lane; all others have at most
- * 31. */
+/* Makes a row of int8 like those of a calibration, which the fastest kernels need; see section
+ * "fits16" in vit.h. The first weight is the largest, 127 steps, and alone in its lane; all others
+ * have at most 31. */
 static void fit_row(float *row, size_t size) {
     const float step = 0.0346f / 31;
     for (size_t k = 0; k < size; k++) row[k] = (float)(int)(row[k] / step) * step;

@@ -1,4 +1,4 @@
-/* bench.h - how fast this machine can be, how much a model needs of it, and a model to measure. */
+/* bench.h - the peak speed of this machine, the operations of a model, and a model to measure. */
 #ifndef BENCH_H
 #define BENCH_H
 
@@ -23,9 +23,9 @@
  */
 
 typedef struct peak_loop {
-    const char *name;             /* "vfmadd231ps zmm"                             */
-    double operations;            /* of one round: two for each multiply-add       */
-    void (*run)(uint64_t rounds); /* call it only if the CPU has the instruction   */
+    const char *name;             /* "vfmadd231ps zmm" */
+    double operations;            /* operations of one round, two for each multiply-add */
+    void (*run)(uint64_t rounds); /* call it only if the CPU has the instruction */
 } peak_loop;
 
 /* isa and dtype are names of vit_isa_name and `vit-convert --dtype`. Types that are widened to f32

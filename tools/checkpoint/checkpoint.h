@@ -62,10 +62,10 @@ typedef enum checkpoint_dtype {
 } checkpoint_dtype;
 
 typedef struct checkpoint_tensor_info {
-    const char *name;           /* key in the state dict, nested dicts joined by '.' */
+    const char *name;           /* key in the state dict; '.' joins the keys of nested dicts */
     const char *stored_name;    /* the name before rename_tensors */
     const char *container_name; /* its place in the file: shard, zip entry, storage key */
-    checkpoint_dtype dtype;     /* as stored; checkpoint_read always converts to float */
+    checkpoint_dtype dtype;     /* stored type; checkpoint_read always converts to float */
     int ndim;                   /* 0 (one element) .. CHECKPOINT_MAX_DIMS */
     int64_t dims[CHECKPOINT_MAX_DIMS];
     int64_t strides[CHECKPOINT_MAX_DIMS]; /* in elements, >= 0; 0 for an expanded dimension */
@@ -86,7 +86,7 @@ typedef struct checkpoint_metadata_entry {
 
 /* An attribute of a module, in a model that was saved whole. */
 typedef struct checkpoint_attribute {
-    const char *module; /* as in the names of its tensors; "": the model */
+    const char *module; /* path, as in the names of its tensors; "": the model */
     const char *name;   /* "num_heads", "eps"; "class"; "config.num_heads" */
     const char *value;  /* as text: "12", "1e-05", "true", "(16, 16)" */
 } checkpoint_attribute;
@@ -126,11 +126,12 @@ size_t checkpoint_count(const checkpoint *c);
 const checkpoint_tensor_info *checkpoint_tensor(const checkpoint *c, size_t i);
 const checkpoint_tensor_info *checkpoint_find(const checkpoint *c, const char *name);
 
-/* The files that were read (an index of shards first), for hashing in the provenance. */
+/* The files that were read (an index of shards first), whose hashes the provenance lists. */
 size_t checkpoint_file_count(const checkpoint *c);
 const checkpoint_file_info *checkpoint_file(const checkpoint *c, size_t i);
 
-/* Tensors that this reader cannot convert (quantised, complex, float8); the value is the reason. */
+/* The tensors that this reader cannot convert (quantised, complex, float8), each with the reason as
+ * value. */
 size_t checkpoint_skipped_count(const checkpoint *c);
 const checkpoint_metadata_entry *checkpoint_skipped(const checkpoint *c, size_t i);
 
@@ -157,10 +158,10 @@ const char *const *checkpoint_labels(const checkpoint *c);
 
 /* === Read === */
 
-/* Elements first .. first + count - 1 in row-major order for any strides, converted to float: f16
- * and bf16 exactly, f64 and integers rounded to nearest, bool to 0 or 1. Contiguous tensors are
- * streamed through a small buffer. A strided tensor keeps the part of the storage that it touches
- * in memory, and a deflated zip entry stays there whole, until another one is needed. */
+/* Reads elements first .. first + count - 1 in row-major order, whatever the strides, as float: f16
+ * and bf16 are exact, f64 and integers rounded to nearest, bool is 0 or 1. Contiguous tensors are
+ * streamed through a small buffer. For a strided tensor, memory holds the part of the storage that
+ * it uses; a deflated zip entry is held whole. Both stay until another one is needed. */
 bool checkpoint_read(checkpoint *c, const checkpoint_tensor_info *tensor, int64_t first,
                      int64_t count, float *destination, report *r);
 

@@ -31,7 +31,7 @@ typedef struct checkpoint_storage {
     bool big_endian;
 } checkpoint_storage;
 
-/* The bytes [start, start + size) of one storage, inflated; at most one such block exists. */
+/* The inflated bytes [start, start + size) of one storage; at most one such block exists. */
 typedef struct checkpoint_cache {
     uint8_t *data;
     size_t storage;
@@ -128,9 +128,9 @@ bool checkpoint_add_values(checkpoint *c, const char *name, const float *values,
 bool checkpoint_replace(checkpoint *c, const checkpoint_tensor_info *tensors, size_t count,
                         report *r);
 
-/* === The readers: read the source of index `file` into c === */
+/* === The readers: each reads source number `file` into c === */
 
-/* Opens any container, for containers of other containers. */
+/* Opens any container; a container may hold another one. */
 bool checkpoint_open_inside(checkpoint *c, size_t file, report *r);
 
 bool safetensors_open(checkpoint *c, size_t file, report *r);

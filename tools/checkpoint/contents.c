@@ -206,9 +206,10 @@ static bool checkpoint_sort_names(const checkpoint_tensor_info *tensors, size_t 
     return true;
 }
 
-/* === How much the tensors repeat === */
+/* === The limit of repeated tensors === */
 
-/* The most that blocks with shared weights, and expanded tables, may repeat the stored bytes. */
+/* The largest ratio of all tensors to the stored bytes, which blocks with shared weights and
+ * expanded tables need. */
 #define CHECKPOINT_MOST_REPEATS 64
 #define CHECKPOINT_FREE_REPEATS ((uint64_t)64 << 20)
 

@@ -142,20 +142,22 @@ static bool probe_image(const checkpoint_head *head) {
     return head_begins(head, magics) || head_has(head, 8, "WEBP");
 }
 
-/* The version of the format, then the producer's name, the graph or a version of operators. */
+/* ONNX: the version of the format, then the producer's name, the graph or a version of
+ * operators. */
 static bool probe_onnx(const checkpoint_head *head) {
     const uint8_t *bytes = head->bytes;
     return bytes[0] == 0x08 && bytes[1] >= 3 && bytes[1] < 32 &&
            (bytes[2] == 0x12 || bytes[2] == 0x3a || bytes[2] == 0x42);
 }
 
-/* A SavedModel, whose version is 1; or a graph's first node, which begins with its name. */
+/* TensorFlow: a SavedModel, whose version is 1, or a graph's first node, which begins with its
+ * name. */
 static bool probe_tensorflow(const checkpoint_head *head) {
     return head_has(head, 0, "\x08\x01\x12") ||
            (head->bytes[0] == 0x0a && (head->bytes[2] == 0x0a || head->bytes[3] == 0x0a));
 }
 
-/* UTF-8 without control characters except those between words and lines; the last character may be
+/* True for UTF-8 whose only control characters are white space; the last character may be
  * incomplete. */
 static bool probe_text(const checkpoint_head *head) {
     const char *text = (const char *)head->bytes;
@@ -308,7 +310,7 @@ static bool checkpoint_is_skipped(const checkpoint *c, const char *name) {
     return false;
 }
 
-/* The index and the shards must agree on the place of each tensor. */
+/* The index and the shards must agree on the shard of each tensor. */
 static bool checkpoint_check_shard(checkpoint *c, const json_value *entry, report *r) {
     const checkpoint_tensor_info *t = checkpoint_find(c, entry->key);
     const char *path;
@@ -379,7 +381,8 @@ static bool checkpoint_finish(checkpoint *c, bool ok, checkpoint **out, report *
     return ok;
 }
 
-/* The file to open in a folder from the Hugging Face hub, best first; NULL if it has none. */
+/* The file to open in a folder of the Hugging Face hub, in order of preference; NULL if the folder
+ * has none. */
 static char *checkpoint_path_in_folder(checkpoint *c, const char *folder, report *r) {
     static const char *const names[] = {
         "model.safetensors.index.json",

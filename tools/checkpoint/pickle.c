@@ -9,17 +9,17 @@
 #include "base/memory.h"
 
 enum {
-    PICKLE_VALUE_MEMORY = 36, /* bytes a value: 24 for itself, the rest for items and text */
+    PICKLE_VALUE_MEMORY = 36, /* bytes per value: 24 for the value, the rest for items and text */
     PICKLE_MAX_OPCODES = 16000000,
     PICKLE_MAX_TEXT = 65536,
     PICKLE_MIN_MEMORY = 65536,
-    PICKLE_MAX_LINE = 512, /* a number as text; module or name of a GLOBAL */
+    PICKLE_MAX_LINE = 512, /* limit of a number as text, and of the module or name of a GLOBAL */
 };
 
 /* The state of the virtual machine. */
 typedef struct pickle_machine {
     const source *source;
-    uint64_t position, end; /* of the bytes not yet in the buffer */
+    uint64_t position, end; /* place of the first byte not yet in the buffer */
     uint8_t buffer[4096];
     size_t buffer_at, buffer_size;
     pickle_value **stack;
@@ -29,7 +29,7 @@ typedef struct pickle_machine {
     pickle_value **memo;
     size_t memo_count, memo_capacity;
     size_t persistent_capacity;
-    uint8_t *line; /* PICKLE_MAX_TEXT + 2 bytes: a text in quotes; or NULL */
+    uint8_t *line; /* PICKLE_MAX_TEXT + 2 bytes for a text in quotes; or NULL */
     size_t values, max_values;
     pickle_value *none;
     pickle_document *document;
@@ -108,7 +108,7 @@ static bool pickle_take_number(pickle_machine *m, unsigned width, uint64_t *numb
     return true;
 }
 
-/* A line without its '\n', which *length points at. */
+/* Finds a line; *length excludes the '\n'. */
 static bool pickle_take_line(pickle_machine *m, char line[PICKLE_MAX_LINE], size_t *length) {
     for (*length = 0; *length < PICKLE_MAX_LINE; (*length)++) {
         if (!pickle_take(m, line + *length, 1)) return false;
@@ -283,7 +283,7 @@ static bool pickle_op_float(pickle_machine *m, unsigned unused) {
     return pickle_push(m, value);
 }
 
-/* Not read: only its place is noted, since it may hold the elements of an array. */
+/* Notes only the place of the text, which may hold the elements of an array. */
 static bool pickle_push_long_text(pickle_machine *m, uint64_t at, uint64_t size,
                                   pickle_encoding encoding) {
     pickle_value *value = pickle_new(m, PICKLE_LONG_TEXT);
@@ -352,7 +352,8 @@ static bool pickle_op_text_line(pickle_machine *m, unsigned encoding) {
     return pickle_push_escaped(m, m->line + quotes, (size_t)size, (pickle_encoding)encoding);
 }
 
-/* I and L of protocol 0. 00 and 01 are False and True; an L ends with a letter. */
+/* Opcodes I and L of protocol 0. The texts 00 and 01 are False and True; the number of an L ends
+ * with a letter. */
 static bool pickle_op_int_line(pickle_machine *m, unsigned unused) {
     const uint64_t at = pickle_position(m);
     int64_t number;
@@ -593,7 +594,7 @@ static bool pickle_op_instance(pickle_machine *m, unsigned unused) {
     return pickle_push_call(m, m->stack[m->height + 1], m->stack[m->height]);
 }
 
-/* As above, with the class itself above the mark. */
+/* As above, with the class as a value above the mark. */
 static bool pickle_op_object(pickle_machine *m, unsigned unused) {
     pickle_value **items = NULL, *arguments;
     size_t count = 0;
@@ -614,7 +615,7 @@ static bool pickle_op_build(pickle_machine *m, unsigned unused) {
     pickle_value *state = pickle_pop(m), *object = pickle_top(m);
     (void)unused;
     if (!state || !object) return false;
-    if (object->kind != PICKLE_CALL) return true; /* attributes of a dict, which are not needed */
+    if (object->kind != PICKLE_CALL) return true; /* the attributes of a dict are not needed */
     object->u.items[PICKLE_STATE] = state;
     return pickle_nest(m, object, state);
 }

@@ -29,7 +29,7 @@ typedef enum pickle_kind {
     PICKLE_BOOL,   /* integer */
     PICKLE_INT,    /* integer */
     PICKLE_FLOAT,  /* number */
-    PICKLE_STRING, /* text, count bytes and a NUL; str, bytes and Python 2 strings alike */
+    PICKLE_STRING, /* text, count bytes and a NUL, for str, bytes and Python 2 strings */
     PICKLE_TUPLE,  /* count items */
     PICKLE_LIST,
     PICKLE_SET,
@@ -37,7 +37,7 @@ typedef enum pickle_kind {
     PICKLE_GLOBAL,     /* text: "module.name" */
     PICKLE_CALL,       /* items: callable, arguments, state (BUILD) or NULL, dict or NULL */
     PICKLE_PERSISTENT, /* items: the persistent id */
-    PICKLE_LONG_TEXT,  /* integer: its place in the source; encoding; pickle_long_size: its bytes */
+    PICKLE_LONG_TEXT,  /* integer: place in the source; encoding; pickle_long_size: its size */
     PICKLE_OPAQUE,     /* integer of more than 64 bits */
 } pickle_kind;
 
@@ -54,10 +54,10 @@ typedef struct pickle_value pickle_value;
 
 struct pickle_value {
     uint8_t kind;
-    uint8_t depth;    /* nesting below, as far as known when it was built */
+    uint8_t depth;    /* nesting below, as known when it was built */
     uint8_t encoding; /* encoding of a long text */
     uint32_t count;
-    uint32_t capacity; /* of items, while a container grows */
+    uint32_t capacity; /* room for items, while a container grows */
     union {
         int64_t integer;
         double number;
@@ -82,7 +82,7 @@ bool pickle_load(pickle_document *document, const source *s, uint64_t start, uin
                  size_t max_values, report *r);
 void pickle_free(pickle_document *document);
 
-/* The value of a string key (the last one, as in Python); NULL if it has none. */
+/* The value of a string key (the last one, as in Python); NULL if the dict lacks the key. */
 const pickle_value *pickle_get(const pickle_value *dict, const char *key);
 bool pickle_is_text(const pickle_value *value, pickle_kind kind, const char *text);
 

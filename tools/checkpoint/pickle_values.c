@@ -1,5 +1,5 @@
-/* pickle_values.c - access to a pickle's values, and the texts of protocol 0, which are written as
- * in Python's source code.
+/* pickle_values.c - access to a pickle's values; decodes the texts of protocol 0, which have the
+ * form of Python's source code.
  */
 #include <string.h>
 
@@ -32,7 +32,7 @@ static unsigned pickle_digit(uint8_t c) {
     return 16;
 }
 
-/* `count` hexadecimal digits; false if there are fewer. */
+/* Reads `count` hexadecimal digits; false if there are fewer. */
 static bool pickle_hexadecimal(const uint8_t *from, size_t size, size_t count, uint32_t *value) {
     size_t i;
     *value = 0;

@@ -17,7 +17,7 @@
  * storage, deflated ones from the inflated entry.
  */
 
-/* === Conversion: count little-endian elements at raw to float === */
+/* === Conversion of `count` little-endian elements at raw to float === */
 
 static float checkpoint_convert_one(checkpoint_dtype dtype, const uint8_t *raw) {
     switch (dtype) {
@@ -71,7 +71,7 @@ static bool checkpoint_read_bytes(const checkpoint *c, const checkpoint_storage 
     if (!storage->memory)
         return source_read(&c->sources[storage->file], offset, destination, size, r);
     if (size > 0)
-        memcpy(destination, storage->memory + offset, size); /* checked when it was added */
+        memcpy(destination, storage->memory + offset, size); /* checked when the tensor was added */
     return true;
 }
 
@@ -88,7 +88,7 @@ static bool checkpoint_load_span(checkpoint *c, const checkpoint_storage *storag
     return checkpoint_read_bytes(c, storage, start, c->cache.data, (size_t)size, r);
 }
 
-/* Makes the cache hold [start, start + size) of a storage; a deflated one is held whole. */
+/* Puts [start, start + size) of a storage into the cache; a deflated storage is put in whole. */
 static bool checkpoint_need_span(checkpoint *c, size_t index, uint64_t start, uint64_t size,
                                  report *r) {
     const checkpoint_storage *storage = &c->storages[index];
@@ -113,7 +113,7 @@ static bool checkpoint_need_span(checkpoint *c, size_t index, uint64_t start, ui
     return false;
 }
 
-/* === Gathering: count raw elements from logical index first on into the buffer === */
+/* === Gathering `count` raw elements, from logical index `first` on, into the buffer === */
 
 static bool checkpoint_is_contiguous(const checkpoint_tensor_info *t) {
     int64_t expected = 1;
@@ -276,7 +276,7 @@ typedef struct rename_piece {
 typedef struct rename_rule {
     char theirs[RENAME_MAX_NAME];
     const char *ours;
-    bool is_layer; /* the name of a layer, which stands for its tensors: ".*" was added */
+    bool is_layer; /* a layer's name stands for its tensors, so ".*" was added */
     bool used;
 } rename_rule;
 

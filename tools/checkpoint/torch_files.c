@@ -13,7 +13,7 @@
  * storage, <root>/byteorder. TorchScript archives have <root>/constants.pkl as well.
  */
 
-#define TORCH_MAX_INFLATED ((uint64_t)8 << 20)  /* data.pkl in a deflated entry, or code */
+#define TORCH_MAX_INFLATED ((uint64_t)8 << 20)  /* deflated data.pkl, or TorchScript's code */
 #define TORCH_MAX_CODE     ((uint64_t)64 << 20) /* total code read */
 
 typedef struct torch_zip {
@@ -76,7 +76,7 @@ static bool torch_refuse_zip(const torch_zip *z) {
                        z->archive.count ? "\"" : "");
 }
 
-/* "archive/" from the only entry of that name; the root may be empty. */
+/* Finds the root, such as "archive/", by the only data.pkl; the root may be empty. */
 static bool torch_find_root(torch_zip *z) {
     static const char suffix[] = "data.pkl";
     size_t i, length = strlen(suffix);
@@ -183,7 +183,7 @@ static bool torch_zip_describe(torch_reader *t, const char *module, const char *
     return ok && !t->report->failed;
 }
 
-/* A frozen archive has its weights among the constants of the code, which names them by number. */
+/* The weights of a frozen archive are constants of its code, which refers to them by number. */
 static bool torch_read_frozen(torch_zip *z, const char *class) {
     const zip_entry *entry = torch_zip_entry(z, "constants.pkl");
     char *code = torch_read_code(z, class);
@@ -249,14 +249,14 @@ typedef struct torch_legacy_storage {
     const char *key;
     uint64_t element_size, count; /* from the persistent id */
     uint64_t offset;              /* offset of the first element; 0 if the list of keys lacks it */
-    size_t index;                 /* in the checkpoint's storages, once added */
+    size_t index;                 /* index in the checkpoint's storages, once added */
     bool added;
 } torch_legacy_storage;
 
 typedef struct torch_legacy {
     torch_reader reader;
     const source *source;
-    uint64_t end;                   /* end of the part of the source that it fills */
+    uint64_t end;                   /* end of the file's part of the source */
     torch_legacy_storage *storages; /* sorted by key */
     size_t count;
 } torch_legacy;
@@ -295,7 +295,7 @@ static bool torch_legacy_place(torch_reader *t, const char *name, const torch_st
 }
 
 /* Lists every storage that the object mentions, even outside the state dict. All of them follow in
- * the file, and only the class gives the size of an element. */
+ * the file, and only the class of the storage shows the size of an element. */
 static bool torch_collect_storages(torch_legacy *l) {
     size_t i, count = l->reader.pickle.persistent_count;
     l->storages = calloc(count + 1, sizeof *l->storages);
@@ -432,14 +432,14 @@ bool torch_legacy_open(checkpoint *c, size_t file, report *r) {
     return ok;
 }
 
-/* === In a pickle by Python itself === */
+/* === In a pickle of Python's own === */
 
 bool torch_is_nested(const pickle_value *value) {
     return pickle_is_text(torch_part(value, PICKLE_CALLABLE), PICKLE_GLOBAL,
                           "torch.storage._load_from_bytes");
 }
 
-/* The only storage of such a file, which is its object. */
+/* The only storage of such a file: its object is the storage. */
 static bool torch_find_nested(torch_legacy *l, const char *name, torch_storage *storage,
                               checkpoint_storage *found) {
     torch_reader *t = &l->reader;
@@ -451,7 +451,7 @@ static bool torch_find_nested(torch_legacy *l, const char *name, torch_storage *
     found->bytes.name = memory_copy_text(&t->c->memory, place->key, strlen(place->key));
     found->bytes.offset = place->offset;
     found->bytes.size = found->bytes.stored_size = place->count * place->element_size;
-    storage->key = NULL; /* would dangle once the pickle is freed */
+    storage->key = NULL; /* these pointers would dangle once the pickle is freed */
     storage->found = found;
     return found->bytes.name || report_no_memory(t->report);
 }

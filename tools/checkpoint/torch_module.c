@@ -7,7 +7,7 @@
 /* === Whole modules === */
 
 /* Reads modules that were pickled whole. Such a pickle names their classes and lists their
- * attributes. PyTorch would import the classes. Here both are data: tensors get their names in
+ * attributes. PyTorch would import the classes. Both are only data here. Tensors get the names of
  * state_dict(), and simple values become attributes of the checkpoint.
  */
 
@@ -84,7 +84,8 @@ static const char *torch_class_of(const pickle_value *value) {
 static bool torch_add_entries(torch_reader *t, const char *module, const char *prefix,
                               const pickle_value *dict);
 
-/* functools.partial: the function under the attribute's name, its settings one level below. */
+/* functools.partial: the attribute gets the function's name, and its settings go one level
+ * below. */
 static bool torch_add_partial(torch_reader *t, const char *module, const char *name,
                               const pickle_value *value) {
     const pickle_value *state = torch_part(value, PICKLE_STATE);
@@ -112,7 +113,7 @@ static bool torch_add_entry(torch_reader *t, const char *module, const char *pre
 }
 
 /* Names that begin with '_' are PyTorch's own, except Lightning's hyperparameters. TorchScript's
- * modules have each other as entries. */
+ * modules are entries of each other. */
 static bool torch_add_entries(torch_reader *t, const char *module, const char *prefix,
                               const pickle_value *dict) {
     size_t i;
@@ -150,7 +151,7 @@ static bool torch_set_has(torch_reader *t, const pickle_value *set, const pickle
     return false;
 }
 
-/* One of the three dicts of a module, without the names in a set. */
+/* Visits one of the three dicts of a module, without the names in a set. */
 static bool torch_flatten_part(torch_reader *t, char *name, size_t name_size,
                                const pickle_value *part, const pickle_value *without, int depth) {
     const pickle_value *dict = torch_as_dict(part);
@@ -385,7 +386,7 @@ typedef struct torch_description {
     const char *module;
     torch_span body;
     size_t first;   /* its first attribute */
-    int attentions; /* number of softmaxes and similar calls: 0, 1, or 2 for more */
+    int attentions; /* number of softmaxes and similar calls; 2 stands for more */
     bool calls_relu, has_cube, has_quick_factor;
     const char *told; /* a call whose fact was already reported */
 } torch_description;
@@ -491,9 +492,9 @@ static int torch_count_attentions(torch_span body) {
     return count;
 }
 
-/* The shape [batch, tokens, 3 x heads x width] becomes: of the last three axes, 3 may stand
- * anywhere. With a single softmax, [batch, tokens, heads, width] counts too, because it is often
- * computed. `before` is the number of axes that the list leaves out. */
+/* Recognises the shape into which [batch, tokens, 3 x heads x width] is split; the 3 may be any of
+ * the last three axes. With a single softmax, [batch, tokens, heads, width] counts too, because the
+ * rest is often computed. `before` is the number of axes that the list leaves out. */
 static bool torch_say_heads(torch_description *d, torch_span list, size_t before) {
     torch_span items[TORCH_MAX_ARGUMENTS], heads = { NULL, 0 };
     size_t count;
@@ -516,7 +517,7 @@ static bool torch_say_layer_norm(torch_description *d, const torch_span *a, size
     return !torch_is_number(a[4], false) || torch_say_span(d, "code.layer_norm_eps", a[4]);
 }
 
-/* The whole layer of nn.TransformerEncoder as one call. */
+/* True for a call that is a whole layer of nn.TransformerEncoder. */
 static bool torch_say_encoder_layer(torch_description *d, const torch_span *a, size_t count) {
     if (count < 10 || !torch_is_number(a[2], true) || !torch_is_number(a[9], false)) return true;
     return torch_say_span(d, "code.num_heads", a[2]) &&
@@ -669,7 +670,7 @@ static bool torch_say_others(torch_description *d) {
     return true;
 }
 
-/* The text from "class NAME(Module):" to the next line that is not indented. */
+/* Finds the text from "class NAME(Module):" to the next line that is not indented. */
 static bool torch_find_class_body(const char *class, const char *code, torch_span *body) {
     const char *dot = strrchr(class, '.');
     char head[300];
@@ -714,7 +715,8 @@ static long torch_constant_index(torch_span span) {
     return torch_is_number(digits, true) ? strtol(digits.text, NULL, 10) : -1;
 }
 
-/* A token is expanded to the batch and positions are added; all others are layers. */
+/* A constant that is expanded to the batch is a token, one that is added is a table of positions;
+ * all others belong to layers. */
 static const char *torch_name_part(torch_span operator, size_t part) {
     static const char *const parts[] = { "weight", "bias", "running_mean", "running_var" };
     if (operator.size == 6 && memcmp(operator.text, "expand", 6) == 0) return "cls_token";

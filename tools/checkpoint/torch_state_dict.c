@@ -73,7 +73,7 @@ static const torch_class *torch_find_class(const pickle_value *global, bool is_d
     return NULL;
 }
 
-/* How to read a call that PyTorch uses for tensors. */
+/* The forms of the calls that PyTorch uses for tensors. */
 typedef enum torch_call {
     TORCH_NOT_A_TENSOR,
     TORCH_TENSOR,       /* (storage, offset, size, stride, ...) */
@@ -346,7 +346,7 @@ static bool torch_flatten_dict(torch_reader *t, char *name, size_t name_size,
     return true;
 }
 
-/* A file that is only a list of tensors: they are named by their indices. */
+/* If the file is only a list of tensors, their indices become their names. */
 static bool torch_flatten_list(torch_reader *t, const pickle_value *list) {
     char name[32];
     size_t i;
@@ -404,8 +404,8 @@ static bool torch_holds_tensors(torch_reader *t, const pickle_value *value, int 
     return false;
 }
 
-/* The entries to choose from. An object of any class is searched only if the pickle has nothing
-   else. */
+/* Lists the entries to choose from. An object of any other class is searched only if the pickle has
+ * nothing else. */
 static const pickle_value *torch_entries(const torch_reader *t, const pickle_value *value) {
     if (torch_as_module(value)) return NULL;
     return value == t->pickle.root && !torch_as_dict(value) ? torch_as_object(value)
@@ -450,7 +450,7 @@ static bool torch_is_candidate(const pickle_value *key, const pickle_value *valu
            (torch_as_dict(value) || torch_as_module(value));
 }
 
-/* The only entry with tensors, if it is a dict or a module. */
+/* Returns the only entry with tensors, if it is a dict or a module. */
 static const pickle_value *torch_only_wrapper(torch_reader *t, const pickle_value *dict,
                                               const char **key) {
     const pickle_value *found = NULL;
@@ -502,8 +502,8 @@ static bool torch_is_configuration(const pickle_value *key) {
     return false;
 }
 
-/* Adds scalars and lists of numbers next to the state dict. In an argparse.Namespace or a dict of
- * settings they are one level down ("args.lr"), or two if that holds settings again
+/* Adds scalars and lists of numbers next to the state dict. An argparse.Namespace or a dict of
+ * settings has them one level down ("args.lr"), or two levels if it holds such a dict again
  * ("args.model_kwargs"). */
 static bool torch_add_metadata(torch_reader *t, const pickle_value *dict, const char *prefix) {
     const bool is_deep = strchr(prefix, '.') != NULL;

@@ -1,5 +1,5 @@
-/* torch_state_dict.h - shared by both forms of PyTorch's files: a pickle describes the tensors, and
- * storages hold their elements.
+/* torch_state_dict.h - reads the tensors of both forms of PyTorch's files: a pickle describes them,
+ * and storages hold their elements.
  */
 #ifndef TORCH_STATE_DICT_H
 #define TORCH_STATE_DICT_H
@@ -17,7 +17,7 @@
 #define TORCH_SHOWN    320 /* length of an attribute or an option as text */
 
 typedef struct torch_class {
-    const char *name; /* of the storage class and of the dtype */
+    const char *name; /* names of the storage class and of the dtype */
     const char *dtype_name;
     uint8_t size;
     bool supported;
@@ -28,9 +28,9 @@ typedef struct torch_class {
 typedef struct torch_storage {
     const torch_class *class;
     const char *key;
-    uint64_t base, count;            /* in elements of the class; base > 0 for a legacy view */
+    uint64_t base, count;            /* in elements of the class; base > 0: a legacy view */
     uint64_t root_count;             /* elements of the whole storage */
-    const checkpoint_storage *found; /* its place, if the pickle itself holds it; otherwise NULL */
+    const checkpoint_storage *found; /* its bytes, if the pickle holds them; otherwise NULL */
 } torch_storage;
 
 typedef struct torch_reader torch_reader;
@@ -63,14 +63,14 @@ bool torch_read_state_dict(torch_reader *t);
 bool torch_read_storage(torch_reader *t, const char *name, const pickle_value *value,
                         torch_storage *storage);
 
-/* === For the files that share the work === */
+/* === Shared functions of torch_*.c === */
 
-/* Counts a visited value; false after too many. */
+/* Counts a visited value; false if there were too many. */
 bool torch_step(torch_reader *t);
 
-/* Item i of a tuple or list; NULL if it has none. */
+/* Item i of a tuple or list; NULL if there is none. */
 const pickle_value *torch_item(const pickle_value *sequence, size_t i);
-/* PICKLE_CALLABLE and so on of a call; NULL if it has none. */
+/* The part of a call, such as PICKLE_CALLABLE; NULL if there is none. */
 const pickle_value *torch_part(const pickle_value *call, size_t part);
 
 bool torch_is_tensor(const torch_reader *t, const pickle_value *value);
@@ -79,7 +79,7 @@ bool torch_is_tensor(const torch_reader *t, const pickle_value *value);
 const pickle_value *torch_as_dict(const pickle_value *value);
 /* The attributes of an object that was built from a dict of them; NULL for others. */
 const pickle_value *torch_as_object(const pickle_value *value);
-/* As torch_as_object, but only for an nn.Module. */
+/* Like torch_as_object, but NULL for anything except an nn.Module. */
 const pickle_value *torch_as_module(const pickle_value *value);
 
 /* name is a buffer of TORCH_MAX_NAME shared by the whole walk; name_size bytes are in use. */
@@ -116,7 +116,7 @@ bool torch_add_constants(torch_reader *t, const char *code);
 bool torch_is_array(const pickle_value *value);
 bool torch_add_array(torch_reader *t, const char *name, const pickle_value *value);
 
-/* Bytes in a pickle: a place in the source, or a decoded copy. */
+/* Bytes in a pickle: their place in the source, or a decoded copy. */
 typedef struct torch_bytes {
     uint8_t *memory; /* NULL: at `offset` of the source */
     uint64_t offset, size;

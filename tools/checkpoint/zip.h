@@ -1,9 +1,9 @@
-/* zip.h - the directory of a zip archive, checked, and its entries (STORED and DEFLATE).
+/* zip.h - checks the directory of a zip archive, and reads its entries (STORED and DEFLATE).
  *
- * Refused are encryption, several disks, overlapping entries, two entries of one name, local
- * headers that differ from the directory, bytes before the first or after the last record, more
- * than 100000 entries, and entries that inflate to 64 MiB more than their stored size. Names are
- * only compared, never used as paths.
+ * It refuses encryption, several disks, overlapping entries, two entries of one name, local headers
+ * that differ from the directory, bytes before the first or after the last record, more than 100000
+ * entries, and entries that inflate to 64 MiB more than their stored size. Names are only compared,
+ * never used as paths.
  */
 #ifndef ZIP_H
 #define ZIP_H

@@ -8,8 +8,8 @@
 #define VIT_TOOLS
 #include "vit.h"
 
-/* vit_model_open. Its message has the reason why a file cannot be opened, or names a checkpoint,
- * which must be converted first. */
+/* vit_model_open. Its message has the reason why a file cannot be opened, or states that it is a
+ * checkpoint, which must be converted first. */
 bool cli_model_open(const char *path, unsigned flags, vit_model *model, report *r);
 
 /* The file of -m, or the bundled model for NULL, malloc'ed. NULL if it was not found. */

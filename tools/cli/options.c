@@ -66,7 +66,7 @@ int cli_wrong(const char *program, const char *format, ...) {
     return CLI_USAGE;
 }
 
-/* Prints "--top" or "-k", as the user wrote it, then the error and the place of help. */
+/* Prints the option as the user wrote it ("--top" or "-k"), the error, and the way to the help. */
 static bool usage_error(const parser *p, const char *format, ...) REPORT_PRINTF(2, 3);
 
 static bool usage_error(const parser *p, const char *format, ...) {
@@ -77,7 +77,7 @@ static bool usage_error(const parser *p, const char *format, ...) {
     return false;
 }
 
-/* Letters to change, insert or delete to turn a into b, the name of an option. */
+/* The number of letters to change, insert or delete to turn a into b, the name of an option. */
 static int edit_distance(const char *a, const char *b) {
     int row[40];
     int width = (int)strlen(b);
@@ -136,7 +136,7 @@ static bool set_size(const parser *p, const cli_option *o, const char *word, con
                        o->argument, o->min, o->max, text);
 }
 
-/* NULL after the last name of the type. */
+/* Name number i of the type; NULL after the last. */
 static const char *name_of(cli_type type, int i) {
     if (type == CLI_ISA) return i < VIT_NUM_ISAS ? vit_isa_name((vit_isa)i) : NULL;
     return i < VIT_NUM_DTYPES ? tensor_dtype_name((vit_dtype)i) : NULL;
@@ -234,7 +234,7 @@ static bool asks_for(int argc, char **argv, const char *name, const char *letter
     return false;
 }
 
-/* One line of --help, with equal indentation for continuation lines. */
+/* Prints the help of one option, with equal indentation for continuation lines. */
 static void print_option(char letter, const char *name, const char *argument, const char *help) {
     char left[64];
     char shortcut[8] = "    ";

@@ -35,25 +35,25 @@
  * requires. */
 
 typedef enum cli_type {
-    CLI_FLAG,   /* no value:      bool *         */
-    CLI_TEXT,   /* any value:     const char **  */
+    CLI_FLAG,   /* no value:      bool * */
+    CLI_TEXT,   /* any value:     const char ** */
     CLI_OUTPUT, /* a file to write (output.h): const char ** */
-    CLI_INT,    /* min .. max:    int *          */
-    CLI_NUMBER, /* min .. max:    double *       */
+    CLI_INT,    /* min .. max:    int * */
+    CLI_NUMBER, /* min .. max:    double * */
     CLI_SIZE,   /* N or HxW:      int[2], height and width, each min .. max */
-    CLI_DTYPE,  /* by its name:   vit_dtype *    */
-    CLI_ISA,    /* by its name:   vit_isa *      */
+    CLI_DTYPE,  /* by its name:   vit_dtype * */
+    CLI_ISA,    /* by its name:   vit_isa * */
     CLI_LIST    /* any number of values: text_list *, zeroed by the caller */
 } cli_type;
 
 typedef struct cli_option {
-    char letter;          /* 'k' for -k; 0 for none                               */
-    const char *name;     /* "top" for --top                                      */
-    const char *argument; /* the value's name in --help; NULL for a flag          */
-    const char *help;     /* one sentence; further lines after '\n'               */
+    char letter;          /* 'k' for -k; 0 for none */
+    const char *name;     /* "top" for --top */
+    const char *argument; /* the value's name in --help; NULL for a flag */
+    const char *help;     /* one sentence; further lines after '\n' */
     cli_type type;
     void *value;     /* receives the value; untouched if the option is absent */
-    double min, max; /* for CLI_INT, CLI_NUMBER and CLI_SIZE                 */
+    double min, max; /* for CLI_INT, CLI_NUMBER and CLI_SIZE */
 } cli_option;
 
 /* Rows shared by several programs: the same option has the same letter and name everywhere.
@@ -99,26 +99,26 @@ typedef struct cli_option {
 
 typedef struct cli_program {
     const char *name;        /* begins every message; @ stands for it in these texts */
-    const char *synopsis;    /* after the name: "[options] IMAGE..."                 */
-    const char *description; /* in --help, above the options; ends with '\n'         */
+    const char *synopsis;    /* after the name: "[options] IMAGE..." */
+    const char *description; /* in --help, above the options; ends with '\n' */
     const cli_option *options;
-    const char *notes; /* in --help, below the options; or NULL                */
+    const char *notes; /* in --help, below the options; or NULL */
     int min_operands, max_operands;
-    const char *operand; /* what a missing one is called: "IMAGE"               */
-    const char *decoder; /* of JPEGs, for --version; NULL: it reads none        */
+    const char *operand; /* word for a missing operand: "IMAGE" */
+    const char *decoder; /* name for --version; NULL: it reads no JPEGs */
 } cli_program;
 
-/* Begins every program: calls os_start, and keeps the name under which it was called, so that
- * messages of an installed vit-classify use that name; `own` if argv[0] names none. */
+/* Begins every program: calls os_start, and keeps the name under which the program was called, for
+ * its messages. If argv[0] is no name, it keeps `own`. */
 void cli_start(int *argc, char ***argv, const char *own);
 const char *cli_name(void);
 
 /* Prints the error in the command line, and the --help that explains it. Returns CLI_USAGE. */
 int cli_wrong(const char *program, const char *format, ...) REPORT_PRINTF(2, 3);
 
-/* Sets the options' values and collects the operands (NULL if the program takes none). False: the
- * program should exit with *status, after --help, --version or a usage error, which has been
- * printed. Then there is nothing to free. */
+/* Sets the options' values and collects the operands (NULL if the program takes none). Returns
+ * false if the program should exit with *status, after --help, --version or a usage error, which it
+ * has printed. Then there is nothing to free. */
 bool cli_parse(const cli_program *program, int argc, char **argv, text_list *operands, int *status);
 
 #endif

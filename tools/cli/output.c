@@ -16,7 +16,7 @@ enum { LONGEST_PATH = 4096 };
 /* errno has the reason, or is 0 if an earlier write failed. */
 static bool stdout_lost(const char *program) {
     report_error(program, "standard output", "%s", errno ? strerror(errno) : "write failed");
-    clearerr(stdout); /* so that it is reported once */
+    clearerr(stdout); /* reported once only */
     return false;
 }
 
@@ -44,15 +44,15 @@ void cli_put_field(FILE *file, const char *text) {
     putc('"', file);
 }
 
-/* === No file is both read and written, and none is written twice === */
+/* === Files that are read and written, or written twice, are refused === */
 
-/* A file that will be written. Those of the command line are declared before any input is read, so
- * that all inputs can be compared with them, and remain to the end. */
+/* A file that will be written. The outputs on the command line are declared before any input is
+ * read and remain to the end, so that every input can be compared with them. */
 typedef struct declared {
-    const char *path;       /* the caller's                                         */
-    os_identity file;       /* the file behind the path, if it exists               */
-    bool exists, is_late;   /* is_late: declared only until it is written           */
-    int is_named, was_read; /* set by several threads                               */
+    const char *path;       /* the caller's */
+    os_identity file;       /* the file behind the path, if it exists */
+    bool exists, is_late;   /* is_late: declared only until it is written */
+    int is_named, was_read; /* set by several threads */
     char read_as[512];
 } declared;
 
@@ -78,7 +78,7 @@ void cli_output_read(const char *path) {
     }
 }
 
-/* False if one of them was read. None of several outputs is then written. */
+/* False if an output was read; then no output is written. */
 static bool outputs_spare(report *r) {
     for (int i = 0; i < num_outputs; i++) {
         const declared *d = &outputs[i];
@@ -126,8 +126,8 @@ static bool is_one(const declared *a, const declared *b) {
     return a->exists ? is_same(&a->file, &b->file) : is_same_place(a->path, b->path);
 }
 
-/* Devices may be written by several outputs, and are not kept: NULL, without a failure. Opening a
- * folder reports its problems. */
+/* Several outputs may write the same device, so devices are not kept: returns NULL, without a
+ * failure. Problems of a folder appear when it is opened. */
 static declared *declare(const char *path, report *r) {
     const os_kind kind = strcmp(path, "-") ? os_kind_of(path) : OS_NONE;
     declared *d = &outputs[num_outputs];
@@ -157,7 +157,7 @@ bool cli_output_declare(const char *path, report *r) {
     return !r->failed;
 }
 
-/* It may exist now, and others may write it again. */
+/* The file may exist now, and another output may write it again. */
 static void undeclare(const char *path) {
     declared *d = find(path);
     if (!d) return;
@@ -194,8 +194,8 @@ void cli_temporary_folder(const char *path) {
     if (path) os_before_end(remove_unfinished);
 }
 
-/* The place of a temporary file among the unfinished; "" finds a free one. Beyond the limit,
- * returns the last place. */
+/* The slot of an unfinished temporary file; "" finds a free slot. If all are taken, returns the
+ * last one. */
 static char *unfinished_place(const char *temporary) {
     int i = 0;
     while (i < UNFINISHED - 1 && strcmp(unfinished[i], temporary) != 0) i++;
@@ -209,8 +209,9 @@ static void watch(const char *temporary) {
     os_before_end(remove_unfinished);
 }
 
-/* The length of a path that a temporary name keeps: a long name is cut, since nothing could be
- * added to it; a name that is too long stays whole, to fail at once. UTF-8 letters stay whole. */
+/* The length of the path that a temporary name keeps. A long name is cut to make room for the
+ * suffix. A name that is too long for the system stays whole, and fails at once. UTF-8 letters stay
+ * whole. */
 static int kept_of(const char *path) {
     const char *name = path;
     size_t length;
@@ -248,7 +249,7 @@ static bool open_temporary(cli_output *output, const char *replaced) {
     return false;
 }
 
-/* Frees everything. The file must have been closed, and renamed or removed. */
+/* Frees everything. Call it after the file was closed, and renamed or removed. */
 static void output_clear(cli_output *output) {
     undeclare(output->name);
     if (output->temporary) {
@@ -312,7 +313,7 @@ bool cli_output_open(cli_output *output, const char *path, report *r) {
     return report_file(r, path);
 }
 
-/* Brings everything to the disk. On failure errno has the reason. */
+/* Forces everything to the disk. On failure errno has the reason. */
 static bool flush_file(FILE *file, bool regular) {
     if (ferror(file)) {
         errno = errno ? errno : EIO;

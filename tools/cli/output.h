@@ -13,8 +13,8 @@
 /* Exit status of every program. */
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 
-/* Flushes stdout. False if output was lost (full disk, closed pipe). That has been reported, and
- * the program should end. */
+/* Flushes stdout. Returns false if output was lost (full disk, closed pipe). It has reported that,
+ * and the program should end. */
 bool cli_flush(const char *program);
 
 /* The return value of main: flushes stdout; if output was lost, reports it and turns status 0 into
@@ -28,18 +28,18 @@ void cli_put_field(FILE *file, const char *text);
  * and renamed to the target by cli_output_commit. "-" is standard output; devices and pipes are
  * written directly. */
 typedef struct cli_output {
-    FILE *file;       /* write here                                           */
-    bool is_new;      /* set by the caller: refuses to replace a file         */
-    const char *name; /* the caller's; this and the following are private     */
+    FILE *file;       /* write here */
+    bool is_new;      /* set by the caller: refuses to replace a file */
+    const char *name; /* path, owned by the caller; this and the following are private */
     char *path;
     char *temporary; /* the file being written; NULL if it is the target itself */
-    char *buffer;    /* of the file                                          */
+    char *buffer;    /* of the file */
 } cli_output;
 
 /* Makes a folder, unless it exists. */
 bool cli_output_folder(const char *path, report *r);
 
-/* No file that the command reads is written, and none is written twice, under any names.
+/* A file that the command reads is never written, and no file is written twice, under any name.
  *
  * Declares an output, before any input is read; cli_parse does so for options of type CLI_OUTPUT.
  * False if another output has this path. */
@@ -57,14 +57,15 @@ bool cli_output_open(cli_output *output, const char *path, report *r);
 /* Checks that every write succeeded and that no output was read, syncs, renames. The output is
  * closed and freed either way. */
 bool cli_output_commit(cli_output *output, report *r);
-/* Commits several outputs. None is renamed unless all are complete; then all are, in this order. */
+/* Commits several outputs. Renames all outputs, in this order, if all are complete; otherwise
+ * none. */
 bool cli_outputs_commit(cli_output *const all[], int count, report *r);
 /* Closes the file and removes the bytes written so far. */
 void cli_output_abandon(cli_output *output);
-/* A folder that is removed, too, if the program is ended from outside; NULL: there is none any more.
+/* Sets a folder to be removed, too, if the program is ended from outside; NULL: no folder.
  * One at a time. */
 void cli_temporary_folder(const char *path);
-/* Where what was written so far can be read again, once it is flushed; NULL: nowhere. */
+/* The path under which flushed data can be read again; NULL if there is none. */
 const char *cli_output_written(const cli_output *output);
 
 #endif

@@ -50,7 +50,7 @@ static size_t raw_size(const vit_image *raw) {
     return 3 * pixels;
 }
 
-/* Programs pad rows with half a pair of pixels differently, so such rows are refused. */
+/* Refuses rows that end in half a pair of pixels, because programs pad them differently. */
 static bool sides_fit(const vit_image *raw) {
     if (raw->format == VIT_PIXEL_NV12) return raw->width % 2 == 0 && raw->height % 2 == 0;
     return raw->format != VIT_PIXEL_YUYV || raw->width % 2 == 0;
@@ -140,7 +140,7 @@ static bool make_room(const reading *in, size_t more) {
     return true;
 }
 
-/* Takes bytes as they arrive: a damaged header must not fill the memory. */
+/* Allocates as bytes arrive, so that a damaged header does not fill the memory. */
 static bool take_bytes(const reading *in, size_t count, const char *of) {
     frame_stream *s = in->stream;
     frame *f = in->f;
@@ -158,7 +158,7 @@ static bool take_bytes(const reading *in, size_t count, const char *of) {
     return true;
 }
 
-/* The next byte, which is kept; -1 for none. */
+/* Reads and keeps the next byte; -1 at the end. */
 static int take_byte(const reading *in) {
     const int byte = make_room(in, 1) ? next_byte(in->stream) : -1;
     if (byte >= 0) in->f->data[in->f->size++] = (uint8_t)byte;
@@ -171,7 +171,7 @@ static int take_byte(const reading *in) {
 
 static const char jpeg[] = "a JPEG without an end (FF D9)";
 
-/* The code of the next marker; -1 for none, 0 for anything else. In compressed pixels FF is
+/* The code of the next marker; -1 at the end, 0 for anything else. In compressed pixels FF is
  * followed by 0 or by a restart marker, D0 to D7. Any number of FF may precede a marker. */
 static int next_marker(const reading *in, bool in_pixels) {
     int byte;
@@ -215,7 +215,7 @@ static bool take_jpeg(const reading *in) {
 
 static bool is_space(int c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-/* A number after white space and comments, and the character after it; -1 for none. */
+/* Reads a number after white space and comments, and the character after it; -1 for none. */
 static int take_number(const reading *in) {
     int value = -1, c = take_byte(in);
     while (c == '#' || is_space(c)) {

@@ -17,22 +17,22 @@
 bool frames_choose(const char *size, const char *pixels, vit_image *raw, report *r);
 
 typedef struct frame {
-    int64_t number; /* the first of the stream is 1                              */
-    double read_at; /* time of its last byte, by cli_now_ms                      */
-    uint8_t *data;  /* malloc'ed; free it with frame_free                        */
+    int64_t number; /* the first of the stream is 1 */
+    double read_at; /* time at which its last byte arrived, by cli_now_ms */
+    uint8_t *data;  /* malloc'ed; free it with frame_free */
     size_t size, capacity;
 } frame;
 
 void frame_free(frame *f);
 
 typedef struct frame_stream {
-    vit_image raw;  /* from frames_choose                                        */
-    int64_t count;  /* frames read so far                                        */
-    int descriptor; /* private from here; -1: all bytes are at next              */
+    vit_image raw;  /* from frames_choose */
+    int64_t count;  /* frames read so far */
+    int descriptor; /* private from here; -1: all bytes are at next */
     int stop;
-    int error; /* of errno                                                  */
+    int error; /* of errno */
     bool ended;
-    const uint8_t *next; /* bytes read but not taken                                  */
+    const uint8_t *next; /* bytes read but not taken */
     size_t left;
     uint8_t buffer[1 << 16];
 } frame_stream;
@@ -41,10 +41,10 @@ typedef struct frame_stream {
  * closes both. */
 void frames_begin(frame_stream *s, const vit_image *raw, int descriptor, int stop);
 
-/* Reads the next frame whole, into the memory of f, which is zeroed at first and reused. False at
- * the end of the stream, or with a message in *r, which names the frame: it is truncated or not a
- * frame, or the stream has none. The end of a JPEG is found from marker to marker; a segment, such
- * as a thumbnail's, is skipped by its length. */
+/* Reads the next frame whole, into the memory of f, which is zeroed at first and reused. Returns
+ * false at the end of the stream, or with a message in *r, which names the frame, if that is
+ * truncated or no frame, or if the stream is empty. The end of a JPEG is found from marker to
+ * marker; a segment, such as a thumbnail's, is skipped by its length. */
 bool frames_read(frame_stream *s, frame *f, report *r);
 
 /* True if an image in memory is followed by another one of the kinds above. A file whose first

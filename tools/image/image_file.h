@@ -34,20 +34,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define IMAGE_FILE_MAX_BYTES ((size_t)256 << 20) /* of a file                        */
+#define IMAGE_FILE_MAX_BYTES ((size_t)256 << 20) /* of a file */
 #ifndef IMAGE_FILE_MAX_PIXELS
-#define IMAGE_FILE_MAX_PIXELS ((int64_t)1 << 27) /* 134 million                      */
+#define IMAGE_FILE_MAX_PIXELS ((int64_t)1 << 27) /* 134 million */
 #endif
-#define IMAGE_FILE_MAX_BLOCK (((size_t)4 << 27) + 65536) /* 4 bytes for each of them      */
-#define IMAGE_FILE_NO_EXIF   1u /* keep the stored orientation, as Pillow and timm do     */
-#define IMAGE_FILE_STB       2u /* decode JPEGs by stb_image in any case                  */
+#define IMAGE_FILE_MAX_BLOCK (((size_t)4 << 27) + 65536) /* the decoder uses 4 bytes per pixel */
+#define IMAGE_FILE_NO_EXIF   1u /* keep the stored orientation, as Pillow and timm do */
+#define IMAGE_FILE_STB       2u /* decode even JPEGs by stb_image */
 /* Sets another limit, 1 to 500 million pixels; files of up to 2047 MiB are then read. */
 #define IMAGE_FILE_MEGAPIXELS(n) ((unsigned)(n) << 8)
 
 typedef struct image_file {
-    uint8_t *pixels; /* RGB, rows tightly packed                               */
+    uint8_t *pixels; /* RGB, rows tightly packed */
     int width, height;
-    char note[200]; /* damage that was passed over, or IMAGE_FILE_GREY16; "": none */
+    char note[200]; /* damage that the decoder ignored, or IMAGE_FILE_GREY16; "": none */
 } image_file;
 
 /* Pillow's convert("RGB") clips these at 255, which leaves most of them white. */
@@ -55,8 +55,8 @@ typedef struct image_file {
     "is grey with 16 bits a pixel, of which the upper 8 are taken; Pillow takes all above 255 for " \
     "white"
 
-/* How many eighths of its size an upright photo of width x height may be decoded at: 8, 4, 2 or 1.
- * Only libjpeg-turbo decodes at less than the whole size. */
+/* The scale, in eighths (8, 4, 2 or 1), at which an upright photo of width x height may be decoded.
+ * Only libjpeg-turbo decodes below full size. */
 typedef int image_file_fraction(const void *user, int width, int height);
 
 /* ------------------------------------------------------------------------- */
@@ -115,14 +115,14 @@ static void image_file__release(void *old);
  * of its blocks and frees the remaining ones after an image was decoded or refused. */
 typedef struct image_file__block {
     struct image_file__block *before, *after;
-    size_t size, padding; /* padding is for alignment                                     */
+    size_t size, padding; /* padding is for alignment */
 } image_file__block;
 
 static
 #ifdef STBI_THREAD_LOCAL
     STBI_THREAD_LOCAL
 #endif
-        image_file__block *image_file__blocks; /* the latest                              */
+        image_file__block *image_file__blocks; /* the latest */
 
 /* True if an allocation failed: stb_image gives other reasons for some of these failures. */
 static
@@ -131,7 +131,7 @@ static
 #endif
     bool image_file__no_memory;
 
-/* The limit in the flags; 0 means IMAGE_FILE_MAX_PIXELS. */
+/* The limit of pixels in the flags; 0 means IMAGE_FILE_MAX_PIXELS. */
 static
 #ifdef STBI_THREAD_LOCAL
     STBI_THREAD_LOCAL
@@ -183,7 +183,7 @@ static void *image_file__realloc(void *old, size_t size) {
     return grown;
 }
 
-/* Frees all but the pixels, which then belong to the caller. */
+/* Frees everything except the pixels, which then belong to the caller. */
 static void image_file__release_rest(uint8_t *pixels) {
     void *kept = pixels;
     if (kept) image_file__unlink((image_file__block *)kept - 1);
@@ -233,7 +233,7 @@ static bool image_file__is_jpeg(const image_file__job *job) {
     return at > 0 && at < job->size && job->data[at] == 0xd8;
 }
 
-/* Formats that only a command decodes (photo_options.command), by their first bytes. */
+/* Formats that only an external command decodes (photo_options.command), by their first bytes. */
 typedef struct image_file_kind {
     size_t at;
     const char *magic, *name, *suffix, *package, *command; /* Debian's package */
@@ -319,7 +319,7 @@ static int image_file__pnm_number(const image_file__job *job, size_t *at) {
     return value;
 }
 
-/* Sample i, of one or two bytes, scaled from 0 .. max to 0 .. 255 and rounded. */
+/* Reads sample i, of one or two bytes, and scales it from 0 .. max to 0 .. 255, rounded. */
 static uint8_t image_file__pnm_sample(const uint8_t *samples, size_t i, int max) {
     int value = max < 256 ? samples[i] : samples[2 * i] << 8 | samples[2 * i + 1];
     if (value > max) value = max;
@@ -353,7 +353,7 @@ static bool image_file__pnm(const image_file__job *job, image_file *image) {
 }
 
 /* ------------------------------------------------------------------------- */
-/* PNG: stb_image checks neither checksums nor unknown chunks thread-safely   */
+/* PNG: stb_image checks neither checksums nor unknown chunks thread-safely  */
 /* ------------------------------------------------------------------------- */
 
 static uint32_t image_file__big32(const uint8_t *bytes) {
@@ -401,9 +401,9 @@ static bool image_file__check_png(const image_file__job *job) {
 
 typedef struct image_file__segment {
     uint8_t marker;
-    const uint8_t *data; /* after the two bytes of length                                 */
+    const uint8_t *data; /* after the two bytes of length */
     size_t size;
-    bool cut; /* the file ends within the segment                              */
+    bool cut; /* the file ends within the segment */
 } image_file__segment;
 
 /* The next segment at or after *at: 0xff, marker, length (which includes itself), data. Skips the
@@ -431,8 +431,8 @@ static bool image_file__next_segment(const image_file__job *job, size_t *at,
     return true;
 }
 
-/* The tables of a segment: a byte, 16 counts of codes, the codes. stb_image would write codes after
- * the first 256 beyond the end of its table. */
+/* Checks the tables of a segment: a byte, 16 counts of codes, the codes. stb_image would write
+ * codes after the first 256 beyond the end of its table. */
 static bool image_file__huffman_ok(const image_file__segment *segment) {
     for (size_t at = 0; at < segment->size;) {
         size_t codes = 0;
@@ -516,7 +516,8 @@ static bool image_file__lacks_tables(const image_file__job *job) {
     return false;
 }
 
-/* Inserts them after the start marker, in a copy that image_file__release_rest frees. */
+/* Inserts the standard tables after the start marker, in a copy that image_file__release_rest
+ * frees. */
 static bool image_file__add_tables(image_file__job *job) {
     uint8_t *data = image_file__malloc(job->size + sizeof image_file__tables);
     size_t start = 0;
@@ -532,7 +533,7 @@ static bool image_file__add_tables(image_file__job *job) {
 }
 
 /* ------------------------------------------------------------------------- */
-/* Everything else: stb_image, watched for reading past the end              */
+/* All other formats: stb_image, with checks for reads past the end          */
 /* ------------------------------------------------------------------------- */
 
 /* stb_image reads zeros past the end of a file, and so accepts many truncated files. These
@@ -637,7 +638,7 @@ static int image_file__tiff_orientation(const uint8_t *data, size_t size) {
     return 1;
 }
 
-/* From the first eXIf chunk, which may stand before or behind the pixels. */
+/* Takes the orientation from the first eXIf chunk, which may be before or after the pixels. */
 static int image_file__png_orientation(const image_file__job *job) {
     size_t length;
     for (size_t at = 8; job->size - at >= 12; at += 12 + length) {
@@ -650,7 +651,8 @@ static int image_file__png_orientation(const image_file__job *job) {
     return 1;
 }
 
-/* 1 .. 8, from the first Exif segment before a JPEG's pixels; 1 if that is missing or not valid. */
+/* The orientation, 1 .. 8, from the first Exif segment before a JPEG's pixels; 1 if that is missing
+ * or invalid. */
 static int image_file__orientation(const image_file__job *job) {
     image_file__segment segment;
     size_t at = 0;
@@ -700,7 +702,7 @@ static bool image_file__turn(const image_file__job *job, int orientation, image_
 
 typedef struct image_file__size {
     const image_file__job *job;
-    image_file_fraction *fraction; /* NULL for the full size                              */
+    image_file_fraction *fraction; /* NULL for the full size */
     const void *user;
     bool lies; /* stored on its side: width and height will be swapped */
 } image_file__size;
@@ -738,14 +740,14 @@ static void image_file_free(image_file *image) {
     memset(image, 0, sizeof *image);
 }
 
-/* Whether it begins like what image_file_decode reads. TGA has no first bytes of its own: a map or
- * none, one of six kinds, sides, one of five depths. */
+/* True if the bytes begin like a format that image_file_decode reads. TGA has no magic number: its
+ * fields must have known values (colour map, kind, sides, depth). */
 static bool image_file_is_known(const void *data, size_t size) {
     const uint8_t *head = data;
     const image_file__job job = { data, size, NULL };
     if (image_file__is_pnm(&job) || image_file__is_jpeg(&job) || image_file__is_png(&job) ||
         image_file__begins(&job, "GIF8", 4) || image_file__begins(&job, "BM", 2) ||
-        image_file__begins(&job, "\x89VIT", 4)) /* which it refuses by name */
+        image_file__begins(&job, "\x89VIT", 4)) /* image_file_decode refuses these by name */
         return true;
     return size >= 18 && !image_file_kind_of(data, size) && head[1] <= 1 && head[2] &&
            (head[2] & ~8) <= 3 && (head[12] || head[13]) && (head[14] || head[15]) && head[16] &&
@@ -756,8 +758,8 @@ static size_t image_file_max_bytes(unsigned flags) {
     return flags / IMAGE_FILE_MEGAPIXELS(1) ? (size_t)2047 << 20 : IMAGE_FILE_MAX_BYTES;
 }
 
-/* Decodes a file in memory. flags: IMAGE_FILE_NO_EXIF | _STB | _MEGAPIXELS, or 0. fraction chooses
- * the size, given `user`; NULL for the full size. On failure image is empty. */
+/* Decodes a file in memory. flags: IMAGE_FILE_NO_EXIF | _STB | _MEGAPIXELS, or 0. fraction(user,
+ * ...) chooses the size; NULL: full size. On failure image is empty. */
 static bool image_file_decode(const void *data, size_t size, unsigned flags,
                               image_file_fraction *fraction, const void *user, image_file *image,
                               report *r) {

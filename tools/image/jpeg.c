@@ -32,7 +32,7 @@ typedef struct decoder {
     struct jpeg_source_mgr source;
     struct jpeg_progress_mgr progress;
     jmp_buf failed;
-    bool good, whole; /* whole: all rows are there                               */
+    bool good, whole; /* true once all rows are there */
     const jpeg_request *request;
     jpeg_image *image;
     report *r;
@@ -49,7 +49,7 @@ static void fail(j_common_ptr info) {
     longjmp(d->failed, 1);
 }
 
-/* level < 0 is a warning; others are traces. */
+/* A level below 0 is a warning; other levels are traces. */
 static void warn(j_common_ptr info, int level) {
     decoder *d = info->client_data;
     char text[JMSG_LENGTH_MAX];
@@ -67,8 +67,8 @@ static void count_scans(j_common_ptr info) {
     longjmp(d->failed, 1);
 }
 
-/* All of the file is there from the start: whoever asks for more has met its end. As in Pillow, what
- * has all rows may lack its end mark. */
+/* The whole file is in memory, so a request for more bytes means that the file has ended. As in
+ * Pillow, an image with all rows may lack its end mark. */
 static void start_source(j_decompress_ptr info) { (void)info; }
 static void end_source(j_decompress_ptr info) { (void)info; }
 
@@ -117,8 +117,8 @@ static void begin(decoder *d) {
     info->progress = &d->progress;
 }
 
-/* Pillow's formula for Adobe's inverted CMYK: each ink lets through its share of the light that
- * black lets through, rounded. Works in place; the row has room for four bytes a pixel. */
+/* Pillow's formula for Adobe's inverted CMYK: a colour is the product of its ink and black, divided
+ * by 255 and rounded. Works in place; the row has room for four bytes a pixel. */
 static void rgb_from_cmyk(uint8_t *to, const uint8_t *row, int width) {
     for (int x = 0; x < width; x++)
         for (int i = 0; i < 3; i++) {

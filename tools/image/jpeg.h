@@ -1,4 +1,4 @@
-/* jpeg.h - decodes JPEGs by libjpeg-turbo, at full size or a half, a quarter, an eighth of it.
+/* jpeg.h - decodes JPEGs by libjpeg-turbo, at full, half, quarter or eighth size.
  *
  * libjpeg-turbo is optional: the build defines JPEG_TURBO if a program with it links; otherwise
  * stb_image decodes JPEGs. Its pixels equal Pillow's, bit for bit, if Pillow is built with the same
@@ -17,23 +17,23 @@
 const char *jpeg_library(void);
 
 typedef struct jpeg_request {
-    const uint8_t *data; /* the file                                                    */
+    const uint8_t *data; /* the file */
     size_t size;
     /* Called once, with the size in the header. Returns the eighths of the size to decode, 8, 4, 2
      * or 1; 0 refuses the image, with the reason in the report. */
     int (*eighths)(void *user, int width, int height, report *r);
-    void *(*allocate)(size_t size); /* allocates the memory of the pixels               */
-    void *user;                     /* of eighths                                       */
+    void *(*allocate)(size_t size); /* allocates the memory of the pixels */
+    void *user;                     /* of eighths */
 } jpeg_request;
 
 typedef struct jpeg_image {
-    uint8_t *pixels;    /* RGB, rows tightly packed, as allocate returned it           */
-    int width, height;  /* size of these: rounded up at a fraction                     */
-    char repaired[200]; /* the first of libjpeg's warnings; "" if there was none       */
+    uint8_t *pixels;    /* RGB, rows tightly packed, as allocate returned it */
+    int width, height;  /* size of the pixels; fractions are rounded up */
+    char repaired[200]; /* the first warning of libjpeg; "" if there was none */
 } jpeg_image;
 
-/* False: the report has the reason, and the caller must free the pixels, if there are any. Damage
- * that libjpeg repairs, and Pillow accepts, is a warning; a truncated file is refused. */
+/* Returns false with the reason in the report; the caller must then free the pixels, if there are
+ * any. Damage that libjpeg repairs and Pillow accepts is a warning; a truncated file is refused. */
 bool jpeg_decode(const jpeg_request *request, jpeg_image *image, report *r);
 
 #endif

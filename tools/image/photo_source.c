@@ -109,7 +109,8 @@ static bool take_line(photo_paths *paths, size_t *length, report *r) {
     return (c != EOF || count > 0) && !ferror(paths->file);
 }
 
-/* The next nonempty path of the open list, in line. False at its end, or on failure. */
+/* Reads the next nonempty path of the open list into `line`. False at the end of the list, or on
+ * failure. */
 static bool read_line(photo_paths *paths, report *r) {
     size_t length;
     errno = 0;
@@ -205,7 +206,7 @@ static bool make_photo(frame_reader *reader, photo *p, frame_facts *facts) {
     return true;
 }
 
-/* A frame that cannot be decoded stays as it is; the taker finds the reason. */
+/* A frame that cannot be decoded stays as it is; the thread that takes it finds the reason. */
 static void decode_ahead(const frame_reader *reader, photo *p, frame_facts *facts) {
     const double start = cli_now_ms();
     report r = report_make();
@@ -280,7 +281,7 @@ photo_source frame_reader_source(frame_reader *reader) {
     return from;
 }
 
-/* === From its opening to its end === */
+/* === Opening and closing the stream === */
 
 enum { STANDARD_INPUT = 0 }; /* its descriptor */
 
@@ -315,7 +316,7 @@ bool frame_reader_open(frame_reader *reader, const char *path, report *r) {
     return report_fail(r, "a thread to read with cannot be started: %s", strerror(errno));
 }
 
-/* The thread may be waiting for room, or for a frame that never comes. */
+/* The thread may be waiting for a free slot, or for a frame that never comes. */
 void frame_reader_close(frame_reader *reader) {
     pthread_mutex_lock(&reader->lock);
     reader->stopped = true;

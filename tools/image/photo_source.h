@@ -15,40 +15,40 @@
 #define VIT_TOOLS
 #include "vit.h"
 
-/* One photo. A source gives its name. It also gives the file's bytes or pixels, unless the name is
- * the path of an image file. */
+/* One photo. A photo of a source. The source sets the name, and the file's bytes or pixels unless
+ * the name is the path of an image file. */
 typedef struct photo {
-    char *name;      /* malloc'ed: its name in results and messages                   */
+    char *name;      /* malloc'ed: its name in results and messages */
     void *data;      /* malloc'ed: the bytes of an image file, or raw pixels; or NULL */
-    size_t size;     /* of data                                                       */
-    char *refused;   /* malloc'ed: why it cannot be decoded; NULL if it can           */
-    vit_image image; /* raw pixels are in data; otherwise the result of photo_decode  */
+    size_t size;     /* of data */
+    char *refused;   /* malloc'ed: the reason why it cannot be decoded; NULL if it can */
+    vit_image image; /* raw pixels are in data; otherwise the result of photo_decode */
 } photo;
 
-/* Fills in image unless the source did. On failure only the photo itself must be freed. */
+/* Fills in `image` unless the source did. On failure only the photo must be freed. */
 bool photo_decode(photo *p, photo_decoder *decoder, report *r);
-/* The photo's input for a model, as from photos_input; raw pixels are preprocessed here. */
+/* Computes the photo's input for a model, like photos_input; also preprocesses raw pixels. */
 bool photo_input(const photo *p, photo_decoder *decoder, const vit_model *model, float *input,
                  report *r);
-void photo_free_pixels(photo *p); /* and data; the name stays */
+void photo_free_pixels(photo *p); /* frees image and data; the name stays */
 void photo_free(photo *p);
 
 /* To add a kind of source: these three members, and their state in *user. */
 typedef struct photo_source {
     void *user;
-    uint64_t count; /* of its photos; 0 if known only at the end */
+    uint64_t count; /* number of its photos; 0 if known only at the end */
     /* Gives the next photo; *p is zeroed before. False after the last one, or with a message in *r.
      * One thread calls it at a time while others wait, so photo_decode does the decoding. */
     bool (*next)(void *user, photo *p, report *r);
 } photo_source;
 
-/* === Paths: those of a list, then those of files that hold lists === */
+/* === Paths on the command line, then paths in list files === */
 
 typedef struct photo_paths {
-    photo_list list;     /* of files; photo_paths_close frees it               */
+    photo_list list;     /* of files; photo_paths_close frees it */
     text_list lists;     /* files with a path in each line; "-": standard input */
-    char separator;      /* separator of their paths: '\n' or '\0'             */
-    int next, next_list; /* private, like the members below                    */
+    char separator;      /* separator of their paths: '\n' or '\0' */
+    int next, next_list; /* private, like the members below */
     FILE *file;
     char *line;
     size_t line_size;
@@ -91,31 +91,31 @@ bool photo_paths_all(photo_list *list, const text_list *operands, const text_lis
 
 /* The properties of a frame besides its photo. */
 typedef struct frame_facts {
-    int64_t number;   /* the first of the stream is 1                              */
-    double read_at;   /* time of its last byte, by cli_now_ms                      */
-    double decode_ms; /* 0 if it was not decoded ahead                             */
+    int64_t number;   /* the first of the stream is 1 */
+    double read_at;   /* time of its last byte, by cli_now_ms */
+    double decode_ms; /* 0 if it was not decoded ahead */
 } frame_facts;
 
 /* While the caller works on a frame, the thread reads and decodes the next one. In real time it
  * does not wait for the caller. It reads on and keeps only the latest frame, undecoded; older
  * frames are dropped. */
 typedef struct frame_reader {
-    vit_image raw;          /* from frames_choose                                        */
-    photo_decoder *decoder; /* for images; raw pixels need none                          */
-    int every;              /* frames 1, 1 + every, ... are given                        */
+    vit_image raw;          /* from frames_choose */
+    photo_decoder *decoder; /* for images; raw pixels need none */
+    int every;              /* frames 1, 1 + every, ... are given */
     bool realtime;
-    frame_facts current; /* of the latest frame given                                 */
+    frame_facts current; /* properties of the latest frame given */
     int64_t dropped;     /* dropped among frames 1, 1 + every, ...; valid once closed */
-    const char *path;    /* private, like the members below                           */
+    const char *path;    /* private, like the members below */
     int descriptor;
-    int stop[2]; /* a pipe: closing its second end stops the thread           */
+    int stop[2]; /* a pipe: closing its second end stops the thread */
     pthread_t thread;
-    pthread_mutex_t lock; /* protects all members below                                */
+    pthread_mutex_t lock; /* protects all members below */
     pthread_cond_t changed;
     photo latest;
-    frame_facts facts; /* of the latest frame                                       */
+    frame_facts facts; /* of the latest frame */
     bool full, ended, stopped;
-    frame_stream stream; /* private to the thread, like the members below             */
+    frame_stream stream; /* private to the thread, like the members below */
     frame incoming;
     report failure;
 } frame_reader;
@@ -123,9 +123,9 @@ typedef struct frame_reader {
 /* Opens the file or pipe, "-" for standard input, and begins to read. The caller sets the public
  * members and zeroes the rest. On failure there is nothing to close. */
 bool frame_reader_open(frame_reader *reader, const char *path, report *r);
-/* A photo for each frame, called "frame 7". It ends, or fails, like frames_read. */
+/* A photo for each frame, called "frame 7". The source ends, or fails, as frames_read does. */
 photo_source frame_reader_source(frame_reader *reader);
-/* May be called before the end of the stream: it abandons a read that waits for a frame. */
+/* May be called before the end of the stream; a read that waits for a frame is abandoned. */
 void frame_reader_close(frame_reader *reader);
 
 /* === Photos with classes === */
@@ -133,9 +133,9 @@ void frame_reader_close(frame_reader *reader);
 /* Labelled photos: a folder with a folder for each class, DIR/CLASS/IMAGE. */
 
 typedef struct labelled_photos {
-    photo_list folders; /* the names of the folders, sorted; some may have no photos       */
-    photo_list photos;  /* photos in and below the folders, folder by folder, sorted       */
-    int *folder;        /* [photos.count]: index of the folder                             */
+    photo_list folders; /* the names of the folders, sorted; some may have no photos */
+    photo_list photos;  /* photos in and below the folders, folder by folder, sorted */
+    int *folder;        /* [photos.count]: index of the folder */
 } labelled_photos;
 
 /* Keeps `limit` photos (0: all), evenly spaced. Photos next to the folders have no class and are

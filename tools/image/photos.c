@@ -17,7 +17,7 @@
 #include "os/os.h"
 
 enum {
-    MAX_FOLDERS = 32,                      /* nested                               */
+    MAX_FOLDERS = 32,                      /* nested */
     MAX_INPUT_BYTES = 3 * 4 * 4096 * 4096, /* limit of a model's input in the sandbox */
 };
 
@@ -166,7 +166,7 @@ bool photos_add(photo_list *list, const char *operand, report *r) {
     return photos_append(list, operand, r);
 }
 
-/* Keeps `max` of them and frees the others. */
+/* Keeps `max` evenly spaced paths and frees the others. */
 static void thin_out(photo_list *list, int max) {
     const int all = list->count;
     int kept = 0, i;
@@ -218,7 +218,7 @@ bool photos_prepare(const vit_model *model, const vit_image *image, float *input
     return !result || report_fail(r, "%s", vit_result_string(result));
 }
 
-/* False if nothing would be left, or if the image is not at fault. */
+/* Returns false if no image would be left, or if the image is not at fault. */
 static bool skip(photo_list *list, int i, report *r) {
     char *path = list->paths[i];
     if (r->no_memory || list->count == 1) return false;
@@ -246,7 +246,7 @@ size_t photos_max_bytes(const photo_options *options) {
     return image_file_max_bytes(flags_of(options));
 }
 
-/* === In processes of their own === */
+/* === Decoding in processes of their own === */
 
 /* The parameters of `work`: a model, since vit_preprocess needs no weights. */
 typedef struct task {
@@ -256,7 +256,7 @@ typedef struct task {
 
 typedef char task_fits[sizeof(task) <= SANDBOX_MAX_PARAMETERS ? 1 : -1];
 
-/* The smallest fraction that leaves twice the pixels, each way, of the resized photo. The decoder's
+/* The smallest fraction whose sides are at least twice those of the resized photo. The decoder's
  * box filter then removes only detail that the resize removes too. */
 static int least_eighths(const void *user, int width, int height) {
     const task *t = user;
@@ -298,14 +298,14 @@ static void *allocate_pixels(size_t size) {
 enum { MAX_WORDS = 30, COMMAND_SECONDS = 60 };
 
 typedef struct command {
-    const char *text;           /* as the user wrote it; NULL: there is none              */
-    char *words[MAX_WORDS + 1]; /* malloc'ed                                              */
+    const char *text;           /* command as the user wrote it; NULL: none */
+    char *words[MAX_WORDS + 1]; /* malloc'ed */
     int count;
-    char *program;      /* its file                                               */
-    bool takes, writes; /* %i is in a word, %o is                                 */
-    char *folder;       /* for temporary files                                    */
-    unsigned runs;      /* so far, by several threads                             */
-    uint64_t memory;    /* bytes                                                  */
+    char *program;      /* its file */
+    bool takes, writes; /* a word has %i; a word has %o */
+    char *folder;       /* for temporary files */
+    unsigned runs;      /* runs so far, counted by several threads */
+    uint64_t memory;    /* bytes */
     bool is_confined;
 } command;
 
@@ -314,8 +314,8 @@ static const char *command_text(const photo_options *options) {
     return text && *text ? text : NULL;
 }
 
-/* The next word of a shell's, without its quotes; malloc'ed. NULL: its quotes do not end, or there is
- * no memory. */
+/* The next word, split as in a shell, without its quotes; malloc'ed. NULL: a quote does not end, or
+ * there is no memory. */
 static char *take_word(const char **at) {
     char *word = malloc(strlen(*at) + 1), *to = word, quote = 0;
     if (!word) return NULL;
@@ -352,7 +352,7 @@ static bool split_command(command *c, report *r) {
     return c->count > 0 || report_fail(r, "--decoder: names no program");
 }
 
-/* Whatever is wrong with it is said before the first photo. */
+/* Reports all problems of the command before the first photo. */
 static bool open_command(command *c, const photo_options *options, uint64_t memory, report *r) {
     c->text = command_text(options);
     c->memory = memory;
@@ -379,7 +379,7 @@ static void close_command(command *c) {
     free(c->folder);
 }
 
-/* A word with the paths that %i and %o stand for; malloc'ed. */
+/* A word in which paths replace %i and %o; malloc'ed. */
 static char *fill_word(const char *word, const char *input, const char *output) {
     const size_t longest = strlen(input) > strlen(output) ? strlen(input) : strlen(output);
     char *filled = malloc(strlen(word) * (longest + 1) + 1), *to = filled;
@@ -403,7 +403,7 @@ static bool write_file(const char *path, const void *data, size_t size, report *
            report_fail(r, "its copy for the --decoder cannot be written: %s", os_error(errno));
 }
 
-/* What the command said last, in *line; "": nothing. */
+/* Puts the last line that the command printed into *line; "": none. */
 static void last_line(const char *path, char *line, size_t line_size) {
     report r = report_make();
     unsigned char *data;
@@ -437,7 +437,7 @@ static bool judge(const command *c, os_end end, int status, const char *errors, 
     return report_fail(r, "'%s' failed with status %d%s", c->text, status, said);
 }
 
-/* Of the files in `folder`: runs the command on `photo`, and reads what it wrote. */
+/* Runs the command on `photo`, with its files in `folder`, and reads the picture that it wrote. */
 static bool run_files(const command *c, const char *folder, const char *photo, size_t max_bytes,
                       unsigned char **data, size_t *size, report *r) {
     char *picture = join(folder, "picture.png"), *output = join(folder, "output");
@@ -508,7 +508,7 @@ struct photo_decoder {
     size_t max_bytes;
     sandbox *box; /* NULL: decode in this process */
     command other;
-    int lacked, said_grey16; /* photos that need a command; by several threads */
+    int lacked, said_grey16; /* number of photos that need a command, counted by several threads */
 };
 
 const char *photos_library(void) { return jpeg_library() ? jpeg_library() : "stb_image 2.27"; }
@@ -582,8 +582,8 @@ void photo_decoder_close(photo_decoder *decoder) {
     free(decoder);
 }
 
-/* A photo in a pipe must be the whole of it: the first frame of a stream would answer a question
- * that nobody asked. */
+/* A pipe must hold one photo and nothing else: a stream's first frame would be a misleading
+ * answer. */
 static bool check_stdin(const void *data, size_t size, report *r) {
     return !frames_follow(data, size) ||
            report_fail(r, "more images follow the first; vit-classify --frames auto reads a "
@@ -591,7 +591,7 @@ static bool check_stdin(const void *data, size_t size, report *r) {
            report_file(r, "-");
 }
 
-/* The bytes are read here: a sandbox opens no files. */
+/* Reads the bytes here, because a process in the sandbox cannot open files. */
 bool photos_bytes(const char *name, const photo_decoder *decoder, void **data, size_t *size,
                   report *r) {
     unsigned char *read;
@@ -612,7 +612,7 @@ static bool answer(const photo_decoder *decoder, sandbox_request *request, vit_i
     return decoder->box ? sandbox_decode(decoder->box, request, image, r) : work(request, image, r);
 }
 
-/* What the command makes of a photo is decoded like one. */
+/* Decodes the picture that the command made like a photo. */
 static bool answer_by_command(photo_decoder *decoder, sandbox_request *request, vit_image *image,
                               report *r) {
     report found = report_make();
@@ -630,14 +630,14 @@ static bool answer_by_command(photo_decoder *decoder, sandbox_request *request, 
     return false;
 }
 
-/* One that has no command: the first says which; of many it would be tiresome. */
+/* A photo without a command: only the first message has the full text. */
 static bool lack_command(photo_decoder *decoder, const image_file_kind *kind, report *r) {
     if (!kind || __atomic_fetch_add(&decoder->lacked, 1, __ATOMIC_RELAXED) == 0) return false;
     *r = report_make();
     return report_fail(r, "is %s, for which no --decoder is named", kind->name);
 }
 
-/* Damage that was passed over is left in r as if it were a failure. */
+/* Ignored damage stays in r->text, like the text of a failure. */
 static bool ask(const char *name, photo_decoder *decoder, sandbox_request *request,
                 vit_image *image, report *r) {
     const bool known = image_file_is_known(request->data, request->size);

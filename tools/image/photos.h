@@ -13,14 +13,14 @@
 typedef struct photo_list {
     char **paths;
     int count;
-    int skipped;     /* unreadable ones: their paths come after the others */
+    int skipped;     /* number of unreadable images, whose paths come last */
     size_t capacity; /* private */
 } photo_list;
 
 /* An operand is a file, taken as it is, or a folder: all images in it and below it, recognised by
  * suffix, sorted by path, without hidden ones. Unreadable formats are included, so that they are
- * reported instead of silently left out. Of more than `max` images, `max` evenly spaced ones are
- * kept, so that every class has its share. A folder without images is an error. */
+ * reported instead of silently left out. If there are more than `max` images, `max` evenly spaced
+ * ones stay, so that every class has its share. A folder without images is an error. */
 bool photos_find(photo_list *list, const text_list *operands, int max, report *r);
 void photos_free(photo_list *list);
 
@@ -44,32 +44,33 @@ bool photos_append(photo_list *list, const char *name, report *r);
 
 /* How image files are decoded; zeroed: confined, upright and up to 134 million pixels. */
 typedef struct photo_options {
-    bool no_exif;        /* as they are stored, as timm and Pillow do                    */
-    bool no_sandbox;     /* in this process, which is then at the mercy of each file     */
-    int max_megapixels;  /* 1 .. 500: those with more are refused; 0: the default        */
-    bool exact;          /* at their whole size, also those much larger than the input   */
-    const char *command; /* for other formats, see below; NULL: $VIT_DECODER, if it is set */
+    bool no_exif;        /* ignore the EXIF orientation, as timm and Pillow do */
+    bool no_sandbox;     /* decode in this process, without protection from the file */
+    int max_megapixels;  /* limit, 1 .. 500 million; 0: the default */
+    bool exact;          /* decode at full size, even if that is much larger than the input */
+    const char *command; /* command for other formats, see below; NULL: that of $VIT_DECODER */
 } photo_options;
 
-/* Decodes image files. It is the only way to: nothing else in tools/ includes image_file.h. It has
- * confined processes (sandbox.h) for this many threads (0: one per core), unless options disable
- * them or the system has no sandbox. If it has one but no process can be made, no image is decoded,
- * and the message has the reason. Open it before there are threads and large data. */
+/* Decodes image files. Opens a decoder, which every program uses: nothing else in tools/ includes
+ * image_file.h. It has confined processes (sandbox.h) for this many threads (0: one per core),
+ * unless options disable them or the system has no sandbox. If the system has a sandbox but no
+ * process can be made, no image is decoded, and the message has the reason. Open it before there
+ * are threads and large data. */
 typedef struct photo_decoder photo_decoder;
 
-/* The command decodes what does not begin like a format that is read here: HEIC, WebP, AVIF, TIFF.
- * Its words are split as a shell splits them, without a shell; in them, %i stands for the photo's
- * file, which is its standard input if no word has it, %o for the picture that it shall write, which
- * is its standard output if no word has it, and %% for %. The name of %o ends in .png; a PNG, a JPEG
- * or a PPM may be in it, and is decoded as any other photo, but for its EXIF orientation: the command
- * is to turn it.
+/* The command decodes files of other formats, by their first bytes: HEIC, WebP, AVIF, TIFF.
+ * It is split into words as by a shell, but runs without one. %i stands for the photo's file; if no
+ * word has it, the command reads standard input. %o stands for the picture to write; if no word has
+ * it, the command writes standard output. %% stands for %. The name of %o ends in .png, but the
+ * file may be a PNG, JPEG or PPM. It is decoded like any other photo, except that its EXIF
+ * orientation is ignored: the command must turn the picture upright.
  *
  * It runs as this user, with rlimits for the memory and CPU time of each process and the size of
  * each file, and is killed with all processes that it started after a minute. On Linux, unless
- * no_sandbox is set, it has no sockets, hence no network, and cannot leave its process group. It can
- * read and write what this user can. */
+ * no_sandbox is set, it has no sockets, hence no network, and cannot leave its process group. It
+ * can read and write all files of this user. */
 
-/* NULL: see the report. On Linux, a line on stderr says why a system has none. */
+/* NULL: see the report. On Linux, a line on stderr has the reason if there is no sandbox. */
 photo_decoder *photo_decoder_open(const photo_options *options, const char *program,
                                   int num_threads, report *r);
 void photo_decoder_close(photo_decoder *decoder); /* NULL is allowed */
@@ -83,7 +84,7 @@ void photo_decoder_close(photo_decoder *decoder); /* NULL is allowed */
           CLI_INT, &(photos)->max_megapixels,                                                      \
           1,       500 },                                                                          \
         PHOTO_DECODING_OPTIONS(photos)
-/* For programs whose result a few levels of a pixel's brightness hardly change. */
+/* For programs on whose results small differences of brightness have no effect. */
 #define PHOTO_EXACT_OPTION(photos)                                                                 \
     {                                                                                              \
         0, "exact", NULL,                                                                          \
@@ -110,10 +111,10 @@ void photo_decoder_close(photo_decoder *decoder); /* NULL is allowed */
 /* Limit of an image file; larger ones are refused. */
 size_t photos_max_bytes(const photo_options *options);
 
-/* What decodes JPEGs, for --version: "libjpeg-turbo 2.1.5" or "stb_image 2.27". */
+/* The decoder of JPEGs, for --version: "libjpeg-turbo 2.1.5" or "stb_image 2.27". */
 const char *photos_library(void);
-/* How photos are decoded, for records and --json: "libjpeg-turbo 2.1.5, reduced", or "exact", or
- * "stb_image 2.27"; then the command, if there is one: ", others by 'heif-convert %i %o'". */
+/* The way photos are decoded, for records and --json: "libjpeg-turbo 2.1.5, reduced" (or "exact"),
+ * or "stb_image 2.27", then the command, if there is one: ", others by 'heif-convert %i %o'". */
 enum { PHOTOS_MAX_COMMAND = 200, PHOTOS_DECODING_SIZE = 64 + PHOTOS_MAX_COMMAND };
 const char *photos_decoding(const photo_options *options, char text[PHOTOS_DECODING_SIZE]);
 
@@ -128,19 +129,20 @@ void photos_free_image(vit_image *image);
 /* Preprocesses an image for a model: input is [in_chans, img_height, img_width]. */
 bool photos_prepare(const vit_model *model, const vit_image *image, float *input, report *r);
 
-/* The bytes of an image file, as they are decoded; data is malloc'ed. "-" as above. */
+/* Reads the bytes of an image file for the decoder; data is malloc'ed. "-" is standard input. */
 bool photos_bytes(const char *name, const photo_decoder *decoder, void **data, size_t *size,
                   report *r);
 
-/* Both at once, which is faster: in a sandbox, nothing but the input leaves it, and a photo that is
- * much larger is decoded at a fraction of its size, unless options are `exact`. data: of the file;
- * NULL: it is read. Damage that the decoder passes over is in r->text, though r->failed is false. */
+/* Decodes and preprocesses in one step, which is faster: only the input leaves the sandbox, and a
+ * much larger photo is decoded at a fraction of its size unless options are `exact`. data has the
+ * bytes of the file; NULL: reads them. If the decoder ignored damage, r->text has it, and r->failed
+ * is false. */
 bool photos_input(const char *name, const void *data, size_t size, photo_decoder *decoder,
                   const vit_model *model, float *input, report *r);
 
-/* Image i of the list, ready for the model. An unreadable image moves to the skipped ones, and the
- * next takes its place; if none would be left, the call fails. False after the last image, or with
- * a message in *r. */
+/* Prepares image i of the list for the model. An unreadable image moves to the skipped ones, and
+ * the next takes its place; if none would be left, the call fails. False after the last image, or
+ * with a message in *r. */
 bool photos_read(const vit_model *model, photo_decoder *decoder, photo_list *list, int i,
                  float *input, report *r);
 

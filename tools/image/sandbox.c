@@ -36,12 +36,12 @@
 /* The start of the memory that a child shares with its parent; the input follows, then the
  * pixels. */
 typedef struct exchange {
-    uint64_t size, to_size; /* to the child                                                */
+    uint64_t size, to_size; /* to the child */
     unsigned flags;
     uint64_t parameters_size;
     uint64_t parameters[SANDBOX_MAX_PARAMETERS / 8];
-    uint64_t room;       /* from the child: bytes of memory that it may allocate, and   */
-    int good, no_memory; /* its answer                                                  */
+    uint64_t room;       /* from the child: bytes of memory that it may allocate, and */
+    int good, no_memory; /* its answer */
     int64_t width, height;
     char text[512], note[SANDBOX_NOTE_SIZE];
 } exchange;
@@ -57,23 +57,23 @@ typedef struct message {
 enum { READY = 'r', WORK = 'w', DONE = 'd' };
 
 typedef struct child {
-    struct child *next; /* next idle child                                             */
+    struct child *next; /* next idle child */
     exchange *shared;
     pid_t pid;
     int socket;
-    uint32_t number; /* of the latest command                                       */
-    uint64_t room;   /* its message before the first image                          */
-    rlim_t short_of; /* its limit of CPU seconds if too low, otherwise 0            */
+    uint32_t number; /* of the latest command */
+    uint64_t room;   /* its first message, sent before any image */
+    rlim_t short_of; /* its limit of CPU seconds if that is too low, otherwise 0 */
 } child;
 
 struct sandbox {
     sandbox_settings settings;
     size_t input_size, output_size, shared_size;
-    int most;             /* children                                                    */
-    pthread_mutex_t lock; /* protects the members below                                  */
+    int most;             /* children */
+    pthread_mutex_t lock; /* protects the members below */
     pthread_cond_t changed;
     child *idle;
-    int count; /* of children, idle and working                               */
+    int count; /* lists of children, idle and working */
 };
 
 /* Represents a sandbox that could not be allocated. */
@@ -104,13 +104,13 @@ static sandbox none;
 #define ALLOW_THREE(call, i, ignored, a, b, c)                                                     \
     UNLESS_EQUAL_SKIP(call, 7), LOAD_LOW(i), CLEAR(ignored), IF_EQUAL_SKIP(a, 2),                  \
         IF_EQUAL_SKIP(b, 1), UNLESS_EQUAL_SKIP(c, 1), PERMIT, KILL
-/* Kills if the argument has any other of its 64 bits; 5 instructions, followed by the next. */
+/* Kills the process if the 64-bit argument has any other bit; 5 instructions. */
 #define ONLY_BITS(i, bits)                                                                         \
     LOAD_HIGH(i), UNLESS_EQUAL_SKIP(0, 2), LOAD_LOW(i),                                            \
         BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, ~(uint32_t)(bits), 0, 1), KILL
 #define ALLOW_BITS(call, i, bits) UNLESS_EQUAL_SKIP(call, 6), ONLY_BITS(i, bits), PERMIT
 
-/* Allows non-executable memory, and the socket, which is 0: malloc and printf need no more. A
+/* Allows non-executable memory, and descriptor 0, the socket. malloc and printf need no more. A
  * sanitizer needs more kinds of advice for its fresh memory, and looks for the stack of signals
  * before a longjmp of libjpeg's errors. */
 static bool confine(void) {
@@ -182,7 +182,7 @@ bool sandbox_confine_command(void) {
            prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0;
 }
 
-/* Bytes of this process's address space; 0: unknown. */
+/* The size of this process's address space in bytes; 0: unknown. */
 static uint64_t address_space(void) {
     unsigned long long pages = 0;
     char text[64] = "";
@@ -199,7 +199,7 @@ typedef __rlimit_resource_t resource_kind;
 typedef int resource_kind;
 #endif
 
-/* Keeps a limit that is lower already, as some batch systems set. */
+/* Keeps a lower existing limit, which some batch systems set. */
 static bool lower(resource_kind resource, rlim_t most) {
     struct rlimit limit;
     if (getrlimit(resource, &limit) != 0) return false;
@@ -245,7 +245,7 @@ static bool is_told(uint32_t number) {
            got[0].number == number;
 }
 
-/* The missing feature of the system; NULL if none is missing. */
+/* The feature that the system lacks; NULL if it has all. */
 static const char *lock_in(const sandbox *box, int socket, uint64_t *room) {
     uint64_t space;
     if (!close_files(socket, &space)) return "no socket";
@@ -334,8 +334,8 @@ static double now(void) {
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* Waits for a message of the child. The time is counted in slices, each no longer than its length,
- * because a job may be stopped for hours, and its decoders with it. */
+/* Waits for a message of the child. A job and its decoders may be stopped for hours, so time is
+ * counted in slices, and a slice never counts for more than its length. */
 static heard hear(const child *c, int seconds, uint32_t what, uint32_t number) {
     static const double slice = 0.1;
     struct pollfd ready = { c->socket, POLLIN, 0 };
@@ -356,8 +356,8 @@ static heard hear(const child *c, int seconds, uint32_t what, uint32_t number) {
                                                                                    : NONSENSE;
 }
 
-/* A socket whose ends are not standard streams, because code that writes to those does not address
-   a decoder. */
+/* Makes a socket whose ends are not standard streams, so that code that writes to these never
+ * reaches a decoder. */
 static bool make_socket(int ends[2]) {
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return false;
     for (int i = 0; i < 2; i++) {
@@ -372,8 +372,9 @@ static bool make_socket(int ends[2]) {
     return false;
 }
 
-/* Makes the memory and the process that shares it. One at a time, with signals blocked: no other
- * child may inherit this memory, and the parent's handlers must not run in the child. */
+/* Makes the memory and the process that shares it. This runs on one thread at a time, with signals
+ * blocked: no other child may inherit the memory, and the parent's handlers must not run in the
+ * child. */
 static bool fork_child(const sandbox *box, child *c, const int ends[2], report *r) {
     static pthread_mutex_t alone = PTHREAD_MUTEX_INITIALIZER;
     sigset_t all, before;
@@ -440,15 +441,15 @@ static bool limit_time(child *c, int seconds) {
     c->short_of = 0;
     if (clock_getcpuclockid(c->pid, &clock) == 0) clock_gettime(clock, &used);
     if (prlimit(c->pid, RLIMIT_CPU, NULL, &limit) != 0)
-        return true; /* it is gone, which a later call detects */
+        return true; /* the child is gone; a later call detects that */
     limit.rlim_cur = (rlim_t)used.tv_sec + (rlim_t)seconds + 1;
     if (limit.rlim_cur > limit.rlim_max) limit.rlim_cur = c->short_of = limit.rlim_max;
     prlimit(c->pid, RLIMIT_CPU, &limit, NULL);
     return !c->short_of;
 }
 
-/* An idle child, unless it must be new; otherwise a new one; if no more can be made, the next that
- * becomes idle. */
+/* Takes an idle child, unless it must be new, or else a new one. If no more can be made, takes the
+ * next that becomes idle. */
 static child *take_child(sandbox *box, bool must_be_new, report *r) {
     const int seconds = box->settings.cpu_seconds;
     child *c;
@@ -477,8 +478,9 @@ static child *take_child(sandbox *box, bool must_be_new, report *r) {
     return NULL;
 }
 
-/* Gives back the memory that a large image used: a child may live for millions of images. Mapping
- * that of a photo of 12 megapixels again would take a tenth of its decoding. */
+/* Returns the memory of a large image to the system, because a child may decode millions of images.
+ * A photo of 12 megapixels keeps its memory: mapping it again would take a tenth of the decoding
+ * time. */
 static void return_child(sandbox *box, child *c, size_t used_input, size_t used_pixels) {
     enum { LARGE = 32 << 20 };
     if (used_input + used_pixels > LARGE) madvise(c->shared, box->shared_size, MADV_REMOVE);
@@ -489,7 +491,8 @@ static void return_child(sandbox *box, child *c, size_t used_input, size_t used_
     pthread_mutex_unlock(&box->lock);
 }
 
-/* As many children as half of the rest of a limited address space can hold, but at least one. */
+/* If the address space is limited, the number of children that half of the rest can hold, but at
+ * least one. */
 static int most_children(const sandbox *box) {
     struct rlimit limit;
     uint64_t left;
@@ -516,7 +519,7 @@ sandbox *sandbox_open(const sandbox_settings *settings, report *r) {
     pthread_cond_init(&box->changed, NULL);
     while (box->count < children && box->count < box->most) {
         report failure = report_make();
-        child *c = new_child(box, &failure); /* sandbox_decode reports why there is none */
+        child *c = new_child(box, &failure); /* sandbox_decode reports the reason */
         if (!c) break;
         box->count++;
         return_child(box, c, 0, 0);
@@ -536,8 +539,7 @@ void sandbox_close(sandbox *box) {
     free(box);
 }
 
-/* True if the decoder ended for a reason that is not the image's fault, so another one may
-   succeed. */
+/* True if the decoder ended without the image's fault, so that another decoder may succeed. */
 static bool was_killed(const sandbox *box, child *c, heard last, report *r) {
     const double limit = c->short_of ? (double)c->short_of : box->settings.cpu_seconds;
     struct rusage used;
@@ -573,7 +575,7 @@ static bool was_killed(const sandbox *box, child *c, heard last, report *r) {
 }
 
 static bool say_text(const sandbox *box, const child *c, exchange *answer, report *r) {
-    const bool limited = c->room < box->settings.memory; /* less than an image may need */
+    const bool limited = c->room < box->settings.memory; /* an image may need more */
     answer->text[sizeof answer->text - 1] = '\0';
     if (answer->no_memory) {
         r->no_memory = limited;
@@ -622,14 +624,14 @@ static heard ask(const sandbox *box, child *c, const sandbox_request *request) {
         memcpy(shared->parameters, request->parameters, request->parameters_size);
     if (request->size > 0) memcpy((char *)shared + EXCHANGE_SIZE, request->data, request->size);
     if (send(c->socket, &work, sizeof work, MSG_NOSIGNAL) != (ssize_t)sizeof work) {
-        kill(c->pid, SIGKILL); /* it was idle, or was killed while idle */
+        kill(c->pid, SIGKILL); /* the child was idle when it was killed */
         return ENDED;
     }
     return hear(c, box->settings.seconds, DONE, c->number);
 }
 
-/* A child that has answered; NULL: r has the reason. A signal that ends a job may reach its
- * children first, so several idle ones may be gone, and the second try takes a new one. */
+/* Returns a child that has answered; NULL: r has the reason. A signal that ends a job may reach its
+ * children first, so several idle ones may be gone. The second try therefore takes a new one. */
 static child *answered(sandbox *box, const sandbox_request *request, report *r) {
     bool again = false;
     do {

@@ -1,4 +1,4 @@
-/* sandbox.h - decodes untrusted images in processes that can do nothing else.
+/* sandbox.h - decodes untrusted images in processes with no other abilities.
  *
  *     sandbox *box = sandbox_open(&settings, &r);   NULL if this system has none; on Linux, r has
                                                      the reason
@@ -10,11 +10,11 @@
  * It exists only on Linux. Each thread that decodes has a child. A child's only open file is a
  * socket to its parent. seccomp leaves it that socket and its own non-executable memory, and any
  * other system call ends it. rlimits bound its memory and its time; lower existing limits stay.
- * Bytes go in and pixels, or a model's input, come out through memory that only the two share, and
- * the parent checks the child's statements about them. A child that ends, or refuses its image,
- * costs that image, and the next image gets a new child. If no child can be made, no image is
- * decoded. Open it before there are threads: a child that is forked next to threads depends on an
- * intact malloc.
+ * Child and parent exchange bytes and pixels, or a model's input, through memory that only the two
+ * share. The parent checks the child's statements about them. A child that ends, or refuses its
+ * image, costs that image, and the next image gets a new child. If no child can be made, no image
+ * is decoded. Open it before there are threads: a child that is forked next to threads depends on
+ * an intact malloc.
  */
 #ifndef SANDBOX_H
 #define SANDBOX_H
@@ -34,26 +34,26 @@ typedef struct sandbox_request {
     const void *data;
     size_t size;
     unsigned flags;
-    const void *parameters; /* parameters of the work, passed unchanged                     */
-    size_t parameters_size; /* at most SANDBOX_MAX_PARAMETERS                               */
-    void *to;               /* receives to_size bytes; NULL requests pixels                 */
+    const void *parameters; /* parameters of the work, passed unchanged */
+    size_t parameters_size; /* at most SANDBOX_MAX_PARAMETERS */
+    void *to;               /* receives to_size bytes; NULL requests pixels */
     size_t to_size;
-    char *note; /* [SANDBOX_NOTE_SIZE]: ignored damage; "" for none             */
+    char *note; /* [SANDBOX_NOTE_SIZE]: ignored damage; "" for none */
 } sandbox_request;
 
 typedef struct sandbox_settings {
-    size_t max_input;   /* bytes of an image file                                        */
-    int64_t max_pixels; /* of an image                                                   */
-    size_t max_to;      /* the largest to_size                                           */
-    uint64_t memory;    /* bytes that a child may allocate beyond those of its parent    */
-    int cpu_seconds;    /* for an image                                                  */
-    int children;       /* to begin with; 0: one for each CPU                            */
-    int seconds;        /* wall-clock limit for an image                                 */
-    /* Runs in the child: fills `to`, or gives RGB pixels of width * 3 bytes a row; and frees
-       these. */
+    size_t max_input;   /* bytes of an image file */
+    int64_t max_pixels; /* of an image */
+    size_t max_to;      /* the largest to_size */
+    uint64_t memory;    /* bytes that a child may allocate beyond those of its parent */
+    int cpu_seconds;    /* for an image */
+    int children;       /* expected number of threads; 0: one for each CPU */
+    int seconds;        /* wall-clock limit for an image */
+    /* Runs in the child. It fills `to`, or returns RGB pixels with rows of width * 3 bytes; the
+     * second function frees these. */
     bool (*work)(const sandbox_request *request, vit_image *image, report *r);
     void (*release)(vit_image *image);
-    void *(*allocate)(size_t size); /* allocates the memory of the pixels in the parent     */
+    void *(*allocate)(size_t size); /* allocates the memory of the pixels in the parent */
 } sandbox_settings;
 
 typedef struct sandbox sandbox;
@@ -66,8 +66,9 @@ void sandbox_close(sandbox *box); /* NULL is allowed */
  * child for it, or its limits are too low. */
 bool sandbox_decode(sandbox *box, const sandbox_request *request, vit_image *image, report *r);
 
-/* For the command that the user names (os_command.confine): no socket, no way out of its process
- * group, nothing of other processes. False: the system cannot; one without a sandbox does nothing. */
+/* Confines the command that the user names (os_command.confine): it gets no socket, cannot leave
+ * its process group and cannot access other processes. False if the system cannot do this; does
+ * nothing on systems without a sandbox. */
 bool sandbox_confine_command(void);
 
 #endif

@@ -18,7 +18,7 @@ bool sort_can_link(void) { return os_has_links(); }
 
 /* === The folders' names === */
 
-/* Names of devices, with any suffix. */
+/* Names of Windows' devices, reserved with any suffix. */
 static bool is_reserved(const char *name) {
     static const char *const devices[] = { "con", "prn", "aux", "nul" };
     const size_t length = strcspn(name, ".");
@@ -37,7 +37,7 @@ static size_t cut_length(const char *label) {
     return length;
 }
 
-/* malloc'ed; no number is added if it is negative. */
+/* malloc'ed; a negative number is not added. */
 static char *name_of_folder(const char *label, int number) {
     const size_t length = label ? cut_length(label) : 0;
     char *name = malloc(length + 32);
@@ -158,7 +158,7 @@ static bool copy_bytes(FILE *from, FILE *to) {
     return !ferror(from);
 }
 
-/* False with EEXIST and no message if the name is taken. */
+/* Returns false with EEXIST and no message if the name is taken. */
 static bool copy_photo(const char *photo, const char *target, report *r) {
     FILE *from = os_fopen(photo, "rb");
     cli_output output;

@@ -1,4 +1,4 @@
-/* sort.h - photos into folders by class: links, copies, or the photos themselves. */
+/* sort.h - sorts photos into folders by class: links, copies, or the photos themselves. */
 #ifndef SORT_H
 #define SORT_H
 
@@ -11,10 +11,10 @@ typedef enum sort_way { SORT_LINK, SORT_COPY, SORT_MOVE } sort_way;
 typedef enum sort_result { SORT_FAILED, SORT_PLACED, SORT_THERE, SORT_GONE } sort_result;
 
 typedef struct photo_sorter {
-    const char *folder; /* the caller's                                            */
+    const char *folder; /* the caller's */
     sort_way way;
-    bool dry;     /* nothing is written                                      */
-    char **names; /* private: folder names, one for each class               */
+    bool dry;     /* nothing is written */
+    char **names; /* private: folder names, one for each class */
     int num_names;
 } photo_sorter;
 

@@ -23,7 +23,8 @@ static size_t map_floats(const vit_config *c) {
     return (size_t)c->num_heads * (size_t)c->num_tokens * (size_t)c->num_tokens;
 }
 
-/* The maps of blocks first .. first + count - 1: [count, num_heads, num_tokens, num_tokens]. */
+/* Computes the maps of blocks first .. first + count - 1: [count, num_heads, num_tokens,
+ * num_tokens]. */
 static bool read_maps(vit_session *session, const float *input, int first, int count, float *maps,
                       report *r) {
     vit_block_output blocks[MAX_BLOCKS];
@@ -39,7 +40,7 @@ static bool read_maps(vit_session *session, const float *input, int first, int c
     return result == VIT_OK || report_fail(r, "%s", vit_result_string(result));
 }
 
-/* The state of both functions. */
+/* The state that both functions use. */
 typedef struct work {
     float *maps;
     double *shares, *scratch;

@@ -10,16 +10,17 @@
 
 /* The requested part of one image's maps. */
 typedef struct attention_choice {
-    int block;    /* from 0 on, as in timm                                      */
-    int from;     /* the attending token; -1 for the mean of all                */
-    bool rollout; /* attention rollout over all blocks instead; see tokens.h    */
+    int block;    /* from 0 on, as in timm */
+    int from;     /* the attending token; -1 for the mean of all */
+    bool rollout; /* use attention rollout over all blocks instead; see tokens.h */
 } attention_choice;
 
 /* False if the model has no maps, because it has no blocks or each token attends only to itself. */
 bool attention_check(const vit_config *config, report *r);
 
-/* Shares of all tokens, including prefix tokens: [num_heads, num_tokens], one row for each head of
- * the block; [num_tokens] for rollout. input is [in_chans, img_height, img_width]. */
+/* Computes the shares of all tokens, including prefix tokens: [num_heads, num_tokens], a row for
+ * each head of the block, or [num_tokens] for rollout. input is [in_chans, img_height,
+ * img_width]. */
 bool attention_read(vit_session *session, const float *input, const attention_choice *choice,
                     float *shares, report *r);
 

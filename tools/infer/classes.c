@@ -112,7 +112,7 @@ static bool map_line(class_map *map, const vit_model *model, int number, char *l
     return photos_append(&map->folders, folder, r);
 }
 
-/* Lines above 4095 bytes are cut and will hardly match anything. */
+/* Lines above 4095 bytes are cut, and then match nothing. */
 bool class_map_read(class_map *map, const vit_model *model, const char *path, report *r) {
     char line[4096];
     int number = 0;
@@ -173,7 +173,7 @@ static const float *text_vector(const zero_shot *z, int i) {
     return z->texts.vectors.data + (size_t)i * (size_t)z->texts.vectors.dims[1];
 }
 
-/* The cosine of a vector without a direction to itself is not 1. */
+/* A vector without a direction has no cosine of 1 with itself. */
 static bool check_texts(const zero_shot *z, report *r) {
     const int64_t count = z->texts.vectors.dims[0], dim = z->texts.vectors.dims[1];
     if (count < 1 || count > MOST_TEXTS || dim < 1)

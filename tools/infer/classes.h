@@ -15,14 +15,14 @@
 enum { CLASS_NONE = -1, CLASS_AMBIGUOUS = -2 };
 
 /* Finds a class by synset id, label, one of the names of a label such as "tabby, tabby cat", or
- * number. The first of these kinds with a match decides. Case is ignored, and '_' equals ' '. */
+ * number. The first kind with a match decides. Case is ignored, and '_' equals ' '. */
 int class_find(const vit_model *model, const char *name);
 
 /* A class's label, or its number as "class 7", in text of `size` bytes. */
 const char *class_name(const vit_model *model, int index, char *text, size_t size);
 
-/* The classes of folders with other names: the lines of a file, "FOLDER<tab>CLASS", or with a space
- * if FOLDER has none; comments begin with '#'. */
+/* A file that maps folders to classes: lines "FOLDER<tab>CLASS", or with a space if FOLDER has
+ * none; comments begin with '#'. */
 typedef struct class_map {
     photo_list folders;
     int *classes;
@@ -32,7 +32,7 @@ typedef struct class_map {
 bool class_map_read(class_map *map, const vit_model *model, const char *path, report *r);
 void class_map_free(class_map *map);
 
-/* The map's class of a folder, or class_find's. */
+/* The class of a folder by the map, or else by class_find. */
 int class_map_find(const class_map *map, const vit_model *model, const char *folder);
 
 /* Names folders without a class on stderr, at most ten. False if there are any. */
@@ -54,7 +54,7 @@ bool class_map_all(const class_map *map, const vit_model *model, const photo_lis
 typedef struct zero_shot_options {
     const char *classes, *names; /* the .npy file, and a file with a name for each vector; */
                                  /* NULL: not given                                         */
-    double scale, bias;          /* NaN: not given, 100 and 0                               */
+    double scale, bias;          /* NaN: not given, 100 and 0 */
     bool sigmoid;
 } zero_shot_options;
 
@@ -105,7 +105,8 @@ typedef struct zero_shot {
 bool zero_shot_open(zero_shot *z, const zero_shot_options *options, report *r);
 void zero_shot_close(zero_shot *z); /* also accepts zeros */
 
-/* scale * cosine + bias for each text, [count], with a photo's vector [dim] of any length. */
+/* Computes scale * cosine + bias of a photo's vector [dim], of any length, and each text:
+ * [count]. */
 void zero_shot_logits(const zero_shot *z, const float *vector, float *logits);
 
 /* Turns logits into probabilities, in place: softmax (CLIP, arXiv 2103.00020), or a sigmoid each

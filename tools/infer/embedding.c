@@ -241,7 +241,7 @@ typedef struct journal_header {
 
 /* The row and the name follow. */
 typedef struct journal_record {
-    uint64_t hash; /* of its position and of all that follows */
+    uint64_t hash; /* checksum of its position and all that follows */
     journal_stamp stamp;
     uint64_t name_length;
 } journal_record;
@@ -365,7 +365,7 @@ static bool keep_row(embedding_journal *j, report *r) {
     return true;
 }
 
-/* By name; of one name, the latest record is the last. */
+/* Sorts by name; the latest record of a name comes last. */
 static int compare_rows(const void *a, const void *b) {
     const journal_row *x = a, *y = b;
     const int order = strcmp(x->name, y->name);
@@ -407,7 +407,7 @@ static bool load_rows(embedding_journal *j, const char *program, report *r) {
     return !ferror(j->file) || journal_failed(j, "read", r);
 }
 
-/* The same vectors, and a --decoder for photos that could not be read without one. */
+/* True if the vectors are the same, and only photos that had no decoder get one. */
 static bool adds_decoder(const embedding_journal *j, const char *found) {
     const size_t length = strlen(found);
     return !strstr(found, ", others by ") && strncmp(j->recipe, found, length) == 0 &&
@@ -418,7 +418,7 @@ static bool load_journal(embedding_journal *j, const char *program, report *r) {
     journal_header h;
     const size_t got = os_seek(j->file, 0) ? fread(&h, 1, sizeof h, j->file) : 0;
     if (ferror(j->file)) return journal_failed(j, "read", r);
-    if (got < sizeof h) return begin_journal(j, r); /* new, or ended at once */
+    if (got < sizeof h) return begin_journal(j, r); /* new, or the process ended at once */
     if (h.magic != journal_magic || h.hash != hash_header(&h)) {
         (void)report_fail(r, "is not a file of vit-embed, or its beginning is damaged: choose "
                              "another -o, or --overwrite to replace it");
@@ -462,7 +462,7 @@ bool journal_open(embedding_journal *j, const char *program, const char *path, c
 
 int64_t journal_find(const embedding_journal *j, const char *name, const journal_stamp *stamp) {
     size_t first = 0, end = j->count;
-    while (first < end) { /* the last one that is not after the name */
+    while (first < end) { /* the last record that is not after the name */
         const size_t middle = first + (end - first) / 2;
         if (strcmp(j->rows[middle].name, name) <= 0) first = middle + 1;
         else end = middle;
@@ -492,7 +492,7 @@ const float *journal_read(embedding_journal *j, int64_t at, report *r) {
     return NULL;
 }
 
-/* The system has each row at once, so kill -9 loses none; the disk has it within seconds. */
+/* Each row goes to the system at once, so kill -9 loses none, and to the disk within seconds. */
 bool journal_add(embedding_journal *j, const char *name, const journal_stamp *stamp,
                  const float *row, int64_t known, int64_t *at, report *r) {
     const size_t length = strlen(name), bytes = j->each * sizeof *row;
@@ -587,7 +587,7 @@ static bool split_names(embedding_index *index, size_t size, report *r) {
     if (!index->names) return report_no_memory(r);
     while (line < end) {
         char *newline = memchr(line, '\n', (size_t)(end - line));
-        if (!newline) newline = end; /* there is one more byte */
+        if (!newline) newline = end; /* the text has room for one more byte */
         *newline = '\0';
         embedding_read_name(line);
         if (found < count) index->names[found] = line;

@@ -1,5 +1,5 @@
-/* embedding.h - the choice of a photo's vector, or of one for each token, and the files that hold
- * those of many photos. embed writes them and search reads them.
+/* embedding.h - the choice of a photo's vector, or of a vector for each token, and the files with
+ * the vectors of many photos. vit-embed writes these files, and vit-search reads them.
  */
 #ifndef EMBEDDING_H
 #define EMBEDDING_H
@@ -18,26 +18,26 @@
 /* === Which vector === */
 
 typedef enum embedding_pool {
-    EMBEDDING_HEAD,   /* the input of the head: vit_outputs.embedding      */
-    EMBEDDING_LOGITS, /* the output of the head: CLIP's projection         */
-    EMBEDDING_CLS,    /* the class token                                   */
-    EMBEDDING_AVG,    /* the mean of the patches                           */
-    EMBEDDING_TOKENS, /* all tokens, prefix tokens first                   */
+    EMBEDDING_HEAD,   /* the input of the head: vit_outputs.embedding */
+    EMBEDDING_LOGITS, /* the output of the head: CLIP's projection */
+    EMBEDDING_CLS,    /* the class token */
+    EMBEDDING_AVG,    /* the mean of the patches */
+    EMBEDDING_TOKENS, /* all tokens, prefix tokens first */
     EMBEDDING_POOLS,
 } embedding_pool;
 
 typedef struct embedding_choice {
     embedding_pool pool;
-    int block;      /* the number of blocks before the tokens, without the final norm;    */
+    int block;      /* the number of blocks before the tokens, without the final norm; */
                     /* 0: all blocks, and the final norm */
-    bool normalize; /* scale each vector to length 1                                      */
+    bool normalize; /* scale each vector to length 1 */
 } embedding_choice;
 
 /* "cls". Never NULL. */
 const char *embedding_pool_name(embedding_pool pool);
 
 /* Applies --pool and --block; text is NULL and block -1 if they are absent. With a block but no
- * pool, it is the class token, or the mean if the model has none. */
+ * pool, the vector is the class token, or the mean if the model has none. */
 bool embedding_choose(embedding_choice *choice, const char *text, int block, const vit_model *model,
                       report *r);
 
@@ -47,12 +47,11 @@ void embedding_ask(const embedding_choice *choice, infer_settings *settings);
 /* The shape for one photo: [dim], or [num_tokens, dim]. Returns the number of dimensions. */
 int embedding_shape(const embedding_choice *choice, const vit_model *model, int64_t dims[2]);
 
-/* The vector or vectors of one photo, in the memory of the result. */
+/* Returns the vector or vectors of one photo, in the memory of the result. */
 const float *embedding_of(const embedding_choice *choice, const vit_model *model,
                           infer_result *result);
 
-/* === Files: NAME.npy, and beside it NAME.txt with a name for each row and NAME.json, which says
- * what made them === */
+/* === NAME.npy, NAME.txt with a name for each row, NAME.json with the model and the options === */
 
 typedef struct embedding_writer {
     cli_output npy, names, json;
@@ -80,66 +79,67 @@ bool embedding_add(embedding_writer *w, const char *name, const float *row, repo
  * Closes the outputs in any case. */
 bool embedding_commit(embedding_writer *w, report *r);
 void embedding_abandon(
-    embedding_writer *w); /* call it instead of committing, if any output is open */
+    embedding_writer *w); /* call it instead of embed_commit if any output is open */
 void embedding_writer_free(embedding_writer *w);
 
 /* === NAME.rows: the journal, with each row as soon as it is computed ===
  *
- * With it, an interrupted run continues, and a later one computes only new and changed photos. In
- * the byte order of this machine: a header with the recipe, then a record with a checksum for each
- * photo. Records are only appended; an incomplete one at the end is cut off. */
+ * With it, an interrupted run continues, and a later run computes only new and changed photos. It
+ * has a header with the recipe, then a record with a checksum for each photo, in the byte order of
+ * this machine. Records are only appended; an incomplete one at the end is cut off. */
 
 enum { JOURNAL_RECIPE_SIZE = 544 };
 
-/* What identifies a photo's content; size UINT64_MAX: nothing does. */
+/* Identifies a photo's content; size UINT64_MAX: unknown. */
 typedef struct journal_stamp {
     uint64_t size, content; /* bytes of its file, and their vit_hash */
-    int64_t time;           /* of modification                       */
+    int64_t time;           /* of modification */
 } journal_stamp;
 
-/* content is 0. Only a regular file that can be opened has one. */
+/* content is 0. Only a regular file that can be opened has a stamp. */
 journal_stamp journal_stamp_of(const char *name);
 
 typedef struct journal_row {
     char *name;
     journal_stamp stamp;
-    uint64_t at; /* of its record in the file */
+    uint64_t at; /* place of its record in the file */
 } journal_row;
 
 typedef struct embedding_journal {
-    FILE *file; /* locked                                               */
+    FILE *file; /* locked */
     const char *path;
     char recipe[JOURNAL_RECIPE_SIZE];
-    size_t each;             /* floats of a row                                      */
-    journal_row *rows;       /* those of earlier runs, by name                       */
-    journal_row *by_content; /* the same, by hash and size                           */
+    size_t each;             /* floats of a row */
+    journal_row *rows;       /* rows of earlier runs, sorted by name */
+    journal_row *by_content; /* the same rows, sorted by hash and size */
     size_t count, capacity;
-    uint64_t end, records; /* the place of the next record; all, with obsolete ones */
+    uint64_t end, records; /* place of the next record; number of all records */
     double synced_ms;
     char *record; /* private: room for one */
     size_t record_size;
 } embedding_journal;
 
 /* Opens or creates it. It fails if the file has another recipe, unless `anew`, which discards all
- * records, or if another process has it open. Of a damaged file the rest is dropped, with a line on
- * stderr. path must live as long as the journal; NULL: a temporary file. On failure there is nothing
- * to close. */
+ * records, or if another process has it open. The rest of a damaged file is dropped, with a line on
+ * stderr. path must live as long as the journal; NULL: a temporary file. On failure there is
+ * nothing to close. */
 bool journal_open(embedding_journal *j, const char *program, const char *path, const char *recipe,
                   size_t each, bool anew, report *r);
-/* Finds a row by its photo's name, size and time, or by size and content; -1: there is none. Both
- * find only rows that were there when it was opened. Any thread may call them. */
+/* These find a row by its photo's name, size and time, or by size and content; -1: there is none.
+ * They find only rows that the journal had when it was opened. Any thread may call them. */
 int64_t journal_find(const embedding_journal *j, const char *name, const journal_stamp *stamp);
 int64_t journal_find_content(const embedding_journal *j, uint64_t content, uint64_t size);
-/* Adds a row, or if row is NULL a copy of the one at `known`, and sets *at to its place. */
+/* Adds a row, and sets *at to its place. If row is NULL, adds a copy of the row at `known`. */
 bool journal_add(embedding_journal *j, const char *name, const journal_stamp *stamp,
                  const float *row, int64_t known, int64_t *at, report *r);
 /* Valid until the next call; NULL: see the report. */
 const float *journal_read(embedding_journal *j, int64_t at, report *r);
-/* at: [count], the places of the rows of a complete index, or -1; NULL: it is not complete. If most
- * records are none of these, they are removed. An empty journal is deleted. */
+/* at [count] has the places of the rows of a complete index, or -1; NULL: the index is not
+ * complete. If most records are not in the index, they are removed. An empty journal is deleted. */
 bool journal_close(embedding_journal *j, const int64_t *at, size_t count, report *r);
 
-/* What the reader of an index must know of the model and the choice, as members of an object. */
+/* Writes the facts about the model and the choice that a reader of the index needs, as members of
+ * an object. */
 void embedding_put(json_writer *w, const embedding_choice *choice, const vit_model *model,
                    const char *path);
 
@@ -148,14 +148,14 @@ void embedding_put(json_writer *w, const embedding_choice *choice, const vit_mod
 uint64_t embedding_model_hash(const vit_model *model);
 
 typedef struct embedding_index {
-    const char *path;   /* as given                                                 */
-    npy_array vectors;  /* [n, dim], mapped                                         */
-    const char **names; /* [n]                                                      */
-    bool described;     /* NAME.json exists and has the following                   */
+    const char *path;   /* as given */
+    npy_array vectors;  /* [n, dim], mapped */
+    const char **names; /* [n] */
+    bool described;     /* NAME.json exists and has the following */
     embedding_choice choice;
-    char *model_path; /* NULL if unknown                                          */
+    char *model_path; /* NULL if unknown */
     uint64_t model_hash;
-    char *text; /* private: of the names                                    */
+    char *text; /* private: of the names */
 } embedding_index;
 
 /* names is NULL for NAME.txt; lines may end as on Windows. path must live as long as the index. On
@@ -169,13 +169,13 @@ bool embedding_describe(embedding_index *index, const char *path, report *r);
 /* Converts a line of NAME.txt to its name, in place. */
 void embedding_read_name(char *line);
 
-/* === The model whose vectors are compared with those of an index === */
+/* === Choosing the model whose vectors are compared with those of an index === */
 
 typedef struct embedding_request {
     const char *program;      /* begins messages on stderr */
     const char *model, *pool; /* -m and --pool; NULL if not given */
-    int block;                /* --block; -1 if not given         */
-    int img_size[2];          /* as in cli_model_choose           */
+    int block;                /* --block; -1 if not given */
+    int img_size[2];          /* as in cli_model_choose */
 } embedding_request;
 
 /* Settings that are not requested are those of the index. If its NAME.json is missing: the bundled

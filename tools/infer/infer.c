@@ -15,9 +15,9 @@
 typedef struct slot {
     photo photo;
     infer_result result;
-    float *values;  /* memory of the outputs                                      */
-    char *error;    /* malloc'ed                                                  */
-    char *note;     /* malloc'ed: damage that the decoder ignored                 */
+    float *values;  /* memory of the outputs */
+    char *error;    /* malloc'ed */
+    char *note;     /* malloc'ed: damage that the decoder ignored */
     bool no_memory; /* the error was lack of memory, which is not the photo's fault */
     bool done;
 } slot;
@@ -28,16 +28,16 @@ typedef struct line {
     const infer_settings *settings;
     photo_source *source;
     infer_counts *counts;
-    vit_executor executor; /* of the session, if all threads work together              */
+    vit_executor executor; /* pool of the session, if all threads work together */
     int workers, batch;
     size_t image_size, logits_size, embedding_size, tokens_size; /* floats of one photo */
     slot *slots;
     size_t capacity;
-    pthread_mutex_t lock; /* protects the source and all members below                 */
-    pthread_cond_t given; /* a slot is free, or the run is over                        */
+    pthread_mutex_t lock; /* protects the source and all members below */
+    pthread_cond_t given; /* a slot is free, or the run is over */
     uint64_t first, next;
-    bool ended;   /* no photo is left, or something failed                     */
-    bool stopped; /* by `take`                                                 */
+    bool ended;   /* no photo is left, or something failed */
+    bool stopped; /* by `take` */
     cli_progress progress;
     report *r;
 } line;
@@ -58,8 +58,8 @@ static size_t outputs_size(const line *l) {
     return l->logits_size + l->embedding_size + l->tokens_size;
 }
 
-/* Enough that the others need not wait for a thread whose photo takes as long as a hundred of
- * theirs, unless the outputs are large. */
+/* Unless the outputs are large, there are enough slots that no thread waits for one whose photo
+ * takes as long as a hundred others. */
 static size_t line_capacity(const line *l) {
     enum { BATCHES = 32, MOST_BYTES = 64 << 20 };
     const size_t busy = (size_t)l->workers * (size_t)l->batch;
@@ -119,8 +119,8 @@ static int batch_now(const line *l, int taken) {
     return left < (uint64_t)l->batch ? (left ? (int)left : 1) : l->batch;
 }
 
-/* The next photo, for a thread that has already taken `taken`. NULL if it has enough or none is
- * left; or if all slots are in use, since it must not wait for its own. */
+/* Gives the next photo to a thread that has already taken `taken`. NULL if the thread has enough,
+ * if none is left, or if all slots are in use: the thread must not wait for its own slots. */
 static slot *line_take(line *l, int taken) {
     slot *s = NULL;
     pthread_mutex_lock(&l->lock);
@@ -165,7 +165,7 @@ static void give_first(line *l, slot *s) {
     if (!l->settings->take(l->settings->user, &s->result, l->r)) l->ended = l->stopped = true;
 }
 
-/* Gives all results that are next in order. */
+/* Passes all results that are next in order to the caller. */
 static void line_give(line *l, slot *s) {
     pthread_mutex_lock(&l->lock);
     s->done = true;
@@ -232,7 +232,8 @@ static bool keep_text(line *l, char **copy, report *r) {
     return false;
 }
 
-/* Reads and hashes its file, unless it has pixels or bytes, to look for a known result. */
+/* Reads and hashes the photo's file to look for a known result, unless the photo has pixels or
+ * bytes. */
 static bool recall(worker *w, slot *s, report *r) {
     const infer_settings *settings = w->line->settings;
     photo *p = &s->photo;
@@ -248,8 +249,8 @@ static bool recall(worker *w, slot *s, report *r) {
     return true;
 }
 
-/* Its input, where the batch has room. False: the photo cannot be read, and why is in the slot, or
- * its result is known. */
+/* Puts the photo's input into the batch. False if the photo cannot be read (the slot has the
+ * reason), or if its result is known. */
 static bool read_photo(worker *w, slot *s) {
     line *l = w->line;
     const infer_settings *settings = l->settings;
@@ -279,7 +280,7 @@ static bool fill(worker *w) {
     return w->count > 0;
 }
 
-/* False if the values are not finite, for which one weight or overflow is enough. */
+/* False if the values are not finite; a single weight or overflow can cause that. */
 static bool copy(float *to, const float *from, int i, size_t size) {
     if (size) memcpy(to, from + (size_t)i * size, size * sizeof *to);
     return tensor_values_are_finite(to, size);

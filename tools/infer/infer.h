@@ -1,4 +1,5 @@
-/* infer.h - many photos through a model, on all cores, with the results in the order of the photos.
+/* infer.h - runs many photos through a model, on all cores, and returns the results in the order of
+ * the photos.
  *
  *     photo_source source = photo_paths_source(&paths);
  *     infer_settings settings = { 0 };
@@ -32,17 +33,17 @@ enum { INFER_LOGITS = 1, INFER_EMBEDDING = 2, INFER_TOKENS = 4 };
 /* The result of one photo. Pointers are valid during the call of infer_take, which may write to the
    values. */
 typedef struct infer_result {
-    uint64_t index; /* of the photo in its source                                  */
+    uint64_t index; /* number of the photo in its source */
     const char *name;
-    const char *error; /* why it could not be read, "FILE: reason"; NULL: it was read */
-    const char *note;  /* what its decoder passed over, which is printed; else NULL   */
-    uint64_t content;  /* with `recall`: vit_hash of its file                         */
-    int64_t recalled;  /* what `recall` returned; unless -1, there are no values      */
-    float *logits;     /* [num_classes]; NULL if not asked for, like the following    */
-    float *embedding;  /* [vit_embedding_dim]                                         */
-    float *tokens;     /* [num_tokens, embed_dim]                                     */
-    double load_ms;    /* time to decode and preprocess it                            */
-    double forward_ms; /* its share of the batch's time                               */
+    const char *error; /* reason why it could not be read, "FILE: reason"; NULL: it was read */
+    const char *note;  /* damage that its decoder ignored, for printing; or NULL */
+    uint64_t content;  /* with `recall`: vit_hash of its file */
+    int64_t recalled;  /* the result of `recall`; unless it is -1, there are no values */
+    float *logits;     /* [num_classes]; NULL if not requested, like the following */
+    float *embedding;  /* [vit_embedding_dim] */
+    float *tokens;     /* [num_tokens, embed_dim] */
+    double load_ms;    /* time to decode and preprocess it */
+    double forward_ms; /* its share of the batch's time */
 } infer_result;
 
 /* Called once for each photo, in order, by one thread at a time. False stops the run; the reason is
@@ -56,13 +57,13 @@ typedef int64_t infer_recall(void *user, uint64_t content, uint64_t size);
 /* Zero it, then set the members that you need. */
 typedef struct infer_settings {
     const vit_model *model;
-    const char *program;    /* begins the messages about unreadable photos                 */
-    int num_threads;        /* 0: one per core                                             */
-    int batch;              /* photos that a thread computes together; 0: INFER_BATCH      */
-    vit_isa isa;            /* VIT_ISA_AUTO; another tier to compare with                  */
-    bool together;          /* all threads on one photo at a time, with the least delay    */
-    photo_decoder *decoder; /* for num_threads; 1 does if they work together            */
-    bool progress;          /* show it: a bar on a terminal, else a line a minute          */
+    const char *program;    /* begins the messages about unreadable photos */
+    int num_threads;        /* 0: one per core */
+    int batch;              /* photos that a thread computes together; 0: INFER_BATCH */
+    vit_isa isa;            /* VIT_ISA_AUTO, or another tier for comparison */
+    bool together;          /* all threads work on one photo at a time, for the least delay */
+    photo_decoder *decoder; /* decoder for num_threads; for 1 if they work together */
+    bool progress;          /* show progress: a bar on a terminal, otherwise a line per minute */
     unsigned outputs;
     int block; /* the number of blocks before INFER_TOKENS, without the final */
                /* norm; 0: all blocks and the final norm                      */
@@ -76,13 +77,13 @@ enum { INFER_BATCH = 4 };
 
 typedef struct infer_counts {
     uint64_t read, unreadable;
-    uint64_t recalled; /* of those that were read                                     */
-    double seconds;    /* from the first photo to the last result, never 0            */
+    uint64_t recalled; /* photos that were read */
+    double seconds;    /* from the first photo to the last result, never 0 */
 } infer_counts;
 
 /* Processes all photos of the source. Unreadable photos are named on stderr and counted, which is
- * not a failure. Lack of memory is one, because the photo is not at fault. False: the reason is in
- * *r, or `take` stopped the run; results may be missing. */
+ * not a failure. Lack of memory is a failure, because the photo is not at fault. Returns false with
+ * the reason in *r, or if `take` stopped the run; then results may be missing. */
 bool infer_run(const infer_settings *settings, photo_source *source, infer_counts *counts,
                report *r);
 

@@ -25,7 +25,7 @@ static void store32(unsigned char *at, uint32_t value) {
     for (int i = 0; i < 4; i++) at[i] = (unsigned char)(value >> 8 * i);
 }
 
-/* Bytes of the classes of a photo: their numbers, or a bit for each. */
+/* The size of a photo's classes: their numbers, or a bit for each class. */
 static size_t label_bytes(bool several, size_t num_classes) {
     return several ? (num_classes + 7) / 8 : 4;
 }
@@ -38,7 +38,7 @@ static bool add_label(learned_set *set, int index, report *r) {
     return true;
 }
 
-/* A photo without classes, and room for its embedding. */
+/* Adds a photo without classes, with room for its embedding. */
 static learned_photo *add_photo(learned_set *set, const char *path, report *r) {
     learned_photo *larger = memory_grow(set->photos, sizeof *larger, (size_t)set->count,
                                         &set->capacity);
@@ -63,7 +63,7 @@ static uint16_t *halves_of(const learned_set *set, const learned_photo *p) {
     return set->halves + p->row * (size_t)set->dim;
 }
 
-/* The number of a class, which is new or not; -1: out of memory. */
+/* The number of a class, added if it is new; -1: out of memory. */
 static int find_class(learned_set *set, const char *name, report *r) {
     for (int i = 0; i < set->classes.count; i++)
         if (!strcmp(set->classes.paths[i], name)) return i;
@@ -182,7 +182,7 @@ void learned_free(learned_set *set) {
 
 /* === Photos === */
 
-/* What infer_take works on: the classes of each photo of a source. */
+/* The argument of infer_take: the classes of each photo of a source. */
 typedef struct taking {
     learned_set *set;
     const photo_list *paths;
@@ -358,7 +358,7 @@ static int compare_classes(const void *a, const void *b) {
     return strcmp(((const sorted_class *)a)->name, ((const sorted_class *)b)->name);
 }
 
-/* Names that class_find takes for one. */
+/* True for two names that class_find does not distinguish. */
 static bool are_twins(const char *a, const char *b) {
     for (;; a++, b++) {
         const int x = *a == '_' ? ' ' : tolower((unsigned char)*a);
@@ -452,7 +452,7 @@ static const char *path_of(const learned_photo *p) {
     return p->path ? p->path : "a photo from before";
 }
 
-/* Keeps one of each photo, in their order. */
+/* Keeps one copy of each photo, and the order. */
 static bool drop_twins(learned_set *set, sorted_photo *list, const char *program, report *r) {
     enum { SHOWN = 10 };
     int kept = 0, others = 0;
@@ -529,8 +529,8 @@ typedef struct learning {
     const learned_set *set;
     const learned_choice *choice;
     learned_head *head;
-    size_t classes, row; /* of the weights of a class */
-    float *values;       /* [count, dim]              */
+    size_t classes, row; /* number of weights of a class */
+    float *values;       /* [count, dim] */
     int *class_of, *fold, *which;
     unsigned char *tags; /* [count, classes], of several */
     double c;
@@ -562,7 +562,7 @@ static void fill_values(learning *l) {
     }
 }
 
-/* Of a class's photos in their order, each ten follow another; the only one of a class has none. */
+/* The photos of a class get folds in turn; the only photo of a class gets none. */
 static void choose_folds(learning *l, int folds) {
     const int count = l->set->count;
     int *seen = l->which; /* [classes + 1] of them are there */
@@ -624,7 +624,7 @@ static const float *value_row(const learning *l, int i) {
     return l->values + (size_t)i * (size_t)l->set->dim;
 }
 
-/* Fits all photos but those of a fold; -1: all. */
+/* Fits all photos except those of a fold; -1: all. */
 static int fit(learning *l, int fold, double *weights) {
     const learned_set *set = l->set;
     const vit_executor *executor = l->choice->executor;
@@ -639,7 +639,7 @@ static int fit(learning *l, int fold, double *weights) {
     return vit_learn_fit(&rows, &options, l->memory, weights);
 }
 
-/* Scores of the photos that are held out, a fold at a time. */
+/* Computes the scores of held-out photos, a fold at a time. */
 static void hold_out(learning *l) {
     const learned_set *set = l->set;
     for (int fold = 0; fold < l->head->folds; fold++) {
@@ -655,9 +655,9 @@ static void hold_out(learning *l) {
     }
 }
 
-/* The cross-entropy of what was held out, its scores divided by a temperature; and that of one more
- * photo, the mean of all, which may be of any class: few photos that all are right would otherwise
- * be a proof of certainty. */
+/* The cross-entropy of held-out photos, with scores divided by a temperature. One more photo, with
+ * the mean scores and an unknown class, is added: without it, a few photos that are all right would
+ * prove certainty. */
 static double cross_entropy(learning *l, double temperature) {
     const learned_set *set = l->set;
     double sum = 0, any = 0;
@@ -684,7 +684,7 @@ static double cross_entropy(learning *l, double temperature) {
     return count ? sum + any / count : 0;
 }
 
-/* By golden sections, from 1/64 to 64: the function has one minimum. */
+/* Searches by golden sections from 1/64 to 64; the function has one minimum. */
 static double find_temperature(learning *l) {
     const double golden = 0.6180339887498949, ln2 = 0.6931471805599453;
     double low = -6 * ln2, high = 6 * ln2;
@@ -709,14 +709,14 @@ static int compare_floats(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* The value that `share` of them are not below; sorts them. */
+/* Sorts the values, and returns the one that a share `share` of them reach. */
 static double value_below(float *values, int count, double share) {
     const int below = (int)((1 - share) * count);
     qsort(values, (size_t)count, sizeof *values, compare_floats);
     return (double)values[below < count ? below : count - 1];
 }
 
-/* Scores that were held out to probabilities, and what they say of each photo. */
+/* Turns held-out scores into probabilities, and fills in the result of each photo. */
 static void rate_held(learning *l) {
     learned_head *head = l->head;
     for (int i = 0; i < l->set->count; i++) {
@@ -750,7 +750,7 @@ static bool has_none_already(const learned_set *set) {
     return false;
 }
 
-/* A class more, whose score no photo changes. */
+/* Adds a class with a constant score. */
 static bool add_none(learning *l, report *r) {
     learned_head *head = l->head;
     float *best = malloc(((size_t)head->held_out + 1) * sizeof *best);
@@ -772,8 +772,9 @@ static bool add_none(learning *l, report *r) {
     return true;
 }
 
-/* One class, of which nothing is known but itself: its score is the product with its mean, in units
- * of the mean's own. A photo held out, of which so many pass, scores what the others' mean gives. */
+/* A single class: the score is the product with its mean, relative to the mean's own product. For a
+ * held-out photo it is the product with the mean of the others; the given share of these photos
+ * passes. */
 static bool fit_alone(learning *l, report *r) {
     const size_t dim = (size_t)l->set->dim;
     const int count = l->set->count;

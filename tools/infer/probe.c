@@ -14,7 +14,7 @@ typedef struct embedded {
     infer_counts counts;
     int dim, count;
     float *vectors; /* [count, dim] */
-    int *classes;   /* [count]      */
+    int *classes;   /* [count] */
 } embedded;
 
 static void embedded_free(embedded *e) {
@@ -73,7 +73,8 @@ static bool embed(embedded *e, const infer_settings *given, report *r) {
     return infer_run(&settings, &source, &e->counts, r);
 }
 
-/* The number of classes with more votes than the true one, or as many and a lower index. */
+/* The number of classes with more votes than the true class, or with as many votes and a lower
+ * index. */
 static int rank_of(const double *votes, int num_classes, int true_class) {
     int rank = 0;
     for (int c = 0; c < num_classes; c++) {

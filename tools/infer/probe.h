@@ -19,14 +19,14 @@ enum { PROBE_NEIGHBORS = 20 };
 /* train and test are folders DIR/CLASS/IMAGE; every class of test must be one of train. */
 typedef struct probe_choice {
     const char *train, *test;
-    int limit;     /* photos of each; 0 for all */
-    int neighbors; /* 0: linear              */
+    int limit;     /* limit of photos of each; 0 for all */
+    int neighbors; /* 0: linear */
 } probe_choice;
 
 typedef struct probe_counts {
-    int train, test, unreadable; /* photos; those of both sets exclude unreadable ones      */
+    int train, test, unreadable; /* numbers of photos, without unreadable ones */
     int right, top5; /* test photos whose class has the most votes, or is among the top 5 */
-    int steps;       /* steps of the logistic regression                        */
+    int steps;       /* steps of the logistic regression */
 } probe_counts;
 
 /* settings: model, program, num_threads, photos and progress. Memory holds all embeddings. */

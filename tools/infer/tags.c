@@ -14,7 +14,7 @@
 /* A name in the memory of the file. */
 typedef struct tag {
     const char *name;
-    int photo, index; /* of the class, or negative */
+    int photo, index; /* index of the class, or negative */
 } tag;
 
 /* The state of reading, line by line. */
@@ -24,7 +24,7 @@ typedef struct reader {
     tag_lists *lists;
     tag *tags;
     int count, capacity;
-    const char *separators; /* of tags in one field: the first that occurs */
+    const char *separators; /* separator of tags in one field: the first that occurs */
     report *r;
 } reader;
 
@@ -292,8 +292,8 @@ static bool score_all(const infer_settings *given, const tag_lists *lists, tagge
     return infer_run(&settings, &from, &t->photos, r);
 }
 
-/* The scores of one class for all photos that were read. at[i] advances through the classes of
- * photo i, which rise as c does. Returns the number of photos. */
+/* Collects the scores of one class for all photos that were read, and returns their number. c rises
+ * from call to call, and at[i] advances through the sorted classes of photo i. */
 static int take_column(const tagged_results *t, const tag_lists *lists, int c, int *at,
                        precision_score *column) {
     int count = 0;

@@ -1,5 +1,4 @@
-/* tags.h - several tags for each photo: reading their lists, and measuring how well a model finds
-   them. */
+/* tags.h - reads lists with several tags per photo, and measures how well a model finds them. */
 #ifndef TAGS_H
 #define TAGS_H
 
@@ -17,20 +16,20 @@
 
 /* The right classes of many photos, in a file. */
 
-/* The choice of lists to read. */
+/* The options for reading a list. */
 typedef struct tag_lists_choice {
-    const char *path;    /* of the file; "-": standard input                              */
-    const char *folder;  /* folder of photos whose paths do not begin with '/'            */
-    int limit;           /* keeps this many photos, evenly spaced; 0 for all              */
-    const char *program; /* begins the messages about dropped names                       */
+    const char *path;    /* path of the file; "-": standard input */
+    const char *folder;  /* folder of photos whose paths do not begin with '/' */
+    int limit;           /* keeps this many photos, evenly spaced; 0 for all */
+    const char *program; /* begins the messages about dropped names */
 } tag_lists_choice;
 
 typedef struct tag_lists {
-    photo_list photos;    /* in the order of the file                                      */
-    int *first;           /* [photos.count + 1]: start of each photo's tags in classes     */
-    int *classes;         /* the classes of each photo, rising and unique                  */
-    int unknown, dropped; /* names without a unique class in the model, and their occurrences */
-    photo_list names;     /* without a model: those of the classes, sorted                 */
+    photo_list photos;    /* in the order of the file */
+    int *first;           /* [photos.count + 1]: start of each photo's tags in classes */
+    int *classes;         /* the classes of each photo, rising and unique */
+    int unknown, dropped; /* names without a unique class in the model; their occurrences */
+    photo_list names;     /* without a model: the names of the classes, sorted */
 } tag_lists;
 
 /* CSV or TSV: lines "PATH,TAGS" or "PATH<tab>TAGS", one for each photo. A first line whose second
@@ -38,7 +37,7 @@ typedef struct tag_lists {
  * line, or all in one field, separated there by the first of ';', '|', ',' and space that occurs in
  * it. A photo may have no tags. class_find looks each tag up, so '_' may stand for a space. Names
  * without a class are dropped, and the first ten are named on stderr. If no name has a class, the
- * call fails. Without a model, the classes are all names, and spaces separate none. On failure
+ * call fails. Without a model, every name is a class, and spaces do not separate names. On failure
  * there is nothing to free. */
 bool tag_lists_read(tag_lists *lists, const tag_lists_choice *choice, const vit_model *model,
                     report *r);
@@ -50,20 +49,20 @@ void tag_lists_free(tag_lists *lists);
 
 /* Results for one class, over all photos that were read. */
 typedef struct tagged_class {
-    int photos;               /* that have it                                             */
-    double average_precision; /* NaN if no photo has the class, here and in f1            */
+    int photos;               /* that have it */
+    double average_precision; /* NaN if no photo has the class, here and in f1 */
     double f1;
-    precision_counts counts; /* at the threshold                                         */
+    precision_counts counts; /* at the threshold */
 } tagged_class;
 
 /* Means are over the classes that some photo has, like scikit-learn's with average="macro" and
  * these labels; `all` adds up all classes, like average="micro". */
 typedef struct tagged_results {
     infer_counts photos;
-    int num_classes, occurring; /* of the model; those that some photo has                  */
-    tagged_class *classes;      /* [num_classes]                                            */
-    bool *read;                 /* [photos of the lists]                                    */
-    float *scores;              /* [photos of the lists, num_classes], of the photos read   */
+    int num_classes, occurring; /* classes of the model; classes that some photo has */
+    tagged_class *classes;      /* [num_classes] */
+    bool *read;                 /* [photos of the lists] */
+    float *scores;              /* [photos of the lists, num_classes]: scores of the photos read */
     double mean_average_precision, mean_f1;
     precision_counts all;
 } tagged_results;

@@ -37,8 +37,8 @@ LIMITS = {
                    "AVXVNNI", "AVX512VNNI", "AVX512BF16", "AVX512FP16"))),
 }
 
-# `arch` is timm's name, `sizes` are WIDTH DEPTH HEADS MLP_DIM PATCH IMAGE as words, `folder` holds
-# the model in all formats.
+# `arch` is timm's name, `sizes` has the words WIDTH DEPTH HEADS MLP_DIM PATCH IMAGE, and `folder`
+# holds the model in all formats.
 Model = collections.namedtuple("Model", "name arch sizes folder")
 
 
