@@ -30,34 +30,34 @@
 /* The command line. */
 typedef struct look_choices {
     const char *model, *output, *npy, *at, *heads, *kind;
-    int img_size[2]; /* height and width; 0 for the model's own              */
-    int block;       /* from 0 on; -1: the last, or the output of the model  */
-    int head;        /* -1: see heads                                        */
+    int img_size[2]; /* height and width; 0 for the model's own */
+    int block;       /* block, from 0 on; -1: the last one, or the model's output */
+    int head;        /* -1: see heads */
     int side, columns, count, num_threads;
     vit_isa isa;
-    text_list lists; /* of photos                                            */
-    bool null;       /* their paths end with NUL                             */
+    text_list lists; /* of photos */
+    bool null;       /* their paths end with NUL */
     bool rollout, foreground, compare, json;
     photo_options photos;
-    double point[2]; /* of --at                                              */
+    double point[2]; /* of --at */
 } look_choices;
 
-/* A photo, and the model's output for it. */
+/* A photo, and the values that the model gives for it. */
 typedef struct look_photo {
-    const char *name; /* the list's                                           */
+    const char *name; /* the list's */
     view shown;
-    int marked;    /* a patch with a frame around it; -1 for none          */
-    float *values; /* [look_job.each]                                      */
+    int marked;    /* the patch with a frame around it; -1 for none */
+    float *values; /* [look_job.each] */
 } look_photo;
 
 /* The positions of a model. */
 typedef struct look_positions {
     const char *path;
     position_kind kind;
-    int block; /* -1: of the whole model                               */
-    int dim;   /* of a position's vector                               */
+    int block; /* -1: of the whole model */
+    int dim;   /* of a position's vector */
     vit_grid grid;
-    float *cosines; /* [n, n], n = grid.height * grid.width                 */
+    float *cosines; /* [n, n], n = grid.height * grid.width */
 } look_positions;
 
 struct look_command;
@@ -69,35 +69,35 @@ typedef struct look_job {
     const struct look_command *command;
     const text_list *operands;
     vit_model model;
-    char *path; /* of the model; NULL for those of --compare            */
+    char *path; /* path of the model; NULL with compare */
     photo_list photos;
     photo_decoder *decoder;
     vit_threads *threads;
     vit_session session;
     void *workspace;
     float *input;
-    look_photo *seen; /* [num_seen]                                           */
+    look_photo *seen; /* [num_seen] */
     int num_seen, unreadable;
-    size_t each;            /* floats of look_photo.values: set by prepare          */
-    look_positions *placed; /* [num_placed]                                         */
+    size_t each;            /* floats of look_photo.values: set by prepare */
+    look_positions *placed; /* [num_placed] */
     int num_placed;
-    sheet sheet;    /* set by draw, like all members below                  */
+    sheet sheet;    /* set by draw, like all members below */
     float *numbers; /* of photos: [num_seen, maps, grid_height, grid_width] */
     int64_t dims[NPY_MAX_DIMS];
     int ndim;
-    pca components; /* of tokens and filters                                */
+    pca components; /* of tokens and filters */
 } look_job;
 
 typedef struct look_command {
     const char *name, *synopsis, *operand, *description;
     int min_operands, max_operands;
-    bool photos;    /* operands are photos                                  */
-    double opacity; /* of the map over them                                 */
+    bool photos;                                               /* operands are photos */
+    double opacity;                                            /* opacity of the map over them */
     const char *(*wrong)(const look_choices *c, int operands); /* the message, or NULL */
     bool (*prepare)(look_job *j, report *r);                   /* called before any photo */
     bool (*read)(look_job *j, look_photo *s, report *r);       /* from j->input to values */
     bool (*draw)(look_job *j, report *r);
-    void (*put)(const look_job *j, json_writer *w); /* adds to --json      */
+    void (*put)(const look_job *j, json_writer *w); /* adds to --json */
 } look_command;
 
 /* Runs a command. Unreadable photos are named on stderr and counted. */
@@ -130,19 +130,19 @@ void look_put_filters(const look_job *j, json_writer *w);
 
 /* === What they share === */
 
-/* Memory for values [a, b, c, d]; d may be 0: [a, b, c]. */
+/* Allocates values [a, b, c, d], or [a, b, c] if d is 0. */
 bool look_take_numbers(look_job *j, int64_t a, int64_t b, int64_t c, int64_t d, report *r);
 /* One map of a photo in that memory: [grid_height, grid_width]. */
 float *look_map_of(const look_job *j, int photo, int map);
 vit_grid look_grid_of(const vit_model *model);
 /* False if the model has no block --block. */
 bool look_check_block(const look_job *j, report *r);
-/* The patch of --at in a photo, as an index among the patches. */
+/* The index of the patch at --at in a photo. */
 bool look_patch_at(const look_job *j, const view *v, int *patch, report *r);
 const float *look_patch_token(const look_job *j, const look_photo *s, int patch);
 
-/* Adds a photo to the sheet, under a colour for each patch (NULL: only the photo), or under a map
- * of values, range[0] dark and range[1] bright. */
+/* Adds a photo to the sheet, under a colour for each patch (NULL: only the photo) or under a map of
+ * values, from range[0], dark, to range[1], bright. */
 bool look_add_view(look_job *j, const look_photo *s, const picture_colour *patches,
                    const char *caption, report *r);
 bool look_add_heat(look_job *j, const look_photo *s, const float *values, const double range[2],

@@ -20,7 +20,7 @@ const char *look_wrong_attention(const look_choices *c, int operands) {
     return NULL;
 }
 
-/* The displayed block, from 0 on. */
+/* The number of the displayed block, from 0. */
 static int shown_block(const look_job *j) {
     return j->chosen->block < 0 ? j->model.config.depth - 1 : j->chosen->block;
 }
@@ -62,7 +62,7 @@ static void name_map(const look_job *j, int map, char *text, size_t size) {
     else text_append(text, size, "block %d, mean of %d heads", shown_block(j), heads);
 }
 
-/* One head, or the mean of all. */
+/* Reads one head, or the mean of all. */
 static void take_map(const look_job *j, const look_photo *s, int map, float *values) {
     const vit_config *c = &j->model.config;
     const int only = all_heads(j->chosen) ? map : j->chosen->head;
@@ -148,7 +148,7 @@ bool look_prepare_tokens(look_job *j, report *r) {
     return look_check_block(j, r);
 }
 
-/* After the final norm, or after a block. */
+/* Reads the tokens after the final norm, or after a block. */
 bool look_read_tokens(look_job *j, look_photo *s, report *r) {
     const vit_block_output block = { s->values, NULL, j->chosen->block, 0 };
     vit_outputs outputs;
@@ -169,7 +169,7 @@ const float *look_patch_token(const look_job *j, const look_photo *s, int patch)
     return s->values + (size_t)(c->num_prefix_tokens + patch) * (size_t)c->embed_dim;
 }
 
-/* Fits components to the patches of all photos: coordinates is [num_seen * patches, 3]. */
+/* Fits components to the patches of all photos; coordinates is [num_seen * patches, 3]. */
 static bool fit(look_job *j, float *coordinates, report *r) {
     const vit_config *c = &j->model.config;
     const size_t each = (size_t)c->num_patches * (size_t)c->embed_dim;
@@ -186,7 +186,7 @@ static bool fit(look_job *j, float *coordinates, report *r) {
     return good;
 }
 
-/* From [photos, patches, 3] to a map for each component. */
+/* Turns [photos, patches, 3] into a map for each component. */
 static void take_maps(look_job *j, const float *coordinates) {
     const int patches = j->model.config.num_patches;
     for (int i = 0; i < j->num_seen * patches; i++) {
@@ -197,7 +197,7 @@ static void take_maps(look_job *j, const float *coordinates) {
     }
 }
 
-/* From the least to the largest value of all photos, for each component. */
+/* For each component, the range of the values of all photos. */
 static void find_ranges(const look_job *j, double ranges[TOKENS_COMPONENTS][2]) {
     for (int k = 0; k < TOKENS_COMPONENTS; k++) {
         bool any = false;
@@ -212,7 +212,7 @@ static void find_ranges(const look_job *j, double ranges[TOKENS_COMPONENTS][2]) 
     }
 }
 
-/* Black for patches outside the foreground. */
+/* Patches outside the foreground are black. */
 static picture_colour colour(const look_job *j, int photo, int patch,
                              double ranges[TOKENS_COMPONENTS][2]) {
     uint8_t rgb[TOKENS_COMPONENTS] = { 0, 0, 0 };

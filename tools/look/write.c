@@ -12,7 +12,7 @@
 #include "look/look.h"
 #include "picture/picture.h"
 
-/* === Photos, as the model sees them === */
+/* === The parts of photos that the model gets === */
 
 static size_t count_numbers(const look_job *j) {
     size_t count = 1;

@@ -16,19 +16,18 @@ typedef struct assumer {
     findings *found;
 } assumer;
 
-/* True for settings from other sources than the tensors, or shown by the tensors and not merely
-   usual. */
+/* True if a source other than the tensors gives the setting, or if the tensors show it. */
 static bool is_told(const assumer *a, setting_key key) {
     return settings_origin(a->all, key) >= 0 && !a->seen->by_default[key];
 }
 
-/* A timm name, or a configuration of its form, describes the blocks. */
+/* True if a timm name or a configuration of timm's form describes the blocks. */
 static bool is_described(const assumer *a) { return a->all[FROM_NAME].given[SETTING_BLOCK_TYPE]; }
 
 static const char *options_of(const assumer *a, setting_key key, char text[CHOICES_SIZE]) {
     const setting_row *row = &setting_rows[key];
     const char *pools =
-        a->model->config.has_cls_token /* which need no other tensors */
+        a->model->config.has_cls_token /* these need no other tensors */
             ? "token|avg|max|avgmax (the class token is left out; not with --set pool_prefix=1)"
             : "avg|max|avgmax";
     const char
@@ -53,7 +52,7 @@ static bool assume(const assumer *a, setting_key key, double value, const char *
 
 /* === The network === */
 
-/* True if pooling the prefix tokens too changes the head's input. */
+/* True if the head's input depends on whether prefix tokens are pooled too. */
 static bool may_pool_prefix(const vit_config *c) {
     return c->num_prefix_tokens > 0 && c->pool != VIT_POOL_TOKEN && c->pool != VIT_POOL_TOKEN_AVG;
 }
@@ -69,8 +68,8 @@ static const char *order_why(const assumer *a, char text[HEADS_TEXT]) {
     return text;
 }
 
-/* A default that the library's configurations may change is an assumption; fixed behaviour of its
- * code is not. In hand-written models every default is an assumption. */
+/* A default that configurations of the library may change is an assumption; a value that its code
+ * fixes is not. In hand-written models every default is an assumption. */
 static bool assume_defaults(const assumer *a) {
     static const struct {
         setting_key key;
@@ -163,7 +162,7 @@ static bool assume_usual(const assumer *a) {
            assume(a, SETTING_ACTIVATION, c->activation, "timm's usual");
 }
 
-/* Positions show how many patches there are, not whether they overlap. */
+/* Positions show the number of patches, not whether they overlap. */
 static bool assume_size(const assumer *a) {
     const vit_config *c = &a->model->config;
     char what[64], why[128];
@@ -181,7 +180,8 @@ static bool assume_size(const assumer *a) {
                                                       : "--img-size HxW or --set patch_stride=N");
 }
 
-/* Resampled positions may belong to overlapping patches: the stride for the same number, or 0. */
+/* Resampled positions may belong to overlapping patches. Returns the stride that gives as many
+ * patches, or 0. */
 static int other_stride(const assumer *a) {
     const vit_config *c = &a->model->config;
     const settings_stored *stored = &a->model->stored;
@@ -205,7 +205,7 @@ static bool assume_side_by_side(const assumer *a) {
     return assume(a, SETTING_PATCH_STRIDE, a->model->config.patch_size, why);
 }
 
-/* A stored norm need not be used, and the order within a block is invisible. */
+/* A stored norm may be unused, and tensors do not show the order within a block. */
 static bool assume_structure(const assumer *a) {
     const vit_config *c = &a->model->config;
     const struct {
@@ -256,7 +256,7 @@ static void append_setting(const assumer *a, setting_key key, double value, text
                 options_of(a, key, options));
 }
 
-/* Appends as many digits as reading the same value back needs: six for most. */
+/* Appends as many digits as are needed to read the same value back: six for most values. */
 static void append_float(float value, text *t) {
     char digits[32];
     snprintf(digits, sizeof digits, "%.6g", (double)value);

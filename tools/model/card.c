@@ -29,7 +29,7 @@ void parts_add(part_list *list, const vit_tensor *tensor) {
 
 enum { PHRASE_SIZE = 64 };
 
-/* A setting whose phrase has a number, or depends on more than its own field. */
+/* Writes the phrase of a setting if that has a number or depends on more than one field. */
 static const char *phrase_by_hand(setting_key key, const vit_config *c, char text[PHRASE_SIZE]) {
     const int blocks = c->stem_stage1 + c->stem_stage2 + c->stem_stage3 + c->stem_stage4;
     text[0] = '\0';
@@ -53,7 +53,7 @@ static const char *phrase_by_hand(setting_key key, const vit_config *c, char tex
 static const char *phrase_of(setting_key key, const vit_config *c, char text[PHRASE_SIZE]) {
     const setting_row *row = &setting_rows[key];
     if (*phrase_by_hand(key, c, text)) return text;
-    if (key == SETTING_FINAL_NORM && c->has_fc_norm) return ""; /* that one is the final norm */
+    if (key == SETTING_FINAL_NORM && c->has_fc_norm) return ""; /* final_norm has its phrase */
     if (key == SETTING_QKV_BIAS && c->attention == VIT_ATTENTION_SELF) return "";
     if (key == SETTING_POOL_PREFIX && c->pool == VIT_POOL_TOKEN) return "";
     if (row->field == SETTING_NO_FIELD) return "";
@@ -138,7 +138,7 @@ static void put_pair(json_writer *w, const char *key, int first, int second) {
     json_put_end(w, ']');
 }
 
-/* The fields that the file stores, and the derived counts. */
+/* Writes the fields that the file stores, and the derived counts. */
 static void put_config(json_writer *w, const vit_config *c) {
     json_put_begin(w, "config", '{');
     describe_put_fields(w, c);

@@ -1,4 +1,4 @@
-/* card.h - a model in words and as JSON. */
+/* card.h - describes a model in words and as JSON. */
 #ifndef CARD_H
 #define CARD_H
 
@@ -35,13 +35,13 @@ void parts_add(part_list *list, const vit_tensor *tensor);
 
 /* === A configuration in words === */
 
-/* A vit_config in words, and as JSON. */
+/* A vit_config in words and as JSON. */
 
 /* The differences from a plain ViT: "4 register tokens, SiLU, gated MLP". Text that does not fit is
  * cut off. */
 const char *settings_describe(const vit_config *config, char *text, size_t size);
 
-/* Every field that a .vit file stores, under its own name. */
+/* Writes every field that a .vit file stores, under its own name. */
 void describe_put_fields(json_writer *w, const vit_config *c);
 
 /* === The card === */
@@ -70,7 +70,7 @@ bool card_next_line(const char **at, const char **line, int *length, bool *is_as
 /* The lists that card_put adds, or-ed together. */
 enum { CARD_LABELS = 1, CARD_TENSORS = 2 };
 
-/* Members of an object: config to source. */
+/* Writes the members of an object, from "config" to "source". */
 void card_put(json_writer *w, const vit_model *model, const card_totals *sum, unsigned lists);
 
 #endif

@@ -102,7 +102,7 @@ static bool put_vector(const json_value *value, const char *key, double *out, in
     return true;
 }
 
-/* Resizes the image to the size of the input itself, and crops only the overhang. */
+/* Settings for a resize to the size of the input, which crops only the overhang. */
 static bool put_preprocessing(settings *s, const json_value *preprocess, report *r) {
     static const struct {
         const char *name;
@@ -149,7 +149,7 @@ bool config_open_clip_apply(config_file *config, settings *s, report *r) {
 /* === Models and image processors === The default values that transformers omits from its files. */
 
 typedef struct hf_processor {
-    const char *name;   /* name of its class, without "ImageProcessor" */
+    const char *name;   /* name of the class, without "ImageProcessor" */
     int size, crop;     /* crop 0: none */
     bool shortest_edge; /* size is the shorter side, not both */
     bool bicubic;
@@ -360,13 +360,13 @@ static bool put_resample(settings *s, const json_value *root, const hf_processor
                        (long long)filter, filter >= 0 && filter < 6 ? names[filter] : "unknown");
 }
 
-/* The share of the resized image that the crop keeps, slightly reduced so that its inverse is not
- * rounded below the size. */
+/* The fraction of the resized image that the crop keeps. It is slightly reduced, so that rounding
+ * does not put size / fraction below the resized size. */
 static double share(int64_t crop, int64_t size) {
     return crop == size ? 1 : (double)crop / ((double)size + 1e-6);
 }
 
-/* Its own processors round the margins of a crop down; the "Fast" ones, on tensors, crop by
+/* transformers' own processors round the margins of a crop down; the "Fast" ones crop tensors by
  * torchvision. */
 static void put_rounding(settings *s, const json_value *root) {
     static const char fast[] = "Fast";
@@ -436,7 +436,7 @@ static bool put_normalisation(settings *s, const json_value *root, const hf_proc
     return true;
 }
 
-/* The class that the file names, by its current or its former key, otherwise the model's. */
+/* The class that the file names, under its current or former key, or else the model's default. */
 static const hf_processor *find_processor(const json_value *root, const hf_model *model) {
     const char *type = json_string(json_get(root, "image_processor_type"), NULL);
     size_t i;
@@ -449,7 +449,7 @@ static const hf_processor *find_processor(const json_value *root, const hf_model
     return &processors[model->processor];
 }
 
-/* root NULL: the file is missing, and the class uses its defaults. */
+/* If the file is missing, root is NULL, and the class has its defaults. */
 static bool apply_preprocessor(settings *s, const json_value *root, const hf_processor *processor,
                                report *r) {
     if (root && root->kind != JSON_OBJECT) return report_fail(r, "expected a JSON object");
@@ -514,7 +514,7 @@ bool config_hf_apply(config_file *config, settings *s, const char *path, report 
 
 /* === Any configuration === */
 
-/* True if it has a member that only timm's files have. */
+/* True if the object has a member that only timm's files have. */
 static bool is_timm(const json_value *root) {
     static const char *const keys[] = {
         "architecture", "pretrained_cfg", "model_args",    "input_size",  "mean",

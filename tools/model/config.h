@@ -18,13 +18,13 @@
 typedef struct config_file {
     const char *architecture; /* NULL if unknown; with the tag if there is one */
     const json_value *label_names, *label_descriptions;
-    const char *processor;  /* of transformers, whose defaults were used; NULL for none */
+    const char *processor;  /* class of transformers whose defaults were used; NULL for none */
     char *text;             /* private */
     char full_name[256];    /* private */
     json_document document; /* private */
 } config_file;
 
-/* True if absent or null. */
+/* True if the member is absent or null. */
 bool config_is_null(const json_value *value);
 
 /* True for a whole number from 1 to 2^20, as for widths, depths and counts. */

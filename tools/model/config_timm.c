@@ -25,7 +25,7 @@ typedef enum key_action {
     TO_ATTENTION,
     TO_MLP,
     TO_SWIGLU,     /* true: a gated MLP with SiLU */
-    TO_FINAL_NORM, /* false: none; otherwise the tensors show its place */
+    TO_FINAL_NORM, /* false: no norm; otherwise the tensors show its place */
     TO_NOTHING,    /* vit.h lacks it: anything but null is refused */
 } key_action;
 
@@ -157,7 +157,7 @@ static bool put_setting(settings *s, const key_rule *rule, const char *where,
     return true;
 }
 
-/* n, or a list of two */
+/* Reads n, or a list of two numbers. */
 static bool pair(const json_value *value, int64_t *first, int64_t *second) {
     const json_value *a = value, *b = value;
     if (value->kind == JSON_ARRAY) {
@@ -341,8 +341,8 @@ static bool put_absence(settings *s, const key_rule *rule, const json_value *val
     return true;
 }
 
-/* A statement that there are none has priority: "pos_embed", "" or "none", or no
-   use_abs_pos_emb. */
+/* A statement that there are no positions has priority: "pos_embed" is "" or "none", or
+ * use_abs_pos_emb is false. */
 static bool put_positions(settings *s, const key_rule *rule, const char *where,
                           const json_value *value, report *r) {
     const char *text = json_string(value, NULL);
@@ -421,8 +421,8 @@ static const json_value *get_object(const json_value *root, const char *key, rep
     return value;
 }
 
-/* timm's own name is "architecture". The tag is separate: in pretrained_cfg, or in old files, which
- * have no such object, at the top. */
+/* timm's own name is "architecture". The tag is separate, in pretrained_cfg. Old files have no such
+ * object, and the tag is at the top. */
 static bool get_architecture(config_file *config, const json_value *root,
                              const json_value *pretrained, report *r) {
     const json_value *value = json_get(root, "architecture");
@@ -438,8 +438,8 @@ static bool get_architecture(config_file *config, const json_value *root,
     return true;
 }
 
-/* Later values win: pretrained_cfg describes the weights, the top and model_args the model made
- * from them. */
+/* Later values win: pretrained_cfg describes the weights; the top and model_args describe the model
+ * made from them. */
 bool config_timm_apply(config_file *config, settings *s, report *r) {
     const json_value *root = config->document.root;
     const json_value *pretrained = get_object(root, "pretrained_cfg", r);

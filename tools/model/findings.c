@@ -114,8 +114,8 @@ const char *heads_option(const heads_evidence *evidence, char text[HEADS_TEXT]) 
 
 enum {
     MAX_FINDINGS = 128,
-    ITEM_SIZE = 4096, /* of a line: names have up to 1024 letters */
-    GIVE_SIZE = 1024, /* of the advice, which comes last */
+    ITEM_SIZE = 4096, /* limit of a line; names have up to 1024 letters */
+    GIVE_SIZE = 1024, /* limit of the advice, which comes last */
 };
 
 /* === Collecting === */
@@ -153,8 +153,8 @@ static bool add(finding_list *list, const char *what, const char *why, const cha
     return false;
 }
 
-/* By falling harm of a wrong value: another order or number of heads, of norms or of pixels changes
- * the logits altogether, an epsilon only their fourth digit. */
+/* In order of the harm of a wrong value. A wrong number or order of heads, norms or pixels changes
+ * the logits altogether; a wrong epsilon changes only their fourth digit. */
 static const char *const by_harm[] = {
     "num_heads",
     "head_dim",
@@ -200,7 +200,8 @@ static size_t harm_rank(const char *what) {
     return unlisted;
 }
 
-/* From attn_root to norm_eps: values of nearly every model, or with an effect only on digits. */
+/* From attn_root to norm_eps: settings that nearly all models share, or that affect only late
+ * digits. */
 bool findings_is_minor(const char *what) {
     const size_t rank = harm_rank(what);
     return rank >= harm_rank("attn_root=") && rank <= harm_rank("norm_eps=");
@@ -279,7 +280,7 @@ void findings_free(findings *f) {
  * pool=token (its default) or --set pool=avg" the first. For an assumption it is the assumed value,
  * so that the example gives the assumed model. */
 
-/* The next word outside brackets; false at the end. */
+/* Finds the next word outside brackets; false at the end. */
 static bool next_word(const char **at, char *word, size_t size) {
     int depth = 0;
     size_t length = 0;
@@ -292,8 +293,8 @@ static bool next_word(const char **at, char *word, size_t size) {
     return length > 0;
 }
 
-/* Options that follow each other are all needed; of those with a word or a comma between them, one
- * is. Of values between bars the first is taken, because a shell would read a bar as a pipe. */
+/* Consecutive options are all needed; if a word or a comma separates options, one of them is. The
+ * first of several values between bars is taken, because a shell would read a bar as a pipe. */
 static void add_options(char *give, size_t size, const char *options) {
     char word[128], value[128];
     while (next_word(&options, word, sizeof word) && !strncmp(word, "--", 2) &&
@@ -307,7 +308,7 @@ static void add_options(char *give, size_t size, const char *options) {
     }
 }
 
-/* Quoted if a shell would split it. Appended as a whole or not at all. */
+/* Appends a word, in quotes if a shell would split it, as a whole or not at all. */
 static void add_option(char *give, size_t size, const char *option, const char *name,
                        const char *value, size_t length) {
     static const char plain[] =
@@ -320,8 +321,8 @@ static void add_option(char *give, size_t size, const char *option, const char *
         text_append(give, size, "%s", text);
 }
 
-/* "mean=0.5 std=0.5": each of them. Assumptions without an option are left out, and so is the
- * assumption that a name is useless. */
+/* "mean=0.5 std=0.5": each of them. Leaves out assumptions without an option, and the assumption
+ * that a name is useless. */
 static void add_assumed(char *give, size_t size, const char *what) {
     subject s;
     while (*what && subject_find(what, strcspn(what, "="), &s) && strcmp(s.option, "--arch")) {
@@ -365,7 +366,7 @@ static void put_questions(message *m, const finding_list *list) {
     m->left_out += list->more;
 }
 
-/* The advice for each problem, without repetition. */
+/* Appends the advice for each problem, without repetition. */
 static void put_advice(message *m, const finding_list *list) {
     size_t i, before;
     for (i = 0; i < list->count; i++) {
@@ -470,7 +471,7 @@ static const char *next_separator(const char *at, const char *end) {
     return end;
 }
 
-/* "1, 2 or 4": the numbers up to the first other word. */
+/* Reads "1, 2 or 4": the numbers up to the first other word. */
 static void add_numbers(choice_list *list, const char *text, const char *end) {
     while (text < end) {
         const char *stop = next_separator(text, end);
@@ -524,7 +525,7 @@ static const char *closing_bracket(const char *text) {
     return text;
 }
 
-/* "N", "token", or "token|avg|max"; returns the rest, which may be in brackets. */
+/* Reads "N", "token", or "token|avg|max"; returns the rest, which may be in brackets. */
 static const char *read_values(choice_list *list, const char *text) {
     const size_t all = strcspn(text, " ,;");
     const char *end = text + all, *brackets = strncmp(end, " (", 2) ? NULL : end + 2;
@@ -545,8 +546,8 @@ static const char *read_values(choice_list *list, const char *text) {
     return after;
 }
 
-/* If the text begins with an option for this subject, the part between it and the value; otherwise
- * NULL. */
+/* If the text begins with an option for this subject, returns the part between it and the value;
+ * otherwise NULL. */
 static const char *match_option(const subject *s, const char *text) {
     const size_t option = strlen(s->option), name = strlen(s->name);
     if (strncmp(text, s->option, option) != 0 || text[option] != ' ') return NULL;
@@ -565,7 +566,7 @@ static void read_choices(const subject *s, const char *text, choice_list *list) 
     if (list->count == 1) strcpy(list->suggested, list->items[0].value);
 }
 
-/* Used if the text names none. */
+/* The choices if the text names none. */
 static void add_usual(const setting_row *row, choice_list *list) {
     const setting_word *word = row->words;
     if (list->count > 0) return;

@@ -13,13 +13,13 @@
 
 /* === Subjects === */
 
-/* The subject of a question or an assumption, and the way to answer it: through the list of
- * settings, or by a separate option. */
+/* The subject of a question or an assumption, and the option that answers it: --set, or a separate
+ * one. */
 
 typedef struct subject {
     char name[64];
     const setting_row *row;            /* NULL for other kinds */
-    const char *option, *type, *means; /* option NULL: no single option gives it */
+    const char *option, *type, *means; /* option NULL: no single option answers it */
     bool with_prefix;                  /* the option takes "name=" before the value */
 } subject;
 
@@ -29,7 +29,8 @@ bool subject_find(const char *name, size_t length, subject *s);
 
 /* === Evidence of heads === */
 
-/* The evidence in trained weights for the number of heads, in words. layout/evidence.h reads it.
+/* Puts into words the evidence in trained weights for the number of heads, which layout/evidence.h
+ * reads.
  */
 
 enum { HEADS_MOST = 64, HEADS_TEXT = 320 };
@@ -48,7 +49,7 @@ typedef struct heads_evidence {
 /* The reason for ranked[0]: "read from the weights (154; next best 6: 95)". */
 const char *heads_why(const heads_evidence *evidence, char text[HEADS_TEXT]);
 
-/* The reason for the question, if the tensors do not decide. */
+/* The reason for a question, if the tensors do not decide. */
 const char *heads_doubt(const heads_evidence *evidence);
 
 /* The option to give if it is uncertain: "--set num_heads=N (1, 2, 4 or 8; the weights hint at 4:
@@ -69,7 +70,7 @@ typedef struct finding {
 
 typedef struct finding_list {
     finding *items;
-    size_t count, more; /* more: those beyond the limit, which are only counted */
+    size_t count, more; /* more: the number of entries beyond the limit */
 } finding_list;
 
 /* Zero it first. */
@@ -97,7 +98,7 @@ bool findings_has_asked(const findings *f, const char *what);
 /* True if a question or a problem remains. */
 bool findings_are_open(const findings *f);
 
-/* True if there are questions but no problems. The assumptions are then useful too. */
+/* True if there are questions but no problems; then the assumptions are useful too. */
 bool findings_only_ask(const findings *f);
 
 /* Fails with all open questions and problems and, if strict, the assumptions. Returns false. */

@@ -27,7 +27,7 @@ static bool labels_start(label_list *list, size_t count, report *r) {
 
 /* === Text files === */
 
-/* "n" and eight digits, then a space, a tab or the end. */
+/* True for "n" and eight digits, then a space, a tab or the end. */
 static bool starts_with_synset(const char *line) {
     return line[0] == 'n' && strspn(line + 1, "0123456789") == 8 &&
            (line[9] == '\0' || line[9] == ' ' || line[9] == '\t');
@@ -82,7 +82,7 @@ static void split_synsets(label_list *list) {
 
 /* === CSV: selected_tags.csv of the wd taggers === */
 
-/* The field of that column; NULL if the line has fewer. */
+/* The field in that column; NULL if the line has fewer fields. */
 static char *field_at(char *line, int column) {
     char *field = NULL;
     for (; line && column >= 0; column--) field = text_take_field(&line, ',');

@@ -1,5 +1,5 @@
-/* labels.h - the names of the classes, from a text file, from timm's config.json, or
- * those of ImageNet-1k. */
+/* labels.h - the names of the classes: from a text file, from timm's config.json, or
+ * ImageNet-1k's. */
 #ifndef LABELS_H
 #define LABELS_H
 
@@ -19,12 +19,12 @@ typedef struct label_list {
 
 void labels_free(label_list *list);
 
-/* One class a line, or on every line a WordNet id, a space and the words; or the CSV file of a
- * tagger, whose first line is "tag_id,name,...": selected_tags.csv. */
+/* Reads a file with one class per line; or with a WordNet id, a space and the words on every line;
+ * or the CSV file of a tagger (selected_tags.csv), whose first line is "tag_id,name,...". */
 bool labels_read_file(label_list *list, const char *path, report *r);
 
-/* label_names: a list; label_descriptions: NULL, a list, or an object keyed by label_names. If both
- * are given, the names are ids and the descriptions are for people. */
+/* label_names is a list; label_descriptions is NULL, a list, or an object with label_names as keys.
+ * If both are given, the names are ids and the descriptions are for people. */
 bool labels_from_json(label_list *list, const json_value *names, const json_value *descriptions,
                       report *r);
 

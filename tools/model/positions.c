@@ -23,7 +23,7 @@ static void put_frequency(const rope_options *options, int axis, double value, v
     }
 }
 
-/* Coordinates from the options, without a frequency. */
+/* Computes the coordinates from the options, without a frequency. */
 static vit_rotation no_rotation(const rope_options *options) {
     const vit_rotation dinov3 = { { 0 }, { 0 }, 0.5f, 2, -1 };
     const vit_rotation other = {
@@ -32,7 +32,7 @@ static vit_rotation no_rotation(const rope_options *options) {
     return options->type == ROPE_DINOV3 ? dinov3 : other;
 }
 
-/* Half of the pairs turn with the first coordinate, half with the second. */
+/* Half of the pairs rotate with the first coordinate, half with the second. */
 static vit_rotation turn_with_axis(const rope_grid *grid, int64_t pair, double value) {
     vit_rotation rotation = no_rotation(&grid->options);
     put_frequency(&grid->options, pair >= grid->pairs / 2, value, &rotation);
@@ -59,8 +59,8 @@ vit_rotation rope_rotation_mixed(const rope_grid *grid, float first, float secon
 
 /* === Sines and cosines === */
 
-/* Sines, then cosines of one coordinate at `count` frequencies, which fall from 1; number `last`,
- * if it exists, is 1 / 10000. */
+/* Writes sines, then cosines of one coordinate at `count` frequencies, which fall from 1. Frequency
+ * number `last`, if it exists, is 1 / 10000. */
 static void put_waves(double place, int count, int last, float *to) {
     int k;
     for (k = 0; k < count; k++) {

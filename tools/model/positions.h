@@ -16,21 +16,21 @@
 /* timm's names for its kinds. */
 typedef enum rope_type {
     ROPE_NONE,
-    ROPE_CAT,    /* one half of the pairs for each axis; neighbours pair up          */
-    ROPE_MIXED,  /* learned frequencies for both axes, of each block and head        */
-    ROPE_DINOV3, /* coordinates in [-1, 1]; elements of the two halves pair up       */
+    ROPE_CAT,    /* half of the pairs belong to each axis; neighbours form pairs */
+    ROPE_MIXED,  /* learned frequencies for both axes, of each block and head */
+    ROPE_DINOV3, /* coordinates in [-1, 1]; elements of the two halves form pairs */
 } rope_type;
 
 typedef enum rope_indexing {
-    ROPE_IJ, /* the row is the first coordinate                                  */
-    ROPE_XY, /* the column is the first coordinate                               */
+    ROPE_IJ, /* the row is the first coordinate */
+    ROPE_XY, /* the column is the first coordinate */
 } rope_indexing;
 
 typedef struct rope_options {
     rope_type type;
     rope_indexing indexing;
-    double temperature; /* base of the frequencies                                   */
-    double offset;      /* coordinate of the first row and column                    */
+    double temperature; /* base of the frequencies */
+    double offset;      /* coordinate of the first row and column */
     int reference;      /* side of the grid that coordinates are scaled to; 0 for none */
 } rope_options;
 
@@ -44,13 +44,13 @@ typedef struct rope_grid {
 /* The elements of a head that form pairs. */
 vit_rope rope_layout(rope_type type);
 
-/* The rotation of a pair, by frequencies from the options. */
+/* The rotation of a pair by frequencies from the options. */
 vit_rotation rope_rotation(const rope_grid *grid, int64_t pair);
 
-/* By the checkpoint's periods, one for each pair of an axis. */
+/* The rotation by the checkpoint's periods, one for each pair of an axis. */
 vit_rotation rope_rotation_of_period(const rope_grid *grid, int64_t pair, const float *periods);
 
-/* By the pair's frequencies along each coordinate. */
+/* The rotation by the pair's frequencies along each coordinate. */
 vit_rotation rope_rotation_mixed(const rope_grid *grid, float first, float second);
 
 /* === Sines and cosines === */
@@ -59,7 +59,8 @@ vit_rotation rope_rotation_mixed(const rope_grid *grid, float first, float secon
 
 /* Indices of pos_sincos' words. From SINCOS_1D on they run along the sequence: sines in even
  * columns, cosines in odd ones, two columns per frequency. Known variants: all sines before all
- * cosines; a frequency for each column; one for each that falls twice as fast; 1 for all. */
+ * cosines; a frequency for each column; such frequencies that fall twice as fast; frequency 1 for
+ * all columns. */
 enum {
     SINCOS_NONE,
     SINCOS_SIMPLE_VIT,

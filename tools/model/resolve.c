@@ -15,7 +15,7 @@ typedef struct resolver {
     const settings_seen *seen;
     const patch_request *wanted;
     settings_resolved *model;
-    vit_config *config; /* the model's, like the next two */
+    vit_config *config; /* those of the model, like the next two */
     settings_stored *stored;
     settings_notes *notes;
     findings *found;
@@ -31,7 +31,7 @@ static bool is_told(const resolver *m, setting_key key) {
 }
 
 /* The value from the tensors, --match or --set. In timm the place of the final norm depends on the
- * pooling, which a configuration may have changed; there the tensors are more reliable than a name.
+ * pooling, which a configuration may have changed, so the tensors are more reliable than a name.
  */
 static double shown_of(const resolver *m, setting_key key) {
     if (m->all[FROM_OPTIONS].given[key]) return m->all[FROM_OPTIONS].value[key];
@@ -76,7 +76,7 @@ static bool copy_fields(resolver *m, report *r) {
 
 /* === Contradictions === */
 
-/* Checks the name or the configuration against the tensors; --set, if given, decides. */
+/* Checks the name or the configuration against the tensors, unless --set gives the value. */
 static bool check_contradiction(const resolver *m, setting_key key, report *r) {
     const settings *tensors = &m->all[FROM_TENSORS];
     const settings *other = &m->all[m->all[FROM_CONFIG].given[key] ? FROM_CONFIG : FROM_NAME];
@@ -88,8 +88,8 @@ static bool check_contradiction(const resolver *m, setting_key key, report *r) {
                        setting_text(key, tensors->value[key], seen));
 }
 
-/* The meaning of mlp_dim depends on whether the MLP is gated, so that contradiction is named
-   first. */
+/* The meaning of mlp_dim depends on whether the MLP is gated, so a contradiction about gating is
+ * named first. */
 static bool check_contradictions(const resolver *m, report *r) {
     int key;
     if (!check_contradiction(m, SETTING_GATED_MLP, r)) return false;
@@ -100,7 +100,7 @@ static bool check_contradictions(const resolver *m, report *r) {
     return true;
 }
 
-/* === Two ways to say one thing === */
+/* === Settings with the same meaning === */
 
 static int stem_stride(int stem, int stages) {
     if (stem == VIT_STEM_NONE) return 1;
@@ -128,7 +128,7 @@ static void expand_ratio(resolver *m) {
     }
 }
 
-/* timm's names imply an mlp_ratio: if the width was changed, mlp_dim changed too. */
+/* timm's names imply an mlp_ratio, so a changed width also changes mlp_dim. */
 static void forget_other_width(resolver *m) {
     settings *name = &m->all[FROM_NAME];
     const double named = name->value[SETTING_EMBED_DIM];
@@ -256,7 +256,7 @@ static bool resolve_heads(resolver *m, report *r) {
         c->num_heads = (int)(inner / c->head_dim);
     put_assumed_heads(m, inner == c->embed_dim ? arch_heads_of_width(c->embed_dim) : 0);
     if (c->num_heads == 0 && !ask_heads(m, inner, r)) return false;
-    if (c->num_heads == 0) c->num_heads = 1; /* until there is an answer */
+    if (c->num_heads == 0) c->num_heads = 1; /* a placeholder until there is an answer */
     if (inner % c->num_heads != 0 || inner / c->num_heads > INT_MAX)
         return report_fail(r, "num_heads %d does not divide the width of attention, %lld",
                            c->num_heads, (long long)inner);
@@ -274,7 +274,7 @@ static bool gives_size(const settings *s) {
     return s->given[SETTING_IMG_HEIGHT] && s->given[SETTING_IMG_WIDTH];
 }
 
-/* The name or the configuration, whichever gives the size and has priority. */
+/* The source of the size with the higher priority: the name or the configuration. */
 static const settings *teller_of_size(const resolver *m) {
     return &m->all[gives_size(&m->all[FROM_CONFIG]) ? FROM_CONFIG : FROM_NAME];
 }
@@ -297,7 +297,7 @@ static int grid_side(const vit_config *c, double pixels) {
     side = floor(side / (c->patch_size / stride));
     if (c->patch_stride)
         side = pixels < c->patch_size ? 0 : floor((pixels - c->patch_size) / c->patch_stride) + 1;
-    return side < 32768 ? (int)side : 0; /* so that the product of two sides is an int */
+    return side < 32768 ? (int)side : 0; /* the product of two sides must fit an int */
 }
 
 /* The smallest side with this number of patches. */
@@ -305,13 +305,13 @@ static double pixels_of(const vit_config *c, int patches) {
     return (patches - 1.0) * patch_step(c) + c->patch_size;
 }
 
-/* The grid of a source's input size. */
+/* The grid that a source's input size gives. */
 static void take_grid(resolver *m, const settings *told) {
     m->stored->grid_height = grid_side(m->config, told->value[SETTING_IMG_HEIGHT]);
     m->stored->grid_width = grid_side(m->config, told->value[SETTING_IMG_WIDTH]);
 }
 
-/* True if the rows are the patches of the grid, with or without those of the prefix. */
+/* True if there are as many rows as patches in the grid, with or without prefix tokens. */
 static bool grid_explains_rows(resolver *m) {
     settings_stored *stored = m->stored;
     stored->patch_rows = stored->grid_height * stored->grid_width;
@@ -321,8 +321,8 @@ static bool grid_explains_rows(resolver *m) {
     return stored->patch_rows == stored->position_rows;
 }
 
-/* timm assumes a square grid unless the number of rows rules it out. Returns 0, 1 or 2 ways to read
- * the rows; of two, SETTING_POSITIONS decides. */
+/* timm assumes a square grid unless the number of rows rules it out. Returns the number of ways to
+ * read the rows: 0, 1, or 2, between which SETTING_POSITIONS decides. */
 static int square_grid(resolver *m) {
     settings_stored *stored = m->stored;
     const int rows = stored->position_rows, prefix = m->config->num_prefix_tokens;
@@ -341,7 +341,7 @@ static int square_grid(resolver *m) {
     return fits_all && fits_patches && wanted < 0 ? 2 : 1;
 }
 
-/* The size from the name or the configuration does not match the positions. */
+/* Fails: the size from the name or the configuration does not match the positions. */
 static bool refuse_size(const resolver *m, const settings *told, bool is_square_grid, report *r) {
     const double height = told->value[SETTING_IMG_HEIGHT], width = told->value[SETTING_IMG_WIDTH];
     const int patch = m->config->patch_size;
@@ -358,7 +358,8 @@ static bool refuse_size(const resolver *m, const settings *told, bool is_square_
                        told->origin, height, width, m->stored->position_rows, patch);
 }
 
-/* The rows are not a square: another number of patches, or more rows than tokens. */
+/* Fails: the rows are no square, so the number of patches differs or there are more rows than
+ * tokens. */
 static bool ask_for_rows(const resolver *m, report *r) {
     const settings_stored *stored = m->stored;
     const int prefix = m->config->num_prefix_tokens, patch = m->config->patch_size;
@@ -380,9 +381,9 @@ static bool ask_for_rows(const resolver *m, report *r) {
         choices_of_size(stored->position_rows - prefix, patch, patch_step(m->config), options), r);
 }
 
-/* Finds the grid of the positions, and whether the prefix tokens have positions too. Sources count
- * in falling precedence, except the command line: it may request another size, to which the
- * positions are resampled. */
+/* Finds the grid of the positions, and whether the prefix tokens have positions too. The source
+ * with the highest precedence decides. The command line does not: it may request another size, to
+ * which the positions are resampled. */
 static bool find_grid(resolver *m, report *r) {
     const settings *told = teller_of_size(m);
     int ways;
@@ -432,8 +433,9 @@ static bool ask_relative_size(const resolver *m, report *r) {
     return ask(m, "img_size", why, "--img-size HxW", r);
 }
 
-/* Like find_grid: the grid is that of the name or the configuration if it fits, otherwise a square.
- * The command line may request another size, and decides if the table is not that of a square. */
+/* As in find_grid, the grid is that of the name or the configuration if it fits, otherwise a
+ * square. The command line may request another size, and decides if the table is not that of a
+ * square. */
 static bool find_relative_grid(resolver *m, report *r) {
     const settings *told = teller_of_size(m);
     const int count = m->seen->relative_positions;
@@ -460,7 +462,7 @@ static bool put_img_size(resolver *m, report *r) {
            put_field(m, SETTING_IMG_WIDTH, value_or(m, SETTING_IMG_WIDTH, width), r);
 }
 
-/* Used if only such a table shows the size. */
+/* Applies if only such a table shows the size. */
 static bool resolve_relative_size(resolver *m, report *r) {
     m->config->positions = VIT_POS_NONE;
     return find_relative_grid(m, r) && put_img_size(m, r);
@@ -482,8 +484,8 @@ static bool resolve_free_size(resolver *m, report *r) {
     return resolve_sincos(m, r);
 }
 
-/* A table for the longest possible sequence: only the input's size shows how many of its rows are
- * used. */
+/* If the table is for the longest possible sequence, only the size of the input shows how many of
+ * its rows are used. */
 static bool take_first_rows(resolver *m, report *r) {
     vit_config *c = m->config;
     settings_stored *stored = m->stored;
@@ -506,7 +508,7 @@ static bool take_first_rows(resolver *m, report *r) {
     return true;
 }
 
-/* Compares the name, the configuration or --set with the rows. */
+/* Compares the value of the name, the configuration or --set with the rows. */
 static bool check_positions(const resolver *m, report *r) {
     const vit_config *c = m->config;
     const double wanted = value_or(m, SETTING_POSITIONS, c->positions);
@@ -625,7 +627,7 @@ static bool resolve_activation(resolver *m, report *r) {
            ask_for_lack(m, "activation", "cannot be seen in the tensors", options, r);
 }
 
-/* The name's pool, unless the norm shows that the head was changed. */
+/* Takes the name's pool, unless the norm shows that the head was changed. */
 static bool check_pool(const resolver *m, report *r) {
     const vit_config *c = m->config;
     const settings *name = &m->all[FROM_NAME];
@@ -659,7 +661,7 @@ static bool resolve_pool(resolver *m, report *r) {
                "--set pool=avg|token|max|avgmax" NAME_OR_CONFIG, r);
 }
 
-/* A library's default treatment of colours means nothing for a model with other channels. */
+/* A library's default mean and deviation mean nothing for a model with other channels. */
 static void forget_colours(resolver *m) {
     settings *s = &m->all[FROM_TENSORS];
     const int chans = m->stored->chans;
@@ -679,7 +681,7 @@ static bool adapt_patches(resolver *m, report *r) {
     return true;
 }
 
-/* Only a model with a variable size needs it. */
+/* Only a model with a variable size needs this. */
 static bool resolve_resampling(resolver *m, report *r) {
     vit_config *c = m->config;
     const vit_pos_resample how = (vit_pos_resample)value_of(m, SETTING_POS_RESAMPLE);
@@ -703,7 +705,7 @@ static bool resolve_resampling(resolver *m, report *r) {
                        setting_text(SETTING_POS_RESAMPLE, (int)how, word));
 }
 
-/* Each step reads the config entries of the previous ones. */
+/* Each step depends on the entries that the previous steps put into config. */
 bool settings_resolve(const settings all[FROM_COUNT], const settings_seen *seen,
                       const patch_request *wanted, settings_resolved *model, findings *f,
                       report *r) {

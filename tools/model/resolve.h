@@ -20,16 +20,16 @@ typedef struct norm_order_evidence {
     bool is_clear;
 } norm_order_evidence;
 
-/* The size of the supposed keys' biases relative to those of queries and values, in either
-   order. */
+/* The size of the supposed keys' biases relative to those of queries and values, for each of two
+ * orders. */
 typedef struct key_bias_evidence {
     double best, next;
     bool is_by_head;
     bool is_clear;
 } key_bias_evidence;
 
-/* Evidence from the tensors beyond single settings. Inspecting a checkpoint fills it in; only what
- * --match-input and --match-folder settle is taken out of it again. */
+/* Evidence from the tensors beyond single settings. The inspection of a checkpoint fills it in;
+ * settings that --match-input or --match-folder settle are removed again. */
 typedef struct settings_seen {
     int position_rows;      /* of pos_embed; 0 without it */
     int relative_positions; /* columns of blocks.0.attn.rel_pos; 0 without it */
@@ -37,17 +37,16 @@ typedef struct settings_seen {
     int64_t patch_depth;    /* columns of a 2-D patch_embed.proj.weight, the old form; else 0 */
     bool patch_order_read;  /* from the weights: the mean correlation of neighbouring pixels in */
     double patch_order_best, patch_order_next; /* the chosen order, and in the other */
-    heads_evidence heads;           /* in the weights; read if no source gives the number */
-    norm_order_evidence norm_order; /* likewise */
-    key_bias_evidence key_bias;     /* likewise */
-    bool by_default[SETTING_COUNT]; /* no source gave it: it is a default of the layout's library */
+    heads_evidence heads;                      /* in the weights, if no source gives the number */
+    norm_order_evidence norm_order;            /* likewise */
+    key_bias_evidence key_bias;                /* likewise */
+    bool by_default[SETTING_COUNT]; /* a default of the layout's library, from no source */
     bool mean_by_default, std_by_default;
     const char *library;          /* that library */
     bool is_open;                 /* see layout->is_open */
     bool is_torch_attention;      /* torch.nn.MultiheadAttention, whose scale is known */
-    bool is_batch_second;         /* it states that it gets [tokens, batch, width] */
-    const char *activation_doubt; /* the checkpoint's own code contradicts the usual one: why;
-                                       or NULL */
+    bool is_batch_second;         /* the code states that it gets [tokens, batch, width] */
+    const char *activation_doubt; /* the checkpoint's code contradicts the usual; or NULL */
 } settings_seen;
 
 /* The checkpoint's own shapes, where those of the .vit file may differ. */
@@ -64,7 +63,7 @@ typedef struct settings_notes {
     bool heads_by_width;   /* num_heads follows timm's naming of embed_dim */
     bool heads_by_weights; /* read from the weights */
     bool chans_by_depth;   /* in_chans follows from a linear layer's width */
-    bool patches_adapted;  /* to other channels or another size */
+    bool patches_adapted;  /* adapted to other channels or another size */
     bool positions_resampled;
     vit_pos_resample pos_resample; /* how */
 } settings_notes;

@@ -152,7 +152,7 @@ static const struct {
     { SETTING_REPRESENTATION_ACTIVATION, "identity", "none" },
 };
 
-/* In lower case, with _ for - and without "nn." in front. */
+/* Copies a word in lower case, with _ for - and without a leading "nn.". */
 static void plain_word(const char *word, char plain[64]) {
     size_t i;
     if (!strncmp(word, "nn.", 3)) word += 3;
@@ -197,7 +197,7 @@ static bool setting_find(const char *text, setting_key *key) {
     return false;
 }
 
-/* The setting with the longest common beginning; NULL for none. */
+/* The setting whose name shares the longest beginning; NULL for none. */
 static const char *nearest_setting(const char *text) {
     const char *nearest = NULL;
     size_t most = 3, i, length;
@@ -243,7 +243,7 @@ static bool parse_value(settings *s, setting_key key, const char *text, report *
     }
 }
 
-/* Numbers between commas; one stands for every channel. */
+/* Reads numbers between commas; a single one stands for every channel. */
 static bool parse_vector(const settings *s, const char *name, const char *text,
                          double values[VIT_MAX_CHANS], int *count, report *r) {
     *count = 0;
@@ -314,7 +314,7 @@ const char *setting_text(setting_key key, double value, char text[32]) {
 
 /* === From a config === */
 
-/* A NUMBER is a float there, everything else an int, as checked above. */
+/* In vit_config a NUMBER is a float, and every other kind an int, as checked above. */
 double setting_get_field(setting_key key, const vit_config *config) {
     const char *at = (const char *)config + setting_rows[key].offset;
     float number;
@@ -427,7 +427,7 @@ bool choices_is_square(int64_t n, int *side) {
 
 /* === Preprocessing === */
 
-/* The value of a channel that was made from the checkpoint's, like its weights. */
+/* The value of a channel that is made from the checkpoint's channels, as its weights are. */
 static double adapted_value(const double *values, int count, int chans, int channel) {
     double sum = 0;
     int i;
@@ -436,8 +436,9 @@ static double adapted_value(const double *values, int count, int chans, int chan
     return sum / count;
 }
 
-/* mean or std, for each channel of the file: given for these, for the checkpoint's, or one for all.
- * A name implies three channels; any other number may use its values if they are equal. */
+/* Sets mean or std for each channel of the file. The values may be given for these channels, for
+ * the checkpoint's, or as one for all. A name implies three channels; any other number may use its
+ * values if they are equal. */
 static bool resolve_vector(const settings all[FROM_COUNT], bool is_std, int stored_chans, int chans,
                            float *out, report *r) {
     const char *name = is_std ? "std" : "mean";
@@ -464,8 +465,8 @@ static bool resolve_vector(const settings all[FROM_COUNT], bool is_std, int stor
     return true;
 }
 
-/* A model with a variable input size needs the size before the crop to follow from it. timm gives
- * crop_pct in a few decimals; with any other number vit.h keeps the proportion of both sizes. */
+/* If the input size is variable, the size before the crop must follow from it. timm gives crop_pct
+ * in a few decimals; for any other value vit.h keeps the proportion of both sizes. */
 static float kept_crop_pct(const settings all[FROM_COUNT], const vit_config *c, double crop_pct) {
     const bool told = settings_origin(all, SETTING_RESIZE_HEIGHT) >= 0 ||
                       settings_origin(all, SETTING_RESIZE_WIDTH) >= 0;

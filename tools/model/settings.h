@@ -29,7 +29,7 @@ typedef enum setting_kind {
     SETTING_INTEGER,
     SETTING_NUMBER,
     SETTING_FLAG, /* 0 or 1, also true and false */
-    SETTING_WORD, /* one of its words; the value is the word's index */
+    SETTING_WORD, /* a word; the value is the word's index */
 } setting_kind;
 
 typedef enum setting_field { SETTING_NO_FIELD, SETTING_COPIED, SETTING_WORKED_OUT } setting_field;
@@ -56,7 +56,7 @@ typedef struct setting_row {
     setting_kind kind;
     const char *shown_by, *phrase;
     const char *choices;       /* the words, with spaces between them; NULL if not a WORD */
-    const setting_word *words; /* the words by index; ends with a NULL word; or NULL */
+    const setting_word *words; /* the words by index, then NULL; or NULL */
 } setting_row;
 
 extern const setting_row setting_rows[SETTING_COUNT];
@@ -64,7 +64,7 @@ extern const setting_row setting_rows[SETTING_COUNT];
 /* Indices of patch_order's words: h and w are the row and the column in a patch. */
 enum { PATCH_ORDER_CHW, PATCH_ORDER_HWC, PATCH_ORDER_CWH, PATCH_ORDER_WHC };
 
-/* Indices of qkv_order's words: how the rows of a weight, or its parts, are ordered. */
+/* Indices of qkv_order's words: the order of the rows of a weight, or of its parts. */
 enum {
     QKV_ORDER_QKV,
     QKV_ORDER_QVK,
@@ -74,11 +74,11 @@ enum {
     QKV_ORDER_VKQ,
 };
 
-/* Indices of qkv_interleave's words: which of head, value of a head and query, key or value comes
- * first in the rows of a joint weight. */
+/* Indices of qkv_interleave's words: the order in which head, value of a head, and query, key or
+ * value vary in the rows of a joint weight. */
 enum { QKV_INTERLEAVE_NONE, QKV_INTERLEAVE_PER_HEAD, QKV_INTERLEAVE_PER_VALUE };
 
-/* Indices of attn_root's words. A well-known tutorial computes the last one. */
+/* Indices of attn_root's words. The last order is that of a well-known tutorial. */
 enum { ATTN_ROOT_HEAD_DIM, ATTN_ROOT_EMBED_DIM, ATTN_ROOT_EMBED_DIM_AFTER };
 
 /* The settings from one source. Integers and indices of words are exact in a double. */
@@ -103,7 +103,7 @@ enum {
 void settings_start(settings *s, const char *origin);
 void settings_put(settings *s, setting_key key, double value);
 
-/* The field of a vit_config for a setting. */
+/* The value of a setting's field in a vit_config. */
 double setting_get_field(setting_key key, const vit_config *config);
 void setting_put_field(setting_key key, double value, vit_config *config);
 /* Sets it; refuses values out of range. Whole numbers from tensors or computations may be larger
@@ -126,17 +126,18 @@ int setting_find_word(setting_key key, const char *word);
 /* Also accepts other spellings: "nn.SiLU", "swish". */
 int setting_find_any_word(setting_key key, const char *text);
 
-/* True with the value of the highest origin that gives one. */
+/* Returns true, and the value of the highest origin that gives the setting. */
 bool settings_get(const settings all[FROM_COUNT], setting_key key, double *value);
 /* The highest origin that gives the setting, or -1. */
 int settings_origin(const settings all[FROM_COUNT], setting_key key);
 
-/* The value in the form of --set: "7", or the word. */
+/* Writes a value as --set takes it: "7", or the word. */
 const char *setting_text(setting_key key, double value, char text[32]);
 
 /* === Choices === */
 
-/* The possible values of a setting, as an option to copy: "--set num_heads=N (1, 2, 4 or 8)". */
+/* Writes the possible values of a setting as an option to copy: "--set num_heads=N (1, 2, 4 or
+ * 8)". */
 
 enum { CHOICES_SIZE = 256 };
 
@@ -159,21 +160,21 @@ bool choices_is_square(int64_t n, int *side);
 
 /* The size before the crop, and mean and std of each channel. */
 
-/* Puts them into the config, whose input size and channels are known; stored_chans are those of the
- * checkpoint, if the file has others. */
+/* Puts the preprocessing into the config, whose input size and channels are set. stored_chans is
+ * the checkpoint's number of channels, if the file has another. */
 bool preprocessing_resolve(const settings all[FROM_COUNT], int stored_chans, vit_config *c,
                            report *r);
 
 /* === Another patch embedding === */
 
-/* The requested patch embedding, in place of the checkpoint's. */
+/* Requested changes of the patch embedding. */
 
 /* Channels and patch size of the .vit file; 0 keeps those of the checkpoint. */
 typedef struct patch_request {
     int chans, patch;
 } patch_request;
 
-/* Puts them into the config, which has those of the checkpoint. */
+/* Puts the requested channels and patch size into the config, which has those of the checkpoint. */
 bool patch_request_apply(const patch_request *wanted, vit_config *c, report *r);
 
 #endif

@@ -400,7 +400,7 @@ static const arch archs[] = {
     { "vit_huge_plus_patch16_dinov3", DINOV3_HUGE, 16, 256, DINOV3_GLU, IMAGENET, 1.0 },
     { "vit_huge_plus_patch16_dinov3_qkvb", DINOV3_HUGE, 16, 256, DINOV3_GLU_BIAS, IMAGENET, 1.0 },
     { "vit_7b_patch16_dinov3",               DINOV3_7B,  16, 256, DINOV3_GLU,    IMAGENET, 1.0   },
-    /* after a stem; the patch size is in pixels of the input */
+    /* with a stem; the patch size is in pixels of the input */
     { "vit_tiny_r_s16_p8_224",               TINY,       32, 224, PLAIN,         HALF,     0.9   },
     { "vit_tiny_r_s16_p8_384",               TINY,       32, 384, PLAIN,         HALF,     1.0   },
     { "vit_small_r26_s32_224",               SMALL,      32, 224, PLAIN,         HALF,     0.9   },
@@ -476,7 +476,7 @@ static const char *const tags[] = {
     "lvd1689m",  "sat493m",     "eupe_*",
 };
 
-/* Retired names of timm, and their replacements; the part before '*' is kept. */
+/* Retired names of timm, and their replacements; '*' stands for the part that stays. */
 static const struct {
     const char *pattern, *prefix, *suffix, *added, *tag;
 } retired[] = {
@@ -494,7 +494,7 @@ static const struct {
     { "vit_deit_*", "vit_", "", "", "" },
 };
 
-/* Other timm names, with the option that this version of vit.h lacks. The first match decides. */
+/* Names of timm that vit.h cannot run, with the option that it lacks. The first match decides. */
 static const struct {
     const char *pattern, *option;
 } lacking[] = {
@@ -526,7 +526,7 @@ static bool arch_same_letter(char a, char b) {
     return tolower((unsigned char)a) == b || (a == '-' && b == '_');
 }
 
-/* Levenshtein's edit distance, one row at a time. Names are shortened more often than misspelt:
+/* Levenshtein's edit distance, one row at a time. Names are shortened more often than misspelt, so
  * letters missing from `name` cost little, additional ones much, and a missing end nothing. */
 static size_t arch_distance(const char *name, const char *full) {
     enum { LACKS = 1, OTHER = 5 };

@@ -14,10 +14,10 @@
 /* The (mean, std) pairs in use; the same three values for every plain ViT of a family. */
 typedef enum arch_norm {
     ARCH_HALF,      /* 0.5 and 0.5: Google's own models, AugReg, SAM, SigLIP */
-    ARCH_IMAGENET,  /* 0.485 0.456 0.406: DeiT, DINO, MAE, BEiT-3            */
-    ARCH_OPENAI,    /* 0.48145466 0.4578275 0.40821073: CLIP, EVA, AIMv2     */
-    ARCH_UNIT,      /* 0 and 1: MIIL, TIPSv2                                 */
-    ARCH_SATELLITE, /* 0.43 0.411 0.296: DINOv3 of satellite images          */
+    ARCH_IMAGENET,  /* 0.485 0.456 0.406: DeiT, DINO, MAE, BEiT-3 */
+    ARCH_OPENAI,    /* 0.48145466 0.4578275 0.40821073: CLIP, EVA, AIMv2 */
+    ARCH_UNIT,      /* 0 and 1: MIIL, TIPSv2 */
+    ARCH_SATELLITE, /* 0.43 0.411 0.296: DINOv3 of satellite images */
 } arch_norm;
 
 /* Differences from a plain ViT: class token, positions of all tokens, pre-norm blocks of LayerNorm
@@ -55,7 +55,7 @@ typedef enum arch_norm {
 #define ARCH_DIFF          ARCH_OPTION(29) /* attn_layer=diff */
 #define ARCH_PARALLEL      ARCH_OPTION(30) /* block_fn=ParallelScalingBlock */
 #define ARCH_DYNAMIC       ARCH_OPTION(31) /* dynamic_img_size=True */
-#define ARCH_FLEXIVIT      ARCH_OPTION(32) /* its positions: bilinear, no antialias */
+#define ARCH_FLEXIVIT      ARCH_OPTION(32) /* resamples positions bilinearly, without antialias */
 #define ARCH_QK_NORM       ARCH_OPTION(33) /* qk_norm=True */
 /* Rotary positions, a kind from timm_names.c. */
 #define ARCH_ROPE_SHIFT 60
@@ -63,13 +63,13 @@ typedef enum arch_norm {
 
 typedef enum arch_rope {
     ARCH_ROPE_NONE,
-    ARCH_ROPE_EVA02, /* rows first, on a grid of 16 x 16                      */
+    ARCH_ROPE_EVA02, /* rows first, on a grid of 16 x 16 */
     ARCH_ROPE_PE14,  /* Perception Encoder: columns first, counted from 1 ... */
     ARCH_ROPE_PE24,
     ARCH_ROPE_PE32,
-    ARCH_ROPE_PE32_0, /* ... or from 0 without a class token                   */
-    ARCH_ROPE_AXIAL,  /* RoPE-ViT: columns first                               */
-    ARCH_ROPE_MIXED,  /* and with frequencies of each block and head           */
+    ARCH_ROPE_PE32_0, /* ... or from 0 without a class token */
+    ARCH_ROPE_AXIAL,  /* RoPE-ViT: columns first */
+    ARCH_ROPE_MIXED,  /* and with frequencies of each block and head */
     ARCH_ROPE_DINOV3,
 } arch_rope;
 
@@ -106,7 +106,7 @@ arch_result arch_find(const char *name, arch_choice *choice, report *r);
 /* The full name: "vit_base_patch16_224.augreg_in21k". */
 void arch_full_name(const arch_choice *choice, char *text, size_t size);
 
-/* All its settings, for three channels and no head. */
+/* All settings of an architecture, for three channels and no head. */
 void arch_config(const arch_choice *choice, vit_config *config);
 
 /* Its rotary positions. */

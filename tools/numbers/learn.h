@@ -17,9 +17,9 @@
  *                        over any number of photos
  *     vit_learn_fit      logistic regression, with one class a photo or several; keeps the photos
  *
- * All is computed in double and in a fixed order, with exp and log of its own: the same bits for any
- * number of threads, and on every CPU if the compiler fuses no multiplication with an addition
- * (-std=c99, or -ffp-contract=off). MIT license, as vit.h.
+ * All arithmetic is in double and in a fixed order, with own versions of exp and log. So the bits
+ * are the same for any number of threads, and on every CPU if the compiler fuses no multiplication
+ * with an addition (-std=c99, or -ffp-contract=off). MIT license, as vit.h.
  */
 #ifndef VIT_LEARN_H
 #define VIT_LEARN_H
@@ -42,10 +42,11 @@ extern "C" {
 VIT_LEARN_API void vit_learn_scores(const double *weights, int num_classes, const float *x, int dim,
                                     double *scores);
 
-/* Scores to their softmax, in place. Returns the log of the sum that they were divided by. */
+/* Turns scores into their softmax, in place. Returns the log of the sum that divided them. */
 VIT_LEARN_API double vit_learn_softmax(double *scores, int num_classes);
 
-/* The best class, of equal ones the first; probabilities [num_classes] receives those of all. */
+/* Returns the best class, the first if several are equal; probabilities [num_classes] receives
+ * those of all classes. */
 VIT_LEARN_API int vit_learn_classify(const double *weights, int num_classes, const float *x,
                                      int dim, double *probabilities);
 
@@ -55,12 +56,12 @@ VIT_LEARN_API double vit_learn_log(double x);
 
 /* --- logistic regression -------------------------------------------------- */
 
-/* Embeddings [count, dim] and what is on the photos. */
+/* Embeddings [count, dim], and the classes of the photos. */
 typedef struct vit_learn_rows {
     const float *values;
-    const int *classes;        /* [count], from 0 on: one class a photo; or NULL, and     */
-    const unsigned char *tags; /* [count, num_classes], 1 for each class that it has      */
-    const int *which;          /* [count]: the rows that are meant; NULL: the first       */
+    const int *classes;        /* [count], from 0 on: one class per photo; or NULL, and */
+    const unsigned char *tags; /* [count, num_classes], 1 for each class that it has */
+    const int *which;          /* [count]: the rows to use; NULL: the first count rows */
     int count, dim, num_classes;
 } vit_learn_rows;
 
@@ -69,29 +70,30 @@ typedef void vit_learn_for(void *user, int count, void (*task)(void *arg, int in
 
 typedef struct vit_learn_options {
     double c;                    /* inverse strength of the regularisation */
-    int warm;                    /* 1: starts from the weights as they are, not from zeros */
+    int warm;                    /* 1: starts from the given weights, not from zeros */
     vit_learn_for *parallel_for; /* NULL: on the calling thread */
     void *user;
 } vit_learn_options;
 
-/* Bytes of memory that vit_learn_fit takes. */
+/* The size in bytes of the memory for vit_learn_fit. */
 VIT_LEARN_API size_t vit_learn_size(int dim, int num_classes);
 
-/* Weights that minimise the sum of the rows' cross-entropies plus |weights|^2 / (2 c), without the
- * biases: what scikit-learn's LogisticRegression(C=c) does, and like it by L-BFGS (Liu and Nocedal
- * 1989), until a step no longer lowers that by 1e-9 of it. With tags, each class on its own, as
- * OneVsRestClassifier. memory is aligned as a double. Returns the number of steps. */
+/* Finds the weights that minimise the sum of the rows' cross-entropies plus |weights|^2 / (2 c),
+ * where |weights| excludes the biases, as scikit-learn's LogisticRegression(C=c) does. L-BFGS (Liu
+ * and Nocedal 1989) runs until a step lowers this loss by less than 1e-9 of it. With tags, each
+ * class is fitted separately, as by OneVsRestClassifier. memory is aligned as a double. Returns the
+ * number of steps. */
 VIT_LEARN_API int vit_learn_fit(const vit_learn_rows *rows, const vit_learn_options *options,
                                 void *memory, double *weights);
 
 /* --- sums: photos are added one by one, and not kept ---------------------- */
 
-/* Points into memory of the caller, which is all there is to keep, in flash or in a file. */
+/* Points into the caller's memory, which holds the whole state: keep it in flash or in a file. */
 typedef struct vit_learn_sums {
     int dim, max_classes, ridge;
-    double *counts;  /* [max_classes]: photos of each class, 0 of one to be learnt */
+    double *counts;  /* [max_classes]: photos of each class; 0: not learnt yet */
     double *sums;    /* [max_classes, dim] */
-    double *squares; /* 1, of x x; or the lower triangle of x x^T, row by row      */
+    double *squares; /* 1, the sum of x x; or the lower triangle of that of x x^T, by rows */
 } vit_learn_sums;
 
 /* Bytes of that memory. ridge: 1 for vit_learn_ridge. */
@@ -101,15 +103,15 @@ VIT_LEARN_API void vit_learn_clear(vit_learn_sums *s);
 VIT_LEARN_API void vit_learn_add(vit_learn_sums *s, const float *x, int index);
 
 /* Weights [max_classes, dim + 1]. A class without photos has the score -1e30. The score of a class
- * is the logarithm of its density, a Gaussian about its mean, with what is common to all left out;
- * all variances are alike. Returns 0 if no class has two photos: then there is no variance, and
- * that of all photos about their mean stands in, or 1. */
+ * is the logarithm of a Gaussian density about its mean, without the terms that all classes share;
+ * all variances are equal. Returns 0 if no class has two photos, so that there is no variance
+ * within classes. The variance of all photos about their mean then replaces it, or 1. */
 VIT_LEARN_API int vit_learn_means(const vit_learn_sums *s, double *weights);
 
-/* The same with a common covariance, shrunk towards equal variances by a share from 0 to 1: ridge
- * regression, and scikit-learn's LinearDiscriminantAnalysis(solver="lsqr", shrinkage=share), with
- * equal priors. scratch is [dim (dim + 1) / 2]. Returns 0, and leaves the weights alone, if the
- * covariance cannot be inverted: shrink more. */
+/* Like vit_learn_means, but with a common covariance, shrunk towards equal variances by `share`, 0
+ * to 1. That is ridge regression, or scikit-learn's LinearDiscriminantAnalysis(solver="lsqr",
+ * shrinkage=share) with equal priors. scratch is [dim (dim + 1) / 2]. Returns 0 without changing
+ * the weights if the covariance cannot be inverted; shrink more. */
 VIT_LEARN_API int vit_learn_ridge(const vit_learn_sums *s, double share, double *scratch,
                                   double *weights);
 
@@ -164,7 +166,7 @@ VIT_LEARN_API double vit_learn_log(double x) {
 
 enum { VIT_LEARN__LANES = 8, VIT_LEARN__ROWS = 4 };
 
-/* Numbers in a padded vector of dim and a bias. */
+/* The length of a vector of dim numbers and a bias, padded. */
 static size_t vit_learn__stride(int dim) {
     return ((size_t)dim + VIT_LEARN__LANES) / VIT_LEARN__LANES * VIT_LEARN__LANES;
 }
@@ -240,14 +242,14 @@ typedef struct vit_learn__point {
 typedef struct vit_learn__state {
     const vit_learn_rows *rows;
     const vit_learn_options *options;
-    size_t stride, size, part; /* of a class, of the weights, of a part's slopes and scratch    */
-    double *parts;             /* [PARTS, part]                                                 */
+    size_t stride, size, part; /* of a class; of the weights; of a part's slopes and scratch */
+    double *parts;             /* [PARTS, part] */
     double losses[VIT_LEARN__PARTS];
     vit_learn__point here, next;
     double *moves, *turns;             /* [PAIRS, size]: of the latest steps, the change of the */
-    double products[VIT_LEARN__PAIRS]; /* weights, that of the slopes, their product            */
-    double *way;                       /* [size]                                                */
-    int pairs;                         /* steps so far: pair i is in place i % PAIRS            */
+    double products[VIT_LEARN__PAIRS]; /* weights, that of the slopes, their product */
+    double *way;                       /* [size] */
+    int pairs;                         /* steps so far: pair i is in place i % PAIRS */
 } vit_learn__state;
 
 static size_t vit_learn__part(int dim, int num_classes) {
@@ -262,7 +264,7 @@ VIT_LEARN_API size_t vit_learn_size(int dim, int num_classes) {
            sizeof(double);
 }
 
-/* Scores of a row to their derivatives; returns its loss. */
+/* Turns the scores of a row into the derivatives; returns the row's loss. */
 static double vit_learn__rate_row(const vit_learn_rows *rows, size_t row, double *scores) {
     double loss = 0;
     int c;
@@ -281,7 +283,7 @@ static double vit_learn__rate_row(const vit_learn_rows *rows, size_t row, double
     return loss;
 }
 
-/* Loss and slopes of a few rows. */
+/* Computes the loss and slopes of a few rows. */
 static double vit_learn__rate_rows(const vit_learn__state *f, int first, int count,
                                    double *slopes) {
     const vit_learn_rows *rows = f->rows;
@@ -351,8 +353,8 @@ static void vit_learn__rate(vit_learn__state *f) {
     }
 }
 
-/* The slopes times the inverse Hessian, as estimated from the latest steps: the two loops. The
- * first step is about 1 long. */
+/* Multiplies the slopes by the inverse Hessian, estimated from the latest steps (L-BFGS's two
+ * loops). The first step is about 1 long. */
 static void vit_learn__find_way(vit_learn__state *f) {
     const int first = f->pairs > VIT_LEARN__PAIRS ? f->pairs - VIT_LEARN__PAIRS : 0;
     const int last = f->pairs - 1;
@@ -382,8 +384,8 @@ static void vit_learn__find_way(vit_learn__state *f) {
     }
 }
 
-/* Goes the way down, or a half of it and so on, until the loss falls as it should (Armijo). 0: it
- * does not, since the loss is as low as it can be told. */
+/* Takes the whole step, or half of it and so on, until the loss falls enough (Armijo). Returns 0 if
+ * no step lowers the loss measurably. */
 static int vit_learn__step(vit_learn__state *f) {
     const double slope = vit_learn__dot(f->way, f->here.slopes, f->size);
     double length = 1;
@@ -489,7 +491,7 @@ VIT_LEARN_API void vit_learn_add(vit_learn_sums *s, const float *x, int index) {
     }
 }
 
-/* Photos beyond the first of each class: what there is to tell variances from. */
+/* The number of photos beyond the first of each class, from which variances can be estimated. */
 static double vit_learn__freedom(const vit_learn_sums *s) {
     double freedom = 0;
     int c;
@@ -547,7 +549,8 @@ VIT_LEARN_API int vit_learn_means(const vit_learn_sums *s, double *weights) {
     return known;
 }
 
-/* The shrunk covariance as L D L^T: L below the diagonal, D upon it. 0: it has no inverse. */
+/* Factors the shrunk covariance as L D L^T, with L below the diagonal and D on it. Returns 0 if it
+ * has no inverse. */
 static int vit_learn__factor(const vit_learn_sums *s, double share, double *l) {
     double all = 0, trace = 0, largest = 0;
     int c, i, k, j;

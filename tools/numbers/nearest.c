@@ -44,7 +44,8 @@ INLINE void load_halves(lanes *to, const void *from) {
 }
 
 INLINE void multiply_add(lanes *sum, const lanes *a, const lanes *b) {
-    const lanes product = *a * *b; /* a separate statement, so that no compiler fuses the two */
+    const lanes product = *a *
+                          *b; /* a separate statement, which compilers do not fuse with the sum */
     *sum += product;
 }
 
@@ -59,7 +60,7 @@ INLINE void add_up_plain(const lanes *sums, float *totals) {
     }
 }
 
-/* One step of all products of a tile: sums[q * DOT_TILE_ROWS + r]. */
+/* One step of all products of a tile, with sums[q * DOT_TILE_ROWS + r]. */
 INLINE void tile_step(lanes *sums, const float *const *q, const float *const *r, int i) {
     lanes a, b0, b1;
     load_floats(&b0, r[0] + i);
@@ -96,7 +97,7 @@ INLINE void multiply_tile(add_lanes *add_up, const float *const *q, const float 
     add_up(sums, out);
 }
 
-enum { ROWS = TOTALS / 2 }; /* rows whose sums are added up together */
+enum { ROWS = TOTALS / 2 }; /* rows whose lanes are added up together */
 
 /* One step of the products of a row, sums[0], and of its squares, sums[ROWS]. */
 INLINE void row_step(load_lanes *load, lanes *sums, const lanes *a, const char *row) {
@@ -132,8 +133,8 @@ INLINE void rows_step(load_lanes *load, lanes *sums, const float *q, const char 
     row_step(load, &sums[3], &a, rows[3]);
 }
 
-/* Halves arrive faster than the additions to one row's sum, so rows are summed side by side. That
- * breaks the CPU's prefetching of consecutive rows, so they are prefetched explicitly. */
+/* Memory delivers halves faster than a CPU can add to one row's sum, so several rows are summed
+ * side by side. That defeats the CPU's prefetching, so rows are prefetched explicitly. */
 INLINE void sum_halves(load_lanes *load, const float *q, const char *const *rows, int dim,
                        lanes *sums) {
     enum { SIZE = sizeof(uint16_t), AHEAD = 4096 };
@@ -174,7 +175,7 @@ INLINE void scan_floats(add_lanes *add_up, const dot_scan *s) {
     }
 }
 
-/* Beyond the last row, the first of its group of four takes its place. */
+/* In a group of four, the first row stands in for rows beyond the last. */
 INLINE void scan_halves(load_lanes *load, add_lanes *add_up, const dot_scan *s) {
     const size_t size = (size_t)s->dim * sizeof(uint16_t);
     const char *first = s->rows;
@@ -310,8 +311,8 @@ static int64_t rows_of(const nearest_set *set) {
     return rows;
 }
 
-/* Where `count` rows from `first` on are as floats; halves are widened into room [count, dim], which
- * may be NULL where there are none. */
+/* Returns `count` rows from `first` on, as floats. Halves are widened into room [count, dim], which
+ * may be NULL if there are none. */
 static void rows_from(const nearest_set *set, int64_t first, int count, float *room,
                       const float **at) {
     const nearest_part *part = set->parts;
@@ -335,12 +336,12 @@ const float *nearest_row(const nearest_set *set, int64_t row, float *room) {
 
 /* === The best few === */
 
-/* Of equal ones the later row. */
+/* Equal cosines: the later row is worse. */
 static bool is_after(const nearest_hit *a, const nearest_hit *b) {
     return a->cosine < b->cosine || (a->cosine == b->cosine && a->row > b->row);
 }
 
-/* Keeps the best k in a heap, with the worst of them at its top: hits[0]. */
+/* Keeps the best k in a heap, whose top, hits[0], is the worst of them. */
 static int keep(nearest_hit *hits, int count, int k, nearest_hit hit) {
     int at = 0;
     if (!(hit.cosine >= -2)) return count; /* NaN */
@@ -377,8 +378,7 @@ static void run_tasks(const vit_executor *executor, int count, vit_task *task, v
 
 /* === One query === */
 
-/* A vector in pass one: a unit vector whose elements are steps[i] * step, up to a vector no longer
- * than error. */
+/* A vector in pass one: the unit vector is steps[i] * step, plus a vector no longer than error. */
 typedef struct stepped {
     int16_t *steps; /* [dim]; NULL without a pass one */
     double step, error;
@@ -401,14 +401,14 @@ typedef struct one_search {
     double inverse; /* of the query */
     int k, tasks;
     int64_t rows;                /* of all parts */
-    dot_rows_kernel *kernels[2]; /* of floats and of halves */
+    dot_rows_kernel *kernels[2]; /* bytes of floats and of halves */
     dot_bytes_kernel *bytes_kernel;
     nearest_hit *hits; /* [tasks, k]; in pass one: lower bounds of cosines */
-    int *found;        /* [tasks]      */
-    stepped unit;      /* the query    */
+    int *found;        /* [tasks] */
+    stepped unit;      /* the query */
     double rounding;   /* the largest error of a cosine of floats */
-    candidates *maybe; /* [tasks]      */
-    bool *no_memory;   /* [tasks]      */
+    candidates *maybe; /* [tasks] */
+    bool *no_memory;   /* [tasks] */
 } one_search;
 
 static const void *row_in(const nearest_part *part, int dim, int64_t i) {
@@ -420,14 +420,14 @@ static float row_cosine(const one_search *s, float dot, float square) {
     return cosine(dot, s->inverse, inverse(square));
 }
 
-/* If the cosine of a row exceeds this one, its squared dot product is at least the result times its
- * square. 0 if there is no bound. */
+/* Returns a factor f such that a row with a higher cosine has dot^2 >= f * square; 0 if there is no
+ * bound. */
 static double squared_bound(const one_search *s, float above) {
     const double dot = above > 0 ? (double)above / s->inverse : 0;
     return dot * dot * (1 - 1e-12);
 }
 
-/* Rows of one part, the first-th of all: those from i on, up to end. */
+/* Rows i to end of one part, whose row 0 is number `first` of all. */
 typedef void scan_part(one_search *s, int task, const nearest_part *part, int64_t first, int64_t i,
                        int64_t end);
 
@@ -443,7 +443,7 @@ static void scan_cosines(one_search *s, int task, const nearest_part *part, int6
         s->kernels[part->halves != NULL](&scan);
         for (int j = 0; j < count; j++) {
             nearest_hit hit = { first + i + j, 0 };
-            /* rejects most rows, without a root and a division */
+            /* rejects most rows without a root and a division */
             if ((double)dots[j] * (double)dots[j] < bound * (double)squares[j]) continue;
             hit.cosine = row_cosine(s, dots[j], squares[j]);
             s->found[task] = keep(hits, s->found[task], s->k, hit);
@@ -452,7 +452,7 @@ static void scan_cosines(one_search *s, int task, const nearest_part *part, int6
     }
 }
 
-/* Drops candidates that enough others certainly exceed. */
+/* Drops candidates if at least k others have certainly higher cosines. */
 static void prune(candidates *maybe, float least) {
     size_t left = 0;
     for (size_t i = 0; i < maybe->count; i++)
@@ -475,7 +475,7 @@ static bool add_candidate(candidates *maybe, int64_t row, float most, float leas
     return true;
 }
 
-/* The bounds of rows' cosines, from their int8 copies. */
+/* Bounds the cosines of rows by their int8 copies. */
 static void scan_bounds(one_search *s, int task, const nearest_part *part, int64_t first, int64_t i,
                         int64_t end) {
     nearest_hit *hits = s->hits + (size_t)task * (size_t)s->k;
@@ -524,7 +524,7 @@ static int merge(const one_search *s, nearest_hit *hits) {
     return count;
 }
 
-/* Pass two: the cosines of the candidates, in rising order of rows. */
+/* Pass two: computes the cosines of the candidates, in order of their rows. */
 static int rescore(one_search *s, float least, nearest_hit *hits, int64_t *rescored) {
     int64_t first = 0;
     int count = 0, p = 0;
@@ -582,7 +582,8 @@ static bool begin_search(one_search *s) {
     s->bytes_kernel = dot_bytes();
     s->kernels[0](&scan);
     s->inverse = inverse(square);
-    /* dot_rows adds dim / 8 + 3 times in a row, of three sums, two under a root; twice that */
+    /* twice the error of dot_rows: dim / 8 + 3 additions in a row, for three sums, two of them
+     * under a root */
     s->rounding = (s->set->dim / 4.0 + 16) * 0x1p-23 + 1e-6;
     s->hits = malloc(tasks * (size_t)s->k * sizeof *s->hits);
     s->found = calloc(tasks, sizeof *s->found);
@@ -695,7 +696,7 @@ typedef struct many_search {
     int no_memory; /* of a task */
 } many_search;
 
-/* A block of rows; the last row of all stands in for those beyond it, as tiles are whole. */
+/* Loads a block of rows. Tiles are whole, so the last row of all stands in for missing ones. */
 typedef struct row_block {
     int64_t first;
     int count;
@@ -760,11 +761,11 @@ static void block_cosines(const many_search *s, const row_block *q, const row_bl
 
 static int blocks_of(int64_t count) { return (int)((count + BLOCK - 1) / BLOCK); }
 
-/* What is done with the cosines of two blocks. */
+/* The function that receives the cosines of two blocks. */
 typedef void use_cosines(many_search *s, const row_block *q, const row_block *r,
                          const float *cosines);
 
-/* One block of queries with all rows from `first` on. */
+/* Compares one block of queries with all rows from `first` on. */
 static void each_block(many_search *s, int64_t query, int64_t first, use_cosines *use) {
     float cosines[BLOCK * BLOCK];
     row_block q, r = { 0 };
@@ -793,7 +794,7 @@ static void keep_best(many_search *s, const row_block *q, const row_block *r,
     }
 }
 
-/* vit_task: one block of queries with all rows. */
+/* vit_task: compares one block of queries with all rows. */
 static void search_block(void *arg, int index) {
     many_search *s = arg;
     const int64_t q = (int64_t)index * BLOCK;
@@ -832,7 +833,8 @@ bool nearest_find_each(const nearest_rows *rows, const nearest_rows *queries, in
 
 /* === Groups === */
 
-/* The lowest row connected with i. Halves the path to it, so that later calls are short. */
+/* Finds the lowest row connected with i, and halves the path to it, so that later calls are
+ * short. */
 static int64_t root_of(int64_t *group, int64_t i) {
     while (group[i] != i) i = group[i] = group[group[i]];
     return i;
@@ -857,7 +859,7 @@ static void join_near(many_search *s, const row_block *q, const row_block *r,
     }
 }
 
-/* vit_task: one block of rows with itself and all after it. */
+/* vit_task: compares one block of rows with itself and all later rows. */
 static void join_block(void *arg, int index) {
     many_search *s = arg;
     each_block(s, (int64_t)index * BLOCK, (int64_t)index * BLOCK, join_near);

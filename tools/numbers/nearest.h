@@ -51,8 +51,8 @@ int dot_bytes_limit(int dim);
 
 /* === The nearest === */
 
-/* Vectors [count, dim], of any length: a cosine does not depend on it. The cosine of a zero vector
- * is 0; a vector with NaN matches nothing. */
+/* Vectors [count, dim] of any length, on which a cosine does not depend. The cosine of a zero
+ * vector is 0; a vector with NaN matches nothing. */
 typedef struct nearest_rows {
     const float *values;
     int64_t count;
@@ -64,14 +64,14 @@ typedef struct nearest_hit {
     float cosine;
 } nearest_hit;
 
-/* The k rows with the highest cosine to one vector [dim], best first; of equal ones the lower row.
- * Returns the number of hits: min(k, count), or fewer if there are NaNs; -1 if memory is
- * exhausted. */
+/* Finds the k rows with the highest cosine to one vector [dim], best first; if cosines are equal,
+ * the lower row comes first. Returns the number of hits: min(k, count), or fewer if there are NaNs;
+ * -1 if memory is exhausted. */
 int nearest_find(const nearest_rows *rows, const float *query, int k, const vit_executor *executor,
                  nearest_hit *hits);
 
-/* The scale of a row's int8 copy: the row is its length times step * bytes, up to a vector error
- * times as long as the row. */
+/* The scale of a row's int8 copy. The row differs from its length * step * bytes by a vector of at
+ * most `error` times its length. */
 typedef struct nearest_scale {
     float step, error;
 } nearest_scale;
@@ -82,7 +82,7 @@ typedef struct nearest_part {
     const uint16_t *halves;
     int64_t count;
     const int8_t *bytes;         /* [count, dim] */
-    const nearest_scale *scales; /* [count]      */
+    const nearest_scale *scales; /* [count] */
 } nearest_part;
 
 typedef struct nearest_set {
@@ -90,9 +90,9 @@ typedef struct nearest_set {
     int count, dim;
 } nearest_set;
 
-/* nearest_find among the rows of all parts, which are numbered from part to part. If every part has
- * int8 copies, these are read first. The error of each is known, so only rows whose cosine may be
- * among the best are read in full. *rescored is their number; the result is the same. */
+/* nearest_find among the rows of all parts; row numbers continue from part to part. If every part
+ * has int8 copies, these are read first. The error of each is known, so only rows whose cosine may
+ * be among the best are read in full. *rescored is their number; the result is the same. */
 int nearest_find_in(const nearest_set *set, const float *query, int k, const vit_executor *executor,
                     nearest_hit *hits, int64_t *rescored);
 
@@ -106,18 +106,18 @@ void nearest_make_bytes(const nearest_part *part, int dim, const vit_executor *e
 bool nearest_find_each(const nearest_rows *rows, const nearest_rows *queries, int k,
                        const vit_executor *executor, nearest_hit *hits, int *found);
 
-/* A row as floats; halves are widened into room [dim]. */
+/* Returns a row as floats; halves are widened into room [dim]. */
 const float *nearest_row(const nearest_set *set, int64_t row, float *room);
 
-/* Groups of rows that hang together by pairs with at least this cosine: group[i] is the lowest row
- * of the group of row i, which is i if it is alone; rows are numbered from part to part. Time grows with the square of count. False: out
- * of memory. */
+/* Groups rows that are connected by pairs with at least this cosine. group[i] is the lowest row of
+ * row i's group, or i if the row is alone. Row numbers continue from part to part. Time grows with
+ * the square of the number of rows. False: out of memory. */
 bool nearest_groups(const nearest_set *set, float least, const vit_executor *executor,
                     int64_t *group);
 
-/* The class by the votes of a query's neighbours, as in DINO (arXiv 2104.14294, its eval_knn.py):
- * each of `count` hits adds exp(cosine / temperature) to the class of its row; of equal sums the
- * lower class wins. votes [num_classes] receives the sums. */
+/* Returns the class with the most votes of a query's neighbours, as in DINO (arXiv 2104.14294,
+ * eval_knn.py). Each of `count` hits adds exp(cosine / temperature) to the class of its row; if
+ * sums are equal, the lower class wins. votes [num_classes] receives the sums. */
 int nearest_vote(const nearest_hit *hits, int count, const int *row_classes, double temperature,
                  double *votes, int num_classes);
 

@@ -10,14 +10,14 @@
 enum { EXTRA = 12, MAX_STEPS = 1000, MAX_SWEEPS = 60 };
 static const double CONVERGED = 1e-9; /* |C v - variance v|, relative to the first variance */
 
-/* One fit. C, the covariance, is never formed: it is applied through the rows. */
+/* One fit. The covariance C is never formed; the rows multiply by it. */
 typedef struct fit {
     const float *rows;
     const double *mean;
-    int n, dim, width;    /* width: of the block                                  */
-    double *block, *next; /* [width, dim] orthonormal; C applied to it            */
+    int n, dim, width;    /* width: of the block */
+    double *block, *next; /* [width, dim] orthonormal; C applied to it */
     double *small, *turn; /* [width, width]: block C block', and its eigenvectors */
-    double *centred;      /* [dim]                                                */
+    double *centred;      /* [dim] */
 } fit;
 
 static double dot(const double *a, const double *b, int count) {
@@ -94,8 +94,8 @@ static void rotate_pair(double *matrix, double *vectors, int p, int q, int width
     rotate(row_of(vectors, p, width), row_of(vectors, q, width), c, s, width, 1);
 }
 
-/* The rows of vectors become the eigenvectors, the diagonal of matrix their eigenvalues, in no
-   order. */
+/* The rows of `vectors` become the eigenvectors, and the diagonal of `matrix` their eigenvalues, in
+ * no order. */
 static void jacobi(double *matrix, double *vectors, int width) {
     const double tiny = sqrt(dot(matrix, matrix, width * width)) * 1e-17;
     memset(vectors, 0, (size_t)width * (size_t)width * sizeof *vectors);
@@ -132,7 +132,7 @@ static void sort_pairs(double *matrix, double *vectors, int width) {
 
 /* === The iteration === */
 
-/* rows = turn rows; scratch is as large as rows, and they are swapped. */
+/* rows = turn rows. scratch is as large as rows, and the two are swapped. */
 static void turn_rows(const fit *f, double **rows, double **scratch) {
     double *turned = *scratch;
     memset(turned, 0, (size_t)f->width * (size_t)f->dim * sizeof *turned);
@@ -146,7 +146,7 @@ static void turn_rows(const fit *f, double **rows, double **scratch) {
     *rows = turned;
 }
 
-/* Turns block, and next = block C, to the best directions within the block. */
+/* Rotates block, and next = block C, to the best directions within the block. */
 static void ritz(fit *f, double **scratch) {
     for (int i = 0; i < f->width; i++) {
         for (int j = 0; j < f->width; j++) {
@@ -179,7 +179,7 @@ static double residual(const fit *f, int count) {
     return sqrt(worst);
 }
 
-/* Any start works that is not orthogonal to the result: splitmix64 (Steele, Lea, Flood). */
+/* Any start that is not orthogonal to the result works; this is splitmix64 (Steele, Lea, Flood). */
 static void fill(double *block, size_t count) {
     uint64_t seed = 1;
     for (size_t i = 0; i < count; i++) {

@@ -51,7 +51,7 @@ bool running_mean_open(running_mean *m, int length, int size) {
     return m->last != NULL;
 }
 
-/* Summed again each time, because a running sum would accumulate rounding errors. */
+/* The sum starts anew each time, because a running sum would accumulate rounding errors. */
 void running_mean_add(running_mean *m, float *values) {
     const size_t size = (size_t)m->size;
     size_t count, i, k;

@@ -1,4 +1,4 @@
-/* precision.h - how well scores find what is there, and means of streams. */
+/* precision.h - average precision and F1 of scores, and running means of streams. */
 #ifndef PRECISION_H
 #define PRECISION_H
 
@@ -7,7 +7,7 @@
 
 /* === Average precision === */
 
-/* Measures how well scores find items: average precision, F1. */
+/* Measures how well scores find items, by average precision and F1. */
 
 /* The score of an item, and whether it should be found. */
 typedef struct precision_score {
@@ -15,29 +15,29 @@ typedef struct precision_score {
     bool right;
 } precision_score;
 
-/* Average precision: the sum over all thresholds, from the highest score down, of the precision
- * there times the increase of recall, without interpolation, as scikit-learn's
- * average_precision_score. Items of equal scores are found together; NaN is found last. Sorts the
- * scores. NaN if no item should be found. */
+/* Average precision, without interpolation, like scikit-learn's average_precision_score: the sum,
+ * over all thresholds from the highest score down, of the precision times the increase of recall.
+ * Items of equal scores are found together; NaN is found last. Sorts the scores. NaN if no item
+ * should be found. */
 double precision_average(precision_score *scores, int count);
 
 typedef struct precision_counts {
     int64_t found, wrong, missed; /* true positives, false positives, false negatives */
 } precision_counts;
 
-/* 0 as with scikit-learn's zero_division=0: nothing exists, or nothing was found. */
-double precision_of(const precision_counts *counts); /* found / (found + wrong)                 */
-double precision_recall(const precision_counts *counts); /* found / (found + missed)              */
-double precision_f1(const precision_counts *counts); /* 2 found / (2 found + wrong + missed)    */
+/* Returns 0 if nothing exists or nothing was found, like scikit-learn's zero_division=0. */
+double precision_of(const precision_counts *counts);     /* found / (found + wrong) */
+double precision_recall(const precision_counts *counts); /* found / (found + missed) */
+double precision_f1(const precision_counts *counts);     /* 2 found / (2 found + wrong + missed) */
 
 /* === Running means === */
 
 /* The mean of the last few vectors, which smooths a stream. */
 
 typedef struct running_mean {
-    int length, size; /* numbers of vectors, and of values in each           */
-    uint64_t added;   /* vectors so far                                      */
-    float *last;      /* [length, size]: vector i at i % length; private     */
+    int length, size; /* number of vectors, and of values in each */
+    uint64_t added;   /* vectors so far */
+    float *last;      /* [length, size]: vector i at i % length; private */
 } running_mean;
 
 /* False if memory is exhausted; then there is nothing to close. */

@@ -89,7 +89,7 @@ static bool read_embedding(const vit_model *model, positions *p, report *r) {
     return good;
 }
 
-/* Cosines or sines, [heads, patches, pairs], to elements first .. of each vector. */
+/* Copies cosines or sines, [heads, patches, pairs], into each vector, from element `first` on. */
 static void put_angles(positions *p, const float *values, int heads, int pairs, int first) {
     const int patches = p->rows * p->columns;
     for (int h = 0; h < heads; h++) {
@@ -119,8 +119,8 @@ static bool read_rotary(const vit_model *model, int block, positions *p, report 
     return good;
 }
 
-/* Fills in the values that one head adds to the scores of a patch, by the distance to each
-   patch. */
+/* Fills in the values that one head adds to the scores of a patch, depending on the distance to
+ * each patch. */
 static void put_biases(const positions *p, const float *table, int patch, float *biases) {
     const int across = 2 * p->columns - 1;
     const int y = patch / p->columns, x = patch % p->columns;
@@ -190,7 +190,7 @@ void rollout_begin(double *shares, int num_tokens, int from) {
         shares[i] = from < 0 ? 1.0 / num_tokens : i == from ? 1.0 : 0.0;
 }
 
-/* Row `query` of the mean of the heads, plus the identity; returns its sum. */
+/* Computes row `query` of the mean of the heads plus the identity; returns its sum. */
 static double mean_row(const float *maps, int num_heads, int num_tokens, int query, double *row) {
     const size_t n = (size_t)num_tokens;
     double sum = 0;

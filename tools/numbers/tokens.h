@@ -20,7 +20,7 @@ float *tensor_values(const vit_model *model, const char *name, vit_tensor *tenso
 
 /* === Positions === */
 
-/* A vector for each position of a model's grid, for any kind of positions. */
+/* Vectors for the positions of a model's grid, for any kind of positions. */
 
 /* How a model encodes its patches' positions. It may use several kinds.
  *
@@ -47,10 +47,11 @@ position_kind positions_by_name(const char *name);
 bool positions_has(const vit_config *config, position_kind kind);
 /* True if each block has its own. */
 bool positions_of_block(const vit_config *config, position_kind kind);
-/* The kind of that name or, if it is NULL, the first that the model has. False if it has none. */
+/* Finds the kind of that name or, if it is NULL, the first that the model has. False if the model
+ * lacks it. */
 bool positions_choose(const vit_config *config, const char *name, position_kind *kind, report *r);
 
-/* Vectors [rows * columns, dim], row by row. */
+/* Vectors [rows * columns, dim], in the order of the grid's rows. */
 typedef struct positions {
     float *vectors;
     int rows, columns;
@@ -69,15 +70,15 @@ void positions_cosines(const positions *p, float *cosines);
 
 /* Follows attention from one token, or from all, through one block or many. */
 
-/* Starts the shares of tokens, [num_tokens]: all of it at token `from`, or, if that is -1, equal
- * shares, which makes the result the mean over the queries. */
+/* Sets the initial shares of tokens, [num_tokens]: 1 for token `from`, or equal shares if that is
+ * -1, which makes the result the mean over the queries. */
 void rollout_begin(double *shares, int num_tokens, int from);
 
-/* Attention rollout (Abnar and Zuidema, arXiv 2005.00928) through one more block, from the last to
- * the first: shares = shares A, where A is the mean of the block's maps [num_heads, num_tokens,
- * num_tokens], plus the identity for the residual, its rows scaled to the sum 1. So shares is that
- * token's row of the product of all A, at N^2 operations a block instead of N^3. scratch is [2,
- * num_tokens]. */
+/* Continues attention rollout (Abnar and Zuidema, arXiv 2005.00928) through one block, from the
+ * last block to the first: shares = shares A. A is the mean of the block's maps [num_heads,
+ * num_tokens, num_tokens] plus the identity, for the residual, with rows scaled to the sum 1. So
+ * shares is the token's row of the product of all A, at N^2 operations per block instead of N^3.
+ * scratch is [2, num_tokens]. */
 void rollout_block(double *shares, const float *maps, int num_heads, int num_tokens,
                    double *scratch);
 
@@ -87,7 +88,7 @@ void rollout_head(double *shares, const float *map, int num_tokens, double *scra
 
 /* === Patch tokens === */
 
-/* The patch tokens of photos by their principal components, as DINOv2's authors show them. */
+/* Principal components of photos' patch tokens, as DINOv2's authors show them. */
 
 enum { TOKENS_COMPONENTS = 3 };
 
@@ -98,12 +99,12 @@ typedef struct tokens_patches {
     vit_grid grid; /* of one photo */
 } tokens_patches;
 
-/* Fits components common to all and writes each patch's coordinates, [count, 3], with 0 for missing
- * components. With foreground, as in section 7.5 of the DINOv2 paper (arXiv 2304.07193): a first
- * fit over all patches finds the foreground, where its first component is above 0. A second fit
- * covers only the foreground, and the other patches' coordinates are NaN. The sign of a component
- * is arbitrary: here, the mean over the patches on the photos' border is below 0. p is the fit of
- * these coordinates; empty on failure. */
+/* Fits components to all patches together, and writes each patch's coordinates, [count, 3], with 0
+ * for missing components. With foreground, as in section 7.5 of the DINOv2 paper (arXiv
+ * 2304.07193): a first fit over all patches finds the foreground, where its first component is
+ * above 0. A second fit covers only the foreground, and the other patches' coordinates are NaN. The
+ * sign of a component is arbitrary; it is set so that the mean over the patches on the photos'
+ * borders is below 0. p is the fit of these coordinates; empty on failure. */
 bool tokens_components(const tokens_patches *t, bool foreground, pca *p, float *coordinates,
                        report *r);
 

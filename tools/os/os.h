@@ -17,17 +17,17 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* main calls this first. POSIX: keeps files from being opened in the place of a closed standard
- * stream, which Windows' C library does itself; children are not ignored. Windows: converts
- * arguments to UTF-8, turns off the translation of line ends in standard streams, and sets up the
- * console for UTF-8 and escape sequences. */
+/* main calls this first. POSIX: prevents a file from taking the place of a closed standard stream
+ * (Windows' C library does so itself), and restores the default handling of children. Windows:
+ * converts arguments to UTF-8, turns off the translation of line ends in standard streams, and sets
+ * up the console for UTF-8 and escape sequences. */
 void os_start(int *argc, char ***argv);
 
 /* From now on, if a mapped file is truncated while it is read, the program prints a message and
  * ends with exit status 1. (On Windows no other program can truncate a mapped file.) */
 void os_on_lost(const char *program);
 
-/* strerror, with a better text if the file is open in another program. */
+/* strerror, with a clearer text if the file is open in another program. */
 const char *os_error(int number);
 
 /* === Files === */
@@ -37,14 +37,15 @@ typedef enum os_kind { OS_NONE, OS_FILE, OS_FOLDER, OS_OTHER } os_kind;
 os_kind os_kind_of(const char *path);
 /* A link to a folder is OS_OTHER. */
 os_kind os_kind_of_link(const char *path);
-bool os_is_slash(char c); /* between the parts of a path                  */
-/* The file that a path leads to, under any name; standard input for "-". False if there is none. */
+bool os_is_slash(char c); /* separators within a path */
+/* Identifies the file behind a path, whatever its name; standard input for "-". False if there is
+ * none. */
 typedef struct os_identity {
     uint64_t volume, number;
 } os_identity;
 bool os_identify(const char *path, os_identity *to);
-bool os_same_name(const char *a, const char *b); /* of files in one folder              */
-char *os_real_path(const char *path);            /* absolute, without links; malloc'ed           */
+bool os_same_name(const char *a, const char *b); /* of files in one folder */
+char *os_real_path(const char *path);            /* absolute, without links; malloc'ed */
 
 FILE *os_fopen(const char *path, const char *mode);
 /* Creates a file for writing; errno is EEXIST if it exists. It gets the permissions of `like`,
@@ -53,22 +54,22 @@ FILE *os_create(const char *path, const char *like);
 /* Opens or creates a file to read and write, and locks it; errno is EAGAIN if another process has
  * it locked. os_on_read's function is not called. */
 FILE *os_open_alone(const char *path);
-bool os_cut(FILE *file, uint64_t size); /* what is beyond is gone                       */
-size_t os_write_size(void);             /* how much is best written at a time           */
+bool os_cut(FILE *file, uint64_t size); /* everything beyond is dropped */
+size_t os_write_size(void);             /* best number of bytes for one write */
 bool os_seek(FILE *file, uint64_t offset);
-bool os_sync(FILE *file);       /* flushes to the disk                          */
+bool os_sync(FILE *file);       /* flushes to the disk */
 bool os_close_copy(FILE *file); /* reports errors that closing the file would report */
-bool os_replace(const char *from, const char *to);    /* renames, at once                  */
+bool os_replace(const char *from, const char *to);    /* renames, at once */
 bool os_rename_new(const char *from, const char *to); /* EEXIST: never replaces a file */
-bool os_has_links(void);                        /* symbolic links that any user may make       */
-bool os_link(const char *to, const char *path); /* EEXIST: never replaces a file       */
-void os_copy_time(const char *from, const char *to); /* time of the last change, if possible */
+bool os_has_links(void);                              /* true if any user may make symbolic links */
+bool os_link(const char *to, const char *path);       /* EEXIST: never replaces a file */
+void os_copy_time(const char *from, const char *to);  /* that of the last change, if possible */
 void os_remove(const char *path);
 bool os_make_folder(const char *path);
 /* Calls this function, on any thread, with the path of each file that is opened for reading. */
 void os_on_read(void (*seen)(const char *path));
-/* Calls this function, which may only call os_remove and os_remove_folder_late, when the program is about to be ended by a
- * signal or from the keyboard. */
+/* Calls this function when a signal or the keyboard is about to end the program. It may only call
+ * os_remove and os_remove_folder_late. */
 void os_before_end(void (*clean)(void));
 /* From now on the first Ctrl-C, SIGTERM or SIGHUP only makes os_stopped true; the second one ends the
  * program. os_end_stopped ends it by the first one's signal, so that a shell's loop ends as well. */
@@ -77,16 +78,16 @@ bool os_stopped(void);
 void os_end_stopped(void);
 
 /* A file by its descriptor, read-only. */
-int os_open(const char *path); /* -1: failed                                   */
-bool os_file_size(int descriptor, uint64_t *size); /* false: not a regular file         */
-int64_t os_file_time(int descriptor);              /* of its last change; -1 if unknown           */
+int os_open(const char *path);                     /* -1: failed */
+bool os_file_size(int descriptor, uint64_t *size); /* returns false if it is not a regular file */
+int64_t os_file_time(int descriptor);              /* time of its last change; -1 if unknown */
 ptrdiff_t os_read_at(int descriptor, void *to, size_t size, uint64_t offset);
 void os_close(int descriptor);
 
 /* Ends of a pipe, to read from and to write to. */
 bool os_pipe(int ends[2]);
-/* Waits for bytes and reads some; 0 at the end, or once the other end of the pipe `stop` is closed;
- * -1 on failure. */
+/* Waits for bytes and reads some. Returns 0 at the end, or once the other end of the pipe `stop` is
+ * closed; -1 on failure. */
 ptrdiff_t os_read_until(int descriptor, int stop, void *to, size_t size);
 
 /* The names in a folder, in any order, with "." and "..". */
@@ -109,43 +110,43 @@ void os_unmap(void *data, size_t size);
 /* Drops the pages of a mapped file, which can be read again. */
 void os_drop_pages(const void *data, size_t size);
 void *os_allocate(size_t alignment, size_t size);
-void os_free(void *memory); /* of os_allocate                               */
+void os_free(void *memory); /* of os_allocate */
 
 /* === This process and others === */
 
 double os_now_ms(void);
-bool os_is_terminal(FILE *file); /* one that supports escape sequences           */
-char *os_executable(void);       /* its path, malloc'ed; NULL if unknown         */
-char *os_temporary_folder(void); /* malloc'ed                                    */
-long os_process(void);           /* a number that no other running process has   */
+bool os_is_terminal(FILE *file); /* a terminal that supports escape sequences */
+char *os_executable(void);       /* its path, malloc'ed; NULL if unknown */
+char *os_temporary_folder(void); /* malloc'ed */
+long os_process(void);           /* a number that no other running process has */
 double os_private_bytes(void);   /* memory without a file behind it; NaN if unknown */
-/* Starts this program again with these arguments, the first of which is its name, ended by NULL;
- * reads `size` bytes of its standard output. False if it failed, or wrote less. */
+/* Starts this program again with these arguments (its name first, NULL last), and reads `size`
+ * bytes of its standard output. False if it failed, or wrote less. */
 bool os_run_again(char **arguments, void *output, size_t size);
 
-/* A program of somebody else's, with nothing open but its standard streams, in a process group of its
- * own that is killed when the program has ended, or its time. (Windows has none.) */
+/* Runs another program in a process group of its own, with only its standard streams open. The
+ * group is killed when the program or its time ends. (Windows has none.) */
 typedef struct os_command {
-    const char *program;         /* as os_find_program gives it                             */
-    char *const *arguments;      /* the first is its name; ended by NULL                    */
-    const char *folder;          /* where it works, and keeps temporary files               */
-    const char *input;           /* a file that it reads; NULL: nothing                     */
-    const char *output, *errors; /* new files, for what it prints                           */
-    uint64_t memory, file;       /* most bytes of a process, of a file                      */
-    int cpu_seconds, seconds;    /* of a process; of a clock on the wall for all            */
-    bool (*confine)(void);       /* called in its process before it begins; NULL            */
+    const char *program;         /* as os_find_program gives it */
+    char *const *arguments;      /* its name first, NULL last */
+    const char *folder;          /* its working folder, also for temporary files */
+    const char *input;           /* a file that it reads; NULL: nothing */
+    const char *output, *errors; /* new files for its output */
+    uint64_t memory, file;       /* limit in bytes of a process; of a file */
+    int cpu_seconds, seconds;    /* limit of CPU time of a process; of wall-clock time of all */
+    bool (*confine)(void);       /* called in its process before it begins; or NULL */
 } os_command;
 
-/* OS_NOT_STARTED: errno says why. Else *status is an exit status, or the signal that killed it;
- * OS_TOO_LARGE: for a file beyond its limit. */
+/* OS_NOT_STARTED: errno says why. Otherwise *status is its exit status or the signal that killed
+ * it; OS_TOO_LARGE: a file exceeded its limit. */
 typedef enum os_end { OS_ENDED, OS_KILLED, OS_TOO_LARGE, OS_LATE, OS_NOT_STARTED } os_end;
 os_end os_run(const os_command *command, int *status);
-char *os_find_program(const char *name); /* in PATH; malloc'ed; NULL: errno says why        */
+char *os_find_program(const char *name); /* in PATH; malloc'ed; NULL: errno says why */
 
-/* A new folder for temporary files, that this user alone may look into; malloc'ed. */
+/* Makes a folder for temporary files that only this user may read; malloc'ed. */
 char *os_make_temporary(void);
-void os_remove_folder(const char *path); /* and all that is in it                        */
-/* The same from os_before_end's function: another process does it. */
+void os_remove_folder(const char *path); /* removes a folder and its contents */
+/* Does the same, in another process, for the function of os_before_end. */
 void os_remove_folder_late(const char *path);
 
 #endif

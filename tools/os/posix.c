@@ -44,7 +44,7 @@
 
 /* === The beginning === */
 
-/* A closed standard stream stays closed for readers and writers, but no file can take its place and
+/* Reads and writes of a closed standard stream still fail, but no file can take its place and
  * receive messages. The root folder can be opened neither for reading nor for writing through names
  * like /dev/stdout. */
 static void keep_closed(int descriptor) {
@@ -64,7 +64,7 @@ void os_start(int *argc, char ***argv) {
 static void (*before_end)(void);
 static const char *lost_program;
 
-/* Several threads may come here at once; the first ends them all. */
+/* Several threads may get here at once; the first one ends the program. */
 static void on_lost(int number) {
     static const char text[] = ": a file was truncated while it was in use, or its disk failed\n";
     static int lost;
@@ -123,11 +123,11 @@ FILE *os_create(const char *path, const char *like) {
     return NULL;
 }
 
-/* Linux (ext4 from 6.16 on, XFS from 5.18) keeps a file in pages as large as each write, up to 2
+/* Linux (ext4 since 6.16, XFS since 5.18) caches a file in pages as large as each write, up to 2
  * MB. A program that maps a file of 300 MB starts 20 ms sooner. */
 size_t os_write_size(void) { return 2 << 20; }
 
-/* Whether the path leads to another file now: it was replaced before the lock was taken. */
+/* True if the path leads to another file now, because it was replaced before the lock was taken. */
 static bool is_gone(int descriptor, const char *path) {
     struct stat locked, named;
     return fstat(descriptor, &locked) == 0 &&
@@ -169,7 +169,7 @@ bool os_cut(FILE *file, uint64_t size) {
 bool os_close_copy(FILE *file) {
     const int copy = dup(fileno(file));
     errno = 0;
-    return copy < 0 || close(copy) == 0; /* a stream that cannot be duplicated was not written to */
+    return copy < 0 || close(copy) == 0; /* no duplicate: nothing was written to it */
 }
 
 bool os_make_folder(const char *path) { return mkdir(path, 0777) == 0; }
@@ -272,7 +272,7 @@ void os_unmap(void *data, size_t size) { munmap(data, size); }
 void os_drop_pages(const void *data, size_t size) {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     const uintptr_t begin = ((uintptr_t)data + page - 1) / page * page;
-    /* the address as an integer: the bytes themselves are never written */
+    /* casts away const; the bytes are never written */
 #if defined(MADV_DONTNEED)
     if (size > page) madvise((void *)begin, size - page, MADV_DONTNEED);
 #else
@@ -368,7 +368,8 @@ bool os_run_again(char **arguments, void *output, size_t size) {
 
 extern char **environ;
 
-/* The path that leads there from the root, malloc'ed. Links stay: programs may look at their name. */
+/* The absolute path, malloc'ed. Links stay, because a program may look at the name under which it
+ * was called. */
 static char *from_root(const char *path) {
     char folder[PATH_MAX] = "", *whole;
     if (*path != '/' && !getcwd(folder, sizeof folder)) return NULL;
@@ -392,7 +393,7 @@ char *os_find_program(const char *name) {
     return NULL;
 }
 
-/* This process's environment with another TMPDIR, which is the first; malloc'ed. */
+/* A copy of the environment with TMPDIR first; malloc'ed. */
 static char **other_environment(const char *folder) {
     size_t count = 0, kept = 1;
     char **all;
@@ -418,7 +419,7 @@ typedef __rlimit_resource_t resource_kind;
 typedef int resource_kind;
 #endif
 
-/* A limit that is lower already stays. */
+/* A lower existing limit stays. */
 static bool bound(resource_kind resource, uint64_t most) {
     struct rlimit limit;
     if (getrlimit(resource, &limit) != 0) return false;
@@ -427,7 +428,7 @@ static bool bound(resource_kind resource, uint64_t most) {
     return setrlimit(resource, &limit) == 0;
 }
 
-/* Whatever is open ends where the program begins. */
+/* Closes every other descriptor when the program begins. */
 static void close_others(void) {
     const long count = sysconf(_SC_OPEN_MAX);
 #if defined(__linux__) && defined(SYS_close_range)
@@ -436,7 +437,7 @@ static void close_others(void) {
     for (int i = 3; i < count; i++) (void)fcntl(i, F_SETFD, FD_CLOEXEC);
 }
 
-/* In the child of fork, beside threads that hold locks: system calls and nothing else. */
+/* Runs in the child of fork. Other threads may hold locks, so it makes only system calls. */
 static void become_command(const os_command *c, char **environment, int say) {
     const int create = O_WRONLY | O_CREAT | O_EXCL;
     sigset_t none;
@@ -459,8 +460,8 @@ static void become_command(const os_command *c, char **environment, int say) {
     _exit(127);
 }
 
-/* No handler of this process may run in the child: they remove its files. The pipe closes where the
- * program begins. */
+/* This process's handlers must not run in the child, because they remove files. The pipe closes
+ * when the program begins. */
 static pid_t start_command(const os_command *c) {
     char **environment = other_environment(c->folder);
     int ends[2], why = ENOMEM;
@@ -487,8 +488,8 @@ static pid_t start_command(const os_command *c) {
     return child;
 }
 
-/* Its number stays its own, and its group's, until it is waited for. Naps count with the length that
- * they should have: a job may be stopped for hours. */
+/* Its process number stays reserved until it is waited for. A nap counts with its nominal length,
+ * because a job may be stopped for hours. */
 static bool ends_in_time(pid_t child, int seconds) {
     double nap = 0.001, waited = 0;
     for (;; waited += nap, nap = nap < 0.02 ? nap * 1.3 : nap) {
@@ -533,7 +534,7 @@ static int remove_one(const char *path, const struct stat *status, int kind, str
     return 0;
 }
 
-/* Those who are being killed may still write into it. */
+/* Processes that are being killed may still write into the folder. */
 void os_remove_folder(const char *path) {
     const struct timespec nap = { 0, 10000000 };
     for (int i = 0; i < 50 && os_kind_of(path) == OS_FOLDER; i++) {

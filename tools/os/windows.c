@@ -101,7 +101,7 @@ static wchar_t *lengthened(wchar_t *path) {
 }
 
 static wchar_t *wide_path(const char *path) {
-    enum { LONG = 240 }; /* a folder's name must leave room for one of a file */
+    enum { LONG = 240 }; /* a folder's path must leave room for a file's name */
     wchar_t *wide = to_wide(path);
     const bool prefixed = wide && wcsncmp(wide, L"\\\\?\\", 4) == 0;
     wchar_t *full;
@@ -136,7 +136,7 @@ static void start_console(DWORD number) {
 }
 
 /* MinGW-w64's exp and log compute on the x87, which MinGW sets to 64 bits in the first thread and
- * the system to 53 in all others. One setting for all threads gives equal results. */
+ * the system to 53 in all others. With one setting for all threads, results are equal. */
 static void start_x87(void) {
 #if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
     const unsigned short control = 0x27f;
@@ -201,7 +201,7 @@ os_kind os_kind_of_link(const char *path) {
 
 bool os_is_slash(char c) { return c == '/' || c == '\\'; }
 
-/* A handle that works for any access and sharing mode of other programs. */
+/* Opens a handle regardless of the access and sharing modes of other programs. */
 static HANDLE open_name(const char *path) {
     wchar_t *wide = wide_path(path);
     HANDLE file = wide

@@ -1,4 +1,4 @@
-/* picture.h - pictures to look at: RGB pixels, colours, text, PNG.
+/* picture.h - draws pictures: RGB pixels, colours, text, PNG.
  *
  *     picture p;
  *     if (!picture_make(&p, 640, 480, PICTURE_WHITE, &r)) return false;
@@ -49,11 +49,11 @@ void picture_outline(picture *p, picture_box box, int thickness, picture_colour 
 void picture_paste(picture *onto, int x, int y, const picture *p);
 picture_colour picture_mix(picture_colour a, picture_colour b, double share_of_b);
 
-/* A photo (VIT_PIXEL_RGB8) with its longer side scaled to `side`: each pixel is the mean of those
- * that it covers, or the nearest. */
+/* Scales a photo (VIT_PIXEL_RGB8) so that its longer side is `side`. Each pixel is the mean of the
+ * pixels that it covers, or the nearest one. */
 bool picture_of_photo(picture *p, const vit_image *photo, int side, report *r);
 
-/* One line, by stb_easy_font (Sean Barrett, public domain), which has only ASCII: each other
+/* Draws one line by stb_easy_font (Sean Barrett, public domain), which has only ASCII; any other
  * character becomes one '?'. x, y is the top left corner. */
 void picture_text(picture *p, int x, int y, picture_colour colour, const char *text);
 int picture_text_width(const char *text);
@@ -73,10 +73,10 @@ picture_colour colour_of(colour_map map, double value);
 
 /* Values on grids, as small pictures. */
 
-/* Figure 7 of the ViT paper (arXiv 2010.11929), centre: each cell of a grid holds a small copy of
- * the grid, coloured by the values of that cell with all: values is [n, n] for n = rows * columns,
- * the range from the first to the last colour. The width is about `side` pixels, or more if one
- * pixel a value needs it. */
+/* Draws the centre of figure 7 of the ViT paper (arXiv 2010.11929): each cell of a grid holds a
+ * small copy of the grid, coloured by the values of that cell with all cells. values is [n, n], n =
+ * rows * columns; range maps to the first and last colour. The width is about `side` pixels, or
+ * more to give each value one pixel. */
 bool grids_draw(picture *p, const float *values, vit_grid grid, const double range[2], int side,
                 report *r);
 
@@ -87,12 +87,12 @@ bool grids_draw_filter(picture *p, const float *filter, int chans, int size, int
 /* The least and the largest of the finite values; 0 and 0, and false, if there is none. */
 bool grids_range(const float *values, size_t count, double range[2]);
 
-/* value within range as 0 .. 1; 0.5 if the range is empty. */
+/* Maps value from range to 0 .. 1; 0.5 if the range is empty. */
 double grids_share(double value, const double range[2]);
 
 /* === Patches over a photo === */
 
-/* A photo with a colour for each patch painted over it, where the patch lies. */
+/* A photo with a colour painted over each patch. */
 
 typedef struct view {
     picture photo; /* its longer side has the requested length */
@@ -103,9 +103,9 @@ typedef struct view {
 bool view_make(view *v, const vit_image *photo, const vit_config *config, int side, report *r);
 void view_free(view *v);
 
-/* The photo under one colour for each patch, [rows * columns], with this opacity (0 .. 1). The area
- * outside the model's input is dim, and a line surrounds the input. patches may be NULL: only the
- * photo. The caller owns the picture. */
+/* Draws the photo under one colour for each patch, [rows * columns], with this opacity (0 .. 1).
+ * The area outside the model's input is dim, and a line surrounds the input. patches may be NULL:
+ * only the photo. The caller owns the picture. */
 bool view_paint(const view *v, const picture_colour *patches, double opacity, picture *painted,
                 report *r);
 
@@ -141,8 +141,8 @@ bool sheet_add(sheet *s, picture *shown, const char *caption, report *r);
 bool sheet_add_photo(sheet *s, const char *path, photo_decoder *decoder, int side,
                      const char *caption, report *r);
 
-/* Rows of `columns` pictures, 0 for about as many rows as columns; columns are as wide and rows as
- * high as their contents. The caller owns the result. */
+/* Arranges the pictures in rows of `columns`; 0: about as many rows as columns. Columns are as
+ * wide, and rows as high, as their contents. The caller owns the result. */
 bool sheet_draw(const sheet *s, int columns, picture *drawn, report *r);
 void sheet_free(sheet *s);
 

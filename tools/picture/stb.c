@@ -70,7 +70,7 @@ static void png_free(void *old) {
 #pragma GCC diagnostic pop
 #endif
 
-enum { MAX_TEXT = 256, MAX_QUADS = 32 }; /* a letter has fewer lines */
+enum { MAX_TEXT = 256, MAX_QUADS = 32 }; /* no letter has more lines */
 
 typedef struct corner { /* stb_easy_font writes four of them for each line of a letter */
     float x, y, z;

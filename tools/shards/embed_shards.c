@@ -17,18 +17,18 @@
 
 /* === One task === */
 
-/* One shard, from its first byte to its record. */
+/* The work on one shard, from its first byte to its record. */
 typedef struct shard_job {
     const shard_task *task;
     const char *file, *number, *name;
-    photo_decoder *decoder; /* for all shards                 */
+    photo_decoder *decoder; /* for all shards */
     shard_source source;
     shard_writer writer;
     infer_counts counts;
     double load_ms, forward_ms;
     float *scores; /* [num_classes], with --classify */
     vit_prediction *top;
-    bool input_failed; /* the archive is at fault        */
+    bool input_failed; /* true: the archive is at fault */
 } shard_job;
 
 /* === Results === */
@@ -42,7 +42,7 @@ static int best_classes(shard_job *j, const infer_result *result) {
     return vit_top_k(j->scores, classes, j->task->recipe.classes, j->top);
 }
 
-/* The reason without the name of the image, which the line has too. */
+/* The reason, without the image's name, because the line already has that. */
 static const char *reason_of(const infer_result *result) {
     const size_t length = strlen(result->name);
     const bool named = strncmp(result->error, result->name, length) == 0 &&
@@ -122,7 +122,7 @@ static bool commit(shard_job *j, report *r) {
     return shard_writer_commit(&j->writer, &w, r);
 }
 
-/* A file that was overwritten while it was mapped gives vectors of no model. */
+/* If the model's file was overwritten while it was mapped, the vectors are wrong. */
 static bool check_model(const shard_job *j, report *r) {
     vit_model model = *j->task->recipe.model; /* a copy, because its message must not change */
     if (vit_model_verify(&model) == VIT_OK) return true;
@@ -208,7 +208,7 @@ static bool run_shard(shard_job *j, report *r) {
 
 /* === All of the part === */
 
-/* True if the archive is still that of the record, as far as its size shows. */
+/* True if the archive has the size that the record states. */
 static bool same_archive(const char *file, int64_t bytes) {
     report unread = report_make();
     source s;
@@ -264,7 +264,7 @@ static void add_counts(shard_totals *totals, const infer_counts *counts) {
     totals->seconds += counts->seconds;
 }
 
-/* False if later shards would fail too. */
+/* Returns false if later shards would fail too. */
 static bool run_next(shard_job *j, shard_totals *totals, report *r) {
     report failure = report_make();
     bool done;
@@ -337,7 +337,7 @@ void shard_totals_print(const shard_task *task, const shard_totals *totals, bool
 
 /* === Names in a folder === */
 
-/* A folder that no task has made yet has no names. */
+/* A folder that does not exist yet has no names. */
 static bool names_in(const char *folder, const char *kind, photo_list *names, report *r) {
     const size_t size = strlen(folder) + strlen(kind) + 2;
     char *path = malloc(size);

@@ -1,4 +1,4 @@
-/* embed_shards.h - one task, which embeds its part of the shards, one after the other. */
+/* embed_shards.h - a task: embeds its part of the shards, one after the other. */
 #ifndef EMBED_SHARDS_H
 #define EMBED_SHARDS_H
 
@@ -10,20 +10,20 @@
 #include "shards/shard_writer.h"
 
 typedef struct shard_task {
-    const char *program;      /* begins messages on stderr                    */
-    const char *folder;       /* of the output                                */
+    const char *program;      /* begins messages on stderr */
+    const char *folder;       /* of the output */
     const char *name;         /* name of standard input; NULL for none */
-    const shard_list *shards; /* all of them                                  */
+    const shard_list *shards; /* all of them */
     shard_part part;
     shard_recipe recipe;
-    int num_threads, batch; /* as in infer_settings                         */
+    int num_threads, batch; /* as in infer_settings */
     vit_isa isa;
 } shard_task;
 
 typedef struct shard_totals {
-    uint64_t shards, complete;   /* shards of the part; those already complete   */
-    uint64_t failed;             /* named on stderr                              */
-    uint64_t images, unreadable; /* now                                          */
+    uint64_t shards, complete;   /* shards of the part; shards already complete */
+    uint64_t failed;             /* named on stderr */
+    uint64_t images, unreadable; /* now */
     double seconds;
 } shard_totals;
 
@@ -36,20 +36,21 @@ void shard_totals_print(const shard_task *task, const shard_totals *totals, bool
 
 /* === All tasks === */
 
-/* The combined results of all tasks: their completeness and their sums. */
+/* The combined results of all tasks: which shards are complete, and totals. */
 
 typedef struct shard_collected {
-    uint64_t complete, missing, damaged; /* shards                                        */
-    uint64_t unrecorded;                 /* vectors without a record                      */
-    uint64_t unfinished;                 /* temporary files of killed tasks               */
+    uint64_t complete, missing, damaged; /* shards */
+    uint64_t unrecorded;                 /* vectors without a record */
+    uint64_t unfinished;                 /* temporary files of killed tasks */
     int64_t images, unreadable, bytes;
-    double seconds;   /* of all tasks                                  */
-    char recipe[256]; /* the common recipe of all shards               */
+    double seconds;   /* of all tasks */
+    char recipe[256]; /* the common recipe of all shards */
 } shard_collected;
 
-/* Verifies every shard with a record in the folder, names on stderr those that are missing, damaged
- * or of another recipe than the first, and adds up the rest. shards are the expected ones; if it is
- * empty, gaps between the numbers count as missing. False only if the folder cannot be read. */
+/* Verifies every shard with a record in the folder and adds them up. Names on stderr the shards
+ * that are missing, damaged or of another recipe than the first. `shards` lists the expected ones;
+ * if it is empty, gaps between the numbers count as missing. False only if the folder cannot be
+ * read. */
 bool shard_collect(const char *program, const char *folder, const shard_list *shards,
                    shard_collected *all, report *r);
 bool shard_all_there(const shard_collected *all);

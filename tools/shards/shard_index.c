@@ -14,9 +14,9 @@
 #include "os/os.h"
 #include "shards/shard_writer.h"
 
-/* === Rows in a byte a number === */
+/* === Rows with one byte per value === */
 
-/* In the machine's byte order; in another one, magic differs. */
+/* In the byte order of this machine; with another order, magic differs. */
 typedef struct copy_header {
     uint64_t magic, source_size;
     int64_t source_time, count, dim;
@@ -27,7 +27,7 @@ static const uint64_t magic = 0x76697420693831u;
 
 enum { BLOCK = 4096 }; /* rows made at a time */
 
-/* time is that of the mapped file, which another may have replaced. */
+/* `time` belongs to the mapped file; another file may have replaced it. */
 static bool expected_header(const char *vectors, int64_t time, const nearest_part *part, int dim,
                             copy_header *h, report *r) {
     const int file = os_open(vectors);
@@ -88,7 +88,7 @@ static bool write_copy(const int8_copies *c, const char *path, const char *vecto
     return !r->failed;
 }
 
-/* NULL if it must be made. */
+/* Returns NULL if the file must be made. */
 static void *map_copy(const char *path, const copy_header *h, size_t *size) {
     void *data = os_map(path, size);
     const uint64_t each = sizeof(nearest_scale) + (uint64_t)h->dim;
@@ -210,8 +210,8 @@ static void leave_out(shard_index *index, const char *program, const report *why
     report_error(program, NULL, "%s; it is left out", why->text);
 }
 
-/* Takes over vectors and names, which may be NULL; json is its description, or NULL. seen is from
- * before it was read, because a task may be making the shard again. */
+/* Takes over vectors and names, which may be NULL. json is the shard's description, or NULL. `seen`
+ * was taken before the shard was read, because a task may be making it again. */
 static bool open_shard(shard_index *index, const char *program, char *vectors, char *names,
                        int64_t unreadable, const char *json, const shard_times *seen, report *r) {
     indexed_shard shard;
@@ -272,8 +272,8 @@ static bool is_between(const char *name, const char *before, const char *after) 
            strcmp(name + length - tail, after) == 0;
 }
 
-/* "00017" of "img_emb_00017.npy", the part between the two; malloc'ed, NULL if memory is
-   exhausted. */
+/* The part of a name between two texts, "00017" of "img_emb_00017.npy"; malloc'ed, NULL if memory
+ * is exhausted. */
 static char *between(const char *name, const char *before, const char *after) {
     char *text = strdup(name + strlen(before));
     if (text) text[strlen(text) - strlen(after)] = '\0';
@@ -317,7 +317,7 @@ static char *exists_or_null(char *path) {
     return NULL;
 }
 
-/* The joined path if there is such a file, or NULL. */
+/* The joined path if such a file exists, or NULL. */
 static bool find_beside(char **path, const char *folder, const char *before, const char *middle,
                         const char *after, report *r) {
     char *joined = join(folder, before, middle, after);
@@ -325,7 +325,8 @@ static bool find_beside(char **path, const char *folder, const char *before, con
     return joined || report_no_memory(r);
 }
 
-/* Shards without a record: all of clip-retrieval's; among embed's, those of unfinished tasks. */
+/* Shards without a record: clip-retrieval writes no records, and unfinished tasks of vit-embed have
+ * none yet. */
 static bool open_unrecorded(shard_index *index, const char *program, const photo_list *names,
                             bool records, report *r) {
     bool good = true;
@@ -374,7 +375,8 @@ static bool open_embedded(shard_index *index, const char *program, const char *v
 
 /* === A folder of .npy files === */
 
-/* STEM.npy, with the lines of metadata_N.jsonl if it is img_emb_N.npy, or of STEM.txt. */
+/* Opens STEM.npy, with the lines of metadata_N.jsonl if it is img_emb_N.npy, or else of
+ * STEM.txt. */
 static bool open_file(shard_index *index, const char *program, const char *stem, report *r) {
     const char *folder = index->about.path, *number = "img_emb_";
     char *vectors = join(folder, stem, ".npy", ""), *json = NULL, *lines = NULL;
@@ -523,7 +525,7 @@ static bool read_json(indexed_row *found, char *line, size_t length, report *r) 
     return good;
 }
 
-/* The line of a row, without its newline. */
+/* Finds the line of a row, without its newline. */
 static bool read_line(const indexed_shard *shard, indexed_row *found, const char *line,
                       size_t length, report *r) {
     char *copy = malloc(length + 1);
@@ -563,7 +565,7 @@ static bool read_lines(const indexed_shard *shard, const char *text, size_t size
     return true;
 }
 
-/* wanted: rows of the shard, in rising order. */
+/* `wanted` lists rows of the shard in rising order. */
 static bool read_names(const indexed_shard *shard, indexed_row *const *wanted, int count,
                        report *r) {
     size_t size = 0;

@@ -1,4 +1,4 @@
-/* shard_index.h - folders of vectors, for searching. */
+/* shard_index.h - opens folders of vectors for searching. */
 #ifndef SHARD_INDEX_H
 #define SHARD_INDEX_H
 
@@ -11,11 +11,12 @@
 #include "infer/embedding.h"
 #include "numbers/nearest.h"
 
-/* === Rows in a byte a number === */
+/* === Rows with one byte per value === */
 
-/* The rows of one .npy file in a byte a value, in a separate file: NAME.i8.
+/* NAME.i8 has the rows of a .npy file, with one byte per value.
  *
- * In the byte order of this machine: a header, a scale for each row, the rows (nearest.h).
+ * It has a header, a scale for each row, and the rows (nearest.h), in the byte order of this
+ * machine.
  */
 
 typedef struct int8_copies {
@@ -24,7 +25,7 @@ typedef struct int8_copies {
     const vit_executor *executor;
 } int8_copies;
 
-/* time is NAME.npy's when it was opened; a later change is a failure. Maps NAME.i8 and sets
+/* `time` is that of NAME.npy when it was opened; a later change is a failure. Maps NAME.i8 and sets
  * part->bytes and part->scales within it; returns the argument of os_unmap. Makes the file if it is
  * missing or does not match NAME.npy's shape, size and time; a line on stderr reports it. NULL if
  * it cannot be made. */
@@ -42,26 +43,26 @@ typedef struct shard_times {
 } shard_times;
 
 typedef struct indexed_shard {
-    char *vectors; /* path                                              */
-    char *names;   /* of .jsonl or .txt; NULL without either            */
+    char *vectors; /* path */
+    char *names;   /* of .jsonl or .txt; NULL without either */
     npy_array array;
-    shard_times times;  /* of the files when they were opened                */
-    int64_t unreadable; /* lines after those of the rows; -1 if unknown      */
-    void *copy;         /* int8 rows, mapped, with its size                  */
+    shard_times times;  /* times of the files when they were opened */
+    int64_t unreadable; /* lines after those of the rows; -1 if unknown */
+    void *copy;         /* mapped int8 rows, and their size */
     size_t copy_size;
 } indexed_shard;
 
 typedef struct shard_index {
-    embedding_index about; /* without names; its vectors have only dims         */
+    embedding_index about; /* an index without names; its vectors have only dims */
     indexed_shard *shards;
-    nearest_part *parts; /* parallel                                          */
+    nearest_part *parts; /* parallel */
     nearest_set set;
-    int left_out;    /* shards, each named on stderr                      */
-    size_t capacity; /* private                                           */
+    int left_out;    /* number of shards left out, each named on stderr */
+    size_t capacity; /* private */
 } shard_index;
 
-/* A shard that is missing, damaged, being written, or without a record among others that have one
- * is named and left out. Shards of different widths or models are a failure. It does not verify
+/* Names and leaves out a shard that is missing, damaged or being written, or that lacks a record
+ * while others have one. Shards of different widths or models are a failure. It does not verify
  * checksums; embed --collect does. Close it in any case. folder must live as long. */
 bool shard_index_open(shard_index *index, const char *program, const char *folder, report *r);
 void shard_index_close(shard_index *index);
@@ -73,14 +74,14 @@ bool shard_index_copies(shard_index *index, const char *program, const vit_execu
 
 /* The metadata of a row. Texts other than name may be NULL. */
 typedef struct indexed_row {
-    const char *shard; /* file of vectors                          */
-    int64_t row;       /* there                                    */
+    const char *shard; /* file of vectors */
+    int64_t row;       /* there */
     char *name;        /* its path, or a line of NAME.txt; else "FILE.npy#ROW" */
     char *key, *caption, *label, *url;
 } indexed_row;
 
-/* Fills in rows that are zero except for .row, which is counted through all shards and unique. Also
- * fails if a file lacks a line for some row. Free them even after a failure. */
+/* Fills in the rows, which are zero except for .row; it counts through all shards, and no two are
+ * equal. Also fails if a file lacks a line for some row. Free them even after a failure. */
 bool shard_index_rows(const shard_index *index, indexed_row *rows, int count, report *r);
 void indexed_row_free(indexed_row *row);
 

@@ -19,7 +19,7 @@ typedef struct range {
 
 enum { MAX_DIGITS = 9 };
 
-/* Digits up to `end`, at most MAX_DIGITS. */
+/* Reads digits up to `end`, at most MAX_DIGITS. */
 static bool read_digits(const char *from, const char *end, unsigned long *value) {
     *value = 0;
     if (from == end || end - from > MAX_DIGITS) return false;
@@ -71,7 +71,7 @@ static bool add_range(shard_list *list, const char *text, const char *open, repo
     return good;
 }
 
-/* An existing file is taken, under any name. */
+/* A file that exists is taken under any name. */
 static bool add_all(shard_list *list, const char *text, report *r) {
     const char *open = strchr(text, '{');
     if (open && !source_exists(text)) return add_range(list, text, open, r);
@@ -155,7 +155,7 @@ static char *number_of(const char *file, const char *name) {
     return number;
 }
 
-/* Equal ones stay in the order of the files. */
+/* Equal names stay in the order of the files. */
 static int compare_numbers(const void *a, const void *b) {
     char **const x = *(char **const *)a, **const y = *(char **const *)b;
     const int order = strcmp(*x, *y);
@@ -229,7 +229,7 @@ static bool read_part(shard_part *part, const char *text, report *r) {
                        text);
 }
 
-/* Both or neither; *found is set if both exist. */
+/* Reads two variables, of which both or none must exist; *found is set if both do. */
 static bool read_pair(const char *rank_name, const char *size_name, shard_part *part, bool *found,
                       report *r) {
     const char *rank = getenv(rank_name), *size = getenv(size_name);
@@ -255,7 +255,7 @@ static bool read_rank(shard_part *part, bool *found, report *r) {
     return read_pair("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", part, found, r);
 }
 
-/* The number of a job within an array. */
+/* Reads the number of a job within an array. */
 static bool read_job(const char *name, long first, int parts, long *job, report *r) {
     const char *text = getenv(name);
     if (!parts)
@@ -349,7 +349,8 @@ static bool queue(shard_source *s, sample *one, report *r) {
     return true;
 }
 
-/* "part-00017.tar/a/000.jpg", and its bytes or the reason why it has none. */
+/* Fills in the name, such as "part-00017.tar/a/000.jpg", and the bytes or the reason why there are
+ * none. */
 static bool fill(const shard_source *s, sample *one, photo *p, report *r) {
     const size_t size = strlen(s->name) + strlen(one->name) + 2;
     p->name = malloc(size);
@@ -372,7 +373,7 @@ static bool next_photo(void *user, photo *p, report *r) {
         sample_free(&one);
         return false;
     }
-    if (ferror(s->file)) { /* which would look like a truncated archive */
+    if (ferror(s->file)) { /* otherwise it would look like a truncated archive */
         *r = report_make();
         (void)report_fail(r, "cannot be read at byte %llu",
                           (unsigned long long)s->samples.tar.offset);

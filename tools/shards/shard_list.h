@@ -12,9 +12,9 @@
 #include "image/photos.h"
 #include "shards/tar.h"
 
-/* An array parallel to the photo_list: the numbers in the names of a shard's outputs. */
+/* The numbers in the names of each shard's outputs, in the order of the photo_list. */
 typedef struct shard_list {
-    photo_list files; /* "-": standard input                                       */
+    photo_list files; /* "-": standard input */
     char **numbers;   /* the digits at the end of the file's name, before its suffix; */
                       /* without digits, the whole name without the suffix */
 } shard_list;
@@ -22,8 +22,8 @@ typedef struct shard_list {
 enum { SHARD_LIST_MAX = 10 * 1000 * 1000 };
 
 /* An operand is a file, a range as in a shell, which may be one of several ("{0..3}/{00..99}.tar"),
- * or a folder: all files in it that end in .tar, sorted. A list has an operand in each line. name
- * is that of standard input, or NULL. On failure there is nothing to free. */
+ * or a folder: all files in it that end in .tar, sorted. A list has an operand in each line. `name`
+ * stands for standard input, or is NULL. On failure there is nothing to free. */
 bool shard_list_open(shard_list *list, const text_list *operands, const text_list *lists,
                      const char *name, report *r);
 void shard_list_close(shard_list *list);
@@ -33,7 +33,7 @@ const char *shard_name(const char *file, const char *name);
 
 /* === One task's part === */
 
-/* The shards of one task, among all: "3/8", or from its launcher's variables. */
+/* The part of all shards that belongs to a task: "3/8", or by its launcher's variables. */
 
 typedef struct shard_part {
     long index, count; /* every count-th shard, from index on */
@@ -48,26 +48,26 @@ typedef struct shard_part {
  *                                         script has a SLURM_PROCID too
  *
  * and, if parts is given, the number of a job in an array: SLURM_ARRAY_TASK_ID (from 0), or GNU
- * parallel's PARALLEL_SEQ (from 1). An array whose jobs have several tasks each has that many times
- * more parts. */
+ * parallel's PARALLEL_SEQ (from 1). If each job of an array has several tasks, there is a part for
+ * each of these. */
 bool shard_part_choose(shard_part *part, const char *text, int parts, report *r);
 
 /* === Photos of a shard === */
 
-/* The photos of an archive as they are read, with their metadata. */
+/* Gives the photos of an archive as they are read, with their metadata. */
 
 struct shard_queued;
 
 typedef struct shard_source {
     samples samples;
-    bool failed; /* the archive was at fault                  */
-    FILE *file;  /* private, like the members below           */
+    bool failed; /* true: the archive was at fault */
+    FILE *file;  /* private, like the members below */
     const char *name;
-    struct shard_queued *first, *last; /* of the photos in progress                 */
+    struct shard_queued *first, *last; /* samples of the photos in progress */
 } shard_source;
 
-/* file is a path, or "-"; name is the shard's, which begins each photo's. It is large: keep it off
- * the stack. Close it even after a failure. */
+/* file is a path, or "-"; name is the shard's name, with which the names of its photos begin. It is
+ * large: keep it off the stack. Close it even after a failure. */
 bool shard_source_open(shard_source *s, const char *file, const char *name, size_t max_bytes,
                        report *r);
 void shard_source_close(shard_source *s);

@@ -208,7 +208,7 @@ bool shard_writer_open(shard_writer *w, const shard_recipe *recipe, const char *
 
 /* === Lines and rows === */
 
-/* A number if the text is one; any other .cls is a word. */
+/* Writes a number if the text is one; any other .cls is a word. */
 static void put_label(json_writer *w, const char *label) {
     char text[64];
     long number;
@@ -337,7 +337,7 @@ static bool put_header(shard_writer *w, report *r) {
            write_failed(&w->vectors, r);
 }
 
-/* Reads the files again, as they are on the disk or will be. */
+/* Reads back the files as the disk has, or will have, them. */
 static bool put_files(shard_writer *w, json_writer *record, report *r) {
     json_put_begin(record, "shape", '[');
     for (int i = 0; i < w->ndim; i++) json_put_integer(record, NULL, w->dims[i]);
@@ -352,8 +352,8 @@ static bool put_files(shard_writer *w, json_writer *record, report *r) {
     return fflush(w->stats.file) == 0 || write_failed(&w->stats, r);
 }
 
-/* The record comes last, because it promises that the files exist. An existing record, of an
- * archive that has changed since, is removed first: it does not match these files. */
+/* The record comes last, because it promises that the files exist. The existing record of an
+ * archive that has changed does not match these files, so it is removed first. */
 bool shard_writer_commit(shard_writer *w, json_writer *record, report *r) {
     cli_output *const outputs[3] = { &w->metadata, &w->vectors, &w->stats };
     bool good;

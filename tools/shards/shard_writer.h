@@ -1,4 +1,5 @@
-/* shard_writer.h - the three files of a shard, and the record that they are complete. */
+/* shard_writer.h - writes the three files of a shard, one of which records that they are
+ * complete. */
 #ifndef SHARD_WRITER_H
 #define SHARD_WRITER_H
 
@@ -16,7 +17,7 @@
 
 /* === Records === */
 
-/* The files that embed writes for a shard, and the record of their completeness.
+/* The files that vit-embed writes for a shard:
  *
  *     OUT/img_emb/img_emb_N.npy          the vectors, in clip-retrieval's layout
  *     OUT/metadata/metadata_N.jsonl      a line for each, then one for each unreadable image
@@ -30,45 +31,45 @@ typedef struct shard_paths {
 bool shard_paths_make(shard_paths *paths, const char *folder, const char *number, report *r);
 void shard_paths_free(shard_paths *paths);
 
-/* The common properties of an output's shards: those that differ in them do not belong together. */
+/* The properties that all shards of an output must share. */
 typedef struct shard_recipe {
     const vit_model *model;
     const char *model_path;
     embedding_choice choice;
     npy_type type;
-    int classes; /* best classes in the metadata; 0 for none */
+    int classes; /* number of best classes in the metadata; 0 for none */
     photo_options photos;
 } shard_recipe;
 
 enum { SHARD_RECIPE_SIZE = 512 };
-/* "model 0123456789abcdef, 224x224, pool head, ...": equal for the same bytes. */
+/* Writes "model 0123456789abcdef, 224x224, pool head, ..."; equal texts mean equal vectors. */
 void shard_recipe_text(const shard_recipe *recipe, char text[SHARD_RECIPE_SIZE]);
 
 typedef struct shard_record {
-    json_document document;            /* all its members               */
-    const char *shard, *recipe;        /* texts of the document         */
-    int64_t images, unreadable, bytes; /* the last is the archive's     */
+    json_document document;            /* all its members */
+    const char *shard, *recipe;        /* texts of the document */
+    int64_t images, unreadable, bytes; /* the last is the archive's */
     double seconds;
-    char *text; /* private                       */
+    char *text; /* private */
 } shard_record;
 
 typedef enum shard_state {
-    SHARD_MISSING, /* no record                                             */
+    SHARD_MISSING, /* no record */
     SHARD_COMPLETE,
     SHARD_DAMAGED, /* a file is missing, or does not match its record */
 } shard_state;
 
-/* Reads the record and all of both files; without `bytes` it compares only their sizes. If a file
- * is damaged, only r is set, with the reason. Close the record in any state. */
+/* Reads the record, and verifies both files; without `bytes`, it compares only their sizes. If a
+ * file is damaged, only r is set, with the reason. Close the record in any state. */
 shard_state shard_record_open(shard_record *record, const shard_paths *paths, bool bytes,
                               report *r);
 
-/* The number of missing numbers between two of one length, such as "0007" and "0010", and the first
- * and the last of them; 0 for other texts, or NULL. */
+/* Counts the numbers missing between two of equal length, such as "0007" and "0010", and gives the
+ * first and the last; 0 for other texts and NULL. */
 long shard_gap(const char *before, const char *number, char first[24], char last[24]);
 void shard_record_close(shard_record *record);
 
-/* The members "bytes" and "sha256" of an object, for a file that is now at `place`. */
+/* Writes the members "bytes" and "sha256" of an object, for the file that is now at `place`. */
 bool shard_record_put_file(json_writer *w, const char *key, const char *place, report *r);
 
 /* === Writing === */
@@ -79,11 +80,11 @@ typedef struct shard_writer {
     const shard_recipe *recipe;
     shard_paths paths;
     cli_output metadata, vectors, stats;
-    int opened; /* of the outputs, in this order */
+    int opened; /* number of the outputs, in this order */
     int64_t dims[3];
     int ndim;
-    size_t each;        /* floats of a row               */
-    sample *unreadable; /* their lines come at the end   */
+    size_t each;        /* floats of a row */
+    sample *unreadable; /* their lines come at the end */
     size_t num_unreadable, capacity;
 } shard_writer;
 
@@ -91,7 +92,7 @@ typedef struct shard_writer {
 bool shard_writer_open(shard_writer *w, const shard_recipe *recipe, const char *folder,
                        const char *number, const char *shard, report *r);
 
-/* The next row and its line; top holds the best classes, at most recipe->classes. path is the
+/* Writes the next row and its line. top has the best classes, at most recipe->classes; path is the
  * image's name in the metadata. */
 bool shard_writer_add(shard_writer *w, const sample *s, const char *path, const float *row,
                       const vit_prediction *top, int num_top, report *r);

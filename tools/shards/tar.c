@@ -55,7 +55,7 @@ static uint64_t padding_of(uint64_t size) { return (0 - size) % TAR_BLOCK; }
 
 /* === The headers that precede a member === */
 
-/* Reads the bytes of one, with a NUL after them, into s->text. */
+/* Reads the bytes of a header, with a NUL after them, into s->text. */
 static bool take_extended(tar_stream *s, uint64_t size, report *r) {
     if (size > TAR_MAX_EXTENDED)
         return report_fail(r, "has an extended header of %llu bytes, limit %d",
@@ -110,7 +110,7 @@ static bool apply(tar_stream *s, const char *record, size_t length, report *r) {
     return true;
 }
 
-/* Records "LENGTH KEY=VALUE\n", where LENGTH counts all of that. Other keys are skipped. */
+/* Reads records "LENGTH KEY=VALUE\n"; LENGTH counts the whole record. Other keys are skipped. */
 static bool read_pax(tar_stream *s, size_t size, report *r) {
     const char *at = s->text, *end = s->text + size;
     while (at < end && *at) { /* some pad with NULs */
@@ -134,7 +134,7 @@ static bool read_global(tar_stream *s, size_t size, report *r) {
            report_fail(r, "has a global PAX header with a path or a size, which is not supported");
 }
 
-/* False if h is no such header, or on failure. */
+/* Returns false if h is no such header, or on failure. */
 static bool read_extended(tar_stream *s, const tar_header *h, report *r) {
     switch (h->type) {
     case 'x': return take_extended(s, h->size, r) && read_pax(s, (size_t)h->size, r);
@@ -165,7 +165,8 @@ static const char *refusal_by_type(char type) {
     }
 }
 
-/* "a/../b", "..", "/a", "C:\a": a program that unpacks it would write elsewhere. */
+/* True for "a/../b", "..", "/a" and "C:\a", which a program that unpacks the archive would write
+ * outside its folder. */
 static bool leads_out(const char *name) {
     const char *part = name;
     const bool letter = (*name >= 'A' && *name <= 'Z') || (*name >= 'a' && *name <= 'z');
@@ -178,7 +179,7 @@ static bool leads_out(const char *name) {
     }
 }
 
-/* Also makes the name printable, because control characters control a terminal. */
+/* Checks the name, and makes it printable for terminals. */
 static bool has_controls(char *name) {
     bool found = false;
     for (; *name; name++) {
@@ -260,7 +261,7 @@ static bool not_tar(const tar_stream *s, const uint8_t *block, report *r) {
     return report_fail(r, "is not a tar archive");
 }
 
-/* Refuses a damaged header, or an incomplete end. */
+/* Reports a damaged header, or an incomplete end. */
 static bool next_header(tar_stream *s, tar_header *h, report *r) {
     uint8_t block[TAR_BLOCK];
     const size_t got = s->read(s->user, block, sizeof block);
@@ -337,7 +338,7 @@ static size_t key_length(const char *name) {
     return dot && dot > file ? (size_t)(dot - name) : 0;
 }
 
-/* True if it belongs to the current sample. */
+/* True if the member belongs to the current sample. */
 static bool is_of(const samples *s, const char *name) {
     const size_t length = key_length(name);
     return length == strlen(s->shared.key) && memcmp(name, s->shared.key, length) == 0;
@@ -404,7 +405,7 @@ static bool take_image(samples *s, report *r) {
     sample *image = &s->images[s->count];
     char text[128];
     memset(image, 0, sizeof *image);
-    s->count++; /* from here on freed after any failure */
+    s->count++; /* freed after any failure from here on */
     if (!copy_text(&image->name, m->name, r) || !copy_text(&image->key, s->shared.key, r))
         return false;
     if (m->refused) return copy_text(&image->error, m->refused, r);
@@ -478,8 +479,8 @@ static bool begin_sample(samples *s, report *r) {
     return true;
 }
 
-/* Reads all members up to the first of another sample; or as many as fit, and the rest becomes a
- * separate sample. */
+/* Reads all members up to the next sample. If they do not fit, the rest becomes a separate
+ * sample. */
 static bool read_sample(samples *s, report *r) {
     while (s->count < SAMPLE_MAX_IMAGES && (s->pending || tar_next(&s->tar, &s->member, r))) {
         s->pending = false;

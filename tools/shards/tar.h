@@ -1,4 +1,4 @@
-/* tar.h - a tar archive as a stream, member after member; nothing is ever unpacked.
+/* tar.h - reads a tar archive as a stream, member after member, and never unpacks anything.
  *
  *     tar_stream s;
  *     tar_member m;
@@ -31,21 +31,21 @@ typedef size_t tar_read(void *user, void *to, size_t size);
 size_t tar_read_file(void *file, void *to, size_t size); /* of a FILE */
 
 typedef struct tar_member {
-    char name[TAR_MAX_NAME + 1]; /* control characters of a refused one are '?'           */
+    char name[TAR_MAX_NAME + 1]; /* name; '?' replaces control characters of a refused member */
     uint64_t size;
-    const char *refused; /* why its data are not available: "is a symbolic link"  */
-    bool folder;         /* also refused                                          */
+    const char *refused; /* reason why there are no data, such as "is a symbolic link" */
+    bool folder;         /* also refused */
 } tar_member;
 
 typedef struct tar_stream {
-    uint64_t offset;        /* bytes read so far                                     */
-    uint64_t left, padding; /* private, like the members below: of the member        */
+    uint64_t offset;        /* bytes read so far */
+    uint64_t left, padding; /* private, like the members below: of the member */
     tar_read *read;
     void *user;
-    bool long_name, resized, sparse, name_too_long; /* from the headers before a member */
+    bool long_name, resized, sparse, name_too_long; /* values from the headers before a member */
     uint64_t size;
     char name[TAR_MAX_NAME + 1];
-    char *text; /* of an extended header                                 */
+    char *text; /* of an extended header */
 } tar_stream;
 
 void tar_begin(tar_stream *s, tar_read *read, void *user);
@@ -53,25 +53,25 @@ void tar_end(tar_stream *s);
 
 /* False after the last member, whose end has been read, or with a message in *r. */
 bool tar_next(tar_stream *s, tar_member *m, report *r);
-/* The next bytes of the member, at most as many as are left. */
+/* Reads the next bytes of the member, at most as many as are left. */
 bool tar_data(tar_stream *s, void *to, size_t size, report *r);
 
 /* === Samples === */
 
-/* The photos of a tar archive in webdataset's form, with their texts.
+/* Reads the photos of a tar archive in webdataset's form, with their texts.
  *
  * Consecutive members KEY.jpg, KEY.txt, KEY.cls and KEY.json are a sample; KEY ends at the first
- * dot of the file's name. Every image of a sample is given, with the text of KEY.txt, or "caption"
- * of KEY.json, the text of KEY.cls, or "label", and "url". An archive of only photos has this form
- * too.
+ * dot of the file's name. Gives every image of a sample with its caption (KEY.txt, or "caption" of
+ * KEY.json), its label (KEY.cls, or "label") and its "url". An archive that holds only photos has
+ * this form too.
  */
 
 /* malloc'ed texts; NULL if missing. */
 typedef struct sample {
-    char *key, *name; /* of the image: its whole name in the archive           */
+    char *key, *name; /* whole name of the image in the archive */
     char *caption, *label, *url;
-    char *note;  /* texts that could not be used, and why                 */
-    char *error; /* why there are no bytes                                */
+    char *note;  /* texts that could not be used, and why */
+    char *error; /* reason why there are no bytes */
     void *data;
     size_t size;
 } sample;
@@ -79,24 +79,24 @@ typedef struct sample {
 void sample_free(sample *s);
 
 enum {
-    SAMPLE_MAX_IMAGES = 64,    /* of one sample                                         */
-    SAMPLE_MAX_TEXT = 1 << 20, /* bytes of KEY.txt, KEY.cls, KEY.json                   */
+    SAMPLE_MAX_IMAGES = 64,    /* of one sample */
+    SAMPLE_MAX_TEXT = 1 << 20, /* bytes of KEY.txt, KEY.cls, KEY.json */
 };
 
 typedef struct samples {
-    uint64_t others;              /* members of none of these kinds                        */
-    char other[TAR_MAX_NAME + 1]; /* the first of them                                     */
-    uint64_t without_image;       /* samples                                               */
-    size_t max_bytes;             /* private, like the members below                       */
+    uint64_t others;              /* number of members of other kinds */
+    char other[TAR_MAX_NAME + 1]; /* the first of them */
+    uint64_t without_image;       /* samples */
+    size_t max_bytes;             /* private, like the members below */
     tar_stream tar;
     tar_member member;
-    bool pending, ended; /* member belongs to the next sample                     */
+    bool pending, ended; /* member belongs to the next sample */
     sample images[SAMPLE_MAX_IMAGES];
     int count, next;
-    sample shared; /* key and texts of the sample                           */
+    sample shared; /* key and texts of the current sample */
 } samples;
 
-/* max_bytes: of all images of a sample. */
+/* max_bytes bounds all images of a sample. */
 void samples_begin(samples *s, tar_read *read, void *user, size_t max_bytes);
 void samples_end(samples *s);
 
