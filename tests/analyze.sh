@@ -18,8 +18,8 @@ if [ $# = 0 ]; then
     set -- tools/*.c tools/*/*.c "$work"/examples/*.c
 fi
 
-# Of stb_image nothing: it is Debian's. What else is passed over is not so, for the reason above it;
-# each must still be said.
+# Of stb_image nothing: it is Debian's. These findings are wrong, for the reason above each; every
+# one must still occur.
 except=(
     '^/usr/include/'
     # an example that ends at an error leaves its memory to the system

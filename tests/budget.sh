@@ -5,8 +5,8 @@
 #     budget.sh record WHY FIGURE...  appends a row for each FIGURE, with what it is now
 #     budget.sh time NAME COMMAND...  runs a command; its CPU time is the figure NAME-cpu from then on
 #
-# A time is CPU time, in units of what the same machine takes to compile stb_image.h meanwhile: by the
-# same compiler at the same level, or, for demo-cpu and test-cpu, by gcc -O0.
+# A time is CPU time. Its unit is the CPU time in which the same machine compiles stb_image.h during
+# the run: by the same compiler at the same level, or by gcc -O0 for demo-cpu and test-cpu.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 export LC_ALL=C TIMEFORMAT='%U %S' CCACHE_DISABLE=1 # a cache hides what compiling costs
@@ -30,7 +30,7 @@ compiles() {
         -o "$work/unit.o"
 }
 
-# compile_time COMPILER LEVEL: the least of three of each, turn by turn
+# compile_time COMPILER LEVEL: the least of three runs of each, alternating
 compile_time() {
     for _ in 1 2 3; do
         echo "$(cpu compiles "$1" "$2" vit.h VIT_IMPLEMENTATION)" \
@@ -39,8 +39,8 @@ compile_time() {
                 END { if (stb) printf "%.2f\n", vit / stb }'
 }
 
-# measure NAME COMMAND...: writes NAME-cpu. The unit is sampled meanwhile, so that a busy neighbour makes
-# both longer: at once, and then at intervals that grow to ten seconds.
+# measure NAME COMMAND...: writes NAME-cpu. The unit is measured during the run, so that a busy
+# neighbour slows both: first at once, then at intervals that grow to ten seconds.
 measure() {
     local name=$1 pause=1 spent status
     shift
@@ -69,7 +69,7 @@ fresh_demo() {
     rm -rf $work/tree
 }
 
-# firmware_bytes NAME: of the example for the Cortex-M4F, by gcc
+# firmware_bytes NAME: this figure of the example for the Cortex-M4F, by gcc
 firmware_bytes() {
     (
         source examples/firmware/boards.sh
@@ -121,7 +121,7 @@ figure() {
     eval "$command"
 }
 
-# limit NAME: of its last row
+# limit NAME: the value in its last row
 limit() {
     awk -v name="$1" '$1 == name { last = $3 } END { print last }' $table 2>/dev/null
 }

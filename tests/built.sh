@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # built.sh - to be sourced by a test of programs: `. tests/built.sh programs`, those in BIN, or
-# `. tests/built.sh TARGET...`, those of make. Ends the test with one line where they are missing,
-# or older than their sources: that would test another version. run.sh has built them all.
+# `. tests/built.sh TARGET...`, those of make. Ends the test with one line if programs are missing,
+# or older than their sources, which would test another version. run.sh builds them all.
 is_built() { # a function, as `set` in a sourced file changes the arguments of the test
     local targets=("$@")
     case $*:${BIN:-.} in

@@ -10,7 +10,7 @@ only=("$@") # what the command line names; nothing: all
 tried= # the command that the next failure is about, if not seen from its line
 
 # Each source line that asserts counts once, however often it runs; in a table, once for each case.
-# It has passed if it never failed. The lines of its callers identify it too.
+# An assertion passes if it never failed. The lines of its callers identify it too.
 pass() { : "${assertions["$case ${FUNCNAME[*]:1} ${BASH_LINENO[*]}"]:=0}"; }
 
 fail() { # WHAT: and what the program said, to $work/err and $work/out
@@ -73,9 +73,9 @@ wanted() { # NAME: is it among them? What follows is about this case.
     return 1
 }
 
-# sections: with words on the command line, of what follows in this script only the sections
-# "# --- TITLE ---" whose titles contain one of them are run, and those above that a line "# After:
-# TITLE" behind theirs names; it stands behind what all of them need.
+# sections: with words on the command line, runs only the sections "# --- TITLE ---" whose titles
+# contain one of the words, and the earlier sections that a line "# After: TITLE" in them names.
+# Call it after the code that all sections need.
 sections() {
     local titles
     [ ${#only[@]} = 0 ] && return 0
@@ -111,7 +111,7 @@ summary() {
     [ $failed = 0 ] && [ "$passed$skipped" != 00 ]
 }
 
-# What only a POSIX system has, or says in these words; tests/windows.sh sets WINDOWS.
+# Skips on Windows, where tests/windows.sh sets WINDOWS, checks that need POSIX or its messages.
 posix() { [ -z "${WINDOWS-}" ]; }
 
 # --- one command after another: what it printed, how it ended ------------------------------------
@@ -123,7 +123,7 @@ try() {
     status=$?
 }
 
-# is STATUS: the exit status. A sanitizer's own status, or a signal, is never right.
+# is STATUS: the exit status. The status of a sanitizer or a signal is always a failure.
 is() { if [ "$status" = "$1" ]; then pass; else fail "exit status $status, expected $1"; fi; }
 # out|err REGEX: some line matches.
 out() { if grep -Eq -- "$1" "$work/out"; then pass; else fail "stdout lacks /$1/"; fi; }

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # embed --tar under real engines: Slurm (a controller and four nodes, all on this machine), Open MPI
-# and GNU parallel. Tasks and nodes are killed while they work; what comes out must be complete, and
-# the bytes of one process.
+# and GNU parallel. Tasks and nodes are killed while they work. The output must be complete, and
+# equal that of one process byte for byte.
 #
 #     bash tests/cluster.sh
 #
-# It runs in namespaces of its own: nothing but the loopback device can be reached, and no process
-# survives it. It needs root, and what tools/install-packages.sh cluster installs.
+# It runs in namespaces of its own: it reaches only the loopback device, and no process survives it.
+# It needs root, and the packages of tools/install-packages.sh cluster.
 cd "$(dirname "$0")/.." || exit 2
 [ -n "${INSIDE-}" ] || INSIDE=1 exec timeout -k 5 "${LIMIT:-600}" \
     unshare --pid --net --uts --fork --kill-child --mount-proc bash "$0" "$@"
@@ -44,8 +44,8 @@ for ((i = 0; i < shards; i++)); do
     rm -r s
 done
 "$EMBED" --tar "$SHARDS" -o one 2>"$work/err" || fail "one process"
-# Memory: of twice as many photos no more. The fewer fill the output's buffer of vectors, 2 MiB that
-# are touched as rows come; the lines beside them fill 500 KB more of another.
+# Memory: twice as many photos take no more. The fewer fill the output's buffer of vectors, 2 MiB
+# that are touched as rows come; the lines beside them fill 500 KB more of another.
 most_memory() { # ARCHIVE: KB, as last seen
     local most=0 line
     "$EMBED" --tar "$1" -o memory --threads 2 2>/dev/null &
@@ -184,7 +184,7 @@ nodes[node]=$!
 submit --array=0-$((tasks - 1)) >/dev/null # the same again
 until_idle
 same_as_one slurm
-# a node that is only thought to be dead: two tasks write the same shards
+# a node that only seems dead: two tasks write the same shards
 export OUT=$work/twice
 submit --array=0-$((tasks - 1)) >/dev/null
 wait_for 8 twice

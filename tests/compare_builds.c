@@ -15,7 +15,7 @@
 
 enum { MAX_BATCH = 3 };
 
-/* How the network is run; `name` begins each line. */
+/* A way to run the network; `name` begins each line. */
 typedef struct setup {
     char name[96];
     vit_params params;
@@ -25,7 +25,7 @@ typedef struct setup {
 
 /* --- printing ------------------------------------------------------------- */
 
-/* Not vit_hash, which is part of what is compared. */
+/* FNV, because vit_hash is among the compared functions. */
 static uint64_t hash(const float *data, size_t count) {
     uint64_t h = 14695981039346656037u;
     for (size_t i = 0; i < count; i++) {
@@ -76,7 +76,7 @@ static float *make_input(size_t count) {
     return input;
 }
 
-/* A third of the tokens masked. */
+/* A mask that hides a third of the tokens. */
 static uint8_t *make_mask(size_t count) {
     uint8_t *mask = allocate(count);
     for (size_t i = 0; i < count; i++) mask[i] = i % 3 != 1;
@@ -162,7 +162,7 @@ static void run(const vit_model *model, setup *s, int wanted, int block) {
     free_outputs(&outputs);
 }
 
-/* Several sets of outputs: what is not requested is not computed. */
+/* Tries several sets of outputs, because outputs that are not requested are not computed. */
 static void run_outputs(const vit_model *model, setup *s, const char *how) {
     const int head = model->config.num_classes > 0 ? LOGITS : EMBEDDING;
     const size_t length = strlen(s->name);

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # compare_builds.sh - checks that two builds compute the same: each checkpoint of tests/data and
-# models/ becomes the same .vit file, each model gives the same bits. For changes that must not
-# change what the code does.
+# models/ becomes the same .vit file, each model gives the same bits. It is for changes that must
+# not change any result.
 #
 #     bash tests/compare_builds.sh OLD NEW [SCRATCH]
 #
@@ -14,8 +14,8 @@
 #   - the files that vit-run writes, and the results of classify and evaluate
 #
 # Messages and reports may differ: the differences are counted and kept in build/log, as are the
-# commands that fail in both builds. ONLY=REGEX selects cases by name. CC, CFLAGS and EMULATOR say
-# how compare_builds.c is compiled and run, for the instruction sets of other CPUs:
+# commands that fail in both builds. ONLY=REGEX selects cases by name. CC, CFLAGS and EMULATOR
+# choose how compare_builds.c is compiled and run, for the instruction sets of other CPUs:
 #
 #     CC=aarch64-linux-gnu-gcc CFLAGS='-O2 -static' EMULATOR='qemu-aarch64-static -cpu max' \
 #         ONLY='fixtures/.*model.safetensors.(f32|int8)' bash tests/compare_builds.sh OLD NEW
@@ -78,7 +78,8 @@ same_status() {
     return 1
 }
 
-# same FILES...: equal in both folders, or absent from both; and so is the exit status
+# same FILES...: the files are equal in both folders, or absent from both; the exit status is equal
+# too
 same() {
     local file
     same_status || return
@@ -89,7 +90,7 @@ same() {
     done
 }
 
-# The same exit status and standard output.
+# The exit status and standard output are the same.
 same_output() {
     same_status && difference out
 }
@@ -112,7 +113,7 @@ convert() {
     [ ! -e "$here/old/m.vit" ] || cp "$here/old/m.vit" "$here/new/m.vit"
 }
 
-# pick N WORDS...: one of them
+# pick N WORDS...: one of the words
 pick() {
     local n=$1
     shift
@@ -205,7 +206,7 @@ fi
 
 # --- all cases ----------------------------------------------------------------------------------
 
-# in_types NAME KIND ARGUMENTS: a case for each type; f32 prints the report as text
+# in_types NAME KIND ARGUMENTS: a case for each type of weights; f32 prints the report as text
 in_types() {
     local dtype
     echo "$1.f32|$2|$3"
@@ -271,7 +272,7 @@ list_checkpoints() {
     done < <(find "$data/checkpoints" -type f -o -name shards | sort)
 }
 
-# What the fixtures lack: larger models, calibration, the other options of vit-convert.
+# Cases that the fixtures lack: larger models, calibration, the other options of vit-convert.
 list_random() {
     local random=$work/random dtype tiny small
     "$random" "$work/small.safetensors" dim=96 depth=3 mlp=384 patch=8 rows=6 cols=6 classes=40

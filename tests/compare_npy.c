@@ -1,4 +1,4 @@
-/* compare_npy.c - for the shell tests: how far two arrays of float32 are apart.
+/* compare_npy.c - prints, for the shell tests, the distance of two arrays of float32.
  *
  *     compare_npy OURS.npy THEIRS.npy TOLERANCE
  *
@@ -12,7 +12,7 @@
 
 enum { MAX_SIZE = 1 << 20 };
 
-/* The values of an .npy file of version 1, and how many. */
+/* Reads the values of an .npy file of version 1, and counts them. */
 static float *read_values(const char *path, size_t *count) {
     static unsigned char bytes[MAX_SIZE];
     FILE *file = fopen(path, "rb");

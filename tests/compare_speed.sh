@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # compare_speed.sh - compares the speed of two builds, and the time their vit.h takes to compile
-# with that of stb_image.h. They run in turn, and the minimum of all rounds is reported.
+# with that of stb_image.h. The builds run alternately, and the minimum of all rounds is reported.
 #
 #     bash tests/compare_speed.sh OLD NEW [ROUNDS [OPTIONS]]     OPTIONS of vit-bench: --isa avx2
 #
@@ -17,7 +17,8 @@ trap 'rm -rf "$work"' EXIT
 LC_ALL=C
 export LC_ALL
 
-# table TITLE UNIT: of lines "CELL WHO VALUE" prints the minima, and their ratios to the first WHO
+# table TITLE UNIT: reads lines "CELL WHO VALUE", and prints the minima and their ratios to the
+# first WHO
 table() {
     awk -v title="$1" -v unit="$2" '
         !($1 in cells) { cells[$1]; order[++count] = $1 }

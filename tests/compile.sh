@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Compiles vit.h in every language, at both ends of optimisation, with every macro, for a bare
 # Cortex-M4F; warnings are errors. Looks into the objects: no writable data, no symbol beyond a
-# short list. Where only warnings matter the front end is enough, which takes a tenth of the time;
-# with LONG=yes these are whole objects too. The last line is "N passed, N failed".
+# short list. For warnings alone the compiler's front end is enough, which takes a tenth of the
+# time; LONG=yes compiles whole objects. The last line is "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.."
 work=build/compile
@@ -34,7 +34,7 @@ check() {
     while [ "$(jobs -rp | wc -l)" -ge 2 ]; do wait -n; done
 }
 
-# The command must fail: for what the header has to refuse.
+# refused NAME COMMAND...: passes if the command fails, because the header must refuse that.
 refuses() {
     ! "$@"
 }
@@ -68,7 +68,7 @@ cat >"$work/implementation.c" <<'END'
 #include "vit.h"
 #include "vit.h"
 END
-# Two private copies in one program, which must not meet.
+# Two private copies in one program must not conflict.
 for unit in one two; do
     cat >"$work/static_$unit.c" <<END
 #define VIT_STATIC
@@ -83,7 +83,7 @@ extern int version_one(void);
 extern int version_two(void);
 int main(void) { return version_one() == version_two() ? 0 : 1; }
 END
-# A program of two languages: the header's implementation in one, its user in the other.
+# A program of two languages has the implementation in one and the caller in the other.
 cat >"$work/user.c" <<'END'
 #include "vit.h"
 int main(void) {
@@ -113,8 +113,8 @@ object() {
     build "$1" "$2" "$3" -O0 "$4" $plain "${@:5}"
 }
 
-# parse NAME COMPILER STANDARD SOURCE FLAGS...: the warnings of the front end alone. Functions that
-# nobody uses are clang's to find: gcc looks for them only after that.
+# parse NAME COMPILER STANDARD SOURCE FLAGS...: the warnings of the front end alone. Only clang
+# finds unused functions this way: gcc looks for them after the front end.
 parse() {
     local only=-fsyntax-only
     [ "${LONG-}" = yes ] && only=
@@ -206,7 +206,7 @@ VIT_API=extern
 END
 parse g++-VIT_STATIC g++ c++17 implementation -DVIT_STATIC
 object g++-VIT_BARE_METAL g++ c++17 implementation -DVIT_BARE_METAL -fno-exceptions
-# With VIT_STATIC nothing may be left that only a missing option would use.
+# With VIT_STATIC, no function may be left that only an omitted option uses.
 for macro in VIT_NO_STDIO VIT_NO_MMAP VIT_NO_MALLOC VIT_NO_THREADS VIT_NO_SIMD VIT_NO_PREPROCESS; do
     parse "clang-static-$macro" clang c99 implementation -DVIT_STATIC -D$macro
 done
@@ -225,7 +225,7 @@ link_and_run() {
     "$@" -o "$program" -lpthread && "$program"
 }
 
-# The declarations bring in stddef.h and stdint.h and what those need, and nothing to print with.
+# The declarations include stddef.h, stdint.h and their own headers, and no header for printing.
 lean() {
     ! gcc -std=c99 -I. -E "$work/declarations.c" | grep -E 'printf|malloc|memcpy|pthread'
 }
@@ -246,19 +246,19 @@ check "C++ uses C" link_and_run "$work/cxx_user" \
 
 # --- what the objects contain ------------------------------------------------------------------
 
-# only PATTERN OBJECT: every undefined symbol matches
+# only PATTERN OBJECT: passes if every undefined symbol matches
 only() {
     ! nm -u "$2" | awk '{ print $2 }' | grep -vxE "$1"
 }
 
-# Nothing to print with, to exit with, to read the environment or the locale, and no libm. gcc makes
-# strlen of a loop.
+# No function prints, exits or reads the environment or the locale, and none is libm's. gcc turns a
+# loop into strlen.
 files='open|close|fstat|mmap|munmap|fopen|fclose|fread|fgets|fseek|ftell|sysconf|prctl'
 files="$files|__errno_location"
 threads='pthread_(create|join|self|mutex_(init|destroy|lock|unlock)|cond_(init|destroy|wait|broadcast))'
 hosted="mem(cpy|set|cmp|move)|bcmp|strlen|malloc|calloc|free|_GLOBAL_OFFSET_TABLE_|$files|$threads"
 
-# No .data, no .bss: tables that only need relocating are fine.
+# There is no .data and no .bss; tables that only need relocation are allowed.
 no_writable_data() {
     ! objdump -h "$1" | awk '$2 ~ /^\.(data|bss|tdata|tbss)(\.|$)/ && $2 !~ /^\.data\.rel\.ro/ &&
         $3 != "00000000"' | grep .
@@ -273,7 +273,8 @@ for compiler in gcc clang g++; do
         'mem(cpy|set|cmp|move)|bcmp|_GLOBAL_OFFSET_TABLE_' "$work/$compiler-VIT_BARE_METAL.o"
 done
 
-# Types that are left out take their kernels along; gcc -O0 keeps them, for want of looking.
+# An omitted type omits its kernels too, except with gcc -O0, which does not look for unused
+# functions.
 lacks() {
     ! nm "$2" | grep -E "$1"
 }
@@ -283,7 +284,7 @@ check "kernels of clang without types" lacks 'vit__tile_(i8|i4|i16|f16|bf16|dot|
 
 # --- Cortex-M, all options; tests/firmware.sh has the rest -------------------------------------
 
-# mem* and the compiler's arithmetic are all that is missing.
+# The only undefined symbols are mem* and the compiler's arithmetic.
 bare_object() {
     local object=$work/bare-$1.o
     shift

@@ -1,4 +1,4 @@
-/* conversion.h - what tests of the converter share. */
+/* conversion.h - functions that the converter's tests share. */
 #ifndef CONVERSION_H
 #define CONVERSION_H
 
@@ -9,7 +9,7 @@
 #define VIT_TOOLS
 #include "vit.h"
 
-/* A refusal is one line, or a heading with a line for each reason and for what to do. */
+/* A refusal is one line, or a heading with a line for each reason and each remedy. */
 static inline bool is_refusal(const char *text) {
     const char *line = strchr(text, '\n');
     if (!line) return *text != '\0';

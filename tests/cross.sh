@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# cross.sh [short | TARGET...] - the tests on other CPUs, under QEMU: they must pass there, compute
-# the bits that this machine computes and convert to the same files; and CPUs that lack instructions
-# must find out and do without. `make test-more` runs the short part,
-# `make test-cross` all of it; the name of a target, only what begins with it.
+# cross.sh [short | TARGET...] - runs the tests on other CPUs, under QEMU. They must pass, compute
+# this machine's bits and convert to the same files; CPUs that lack instructions must detect that
+# and work without them. `make test-more` runs the short part, `make test-cross` everything; TARGET
+# runs only the targets whose names begin with it.
 set -u
 cd "$(dirname "$0")/.."
 . tests/jobs.sh
@@ -34,13 +34,13 @@ build() {
         LDFLAGS=-static $modules "${@/#/$work/$target/}" || run "$target.build" false
 }
 
-# of_host COMMAND...: what test_random says of the bits of so many models
+# of_host COMMAND...: the lines of test_random about the bits of its models
 of_host() {
     # shellcheck disable=SC2086 # two words
     "$@" tests/data $models | sed -n 's/^\(bits [0-9a-f]*, best tier \).*/\1/p'
 }
 
-# says TEXT COMMAND...: a test, which must say this, too
+# says TEXT COMMAND...: a test that must also print TEXT
 says() {
     local text=$1 output
     shift
@@ -57,7 +57,7 @@ random() {
     run "$name" says "$bits$tier" "$@" tests/data $models
 }
 
-# Files as this machine converts them, which make a model that computes PyTorch's numbers.
+# Files must equal those that this machine converts, and the models must give PyTorch's numbers.
 converts() {
     local target=$1 emulator=$2 passed=0 failed=0 from to dtype converted=()
     for from in plain/model.safetensors dist/model_legacy.pth headdim72/model.pth; do
@@ -87,7 +87,7 @@ for cpu in cortex-a53:neon cortex-a76:neon-dotprod max:neon-bf16; do
     random "aarch64.${cpu%:*}" "${cpu#*:}" qemu-aarch64-static -cpu "${cpu%:*}" \
         $work/$target/tests/test_random
 done
-# Without fused multiply-add SSE2 has bits of its own, which any CPU computes when asked to.
+# Without fused multiply-add, SSE2 has bits of its own, which any CPU computes on request.
 # shellcheck disable=SC2086 # several words
 sse2=$(build/plain/tests/test_random tests/data $models | grep 'of sse2$')
 cpus="Opteron_G1:sse2 Haswell:avx2" # one of each tier, and others that must find the same
@@ -143,7 +143,7 @@ for target in aarch64.clang armhf.fma s390x.clang; do
         $work/$target/tests/test_random
 done
 
-# Without fused multiply-add the bits are others, and the same on all again, and in SSE2.
+# Without fused multiply-add the bits differ, but they are the same on all CPUs and in SSE2.
 build host.nofma cc "-DVIT_NO_FMA -DVIT_NO_SIMD" tests/test_random
 bits=$(of_host $work/host.nofma/tests/test_random)
 build i686.sse2 "${compilers[i686.sse2]}" "" tests/test_math tests/test_random

@@ -1,5 +1,5 @@
-/* evil_decoder.h - a decoder that leaves a file, $EVIDENCE, wherever it may: read before photos.c
- * for the programs of test_confined.sh.
+/* evil_decoder.h - a decoder that creates the file $EVIDENCE if it can. The programs of
+ * test_confined.sh include it before photos.c.
  */
 #ifndef EVIL_DECODER_H
 #define EVIL_DECODER_H

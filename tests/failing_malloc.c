@@ -1,12 +1,13 @@
 /* failing_malloc.c - preloaded into a program: its allocation number FAIL_AT fails, those of the C
- * library included. Without FAIL_AT their number is written to the file that COUNT_TO names.
+ * library included. Without FAIL_AT, it writes the number of allocations to the file that COUNT_TO
+ * names.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 
-/* glibc's own, under the names that it keeps for this. */
+/* glibc's allocator, under names that exist for this purpose. */
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);
 void *__libc_realloc(void *old, size_t size);
@@ -14,7 +15,7 @@ void *__libc_realloc(void *old, size_t size);
 static long calls, fail_at;
 static int over;
 
-/* The number of allocations, for whoever asks. */
+/* Reports the number of allocations, if requested. */
 static void end(void) {
     const char *path = getenv("COUNT_TO");
     struct rlimit limit;

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# firmware.sh - what a machine can verify of the goals in examples/firmware/README.md, under QEMU:
-# the same bits as here, no symbol but the compiler's, no double, damaged updates, faults, and the
-# figures, none of which may grow: see tests/firmware/figures.txt. The last line is "N passed, N
-# failed".
+# firmware.sh - verifies under QEMU the goals of examples/firmware/README.md: the bits of this
+# machine, no symbols except the compiler's, no double, damaged updates, faults. No figure of
+# tests/firmware/figures.txt may grow. The last line is "N passed, N failed".
 #
 #     firmware.sh           Cortex-M4F and M55 by gcc: part of make test-more
 #     firmware.sh all       every board by two compilers, and ViT-Ti: make firmware-check
@@ -62,14 +61,14 @@ check "the same in f32" least_models
 
 # --- on the boards ------------------------------------------------------------------------------
 
-# predictions COMPILER BOARD...: what main.c prints on them, against this machine: run.sh does it,
-# which compiles for this machine first. With and without fused multiply-add nearly all is right.
+# predictions COMPILER BOARD...: compares the output of main.c on the boards with this machine's, by
+# run.sh. With and without fused multiply-add, nearly all predictions must be right.
 predictions() {
     bash examples/firmware/run.sh -c "$@" >"$work/predictions" &&
         [ "$(grep -c '^1[4-6] of 16 right' "$work/predictions")" = 2 ]
 }
 
-# records BUTTON:IMAGE...: what the camera of learn.c sees of the sample images
+# records BUTTON:IMAGE...: the camera's records for learn.c, from the sample images
 records() {
     local record
     for record in "$@"; do
@@ -78,8 +77,8 @@ records() {
     done
 }
 
-# examples/firmware/learn.c: with trousers (2) and sandals (8) alone, a sneaker (12) is a sandal; once
-# it has seen another (9), and after a reset, all is right.
+# examples/firmware/learn.c: if only trousers (2) and sandals (8) are known, a sneaker (12) is a
+# sandal. After another sneaker (9) and a reset, all classes are right.
 learns() {
     local out=$work/learn-$1-$2
     build "$1" "$2" "$out" examples/firmware/learn.c -Os -Itools/numbers || return
@@ -103,7 +102,7 @@ kernels() {
         run "$2" "$work/kernels-$1-$2"
 }
 
-# A wild access ends the run, with an error.
+# A wild access must end the run with an error.
 faults() {
     local said
     build "$1" "$2" "$work/wild-$1-$2" tests/firmware/wild.c -Os || return
@@ -166,12 +165,12 @@ at_most() {
     [ "$2" -le "$1" ]
 }
 
-# Fails if there is anything on its input, and shows it.
+# Fails if its input is not empty, and prints it.
 nothing() {
     ! grep .
 }
 
-# Only mem* and the compiler's own arithmetic are missing ...
+# The only undefined symbols are mem* and the compiler's arithmetic ...
 needs_nothing() {
     local program="(model|arena)_(data|size)|arena|input|logits"
     arm-none-eabi-nm -u "$least.o" | awk '{ print $2 }' |
@@ -184,7 +183,7 @@ no_double() {
         grep -E ' __aeabi_(c?d[a-z0-9]+|u?[il]2d|f2d)$' | nothing
 }
 
-# vit.h has no variables; the three are those of main().
+# vit.h has no variables; the three belong to main().
 no_variables() {
     arm-none-eabi-nm "$least.o" | grep -i ' [bdc] ' |
         grep -vE ' (main\.)?(model|session|outputs)(\.[0-9]+)?$' | nothing
@@ -195,7 +194,7 @@ frames() {
     awk -F '\t' '$2 > 512 || $3 != "static"' "$least.su" | nothing
 }
 
-# Of gcc's graph of direct calls: no function calls itself, and tsort finds no loop.
+# In gcc's graph of direct calls, no function calls itself, and tsort finds no loop.
 no_recursion() {
     local calls
     calls=$(sed -nE 's/^edge: \{ sourcename: "([^"]*)" targetname: "([^"]*)".*/\1 \2/p' "$least.ci")
@@ -205,14 +204,14 @@ no_recursion() {
 
 # --- figures that may not grow ------------------------------------------------------------------
 
-# version_of COMPILER: what figures of code depend on
+# version_of COMPILER: the version, on which figures of code depend
 version_of() {
     local compiler=$1
     [ "$1" = gcc ] && compiler=arm-none-eabi-gcc
     echo "$1 $($compiler -dumpversion)"
 }
 
-# figures_of COMPILER BOARD: code, arena, static, stack and instructions of main.c, in a line; of
+# figures_of COMPILER BOARD: code, arena, static, stack and instructions of main.c in a line; for
 # board "least" those of size.c
 figures_of() {
     if [ "$2" = least ]; then
@@ -222,8 +221,9 @@ figures_of() {
     fi
 }
 
-# No figure is above that of $figures: the arena, the same by any compiler, not at all, the others
-# by 1 % at most. They are of one version of the compiler: with another one, they are only shown.
+# No figure may exceed its value in $figures by more than 1 %, and the arena, which does not depend
+# on the compiler, not by a byte. The values belong to one version of each compiler; with another
+# version they are only printed.
 no_growth() {
     figures_of "$1" "$2" | awk -v file=$figures -v version="$(version_of "$1")" '
         { for (i = 3; i < NF; i += 2) found[$i] = $(i + 1); compiler = $1; board = $2 }
@@ -242,7 +242,7 @@ no_growth() {
         }'
 }
 
-# The lines and words of examples/firmware/README.md that state figures, as $figures has them.
+# The lines and words of examples/firmware/README.md that state figures, made from $figures.
 stated() {
     sed -n '1,2s/^image: //p' $work/expected-fma
     awk '
@@ -291,7 +291,7 @@ is_stated() {
     done | nothing
 }
 
-# The same number of instructions in a second run.
+# A second run must take the same number of instructions.
 same_twice() {
     local out=$work/$1-$2
     run "$2" "$out" $work/camera | diff - "$out.txt"
@@ -335,7 +335,7 @@ check "f32 on Cortex-M4F in 8 KB" at_most 8192 "$f32"
 check "int8 on Cortex-M4F in 6 KB more" at_most 6144 $((int8 - f32))
 check "f32 with soft float on Cortex-M3 in 10 KB" at_most 10240 "$soft"
 
-# each COMMAND...: called with a compiler and what it makes
+# each COMMAND...: calls it with each compiler and its board
 each() {
     local compiler board
     for compiler in $compilers; do

@@ -1,4 +1,4 @@
-/* fixed_model.c MODEL [OTHER] - prints the bits of what a model makes of a fixed input.
+/* fixed_model.c MODEL [OTHER] - prints the bits of a model's outputs for a fixed input.
  * test_fixed.sh links it with vit.h for any model, and builds it with VIT_FIXED for the one whose
  * header it includes; OTHER is a model that such a build must refuse; it refuses MODEL as well if a
  * tensor lies elsewhere, and outputs that it was built without.
@@ -32,7 +32,7 @@ static void put(unsigned char *at, uint64_t value) {
     for (i = 0; i < 8; i++) at[i] = (unsigned char)(value >> (8 * i));
 }
 
-/* The first tensor elsewhere, and the checksum of the metadata made right again. */
+/* Moves the first tensor, and corrects the checksum of the metadata. */
 static void displace(unsigned char *bytes, const vit_model *model) {
     const size_t meta_size = (size_t)(model->data[VIT_HEADER_META_SIZE]) |
                              (size_t)(model->data[VIT_HEADER_META_SIZE + 1]) << 8 |

@@ -1,8 +1,8 @@
-# jobs.sh - to be sourced: runs tests, as many at once as there are cores, prints a line for each
-# and the sum at the end. A test is a program or script whose last line is "N passed, N failed", with
-# "N skipped" behind it where lines "SKIPPED what: why" tell of parts that cannot run here; a test
-# that neither passed nor skipped anything has failed. Those whose names begin with a word of `only`
-# are run, or all; output is kept in build/log/.
+# jobs.sh - to be sourced: runs tests, one per core at a time, prints a line for each and the sum at
+# the end. A test is a program or script whose last line is "N passed, N failed". Lines "SKIPPED
+# what: why" report parts that cannot run here; then the last line also has "N skipped". A test that
+# neither passed nor skipped anything has failed. Runs the tests whose names begin with a word of
+# `only`, or all; build/log/ keeps the output.
 mkdir -p build/log
 cores=$(nproc) names=() only=()
 TIMEFORMAT=%U+%S
@@ -41,7 +41,7 @@ run() {
     perform "$@" &
 }
 
-# omit NAME PACKAGES: a test that needs what is missing here
+# omit NAME PACKAGES: reports a test that needs missing packages
 omit() {
     wanted "$1" || return 0
     names+=("$1")
@@ -49,9 +49,9 @@ omit() {
     echo "0 0 1 none" >"build/log/$1.sum"
 }
 
-# The end of the log of each that failed, all that was skipped, and the sum: a test that is run in
-# other builds as well, such as test_api.sanitized, counts once. Fails if anything failed, or, where CI
-# is "true", was skipped.
+# Prints the end of the log of each failed test, all skipped parts, and the sum. A test that also
+# runs in other builds, such as test_api.sanitized, counts once. Fails if anything failed, or, where
+# CI is "true", was skipped.
 finish() {
     local name passed failed skipped status total_passed=0 total_failed=0 total_skipped=0 again=0
     local -A most=()

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# loops.sh - looks into the inner loops of the register tiles, as gcc and clang compile them for
-# x86-64 and 64-bit ARM: no sum may be kept on the stack for lack of registers. Counted are all
-# accesses to it. One in 24 multiplications is let pass, an address or a count; a sum would take
-# two. clang's int4 for NEON without dot products may have 3 in 24, its bf16 for SSE2 an index. The last line is
-# "N passed, N failed".
+# loops.sh - checks the inner loops of the register tiles, as gcc and clang compile them for x86-64
+# and 64-bit ARM: no sum may be kept on the stack for lack of registers. It counts all accesses to
+# the stack. One access per 24 multiplications is allowed, for an address or a count; a sum would
+# take two. clang's int4 for NEON without dot products may have 3 in 24, its bf16 for SSE2 an index.
+# The last line is "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.." || exit
 work=build/loops
@@ -20,7 +20,7 @@ compile() {
         awk -f tools/bench/loops.awk "$name.s" | grep -v '^	' >"$name"
 }
 
-# check NAME LEAST: so many loops at least, or the search for them has failed
+# check NAME LEAST: at least so many loops, otherwise the search for them has failed
 check() {
     local name=$1 least=$2 loops=0 function multiplications instructions stack
     while read -r function multiplications instructions stack; do

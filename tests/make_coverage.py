@@ -164,8 +164,8 @@ def option_set(module, cls, kwargs):
     return (cls.__name__,) + tuple(sorted(f"{k}={v}" for k, v in said.items()))
 
 
-# What the constructor offers and no pretrained tag has, each on top of EXTRA_BASE; model_args of
-# config.json tell them.
+# Options of the constructor that no pretrained tag uses, each added to EXTRA_BASE; model_args of
+# config.json has them.
 EXTRA_BASE = "vit_base_patch16_224.augreg_in21k_ft_in1k"
 EXTRAS = {
     "qk_norm": dict(qk_norm=True),

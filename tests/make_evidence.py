@@ -133,7 +133,7 @@ def saved(obj, **options):
     return smaller(buffer)
 
 
-# Each line looked for in all others would take minutes.
+# A search for each line in all others would take minutes.
 MANY = ("    y = torch.sigmoid(x)\n    y = torch.tanh(x)\n    y = torch.mul(x, z)\n" * 40000).encode()
 
 

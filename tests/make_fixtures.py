@@ -85,7 +85,7 @@ CASES = {
                                  "head", "logits", "embedding")),
 }
 
-# One option at a time, and together as models people have combine them. Two blocks, four patches
+# Options alone, and in the combinations of existing models. Two blocks, four patches
 # and one traced image each.
 SMALL = dict(depth=2, img=(8, 8), dim=20, heads=2, mlp=1.35, classes=6, traced=1)
 OPTIONS = {
@@ -157,7 +157,7 @@ SIZES.update({
 CASES.update((case, dict(SMALL, told=True, depth=1, seed=30260 + i, **SIZES[case]))
              for i, case in enumerate(SIZES))
 
-# What people write who build a ViT of their own.
+# Options of ViTs that people write themselves.
 OWN = {
     "no_mlp":         dict(mlp=0, ls=True),
     "no_mlp_post":    dict(mlp=0, block="post", eps=1e-5),

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# make_versions.sh NAME - adds files of the present vit-convert to tests/data/versions, one of each
-# type of weights, NAME_TYPE.vit, with the logits that it computes: to be run when a version is
-# released, or the format gains something. `git` shows what changed; the others stay as they are.
+# make_versions.sh NAME - adds files of the current vit-convert to tests/data/versions:
+# NAME_TYPE.vit for each type of weights, with its logits. Run it when a version is released or the
+# format is extended. `git` shows what changed; the others stay as they are.
 set -eu
 cd "$(dirname "$0")/.."
 name=${1:?a name, such as v1.0.0}

@@ -69,7 +69,7 @@ models() {
     done
 }
 
-# measure ROUNDS RUNS BUILD...: the builds one after the other, in each round
+# measure ROUNDS RUNS BUILD...: runs the builds one after the other in each round
 measure() {
     local rounds=$1 runs=$2 round build
     shift 2
@@ -84,8 +84,8 @@ measure() {
     done
 }
 
-# compare BUILD WITH LIMIT: a line for each tier, of the times that BUILD takes, WITH being 1; fails
-# if the mean of a tier is beyond LIMIT
+# compare BUILD WITH LIMIT: prints for each tier BUILD's times relative to WITH's; fails if the mean
+# of a tier exceeds LIMIT
 compare() {
     awk -v limit="$3" -v names="$1 / $2" '
         { key = $1 " " $2 }
@@ -164,8 +164,8 @@ done
 hidden="-fms-compatibility-version=19.33 /FItests/msvc/cl.h -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl
     -mavx512vnni -mavx512bf16 -mavxvnni -mxsave"
 
-# What vit.h itself says once its macros are expanded, without what its headers' macros say, which
-# are free to use clang's builtins.
+# The code of vit.h with its macros expanded, without the macros of other headers, which may use
+# clang's builtins.
 plain() {
     local builtins
     builtins=$(grep -o '__builtin_[a-z0-9_]*' vit.h | sort -u | paste -sd '|')
@@ -204,7 +204,8 @@ run_tests() {
 
 # The tests compare with plain C.
 for compiler in $compilers; do run_tests "$compiler" "$compiler" /DVIT_SCALAR "$bits"; done
-# clang may use what the command line names in any function, so this wants a CPU that has all of it.
+# clang may use the command line's instruction sets in any function, so the CPU must have all of
+# them.
 if grep -qw avx_vnni /proc/cpuinfo && grep -qw avx512_bf16 /proc/cpuinfo; then
     tested="random load" run_tests hidden clang "$hidden /DVIT_SCALAR" "$bits"
 else

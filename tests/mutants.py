@@ -53,7 +53,7 @@ TESTS = {
 ARGUMENTS = {"damage": "10", "match": "12", "random": "120 20 40", "converter_memory": "60",
              "random.simde": "120 6 24"}
 
-# What stands for what; a masked source has neither comments, nor strings, nor preprocessor lines.
+# The replacements; a masked source has no comments, strings or preprocessor lines.
 SWAPS = [(r"(?<![<>=!+\-*/%&|^-])<(?![<=])", "<="), (r"(?<!<)<=", "<"),
          (r"(?<![>\-=])>(?![>=])", ">="), (r"(?<!>)>=", ">"), (r"==", "!="), (r"!=", "=="),
          (r"&&", "||"), (r"\|\|", "&&"), (r" \+ ", " - "), (r" - ", " + "), (r" \* ", " / "),
@@ -61,7 +61,7 @@ SWAPS = [(r"(?<![<>=!+\-*/%&|^-])<(?![<=])", "<="), (r"(?<!<)<=", "<"),
          (r" & ", " | "), (r" \| ", " & "), (r"(?<![\w)\]])!(?=[\w(])", ""),
          (r"\breturn true;", "return false;"), (r"\breturn false;", "return true;")]
 NUMBER = re.compile(r"(?<![\w.])(\d+)(?![\w.])")
-# Of the size of an array, more changes nothing, and less is for the sanitizers to notice.
+# A larger array changes nothing, and only the sanitizers notice a smaller one.
 ARRAY = re.compile(r"^\s+(?!return\b)(?:\w+ )+\**\w+(?:\[[^\]]*\])+[,;]")
 RETURN = re.compile(r"\breturn ((?!true;|false;|0;)[^;{}]+);")
 STATEMENT = re.compile(r"^\s+(?!return\b|const\b|static\b|typedef\b|extern\b|else\b|case\b|default\b|goto\b"

@@ -1,5 +1,5 @@
-/* named_tensors.h - checkpoints of tensors with chosen names and small shapes, as safetensors in
- * memory; and whole models of names that bytes choose, for the tests of what is found by structure.
+/* named_tensors.h - makes safetensors checkpoints in memory, of tensors with chosen names and small
+ * shapes, and whole models whose names random bytes choose, for the tests of matching by structure.
  */
 #ifndef NAMED_TENSORS_H
 #define NAMED_TENSORS_H
@@ -36,7 +36,7 @@ static inline void named_add(named_tensors *t, const char *name, const int dims[
     t->data += count;
 }
 
-/* The whole file, malloc'ed; the list is empty again. */
+/* Returns the whole file, malloc'ed, and empties the list. */
 static inline uint8_t *named_file(named_tensors *t, size_t *size) {
     const size_t header = (t->used + 8) / 8 * 8;
     uint8_t *file = calloc(1, 8 + header + t->data);
@@ -68,7 +68,7 @@ static inline unsigned named_next(named_bytes *b, unsigned below) {
     return byte % below;
 }
 
-/* Layers without names, each a weight and most with a bias: some, a number of blocks, some more. */
+/* Layers without names, most with a bias: a few, then blocks, then a few more. */
 static inline void named_unnamed(named_bytes *b, named_tensors *t) {
     static const int layers[][2][4] = {
         { { 8, 0 }, { 8, 0 } },      { { 8, 8, 0 }, { 8, 0 } },  { { 24, 8, 0 }, { 24, 0 } },
@@ -94,7 +94,7 @@ static inline void named_unnamed(named_bytes *b, named_tensors *t) {
         }
 }
 
-/* A module's name and its shape: with a bias, as a list of heads, as anything else. */
+/* Adds a module: with a bias, as a list of heads, or in another form. */
 static inline void named_part(named_tensors *t, const char *before, int number, const char *name,
                               unsigned shape, unsigned form) {
     static const int shapes[][4] = {
@@ -119,8 +119,8 @@ static inline void named_part(named_tensors *t, const char *before, int number, 
     }
 }
 
-/* A usual model, of which bytes leave parts out, give them other names, shapes and forms, and add
- * some. */
+/* A usual model; bytes decide which parts are missing, added, or have other names, shapes and
+ * forms. */
 static inline void named_model(named_bytes *b, named_tensors *t) {
     static const struct {
         const char *name;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # packages.sh [short] - builds programs against an installed copy of vit.h, in each way that
-# tools/packaging offers, in C and in C++, and runs them. The programs lie in a folder of their own,
-# see an environment without our variables, and may not know the folder of this tree. `make test-more`
+# tools/packaging offers, in C and in C++, and runs them. The programs are built in a folder of
+# their own, in a clean environment, and must not contain the path of this tree. `make test-more`
 # runs the short part.
 set -u
 cd "$(dirname "$0")/.."
@@ -28,7 +28,7 @@ refused() { # WHAT TEXT COMMAND...: it fails, and says so
 
 runs() { [ "$("$@" "$model")" = "cat, one of 10" ]; }
 
-# project NAME WAY LANGUAGE: a copy of tests/packages/WAY with its program, $work/NAME
+# project NAME WAY LANGUAGE: copies tests/packages/WAY with its program to $work/NAME
 project() {
     local source=main.c
     [ "$3" = CXX ] && source=main.cpp
@@ -99,7 +99,7 @@ if have zsh "zsh's completions"; then
 fi
 check "an installed program finds its model" $clean "$work/usr/bin/vit-classify" examples/cat.jpg
 
-# A user without root, from what is built; and uninstall takes all of it away.
+# A user without root installs the built programs; uninstall removes everything.
 home=$work/home
 as=()
 mkdir "$home"
@@ -195,7 +195,7 @@ check "programs: the cat" grep -q ' cat$' "$work/programs/out/class.txt"
 refused "programs without stb" "stb_image.h is missing there" $clean cmake -S "$work/programs" \
     -B "$work/programs/none" -DVIT="$tree/tools/packaging/cmake" -DSTB="$work/photos"
 
-# What CMake installs serves as what `make install` does. STB=DIR is where stb is.
+# CMake's installation works like that of `make install`. STB=DIR is where stb is.
 stb=$(echo '#include <stb/stb_image.h>' | cc -E - | sed -n 's|^# 1 "\(.*\)/stb_image.h".*|\1|p' | head -n 1)
 check "cmake configures" $clean cmake -S tools/packaging/cmake -B "$work/cmake" \
     -DCMAKE_INSTALL_PREFIX="$work/usr2" -DCMAKE_INSTALL_LIBDIR=lib -DVIT_BUILD_PROGRAMS=ON \

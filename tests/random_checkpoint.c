@@ -79,7 +79,7 @@ static int take_argument(const char *argument) {
 
 /* === The tensors === */
 
-/* "NAME:2,3": the dims if it is this name's, else 0. */
+/* Reads "NAME:2,3": sets the dims if NAME is this name, and returns their number, or 0. */
 static int parse_shape(const char *text, const char *name, int dims[8]) {
     const char *colon = strrchr(text, ':');
     int ndim = 0;
@@ -170,7 +170,7 @@ static uint32_t random_bits(void) {
     return (uint32_t)(state >> 32);
 }
 
-/* Sign and mantissa at random, an exponent that keeps activations small: within +-0.25. */
+/* Random sign and mantissa, within +-0.25, so that activations stay small. */
 static uint32_t weight_bits(void) {
     uint32_t r = random_bits();
     if (!strcmp(dtype, "F16")) return (r & 0x8000u) | (9 + r % 4) << 10 | (r >> 16 & 0x3ff);

@@ -1,26 +1,27 @@
 #!/usr/bin/env bash
-# run.sh [WORD...] - builds and runs what `make test` does; with words, the tests whose names begin
-# with one of them, or do after "test_".
+# run.sh [WORD...] - builds and runs the tests of `make test`; with words, the tests whose names
+# begin with one of them, with or without "test_".
 #
-# WHICH=more takes what `make test-more` adds: the same tests under sanitizers, other compilers and
-# CPUs, packages, fuzzers, the developers' own checks, and those of `make test` that skipped a part
-# when they ran last. WHICH=all takes both; so do words, but the other builds of a test only with a
-# dot: json.sanitized. LONG=yes does more of the same: models, damage, compilers, types.
+# WHICH=more runs the additional tests of `make test-more`: the same tests under sanitizers, other
+# compilers and CPUs, packages, fuzzers, the developers' own checks, and tests of `make test` that
+# skipped a part in their last run. WHICH=all runs both, and so do words; a dot selects another
+# build of a test, as in json.sanitized. LONG=yes extends the tests: models, damage, compilers,
+# types.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 . tests/jobs.sh
 export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1
 
-# What sanitizers make slow: there a part of what the plain run does whole.
+# Tests that sanitizers make slow run only a part with them; the plain build runs the whole.
 declare -A fewer=([test_converter_memory]=40 [test_damage]=10 [test_layout_damage]=4
     [test_match]=6 [test_random]="330 6 24" [test_structure]=20)
-# The same of `make test`, and of `make test-more`, of what takes long when whole.
+# `make test` and `make test-more` run only a part of tests that take long.
 declare -A part=([test_converter_memory]=60 [test_damage]=10 [test_match]=12 [test_random]="120 20 40")
 declare -A larger=([test_converter_memory]= [test_damage]=3 [test_match]=40 [test_random]="400 60 150"
     [test_random.simde]="330 6 24")
 fuzz=1 # second; `make fuzz` takes longer
-# What has no sanitized program in it, or only to convert what others convert as well; the last one
-# has its own malloc.
+# Tests without sanitized programs, or that only convert files of other tests; the last one has its
+# own malloc.
 unsanitized=" test_abi test_build test_confined test_embedded test_fixed test_floors test_make "
 unsanitized+="test_tools_memory "
 if [ "${LONG-}" = yes ]; then
@@ -29,7 +30,7 @@ else
     unsanitized+="test_look " # its rooms are: test_look.c
 fi
 
-# What no page for users promises.
+# Tests of things that no page promises to users.
 developers=" test_bench test_embedded test_fixed test_floors test_make "
 
 # The packages without which a test is skipped, by Debian's names.
@@ -38,8 +39,8 @@ declare -A packages=([compile]="g++ clang" [loops]="clang" [firmware]="gcc-arm-n
         libc6-dev-s390x-cross gcc-i686-linux-gnu libc6-dev-i386-cross"
     [packages]="g++ cmake pkg-config" [fuzz]="clang libclang-rt-14-dev" [simde]="libsimde-dev" [test_fixed]="clang")
 
-# for_users COMMAND, for_developers COMMAND: for each test, COMMAND with its name and the words that
-# run it; long ones first
+# for_users COMMAND, for_developers COMMAND: calls COMMAND for each test, long ones first, with its
+# name and the words that run it
 for_users() {
     local source name
     "$1" test_build env BIN=. bash tests/test_build.sh
@@ -94,7 +95,7 @@ for_developers() {
     done
 }
 
-# Those of `make test` that skipped a part when they ran last: packages may be there by now.
+# Tests of `make test` that skipped a part in their last run: the packages may be installed by now.
 skipped_before() {
     again=$1
     for_users if_skipped
@@ -136,7 +137,7 @@ needs() {
 
 perhaps() { if [ -n "${absent[$1]-}" ]; then omit "$1" "${absent[$1]}"; else run "$@"; fi; }
 
-# sets COMMAND: those of WHICH; with words both, other builds only where a word says which
+# sets COMMAND: the tests of WHICH; with words both sets, and other builds only if a word names one
 sets() {
     command=$1
     case ${only[*]+words}${WHICH-} in

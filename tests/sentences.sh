@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # sentences.sh [SEED [N [FILE...]]] - draws N sentences (150) for an editor to judge, each alone, as
-# FILE:LINE: SENTENCE. Without FILEs: of 15, 7 from pages, 4 from messages and help, 4 from comments
-# outside vit.h. The same SEED draws the same sentences from the same files.
+# FILE:LINE: SENTENCE. Without FILEs, 7 of 15 sentences come from pages, 4 from messages and help, 4
+# from comments outside vit.h. The same SEED draws the same sentences from the same files.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 seed=${1:-$RANDOM} n=${2:-150}
 shift $(($# < 2 ? $# : 2))
 
 # extract FILE...: a line for each sentence of five plain words or more: KIND, FILE:LINE, SENTENCE.
-# A string of a test is no message.
+# The strings of tests do not count as messages.
 extract() {
     awk '
     function add(text, line) { # to the paragraph that is being read
@@ -90,7 +90,7 @@ extract() {
     ' "$@"
 }
 
-# drawn KIND N: of the sentences of that kind on standard input
+# drawn KIND N: draws N of the sentences of that kind on standard input
 drawn() {
     awk -F '\t' -v kind="$1" -v seed="$seed" '
         BEGIN { x = seed * 2654435761 % 4294967296 }

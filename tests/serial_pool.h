@@ -1,5 +1,5 @@
-/* serial_pool.h - where vit.h has no threads, vit_threads_create all the same: for tests of what
- * must not depend on who does the work. Tasks run on the calling thread, the last one first.
+/* serial_pool.h - a vit_threads_create for builds without threads, for tests of results that must
+ * not depend on the thread that computes them. Tasks run on the calling thread, the last one first.
  *
  * Include vit.h before.
  */

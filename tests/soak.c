@@ -1,6 +1,6 @@
-/* soak.c - ten thousand classifications in one process, of photos and models that change all the
- * time: memory and open files stay what they were after the first two thousand, answers what they
- * were the first time.
+/* soak.c - runs ten thousand classifications in one process, with changing photos and models. After
+ * the first two thousand, memory and the number of open files must not grow, and all answers must
+ * stay the same.
  *
  *     soak models/cifar10-vit.vit [COUNT]
  */
@@ -17,7 +17,7 @@
 
 enum { COUNT = 10000, WARM_UP = 2000, PHOTOS = 12, KINDS = VIT_NUM_DTYPES + 2 };
 
-/* In KB: stacks of threads come and go. A leak of 32 bytes a classification would exceed it. */
+/* In KB, for stacks of threads. A leak of 32 bytes per classification would exceed it. */
 enum { SLACK = 256 };
 
 typedef struct photo {
@@ -71,7 +71,7 @@ static int open_files(void) {
     return count;
 }
 
-/* Of each type, one of all types mixed, and last the file that the program was given. */
+/* A model of each type, one of all types mixed, and last the file on the command line. */
 static void write_models(char paths[KINDS][256], const char *given, const char *program) {
     for (int kind = 0; kind < KINDS - 1; kind++) {
         tiny_options o = tiny_defaults();
@@ -86,7 +86,7 @@ static void write_models(char paths[KINDS][256], const char *given, const char *
     snprintf(paths[KINDS - 1], 256, "%s", given);
 }
 
-/* Opened, run and closed; now and then a pool comes and goes beside it. */
+/* Opens, runs and closes a model; now and then also makes and destroys a pool. */
 static void classify(const char *path, const photo *p, float *first) {
     vit_model model;
     vit_prediction top[2];

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # systems.sh - systems other than Linux with glibc:
 #
-#   - musl: all programs, linked statically, and the tests; the bits and the files of glibc's
-#   - macOS, the BSDs and bare POSIX, as far as this machine's headers show them: the code is
-#     compiled as it is there, with what only Linux or GNU declares turned off. Nothing runs
-#   - nothing asks which system it is but vit.h, tools/os and the sandbox, which is Linux's alone
+#   - musl: all programs, linked statically, pass the tests and give glibc's bits and files
+#   - macOS, the BSDs and bare POSIX: the code only compiles, with this machine's headers and
+#     without the declarations of Linux and GNU
+#   - only vit.h, tools/os and the sandbox, which is for Linux, distinguish systems
 #
 # `systems.sh compile` leaves musl out. The last line is "N passed, N failed".
 set -u
@@ -61,7 +61,7 @@ alike FreeBSD clang -U__linux__ -D__FreeBSD__=14
 alike macOS "gcc clang" -U__linux__ -D__APPLE__ -D__MACH__ -I$built/apple
 check "no O_CLOEXEC" gcc -std=c99 -O2 $warnings -I. -include fcntl.h -UO_CLOEXEC -c $built/vit.c \
     -o $built/vit.o
-# 64-bit ARM asks whom it is on for its instructions.
+# On 64-bit ARM, each system reports the CPU's instructions in its own way.
 check "macOS, ARM" clang --target=aarch64-linux-gnu -std=c99 $warnings -fsyntax-only -I. \
     -U__linux__ -D__APPLE__ -I$built/apple $built/vit.c
 check "FreeBSD, ARM" clang --target=aarch64-linux-gnu -std=c99 $warnings -fsyntax-only -I. \

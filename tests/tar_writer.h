@@ -1,4 +1,4 @@
-/* tar_writer.h - archives in memory, good ones and bad ones, for tests and the fuzzer's seeds. */
+/* tar_writer.h - writes valid and invalid archives in memory, for tests and the fuzzer's seeds. */
 #ifndef TAR_WRITER_H
 #define TAR_WRITER_H
 
@@ -24,7 +24,7 @@ static inline uint8_t *tar_writer_grow(tar_writer *t, size_t size) {
     return t->bytes + t->size - size;
 }
 
-/* After a header was changed. */
+/* Corrects the checksum after a header was changed. */
 static inline void tar_writer_sum(uint8_t *header) {
     unsigned sum = 0;
     char digits[8];
@@ -34,7 +34,7 @@ static inline void tar_writer_sum(uint8_t *header) {
     memcpy(header + 148, digits, 7);
 }
 
-/* Returns where the header is. */
+/* Returns the place of the header. */
 static inline size_t tar_writer_header(tar_writer *t, char type, const char *name, uint64_t size) {
     const size_t at = t->size;
     uint8_t *header = tar_writer_grow(t, 512);
@@ -76,7 +76,7 @@ static inline void tar_writer_before(tar_writer *t, char type, const void *text,
     tar_writer_data(t, text, size);
 }
 
-/* "path=photos/1.jpg" with its length before it, which counts its own digits. */
+/* A record such as "path=photos/1.jpg" after its length, which counts its own digits. */
 static inline void tar_writer_pax(tar_writer *t, const char *record) {
     char text[8192];
     size_t length = strlen(record) + 3, digits;

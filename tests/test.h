@@ -1,4 +1,5 @@
-/* test.h - the whole test framework: count assertions, say which failed, print the sum at the end.
+/* test.h - the whole test framework: counts assertions, reports failures, prints the sum at the
+ * end.
  *
  *     CHECK(x == 3);                              names the expression when it is false
  *     CHECK_MSG(x == 3, "case %s: x = %d", s, x)  and says more
@@ -28,7 +29,7 @@ static struct {
 
 static long test_failures, test_skipped;
 
-/* The place in the table of FILE:LINE, new or not. */
+/* The place of FILE:LINE in the table, added if it is new. */
 static inline int test_site(const char *file, int line) {
     int at = line % TEST_MAX_SITES, tries;
     for (tries = 0; tries < TEST_MAX_SITES; tries++, at = (at + 1) % TEST_MAX_SITES) {
@@ -92,7 +93,7 @@ static inline int test_summary(void) {
     return failed ? 1 : 0;
 }
 
-/* Every tier of kernels that this machine has; those whose results have the bits of tier `like`.
+/* Lists every tier of this machine whose results have the bits of tier `like`.
    Both need vit.h. */
 #define FOR_EACH_ISA(isa)                                                                          \
     for (int isa = VIT_ISA_SCALAR; isa < VIT_NUM_ISAS; isa++)                                      \
@@ -101,7 +102,7 @@ static inline int test_summary(void) {
     FOR_EACH_ISA(isa)                                                                              \
     if (TEST_ROUNDS_TWICE(isa) == TEST_ROUNDS_TWICE(like))
 
-/* Whether a tier's products are rounded before they are added to anything. */
+/* True if a tier rounds products before it adds them. */
 #if defined(VIT_NO_FMA)
 #define TEST_ROUNDS_TWICE(isa)                                                                     \
     ((isa) == VIT_ISA_SCALAR || (isa) == VIT_ISA_SSE2 || (isa) == VIT_ISA_WASM_SIMD)
@@ -109,9 +110,9 @@ static inline int test_summary(void) {
 #define TEST_ROUNDS_TWICE(isa) ((isa) == VIT_ISA_SSE2)
 #endif
 
-/* What a kernel rounds to int8, x times inverse: exact where it is fused with an addition. `wide`
-   keeps clang from the instruction of s390x for two floats (mdebr), which QEMU 7.2 computes wrong:
-   3 times 0.5 is 16. */
+/* The product x times inverse that a kernel rounds to int8; exact if the kernel fuses it with an
+   addition. `wide` keeps clang from the instruction of s390x for two floats (mdebr), which QEMU 7.2
+   computes wrong: 3 times 0.5 is 16. */
 static inline double test_scaled(float x, float inverse, int rounds_twice) {
     const volatile double wide = (double)x;
     return rounds_twice ? (double)(x * inverse) : wide * (double)inverse;

@@ -54,27 +54,27 @@ check "VIT_TOOLS declares them all" [ "$(visible -DVIT_TOOLS -DVIT_TEXT_ENCODER)
 
 # --- programs and libraries of different versions ----------------------------------------------
 
-# header NAME SED...: a folder with vit.h, changed, which must be a change
+# header NAME SED...: a folder with a changed vit.h; the change must have an effect
 header() {
     mkdir -p "$work/$1"
     sed "${@:2}" vit.h >"$work/$1/vit.h"
     check "$1: vit.h is changed" sh -c "! cmp -s vit.h '$work/$1/vit.h'"
 }
 
-# program NAME FOLDER FLAGS...: compiled with the vit.h there, linked to our library
+# program NAME FOLDER FLAGS...: compiles with the vit.h in FOLDER, links to our library
 program() {
     check "$1 compiles" "$cc" -std=c99 -I"$2" "${@:3}" tests/abi/program.c -Lbuild/lib -lvit \
         -o "$work/$1"
 }
 
-# library FOLDER: libvit.so.2 of the vit.h there, in that folder; plain C, which is soon compiled
+# library FOLDER: makes libvit.so.2 of the vit.h in FOLDER, there; plain C compiles fast
 library() {
     check "$1: the library compiles" "$cc" -std=c99 -O1 -fPIC -shared -fvisibility=hidden \
         '-DVIT_API=__attribute__((visibility("default"))) extern' -DVIT_NO_SIMD -I"$work/$1" \
         tools/packaging/vit.c -Wl,-soname,libvit.so.2 -lpthread -o "$work/$1/libvit.so.2"
 }
 
-# says TEXT PROGRAM [LIBRARY'S FOLDER]: PROGRAM prints TEXT, and no memory was written over
+# says TEXT PROGRAM [LIBRARY'S FOLDER]: PROGRAM prints TEXT, and no memory was overwritten
 says() {
     tried="$2 with ${3-build/lib}"
     LD_LIBRARY_PATH=${3-build/lib} "$work/$2" models/cifar10-vit.vit examples/cat.ppm \
@@ -93,7 +93,7 @@ version=$(sed -n '1s/.* v\([0-9.]*\) .*/\1/p' vit.h)
 program same .
 says "cat 0.78" same
 
-# As long as the library is no older than the program, it serves it.
+# A library works with every program that is not newer.
 header newer -e "s/^#define VIT_ABI $abi\$/#define VIT_ABI $((abi + 1))/" \
     -e 's/^    VIT_RESERVED(int, 29) .*/    int option_to_come;\n    VIT_RESERVED(int, 28)/' \
     -e '/^    void \*phase_user;/{n;s/.*/    void *param_to_come;\n    VIT_RESERVED(void *, 7)/}' \
@@ -105,20 +105,20 @@ check "newer: members take the place of what was reserved" \
 library newer
 says "cat 0.78" same "$work/newer"
 
-# A newer program may want what an older library lacks.
+# A newer program may need functions that an older library lacks.
 program newer_program "$work/newer"
 says "compiled for ABI $((abi + 1)); this is vit.h $version, which takes $oldest to $abi" newer_program
 says "-11: program and library come from different vit.h" newer_program
 says "cat 0.78" newer_program "$work/newer"
 
-# A later library may give up old programs.
+# A later library may drop support for old programs.
 header forgetful -e "s/^#define VIT_ABI $abi\$/#define VIT_ABI $((abi + 2))/" \
     -e "s/^#define VIT_ABI_OLDEST .*/#define VIT_ABI_OLDEST $((abi + 1))/"
 library forgetful
 says "compiled for ABI $abi; this is vit.h $version, which takes $((abi + 1)) to $((abi + 2))" \
     same "$work/forgetful"
 
-# Macros that change the struct's size, to less and to more.
+# Macros that make the struct smaller or larger.
 program fewer_chans . -DVIT_MAX_CHANS=3
 says "sizeof(vit_model) in the program, by VIT_MAX_CHANS and others: expected " fewer_chans
 program more_chans . -DVIT_MAX_CHANS=300
@@ -134,7 +134,7 @@ says "cat 0.78" well_said
 program too_small . -DBY_POINTER="$(printf '0x000001%02xu' "$abi")"
 says "-11: program and library" too_small
 
-# The implementation for firmware, and a program that does not say so.
+# The implementation is for firmware, and the program lacks that macro.
 cat >"$work/bare.c" <<'END'
 #include "vit.h"
 int main(void) {

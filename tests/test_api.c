@@ -1,9 +1,9 @@
-/* test_api.c - every public function: what it promises, what it refuses, what it never touches.
+/* test_api.c - tests every public function: its results, its refusals, and the memory that it must
+ * not touch.
  *
- * Models are built in memory by tiny_model.h; test_load.c opens damaged ones. Allocation, the
- * making of threads and the reading of files go through the counters below, so that each call can
- * be made to fail in turn; what the system says of its cores and the CPU of itself, so that there
- * can be others.
+ * Models are built in memory by tiny_model.h; test_load.c opens damaged ones. Allocation, creation
+ * of threads and reading of files go through the counters below, so that each call can fail in
+ * turn. So do the system's reports of cores and of CPU features, which can be replaced.
  */
 #include <stddef.h>
 #if !defined(VIT_NO_THREADS)
@@ -195,7 +195,7 @@ static thread_id this_thread(void) { return 0; }
 
 /* --- helpers -------------------------------------------------------------- */
 
-/* An open tiny model with what is needed to run it. */
+/* An open tiny model, and everything that running it needs. */
 typedef struct bench {
     tiny_file file;
     vit_model model;
@@ -231,7 +231,7 @@ static bench bench_default(void) {
     return bench_open(&o);
 }
 
-/* With weights of this type, or with VIT_NUM_DTYPES of all of them; no width is even. */
+/* A model with weights of this type, or of all types for VIT_NUM_DTYPES; no width is even. */
 static bench bench_of_kind(int kind) {
     tiny_options o = tiny_defaults();
     o.mixed = kind == VIT_NUM_DTYPES;
@@ -296,7 +296,7 @@ static uint64_t hash_pieces(const unsigned char *data, size_t size, size_t piece
     return vit_hash_final(&hash);
 }
 
-/* From libxxhash 0.8.1; the bytes are the high ones of the LCG that starts at 12345. */
+/* Hashes of libxxhash 0.8.1; the input is the high bytes of an LCG that starts at 12345. */
 static void test_hash(void) {
     static const struct {
         const char *text;
@@ -333,7 +333,7 @@ static void test_hash(void) {
     vit_hash_update(&hash, bytes, 0);
     vit_hash_update(&hash, "abc", 3);
     CHECK(vit_hash_final(&hash) == 0x44bc2cf5ad770999u);
-    CHECK(vit_hash_final(&hash) == 0x44bc2cf5ad770999u); /* final leaves the state alone */
+    CHECK(vit_hash_final(&hash) == 0x44bc2cf5ad770999u); /* final does not change the state */
 }
 
 /* --- configuration -------------------------------------------------------- */
@@ -398,7 +398,7 @@ static void test_config_derived(void) {
     c->patch_stride = 5;
     CHECK(vit_config_check(c, NULL) == VIT_OK);
     CHECK(c->grid_height == 5 && c->grid_width == 3 && c->num_patches == 15);
-    c->patch_stride = 24; /* one row is within reach, of columns the first alone */
+    c->patch_stride = 24; /* one row, and only the first column, can be read */
     CHECK(vit_config_check(c, NULL) == VIT_OK);
     CHECK(c->grid_height == 1 && c->grid_width == 1);
     c->patch_stride = 0;
@@ -411,7 +411,7 @@ static void test_config_derived(void) {
     CHECK(vit_config_check(c, NULL) != VIT_OK);
 }
 
-/* Each field within its own limits, but not together. */
+/* Each field is within its own limits, but not the combination. */
 static void test_config_products(void) {
     tiny_options o = tiny_defaults();
     vit_config c = o.config;
@@ -553,7 +553,7 @@ static void test_config_head(void) {
     config_refused(&c, "head_activation needs num_classes");
 }
 
-/* Blocks without an MLP, and attention of each token to itself alone. */
+/* Models of blocks without an MLP, and of attention in which each token attends only to itself. */
 static void test_config_blocks(void) {
     static const size_t without_mlp[] = { offsetof(vit_config, has_gated_mlp),
                                           offsetof(vit_config, has_mlp_norm) };
@@ -631,8 +631,8 @@ static void check_dtype(const vit_config *c, vit_dtype asked, const char *name, 
     CHECK(t.size == (uint64_t)panels * vit_pack_panel(wanted, NULL, 16, depth, NULL));
 }
 
-/* int8 wants 4 to 65536 summands, int4 at least 16; a layer of fewer or more stays f32, every
-   other type fits. */
+/* int8 needs a depth of 4 to 65536, int4 of at least 16; other layers stay f32. All other types fit
+ * any depth. */
 static void test_depth_limits(void) {
     tiny_options o = tiny_defaults();
     vit_config c = o.config;
@@ -689,7 +689,7 @@ static double float_number(const unsigned char *at) {
 
 static size_t int8_tail(int depth) { return (size_t)((depth + 3) / 4 * 64); }
 
-/* The integer of an int8 or int4 weight. */
+/* The integer stored for an int8 or int4 weight. */
 static int panel_integer(vit_dtype dtype, const unsigned char *panel, int row, int k) {
     if (dtype == VIT_I8) {
         int byte = panel[k / 4 * 64 + row * 4 + k % 4];
@@ -699,13 +699,13 @@ static int panel_integer(vit_dtype dtype, const unsigned char *panel, int row, i
     return (k % 32 < 16 ? byte % 16 : byte / 16) - 8;
 }
 
-/* And what it is multiplied by: one number for each row, for int4 also for each 32 of k. */
+/* Its scale: one for each row; in int4 one for each 32 weights of a row. */
 static double panel_scale(vit_dtype dtype, const unsigned char *panel, int row, int k, int depth) {
     return dtype == VIT_I8 ? float_number(panel + int8_tail(depth) + 4 * row)
                            : half_number(panel + k / 32 * 288 + 2 * row);
 }
 
-/* The number that a panel holds for (row, k), read as >>format says. */
+/* The number that a panel holds for (row, k), read as >>format describes. */
 static float panel_number(vit_dtype dtype, const unsigned char *panel, int row, int k, int depth) {
     int at = 16 * k + row;
     float x;
@@ -725,7 +725,7 @@ static float panel_number(vit_dtype dtype, const unsigned char *panel, int row, 
            (float)panel_scale(dtype, panel, row, k, depth);
 }
 
-/* Depth with its padding, and bytes of a panel that deep. */
+/* The padded depth, and the size of a panel of that depth. */
 static int padded_depth(vit_dtype dtype, int depth) {
     static const int steps[VIT_NUM_DTYPES] = { 1, 1, 2, 4, 32 };
     return (depth + steps[dtype] - 1) / steps[dtype] * steps[dtype];
@@ -750,8 +750,8 @@ static double extreme(const float *row, int count) {
     return found;
 }
 
-/* Largest accepted |difference| between a weight and what the panel holds. For int4 the range is
-   -8 to 7, and -8 goes to the extreme: what lies opposite may lose up to a whole step. */
+/* Largest accepted |difference| between a weight and what the panel holds. The range of int4 is -8
+ * to 7, and -8 is the extreme value, so values of the other sign may lose up to a whole step. */
 static double slack(vit_dtype dtype, double wanted, double scale) {
     switch (dtype) {
     case VIT_F32: return 0;
@@ -799,7 +799,7 @@ static void check_int4_scales(const float *values, const unsigned char *panel, i
     }
 }
 
-/* Padding is zero: in int4 the number is 8, in a row that does not exist the scale as well. */
+/* Padding must be zero, which is the number 8 in int4; missing rows have scale 0 too. */
 static void check_padding(vit_dtype dtype, const unsigned char *panel, int rows, int depth) {
     int wrong = 0;
     for (int r = 0; r < 16; r++) {
@@ -898,7 +898,8 @@ static void test_packing_extremes(void) {
     free(b);
 }
 
-/* Packing of NaN and infinity returns, sanitizers see no error, and int8 and int4 keep NaN. */
+/* Packing NaN and infinity must return without an error of a sanitizer, and int8 and int4 must keep
+ * NaN. */
 static void test_packing_nonfinite(void) {
     const float nan = (float)NAN, inf = (float)INFINITY;
     const float bad[] = {
@@ -954,7 +955,7 @@ static void test_unpack_plain(void) {
 
 enum { CANARY = 128 };
 
-/* Exactly the size asked for, at an odd place, between canaries. */
+/* A workspace of exactly the requested size, at an odd address, between canaries. */
 static void run_in_workspace(bench *b, const vit_params *params, size_t shift, int batch,
                              float *logits) {
     size_t size = vit_workspace_size(&b->model, params);
@@ -999,7 +1000,7 @@ static void test_workspace_kind(int kind) {
     bench_close(&b);
 }
 
-/* ViT-Ti/16 at 224 pixels on the plain C tier, as a small machine has it. */
+/* ViT-Ti/16 at 224 pixels on the plain C tier, as on a small machine. */
 static void test_low_memory_kind(vit_dtype dtype, size_t most) {
     tiny_options o = tiny_defaults();
     o.config.img_height = o.config.img_width = 224;
@@ -1020,7 +1021,7 @@ static void test_low_memory_kind(vit_dtype dtype, size_t most) {
     size_t small = vit_workspace_size(&b.model, &params);
     CHECK_MSG(small <= most, "dtype %d: %lu bytes", (int)dtype, (unsigned long)small);
     CHECK(small < whole);
-    params.batch = 8; /* one image at a time all the same */
+    params.batch = 8; /* still one image at a time */
     CHECK(vit_workspace_size(&b.model, &params) == small);
     bench_close(&b);
 }
@@ -1036,7 +1037,7 @@ static void test_workspace(void) {
     }
 }
 
-/* In a block of its own, so that ASan sees both ends, with a pool and every output. */
+/* A separate block, so that ASan checks both ends, with a pool and every output. */
 static void test_workspace_threads_kind(int kind) {
     bench b = bench_of_kind(kind);
     for (int n = 1; n <= 4; n++) {
@@ -1096,7 +1097,7 @@ static void test_params(void) {
     params.batch = -1;
     CHECK(vit_workspace_size(&b.model, &params) == 0);
     CHECK(vit_session_init(&session, &b.model, &params, workspace, 16) == VIT_ERROR_ARGUMENT);
-    params.batch = 0x7fffffff; /* an activation of 2^31 floats and more */
+    params.batch = 0x7fffffff; /* an activation of at least 2^31 floats */
     CHECK(vit_workspace_size(&b.model, &params) == 0);
     CHECK(vit_session_init(&session, &b.model, &params, workspace, 16) == VIT_ERROR_ARGUMENT);
     CHECK(vit_session_init(&session, &b.model, NULL, workspace, 16) == VIT_ERROR_MEMORY);
@@ -1115,7 +1116,7 @@ static void test_params(void) {
     }
     CHECK(vit_workspace_size(NULL, NULL) == 0);
     params = no_params();
-    params.executor.num_threads = 1000000; /* of no effect without a function */
+    params.executor.num_threads = 1000000; /* no effect without a function */
     CHECK(vit_workspace_size(&b.model, NULL) == vit_workspace_size(&b.model, &params));
     params.executor.parallel_for = serial_for;
     CHECK(vit_workspace_size(&b.model, &params) == 0);
@@ -1185,9 +1186,9 @@ static void test_forward_arguments(void) {
     CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input }, &outputs) ==
           VIT_ERROR_ARGUMENT);
     outputs.blocks = &block;
-    block.attention = NULL; /* an entry that wants nothing */
+    block.attention = NULL; /* an entry without outputs */
     CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input }, &outputs) == VIT_OK);
-    outputs = no_outputs(); /* nothing asked for, nothing done */
+    outputs = no_outputs(); /* nothing requested, nothing computed */
     CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input }, &outputs) == VIT_OK);
     free(attention);
     free(r.workspace);
@@ -1284,7 +1285,7 @@ static void test_closed_model(void) {
     bench_close(&b);
 }
 
-/* A size_t of 32 bits holds any one input, but not two of them or the workspace beside one. */
+/* A 32-bit size_t holds the size of one input, but not of two, or of the workspace. */
 static void test_address_space(void) {
     tiny_options o = tiny_defaults();
     vit_config *c = &o.config;
@@ -1341,7 +1342,7 @@ static void test_address_space(void) {
     bench_close(&b);
 }
 
-/* A model without blocks has none to give. */
+/* A model without blocks has no outputs of blocks. */
 static void test_depth_0(void) {
     tiny_options o = tiny_defaults();
     o.config.depth = 0;
@@ -1360,8 +1361,8 @@ static void test_depth_0(void) {
     bench_close(&b);
 }
 
-/* A mask of ones changes no bit; what a hidden patch shows reaches no other token; and where all
-   are hidden, every score being the lowest float, attention is even. */
+/* A mask of ones changes no bit. A hidden patch affects no other token. If all are hidden, every
+ * score is the lowest float, and attention is uniform. */
 static void test_mask(void) {
     enum { N = 5, HIDDEN = 2 };
     bench b = bench_default();
@@ -1452,8 +1453,8 @@ static void test_output_sizes(void) {
     bench_close(&b);
 }
 
-/* Blocks in one pass, where nothing else reads all tokens of the last; twice, in no order, more
-   images than fit. */
+/* Requests outputs of blocks in one pass: the last block with only some tokens, repeated and
+ * unsorted blocks, more images than fit. */
 static void test_blocks(void) {
     bench b = bench_default();
     vit_params params = no_params();
@@ -1499,7 +1500,7 @@ static void test_blocks(void) {
     bench_close(&b);
 }
 
-/* Three images, of which the middle one has a bad number; large ones may do no harm. */
+/* Three images, the middle one with a bad number; large numbers may be harmless. */
 static void nonfinite_run(bench *b, vit_isa isa, bool lossy, float bad) {
     float good[3 * 5], logits[3 * 5];
     vit_params params = no_params();
@@ -1523,8 +1524,8 @@ static void nonfinite_run(bench *b, vit_isa isa, bool lossy, float bad) {
     free(r.workspace);
 }
 
-/* A NaN or infinity in one image stays in that image, and none is lost on the way. 3e38 is one
-   that sums and ranges of rows may make infinite. */
+/* A NaN or infinity in one image must stay in that image, and must reach its logits. Sums and
+ * ranges of rows with 3e38 may become infinite. */
 static void test_nonfinite_input(void) {
     static const float bad[] = { (float)NAN, (float)INFINITY, -(float)INFINITY, 3e38f, -3e38f };
     for (int kind = 0; kind <= VIT_NUM_DTYPES; kind++) {
@@ -1538,8 +1539,8 @@ static void test_nonfinite_input(void) {
     }
 }
 
-/* Logits of tiers, of an int8 and an int4 model with the number at the start of tensor `index`; f32
-   says whether it may get lost. */
+/* Compares the logits of all tiers for int8 and int4 models with this number at the start of tensor
+ * `index`. The f32 model shows whether the number can have no effect. */
 static void nonfinite_weight(const tiny_options *given, int index, uint32_t bits) {
     static const vit_dtype dtypes[] = { VIT_F32, VIT_I8, VIT_I4, VIT_BF16 };
     tiny_options o = *given;
@@ -1574,8 +1575,9 @@ static void nonfinite_weight(const tiny_options *given, int index, uint32_t bits
     }
 }
 
-/* NaN and infinity in every tensor of floats, in each kind of block and pooling, on every tier:
-   integer types give NaN where f32 does. A lost NaN would turn its payload into a weight. */
+/* Puts NaN and infinity into every tensor of floats, with each kind of block and pooling, on every
+ * tier. Integer types must give NaN where f32 does; otherwise a NaN's payload was taken for a
+ * weight. */
 static void test_nonfinite_weights(void) {
     static const uint32_t bad[] = { 0x7fc07fff, 0x7f800000, 0xff800000 };
     for (int kind = 0; kind < 7; kind++) {
@@ -1623,7 +1625,7 @@ static void log_phase(void *user, vit_phase phase) {
     log->count++;
 }
 
-/* A traced tensor comes while the phase runs that computed it. */
+/* A tensor is traced during the phase that computed it. */
 static void trace_in_phase(void *user, const char *name, const float *data, const int shape[4]) {
     static const struct {
         const char *end;
@@ -1653,7 +1655,7 @@ static void trace_in_phase(void *user, const char *name, const float *data, cons
     }
 }
 
-/* The next phase of the log that is not NORM; how many NORMs came before goes to norms. */
+/* The next phase of the log that is not NORM; norms counts the NORMs before it. */
 static vit_phase next_phase(const phase_log *log, int *at, int *norms) {
     for (*norms = 0; *at < log->count && log->phases[*at] == VIT_PHASE_NORM; ++*at) {
         ++*norms;
@@ -1661,8 +1663,9 @@ static vit_phase next_phase(const phase_log *log, int *at, int *norms) {
     return *at < log->count ? log->phases[(*at)++] : VIT_NUM_PHASES;
 }
 
-/* One pass, from log entry *at: each step once, a norm before what reads its result. NORM may come
-   before any other layer too, as the conversion of its input; HEAD resumes after that. */
+/* Checks one pass, from log entry *at: each step occurs once, and a norm comes before the layer
+   that reads it. NORM may come before any other layer too, as the conversion of its input; HEAD
+   resumes after that. */
 static void check_pass(const phase_log *log, int *at, int depth) {
     static const vit_phase block[] = { VIT_PHASE_QKV, VIT_PHASE_ATTENTION, VIT_PHASE_PROJ,
                                        VIT_PHASE_FC1, VIT_PHASE_FC2 };
@@ -1682,7 +1685,7 @@ static void check_pass(const phase_log *log, int *at, int depth) {
     ++*at;
 }
 
-/* Three images in passes of two and one, with and without phases and trace: the same bits. */
+/* Three images in passes of two and one have the same bits with and without phases and trace. */
 static void phases_of(bench *b, vit_isa isa, const vit_executor *executor, bool trace) {
     phase_log log;
     float plain[3 * 5], logits[3 * 5];
@@ -1716,7 +1719,7 @@ static void phases_of(bench *b, vit_isa isa, const vit_executor *executor, bool 
     CHECK(log.misplaced == 0 && log.traced == (trace ? 2 * (2 + 8 * b->model.config.depth) : 0));
 }
 
-/* Where only blocks are asked for, those after the last of them do not run. */
+/* If only blocks are requested, the blocks after the last one do not run. */
 static void test_needed_blocks(void) {
     bench b = bench_default();
     const vit_config *c = &b.model.config;
@@ -1838,7 +1841,7 @@ static void test_selftest_fails(void) {
     }
 }
 
-/* One logit that is not finite, before and behind a large error or none. */
+/* One logit is not finite, before or after a large error or none. */
 static void test_selftest_nonfinite(void) {
     static const uint32_t bad[] = { 0x7fc00000, 0x7f800000 };
     for (int i = 0; i < 5 * 2; i++) {
@@ -1883,7 +1886,7 @@ static void test_selftest_absent(void) {
 
 /* --- another input size ---------------------------------------------------- */
 
-/* Positions [1, prefix + patches, dim] of one grid for another. */
+/* Resamples positions [1, prefix + patches, dim] of one grid for another. */
 static void store_resampled(const vit_model *model, const vit_tensor *from, const vit_config *c,
                             const vit_tensor *to, unsigned char *data) {
     const int prefix = c->positions == VIT_POS_ALL ? c->num_prefix_tokens * c->embed_dim : 0;
@@ -1898,7 +1901,7 @@ static void store_resampled(const vit_model *model, const vit_tensor *from, cons
     free(new);
 }
 
-/* The same model, built for this size with positions resampled beforehand. */
+/* Builds the same model for this size, with resampled positions. */
 static tiny_file built_at(tiny_options o, const vit_model *model, int height, int width) {
     vit_tensor from, to;
     vit_model built;
@@ -1908,7 +1911,7 @@ static tiny_file built_at(tiny_options o, const vit_model *model, int height, in
     tiny_file f = tiny_build(&o);
     CHECK(vit_model_open_memory(f.data, f.size, 0, &built) == VIT_OK);
     for (int i = 0; vit_model_tensor(&built, i, &to); i++) {
-        /* in the same order, but of different sizes, so that the random numbers differ */
+        /* the order is the same, but sizes differ, and so do the random numbers */
         CHECK(vit_model_tensor(model, i, &from) && strcmp(from.name, to.name) == 0);
         const bool same_grid = memcmp(from.dims, to.dims, sizeof to.dims) == 0;
         if (strcmp(to.name, "pos_embed") != 0 || same_grid) {
@@ -1960,8 +1963,8 @@ static void check_resized(const tiny_options *o, const vit_model *original, int 
     tiny_free(&f);
 }
 
-/* Every way of resampling, positions of all tokens, of the patches and of none, with and without
-   padding. */
+/* Tries every way of resampling, with positions of all tokens, of the patches and of none, with and
+ * without padding. */
 static void test_resize(void) {
     static const int sizes[][2] = {
         { 8, 8 }, { 12, 20 }, { 4, 4 }, { 9, 14 }, { 33, 5 }, { 40, 40 }
@@ -1982,7 +1985,7 @@ static void test_resize(void) {
     }
 }
 
-/* What is refused leaves the model as it was. */
+/* A refused call does not change the model. */
 static void check_refused(const vit_model *original, int height, int width, vit_result result,
                           const char *detail) {
     vit_model model = *original;
@@ -2045,7 +2048,7 @@ static void test_resize_tables(void) {
     config_refused(&o.config, "has_rel_pos with dynamic_img_size needs pos_resample 0 or 1");
 }
 
-/* The angle against libm's; what is not finite, or beyond meaning, is no angle. */
+/* Compares the angle with libm's; values that are not finite, or too large, give none. */
 static void test_rope_angle(void) {
     const vit_grid grid = { 30, 50 };
     uint32_t state = 8;
@@ -2083,7 +2086,7 @@ static void test_rope_angle(void) {
     }
 }
 
-/* A session is for one size; the self-test for the file's. */
+/* A session is for one size; the self-test always has the file's. */
 static void test_resize_sessions(void) {
     tiny_options o = tiny_defaults();
     o.config.dynamic_img_size = 1;
@@ -2138,7 +2141,7 @@ static void test_resize_crop(void) {
     }
 }
 
-/* The photo would have more pixels than an int holds. It is refused; nothing is converted. */
+/* A photo with more pixels than an int holds is refused, and nothing is converted. */
 static void test_resize_tiny_crop(void) {
     tiny_options o = tiny_defaults();
     o.config.dynamic_img_size = 1;
@@ -2149,7 +2152,7 @@ static void test_resize_tiny_crop(void) {
     bench_close(&b);
 }
 
-/* splitmix64 by hand: the first numbers for seed 7, and the range. */
+/* The first numbers of splitmix64 for seed 7, computed by hand, and the range. */
 static void test_selftest_input(void) {
     tiny_options o = tiny_defaults();
     float input[3 * 8 * 8], again[3 * 8 * 8];
@@ -2198,7 +2201,7 @@ static void test_top_k(void) {
     CHECK(vit_top_k(odd, 1, 1, top) == 1 && top[0].index == 0);
 }
 
-/* Against a stable selection, on many random lists with ties and NaN. */
+/* Compares with a stable selection, on many random lists with ties and NaN. */
 static void test_top_k_random(void) {
     uint32_t state = 3;
     for (int round = 0; round < 300; round++) {
@@ -2404,7 +2407,7 @@ static void test_embed(void) {
     CHECK(blocks_live == 0);
 }
 
-/* Photos of several sizes in one call give what each gives alone, on any number of threads. */
+/* Photos of several sizes in one call give the same results as alone, on any number of threads. */
 static void run_photos(bench *b, int threads, bool own_workspace) {
     enum { COUNT = 7 };
     const int dim = vit_embedding_dim(&b->model), classes = b->model.config.num_classes;
@@ -2510,7 +2513,7 @@ static vit_result call_threads(bench *b) {
 }
 #endif
 
-/* Beside this program: several builds of it may run at once. */
+/* The file is beside this program, because several builds may run at once. */
 static char model_path[4096];
 
 static vit_result call_open_copy(bench *b) {
@@ -2530,7 +2533,7 @@ static void write_model(const bench *b) {
     }
 }
 
-/* Each allocation in turn fails: a clean error, nothing leaked. */
+/* Each allocation fails in turn: the call must return an error and leak nothing. */
 static void test_allocation_failures(void) {
     static failing_call *const calls[] = {
         call_classify,
@@ -2573,7 +2576,7 @@ static int next_descriptor(void) {
     return file;
 }
 
-/* Call n of those that find and read the file fails: a message, nothing left open. */
+/* Call n of those that find and read the file fails: there must be a message and no open file. */
 static void open_fails(unsigned flags, long n, vit_result expected, const char *detail) {
     vit_model model;
     int before = next_descriptor();
@@ -2622,8 +2625,8 @@ static void test_cores(void) {
 #endif
 
 #if defined(OTHER_CPUS)
-/* What CPUs say of themselves and which tiers they get, as far as the system here saves the
-   registers of these. */
+/* The features that CPUs report, and the tiers that they get if the system here saves the
+ * registers. */
 static void test_cpus(void) {
     enum {
         FMA = 1 << 12,
@@ -2686,8 +2689,8 @@ static bool detects_with_every_feature(vit_isa isa) {
     return found;
 }
 
-/* A CPU with every feature has every tier of this build: the detection forgets none. Which
-   registers the system saves is not made up: without zmm there is no AVX-512. */
+/* A CPU with every feature must have every tier of this build. The saved registers are the real
+ * system's: without zmm there is no AVX-512. */
 static void test_every_tier(void) {
     unsigned unsaved = 0;
 #if defined(OTHER_CPUS)
@@ -2754,7 +2757,7 @@ static void test_pool_arguments(void) {
 }
 
 #if defined(SYSTEM_FAILS)
-/* Each mutex, condition and thread in turn cannot be had. */
+/* The creation of each mutex, condition and thread fails in turn. */
 static void test_pool_failures(void) {
     for (long n = 0; n < 8; n++) {
         vit_threads *pool = NULL;
@@ -2768,7 +2771,7 @@ static void test_pool_failures(void) {
 }
 #endif
 
-/* Created, used (or not) and destroyed, quickly. */
+/* Creates, perhaps uses, and destroys a pool quickly. */
 static void test_pool_stress(void) {
     for (int i = 0; i < 100; i++) {
         vit_threads *pool = NULL;
@@ -2795,7 +2798,7 @@ typedef struct worker {
     vit_result result;
 } worker;
 
-/* Everything of one thread: no CHECK in here, which counts for one thread at a time. */
+/* The work of one thread. It uses no CHECK, which counts for one thread at a time. */
 static void *worker_main(void *user) {
     worker *w = user;
     vit_params params = no_params();
@@ -2855,7 +2858,7 @@ static void test_shared(void) {
 
 int main(int argc, char **argv) {
     snprintf(model_path, sizeof model_path, "%s.vit", argc ? argv[0] : "test_api");
-    if (argc > 2) { /* "sizes": what 32 bits are there for, under emulation */
+    if (argc > 2) { /* "sizes": only the tests of 32-bit sizes, for emulation */
         test_address_space();
         return test_summary();
     }

@@ -1,6 +1,6 @@
-/* test_arch.c - what timm's names stand for: a tag of every architecture, and every one whose
- * preprocessing is not that of its architecture's first tag. tests/test_convert_units.c has all
- * plain ones.
+/* test_arch.c - tests the settings that timm's names imply: a tag of every architecture, and every
+ * tag whose preprocessing differs from that of the architecture's first tag.
+ * tests/test_convert_units.c has all plain ones.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -472,7 +472,7 @@ static const struct {
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* The options after words with commas between them; all of them for an unknown one. */
+/* The options for words between commas; all options for an unknown word. */
 static uint64_t options_of(const char *text) {
     uint64_t options = 0;
     if (!strcmp(text, "plain")) return 0;

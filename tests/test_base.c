@@ -1,5 +1,5 @@
-/* test_base.c - tools/base/: reports that do not fit, memory at its limits, sums that overflow,
- * UTF-8 at the edges, sources of no bytes.
+/* test_base.c - tests tools/base: reports that do not fit, memory at its limits, overflowing sums,
+ * edge cases of UTF-8, empty sources.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +45,7 @@ static void test_shown(void) {
         { "plain C:\\a.jpg", "plain C:\\a.jpg", 14 },
         { "gr\xC3\xBCn", "gr\xC3\xBCn", 4 },
         { "\xE4\xB8\xAD", "\xE4\xB8\xAD", 2 }, /* of East Asia */
-        { "e\xCC\x81", "e\xCC\x81", 1 },       /* an accent of its own */
+        { "e\xCC\x81", "e\xCC\x81", 1 },       /* a separate combining accent */
         { "\n\r\t", "\\n\\r\\t", 6 },
         { "\x1b[31m\x7f", "\\x1b[31m\\x7f", 12 },
         { "\xC2\x80\xC2\x9F", "\\u0080\\u009f", 12 },
@@ -73,7 +73,7 @@ static void test_shown(void) {
     CHECK(text_show(to, sizeof to, 3, "ab\xE4\xB8\xAD") == 2 && strcmp(to, "ab") == 0);
 }
 
-/* Newlines at the ends of the format are lines, those of what it prints are not. */
+/* Newlines at the ends of the format begin lines; those in printed arguments do not. */
 static void test_print(void) {
     static char name[REPORT_SIZE + 9];
     char *text = NULL;
@@ -126,8 +126,8 @@ static void test_arithmetic(void) {
     CHECK(!bytes_multiply((uint64_t)1 << 32, (uint64_t)1 << 32, &result));
 }
 
-/* The length of the sequence that a text begins with, as the table of Unicode's chapter 3 has it;
- * 0 for over-long forms, surrogates, what comes after the last code point, and parts. */
+/* The length of the sequence at the start of a text, by the table in chapter 3 of Unicode; 0 for
+ * over-long forms, surrogates, values after the last code point, and incomplete sequences. */
 static void test_utf8(void) {
     static const struct {
         const char *text;

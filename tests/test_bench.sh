@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# vit-bench as a user meets it: what it prints is there and agrees with itself, whatever the
-# machine's speed. No figure of time is expected to be anything but positive. And the pages and
-# charts that show figures: they are those of tools/bench/figures.
+# vit-bench from the command line: its output is complete and consistent, at any speed of the
+# machine; times must only be positive. Pages and charts must show the figures of
+# tools/bench/figures.
 #
 #     BIN=. bash tests/test_bench.sh
 #
@@ -24,10 +24,11 @@ try() {
     status=$?
 }
 
-# get PATH...: what lies there in the JSON object
+# get PATH...: the value there in the JSON object
 get() { "$work/json_check" "$@" <"$work/out"; }
 
-# holds EXPRESSION of awk, in which @NAME stands for that number of the JSON object
+# holds EXPRESSION: passes if awk's EXPRESSION is true; @NAME stands for that number of the JSON
+# object
 holds() {
     local expression=$1 name
     while [[ $expression =~ @([a-z_]+) ]]; do
@@ -51,7 +52,7 @@ make_json_check
 
 # --- what it prints -----------------------------------------------------------------------
 
-# agrees: every field is there, and those that depend on each other do
+# agrees: passes if every field exists, and dependent fields agree
 agrees() {
     local field sum=0
     is 0
@@ -81,8 +82,8 @@ json f16 dtype
 json 2 threads
 json 2 batch
 json 3 runs
-# 65 tokens, 64 of them patches of 48 numbers; 7 blocks of width 192 and 384, the last one, but
-# for k and v, for one token; 10 classes
+# 65 tokens, 64 of them patches of 48 numbers; 7 blocks of width 192 and 384, of which the last
+# computes one token except for k and v; 10 classes
 block='65 * 192 * 384 + n * (2 * 65 * 192 + 2 * 192 * 192 + 2 * 192 * 384)'
 holds "(@gflop * 1e9 / 2 / (64 * 48 * 192 + 6 * (${block//n/65}) + ${block//n/1} + 192 * 10) - 1) \
     ^ 2 < 1e-12"
@@ -110,7 +111,7 @@ for dtype in f32 f16 bf16 int8 int4; do
     json $dtype dtype
 done
 
-# Every tier that this machine has; those that it lacks are named.
+# Tries every tier of this machine; the message names a missing one.
 try -m "$model" --isa sse9
 names=$(sed -n "s/.*expected auto, \(.*\), found 'sse9'.*/\1/p" "$work/err" | sed 's/,\| or / /g')
 [ -n "$names" ] || fail "lists no tiers"

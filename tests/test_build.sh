@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# What the build promises: README's programs compile as printed, by the commands printed there, and
-# classify; the links of all pages resolve; `make help` and `make install` work; an installed header
-# and model serve a program elsewhere.
+# Promises of the build: README's programs compile by the printed commands and classify; the links
+# of all pages resolve; `make help` and `make install` work; a program elsewhere uses an installed
+# header and model.
 set -u
 . tests/built.sh programs
 . tests/checks.sh
 
-# block LANGUAGE N: the Nth block of code in that language that README.md shows
+# block LANGUAGE N: the Nth block of code in that language in README.md
 block() {
     awk -v fence='```'"$1" -v wanted="$2" '
         $0 == "```" { inside = 0 }
@@ -14,10 +14,10 @@ block() {
         $0 == fence { inside = ++seen == wanted }' README.md
 }
 
-# printed START: the command of README.md that begins so
+# printed START: the command of README.md that begins with START
 printed() { sed -n "s/^\$ \($1.*\)/\1/p" README.md; }
 
-# Where a user works: README's files, vit.h, the photo and the model, and nothing else.
+# A user's folder has README's files, vit.h, the photo and the model, and nothing else.
 mkdir "$work/user" "$work/elsewhere"
 cp vit.h "$work/user"
 ln -s "$PWD/examples" "$PWD/models" "$work/user"
@@ -44,7 +44,7 @@ if have cmake "README's CMakeLists.txt"; then
         sh -c "cd '$work/user' && out/hello | grep '^cat, 82.4 %$'"
 fi
 
-# A model of timm's, as README fetches it: in place of curl, random weights of that architecture.
+# A model of timm, as README fetches it; random weights of that architecture replace the download.
 mkdir -p "$work/model/bin" "$work/model/photos"
 ln -s "$PWD/tools" "$work/model"
 cp examples/cat.jpg "$work/model/photo.jpg"
@@ -62,7 +62,8 @@ done >"$work/model/commands"
 check "README's six commands for a model of timm's" sh -c "cd '$work/model' && [ \$(grep -c . commands) = 6 ] &&
     PATH=\$PWD/bin:\$PATH sh -e commands >said && grep -c '^ *[0-9.]* %' said | grep '^5$' && grep 'photos/cat.jpg$' said"
 
-# dead PAGE: fails with the links of a page that lead to no file, seen from its folder, or to no heading
+# dead PAGE: prints the page's links to missing files, relative to its folder, and to missing
+# headings, and fails
 dead() {
     local link file heading
     sed 's/](/\n&/g' "$1" | sed -n 's/^](\([^)]*\)).*/\1/p' | grep -v '^https:' | while read -r link; do
@@ -80,7 +81,7 @@ printf '%s\n' '# A heading' '[1](README.md) [2](#a-heading) [3](none.md) [4](#no
 check "dead links are found" sh -c "[ \"\$(cat)\" = 'none.md: no such file
 #none: no such heading' ]" < <(dead "$work/README.md")
 
-# Without stb_image, whose headers STB names then.
+# stb_image is not installed, and STB names the folder of its headers.
 mkdir -p "$work/tree" "$work/stb"
 ln -s "$PWD"/{Makefile,vit.h,tools,examples} "$work/tree"
 check "no stb_image.h: one line, no compiler's error" sh -c "cd '$work/tree' &&

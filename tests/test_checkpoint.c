@@ -1,10 +1,11 @@
-/* test_checkpoint.c - the checkpoint readers: every fixture exactly, then everything broken.
+/* test_checkpoint.c - tests the checkpoint readers: every fixture must read exactly, and every
+ * broken file must be refused.
  *
  *     test_checkpoint [tests/data]
  *
- * The fixtures come from tests/make_checkpoints.py. Each broken input must be refused with a
- * message that contains the word given beside it; sweeps over all positions must neither crash nor
- * (under sanitizers) touch memory that is not theirs.
+ * The fixtures come from tests/make_checkpoints.py. The message about a broken input must contain
+ * the word beside it. Sweeps over all positions must not crash or (under sanitizers) access other
+ * memory.
  */
 #define _XOPEN_SOURCE 700 /* mkdtemp */
 
@@ -66,10 +67,10 @@ static bool load(bytes *b, const char *folder, const char *name) {
     return true;
 }
 
-/* === Opening what may be broken === */
+/* === Opening files that may be broken === */
 
-/* Opens, reads and verifies everything; false if any of it was refused. The copy has exactly the
- * size of the file, so that ASan sees a read beyond its end. */
+/* Opens, reads and verifies everything; false if a step failed. The copy has exactly the size of
+ * the file, so that ASan detects reads beyond its end. */
 static bool open_and_read(const uint8_t *data, size_t size, report *r) {
     checkpoint *c;
     float values[64];
@@ -141,7 +142,7 @@ static bool same_shape(const checkpoint_tensor_info *t, const json_value *row) {
            strcmp(checkpoint_dtype_name(t->dtype), json_string(json_get(row, "dtype"), "")) == 0;
 }
 
-/* Reads in pieces of `step` elements and compares with the values at `at`. */
+/* Reads pieces of `step` elements and compares them with the values at `at`. */
 static bool same_values(checkpoint *c, const checkpoint_tensor_info *t, int64_t step,
                         const uint8_t *at, report *r) {
     float values[64];
@@ -155,7 +156,7 @@ static bool same_values(checkpoint *c, const checkpoint_tensor_info *t, int64_t 
     return true;
 }
 
-/* By name: shards may hold the tensors in another order. */
+/* Compares by name, because shards may hold the tensors in another order. */
 static void check_contents(checkpoint *c, const char *name, const expectation *e) {
     static const int64_t steps[] = { 64, 1, 5 };
     report r = report_make();
@@ -307,7 +308,7 @@ static void test_refused_fixtures(const char *folder) {
 
 /* === Sweeps === */
 
-/* No prefix of any fixture may be accepted. */
+/* Every prefix of a fixture must be refused. */
 static void test_truncated(const char *folder) {
     static const char *const names[] = {
         "zip.pt",
@@ -566,7 +567,7 @@ static void test_safetensors_lengths(void) {
     discard(&b);
 }
 
-/* checkpoints/bad_*.index.json: their shards, if any, are the safetensors fixtures beside them. */
+/* The shards of checkpoints/bad_*.index.json, if any, are the safetensors fixtures beside them. */
 static void test_bad_shards(const char *folder) {
     static const struct {
         const char *name, *word;
@@ -668,7 +669,7 @@ static void make_zip(bytes *b, const zip_spec *specs, size_t count) {
 
 #define LEGACY_MAGIC "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."
 
-/* count: of elements, as the file says; the data are always 16 bytes. */
+/* count is the number of elements in the file's list; the data are always 16 bytes. */
 static void make_legacy(bytes *b, const void *pickle, size_t size, uint64_t count) {
     static const char rest[] = "\x80\x02M\xe9\x03.\x80\x02}.";
     static const char keys[] = "\x80\x02]U\x01"
@@ -700,7 +701,7 @@ static void check_pickle_refused(const char *what, bytes *pickle, const char *wo
     discard(pickle);
 }
 
-/* What is wrong, the pickle, and what the message must contain. */
+/* The defect, the pickle, and the text that the message must contain. */
 typedef struct malformed {
     const char *name, *pickle;
     size_t size;
@@ -981,7 +982,7 @@ static void test_malformed_pickles(void) {
     "cpuK\x04(U\x01v" OFFSET COUNT "ttQ"
 #define WHOLE(STORAGE) TENSOR(STORAGE, "K\x00", "K\x02\x85", "K\x01\x85")
 
-/* What only the legacy form can get wrong. */
+/* Defects that only the legacy form can have. */
 static void test_malformed_legacy(void) {
     static const malformed rows[] = {
         ROW("a dict without tensors", "\x80\x02}.", "used by no tensor"),
@@ -1025,7 +1026,7 @@ static void test_malformed_legacy(void) {
     }
 }
 
-/* The pickles before the object: numbers that say what the file is. */
+/* The pickles before the object identify the file by numbers. */
 static void test_malformed_preamble(void) {
     static const malformed rows[] = {
         ROW("a protocol of 1002", "\x80\x02M\xea\x03.\x80\x02}.\x80\x02}.", "1001 expected"),
@@ -1117,7 +1118,7 @@ static void test_rare_pickles(void) {
     }
 }
 
-/* Which dict is taken, and what its tensors are called. */
+/* The chosen dict, and the names of its tensors. */
 static void test_choices(void) {
     static const struct {
         const char *pickle;
@@ -1168,7 +1169,7 @@ static void test_choices(void) {
     }
 }
 
-/* Names of classes beside the state dict, in order; "": none that can be used. */
+/* Names of classes beside the state dict, in order; "": no usable ones. */
 static void test_labels(void) {
 #define BESIDE(ENTRY)                                                                              \
     DICT("}U\x01"                                                                                  \
@@ -1261,7 +1262,7 @@ static void test_labels(void) {
 #define OBJECT(STATE) "cmy\nObject\n)\x81" STATE "b"
 #define HALF          "G\x3f\xe0\0\0\0\0\0\0"
 
-/* What lies beside the state dict, and in a namespace one level down. */
+/* Values beside the state dict, and in a namespace one level down. */
 static void test_metadata(void) {
     static const char pickle[] =
         "\x80\x02}(U\x05model}U\x01"
@@ -1299,7 +1300,8 @@ static void test_metadata(void) {
     discard(&b);
 }
 
-/* A strided tensor is gathered from a span of its storage, which the next one may have in part. */
+/* A strided tensor is read from a span of its storage, which may overlap the span of the next
+ * one. */
 static void test_spans(void) {
     static const char pickle[] = DICT(
         TENSOR(FLOATS, "K\x00", "K\x02\x85",
@@ -1334,7 +1336,7 @@ static void test_spans(void) {
     "\x80\x02}q\x01U\x05"                                                                          \
     "modelh\x01sU\x01t" TENSOR(FLOATS, "K\x00", ")", ")") "s."
 
-/* Small inputs that would become large or slow if values were copied or recursion were free. */
+/* Small inputs that would become large or slow if values were copied or recursion had no limit. */
 static void test_pickle_bombs(void) {
     bytes p = { 0 };
     int i;
@@ -1386,7 +1388,7 @@ static void test_pickle_bombs(void) {
     put_text(&p, ".");
     check_pickle_refused("a million values", &p, "values");
     put_text(&p, "\x80\x02");
-    for (i = 0; i < 300; i++) { /* values above 64 KiB are read over */
+    for (i = 0; i < 300; i++) { /* texts above 64 KiB are skipped */
         static const char zeros[70000];
         put_text(&p, "X");
         put_number(&p, sizeof zeros, 4);
@@ -1397,7 +1399,7 @@ static void test_pickle_bombs(void) {
     check_pickle_refused("long texts", &p, "no state dict");
 }
 
-/* Each way to put a value into another, with a value that is as deep as any may be. */
+/* Each way to nest a value in another, with a value of the largest depth. */
 static void test_deep_pickles(void) {
     static const struct {
         const char *name, *before;
@@ -1487,7 +1489,7 @@ static void put_settings(bytes *p) {
     put(p, model, sizeof model - 1);
 }
 
-/* The reader visits so many values and no more, wherever it is when they are spent. */
+/* The reader visits a limited number of values, at whatever place the limit is reached. */
 static void test_steps(void) {
     bytes p = { 0 };
     int i;
@@ -1631,7 +1633,8 @@ static void put_patch(bytes *b, size_t at, uint64_t number, size_t width) {
     for (i = 0; i < width; i++) b->data[at + i] = (uint8_t)(number >> 8 * i);
 }
 
-/* One or two fields of the last record of a kind (1 directory entry, 5 end) of a good archive. */
+/* Changes one or two fields of the last record of a kind (1 directory entry, 5 end) in a good
+ * archive. */
 static void test_zip_fields(void) {
     static const zip_spec good_zip[] = { PICKLE_ENTRY, DATA_ENTRY };
     static const struct {
@@ -1686,7 +1689,7 @@ static void test_zip_fields(void) {
     discard(&b);
 }
 
-/* Two directory entries for the same bytes, as a zip bomb has them. */
+/* Two directory entries for the same bytes, as in a zip bomb. */
 static void test_overlapping_zip(void) {
     static const zip_spec inner[] = { DATA_ENTRY };
     zip_spec specs[2] = { PICKLE_ENTRY, DATA_ENTRY };
@@ -1751,7 +1754,7 @@ static void test_zip64_fields(const char *folder) {
     discard(&b);
 }
 
-/* Where the pickle may lie in an archive, and what may lie beside it. */
+/* Places of the pickle in an archive, and other entries beside it. */
 static void test_torch_names(void) {
     static const struct {
         const char *pickle, *data, *third;
@@ -1809,7 +1812,7 @@ static void make_npz(bytes *b, const bytes *npy, const char *name) {
     make_zip(b, &spec, 1);
 }
 
-/* What is no array is left out, and said. */
+/* Entries that are no arrays are left out and reported. */
 static void test_npz_skips(void) {
     zip_spec specs[2] = { { "a.npy", NULL, 0, 0, 0, 0, 0, 0 },
                           { "readme", "text", 4, 0, 0, 0, 0, 0 } };
@@ -1986,7 +1989,7 @@ static void check_index(const char *what, const bytes *text, const char *word) {
     unlink(made_path("index.json"));
 }
 
-/* More shards than any model has: links to one file, which may hold no tensor twice. */
+/* Many shards, which are links to one file; its tensor may occur only once. */
 static void test_many_shards(void) {
     bytes text = { 0 };
     char name[40];
@@ -2048,7 +2051,7 @@ static void test_made_shards(void) {
     CHECK(rmdir(made) == 0);
 }
 
-/* === What there may be at most === */
+/* === Limits === */
 
 static void make_many_tensors(bytes *b, int count) {
     bytes header = { 0 };
@@ -2066,7 +2069,7 @@ static void make_many_tensors(bytes *b, int count) {
     discard(&header);
 }
 
-/* Metadata that is too much is left out. */
+/* Excessive metadata is left out. */
 static void test_much_metadata(void) {
     char entry[40];
     report r = report_make();
@@ -2107,7 +2110,7 @@ static void test_limits(void) {
     test_much_metadata();
 }
 
-/* A damaged weight of a stored entry opens and reads, but does not verify. */
+/* A file with a damaged weight in a stored entry opens and reads, but does not verify. */
 static void test_verify(const char *folder) {
     report r = report_make();
     checkpoint *c;
@@ -2122,7 +2125,7 @@ static void test_verify(const char *folder) {
     discard(&b);
 }
 
-/* Long and short inputs take different ways through the CRC. */
+/* The CRC has separate code for long and short inputs. */
 static void test_crc(void) {
     uint8_t data[10007];
     uint32_t pieces = 0;

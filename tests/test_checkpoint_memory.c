@@ -3,9 +3,9 @@
  *
  *     test_checkpoint_memory [tests/data]
  *
- * Whatever fails, the reader must say so, crash nowhere and give back what it took. The readers
- * are compiled into this file, so that what they call can be replaced without help of the linker:
- * the C library's allocator, the pieces of base/memory.h's arenas, and os_read_at and os_file_size.
+ * After any failure the reader must report it, must not crash and must free everything. The readers
+ * are compiled into this file, so that it can replace the functions that they call: the C library's
+ * allocator, the pieces of base/memory.h's arenas, os_read_at and os_file_size.
  */
 #define _POSIX_C_SOURCE   200809L
 #define _FILE_OFFSET_BITS 64
@@ -18,11 +18,11 @@
 #include "os/os.h"
 #include "test.h"
 
-/* What fails: the call number fail_at of its kind, or none (0). */
+/* The failing call: number fail_at of its kind, or none (0). */
 typedef enum failure {
     ALLOCATION,
     READ_ERROR,       /* os_read_at: the disk is broken */
-    READ_NOTHING,     /* os_read_at: the file became shorter meanwhile */
+    READ_NOTHING,     /* os_read_at: the file became shorter */
     READ_INTERRUPTED, /* os_read_at: a signal came, the same call succeeds later */
     STATUS,           /* os_file_size */
     FAILURES,
@@ -110,7 +110,7 @@ char *memory_copy_text(memory_arena *arena, const char *text, size_t size) {
 #include "checkpoint/read.c"
 #include "model/labels.c"
 
-/* === What is done: each takes a path and says whether it succeeded === */
+/* === Steps: each takes a path and returns true if it succeeded === */
 
 static bool read_all(checkpoint *c, report *r) {
     static float values[1000];
@@ -252,8 +252,8 @@ static void test_checkpoints(const char *data) {
     fail_each(rename_tensor, path);
 }
 
-/* What torch.save writes rarely: long texts, a dict of another class, one made from pairs, and a
- * stack of exactly 16 values when a tuple comes. */
+/* Values that torch.save writes rarely: long texts, a dict of another class, a dict made from
+ * pairs, and a tuple after exactly 16 values on the stack. */
 static void test_rare_pickle(void) {
     static const char start[] = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."
                                 "\x80\x02M\xe9\x03.\x80\x02}.\x80\x02";

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# End to end: what classify, evaluate, vit-info and vit-run do with options, files and pipes.
+# End to end: vit-classify, vit-evaluate, vit-info and vit-run with options, files and pipes.
 #
 #     BIN=. bash tests/test_cli.sh
 #
@@ -106,8 +106,8 @@ for program in "$classify" "$evaluate" "$info" "$run"; do
     err "^$name: standard output: (No space left on device|write failed)$" # lost before the end
 done
 
-# All nine: --help ends with the exit status, and the message about a wrong option points to --help,
-# by whatever name the program is called, unless it has none.
+# All nine programs: --help ends with the exit status, and the message about a wrong option names
+# --help and the name under which the program was called.
 mkdir "$work/called"
 for program in "$bin"/tools/vit-{bench,classify,convert,embed,evaluate,info,look,run,search}; do
     name=${program##*/}
@@ -134,7 +134,7 @@ for program in "$bin"/tools/vit-{bench,classify,convert,embed,evaluate,info,look
     done
 done
 
-# One option has one letter, and a value or none, in all programs; who has which. (--labels lists
+# An option has the same letter, and a value or none, in all programs that have it. (--labels lists
 # those of a model in vit-info, and names a file of them in vit-convert.)
 : >"$work/rows"
 for program in bench classify convert embed evaluate info learn 'look '{attention,tokens,similarity,positions,filters} run search; do
@@ -177,7 +177,7 @@ has output o= 'convert embed learn look'
 has help h 'bench classify convert embed evaluate info learn look run search'
 has version . 'bench classify convert embed evaluate info learn look run search'
 
-# Folders and lists are the images in them, in all programs that take images.
+# Folders and lists stand for the images in them, in all programs that take images.
 mkdir -p "$work/tree/b"
 cp "$cat" "$work/tree/b/two.jpg"
 cp "$other" "$work/tree/one.png"
@@ -233,7 +233,8 @@ try "$classify" -m "$nameless" --csv -k 1 "$cat"
 out ',1,[0-9],"",0'
 try "$classify" -m "$model" --csv --json "$cat"
 usage 'either --json or --csv, not both'
-# Each of many photos has one thread, each of a few has all; threads and batches change no result.
+# With many photos each gets one thread, with few each gets all threads; threads and batches change
+# no result.
 try "$classify" -m "$model" "$work/tree" "$cat" "$other"
 is 0
 cp "$work/out" "$work/all_of_them"
@@ -248,7 +249,7 @@ usage 'no --batch'
 try "$classify" -m "$model" --frames auto --list "$work/tree.txt"
 usage '--list is for images'
 
-# Every program words a missing file in the same way.
+# Every program has the same message about a missing file.
 gone="$work/gone.jpg: cannot be opened: No such file or directory$"
 for command in "tools/vit-classify $work/gone.jpg" "tools/vit-embed -o $work/x.npy $work/gone.jpg" \
     "tools/vit-evaluate $work/gone.jpg" "tools/vit-evaluate --knn $work/gone.jpg $work" \
@@ -301,7 +302,7 @@ same "$work/auto.npy" "$work/scalar.npy"
 
 # --- what is no model ---------------------------------------------------------------------
 
-# opens FILE MESSAGE: what every program says of it in the place of a model.
+# opens FILE MESSAGE: every program that gets FILE as a model must print MESSAGE.
 opens() {
     local program
     for program in "$info $1" "$run -m $1 $root/examples/cat.ppm" "$evaluate -m $1 $work" \
@@ -340,7 +341,7 @@ for count in '-k 3' -k3 --top=3 '--top 3'; do
     head -n 3 "$work/five" >"$work/three"
     same "$work/out" "$work/three"
 done
-# The input size, of a model that leaves it open, is as if it had been converted for it.
+# A model with a variable input size gives the same results as one converted for that size.
 dynamic=$work/dynamic.vit fixed=$work/fixed.vit
 try "$convert" "$fixtures/dynamic/model.pth" -o "$dynamic" --set norm_eps=1e-6
 is 0
@@ -365,7 +366,7 @@ done
 try "$classify" -m "$model" -k 100 "$cat"
 is 0
 lines out 10
-# Of many right classes: each by itself, as --sigmoid and as the file says.
+# With several right classes, each score is independent, by --sigmoid or by the file.
 tagger=$work/tagger.vit
 try "$convert" "$fixtures/plain/model.safetensors" -o "$tagger" --labels "$work/labels.txt" \
     --set head_activation=sigmoid
@@ -444,7 +445,7 @@ err 'none: has no images in it$'
 try "$classify" -m "$model" "$model"
 is 1
 err 'model\.vit: is a model, not an image; give a model with -m$'
-# kinds that are known by name only
+# formats that the programs recognise but cannot decode
 kind() { # BYTES WHAT PACKAGE COMMAND
     printf "$1" >"$work/photo"
     try "$classify" -m "$model" "$work/photo"
@@ -577,7 +578,7 @@ err '^vit-classify: -: has no frames$'
 feed "$model" --frames auto
 is 1
 err 'frame 1 begins with the bytes 89 56: expected a JPEG, PGM or PPM image'
-# raw: the same pixels in each format that keeps them give the same answer
+# raw: the same pixels in each lossless format give the same answer
 size=$(head -n 2 "$ppm" | grep -Eao '[0-9]+ [0-9]+' | head -n 1)
 wide=${size% *} high=${size#* }
 tail -c $((3 * wide * high)) "$ppm" >"$work/rgb24"
@@ -602,7 +603,7 @@ err 'vit-classify: 8 frames; '
 feed "$work/zero" --frames 16x7
 is 1
 err 'frame 13 is truncated: the stream ends after 64 bytes of 336$'
-# all classes that are asked for, in one line
+# all requested classes in one line
 feed "$work/three.ppm" --frames auto -k 3
 lines out 3
 out '^     2 ( *[0-9.]+ %  [^;]*;){2} *[0-9.]+ %  [^;]*$'
@@ -613,7 +614,7 @@ out '^     3 ( *[0-9.]+ %  [^;]*;){9} '
 same <(head -n 3 "$work/tagged") "$work/out"
 feed "$work/three.ppm" --frames auto --above 1
 out '^     1 +no class is that likely$'
-# smoothed: the first frame is as it is, and so is a stream that does not move
+# smoothed: the first frame is unchanged, and so is a still stream
 cat "$ppm" "$ppm" "$ppm" >"$work/still"
 feed "$work/still" --frames auto --smooth 2
 is 0
@@ -848,7 +849,7 @@ is 1
 lines out 1
 if "$work/json_check" <"$work/out" >/dev/null; then pass; else fail "bad JSON"; fi
 
-# the same of what the self-test expects
+# the same for the expected outputs of the self-test
 cp "$model" "$work/unexpected.vit"
 printf '\177' | dd of="$work/unexpected.vit" bs=1 seek=$((size - 29)) conv=notrunc 2>/dev/null
 try "$info" --check "$work/unexpected.vit"
@@ -860,7 +861,7 @@ try "$info" --labels "$nameless"
 is 0
 out '^      9  $'
 
-# a checksum that came another way: the hash itself, or a list of them
+# a checksum from another source: the hash itself, or a list
 sum=$(sha256sum <"$model" | cut -c1-64)
 printf '%064d  other.vit\n%s *some/%s\n' 0 "$sum" "$(basename "$model")" >"$work/sums"
 for given in "$sum" "$(tr a-f A-F <<<"$sum")" "$work/sums"; do
@@ -945,7 +946,7 @@ is 0
 differ first.npy a.npy
 try "$run" -m "$model" --input x.npy --attention last.npy --block 1
 same last.npy a.npy
-# of several blocks: what each one gives, after a header of the same size
+# several blocks: the data of each alone, after a header of the same size
 for blocks in all 0,1 1,0; do
     try "$run" -m "$model" --input x.npy --attention a2.npy --block-tokens t2.npy --block "$blocks"
     is 0
@@ -984,7 +985,7 @@ if grep -q '"isa"' "$work/out"; then fail "nothing was run"; else pass; fi
 try "$run" -m "$model" "$images/exif6.jpg" --dump-input turned.npy
 differ lying.npy turned.npy
 
-# as SHAPE NUMBERS: x.npy of another shape, of the same length
+# as SHAPE NUMBERS: makes x.npy of another shape and the same length
 as() {
     head -c 128 x.npy | sed "s/'shape': ([0-9, ]*), }/'shape': $1, }/" | head -c 127 >as.npy
     printf '%*s\n' $((127 - $(stat -c %s as.npy))) '' >>as.npy
@@ -1167,7 +1168,7 @@ if grep -Eq '^"set/maillot/cmyk.jpg",5,"maillot",[0-9],"[^,]+(, [a-z ]+)?",0\.[0
 sum=$(tail -n +2 c1.csv | sed 's/^"\([^"]\|""\)*"//' | tr ',' '\n' |
     awk '{ s += $1 } END { print s }')
 if [ "$sum" = 8 ]; then pass; else fail "matrix adds up to $sum"; fi
-# the true class and what classify says agree
+# vit-classify and vit-evaluate give the same class
 best=$("$classify" -m "$model" --json set/DOG/rgb.ppm | "$work/json_check" top 0 index)
 if grep -q "^\"set/DOG/rgb.ppm\",1,\"dog\",$best,\"" p1.csv; then pass; else fail "classify disagrees"; fi
 try "$evaluate" -m "$model" --limit 4 --json set
@@ -1199,7 +1200,7 @@ try "$evaluate" -m "$model" only
 is 1
 out '^top-1 +0.00 %  \(0\)$'
 
-# what a path may hold; what is no image, and no folder
+# special characters in paths; files that are no images
 quoted='a "quoted", name' in_csv='"a ""quoted"", name/dog/cat.jpg"'
 posix || quoted='a, name' in_csv='"a, name/dog/cat.jpg"'
 mkdir "$quoted" "$quoted/dog" "$quoted/dog/folder.png"
@@ -1210,7 +1211,7 @@ try "$evaluate" -m "$model" --no-exif --predictions - "$quoted"
 is 0
 out "^$in_csv,1,"
 
-# folders that are no class, and the map
+# folders whose names are no classes, and the map
 mkdir set/zebra set/crane
 cp "$cat" set/zebra
 try "$evaluate" -m "$model" set
@@ -1279,7 +1280,7 @@ is 0
 json 7 classes 1 index
 json null classes 1 label
 
-# more classes than a screen is wide: the worst mistakes, the most frequent first
+# more classes than fit a screen: the most frequent mistakes come first
 try "$convert" "$fixtures/classes21/model.safetensors" -o many.vit
 mkdir folders
 for i in $(seq 0 20); do
@@ -1328,7 +1329,7 @@ try "$evaluate" -m "$model" --confusion /dev/full set
 is 1
 err '/dev/full: cannot be written: No space left'
 
-# the bar is drawn on a terminal only, and wiped away
+# the bar appears only on a terminal, and is erased
 mkdir many many/dog
 for i in $(seq 40); do cp "$root/examples/cat.jpg" "many/dog/$i.jpg"; done
 try "$evaluate" -m "$model" -t 1 many

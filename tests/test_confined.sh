@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Strangers' photos are decoded in confined processes, whatever program or mode reads them: here the
-# decoder opens a file for each of them (evil_decoder.h). Confined, that is its end and there is no
-# file; with --no-sandbox there is, which shows that the mode decodes at all.
+# Every program and mode decodes photos in confined processes. Here the decoder opens a file for
+# each photo (evil_decoder.h). A confined decoder is killed and makes no file; with --no-sandbox the
+# file appears, which shows that the mode decodes photos.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 . tests/checks.sh
@@ -23,7 +23,7 @@ if grep -q 'without a sandbox' err; then
     exit
 fi
 
-# Other inputs; only --no-sandbox decodes these here.
+# Other inputs, which only --no-sandbox decodes here.
 mkdir -p set/{cat,ship} ten/{0..9}
 for i in {0..9}; do cp "$cat" ten/$i; done
 cp "$cat" "$images/rgb.png" set/cat
@@ -36,7 +36,7 @@ tar cf part-00000.tar -C set cat ship
 
 input=/dev/null ends=0 # of what follows: standard input, and the status with --no-sandbox
 
-# run OPTION|: $program, with its command if it is look, which comes first
+# run OPTION: runs $program; the command of vit-look comes first
 run() {
     rm -rf "$EVIDENCE" new new.*
     if [[ $program = */vit-look ]]; then set -- "${arguments[0]}" "$@" "${arguments[@]:1}"
@@ -46,13 +46,13 @@ run() {
     status=$?
 }
 
-# decodes PROGRAM ARGUMENT...: writes new.* or the folder new, if anything
+# decodes PROGRAM ARGUMENT...: outputs, if any, are new.* or the folder new
 decodes() {
     program=$1 arguments=("${@:2}")
     run
     missing "$EVIDENCE"
     if [ $status -le 1 ]; then pass; else fail "exit status $status"; fi
-    # a sheet has a grey square for what cannot be read; all else says why
+    # a sheet shows a grey square for an unreadable photo; all other modes print the reason
     [[ $* == *--sheet* ]] ||
         err 'its decoder was stopped: it made a system call that decoding does not need'
     run --no-sandbox

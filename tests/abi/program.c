@@ -8,7 +8,7 @@ static unsigned char pixels[128 * 128 * 3];
 static float input[3 * 32 * 32], logits[10];
 static unsigned char workspace[4 << 20];
 
-/* What a library with another idea of the struct's size would write over. */
+/* Bytes that a library with another size of the struct would overwrite. */
 static struct guarded {
     vit_model model;
     unsigned char guard[8192];

@@ -1,6 +1,6 @@
-/* check.c - what must hold on the microcontroller itself: the arena is exact, the weights stay in
- * flash, this build computes what the converter computed, and a damaged image of an update is
- * refused with the right code. Prints what failed; the build makes small_model.h.
+/* check.c - checks on the microcontroller itself that the arena is exact, that the weights stay in
+ * flash, that this build gives the converter's results, and that a damaged update is refused with
+ * the right code. Prints what failed; the build makes small_model.h.
  */
 #define VIT_BARE_METAL
 #define VIT_NO_PREPROCESS
@@ -19,7 +19,7 @@ static unsigned char arena[CANARIES + SMALL_MODEL_WORKSPACE + CANARIES];
 static float input[INPUT], logits[CLASSES], again[CLASSES];
 static int failed;
 
-/* An update as it came in over the air, in RAM. */
+/* An update, received over the air into RAM. */
 static __attribute__((aligned(VIT_ALIGN))) unsigned char update[SMALL_MODEL_SIZE];
 
 static void print_number(int number) {
@@ -52,7 +52,7 @@ static int canaries_live(const unsigned char *start) {
     return 1;
 }
 
-/* A session of exactly so many bytes, wherever they begin, writes into these and no others. */
+/* A session of exactly so many bytes, at any address, writes only into these. */
 static void check_arena(void) {
     vit_session session;
     vit_outputs outputs;

@@ -1,7 +1,7 @@
-/* kernels.c - the matrix products of each tier on a Cortex-M: their bits against loops
- * that are written for nothing but to be right, and their instructions per multiply-accumulate.
+/* kernels.c - compares the matrix products of each tier on a Cortex-M with simple loops, bit for
+ * bit, and counts their instructions per multiply-accumulate.
  *
- * Needs the board of examples/firmware, under QEMU with -icount shift=0, where the clock counts
+ * It needs a board of examples/firmware under QEMU with -icount shift=0, so that the clock counts
  * instructions. tests/firmware.sh builds and runs it. Last line: "N passed, N failed".
  */
 #define VIT_BARE_METAL
@@ -23,7 +23,7 @@ static union {
     float numbers[MAX_DEPTH + 4];
     unsigned char bytes[4 * (MAX_DEPTH + 4)];
 } rows[MAX_ROWS];
-static float inputs[MAX_ROWS][MAX_DEPTH]; /* as the reference sees them */
+static float inputs[MAX_ROWS][MAX_DEPTH]; /* the values for the reference */
 static float tile[VIT__MAX_TILE_ROWS * 16];
 
 static uint32_t seed = 1;
@@ -64,7 +64,7 @@ static void print_case(vit_isa isa, int dtype, int count, int depth) {
 
 /* --- inputs ------------------------------------------------------------------------------- */
 
-/* extreme: all weights and inputs are the smallest or the largest that there are. */
+/* extreme: all weights and inputs are the smallest or the largest possible. */
 static void fill_rows(vit__form form, int depth, int extreme) {
     int i, r;
     for (r = 0; r < MAX_ROWS; r++) {
@@ -95,11 +95,11 @@ static void fill_int8(int depth, int extreme) {
     }
 }
 
-/* Weight k of a column of int4, as it is stored, in its place; 8, for zero, behind the last. */
+/* Weight k of a column of int4, as stored; 8, for zero, after the last one. */
 static void fill_int4(int depth, int extreme) {
     const int size = (int)vit__panel_bytes(VIT_I4, depth);
     int i;
-    for (i = 0; i < size; i++) { /* of the scales, the upper byte is such that they are ordinary */
+    for (i = 0; i < size; i++) { /* the upper byte of a scale keeps it in the ordinary range */
         const int group = i / VIT__I4_GROUP, at = i % VIT__I4_GROUP;
         const int k = 32 * group + (at - 32) / 64 * 4 + at % 4;
         const uint32_t bits = random_bits();
@@ -193,9 +193,9 @@ static float float_wanted(vit_dtype dtype, int row, int column, int depth) {
     return sum;
 }
 
-/* --- one product, several times, and how many instructions it took ------------------------ */
+/* --- runs one product several times and counts the instructions ------------------------ */
 
-/* Instructions in 1000 ticks of the clock, from a loop of which there are 2 a turn. */
+/* The instructions in 1000 ticks of the clock, by a loop of 2 instructions. */
 static uint32_t instructions_per_1000_ticks(void) {
     const uint32_t start = board_clock();
     uint32_t turns = 2000000;
@@ -251,7 +251,7 @@ static void check(const vit__kernels *kernels, vit_dtype dtype, int count, int d
     compare(kernels, dtype, count, depth);
 }
 
-/* The most thousandths of an instruction per multiply-accumulate; 0: as many as it takes. */
+/* The limit of instructions per multiply-accumulate, in thousandths; 0: no limit. */
 static uint32_t limit_of(vit_isa isa, vit_dtype dtype) {
 #if defined(__ARM_FEATURE_FMA)
     const uint32_t f32 = 4000;

@@ -1,5 +1,5 @@
-/* size.c - the least firmware: opens a model, prepares a session, runs it. Never run: what it
- * links is measured. The build makes least.h of a model; that model's data are no part of it.
+/* size.c - the smallest firmware: opens a model, prepares a session and runs it. It is never run;
+ * only its size is measured. The build makes least.h from a model, without the model's data.
  */
 #include "least.h"
 

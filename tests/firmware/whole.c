@@ -1,6 +1,5 @@
-/* whole.c - a whole forward pass of a large model on a board with much memory: the model lies at
- * WEIGHTS, put there by the emulator as flash would hold it, the preprocessed photo comes from the
- * camera, and the bits of the logits are printed.
+/* whole.c - runs a large model on a board with much memory and prints the bits of the logits. The
+ * emulator puts the model at WEIGHTS, like flash; the preprocessed photo comes from the camera.
  *
  * WEIGHTS, WEIGHTS_SIZE and WORKSPACE, the bytes of the arena, come from the command line.
  */

@@ -1,4 +1,4 @@
-/* wild.c - reads where there is no memory: the run must end with an error, not go on. */
+/* wild.c - reads from an address without memory; the run must end with an error. */
 #include "board.h"
 
 int main(void) {

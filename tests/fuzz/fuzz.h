@@ -15,14 +15,14 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* What must hold whatever the input is; the fuzzer keeps the input that breaks it. */
+/* A condition that must hold for any input; the fuzzer keeps an input that breaks it. */
 static inline void fuzz_require(bool holds, const char *what) {
     if (holds) return;
     fprintf(stderr, "does not hold: %s\n", what);
     abort();
 }
 
-/* A copy in a block of exactly that size, so that the sanitizer sees a step beyond it. */
+/* A copy in a block of exactly that size, so that the sanitizer detects reads beyond it. */
 static inline uint8_t *fuzz_copy(const uint8_t *data, size_t size) {
     uint8_t *copy = malloc(size ? size : 1);
     if (!copy) exit(1);
@@ -30,7 +30,7 @@ static inline uint8_t *fuzz_copy(const uint8_t *data, size_t size) {
     return copy;
 }
 
-/* The first and the last elements of a tensor, which may claim to have very many. */
+/* Reads the first and the last elements of a tensor, which may claim to have very many. */
 static inline bool fuzz_read_tensor(checkpoint *c, const checkpoint_tensor_info *t, report *r) {
     enum { MOST = 64 };
     float values[MOST];
@@ -39,7 +39,7 @@ static inline bool fuzz_read_tensor(checkpoint *c, const checkpoint_tensor_info 
            checkpoint_read(c, t, t->count - count, count, values, r);
 }
 
-/* What the checkpoint says beside its tensors is text, in one line. */
+/* The texts of a checkpoint must be printable, in one line. */
 static inline bool fuzz_read_attributes(checkpoint *c, report *r) {
     static settings all[FROM_COUNT];
     attributes_told told;
@@ -51,7 +51,8 @@ static inline bool fuzz_read_attributes(checkpoint *c, report *r) {
     return attributes_put(c, "patch_embed.proj.weight", all, &told, r) || report_file(r, "input");
 }
 
-/* Opens a checkpoint and reads from all of its tensors. A refusal must say why, in one line. */
+/* Opens a checkpoint and reads from all of its tensors. A refusal must have a reason in one
+ * line. */
 static inline void fuzz_checkpoint(const uint8_t *data, size_t size) {
     report r = report_make();
     checkpoint *c;

@@ -1,4 +1,4 @@
-/* fuzz_ggml.c - a whole file as of vit.cpp. */
+/* fuzz_ggml.c - reads the input as a file of vit.cpp. */
 #include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -2,10 +2,10 @@
 #define _GNU_SOURCE
 #include "fuzz_path.h"
 
-#define IMAGE_FILE_MAX_PIXELS ((int64_t)1 << 16) /* large ones take time and are no different */
+#define IMAGE_FILE_MAX_PIXELS ((int64_t)1 << 16) /* large images only take time */
 #include "image/image_file.h"
 
-/* PNG's chunks, with their checksums made right again. */
+/* Corrects the checksums of a PNG's chunks. */
 static void mend_png(uint8_t *data, size_t size) {
     for (size_t at = 8; at + 12 <= size;) {
         const size_t length = image_file__big32(data + at);

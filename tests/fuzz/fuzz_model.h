@@ -1,5 +1,5 @@
-/* fuzz_model.h - .vit files for fuzzers: mutations where they are worth most, and a size and a
- * checksum that are made right again. Some bytes of the fuzzer's own come before the file.
+/* fuzz_model.h - .vit files for fuzzers: mutates the numbers of the metadata, and corrects size and
+ * checksum. Some bytes for the fuzzer itself precede the file.
  */
 #ifndef FUZZ_MODEL_H
 #define FUZZ_MODEL_H
@@ -22,11 +22,11 @@ static inline uint64_t fuzz_interesting(uint32_t choice, size_t size) {
                                         UINT64_MAX - 63 };
     /* clang-format on */
     const uint32_t count = sizeof numbers / sizeof numbers[0];
-    if (choice % 4 == 0) return size + choice / 4 % 3 - 1; /* the file's size, or one off */
+    if (choice % 4 == 0) return size + choice / 4 % 3 - 1; /* right, or off by one */
     return numbers[choice / 4 % count];
 }
 
-/* A number of the header, of a section's entry, of a field or of a tensor's record. */
+/* Changes a number of the header, of a section's entry, of a field or of a tensor's record. */
 static inline size_t fuzz_mutate_model(uint8_t *data, size_t size, size_t max_size, unsigned seed,
                                        size_t before) {
     uint32_t state = seed * 2654435761u + 1;
@@ -46,7 +46,7 @@ static inline size_t fuzz_mutate_model(uint8_t *data, size_t size, size_t max_si
 /* Bits of `switches`. */
 enum { FUZZ_LEAVE_CHECKSUM = 1, FUZZ_LEAVE_SIZE = 2 };
 
-/* A block of exactly the file's size, to be given back with tiny_free. */
+/* A block of exactly the file's size; free it with tiny_free. */
 static inline tiny_file fuzz_take_model(const uint8_t *data, size_t size, uint8_t switches) {
     tiny_file f;
     f.size = size;

@@ -1,5 +1,5 @@
-/* fuzz_pickle.c - the input as the pickle of a checkpoint, after a byte that says in which
- * container: a zip archive, also of TorchScript, the older plain file, or nothing but the pickle.
+/* fuzz_pickle.c - reads the input as the pickle of a checkpoint. A first byte chooses the
+ * container: a zip archive, also of TorchScript, the older plain file, or the pickle alone.
  */
 #include "fuzz_zip.h"
 
@@ -20,7 +20,7 @@ static void as_zip(const uint8_t *pickle, size_t size, bool script) {
     free(file);
 }
 
-/* Three pickles in front that say nothing; the input holds the two that matter, and storages. */
+/* Three constant pickles come first; the input holds the two others and the storages. */
 static void as_legacy(const uint8_t *pickle, size_t size) {
     static const char front[] = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."
                                 "\x80\x02M\xe9\x03.\x80\x02}.";

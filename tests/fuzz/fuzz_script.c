@@ -1,5 +1,5 @@
-/* fuzz_script.c - the input as the code of a TorchScript archive, after a byte that says whether
- * its module has tensors or, frozen, none but constants.
+/* fuzz_script.c - reads the input as the code of a TorchScript archive. A first byte chooses
+ * whether its module has tensors or is frozen, with constants only.
  */
 #include "fuzz_zip.h"
 

@@ -1,5 +1,5 @@
-/* fuzz_structure.c - models whose names and shapes the input chooses, found by structure. What was
- * found can be read; what was not has a reason.
+/* fuzz_structure.c - models whose names and shapes the input chooses, found by structure. A model
+ * that is found must be readable; a refusal must have a reason.
  */
 #include "fuzz.h"
 

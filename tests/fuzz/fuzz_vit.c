@@ -1,6 +1,5 @@
-/* fuzz_vit.c - the input as a .vit file, after a byte of switches: its size and its checksum are
- * made right again before it is opened, unless these say otherwise. A model that opens is run, if
- * they say so.
+/* fuzz_vit.c - reads the input as a .vit file, after a byte of switches. These choose whether size
+ * and checksum are corrected before it is opened, and whether a model that opens is run.
  */
 #include "fuzz_model.h"
 

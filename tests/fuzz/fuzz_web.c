@@ -1,6 +1,6 @@
 /* fuzz_web.c - the exports of the WebAssembly module, built natively: the input is eight numbers,
- * then a .vit file, as fuzz_vit has it. What opens is asked for everything that a page asks for,
- * with the numbers as photo, block, patch and head.
+ * then a .vit file, as fuzz_vit has it. A model that opens gets every call that a page makes, with
+ * the numbers as photo, block, patch and head.
  */
 #define _POSIX_C_SOURCE 200809L /* open_memstream */
 
@@ -17,7 +17,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsi
     return fuzz_mutate_model(data, size, max_size, seed, NUMBERS);
 }
 
-/* The module has no more memory than this machine, but the fuzzer has: time counts too. */
+/* Limits memory and time, which are short for the module and for the fuzzer. */
 static bool is_small(const vit_model *model) {
     const vit_config *c = &model->config;
     const size_t input = (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width;

@@ -1,5 +1,5 @@
-/* fuzz_zip.h - zip archives for fuzzers: one made of the input, or the input with the checksums of
- * its entries made right again, which no mutation would guess.
+/* fuzz_zip.h - zip archives for fuzzers: made from the input, or the input with corrected
+ * checksums, which no mutation would guess.
  */
 #ifndef FUZZ_ZIP_H
 #define FUZZ_ZIP_H
@@ -12,7 +12,8 @@ static inline void fuzz_put(uint8_t *at, uint64_t value, int bytes) {
     for (int i = 0; i < bytes; i++) at[i] = (uint8_t)(value >> 8 * i);
 }
 
-/* Of the stored entry that the directory's record describes, if it lies within the file. */
+/* Corrects the checksum of the stored entry that the directory's record describes, if it is within
+ * the file. */
 static inline void fuzz_mend_entry(uint8_t *file, size_t size, uint8_t *record) {
     const size_t at = bytes_load32(record + 42), bytes = bytes_load32(record + 20);
     if (bytes_load16(record + 10) != 0 || at > size || size - at < 30) return;
@@ -37,7 +38,7 @@ typedef struct fuzz_zip {
     unsigned count;
 } fuzz_zip;
 
-/* What the local header and the directory both say of a stored entry. */
+/* The fields that the local header and the directory both have for a stored entry. */
 static inline void fuzz_zip_fields(uint8_t *at, const char *name, const void *data, size_t size) {
     fuzz_put(at, 20, 2);
     fuzz_put(at + 10, crc32_add(0, data, size), 4);

@@ -1,10 +1,9 @@
-/* make_corpus.c - what the fuzzers begin with: small valid files of every kind.
+/* make_corpus.c - makes the seeds of the fuzzers: small valid files of every kind.
  *
  *     make_corpus tests/data FOLDER
  *
- * writes FOLDER/vit/..., FOLDER/pickle/... and so on. Models, pickles, arrays and labels are made
- * here; images, archives and configurations are the tests' own, which the scripts beside
- * tests/data/README describe.
+ * writes FOLDER/vit/..., FOLDER/pickle/... and so on. It makes models, pickles, arrays and labels,
+ * and copies images, archives and configurations from tests/data.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -28,7 +27,7 @@ static int written;
 
 /* --- writing ----------------------------------------------------------------- */
 
-/* A seed of that fuzzer; before >= 0: after this byte of switches. */
+/* Writes a seed of that fuzzer; if before >= 0, after this byte of switches. */
 static void write_seed(const char *fuzzer, int before, const void *data, size_t size) {
     char path[512];
     const uint8_t first = (uint8_t)before;
@@ -43,7 +42,7 @@ static void write_seed(const char *fuzzer, int before, const void *data, size_t 
     }
 }
 
-/* The same after the eight numbers of fuzz_web. */
+/* Writes the same after the eight numbers of fuzz_web. */
 static void write_web_seed(const tiny_file *f) {
     static const uint8_t numbers[8] = { 4 | 64, 7, 5, 1, 2, 3, 2, 0 };
     uint8_t *data = malloc(sizeof numbers + f->size);
@@ -99,8 +98,8 @@ static void write_model(const tiny_options *options) {
     }
     tiny_file f = tiny_build(&o);
     write_seed("vit", 0, f.data, f.size);
-    write_seed("vit", 4 | 8, f.data, f.size);       /* verified and run, ...            */
-    write_seed("vit", 8 | 16 | 32, f.data, f.size); /* ... with little memory, resized  */
+    write_seed("vit", 4 | 8, f.data, f.size);       /* verified and run, ... */
+    write_seed("vit", 8 | 16 | 32, f.data, f.size); /* ... with little memory, resized */
     write_web_seed(&f);
     tiny_free(&f);
 }
@@ -363,7 +362,7 @@ static void take_file(const char *fuzzer, int before, const char *path) {
     if (size > 0 && size < sizeof bytes) write_seed(fuzzer, before, bytes, size);
 }
 
-/* data.pkl of an archive, and the code of TorchScript. */
+/* Writes data.pkl of an archive, and the code of TorchScript. */
 static void take_pickle(const char *path) {
     report r = report_make();
     source s;

@@ -1,6 +1,6 @@
-/* memcmp.h - included before vit.h where that is compiled for the fuzzers: memcmp calls the
- * library's, which a fuzzer follows at the cost of half the time, only where the first and the
- * sixth byte are equal. All that vit.h compares is longer.
+/* memcmp.h - included before vit.h for the fuzzers. libFuzzer traces the library's memcmp, which
+ * costs half the time, so this memcmp calls it only if the first and the sixth bytes are equal. All
+ * that vit.h compares is longer.
  */
 #ifndef FUZZ_MEMCMP_H
 #define FUZZ_MEMCMP_H

@@ -1,6 +1,6 @@
-/* cl.h - included before all else, after shim.h: hides from vit.h that the compiler is clang, so
- * that it sees what Microsoft's own compiler shows it. That one takes any intrinsic in any function;
- * for clang the command line names the instruction sets.
+/* cl.h - included first, after shim.h: hides from vit.h that the compiler is clang, so that it gets
+ * the macros of Microsoft's compiler. That compiler accepts any intrinsic in any function; for
+ * clang, the command line names the instruction sets.
  */
 #include <immintrin.h>
 #include <intrin.h>

@@ -1,5 +1,5 @@
-/* intrin.h - what vit.h takes from the header of that name in Microsoft's SDK. clang's own cannot
- * be had with MinGW-w64's headers: they declare setjmp in other words. */
+/* intrin.h - the functions that vit.h uses from the header of that name in Microsoft's SDK. clang's
+ * own header conflicts with MinGW-w64's declaration of setjmp. */
 #ifndef STUB_INTRIN_H
 #define STUB_INTRIN_H
 

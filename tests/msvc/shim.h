@@ -1,5 +1,5 @@
-/* shim.h - included before all else: makes MinGW-w64's headers serve a compiler of Microsoft's
- * dialect, which they believe to have no attributes, and of 64-bit ARM, which they do not know.
+/* shim.h - included first: adapts MinGW-w64's headers to a compiler of Microsoft's dialect, for
+ * which they define no attributes, and to 64-bit ARM, which they lack.
  */
 #if defined(_M_ARM64)
 #include <stdarg.h>

@@ -1,10 +1,9 @@
 /* immintrin.h - runs the AVX-512 and AVX-VNNI kernels of vit.h on CPUs that have only AVX2.
  *
- * On the include path before the compiler's own header, which it includes. SIMDe computes what
- * takes 512 bits in two halves; vit.h marks no function for a larger instruction set, believes that
- * this CPU has every tier, and finds emulations here of what it writes in assembly. So this shows
- * that the kernels ask for the right arithmetic, not that their instructions are encoded correctly,
- * nor how fast they are.
+ * It is on the include path before the compiler's own header, which it includes. SIMDe computes 512
+ * bits in two halves. vit.h then marks no function for a larger instruction set and takes every
+ * tier as available; this file emulates the instructions that vit.h writes in assembly. So this
+ * tests the arithmetic of the kernels, not the encoding of their instructions or their speed.
  *
  * SIMDe 0.7 lacks five conversions and a shuffle, and its vdpbf16ps adds in another order, does not fuse and keeps
  * denormals: these seven are here. vdpbf16ps may return another NaN than the CPU's, and may keep a
@@ -13,7 +12,7 @@
 #ifndef EMULATED_IMMINTRIN_H
 #define EMULATED_IMMINTRIN_H
 
-#pragma GCC system_header /* as pedantic as the one it stands for */
+#pragma GCC system_header /* as strict as the original */
 #include_next <immintrin.h>
 
 #define SIMDE_ENABLE_NATIVE_ALIASES
@@ -40,7 +39,8 @@
                                                    : emulated_dpbf16)(c, x, w);
 #define EMULATED_IS_DPWSSD(instruction) (strstr(instruction, "vpdpwssd") != NULL)
 
-/* The call, without a parameter, becomes "all"; the definition, of (void), another function's. */
+/* The call without a parameter becomes "all"; the definition with (void) becomes that of another
+ * function. */
 #define vit__detect_x86(parameters) EMULATED_DETECT_##parameters
 #define EMULATED_DETECT_            ~0u
 #define EMULATED_DETECT_void        __attribute__((unused)) vit__detect_real(void)

@@ -44,8 +44,7 @@ INLINE void load_halves(lanes *to, const void *from) {
 }
 
 INLINE void multiply_add(lanes *sum, const lanes *a, const lanes *b) {
-    const lanes product = *a *
-                          *b; /* a separate statement, which compilers do not fuse with the sum */
+    const lanes product = *a * *b; /* a statement of its own, so that no compiler fuses it */
     *sum += product;
 }
 
