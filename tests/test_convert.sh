@@ -165,8 +165,12 @@ sound m.vit
 accepts $H --dtype int4 # a narrow model keeps some in int8
 stored "patch_embed.proj.weight f16" "blocks.0.mlp.fc1.weight int8" "blocks.1.mlp.fc1.weight int4" \
     "blocks.1.attn.proj.weight int8" "head.weight int4"
-prints "tensors in int4" "tensors in int8" "option: --keep blocks.0.*"
+prints "tensors in int4" "tensors in int8"
+if grep -qF -- --keep out; then fail "names an option that was not given"; else pass; fi
 sound m.vit
+accepts $H --dtype int4 --keep none # what was given is named, also if it keeps nothing
+stored "blocks.0.mlp.fc1.weight int4" "blocks.1.attn.proj.weight int4"
+prints "option: --keep none"
 random dim=272 mlp=16
 for type in int8 int4; do
     accepts $H --dtype $type --ignore $'a\tb'
@@ -1010,6 +1014,9 @@ if [ $? = 2 ] && grep -q "expected one CHECKPOINT" err; then pass; else fail "no
 if convert --help && [ "$(wc -l <out)" -le 60 ] && grep -q -- "--ignore" out &&
     ! grep -q "num_heads" out; then pass
 else fail "--help: one screen"; fi
+if grep -A1 -- "--calibrate IMAGES" out | grep -q "serve --report too" &&
+    grep -A1 -- "--report IMAGES" out | grep -q "default: those of --calibrate"; then pass
+else fail "--help: the photos of --calibrate and --report"; fi
 for topic in settings:num_heads match:np.save types:--keep names:imagenet; do
     if convert --help "${topic%:*}" && grep -q -- "${topic#*:}" out; then pass
     else fail "--help ${topic%:*}"; fi

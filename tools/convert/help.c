@@ -19,9 +19,10 @@ static const char help_match[] =
 static const char help_types[] =
     "--dtype is the type of the matrices; vectors stay f32.\n"
     "--calibrate takes images or folders, a few dozen or hundred images like those that the model\n"
-    "will see: int4 loses less accuracy, int8 is faster with AVX2. Unreadable images are left\n"
-    "out.\n"
-    "--report compares with f32 on separate images.\n"
+    "will see, without labels: int4 loses less accuracy, int8 is faster with AVX2. Unreadable\n"
+    "images are left out.\n"
+    "--report compares with f32 on such images, by default on those of --calibrate. One set may\n"
+    "serve both, but images that calibrated nothing give a fairer figure.\n"
     "--keep PATTERN keeps tensors in bf16 with int8, in int8 with int4: 'blocks.0.*'. Models up\n"
     "to 256 wide keep blocks.[01].attn.qkv.*, blocks.[01].mlp.* and head.weight with int8,\n"
     "blocks.0.* and blocks.*.attn.* with int4, unless --keep overrides it; --keep none keeps no\n"

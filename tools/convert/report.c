@@ -609,8 +609,7 @@ static bool put_sources(const checkpoint *c, bool quiet, FILE *file, report *r) 
 }
 
 /* Lists the settings given by hand, as command-line options. */
-static void put_overrides(const convert_options *o, const vit_config *config, FILE *file) {
-    const vit_writer_keep keep = convert_kept(o, config);
+static void put_overrides(const convert_options *o, FILE *file) {
     int i;
     if (o->arch) put_line(file, "option: --arch", o->arch);
     if (o->img_size) put_line(file, "option: --img-size", o->img_size);
@@ -620,7 +619,7 @@ static void put_overrides(const convert_options *o, const vit_config *config, FI
     for (i = 0; i < o->set.count; i++) put_line(file, "option: --set", o->set.items[i]);
     for (i = 0; i < o->rename.count; i++) put_line(file, "option: --rename", o->rename.items[i]);
     for (i = 0; i < o->ignore.count; i++) put_line(file, "option: --ignore", o->ignore.items[i]);
-    for (i = 0; i < keep.count; i++) put_line(file, "option: --keep", keep.patterns[i]);
+    for (i = 0; i < o->keep.count; i++) put_line(file, "option: --keep", o->keep.items[i]);
 }
 
 static void put_origin(const blueprint *b, FILE *file) {
@@ -677,7 +676,7 @@ static void put_provenance(const convert_options *o, const blueprint *b, int cal
     put_origin(b, file);
     put_line(file, "dtype", tensor_dtype_name(o->dtype));
     if (calibrated > 0) fprintf(file, "calibrated: on %d images\n", calibrated);
-    put_overrides(o, &b->model.config, file);
+    put_overrides(o, file);
     match_put_provenance(b->match, file);
     put_assumptions(&b->found.assumed, file);
     put_changes(b, file);
