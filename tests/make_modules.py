@@ -136,6 +136,7 @@ class Overlapping(nn.Module):
     """Patches that overlap, or are cut out of a padded input: by a convolution or by nn.Unfold."""
     def __init__(self, linear: bool, padding: int = 0, stride=2):
         super().__init__()
+        self.pool = "mean"
         self.cut = nn.Unfold(4, padding=padding, stride=stride) if linear else nn.Identity()
         self.embed = nn.Linear(48, 8) if linear else nn.Conv2d(3, 8, 4, stride, padding)
         self.positions = nn.Parameter(torch.randn(1, 9, 8))
