@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/json.h"
 #include "base/report.h"
 #include "base/npy.h"
 #include "convert/convert.h"
@@ -240,6 +241,29 @@ static convert_options plain_options(void) {
     return o;
 }
 
+/* The JSON report lists the values that were tried on pictures. Those that make no model are not
+ * among them. */
+static void check_report(const match *m) {
+    static const char key[] = "\"pictures\":";
+    static char text[65536];
+    FILE *file = tmpfile();
+    json_writer w;
+    const char *at = text;
+    int listed = 0;
+    CHECK(file);
+    if (!file) return;
+    w = json_write_to(file);
+    match_report_json(m, &w);
+    rewind(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    for (; (at = strstr(at, key)) != NULL; listed++) {
+        at += strlen(key);
+        CHECK_MSG(atoi(at) > 0, "a value with no pictures: %.300s", at);
+    }
+    CHECK_MSG(listed > 1, "no values tried: %s", text);
+}
+
 /* Converts; provenance, of 8192 characters, may be NULL. */
 static bool convert(const convert_options *o, const char *texts, char *provenance, report *r) {
     conversion *c = calloc(1, sizeof *c);
@@ -249,6 +273,7 @@ static bool convert(const convert_options *o, const char *texts, char *provenanc
     if (!c) return false;
     good = parse_texts(texts, &with.given, r) && convert_run(&with, c, r);
     if (good && provenance) snprintf(provenance, 8192, "%s", c->written.provenance);
+    if (good && o->match_folder) check_report(c->blueprint.match);
     convert_free(c);
     free(c);
     return good;
