@@ -278,8 +278,8 @@ $(WASM_OBJECTS): WASM_CC = clang
 $(WEB)/%.wasm.gz: $(WEB)/%.wasm
 	zopfli -c $< > $@
 
-# The converter, with a C library: its files are whatever convert.mjs makes of them. wasi.c takes the
-# place of tools/os/posix.c, left_out.c that of what no page needs.
+# Programs with a C library: their files are whatever JavaScript makes of them, and wasi.c takes the place
+# of tools/os/posix.c. The converter: left_out.c takes the place of what no page needs.
 CONVERT_ROOMS   = base cli checkpoint model layout convert
 CONVERT_LESS    = $(addprefix tools/convert/,calibrate.c match_folder.c c_array.c help.c) tools/model/imagenet.c
 CONVERT_SOURCES = $(filter-out $(CONVERT_LESS),$(wildcard $(CONVERT_ROOMS:%=tools/%/*.c))) \
@@ -292,7 +292,17 @@ build/wasi/%.o: %.c $(WEB)/wasi.h build/wasi/flags
 	clang -std=c99 -D_FILE_OFFSET_BITS=64 $(WARNINGS) $(CONVERT_FLAGS) $(CONVERT_WASI) $(STB_FLAGS) \
 	    -ffunction-sections -fdata-sections -I. -Itools -MMD -MP -c $< -o $@
 
+# vit-learn, which takes embeddings in place of photos: embeddings.c.
+LEARN_ROOMS   = $(addprefix convert/,runner unpack vit_writer) $(addprefix infer/,classes learned tags) \
+                $(addprefix model/,card settings) numbers/precision os/common vit-learn
+LEARN_SOURCES = $(wildcard tools/base/*.c tools/cli/*.c) $(LEARN_ROOMS:%=tools/%.c) \
+                $(WEB)/wasi.c $(WEB)/embeddings.c
+
+WASI_MODULES = $(WEB)/convert.wasm.gz $(WEB)/learn.wasm.gz
+
 $(WEB)/convert.wasm: $(CONVERT_SOURCES:%.c=build/wasi/%.o)
+$(WEB)/learn.wasm: $(LEARN_SOURCES:%.c=build/wasi/%.o)
+$(WASI_MODULES:.gz=):
 	clang $(CONVERT_FLAGS) -Wl,--strip-all,--compress-relocations,--stack-first \
 	    -Wl,-z,stack-size=1048576 $^ -o $@
 
@@ -300,11 +310,11 @@ no-relaxed:
 	@echo "no clang-19 (Debian: clang-19 lld-19), so no modules for relaxed SIMD"
 
 wasm: packages-wasm ## 3: build examples/web/vit, classify the bundled photo in Node
-	@$(MAKE) --no-print-directory -s $(WASM_MODULES) $(WEB)/convert.wasm.gz
+	@$(MAKE) --no-print-directory -s $(WASM_MODULES) $(WASI_MODULES)
 	node $(WEB)/run.mjs examples/cat.ppm
 
 web: packages-page ## 3: build the page, examples/web, and serve it: PORT=8000
-	@$(MAKE) --no-print-directory -s $(WASM_MODULES) $(WEB)/convert.wasm.gz
+	@$(MAKE) --no-print-directory -s $(WASM_MODULES) $(WASI_MODULES)
 	@node examples/web/serve.mjs $(if $(PORT),--port $(PORT))
 
 # --- microcontrollers -----------------------------------------------------------------------
@@ -375,7 +385,7 @@ test-packages: packages-test ## 4: a program against an installed copy, each way
 	@$(SCRIPT) tests/packages.sh
 
 test-wasm: packages-wasm ## 4: the numerical tests in WebAssembly, and the bindings
-	@$(MAKE) --no-print-directory -s all $(WASM_MODULES) $(WEB)/convert.wasm.gz
+	@$(MAKE) --no-print-directory -s all $(WASM_MODULES) $(WASI_MODULES)
 	@$(SCRIPT) tests/wasm.sh
 
 # What drives the browser, from npm; and logits without fused multiply-adds, as WebAssembly has them.
@@ -393,7 +403,7 @@ build/web/reference: tests/wasm_reference.c vit.h build/plain/flags
 	    tools/os/common.c tools/os/posix.c tools/image/jpeg.c $(LDLIBS) -o $@
 
 test-web: packages-$(if $(filter firefox,$(SUITES)),firefox,web) ## 4: the page in Chromium: SUITES="classes views" chooses
-	@$(MAKE) --no-print-directory -s all $(WASM_MODULES) $(WEB)/convert.wasm.gz \
+	@$(MAKE) --no-print-directory -s all $(WASM_MODULES) $(WASI_MODULES) \
 	    build/web/installed build/web/reference
 	@$(MAKE) --no-print-directory -s TARGET=nofma CPPFLAGS='-DVIT_NO_FMA -DVIT_NO_SIMD' \
 	    build/nofma/tools/vit-convert

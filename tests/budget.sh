@@ -110,6 +110,7 @@ page-scalar      bytes examples/web/vit/vit-scalar.wasm.gz
 page-simd        bytes examples/web/vit/vit.wasm.gz
 page-relaxed     bytes examples/web/vit/vit-relaxed.wasm.gz
 page-converter   bytes examples/web/vit/convert.wasm.gz
+page-learner     bytes examples/web/vit/learn.wasm.gz
 FIGURES
 }
 

@@ -123,7 +123,7 @@ done
 
 native=build/nofma
 check "native programs without FMA" make -s TARGET=nofma CPPFLAGS='-DVIT_NO_FMA -DVIT_NO_SIMD' \
-    $native/tools/vit-{convert,info,run,classify,look}
+    $native/tools/vit-{convert,info,run,classify,look,learn}
 models=()
 for dtype in f32 f16 bf16 int8 calibrated int4; do models+=("$work/$dtype.vit"); done
 count api node tests/web/api.mjs $native "$work" simd:1,simd:2,scalar:1 "${models[@]}"
@@ -142,6 +142,7 @@ check "a wide model" tools/vit-convert -q "$work/wide.safetensors" --set num_hea
     --img-size 184x180 -o "$work/wide.vit" 2>"$work/wide.log"
 count exports node tests/web/exports.mjs "$work/tiny.vit" "$work/wide.vit"
 count convert node tests/web/convert.mjs $native/tools/vit-convert
+count learn node tests/web/learn.mjs $native "$work"/{f16,bf16,int8,int4}.vit
 count pool node tests/wasm_pool.mjs "$work/f32.vit"
 
 echo "$passed passed, $failed failed"

@@ -20,6 +20,7 @@
 #include "cli/progress.h"
 #include "convert/unpack.h"
 #include "infer/learned.h"
+#include "model/card.h"
 #include "numbers/precision.h"
 #include "vit.h"
 
@@ -180,7 +181,7 @@ static bool write_model(job *j, report *r) {
 
 /* === The report === */
 
-static double percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
+static double percent(double some, double whole) { return whole > 0 ? 100 * some / whole : 0; }
 
 static const char *class_at(const job *j, int index) {
     return index < j->set.classes.count ? j->set.classes.paths[index] : LEARNED_NONE;
@@ -525,7 +526,7 @@ static bool run(job *j, report *r) {
     static const int own_size[2] = { 0, 0 };
     const choices *c = j->chosen;
     if (!cli_model_choose(c->model, own_size, &j->model, &j->path, r)) return false;
-    j->backbone = head_backbone(&j->model);
+    j->backbone = card_backbone(&j->model);
     j->decoder = photo_decoder_open(&c->photos, PROGRAM, c->num_threads, r);
     return j->decoder && gather(j, r) && learn(j, r) && write_model(j, r) &&
            (c->json ? print_json(j, r) : c->quiet || print_text(j, r));

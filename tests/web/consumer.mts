@@ -1,7 +1,8 @@
-// consumer.mts - what others write with vit.mjs and convert.mjs in TypeScript; types.mjs compiles
-// it in strict mode. Under each @ts-expect-error is a call that must be refused.
+// consumer.mts - what others write with vit.mjs, convert.mjs and learn.mjs in TypeScript; types.mjs
+// compiles it in strict mode. Under each @ts-expect-error is a call that must be refused.
 import { Model, VitError, type Prediction, type Wants } from '../../examples/web/vit/vit.mjs';
 import { Converter, type Converted } from '../../examples/web/vit/convert.mjs';
+import { Learner, type LearnPhoto } from '../../examples/web/vit/learn.mjs';
 
 export async function first(photo: ImageData, path: URL): Promise<Prediction | null> {
     const model = await Model.open(path, { threads: 2, module: 'simd', onProgress: console.log });
@@ -29,6 +30,12 @@ export async function convert(file: File): Promise<Converted | null> {
     return status === 0 ? report : null;
 }
 
+export async function learn(model: Model, photos: LearnPhoto[]): Promise<Model | string> {
+    const learner = await Learner.open();
+    const { report, output, stderr } = await learner.learn(model.file(), photos, ['--add']);
+    return report ? Model.open(output) : stderr;
+}
+
 export async function wrong(model: Model, photo: ImageData, error: unknown): Promise<void> {
     if (error instanceof VitError) console.log(error.result.toFixed(), error.resultString);
     // @ts-expect-error: no source is a number
@@ -51,6 +58,8 @@ export async function wrong(model: Model, photo: ImageData, error: unknown): Pro
     new Model();
     // @ts-expect-error: nobody sets it
     model.threads = 2;
+    // @ts-expect-error: a photo has its classes
+    await (await Learner.open()).learn(model.file(), [{ name: 'a', embedding: new Float32Array() }]);
     // @ts-expect-error: a file has a name
     await (await Converter.open()).convert([{ file: new Blob() }], []);
 }

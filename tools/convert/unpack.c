@@ -181,11 +181,6 @@ bool unpack_to_safetensors(const char *input, const char *output, bool quiet, un
 
 /* === Another head === */
 
-static bool is_of_head(const char *name) {
-    return !strncmp(name, "head.", 5) || !strncmp(name, "head_dist.", 10) ||
-           !strncmp(name, "selftest.", 9);
-}
-
 static bool find_tensor(const vit_model *model, const char *name, vit_tensor *t) {
     for (int i = 0; vit_model_tensor(model, i, t); i++)
         if (!strcmp(t->name, name)) return true;
@@ -228,7 +223,7 @@ static bool put_all(vit_writer *w, const vit_model *backbone, const vit_config *
     for (size_t i = 0; good && i < w->count; i++) {
         const vit_tensor *t = &w->tensors[i];
         if (!strncmp(t->name, "selftest.", 9)) good = put_zero_logits(w, head->num_classes, r);
-        else if (is_of_head(t->name)) good = put_head_row(w, config, head, t, dim, rows, r);
+        else if (card_is_of_head(t->name)) good = put_head_row(w, config, head, t, dim, rows, r);
         else if (find_tensor(backbone, t->name, &from))
             good = check_tensor(&from, r) && vit_writer_copy(w, &from, r);
         else good = report_fail(r, "%s is not in the backbone", t->name);
@@ -290,48 +285,6 @@ bool head_write(const vit_model *backbone, const head_contents *head, const char
     }
     cli_output_abandon(&output);
     return report_file(r, path);
-}
-
-static void hash_text(vit_hash *hash, const char *text) {
-    vit_hash_update(hash, text, strlen(text) + 1);
-}
-
-static void hash_number(vit_hash *hash, uint64_t value) {
-    unsigned char bytes[8];
-    for (int i = 0; i < 8; i++) bytes[i] = (unsigned char)(value >> 8 * i);
-    vit_hash_update(hash, bytes, sizeof bytes);
-}
-
-static uint32_t bits_of_int(int value) { return (uint32_t)value; }
-
-static uint32_t bits_of_float(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-uint64_t head_backbone(const vit_model *model) {
-    static const char *const others[] = { "num_classes", "head_activation", "selftest_seed",
-                                          "selftest_tolerance" };
-    const vit_config *config = &model->config;
-    vit_hash hash;
-    vit_tensor t;
-    vit_hash_init(&hash);
-#define X(type, name, required, smallest, largest)                                                 \
-    if (strcmp(#name, others[0]) && strcmp(#name, others[1]) && strcmp(#name, others[2]) &&        \
-        strcmp(#name, others[3])) {                                                                \
-        hash_text(&hash, #name);                                                                   \
-        hash_number(&hash, bits_of_##type(config->name));                                          \
-    }
-    VIT_FIELD_LIST(X)
-#undef X
-    for (int i = 0; vit_model_tensor(model, i, &t); i++) {
-        if (is_of_head(t.name)) continue;
-        hash_text(&hash, t.name);
-        hash_number(&hash, (uint64_t)t.dtype);
-        hash_number(&hash, t.checksum);
-    }
-    return vit_hash_final(&hash);
 }
 
 /* Finds the section in the table in front of the first tensor. Opening the file has verified the

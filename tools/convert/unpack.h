@@ -47,9 +47,6 @@ typedef struct head_contents {
 bool head_write(const vit_model *backbone, const head_contents *head, const char *output,
                 uint64_t *bytes, report *r);
 
-/* XXH64 of everything that affects an embedding: the options and tensors that head_write keeps. */
-uint64_t head_backbone(const vit_model *model);
-
 /* The section "learned" of an open model, *size bytes; NULL: it has none. */
 const unsigned char *head_learned(const vit_model *model, size_t *size, size_t *num_learned);
 

@@ -228,10 +228,62 @@ static void put_assumed(json_writer *w, const char *at) {
     json_put_end(w, ']');
 }
 
+bool card_is_of_head(const char *name) {
+    return !strncmp(name, "head.", 5) || !strncmp(name, "head_dist.", 10) ||
+           !strncmp(name, "selftest.", 9);
+}
+
+static void hash_text(vit_hash *hash, const char *text) {
+    vit_hash_update(hash, text, strlen(text) + 1);
+}
+
+static void hash_number(vit_hash *hash, uint64_t value) {
+    unsigned char bytes[8];
+    for (int i = 0; i < 8; i++) bytes[i] = (unsigned char)(value >> 8 * i);
+    vit_hash_update(hash, bytes, sizeof bytes);
+}
+
+static uint32_t bits_of_int(int value) { return (uint32_t)value; }
+
+static uint32_t bits_of_float(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static void hash_option(vit_hash *hash, const char *name, uint32_t bits) {
+    static const char *const of_head[] = { "num_classes", "head_activation", "selftest_seed",
+                                           "selftest_tolerance" };
+    for (size_t i = 0; i < sizeof of_head / sizeof of_head[0]; i++)
+        if (!strcmp(name, of_head[i])) return;
+    hash_text(hash, name);
+    hash_number(hash, bits);
+}
+
+uint64_t card_backbone(const vit_model *model) {
+    const vit_config *config = &model->config;
+    vit_hash hash;
+    vit_tensor t;
+    vit_hash_init(&hash);
+#define X(type, name, required, smallest, largest)                                                 \
+    hash_option(&hash, #name, bits_of_##type(config->name));
+    VIT_FIELD_LIST(X)
+#undef X
+    for (int i = 0; vit_model_tensor(model, i, &t); i++) {
+        if (card_is_of_head(t.name)) continue;
+        hash_text(&hash, t.name);
+        hash_number(&hash, (uint64_t)t.dtype);
+        hash_number(&hash, t.checksum);
+    }
+    return vit_hash_final(&hash);
+}
+
 void card_put(json_writer *w, const vit_model *model, const card_totals *sum, unsigned lists) {
-    char options[512];
+    char options[512], backbone[17];
+    snprintf(backbone, sizeof backbone, "%016llx", (unsigned long long)card_backbone(model));
     put_config(w, &model->config);
     json_put_text(w, "options", settings_describe(&model->config, options, sizeof options));
+    json_put_text(w, "backbone", backbone);
     put_preprocessing(w, &model->config);
     put_totals(w, model, sum);
     json_put_text(w, "isa", vit_isa_name(vit_detect_isa()));

@@ -67,6 +67,12 @@ const char *card_layout_name(vit_layout layout);
  * comes without its key. False at the end. */
 bool card_next_line(const char **at, const char **line, int *length, bool *is_assumed);
 
+/* The tensors that another head replaces: its own and the self-test's. */
+bool card_is_of_head(const char *tensor_name);
+
+/* XXH64 of everything that affects an embedding: the options and all other tensors. */
+uint64_t card_backbone(const vit_model *model);
+
 /* The lists that card_put adds, or-ed together. */
 enum { CARD_LABELS = 1, CARD_TENSORS = 2 };
 

@@ -71,25 +71,6 @@ export class Converter {
         const wasi = new Wasi(
             ['vit-convert', ...args, '--json', '-o', noOption(name), noOption(checkpoint)],
             known, onProgress && progressOf(onProgress));
-        return this.run(wasi, name);
-    }
-
-    run(wasi, name) {
-        let status;
-        try {
-            status = wasi.run(this.module);
-        } catch (error) {
-            throw new Error(`vit-convert ended unexpectedly: ${error.message}`, { cause: error });
-        }
-        if (wasi.problem && status !== 0) throw wasi.problem;
-        const written = status === 0 ? wasi.files.get(name) : null;
-        return {
-            status,
-            report: wasi.stdout.text ? JSON.parse(wasi.stdout.text) : null,
-            output: written?.take ? written.take() : null,
-            name,
-            stderr: wasi.stderr.text,
-            memory: wasi.memory.buffer.byteLength,
-        };
+        return wasi.runFor(name, this.module);
     }
 }

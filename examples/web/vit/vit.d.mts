@@ -69,6 +69,8 @@ export interface ModelInfo {
     /** The differences from a plain ViT, in words: "4 register tokens, SiLU"; "" if there are
        none. */
     options: string;
+    /** Hash of all that affects an embedding: models with equal ones give equal embeddings. */
+    backbone: string;
 }
 
 export interface Prediction {
@@ -233,6 +235,9 @@ export class Model {
     positions(choice?: { kind?: PositionKind; block?: number }): Positions;
     /** Of two vectors of equal length, such as embeddings: -1 to 1. */
     cosine(a: Float32Array, b: Float32Array): number;
+
+    /** A copy of the .vit file. */
+    file(): Uint8Array;
 
     /** Ends the threads and frees the memory. Every call except close() throws afterwards. */
     close(): void;

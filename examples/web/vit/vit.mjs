@@ -36,6 +36,7 @@ function* runsOf(count, each) {
 export class Model {
     #engine;
     #handle;
+    #file;
     #sizes;
 
     static async open(source, options = {}) {
@@ -51,17 +52,18 @@ export class Model {
             engine.startThreads(); // not earlier: they would slow down fetching
             const handle = engine.attempt('open', bytes.at, bytes.size, chosen.threads,
                                           Number(verify));
-            return new Model(engine, handle >>> 0, chosen);
+            return new Model(engine, handle >>> 0, chosen, bytes);
         } catch (error) {
             engine.close();
             throw error;
         }
     }
 
-    constructor(engine, handle, { kind, threads }) {
+    constructor(engine, handle, { kind, threads }, { at, size } = {}) {
         if (!(engine instanceof Engine)) throw new TypeError('a model comes from Model.open()');
         this.#engine = engine;
         this.#handle = handle;
+        this.#file = { at, size };
         this.module = kind;
         this.threads = threads;
         const sizes = engine.integers(engine.call('sizes', handle) >>> 0, names.length);
@@ -90,6 +92,10 @@ export class Model {
 
     get memory() {
         return this.#open().memory.buffer.byteLength;
+    }
+
+    file() {
+        return this.#open().bytes(this.#file.at, this.#file.size).slice();
     }
 
     /** The engine, while there is one. */

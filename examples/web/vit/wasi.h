@@ -4,6 +4,10 @@
 #ifndef WASI_H
 #define WASI_H
 
+/* wasi-libc has no pthread.h, only its types, and the host's must not take its place. */
+#define _PTHREAD_H
+#include <sys/types.h>
+
 #include "vit.h"
 
 typedef struct vit_threads vit_threads;

@@ -1,5 +1,5 @@
-// wasi.mjs - the system calls of a program compiled for wasm32-wasi (preview 1) that vit-convert
-// makes: arguments, clocks, files of a Map, standard output and error.
+// wasi.mjs - the system calls of a program compiled for wasm32-wasi (preview 1) that vit-convert and
+// vit-learn make: arguments, clocks, files of a Map, standard output and error.
 import { Output, normal } from './files.mjs';
 
 const OK = 0, BADF = 8, EXIST = 20, INVAL = 28, IO = 29, ISDIR = 31, NOENT = 44, NOSPC = 51,
@@ -69,6 +69,30 @@ export class Wasi {
             if (error instanceof Exit) return error.status;
             throw error;
         }
+    }
+
+    /**
+     * Runs it for the file `name`, and returns what convert() and learn() do. A trap, and a file that
+     * threw, are exceptions.
+     */
+    runFor(name, module) {
+        let status;
+        try {
+            status = this.run(module);
+        } catch (error) {
+            const program = new TextDecoder().decode(this.args[0].subarray(0, -1));
+            throw new Error(`${program} ended unexpectedly: ${error.message}`, { cause: error });
+        }
+        if (this.problem && status !== 0) throw this.problem;
+        const written = status === 0 ? this.files.get(name) : null;
+        return {
+            status,
+            report: this.stdout.text ? JSON.parse(this.stdout.text) : null,
+            output: written?.take ? written.take() : null,
+            name,
+            stderr: this.stderr.text,
+            memory: this.memory.buffer.byteLength,
+        };
     }
 
     // --- memory: views are made for each use, as they break when it grows -----------------------
