@@ -56,6 +56,7 @@
       >>head        final norm, pooling, embedding, logits; softmax, top-k
       >>workspace   the memory of a session, measured and taken
       >>forward     vit_forward: all of it, top to bottom; self-test, vit_classify
+      >>text        texts to ids, if VIT_TEXT_ENCODER is defined
 */
 
 /* ------------------------------------------------------------------------- */
@@ -168,8 +169,8 @@
       VIT_API              linkage of public functions; default extern
       VIT_TOOLS            declare >>tools and >>format too; define it at every include that uses
                            them
-      VIT_TEXT_ENCODER     texts too: vit_model_text, vit_text_embed and others; define it wherever
-                           they are used. VIT_BARE_METAL and VIT_FIXED leave them out
+      VIT_TEXT_ENCODER     texts too: vit_tokenize, vit_model_text and others; define it wherever they
+                           are used. VIT_BARE_METAL and VIT_FIXED leave them out
       VIT_NO_STDIO         no vit_model_open, no files
       VIT_NO_MMAP          vit_model_open reads instead of mapping
       VIT_NO_MALLOC        no allocation; drops vit_classify, vit_run and other functions that need
@@ -996,6 +997,52 @@ VIT_API vit_result vit_threads_create(int num_threads, vit_threads **threads,
 
 /* Stops and joins the threads and frees the pool. NULL is allowed. */
 VIT_API void vit_threads_destroy(vit_threads *threads);
+#endif
+
+/* --- texts ------------------------------------------------------------------ */
+
+#if defined(VIT_TEXT_ENCODER)
+/* A tokenizer turns a text into the ids of a text tower's inputs. It is a section of the .vit file,
+   made by vit-convert and used in place. Any number of threads may share one. */
+typedef struct vit_tokenizer {
+    int context;                /* a text has at most so many ids, with begin and end; 2 to 65536 */
+    int num_ids;                /* every id is in 0 to num_ids - 1 */
+    int begin, end;             /* ids at both ends of every text; -1: none */
+    int pad;                    /* fills the ids up to the context; -1: nothing does */
+    const unsigned char *bytes; /* private */
+    size_t size;                /* private */
+} vit_tokenizer;
+
+/* Facts about one text. */
+typedef struct vit_text_note {
+    size_t num_cut;    /* ids beyond the context, which were left out */
+    size_t invalid_at; /* offset of the first byte that is not UTF-8; the text's size if all are */
+} vit_text_note;
+
+/* data must outlive the tokenizer. Checks the header and the place of every
+   table; later calls check each entry that they read, so no data can make them read or write beyond
+   it. VIT_ERROR_MAGIC, _VERSION, _TRUNCATED, _CORRUPT. */
+VIT_API vit_result vit_tokenizer_open(const void *data, size_t size, vit_tokenizer *tokenizer);
+
+/* Bytes of scratch for any text of `size` bytes, some 54 to 200 per byte; 0 if they exceed the
+   address space or the text 2^28 bytes. */
+VIT_API size_t vit_tokenize_size(const vit_tokenizer *tokenizer, size_t size);
+
+/* Cleans, splits and tokenizes `size` bytes of UTF-8 as the model's own tokenizer does. ids,
+   [context], receives *num_ids ids from begin to end, then pad. A text that is too long keeps its
+   first ids, and the end. note may be NULL. Takes O(n log n) time and allocates nothing.
+   VIT_ERROR_ARGUMENT for a text that is not UTF-8 (note->invalid_at), VIT_ERROR_MEMORY if scratch
+   has fewer than vit_tokenize_size bytes, VIT_ERROR_CORRUPT if a table has an id or a growth that
+   the header excludes. */
+VIT_API vit_result vit_tokenize(const vit_tokenizer *tokenizer, const char *text, size_t size,
+                                void *scratch, size_t scratch_size, int *ids, int *num_ids,
+                                vit_text_note *note);
+
+/* The texts that vit-convert stored with their ids: text number `index`, which ends at *size, is
+   not NUL-terminated and stays in the tokenizer's data. Its ids, *num_ids of them, go to ids
+   [context]. NULL beyond the last one. */
+VIT_API const char *vit_tokenizer_example(const vit_tokenizer *tokenizer, int index, size_t *size,
+                                          int *ids, int *num_ids);
 #endif
 
 #ifdef __cplusplus
@@ -12271,6 +12318,863 @@ VIT_API vit_result vit_embed(const vit_model *model, const vit_image *image, flo
 #endif
 
 VIT__COLD_END
+
+#if defined(VIT_TEXT_ENCODER)
+VIT__COLD_BEGIN
+
+/* ------------------------------------------------------------------------- */
+/* >>text                                                                    */
+/* ------------------------------------------------------------------------- */
+
+/* From UTF-8 to ids: steps that clean the text, tokens that are found as they stand, words, pieces
+   of words. The tokenizer's tables decide all of it; tools/text writes them.
+
+   The header has u32, little-endian, at these bytes: 0 magic, 4 version, 8 size of all, 12
+   algorithm, 16 split, 20 flags, 24 context, 28 num_ids, 32 begin, 36 end, 40 pad, 44 unknown id, 48
+   growth (bytes of cleaned text, code points while it is cleaned too, per 16 bytes of text), 52
+   longest piece, 56 score of an unknown character (f32), then the offsets of the tables; 0 is an
+   empty one. A list is a count and so many u32. A table of strings is a count n, the size of all
+   bytes, n + 1 starts of keys, sorted by bytes, n + 1 values, and the bytes. A value is a number, or
+   the start of a replacement among the same bytes. */
+enum {
+    VIT__TEXT_MAGIC = 0x4b4f5456, /* VTOK */
+    VIT__TEXT_VERSION = 1,
+    VIT__TEXT_HEADER = 128,
+
+    VIT__BPE_BYTES = 0, /* bytes are merged; the last one of a word has 0xff behind it */
+    VIT__BPE_CHARS = 1, /* characters are merged */
+    VIT__UNIGRAM = 2,   /* the best sum of the pieces' scores */
+
+    VIT__SPLIT_NONE = 0,
+    VIT__SPLIT_CLASSES = 1, /* runs of letters, single digits, runs of the rest; no space */
+    VIT__SPLIT_SPACE = 2,   /* before each U+2581 */
+
+    VIT__TEXT_FUSES = 1,  /* unknown characters in a row are one id */
+    VIT__TEXT_DOUBLE = 2, /* scores are added in double */
+
+    /* offsets in the header */
+    VIT__AT_STEPS = 60,    /* list: kind and flags << 8, three offsets; for text between raw tokens */
+    VIT__AT_PIECES = 64,   /* strings: the first merge, or a score */
+    VIT__AT_IDS = 68,      /* list: of each piece */
+    VIT__AT_MERGES = 72,   /* list: rank and bytes of the left half, 0 for any, in pairs */
+    VIT__AT_BYTES = 76,    /* list: 256 ids for the bytes of unknown characters */
+    VIT__AT_CLASSES = 80,  /* list: first code point of a range << 8, and its class */
+    VIT__AT_WORDS = 84,    /* strings: words before all others; id, or none to look for pieces */
+    VIT__AT_RAW = 88,      /* strings: tokens before the steps; id */
+    VIT__AT_CLEANED = 92,  /* strings: tokens after the steps; id */
+    VIT__AT_EXAMPLES = 96, /* list: a string's offset and size, count of ids, the ids */
+    VIT__AT_FIRST = 100,   /* list: steps before raw tokens are found */
+
+    /* kinds of steps */
+    VIT__STEP_MAP = 1,      /* the longest key is replaced by its value */
+    VIT__STEP_COLLAPSE = 2, /* runs of a class become a space; flags 1, 2: none at begin, end */
+    VIT__STEP_PREPEND = 3,  /* the first value, unless the text is empty; flag 1: or has it */
+    VIT__STEP_COMPOSE = 4,  /* decompositions, classes, compositions: NFC and its kin */
+    VIT__STEP_SIGMA = 5,    /* a capital sigma at the end of a word */
+    VIT__STEP_ENTITIES = 6, /* HTML's; flag 1: as ftfy does */
+
+    VIT__LETTER = 1,
+    VIT__NUMBER = 2,
+    VIT__SPACE = 4,
+
+    VIT__MAX_PIECE = 1024
+};
+#define VIT__NONE 0xffffffffu
+
+typedef struct vit__list {
+    const unsigned char *at;
+    uint32_t count;
+} vit__list;
+
+typedef struct vit__strings {
+    vit__list keys, values;
+    const unsigned char *bytes;
+    uint32_t count, size;
+} vit__strings;
+
+/* A text that grows up to its limit; beyond it, `full` is set and the rest is dropped. */
+typedef struct vit__draft {
+    unsigned char *at;
+    size_t size, limit;
+    int full;
+} vit__draft;
+
+/* One call of vit_tokenize. */
+typedef struct vit__text_job {
+    const vit_tokenizer *t;
+    vit__strings pieces, words;
+    vit__list ids, merges, bytes, classes;
+    unsigned char *work; /* 18 * limit of a draft, aligned to 8 */
+    int algorithm, flags, split;
+    uint32_t unknown, longest;
+    float unknown_score;
+    int *out;
+    size_t limit, count; /* of ids */
+    int corrupt;
+} vit__text_job;
+
+static uint32_t vit__text_u32(const vit_tokenizer *t, int at) { return vit__u32(t->bytes + at); }
+
+/* False, and an empty list, unless all of it lies within the tokenizer. */
+static int vit__list_at(const vit_tokenizer *t, uint32_t offset, vit__list *list) {
+    list->at = t->bytes;
+    list->count = 0;
+    if (!offset) return 1;
+    if (offset > t->size - 4) return 0;
+    list->at = t->bytes + offset + 4;
+    list->count = vit__u32(list->at - 4);
+    if (list->count <= (t->size - offset - 4) / 4) return 1;
+    list->count = 0;
+    return 0;
+}
+
+static uint32_t vit__item(const vit__list *list, size_t i) {
+    return i < list->count ? vit__u32(list->at + 4 * i) : VIT__NONE;
+}
+
+static int vit__strings_at(const vit_tokenizer *t, uint32_t offset, vit__strings *s) {
+    uint64_t lists;
+    memset(s, 0, sizeof *s);
+    if (!offset) return 1;
+    if (offset > t->size - 8) return 0;
+    lists = ((uint64_t)vit__u32(t->bytes + offset) + 1) * 8 + 8;
+    if (lists + vit__u32(t->bytes + offset + 4) > t->size - offset) return 0;
+    s->count = vit__u32(t->bytes + offset);
+    s->size = vit__u32(t->bytes + offset + 4);
+    s->keys.at = t->bytes + offset + 8;
+    s->keys.count = s->values.count = s->count + 1;
+    s->values.at = s->keys.at + 4 * (size_t)s->keys.count;
+    s->bytes = s->values.at + 4 * (size_t)s->keys.count;
+    return 1;
+}
+
+/* The bytes from entry i of a list to the next entry; none if the entries are not in order. */
+static size_t vit__bytes_of(const vit__strings *s, const vit__list *list, uint32_t i,
+                          const unsigned char **at) {
+    const uint32_t from = vit__item(list, i), to = vit__item(list, (size_t)i + 1);
+    *at = s->bytes;
+    if (from > to || to > s->size) return 0;
+    *at += from;
+    return to - from;
+}
+
+/* The keys that begin with the bytes so far are [low, high). */
+typedef struct vit__search {
+    uint32_t low, high;
+    size_t depth;
+} vit__search;
+
+/* Goes on with one more byte. Returns the key that ends with it, or VIT__NONE. */
+static uint32_t vit__search_step(const vit__strings *s, vit__search *search, unsigned byte) {
+    const unsigned char *key;
+    unsigned k;
+    for (k = 0; k < 2; k++) {
+        uint32_t a = search->low, b = search->high;
+        while (a < b) {
+            const uint32_t middle = a + (b - a) / 2;
+            const size_t n = vit__bytes_of(s, &s->keys, middle, &key);
+            if (n <= search->depth || key[search->depth] < byte + k) a = middle + 1;
+            else b = middle;
+        }
+        if (!k) search->low = a;
+        else search->high = a;
+    }
+    search->depth++;
+    if (search->low < search->high &&
+        vit__bytes_of(s, &s->keys, search->low, &key) == search->depth)
+        return search->low;
+    return VIT__NONE;
+}
+
+/* The longest key that the text begins with, and its length, at least 1; or VIT__NONE. */
+static uint32_t vit__longest_key(const vit__strings *s, const unsigned char *p, size_t n,
+                                 size_t *length) {
+    vit__search search = { 0, 0, 0 };
+    uint32_t best = VIT__NONE, key;
+    search.high = s->count;
+    if (n > VIT__MAX_PIECE) n = VIT__MAX_PIECE;
+    while (search.depth < n && search.low < search.high) {
+        key = vit__search_step(s, &search, p[search.depth]);
+        if (key != VIT__NONE) best = key, *length = search.depth;
+    }
+    return best;
+}
+
+/* The key that is these bytes, or VIT__NONE. */
+static uint32_t vit__find_key(const vit__strings *s, const unsigned char *p, size_t n) {
+    uint32_t a = 0, b = s->count;
+    while (a < b) {
+        const unsigned char *key;
+        const uint32_t middle = a + (b - a) / 2;
+        const size_t size = vit__bytes_of(s, &s->keys, middle, &key);
+        const int order = size ? memcmp(key, p, size < n ? size : n) : -1;
+        if (!order && size == n) return middle;
+        if (order < 0 || (!order && size < n)) a = middle + 1;
+        else b = middle;
+    }
+    return VIT__NONE;
+}
+
+/* The class of a code point: that of the last range that begins at or before it. */
+static unsigned vit__class(const vit__list *list, uint32_t code) {
+    uint32_t a = 0, b = list->count;
+    while (a < b) {
+        const uint32_t middle = a + (b - a) / 2;
+        if (vit__item(list, middle) >> 8 <= code) a = middle + 1;
+        else b = middle;
+    }
+    return a ? vit__item(list, a - 1) & 255u : 0;
+}
+
+/* --- UTF-8 ------------------------------------------------------------------ */
+
+/* Bytes of the character at p, of n bytes; 0 if it is not UTF-8. */
+static size_t vit__utf8(const unsigned char *p, size_t n, uint32_t *code) {
+    static const uint32_t least[5] = { 0, 0, 0x80, 0x800, 0x10000 };
+    const size_t length = p[0] < 0x80 ? 1 : p[0] < 0xc0 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+    size_t i;
+    if (!length || length > n || p[0] > 0xf4) return 0;
+    *code = length == 1 ? p[0] : p[0] & (0x7fu >> length);
+    for (i = 1; i < length; i++) {
+        if ((p[i] & 0xc0) != 0x80) return 0;
+        *code = *code << 6 | (p[i] & 0x3fu);
+    }
+    return *code < least[length] || *code > 0x10ffff || (*code >> 11) == 0x1b ? 0 : length;
+}
+
+/* The same for text that a step wrote: a byte that is not UTF-8 is a character, U+FFFD. */
+static size_t vit__next_char(const unsigned char *p, size_t n, uint32_t *code) {
+    const size_t length = vit__utf8(p, n, code);
+    if (!length) *code = 0xfffd;
+    return length ? length : 1;
+}
+
+static void vit__add_bytes(vit__draft *to, const unsigned char *p, size_t n) {
+    if (n > to->limit - to->size) to->full = 1, n = 0;
+    memmove(to->at + to->size, p, n);
+    to->size += n;
+}
+
+static void vit__add_char(vit__draft *to, uint32_t code) {
+    unsigned char p[4];
+    const size_t n = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+    size_t i;
+    for (i = n - 1; i; i--, code >>= 6) p[i] = (unsigned char)(0x80 | (code & 0x3f));
+    p[0] = (unsigned char)(n == 1 ? code : (0xf00u >> n & 0xf0u) | code);
+    vit__add_bytes(to, p, n);
+}
+
+/* --- steps ------------------------------------------------------------------ */
+
+static void vit__step_map(const vit__strings *map, const vit__draft *in, vit__draft *out) {
+    size_t i, length;
+    for (i = 0; i < in->size; i += length) {
+        const unsigned char *value = in->at + i;
+        uint32_t code;
+        const uint32_t key = vit__longest_key(map, value, in->size - i, &length);
+        size_t size;
+        if (key != VIT__NONE) size = vit__bytes_of(map, &map->values, key, &value);
+        else size = length = vit__next_char(value, in->size - i, &code);
+        vit__add_bytes(out, value, size);
+    }
+}
+
+static void vit__step_collapse(const vit__list *spaces, unsigned flags, const vit__draft *in,
+                               vit__draft *out) {
+    size_t i, length;
+    int pending = 0;
+    for (i = 0; i < in->size; i += length) {
+        uint32_t code;
+        length = vit__next_char(in->at + i, in->size - i, &code);
+        if (vit__class(spaces, code)) {
+            pending = 1;
+            continue;
+        }
+        if (pending && (out->size || !(flags & 1))) vit__add_char(out, ' ');
+        pending = 0;
+        vit__add_bytes(out, in->at + i, length);
+    }
+    if (pending && !(flags & 2)) vit__add_char(out, ' ');
+}
+
+/* Python's lower(): a capital sigma is final if a cased letter (class 1) is before it and none after,
+   beyond any letters that case ignores (class 2). */
+static void vit__step_sigma(const vit__list *classes, const vit__draft *in, vit__draft *out) {
+    int after_cased = 0;
+    size_t i, j, length, next;
+    for (i = 0; i < in->size; i += length) {
+        uint32_t code;
+        unsigned kind;
+        length = vit__next_char(in->at + i, in->size - i, &code);
+        kind = vit__class(classes, code);
+        if (code == 0x3a3 && after_cased) {
+            unsigned ahead = 2;
+            for (j = i + length; j < in->size && (ahead & 2); j += next) {
+                next = vit__next_char(in->at + j, in->size - j, &code);
+                ahead = vit__class(classes, code);
+            }
+            vit__add_char(out, (ahead & 3) == 1 ? 0x3c3 : 0x3c2);
+        } else
+            vit__add_bytes(out, in->at + i, length);
+        if (!(kind & 2)) after_cased = (int)(kind & 1);
+    }
+}
+
+/* The size of a reference to a character by its number, "&#65;" or "&#x41", and the number; else 0. */
+static size_t vit__reference(const unsigned char *p, size_t n, uint32_t *code) {
+    const int hex = n > 2 && (p[2] | 32) == 'x';
+    size_t i = 2 + (size_t)hex;
+    const size_t start = i;
+    for (*code = 0; i < n && *code < 0x1000000; i++) {
+        const uint32_t digit = p[i] - 48u, letter = (p[i] | 32u) - 97;
+        if (digit < 10) *code = *code * (hex ? 16 : 10) + digit;
+        else if (hex && letter < 6) *code = *code * 16 + letter + 10;
+        else break;
+    }
+    while (*code >= 0x1000000 && i < n && (p[i] - 48u < 10 || (hex && (p[i] | 32u) - 97 < 6))) i++;
+    if (i == start) return 0;
+    return i + (i < n && p[i] == ';');
+}
+
+/* HTML's names and numbers of characters, as Python's html.unescape reads them, or as ftfy does: these
+   end with ';', none are after the begin of a line with '<', what they make may be one again, and
+   escapes that colour a terminal go. Numbers below 256 that stand for others are keys after "&#". */
+static void vit__step_entities(const vit__strings *map, unsigned ftfy, vit__draft *in,
+                               vit__draft *out) {
+    unsigned char *p = in->at, *less = NULL;
+    size_t i, n, size = in->size;
+    if (ftfy) less = (unsigned char *)memchr(p, '<', size);
+    if (less) size = (size_t)(less - p);
+    while (less && size && p[size - 1] != '\n') size--;
+    for (i = 0; i < in->size; i += n) {
+        const unsigned char *value = p + i;
+        uint32_t code, key = VIT__NONE;
+        size_t length = 1;
+        n = 1;
+        if (ftfy && p[i] == 27 && i + 2 < in->size && p[i + 1] == '[') {
+            size_t end = i + 2;
+            while (end + 1 < in->size && (p[end] - 48u < 10 || p[end] == ';')) end++;
+            if ((p[end] | 32u) - 97 < 26) n = end + 1 - i, length = 0;
+        } else if (p[i] == '&' && i < size && i + 1 < in->size && p[i + 1] == '#') {
+            unsigned char bytes[8] = { '&', '#' };
+            vit__draft made = { NULL, 2, sizeof bytes, 0 };
+            made.at = bytes;
+            n = vit__reference(value, in->size - i, &code);
+            if (ftfy && (n > 27 || (n && (p[i + n - 1] != ';' || code == ';')))) n = 0;
+            if (n) {
+                const int surrogate = code >> 11 == 0x1b || code > 0x10ffff;
+                if (surrogate) code = 0xfffd;
+                vit__add_char(&made, code);
+                if (code < 256) key = vit__find_key(map, bytes, made.size);
+                if (key != VIT__NONE) length = vit__bytes_of(map, &map->values, key, &value);
+                else if ((code & 0xfffe) == 0xfffe || code - 0xfdd0 < 32) length = 0;
+                else {
+                    vit__add_bytes(out, bytes + 2, made.size - 2);
+                    length = 0;
+                    if (ftfy && code == '&') out->size--, p[i + n - 1] = '&', n--;
+                }
+            } else
+                n = 1;
+        } else if (p[i] == '&' && i < size) {
+            key = vit__longest_key(map, value, in->size - i, &n);
+            if (key != VIT__NONE) length = vit__bytes_of(map, &map->values, key, &value);
+            else n = 1;
+            if (ftfy && key != VIT__NONE && length == 1 && *value == '&')
+                length = 0, p[i + n - 1] = '&', n--;
+        }
+        vit__add_bytes(out, value, length);
+    }
+}
+
+/* The canonical composition of two code points, or 0. */
+static uint32_t vit__compose(const vit__strings *pairs, uint32_t a, uint32_t b) {
+    unsigned char bytes[8];
+    vit__draft key = { NULL, 0, sizeof bytes, 0 };
+    const unsigned char *value;
+    uint32_t code = 0, i;
+    size_t n;
+    if (b < 0x300) return 0;
+    if (a - 0xac00 < 11172 && (a - 0xac00) % 28 == 0 && b - 0x11a8 < 27) return a + b - 0x11a7;
+    if (a - 0x1100 < 19 && b - 0x1161 < 21) return 0xac00 + ((a - 0x1100) * 21 + b - 0x1161) * 28;
+    key.at = bytes;
+    vit__add_char(&key, a);
+    vit__add_char(&key, b);
+    i = vit__find_key(pairs, bytes, key.size);
+    if (i == VIT__NONE) return 0;
+    n = vit__bytes_of(pairs, &pairs->values, i, &value);
+    return n && vit__utf8(value, n, &code) ? code : 0;
+}
+
+/* Code points are kept with their combining class above bit 24, first as decomposed, then sorted,
+   then composed in place. A run of marks has at most 254 classes, each of which takes one pass. */
+static void vit__step_compose(const vit__strings *parts, const vit__list *classes,
+                              const vit__strings *pairs, const vit__draft *in, uint32_t *codes,
+                              vit__draft *out) {
+    uint32_t *sorted = codes + in->limit;
+    size_t n = 0, i, j, k, length, start = SIZE_MAX;
+    for (i = 0; i < in->size; i += length) {
+        const unsigned char *value = in->at + i;
+        uint32_t code, key;
+        size_t size, step;
+        length = size = vit__next_char(value, in->size - i, &code);
+        if (code - 0xac00 < 11172) { /* Hangul */
+            const uint32_t s = code - 0xac00;
+            if (in->limit - n < 3) goto full;
+            codes[n++] = 0x1100 + s / 588;
+            codes[n++] = 0x1161 + s % 588 / 28;
+            if (s % 28) codes[n++] = 0x11a7 + s % 28;
+            continue;
+        }
+        key = code < 0x80 ? VIT__NONE : vit__find_key(parts, value, size);
+        if (key != VIT__NONE) size = vit__bytes_of(parts, &parts->values, key, &value);
+        for (j = 0; j < size; j += step) {
+            step = vit__next_char(value + j, size - j, &code);
+            if (n == in->limit) goto full;
+            codes[n++] = code | (code < 0x300 ? 0 : (uint32_t)vit__class(classes, code) << 24);
+        }
+    }
+    for (i = 0; i < n; i = j) {
+        uint32_t last = 0, next;
+        for (j = i; j < n && codes[j] >> 24; j++) continue;
+        if (j == i) {
+            sorted[j] = codes[j];
+            j++;
+            continue;
+        }
+        for (k = i; k < j; last = next) {
+            size_t m;
+            next = 256;
+            for (m = i; m < j; m++)
+                if (codes[m] >> 24 > last && codes[m] >> 24 < next) next = codes[m] >> 24;
+            for (m = i; m < j; m++)
+                if (codes[m] >> 24 == next) sorted[k++] = codes[m];
+        }
+    }
+    for (i = j = 0; i < n; i++) {
+        const uint32_t code = sorted[i] & 0xffffff, rank = sorted[i] >> 24;
+        uint32_t pair = 0;
+        if (pairs->count && start != SIZE_MAX && (j == start + 1 || codes[j - 1] >> 24 < rank))
+            pair = vit__compose(pairs, codes[start], code);
+        if (pair) codes[start] = pair;
+        else {
+            if (!rank) start = j;
+            codes[j++] = sorted[i];
+        }
+    }
+    for (i = 0; i < j; i++) vit__add_char(out, codes[i] & 0xffffff);
+    return;
+full:
+    out->full = 1;
+}
+
+/* Cleans *in with *out as the other buffer; the result is in *in. */
+static vit_result vit__clean(const vit__text_job *job, int at, vit__draft *in, vit__draft *out) {
+    const vit_tokenizer *t = job->t;
+    vit__list steps, list, classes;
+    vit__strings map, pairs;
+    size_t i;
+    vit__list_at(t, vit__text_u32(t, at), &steps);
+    for (i = 0; i + 4 <= steps.count; i += 4) {
+        const uint32_t kind = vit__item(&steps, i), a = vit__item(&steps, i + 1);
+        const unsigned flags = kind >> 8;
+        const unsigned char *value;
+        vit__draft swap = *in;
+        size_t n;
+        vit__strings_at(t, a, &map);
+        vit__list_at(t, a, &list);
+        out->size = 0;
+        switch (kind & 255) {
+        case VIT__STEP_MAP: vit__step_map(&map, in, out); break;
+        case VIT__STEP_COLLAPSE: vit__step_collapse(&list, flags, in, out); break;
+        case VIT__STEP_SIGMA: vit__step_sigma(&list, in, out); break;
+        case VIT__STEP_ENTITIES: vit__step_entities(&map, flags & 1, in, out); break;
+        case VIT__STEP_COMPOSE:
+            vit__list_at(t, vit__item(&steps, i + 2), &classes);
+            vit__strings_at(t, vit__item(&steps, i + 3), &pairs);
+            vit__step_compose(&map, &classes, &pairs, in, (uint32_t *)(void *)job->work, out);
+            break;
+        case VIT__STEP_PREPEND:
+            n = vit__bytes_of(&map, &map.values, 0, &value);
+            if (in->size && !(flags & 1 && in->size >= n && !memcmp(in->at, value, n)))
+                vit__add_bytes(out, value, n);
+            vit__add_bytes(out, in->at, in->size);
+            break;
+        default: return VIT_ERROR_CORRUPT;
+        }
+        if (out->full) return VIT_ERROR_CORRUPT;
+        *in = *out;
+        *out = swap;
+    }
+    return VIT_OK;
+}
+
+/* --- pieces ----------------------------------------------------------------- */
+
+static void vit__put_id(vit__text_job *job, uint32_t id) {
+    if (id == VIT__NONE) return;
+    if (id >= (uint32_t)job->t->num_ids) job->corrupt = 1;
+    if (job->count < job->limit) job->out[job->count] = (int)id;
+    job->count++;
+}
+
+/* A piece, or else a character that is not one. *fused tells whether the one before was unknown. */
+static void vit__put_piece(vit__text_job *job, uint32_t piece, const unsigned char *p, size_t n,
+                           int *fused) {
+    const int follows = *fused;
+    *fused = 0;
+    if (piece != VIT__NONE) vit__put_id(job, vit__item(&job->ids, piece));
+    else if (job->bytes.count)
+        for (; n; n--, p++) vit__put_id(job, vit__item(&job->bytes, *p));
+    else {
+        *fused = job->flags & VIT__TEXT_FUSES;
+        if (!follows) vit__put_id(job, job->unknown);
+    }
+}
+
+/* A tournament of the ranks of n positions: node 1 has the lowest one, node i the lower one of 2 i
+   and 2 i + 1. Leaves are n to 2 n - 1; the level below, from `deep` on, holds the first positions. */
+typedef struct vit__merging {
+    const unsigned char *p;
+    size_t n, deep;
+    uint32_t *next, *before, *ranks;
+} vit__merging;
+
+static void vit__set_rank(vit__merging *m, size_t at, uint32_t rank) {
+    size_t node = at + m->deep < 2 * m->n ? at + m->deep : at + m->deep - m->n;
+    m->ranks[node] = rank;
+    for (node /= 2; node; node /= 2) {
+        const uint32_t a = m->ranks[2 * node], b = m->ranks[2 * node + 1];
+        m->ranks[node] = a < b ? a : b;
+    }
+}
+
+/* The rank of merging the symbol at a position with the one after it, or VIT__NONE. */
+static uint32_t vit__merge_rank(const vit__text_job *job, const vit__merging *m, size_t at) {
+    const size_t right = m->next[at], size = right < m->n ? m->next[right] - at : 0;
+    uint32_t piece, i, end;
+    if (!size || size > job->longest) return VIT__NONE;
+    piece = vit__find_key(&job->pieces, m->p + at, size);
+    if (piece == VIT__NONE) return VIT__NONE;
+    i = vit__item(&job->pieces.values, piece);
+    end = vit__item(&job->pieces.values, (size_t)piece + 1);
+    if (end > i && end - i > size) end = i + (uint32_t)size; /* one for each left half */
+    for (; i < end; i++) {
+        const uint32_t left = vit__item(&job->merges, 2 * (size_t)i + 1);
+        if (!left || left == right - at) return vit__item(&job->merges, 2 * (size_t)i);
+    }
+    return VIT__NONE;
+}
+
+/* Merges the pair of the lowest rank, the first one of equals, until no pair is a piece. */
+static void vit__bpe(vit__text_job *job, const unsigned char *word, size_t n) {
+    unsigned char *p = job->work;
+    vit__merging m;
+    size_t i, length;
+    uint32_t code, previous = 0;
+    int fused = 0;
+    if (!n) return;
+    memcpy(p, word, n);
+    if (job->algorithm == VIT__BPE_BYTES) p[n++] = 0xff;
+    m.p = p;
+    m.n = n;
+    m.next = (uint32_t *)(void *)(p + (n + 7) / 8 * 8);
+    m.before = m.next + n;
+    m.ranks = m.before + n;
+    for (m.deep = 1; m.deep < n; m.deep *= 2) continue;
+    memset(m.ranks, 255, 2 * n * sizeof *m.ranks);
+    for (i = 0; i < n; i += length) {
+        if (job->algorithm == VIT__BPE_BYTES) length = i + 2 == n ? 2 : 1;
+        else length = vit__next_char(p + i, n - i, &code);
+        m.before[i] = previous;
+        previous = (uint32_t)i;
+        m.next[i] = (uint32_t)(i + length);
+    }
+    for (i = 0; i < n; i = m.next[i]) vit__set_rank(&m, i, vit__merge_rank(job, &m, i));
+    while (n > 1 && m.ranks[1] != VIT__NONE) {
+        size_t node = 1, right;
+        while (node < n) node = 2 * node + (m.ranks[2 * node] != m.ranks[1]);
+        i = node >= m.deep ? node - m.deep : node - m.deep + n;
+        right = m.next[i];
+        m.next[i] = m.next[right];
+        if (m.next[i] < n) m.before[m.next[i]] = (uint32_t)i;
+        vit__set_rank(&m, right, VIT__NONE);
+        vit__set_rank(&m, i, vit__merge_rank(job, &m, i));
+        if (i) vit__set_rank(&m, m.before[i], vit__merge_rank(job, &m, m.before[i]));
+    }
+    for (i = 0; i < n; i = m.next[i])
+        vit__put_piece(job, vit__find_key(&job->pieces, p + i, m.next[i] - i), p + i,
+                       m.next[i] - i, &fused);
+}
+
+/* The best sum of scores up to each character, from left to right; the first one of equals stays. */
+static void vit__unigram(vit__text_job *job, const unsigned char *p, size_t n) {
+    double *best = (double *)(void *)job->work;
+    uint32_t *from = (uint32_t *)(void *)(best + n + 1), *piece = from + n + 1;
+    size_t i, length, end;
+    uint32_t code, back;
+    int fused = 0;
+    memset(from, 255, (n + 1) * sizeof *from);
+    best[0] = 0.0;
+    for (i = 0; i < n; i += length) {
+        vit__search search = { 0, 0, 0 };
+        int single = 0;
+        length = vit__next_char(p + i, n - i, &code);
+        search.high = job->pieces.count;
+        for (;;) {
+            uint32_t key = VIT__NONE;
+            float score = job->unknown_score;
+            double sum;
+            end = i + length;
+            if (search.low < search.high && i + search.depth < n && search.depth < job->longest) {
+                key = vit__search_step(&job->pieces, &search, p[i + search.depth]);
+                if (key == VIT__NONE) continue;
+                score = vit__float(vit__item(&job->pieces.values, key));
+                end = i + search.depth;
+                if (search.depth == length) single = 1;
+            } else if (single)
+                break;
+            sum = job->flags & VIT__TEXT_DOUBLE ? best[i] + (double)score
+                                                : (double)((float)best[i] + score);
+            if (from[end] == VIT__NONE || sum > best[end]) {
+                best[end] = sum;
+                from[end] = (uint32_t)i;
+                piece[end] = key;
+            }
+            if (key == VIT__NONE) break;
+        }
+    }
+    for (i = n, back = (uint32_t)n; i; back = (uint32_t)i, i = length) { /* turns the path round */
+        length = from[i];
+        from[i] = back;
+    }
+    for (end = back; n; i = end, end = from[end]) {
+        vit__put_piece(job, piece[end], p + i, end - i, &fused);
+        if (end == n) break;
+    }
+}
+
+static void vit__put_word(vit__text_job *job, const unsigned char *p, size_t n) {
+    if (job->algorithm == VIT__UNIGRAM) vit__unigram(job, p, n);
+    else vit__bpe(job, p, n);
+}
+
+static unsigned vit__class_at(const vit__text_job *job, const unsigned char *p, size_t n,
+                              size_t *length) {
+    uint32_t code;
+    *length = vit__next_char(p, n, &code);
+    return vit__class(&job->classes, code) & (VIT__LETTER | VIT__NUMBER | VIT__SPACE);
+}
+
+/* Splits cleaned text into words, and these into pieces. */
+static void vit__put_words(vit__text_job *job, const unsigned char *p, size_t n) {
+    size_t i, end, length;
+    for (i = 0; i < n; i = end) {
+        uint32_t code;
+        end = n;
+        if (job->split == VIT__SPLIT_CLASSES) {
+            const uint32_t key = vit__longest_key(&job->words, p + i, n - i, &length);
+            const uint32_t id = key == VIT__NONE ? key : vit__item(&job->words.values, key);
+            const unsigned kind = vit__class_at(job, p + i, n - i, &end);
+            if (key != VIT__NONE) end = length;
+            end += i;
+            if (id != VIT__NONE) vit__put_id(job, id);
+            if (id != VIT__NONE || (key == VIT__NONE && kind == VIT__SPACE)) continue;
+            while (key == VIT__NONE && kind != VIT__NUMBER && end < n &&
+                   vit__class_at(job, p + end, n - end, &length) == kind)
+                end += length;
+        } else if (job->split == VIT__SPLIT_SPACE)
+            for (end = i + vit__next_char(p + i, n - i, &code); end < n; end += length) {
+                length = vit__next_char(p + end, n - end, &code);
+                if (code == 0x2581) break;
+            }
+        vit__put_word(job, p + i, end - i);
+    }
+}
+
+/* The size of the text up to the first of these tokens; *key is VIT__NONE if none is in it. */
+static size_t vit__until_token(const vit__strings *tokens, const unsigned char *p, size_t n,
+                               uint32_t *key, size_t *length) {
+    size_t i;
+    *key = VIT__NONE;
+    if (!tokens->count) return n;
+    for (i = 0; i < n; i++) {
+        *key = vit__longest_key(tokens, p + i, n - i, length);
+        if (*key != VIT__NONE) break;
+    }
+    return i;
+}
+
+/* --- the tokenizer ----------------------------------------------------------- */
+
+VIT_API vit_result vit_tokenizer_open(const void *data, size_t size, vit_tokenizer *t) {
+    vit__list list, steps;
+    vit__strings strings;
+    uint32_t context, num_ids;
+    size_t i;
+    int at, bad = 0;
+    if (!data || !t) return VIT_ERROR_ARGUMENT;
+    memset(t, 0, sizeof *t);
+    if (size < VIT__TEXT_HEADER) return VIT_ERROR_TRUNCATED;
+    t->bytes = (const unsigned char *)data;
+    t->size = size;
+    if (vit__text_u32(t, 0) != VIT__TEXT_MAGIC) return VIT_ERROR_MAGIC;
+    if (vit__text_u32(t, 4) != VIT__TEXT_VERSION) return VIT_ERROR_VERSION;
+    if (vit__text_u32(t, 8) > size) return VIT_ERROR_TRUNCATED;
+    t->size = vit__text_u32(t, 8);
+    context = vit__text_u32(t, 24);
+    num_ids = vit__text_u32(t, 28);
+    if (t->size < VIT__TEXT_HEADER || vit__text_u32(t, 12) > VIT__UNIGRAM ||
+        vit__text_u32(t, 16) > VIT__SPLIT_SPACE || context < 2 || context > 65536 || !num_ids ||
+        num_ids > 0x1000000 || vit__text_u32(t, 48) < 16 || vit__text_u32(t, 48) > 16 * 64 ||
+        !vit__text_u32(t, 52) || vit__text_u32(t, 52) > VIT__MAX_PIECE)
+        return VIT_ERROR_CORRUPT;
+    for (at = 32; at <= 44; at += 4) {
+        const uint32_t id = vit__text_u32(t, at);
+        if (id != VIT__NONE && id >= num_ids) return VIT_ERROR_CORRUPT;
+    }
+    for (at = VIT__AT_STEPS; at <= VIT__AT_FIRST; at += 4)
+        bad |= at == VIT__AT_PIECES || (at >= VIT__AT_WORDS && at <= VIT__AT_CLEANED)
+                   ? !vit__strings_at(t, vit__text_u32(t, at), &strings)
+                   : !vit__list_at(t, vit__text_u32(t, at), &list);
+    for (at = VIT__AT_STEPS; at <= VIT__AT_FIRST; at += VIT__AT_FIRST - VIT__AT_STEPS) {
+        bad |= !vit__list_at(t, vit__text_u32(t, at), &steps) || steps.count > 4 * 64;
+        for (i = 0; i + 4 <= steps.count; i += 4) {
+            const uint32_t kind = vit__item(&steps, i) & 255, a = vit__item(&steps, i + 1);
+            bad |= kind < VIT__STEP_MAP || kind > VIT__STEP_ENTITIES ||
+                   !(kind == VIT__STEP_COLLAPSE || kind == VIT__STEP_SIGMA
+                         ? vit__list_at(t, a, &list)
+                         : vit__strings_at(t, a, &strings));
+            if (kind == VIT__STEP_COMPOSE)
+                bad |= !vit__list_at(t, vit__item(&steps, i + 2), &list) ||
+                       !vit__strings_at(t, vit__item(&steps, i + 3), &strings);
+        }
+    }
+    if (bad) return VIT_ERROR_CORRUPT;
+    t->context = (int)context;
+    t->num_ids = (int)num_ids;
+    t->begin = (int)(int32_t)vit__text_u32(t, 32);
+    t->end = (int)(int32_t)vit__text_u32(t, 36);
+    t->pad = (int)(int32_t)vit__text_u32(t, 40);
+    return VIT_OK;
+}
+
+/* Bytes of cleaned text, a multiple of 16. */
+static uint64_t vit__draft_limit(const vit_tokenizer *t, size_t size) {
+    return (uint64_t)size * vit__text_u32(t, 48) / 256 * 16 + 64;
+}
+
+VIT_API size_t vit_tokenize_size(const vit_tokenizer *t, size_t size) {
+    if (!t || !t->bytes || size > (size_t)1 << 28) return 0;
+    return vit__size(21 * vit__draft_limit(t, size) + 16);
+}
+
+VIT_API vit_result vit_tokenize(const vit_tokenizer *t, const char *text, size_t size,
+                                void *scratch, size_t scratch_size, int *ids, int *num_ids,
+                                vit_text_note *note) {
+    const unsigned char *p = (const unsigned char *)text;
+    vit__text_job job;
+    vit__draft whole = { NULL, 0, 0, 0 }, in, out;
+    vit__strings raw, cleaned;
+    vit_result result;
+    vit_text_note unused;
+    size_t i, n, end, length = 0;
+    uint32_t key;
+    if (!note) note = &unused;
+    note->num_cut = 0;
+    note->invalid_at = size;
+    if (!t || !t->bytes || (!text && size) || !ids || !num_ids) return VIT_ERROR_ARGUMENT;
+    for (i = 0; i < size; i += n) {
+        n = vit__utf8(p + i, size - i, &key);
+        if (!n) {
+            note->invalid_at = i;
+            return VIT_ERROR_ARGUMENT;
+        }
+    }
+    if (!scratch || !vit_tokenize_size(t, size) || scratch_size < vit_tokenize_size(t, size))
+        return VIT_ERROR_MEMORY;
+    memset(&job, 0, sizeof job);
+    job.t = t;
+    job.work = (unsigned char *)scratch + (-(uintptr_t)scratch & 15);
+    job.algorithm = (int)vit__text_u32(t, 12);
+    job.split = (int)vit__text_u32(t, 16);
+    job.flags = (int)vit__text_u32(t, 20);
+    job.unknown = vit__text_u32(t, 44);
+    job.longest = vit__text_u32(t, 52);
+    job.unknown_score = vit__float(vit__text_u32(t, 56));
+    job.out = ids;
+    job.limit = (size_t)t->context - (t->end >= 0);
+    vit__strings_at(t, vit__text_u32(t, VIT__AT_PIECES), &job.pieces);
+    vit__strings_at(t, vit__text_u32(t, VIT__AT_WORDS), &job.words);
+    vit__strings_at(t, vit__text_u32(t, VIT__AT_RAW), &raw);
+    vit__strings_at(t, vit__text_u32(t, VIT__AT_CLEANED), &cleaned);
+    vit__list_at(t, vit__text_u32(t, VIT__AT_IDS), &job.ids);
+    vit__list_at(t, vit__text_u32(t, VIT__AT_MERGES), &job.merges);
+    vit__list_at(t, vit__text_u32(t, VIT__AT_BYTES), &job.bytes);
+    vit__list_at(t, vit__text_u32(t, VIT__AT_CLASSES), &job.classes);
+    if (t->begin >= 0) vit__put_id(&job, (uint32_t)t->begin);
+    whole.limit = (size_t)vit__draft_limit(t, size);
+    whole.at = job.work + 18 * whole.limit;
+    in = out = whole;
+    in.at += whole.limit;
+    out.at += 2 * whole.limit;
+    vit__add_bytes(&whole, p, size);
+    result = vit__clean(&job, VIT__AT_FIRST, &whole, &in);
+    for (i = 0; i < whole.size && !result;) {
+        end = vit__until_token(&raw, whole.at + i, whole.size - i, &key, &length);
+        in.size = 0;
+        vit__add_bytes(&in, whole.at + i, end);
+        i += end;
+        result = vit__clean(&job, VIT__AT_STEPS, &in, &out);
+        for (n = 0; n < in.size && !result;) {
+            uint32_t token;
+            size_t token_length = 0;
+            end = vit__until_token(&cleaned, in.at + n, in.size - n, &token, &token_length);
+            vit__put_words(&job, in.at + n, end);
+            if (token != VIT__NONE) vit__put_id(&job, vit__item(&cleaned.values, token));
+            n += end + token_length;
+        }
+        if (key != VIT__NONE) {
+            vit__put_id(&job, vit__item(&raw.values, key));
+            i += length;
+        }
+    }
+    if (result) return result;
+    if (job.corrupt) return VIT_ERROR_CORRUPT;
+    if (job.count > job.limit) {
+        note->num_cut = job.count - job.limit;
+        job.count = job.limit;
+    }
+    if (t->end >= 0) ids[job.count++] = t->end;
+    *num_ids = (int)job.count;
+    for (i = job.count; t->pad >= 0 && i < (size_t)t->context; i++) ids[i] = t->pad;
+    return VIT_OK;
+}
+
+VIT_API const char *vit_tokenizer_example(const vit_tokenizer *t, int index, size_t *size, int *ids,
+                                          int *num_ids) {
+    vit__list list;
+    size_t i, k;
+    if (!t || !t->bytes || index < 0 || !size || !ids || !num_ids) return NULL;
+    vit__list_at(t, vit__text_u32(t, VIT__AT_EXAMPLES), &list);
+    for (i = 0; i + 3 <= list.count; index--) {
+        const uint32_t offset = vit__item(&list, i), count = vit__item(&list, i + 2);
+        *size = vit__item(&list, i + 1);
+        i += 3;
+        if (offset > t->size || *size > t->size - offset || count > list.count - i ||
+            count > (uint32_t)t->context)
+            return NULL;
+        if (!index) {
+            for (k = 0; k < count; k++) ids[k] = (int)vit__item(&list, i + k);
+            *num_ids = (int)count;
+            return (const char *)t->bytes + offset;
+        }
+        i += count;
+    }
+    return NULL;
+}
+
+VIT__COLD_END
+#endif
 
 #if defined(VIT__BUILTIN_COPIES)
 #    undef memcpy
