@@ -1,0 +1,185 @@
+/* test_tokens.c - tokenizers: the ids of other tokenizers, cutting, refusals, hostile bytes. */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "text/token_plan.h"
+#include "text/tokenizer.h"
+
+#include "test.h"
+#include "token_vectors.h"
+
+enum { NUM_TEXTS = sizeof token_texts / sizeof *token_texts };
+
+static tokenizer_blob build(const char *path, text_cleaning cleaning, int context) {
+    tokenizer_source from = { 0 };
+    tokenizer_blob blob;
+    report r = report_make();
+    from.path = path;
+    from.cleaning = cleaning;
+    from.context = context;
+    CHECK_MSG(tokenizer_build(&from, &blob, &r), "%s", r.text);
+    return blob;
+}
+
+static vit_result tokenize(const vit_tokenizer *t, const char *text, size_t size, int *ids, int *n,
+                           vit_text_note *note) {
+    const size_t scratch_size = vit_tokenize_size(t, size);
+    void *scratch = malloc(scratch_size);
+    const vit_result result = vit_tokenize(t, text, size, scratch, scratch_size, ids, n, note);
+    free(scratch);
+    return result;
+}
+
+/* The ids of all texts; the examples that the tokenizer holds. */
+static void compare(const char *name, const tokenizer_blob *blob, const int *expected) {
+    vit_tokenizer t;
+    const char *text;
+    size_t size;
+    int *ids, *stored, n, m, i;
+    CHECK(vit_tokenizer_open(blob->data, blob->size, &t) == VIT_OK);
+    ids = malloc(2 * (size_t)t.context * sizeof *ids);
+    if (!ids) abort();
+    stored = ids + t.context;
+    for (i = 0; i < NUM_TEXTS; i++) {
+        vit_text_note note;
+        n = 0;
+        CHECK(tokenize(&t, token_texts[i].text, (size_t)token_texts[i].size, ids, &n, &note) ==
+              VIT_OK);
+        CHECK(note.invalid_at == (size_t)token_texts[i].size);
+        CHECK_MSG(n == expected[0] && memcmp(ids, expected + 1, (size_t)n * sizeof *ids) == 0,
+                  "%s, text %d: '%s' has %d ids, expected %d", name, i, token_texts[i].text, n,
+                  expected[0]);
+        for (int k = n; t.pad >= 0 && k < t.context; k++) CHECK(ids[k] == t.pad);
+        expected += 1 + expected[0];
+    }
+    for (i = 0; (text = vit_tokenizer_example(&t, i, &size, stored, &m)) != NULL; i++) {
+        CHECK(tokenize(&t, text, size, ids, &n, NULL) == VIT_OK);
+        CHECK(n == m && memcmp(ids, stored, (size_t)n * sizeof *ids) == 0);
+    }
+    CHECK(i >= 16);
+    free(ids);
+}
+
+/* A text that is too long keeps its first ids and the end, and says how many went. */
+static void test_cut(const tokenizer_blob *blob) {
+    vit_tokenizer t;
+    vit_text_note note;
+    int ids[77], n;
+    const char
+        *words = "a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a "
+                 "a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a";
+    const size_t size = strlen(words); /* 75 words: all but the begin and the end */
+    CHECK(vit_tokenizer_open(blob->data, blob->size, &t) == VIT_OK);
+    CHECK(size == 149 && t.context == 77);
+    CHECK(tokenize(&t, words, size, ids, &n, &note) == VIT_OK);
+    CHECK(n == 77 && note.num_cut == 0 && ids[76] == t.end && ids[0] == t.begin);
+    CHECK(tokenize(&t, words, size - 1, ids, &n, &note) == VIT_OK);
+    CHECK(n == 76 && ids[75] == t.end);
+    {
+        char longer[154];
+        memcpy(longer, words, size);
+        memcpy(longer + size, " a a", 5);
+        CHECK(tokenize(&t, longer, size + 4, ids, &n, &note) == VIT_OK);
+        CHECK(n == 77 && note.num_cut == 2 && ids[76] == t.end && ids[75] == ids[1]);
+    }
+}
+
+static void test_invalid(const tokenizer_blob *blob) {
+    static const struct {
+        const char *text;
+        size_t at;
+    } rows[] = {
+        { "a\xff", 1 },
+        { "\x80", 0 },
+        { "ab\xc3", 2 },
+        { "\xc0\xaf", 0 },
+        { "\xe0\x80\xaf", 0 },
+        { "\xed\xa0\x80", 0 },
+        { "\xf4\x90\x80\x80", 0 },
+        { "\xf0\x80\x80\x80", 0 },
+        { "x\xe2\x82", 1 },
+        { "\xc3(", 0 },
+        { "\xf8\x88\x80\x80\x80", 0 },
+    };
+    vit_tokenizer t;
+    vit_text_note note;
+    int ids[77], n;
+    CHECK(vit_tokenizer_open(blob->data, blob->size, &t) == VIT_OK);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        note.invalid_at = 99;
+        CHECK(tokenize(&t, rows[i].text, strlen(rows[i].text), ids, &n, &note) ==
+              VIT_ERROR_ARGUMENT);
+        CHECK_MSG(note.invalid_at == rows[i].at, "row %d: %d", (int)i, (int)note.invalid_at);
+    }
+    CHECK(vit_tokenize(&t, "a", 1, ids, 4, ids, &n, NULL) == VIT_ERROR_MEMORY);
+    CHECK(vit_tokenize(&t, "a", 1, NULL, 1 << 20, ids, &n, NULL) == VIT_ERROR_MEMORY);
+    CHECK(vit_tokenize(NULL, "a", 1, ids, 4, ids, &n, NULL) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_tokenize_size(&t, (size_t)1 << 29) == 0);
+}
+
+/* One word, and no space, of 1 MB. */
+static void test_long(const tokenizer_blob *blob) {
+    enum { SIZE = 1 << 20 };
+    vit_tokenizer t;
+    vit_text_note note;
+    int ids[77], n;
+    char *text = malloc(SIZE);
+    if (!text) abort();
+    memset(text, 'a', SIZE);
+    CHECK(vit_tokenizer_open(blob->data, blob->size, &t) == VIT_OK);
+    CHECK(tokenize(&t, text, SIZE, ids, &n, &note) == VIT_OK);
+    CHECK(n == 77 && note.num_cut > 1000);
+    free(text);
+}
+
+/* No byte of the header or the tables makes a call read or write beyond them. */
+static void test_hostile(const tokenizer_blob *blob, const char *text) {
+    static const unsigned char values[] = { 0, 1, 4, 0x7f, 0x80, 0xff };
+    unsigned char *copy = malloc(blob->size);
+    vit_tokenizer t;
+    size_t opened = 0;
+    if (!copy) abort();
+    for (size_t at = 0; at < blob->size; at += at < 128 ? 1 : 97) {
+        for (size_t v = 0; v < sizeof values; v++) {
+            memcpy(copy, blob->data, blob->size);
+            copy[at] = values[v];
+            if (vit_tokenizer_open(copy, blob->size, &t) == VIT_OK) {
+                int *ids = malloc((size_t)t.context * sizeof *ids), n = 0;
+                if (ids && !tokenize(&t, text, strlen(text), ids, &n, NULL))
+                    for (int i = 0; i < n; i++) CHECK(ids[i] >= 0 && ids[i] < t.num_ids);
+                opened++;
+                free(ids);
+            }
+        }
+    }
+    CHECK(opened > 100);
+    for (size_t size = 0; size < blob->size; size += 1 + size / 16)
+        CHECK(vit_tokenizer_open(blob->data, size, &t) == VIT_ERROR_TRUNCATED);
+    copy[0] = 'x';
+    CHECK(vit_tokenizer_open(copy, blob->size, &t) == VIT_ERROR_MAGIC);
+    memcpy(copy, blob->data, blob->size);
+    copy[4] = 2;
+    CHECK(vit_tokenizer_open(copy, blob->size, &t) == VIT_ERROR_VERSION);
+    free(copy);
+}
+
+int main(int argc, char **argv) {
+    tokenizer_blob clip, bpe;
+    (void)argc;
+    (void)argv;
+    clip = build("tests/data/tokens/clip", TEXT_HUGGING_FACE, 0);
+    bpe = build("tests/data/tokens/bpe.txt", TEXT_OPENAI, 0);
+    if (clip.data && bpe.data) {
+        compare("clip", &clip, token_ids_clip);
+        compare("bpe", &bpe, token_ids_bpe);
+        test_cut(&clip);
+        test_invalid(&clip);
+        test_long(&clip);
+        test_hostile(&clip, "A caf\xc3\xa9 re\xcc\x81 <|endoftext|> it's 12!");
+        test_hostile(&bpe, "A caf\xc3\xa9 \xce\xa3 re\xcc\x81 &amp; <|endoftext|> it's 12!");
+    }
+    free(clip.data);
+    free(bpe.data);
+    return test_summary();
+}

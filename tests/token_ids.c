@@ -1,0 +1,62 @@
+/* token_ids.c - the ids of many texts, for comparison with other tokenizers.
+ *
+ *     token_ids PATH CLEANING [CONTEXT [FLAGS]] <TEXTS >IDS
+ *
+ * A text is its size and its bytes, its ids are their number and the ids; sizes, numbers and ids are
+ * u32 of this machine. 0xffffffff stands for a text that is refused. CLEANING is a number of
+ * text_cleaning, FLAGS 1 is lower_case. Prints facts about the tokenizer on stderr.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "text/token_plan.h"
+#include "text/tokenizer.h"
+
+int main(int argc, char **argv) {
+    tokenizer_source source = { 0 };
+    tokenizer_blob blob;
+    vit_tokenizer t;
+    report r = report_make();
+    uint32_t size, count;
+    char *text = NULL;
+    void *scratch = NULL;
+    int *ids;
+    size_t text_size = 0, scratch_size = 0;
+    if (argc < 3) return 2;
+    source.path = argv[1];
+    source.cleaning = (text_cleaning)atoi(argv[2]);
+    source.context = argc > 3 ? atoi(argv[3]) : 0;
+    source.lower_case = argc > 4 && atoi(argv[4]);
+    if (!tokenizer_build(&source, &blob, &r)) {
+        report_print(&r, "token_ids");
+        return 1;
+    }
+    if (vit_tokenizer_open(blob.data, blob.size, &t)) return 1;
+    fprintf(stderr, "%zu bytes, context %d, ids %d, begin %d, end %d, pad %d\n", blob.size,
+            t.context, t.num_ids, t.begin, t.end, t.pad);
+    ids = malloc((size_t)t.context * sizeof *ids);
+    while (ids && fread(&size, 4, 1, stdin) == 1) {
+        int n = 0;
+        const size_t need = vit_tokenize_size(&t, size);
+        if (size > text_size || !text) {
+            free(text);
+            text = malloc(text_size = 2 * (size_t)size + 16);
+        }
+        if (need > scratch_size) {
+            free(scratch);
+            scratch = malloc(scratch_size = 2 * need);
+        }
+        if (!text || !scratch || fread(text, 1, size, stdin) != size) return 1;
+        count = UINT32_MAX;
+        if (!vit_tokenize(&t, text, size, scratch, scratch_size, ids, &n, NULL))
+            count = (uint32_t)n;
+        fwrite(&count, 4, 1, stdout);
+        for (uint32_t i = 0; count != UINT32_MAX && i < count; i++) fwrite(&ids[i], 4, 1, stdout);
+    }
+    free(text);
+    free(scratch);
+    free(ids);
+    free(blob.data);
+    return 0;
+}

@@ -1,0 +1,22 @@
+/* readers.h - the files of tokenizers, each into a plan. */
+#ifndef READERS_H
+#define READERS_H
+
+#include "text/token_plan.h"
+
+#define CLIP_BEGIN "<|startoftext|>"
+#define CLIP_END   "<|endoftext|>"
+
+/* A whole text file, malloc'ed, with a NUL behind it. */
+bool read_text(const char *path, char **text, size_t *size, report *r);
+
+/* Pieces and merges, begin and end. */
+bool clip_read_bpe(tplan *p, const char *path, report *r); /* .txt or .txt.gz */
+bool clip_read_vocab(tplan *p, const char *vocab, const char *merges, report *r);
+
+/* Pieces written in GPT-2's characters; false if one is not. */
+bool clip_add_piece(tplan *p, const char *piece, size_t size, const char *suffix, uint32_t id);
+bool clip_add_merge(tplan *p, const char *left, size_t left_size, const char *right,
+                    size_t right_size, const char *suffix, uint32_t rank);
+
+#endif

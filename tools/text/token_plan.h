@@ -1,0 +1,116 @@
+/* token_plan.h - a tokenizer while it is put together: its tables, and the bytes that are already final.
+ */
+#ifndef TOKEN_PLAN_H
+#define TOKEN_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/memory.h"
+#include "base/report.h"
+#include "text/tokenizer.h"
+
+#define VIT_TEXT_ENCODER
+#include "vit.h"
+
+/* Values of the header, as >>text of vit.h lists them. */
+enum {
+    TPLAN_NONE = -1,
+
+    TPLAN_BPE_BYTES = 0,
+    TPLAN_BPE_CHARS = 1,
+    TPLAN_UNIGRAM = 2,
+
+    TPLAN_SPLIT_NONE = 0,
+    TPLAN_SPLIT_CLASSES = 1,
+    TPLAN_SPLIT_SPACE = 2,
+
+    TPLAN_FUSES = 1,
+    TPLAN_DOUBLE = 2,
+
+    TPLAN_STEP_MAP = 1,
+    TPLAN_STEP_COLLAPSE = 2,
+    TPLAN_STEP_PREPEND = 3,
+    TPLAN_STEP_COMPOSE = 4,
+    TPLAN_STEP_SIGMA = 5,
+    TPLAN_STEP_ENTITIES = 6,
+
+    TPLAN_END_OF_WORD = 0xff,
+    TPLAN_MAX_PIECE = 1024,
+    TPLAN_MAX_STEPS = 64,
+};
+
+/* A key, and a number or, for maps, other bytes. */
+typedef struct tplan_entry {
+    const char *key;
+    uint32_t key_size;
+    uint32_t number;   /* pieces: a score; merges: the rank; tokens: the id */
+    uint32_t id;       /* pieces: the id; merges: bytes of the left half, 0 for any */
+    const char *value; /* maps */
+    uint32_t value_size;
+} tplan_entry;
+
+typedef struct tplan_table {
+    tplan_entry *items;
+    size_t count, capacity;
+} tplan_table;
+
+typedef struct tplan_bytes {
+    unsigned char *data;
+    size_t size, capacity;
+} tplan_bytes;
+
+typedef struct tplan_steps {
+    uint32_t rows[TPLAN_MAX_STEPS][4];
+    size_t count;
+} tplan_steps;
+
+typedef struct tplan {
+    int algorithm, split, flags, context, num_ids;
+    int begin, end, pad, unknown;
+    float unknown_score;
+    tplan_table pieces, merges, words, raw, cleaned;
+    uint32_t byte_ids[256]; /* of unknown characters */
+    bool has_bytes;
+    tplan_steps first, steps; /* before and after raw tokens are found */
+    double growth;
+    tplan_bytes blob;       /* tables of steps */
+    memory_arena memory;    /* keys and values */
+    unsigned char *unicode; /* tables, in memory */
+    bool no_memory;
+} tplan;
+
+void tplan_start(tplan *p);
+void tplan_free(tplan *p);
+
+/* Keys and values are copied. */
+void tplan_add(tplan *p, tplan_table *table, const char *key, size_t key_size, uint32_t number,
+               uint32_t id);
+void tplan_add_pair(tplan *p, tplan_table *table, const char *key, size_t key_size,
+                    const char *value, size_t value_size);
+tplan_entry *tplan_find(const tplan_table *table, const char *key, size_t size); /* once sorted */
+void tplan_sort(tplan_table *table);                                             /* by key */
+void tplan_free_table(tplan_table *table);
+
+/* Steps: a map of pairs, which may hold repeated keys if their values are equal. */
+void tplan_step_map(tplan *p, tplan_steps *steps, tplan_table *map);
+void tplan_step_replace(tplan *p, tplan_steps *steps, const char *from, const char *to);
+void tplan_step_prepend(tplan *p, tplan_steps *steps, const char *text, bool unless_there);
+
+/* Steps with Unicode's tables. */
+enum { TPLAN_TRIM_BEGIN = 1, TPLAN_TRIM_END = 2 };
+enum { TPLAN_LETTER = 1, TPLAN_NUMBER = 2, TPLAN_WHITE_SPACE = 4, TPLAN_PYTHON_SPACE = 8 };
+void tplan_step_collapse(tplan *p, tplan_steps *steps, unsigned kinds, unsigned trim);
+void tplan_step_collapse_spaces(tplan *p, tplan_steps *steps, unsigned trim); /* U+0020 alone */
+void tplan_step_lower(tplan *p, tplan_steps *steps);
+void tplan_step_lower_python(tplan *p, tplan_steps *steps); /* str.lower: with the final sigma */
+void tplan_step_compose(tplan *p, tplan_steps *steps, bool compose); /* NFC, or NFD */
+void tplan_step_ftfy(tplan *p, tplan_steps *steps);     /* all of it but the repair of mojibake */
+void tplan_step_entities(tplan *p, tplan_steps *steps); /* html.unescape, twice */
+void tplan_step_punctuation(tplan *p, tplan_steps *steps); /* string.punctuation is removed */
+
+/* Checks the tables and writes all of it; examples are the tokenizer's own ids. */
+bool tplan_write(tplan *p, tokenizer_blob *blob, report *r);
+
+#endif
