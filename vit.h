@@ -1011,12 +1011,14 @@ typedef struct vit_tokenizer {
     int pad;                    /* fills the ids up to the context; -1: nothing does */
     const unsigned char *bytes; /* private */
     size_t size;                /* private */
+    VIT_RESERVED(int, 5)
 } vit_tokenizer;
 
 /* Facts about one text. */
 typedef struct vit_text_note {
     size_t num_cut;    /* ids beyond the context, which were left out */
     size_t invalid_at; /* offset of the first byte that is not UTF-8; the text's size if all are */
+    VIT_RESERVED(size_t, 2)
 } vit_text_note;
 
 /* data must outlive the tokenizer. Checks the header and the place of every
@@ -13080,7 +13082,7 @@ VIT_API vit_result vit_tokenize(const vit_tokenizer *t, const char *text, size_t
     size_t i, n, end, length = 0;
     uint32_t key;
     if (!note) note = &unused;
-    note->num_cut = 0;
+    memset(note, 0, sizeof *note);
     note->invalid_at = size;
     if (!t || !t->bytes || (!text && size) || !ids || !num_ids) return VIT_ERROR_ARGUMENT;
     for (i = 0; i < size; i += n) {

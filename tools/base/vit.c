@@ -1,4 +1,3 @@
 /* vit.c - the one file of tools/ and examples/ that compiles vit.h's implementation. */
 #define VIT_IMPLEMENTATION
-#define VIT_TEXT_ENCODER
 #include "vit.h"

@@ -1,7 +1,7 @@
 /* convert.h - turns a checkpoint into a .vit file, from opening to renaming.
  *
  * tools/convert owns the way from a checkpoint to a .vit file and back: quantising, comparing,
- * writing; it may include os base cli image checkpoint model layout.
+ * writing; it may include os base cli image checkpoint text model layout.
  */
 #ifndef CONVERT_H
 #define CONVERT_H

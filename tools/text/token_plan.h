@@ -11,7 +11,6 @@
 #include "base/report.h"
 #include "text/tokenizer.h"
 
-#define VIT_TEXT_ENCODER
 #include "vit.h"
 
 /* Values of the header, as >>text of vit.h lists them. */

@@ -1,7 +1,7 @@
 /* tokenizer.h - from the tokenizer files beside a checkpoint to the tokenizer of a .vit file.
  *
  * tools/text owns tokenizers: the files of other libraries, cleaning, Unicode's tables, the section
- * of a .vit file that vit_tokenize reads; it may include base and checkpoint.
+ * of a .vit file that vit_tokenize reads; it may include base checkpoint.
  */
 #ifndef TOKENIZER_H
 #define TOKENIZER_H
