@@ -1,12 +1,13 @@
 # vit.h - builds the tools, the examples and the tests. `make help` lists the targets.
 #
-# CC, CFLAGS and PREFIX may be set on the command line, the same for `make` and `make install`; for a
-# debugger, CFLAGS='-O2 -g'. No flag is needed for speed: the kernels for larger instruction sets are
-# in every build and chosen at run time.
+# CC, CFLAGS and PREFIX may be set on the command line, with the same values for `make` and `make
+# install`; CFLAGS='-O2 -g' is for a debugger. No flag is needed for speed: the kernels for larger
+# instruction sets are in every build and chosen at run time.
 #
 # "## GROUP: TEXT" behind a target is its line of `make help`.
 
-# As many files at once as there are cores, unless a -j says otherwise; `make clean all` one by one.
+# Compiles one file per core at a time, unless -j is given; `make clean all` runs its targets one
+# after the other.
 CORES := $(shell nproc 2>/dev/null || getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 ifeq ($(MAKELEVEL)$(filter clean,$(MAKECMDGOALS)),0)
 MAKEFLAGS += -j$(CORES)
@@ -32,8 +33,8 @@ MODULES  = $(patsubst %.c,%,$(filter-out tools/bench/peers/% tools/packaging/%,$
 TESTS    = $(patsubst %.c,%,$(wildcard tests/test_*.c))
 SHELL_TESTS = $(filter-out $(TESTS:%=%.sh),$(wildcard tests/test_*.sh))
 
-# STB is the folder with stb_image.h, where that is not among the compiler's own as
-# stb/stb_image.h: there a link calls it so.
+# STB is the folder with stb_image.h, if the compiler does not find stb/stb_image.h. A link gives
+# the folder that name.
 ifdef STB
 STB_FLAGS := -isystem build/stb$(shell mkdir -p build/stb && ln -sfn '$(abspath $(STB))' build/stb/stb)
 endif
@@ -47,7 +48,7 @@ COMPILER_FOUND = command -v $(firstword $(CC)) >/dev/null || \
     { echo "there is no compiler called $(firstword $(CC)): install it (Debian: gcc libc6-dev libstb-dev," \
         "for Windows gcc-mingw-w64-x86-64), or name another: make CC=NAME" >&2; exit 1; }
 
-# For this machine, and because of no test.
+# Targets for this machine, beside the tests.
 INSTALLS = $(if $(filter all,$(or $(MAKECMDGOALS),all)),$(if $(filter file,$(origin CC)),yes))
 
 .PHONY: all windows test-windows libraries abi demo wasm web no-relaxed firmware firmware-accuracy firmware-check \
@@ -65,16 +66,16 @@ help: ## 1: print this
 	        for (group = 1; group in title; group++) printf "\n%s\n%s", title[group], line[group]; \
 	        print "\nWith any of them: CC=, CFLAGS=; STB=DIR, the folder that holds stb_image.h;\nDECODER=stb, JPEGs without libjpeg-turbo" }' Makefile
 
-# What make decides in a recipe, as which modules there can be, it decides when the prerequisites are
-# made: hence packages are one. Nothing in the first lines of a recipe would be in time.
+# make expands a recipe after its prerequisites are made. Recipes depend on installed packages, so
+# packages are a prerequisite. Installing in the first line of a recipe would be too late.
 packages-%:
 	@sh tools/install-packages.sh $*
 
 # A script may call make, which then gets the variables of the command line, but not the jobs.
 SCRIPT = MAKELEVEL=0 MAKEFLAGS='$(MAKEOVERRIDES)' bash
 
-# What was compiled with other flags is compiled anew: it depends on a file that holds them and the
-# section of this Makefile that uses them, and that is as old as their last change.
+# A change of flags recompiles the affected files: they depend on a file with the flags and the
+# section of this Makefile that uses them, which is as old as their last change.
 define FLAGS
 build/$(1)/flags: FORCE $(4)
 	@+mkdir -p $$(@D)
@@ -104,7 +105,7 @@ build/$(2)/stb: | build/$(2)/flags
 	@$$(STB_FOUND)
 	@touch $$@
 
-# libjpeg-turbo decodes JPEGs where a program with it links: DECODER=stb does without. `make` alone, as
+# libjpeg-turbo decodes JPEGs if a program with it links; DECODER=stb omits it. `make` alone, as
 # root on Debian, installs it before the first build.
 build/$(2)/libs: FORCE build/$(2)/flags
 	@+links() { printf '#include <stdio.h>\n#include <jpeglib.h>\nint main(void) { jpeg_destroy(0); return 0; }' | \
@@ -138,15 +139,15 @@ SANITIZE_FLAGS = -O1 -g1 -fno-omit-frame-pointer -fno-sanitize-recover=all
 $(eval $(call VARIANT,,plain,,$(MODULES)))
 $(eval $(call VARIANT,build/asan/,asan,-fsanitize=address -fsanitize=undefined $(SANITIZE_FLAGS),$(MODULES)))
 $(eval $(call VARIANT,build/tsan/,tsan,-fsanitize=thread $(SANITIZE_FLAGS),tools/base/vit))
-# Kernels that this CPU may lack the instructions for: tests/simde/immintrin.h. With FMA for all.
+# Kernels with instructions that this CPU may lack; see tests/simde/immintrin.h. With FMA for all.
 $(eval $(call VARIANT,build/simde/,simde,-std=gnu11 -mavx2 -mfma -mf16c -Wno-psabi -Itests/simde,tools/base/vit))
 ifdef TARGET # one more, under build/$(TARGET)/: for another compiler, CPU or configuration
 $(eval $(call VARIANT,build/$(TARGET)/,$(TARGET),,$(MODULES)))
 endif
 
-# The fuzzers, by clang: the same modules, watched and counted. To follow comparisons as well takes
-# ten times as long; the dictionaries and the seeds do instead. build/msan/ is there to see what they
-# found once more, under the memory sanitizer.
+# The fuzzers, by clang: the same modules, with sanitizers and coverage counters. Tracing
+# comparisons too would take ten times as long; dictionaries and seeds replace it. build/msan/ runs
+# the findings again, under the memory sanitizer.
 FUZZERS = $(patsubst tests/fuzz/fuzz_%.c,build/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_FLAGS = -fsanitize=fuzzer-no-link -fno-sanitize-coverage=trace-cmp $(SANITIZE_FLAGS) -O2 \
              -fsanitize-ignorelist=tests/fuzz/ignore.txt
@@ -166,13 +167,13 @@ $(FUZZERS:build/fuzz/%=build/msan/%): build/msan/%: build/msan/tests/fuzz/fuzz_%
 build/plain/tests/fuzz/make_corpus: build/plain/tests/fuzz/make_corpus.o build/plain/modules.a
 	$(CC) $(CFLAGS) $(LDFLAGS) $^ $$(cat build/plain/libs) $(LDLIBS) -o $@
 
-# A test whose allocations fail, and whose files.
+# A test in which allocations and file operations fail.
 WRAPPED = malloc calloc realloc free fread fwrite fflush fclose fsync rename open_memstream opendir \
           source_read vit_model_open_as
 build/%/tests/test_converter_memory: override LDFLAGS += $(WRAPPED:%=-Wl,--wrap=%)
 build/%/tests/test_layout_damage: override LDFLAGS += -Wl,--wrap=checkpoint_tensor -Wl,--wrap=checkpoint_find
 
-# Programs whose decoder opens a file where it can: tests/test_confined.sh.
+# Programs whose decoder tries to open a file, for tests/test_confined.sh.
 build/evil/photos.o: tools/image/photos.c tests/evil_decoder.h
 	@mkdir -p $(@D)
 	$(CC) -std=c99 -D_FILE_OFFSET_BITS=64 -D_POSIX_C_SOURCE=200809L $(WARNINGS) $(CPPFLAGS) \
@@ -184,12 +185,12 @@ $(PROGRAMS:%=build/evil/%): build/evil/%: build/plain/%.o build/evil/photos.o bu
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) $^ $$(cat build/plain/libs) $(LDLIBS) -o $@
 
-# What stands alone with vit.h and stb_image.h.
+# Programs that need only vit.h and stb_image.h.
 $(EXAMPLES): examples/%: examples/%.c vit.h build/plain/flags | build/plain/stb
 	$(CC) -std=c99 $(WARNINGS) $(CPPFLAGS) $(CFLAGS) $(STB_FLAGS) -I. $(LDFLAGS) $< $(LDLIBS) -o $@
 
-# The compiled library: the symbols of vit.h and no others. The dynamic linker of macOS wants other
-# names, which CMake knows: tools/packaging/cmake.
+# The compiled library: the symbols of vit.h and no others. macOS needs other names; use CMake
+# there: tools/packaging/cmake.
 LIBRARY_FLAGS = -std=c99 -fPIC -fvisibility=hidden
 LIBRARY_API   = '-DVIT_API=__attribute__((visibility("default"))) extern'
 STATIC  = build/lib/libvit.a
@@ -227,8 +228,8 @@ demo: packages-demo ## 1: classify the bundled photo
 # --- WebAssembly ----------------------------------------------------------------------------
 
 # The tools' rooms that the modules share are compiled for size, vit.h for speed where it counts.
-# No compiler of Debian's has a C library for shared memory, hence --no-check-features: see heap.c.
-# Relaxed SIMD wants a newer clang than Debian's default.
+# Debian has no C library for shared memory, hence --no-check-features; see heap.c.
+# Relaxed SIMD needs a newer clang than Debian's default.
 WEB          = examples/web/vit
 WASM_CC      = clang
 WASM_CLANG19 = $(shell command -v clang-19)
@@ -278,8 +279,8 @@ $(WASM_OBJECTS): WASM_CC = clang
 $(WEB)/%.wasm.gz: $(WEB)/%.wasm
 	zopfli -c $< > $@
 
-# Programs with a C library: their files are whatever JavaScript makes of them, and wasi.c takes the place
-# of tools/os/posix.c. The converter: left_out.c takes the place of what no page needs.
+# Programs with a C library; JavaScript supplies their files. wasi.c replaces tools/os/posix.c. In the
+# converter, left_out.c replaces the modules that no page needs.
 CONVERT_ROOMS   = base cli checkpoint model layout convert
 CONVERT_LESS    = $(addprefix tools/convert/,calibrate.c match_folder.c c_array.c help.c) tools/model/imagenet.c
 CONVERT_SOURCES = $(filter-out $(CONVERT_LESS),$(wildcard $(CONVERT_ROOMS:%=tools/%/*.c))) \
@@ -388,7 +389,8 @@ test-wasm: packages-wasm ## 4: the numerical tests in WebAssembly, and the bindi
 	@$(MAKE) --no-print-directory -s all $(WASM_MODULES) $(WASI_MODULES)
 	@$(SCRIPT) tests/wasm.sh
 
-# What drives the browser, from npm; and logits without fused multiply-adds, as WebAssembly has them.
+# The browser's driver, from npm, and a program for logits without fused multiply-add, as in
+# WebAssembly.
 build/web/installed: tests/web/package.json
 	@mkdir -p $(@D)
 	cp $< build/web
@@ -472,7 +474,7 @@ bench-accuracy: bench-programs ## 5: accuracy of int8 and others: CHECKPOINT= AR
 	    --arch '$(ARCH)' --images '$(IMAGES)' --calibrate '$(CALIBRATE)' \
 	    $(if $(NCNN),--ncnn '$(NCNN)') --json tools/bench/figures/accuracy.json $(BENCH_FLAGS)
 
-# CLASS is the file of figures: avx2, or avx512, where DTYPES="f32 bf16 int8" makes sense.
+# CLASS names the file of figures: avx2, or avx512, for which use DTYPES="f32 bf16 int8".
 CLASS   = avx2
 DTYPES  = f32 int8
 FIGURES = --json tools/bench/figures/$(CLASS).json --dtypes '$(DTYPES)'
@@ -500,7 +502,7 @@ SHARE = $(DESTDIR)$(PREFIX)/share
 FILL  = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' \
             tools/packaging/$(1) >$(2) && chmod 644 $(2)
 
-# Programs lose their symbols, the libraries what is for debuggers: STRIP=: keeps all of it.
+# Strips symbols from programs, and debug information from libraries; STRIP=: keeps both.
 install: all libraries ## 1: header, libraries, programs, man pages, model: PREFIX=, DESTDIR=
 	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(BINDIR) $(SHARE)/vit $(SHARE)/doc/vit \
 	    $(DESTDIR)$(LIBDIR)/pkgconfig $(SHARE)/pkgconfig
@@ -521,7 +523,7 @@ install: all libraries ## 1: header, libraries, programs, man pages, model: PREF
 	sh tools/packaging/pages.sh tools $(SHARE) $(VERSION) \
 	    $(shell sed -n 's/^| $(VERSION) | \([0-9-]*\) .*/\1/p' .github/CHANGELOG.md)
 
-# Nothing but what install wrote: the folders may hold files of others.
+# Removes only the files that install wrote, because the folders may hold other files.
 uninstall: ## 1: remove them again
 	rm -f $(DESTDIR)$(PREFIX)/include/vit.h $(SHARE)/pkgconfig/vit.pc $(SHARE)/doc/vit/LICENSE \
 	    $(DESTDIR)$(LIBDIR)/pkgconfig/libvit.pc \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# vit-convert as a user meets it: what it accepts, what it refuses and how it says so, and that
-# nothing is left behind when it fails. Run from the root of the repository.
+# vit-convert from the command line: its results, its refusals and their messages. A failure must
+# leave no file behind. Run from the root of the repository.
 #
 #     BIN=. bash tests/test_convert.sh          programs in $BIN/tools; build/asan has sanitized ones
 set -u
@@ -27,7 +27,7 @@ random() { ./random_checkpoint m.safetensors "$@"; }
 # Runs vit-convert; its output goes to out and err.
 convert() { "$CONVERT" "$@" >out 2>err; }
 
-# accepts ARGUMENTS...: m.safetensors becomes m.vit; stderr says what is assumed and dropped
+# accepts ARGUMENTS...: m.safetensors becomes m.vit; stderr has the assumptions and dropped tensors
 accepts() {
     rm -f m.vit
     if convert m.safetensors -o m.vit "$@" && [ -s m.vit ] &&
@@ -35,7 +35,7 @@ accepts() {
     else fail "should be accepted: $*"; fi
 }
 
-# A model without blocks is accepted if somebody says that it has none.
+# A model without blocks is accepted if an option states that it has none.
 without() { case $* in *depth=0*) echo --set depth=0 ;; esac; }
 
 says() { # TEXT...: each is in a line of its own on stderr
@@ -46,11 +46,11 @@ says() { # TEXT...: each is in a line of its own on stderr
     done
 }
 
-# What is said before a question: the assumptions that go with it.
+# The assumptions that are printed before a question.
 BEFORE_IT='^vit-convert: (check first:|assumed|dropped|one input|--arch) '
 
-# refuses STATUS MESSAGE ARGUMENTS...: one line on stderr, an older m.vit untouched, nothing else
-# left behind
+# refuses STATUS MESSAGE ARGUMENTS...: one line on stderr; an older m.vit stays unchanged, and no
+# other file is left
 refuses() { refuses_all 1 "$@"; }
 
 # refuses_all LINES STATUS MESSAGE ARGUMENTS...
@@ -107,7 +107,7 @@ for options in "" "dist=1" "patchnorm=1" "bias=0" "repr=24" "repr=24 classes=0" 
     same m.safetensors back.safetensors
 done
 
-# Half precision: what is stored comes back with the same bits.
+# Half precision: stored values come back with the same bits.
 for type in f16 bf16; do
     random dtype=${type^^} dim=18
     accepts $H --dtype f32
@@ -128,8 +128,8 @@ for type in f32:float32 f32:fp32 f16:float16 f16:fp16 f16:half bf16:bfloat16; do
     prints "output          m.vit, ${type%:*},"
 done
 
-# Quantised weights come back as the f32 that they stand for, and quantising those changes little:
-# nothing in int4, whose scales are rounded; in int8 the last bit of a scale.
+# Quantised weights come back as f32. Quantising these again changes nothing in int4, whose scales
+# are rounded, and at most the last bit of a scale in int8.
 for type in int8 int4; do
     for options in "" "dim=18" "dist=1 bias=0" "chans=1 patch=3" "patch=1 chans=1" "mlp=3" "depth=0" \
         "repr=24 classes=0" "mlp=37 patchnorm=1" "classes=33"; do
@@ -322,7 +322,7 @@ accepts $H --set in_chans=1
 if grep -q "assumed in_chans" err; then fail "in_chans is told"; else pass; fi
 refuses 1 "a patch of 16 values is not in_chans 3 x a square; give --set in_chans=N" $H \
     --set in_chans=3
-# Trained filters show the order of a layer that nobody knows, and both orders give the same model.
+# Trained filters show the order of an unknown layer, and both orders give the same model.
 ordered() { # [smooth=ORDER]
     random flat=1 patch=8 "$@"
     LC_ALL=C sed -i 's/patch_embed\.proj/patches.of_image/g' m.safetensors
@@ -358,7 +358,7 @@ done
 
 # --- input sizes chosen at run time ----------------------------------------------------------
 
-# resized SIZE ARGUMENTS...: the same tensors of a pass as in a file converted for this size
+# resized SIZE ARGUMENTS...: a pass has the same tensors as with a file converted for this size
 resized() {
     local size=$1
     shift
@@ -511,8 +511,8 @@ random $(for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo extra=x$i:2; done)
 refuses_all 14 1 "1 unknown tensor: x12 [2]" $H
 accepts $H --ignore 'x*'
 
-# Those that differ in their numbers are one, no name is cut, and what might be a part of the model
-# is not proposed for --ignore.
+# Names that differ only in their numbers are one entry, no name is cut, and a possible part of the
+# model is not proposed for --ignore.
 random extra=blocks.0.foo.weight:16,16 extra=blocks.1.foo.weight:16,16 extra=blocks.1.foo.bias:16
 refuses_all 4 1 "2 unknown tensors: blocks.{0..1}.foo.weight [16, 16]" $H
 if grep -q ignore err; then fail "--ignore for a part of a block"; else pass; fi
@@ -537,7 +537,7 @@ accepts $H --json -q
 says "dropped 1 tensor of pre-training: mask_token"
 prints '"dropped": ["mask_token", "decoder_embed.weight", "head_dist.weight"]'
 
-# Another tower is one beside its table of words only, and heads have no blocks.
+# A text tower is recognised only beside its table of words, and heads have no blocks.
 random extra=transformer.0.weight:16,16 extra=ln_final.weight:16
 refuses_all 4 1 "1 unknown tensor: ln_final.weight [16]" $H
 random extra=transformer.0.weight:16,16 extra=ln_final.weight:16 extra=token_embedding.weight:9,16
@@ -553,7 +553,7 @@ refuses_all 4 1 "there are no blocks" $H
 random dist=1 classes=0 extra=head_dist.weight:5,16
 accepts $H
 
-# Names that tell nothing, of matrices of one shape, in the order of these names.
+# Matrices of one shape with uninformative names, in the order of the names.
 random sorted=1 dim=8 mlp=8
 bricks() { # THEIRS=OURS...: renamed, of blocks that no table knows
     renamed=$H
@@ -564,7 +564,7 @@ bricks attn.proj=k attn.qkv=l.qkv mlp.fc1=m mlp.fc2=n norm1=norm1 norm2=norm2
 refuses 1 "the names of bricks.*.k, bricks.*.n do not distinguish attention's projection" \
     $renamed
 
-# A token of distillation is known by a word in its name.
+# A word in the name identifies a distillation token.
 random dist=1
 bricks attn.proj=attn.proj attn.qkv=attn.qkv mlp.fc1=fc1 mlp.fc2=fc2 norm1=norm1 norm2=norm2
 # shellcheck disable=SC2086 # words
@@ -603,7 +603,7 @@ if grep -q "for example: --set block_type=pre_norm --set pool=token --img-size 1
 --set std=0.5 .* --set has_final_norm=1 .* --set norm_eps=1e-06$" err; then pass
 else fail "what to give"; fi
 refuses_all 11 1 "m.safetensors: 9 things are not known:" --strict
-# a refusal as JSON: the questions, and what would be assumed
+# a refusal as JSON: the questions, and the possible assumptions
 refused_as_json() {
     if convert "$@" -o m.vit --json; then fail "should be refused: $*"; else pass; fi
     prints '"failure": "'
@@ -772,7 +772,7 @@ prints "on 8 images"
 
 # --- architectures ---------------------------------------------------------------------------
 
-# A model of the right width and depth for a name is all that it takes.
+# A name accepts every model of its width and depth.
 random dim=192 depth=12 mlp=768 patch=16 rows=14 cols=14
 accepts --arch deit_tiny_patch16_224
 prints "deit_tiny_patch16_224 (--arch)" "shorter side to 248" "mean 0.485 0.456 0.406" "12 x 444,864"
@@ -985,8 +985,8 @@ if convert kept.vit --to safetensors -o damaged.safetensors; then fail "unpacks 
 elif grep -q "its checksum differs" err && [ ! -e damaged.safetensors ]; then pass
 else fail "message of damaged weights"; fi
 
-# A flipped weight in a stored zip entry is found by the zip's own checksum. The file is taken as
-# m.safetensors: content decides, not the suffix.
+# A flipped weight in a stored zip entry is found by the zip's own checksum. The file is called
+# m.safetensors, because the content decides, not the suffix.
 cp "$ROOT/tests/data/fixtures/plain/model.pth" m.safetensors
 cp "$ROOT/tests/data/fixtures/plain/config.json" .
 accepts
@@ -1031,7 +1031,7 @@ prints '"total": 7637' '"container": "safetensors"' '"layout": "timm"' '"dropped
 "$CONVERT" m.safetensors -o m.vit $H >/dev/full 2>err # the file is there, the report is not
 if [ $? = 1 ] && [ -s m.vit ] && [ -s err ]; then pass; else fail "a report that cannot be written"; fi
 
-# A C header, whose array is the file and whose sizes are those of the library.
+# The array of a C header equals the file, and its sizes equal the library's.
 random
 accepts $H
 cat >array.c <<'END'
@@ -1078,7 +1078,7 @@ prints "#define MODEL_OUTPUT $width"
 refuses 1 "m.safetensors: is a safetensors checkpoint" --c-array
 refuses 2 "--c-array and --to exclude each other" --c-array --to vit
 refuses 2 "--match-input and --match-logits need each other" --match-input x.npy
-# a search that takes longer than a moment says how long it may take
+# a longer search prints its time limit
 other=$ROOT/tests/data/own/head_norm
 searches() {
     convert "$ROOT/tests/data/own/norm_names_alpha/model.safetensors" -o m.vit \

@@ -1,5 +1,5 @@
-/* test_convert_units.c - the parts of vit-convert, one by one: names of architectures, resampled
- * positions, labels, config.json, settings. tests/test_convert.sh tests the program as a whole.
+/* test_convert_units.c - tests the parts of vit-convert: names of architectures, resampled
+ * positions, labels, config.json, settings. tests/test_convert.sh tests the whole program.
  *
  *     test_convert_units tests/data
  */
@@ -46,9 +46,9 @@ static report *new_report(void) {
 
 /* === Architectures === */
 
-/* Every tag of timm's plain models, as timm 1.0.29.dev0 has it: embed_dim, depth, num_heads,
- * mlp_dim, patch_size, input size, crop_pct; H, N, U: mean of 0.5, ImageNet's, 0; d: distilled,
- * q: no qkv bias, l: bilinear, y: dynamic. */
+/* Every tag of timm's plain models, from timm 1.0.29.dev0: embed_dim, depth, num_heads, mlp_dim,
+ * patch_size, input size, crop_pct. Letters: H, N, U mean of 0.5, ImageNet's, 0; d distilled; q no
+ * qkv bias; l bilinear; y dynamic. */
 /* clang-format off */
 static const struct {
     const char *name;
@@ -119,7 +119,7 @@ static const struct {
     { "deit_base_distilled_patch16_384.fb_in1k", 768, 12, 12, 3072, 16, 384, 1, 'N', "d" },
 };
 
-/* Names of timm that need an option which vit.h does not have yet. */
+/* Names of timm that need an option that vit.h lacks. */
 static const char *const lacking[] = {
     "vit_small_patch16_18x2_224", "vit_base_patch16_18x2_224", "vit_small_resnet26d_224",
     "vit_small_resnet50d_s16_224", "vit_base_resnet26d_224", "vit_base_resnet50d_224",
@@ -157,7 +157,7 @@ static void test_known_names(void) {
     }
 }
 
-/* The first tag of each name above is timm's default: the bare name means the same. */
+/* The first tag of each name above is timm's default, so the bare name has the same meaning. */
 static void test_default_tags(void) {
     size_t i, k;
     for (i = 0; arch_at(i); i++) {
@@ -296,7 +296,7 @@ static void check_resampled(vit_pos_resample how, const grid_case *g, FILE *file
     free(expected);
 }
 
-/* The cases of make_resample.py, which had PyTorch compute them. */
+/* The cases of make_resample.py, computed by PyTorch. */
 static void test_resample(const char *data) {
     static const grid_case cases[] = {
         { 14, 14, 24, 24, 1 }, { 24, 24, 14, 14, 2 }, { 14, 14, 7, 28, 1 },
@@ -386,7 +386,7 @@ static void check_adapted(const patch_case *p, FILE *file) {
     free(expected);
 }
 
-/* The same generator's patch embeddings, PyTorch's pseudo-inverse among them. */
+/* Patch embeddings of the same script, also with PyTorch's pseudo-inverse. */
 static void test_adapt(const char *data) {
     static const patch_case cases[] = {
         { 3, 16, 1, 16, VIT_RESAMPLE_TIMM },        { 3, 8, 4, 8, VIT_RESAMPLE_TIMM },
@@ -500,7 +500,7 @@ static void test_label_files(void) {
 
 /* === --rename === */
 
-/* Opens two tensors, "a.x" and "b.y", under their new names; NULL if those are refused. */
+/* Opens two tensors, "a.x" and "b.y", under their new names; NULL if the names are refused. */
 static checkpoint *open_renamed(const char *const rules[2]) {
     static const char header[] = "{\"a.x\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]},"
                                  "\"b.y\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}";
@@ -555,7 +555,7 @@ static void test_renames(void) {
         CHECK_MSG(!open_renamed(bad[i].rules) && strstr(latest.text, bad[i].message), "%s: %s",
                   bad[i].message, latest.text);
     memset(rule + 4, 'n', 1023);
-    rule[4 + 1023] = '*'; /* one letter too many: what the '*' stands for */
+    rule[4 + 1023] = '*'; /* the text for '*' is one letter too long */
     CHECK(!open_renamed(long_rule) && strstr(latest.text, "is longer than 1023 letters"));
     memset(rule + 4, 'n', 1040);
     rule[4] = '*';
@@ -577,7 +577,7 @@ static void test_renames(void) {
 
 typedef struct config_case {
     const char *text;
-    const char *message; /* of the failure; NULL: it is accepted */
+    const char *message; /* text of the failure; NULL: accepted */
 } config_case;
 
 static bool read_config(config_file *config, settings *s, const char *text, bool *foreign) {
@@ -721,7 +721,7 @@ static void test_large_config(void) {
     CHECK(!config_read(&config, &s, "/nowhere", NULL, r) && r->failed);
 }
 
-/* What one entry comes to. */
+/* The value that one entry gives. */
 static void test_config_entries(void) {
     static const struct {
         const char *text;
@@ -796,7 +796,8 @@ static void test_config_entries(void) {
     }
 }
 
-/* Each activation by its word, and by some names of libraries, from timm and transformers alike. */
+/* Each activation by its word, and by some names of libraries, in timm's and in transformers'
+ * files. */
 static void test_config_activations(void) {
     static const struct {
         const char *theirs;
@@ -882,7 +883,8 @@ static void test_config_values(void) {
     config_free(&config);
 }
 
-/* Before timm 0.9 all of pretrained_cfg stood at the top, and the labels had another name. */
+/* Before timm 0.9, the members of pretrained_cfg were at the top, and the labels had another
+ * name. */
 static void test_config_old(void) {
     config_file config;
     settings s;
@@ -1022,7 +1024,7 @@ static void test_settings(void) {
     CHECK(settings_parse(&s, "std=2", r) && s.std_count == 1 && s.std[0] == 2);
 }
 
-/* A model as the tensors show it: 192 wide, two blocks, a grid of 14 x 14. */
+/* The facts that the tensors of a model show: 192 wide, two blocks, a grid of 14 x 14. */
 static void plain_settings(settings all[FROM_COUNT], settings_seen *seen) {
     int from;
     for (from = 0; from < FROM_COUNT; from++) settings_start(&all[from], "here");
@@ -1061,7 +1063,7 @@ typedef struct resolve_case {
     const char *tensors, *name, *config, *options; /* settings, with spaces between them */
     int rows, relative;                            /* of pos_embed, of attn.rel_pos */
     int64_t qkv_rows, patch_depth;
-    const char *expected; /* "field=7", or how it is refused */
+    const char *expected; /* "field=7", or the message of a refusal */
 } resolve_case;
 
 static void check_resolved(const resolve_case *t) {
@@ -1253,7 +1255,7 @@ static void test_stem_stride(void) {
     }
 }
 
-/* What does not fit is cut off. */
+/* Text that does not fit is cut off. */
 static void test_describe(void) {
     char whole[256], cut[10];
     vit_config c;
@@ -1325,7 +1327,7 @@ static void test_scale(void) {
 
 enum { WAVES = 16 };
 
-/* Number k of the waves at a place. */
+/* Wave number k at a place. */
 static void check_wave(int kind, const float *row, int place, int k, int last, int sine,
                        int cosine) {
     const double angle = place * exp(-log(10000.0) * k / last);
@@ -1347,7 +1349,7 @@ static void check_line(int kind, const float *row, int place) {
     }
 }
 
-/* The last frequency is 1 / 10000, or would be. */
+/* The last frequency is 1 / 10000, or the one after the last would be. */
 static void check_sincos(int kind, int positions) {
     float table[7 * WAVES];
     vit_config c;
@@ -1387,7 +1389,7 @@ static void test_sincos(void) {
 
 enum { DEPTH = 70, OUTPUTS = 37, SAMPLES = 300, LOUD = 11 };
 
-/* Inputs that are correlated and not centred, one channel much larger than the others. */
+/* Correlated inputs whose mean is not 0, with one channel much larger than the others. */
 static void make_samples(float *x) {
     uint32_t state = 5;
     int i, k;
@@ -1407,7 +1409,7 @@ static void make_weights(float *w) {
     for (; i < OUTPUTS * DEPTH; i++) w[i] = 0; /* steps of 0 */
 }
 
-/* Mean square of what the outputs are off by. */
+/* The mean squared error of the outputs. */
 static double output_error(vit_dtype dtype, const float *x, const float *w, const float *q) {
     double square = 0, e;
     int i, n, k;
@@ -1425,7 +1427,7 @@ static double output_error(vit_dtype dtype, const float *x, const float *w, cons
     return square / (SAMPLES * OUTPUTS);
 }
 
-/* Rounded rows are packed as they are, and keep the rule of section "fits16". */
+/* Packing does not change rounded rows, which keep the rule of section "fits16". */
 static void check_packed(vit_dtype dtype, const float *rows) {
     static unsigned char panel[16 * 128 * 4];
     float row[DEPTH];
@@ -1448,7 +1450,7 @@ static void check_packed(vit_dtype dtype, const float *rows) {
     }
 }
 
-/* most: of the error of rounding to the nearest, what may be left. */
+/* `most` bounds the error relative to that of rounding to the nearest. */
 static void test_rounding(vit_dtype dtype, double most, const float *x, const float *w) {
     static float nearest[OUTPUTS * DEPTH], best[OUTPUTS * DEPTH];
     const quantise_matrix samples = { x, SAMPLES, DEPTH };
@@ -1466,7 +1468,8 @@ static void test_rounding(vit_dtype dtype, double most, const float *x, const fl
     quantise_end(&layer);
 }
 
-/* Both ends half a step off: what is beyond the last step becomes it. Infinity and NaN stay. */
+/* Both ends are half a step off: a value beyond the last step becomes the last step. Infinity and
+ * NaN stay. */
 static void test_inputs(void) {
     float ends[] = { -153.5f, 101.5f }, none[] = { HUGE_VALF, -HUGE_VALF, (float)NAN };
     quantise_input(VIT_I8, ends, 2);
@@ -1491,7 +1494,7 @@ static void test_quantise(void) {
     CHECK_MSG(alpha > 0, "an outlier is not smoothed");
     for (k = 0; k < DEPTH; k++)
         if (k != LOUD) CHECK(factors[k] > 0 && factors[k] < factors[LOUD] / 3);
-    memset(x, 0, sizeof x); /* nothing to learn from, nothing to be wrong about */
+    memset(x, 0, sizeof x); /* no samples, no error */
     memset(w, 0, sizeof w);
     CHECK(quantise_smooth(VIT_I8, &samples, &weights, factors, &alpha));
     for (k = 0; k < DEPTH; k++) CHECK(factors[k] > 0 && isfinite(factors[k]));
@@ -1500,7 +1503,7 @@ static void test_quantise(void) {
     for (k = 0; k < DEPTH; k++) CHECK(factors[k] > 0 && isfinite(factors[k]));
 }
 
-/* What the calibration does to the weights, written in f32 where nothing is rounded. */
+/* The calibration's changes of the weights, written as f32, so that nothing is rounded. */
 static bool write_folded(const vit_model *model, photo_list *photos, FILE *file, report *r) {
     const vit_writer_contents contents = { .config = &model->config, .dtype = VIT_F32 };
     calibration *c = calibrate_start(model, VIT_I8, decoder, photos, true, r);
@@ -1528,7 +1531,7 @@ static void run_selftest_input(const vit_model *model, float *output) {
     runner_close(&run);
 }
 
-/* Smoothing must change the weights, and nothing of what they compute. */
+/* Smoothing must change the weights but not the results. */
 static void check_folding(const vit_model *model, const vit_model *folded) {
     float a[5], b[5], largest = 0;
     vit_tensor s, t;
@@ -1562,7 +1565,7 @@ static void fold(const tiny_options *o, char *path) {
     tiny_free(&f);
 }
 
-/* Norms between the layers, and tensors that belong to none. */
+/* Norms between the layers, and tensors that belong to no layer. */
 static void test_folding(const char *data) {
     char path[256];
     tiny_options o[4];
@@ -1611,8 +1614,7 @@ static double compare_norms(float a, float b, photo_list *photos) {
     return result.mean_cosine;
 }
 
-/* Embeddings of nothing but zeros are the same, and like no others; what is no number says
- * nothing. */
+/* Two embeddings of zeros are equal, and differ from all others; NaN counts for nothing. */
 static void test_compare(const char *data) {
     static const struct {
         float a, b;
@@ -1634,7 +1636,7 @@ static void test_compare(const char *data) {
 
 /* === Photos === */
 
-/* A random model to measure has the types that a conversion gives its tensors. */
+/* The tensors of a random model for measuring have the types that a conversion gives. */
 static void check_random(vit_dtype dtype) {
     convert_options options;
     vit_writer_contents contents;

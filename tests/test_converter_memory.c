@@ -1,13 +1,13 @@
-/* test_converter_memory.c - fails each allocation of whole conversions in turn, each reading and
- * each writing of a file.
+/* test_converter_memory.c - fails in turn each allocation, each read and each write of a file in
+ * whole conversions.
  *
  *     test_converter_memory tests/data [MOST]
  *
- * Whatever fails, the converter must say so in one line, crash nowhere, give back what it took,
- * leave the file that it was to replace as it was, and nothing beside it. Or write the same bytes
- * as ever: stb_image asks of a PNG whether it is a JPEG, which takes memory. The linker puts the
- * functions below in the place of malloc and its kin, fread and its (Makefile). At most MOST
- * failures a conversion, evenly spaced; without it all.
+ * After any failure the converter must report it in one line, must not crash, must free everything,
+ * and must leave the output as it was, with no other file. Or it may write the usual bytes:
+ * stb_image allocates memory to check whether a PNG is a JPEG. The linker replaces malloc, fread
+ * and similar functions by those below (Makefile). At most MOST failures per conversion, evenly
+ * spaced; all, if MOST is missing.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -40,8 +40,8 @@ void __wrap_free(void *p);
 
 enum { MAX_LIVE = 1 << 16, PHOTOS = 8 };
 
-/* Blocks that were taken and not given back, in a hash table: what the C library itself takes and
- * leaves to its caller (realpath, open_memstream) is not in it. */
+/* A hash table of blocks that are not freed yet. It lacks blocks that the C library allocates for
+ * its caller (realpath, open_memstream). */
 static void *live[MAX_LIVE];
 static long live_count, calls, fail_at; /* fail_at 0: never */
 
@@ -58,7 +58,7 @@ static void *add_live(void *p) {
     return p;
 }
 
-/* What was pushed on by a collision moves up. */
+/* Entries that a collision moved away move back. */
 static void remove_live(const void *p) {
     size_t i = find_live(p);
     if (!p || !live[i]) return;
@@ -121,8 +121,8 @@ static bool breaks(void) {
     return true;
 }
 
-/* Reading what is written, or the other way round, is what makes ferror true (of files, not of
- * streams in memory, whose failure is one of an allocation). */
+/* Reading a file that is being written, or the reverse, makes ferror true. That does not work for
+ * streams in memory, which fail only by an allocation. */
 size_t __wrap_fread(void *to, size_t size, size_t count, FILE *file) {
     if (!breaks()) return __real_fread(to, size, count, file);
     fputc(0, file);
@@ -180,7 +180,7 @@ static char folder[64], output[96], model[96], labels[96];
 typedef struct job {
     const char *checkpoint; /* in tests/data */
     vit_dtype dtype;
-    bool photos; /* calibrate and compare with them */
+    bool photos; /* photos for calibration and comparison */
     bool labels;
     const char *settings; /* --set, with spaces between them */
     int chans, patch;     /* --in-chans, --patch-size; or 0 */
@@ -196,7 +196,7 @@ static bool put_settings(settings *s, const char *words, report *r) {
     return true;
 }
 
-static bool skipped; /* a photo that could not be read: the others calibrate otherwise */
+static bool skipped; /* an unreadable photo: calibration with the others gives other bytes */
 
 static bool convert(const job *j, report *r) {
     static const char *const photos[PHOTOS] = {
@@ -221,7 +221,7 @@ static bool convert(const job *j, report *r) {
     options.output = output;
     options.dtype = j->dtype;
     options.quiet = true;
-    options.decoding.no_sandbox = true; /* whose children would share what is counted */
+    options.decoding.no_sandbox = true; /* its children would share the counters */
     options.labels = j->labels ? labels : NULL;
     options.calibrate.items = options.compare.items = items;
     options.calibrate.count = options.compare.count = j->photos ? PHOTOS : 0;
@@ -306,7 +306,7 @@ static void fail_each(const char *what, operation *perform, const job *j, long m
     const long before = live_count;
     long total, tried, i;
     uint64_t wanted;
-    write_old(); /* its being there costs an allocation */
+    write_old(); /* the check for its existence allocates */
     calls = 0;
     CHECK_MSG(perform(j, &r), "%s: %s", what, r.text);
     total = calls;

@@ -1,6 +1,6 @@
-/* test_cores - how many threads vit_threads_create takes by default: of a file system that this
- * test writes, with affinity and control groups of both versions, as machines, containers and
- * batch systems show them. And what the workers are called.
+/* test_cores - tests the default number of threads of vit_threads_create. The test writes a file
+ * system with control groups of both versions, as machines, containers and batch systems have them,
+ * and sets affinity. It also tests the names of the workers.
  */
 #define _XOPEN_SOURCE 700
 static char system_root[64];
@@ -8,7 +8,7 @@ static char system_root[64];
 #define VIT_STATIC
 #define VIT_NO_SIMD
 #define VIT_NO_PREPROCESS
-#define VIT_UNOPTIMIZED /* its numbers are not used */
+#define VIT_UNOPTIMIZED /* the numbers in it have no effect */
 #define VIT_IMPLEMENTATION
 #include "vit.h"
 
@@ -71,13 +71,13 @@ static void test_affinity(void) {
     check_allowed("Cpus_allowed_list:\t0-7\n", 0);
     check_allowed("Mems_allowed:\tffff\n", 0);
     check_allowed("", 0);
-    /* 4,096 CPUs: a line longer than any piece */
+    /* 4,096 CPUs: a line longer than a buffer */
     memset(text, 0, sizeof text);
     strcpy(text, "Cpus_allowed:\t");
     for (int i = 0; i < 128; i++) strcat(text, i ? ",00000f00" : "80000000");
     strcat(text, "\nMems_allowed:\tff\n");
     check_allowed(text, 1 + 127 * 4);
-    /* after 3,000 groups of the user, one of which begins a piece with the key */
+    /* after 3,000 groups of the user, one of which begins a buffer with the key */
     memset(text, 0, sizeof text);
     strcpy(text, "Groups:\t");
     for (int i = 0; i < 3000; i++) strcat(text, "1ffff ");
@@ -90,7 +90,7 @@ static void test_affinity(void) {
         CHECK_MSG(vit__allowed_cores() == 2, "%d characters before: %d", pad, vit__allowed_cores());
         clear();
     }
-    /* a thread's own comes before the process's */
+    /* the thread's own file comes before the process's */
     put("/proc/self/status", "Cpus_allowed:\tff\n");
     put("/proc/thread-self/status", "Cpus_allowed:\t3\n");
     CHECK(vit__allowed_cores() == 2);
@@ -101,7 +101,7 @@ static void check_quota(const char *what, int expected) {
     CHECK_MSG(vit__quota_cores() == expected, "%s: %d, not %d", what, vit__quota_cores(), expected);
 }
 
-/* One file cpu.max, in the group that is the root. */
+/* A single file cpu.max, in the root group. */
 static void check_max(const char *text, int expected) {
     put("/proc/self/cgroup", "0::/\n");
     put(V2 "/cpu.max", text);
@@ -164,7 +164,7 @@ static void test_groups(void) {
     put(V2 "/system.slice/other/cpu.max", "1000 100000\n");
     check_quota("not its neighbour's", 1);
     clear();
-    /* a container: its own group is the root of what it sees, whatever its name outside */
+    /* a container sees its own group as the root, whatever the group's name outside */
     put("/proc/self/cgroup", "0::/docker/0123456789abcdef\n");
     put(V2 "/cpu.max", "200000 100000\n");
     check_quota("the root's", 2);
@@ -206,14 +206,14 @@ static void test_groups(void) {
     put("/sys/fs/cgroup/cpu/a/cpu.cfs_period_us", "100000\n");
     check_quota("controllers that are not cpu", 0);
     clear();
-    /* both versions at once: the tighter one */
+    /* both versions at once: the lower limit counts */
     put("/proc/self/cgroup", "4:cpu,cpuacct:/a\n0::/a\n");
     put(V1 "/a/cpu.cfs_quota_us", "300000\n");
     put(V1 "/a/cpu.cfs_period_us", "100000\n");
     put(V2 "/a/cpu.max", "200000 100000\n");
     check_quota("both", 2);
     clear();
-    /* not what it should be */
+    /* invalid contents */
     put("/proc/self/cgroup", "0:\n:\n\n0\n4:cpu\n0::\n");
     check_quota("no lines of three parts", 0);
     clear();
@@ -221,7 +221,7 @@ static void test_groups(void) {
     put(V2 "/a/cpu.max", "200000 100000\n");
     check_quota("no newline", 2);
     clear();
-    /* a path that no buffer holds: the groups around it count as far as they are read */
+    /* a path longer than any buffer: only the groups in its read part count */
     strcpy(line, "0::");
     for (int i = 0; i < 400; i++) strcat(line, "/abcdefghi");
     strcat(line, "\n4:cpu,cpuacct:/a\n");
@@ -245,7 +245,7 @@ static void check_num_cores(const char *what, int expected) {
     vit_threads_destroy(pool);
 }
 
-/* The tightest of what is online, allowed and paid for. */
+/* The lowest of the CPUs online, the affinity and the quota. */
 static void test_all(void) {
     const int online = vit__online_cores();
     check_num_cores("no /proc", online);
@@ -260,7 +260,7 @@ static void test_all(void) {
     clear();
 }
 
-/* How many of this process's threads have the name. */
+/* The number of this process's threads with this name. */
 static int count_named(const char *name) {
     char path[300], found[64];
     int count = 0;
@@ -292,7 +292,7 @@ static void test_names(void) {
     CHECK(vit_threads_create(4, &pool, &executor) == VIT_OK);
     executor.parallel_for(executor.user, 100, count_a_job, &jobs);
     CHECK(jobs == 100);
-    for (tries = 0; tries < 1000 && named != 3; tries++) { /* one may be slow to begin */
+    for (tries = 0; tries < 1000 && named != 3; tries++) { /* a thread may start late */
         named = count_named("vit-worker\n");
         if (named != 3) nanosleep(&(struct timespec){ 0, 5000000 }, NULL);
     }

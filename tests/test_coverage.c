@@ -1,9 +1,10 @@
-/* test_coverage.c - every set of options that timm's pretrained ViTs have, against timm's numbers.
+/* test_coverage.c - compares every set of options of timm's pretrained ViTs with timm's numbers.
  *
  *     test_coverage tests/data
  *
- * tests/data/coverage has a small model for each, built and run by timm: tests/make_coverage.py
- * wrote them, and models/COVERAGE.md says which tags each stands for. Of each it is shown that
+ * tests/data/coverage has a small model for each, which timm built and ran
+ * (tests/make_coverage.py). models/COVERAGE.md lists the tags that each stands for. Of each it is
+ * shown that
  *
  *   - the converted folder prepares images as timm does, and its logits, embedding and tokens are
  *     timm's, in every tier of kernels
@@ -28,13 +29,13 @@
 
 enum { IMAGES = 2, MAX_PATH = 1024 };
 
-/* Of the largest number; f32 against PyTorch's f32. */
+/* Relative to the largest number; f32 compared with PyTorch's f32. */
 static const double tolerance = 2e-5;
 
 typedef struct fixture {
     const char *name;
     char folder[MAX_PATH], work[MAX_PATH], model_path[MAX_PATH];
-    int in_chans;        /* to convert for; 0: as they are */
+    int in_chans;        /* input size and channels for the conversion; 0: unchanged */
     vit_config config;   /* as converted with config.json */
     char full_name[192]; /* of the architecture, with the tag */
     vit_model model;
@@ -49,7 +50,7 @@ static void *allocate(size_t count) {
     exit(2);
 }
 
-/* Room is plenty for the names here: what does not fit is a failure to open the file. */
+/* The names here fit; a longer one would only fail to open. */
 static const char *join(char path[MAX_PATH], const char *folder, const char *name) {
     const size_t length = strlen(folder);
     snprintf(path, MAX_PATH, "%.*s/%.250s", (int)(length < 700 ? length : 700), folder, name);
@@ -104,7 +105,7 @@ static void same_config(const fixture *f, const vit_config *named) {
                   "%s by name: mean or std of channel %d", f->name, i);
 }
 
-/* The model was shrunk, and nobody but these says how far. */
+/* The sizes of the shrunk model, which only these options state. */
 static void tell_sizes(const fixture *f, settings *told) {
     const vit_config *c = &f->config;
     settings_start(told, "--set");
@@ -116,7 +117,7 @@ static void tell_sizes(const fixture *f, settings *told) {
     settings_put(told, SETTING_NUM_HEADS, c->num_heads);
 }
 
-/* Again where there is no config.json beside the weights. */
+/* Repeats it without the config.json beside the weights. */
 static void check_name(const fixture *f) {
     char from[MAX_PATH], target[MAX_PATH], alone[MAX_PATH];
     settings told;
@@ -165,7 +166,7 @@ static void check_preprocessing(const fixture *f) {
 
 /* === Numbers === */
 
-/* 32-bit LCG, one sequence for each image; image() of tests/make_fixtures.py does the same. */
+/* A 32-bit LCG with one sequence for each image, like image() of tests/make_fixtures.py. */
 static void make_images(float *images, size_t size) {
     uint32_t image;
     size_t i;
@@ -265,7 +266,7 @@ static int is_resized(const struct dirent *entry) {
     return !strncmp(entry->d_name, "img_size_", 9) || !strncmp(entry->d_name, "in_chans_", 9);
 }
 
-/* Converted for the input that the file's name tells. */
+/* Converts the model for the input in the file's name. */
 static void check_input(fixture *f, const char *file) {
     settings told;
     vit_config config;

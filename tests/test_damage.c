@@ -1,12 +1,12 @@
-/* test_damage.c - a checkpoint of every layout, damaged in every way that one can think of: cut
- * off, single bits turned, keys shuffled, renamed, missing, doubled, wrapped, of the wrong shape
- * or type, two models in one file. Each must become the same model as the undamaged file, where
- * nothing that matters was hit, or be refused by one line that names the file and the reason; and
- * then nothing may be left beside it. The cases are those of tests/data/layouts/cases.txt.
+/* test_damage.c - damages a checkpoint of every layout in many ways: truncated; flipped bits; keys
+ * shuffled, renamed, missing, duplicated or wrapped; wrong shapes or types; two models in one file.
+ * Each file must give the undamaged model, if the damage has no effect, or be refused by one line
+ * that names the file and the reason. A refusal must leave no other file.
+ * tests/data/layouts/cases.txt lists the cases.
  *
  *     test_damage tests/data [SHARE [CASE...]]
  *
- * With a SHARE above 1, of all these damages only one in so many: other ones in each case.
+ * With a SHARE above 1, only one damage in SHARE is tried, another one in each case.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -37,10 +37,10 @@ typedef struct damage_case {
     const char *rename_items[MAX_OPTIONS];
     text_list rename;
     const char *img_size, *arch;
-    bool refused; /* as it is: then damaged all the more */
+    bool refused; /* the whole file, which is then damaged in all ways */
 } damage_case;
 
-/* What became of a conversion. */
+/* The result of a conversion. */
 typedef struct outcome {
     bool good;
     uint64_t signature;     /* of settings and tensors */
@@ -49,7 +49,7 @@ typedef struct outcome {
     const char *layout;
 } outcome;
 
-static int share = 1, chosen; /* damages chosen, chosen + share, ... are tried */
+static int share = 1, chosen; /* the damages tried are number chosen, chosen + share, ... */
 static uint32_t random_state;
 
 static uint32_t random_below(uint32_t n) {
@@ -61,7 +61,7 @@ static uint32_t random_below(uint32_t n) {
 
 static char folder[64];
 static char damaged[160], output[160]; /* paths in it */
-static int files_beside;               /* how many files lie there for good */
+static int files_beside;               /* number of files that stay there */
 
 static void path_of(char path[160], const char *name) {
     snprintf(path, 160, "%s/%s", folder, name);
@@ -148,7 +148,7 @@ static bool parse_options(const damage_case *t, int num_heads, settings *s, repo
     return true;
 }
 
-/* Converts what now lies in the folder, and checks what must hold however that ends. */
+/* Converts the file in the folder, and checks the rules for every result. */
 static void convert_damaged(const damage_case *t, int num_heads, const char *what, outcome *o) {
     report r = report_make();
     convert_options options;
@@ -195,8 +195,8 @@ static bool names_option(const char *text, const char *assignment) {
     return false;
 }
 
-/* Without any, one message must ask for all that is needed, by options of cases.txt as one gives
- * them. What is assumed instead of asking is test_defaults.c's business. */
+/* Without options, one message must ask for everything, with the options of cases.txt.
+ * test_defaults.c tests the assumptions that replace questions. */
 static void test_questions(const damage_case *t, const outcome *base) {
     damage_case asked = *t;
     outcome o;
@@ -222,8 +222,8 @@ typedef struct entry {
     int ndim;
     int64_t dims[CHECKPOINT_MAX_DIMS];
     int64_t count;
-    float *values; /* not its own where it is a copy */
-    bool matters;  /* the undamaged model is made of it */
+    float *values; /* a copy does not have its own */
+    bool matters;  /* tensors that the undamaged model uses */
     bool omitted;
 } entry;
 
@@ -234,8 +234,8 @@ typedef struct entry_list {
     int count;
 } entry_list;
 
-static entry_list whole, changed; /* as it is, with damage */
-static entry_list other;          /* as it is, of the case before */
+static entry_list whole, changed; /* without options, damaged */
+static entry_list other;          /* the undamaged file of the previous case */
 static const char *other_layout = "";
 
 /* === The file itself === */
@@ -245,7 +245,7 @@ static int compare_sizes(const void *a, const void *b) {
     return *x < *y ? 1 : *x > *y ? -1 : 0;
 }
 
-/* From the longest to the shortest, so that the file need not be written again. */
+/* From the longest to the shortest, so that the file is only truncated further. */
 static void test_truncated(const damage_case *t, const unsigned char *bytes, size_t size) {
     static size_t sizes[TRUNCATIONS];
     const int count = (t->refused ? TRUNCATIONS / 10 : TRUNCATIONS) / share;
@@ -261,8 +261,8 @@ static void test_truncated(const damage_case *t, const unsigned char *bytes, siz
     }
 }
 
-/* Cut where a tensor begins whose name stands before its data, as in vit.cpp's files: what is left
- * is as good as any file, but for what is missing. Elsewhere it is one more place to cut at. */
+/* Cuts where a tensor begins. In vit.cpp's files a tensor's name precedes its data, so the rest is
+ * a valid file that lacks tensors. In other files this is one more place to cut. */
 static void test_cut_between(const damage_case *t, const unsigned char *bytes, size_t size) {
     outcome o;
     int i;
@@ -278,7 +278,8 @@ static void test_cut_between(const damage_case *t, const unsigned char *bytes, s
     }
 }
 
-/* A bit of a weight can be anything; a bit of all else must not crash or leave anything. */
+/* A flipped bit of a weight may have any effect; any other flipped bit must not crash or leave
+ * files. */
 static void test_flipped(const damage_case *t, unsigned char *bytes, size_t size) {
     int i;
     outcome o;
@@ -360,9 +361,9 @@ static void free_entries(entry_list *list) {
     list->count = 0;
 }
 
-/* --- what is done to them --- */
+/* --- the change of the keys --- */
 
-/* Around torch.nn's encoder everybody has what they like. */
+/* The code around torch.nn's encoder varies freely. */
 static bool is_ones_own(const outcome *base, const char *name) {
     return !strncmp(base->layout, "torch.nn.TransformerEncoder", 27) && !strstr(name, "layers.");
 }
@@ -372,7 +373,7 @@ static bool ends_with(const char *name, const char *ending) {
     return length >= end && !strcmp(name + length - end, ending);
 }
 
-/* Tensors whose absence nothing shows: models without them look the same otherwise. */
+/* Tensors whose absence is undetectable, because valid models without them are otherwise equal. */
 static bool may_be_absent(const outcome *base, const char *name) {
     static const char *const ends[] = {
         "register_tokens",                     /* DINOv2's own files: with or without registers */
@@ -388,7 +389,7 @@ static bool may_be_absent(const outcome *base, const char *name) {
     return false;
 }
 
-/* The names of these say what they, or others beside them, are of; the numbers are not read. */
+/* The names of these tensors identify them or their neighbours; their values are not read. */
 static bool is_read(const entry *e) {
     return e->matters && !ends_with(e->name, "rope.freqs_cos") &&
            !ends_with(e->name, "token_embedding.weight") &&
@@ -399,18 +400,18 @@ static bool same(const outcome *o, const outcome *base) {
     return o->good && o->signature == base->signature;
 }
 
-/* Does a refusal name the key? After --rename it has another name there. */
+/* True if a refusal names the key, which --rename may have changed. */
 static bool names_key(const damage_case *t, const outcome *o, const char *key) {
     return !o->good && (t->rename.count > 0 || strstr(o->text, key));
 }
 
-/* Names that no table knows are matched by structure, which may still find the same tensors, or ask
- * what only the table told. */
+/* Names that no table has are matched by structure, which may find the same tensors or ask for
+ * settings that only the table fixed. */
 static bool is_by_structure(const outcome *o) {
     return o->layout && strstr(o->layout, "hand-written");
 }
 
-/* The changed list as a file, and what becomes of it. */
+/* Writes the changed list as a file, and converts it. */
 static void convert_changed(const damage_case *t, const outcome *base, const char *what,
                             outcome *o) {
     write_entries(&changed);
@@ -433,7 +434,7 @@ static void test_shuffled(const damage_case *t, const outcome *base) {
     }
 }
 
-/* Finds out which tensors matter. */
+/* Finds the tensors that affect the model. */
 static void test_missing(const damage_case *t, const outcome *base) {
     outcome o;
     int i;
@@ -447,8 +448,9 @@ static void test_missing(const damage_case *t, const outcome *base) {
     }
 }
 
-/* A letter changed: the message names the old key or the new one, or, if it was the key that tells
-   a layout from the next, what the next one lacks; unless structure explains it. */
+/* One letter is changed. The message must name the old key or the new one, unless structure
+ * explains it. If the key distinguished two layouts, the message names the key that the other
+ * layout lacks. */
 static void test_renamed(const damage_case *t, const outcome *base) {
     outcome o;
     int i;
@@ -501,7 +503,7 @@ static bool has_entry(const entry_list *list, const char *name) {
     return false;
 }
 
-/* The tensors of the last case of another layout beside its own. */
+/* The tensors of the previous case, of another layout, beside its own. */
 static void test_two_models(const damage_case *t, const outcome *base) {
     outcome o;
     int i;
@@ -514,13 +516,13 @@ static void test_two_models(const damage_case *t, const outcome *base) {
     CHECK_MSG(!o.good, "%s: a second model in it", t->name);
 }
 
-/* Projections without a bias, registers without a position: they are as many as they are. */
+/* Projections without a bias and registers without a position may occur in any number. */
 static bool may_be_cut(const char *name) {
     return ends_with(name, "visual_projection.weight") || ends_with(name, "head.proj.weight") ||
            ends_with(name, "register_tokens");
 }
 
-/* First and last dimension swapped; a row less: neither may become another model. */
+/* Swaps the first and last dimension, or removes a row; neither may give another model. */
 static void test_misshapen(const damage_case *t, const outcome *base) {
     outcome o;
     int i;

@@ -1,6 +1,6 @@
-/* test_defaults.c - what vit-convert takes for granted where a checkpoint does not tell: for every
- * library the values that its own code or documentation gives, one check each. test_arch.c has
- * those that a name of timm stands for.
+/* test_defaults.c - tests the values that vit-convert assumes if a checkpoint does not state them.
+ * For every library they are those of its own code or documentation, with one check each.
+ * test_arch.c tests the values that timm's names imply.
  *
  *     test_defaults tests/data
  */
@@ -18,7 +18,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* A conversion and what becomes of it. */
+/* A conversion and its result. */
 typedef struct row {
     const char *source;       /* who says so */
     const char *checkpoint;   /* under tests/data/layouts, or a list of tensors: see write_list */
@@ -120,7 +120,7 @@ static const row transformers[] = {
       "norm_eps=1e-5 activation=silu norm_type=rms pool=avg" },
 };
 
-/* What the classes do if their file does not say, or is not there. */
+/* The defaults of the classes if their file omits a value, or does not exist. */
 static const row image_processors[] = {
     { "ViTImageProcessor", HF_VIT, AT_224, TYPE("vit"), NULL, VIT_IMAGES },
     { "ViTImageProcessor", HF_VIT, AT_224, TYPE("vit"), "{}", VIT_IMAGES },
@@ -312,7 +312,7 @@ static const row others[] = {
       "crop_mode=center interpolation=bicubic " RESIZE(224) " " IMAGENET },
 };
 
-/* Heads that follow from the width, which takes wider models than the layouts' own. */
+/* The number of heads that follows from the width, in models wider than those of the layouts. */
 #define TIMM_TENSORS(width, wide3)                                                                 \
     "patch_embed.proj.weight " width ",3,1,1;patch_embed.proj.bias " width ";cls_token 1,1," width \
     ";pos_embed 1,2," width ";norm.weight " width ";norm.bias " width                              \
@@ -408,7 +408,7 @@ static void write_list(const char *list, const char *path) {
     if (file) fclose(file);
 }
 
-/* In the folder under one name, whatever it is. */
+/* Puts the file into the folder under one name, whatever its kind. */
 static void place_checkpoint(const char *data, const char *which) {
     char path[128], from[1024], absolute[1024];
     path_of(path, "model.ckpt");

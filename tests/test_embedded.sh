@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# examples/firmware/EMBEDDED.md: its files are written as printed. CMake runs those for ESP-IDF and
-# Zephyr with functions that note what theirs would be told; manifests are parsed; the sources that
-# each system would compile are, for a Cortex-M, and the program names what it sees under QEMU. So
-# does the program that examples/firmware/README.md prints.
+# Extracts the files that examples/firmware/EMBEDDED.md prints. CMake runs those for ESP-IDF and
+# Zephyr with functions that record their arguments. The test parses the manifests, compiles each
+# system's sources for a Cortex-M, and checks the program's classes under QEMU. It also runs the
+# program of examples/firmware/README.md.
 set -u
 cd "$(dirname "$0")/.."
 . tests/built.sh programs
@@ -98,7 +98,7 @@ printf 'src/vit.c\nsrc\n' >"$work/arduino.list" # by its specification: all of s
 
 # --- manifests ------------------------------------------------------------------------------------
 
-# yaml FILE: of mappings alone, two spaces a level; prints "a.b: value"
+# yaml FILE: parses mappings with two spaces per level; prints "a.b: value"
 yaml() {
     awk '
         !/^( *)[a-z_]+:( ("[^"]*"|[^"#:]+))?$/ { print "not YAML: " $0; exit 1 }
@@ -165,7 +165,7 @@ void *memset(void *to, int value, size_t size);
 int memcmp(const void *a, const void *b, size_t size);
 END
 
-# object BOARD OBJECT SOURCE FLAGS...: as others compile, without our many warnings
+# object BOARD OBJECT SOURCE FLAGS...: compiles like a user, without our warnings
 # shellcheck disable=SC2154,SC2086 # cpu is of boards.sh; words
 object() {
     local board=$1 object=$2 source=$3
@@ -174,7 +174,7 @@ object() {
         -Wall -Wextra -Werror -ffunction-sections -fdata-sections -O2 "$@" -c "$source" -o "$object"
 }
 
-# The file and the folder that a system's list names, as paths.
+# The file and the folder that a system's list names must be the paths.
 named() { # SYSTEM
     local at=$work/vit
     [ "$1" = zephyr ] && at=$at/zephyr
@@ -209,7 +209,7 @@ if have arm-none-eabi-gcc "compiling for Cortex-M"; then
         check "the program links" links arduino m4
         tail -c +17 examples/firmware/sample-images.idx3 >"$work/camera"
         run m4 "$work/arduino.m4" "$work/camera" >"$work/said"
-        # all 16 are right: the names of the labels, a byte each after 8
+        # all 16 are right: the names of the labels, which are bytes after a header of 8
         tail -c +9 examples/firmware/sample-labels.idx1 | od -An -v -tu1 -w1 |
             while read -r label; do
                 "$bin/tools/vit-info" models/fashion-vit.vit --labels | sed -n "s/^ *$label  //p"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What whoever starts a program may have done to it: standard streams are closed, signals ignored,
-# limits low. It gives the same output, or fails and says why, and never waits for ever.
+# The parent of a program may close standard streams, ignore signals or set low limits. The program
+# must give the same output, or fail with a reason, and never hang.
 #
 #     BIN=. bash tests/test_environment.sh
 #
@@ -38,7 +38,7 @@ is 0
 
 # --- closed standard streams ----------------------------------------------------------------------
 
-# closed STREAMS COMMAND...: of 'in out err', those are closed.
+# closed STREAMS COMMAND...: runs it with these of 'in out err' closed.
 closed() {
     local streams=$1
     shift
@@ -56,7 +56,7 @@ closed() {
 # Timings are not compared.
 masked() { if [ "$mask" = yes ]; then sed -E 's/[0-9][0-9.e+-]*/N/g; s/ +/ /g' "$1"; else cat "$1"; fi; }
 
-# alike COMMAND...: prints and writes (in result*) what it does with all streams open; with stdout
+# alike COMMAND...: prints, and writes to result*, the same as with all streams open; with stdout
 # closed, it fails if it would print something.
 mask=no
 alike() {
@@ -94,7 +94,7 @@ alike() {
     done
 }
 
-# fails STREAMS COMMAND...: it says why, unless stderr is closed.
+# fails STREAMS COMMAND...: it fails with a message, unless stderr is closed.
 fails() {
     closed "$@"
     is 1

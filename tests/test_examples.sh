@@ -39,7 +39,7 @@ export PATH=$work/compilers:$programs:$PATH
 
 # --- what an example says of itself ----------------------------------------------------------------
 
-# comment FILE: the first comment, without what its lines begin with
+# comment FILE: the text of the first comment
 comment() {
     case $1 in
     *.py) sed -n '2,/"""$/{ s/^"""//; s/"""$//; p; }' "$1" ;;
@@ -53,7 +53,8 @@ prints() {
     comment "$1" | awk '/^    [$] / { on = 1; next } !/^    / { on = 0 } on { print substr($0, 5) }'
 }
 
-# alike FOUND EXPECTED: the same lines in any order; the last digit of a number may differ by one
+# alike FOUND EXPECTED: passes for the same lines in any order; the last digit of a number may
+# differ by one
 alike() {
     [ -s "$2" ] && paste -d '\n' <(sort "$1") <(sort "$2") | awk '
         function differ(a, b) {
@@ -70,7 +71,7 @@ alike() {
 
 # --- each example -----------------------------------------------------------------------------------
 
-# in_folder COMMAND: in the folder of the example, by a shell
+# in_folder COMMAND: a shell runs it in the folder of the example
 in_folder() { (cd "$folder" && FLAGS=${FLAGS-} bash -c "$1"); }
 
 # compiles FILE: runs the commands of its first comment. hello.c and small.c compile the
@@ -111,7 +112,7 @@ compiles() {
     done <"$work/commands"
 }
 
-# shown FILE: what its comment shows
+# shown FILE: the output in its comment
 shown() {
     shows "examples/$1" >"$work/commands"
     prints "examples/$1" >"$work/expected"
@@ -122,7 +123,7 @@ shown() {
     if alike "$work/out" "$work/expected"; then pass; else fail "$1 does not print what it shows"; fi
 }
 
-# refuses STATUS TEXT COMMAND: it ends with that status and a message with that text, and prints nothing
+# refuses STATUS TEXT COMMAND: passes if it exits with STATUS, has TEXT on stderr and prints nothing
 refuses() {
     try in_folder "./$3"
     is "$1"

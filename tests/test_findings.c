@@ -1,5 +1,5 @@
-/* test_findings.c - one message about everything that is missing, what it says to give, the same as
- * JSON, names that differ in their numbers as one, and the values that a setting may have.
+/* test_findings.c - tests the message about all that is missing: the options that it names, its
+ * JSON, groups of names that differ only in numbers, and the possible values of a setting.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,7 +62,8 @@ static void test_messages(void) {
     findings_free(&f);
 }
 
-/* The most harmful first, whatever the order in which they are found; equals in that order. */
+/* The most harmful assumption comes first, whatever the order in which they are found; equally
+ * harmful ones keep their order. */
 static void test_order(void) {
     static const char *const found[] = {
         "no configuration", "norm_eps=1e-05",
@@ -94,7 +95,7 @@ static void test_order(void) {
     findings_free(&f);
 }
 
-/* The message has `before` and `expected`, or, where that is "", no example. */
+/* The message has `before` and `expected`, or no example if `expected` is "". */
 static void check_example(findings *f, bool strict, const char *before, const char *expected) {
     report r = report_make();
     char wanted[128];
@@ -106,7 +107,7 @@ static void check_example(findings *f, bool strict, const char *before, const ch
     findings_free(f);
 }
 
-/* The values that are assumed, as a shell takes them; what no option gives is left out. */
+/* The assumed values, quoted for a shell; assumptions without an option are left out. */
 static void test_assumed_given(void) {
     static const struct {
         const char *what, *expected;
@@ -129,7 +130,7 @@ static void test_assumed_given(void) {
     }
 }
 
-/* Options that follow each other are all needed; of others one is. */
+/* Consecutive options are all needed; of other options, one is. */
 static void test_given(void) {
     static const struct {
         const char *options, *expected;
@@ -149,7 +150,7 @@ static void test_given(void) {
     }
 }
 
-/* What does not fit is counted; no line is cut. */
+/* Entries that do not fit are counted; no line is cut. */
 static void test_many(void) {
     findings f = { { NULL, 0, 0 }, { NULL, 0, 0 }, { NULL, 0, 0 } };
     report r = report_make();
@@ -254,7 +255,7 @@ static void check_json(putter *put, const findings *f, const char *expected) {
 #define DIGITS             "1234567890123456789012345678901234567890123456789012345678901234567890"
 #define NOTED(value, note) "{\"value\": \"" value "\", \"note\": \"" note "\"}"
 
-/* What the options of a question offer, and which of it is suggested. */
+/* The choices that the options of a question offer, and the suggested one. */
 static void test_offers(void) {
     static const struct {
         const char *setting, *options, *choices, *suggested;

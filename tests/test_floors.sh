@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# The folders of tools/ are floors: no #include leads up. tools/README.md has the list of floors and
-# of what each may include; here every #include is held against it, and every symbol that an object
-# takes from another. No two files include each other, however many stand between them. All are written
-# as .clang-format has it, but vit.h, whose words and tables of macros no formatter keeps. The last line
-# is "N passed, N failed".
+# The folders of tools/ are floors, and no #include may lead up. tools/README.md lists the floors
+# and the floors that each may include. This test checks every #include against the list, and every
+# symbol that an object uses from another. No files may include each other, directly or through
+# others. All files have the style of .clang-format, except vit.h, whose words and tables of macros
+# no formatter preserves. The last line is "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.."
 . tests/built.sh programs
@@ -34,8 +34,8 @@ includes() {
 }
 all=$(includes)
 
-# leading_up: of "FROM TO ..." the lines that the table does not allow; floors are called as there:
-# "base", "vit-*.c", "../examples"
+# leading_up: prints the lines "FROM TO ..." that the table does not allow; floors have the table's
+# names: "base", "vit-*.c", "../examples"
 leading_up() {
     awk 'function floor(file) {
             if (file ~ /^tools\/vit-.*\.c$/) return "vit-*.c"
@@ -84,7 +84,8 @@ verdict "a header of each folder says what its row says" "$(
                 echo "missing: $text"
         done
 )"
-# "FILE OTHER SYMBOL" for each symbol that an object takes from another; those of vit.h are everybody's
+# "FILE OTHER SYMBOL" for each symbol that an object uses from another; every object may use those
+# of vit.h
 references() {
     local object
     for object in build/plain/tools/*.o build/plain/tools/*/*.o build/plain/tools/*/*/*.o; do
@@ -104,7 +105,7 @@ verdict "references are found: $(wc -l <"$work/references")" \
     "$([ "$(wc -l <"$work/references")" -gt 1000 ] || echo "too few")"
 verdict "every symbol is of the same floor, or of one that the table allows" \
     "$(leading_up <"$work/references")"
-# a source and its header are one
+# a source and its header count as one
 circles=$(sed 's/\.[ch]\( \|$\)/\1/g' <<<"$all" | awk '$1 != $2' | tsort 2>&1 >/dev/null)
 verdict "no two files include each other" "$circles"
 

@@ -14,12 +14,12 @@ mkdir "$TMPDIR"
 cd "$work" || exit 2
 unset VIT_DECODER
 
-# A photo that no decoder here knows: a HEIC by its first bytes, and behind them a PPM.
+# A photo that no decoder here can read: the first bytes of a HEIC, then a PPM.
 heic() { printf '\0\0\0\x18ftypheic\0\0\0\0' && cat "$1"; }
 heic "$cat" >photo.heic
 "$classify" -m "$model" "$cat" >expected
 
-# decoder NAME <<END: a script that is one
+# decoder NAME <<END: makes a script that serves as a decoder
 decoder() {
     { echo '#!/bin/sh' && cat; } >"$1"
     chmod +x "$1"
@@ -28,7 +28,7 @@ decoder strip <<'END'
 tail -c +17 "${1:--}" >"${2:-/dev/stdout}"
 END
 
-# decodes COMMAND: gives the classes of the PPM
+# decodes COMMAND: passes if it gives the classes of the PPM
 decodes() {
     try "$classify" -m "$model" --decoder "$1" photo.heic
     is 0
@@ -36,7 +36,7 @@ decodes() {
     check "$1: other classes" cmp expected found
 }
 
-# fails COMMAND REGEX: the photo cannot be read, for this reason
+# fails COMMAND REGEX: passes if the photo cannot be read, with this reason
 fails() {
     try "$classify" -m "$model" --decoder "$1" photo.heic
     is 1
@@ -69,7 +69,7 @@ VIT_DECODER='' try "$classify" -m "$model" photo.heic
 is 1
 err "photo.heic: is a HEIC image, which needs a command to decode it: apt install libheif-examples, then --decoder 'heif-convert %i %o', or the same in VIT_DECODER$"
 
-# wrong REGEX COMMAND: said before the first photo
+# wrong REGEX COMMAND: passes if this message comes before the first photo
 wrong() {
     try "$classify" -m "$model" --decoder "$2" none.heic "$cat"
     is 1
@@ -85,7 +85,7 @@ wrong 'names no program' ' '
 wrong 'too many words' "true$(printf ' %d' {1..40})"
 wrong 'longer than 200 bytes' "true $(printf '%0200d' 0)"
 
-# What is known by its first bytes never goes to it.
+# The command never gets a format that the programs read themselves.
 decoder never <<END
 touch "$work/was_called"
 END
@@ -103,7 +103,7 @@ is 1
 err "text.jpg: './never' did not write a PNG, JPEG or PPM$"
 exists was_called
 
-# A folder without a decoder: the advice once, and how many.
+# A folder without a decoder: one message with the advice, then the number of images.
 mkdir folder
 for i in 1 2 3; do cp photo.heic folder/$i.heic; done
 cp "$cat" folder/4.ppm
@@ -116,7 +116,7 @@ try "$embed" -m "$model" -t 3 --decoder ./strip folder -o folder.npy --json
 is 0
 out '"images": 4, "unreadable": 0, "decoder": ".*, others by .\./strip.'
 
-# Two ways to decode are two recipes of shards.
+# Shards decoded in two ways have two recipes.
 tar cf part-00000.tar -C folder 1.heic 4.ppm
 check "a shard" "$embed" -m "$model" --decoder ./strip --tar part-00000.tar -o shards
 try "$embed" -m "$model" --decoder './strip %i' --tar part-00000.tar -o shards
@@ -189,7 +189,7 @@ END
 )
 fails 'dd if=/dev/zero bs=6G count=1' "'dd .*' failed with status 1: dd: memory exhausted"
 
-# Processes that it leaves behind are ended with it, and so is what it leaves behind.
+# Processes that the command leaves behind are killed, and its files are removed.
 decoder forks <<END
 (sleep 1000 & echo \$! >"$work/left"; wait) >/dev/null 2>&1 &
 mkdir -p a/b/c
@@ -215,7 +215,7 @@ check "Ctrl-C leaves a folder in $TMPDIR" sh -c "for i in 1 2 3 4 5 6 7 8 9 10; 
 
 # --- Debian's ----------------------------------------------------------------------------------
 
-# real COMMAND FILE: gives the class of the cat
+# real COMMAND FILE: passes if it gives the class of the cat
 real() {
     try "$classify" -m "$model" -k 1 --decoder "$1" "$2"
     is 0
@@ -229,7 +229,7 @@ fi
 if have heif-convert 'heif-convert (libheif-examples)' && have heif-enc 'heif-convert (libheif-examples)'; then
     check heif-enc heif-enc -q 95 "$root/examples/cat.jpg" -o cat.heic
     real 'heif-convert %i %o' cat.heic
-    # Its PNG keeps the EXIF orientation of the photo, which it has obeyed if HEIF says so.
+    # The PNG keeps the photo's EXIF orientation, although the command may already have applied it.
     check heif-enc heif-enc -L "$root/tests/data/images/exif6.jpg" -o exif.heic
     try "$bin/tools/vit-look" attention -m "$model" --decoder 'heif-convert %i %o' exif.heic -o exif.png
     is 0

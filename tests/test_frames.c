@@ -1,5 +1,6 @@
-/* test_frames.c - frames.h, photo_source.h: streams of raw frames, JPEGs, PPMs; cut, damaged, in
- * real time. JPEGs without Huffman tables, limits of size, the mean of the last frames.
+/* test_frames.c - tests frames.h and photo_source.h with streams of raw frames, JPEGs and PPMs:
+ * truncated, damaged, in real time. JPEGs without Huffman tables, limits of size, the mean of the
+ * last frames.
  *
  *     test_frames [tests/data]
  */
@@ -44,7 +45,7 @@ static void append_file(bytes *to, const char *name) {
 
 static const vit_image images = { NULL, 0, 0, 0, VIT_PIXEL_RGB8 };
 
-/* Reads all; the sizes of the frames, as text: "12 7" and, after a failure, its message. */
+/* Reads all frames; returns their sizes as text, "12 7", and after a failure its message. */
 static const char *sizes(const bytes *from, const vit_image *raw) {
     static char text[1024];
     static frame_stream stream;
@@ -80,7 +81,7 @@ static vit_image raw_of(const char *name, const char *size) {
     return raw;
 }
 
-/* What is wrong with the options; "": nothing. */
+/* The error in the options; "": none. */
 static const char *wrong(const char *size, const char *pixels) {
     static report r;
     vit_image raw;
@@ -130,7 +131,7 @@ static void test_raw(void) {
 
 /* --- images ----------------------------------------------------------------- */
 
-/* A JPEG with another one inside, as a thumbnail lies in a segment of EXIF. */
+/* A JPEG with another one inside, like a thumbnail in an EXIF segment. */
 static void append_with_thumbnail(bytes *to) {
     static bytes plain;
     const unsigned char head[] = { 0xff, 0xd8, 0xff, 0xff, 0xe1 };
@@ -159,7 +160,7 @@ static void test_jpegs(void) {
     append_with_thumbnail(&data);
     snprintf(expected + length, sizeof expected - length, "%zu", data.size - before);
     SIZES(&data, &images, expected);
-    append(&data, "\0\0\0", 3); /* as some cameras fill up */
+    append(&data, "\0\0\0", 3); /* some cameras pad so */
     SIZES(&data, &images, expected);
 
     append_with_thumbnail(&one);
@@ -199,7 +200,7 @@ static void test_pnm(void) {
     CHECK(strstr(sizes(&data, &images), "17: frame 2 is truncated"));
 }
 
-/* Without its segments of Huffman tables. */
+/* Removes the segments with Huffman tables. */
 static void append_without_tables(bytes *to, const bytes *jpeg) {
     const unsigned char *d = jpeg->data;
     size_t at = 2;
@@ -290,10 +291,10 @@ static void test_follow(void) {
 
 /* --- readers ---------------------------------------------------------------- */
 
-/* The bytes, as a file to open. */
+/* Writes the bytes to a file. */
 static const char *write_file(const bytes *data) {
     static char path[] = "/tmp/test_frames.XXXXXX";
-    static bool named; /* the name that was made may have an X as well */
+    static bool named; /* the chosen name may also contain an X */
     FILE *file;
     if (!named && close(mkstemp(path))) exit(2);
     named = true;
@@ -335,7 +336,7 @@ static void test_every(void) {
     remove(path);
 }
 
-/* Images are decoded ahead; what cannot be is left for photo_decode to say so. */
+/* Images are decoded ahead; photo_decode reports those that cannot be decoded. */
 static void test_images(void) {
     static bytes data;
     const char *path;
@@ -427,7 +428,7 @@ static void test_close(void) {
     CHECK(frame_reader_open(&reader, path, &r));
     frame_reader_close(&reader);
     remove(path);
-#if !defined(_WIN32) /* under Wine it would be a pipe of Wine's own, and its bytes stolen */
+#if !defined(_WIN32) /* under Wine it would be Wine's own pipe, which would lose bytes */
     if (pipe(ends)) exit(2);
     snprintf(name, sizeof name, "/dev/fd/%d", ends[0]);
     reader = reader_of(raw_of("gray", "1x1"), 1, true);

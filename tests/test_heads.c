@@ -1,5 +1,5 @@
-/* test_heads.c - the number of heads, read from small models that were trained with 1, 2, 4 and 8
- * (make_trained.py); and that nothing is read where there is nothing to see.
+/* test_heads.c - reads the number of heads from small models trained with 1, 2, 4 and 8 heads
+ * (make_trained.py), and checks that uninformative weights give none.
  */
 #include <math.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 
 enum { WIDTH = 32, MOST_BYTES = 65536 };
 
-static const double chance = 7; /* no score of weights that show nothing is above it */
+static const double chance = 7; /* uninformative weights score no higher */
 
 typedef struct fixture {
     unsigned char bytes[MOST_BYTES];
@@ -88,7 +88,7 @@ static void test_trained(const char *folder) {
     }
 }
 
-/* Nobody looks where the number is told. */
+/* The weights are not inspected if the number is given. */
 static void test_told(const char *folder) {
     const fixture f = load(folder, 4);
     settings all[FROM_COUNT];
@@ -122,7 +122,7 @@ static void swap_rows(uint16_t *values, int a, int b) {
     for (k = 0; k < WIDTH; k++) swap_values(&values[a * WIDTH + k], &values[b * WIDTH + k]);
 }
 
-/* q with k, v with proj: to a model of one head that changes nothing. */
+/* Permutes q with k, and v with proj, which does not change a model of one head. */
 static void shuffle(fixture *f, unsigned *state) {
     int block, i, k;
     for (block = 0; block < 2; block++) {
@@ -144,7 +144,7 @@ static void shuffle(fixture *f, unsigned *state) {
     }
 }
 
-/* Whatever training did to the rows, which of them are neighbours is chance now. */
+/* After the shuffle, neighbouring rows are random, whatever training did. */
 static void test_shuffled(const char *folder) {
     const int heads[] = { 1, 4, 8 };
     unsigned state = 1;
@@ -159,7 +159,7 @@ static void test_shuffled(const char *folder) {
     }
 }
 
-/* Of a size that f16 has normal numbers for; cut, not rounded. */
+/* Truncates to f16; the values are normal numbers in f16. */
 static uint16_t half_of(float x) {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
@@ -173,7 +173,7 @@ static float noise(unsigned *state) {
     return next_random(state) % 2 ? x : -x;
 }
 
-/* Rows of four heads: each has a direction of its own, and one that two of them share. */
+/* Rows of four heads: each head has its own direction, and two heads share another one. */
 static void write_alike(uint16_t *q, uint16_t *k, float shared, unsigned *state) {
     float own[4][2][WIDTH], common[2][2][WIDTH];
     int row, side, i;
@@ -223,7 +223,7 @@ static void test_broken(const char *folder) {
     }
 }
 
-/* Widths at which a checkpoint is not looked at: too small, too wide, or not its own. */
+/* Widths at which a checkpoint is not inspected: too small, too wide, or wrong. */
 static void test_widths(const char *folder) {
     static const int64_t widths[] = { 0, 3, 16, 64, 4097, INT64_MAX / 2 };
     const fixture f = load(folder, 4);

@@ -6,14 +6,14 @@
 #include "test.h"
 
 static const char *data_folder = "tests/data", *images = "images";
-static unsigned decoder; /* flags: IMAGE_FILE_STB, or 0                             */
+static unsigned decoder; /* flags: IMAGE_FILE_STB, or 0 */
 
 /* ------------------------------------------------------------------------- */
 /* Files                                                                     */
 /* ------------------------------------------------------------------------- */
 
 typedef struct bytes {
-    unsigned char *data; /* malloc'ed, exactly size bytes: an overrun is seen */
+    unsigned char *data; /* malloc'ed with exactly `size` bytes, so that overruns are detected */
     size_t size;
 } bytes;
 
@@ -46,8 +46,8 @@ static bytes read_file(const char *name) {
     return copy_bytes(buffer, size);
 }
 
-/* Decodes a copy that ends where its block of memory ends. True: it was accepted. What is
- * accepted must have pixels, what is refused must say why. */
+/* Decodes a copy that ends where its block of memory ends. True: it was accepted. An accepted image
+ * must have pixels, a refused one a reason. */
 static bool accepted(const void *data, size_t size, unsigned flags) {
     bytes exact = copy_bytes(data, size);
     report r = report_make();
@@ -68,7 +68,7 @@ static bool accepted(const void *data, size_t size, unsigned flags) {
     return good;
 }
 
-/* Whether it is refused with this text in the message. */
+/* True if it is refused with this text in the message. */
 static bool refused(const void *data, size_t size, const char *text) {
     bytes exact = copy_bytes(data, size);
     report r = report_make();
@@ -150,8 +150,9 @@ static int for_each_line(void (*check)(const char *line)) {
     return count;
 }
 
-/* Damaged JPEGs: what Pillow refuses is refused. Of what it repairs, libjpeg-turbo gives the same
- * pixels and says so, unless the damage cannot be seen; stb_image may refuse it. */
+/* Damaged JPEGs: both decoders refuse those that Pillow refuses. Of those that Pillow repairs,
+ * libjpeg-turbo gives the same pixels, with a warning unless the damage is invisible; stb_image may
+ * refuse them. */
 static void check_damaged(const char *line) {
     static const char *const unseen[] = { "bits.jpg", "bits_at_start.jpg", "garbage_behind.jpg",
                                           "no_table.jpg" };
@@ -249,8 +250,8 @@ static uint32_t next_random(void) {
     return random_state >> 8;
 }
 
-/* No prefix of a file is an image. Exceptions: what follows the first frame of an animation;
- * and TGA files end with a footer of 26 bytes, by Pillow, that says nothing. */
+/* No prefix of a file is an image. Exceptions: the part after the first frame of an animation, and
+ * Pillow's TGA footer of 26 bytes, which has no content. */
 static void check_truncated(const char *line) {
     char name[64] = "";
     bytes file;
@@ -293,7 +294,7 @@ static void put32(unsigned char *at, uint32_t value) {
     for (int i = 0; i < 4; i++) at[i] = (unsigned char)(value >> (24 - 8 * i));
 }
 
-/* A PNG whose header announces this size, its checksum made right. */
+/* A PNG whose header has this size and a correct checksum. */
 static bool png_refused(uint32_t width, uint32_t height, const char *message) {
     bytes file = read_file("rgb.png");
     bool right;
@@ -363,7 +364,7 @@ static void test_png_exif(void) {
         CHECK(orientation_of(&cut) == 1 || size >= chunk + 38);
         free(cut.data);
     }
-    for (int length = 0; length < 256; length++) { /* of a chunk that is shorter or longer */
+    for (int length = 0; length < 256; length++) { /* length of a chunk that is shorter or longer */
         file.data[chunk - 1] = (unsigned char)length;
         CHECK(orientation_of(&file) == (length < 20 ? 1 : 8) || length > 34);
         accepted(file.data, file.size, 0);
@@ -373,7 +374,7 @@ static void test_png_exif(void) {
     free(file.data);
 }
 
-/* What Pillow shows otherwise is said: grey of 16 bits, and nothing else. */
+/* Only grey of 16 bits gives a warning, because Pillow shows it differently. */
 static void test_grey16(void) {
     static const struct {
         const char *name;
@@ -396,7 +397,7 @@ static void test_grey16(void) {
     image_file_free(&image);
 }
 
-/* What begins like a format that is read here, so that no command gets it. */
+/* Files that begin like a readable format, so that no command gets them. */
 static void check_known(const char *line) {
     char name[64] = "";
     bytes file;
@@ -409,7 +410,7 @@ static void check_known(const char *line) {
 
 static void test_known(void) {
     static const struct {
-        size_t enough; /* bytes to know it by */
+        size_t enough; /* first bytes of the format */
         const char *file;
     } others[] = { { 12, "RIFF\x10\0\0\0WEBPVP8 ...." },
                    { 4, "II*\0\x08\0\0\0............" },
@@ -459,7 +460,7 @@ static void test_exif_damage(void) {
     free(file.data);
 }
 
-/* What stb_image is given and gives back when it goes wrong; first, without a reason for it. */
+/* Failures of stb_image's callbacks; first one without a reason. */
 static void test_guards(void) {
     static const uint8_t file[3] = { 'a', 'b', 'c' };
     char got[4] = "";
@@ -484,7 +485,8 @@ static void test_guards(void) {
     image_file_free(&image);
 }
 
-/* A fraction has the sides of the whole, rounded up, and about its mean; and lies as it does. */
+/* A reduced image has the scaled sides, rounded up, about the same mean, and the same
+ * orientation. */
 static int fraction_of(const void *user, int width, int height) {
     const int *sides = user;
     CHECK(width == sides[1] && height == sides[2]);
@@ -521,7 +523,7 @@ static void test_fractions(void) {
     }
 }
 
-/* What Pillow repairs is decoded, and said; what it refuses is refused. */
+/* Images that Pillow repairs are decoded with a warning; those that it refuses are refused. */
 static void test_repairs(void) {
     bytes file = read_file("baseline.jpg");
     report r = report_make();

@@ -1,5 +1,5 @@
-/* test_infer.c - infer.h and photo_source.h: order, threads and batches, photos from memory and as
- * raw pixels, what stops a run, what it says.
+/* test_infer.c - tests infer.h and photo_source.h: order, threads and batches, photos in memory and
+ * as raw pixels, the events that stop a run, and its messages.
  *
  *     test_infer [tests/data]
  */
@@ -61,7 +61,7 @@ static bool generate(void *user, photo *p, report *r) {
     return p->name || report_no_memory(r);
 }
 
-/* What came of each photo. */
+/* The result of each photo. */
 enum { MOST = 200 };
 
 typedef struct results {
@@ -116,7 +116,8 @@ static bool run(infer_settings *settings, uint64_t count, bool tells, infer_coun
     return infer_run(settings, &photos, counts, r);
 }
 
-/* The same for any number of threads and any batch, in order, whether the count is known or not. */
+/* Results are the same, and in order, for any number of threads and any batch, whether the count is
+ * known or not. */
 static void test_same(void) {
     static results first, all;
     static const int counts_of[] = { 0, 1, 2, 3, 8, 21 };
@@ -150,7 +151,7 @@ static void test_same(void) {
     }
 }
 
-/* A block's tokens differ from block to block, the last one's from the normed ones. */
+/* Tokens differ from block to block, and those of the last block differ from the normed ones. */
 static void test_blocks(void) {
     static results normed, last, before;
     infer_settings settings = make_settings(&normed, INFER_TOKENS);
@@ -169,7 +170,7 @@ static void test_blocks(void) {
     CHECK(!run(&settings, 6, false, &counts, &r) && strstr(r.text, "there is no block"));
 }
 
-/* A source that fails, a taker that has enough. */
+/* A source fails, or the caller stops the run. */
 static void test_stops(void) {
     static results all;
     for (int threads = 1; threads <= 3; threads++) {
@@ -193,7 +194,7 @@ static void test_stops(void) {
 
 #ifndef _WIN32
 
-/* Photo 0 is a pipe, which has its photo when the others are done. */
+/* Photo 0 is a pipe, which gets its data when the other photos are done. */
 typedef struct slow_source {
     const char *pipe;
     int next, count;
@@ -215,7 +216,8 @@ static bool generate_slow(void *user, photo *p, report *r) {
     return p->name || report_no_memory(r);
 }
 
-/* No thread waits for another's slow photo, also if that takes as long as a hundred. */
+/* No thread waits for another thread's slow photo, even if that takes as long as a hundred
+ * others. */
 static void test_waits_for_none(void) {
     static results all;
     char pipe[] = "/tmp/test_infer.XXXXXX";
@@ -262,8 +264,8 @@ static bool generate_cats(void *user, photo *p, report *r) {
     return p->name || report_no_memory(r);
 }
 
-/* The most that a process has during so many photos, of 400 KB each, is that of fewer: here in each
- * half, and in the decoders, which have ended when their memory is looked at. */
+/* The peak memory does not grow with the number of photos of 400 KB: compares the two halves of a
+ * run, and the decoders after their end. */
 static void test_memory(void) {
     enum { SLACK = 4096 }; /* KB: stacks, and what malloc keeps */
     long decoders[2] = { 0, 0 };

@@ -1,4 +1,4 @@
-/* test_json.c - tools/base/json.c and checksum.c: what they accept, refuse and write. */
+/* test_json.c - tests the inputs and outputs of tools/base/json.c and checksum.c. */
 #define _XOPEN_SOURCE 700 /* mkstemp */
 
 #include <math.h>
@@ -194,7 +194,7 @@ static void test_sha256(void) {
                  "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
-/* Of a file, told how much was read; of what cannot be opened or read, none. */
+/* The hash of a file, with progress; a file that cannot be opened or read has none. */
 static void add_read(void *user, size_t size) { *(size_t *)user += size; }
 
 static void test_sha256_file(void) {

@@ -3,10 +3,9 @@
  *
  *     test_layout_damage tests/data [N]     of every Nth layout
  *
- * A tensor that has another name must never look like an option that is off: that is refused, or
- * the same bytes are written, since such tensors are dropped (those of a text model). What else is
- * wrong is refused, or was of no importance. The linker puts the functions below in the
- * place of the reader's (Makefile).
+ * A renamed tensor must never look like an option that is off. The file is refused, or gives the
+ * same bytes if such tensors are dropped (those of a text model). Any other damage is refused or
+ * has no effect. The linker replaces the reader's functions by those below (Makefile).
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -40,7 +39,7 @@ static void put_dims(checkpoint_tensor_info *t, int ndim, int64_t a, int64_t b) 
     t->strides[1] = 1;
 }
 
-/* As many numbers as before, but for none at all. */
+/* A shape with as many numbers as before, unless it is empty. */
 static void apply_damage(checkpoint_tensor_info *t) {
     const int64_t rows = t->ndim > 0 && t->dims[0] > 0 ? t->dims[0] : 1;
     switch (what) {

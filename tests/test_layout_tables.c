@@ -3,7 +3,7 @@
  *
  *     test_layout_tables tests/data
  *
- * What somebody who adds a layout, a rule or a method may have forgotten is named here.
+ * It names steps that are easily forgotten when a layout, a rule or a method is added.
  */
 #include <dirent.h>
 #include <stdbool.h>
@@ -38,7 +38,7 @@ static const struct {
 
 /* === Tensors === */
 
-/* A model that has every tensor: most options exclude no other. */
+/* A model with every tensor; most options do not exclude others. */
 static void put_everything(vit_config *c) {
     memset(c, 0, sizeof *c);
     c->in_chans = 3;
@@ -233,7 +233,7 @@ static void note_layout(const char *path) {
     layout_map map;
     size_t i;
     CHECK_MSG(checkpoint_open(path, &c, &r), "%s", r.text);
-    if (c && layout_detect(c, &map, &r)) { /* not those that --rename makes one of */
+    if (c && layout_detect(c, &map, &r)) { /* except tensors that only --rename can make */
         for (i = 0; layout_all[i]; i++)
             if (layout_all[i] == map.layout) has_checkpoint[i] = true;
         layout_free_map(&map);
@@ -265,7 +265,7 @@ static bool is_case(const char *name) {
     return false;
 }
 
-/* What tests/make_layouts.py writes has a line in cases.txt. */
+/* Every file of tests/make_layouts.py has a line in cases.txt. */
 static void check_folders(const char *data) {
     char path[512];
     const struct dirent *entry;

@@ -1,5 +1,5 @@
-/* test_layout_units.c - forms, slices and row counts of views.c, by the places that the
- * elements of a numbered tensor come to.
+/* test_layout_units.c - tests forms, slices and row counts of views.c by the places of a numbered
+ * tensor's elements.
  */
 #include <math.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ static checkpoint_tensor_info tensor(int ndim, int64_t a, int64_t b, int64_t c, 
     return t;
 }
 
-/* Where element `index` of the view, counted row by row, lies in the storage. */
+/* The place in the storage of element `index` of the view, counted row by row. */
 static int64_t place(const checkpoint_tensor_info *view, int64_t index) {
     int64_t at = view->storage_offset;
     int i;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# One model under the names of each library must become the same .vit tensors, bit for bit, and
-# the same settings; what vit.h cannot run is refused by its name. tests/make_layouts.py wrote
-# the cases. Run from the root of the repository.
+# One model under the names of each library must give the same .vit tensors, bit for bit, and the
+# same settings. Features that vit.h cannot run are refused by name. tests/make_layouts.py wrote the
+# cases. Run from the root of the repository.
 #
 #     BIN=. bash tests/test_layouts.sh [CASE...]
 set -u
@@ -31,7 +31,7 @@ says() { # MESSAGE: each of its parts
     grep -qF -- "$rest" "$work/err"
 }
 
-# The message is in one line; "..." stands between those of several.
+# The message is in one line; "..." separates the texts of several.
 refused() { # CASE FILE ARGUMENTS MESSAGE
     local rest=$4 lines=1
     case $rest in *" ... "*) lines=$(grep -o ' \.\.\. ' <<<"$rest" | wc -l); lines=$((lines + 2)) ;; esac
@@ -51,13 +51,13 @@ equal() { # CASE FILE ARGUMENTS TWIN TWIN_ARGUMENTS
     elif ! cmp -s "$work/a.safetensors" "$work/b.safetensors"; then fail "$1: tensors differ"
     elif ! diff <(tr , '\n' <"$work/a.config") <(tr , '\n' <"$work/b.config") >"$work/err"; then
         fail "$1: settings differ"
-    # back again: what was taken apart and put together is the twin, number for number
+    # converting back gives the twin, number for number
     elif ! same_numbers "$work/a.safetensors" "$DATA/twins/$4.safetensors"; then
         fail "$1: differs from the twin's file"
     else pass; fi
 }
 
-# prints CASE OPTIONS TEXT...: each is in the report of vit-convert
+# prints CASE OPTIONS TEXT...: passes if the report of vit-convert has each TEXT
 prints() {
     local name=$1 options=$2 text
     shift 2
@@ -89,7 +89,7 @@ data_size() { # FILE: bytes after a safetensors header
     echo $(($(wc -c <"$1") - header - 8))
 }
 
-# Other patches and channels, made out of a layout's own order of the numbers.
+# Other patch sizes and channels, from a layout with its own order of a patch's values.
 adapted() { # CASE FILE ARGUMENTS TWIN TWIN_ARGUMENTS
     local how="--patch-size 3 --in-chans 4 --img-size 6 --set pos_resample=flexivit"
     # shellcheck disable=SC2086
@@ -140,7 +140,7 @@ prints torch_nn_matrix "--set num_heads=2 --set pool=token --set block_type=post
     "pos_embed has 16 rows, of which the first 5 are used"
 prints jax "" "npz, JAX layout" "heads 2 x 4"
 
-# Positions for another grid, as each library makes them.
+# Positions for another grid, resampled as in each library.
 more="positions resampled from 2x2 to 3x3 patches, as"
 prints hf_vit "--img-size 6" "$more transformers does"
 prints hf_vit "--img-size 4x6" "positions resampled from 2x2 to 2x3 patches"

@@ -1,4 +1,5 @@
-/* test_learn.c - learn.h against scikit-learn, on embeddings that make_learn.py makes too. */
+/* test_learn.c - compares learn.h with scikit-learn, on embeddings that make_learn.py also
+ * generates. */
 #define _POSIX_C_SOURCE 200809L
 
 #include <math.h>
@@ -78,7 +79,7 @@ static void test_fit(const vit_executor *executor) {
               farthest(weights, each_class, SIZE));
 }
 
-/* Rows by their numbers give what the rows themselves give, in the same order. */
+/* Rows chosen by number give the same result as the rows themselves, in the same order. */
 static void test_which(void) {
     enum { HALF = TRAIN / 2 };
     float *some = malloc(HALF * DIM * sizeof *some);
@@ -96,7 +97,7 @@ static void test_which(void) {
     free(some);
 }
 
-/* One class alone, and rows that are all alike: nothing to learn, and nothing goes wrong. */
+/* A single class, and equal rows: nothing can be learnt, and nothing fails. */
 static void test_nothing(void) {
     static const float same[6] = { 1, 2, 1, 2, 1, 2 };
     static const int zeros[3] = { 0, 0, 0 }, two[3] = { 0, 1, 1 };
@@ -146,7 +147,7 @@ static void test_sums(void) {
     CHECK(vit_learn_classify(weights, CLASSES, values, DIM, scores) == 0);
 }
 
-/* Against the C library's, which is right to its last bit or nearly so. */
+/* Compares with the C library's functions, which are exact or nearly so. */
 static void test_functions(void) {
     double most = 0, scores[3] = { 1000, 1000, -1000 };
     for (double x = -700; x < 700; x += 0.0917) {

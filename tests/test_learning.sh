@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# vit-learn end to end: what it learns from folders and lists, what its files say in other programs,
-# photos added and classes forgotten, every wrong input.
+# vit-learn end to end: learning from folders and lists, its files in other programs, photos added,
+# classes forgotten, and every wrong input.
 #
 #     BIN=. bash tests/test_learning.sh
 set -u
@@ -73,7 +73,7 @@ out '^none +9 of them \(50\.0 %\) are "none of these", 9 of these would be right
 try "$learn" --known 1 set -o half.vit
 try "$info" half.vit
 out '^labels +3: '
-# the same bytes: in another order, with other names, at once and later
+# the same bytes in another order, with other names, in one run or several
 try "$learn" -q -t 1 -b 1 set -o again.vit
 is 0
 quiet out
@@ -120,7 +120,7 @@ try "$learn" -m all.vit set -o again.vit
 is 0
 out '^ +all.vit had learnt classes, which are left out; --add keeps them$'
 same mine.vit again.vit
-# a head that is wider than tiles, over weights of int8 and of int4
+# a head wider than a tile, in models of int8 and int4
 for dtype in int8 int4; do
     "$convert" "$root/tests/data/fixtures/plain/model.safetensors" --dtype $dtype -o b.vit >/dev/null 2>&1
     try "$learn" -m b.vit set -o q.vit
@@ -244,7 +244,7 @@ echo 'set/red/1.ppm,' >list.csv
 refused "list.csv: names no class: expected lines 'PATH,CLASS'$" "$learn" list.csv
 mkdir empty
 refused 'empty: has no images in subfolders; expected DIR/CLASS/IMAGE$' "$learn" empty
-# NaN in a weight that the embedding goes through: the third number of the tensor's record is its place
+# NaN in a weight that affects the embedding; the third number of the tensor's record is its place
 place=$(grep -abo 'norm\.weight' "$base" | tail -n 1 | cut -d: -f1)
 place=$(od -An -tu8 -j $((place + 96)) -N 8 "$base")
 cp "$base" nan.vit

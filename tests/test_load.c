@@ -1,9 +1,9 @@
-/* test_load.c - opening models: good ones, and every way of being bad that we could think of.
+/* test_load.c - opens valid models, and models with every kind of defect.
  *
  *     test_load tests/data [all]
  *
- * Files are built in memory by tiny_model.h, in blocks that end where the file ends; a few small
- * ones go to build/.
+ * tiny_model.h builds the files in memory, in blocks that end where the file ends; a few small ones
+ * are written to build/.
  */
 #define VIT_TOOLS
 #include "../vit.h"
@@ -21,7 +21,7 @@ static bool every_value; /* of every byte of the metadata */
 static vit_result open_only(const tiny_file *f, unsigned flags, char detail[VIT_MAX_DETAIL]) {
     vit_model model;
     vit_result result;
-    memset(&model, 0x5a, sizeof model); /* open must not rely on what was there */
+    memset(&model, 0x5a, sizeof model); /* open must not rely on earlier contents */
     result = vit_model_open_memory(f->data, f->size, flags, &model);
     memcpy(detail, model.detail, VIT_MAX_DETAIL);
     if (result == VIT_OK) {
@@ -30,7 +30,8 @@ static vit_result open_only(const tiny_file *f, unsigned flags, char detail[VIT_
     return result;
 }
 
-/* Refused with that result and a detail that contains each of the (up to three) words. */
+/* Checks that the file is refused with that result, and that detail contains each of up to three
+ * words. */
 static void refused(const char *what, const tiny_file *f, vit_result expected, const char *a,
                     const char *b, const char *c) {
     char detail[VIT_MAX_DETAIL];
@@ -44,7 +45,7 @@ static void refused(const char *what, const tiny_file *f, vit_result expected, c
     CHECK_MSG(detail[0] != 0, "%s: no detail", what);
 }
 
-/* Refused with a message; the test does not mind which result. */
+/* Checks that the file is refused with a message, whatever the result. */
 static void refused_somehow(const char *what, const tiny_file *f, const char *word) {
     char detail[VIT_MAX_DETAIL];
     vit_result result = open_only(f, 0, detail);
@@ -67,7 +68,7 @@ static tiny_file build_small(void) {
     return tiny_build(&o);
 }
 
-/* One block with weights of this type, or with VIT_NUM_DTYPES of all of them. */
+/* One block with weights of this type, or of all types for VIT_NUM_DTYPES. */
 static tiny_file build_kind(int kind) {
     tiny_options o = tiny_defaults();
     o.config.depth = 1;
@@ -82,7 +83,7 @@ static size_t meta_size(const tiny_file *f) {
     return (size_t)tiny_get(f->data + VIT_HEADER_META_SIZE, 8);
 }
 
-/* Runs what was accepted, so that sanitizers see whether the model can do harm. */
+/* Runs an accepted model, so that sanitizers find harmful ones. */
 static void exercise_on(const vit_model *model, vit_isa isa) {
     vit_params params;
     vit_session session;
@@ -238,7 +239,7 @@ static void test_disk(void) {
 }
 
 static const char *why_not_there(const char *path) {
-#ifdef __wasi__ /* whose C library opens the folder for "" */
+#ifdef __wasi__ /* its C library opens the folder for "" */
     if (!path[0]) return ": is not a regular file";
 #endif
     (void)path;
@@ -260,7 +261,7 @@ static void disk_refused(const char *path, vit_result expected) {
     }
 }
 
-/* A path that leaves no room for the reason loses its beginning; controls do not get through. */
+/* A path that leaves no room for the reason loses its beginning; control characters are escaped. */
 static void test_long_path(void) {
     char path[400];
     vit_model model;
@@ -362,7 +363,7 @@ static void data_flips(tiny_file f) {
         f.data[i] = (unsigned char)(f.data[i] ^ 1u << i % 8);
     }
     CHECK_MSG(missed == 0, "%d flipped data bits missed", missed);
-    /* mean and std are read by open, so a few of their bits may be refused without verifying */
+    /* open reads mean and std, so it may refuse a few of their flipped bits without verifying */
     CHECK_MSG(refused_unverified <= 64, "%d flips refused by a plain open", refused_unverified);
     tiny_free(&f);
 }
@@ -373,7 +374,7 @@ static void test_data_flips(void) {
     data_flips(build_kind(VIT_I4));
 }
 
-/* Zeros alone may follow the last tensor. */
+/* Only zeros may follow the last tensor. */
 static void test_tail(void) {
     char detail[VIT_MAX_DETAIL];
     tiny_file small = build_small(), f = { tiny_aligned(small.size + VIT_ALIGN), small.size };
@@ -407,8 +408,8 @@ static void test_verify_names_tensor(void) {
     tiny_free(&f);
 }
 
-/* Every byte of the metadata set to other values, ten or all 255, with the checksum made right
-   again: whatever is accepted must be harmless. */
+/* Sets every byte of the metadata to ten or all 255 other values and corrects the checksum; an
+ * accepted file must be harmless. */
 static void byte_values(tiny_file f) {
     static const unsigned char some[] = { 1, 2, 15, 64, 127, 128, 129, 192, 254, 255 };
     for (size_t i = 0; i < meta_size(&f); i++) {
@@ -598,7 +599,7 @@ static void test_unknown_sections(void) {
     tiny_free(&f);
 }
 
-/* Text that escapes from its section, in labels and synsets. */
+/* Text that exceeds its section, in labels and synsets. */
 static void test_strings(void) {
     static const char *const tags[] = { "labels", "synsets" };
     static const uint32_t offsets[] = { 0xffffffff, 0x7fffffff, 100000, 60000 };
@@ -636,7 +637,7 @@ static void test_strings(void) {
     tiny_free(&f);
 }
 
-/* A section of no labels is as good as none. */
+/* A section without labels is treated as a missing one. */
 static void test_no_strings(void) {
     vit_model model;
     tiny_file f = build_small();
@@ -753,7 +754,7 @@ static void test_field_records(void) {
 
 /* --- tensors -------------------------------------------------------------- */
 
-/* A field that the tensors contradict: the message names the tensor and both shapes. */
+/* A field contradicts the tensors: the message names the tensor and both shapes. */
 static void test_contradictions(void) {
     static const struct {
         const char *field;
@@ -836,7 +837,7 @@ static unsigned char *tensor_record(const tiny_file *f, const char *name) {
     return record;
 }
 
-/* The sizes of each type, one off, in each way that a converter may get them wrong. */
+/* The sizes of each type are off by one, in each way that a converter may get them wrong. */
 static void test_panel_sizes(void) {
     static const int off[] = { -128, -64, -32, -4, -1, 1, 2, 4, 64, 128 };
     for (int kind = 0; kind < VIT_NUM_DTYPES; kind++) {
@@ -854,8 +855,7 @@ static void test_panel_sizes(void) {
     }
 }
 
-/* A layer of 3 summands is f32 in an int8 model, and no other type's bytes are as many: but those
-   of int8 with its padding are. */
+/* A layer of depth 3 is f32 in an int8 model. Padded int8 has the same size; no other type has. */
 static void test_int8_depth(void) {
     tiny_options o = tiny_defaults();
     o.dtype = VIT_I8;
@@ -883,7 +883,7 @@ static void test_old_int4(void) {
     tiny_free(&f);
 }
 
-/* Biases and tokens are f32 whatever the model is. */
+/* Biases and tokens are f32 in models of every type. */
 static void test_plain_dtype(void) {
     static const char *const names[] = { "pos_embed", "blocks.0.norm1.weight", "head.bias" };
     for (int i = 0; i < 3; i++) {
@@ -899,7 +899,7 @@ static void test_plain_dtype(void) {
 
 /* --- hostile numbers ------------------------------------------------------ */
 
-/* Every weight of a layer overwritten: with one byte, or for byte 256 with random ones. */
+/* Overwrites every weight of a layer with one byte, or with random ones for byte 256. */
 static void overwrite_layers(tiny_file *f, const vit_model *model, int byte, uint32_t *state) {
     vit_tensor t;
     for (int i = 0; vit_model_tensor(model, i, &t); i++) {
@@ -911,7 +911,7 @@ static void overwrite_layers(tiny_file *f, const vit_model *model, int byte, uin
     }
 }
 
-/* No file is so bad that a forward pass or unpacking does harm, on any tier. */
+/* No file makes a forward pass or unpacking access other memory, on any tier. */
 static void test_hostile_weights(void) {
     static const int bytes[] = { 0, 0x7f, 0x80, 0xff, 256, 256, 256 };
     uint32_t state = 77;
@@ -933,7 +933,7 @@ static void test_hostile_weights(void) {
     }
 }
 
-/* The scales of each int8 panel set to one, and its sums, if there is one. */
+/* Sets the scales of each int8 panel, and its sums, to one value, if given. */
 static void set_int8_tails(tiny_file *f, const vit_model *model, uint32_t scale,
                            const uint32_t *sum) {
     vit_tensor t;
@@ -968,8 +968,8 @@ static void run_logits(const vit_model *model, vit_isa isa, float logits[5]) {
     free(workspace);
 }
 
-/* Scales that are none, sums that belong to no weights: no trap, and the same bits on each tier;
-   but with such sums the scalar tier's are its own where the others have signed inputs (ARM). */
+/* With invalid scales and sums there must be no trap, and each tier must give the same bits. With
+ * wrong sums, the scalar tier may differ from tiers with signed inputs (ARM). */
 static void test_hostile_int8(void) {
     static const uint32_t scales[] = { 0x3c000000, 0,          0x00000001, 0x7f7fffff,
                                        0xff7fffff, 0x7f800000, 0xff800000, 0x7fc00000 };
@@ -998,7 +998,7 @@ static void test_hostile_int8(void) {
     tiny_free(&f);
 }
 
-/* The sums that follow a panel's scales, of weights that were changed. */
+/* Recomputes the sums after a panel's scales for changed weights. */
 static void keep_sums(const unsigned char *record, unsigned char *panel) {
     const int depth = (int)tiny_get(record + 80, 4);
     unsigned char *sums = panel + vit_pack_panel(VIT_I8, NULL, 16, depth, NULL) - 64;
@@ -1012,7 +1012,7 @@ static void keep_sums(const unsigned char *record, unsigned char *panel) {
 }
 
 /* Weights that break the rule of section "fits16" are found by verifying, and by builds whose
-   kernels rely on it: logits are those of the plain C tier, or there are none. */
+ * kernels rely on the rule. Logits equal those of the plain C tier, or there are none. */
 static void test_fits16(void) {
     tiny_options o = tiny_defaults();
     char detail[VIT_MAX_DETAIL];
@@ -1049,7 +1049,7 @@ static void test_fits16(void) {
     tiny_put(tiny_find_section(&f, "fits16") + VIT_SECTION_BYTES, 8, 8);
     tiny_rehash(&f);
     refused("short section", &f, VIT_ERROR_CORRUPT, "section \"fits16\" is cut off", NULL, NULL);
-    memcpy(tiny_find_section(&f, "fits16"), "unknown", 8); /* without it they are as good as any */
+    memcpy(tiny_find_section(&f, "fits16"), "unknown", 8); /* valid without the section */
     tiny_rehash(&f);
     CHECK_MSG(open_only(&f, VIT_OPEN_VERIFY, detail) == VIT_OK, "%s", detail);
     tiny_free(&f);
@@ -1079,7 +1079,7 @@ static void test_overlap(void) {
     tiny_free(&f);
 }
 
-/* Normalisation constants that divide by zero or are no numbers. */
+/* Normalisation constants that are zero, NaN or infinite. */
 static void test_mean_std(void) {
     static const float bad[] = { 0.0f, -0.0f, (float)NAN, (float)INFINITY };
     for (int i = 0; i < 4; i++) {

@@ -1,6 +1,6 @@
-/* test_look.c - the numbers and the pictures behind tools/vit-look: principal components, foreground
- * and attention rollout against scikit-learn and NumPy (make_look.py), what of a photo the model
- * sees against vit_preprocess, canvas and contact sheet.
+/* test_look.c - tests the numbers and pictures of tools/vit-look. It compares principal components,
+ * foreground and attention rollout with scikit-learn and NumPy (make_look.py), and crops with
+ * vit_preprocess, and tests canvas and contact sheet.
  *
  *     test_look tests/data
  */
@@ -32,7 +32,7 @@ static float *uniform(uint64_t seed, int count) {
     return values;
 }
 
-/* Each column factor times as wide as the one before. */
+/* The spread of each column is `factor` times that of the previous one. */
 static float *shrinking(uint64_t seed, int rows, int dim, float factor) {
     float *values = uniform(seed, rows * dim), scale = 1;
     for (int d = 0; d < dim; d++, scale *= factor)
@@ -61,7 +61,7 @@ static void test_fit(int i, int rows, int dim, int count, float factor, const do
     pca_free(&p);
 }
 
-/* A matrix of full size, to be compared with nothing but itself: C v = variance v. */
+/* A matrix of full size, which is only checked by C v = variance v. */
 static void test_large(void) {
     const int rows = 300, dim = 200, count = 28;
     float *values = shrinking(40, rows, dim, 0.99f), along[28];
@@ -81,7 +81,7 @@ static void test_large(void) {
     pca_free(&p);
 }
 
-/* Equal rows, equal variances, too few rows, values that are no numbers. */
+/* Equal rows, equal variances, too few rows, NaN. */
 static void test_odd_fits(void) {
     float equal[12] = { 1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3 }, bad[4] = { 1, 2, 3, NAN };
     float axes[8][4] = { { 0 } };
@@ -144,7 +144,7 @@ static void test_rollout(void) {
 
 /* --- what the model sees -------------------------------------------------------------------- */
 
-/* A photo whose red is where a pixel is from left to right, whose green is from top to bottom. */
+/* A photo whose red grows from left to right, and whose green grows from top to bottom. */
 static uint8_t *gradient(int width, int height) {
     uint8_t *pixels = malloc((size_t)(width * height) * 3);
     if (!pixels) exit(2);
@@ -156,8 +156,8 @@ static uint8_t *gradient(int width, int height) {
     return pixels;
 }
 
-/* Holds crop_find against what vit_preprocess cut out: each pixel of the input says by its colour
- * where it was in the photo. */
+/* Compares crop_find with the part that vit_preprocess cut out: the colour of each input pixel
+ * shows its place in the photo. */
 static void check_crop(const vit_model *model, int width, int height) {
     const vit_config *c = &model->config;
     uint8_t *pixels = gradient(width, height);
@@ -209,7 +209,7 @@ static void test_crops(const char *path) {
     vit_model_close(&model);
 }
 
-/* Which patch lies where: side by side, overlapping, with pixels left over, behind a stem. */
+/* The places of patches: side by side, overlapping, with pixels left over, after a stem. */
 static void test_patches(void) {
     vit_config c;
     report r = report_make();

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# End to end: what look writes and prints, with every option, and what it says when it cannot.
+# End to end: the output of vit-look with every option, and its error messages.
 #
 #     BIN=. bash tests/test_look.sh
 #
@@ -38,7 +38,7 @@ png() { # FILE [WIDTH HEIGHT]: its header
     *) fail "$1 is no such PNG: $head" ;;
     esac
 }
-# like NAME FILE: as PyTorch, NumPy and scikit-learn have it, but for rounding
+# like NAME FILE: equals the values of PyTorch, NumPy and scikit-learn, except for rounding
 like() { if "$work/compare_npy" "$2" "$data/look/$1.npy" 1e-5 >/dev/null; then pass; else fail "$1"; fi; }
 
 tried=setup
@@ -356,7 +356,7 @@ for other in '--block 1' '--head 1' '--heads all'; do
     usage attention '--rollout covers all heads and blocks: it excludes --block, --head and --heads'
 done
 
-# Of what is not finite there is no picture.
+# Values that are not finite give no picture.
 "${CC:-cc}" -O1 -o random_checkpoint "$root/tests/random_checkpoint.c" || fail "it does not compile"
 for at in filters:patch_embed.proj.weight positions:pos_embed; do
     ./random_checkpoint unfit.safetensors nan="${at#*:}"

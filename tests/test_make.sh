@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The Makefile itself, in a copy whose commands are written down instead of run: on a machine where
-# packages are missing each target does what it does where they are there; what was built with other
-# flags is built anew, and nothing else.
+# Tests the Makefile in a copy that records its commands instead of running them. On a machine
+# without packages each target must run the same commands as with them; a change of flags must
+# rebuild the affected files only.
 set -u
 . tests/checks.sh
 make=$(command -v make)
@@ -13,11 +13,11 @@ ln -s "$PWD/tests" "$PWD/models" "$tree"
 
 # --- packages -----------------------------------------------------------------------------------
 
-# The commands that the packages bring; make can look for nothing else of them.
+# The commands in the packages; make looks for nothing else in them.
 commands=$(sed -n '/^demo=/,/^case/p' tools/install-packages.sh | grep -o ':[a-z][a-z0-9_-]*' | tr -d : | sort -u)
 basic="cat cc cmp find grep mkdir nproc sed sh uname"
 
-# Make's shell: it answers what make asks, installs, and writes down the rest.
+# A shell for make: answers its queries, installs packages, and records all other commands.
 cat >"$work/shell" <<END
 #!/bin/sh
 case \$2 in
@@ -30,7 +30,7 @@ esac
 END
 chmod +x "$work/shell"
 
-# said TARGET...: what make runs for it
+# said TARGET...: the commands that make runs for it
 said() {
     : >"$log"
     env -u MAKEFLAGS -u MAKELEVEL PATH="$work/bin" "$make" -j1 -s -C "$tree" SHELL="$work/shell" "$@" \
@@ -39,7 +39,7 @@ said() {
 }
 
 installing=0
-# same TARGET...: on a bare machine and on one that has all
+# same TARGET...: passes if a bare machine and one with all packages run the same commands
 same() {
     local first
     rm -rf "$work/bin"
@@ -74,7 +74,7 @@ chmod +x "$work/cc"
 targets="tools/vit-info build/asan/tools/vit-info examples/classify build/lib/libvit.a
     examples/web/vit/vit-scalar.wasm build/wasi/tools/vit-convert.o"
 
-# compiled WHAT ARGS...: makes $targets; the number of files compiled for each of them
+# compiled WHAT ARGS...: makes $targets; prints the number of files compiled for each
 compiled() {
     : >"$log"
     PATH="$work:$PATH" "$make" -s -C "$tree" CC="$work/cc" WASM_CC="$work/cc" "$@" $targets \
@@ -106,8 +106,8 @@ is "again" "$(compiled)" "$none"
 
 # --- the decoder of JPEGs -----------------------------------------------------------------------
 
-# A machine without libjpeg-turbo: programs link with it once $work/installed is there, which apt-get
-# makes, unless it is offline.
+# A machine without libjpeg-turbo: programs link with it once $work/installed exists. apt-get makes
+# that file, unless it is offline.
 mkdir "$work/bare"
 for name in ar awk cat chmod cp date dirname find flock getconf grep ln ls make mkdir nproc od printf rm \
     sed sh sort tail touch tr uname wc; do ln -s "$(command -v $name)" "$work/bare"; done

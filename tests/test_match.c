@@ -1,11 +1,11 @@
-/* test_match.c - whether --match-input finds the settings of random models: each is converted with
- * some of all the settings that the search covers, run, and then converted from the defaults with
- * that one output to go by. And what --match-input and --match-folder refuse.
+/* test_match.c - tests whether --match-input finds the settings of random models. Each is converted
+ * with some of the settings that the search covers and run; then it is converted from the defaults,
+ * with only that output. And what --match-input and --match-folder refuse.
  *
  *     test_match [tests/data [MODELS [CHANGES [FIRST]]]]
  *
- * Each model has at most CHANGES settings other than the likeliest (3; a few more where there is no
- * such model), the first one the number FIRST.
+ * Each model has at most CHANGES settings other than the likeliest (3; a few more if there is no
+ * such model). The first model has number FIRST.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -279,7 +279,7 @@ static bool convert(const convert_options *o, const char *texts, char *provenanc
     return good;
 }
 
-/* What the converted model gives for this input; malloc'ed. */
+/* The converted model's output for this input; malloc'ed. */
 static float *run_model(const float *input, size_t *count) {
     char path[128];
     vit_model model;
@@ -316,7 +316,7 @@ static void write_npy(const char *name, const float *data, int ndim, int64_t a, 
 
 /* === The truth === */
 
-/* What is open in the checkpoint, as the search sees it. */
+/* The open settings of the checkpoint, as the search lists them. */
 static bool list_open(match_table *table) {
     blueprint *b = calloc(1, sizeof *b);
     convert_options o = plain_options();
@@ -341,7 +341,7 @@ static bool list_open(match_table *table) {
 }
 
 static match_table table;
-static int changes = 3; /* settings of a model that are not the likeliest, at most */
+static int changes = 3; /* limit of settings that are not the likeliest */
 
 /* The texts of a choice, as --set takes them. */
 static void join(const shape *s, const int of[MATCH_MAX_ROWS], char texts[2048]) {
@@ -351,7 +351,7 @@ static void join(const shape *s, const int of[MATCH_MAX_ROWS], char texts[2048])
         used += (size_t)snprintf(texts + used, 2048 - used, " %s", table.rows[row].values[of[row]]);
 }
 
-/* A random value of each row, and the model with them; some do not go together. */
+/* Chooses a random value of each row, and builds the model; some combinations are invalid. */
 static bool choose_truth(const shape *s, int of[MATCH_MAX_ROWS]) {
     convert_options o = plain_options();
     char texts[2048];
@@ -397,8 +397,8 @@ static int found_value(const match_row *row, const char *provenance, char line[1
     return -1;
 }
 
-/* Does the model give this with values that were found or named as fitting equally, those of the
- * truth wherever they are among them? */
+/* True if the model gives this output with the values that were found or reported as equal fits;
+ * the true values are taken if they are among them. */
 static bool is_named(const shape *s, const int truth[MATCH_MAX_ROWS], const char *provenance,
                      const float *x, const float *y) {
     const convert_options o = plain_options();
@@ -419,8 +419,7 @@ static bool is_named(const shape *s, const int truth[MATCH_MAX_ROWS], const char
     return good;
 }
 
-/* Each value of the truth must be what was found, or named as fitting equally, or be the same model
- * by another name. */
+/* Each true value must have been found, be reported as an equal fit, or give the same model. */
 static void check_found(int number, const shape *s, const int truth[MATCH_MAX_ROWS],
                         const char *provenance, const float *x, const float *y) {
     const convert_options o = plain_options();
@@ -477,7 +476,7 @@ static void check_model(int number) {
 
 /* === Orders === */
 
-/* Where row i of a joint weight is stored: part z of "qkv", head h, value k. */
+/* The place of row i of a joint weight: part z of "qkv", head h, value k. */
 static int stored_row(const char *order, const char *interleave, int heads, int width, int i) {
     const int k = i % width, h = i / width % heads;
     const int z = (int)(strchr(order, "qkv"[i / width / heads]) - order);
@@ -501,7 +500,7 @@ static void permute(const char *order, const char *interleave, int heads, int wi
     }
 }
 
-/* A weight whose rows were put in another order, and said to be so, is the model that it was. */
+/* A weight with its rows in another order, stated by an option, gives the original model. */
 static void check_orders(void) {
     static const char *const orders[] = { "qkv", "qvk", "kqv", "kvq", "vqk", "vkq" };
     static const char *const interleaves[] = { "none", "per_head", "per_value" };
@@ -643,7 +642,7 @@ static void write_picture(const char *path, uint32_t seed) {
     state = before;
 }
 
-/* The class that the converted model sees in a picture. */
+/* The class of a picture by the converted model. */
 static int class_of(const vit_model *model, runner *run, char *path) {
     photo_list one = { &path, 1, 0, 1 };
     vit_prediction top = { 0, 0 };
@@ -658,7 +657,7 @@ enum { PICTURES = 120 };
 
 static char picture_paths[PICTURES][160];
 
-/* Sorts pictures into folders by what the model sees; one in `odd` comes into any folder. */
+/* Sorts pictures into folders by the model's class; one in `odd` goes into any folder. */
 static void sort_pictures(int odd) {
     char path[128], folder_path[128];
     vit_model model;
@@ -719,7 +718,7 @@ static void check_folder(void) {
               "%s", r.text);
     o.match_folder = "none";
     CHECK(!convert(&o, known, NULL, &r) && strstr(r.text, "none: "));
-    o.match_folder = folder; /* pictures one level below, in one folder that is no class */
+    o.match_folder = folder; /* pictures one level deeper, in a folder that is no class */
     CHECK_MSG(!convert(&o, known, NULL, &r) && strstr(r.text, "expected 5 folders with pictures"),
               "%s", r.text);
     path_of(pictures, "model.safetensors");
@@ -734,8 +733,8 @@ static void check_folder(void) {
     CHECK(rmdir(pictures) == 0);
 }
 
-/* Of few pictures, some of which are in the wrong folder, many an assignment sorts some better than
- * the truth: what is assumed stays. */
+/* If there are few pictures, and some are in the wrong folder, wrong settings may sort them better
+ * than the true ones; assumptions must stay. */
 static void check_few(uint64_t seed) {
     static const char *const kept[] = {
         ": activation=gelu", ": block_type=pre_norm", ": has_final_norm=1",

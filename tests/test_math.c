@@ -1,5 +1,5 @@
-/* test_math.c - the arithmetic under everything: exp, gelu, tanh, sqrt, fma, half floats, and the
- * kernels of each tier, which must agree to the last bit.
+/* test_math.c - tests exp, gelu, tanh, sqrt, fma, half floats, and the kernels of each tier, which
+ * must agree to the last bit.
  *
  *     test_math [all]      with `all`, functions and half-float roundings over all 2^32 floats
  */
@@ -31,7 +31,7 @@ static bool same_float(float a, float b) {
     return vit__bits(a) == vit__bits(b) || (a != a && b != b);
 }
 
-/* Distance from got to wanted in units of wanted's last place. */
+/* The distance from got to wanted, in units of the last place of wanted. */
 static double ulps(float got, double wanted) {
     int exponent;
     frexp(wanted, &exponent);
@@ -43,7 +43,7 @@ static double ulps(float got, double wanted) {
 
 /* --- functions ------------------------------------------------------------ */
 
-/* In ulp; without fused multiply-adds a little more is lost. Measured: 0.882 and 1.156. */
+/* Bounds in ulp; they are larger without fused multiply-add. Measured: 0.882 and 1.156. */
 #if defined(VIT_NO_FMA)
 static const double exp_error = 1.2;
 #else
@@ -70,8 +70,8 @@ static void test_exp(void) {
     CHECK(vit__is_nan(vit__exp_of_scalar((float)NAN)));
 }
 
-/* Against x / 2 (1 + erf(x / sqrt 2)) in double; the absolute error is set against |x|, as the sum
-   1 + erf loses the relative one for negative x in torch as well. */
+/* Compares with x / 2 (1 + erf(x / sqrt 2)) in double. The error is relative to |x|, because 1 +
+ * erf loses relative precision for negative x, as in PyTorch. */
 static void test_gelu(void) {
     double worst = 0, tail = 0;
     for (int i = -400000; i <= 400000; i++) {
@@ -94,7 +94,7 @@ static void test_gelu(void) {
     CHECK(gelu((float)INFINITY) == (float)INFINITY);
 }
 
-/* erf is 1 to float precision here, so nothing of a large negative x may be left. */
+/* erf is 1 to float precision here, so the result for a large negative x must be 0. */
 static void test_gelu_far(void) {
     double worst = 0;
     for (float x = 5.6f; x < 3e38f; x *= 1.003f) {
@@ -145,19 +145,19 @@ static void test_sqrt(bool all) {
     CHECK(vit__bits(vit__sqrt(-0.0f)) == 0x80000000u && vit__bits(vit__sqrt(0.0f)) == 0);
 }
 
-/* Between -0.17 and x, or beyond it by as little as erf, a fraction, exceeds 1; of minus infinity
-   no number, as PyTorch's. */
+/* The result is between -0.17 and x, or beyond by as little as erf exceeds 1. For minus infinity it
+ * is NaN, as in PyTorch. */
 static bool gelu_in_range(float x, float g) {
     const double beyond = fabs((double)x) * 0x1p-23;
     if (vit__bits(x) == 0xff800000u) return g != g;
     return (double)g <= (x > 0 ? (double)x : 0) + beyond && g > -0.17f;
 }
 
-/* Largest errors over every step-th float: exp in ulp where it is no constant, tanh in ulp, gelu
-   against |x|. */
+/* The largest errors over every step-th float: of exp in ulp (where it is not constant), of tanh in
+ * ulp, of gelu relative to |x|. */
 static void test_every_float(uint32_t step) {
     double exp_worst = 0, tanh_worst = 0, gelu_worst = 0;
-    long wrong = 0; /* no number, or out of range */
+    long wrong = 0; /* NaN, or out of range */
     for (uint64_t bits = 0; bits <= 0xffffffffu; bits += step) {
         const float x = vit__float((uint32_t)bits), e = vit__exp_of_scalar(x);
         const float t = vit__tanh_of_scalar(x), g = gelu(x);
@@ -181,7 +181,7 @@ static void test_every_float(uint32_t step) {
 
 /* --- fused multiply-add ----------------------------------------------------- */
 
-#if !defined(VIT_NO_FMA) && !defined(_WIN32) /* whose fmaf is wrong in the last bit */
+#if !defined(VIT_NO_FMA) && !defined(_WIN32) /* its fmaf is wrong in the last bit */
 static long wrong_fmas;
 
 static void one_fma(float a, float b, float c) {
@@ -276,7 +276,8 @@ static void test_f16_all(void) {
     CHECK_MSG(back == 0, "%ld halves do not come back", back);
 }
 
-/* Between two neighbouring halves: the tie goes to the even one, all else to the nearer. */
+/* Values between two neighbouring halves: a tie goes to the even one, any other value to the
+ * nearer. */
 static void test_f16_rounding(void) {
     long wrong = 0;
     for (uint32_t h = 0; h < 0x7c00; h++) {
@@ -316,11 +317,11 @@ static void test_bf16(void) {
     CHECK((vit__f32_to_bf16(vit__float(0x7fffffff)) & 0x7fff) > 0x7f80);
 }
 
-/* --- kernels: every tier against the scalar one --------------------------------- */
+/* --- kernels: compares every tier with the scalar one --------------------------------- */
 
 enum { MAX_N = 65, PAD = 16 };
 
-/* Lively numbers, and at times one that is not finite. */
+/* Varied numbers, and sometimes one that is not finite. */
 static void fill(float *x, int n, float scale, int special) {
     static const uint32_t specials[] = { 0x7fc00000, 0x7f800000, 0xff800000, 0x00000001,
                                          0x80000000 };
@@ -332,14 +333,14 @@ static void fill(float *x, int n, float scale, int special) {
     }
 }
 
-/* Weights, as a file has them. */
+/* Weights in the form of a file. */
 static void fill_stored(float *x, int n) {
     float numbers[MAX_N + PAD];
     fill(numbers, n, 1, -1);
     vit__copy_stored(x, numbers, (size_t)n);
 }
 
-/* NaN in the same places, all other bits the same. */
+/* True if NaNs are in the same places, and all other bits are the same. */
 static bool same_floats(const float *a, const float *b, int n) {
     for (int i = 0; i < n; i++) {
         if (!same_float(a[i], b[i])) {
@@ -388,7 +389,8 @@ static void kernel_softmax(const vit__kernels *k, int n, int special, bool scale
     }
 }
 
-/* Rows of any finite numbers, tiny ones and the largest: weights from 0 to 1 that add up to 1. */
+/* Softmax of any finite numbers, from tiny ones to the largest, must give weights from 0 to 1 that
+ * add up to 1. */
 static void kernel_softmax_range(const vit__kernels *k, int n) {
     for (int exponent = -149; exponent <= 127; exponent += 4) {
         float x[MAX_N + PAD] = { 0 };
@@ -410,8 +412,8 @@ static void kernel_softmax_range(const vit__kernels *k, int n) {
     }
 }
 
-/* A row of one number has no deviation: nothing but the bias is left where the sum is exact, and
-   what rounding leaves of it elsewhere stays as small as any other row. */
+/* A row of equal numbers has no deviation. If its sum is exact, only the bias is left; otherwise
+ * the rest from rounding is as small as for any row. */
 static void kernel_norm_constant(const vit__kernels *k, int n) {
     static const float values[] = { 0, 1, -3, 0.125f, 1024, 0.1f, -7e-5f, 1e-30f, 3.3e10f, -1e15f };
     for (size_t v = 0; v < sizeof values / sizeof values[0]; v++) {
@@ -460,7 +462,7 @@ static void kernel_gate(const vit__kernels *k, int n, int special) {
     }
 }
 
-/* n pairs turned, each by its angle, beside the same in double precision. */
+/* Rotates n pairs, each by its angle, and compares with double precision. */
 static void kernel_rotate(const vit__kernels *k, int n, int special) {
     float x[2 * MAX_N], a[2 * MAX_N], b[2 * MAX_N], cosine[MAX_N + PAD], sine[MAX_N + PAD];
     fill_stored(cosine, n);
@@ -482,7 +484,7 @@ static void kernel_rotate(const vit__kernels *k, int n, int special) {
     }
 }
 
-/* FORM_U8: the bytes of the plain C tier, zeros at the end, and nothing after it. */
+/* FORM_U8 must give the bytes of the plain C tier, then zeros, and write nothing beyond. */
 static void kernel_convert_bytes(const vit__kernels *k, int n, int special) {
     float a[MAX_N + PAD], b[MAX_N + PAD];
     fill(a, n + PAD, 3, special);
@@ -494,7 +496,7 @@ static void kernel_convert_bytes(const vit__kernels *k, int n, int special) {
               "int8 of %d, %s", n, vit_isa_name(k->isa));
 }
 
-/* FORM_S8: everything of FORM_U8 less 128, zeros at the end, and nothing after it. */
+/* FORM_S8 must give the bytes of FORM_U8 less 128, then zeros, and write nothing beyond. */
 static void kernel_convert_signed(const vit__kernels *k, int n) {
     enum { HEADER = VIT__U8_HEADER };
     float u[MAX_N + PAD], s[MAX_N + PAD];
@@ -523,7 +525,7 @@ static double quantised(vit__form form, const float *row, int i) {
     return form == VIT__FORM_I16 ? (double)(int16_t)(pair[0] | pair[1] << 8) : (double)row[i];
 }
 
-/* Rows of attention in integers: those of the plain C tier, and never too long. */
+/* Integer rows of attention must equal those of the plain C tier, and never be too long. */
 static void kernel_quantise(const vit__kernels *k, int n, int special) {
     const vit__form form = k->gemm[VIT__I16].run ? VIT__FORM_I16 : VIT__FORM_F32;
     float x[MAX_N + PAD], steps[MAX_N + PAD], a[MAX_N + PAD], b[MAX_N + PAD];
@@ -633,7 +635,7 @@ static void gemm_prepare(gemm_case *g, vit_dtype dtype, int cols, int depth, int
     }
 }
 
-/* The rows of a, as a kernel for this dtype wants them. */
+/* Converts the rows of a to the form that the kernels of this type read. */
 static void gemm_convert(const vit__kernels *kernels, gemm_case *g, vit_dtype dtype, int rows,
                          int depth) {
     memcpy(g->form, g->a, sizeof g->a);
@@ -642,7 +644,8 @@ static void gemm_convert(const vit__kernels *kernels, gemm_case *g, vit_dtype dt
     }
 }
 
-/* Floating point: one chain of fma over k; for bf16 of rounded inputs, in the order 1, 0, 3, 2. */
+/* Floating point: one chain of fma over k. For bf16, inputs are rounded and the order is 1, 0, 3,
+ * 2. */
 static float gemm_chain(const gemm_case *g, vit_dtype dtype, int r, int n, int depth) {
     float sum = 0;
     for (int i = 0; i < depth; i++) {
@@ -654,7 +657,7 @@ static float gemm_chain(const gemm_case *g, vit_dtype dtype, int r, int n, int d
     return sum;
 }
 
-/* A row of inputs, quantised as >>kernels says. */
+/* A row of inputs, quantised as >>kernels describes. */
 typedef struct gemm_inputs {
     int q[GEMM_DEPTH], zero;
     float scale;
@@ -777,8 +780,8 @@ static void test_gemm(const vit__kernels *kernels) {
     }
 }
 
-/* int8 in the corners: inputs of 0 and 255, and lanes whose sums are the largest that fit 16 bits,
-   or those of -127 and 127 alone, which do not. */
+/* Extreme values of int8: inputs of 0 and 255, and lanes whose sums are the largest that fit 16
+ * bits, or consist of -127 and 127, which do not fit. */
 static void fill_corners(gemm_case *g, int rows, int depth, int fits16) {
     static const signed char codes[2][8][4] = { { { -127, -127, -127, -127 },
                                                   { 127, 127, 127, 127 },
@@ -870,7 +873,7 @@ static void test_gemm_f16(const vit__kernels *kernels) {
     CHECK_MSG(wrong == 0, "%ld halves, %s", wrong, vit_isa_name(kernels->isa));
 }
 
-/* The rows of an im2col, as many as the room for them holds. */
+/* The rows of an im2col, as many as fit the buffer. */
 static void test_im2col_rows(void) {
     for (int depth = 1; depth < 1 << 20; depth += 1 + depth / 100) {
         long long floats = (long long)vit__im2col_rows(depth) * depth;

@@ -1,9 +1,9 @@
-/* test_modules.c - models that were saved whole: pickled modules, TorchScript, plain pickles.
+/* test_modules.c - tests models that were saved whole: pickled modules, TorchScript, plain pickles.
  *
  *     test_modules [tests/data]
  *
- * The fixtures come from tests/make_modules.py, which says in expected.txt what PyTorch's own
- * state_dict() has. Then everything broken, and pickles that were made to be a nuisance.
+ * tests/make_modules.py made the fixtures; its expected.txt has the contents of PyTorch's
+ * state_dict(). Broken and malicious files follow.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -77,7 +77,8 @@ static checkpoint *open_expected(const char *folder, char *line) {
     return c;
 }
 
-/* A frozen archive has more tensors than are listed, whose names depend on PyTorch's version. */
+/* A frozen archive has further tensors, which are not listed because their names depend on
+ * PyTorch's version. */
 static void close_expected(checkpoint *c, size_t tensors) {
     report r = report_make();
     if (!c) return;
@@ -207,7 +208,7 @@ static bool open_and_read(const unsigned char *data, size_t size) {
     return ok;
 }
 
-/* Cut at many places, a bit flipped at as many: nothing may be read that is not there. */
+/* Truncates the file at many places, and flips a bit at as many; no read may be out of bounds. */
 static void damage(const char *folder, const char *name) {
     char path[LINE * 2];
     unsigned char *data;
@@ -239,7 +240,7 @@ static void test_damage(const char *folder) {
     for (i = 0; i < sizeof names / sizeof *names; i++) damage(folder, names[i]);
 }
 
-/* === Made to be a nuisance === */
+/* === Malicious files === */
 
 typedef struct text {
     char *data;
@@ -258,7 +259,8 @@ static void put(text *t, const char *data, size_t size) {
 
 #define PUT(t, literal) put(t, literal, sizeof(literal) - 1)
 
-/* Refused with this word, or accepted if it is NULL; in five seconds. */
+/* Checks that the file is refused with this word, or accepted if word is NULL, within five
+ * seconds. */
 static void check_pickle(const char *what, text *t, const char *word) {
     report r = report_make();
     const clock_t start = clock();
@@ -272,7 +274,7 @@ static void check_pickle(const char *what, text *t, const char *word) {
     memset(t, 0, sizeof *t);
 }
 
-/* A module: what comes between BEGIN and END are the entries of _modules. */
+/* A module; the entries of _modules go between BEGIN and END. */
 #define BEGIN "cmy\nM\n)\x81}(U\x0b_parameters}U\x08_buffers}U\x08_modules}("
 #define END   "uub"
 #define ARRAY                                                                                      \
@@ -341,7 +343,7 @@ static void test_nuisances(void) {
 
 /* === Tar === */
 
-/* The header of a file, or of what TYPE says instead. */
+/* The header of a tar member, a file unless TYPE names another kind. */
 static void put_entry(text *t, const char *name, const char *size, char type) {
     char header[512] = "";
     unsigned long sum = 8 * ' ';

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Models that were saved whole, from the command line: one command, no option, and the result is
-# that of the weights alone with every setting given by hand. Run from the root of the repository.
+# Models that were saved whole, from the command line. One command without options must give the
+# result of the bare weights with every setting given by hand. Run from the root of the repository.
 #
 #     BIN=. bash tests/test_modules.sh         programs in $BIN/tools; build/asan has sanitized ones
 set -u
@@ -14,7 +14,7 @@ cat=$PWD/examples/cat.ppm
 . tests/checks.sh
 cd "$work" || exit 1
 
-# logits FILE OPTIONS...: of the model in FILE, to logits.npy
+# logits FILE OPTIONS...: converts FILE and writes its logits to logits.npy
 logits() {
     local file=$1
     shift
@@ -28,7 +28,7 @@ same() {
     if logits "$@" && cmp -s logits.npy expected.npy; then pass; else fail "$*: other logits"; fi
 }
 
-# says TEXT: in the report or on stderr
+# says TEXT: passes if TEXT is in the report or on stderr
 says() { if grep -qF -- "$1" out err; then pass; else fail "expected \"$1\""; fi; }
 
 hand=(--set num_heads=2 --set norm_eps=1e-5 --set activation=gelu_tanh)
@@ -62,12 +62,12 @@ says "embed has strides that differ"
 if logits overlap_uneven.pt "${told[@]}" --set patch_stride=4; then pass; else fail "told"; fi
 says "img_size=12x12: 3 x 3 patches of 4 pixels, side by side"
 
-# what the user says comes first
+# options have priority
 if logits whole.pt --set activation=relu && ! cmp -s logits.npy expected.npy; then pass
 else fail "--set activation"; fi
 says "ReLU"
 
-# several state dicts: said even with -q, unless one was asked for
+# several state dicts: reported even with -q, unless an option chooses one
 same several.pt -q "${hand[@]}"
 says "assumed weights=model_ema.module: one of several state dicts: model model_ema.module"
 same several.pt --weights model "${hand[@]}"
@@ -82,7 +82,7 @@ says 'labels          3 from labels.pt, the first "bird"'
 same more_labels.pt "${hand[@]}"
 says "labels          none: the checkpoint names 4 classes, the model has 3"
 
-# a checkpoint without names: the tensors are named by what reads them
+# a checkpoint without names: the operators that read tensors name them
 same frozen.pt --set crop_mode=center --set crop_pct=0.9 --set interpolation=bicubic
 
 summary

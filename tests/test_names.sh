@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Names that obey nobody: labels, provenance, configurations and file names with all that a terminal
-# could obey, through every program and mode; and outputs that are an input, under whatever name.
+# Hostile names: labels, provenance, configurations and file names with control sequences, through
+# every program and mode. Also outputs that are an input under another name.
 #
 #     BIN=FOLDER tests/test_names.sh
 set -u
@@ -23,7 +23,7 @@ cd "$work" || exit 2
 
 # --- what a terminal could obey --------------------------------------------------------------------
 
-# No byte but newlines, tabs and UTF-8 that shows something; no line that a name begins.
+# The output has only newlines, tabs and printable UTF-8, and no line begins with a name's text.
 shown() {
     local file
     for file in out err; do
@@ -113,7 +113,7 @@ printf 'plain.jpg,%s;3\n' "${bad//$'\n'/}" >tags.csv
 shows 0 x1b "$evaluate" -m "$model" e/3 --sigmoid --tags tags.csv
 shows 1 "$mark" "$evaluate" -m "$model" e --knn "no$bad"
 
-# The columns of a table are those that one sees.
+# The columns of a table align as displayed.
 for class in 0 1 2 3 4 5 6 7 8; do echo "größe中$class"; done >labels.txt
 echo plain >>labels.txt
 check "a model" "$convert" -q "$plain/model.safetensors" --labels labels.txt -o wide.vit
@@ -199,7 +199,8 @@ cp -a . ../kept
 everything() { (cd "$1" && find . -type f -exec sha256sum {} + | sort -k 2; find . -type l | sort); }
 everything . >../before
 
-# keeps INPUT COMMAND...: the last word is the output, INPUT what it is; - for none, two outputs
+# keeps INPUT COMMAND...: the last word is the output, which is the file INPUT; -: two outputs are
+# one file
 keeps() {
     local input=$1 output=${*: -1}
     shift
@@ -274,7 +275,7 @@ keeps model.safetensors "$convert" model.safetensors -o ./model.safetensors
 keeps m.vit "$convert" m.vit --to safetensors -o m.vit
 keeps m.vit "$convert" m.vit --c-array -o ./m.vit
 
-# Outputs whose names come up later.
+# Outputs whose names are known only during the run.
 run_trace() { "$run" -m m.vit q.png --trace trace; }
 tried='--trace into a folder with a link to the model'
 run_trace >../out 2>../err </dev/null
@@ -290,7 +291,7 @@ err 'img_emb_00000.npy: is an input, part-00000.tar: writing it would destroy it
 everything . >../after
 same ../before ../after
 
-# Two outputs that are one file, whether it is there or not.
+# Two outputs are one file, which exists or not.
 for name in x ./x folder/../x; do
     keeps - "$embed" -m m.vit p -o x --names "$name"
     keeps - "$run" -m m.vit q.png --logits x --tokens "$name"
@@ -306,7 +307,7 @@ everything . >../before
 keeps - "$embed" -m m.vit p -o x --names y
 keeps - "$run" -m m.vit q.png --logits x --tokens y
 
-# A file that no option reads is replaced. Devices take any number of outputs.
+# A file that no option reads is replaced. Several outputs may be the same device.
 tried='outputs of their own'
 check "again" "$embed" -m m.vit p -o n.npy
 check "again" "$run" -m m.vit q.png --logits x --trace t

@@ -1,5 +1,5 @@
-/* test_nearest.c - nearest.h and learn.h against NumPy, SciPy and scikit-learn, on vectors that
- * make_nearest.py makes too; and the same bits for any number of threads.
+/* test_nearest.c - compares nearest.h and learn.h with NumPy, SciPy and scikit-learn, on vectors
+ * that make_nearest.py also generates, and checks that any number of threads gives the same bits.
  *
  *     test_nearest
  */
@@ -30,7 +30,7 @@ static float *uniform(uint64_t seed, size_t count) {
     return values;
 }
 
-/* Row i is the centre of class i % classes, and noise. */
+/* Row i is the centre of class i % classes plus noise. */
 static float *clusters(uint64_t seed, uint64_t centre_seed, int count, int classes, float noise) {
     float *values = uniform(seed, (size_t)count * DIM);
     float *centres = uniform(centre_seed, (size_t)classes * DIM);
@@ -129,7 +129,7 @@ static void test_logistic(const vit_executor *executor) {
     free(test);
 }
 
-/* Every number of rows and of dimensions around those that tiles have. */
+/* Every number of rows and of dimensions near those of a tile. */
 static void test_sizes(void) {
     float *values = uniform(8, 70 * 33);
     nearest_hit each[70 * 3], one[3];
@@ -176,7 +176,7 @@ static void test_odd(void) {
     CHECK(group[0] == 0 && group[1] == 1 && group[2] == 1 && group[3] == 3 && group[4] == 4);
 }
 
-/* Of many parts, with halves and int8 copies, what one array gives, bit for bit. */
+/* Many parts, with halves and int8 copies, must give the same bits as one array. */
 static void test_parts(const vit_executor *executor) {
     enum { N = 3000, WIDTH = 83, K = 20 };
     float *values = clusters(8, 9, N * WIDTH / DIM + 1, 50, 0.02f);
@@ -237,7 +237,7 @@ static void test_parts(const vit_executor *executor) {
     free(scales);
 }
 
-/* A dot product as nearest.h says that it is added up. */
+/* A dot product, added up as nearest.h describes. */
 static float ordered_dot(const float *a, const float *b, int dim) {
     float l[8] = { 0 };
     for (int i = 0; i < dim; i++) {
@@ -247,8 +247,8 @@ static float ordered_dot(const float *a, const float *b, int dim) {
     return ((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7]));
 }
 
-/* Every number of rows and of dimensions around a kernel's steps, the same bits; what lies behind
- * the results stays as it is. */
+/* Every number of rows and of dimensions near a kernel's steps must give the same bits; memory
+ * after the results must not change. */
 static void test_kernels(void) {
     enum { MOST = 9, WIDEST = 100 };
     float *query = uniform(10, WIDEST), *rows = uniform(11, MOST * WIDEST);

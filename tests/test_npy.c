@@ -1,4 +1,4 @@
-/* test_npy.c - npy.h: every element type, both orders, and damaged files.
+/* test_npy.c - tests npy.h with every element type, both orders, and damaged files.
  *
  *     test_npy
  */
@@ -44,7 +44,7 @@ static bool parse(npy_array *array, report *r) {
     return good;
 }
 
-/* True if the made file holds these numbers, with these dims. */
+/* True if the file holds these numbers, with these dims. */
 static bool holds(int ndim, int d0, int d1, const float *expected, size_t count) {
     report r = report_make();
     npy_array a;
@@ -186,7 +186,7 @@ static void test_refused(void) {
             "too large");
 }
 
-/* Every prefix is refused, and no changed byte leads astray. */
+/* Every prefix is refused, and no changed byte causes a wrong access. */
 static void test_damage(void) {
     static const char numbers[] = "abcdefghijklmnopqrstuvwx";
     static const char dictionary[] =
@@ -258,7 +258,7 @@ static void test_write(void) {
     CHECK(!npy_write(stdout, NULL, dims, -1));
 }
 
-/* A full disk is noticed: in the header, in the numbers, or when the stream is flushed. */
+/* A full disk is detected in the header, in the numbers, or when the stream is flushed. */
 static void test_full(void) {
     static const float numbers[10000];
     const int64_t one[1] = { 1 }, many[1] = { 10000 };
@@ -278,7 +278,7 @@ static void test_paths(void) {
     CHECK(!npy_read("no/such/file.npy", &a, &r));
     CHECK(strstr(r.text, "cannot be opened: ") && !a.data);
     r = report_make();
-    CHECK(!npy_read(".", &a, &r)); /* Windows does not even open it */
+    CHECK(!npy_read(".", &a, &r)); /* Windows cannot open it */
     CHECK((strstr(r.text, "cannot be read: ") || strstr(r.text, "cannot be opened: ")) && !a.data);
     r = report_make();
     CHECK(!npy_read("/dev/null", &a, &r));
@@ -316,7 +316,7 @@ static void test_pieces(void) {
     fclose(file);
 }
 
-/* Mapped or read, the numbers are the same. */
+/* Mapping and reading give the same numbers. */
 static void test_map(void) {
     static const char path[] = "build/test_npy.npy";
     static const char *const kinds[] = { "<f4", ">f4", "<f8" };

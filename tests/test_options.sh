@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What vit-convert and vit-info say about the options of an architecture: derived, told, asked for.
+# The output of vit-convert and vit-info about options of an architecture: derived, given, or as
+# questions.
 #
 #     BIN=FOLDER tests/test_options.sh
 set -u

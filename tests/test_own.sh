@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Vision transformers that people wrote themselves: each is converted and must give PyTorch's
-# logits, or is refused with a message. tests/make_own.py wrote the cases, and tests/make_evidence.py
-# those whose files say more than their tensors. Run from the root of the repository.
+# Vision transformers that people wrote themselves. Each is converted and must give PyTorch's
+# logits, or is refused with a message. tests/make_own.py wrote the cases; tests/make_evidence.py
+# wrote those whose files hold more than tensors. Run from the root of the repository.
 #
 #     BIN=. bash tests/test_own.sh [CASE...]
 set -u
@@ -22,7 +22,7 @@ converts() {
     else pass; fi
 }
 
-# The line that --strict proposes, copied and pasted, gives the model that would be assumed.
+# The options that --strict proposes give the same model as the assumptions.
 # strict CASE FILE ARGUMENTS
 strict() {
     # shellcheck disable=SC2086
@@ -48,7 +48,7 @@ refuses() {
     else pass; fi
 }
 
-# reports CASE FILE ARGUMENTS TEXT: what its report says of a model whose logits are not kept
+# reports CASE FILE ARGUMENTS TEXT: TEXT is in the report about a model without stored logits
 reports() {
     # shellcheck disable=SC2086
     if ! "$BIN/tools/vit-convert" "$DATA/$1/$2" -o "$work/model.vit" $3 >"$work/out" 2>"$work/err"
@@ -75,7 +75,7 @@ while IFS='|' read -r name file options result; do
 done <"$DATA/cases.txt"
 done
 
-# Open questions keep nobody from seeing the mapping, with all blocks in one line.
+# --plan prints the mapping in spite of open questions, with all blocks in one line.
 if wanted unnamed_asked; then
     "$BIN/tools/vit-convert" "$DATA/unnamed_asked/"model* --plan -q >"$work/out" 2>"$work/err" &&
         fail "unnamed_asked: should ask"

@@ -1,4 +1,4 @@
-/* test_parity.c - every traced tensor of every fixture against PyTorch, on every kernel tier.
+/* test_parity.c - compares every traced tensor of every fixture with PyTorch, on every kernel tier.
  *
  *     test_parity FIXTURES MODEL.vit...
  *
@@ -34,9 +34,9 @@ enum { IMAGES = 5, MAX_TENSORS = 128, MAX_NAME = 64, MAX_THREADS = 3, MAX_DEPTH 
 
 typedef struct traced_tensor {
     char name[MAX_NAME];
-    size_t size; /* floats of one image                                      */
-    int images;  /* how many have been seen                                  */
-    float *data; /* [IMAGES, size]                                           */
+    size_t size; /* floats of one image */
+    int images;  /* number of images seen */
+    float *data; /* [IMAGES, size] */
 } traced_tensor;
 
 typedef struct run_result {
@@ -63,7 +63,7 @@ typedef struct fixture {
     checkpoint *expected;
     float *images;
     size_t image_size, logits_size, embedding_size, tokens_size, attention_size;
-    run_result base; /* scalar, one thread, one image at a time, all outputs      */
+    run_result base; /* scalar, one thread, one image at a time, all outputs */
     double worst;
     char worst_name[MAX_NAME];
 } fixture;
@@ -110,7 +110,7 @@ static traced_tensor *add_traced(run_result *r, const char *name, size_t size) {
     return t;
 }
 
-/* A batch above together comes in several pieces: each appends its images. */
+/* A batch larger than `together` comes in several pieces, each of which appends its images. */
 static void record(void *user, const char *name, const float *data, const int shape[4]) {
     run_result *r = user;
     size_t size = 1;
@@ -131,7 +131,7 @@ static void record(void *user, const char *name, const float *data, const int sh
 
 /* --- running -------------------------------------------------------------- */
 
-/* 32-bit LCG, one sequence for each image; tests/make_fixtures.py does the same. */
+/* A 32-bit LCG with one sequence for each image, like that of tests/make_fixtures.py. */
 static void fixture_image(int index, float *image, size_t count) {
     uint32_t r = (uint32_t)(index + 1) * 2654435761u;
     for (size_t i = 0; i < count; i++) {
@@ -140,7 +140,7 @@ static void fixture_image(int index, float *image, size_t count) {
     }
 }
 
-/* What to ask of blocks: of every one tokens and attention, or of one its attention. */
+/* The requested outputs of blocks: tokens and attention of all, or the attention of one. */
 static int list_blocks(const fixture *f, const run_options *o, float *attention,
                        vit_block_output list[MAX_DEPTH]) {
     size_t tokens = (size_t)o->batch * f->tokens_size;
@@ -156,7 +156,7 @@ static int list_blocks(const fixture *f, const run_options *o, float *attention,
     return f->model.config.depth;
 }
 
-/* Images first .. first + batch - 1 of the fixture. */
+/* Runs images first .. first + batch - 1 of the fixture. */
 static void run(const fixture *f, const run_options *o, int first, run_result *out) {
     vit_params params;
     vit_session session;
@@ -222,8 +222,8 @@ static size_t first_difference(const float *a, const float *b, size_t count) {
     return i;
 }
 
-/* COUNT numbers of the images from `first` on, COUNT / batch of each; 1, or 0 for what was not asked
-   for. */
+/* Compares COUNT numbers of the images from `first` on, COUNT / batch of each; 0 for outputs that
+ * were not requested. */
 static int same_output(const fixture *f, const char *what, const char *name, const float *got,
                        const float *base, size_t first, size_t size, size_t batch) {
     size_t count = size * batch, differ;
@@ -236,7 +236,8 @@ static int same_output(const fixture *f, const char *what, const char *name, con
     return 1;
 }
 
-/* The run of images first .. first + batch - 1 has the bits of the base run, which has no attention. */
+/* Checks that the run of images first .. first + batch - 1 has the bits of the base run, which
+ * lacks attention. */
 static void same_bits(const fixture *f, const char *what, const run_result *r, int first,
                       int batch) {
     const run_result *base = &f->base;
@@ -326,8 +327,8 @@ static void compare_class_token(const fixture *f, const traced_tensor *pool, dou
 }
 
 /* A headless model's expected file has no logits, a model's without representation layer no
-   pre_logits, and tokens197 keeps only some tensors to stay small; the rest must be there. Of the
-   modules of other libraries nothing but the outputs is known. */
+   pre_logits, and tokens197 keeps only some tensors to stay small; the rest must be there. For
+   modules of other libraries, only the outputs are known. */
 static void compare_traced(fixture *f, double tolerance) {
     if (strncmp(f->case_name, "lib_", 4) == 0) {
         CHECK(checkpoint_find(f->expected, "logits") || checkpoint_find(f->expected, "embedding"));
@@ -445,7 +446,7 @@ static void run_backwards(void *user, int count, vit_task *task, void *arg) {
 
 static int common_divisor(int a, int b) { return b == 0 ? a : common_divisor(b, a % b); }
 
-/* Index 7 i + count / 2, or with 8, 9, ... in place of 7 until each index comes once. */
+/* Index 7 i + count / 2; 8, 9, ... replace 7 until each index occurs once. */
 static void run_shuffled(void *user, int count, vit_task *task, void *arg) {
     int stride = 7;
     (void)user;
@@ -472,7 +473,7 @@ static void *foreign_main(void *user) {
     return NULL;
 }
 
-/* Nothing runs on the calling thread, and every call makes new threads. */
+/* An executor that makes new threads in each call, and runs nothing on the calling thread. */
 static void run_foreign(void *user, int count, vit_task *task, void *arg) {
     foreign_thread threads[MAX_THREADS];
     int n = *(const int *)user;
@@ -516,7 +517,7 @@ static void vary_batches(const fixture *f, vit_isa isa, int threads) {
     }
 }
 
-/* Outputs alone and together, without the trace: nothing that is left out changes a bit. */
+/* Requests outputs alone and together, without the trace: omitted outputs must not change a bit. */
 static void vary_outputs(const fixture *f, vit_isa isa) {
     run_result base;
     run_options attention = everything(f);
@@ -546,7 +547,8 @@ static void vary_outputs(const fixture *f, vit_isa isa) {
     free_result(&base);
 }
 
-/* Attention of each block has the same bits, traced or not; negative ones count from the end. */
+/* The attention of each block has the same bits, traced or not; negative numbers count from the
+ * end. */
 static void vary_attention(const fixture *f, vit_isa isa) {
     const int depth = f->model.config.depth;
     for (int block = -depth; block < depth; block++) {
@@ -595,7 +597,7 @@ static void vary_executors(const fixture *f, vit_isa isa) {
     }
 }
 
-/* One run, for tiers that share their kernels for this type with a lower one. */
+/* A single run for tiers that share the kernels of this type with a lower tier. */
 static void vary_nothing(const fixture *f, vit_isa isa) {
     run_result r;
     run_options o = everything(f);
@@ -617,7 +619,7 @@ static bool same_kernels(const vit__kernels *a, const vit__kernels *b, vit_dtype
     return a->gemm[dtype].run == b->gemm[dtype].run && a->gemm[dtype].form == b->gemm[dtype].form;
 }
 
-/* The products of the attention are of f32, bf16 or 16-bit numbers, whatever the weights are. */
+/* The products of attention use f32, bf16 or 16-bit numbers, for any type of weights. */
 static bool is_repeated(const fixture *f, vit_isa isa) {
     const vit__kernels *kernels = vit__choose_kernels(isa);
     FOR_EACH_ISA(lower) {
@@ -706,9 +708,9 @@ static void set_sizes(fixture *f) {
     }
 }
 
-/* Of logits or embedding: max|difference| / max|expected|, the cosine of both, and how many of a
-   hundred images have the best class of f32. Measured over all cases: f16 1.9e-3, 1.0000, 99;
-   bf16 2.2e-2, 0.9999, 99; int8 6.9e-2, 0.9969, 98; int4 0.63, 0.8926, 89. */
+/* Bounds for logits or embedding: max|difference| / max|expected|, the cosine, and the share of a
+   hundred images with f32's best class. Measured over all cases: f16 1.9e-3, 1.0000, 99; bf16
+   2.2e-2, 0.9999, 99; int8 6.9e-2, 0.9969, 98; int4 0.63, 0.8926, 89. */
 static const struct {
     const char *name;
     double tolerance, cosine;
@@ -718,7 +720,7 @@ static const struct {
     { "int8", 0.1, 0.995, 90 }, { "int4", 0.7, 0.85, 75 },
 };
 
-/* Matching best classes, over all cases. */
+/* The number of equal best classes, over all cases. */
 static int top1_same[VIT_NUM_DTYPES], top1_all[VIT_NUM_DTYPES];
 
 static void count_top1(const fixture *f) {
@@ -774,7 +776,7 @@ static void compare_with_pytorch(fixture *f) {
     }
 }
 
-/* To the size of the fixture's images, if that is not the file's own. */
+/* Resizes the model to the size of the fixture's images, if that differs from the file's. */
 static void resize_fixture(fixture *f, const char *folder) {
     char path[1024];
     int height = 0, width = 0;

@@ -4,7 +4,7 @@
 #     BIN=FOLDER tests/test_parity.sh
 #
 # FOLDER holds tools/vit-convert, and tests/test_parity unless it is "." (then build/plain does).
-# Each form of a checkpoint becomes CASE.FORM.f32.vit; of the first form of every few cases the
+# Each form of a checkpoint becomes CASE.FORM.f32.vit. For the first form of every few cases, the
 # smaller types are made too. Sanitizer builds convert every other case; LONG=yes leaves out
 # nothing.
 set -eu
@@ -38,7 +38,7 @@ one() {
     models+=("$out")
 }
 
-# all FOLDER: every form that the case has
+# all FOLDER: converts every form of the case
 all() {
     local name form dtype first=yes
     for name in model.safetensors model.pth model_legacy.pth; do

@@ -1,4 +1,5 @@
-/* test_preprocess.c - vit_preprocess against Pillow and NumPy, to the last bit; each tier's sums.
+/* test_preprocess.c - compares vit_preprocess with Pillow and NumPy, to the last bit; and the sums
+ * of each tier.
  *
  * The expected CRC-32s come from tests/make_preprocess.py (preprocess_vectors.h).
  */
@@ -40,7 +41,7 @@ static uint32_t crc32(const void *data, size_t size) {
     return ~crc;
 }
 
-/* Bytes of a row, and how many rows there are with those of further planes. */
+/* Bytes of a row, and the number of rows, including those of further planes. */
 static size_t row_bytes(int format, size_t width) {
     static const size_t sizes[VIT_NUM_PIXELS] = { 3, 4, 1, 3, 4, 2, 2, 1, 4 };
     bool pairs = format == VIT_PIXEL_YUYV || format == VIT_PIXEL_NV12;
@@ -63,8 +64,8 @@ static void fill_row(int format, uint8_t *row, size_t size, uint32_t *r) {
     }
 }
 
-/* Bytes of the generator that make_preprocess.py uses too. The rows lie `padding` bytes apart,
-   filled with something else; the block ends with the last pixel, so that ASan sees a byte more. */
+/* Bytes of the same generator as in make_preprocess.py. Between rows are `padding` other bytes; the
+ * block ends with the last pixel, so that ASan detects reads beyond it. */
 static vit_image make_photo(int format, int width, int height, int padding) {
     vit_image image;
     size_t row = row_bytes(format, (size_t)width), stride = row + (size_t)padding;
@@ -89,11 +90,11 @@ static vit_image make_photo(int format, int width, int height, int padding) {
 
 static void free_photo(vit_image *image) {
     void *pixels;
-    memcpy(&pixels, &image->pixels, sizeof pixels); /* free takes what malloc gave: not const */
+    memcpy(&pixels, &image->pixels, sizeof pixels); /* free takes no pointer to const */
     free(pixels);
 }
 
-/* The smallest network that takes such an input. */
+/* The smallest network with such an input. */
 static tiny_options input_options(int chans, int width, int height) {
     tiny_options o = tiny_defaults();
     vit_config *c = &o.config;
@@ -127,7 +128,7 @@ static size_t input_count(const vit_config *c) {
 
 /* --- resize: golden values ------------------------------------------------ */
 
-/* Squash to the input size with mean 0 and std 1: the bytes come back as x * 255. */
+/* Squashes to the input size with mean 0 and std 1, so that x * 255 gives the bytes. */
 static void test_golden(const golden_vector *v) {
     tiny_options o = input_options(3, v->out_width, v->out_height);
     tiny_file file;
@@ -178,7 +179,7 @@ static tiny_options vector_options(const photo_vector *v) {
 
 enum { GUARD = 32 };
 
-/* With scratch of exactly the size asked for, at an odd address, between guards. */
+/* Uses scratch of exactly the requested size, at an odd address, between guards. */
 static void test_scratch(const vit_model *model, const vit_image *image, const float *wanted,
                          size_t count) {
     size_t size = vit_preprocess_size(model, image);
@@ -306,7 +307,7 @@ static void test_unsupported_channels(void) {
     }
 }
 
-/* Every small photo into every small input: sanitizers look on, results lie in [0, 1]. */
+/* Every small photo and every small input: results are in [0, 1], and sanitizers find nothing. */
 static void test_all_small(void) {
     for (int size = 1; size <= 6; size++) {
         for (int mode = 0; mode <= 2; mode++) {
@@ -340,7 +341,7 @@ static void test_all_small(void) {
     }
 }
 
-/* Extreme ratios, where sizes on the way would overflow 32 bits. */
+/* Extreme ratios, whose intermediate sizes would overflow 32 bits. */
 static void test_extremes(void) {
     static const int sides[][2] = { { 1048576, 1 }, { 1, 1048576 }, { 70000, 3 }, { 2, 65536 } };
     for (size_t i = 0; i < sizeof sides / sizeof sides[0]; i++) {
@@ -362,8 +363,8 @@ static void test_extremes(void) {
     }
 }
 
-/* One call of a tier's kernel beside the same sums in 64 bits. They pass both ends of a byte, by
- * weights that add up to -0.5 to 1.5 times 2^22. */
+/* Compares one call of a tier's kernel with the same sums in 64 bits. The weights add up to -0.5 to
+ * 1.5 times 2^22, so the sums exceed both ends of a byte. */
 static void resample_one(const vit__kernels *kernels, int count, int lanes, size_t stride) {
     enum { MAX_COUNT = 300, MAX_BYTES = 64 * (MAX_COUNT + 1) };
     static uint8_t lines[MAX_BYTES];

@@ -1,4 +1,5 @@
-/* test_progress.c - progress.h where there is no terminal: a line each interval, with what is left.
+/* test_progress.c - tests progress.h without a terminal: a line in each interval, with the
+ * remaining time.
  *
  *     test_progress
  */
@@ -10,7 +11,7 @@
 
 static const char said[] = "build/progress.txt";
 
-/* What stderr has received, which is a file. */
+/* The contents of stderr, which is a file. */
 static const char *lines(void) {
     static char text[4096];
     FILE *file = fopen(said, "rb");
@@ -28,7 +29,7 @@ static void begin(cli_progress *p, const char *unit, uint64_t total) {
     p->unit = unit;
 }
 
-/* As if so many seconds had passed since the start. */
+/* Pretends that so many seconds have passed since the start. */
 static void pass(cli_progress *p, double seconds, uint64_t done) {
     p->started = cli_now_ms() - 1e3 * seconds;
     cli_progress_update(p, done);
@@ -50,7 +51,7 @@ int main(void) {
     pass(&p, 119, 4030);
     CHECK(strstr(lines(), "left\nembed: 4,030 of 60,000 images, 33.9 images/s, 28 min left\n"));
     cli_progress_clear(&p);
-    begin(&p, "images", 0); /* how many there are is not known */
+    begin(&p, "images", 0); /* the total is not known */
     p.interval = 0;
     pass(&p, 100, 50);
     CHECK_MSG(!strcmp(lines(), "embed: 50 images, 0.5 images/s\n"), "%s", lines());

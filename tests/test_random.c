@@ -1,21 +1,21 @@
-/* test_random.c - random architectures against a forward pass in double precision.
+/* test_random.c - compares random architectures with a forward pass in double precision.
  *
- * The reference below is written from the architecture's definition and, for the layers that round
- * their input, from the comments under >>kernels in vit.h, without a look at its layers. It reads
- * its weights by name through the public functions. Every shape is fair game: one channel or six,
+ * The reference below follows the definition of the architecture and, for layers that round their
+ * input, the comments under >>kernels in vit.h; it was written without reading vit.h's layers. It
+ * reads weights by name through the public functions. Shapes vary freely: one channel or six,
  * patches of one pixel, widths of any remainder modulo 16, head_dim times num_heads unequal
- * embed_dim, no blocks, no head, one type of weights or another for each layer.
+ * embed_dim, no blocks, no head, one type of weights or a different one for each layer.
  *
- * Models of f32 and f16 run freely beside the reference. Where inputs are rounded (bf16, int8,
- * int4), two numbers that differ by 1e-7 may be rounded to neighbours, which are 4e-3 apart; so
- * there the reference goes on from each traced tensor as vit.h computed it, and every step is
- * held to the same strict bound. Only the softmax's weights and the inside of map pooling, which
- * are rounded but not traced, need more.
+ * With f32 and f16, the reference computes the whole model. Where inputs are rounded (bf16, int8,
+ * int4), two numbers that differ by 1e-7 may be rounded to neighbours, which are 4e-3 apart. So the
+ * reference then continues from each tensor that vit.h traced, and every step has the same strict
+ * bound. Only the softmax's weights and the inside of map pooling, which are rounded but not
+ * traced, need a larger bound.
  *
  * Each model runs on every tier with one and with three threads, all tokens of the last block or
  * only those that the head reads; all must give the same bits, but SSE2, which has no fused
- * multiply-add, its own. What these are, and those of the models' files, is printed as a checksum,
- * which tests/cross.sh compares between CPUs.
+ * multiply-add, its own. A checksum of these bits, and one of the models' files, is printed, and
+ * tests/cross.sh compares them between CPUs.
  */
 #define VIT_TOOLS
 #include "../vit.h"
@@ -101,7 +101,7 @@ typedef struct reference {
     const traced_run *traced;
     const char *what;
     int image;
-    bool rounds; /* some layer rounds its input */
+    bool rounds; /* a layer rounds its input */
     size_t tokens, dim;
     const float *input;  /* of this image or text */
     const uint8_t *mask; /* [N] or NULL */
@@ -118,7 +118,7 @@ static double relative_error(const float *got, const double *wanted, size_t n) {
     for (size_t i = 0; i < n; i++) {
         double difference = fabs((double)got[i] - wanted[i]);
         if (!(difference < 1e30)) {
-            return 1e30; /* a NaN is as wrong as can be */
+            return 1e30; /* a NaN is the largest error */
         }
         worst = fmax(worst, difference);
         top = fmax(top, fabs(wanted[i]));
@@ -126,7 +126,8 @@ static double relative_error(const float *got, const double *wanted, size_t n) {
     return worst / top;
 }
 
-/* The next step's result, `name` in the trace; if layers round, go on from what vit.h had. */
+/* Compares the result of a step with tensor `name` of the trace; if layers round, continues from
+ * vit.h's tensor. */
 static void step(reference *f, const char *name, double *values, size_t count, double tolerance) {
     const traced_tensor *t = find_traced(f->traced, name, f->image);
     CHECK_MSG(t && t->count == count, "%s: no %s traced, or of another size", f->what, name);
@@ -200,7 +201,7 @@ static double round_bf16(double x) {
     return ldexp(nearbyint(ldexp(fraction, 8)), exponent - 8);
 }
 
-/* Smallest and largest of a row and zero, 254.99 steps apart; zero is one of the steps. */
+/* The range of a row and zero is 254.99 steps; zero is one of the steps. */
 static void round_u8(const double *x, size_t n, double *out) {
     float low = 0, high = 0, scale = 0, inverse = 0;
     int outside = 0;
@@ -221,7 +222,7 @@ static void round_u8(const double *x, size_t n, double *out) {
     CHECK(outside == 0);
 }
 
-/* A row as a layer of this type reads it. */
+/* A row in the form that a layer of this type reads. */
 static void round_row(vit_dtype dtype, const double *x, size_t n, double *out) {
     if (dtype == VIT_I8 || dtype == VIT_I4) {
         round_u8(x, n, out);
@@ -248,8 +249,8 @@ static double round_steps(double *x, size_t n, float factor) {
     return step;
 }
 
-/* A query or a key, of length 4060. The factor decides which way numbers are rounded, so it is
-   computed as in >>kernels: squares in 16 lanes, and two steps of Newton's method. */
+/* A query or a key, of length 4060. The factor affects the rounding, so it is computed as in
+ * >>kernels: squares in 16 lanes, and two steps of Newton's method. */
 static void round_length(double *x, size_t n) {
     float lane[16] = { 0 }, y;
     uint32_t word;
@@ -313,7 +314,7 @@ static double *block_linear(const vit_model *model, int block, const char *name,
     return linear(model, full, x, rows, k, n);
 }
 
-/* NAME.weight and NAME.bias; a copy of x where the model has no such norm. */
+/* Applies the norm NAME.weight and NAME.bias; returns a copy of x if the model has no such norm. */
 static double *norm(const vit_model *model, const char *name, const double *x, size_t rows,
                     size_t dim) {
     char full[64];
@@ -392,7 +393,8 @@ static size_t padding(size_t size, size_t kernel, size_t stride) {
     return needed > size ? (needed - size) / 2 : 0;
 }
 
-/* What a window sees, [height, width] of [chans, kernel, kernel]; `outside` in the padding. */
+/* The values in each window, [height, width] of [chans, kernel, kernel]; `outside` in the
+ * padding. */
 static feature_map windows(const feature_map *x, size_t kernel, size_t stride, bool same,
                            double outside) {
     feature_map y;
@@ -414,7 +416,7 @@ static feature_map windows(const feature_map *x, size_t kernel, size_t stride, b
     return y;
 }
 
-/* NAME.weight over x, which it frees unless it is kept. */
+/* Convolves x with NAME.weight, and frees x unless it is kept. */
 static feature_map convolve(reference *f, const char *name, feature_map x, bool keep,
                             size_t stride) {
     char full[80];
@@ -433,7 +435,7 @@ static feature_map convolve(reference *f, const char *name, feature_map x, bool 
     return y;
 }
 
-/* Over 32 groups of channels; then the shortcut is added, which is freed, and relu. */
+/* Normalises over 32 groups of channels, adds and frees the shortcut, then applies relu. */
 static void group_norm(const reference *f, const char *name, feature_map *x, double *shortcut,
                        bool relu) {
     char full[80];
@@ -533,7 +535,7 @@ static feature_map mobileclip(reference *f, feature_map x) {
     return x;
 }
 
-/* The feature map after a stem, as the planes of an input that patches are cut out of. */
+/* The feature map after a stem, as the planes from which patches are cut. */
 static feature_map embed_map(reference *f, const float *input) {
     const vit_config *c = &f->model->config;
     feature_map x = { (size_t)c->img_height, (size_t)c->img_width, (size_t)c->in_chans, NULL };
@@ -646,7 +648,7 @@ static double rel_pos(const vit_config *c, const double *table, size_t h, size_t
     return table[h * (size_t)all + (size_t)at];
 }
 
-/* softmax(scale q k^T + bias) of query i over the numbers [first, end) of a head. */
+/* softmax(scale q k^T + bias) of query i over dimensions [first, end) of a head. */
 static void scores(const reference *f, const double *qkv, size_t ld, size_t width, size_t h,
                    size_t i, size_t first, size_t end, const double *bias, double *map) {
     const vit_config *c = &f->model->config;
@@ -662,8 +664,9 @@ static void scores(const reference *f, const double *qkv, size_t ld, size_t widt
     }
 }
 
-/* A weight of the softmax as it is multiplied with value j: a row of them, times the values' steps,
-   adds up to 32767 of the largest step at most. steps NULL: not of int8 or int4. */
+/* A weight of the softmax, as it is multiplied with value j. A row of weights, times the values'
+ * steps, adds up to at most 32767 of the largest step. steps NULL: the model is not int8 or
+ * int4. */
 static double round_weight(double x, vit_dtype dtype, const double *steps, size_t j, double whole) {
     if (!steps) {
         return dtype == VIT_BF16 ? round_bf16(x) : x;
@@ -679,8 +682,9 @@ static double largest(const double *x, size_t n) {
     return most;
 }
 
-/* Query i of one head: its row of the map, and what it reads of the values. qkv is of this head:
-   q at [token * ld], k and v after it by `width` and twice that; steps of the values, or NULL. */
+/* Query i of one head: computes its row of the map, and its weighted sum of the values. qkv is of
+   this head: q at [token * ld], k and v after it by `width` and twice that; steps of the values, or
+   NULL. */
 static void attend(const reference *f, const double *qkv, size_t ld, size_t width, vit_dtype dtype,
                    size_t h, size_t i, const double *bias, const double *lambda,
                    const double *steps, double *map, double *context) {
@@ -758,7 +762,7 @@ static double *attend_all(reference *f, int block, double *qkv) {
     return context;
 }
 
-/* The input of a branch: normed, or x itself where the norm comes last. */
+/* The input of a branch: the normed x, or x itself if the norm comes last. */
 static double *branch_input(reference *f, int block, const char *name) {
     char dotted[32];
     int type = f->model->config.block_type;
@@ -775,7 +779,7 @@ static double *branch_input(reference *f, int block, const char *name) {
     return y;
 }
 
-/* x += gamma * branch, with the norm where the block has it; frees the branch. */
+/* x += gamma * branch, with a norm if the block has one here; frees the branch. */
 static void add_to_x(reference *f, int block, const char *norm_name, const char *gamma_name,
                      const char *name, double *branch) {
     int type = f->model->config.block_type;
@@ -815,7 +819,7 @@ static void qk_norm(reference *f, int block, double *qkv) {
     block_step(f, block, ".attn.qk_norm", qkv, f->tokens * 3 * width);
 }
 
-/* Pairs of q and k of the patches turned by the angles of the tables. */
+/* Rotates pairs of q and k of the patches by the angles of the tables. */
 static void rope(reference *f, int block, double *qkv) {
     const vit_config *c = &f->model->config;
     size_t heads = (size_t)c->num_heads, half = (size_t)c->head_dim / 2;
@@ -843,7 +847,7 @@ static void rope(reference *f, int block, double *qkv) {
     free(sine);
 }
 
-/* The norm after attention: of the whole context, or of each head's. */
+/* The norm after attention, over the whole context or over each head's. */
 static double *context_norm(reference *f, int block, const double *context) {
     const vit_config *c = &f->model->config;
     size_t heads = (size_t)c->num_heads, hd = (size_t)c->head_dim, n = f->tokens;
@@ -979,7 +983,7 @@ static void reduce(const reference *f, size_t first, double *mean, double *top) 
     }
 }
 
-/* What the head reads, before the representation layer. */
+/* The pooled vector, before the representation layer. */
 static void pool(reference *f) {
     const vit_config *c = &f->model->config;
     size_t dim = f->dim, wide = c->pool == VIT_POOL_TOKEN_AVG ? 2 * dim : dim;
@@ -1011,7 +1015,8 @@ static void pool(reference *f) {
     free(top);
 }
 
-/* Of one token, both heads of a distilled model, or what is before the only one. */
+/* The logits of one token: both heads of a distilled model, or a single head with its
+ * representation layer. */
 static void embedding(reference *f) {
     const vit_config *c = &f->model->config;
     const double *cls = f->pooled, *dist = f->tokens_out + f->dim;
@@ -1104,9 +1109,9 @@ static void reference_free(reference *f) {
 
 /* --- vit.h on the same model ---------------------------------------------- */
 
-/* Logits, embedding, tokens and attention of BATCH images in one piece; and what
-   vit_outputs.blocks asks for: tokens and attention of each block, then the last one's tokens after
-   the final norm. */
+/* Memory for logits, embedding, tokens and attention of BATCH images in one piece, and for
+ * vit_outputs.blocks: tokens and attention of each block, then the last block's tokens after the
+ * final norm. */
 typedef struct produced {
     size_t sizes[4], total, each;
     float *data, *blocks;
@@ -1140,7 +1145,7 @@ static size_t blocks_floats(const produced *p, int depth, bool lean) {
     return lean ? (size_t)(depth - 1) * p->each : (size_t)depth * p->each + p->sizes[2];
 }
 
-/* How to fill p->blocks; a lean run leaves out the last block. Returns the number of entries. */
+/* Fills p->blocks; a lean run leaves out the last block. Returns the number of entries. */
 static int list_blocks(const produced *p, int depth, bool lean, vit_block_output *list) {
     int count = 0;
     for (int i = 0; i < depth - lean; i++) {
@@ -1155,7 +1160,7 @@ static int list_blocks(const produced *p, int depth, bool lean, vit_block_output
     return count;
 }
 
-/* How to run it; tokens, and attention of the last block, are asked for unless `lean`. */
+/* Options of a run; tokens, and attention of the last block, are requested unless `lean`. */
 typedef struct run_options {
     vit_isa isa;
     const vit_executor *executor;
@@ -1204,7 +1209,7 @@ static void hash_floats(vit_hash *hash, const float *x, size_t n) {
     }
 }
 
-/* The traced run of one image after the other against the reference. */
+/* Compares a traced run, one image after the other, with the reference. */
 static double compare(const char *what, const vit_model *model, const float *input,
                       const uint8_t *mask, const traced_run *traced, const produced *p) {
     static const char *const names[] = { "logits", "embedding", "tokens", "attention" };
@@ -1228,7 +1233,7 @@ static double compare(const char *what, const vit_model *model, const float *inp
     return worst;
 }
 
-/* What vit_outputs.blocks gave, against the trace, the tokens and the last block's attention. */
+/* Compares vit_outputs.blocks with the trace, the tokens and the last block's attention. */
 static void compare_blocks(const char *what, const vit_config *c, const traced_run *traced,
                            const produced *p) {
     const size_t tokens = p->sizes[2] / BATCH, end = (size_t)c->depth * p->each;
@@ -1253,7 +1258,7 @@ static void compare_blocks(const char *what, const vit_config *c, const traced_r
 
 /* --- random architectures ------------------------------------------------- */
 
-/* What is not in the first ViT. */
+/* Options that the original ViT lacks. */
 static void more_options(vit_config *c) {
     bool pre = pick(0, 2) != 0;
     c->has_cls_token = c->has_dist_token || pick(0, 1);
@@ -1332,7 +1337,7 @@ static void text_options(vit_config *c) {
     c->pool_num_heads = c->pool_mlp_dim = 0;
 }
 
-/* What people write who build a ViT of their own. */
+/* Options of ViTs that people write themselves. */
 static void own_options(vit_config *c) {
     c->patch_cut = pick(0, VIT_NUM_CUTS - 1);
     if (c->patch_cut) {
@@ -1361,7 +1366,7 @@ static void own_options(vit_config *c) {
     }
 }
 
-/* Plain, with a stem, or with what is in own_options. */
+/* A plain model, one with a stem, or one with own_options. */
 typedef enum model_group { GROUP_PLAIN, GROUP_STEM, GROUP_OWN } model_group;
 
 /* kind: a dtype, or VIT_NUM_DTYPES for all of them in one model. stem: see above. */
@@ -1380,7 +1385,7 @@ static tiny_options random_options(int kind, model_group group, int stem) {
         c->num_heads = 1;
         c->head_dim = pick(1, 3);
     }
-    c->mlp_dim = pick(3, 100); /* one number alone may come out as next to nothing */
+    c->mlp_dim = pick(3, 100); /* a single number may become nearly zero */
     c->num_classes = pick(0, 4) ? pick(1, 70) : 0;
     c->has_dist_token = pick(0, 2) == 0;
     c->representation_dim = !c->has_dist_token && pick(0, 2) == 0 ? pick(1, 50) : 0;
@@ -1424,7 +1429,7 @@ static void describe(char *what, size_t size, int index, const tiny_options *o) 
              o->mixed ? "dtypes from" : "dtype", (int)o->dtype);
 }
 
-/* Shapes that kernels find hard; each must come up with each kind of weights. */
+/* Shapes that are difficult for kernels; each must occur with each kind of weights. */
 #define SHAPE_LIST(X)                                                                              \
     X(odd_head_dim, c->head_dim % 2 == 1)                                                          \
     X(even_head_dim, c->head_dim % 2 == 0)                                                         \
@@ -1498,8 +1503,8 @@ static void check_shapes(void) {
     }
 }
 
-/* Every tier of these bits: with one thread, with three, with little memory; some with the head's
-   tokens alone. */
+/* Runs every tier with these bits: with one thread, with three, with low memory; some only with the
+ * head's tokens. */
 static void test_bits(const char *what, int index, const vit_model *model, const float *input,
                       const uint8_t *mask, const vit_executor *executor, const produced *base) {
     static const char *const names[] = { "one thread", "three threads", "little memory" };
@@ -1526,7 +1531,7 @@ static void test_bits(const char *what, int index, const vit_model *model, const
     produced_free(&other);
 }
 
-/* The base tier against the reference, others against the base tier. */
+/* Compares the base tier with the reference, and other tiers with the base tier. */
 static double test_base(const char *what, int index, const vit_model *model, const float *input,
                         const uint8_t *mask, const vit_executor *executor) {
     traced_run traced;
@@ -1591,8 +1596,8 @@ static double test_one(int index, model_group group, const vit_executor *executo
     return worst;
 }
 
-/* Arguments after the folder of the tests' data: so many models instead of all, so many more with
-   stems, and so many more with own_options. */
+/* Arguments after the folder of the tests' data: the number of models instead of all, of more
+ * models with stems, and of more with own_options. */
 int main(int argc, char **argv) {
     int plain = argc > 2 ? atoi(argv[2]) : MODELS;
     int stems = plain + (argc > 3 ? atoi(argv[3]) : argc > 2 ? 0 : STEMS);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Whatever happened before, an index has the bytes of a single run: vit-embed is killed and stopped,
-# the disk is full, photos are added, changed, renamed and deleted, its journal is damaged.
+# An index always has the bytes of a single run: after vit-embed was killed or stopped, with a full
+# disk, after photos were added, changed, renamed or deleted, and with a damaged journal.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 root=$PWD
@@ -17,7 +17,7 @@ make_json_check
 cd "$work" || exit 2
 "$bin/tools/vit-convert" "$root/tests/data/fixtures/plain/model.safetensors" -o other.vit >out 2>err || exit 1
 
-# photo NUMBER FILE: one of its own
+# photo NUMBER FILE: makes a photo that depends on NUMBER
 photo() {
     cat "$images/baseline.jpg" - <<<"$1" >"$2"
     touch -d "2020-01-01 $(printf %02d:%02d $(($1 / 60)) $(($1 % 60)))" "$2"
@@ -29,13 +29,13 @@ kept() { # the photos, for tests that change them
     rm -rf set run.*
     cp -rp photos set
 }
-# reference: what one run makes of the photos in `set`, without a history
+# reference: the index of the photos in `set` by a single run
 reference() {
     rm -f one.*
     "$embed" "$@" set -o one.npy 2>err || fail "the reference"
     rm one.rows
 }
-# equal [NAME]: an index is that of one run
+# equal [NAME]: passes if the index is that of a single run
 equal() {
     local suffix
     for suffix in npy txt json; do
@@ -43,7 +43,7 @@ equal() {
     done
     if [ -z "$(find . -name '*.tmp-*')" ]; then pass; else fail "temporary file left"; fi
 }
-# again COUNT [OPTION...]: the next run computes so many images, and gives the bytes of one run
+# again COUNT [OPTION...]: the next run computes COUNT images, and gives the bytes of a single run
 again() {
     local count=$1
     shift
@@ -77,7 +77,7 @@ if [ $killed -ge 3 ]; then pass; else fail "not killed often enough"; fi
 [ -e run.npy ] || "$embed" -q set -o run.npy
 equal
 again 0
-# by Ctrl-C, and by what batch systems send
+# by Ctrl-C, and by the signals of batch systems
 for signal in INT TERM HUP; do
     rm -f run.*
     stopped=
@@ -129,7 +129,7 @@ echo more >>set/b/313.jpg
 touch -r photos/b/313.jpg set/b/313.jpg
 reference
 again 3
-# damaged, but decoded: each run says so
+# damaged, but decoded: each run reports it
 printf x | dd of=set/b/314.jpg bs=1 seek=700 conv=notrunc status=none
 reference
 for _ in 1 2; do
@@ -137,7 +137,7 @@ for _ in 1 2; do
     err 'set/b/314.jpg: is damaged, and decoded nevertheless'
 done
 cp -p photos/b/314.jpg set/b
-# renamed, copied, and all of it by another path
+# renamed, copied, and the whole folder by another path
 mv set/b/320.jpg set/b/001.jpg
 cp set/b/321.jpg set/b/002.jpg
 reference
@@ -157,7 +157,7 @@ again 0
 ln -sf ../b/331.jpg set/a/link.jpg
 reference
 again 0
-# f16 is rounded from the same
+# f16 is rounded from the same rows
 reference --f16
 again 0 --f16
 

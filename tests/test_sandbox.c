@@ -1,5 +1,5 @@
-/* test_sandbox.c - attacks that a stranger's image could mount through a decoder: each is stopped,
- * costs its own image and nothing else, and is reported. */
+/* test_sandbox.c - attacks of a hostile image through a decoder: each is stopped and reported, and
+ * costs only its own image. */
 #define _GNU_SOURCE
 
 #include <errno.h>
@@ -39,10 +39,10 @@ enum { MAX_PIXELS = 1000000 };
 static char folder[64];  /* where nothing may appear */
 static int witness = -1; /* a file of the parent, open for writing */
 
-/* Of the child that shall be killed from outside; shared with it. */
+/* State of the child that is killed from outside; shared with it. */
 typedef struct victim {
     volatile pid_t pid;
-    volatile int tries, kills; /* kills: how many of the tries wait for it */
+    volatile int tries, kills; /* kills: the number of tries that wait for a kill */
     pid_t latest[64];          /* children of this process, by their count */
     volatile unsigned count;
 } victim;
@@ -54,11 +54,12 @@ static void note_pid(void) {
     killed->latest[__sync_fetch_and_add(&killed->count, 1) % 64] = own_pid; /* with its siblings */
 }
 
-/* --- a decoder that does what its image says -------------------------------------------- */
+/* --- a decoder that executes the command in its image
+ * -------------------------------------------- */
 
-static int tainted; /* the next images of this child are of another grey */
+static int tainted; /* this child's next images have another grey */
 
-/* An image is 'g', width and height: grey; or the name of a deed. */
+/* An image is 'g', width and height, for a grey one, or the name of an attack. */
 static bool paint(const uint8_t *bytes, vit_image *image) {
     const int width = bytes[1], height = bytes[2];
     uint8_t *pixels = malloc((size_t)(width * height) * 3 + 1);
@@ -117,7 +118,7 @@ static void loop(void) {
 
 static void wait_on(void) {
     char byte;
-    for (;;) (void)!read(0, &byte, 1); /* what it may: waits for its parent */
+    for (;;) (void)!read(0, &byte, 1); /* an allowed action: waits for the parent */
 }
 
 static void crash(void) {
@@ -136,7 +137,7 @@ static void set_high_bits(void) {
 static void requeue(void) { (void)syscall(SYS_futex, NULL, 3, 1, NULL, NULL, 0); }
 static void read_clock(void) { (void)syscall(SYS_clock_gettime, -6, NULL); }
 
-/* Answers that are none: what older versions took for one, and one to another image. */
+/* Invalid answers: one that older versions accepted, and one for another image. */
 static void say_byte(void) { (void)!write(0, "d", 1); }
 static void say_other(void) {
     const uint32_t other[2] = { 'd', 12345 };
@@ -161,7 +162,7 @@ static const struct {
     const char *name;
     void (*deed)(void);
     const char *message;
-    bool plain; /* not under the address sanitizer, which has ways of its own */
+    bool plain; /* not under the address sanitizer, which handles this itself */
 } deeds[] = {
     { "crash", crash, "its decoder crashed (", false },
     { "abort", break_heap, "its decoder ", false },
@@ -301,7 +302,7 @@ static void test_deeds(sandbox *box) {
     }
 }
 
-/* A child that waits for what never comes. */
+/* A child that waits forever. */
 static void test_sleep(void) {
     sandbox_settings settings = settings_of();
     report r = report_make();
@@ -316,8 +317,8 @@ static void test_sleep(void) {
     sandbox_close(box);
 }
 
-/* A job that is stopped for longer than an image may take, within an image: that counts for
- * nothing. The decoder waits for `tries` to change, as if it computed. */
+/* A job is stopped during an image for longer than the time limit; that time must not count. The
+ * decoder waits for `tries` to change, as if it computed. */
 static void test_stopped(void) {
     const struct timespec two = { 2, 0 };
     sandbox_settings settings = settings_of();
@@ -352,8 +353,8 @@ static void *kill_all(void *arg) {
     return arg;
 }
 
-/* Whoever kills a job, or a system that is short of memory, kills its decoders: another one decodes
- * the image, which is given up only then. */
+/* If a decoder is killed, with a job or for lack of memory, another one decodes the image. Only if
+ * that is killed too, the image is given up. */
 static void test_killed(sandbox *box) {
     for (int kills = 1; kills <= 2; kills++) {
         report r = report_make();
@@ -370,7 +371,7 @@ static void test_killed(sandbox *box) {
     }
 }
 
-/* All that wait, while they wait. */
+/* Kills all waiting children. */
 static void test_killed_idle(void) {
     const sandbox_settings settings = settings_of();
     const unsigned first = killed->count;
@@ -385,7 +386,7 @@ static void test_killed_idle(void) {
     sandbox_close(box);
 }
 
-/* That no child can be made is not the image's fault. */
+/* If no child can be made, the image is not at fault. */
 static void test_no_child(void) {
     sandbox_settings settings = settings_of();
     struct rlimit before, few;
@@ -427,7 +428,8 @@ static void test_answers(sandbox *box) {
     free(large);
 }
 
-/* --- what whoever starts a program may have set: in a process of its own ------------------------ */
+/* --- settings that a parent process may have made, in a separate process
+ * ------------------------ */
 
 static bool in_process(bool (*test)(void)) {
     int status = 1;
@@ -439,7 +441,7 @@ static bool in_process(bool (*test)(void)) {
 
 #define limit(resource, most) setrlimit(resource, &(const struct rlimit){ most, most })
 
-/* Also what the process then writes to the descriptors of standard streams. */
+/* Then writes to the descriptors of standard streams too. */
 static bool without_streams(void) {
     sandbox_settings settings = settings_of();
     report r = report_make();
@@ -453,7 +455,7 @@ static bool without_streams(void) {
     return good && is_grey(box, 2, 2, 2);
 }
 
-/* A child that is killed then has no exit status. */
+/* Then a killed child has no exit status. */
 static bool ignoring_children(void) {
     sandbox_settings settings = settings_of();
     report r = report_make();
@@ -474,7 +476,7 @@ static bool fails_with(sandbox *box, const char *deed, const char *message, bool
     return good;
 }
 
-/* Nor does a signal that is sent to all of a job end an idle child. */
+/* A signal to the whole job does not end an idle child. */
 static bool with_all_signals(void) {
     sandbox_settings settings = settings_of();
     report r = report_make();
@@ -495,7 +497,7 @@ static bool with_all_signals(void) {
            (SANITIZED || fails_with(box, "open", "made a system call", false));
 }
 
-/* All threads wait for the one child that there can be. */
+/* All threads wait for the only possible child. */
 static void *decode_few(void *arg) {
     sandbox *box = arg;
     bool bad = false;
@@ -568,13 +570,13 @@ static void test_inherited(void) {
     CHECK(in_process(with_all_signals));
     CHECK(in_process(without_files_to_write));
     CHECK(in_process(with_little_time));
-    if (SANITIZED) return; /* which need memory and files of their own */
+    if (SANITIZED) return; /* sanitizers need memory and files of their own */
     CHECK(in_process(with_few_files));
     CHECK(in_process(with_little_memory));
     CHECK(in_process(without_memory));
 }
 
-/* Each child shares the memory of its own images with this process, and no other's. */
+/* Each child shares only the memory of its own images with this process. */
 static void test_alone(void) {
     const sandbox_settings settings = settings_of();
     const unsigned first = killed->count;
@@ -624,7 +626,7 @@ static void test_threads(void) {
     sandbox_close(box);
 }
 
-/* How many of those left to us, who are their reaper, end within a minute. */
+/* The number of orphaned children, which this process reaps, that end within a minute. */
 static int count_ended(void) {
     int ended = 0;
     for (int i = 0; i < 6000; i++) {
@@ -636,8 +638,8 @@ static int count_ended(void) {
     return -1;
 }
 
-/* The children of a parent that is killed end as well: those that wait, and by its limit of time one
- * that computes on and on. */
+/* If the parent is killed, its children end too: waiting ones at once, and one that computes
+ * forever by its time limit. */
 static void test_orphans(void) {
     int ends[2];
     char byte;
@@ -664,7 +666,7 @@ static void test_orphans(void) {
     close(ends[1]);
 }
 
-/* Bytes that the work makes of an image, to where they are wanted and not beyond. */
+/* The work's bytes must go to the requested place, and no further. */
 static void test_bytes(sandbox *box) {
     char note[SANDBOX_NOTE_SIZE] = "", to[5001] = { 0 };
     sandbox_request request = { "g\2\2\7", 4, 0, "seven", 5, to, 5000, note };
@@ -687,7 +689,7 @@ static void test_bytes(sandbox *box) {
     CHECK(is_grey(box, 3, 3, 3));
 }
 
-/* A real image through the room that all programs decode by, and a folder, which is none. */
+/* Decodes a real image as all programs do, and a folder, which fails. */
 static void test_photos(const char *data) {
     char path[256];
     const photo_options confined = { 0 }, here = { false, true, 0, false, NULL };
@@ -711,9 +713,9 @@ static void test_photos(const char *data) {
     photo_decoder_close(plain);
 }
 
-/* A model's input is made where the photo is decoded. It is the same with a sandbox and
- * without. If libjpeg-turbo decodes the photo at a fraction of its size, the input is near that of
- * all pixels. */
+/* The decoder's process makes the model's input, which is the same with and without a sandbox. If
+ * libjpeg-turbo decodes the photo at a fraction of its size, the input is near that of all
+ * pixels. */
 static void test_input(const char *data) {
     static float input[4][3 * 32 * 32];
     char photo[256], path[256];
@@ -743,8 +745,8 @@ static void test_input(const char *data) {
     CHECK_MSG(furthest < 0.2, "an eighth differs by %g", furthest);
 }
 
-/* Of a command that hangs, the processes that it started end with it at its time; those of one that
- * ends early, with it. */
+/* The processes of a hanging command end with it at its time limit; those of a command that ends
+ * early end with it. */
 static void test_command(void) {
     static const char *const scripts[] = { "sleep 1000 & echo $! >&2; sleep 1000",
                                            "sleep 1000 & echo $! >&2; exit 7" };
@@ -817,7 +819,7 @@ int main(int argc, char **argv) {
         test_photos(data);
         test_input(data);
         test_command();
-    } else { /* a system that has none says so */
+    } else { /* a system without a sandbox reports that */
         printf("no sandbox here: %s\n", r.text);
         CHECK(r.text[0] != '\0');
     }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# End to end: what embed, search and classify --classes do, and evaluate --knn, --probe and --tags,
-# with options, files and pipes.
+# End to end: vit-embed, vit-search, vit-classify --classes, and vit-evaluate --knn, --probe and
+# --tags, with options, files and pipes.
 #
 #     BIN=. bash tests/test_search.sh
 #
@@ -27,7 +27,7 @@ usage() { # MESSAGE: a wrong command line
 shape() {
     if head -c 128 "$1" | tr -d '\0' | grep -aq "'shape': ($2), }"; then pass; else fail "shape of $1"; fi
 }
-# close A.npy B.npy: equal but for rounding
+# close A.npy B.npy: equal except for rounding
 close() { if "$work/compare_npy" "$1" "$2" 1e-6 >/dev/null; then pass; else fail "$1 and $2"; fi; }
 
 tried=setup
@@ -79,7 +79,7 @@ for options in '-t 1' '-t 2 -b 1' '-t 3 --batch 2' '-t 8 -b 64'; do
     same all.npy other.npy
     same all.txt other.txt
 done
-# lists: in the order that they are in, from a file or a pipe, with newlines or NULs
+# lists keep their order, from a file or a pipe, with newlines or NULs
 tac expected.txt >list
 printf 'photos/b/rgb.ppm\r\n\nphotos/b/grey.jpg\n' >dos
 try "$embed" -m $model --list list --list dos -o other.npy
@@ -112,7 +112,7 @@ echo none >folders
 try "$embed" -m $model --list folders -o other.npy
 is 1
 err 'none: has no images in it'
-# names that a line cannot hold as they are
+# names that need escapes in a line
 if posix; then
     mkdir odd
     cp photos/b/rgb.ppm 'odd/back\slash.ppm'
@@ -154,7 +154,7 @@ try "$embed" -m "$root/models/cifar10-vit.vit" photos -o bundled.npy --no-exif
 is 0
 shape bundled.npy '5, 192'
 
-# what cannot be read is named, counted and left out
+# unreadable photos are named, counted and left out
 cp -r photos damaged
 echo "not an image" >damaged/b/bad.jpg
 : >damaged/a/empty.png
@@ -297,7 +297,7 @@ if posix; then
 fi
 try "$search" block.npy photos/a/rgb.png -k 1 # which layer, block.json says
 out '^1.0000  photos/a/rgb.png$'
-# vectors of files, also where nothing says what made the index
+# vectors in files, also for an index without a description
 cp all.npy bare.npy
 try "$search" bare.npy --names all.txt --vector theirs.npy
 is 0
@@ -326,7 +326,7 @@ try "$search" all.npy damaged/b/bad.jpg
 is 1
 err 'no image could be read to search for'
 
-# a list of queries gives what the command line gives; as comma-separated values
+# a list of queries gives the same as the command line; comma-separated values
 printf '%s\n' photos/a/rgb.png photos/b/grey.jpg >two.txt
 tr '\n' '\0' <two.txt >two.nul
 try "$search" all.npy photos/a/rgb.png photos/b/grey.jpg
@@ -350,7 +350,7 @@ lines out 3
 if [ "$(sed -n 1,2p "$work/out")" = "$(printf 'cosine,row,name\n%s,2,"photos/a/rgb.png"' \
     "$(sed -n '2s/,.*//p' "$work/out")")" ]; then pass; else fail csv; fi
 
-# a contact sheet of what is found
+# a contact sheet of the results
 try "$search" all.npy photos/a/rgb.png --sheet sheet.png
 is 0
 lines out 5
@@ -405,7 +405,7 @@ is 0
 out '^1.0000  part-0.tar/photos/a/rgb.png$'
 try "$search" shards --vector theirs.npy -k 15 --json # more lines than vectors, which are of bad.jpg
 is 0
-# int8 copies that are of something else, or cut short
+# int8 copies of other vectors, or truncated ones
 touch shards/img_emb/img_emb_1.npy
 truncate -s -1 shards/img_emb/img_emb_2.i8
 try "$search" shards --vector theirs.npy --json --int8
@@ -434,7 +434,7 @@ if posix; then
     done
     rm -r anew photo.png
 fi
-# .npy files and their names; names alone that lack
+# .npy files with their names, and with missing names
 cp all.npy flat/a.npy
 cp all.txt flat/a.txt
 cp all.json flat/a.json
@@ -555,7 +555,7 @@ usage '--int8 is for a search, not for --duplicates'
 try "$search" all.npy --duplicates 1
 out '^no pair has a cosine of 1 or more$'
 
-# classes from texts: the photos' own vectors serve as those of texts
+# classes from texts: the photos' vectors stand in for those of texts
 printf '%s\n' one two three four five >words
 try "$search" -m $model --classes all.npy --class-names words photos/b/grey.jpg -k 2
 is 0
@@ -608,7 +608,7 @@ try "$classify" "${texts[@]}" nosuch.jpg photos/b/grey.jpg -k 1
 is 1
 err '^vit-classify: nosuch.jpg: cannot be opened'
 out ' four$'
-# frames: the fifth text is the first frame; the mean of two is that of their probabilities
+# frames: the fifth text matches the first frame; two frames are averaged by their probabilities
 cat photos/b/rgb.ppm "$images/grey.pgm" >frames
 probs() { # LINE: of the five classes, in order
     sed -n "$1p" "$work/out" | grep -o '"index":[ 0-9]*\|"prob":[ 0-9.e-]*' | tr -d ' ' | paste - - |
@@ -890,7 +890,7 @@ for threads in 1 3; do # the same from standard input, and of a file that does n
     same again.json tags.json
     same found.csv first.csv
 done
-# each score is what classify says; each row is right, or found, or both
+# each score equals that of vit-classify; each row is right, or found, or both
 if [ "$(head -n 1 found.csv)" = path,class,label,true,found,score ]; then pass; else fail head; fi
 try "$bin/tools/vit-classify" -m tagger.vit --json -k 10 train/cat/rgb.png
 for i in $(seq 0 9); do

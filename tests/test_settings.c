@@ -1,5 +1,5 @@
-/* test_settings.c - every row of tools/model/setting_list.h does what the file promises: it can be
- * given, reaches its field of vit_config, agrees with the tensors of vit.h, and is described.
+/* test_settings.c - checks that every row of tools/model/setting_list.h can be given, reaches its
+ * field of vit_config, agrees with the tensors of vit.h, and is described.
  */
 #include <stddef.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 
 static const patch_request as_stored = { 0, 0 };
 
-/* A plain ViT with two blocks and a grid of 14 x 14, as the tensors show it. */
+/* The facts that the tensors of a plain ViT show: two blocks and a grid of 14 x 14. */
 static void plain_model(settings all[FROM_COUNT], settings_seen *seen) {
     settings *tensors = &all[FROM_TENSORS];
     int from;
@@ -133,7 +133,7 @@ static bool is_preprocessing(int key) {
            key == SETTING_INTERPOLATION || key == SETTING_POS_RESAMPLE;
 }
 
-/* Whatever is not plain is said, in words of its own. */
+/* Every value that is not plain has its own words in the description. */
 static void check_described(setting_key key, double value, const vit_config *plain) {
     char before[512], after[512];
     vit_config config = *plain;
@@ -163,7 +163,7 @@ static void test_described(void) {
 
 /* === From --set to vit_config === */
 
-/* What a setting needs beside it. */
+/* Other settings that a setting requires. */
 static const char *company_of(setting_key key) {
     switch (key) {
     case SETTING_STEM: return "stem_width=32 stem_stage1=1";

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# End to end: embed --tar, with shards that are good, damaged, hostile or gone, tasks that are killed
-# and disks that are full; embed --collect.
+# End to end: vit-embed --tar with valid, damaged, hostile and missing shards, killed tasks and full
+# disks; vit-embed --collect.
 #
 #     BIN=. bash tests/test_shards.sh
 #
@@ -21,7 +21,7 @@ usage() { # MESSAGE: a wrong command line
     is 2
     err "$1.* \(try 'vit-embed --help'\)$"
 }
-# vectors and metadata of two outputs, and that none has more
+# compares vectors and metadata of two outputs, which must have the same files
 same_output() {
     local kind
     for kind in img_emb metadata; do
@@ -72,7 +72,8 @@ has made/stats/stats_00002.json '"shard": "part-00002.tar"'
 has made/stats/stats_00002.json '"images": 3, "unreadable": 1'
 has made/stats/stats_00002.json "\"sha256\": \"$(sha256sum <made/img_emb/img_emb_00002.npy | cut -c1-64)\""
 has made/stats/stats_00002.json "\"sha256\": \"$(sha256sum <made/metadata/metadata_00002.jsonl | cut -c1-64)\""
-# the same bytes from a folder, a list, a pipe, words of a shell, for any threads, batch and part
+# the same bytes from a folder, a list, a pipe and a shell's words, for any number of threads, batch
+# and part
 printf 'in/part-00003.tar\r\n\nin/part-{00004..00005}.tar\n' >list
 try "$embed" --tar in -o folder -t 1
 is 0
@@ -182,7 +183,7 @@ for line in 'b.jpg", "error": "is a symbolic link"' 'c.png", "error": "is a hard
     '/tmp/outside.png", "error": "has a name that leads out of the archive"'; do
     has hostile/metadata/metadata_hostile.jsonl "$line"
 done
-# a member of 2^60 bytes, in GNU's binary form, with the checksum that belongs to it
+# a member of 2^60 bytes, in GNU's binary form, with a valid checksum
 sized() { # SUM, of six digits
     head -c 124 in/part-00000.tar
     printf '\x80\0\0\0\x10\0\0\0\0\0\0\0'
@@ -285,7 +286,7 @@ same_output made folder
 
 # --- parts ------------------------------------------------------------------------------------
 
-# part EXPECTED VARIABLES -- OPTIONS: the shards of a task in such an environment
+# part EXPECTED VARIABLES -- OPTIONS: checks the shards of a task in this environment
 part() {
     local expected=$1 environment=()
     shift
@@ -401,7 +402,7 @@ else fail "$(cat ends-out/metadata/metadata_ends.jsonl "$work/err")"; fi
 
 # --- faults ----------------------------------------------------------------------------------------
 
-# full: nothing complete that is not, and what was complete stays
+# full: no incomplete shard counts as complete, and complete ones stay
 if [ "${BIN:-.}" = . ] && mkdir full && mount -t tmpfs -o size=64k tmpfs full 2>/dev/null; then
     head -c 40k /dev/zero >full/ballast
     try "$embed" --tar in -o full/out --pool tokens
@@ -412,7 +413,8 @@ if [ "${BIN:-.}" = . ] && mkdir full && mount -t tmpfs -o size=64k tmpfs full 2>
 else
     [ "${BIN:-.}" != . ] || skip 'a full disk' 'it needs root and a tmpfs'
 fi
-# without /proc, as in a chroot, there is no sandbox: nothing is decoded, and why is said
+# without /proc, as in a chroot, there is no sandbox: nothing is decoded, and the message has the
+# reason
 if [ "${BIN:-.}" = . ] && unshare -m mount -t tmpfs tmpfs /proc 2>/dev/null; then
     # shellcheck disable=SC2016 # it has arguments of its own
     try unshare -m sh -c 'mount -t tmpfs tmpfs /proc && exec "$@"' - "$embed" --tar one.tar -o no-proc
@@ -422,7 +424,8 @@ if [ "${BIN:-.}" = . ] && unshare -m mount -t tmpfs tmpfs /proc 2>/dev/null; the
 else
     [ "${BIN:-.}" != . ] || skip 'a system without /proc' 'it needs root'
 fi
-# a model that is replaced is still the one that was opened; one that is written over is noticed
+# if the model's file is replaced, the opened model stays in use; if it is overwritten, the run
+# fails
 is_open() { # PID FILE: waits until it is
     for _ in $(seq 200); do
         grep -q "/$2$" "/proc/$1/maps" && break

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# vit-classify --sort: photos into folders by class, as links, copies or themselves; what is there is
-# never replaced, and a run that was ended goes on.
+# vit-classify --sort puts photos into folders by class, as links, copies or moved files. It never
+# replaces a file, and it continues an interrupted run.
 #
 #     BIN=. bash tests/test_sort.sh
 set -u
@@ -21,7 +21,8 @@ usage() { # REGEX
 }
 cd "$work" || exit 2
 
-# Ten classes whose names are no names of folders. Which class a photo is of, classify says.
+# Ten classes whose labels are invalid as names of folders. vit-classify gives the class of each
+# photo.
 printf '%s\n' 'a/b\c' 'con' '.hidden' 'Car' 'car' 'what?' 'dots...' '"x" <y> | *' 'caf'$'\303\251' \
     "$(printf 'long%.0s' {1..60})" >labels.txt
 : >out
@@ -59,7 +60,7 @@ if [ "$(sed 1d out | cut -d, -f3 | sort -u | wc -l)" -ge 2 ]; then pass; else fa
 declare -A class
 for image in in/*/*.ppm; do class[$image]=$(class_of "$image"); done
 
-# Each label in turn is that of one photo.
+# Each label in turn belongs to one photo.
 middle=$("$classify" -m m.vit --csv -k 1 in/a/5.ppm | sed -n '2s/.*,1,\([0-9]*\),.*/\1/p')
 for i in {0..9}; do
     { tail -n +$((i + 1)) labels.txt && head -n $i labels.txt; } >turned.txt
@@ -149,7 +150,7 @@ for way in "${ways[@]}"; do
     }
 done
 
-# Of another place than the current folder, links hold.
+# Links are valid from other folders too.
 if posix; then
     rm -rf in s
     cp -r kept in
@@ -159,7 +160,7 @@ if posix; then
     if [ "$(readlink s/*/3.ppm)" = "$(realpath in/a/3.ppm)" ]; then pass; else fail "link"; fi
 fi
 
-# What has a photo's name stays, whatever it is; the photo becomes -2.
+# An existing file or folder of a photo's name stays; the photo becomes NAME-2.
 rm -rf in s
 cp -r kept in
 place="s/${class[in/a/1.ppm]}"
@@ -182,7 +183,7 @@ if posix; then
     same "$place/1-2.ppm" kept/a/1.ppm
 fi
 
-# Named twice and moved: the second time it is gone, and says so.
+# A photo that is named twice and moved is reported as gone the second time.
 rm -rf in s
 cp -r kept in
 try "$classify" -m m.vit --sort s --move in/a/1.ppm in/a/1.ppm in/a/2.ppm
@@ -211,7 +212,7 @@ out '"sorted": "s/.*/3.ppm"'
 try "$classify" -m m.vit --sort s --copy --json --above 1 in/a/3.ppm
 out '"sorted": null'
 
-# Labels that cannot be told apart, even with their numbers.
+# Labels that stay equal even with their numbers.
 printf '%s\n' a A 'a (0)' d e f g h i j >alike.txt
 try "$convert" "$root/tests/data/fixtures/plain/model.safetensors" --labels alike.txt -o alike.vit
 try "$classify" -m alike.vit --sort s2 --copy in/a/3.ppm
@@ -261,7 +262,7 @@ else
     echo "test_sort.sh: no disk can be mounted here: a full one is not tried"
 fi
 
-# Ended in the middle, by anything, and started again: each photo is there once, complete.
+# After a run was killed and started again, each photo exists once, complete.
 mkdir many
 for i in {1..60}; do cp "kept/a/$((i % 9 + 1)).ppm" many/$i.ppm; done
 cp -r many all

@@ -1,5 +1,5 @@
-/* test_structure.c - matching by structure: random models, and checkpoints of as many tensors as
- * are allowed whose names are the worst to match.
+/* test_structure.c - tests matching by structure with random models, and with checkpoints of the
+ * maximal number of tensors whose names take longest to match.
  *
  *     test_structure tests/data [MODELS]
  */
@@ -12,7 +12,7 @@
 
 static const text_list none;
 
-/* Finds what it can, reads what was found; true if there was something. */
+/* Matches the model and reads the result; true if a model was found. */
 static bool match(named_tensors *tensors, report *r) {
     size_t size, i;
     uint8_t *file = named_file(tensors, &size);
@@ -54,13 +54,14 @@ static void test_random(int models, bool unnamed) {
         found += match(&tensors, &r);
     }
     printf("%d of %d random models were found%s\n", found, models, unnamed ? " by order" : "");
-    /* 37 % are, and 0.5 % of those without names: far fewer, or far more, is another program */
+    /* 37 % are found, and 0.5 % of those without names; far fewer or far more would show a
+     * change */
     CHECK(found >= models * (unnamed ? 2 : 300) / 1000);
     CHECK(found <= models * (unnamed ? 10 : 450) / 1000);
 }
 
-/* So many tensors, named by their number in ways that make many groups of them; every so many have
- * one dimension. */
+/* Makes so many tensors, with numbered names that form many groups; every so many have one
+ * dimension. */
 static void test_many(const char *what, const char *format, int modulus, int vectors) {
     named_tensors tensors = { 0 };
     char name[200];

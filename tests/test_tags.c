@@ -1,5 +1,5 @@
-/* test_tags.c - precision.h against scikit-learn, on scores that make_precision.py makes too; lists
- * of tags, tags.h: every form, every wrong input.
+/* test_tags.c - compares precision.h with scikit-learn, on scores that make_precision.py also
+ * generates, and tests lists of tags (tags.h): every form and every wrong input.
  *
  *     test_tags
  */
@@ -29,7 +29,7 @@ static float uniform(uint64_t seed, int i) {
     return (float)(z >> 40) * (1.0f / 16777216);
 }
 
-/* Class c of all photos, as make_precision.py. */
+/* The scores of class c for all photos, as in make_precision.py. */
 static void make_column(int c, precision_score *column) {
     for (int i = 0; i < PHOTOS; i++) {
         const int at = i * CLASSES + c;
@@ -93,7 +93,7 @@ static void test_odd_scores(void) {
 
 static vit_model model;
 
-/* The lists in a file of this text; with what failed in *r. */
+/* Reads the lists in a file with this text; *r has the error. */
 static bool read_text(const char *text, size_t size, int limit, tag_lists *lists, report *r) {
     char path[] = "/tmp/test_tags.XXXXXX";
     const int file = mkstemp(path);

@@ -1,5 +1,5 @@
-/* test_tar.c - archives of photos as a stream: every form of a name and a size, samples, and all
- * that must be refused. */
+/* test_tar.c - reads archives of photos as streams: every form of names and sizes, samples, and all
+ * archives that must be refused. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -69,7 +69,7 @@ static void test_names(void) {
     memcpy(t.bytes + at + 345, "some/where", 10);
     memset(t.bytes + at, 'c', 100);
     tar_writer_sum(t.bytes + at);
-    at = tar_writer_header(&t, '0', "gnu.jpg", 0); /* what follows GNU's magic is no prefix */
+    at = tar_writer_header(&t, '0', "gnu.jpg", 0); /* the bytes after GNU's magic are no prefix */
     memcpy(t.bytes + at + 257, "ustar  ", 8);
     memcpy(t.bytes + at + 345, "12345670", 8);
     tar_writer_sum(t.bytes + at);
@@ -91,7 +91,7 @@ static void test_names(void) {
     name[250] = '\0';
     tar_writer_before(&t, 'L', name, 251);
     tar_writer_text(&t, "short", "1");
-    tar_writer_text(&t, "next", "22"); /* the long name was of one member */
+    tar_writer_text(&t, "next", "22"); /* the long name applied to one member */
     snprintf(record, sizeof record, "path=%s", name);
     tar_writer_pax(&t, record);
     tar_writer_text(&t, "short", "333");
@@ -126,7 +126,7 @@ static void test_sizes(void) {
     memcpy(t.bytes + at + 124, binary, 12);
     tar_writer_sum(t.bytes + at);
     tar_writer_data(&t, "12345", 5);
-    tar_writer_pax(&t, "size=600"); /* what the header says does not count */
+    tar_writer_pax(&t, "size=600"); /* the header's value has no effect */
     (void)tar_writer_header(&t, '0', "pax", 1);
     tar_writer_data(&t, more, sizeof more);
     at = tar_writer_header(&t, '0', "spaces", 0);
@@ -199,7 +199,7 @@ static void test_refused_members(void) {
     CHECK_ALL(t, "a?[2J?.jpg 0 has control characters in its name\n"
                  "a?.jpg 0 has control characters in its name\n 0 has no name\n"
                  "folder/ 0 is a folder\n");
-    /* what a link says of its size is no data */
+    /* a link has no data, whatever its size field holds */
     tar_writer_before(&t, 'K', "a long target", 14);
     (void)tar_writer_header(&t, '1', "link.jpg", 1000);
     tar_writer_text(&t, "after.jpg", "");
@@ -227,7 +227,7 @@ static void test_refused_members(void) {
     }
 }
 
-/* --- archives that are none, or not all of one -------------------------------------- */
+/* --- files that are no archives, or truncated ones -------------------------------------- */
 
 static void test_refused_archives(void) {
     tar_writer t = empty();
@@ -322,7 +322,7 @@ static void test_refused_archives(void) {
     CHECK_REFUSED(t, "has an extended header of 1048577 bytes, limit 1048576");
 }
 
-/* Of a good archive, every prefix is refused but the whole, and one that lacks the last zeros. */
+/* Every prefix of a valid archive is refused, except one that lacks only the last zeros. */
 static void test_cuts(void) {
     tar_writer t = empty();
     size_t whole;
@@ -453,7 +453,7 @@ static void test_texts(void) {
                      "end") == 0,
               "found: %s", found);
     tar_writer_free(&t);
-    /* a text that the archive does not have all of */
+    /* a truncated text */
     tar_writer_text(&t, "0.jpg", "0");
     (void)tar_writer_header(&t, '0', "0.txt", 600);
     (void)tar_writer_grow(&t, 512);
@@ -462,7 +462,7 @@ static void test_texts(void) {
     tar_writer_free(&t);
 }
 
-/* More than a sample's share: the rest is one of its own, and nothing is lost. */
+/* If a sample is too large, the rest becomes a separate sample, and nothing is lost. */
 static void test_many_images(void) {
     static samples s;
     tar_writer t = empty();

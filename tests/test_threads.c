@@ -1,10 +1,10 @@
-/* test_threads.c - one model, many threads: the same bits for 1 to 16 of them, whatever executor
- * runs the tasks, whoever else uses the model, and in a child process.
+/* test_threads.c - checks that one model gives the same bits with 1 to 16 threads, with any
+ * executor, with other users of the model, and in a child process.
  *
  *     test_threads [tests/data [without-pool]]
  *
- * Runs under the thread sanitizer too, and without vit.h's own pool under helgrind, which takes its
- * atomics for races.
+ * It runs under the thread sanitizer too. helgrind takes the atomics of vit.h's pool for races, so
+ * it runs without the pool.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -30,7 +30,7 @@ static void fill_input(float input[BATCH * PIXELS]) {
     }
 }
 
-/* All it takes to run a model once; returns whether that went well. */
+/* Runs a model once, with its own session; returns true if it succeeded. */
 static bool run(const vit_model *model, const vit_executor *executor, int together,
                 float logits[BATCH * CLASSES]) {
     float input[BATCH * PIXELS];
@@ -90,7 +90,7 @@ static void *run_job(void *user) {
     return NULL;
 }
 
-/* Every task on a thread of its own, the last one first, a few at once. */
+/* Runs every task on a separate thread, the last one first, a few at once. */
 static void on_new_threads(void *user, int count, vit_task *task, void *arg) {
     const int at_once = *(const int *)user;
     for (int end = count; end > 0; end -= at_once) {
@@ -107,7 +107,7 @@ static void on_new_threads(void *user, int count, vit_task *task, void *arg) {
     }
 }
 
-/* A shuffled order, another one each time. */
+/* A shuffled order, different each time. */
 static void shuffled(void *user, int count, vit_task *task, void *arg) {
     uint32_t *state = user;
     int *order = tiny_allocate((size_t)count * sizeof *order);
@@ -150,7 +150,7 @@ typedef struct user {
     int failures;
 } user;
 
-/* Opens, closes and runs models of its own beside the one that all share. */
+/* Opens, runs and closes models of its own while all threads share another one. */
 static void *use(void *arg) {
     user *u = arg;
     for (int i = 0; i < ROUNDS; i++) {
@@ -180,7 +180,7 @@ static void test_users(const vit_model *model, const float *expected,
     }
 }
 
-/* Sessions begun in one order, run and freed in another. */
+/* Sessions are started in one order, and run and freed in another. */
 static void test_any_order(const vit_model *model, const float *expected) {
     enum { COUNT = 6 };
     float input[BATCH * PIXELS], logits[COUNT][BATCH * CLASSES];
@@ -216,7 +216,7 @@ enum { CHILD_STARTS_THREADS = 0 }; /* the sanitizer cannot follow them */
 enum { CHILD_STARTS_THREADS = 1 };
 #endif
 
-/* The child has the parent's model, and a pool of its own. */
+/* The child uses the parent's model, and its own pool. */
 static int be_child(const vit_model *model, const float *expected) {
     float logits[BATCH * CLASSES];
     vit_threads *pool;
@@ -259,7 +259,7 @@ static void test_fork(const vit_model *model, const float *expected) {
     vit_threads_destroy(pool);
 }
 
-/* Tasks of a pool that run the model on that pool, among users who wait for it. */
+/* Tasks of a pool run the model on the same pool, while other users wait for it. */
 typedef struct nested {
     const vit_model *model;
     const vit_executor *executor;

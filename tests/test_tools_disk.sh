@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Lets the disk be full at every point: files may not grow beyond so many bytes, told as an error or
-# by a signal. What was there before must stay, nothing be left beside it, and the program say so.
+# The disk is full at every possible point: a limit on file sizes gives an error or a signal.
+# Earlier files must stay, no other file may be left, and the program must report the failure.
 set -u
 cd "$(dirname "$0")/.."
 bin=${BIN:-.}
@@ -14,7 +14,7 @@ check() {
 
 kept() { [ "$(cat "$1")" = before ] && [ -z "$(find "$work" -name '*.tmp-*')" ] && echo yes; }
 
-# writes OUTPUT COMMAND...: with limits from nothing to a byte less than the whole file
+# writes OUTPUT COMMAND...: runs it with limits from 0 to one byte less than the whole file
 writes() {
     local output=$1 status
     shift
@@ -82,7 +82,7 @@ done
 limit=none
 photo=examples/cat.ppm
 
-# refused TEXT COMMAND...: status 1, one message with it, and nothing left
+# refused TEXT COMMAND...: passes for status 1, one message with TEXT, and no file left
 refused() {
     local text=$1 status
     shift
@@ -143,7 +143,7 @@ for command in "tools/vit-run -m $model $photo --logits" "tools/vit-embed -m $mo
 done
 check "$([ ! -e .json ] && [ ! -e .txt ] && echo yes)" "files without a name are left"
 
-# No image of a folder is passed over without a word.
+# No image of a folder is skipped silently.
 deep=$work/deep/$(printf 's/%.0s' {1..33})
 mkdir -p "$deep"
 cp $photo "$deep"
@@ -213,7 +213,7 @@ END
     loses .i8 "$bin/tools/vit-search" -m $large "$work/shards" $photo --int8
 fi
 
-# A folder that is removed while a program works: before its output is there, or with that in it.
+# A folder is removed while a program works, before its output exists or with the output in it.
 for command in "tools/vit-run -m $model - --logits" "tools/vit-embed -m $model --list - -o" \
     "tools/vit-look attention -m $model - -o"; do
     given=$photo
@@ -232,7 +232,7 @@ for command in "tools/vit-run -m $model - --logits" "tools/vit-embed -m $model -
     check "$([ $status = 1 ] && echo yes)" "status $status"
 done
 
-# A folder that may only be read; root may write all the same, so as nobody, if that can be.
+# A read-only folder. root may write in it, so the test runs as nobody, if possible.
 mkdir "$work/locked"
 echo before >"$work/locked/a.npy"
 chmod 555 "$work/locked"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Fails allocations of whole programs in turn, those of the C library too: each must end by itself,
-# either with a message and a status that says so, or having printed what it always prints. Files
-# that it writes appear whole or not at all. (What is lost in memory, test_converter_memory.c sees.)
+# Fails each allocation of whole programs in turn, those of the C library too. The program must end
+# by itself, either with a message and a failure status, or with its usual output. Files must appear
+# whole or not at all. (test_converter_memory.c finds leaks.)
 set -u
 cd "$(dirname "$0")/.."
 bin=${BIN:-.}
@@ -17,12 +17,12 @@ check() {
     if [ "$1" = yes ]; then pass; else fail "allocation $at: $2"; fi
 }
 
-# What was printed, less how long it took.
+# The output without times.
 timeless() {
     sed -E 's/"(seconds|images_per_second|search_ms)": [0-9.e+-]*//g' "$1"
 }
 
-# program OUTPUT PROGRAM ARGUMENT...: OUTPUT is a file that it writes, or - for none
+# program OUTPUT PROGRAM ARGUMENT...: OUTPUT is the file that PROGRAM writes, or - for none
 program() {
     local output=$1 count step
     shift

@@ -1,6 +1,5 @@
-/* test_values.c - every value of each enum that a model chooses from: accepted up to the last one,
- * refused beyond, and each with outputs of its own. A value that was added and does nothing fails
- * here, by name.
+/* test_values.c - checks each enum of a model: values up to the last are accepted, others refused,
+ * and each value gives different outputs. It names a new value that has no effect.
  */
 #define VIT_TOOLS
 #include "../vit.h"
@@ -10,7 +9,7 @@
 
 enum { LARGEST = 8, NUM_LOGITS = 5 };
 
-/* Scores of a tiny model with these options, by plain C; false if it cannot run. */
+/* Computes the scores of a tiny model with these options in plain C; false if it cannot run. */
 static int run(const tiny_options *o, float scores[NUM_LOGITS]) {
     vit_model model;
     tiny_file file = tiny_build(o);
@@ -28,7 +27,7 @@ static int run(const tiny_options *o, float scores[NUM_LOGITS]) {
     return output != NULL;
 }
 
-/* What a value wants of the other options. */
+/* Sets the other options that a value requires. */
 static void prepare(vit_config *c, const char *name, int value) {
     c->num_reg_tokens = 1;
     c->has_qkv_bias = strcmp(name, "attention") != 0;
@@ -45,7 +44,7 @@ static void prepare(vit_config *c, const char *name, int value) {
     }
 }
 
-/* The values of one enum, 0 ... count - 1, the field's largest being the last. */
+/* The values of one enum, 0 ... count - 1; the last is the largest that the field accepts. */
 static void values(const char *name, size_t offset, int count, int largest) {
     float scores[LARGEST][NUM_LOGITS];
     CHECK_MSG(largest == count - 1 && count <= LARGEST, "%s: %d values, largest %d", name, count,

@@ -1,6 +1,6 @@
-/* test_versions - files of every version of vit-convert open, verify, pass their self-test and
- * compute the logits that the version which wrote them computed (tests/data/versions/list.txt,
- * written by tests/make_versions.sh); or are refused by the message recorded there.
+/* test_versions - checks that files of every version of vit-convert open, verify, pass their
+ * self-test and give the logits recorded by that version, or are refused with the recorded message
+ * (tests/data/versions/list.txt, by tests/make_versions.sh).
  */
 #include "test.h"
 #define VIT_TOOLS
@@ -14,7 +14,7 @@ enum { INPUT = 3 * 8 * 8, CLASSES = 5 };
 static unsigned char workspace[1 << 20];
 static float input[INPUT], scratch[INPUT];
 
-/* The numbers of an .npy file of version 1, whose header takes 128 bytes. */
+/* Reads the numbers of an .npy file of version 1, whose header has 128 bytes. */
 static int read_input(const char *folder) {
     char path[512];
     FILE *file;
@@ -27,8 +27,8 @@ static int read_input(const char *folder) {
     return whole;
 }
 
-/* Whether they are the recorded ones: to the last bit, or, of the types that compute with rounded
-   inputs, nearly. */
+/* True if the logits are the recorded ones: to the last bit, or nearly for types whose inputs are
+ * rounded. */
 static void compare(const char *name, int exact, const char *hex, const float *logits) {
     for (int i = 0; i < CLASSES; i++) {
         char *end;

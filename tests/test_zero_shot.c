@@ -1,5 +1,5 @@
-/* test_zero_shot.c - classes.h: logits and probabilities as NumPy computes them in double, the
- * files that are refused, the options that do not go together.
+/* test_zero_shot.c - tests classes.h: compares logits and probabilities with NumPy's in double, and
+ * checks refused files and options that exclude each other.
  *
  *     test_zero_shot
  */
@@ -58,7 +58,7 @@ static void test_numbers(double scale, double bias, const double *expected, bool
     zero_shot_close(&z);
 }
 
-/* Names from Windows; what is not given. */
+/* Names with Windows' line ends; missing files. */
 static void test_open(void) {
     const zero_shot_options options = options_of((double)NAN, (double)NAN, false);
     report r = report_make();

@@ -1,4 +1,4 @@
-/* tiny_model.h - builds small .vit files in memory, for tests that want no files on disk.
+/* tiny_model.h - builds small .vit files in memory, for tests without files on disk.
  *
  *     tiny_options o = tiny_defaults();      8x8 image, patch 4, 2 blocks, width 16, 5 classes
  *     o.config.depth = 1;                    change what the test is about
@@ -6,8 +6,8 @@
  *     vit_model_open_memory(f.data, f.size, VIT_OPEN_VERIFY, &model);
  *     tiny_free(&f);
  *
- * Written from the description under >>format in vit.h and from its public functions alone, so it
- * is also a second opinion on that description. Include vit.h before.
+ * It was written from the description under >>format in vit.h and the public functions alone, so it
+ * also tests that description. Include vit.h before.
  */
 #ifndef TINY_MODEL_H
 #define TINY_MODEL_H
@@ -20,18 +20,18 @@
 typedef struct tiny_options {
     vit_config config;
     vit_dtype dtype;
-    int mixed; /* 1: each tensor another dtype, the first one `dtype`     */
+    int mixed; /* 1: types alternate between tensors; the first one has `dtype` */
     uint32_t seed;
-    int labels, synsets;     /* 1: num_classes names "class 0", "n00000000"             */
-    int unchecked;           /* 1: build what vit_config_check refuses, from its tensors */
-    const char *source;      /* NULL for no such section                                */
-    const char *skip_field;  /* leave this one out                                      */
-    const char *extra_field; /* and add this one, an int32                              */
+    int labels, synsets;     /* 1: num_classes names "class 0", "n00000000" */
+    int unchecked;           /* 1: build a config that vit_config_check refuses, from its tensors */
+    const char *source;      /* NULL for no such section */
+    const char *skip_field;  /* leave this one out */
+    const char *extra_field; /* and add this field, an int32 */
     int extra_required, extra_type;
-    const char *extra_section; /* with 8 bytes in it                                      */
+    const char *extra_section; /* with 8 bytes in it */
     int extra_section_required;
-    int fits16;            /* weights in int8 keep the rule of that section           */
-    const float *selftest; /* expected output; NULL: whatever the seed gives          */
+    int fits16;            /* weights in int8 obey the rule of section "fits16" */
+    const float *selftest; /* expected output; NULL: whatever the seed gives */
 } tiny_options;
 
 typedef struct tiny_file {
@@ -66,8 +66,9 @@ static inline void *tiny_allocate(size_t size) {
     return p;
 }
 
-/* A block of exactly `size` bytes, so that sanitizers see the first byte beyond. Strict -std=c99
-   hides posix_memalign, and no test should need a feature macro that vit.h does without. */
+/* Allocates exactly `size` bytes, so that sanitizers detect an access of the next byte. Strict
+ * -std=c99 hides posix_memalign, and tests should not need a feature macro that vit.h does not
+ * need. */
 #if defined(_WIN32)
 static inline int tiny_memalign(void **block, size_t size) {
     *block = malloc(size); /* at a multiple of 16, which is enough */
@@ -97,7 +98,7 @@ static inline uint64_t tiny_hash(const void *data, size_t size) {
     return vit_hash_final(&hash);
 }
 
-/* Makes the checksum of the metadata right again after an edit. */
+/* Corrects the checksum of the metadata after an edit. */
 static inline void tiny_rehash(tiny_file *f) {
     size_t meta = (size_t)tiny_get(f->data + VIT_HEADER_META_SIZE, 8);
     tiny_put(f->data + VIT_HEADER_CHECKSUM, 0, 8);
@@ -159,13 +160,14 @@ static inline float tiny_random(uint32_t *state) {
     return (float)(*state >> 8) / 8388608.0f - 1.0f;
 }
 
-/* Tensor number `index` of the model; 0 when that is past the last. */
+/* Gets tensor number `index` of the model; returns 0 after the last one. */
 static inline int tiny_tensor(const tiny_options *o, int index, vit_tensor *t) {
     int dtype = o->mixed ? ((int)o->dtype + index) % VIT_NUM_DTYPES : (int)o->dtype;
     return vit_architecture_tensor(&o->config, (vit_dtype)dtype, index, t);
 }
 
-/* mean and std as configured, LayerNorm weights around 1, the rest scaled by its fan-in. */
+/* mean and std are as configured, LayerNorm weights are around 1, and all others are scaled by
+ * their fan-in. */
 static inline void tiny_weights(const tiny_options *o, const vit_tensor *t, uint32_t *state,
                                 float *out, size_t count) {
     size_t fan_in = t->dims[0] > 0 && t->ndim > 1 ? count / (size_t)t->dims[0] : 1;
@@ -237,7 +239,7 @@ static inline uint32_t tiny_bits_float(double value) {
     return bits;
 }
 
-/* Returns how many fields there are; at may be NULL. */
+/* Returns the number of fields; at may be NULL. */
 static inline uint32_t tiny_fields(const tiny_options *o, unsigned char *at) {
     enum { tiny_type_int = 0, tiny_type_float = 1 };
     uint32_t n = 0;
@@ -288,7 +290,7 @@ typedef struct tiny_writer {
     uint32_t sections;
 } tiny_writer;
 
-/* Starts a section where w->at is; its size is known only afterwards. */
+/* Starts a section at w->at; its size is set later. */
 static inline void tiny_section(tiny_writer *w, const char *tag, int required, uint32_t count,
                                 size_t size) {
     if (w->data) {
@@ -326,8 +328,8 @@ static inline void tiny_record(unsigned char *at, const vit_tensor *t, uint64_t 
     tiny_put(at + VIT_TENSOR_CHECKSUM, checksum, 8);
 }
 
-/* The weights of a tensor in int8 as calibration might round them: the first of a row is its
-   largest, 127 steps, and alone in its lane; all others have at most 31. */
+/* int8 weights as a calibration might round them: the first of a row is the largest, 127 steps, and
+ * alone in its lane; all others have at most 31. */
 static inline void tiny_fit16(const vit_tensor *t, float *values) {
     size_t depth = tiny_count(t) / (size_t)t->dims[0];
     for (size_t i = 0; i < tiny_count(t); i++) {
@@ -372,7 +374,7 @@ static inline size_t tiny_data(const tiny_options *o, unsigned char *data, size_
     return end;
 }
 
-/* Lays the file out; writes it too if w->data is not NULL. Returns its size. */
+/* Lays out the file, and writes it if w->data is not NULL. Returns its size. */
 static inline size_t tiny_layout(const tiny_options *o, tiny_writer *w, uint32_t num_sections) {
     uint32_t fields = tiny_fields(o, NULL), tensors = tiny_num_tensors(o);
     int classes = o->config.num_classes;
@@ -432,7 +434,7 @@ static inline tiny_file tiny_build_once(tiny_options *o) {
     return f;
 }
 
-/* Output of the selftest's input, as the scalar tier has it; NULL if the file cannot be opened. */
+/* The scalar tier's output for the self-test's input; NULL if the file cannot be opened. */
 static inline float *tiny_selftest_output(const tiny_file *f) {
     vit_model model;
     vit_session session;

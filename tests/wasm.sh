@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# wasm.sh - the numerical tests as WebAssembly in Node, with SIMD128 and without; then
-# examples/web/vit against native builds: photos, all methods, all types of weights, with 1, 2 and 4
-# threads and with relaxed SIMD; its errors, its memory. The last line is "N passed, N failed".
+# wasm.sh - runs the numerical tests as WebAssembly in Node, with and without SIMD128. Then it
+# compares examples/web/vit with native builds: photos, all methods, all types of weights, with 1, 2
+# and 4 threads and with relaxed SIMD; errors; memory. The last line is "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.."
 work=build/wasm
@@ -41,9 +41,9 @@ check() {
 
 # --- the tests, as programs ---------------------------------------------------------------------
 
-# V8's fast calls of Node's WASI damage the heap: of test_preprocess in Node 20, 9 of 12 runs ended
-# with SIGSEGV in JavaScript, after main() had returned 0, by whichever of V8's compilers; without
-# fast calls none of 24. Node's issue 53087 has another program with that end and that cure.
+# V8's fast calls of Node's WASI damage the heap. In Node 20, 9 of 12 runs of test_preprocess ended
+# with SIGSEGV in JavaScript after main() had returned 0, with each of V8's compilers; without fast
+# calls none of 24 did. Node's issue 53087 reports the same failure and remedy for another program.
 wasi_flags=(--no-warnings --no-turbo-fast-api-calls)
 
 # run_test NAME TIER FLAGS...
@@ -97,9 +97,9 @@ relaxed=examples/web/vit/vit-relaxed.wasm
 relaxed_flags=(--experimental-wasm-relaxed-simd --no-liftoff)
 [ -e $relaxed ] || echo "no clang-19, so relaxed SIMD is not tested"
 
-# calibrated: int8 with weights that keep the rule of section "fits16", which relaxed SIMD wants.
-# Measured: 1e-6; where a number may be rounded to the next of few steps, bf16 3.9e-3, int8 8.6e-3,
-# int4 1.3e-2.
+# calibrated: int8 with weights that obey the rule of section "fits16", on which relaxed SIMD
+# relies. Measured differences: 1e-6; types with coarse steps, where a number may be rounded to the
+# next step: bf16 3.9e-3, int8 8.6e-3, int4 1.3e-2.
 for type in f32:1e-5 f16:1e-5 bf16:0.02 int8:0.05 calibrated:0.05 int4:0.05; do
     dtype=${type%:*} tolerance=${type#*:}
     model=$work/$dtype.vit

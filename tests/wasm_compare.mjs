@@ -1,9 +1,9 @@
-// wasm_compare.mjs - the logits of WebAssembly against those of native builds.
+// wasm_compare.mjs - compares the logits of WebAssembly with those of native builds.
 //
 //     node tests/wasm_compare.mjs KIND MODEL.vit SAME.txt NEAR.txt TOLERANCE [THREADS]
 //
-// SAME and NEAR are what wasm_reference printed: without fused multiply-adds, which must be the
-// same bits, and with them, within TOLERANCE of the largest logit and of the same best class. The
+// SAME and NEAR are outputs of wasm_reference. SAME, without fused multiply-add, must have the same
+// bits. NEAR, with it, must agree within TOLERANCE of the largest logit and in the best class. The
 // last line is "N passed, N failed".
 import { readFileSync } from 'node:fs';
 import { readPpm } from '../examples/web/vit/ppm.mjs';

@@ -1,4 +1,4 @@
-// wasm_pool.mjs - the pool of workers where something goes wrong, and a memory that grows.
+// wasm_pool.mjs - tests failures in the pool of workers, and a growing memory.
 //
 //     node tests/wasm_pool.mjs MODEL.vit
 //
@@ -35,7 +35,7 @@ await fails(starting('import { parentPort } from "node:worker_threads";' +
             'a worker does not start: no memory', 'says why');
 await fails(() => Model.open(new Uint8Array(64), { threads: 3 }), '.vit', 'no model');
 
-// A task that traps: index 1 calls a function that is not there.
+// A task that traps: index 1 calls a missing function.
 const pool = new Pool(module, 2);
 await pool.start();
 let message = 'no error';
@@ -64,13 +64,13 @@ for (const threads of [2, 4, 9]) {
     check(logits.every((x, i) => Object.is(x, wanted[i])), `${threads} threads: other bits`);
 }
 
-// Again and again, with more workers than CPUs: no index is lost, none is computed twice.
+// Many jobs with more workers than CPUs: no index is lost or computed twice.
 const busy = await Model.open(bytes, { threads: 4 });
 check(busy.threads === 4, `${busy.threads} threads`);
 for (let i = 0; i < 30; i++) {
     const { logits } = busy.run(photo, { logits: true });
     check(logits.every((x, k) => Object.is(x, wanted[k])), `run ${i}: other bits`);
 }
-// It is not closed: workers that wait keep no program from ending.
+// The pool is not closed: waiting workers do not keep the program running.
 
 summary();

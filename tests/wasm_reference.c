@@ -1,4 +1,4 @@
-/* wasm_reference.c - what WebAssembly has to compute, by a native build.
+/* wasm_reference.c - computes the reference for WebAssembly in a native build.
  *
  *     wasm_reference FOLDER MODEL.vit IMAGE...
  *
@@ -71,7 +71,7 @@ static void look_at(const vit_image *image) {
     printf("\n");
 }
 
-/* Some 5/8 of its sides, no two of them of one size. */
+/* Crops with about 5/8 of the sides, each of another size. */
 static void look_at_crop(const vit_image *image, int number) {
     vit_image crop = *image;
     int x = number % 4 * (image->width / 8), y = number / 4 * (image->height / 8);

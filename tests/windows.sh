@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# windows.sh [NAME...] - programs and tests built by MinGW-w64, run under Wine: the C tests, the
-# scripts that test the programs, and what is Windows' own; only those whose names begin with one of
-# the arguments. The same tests run on Linux, too: a table at the end has the checks of both, and
-# whatever differs needs a reason, below. `make test-windows` builds what this needs.
+# windows.sh [NAME...] - runs programs and tests built by MinGW-w64 under Wine: the C tests, the
+# scripts that test programs, and tests of Windows alone; with arguments, only those whose names
+# begin with one of them. The same tests also run on Linux. A table at the end has both counts, and
+# every difference needs a reason below. `make test-windows` builds what this needs.
 set -u
 cd "$(dirname "$0")/.."
 . tests/jobs.sh
@@ -14,7 +14,7 @@ wine=/usr/lib/wine/wine64
 mkdir -p "$work" "$WINEPREFIX"
 [ -d "$WINEPREFIX/drive_c" ] || $wine wineboot --init >/dev/null 2>&1
 
-# A program by its name, as scripts call it: beside a copy of itself, or from build/windows.
+# Finds a program by the name that scripts use: beside a copy of itself, or in build/windows.
 for program in tools/vit-bench tools/vit-convert tools/vit-info tools/vit-run tools/vit-classify \
     tools/vit-evaluate tools/vit-embed tools/vit-learn tools/vit-search tools/vit-look tests/test_parity; do
     mkdir -p "$work/bin/${program%/*}"
@@ -28,16 +28,16 @@ EOF
 done
 ln -sfn "$PWD/models" "$bin/models"
 
-# Linux's programs in a folder like that, so that the scripts do the same there.
+# The programs for Linux in such a folder, so that the scripts run in the same way.
 linux=$work/linux
 mkdir -p "$linux"
 ln -sfn "$PWD/tools" "$PWD/examples" "$linux"
 ln -sfn "$PWD/build/plain/tests" "$linux/tests"
 
-# What takes long, in part, as tests/run.sh has it.
+# Long tests run in part, as in tests/run.sh.
 declare -A part=([test_damage]=10 [test_match]=6 [test_structure]=20 [test_random]="120 10 20")
 
-# Why a test is not run, or has not as many checks as on Linux.
+# The reasons why a test does not run, or counts differently than on Linux.
 declare -A why=(
     [test_api]="failures of pthreads, of mmap and of what the CPU says"
     [test_bench]="Wine has its own folder for temporary files"
@@ -73,7 +73,7 @@ declare -A why=(
 
 scripts="cli convert search look options own bench parity layouts modules shards learning"
 
-# The bits and the best tier of Linux's build.
+# The bits and the best tier must be those of Linux's build.
 same_bits() {
     local output bits
     # shellcheck disable=SC2086 # several words
@@ -99,7 +99,7 @@ for source in tests/test_*.c; do
     run "$name.linux" "build/plain/tests/$name" tests/data ${part[$name]-}
 done
 
-# The table: a row for each test, passed if both have as many checks, or a reason not to.
+# The table: a row for each test, which passes if both counts are equal or there is a reason.
 counts() {
     local source name windows linux reason rows=0 bad=0 of_windows=0 of_linux=0 failed
     printf '%-26s %9s %9s\n' '' Windows Linux

@@ -1,5 +1,5 @@
-/* windows_hold.c - opens a file as a program does that shares it with nobody, says so, and keeps it
- * open until its standard input ends:
+/* windows_hold.c - opens a file without sharing it, reports that, and keeps it open until standard
+ * input ends:
  *
  *     windows_hold FILE
  */

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# windows_own.sh - what is Windows' own, under Wine: names in Greek, paths of more than 260
-# characters, files that are open in another program, full disks, lists with CR and LF, pipes of
-# bytes; that the programs write what Linux's write; the compiled library as a DLL, found by CMake.
-# tests/windows.sh calls it. The last line is "N passed, N failed".
+# windows_own.sh - tests of Windows alone, under Wine: names in Greek, paths of more than 260
+# characters, files open in another program, full disks, lists with CR and LF, binary pipes. The
+# programs must write the same files as on Linux, and CMake must find the DLL. tests/windows.sh
+# calls it. The last line is "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.." || exit 2
 root=$PWD

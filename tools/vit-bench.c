@@ -32,7 +32,7 @@ enum { MAX_RUNS = 100000, MIN_RUNS = 5, MAX_PEAKS = 10000, PEAK_MS = 30, COLD_ST
 
 typedef struct choices {
     const char *model, *arch;
-    vit_dtype dtype; /* VIT_NUM_DTYPES if not given                    */
+    vit_dtype dtype; /* VIT_NUM_DTYPES if not given */
     vit_isa isa;
     int num_threads, batch, runs;
     double seconds;
@@ -43,25 +43,25 @@ typedef struct choices {
 typedef struct stopwatch {
     vit_phase phase;
     double since;
-    double ms[VIT_NUM_PHASES]; /* [VIT_PHASE_END]: between the passes           */
+    double ms[VIT_NUM_PHASES]; /* [VIT_PHASE_END]: between the passes */
 } stopwatch;
 
-/* The report of a process that was started for one pass, through a pipe. */
+/* The report that a process for one pass sends through a pipe. */
 typedef struct cold_start {
     double open_ms;
     double ready_ms;      /* cli_now_ms() at the first logits; */
                           /*    the parent makes it a duration              */
-    double private_bytes; /* NaN if unknown                                 */
+    double private_bytes; /* NaN if unknown */
 } cold_start;
 
 /* All state until the end. Zeroed, then filled in step by step; bench_free accepts it in any
  * state. */
 typedef struct bench {
     const choices *chosen;
-    const char *executable; /* argv[0]                                        */
+    const char *executable; /* argv[0] */
     cli_output random;      /* the file of random weights; file NULL for none */
-    const char *path;       /* of the model                                   */
-    char *bundled;          /* path, if no other model was named              */
+    const char *path;       /* of the model */
+    char *bundled;          /* the path, if no other model was given */
     char name[256];
     vit_model model;
     vit_params params;
@@ -73,7 +73,7 @@ typedef struct bench {
     float *input, *output;
     stopwatch watch;
     const peak_loop *loop;
-    double runs[MAX_RUNS], peaks[MAX_PEAKS]; /* ms of a batch, GFLOP/s                   */
+    double runs[MAX_RUNS], peaks[MAX_PEAKS]; /* ms of a batch, GFLOP/s */
     int num_runs, num_peaks;
     cold_start cold;
 } bench;
@@ -165,7 +165,8 @@ static bool open_model(bench *b) {
     return true;
 }
 
-/* Used for the measurement and for a cold start. The model is open and b->params is set. */
+/* Opens a session, for the measurement and for a cold start. The model is open and b->params is
+ * set. */
 static bool start_session(bench *b, int num_threads) {
     const vit_config *c = &b->model.config;
     size_t image = (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width;
@@ -333,14 +334,14 @@ static bool measure_runs(bench *b) {
 
 typedef struct phase_share {
     const char *name;
-    double share; /* of the time of all runs                        */
+    double share; /* share of the time of all runs */
 } phase_share;
 
 typedef struct figures {
     const char *dtype, *isa;
-    double median, min, max; /* ms of one image                                */
-    double operations;       /* of one image                                   */
-    double gflops, peak;     /* at the median time; median of the peaks        */
+    double median, min, max; /* ms of one image */
+    double operations;       /* of one image */
+    double gflops, peak;     /* speed at the median time; median of the peaks */
     phase_share phases[VIT_NUM_PHASES];
     int num_phases;
 } figures;

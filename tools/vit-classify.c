@@ -57,20 +57,20 @@ typedef struct classifier {
     bool several; /* of them */
     vit_model model;
     char *path;          /* of the model */
-    zero_shot zero_shot; /* of --classes, like the next */
+    zero_shot zero_shot; /* vectors of --classes, like the next */
     embedding_choice choice;
     int num_classes;     /* of the model, or of --classes */
     const float *logits; /* [num_classes], like the next: of the latest image */
     float *probs;
     float *cosines;            /* scaled: the logits of --classes */
-    vit_prediction *top;       /* the most likely first: k, or all for --above */
+    vit_prediction *top;       /* the most likely first: k classes, or all with --above */
     photo_sorter sorter;       /* of --sort, like the next */
     int sorted[SORT_GONE + 1]; /* photos by result */
     int unlikely;
     photo_decoder *decoder;
     frame_reader reader;                             /* of --frames, like the rest */
     running_mean mean;                               /* of the probabilities */
-    double latency, sum_of_latencies, worst_latency; /* ms: of the latest frame, of all */
+    double latency, sum_of_latencies, worst_latency; /* ms; the first: of the latest frame */
 } classifier;
 
 /* Anything zeroed may be closed, even if only half opened. */
@@ -153,7 +153,7 @@ static bool classifier_open(classifier *c, report *r) {
 /* Its answer                                                                */
 /* ------------------------------------------------------------------------- */
 
-/* Computes its logits and probabilities. */
+/* Computes the logits and probabilities of a photo. */
 static void score(classifier *c, infer_result *result) {
     const size_t size = (size_t)c->num_classes * sizeof *c->probs;
     if (c->cosines) {

@@ -34,11 +34,11 @@ typedef struct choices {
     const char *model, *output, *names, *pool;
     text_list lists;
     int img_size[2]; /* height and width; 0: the model's own */
-    int block;       /* 0-based; -1: the model's output      */
+    int block;       /* 0-based; -1: the model's output */
     int batch, num_threads;
     vit_isa isa;
     bool normalize, null, json, half, quiet, overwrite;
-    bool tar; /* the operands are shards; the following are for these alone */
+    bool tar; /* the operands are shards; the following options are for shards alone */
     const char *shard, *part, *collect;
     int parts, classes;
     photo_options photos;
@@ -50,10 +50,10 @@ typedef struct job {
     vit_model model;
     char *path; /* of the model */
     photo_list photos;
-    journal_stamp *stamps; /* [photos.count], before they are read            */
-    int64_t *rows;         /* [photos.count]: where in the journal; -1: not   */
-    int *missing;          /* [num_missing]: photos that it did not have      */
-    int num_missing, next; /* next: of them                                   */
+    journal_stamp *stamps; /* [photos.count], before they are read */
+    int64_t *rows;         /* [photos.count]: place in the journal; -1: missing */
+    int *missing;          /* [num_missing]: photos that the journal lacks */
+    int num_missing, next; /* next: of them */
     embedding_journal journal;
     embedding_choice choice;
     embedding_writer writer;
@@ -62,7 +62,8 @@ typedef struct job {
     shard_totals totals;
 } job;
 
-/* The next missing photo. Its stamp is taken now: hours may have passed since the start. */
+/* The next missing photo. Takes the photo's stamp now, because hours may have passed since the
+ * start. */
 static bool next_photo(void *user, photo *p, report *r) {
     job *j = user;
     const int i = j->next < j->num_missing ? j->missing[j->next++] : -1;
@@ -168,7 +169,8 @@ static bool find_photos(job *j, const text_list *operands, report *r) {
     return true;
 }
 
-/* The recipe is all that decides the vectors. The journal has f32, which --f16 rounds at the end. */
+/* The recipe lists everything that affects the vectors. The journal has f32, which is rounded to
+ * f16 only at the end. */
 static bool open_journal(job *j, report *r) {
     const choices *c = j->chosen;
     const vit_isa isa = c->isa ? c->isa : vit_detect_isa();
@@ -244,7 +246,7 @@ static bool write_index(job *j, report *r) {
     return embedding_commit(&j->writer, r);
 }
 
-/* Fails before hours of work if the index cannot be written. */
+/* Fails at once, not after hours of work, if the index cannot be written. */
 static bool try_index(job *j, report *r) {
     bool good;
     if (!embedding_create(&j->writer, r)) return false;

@@ -58,8 +58,8 @@ typedef struct sample {
     bool unreadable;
     int true_class;
     int predicted;
-    int rank;    /* of the true class among the best TOP; TOP if not there    */
-    float prob;  /* of the predicted class                                    */
+    int rank;    /* rank of the true class among the best TOP; TOP if it is lower */
+    float prob;  /* of the predicted class */
     double loss; /* cross-entropy of the softmax: -log(probability of the true class) */
 } sample;
 
@@ -108,7 +108,7 @@ static bool load_dataset(const vit_model *model, const choices *chosen, dataset 
 /* One image                                                                 */
 /* ------------------------------------------------------------------------- */
 
-/* log(sum of exp(logit)) - logit of the true class, in double: no probability vanishes. */
+/* log(sum of exp(logit)) - logit of the true class. In double, no probability vanishes. */
 static double cross_entropy(const float *logits, int count, int true_class) {
     double max = (double)logits[0], sum = 0;
     for (int i = 1; i < count; i++) {
@@ -192,11 +192,11 @@ typedef struct confusion {
 
 typedef struct totals {
     int images, unreadable;
-    int right[TOP + 1]; /* [r]: true class at rank r; [TOP]: not among the best      */
+    int right[TOP + 1]; /* [r]: true class at rank r; [TOP]: not among the best */
     int top5;           /* number of ranks that count: fewer if there are fewer classes */
-    double loss;        /* mean                                                      */
+    double loss;        /* mean */
     double seconds;
-    confusion *confusions; /* sorted by truth, then predicted                           */
+    confusion *confusions; /* sorted by truth, then predicted */
     int num_confusions;
 } totals;
 
@@ -206,7 +206,7 @@ static int compare_confusions(const void *a, const void *b) {
     return (x->predicted > y->predicted) - (x->predicted < y->predicted);
 }
 
-/* A list, not a matrix, which 21,843 classes would make 2 GB large. */
+/* A list, because a matrix of 21,843 classes would take 2 GB. */
 static bool count_confusions(const dataset *data, totals *sum) {
     confusion *list = calloc((size_t)data->count, sizeof *list);
     int n = 0, kinds = 0;
@@ -225,7 +225,7 @@ static bool count_confusions(const dataset *data, totals *sum) {
     return true;
 }
 
-/* In the order of the images, which gives the same bits for any number of threads. */
+/* Adds up in the order of the images, which gives the same bits for any number of threads. */
 static bool add_up(const dataset *data, const infer_counts *counts, totals *sum) {
     double loss = 0;
     sum->images = (int)counts->read;
@@ -270,8 +270,8 @@ static void print_matrix(const vit_model *model, const totals *sum) {
     }
 }
 
-/* For more classes than fit a screen: prints the most frequent mistakes. Finds each by a pass over
- * the list: the next one in order of count, then of place. */
+/* For more classes than fit a screen: prints the most frequent mistakes. Each pass over the list
+ * finds the next mistake in the order of count, then of place. */
 static void print_worst(const vit_model *model, const totals *sum) {
     char a[32], b[32];
     int last = -1;
@@ -443,7 +443,7 @@ static bool write_predictions(const vit_model *model, const choices *chosen, con
 }
 
 /* ------------------------------------------------------------------------- */
-/* The embedding, by its nearest neighbours or a linear classifier           */
+/* Measuring the embedding by nearest neighbours or a linear classifier      */
 /* ------------------------------------------------------------------------- */
 
 static void print_probe_json(const choices *chosen, const probe_counts *sum) {
@@ -495,7 +495,7 @@ static bool evaluate_embedding(const vit_model *model, const choices *chosen) {
 }
 
 /* ------------------------------------------------------------------------- */
-/* Models that name many things                                              */
+/* Models with several right classes                                         */
 /* ------------------------------------------------------------------------- */
 
 static void put_tagged_classes(json_writer *w, const vit_model *model, const tagged_results *t) {
@@ -558,7 +558,7 @@ static void print_tagged_text(const choices *chosen, const tag_lists *lists,
     printf("images/s        %.1f\n", (double)t->photos.read / t->photos.seconds);
 }
 
-/* For one image, the right or found classes; nothing for an unreadable one. */
+/* Writes the right or found classes of an image; nothing for an unreadable one. */
 static void write_tags_of(FILE *file, const vit_model *model, const choices *chosen,
                           const tag_lists *lists, const tagged_results *t, int i) {
     const float *scores = tagged_scores(t, i);

@@ -25,7 +25,7 @@
 
 typedef struct choices {
     bool check, json, tensors, labels;
-    const char *sha256; /* a hash, or the name of a list, or NULL         */
+    const char *sha256; /* a hash, or the name of a list, or NULL */
     int num_threads;
     vit_isa isa;
 } choices;
@@ -75,7 +75,7 @@ static bool expected_hash(const char *path, const char *given, char hash[HEX_DIG
     return found;
 }
 
-/* Called before anything else of the file is read. */
+/* Called before the rest of the file is read. */
 static bool hash_matches(const char *path, const char *given) {
     char expected[HEX_DIGITS + 1], found[HEX_DIGITS + 1];
     if (!expected_hash(path, given, expected)) return false;
@@ -95,11 +95,11 @@ static bool hash_matches(const char *path, const char *given) {
 /* ------------------------------------------------------------------------- */
 
 typedef struct check {
-    char checksums[VIT_MAX_DETAIL]; /* "" if all are right, otherwise the error       */
-    char nonfinite[64];             /* a tensor with NaN or infinity, or ""           */
+    char checksums[VIT_MAX_DETAIL]; /* "" if all checksums are right, otherwise the error */
+    char nonfinite[64];             /* a tensor with NaN or infinity, or "" */
     bool has_selftest;
     vit_result selftest;
-    float error; /* max|difference| / max|expected|                */
+    float error; /* max|difference| / max|expected| */
     vit_isa isa;
 } check;
 
@@ -129,8 +129,8 @@ static vit_result run_selftest(const vit_model *model, const vit_params *params,
     return status;
 }
 
-/* Finds the first tensor with a weight that is not finite, for `name`. False if memory is
-   exhausted. */
+/* Puts the name of the first tensor with a weight that is not finite into `name`. False if memory
+   is exhausted. */
 static bool find_nonfinite(const vit_model *model, char name[64]) {
     vit_tensor tensor;
     bool good = true;

@@ -47,16 +47,16 @@ typedef struct job {
     photo_decoder *decoder;
     learned_set set;
     learned_head head;
-    uint64_t backbone, bytes; /* its hash; of the file written */
-    size_t record;            /* bytes of what is kept         */
-    int dropped;              /* classes of the model that are not kept */
-    double seconds;           /* to learn                      */
+    uint64_t backbone, bytes; /* hash of the backbone; of the written file */
+    size_t record;            /* size of the stored embeddings */
+    int dropped;              /* number of the model's classes that are dropped */
+    double seconds;           /* to learn */
     int *doubts, num_doubts;
 } job;
 
 /* === What is learnt from === */
 
-/* What a model has learnt, if it has. */
+/* Reads the learnt embeddings of a model, if there are any. */
 static bool add_learnt(job *j, const vit_model *model, const char *path, bool *any, report *r) {
     learned_record record = { NULL, 0, 0, model, j->backbone };
     record.data = head_learned(model, &record.size, &record.count);
@@ -137,7 +137,7 @@ static bool learn(job *j, report *r) {
 
 /* === The file === */
 
-/* Where the backbone comes from, and what is learnt; malloc'ed. */
+/* The provenance: the origin of the backbone, and the learnt classes; malloc'ed. */
 static char *provenance(const job *j) {
     const char *line = vit_source(&j->model);
     const size_t size = strlen(line) + 512;
@@ -197,7 +197,7 @@ static const char *photo_name(const job *j, int i) {
     return path ? path : "(a photo from before)";
 }
 
-/* The answer for a photo that was held out, with LEARNED_NONE as the last class. */
+/* The answer for a held-out photo, with LEARNED_NONE as the last class. */
 static int answer_at(const job *j, int i) {
     const learned_answer *a = &j->head.answers[i];
     return j->head.has_none && !j->head.alone && (double)a->score < j->head.none
@@ -232,7 +232,7 @@ static void print_matrix(const job *j, const int *counts) {
     }
 }
 
-/* The mistakes made most often, each below the one before in the order of count, then of place. */
+/* Prints the most frequent mistakes. Each is the next in the order of count, then of place. */
 static void print_worst(const job *j, const int *counts) {
     const int width = j->head.num_classes, size = j->set.classes.count * width;
     int last = -1;
@@ -266,7 +266,7 @@ static void print_doubts(const job *j) {
         printf("  and %d more; --json names all\n", j->num_doubts - 2 * LINES_SHOWN);
 }
 
-/* Of several classes a photo: mean average precision and F1 at 0.5, of what was held out. */
+/* With several classes per photo: mean average precision and F1 at 0.5 of held-out photos. */
 typedef struct several_figures {
     double mean_average_precision, f1;
     int classes;

@@ -40,40 +40,40 @@ static const char *const output_names[NUM_OUTPUTS] = { "logits", "embedding", "t
 typedef struct choices {
     const char *model, *input, *dump, *trace;
     vit_isa isa;
-    const char *outputs[NUM_OUTPUTS]; /* paths                                         */
-    text_list operands, lists;        /* of images                                     */
+    const char *outputs[NUM_OUTPUTS]; /* paths */
+    text_list operands, lists;        /* of images */
     bool null;
     const char *blocks; /* 0-based: "5", "0,5", "all"; NULL for the last */
-    int img_size[2];    /* height and width; 0: the model's own          */
+    int img_size[2];    /* height and width; 0: the model's own */
     int num_threads, batch, k;
     photo_options photos;
     bool json;
-    bool wants_file, wants_forward; /* derived                                       */
+    bool wants_file, wants_forward; /* derived */
 } choices;
 
 /* All state until the end. Zeroed, then filled in step by step; run_free accepts it in any
  * state. */
 typedef struct run {
     const choices *chosen;
-    photo_decoder *decoder; /* of images, like the next                      */
+    photo_decoder *decoder; /* lists of images, like the next */
     photo_list images;
-    char *path; /* of the model                                  */
+    char *path; /* of the model */
     vit_model model;
     vit_threads *threads;
     vit_executor executor;
     vit_session session;
     void *workspace;
-    float *input;      /* [batch, in_chans, img_height, img_width]      */
-    size_t image_size; /* floats of one image in it                     */
+    float *input;      /* [batch, in_chans, img_height, img_width] */
+    size_t image_size; /* floats of one image in the tensor */
     int batch;
     float *outputs[NUM_OUTPUTS];
-    vit_block_output *blocks; /* [num_blocks]                                  */
+    vit_block_output *blocks; /* [num_blocks] */
     int num_blocks;
     const char **sources; /* input files, never overwritten */
     int num_sources;
     bool trace_failed;
-    char trace_first[64]; /* a stem's first tensor, ...                    */
-    int trace_image;      /* ... and the image in progress                 */
+    char trace_first[64]; /* a stem's first tensor, ... */
+    int trace_image;      /* ... and the image in progress */
     double open_ms, input_ms, forward_ms;
     json_writer json;
 } run;
@@ -132,7 +132,7 @@ static bool read_images(run *r) {
     return true;
 }
 
-/* True if it is [B, C, H, W] or [C, H, W] of the model's size. *batch becomes B, or 1. */
+/* True if the array is [B, C, H, W] or [C, H, W] of the model's size. *batch becomes B, or 1. */
 static bool input_fits(const vit_config *config, const npy_array *array, int *batch) {
     const int64_t *dims = array->dims;
     int64_t count = 1;
@@ -218,8 +218,8 @@ static bool write_npy(run *r, const char *tensor, const char *path, const float 
     return true;
 }
 
-/* ".1" for the second image of a batch, in a stem: it computes one image after the other, so its
- * tensors are traced once for each. Otherwise "". */
+/* The suffix of a stem's tensor: ".1" for the second image of a batch. A stem computes one image
+ * after the other, so its tensors are traced once for each. Otherwise "". */
 static const char *image_suffix(run *r, const char *name, char text[16]) {
     text[0] = '\0';
     if (r->batch == 1 || strncmp(name, "patch_embed.backbone.", 21) != 0) return text;
@@ -249,7 +249,7 @@ static void trace(void *user, const char *name, const float *data, const int sha
     free(path);
 }
 
-/* True if an output depends on the blocks of --block, which may be several. */
+/* True if an output depends on --block, which may name several blocks. */
 static bool has_blocks(int which) { return which == BLOCK_TOKENS || which == ATTENTION; }
 static bool is_set(const choices *c) {
     return c->blocks && (strchr(c->blocks, ',') || strcmp(c->blocks, "all") == 0);
@@ -417,7 +417,7 @@ static bool run_forward(run *r) {
     return result == VIT_OK && !r->trace_failed;
 }
 
-/* Even a lone trace needs the whole network to run. */
+/* Even a trace alone requires a run of the whole network. */
 static bool allocate_for_trace(run *r) {
     int which = r->model.config.num_classes > 0 ? LOGITS : EMBEDDING;
     int64_t dims[5];
@@ -572,7 +572,7 @@ static bool forward_and_write(run *r) {
            allocate_for_trace(r) && run_forward(r) && write_outputs(r);
 }
 
-/* Reports it after they are written or printed, which helps to find the cause. */
+/* Reports NaN after the outputs are written or printed, which helps to find the cause. */
 static bool outputs_are_finite(run *r) {
     for (int i = 0; i < NUM_OUTPUTS; i++) {
         int64_t dims[5];

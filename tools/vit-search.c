@@ -39,7 +39,7 @@ typedef struct choices {
     zero_shot_options zero_shot;
     int k, num_threads, batch;
     vit_isa isa;
-    double duplicates; /* the least cosine; 2: not requested   */
+    double duplicates; /* the least cosine; 2: not requested */
     bool json, csv, quiet, int8;
     photo_options photos;
 } choices;
@@ -48,13 +48,13 @@ typedef struct choices {
 typedef struct job {
     const choices *chosen;
     text_list photos;
-    embedding_index index; /* of photos                   */
+    embedding_index index; /* of photos */
     shard_index folder;    /* many shards instead of one index */
-    nearest_part part;     /* the vectors of index        */
-    nearest_set set;       /* those of index, or of the folder */
+    nearest_part part;     /* the vectors of index */
+    nearest_set set;       /* number of rows of the index, or of the folder */
     int64_t rescored;
     zero_shot zero_shot;    /* used instead, with --classes */
-    photo_decoder *decoder; /* of photos, and of results for --sheet */
+    photo_decoder *decoder; /* decoder of photos, and of results for --sheet */
     vit_model model;
     char *path; /* of the model */
     embedding_choice choice;
@@ -83,7 +83,7 @@ static void job_free(job *j) {
 }
 
 /* ------------------------------------------------------------------------- */
-/* The photos and vectors that are asked for                                 */
+/* The photos and vectors of the query                                       */
 /* ------------------------------------------------------------------------- */
 
 /* The vectors that photos are compared with. */
@@ -148,7 +148,7 @@ static bool infer_photos(job *j, infer_take *take, report *r) {
     return good;
 }
 
-/* [dim] or [n, dim] of a file, from embed or a text model. */
+/* Reads vectors [dim] or [n, dim] from a file of vit-embed or a text model. */
 static bool add_vectors(job *j, const char *path, report *r) {
     npy_array array;
     if (!npy_read(path, &array, r)) return false;
@@ -343,8 +343,8 @@ static void print_member(job *j, int64_t group, const found_photo *found) {
     json_put_end(w, '}');
 }
 
-/* Makes chains of the groups: for each row the next one, or 0; last, zeroed, receives the end of
- * each chain at its first row. */
+/* Makes a chain of each group: for each row the next row, or 0. `last`, zeroed, receives the end of
+ * each chain at the place of its first row. */
 static void chain(int64_t *group, int64_t *last, int64_t count) {
     for (int64_t i = 0; i < count; i++) {
         const int64_t first = group[i];
@@ -372,7 +372,7 @@ static int list_members(const int64_t *group, const int64_t *last, int64_t rows,
     return count;
 }
 
-/* The cosines of members to the first one of their group. */
+/* Computes the cosines of members to the first row of their group. */
 static bool compare_members(const job *j, const int64_t *last, nearest_hit *hits, int count) {
     const size_t dim = (size_t)j->set.dim;
     float *room = malloc(2 * dim * sizeof *room);

@@ -5,9 +5,9 @@
  * tier as available; this file emulates the instructions that vit.h writes in assembly. So this
  * tests the arithmetic of the kernels, not the encoding of their instructions or their speed.
  *
- * SIMDe 0.7 lacks five conversions and a shuffle, and its vdpbf16ps adds in another order, does not fuse and keeps
- * denormals: these seven are here. vdpbf16ps may return another NaN than the CPU's, and may keep a
- * result that rounds up to 2^-126, where the CPU returns zero.
+ * SIMDe 0.7 lacks five conversions and a shuffle, and its vdpbf16ps adds in another order, does not
+ * fuse and keeps denormals, so this file has these seven. Its vdpbf16ps may return another NaN than
+ * the CPU, and may keep a result that rounds up to 2^-126, where the CPU returns zero.
  */
 #ifndef EMULATED_IMMINTRIN_H
 #define EMULATED_IMMINTRIN_H

@@ -1,4 +1,4 @@
-// access.mjs - for everybody: axe-core in light, dark and on a phone, the page without a mouse,
+// access.mjs - accessibility: axe-core in light, dark and on a phone; the page without a mouse;
 // nothing wider than the screen.
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -13,7 +13,7 @@ const looks = [['light', {}, tabs], ['dark', { colorScheme: 'dark' }, tabs.slice
                ['phone', phone, tabs.slice(2)],
                ['phone, dark', { ...phone, colorScheme: 'dark' }, tabs.slice(0, 1)]];
 
-/** check(where) fails with the violations of the page as it is. */
+/** check(where) fails with the violations in the page's current state. */
 export async function makeChecker(page) {
     await page.evaluate(axe);
     return async (where) => {
@@ -51,7 +51,7 @@ async function look(name, options, shown) {
     });
 }
 
-/** Runs in the page: what has the focus, and whether that is seen. */
+/** Runs in the page: returns the focused element, and whether the focus is visible. */
 function focused() {
     const element = document.activeElement;
     if (!element || element === document.body) return null;
@@ -168,7 +168,7 @@ async function keyboard() {
     await visited.close();
 }
 
-/** Where the visitor has set all colours, a background is left where it must say something. */
+/** With forced colours, only backgrounds that carry information stay. */
 async function forcedColours() {
     await visit('forced colours: bars, and what is chosen', { forcedColors: 'active' },
         async (visited) => {

@@ -1,4 +1,4 @@
-// api.mjs - every method of vit.mjs against the native programs, bit for bit.
+// api.mjs - compares every method of vit.mjs with the native programs, bit for bit.
 //
 //     node tests/web/api.mjs PROGRAMS WORK KIND:THREADS,... MODEL.vit...
 //
@@ -19,7 +19,7 @@ const POINT = [31, 90]; // in the first
 
 const near = (a, b) => Math.abs(a - b) <= 6e-9 * Math.abs(b); // nine digits
 
-/** The native results that every variant is held against. */
+/** The native results with which every variant is compared. */
 function ask(native) {
     const look = (...parameters) => native.look(...parameters);
     const at = ['--at', POINT.join()];

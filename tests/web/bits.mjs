@@ -1,5 +1,6 @@
-// bits.mjs - vit/vit.mjs in the browser: the pixels of PNGs, and logits in every type of weights
-// by every module, are those of Node and of a native build without fused multiply-adds, to the bit.
+// bits.mjs - vit/vit.mjs in the browser: the pixels of PNGs, and the logits for every type of
+// weights by every module, must equal those of Node and of a native build with VIT_NO_FMA, bit for
+// bit.
 import { readFileSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
 import { decode } from '../../examples/web/decode.mjs';
@@ -9,7 +10,7 @@ import { Visit, expect, same, test } from './harness.mjs';
 
 const images = ['rgb', 'grey', 'rgba', 'palette', 'palette4', 'grey16', 'interlaced', 'rgb_trns']
     .map((name) => resolve(`tests/data/images/${name}.png`));
-/** The cat last: of what is as large as it, the native program computes parts as well. */
+/** The cat comes last, because the native program also computes parts of an image of its size. */
 const photos = [...images, ...['noise', 'noise_grey', 'noise_alpha', 'cat'].map((name) =>
     pathOf(`${name}.png`))];
 
@@ -50,7 +51,7 @@ function compare(found, wanted, names, where) {
     });
 }
 
-/** Without SIMD two photos are enough: it takes long. */
+/** Only two photos without SIMD, because it is slow. */
 const modules = [['simd', 1], ['simd', 2], ['relaxed', 1], ['relaxed', 2], ['scalar', 1]];
 
 export default async function bits() {

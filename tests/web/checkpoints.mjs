@@ -8,10 +8,10 @@ import { json, pathOf, write } from './files.mjs';
 import { shownClasses } from './classes.mjs';
 import { expect, same, skip, visit } from './harness.mjs';
 
-/** Built without fused multiply-adds, which WebAssembly has not. */
+/** Built with VIT_NO_FMA, as WebAssembly has no fused multiply-add. */
 const converter = resolve('build/nofma/tools/vit-convert');
 
-/** The .vit file of the native program, with the same words on its command line. */
+/** The .vit file of the native program with the same arguments. */
 function native(file, args, ...beside) {
     const cwd = pathOf('native');
     rmSync(cwd, { recursive: true, force: true }); // what lies beside a checkpoint is read
@@ -30,7 +30,7 @@ async function press(visited) {
     await visited.work(() => dialog(visited.page).getByRole('button', { name: 'Convert' }).click());
 }
 
-/** What the page offers, once it has converted. */
+/** The file that the page offers after the conversion. */
 async function download({ page }) {
     await dialog(page).getByText('Converted, and open').waitFor();
     await dialog(page).getByRole('button', { name: 'Close' }).click();
@@ -42,7 +42,7 @@ async function download({ page }) {
     return bytes;
 }
 
-/** Drops it; fills in the form's fields by their labels. */
+/** Drops the checkpoint, and fills in the form's fields by their labels. */
 async function convert(visited, file, dtype, fields = {}) {
     const { page } = visited;
     await visited.dropOnly(file);

@@ -13,7 +13,8 @@ export function shownClasses(page) {
     })));
 }
 
-/** Runs in the page: of the large map of attention, where the model sees the photo. */
+/** Runs in the page: returns the part of the photo that the model gets, from the large attention
+ * map. */
 function brightness() {
     const canvas = document.querySelector('#attention-map canvas');
     const { width, height } = canvas, side = Math.min(width, height);
@@ -44,7 +45,7 @@ async function compare(page, photo, modelPath, apart) {
     return `${shown[0].name} ${shown[0].percent} %`;
 }
 
-/** Of the first photo's embedding to those of the others, by tools/vit-embed. */
+/** The cosines of the first photo's embedding to the others, by tools/vit-embed. */
 function cosinesOf(photos) {
     const bytes = embeddings(photos);
     const start = 10 + bytes.readUInt16LE(8);

@@ -1,9 +1,10 @@
-// convert.mjs - the converter in WebAssembly against the native one: the same bytes, messages and
+// convert.mjs - compares the converter in WebAssembly with the native one: bytes, messages and
 // status; files read and written in pieces; damaged files, little memory, wrong arguments.
 //
 //     node tests/web/convert.mjs VIT_CONVERT       a native one, built with VIT_NO_FMA
 //
-// With WEB_TEST_DATA, a folder that has deit_tiny_patch16_224.safetensors, that as well.
+// WEB_TEST_DATA may name a folder with deit_tiny_patch16_224.safetensors, which is then converted
+// too.
 import { execFileSync, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
@@ -255,7 +256,7 @@ await throws('a trap', Error, 'vit-convert ended unexpectedly: unreachable',
 
 // --- little memory -------------------------------------------------------------------------------
 
-/** The module with at most so many pages of memory. */
+/** The module with a limit of memory pages. */
 function withPages(bytes, pages) {
     for (let at = 8; at < bytes.length;) {
         const leb = (from) => {

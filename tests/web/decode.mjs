@@ -1,5 +1,5 @@
-// decode.mjs - the page's own decoders: PNGs of every kind, whose samples are known, PGM and PPM,
-// damage of all of them. In Node; no browser decodes anything here.
+// decode.mjs - tests the page's own decoders: PNGs of every kind with known samples, PGM and PPM,
+// and damaged files. In Node; no browser decodes anything here.
 import { crc32, deflateSync } from 'node:zlib';
 import { decode } from '../../examples/web/decode.mjs';
 import { expect, same, test } from './harness.mjs';
@@ -32,7 +32,7 @@ function packed(samples, depth) {
     return row;
 }
 
-/** By the five filters in turn, as the PNG specification's section 9 has them. */
+/** Applies the five filters in turn (section 9 of the PNG specification). */
 function filtered(rows, step) {
     let above = Buffer.alloc(rows[0].length);
     return Buffer.concat(rows.map((row, i) => {
@@ -48,7 +48,7 @@ function filtered(rows, step) {
     }));
 }
 
-/** { file, data }: a PNG of random samples and the pixels that it means. */
+/** { file, data }: a PNG of random samples, and its pixels. */
 function makePng({ colour, depth, interlaced, width, height, more = [] }) {
     const channels = channelsOf[colour];
     const palette = Buffer.from(Array.from({ length: 3 << depth }, () => random(256)));

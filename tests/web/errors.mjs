@@ -1,4 +1,4 @@
-// errors.mjs - vit.mjs where something is wrong: arguments, models, sources; and no leaks.
+// errors.mjs - errors of vit.mjs: arguments, models, sources; and no leaks.
 //
 //     node --expose-gc tests/web/errors.mjs MODEL.vit TINY.vit
 //
@@ -186,7 +186,7 @@ async function residentAfter(times, options) {
 for (const [times, threads] of [[200, 1], [30, 2]]) {
     const resident = await residentAfter(20, { threads });
     const grown = await residentAfter(times, { threads }) - resident;
-    // leaked, they would be more than a gigabyte
+    // leaks would exceed a gigabyte
     check(grown < 100, `${times} models of ${threads} threads took ${grown} MB`);
 }
 for (let i = 0; i < 5; i++) (await Model.open(bytes, { threads: 6 })).close();

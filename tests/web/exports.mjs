@@ -1,12 +1,13 @@
-// exports.mjs - what the module exports, called with numbers that no caller should give: pointers to
-// nowhere and into other data, lengths of anything. Each call ends, and so does the next allocation,
-// with an answer or a trap; to release something twice is a trap.
+// exports.mjs - calls the module's exports with invalid numbers: pointers to nowhere and into other
+// data, arbitrary lengths. Each call ends, and so does the next allocation, with an answer or a
+// trap; to release something twice is a trap.
 //
 //     node tests/web/exports.mjs MODEL.vit WIDE.vit
 //
 // The attention of a block of WIDE takes a few megabytes more than 4 GB.
 //
-// A worker calls, so that a call without an end is seen. The last line is "N passed, N failed".
+// A worker makes the calls, so that an endless call is detected. The last line is "N passed, N
+// failed".
 import { readFile } from 'node:fs/promises';
 import { Worker, isMainThread, parentPort, workerData } from 'node:worker_threads';
 import { Engine } from '../../examples/web/vit/engine.mjs';
@@ -30,9 +31,9 @@ const wild = {
     i: [0, -1, 1, 2 ** 31 - 1, -(2 ** 31), 65537],
     d: [0, -1, NaN, Infinity, 1e300],
 };
-const HALF = 1 << 19; // of the bytes at p: zeros, and then noise
+const HALF = 1 << 19; // contents of the bytes at p: zeros, then noise
 
-/** Every wrong value of each parameter, the others as they should be; then all of them wrong. */
+/** Every wrong value of each parameter, with the others right; then all parameters wrong. */
 function* callsOf(signature, right, { m, p }) {
     const pointers = [...wild.p, p, p + HALF, m + 64];
     const valuesOf = (kind) => ('mp'.includes(kind) ? pointers : wild[kind]);
@@ -67,7 +68,7 @@ async function begin(module, bytes) {
         right[name]?.() ?? [...signatures[name]].map((kind) => ({ m, p, i: 1, d: 1 })[kind]) };
 }
 
-/** How the calls of one export ended. */
+/** The results of the calls of one export. */
 async function callAll({ file, name, bytes }) {
     const module = await loadModule(new URL(file, source), false);
     const ends = { returned: 0, refused: 0, trapped: 0 };
@@ -91,7 +92,7 @@ async function callAll({ file, name, bytes }) {
     return { ends, most };
 }
 
-/** The same in a worker, which may be ended. */
+/** The same in a worker, which can be terminated. */
 function watched(data) {
     const worker = new Worker(new URL(import.meta.url), { workerData: data });
     let last = null, timer = null;

@@ -19,7 +19,7 @@ const run = (program, ...args) => execFileSync(program, args, {
     encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'], maxBuffer: 1 << 28,
 });
 
-/** What a program prints as JSON. */
+/** The JSON that a program prints. */
 export const json = (program, ...args) => JSON.parse(run(program, ...args));
 
 export const convert = (...args) => run('tools/vit-convert', '-q', ...args);
@@ -41,7 +41,7 @@ export function random(seed) {
     };
 }
 
-/** A copy with up to eight bytes changed, or a part missing, doubled or of noise. */
+/** A copy with up to eight changed bytes, or with a part that is missing, doubled or noise. */
 export function damage(bytes, next) {
     const copy = Uint8Array.from(bytes);
     const place = () => Math.floor(next() * copy.length);
@@ -101,7 +101,7 @@ export function readPpm(path) {
 
 // --- a camera -----------------------------------------------------------------------------------
 
-/** One frame of it as YUV4MPEG, `scale` times as large: what Chromium's fake camera shows. */
+/** One frame as YUV4MPEG, `scale` times as large, for Chromium's fake camera. */
 function y4m({ width, height, pixels }, scale) {
     const [w, h] = [width * scale, height * scale];
     const frame = Buffer.alloc(w * h * 3 / 2);
@@ -145,7 +145,7 @@ export function makeAll() {
     write('noise_alpha.png', png(67, 41, 8, 6, noise));
     write('camera.y4m', y4m(photo, 3));
 
-    const huge = 20000; // 1.6 GB as the pixels of a canvas, 60 KB as a file
+    const huge = 20000; // 60 KB as a file, but 1.6 GB as a canvas
     write('huge.png', png(huge, huge, 1, 0, Buffer.alloc(huge * huge / 8)));
     write('labels.txt', 'airplane\nautomobile\nbird\ncat\ndeer\ndog\nfrog\nhorse\nship\ntruck\n');
     write('words.txt', 'Neither a photo nor a model.\n');

@@ -10,9 +10,9 @@ import { built, same, servers, skip, test } from './harness.mjs';
 import { look, sameRange } from './views.mjs';
 
 const FIREFOX = process.env.FIREFOX ?? '/usr/bin/firefox-esr';
-const PATIENCE = 60000; // milliseconds for whatever a test waits for
+const PATIENCE = 60000; // milliseconds that a test waits at most
 
-/** Runs in the page: files of these names and bytes are dropped on it. */
+/** Runs in the page: drops files of these names and bytes on it. */
 function dropIn(files) {
     const dataTransfer = new DataTransfer();
     for (const [name, text] of files) {
@@ -23,7 +23,7 @@ function dropIn(files) {
                                                         cancelable: true }));
 }
 
-/** One page; what it and its scripts complain about is a failure. */
+/** One page; any message of the page or its scripts is a failure. */
 class Visit {
     static async open(browser, { server = servers.isolated, query = '' } = {}) {
         const visit = new Visit();
@@ -49,7 +49,7 @@ class Visit {
             [basename(path), readFileSync(path).toString('base64')]));
     }
 
-    /** Until an element's text matches; the text. */
+    /** Waits until an element's text matches; returns the text. */
     async says(selector, pattern) {
         const matches = ([where, source]) =>
             new RegExp(source).test(document.querySelector(where)?.innerText ?? '');
@@ -125,7 +125,7 @@ export default async function firefox() {
         return;
     }
     const puppeteer = createRequire(`${built}/`)('puppeteer-core');
-    const home = mkdtempSync(resolve(tmpdir(), 'firefox-')); // it writes into that of the user
+    const home = mkdtempSync(resolve(tmpdir(), 'firefox-')); // not the user's
     const browser = await puppeteer.launch({ browser: 'firefox', executablePath: FIREFOX,
                                              headless: true, env: { ...process.env, HOME: home } });
     await test('Firefox starts', () => browser.version());

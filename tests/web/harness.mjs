@@ -1,13 +1,13 @@
-// harness.mjs - what the tests of the page share: counts, a server, a browser, and visits to the
-// page, which record what nobody should see: messages, failed requests, shifts of the layout.
+// harness.mjs - shared by the tests of the page: counts, a server, a browser, and visits to the
+// page, which record every message, failed request and shift of the layout.
 import { createRequire } from 'node:module';
 import { createServer } from 'node:http';
 import { readFile } from 'node:fs/promises';
 import { extname, resolve } from 'node:path';
 import { handler } from '../../examples/web/serve.mjs';
 
-const PATIENCE = 30000; // milliseconds for whatever a test waits for
-const QUIET = 60; // milliseconds without another change: it is over
+const PATIENCE = 30000; // milliseconds that a test waits at most
+const QUIET = 60; // milliseconds without a change after which work is over
 export const built = resolve('build/web');
 export const made = resolve(built, 'made');
 const require = createRequire(`${built}/`);
@@ -27,7 +27,7 @@ export function same(found, wanted, what) {
     expect(is === should, `${what}: expected ${should}, found ${is}`);
 }
 
-/** One line: ok or FAILED, and why. */
+/** Prints one line: ok, or FAILED and the reason. */
 export async function test(name, action) {
     try {
         const remark = await action();
@@ -70,8 +70,8 @@ async function sendMade(name, response, policy) {
 }
 
 /**
- * The page, and under /made/ the files that the tests have made; `requests` lists the paths.
- * useless: a host whose service worker does nothing; lacks: what is not among its files.
+ * Serves the page, and under /made/ the files that the tests made; `requests` lists the paths.
+ * useless: a service worker that does nothing; lacks: the missing files.
  */
 async function startServer({ isolation = true, useless = false, lacks = null } = {}) {
     const requests = [];
@@ -94,7 +94,7 @@ async function startServer({ isolation = true, useless = false, lacks = null } =
     return { url, requests, close: () => { server.closeAllConnections(); server.close(); } };
 }
 
-/** Where visits turn for every host but localhost: whatever arrives has left the page. */
+/** The proxy for every host except localhost: each request here has left the machine. */
 async function startTrap() {
     const caught = [];
     const server = createServer((request, response) => {
@@ -115,8 +115,8 @@ const trap = await startTrap();
 const browsers = new Map();
 
 /**
- * One process for each set of flags, started when it is first wanted. It asks for news of its own;
- * nobody listens there.
+ * One process for each set of flags, started at its first use. It looks for updates at an address
+ * where no server listens.
  */
 export async function browserWith(...flags) {
     const key = flags.join(' ');
@@ -137,8 +137,8 @@ export async function closeAll() {
     for (const server of Object.values(servers)) server.close();
 }
 
-/** With the headers for threads; without; without, and with a service worker that sets none;
- *  without the best module, the compressed ones, any; without the example. */
+/** Servers: with the headers for threads; without; without, with a service worker that sets none;
+ * without the best module, without compressed modules, without any module; without the example. */
 export const servers = {
     isolated: await startServer(),
     plain: await startServer({ isolation: false }),
@@ -151,7 +151,7 @@ export const servers = {
 
 // --- visits -------------------------------------------------------------------------------------
 
-/** What all visits have recorded. */
+/** The records of all visits. */
 export const seen = { visits: 0, requests: [], caught: trap.caught, problems: [], shifts: [] };
 
 /** Runs in the page before its own scripts. */
@@ -174,11 +174,11 @@ function observe() {
     }).observe(document, { subtree: true, attributeFilter: ['data-state'] });
 }
 
-/** One browser profile of its own and the page in it. */
+/** A browser profile of its own, with the page in it. */
 export class Visit {
     /**
-     * flags: of the browser; isolation: whether the server sets the headers; serviceWorkers:
-     * 'allow' or 'block'; query: of the page's address; the rest are Playwright's options.
+     * flags are the browser's; isolation: true if the server sets the headers; serviceWorkers:
+     * 'allow' or 'block'; query: part of the page's address; the rest are Playwright's options.
      */
     static async open({ flags = [], isolation = true, serviceWorkers = 'block', query = '',
                         path = '', ready = true, server, ...options } = {}) {
@@ -216,18 +216,18 @@ export class Visit {
         context.on('weberror', (error) => problems.push(`uncaught: ${error.error().message}`));
     }
 
-    /** Messages and requests that a test provokes. */
+    /** Messages and requests that the test expects. */
     overlook(pattern) {
         this.overlooked = pattern;
     }
 
-    /** Until the page is in one of these states. */
+    /** Waits until the page is in one of these states. */
     async until(...states) {
         await this.page.waitForFunction((wanted) =>
             wanted.includes(document.documentElement.dataset.state), states);
     }
 
-    /** Does something that makes the page work, and waits until that is over: for a while. */
+    /** Starts work in the page, and waits until it is over and stays so for a while. */
     async work(action) {
         const before = await this.page.evaluate(() => observed.states.length);
         await action();
@@ -236,7 +236,7 @@ export class Visit {
             performance.now() - observed.changed > quiet, [before, QUIET], { polling: 20 });
     }
 
-    /** As a visitor drops files from the desktop. */
+    /** Drops files as from the desktop. */
     async dropOnly(files, selector = '#drop') {
         await this.page.locator(selector).scrollIntoViewIfNeeded();
         const box = await this.page.locator(selector).boundingBox();
@@ -256,7 +256,7 @@ export class Visit {
         return this.page.locator(selector).innerText();
     }
 
-    /** Ends the visit; what it recorded is judged with that of all the others. */
+    /** Ends the visit. The records of all visits are checked together at the end. */
     async close() {
         const shifts = await this.page.evaluate(() => observed.shifts).catch(() => []);
         const total = shifts.reduce((sum, { value }) => sum + value, 0);

@@ -1,5 +1,5 @@
-// isolation.mjs - with threads and without, with SIMD and without: headers of the server, of the
-// service worker, of nobody; engines that lack something.
+// isolation.mjs - the page with and without threads and SIMD: headers of the server, of the service
+// worker, or none; engines that lack features.
 import { cat, model, pathOf } from './files.mjs';
 import { shownClasses } from './classes.mjs';
 import { Visit, expect, same, seen, servers, test, visit } from './harness.mjs';
@@ -7,7 +7,7 @@ import { Visit, expect, same, seen, servers, test, visit } from './harness.mjs';
 const noSimd = '--js-flags=--no-enable-sse4-1';
 const noWasm = '--js-flags=--jitless';
 
-/** How the page says that it computes, and that the cat is one. */
+/** The page's words while it computes, and for the cat. */
 async function computes(visited, threads, kind) {
     const { page } = visited;
     await visited.drop(pathOf('cat.png'));
@@ -24,13 +24,13 @@ const isolated = (page) => page.evaluate(() => crossOriginIsolated);
 const several = (count) => count > 1;
 const one = (count) => count === 1;
 
-/** Counts how often the page itself is asked for. */
+/** Counts the requests for the page itself. */
 function loads(server) {
     const before = server.requests.length;
     return () => server.requests.slice(before).filter((url) => url === '/').length;
 }
 
-/** Requests that leave, tried from the page and from a worker of its own. */
+/** Tries requests to other hosts, from the page and from its worker. */
 async function tryToLeave(page) {
     return page.evaluate(async () => {
         const outside = 'http://example.com/leaving';
@@ -43,7 +43,7 @@ async function tryToLeave(page) {
         }));
         const worker = new Worker('/made/leaving.mjs', { type: 'module' });
         tried.push(await new Promise((done) => { worker.onmessage = ({ data }) => done(data); }));
-        navigator.sendBeacon(outside, 'x'); // says yes, whatever becomes of it
+        navigator.sendBeacon(outside, 'x'); // returns true in any case
         return tried;
     });
 }
@@ -58,7 +58,7 @@ export default async function isolation() {
         const count = loads(servers.plain);
         const visited = await Visit.open({ isolation: false, serviceWorkers: 'allow',
             ready: false });
-        visited.overlook(/ERR_ABORTED/); // what the first load was fetching
+        visited.overlook(/ERR_ABORTED/); // files that the first load was fetching
         const { page } = visited;
         await page.waitForFunction(() => globalThis.crossOriginIsolated).catch(() => {});
         expect(await isolated(page), 'not isolated');

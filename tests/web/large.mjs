@@ -5,8 +5,8 @@ import { Visit, expect, same, test } from './harness.mjs';
 const WIDTH = 4000, HEIGHT = 3000;
 
 /**
- * Runs in the page. For each EXIF orientation: the pixels of decode() whole, brought to the size of
- * those at a quarter, and the mean difference of both; for 1, the milliseconds of both.
+ * Runs in the page. For each EXIF orientation: scales the pixels of a whole decode() to those of
+ * one at a quarter, and gives the mean difference; for orientation 1 also the milliseconds of both.
  */
 async function decodeInPage({ width, height }) {
     const { decode } = await import('/decode.mjs');
@@ -30,7 +30,7 @@ async function decodeInPage({ width, height }) {
         let sum = 0;
         const ratio = whole.width / part.width;
         for (let y = 0; y < part.height; y++) {
-            for (let x = 0; x < part.width; x++) { // the mean of the pixels that one stands for
+            for (let x = 0; x < part.width; x++) { // the mean of the pixels that one pixel replaces
                 let mean = 0;
                 for (let down = 0; down < ratio; down++) {
                     for (let right = 0; right < ratio; right++) {

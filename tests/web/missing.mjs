@@ -3,7 +3,8 @@
 //
 //     node tests/web/missing.mjs TINY.vit
 //
-// With Node's flags for relaxed SIMD it is among the modules. The last line is "N passed, N failed".
+// With Node's flags for relaxed SIMD, its module is tested too. The last line is "N passed, N
+// failed".
 import { copyFile, mkdir, mkdtemp, readFile, readdir, rm } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
@@ -27,7 +28,7 @@ const [best, next] = choices;
 const cases = new Map();
 const page = Buffer.from('<!doctype html><title>Not found</title><p>Go to the first page.');
 
-/** Fate of a file: null if it is served; a status, or the bytes that replace it. */
+/** The server's answer for a file: null to serve it, or a status, or the bytes that replace it. */
 const server = createServer((request, response) => {
     const [, folder, name] = request.url.split('/');
     const found = cases.get(folder);
@@ -75,7 +76,7 @@ const damages = {
     'is another module': (name) => files.get(`convert.wasm${isPacked(name) ? '.gz' : ''}`),
 };
 for (const [what, damage] of Object.entries(damages)) {
-    // Threads or none is another module to the engine, and the same file.
+    // With and without threads, the engine has different modules of the same file.
     const both = folderOf((name, bytes) => (isBest(name) ? damage(name, bytes) : null));
     for (const threads of [1, 2, 1]) {
         is(await opens({ base: both.base, threads }), next.kind, `the best ${what}`);

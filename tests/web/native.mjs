@@ -1,4 +1,4 @@
-// native.mjs - what the native programs say, for comparison: arrays, JSON, photos as PPM files.
+// native.mjs - runs the native programs for comparison: arrays, JSON, photos as PPM files.
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 

@@ -10,7 +10,7 @@ import { gunzipSync, gzipSync } from 'node:zlib';
 import { handler } from '../../examples/web/serve.mjs';
 import { expect, same, servers, test } from './harness.mjs';
 
-/** { status, headers, body }; the path goes out as it is. */
+/** { status, headers, body }; the path is sent unchanged. */
 function ask(path, { headers = {}, method = 'GET', server = servers.isolated } = {}) {
     const { hostname, port } = new URL(server.url);
     return new Promise((done, fail) => {
@@ -27,7 +27,7 @@ function ask(path, { headers = {}, method = 'GET', server = servers.isolated } =
 
 const started = [];
 
-/** Starts it as a command; resolves to { out, status } of its first line, or its end. */
+/** Starts it as a command; resolves to { out, status } after its first line or its end. */
 async function start(...args) {
     const child = spawn('node', ['examples/web/serve.mjs', ...args]);
     started.push(child);
@@ -52,7 +52,7 @@ const runtime = 250000, everything = 600000; // bytes
 
 const kb = (bytes) => (bytes / 1000).toFixed(0);
 
-/** Paths of what pages fetch: all but what is for Node or for people. */
+/** The paths that pages fetch: all files except those for Node or for readers. */
 function pathsIn(folder, under = '/') {
     return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
         if (entry.isDirectory()) return pathsIn(join(folder, entry.name), `${under}${entry.name}/`);

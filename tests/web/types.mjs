@@ -11,7 +11,7 @@ const options = {
     lib: ['lib.es2022.d.ts', 'lib.dom.d.ts'],
 };
 
-/** What TypeScript has to say, a line each. */
+/** The messages of TypeScript, one per line. */
 function complaints(program) {
     return ts.getPreEmitDiagnostics(program).map(({ file, start, messageText }) => {
         const line = file ? file.getLineAndCharacterOfPosition(start).line + 1 : 0;

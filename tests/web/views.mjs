@@ -1,5 +1,5 @@
-// views.mjs - "See" and "Compare": every view is hovered, clicked and walked; its numbers are those
-// of tools/vit-look, its canvases those of reference/*.png.
+// views.mjs - "See" and "Compare": uses every view by mouse and keyboard, and compares its numbers
+// with tools/vit-look and its canvases with reference/*.png.
 import { existsSync, mkdirSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { cat, json, pathOf } from './files.mjs';
@@ -7,7 +7,7 @@ import { Visit, built, expect, same, test } from './harness.mjs';
 
 const references = resolve('tests/web/reference');
 const LARGEST = 200000;     // bytes of all references
-const APART = 40;           // of 255: a pixel that differs; antialiasing does less
+const APART = 40;           // levels of 255 that count as different; antialiasing changes less
 const SHARE = 0.01;         // of the pixels may
 const MEAN = 2;             // of all differences
 
@@ -32,7 +32,7 @@ async function sheetOf(selector) {
     return { count: all.length, bytes: [...new Uint8Array(await blob.arrayBuffer())] };
 }
 
-/** Runs in the page: how far two pictures are apart. */
+/** Runs in the page: returns the difference of two pictures. */
 async function distance({ found, wanted, apart }) {
     const [a, b] = await Promise.all([found, wanted].map(async (bytes) => {
         const bitmap = await createImageBitmap(new Blob([Uint8Array.from(bytes)]));
@@ -51,7 +51,7 @@ async function distance({ found, wanted, apart }) {
     return { mean: 4 * sum / a.data.length, share: 4 * differ / a.data.length };
 }
 
-/** Compares a panel with its reference, or writes that. */
+/** Compares a panel with its reference, or writes the reference. */
 async function picture({ page }, name, selector, update) {
     const { count, bytes } = await page.evaluate(sheetOf, selector);
     expect(count > 0, `${selector} has no canvas`);
@@ -72,7 +72,7 @@ async function picture({ page }, name, selector, update) {
     return `${count} canvases, ${mean.toFixed(2)} apart`;
 }
 
-/** "...; 0.0014 to 0.082" against the least and largest of what look printed, of two digits. */
+/** Compares "...; 0.0014 to 0.082" with the range that vit-look printed, to two digits. */
 export function sameRange(caption, { images }, image = 0) {
     const [, ...shown] = /(-?[\d.e-]+) to (-?[\d.e-]+)$/.exec(caption) ?? [];
     const values = images[image].values.flat(2);
@@ -149,7 +149,7 @@ export default async function views({ references: update }) {
 
     await test('attention: every head of every block', async () => {
         const squeezed = await page.locator('#matrix').evaluate((matrix) => {
-            matrix.style.height = '6rem';   // as many heads have less room than they want
+            matrix.style.height = '6rem';   // the canvases of many heads are smaller
             const [{ clientHeight, firstChild }] = matrix.children;
             matrix.style.height = '';
             return clientHeight < firstChild.clientHeight;

@@ -1,12 +1,12 @@
-// wrong.mjs - files that are not what they say, too large, cut or damaged: a message that names
-// them, and a page that goes on.
+// wrong.mjs - files that are mislabelled, too large, truncated or damaged: the page names them in a
+// message and keeps working.
 import { mkdirSync, readFileSync } from 'node:fs';
 import { deflateRawSync } from 'node:zlib';
 import { convert, damage, model, pathOf, random, write } from './files.mjs';
 import { shownClasses } from './classes.mjs';
 import { Visit, expect, same, test } from './harness.mjs';
 
-/** File, and what the message must say. */
+/** A file, and the text that the message must have. */
 const wrong = [
     ['song.mp3', /neither a photo nor a model/],
     ['words.txt', /belong to a checkpoint/],
@@ -33,7 +33,7 @@ export default async function wrongFiles() {
     const { page } = visited;
     const error = () => page.locator('#error').innerText();
 
-    /** The page still classifies, with the model it had. */
+    /** The page still classifies with the previous model. */
     const usable = async () => {
         await visited.drop(pathOf('cat.png'));
         const [{ name, percent }] = await shownClasses(page);
@@ -121,7 +121,7 @@ export default async function wrongFiles() {
     await damagedFiles('PNGs', readFileSync(pathOf('noise.png')), 'png', atOnce);
 }
 
-/** A sound checkpoint of a megabyte, whose input takes 3.2 GB. */
+/** A valid checkpoint of a megabyte whose input takes 3.2 GB. */
 function giant() {
     const shapes = {
         'cls_token': [1, 1, 4], 'pos_embed': [1, 1 + 256 * 255, 4], 'norm.weight': [4],
@@ -177,7 +177,7 @@ function makeFiles() {
     for (const folder of ['album', 'nothing']) mkdirSync(pathOf(folder), { recursive: true });
 }
 
-/** Seeded, so the same each time; `together` files are dropped at once. */
+/** The seed makes every run equal; `together` files are dropped at once. */
 async function damagedFiles(what, bytes, ending, together) {
     await test(`${damages} damaged ${what}: the page stays usable`, async () => {
         const visited = await Visit.open();
