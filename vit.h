@@ -346,8 +346,8 @@ typedef enum vit_crop_mode {
 
 /* The rounding of the top/left crop or padding offset. */
 typedef enum vit_crop_rounding {
-    VIT_ROUND_EVEN = 0, /* Pillow, torchvision, timm: crop half to even, pad down */
-    VIT_ROUND_DOWN = 1, /* transformers: crop down, pad up                       */
+    VIT_ROUND_EVEN = 0, /* Pillow, torchvision, timm: crops half to even, padding down */
+    VIT_ROUND_DOWN = 1, /* transformers: crops down, padding up                  */
     VIT_NUM_CROP_ROUNDINGS
 } vit_crop_rounding;
 
@@ -429,9 +429,9 @@ typedef enum vit_patch_cut {
 /* The tokens to which a token attends. */
 typedef enum vit_attention {
     VIT_ATTENTION_ALL = 0,
-    VIT_ATTENTION_SELF = 1, /* itself alone: softmax gives 1, so the context is v, and
-                               v and attn.proj are one layer, stored as attn.proj:
-                               an encoder that took the batch for the sequence */
+    VIT_ATTENTION_SELF = 1, /* itself alone, in encoders that attend over the batch.
+                               Softmax gives 1, so the context is v; v and attn.proj
+                               are one layer, stored as attn.proj */
     VIT_ATTENTION_CAUSAL = 2, /* itself and the tokens before it: text encoders  */
     VIT_NUM_ATTENTIONS
 } vit_attention;
@@ -469,7 +469,7 @@ typedef enum vit_pool {
     VIT_POOL_TOKEN = 0,     /* token 0 (and the distillation token)              */
     VIT_POOL_AVG = 1,       /* mean of the patches                               */
     VIT_POOL_MAX = 2,       /* maximum of the patches                            */
-    VIT_POOL_AVGMAX = 3,    /* half the sum of both                              */
+    VIT_POOL_AVGMAX = 3,    /* the mean of AVG's and MAX's results               */
     VIT_POOL_MAP = 4,       /* multi-head attention pooling: timm's attn_pool    */
     VIT_POOL_TOKEN_AVG = 5, /* [token 0, mean of the patches], 2 D wide: DINOv2  */
     VIT_POOL_LAST = 6,      /* the last token: SigLIP's text encoder             */
@@ -492,8 +492,8 @@ typedef struct vit_config {
     int img_width;
     int patch_size;         /* P: one token per P x P patch; pixels left over at
                                the right and bottom are ignored, except by a stem */
-    int patch_stride;       /* pixels from one patch to the next; 0 for P, side
-                               by side; patches overlap if it is less */
+    int patch_stride;       /* pixels from one patch to the next; 0: P, side by
+                               side; below P: patches overlap */
     int embed_dim;          /* D: width of a token                               */
     int depth;              /* L: number of transformer blocks                   */
     int num_heads;          /* H: attention heads                                */
@@ -829,8 +829,8 @@ typedef struct vit_params {
                               the MLP at a time: less workspace, the same bits,
                               but slower, above all with int8. Ignored with a trace
                               and by parallel blocks */
-    int batch;             /* images computed together, which a trace sees; default: one,
-                              with threads as many as their caches hold */
+    int batch;             /* images computed together, as a trace shows them; default:
+                              1, with threads as many as their caches hold */
     vit_trace *trace;      /* default: none                                      */
     void *trace_user;
     vit_on_phase *on_phase; /* default: none                                     */
@@ -2373,7 +2373,7 @@ static int vit__is_open(const vit_model *model) {
     return model && model->abi == VIT_ABI_OF_PROGRAM && model->tensors;
 }
 
-/* Builds for one model check it only in sessions and photos. */
+/* In builds for one model, only functions for sessions and photos check the model. */
 VIT__INLINE int vit__is_checked(const vit_model *model) {
     return VIT__IS_FIXED || vit__is_open(model);
 }
@@ -2514,7 +2514,7 @@ typedef struct vit__layer { /* LINEAR: y [cols] = weight [cols, depth] x [depth]
     const float *weight;    /* in panels                                                   */
     const float *bias;      /* [cols], or NULL                                             */
     vit_dtype dtype;        /* type of weight                                              */
-    unsigned char fits16;   /* int8: 1 if section "fits16" says so                         */
+    unsigned char fits16;   /* int8: 1 if section "fits16" lists the tensor                */
     int cols, depth;
 } vit__layer;
 
@@ -2770,7 +2770,7 @@ static int vit__num_tensors(const vit_config *c, const vit__presence *row) {
     return 1 + vit__holds(c, row->bias);
 }
 
-/* Tensors of the n rows of a list. */
+/* The number of tensors of the n rows of a list. */
 static int vit__count(const vit_config *c, const vit__presence *rows, int n) {
     int count = 0;
     for (; n; n--, rows++) count += vit__num_tensors(c, rows);
@@ -4835,7 +4835,7 @@ VIT__INLINE float vit__fma_scalar(float a, float b, float c) { return VIT__FMA(a
 /* The product of two floats is exact in double. The sum is rounded to odd: its last bit is set if
    anything was lost. That makes the second rounding, to float, correct (Boldo and Melquiond,
    "Emulation of FMA and correctly rounded sums", 2008). */
-#    define VIT__SOFTWARE_FMA 1 /* a dozen operations: called, except in matrix products */
+#    define VIT__SOFTWARE_FMA 1 /* a dozen operations: inline only in matrix products */
 VIT__INLINE float vit__fma_inline(float a, float b, float c) {
     const double product = (double)a * (double)b, addend = (double)c;
     double sum = product + addend;
@@ -5006,8 +5006,8 @@ typedef struct vit__norm_spec {
     float eps;
 } vit__norm_spec;
 
-/* The destination of the keys and values of one head: the panels of two layers. q k^T has tokens as
-   columns; softmax v has tokens as the inner index. */
+/* The destination of one head's keys and values, as panels of two layers. Tokens are the columns of
+   q k^T and the inner index of softmax v. */
 typedef struct vit__packing {
     uint32_t *keys, *values;
     int tokens, dim;
@@ -5204,7 +5204,7 @@ VIT__INLINE void vit__clip16(uint8_t *to, const int32_t *sum) {
 }
 #endif
 
-/* In >>body, lifts a word from one register to VIT__(v), the type of all: a, b and c are operands,
+/* In >>body, applies a word for one register to each register of VIT__(v): a, b and c are operands,
    X(number, word). */
 #define VIT__NAME_OF(name, tier) vit__##name##_##tier
 #define VIT__NAME_IN(name, tier) VIT__NAME_OF(name, tier)
@@ -5275,8 +5275,8 @@ typedef void vit__tile_fn(float *tile, const vit__operands *o, const unsigned ch
 typedef struct vit__shape {
     vit_dtype dtype;
     int height, panels;                /* size of a tile in registers                      */
-    vit__tile_fn *full, *half, *one;   /* for `height` rows, up to half of it (or NULL), and 1 */
-    vit__tile_fn *narrow;              /* one panel, where the others take more            */
+    vit__tile_fn *full, *half, *one;   /* for height rows; for up to half (or NULL); for one */
+    vit__tile_fn *narrow;              /* for one panel, if the others take more           */
     int block, size;                   /* steps of the inner index; bytes of a row's element */
                                        /* block 0: sums start from zero, not from the tile */
     void (*widen)(void *to, const unsigned char *panel, int k, int count);
@@ -8706,7 +8706,7 @@ VIT_API void vit_resample_positions(vit_pos_resample how, int dim, const float *
 /* BEiT's resampling along one axis: `old` distances become `now`, in each direction from 0. */
 typedef struct vit__rel_axis {
     int old, now;
-    double ratio; /* of each step between old distances to the step before          */
+    double ratio; /* of each step between old distances to the previous step        */
 } vit__rel_axis;
 
 /* 1 + q + q^2 + ..., n terms. */
@@ -9277,8 +9277,8 @@ static int64_t vit__round_half_even(vit__real x) {
     return floor;
 }
 
-/* The start of a centre crop along one side; negative, minus the padding, if the photo is
-   smaller. */
+/* The start of a centre crop along one side. If the photo is smaller, it is minus the padding
+   before the photo. */
 static int64_t vit__crop_offset(const vit_config *c, int64_t resized, int size) {
     const int down = c->crop_rounding == VIT_ROUND_DOWN;
     if (size > resized) return -(((int64_t)size - resized + down) / 2);
@@ -9547,7 +9547,7 @@ typedef struct vit__pass {
                           /* all N, or in the last block only those that the head reads */
     const float *pixels;  /* the input: [batch, C, img_height, img_width], ids if it is text,  */
     const int *ids;       /* or [batch, img_width] ids and no pixels                           */
-    const uint8_t *mask;  /* [batch, N]: 0 for tokens that nobody attends to; or NULL          */
+    const uint8_t *mask;  /* [batch, N]: 0 for tokens to which none attends; or NULL           */
     float *maps;          /* [batch, H, N, N]: attention, for the caller; or NULL              */
 } vit__pass;
 
@@ -10162,9 +10162,9 @@ typedef struct vit__group_norm {
     int num_tasks;
 } vit__group_norm;
 
-/* mean[k], for n channels from `first` on: over the pixels and over the channels of k's group, of x
-   or of (x + offset)^2. Pixels are summed in parts of 64; part [2, chans] holds a part and a
-   square. */
+/* Sets mean[k], for n channels from `first` on, to the mean of x, or of (x + offset)^2, over all
+   pixels and over the channels of k's group. Pixels are summed in parts of 64; part [2, chans] is
+   scratch for the sums of a part and for x + offset. */
 static void vit__group_means(const vit__group_norm *job, int first, int n, const float *offset,
                              float *mean, float *part) {
     const vit__kernels *kernels = vit__kernels_of(job->session);
@@ -10398,7 +10398,7 @@ static void vit__gather_patch(const vit_config *c, const float *input, int index
         const int nth = patch * c->in_chans + channel; /* number among one-channel patches */
         switch ((vit_patch_cut)c->patch_cut) {
         case VIT_CUT_SQUARES: vit__gather_square(c, from, patch, row); break;
-        case VIT_CUT_INTERLEAVED: /* pixels as far apart as the grid is high and wide */
+        case VIT_CUT_INTERLEAVED: /* a patch's pixels are a grid's side apart */
             for (y = 0; y < p; y++) {
                 const size_t top = (size_t)(y * c->grid_height + patch / c->grid_width);
                 const float *at = from + top * (size_t)c->img_width + patch % c->grid_width;
@@ -10543,7 +10543,7 @@ typedef struct vit__attention {
     const float *rel_pos; /* [H, relative positions] or NULL                      */
     const float *lambda;  /* differential attention's factor, or NULL             */
     vit_dtype dtype;      /* type of both products: f32, bf16 where inputs are rounded, VIT__I16 */
-    int quantised;        /* 1: both products are of integers, as VIT__I16 or f32 */
+    int quantised;        /* 1: both products are of integers, in VIT__I16 or f32 */
 
     const float *q;       /* [batch, N, H, head_dim]; only `queries` tokens are read */
     int is_pooling;       /* 1: map pooling, whose q is one row of the file       */
