@@ -605,7 +605,7 @@ enum { GEMM_ROWS = 19, GEMM_COLS = 67, GEMM_DEPTH = 41 };
 
 typedef struct gemm_case {
     float a[GEMM_ROWS * GEMM_DEPTH], w[GEMM_COLS * GEMM_DEPTH];
-    float bias[GEMM_COLS], gamma[GEMM_COLS]; /* as a file has them */
+    float bias[GEMM_COLS], gamma[GEMM_COLS]; /* in a file's byte order */
     float form[GEMM_ROWS * GEMM_DEPTH];      /* a, converted for the kernel */
     VIT__ALIGNED_64 unsigned char panels[(GEMM_COLS + 15) / 16 * 16 * (GEMM_DEPTH + 3) * 4];
     float wide[GEMM_COLS * GEMM_DEPTH]; /* the weights as the panels hold them */

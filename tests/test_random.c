@@ -1304,8 +1304,8 @@ static void attention_options(vit_config *c) {
     }
 }
 
-/* Stem number 0 to 4: a ResNet's with as many stages, or MobileCLIP's. Sizes are rarely multiples
-   of the stride; a patch is one to three pixels of the map. */
+/* Stem number 0 to 3 is that of a ResNet with as many stages, number 4 is MobileCLIP's. Sizes are
+   rarely multiples of the stride; a patch is one to three pixels of the map. */
 static void random_stem(vit_config *c, int number) {
     int *stages[] = { &c->stem_stage1, &c->stem_stage2, &c->stem_stage3, &c->stem_stage4 };
     int depth = number % 4, stride = 8;

@@ -60,8 +60,8 @@ static void test_random(int models, bool unnamed) {
     CHECK(found <= models * (unnamed ? 10 : 450) / 1000);
 }
 
-/* Makes so many tensors, with numbered names that form many groups; every so many have one
- * dimension. */
+/* Matches the largest number of tensors, whose numbered names form many groups; one in `vectors`
+ * has one dimension. */
 static void test_many(const char *what, const char *format, int modulus, int vectors) {
     named_tensors tensors = { 0 };
     char name[200];

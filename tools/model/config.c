@@ -391,8 +391,8 @@ static bool put_frames(settings *s, const json_value *root, const hf_processor *
     }
     if (crop.height == 0) crop.height = processor->crop;
     if (!resizes)
-        return report_fail(r, "do_resize false: this version of vit.h always resizes (--set "
-                              "crop_mode=..., with another --config, selects how)");
+        return report_fail(r, "do_resize false: this version of vit.h always resizes; give another "
+                              "--config, and --set crop_mode=... to choose how");
     settings_put(s, SETTING_CROP_MODE, size.shortest ? VIT_CROP_CENTER : VIT_CROP_SQUASH);
     settings_put(s, SETTING_CROP_PCT,
                  crops && crop.height > 0 ? share(crop.height, size.height) : 1);

@@ -46,7 +46,7 @@ typedef struct settings_seen {
     bool is_open;                 /* see layout->is_open */
     bool is_torch_attention;      /* torch.nn.MultiheadAttention, whose scale is known */
     bool is_batch_second;         /* the code states that it gets [tokens, batch, width] */
-    const char *activation_doubt; /* the checkpoint's code contradicts the usual; or NULL */
+    const char *activation_doubt; /* reason against the usual value, or NULL */
 } settings_seen;
 
 /* The checkpoint's own shapes, where those of the .vit file may differ. */
