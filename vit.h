@@ -422,7 +422,7 @@ typedef enum vit_patch_cut {
                                 einops "(p1 h) (p2 w)" */
     VIT_CUT_RESHAPE = 2,     /* N runs of the input's values: x.reshape(N, C P P)    */
     VIT_CUT_UNFOLD = 3,      /* all C x P x P values are cut channel by channel:
-                                channel: x.unfold().unfold() without a permute */
+                                x.unfold().unfold() without a permute */
     VIT_NUM_CUTS
 } vit_patch_cut;
 
@@ -646,8 +646,8 @@ VIT_INLINE vit_result vit_model_open_memory(const void *data, size_t size, unsig
 VIT_API void vit_model_close(vit_model *model);
 
 #ifdef VIT_TEXT_ENCODER
-/* The text encoder of a file that has one, or a copy of a model that is one. It uses the bytes of
-   `model`, which must stay open; closing it is optional. Flags are those of vit_model_open_memory.
+/* Opens the text encoder in the file of `model`; if `model` is a text encoder itself, copies it.
+   `text` uses the bytes of `model`, which must stay open; closing `text` is optional. Flags are those of vit_model_open_memory.
    VIT_ERROR_UNSUPPORTED if the file has no text encoder; detail of text has the reason. */
 VIT_API vit_result vit_model_text(const vit_model *model, unsigned flags, vit_model *text);
 #endif
@@ -10808,7 +10808,7 @@ static void vit__attention_rows(const vit__attention *job, vit__attn_head *head,
     const vit__kernels *kernels = vit__known_kernels(head->scores.kernels);
     const int n = job->keys;
     vit__linear *const scores = &head->scores, *const values = &head->values;
-    float factor[VIT__MAX_TILE_ROWS], bound = 1.0f; /* bound: on a row's sum of magnitudes */
+    float factor[VIT__MAX_TILE_ROWS], bound = 1.0f; /* bound of a row's sum of magnitudes */
     int r;
     scores->rows = values->rows = tile.rows;
     scores->num_tiles = values->num_tiles = 1;
@@ -11067,7 +11067,7 @@ typedef struct vit__stream {
     vit__linear qkv;             /* the whole layer, for its weights */
 } vit__stream;
 
-enum { VIT__MAX_SWEEPS = 5 }; /* over all keys: more would save little */
+enum { VIT__MAX_SWEEPS = 5 }; /* sweeps over all keys; more would save little */
 
 /* How often the keys are computed for `rows` rows of context, each of which becomes `packed`
    floats; more than VIT__MAX_SWEEPS if the memory is too small. */

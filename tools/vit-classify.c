@@ -297,9 +297,9 @@ static bool print_result(void *user, infer_result *result, report *r) {
 static const char description[] =
     "Prints the most likely classes of each IMAGE: a JPEG, PNG, BMP, GIF (its first frame), TGA,\n"
     "PGM or PPM file, or '-' for standard input. A FOLDER stands for all images in it and below\n"
-    "it, sorted. Grey, palette and alpha images are converted to RGB. JPEGs are rotated as their\n"
-    "EXIF orientation says. Of a tagger, --above 0.35 prints all labels of an image. With\n"
-    "--classes, the classes are texts, given as vectors.\n"
+    "it, sorted. Grey, palette and alpha images are converted to RGB. JPEGs are rotated by their\n"
+    "EXIF orientation. For a tagger, --above 0.35 prints all labels of an image. With --classes,\n"
+    "the classes are texts, given as vectors.\n"
     "With --sort, puts each image into a folder of its most likely class, and prints its path.\n"
     "With --frames, prints a line for each frame of a STREAM (default: standard input) with its\n"
     "number, from 1, and the most likely class.\n";
