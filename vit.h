@@ -647,8 +647,9 @@ VIT_API void vit_model_close(vit_model *model);
 
 #ifdef VIT_TEXT_ENCODER
 /* Opens the text encoder in the file of `model`; if `model` is a text encoder itself, copies it.
-   `text` uses the bytes of `model`, which must stay open; closing `text` is optional. Flags are those of vit_model_open_memory.
-   VIT_ERROR_UNSUPPORTED if the file has no text encoder; detail of text has the reason. */
+   `text` uses the bytes of `model`, which must stay open; closing `text` is optional. Flags are
+   those of vit_model_open_memory. VIT_ERROR_UNSUPPORTED if the file has no text encoder; detail
+   of text has the reason. */
 VIT_API vit_result vit_model_text(const vit_model *model, unsigned flags, vit_model *text);
 #endif
 
