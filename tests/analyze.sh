@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# analyze.sh [FILE...] - what gcc's analyser, clang-tidy and cppcheck have to say about the library,
-# the tools and the examples: nothing, or it fails. .clang-tidy says what is switched off. The last
-# line is "N passed, N failed".
+# analyze.sh [FILE...] - runs gcc's analyser, clang-tidy and cppcheck over the library, the tools
+# and the examples, and fails for any finding. .clang-tidy lists the disabled checks. The last line
+# is "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.."
 work=build/analyze
@@ -18,62 +18,63 @@ if [ $# = 0 ]; then
     set -- tools/*.c tools/*/*.c "$work"/examples/*.c
 fi
 
-# Of stb_image nothing: it is Debian's. These findings are wrong, for the reason above each; every
-# one must still occur.
+# Findings in stb_image, which is Debian's, do not count. The other findings below are wrong, for
+# the reason above each; every one must still occur.
 except=(
     '^/usr/include/'
     # an example that ends at an error leaves its memory to the system
     'examples/(attention|camera|similar).c:.*leak'
-    # a block is the checkpoint's, which frees it
+    # a block belongs to the checkpoint, which frees it
     'checkpoint/contents.c:.*leak of .<unknown>.'
     # plans, images, parts and names are in their owner's lists, which it frees
     '(convert/match_model|layout/structure_(parts|tensors)).c:.*leak of'
     # a text in an array of one size is copied whole
     'convert/match_options.c:.*uninitialized value'
-    # config_path is NULL once it is freed; a layout that is close is there; each part has a tensor, and
-    # a name that was not found makes a new part; what is not found is not read
+    # config_path is NULL once it is freed; a close layout exists; each part has a tensor, and a
+    # missing name makes a new part; missing values are not read
     'convert/convert.c:.*(is_open|after it is freed)'
     'layout/structure_parts.c:.*null pointer'
     'layout/evidence.c:.*ctuuninitvar'
     # tag_lists_free frees both; a folder has photos
     '(infer/tags.c|base/report.h):.*leak of .<unknown>.'
     'infer/probe.c:.*allocation size of 0 bytes'
-    # in a sum of exp() one term is 1
+    # a sum of exp() has a term that is 1
     '(convert/match_folder|tools/vit-evaluate).c:.*invalidFunctionArg: Invalid log'
-    # read_lambda frees all four in a loop; the caller frees a sample, and the ranges, however it ends
+    # read_lambda frees all four in a loop; the caller always frees a sample and the ranges
     'layout/values.c:.*leak of .<unknown>.'
     'convert/quantise.c:.*Potential memory leak'
     "checkpoint/safetensors.c:.*leak of memory pointed to by 'range'"
     # --rename was refused unless both names have as many '*'
     'checkpoint/read.c:.*(null pointer|garbage)'
-    # set element by element before it is read; the last assignment of a list of fields
+    # the array is set element by element before it is read; the other is the last assignment of a
+    # list of fields
     'convert/c_array.c:.*uninitvar: .*upper'
     'convert/vit_writer.c:.*uselessAssignmentPtrArg'
-    # an output is named unless its name was found wrong; a one whose bytes are those of this CPU; a
-    # storage that was read is listed; more words than may be are in the list
+    # an output has a name unless the name was refused; the bytes of 1 show this CPU's byte order; a
+    # storage that was read is listed; the list has room for more words than allowed
     'tools/vit-convert.c:.*1st parameter .*nonnull'
     'base/npy.c:.*object representation'
     'checkpoint/torch_files.c:.*dereference of NULL .place'
     'cli/options.c:.*field .items.. results in a null pointer'
-    # there are no labels where memory ran out; a refused photo has no pixels, and is freed with its job
+    # there are no labels if memory ran out; a refused photo has no pixels, and its job frees it
     'checkpoint/torch_state_dict.c:.*memleak: .*labels'
     'image/photos.c:.*garbage'
     'look/write.c:.*leak of'
-    # a caption is the sheet's, a found row's texts the caller's: sheet_free, indexed_row_free
+    # the sheet owns a caption (sheet_free), the caller the texts of a found row (indexed_row_free)
     'picture/picture.c:.*leak of .copy.'
     'shards/shard_index.c:.*leak of'
-    # of vectors gcc 12 knows the bits of one element, cppcheck none that a loop set; cosines that are
-    # read were computed
+    # gcc 12 and cppcheck do not follow loops that set the elements of vectors; only computed
+    # cosines are read
     'numbers/nearest.c:.*(shift by count|[Uu]ninitialized)'
     'numbers/nearest.c:.*uninitialized value .cosines'
-    # three colours are set in a loop; a block of a PNG is in the list before it grows
+    # a loop sets all three colours; a block of a PNG is in the list before it grows
     'picture/picture.c:.*uninitialized'
     'picture/stb.c:.*(uninitialized|after it is freed)'
-    # WORDS_FLAG and VIT__ONE_MORE are defined above their uses; what cppcheck 2.10 cannot parse,
-    # compilers do
+    # WORDS_FLAG and VIT__ONE_MORE are defined above their uses; compilers parse the code that
+    # cppcheck 2.10 cannot
     '(model/settings.c|vit.h):.*unknownMacro'
     'vit.h:.*internalAstError'
-    # what is turned upright was decoded; every model has tensors
+    # only decoded pixels are turned upright; every model has tensors
     'image/image_file.h:.*2nd parameter expecting .nonnull.'
     'convert/vit_writer.c:.*allocation size of 0 bytes'
 )

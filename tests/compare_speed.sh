@@ -4,7 +4,7 @@
 #
 #     bash tests/compare_speed.sh OLD NEW [ROUNDS [OPTIONS]]     OPTIONS of vit-bench: --isa avx2
 #
-# OLD and NEW are checkouts in which `make` has run. One thread, unless OPTIONS say otherwise.
+# OLD and NEW are checkouts in which `make` has run. One thread, unless OPTIONS set another number.
 set -eu
 if [ $# -lt 2 ]; then
     echo "usage: bash tests/compare_speed.sh OLD NEW [ROUNDS [OPTIONS]]" >&2

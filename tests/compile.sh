@@ -19,7 +19,7 @@ cxx="$both -x c++"
 TIMEFORMAT='%U'
 jobs_started=0
 
-# check NAME COMMAND...: passes if the command succeeds; $work/NAME.log keeps what it said
+# check NAME COMMAND...: passes if the command succeeds; $work/NAME.log keeps its output
 check() {
     local name=${1// /_}
     shift

@@ -21,7 +21,7 @@ static inline bool is_refusal(const char *text) {
     return true;
 }
 
-/* Of the file's bytes; 0: there is none. */
+/* The hash of the file's bytes; 0: there is no file. */
 static inline uint64_t hash_file(const char *path) {
     char bytes[4096];
     size_t size;

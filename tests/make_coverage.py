@@ -443,7 +443,7 @@ RESIZED = (
 )
 
 
-# Of these fixtures such numbers are committed too. timm takes a table of relative positions to be
+# These fixtures have such numbers, too. timm takes a table of relative positions to be
 # a square's; here all blocks share it.
 SQUARE = ("beit_base_patch16_224.in22k_ft_in22k_in1k",
           dict(img_size=(32, 32), use_rel_pos_bias=False, use_shared_rel_pos_bias=True))

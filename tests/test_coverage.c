@@ -3,8 +3,8 @@
  *     test_coverage tests/data
  *
  * tests/data/coverage has a small model for each, which timm built and ran
- * (tests/make_coverage.py). models/COVERAGE.md lists the tags that each stands for. Of each it is
- * shown that
+ * (tests/make_coverage.py). models/COVERAGE.md lists the tags that each stands for. For each it
+ * checks that
  *
  *   - the converted folder prepares images as timm does, and its logits, embedding and tokens are
  *     timm's, in every tier of kernels

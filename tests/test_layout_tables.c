@@ -1,5 +1,5 @@
 /* test_layout_tables.c - the tables of the layouts: every rule of every layout is well formed and
- * makes a tensor that vit.h knows, and every layout has a checkpoint under tests/data/layouts.
+ * makes a tensor of vit.h, and every layout has a checkpoint under tests/data/layouts.
  *
  *     test_layout_tables tests/data
  *
@@ -132,7 +132,7 @@ static bool is_key(const char *key) {
     return *key && *key != '!' && *key != ':' && !strchr(key, ' ');
 }
 
-/* Only defaults and questions are asked late enough for ":tensor". */
+/* Only defaults and questions are evaluated late enough for ":tensor". */
 static bool is_condition(const char *condition, bool may_name_tensor) {
     if (!condition) return true;
     if (*condition == ':') return may_name_tensor && is_tensor(condition + 1);

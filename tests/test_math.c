@@ -580,7 +580,7 @@ static void test_row_kernels(const vit__kernels *k) {
 
 /* --- matrix product ------------------------------------------------------------- */
 
-/* Of the tier under test. */
+/* The kernels of the tier under test. */
 static const vit__kernels *kernels_here;
 static int rounds_twice;
 

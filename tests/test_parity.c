@@ -6,7 +6,7 @@
  * holds what PyTorch computed, for images of the size that FIXTURES/CASE/size names, if it is
  * there. tests/test_parity.sh converts the fixtures and calls this.
  *
- * What is shown, for each model:
+ * Checks for each model:
  *   f32     each tensor within 1e-5 of PyTorch's, relative to its own maximum; f16 likewise where
  *           the checkpoint itself is f16, so that conversion lost nothing
  *   others  logits (or embedding) within the bound of dtype_bounds; these models are small and

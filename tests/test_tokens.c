@@ -61,7 +61,8 @@ static void compare(const char *name, const tokenizer_blob *blob, const int *exp
     free(ids);
 }
 
-/* A text that is too long keeps its first ids and the end, and says how many went. */
+/* A text that is too long keeps its first ids and the end; the number of dropped ids is
+ * reported. */
 static void test_cut(const tokenizer_blob *blob) {
     vit_tokenizer t;
     vit_text_note note;

@@ -130,7 +130,7 @@ function findingList(title, some) {
     return [element('h3', {}, title), element('ul', { className: 'findings' }, ...rows)];
 }
 
-/** Of several files of a kind, as in a folder, prefers one with such a name. */
+/** Prefers a file with such a name, if a folder has several of a kind. */
 function likeliest(kind, name) {
     const some = files.filter((file) => file.kind === kind);
     return some.find((file) => name.test(file.name)) ?? some[0];

@@ -85,7 +85,8 @@ function checkChannels() {
     throw new Error(`the inputs of this model have ${channels} channels, photos have 3`);
 }
 
-/** Of a photo's size: twice what it is resized to, as in the programs, and what the page shows. */
+/** The size at which a photo is needed: twice the resized size, as in the programs, and the
+ * displayed size. */
 function eighthsOf(size) {
     const resized = cropOf(size)?.resized;
     const suffice = (eighths) => resized && size.width * eighths >= 16 * resized.width

@@ -1,5 +1,5 @@
 // missing.mjs - modules that a server or a folder lacks, or has damaged: the next best one runs, and
-// what is not there is asked for once.
+// a missing module is requested once.
 //
 //     node tests/web/missing.mjs TINY.vit
 //

@@ -35,7 +35,7 @@ static const char help_names[] =
     "@ has no names for ImageNet-21k and -22k.\n"
     "--rename A=B renames layers or tensors, as in fc=head. * stands for any text:\n"
     "'stem.*=patch_embed.proj.*'. The first match is used.\n"
-    "--ignore PATTERN drops tensors that no layout knows, with * and ? as in a shell.\n"
+    "--ignore PATTERN drops tensors that no layout has, with * and ? as in a shell.\n"
     "--weights NAME chooses one of several state dicts in the file: model, model_ema ...\n";
 
 static void print_settings(void) {

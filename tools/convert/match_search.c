@@ -382,7 +382,7 @@ static void polish(match_search *s) {
     }
 }
 
-/* Of values that fit equally, takes the likeliest. */
+/* Takes the likeliest of the values that fit equally. */
 static void prefer_likely(match_search *s) {
     const double enough = fmin(s->tolerance, fmax(ROUNDING, 4 * s->tries[s->chosen].error));
     int row, value;

@@ -61,8 +61,8 @@ bool learned_add_photos(learned_set *set, const char *path, const infer_settings
 /* Leaves out the class, and photos that have no other class. */
 bool learned_forget(learned_set *set, const char *name, report *r);
 
-/* Sorts classes and photos, so that the order in which they were added has no effect. Of two copies
- * of a photo, one is kept. Copies with different classes are a failure; so is a class without
+/* Sorts classes and photos, so that the order in which they were added has no effect. One of two
+ * copies of a photo is kept. Copies with different classes are a failure; so is a class without
  * photos. */
 bool learned_sort(learned_set *set, const char *program, report *r);
 

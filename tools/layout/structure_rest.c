@@ -389,7 +389,7 @@ static checkpoint_tensor_info *array_at(const order *o, int i) {
     return &o->parts->ordered[o->arrays[i]];
 }
 
-/* === Whether the names are informative === */
+/* === Recognising uninformative names === */
 
 /* The letters of a name before its only number, 4 for "arr_12"; *digits is 0 if there is no such
  * number. */

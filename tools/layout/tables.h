@@ -1,9 +1,9 @@
 /* tables.h - the layouts, one table each.
  *
  * To add a layout:
- * 1. Write its table (prefixes, paths of a block, rules, defaults, questions): in tables.c for timm
- * and transformers, in tables_published.c for other code with published weights, in tables_own.c
- * for code that people copy. layout.h has the grammar.
+ *   1. Write its table (prefixes, paths of a block, rules, defaults, questions): in tables.c for
+ *      timm and transformers, in tables_published.c for other code with published weights, in
+ *      tables_own.c for code that people copy. layout.h has the grammar.
  *   2. Name it in LAYOUT_LIST, above every layout whose probe its checkpoints also have.
  *   3. Give it a checkpoint, and a twin with the same weights under the names of a .vit file, in
  *      tests/make_layouts.py, and run that: it writes tests/data/layouts.

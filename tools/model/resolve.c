@@ -45,7 +45,7 @@ static double value_of(const resolver *m, setting_key key) {
     return value_or(m, key, setting_rows[key].plain);
 }
 
-/* === Questions === These functions return true, so that all questions are asked at once. */
+/* === Questions === These functions return true, so that all questions are collected. */
 
 static bool ask(const resolver *m, const char *what, const char *why, const char *options,
                 report *r) {

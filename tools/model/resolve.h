@@ -80,7 +80,7 @@ typedef struct settings_resolved {
 
 /* Combines all settings; refuses contradictions to the tensors. Missing settings become questions
  * in *f, or usual values (assume_settings). With open questions *model is incomplete. If there
- * already are problems, a missing tensor may have another name, and is not asked for. */
+ * already are problems, a missing tensor may have another name, and raises no question. */
 bool settings_resolve(const settings all[FROM_COUNT], const settings_seen *seen,
                       const patch_request *wanted, settings_resolved *model, findings *f,
                       report *r);

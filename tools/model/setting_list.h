@@ -7,19 +7,21 @@
  *        configurations against the tensors and the words of vit-info follow from it.
  *     3. If shown_by names a tensor, the layouts that have it need a rule for it
  *        (layout/tables*.c). If timm's models take it as an argument, add that to config_timm.c.
- * 4. WORKED_OUT: resolve.c computes the field. NO_FIELD: only the code that reads the setting uses
- * it. settings.c does not compile if the kind does not fit the field's type. test_settings fails,
- * with the setting's name, if a field has no row, if the tensor in shown_by does not come and go
- * with the field, if --set does not reach the field, or if vit-info does not mention it.
+ *     4. WORKED_OUT: resolve.c computes the field. NO_FIELD: only the code that reads the setting
+ *        uses it.
+ * settings.c does not compile if the kind does not fit the field's type. test_settings fails, with
+ * the setting's name, if a field has no row, if the tensor in shown_by does not come and go with the
+ * field, if --set does not reach the field, or if vit-info does not mention it.
  *
  * To add an activation, a pooling, a type of block or norm, or another value of an enum of vit.h:
  *     1. Add it to vit.h (the recipe: >>extending), then run make abi.
  *     2. Add its word to the list below, at the same place as in the enum. Until then settings.c
  *        does not compile: "ACTIVATION_lacks_words".
- * 3. If libraries use other names, add these in lower case to word_aliases (settings.c), which
- * serves --set, act_layer and hidden_act. Of an activation also the name of its class or
- *        function: in activations of layout/attributes.c instead of unknown_activations, and where
- *        code calls it in checkpoint/torch_module.c. Pools and blocks in config_timm.c.
+ *     3. If libraries use other names, add these in lower case to word_aliases (settings.c), which
+ *        serves --set, act_layer and hidden_act. For an activation, move the name of its class or
+ *        function in layout/attributes.c from unknown_activations to activations, and add it where
+ *        code calls it in checkpoint/torch_module.c. Names of pools and
+ *        blocks go into config_timm.c.
  *     4. An activation also has a word in WORDS_OF_REPRESENTATION_ACTIVATION. test_convert_units,
  *        test_options and models/README.md list the words of a setting.
  */

@@ -102,7 +102,7 @@ END {
 }
 '
 
-# Words of options, those that want a file, and those that want something else.
+# Words of options, those that take a file, and those that take another value.
 # shellcheck disable=SC2016
 words='
 END {

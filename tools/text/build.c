@@ -10,7 +10,8 @@ enum { MAX_PATH_SIZE = 4096 };
 
 /* === CLIP === */
 
-/* What open_clip's and OpenAI's SimpleTokenizer do before and while they split into words. */
+/* The cleaning of open_clip's and OpenAI's SimpleTokenizer, before and during the split into
+ * words. */
 static void clean_openai(tplan *p) {
     tplan_step_ftfy(p, &p->first);
     tplan_step_entities(p, &p->first);

@@ -17,7 +17,7 @@ typedef struct web_model web_model;
 EXPORT(open) web_model *web_open(void *data, size_t size, int threads, int verify);
 EXPORT(close) void web_close(web_model *m);
 
-/* Of the last failure: a vit_result, its name, and the message. */
+/* The last failure: a vit_result, its name, and the message. */
 EXPORT(result) int web_result(void);
 EXPORT(result_string) const char *web_result_string(int result);
 EXPORT(message) const char *web_message(void);

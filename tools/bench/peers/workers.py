@@ -24,8 +24,8 @@ RUNS = 3                        # runs of a turn; the first, with cold caches, d
 PAUSE = 0.03                    # seconds between turns: OpenMP's threads spin on for up to 10 ms
 CALIBRATED = ("bf16", "int8", "int4")    # by vit-convert, with images
 
-# What tells PyTorch's libraries to be content with less than the CPU has, and ncnn's build; by the
-# --isa of vit.h. ONNX Runtime asks the CPU and has no switch: limit_onnxruntime.
+# Variables that limit PyTorch's libraries to an older instruction set, and options of ncnn's build;
+# by the --isa of vit.h. ONNX Runtime asks the CPU and has no switch: limit_onnxruntime.
 LIMITS = {
     "sse2": ({"ATEN_CPU_CAPABILITY": "default", "DNNL_MAX_CPU_ISA": "SSE41",
               "OPENBLAS_CORETYPE": "Prescott"}, "-DNCNN_AVX=OFF"),
