@@ -57,7 +57,7 @@ static const layout_rule rules[] = {
     LAYOUT_FROM("reg_token", "storage_tokens"),
     LAYOUT_WHEN("pos_embed", "pos_embed@1:", "register_tokens"),
     LAYOUT_SAME("pos_embed"),
-    LAYOUT_SAME("rope.cos"),      /* from a .vit file turned back */
+    LAYOUT_SAME("rope.cos"),      /* written by --to safetensors */
     LAYOUT_SAME("rope.sin"),
     LAYOUT_SAME("rope.rotations"),
     LAYOUT_ROPE("rope", "rope_embed.periods"),
@@ -75,7 +75,7 @@ static const layout_rule rules[] = {
     STANDARD(UNIT "conv3.weight", UNIT "conv3.weight"),
     LAYOUT_SAME2(UNIT "norm3"),
     LAYOUT_CONV_BN(STEM "0.conv", STEM "0.conv", STEM "0.bn"),
-    LAYOUT_SAME2(STEM "0.conv"),   /* from a .vit file turned back */
+    LAYOUT_SAME2(STEM "0.conv"),   /* written by --to safetensors */
     LAYOUT_CONV_BN(STEM "1.conv", STEM "1.conv", STEM "1.bn"),
     LAYOUT_SAME2(STEM "1.conv"),
     LAYOUT_VIEW("patch_embed.proj.weight", STEM "2.conv.weight", "dcpq>dcpq"),
@@ -84,7 +84,7 @@ static const layout_rule rules[] = {
     LAYOUT_VIEW("patch_embed.proj.weight", "patch_embed.proj.weight", "d(cpq)>dcpq"),
     LAYOUT_MUST_WHEN("patch_embed.proj.bias", "patch_embed.proj.bias", "!norm_pre.weight"),
     LAYOUT_SAME("patch_embed.proj.bias"),
-    LAYOUT_SAME2("patch_embed.pre_norm"),   /* from a .vit file turned back */
+    LAYOUT_SAME2("patch_embed.pre_norm"),   /* written by --to safetensors */
     LAYOUT_SAME2("patch_embed.norm"),
     LAYOUT_SAME2("norm_pre"),
     LAYOUT_SAME2("{b}norm1"),
@@ -152,7 +152,7 @@ static const layout_rule rules[] = {
     LAYOUT_FROM("{b}ls2.gamma", "{b}gamma_2"),
     LAYOUT_MUST_WHEN("norm.weight", "norm.weight", "!fc_norm.weight"),
     LAYOUT_SAME2("norm"),
-    LAYOUT_SAME("attn_pool.q"),   /* from a .vit file turned back */
+    LAYOUT_SAME("attn_pool.q"),   /* written by --to safetensors */
     { "attn_pool.q", LAYOUT_LINEAR, NULL,
       { "attn_pool.latent", "attn_pool.q.weight", "attn_pool.q.bias" }, LAYOUT_ALWAYS },
     { "attn_pool.q", LAYOUT_LINEAR, NULL, { "attn_pool.latent", "attn_pool.q.weight", NULL },
