@@ -12335,8 +12335,8 @@ VIT__COLD_BEGIN
    The header has u32, little-endian, at these bytes: 0 magic, 4 version, 8 size of all, 12
    algorithm, 16 split, 20 flags, 24 context, 28 num_ids, 32 begin, 36 end, 40 pad, 44 unknown id, 48
    growth (bytes of cleaned text, code points while it is cleaned too, per 16 bytes of text), 52
-   longest piece, 56 score of an unknown character (f32), then the offsets of the tables; 0 is an
-   empty one. A list is a count and so many u32. A table of strings is a count n, the size of all
+   longest piece, 56 score of an unknown character (f32), 104 score at the begin of a text (f32), and
+   the offsets of the tables; 0 is an empty one. A list is a count and so many u32. A table of strings is a count n, the size of all
    bytes, n + 1 starts of keys, sorted by bytes, n + 1 values, and the bytes. A value is a number, or
    the start of a replacement among the same bytes. */
 enum {
@@ -12353,7 +12353,7 @@ enum {
     VIT__SPLIT_SPACE = 2,   /* before each U+2581 */
 
     VIT__TEXT_FUSES = 1,  /* unknown characters in a row are one id */
-    VIT__TEXT_DOUBLE = 2, /* scores are added in double */
+    VIT__TEXT_DOUBLE = 2, /* best sums are not rounded to float */
 
     /* offsets in the header */
     VIT__AT_STEPS = 60,    /* list: kind and flags << 8, three offsets; for text between raw tokens */
@@ -12370,7 +12370,7 @@ enum {
 
     /* kinds of steps */
     VIT__STEP_MAP = 1,      /* the longest key is replaced by its value */
-    VIT__STEP_COLLAPSE = 2, /* runs of a class become a space; flags 1, 2: none at begin, end */
+    VIT__STEP_COLLAPSE = 2, /* runs of a class become a space */
     VIT__STEP_PREPEND = 3,  /* the first value, unless the text is empty; flag 1: or has it */
     VIT__STEP_COMPOSE = 4,  /* decompositions, classes, compositions: NFC and its kin */
     VIT__STEP_SIGMA = 5,    /* a capital sigma at the end of a word */
@@ -12582,22 +12582,27 @@ static void vit__step_map(const vit__strings *map, const vit__draft *in, vit__dr
     }
 }
 
+/* Flags 1, 2: no run at the begin, the end; 4: other runs stay as they are. */
 static void vit__step_collapse(const vit__list *spaces, unsigned flags, const vit__draft *in,
                                vit__draft *out) {
-    size_t i, length;
-    int pending = 0;
-    for (i = 0; i < in->size; i += length) {
+    size_t i, length = 0, run = 0;
+    for (i = 0;; i += length) {
         uint32_t code;
-        length = vit__next_char(in->at + i, in->size - i, &code);
-        if (vit__class(spaces, code)) {
-            pending = 1;
-            continue;
+        if (i < in->size) {
+            length = vit__next_char(in->at + i, in->size - i, &code);
+            if (vit__class(spaces, code)) {
+                run += length;
+                continue;
+            }
         }
-        if (pending && (out->size || !(flags & 1))) vit__add_char(out, ' ');
-        pending = 0;
+        if (run && (out->size || !(flags & 1)) && (i < in->size || !(flags & 2))) {
+            if (flags & 4) vit__add_bytes(out, in->at + i - run, run);
+            else vit__add_char(out, ' ');
+        }
+        if (i == in->size) return;
+        run = 0;
         vit__add_bytes(out, in->at + i, length);
     }
-    if (pending && !(flags & 2)) vit__add_char(out, ' ');
 }
 
 /* Python's lower(): a capital sigma is final if a cased letter (class 1) is before it and none after,
@@ -12915,9 +12920,10 @@ static void vit__unigram(vit__text_job *job, const unsigned char *p, size_t n) {
     uint32_t *from = (uint32_t *)(void *)(best + n + 1), *piece = from + n + 1;
     size_t i, length, end;
     uint32_t code, back;
+    const int doubles = job->flags & VIT__TEXT_DOUBLE;
     int fused = 0;
     memset(from, 255, (n + 1) * sizeof *from);
-    best[0] = 0.0;
+    best[0] = (double)vit__float(vit__text_u32(job->t, 104));
     for (i = 0; i < n; i += length) {
         vit__search search = { 0, 0, 0 };
         int single = 0;
@@ -12936,10 +12942,11 @@ static void vit__unigram(vit__text_job *job, const unsigned char *p, size_t n) {
                 if (search.depth == length) single = 1;
             } else if (single)
                 break;
-            sum = job->flags & VIT__TEXT_DOUBLE ? best[i] + (double)score
-                                                : (double)((float)best[i] + score);
+            /* SentencePiece compares sums in double with best ones that were rounded. */
+            sum = best[i] + (double)score;
+            if (key == VIT__NONE && !doubles) sum = (double)((float)best[i] + score);
             if (from[end] == VIT__NONE || sum > best[end]) {
-                best[end] = sum;
+                best[end] = doubles ? sum : (double)(float)sum;
                 from[end] = (uint32_t)i;
                 piece[end] = key;
             }

@@ -4,13 +4,17 @@
     token_texts.py texts COUNT SEED >TEXTS      texts of all kinds
     token_texts.py openai BPE ftfy <TEXTS >IDS  CLIP's SimpleTokenizer, from its definition;
                                                 "no-repair": ftfy without that of encodings
+    token_texts.py sentencepiece MODEL plain|siglip|canonical CONTEXT <TEXTS >IDS
     token_texts.py show TEXTS IDS IDS           the first texts whose ids differ
 
-The format is that of token_ids.c. openai needs Debian's python3-regex, and ftfy (python-ftfy).
+The format is that of token_ids.c. openai needs Debian's python3-regex and ftfy (python-ftfy),
+sentencepiece Debian's python3-sentencepiece.
 """
 import gzip
 import html
 import random
+import re
+import string
 import struct
 import sys
 import unicodedata
@@ -172,11 +176,54 @@ def openai(path, fix):
         out.write(struct.pack("=%dI" % (len(ids) + 1), len(ids), *ids))
 
 
+# --- SentencePiece -----------------------------------------------------------------------------------
+
+PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+def siglip(processor, text):
+    """SiglipTokenizer of transformers, for text without its special tokens."""
+    text = "\u2581" + text.replace("\u2581", " ")
+    text = "".join(c.lower() for c in text)
+    text = re.sub(r"\s+", " ", text.translate(PUNCTUATION)).strip()
+    pieces = processor.encode("<unk>" + text, out_type=str)
+    return [processor.piece_to_id(p) for p in pieces[len(processor.encode("<unk>")) :]]
+
+
+def canonical(text, fix):
+    """open_clip's cleaning for SigLIP."""
+    text = html.unescape(html.unescape(fix(text))).strip().replace("_", " ")
+    return " ".join(text.translate(PUNCTUATION).lower().split())
+
+
+def sentencepiece(path, how, context):
+    import sentencepiece as spm
+
+    processor = spm.SentencePieceProcessor(model_file=path)
+    special = re.compile("(%s)" % "|".join(
+        re.escape(processor.id_to_piece(i)) for i in range(processor.vocab_size())
+        if processor.is_control(i) or processor.is_unknown(i)))
+    out = sys.stdout.buffer
+    for data in read(sys.stdin.buffer, 1):
+        text = data.decode()
+        if how == "canonical":
+            text = canonical(text, fixer("no-repair"))
+        if how == "siglip":
+            ids = None if special.search(text) else siglip(processor, text)
+        else:
+            ids = processor.encode(text)
+        if ids is None:  # not compared
+            out.write(struct.pack("=I", 0xFFFFFFFF))
+            continue
+        ids = ids[: int(context) - 1] + [processor.eos_id()]
+        out.write(struct.pack("=%dI" % (len(ids) + 1), len(ids), *ids))
+
+
 def show(texts, one, two):
     count = different = 0
     for data, a, b in zip(read(open(texts, "rb"), 1), read(open(one, "rb"), 4), read(open(two, "rb"), 4)):
         count += 1
-        if a == b:
+        if a == b or b is None:
             continue
         different += 1
         if different <= 8:
@@ -193,5 +240,7 @@ if __name__ == "__main__":
         write_texts(int(rest[0]), int(rest[1]))
     elif command == "openai":
         openai(*rest)
+    elif command == "sentencepiece":
+        sentencepiece(*rest)
     elif command == "show":
         sys.exit(show(*rest))

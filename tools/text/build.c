@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/source.h"
 #include "text/readers.h"
 
@@ -41,11 +42,11 @@ static void add_words(tplan *p, bool ignore_case) {
     tplan_add(p, &p->words, CLIP_END, strlen(CLIP_END), (uint32_t)p->end, 0);
 }
 
-static void finish_clip(tplan *p, const tokenizer_source *from) {
+static void finish_clip(tplan *p, const tokenizer_source *from, int context) {
     const bool openai = from->cleaning == TEXT_OPENAI;
     p->algorithm = TPLAN_BPE_BYTES;
     p->split = TPLAN_SPLIT_CLASSES;
-    p->context = from->context ? from->context : 77;
+    p->context = from->context ? from->context : context ? context : 77;
     add_words(p, openai);
     if (openai) {
         clean_openai(p);
@@ -58,6 +59,95 @@ static void finish_clip(tplan *p, const tokenizer_source *from) {
     tplan_add(p, &p->raw, CLIP_END, strlen(CLIP_END), (uint32_t)p->end, 0);
 }
 
+/* === Facts beside the tokenizer === */
+
+typedef struct facts {
+    char class_name[64];
+    int add_begin, add_end; /* -1: not said */
+    bool lower_case;
+    char pad[64];
+    int context; /* 0: not said */
+} facts;
+
+/* A token is a string, or an object with its content. */
+static void copy_token(char *to, size_t size, const json_value *token) {
+    const char *text = json_string(token, json_string(json_get(token, "content"), ""));
+    if (strlen(text) < size) strcpy(to, text);
+}
+
+static bool read_facts_file(facts *f, const char *path, report *r) {
+    json_document document;
+    const json_value *root, *text;
+    char *data;
+    size_t size;
+    if (!read_text(path, &data, &size, r)) return false;
+    if (!json_parse(&document, data, size, false, 0, r)) {
+        free(data);
+        return report_file(r, path);
+    }
+    root = document.root;
+    copy_token(f->class_name, sizeof f->class_name, json_get(root, "tokenizer_class"));
+    if (json_get(root, "add_bos_token"))
+        f->add_begin = json_bool(json_get(root, "add_bos_token"), false);
+    if (json_get(root, "add_eos_token"))
+        f->add_end = json_bool(json_get(root, "add_eos_token"), true);
+    if (json_bool(json_get(root, "do_lower_case"), false)) f->lower_case = true;
+    copy_token(f->pad, sizeof f->pad, json_get(root, "pad_token"));
+    text = json_get(json_get(root, "model_cfg"), "text_cfg"); /* open_clip_config.json */
+    if (!f->context && json_integer(json_get(root, "model_max_length"), 0) <= 65536)
+        f->context = (int)json_integer(json_get(root, "model_max_length"), 0);
+    if (json_get(text, "context_length"))
+        f->context = (int)json_integer(json_get(text, "context_length"), 0);
+    json_free(&document);
+    free(data);
+    return true;
+}
+
+/* === SentencePiece === */
+
+static void clean_canonicalize(tplan *p) {
+    tplan_step_ftfy(p, &p->first);
+    tplan_step_entities(p, &p->first);
+    tplan_step_replace(p, &p->first, "_", " ");
+    tplan_step_punctuation(p, &p->first);
+    tplan_step_lower_python(p, &p->first);
+    tplan_step_collapse(p, &p->first, TPLAN_PYTHON_SPACE, TPLAN_TRIM_BEGIN | TPLAN_TRIM_END);
+}
+
+/* SiglipTokenizer of transformers: a prefix, lower case, then for text between tokens no punctuation,
+ * one space between words. */
+static void clean_siglip(tplan *p) {
+    tplan_step_replace(p, &p->first, "\xe2\x96\x81", " ");
+    tplan_step_prepend(p, &p->first, "\xe2\x96\x81", false);
+    tplan_step_lower(p, &p->first);
+    tplan_step_punctuation(p, &p->steps);
+    tplan_step_collapse(p, &p->steps, TPLAN_PYTHON_SPACE, TPLAN_TRIM_BEGIN | TPLAN_TRIM_END);
+}
+
+static bool build_spiece(tplan *p, const char *path, const tokenizer_source *from, const facts *f,
+                         report *r) {
+    const bool siglip = from->cleaning != TEXT_NONE &&
+                        strncmp(f->class_name, "SiglipTokenizer", 15) == 0;
+    if (from->cleaning == TEXT_CANONICALIZE) clean_canonicalize(p);
+    if (from->cleaning == TEXT_OPENAI) clean_openai(p);
+    if (siglip) clean_siglip(p);
+    else if (from->lower_case || (f->lower_case && from->cleaning == TEXT_HUGGING_FACE))
+        tplan_step_lower(p, &p->first);
+    if (!spiece_read(p, path, siglip, r)) return false;
+    p->context = from->context ? from->context : f->context ? f->context : 64;
+    if (f->add_begin != 1) p->begin = TPLAN_NONE;
+    if (f->add_end == 0) p->end = TPLAN_NONE;
+    if (siglip || p->algorithm == TPLAN_UNIGRAM) p->pad = p->end;
+    tplan_sort(&p->raw);
+    if (f->pad[0]) {
+        const tplan_entry *pad = tplan_find(&p->raw, f->pad, strlen(f->pad));
+        if (!pad) return report_fail(r, "%s: lacks the pad token '%s'", path, f->pad);
+        p->pad = (int)pad->number;
+    }
+    if (from->cleaning == TEXT_NONE) p->raw.count = 0;
+    return true;
+}
+
 /* === Files === */
 
 /* FOLDER/NAME, if that file exists; NULL otherwise. */
@@ -66,7 +156,7 @@ static const char *find(const char *folder, const char *name, char path[MAX_PATH
     return n > 0 && n < MAX_PATH_SIZE && source_exists(path) ? path : NULL;
 }
 
-typedef enum file_kind { FILE_NONE, FILE_VOCAB, FILE_BPE } file_kind;
+typedef enum file_kind { FILE_NONE, FILE_VOCAB, FILE_BPE, FILE_SPIECE } file_kind;
 
 static bool ends_with(const char *text, const char *end) {
     const size_t n = strlen(text), m = strlen(end);
@@ -75,6 +165,7 @@ static bool ends_with(const char *text, const char *end) {
 
 static file_kind find_files(const char *at, char path[MAX_PATH_SIZE], char other[MAX_PATH_SIZE]) {
     if (source_is_folder(at)) {
+        if (find(at, "spiece.model", path) || find(at, "tokenizer.model", path)) return FILE_SPIECE;
         if (find(at, "vocab.json", path) && find(at, "merges.txt", other)) return FILE_VOCAB;
         if (find(at, "bpe_simple_vocab_16e6.txt.gz", path)) return FILE_BPE;
         if (find(at, "bpe_simple_vocab_16e6.txt", path)) return FILE_BPE;
@@ -90,6 +181,7 @@ static file_kind find_files(const char *at, char path[MAX_PATH_SIZE], char other
         if (n == 0) strcpy(folder, "./");
         return find(folder, "merges.txt", other) ? FILE_VOCAB : FILE_NONE;
     }
+    if (ends_with(at, ".model")) return FILE_SPIECE;
     if (ends_with(at, ".txt") || ends_with(at, ".txt.gz")) return FILE_BPE;
     return FILE_NONE;
 }
@@ -99,22 +191,41 @@ bool tokenizer_exists(const char *at) {
     return find_files(at, path, other) != FILE_NONE;
 }
 
+/* The files beside the tokenizer that say how it is used. */
+static bool read_facts(facts *f, const char *tokenizer, report *r) {
+    static const char *const names[] = { "tokenizer_config.json", "open_clip_config.json" };
+    char folder[MAX_PATH_SIZE], path[MAX_PATH_SIZE];
+    size_t n = paths_folder_length(tokenizer);
+    memset(f, 0, sizeof *f);
+    f->add_begin = f->add_end = -1;
+    memcpy(folder, tokenizer, n);
+    folder[n] = '\0';
+    if (n == 0) strcpy(folder, "./");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (find(folder, names[i], path) && !read_facts_file(f, path, r)) return false;
+    return true;
+}
+
 bool tokenizer_build(const tokenizer_source *from, tokenizer_blob *blob, report *r) {
     char path[MAX_PATH_SIZE], other[MAX_PATH_SIZE];
+    const file_kind kind = find_files(from->path, path, other);
+    facts f;
     tplan p;
     bool good = false;
     blob->data = NULL;
     blob->size = 0;
+    if (kind == FILE_NONE)
+        return report_fail(r, "%s: has no tokenizer; expected %s", from->path, TOKENIZER_FILES);
+    if (!read_facts(&f, path, r)) return false;
     tplan_start(&p);
-    switch (find_files(from->path, path, other)) {
+    switch (kind) {
     case FILE_VOCAB: good = clip_read_vocab(&p, path, other, r); break;
     case FILE_BPE: good = clip_read_bpe(&p, path, r); break;
-    case FILE_NONE:
-        (void)report_fail(r, "%s: has no tokenizer; expected %s", from->path, TOKENIZER_FILES);
-        break;
+    case FILE_SPIECE: good = build_spiece(&p, path, from, &f, r); break;
+    case FILE_NONE: break;
     }
     if (good) {
-        finish_clip(&p, from);
+        if (kind == FILE_VOCAB || kind == FILE_BPE) finish_clip(&p, from, f.context);
         good = tplan_write(&p, blob, r) || report_file(r, path);
     }
     tplan_free(&p);

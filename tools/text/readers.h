@@ -19,4 +19,11 @@ bool clip_add_piece(tplan *p, const char *piece, size_t size, const char *suffix
 bool clip_add_merge(tplan *p, const char *left, size_t left_size, const char *right,
                     size_t right_size, const char *suffix, uint32_t rank);
 
+/* A .model file: pieces, normalisation, begin, end, pad; raw tokens for the control symbols. siglip: the
+ * text follows a prefix that SiglipTokenizer takes off again. */
+bool spiece_read(tplan *p, const char *path, bool siglip, report *r);
+/* Adds the pairs of a precompiled_charsmap, except keys that begin with one of `fixed`. */
+bool spiece_charsmap(tplan *p, const uint8_t *data, size_t size, const tplan_table *fixed,
+                     tplan_table *map, report *r);
+
 #endif

@@ -68,15 +68,15 @@ typedef struct tplan_steps {
 typedef struct tplan {
     int algorithm, split, flags, context, num_ids;
     int begin, end, pad, unknown;
-    float unknown_score;
+    float unknown_score, first_score;
     tplan_table pieces, merges, words, raw, cleaned;
     uint32_t byte_ids[256]; /* of unknown characters */
     bool has_bytes;
     tplan_steps first, steps; /* before and after raw tokens are found */
-    double growth;
-    tplan_bytes blob;       /* tables of steps */
-    memory_arena memory;    /* keys and values */
-    unsigned char *unicode; /* tables, in memory */
+    double growth;            /* most of any step */
+    tplan_bytes blob;         /* tables of steps */
+    memory_arena memory;      /* keys and values */
+    unsigned char *unicode;   /* tables, in memory */
     bool no_memory;
 } tplan;
 
@@ -102,6 +102,7 @@ enum { TPLAN_TRIM_BEGIN = 1, TPLAN_TRIM_END = 2 };
 enum { TPLAN_LETTER = 1, TPLAN_NUMBER = 2, TPLAN_WHITE_SPACE = 4, TPLAN_PYTHON_SPACE = 8 };
 void tplan_step_collapse(tplan *p, tplan_steps *steps, unsigned kinds, unsigned trim);
 void tplan_step_collapse_spaces(tplan *p, tplan_steps *steps, unsigned trim); /* U+0020 alone */
+void tplan_step_trim_end(tplan *p, tplan_steps *steps, uint32_t code); /* of this character */
 void tplan_step_lower(tplan *p, tplan_steps *steps);
 void tplan_step_lower_python(tplan *p, tplan_steps *steps); /* str.lower: with the final sigma */
 void tplan_step_compose(tplan *p, tplan_steps *steps, bool compose); /* NFC, or NFD */
