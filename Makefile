@@ -130,7 +130,7 @@ $$(PROGRAMS:%=$(1)%): $(1)%: build/$(2)/%.o build/$(2)/modules.a build/$(2)/libs
 	@mkdir -p $$(@D)
 	$$(CC) $$(CFLAGS) $(3) $$(LDFLAGS) $$(filter-out %/libs,$$^) $$$$(cat build/$(2)/libs) $$(LDLIBS) -o $$@
 
-$$(TESTS:%=build/$(2)/%) build/$(2)/tests/soak: build/$(2)/%: build/$(2)/%.o build/$(2)/modules.a build/$(2)/libs
+$$(TESTS:%=build/$(2)/%) build/$(2)/tests/soak build/$(2)/tests/token_ids: build/$(2)/%: build/$(2)/%.o build/$(2)/modules.a build/$(2)/libs
 	$$(CC) $$(CFLAGS) $(3) $$(LDFLAGS) $$(filter-out %/libs,$$^) $$$$(cat build/$(2)/libs) $$(LDLIBS) -o $$@
 endef
 

@@ -12335,7 +12335,7 @@ VIT__COLD_BEGIN
    The header has u32, little-endian, at these bytes: 0 magic, 4 version, 8 size of all, 12
    algorithm, 16 split, 20 flags, 24 context, 28 num_ids, 32 begin, 36 end, 40 pad, 44 unknown id, 48
    growth (bytes of cleaned text, code points while it is cleaned too, per 16 bytes of text), 52
-   longest piece, 56 score of an unknown character (f32), 104 score at the begin of a text (f32), and
+   longest piece, 56 the lowest score (f32), 104 score at the begin of a text (f32), and
    the offsets of the tables; 0 is an empty one. A list is a count and so many u32. A table of strings is a count n, the size of all
    bytes, n + 1 starts of keys, sorted by bytes, n + 1 values, and the bytes. A value is a number, or
    the start of a replacement among the same bytes. */
@@ -12410,7 +12410,7 @@ typedef struct vit__text_job {
     unsigned char *work; /* 18 * limit of a draft, aligned to 8 */
     int algorithm, flags, split;
     uint32_t unknown, longest;
-    float unknown_score;
+    float lowest_score;
     int *out;
     size_t limit, count; /* of ids */
     int corrupt;
@@ -12931,7 +12931,7 @@ static void vit__unigram(vit__text_job *job, const unsigned char *p, size_t n) {
         search.high = job->pieces.count;
         for (;;) {
             uint32_t key = VIT__NONE;
-            float score = job->unknown_score;
+            float score = job->lowest_score - 10.0f; /* of an unknown character */
             double sum;
             end = i + length;
             if (search.low < search.high && i + search.depth < n && search.depth < job->longest) {
@@ -12944,7 +12944,9 @@ static void vit__unigram(vit__text_job *job, const unsigned char *p, size_t n) {
                 break;
             /* SentencePiece compares sums in double with best ones that were rounded. */
             sum = best[i] + (double)score;
-            if (key == VIT__NONE && !doubles) sum = (double)((float)best[i] + score);
+            if (key == VIT__NONE)
+                sum = doubles ? best[i] + ((double)job->lowest_score - 10.0)
+                              : (double)((float)best[i] + score);
             if (from[end] == VIT__NONE || sum > best[end]) {
                 best[end] = doubles ? sum : (double)(float)sum;
                 from[end] = (uint32_t)i;
@@ -13110,7 +13112,7 @@ VIT_API vit_result vit_tokenize(const vit_tokenizer *t, const char *text, size_t
     job.flags = (int)vit__text_u32(t, 20);
     job.unknown = vit__text_u32(t, 44);
     job.longest = vit__text_u32(t, 52);
-    job.unknown_score = vit__float(vit__text_u32(t, 56));
+    job.lowest_score = vit__float(vit__text_u32(t, 56));
     job.out = ids;
     job.limit = (size_t)t->context - (t->end >= 0);
     vit__strings_at(t, vit__text_u32(t, VIT__AT_PIECES), &job.pieces);

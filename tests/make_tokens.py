@@ -5,13 +5,16 @@ texts alone, and their ids by other tokenizers.
     python3 tests/make_tokens.py BPE MODULE
 
 BPE is CLIP's bpe_simple_vocab_16e6.txt.gz, MODULE the folder of the npm package tokenizers. Needs
-Debian's python3-regex, and ftfy.
+Debian's python3-regex, python3-sentencepiece and sentencepiece, and ftfy.
 """
+import gzip
 import json
 import os
+import shutil
 import struct
 import subprocess
 import sys
+import tempfile
 
 import token_texts
 
@@ -35,6 +38,10 @@ def run(command, texts):
     ids, at = [], 0
     while at < len(out):
         count = struct.unpack_from("=I", out, at)[0]
+        if count == 0xFFFFFFFF:
+            ids.append(None)
+            at += 4
+            continue
         ids.append(list(struct.unpack_from("=%dI" % count, out, at + 4)))
         at += 4 + 4 * count
     assert len(ids) == len(texts)
@@ -108,6 +115,9 @@ def clip(bpe, module, vectors):
     lines = "\n".join(" ".join(m) for m in merges) + "\n"
     write("clip/merges.txt", "#version: 0.2\n" + lines)
     small = write("bpe.txt", "\"merges of a few texts\"\n" + lines)
+    with gzip.GzipFile(small + ".gz", "wb", mtime=0) as file:
+        file.write(open(small, "rb").read())
+    write("clip_json/tokenizer.json", json.dumps(clip_json(vocabulary, merges), ensure_ascii=False) + "\n")
     node = ["node", os.path.join(os.path.dirname(__file__), "token_reference.mjs"), module]
     published = os.path.join("/tmp", "clip_tokenizer_%d.json" % os.getpid())
     with open(published, "w") as file:
@@ -118,9 +128,89 @@ def clip(bpe, module, vectors):
                           "openai", small, "ftfy"], TEXTS)
 
 
+CAPTIONS = 4000
+
+
+def sentencepiece(vectors):
+    """Small models, trained on captions: unigram as SigLIP's, BPE with bytes as Gemma's."""
+    import random
+
+    reader = random.Random(3)
+    folder = tempfile.mkdtemp()  # a model holds the names of its training files
+    path = os.path.join(folder, "texts")
+    with open(path + ".txt", "w") as file:
+        for _ in range(CAPTIONS):
+            words = [reader.choice(token_texts.WORDS) for _ in range(reader.randint(1, 9))]
+            file.write(" ".join(words) + "\n")
+        file.write("\n".join(t.replace("\n", " ").replace("\0", " ")[:200] for t in TEXTS[1:] * 3))
+    with open(path + ".tsv", "w") as file:  # source and target, in hexadecimal
+        for source, target in (("\ufb01", "fi"), ("\uff21", "A"), ("\u00bd", "1\u20442"), ("\t", " "),
+                               ("\u3000", " "), ("\u00a0", " "), ("\u0001", ""), ("e\u0301", "\u00e9"),
+                               ("\u30cf\u3099", "\u30d0"), ("\u30cf", "\u30cf"), ("\u2026", "...")):
+            file.write("%s\t%s\n" % (" ".join("%X" % ord(c) for c in source),
+                                     " ".join("%X" % ord(c) for c in target)))
+    common = ["spm_train", "--input=texts.txt", "--num_threads=1", "--hard_vocab_limit=false",
+              "--pad_id=0", "--eos_id=1", "--character_coverage=0.999"]
+    os.makedirs(FOLDER + "/siglip", exist_ok=True)
+    for name, options in (
+        ("siglip/spiece", ["--model_type=unigram", "--vocab_size=500", "--unk_id=2", "--bos_id=-1",
+                           "--normalization_rule_tsv=texts.tsv"]),
+        ("bpe", ["--model_type=bpe", "--vocab_size=900", "--unk_id=3", "--bos_id=2", "--byte_fallback",
+                 "--normalization_rule_name=identity", "--add_dummy_prefix=false",
+                 "--remove_extra_whitespaces=false", "--user_defined_symbols=<mask>,</w>"]),
+    ):
+        subprocess.run(common + ["--model_prefix=texts"] + options, check=True, cwd=folder,
+                       stderr=subprocess.DEVNULL)
+        shutil.copy(path + ".model", os.path.join(FOLDER, name + ".model"))
+    shutil.rmtree(folder)
+    write("siglip/tokenizer_config.json", json.dumps(dict(
+        tokenizer_class="SiglipTokenizer", do_lower_case=True, model_max_length=64,
+        pad_token="</s>"), indent=0) + "\n")
+    texts = os.path.join(os.path.dirname(__file__), "token_texts.py")
+    for name, model, how in (("siglip", "siglip/spiece", "siglip"), ("unigram", "siglip/spiece", "plain"), ("canonical", "siglip/spiece", "both"),
+                             ("bytes", "bpe", "plain")):
+        vectors[name] = run([sys.executable, texts, "sentencepiece", os.path.join(FOLDER, model) + ".model",
+                             how, "64"], TEXTS)
+
+
+def gemma_json(module, vectors):
+    """The same BPE as a tokenizer.json, as it is published with Gemma: each split of a piece is a merge."""
+    import sentencepiece as spm
+
+    processor = spm.SentencePieceProcessor(model_file=FOLDER + "/bpe.model")
+    vocabulary = {processor.id_to_piece(i): i for i in range(processor.vocab_size())}
+    merges = []
+    for piece, i in vocabulary.items():
+        if processor.is_byte(i) or processor.is_control(i) or processor.is_unknown(i):
+            continue
+        for at in range(1, len(piece)):
+            if piece[:at] in vocabulary and piece[at:] in vocabulary:
+                merges.append((processor.get_score(i), piece[:at], piece[at:]))
+    merges.sort(key=lambda m: -m[0])
+    tokens = [token(i, p, False) for p, i in vocabulary.items()
+              if processor.is_control(i) or processor.is_unknown(i) or p in ("<mask>", "</w>")]
+    path = write("gemma/tokenizer.json", json.dumps(dict(
+        version="1.0", truncation=None, padding=dict(strategy=dict(Fixed=64), direction="Right",
+        pad_to_multiple_of=None, pad_id=0, pad_type_id=0, pad_token="<pad>"), added_tokens=tokens,
+        normalizer=dict(type="Replace", pattern=dict(String=" "), content="\u2581"),
+        pre_tokenizer=dict(type="Split", pattern=dict(String=" "), behavior="MergedWithPrevious", invert=False),
+        post_processor=dict(type="TemplateProcessing", single=[
+            dict(Sequence=dict(id="A", type_id=0)), dict(SpecialToken=dict(id="</s>", type_id=0))],
+            pair=[dict(Sequence=dict(id="A", type_id=0)), dict(Sequence=dict(id="B", type_id=0))],
+            special_tokens={"</s>": dict(id="</s>", ids=[1], tokens=["</s>"])}),
+        decoder=None,
+        model=dict(type="BPE", dropout=None, unk_token="<unk>", continuing_subword_prefix=None,
+                   end_of_word_suffix=None, fuse_unk=True, byte_fallback=True, ignore_merges=False,
+                   vocab=vocabulary, merges=[list(m[1:]) for m in merges])), ensure_ascii=False) + "\n")
+    node = ["node", os.path.join(os.path.dirname(__file__), "token_reference.mjs"), module]
+    vectors["gemma"] = [ids[: ids.index(1) + 1] for ids in run(node + [path, "64"], TEXTS)]
+
+
 def main(bpe, module):
     vectors = {}
     clip(bpe, module, vectors)
+    sentencepiece(vectors)
+    gemma_json(module, vectors)
     with open(os.path.join(os.path.dirname(FOLDER), "..", "token_vectors.h"), "w") as file:
         file.write("/* token_vectors.h - texts, and their ids by other tokenizers; made by make_tokens.py. */\n")
         file.write("/* clang-format off */\n")
@@ -129,10 +219,10 @@ def main(bpe, module):
             file.write("    { %s, %d },\n" % (c_string(text), len(text.encode())))
         file.write("};\n")
         for name, rows in vectors.items():
-            file.write("\nstatic const int token_ids_%s[] = { /* a count, and the ids, of each text */\n" % name)
+            file.write("\nstatic const int token_ids_%s[] = { /* a count, or -1: not compared; the ids */\n" % name)
             for row in rows:
-                line = "    %d," % len(row)
-                for i in row:
+                line = "    %d," % (-1 if row is None else len(row))
+                for i in row or []:
                     if len(line) > 92:
                         file.write(line + "\n")
                         line = "       "

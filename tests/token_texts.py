@@ -4,7 +4,7 @@
     token_texts.py texts COUNT SEED >TEXTS      texts of all kinds
     token_texts.py openai BPE ftfy <TEXTS >IDS  CLIP's SimpleTokenizer, from its definition;
                                                 "no-repair": ftfy without that of encodings
-    token_texts.py sentencepiece MODEL plain|siglip|canonical CONTEXT <TEXTS >IDS
+    token_texts.py sentencepiece MODEL plain|siglip|canonical|both CONTEXT <TEXTS >IDS
     token_texts.py show TEXTS IDS IDS           the first texts whose ids differ
 
 The format is that of token_ids.c. openai needs Debian's python3-regex and ftfy (python-ftfy),
@@ -206,9 +206,9 @@ def sentencepiece(path, how, context):
     out = sys.stdout.buffer
     for data in read(sys.stdin.buffer, 1):
         text = data.decode()
-        if how == "canonical":
+        if how in ("canonical", "both"):
             text = canonical(text, fixer("no-repair"))
-        if how == "siglip":
+        if how in ("siglip", "both"):
             ids = None if special.search(text) else siglip(processor, text)
         else:
             ids = processor.encode(text)

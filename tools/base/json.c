@@ -12,12 +12,10 @@ enum {
     JSON_MAX_NUMBER = 400, /* characters; the longest useful double has about 330 */
 };
 
-#define JSON_MAX_MEMORY ((size_t)32 << 20)
-
 typedef struct json_parser {
     char *text;
     size_t at, size;
-    size_t values;
+    size_t values, max_values;
     bool unique_keys;
     uint64_t base;
     memory_arena *memory;
@@ -43,7 +41,10 @@ static bool json_accept(json_parser *p, char c) {
 
 static bool json_new(json_parser *p, json_kind kind, json_value **out) {
     json_value *value;
-    if (p->values++ >= JSON_MAX_VALUES) return json_fail(p, "more than 1000000 values");
+    if (p->values++ >= p->max_values)
+        return json_fail(p, p->max_values == JSON_MAX_VALUES
+                                ? "more than 1000000 values"
+                                : "more values than an eighth of its bytes");
     value = memory_take(p->memory, sizeof *value);
     if (!value) return report_no_memory(p->report);
     value->kind = (uint8_t)kind;
@@ -279,7 +280,8 @@ bool json_parse(json_document *document, char *text, size_t size, bool unique_ke
                 report *r) {
     json_parser p = { 0 };
     bool ok;
-    document->memory = memory_make(JSON_MAX_MEMORY);
+    p.max_values = size / 8 > JSON_MAX_VALUES ? size / 8 : JSON_MAX_VALUES;
+    document->memory = memory_make(p.max_values * sizeof(json_value));
     document->root = NULL;
     p.text = text;
     p.size = size;

@@ -29,25 +29,12 @@ static void clean_clip_fast(tplan *p) {
     tplan_step_lower(p, &p->steps);
 }
 
-/* The pattern's alternatives before letters, numbers and the rest. With `ignore_case`, U+017F is an
- * s to Python's regex. */
-static void add_words(tplan *p, bool ignore_case) {
-    static const char *const words[] = { "'s", "'t", "'re", "'ve", "'m", "'ll", "'d" };
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        tplan_add(p, &p->words, words[i], strlen(words[i]), (uint32_t)TPLAN_NONE, 0);
-    if (!ignore_case) return;
-    tplan_add(p, &p->words, "'\xc5\xbf", 3, (uint32_t)TPLAN_NONE, 0);
-    tplan_add(p, &p->words, "<|\xc5\xbftartoftext|>", 16, (uint32_t)TPLAN_NONE, 0);
-    tplan_add(p, &p->words, CLIP_BEGIN, strlen(CLIP_BEGIN), (uint32_t)p->begin, 0);
-    tplan_add(p, &p->words, CLIP_END, strlen(CLIP_END), (uint32_t)p->end, 0);
-}
-
 static void finish_clip(tplan *p, const tokenizer_source *from, int context) {
     const bool openai = from->cleaning == TEXT_OPENAI;
     p->algorithm = TPLAN_BPE_BYTES;
     p->split = TPLAN_SPLIT_CLASSES;
     p->context = from->context ? from->context : context ? context : 77;
-    add_words(p, openai);
+    clip_add_words(p, openai);
     if (openai) {
         clean_openai(p);
         p->pad = 0;
@@ -148,6 +135,21 @@ static bool build_spiece(tplan *p, const char *path, const tokenizer_source *fro
     return true;
 }
 
+/* === tokenizer.json === */
+
+static bool build_json(tplan *p, const char *path, const tokenizer_source *from, const facts *f,
+                       bool *precompiled, report *r) {
+    if (from->cleaning == TEXT_CANONICALIZE) clean_canonicalize(p);
+    if (from->cleaning == TEXT_OPENAI) clean_openai(p);
+    if (from->lower_case || strncmp(f->class_name, "Siglip2Tokenizer", 16) == 0)
+        tplan_step_lower(p, &p->steps);
+    if (!json_tokenizer_read(p, path, f->pad, precompiled, r)) return false;
+    if (p->context == 0) p->context = p->algorithm == TPLAN_BPE_BYTES ? 77 : 64;
+    if (f->context) p->context = f->context;
+    if (from->context) p->context = from->context;
+    return true;
+}
+
 /* === Files === */
 
 /* FOLDER/NAME, if that file exists; NULL otherwise. */
@@ -156,7 +158,7 @@ static const char *find(const char *folder, const char *name, char path[MAX_PATH
     return n > 0 && n < MAX_PATH_SIZE && source_exists(path) ? path : NULL;
 }
 
-typedef enum file_kind { FILE_NONE, FILE_VOCAB, FILE_BPE, FILE_SPIECE } file_kind;
+typedef enum file_kind { FILE_NONE, FILE_VOCAB, FILE_BPE, FILE_SPIECE, FILE_JSON } file_kind;
 
 static bool ends_with(const char *text, const char *end) {
     const size_t n = strlen(text), m = strlen(end);
@@ -165,6 +167,7 @@ static bool ends_with(const char *text, const char *end) {
 
 static file_kind find_files(const char *at, char path[MAX_PATH_SIZE], char other[MAX_PATH_SIZE]) {
     if (source_is_folder(at)) {
+        if (find(at, "tokenizer.json", path)) return FILE_JSON;
         if (find(at, "spiece.model", path) || find(at, "tokenizer.model", path)) return FILE_SPIECE;
         if (find(at, "vocab.json", path) && find(at, "merges.txt", other)) return FILE_VOCAB;
         if (find(at, "bpe_simple_vocab_16e6.txt.gz", path)) return FILE_BPE;
@@ -182,6 +185,7 @@ static file_kind find_files(const char *at, char path[MAX_PATH_SIZE], char other
         return find(folder, "merges.txt", other) ? FILE_VOCAB : FILE_NONE;
     }
     if (ends_with(at, ".model")) return FILE_SPIECE;
+    if (ends_with(at, "tokenizer.json")) return FILE_JSON;
     if (ends_with(at, ".txt") || ends_with(at, ".txt.gz")) return FILE_BPE;
     return FILE_NONE;
 }
@@ -206,28 +210,43 @@ static bool read_facts(facts *f, const char *tokenizer, report *r) {
     return true;
 }
 
+static bool read_files(tplan *p, file_kind kind, const char *path, const char *other,
+                       const tokenizer_source *from, const facts *f, report *r) {
+    char model[MAX_PATH_SIZE];
+    bool precompiled = false, good = false;
+    switch (kind) {
+    case FILE_VOCAB: good = clip_read_vocab(p, path, other, r); break;
+    case FILE_BPE: good = clip_read_bpe(p, path, r); break;
+    case FILE_SPIECE: return build_spiece(p, path, from, f, r);
+    case FILE_JSON:
+        if (build_json(p, path, from, f, &precompiled, r)) return true;
+        if (!precompiled || !source_is_folder(from->path)) return false;
+        if (!find(from->path, "spiece.model", model) && !find(from->path, "tokenizer.model", model))
+            return false;
+        *r = report_make();
+        tplan_free(p);
+        tplan_start(p);
+        return build_spiece(p, model, from, f, r);
+    case FILE_NONE: break;
+    }
+    if (good) finish_clip(p, from, f->context);
+    return good;
+}
+
 bool tokenizer_build(const tokenizer_source *from, tokenizer_blob *blob, report *r) {
     char path[MAX_PATH_SIZE], other[MAX_PATH_SIZE];
     const file_kind kind = find_files(from->path, path, other);
     facts f;
     tplan p;
-    bool good = false;
+    bool good;
     blob->data = NULL;
     blob->size = 0;
     if (kind == FILE_NONE)
         return report_fail(r, "%s: has no tokenizer; expected %s", from->path, TOKENIZER_FILES);
     if (!read_facts(&f, path, r)) return false;
     tplan_start(&p);
-    switch (kind) {
-    case FILE_VOCAB: good = clip_read_vocab(&p, path, other, r); break;
-    case FILE_BPE: good = clip_read_bpe(&p, path, r); break;
-    case FILE_SPIECE: good = build_spiece(&p, path, from, &f, r); break;
-    case FILE_NONE: break;
-    }
-    if (good) {
-        if (kind == FILE_VOCAB || kind == FILE_BPE) finish_clip(&p, from, f.context);
-        good = tplan_write(&p, blob, r) || report_file(r, path);
-    }
+    good = read_files(&p, kind, path, other, from, &f, r) &&
+           (tplan_write(&p, blob, r) || report_file(r, path));
     tplan_free(&p);
     return good;
 }

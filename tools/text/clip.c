@@ -81,6 +81,17 @@ bool clip_add_merge(tplan *p, const char *left, size_t left_size, const char *ri
     return true;
 }
 
+void clip_add_words(tplan *p, bool ignore_case) {
+    static const char *const words[] = { "'s", "'t", "'re", "'ve", "'m", "'ll", "'d" };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        tplan_add(p, &p->words, words[i], strlen(words[i]), (uint32_t)TPLAN_NONE, 0);
+    if (!ignore_case) return;
+    tplan_add(p, &p->words, "'\xc5\xbf", 3, (uint32_t)TPLAN_NONE, 0);
+    tplan_add(p, &p->words, "<|\xc5\xbftartoftext|>", 16, (uint32_t)TPLAN_NONE, 0);
+    tplan_add(p, &p->words, CLIP_BEGIN, strlen(CLIP_BEGIN), (uint32_t)p->begin, 0);
+    tplan_add(p, &p->words, CLIP_END, strlen(CLIP_END), (uint32_t)p->end, 0);
+}
+
 /* === Lines of merges === */
 
 /* Takes "left right" off the text; false at its end. *left is NULL for a line of another form. */
@@ -104,11 +115,11 @@ static bool read_merges(tplan *p, char *text, uint32_t most, uint32_t *id, repor
     char *left, *right;
     uint32_t rank = 0;
     int line = 0;
-    while (rank < most && take_merge(&text, &left, &right)) {
+    for (char *start = text; rank < most && take_merge(&text, &left, &right); start = text) {
         char piece[2 * TPLAN_MAX_PIECE];
         line++;
         if (line == 1 && (id || !left || strncmp(left, "#version", 8) == 0)) continue;
-        if (!left && !*text) break; /* an empty last line */
+        if (!*start && !*text) break; /* an empty last line */
         if (!left || strlen(left) + strlen(right) > TPLAN_MAX_PIECE ||
             !clip_add_merge(p, left, strlen(left), right, strlen(right), "</w>", rank))
             return report_fail(r, "line %d: expected two pieces, as in \"t h\"", line);

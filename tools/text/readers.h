@@ -19,6 +19,13 @@ bool clip_add_piece(tplan *p, const char *piece, size_t size, const char *suffix
 bool clip_add_merge(tplan *p, const char *left, size_t left_size, const char *right,
                     size_t right_size, const char *suffix, uint32_t rank);
 
+/* The words of CLIP's pattern before letters, numbers and the rest. With ignore_case, U+017F is an s, as
+ * to Python's regex, and the tokens are words too. */
+void clip_add_words(tplan *p, bool ignore_case);
+
+/* A tokenizer.json. *precompiled: a normalizer is in the .model file alone. pad is a token, or "". */
+bool json_tokenizer_read(tplan *p, const char *path, const char *pad, bool *precompiled, report *r);
+
 /* A .model file: pieces, normalisation, begin, end, pad; raw tokens for the control symbols. siglip: the
  * text follows a prefix that SiglipTokenizer takes off again. */
 bool spiece_read(tplan *p, const char *path, bool siglip, report *r);

@@ -295,7 +295,7 @@ static bool add_pieces(tplan *p, const model *m, report *r) {
     if (m->byte_fallback && bytes != 256)
         return report_fail(r, "has %d pieces for bytes, expected 256", bytes);
     p->has_bytes = m->byte_fallback;
-    p->unknown_score = lowest - 10.0f;
+    p->lowest_score = lowest;
     return m->type == 1 || add_ranks(p, m, r);
 }
 
@@ -345,8 +345,9 @@ static float score_prefix(tplan *p, const char *prefix) {
             reached[i + size] = true;
             single = single || size == length;
         }
-        if (!single && (!reached[i + length] || best[i] + p->unknown_score > best[i + length])) {
-            best[i + length] = best[i] + p->unknown_score;
+        if (!single &&
+            (!reached[i + length] || best[i] + (p->lowest_score - 10.0f) > best[i + length])) {
+            best[i + length] = best[i] + (p->lowest_score - 10.0f);
             reached[i + length] = true;
         }
     }

@@ -478,7 +478,7 @@ static bool put_tables(tplan *p, report *r) {
                            p->growth);
     memcpy(&score, &p->first_score, 4);
     set_header(p, 104, score);
-    memcpy(&score, &p->unknown_score, 4);
+    memcpy(&score, &p->lowest_score, 4);
     set_header(p, 0, 0x4b4f5456); /* VTOK */
     set_header(p, 4, 1);
     set_header(p, 12, (uint32_t)p->algorithm);

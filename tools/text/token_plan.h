@@ -68,7 +68,7 @@ typedef struct tplan_steps {
 typedef struct tplan {
     int algorithm, split, flags, context, num_ids;
     int begin, end, pad, unknown;
-    float unknown_score, first_score;
+    float lowest_score, first_score;
     tplan_table pieces, merges, words, raw, cleaned;
     uint32_t byte_ids[256]; /* of unknown characters */
     bool has_bytes;
