@@ -31,7 +31,7 @@ convert() { "$CONVERT" "$@" >out 2>err; }
 accepts() {
     rm -f m.vit
     if convert m.safetensors -o m.vit "$@" && [ -s m.vit ] &&
-        ! grep -qvE '^vit-convert: (check first:|assumed|dropped|--arch|one input) ' err; then pass
+        ! grep -qvE '^vit-convert: (check first:|assumed|dropped|--arch|--config|one input) ' err; then pass
     else fail "should be accepted: $*"; fi
 }
 
@@ -46,8 +46,13 @@ says() { # TEXT...: each is in a line of its own on stderr
     done
 }
 
+ends() { # TEXT: the last line on stderr
+    if tail -n 1 err | grep -qF -- "vit-convert: $1"; then pass
+    else fail "expected \"$1\" in the last line on stderr"; fi
+}
+
 # The assumptions that are printed before a question.
-BEFORE_IT='^vit-convert: (check first:|assumed|dropped|one input|--arch) '
+BEFORE_IT='^vit-convert: (check first:|assumed|dropped|one input|--arch|--config) '
 
 # refuses STATUS MESSAGE ARGUMENTS...: one line on stderr; an older m.vit stays unchanged, and no
 # other file is left
@@ -252,8 +257,9 @@ random dim=192 mlp=256 rows=2 cols=2
 accepts
 prints "heads 3 x 64" "mean 0.5"
 says "assumed num_heads=3: the value in timm's models of width 192 (--set num_heads=N)" \
-    "assumed mean=0.5 std=0.5 crop_pct=0.9 crop_mode=center interpolation=bicubic: as timm" \
-    "--arch NAME or --config FILE would add settings"
+    "assumed mean=0.5 std=0.5 crop_pct=0.9 crop_mode=center interpolation=bicubic: as timm"
+ends "--config FILE, or --match-folder DIR with labelled pictures, would settle the preprocessing; \
+no --arch fits the tensors"
 cp "$ROOT/tests/data/trained/heads4.safetensors" m.safetensors # trained weights show it
 accepts
 prints "heads 4 x 8"
@@ -583,24 +589,26 @@ lacks patch_embed.backbone.layer1.0.conv1.weight:8,3,1,1 "stem"
 random
 accepts $H -q
 if [ -s out ]; then fail "--quiet prints something"; else pass; fi
-says "check first: assumed block_type=pre_norm: " "assumed activation=gelu: " \
+says "check first: assumed mean=0.5 std=0.5 crop_pct=0.9 crop_mode=center " \
+    "assumed block_type=pre_norm: " "assumed activation=gelu: " \
     "assumed pool=token: " \
     "assumed too, rarely important: attn_root=head_dim, norm_eps=1e-06 (--set KEY=VALUE; " \
     "assumed img_size=12x12: 3 x 3 patches of 4 pixels, side by side (--img-size HxW or --set \
 patch_stride=N)" \
-    "assumed has_final_norm=1: " "assumed mean=0.5 std=0.5 crop_pct=0.9 crop_mode=center "
+    "assumed has_final_norm=1: "
 accepts $H --json
 if [ "$(grep -c assumed err)" = 7 ]; then pass; else fail "--json hides assumptions"; fi
-prints '"assumed": [{"setting": "block_type", "value": "pre_norm", "why": "the usual order", ' \
+prints '"assumed": [{"setting": "mean", "value": "0.5", ' \
+    '{"setting": "block_type", "value": "pre_norm", "why": "the usual order", ' \
     '{"setting": "img_size", "value": "12x12", ' '{"setting": "std", "value": "0.5", "why": "as timm'
 "$INFO" m.vit >out 2>err
 prints "assumed" "  norm_eps=1e-06 (timm's usual)" "  mean=0.5 std=0.5 crop_pct=0.9 crop_mode=center"
 if grep -q "assumed: " out; then fail "assumptions among the provenance"; else pass; fi
 "$INFO" --json m.vit >out 2>err
-prints '"assumed": ["block_type=pre_norm (the usual order)", ' 'assumed: norm_eps=1e-06 (timm'
+prints '"assumed": ["mean=0.5 std=0.5 ' '"block_type=pre_norm (the usual order)", ' 'assumed: norm_eps=1e-06 (timm'
 refuses_all 10 1 "m.safetensors: 8 things are assumed, which --strict refuses:" $H --strict
-if grep -q "for example: --set block_type=pre_norm --set pool=token --img-size 12x12 --set mean=0.5 \
---set std=0.5 .* --set has_final_norm=1 .* --set norm_eps=1e-06$" err; then pass
+if grep -q "for example: --set mean=0.5 --set std=0.5 .* --set block_type=pre_norm --set pool=token \
+--img-size 12x12 --set has_final_norm=1 .* --set norm_eps=1e-06$" err; then pass
 else fail "what to give"; fi
 refuses_all 11 1 "m.safetensors: 9 things are not known:" --strict
 # a refusal as JSON: the questions, and the possible assumptions
@@ -728,7 +736,7 @@ head -c 60 "$PHOTOS"/rgb.png >partly/a.png
 echo text >partly/c.jpg
 for type in int8 bf16; do
     if convert m.safetensors -o m.vit $H --dtype $type --calibrate partly -q &&
-        [ "$(grep -vE '^vit-convert: (check first:|assumed|--arch) ' err)" = "vit-convert: skipped 2 unreadable images of 3: partly/a.png, \
+        [ "$(grep -vE '^vit-convert: (check first:|assumed|one input|--config) ' err)" = "vit-convert: skipped 2 unreadable images of 3: partly/a.png, \
 partly/c.jpg" ]; then pass
     else fail "a calibration with images that cannot be read"; fi
     "$INFO" m.vit >out
@@ -784,12 +792,19 @@ accepts --arch deit_tiny_patch16_224 --json
 prints '"architecture": "deit_tiny_patch16_224'
 accepts --arch vit_tiny_patch16_224 --img-size 384
 prints "positions resampled from 14x14 to 24x24" "shorter side to 426"
+TINY="vit_tiny_patch16_224 (mean=0.5 std=0.5); deit_tiny_patch16_224 \
+(mean=0.485,0.456,0.406 std=0.229,0.224,0.225)"
 accepts
-says "--arch NAME or --config FILE would add settings"
+says "check first: assumed num_heads=3: " # no more than a guess here
+ends "--arch NAME would settle the preprocessing; timm's names that fit the tensors: $TINY"
+accepts --set num_heads=3
+says "check first: assumed mean=0.5 std=0.5 "
+accepts --set mean=0.5 --set std=0.5 # nothing harmful is left that a name would settle
+ends "--arch NAME or --config FILE would add settings"
+refuses 1 "vit_small_patch16_224 has embed_dim 384, the tensors have 192; names that fit the \
+tensors: $TINY" --arch vit_small_patch16_224
 refuses 1 "vit_tiny_patch16_384 has img_size 384x384, the tensors have 224x224" \
     --arch vit_tiny_patch16_384
-refuses 1 "vit_small_patch16_224 has embed_dim 384, the tensors have 192" \
-    --arch vit_small_patch16_224
 refuses 1 "deit_tiny_distilled_patch16_224 has has_dist_token 1, the tensors have 0" \
     --arch deit_tiny_distilled_patch16_224
 refuses 1 "unknown architecture deit_tiny_patch16; nearest: deit_tiny_patch16_224" \

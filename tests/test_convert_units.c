@@ -1235,6 +1235,59 @@ static void test_resolve(void) {
     for (i = 0; i < COUNT(cases); i++) check_resolved(&cases[i]);
 }
 
+static void test_archs_by_shape(void) {
+    static const struct {
+        const char *tensors; /* settings, with spaces between them */
+        int rows;
+        int64_t qkv_rows;
+        bool some_fit;
+        const char *expected;
+    } cases[] = {
+        { "depth=12 has_layer_scale=0", 197, 576, true,
+          "vit_tiny_patch16_224 (mean=0.5 std=0.5); "
+          "deit_tiny_patch16_224 (mean=0.485,0.456,0.406 std=0.229,0.224,0.225)" },
+        { "depth=12 has_dist_token=1", 198, 576, true,
+          "deit_tiny_distilled_patch16_224 (mean=0.485,0.456,0.406 std=0.229,0.224,0.225)" },
+        { "depth=12 num_heads=3", 577, 576, true, "vit_tiny_patch16_384 (mean=0.5 std=0.5)" },
+        { "depth=12 num_heads=6", 577, 576, false,
+          "no name of timm fits the tensors; nearest: vit_tiny_patch16_384, " },
+        { "depth=12 embed_dim=384 mlp_dim=1536 has_layer_scale=1", 196, 1152, true,
+          "deit3_small_patch16_224, vit_small_patch16_rope_ape_224, "
+          "vit_small_patch16_rope_mixed_ape_224 (mean=0.485,0.456,0.406 std=0.229,0.224,0.225)" },
+        { "depth=11 has_layer_scale=0 has_dist_token=0", 197, 576, false,
+          "no name of timm fits the tensors; nearest: vit_tiny_patch16_224, deit_tiny_patch16_224, "
+          "vit_tiny_patch16_384; vit_tiny_patch16_224 differs first in the last block (depth 12, "
+          "the tensors have 11)" },
+        { "depth=12 has_qkv_bias=0", 577, 576, false,
+          "nearest: vit_tiny_patch16_384, vit_tiny_patch16_224, deit_tiny_patch16_224; "
+          "vit_tiny_patch16_384 differs first in blocks.0.attn.qkv.bias (has_qkv_bias 1, the "
+          "tensors have 0)" },
+        { "depth=12", 257, 576, false, "; vit_tiny_patch16_224 differs first in pos_embed" },
+        { "depth=12 embed_dim=380 mlp_dim=1520", 197, 1140, false,
+          "vit_small_patch16_224 differs first in patch_embed.proj.weight (embed_dim 384, the "
+          "tensors have 380)" },
+    };
+    size_t i;
+    for (i = 0; i < COUNT(cases); i++) {
+        settings all[FROM_COUNT];
+        settings_seen seen;
+        char text[ARCHS_TEXT];
+        report *r = new_report();
+        bool some_fit;
+        plain_settings(all, &seen);
+        seen.position_rows = cases[i].rows;
+        seen.qkv_rows = cases[i].qkv_rows;
+        CHECK_MSG(put_words(&all[FROM_TENSORS], "num_reg_tokens=0 has_pre_norm=0", r) &&
+                      put_words(&all[FROM_TENSORS], cases[i].tensors, r),
+                  "%s", latest.text);
+        some_fit = archs_by_shape(all, &seen, &as_stored, text);
+        CHECK_MSG(some_fit == cases[i].some_fit &&
+                      (some_fit ? !strcmp(text, cases[i].expected)
+                                : strstr(text, cases[i].expected) != NULL),
+                  "expected %s, found %s", cases[i].expected, text);
+    }
+}
+
 static void test_stem_stride(void) {
     static const struct {
         const char *words;
@@ -1721,6 +1774,7 @@ int main(int argc, char **argv) {
     test_json_labels();
     test_settings();
     test_resolve();
+    test_archs_by_shape();
     test_stem_stride();
     test_describe();
     test_sincos();

@@ -63,7 +63,7 @@ static void test_messages(void) {
 }
 
 /* The most harmful assumption comes first, whatever the order in which they are found; equally
- * harmful ones keep their order. */
+ * harmful ones keep their order. Heads follow the preprocessing if the weights show them. */
 static void test_order(void) {
     static const char *const found[] = {
         "no configuration", "norm_eps=1e-05",
@@ -74,12 +74,12 @@ static void test_order(void) {
     };
     static const char *const expected[] = {
         "num_heads=3",
+        "mean=0.5 std=0.5",
         "weights=model",
         "img_size=8x8",
         "one norm used twice in each block",
         "bare matrices as [inputs, outputs]",
         "norm_epsilon=1",
-        "mean=0.5 std=0.5",
         "activation=gelu",
         "norm_eps=1e-05",
         "no configuration",
@@ -92,6 +92,12 @@ static void test_order(void) {
     for (i = 0; i < f.assumed.count; i++)
         CHECK_MSG(!strcmp(f.assumed.items[i].what, expected[i]), "%zu: %s expected, found %s", i,
                   expected[i], f.assumed.items[i].what);
+    findings_free(&f);
+    CHECK(findings_assume(&f, "num_heads=3", "read from the weights (154; next best 6: 95)", "") &&
+          findings_assume(&f, "block_type=pre_norm", "read from the weights: the norms fit", "") &&
+          findings_assume(&f, "mean=0.5 std=0.5", "as timm has it", ""));
+    CHECK(!strncmp(f.assumed.items[0].what, "mean=", 5) &&
+          !strcmp(f.assumed.items[1].what, "num_heads=3"));
     findings_free(&f);
 }
 

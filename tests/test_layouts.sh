@@ -39,7 +39,7 @@ refused() { # CASE FILE ARGUMENTS MESSAGE
     if "$CONVERT" "$DATA/$1/$2" -o "$work/refused.vit" $3 >"$work/out" 2>"$work/err"; then
         fail "$1: should be refused"
     elif ! says "$rest"; then fail "$1: expected \"$4\""
-    elif [ "$(grep -cvE '^vit-convert: (check first:|assumed|dropped|one input|--arch) ' "$work/err")" != $lines ]
+    elif [ "$(grep -cvE '^vit-convert: (check first:|assumed|dropped|one input|--arch|--config) ' "$work/err")" != $lines ]
     then fail "$1: expected $lines lines"
     else pass; fi
 }
@@ -130,10 +130,10 @@ prints dino "--set num_heads=2 --set norm_eps=1e-6 --set activation=gelu" "in te
     "under backbone."
 prints einops "--set num_heads=2" "the einops tutorial layout" \
     "squash to 4x4, bilinear, mean 0, std 1" \
-    "vit-convert: check first: assumed block_type=pre_norm" \
+    "vit-convert: assumed block_type=pre_norm" \
     "vit-convert: assumed activation=gelu: as" "vit-convert: assumed pool=avg: as" \
     "rarely important: attn_root=embed_dim_after, pool_prefix=1, norm_eps=1e-05 (--set KEY=VALUE;" \
-    "assumed mean=0 std=1 crop_pct=1 crop_mode=squash interpolation=bilinear: as the" \
+    "vit-convert: check first: assumed mean=0 std=1 crop_pct=1 crop_mode=squash interpolation=bilinear: as the" \
     "attention is divided by 2.82842712 after the softmax"
 prints torch_nn_matrix "--set num_heads=2 --set pool=token --set block_type=post_norm --set \
     activation=relu --set patch_order=chw --img-size 4 --set pos_first_rows=1" \

@@ -220,19 +220,7 @@ static bool read_config(const convert_options *o, const checkpoint *c, settings 
     return training_read(c, &d->config, all, r);
 }
 
-static void settings_from_arch(settings *s, const arch_choice *choice) {
-    vit_config config;
-    rope_options rope;
-    arch_config(choice, &config);
-    settings_from_config(s, &config);
-    arch_rope_options(choice, &rope);
-    settings_from_rope(s, &rope);
-    settings_put(s, SETTING_CROP_PCT, choice->crop_pct);
-    arch_mean_std(choice->norm, s->mean, s->std);
-    s->mean_count = s->std_count = 3;
-}
-
-/* --Takes the name from --arch, or else from the configuration. If a configuration names its
+/* Takes the name from --arch, or else from the configuration. If a configuration names its
  * author's own architecture, its other entries and the tensors must suffice. */
 static bool find_arch(const convert_options *o, settings all[FROM_COUNT], description *d,
                       report *r) {
@@ -445,6 +433,22 @@ static bool match_settings(const convert_options *o, photo_decoder *decoder, blu
            (match_assume(b->match, &b->found) || report_no_memory(r));
 }
 
+/* A name that contradicts the tensors is one of the problems, with the names that fit. */
+static bool take_failure(blueprint *b, report *r) {
+    const facts *f = &b->facts;
+    const char *name = f->all[FROM_NAME].origin;
+    char advice[ARCHS_TEXT + 64], archs[ARCHS_TEXT];
+    if (!b->description.has_arch || r->no_memory || strncmp(r->text, name, strlen(name)) != 0)
+        return findings_take(&b->found, r);
+    snprintf(advice, sizeof advice, "%s%s",
+             archs_by_shape(f->all, &f->seen, &f->wanted, archs) ? "names that fit the tensors: "
+                                                                 : "",
+             archs);
+    if (!findings_wrong(&b->found, r->text, advice)) return report_no_memory(r);
+    *r = report_make();
+    return true;
+}
+
 /* Collects all obstacles into one message. */
 static bool resolve(const convert_options *o, photo_decoder *decoder, blueprint *b, report *r) {
     facts *f = &b->facts;
@@ -466,7 +470,7 @@ static bool resolve(const convert_options *o, photo_decoder *decoder, blueprint 
     if (inspected && found->wrong.count == 0 && !match_settings(o, decoder, b, r)) return false;
     if (!layout_check_told(&f->map, f->all, &f->seen, found, r)) return false;
     if (inspected && !settings_resolve(f->all, &f->seen, &f->wanted, &b->model, found, r)) {
-        if (!findings_take(found, r)) return false;
+        if (!take_failure(b, r)) return false;
     } else if (inspected && !assume_settings(f->all, &f->seen, &b->model, found)) {
         return report_no_memory(r);
     }

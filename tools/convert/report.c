@@ -84,10 +84,43 @@ static void print_minor(const finding_list *list, const char *program) {
                  text);
 }
 
+static bool assumes_colours(const finding_list *list) {
+    for (size_t i = 0; i < list->count; i++)
+        if (!strncmp(list->items[i].what, "mean=", 5) || !strncmp(list->items[i].what, "std=", 4))
+            return true;
+    return false;
+}
+
+/* Prints what would settle the assumptions. The last line is about the most harmful. */
+static void print_help(const convert_options *o, const blueprint *b, const char *program) {
+    const facts *f = &b->facts;
+    const char *hint = name_in_file(o->checkpoint);
+    const bool lacks_settings = settings_origin(f->all, SETTING_NORM_EPS) < 0;
+    const bool lacks_colours = !b->description.has_arch && assumes_colours(&b->found.assumed);
+    char archs[ARCHS_TEXT];
+    const bool some_fit = lacks_colours && archs_by_shape(f->all, &f->seen, &f->wanted, archs);
+    if (lacks_settings && (hint || !lacks_colours))
+        report_error(program, NULL, "--arch %s or --config FILE would add settings",
+                     hint ? hint : "NAME");
+    else if (b->found.assumed.count > 0 && f->map.layout->is_open && !b->description.has_arch &&
+             !o->match_input && !(lacks_settings && some_fit))
+        report_error(program, NULL,
+                     "one input with the original's logits would settle all but the "
+                     "preprocessing: --match-input x.npy --match-logits y.npy");
+    if (some_fit)
+        report_error(program, NULL,
+                     "--arch NAME would settle the preprocessing; timm's names that fit the "
+                     "tensors: %s",
+                     archs);
+    else if (lacks_colours && !o->match_folder)
+        report_error(program, NULL,
+                     "--config FILE, or --match-folder DIR with labelled pictures, would settle "
+                     "the preprocessing; no --arch fits the tensors");
+}
+
 /* Prints assumptions by harm, and marks the first of many. */
 static void print_assumed(const convert_options *o, const blueprint *b, const char *program) {
     const finding_list *list = &b->found.assumed;
-    const char *hint = name_in_file(o->checkpoint);
     size_t i, minor = 0;
     for (i = 0; i < list->count; i++) minor += findings_is_minor(list->items[i].what);
     for (i = 0; i < list->count; i++) {
@@ -98,14 +131,7 @@ static void print_assumed(const convert_options *o, const blueprint *b, const ch
                      item->options);
     }
     if (minor > 1) print_minor(list, program);
-    if (settings_origin(b->facts.all, SETTING_NORM_EPS) < 0)
-        report_error(program, NULL, "--arch %s or --config FILE would add settings",
-                     hint ? hint : "NAME");
-    else if (b->found.assumed.count > 0 && b->facts.map.layout->is_open &&
-             !b->description.has_arch && !o->match_input)
-        report_error(program, NULL,
-                     "one input with the original's logits would settle all but the "
-                     "preprocessing: --match-input x.npy --match-logits y.npy");
+    print_help(o, b, program);
 }
 
 /* Prints the tensors that are dropped for one reason. */

@@ -1,5 +1,6 @@
 #include "model/resolve.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -320,4 +321,158 @@ bool assume_settings(const settings all[FROM_COUNT], const settings_seen *seen,
     a.found = f;
     return assume_defaults(&a) && assume_evidence(&a) && assume_usual(&a) &&
            (!seen->is_open || assume_structure(&a)) && assume_preprocessing(&a);
+}
+
+/* === Architectures by shape === */
+
+void settings_from_arch(settings *s, const arch_choice *choice) {
+    vit_config config;
+    rope_options rope;
+    arch_config(choice, &config);
+    settings_from_config(s, &config);
+    arch_rope_options(choice, &rope);
+    settings_from_rope(s, &rope);
+    settings_put(s, SETTING_CROP_PCT, choice->crop_pct);
+    arch_mean_std(choice->norm, s->mean, s->std);
+    s->mean_count = s->std_count = 3;
+}
+
+/* The sources of a conversion, with one name after the other in place of their own. */
+typedef struct trial {
+    settings all[FROM_COUNT];
+    const settings_seen *seen;
+    const patch_request *wanted;
+} trial;
+
+static void try_arch(trial *t, const arch *a) {
+    report ignored = report_make();
+    arch_choice choice;
+    (void)arch_find(a->name, &choice, &ignored); /* a name of the table is found */
+    settings_start(&t->all[FROM_NAME], a->name);
+    settings_from_arch(&t->all[FROM_NAME], &choice);
+}
+
+/* Heads are in no shape, but a file may tell them, or its weights. */
+static bool has_other_heads(const trial *t, const arch *a) {
+    const settings *tensors = &t->all[FROM_TENSORS];
+    return tensors->given[SETTING_NUM_HEADS] &&
+           (int)tensors->value[SETTING_NUM_HEADS] != a->num_heads;
+}
+
+static bool fits(trial *t, const arch *a) {
+    settings_resolved model;
+    findings open = { 0 };
+    report ignored = report_make();
+    bool good;
+    try_arch(t, a);
+    good = !has_other_heads(t, a) &&
+           settings_resolve(t->all, t->seen, t->wanted, &model, &open, &ignored) &&
+           !findings_are_open(&open);
+    findings_free(&open);
+    return good;
+}
+
+/* One value if all are the same. */
+static void append_colours(const char *name, const double values[3], char out[ARCHS_TEXT]) {
+    const bool same = values[0] >= values[1] && values[0] <= values[1];
+    int i;
+    for (i = 0; i < (same ? 1 : 3); i++)
+        text_append(out, ARCHS_TEXT, "%s%.8g", i ? "," : name, values[i]);
+}
+
+/* "vit_tiny_patch16_224, deit3_x and 2 more (mean=0.5 std=0.5)", of those with this mean and
+ * std. */
+static void append_fitting(trial *t, arch_norm norm, char out[ARCHS_TEXT]) {
+    enum { NAMED = 3 };
+    const arch *a;
+    double mean[3], std[3];
+    int count = 0;
+    size_t i;
+    for (i = 0; (a = arch_at(i)) != NULL; i++) {
+        if (a->norm != norm || !fits(t, a)) continue;
+        if (count++ < NAMED)
+            text_append(out, ARCHS_TEXT, "%s%s", count > 1 ? ", " : *out ? "; " : "", a->name);
+    }
+    if (count == 0) return;
+    if (count > NAMED) text_append(out, ARCHS_TEXT, " and %d more", count - NAMED);
+    arch_mean_std(norm, mean, std);
+    append_colours(" (mean=", mean, out);
+    append_colours(" std=", std, out);
+    text_append(out, ARCHS_TEXT, ")");
+}
+
+/* A tensor with the setting in its shape or existence. */
+static const char *tensor_of(setting_key key) {
+    if (setting_rows[key].shown_by) return setting_rows[key].shown_by;
+    switch (key) {
+    case SETTING_DEPTH: return "the last block";
+    case SETTING_MLP_DIM:
+    case SETTING_GATED_MLP: return "blocks.0.mlp.fc1.weight";
+    case SETTING_REG_TOKENS: return "reg_token";
+    case SETTING_NORM_TYPE: return "blocks.0.norm1.bias";
+    case SETTING_POOL: return "attn_pool.latent";
+    case SETTING_STEM: return "the stem";
+    case SETTING_IN_CHANS:
+    case SETTING_PATCH_SIZE:
+    case SETTING_EMBED_DIM: return "patch_embed.proj.weight";
+    default: return "the blocks";
+    }
+}
+
+/* True if an image of this size has as many patches as there are positions, with or without those
+ * of up to five other tokens. */
+static bool has_size(const trial *t, const arch *a) {
+    const int side = a->img_size / a->patch_size, other = t->seen->position_rows - side * side;
+    return t->seen->position_rows == 0 || (other >= 0 && other <= 5);
+}
+
+static void append_nearest(trial *t, char out[ARCHS_TEXT]) {
+    enum { NAMED = 3 };
+    const arch *a, *near[NAMED] = { NULL };
+    double distance[NAMED];
+    const double width = t->all[FROM_TENSORS].value[SETTING_EMBED_DIM];
+    setting_key first;
+    char there[32], here[32];
+    size_t i;
+    int k;
+    for (i = 0; (a = arch_at(i)) != NULL; i++) {
+        double far;
+        try_arch(t, a);
+        far = 2 * settings_contradictions(t->all, t->seen, t->wanted, &first) +
+              (has_size(t, a) ? 0 : 1) + fabs(log(a->embed_dim / width));
+        for (k = NAMED; k > 0 && (!near[k - 1] || distance[k - 1] > far); k--) {
+            if (k == NAMED) continue;
+            near[k] = near[k - 1];
+            distance[k] = distance[k - 1];
+        }
+        if (k == NAMED) continue;
+        near[k] = a;
+        distance[k] = far;
+    }
+    text_append(out, ARCHS_TEXT, "no name of timm fits the tensors; nearest: %s, %s, %s",
+                near[0]->name, near[1]->name, near[2]->name);
+    try_arch(t, near[0]);
+    if (settings_contradictions(t->all, t->seen, t->wanted, &first) == 0) {
+        if (!has_size(t, near[0]))
+            text_append(out, ARCHS_TEXT, "; %s differs first in pos_embed", near[0]->name);
+        return;
+    }
+    text_append(out, ARCHS_TEXT, "; %s differs first in %s (%s %s, the tensors have %s)",
+                near[0]->name, tensor_of(first), setting_rows[first].name,
+                setting_text(first, t->all[FROM_NAME].value[first], there),
+                setting_text(first, t->all[FROM_TENSORS].value[first], here));
+}
+
+bool archs_by_shape(const settings all[FROM_COUNT], const settings_seen *seen,
+                    const patch_request *wanted, char out[ARCHS_TEXT]) {
+    trial t;
+    int norm;
+    memcpy(t.all, all, sizeof t.all);
+    t.seen = seen;
+    t.wanted = wanted;
+    *out = '\0';
+    for (norm = ARCH_HALF; norm <= ARCH_SATELLITE; norm++) append_fitting(&t, (arch_norm)norm, out);
+    if (*out) return true;
+    append_nearest(&t, out);
+    return false;
 }

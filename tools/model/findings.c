@@ -58,11 +58,13 @@ bool subject_find(const char *name, size_t length, subject *s) {
 
 /* === Evidence of heads === */
 
+#define FROM_WEIGHTS "read from the weights"
+
 static const double least_hint = 3; /* one model in ten without any heads reaches this score */
 
 const char *heads_why(const heads_evidence *evidence, char text[HEADS_TEXT]) {
     const heads_candidate *next = &evidence->ranked[1];
-    snprintf(text, HEADS_TEXT, "read from the weights (%.0f; next best %d: %.0f)",
+    snprintf(text, HEADS_TEXT, FROM_WEIGHTS " (%.0f; next best %d: %.0f)",
              evidence->ranked[0].score, next->heads, next->score);
     return text;
 }
@@ -153,11 +155,15 @@ static bool add(finding_list *list, const char *what, const char *why, const cha
     return false;
 }
 
-/* In order of the harm of a wrong value. A wrong number or order of heads, norms or pixels changes
- * the logits altogether; a wrong epsilon changes only their fourth digit. */
+/* In order of likely harm: how often the value is wrong, and how much that changes the logits. A guess
+ * at the number of heads is often wrong and changes them altogether. Colours are wrong for every other
+ * model. Another order of norms or pixels is rare, and an epsilon changes only the fourth digit. */
 static const char *const by_harm[] = {
     "num_heads",
     "head_dim",
+    "mean",
+    "preprocessing of",
+    "std",
     "weights",
     "attention",
     "block_type",
@@ -170,9 +176,6 @@ static const char *const by_harm[] = {
     "img_size",
     "patch_stride",
     "", /* all others */
-    "mean",
-    "preprocessing of",
-    "std",
     "labels",
     "has_final_norm",
     "activation",
@@ -200,6 +203,12 @@ static size_t harm_rank(const char *what) {
     return unlisted;
 }
 
+/* Heads that trained weights show are almost certain, so they follow the preprocessing. */
+static size_t harm_of(const finding *item) {
+    const size_t rank = harm_rank(item->what), last = harm_rank("std=");
+    return rank < last && !strncmp(item->why, FROM_WEIGHTS, strlen(FROM_WEIGHTS)) ? last : rank;
+}
+
 /* From attn_root to norm_eps: settings that nearly all models share, or that affect only late
  * digits. */
 bool findings_is_minor(const char *what) {
@@ -216,7 +225,7 @@ bool findings_assume(findings *f, const char *what, const char *why, const char 
     if (list->count == before) return true;
     items = list->items;
     added = items[before];
-    for (i = before; i > 0 && harm_rank(items[i - 1].what) > harm_rank(what); i--)
+    for (i = before; i > 0 && harm_of(&items[i - 1]) > harm_of(&added); i--)
         items[i] = items[i - 1];
     items[i] = added;
     return true;

@@ -705,12 +705,8 @@ static bool resolve_resampling(resolver *m, report *r) {
                        setting_text(SETTING_POS_RESAMPLE, (int)how, word));
 }
 
-/* Each step depends on the entries that the previous steps put into config. */
-bool settings_resolve(const settings all[FROM_COUNT], const settings_seen *seen,
-                      const patch_request *wanted, settings_resolved *model, findings *f,
-                      report *r) {
-    char detail[VIT_MAX_DETAIL];
-    resolver resolving, *m = &resolving;
+static void start(resolver *m, const settings all[FROM_COUNT], const settings_seen *seen,
+                  const patch_request *wanted, settings_resolved *model, findings *f) {
     memset(model, 0, sizeof *model);
     memcpy(m->all, all, sizeof m->all);
     m->seen = seen;
@@ -720,11 +716,24 @@ bool settings_resolve(const settings all[FROM_COUNT], const settings_seen *seen,
     m->stored = &model->stored;
     m->notes = &model->notes;
     m->found = f;
-    if (!resolve_flat_patch(m, r)) return false;
+}
+
+static void merge_equivalents(resolver *m) {
     expand_ratio(m);
     forget_other_width(m);
     fill_mlp_dim(m);
     expand_patch(m);
+}
+
+/* Each step depends on the entries that the previous steps put into config. */
+bool settings_resolve(const settings all[FROM_COUNT], const settings_seen *seen,
+                      const patch_request *wanted, settings_resolved *model, findings *f,
+                      report *r) {
+    char detail[VIT_MAX_DETAIL];
+    resolver resolving, *m = &resolving;
+    start(m, all, seen, wanted, model, f);
+    if (!resolve_flat_patch(m, r)) return false;
+    merge_equivalents(m);
     if (!check_contradictions(m, r) || !copy_fields(m, r)) return false;
     if (m->config->representation_dim == 0) m->config->representation_act = 0;
     m->config->has_final_norm = shown_of(m, SETTING_FINAL_NORM) != 0;
@@ -746,4 +755,25 @@ bool settings_resolve_all(const settings all[FROM_COUNT], const settings_seen *s
                       (!findings_are_open(&open) || findings_refuse(&open, false, r));
     findings_free(&open);
     return good;
+}
+
+int settings_contradictions(const settings all[FROM_COUNT], const settings_seen *seen,
+                            const patch_request *wanted, setting_key *first) {
+    settings_resolved model;
+    findings open = { 0 };
+    report ignored = report_make();
+    resolver m;
+    int count, key;
+    start(&m, all, seen, wanted, &model, &open);
+    *first = SETTING_PATCH_SIZE;
+    count = !resolve_flat_patch(&m, &ignored);
+    merge_equivalents(&m);
+    for (key = 0; key < SETTING_COUNT; key++) {
+        if (!(setting_rows[key].sources & SETTING_IS_CHECKED) ||
+            check_contradiction(&m, (setting_key)key, &ignored))
+            continue;
+        if (count++ == 0) *first = (setting_key)key;
+    }
+    findings_free(&open);
+    return count;
 }

@@ -10,6 +10,7 @@
 #include "model/findings.h"
 #include "model/positions.h"
 #include "model/settings.h"
+#include "model/timm_names.h"
 #define VIT_TOOLS
 #include "vit.h"
 
@@ -94,6 +95,22 @@ bool assume_settings(const settings all[FROM_COUNT], const settings_seen *seen,
 /* settings_resolve, but open questions are a failure. */
 bool settings_resolve_all(const settings all[FROM_COUNT], const settings_seen *seen,
                           const patch_request *wanted, settings_resolved *model, report *r);
+
+/* === Architectures by shape === */
+
+/* The settings of an architecture of timm. */
+void settings_from_arch(settings *s, const arch_choice *choice);
+
+/* The number of settings in which the name or the configuration contradicts the tensors, and the
+ * first of them. */
+int settings_contradictions(const settings all[FROM_COUNT], const settings_seen *seen,
+                            const patch_request *wanted, setting_key *first);
+
+/* Names whose models have these tensors, with their mean and std; without any, the nearest names
+ * and the first tensor that differs from the nearest one's. all[FROM_NAME] has no effect. */
+enum { ARCHS_TEXT = 1536 };
+bool archs_by_shape(const settings all[FROM_COUNT], const settings_seen *seen,
+                    const patch_request *wanted, char text[ARCHS_TEXT]); /* true if some fit */
 
 /* Input pixels, along a side, for one pixel of a stem's feature map; 1 without a stem. */
 int settings_stem_stride(const settings *s);
