@@ -644,11 +644,13 @@ static bool ask(const char *name, photo_decoder *decoder, sandbox_request *reque
     const image_file_kind *kind = known ? NULL : image_file_kind_of(request->data, request->size);
     const bool other = !known && request->size > 0 && decoder->other.text;
     char note[SANDBOX_NOTE_SIZE] = "";
+    bool good;
     request->flags = decoder->flags;
     request->note = note;
-    if (!(other ? answer_by_command(decoder, request, image, r)
-                : answer(decoder, request, image, r) || lack_command(decoder, kind, r)))
-        return report_file(r, name);
+    good = other ? answer_by_command(decoder, request, image, r)
+                 : answer(decoder, request, image, r) || lack_command(decoder, kind, r);
+    request->note = NULL; /* the caller's request outlives the note */
+    if (!good) return report_file(r, name);
     if (strcmp(note, IMAGE_FILE_GREY16) == 0 &&
         __atomic_exchange_n(&decoder->said_grey16, 1, __ATOMIC_RELAXED))
         note[0] = '\0';

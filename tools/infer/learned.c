@@ -660,6 +660,7 @@ static void hold_out(learning *l) {
  * prove certainty. */
 static double cross_entropy(learning *l, double temperature) {
     const learned_set *set = l->set;
+    const bool several = l->tags != NULL;
     double sum = 0, any = 0;
     int count = 0;
     for (int i = 0; i < set->count; i++) {
@@ -671,12 +672,12 @@ static double cross_entropy(learning *l, double temperature) {
             const double z = (double)held[c] / temperature;
             l->scores[c] = z;
             mean += z / (double)l->classes;
-            if (!set->several) continue;
+            if (!several) continue;
             all = vit_learn_log(1 + vit_learn_exp(z < 0 ? z : -z)) + (z > 0 ? z : 0);
             sum += all - (l->tags[(size_t)i * l->classes + c] ? z : 0);
             any += (all - z / 2) / (double)l->classes;
         }
-        if (set->several) continue;
+        if (several) continue;
         all = vit_learn_softmax(l->scores, set->classes.count);
         sum += all - (double)held[l->class_of[i]] / temperature;
         any += all - mean;
