@@ -15,8 +15,9 @@
 
 #include "../tar_writer.h"
 #include "../tiny_model.h"
-#include "base/report.h"
 #include "base/source.h"
+#include "text/token_plan.h"
+#include "base/report.h"
 #include "checkpoint/zip.h"
 #include "fuzz_zip.h"
 
@@ -271,6 +272,92 @@ static void write_labels(void) {
         write_seed("labels", -1, texts[i], strlen(texts[i]));
 }
 
+/* === tokenizers: a small one of each algorithm, with a step of each kind; the small files === */
+
+static void take_tokens(const char *path, int kind) {
+    static const char text[] = "a Cat &amp; \xce\xa3!";
+    unsigned char *data;
+    size_t size;
+    report r = report_make();
+    if (!source_read_all(path, 7000, &data, &size, &r)) exit(1);
+    if (size <= 7000) {
+        data = realloc(data, size + sizeof text);
+        if (!data) exit(1);
+        memcpy(data + size, text, sizeof text - 1);
+        write_seed("tokens", kind | (int)(sizeof text - 1) << 2, data, size + sizeof text - 1);
+    }
+    free(data);
+}
+
+static void write_tokens(int algorithm, uint32_t kind) {
+    static const char text[] = "ab &#65; a<x> e\xcc\x81 b\xce\xa3 \xe2\x96\x81"
+                               "aab";
+    static const char *const pieces[] = { "a", "b",     "ab",   "aab", "\xe2\x96\x81",
+                                          "e", "b\xff", "a\xff" };
+    tokenizer_blob blob;
+    report r = report_make();
+    tplan p;
+    tplan_start(&p);
+    p.algorithm = algorithm;
+    p.flags = TPLAN_FUSES;
+    p.context = 16;
+    p.num_ids = 40;
+    p.begin = 30;
+    p.end = 31;
+    p.unknown = 32;
+    for (uint32_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
+        const float score = -1.0f - (float)i;
+        uint32_t bits;
+        memcpy(&bits, &score, 4);
+        tplan_add(&p, &p.pieces, pieces[i], strlen(pieces[i]), bits, i);
+        if (i == 2 || i == 3) tplan_add(&p, &p.merges, pieces[i], strlen(pieces[i]), i, i - 1);
+    }
+    tplan_add(&p, &p.words, "'s", 2, UINT32_MAX, 0);
+    tplan_add(&p, &p.raw, "<x>", 3, 33, 0);
+    tplan_add(&p, &p.cleaned, "!", 1, 34, 0);
+    tplan_step_replace(&p, &p.first, "e\xcc\x81", "\xc3\xa9");
+    tplan_step_collapse_spaces(&p, &p.steps, 1);
+    tplan_step_prepend(&p, &p.steps, "\xe2\x96\x81", true);
+    p.first.rows[0][0] = kind;
+    if (!tplan_write(&p, &blob, &r)) exit(1);
+    blob.data[16] = (unsigned char)(kind %
+                                    3); /* how it splits; the table of classes would be large */
+    if (blob.size < 8000) {
+        unsigned char *data = realloc(blob.data, blob.size + sizeof text);
+        if (!data) exit(1);
+        memcpy(data + blob.size, text, sizeof text - 1);
+        write_seed("tokens", (int)(sizeof text - 1) << 2, data, blob.size + sizeof text - 1);
+        blob.data = data;
+    }
+    free(blob.data);
+    tplan_free(&p);
+}
+
+static void write_all_tokens(const char *tests_data) {
+    static const struct {
+        const char *name;
+        int kind;
+    } files[] = { { "siglip/spiece.model", 1 }, { "bpe.txt", 3 }, { "bpe.txt.gz", 3 } };
+    static const char json[] =
+        "{\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Lowercase\"},{\"type\":"
+        "\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"_\"}]},\"pre_tokenizer\":null,"
+        "\"added_tokens\":[{\"id\":7,\"content\":\"<x>\",\"normalized\":false}],\"post_processor\":{"
+        "\"type\":\"TemplateProcessing\",\"single\":[{\"Sequence\":{\"id\":\"A\"}},{\"SpecialToken\":{"
+        "\"id\":\"<x>\"}}],\"special_tokens\":{\"<x>\":{\"ids\":[7]}}},\"model\":{\"type\":\"BPE\","
+        "\"unk_token\":\"u\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,\"u\":3},\"merges\":[\"a b\"]}}ab <x>";
+    char path[512];
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        snprintf(path, sizeof path, "%s/tokens/%s", tests_data, files[i].name);
+        take_tokens(path, files[i].kind);
+    }
+    write_seed("tokens", 2 | 6 << 2, json, sizeof json - 1);
+    for (int algorithm = 0; algorithm < 3; algorithm++)
+        for (uint32_t kind = 1; kind <= 6; kind++) {
+            write_tokens(algorithm, kind);
+            write_tokens(algorithm, kind | 1 << 8);
+        }
+}
+
 static void write_jsons(void) {
     static const char *const texts[] = {
         "{\"a\": [1, -2.5e3, true, false, null, \"\\u00e4\\n\"], \"b\": {}}",
@@ -435,6 +522,7 @@ int main(int argc, char **argv) {
     write_ggmls();
     write_labels();
     write_jsons();
+    write_all_tokens(argv[1]);
     write_numbers();
     write_archives();
     take_all(argv[1], "checkpoints", take_checkpoint);

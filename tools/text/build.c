@@ -29,40 +29,40 @@ static void clean_clip_fast(tplan *p) {
     tplan_step_lower(p, &p->steps);
 }
 
-static void finish_clip(tplan *p, const tokenizer_source *from, int context) {
+static bool finish_clip(tplan *p, const tokenizer_source *from, const text_facts *f, report *r) {
     const bool openai = from->cleaning == TEXT_OPENAI;
     p->algorithm = TPLAN_BPE_BYTES;
     p->split = TPLAN_SPLIT_CLASSES;
-    p->context = from->context ? from->context : context ? context : 77;
+    p->context = from->context ? from->context : f->context ? f->context : 77;
     clip_add_words(p, openai);
     if (openai) {
         clean_openai(p);
         p->pad = 0;
-        return;
+        return true;
     }
     clean_clip_fast(p);
     p->pad = p->end;
+    if (f->pad[0] && strcmp(f->pad, CLIP_END) != 0) { /* "!" */
+        const tplan_entry *pad;
+        tplan_sort(&p->pieces);
+        pad = tplan_find(&p->pieces, f->pad, strlen(f->pad));
+        if (!pad) return report_fail(r, "%s: lacks the pad token '%s'", from->path, f->pad);
+        p->pad = (int)pad->id;
+    }
     tplan_add(p, &p->cleaned, CLIP_BEGIN, strlen(CLIP_BEGIN), (uint32_t)p->begin, 0);
     tplan_add(p, &p->raw, CLIP_END, strlen(CLIP_END), (uint32_t)p->end, 0);
+    return true;
 }
 
 /* === Facts beside the tokenizer === */
 
-typedef struct facts {
-    char class_name[64];
-    int add_begin, add_end; /* -1: not said */
-    bool lower_case;
-    char pad[64];
-    int context; /* 0: not said */
-} facts;
-
 /* A token is a string, or an object with its content. */
 static void copy_token(char *to, size_t size, const json_value *token) {
     const char *text = json_string(token, json_string(json_get(token, "content"), ""));
-    if (strlen(text) < size) strcpy(to, text);
+    if (*text && strlen(text) < size) strcpy(to, text);
 }
 
-static bool read_facts_file(facts *f, const char *path, report *r) {
+static bool read_facts_file(text_facts *f, const char *path, report *r) {
     json_document document;
     const json_value *root, *text;
     char *data;
@@ -80,6 +80,8 @@ static bool read_facts_file(facts *f, const char *path, report *r) {
         f->add_end = json_bool(json_get(root, "add_eos_token"), true);
     if (json_bool(json_get(root, "do_lower_case"), false)) f->lower_case = true;
     copy_token(f->pad, sizeof f->pad, json_get(root, "pad_token"));
+    copy_token(f->begin, sizeof f->begin, json_get(root, "bos_token"));
+    copy_token(f->end, sizeof f->end, json_get(root, "eos_token"));
     text = json_get(json_get(root, "model_cfg"), "text_cfg"); /* open_clip_config.json */
     if (!f->context && json_integer(json_get(root, "model_max_length"), 0) <= 65536)
         f->context = (int)json_integer(json_get(root, "model_max_length"), 0);
@@ -111,8 +113,8 @@ static void clean_siglip(tplan *p) {
     tplan_step_collapse(p, &p->steps, TPLAN_PYTHON_SPACE, TPLAN_TRIM_BEGIN | TPLAN_TRIM_END);
 }
 
-static bool build_spiece(tplan *p, const char *path, const tokenizer_source *from, const facts *f,
-                         report *r) {
+static bool build_spiece(tplan *p, const char *path, const tokenizer_source *from,
+                         const text_facts *f, report *r) {
     const bool siglip = from->cleaning != TEXT_NONE &&
                         strncmp(f->class_name, "SiglipTokenizer", 15) == 0;
     if (from->cleaning == TEXT_CANONICALIZE) clean_canonicalize(p);
@@ -137,13 +139,13 @@ static bool build_spiece(tplan *p, const char *path, const tokenizer_source *fro
 
 /* === tokenizer.json === */
 
-static bool build_json(tplan *p, const char *path, const tokenizer_source *from, const facts *f,
-                       bool *precompiled, report *r) {
+static bool build_json(tplan *p, const char *path, const tokenizer_source *from,
+                       const text_facts *f, bool *precompiled, report *r) {
     if (from->cleaning == TEXT_CANONICALIZE) clean_canonicalize(p);
     if (from->cleaning == TEXT_OPENAI) clean_openai(p);
     if (from->lower_case || strncmp(f->class_name, "Siglip2Tokenizer", 16) == 0)
         tplan_step_lower(p, &p->steps);
-    if (!json_tokenizer_read(p, path, f->pad, precompiled, r)) return false;
+    if (!json_tokenizer_read(p, path, f, precompiled, r)) return false;
     if (p->context == 0) p->context = p->algorithm == TPLAN_BPE_BYTES ? 77 : 64;
     if (f->context) p->context = f->context;
     if (from->context) p->context = from->context;
@@ -196,8 +198,9 @@ bool tokenizer_exists(const char *at) {
 }
 
 /* The files beside the tokenizer that say how it is used. */
-static bool read_facts(facts *f, const char *tokenizer, report *r) {
-    static const char *const names[] = { "tokenizer_config.json", "open_clip_config.json" };
+static bool read_facts(text_facts *f, const char *tokenizer, report *r) {
+    static const char *const names[] = { "special_tokens_map.json", "tokenizer_config.json",
+                                         "open_clip_config.json" };
     char folder[MAX_PATH_SIZE], path[MAX_PATH_SIZE];
     size_t n = paths_folder_length(tokenizer);
     memset(f, 0, sizeof *f);
@@ -211,7 +214,7 @@ static bool read_facts(facts *f, const char *tokenizer, report *r) {
 }
 
 static bool read_files(tplan *p, file_kind kind, const char *path, const char *other,
-                       const tokenizer_source *from, const facts *f, report *r) {
+                       const tokenizer_source *from, const text_facts *f, report *r) {
     char model[MAX_PATH_SIZE];
     bool precompiled = false, good = false;
     switch (kind) {
@@ -229,14 +232,13 @@ static bool read_files(tplan *p, file_kind kind, const char *path, const char *o
         return build_spiece(p, model, from, f, r);
     case FILE_NONE: break;
     }
-    if (good) finish_clip(p, from, f->context);
-    return good;
+    return good && finish_clip(p, from, f, r);
 }
 
 bool tokenizer_build(const tokenizer_source *from, tokenizer_blob *blob, report *r) {
     char path[MAX_PATH_SIZE], other[MAX_PATH_SIZE];
     const file_kind kind = find_files(from->path, path, other);
-    facts f;
+    text_facts f;
     tplan p;
     bool good;
     blob->data = NULL;

@@ -7,6 +7,15 @@
 #define CLIP_BEGIN "<|startoftext|>"
 #define CLIP_END   "<|endoftext|>"
 
+/* What the files beside a tokenizer say of its use. */
+typedef struct text_facts {
+    char class_name[64];
+    char begin[64], end[64], pad[64]; /* tokens, or "" */
+    int add_begin, add_end;           /* -1: not said */
+    bool lower_case;
+    int context; /* 0: not said */
+} text_facts;
+
 /* A whole text file, malloc'ed, with a NUL behind it. */
 bool read_text(const char *path, char **text, size_t *size, report *r);
 
@@ -23,8 +32,9 @@ bool clip_add_merge(tplan *p, const char *left, size_t left_size, const char *ri
  * to Python's regex, and the tokens are words too. */
 void clip_add_words(tplan *p, bool ignore_case);
 
-/* A tokenizer.json. *precompiled: a normalizer is in the .model file alone. pad is a token, or "". */
-bool json_tokenizer_read(tplan *p, const char *path, const char *pad, bool *precompiled, report *r);
+/* A tokenizer.json. *precompiled: a normalizer is in the .model file alone. */
+bool json_tokenizer_read(tplan *p, const char *path, const text_facts *facts, bool *precompiled,
+                         report *r);
 
 /* A .model file: pieces, normalisation, begin, end, pad; raw tokens for the control symbols. siglip: the
  * text follows a prefix that SiglipTokenizer takes off again. */

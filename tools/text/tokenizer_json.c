@@ -330,7 +330,25 @@ static bool read_model(reader *d, const json_value *root) {
            read_post_processor(d, json_get(root, "post_processor"), tokens, 0);
 }
 
-bool json_tokenizer_read(tplan *p, const char *path, const char *pad, bool *precompiled,
+/* transformers sets the ends of Gemma's and Llama's tokenizers by two options, not by the file. */
+static bool set_end(const reader *d, int said, const char *name, const json_value *tokens,
+                    int *id) {
+    if (said == 0) *id = TPLAN_NONE;
+    if (said != 1) return true;
+    *id = id_of(d, name, tokens);
+    return *id >= 0 || report_fail(d->r, "lacks the token '%s' for an end of a text", name);
+}
+
+static bool set_ends(const reader *d, const text_facts *f, const json_value *tokens) {
+    static const char *const classes[] = { "Gemma", "Llama", "Siglip2" };
+    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
+        if (strncmp(f->class_name, classes[i], strlen(classes[i])) == 0)
+            return set_end(d, f->add_begin, f->begin, tokens, &d->p->begin) &&
+                   set_end(d, f->add_end, f->end, tokens, &d->p->end);
+    return true;
+}
+
+bool json_tokenizer_read(tplan *p, const char *path, const text_facts *facts, bool *precompiled,
                          report *r) {
     json_document document;
     reader d = { 0 };
@@ -361,10 +379,11 @@ bool json_tokenizer_read(tplan *p, const char *path, const char *pad, bool *prec
             p->pad = (int)json_integer(json_get(json_get(root, "padding"), "pad_id"), TPLAN_NONE);
             if (!p->context) p->context = (int)json_integer(fixed, 0);
         }
-        if (*pad) {
-            p->pad = id_of(&d, pad, json_get(root, "added_tokens"));
-            if (p->pad < 0) good = report_fail(r, "lacks the pad token '%s'", pad);
+        if (facts->pad[0]) {
+            p->pad = id_of(&d, facts->pad, json_get(root, "added_tokens"));
+            if (p->pad < 0) good = report_fail(r, "lacks the pad token '%s'", facts->pad);
         }
+        good = good && set_ends(&d, facts, json_get(root, "added_tokens"));
     }
     json_free(&document);
     free(text);
