@@ -73,7 +73,7 @@ cell() {
 
 # table TARGET TILES CPU...: a row for each loop whose function fits the pattern
 table() {
-    local target=$1 tiles=$2 file name cpu
+    local target=$1 tiles=$2 file name cpu rows=0
     shift 2
     printf '\n| %s, gcc / clang' "$target"
     printf ' | %s' "$@"
@@ -83,21 +83,23 @@ table() {
     for file in "$work/$target.gcc"/*.s; do
         name=$(basename "$file" .s)
         [[ $name =~ $tiles ]] || continue
+        rows=1
         echo -n "| ${name#vit__}"
         for cpu; do printf ' | %s' "$(cell "$target" "$target.COMPILER/$name.s" "$cpu")"; done
         echo ' |'
     done
+    [ $rows = 1 ] || { echo "no loop of $target has a name like $tiles" >&2; exit 1; }
 }
 
 "$mca" --version | grep -o 'LLVM version.*'
 if [ "${1-aarch64}" = aarch64 ]; then
     loops aarch64 aarch64-linux-gnu-gcc
     loops aarch64 clang --target=aarch64-linux-gnu
-    table aarch64 'neon.*_(full|8|x8)$' cortex-a76 neoverse-n1 neoverse-v1 apple-m1
+    table aarch64 '^vit__tile_.*(neon|dotprod|8_i8mm)$' cortex-a76 neoverse-n1 neoverse-v1 apple-m1
 fi
 if [ "${1-x86_64}" = x86_64 ]; then
     loops x86_64 gcc
     loops x86_64 clang
-    table x86_64 '(sse2|avx2|avxvnni)_full$' haswell skylake alderlake znver3
-    table x86_64 '(avx512_full|_8)$' znver4 icelake-server sapphirerapids
+    table x86_64 '^vit__tile_.*(sse2|avx2|avxvnni)$' haswell skylake alderlake znver3
+    table x86_64 '^vit__tile_.*avx512$' znver4 icelake-server sapphirerapids
 fi
