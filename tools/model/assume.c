@@ -428,8 +428,8 @@ static bool has_size(const trial *t, const arch *a) {
 
 static void append_nearest(trial *t, char out[ARCHS_TEXT]) {
     enum { NAMED = 3 };
-    const arch *a, *near[NAMED] = { NULL };
-    double distance[NAMED];
+    const arch *a, *near[NAMED] = { arch_at(0), arch_at(0), arch_at(0) };
+    double distance[NAMED] = { HUGE_VAL, HUGE_VAL, HUGE_VAL };
     const double width = t->all[FROM_TENSORS].value[SETTING_EMBED_DIM];
     setting_key first;
     char there[32], here[32];
@@ -440,7 +440,7 @@ static void append_nearest(trial *t, char out[ARCHS_TEXT]) {
         try_arch(t, a);
         far = 2 * settings_contradictions(t->all, t->seen, t->wanted, &first) +
               (has_size(t, a) ? 0 : 1) + fabs(log(a->embed_dim / width));
-        for (k = NAMED; k > 0 && (!near[k - 1] || distance[k - 1] > far); k--) {
+        for (k = NAMED; k > 0 && distance[k - 1] > far; k--) {
             if (k == NAMED) continue;
             near[k] = near[k - 1];
             distance[k] = distance[k - 1];
