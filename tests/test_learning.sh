@@ -11,7 +11,7 @@ export LC_ALL=C
 . tests/built.sh programs
 . tests/checks.sh
 learn=$bin/tools/vit-learn classify=$bin/tools/vit-classify info=$bin/tools/vit-info
-evaluate=$bin/tools/vit-evaluate convert=$bin/tools/vit-convert
+evaluate=$bin/tools/vit-evaluate convert=$bin/tools/vit-convert embed=$bin/tools/vit-embed
 base=$root/models/cifar10-vit.vit
 
 : >"$work/out"
@@ -164,6 +164,51 @@ try "$learn" several.vit expected.vit -o bad.vit
 is 1
 err '^vit-learn: expected.vit: has one class for each photo, the others have any number$'
 
+# --- rows of vit-embed ----------------------------------------------------------------------
+
+"$embed" -q set -o set.npy
+try "$learn" set.npy -o again.vit
+is 0
+out '^photos +18 of 3 classes, 6 each$'
+same mine.vit again.vit
+"$embed" -q more -o more.npy
+try "$learn" -q -m mine.vit --add more -o expected.vit
+"$embed" -q -m mine.vit more -o more_mine.npy
+try "$learn" -q -m mine.vit --add more_mine.npy -o again.vit
+is 0
+same expected.vit again.vit
+
+# in one pass, with two photos of each class held out
+for class in red green blue; do
+    for i in 10 11 12 13 14 15 16 17 18 19 20 21 22 23; do
+        case $class in red) photo many/red/$i.ppm 200 40 40 7$i ;;
+        green) photo many/green/$i.ppm 40 180 40 8$i ;;
+        *) photo many/blue/$i.ppm 40 60 200 9$i ;; esac
+    done
+    cp set/$class/* many/$class
+done
+"$embed" -q many -o many.npy
+try "$learn" --ridge many.npy -o ridge.vit
+is 0
+quiet err
+out '^photos +60 of 3 classes, 20 each$'
+out '^right +100\.0 % \(\+-0\.0\) of 6 photos held out, in 1 fold$'
+out '^kept +nothing for --add; covariance shrunk by 0\.1$'
+try "$info" --check ridge.vit
+is 0
+out '^  learned: 60 photos of 3 classes, one a photo, Gaussians of one covariance$'
+try "$learn" -q -t 1 --ridge many.npy -o again.vit # any number of threads
+same ridge.vit again.vit
+try "$learn" --json --ridge --known 1 set.npy more.npy many.npy -o again.vit
+is 0
+json 90 photos
+json 0.1 shrinkage
+json 0 kept_bytes
+try "$info" again.vit
+out '^labels +4: "blue" \.\.\. "red"$'
+try "$evaluate" -m again.vit test
+out '^top-1 +100\.00 %  \(12\)$'
+
 # --- one class ------------------------------------------------------------------------------
 
 mkdir -p alone
@@ -244,6 +289,56 @@ echo 'set/red/1.ppm,' >list.csv
 refused "list.csv: names no class: expected lines 'PATH,CLASS'$" "$learn" list.csv
 mkdir empty
 refused 'empty: has no images in subfolders; expected DIR/CLASS/IMAGE$' "$learn" empty
+# embeddings that are not of this model, or have no classes
+refused 'set.npy: has embeddings of another model, .*: embed the photos with this one$' \
+    "$learn" -m other_base.vit set.npy
+refused 'many.npy: has embeddings of another model' "$learn" -m other_base.vit --ridge many.npy
+"$embed" -q --normalize set -o unit.npy
+refused "unit.npy: has other vectors than the input of the model's head: embed" "$learn" unit.npy
+"$embed" -q --pool avg set -o avg.npy
+refused "avg.npy: has other vectors than the input of the model's head: embed" "$learn" avg.npy
+cp set.npy alone.npy
+cp set.txt alone.txt
+refused 'alone.npy: expected a .json beside it, in which vit-embed names the model$' "$learn" alone.npy
+cp set.json alone.json
+sed 's|.*/||' set.txt >alone.txt
+refused "alone.npy: '1.ppm' is in no folder; expected CLASS/PHOTO in each line of its .txt$" \
+    "$learn" alone.npy
+sed 's|.*/|../|' set.txt >alone.txt
+refused "alone.npy: '../1.ppm' is in no folder" "$learn" alone.npy
+refused 'expected a class with at least 10 photos, one of which can be held out: leave out --ridge$' \
+    "$learn" --ridge set.npy
+mkdir single
+cp -r many/red single
+"$embed" -q single -o single.npy
+refused 'expected photos of at least two classes: leave out --ridge$' "$learn" --ridge single.npy
+sed 's|/red/|/BLUE/|' many.txt >twins.txt
+cp many.npy twins.npy
+cp many.json twins.json
+refused "the classes 'blue' and 'BLUE' have the same name" "$learn" --ridge twins.npy
+refused "the classes '[bB].*' and '[bB].*' have the same name" "$learn" twins.npy
+try "$learn" --ridge set -o x.vit
+is 2
+err '^vit-learn: --ridge learns from files OUT.npy of vit-embed alone '
+try "$learn" --ridge --folds 3 many.npy -o x.vit
+is 2
+err '^vit-learn: --ridge takes neither --add, --forget, --several nor --folds '
+for name in set many; do # NaN in the last row
+    cp $name.npy nan.npy
+    cp $name.txt nan.txt
+    cp $name.json nan.json
+    printf '\0\0\300\177' | dd of=nan.npy bs=1 seek=$(($(wc -c <nan.npy) - 4)) conv=notrunc 2>/dev/null
+    case $name in
+    set) refused 'set/red/6.ppm: its embedding has -?nan at 191; expected at most 65504' "$learn" nan.npy ;;
+    *) refused 'many/red/[0-9]+.ppm: its embedding has -?nan at 191; expected at most 65504' \
+        "$learn" --ridge nan.npy ;;
+    esac
+done
+# every model has an embedding: of one without a head, it is the output
+"$convert" "$root/tests/data/fixtures/headless/model.pth" -o headless.vit >/dev/null 2>&1
+try "$learn" -m headless.vit set -o fine.vit
+is 0
+refused 'set.txt: it has no .vit magic number$' "$learn" -m set.txt set
 # NaN in a weight that affects the embedding; the third number of the tensor's record is its place
 place=$(grep -abo 'norm\.weight' "$base" | tail -n 1 | cut -d: -f1)
 place=$(od -An -tu8 -j $((place + 96)) -N 8 "$base")

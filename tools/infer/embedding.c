@@ -611,6 +611,7 @@ static bool read_description(embedding_index *index, const json_value *root, rep
     const char *model = json_string(json_get(root, "model"), NULL);
     if (!find_pool(pool, &index->choice.pool, r)) return false;
     index->choice.block = (int)json_integer(json_get(root, "layer"), -1) + 1;
+    index->choice.normalize = json_bool(json_get(root, "normalized"), false);
     index->model_hash = strtoull(hash, NULL, 16);
     index->model_path = model ? strdup(model) : NULL;
     if (model && !index->model_path) return report_no_memory(r);

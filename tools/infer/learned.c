@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "image/photo_source.h"
+#include "infer/embedding.h"
 #include "infer/tags.h"
 #include "numbers/learn.h"
 #include "os/os.h"
@@ -204,6 +205,19 @@ static bool round_vector(const learned_set *set, const float *vector, uint16_t *
     return true;
 }
 
+/* A photo of one class, whose label is at `first`. */
+static bool add_row(learned_set *set, const float *vector, const char *path, size_t first,
+                    report *r) {
+    learned_photo *p;
+    if (!photos_append(&set->paths, path, r) ||
+        !add_photo(set, set->paths.paths[set->paths.count - 1], r))
+        return false;
+    p = &set->photos[set->count - 1];
+    p->first = (int)first;
+    p->count = 1;
+    return round_vector(set, vector, halves_of(set, p), path, r);
+}
+
 /* infer_take */
 static bool take_photo(void *user, infer_result *result, report *r) {
     taking *t = user;
@@ -321,6 +335,80 @@ bool learned_add_photos(learned_set *set, const char *path, const infer_settings
     const bool good = photos_is_folder(path) ? add_folder(set, path, settings, r)
                                              : add_lists(set, path, settings, r);
     return good || report_file(r, path);
+}
+
+/* === Rows that vit-embed has written === */
+
+static bool open_rows(embedding_index *index, const char *path, const vit_model *model, report *r) {
+    const embedding_choice *choice = &index->choice;
+    if (!embedding_open(index, path, NULL, r)) return false;
+    if (!index->described)
+        (void)report_fail(r, "expected a .json beside it, in which vit-embed names the model");
+    else if (index->model_hash != embedding_model_hash(model))
+        (void)report_fail(r,
+                          "has embeddings of another model, %.200s: embed the photos with this "
+                          "one",
+                          index->model_path ? index->model_path : "which has no name");
+    else if (choice->pool != EMBEDDING_HEAD || choice->block || choice->normalize)
+        (void)report_fail(r, "has other vectors than the input of the model's head: embed the "
+                             "photos without --pool, --block and --normalize");
+    else if (index->vectors.dims[1] != vit_embedding_dim(model))
+        (void)report_fail(r, "expected vectors of %d numbers, found %lld", vit_embedding_dim(model),
+                          (long long)index->vectors.dims[1]);
+    if (!r->failed) return true;
+    embedding_close(index);
+    return report_file(r, path);
+}
+
+/* The number of the class whose name is that of the photo's folder. Often it is that of the row
+ * before. -1: see the report. */
+static int class_of_row(learned_set *set, const char *path, int before, report *r) {
+    const char *end = strrchr(path, '/'), *folder = end;
+    size_t length;
+    char *name;
+    int found;
+    while (folder && folder > path && folder[-1] != '/') folder--;
+    length = folder ? (size_t)(end - folder) : 0;
+    if (length == 0 || (length <= 2 && !strncmp(folder, "..", length)))
+        return (void)report_fail(r,
+                                 "'%.200s' is in no folder; expected CLASS/PHOTO in each line of "
+                                 "its .txt",
+                                 path),
+               -1;
+    if (before >= 0 && !strncmp(set->classes.paths[before], folder, length) &&
+        !set->classes.paths[before][length])
+        return before;
+    name = malloc(length + 1);
+    if (!name) return (void)report_no_memory(r), -1;
+    memcpy(name, folder, length);
+    name[length] = '\0';
+    found = find_class(set, name, r);
+    free(name);
+    return found;
+}
+
+/* A label for each row. */
+static bool add_row_labels(learned_set *set, const embedding_index *index, report *r) {
+    int found = -1;
+    for (int64_t i = 0; i < index->vectors.dims[0]; i++) {
+        found = class_of_row(set, index->names[i], found, r);
+        if (found < 0) return report_file(r, index->path);
+        if (!add_label(set, found, r)) return false;
+    }
+    return true;
+}
+
+bool learned_add_rows(learned_set *set, const char *path, const vit_model *model, report *r) {
+    const size_t first = set->num_labels;
+    embedding_index index;
+    bool good;
+    if (!open_rows(&index, path, model, r)) return false;
+    good = set_dim(set, vit_embedding_dim(model), r) && add_row_labels(set, &index, r);
+    for (size_t i = 0; good && i < (size_t)index.vectors.dims[0]; i++)
+        good = add_row(set, index.vectors.data + i * (size_t)set->dim, index.names[i], first + i,
+                       r);
+    embedding_close(&index);
+    return good;
 }
 
 bool learned_forget(learned_set *set, const char *name, report *r) {
@@ -496,13 +584,22 @@ static bool sort_photos(learned_set *set, const char *program, report *r) {
     return good;
 }
 
-static bool check_classes(const learned_set *set, report *r) {
+static void note_range(learned_set *set, const int *photos) {
+    set->least = set->most = photos[0];
+    for (int c = 0; c < set->classes.count; c++) {
+        set->least = photos[c] < set->least ? photos[c] : set->least;
+        set->most = photos[c] > set->most ? photos[c] : set->most;
+    }
+}
+
+static bool check_classes(learned_set *set, report *r) {
     int *photos = calloc((size_t)set->classes.count + 1, sizeof *photos);
     bool good = true;
     if (!photos) return report_no_memory(r);
     for (int i = 0; i < set->count; i++)
         for (int k = 0; k < set->photos[i].count; k++)
             photos[set->labels[set->photos[i].first + k]]++;
+    note_range(set, photos);
     for (int c = 0; good && c < set->classes.count; c++)
         if (!photos[c])
             good = report_fail(r,
@@ -536,6 +633,7 @@ typedef struct learning {
     double c;
     void *memory;
     double *weights, *scores; /* of a fold; [classes] */
+    double *part_scores;      /* [BLOCK_PARTS, classes], of learned_fit_sums */
 } learning;
 
 static void learning_free(learning *l) {
@@ -603,14 +701,13 @@ static bool learning_open(learning *l, const learned_set *set, const learned_cho
     l->fold = malloc(room * sizeof *l->fold);
     l->which = malloc(room * sizeof *l->which);
     l->tags = set->several ? calloc(count, l->classes) : NULL;
-    l->memory = malloc(vit_learn_size(set->dim, set->classes.count));
     l->weights = malloc(l->classes * l->row * sizeof *l->weights);
     l->scores = malloc((l->classes + 1) * sizeof *l->scores);
     head->weights = calloc((l->classes + 1) * l->row, sizeof *head->weights);
     head->answers = calloc(count, sizeof *head->answers);
     head->held = calloc(count * l->classes, sizeof *head->held);
     if (!l->values || !l->class_of || !l->fold || !l->which || (set->several && !l->tags) ||
-        !l->memory || !l->weights || !l->scores || !head->weights || !head->answers || !head->held)
+        !l->weights || !l->scores || !head->weights || !head->answers || !head->held)
         return report_no_memory(r);
     fill_values(l);
     l->c = (choice->c > 0 ? choice->c : LEARNED_C) * inverse_variance(l);
@@ -751,16 +848,71 @@ static bool has_none_already(const learned_set *set) {
     return false;
 }
 
-/* Adds a class with a constant score. */
-static bool add_none(learning *l, report *r) {
+/* How much photo i is like all classes at once: its product with the mean of the classes' means,
+ * without itself if it is among the photos of s. */
+static double likeness(const learning *l, const vit_learn_sums *s, bool within, const double *mean,
+                       int i) {
+    const float *x = value_row(l, i);
+    const size_t dim = (size_t)l->set->dim, c = (size_t)l->class_of[i];
+    double all = 0, own = 0;
+    for (size_t d = 0; d < dim; d++) {
+        const double value = (double)x[d];
+        all += value * mean[d];
+        own += value * (value - s->sums[c * dim + d] / s->counts[c]);
+    }
+    return within ? all - own / ((s->counts[c] - 1) * (double)l->classes) : all;
+}
+
+static double deviation(const double *values, int count) {
+    double mean = 0, squares = 0;
+    for (int i = 0; i < count; i++) mean += values[i] / count;
+    for (int i = 0; i < count; i++) squares += (values[i] - mean) * (values[i] - mean) / count;
+    return sqrt(squares);
+}
+
+/* Adds the likeness of each photo that was held out to its score, so that it varies half as much as
+ * the score does, and takes it from the score of LEARNED_NONE: the weights of the classes stay. Of
+ * the shares tried, the half is never much worse than none, and mostly far better:
+ * tools/bench/README.md. */
+static void add_likeness(learning *l, const vit_learn_sums *s, bool within, double *values) {
+    const size_t dim = (size_t)l->set->dim;
+    double *mean = l->head->weights + l->classes * l->row, *scores = values + l->head->held_out;
+    double vary, factor;
+    int count = 0;
+    for (size_t c = 0; c < l->classes; c++)
+        for (size_t d = 0; d < dim; d++)
+            mean[d] += s->sums[c * dim + d] / s->counts[c] / (double)l->classes;
+    for (int i = 0; i < l->set->count; i++) {
+        if (l->head->answers[i].best < 0) continue;
+        scores[count] = (double)l->head->answers[i].score;
+        values[count++] = likeness(l, s, within, mean, i);
+    }
+    vary = deviation(values, count);
+    factor = vary > 0 ? 0.5 * deviation(scores, count) / vary : 0;
+    for (int i = 0, k = 0; i < l->set->count; i++)
+        if (l->head->answers[i].best >= 0)
+            l->head->answers[i].score += (float)(factor * values[k++]);
+    for (size_t d = 0; d < dim; d++) mean[d] *= -factor;
+}
+
+/* A class more, for photos that are like none of the others. s has the sums of the classes, without
+ * the photos that were held out unless they are within it. */
+static bool add_none(learning *l, const vit_learn_sums *s, bool within, report *r) {
     learned_head *head = l->head;
     float *best = malloc(((size_t)head->held_out + 1) * sizeof *best);
+    double *values = calloc(2 * (size_t)head->held_out + 1, sizeof *values);
     int count = 0;
-    if (!best) return report_no_memory(r);
+    if (!best || !values) {
+        free(best);
+        free(values);
+        return report_no_memory(r);
+    }
+    add_likeness(l, s, within, values);
     for (int i = 0; i < l->set->count; i++)
         if (head->answers[i].best >= 0) best[count++] = head->answers[i].score;
     head->none = value_below(best, count, l->choice->known);
     free(best);
+    free(values);
     for (int i = 0; i < l->set->count; i++) {
         const learned_answer *answer = &head->answers[i];
         const bool refused = answer->best >= 0 && (double)answer->score < head->none;
@@ -771,6 +923,19 @@ static bool add_none(learning *l, report *r) {
     head->num_classes++;
     head->weights[l->classes * l->row + l->row - 1] = head->none;
     return true;
+}
+
+static bool add_none_to_all(learning *l, report *r) {
+    const int dim = l->set->dim, classes = l->set->classes.count;
+    void *memory = malloc(vit_learn_sums_size(dim, classes, 0));
+    vit_learn_sums s = vit_learn_sums_at(memory, dim, classes, 0);
+    bool good;
+    if (!memory) return report_no_memory(r);
+    vit_learn_clear(&s);
+    for (int i = 0; i < l->set->count; i++) vit_learn_add(&s, value_row(l, i), l->class_of[i]);
+    good = add_none(l, &s, true, r);
+    free(memory);
+    return good;
 }
 
 /* A single class: the score is the product with its mean, relative to the mean's own product. For a
@@ -813,6 +978,8 @@ static bool fit_alone(learning *l, report *r) {
 static bool fit_classes(learning *l, report *r) {
     learned_head *head = l->head;
     const double work = (double)l->set->count * (double)l->set->dim * (double)l->classes;
+    l->memory = malloc(vit_learn_size(l->set->dim, l->set->classes.count));
+    if (!l->memory) return report_no_memory(r);
     head->folds = l->choice->folds ? l->choice->folds : work <= 2e8 ? LEARNED_FOLDS : 3;
     choose_folds(l, head->folds);
     head->steps = fit(l, -1, head->weights);
@@ -823,7 +990,7 @@ static bool fit_classes(learning *l, report *r) {
     for (size_t i = 0; i < l->classes * l->row; i++) head->weights[i] /= head->temperature;
     rate_held(l);
     return l->set->several || has_none_already(l->set) || l->choice->known >= 1 ||
-           !head->held_out || add_none(l, r);
+           !head->held_out || add_none_to_all(l, r);
 }
 
 bool learned_fit(const learned_set *set, const learned_choice *choice, learned_head *head,
@@ -834,6 +1001,243 @@ bool learned_fit(const learned_set *set, const learned_choice *choice, learned_h
     good = learning_open(&l, set, choice, head, r) &&
            (set->several || set->classes.count > 1 ? fit_classes(&l, r) : fit_alone(&l, r));
     learning_free(&l);
+    return good;
+}
+
+/* === One pass === */
+
+enum { BLOCK_ROWS = 32, BLOCK_PARTS = 16, SMALLEST_CLASS = 10 };
+
+/* What is added up. */
+typedef struct adding {
+    learned_set *set;
+    const learned_choice *choice;
+    embedding_index *files;
+    int num_files;
+    unsigned char *held; /* [rows]: 1: held out                                    */
+    vit_learn_sums sums;
+    double *block, *scratch; /* [BLOCK_ROWS, dim], zero where there is no row; of the ridge */
+    int filled;
+} adding;
+
+/* Every BLOCK_PARTSth row of the triangle x x^T. A number of it is the same sum in the same order
+ * as in vit_learn_add: no thread and no block changes a bit. */
+static void add_part(void *arg, int part) {
+    const adding *a = arg;
+    const size_t dim = (size_t)a->sums.dim;
+    for (size_t i = (size_t)part; i < dim; i += BLOCK_PARTS) {
+        double *to = a->sums.squares + i * (i + 1) / 2;
+        for (const double *x = a->block, *end = x + BLOCK_ROWS * dim; x < end; x += 4 * dim) {
+            const double *x1 = x + dim, *x2 = x1 + dim, *x3 = x2 + dim;
+            const double f = x[i], f1 = x1[i], f2 = x2[i], f3 = x3[i];
+            size_t k = 0;
+            for (; k + 4 <= i + 1; k += 4)
+                for (size_t n = k; n < k + 4; n++)
+                    to[n] = to[n] + f * x[n] + f1 * x1[n] + f2 * x2[n] + f3 * x3[n];
+            for (; k <= i; k++) to[k] = to[k] + f * x[k] + f1 * x1[k] + f2 * x2[k] + f3 * x3[k];
+        }
+    }
+}
+
+static void run_parts(const learned_choice *choice, int count, void (*task)(void *arg, int index),
+                      void *arg) {
+    const vit_executor *executor = choice->executor;
+    if (executor) executor->parallel_for(executor->user, count, task, arg);
+    else
+        for (int i = 0; i < count; i++) task(arg, i);
+}
+
+static void add_block(adding *a) {
+    if (a->filled) run_parts(a->choice, BLOCK_PARTS, add_part, a);
+    memset(a->block, 0, BLOCK_ROWS * (size_t)a->sums.dim * sizeof *a->block);
+    a->filled = 0;
+}
+
+static bool add_to_sums(adding *a, const float *vector, int class_index, const char *path,
+                        report *r) {
+    const size_t dim = (size_t)a->sums.dim;
+    double *to = a->block + (size_t)a->filled * dim;
+    double *sum = a->sums.sums + (size_t)class_index * dim;
+    for (size_t d = 0; d < dim; d++) {
+        to[d] = (double)vector[d];
+        sum[d] += to[d];
+        if (fabs(to[d]) <= 65504) continue;
+        (void)report_fail(r, "its embedding has %g at %zu; expected at most 65504", to[d], d);
+        return report_file(r, path);
+    }
+    a->sums.counts[class_index]++;
+    if (++a->filled == BLOCK_ROWS) add_block(a);
+    return true;
+}
+
+/* The rows that are held out go to the set, the others to the sums. */
+static bool add_rows(adding *a, report *r) {
+    size_t row = 0;
+    for (int f = 0; f < a->num_files; f++) {
+        const embedding_index *index = &a->files[f];
+        const float *x = index->vectors.data;
+        for (int64_t i = 0; i < index->vectors.dims[0]; i++, row++, x += a->set->dim) {
+            const char *path = index->names[i];
+            if (!(a->held[row] ? add_row(a->set, x, path, row, r)
+                               : add_to_sums(a, x, a->set->labels[row], path, r)))
+                return false;
+        }
+    }
+    add_block(a);
+    return true;
+}
+
+/* Of each class, one row in ten, or fewer. */
+static bool choose_held(adding *a, report *r) {
+    learned_set *set = a->set;
+    const size_t rows = set->num_labels;
+    const size_t step = rows / LEARNED_HELD < SMALLEST_CLASS ? SMALLEST_CLASS
+                                                             : rows / LEARNED_HELD + 1;
+    int *seen = calloc((size_t)set->classes.count, sizeof *seen);
+    bool any = false;
+    a->held = calloc(rows, 1);
+    if (!seen || !a->held) {
+        free(seen);
+        return report_no_memory(r);
+    }
+    for (size_t i = 0; i < rows; i++) {
+        a->held[i] = (size_t)++seen[set->labels[i]] % step == 0;
+        any |= a->held[i];
+    }
+    note_range(set, seen);
+    set->added = (int)rows;
+    free(seen);
+    return any || report_fail(r,
+                              "expected a class with at least %d photos, one of which can be held "
+                              "out: leave out --ridge",
+                              SMALLEST_CLASS);
+}
+
+static bool open_files(adding *a, const text_list *paths, const vit_model *model, report *r) {
+    for (; a->num_files < paths->count; a->num_files++) {
+        embedding_index *index = &a->files[a->num_files];
+        if (!open_rows(index, paths->items[a->num_files], model, r)) return false;
+        if (index->vectors.dims[0] > INT32_MAX - (int64_t)a->set->num_labels) {
+            a->num_files++;
+            return report_fail(r, "expected at most %d photos in all", INT32_MAX);
+        }
+        if (!add_row_labels(a->set, index, r)) {
+            a->num_files++;
+            return false;
+        }
+    }
+    return true;
+}
+
+static void score_part(void *arg, int part) {
+    learning *l = arg;
+    double *scores = l->part_scores + (size_t)part * l->classes;
+    for (int i = part; i < l->set->count; i += BLOCK_PARTS) {
+        vit_learn_scores(l->weights, (int)l->classes, value_row(l, i), l->set->dim, scores);
+        for (size_t c = 0; c < l->classes; c++) held_row(l, i)[c] = (float)scores[c];
+    }
+}
+
+static int count_right(const learning *l) {
+    int right = 0;
+    for (int i = 0; i < l->set->count; i++) {
+        const float *held = held_row(l, i);
+        size_t best = 0;
+        for (size_t c = 1; c < l->classes; c++)
+            if (held[c] > held[best]) best = c;
+        right += (int)best == l->class_of[i];
+    }
+    return right;
+}
+
+/* Without what the scores of all classes have in common, as those of vit_learn_fit. */
+static bool fit_ridge(learning *l, const adding *a, double share) {
+    if (!vit_learn_ridge(&a->sums, share, a->scratch, l->weights)) return false;
+    for (size_t d = 0; d < l->row; d++) {
+        double mean = 0;
+        for (size_t c = 0; c < l->classes; c++) mean += l->weights[c * l->row + d];
+        mean /= (double)l->classes;
+        for (size_t c = 0; c < l->classes; c++) l->weights[c * l->row + d] -= mean;
+    }
+    return true;
+}
+
+/* The share with which most of what was held out is right; of equal ones, the first. */
+static bool choose_share(learning *l, const adding *a, report *r) {
+    static const double shares[] = { 0.1, 0.01, 0.001, 0.0001, 0.5 };
+    double chosen = 0;
+    int most = -1;
+    for (size_t i = 0; i < sizeof shares / sizeof shares[0]; i++) {
+        int right;
+        if (!fit_ridge(l, a, shares[i])) continue;
+        run_parts(a->choice, BLOCK_PARTS, score_part, l);
+        right = count_right(l);
+        if (right <= most) continue;
+        most = right;
+        chosen = shares[i];
+    }
+    l->head->share = chosen;
+    if (most < 0 || !fit_ridge(l, a, chosen))
+        return report_fail(r, "the embeddings do not differ enough to learn from");
+    run_parts(a->choice, BLOCK_PARTS, score_part, l);
+    return true;
+}
+
+static bool fit_sums(adding *a, learned_head *head, report *r) {
+    learning l;
+    bool good = learning_open(&l, a->set, a->choice, head, r);
+    l.part_scores = malloc(BLOCK_PARTS * l.classes * sizeof *l.part_scores);
+    good = good && (l.part_scores || report_no_memory(r)) && choose_share(&l, a, r);
+    if (good) {
+        memset(l.fold, 0, (size_t)a->set->count * sizeof *l.fold);
+        head->folds = 1;
+        head->temperature = find_temperature(&l);
+        rate_held(&l);
+        good = has_none_already(a->set) || a->choice->known >= 1 ||
+               add_none(&l, &a->sums, false, r);
+    }
+    for (size_t i = 0; good && i < l.classes * l.row; i++)
+        head->weights[i] = l.weights[i] / head->temperature;
+    free(l.part_scores);
+    learning_free(&l);
+    return good;
+}
+
+static bool adding_start(adding *a, const text_list *paths, const vit_model *model, report *r) {
+    learned_set *set = a->set;
+    const int dim = vit_embedding_dim(model);
+    void *memory;
+    a->files = calloc((size_t)paths->count, sizeof *a->files);
+    if (!a->files) return report_no_memory(r);
+    if (!set_dim(set, dim, r) || !open_files(a, paths, model, r) ||
+        !check_twins(&set->classes, r) || !sort_classes(set, r) || !choose_held(a, r))
+        return false;
+    if (set->classes.count < 2)
+        return report_fail(r, "expected photos of at least two classes: leave out --ridge");
+    memory = malloc(vit_learn_sums_size(dim, set->classes.count, 1));
+    a->scratch = malloc((size_t)dim * ((size_t)dim + 1) / 2 * sizeof *a->scratch);
+    a->block = calloc(BLOCK_ROWS * (size_t)dim, sizeof *a->block);
+    a->sums = vit_learn_sums_at(memory, dim, set->classes.count, 1);
+    if (!memory || !a->scratch || !a->block) return report_no_memory(r);
+    vit_learn_clear(&a->sums);
+    return true;
+}
+
+bool learned_fit_sums(learned_set *set, const vit_model *model, const text_list *paths,
+                      const learned_choice *choice, learned_head *head, report *r) {
+    adding a;
+    bool good;
+    memset(&a, 0, sizeof a);
+    memset(head, 0, sizeof *head);
+    a.set = set;
+    a.choice = choice;
+    good = adding_start(&a, paths, model, r) && add_rows(&a, r) && fit_sums(&a, head, r);
+    for (int f = 0; f < a.num_files; f++) embedding_close(&a.files[f]);
+    free(a.files);
+    free(a.held);
+    free(a.sums.counts);
+    free(a.scratch);
+    free(a.block);
     return good;
 }
 

@@ -5,6 +5,10 @@
  *     learned_add_photos(&set, "photos/", &settings, &r) ...
  *     learned_sort(&set, "vit-learn", &r) ...
  *     learned_fit(&set, &choice, &head, &r) ...
+ *
+ * or, for more photos than memory holds:
+ *
+ *     learned_fit_sums(&set, &model, &paths, &choice, &head, &r) ...
  */
 #ifndef LEARNED_H
 #define LEARNED_H
@@ -14,6 +18,7 @@
 #include <stdint.h>
 
 #include "base/report.h"
+#include "base/text.h"
 #include "image/photos.h"
 #include "infer/infer.h"
 
@@ -36,6 +41,8 @@ typedef struct learned_set {
     uint16_t *halves;      /* [rows, dim], in any order */
     int *labels;
     int stored, twice; /* stored photos; photos left out as copies */
+    int added;         /* photos of learned_fit_sums; 0 after learned_fit */
+    int least, most;   /* the fewest and the most photos of a class */
     infer_counts counts;
     photo_list paths; /* private, like the following */
     size_t rows, num_labels, capacity, rows_capacity, labels_capacity;
@@ -57,6 +64,10 @@ bool learned_add_stored(learned_set *set, const learned_record *record, report *
  * num_threads, batch, isa, decoder and progress. Unreadable photos are named and counted. */
 bool learned_add_photos(learned_set *set, const char *path, const infer_settings *settings,
                         report *r);
+
+/* Adds the rows of OUT.npy, which vit-embed has written with this model. The class of a photo is the
+ * name of its folder in OUT.txt. */
+bool learned_add_rows(learned_set *set, const char *path, const vit_model *model, report *r);
 
 /* Leaves out the class, and photos that have no other class. */
 bool learned_forget(learned_set *set, const char *name, report *r);
@@ -100,7 +111,8 @@ typedef struct learned_head {
     int num_classes;          /* number of classes, with LEARNED_NONE if it exists */
     bool has_none, alone;     /* alone: a single class, recognised by its mean */
     double *weights;          /* [num_classes, dim + 1] */
-    double temperature, none; /* divisor of the scores; score of LEARNED_NONE */
+    double share;             /* shrinkage of learned_fit_sums */
+    double temperature, none; /* divisor of the scores; bias of LEARNED_NONE */
     int folds, steps;
     learned_answer *answers; /* [photos] */
     float *held;             /* [photos, classes]: probabilities of photos held out */
@@ -112,6 +124,14 @@ typedef struct learned_head {
 bool learned_fit(const learned_set *set, const learned_choice *choice, learned_head *head,
                  report *r);
 void learned_head_free(learned_head *head);
+
+/* Learns from the rows of files OUT.npy, as learned_add_rows does, by vit_learn_ridge. It reads them
+ * once. Its memory does not grow with their number, except for 5 bytes and the name of each row. One
+ * row in ten of each class, at most LEARNED_HELD in all, is not learnt from: these rows choose the
+ * shrinkage and the temperature, and set receives only them. */
+enum { LEARNED_HELD = 5000 };
+bool learned_fit_sums(learned_set *set, const vit_model *model, const text_list *paths,
+                      const learned_choice *choice, learned_head *head, report *r);
 
 /* Finds photos that seem to have a wrong class: another class is the best, and its probability is
  * above its mean over the photos of that class (Northcutt and others, arXiv 1911.00068). list

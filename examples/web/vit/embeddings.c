@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "base/source.h"
 #include "image/photo_source.h"
+#include "infer/embedding.h"
 #include "infer/infer.h"
 #include "os/os.h"
 
@@ -83,6 +84,22 @@ bool labelled_find(labelled_photos *set, const char *root, int limit, report *r)
 }
 
 void labelled_free(labelled_photos *set) { (void)set; }
+
+/* === Files of vit-embed === */
+
+bool embedding_open(embedding_index *index, const char *path, const char *names, report *r) {
+    (void)names;
+    memset(index, 0, sizeof *index);
+    (void)report_fail(r, "is a file of vit-embed; this build reads lists of embeddings");
+    return report_file(r, path);
+}
+
+void embedding_close(embedding_index *index) { (void)index; }
+
+uint64_t embedding_model_hash(const vit_model *model) {
+    (void)model;
+    return 0;
+}
 
 /* === Decoders === */
 
