@@ -548,7 +548,8 @@ typedef struct vit_config {
                                tokens, from 0 to V - 1; 0 for images. Needs a
                                build with VIT_TEXT_ENCODER */
     float logit_scale;      /* of a text encoder: the logit of a photo and a text */
-    float logit_bias;       /*    is logit_scale * cosine + logit_bias           */
+    float logit_bias;       /*    is logit_scale * cosine + logit_bias; over several
+                               texts, head_activation makes probabilities of them */
 
     int resize_height;      /* preprocessing: the photo's size before the crop   */
     int resize_width;
@@ -1046,6 +1047,19 @@ VIT_API vit_result vit_tokenize(const vit_tokenizer *tokenizer, const char *text
    [context]. NULL beyond the last one. */
 VIT_API const char *vit_tokenizer_example(const vit_tokenizer *tokenizer, int index, size_t *size,
                                           int *ids, int *num_ids);
+
+/* The tokenizer of a text encoder: `text` is from vit_model_text and must stay open.
+   VIT_ERROR_UNSUPPORTED if the file has none, VIT_ERROR_CORRUPT if it does not fit the encoder. */
+VIT_API vit_result vit_model_tokenizer(const vit_model *text, vit_tokenizer *tokenizer);
+
+#if !defined(VIT_NO_MALLOC)
+/* The embedding of a NUL-terminated text, [vit_embedding_dim], by the text encoder of `model`, which
+   may be a file of both encoders. vit_cosine compares it with vit_embed's. Each call allocates and
+   frees its memory; vit_tokenize and vit_forward with vit_input.ids are the same in two steps. A
+   text that is too long is cut. Errors are those of vit_model_text, vit_model_tokenizer and
+   vit_tokenize. */
+VIT_API vit_result vit_text_embed(const vit_model *model, const char *text, float *embedding);
+#endif
 #endif
 
 #ifdef __cplusplus
@@ -3060,7 +3074,7 @@ static vit_result vit__check_blocks(const vit_config *c, char *detail) {
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "attention 2, causal, excludes has_rel_pos");
     if (c->representation_act && !c->representation_dim)
         return vit__fail(detail, VIT_ERROR_CORRUPT, "representation_act needs representation_dim");
-    if (c->head_activation && !c->num_classes)
+    if (c->head_activation && !c->num_classes && !c->vocab_size)
         return vit__fail(detail, VIT_ERROR_CORRUPT, "head_activation needs num_classes");
     return VIT_OK;
 }
@@ -13184,6 +13198,56 @@ VIT_API const char *vit_tokenizer_example(const vit_tokenizer *t, int index, siz
     }
     return NULL;
 }
+
+VIT_API vit_result vit_model_tokenizer(const vit_model *text, vit_tokenizer *tokenizer) {
+    uint64_t offset, size;
+    vit_result result;
+    if (!vit__is_checked(text) || !tokenizer) return VIT_ERROR_ARGUMENT;
+    memset(tokenizer, 0, sizeof *tokenizer);
+    offset = vit__find_section(text, "tokenize", &size);
+    if (!text->config.vocab_size || !size) return VIT_ERROR_UNSUPPORTED;
+    result = vit_tokenizer_open(text->data + (size_t)offset, (size_t)size, tokenizer);
+    if (!result && (tokenizer->context != text->config.img_width ||
+                    tokenizer->num_ids > text->config.vocab_size))
+        result = VIT_ERROR_CORRUPT;
+    return result;
+}
+
+#if !defined(VIT_NO_MALLOC)
+VIT_API vit_result vit_text_embed(const vit_model *model, const char *text, float *embedding) {
+    vit_model encoder;
+    vit_tokenizer tokenizer;
+    vit_session session;
+    vit_input in;
+    vit_outputs out;
+    vit_result result;
+    size_t length = 0, size, ids;
+    void *scratch = NULL;
+    int num_ids;
+    if (!text || !embedding) return VIT_ERROR_ARGUMENT;
+    while (text[length]) length++;
+    memset(&session, 0, sizeof session);
+    memset(&in, 0, sizeof in);
+    memset(&out, 0, sizeof out);
+    result = vit_model_text(model, 0, &encoder);
+    if (result) return result;
+    result = vit_model_tokenizer(&encoder, &tokenizer);
+    if (result) return result;
+    size = vit_tokenize_size(&tokenizer, length);
+    ids = (size_t)tokenizer.context * sizeof(int);
+    if (size && size <= SIZE_MAX - ids) scratch = VIT_MALLOC(size + ids);
+    if (!scratch) return VIT_ERROR_MEMORY;
+    in.ids = (int *)scratch; /* the rest is aligned for vit_tokenize too */
+    out.embedding = embedding;
+    result = vit_tokenize(&tokenizer, text, length, (char *)scratch + ids, size, (int *)scratch,
+                          &num_ids, NULL);
+    if (!result) result = vit_session_init(&session, &encoder, NULL, NULL, 0);
+    if (!result) result = vit_forward(&session, &in, &out);
+    vit_session_close(&session);
+    VIT_FREE(scratch);
+    return result;
+}
+#endif
 
 VIT__COLD_END
 #endif

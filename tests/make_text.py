@@ -22,7 +22,9 @@ import torch.nn.functional as F
 from make_layouts import Numbers, safetensors
 
 OUT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "text")
-D, HEADS, DEPTH, MLP, VOCAB, CONTEXT, DIM = 16, 2, 2, 24, 40, 9, 12
+D, HEADS, DEPTH, MLP, CONTEXT, DIM = 8, 2, 2, 12, 9, 12
+MERGES = ["c a", "ca t</w>", "d o", "do g</w>", "t h", "th e</w>", "o n</w>", "i n</w>"]
+VOCAB = 512 + len(MERGES) + 2
 IMAGE, PATCH = 4, 2
 
 
@@ -196,6 +198,23 @@ def hf_siglip_image(s, t, n):
     s[h + "layernorm.weight"], s[h + "layernorm.bias"] = n(D), n(D)
 
 
+# === The tokenizer ===
+
+def characters():
+    """GPT-2's characters for the 256 bytes, in the order of CLIP's ids."""
+    shown = list(range(33, 127)) + list(range(161, 173)) + list(range(174, 256))
+    return [chr(b) for b in shown] + [chr(256 + i) for i in range(256 - len(shown))]
+
+
+def write_tokenizer(path):
+    pieces = characters() + [c + "</w>" for c in characters()]
+    pieces += [m.replace(" ", "") for m in MERGES] + ["<|startoftext|>", "<|endoftext|>"]
+    with open(os.path.join(path, "vocab.json"), "w") as f:
+        json.dump({piece: i for i, piece in enumerate(pieces)}, f, ensure_ascii=False, indent=0)
+    with open(os.path.join(path, "merges.txt"), "w") as f:
+        f.write("#version: 0.2\n" + "\n".join(MERGES) + "\n")
+
+
 # === Cases ===
 
 def write(name, s, config, ids, expected):
@@ -218,6 +237,8 @@ def hf_config(kind, **text):
 
 def main():
     shutil.rmtree(OUT, ignore_errors=True)
+    os.makedirs(os.path.join(OUT, "tokenizer"))
+    write_tokenizer(os.path.join(OUT, "tokenizer"))
     rng = np.random.RandomState(1)
     ids = texts(rng, 0)
 

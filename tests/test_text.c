@@ -24,10 +24,12 @@ static bool convert(const char *name, vit_dtype dtype) {
     convert_options o = { .output = output, .quiet = true, .dtype = dtype };
     conversion *c = calloc(1, sizeof *c);
     report r = report_make();
-    char path[512];
+    char path[512], tokenizer[512];
     bool good;
     snprintf(path, sizeof path, "%s/text/%s/model.safetensors", data, name);
+    snprintf(tokenizer, sizeof tokenizer, "%s/text/tokenizer", data);
     o.checkpoint = path;
+    o.tokenizer = tokenizer;
     settings_start(&o.given, "--set");
     good = c && convert_run(&o, c, &r);
     CHECK_MSG(good, "%s: %s", name, r.text);
@@ -53,7 +55,7 @@ static void run(vit_session *session, const npy_array *ids, const int *numbers, 
     in.batch = (int)ids->dims[0];
     if (numbers) in.ids = numbers;
     else in.pixels = ids->data;
-    out.logits = found;
+    out.embedding = found;
     CHECK(vit_forward(session, &in, &out) == VIT_OK);
 }
 
@@ -91,7 +93,7 @@ static void test_refusals(vit_session *session, const int *numbers) {
     vit_input in = { 0 };
     vit_outputs out = { 0 };
     int *wrong = malloc((size_t)context * sizeof *wrong);
-    out.logits = logits;
+    out.embedding = logits;
     if (!wrong) return;
     memcpy(wrong, numbers, (size_t)context * sizeof *wrong);
     in.ids = wrong;

@@ -564,15 +564,66 @@ static bool keep_text(blueprint *b, report *r) {
     return true;
 }
 
+/* The image encoder's projection is no head with classes but the last layer of the embedding, which
+ * has the text's width. */
+static void embed_projection(blueprint *b) {
+    vit_config *c = &b->model.config;
+    const int width = b->text.model.config.representation_dim;
+    size_t i;
+    if (c->num_classes == 0 || c->num_classes != width || c->representation_dim) return;
+    c->representation_dim = width;
+    c->representation_act = VIT_REPRESENTATION_NONE;
+    c->num_classes = c->head_activation = 0;
+    for (i = 0; i < b->plan.count; i++) {
+        char *name = b->plan.items[i].tensor.name;
+        if (!strcmp(name, "head.weight")) strcpy(name, "pre_logits.fc.weight");
+        if (!strcmp(name, "head.bias")) strcpy(name, "pre_logits.fc.bias");
+    }
+}
+
+/* The folder of the checkpoint, or the checkpoint itself if it is one. malloc'ed. */
+static char *folder_of(const char *checkpoint_path) {
+    const size_t length = source_is_folder(checkpoint_path) ? strlen(checkpoint_path)
+                                                            : paths_folder_length(checkpoint_path);
+    char *path = malloc(length + 2);
+    if (path)
+        snprintf(path, length + 2, "%.*s", length ? (int)length : 1,
+                 length ? checkpoint_path : ".");
+    return path;
+}
+
+/* Reads the tokenizer that --tokenizer names, or the one beside the weights. */
+static bool find_tokenizer(const convert_options *o, blueprint *b, report *r) {
+    char *beside = o->tokenizer ? NULL : folder_of(o->checkpoint);
+    const char *path = o->tokenizer ? o->tokenizer : beside;
+    bool good;
+    if (!path) return report_no_memory(r);
+    if (o->tokenizer || tokenizer_exists(path)) {
+        good = text_read_tokenizer(&b->text, path, b->description.config.document.root, r);
+    } else {
+        text_free(&b->text);
+        memset(&b->text, 0, sizeof b->text);
+        good = findings_assume(&b->found, "no text encoder",
+                               "no tokenizer is beside the weights: expected " TOKENIZER_FILES,
+                               "--tokenizer FILE|none") ||
+               report_no_memory(r);
+    }
+    free(beside);
+    return good;
+}
+
 /* Finds the text encoder of CLIP, SigLIP and their kin. */
 static bool find_text(const convert_options *o, blueprint *b, report *r) {
     vit_config *config = &b->text.model.config;
     if (o->tokenizer && !strcmp(o->tokenizer, "none")) return true;
     if (!text_find(b->checkpoint, b->description.config.document.root, &b->model.config, &b->text,
                    &b->found, r) ||
+        (b->text.map.layout && !find_tokenizer(o, b, r)) ||
         (b->text.map.layout && !keep_text(b, r)))
         return report_file(r, "text encoder (--tokenizer none leaves it out)");
+    if (!b->text.map.layout) return true;
     choose_tolerance(b->facts.all, o->dtype, &config->selftest_tolerance);
+    embed_projection(b);
     return true;
 }
 
@@ -685,7 +736,9 @@ static bool write_text(const convert_options *o, const blueprint *b, cli_output 
                                   .quiet = o->quiet };
     const vit_writer_contents contents = { .config = config,
                                            .dtype = o->dtype,
-                                           .keep = convert_kept(o, config) };
+                                           .keep = convert_kept(o, config),
+                                           .tokenizer = b->text.tokenizer.data,
+                                           .tokenizer_size = b->text.tokenizer.size };
     if (!open_output(o->output, output, r)) return false;
     if (write_model(&from, &contents, output, size, r)) return true;
     cli_output_abandon(output);

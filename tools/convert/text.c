@@ -2,9 +2,11 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "layout/detect.h"
+#include "layout/tables.h"
 #include "layout/views.h"
 
 /* === Sizes, from the tensors === */
@@ -21,7 +23,7 @@ static int64_t size_of(const layout_map *map, const char *tensor, int i) {
 static int64_t projected(const layout_map *map) {
     layout_part part;
     const char *axes;
-    if (!layout_peek(map, "head.weight", 0, &part, &axes) || part.view.ndim != 2) return 0;
+    if (!layout_peek(map, "pre_logits.fc.weight", 0, &part, &axes) || part.view.ndim != 2) return 0;
     return part.view.dims[axes ? 1 : 0];
 }
 
@@ -33,8 +35,9 @@ static bool put_size(const char *name, int64_t size, int *field, report *r) {
 }
 
 static bool put_sizes(const layout_map *map, vit_config *c, report *r) {
-    const int64_t classes = projected(map);
-    c->num_classes = classes <= 1 << 20 ? (int)classes : 0;
+    const int64_t width = projected(map);
+    c->representation_dim = width <= 16384 ? (int)width : 0;
+    c->representation_act = width ? VIT_REPRESENTATION_NONE : 0;
     return put_size("vocabulary", size_of(map, "token_embed.weight", 0), &c->vocab_size, r) &&
            put_size("width", size_of(map, "token_embed.weight", 1), &c->embed_dim, r) &&
            put_size("context length", size_of(map, "pos_embed", 0), &c->img_width, r) &&
@@ -192,6 +195,26 @@ bool text_find(checkpoint *c, const json_value *root, const vit_config *image, t
     return layout_make_plan(&text->map, &text->model, &others, &text->plan, f, r);
 }
 
+bool text_read_tokenizer(text_encoder *text, const char *path, const json_value *root, report *r) {
+    const described d = describe(root);
+    const vit_config *c = &text->model.config;
+    const char *clean = json_string(json_get(json_get(d.text, "tokenizer_kwargs"), "clean"), "");
+    const bool is_hf = text->map.layout == &layout_hf_text;
+    const tokenizer_source from = { .path = path,
+                                    .cleaning = !strcmp(clean, "canonicalize") ? TEXT_CANONICALIZE
+                                                : is_hf                        ? TEXT_HUGGING_FACE
+                                                                               : TEXT_OPENAI,
+                                    .context = c->img_width };
+    vit_tokenizer t;
+    if (!tokenizer_build(&from, &text->tokenizer, r)) return false;
+    if (vit_tokenizer_open(text->tokenizer.data, text->tokenizer.size, &t) != VIT_OK)
+        return report_fail(r, "%s: the tokenizer cannot be read back", path);
+    return t.num_ids <= c->vocab_size ||
+           report_fail(r,
+                       "%s: expected ids below %d, the rows of the text encoder's table, found %d",
+                       path, c->vocab_size, t.num_ids - 1);
+}
+
 bool text_holds(const text_encoder *text, const char *name) {
     size_t i;
     int part;
@@ -205,5 +228,6 @@ bool text_holds(const text_encoder *text, const char *name) {
 
 void text_free(text_encoder *text) {
     layout_free_plan(&text->plan);
+    free(text->tokenizer.data);
     if (text->map.layout) layout_free_map(&text->map);
 }

@@ -11,6 +11,7 @@
 #include "checkpoint/checkpoint.h"
 #include "layout/plan.h"
 #include "model/resolve.h"
+#include "text/tokenizer.h"
 #define VIT_TOOLS
 #include "vit.h"
 
@@ -18,6 +19,7 @@ typedef struct text_encoder {
     layout_map map; /* map.layout NULL: the checkpoint has none */
     settings_resolved model;
     layout_plan plan;
+    tokenizer_blob tokenizer;
 } text_encoder;
 
 /* Finds the text encoder, and its settings: from the tensors, from `root`, the parsed config.json
@@ -25,6 +27,10 @@ typedef struct text_encoder {
  * findings. Zero *text before; free it in any case. */
 bool text_find(checkpoint *c, const json_value *root, const vit_config *image, text_encoder *text,
                findings *f, report *r);
+
+/* Reads the tokenizer at `path`, a file or folder. Refuses one that has other ids than the encoder.
+ */
+bool text_read_tokenizer(text_encoder *text, const char *path, const json_value *root, report *r);
 
 /* True if the text encoder's file holds this tensor of the checkpoint. */
 bool text_holds(const text_encoder *text, const char *name);

@@ -605,9 +605,9 @@ static const layout_rule text_rules[] = {
     LAYOUT_MUST("pos_embed", "embeddings.position_embedding.weight"),
     TOWER_BLOCK,
     LAYOUT_MUST2("norm", "final_layer_norm"),
-    LAYOUT_FROM2("head", "head"),
-    LAYOUT_FROM("head.weight", "../text_projection.weight"),
-    LAYOUT_ZEROS("head.bias", "../text_projection.weight"),
+    LAYOUT_FROM2("pre_logits.fc", "head"),
+    LAYOUT_FROM("pre_logits.fc.weight", "../text_projection.weight"),
+    LAYOUT_ZEROS("pre_logits.fc.bias", "../text_projection.weight"),
     LAYOUT_END
 };
 

@@ -198,10 +198,10 @@ static const layout_rule open_clip_text_rules[] = {
     LAYOUT_MUST("pos_embed", "positional_embedding"),
     RESBLOCK,
     LAYOUT_MUST2("norm", "ln_final"),
-    { "head.weight", LAYOUT_STACK, "io>oi", { "text_projection", NULL, NULL }, LAYOUT_ALWAYS },
-    LAYOUT_FROM2("head", "text_projection"),
-    LAYOUT_ZEROS("head.bias", "text_projection"),
-    LAYOUT_ZEROS("head.bias", "text_projection.weight"),
+    { "pre_logits.fc.weight", LAYOUT_STACK, "io>oi", { "text_projection", NULL, NULL }, LAYOUT_ALWAYS },
+    LAYOUT_FROM2("pre_logits.fc", "text_projection"),
+    LAYOUT_ZEROS("pre_logits.fc.bias", "text_projection"),
+    LAYOUT_ZEROS("pre_logits.fc.bias", "text_projection.weight"),
     LAYOUT_END
 };
 
