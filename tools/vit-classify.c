@@ -92,11 +92,12 @@ static bool open_zero_shot(classifier *c, report *r) {
     const embedding_request asked = {
         PROGRAM, chosen->model, NULL, -1, { chosen->img_size[0], chosen->img_size[1] }
     };
-    if (!zero_shot_open(&c->zero_shot, &chosen->zero_shot, r)) return false;
+    if (!zero_shot_open(&c->zero_shot, &chosen->zero_shot, &asked, &c->model, &c->path, &c->choice,
+                        r))
+        return false;
     c->num_classes = c->zero_shot.count;
     c->cosines = malloc((size_t)c->num_classes * sizeof *c->cosines);
-    if (!c->cosines) return report_no_memory(r);
-    return embedding_open_model(&asked, &c->zero_shot.texts, &c->model, &c->path, &c->choice, r);
+    return c->cosines || report_no_memory(r);
 }
 
 static bool open_model(classifier *c, report *r) {
@@ -104,9 +105,8 @@ static bool open_model(classifier *c, report *r) {
     if (!cli_model_choose(chosen->model, chosen->img_size, &c->model, &c->path, r)) return false;
     c->num_classes = c->model.config.num_classes;
     if (c->num_classes == 0) {
-        (void)report_fail(r,
-                          "names no classes; give some with --classes TEXT.npy, or use vit-embed "
-                          "for its embeddings");
+        (void)report_fail(r, "names no classes; give some with --classes TEXTS, or use vit-embed "
+                             "for its embeddings");
         return report_file(r, c->path);
     }
     if (chosen->zero_shot.sigmoid) c->model.config.head_activation = VIT_HEAD_SIGMOID;
@@ -548,6 +548,7 @@ int main(int argc, char **argv) {
     chosen.zero_shot = none;
     if (!choose(argc, argv, &chosen, &images, &status)) {
         text_list_free(&chosen.lists);
+        text_list_free(&chosen.zero_shot.templates);
         return status;
     }
     memset(&c, 0, sizeof c);
@@ -556,5 +557,6 @@ int main(int argc, char **argv) {
     classifier_close(&c);
     text_list_free(&images);
     text_list_free(&chosen.lists);
+    text_list_free(&chosen.zero_shot.templates);
     return cli_finish(PROGRAM, good ? CLI_OK : CLI_FAILED);
 }

@@ -22,6 +22,7 @@
 #include "infer/classes.h"
 #include "infer/embedding.h"
 #include "infer/infer.h"
+#include "infer/words.h"
 #include "numbers/nearest.h"
 #include "os/os.h"
 #include "picture/picture.h"
@@ -34,7 +35,7 @@
 typedef struct choices {
     embedding_request asked;
     const char *names, *index, *sheet;
-    text_list vectors, lists;
+    text_list vectors, lists, words, minus;
     bool null;
     zero_shot_options zero_shot;
     int k, num_threads, batch;
@@ -96,7 +97,8 @@ static bool has_photos(const job *j) { return j->photos.count + j->chosen->lists
 
 static bool open_model(job *j, report *r) {
     const choices *c = j->chosen;
-    if (!c->asked.model && !compared(j)->model_path && !c->zero_shot.classes) {
+    if (j->path) return true; /* --classes has opened it, or --words */
+    if (!c->asked.model && !compared(j)->model_path) {
         return report_fail(r,
                            "the model that made %.200s is unknown without its .json%s; give it "
                            "with -m MODEL.vit",
@@ -168,6 +170,29 @@ static bool add_vectors(job *j, const char *path, report *r) {
     }
     npy_free(&array);
     return true;
+}
+
+/* Adds the vectors of --words and subtracts those of --minus. */
+static bool add_words(job *j, report *r) {
+    const choices *c = j->chosen;
+    const int count = c->words.count;
+    float *unit = malloc((size_t)j->set.dim * sizeof *unit);
+    words w = { 0 };
+    bool good = unit || report_no_memory(r);
+    good = good && open_model(j, r) &&
+           (words_open(&w, &j->model, c->isa, PROGRAM, r) || report_file(r, j->path)) &&
+           (w.dim == j->set.dim ||
+            report_fail(r, "its texts have vectors of %d values, those of %.200s %d", w.dim,
+                        c->index, j->set.dim));
+    for (int i = 0; good && i < count + c->minus.count; i++) {
+        const char *text = i < count ? c->words.items[i] : c->minus.items[i - count];
+        good = words_embed(&w, text, unit, r);
+        for (int d = 0; good && i >= count && d < w.dim; d++) unit[d] = -unit[d];
+        if (good) add_query(j, unit);
+    }
+    words_close(&w);
+    free(unit);
+    return good;
 }
 
 /* ------------------------------------------------------------------------- */
@@ -309,6 +334,7 @@ static bool search(job *j, report *r) {
     for (int i = 0; i < c->vectors.count; i++) {
         if (!add_vectors(j, c->vectors.items[i], r)) return false;
     }
+    if (c->words.count + c->minus.count && !add_words(j, r)) return false;
     if (has_photos(j) && !infer_photos(j, take_query, r)) return false;
     if (!j->num_queries) return report_fail(r, "no image could be read to search for");
     return find_nearest(j, r);
@@ -558,7 +584,9 @@ static bool run(job *j, report *r) {
     const choices *c = j->chosen;
     const bool classes = c->zero_shot.classes != NULL;
     bool good = open_decoder(j, r) &&
-                (classes ? zero_shot_open(&j->zero_shot, &c->zero_shot, r) : open_index(j, r));
+                (classes ? zero_shot_open(&j->zero_shot, &c->zero_shot, &c->asked, &j->model,
+                                          &j->path, &j->choice, r)
+                         : open_index(j, r));
     if (!good) return false;
     if (c->json) {
         const embedding_index *index = compared(j);
@@ -591,6 +619,7 @@ static const char description[] =
     "Finds the photos whose embeddings are nearest to those of the PHOTOs (their mean, if there\n"
     "are several), by cosine, among the vectors INDEX.npy, which vit-embed wrote with INDEX.txt and\n"
     "INDEX.json, or of all indexes and shards of a FOLDER. It compares every vector.\n"
+    "--words finds photos by a text, alone or with photos, if the model has a text encoder.\n"
     "--duplicates and --classes do other things: see below.\n";
 
 static const char notes[] =
@@ -618,6 +647,8 @@ static const char *check(const choices *c, int operands) {
     if (wrong) return wrong;
     if (classes && duplicates) return "either --classes or --duplicates";
     if (classes && c->names) return "--names is for INDEX.npy; --classes has --class-names";
+    if ((classes || duplicates) && c->words.count + c->minus.count)
+        return "--words and --minus are for a search in INDEX.npy";
     if (classes && c->vectors.count) return "--vector is for a search in INDEX.npy";
     if (!classes && c->zero_shot.sigmoid) return "--sigmoid needs --classes TEXT.npy";
     if (duplicates && c->int8) return "--int8 is for a search, not for --duplicates";
@@ -629,8 +660,9 @@ static const char *check(const choices *c, int operands) {
         return classes ? "missing PHOTO" : "missing INDEX.npy";
     if (duplicates && (operands > 1 || c->vectors.count + c->lists.count))
         return "--duplicates takes INDEX.npy or FOLDER alone";
-    if (!duplicates && !classes && operands + c->vectors.count + c->lists.count < 2)
-        return "missing PHOTO, --list FILE or --vector FILE.npy";
+    if (!duplicates && !classes &&
+        operands + c->vectors.count + c->lists.count + c->words.count + c->minus.count < 2)
+        return "missing PHOTO, --words TEXT, --list FILE or --vector FILE.npy";
     return NULL;
 }
 
@@ -640,6 +672,10 @@ static bool choose(int argc, char **argv, choices *c, text_list *photos, int *st
           &c->asked.model, 0, 0 },
         CLI_OPTION_TOP(&c->k, "how many to print (default 10)", 100000),
         PHOTO_LIST_OPTIONS(&c->lists, &c->null),
+        { 0, "words", "TEXT", "search for what a text says; may be repeated", CLI_LIST, &c->words,
+          0, 0 },
+        { 0, "minus", "TEXT", "away from what a text says; may be repeated", CLI_LIST, &c->minus, 0,
+          0 },
         { 0, "vector", "FILE.npy", "search for these vectors too, [dim] or [n, dim]", CLI_LIST,
           &c->vectors, 0, 0 },
         { 0, "names", "FILE", "file of the names, instead of INDEX.txt", CLI_TEXT, &c->names, 0,
@@ -709,6 +745,9 @@ int main(int argc, char **argv) {
     if (!choose(argc, argv, &chosen, &j.photos, &status)) {
         text_list_free(&chosen.vectors);
         text_list_free(&chosen.lists);
+        text_list_free(&chosen.words);
+        text_list_free(&chosen.minus);
+        text_list_free(&chosen.zero_shot.templates);
         return status;
     }
     good = run(&j, &r);
@@ -716,5 +755,8 @@ int main(int argc, char **argv) {
     job_free(&j);
     text_list_free(&chosen.vectors);
     text_list_free(&chosen.lists);
+    text_list_free(&chosen.words);
+    text_list_free(&chosen.minus);
+    text_list_free(&chosen.zero_shot.templates);
     return cli_finish(PROGRAM, good ? CLI_OK : CLI_FAILED);
 }

@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/source.h"
+#include "cli/model.h"
+#include "infer/words.h"
 #include "os/os.h"
 
 /* === One name === */
@@ -155,14 +158,24 @@ bool class_map_all(const class_map *map, const vit_model *model, const photo_lis
 
 /* === Classes by texts === */
 
-enum { MOST_TEXTS = 1 << 20 };
+enum { MOST_TEXTS = 1 << 20, MOST_BYTES = 1 << 28 };
+
+/* True for a file of vectors, false for texts. */
+static bool are_vectors(const zero_shot_options *options) {
+    const char *dot = strrchr(options->classes, '.');
+    return dot && !strcmp(dot, ".npy");
+}
 
 const char *zero_shot_wrong(const zero_shot_options *options) {
     const bool scaled = !isnan(options->scale), shifted = !isnan(options->bias);
     if (!options->classes) {
         if (options->names) return "--class-names needs --classes TEXT.npy";
+        if (options->templates.count) return "--template needs --classes TEXTS";
         return scaled || shifted ? "--scale and --bias need --classes TEXT.npy" : NULL;
     }
+    if (!are_vectors(options))
+        return options->names ? "--class-names is for vectors, --classes TEXT.npy" : NULL;
+    if (options->templates.count) return "--template is for texts, not for --classes TEXT.npy";
     if (!options->names) return "--classes needs --class-names FILE, with a name for each vector";
     if (shifted && !options->sigmoid) return "--bias needs --sigmoid";
     if (options->sigmoid && !scaled) return "--sigmoid needs the model's --scale";
@@ -188,20 +201,127 @@ static bool check_texts(const zero_shot *z, report *r) {
     return true;
 }
 
-bool zero_shot_open(zero_shot *z, const zero_shot_options *options, report *r) {
-    memset(z, 0, sizeof *z);
+static bool open_vectors(zero_shot *z, const zero_shot_options *options, report *r) {
     if (!embedding_open(&z->texts, options->classes, options->names, r)) return false;
     z->count = (int)z->texts.vectors.dims[0];
     z->scale = isnan(options->scale) ? 100 : (float)options->scale;
     z->bias = isnan(options->bias) ? 0 : (float)options->bias;
     z->sigmoid = options->sigmoid;
-    if (check_texts(z, r)) return true;
-    zero_shot_close(z);
-    return report_file(r, options->classes);
+    return check_texts(z, r) || report_file(r, options->classes);
+}
+
+/* === Texts === */
+
+/* A whole file, malloc'ed, with a NUL behind it. */
+static char *read_file(const char *path, report *r) {
+    source file;
+    char *text = NULL;
+    if (!source_open_file(&file, path, r)) return NULL;
+    if (file.size > MOST_BYTES) (void)report_fail(r, "too large for a list of texts");
+    else if (!(text = malloc((size_t)file.size + 1))) (void)report_no_memory(r);
+    else if (!source_read(&file, 0, text, (size_t)file.size, r)) free(text), text = NULL;
+    else text[file.size] = '\0';
+    source_close(&file);
+    return text;
+}
+
+/* The texts as one string with a separator, '\n' for those of a file, otherwise ','. malloc'ed. */
+static char *read_texts(const char *classes, char *separator, report *r) {
+    char *text;
+    *separator = ',';
+    if (os_kind_of(classes) != OS_FILE) {
+        text = malloc(strlen(classes) + 1);
+        if (text) strcpy(text, classes);
+        else (void)report_no_memory(r);
+        return text;
+    }
+    *separator = '\n';
+    text = read_file(classes, r);
+    if (!text) (void)report_file(r, classes);
+    return text;
+}
+
+/* The next text without white space around it; NULL after the last. */
+static char *next_text(char **rest, char separator) {
+    while (**rest) {
+        char *start = *rest, *end = strchr(start, separator);
+        *rest = end ? end + 1 : start + strlen(start);
+        if (!end) end = *rest;
+        while (start < end && isspace((unsigned char)*start)) start++;
+        while (end > start && isspace((unsigned char)end[-1])) end--;
+        *end = '\0';
+        if (end > start) return start;
+    }
+    return NULL;
+}
+
+/* Cuts the list of texts into names. */
+static bool take_names(zero_shot *z, const char *classes, report *r) {
+    char separator, *rest, *text;
+    size_t most = 2;
+    z->list = read_texts(classes, &separator, r);
+    if (!z->list) return false;
+    for (rest = z->list; *rest; rest++) most += *rest == separator;
+    z->texts.names = malloc(most * sizeof *z->texts.names);
+    if (!z->texts.names) return report_no_memory(r);
+    rest = z->list;
+    while (z->count < MOST_TEXTS && (text = next_text(&rest, separator)))
+        z->texts.names[z->count++] = text;
+    if (z->count == 0) return report_fail(r, "--classes: expected texts, found none");
+    for (int i = 0; i < z->count; i++)
+        for (int k = 0; z->count <= 10000 && k < i; k++)
+            if (!strcmp(z->texts.names[i], z->texts.names[k]))
+                return report_fail(r, "--classes: '%.80s' is there twice", z->texts.names[i]);
+    return true;
+}
+
+static bool embed_texts(zero_shot *z, const zero_shot_options *options, words *w, report *r) {
+    bool good = true;
+    z->own = malloc((size_t)z->count * (size_t)w->dim * sizeof *z->own);
+    if (!z->own) return report_no_memory(r);
+    for (int i = 0; good && i < z->count; i++)
+        good = words_embed_in(w, z->texts.names[i], &options->templates,
+                              z->own + (size_t)i * (size_t)w->dim, r);
+    z->texts.vectors.ndim = 2;
+    z->texts.vectors.dims[0] = z->count;
+    z->texts.vectors.dims[1] = w->dim;
+    z->texts.vectors.data = z->own;
+    z->scale = isnan(options->scale) ? w->text.config.logit_scale : (float)options->scale;
+    z->bias = isnan(options->bias) ? w->text.config.logit_bias : (float)options->bias;
+    z->sigmoid = options->sigmoid || w->text.config.head_activation == VIT_HEAD_SIGMOID;
+    return good && check_texts(z, r);
+}
+
+static bool open_texts(zero_shot *z, const zero_shot_options *options,
+                       const embedding_request *asked, vit_model *model, char **path,
+                       embedding_choice *choice, report *r) {
+    words w = { 0 };
+    bool good;
+    z->texts.path = options->classes;
+    if (!take_names(z, options->classes, r) ||
+        !cli_model_choose(asked->model, asked->img_size, model, path, r))
+        return false;
+    good = words_open(&w, model, VIT_ISA_AUTO, asked->program, r) &&
+           embed_texts(z, options, &w, r) && embedding_choose_joint(choice, asked, w.dim, model, r);
+    words_close(&w);
+    return good || report_file(r, *path);
+}
+
+bool zero_shot_open(zero_shot *z, const zero_shot_options *options, const embedding_request *asked,
+                    vit_model *model, char **path, embedding_choice *choice, report *r) {
+    memset(z, 0, sizeof *z);
+    if (!are_vectors(options)) return open_texts(z, options, asked, model, path, choice, r);
+    return open_vectors(z, options, r) &&
+           embedding_open_model(asked, &z->texts, model, path, choice, r);
 }
 
 void zero_shot_close(zero_shot *z) {
+    if (z->own) z->texts.vectors.data = NULL;
     embedding_close(&z->texts);
+    free(z->own);
+    free(z->list);
+    z->own = NULL;
+    z->list = NULL;
     z->count = 0;
 }
 

@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include "base/report.h"
+#include "base/text.h"
 #include "image/photos.h"
 #include "infer/embedding.h"
 #define VIT_TOOLS
@@ -41,53 +42,54 @@ bool class_map_all(const class_map *map, const vit_model *model, const photo_lis
 
 /* === Classes by texts === */
 
-/* Classes from stored vectors of texts, as CLIP and SigLIP compute them. The nearest text is a
- * photo's class.
+/* Classes from texts, which the model's text encoder turns into vectors, or from stored vectors of
+ * texts, as CLIP and SigLIP compute them. The nearest text is a photo's class.
  *
- *     if (zero_shot_open(&z, &options, &r) &&
- *         embedding_open_model(&asked, &z.texts, &model, &path, &choice, &r)) ...
+ *     if (zero_shot_open(&z, &options, &asked, &model, &path, &choice, &r)) ...
  *     zero_shot_logits(&z, embedding_of(&choice, &model, result), logits);
  *     zero_shot_scores(&z, logits);
  */
 
 /* Options from the command line. */
 typedef struct zero_shot_options {
-    const char *classes, *names; /* the .npy file, and a file with a name for each vector; */
-                                 /* NULL: not given                                         */
-    double scale, bias;          /* NaN: not given, 100 and 0 */
+    const char *classes, *names; /* texts or a .npy file, and a file with a name for each vector; */
+                                 /* NULL: not given                                               */
+    text_list templates;         /* of texts                                                      */
+    double scale, bias;          /* NaN: not given, the text encoder's, or 100 and 0              */
     bool sigmoid;
 } zero_shot_options;
 
 #define ZERO_SHOT_NONE                                                                             \
-    { NULL, NULL, (double)NAN, (double)NAN, false }
+    { NULL, NULL, { NULL, 0 }, (double)NAN, (double)NAN, false }
 
 /* Rows of a table of options; --sigmoid has one in each program. */
+/* clang-format off */
 #define ZERO_SHOT_OPTIONS(o)                                                                       \
-    { 0,                                                                                           \
-      "classes",                                                                                   \
-      "TEXT.npy",                                                                                  \
-      "classify by these vectors of texts, [n, dim], as CLIP and\n"                                \
-      "SigLIP compute them",                                                                       \
-      CLI_TEXT,                                                                                    \
-      &(o)->classes,                                                                               \
-      0,                                                                                           \
-      0 },                                                                                         \
-        { 0,        "class-names", "FILE", "a name for each vector, one per line",                 \
-          CLI_TEXT, &(o)->names,   0,      0 },                                                    \
-        { 0,          "scale",     "S", "factor of their cosines (default 100, as in CLIP)",       \
-          CLI_NUMBER, &(o)->scale, 0,   1e6 },                                                     \
-    {                                                                                              \
-        0, "bias", "B", "term that --sigmoid adds (as in SigLIP; default 0)", CLI_NUMBER,          \
-            &(o)->bias, -1e6, 1e6                                                                  \
-    }
+    { 0, "classes", "TEXTS",                                                                       \
+      "classify by texts: 'a cat, a dog', a file with a text a\n"                                  \
+      "line, or TEXT.npy, their vectors [n, dim]",                                                 \
+      CLI_TEXT, &(o)->classes, 0, 0 },                                                             \
+    { 0, "template", "T",                                                                          \
+      "with {} for a text, such as 'a photo of {}'; of several,\n"                                 \
+      "the mean counts; may be repeated",                                                          \
+      CLI_LIST, &(o)->templates, 0, 0 },                                                           \
+    { 0, "class-names", "FILE", "a name for each vector of TEXT.npy, one per line",                \
+      CLI_TEXT, &(o)->names, 0, 0 },                                                               \
+    { 0, "scale", "S", "factor of their cosines (default: the model's, or 100)",                   \
+      CLI_NUMBER, &(o)->scale, 0, 1e6 },                                                           \
+    { 0, "bias", "B", "term that --sigmoid adds (default: the model's, or 0)",                     \
+      CLI_NUMBER, &(o)->bias, -1e6, 1e6 }
+/* clang-format on */
 
 /* The notes on these options in a program's help. */
-#define ZERO_SHOT_NOTES                                                                            \
-    "The vectors of --classes come from a text model in another program. They are compared with\n" \
-    "the output of the model's head (CLIP's projection) if the widths are equal, else with the\n"  \
-    "embedding. Without --sigmoid, probabilities add up to 1 (CLIP). With it, each class has\n"    \
-    "its own (SigLIP; give the model's --scale and --bias). Vectors of vit-embed work too; the\n"  \
-    "model is then the one that made them, unless -m is given.\n"
+#define ZERO_SHOT_NOTES                                                                              \
+    "--classes needs a model with a text encoder, such as CLIP or SigLIP, which vit-convert takes\n" \
+    "with its tokenizer. Its own softmax or sigmoid, scale and bias make the probabilities.\n"       \
+    "TEXT.npy has vectors of a text model in another program. They are compared with the output\n"   \
+    "of the model's head (CLIP's projection) if the widths are equal, else with the embedding.\n"    \
+    "Without --sigmoid, their probabilities add up to 1 (CLIP). With it, each class has its own\n"   \
+    "(SigLIP; give the model's --scale and --bias). Vectors of vit-embed work too; the model is\n"   \
+    "then the one that made them, unless -m is given.\n"
 
 /* A message if options contradict each other, otherwise NULL. --sigmoid may stand alone. */
 const char *zero_shot_wrong(const zero_shot_options *options);
@@ -97,12 +99,15 @@ typedef struct zero_shot {
     int count;
     float scale, bias;
     bool sigmoid;
+    float *own; /* private: vectors of texts; and the texts */
+    char *list;
 } zero_shot;
 
-/* Opens the files that the options name; the options must live as long. Refuses more than 2^20
- * vectors, and any without a direction: zeros, NaN, infinity. On failure there is nothing to
- * close. */
-bool zero_shot_open(zero_shot *z, const zero_shot_options *options, report *r);
+/* Opens the model, and the files that the options name or the texts that they give; options and
+ * request must live as long. Refuses more than 2^20 vectors, and any without a direction: zeros,
+ * NaN, infinity. Close the model and z and free the path in any case. */
+bool zero_shot_open(zero_shot *z, const zero_shot_options *options, const embedding_request *asked,
+                    vit_model *model, char **path, embedding_choice *choice, report *r);
 void zero_shot_close(zero_shot *z); /* also accepts zeros */
 
 /* Computes scale * cosine + bias of a photo's vector [dim], of any length, and each text:

@@ -707,3 +707,12 @@ bool embedding_open_model(const embedding_request *asked, const embedding_index 
                      "is not the model that made %s, so cosines may be meaningless", index->path);
     return true;
 }
+
+bool embedding_choose_joint(embedding_choice *choice, const embedding_request *asked, int dim,
+                            const vit_model *model, report *r) {
+    embedding_index texts = { 0 };
+    texts.path = "its text encoder";
+    texts.vectors.dims[1] = dim;
+    choice->normalize = true;
+    return choose_for(choice, asked, &texts, model, r) && check_width(choice, &texts, model, r);
+}

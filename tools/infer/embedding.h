@@ -185,4 +185,8 @@ typedef struct embedding_request {
 bool embedding_open_model(const embedding_request *asked, const embedding_index *index,
                           vit_model *model, char **path, embedding_choice *choice, report *r);
 
+/* The choice for vectors that are compared with those of texts, of so many values. */
+bool embedding_choose_joint(embedding_choice *choice, const embedding_request *asked, int dim,
+                            const vit_model *model, report *r);
+
 #endif

@@ -1,0 +1,94 @@
+#include "infer/words.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool words_open(words *w, const vit_model *model, vit_isa isa, const char *program, report *r) {
+    vit_params params = { 0 };
+    vit_result result;
+    memset(w, 0, sizeof *w);
+    w->program = program;
+    params.isa = isa;
+    if (vit_model_text(model, 0, &w->text) != VIT_OK)
+        return report_fail(
+            r, "has no text encoder: expected one of CLIP or SigLIP, converted with the "
+               "tokenizer beside its weights");
+    result = vit_model_tokenizer(&w->text, &w->tokenizer);
+    if (result == VIT_OK) result = vit_session_init(&w->session, &w->text, &params, NULL, 0);
+    if (result != VIT_OK) return report_fail(r, "its text encoder: %s", vit_result_string(result));
+    w->dim = vit_embedding_dim(&w->text);
+    w->ids = malloc((size_t)w->tokenizer.context * sizeof *w->ids);
+    return w->ids || report_no_memory(r);
+}
+
+void words_close(words *w) {
+    vit_session_close(&w->session);
+    free(w->ids);
+    free(w->scratch);
+    memset(w, 0, sizeof *w);
+}
+
+/* Memory for a text of that many bytes, kept for the next. */
+static bool take_scratch(words *w, size_t bytes, report *r) {
+    const size_t size = vit_tokenize_size(&w->tokenizer, bytes);
+    if (w->scratch && w->scratch_size >= size) return true;
+    free(w->scratch);
+    w->scratch = size ? malloc(size) : NULL;
+    w->scratch_size = size;
+    return w->scratch || report_fail(r, "a text of %zu bytes is too long", bytes);
+}
+
+bool words_embed(words *w, const char *text, float *vector, report *r) {
+    const size_t length = strlen(text);
+    vit_text_note note = { 0, 0 };
+    vit_input in = { 0 };
+    vit_outputs out = { 0 };
+    vit_result result;
+    int count;
+    if (!take_scratch(w, length, r)) return false;
+    result = vit_tokenize(&w->tokenizer, text, length, w->scratch, w->scratch_size, w->ids, &count,
+                          &note);
+    if (result == VIT_ERROR_ARGUMENT)
+        return report_fail(r, "'%.60s': byte %zu is not UTF-8", text, note.invalid_at);
+    in.ids = w->ids;
+    out.embedding = vector;
+    if (result == VIT_OK) result = vit_forward(&w->session, &in, &out);
+    if (result != VIT_OK) return report_fail(r, "'%.60s': %s", text, vit_result_string(result));
+    if (note.num_cut)
+        report_error(w->program, NULL, "'%.60s ...' has %zu tokens more than the model reads, %d",
+                     text, note.num_cut, w->tokenizer.context);
+    vit_normalize(vector, w->dim);
+    return true;
+}
+
+/* The template with the text in place of {}; malloc'ed. */
+static char *fill_in(const char *template, const char *text, report *r) {
+    const char *gap = strstr(template, "{}");
+    const size_t size = strlen(template) + strlen(text) + 1;
+    char *filled = gap ? malloc(size) : NULL;
+    if (!gap) (void)report_fail(r, "'%.60s': expected {} in place of the class", template);
+    else if (!filled) (void)report_no_memory(r);
+    else snprintf(filled, size, "%.*s%s%s", (int)(gap - template), template, text, gap + 2);
+    return filled;
+}
+
+bool words_embed_in(words *w, const char *text, const text_list *templates, float *vector,
+                    report *r) {
+    float *one;
+    bool good = true;
+    if (templates->count == 0) return words_embed(w, text, vector, r);
+    one = malloc((size_t)w->dim * sizeof *one);
+    if (!one) return report_no_memory(r);
+    memset(vector, 0, (size_t)w->dim * sizeof *vector);
+    for (int i = 0; good && i < templates->count; i++) {
+        char *filled = fill_in(templates->items[i], text, r);
+        good = filled && words_embed(w, filled, one, r);
+        for (int d = 0; good && d < w->dim; d++) vector[d] += one[d];
+        free(filled);
+    }
+    vit_normalize(vector, w->dim);
+    free(one);
+    return good;
+}
