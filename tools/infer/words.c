@@ -42,7 +42,7 @@ static bool take_scratch(words *w, size_t bytes, report *r) {
 
 bool words_embed(words *w, const char *text, float *vector, report *r) {
     const size_t length = strlen(text);
-    vit_text_note note = { 0, 0 };
+    vit_text_note note = { 0 };
     vit_input in = { 0 };
     vit_outputs out = { 0 };
     vit_result result;
