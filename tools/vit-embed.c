@@ -23,6 +23,7 @@
 #include "cli/output.h"
 #include "infer/embedding.h"
 #include "infer/infer.h"
+#include "infer/words.h"
 #include "os/os.h"
 #include "shards/embed_shards.h"
 #include "vit.h"
@@ -31,7 +32,7 @@
 
 /* The command line. */
 typedef struct choices {
-    const char *model, *output, *names, *pool;
+    const char *model, *output, *names, *pool, *texts;
     text_list lists;
     int img_size[2]; /* height and width; 0: the model's own */
     int block;       /* 0-based; -1: the model's output */
@@ -269,6 +270,67 @@ static bool embed(job *j, const text_list *operands, report *r) {
 }
 
 /* ------------------------------------------------------------------------- */
+/* Texts                                                                     */
+/* ------------------------------------------------------------------------- */
+
+/* Adds the row of each text. */
+static bool add_texts(job *j, words *w, const char *const *texts, int count, report *r) {
+    float *row = malloc((size_t)w->dim * sizeof *row);
+    bool good = row || report_no_memory(r);
+    for (int i = 0; good && i < count; i++)
+        good = words_embed(w, texts[i], row, r) && embedding_add(&j->writer, texts[i], row, r);
+    free(row);
+    return good;
+}
+
+static void write_text_summary(job *j, FILE *file) {
+    json_writer w = json_write_to(file);
+    json_put_begin(&w, NULL, '{');
+    embedding_put(&w, &j->choice, &j->model, j->path);
+    json_put_integer(&w, "texts", j->writer.dims[0]);
+    json_put_integer(&w, "dim", j->writer.dims[1]);
+    json_put_end(&w, '}');
+    putc('\n', file);
+}
+
+static bool write_texts(job *j, words *w, const char *const *texts, int count, report *r) {
+    j->writer.type = j->chosen->half ? NPY_F16 : NPY_F32;
+    if (!embedding_create(&j->writer, r)) return false;
+    if (!embedding_begin(&j->writer, &j->choice, &j->model, r) ||
+        !add_texts(j, w, texts, count, r)) {
+        embedding_abandon(&j->writer);
+        return false;
+    }
+    write_text_summary(j, j->writer.json.file);
+    if (!embedding_commit(&j->writer, r)) return false;
+    if (j->chosen->json) write_text_summary(j, stdout);
+    else if (!j->chosen->quiet)
+        text_print(stdout, "%s: %d texts, %d values each\n", j->chosen->output, count, w->dim);
+    return true;
+}
+
+static bool embed_texts(job *j, report *r) {
+    const choices *c = j->chosen;
+    const embedding_request asked = { PROGRAM, c->model, NULL, -1, { 0, 0 } };
+    words w = { 0 };
+    char *list = NULL;
+    const char **texts = NULL;
+    int count;
+    bool good = words_read(c->texts, &list, &texts, &count, r) &&
+                embedding_name(&j->writer, c->output, c->names, r) &&
+                cli_model_choose(c->model, c->img_size, &j->model, &j->path, r);
+    if (good)
+        good = (words_open(&w, &j->model, c->isa, PROGRAM, r) &&
+                embedding_choose_joint(&j->choice, &asked, w.dim, &j->model, r)) ||
+               report_file(r, j->path);
+    good = good && write_texts(j, &w, texts, count, r);
+    words_close(&w);
+    free(texts);
+    free(list);
+    return good;
+}
+
+/* ------------------------------------------------------------------------- */
 /* Shards                                                                    */
 /* ------------------------------------------------------------------------- */
 
@@ -327,6 +389,7 @@ static const char description[] =
     "of each row, and OUT.json, with the model and the options that made them. OUT.rows keeps\n"
     "each row as soon as it is computed: the same command continues a run that was interrupted,\n"
     "and updates the index later: it computes new and changed images and drops deleted ones.\n"
+    "With --texts, rows are those of the texts, as the model's text encoder has them, of length 1.\n"
     "With --tar each SHARD is an archive in webdataset's form, a range such as\n"
     "part-{00000..00999}.tar, a folder of them, or '-'. For part-00017.tar the folder OUT\n"
     "receives img_emb/img_emb_00017.npy, metadata/metadata_00017.jsonl and\n"
@@ -361,6 +424,11 @@ static const char *check_choices(const choices *c, const text_list *operands) {
     if (!c->output) return c->tar ? "missing -o OUT" : "missing -o OUT.npy";
     if (strcmp(c->output, "-") == 0)
         return "-o names a file that other files accompany; it cannot be '-'";
+    if (c->texts)
+        return !none || c->tar || c->pool || c->block >= 0 || c->null || c->shard || c->part ||
+                       c->parts || c->classes || c->overwrite
+                   ? "--texts takes no images, and none of their options"
+                   : NULL;
     if (none) return c->tar ? "missing SHARD" : "missing IMAGE, FOLDER or --list FILE";
     if (c->null && (c->tar || c->lists.count == 0)) return "--null needs --list FILE of images";
     if (c->tar && c->names) return "--tar writes its names into the metadata, not into --names";
@@ -384,6 +452,8 @@ static bool choose(int argc, char **argv, choices *c, text_list *operands, int *
         { 0, "overwrite", NULL, "discard OUT.rows and compute everything", CLI_FLAG, &c->overwrite,
           0, 0 },
         { 0, "f16", NULL, "write float16, rounded, instead of float32", CLI_FLAG, &c->half, 0, 0 },
+        { 0, "texts", "FILE", "a row for each line of FILE instead, by the text encoder", CLI_TEXT,
+          &c->texts, 0, 0 },
         { 0, "tar", NULL, "the operands are shards, OUT is a folder", CLI_FLAG, &c->tar, 0, 0 },
         { 0, "shard", "NAME", "with --tar -: the shard's name", CLI_TEXT, &c->shard, 0, 0 },
         { 0, "part", "I/N|auto", "every N-th shard from the I-th on, counted from 0", CLI_TEXT,
@@ -406,6 +476,7 @@ static bool choose(int argc, char **argv, choices *c, text_list *operands, int *
     };
     const cli_program program = { PROGRAM,
                                   "[options] IMAGE|FOLDER... -o OUT.npy\n"
+                                  "       @ [options] --texts FILE -o OUT.npy\n"
                                   "       @ [options] --tar SHARD... -o OUT\n"
                                   "       @ --collect OUT [SHARD...]",
                                   description,
@@ -443,6 +514,7 @@ int main(int argc, char **argv) {
     j.choice.normalize = chosen.normalize;
     good = chosen.collect ? collect(&j, &operands, &r)
            : chosen.tar   ? embed_shards(&j, &operands, &r)
+           : chosen.texts ? embed_texts(&j, &r)
                           : embed(&j, &operands, &r);
     if (r.failed) report_print(&r, PROGRAM);
     embedding_writer_free(&j.writer);

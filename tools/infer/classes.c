@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/source.h"
 #include "cli/model.h"
 #include "infer/words.h"
 #include "os/os.h"
@@ -158,7 +157,7 @@ bool class_map_all(const class_map *map, const vit_model *model, const photo_lis
 
 /* === Classes by texts === */
 
-enum { MOST_TEXTS = 1 << 20, MOST_BYTES = 1 << 28 };
+enum { MOST_TEXTS = 1 << 20 };
 
 /* True for a file of vectors, false for texts. */
 static bool are_vectors(const zero_shot_options *options) {
@@ -212,62 +211,8 @@ static bool open_vectors(zero_shot *z, const zero_shot_options *options, report 
 
 /* === Texts === */
 
-/* A whole file, malloc'ed, with a NUL behind it. */
-static char *read_file(const char *path, report *r) {
-    source file;
-    char *text = NULL;
-    if (!source_open_file(&file, path, r)) return NULL;
-    if (file.size > MOST_BYTES) (void)report_fail(r, "too large for a list of texts");
-    else if (!(text = malloc((size_t)file.size + 1))) (void)report_no_memory(r);
-    else if (!source_read(&file, 0, text, (size_t)file.size, r)) free(text), text = NULL;
-    else text[file.size] = '\0';
-    source_close(&file);
-    return text;
-}
-
-/* The texts as one string with a separator, '\n' for those of a file, otherwise ','. malloc'ed. */
-static char *read_texts(const char *classes, char *separator, report *r) {
-    char *text;
-    *separator = ',';
-    if (os_kind_of(classes) != OS_FILE) {
-        text = malloc(strlen(classes) + 1);
-        if (text) strcpy(text, classes);
-        else (void)report_no_memory(r);
-        return text;
-    }
-    *separator = '\n';
-    text = read_file(classes, r);
-    if (!text) (void)report_file(r, classes);
-    return text;
-}
-
-/* The next text without white space around it; NULL after the last. */
-static char *next_text(char **rest, char separator) {
-    while (**rest) {
-        char *start = *rest, *end = strchr(start, separator);
-        *rest = end ? end + 1 : start + strlen(start);
-        if (!end) end = *rest;
-        while (start < end && isspace((unsigned char)*start)) start++;
-        while (end > start && isspace((unsigned char)end[-1])) end--;
-        *end = '\0';
-        if (end > start) return start;
-    }
-    return NULL;
-}
-
-/* Cuts the list of texts into names. */
-static bool take_names(zero_shot *z, const char *classes, report *r) {
-    char separator, *rest, *text;
-    size_t most = 2;
-    z->list = read_texts(classes, &separator, r);
-    if (!z->list) return false;
-    for (rest = z->list; *rest; rest++) most += *rest == separator;
-    z->texts.names = malloc(most * sizeof *z->texts.names);
-    if (!z->texts.names) return report_no_memory(r);
-    rest = z->list;
-    while (z->count < MOST_TEXTS && (text = next_text(&rest, separator)))
-        z->texts.names[z->count++] = text;
-    if (z->count == 0) return report_fail(r, "--classes: expected texts, found none");
+/* Two classes of the same text share their probability. */
+static bool check_names(const zero_shot *z, report *r) {
     for (int i = 0; i < z->count; i++)
         for (int k = 0; z->count <= 10000 && k < i; k++)
             if (!strcmp(z->texts.names[i], z->texts.names[k]))
@@ -298,8 +243,8 @@ static bool open_texts(zero_shot *z, const zero_shot_options *options,
     words w = { 0 };
     bool good;
     z->texts.path = options->classes;
-    if (!take_names(z, options->classes, r) ||
-        !cli_model_choose(asked->model, asked->img_size, model, path, r))
+    if (!words_read(options->classes, &z->list, &z->texts.names, &z->count, r) ||
+        !check_names(z, r) || !cli_model_choose(asked->model, asked->img_size, model, path, r))
         return false;
     good = words_open(&w, model, VIT_ISA_AUTO, asked->program, r) &&
            embed_texts(z, options, &w, r) && embedding_choose_joint(choice, asked, w.dim, model, r);

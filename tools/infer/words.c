@@ -1,9 +1,13 @@
 #include "infer/words.h"
 
+#include <ctype.h>
+#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "os/os.h"
 
 bool words_open(words *w, const vit_model *model, vit_isa isa, const char *program, report *r) {
     vit_params params = { 0 };
@@ -91,4 +95,79 @@ bool words_embed_in(words *w, const char *text, const text_list *templates, floa
     vit_normalize(vector, w->dim);
     free(one);
     return good;
+}
+
+/* === Lists === */
+
+enum { MOST_TEXTS = 1 << 20, MOST_BYTES = 1 << 28 };
+
+/* All of a file, malloc'ed, with a NUL behind it. */
+static char *read_file(const char *path, report *r) {
+    FILE *file = strcmp(path, "-") ? os_fopen(path, "rb") : stdin;
+    size_t size = 0, room = 65536, got = 1;
+    char *text = NULL;
+    if (!file) {
+        (void)report_fail(r, "cannot be opened: %s", os_error(errno));
+        return NULL;
+    }
+    while (got && size < MOST_BYTES) {
+        char *larger = realloc(text, room + 1);
+        if (!larger) break;
+        text = larger;
+        got = fread(text + size, 1, room - size, file);
+        size += got;
+        if (size == room) room *= 2;
+    }
+    if (text) text[size] = '\0';
+    if (got || ferror(file) || memchr(text, '\0', size) != NULL) {
+        (void)report_fail(r, "expected a text a line, of %d MB at most, found %s", MOST_BYTES >> 20,
+                          got            ? "more"
+                          : ferror(file) ? strerror(errno)
+                                         : "a NUL byte");
+        free(text);
+        text = NULL;
+    }
+    if (file != stdin) fclose(file);
+    return text;
+}
+
+/* The texts as one string with a separator, '\n' for those of a file, otherwise ','. malloc'ed. */
+static char *read_texts(const char *from, char *separator, report *r) {
+    const bool is_file = !strcmp(from, "-") || os_kind_of(from) == OS_FILE;
+    char *text = is_file ? read_file(from, r) : malloc(strlen(from) + 1);
+    *separator = is_file ? '\n' : ',';
+    if (is_file && !text) (void)report_file(r, from);
+    if (!is_file && !text) (void)report_no_memory(r);
+    if (!is_file && text) strcpy(text, from);
+    return text;
+}
+
+/* The next text without white space around it; NULL after the last. */
+static char *next_text(char **rest, char separator) {
+    while (**rest) {
+        char *start = *rest, *end = strchr(start, separator);
+        *rest = end ? end + 1 : start + strlen(start);
+        if (!end) end = *rest;
+        while (start < end && isspace((unsigned char)*start)) start++;
+        while (end > start && isspace((unsigned char)end[-1])) end--;
+        *end = '\0';
+        if (end > start) return start;
+    }
+    return NULL;
+}
+
+bool words_read(const char *from, char **list, const char ***names, int *count, report *r) {
+    char separator, *rest;
+    const char *text;
+    size_t most = 2;
+    *list = read_texts(from, &separator, r);
+    if (!*list) return false;
+    for (rest = *list; *rest; rest++) most += *rest == separator;
+    *names = malloc(most * sizeof **names);
+    if (!*names) return report_no_memory(r);
+    for (rest = *list, *count = 0; (text = next_text(&rest, separator)) != NULL; ++*count) {
+        if (*count == MOST_TEXTS) return report_fail(r, "%s: more than %d texts", from, MOST_TEXTS);
+        (*names)[*count] = text;
+    }
+    return *count > 0 || report_fail(r, "'%.80s': expected texts, found none", from);
 }

@@ -34,4 +34,8 @@ bool words_embed_in(words *w, const char *text, const text_list *templates, floa
                     report *r);
 void words_close(words *w);
 
+/* Reads a list of texts: 'a cat, a dog', or a file with a text a line, '-' for standard input.
+ * (*names)[*count] are texts within *list; free both in any case. */
+bool words_read(const char *from, char **list, const char ***names, int *count, report *r);
+
 #endif
