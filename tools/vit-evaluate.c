@@ -8,6 +8,8 @@
  * Sums follow the order of the images, in which infer.h gives the results, so the report is the
  * same for any number of threads.
  */
+#define _POSIX_C_SOURCE 200809L /* strdup */
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +26,7 @@
 #include "infer/infer.h"
 #include "infer/probe.h"
 #include "infer/tags.h"
+#include "infer/words.h"
 #include "os/os.h"
 #include "vit.h"
 
@@ -38,7 +41,8 @@ typedef struct choices {
     int num_threads, batch, limit, neighbors;
     vit_isa isa;
     double above; /* negative: not given */
-    bool sigmoid, json, quiet;
+    bool sigmoid, json, quiet, zero_shot;
+    text_list templates;
     photo_options photos;
     photo_decoder *decoder; /* opened with these options */
 } choices;
@@ -450,15 +454,15 @@ static void print_probe_json(const choices *chosen, const probe_counts *sum) {
     json_writer w = json_write_to(stdout);
     json_put_begin(&w, NULL, '{');
     json_put_text(&w, "model", chosen->model);
-    json_put_text(&w, "train", chosen->knn ? chosen->knn : chosen->probe);
+    if (!chosen->zero_shot) json_put_text(&w, "train", chosen->knn ? chosen->knn : chosen->probe);
     json_put_text(&w, "folder", chosen->folder);
-    json_put_integer(&w, "train_images", sum->train);
+    if (!chosen->zero_shot) json_put_integer(&w, "train_images", sum->train);
     json_put_integer(&w, "images", sum->test);
     json_put_integer(&w, "unreadable", sum->unreadable);
     if (chosen->knn) {
         json_put_integer(&w, "neighbors", chosen->neighbors);
         json_put_number(&w, "temperature", PROBE_TEMPERATURE, 3);
-    } else {
+    } else if (!chosen->zero_shot) {
         json_put_number(&w, "c", PROBE_C, 3);
         json_put_integer(&w, "steps", sum->steps);
     }
@@ -473,7 +477,9 @@ static void print_probe_json(const choices *chosen, const probe_counts *sum) {
 static void print_probe_text(const choices *chosen, const probe_counts *sum) {
     char rule[16] = "linear";
     if (chosen->knn) snprintf(rule, sizeof rule, "%3d-NN", chosen->neighbors);
-    printf("training images  %d\nimages           %d", sum->train, sum->test);
+    if (chosen->zero_shot) snprintf(rule, sizeof rule, "texts ");
+    else printf("training images  %d\n", sum->train);
+    printf("images           %d", sum->test);
     if (sum->unreadable) printf("  (and %d unreadable)", sum->unreadable);
     printf("\n%s top-1     %.2f %%  (%d)\n", rule, percent(sum->right, sum->test), sum->right);
     printf("%s top-5     %.2f %%  (%d)\n", rule, percent(sum->top5, sum->test), sum->top5);
@@ -492,6 +498,95 @@ static bool evaluate_embedding(const vit_model *model, const choices *chosen) {
     if (chosen->json) print_probe_json(chosen, &sum);
     else print_probe_text(chosen, &sum);
     return sum.unreadable == 0;
+}
+
+/* ------------------------------------------------------------------------- */
+/* Names of folders as texts                                                 */
+/* ------------------------------------------------------------------------- */
+
+typedef struct zero_shot_run {
+    const vit_model *model;
+    const labelled_photos *photos;
+    embedding_choice choice;
+    int dim, count;
+    float *texts;  /* [count, dim] of the folders */
+    float *scores; /* [count] */
+    probe_counts sum;
+} zero_shot_run;
+
+/* infer_take: counts an image. */
+static bool take_zero_shot(void *user, infer_result *result, report *r) {
+    zero_shot_run *z = user;
+    vit_prediction top[TOP];
+    const float *vector;
+    int found;
+    (void)r;
+    if (result->error) {
+        z->sum.unreadable++;
+        return true;
+    }
+    vector = embedding_of(&z->choice, z->model, result);
+    for (int i = 0; i < z->count; i++)
+        z->scores[i] = vit_cosine(vector, z->texts + (size_t)i * (size_t)z->dim, z->dim);
+    found = vit_top_k(z->scores, z->count, TOP, top);
+    z->sum.test++;
+    for (int i = 0; i < found; i++) {
+        if (top[i].index != z->photos->folder[result->index]) continue;
+        z->sum.top5++;
+        z->sum.right += i == 0;
+    }
+    return true;
+}
+
+/* The vector of each folder's name, in which '_' stands for a space. */
+static bool embed_folders(zero_shot_run *z, const choices *chosen, report *r) {
+    words w = { 0 };
+    bool good = words_open(&w, z->model, chosen->isa, PROGRAM, r);
+    const embedding_request asked = { PROGRAM, NULL, NULL, -1, { 0, 0 } };
+    z->dim = w.dim;
+    z->count = z->photos->folders.count;
+    good = good && embedding_choose_joint(&z->choice, &asked, w.dim, z->model, r);
+    z->texts = good ? malloc((size_t)z->count * (size_t)z->dim * sizeof *z->texts) : NULL;
+    z->scores = malloc((size_t)z->count * sizeof *z->scores);
+    if (good && !(z->texts && z->scores)) good = report_no_memory(r);
+    for (int i = 0; good && i < z->count; i++) {
+        char *name = strdup(z->photos->folders.paths[i]), *at;
+        for (at = name; at && (at = strchr(at, '_')) != NULL;) *at = ' ';
+        good = name ? words_embed_in(&w, name, &chosen->templates,
+                                     z->texts + (size_t)i * (size_t)z->dim, r)
+                    : report_no_memory(r);
+        free(name);
+    }
+    words_close(&w);
+    return good || report_file(r, chosen->model);
+}
+
+static bool evaluate_zero_shot(const vit_model *model, const choices *chosen) {
+    zero_shot_run z = { .model = model };
+    infer_settings settings = make_settings(model, chosen);
+    infer_counts counts;
+    labelled_photos photos;
+    photo_paths paths = { 0 };
+    photo_source source;
+    report r = report_make();
+    bool good = labelled_find(&photos, chosen->folder, chosen->limit, &r);
+    z.photos = &photos;
+    if (good) {
+        paths.list = photos.photos;
+        source = photo_paths_source(&paths);
+        settings.take = take_zero_shot;
+        settings.user = &z;
+        good = embed_folders(&z, chosen, &r);
+        embedding_ask(&z.choice, &settings);
+        good = good && infer_run(&settings, &source, &counts, &r);
+        labelled_free(&photos);
+    }
+    if (good && chosen->json) print_probe_json(chosen, &z.sum);
+    else if (good) print_probe_text(chosen, &z.sum);
+    if (r.failed) report_print(&r, PROGRAM);
+    free(z.texts);
+    free(z.scores);
+    return good && z.sum.unreadable == 0;
 }
 
 /* ------------------------------------------------------------------------- */
@@ -626,7 +721,8 @@ static const char description[] =
     "--tags FILE is for models with several right classes (sigmoid): each line of FILE has an\n"
     "image in DIR and its tags; mean average precision and F1 are reported.\n"
     "--knn TRAIN needs no classes in the model: it names each image of DIR by the images of TRAIN\n"
-    "whose embeddings are nearest by cosine. --probe TRAIN uses a linear classifier.\n";
+    "whose embeddings are nearest by cosine. --probe TRAIN uses a linear classifier.\n"
+    "--zero-shot takes the name of each folder as a text, for CLIP and SigLIP.\n";
 
 static const char notes[] =
     "A --map file has lines 'FOLDER<tab>CLASS', or with a space if FOLDER contains none; lines\n"
@@ -648,7 +744,11 @@ static const char notes[] =
 /* The error in the command line that the table of options cannot express; otherwise NULL. */
 static const char *check(const choices *c) {
     const bool files = c->map || c->confusion;
-    if (!!c->knn + !!c->probe + !!c->tags > 1) return "only one of --knn, --probe and --tags";
+    if (!!c->knn + !!c->probe + !!c->tags + c->zero_shot > 1)
+        return "only one of --knn, --probe, --tags and --zero-shot";
+    if (c->zero_shot && (files || c->predictions || c->sigmoid))
+        return "--zero-shot excludes --map, --confusion, --predictions and --sigmoid";
+    if (c->templates.count && !c->zero_shot) return "--template needs --zero-shot";
     if (c->knn && (files || c->predictions))
         return "--knn excludes --map, --confusion and --predictions";
     if (c->probe && (files || c->predictions))
@@ -681,6 +781,10 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
           &c->probe, 0, 0 },
         { 0, "neighbors", "N", "how many neighbors vote (default 20)", CLI_INT, &c->neighbors, 1,
           1000 },
+        { 0, "zero-shot", NULL, "the names of the folders are texts", CLI_FLAG, &c->zero_shot, 0,
+          0 },
+        { 0, "template", "T", "with {} for a name: 'a photo of a {}'; may be repeated", CLI_LIST,
+          &c->templates, 0, 0 },
         CLI_OPTION_IMG_SIZE(c->img_size),
         CLI_OPTION_BATCH(&c->batch, "4 on each thread"),
         CLI_OPTION_THREADS(&c->num_threads),
@@ -718,7 +822,7 @@ static bool open_model(choices *chosen, vit_model *model, char **path) {
         return false;
     }
     chosen->model = *path;
-    if (model->config.num_classes == 0 && !chosen->knn && !chosen->probe) {
+    if (model->config.num_classes == 0 && !chosen->knn && !chosen->probe && !chosen->zero_shot) {
         report_error(PROGRAM, *path, "names no classes, so no answer can be right or wrong");
         return false;
     }
@@ -769,6 +873,7 @@ static bool run(choices *chosen) {
     bool good = open_model(chosen, &model, &path) && open_decoder(chosen) &&
                 (chosen->knn || chosen->probe ? evaluate_embedding(&model, chosen)
                  : chosen->tags               ? evaluate_tags(&model, chosen)
+                 : chosen->zero_shot          ? evaluate_zero_shot(&model, chosen)
                                               : evaluate_classes(&model, chosen));
     photo_decoder_close(chosen->decoder);
     vit_model_close(&model);
@@ -783,6 +888,8 @@ int main(int argc, char **argv) {
     memset(&chosen, 0, sizeof chosen);
     chosen.photos.exact = true; /* for comparison with published figures */
     chosen.above = -1;
-    if (!choose(argc, argv, &chosen, &status)) return status;
-    return cli_finish(PROGRAM, run(&chosen) ? CLI_OK : CLI_FAILED);
+    if (choose(argc, argv, &chosen, &status))
+        status = cli_finish(PROGRAM, run(&chosen) ? CLI_OK : CLI_FAILED);
+    text_list_free(&chosen.templates);
+    return status;
 }
