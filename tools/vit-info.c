@@ -169,6 +169,55 @@ static bool run_check(vit_model *model, const choices *chosen, check *result) {
 }
 
 /* ------------------------------------------------------------------------- */
+/* The text encoder                                                          */
+/* ------------------------------------------------------------------------- */
+
+/* A file's text encoder, if it has one, and its check. */
+typedef struct text_part {
+    vit_model model; /* config.vocab_size 0: there is none */
+    vit_tokenizer tokenizer;
+    bool has_tokenizer;
+    check checked;
+    int examples, wrong; /* texts stored with their ids, and those that got other ids here */
+} text_part;
+
+static void open_text(const vit_model *model, text_part *text) {
+    memset(text, 0, sizeof *text);
+    if (vit_model_text(model, 0, &text->model) != VIT_OK) text->model.config.vocab_size = 0;
+    else text->has_tokenizer = vit_model_tokenizer(&text->model, &text->tokenizer) == VIT_OK;
+}
+
+/* Tokenizes the stored texts again; false if memory is exhausted. */
+static bool check_examples(text_part *text) {
+    const vit_tokenizer *t = &text->tokenizer;
+    const size_t room = (size_t)t->context * sizeof(int);
+    int *expected = malloc(room), *found = malloc(room), num_expected, num_found;
+    bool good = expected && found;
+    const char *example;
+    size_t size;
+    while (good && (example = vit_tokenizer_example(t, text->examples, &size, expected,
+                                                    &num_expected)) != NULL) {
+        const size_t bytes = vit_tokenize_size(t, size);
+        void *scratch = malloc(bytes + 1);
+        good = scratch != NULL;
+        text->wrong += !good ||
+                       vit_tokenize(t, example, size, scratch, bytes, found, &num_found, NULL) ||
+                       num_found != num_expected ||
+                       memcmp(found, expected, (size_t)num_found * sizeof *found) != 0;
+        text->examples++;
+        free(scratch);
+    }
+    free(expected);
+    free(found);
+    return good;
+}
+
+static bool check_text(text_part *text, const choices *chosen) {
+    const bool sound = run_check(&text->model, chosen, &text->checked);
+    return text->has_tokenizer && check_examples(text) && text->wrong == 0 && sound;
+}
+
+/* ------------------------------------------------------------------------- */
 /* As text                                                                   */
 /* ------------------------------------------------------------------------- */
 
@@ -197,7 +246,7 @@ static void print_architecture(const vit_config *c) {
            c->grid_width, c->patch_size, c->patch_size, c->has_cls_token ? ", cls_token" : "",
            c->has_dist_token ? ", dist_token" : "");
     printf("  blocks          %d of width %d: ", c->depth, c->embed_dim);
-    if (c->attention == VIT_ATTENTION_ALL) printf("%d heads of %d, ", c->num_heads, c->head_dim);
+    if (c->attention != VIT_ATTENTION_SELF) printf("%d heads of %d, ", c->num_heads, c->head_dim);
     if (c->mlp_dim) printf("MLP of %d\n", c->mlp_dim);
     else printf("no MLP\n");
     if (c->num_classes) printf("  classes         %d\n", c->num_classes);
@@ -324,8 +373,31 @@ static void print_check(const vit_model *model, const card_totals *sum, const ch
     }
 }
 
+static void print_text_encoder(const text_part *text, bool checked) {
+    const vit_config *c = &text->model.config;
+    card_totals sum;
+    char number[32];
+    card_add_up(&text->model, &sum);
+    printf("\ntext encoder\n  input           %d of %d tokens, %s\n", c->img_width, c->vocab_size,
+           c->attention == VIT_ATTENTION_CAUSAL ? "causal attention" : "padded");
+    printf("  blocks          %d of width %d: %d heads of %d, MLP of %d\n", c->depth, c->embed_dim,
+           c->num_heads, c->head_dim, c->mlp_dim);
+    printf("  embedding       %d, %s\n", vit_embedding_dim(&text->model),
+           c->pool == VIT_POOL_LAST ? "of the last token" : "of the token with the largest id");
+    printf("  probabilities   %s(%.6g x cosine%+.6g)\n",
+           c->head_activation == VIT_HEAD_SIGMOID ? "sigmoid" : "softmax", (double)c->logit_scale,
+           (double)c->logit_bias);
+    printf("  parameters      %s\n", text_grouped(sum.parts.total, number));
+    if (!text->has_tokenizer) printf("  tokenizer       none, or damaged\n");
+    if (checked) print_check(&text->model, &sum, &text->checked);
+    if (checked)
+        printf("  tokenizer       %s: %d of %d stored texts have their ids\n",
+               text->wrong || !text->examples ? "WRONG" : "ok", text->examples - text->wrong,
+               text->examples);
+}
+
 static void print_text(const vit_model *model, const char *path, const choices *chosen,
-                       const card_totals *sum, const check *result) {
+                       const card_totals *sum, const check *result, const text_part *text) {
     text_print(stdout, "%s\n\n", path);
     print_architecture(&model->config);
     print_preprocessing(&model->config);
@@ -337,6 +409,7 @@ static void print_text(const vit_model *model, const char *path, const choices *
     print_lines("assumed", vit_source(model), true);
     print_lines("provenance", vit_source(model), false);
     if (result) print_check(model, sum, result);
+    if (text->model.config.vocab_size) print_text_encoder(text, result != NULL);
 }
 
 /* ------------------------------------------------------------------------- */
@@ -354,14 +427,33 @@ static void put_check(json_writer *w, const check *result) {
     json_put_end(w, '}');
 }
 
+static void put_text_encoder(json_writer *w, const text_part *text, bool checked) {
+    const vit_config *c = &text->model.config;
+    json_put_begin(w, "text_encoder", '{');
+    json_put_integer(w, "vocab_size", c->vocab_size);
+    json_put_integer(w, "context", c->img_width);
+    json_put_integer(w, "depth", c->depth);
+    json_put_integer(w, "embed_dim", c->embed_dim);
+    json_put_integer(w, "num_heads", c->num_heads);
+    json_put_integer(w, "dim", vit_embedding_dim(&text->model));
+    json_put_number(w, "logit_scale", (double)c->logit_scale, 9);
+    json_put_number(w, "logit_bias", (double)c->logit_bias, 9);
+    json_put_bool(w, "sigmoid", c->head_activation == VIT_HEAD_SIGMOID);
+    if (checked) put_check(w, &text->checked);
+    if (checked) json_put_integer(w, "texts", text->examples);
+    if (checked) json_put_integer(w, "wrong_texts", text->wrong);
+    json_put_end(w, '}');
+}
+
 static void print_json(const vit_model *model, const char *path, const choices *chosen,
-                       const card_totals *sum, const check *result) {
+                       const card_totals *sum, const check *result, const text_part *text) {
     json_writer w = json_write_to(stdout);
     json_put_begin(&w, NULL, '{');
     json_put_text(&w, "file", path);
     card_put(&w, model, sum,
              (chosen->labels ? CARD_LABELS : 0) | (chosen->tensors ? CARD_TENSORS : 0));
     if (result) put_check(&w, result);
+    if (text->model.config.vocab_size) put_text_encoder(&w, text, result != NULL);
     json_put_end(&w, '}');
     putchar('\n');
 }
@@ -385,6 +477,7 @@ static bool inform(const char *path, const choices *chosen) {
     vit_model model;
     card_totals *sum = malloc(sizeof *sum);
     check result;
+    text_part text;
     report r = report_make();
     bool sound = true;
     if (chosen->sha256 && !hash_matches(path, chosen->sha256)) {
@@ -401,9 +494,11 @@ static bool inform(const char *path, const choices *chosen) {
         return false;
     }
     card_add_up(&model, sum);
+    open_text(&model, &text);
     if (chosen->check) sound = run_check(&model, chosen, &result);
-    if (chosen->json) print_json(&model, path, chosen, sum, chosen->check ? &result : NULL);
-    else print_text(&model, path, chosen, sum, chosen->check ? &result : NULL);
+    if (chosen->check && text.model.config.vocab_size && !check_text(&text, chosen)) sound = false;
+    if (chosen->json) print_json(&model, path, chosen, sum, chosen->check ? &result : NULL, &text);
+    else print_text(&model, path, chosen, sum, chosen->check ? &result : NULL, &text);
     if (!sound) report_error(cli_name(), path, "the check failed");
     vit_model_close(&model);
     free(sum);
