@@ -42,14 +42,14 @@ def blocks(n, dim, mlp, depth):
     return t
 
 
-def text_weights(seed, bias, width=D, mlp=MLP):
+def text_weights(seed, bias, dim=DIM, width=D, mlp=MLP):
     n = Numbers(seed)
     t = OrderedDict([("token_embed", n(VOCAB, width)), ("pos_embed", n(CONTEXT, width))])
     t.update(blocks(n, width, mlp, DEPTH))
     t["norm.weight"], t["norm.bias"] = n(width), n(width)
-    t["head.weight"] = n(DIM, width)
+    t["head.weight"] = n(dim, width)
     if bias:
-        t["head.bias"] = n(DIM)
+        t["head.bias"] = n(dim)
     return t
 
 
@@ -261,7 +261,7 @@ def main():
               "preprocess_cfg": {"mean": [0.5] * 3, "std": [0.5] * 3}}
     write("open_clip", s, config, ids, encode(t, ids, HEADS, "gelu", True, False, 1e-5))
 
-    t = text_weights(5, True)
+    t = text_weights(5, True, D)
     s = OrderedDict(logit_scale=np.array(2.0, "f4"), logit_bias=np.array(-10.0, "f4"))
     hf_text(s, t)
     hf_siglip_image(s, image_weights(6, True), Numbers(7))

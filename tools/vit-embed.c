@@ -316,8 +316,8 @@ static bool embed_texts(job *j, report *r) {
     char *list = NULL;
     const char **texts = NULL;
     int count;
-    bool good = words_read(c->texts, &list, &texts, &count, r) &&
-                embedding_name(&j->writer, c->output, c->names, r) &&
+    bool good = embedding_name(&j->writer, c->output, c->names, r) &&
+                words_read(c->texts, &list, &texts, &count, r) &&
                 cli_model_choose(c->model, c->img_size, &j->model, &j->path, r);
     if (good)
         good = (words_open(&w, &j->model, c->isa, PROGRAM, r) &&
