@@ -254,7 +254,7 @@ gone="$work/gone.jpg: cannot be opened: No such file or directory$"
 for command in "tools/vit-classify $work/gone.jpg" "tools/vit-embed -o $work/x.npy $work/gone.jpg" \
     "tools/vit-evaluate $work/gone.jpg" "tools/vit-evaluate --knn $work/gone.jpg $work" \
     "tools/vit-look tokens $work/gone.jpg -o $work/x.png" "tools/vit-search $work/gone.jpg $cat" \
-    "tools/vit-search --classes $work/gone.jpg --class-names $work/labels.txt $cat" \
+    "tools/vit-search --classes $work/gone.jpg $cat" \
     "tools/vit-learn $work/gone.jpg -o $work/x.vit" \
     "tools/vit-learn -m $work/gone.jpg $work -o $work/x.vit" \
     "tools/vit-run -m $model $work/gone.jpg" "tools/vit-run -m $work/gone.jpg $cat" \

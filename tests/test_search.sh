@@ -665,7 +665,7 @@ is 1
 err '--pool logits is the model.s output; for a block, choose cls, avg or tokens'
 try "$classify" -m bare.vit photos/b/grey.jpg
 is 1
-err '^vit-classify: bare.vit: names no classes; give some with --classes TEXT.npy'
+err '^vit-classify: bare.vit: names no classes; give some with --classes TEXTS'
 try "$classify" -m half.vit "${texts[@]}" photos/b/grey.jpg -k 1
 is 0
 err '^vit-classify: half.vit: is not the model that made all.npy, so cosines may be meaningless$'
@@ -687,6 +687,7 @@ done <<'END'
 --classes all.npy --class-names words --scale -1 x.jpg|--scale: expected a number from 0 to
 END
 head -n 4 words >four.words
+cp words words.npy
 for program in "$classify" "$search"; do
     while IFS='|' read -r options message; do
         # shellcheck disable=SC2086 # words
@@ -696,7 +697,7 @@ for program in "$classify" "$search"; do
         err "^${program##*/}: $message"
     done <<'END'
 --classes nosuch.npy --class-names words|nosuch.npy: cannot be opened
---classes words --class-names words|words: 
+--classes words.npy --class-names words|words.npy: 
 --classes all.npy --class-names nosuch|nosuch: cannot be opened
 --classes all.npy --class-names four.words|four.words: has 4 names, of 5 vectors
 --classes tokens.npy --class-names words|tokens.npy: expected vectors \[n, dim\], found 3
@@ -711,7 +712,7 @@ while IFS='|' read -r options message; do
     usage "$message"
 done <<'END'
 |missing INDEX.npy
-all.npy|missing PHOTO, --list FILE or --vector FILE.npy
+all.npy|missing PHOTO, --words TEXT, --list FILE or --vector FILE.npy
 all.npy x.jpg --duplicates 0.9|--duplicates takes INDEX.npy or FOLDER alone
 all.npy --vector x.npy --duplicates 0.9|--duplicates takes INDEX.npy or FOLDER alone
 --classes all.npy x.jpg|--classes needs --class-names FILE
@@ -953,7 +954,7 @@ try "$evaluate" -m tagger.vit alone
 is 0
 if grep -q cross-entropy "$work/out"; then fail "of a softmax that is not there"; else pass; fi
 try "$evaluate" --tags tags.csv --knn train test
-usage 'only one of --knn, --probe and --tags'
+usage 'only one of --knn, --probe, --tags and --zero-shot'
 try "$evaluate" --tags tags.csv --confusion x.csv train
 usage '--tags excludes --map and --confusion'
 try "$evaluate" --above 0.5 train

@@ -105,6 +105,35 @@ static void test_refusals(vit_session *session, const int *numbers) {
     free(wrong);
 }
 
+/* "The  cat" is begin, "the", "cat" and end by the tokenizer of make_text.py, then padding. */
+static void test_easy(const vit_model *model, const vit_model *text) {
+    static const int begin = 520, end = 521, the = 517, cat = 513;
+    vit_tokenizer tokenizer;
+    vit_session session;
+    vit_input in = { 0 };
+    vit_outputs out = { 0 };
+    float easy[64], found[64];
+    int ids[16];
+    const size_t bytes = (size_t)vit_embedding_dim(text) * sizeof(float);
+    CHECK(vit_model_tokenizer(text, &tokenizer) == VIT_OK);
+    for (int i = 0; i < 16; i++) ids[i] = tokenizer.pad < 0 ? 0 : tokenizer.pad;
+    ids[0] = begin, ids[1] = the, ids[2] = cat, ids[3] = end;
+    in.ids = ids;
+    out.embedding = found;
+    CHECK(vit_session_init(&session, text, NULL, NULL, 0) == VIT_OK);
+    CHECK(vit_forward(&session, &in, &out) == VIT_OK);
+    vit_session_close(&session);
+    CHECK(vit_text_embed(model, " The\tcat\n", easy) == VIT_OK);
+    CHECK(memcmp(easy, found, bytes) == 0);
+    CHECK(vit_text_embed(text, "the cat", easy) == VIT_OK);
+    CHECK(memcmp(easy, found, bytes) == 0);
+    CHECK(vit_text_embed(model, "the dog", easy) == VIT_OK);
+    CHECK(memcmp(easy, found, bytes) != 0);
+    CHECK(vit_text_embed(model, "\xff", easy) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_text_embed(model, NULL, easy) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_model_tokenizer(model, &tokenizer) == VIT_ERROR_UNSUPPORTED);
+}
+
 static void test_model(const char *name, vit_dtype dtype, double tolerance) {
     char path[512];
     npy_array ids, expected;
@@ -128,6 +157,7 @@ static void test_model(const char *name, vit_dtype dtype, double tolerance) {
         float *input = malloc(vit_input_size(&text) * sizeof *input), result[64], error;
         CHECK(vit_session_init(&session, &text, NULL, NULL, 0) == VIT_OK);
         test_refusals(&session, numbers);
+        test_easy(&model, &text);
         CHECK(input && vit_selftest(&session, input, result, &error) == VIT_OK);
         free(input);
         vit_session_close(&session);

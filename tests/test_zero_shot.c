@@ -37,7 +37,9 @@ static void write_vectors(const float *values, int64_t count, int64_t dim) {
 }
 
 static zero_shot_options options_of(double scale, double bias, bool sigmoids) {
-    const zero_shot_options options = { npy, names, scale, bias, sigmoids };
+    const zero_shot_options options = {
+        .classes = npy, .names = names, .scale = scale, .bias = bias, .sigmoid = sigmoids
+    };
     return options;
 }
 
@@ -47,7 +49,7 @@ static void test_numbers(double scale, double bias, const double *expected, bool
     zero_shot z;
     float x[TEXTS];
     const double shift = sigmoids ? bias : 0;
-    CHECK_MSG(zero_shot_open(&z, &options, &r), "%s", r.text);
+    CHECK_MSG(zero_shot_open_vectors(&z, &options, &r), "%s", r.text);
     CHECK(z.count == TEXTS);
     zero_shot_logits(&z, seen, x);
     for (int i = 0; i < TEXTS; i++) CHECK(fabs((double)x[i] - (scale * cosines[i] + shift)) < 1e-5);
@@ -64,7 +66,7 @@ static void test_open(void) {
     report r = report_make();
     zero_shot z;
     write_text("a cat\r\na dog\r\n\r\n\\back\\\\slash\r\n");
-    CHECK_MSG(zero_shot_open(&z, &options, &r), "%s", r.text);
+    CHECK_MSG(zero_shot_open_vectors(&z, &options, &r), "%s", r.text);
     CHECK(strcmp(z.texts.names[0], "a cat") == 0 && strcmp(z.texts.names[2], "") == 0);
     CHECK(strcmp(z.texts.names[3], "back\\slash") == 0);
     CHECK(z.scale == 100 && z.bias == 0 && !z.sigmoid);
@@ -75,7 +77,7 @@ static void refused(const char *message) {
     const zero_shot_options options = options_of(1, 0, true);
     report r = report_make();
     zero_shot z;
-    CHECK(!zero_shot_open(&z, &options, &r));
+    CHECK(!zero_shot_open_vectors(&z, &options, &r));
     CHECK_MSG(strstr(r.text, message), "'%s' lacks '%s'", r.text, message);
 }
 
@@ -112,20 +114,26 @@ static void test_options(void) {
     } cases[] = {
         { NULL, NULL, (double)NAN, (double)NAN, false, NULL },
         { NULL, NULL, (double)NAN, (double)NAN, true, NULL },
-        { "t", "n", (double)NAN, (double)NAN, false, NULL },
-        { "t", "n", 5, (double)NAN, false, NULL },
-        { "t", "n", 5, (double)NAN, true, NULL },
-        { "t", "n", 5, -3, true, NULL },
-        { "t", NULL, 5, -3, true, "--classes needs --class-names" },
+        { "t.npy", "n", (double)NAN, (double)NAN, false, NULL },
+        { "t.npy", "n", 5, (double)NAN, false, NULL },
+        { "t.npy", "n", 5, (double)NAN, true, NULL },
+        { "t.npy", "n", 5, -3, true, NULL },
+        { "t.npy", NULL, 5, -3, true, "--classes needs --class-names" },
         { NULL, "n", 5, -3, true, "--class-names needs --classes" },
         { NULL, NULL, 5, (double)NAN, true, "--scale and --bias need --classes" },
         { NULL, NULL, (double)NAN, 0, true, "--scale and --bias need --classes" },
-        { "t", "n", 5, -3, false, "--bias needs --sigmoid" },
-        { "t", "n", (double)NAN, -3, true, "--sigmoid needs the model's --scale" },
+        { "t.npy", "n", 5, -3, false, "--bias needs --sigmoid" },
+        { "t.npy", "n", (double)NAN, -3, true, "--sigmoid needs the model's --scale" },
+        { "a cat", NULL, (double)NAN, (double)NAN, false, NULL },
+        { "a cat", NULL, (double)NAN, 0, true, NULL },
+        { "a cat", "n", (double)NAN, (double)NAN, false, "--class-names is for vectors" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const zero_shot_options options = { cases[i].classes, cases[i].names, cases[i].scale,
-                                            cases[i].bias, cases[i].sigmoid };
+        const zero_shot_options options = { .classes = cases[i].classes,
+                                            .names = cases[i].names,
+                                            .scale = cases[i].scale,
+                                            .bias = cases[i].bias,
+                                            .sigmoid = cases[i].sigmoid };
         const char *found = zero_shot_wrong(&options), *expected = cases[i].expected;
         CHECK_MSG(expected ? found && strstr(found, expected) == found : !found, "case %d: %s",
                   (int)i, found ? found : "none");

@@ -200,13 +200,16 @@ static bool check_texts(const zero_shot *z, report *r) {
     return true;
 }
 
-static bool open_vectors(zero_shot *z, const zero_shot_options *options, report *r) {
+bool zero_shot_open_vectors(zero_shot *z, const zero_shot_options *options, report *r) {
+    memset(z, 0, sizeof *z);
     if (!embedding_open(&z->texts, options->classes, options->names, r)) return false;
     z->count = (int)z->texts.vectors.dims[0];
     z->scale = isnan(options->scale) ? 100 : (float)options->scale;
     z->bias = isnan(options->bias) ? 0 : (float)options->bias;
     z->sigmoid = options->sigmoid;
-    return check_texts(z, r) || report_file(r, options->classes);
+    if (check_texts(z, r)) return true;
+    zero_shot_close(z);
+    return report_file(r, options->classes);
 }
 
 /* === Texts === */
@@ -256,7 +259,7 @@ bool zero_shot_open(zero_shot *z, const zero_shot_options *options, const embedd
                     vit_model *model, char **path, embedding_choice *choice, report *r) {
     memset(z, 0, sizeof *z);
     if (!are_vectors(options)) return open_texts(z, options, asked, model, path, choice, r);
-    return open_vectors(z, options, r) &&
+    return zero_shot_open_vectors(z, options, r) &&
            embedding_open_model(asked, &z->texts, model, path, choice, r);
 }
 

@@ -108,6 +108,8 @@ typedef struct zero_shot {
  * NaN, infinity. Close the model and z and free the path in any case. */
 bool zero_shot_open(zero_shot *z, const zero_shot_options *options, const embedding_request *asked,
                     vit_model *model, char **path, embedding_choice *choice, report *r);
+/* The files of TEXT.npy alone. On failure there is nothing to close. */
+bool zero_shot_open_vectors(zero_shot *z, const zero_shot_options *options, report *r);
 void zero_shot_close(zero_shot *z); /* also accepts zeros */
 
 /* Computes scale * cosine + bias of a photo's vector [dim], of any length, and each text:

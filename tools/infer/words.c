@@ -131,9 +131,16 @@ static char *read_file(const char *path, report *r) {
     return text;
 }
 
+/* True for a text that was probably meant as the name of a file: it has a folder or a type. */
+static bool looks_like_file(const char *text) {
+    const char *dot = strrchr(text, '.');
+    if (strpbrk(text, ", ")) return false;
+    return strchr(text, '/') || (dot && dot > text && strlen(dot) > 1 && strlen(dot) <= 5);
+}
+
 /* The texts as one string with a separator, '\n' for those of a file, otherwise ','. malloc'ed. */
 static char *read_texts(const char *from, char *separator, report *r) {
-    const bool is_file = !strcmp(from, "-") || os_kind_of(from) == OS_FILE;
+    const bool is_file = !strcmp(from, "-") || os_kind_of(from) == OS_FILE || looks_like_file(from);
     char *text = is_file ? read_file(from, r) : malloc(strlen(from) + 1);
     *separator = is_file ? '\n' : ',';
     if (is_file && !text) (void)report_file(r, from);
