@@ -57,10 +57,21 @@ random "$3" dim=384 depth=12 mlp=1536 patch=16 rows=14 cols=14 classes=1000
 CURL
 chmod +x "$work/model/bin/curl"
 for start in M= curl 'tools\/vit-convert' 'tools\/vit-classify' 'tools\/vit-embed' 'tools\/vit-search'; do
-    printed "$start" | head -n 1
+    block console 4 | sed -n "s/^\$ \($start.*\)/\1/p" | head -n 1
 done >"$work/model/commands"
 check "README's six commands for a model of timm's" sh -c "cd '$work/model' && [ \$(grep -c . commands) = 6 ] &&
     PATH=\$PWD/bin:\$PATH sh -e commands >said && grep -c '^ *[0-9.]* %' said | grep '^5$' && grep 'photos/cat.jpg$' said"
+
+# Words: tiny encoders of transformers' names and shapes replace the download.
+mkdir -p "$work/words/clip-vit-base-patch32"
+ln -s "$PWD/tools" "$work/words"
+cp tests/data/text/hf_clip/model.safetensors tests/data/text/hf_clip/config.json \
+    tests/data/text/tokenizer/* "$work/words/clip-vit-base-patch32"
+cp examples/cat.jpg "$work/words/photo.jpg"
+block console 3 | sed 's/^\$ //' >"$work/words/commands"
+sed -i '/vit-search/i tools/vit-embed -m clip.vit photo.jpg -o photos.npy -q' "$work/words/commands"
+check "README's commands with words" sh -c "cd '$work/words' && [ \$(grep -c . commands) = 4 ] &&
+    sh -e commands >said && grep '^ *[0-9.]* %  an empty street$' said && grep '^-*0\.[0-9]*  photo.jpg$' said"
 
 # dead PAGE: prints the page's links to missing files, relative to its folder, and to missing
 # headings, and fails
