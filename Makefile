@@ -53,7 +53,7 @@ INSTALLS = $(if $(filter all,$(or $(MAKECMDGOALS),all)),$(if $(filter file,$(ori
 
 .PHONY: all windows test-windows libraries abi demo wasm web no-relaxed firmware firmware-accuracy firmware-check \
         check test test-more test-all mutants budget test-cross test-wasm test-web test-packages soak analyze fuzz \
-        fuzz-long bench-programs test-cluster bench-peers bench-web bench-search bench-photos bench-accuracy bench-figures mca \
+        fuzz-long bench-programs test-tokens test-cluster bench-peers bench-web bench-search bench-photos bench-accuracy bench-figures mca \
         help install uninstall dist clean
 all: $(PROGRAMS) $(EXAMPLES)
 
@@ -410,6 +410,10 @@ test-web: packages-$(if $(filter firefox,$(SUITES)),firefox,web) ## 4: the page 
 	@$(MAKE) --no-print-directory -s TARGET=nofma CPPFLAGS='-DVIT_NO_FMA -DVIT_NO_SIMD' \
 	    build/nofma/tools/vit-convert
 	@node tests/web/run.mjs $(SUITES)
+test-tokens: ## 4: ids of COUNT random texts beside other tokenizers; tests/tokens.sh lists the variables
+	@$(MAKE) --no-print-directory -s build/plain/tests/token_ids
+	@$(SCRIPT) tests/tokens.sh $(COUNT)
+
 test-cluster: packages-cluster ## 4: vit-embed under Slurm, Open MPI, GNU parallel; tasks and a node are killed
 	@$(MAKE) --no-print-directory -s tools/vit-embed tools/vit-search
 	@$(SCRIPT) tests/cluster.sh

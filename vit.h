@@ -12663,11 +12663,11 @@ static size_t vit__reference(const unsigned char *p, size_t n, uint32_t *code) {
    escapes that colour a terminal go. Numbers below 256 that stand for others are keys after "&#". */
 static void vit__step_entities(const vit__strings *map, unsigned ftfy, vit__draft *in,
                                vit__draft *out) {
-    unsigned char *p = in->at, *less = NULL;
-    size_t i, n, size = in->size;
-    if (ftfy) less = (unsigned char *)memchr(p, '<', size);
-    if (less) size = (size_t)(less - p);
-    while (less && size && p[size - 1] != '\n') size--;
+    unsigned char *p = in->at;
+    size_t i, n, size = in->size; /* entities begin before it */
+    for (i = 0; ftfy && i < size; i++)
+        if (p[i] == '<') size = i;
+    while (size < in->size && size && p[size - 1] != '\n') size--;
     for (i = 0; i < in->size; i += n) {
         const unsigned char *value = p + i;
         uint32_t code, key = VIT__NONE;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/source.h"
 #include "text/token_plan.h"
 #include "text/tokenizer.h"
 
@@ -286,6 +287,31 @@ static void test_facts(const char *folder) {
     }
 }
 
+/* What tokenizer.json has from SentencePiece's model is read from there. */
+static void test_precompiled(const char *folder) {
+    tokenizer_blob blob;
+    vit_tokenizer t;
+    report r = report_make();
+    unsigned char *model;
+    size_t size;
+    char json[256], path[256];
+    FILE *file;
+    write_file(folder, "tokenizer.json", "{\"normalizer\":{\"type\":\"Precompiled\"}}");
+    snprintf(json, sizeof json, "%s/tokenizer.json", folder);
+    snprintf(path, sizeof path, "%s/spiece.model", folder);
+    file = fopen(path, "wb");
+    CHECK(file &&
+          source_read_all("tests/data/tokens/siglip/spiece.model", 1 << 20, &model, &size, &r));
+    CHECK(file && fwrite(model, 1, size, file) == size);
+    if (file) fclose(file);
+    free(model);
+    blob = build(folder, TEXT_HUGGING_FACE, 0);
+    CHECK(vit_tokenizer_open(blob.data, blob.size, &t) == VIT_OK);
+    CHECK(t.begin == -1 && t.end == 1 && t.pad == 1 && t.context == 64);
+    free(blob.data);
+    CHECK(remove(path) == 0 && remove(json) == 0);
+}
+
 int main(int argc, char **argv) {
     static const struct {
         const char *name, *path;
@@ -323,6 +349,7 @@ int main(int argc, char **argv) {
     if (mkdtemp(folder)) {
         test_refused(folder);
         test_facts(folder);
+        test_precompiled(folder);
         CHECK(remove(folder) == 0);
     }
     return test_summary();

@@ -2,6 +2,9 @@
  *
  * tools/text owns tokenizers: the files of other libraries, cleaning, Unicode's tables, the section
  * of a .vit file that vit_tokenize reads; it may include base checkpoint.
+ *
+ * Limits: letters newer than Unicode 15.0 are symbols; ftfy's repair of text that was decoded with the
+ * wrong encoding is left out. A normalizer, pre-tokenizer or model of another kind is refused by name.
  */
 #ifndef TOKENIZER_H
 #define TOKENIZER_H
