@@ -23,9 +23,10 @@ import time
 
 # The tests of each room, quick ones first: "x" is test_x.c, "x.sh" is test_x.sh.
 TESTS = {
-    "vit.h": "values load threads versions infer preprocess math api parity.sh random cores random.simde",
+    "vit.h": "values load threads tokens versions infer preprocess math api parity.sh random cores random.simde",
     "tools/os": "base frames sandbox cli.sh environment.sh tools_disk.sh shards.sh",
     "tools/base": "base json npy tar findings checkpoint options.sh convert.sh names.sh cli.sh tools_memory.sh",
+    "tools/text": "tokens",
     "tools/cli": "options.sh cli.sh names.sh search.sh convert.sh look.sh environment.sh tools_disk.sh",
     "tools/numbers": "tags frames look learn nearest look.sh search.sh cli.sh",
     "tools/image": "frames look image infer sandbox look.sh cli.sh names.sh formats.sh tools_memory.sh "
