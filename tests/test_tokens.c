@@ -287,6 +287,90 @@ static void test_facts(const char *folder) {
     }
 }
 
+/* A .model file with one byte changed, or cut, is refused or gives ids: never a crash, and never in
+ * silence less. A damaged .gz file is refused wherever it is damaged. */
+static void test_damaged(const char *folder) {
+    static const struct {
+        const char *from, *name;
+    } rows[] = { { "tests/data/tokens/siglip/spiece.model", "spiece.model" },
+                 { "tests/data/tokens/bpe.txt.gz", "bpe_simple_vocab_16e6.txt.gz" } };
+    for (size_t row = 0; row < 2; row++) {
+        unsigned char *data;
+        size_t size, refused = 0, tried = 0;
+        report r = report_make();
+        char path[256];
+        snprintf(path, sizeof path, "%s/%s", folder, rows[row].name);
+        CHECK(source_read_all(rows[row].from, 1 << 20, &data, &size, &r));
+        for (size_t at = 0; at < size; at += at < 40 ? 1 : 7) {
+            for (int cut = 0; cut < 2; cut++) {
+                tokenizer_source from = { 0 };
+                tokenizer_blob blob;
+                FILE *file = fopen(path, "wb");
+                data[at] ^= 0x55;
+                CHECK(file && fwrite(data, 1, cut ? at : size, file) == (cut ? at : size));
+                data[at] ^= 0x55;
+                if (file) fclose(file);
+                from.path = folder;
+                r = report_make();
+                if (!tokenizer_build(&from, &blob, &r)) refused++;
+                CHECK((blob.data == NULL) == (r.text[0] != '\0'));
+                /* of .gz: all but the time, the level, the system and the name */
+                if (row == 1 && (cut || at < 4 || at > 16))
+                    CHECK_MSG(!blob.data, "byte %d", (int)at);
+                free(blob.data);
+                tried++;
+            }
+        }
+        CHECK(refused > tried / 2 && remove(path) == 0);
+        free(data);
+    }
+}
+
+/* Files of SentencePiece, made here: bytes, a trie with its keys, and what is wrong with them. */
+static void test_spiece(const char *folder) {
+    /* the first 3 bytes of each piece: field 1, its size, field 1 of it */
+    static const struct {
+        const char *bytes;
+        size_t size;
+        const char *message;
+    } rows[] = {
+#define UNKNOWN_PIECE "\x0a\x07\x0a\x03<u>\x18\x02"
+        { UNKNOWN_PIECE, 9, NULL },
+        { UNKNOWN_PIECE "\x0a\x0a\x0a\x06<0x4G>\x18\x06", 21, "expected <0x00> to <0xFF>" },
+        { UNKNOWN_PIECE "\x0a\x0a\x0a\x06<1x41>\x18\x06", 21, "expected <0x00> to <0xFF>" },
+        { UNKNOWN_PIECE "\x0a\x0a\x0a\x06<0x41)\x18\x06", 21, "expected <0x00> to <0xFF>" },
+        { UNKNOWN_PIECE "\x0a\x09\x0a\x05<0x4>\x18\x06", 20, "expected <0x00> to <0xFF>" },
+        { UNKNOWN_PIECE "\x0a\x0a\x0a\x06<0x41>\x18\x06", 21, NULL },
+        { UNKNOWN_PIECE "\x12\x03\x98\x02\x01", 14, "0 pieces for bytes" },
+        { UNKNOWN_PIECE "\x12\x03\xc0\x01\x01", 14, "treat_whitespace_as_suffix" },
+        { UNKNOWN_PIECE "\x0a\x05\x0a\x01\x61\x18\x05\x12\x02\x18\x02", 20, "UNUSED" },
+        { UNKNOWN_PIECE "\x0a\x08\x0a\x01\x61\x15\x00\x00\xc0\x7f", 19, "not finite" },
+        { UNKNOWN_PIECE UNKNOWN_PIECE, 18, "occurs twice" },
+        /* a trie of 2 units whose root has no child; of 1 byte; with a leaf at the root */
+        { UNKNOWN_PIECE "\x1a\x0e\x12\x0c\x08\0\0\0\0\x04\0\0\0\0\0\0", 25, NULL },
+        { UNKNOWN_PIECE "\x1a\x0e\x12\x0c\x01\0\0\0\0\x04\0\0\0\0\0\0", 25, "a trie of 1" },
+        { UNKNOWN_PIECE "\x1a\x0e\x12\x0c\x10\0\0\0\0\x04\0\0\0\0\0\0", 25, "a trie of 16" },
+        { UNKNOWN_PIECE "\x1a\x0e\x12\x0c\x08\0\0\0\0\x05\0\0\0\0\0\0", 25, "damaged" },
+    };
+    char path[256];
+    snprintf(path, sizeof path, "%s/spiece.model", folder);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        tokenizer_source from = { 0 };
+        tokenizer_blob blob;
+        report r = report_make();
+        FILE *file = fopen(path, "wb");
+        CHECK(file && fwrite(rows[i].bytes, 1, rows[i].size, file) == rows[i].size);
+        if (file) fclose(file);
+        from.path = folder;
+        CHECK_MSG(tokenizer_build(&from, &blob, &r) == !rows[i].message, "row %d: %s", (int)i,
+                  r.text);
+        CHECK_MSG(!rows[i].message || strstr(r.text, rows[i].message), "row %d: '%s' lacks '%s'",
+                  (int)i, r.text, rows[i].message ? rows[i].message : "");
+        free(blob.data);
+    }
+    CHECK(remove(path) == 0);
+}
+
 /* What tokenizer.json has from SentencePiece's model is read from there. */
 static void test_precompiled(const char *folder) {
     tokenizer_blob blob;
@@ -350,6 +434,8 @@ int main(int argc, char **argv) {
         test_refused(folder);
         test_facts(folder);
         test_precompiled(folder);
+        test_spiece(folder);
+        test_damaged(folder);
         CHECK(remove(folder) == 0);
     }
     return test_summary();
