@@ -12452,6 +12452,7 @@ static uint32_t vit__item(const vit__list *list, size_t i) {
 static int vit__strings_at(const vit_tokenizer *t, uint32_t offset, vit__strings *s) {
     uint64_t lists;
     memset(s, 0, sizeof *s);
+    s->bytes = s->keys.at = s->values.at = t->bytes;
     if (!offset) return 1;
     if (offset > t->size - 8) return 0;
     lists = ((uint64_t)vit__u32(t->bytes + offset) + 1) * 8 + 8;

@@ -141,6 +141,10 @@ static void test_long(const tokenizer_blob *blob) {
     free(text);
 }
 
+static size_t load_u32(const unsigned char *p) {
+    return (size_t)p[0] | (size_t)p[1] << 8 | (size_t)p[2] << 16 | (size_t)p[3] << 24;
+}
+
 /* No byte of the header or the tables makes a call read or write beyond them. */
 static void test_hostile(const tokenizer_blob *blob, const char *text) {
     static const unsigned char values[] = { 0, 1, 4, 0x7f, 0x80, 0xff };
@@ -162,6 +166,17 @@ static void test_hostile(const tokenizer_blob *blob, const char *text) {
         }
     }
     CHECK(opened > 100);
+    for (unsigned kind = 1; kind <= 6; kind++) { /* a step without tables */
+        int ids[77], n;
+        const size_t list = load_u32(blob->data + 100) ? load_u32(blob->data + 100)
+                                                       : load_u32(blob->data + 60);
+        memcpy(copy, blob->data, blob->size);
+        memset(copy + list + 4, 0, 16);
+        copy[list + 4] = (unsigned char)kind;
+        copy[list + 5] = 1; /* its flags */
+        CHECK(vit_tokenizer_open(copy, blob->size, &t) == VIT_OK && t.context <= 77);
+        CHECK(tokenize(&t, text, strlen(text), ids, &n, NULL) == VIT_OK);
+    }
     for (size_t size = 0; size < blob->size; size += 1 + size / 16)
         CHECK(vit_tokenizer_open(blob->data, size, &t) == VIT_ERROR_TRUNCATED);
     copy[0] = 'x';
