@@ -408,7 +408,7 @@ test-web: packages-$(if $(filter firefox,$(SUITES)),firefox,web) ## 4: the page 
 	@$(MAKE) --no-print-directory -s all $(WASM_MODULES) $(WASI_MODULES) \
 	    build/web/installed build/web/reference
 	@$(MAKE) --no-print-directory -s TARGET=nofma CPPFLAGS='-DVIT_NO_FMA -DVIT_NO_SIMD' \
-	    build/nofma/tools/vit-convert
+	    build/nofma/tools/vit-convert build/nofma/tools/vit-learn
 	@node tests/web/run.mjs $(SUITES)
 test-tokens: ## 4: ids of COUNT random texts beside other tokenizers; tests/tokens.sh lists the variables
 	@$(MAKE) --no-print-directory -s build/plain/tests/token_ids

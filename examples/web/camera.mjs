@@ -16,7 +16,8 @@ const reasons = {
     NotReadableError: 'The camera is in use by another program.',
 };
 
-async function startStream() {
+/** Ends when there is a stream, or a message says why there is none. */
+export async function startStream() {
     if (!navigator.mediaDevices?.getUserMedia) {
         return complain('The browser gives its camera to pages of https or localhost only.');
     }
@@ -39,7 +40,7 @@ async function startStream() {
         complain('The camera has stopped: it was taken away, or is no longer allowed.');
     });
     showLive(true);
-    return follow(stream);
+    follow(stream);
 }
 
 export function stopStream() {
@@ -51,6 +52,7 @@ export function stopStream() {
 
 function showLive(live) {
     state.live = live;
+    heard.said = heard.label = null;
     say(live ? 'The camera is on' : 'The camera is off');
     byId('camera').setAttribute('aria-pressed', live);
     byId('camera').textContent = live ? 'Stop' : 'Camera';
@@ -87,8 +89,20 @@ async function follow(mine) {
     }
 }
 
+const heard = { label: null, since: 0, said: null };
+
+/** Says the best class once it has been the best for a while. */
+function announce([best]) {
+    const label = best.label ?? `class ${best.index}`, now = performance.now();
+    if (label !== heard.label) Object.assign(heard, { label, since: now });
+    if (label === heard.said || now - heard.since < WINDOW) return;
+    heard.said = label;
+    say(`Camera: ${label}, ${(100 * best.score).toFixed(0)} %`);
+}
+
 function show({ classes, ms, crop }, rate) {
     const digits = rate < 10 ? 1 : 0;
+    if (classes) announce(classes);
     showClasses(classes, ms, rate > 0 ? `${rate.toFixed(digits)} frames a second` : '');
     if (crop) showFrame(crop);
 }
@@ -108,14 +122,20 @@ function showFrame(crop) {
 
 let kept = 0;
 
-/** Saves the frame as a photo: a PNG, so that its pixels stay unchanged. */
-async function keepFrame() {
+/** The frame as a file: a PNG, so that its pixels stay unchanged; null if there is none. */
+export async function grabFrame() {
     const video = byId('video');
+    if (!stream || video.readyState < 2) return null;
     const canvas = new OffscreenCanvas(video.videoWidth, video.videoHeight);
     canvas.getContext('2d').drawImage(video, 0, 0);
     const blob = await canvas.convertToBlob({ type: 'image/png' });
+    return new File([blob], `frame ${++kept}.png`, { type: 'image/png' });
+}
+
+async function keepFrame() {
+    const file = await grabFrame();
     stopStream();
-    await addPhotos([new File([blob], `frame ${++kept}.png`, { type: 'image/png' })]);
+    if (file) await addPhotos([file]);
 }
 
 export function startCamera(client) {

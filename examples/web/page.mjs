@@ -6,6 +6,7 @@ import { startCompare } from './compare.mjs';
 import { kindOf } from './files.mjs';
 import { startModel } from './model.mjs';
 import { addPhotos, startPhotos } from './photos.mjs';
+import { recallLesson, startTeach, takeInto } from './teach.mjs';
 import { byId, complain, emit, forgive, on, say, state } from './state.mjs';
 import { startViews } from './views.mjs';
 
@@ -44,7 +45,7 @@ function optionsOf(from) {
     return { source: from.file ?? new URL(from.url, location.href).href, threads, module };
 }
 
-/** { url or file, name }; the previous model stays if it cannot be read. */
+/** { url or file, name, taught }; the previous model stays if it cannot be read. */
 async function openModel(from) {
     forgive();
     say(`Opening ${from.name}`);
@@ -62,6 +63,7 @@ async function openModel(from) {
     }
     source = from;
     state.modelName = from.name;
+    state.taught = Boolean(from.taught);
     root.dataset.state = 'ready';
     say('Ready');
     showThreads();
@@ -123,9 +125,9 @@ async function takeFiles(files, inFolder = false) {
 }
 
 /** Reads dropped folders, in the order of the names. */
-async function takeDropped(transfer) {
+async function takeDropped(transfer, take = takeFiles) {
     const entries = [...transfer.items].map((item) => item.webkitGetAsEntry?.());
-    if (!entries.some((entry) => entry?.isDirectory)) return takeFiles([...transfer.files]);
+    if (!entries.some((entry) => entry?.isDirectory)) return take([...transfer.files]);
     const files = [];
     const byName = (a, b) => a.name.localeCompare(b.name, 'en', { numeric: true });
     const walk = async (entry) => {
@@ -147,7 +149,7 @@ async function takeDropped(transfer) {
         return complain(`The folder cannot be read: ${error.message}.`);
     }
     if (!files.length) return complain('There are no files in that folder.');
-    return takeFiles(files, true);
+    return take(files, true);
 }
 
 async function fetchExample() {
@@ -159,7 +161,9 @@ async function fetchExample() {
 /** Shows an example to a first visitor; a server without it does no harm. */
 async function openFirst() {
     const example = fetchExample().catch(() => null);
-    const opened = await openModel(BUNDLED), file = await example;
+    const learnt = await recallLesson();
+    const opened = (learnt && await openModel(learnt)) || await openModel(BUNDLED);
+    const file = await example;
     if (opened && file && !state.photos.length && !state.live) addPhotos([file], true);
 }
 
@@ -175,7 +179,8 @@ function startDropping() {
     addEventListener('drop', (event) => {
         event.preventDefault();
         show(0);
-        takeDropped(event.dataTransfer);
+        const box = Number(event.target.closest?.('[data-box]')?.dataset.box);
+        takeDropped(event.dataTransfer, box ? (files) => takeInto(box, files) : takeFiles);
     });
     addEventListener('paste', (event) => {
         const files = [...event.clipboardData?.files ?? []];
@@ -215,6 +220,7 @@ startViews(engine);
 startCompare(engine);
 startCamera(engine);
 startModel(engine, { openModel, cancel, bundled: BUNDLED });
+startTeach(engine, { openModel, bundled: BUNDLED });
 startDropping();
 startChoosing();
 

@@ -7,6 +7,7 @@ export const state = {
     photos: [],        // { key, name, file, width, height, crop, view, classes, ... } in order
     selected: null,    // one of them
     live: false,       // the camera is on
+    taught: false,     // the model is what this page has learnt
 };
 
 const listeners = new Map();

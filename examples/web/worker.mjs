@@ -5,6 +5,7 @@ import { decode } from './decode.mjs';
 import { Model } from './vit/vit.mjs';
 
 const VIEW = 640;                   // the longer side of a displayed photo
+const THUMB = 96;                   // the side of a photo in a box
 const CACHE = 384 * 2 ** 20;        // bytes of kept inputs, tokens, and attention
 const TOP = 5;
 
@@ -50,8 +51,8 @@ function progress(text, done, total) {
 // --- photos ---
 
 /** A smaller copy for the page: each pixel is the mean of those it covers. */
-function shrink({ width, height, data }) {
-    const scale = Math.min(1, VIEW / Math.max(width, height));
+function shrink({ width, height, data }, side = VIEW) {
+    const scale = Math.min(1, side / Math.max(width, height));
     const across = Math.max(1, Math.round(width * scale));
     const down = Math.max(1, Math.round(height * scale));
     const small = new ImageData(across, down);
@@ -77,6 +78,16 @@ function shrink({ width, height, data }) {
         }
     }
     return createImageBitmap(small);
+}
+
+/** The square in the middle, as a file that is small enough to keep. */
+async function thumbOf(decoded) {
+    const view = await shrink(decoded, 2 * THUMB);
+    const canvas = new OffscreenCanvas(THUMB, THUMB), from = Math.min(view.width, view.height);
+    canvas.getContext('2d').drawImage(view, (view.width - from) / 2, (view.height - from) / 2, from,
+        from, 0, 0, THUMB, THUMB);
+    view.close();
+    return canvas.convertToBlob({ type: 'image/jpeg', quality: 0.8 });
 }
 
 function checkChannels() {
@@ -198,6 +209,7 @@ function meanOf(heads) {
 // --- a checkpoint ---
 
 let converter = null;
+let learner = null;
 
 async function convert({ files, args }) {
     const { Converter } = await import('./vit/convert.mjs');
@@ -242,6 +254,27 @@ const answers = {
     async classify({ key }) {
         const { logits, ms } = await outputsOf(key);
         return { classes: best(logits), ms, crop: cropOf(photos.get(key).size) };
+    },
+
+    /** What is learnt from of a photo in a box, which is not kept here. */
+    async sample({ file, thumb = false }) {
+        checkChannels();
+        const decoded = await decode(file, eighthsOf);
+        const input = model.preprocess(decoded);
+        const { embedding } = model.run(input, { embedding: true });
+        return { embedding, backbone: model.info.backbone,
+            ...(thumb && { thumb: await thumbOf(decoded) }) };
+    },
+
+    /** The .vit file of the open model. */
+    file() {
+        return new Blob([model.file()]);
+    },
+
+    async learn({ base, photos: given, args }) {
+        const { Learner } = await import('./vit/learn.mjs');
+        learner ??= await Learner.open();
+        return learner.learn(base ?? model.file(), given, args);
     },
 
     /** A frame of the camera, which is not kept. */

@@ -101,8 +101,8 @@ export function readPpm(path) {
 
 // --- a camera -----------------------------------------------------------------------------------
 
-/** One frame as YUV4MPEG, `scale` times as large, for Chromium's fake camera. */
-function y4m({ width, height, pixels }, scale) {
+/** A photo as a frame of YUV 4:2:0, `scale` times as large. */
+function yuv({ width, height, pixels }, scale) {
     const [w, h] = [width * scale, height * scale];
     const frame = Buffer.alloc(w * h * 3 / 2);
     for (let y = 0; y < h; y++) {
@@ -115,9 +115,25 @@ function y4m({ width, height, pixels }, scale) {
             frame[chroma + w * h / 4] = 128 + (112.44 * r - 94.15 * g - 18.29 * b) / 256;
         }
     }
-    const header = `YUV4MPEG2 W${w} H${h} F10:1 Ip A1:1 C420jpeg\n`;
-    return Buffer.concat([Buffer.from(header), Buffer.from('FRAME\n'), frame]);
+    return frame;
 }
+
+/** What Chromium's fake camera shows, again and again. */
+function y4m(photos, scale) {
+    const [{ width, height }] = photos;
+    const header = `YUV4MPEG2 W${width * scale} H${height * scale} F10:1 Ip A1:1 C420jpeg\n`;
+    return Buffer.concat([Buffer.from(header),
+        ...photos.flatMap((photo) => [Buffer.from('FRAME\n'), yuv(photo, scale)])]);
+}
+
+/** Noise about a colour. */
+function coloured(colour, side, next) {
+    const pixels = Uint8Array.from({ length: 3 * side * side }, (_, i) =>
+        Math.max(0, Math.min(255, colour[i % 3] + 64 * next() - 32)));
+    return { width: side, height: side, pixels };
+}
+
+export const colours = { red: [200, 40, 40], green: [40, 180, 40], blue: [40, 60, 200] };
 
 // --- all of them --------------------------------------------------------------------------------
 
@@ -143,7 +159,12 @@ export function makeAll() {
     write('noise.png', png(67, 41, 8, 2, noise.subarray(0, 3 * 67 * 41)));
     write('noise_grey.png', png(67, 41, 8, 0, noise.subarray(0, 67 * 41)));
     write('noise_alpha.png', png(67, 41, 8, 6, noise));
-    write('camera.y4m', y4m(photo, 3));
+    write('camera.y4m', y4m([photo], 3));
+    for (const [name, colour] of Object.entries(colours)) {
+        const photos = Array.from({ length: 8 }, () => coloured(colour, 40, next));
+        photos.forEach((one, i) => write(`${name}${i}.png`, png(40, 40, 8, 2, one.pixels)));
+        write(`${name}.y4m`, y4m(photos, 4));
+    }
 
     const huge = 20000; // 60 KB as a file, but 1.6 GB as a canvas
     write('huge.png', png(huge, huge, 1, 0, Buffer.alloc(huge * huge / 8)));

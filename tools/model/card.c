@@ -256,6 +256,7 @@ static void hash_option(vit_hash *hash, const char *name, uint32_t bits) {
                                            "selftest_tolerance" };
     for (size_t i = 0; i < sizeof of_head / sizeof of_head[0]; i++)
         if (!strcmp(name, of_head[i])) return;
+    if (!bits) return; /* so that an option of a later vit.h changes no hash of older files */
     hash_text(hash, name);
     hash_number(hash, bits);
 }
