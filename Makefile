@@ -286,7 +286,7 @@ CONVERT_LESS    = $(addprefix tools/convert/,calibrate.c match_folder.c c_array.
 CONVERT_SOURCES = $(filter-out $(CONVERT_LESS),$(wildcard $(CONVERT_ROOMS:%=tools/%/*.c))) \
                   tools/os/common.c tools/vit-convert.c $(WEB)/wasi.c $(WEB)/left_out.c
 CONVERT_FLAGS   = --target=wasm32-wasi -Oz -flto -msign-ext -mnontrapping-fptoint
-CONVERT_WASI    = -include $(WEB)/wasi.h
+CONVERT_WASI    = -include $(WEB)/wasi.h -DVIT_TEXT_ENCODER
 
 build/wasi/%.o: %.c $(WEB)/wasi.h build/wasi/flags
 	@mkdir -p $(@D)

@@ -603,8 +603,7 @@ static bool find_tokenizer(const convert_options *o, blueprint *b, report *r) {
     } else {
         text_free(&b->text);
         memset(&b->text, 0, sizeof b->text);
-        good = findings_assume(&b->found, "no text encoder",
-                               "no tokenizer is beside the weights: expected " TOKENIZER_FILES,
+        good = findings_assume(&b->found, "no text encoder", tokenizer_absence(),
                                "--tokenizer FILE|none") ||
                report_no_memory(r);
     }

@@ -165,7 +165,7 @@ static bool fill_config(const layout_map *map, const described *d, const vit_con
     c->norm_eps = (float)json_number(
         json_get(d->is_open_clip ? json_get(d->text, "norm_kwargs") : d->text,
                  d->is_open_clip ? "eps" : "layer_norm_eps"),
-        c->norm_eps);
+        (double)c->norm_eps);
     c->resize_height = 1;
     c->resize_width = c->img_width;
     c->std[0] = 1;

@@ -192,6 +192,10 @@ static file_kind find_files(const char *at, char path[MAX_PATH_SIZE], char other
     return FILE_NONE;
 }
 
+const char *tokenizer_absence(void) {
+    return "no tokenizer is beside the weights: expected " TOKENIZER_FILES;
+}
+
 bool tokenizer_exists(const char *at) {
     char path[MAX_PATH_SIZE], other[MAX_PATH_SIZE];
     return find_files(at, path, other) != FILE_NONE;

@@ -42,6 +42,9 @@ typedef struct tokenizer_blob {
 /* True if the folder or file has a tokenizer. */
 bool tokenizer_exists(const char *path);
 
+/* Why there is none, for a message. */
+const char *tokenizer_absence(void);
+
 /* Reads the files and writes the tokenizer with examples of its ids. On failure the message names
  * the file, and blob->data is NULL. */
 bool tokenizer_build(const tokenizer_source *from, tokenizer_blob *blob, report *r);

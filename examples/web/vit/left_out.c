@@ -1,5 +1,6 @@
 /* left_out.c - the parts of vit-convert that a page omits because every byte is fetched: decoders
- * of images and their users, C headers, topics of --help, and the names of ImageNet's classes.
+ * of images and their users, C headers, topics of --help, the names of ImageNet's classes and
+ * tokenizers.
  * Requests for them print a message.
  */
 #include <string.h>
@@ -10,6 +11,7 @@
 #include "convert/unpack.h"
 #include "image/photos.h"
 #include "model/labels.h"
+#include "text/tokenizer.h"
 
 static bool refuse_photos(report *r) {
     return report_fail(r, "--calibrate, --report and --match-folder: this build reads no photos");
@@ -75,6 +77,19 @@ const char *const *imagenet_classes(void) { return NULL; }
 bool convert_help(const char *topic) {
     (void)topic;
     return false;
+}
+
+/* A page has no use for a text encoder. */
+bool tokenizer_exists(const char *path) {
+    (void)path;
+    return false;
+}
+
+const char *tokenizer_absence(void) { return "this build reads no tokenizers; vit-convert does"; }
+
+bool tokenizer_build(const tokenizer_source *from, tokenizer_blob *blob, report *r) {
+    (void)from, (void)blob;
+    return report_fail(r, "%s", tokenizer_absence());
 }
 
 /* === There is nothing to free === */
