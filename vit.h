@@ -1028,8 +1028,8 @@ typedef struct vit_text_note {
    it. VIT_ERROR_MAGIC, _VERSION, _TRUNCATED, _CORRUPT. */
 VIT_API vit_result vit_tokenizer_open(const void *data, size_t size, vit_tokenizer *tokenizer);
 
-/* Bytes of scratch for any text of `size` bytes, some 54 to 200 per byte; 0 if they exceed the
-   address space or the text 2^28 bytes. */
+/* Bytes of scratch for any text of `size` bytes: some 95 per byte for CLIP, 350 for SigLIP; 0 if
+   they exceed the address space or the text 2^28 bytes. */
 VIT_API size_t vit_tokenize_size(const vit_tokenizer *tokenizer, size_t size);
 
 /* Cleans, splits and tokenizes `size` bytes of UTF-8 as the model's own tokenizer does. ids,
@@ -3869,6 +3869,7 @@ static vit_result vit__check_all_fits16(vit_model *model) {
     return result;
 }
 
+#if !defined(VIT_BARE_METAL)
 /* The place of an optional section of an open model; 0 bytes at the file's end if there is none. */
 static uint64_t vit__find_section(const vit_model *model, const char tag[9], uint64_t *size) {
     const uint32_t count = vit__u32(model->data + VIT_HEADER_NUM_SECTIONS);
@@ -3883,6 +3884,7 @@ static uint64_t vit__find_section(const vit_model *model, const char tag[9], uin
     *size = 0;
     return model->size;
 }
+#endif
 
 VIT_API vit_result vit_model_verify(vit_model *model) {
     uint64_t end, encoder, encoder_size;
@@ -3903,7 +3905,11 @@ VIT_API vit_result vit_model_verify(vit_model *model) {
         zero &= vit__is_zero(model->data + end, t.offset - end);
         end = t.offset + t.size;
     }
+    encoder = model->size;
+    encoder_size = 0;
+#if !defined(VIT_BARE_METAL)
     encoder = vit__find_section(model, "text\0\0\0\0", &encoder_size);
+#endif
     if (!zero || encoder < end || !vit__is_zero(model->data + end, encoder - end) ||
         !vit__is_zero(model->data + encoder + encoder_size, model->size - encoder - encoder_size))
         return vit__fail(model->detail, VIT_ERROR_CORRUPT, "a gap between tensors is not zero");
@@ -12040,6 +12046,16 @@ static void vit__forward_batch(const vit_session *s, const float *pixels, const 
     vit__phase(s, VIT_PHASE_END);
 }
 
+/* The ids that stand in place of pixels, or NULL. */
+VIT__INLINE const int *vit__ids_of(const vit_input *input) {
+#if VIT__TEXT_ENCODER
+    return input->ids;
+#else
+    (void)input;
+    return NULL;
+#endif
+}
+
 /* 1 if the floats of `batch` images fit the address space; an image has at most 2^42. */
 static int vit__is_addressable(uint64_t floats, int batch) {
     return floats <= (uint64_t)SIZE_MAX / sizeof(float) / (unsigned)batch;
@@ -12063,22 +12079,22 @@ static int vit__can_give(const vit_config *c, const vit_outputs *out, int batch)
 }
 
 /* Runs a batch, params.batch images at a time. */
-static void vit__forward_all(const vit_session *s, vit_input in, vit_outputs out) {
+VIT__INLINE void vit__forward_all(const vit_session *s, const vit_input *input, int batch,
+                             const vit_outputs *outputs) {
     const vit_config *c = VIT__CONFIG(s->model);
-    const int *ids = NULL;
-    const uint8_t *mask = VIT__LOGITS_ONLY ? NULL : in.mask;
+    const float *pixels = input->pixels;
+    const uint8_t *mask = VIT__LOGITS_ONLY ? NULL : input->mask;
+    const int *ids = vit__ids_of(input);
+    vit_outputs out = *outputs;
     int image, now;
-#if VIT__TEXT_ENCODER
-    ids = in.ids;
-#endif
-    for (image = 0; image < in.batch; image += now) {
+    for (image = 0; image < batch; image += now) {
         size_t n;
-        now = vit__min(in.batch - image, vit__batch(s));
+        now = vit__min(batch - image, vit__batch(s));
         n = (size_t)now;
-        vit__forward_batch(s, in.pixels, ids, mask, now, &out, image);
+        vit__forward_batch(s, pixels, ids, mask, now, &out, image);
         if (mask) mask += n * (size_t)c->num_tokens;
         if (ids) ids += n * vit__input_size(c);
-        else in.pixels += n * vit__input_size(c);
+        else pixels += n * vit__input_size(c);
         if (out.logits) out.logits += n * (size_t)c->num_classes;
         if (out.embedding) out.embedding += n * (size_t)vit__embedding_dim(c);
         if (out.tokens) out.tokens += n * vit__tokens_floats(c);
@@ -12087,8 +12103,8 @@ static void vit__forward_all(const vit_session *s, vit_input in, vit_outputs out
 
 #if VIT__TEXT_ENCODER
 /* 1 if the vocabulary has all ids. NaN is none of them. */
-static int vit__are_ids(const vit_config *c, const vit_input *in) {
-    const size_t n = (size_t)in->batch * vit__input_size(c);
+static int vit__are_ids(const vit_config *c, const vit_input *in, int batch) {
+    const size_t n = (size_t)batch * vit__input_size(c);
     size_t i;
     for (i = 0; i < n; i++) {
         if (in->ids ? in->ids[i] < 0 || in->ids[i] >= c->vocab_size
@@ -12100,12 +12116,11 @@ static int vit__are_ids(const vit_config *c, const vit_input *in) {
 
 /* No token of a causal encoder depends on those after it. So embeddings and logits need only the
    tokens up to the one that is pooled: the texts run one by one, each as long as it is. */
-static void vit__forward_texts(const vit_session *session, vit_input in, vit_outputs out) {
+static void vit__forward_texts(const vit_session *session, vit_input in, int batch,
+                               vit_outputs out) {
     const vit_config *c = &session->model->config;
     const size_t width = (size_t)c->img_width;
-    const int batch = in.batch;
     int i;
-    in.batch = 1;
     for (i = 0; i < batch; i++) {
         vit_model model = *session->model;
         vit_session s = *session;
@@ -12116,7 +12131,7 @@ static void vit__forward_texts(const vit_session *session, vit_input in, vit_out
         s.img_width = model.file_width = model.config.img_width = model.config.grid_width =
             model.config.num_patches = vit__end_of_text(&p, 0) + 1;
         model.config.num_tokens = model.config.num_prefix_tokens + s.img_width;
-        vit__forward_all(&s, in, out);
+        vit__forward_all(&s, &in, 1, &out);
         if (in.ids) in.ids += width;
         else in.pixels += width;
         if (out.logits) out.logits += c->num_classes;
@@ -12128,32 +12143,28 @@ static void vit__forward_texts(const vit_session *session, vit_input in, vit_out
 VIT_API vit_result vit_forward(vit_session *session, const vit_input *input,
                                const vit_outputs *outputs) {
     const vit_config *c;
-    vit_input in;
-    if (!session || !session->model || !input || !outputs ||
-        (unsigned)input->batch > (unsigned)vit__known_batch(0x7fffffff))
+    int batch;
+    if (!session || !session->model || !input || !(input->pixels || vit__ids_of(input)) ||
+        !outputs || (unsigned)input->batch > (unsigned)vit__known_batch(0x7fffffff))
         return VIT_ERROR_ARGUMENT;
     c = VIT__CONFIG(session->model);
-    in = *input;
-    in.batch = vit__known_batch(vit__max(input->batch, 1));
+    batch = vit__known_batch(vit__max(input->batch, 1));
 #if VIT__TEXT_ENCODER
-    if (vit__is_text(c) ? !(in.ids || in.pixels) || !vit__are_ids(c, &in) : in.ids != NULL)
+    if (vit__is_text(c) ? !vit__are_ids(c, input, batch) : input->ids != NULL)
         return VIT_ERROR_ARGUMENT;
-    if (!in.ids && !in.pixels) return VIT_ERROR_ARGUMENT;
-#else
-    if (!in.pixels) return VIT_ERROR_ARGUMENT;
 #endif
-    if (!vit__can_give(c, outputs, in.batch) || (outputs->logits && !c->num_classes) ||
+    if (!vit__can_give(c, outputs, batch) || (outputs->logits && !c->num_classes) ||
         (VIT__LOGITS_ONLY && input->mask) || session->img_height != c->img_height ||
         session->img_width != c->img_width)
         return VIT_ERROR_ARGUMENT;
 #if VIT__TEXT_ENCODER
     if (vit__is_text(c) && c->attention == VIT_ATTENTION_CAUSAL && c->pool == VIT_POOL_ARGMAX &&
-        !in.mask && !outputs->tokens && !outputs->num_blocks && !vit__is_traced(session)) {
-        vit__forward_texts(session, in, *outputs);
+        !input->mask && !outputs->tokens && !outputs->num_blocks && !vit__is_traced(session)) {
+        vit__forward_texts(session, *input, batch, *outputs);
         return VIT_OK;
     }
 #endif
-    vit__forward_all(session, in, *outputs);
+    vit__forward_all(session, input, batch, outputs);
     return VIT_OK;
 }
 
