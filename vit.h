@@ -3962,7 +3962,7 @@ static vit_result vit__read_architecture(vit_model *model, const vit__section *d
     return result;
 }
 
-static vit_result vit__load(vit_model *model, unsigned flags) {
+VIT__CALL vit_result vit__load(vit_model *model, unsigned flags) {
     vit__section sections[VIT__NUM_SECTIONS];
     unsigned char header[VIT_HEADER_SIZE];
     vit_result result;
@@ -9566,8 +9566,10 @@ typedef struct vit__pass {
     int batch;
     int queries;          /* tokens of each image that later steps read, from the first on: */
                           /* all N, or in the last block only those that the head reads */
-    const float *pixels;  /* the input: [batch, C, img_height, img_width], ids if it is text,  */
-    const int *ids;       /* or [batch, img_width] ids and no pixels                           */
+#if VIT__TEXT_ENCODER
+    const float *pixels;  /* [batch, img_width] ids as floats, or NULL                         */
+    const int *ids;       /* [batch, img_width] ids, or NULL                                   */
+#endif
     const uint8_t *mask;  /* [batch, N]: 0 for tokens to which none attends; or NULL           */
     float *maps;          /* [batch, H, N, N]: attention, for the caller; or NULL              */
 } vit__pass;
@@ -9578,8 +9580,10 @@ static vit__pass vit__begin_pass(const vit_session *s, int batch) {
     p.stage = p.block = -1;
     p.batch = batch;
     p.queries = VIT__CONFIG(s->model)->num_tokens;
+#if VIT__TEXT_ENCODER
     p.pixels = NULL;
     p.ids = NULL;
+#endif
     p.mask = NULL;
     p.maps = NULL;
     return p;
@@ -10464,7 +10468,14 @@ static void vit__put_tokens(const vit_session *s, float *x, const float *from, c
 }
 
 /* Token i of a text encoder's input. */
-static int vit__id(const vit__pass *p, int i) { return p->ids ? p->ids[i] : (int)p->pixels[i]; }
+static int vit__id(const vit__pass *p, int i) {
+#if VIT__TEXT_ENCODER
+    return p->ids ? p->ids[i] : (int)p->pixels[i];
+#else
+    (void)p;
+    return i;
+#endif
+}
 
 /* Writes rows of token_embed: those of the batch's ids. */
 static void vit__gather_ids(const vit__pass *p, const vit__layer *table, vit__mat to) {
@@ -10482,8 +10493,7 @@ static void vit__gather_ids(const vit__pass *p, const vit__layer *table, vit__ma
 
 /* The input to x [batch * N, D]. With one image, patches are written straight to their place in x;
    a batch goes through y. */
-static vit__mat vit__patch_embed(const vit__pass *p) {
-    const float *const input = p->pixels;
+static vit__mat vit__patch_embed(const vit__pass *p, const float *input) {
     const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
     const int dim = c->embed_dim, count = p->batch * c->num_patches;
@@ -12028,9 +12038,13 @@ static void vit__forward_batch(const vit_session *s, const float *pixels, const 
     vit__pass p = vit__begin_pass(s, batch);
     vit__mat x;
     p.mask = mask;
+#if VIT__TEXT_ENCODER
     p.pixels = pixels;
     p.ids = ids;
-    x = vit__patch_embed(&p);
+#else
+    (void)ids;
+#endif
+    x = vit__patch_embed(&p, pixels);
     for (p.block = 0; p.block < num_blocks; p.block++) {
         vit__block_layers w;
         vit__begin_block(s, p.block, &w);
