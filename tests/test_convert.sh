@@ -801,7 +801,7 @@ accepts --set num_heads=3
 says "check first: assumed mean=0.5 std=0.5 "
 accepts --set mean=0.5 --set std=0.5 # nothing harmful is left that a name would settle
 ends "--arch NAME or --config FILE would add settings"
-refuses 1 "vit_small_patch16_224 has embed_dim 384, the tensors have 192; names that fit the \
+refuses 1 "vit_small_patch16_224 has embed_dim 384, the tensors have 192; --arch: names that fit the \
 tensors: $TINY" --arch vit_small_patch16_224
 refuses 1 "vit_tiny_patch16_384 has img_size 384x384, the tensors have 224x224" \
     --arch vit_tiny_patch16_384

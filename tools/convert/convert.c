@@ -440,7 +440,7 @@ static bool take_failure(blueprint *b, report *r) {
     char advice[ARCHS_TEXT + 64], archs[ARCHS_TEXT];
     if (!b->description.has_arch || r->no_memory || strncmp(r->text, name, strlen(name)) != 0)
         return findings_take(&b->found, r);
-    snprintf(advice, sizeof advice, "%s%s",
+    snprintf(advice, sizeof advice, "--arch: %s%s",
              archs_by_shape(f->all, &f->seen, &f->wanted, archs) ? "names that fit the tensors: "
                                                                  : "",
              archs);
