@@ -12,6 +12,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { Converter } from '../../examples/web/vit/convert.mjs';
 import { chooseModules } from '../../examples/web/vit/features.mjs';
+import { Learner } from '../../examples/web/vit/learn.mjs';
 import { Model } from '../../examples/web/vit/vit.mjs';
 import { check, summary } from '../checks.mjs';
 
@@ -112,20 +113,23 @@ const none = await opens({ base: pathToFileURL(`${folder}/`) });
 check(choices.every(({ file }) => none.includes(file)), `a folder of none: "${none}"`);
 await rm(folder, { recursive: true });
 
-// --- the converter ----------------------------------------------------------------------------------
+// --- the converter and the learner ------------------------------------------------------------------
 
-const converts = ({ base }) => Converter.open({ base }).then(() => 'yes', ({ message }) => message);
-for (const [what, damage] of Object.entries(damages)) {
-    if (what === 'is another module') continue; // it is this one
-    const packed = folderOf((name, bytes) => (isPacked(name) ? damage(name, bytes) : null));
-    for (let i = 0; i < 2; i++) is(await converts(packed), 'yes', `convert.wasm.gz ${what}`);
-    is(packed.requests.join(' '), 'convert.wasm.gz convert.wasm', `convert.wasm.gz ${what}`);
-    const both = folderOf(damage);
-    for (let i = 0; i < 2; i++) {
-        const said = await converts(both);
-        check(said.includes('/convert.wasm: '), `convert.wasm ${what}: "${said}"`);
+for (const [file, program] of [['convert.wasm', Converter], ['learn.wasm', Learner]]) {
+    const opened = ({ base }) =>
+        program.open({ base }).then(() => 'yes', ({ message }) => message);
+    for (const [what, damage] of Object.entries(damages)) {
+        if (what === 'is another module') continue; // it is this one, or as good to load
+        const packed = folderOf((name, bytes) => (isPacked(name) ? damage(name, bytes) : null));
+        for (let i = 0; i < 2; i++) is(await opened(packed), 'yes', `${file}.gz ${what}`);
+        is(packed.requests.join(' '), `${file}.gz ${file}`, `${file}.gz ${what}`);
+        const both = folderOf(damage);
+        for (let i = 0; i < 2; i++) {
+            const said = await opened(both);
+            check(said.includes(`/${file}: `), `${file} ${what}: "${said}"`);
+        }
+        is(both.requests.join(' '), `${file}.gz ${file}`, `${file} ${what}`);
     }
-    is(both.requests.join(' '), 'convert.wasm.gz convert.wasm', `convert.wasm ${what}`);
 }
 
 server.close();
