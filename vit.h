@@ -9566,10 +9566,8 @@ typedef struct vit__pass {
     int batch;
     int queries;          /* tokens of each image that later steps read, from the first on: */
                           /* all N, or in the last block only those that the head reads */
-#if VIT__TEXT_ENCODER
-    const float *pixels;  /* [batch, img_width] ids as floats, or NULL                         */
+    const float *pixels;  /* of texts: [batch, img_width] ids as floats, or NULL               */
     const int *ids;       /* [batch, img_width] ids, or NULL                                   */
-#endif
     const uint8_t *mask;  /* [batch, N]: 0 for tokens to which none attends; or NULL           */
     float *maps;          /* [batch, H, N, N]: attention, for the caller; or NULL              */
 } vit__pass;
@@ -9580,10 +9578,8 @@ static vit__pass vit__begin_pass(const vit_session *s, int batch) {
     p.stage = p.block = -1;
     p.batch = batch;
     p.queries = VIT__CONFIG(s->model)->num_tokens;
-#if VIT__TEXT_ENCODER
     p.pixels = NULL;
     p.ids = NULL;
-#endif
     p.mask = NULL;
     p.maps = NULL;
     return p;
@@ -10468,14 +10464,7 @@ static void vit__put_tokens(const vit_session *s, float *x, const float *from, c
 }
 
 /* Token i of a text encoder's input. */
-static int vit__id(const vit__pass *p, int i) {
-#if VIT__TEXT_ENCODER
-    return p->ids ? p->ids[i] : (int)p->pixels[i];
-#else
-    (void)p;
-    return i;
-#endif
-}
+static int vit__id(const vit__pass *p, int i) { return p->ids ? p->ids[i] : (int)p->pixels[i]; }
 
 /* Writes rows of token_embed: those of the batch's ids. */
 static void vit__gather_ids(const vit__pass *p, const vit__layer *table, vit__mat to) {
@@ -12038,12 +12027,8 @@ static void vit__forward_batch(const vit_session *s, const float *pixels, const 
     vit__pass p = vit__begin_pass(s, batch);
     vit__mat x;
     p.mask = mask;
-#if VIT__TEXT_ENCODER
     p.pixels = pixels;
     p.ids = ids;
-#else
-    (void)ids;
-#endif
     x = vit__patch_embed(&p, pixels);
     for (p.block = 0; p.block < num_blocks; p.block++) {
         vit__block_layers w;

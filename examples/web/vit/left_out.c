@@ -8,10 +8,10 @@
 #include "convert/calibrate.h"
 #include "convert/convert.h"
 #include "convert/match_folder.h"
+#include "convert/text.h"
 #include "convert/unpack.h"
 #include "image/photos.h"
 #include "model/labels.h"
-#include "text/tokenizer.h"
 
 static bool refuse_photos(report *r) {
     return report_fail(r, "--calibrate, --report and --match-folder: this build reads no photos");
@@ -79,18 +79,29 @@ bool convert_help(const char *topic) {
     return false;
 }
 
-/* A page has no use for a text encoder. */
+/* A page has no use for a text encoder: its tensors are named and dropped. */
+bool text_find(checkpoint *c, const json_value *root, const vit_config *image, text_encoder *text,
+               findings *f, report *r) {
+    (void)c, (void)root, (void)image, (void)text, (void)f, (void)r;
+    return true;
+}
+
+bool text_read_tokenizer(text_encoder *text, const char *path, const json_value *root, report *r) {
+    (void)text, (void)path, (void)root;
+    return report_fail(r, "%s", tokenizer_absence());
+}
+
+bool text_holds(const text_encoder *text, const char *name) {
+    (void)text, (void)name;
+    return false;
+}
+
 bool tokenizer_exists(const char *path) {
     (void)path;
     return false;
 }
 
-const char *tokenizer_absence(void) { return "this build reads no tokenizers; vit-convert does"; }
-
-bool tokenizer_build(const tokenizer_source *from, tokenizer_blob *blob, report *r) {
-    (void)from, (void)blob;
-    return report_fail(r, "%s", tokenizer_absence());
-}
+const char *tokenizer_absence(void) { return "this build reads no tokenizers"; }
 
 /* === There is nothing to free === */
 
@@ -103,3 +114,5 @@ void calibrate_free(calibration *c) { (void)c; }
 void match_pictures_free(match_pictures *pictures) { (void)pictures; }
 
 void match_sorting_free(match_sorting *s) { (void)s; }
+
+void text_free(text_encoder *text) { (void)text; }
