@@ -203,11 +203,11 @@ run_tests() {
 }
 
 # The tests compare with plain C.
-for compiler in $compilers; do run_tests "$compiler" "$compiler" /DVIT_SCALAR "$bits"; done
+for compiler in $compilers; do run_tests "$compiler" "$compiler" "/DVIT_SCALAR /DVIT_TEXT_ENCODER" "$bits"; done
 # clang may use the command line's instruction sets in any function, so the CPU must have all of
 # them.
 if grep -qw avx_vnni /proc/cpuinfo && grep -qw avx512_bf16 /proc/cpuinfo; then
-    tested="random load" run_tests hidden clang "$hidden /DVIT_SCALAR" "$bits"
+    tested="random load" run_tests hidden clang "$hidden /DVIT_SCALAR /DVIT_TEXT_ENCODER" "$bits"
 else
     check hidden compile hidden clang "$hidden"
     echo "msvc.sh: no AVX-VNNI or no AVX-512 here: what hides clang is compiled, not run"

@@ -1332,8 +1332,7 @@ static void text_options(vit_config *c) {
     c->has_patch_bias = c->has_patch_norm = c->has_patch_pre_norm = 0;
     c->rope = c->rope_per_block = c->has_rel_pos = c->has_dist_token = 0;
     c->attention = pick(0, 3) ? VIT_ATTENTION_CAUSAL : VIT_ATTENTION_ALL;
-    c->pool = pick(VIT_POOL_LAST - 1, VIT_POOL_ARGMAX);
-    c->pool = c->pool < VIT_POOL_LAST ? VIT_POOL_AVG : c->pool;
+    c->pool = pick(0, 5) ? pick(VIT_POOL_LAST, VIT_POOL_ARGMAX) : VIT_POOL_AVG;
     c->pool_num_heads = c->pool_mlp_dim = 0;
 }
 
@@ -1354,14 +1353,14 @@ static void own_options(vit_config *c) {
     if (c->attention == VIT_ATTENTION_CAUSAL) {
         c->has_rel_pos = 0;
     }
-    if (pick(0, 3) == 0) {
+    if (pick(0, 2) == 0) {
         text_options(c);
     }
     if (pick(0, 1) && c->block_type != VIT_BLOCK_PARALLEL && c->pool != VIT_POOL_MAP) {
         c->mlp_dim = c->has_gated_mlp = c->has_mlp_norm = 0;
     }
     if (!c->has_dist_token && c->pool != VIT_POOL_TOKEN_AVG) {
-        c->representation_dim = pick(1, 50);
+        c->representation_dim = pick(3, 50);
         c->representation_act = pick(0, VIT_NUM_REPRESENTATIONS - 1);
     }
 }

@@ -48,7 +48,7 @@ wasi_flags=(--no-warnings --no-turbo-fast-api-calls)
 
 # run_test NAME TIER FLAGS...
 run_test() {
-    check "$1 compiles" clang --target=wasm32-wasi -std=c99 -O2 "${@:3}" -DVIT_SCALAR -DVIT_NO_THREADS \
+    check "$1 compiles" clang --target=wasm32-wasi -std=c99 -O2 "${@:3}" -DVIT_SCALAR -DVIT_TEXT_ENCODER -DVIT_NO_THREADS \
         -DVIT_IMPLEMENTATION= -I. -Itools -Wl,-z,stack-size=1048576 "tests/$1.c" \
         -o "$work/$1.$2.wasm"
     count "$1.$2" node "${wasi_flags[@]}" tests/wasi.mjs "$work/$1.$2.wasm" tests/data
