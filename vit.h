@@ -1010,7 +1010,7 @@ typedef struct vit_tokenizer {
     int context;                /* a text has at most so many ids, with begin and end; 2 to 65536 */
     int num_ids;                /* every id is in 0 to num_ids - 1 */
     int begin, end;             /* ids at both ends of every text; -1: none */
-    int pad;                    /* fills the ids up to the context; -1: nothing does */
+    int pad;                    /* fills the ids up to the context; -1: zeros do      */
     const unsigned char *bytes; /* private */
     size_t size;                /* private */
     VIT_RESERVED(int, 5)
@@ -10480,43 +10480,51 @@ static void vit__gather_ids(const vit__pass *p, const vit__layer *table, vit__ma
     }
 }
 
+/* patches = patch_embed.proj(rows of pixels), a part of the rows at a time. */
+static void vit__embed_pixels(const vit__pass *p, const vit__front_layers *w, const float *input,
+                              vit__mat patches) {
+    const vit_session *s = p->session;
+    const vit_config *c = VIT__CONFIG(s->model);
+    const int shown = vit__is_traced(s) && c->has_patch_pre_norm; /* the norm is a separate step */
+    vit__arena scratch = { s->scratch, 0 };
+    vit__stem_room stem;
+    vit__mat rows = vit__place_patches(s, p->batch, &scratch, &stem);
+    const int step = rows.rows;
+    int i;
+    for (i = 0; i < patches.rows; i += step) {
+        rows.rows = vit__min(step, patches.rows - i);
+        if (c->stem) {
+            vit__stem_rows(p, w, &stem, input, rows);
+        } else {
+            vit__im2col job;
+            vit__rows_init(&job.then, s, shown ? NULL : &w->patch_pre_norm, rows, rows.data);
+            job.input = input;
+            job.first = i;
+            if (!shown) job.then.form = vit__form_of(s, &w->patch);
+            vit__parallel_for(s, job.then.num_tasks, vit__im2col_task, &job);
+            if (shown)
+                vit__norm(p, &w->patch_pre_norm, rows, rows.data, &w->patch, "patch_embed.pre_norm");
+        }
+        vit__layer_run(p, &w->patch, rows, patches.data + (size_t)i * patches.ld, VIT__NO_ACT, NULL);
+    }
+}
+
 /* The input to x [batch * N, D]. With one image, patches are written straight to their place in x;
    a batch goes through y. */
 static vit__mat vit__patch_embed(const vit__pass *p, const float *input) {
     const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
-    const int dim = c->embed_dim, count = p->batch * c->num_patches;
-    const int shown = vit__is_traced(s) && c->has_patch_pre_norm; /* the norm is a separate step */
+    const int dim = c->embed_dim;
     const vit__mat x = vit__matrix(s->x, (size_t)dim, p->batch * c->num_tokens, dim);
     float *to = p->batch > 1 ? s->y : s->x + c->num_prefix_tokens * dim, *at = s->x;
-    const vit__mat patches = vit__matrix(to, (size_t)dim, count, dim);
-    vit__arena scratch = { s->scratch, 0 };
+    const vit__mat patches = vit__matrix(to, (size_t)dim, p->batch * c->num_patches, dim);
     vit__front_layers w;
-    vit__stem_room stem;
-    vit__mat rows;
-    int i, t, step;
+    int i, t;
 
-    rows = vit__place_patches(s, p->batch, &scratch, &stem);
     vit__find_front(s->model, &w);
     vit__phase(s, VIT_PHASE_PATCH_EMBED);
-    step = rows.rows;
     if (vit__is_text(c)) vit__gather_ids(p, &w.token_embed, patches);
-    for (i = 0; i < count && !vit__is_text(c); i += step) { /* patches = patch_embed.proj(rows of pixels) */
-        rows.rows = vit__min(step, count - i);
-        if (c->stem) {
-            vit__stem_rows(p, &w, &stem, input, rows);
-        } else {
-            vit__im2col job;
-            vit__rows_init(&job.then, s, shown ? NULL : &w.patch_pre_norm, rows, rows.data);
-            job.input = input;
-            job.first = i;
-            if (!shown) job.then.form = vit__form_of(s, &w.patch);
-            vit__parallel_for(s, job.then.num_tasks, vit__im2col_task, &job);
-            if (shown)
-                vit__norm(p, &w.patch_pre_norm, rows, rows.data, &w.patch, "patch_embed.pre_norm");
-        }
-        vit__layer_run(p, &w.patch, rows, patches.data + (size_t)i * patches.ld, VIT__NO_ACT, NULL);
-    }
+    else vit__embed_pixels(p, &w, input, patches);
     if (c->has_patch_norm) vit__norm(p, &w.patch_norm, patches, patches.data, NULL, NULL);
     vit__show_rows(p, "patch_embed", patches);
 
@@ -13105,6 +13113,28 @@ VIT_API size_t vit_tokenize_size(const vit_tokenizer *t, size_t size) {
     return vit__size(21 * vit__draft_limit(t, size) + 16);
 }
 
+/* Finds the tokenizer's tables, and starts the ids. */
+static void vit__begin_text(vit__text_job *job, const vit_tokenizer *t, void *scratch, int *ids) {
+    memset(job, 0, sizeof *job);
+    job->t = t;
+    job->work = (unsigned char *)scratch + (-(uintptr_t)scratch & 15);
+    job->algorithm = (int)vit__text_u32(t, 12);
+    job->split = (int)vit__text_u32(t, 16);
+    job->flags = (int)vit__text_u32(t, 20);
+    job->unknown = vit__text_u32(t, 44);
+    job->longest = vit__text_u32(t, 52);
+    job->lowest_score = vit__float(vit__text_u32(t, 56));
+    job->out = ids;
+    job->limit = (size_t)t->context - (t->end >= 0);
+    vit__strings_at(t, vit__text_u32(t, VIT__AT_PIECES), &job->pieces);
+    vit__strings_at(t, vit__text_u32(t, VIT__AT_WORDS), &job->words);
+    vit__list_at(t, vit__text_u32(t, VIT__AT_IDS), &job->ids);
+    vit__list_at(t, vit__text_u32(t, VIT__AT_MERGES), &job->merges);
+    vit__list_at(t, vit__text_u32(t, VIT__AT_BYTES), &job->bytes);
+    vit__list_at(t, vit__text_u32(t, VIT__AT_CLASSES), &job->classes);
+    if (t->begin >= 0) vit__put_id(job, (uint32_t)t->begin);
+}
+
 VIT_API vit_result vit_tokenize(const vit_tokenizer *t, const char *text, size_t size,
                                 void *scratch, size_t scratch_size, int *ids, int *num_ids,
                                 vit_text_note *note) {
@@ -13129,26 +13159,9 @@ VIT_API vit_result vit_tokenize(const vit_tokenizer *t, const char *text, size_t
     }
     if (!scratch || !vit_tokenize_size(t, size) || scratch_size < vit_tokenize_size(t, size))
         return VIT_ERROR_MEMORY;
-    memset(&job, 0, sizeof job);
-    job.t = t;
-    job.work = (unsigned char *)scratch + (-(uintptr_t)scratch & 15);
-    job.algorithm = (int)vit__text_u32(t, 12);
-    job.split = (int)vit__text_u32(t, 16);
-    job.flags = (int)vit__text_u32(t, 20);
-    job.unknown = vit__text_u32(t, 44);
-    job.longest = vit__text_u32(t, 52);
-    job.lowest_score = vit__float(vit__text_u32(t, 56));
-    job.out = ids;
-    job.limit = (size_t)t->context - (t->end >= 0);
-    vit__strings_at(t, vit__text_u32(t, VIT__AT_PIECES), &job.pieces);
-    vit__strings_at(t, vit__text_u32(t, VIT__AT_WORDS), &job.words);
+    vit__begin_text(&job, t, scratch, ids);
     vit__strings_at(t, vit__text_u32(t, VIT__AT_RAW), &raw);
     vit__strings_at(t, vit__text_u32(t, VIT__AT_CLEANED), &cleaned);
-    vit__list_at(t, vit__text_u32(t, VIT__AT_IDS), &job.ids);
-    vit__list_at(t, vit__text_u32(t, VIT__AT_MERGES), &job.merges);
-    vit__list_at(t, vit__text_u32(t, VIT__AT_BYTES), &job.bytes);
-    vit__list_at(t, vit__text_u32(t, VIT__AT_CLASSES), &job.classes);
-    if (t->begin >= 0) vit__put_id(&job, (uint32_t)t->begin);
     whole.limit = (size_t)vit__draft_limit(t, size);
     whole.at = job.work + 18 * whole.limit;
     in = out = whole;
@@ -13183,7 +13196,7 @@ VIT_API vit_result vit_tokenize(const vit_tokenizer *t, const char *text, size_t
     }
     if (t->end >= 0) ids[job.count++] = t->end;
     *num_ids = (int)job.count;
-    for (i = job.count; t->pad >= 0 && i < (size_t)t->context; i++) ids[i] = t->pad;
+    for (i = job.count; i < (size_t)t->context; i++) ids[i] = t->pad >= 0 ? t->pad : 0;
     return VIT_OK;
 }
 
