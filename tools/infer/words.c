@@ -1,12 +1,12 @@
 #include "infer/words.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/source.h"
 #include "os/os.h"
 
 bool words_open(words *w, const vit_model *model, vit_isa isa, const char *program, report *r) {
@@ -101,34 +101,17 @@ bool words_embed_in(words *w, const char *text, const text_list *templates, floa
 
 enum { MOST_TEXTS = 1 << 20, MOST_BYTES = 1 << 28 };
 
-/* All of a file, malloc'ed, with a NUL behind it. */
+/* All of a file, malloc'ed. */
 static char *read_file(const char *path, report *r) {
-    FILE *file = strcmp(path, "-") ? os_fopen(path, "rb") : stdin;
-    size_t size = 0, room = 65536, got = 1;
-    char *text = NULL;
-    if (!file) {
-        (void)report_fail(r, "cannot be opened: %s", os_error(errno));
-        return NULL;
-    }
-    while (got && size < MOST_BYTES) {
-        char *larger = realloc(text, room + 1);
-        if (!larger) break;
-        text = larger;
-        got = fread(text + size, 1, room - size, file);
-        size += got;
-        if (size == room) room *= 2;
-    }
-    if (text) text[size] = '\0';
-    if (got || ferror(file) || memchr(text, '\0', size) != NULL) {
-        (void)report_fail(r, "expected a text a line, of %d MB at most, found %s", MOST_BYTES >> 20,
-                          got            ? "more"
-                          : ferror(file) ? strerror(errno)
-                                         : "a NUL byte");
-        free(text);
-        text = NULL;
-    }
-    if (file != stdin) fclose(file);
-    return text;
+    unsigned char *text;
+    size_t size;
+    if (!source_read_all(path, MOST_BYTES, &text, &size, r)) return NULL;
+    if (size <= MOST_BYTES && !memchr(text, '\0', size)) return (char *)text;
+    (void)report_fail(r, "expected a text a line, of %d MB at most, found %s", MOST_BYTES >> 20,
+                      size > MOST_BYTES ? "more" : "a NUL byte");
+    (void)report_file(r, path);
+    free(text);
+    return NULL;
 }
 
 /* True for a text that was probably meant as the name of a file: it has a folder or a type. */
@@ -143,7 +126,6 @@ static char *read_texts(const char *from, char *separator, report *r) {
     const bool is_file = !strcmp(from, "-") || os_kind_of(from) == OS_FILE || looks_like_file(from);
     char *text = is_file ? read_file(from, r) : malloc(strlen(from) + 1);
     *separator = is_file ? '\n' : ',';
-    if (is_file && !text) (void)report_file(r, from);
     if (!is_file && !text) (void)report_no_memory(r);
     if (!is_file && text) strcpy(text, from);
     return text;
