@@ -12746,13 +12746,11 @@ static uint32_t vit__compose(const vit__strings *pairs, uint32_t a, uint32_t b) 
     return n && vit__utf8(value, n, &code) ? code : 0;
 }
 
-/* Code points are kept with their combining class above bit 24, first as decomposed, then sorted,
-   then composed in place. A run of marks has at most 254 classes, each of which takes one pass. */
-static void vit__step_compose(const vit__strings *parts, const vit__list *classes,
-                              const vit__strings *pairs, const vit__draft *in, uint32_t *codes,
-                              vit__draft *out) {
-    uint32_t *sorted = codes + in->limit;
-    size_t n = 0, i, j, k, length, start = SIZE_MAX;
+/* Code points of the text, decomposed, each with its combining class in the upper 8 bits. Returns
+   their number; SIZE_MAX if there are more than in->limit. */
+static size_t vit__decompose(const vit__strings *parts, const vit__list *classes,
+                             const vit__draft *in, uint32_t *codes) {
+    size_t n = 0, i, j, length;
     for (i = 0; i < in->size; i += length) {
         const unsigned char *value = in->at + i;
         uint32_t code, key;
@@ -12760,7 +12758,7 @@ static void vit__step_compose(const vit__strings *parts, const vit__list *classe
         length = size = vit__next_char(value, in->size - i, &code);
         if (code - 0xac00 < 11172) { /* Hangul */
             const uint32_t s = code - 0xac00;
-            if (in->limit - n < 3) goto full;
+            if (in->limit - n < 3) return SIZE_MAX;
             codes[n++] = 0x1100 + s / 588;
             codes[n++] = 0x1161 + s % 588 / 28;
             if (s % 28) codes[n++] = 0x11a7 + s % 28;
@@ -12770,10 +12768,16 @@ static void vit__step_compose(const vit__strings *parts, const vit__list *classe
         if (key != VIT__NONE) size = vit__bytes_of(parts, &parts->values, key, &value);
         for (j = 0; j < size; j += step) {
             step = vit__next_char(value + j, size - j, &code);
-            if (n == in->limit) goto full;
+            if (n == in->limit) return SIZE_MAX;
             codes[n++] = code | (code < 0x300 ? 0 : (uint32_t)vit__class(classes, code) << 24);
         }
     }
+    return n;
+}
+
+/* Sorts each run of marks by its class, and keeps the order of equal ones. */
+static void vit__sort_marks(const uint32_t *codes, size_t n, uint32_t *sorted) {
+    size_t i, j, k;
     for (i = 0; i < n; i = j) {
         uint32_t last = 0, next;
         for (j = i; j < n && codes[j] >> 24; j++) continue;
@@ -12791,6 +12795,21 @@ static void vit__step_compose(const vit__strings *parts, const vit__list *classe
                 if (codes[m] >> 24 == next) sorted[k++] = codes[m];
         }
     }
+}
+
+/* Code points are kept with their combining class above bit 24, first as decomposed, then sorted,
+   then composed in place. A run of marks has at most 254 classes, each of which takes one pass. */
+static void vit__step_compose(const vit__strings *parts, const vit__list *classes,
+                              const vit__strings *pairs, const vit__draft *in, uint32_t *codes,
+                              vit__draft *out) {
+    const size_t n = vit__decompose(parts, classes, in, codes);
+    uint32_t *sorted = codes + in->limit;
+    size_t i, j, start = SIZE_MAX;
+    if (n == SIZE_MAX) {
+        out->full = 1;
+        return;
+    }
+    vit__sort_marks(codes, n, sorted);
     for (i = j = 0; i < n; i++) {
         const uint32_t code = sorted[i] & 0xffffff, rank = sorted[i] >> 24;
         uint32_t pair = 0;
@@ -12803,9 +12822,6 @@ static void vit__step_compose(const vit__strings *parts, const vit__list *classe
         }
     }
     for (i = 0; i < j; i++) vit__add_char(out, codes[i] & 0xffffff);
-    return;
-full:
-    out->full = 1;
 }
 
 /* Cleans *in with *out as the other buffer; the result is in *in. */
