@@ -1016,37 +1016,37 @@ typedef struct vit_tokenizer {
     VIT_RESERVED(int, 5)
 } vit_tokenizer;
 
-/* Facts about one text. */
-typedef struct vit_text_note {
-    size_t num_cut;    /* ids beyond the context, which were left out */
+/* The ids of one text. */
+typedef struct vit_text_ids {
+    int *ids;          /* yours: [context], from begin to end, then pad */
+    int num_ids;       /* from begin to end                             */
+    size_t num_cut;    /* ids beyond the context, which were left out   */
     size_t invalid_at; /* offset of the first byte that is not UTF-8; the text's size if all are */
     VIT_RESERVED(size_t, 2)
-} vit_text_note;
+} vit_text_ids;
 
-/* data must outlive the tokenizer. Checks the header and the place of every
-   table; later calls check each entry that they read, so no data can make them read or write beyond
-   it. VIT_ERROR_MAGIC, _VERSION, _TRUNCATED, _CORRUPT. */
+/* data must outlive the tokenizer. Checks the header and the place of every table; later calls check
+   each entry that they read, so no data can make them read or write beyond it. VIT_ERROR_MAGIC,
+   _VERSION, _TRUNCATED, _CORRUPT. */
 VIT_API vit_result vit_tokenizer_open(const void *data, size_t size, vit_tokenizer *tokenizer);
 
 /* Bytes of scratch for any text of `size` bytes: some 95 per byte for CLIP, 350 for SigLIP; 0 if
    they exceed the address space or the text 2^28 bytes. */
 VIT_API size_t vit_tokenize_size(const vit_tokenizer *tokenizer, size_t size);
 
-/* Cleans, splits and tokenizes `size` bytes of UTF-8 as the model's own tokenizer does. ids,
-   [context], receives *num_ids ids from begin to end, then pad. A text that is too long keeps its
-   first ids, and the end. note may be NULL. Takes O(n log n) time and allocates nothing.
-   VIT_ERROR_ARGUMENT for a text that is not UTF-8 (note->invalid_at), VIT_ERROR_MEMORY if scratch
-   has fewer than vit_tokenize_size bytes, VIT_ERROR_CORRUPT if a table has an id or a growth that
-   the header excludes. */
+/* Cleans, splits and tokenizes `size` bytes of UTF-8 as the model's own tokenizer does. Set
+   out->ids; the call fills it and the other fields. A text that is too long keeps its first ids, and
+   the end. Takes O(n log n) time and allocates nothing. VIT_ERROR_ARGUMENT for a text that is not
+   UTF-8 (out->invalid_at), VIT_ERROR_MEMORY if scratch has fewer than vit_tokenize_size bytes,
+   VIT_ERROR_CORRUPT if a table has an id or a growth that the header excludes. */
 VIT_API vit_result vit_tokenize(const vit_tokenizer *tokenizer, const char *text, size_t size,
-                                void *scratch, size_t scratch_size, int *ids, int *num_ids,
-                                vit_text_note *note);
+                                void *scratch, size_t scratch_size, vit_text_ids *out);
 
-/* The texts that vit-convert stored with their ids: text number `index`, which ends at *size, is
-   not NUL-terminated and stays in the tokenizer's data. Its ids, *num_ids of them, go to ids
-   [context]. NULL beyond the last one. */
+/* The texts that vit-convert stored with their ids: text number `index`, which has *size bytes, is
+   not NUL-terminated and stays in the tokenizer's data. Its ids go to out as by vit_tokenize, but
+   without pad. NULL beyond the last one. */
 VIT_API const char *vit_tokenizer_example(const vit_tokenizer *tokenizer, int index, size_t *size,
-                                          int *ids, int *num_ids);
+                                          vit_text_ids *out);
 
 /* The tokenizer of a text encoder: `text` is from vit_model_text and must stay open.
    VIT_ERROR_UNSUPPORTED if the file has none, VIT_ERROR_CORRUPT if it does not fit the encoder. */
@@ -13065,14 +13065,51 @@ static size_t vit__until_token(const vit__strings *tokens, const unsigned char *
     return i;
 }
 
+/* The ids of a cleaned text between two tokens that are taken out before it is cleaned. */
+static void vit__put_cleaned(vit__text_job *job, const vit__strings *tokens, const unsigned char *p,
+                             size_t n) {
+    size_t i, end, length = 0;
+    uint32_t key;
+    for (i = 0; i < n; i += end + length) {
+        end = vit__until_token(tokens, p + i, n - i, &key, &length);
+        vit__put_words(job, p + i, end);
+        if (key != VIT__NONE) vit__put_id(job, vit__item(&tokens->values, key));
+        else length = 0;
+    }
+}
+
 /* --- the tokenizer ----------------------------------------------------------- */
 
-VIT_API vit_result vit_tokenizer_open(const void *data, size_t size, vit_tokenizer *t) {
+/* True if every table is where one may be, and every step is known. */
+static int vit__tables_good(const vit_tokenizer *t) {
     vit__list list, steps;
     vit__strings strings;
-    uint32_t context, num_ids;
     size_t i;
-    int at, bad = 0;
+    int at, good = 1;
+    for (at = VIT__AT_STEPS; at <= VIT__AT_FIRST; at += 4)
+        good &= at == VIT__AT_PIECES || (at >= VIT__AT_WORDS && at <= VIT__AT_CLEANED)
+                    ? vit__strings_at(t, vit__text_u32(t, at), &strings)
+                    : vit__list_at(t, vit__text_u32(t, at), &list);
+    for (at = VIT__AT_STEPS; good && at <= VIT__AT_FIRST; at += VIT__AT_FIRST - VIT__AT_STEPS) {
+        vit__list_at(t, vit__text_u32(t, at), &steps);
+        good = steps.count <= 4 * 64;
+        for (i = 0; good && i + 4 <= steps.count; i += 4) {
+            const uint32_t kind = vit__item(&steps, i) & 255, a = vit__item(&steps, i + 1);
+            good = kind >= VIT__STEP_MAP && kind <= VIT__STEP_ENTITIES &&
+                   (kind == VIT__STEP_COLLAPSE || kind == VIT__STEP_SIGMA
+                        ? vit__list_at(t, a, &list)
+                        : vit__strings_at(t, a, &strings));
+            if (good && kind == VIT__STEP_COMPOSE)
+                good = vit__list_at(t, vit__item(&steps, i + 2), &list) &&
+                       vit__strings_at(t, vit__item(&steps, i + 3), &strings);
+        }
+    }
+    return good;
+}
+
+VIT_API vit_result vit_tokenizer_open(const void *data, size_t size, vit_tokenizer *t) {
+    uint32_t context, num_ids;
+    int at;
     if (!data || !t) return VIT_ERROR_ARGUMENT;
     memset(t, 0, sizeof *t);
     if (size < VIT__TEXT_HEADER) return VIT_ERROR_TRUNCATED;
@@ -13093,24 +13130,7 @@ VIT_API vit_result vit_tokenizer_open(const void *data, size_t size, vit_tokeniz
         const uint32_t id = vit__text_u32(t, at);
         if (id != VIT__NONE && id >= num_ids) return VIT_ERROR_CORRUPT;
     }
-    for (at = VIT__AT_STEPS; at <= VIT__AT_FIRST; at += 4)
-        bad |= at == VIT__AT_PIECES || (at >= VIT__AT_WORDS && at <= VIT__AT_CLEANED)
-                   ? !vit__strings_at(t, vit__text_u32(t, at), &strings)
-                   : !vit__list_at(t, vit__text_u32(t, at), &list);
-    for (at = VIT__AT_STEPS; at <= VIT__AT_FIRST; at += VIT__AT_FIRST - VIT__AT_STEPS) {
-        bad |= !vit__list_at(t, vit__text_u32(t, at), &steps) || steps.count > 4 * 64;
-        for (i = 0; i + 4 <= steps.count; i += 4) {
-            const uint32_t kind = vit__item(&steps, i) & 255, a = vit__item(&steps, i + 1);
-            bad |= kind < VIT__STEP_MAP || kind > VIT__STEP_ENTITIES ||
-                   !(kind == VIT__STEP_COLLAPSE || kind == VIT__STEP_SIGMA
-                         ? vit__list_at(t, a, &list)
-                         : vit__strings_at(t, a, &strings));
-            if (kind == VIT__STEP_COMPOSE)
-                bad |= !vit__list_at(t, vit__item(&steps, i + 2), &list) ||
-                       !vit__strings_at(t, vit__item(&steps, i + 3), &strings);
-        }
-    }
-    if (bad) return VIT_ERROR_CORRUPT;
+    if (!vit__tables_good(t)) return VIT_ERROR_CORRUPT;
     t->context = (int)context;
     t->num_ids = (int)num_ids;
     t->begin = (int)(int32_t)vit__text_u32(t, 32);
@@ -13151,31 +13171,38 @@ static void vit__begin_text(vit__text_job *job, const vit_tokenizer *t, void *sc
     if (t->begin >= 0) vit__put_id(job, (uint32_t)t->begin);
 }
 
+/* Cuts the ids to the context, and adds the end and pad. */
+static void vit__end_text(vit__text_job *job, vit_text_ids *text) {
+    const vit_tokenizer *t = job->t;
+    int i;
+    if (job->count > job->limit) {
+        text->num_cut = job->count - job->limit;
+        job->count = job->limit;
+    }
+    if (t->end >= 0) text->ids[job->count++] = t->end;
+    text->num_ids = (int)job->count;
+    for (i = text->num_ids; i < t->context; i++) text->ids[i] = t->pad >= 0 ? t->pad : 0;
+}
+
 VIT_API vit_result vit_tokenize(const vit_tokenizer *t, const char *text, size_t size,
-                                void *scratch, size_t scratch_size, int *ids, int *num_ids,
-                                vit_text_note *note) {
+                                void *scratch, size_t scratch_size, vit_text_ids *text_ids) {
     const unsigned char *p = (const unsigned char *)text;
     vit__text_job job;
     vit__draft whole = { NULL, 0, 0, 0 }, in, out;
     vit__strings raw, cleaned;
     vit_result result;
-    vit_text_note unused;
     size_t i, n, end, length = 0;
     uint32_t key;
-    if (!note) note = &unused;
-    memset(note, 0, sizeof *note);
-    note->invalid_at = size;
-    if (!t || !t->bytes || (!text && size) || !ids || !num_ids) return VIT_ERROR_ARGUMENT;
-    for (i = 0; i < size; i += n) {
-        n = vit__utf8(p + i, size - i, &key);
-        if (!n) {
-            note->invalid_at = i;
-            return VIT_ERROR_ARGUMENT;
-        }
-    }
+    if (!t || !t->bytes || (!text && size) || !text_ids || !text_ids->ids)
+        return VIT_ERROR_ARGUMENT;
+    text_ids->num_ids = 0;
+    text_ids->num_cut = 0;
+    for (i = 0; i < size && (n = vit__utf8(p + i, size - i, &key)) > 0;) i += n;
+    text_ids->invalid_at = i;
+    if (i < size) return VIT_ERROR_ARGUMENT;
     if (!scratch || !vit_tokenize_size(t, size) || scratch_size < vit_tokenize_size(t, size))
         return VIT_ERROR_MEMORY;
-    vit__begin_text(&job, t, scratch, ids);
+    vit__begin_text(&job, t, scratch, text_ids->ids);
     vit__strings_at(t, vit__text_u32(t, VIT__AT_RAW), &raw);
     vit__strings_at(t, vit__text_u32(t, VIT__AT_CLEANED), &cleaned);
     whole.limit = (size_t)vit__draft_limit(t, size);
@@ -13191,36 +13218,22 @@ VIT_API vit_result vit_tokenize(const vit_tokenizer *t, const char *text, size_t
         vit__add_bytes(&in, whole.at + i, end);
         i += end;
         result = vit__clean(&job, VIT__AT_STEPS, &in, &out);
-        for (n = 0; n < in.size && !result;) {
-            uint32_t token;
-            size_t token_length = 0;
-            end = vit__until_token(&cleaned, in.at + n, in.size - n, &token, &token_length);
-            vit__put_words(&job, in.at + n, end);
-            if (token != VIT__NONE) vit__put_id(&job, vit__item(&cleaned.values, token));
-            n += end + token_length;
-        }
+        if (!result) vit__put_cleaned(&job, &cleaned, in.at, in.size);
         if (key != VIT__NONE) {
             vit__put_id(&job, vit__item(&raw.values, key));
             i += length;
         }
     }
-    if (result) return result;
-    if (job.corrupt) return VIT_ERROR_CORRUPT;
-    if (job.count > job.limit) {
-        note->num_cut = job.count - job.limit;
-        job.count = job.limit;
-    }
-    if (t->end >= 0) ids[job.count++] = t->end;
-    *num_ids = (int)job.count;
-    for (i = job.count; i < (size_t)t->context; i++) ids[i] = t->pad >= 0 ? t->pad : 0;
-    return VIT_OK;
+    if (!result && job.corrupt) result = VIT_ERROR_CORRUPT;
+    if (!result) vit__end_text(&job, text_ids);
+    return result;
 }
 
-VIT_API const char *vit_tokenizer_example(const vit_tokenizer *t, int index, size_t *size, int *ids,
-                                          int *num_ids) {
+VIT_API const char *vit_tokenizer_example(const vit_tokenizer *t, int index, size_t *size,
+                                          vit_text_ids *text) {
     vit__list list;
     size_t i, k;
-    if (!t || !t->bytes || index < 0 || !size || !ids || !num_ids) return NULL;
+    if (!t || !t->bytes || index < 0 || !size || !text || !text->ids) return NULL;
     vit__list_at(t, vit__text_u32(t, VIT__AT_EXAMPLES), &list);
     for (i = 0; i + 3 <= list.count; index--) {
         const uint32_t offset = vit__item(&list, i), count = vit__item(&list, i + 2);
@@ -13230,8 +13243,10 @@ VIT_API const char *vit_tokenizer_example(const vit_tokenizer *t, int index, siz
             count > (uint32_t)t->context)
             return NULL;
         if (!index) {
-            for (k = 0; k < count; k++) ids[k] = (int)vit__item(&list, i + k);
-            *num_ids = (int)count;
+            for (k = 0; k < count; k++) text->ids[k] = (int)vit__item(&list, i + k);
+            text->num_ids = (int)count;
+            text->num_cut = 0;
+            text->invalid_at = *size;
             return (const char *)t->bytes + offset;
         }
         i += count;
@@ -13260,10 +13275,10 @@ VIT_API vit_result vit_text_embed(const vit_model *model, const char *text, floa
     vit_session session;
     vit_input in;
     vit_outputs out;
+    vit_text_ids text_ids;
     vit_result result;
-    size_t length = 0, size, ids;
+    size_t length = 0, size, room;
     void *scratch = NULL;
-    int num_ids;
     if (!text || !embedding) return VIT_ERROR_ARGUMENT;
     while (text[length]) length++;
     memset(&session, 0, sizeof session);
@@ -13274,13 +13289,12 @@ VIT_API vit_result vit_text_embed(const vit_model *model, const char *text, floa
     result = vit_model_tokenizer(&encoder, &tokenizer);
     if (result) return result;
     size = vit_tokenize_size(&tokenizer, length);
-    ids = (size_t)tokenizer.context * sizeof(int);
-    if (size && size <= SIZE_MAX - ids) scratch = VIT_MALLOC(size + ids);
+    room = (size_t)tokenizer.context * sizeof(int);
+    if (size && size <= SIZE_MAX - room) scratch = VIT_MALLOC(room + size);
     if (!scratch) return VIT_ERROR_MEMORY;
-    in.ids = (int *)scratch; /* the rest is aligned for vit_tokenize too */
+    in.ids = text_ids.ids = (int *)scratch; /* the rest is scratch of vit_tokenize */
     out.embedding = embedding;
-    result = vit_tokenize(&tokenizer, text, length, (char *)scratch + ids, size, (int *)scratch,
-                          &num_ids, NULL);
+    result = vit_tokenize(&tokenizer, text, length, (char *)scratch + room, size, &text_ids);
     if (!result) result = vit_session_init(&session, &encoder, NULL, NULL, 0);
     if (!result) result = vit_forward(&session, &in, &out);
     vit_session_close(&session);

@@ -26,10 +26,15 @@ static tokenizer_blob build(const char *path, text_cleaning cleaning, int contex
 }
 
 static vit_result tokenize(const vit_tokenizer *t, const char *text, size_t size, int *ids, int *n,
-                           vit_text_note *note) {
+                           vit_text_ids *note) {
     const size_t scratch_size = vit_tokenize_size(t, size);
     void *scratch = malloc(scratch_size);
-    const vit_result result = vit_tokenize(t, text, size, scratch, scratch_size, ids, n, note);
+    vit_text_ids unused;
+    vit_result result;
+    if (!note) note = &unused;
+    note->ids = ids;
+    result = vit_tokenize(t, text, size, scratch, scratch_size, note);
+    *n = note->num_ids;
     free(scratch);
     return result;
 }
@@ -39,13 +44,14 @@ static void compare(const char *name, const tokenizer_blob *blob, const int *exp
     vit_tokenizer t;
     const char *text;
     size_t size;
-    int *ids, *stored, n, m, i;
+    vit_text_ids stored;
+    int *ids, n, i;
     CHECK(vit_tokenizer_open(blob->data, blob->size, &t) == VIT_OK);
     ids = malloc(2 * (size_t)t.context * sizeof *ids);
     if (!ids) abort();
-    stored = ids + t.context;
+    stored.ids = ids + t.context;
     for (i = 0; i < NUM_TEXTS; i++) {
-        vit_text_note note;
+        vit_text_ids note;
         if (expected[0] < 0) {
             expected++;
             continue;
@@ -60,9 +66,9 @@ static void compare(const char *name, const tokenizer_blob *blob, const int *exp
         for (int k = n; t.pad >= 0 && k < t.context; k++) CHECK(ids[k] == t.pad);
         expected += 1 + expected[0];
     }
-    for (i = 0; (text = vit_tokenizer_example(&t, i, &size, stored, &m)) != NULL; i++) {
+    for (i = 0; (text = vit_tokenizer_example(&t, i, &size, &stored)) != NULL; i++) {
         CHECK(tokenize(&t, text, size, ids, &n, NULL) == VIT_OK);
-        CHECK(n == m && memcmp(ids, stored, (size_t)n * sizeof *ids) == 0);
+        CHECK(n == stored.num_ids && memcmp(ids, stored.ids, (size_t)n * sizeof *ids) == 0);
     }
     CHECK(i == 64);
     free(ids);
@@ -72,7 +78,7 @@ static void compare(const char *name, const tokenizer_blob *blob, const int *exp
  * reported. */
 static void test_cut(const tokenizer_blob *blob) {
     vit_tokenizer t;
-    vit_text_note note;
+    vit_text_ids note;
     int ids[77], n;
     const char
         *words = "a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a "
@@ -111,7 +117,7 @@ static void test_invalid(const tokenizer_blob *blob) {
         { "\xf8\x88\x80\x80\x80", 0 },
     };
     vit_tokenizer t;
-    vit_text_note note;
+    vit_text_ids note;
     int ids[77], n;
     CHECK(vit_tokenizer_open(blob->data, blob->size, &t) == VIT_OK);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -120,9 +126,10 @@ static void test_invalid(const tokenizer_blob *blob) {
               VIT_ERROR_ARGUMENT);
         CHECK_MSG(note.invalid_at == rows[i].at, "row %d: %d", (int)i, (int)note.invalid_at);
     }
-    CHECK(vit_tokenize(&t, "a", 1, ids, 4, ids, &n, NULL) == VIT_ERROR_MEMORY);
-    CHECK(vit_tokenize(&t, "a", 1, NULL, 1 << 20, ids, &n, NULL) == VIT_ERROR_MEMORY);
-    CHECK(vit_tokenize(NULL, "a", 1, ids, 4, ids, &n, NULL) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_tokenize(&t, "a", 1, ids, 4, &note) == VIT_ERROR_MEMORY);
+    CHECK(vit_tokenize(&t, "a", 1, NULL, 1 << 20, &note) == VIT_ERROR_MEMORY);
+    CHECK(vit_tokenize(NULL, "a", 1, ids, 4, &note) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_tokenize(&t, "a", 1, ids, 4, NULL) == VIT_ERROR_ARGUMENT);
     CHECK(vit_tokenize_size(&t, (size_t)1 << 29) == 0);
 }
 
@@ -130,7 +137,7 @@ static void test_invalid(const tokenizer_blob *blob) {
 static void test_long(const tokenizer_blob *blob) {
     enum { SIZE = 1 << 20 };
     vit_tokenizer t;
-    vit_text_note note;
+    vit_text_ids note;
     int ids[77], n;
     char *text = malloc(SIZE);
     if (!text) abort();

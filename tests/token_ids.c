@@ -21,7 +21,7 @@ int main(int argc, char **argv) {
     uint32_t size, count;
     char *text = NULL;
     void *scratch = NULL;
-    int *ids;
+    vit_text_ids ids;
     size_t text_size = 0, scratch_size = 0;
     if (argc < 3) return 2;
     source.path = argv[1];
@@ -35,9 +35,8 @@ int main(int argc, char **argv) {
     if (vit_tokenizer_open(blob.data, blob.size, &t)) return 1;
     fprintf(stderr, "%zu bytes, context %d, ids %d, begin %d, end %d, pad %d\n", blob.size,
             t.context, t.num_ids, t.begin, t.end, t.pad);
-    ids = malloc((size_t)t.context * sizeof *ids);
-    while (ids && fread(&size, 4, 1, stdin) == 1) {
-        int n = 0;
+    ids.ids = malloc((size_t)t.context * sizeof *ids.ids);
+    while (ids.ids && fread(&size, 4, 1, stdin) == 1) {
         const size_t need = vit_tokenize_size(&t, size);
         if (size > text_size || !text) {
             free(text);
@@ -49,14 +48,15 @@ int main(int argc, char **argv) {
         }
         if (!text || !scratch || fread(text, 1, size, stdin) != size) return 1;
         count = UINT32_MAX;
-        if (!vit_tokenize(&t, text, size, scratch, scratch_size, ids, &n, NULL))
-            count = (uint32_t)n;
+        if (!vit_tokenize(&t, text, size, scratch, scratch_size, &ids))
+            count = (uint32_t)ids.num_ids;
         fwrite(&count, 4, 1, stdout);
-        for (uint32_t i = 0; count != UINT32_MAX && i < count; i++) fwrite(&ids[i], 4, 1, stdout);
+        for (uint32_t i = 0; count != UINT32_MAX && i < count; i++)
+            fwrite(&ids.ids[i], 4, 1, stdout);
     }
     free(text);
     free(scratch);
-    free(ids);
+    free(ids.ids);
     free(blob.data);
     return 0;
 }

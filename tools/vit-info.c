@@ -191,24 +191,25 @@ static void open_text(const vit_model *model, text_part *text) {
 static bool check_examples(text_part *text) {
     const vit_tokenizer *t = &text->tokenizer;
     const size_t room = (size_t)t->context * sizeof(int);
-    int *expected = malloc(room), *found = malloc(room), num_expected, num_found;
-    bool good = expected && found;
+    vit_text_ids expected = { 0 }, found = { 0 };
+    bool good;
     const char *example;
     size_t size;
-    while (good && (example = vit_tokenizer_example(t, text->examples, &size, expected,
-                                                    &num_expected)) != NULL) {
+    expected.ids = malloc(room);
+    found.ids = malloc(room);
+    good = expected.ids && found.ids;
+    while (good && (example = vit_tokenizer_example(t, text->examples, &size, &expected)) != NULL) {
         const size_t bytes = vit_tokenize_size(t, size);
         void *scratch = malloc(bytes + 1);
         good = scratch != NULL;
-        text->wrong += !good ||
-                       vit_tokenize(t, example, size, scratch, bytes, found, &num_found, NULL) ||
-                       num_found != num_expected ||
-                       memcmp(found, expected, (size_t)num_found * sizeof *found) != 0;
+        text->wrong += !good || vit_tokenize(t, example, size, scratch, bytes, &found) ||
+                       found.num_ids != expected.num_ids ||
+                       memcmp(found.ids, expected.ids, (size_t)found.num_ids * sizeof(int)) != 0;
         text->examples++;
         free(scratch);
     }
-    free(expected);
-    free(found);
+    free(expected.ids);
+    free(found.ids);
     return good;
 }
 

@@ -6,28 +6,29 @@
 
 static void tokenize(const uint8_t *data, size_t size, const char *text, size_t text_size) {
     vit_tokenizer t;
-    vit_text_note note;
-    int *ids, n = 0;
+    vit_text_ids ids;
     size_t scratch_size;
     uint8_t *scratch;
     if (vit_tokenizer_open(data, size, &t)) return;
     scratch_size = vit_tokenize_size(&t, text_size);
-    ids = malloc((size_t)t.context * sizeof *ids);
+    ids.ids = malloc((size_t)t.context * sizeof *ids.ids);
     scratch = malloc(scratch_size);
-    if (!ids || !scratch) exit(1);
-    if (!vit_tokenize(&t, text, text_size, scratch, scratch_size, ids, &n, &note)) {
+    if (!ids.ids || !scratch) exit(1);
+    if (!vit_tokenize(&t, text, text_size, scratch, scratch_size, &ids)) {
+        const int n = ids.num_ids;
         fuzz_require(n >= 0 && n <= t.context, "ids within the context");
         for (int i = 0; i < (t.pad >= 0 ? t.context : n); i++)
-            fuzz_require(ids[i] >= 0 && ids[i] < t.num_ids, "an id of the vocabulary");
-        fuzz_require(note.num_cut == 0 || n == t.context, "only beyond the context");
+            fuzz_require(ids.ids[i] >= 0 && ids.ids[i] < t.num_ids, "an id of the vocabulary");
+        fuzz_require(ids.num_cut == 0 || n == t.context, "only beyond the context");
     }
     for (int i = 0; i < 100; i++) {
         size_t example_size;
-        const char *example = vit_tokenizer_example(&t, i, &example_size, ids, &n);
+        const char *example = vit_tokenizer_example(&t, i, &example_size, &ids);
         if (!example) break;
-        fuzz_require(example_size <= size && n <= t.context, "an example is within the file");
+        fuzz_require(example_size <= size && ids.num_ids <= t.context,
+                     "an example is within the file");
     }
-    free(ids);
+    free(ids.ids);
     free(scratch);
 }
 

@@ -23,13 +23,13 @@ bool words_open(words *w, const vit_model *model, vit_isa isa, const char *progr
     if (result == VIT_OK) result = vit_session_init(&w->session, &w->text, &params, NULL, 0);
     if (result != VIT_OK) return report_fail(r, "its text encoder: %s", vit_result_string(result));
     w->dim = vit_embedding_dim(&w->text);
-    w->ids = malloc((size_t)w->tokenizer.context * sizeof *w->ids);
-    return w->ids || report_no_memory(r);
+    w->ids.ids = malloc((size_t)w->tokenizer.context * sizeof *w->ids.ids);
+    return w->ids.ids || report_no_memory(r);
 }
 
 void words_close(words *w) {
     vit_session_close(&w->session);
-    free(w->ids);
+    free(w->ids.ids);
     free(w->scratch);
     memset(w, 0, sizeof *w);
 }
@@ -46,23 +46,20 @@ static bool take_scratch(words *w, size_t bytes, report *r) {
 
 bool words_embed(words *w, const char *text, float *vector, report *r) {
     const size_t length = strlen(text);
-    vit_text_note note = { 0 };
     vit_input in = { 0 };
     vit_outputs out = { 0 };
     vit_result result;
-    int count;
     if (!take_scratch(w, length, r)) return false;
-    result = vit_tokenize(&w->tokenizer, text, length, w->scratch, w->scratch_size, w->ids, &count,
-                          &note);
+    result = vit_tokenize(&w->tokenizer, text, length, w->scratch, w->scratch_size, &w->ids);
     if (result == VIT_ERROR_ARGUMENT)
-        return report_fail(r, "'%.60s': byte %zu is not UTF-8", text, note.invalid_at);
-    in.ids = w->ids;
+        return report_fail(r, "'%.60s': byte %zu is not UTF-8", text, w->ids.invalid_at);
+    in.ids = w->ids.ids;
     out.embedding = vector;
     if (result == VIT_OK) result = vit_forward(&w->session, &in, &out);
     if (result != VIT_OK) return report_fail(r, "'%.60s': %s", text, vit_result_string(result));
-    if (note.num_cut)
+    if (w->ids.num_cut)
         report_error(w->program, NULL, "'%.60s ...' has %zu tokens more than the model reads, %d",
-                     text, note.num_cut, w->tokenizer.context);
+                     text, w->ids.num_cut, w->tokenizer.context);
     vit_normalize(vector, w->dim);
     return true;
 }

@@ -16,7 +16,7 @@ typedef struct words {
     /* Private. */
     vit_tokenizer tokenizer;
     vit_session session;
-    int *ids;
+    vit_text_ids ids;
     void *scratch;
     size_t scratch_size;
     const char *program;

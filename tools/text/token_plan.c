@@ -578,27 +578,25 @@ static bool put_examples(tplan *p, report *r) {
     uint32_t *list = NULL;
     size_t count = 0, scratch_size;
     void *scratch;
-    int *ids;
+    vit_text_ids ids;
     bool good = true;
     const vit_result result = vit_tokenizer_open(p->blob.data, p->blob.size, &t);
     if (result)
         return report_fail(r, "the tokenizer cannot be opened: %s", vit_result_string(result));
     scratch_size = vit_tokenize_size(&t, 1024);
     scratch = malloc(scratch_size);
-    ids = malloc((size_t)t.context * sizeof *ids);
+    ids.ids = malloc((size_t)t.context * sizeof *ids.ids);
     list = malloc(COUNT * (3 + (size_t)t.context) * sizeof *list);
-    for (int i = 0; i < COUNT && scratch && ids && list && good; i++) {
+    for (int i = 0; i < COUNT && scratch && ids.ids && list && good; i++) {
         const size_t size = strlen(examples[i]);
-        int n = 0;
-        const vit_result done = vit_tokenize(&t, examples[i], size, scratch, scratch_size, ids, &n,
-                                             NULL);
+        const vit_result done = vit_tokenize(&t, examples[i], size, scratch, scratch_size, &ids);
         good = !done || report_fail(r, "'%s' has no ids: %s", examples[i], vit_result_string(done));
         list[count++] = 0;
         list[count++] = (uint32_t)size;
-        list[count++] = (uint32_t)n;
-        for (int k = 0; k < n; k++) list[count++] = (uint32_t)ids[k];
+        list[count++] = (uint32_t)ids.num_ids;
+        for (int k = 0; k < ids.num_ids; k++) list[count++] = (uint32_t)ids.ids[k];
     }
-    if (!scratch || !ids || !list) p->no_memory = true;
+    if (!scratch || !ids.ids || !list) p->no_memory = true;
     for (size_t i = 0, k = 0; good && !p->no_memory && i < COUNT; i++) {
         list[k] = (uint32_t)p->blob.size;
         put_bytes(p, examples[i], strlen(examples[i]));
@@ -609,7 +607,7 @@ static bool put_examples(tplan *p, report *r) {
         set_header(p, 8, (uint32_t)p->blob.size);
     }
     free(scratch);
-    free(ids);
+    free(ids.ids);
     free(list);
     return good && (!p->no_memory || report_no_memory(r));
 }
