@@ -124,6 +124,22 @@ class Own(nn.Module):
         return self.classify(self.last(x)[:, 0])
 
 
+class Ended(Own):
+    """Its last step is a module or a function."""
+
+    def __init__(self, end):
+        super().__init__(nn.ReLU())
+        if isinstance(end, nn.Module): self.last_step = end
+        else: self.apply_end = end
+
+    def forward(self, x):
+        return self.last_step(self.logits(x)) if hasattr(self, "last_step") else (
+            self.apply_end(self.logits(x)))
+
+    def logits(self, x):
+        return super().forward(x)
+
+
 def saved(obj, **options):
     buffer = io.BytesIO()
     KeyText.seen.clear()
@@ -232,8 +248,8 @@ def main():
         refused("calls_" + name, Own(getattr(F, name)), "stack.0 calls %s, which vit.h" % name)
     refused("calls_tanh", Own(torch.tanh), "stack.0 calls tanh, which vit.h lacks")
     refused("calls_sin", Own(torch.sin), "activation: the code of the blocks calls no known")
-    refused("calls_squared", Own(squared), "activation: the code of the blocks calls one that "
-            "vit.h does not have, besides")
+    refused("calls_squared", Own(squared), "activation: the code of the blocks calls an "
+            "activation that vit.h lacks, besides")
 
     model = Own(F.relu)
     case("many_calls", "model.pt", traced(model.eval(), MANY), "", "1e-5", model)
@@ -275,6 +291,19 @@ def main():
              model_kwargs={"depth": 1})
     training("expanded", timm_tensors(4096, 2, 14), "of_my_own", "expected at most 64 times",
              "--set num_heads=64")
+
+    for name, end, words in (
+            ("softmax", nn.Softmax(1), "probabilities (softmax)"),
+            ("log_softmax", nn.LogSoftmax(1), "log-probabilities (log_softmax)"),
+            ("sigmoid", nn.Sigmoid(), "a probability for each class (sigmoid)"),
+            ("calls_softmax", lambda x: x.softmax(1), "probabilities (softmax)"),
+            ("calls_log_softmax", lambda x: F.log_softmax(x, 1), "log-probabilities (log_softmax)"),
+            ("calls_sigmoid", torch.sigmoid, "a probability for each class (sigmoid)")):
+        case("ends_" + name, "model.pt", traced(Ended(end).cleared().eval()), "",
+             "=the original gives " + words + ": vit-run gives the logits before")
+        if isinstance(end, nn.Module):
+            case("holds_" + name, "model.pt", saved(Ended(end).cleared()), "--set num_heads=1",
+                 "=the original gives " + words + ": vit-run gives the logits before")
     with open(os.path.join(OUT, "cases.txt"), "w") as f:
         f.write("\n".join(lines) + "\n")
 

@@ -1101,6 +1101,12 @@ searches() {
         fail "should not match"
     grep -c "searching others for at most 2 s (--match-seconds)" err
 }
+# the last step of the original is in the file, though vit-run leaves it out
+convert "$ROOT/tests/data/evidence/ends_sigmoid/model.pt" -o m.vit --json
+prints '"head_activation": 1' '"original_gives": "a probability for each class (sigmoid)"'
+if "$INFO" m.vit | grep -qx "  original: gives a probability for each class (sigmoid), this file \
+what comes before"; then pass; else fail "vit-info: the original's last step"; fi
+
 if [ "$(searches)" = 1 ] && [ "$(searches -q)" = 0 ]; then pass; else fail "how long it searches"; fi
 
 summary

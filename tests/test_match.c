@@ -536,6 +536,149 @@ static void check_orders(void) {
     free(y);
 }
 
+/* === What the original gives === */
+
+/* Softmax or log_softmax of n logits, as PyTorch computes them in float32. */
+static void take_softmax(float *y, size_t n, bool is_log) {
+    float most = y[0], sum = 0;
+    size_t k;
+    for (k = 1; k < n; k++) most = fmaxf(most, y[k]);
+    for (k = 0; k < n; k++) sum += expf(y[k] - most);
+    for (k = 0; k < n; k++) y[k] = is_log ? y[k] - most - logf(sum) : expf(y[k] - most) / sum;
+}
+
+static void take_sigmoid(float *y, size_t n) {
+    size_t k;
+    for (k = 0; k < n; k++) y[k] = 1 / (1 + expf(-y[k]));
+}
+
+static void take_unit(float *y, size_t n) {
+    float sum = 0;
+    size_t k;
+    for (k = 0; k < n; k++) sum += y[k] * y[k];
+    for (k = 0; k < n; k++) y[k] /= sqrtf(sum);
+}
+
+static void take_end(model_end end, float *y, size_t n) {
+    switch (end) {
+    case MODEL_END_SOFTMAX: take_softmax(y, n, false); break;
+    case MODEL_END_LOG_SOFTMAX: take_softmax(y, n, true); break;
+    case MODEL_END_SIGMOID: take_sigmoid(y, n); break;
+    case MODEL_END_UNIT: take_unit(y, n); break;
+    case MODEL_END_NONE: break;
+    }
+}
+
+/* A model of known settings, and what its author's program would print of it. */
+typedef struct ending {
+    const char *truth; /* settings, as --set takes them */
+    const char *known; /* those that the second conversion gets */
+    model_end end;
+    int images;
+    float scale;          /* of the head: large ones make probabilities of exactly 0 and 1 */
+    const char *expected; /* in the provenance, or NULL */
+} ending;
+
+static const ending endings[] = {
+    { "activation=relu", "", MODEL_END_SOFTMAX, 1, 1,
+      "original: gives probabilities (softmax), this file what comes before\n" },
+    { "block_type=post_norm", "", MODEL_END_SOFTMAX, 3, 60,
+      "original: gives probabilities (softmax), " },
+    { "activation=silu", "", MODEL_END_LOG_SOFTMAX, 1, 1,
+      "original: gives log-probabilities (log_softmax), " },
+    { "activation=gelu", "", MODEL_END_LOG_SOFTMAX, 2, 60,
+      "original: gives log-probabilities (log_softmax), " },
+    { "activation=relu pool=avg", "", MODEL_END_SIGMOID, 1, 1,
+      "original: gives a probability for each class (sigmoid), " },
+    { "activation=relu", "", MODEL_END_SIGMOID, 4, 20,
+      "original: gives a probability for each class (sigmoid), " },
+    { "activation=relu", "", MODEL_END_NONE, 1, 0.01f, NULL },
+    { "activation=relu num_classes=0", "num_classes=0", MODEL_END_NONE, 1, 1, NULL },
+    { "activation=relu num_classes=0", "num_classes=0", MODEL_END_UNIT, 2, 1,
+      "original: gives an embedding of length 1, " },
+    { "activation=relu num_classes=0", "", MODEL_END_NONE, 1, 1, NULL },
+};
+
+/* Small logits are between 0 and 1, as probabilities are. */
+static void scale_head(float scale) {
+    size_t at = 0, k;
+    int i;
+    for (i = 0; i < num_specs; at += count_of(&specs[i++]))
+        for (k = 0; !strncmp(specs[i].name, "head.", 5) && k < count_of(&specs[i]); k++)
+            values[at + k] = values[at + k] * scale + (scale < 1 && specs[i].ndim == 1 ? 0.5f : 0);
+    write_values();
+}
+
+/* The head's activation in the file, which vit-classify applies; -1 if it cannot be opened. */
+static int stored_activation(void) {
+    char path[128];
+    vit_model model;
+    int activation;
+    path_of(path, "model.vit");
+    if (vit_model_open(path, VIT_OPEN_COPY, &model)) return -1;
+    activation = model.config.head_activation;
+    vit_model_close(&model);
+    return activation;
+}
+
+static void check_ending(int number, const ending *t) {
+    enum { PIXELS = 3 * 12 * 12 };
+    static float x[4 * PIXELS], y[4 * 32];
+    convert_options o = plain_options();
+    char input[128], logits[128], texts[256], provenance[8192] = "";
+    const bool is_embedding = strstr(t->truth, "num_classes=0") != NULL;
+    float *found;
+    size_t n = 0, unused;
+    report r;
+    int i;
+    for (i = 0; i < t->images * PIXELS; i++) x[i] = random_normal();
+    snprintf(texts, sizeof texts, "num_heads=4 %s", t->truth);
+    CHECK_MSG(convert(&o, texts, NULL, &r), "%s", r.text);
+    for (i = 0; i < t->images; i++) {
+        found = run_model(x + i * PIXELS, &n);
+        CHECK(found && n <= 32);
+        if (!found || n > 32) return;
+        memcpy(y + (size_t)i * n, found, n * sizeof *y);
+        take_end(t->end, y + (size_t)i * n, n);
+        free(found);
+    }
+    write_npy("x.npy", x, 4, t->images, 3, 12, 12);
+    write_npy("y.npy", y, 2, t->images, (int64_t)n, 1, 1);
+    path_of(input, "x.npy");
+    path_of(logits, "y.npy");
+    o.match_input = input;
+    o.match_logits = logits;
+    snprintf(texts, sizeof texts, "num_heads=4 %s", t->known);
+    CHECK_MSG(convert(&o, texts, provenance, &r), "ending %d: %s", number, r.text);
+    CHECK_MSG(t->expected ? strstr(provenance, t->expected) != NULL
+                          : !strstr(provenance, "original: "),
+              "ending %d: %s", number, provenance);
+    CHECK(stored_activation() ==
+          (t->end == MODEL_END_SIGMOID ? VIT_HEAD_SIGMOID : VIT_HEAD_SOFTMAX));
+    if (is_embedding) {
+        CHECK_MSG(strstr(provenance, "matched: activation=relu"), "%s", provenance);
+        return;
+    }
+    found = run_model(x, &unused);
+    if (found) take_end(t->end, found, n);
+    CHECK_MSG(found && is_close(y, found, n, 1e-4), "ending %d is another model", number);
+    free(found);
+}
+
+static void check_endings(void) {
+    shape s;
+    size_t i;
+    memset(&s, 0, sizeof s);
+    s.dim = 16, s.depth = 2, s.mlp = 32, s.patch = 4, s.chans = 3, s.side = 12, s.classes = 5;
+    s.has_cls = s.has_norm2 = true;
+    for (i = 0; i < sizeof endings / sizeof endings[0]; i++) {
+        state = 2 * i + 11;
+        write_checkpoint(&s);
+        scale_head(endings[i].scale);
+        check_ending((int)i, &endings[i]);
+    }
+}
+
 /* === What is refused === */
 
 typedef struct refusal {
@@ -792,6 +935,7 @@ int main(int argc, char **argv) {
         check_model(i);
     }
     check_orders();
+    check_endings();
     check_refusals();
     check_folder();
     for (i = 0; i < 8; i++) check_few((uint64_t)i * 2 + 7);

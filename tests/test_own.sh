@@ -48,12 +48,12 @@ refuses() {
     else pass; fi
 }
 
-# reports CASE FILE ARGUMENTS TEXT: TEXT is in the report about a model without stored logits
+# reports CASE FILE ARGUMENTS TEXT: TEXT is printed about a model without stored logits
 reports() {
     # shellcheck disable=SC2086
     if ! "$BIN/tools/vit-convert" "$DATA/$1/$2" -o "$work/model.vit" $3 >"$work/out" 2>"$work/err"
     then fail "$1: should be converted"
-    elif ! grep -qF -- "$4" "$work/out"; then fail "$1: expected \"$4\""
+    elif ! grep -qF -- "$4" "$work/out" "$work/err"; then fail "$1: expected \"$4\""
     else pass; fi
 }
 

@@ -595,6 +595,8 @@ static bool torch_say_activation(torch_description *d, torch_span name, const to
 static bool torch_say_call(torch_description *d, torch_span name, const torch_span *a,
                            size_t count) {
     if (!torch_say_activation(d, name, a, count)) return false;
+    if (torch_span_is(name, "softmax") || torch_span_is(name, "log_softmax"))
+        return torch_say_span(d, "code.softmax", name);
     if (torch_span_is(name, "layer_norm")) return torch_say_layer_norm(d, a, count);
     if (torch_span_is(name, "_transformer_encoder_layer_fwd"))
         return torch_say_encoder_layer(d, a, count);
@@ -659,6 +661,9 @@ static bool torch_say_others(torch_description *d) {
     while ((at = torch_find(rest, start)) != NULL) {
         torch_span name = { at + strlen(start), 0 };
         while (name.text + name.size < end && name.text[name.size] != '\n') name.size++;
+        if ((torch_span_is(name, "softmax") || torch_span_is(name, "log_softmax")) &&
+            !torch_say_span(d, "code.softmax", name))
+            return false;
         for (i = 0; i < sizeof torch_activations / sizeof *torch_activations; i++)
             if (torch_span_is(name, torch_activations[i]) &&
                 !torch_say(d, "code.activation", torch_activations[i]))

@@ -8,8 +8,9 @@
 
 static const char help_match[] =
     "--match-input X --match-logits Y finds the settings that the checkpoint leaves open: the\n"
-    "model runs on the input until it gives these logits or, without a head, this embedding.\n"
-    "Two lines of PyTorch write both files:\n"
+    "model runs on the input until it gives these logits or this embedding. Y may also be their\n"
+    "softmax, log_softmax or sigmoid, or an embedding of length 1; a line then says so, because\n"
+    "@ leaves that last step out. Two lines of PyTorch write both files:\n"
     "  x = torch.randn(1, 3, 224, 224); np.save('x.npy', x.numpy())\n"
     "  np.save('y.npy', model.eval()(x).detach().numpy())\n"
     "--match-tolerance bounds the largest difference / the largest logit.\n"

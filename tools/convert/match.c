@@ -32,7 +32,9 @@ struct match {
     match_verdict verdicts[MATCH_MAX_ROWS]; /* by a folder */
     settled settled_rows[1 + 2 * MATCH_MAX_ROWS];
     int count;
-    bool takes_size; /* the input's size is the model's */
+    bool takes_size;   /* the input's size is the model's */
+    model_end end;     /* of the original, after what a .vit file gives */
+    bool by_embedding; /* the pair's output is the head's input */
     double error, seconds, folder_seconds, loss;
     int runs, folder_runs, pictures, right;
     const char *folder; /* NULL if none was used */
@@ -198,12 +200,14 @@ static void print_nearest(const match_search *s, const char *weights) {
 
 /* Before the search, refuses inputs that fit no setting. */
 static bool check_pair(const match *m, const facts *f, report *r) {
-    double classes = 0, chans = 0;
+    double classes = 0, chans = 0, embedding = 0;
     match_patches patches;
     settings_get(f->all, SETTING_NUM_CLASSES, &classes);
     if (settings_origin(f->all, SETTING_IN_CHANS) != FROM_MATCH)
         settings_get(f->all, SETTING_IN_CHANS, &chans);
-    if (!match_pair_check(&m->pair, (int)classes, (int)chans, r)) return false;
+    settings_get(f->all, SETTING_REPRESENTATION_DIM, &embedding);
+    if (embedding < 1) settings_get(f->all, SETTING_EMBED_DIM, &embedding);
+    if (!match_pair_check(&m->pair, (int)classes, (int)embedding, (int)chans, r)) return false;
     if (!m->takes_size || !match_count_patches(f, &patches) ||
         patches.height * patches.width <= patches.positions)
         return true;
@@ -253,10 +257,14 @@ static void settle_weights(match *m, const facts *f) {
 
 static bool run_pair(match *m, facts *f, match_model *model, report *r) {
     const size_t choices = count_choices(m, f);
+    double classes = 0;
     match_search s;
     bool good;
     int row;
     if (!check_pair(m, f, r)) return false;
+    settings_get(f->all, SETTING_NUM_CLASSES, &classes);
+    m->by_embedding = classes > 0 && (size_t)classes != m->pair.outputs;
+    model->gives_embedding = m->by_embedding;
     memset(&s, 0, sizeof s);
     m->table.count = 0;
     match_list_architecture(&m->table, f);
@@ -272,6 +280,9 @@ static bool run_pair(match *m, facts *f, match_model *model, report *r) {
         if (choices) settle_weights(m, f);
         for (row = 0; row < m->table.count; row++) list_row(m, &s, row);
         m->error = s.tries[s.chosen].error;
+        m->end = m->pair.readings[s.tries[s.chosen].reading];
+        if (m->end == MODEL_END_SIGMOID && (size_t)classes == m->pair.outputs)
+            settings_put(&f->all[FROM_MATCH], SETTING_HEAD_ACTIVATION, VIT_HEAD_SIGMOID);
         m->runs = s.runs;
         m->seconds = s.took;
         match_apply(&m->table, &s.tries[s.chosen].choice, &f->all[FROM_MATCH]);
@@ -386,6 +397,12 @@ static void write_options(const char *value, char text[2 * MATCH_TEXT]) {
         value += length;
     }
 }
+
+model_end match_end(const match *m, model_end told) {
+    return m && m->pair.images > 0 && !m->by_embedding ? m->end : told;
+}
+
+bool match_is_by_embedding(const match *m) { return m && m->by_embedding; }
 
 bool match_assume(const match *m, findings *f) {
     char why[2 * MATCH_TEXT], option[2 * MATCH_TEXT];

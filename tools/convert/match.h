@@ -1,6 +1,7 @@
 /* match.h - settles open settings of a checkpoint by running the model with many values. The right
  * values give the original's logits for one input (--match-input), or classify labelled pictures
- * best (--match-folder).
+ * best (--match-folder). The original may give logits, their softmax, log_softmax or sigmoid, or an
+ * embedding.
  */
 #ifndef MATCH_H
 #define MATCH_H
@@ -22,6 +23,11 @@ bool match_run(match *m, facts *f, photo_decoder *decoder, const label_list *lab
                findings *found, report *r);
 
 void match_free(match *m);
+
+/* The last step of the original by the pair; without a pair, or if it holds the input of the head,
+ * `told`. */
+model_end match_end(const match *m, model_end told);
+bool match_is_by_embedding(const match *m);
 
 /* Records an assumption for each value that labelled pictures do not separate from the next best.
  * False if memory is exhausted. */

@@ -8,7 +8,7 @@
 #include "base/tensor.h"
 #include "layout/detect.h"
 
-/* === An input and its logits === */
+/* === An input and its output === */
 
 static const char *shape_of(const npy_array *array, char text[SHAPE_TEXT_SIZE]) {
     return shape_text(array->dims, array->ndim, text, SHAPE_TEXT_SIZE);
@@ -63,20 +63,93 @@ static bool take_logits(match_pair *p, report *r) {
            report_file(r, p->logits_path);
 }
 
-/* A .vit file gives logits, so a softmax at the end of the model cannot match. */
-static bool are_probabilities(const match_pair *p) {
-    size_t i, k;
-    if (p->outputs < 2) return false;
-    for (i = 0; i < (size_t)p->images; i++) {
-        const float *row = p->logits.data + i * p->outputs;
-        double sum = 0;
-        for (k = 0; k < p->outputs; k++) {
-            if (row[k] < 0) return false;
-            sum += (double)row[k];
-        }
-        if (fabs(sum - 1) > 1e-3) return false;
+/* === How the original's numbers follow from logits === */
+
+/* Beyond these bounds of a logit, a float does not hold the probability, or 1 - the probability, to
+ * enough digits. */
+static const double least_log = -85, most_logit = 8;
+
+/* log(sum of exp) */
+static double log_sum(const float *row, size_t n) {
+    double most = (double)row[0], sum = 0;
+    size_t k;
+    for (k = 1; k < n; k++) most = fmax(most, (double)row[k]);
+    for (k = 0; k < n; k++) sum += exp((double)row[k] - most);
+    return most + log(sum);
+}
+
+static double length_of(const float *row, size_t n) {
+    double sum = 0;
+    size_t k;
+    for (k = 0; k < n; k++) sum += (double)row[k] * (double)row[k];
+    return sqrt(sum);
+}
+
+/* Cuts off what probabilities do not show: what is beyond the bounds and, of a softmax, a constant
+ * that is added to all logits. */
+static void cut(model_end reading, double *row, size_t n) {
+    const bool is_softmax = reading == MODEL_END_SOFTMAX || reading == MODEL_END_LOG_SOFTMAX;
+    double mean = 0;
+    size_t k;
+    if (reading == MODEL_END_NONE || reading == MODEL_END_UNIT) return;
+    for (k = 0; k < n; k++) {
+        if (row[k] < least_log) row[k] = least_log;
+        if (!is_softmax && row[k] > most_logit) row[k] = most_logit;
+        mean += row[k] / (double)n;
     }
-    return true;
+    for (k = 0; is_softmax && k < n; k++) row[k] -= mean;
+}
+
+/* The logits that the original's numbers show. */
+static void read_original(model_end reading, const float *from, double *to, size_t n) {
+    size_t k;
+    for (k = 0; k < n; k++) {
+        const double y = (double)from[k];
+        to[k] = reading == MODEL_END_SOFTMAX   ? log(y)
+                : reading == MODEL_END_SIGMOID ? log(y) - log(1 - y)
+                                               : y;
+    }
+    cut(reading, to, n);
+}
+
+/* What the same numbers would show of these logits. */
+static void read_output(model_end reading, const float *from, double *to, size_t n) {
+    const bool is_softmax = reading == MODEL_END_SOFTMAX || reading == MODEL_END_LOG_SOFTMAX;
+    const double less = is_softmax ? log_sum(from, n) : 0;
+    const double by = reading == MODEL_END_UNIT ? length_of(from, n) : 1;
+    size_t k;
+    for (k = 0; k < n; k++) to[k] = ((double)from[k] - less) / by;
+    cut(reading, to, n);
+}
+
+/* True if a row is in this form within rounding. */
+static bool may_be(model_end reading, const float *row, size_t n) {
+    double sum = 0;
+    size_t k;
+    if (reading == MODEL_END_NONE) return true;
+    if (reading == MODEL_END_UNIT) return n > 1 && fabs(length_of(row, n) - 1) < 1e-4;
+    if (reading == MODEL_END_LOG_SOFTMAX) return n > 1 && fabs(log_sum(row, n)) < 1e-4;
+    for (k = 0; k < n; k++) {
+        if (!(row[k] >= 0 && row[k] <= 1)) return false;
+        sum += (double)row[k];
+    }
+    return reading == MODEL_END_SIGMOID || (n > 1 && fabs(sum - 1) < 1e-3);
+}
+
+/* Chance does not make rows whose probabilities add up to 1. Logits may be between 0 and 1, or have
+ * the length 1. */
+static void list_readings(match_pair *p) {
+    static const model_end forms[] = { MODEL_END_SOFTMAX, MODEL_END_LOG_SOFTMAX, MODEL_END_SIGMOID,
+                                       MODEL_END_UNIT, MODEL_END_NONE };
+    size_t form;
+    int i;
+    for (form = 0; p->num_readings < 2; form++) {
+        for (i = 0; i < p->images; i++)
+            if (!may_be(forms[form], p->logits.data + (size_t)i * p->outputs, p->outputs)) break;
+        if (i < p->images) continue;
+        p->readings[p->num_readings++] = forms[form];
+        if (forms[form] != MODEL_END_SIGMOID && forms[form] != MODEL_END_UNIT) return;
+    }
 }
 
 static bool are_equal(const match_pair *p) {
@@ -85,20 +158,32 @@ static bool are_equal(const match_pair *p) {
     return i > 1 && i == p->logits.count;
 }
 
+static bool read_expected(match_pair *p, report *r) {
+    const size_t n = p->outputs;
+    size_t k;
+    int i, j;
+    list_readings(p);
+    p->scratch = malloc(n * sizeof *p->scratch);
+    for (j = 0; p->scratch && j < p->num_readings; j++) {
+        p->expected[j] = malloc(p->logits.count * sizeof *p->expected[j]);
+        if (!p->expected[j]) break;
+        for (i = 0; i < p->images; i++)
+            read_original(p->readings[j], p->logits.data + (size_t)i * n,
+                          p->expected[j] + (size_t)i * n, n);
+        for (k = 0; k < p->logits.count; k++)
+            p->largest[j] = fmax(p->largest[j], fabs(p->expected[j][k]));
+    }
+    return (p->scratch && j == p->num_readings) || report_no_memory(r);
+}
+
 static bool check_logits(match_pair *p, report *r) {
-    size_t i;
     if (!check_finite(&p->input, p->input_path, r) || !check_finite(&p->logits, p->logits_path, r))
         return false;
-    if (are_probabilities(p))
-        return report_fail(r, "expected logits, found probabilities: they add up to 1; leave the "
-                              "softmax out") ||
-               report_file(r, p->logits_path);
-    for (i = 0; i < p->logits.count; i++)
-        p->largest = fmax(p->largest, fabs((double)p->logits.data[i]));
-    if (!(p->largest > 0))
-        return report_fail(r, "expected logits, found zeros") || report_file(r, p->logits_path);
-    return !are_equal(p) || report_fail(r, "expected logits, found the same value everywhere") ||
-           report_file(r, p->logits_path);
+    if (!are_equal(p)) return read_expected(p, r);
+    if (fabsf(p->logits.data[0]) > 0)
+        (void)report_fail(r, "expected logits, found the same value everywhere");
+    else (void)report_fail(r, "expected logits, found zeros");
+    return report_file(r, p->logits_path);
 }
 
 bool match_pair_read(match_pair *pair, const char *input, const char *logits, report *r) {
@@ -113,20 +198,24 @@ bool match_pair_read(match_pair *pair, const char *input, const char *logits, re
 void match_pair_free(match_pair *pair) {
     npy_free(&pair->input);
     npy_free(&pair->logits);
+    free(pair->expected[0]);
+    free(pair->expected[1]);
+    free(pair->scratch);
 }
 
 const float *match_pair_input(const match_pair *pair, int image) {
     return pair->input.data + (size_t)image * (pair->input.count / (size_t)pair->images);
 }
 
-bool match_pair_check(const match_pair *pair, int classes, int chans, report *r) {
+bool match_pair_check(const match_pair *pair, int classes, int embedding, int chans, report *r) {
     if (chans > 0 && chans != pair->chans)
         return report_fail(r, "expected an input of %d channel%s, [%d, H, W], found [%d, %d, %d]",
                            chans, chans == 1 ? "" : "s", chans, pair->chans, pair->height,
                            pair->width) ||
                report_file(r, pair->input_path);
-    return classes == 0 || (size_t)classes == pair->outputs ||
-           report_fail(r, "expected %d logits for each input, found %zu", classes, pair->outputs) ||
+    if (classes == 0 || (size_t)classes == pair->outputs || (size_t)embedding == pair->outputs)
+        return true;
+    return report_fail(r, "expected %d logits for each input, found %zu", classes, pair->outputs) ||
            report_file(r, pair->logits_path);
 }
 
@@ -139,17 +228,20 @@ bool match_pair_fits(const match_pair *pair, const vit_config *config, size_t ou
                report_file(r, pair->input_path);
     return outputs == pair->outputs ||
            report_fail(r, "expected %zu %s for each input, found %zu", outputs,
-                       config->num_classes ? "logits" : "values of the embedding", pair->outputs) ||
+                       outputs == (size_t)config->num_classes ? "logits"
+                                                              : "values of the embedding",
+                       pair->outputs) ||
            report_file(r, pair->logits_path);
 }
 
-void match_pair_compare(const match_pair *pair, int image, const float *output,
+void match_pair_compare(const match_pair *pair, int reading, int image, const float *output,
                         match_error *error) {
-    const float *expected = pair->logits.data + (size_t)image * pair->outputs;
+    const double *expected = pair->expected[reading] + (size_t)image * pair->outputs;
+    const double size = pair->largest[reading];
     size_t k;
+    read_output(pair->readings[reading], output, pair->scratch, pair->outputs);
     for (k = 0; k < pair->outputs; k++) {
-        const double a = (double)output[k] / pair->largest;
-        const double b = (double)expected[k] / pair->largest, e = a - b;
+        const double a = pair->scratch[k] / size, b = expected[k] / size, e = a - b;
         const double far = e == e ? fabs(e) : HUGE_VAL; /* NaN counts as the largest error */
         error->largest = far > error->largest ? far : error->largest;
         error->square += far * far;
@@ -441,14 +533,18 @@ static bool start_session(match_model *m, report *r) {
             report_fail(r, "the model cannot be run"));
 }
 
+static bool gives_logits(const match_model *m) {
+    return m->config.num_classes && !m->gives_embedding;
+}
+
 bool match_model_load(match_model *m, report *r) {
     match_image *image = find_image(m);
     if (image ? !update_image(m, image, false, r) : (image = make_image(m, r)) == NULL)
         return false;
     m->image = image;
     image->model.config = m->config;
-    m->output_size = (size_t)(m->config.num_classes ? m->config.num_classes
-                                                    : vit_embedding_dim(&image->model));
+    m->output_size = (size_t)(gives_logits(m) ? m->config.num_classes
+                                              : vit_embedding_dim(&image->model));
     return start_session(m, r);
 }
 
@@ -458,7 +554,7 @@ bool match_model_run(match_model *m, const float *input, float *output, report *
     vit_outputs outputs;
     vit_result result;
     memset(&outputs, 0, sizeof outputs);
-    *(m->config.num_classes ? &outputs.logits : &outputs.embedding) = output;
+    *(gives_logits(m) ? &outputs.logits : &outputs.embedding) = output;
     result = vit_forward(&m->session, &(vit_input){ .pixels = input }, &outputs);
     return !result || report_fail(r, "%s", vit_result_string(result));
 }

@@ -9,17 +9,20 @@
 #define VIT_TOOLS
 #include "vit.h"
 
-/* === An input and its logits === */
+/* === An input and its output === */
 
 /* An input and the original's output for it: two .npy files. */
-
 typedef struct match_pair {
     const char *input_path, *logits_path;
     npy_array input, logits;
     int images;               /* in both */
     int chans, height, width; /* of an image */
     size_t outputs;           /* of an image */
-    double largest;           /* absolute value of the logits */
+    model_end readings[2];    /* those that the numbers allow */
+    int num_readings;
+    double *expected[2]; /* the numbers in each reading, as match_pair_compare needs them */
+    double largest[2];   /* absolute value of these */
+    double *scratch;     /* for the outputs of one image */
 } match_pair;
 
 /* [C, H, W] or [B, C, H, W], and [classes] or [B, classes]. Free it in any case. */
@@ -28,23 +31,25 @@ void match_pair_free(match_pair *pair);
 
 const float *match_pair_input(const match_pair *pair, int image);
 
-/* Checks the pair against the known properties of all candidates; 0 stands for an unknown one. */
-bool match_pair_check(const match_pair *pair, int classes, int chans, report *r);
+/* Checks the pair against the known properties of all candidates; 0 stands for an unknown one. With
+ * classes, the output may also be the embedding, of this width. */
+bool match_pair_check(const match_pair *pair, int classes, int embedding, int chans, report *r);
 
 /* True if this model reads such inputs and gives that many outputs. */
 bool match_pair_fits(const match_pair *pair, const vit_config *config, size_t outputs, report *r);
 
-/* Adds up the distance between an output and the original's, relative to the size of its logits. */
+/* Adds up the distance between an output and the original's, relative to the largest number. */
 typedef struct match_error {
     double largest;    /* of the differences */
     double square;     /* sum of their squares */
-    double ab, aa, bb; /* sums of products of outputs and logits */
+    double ab, aa, bb; /* sums of products of outputs and expected numbers */
 } match_error;
 
-/* Adds the output of an image. */
-void match_pair_compare(const match_pair *pair, int image, const float *output, match_error *error);
+/* Adds the output of an image, in one of the pair's readings: 0 or 1. */
+void match_pair_compare(const match_pair *pair, int reading, int image, const float *output,
+                        match_error *error);
 
-/* The quantity that the search minimises, mainly the angle between output and logits. Squared
+/* The quantity that the search minimises, mainly the angle between output and original. Squared
  * differences alone would favour models with outputs near zero. */
 double match_error_slope(const match_error *error);
 
@@ -71,10 +76,11 @@ typedef struct match_image {
 } match_image;
 
 typedef struct match_model {
-    vit_config config;  /* of the current model */
-    uint64_t signature; /* equal for settings that make no difference */
-    uint64_t network;   /* equal for any preprocessing */
-    size_t output_size; /* of one input */
+    vit_config config;    /* of the current model */
+    uint64_t signature;   /* equal for settings that make no difference */
+    uint64_t network;     /* equal for any preprocessing */
+    size_t output_size;   /* of one input */
+    bool gives_embedding; /* of a model with classes: the head's input; set it after opening */
 
     /* Private. */
     const convert_options *options;
@@ -106,7 +112,7 @@ bool match_model_set(match_model *m, const settings *matched, report *r);
 bool match_model_load(match_model *m, report *r);
 const vit_model *match_model_get(const match_model *m);
 
-/* Runs one input, and returns the logits, or the embedding of a headless model. */
+/* Runs one input, and returns the logits, or the embedding. */
 bool match_model_run(match_model *m, const float *input, float *output, report *r);
 
 #endif

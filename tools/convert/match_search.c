@@ -93,22 +93,24 @@ static match_try *add_try(match_search *s, const match_choice *choice) {
 
 /* === One try === */
 
-static bool run_images(match_search *s, int first, int end, match_error *error, report *r) {
-    int i;
+/* Adds up the errors in each reading of the pair. */
+static bool run_images(match_search *s, int first, int end, match_error errors[2], report *r) {
+    int i, j;
     for (i = first; i < end; i++) {
         if (!match_model_run(s->model, match_pair_input(s->pair, i), s->output, r)) return false;
-        match_pair_compare(s->pair, i, s->output, error);
+        for (j = 0; j < s->pair->num_readings; j++)
+            match_pair_compare(s->pair, j, i, s->output, &errors[j]);
     }
     return true;
 }
 
 /* As many of the pair's images as allow a thousand runs in the time. */
 static bool choose_images(match_search *s, report *r) {
-    match_error error = { 0, 0, 0, 0, 0 };
+    match_error errors[2] = { { 0, 0, 0, 0, 0 }, { 0, 0, 0, 0, 0 } };
     const double before = cli_now_ms();
     double took, most;
     if (s->images > 0 || s->pair->images == 1) return s->images = s->images ? s->images : 1, true;
-    if (!run_images(s, 0, 1, &error, r)) return false;
+    if (!run_images(s, 0, 1, errors, r)) return false;
     took = cli_now_ms() - before + 1e-3;
     most = s->seconds * 1e3 / took / WANTED_RUNS;
     s->images = most >= s->pair->images ? s->pair->images : most < 1 ? 1 : (int)most;
@@ -116,11 +118,17 @@ static bool choose_images(match_search *s, report *r) {
 }
 
 static bool measure(match_search *s, match_try *t, report *r) {
-    match_error error = { 0, 0, 0, 0, 0 };
-    if (!choose_images(s, r) || !run_images(s, 0, s->images, &error, r)) return false;
+    match_error errors[2] = { { 0, 0, 0, 0, 0 }, { 0, 0, 0, 0, 0 } };
+    int j;
+    if (!choose_images(s, r) || !run_images(s, 0, s->images, errors, r)) return false;
     s->runs++;
-    t->error = error.largest;
-    t->slope = match_error_slope(&error);
+    for (j = 0; j < s->pair->num_readings; j++) {
+        const double slope = match_error_slope(&errors[j]);
+        if (j > 0 && !(slope < t->slope)) continue;
+        t->error = errors[j].largest;
+        t->slope = slope;
+        t->reading = j;
+    }
     return true;
 }
 
@@ -133,7 +141,8 @@ static bool has_output(match_search *s, report *r) {
 /* Checks the settings alone, before weights are read. */
 static bool may_fit(const match_search *s, report *r) {
     const vit_config *c = &s->model->config;
-    const size_t outputs = c->num_classes ? (size_t)c->num_classes : s->pair->outputs;
+    const size_t outputs = c->num_classes && !s->model->gives_embedding ? (size_t)c->num_classes
+                                                                        : s->pair->outputs;
     return match_pair_fits(s->pair, c, outputs, r);
 }
 
@@ -149,6 +158,7 @@ static bool evaluate(match_search *s, match_try *t, report *r) {
         const match_try *same = &s->tries[*place - 1];
         t->error = same->error;
         t->slope = same->slope;
+        t->reading = same->reading;
         t->signature = same->signature;
         return true;
     }
@@ -398,13 +408,13 @@ static void prefer_likely(match_search *s) {
 /* The images that the search left out must fit too. */
 static bool check_rest(match_search *s, report *r) {
     match_try *t = &s->tries[s->chosen];
-    match_error error = { t->error, 0, 0, 0, 0 };
+    match_error errors[2] = { { 0, 0, 0, 0, 0 }, { 0, 0, 0, 0, 0 } };
     settings matched = *s->base;
     match_apply(s->table, &t->choice, &matched);
     if (!match_model_set(s->model, &matched, r) || !match_model_load(s->model, r) ||
-        !run_images(s, s->images, s->pair->images, &error, r))
+        !run_images(s, s->images, s->pair->images, errors, r))
         return false;
-    t->error = error.largest;
+    t->error = fmax(t->error, errors[t->reading].largest);
     return true;
 }
 

@@ -1,4 +1,4 @@
-/* match_search.h - finds the values of a table for which a model gives the logits of a pair. */
+/* match_search.h - finds the values of a table for which a model gives the output of a pair. */
 #ifndef MATCH_SEARCH_H
 #define MATCH_SEARCH_H
 
@@ -12,6 +12,7 @@ typedef struct match_try {
     uint64_t signature; /* signature of the model; 0 if there is none */
     double error;       /* the largest difference / max|logit|; infinite if there is no model */
     double slope;       /* the quantity that a descent reduces */
+    int reading;        /* of the pair: the nearer one */
     int unlikely;       /* distance from the likeliest values */
     bool is_expanded, is_expanded_finely;
 } match_try;

@@ -176,10 +176,42 @@ static bool print_all_dropped(const layout_plan *plan, name_groups *groups, cons
     return true;
 }
 
+/* What the original gives, in words; NULL for logits. */
+static const char *end_words(model_end end) {
+    switch (end) {
+    case MODEL_END_SOFTMAX: return "probabilities (softmax)";
+    case MODEL_END_LOG_SOFTMAX: return "log-probabilities (log_softmax)";
+    case MODEL_END_SIGMOID: return "a probability for each class (sigmoid)";
+    case MODEL_END_UNIT: return "an embedding of length 1";
+    case MODEL_END_NONE: break;
+    }
+    return NULL;
+}
+
+static model_end end_of(const blueprint *b) { return match_end(b->match, b->facts.told.end); }
+
+/* Prints how the original's numbers differ from those of vit-run. */
+static void print_end(const blueprint *b, const char *program) {
+    const model_end end = end_of(b);
+    if (match_is_by_embedding(b->match))
+        report_error(program, NULL,
+                     "the pair holds the embedding, the input of the head: vit-run --embedding "
+                     "gives it, vit-run --logits the logits");
+    if (end == MODEL_END_UNIT)
+        report_error(program, NULL, "the original gives %s: vit-run gives it before that division",
+                     end_words(end));
+    else if (end != MODEL_END_NONE)
+        report_error(program, NULL,
+                     "the original gives %s: vit-run gives the logits before, vit-classify "
+                     "probabilities",
+                     end_words(end));
+}
+
 void convert_report_findings(const conversion *c, const char *program) {
     const layout_plan *plan = &c->blueprint.plan;
     name_groups *groups = calloc(1, sizeof *groups);
     print_assumed(c->options, &c->blueprint, program);
+    print_end(&c->blueprint, program);
     if (!groups || !print_all_dropped(plan, groups, program))
         report_error(program, NULL, "dropped %zu tensors", plan->dropped_count);
     if (groups) groups_free(groups);
@@ -402,6 +434,7 @@ void convert_report_json(const conversion *c) {
     json_put_integer(&w, "bytes", (int64_t)c->written.size);
     json_put_integer(&w, "calibrated", c->photos.calibration.count);
     put_comparison(&w, &c->written.comparison);
+    json_put_text(&w, "original_gives", end_words(end_of(b)));
     match_report_json(b->match, &w);
     put_notes(&w, b);
     if (o->plan) mapping_put(&w, b);
@@ -703,6 +736,8 @@ static void put_provenance(const convert_options *o, const blueprint *b, int cal
     put_line(file, "dtype", tensor_dtype_name(o->dtype));
     if (calibrated > 0) fprintf(file, "calibrated: on %d images\n", calibrated);
     put_overrides(o, file);
+    if (end_of(b) != MODEL_END_NONE)
+        fprintf(file, "original: gives %s, this file what comes before\n", end_words(end_of(b)));
     match_put_provenance(b->match, file);
     put_assumptions(&b->found.assumed, file);
     put_changes(b, file);

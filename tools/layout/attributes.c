@@ -24,6 +24,7 @@ typedef struct walk {
     vote heads, model_heads, eps, activation, code_activation, norm_first, batch_first;
     vote patch, height, width, chans, order, pool;
     vote kernel, stride, padding; /* of the operation that cuts the patches */
+    vote end;                     /* a model_end */
     const checkpoint_attribute *unknown_activation, *unknown_code;
 } walk;
 
@@ -378,6 +379,27 @@ static void see_pool(walk *w, const checkpoint_attribute *a) {
             cast_vote(&w->pool, pools[i].pool, a);
 }
 
+/* A softmax outside the blocks and outside any attention, such as that of a pooling, ends the
+ * model. */
+static void see_end(walk *w, const checkpoint_attribute *a) {
+    static const struct {
+        const char *name, *value;
+        model_end end;
+    } ends[] = {
+        { "class", "Softmax", MODEL_END_SOFTMAX },
+        { "class", "LogSoftmax", MODEL_END_LOG_SOFTMAX },
+        { "class", "Sigmoid", MODEL_END_SIGMOID },
+        { "code.softmax", "softmax", MODEL_END_SOFTMAX },
+        { "code.softmax", "log_softmax", MODEL_END_LOG_SOFTMAX },
+        { "code.activation", "sigmoid", MODEL_END_SIGMOID },
+    };
+    size_t i;
+    if (!w->has_blocks || is_in_blocks(w, a->module) || strstr(a->module, "att")) return;
+    for (i = 0; i < COUNT(ends); i++)
+        if (!strcmp(a->name, ends[i].name) && !strcmp(last_component(a->value), ends[i].value))
+            cast_vote(&w->end, ends[i].end, a);
+}
+
 static void see_attributes(walk *w) {
     const char *module = NULL, *class = "";
     size_t i;
@@ -394,6 +416,7 @@ static void see_attributes(walk *w) {
         see_input(w, a, class);
         see_cut(w, a, class);
         see_pool(w, a);
+        see_end(w, a);
     }
 }
 
@@ -533,6 +556,9 @@ bool attributes_put(const checkpoint *c, const char *patch, settings all[FROM_CO
         put(&w.width, SETTING_IMG_WIDTH, tensors, told);
     }
     put(&w.pool, SETTING_POOL, tensors, told);
+    if (w.end.given && !w.end.disputed) told->end = (model_end)w.end.value;
+    w.end.value = VIT_HEAD_SIGMOID;
+    if (told->end == MODEL_END_SIGMOID) put(&w.end, SETTING_HEAD_ACTIVATION, tensors, told);
     told->batch_second = w.batch_first.given && (w.batch_first.disputed || w.batch_first.value < 1);
     if (!told->batch_second) {
         w.batch_first.value = VIT_ATTENTION_ALL;

@@ -47,12 +47,22 @@ bool layout_check_told(const layout_map *map, const settings all[FROM_COUNT],
 /* attributes.c reads the classes and attributes of a pickled module, the code of TorchScript, and
  * the options that a training program stored with the weights. */
 
+/* The last step of the original, after the logits or the embedding that a .vit file gives. */
+typedef enum model_end {
+    MODEL_END_NONE, /* or unknown */
+    MODEL_END_SOFTMAX,
+    MODEL_END_LOG_SOFTMAX,
+    MODEL_END_SIGMOID,
+    MODEL_END_UNIT, /* division of an embedding by its length */
+} model_end;
+
 typedef struct attributes_told {
     char text[REPORT_SIZE]; /* "num_heads=3 (blocks.0.attn.num_heads), ..."; "" for none */
     /* True for an encoder layer of torch.nn without batch_first. If it is given [batch, tokens, D],
      * it attends over the batch; only the code of forward() shows its input. */
     bool batch_second;
     const char *activation_doubt; /* reason to ask for it, or NULL */
+    model_end end;
 } attributes_told;
 
 /* Puts settings that all statements agree on into all[FROM_TENSORS]. Call it before layout_inspect,
