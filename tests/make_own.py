@@ -67,6 +67,11 @@ def attentions():
         net.norm(b + "norm1"), head_norms(net, *[b + "attention." + w for w in
                                                  ("qkv", "out", "query_norm", "key_norm")]),
         net.norm(b + "norm2"), mlp(net, b + "mlp.w1", b + "mlp.w2"))), heads)
+    for name, root, option in (("none", 1, "attn_scale=1"), ("embed", D, "attn_root=embed_dim")):
+        case("scale_" + name, Model(attn="attn.q attn.k attn.v attn.o", kind=scaled, root=root),
+             heads + " --set " + option)
+    case("scale_named", Model(attn="attn.q attn.k attn.v attn.o", kind=scaled), heads + " --strict",
+         "or --set attn_scale=1 (scores without a scale)")
     case("half_biases", Model(attn="attn.wq attn.wk attn.wv attn.wo", out_bias=False), heads)
 
 
@@ -78,7 +83,7 @@ def shared(b):
     return build
 
 
-def scaled(b, first, second):
+def layer_scaled(b, first, second):
     def build(net):
         s = [net.parameter(b + first, D)]
         n = net.norm(b + "norm1")
@@ -108,9 +113,9 @@ def blocks():
     case("one_norm", Model(block=shared), TWO)
     case("no_mlp", Model(block=lambda b: lambda net: pre(
         net.norm(b + "0.norm"), fused(net, b + "0.to_qkv", b + "0.to_out"))), TWO)
-    case("layer_scale", Model(block=lambda b: scaled(b, "gamma_1", "gamma_2")), TWO)
+    case("layer_scale", Model(block=lambda b: layer_scaled(b, "gamma_1", "gamma_2")), TWO)
     case("layer_scale_named",
-         Model(block=lambda b: scaled(b, "ls_attn.scale", "ls_mlp.scale")), TWO)
+         Model(block=lambda b: layer_scaled(b, "ls_attn.scale", "ls_mlp.scale")), TWO)
     case("gated", Model(block=gated_block), TWO + " --set activation=silu")
     case("post_norm", Model(block=lambda b: usual(
         b, attn="mha.q mha.k mha.v mha.o", feed="ff.linear1 ff.linear2", block=post),
@@ -309,9 +314,13 @@ def overlaps(timm, average):
     case("overlap_conv_matched", Model(start=conv, **timm), matched("overlap_conv_matched"), side=7)
     case("overlap_no_positions", Model(start=linear(cls=None, pos=None), **average, **timm),
          matched("overlap_no_positions"), side=10)
-    case("overlap_resampled", Model(start=linear(), **timm),
-         TWO + " " + CHW + " --img-size 10 --strict",
-         "the positions of 4 x 4 resampled; patch_stride=2 would use them unchanged")
+    case("overlap_by_size", Model(start=linear(), **timm), TWO + " " + CHW + " --img-size 10",
+         side=10)
+    net = lambda: Model(start=lambda net: tokens(net, overlapping_conv_28, count=169), **timm)
+    case("overlap_28", net(), TWO + " --set patch_stride=2", chans=1, side=28)
+    case("overlap_by_size_28", net(), TWO + " --img-size 28", chans=1, side=28)
+    case("overlap_asked", net(), TWO, "patches of 4 pixels are 52x52 side by side, an "
+         "unusual size; give --set patch_stride=2 (overlapping, 28x28) or --set patch_stride=4")
     case("overlap_padded", Model(start=linear(), **timm),
          TWO + " " + CHW + " --set patch_stride=2 --set dynamic_img_pad=1",
          "patch_stride excludes patch_cut, stem and dynamic_img_pad")
@@ -328,8 +337,38 @@ def endings():
     case("head_norm_average", Model(
         attn="attn.qkv attn.out", start=lambda net: tokens(net, cls=None),
         end=lambda net: head(net, "mlp_head.0", "mlp_head.1", "norm_after")), TWO)
+    for name, numbers in (("row", "01"), ("none", "02")):
+        layers = Model(attn="attn.qkv attn.out", end=lambda net: two_layers(
+            net, *["head." + n for n in numbers], act["none"]))
+        case("head_in_a_" + name if name == "row" else "head_asked", layers, TWO,
+             "1e-5" if name == "row" else "give --set representation_act=relu|none|gelu|tanh|")
+    norms()
     case("head_bare", Model(attn="attn.qkv attn.out", end=lambda net: head(net, None, "fc")),
          TWO + " " + PRE)
+
+
+def norms():
+    attn = "attn.qkv attn.out"
+    end = lambda *names, **more: Model(
+        attn=attn, end=lambda net: two_norms(net, *names, **more))
+    case("norms_encoder", end("encoder.norm", "norm", order=-1), TWO)
+    case("norms_of_list", Model(block="vit.layers.{i}.", attn=attn, end=lambda net: two_norms(
+        net, "vit.ln", "ln")), TWO, how="sorted")
+    case("norms_in_order", end("ln_f", "ln", "fc"), TWO)
+    for name, options, result in (
+            ("norms_sorted", " --rename ln.*=fc_norm.*", "1e-5"),
+            ("norms_asked", "", "--rename 'final.*=fc_norm.*' or --rename 'ln.*=fc_norm.*'"),
+            ("norms_as_logits", " --rename ln.*=pre_logits.*",
+             "--rename calls ln.weight pre_logits, which is a linear layer of the head; it is [8]"),
+            ("norms_own_names", " --rename ln.*=before_head_norm.* --strict",
+             "ln.weight, renamed to before_head_norm.weight, as fc_norm")):
+        case(name, end("final", "ln", "fc"), TWO + options, result, how="sorted")
+    torch_names = dict(attn="self_attn", kind=multihead, feed="linear1 linear2", act=F.relu)
+    case("norms_torch", Model(block=lambda b: usual("encoder." + b, block=post, **torch_names),
+                              end=lambda net: two_norms(net, "encoder.norm", "norm")), TWO)
+    for name, how in (("shared", "zip"), ("equal", "safetensors")):
+        case("norm_" + name, Model(attn=attn, end=lambda net: norm_in_two_places(
+            net, "norm", "head.0", "head.1")), TWO, how=how)
 
 
 def timm_like(**more):
@@ -339,7 +378,7 @@ def timm_like(**more):
 
 def near_copies():
     case("block_for_blocks", timm_like(block="block.{i}."), TWO)
-    case("timm_named", timm_like(), TWO + " --set norm_eps=1e-5")
+    case("timm_named", timm_like(), TWO)
     case("timm_mlp", timm_like(feed="mlp.0 mlp.3"), TWO)
     case("timm_norms", timm_like(norms="ln1 ln2"), TWO)
     case("tutorial", Model(block="encoder.{i}.", attn="attention.query attention.key "
@@ -500,7 +539,7 @@ def unnamed(b):
 def refusals():
     case("batch_second", BatchSecond(), TWO + " " + POST + " --img-size 6 --set positions=none "
          "--set pool=token --set activation=relu --set attention=self")
-    case("decoder", with_decoder(), TWO, "--ignore 'decoder.layers.*' drops one")
+    case("decoder", with_decoder(), TWO, "--ignore 'decoder.layers.*' drops the decoder")
     case("norm_of_all", token_norms(), TWO, "over tokens and width at once")
     case("batch_norm", batch_norms(), TWO, "layers.{0..1}.norm1 [8]: a batch norm")
     case("flattened", flattened(), TWO, "reads all tokens at once")

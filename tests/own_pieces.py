@@ -155,6 +155,12 @@ def multihead(net, name, before=None, batch_first=True):
     return lambda x: m(*[f(x) for f in first], need_weights=False)[0]
 
 
+def scaled(net, q, k, v, proj, root=1):
+    """Scores divided by another root than that of a head's width: 1, no scale."""
+    a, b, c, o = [net.linear(name, D, D) for name in (q, k, v, proj)]
+    return lambda x: o(attend(a(x), b(x), c(x), HEADS, root))
+
+
 def head_norms(net, qkv, proj, q_norm, k_norm):
     a, o = net.linear(qkv, D, 3 * D), net.linear(proj, D, D)
     n = [net.norm(q_norm, D // HEADS), net.norm(k_norm, D // HEADS)]
@@ -235,6 +241,12 @@ def overlapping_conv(net):
     return lambda image: conv(image).flatten(2).transpose(1, 2)
 
 
+def overlapping_conv_28(net):
+    """13 x 13 patches of 4 pixels, two apart."""
+    conv = net.put("patch_embed.proj", nn.Conv2d(1, D, 4, 2))
+    return lambda image: conv(image).flatten(2).transpose(1, 2)
+
+
 COUNT = (SIDE // PATCH) ** 2
 
 
@@ -279,6 +291,20 @@ def head(net, norm="norm", name="head", pool="token"):
 def two_layers(net, first, second, act, norm="norm"):
     n, a, b = net.norm(norm), net.linear(first, D, 6), net.linear(second, 6, CLASSES)
     return lambda x: b(act(a(n(x)[:, 0])))
+
+
+def two_norms(net, first, second, name="head", order=1):
+    """The encoder's norm, then the head's own; order -1: stored the other way round."""
+    made = {path: net.norm(path) for path in (first, second)[::order]}
+    f = net.linear(name, D, CLASSES)
+    return lambda x: f(made[second](made[first](x)[:, 0]))
+
+
+def norm_in_two_places(net, first, second, name):
+    """One norm, which an nn.Sequential has too."""
+    n = net.put(second, net.norm(first))
+    f = net.linear(name, D, CLASSES)
+    return lambda x: f(n(x)[:, 0])
 
 
 class Model(Net):

@@ -305,6 +305,9 @@ static bool use_structure(const structure *s, checkpoint *c, facts *f, report *r
     layout_free_map(&f->map);
     if (s->heads) settings_put(&f->all[FROM_TENSORS], SETTING_NUM_HEADS, s->heads);
     if (s->assignment && !settings_parse(&f->all[FROM_TENSORS], s->assignment, r)) return false;
+    if (*s->head_why)
+        settings_put(&f->all[FROM_TENSORS], SETTING_REPRESENTATION_ACTIVATION,
+                     VIT_REPRESENTATION_NONE);
     return layout_use(s->layout, c, &f->map, r);
 }
 
@@ -465,6 +468,10 @@ static bool resolve(const convert_options *o, photo_decoder *decoder, blueprint 
     inspected = layout_inspect(&f->map, f->all, &f->seen, &failure);
     f->seen.is_batch_second = f->told.batch_second;
     f->seen.activation_doubt = f->told.activation_doubt;
+    f->seen.head_why = *b->structure.head_why ? b->structure.head_why : NULL;
+    f->seen.by_default[SETTING_REPRESENTATION_ACTIVATION] =
+        f->seen.head_why &&
+        settings_origin(f->all, SETTING_REPRESENTATION_ACTIVATION) == FROM_TENSORS;
     if (!layout_check_names(&f->map, f->all, &o->ignore, found, r)) return false;
     if (!inspected && !findings_take(found, &failure)) return report_no_memory(r);
     if (inspected && found->wrong.count == 0 && !match_settings(o, decoder, b, r)) return false;

@@ -6,6 +6,7 @@
 #include "base/tensor.h"
 #include "layout/evidence.h"
 #include "layout/rules.h"
+#include "layout/tables.h"
 #include "layout/views.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -363,6 +364,8 @@ bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *se
     memset(seen, 0, sizeof *seen);
     seen->library = map->layout == &layout_own ? NULL : map->layout->name;
     seen->is_open = map->layout->is_open;
+    seen->is_timm = (map->layout == &layout_timm || map->layout == &layout_timm_conv) &&
+                    strcmp(checkpoint_kind(map->checkpoint), "vit.cpp") != 0;
     if (!check_patch_order(all, r)) return false;
     layout_take_orders(map, all);
     inspect_stem(map, s);

@@ -634,7 +634,7 @@ const char *names_why_harmless(const layout_map *map, const char *name) {
     return NULL;
 }
 
-/* True if it could be a part of the model under another name. That is unlikely for a tensor outside
+/* True if it could be a part of the model under another name, or a factor. The first is unlikely for a tensor outside
  * the blocks if its name has no number and no usual word, and no side is as wide as a token. */
 static bool may_matter(const layout_map *map, const checkpoint_tensor_info *info) {
     static const char *const words[] = {
@@ -645,6 +645,7 @@ static bool may_matter(const layout_map *map, const checkpoint_tensor_info *info
     const char *name = layout_strip(map, info->name);
     size_t i;
     int d;
+    if (info->count == 1 && checkpoint_is_float(info->dtype)) return true;
     for (i = 0; i < sizeof words / sizeof *words; i++)
         if (strstr(name, words[i])) return true;
     for (d = 0; d < info->ndim; d++)

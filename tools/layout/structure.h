@@ -22,11 +22,11 @@
 #include "checkpoint/checkpoint.h"
 #include "layout/layout.h"
 
-enum { STRUCTURE_MAX_NOTES = 16 };
+enum { STRUCTURE_MAX_NOTES = 24, STRUCTURE_NOTE_SIZE = 400 };
 
 /* An assumption that nothing in the file proves. */
 typedef struct structure_note {
-    char what[160], why[160], option[160];
+    char what[STRUCTURE_NOTE_SIZE], why[STRUCTURE_NOTE_SIZE], option[STRUCTURE_NOTE_SIZE];
 } structure_note;
 
 typedef struct structure_dropped {
@@ -43,9 +43,10 @@ typedef struct structure {
     /* For each tensor of the resulting checkpoint: the reason for its role. */
     const char **reasons;
     size_t reason_count;
-    const layout *layout;   /* layout_own or a related layout */
-    int heads;              /* 0 if unknown; otherwise each head has its own layer */
-    const char *assignment; /* value of a setting that the names show; or NULL */
+    const layout *layout;               /* layout_own or a related layout */
+    int heads;                          /* 0 if unknown; otherwise each head has its own layer */
+    const char *assignment;             /* value of a setting that the names show; or NULL */
+    char head_why[STRUCTURE_NOTE_SIZE]; /* why nothing is between the head's two layers; or "" */
 } structure;
 
 /* Renames and folds the checkpoint's tensors for layout_own, except those that `ignore` names. On

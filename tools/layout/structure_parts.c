@@ -776,17 +776,19 @@ static void put_series(const block_run *run, char *text, size_t size) {
 /* The checkpoint has an encoder and a decoder, or stages: neither part may be dropped silently. */
 static bool check_alone(const group_search *g, const block_run *best, report *r) {
     const block_run other = find_best(g, true);
+    const char *decoder;
     char a[300], b[300];
     if (best->blocks < 2 || !other.is_complete || other.blocks < 2) return true;
     put_series(best, a, sizeof a);
     put_series(&other, b, sizeof b);
+    decoder = strstr(a, "dec") ? a : strstr(b, "dec") ? b : NULL;
     return report_fail(r,
                        "two groups of tensors look like the blocks of a transformer: %d of %s, "
                        "%lld wide, and %d of %s, %lld wide. A model in stages, such as Swin, "
-                       "does not run in vit.h; for an encoder and a decoder, --ignore '%s' drops "
-                       "one",
+                       "does not run in vit.h%s%s%s",
                        best->blocks, a, (long long)norm_length(best), other.blocks, b,
-                       (long long)norm_length(&other), strstr(a, "dec") ? a : b);
+                       (long long)norm_length(&other), decoder ? "; --ignore '" : "",
+                       decoder ? decoder : "", decoder ? "' drops the decoder" : "");
 }
 
 static bool find_groups(structure_parts *p, group_search *g, report *r) {

@@ -4,8 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/tensor.h"
+#include "base/text.h"
 #include "layout/rules.h"
 #include "layout/structure_parts.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /* === All but the blocks === */
 
@@ -40,6 +44,115 @@ static void name_once(const structure_parts *p, structure_part *part, const char
 static void drop(structure_part *part, const char *reason) {
     part->is_dropped = true;
     part->reason = reason;
+}
+
+/* === Names that --rename gives === */
+
+/* The names of ours that a part outside the blocks can be given, and its shape. */
+static const struct {
+    const char *name, *role;
+    enum { SHAPE_TOKENS, SHAPE_PATCH, SHAPE_NORM, SHAPE_RAW_NORM, SHAPE_READER } shape;
+} ours[] = {
+    { "cls_token", "cls_token", SHAPE_TOKENS },
+    { "dist_token", "dist_token", SHAPE_TOKENS },
+    { "reg_token", "reg_token", SHAPE_TOKENS },
+    { "pos_embed", "pos_embed", SHAPE_TOKENS },
+    { "patch_embed.proj", "patch_embed.proj", SHAPE_PATCH },
+    { "patch_embed.pre_norm", "patch_embed.pre_norm", SHAPE_RAW_NORM },
+    { "patch_embed.norm", "patch_embed.norm", SHAPE_NORM },
+    { "norm_pre", "norm_pre", SHAPE_NORM },
+    { "norm", "norm", SHAPE_NORM },
+    { "fc_norm", "fc_norm", SHAPE_NORM },
+    { "pre_logits", "pre_logits.fc", SHAPE_READER },
+    { "pre_logits.fc", "pre_logits.fc", SHAPE_READER },
+    { "head", "head", SHAPE_READER },
+    { "head_dist", "head_dist", SHAPE_READER },
+};
+
+static bool is_norm(const structure_part *part) {
+    return part->kind == PART_NORM || (part->kind == PART_VECTOR && !part->is_bare);
+}
+
+static bool is_renamed(const structure_parts *p, const structure_part *part) {
+    return !p->ordered && strcmp(part->weight->name, part->weight->stored_name) != 0;
+}
+
+/* What the name of ours stands for, if the part is no such thing; otherwise NULL. */
+static const char *misfit(const structure_parts *p, const structure_part *part, size_t i) {
+    switch (ours[i].shape) {
+    case SHAPE_TOKENS: return part->weight->count % p->width ? "rows as wide as a token" : NULL;
+    case SHAPE_PATCH:
+        return part->rows != p->width || (part->kind != PART_CONV && part->kind != PART_MATRIX)
+                   ? "a layer that makes tokens of patches"
+                   : NULL;
+    case SHAPE_NORM:
+        return !is_norm(part) || part->rows != p->width ? "a norm as wide as a token" : NULL;
+    case SHAPE_RAW_NORM: return is_norm(part) ? NULL : "a norm of a patch's values";
+    case SHAPE_READER: break;
+    }
+    return part->kind != PART_MATRIX ? "a linear layer of the head" : NULL;
+}
+
+void structure_list_names(const structure_parts *p, const structure_part *part,
+                          char names[STRUCTURE_NAMES_SIZE]) {
+    size_t i;
+    for (i = 0; i < COUNT(ours) && part->block < 0; i++) {
+        if (misfit(p, part, i) || with_role(p, ours[i].role) || strstr(names, ours[i].name))
+            continue;
+        if (ours[i].shape == SHAPE_TOKENS && part->kind != PART_VECTOR && part->kind != PART_TABLE)
+            continue;
+        text_append(names, STRUCTURE_NAMES_SIZE, "%s%s", *names ? ", " : "", ours[i].name);
+    }
+}
+
+/* A part that --rename gives a name of ours has that role, or none. */
+static bool take_names(const structure_parts *p, report *r) {
+    char shape[SHAPE_TEXT_SIZE];
+    int i;
+    size_t k;
+    for (i = 0; i < p->count; i++) {
+        structure_part *part = &p->parts[i];
+        if (!is_open(part) || !is_renamed(p, part)) continue;
+        for (k = 0; k < COUNT(ours) && strcmp(part->path, ours[k].name) != 0;) k++;
+        if (k == COUNT(ours)) continue;
+        if (misfit(p, part, k))
+            return report_fail(
+                r, "--rename calls %.300s %s, which is %s; it is %s", part->weight->stored_name,
+                ours[k].name, misfit(p, part, k),
+                shape_text(part->weight->dims, part->weight->ndim, shape, sizeof shape));
+        structure_name(part, ours[k].role, structure_by_name);
+    }
+    return true;
+}
+
+/* A line for each name of the user's own that led to a role, and a failure for a name of ours, in a
+ * block, that led to another. */
+static bool check_names(const structure_parts *p, report *r) {
+    static const char *const in_blocks[] = {
+        "norm1",   "attn.qkv", "attn.q", "attn.k",   "attn.v", "attn.proj", "norm2",
+        "mlp.fc1", "mlp.fc2",  "mlp.up", "mlp.gate", "ls1",    "ls2",
+    };
+    char what[STRUCTURE_NOTE_SIZE];
+    size_t k;
+    int i;
+    for (i = 0; i < p->count; i++) {
+        const structure_part *part = &p->parts[i];
+        const char *name = part->block < 0 ? part->path : part->inner + strspn(part->inner, ".");
+        if (part->block > 0 || !part->role || !is_renamed(p, part) ||
+            !strncmp(name, part->role, strlen(name)))
+            continue;
+        for (k = 0; k < COUNT(in_blocks) && strcmp(name, in_blocks[k]) != 0;) k++;
+        if (part->block == 0 && k < COUNT(in_blocks))
+            return report_fail(r,
+                               "--rename calls %.300s %s, but by its shape and the other names it "
+                               "is %s",
+                               part->weight->stored_name, name, part->role);
+        snprintf(what, sizeof what, "%.200s, renamed to %.100s, as %s", part->weight->stored_name,
+                 part->weight->name, part->role);
+        structure_note_add(p->result, what, "by the words of that name and its shape",
+                           "--rename THEIRS=OURS");
+    }
+    return true;
 }
 
 /* === Tokens and positions === */
@@ -189,7 +302,8 @@ static void name_folded_patch(structure_parts *p, structure_part *first, structu
     structure_name(first, "patch_embed.first", patch_reason(first));
     structure_name(second, "patch_embed.second", patch_reason(second));
     structure_note_add(p->result, "no activation between the two layers of the patch embedding",
-                       "nothing shows one", "--ignore PATTERN");
+                       "nothing shows one",
+                       "to prove it: --match-input x.npy --match-logits y.npy");
 }
 
 /* A convolution that makes tokens, otherwise the first in front of a layer that does. */
@@ -252,10 +366,6 @@ static void name_patch_bias(structure_parts *p) {
 
 /* === Norms and head === */
 
-static bool is_norm(const structure_part *part) {
-    return part->kind == PART_NORM || (part->kind == PART_VECTOR && !part->is_bare);
-}
-
 static int64_t patch_depth(const structure_parts *p) {
     const structure_part *linear = with_role(p, "patch_embed.proj");
     return linear && linear->kind == PART_MATRIX ? linear->cols : 0;
@@ -281,15 +391,156 @@ static void name_norm(const structure_parts *p, structure_part *part, bool has_c
     if (role) name_once(p, part, role, says ? structure_by_name : left_over);
 }
 
-static void name_norms(const structure_parts *p) {
+/* Two norms with the same values, other than those that norms start with. */
+static bool read_alike(const structure_parts *p, const structure_part *a, const structure_part *b,
+                       bool *alike, report *r) {
+    const size_t size = (size_t)p->width;
+    const checkpoint_tensor_info *pairs[2][2] = { { a->weight, b->weight }, { a->bias, b->bias } };
+    float *values = malloc(2 * size * sizeof *values);
+    bool good = values ? true : report_no_memory(r), differs = false, is_trained = false;
+    size_t i, k;
+    for (k = 0; good && k < 2 && pairs[k][0] && pairs[k][1]; k++) {
+        good = checkpoint_read(p->checkpoint, pairs[k][0], 0, p->width, values, r) &&
+               checkpoint_read(p->checkpoint, pairs[k][1], 0, p->width, values + size, r);
+        for (i = 0; good && i < size; i++) {
+            differs = differs || memcmp(&values[i], &values[size + i], sizeof *values) != 0;
+            is_trained = is_trained || values[i] < values[0] || values[i] > values[0];
+        }
+    }
+    *alike = !a->bias == !b->bias && !differs && is_trained;
+    free(values);
+    return good;
+}
+
+/* Lists the norms outside the blocks that are as wide as a token and have no role. */
+static int list_norms(structure_parts *p, structure_part *norms[MAX_NORMS]) {
+    int count = 0, i;
+    for (i = 0; i < p->count && count < MAX_NORMS; i++) {
+        structure_part *part = &p->parts[i];
+        if (is_open(part) && is_norm(part) && part->rows == p->width) norms[count++] = part;
+    }
+    return count;
+}
+
+/* One norm under two names: an attribute of the model, and part of a head in an nn.Sequential. */
+static bool drop_norm_copies(structure_parts *p, report *r) {
+    structure_part *norms[MAX_NORMS];
+    char what[STRUCTURE_NOTE_SIZE], option[STRUCTURE_NOTE_SIZE];
+    const int count = list_norms(p, norms);
+    bool alike;
+    int i, k;
+    for (i = 1; i < count; i++)
+        for (k = 0; k < i && is_open(norms[i]); k++) {
+            if (!is_open(norms[k])) continue;
+            if (!read_alike(p, norms[k], norms[i], &alike, r)) return false;
+            if (!alike) continue;
+            drop(norms[i], "stored under another name too");
+            snprintf(what, sizeof what, "%.120s and %.120s as one norm", norms[k]->path,
+                     norms[i]->path);
+            snprintf(option, sizeof option, "--rename '%.200s.*=fc_norm.*'", norms[i]->path);
+            structure_note_add(p->result, what, "they have the same values", option);
+        }
+    return true;
+}
+
+/* The letters that a path shares with those of the blocks, up to a dot. */
+static size_t shared_with_blocks(const structure_parts *p, const structure_part *part) {
+    const char *path = structure_at(p, 0, 0)->path;
+    size_t i, shared = 0;
+    for (i = 0; part->path[i] && part->path[i] == path[i]; i++)
+        if (path[i] == '.') shared = i + 1;
+    return shared;
+}
+
+/* True for "blocks.12.norm" beside the blocks 0 to 11. */
+static bool is_in_list(const structure_parts *p, const structure_part *part) {
+    const structure_part *block = structure_at(p, 0, 0);
+    size_t length = (size_t)(block->inner - block->path);
+    while (length > 0 && isdigit((unsigned char)block->path[length - 1])) length--;
+    return length > 0 && !strncmp(part->path, block->path, length) &&
+           isdigit((unsigned char)part->path[length]);
+}
+
+static bool is_behind_blocks(const structure_parts *p, const structure_part *part) {
+    int i;
+    for (i = 0; i < p->places; i++)
+        if (part < structure_at(p, 0, i)) return false;
+    return true;
+}
+
+/* True if the first of two norms after the blocks is the one right after them. *why is NULL if
+ * nothing shows it. */
+static bool comes_first(const structure_parts *p, const structure_part *a, const structure_part *b,
+                        const char **why) {
+    static const char encoder[] = "encoder transformer blocks layers backbone trunk";
+    const size_t of_a = shared_with_blocks(p, a), of_b = shared_with_blocks(p, b);
+    const int by_words = structure_says(a, encoder) - structure_says(b, encoder);
+    *why = structure_by_name;
+    if (in_head(a) != in_head(b)) return in_head(b);
+    if (of_a != of_b) return of_a > of_b;
+    if (by_words != 0) return by_words > 0;
+    *why = "by its place in the file";
+    if (p->is_sorted || !is_behind_blocks(p, a) || !is_behind_blocks(p, b)) *why = NULL;
+    return a < b;
+}
+
+/* Two norms after the blocks: the encoder's own, then that of the head. */
+static void name_second_norm(structure_parts *p) {
+    structure_part *first = with_role(p, "norm"), *last, *second, *norms[MAX_NORMS];
+    char what[STRUCTURE_NOTE_SIZE], option[STRUCTURE_NOTE_SIZE];
+    const char *why;
+    if (list_norms(p, norms) != 1 || !first || with_role(p, "fc_norm")) return;
+    second = norms[0];
+    if (first->kind != second->kind || is_in_list(p, second)) return;
+    last = comes_first(p, first, second, &why) ? second : first;
+    if (!why) {
+        snprintf(
+            p->unsure, sizeof p->unsure,
+            "%.200s and %.200s may be two norms in a row, the last of them the head's own, or "
+            "one of them is in front of the blocks; nothing shows it. Give --rename "
+            "'%.200s.*=fc_norm.*' or --rename '%.200s.*=fc_norm.*' for the head's own, --rename "
+            "'%.200s.*=norm_pre.*' or --rename '%.200s.*=norm_pre.*' for one in front",
+            first->path, second->path, first->path, second->path, first->path, second->path);
+        return;
+    }
+    first = last == first ? second : first;
+    first->role = last->role = NULL;
+    structure_name(first, "norm", why);
+    structure_name(last, "fc_norm", why);
+    if (in_head(last) && !in_head(first)) return;
+    snprintf(what, sizeof what, "two norms in a row: %.120s, then %.120s as the head's own",
+             first->path, last->path);
+    snprintf(option, sizeof option, "--rename '%.180s.*=fc_norm.*'", first->path);
+    structure_note_add(p->result, what, why, option);
+}
+
+static bool name_norms(structure_parts *p, report *r) {
     const bool has_class = with_role(p, "cls_token") != NULL;
     int named = 0, i;
+    if (!drop_norm_copies(p, r)) return false;
     for (i = 0; i < p->count && named < MAX_NORMS; i++) {
         structure_part *part = &p->parts[i];
         if (!is_open(part) || !is_norm(part)) continue;
         name_norm(p, part, has_class);
         named++;
     }
+    name_second_norm(p);
+    return true;
+}
+
+/* Two layers of the head. Consecutive places in a list leave none for an activation. */
+static void name_head_layers(structure_parts *p, structure_part *const *two) {
+    const int number = structure_last_number(two[0]);
+    size_t same = 0;
+    structure_name(two[0], "pre_logits.fc", structure_by_shape);
+    structure_name(two[1], "head", structure_by_shape);
+    while (two[0]->path[same] && two[0]->path[same] == two[1]->path[same]) same++;
+    while (same > 0 && two[0]->path[same - 1] != '.') same--;
+    if (p->ordered || strspn(two[0]->path + same, "0123456789") != strlen(two[0]->path + same) ||
+        number < 0 || structure_last_number(two[1]) != number + 1)
+        return;
+    snprintf(p->result->head_why, sizeof p->result->head_why,
+             "%.120s and %.120s leave no place for an activation", two[0]->path, two[1]->path);
 }
 
 /* The remaining matrices belong to the head: classes, perhaps with a layer in front. */
@@ -312,8 +563,7 @@ static void name_head(structure_parts *p) {
                        structure_says(left[0], HEAD_WORDS) ? structure_by_name
                                                            : structure_by_shape);
     } else if (count == 2 && left[0]->cols == p->width && left[1]->cols == left[0]->rows) {
-        structure_name(left[0], "pre_logits.fc", structure_by_shape);
-        structure_name(left[1], "head", structure_by_shape);
+        name_head_layers(p, left);
     }
 }
 
@@ -330,16 +580,18 @@ static void drop_decoder(structure_parts *p) {
 
 bool structure_name_rest(structure_parts *p, report *r) {
     int i;
+    if (!take_names(p, r)) return false;
     for (i = 0; i < p->count; i++) name_token(p, &p->parts[i]);
     name_positions(p);
     name_patch(p);
     name_patch_bias(p);
     name_patch_added(p);
     name_last_token(p);
-    name_norms(p);
+    if (!name_norms(p, r)) return false;
     name_head(p);
     drop_decoder(p);
     if (p->unsure[0]) return report_fail(r, "%s", p->unsure);
+    if (!check_names(p, r)) return false;
     return with_role(p, "patch_embed.proj") || with_role(p, "patch_embed.second") ||
            with_role(p, "patch_embed.matrix") ||
            report_fail(r,

@@ -401,27 +401,37 @@ static bool put_groups(const name_groups *groups, report *r) {
     return fits || report_line(r, 200, "  and others");
 }
 
-/* " (OURS: norm, head)": the unused names outside the blocks. */
-static const char *free_names(const structure_parts *p, char text[160]) {
-    static const char *const names[] = {
-        "cls_token", "pos_embed", "patch_embed.proj", "norm", "pre_logits", "head",
-    };
-    size_t i;
-    int k;
-    text[0] = '\0';
-    for (i = 0; i < sizeof names / sizeof *names; i++) {
-        for (k = 0; k < p->count; k++)
-            if (p->parts[k].role && !strcmp(p->parts[k].role, names[i])) break;
-        if (k == p->count) text_append(text, 160, "%s%s", *text ? ", " : " (OURS: ", names[i]);
+/* True for a part that a forward pass cannot read: no side is as wide as a token, and it is no
+ * factor. */
+static bool is_beside_the_point(const structure_parts *p, const structure_part *part) {
+    const checkpoint_tensor_info *t = part->weight;
+    int d;
+    if (structure_says(part, "decoder")) return true;
+    for (d = 0; d < t->ndim; d++)
+        if (t->dims[d] % p->width == 0) return false;
+    return t->count > 1 && *remark(p, part) == '\0';
+}
+
+/* How to give names to what is left, or to drop it. */
+static void put_remedies(const structure_parts *p, report *r) {
+    char names[STRUCTURE_NAMES_SIZE] = "", line[STRUCTURE_NAMES_SIZE + 200];
+    bool droppable = false;
+    int i;
+    for (i = 0; i < p->count; i++) {
+        if (is_explained(&p->parts[i])) continue;
+        structure_list_names(p, &p->parts[i], names);
+        droppable = droppable || is_beside_the_point(p, &p->parts[i]);
     }
-    if (*text) text_append(text, 160, ")");
-    return text;
+    snprintf(line, sizeof line,
+             "--rename THEIRS=OURS gives one its name%s%s%s%s. The rest was read as:",
+             *names ? " (OURS: " : "", names, *names ? ")" : "",
+             droppable ? "; --ignore PATTERN drops one that the model does not use" : "");
+    report_line(r, 0, line);
 }
 
 /* Lists the parts without a role, then the roles of the rest. */
 static bool refuse_left(const structure_parts *p, int count, name_groups *left, name_groups *read,
                         report *r) {
-    char names[160], line[300];
     int i;
     for (i = 0; i < p->count; i++) {
         const structure_part *part = &p->parts[i];
@@ -434,11 +444,7 @@ static bool refuse_left(const structure_parts *p, int count, name_groups *left, 
                       "blocks, %lld wide:",
                       count, p->depth, (long long)p->width);
     put_groups(left, r);
-    snprintf(line, sizeof line,
-             "--rename THEIRS=OURS gives one its name%s; --ignore PATTERN drops "
-             "one. The rest was read as:",
-             free_names(p, names));
-    report_line(r, 0, line);
+    put_remedies(p, r);
     put_groups(read, r);
     return false;
 }

@@ -79,6 +79,7 @@ static const layout_rule rules[] = {
     LAYOUT_FROM2("{b}mlp.fc2", "{b}linear2"),
     BESIDE("norm.weight", "norm.weight"),
     BESIDE("norm.bias", "norm.bias"),
+    LAYOUT_WHEN2("fc_norm", "../norm", "norm.weight"),   /* the encoder's, then the head's own */
     HEAD("head"),
     HEAD("classifier"),
     HEAD("classification_head"),
@@ -505,28 +506,25 @@ static const layout_rule own_rules[] = {
     { "norm_eps=1e-5", NULL }, { "pool=token", "cls_token" }, { "pool=avg", "!cls_token" },      \
     LAYOUT_SQUASHED
 
-/* The activation between the two layers of a head: the original's tanh, or that of the blocks. */
-#define BETWEEN(activation) { "representation_act=" activation, ":pre_logits.fc.weight" }
-
 static const layout_default own_defaults[] = {
-    USUAL, { "activation=gelu", NULL }, { "block_type=pre_norm", NULL }, BETWEEN("tanh"),
+    USUAL, { "activation=gelu", NULL }, { "block_type=pre_norm", NULL },
     { NULL, NULL }
 };
 /* norm_first=False and activation="relu" are torch's own. */
 static const layout_default torch_defaults[] = {
-    USUAL, { "activation=relu", NULL }, { "block_type=post_norm", NULL }, BETWEEN("relu"),
+    USUAL, { "activation=relu", NULL }, { "block_type=post_norm", NULL },
     { NULL, NULL }
 };
 
 /* Written after transformers' code, with its first GELU; or with NumPy, which has no erf. */
 static const layout_default tanh_defaults[] = {
-    USUAL, { "activation=gelu_tanh", NULL }, { "block_type=pre_norm", NULL }, BETWEEN("tanh"),
+    USUAL, { "activation=gelu_tanh", NULL }, { "block_type=pre_norm", NULL },
     { NULL, NULL }
 };
 /* Written after a lecture on language models, in which all heads divide by the root of the width of
  * a token. */
 static const layout_default lecture_defaults[] = {
-    USUAL, { "activation=gelu", NULL }, { "block_type=pre_norm", NULL }, BETWEEN("tanh"),
+    USUAL, { "activation=gelu", NULL }, { "block_type=pre_norm", NULL },
     { "attn_root=embed_dim", NULL }, { NULL, NULL }
 };
 
@@ -534,6 +532,8 @@ static const layout_question own_questions[] = {
     { SETTING_QKV_INTERLEAVE, "--set qkv_interleave=per_head (query, key and value of one head "
       "after the other) or --set qkv_interleave=none (all queries first)",
       "{b}attn.stacked.weight" },
+    { SETTING_REPRESENTATION_ACTIVATION, "--set representation_act=relu|none|gelu|tanh|gelu_tanh|"
+      "quick_gelu|silu (between the two layers of the head)", ":pre_logits.fc.weight" },
     { SETTING_COUNT, NULL, NULL }
 };
 

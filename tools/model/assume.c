@@ -35,6 +35,8 @@ static const char *options_of(const assumer *a, setting_key key, char text[CHOIC
         *final_norms = a->model->config.pool == VIT_POOL_TOKEN
                            ? "0|1"
                            : "0|1 (after pooling: --set has_final_norm=0 --set has_fc_norm=1)";
+    if (key == SETTING_ATTN_ROOT)
+        return choices_of_words(key, " or --set attn_scale=1 (scores without a scale)", text);
     if (row->words && key != SETTING_POOL) return choices_of_words(key, "", text);
     snprintf(text, CHOICES_SIZE, "--set %s=%s", row->name,
              key == SETTING_POOL         ? pools
@@ -97,6 +99,8 @@ static bool assume_defaults(const assumer *a) {
             !assume(a, keys[i].key, a->all[FROM_TENSORS].value[keys[i].key],
                     keys[i].key == SETTING_BLOCK_TYPE && a->seen->norm_order.is_clear
                         ? order_why(a, order)
+                    : keys[i].key == SETTING_REPRESENTATION_ACTIVATION && a->seen->head_why
+                        ? a->seen->head_why
                         : why))
             return false;
     }
@@ -146,6 +150,16 @@ static bool assume_evidence(const assumer *a) {
     return assume_seen_heads(a) && assume_seen_patch_order(a) && assume_seen_keys(a);
 }
 
+static bool assume_eps(const assumer *a) {
+    const vit_config *c = &a->model->config;
+    char why[96];
+    if (!a->model->notes.eps_by_size)
+        return assume(a, SETTING_NORM_EPS, setting_rows[SETTING_NORM_EPS].plain, "timm's usual");
+    snprintf(why, sizeof why, "torch.nn.LayerNorm's own; timm has no model %d wide and %d deep",
+             c->embed_dim, c->depth);
+    return assume(a, SETTING_NORM_EPS, 1e-5, why);
+}
+
 /* Assumes usual values that the library does not give. */
 static bool assume_usual(const assumer *a) {
     const vit_config *c = &a->model->config;
@@ -153,9 +167,7 @@ static bool assume_usual(const assumer *a) {
     char why[96];
     snprintf(why, sizeof why, "the value in timm's models of width %d", c->embed_dim);
     if (by_width && !assume(a, SETTING_NUM_HEADS, c->num_heads, why)) return false;
-    if (settings_origin(a->all, SETTING_NORM_EPS) < 0 &&
-        !assume(a, SETTING_NORM_EPS, setting_rows[SETTING_NORM_EPS].plain, "timm's usual"))
-        return false;
+    if (settings_origin(a->all, SETTING_NORM_EPS) < 0 && !assume_eps(a)) return false;
     if (a->model->notes.chans_by_depth &&
         !assume(a, SETTING_IN_CHANS, a->model->stored.chans, "this makes patches square"))
         return false;
@@ -168,7 +180,7 @@ static bool assume_size(const assumer *a) {
     const vit_config *c = &a->model->config;
     char what[64], why[128];
     if (settings_origin(a->all, SETTING_IMG_HEIGHT) >= 0 || a->seen->position_rows == 0 ||
-        findings_has_asked(a->found, "img_size"))
+        findings_has_asked(a->found, "img_size") || findings_has_asked(a->found, "patch_stride"))
         return true;
     snprintf(what, sizeof what, "img_size=%dx%d", c->img_height, c->img_width);
     snprintf(why, sizeof why, "%d x %d patches of %d pixels, %s", a->model->stored.grid_height,
@@ -181,29 +193,16 @@ static bool assume_size(const assumer *a) {
                                                       : "--img-size HxW or --set patch_stride=N");
 }
 
-/* Resampled positions may belong to overlapping patches. Returns the stride that gives as many
- * patches, or 0. */
-static int other_stride(const assumer *a) {
+static bool assume_overlap(const assumer *a) {
+    const settings_stored *stored = &a->model->stored;
     const vit_config *c = &a->model->config;
-    const settings_stored *stored = &a->model->stored;
-    int stride;
-    for (stride = c->patch_size - 1; stride > 0; stride--)
-        if ((stored->grid_height - 1) * stride == c->img_height - c->patch_size &&
-            (stored->grid_width - 1) * stride == c->img_width - c->patch_size)
-            return stride;
-    return 0;
-}
-
-static bool assume_side_by_side(const assumer *a) {
-    const settings_stored *stored = &a->model->stored;
-    const int stride = a->model->notes.positions_resampled ? other_stride(a) : 0;
     char why[160];
-    if (stride == 0 || settings_origin(a->all, SETTING_PATCH_STRIDE) >= 0) return true;
+    if (!a->model->notes.stride_by_size) return true;
     snprintf(why, sizeof why,
-             "patches side by side, with the positions of %d x %d resampled; patch_stride=%d "
-             "would use them unchanged",
-             stored->grid_height, stored->grid_width, stride);
-    return assume(a, SETTING_PATCH_STRIDE, a->model->config.patch_size, why);
+             "the input of %dx%d makes the stored %d x %d positions so; side by side, "
+             "patch_stride=%d, it would resample them",
+             c->img_height, c->img_width, stored->grid_height, stored->grid_width, c->patch_size);
+    return assume(a, SETTING_PATCH_STRIDE, c->patch_stride, why);
 }
 
 /* A stored norm may be unused, and tensors do not show the order within a block. */
@@ -232,14 +231,24 @@ static bool assume_structure(const assumer *a) {
               !is_told(a, SETTING_ATTN_SCALE),
           ATTN_ROOT_HEAD_DIM, "the usual" },
     };
+    const struct {
+        setting_key key;
+        bool used;
+    } norms[] = {
+        { SETTING_FINAL_NORM, c->has_final_norm },
+        { SETTING_FC_NORM, c->has_final_norm && c->has_fc_norm && a->seen->library },
+    };
     size_t i;
     for (i = 0; i < COUNT(rows); i++)
         if (rows[i].asked && settings_origin(a->all, rows[i].key) < 0 &&
             !assume(a, rows[i].key, rows[i].value, rows[i].why))
             return false;
-    if (!assume_size(a) || !assume_side_by_side(a)) return false;
-    return !c->has_final_norm || settings_origin(a->all, SETTING_FINAL_NORM) != FROM_TENSORS ||
-           assume(a, SETTING_FINAL_NORM, 1, "its tensor is stored, so it is presumably used");
+    if (!assume_size(a) || !assume_overlap(a)) return false;
+    for (i = 0; i < COUNT(norms); i++)
+        if (norms[i].used && settings_origin(a->all, norms[i].key) == FROM_TENSORS &&
+            !assume(a, norms[i].key, 1, "its tensor is stored, so it is presumably used"))
+            return false;
+    return true;
 }
 
 /* === Preprocessing === */

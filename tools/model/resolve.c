@@ -5,9 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "model/positions.h"
 #include "model/settings.h"
 #include "model/timm_names.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /* One call of settings_resolve. */
 typedef struct resolver {
@@ -454,6 +457,67 @@ static bool find_relative_grid(resolver *m, report *r) {
                        pixels_of(m->config, m->stored->grid_width));
 }
 
+/* In hand-written code patches may overlap. Then fewer pixels than theirs side by side make the
+ * stored grid. */
+static bool may_overlap(const resolver *m) {
+    const vit_config *c = m->config;
+    return m->seen->is_open && !is_told(m, SETTING_PATCH_STRIDE) && c->stem == VIT_STEM_NONE &&
+           c->patch_cut == VIT_CUT_SQUARES && m->stored->grid_height > 1 &&
+           m->stored->grid_width > 1 &&
+           !(m->seen->is_timm && arch_has_size(c->embed_dim, c->depth));
+}
+
+/* The stride of overlapping patches by which an input of this size makes the stored grid; 0 for
+ * none. */
+static int stride_for(const resolver *m, double height, double width) {
+    const settings_stored *stored = m->stored;
+    const double patch = m->config->patch_size;
+    const double stride = (height - patch) / (stored->grid_height - 1);
+    return stride >= 1 && stride < patch && stride <= floor(stride) &&
+                   stride * (stored->grid_width - 1) + patch == width
+               ? (int)stride
+               : 0;
+}
+
+/* Adds " or --set patch_stride=2 (28x28)" for each stride with an input of a common size. */
+static int list_strides(const resolver *m, char options[CHOICES_SIZE]) {
+    static const int sides[] = { 28, 32, 64, 96, 128, 224, 256, 384 };
+    const int patch = m->config->patch_size;
+    int count = 0, stride;
+    size_t i;
+    options[0] = '\0';
+    for (i = 0; i < COUNT(sides); i++) {
+        stride = stride_for(m, sides[i], sides[i]);
+        if (stride == 0) continue;
+        text_append(options, CHOICES_SIZE, "%s--set patch_stride=%d (overlapping, %dx%d)",
+                    count++ ? " or " : "", stride, sides[i], sides[i]);
+    }
+    text_append(options, CHOICES_SIZE, " or --set patch_stride=%d (side by side, %dx%d)", patch,
+                patch * m->stored->grid_height, patch * m->stored->grid_width);
+    return count;
+}
+
+/* If patches side by side make an odd size, and overlapping ones a common one, nothing decides. */
+static bool resolve_overlap(resolver *m, report *r) {
+    const int side = m->stored->grid_height * m->config->patch_size;
+    const bool is_common = side % 32 == 0 || side == 28 || side == 48;
+    double height, width;
+    char why[160], options[CHOICES_SIZE];
+    if (!may_overlap(m)) return true;
+    if (settings_get(m->all, SETTING_IMG_HEIGHT, &height) &&
+        settings_get(m->all, SETTING_IMG_WIDTH, &width)) {
+        m->config->patch_stride = stride_for(m, height, width);
+        m->notes->stride_by_size = m->config->patch_stride > 0;
+        return true;
+    }
+    if (is_common || list_strides(m, options) == 0) return true;
+    snprintf(why, sizeof why,
+             "%d x %d patches of %d pixels are %dx%d side by side, an unusual size",
+             m->stored->grid_height, m->stored->grid_width, m->config->patch_size, side,
+             m->stored->grid_width * m->config->patch_size);
+    return ask(m, "patch_stride", why, options, r);
+}
+
 /* The requested input size, or that of the grid. */
 static bool put_img_size(resolver *m, report *r) {
     const double height = pixels_of(m->config, m->stored->grid_height);
@@ -545,7 +609,8 @@ static bool resolve_size(resolver *m, report *r) {
                            "pos_sincos computes positions, but the file has pos_embed with %d "
                            "rows",
                            m->seen->position_rows);
-    if (value_of(m, SETTING_POS_FIRST_ROWS) != 0 ? !take_first_rows(m, r) : !find_grid(m, r))
+    if (value_of(m, SETTING_POS_FIRST_ROWS) != 0 ? !take_first_rows(m, r)
+                                                 : !find_grid(m, r) || !resolve_overlap(m, r))
         return false;
     return check_positions(m, r) && put_img_size(m, r);
 }
@@ -587,8 +652,15 @@ static bool resolve_rope(resolver *m, report *r) {
 /* === Options that no tensor shows === For a plain ViT, such as Google's, DeiT, DINO and MAE,
  * timm's defaults are assumed; all others must state them. */
 
+/* True for names like timm's in a model of a size that timm lacks: its code may be anybody's. */
+static bool is_near_copy(const resolver *m) {
+    return m->seen->is_timm && !m->all[FROM_NAME].given[SETTING_BLOCK_TYPE] &&
+           m->all[FROM_CONFIG].mean_count == 0 &&
+           !arch_has_size(m->config->embed_dim, m->config->depth);
+}
+
 static bool resolve_norm(resolver *m, report *r) {
-    const vit_config *c = m->config;
+    vit_config *c = m->config;
     const bool is_plain = !c->has_pre_norm && c->norm_type != VIT_RMS_NORM && !c->has_attn_norm &&
                           !c->has_mlp_norm;
     if (!is_told(m, SETTING_NORM_TYPE) &&
@@ -596,6 +668,8 @@ static bool resolve_norm(resolver *m, report *r) {
                       "the norms have no bias, so they are RMS norms or unknown to vit.h",
                       "--set norm_type=rms" NAME_OR_CONFIG, r))
         return false;
+    m->notes->eps_by_size = !is_told(m, SETTING_NORM_EPS) && is_plain && is_near_copy(m);
+    if (m->notes->eps_by_size) c->norm_eps = 1e-5f;
     return is_told(m, SETTING_NORM_EPS) || is_plain ||
            ask(m, "norm_eps", "cannot be seen in the tensors",
                "--set norm_eps=N (CLIP, AIMv2, "

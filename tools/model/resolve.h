@@ -47,7 +47,9 @@ typedef struct settings_seen {
     bool is_open;                 /* see layout->is_open */
     bool is_torch_attention;      /* torch.nn.MultiheadAttention, whose scale is known */
     bool is_batch_second;         /* the code states that it gets [tokens, batch, width] */
+    bool is_timm;                 /* the names of the tensors are timm's */
     const char *activation_doubt; /* reason against the usual value, or NULL */
+    const char *head_why; /* why the layers of the head have nothing between them, or NULL */
 } settings_seen;
 
 /* The checkpoint's own shapes, where those of the .vit file may differ. */
@@ -66,6 +68,8 @@ typedef struct settings_notes {
     bool chans_by_depth;   /* in_chans follows from a linear layer's width */
     bool patches_adapted;  /* adapted to other channels or another size */
     bool positions_resampled;
+    bool stride_by_size; /* patch_stride makes the stored positions those of the given input */
+    bool eps_by_size;    /* nn.LayerNorm's epsilon, because timm has no such model */
     vit_pos_resample pos_resample; /* how */
 } settings_notes;
 

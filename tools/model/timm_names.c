@@ -784,3 +784,11 @@ int arch_heads_of_width(int embed_dim) {
     default: return 0;
     }
 }
+
+bool arch_has_size(int embed_dim, int depth) {
+    const arch *a;
+    size_t i;
+    for (i = 0; (a = arch_at(i)) != NULL; i++)
+        if (a->embed_dim == embed_dim && a->depth == depth) return true;
+    return false;
+}

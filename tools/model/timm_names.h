@@ -123,4 +123,7 @@ const arch *arch_of_size(const vit_config *config, int patch_size);
 /* The number of heads in timm's models of this width; 0 if there is none. */
 int arch_heads_of_width(int embed_dim);
 
+/* True if timm has a model of this width and depth. */
+bool arch_has_size(int embed_dim, int depth);
+
 #endif
