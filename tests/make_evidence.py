@@ -234,6 +234,48 @@ def training(name, tensors, arch, result, options="", **args):
     case(name, "model_best.pth.tar", data, options, result)
 
 
+def beside(name, file, text, act, result="1e-5", **how):
+    """Weights alone, and the author's settings in another file."""
+    choose.seed(len(name))
+    torch.manual_seed(len(name))
+    model = Own(act, **how)
+    if result[0] != "1":
+        model = model.cleared()
+    case(name, "model.pt", saved(model.state_dict()), "", result, model if result[0] == "1" else None)
+    with open(os.path.join(OUT, name, file), "w") as f:
+        f.write(text.format(heads=model.heads[0]))
+
+
+YAML = """# of the training program
+model:
+  name: "tiny"   # mine
+  nb_heads: {heads}
+  act: 'relu'
+  decoder:
+    nb_heads: 7
+  image_size: 4
+transforms:
+  resize: 8
+  mean: [0.1, 0.2, 0.3]
+  std:
+    - 0.4
+    - 0.5
+    - 0.6
+optimizer:
+  eps: 0.5
+  num_heads: 9
+"""
+WITH_VALUES = """num_heads:
+  desc: null
+  value: {heads}
+activation:
+  desc: null
+  value: silu
+"""
+JSON = '''{{"model": {{"num_attention_heads": {heads}, "activation": "relu", "img_size": 4,
+           "layer_norm_eps": 1e-5}}, "decoder": {{"num_attention_heads": 7}}, "lr": 0.1}}'''
+
+
 def main():
     os.makedirs(OUT, exist_ok=True)
     torch.manual_seed(3)
@@ -304,6 +346,17 @@ def main():
         if isinstance(end, nn.Module):
             case("holds_" + name, "model.pt", saved(Ended(end).cleared()), "--set num_heads=1",
                  "=the original gives " + words + ": vit-run gives the logits before")
+    beside("config_yaml", "config.yaml", YAML, F.relu)
+    beside("config_yaml_colours", "config.yaml", YAML, F.relu,
+           "=mean 0.1 0.2 0.3, std 0.4 0.5 0.6", heads=4)
+    beside("config_values", "config.yml", WITH_VALUES, F.silu)
+    beside("config_json", "config.json", JSON, F.relu)
+    beside("config_hparams", "hparams.yaml", "h: 8\n? odd\n- : x\nnum_heads: {heads}\r\nact: relu",
+           F.relu)
+    beside("config_two", "config.yaml", "encoder:\n  heads: {heads}\nhead:\n  heads: 2\n", F.relu,
+           "num_heads: ", heads=4)
+    beside("config_before_crop", "config.yaml", "num_heads: {heads}\nact: relu\nimg_size: 9\n",
+           F.relu)
     with open(os.path.join(OUT, "cases.txt"), "w") as f:
         f.write("\n".join(lines) + "\n")
 

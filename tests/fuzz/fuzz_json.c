@@ -1,4 +1,5 @@
-/* fuzz_json.c - the input as JSON, and as the config.json beside a checkpoint. */
+/* fuzz_json.c - the input as JSON, as the config.json beside a checkpoint, and as an author's own
+ * configuration, in JSON or YAML. */
 #define _GNU_SOURCE
 #include "base/report.h"
 #include "fuzz_path.h"
@@ -49,9 +50,27 @@ static void configure(const uint8_t *data, size_t size) {
     }
 }
 
+static bool take(void *user, const char *key, const char *value) {
+    (*(int *)user)++;
+    fuzz_require(*key && *value, "a setting has a name and a value");
+    return true;
+}
+
+/* The author's own file: any text is read. */
+static void read_own(const uint8_t *data, size_t size) {
+    char *text = malloc(size + 1);
+    int count = 0;
+    if (!text) exit(1);
+    if (size > 0) memcpy(text, data, size);
+    fuzz_require(config_read_own(text, size, take, &count), "nothing stops the reader");
+    fuzz_require((size_t)count <= size, "a setting takes a letter");
+    free(text);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size < 1) return 0;
     parse(data + 1, size - 1, data[0] & 1);
     if (data[0] & 2) configure(data + 1, size - 1);
+    if (data[0] & 4) read_own(data + 1, size - 1);
     return 0;
 }

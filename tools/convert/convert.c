@@ -10,6 +10,7 @@
 #include "base/tensor.h"
 #include "base/text.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/container.h"
 #include "cli/output.h"
 #include "convert/calibrate.h"
 #include "convert/match.h"
@@ -44,6 +45,20 @@ static const char *value_of(const checkpoint *c, const char *key) {
     for (i = 0; i < checkpoint_metadata_count(c); i++)
         if (!strcmp(checkpoint_metadata(c, i)->key, key)) return checkpoint_metadata(c, i)->value;
     return NULL;
+}
+
+/* The value of a training program's option, or one of that name in another group of options. */
+static const char *option_of(const checkpoint *c, const char *option) {
+    char path[64];
+    const char *value, *dot;
+    size_t i;
+    snprintf(path, sizeof path, "args.%s", option);
+    value = value_of(c, path);
+    for (i = 0; !value && i < checkpoint_metadata_count(c); i++) {
+        dot = strrchr(checkpoint_metadata(c, i)->key, '.');
+        if (dot && !strcmp(dot + 1, option)) value = checkpoint_metadata(c, i)->value;
+    }
+    return value;
 }
 
 /* Names from programs other than timm mean nothing here. */
@@ -117,10 +132,7 @@ static void put_preprocessing(const checkpoint *c, char *json) {
     };
     size_t i;
     for (i = 0; i < COUNT(keys); i++) {
-        const char *key = keys[i], *value;
-        char path[64];
-        snprintf(path, sizeof path, "args.%s", key);
-        value = value_of(c, path);
+        const char *key = keys[i], *value = option_of(c, key);
         if (!value) continue;
         if ((!strcmp(key, "mean") || !strcmp(key, "std")) && is_list(value, 1))
             put(json, key, value);
@@ -184,28 +196,72 @@ static bool training_read(const checkpoint *c, config_file *config, settings all
 
 /* === Configuration and name === */
 
-/* The path of config.json in the checkpoint's folder, or in the checkpoint itself if it is a
- * folder. malloc'ed. */
-static char *config_beside(const char *checkpoint_path) {
-    static const char name[] = "config.json";
-    size_t length = strlen(checkpoint_path);
-    char *path = malloc(length + sizeof name + 1);
+/* The path of a file in the checkpoint's folder, or in the checkpoint itself if it is a folder.
+ * malloc'ed. */
+static char *config_beside(const char *checkpoint_path, const char *name) {
+    const size_t size = strlen(checkpoint_path) + strlen(name) + 2;
+    char *path = malloc(size);
     if (!path) return NULL;
     if (source_is_folder(checkpoint_path))
-        snprintf(path, length + sizeof name + 1, "%s%s%s", checkpoint_path,
-                 paths_slash(checkpoint_path), name);
+        snprintf(path, size, "%s%s%s", checkpoint_path, paths_slash(checkpoint_path), name);
     else
-        snprintf(path, length + sizeof name + 1, "%.*s%s",
-                 (int)paths_folder_length(checkpoint_path), checkpoint_path, name);
+        snprintf(path, size, "%.*s%s", (int)paths_folder_length(checkpoint_path), checkpoint_path,
+                 name);
     return path;
 }
 
-static bool read_config(const convert_options *o, const checkpoint *c, settings all[FROM_COUNT],
+/* A file of the author's own, whose settings count as stored with the weights. */
+typedef struct own_file {
+    checkpoint *checkpoint;
+    const char *name;
+    report *report;
+} own_file;
+
+static bool take_own(void *user, const char *key, const char *value) {
+    const own_file *file = user;
+    char name[200];
+    snprintf(name, sizeof name, "%s.%.160s", file->name, key);
+    return checkpoint_add_metadata(file->checkpoint, name, value, file->report);
+}
+
+static bool read_own(const char *path, own_file *file) {
+    enum { MOST = 1 << 20 };
+    report ignored = report_make();
+    char *text = NULL;
+    size_t size = 0;
+    const bool is_read = os_kind_of(path) == OS_FILE &&
+                         config_read_text(path, &text, &size, &ignored);
+    const bool good = !is_read || size > MOST || config_read_own(text, size, take_own, file);
+    free(text);
+    return good;
+}
+
+/* Reads configurations of the author's own form beside the checkpoint. config.json is read only if
+ * it has no known form. */
+static bool read_own_files(const convert_options *o, checkpoint *c, bool is_foreign, report *r) {
+    static const char *const names[] = {
+        "config.json",
+        "config.yaml",
+        "config.yml",
+        "hparams.yaml",
+    };
+    bool good = true;
+    size_t i;
+    for (i = is_foreign ? 0 : 1; good && i < COUNT(names); i++) {
+        char *path = config_beside(o->checkpoint, names[i]);
+        own_file file = { c, names[i], r };
+        good = path ? read_own(path, &file) : report_no_memory(r);
+        free(path);
+    }
+    return good || report_no_memory(r);
+}
+
+static bool read_config(const convert_options *o, checkpoint *c, settings all[FROM_COUNT],
                         description *d, report *r) {
     settings *s = &all[FROM_CONFIG];
     size_t size = o->config ? strlen(o->config) + 1 : 0;
     settings_start(s, "config.json");
-    d->path = o->config ? malloc(size) : config_beside(o->checkpoint);
+    d->path = o->config ? malloc(size) : config_beside(o->checkpoint, "config.json");
     if (!d->path) return report_no_memory(r);
     if (o->config) memcpy(d->path, o->config, size);
     if (o->config || os_kind_of(d->path) == OS_FILE) {
@@ -217,6 +273,7 @@ static bool read_config(const convert_options *o, const checkpoint *c, settings 
     free(d->path);
     d->path = NULL;
     s->origin = paths_file_name(o->checkpoint);
+    if (!o->config && !read_own_files(o, c, d->is_foreign, r)) return false;
     return training_read(c, &d->config, all, r);
 }
 
@@ -382,7 +439,7 @@ static bool assume_imagenet(const settings_resolved *model, int patch, const des
 }
 
 /* Records the assumptions for an incomplete configuration or name. */
-static bool assume_description(const description *d, findings *found) {
+static bool assume_description(const description *d, const attributes_told *told, findings *found) {
     char what[512], why[512];
     if (d->config.processor) {
         snprintf(what, sizeof what, "preprocessing of a %.100s", d->config.processor);
@@ -406,10 +463,11 @@ static bool assume_description(const description *d, findings *found) {
         snprintf(why, sizeof why, "tag %.200s is not known", d->arch.tag);
         if (!findings_assume(found, what, why, "--arch NAME")) return false;
     }
-    return !d->is_foreign || findings_assume(found, "no configuration",
-                                             "config.json beside the checkpoint is "
-                                             "not in timm's form and was not read",
-                                             "--config FILE");
+    return !d->is_foreign || strstr(told->text, "config.json.") ||
+           findings_assume(found, "no configuration",
+                           "config.json beside the checkpoint is "
+                           "not in timm's form and was not read",
+                           "--config FILE");
 }
 
 /* Records assumptions beyond single settings. Matching logits prove the assumptions of the
@@ -421,7 +479,7 @@ static bool assume_sources(const convert_options *o, blueprint *b) {
            (o->match_input || assume_structure(&b->structure, b->facts.all, &b->found)) &&
            (has_labels ||
             assume_imagenet(&b->model, patch, &b->description, &b->labels, &b->found)) &&
-           assume_description(&b->description, &b->found);
+           assume_description(&b->description, &b->facts.told, &b->found);
 }
 
 /* Folders of labelled pictures may have the names of the classes. */
@@ -467,6 +525,7 @@ static bool resolve(const convert_options *o, photo_decoder *decoder, blueprint 
         return false;
     inspected = layout_inspect(&f->map, f->all, &f->seen, &failure);
     f->seen.is_batch_second = f->told.batch_second;
+    f->seen.size_is_hint = f->told.size_is_hint;
     f->seen.activation_doubt = f->told.activation_doubt;
     f->seen.head_why = *b->structure.head_why ? b->structure.head_why : NULL;
     f->seen.by_default[SETTING_REPRESENTATION_ACTIVATION] =

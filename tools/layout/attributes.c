@@ -21,6 +21,7 @@ typedef struct walk {
     const char *patch_weight; /* weight that reads patches, or NULL */
     char blocks[PATH_SIZE];   /* path before the number of a block: "encoder.layers." */
     bool has_blocks;
+    bool size_by_option; /* height and width are in an option, not in a module */
     vote heads, model_heads, eps, activation, code_activation, norm_first, batch_first;
     vote patch, height, width, chans, order, pool;
     vote kernel, stride, padding; /* of the operation that cuts the patches */
@@ -113,8 +114,9 @@ static bool is_above_blocks(const walk *w, const char *module) {
 /* "config.num_heads" -> "num_heads" */
 static const char *without_group(const char *name) {
     static const char *const groups[] = {
-        "config.",           "cfg.",        "args.",         "hparams.",      "_hparams.",
-        "hyper_parameters.", "model_args.", "model_config.", "model_kwargs.", "kwargs.",
+        "config.json.", "config.yaml.",  "config.yml.",   "hparams.yaml.", "config.",
+        "cfg.",         "args.",         "hparams.",      "_hparams.",     "hyper_parameters.",
+        "model_args.",  "model_config.", "model_kwargs.", "kwargs.",
     };
     size_t i;
     for (i = 0; i < COUNT(groups); i++)
@@ -304,10 +306,11 @@ static void see_activation(walk *w, size_t at) {
 }
 
 static void see_order(walk *w, const checkpoint_attribute *a) {
-    const bool is_first = !strcmp(a->name, "norm_first") || !strcmp(a->name, "code.norm_first");
+    const char *name = without_group(a->name);
+    const bool is_first = !strcmp(name, "norm_first") || !strcmp(name, "code.norm_first");
     if (is_first && is_in_blocks(w, a->module))
         cast_vote(&w->norm_first, !strcmp(a->value, "true"), a);
-    if (!strcmp(a->name, "batch_first") && is_in_blocks(w, a->module))
+    if (!strcmp(name, "batch_first") && is_in_blocks(w, a->module))
         cast_vote(&w->batch_first, !strcmp(a->value, "true"), a);
 }
 
@@ -319,8 +322,9 @@ static void see_pattern(walk *w, const checkpoint_attribute *a) {
 }
 
 static void see_input(walk *w, const checkpoint_attribute *a, const char *class) {
-    static const char *const chans[] = { "in_chans", "num_channels" };
-    const char *name = a->name;
+    /* the last one is also an attribute of every convolution */
+    static const char *const chans[] = { "in_chans", "num_channels", "in_channels" };
+    const char *name = without_group(a->name);
     double height, width;
     const bool patches = strstr(a->module, "patch") || strstr(class, "Patch");
     if (w->has_blocks && is_in_blocks(w, a->module)) return;
@@ -332,7 +336,8 @@ static void see_input(walk *w, const checkpoint_attribute *a, const char *class)
         cast_vote(&w->height, height, a);
         cast_vote(&w->width, width, a);
     }
-    if (is_one_of(name, chans, COUNT(chans)) && a->value[0] != '(') cast_vote(&w->chans, height, a);
+    if (is_one_of(name, chans, COUNT(chans) - (*a->module != '\0')) && a->value[0] != '(')
+        cast_vote(&w->chans, height, a);
 }
 
 static bool is_weight_of(const char *weight, const char *module) {
@@ -375,7 +380,7 @@ static void see_pool(walk *w, const checkpoint_attribute *a) {
     };
     size_t i;
     for (i = 0; i < COUNT(pools) && is_above_blocks(w, a->module); i++)
-        if (!strcmp(a->name, pools[i].name) && !strcmp(a->value, pools[i].word))
+        if (!strcmp(without_group(a->name), pools[i].name) && !strcmp(a->value, pools[i].word))
             cast_vote(&w->pool, pools[i].pool, a);
 }
 
@@ -420,8 +425,8 @@ static void see_attributes(walk *w) {
     }
 }
 
-/* Reads options of a training program. An "eps" among them would be the optimizer's, and an image
- * size that before a crop. */
+/* Reads options of a training program, and settings of the author's own files. An "eps" among them
+ * would be the optimizer's, and an image size may be that before a crop. */
 static void see_metadata(walk *w) {
     static const char *const activations_of[] = {
         "activation", "act", "act_layer", "act_fn", "hidden_act", "activation_fn",
@@ -433,13 +438,15 @@ static void see_metadata(walk *w) {
         checkpoint_attribute a = { "", NULL, NULL };
         a.name = entry->key;
         a.value = entry->value;
+        const bool had_size = w->height.given;
         if (!strncmp(a.name, "code.", 5)) continue;
         see_heads(w, &a, "");
         see_eps(w, &a, "");
         if (is_one_of(without_group(a.name), activations_of, COUNT(activations_of)) &&
             !w->activation.given && read_activation(a.value, &value))
             cast_vote(&w->activation, value, &a);
-        a.name = without_group(a.name);
+        if (strncmp(a.name, "args.", 5) != 0) see_input(w, &a, "");
+        w->size_by_option = w->size_by_option || (w->height.given && !had_size);
         see_order(w, &a);
         see_pool(w, &a);
     }
@@ -555,6 +562,7 @@ bool attributes_put(const checkpoint *c, const char *patch, settings all[FROM_CO
         put(&w.height, SETTING_IMG_HEIGHT, tensors, told);
         put(&w.width, SETTING_IMG_WIDTH, tensors, told);
     }
+    told->size_is_hint = w.size_by_option;
     put(&w.pool, SETTING_POOL, tensors, told);
     if (w.end.given && !w.end.disputed) told->end = (model_end)w.end.value;
     w.end.value = VIT_HEAD_SIGMOID;

@@ -512,6 +512,182 @@ bool config_hf_apply(config_file *config, settings *s, const char *path, report 
     return find_preprocessor(config, s, path, model, r);
 }
 
+/* === An author's own === */
+
+enum { OWN_DEPTH = 16, OWN_NAME = 64, OWN_VALUE = 160 };
+
+typedef struct own_reader {
+    config_take *take;
+    void *user;
+    bool good;
+    struct {
+        int indent;
+        char name[OWN_NAME];
+    } levels[OWN_DEPTH]; /* the sections around a line of YAML */
+    int depth;
+    char list[OWN_VALUE]; /* numbers below one another, of the innermost section; "" for none */
+} own_reader;
+
+/* Sections whose numbers are not those of the encoder. */
+static bool is_foreign_section(const char *name) {
+    static const char *const words[] = { "decoder", "optim", "sched", "teacher", "discriminator" };
+    size_t i;
+    for (i = 0; i < COUNT(words); i++)
+        if (strstr(name, words[i])) return true;
+    return false;
+}
+
+static void pass(own_reader *o, const char *key, const char *value) {
+    if (o->good && *key && *value) o->good = o->take(o->user, key, value);
+}
+
+static void append_number(char list[OWN_VALUE], const char *text) {
+    double value;
+    if (text_read_number(text, -1e30, 1e30, &value))
+        text_append(list, OWN_VALUE, "%s%s", *list ? ", " : "", text);
+}
+
+static void pass_list(own_reader *o, const char *key, const char *list) {
+    char value[OWN_VALUE + 2];
+    snprintf(value, sizeof value, "(%s)", list);
+    if (*list && strlen(list) + 1 < OWN_VALUE) pass(o, key, value);
+}
+
+/* === JSON === */
+
+static const char *show_json(const json_value *value, char text[32]) {
+    if (value->kind == JSON_TRUE) return "true";
+    if (value->kind == JSON_FALSE) return "false";
+    if (value->kind == JSON_STRING) return value->u.string;
+    if (value->kind != JSON_NUMBER) return "";
+    snprintf(text, 32, "%.17g", json_number(value, 0));
+    return text;
+}
+
+static void pass_json(own_reader *o, const json_value *object) {
+    const json_value *item, *number;
+    char list[OWN_VALUE], text[32];
+    for (item = json_first(object); item && o->good; item = item->next) {
+        list[0] = '\0';
+        if (item->kind == JSON_OBJECT) {
+            if (!is_foreign_section(item->key)) pass_json(o, item);
+        } else if (item->kind == JSON_ARRAY) {
+            for (number = json_first(item); number && strlen(list) + 1 < OWN_VALUE;
+                 number = number->next)
+                append_number(list, show_json(number, text));
+            pass_list(o, item->key, list);
+        } else {
+            pass(o, item->key, show_json(item, text));
+        }
+    }
+}
+
+/* === YAML === */
+
+/* Ends the text before a comment and the spaces in front of it; returns its first other letter. */
+static char *trim(char *text) {
+    char quote = '\0', *at, *end = text;
+    text += strspn(text, " \t");
+    for (at = end = text; *at && (quote || *at != '#' || (at > text && at[-1] != ' ')); at++) {
+        if (quote) quote = *at == quote ? '\0' : quote;
+        else if (*at == '"' || *at == '\'') quote = *at;
+        if (!strchr(" \t\r", *at)) end = at + 1;
+    }
+    *end = '\0';
+    return text;
+}
+
+static char *unquote(char *text) {
+    const size_t length = strlen(text);
+    if (length < 2 || (*text != '"' && *text != '\'') || text[length - 1] != *text) return text;
+    text[length - 1] = '\0';
+    return text + 1;
+}
+
+/* "[0.5, 0.5]" or "(0.5, 0.5)" */
+static void pass_row(own_reader *o, const char *key, char *text) {
+    char list[OWN_VALUE] = "", *next;
+    for (text++; text; text = next) {
+        next = strchr(text, ',');
+        if (next) *next++ = '\0';
+        text = trim(text);
+        text[strcspn(text, "])")] = '\0';
+        append_number(list, trim(text));
+    }
+    pass_list(o, key, list);
+}
+
+static void end_sections(own_reader *o, int indent) {
+    while (o->depth > 0 && o->levels[o->depth - 1].indent >= indent) {
+        o->depth--;
+        pass_list(o, o->levels[o->depth].name, o->list);
+        o->list[0] = '\0';
+    }
+}
+
+static bool is_in_foreign_section(const own_reader *o) {
+    int i;
+    for (i = 0; i < o->depth; i++)
+        if (is_foreign_section(o->levels[i].name)) return true;
+    return false;
+}
+
+static void read_setting(own_reader *o, int indent, char *key, char *value) {
+    end_sections(o, indent);
+    key = unquote(trim(key));
+    if (is_in_foreign_section(o)) return;
+    if (*value == '\0') {
+        if (o->depth == OWN_DEPTH) return;
+        o->levels[o->depth].indent = indent;
+        snprintf(o->levels[o->depth++].name, OWN_NAME, "%s", key);
+        return;
+    }
+    /* as some programs write: "num_heads:", then "value: 4" */
+    if (!strcmp(key, "value") && o->depth > 0) key = o->levels[o->depth - 1].name;
+    if (*value == '[' || *value == '(') pass_row(o, key, value);
+    else pass(o, key, unquote(value));
+}
+
+static void read_line(own_reader *o, char *line) {
+    const int indent = (int)strspn(line, " ");
+    char *text = trim(line), *colon = text;
+    if (*text == '-' && text[1] == ' ') {
+        append_number(o->list, trim(text + 1));
+        return;
+    }
+    if (*text == ':') return;
+    do colon = strchr(colon + (colon > text), ':');
+    while (colon && colon[1] && colon[1] != ' ');
+    if (!colon) return;
+    *colon = '\0';
+    read_setting(o, indent, text, trim(colon + 1));
+}
+
+bool config_read_own(char *text, size_t size, config_take *take, void *user) {
+    own_reader o = { 0 };
+    json_document document;
+    report ignored = report_make();
+    char *copy = malloc(size + 1), *line, *next;
+    o.take = take;
+    o.user = user;
+    o.good = copy != NULL;
+    if (copy) memcpy(copy, text, size);
+    if (copy && json_parse(&document, text, size, false, 0, &ignored)) {
+        if (document.root->kind == JSON_OBJECT) pass_json(&o, document.root);
+        json_free(&document);
+    } else if (copy) {
+        copy[size] = '\0';
+        for (line = copy; line && o.good; line = next) {
+            next = strchr(line, '\n');
+            if (next) *next++ = '\0';
+            read_line(&o, line);
+        }
+        end_sections(&o, 0);
+    }
+    free(copy);
+    return o.good;
+}
+
 /* === Any configuration === */
 
 /* True if the object has a member that only timm's files have. */

@@ -497,19 +497,30 @@ static int list_strides(const resolver *m, char options[CHOICES_SIZE]) {
     return count;
 }
 
+/* A training program's image size may be that before a crop. */
+static void forget_other_size(resolver *m, double height, double width) {
+    settings *tensors = &m->all[FROM_TENSORS];
+    if (settings_origin(m->all, SETTING_IMG_HEIGHT) != FROM_TENSORS || !m->seen->size_is_hint ||
+        (height == pixels_of(m->config, m->stored->grid_height) &&
+         width == pixels_of(m->config, m->stored->grid_width)))
+        return;
+    tensors->given[SETTING_IMG_HEIGHT] = tensors->given[SETTING_IMG_WIDTH] = false;
+}
+
 /* If patches side by side make an odd size, and overlapping ones a common one, nothing decides. */
 static bool resolve_overlap(resolver *m, report *r) {
     const int side = m->stored->grid_height * m->config->patch_size;
     const bool is_common = side % 32 == 0 || side == 28 || side == 48;
-    double height, width;
+    double height = 0, width = 0;
     char why[160], options[CHOICES_SIZE];
-    if (!may_overlap(m)) return true;
-    if (settings_get(m->all, SETTING_IMG_HEIGHT, &height) &&
-        settings_get(m->all, SETTING_IMG_WIDTH, &width)) {
+    const bool has_size = settings_get(m->all, SETTING_IMG_HEIGHT, &height) &&
+                          settings_get(m->all, SETTING_IMG_WIDTH, &width);
+    if (may_overlap(m) && has_size) {
         m->config->patch_stride = stride_for(m, height, width);
         m->notes->stride_by_size = m->config->patch_stride > 0;
-        return true;
     }
+    if (has_size) forget_other_size(m, height, width);
+    if (is_told(m, SETTING_IMG_HEIGHT) || !may_overlap(m)) return true;
     if (is_common || list_strides(m, options) == 0) return true;
     snprintf(why, sizeof why,
              "%d x %d patches of %d pixels are %dx%d side by side, an unusual size",

@@ -48,6 +48,7 @@ typedef struct settings_seen {
     bool is_torch_attention;      /* torch.nn.MultiheadAttention, whose scale is known */
     bool is_batch_second;         /* the code states that it gets [tokens, batch, width] */
     bool is_timm;                 /* the names of the tensors are timm's */
+    bool size_is_hint;            /* the tensors' input size is a training program's */
     const char *activation_doubt; /* reason against the usual value, or NULL */
     const char *head_why; /* why the layers of the head have nothing between them, or NULL */
 } settings_seen;
