@@ -63,7 +63,7 @@ typedef struct attributes_told {
     bool batch_second;
     const char *activation_doubt; /* reason to ask for it, or NULL */
     model_end end;
-    bool size_is_hint;            /* the input's size counts only if it fits the tensors */
+    bool size_is_hint; /* the input's size counts only if it fits the tensors */
 } attributes_told;
 
 /* Puts settings that all statements agree on into all[FROM_TENSORS]. Call it before layout_inspect,
