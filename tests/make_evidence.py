@@ -140,6 +140,32 @@ class Ended(Own):
         return super().forward(x)
 
 
+class TwoLayers(nn.Module):
+    """A head whose code shows what is between its layers."""
+    def __init__(self, dim, act):
+        super().__init__()
+        self.one, self.two = nn.Linear(dim, 6), nn.Linear(6, 3)
+        if isinstance(act, nn.Module):
+            self.between = act
+        self.act = act
+
+    def __getstate__(self):
+        return {k: v for k, v in self.__dict__.items() if k != "act"}
+
+    def forward(self, x):
+        return self.two(self.act(self.one(x)))
+
+
+def with_head(act, **how):
+    choose.seed(4)
+    torch.manual_seed(4)
+    model = Own(nn.ReLU(), **how)
+    model.classify = TwoLayers(model.last.normalized_shape[0], act)
+    for p in model.classify.parameters():
+        nn.init.normal_(p, std=0.5)
+    return model
+
+
 def saved(obj, **options):
     buffer = io.BytesIO()
     KeyText.seen.clear()
@@ -357,6 +383,14 @@ def main():
            "num_heads: ", heads=4)
     beside("config_before_crop", "config.yaml", "num_heads: {heads}\nact: relu\nimg_size: 9\n",
            F.relu)
+    for name, act in (("relu", torch.relu), ("tanh", torch.tanh), ("nothing", lambda x: x),
+                      ("gelu_tanh", lambda x: F.gelu(x, approximate="tanh"))):
+        right("head_calls_" + name, with_head(act))
+    for name, act in ("relu", nn.ReLU()), ("tanh", nn.Tanh()), ("gelu", nn.GELU()):
+        model = with_head(act, count="num_heads")
+        case("head_holds_" + name, "model.pt", saved(model), "", "1e-5", model)
+    model = with_head(torch.relu, count="num_heads").cleared()
+    case("head_shows_nothing", "model.pt", saved(model), "", "representation_act: ")
     with open(os.path.join(OUT, "cases.txt"), "w") as f:
         f.write("\n".join(lines) + "\n")
 

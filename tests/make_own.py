@@ -286,13 +286,13 @@ def beginnings():
     for result in ("1e-5", "--rename 'pos_embedding.*=patch_added.*'"):
         case("added_patch" if result[0] == "1" else "added_or_positions", Model(
             start=added_patch, end=lambda net: head(net, "ln_f", "vit_head", "avg"), **timm),
-             TWO + " --set in_chans=1 --set positions=none --img-size 6" + (
+             TWO + " --set in_chans=1 --set rope_type=none --img-size 6" + (
                  " --rename pos_embedding.*=patch_added.*" if result[0] == "1" else ""), result,
              chans=1)
     case("apart", Model(start=apart, **timm), TWO)
     case("registers", Model(start=registers, **timm), TWO)
     case("no_positions", Model(start=lambda net: tokens(net, pos=None), **timm),
-         TWO + " --img-size 6 --set positions=none")
+         TWO + " --img-size 6 --set rope_type=none")
     case("average", Model(start=lambda net: tokens(net, cls=None), **average, **timm), TWO)
     case("unnamed_token", Model(start=lambda net: tokens(net, cls="tok", pos="p"), **timm), TWO)
     overlaps(timm, average)
@@ -452,7 +452,7 @@ def twice():
          change=add_copies)
     case("shared_blocks", shared_blocks(), TWO, how="zip", change=share_blocks)
     case("autoencoder", autoencoder(), matched("autoencoder"))
-    case("autoencoder_asked", autoencoder(), TWO, "of a decoder, which --ignore would drop")
+    case("autoencoder_asked", autoencoder(), TWO, "of a decoder, which --ignore 'decoder.*' drops")
     case("autoencoder_ignored", autoencoder(), TWO + " --ignore decoder.*")
 
 
@@ -537,7 +537,7 @@ def unnamed(b):
 
 
 def refusals():
-    case("batch_second", BatchSecond(), TWO + " " + POST + " --img-size 6 --set positions=none "
+    case("batch_second", BatchSecond(), TWO + " " + POST + " --img-size 6 --set rope_type=none "
          "--set pool=token --set activation=relu --set attention=self")
     case("decoder", with_decoder(), TWO, "--ignore 'decoder.layers.*' drops the decoder")
     case("norm_of_all", token_norms(), TWO, "over tokens and width at once")

@@ -65,7 +65,7 @@ typedef struct tensor_spec {
 /* What its tensors show. */
 typedef struct shape {
     int dim, depth, mlp, patch, chans, side, classes, extra_rows, reg, repr;
-    bool is_linear, is_split, has_cls, has_norm2, has_patch_rows;
+    bool is_linear, is_split, has_cls, has_norm2, has_patch_rows, has_fc_norm;
 } shape;
 
 static tensor_spec specs[128];
@@ -128,6 +128,7 @@ static void list_tensors(const shape *s) {
     add("patch_embed.proj.bias", 0, 0.3f, 1, s->dim, 1, 1, 1);
     for (i = 0; i < s->depth; i++) add_block(s, i);
     add_norm("", "norm", s->dim);
+    if (s->has_fc_norm) add_norm("", "fc_norm", s->dim);
     if (s->repr) add_linear("", "pre_logits.fc", s->repr, s->dim);
     add_linear("", "head", s->classes, s->repr ? s->repr : s->dim);
 }
@@ -211,6 +212,7 @@ static shape random_shape(void) {
     s.reg = s.has_cls && random_below(4) == 0 ? 2 : 0;
     s.extra_rows = random_below(6) == 0 ? 7 : 0;
     s.repr = random_below(4) == 0 ? 12 : 0;
+    s.has_fc_norm = random_below(4) == 0;
     return s;
 }
 

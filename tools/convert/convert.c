@@ -510,6 +510,20 @@ static bool take_failure(blueprint *b, report *r) {
     return true;
 }
 
+/* Two layers of a head have nothing between them, by their places or by the code. */
+static void see_head(const structure *s, facts *f) {
+    settings *tensors = &f->all[FROM_TENSORS];
+    const int from = settings_origin(f->all, SETTING_REPRESENTATION_ACTIVATION);
+    const int act = (int)tensors->value[SETTING_REPRESENTATION_ACTIVATION];
+    const bool by_place = from == FROM_TENSORS && *s->head_why && act == VIT_REPRESENTATION_NONE;
+    const bool by_code = from < 0 && f->told.head_is_plain && f->seen.is_open &&
+                         tensors->value[SETTING_REPRESENTATION_DIM] > 0;
+    if (!by_place && !by_code) return;
+    settings_put(tensors, SETTING_REPRESENTATION_ACTIVATION, VIT_REPRESENTATION_NONE);
+    f->seen.by_default[SETTING_REPRESENTATION_ACTIVATION] = true;
+    f->seen.head_why = by_code ? "the code calls no activation outside the blocks" : s->head_why;
+}
+
 /* Collects all obstacles into one message. */
 static bool resolve(const convert_options *o, photo_decoder *decoder, blueprint *b, report *r) {
     facts *f = &b->facts;
@@ -527,10 +541,7 @@ static bool resolve(const convert_options *o, photo_decoder *decoder, blueprint 
     f->seen.is_batch_second = f->told.batch_second;
     f->seen.size_is_hint = f->told.size_is_hint;
     f->seen.activation_doubt = f->told.activation_doubt;
-    f->seen.head_why = *b->structure.head_why ? b->structure.head_why : NULL;
-    f->seen.by_default[SETTING_REPRESENTATION_ACTIVATION] =
-        f->seen.head_why &&
-        settings_origin(f->all, SETTING_REPRESENTATION_ACTIVATION) == FROM_TENSORS;
+    see_head(&b->structure, f);
     if (!layout_check_names(&f->map, f->all, &o->ignore, found, r)) return false;
     if (!inspected && !findings_take(found, &failure)) return report_no_memory(r);
     if (inspected && found->wrong.count == 0 && !match_settings(o, decoder, b, r)) return false;

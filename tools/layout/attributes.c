@@ -24,6 +24,7 @@ typedef struct walk {
     bool size_by_option; /* height and width are in an option, not in a module */
     vote heads, model_heads, eps, activation, code_activation, norm_first, batch_first;
     vote patch, height, width, chans, order, pool;
+    vote head_activation;         /* between the layers of a head */
     vote kernel, stride, padding; /* of the operation that cuts the patches */
     vote end;                     /* a model_end */
     const checkpoint_attribute *unknown_activation, *unknown_code;
@@ -286,6 +287,27 @@ static bool is_by_tanh(const checkpoint *c, size_t at) {
     return false;
 }
 
+/* An activation outside the blocks is that between the layers of a head, if it is not one of a
+ * stem. */
+static void see_head_activation(walk *w, const checkpoint_attribute *a, size_t at) {
+    char plain[64], word[32];
+    double value;
+    int found = -1;
+    if (strstr(a->module, "patch") || strstr(a->module, "embed") || strstr(a->module, "stem"))
+        return;
+    plain_activation(a->value, plain);
+    if (!strcmp(plain, "sigmoid")) return; /* at the end */
+    if (read_activation(a->value, &value)) {
+        if (value < VIT_GELU_TANH && is_by_tanh(w->checkpoint, at)) value = VIT_GELU_TANH;
+        found = setting_find_word(SETTING_REPRESENTATION_ACTIVATION,
+                                  setting_text(SETTING_ACTIVATION, value, word));
+    } else if (!strcmp(plain, "tanh")) {
+        found = setting_find_word(SETTING_REPRESENTATION_ACTIVATION, plain);
+    }
+    if (found >= 0) cast_vote(&w->head_activation, found, a);
+    else if (is_unknown_activation(a->value)) w->head_activation.disputed = true;
+}
+
 static void see_activation(walk *w, size_t at) {
     static const char *const names[] = {
         "class", "activation", "act", "act_fn", "activation_fn", "act_layer", "hidden_act",
@@ -293,7 +315,10 @@ static void see_activation(walk *w, size_t at) {
     const checkpoint_attribute *a = checkpoint_attribute_at(w->checkpoint, at);
     const bool by_code = !strcmp(a->name, "code.activation");
     double value;
-    if (!is_in_blocks(w, a->module)) return;
+    if (!is_in_blocks(w, a->module)) {
+        if (by_code || !strcmp(a->name, "class")) see_head_activation(w, a, at);
+        return;
+    }
     if (by_code && read_activation(a->value, &value)) cast_vote(&w->code_activation, value, a);
     else if (by_code && !w->unknown_code) w->unknown_code = a;
     if (!is_one_of(a->name, names, COUNT(names))) return;
@@ -563,6 +588,9 @@ bool attributes_put(const checkpoint *c, const char *patch, settings all[FROM_CO
         put(&w.width, SETTING_IMG_WIDTH, tensors, told);
     }
     told->size_is_hint = w.size_by_option;
+    put(&w.head_activation, SETTING_REPRESENTATION_ACTIVATION, tensors, told);
+    told->head_is_plain = w.has_blocks && !strcmp(checkpoint_kind(c), "TorchScript") &&
+                          !w.head_activation.given && !w.head_activation.disputed;
     put(&w.pool, SETTING_POOL, tensors, told);
     if (w.end.given && !w.end.disputed) told->end = (model_end)w.end.value;
     w.end.value = VIT_HEAD_SIGMOID;

@@ -63,7 +63,8 @@ typedef struct attributes_told {
     bool batch_second;
     const char *activation_doubt; /* reason to ask for it, or NULL */
     model_end end;
-    bool size_is_hint; /* the input's size counts only if it fits the tensors */
+    bool head_is_plain; /* the code calls no activation outside the blocks */
+    bool size_is_hint;  /* the input's size counts only if it fits the tensors */
 } attributes_told;
 
 /* Puts settings that all statements agree on into all[FROM_TENSORS]. Call it before layout_inspect,

@@ -361,10 +361,17 @@ static bool is_explained(const structure_part *part) {
     return part->role || part->is_dropped || part->is_next;
 }
 
+/* "decoder.*" */
+static void put_decoder(const structure_part *part, char *pattern, size_t size) {
+    const char *name = strstr(part->path, "decoder");
+    const size_t before = name ? (size_t)(name - part->path) : 0;
+    snprintf(pattern, size, "%.*s*", (int)(before + strcspn(part->path + before, ".") + 1),
+             part->path);
+}
+
 /* The reason why no role fits, if there is one. */
 static const char *remark(const structure_parts *p, const structure_part *part) {
     const checkpoint_tensor_info *t = part->weight;
-    if (structure_says(part, "decoder")) return ": of a decoder, which --ignore would drop";
     if (part->kind == PART_BATCH) return ": a batch norm, which vit.h lacks";
     if (part->kind == PART_OTHER && part->bias && part->bias->ndim > 1)
         return ": a norm over tokens and width at once, which vit.h lacks";
@@ -376,10 +383,15 @@ static const char *remark(const structure_parts *p, const structure_part *part) 
 }
 
 static bool add_left(const structure_parts *p, const structure_part *part, name_groups *left) {
-    char shape[SHAPE_TEXT_SIZE], note[SHAPE_TEXT_SIZE + 80];
-    snprintf(note, sizeof note, " %s%s",
-             shape_text(part->weight->dims, part->weight->ndim, shape, sizeof shape),
-             remark(p, part));
+    char shape[SHAPE_TEXT_SIZE], pattern[200], note[SHAPE_TEXT_SIZE + 280];
+    int used = snprintf(note, sizeof note, " %s%s",
+                        shape_text(part->weight->dims, part->weight->ndim, shape, sizeof shape),
+                        remark(p, part));
+    if (structure_says(part, "decoder") && part->path_size + 2 < sizeof pattern) {
+        put_decoder(part, pattern, sizeof pattern);
+        snprintf(note + used, sizeof note - (size_t)used,
+                 ": of a decoder, which --ignore '%s' drops", pattern);
+    }
     return groups_add(left, structure_shown(p, part), note);
 }
 

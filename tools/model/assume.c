@@ -205,6 +205,21 @@ static bool assume_overlap(const assumer *a) {
     return assume(a, SETTING_PATCH_STRIDE, c->patch_stride, why);
 }
 
+/* Positions of a longer sequence may be cut instead. */
+static bool assume_rows(const assumer *a) {
+    const settings_stored *stored = &a->model->stored;
+    const vit_config *c = &a->model->config;
+    char why[160];
+    if (!a->model->notes.positions_resampled || a->seen->is_timm ||
+        settings_origin(a->all, SETTING_POS_FIRST_ROWS) >= 0)
+        return true;
+    snprintf(why, sizeof why,
+             "the positions of %d x %d patches are resampled to %d x %d; 1 would take the first "
+             "rows",
+             stored->grid_height, stored->grid_width, c->grid_height, c->grid_width);
+    return assume(a, SETTING_POS_FIRST_ROWS, 0, why);
+}
+
 /* A stored norm may be unused, and tensors do not show the order within a block. */
 static bool assume_structure(const assumer *a) {
     const vit_config *c = &a->model->config;
@@ -243,7 +258,7 @@ static bool assume_structure(const assumer *a) {
         if (rows[i].asked && settings_origin(a->all, rows[i].key) < 0 &&
             !assume(a, rows[i].key, rows[i].value, rows[i].why))
             return false;
-    if (!assume_size(a) || !assume_overlap(a)) return false;
+    if (!assume_size(a) || !assume_overlap(a) || !assume_rows(a)) return false;
     for (i = 0; i < COUNT(norms); i++)
         if (norms[i].used && settings_origin(a->all, norms[i].key) == FROM_TENSORS &&
             !assume(a, norms[i].key, 1, "its tensor is stored, so it is presumably used"))

@@ -492,7 +492,8 @@ static int list_strides(const resolver *m, char options[CHOICES_SIZE]) {
         text_append(options, CHOICES_SIZE, "%s--set patch_stride=%d (overlapping, %dx%d)",
                     count++ ? " or " : "", stride, sides[i], sides[i]);
     }
-    text_append(options, CHOICES_SIZE, " or --set patch_stride=%d (side by side, %dx%d)", patch,
+    text_append(options, CHOICES_SIZE,
+                " or --set patch_stride=%d (side by side, %dx%d) or --img-size HxW", patch,
                 patch * m->stored->grid_height, patch * m->stored->grid_width);
     return count;
 }
