@@ -727,12 +727,7 @@ static const refusal refusals[] = {
       { 5 },
       1,
       0 },
-    { "; its input makes 2 x 2 patches, but there are positions for 9",
-      { 3, 8, 8 },
-      3,
-      { 5 },
-      1,
-      0 },
+    { "its input makes 2 x 2 patches, but there are positions for 9", { 3, 8, 8 }, 3, { 5 }, 1, 0 },
     { "value 0 is NaN or infinite", { 3, 12, 12 }, 3, { 5 }, 1, HUGE_VALF },
     { "found zeros", { 3, 12, 12 }, 3, { 1 }, 1, 1e-42f * 0 },
     { "found the same value everywhere", { 3, 12, 12 }, 3, { 5 }, 1, 0 },
@@ -768,6 +763,106 @@ static void check_refusals(void) {
         }
         CHECK_MSG(!convert(&o, "", NULL, &r) && strstr(r.text, t->message),
                   "expected \"%s\", found \"%s\"", t->message, r.text);
+    }
+}
+
+/* A pair that no settings fit, as its author may save it by mistake, and the reason in the message. */
+typedef struct mistake {
+    const char *message;
+    const char *known; /* settings of the conversion */
+    void (*make)(float *x, float *y, int n);
+} mistake;
+
+static void take_other_picture(float *x, float *y, int n) {
+    int i;
+    (void)y, (void)n;
+    for (i = 0; i < 3 * 12 * 12; i++) x[i] = random_normal();
+}
+
+static void take_other_logits(float *x, float *y, int n) {
+    int i;
+    (void)x;
+    for (i = 0; i < n; i++) y[i] = random_normal();
+}
+
+static void take_pixels(float *x, float *y, int n) {
+    int i;
+    take_other_logits(x, y, n);
+    for (i = 0; i < 3 * 12 * 12; i++) x[i] = (float)random_below(256);
+}
+
+/* About what rounding to bfloat16 does. */
+static void take_16_bits(float *x, float *y, int n) {
+    int i;
+    (void)x;
+    for (i = 0; i < n; i++) y[i] *= i % 2 ? 1.004f : 0.996f;
+}
+
+static void take_dropout(float *x, float *y, int n) {
+    int i;
+    (void)x;
+    for (i = 0; i < n; i++) y[i] *= i % 2 ? 1.1f : 0.9f;
+}
+
+#define ALL_BUT_ACTIVATION                                                                         \
+    "num_heads=4 pool=token block_type=pre_norm attn_root=head_dim has_final_norm=1 "              \
+    "attention=all qkv_order=qkv qkv_interleave=none positions=all norm_eps=1e-6 norm_type=layer"
+
+static const mistake mistakes[] = {
+    { "y.npy: the output is probably not of these weights and this input: ", ALL_BUT_ACTIVATION,
+      take_other_picture },
+    { "y.npy: the output is probably not of these weights and this input: ", ALL_BUT_ACTIVATION,
+      take_other_logits },
+    { "y.npy: its input has values up to 255, so the program probably normalises it: ",
+      ALL_BUT_ACTIVATION, take_pixels },
+    { "y.npy: the original probably computes in 16 bits: save the output of model.float(), or "
+      "accept it by --match-tolerance 0.00",
+      ALL_BUT_ACTIVATION, take_16_bits },
+    { "y.npy: the weights are probably right, but the model was in training mode or got another ",
+      ALL_BUT_ACTIVATION, take_dropout },
+    { "y.npy: the output is probably not of these weights and this input: ", "num_heads=4",
+      take_other_logits },
+};
+
+/* Without --match-seconds the search ends by itself, after seconds. */
+static void check_mistake(const mistake *t) {
+    static float x[3 * 12 * 12];
+    convert_options o = plain_options();
+    char input[128], logits[128];
+    const char *tried;
+    float *y;
+    size_t n = 0, i;
+    report r;
+    for (i = 0; i < sizeof x / sizeof *x; i++) x[i] = random_normal();
+    CHECK_MSG(convert(&o, "num_heads=4", NULL, &r), "%s", r.text);
+    y = run_model(x, &n);
+    CHECK(y);
+    if (!y) return;
+    t->make(x, y, (int)n);
+    write_npy("x.npy", x, 3, 3, 12, 12, 1);
+    write_npy("y.npy", y, 1, (int64_t)n, 1, 1, 1);
+    free(y);
+    path_of(input, "x.npy");
+    path_of(logits, "y.npy");
+    o.match_input = input;
+    o.match_logits = logits;
+    o.match_seconds = 0;
+    CHECK_MSG(!convert(&o, t->known, NULL, &r) && strstr(r.text, t->message),
+              "expected \"%s\", found \"%s\"", t->message, r.text);
+    tried = strstr(r.text, "none of ");
+    CHECK_MSG(tried && atoi(tried + 8) < 10300, "tries too many: %s", r.text);
+}
+
+static void check_mistakes(void) {
+    shape s;
+    size_t i;
+    memset(&s, 0, sizeof s);
+    s.dim = 16, s.depth = 1, s.mlp = 32, s.patch = 4, s.chans = 3, s.side = 12, s.classes = 10;
+    s.has_cls = s.has_norm2 = true;
+    for (i = 0; i < sizeof mistakes / sizeof mistakes[0]; i++) {
+        state = 2 * i + 41;
+        write_checkpoint(&s);
+        check_mistake(&mistakes[i]);
     }
 }
 
@@ -939,6 +1034,7 @@ int main(int argc, char **argv) {
     check_orders();
     check_endings();
     check_refusals();
+    check_mistakes();
     check_folder();
     for (i = 0; i < 8; i++) check_few((uint64_t)i * 2 + 7);
     remove_folder();

@@ -237,7 +237,8 @@ int main(int argc, char **argv) {
           &a.convert.match_logits, 0, 0 },
         { 0, "match-tolerance", "T", "the largest relative difference (default 1e-4)", CLI_NUMBER,
           &a.convert.match_tolerance, 1e-9, 1 },
-        { 0, "match-seconds", "S", "search for at most this many seconds (default 120)", CLI_NUMBER,
+        { 0, "match-seconds", "S",
+          "search for at most this many seconds (default: about 5 for a pair)", CLI_NUMBER,
           &a.convert.match_seconds, 1, 1e6 },
         { 0, "match-folder", "DIR", "labelled pictures: find the best preprocessing", CLI_TEXT,
           &a.convert.match_folder, 0, 0 },
@@ -270,7 +271,6 @@ int main(int argc, char **argv) {
     a.convert.compare_max = 1000;
     a.convert.match_tolerance = 1e-4;
     a.convert.match_max = 1000;
-    a.convert.match_seconds = 120;
     if (cli_parse(&program, argc, argv, &operands, &status)) {
         status = cli_finish(PROGRAM, run(&a, &operands));
         text_list_free(&operands);

@@ -40,6 +40,14 @@ struct match {
     const char *folder; /* NULL if none was used */
 };
 
+/* Without --match-seconds, a search for a pair ends after PATIENCE seconds if it has run enough
+ * models, any search after MOST_SECONDS. */
+enum { PATIENCE = 5, MOST_SECONDS = 120 };
+
+static double seconds_of(const convert_options *o) {
+    return o->match_seconds > 0 ? o->match_seconds : MOST_SECONDS;
+}
+
 /* === Before the tensors are inspected === */
 
 static bool hash_files(match *m, report *r) {
@@ -220,30 +228,72 @@ static bool check_pair(const match *m, const facts *f, report *r) {
            report_file(r, m->pair.input_path);
 }
 
-/* "; ..." if the input has fewer patches than there are positions; otherwise "". */
-static const char *doubt_size(const match *m, const facts *f, char text[160]) {
+enum { REASON_SIZE = 200 };
+
+/* A reason if the input has fewer patches than there are positions; otherwise "". */
+static const char *doubt_size(const match *m, const facts *f, char text[REASON_SIZE]) {
     match_patches patches;
     text[0] = '\0';
     if (!m->takes_size || !match_count_patches(f, &patches)) return text;
     if (patches.height * patches.width + patches.prefix < patches.positions)
-        snprintf(text, 160, "; its input makes %d x %d patches, but there are positions for %d",
-                 patches.height, patches.width, patches.positions - patches.prefix);
+        snprintf(text, REASON_SIZE,
+                 "its input makes %d x %d patches, but there are positions for %d", patches.height,
+                 patches.width, patches.positions - patches.prefix);
     return text;
 }
 
+/* Pixels of 8 bits reach 255. */
+static double most_of_input(const match_pair *p) {
+    double most = 0;
+    size_t i;
+    for (i = 0; i < p->input.count; i++) most = fmax(most, fabs((double)p->input.data[i]));
+    return most;
+}
+
+/* The likeliest reason why no settings give the output. Errors this small are rarely due to chance:
+ * rounding to 16 bits causes them, or dropout. */
+static const char *reason_of(const match *m, const facts *f, const match_search *s,
+                             char text[REASON_SIZE]) {
+    const double by_rounding = 0.01, by_dropout = 0.3, no_pixel = 20;
+    const double most = most_of_input(&m->pair), error = s->tries[s->chosen].error;
+    if (doubt_size(m, f, text)[0]) return text;
+    if (most > no_pixel) {
+        snprintf(text, REASON_SIZE,
+                 "its input has values up to %.3g, so the program probably normalises it: save the "
+                 "tensor that the transformer gets",
+                 most);
+        return text;
+    }
+    if (error < by_rounding) {
+        snprintf(text, REASON_SIZE,
+                 "the original probably computes in 16 bits: save the output of model.float(), or "
+                 "accept it by --match-tolerance %.1g",
+                 2 * error);
+        return text;
+    }
+    return s->tries[0].error < by_dropout
+               ? "the weights are probably right, but the model was in training mode or got another "
+                 "input: call model.eval(), and save both in one run"
+               : "the output is probably not of these weights and this input: load the checkpoint, "
+                 "call model.eval(), and save both in one run";
+}
+
 static bool refuse_pair(const match *m, const facts *f, const match_search *s, report *r) {
-    char doubt[160];
-    const double error = s->tries[s->chosen].error;
+    char reason[REASON_SIZE];
+    const bool is_long = m->options->match_seconds > 0;
     if (s->runs == 0 && s->first.failed) {
         *r = s->first;
         return false;
     }
-    if (!s->quiet)
+    if (!s->quiet && is_long)
         print_nearest(s, count_choices(m, f) ? checkpoint_wrapper(f->map.checkpoint) : "");
-    return report_fail(r,
-                       "none of %d models tried in %.0f s gives these logits: the "
-                       "nearest is off by %.3g of the largest, %g is accepted%s",
-                       s->runs, s->took, error, s->tolerance, doubt_size(m, f, doubt)) ||
+    return report_fail(
+               r,
+               "%s; none of %d models tried in %.0f s gives this output, the nearest is off "
+               "by %.3g of the largest number, %g is accepted%s",
+               reason_of(m, f, s, reason), s->runs, s->took, s->tries[s->chosen].error,
+               s->tolerance,
+               is_long ? "" : "; --match-seconds S searches longer and lists the attempts") ||
            report_file(r, s->pair->logits_path);
 }
 
@@ -273,7 +323,8 @@ static bool run_pair(match *m, facts *f, match_model *model, report *r) {
     s.pair = &m->pair;
     s.base = &f->all[FROM_MATCH];
     s.tolerance = m->options->match_tolerance;
-    s.seconds = m->options->match_seconds / (double)(choices ? choices : 1);
+    s.seconds = seconds_of(m->options) / (double)(choices ? choices : 1);
+    s.patience = m->options->match_seconds > 0 ? 0 : PATIENCE / (double)(choices ? choices : 1);
     s.quiet = m->options->quiet;
     good = match_search_run(&s, r) || (!r->failed && refuse_pair(m, f, &s, r));
     if (good) {
@@ -341,7 +392,7 @@ static bool sort_pictures(match *m, facts *f, match_model *model, const match_pi
     s.model = model;
     s.pictures = pictures;
     s.base = &f->all[FROM_MATCH];
-    s.seconds = m->options->match_seconds;
+    s.seconds = seconds_of(m->options);
     s.quiet = m->options->quiet;
     good = settings_resolve(f->all, &f->seen, &f->wanted, &ignored, &asked, r) &&
            match_sorting_run(&s, r);
@@ -363,8 +414,8 @@ static bool run_folder(match *m, facts *f, photo_decoder *decoder, const label_l
     if (classes < 2)
         return report_fail(r, "--match-folder: expected a model with classes, found one without a "
                               "head");
-    good = match_pictures_read(&pictures, decoder, o->match_folder, o->match_max,
-                               o->match_seconds / 4, labels, (int)classes, r) &&
+    good = match_pictures_read(&pictures, decoder, o->match_folder, o->match_max, seconds_of(o) / 4,
+                               labels, (int)classes, r) &&
            sort_pictures(m, f, model, &pictures, r);
     match_pictures_free(&pictures);
     return good;

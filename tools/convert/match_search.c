@@ -16,6 +16,10 @@
 #define CLEAR    0.5
 enum { MAX_TRIES = 1 << 19, WANTED_RUNS = 1000 };
 
+/* Of 300 random models that differ in two settings from the likeliest, nine in ten were found within
+ * ENOUGH_RUNS; of 200 that differ in three, 98 % within MANY_RUNS. Fewer numbers of an output than this would fit by chance. */
+enum { ENOUGH_RUNS = 300, MANY_RUNS = 10000, ENOUGH_NUMBERS = 4 };
+
 /* Values of a row that a descent tries; pairs of values tried before the method changes. */
 enum { LIKELY = 7, BATCH = 40 };
 
@@ -23,8 +27,14 @@ enum { LIKELY = 7, BATCH = 40 };
 
 static double elapsed(const match_search *s) { return (cli_now_ms() - s->started) / 1e3; }
 
+static double usual_seconds(const match_search *s) {
+    return s->patience > 0 ? s->patience : s->seconds;
+}
+
 static bool is_over(const match_search *s) {
-    return s->is_out_of_memory || s->count >= MAX_TRIES || elapsed(s) > s->seconds;
+    const bool has_tried = s->runs >= ENOUGH_RUNS || s->count >= (size_t)100 * ENOUGH_RUNS;
+    if (s->is_out_of_memory || s->count >= MAX_TRIES || elapsed(s) > s->seconds) return true;
+    return s->patience > 0 && (s->runs >= MANY_RUNS || (has_tried && elapsed(s) > s->patience));
 }
 
 /* === What was tried === */
@@ -108,12 +118,13 @@ static bool run_images(match_search *s, int first, int end, match_error errors[2
 static bool choose_images(match_search *s, report *r) {
     match_error errors[2] = { { 0, 0, 0, 0, 0 }, { 0, 0, 0, 0, 0 } };
     const double before = cli_now_ms();
+    const double least = ceil((double)ENOUGH_NUMBERS / (double)s->pair->outputs);
     double took, most;
     if (s->images > 0 || s->pair->images == 1) return s->images = s->images ? s->images : 1, true;
     if (!run_images(s, 0, 1, errors, r)) return false;
     took = cli_now_ms() - before + 1e-3;
-    most = s->seconds * 1e3 / took / WANTED_RUNS;
-    s->images = most >= s->pair->images ? s->pair->images : most < 1 ? 1 : (int)most;
+    most = fmax(usual_seconds(s) * 1e3 / took / WANTED_RUNS, least);
+    s->images = most >= s->pair->images ? s->pair->images : (int)most;
     return true;
 }
 
@@ -352,11 +363,15 @@ static size_t settle_fine_rows(match_search *s, size_t from) {
     return best;
 }
 
-/* First changes two rows at a time, alternately of the likeliest and of the best choice. If none of
- * these gives a model, more changes will not help. */
+/* First changes single rows of the likeliest choice, which the descent may have left too early, then
+ * two rows at a time, alternately of the likeliest and of the best choice. If none of these gives a
+ * model, more changes will not help. */
 static size_t look_around(match_search *s, size_t best) {
     size_t found, before;
     int round;
+    if (fits(s, best) || is_over(s)) return best;
+    found = expand(s, 0, false);
+    if (is_better(s, found, best)) best = descend(s, found, CLEAR);
     for (round = 0; !fits(s, best) && !is_over(s); round++) {
         best = settle_fine_rows(s, best);
         before = s->count;
@@ -423,16 +438,17 @@ bool match_search_run(match_search *s, report *r) {
     bool good = false;
     s->started = cli_now_ms();
     s->first = report_make();
-    cli_progress_start(&s->progress, "matching", (uint64_t)(s->seconds * 1e3));
+    cli_progress_start(&s->progress, "matching", (uint64_t)(usual_seconds(s) * 1e3));
     snprintf(s->note, sizeof s->note,
-             "the likeliest settings do not give these logits: searching others for at most %.0f "
-             "s (--match-seconds)",
-             s->seconds);
+             "the likeliest settings do not give this output: searching others for %s %.0f s "
+             "(--match-seconds)",
+             s->patience > 0 ? "about" : "at most", usual_seconds(s));
     if (s->quiet) s->progress.active = false;
     else s->progress.note = s->note;
     try_choice(s, &likeliest);
     if (s->count > 0) s->chosen = look_around(s, descend(s, 0, CLEAR));
     if (s->count > 0 && fits(s, s->chosen)) {
+        s->patience = 0;
         polish(s);
         prefer_likely(s);
         good = check_rest(s, r) && fits(s, s->chosen);

@@ -29,6 +29,7 @@ typedef struct match_search {
     const match_pair *pair;
     const settings *base; /* settings that the values of the table override */
     double tolerance, seconds;
+    double patience; /* seconds after which it ends if it has run enough models; 0: none */
     bool quiet;
 
     match_try *tries;
