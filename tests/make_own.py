@@ -366,6 +366,19 @@ def norms():
     torch_names = dict(attn="self_attn", kind=multihead, feed="linear1 linear2", act=F.relu)
     case("norms_torch", Model(block=lambda b: usual("encoder." + b, block=post, **torch_names),
                               end=lambda net: two_norms(net, "encoder.norm", "norm")), TWO)
+    front = lambda **more: Model(attn=attn, start=in_front, **more)
+    alone = front(end=lambda net: head(net, None))
+    case("norm_in_front", alone, TWO + " --rename norm.*=norm_pre.*")
+    case("norm_in_front_noted", alone, TWO + " --strict", "norm as the norm after the blocks: the "
+         "usual; the file has it in front of them; give --rename 'norm.*=norm_pre.*' for one in")
+    case("norms_around", front(end=lambda net: head(net, "ln")), TWO +
+         " --rename norm.*=norm_pre.*")
+    case("norm_of_all", OneNorm(), TWO + " --rename ln.*=norm_shared.*")
+    case("norm_of_all_asked", OneNorm(), TWO, "if all of them use the model's only one, ln, "
+         "--rename 'ln.*=norm_shared.*'")
+    case("norm_between", Model(attn=attn, end=norm_between), TWO,
+         "head.1 lies between head.0 and head.2: a norm between the layers of the head does not run")
+    case("head_of_three", Model(attn=attn, end=three_layers), TWO, "a head of three layers")
     for name, how in (("shared", "zip"), ("equal", "safetensors")):
         case("norm_" + name, Model(attn=attn, end=lambda net: norm_in_two_places(
             net, "norm", "head.0", "head.1")), TWO, how=how)
@@ -540,7 +553,7 @@ def refusals():
     case("batch_second", BatchSecond(), TWO + " " + POST + " --img-size 6 --set rope_type=none "
          "--set pool=token --set activation=relu --set attention=self")
     case("decoder", with_decoder(), TWO, "--ignore 'decoder.layers.*' drops the decoder")
-    case("norm_of_all", token_norms(), TWO, "over tokens and width at once")
+    case("norm_of_tokens", token_norms(), TWO, "over tokens and width at once")
     case("batch_norm", batch_norms(), TWO, "layers.{0..1}.norm1 [8]: a batch norm")
     case("flattened", flattened(), TWO, "reads all tokens at once")
     case("stages", stages(), TWO, "A model in stages")

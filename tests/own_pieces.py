@@ -307,6 +307,24 @@ def norm_in_two_places(net, first, second, name):
     return lambda x: f(n(x)[:, 0])
 
 
+def in_front(net, name="norm"):
+    """A norm of the tokens before the blocks."""
+    start, n = tokens(net), net.norm(name)
+    return lambda image: n(start(image))
+
+
+def norm_between(net):
+    n, a, m, b = net.norm("norm"), net.linear("head.0", D, D), net.norm("head.1"), net.linear(
+        "head.2", D, CLASSES)
+    return lambda x: b(m(a(n(x)[:, 0])))
+
+
+def three_layers(net):
+    n, *layers = net.norm("norm"), *[net.linear("head.%d" % (2 * i), *size) for i, size in
+                                     enumerate(((D, 10), (10, 6), (6, CLASSES)))]
+    return lambda x: layers[2](F.relu(layers[1](F.relu(layers[0](n(x)[:, 0])))))
+
+
 class Model(Net):
     """Tokens, blocks and a head, each a function that makes its pieces."""
 
@@ -322,6 +340,19 @@ class Model(Net):
         x = self.start(image)
         for block in self.middle: x = block(x)
         return self.end(x)
+
+
+class OneNorm(Model):
+    """A single norm for all places."""
+
+    def __init__(self):
+        Net.__init__(self)
+        self.start = tokens(self)
+        n = self.norm("ln")
+        self.middle = [pre(n, fused(self, b + "qkv", b + "out"), n, mlp(self, b + "fc1", b + "fc2"))
+                       for b in ("layers.0.", "layers.1.")]
+        f = self.linear("head", D, CLASSES)
+        self.end = lambda x: f(n(x)[:, 0])
 
 
 # === Files ===

@@ -103,8 +103,8 @@ proceeds() {
 # may have them
 refused() {
     local model
-    declare -A like=([autoencoder_asked]=autoencoder_ignored [norms_asked]=norms_sorted
-        [added_or_positions]=added_patch)
+    declare -A like=([autoencoder_asked]=autoencoder_ignored [added_or_positions]=added_patch
+        [norms_asked]=norms_sorted [norm_of_all_asked]=norm_of_all)
     convert "${known[@]}"
     [ $? = 2 ] || return
     model=${like[$name]-}
@@ -119,7 +119,7 @@ while IFS='|' read -r name file options tolerance; do
     name=$(trim "$name") file=$(trim "$file") tolerance=$(trim "$tolerance")
     [[ $options != *--match* ]] || continue
     wanted "$name" || continue
-    read -ra known <<<"$options"
+    read -ra known <<<"${options//--strict/}"
     if [[ $tolerance == [0-9]* ]]; then proceeds; else refused; fi
 done <"$DATA/cases.txt"
 

@@ -200,6 +200,7 @@ static void see_heads(walk *w, const checkpoint_attribute *a, const char *class)
                       (is_one_of(name, in_attention, COUNT(in_attention)) &&
                        is_attention(a->module, class));
     if (!fits || !read_whole(a->value, &value)) return;
+    if (!strcmp(name, "code.num_heads") && value < 2) return; /* an axis of 1 for another reason */
     if (w->has_blocks ? is_in_blocks(w, a->module) : a->module[0] != '\0')
         cast_vote(&w->heads, value, a);
     else if (is_above_blocks(w, a->module)) cast_vote(&w->model_heads, value, a);

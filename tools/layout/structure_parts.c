@@ -497,19 +497,21 @@ static bool alike_at(const numbered *a, const numbered *b, size_t length) {
 
 /* === Runs === */
 
-/* True if it has a norm, a matrix that reads tokens, and one that writes them. */
-static bool looks_complete(const numbered *e, size_t length) {
+/* True if it has a matrix that reads tokens, and one that writes them. */
+static bool has_pair(const numbered *e, size_t length) {
     size_t i, j;
-    bool norm = false, pair = false;
-    for (i = 0; i < length; i++) {
-        const structure_part *a = e[i].part;
-        norm = norm || a->kind == PART_NORM || a->kind == PART_VECTOR;
-        for (j = 0; j < length && !pair; j++) {
-            const structure_part *b = e[j].part;
-            pair = i != j && a->kind == PART_MATRIX && b->kind == PART_MATRIX && a->cols == b->rows;
-        }
-    }
-    return norm && pair;
+    for (i = 0; i < length; i++)
+        for (j = 0; j < length; j++)
+            if (i != j && e[i].part->kind == PART_MATRIX && e[j].part->kind == PART_MATRIX &&
+                e[i].part->cols == e[j].part->rows)
+                return true;
+    return false;
+}
+
+static bool looks_complete(const numbered *e, size_t length) {
+    size_t i = 0;
+    while (i < length && e[i].part->kind != PART_NORM && e[i].part->kind != PART_VECTOR) i++;
+    return i < length && has_pair(e, length);
 }
 
 /* A single group could be the whole model, or more than a block. */
@@ -791,6 +793,21 @@ static bool check_alone(const group_search *g, const block_run *best, report *r)
                        decoder ? decoder : "", decoder ? "' drops the decoder" : "");
 }
 
+/* Finds the only norm of a model whose blocks have none: a module that all of them use. */
+static const structure_part *find_shared_norm(const structure_parts *p, const block_run *best) {
+    const structure_part *found = NULL;
+    int i;
+    if (best->blocks < 2 || best->count / (size_t)best->blocks > MAX_PLACES ||
+        !has_pair(best->first, best->count / (size_t)best->blocks))
+        return NULL;
+    for (i = 0; i < p->count; i++) {
+        if (p->parts[i].kind != PART_NORM || p->parts[i].is_dropped) continue;
+        if (found) return NULL;
+        found = &p->parts[i];
+    }
+    return found;
+}
+
 static bool find_groups(structure_parts *p, group_search *g, report *r) {
     block_run best;
     int k;
@@ -798,7 +815,13 @@ static bool find_groups(structure_parts *p, group_search *g, report *r) {
         if (!p->parts[k].is_dropped && !add_numbers(g, &p->parts[k])) return report_no_memory(r);
     if (g->count > 0) qsort(g->entries, g->count, sizeof *g->entries, compare_entries);
     best = find_best(g, false);
-    if (best.is_complete) {
+    if (!best.is_complete) p->shared_norm = find_shared_norm(p, &best);
+    if (p->shared_norm && strcmp(p->shared_norm->path, "norm_shared") != 0)
+        return report_fail(r,
+                           "the blocks have no norm, and vit.h runs no such blocks; if all of them "
+                           "use the model's only one, %.300s, --rename '%.300s.*=norm_shared.*'",
+                           p->shared_norm->path, p->shared_norm->path);
+    if (best.is_complete || p->shared_norm) {
         mark(&best, 0);
         if (!check_alone(g, &best, r)) return false;
     } else if (best.blocks < 2 || !join_all_lists(p, g, best.blocks)) {
@@ -817,6 +840,6 @@ bool structure_find_blocks(structure_parts *p, report *r) {
     const bool good = find_groups(p, &g, r);
     free(g.entries);
     if (!good) return false;
-    p->width = find_width(p);
+    p->width = p->shared_norm ? p->shared_norm->rows : find_width(p);
     return p->width > 0 || report_fail(r, "no norm in a block shows the width of a token");
 }

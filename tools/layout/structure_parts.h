@@ -40,10 +40,11 @@ typedef struct structure_parts {
     checkpoint *checkpoint;
     structure_part *parts;
     int count;
-    int depth, places;          /* blocks, and parts of each */
-    structure_part **in_blocks; /* [depth, places] */
-    int64_t width;              /* of a token */
-    int64_t rows;               /* rows of the table of positions; 0 if not found */
+    int depth, places;                 /* blocks, and parts of each */
+    structure_part **in_blocks;        /* [depth, places] */
+    int64_t width;                     /* of a token */
+    const structure_part *shared_norm; /* the only norm, which all blocks use; NULL for none */
+    int64_t rows;                      /* rows of the table of positions; 0 if not found */
     bool is_sorted; /* the file is sorted by name, so its order carries no information */
     checkpoint_tensor_info
         *ordered; /* all tensors, with names by their order; NULL if their own names help */

@@ -97,7 +97,8 @@ void structure_list_names(const structure_parts *p, const structure_part *part,
                           char names[STRUCTURE_NAMES_SIZE]) {
     size_t i;
     for (i = 0; i < COUNT(ours) && part->block < 0; i++) {
-        if (misfit(p, part, i) || with_role(p, ours[i].role) || strstr(names, ours[i].name))
+        if (misfit(p, part, i) || with_role(p, ours[i].role) || strstr(names, ours[i].name) ||
+            (i > 0 && !strcmp(ours[i].role, ours[i - 1].role)))
             continue;
         if (ours[i].shape == SHAPE_TOKENS && part->kind != PART_VECTOR && part->kind != PART_TABLE)
             continue;
@@ -514,6 +515,25 @@ static void name_second_norm(structure_parts *p) {
     structure_note_add(p->result, what, why, option);
 }
 
+/* A norm that is stored in front of the blocks may be used there. */
+static void note_early_norm(structure_parts *p) {
+    const structure_part *norm = with_role(p, "norm");
+    char what[STRUCTURE_NOTE_SIZE], option[STRUCTURE_NOTE_SIZE];
+    if (p->shared_norm) {
+        structure_note_add(p->result, "one norm in all blocks and after them",
+                           "--rename says so of the blocks",
+                           "--set has_final_norm=0 if none follows the blocks");
+        return;
+    }
+    if (!norm || p->ordered || p->is_sorted || is_behind_blocks(p, norm) || is_renamed(p, norm) ||
+        structure_says(norm, AFTER_WORDS) || in_head(norm) || with_role(p, "fc_norm"))
+        return;
+    snprintf(what, sizeof what, "%.120s as the norm after the blocks", norm->path);
+    snprintf(option, sizeof option, "--rename '%.200s.*=norm_pre.*' for one in front of them",
+             norm->path);
+    structure_note_add(p->result, what, "the usual; the file has it in front of them", option);
+}
+
 static bool name_norms(structure_parts *p, report *r) {
     const bool has_class = with_role(p, "cls_token") != NULL;
     int named = 0, i;
@@ -525,20 +545,49 @@ static bool name_norms(structure_parts *p, report *r) {
         named++;
     }
     name_second_norm(p);
+    note_early_norm(p);
     return true;
+}
+
+/* The number of a layer in the same list as this one; -1 if it is in none. */
+static int number_in_list(const structure_part *part, const structure_part *list) {
+    size_t same = 0;
+    while (part->path[same] && part->path[same] == list->path[same]) same++;
+    while (same > 0 && part->path[same - 1] != '.') same--;
+    if (!part->path[same] || strchr(list->path + same, '.') ||
+        part->path[same + strspn(part->path + same, "0123456789")])
+        return -1;
+    return atoi(part->path + same);
+}
+
+/* A norm between the layers of a head is not one in front of them. */
+static void check_between(structure_parts *p, structure_part *const *two) {
+    static const char *const roles[] = { "norm", "fc_norm" };
+    const int first = number_in_list(two[0], two[1]), last = number_in_list(two[1], two[0]);
+    size_t i;
+    for (i = 0; i < COUNT(roles); i++) {
+        const structure_part *norm = with_role(p, roles[i]);
+        const int number = norm ? number_in_list(norm, two[0]) : -1;
+        if (!norm || is_renamed(p, norm)) continue;
+        if (number >= 0 && first >= 0 ? number < first || number > last
+                                      : p->is_sorted || norm < two[0] || norm > two[1])
+            continue;
+        snprintf(
+            p->unsure, sizeof p->unsure,
+            "%.300s lies between %.300s and %.300s: a norm between the layers of the head does "
+            "not run in vit.h; if it is in front of both, --rename '%.300s.*=%s.*'",
+            norm->path, two[0]->path, two[1]->path, norm->path, roles[i]);
+    }
 }
 
 /* Two layers of the head. Consecutive places in a list leave none for an activation. */
 static void name_head_layers(structure_parts *p, structure_part *const *two) {
-    const int number = structure_last_number(two[0]);
-    size_t same = 0;
+    const int number = number_in_list(two[0], two[1]);
     structure_name(two[0], "pre_logits.fc", structure_by_shape);
     structure_name(two[1], "head", structure_by_shape);
-    while (two[0]->path[same] && two[0]->path[same] == two[1]->path[same]) same++;
-    while (same > 0 && two[0]->path[same - 1] != '.') same--;
-    if (p->ordered || strspn(two[0]->path + same, "0123456789") != strlen(two[0]->path + same) ||
-        number < 0 || structure_last_number(two[1]) != number + 1)
-        return;
+    if (p->ordered) return;
+    check_between(p, two);
+    if (number < 0 || number_in_list(two[1], two[0]) != number + 1) return;
     snprintf(p->result->head_why, sizeof p->result->head_why,
              "%.120s and %.120s leave no place for an activation", two[0]->path, two[1]->path);
 }
@@ -564,6 +613,11 @@ static void name_head(structure_parts *p) {
                                                            : structure_by_shape);
     } else if (count == 2 && left[0]->cols == p->width && left[1]->cols == left[0]->rows) {
         name_head_layers(p, left);
+    } else if (count == 3 && left[0]->cols == p->width && left[1]->cols == left[0]->rows &&
+               left[2]->cols == left[1]->rows) {
+        snprintf(p->unsure, sizeof p->unsure,
+                 "%.300s, %.300s and %.300s are a head of three layers; vit.h runs one or two",
+                 left[0]->path, left[1]->path, left[2]->path);
     }
 }
 

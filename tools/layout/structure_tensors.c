@@ -343,6 +343,19 @@ static bool add_patch_chain(new_tensors *n) {
     return !first || add_chain(n, first, second, "patch_embed.proj");
 }
 
+/* The only norm, as those of each block. */
+static bool add_shared_norm(new_tensors *n, int block) {
+    static const char *const roles[] = { "norm1", "norm2" };
+    const structure_part *norm = n->parts->shared_norm;
+    size_t i;
+    for (i = 0; norm && i < COUNT(roles); i++)
+        if ((i == 0 || structure_with_role(n->parts, block, "mlp.fc2")) &&
+            (!add_view(n, block, roles[i], ".weight", norm->weight, norm->reason) ||
+             !add_view(n, block, roles[i], ".bias", norm->bias, norm->reason)))
+            return false;
+    return true;
+}
+
 static bool add_all(new_tensors *n) {
     int i;
     for (i = 0; i < n->parts->count; i++) {
@@ -351,7 +364,7 @@ static bool add_all(new_tensors *n) {
         if (!add_part(n, part)) return false;
     }
     for (i = 0; i < n->parts->depth; i++)
-        if (!fill_block(n, i)) return false;
+        if (!add_shared_norm(n, i) || !fill_block(n, i)) return false;
     return add_patch_chain(n);
 }
 
@@ -413,15 +426,10 @@ static bool put_groups(const name_groups *groups, report *r) {
     return fits || report_line(r, 200, "  and others");
 }
 
-/* True for a part that a forward pass cannot read: no side is as wide as a token, and it is no
- * factor. */
-static bool is_beside_the_point(const structure_parts *p, const structure_part *part) {
-    const checkpoint_tensor_info *t = part->weight;
-    int d;
-    if (structure_says(part, "decoder")) return true;
-    for (d = 0; d < t->ndim; d++)
-        if (t->dims[d] % p->width == 0) return false;
-    return t->count > 1 && *remark(p, part) == '\0';
+/* True for a part of training alone, by its name. Any other could be read by a forward pass. */
+static bool is_of_training(const structure_part *part) {
+    return structure_says(part, "aux auxiliary projector predictor teacher momentum queue loss "
+                                "criterion");
 }
 
 /* How to give names to what is left, or to drop it. */
@@ -432,7 +440,7 @@ static void put_remedies(const structure_parts *p, report *r) {
     for (i = 0; i < p->count; i++) {
         if (is_explained(&p->parts[i])) continue;
         structure_list_names(p, &p->parts[i], names);
-        droppable = droppable || is_beside_the_point(p, &p->parts[i]);
+        droppable = droppable || is_of_training(&p->parts[i]);
     }
     snprintf(line, sizeof line,
              "--rename THEIRS=OURS gives one its name%s%s%s%s. The rest was read as:",
