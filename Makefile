@@ -245,7 +245,7 @@ WASM_ROOMS   = $(addprefix base/,json memory report tensor text) image/crop infe
 WASM_OBJECTS = $(WASM_ROOMS:%=build/wasm/tools/%.o) build/wasm/$(WEB)/heap.o
 WASM_PLAIN   = $(WEB)/vit.wasm $(WEB)/vit-scalar.wasm
 WASM_RELAXED = $(WEB)/vit-relaxed.wasm
-WASM_MODULES = $(WASM_PLAIN:%=%.gz) $(if $(WASM_CLANG19),$(WASM_RELAXED:%=%.gz),no-relaxed)
+WASM_MODULES = $(WASM_PLAIN:%=%.gz) $(WEB)/words.wasm.gz $(if $(WASM_CLANG19),$(WASM_RELAXED:%=%.gz),no-relaxed)
 
 $(eval $(call FLAGS,wasm,WebAssembly,$(WARNINGS)))
 $(eval $(call FLAGS,wasi,WebAssembly,$(WARNINGS)))
@@ -275,6 +275,16 @@ $(WEB)/vit-relaxed.wasm: build/wasm/relaxed.o
 $(WEB)/vit.wasm $(WEB)/vit-relaxed.wasm: WASM_THREADS = $(WASM_SHARED)
 $(WASM_RELAXED): WASM_CC = $(WASM_CLANG19)
 $(WASM_OBJECTS): WASM_CC = clang
+
+# The text encoder alone, for models that have words: without photos, threads, blocks' outputs.
+WORDS_FLAGS = -msimd128 -DVIT_TEXT_ENCODER -DVIT_NO_PREPROCESS -DVIT_LOGITS_ONLY -DVIT_NO_EXECUTOR
+
+build/wasm/words.o: tools/base/vit.c vit.h build/wasm/flags
+	@mkdir -p $(@D)
+	$(WASM_CC) $(WASM_FLAGS) $(WORDS_FLAGS) -Os -c $< -o $@
+
+$(WEB)/words.wasm: $(WEB)/words.c $(WEB)/heap.h vit.h build/wasm/words.o build/wasm/$(WEB)/heap.o
+	$(WASM_CC) $(WASM_FLAGS) $(WORDS_FLAGS) -Oz $(WASM_LINK) $< $(filter %.o,$^) -lc -o $@
 
 $(WEB)/%.wasm.gz: $(WEB)/%.wasm
 	zopfli -c $< > $@

@@ -112,6 +112,7 @@ page-simd        bytes examples/web/vit/vit.wasm.gz
 page-relaxed     bytes examples/web/vit/vit-relaxed.wasm.gz
 page-converter   bytes examples/web/vit/convert.wasm.gz
 page-learner     bytes examples/web/vit/learn.wasm.gz
+page-words       bytes examples/web/vit/words.wasm.gz
 FIGURES
 }
 

@@ -135,7 +135,10 @@ check "a tiny checkpoint" "$work/random_checkpoint" "$work/tiny.safetensors" dim
 check "a tiny model" tools/vit-convert -q "$work/tiny.safetensors" --set num_heads=1 \
     -o "$work/tiny.vit" 2>"$work/tiny.log"
 count errors node --expose-gc tests/web/errors.mjs "$work/f32.vit" "$work/tiny.vit"
-count missing node "${relaxed_flags[@]}" tests/web/missing.mjs "$work/tiny.vit"
+mkdir -p "$work/clip"
+cp tests/data/text/hf_clip/*.{json,safetensors} tests/data/text/tokenizer/* "$work/clip"
+check "a model with words" tools/vit-convert -q "$work/clip" -o "$work/clip.vit" 2>"$work/clip.log"
+count missing node "${relaxed_flags[@]}" tests/web/missing.mjs "$work/tiny.vit" "$work/clip.vit"
 check "a wide checkpoint" "$work/random_checkpoint" "$work/wide.safetensors" dim=16 depth=1 mlp=4 \
     patch=2 rows=92 cols=90 classes=2
 check "a wide model" tools/vit-convert -q "$work/wide.safetensors" --set num_heads=16 \

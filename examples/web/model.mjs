@@ -3,6 +3,8 @@
 import { Superseded } from './client.mjs';
 import { byId, complain, element, emit, forgive, on, say, sizeText, state } from './state.mjs';
 
+const TEXT_TOWER = /^vit-convert: dropped .* of a text tower/m; // convert.wasm leaves it out
+
 let engine = null;
 let page = null;
 
@@ -155,7 +157,7 @@ function argumentsOf() {
 }
 
 /** The user's choices stay when the form is rebuilt. */
-function showForm({ problem, wrong = [], questions = [], assumed = [], converted } = {}) {
+function showForm({ problem, wrong = [], questions = [], assumed = [], converted, wordless } = {}) {
     const given = new Map(findings.map(({ setting, id }) => [setting, byId(id)?.value]));
     const found = [...questions, ...assumed].filter(({ option }) => option !== '--arch');
     const answered = findings.filter(({ setting }) =>
@@ -175,7 +177,7 @@ function showForm({ problem, wrong = [], questions = [], assumed = [], converted
         ...(problems.length ? [element('h3', {}, 'Wrong'),
             element('ul', { className: 'wrong' }, ...problems)] : []),
         ...findingList('Missing from the files', rowsOf(questions)),
-        ...(converted ? [reportOf(converted)] : []),
+        ...(converted ? [reportOf(converted, wordless)] : []),
         ...findingList('Answered', answered),
         ...findingList('Assumed: change what is wrong, and convert again', rowsOf(assumed)),
     );
@@ -187,15 +189,18 @@ function showForm({ problem, wrong = [], questions = [], assumed = [], converted
     if (!byId('converter').open) byId('converter').showModal();
 }
 
-function reportOf(report) {
+function reportOf(report, wordless) {
     const { container, layout, architecture: name, dtype, bytes, parameters } = report;
     const { labels, dropped = [], notes = [] } = report;
+    const words = wordless ? [['words', 'none: this page converts without text encoders. '
+        + 'vit-convert keeps them; drop the file that it writes here']] : [];
     const made = group('Converted, and open', [
         ['read', `${container}, ${layout}`],
         ...(name ? [['architecture', name]] : []),
         ['parameters', parameters.total.toLocaleString('en')],
         ['labels', labels || 'none'],
         ['written', `${sizeText(bytes)} in ${dtype}`],
+        ...words,
         ...(dropped.length ? [['dropped', dropped.join(', ')]] : []),
         ...notes.map((note) => ['note', note]),
     ]);
@@ -232,9 +237,10 @@ async function convert(event) {
 
 async function showResult({ status, report, output, name, stderr }) {
     if (output) {
-        showForm({ assumed: report.assumed, converted: report });
+        const wordless = TEXT_TOWER.test(stderr);
+        showForm({ assumed: report.assumed, converted: report, wordless });
         offer(output, name);
-        await page.openModel({ file: new Blob([output]), name });
+        await page.openModel({ file: new Blob([output]), name, wordless });
         return;
     }
     const said = stderr.replace(/^vit-convert: /gm, '').trim()

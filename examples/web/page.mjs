@@ -9,6 +9,7 @@ import { addPhotos, startPhotos } from './photos.mjs';
 import { recallLesson, startTeach, takeInto } from './teach.mjs';
 import { byId, complain, emit, forgive, on, say, state } from './state.mjs';
 import { startViews } from './views.mjs';
+import { startWords } from './words.mjs';
 
 /** In the page's folder; serve.mjs serves both. */
 const BUNDLED = { url: 'model.vit', name: 'the bundled model' };
@@ -45,7 +46,7 @@ function optionsOf(from) {
     return { source: from.file ?? new URL(from.url, location.href).href, threads, module };
 }
 
-/** { url or file, name, taught }; the previous model stays if it cannot be read. */
+/** { url or file, name, taught, wordless }; the previous model stays if it cannot be read. */
 async function openModel(from) {
     forgive();
     say(`Opening ${from.name}`);
@@ -64,6 +65,8 @@ async function openModel(from) {
     source = from;
     state.modelName = from.name;
     state.taught = Boolean(from.taught);
+    state.wordless = Boolean(from.wordless);
+    state.naming = null;
     root.dataset.state = 'ready';
     say('Ready');
     showThreads();
@@ -85,6 +88,7 @@ function restore() {
     const list = state.photos.map(({ key, name, file }) => ({ key, name, file }));
     if (source) engine.ask('open', optionsOf(source)).catch(() => {});
     engine.ask('know', { list }, { first: true }).catch(() => {});
+    if (source && state.naming) engine.ask('name', state.naming).catch(() => {});
 }
 
 function cancel() {
@@ -217,6 +221,7 @@ on('progress', showProgress);
 on('settled', () => { if (state.model && !state.selected?.classes) say('Ready'); });
 startPhotos(engine);
 startViews(engine);
+startWords(engine);
 startCompare(engine);
 startCamera(engine);
 startModel(engine, { openModel, cancel, bundled: BUNDLED });

@@ -175,6 +175,12 @@ function captionOf({ name, width, height, crop, example }) {
 
 const nameOf = ({ label, index }) => label ?? `class ${index}`;
 
+const lackOf = ({ words }) => (words ? 'This model has no classes of its own: name yours.'
+    : 'This model has no classes: it gives embeddings.');
+
+const WORDLESS = 'It has no words because this page converts without text encoders; vit-convert keeps '
+    + 'them.';
+
 /** Bars in fixed rows, and the time taken; rate is the number of runs per second. */
 export function showClasses(classes, ms, rate = '') {
     const list = byId('bars');
@@ -191,11 +197,12 @@ export function showClasses(classes, ms, rate = '') {
         score.textContent = found ? `${(100 * found.score).toFixed(1)} %` : '';
         bar.style.setProperty('--share', found ? found.score : 0);
     });
-    const count = state.model?.info.config.num_classes;
+    const count = state.naming?.texts.length ?? state.model?.info.config.num_classes;
     const known = `${count} class${count > 1 ? 'es' : ''}`;
     const time = ms && `${ms.toFixed(ms < 100 ? 1 : 0)} ms`;
-    byId('speed').textContent = count === 0 ? 'This model has no classes: it gives embeddings.'
+    const line = count === 0 ? lackOf(state.model)
         : !time ? '' : rate ? `${time}, ${rate}` : `${time}, ${known}`;
+    byId('speed').textContent = state.wordless ? `${line} ${WORDLESS}`.trim() : line;
 }
 
 export function startPhotos(client) {
@@ -204,6 +211,7 @@ export function startPhotos(client) {
     on('select', showSelected);
     on('live', showSelected);
     on('model', classifyAll);
+    on('named', classifyAll);
     on('photo', (photo) => {
         const button = byId('photos').children[state.photos.indexOf(photo)]?.firstChild;
         if (button) {

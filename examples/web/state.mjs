@@ -8,6 +8,8 @@ export const state = {
     selected: null,    // one of them
     live: false,       // the camera is on
     taught: false,     // the model is what this page has learnt
+    wordless: false,   // this page has converted the model, without its text encoder
+    naming: null,      // { texts, templates }: classes that the visitor has named
 };
 
 const listeners = new Map();
@@ -17,7 +19,8 @@ export function on(name, listener) {
     listeners.get(name).push(listener);
 }
 
-/** 'model', 'photos' (the list), 'photo' (one is read), 'select', 'live', 'settled'. */
+/** 'model', 'photos' (the list), 'photo' (one is read), 'select', 'live', 'settled', 'named' (other
+ *  classes). */
 export function emit(name, detail) {
     for (const listener of listeners.get(name) ?? []) listener(detail);
 }

@@ -5,6 +5,7 @@ import { componentColours, heatColours, makeMap, middleOf, paint, paintGrids, pa
     rangeOf } from './map.mjs';
 import { select } from './photos.mjs';
 import { byId, element, iconButton, on, readPhotos, state } from './state.mjs';
+import { words } from './words.mjs';
 
 const MOST = 24;                 // compared photos
 const THUMB = 140;               // of small maps, in CSS pixels
@@ -397,7 +398,7 @@ const positions = {
 
 // --- tabs ---
 
-const views = { attention, rollout, tokens, similarity, positions };
+const views = { words, attention, rollout, tokens, similarity, positions };
 
 /** A message in place of a view; '' for the view. */
 function showEmpty(text) {
@@ -411,7 +412,7 @@ function showEmpty(text) {
 function update() {
     if (!state.model) return;
     const photo = state.selected;
-    if (current === 'positions') {
+    if (current === 'positions' || current === 'words') {
         showEmpty('');
     } else if (!photo?.view) {
         showEmpty('Choose a photo to see what the model looks at.');
@@ -441,11 +442,11 @@ function open(name, focus = false) {
 }
 
 function startTabs() {
-    const names = Object.keys(views);
     byId('tabs').addEventListener('click', ({ target }) => {
         if (target.id.startsWith('tab-')) open(target.id.slice(4));
     });
     byId('tabs').addEventListener('keydown', (event) => {
+        const names = Object.keys(views).filter((name) => !byId(`tab-${name}`).hidden);
         const at = names.indexOf(current);
         const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: -1 }[event.key];
         if (to === undefined) return;
@@ -454,12 +455,21 @@ function startTabs() {
     });
 }
 
+/** The tab for words is there if the model has them, and then the first. */
+function showWords(shown) {
+    const changed = byId('tab-words').hidden === shown;
+    byId('tab-words').hidden = !shown;
+    if (changed && shown) open('words');
+    else if (!shown && current === 'words') open('attention');
+}
+
 export function startViews(client) {
     engine = client;
     startTabs();
     for (const view of Object.values(views)) view.start();
     on('model', () => {
         for (const view of Object.values(views)) view.reset();
+        showWords(state.model.words);
         update();
     });
     on('select', () => {

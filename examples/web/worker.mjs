@@ -10,6 +10,8 @@ const CACHE = 384 * 2 ** 20;        // bytes of kept inputs, tokens, and attenti
 const TOP = 5;
 
 let model = null;
+let words = null;                   // its text encoder, from the first text on
+let naming = null;                  // { texts, embeddings }: classes by words
 const photos = new Map();           // key: { name, file, size: { width, height } }
 
 // --- computed results, while there is room ---
@@ -150,12 +152,14 @@ async function each(keys, text, action) {
 }
 
 /** The likeliest classes; of equal ones the lower first. */
-function best(logits) {
+function best(outputs) {
+    const logits = naming ? words.logits(jointOf(outputs), naming.embeddings) : outputs.logits;
     if (!logits) return null;
-    const scores = model.scores(logits);
+    const scores = (naming ? words : model).scores(logits);
+    const labels = naming ? naming.texts : model.labels;
     const order = Array.from(logits.keys()).sort((a, b) => logits[b] - logits[a] || a - b);
     return order.slice(0, TOP).map((index) => ({
-        index, label: model.labels[index] ?? null, score: scores[index],
+        index, label: labels[index] ?? null, score: scores[index],
     }));
 }
 
@@ -217,6 +221,23 @@ async function convert({ files, args }) {
     return converter.convert(files, args, (line) => progress(line));
 }
 
+// --- words ---
+
+async function openWords() {
+    const { Words } = await import('./vit/words.mjs');
+    words ??= await Words.open(model);
+    return words;
+}
+
+/** The vector that texts are compared with: the head's, if that is as wide, as in the programs. */
+const jointOf = ({ logits, embedding }) => (logits?.length === words.dim ? logits : embedding);
+
+/** { embedding, cut } of a text; of several, `text` is the name of all. */
+function textOf(text, templates = []) {
+    const name = `text/${JSON.stringify([text, ...templates])}`;
+    return recall(name) ?? keep(name, words.embedIn(text, templates), 4 * words.dim);
+}
+
 // --- the questions ---
 
 const answers = {
@@ -224,14 +245,16 @@ const answers = {
         const onProgress = (done, total) => progress('Reading the model', done, total);
         const next = await Model.open(source, { threads, module, onProgress });
         model?.close();
+        words?.close();
         model = next;
+        words = naming = null;
         cache.clear();
         cached = 0;
         const { info, labels, threads: used, module: kind } = model;
         const { img_width: width, img_height: height } = info.config;
         const crop = cropOf({ width, height });
         const grid = crop && [crop.rows, crop.columns];
-        return { info, labels, threads: used, module: kind, grid };
+        return { info, labels, threads: used, module: kind, grid, words: model.hasText };
     },
 
     /** The state that a replacement worker needs. */
@@ -252,8 +275,8 @@ const answers = {
     },
 
     async classify({ key }) {
-        const { logits, ms } = await outputsOf(key);
-        return { classes: best(logits), ms, crop: cropOf(photos.get(key).size) };
+        const outputs = await outputsOf(key);
+        return { classes: best(outputs), ms: outputs.ms, crop: cropOf(photos.get(key).size) };
     },
 
     /** What is learnt from of a photo in a box, which is not kept here. */
@@ -288,8 +311,9 @@ const answers = {
         const start = performance.now();
         const input = model.preprocess(photo);
         const classes = model.info.config.num_classes > 0;
-        const { logits } = model.run(input, { logits: classes, embedding: !classes });
-        return { classes: best(logits), ms: performance.now() - start, crop: cropOf(photo) };
+        const wants = { logits: classes, embedding: !classes || naming !== null };
+        const found = best(model.run(input, wants));
+        return { classes: found, ms: performance.now() - start, crop: cropOf(photo) };
     },
 
     /** For each block, the attention of every head and their mean; patch is -1 for the class
@@ -342,6 +366,31 @@ const answers = {
     async compare({ keys }) {
         const outputs = await each(keys, 'Compare', (key) => outputsOf(key));
         return outputs.map(({ embedding }) => model.cosine(outputs[0].embedding, embedding));
+    },
+
+    /** From now on the classes are these texts; without any, the model's own. */
+    async name({ texts, templates }) {
+        await openWords();
+        const found = texts.map((text, i) => {
+            progress(`Class ${i + 1} of ${texts.length}`, i, texts.length);
+            return textOf(text, templates);
+        });
+        naming = texts.length ? { texts, embeddings: found.map(({ embedding }) => embedding) } : null;
+        const { context } = words, cuts = found.map(({ cut }) => cut);
+        return { context, cuts };
+    },
+
+    /** Cosines of a text to photos, and what the model makes of them. */
+    async find({ keys, text }) {
+        const { scale, bias, sigmoid, context } = await openWords();
+        const { embedding, cut } = textOf(text);
+        const cosines = [];
+        for (const [i, key] of keys.entries()) {
+            progress(`Find: photo ${i + 1} of ${keys.length}`, i, keys.length);
+            cosines.push(model.cosine(jointOf(await outputsOf(key)), embedding));
+        }
+        const fits = cosines.map((cosine) => (sigmoid ? scale * cosine + bias : cosine) > 0);
+        return { cosines, fits, cut, context };
     },
 
     convert,

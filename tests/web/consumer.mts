@@ -1,8 +1,9 @@
-// consumer.mts - what others write with vit.mjs, convert.mjs and learn.mjs in TypeScript; types.mjs
-// compiles it in strict mode. Under each @ts-expect-error is a call that must be refused.
+// consumer.mts - what others write with vit.mjs, convert.mjs, learn.mjs and words.mjs in TypeScript;
+// types.mjs compiles it in strict mode. Under each @ts-expect-error is a call that must be refused.
 import { Model, VitError, type Prediction, type Wants } from '../../examples/web/vit/vit.mjs';
 import { Converter, type Converted } from '../../examples/web/vit/convert.mjs';
 import { Learner, type LearnPhoto } from '../../examples/web/vit/learn.mjs';
+import { Words, type TextEmbedding } from '../../examples/web/vit/words.mjs';
 
 export async function first(photo: ImageData, path: URL): Promise<Prediction | null> {
     const model = await Model.open(path, { threads: 2, module: 'simd', onProgress: console.log });
@@ -36,6 +37,16 @@ export async function learn(model: Model, photos: LearnPhoto[]): Promise<Model |
     return report ? Model.open(output) : stderr;
 }
 
+export async function name(model: Model, photo: ImageData, names: string[]): Promise<number[]> {
+    if (!model.hasText) return [];
+    const words = await Words.open(model);
+    const texts: TextEmbedding[] = names.map((one) => words.embedIn(one, ['a photo of {}']));
+    const { embedding } = model.run(photo, { embedding: true });
+    const scores = words.scores(words.logits(embedding, texts.map((text) => text.embedding)));
+    words.close();
+    return [...scores, model.cosine(embedding, words.embed('a dog').embedding)];
+}
+
 export async function wrong(model: Model, photo: ImageData, error: unknown): Promise<void> {
     if (error instanceof VitError) console.log(error.result.toFixed(), error.resultString);
     // @ts-expect-error: no source is a number
@@ -60,6 +71,8 @@ export async function wrong(model: Model, photo: ImageData, error: unknown): Pro
     model.threads = 2;
     // @ts-expect-error: a photo has its classes
     await (await Learner.open()).learn(model.file(), [{ name: 'a', embedding: new Float32Array() }]);
+    // @ts-expect-error: a text is a string
+    (await Words.open(model)).embed(7);
     // @ts-expect-error: a file has a name
     await (await Converter.open()).convert([{ file: new Blob() }], []);
 }

@@ -15,18 +15,18 @@ export function write(name, bytes) {
     return pathOf(name);
 }
 
-const run = (program, ...args) => execFileSync(program, args, {
+export const runTool = (program, ...args) => execFileSync(program, args, {
     encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'], maxBuffer: 1 << 28,
 });
 
 /** The JSON that a program prints. */
-export const json = (program, ...args) => JSON.parse(run(program, ...args));
+export const json = (program, ...args) => JSON.parse(runTool(program, ...args));
 
-export const convert = (...args) => run('tools/vit-convert', '-q', ...args);
+export const convert = (...args) => runTool('tools/vit-convert', '-q', ...args);
 
 /** The .npy file of photos' embeddings, each of length 1. */
 export function embeddings(photos) {
-    run('tools/vit-embed', '--normalize', '-o', pathOf('embeddings.npy'), ...photos);
+    runTool('tools/vit-embed', '--normalize', '-o', pathOf('embeddings.npy'), ...photos);
     return readFileSync(pathOf('embeddings.npy'));
 }
 

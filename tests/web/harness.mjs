@@ -138,7 +138,8 @@ export async function closeAll() {
 }
 
 /** Servers: with the headers for threads; without; without, with a service worker that sets none;
- * without the best module, without compressed modules, without any module; without the example. */
+ * without the best module, without compressed modules, without any module; without the example;
+ * without words.wasm. */
 export const servers = {
     isolated: await startServer(),
     plain: await startServer({ isolation: false }),
@@ -147,6 +148,7 @@ export const servers = {
     unpacked: await startServer({ lacks: /\.gz$/ }),
     without: await startServer({ lacks: /\.wasm/ }),
     bare: await startServer({ lacks: /cat\.jpg/ }),
+    wordless: await startServer({ lacks: /words\.wasm/ }),
 };
 
 // --- visits -------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 // missing.mjs - modules that a server or a folder lacks, or has damaged: the next best one runs, and
 // a missing module is requested once.
 //
-//     node tests/web/missing.mjs TINY.vit
+//     node tests/web/missing.mjs TINY.vit CLIP.vit
 //
 // With Node's flags for relaxed SIMD, its module is tested too. The last line is "N passed, N
 // failed".
@@ -14,6 +14,7 @@ import { Converter } from '../../examples/web/vit/convert.mjs';
 import { chooseModules } from '../../examples/web/vit/features.mjs';
 import { Learner } from '../../examples/web/vit/learn.mjs';
 import { Model } from '../../examples/web/vit/vit.mjs';
+import { Words } from '../../examples/web/vit/words.mjs';
 import { check, summary } from '../checks.mjs';
 
 const tiny = await readFile(process.argv[2]);
@@ -113,11 +114,14 @@ const none = await opens({ base: pathToFileURL(`${folder}/`) });
 check(choices.every(({ file }) => none.includes(file)), `a folder of none: "${none}"`);
 await rm(folder, { recursive: true });
 
-// --- the converter and the learner ------------------------------------------------------------------
+// --- the converter, the learner, words -------------------------------------------------------------
 
-for (const [file, program] of [['convert.wasm', Converter], ['learn.wasm', Learner]]) {
-    const opened = ({ base }) =>
-        program.open({ base }).then(() => 'yes', ({ message }) => message);
+const withText = await Model.open(process.argv[3], { threads: 1 });
+const alone = [['convert.wasm', (options) => Converter.open(options)],
+               ['learn.wasm', (options) => Learner.open(options)],
+               ['words.wasm', (options) => Words.open(withText, options)]];
+for (const [file, open] of alone) {
+    const opened = ({ base }) => open({ base }).then(() => 'yes', ({ message }) => message);
     for (const [what, damage] of Object.entries(damages)) {
         if (what === 'is another module') continue; // it is this one, or as good to load
         const packed = folderOf((name, bytes) => (isPacked(name) ? damage(name, bytes) : null));

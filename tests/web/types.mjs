@@ -38,7 +38,7 @@ export default async function types() {
     });
 
     await test('types: what is declared is exported, and the reverse', async () => {
-        for (const name of ['vit', 'convert', 'learn']) {
+        for (const name of ['vit', 'convert', 'learn', 'words']) {
             const path = resolve(`examples/web/vit/${name}`);
             const exported = Object.keys(await import(`${path}.mjs`));
             same(declaredIn(program, `${path}.d.mts`), exported, name);

@@ -239,6 +239,11 @@ export class Model {
     /** A copy of the .vit file. */
     file(): Uint8Array;
 
+    /** True if the file has a text encoder, for words.mjs. */
+    readonly hasText: boolean;
+    /** A copy of the text encoder's own .vit file; null if there is none. */
+    textFile(): Uint8Array | null;
+
     /** Ends the threads and frees the memory. Every call except close() throws afterwards. */
     close(): void;
 }

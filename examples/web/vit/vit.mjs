@@ -16,6 +16,7 @@ export { VitError };
 const MOST_THREADS = 8;              // unless more are requested
 const MOST_BYTES = 2 ** 28;          // of blocks' outputs, for one forward pass
 const UNSUPPORTED = -9;
+const TEXT = 0x74786574n;             // "text"
 const kinds = ['embedding', 'rotary', 'relative'];
 const names = ['channels', 'height', 'width', 'dim', 'depth', 'heads', 'classes', 'embedding',
                'tokens', 'prefix', 'rows', 'columns', 'classToken'];
@@ -96,6 +97,27 @@ export class Model {
 
     file() {
         return this.#open().bytes(this.#file.at, this.#file.size).slice();
+    }
+
+    /** The place of the section "text", which is a .vit file; vit.h's >>format has the table. */
+    #findText() {
+        const { at, size } = this.#file;
+        const view = new DataView(this.#open().memory.buffer, at, size);
+        for (let i = 0, entry = 64; i < view.getUint32(12, true); i++, entry += 32) {
+            if (view.getBigUint64(entry, true) !== TEXT) continue;
+            const start = at + Number(view.getBigUint64(entry + 16, true));
+            return { start, length: Number(view.getBigUint64(entry + 24, true)) };
+        }
+        return null;
+    }
+
+    get hasText() {
+        return this.#findText() !== null;
+    }
+
+    textFile() {
+        const place = this.#findText();
+        return place && this.#open().bytes(place.start, place.length).slice();
     }
 
     /** The engine, while there is one. */

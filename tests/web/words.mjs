@@ -1,0 +1,233 @@
+// words.mjs - words sort the photos and name classes, as in vit-search and vit-classify, for CLIP and
+// SigLIP; texts that are too long, wrong or without photos; models without words; the converter.
+import { copyFileSync, mkdirSync, readdirSync } from 'node:fs';
+import { basename, resolve } from 'node:path';
+import { makeChecker } from './access.mjs';
+import { cat, colours, convert, json, pathOf, runTool } from './files.mjs';
+import { built, expect, same, servers, visit } from './harness.mjs';
+
+const data = 'tests/data/text', APART = 1e-4;
+const clip = pathOf('clip.vit'), siglip = pathOf('siglip.vit');
+const photos = [...Object.keys(colours).flatMap((name) => [0, 1, 2].map((i) => `${name}${i}.png`)),
+                'cat.png', 'noise.png'].map(pathOf);
+const LONG = 'one two three four five six seven';
+
+/** Folders of checkpoint, configuration and tokenizer, and their .vit files. */
+function makeModels() {
+    for (const [name, output] of [['hf_clip', clip], ['hf_siglip', siglip]]) {
+        const folder = pathOf(name);
+        mkdirSync(folder, { recursive: true });
+        for (const from of [`${data}/${name}`, `${data}/tokenizer`]) {
+            for (const file of readdirSync(from)) {
+                if (!/\.npy$/.test(file)) copyFileSync(`${from}/${file}`, resolve(folder, file));
+            }
+        }
+        convert(folder, '-o', output);
+    }
+}
+
+async function find(visited, text) {
+    await visited.page.locator('#find-words').fill(text);
+    await visited.work(() => visited.page.getByRole('button', { name: 'Find', exact: true }).click());
+}
+
+async function name(visited, texts, template = '') {
+    const { page } = visited;
+    await page.locator('#class-words').fill(texts);
+    if (template && !await page.locator('#template').isVisible()) {
+        await page.locator('#naming summary').click();
+    }
+    if (await page.locator('#template').isVisible()) await page.locator('#template').fill(template);
+    await visited.work(() => page.getByRole('button', { name: 'Name', exact: true }).click());
+}
+
+const found = ({ page }) => page.locator('#found button').evaluateAll((buttons) =>
+    buttons.map(({ title, dataset }) => ({ name: title, cosine: Number(dataset.cosine) })));
+
+/** Equal up to APART, in the same order, but for those that are as near to each other. */
+function compare(shown, native, value, what) {
+    same(shown.map((one) => one.name).sort(), native.map((one) => one.name).sort(), what);
+    for (const [i, { name: at, [value]: is }] of shown.entries()) {
+        const should = native.find((one) => one.name === at)[value];
+        expect(Math.abs(is - should) <= APART, `${what}, ${at}: ${is}, native ${should}`);
+        expect(native[i].name === at || Math.abs(native[i][value] - is) <= APART,
+            `${what}: place ${i + 1} has ${at}, native ${native[i].name}`);
+    }
+}
+
+function nearest(text) {
+    return json('tools/vit-search', pathOf('words.npy'), '--words', text, '-k', '100', '--json')
+        .nearest.map(({ name: path, cosine }) => ({ name: basename(path), cosine }));
+}
+
+const bars = ({ page }) => page.locator('#bars li:not(.none)').evaluateAll((rows) =>
+    rows.map((row) => ({ name: row.querySelector('.name').textContent,
+        prob: Number(row.querySelector('.bar').style.getPropertyValue('--share')) })));
+
+function classified(file, photo, texts, templates) {
+    const args = templates.flatMap((template) => ['--template', template]);
+    return json('tools/vit-classify', '-m', file, '--classes', texts, ...args, '--json', photo).top
+        .map(({ label, prob }) => ({ name: label, prob }));
+}
+
+async function asNative(title, file) {
+    await visit(`words: ${title} sorts and names as vit-search and vit-classify`, {},
+        async (visited) => {
+        const { page } = visited;
+        same(await page.locator('#tab-words').isVisible(), false, 'the tab, without words');
+        same(await page.locator('#naming').isVisible(), false, 'the classes, without words');
+        await visited.drop(file);
+        same(await page.locator('#tab-words').getAttribute('aria-selected'), 'true', 'the tab');
+        expect(!visited.requests.some((url) => url.includes('words.wasm')), 'words.wasm is fetched');
+        await visited.drop(photos);
+        runTool('tools/vit-embed', '-q', '--overwrite', '-m', file, '-o', pathOf('words.npy'), ...photos);
+        let least = 1, most = -1;
+        for (const text of ['the cat', 'a DOG', 'in the   cat &amp; Ünïcode 日本語 🐈', LONG]) {
+            await find(visited, text);
+            const shown = await found(visited), native = nearest(text);
+            compare(shown, native, 'cosine', text);
+            least = Math.min(least, ...shown.map(({ cosine }) => cosine));
+            most = Math.max(most, ...shown.map(({ cosine }) => cosine));
+        }
+        expect(most - least > 100 * APART, `all cosines are ${most}`);
+        const last = (await found(visited)).at(-1).name;
+        await page.locator('#found button').last().click();
+        expect((await visited.text('#caption')).startsWith(last), 'the photo that is chosen');
+
+        const texts = 'cat, the dog,in the cat , dog on';
+        for (const templates of [[], ['the {} in'], ['the {} in', 'a {}', '{}']]) {
+            await name(visited, texts, templates.join(' | '));
+            compare(await bars(visited), classified(file, pathOf(last), texts, templates), 'prob',
+                `${texts} in ${templates}`);
+        }
+        await page.locator('#photos button').first().click();
+        compare(await bars(visited), classified(file, photos[0], texts, ['the {} in', 'a {}', '{}']),
+            'prob', 'another photo');
+        await visited.work(() => page.locator('#bundled').click());
+        same(await page.locator('#tab-words').isVisible(), false, 'the tab, afterwards');
+        same(await page.locator('#tab-attention').getAttribute('aria-selected'), 'true', 'and');
+        expect((await bars(visited)).length === 5, 'its own classes');
+        return `cosines ${least.toFixed(3)} to ${most.toFixed(3)}`;
+    });
+}
+
+async function states() {
+    await visit('words: no photos, no match, too long, wrong', {}, async (visited) => {
+        const { page } = visited;
+        const note = async (id, pattern) => {
+            const text = await visited.text(id);
+            expect(pattern.test(text), `${id}: "${text}"`);
+        };
+        const press = async (button) => {
+            await page.getByRole('button', { name: button, exact: true }).click();
+        };
+        await visited.drop(clip);
+        await page.locator('#remove').click();
+        await page.locator('#find-words').fill('the cat');
+        await press('Find');
+        await note('#found-note', /^There are no photos yet: drop some/);
+        await visited.drop(photos);
+        same((await found(visited)).length, photos.length, 'photos, sorted as they come');
+        await page.locator('#remove').click();
+        same((await found(visited)).length, photos.length - 1, 'without the one that is removed');
+        await press('Find');
+        await note('#found-note', /^No photo fits "the cat"; the nearest is first\.$/);
+        await page.locator('#find-words').fill(' ');
+        await press('Find');
+        await note('#found-note', /^Type what the photos should show\.$/);
+        await find(visited, LONG);
+        await note('#found-note', /best first\. This text has 19 tokens more than the model reads, 9/);
+        await page.locator('#find-words').evaluate((field) => { field.value = 'a\ud800cat'; });
+        await press('Find');
+        await page.locator('#found-note.bad').waitFor();
+        await note('#found-note', /^'a': half of a character follows, at 1\.$/);
+
+        await press('Name');
+        await note('#naming-note', /^Name two classes or more\.$/);
+        await page.locator('#class-words').fill('cat, dog, cat');
+        await press('Name');
+        await note('#naming-note', /^"cat" is there twice\.$/);
+        await name(visited, `cat, ${LONG}`);
+        await note('#naming-note', /^"one two .* seven" has 19 tokens more/);
+        await page.locator('#naming summary').click();
+        await page.locator('#template').fill('a photo');
+        await press('Name');
+        await note('#naming-note', /^"a photo" needs \{\} in place of the class\.$/);
+        await name(visited, '');
+        await note('#speed', /^This model has no classes of its own: name yours\.$/);
+        same((await bars(visited)).length, 0, 'no classes');
+    });
+
+    await visit('words: after Cancel, and without words.wasm', { server: servers.wordless },
+        async (visited) => {
+        const { page } = visited;
+        visited.overlook(/words\.wasm|404/);
+        await visited.drop([clip, ...photos]);
+        await find(visited, 'the cat');
+        const said = await visited.text('#found-note');
+        expect(/words\.wasm: HTTP status 404/.test(said), said);
+        expect(await page.locator('#found button').count() === 0, 'nothing is listed');
+    });
+
+    await visit('words: a replacement worker has the classes', {}, async (visited) => {
+        const { page } = visited;
+        await visited.drop([clip, photos[0]]);
+        await name(visited, 'cat, dog');
+        await page.evaluate(() => document.querySelector('#cancel').click());
+        await visited.until('ready');
+        await visited.drop(photos[3]);
+        compare(await bars(visited), classified(clip, photos[3], 'cat, dog', []), 'prob', 'after it');
+    });
+}
+
+/** The page's converter leaves words out, and says so. */
+async function converted() {
+    await visit('words: the converter of the page says that it leaves them out', {},
+        async (visited) => {
+        const { page } = visited;
+        await visited.dropOnly(['model.safetensors', 'config.json'].map((file) =>
+            resolve(pathOf('hf_clip'), file)));
+        await page.locator('#converter[open]').waitFor();
+        await visited.work(() => page.locator('#convert [type=submit]').click());
+        const report = await visited.text('#questions');
+        expect(/vit-convert keeps them/.test(report), report);
+        await page.locator('#close-converter').click();
+        same(await page.locator('#tab-words').isVisible(), false, 'the tab');
+        const said = await visited.text('#speed');
+        expect(/It has no words because .*; vit-convert keeps them\.$/.test(said), said);
+    });
+}
+
+async function looks() {
+    const phone = { viewport: { width: 360, height: 740 }, deviceScaleFactor: 2, isMobile: true,
+                    hasTouch: true };
+    for (const [look, options] of [['light', {}], ['dark', { colorScheme: 'dark' }],
+                                   ['phone', phone]]) {
+        await visit(`words: axe-core, ${look}`, options, async (visited) => {
+            const { page } = visited;
+            const check = await makeChecker(page);
+            const picture = (state) => page.screenshot({ fullPage: true,
+                path: resolve(built, `words-${look}${state}.png`) });
+            await visited.drop(clip);
+            await check('empty');
+            await picture('-empty');
+            await visited.drop([...photos, cat]);
+            await name(visited, 'a cat, a dog, an empty street', 'a photo of {}');
+            await find(visited, LONG);
+            await check('found');
+            await picture('');
+            const { wide, screen } = await page.evaluate(() => ({
+                wide: document.documentElement.scrollWidth, screen: innerWidth }));
+            expect(wide <= screen, `the page is ${wide} pixels wide, the screen ${screen}`);
+        });
+    }
+}
+
+export default async function suite() {
+    makeModels();
+    await asNative('CLIP', clip);
+    await asNative('SigLIP', siglip);
+    await states();
+    await converted();
+    await looks();
+}
