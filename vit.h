@@ -245,62 +245,62 @@
 #define VIT_VERSION_MAJOR 2
 #define VIT_VERSION_MINOR 0
 #define VIT_VERSION_PATCH 0
-#define VIT_VERSION       (VIT_VERSION_MAJOR * 10000 + VIT_VERSION_MINOR * 100 + VIT_VERSION_PATCH)
+#define VIT_VERSION (VIT_VERSION_MAJOR * 10000 + VIT_VERSION_MINOR * 100 + VIT_VERSION_PATCH)
 
 /* A COMPILED LIBRARY above explains it. Each release that extends a shared struct adds one. A
    library accepts programs that were compiled with VIT_ABI_OLDEST or later. */
-#define VIT_ABI        4
+#define VIT_ABI 4
 #define VIT_ABI_OLDEST 4
 
 #include <stddef.h> /* size_t */
 #include <stdint.h> /* uint8_t, uint32_t, uint64_t */
 
 #if defined(VIT_BARE_METAL)
-#define VIT_NO_STDIO
-#define VIT_NO_MMAP
-#define VIT_NO_MALLOC
-#define VIT_NO_THREADS
+#    define VIT_NO_STDIO
+#    define VIT_NO_MMAP
+#    define VIT_NO_MALLOC
+#    define VIT_NO_THREADS
 #endif
 #if defined(VIT_BARE_METAL) || defined(VIT_FIXED)
-#undef VIT_TEXT_ENCODER
+#    undef VIT_TEXT_ENCODER
 #endif
 
 /* WebAssembly has no fused multiply-add; WASI cannot map files and has threads only
    with -pthread. */
 #if defined(__wasm__) && !defined(VIT_NO_FMA)
-#define VIT_NO_FMA
+#    define VIT_NO_FMA
 #endif
 #if defined(__wasi__) && !defined(VIT_NO_MMAP)
-#define VIT_NO_MMAP
+#    define VIT_NO_MMAP
 #endif
 #if defined(__wasi__) && !defined(_REENTRANT) && !defined(VIT_NO_THREADS)
-#define VIT_NO_THREADS
+#    define VIT_NO_THREADS
 #endif
 
 /* Linkage of public functions. With VIT_STATIC, `unused` silences -Wunused-function. */
 #ifndef VIT_API
-#if !defined(VIT_STATIC)
-#define VIT_API extern
-#elif defined(__GNUC__)
-#define VIT_API __attribute__((unused)) static
-#elif defined(_MSC_VER)
-#define VIT_API static __inline /* Unused ones cause no warning. */
-#else
-#define VIT_API static
-#endif
+#    if !defined(VIT_STATIC)
+#        define VIT_API extern
+#    elif defined(__GNUC__)
+#        define VIT_API __attribute__((unused)) static
+#    elif defined(_MSC_VER)
+#        define VIT_API static __inline /* Unused ones cause no warning. */
+#    else
+#        define VIT_API static
+#    endif
 #endif
 
 #if defined(_MSC_VER) && !defined(__cplusplus)
-#define VIT_INLINE static __inline
+#    define VIT_INLINE static __inline
 #else
-#define VIT_INLINE static inline
+#    define VIT_INLINE static inline
 #endif
 
 /* Reserved for new members; must be zero. Omitted in firmware, which links no shared library. */
 #if defined(VIT_BARE_METAL) || defined(VIT_FIXED)
-#define VIT_RESERVED(type, n)
+#    define VIT_RESERVED(type, n)
 #else
-#define VIT_RESERVED(type, n) type reserved[n];
+#    define VIT_RESERVED(type, n) type reserved[n];
 #endif
 
 #ifdef __cplusplus
@@ -310,18 +310,18 @@ extern "C" {
 /* --- results -------------------------------------------------------------- */
 
 /* Zero is success, failures are negative: X(enumerator, value, text). */
-#define VIT_RESULT_LIST(X)                                                                         \
-    X(VIT_OK, 0, "ok")                                                                             \
-    X(VIT_ERROR_ARGUMENT, -1, "invalid argument")                                                  \
-    X(VIT_ERROR_IO, -2, "file cannot be opened or read")                                           \
-    X(VIT_ERROR_MEMORY, -3, "out of memory, or workspace too small")                               \
-    X(VIT_ERROR_ALIGNMENT, -4, "model data is not aligned to 16 bytes")                            \
-    X(VIT_ERROR_MAGIC, -5, "not a .vit file")                                                      \
-    X(VIT_ERROR_VERSION, -6, "file version is not supported")                                      \
-    X(VIT_ERROR_TRUNCATED, -7, "file is shorter than it claims")                                   \
-    X(VIT_ERROR_CORRUPT, -8, "file contradicts itself")                                            \
-    X(VIT_ERROR_UNSUPPORTED, -9, "architecture or data type not supported")                        \
-    X(VIT_ERROR_SELFTEST, -10, "outputs differ from the file's self-test")                         \
+#define VIT_RESULT_LIST(X)                                                     \
+    X(VIT_OK, 0, "ok")                                                         \
+    X(VIT_ERROR_ARGUMENT, -1, "invalid argument")                              \
+    X(VIT_ERROR_IO, -2, "file cannot be opened or read")                       \
+    X(VIT_ERROR_MEMORY, -3, "out of memory, or workspace too small")           \
+    X(VIT_ERROR_ALIGNMENT, -4, "model data is not aligned to 16 bytes")        \
+    X(VIT_ERROR_MAGIC, -5, "not a .vit file")                                  \
+    X(VIT_ERROR_VERSION, -6, "file version is not supported")                  \
+    X(VIT_ERROR_TRUNCATED, -7, "file is shorter than it claims")               \
+    X(VIT_ERROR_CORRUPT, -8, "file contradicts itself")                        \
+    X(VIT_ERROR_UNSUPPORTED, -9, "architecture or data type not supported")    \
+    X(VIT_ERROR_SELFTEST, -10, "outputs differ from the file's self-test")     \
     X(VIT_ERROR_ABI, -11, "program and library come from different vit.h")
 
 typedef enum vit_result {
@@ -358,7 +358,7 @@ typedef enum vit_interpolation {
 } vit_interpolation;
 
 #ifndef VIT_MAX_CHANS
-#define VIT_MAX_CHANS 32
+#    define VIT_MAX_CHANS 32
 #endif
 
 /* The tokens to which pos_embed is added. */
@@ -429,7 +429,7 @@ typedef enum vit_patch_cut {
 /* The tokens to which a token attends. */
 typedef enum vit_attention {
     VIT_ATTENTION_ALL = 0,
-    VIT_ATTENTION_SELF = 1,   /* itself alone, in encoders that attend over the batch.
+    VIT_ATTENTION_SELF = 1, /* itself alone, in encoders that attend over the batch.
                                Softmax gives 1, so the context is v; v and attn.proj
                                are one layer, stored as attn.proj */
     VIT_ATTENTION_CAUSAL = 2, /* itself and the tokens before it: text encoders  */
@@ -437,18 +437,18 @@ typedef enum vit_attention {
 } vit_attention;
 
 /* The function between the layers of an MLP: X(enumerator, value, name). */
-#define VIT_ACTIVATION_LIST(X)                                                                     \
-    X(VIT_GELU, 0, "gelu")             /* x * Phi(x), by erf                */                     \
-    X(VIT_GELU_TANH, 1, "gelu_tanh")   /* torch.nn.GELU(approximate="tanh") */                     \
-    X(VIT_QUICK_GELU, 2, "quick_gelu") /* x * sigmoid(1.702 x)              */                     \
-    X(VIT_SILU, 3, "silu")             /* x * sigmoid(x)                    */                     \
+#define VIT_ACTIVATION_LIST(X)                                                 \
+    X(VIT_GELU, 0, "gelu")             /* x * Phi(x), by erf                */ \
+    X(VIT_GELU_TANH, 1, "gelu_tanh")   /* torch.nn.GELU(approximate="tanh") */ \
+    X(VIT_QUICK_GELU, 2, "quick_gelu") /* x * sigmoid(1.702 x)              */ \
+    X(VIT_SILU, 3, "silu")             /* x * sigmoid(x)                    */ \
     X(VIT_RELU, 4, "relu")
 
 typedef enum vit_activation {
 #define VIT_X(name, value, text) name = value,
     VIT_ACTIVATION_LIST(VIT_X)
 #undef VIT_X
-        VIT_NUM_ACTIVATIONS
+    VIT_NUM_ACTIVATIONS
 } vit_activation;
 
 /* The function after the linear layer of pre_logits. Values from VIT_REPRESENTATION_GELU on follow
@@ -487,8 +487,8 @@ typedef enum vit_head_activation {
 /* The hyperparameters, named as in the papers and timm. The file stores all but the last group,
    which the open functions derive. */
 typedef struct vit_config {
-    int in_chans;   /* C: channels of the input, 3 for RGB               */
-    int img_height; /* input is [in_chans, img_height, img_width]        */
+    int in_chans;           /* C: channels of the input, 3 for RGB               */
+    int img_height;         /* input is [in_chans, img_height, img_width]        */
     int img_width;
     int patch_size;         /* P: one token per P x P patch; pixels left over at
                                the right and bottom are ignored, except by a stem */
@@ -544,46 +544,46 @@ typedef struct vit_config {
     int stem_stage2;
     int stem_stage3;
     int stem_stage4;
-    int vocab_size;    /* V: a text encoder, whose input is img_width ids of
+    int vocab_size;         /* V: a text encoder, whose input is img_width ids of
                                tokens, from 0 to V - 1; 0 for images. Needs a
                                build with VIT_TEXT_ENCODER */
-    float logit_scale; /* of a text encoder: the logit of a photo and a text */
-    float logit_bias;  /*    is logit_scale * cosine + logit_bias; over several
+    float logit_scale;      /* of a text encoder: the logit of a photo and a text */
+    float logit_bias;       /*    is logit_scale * cosine + logit_bias; over several
                                texts, head_activation makes probabilities of them */
 
-    int resize_height; /* preprocessing: the photo's size before the crop   */
+    int resize_height;      /* preprocessing: the photo's size before the crop   */
     int resize_width;
-    int crop_mode;     /* vit_crop_mode                                     */
-    int crop_rounding; /* vit_crop_rounding                                 */
-    int interpolation; /* vit_interpolation                                 */
+    int crop_mode;          /* vit_crop_mode                                     */
+    int crop_rounding;      /* vit_crop_rounding                                 */
+    int interpolation;      /* vit_interpolation                                 */
 
-    int dynamic_img_size; /* 1: vit_model_resize may change the input size     */
-    int dynamic_img_pad;  /* 1: the right and bottom are padded with zeros to
+    int dynamic_img_size;   /* 1: vit_model_resize may change the input size     */
+    int dynamic_img_pad;    /* 1: the right and bottom are padded with zeros to
                                whole patches */
-    int pos_resample;     /* vit_pos_resample, for vit_model_resize            */
-    float crop_pct;       /* for vit_model_resize: resize_* = img_* / crop_pct;
+    int pos_resample;       /* vit_pos_resample, for vit_model_resize            */
+    float crop_pct;         /* for vit_model_resize: resize_* = img_* / crop_pct;
                                0: resize_* change in proportion to img_* */
 
-    int selftest_seed;        /* seed of vit_selftest's input                   */
-    float selftest_tolerance; /* largest accepted |difference| / max|expected|  */
-    VIT_RESERVED(int, 29)     /* for future options                             */
+    int selftest_seed;         /* seed of vit_selftest's input                   */
+    float selftest_tolerance;  /* largest accepted |difference| / max|expected|  */
+    VIT_RESERVED(int, 29)      /* for future options                             */
 
     float mean[VIT_MAX_CHANS]; /* preprocessing of pixels x in [0, 1]:           */
     float std[VIT_MAX_CHANS];  /*    (x - mean) / std                            */
 
-    int grid_height; /* derived: img_height / patch_size; a ResNet stem
+    int grid_height;        /* derived: img_height / patch_size; a ResNet stem
                                and dynamic_img_pad round sizes up; or, with
                                patch_stride, (img_height - P) / patch_stride + 1 */
     int grid_width;
-    int num_patches;       /* grid_height * grid_width                          */
-    int num_prefix_tokens; /* before the patches: cls, dist, register tokens    */
-    int num_tokens;        /* N: num_prefix_tokens + num_patches                */
+    int num_patches;        /* grid_height * grid_width                          */
+    int num_prefix_tokens;  /* before the patches: cls, dist, register tokens    */
+    int num_tokens;         /* N: num_prefix_tokens + num_patches                */
 } vit_config;
 
 #if defined(VIT_NO_TEXT)
-#define VIT_MAX_DETAIL 1
+#    define VIT_MAX_DETAIL 1
 #else
-#define VIT_MAX_DETAIL 224
+#    define VIT_MAX_DETAIL 224
 #endif
 
 /* A loaded model. It points into the file's bytes; nothing is copied. The struct may be copied at
@@ -594,10 +594,10 @@ typedef struct vit_model {
     vit_config config;           /* read-only                                    */
 
     /* Private. Do not rely on anything below; it changes without notice. */
-    const unsigned char *data; /* the whole file                               */
+    const unsigned char *data;   /* the whole file                               */
     size_t size;
     const unsigned char *tensors; /* the tensor directory                        */
-    const unsigned char *fields;  /* the records of config                        */
+    const unsigned char *fields; /* the records of config                        */
     const unsigned char *labels, *synsets, *source; /* sections, NULL if absent  */
     const unsigned char *fits16; /* one flag per tensor, or NULL                 */
     uint32_t num_tensors, num_fields, num_labels, num_synsets;
@@ -609,7 +609,7 @@ typedef struct vit_model {
 
 /* Flags of the open functions, or-ed together; 0 is the usual choice. */
 #define VIT_OPEN_VERIFY 1u /* also verify every tensor's checksum: reads all     */
-#define VIT_OPEN_COPY   2u /* read the file into memory instead of mapping it    */
+#define VIT_OPEN_COPY 2u   /* read the file into memory instead of mapping it    */
 
 /* The vit.h that a program was compiled with. The upper 24 bits are the size of its vit_model in
    units of 4 bytes. Callers without this header pass vit_abi(). */
@@ -649,8 +649,9 @@ VIT_API void vit_model_close(vit_model *model);
 #ifdef VIT_TEXT_ENCODER
 /* Opens the text encoder in the file of `model`; if `model` is a text encoder itself, copies it.
    `text` uses the bytes of `model`, which must stay open; closing `text` is optional. Flags are
-   those of vit_model_open_memory. VIT_ERROR_UNSUPPORTED if the file has no text encoder; detail
-   of text has the reason. */
+   those of vit_model_open_memory. Errors, with the reason in the detail of `text`, are its own,
+   VIT_ERROR_UNSUPPORTED if the file has no text encoder, and VIT_ERROR_CORRUPT if the two
+   vit_embedding_dim differ. */
 VIT_API vit_result vit_model_text(const vit_model *model, unsigned flags, vit_model *text);
 #endif
 
@@ -685,16 +686,16 @@ VIT_API int vit_embedding_dim(const vit_model *model);
    share U and V all use the same values. */
 typedef enum vit_pixel {
     VIT_PIXEL_RGB8 = 0,
-    VIT_PIXEL_RGBA8 = 1, /* alpha is ignored                                   */
+    VIT_PIXEL_RGBA8 = 1,   /* alpha is ignored                                   */
     VIT_PIXEL_GRAY8 = 2,
-    VIT_PIXEL_BGR8 = 3,   /* OpenCV's                                           */
-    VIT_PIXEL_BGRA8 = 4,  /* alpha is ignored                                   */
-    VIT_PIXEL_RGB565 = 5, /* 16 bits, low byte first: red in the upper 5, blue in the
+    VIT_PIXEL_BGR8 = 3,    /* OpenCV's                                           */
+    VIT_PIXEL_BGRA8 = 4,   /* alpha is ignored                                   */
+    VIT_PIXEL_RGB565 = 5,  /* 16 bits, low byte first: red in the upper 5, blue in the
                               lower 5; widened by repeating the upper bits */
-    VIT_PIXEL_YUYV = 6,   /* each two pixels of a row: Y U Y V                  */
-    VIT_PIXEL_NV12 = 7,   /* a plane of Y, then one of U V U V ... with half as
+    VIT_PIXEL_YUYV = 6,    /* each two pixels of a row: Y U Y V                  */
+    VIT_PIXEL_NV12 = 7,    /* a plane of Y, then one of U V U V ... with half as
                               many rows, each for 2 x 2 pixels */
-    VIT_PIXEL_F32 = 8,    /* planes of red, green, blue: floats from 0 to 1, which
+    VIT_PIXEL_F32 = 8,     /* planes of red, green, blue: floats from 0 to 1, which
                               are rounded to 255ths; NaN is 0 */
     VIT_NUM_PIXELS
 } vit_pixel;
@@ -734,28 +735,28 @@ VIT_API vit_result vit_embed(const vit_model *model, const vit_image *image, flo
 
 /* Tiers of kernels, the slowest of a family first: X(enumerator, value, name). A tier does not
    imply the lower-numbered ones. */
-#define VIT_ISA_LIST(X)                                                                            \
-    X(VIT_ISA_AUTO, 0, "auto")                 /* the best of this CPU and build */                \
-    X(VIT_ISA_SCALAR, 1, "scalar")             /* plain C                        */                \
-    X(VIT_ISA_SSE2, 2, "sse2")                 /* every x86 with SSE2; no FMA    */                \
-    X(VIT_ISA_AVX2, 3, "avx2")                 /* AVX2 FMA F16C: Haswell, Zen    */                \
-    X(VIT_ISA_AVX_VNNI, 4, "avx-vnni")         /* Alder Lake, Zen 5              */                \
-    X(VIT_ISA_AVX512, 5, "avx512")             /* F BW DQ VL: Skylake-SP         */                \
-    X(VIT_ISA_AVX512_VNNI, 6, "avx512-vnni")   /* Cascade Lake                   */                \
-    X(VIT_ISA_AVX512_BF16, 7, "avx512-bf16")   /* Cooper Lake, Zen 4             */                \
-    X(VIT_ISA_NEON, 8, "neon")                 /* every 64-bit ARM               */                \
-    X(VIT_ISA_NEON_DOTPROD, 9, "neon-dotprod") /* Cortex-A76, M1               */                  \
-    X(VIT_ISA_NEON_I8MM, 10, "neon-i8mm")      /* int8 matrix products           */                \
-    X(VIT_ISA_NEON_BF16, 11, "neon-bf16")      /* Neoverse V1, M2                */                \
-    X(VIT_ISA_WASM_SIMD, 12, "wasm-simd")      /* WebAssembly's SIMD128          */                \
-    X(VIT_ISA_SMLAD, 13, "smlad")              /* Cortex-M4, M7, M33             */                \
-    X(VIT_ISA_HELIUM, 14, "helium")            /* Cortex-M55                     */
+#define VIT_ISA_LIST(X)                                                        \
+    X(VIT_ISA_AUTO, 0, "auto")               /* the best of this CPU and build */ \
+    X(VIT_ISA_SCALAR, 1, "scalar")           /* plain C                        */ \
+    X(VIT_ISA_SSE2, 2, "sse2")               /* every x86 with SSE2; no FMA    */ \
+    X(VIT_ISA_AVX2, 3, "avx2")               /* AVX2 FMA F16C: Haswell, Zen    */ \
+    X(VIT_ISA_AVX_VNNI, 4, "avx-vnni")       /* Alder Lake, Zen 5              */ \
+    X(VIT_ISA_AVX512, 5, "avx512")           /* F BW DQ VL: Skylake-SP         */ \
+    X(VIT_ISA_AVX512_VNNI, 6, "avx512-vnni") /* Cascade Lake                   */ \
+    X(VIT_ISA_AVX512_BF16, 7, "avx512-bf16") /* Cooper Lake, Zen 4             */ \
+    X(VIT_ISA_NEON, 8, "neon")               /* every 64-bit ARM               */ \
+    X(VIT_ISA_NEON_DOTPROD, 9, "neon-dotprod") /* Cortex-A76, M1               */ \
+    X(VIT_ISA_NEON_I8MM, 10, "neon-i8mm")    /* int8 matrix products           */ \
+    X(VIT_ISA_NEON_BF16, 11, "neon-bf16")    /* Neoverse V1, M2                */ \
+    X(VIT_ISA_WASM_SIMD, 12, "wasm-simd")    /* WebAssembly's SIMD128          */ \
+    X(VIT_ISA_SMLAD, 13, "smlad")            /* Cortex-M4, M7, M33             */ \
+    X(VIT_ISA_HELIUM, 14, "helium")          /* Cortex-M55                     */
 
 typedef enum vit_isa {
 #define VIT_X(name, value, text) name = value,
     VIT_ISA_LIST(VIT_X)
 #undef VIT_X
-        VIT_NUM_ISAS
+    VIT_NUM_ISAS
 } vit_isa;
 
 /* Bring your own threads: call task(arg, i) once for every i in [0, count), in any order and on any
@@ -801,22 +802,22 @@ typedef struct vit_executor {
 typedef void vit_trace(void *user, const char *name, const float *data, const int shape[4]);
 
 /* The steps of a forward pass, for timing: X(enumerator, value, name). */
-#define VIT_PHASE_LIST(X)                                                                          \
-    X(VIT_PHASE_END, 0, "end")                 /* the pass has ended           */                  \
-    X(VIT_PHASE_PATCH_EMBED, 1, "patch_embed") /* stem, im2col, GEMM, positions */                 \
-    X(VIT_PHASE_NORM, 2, "norm")               /* LayerNorm, input conversion  */                  \
-    X(VIT_PHASE_QKV, 3, "qkv")                                                                     \
-    X(VIT_PHASE_ATTENTION, 4, "attention") /* scores, softmax, values      */                      \
-    X(VIT_PHASE_PROJ, 5, "proj")                                                                   \
-    X(VIT_PHASE_FC1, 6, "fc1") /* including the activation     */                                  \
-    X(VIT_PHASE_FC2, 7, "fc2")                                                                     \
-    X(VIT_PHASE_HEAD, 8, "head") /* final norm, pooling, head    */
+#define VIT_PHASE_LIST(X)                                                      \
+    X(VIT_PHASE_END, 0, "end")                 /* the pass has ended           */ \
+    X(VIT_PHASE_PATCH_EMBED, 1, "patch_embed") /* stem, im2col, GEMM, positions */ \
+    X(VIT_PHASE_NORM, 2, "norm")               /* LayerNorm, input conversion  */ \
+    X(VIT_PHASE_QKV, 3, "qkv")                                                 \
+    X(VIT_PHASE_ATTENTION, 4, "attention")     /* scores, softmax, values      */ \
+    X(VIT_PHASE_PROJ, 5, "proj")                                               \
+    X(VIT_PHASE_FC1, 6, "fc1")                 /* including the activation     */ \
+    X(VIT_PHASE_FC2, 7, "fc2")                                                 \
+    X(VIT_PHASE_HEAD, 8, "head")               /* final norm, pooling, head    */
 
 typedef enum vit_phase {
 #define VIT_X(name, value, text) name = value,
     VIT_PHASE_LIST(VIT_X)
 #undef VIT_X
-        VIT_NUM_PHASES
+    VIT_NUM_PHASES
 } vit_phase;
 
 /* vit_forward calls it on its own thread when a phase begins, which ends the previous one.
@@ -849,20 +850,20 @@ typedef struct vit_session {
     /* Private. */
     vit_params params;
     const void *kernels;
-    float *x;                  /* residual stream         [batch * N, D]              */
-    float *y;                  /* normed tokens, then context [batch * N, max(D, H * head_dim)] */
-    size_t y_size;             /* floats of y: fewer with low_memory                  */
-    float *scratch;            /* shared by the phases: patches, qkv, mlp hidden      */
-    float *attn;               /* per thread: packed K and V of a head, some scores   */
-    size_t attn_stride;        /* floats of `attn` for each thread                    */
-    float *positions;          /* room for resampled positions, or NULL               */
-    const float *pos;          /* pos_embed of the file or resampled; NULL for none   */
+    float *x;             /* residual stream         [batch * N, D]              */
+    float *y;             /* normed tokens, then context [batch * N, max(D, H * head_dim)] */
+    size_t y_size;        /* floats of y: fewer with low_memory                  */
+    float *scratch;       /* shared by the phases: patches, qkv, mlp hidden      */
+    float *attn;          /* per thread: packed K and V of a head, some scores   */
+    size_t attn_stride;   /* floats of `attn` for each thread                    */
+    float *positions;     /* room for resampled positions, or NULL               */
+    const float *pos;     /* pos_embed of the file or resampled; NULL for none   */
     int img_height, img_width; /* the input size of all buffers                  */
-    int chunk;                 /* rows computed together: all, or a few with low_memory */
-    float *rope, *rel_pos;     /* tables for a grid other than the file's, or NULL   */
+    int chunk;            /* rows computed together: all, or a few with low_memory */
+    float *rope, *rel_pos; /* tables for a grid other than the file's, or NULL   */
 #if !defined(VIT_BARE_METAL)
-    void *memory; /* memory that vit_session_init allocated, or NULL     */
-    float *room;  /* vit_run's inputs and answers, or NULL               */
+    void *memory;         /* memory that vit_session_init allocated, or NULL     */
+    float *room;          /* vit_run's inputs and answers, or NULL               */
     size_t room_floats;
 #endif
     VIT_RESERVED(void *, 16)
@@ -925,7 +926,7 @@ typedef struct vit_input {
                             queries and count in means over tokens. VIT_ATTENTION_SELF has
                             nothing to mask */
 #if !defined(VIT_BARE_METAL) && !defined(VIT_FIXED)
-    const int *ids; /* [batch, img_width] of a text encoder, instead of pixels: ids of tokens */
+    const int *ids;      /* [batch, img_width] of a text encoder, instead of pixels: ids of tokens */
 #endif
     VIT_RESERVED(void *, 5)
 } vit_input;
@@ -942,9 +943,9 @@ typedef struct vit_block_output {
 /* The destinations of the outputs. Zero-initialise, then set what you need. A NULL output is not
    computed, and blocks that no output needs do not run. */
 typedef struct vit_outputs {
-    float *logits;                  /* [batch, num_classes]                                    */
-    float *embedding;               /* [batch, vit_embedding_dim], the head's input            */
-    float *tokens;                  /* [batch, num_tokens, embed_dim], after the final norm    */
+    float *logits;    /* [batch, num_classes]                                    */
+    float *embedding; /* [batch, vit_embedding_dim], the head's input            */
+    float *tokens;    /* [batch, num_tokens, embed_dim], after the final norm    */
     const vit_block_output *blocks; /* [num_blocks], in any order; a block may be */
     int num_blocks;                 /*    listed more than once                   */
     VIT_RESERVED(void *, 6)
@@ -1052,6 +1053,11 @@ VIT_API const char *vit_tokenizer_example(const vit_tokenizer *tokenizer, int in
    VIT_ERROR_UNSUPPORTED if the file has none, VIT_ERROR_CORRUPT if it does not fit the encoder. */
 VIT_API vit_result vit_model_tokenizer(const vit_model *text, vit_tokenizer *tokenizer);
 
+/* Turns x[n], the vit_cosine of an image and of n texts, into probabilities, in place: softmax (one
+   text fits) or sigmoid (each alone) of logit_scale * x + logit_bias, as `text`, from
+   vit_model_text, was trained. n < 1 does nothing. */
+VIT_API void vit_text_scores(const vit_model *text, float *x, int n);
+
 #if !defined(VIT_NO_MALLOC)
 /* The embedding of a NUL-terminated text, [vit_embedding_dim], by the text encoder of `model`, which
    may be a file of both encoders. vit_cosine compares it with vit_embed's. Each call allocates and
@@ -1151,18 +1157,18 @@ VIT_API void vit_softmax(float *x, int n);
 VIT_API void vit_sigmoid(float *x, int n);
 
 /* Types of weights: X(enumerator, value, name). Files store the value. */
-#define VIT_DTYPE_LIST(X)                                                                          \
-    X(VIT_F32, 0, "f32")                                                                           \
-    X(VIT_F16, 1, "f16")   /* IEEE binary16                                 */                     \
-    X(VIT_BF16, 2, "bf16") /* upper half of an f32; rounds the layer's input */                    \
-    X(VIT_I8, 3, "int8")   /* a scale for each row of weights and of inputs */                     \
+#define VIT_DTYPE_LIST(X)                                                      \
+    X(VIT_F32, 0, "f32")                                                       \
+    X(VIT_F16, 1, "f16")   /* IEEE binary16                                 */ \
+    X(VIT_BF16, 2, "bf16") /* upper half of an f32; rounds the layer's input */ \
+    X(VIT_I8, 3, "int8")   /* a scale for each row of weights and of inputs */ \
     X(VIT_I4, 4, "int4")   /* as int8, but a binary16 scale per 32 weights  */
 
 typedef enum vit_dtype {
 #define VIT_X(name, value, text) name = value,
     VIT_DTYPE_LIST(VIT_X)
 #undef VIT_X
-        VIT_NUM_DTYPES
+    VIT_NUM_DTYPES
 } vit_dtype;
 
 /* The order of a tensor's elements; see >>format. */
@@ -1174,16 +1180,16 @@ typedef enum vit_layout {
 } vit_layout;
 
 typedef struct vit_tensor {
-    char name[64]; /* as in timm: "blocks.11.mlp.fc2.weight"                */
+    char name[64];      /* as in timm: "blocks.11.mlp.fc2.weight"                */
     vit_dtype dtype;
     vit_layout layout;
     int ndim;
-    int dims[4];       /* as in PyTorch; a panel layout has N = dims[0] and
+    int dims[4];        /* as in PyTorch; a panel layout has N = dims[0] and
                            K = the product of the others */
-    const void *data;  /* within the file; NULL from vit_architecture_tensor    */
-    uint64_t offset;   /* of data, from the start of the file                   */
-    uint64_t size;     /* in bytes, including the padding of panels             */
-    uint64_t checksum; /* vit_hash of those bytes                               */
+    const void *data;   /* within the file; NULL from vit_architecture_tensor    */
+    uint64_t offset;    /* of data, from the start of the file                   */
+    uint64_t size;      /* in bytes, including the padding of panels             */
+    uint64_t checksum;  /* vit_hash of those bytes                               */
 } vit_tensor;
 
 /* Sets the derived fields of config, and checks the other fields against LIMITS and each other. On
@@ -1242,8 +1248,8 @@ typedef struct vit_rotation {
 
 /* Cosine and sine of a pair's angle in patch `patch` of a grid, with the bits of
    vit_model_resize. */
-VIT_API void vit_rope_angle(const vit_rotation *rotation, vit_grid grid, int patch, float *cosine,
-                            float *sine);
+VIT_API void vit_rope_angle(const vit_rotation *rotation, vit_grid grid, int patch,
+                            float *cosine, float *sine);
 #endif
 
 /* XXH64 with seed 0 (Yann Collet, xxHash specification 0.1.1): init, update with any number
@@ -1333,9 +1339,9 @@ VIT_API void vit_selftest_input(const vit_config *config, float *input);
                  16 <= K. The layout is VIT_LAYOUT_GROUPS. Readers refuse int4 in VIT_LAYOUT_PANELS,
                  of version 0.1.0 */
 
-#define VIT_FILE_MAGIC   "\x89VIT\r\n\x1a\n"
+#define VIT_FILE_MAGIC "\x89VIT\r\n\x1a\n"
 #define VIT_FILE_VERSION 1
-#define VIT_ALIGN        64
+#define VIT_ALIGN 64
 
 enum {
     VIT_HEADER_VERSION = 8,
@@ -1371,72 +1377,72 @@ enum {
    is 0 for an optional hint, 1 for a field that is always present, and 2 for one that is present,
    and required of the reader, unless zero. mean and std are tensors. vit_config has the steps to
    add one. */
-#define VIT_FIELD_LIST(X)                                                                          \
-    X(int, in_chans, 1, 1, VIT_MAX_CHANS)                                                          \
-    X(int, img_height, 1, 1, 16384)                                                                \
-    X(int, img_width, 1, 1, 16384)                                                                 \
-    X(int, patch_size, 1, 1, 1024)                                                                 \
-    X(int, patch_stride, 2, 0, 1024)                                                               \
-    X(int, embed_dim, 1, 1, 16384)                                                                 \
-    X(int, depth, 1, 0, 1024)                                                                      \
-    X(int, num_heads, 1, 1, 1024)                                                                  \
-    X(int, head_dim, 1, 1, 4096)                                                                   \
-    X(int, mlp_dim, 1, 0, 262144)                                                                  \
-    X(int, num_classes, 1, 0, 1048576)                                                             \
-    X(int, representation_dim, 1, 0, 16384)                                                        \
-    X(int, representation_act, 2, 0, VIT_NUM_REPRESENTATIONS - 1)                                  \
-    X(int, has_cls_token, 1, 0, 1)                                                                 \
-    X(int, has_dist_token, 1, 0, 1)                                                                \
-    X(int, num_reg_tokens, 1, 0, 1024)                                                             \
-    X(int, positions, 1, 0, VIT_NUM_POSITIONS - 1)                                                 \
-    X(int, has_patch_bias, 1, 0, 1)                                                                \
-    X(int, has_patch_norm, 1, 0, 1)                                                                \
-    X(int, has_pre_norm, 1, 0, 1)                                                                  \
-    X(int, norm_type, 1, 0, VIT_NUM_NORM_TYPES - 1)                                                \
-    X(int, block_type, 1, 0, VIT_NUM_BLOCK_TYPES - 1)                                              \
-    X(int, attention, 2, 0, VIT_NUM_ATTENTIONS - 1)                                                \
-    X(int, has_qkv_bias, 1, 0, 1)                                                                  \
-    X(int, has_qk_norm, 1, 0, 1)                                                                   \
-    X(int, rope, 2, 0, VIT_NUM_ROPES - 1)                                                          \
-    X(int, rope_per_block, 2, 0, 1)                                                                \
-    X(int, has_rel_pos, 2, 0, 1)                                                                   \
-    X(int, has_diff_attn, 2, 0, 1)                                                                 \
-    X(int, has_attn_norm, 1, 0, 1)                                                                 \
-    X(int, has_proj_bias, 1, 0, 1)                                                                 \
-    X(int, has_layer_scale, 1, 0, 1)                                                               \
-    X(int, activation, 1, 0, VIT_NUM_ACTIVATIONS - 1)                                              \
-    X(int, has_gated_mlp, 1, 0, 1)                                                                 \
-    X(int, has_mlp_norm, 1, 0, 1)                                                                  \
-    X(int, has_final_norm, 1, 0, 1)                                                                \
-    X(int, pool, 1, 0, VIT_NUM_POOLS - 1)                                                          \
-    X(int, pool_prefix, 1, 0, 1)                                                                   \
-    X(int, pool_num_heads, 2, 0, 1024)                                                             \
-    X(int, pool_mlp_dim, 2, 0, 262144)                                                             \
-    X(int, has_fc_norm, 1, 0, 1)                                                                   \
-    X(int, head_activation, 2, 0, VIT_NUM_HEAD_ACTIVATIONS - 1)                                    \
-    X(float, norm_eps, 1, 0, 1)                                                                    \
-    X(float, attn_scale, 1, -1e6f, 1e6f)                                                           \
-    X(int, has_patch_pre_norm, 2, 0, 1)                                                            \
-    X(int, patch_cut, 2, 0, VIT_NUM_CUTS - 1)                                                      \
-    X(int, stem, 2, 0, VIT_NUM_STEMS - 1)                                                          \
-    X(int, stem_width, 2, 0, 512)                                                                  \
-    X(int, stem_stage1, 2, 0, 99)                                                                  \
-    X(int, stem_stage2, 2, 0, 99)                                                                  \
-    X(int, stem_stage3, 2, 0, 99)                                                                  \
-    X(int, stem_stage4, 2, 0, 99)                                                                  \
-    X(int, vocab_size, 2, 0, 1048576)                                                              \
-    X(float, logit_scale, 2, 0, 1e6f)                                                              \
-    X(float, logit_bias, 2, -1e6f, 1e6f)                                                           \
-    X(int, resize_height, 0, 1, 32768)                                                             \
-    X(int, resize_width, 0, 1, 32768)                                                              \
-    X(int, crop_mode, 0, 0, VIT_NUM_CROP_MODES - 1)                                                \
-    X(int, crop_rounding, 2, 0, VIT_NUM_CROP_ROUNDINGS - 1)                                        \
-    X(int, interpolation, 0, 0, VIT_NUM_INTERPOLATIONS - 1)                                        \
-    X(int, dynamic_img_size, 2, 0, 1)                                                              \
-    X(int, dynamic_img_pad, 2, 0, 1)                                                               \
-    X(int, pos_resample, 2, 0, VIT_NUM_POS_RESAMPLES - 1)                                          \
-    X(float, crop_pct, 2, 0, 4)                                                                    \
-    X(int, selftest_seed, 0, 0, 2147483647)                                                        \
+#define VIT_FIELD_LIST(X)                                                      \
+    X(int, in_chans, 1, 1, VIT_MAX_CHANS)                                      \
+    X(int, img_height, 1, 1, 16384)                                            \
+    X(int, img_width, 1, 1, 16384)                                             \
+    X(int, patch_size, 1, 1, 1024)                                             \
+    X(int, patch_stride, 2, 0, 1024)                                           \
+    X(int, embed_dim, 1, 1, 16384)                                             \
+    X(int, depth, 1, 0, 1024)                                                  \
+    X(int, num_heads, 1, 1, 1024)                                              \
+    X(int, head_dim, 1, 1, 4096)                                               \
+    X(int, mlp_dim, 1, 0, 262144)                                              \
+    X(int, num_classes, 1, 0, 1048576)                                         \
+    X(int, representation_dim, 1, 0, 16384)                                    \
+    X(int, representation_act, 2, 0, VIT_NUM_REPRESENTATIONS - 1)              \
+    X(int, has_cls_token, 1, 0, 1)                                             \
+    X(int, has_dist_token, 1, 0, 1)                                            \
+    X(int, num_reg_tokens, 1, 0, 1024)                                         \
+    X(int, positions, 1, 0, VIT_NUM_POSITIONS - 1)                             \
+    X(int, has_patch_bias, 1, 0, 1)                                            \
+    X(int, has_patch_norm, 1, 0, 1)                                            \
+    X(int, has_pre_norm, 1, 0, 1)                                              \
+    X(int, norm_type, 1, 0, VIT_NUM_NORM_TYPES - 1)                            \
+    X(int, block_type, 1, 0, VIT_NUM_BLOCK_TYPES - 1)                          \
+    X(int, attention, 2, 0, VIT_NUM_ATTENTIONS - 1)                            \
+    X(int, has_qkv_bias, 1, 0, 1)                                              \
+    X(int, has_qk_norm, 1, 0, 1)                                               \
+    X(int, rope, 2, 0, VIT_NUM_ROPES - 1)                                      \
+    X(int, rope_per_block, 2, 0, 1)                                            \
+    X(int, has_rel_pos, 2, 0, 1)                                               \
+    X(int, has_diff_attn, 2, 0, 1)                                             \
+    X(int, has_attn_norm, 1, 0, 1)                                             \
+    X(int, has_proj_bias, 1, 0, 1)                                             \
+    X(int, has_layer_scale, 1, 0, 1)                                           \
+    X(int, activation, 1, 0, VIT_NUM_ACTIVATIONS - 1)                          \
+    X(int, has_gated_mlp, 1, 0, 1)                                             \
+    X(int, has_mlp_norm, 1, 0, 1)                                              \
+    X(int, has_final_norm, 1, 0, 1)                                            \
+    X(int, pool, 1, 0, VIT_NUM_POOLS - 1)                                      \
+    X(int, pool_prefix, 1, 0, 1)                                               \
+    X(int, pool_num_heads, 2, 0, 1024)                                         \
+    X(int, pool_mlp_dim, 2, 0, 262144)                                         \
+    X(int, has_fc_norm, 1, 0, 1)                                               \
+    X(int, head_activation, 2, 0, VIT_NUM_HEAD_ACTIVATIONS - 1)                \
+    X(float, norm_eps, 1, 0, 1)                                                \
+    X(float, attn_scale, 1, -1e6f, 1e6f)                                       \
+    X(int, has_patch_pre_norm, 2, 0, 1)                                        \
+    X(int, patch_cut, 2, 0, VIT_NUM_CUTS - 1)                                  \
+    X(int, stem, 2, 0, VIT_NUM_STEMS - 1)                                      \
+    X(int, stem_width, 2, 0, 512)                                              \
+    X(int, stem_stage1, 2, 0, 99)                                              \
+    X(int, stem_stage2, 2, 0, 99)                                              \
+    X(int, stem_stage3, 2, 0, 99)                                              \
+    X(int, stem_stage4, 2, 0, 99)                                              \
+    X(int, vocab_size, 2, 0, 1048576)                                          \
+    X(float, logit_scale, 2, 0, 1e6f)                                          \
+    X(float, logit_bias, 2, -1e6f, 1e6f)                                       \
+    X(int, resize_height, 0, 1, 32768)                                         \
+    X(int, resize_width, 0, 1, 32768)                                          \
+    X(int, crop_mode, 0, 0, VIT_NUM_CROP_MODES - 1)                            \
+    X(int, crop_rounding, 2, 0, VIT_NUM_CROP_ROUNDINGS - 1)                    \
+    X(int, interpolation, 0, 0, VIT_NUM_INTERPOLATIONS - 1)                    \
+    X(int, dynamic_img_size, 2, 0, 1)                                          \
+    X(int, dynamic_img_pad, 2, 0, 1)                                           \
+    X(int, pos_resample, 2, 0, VIT_NUM_POS_RESAMPLES - 1)                      \
+    X(float, crop_pct, 2, 0, 4)                                                \
+    X(int, selftest_seed, 0, 0, 2147483647)                                    \
     X(float, selftest_tolerance, 0, 0, 1)
 
 #ifdef __cplusplus
@@ -1508,93 +1514,93 @@ enum {
 
 /* VIT__IS(x) is 1 if macro x is defined empty or as 1, else 0. It takes the second of the two
    arguments that VIT__ONE_1 and VIT__ONE_ expand to; other words expand to one. */
-#define VIT__ONE_                       0,
-#define VIT__ONE_1                      0,
+#define VIT__ONE_ 0,
+#define VIT__ONE_1 0,
 #define VIT__SECOND(first, second, ...) second
-#define VIT__IS_LIST(list)              VIT__SECOND(list 1, 0, 0)
-#define VIT__IS_VALUE(value)            VIT__IS_LIST(VIT__ONE_##value)
-#define VIT__IS(x)                      VIT__IS_VALUE(x)
+#define VIT__IS_LIST(list) VIT__SECOND(list 1, 0, 0)
+#define VIT__IS_VALUE(value) VIT__IS_LIST(VIT__ONE_##value)
+#define VIT__IS(x) VIT__IS_VALUE(x)
 
 /* Compilers, by version; 0 for others. GNU C (gcc, and clang except for Microsoft's targets) has
    assembly, attributes and builtins. Microsoft's dialect has intrinsics. */
 #if defined(__clang__)
-#define VIT__CLANG __clang_major__
+#    define VIT__CLANG __clang_major__
 #else
-#define VIT__CLANG 0
+#    define VIT__CLANG 0
 #endif
 #if defined(__GNUC__)
-#define VIT__GNU 1
+#    define VIT__GNU 1
 #else
-#define VIT__GNU 0
+#    define VIT__GNU 0
 #endif
 #if defined(_MSC_VER) && !VIT__GNU
-#define VIT__MSVC _MSC_VER
+#    define VIT__MSVC _MSC_VER
 #else
-#define VIT__MSVC 0
+#    define VIT__MSVC 0
 #endif
 #if VIT__GNU && !VIT__CLANG
-#define VIT__GCC __GNUC__
+#    define VIT__GCC __GNUC__
 #else
-#define VIT__GCC 0
+#    define VIT__GCC 0
 #endif
-#define VIT__SINCE(gcc, clang, msvc)                                                               \
+#define VIT__SINCE(gcc, clang, msvc)                                                              \
     (VIT__CLANG ? VIT__CLANG >= (clang) : VIT__GCC ? VIT__GCC >= (gcc) : VIT__MSVC >= (msvc))
 
 #if defined(__x86_64__) || (defined(_M_X64) && !defined(_M_ARM64EC))
-#define VIT__X86_64 1
+#    define VIT__X86_64 1
 #else
-#define VIT__X86_64 0
+#    define VIT__X86_64 0
 #endif
 #if defined(__aarch64__) || defined(_M_ARM64)
-#define VIT__ARM64 1
+#    define VIT__ARM64 1
 #else
-#define VIT__ARM64 0
+#    define VIT__ARM64 0
 #endif
 
 #if defined(VIT_MALLOC) != defined(VIT_FREE)
-#error "vit.h: define both VIT_MALLOC(size) and VIT_FREE(ptr), or neither"
+#    error "vit.h: define both VIT_MALLOC(size) and VIT_FREE(ptr), or neither"
 #endif
 
 /* Compilers call these four functions implicitly. Freestanding toolchains may lack the header that
    declares them. */
 #if defined(VIT_BARE_METAL) && defined(__has_include)
-#if !__has_include(<string.h>)
-#define VIT__NO_STRING_H 1
-#endif
+#    if !__has_include(<string.h>)
+#        define VIT__NO_STRING_H 1
+#    endif
 #endif
 #if defined(VIT__NO_STRING_H)
-#if defined(__cplusplus)
+#    if defined(__cplusplus)
 extern "C" {
-#endif
+#    endif
 void *memcpy(void *to, const void *from, size_t size);
 void *memmove(void *to, const void *from, size_t size);
 void *memset(void *to, int value, size_t size);
 int memcmp(const void *a, const void *b, size_t size);
-#if defined(__cplusplus)
+#    if defined(__cplusplus)
 }
-#endif
+#    endif
 #else
-#include <string.h>
+#    include <string.h>
 #endif
 
 /* Freestanding compilers would call these functions even to copy four bytes. */
 #if defined(__GNUC__) && defined(__STDC_HOSTED__)
-#if !__STDC_HOSTED__
-#define VIT__BUILTIN_COPIES
-#define memcpy __builtin_memcpy
-#define memset __builtin_memset
-#define memcmp __builtin_memcmp
-#endif
+#    if !__STDC_HOSTED__
+#        define VIT__BUILTIN_COPIES
+#        define memcpy __builtin_memcpy
+#        define memset __builtin_memset
+#        define memcmp __builtin_memcmp
+#    endif
 #endif
 
 #if !defined(VIT_NO_MALLOC) && !defined(VIT_MALLOC)
-#include <stdlib.h>
-#define VIT_MALLOC(size) malloc(size)
-#define VIT_FREE(ptr)    free(ptr)
+#    include <stdlib.h>
+#    define VIT_MALLOC(size) malloc(size)
+#    define VIT_FREE(ptr) free(ptr)
 #endif
 
 #ifndef VIT_MAX_THREADS
-#define VIT_MAX_THREADS 256
+#    define VIT_MAX_THREADS 256
 #endif
 
 /* Fails to compile, with `name` in the message, unless the condition holds. */
@@ -1602,20 +1608,20 @@ int memcmp(const void *a, const void *b, size_t size);
 
 /* Joins two words after expanding them. */
 #define VIT__PASTE_OF(a, b) a##b
-#define VIT__PASTE(a, b)    VIT__PASTE_OF(a, b)
+#define VIT__PASTE(a, b) VIT__PASTE_OF(a, b)
 
 /* Counts the rows of a list of three columns: 0 VIT_ISA_LIST(VIT__ONE_MORE). */
 #define VIT__ONE_MORE(a, b, c) +1
 
 /* Intermediate results wider than float would change every output. */
 #if defined(__FLT_EVAL_METHOD__) && (__FLT_EVAL_METHOD__ == 1 || __FLT_EVAL_METHOD__ == 2)
-#error "vit.h: float is computed wider: add -msse2 -mfpmath=sse or -fexcess-precision=fast"
+#    error "vit.h: float is computed wider: add -msse2 -mfpmath=sse or -fexcess-precision=fast"
 #endif
 
 #if defined(__BYTE_ORDER__) && defined(__ORDER_BIG_ENDIAN__)
-#define VIT__BIG_ENDIAN (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__)
+#    define VIT__BIG_ENDIAN (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__)
 #else
-#define VIT__BIG_ENDIAN 0
+#    define VIT__BIG_ENDIAN 0
 #endif
 
 #define VIT__WINDOWS VIT__IS(_WIN32)
@@ -1623,184 +1629,185 @@ int memcmp(const void *a, const void *b, size_t size);
 /* Builds for one architecture have a constant vit_config, and compilers remove the code that it
    does not need. */
 #if defined(VIT_FIXED)
-#if VIT__PASTE(VIT_FIXED, _VERSION) != VIT_VERSION
-#error "vit.h: the header that VIT_FIXED names is from another version of vit-convert"
-#endif
+#    if VIT__PASTE(VIT_FIXED, _VERSION) != VIT_VERSION
+#        error "vit.h: the header that VIT_FIXED names is from another version of vit-convert"
+#    endif
 static const vit_config vit__fixed = VIT__PASTE(VIT_FIXED, _CONFIG);
-#define VIT__IS_FIXED                  1
-#define VIT__FIXED_OR(name, otherwise) (vit__fixed.name)
-#define VIT__CONFIG(model)             ((void)(model), &vit__fixed)
-#define VIT__DTYPES                    VIT__PASTE(VIT_FIXED, _DTYPES)
-#define VIT__ATTENTION                 VIT__PASTE(VIT_FIXED, _ATTENTION)
-#define VIT__SIGNATURE                 VIT__PASTE(VIT_FIXED, _SIGNATURE)
+#    define VIT__IS_FIXED 1
+#    define VIT__FIXED_OR(name, otherwise) (vit__fixed.name)
+#    define VIT__CONFIG(model) ((void)(model), &vit__fixed)
+#    define VIT__DTYPES VIT__PASTE(VIT_FIXED, _DTYPES)
+#    define VIT__ATTENTION VIT__PASTE(VIT_FIXED, _ATTENTION)
+#    define VIT__SIGNATURE VIT__PASTE(VIT_FIXED, _SIGNATURE)
 #else
-#define VIT__IS_FIXED                  0
-#define VIT__FIXED_OR(name, otherwise) (otherwise)
-#define VIT__CONFIG(model)             (&(model)->config)
-#define VIT__DTYPES                    31u
-#define VIT__ATTENTION                 31u
-#define VIT__SIGNATURE                 0
+#    define VIT__IS_FIXED 0
+#    define VIT__FIXED_OR(name, otherwise) (otherwise)
+#    define VIT__CONFIG(model) (&(model)->config)
+#    define VIT__DTYPES 31u
+#    define VIT__ATTENTION 31u
+#    define VIT__SIGNATURE 0
 #endif
 
 /* Types of weights in this build, one bit for each vit_dtype: VIT__DTYPES of all layers,
    VIT__ATTENTION of the layers that feed attention. */
-#define VIT__HAS_F16  (VIT__IS(VIT_NO_F16) ? 0 : VIT__DTYPES >> 1 & 1)
+#define VIT__HAS_F16 (VIT__IS(VIT_NO_F16) ? 0 : VIT__DTYPES >> 1 & 1)
 #define VIT__HAS_BF16 (VIT__IS(VIT_NO_BF16) ? 0 : VIT__DTYPES >> 2 & 1)
 #define VIT__HAS_INT8 (VIT__IS(VIT_NO_INT8) ? 0 : VIT__DTYPES >> 3 & 1)
 #define VIT__HAS_INT4 (VIT__IS(VIT_NO_INT4) ? 0 : VIT__DTYPES >> 4 & 1)
-#define VIT__HAS_U8   (VIT__HAS_INT8 || VIT__HAS_INT4) /* quantised inputs, 8 bits */
-#if VIT__IS_FIXED && VIT__DTYPES >> 1 != (VIT__HAS_F16 | VIT__HAS_BF16 << 1 | VIT__HAS_INT8 << 2 | \
-                                          VIT__HAS_INT4 << 3)
-#error "vit.h: a macro VIT_NO_... leaves out a type of weights that the model of VIT_FIXED has"
+#define VIT__HAS_U8 (VIT__HAS_INT8 || VIT__HAS_INT4) /* quantised inputs, 8 bits */
+#if VIT__IS_FIXED && VIT__DTYPES >> 1 != (VIT__HAS_F16 | VIT__HAS_BF16 << 1 | \
+                                          VIT__HAS_INT8 << 2 | VIT__HAS_INT4 << 3)
+#    error "vit.h: a macro VIT_NO_... leaves out a type of weights that the model of VIT_FIXED has"
 #endif
 
 /* The arithmetic of attention in this build: integers, floats or both. */
-#define VIT__IN_INTEGERS                                                                           \
+#define VIT__IN_INTEGERS                                                       \
     ((VIT__HAS_INT8 && (VIT__ATTENTION >> 3 & 1)) || (VIT__HAS_INT4 && (VIT__ATTENTION >> 4 & 1)))
 #define VIT__IN_FLOATS ((VIT__ATTENTION & 7) != 0)
 
 #if defined(VIT_NO_TEXT)
-#define VIT__TEXTS        0
-#define VIT__TEXT(string) NULL
+#    define VIT__TEXTS 0
+#    define VIT__TEXT(string) NULL
 #else
-#define VIT__TEXTS        1
-#define VIT__TEXT(string) string
+#    define VIT__TEXTS 1
+#    define VIT__TEXT(string) string
 #endif
 
-#define VIT__LOGITS_ONLY  VIT__IS(VIT_LOGITS_ONLY)
-#define VIT__EXECUTOR     (!VIT__IS(VIT_NO_EXECUTOR))
+#define VIT__LOGITS_ONLY VIT__IS(VIT_LOGITS_ONLY)
+#define VIT__EXECUTOR (!VIT__IS(VIT_NO_EXECUTOR))
 #define VIT__TEXT_ENCODER VIT__IS(VIT_TEXT_ENCODER)
-#define VIT__MMAP         (!VIT__IS(VIT_NO_STDIO) && !VIT__IS(VIT_NO_MMAP))     /* needs files */
-#define VIT__POOL         (!VIT__IS(VIT_NO_THREADS) && !VIT__IS(VIT_NO_MALLOC)) /* allocates itself */
+#define VIT__MMAP (!VIT__IS(VIT_NO_STDIO) && !VIT__IS(VIT_NO_MMAP))     /* needs files */
+#define VIT__POOL (!VIT__IS(VIT_NO_THREADS) && !VIT__IS(VIT_NO_MALLOC)) /* allocates itself */
 
 /* A small windows.h, included only by the implementation. */
 #if VIT__WINDOWS && (VIT__MMAP || VIT__POOL || !defined(VIT_NO_STDIO))
-#ifndef WIN32_LEAN_AND_MEAN
-#define WIN32_LEAN_AND_MEAN
-#endif
-#ifndef NOMINMAX
-#define NOMINMAX
-#endif
-#include <windows.h>
+#    ifndef WIN32_LEAN_AND_MEAN
+#        define WIN32_LEAN_AND_MEAN
+#    endif
+#    ifndef NOMINMAX
+#        define NOMINMAX
+#    endif
+#    include <windows.h>
 #endif
 
 /* These headers declare everything used here under -std=c99, without feature macros. */
 #if !VIT__WINDOWS && VIT__MMAP
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#    include <fcntl.h>
+#    include <sys/mman.h>
+#    include <sys/stat.h>
+#    include <unistd.h>
 #endif
 #if !VIT__WINDOWS && VIT__POOL
-#include <pthread.h>
-#include <unistd.h>
-#if defined(__linux__)
-#include <sys/prctl.h>
-#endif
+#    include <pthread.h>
+#    include <unistd.h>
+#    if defined(__linux__)
+#        include <sys/prctl.h>
+#    endif
 #endif
 
 /* CPU affinity and quotas are read from /proc and /sys. Tests put VIT__ROOT in front of these
    paths. */
 #if defined(__linux__) && VIT__POOL && !defined(VIT_NO_STDIO)
-#define VIT__PROC 1
-#define VIT__PATH 1024
-#ifndef VIT__ROOT
-#define VIT__ROOT ""
-#endif
+#    define VIT__PROC 1
+#    define VIT__PATH 1024
+#    ifndef VIT__ROOT
+#        define VIT__ROOT ""
+#    endif
 #else
-#define VIT__PROC 0
+#    define VIT__PROC 0
 #endif
 #ifndef VIT_NO_STDIO
-#include <errno.h>
-#include <limits.h>
-#include <stdio.h>
+#    include <errno.h>
+#    include <limits.h>
+#    include <stdio.h>
 #endif
 
 /* A build without optimisation is for debugging and is compiled often. It sets VIT__SMALL and has
    no tiers beyond AVX2, which give the same bits. VIT_UNOPTIMIZED keeps all of them. */
 #if VIT__GNU && !defined(VIT_UNOPTIMIZED) && !defined(__OPTIMIZE__) /* pragmas change it below */
-#define VIT__UNOPTIMIZED 1
+#    define VIT__UNOPTIMIZED 1
 #else
-#define VIT__UNOPTIMIZED 0
+#    define VIT__UNOPTIMIZED 0
 #endif
 
 /* The kernels of this build. All tiers of the CPU family are compiled in, regardless of the
    compiler's flags, and one is chosen at run time. A compiler that may use FMA would fuse the
    products of SSE2, so that tier is left out; plain C then uses FMA too. */
 #if !defined(VIT_NO_SIMD) && !defined(VIT_NO_SSE2) && !defined(__FMA__) && !defined(__FMA4__)
-#if (VIT__GNU && defined(__SSE2__)) || (VIT__MSVC && VIT__X86_64 && !defined(__AVX2__))
-#define VIT__SSE2 1
-#endif
+#    if (VIT__GNU && defined(__SSE2__)) || (VIT__MSVC && VIT__X86_64 && !defined(__AVX2__))
+#        define VIT__SSE2 1
+#    endif
 #endif
 #if !defined(VIT__SSE2)
-#define VIT__SSE2 0
+#    define VIT__SSE2 0
 #endif
 #if !defined(VIT_NO_SIMD) && !defined(VIT_NO_AVX2) && VIT__X86_64 && VIT__SINCE(1, 1, 1920)
-#define VIT__AVX2 1
+#    define VIT__AVX2 1
 #else
-#define VIT__AVX2 0
+#    define VIT__AVX2 0
 #endif
 #if VIT__AVX2 && !defined(VIT_NO_AVX512) && !VIT__UNOPTIMIZED
-#define VIT__AVX512 1
+#    define VIT__AVX512 1
 #else
-#define VIT__AVX512 0
+#    define VIT__AVX512 0
 #endif
 /* Instructions that need a recent compiler and assembler. */
 #if VIT__AVX2 && VIT__SINCE(11, 12, 1930) && !VIT__UNOPTIMIZED
-#define VIT__AVXVNNI 1
+#    define VIT__AVXVNNI 1
 #else
-#define VIT__AVXVNNI 0
+#    define VIT__AVXVNNI 0
 #endif
 #if VIT__AVX512 && VIT__SINCE(10, 9, 1930)
-#define VIT__AVX512BF16 1
+#    define VIT__AVX512BF16 1
 #else
-#define VIT__AVX512BF16 0
+#    define VIT__AVX512BF16 0
 #endif
 
 /* 64-bit ARM. In GNU C the tiers beyond the base use inline assembly, because clang before 16
    offers their intrinsics only to whole files. */
-#if !defined(VIT_NO_SIMD) && !defined(VIT_NO_NEON) && VIT__ARM64 && !defined(__AARCH64EB__) &&     \
+#if !defined(VIT_NO_SIMD) && !defined(VIT_NO_NEON) && VIT__ARM64 && !defined(__AARCH64EB__) && \
     ((VIT__GNU && defined(__ARM_NEON)) || VIT__MSVC)
-#define VIT__NEON 1
+#    define VIT__NEON 1
 #else
-#define VIT__NEON 0
+#    define VIT__NEON 0
 #endif
 #if VIT__NEON && VIT__SINCE(8, VIT__MSVC ? 16 : 1, 1930)
-#define VIT__NEON_DOTPROD 1
+#    define VIT__NEON_DOTPROD 1
 #else
-#define VIT__NEON_DOTPROD 0
+#    define VIT__NEON_DOTPROD 0
 #endif
 #if VIT__NEON_DOTPROD && VIT__SINCE(10, 13, 9999)
-#define VIT__NEON_I8MM 1 /* and bf16, which cl.exe lacks */
+#    define VIT__NEON_I8MM 1 /* and bf16, which cl.exe lacks */
 #else
-#define VIT__NEON_I8MM 0
+#    define VIT__NEON_I8MM 0
 #endif
 
 /* 32-bit ARM, by the compiler's flags: Cortex-M has no detection at run time. */
-#if !defined(VIT_NO_SIMD) && VIT__GNU && defined(__ARM_FEATURE_SIMD32) && !defined(__ARM_BIG_ENDIAN)
-#define VIT__CORTEX 1
+#if !defined(VIT_NO_SIMD) && VIT__GNU && defined(__ARM_FEATURE_SIMD32) && \
+    !defined(__ARM_BIG_ENDIAN)
+#    define VIT__CORTEX 1
 #else
-#define VIT__CORTEX 0
+#    define VIT__CORTEX 0
 #endif
 #if VIT__CORTEX && !defined(VIT_NO_HELIUM) && defined(__ARM_FEATURE_MVE)
-#if __ARM_FEATURE_MVE == 3 /* integers and floats */
-#define VIT__HELIUM 1
-#endif
+#    if __ARM_FEATURE_MVE == 3 /* integers and floats */
+#        define VIT__HELIUM 1
+#    endif
 #endif
 #if !defined(VIT__HELIUM)
-#define VIT__HELIUM 0
+#    define VIT__HELIUM 0
 #endif
 #if VIT__CORTEX && !VIT__HELIUM && !defined(VIT_NO_SMLAD) && VIT__HAS_U8
-#define VIT__SMLAD 1
+#    define VIT__SMLAD 1
 #else
-#define VIT__SMLAD 0
+#    define VIT__SMLAD 0
 #endif
 
 /* WebAssembly. Engines accept or refuse a module as a whole. */
 #if !defined(VIT_NO_SIMD) && !defined(VIT_NO_WASM_SIMD) && defined(__wasm_simd128__)
-#define VIT__WASM_SIMD 1
+#    define VIT__WASM_SIMD 1
 #else
-#define VIT__WASM_SIMD 0
+#    define VIT__WASM_SIMD 0
 #endif
 
 /* Kernels that add products of int8 in 16 bits, if section "fits16" of the file allows it. */
@@ -1809,11 +1816,11 @@ static const vit_config vit__fixed = VIT__PASTE(VIT_FIXED, _CONFIG);
 /* The plain C tier exists only where it may be the best one or was requested. Builds for one model
    and one CPU with a better tier omit it, and so do CPUs that always have a vector tier. */
 #if VIT__IS_FIXED && (VIT__SMLAD || VIT__HELIUM)
-#define VIT__SCALAR 0
+#    define VIT__SCALAR 0
 #elif !defined(VIT_SCALAR) && ((VIT__SSE2 && VIT__X86_64) || VIT__NEON || VIT__WASM_SIMD)
-#define VIT__SCALAR 0
+#    define VIT__SCALAR 0
 #else
-#define VIT__SCALAR 1
+#    define VIT__SCALAR 1
 #endif
 
 /* Tiers with vectors. */
@@ -1826,253 +1833,259 @@ static const vit_config vit__fixed = VIT__PASTE(VIT_FIXED, _CONFIG);
 #define VIT__HAS_FITS16 (VIT__ADDS_16 || !VIT__IS_FIXED)
 
 #if VIT__NEON
-#include <arm_neon.h>
+#    include <arm_neon.h>
 #endif
 #if VIT__HELIUM
-#include <arm_mve.h>
+#    include <arm_mve.h>
 #endif
 #if VIT__WASM_SIMD
-#include <wasm_simd128.h>
+#    include <wasm_simd128.h>
 #endif
 /* How the instructions of an ARM CPU are detected at run time. */
 #define VIT__ASKS (VIT__NEON && !VIT__IS(VIT_BARE_METAL))
 #if VIT__ASKS && defined(__linux__) && defined(__has_include)
-#if __has_include(<sys/auxv.h>)
-#include <sys/auxv.h>
-#define VIT__AUXV 1
-#endif
+#    if __has_include(<sys/auxv.h>)
+#        include <sys/auxv.h>
+#        define VIT__AUXV 1
+#    endif
 #elif VIT__ASKS && defined(__APPLE__)
-#include <sys/types.h>
-#include <sys/sysctl.h>
+#    include <sys/types.h>
+#    include <sys/sysctl.h>
 #endif
 
 #if VIT__SSE2
-#include <emmintrin.h>
+#    include <emmintrin.h>
 #endif
 
 /* g++ 12 warns inside its own avx512 headers (gcc bug 105593). */
 #if VIT__AVX2
-#if VIT__GCC
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#endif
-#if VIT__GNU
-#include <cpuid.h>
-#endif
-#include <immintrin.h>
-#if VIT__GCC
-#pragma GCC diagnostic pop
-#endif
+#    if VIT__GCC
+#        pragma GCC diagnostic push
+#        pragma GCC diagnostic ignored "-Wuninitialized"
+#        pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#    endif
+#    if VIT__GNU
+#        include <cpuid.h>
+#    endif
+#    include <immintrin.h>
+#    if VIT__GCC
+#        pragma GCC diagnostic pop
+#    endif
 #endif
 #if VIT__MSVC
-#include <intrin.h>
+#    include <intrin.h>
 #endif
 /* clang before 17 omits these headers for Microsoft's targets. */
 #if VIT__MSVC && VIT__AVX2 && VIT__CLANG && VIT__CLANG < 17
-#include <smmintrin.h>
-#include <avxintrin.h>
-#include <avx2intrin.h>
-#include <f16cintrin.h>
-#include <fmaintrin.h>
-#include <avxvnniintrin.h>
-#include <avx512fintrin.h>
-#include <avx512vlintrin.h>
-#include <avx512bwintrin.h>
-#include <avx512dqintrin.h>
-#include <avx512vlbwintrin.h>
-#include <avx512vldqintrin.h>
-#include <avx512vnniintrin.h>
-#include <avx512bf16intrin.h>
+#    include <smmintrin.h>
+#    include <avxintrin.h>
+#    include <avx2intrin.h>
+#    include <f16cintrin.h>
+#    include <fmaintrin.h>
+#    include <avxvnniintrin.h>
+#    include <avx512fintrin.h>
+#    include <avx512vlintrin.h>
+#    include <avx512bwintrin.h>
+#    include <avx512dqintrin.h>
+#    include <avx512vlbwintrin.h>
+#    include <avx512vldqintrin.h>
+#    include <avx512vnniintrin.h>
+#    include <avx512bf16intrin.h>
 #endif
 
 /* A region of functions compiled for a larger instruction set than the rest of the file. Vector
    types must not be passed across its border; plain C bodies may be inlined into it. */
 #define VIT__PRAGMA(...) _Pragma(#__VA_ARGS__)
 #ifndef VIT__TARGET_BEGIN /* tests/simde emulates missing instructions */
-#if VIT__SIMD && VIT__CLANG
-#define VIT__TARGET_WIDTH(bits)
-#define VIT__TARGET_BEGIN(isa)                                                                     \
-    VIT__PRAGMA(clang attribute push(__attribute__((target(isa))), apply_to = function))
-#define VIT__TARGET_END VIT__PRAGMA(clang attribute pop)
-#elif VIT__MSVC
-#define VIT__TARGET_WIDTH(bits)
-#define VIT__TARGET_BEGIN(isa)
-#define VIT__TARGET_END
-#elif VIT__SIMD /* needed for gcc to use full-width registers in plain C and memcpy */
-#define VIT__TARGET_WIDTH(bits) ",prefer-vector-width=" #bits
-#define VIT__TARGET_BEGIN(isa)  VIT__PRAGMA(GCC push_options) VIT__PRAGMA(GCC target(isa))
-#define VIT__TARGET_END         VIT__PRAGMA(GCC pop_options)
-#endif
+#    if VIT__SIMD && VIT__CLANG
+#        define VIT__TARGET_WIDTH(bits)
+#        define VIT__TARGET_BEGIN(isa)                                                            \
+            VIT__PRAGMA(clang attribute push(__attribute__((target(isa))), apply_to = function))
+#        define VIT__TARGET_END VIT__PRAGMA(clang attribute pop)
+#    elif VIT__MSVC
+#        define VIT__TARGET_WIDTH(bits)
+#        define VIT__TARGET_BEGIN(isa)
+#        define VIT__TARGET_END
+#    elif VIT__SIMD /* needed for gcc to use full-width registers in plain C and memcpy */
+#        define VIT__TARGET_WIDTH(bits) ",prefer-vector-width=" #bits
+#        define VIT__TARGET_BEGIN(isa) VIT__PRAGMA(GCC push_options) VIT__PRAGMA(GCC target(isa))
+#        define VIT__TARGET_END VIT__PRAGMA(GCC pop_options)
+#    endif
 /* x86: c += dot products of x and w, and c += sum. GNU C uses assembly, because gcc 12 spills or
    copies the accumulators of these intrinsics. */
-#if VIT__GNU
-#define VIT__DOT(instruction, intrinsic, c, x, w)                                                  \
-    __asm__(instruction " %2, %1, %0" : "+v"(c) : "v"(x), "v"(w));
-#define VIT__ADD(instruction, intrinsic, c, sum)                                                   \
-    __asm__(instruction " %1, %0, %0" : "+v"(c) : "v"(sum));
-#else
-#define VIT__DOT(instruction, intrinsic, c, x, w) c = intrinsic(c, x, w);
-#define VIT__ADD(instruction, intrinsic, c, sum)  c = intrinsic(c, sum);
-#endif
+#    if VIT__GNU
+#        define VIT__DOT(instruction, intrinsic, c, x, w)                                         \
+            __asm__(instruction " %2, %1, %0" : "+v"(c) : "v"(x), "v"(w));
+#        define VIT__ADD(instruction, intrinsic, c, sum)                                          \
+            __asm__(instruction " %1, %0, %0" : "+v"(c) : "v"(sum));
+#    else
+#        define VIT__DOT(instruction, intrinsic, c, x, w) c = intrinsic(c, x, w);
+#        define VIT__ADD(instruction, intrinsic, c, sum) c = intrinsic(c, sum);
+#    endif
 #endif
 #define VIT__TARGET_HASWELL "avx2,fma,f16c"
 #define VIT__TARGET_SKYLAKE VIT__TARGET_HASWELL ",avx512f,avx512bw,avx512dq,avx512vl"
 
 #if VIT__CLANG
-#define VIT__TARGET_NEON(feature) feature
+#    define VIT__TARGET_NEON(feature) feature
 #elif VIT__NEON && __ARM_ARCH >= 9
-#define VIT__TARGET_NEON(feature) "+" feature
+#    define VIT__TARGET_NEON(feature) "+" feature
 #else /* binutils up to 2.40 need the base architecture too */
-#define VIT__TARGET_NEON(feature) "arch=armv8.2-a+" feature
+#    define VIT__TARGET_NEON(feature) "arch=armv8.2-a+" feature
 #endif
 
 /* Kernel steps in assembly for GNU C: from intrinsics, gcc 12 and clang 14 spill the accumulators
    or move loads up and down. Other compilers get the same steps as intrinsics. */
 #if VIT__GNU
-#define VIT__HIDE_SSE2(x)             __asm__("" : "+x"(x));
-#define VIT__HIDE(x)                  __asm__("" : "+r"(x)); /* pointer or integer */
-#define VIT__ADD_SSE2(c, sum)         __asm__("paddd %1, %0" : "+x"(c) : "x"(sum));
-#define VIT__ADD_F32_SSE2(c, product) __asm__("addps %1, %0" : "+x"(c) : "x"(product));
-#define VIT__MADDUBS_AVX2(sum, x, w)  /* w: a pointer */                                           \
-    __asm__("vpmaddubsw %2, %1, %0" : "=x"(sum) : "x"(x), "m"(*(w)));
-#define VIT__FENCE_NEON          __asm__ __volatile__("" : : : "memory");
-#define VIT__FMLA_NEON(c, w, x)  __asm__("fmla %0.4s, %1.4s, %2.s[0]" : "+w"(c) : "w"(w), "w"(x));
-#define VIT__SDOT_NEON(c, w, x)  __asm__("sdot %0.4s, %1.16b, %2.4b[0]" : "+w"(c) : "w"(w), "w"(x));
-#define VIT__SMMLA_NEON(c, x, w) __asm__("smmla %0.4s, %1.16b, %2.16b" : "+w"(c) : "w"(x), "w"(w));
+#    define VIT__HIDE_SSE2(x) __asm__("" : "+x"(x));
+#    define VIT__HIDE(x) __asm__("" : "+r"(x)); /* pointer or integer */
+#    define VIT__ADD_SSE2(c, sum) __asm__("paddd %1, %0" : "+x"(c) : "x"(sum));
+#    define VIT__ADD_F32_SSE2(c, product) __asm__("addps %1, %0" : "+x"(c) : "x"(product));
+#    define VIT__MADDUBS_AVX2(sum, x, w) /* w: a pointer */                                       \
+        __asm__("vpmaddubsw %2, %1, %0" : "=x"(sum) : "x"(x), "m"(*(w)));
+#    define VIT__FENCE_NEON __asm__ __volatile__("" : : : "memory");
+#    define VIT__FMLA_NEON(c, w, x)                                                               \
+        __asm__("fmla %0.4s, %1.4s, %2.s[0]" : "+w"(c) : "w"(w), "w"(x));
+#    define VIT__SDOT_NEON(c, w, x)                                                               \
+        __asm__("sdot %0.4s, %1.16b, %2.4b[0]" : "+w"(c) : "w"(w), "w"(x));
+#    define VIT__SMMLA_NEON(c, x, w)                                                              \
+        __asm__("smmla %0.4s, %1.16b, %2.16b" : "+w"(c) : "w"(x), "w"(w));
 #else
-#define VIT__HIDE_SSE2(x)
-#define VIT__HIDE(x)
-#define VIT__ADD_SSE2(c, sum)         c = _mm_add_epi32(c, sum);
-#define VIT__ADD_F32_SSE2(c, product) c = _mm_add_ps(c, product);
-#define VIT__MADDUBS_AVX2(sum, x, w)  sum = _mm256_maddubs_epi16(x, _mm256_loadu_si256(w));
-#define VIT__FENCE_NEON
-#define VIT__FMLA_NEON(c, w, x)  c = vfmaq_n_f32(c, w, x);
-#define VIT__SDOT_NEON(c, w, x)  c = vdotq_lane_s32(c, w, vreinterpret_s8_f32(vdup_n_f32(x)), 0);
-#define VIT__SMMLA_NEON(c, x, w) c = vmmlaq_s32(c, vreinterpretq_s8_u8(x), w);
+#    define VIT__HIDE_SSE2(x)
+#    define VIT__HIDE(x)
+#    define VIT__ADD_SSE2(c, sum) c = _mm_add_epi32(c, sum);
+#    define VIT__ADD_F32_SSE2(c, product) c = _mm_add_ps(c, product);
+#    define VIT__MADDUBS_AVX2(sum, x, w) sum = _mm256_maddubs_epi16(x, _mm256_loadu_si256(w));
+#    define VIT__FENCE_NEON
+#    define VIT__FMLA_NEON(c, w, x) c = vfmaq_n_f32(c, w, x);
+#    define VIT__SDOT_NEON(c, w, x)                                                               \
+        c = vdotq_lane_s32(c, w, vreinterpret_s8_f32(vdup_n_f32(x)), 0);
+#    define VIT__SMMLA_NEON(c, x, w) c = vmmlaq_s32(c, vreinterpretq_s8_u8(x), w);
 #endif
 
 /* memcpy for use inside a region, where gcc does not inline libc's own wrapper. */
 #if VIT__GNU
-#define VIT__COPY __builtin_memcpy
+#    define VIT__COPY __builtin_memcpy
 #else
-#define VIT__COPY memcpy
+#    define VIT__COPY memcpy
 #endif
 
 /* a * b + c, rounded once, by one instruction in the tiers that have it. */
 #if VIT__GNU
-#define VIT__FMA(a, b, c) __builtin_fmaf(a, b, c)
+#    define VIT__FMA(a, b, c) __builtin_fmaf(a, b, c)
 #elif VIT__NEON
-#define VIT__FMA(a, b, c) vget_lane_f32(vfma_f32(vdup_n_f32(c), vdup_n_f32(a), vdup_n_f32(b)), 0)
+#    define VIT__FMA(a, b, c)                                                                     \
+        vget_lane_f32(vfma_f32(vdup_n_f32(c), vdup_n_f32(a), vdup_n_f32(b)), 0)
 #elif VIT__AVX2
-#define VIT__FMA(a, b, c) _mm_cvtss_f32(_mm_fmadd_ss(_mm_set_ss(a), _mm_set_ss(b), _mm_set_ss(c)))
+#    define VIT__FMA(a, b, c)                                                                     \
+        _mm_cvtss_f32(_mm_fmadd_ss(_mm_set_ss(a), _mm_set_ss(b), _mm_set_ss(c)))
 #endif
 
 /* The FPU's square root, correctly rounded: VIT__SQRT(x) replaces x. */
 #if VIT__GNU && defined(__SSE__)
-#define VIT__SQRT(x) __asm__("sqrtss %0, %0" : "+x"(x))
+#    define VIT__SQRT(x) __asm__("sqrtss %0, %0" : "+x"(x))
 #elif VIT__GNU && defined(__aarch64__)
-#define VIT__SQRT(x) __asm__("fsqrt %s0, %s0" : "+w"(x))
+#    define VIT__SQRT(x) __asm__("fsqrt %s0, %s0" : "+w"(x))
 #elif VIT__GNU && defined(__arm__) && defined(__ARM_FP)
-#if __ARM_FP & 4
-#define VIT__SQRT(x) __asm__("vsqrt.f32 %0, %0" : "+t"(x))
-#endif
+#    if __ARM_FP & 4
+#        define VIT__SQRT(x) __asm__("vsqrt.f32 %0, %0" : "+t"(x))
+#    endif
 #elif VIT__MSVC && VIT__X86_64
-#define VIT__SQRT(x) x = _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x)))
+#    define VIT__SQRT(x) x = _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x)))
 #elif VIT__MSVC && VIT__NEON
-#define VIT__SQRT(x) x = vget_lane_f32(vsqrt_f32(vdup_n_f32(x)), 0)
+#    define VIT__SQRT(x) x = vget_lane_f32(vsqrt_f32(vdup_n_f32(x)), 0)
 #endif
 
 /* Fewer copies of loops, with the same bits, for -Os and unoptimised builds. */
 #if defined(__OPTIMIZE_SIZE__) || VIT__UNOPTIMIZED
-#define VIT__SMALL 1
+#    define VIT__SMALL 1
 #else
-#define VIT__SMALL 0
+#    define VIT__SMALL 0
 #endif
 
 /* Bodies shared by the tiers must be inlined into each tier's wrapper; otherwise they would use the
    file's base instruction set. */
 #if VIT__GNU
-#define VIT__NOINLINE   __attribute__((noinline))
-#define VIT__INLINE     static inline __attribute__((always_inline))
-#define VIT__ALIGNED_64 __attribute__((aligned(64)))
+#    define VIT__NOINLINE __attribute__((noinline))
+#    define VIT__INLINE static inline __attribute__((always_inline))
+#    define VIT__ALIGNED_64 __attribute__((aligned(64)))
 #elif VIT__MSVC
-#define VIT__NOINLINE   __declspec(noinline)
-#define VIT__INLINE     static __forceinline
-#define VIT__ALIGNED_64 __declspec(align(64))
+#    define VIT__NOINLINE __declspec(noinline)
+#    define VIT__INLINE static __forceinline
+#    define VIT__ALIGNED_64 __declspec(align(64))
 #else
-#define VIT__INLINE static inline
+#    define VIT__INLINE static inline
 #endif
 
 /* Unoptimised, a forward pass takes 25 times as long by gcc and 60 times by clang, so a message
    warns. gcc's pragma still optimises >>math to >>words; clang has none. */
 #if VIT__UNOPTIMIZED || (!defined(VIT_UNOPTIMIZED) && !VIT__GNU && defined(_DEBUG))
-#pragma message("vit.h is compiled without optimisation: use -O2, or define VIT_UNOPTIMIZED")
+#    pragma message("vit.h is compiled without optimisation: use -O2, or define VIT_UNOPTIMIZED")
 #endif
 #if VIT__UNOPTIMIZED && VIT__GCC
-#define VIT__OPTIMIZE_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize (\"O1\")")
-#define VIT__OPTIMIZE_END   _Pragma("GCC pop_options")
+#    define VIT__OPTIMIZE_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize (\"O1\")")
+#    define VIT__OPTIMIZE_END _Pragma("GCC pop_options")
 #else
-#define VIT__OPTIMIZE_BEGIN
-#define VIT__OPTIMIZE_END
+#    define VIT__OPTIMIZE_BEGIN
+#    define VIT__OPTIMIZE_END
 #endif
 
 /* Cold code is compiled for size, which saves a fifth of the compile time and a seventh of the
    code. COMPACT code, the loops over pixels and rows, is compiled for size in WebAssembly only,
    where a module is fetched before it runs. */
-#define VIT__SIZE_CLANG                                                                            \
+#define VIT__SIZE_CLANG                                                                           \
     _Pragma("clang attribute push(__attribute__((minsize)), apply_to = function)")
 #if VIT__CLANG && defined(__OPTIMIZE__) && (defined(__wasm__) || !defined(__OPTIMIZE_SIZE__))
-#define VIT__COLD_BEGIN VIT__SIZE_CLANG
-#define VIT__COLD_END   _Pragma("clang attribute pop")
+#    define VIT__COLD_BEGIN VIT__SIZE_CLANG
+#    define VIT__COLD_END _Pragma("clang attribute pop")
 #elif VIT__GCC && defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__)
-#define VIT__COLD_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize (\"Os\")")
-#define VIT__COLD_END   _Pragma("GCC pop_options")
+#    define VIT__COLD_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize (\"Os\")")
+#    define VIT__COLD_END _Pragma("GCC pop_options")
 #else
-#define VIT__COLD_BEGIN
-#define VIT__COLD_END
+#    define VIT__COLD_BEGIN
+#    define VIT__COLD_END
 #endif
 #if VIT__CLANG && defined(__wasm__)
-#define VIT__COMPACT_BEGIN VIT__SIZE_CLANG
-#define VIT__COMPACT_END   _Pragma("clang attribute pop")
+#    define VIT__COMPACT_BEGIN VIT__SIZE_CLANG
+#    define VIT__COMPACT_END _Pragma("clang attribute pop")
 #else
-#define VIT__COMPACT_BEGIN
-#define VIT__COMPACT_END
+#    define VIT__COMPACT_BEGIN
+#    define VIT__COMPACT_END
 #endif
 
 /* Inline, except with -Os, where calls save code and keep the frame out of the caller's. */
 #if VIT__SMALL && VIT__GNU
-#define VIT__CALL __attribute__((noinline)) static
+#    define VIT__CALL __attribute__((noinline)) static
 #else
-#define VIT__CALL static inline
+#    define VIT__CALL static inline
 #endif
 
 /* Asserts that a pointer is a multiple of 4: some CPUs need that to load a float, or any word, in
    one instruction. */
 #if VIT__GNU
-#define VIT__ALIGNED_4(p) __builtin_assume_aligned(p, 4)
+#    define VIT__ALIGNED_4(p) __builtin_assume_aligned(p, 4)
 #else
-#define VIT__ALIGNED_4(p) (p)
+#    define VIT__ALIGNED_4(p) (p)
 #endif
 
 /* Hints that the cache line of an address will be needed. */
 #if VIT__GNU
-#define VIT__PREFETCH(p) __builtin_prefetch(p)
+#    define VIT__PREFETCH(p) __builtin_prefetch(p)
 #elif VIT__SSE2 || VIT__AVX2
-#define VIT__PREFETCH(p) _mm_prefetch((const char *)(p), _MM_HINT_T0)
+#    define VIT__PREFETCH(p) _mm_prefetch((const char *)(p), _MM_HINT_T0)
 #elif VIT__MSVC && VIT__ARM64
-#define VIT__PREFETCH(p) __prefetch(p)
+#    define VIT__PREFETCH(p) __prefetch(p)
 #else
-#define VIT__PREFETCH(p) ((void)(p))
+#    define VIT__PREFETCH(p) ((void)(p))
 #endif
 
 /* The fused multiply-add is one instruction if the base instruction set has it or compiler flags
    promise it. Elsewhere the plain C tier computes it in software. */
-#if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || VIT__ARM64 || defined(__riscv_flen) ||       \
-    defined(__s390x__) || defined(__FP_FAST_FMAF)
-#define VIT__HAS_FMA 1
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || VIT__ARM64 || \
+    defined(__riscv_flen) || defined(__s390x__) || defined(__FP_FAST_FMAF)
+#    define VIT__HAS_FMA 1
 #else
-#define VIT__HAS_FMA 0
+#    define VIT__HAS_FMA 0
 #endif
 
 /* ------------------------------------------------------------------------- */
@@ -2241,7 +2254,7 @@ static void vit__put_shape(vit__text *text, const vit_tensor *tensor) {
 
 VIT_API const char *vit_result_string(vit_result result) {
     switch (result) {
-#define VIT_X(name, value, text)                                                                   \
+#define VIT_X(name, value, text)                                               \
     case name: return text;
         VIT_RESULT_LIST(VIT_X)
 #undef VIT_X
@@ -2251,7 +2264,7 @@ VIT_API const char *vit_result_string(vit_result result) {
 
 VIT_API const char *vit_phase_name(vit_phase phase) {
     switch (phase) {
-#define VIT_X(name, value, text)                                                                   \
+#define VIT_X(name, value, text)                                               \
     case name: return text;
         VIT_PHASE_LIST(VIT_X)
 #undef VIT_X
@@ -2262,12 +2275,10 @@ VIT_API const char *vit_phase_name(vit_phase phase) {
 
 /* --- checksum: XXH64 ------------------------------------------------------- */
 
-static const uint64_t vit__primes[6] = { 0,
-                                         0x9E3779B185EBCA87ull,
-                                         0xC2B2AE3D27D4EB4Full,
-                                         0x165667B19E3779F9ull,
-                                         0x85EBCA77C2B2AE63ull,
-                                         0x27D4EB2F165667C5ull };
+static const uint64_t vit__primes[6] = {
+    0,                     0x9E3779B185EBCA87ull, 0xC2B2AE3D27D4EB4Full,
+    0x165667B19E3779F9ull, 0x85EBCA77C2B2AE63ull, 0x27D4EB2F165667C5ull
+};
 
 VIT__INLINE uint64_t vit__rotate(uint64_t x, int n) { return x << n | x >> (-n & 63); }
 
@@ -2293,7 +2304,8 @@ static void vit__hash_blocks(vit_hash *hash, const unsigned char *p, size_t num_
     uint64_t a = hash->lane[0], b = hash->lane[1], c = hash->lane[2], d = hash->lane[3];
     int l;
     for (; VIT__SMALL && num_blocks; num_blocks--)
-        for (l = 0; l < 4; l++, p += 8) hash->lane[l] = vit__hash_round(hash->lane[l], vit__u64(p));
+        for (l = 0; l < 4; l++, p += 8)
+            hash->lane[l] = vit__hash_round(hash->lane[l], vit__u64(p));
     if (VIT__SMALL) return;
     for (; num_blocks; num_blocks--, p += 32) {
         a = vit__hash_round(a, vit__u64(p));
@@ -2431,74 +2443,74 @@ VIT__COLD_BEGIN
    patch, (grid_height * 2 - 1) rows of (grid_width * 2 - 1), both from the most negative. Three
    more follow: from the class token to a patch, from a patch to the class token, and from the class
    token to itself. */
-#define VIT__FRONT_LIST(X)                                                                         \
-    X(mean, "preprocess.mean", TENSOR, "C", "", '-')                                               \
-    X(std, "preprocess.std", TENSOR, "C", "", '-')                                                 \
-    X(cls_token, "cls_token", TENSOR, "11D", "c", '-')                                             \
-    X(dist_token, "dist_token", TENSOR, "11D", "d", '-')                                           \
-    X(reg_token, "reg_token", TENSOR, "1GD", "g", '-')                                             \
-    X(token_embed, "token_embed", LINEAR, "LD", "V", '-')                                          \
-    X(pos_embed, "pos_embed", TENSOR, "1TD", "p", '-')                                             \
-    X(root, "patch_embed.backbone.stem.conv", LINEAR, "JC77", "R", '-')                            \
-    X(root_norm, "patch_embed.backbone.stem.norm", NORM, "J", "R", '+')                            \
-    X(conv0, "patch_embed.backbone.0.conv", LINEAR, "JC44", "C", '+')                              \
-    X(conv1, "patch_embed.backbone.1.conv", LINEAR, "JJ22", "C", '+')                              \
-    X(patch_pre_norm, "patch_embed.pre_norm", NORM, "IPP", "v", 'l')                               \
-    X(rope_cos, "rope.cos", TENSOR, "NS", "x", '-')                                                \
-    X(rope_sin, "rope.sin", TENSOR, "NS", "x", '-')                                                \
-    X(rotations, "rope.rotations", TENSOR, "9S", "xz", '-')                                        \
-    X(patch, "patch_embed.proj", LINEAR, "DIPP", "u", 'b')                                         \
-    X(patch_norm, "patch_embed.norm", NORM, "D", "n", 'l')                                         \
+#define VIT__FRONT_LIST(X)                                                      \
+    X(mean, "preprocess.mean", TENSOR, "C", "", '-')                           \
+    X(std, "preprocess.std", TENSOR, "C", "", '-')                             \
+    X(cls_token, "cls_token", TENSOR, "11D", "c", '-')                         \
+    X(dist_token, "dist_token", TENSOR, "11D", "d", '-')                       \
+    X(reg_token, "reg_token", TENSOR, "1GD", "g", '-')                         \
+    X(token_embed, "token_embed", LINEAR, "LD", "V", '-')                      \
+    X(pos_embed, "pos_embed", TENSOR, "1TD", "p", '-')                         \
+    X(root, "patch_embed.backbone.stem.conv", LINEAR, "JC77", "R", '-')        \
+    X(root_norm, "patch_embed.backbone.stem.norm", NORM, "J", "R", '+')        \
+    X(conv0, "patch_embed.backbone.0.conv", LINEAR, "JC44", "C", '+')          \
+    X(conv1, "patch_embed.backbone.1.conv", LINEAR, "JJ22", "C", '+')          \
+    X(patch_pre_norm, "patch_embed.pre_norm", NORM, "IPP", "v", 'l')           \
+    X(rope_cos, "rope.cos", TENSOR, "NS", "x", '-')                            \
+    X(rope_sin, "rope.sin", TENSOR, "NS", "x", '-')                            \
+    X(rotations, "rope.rotations", TENSOR, "9S", "xz", '-')                    \
+    X(patch, "patch_embed.proj", LINEAR, "DIPP", "u", 'b')                     \
+    X(patch_norm, "patch_embed.norm", NORM, "D", "n", 'l')                     \
     X(norm_pre, "norm_pre", NORM, "D", "e", 'l')
 
 /* The stages of a ResNet stem, "patch_embed.backbone.stages.<stage>.blocks.<block>.". The converter
    has standardised their weights. i channels enter a block, o leave it, m are between. The first
    list is for block 0 only. */
-#define VIT__DOWN_LIST(X)                                                                          \
-    X(conv, "downsample.conv", LINEAR, "oi11", "", '-')                                            \
+#define VIT__DOWN_LIST(X)                                                      \
+    X(conv, "downsample.conv", LINEAR, "oi11", "", '-')                        \
     X(norm, "downsample.norm", NORM, "o", "", '+')
 
-#define VIT__UNIT_LIST(X)                                                                          \
-    X(conv1, "conv1", LINEAR, "mi11", "", '-')                                                     \
-    X(norm1, "norm1", NORM, "m", "", '+')                                                          \
-    X(conv2, "conv2", LINEAR, "mm33", "", '-')                                                     \
-    X(norm2, "norm2", NORM, "m", "", '+')                                                          \
-    X(conv3, "conv3", LINEAR, "om11", "", '-')                                                     \
+#define VIT__UNIT_LIST(X)                                                      \
+    X(conv1, "conv1", LINEAR, "mi11", "", '-')                                 \
+    X(norm1, "norm1", NORM, "m", "", '+')                                      \
+    X(conv2, "conv2", LINEAR, "mm33", "", '-')                                 \
+    X(norm2, "norm2", NORM, "m", "", '+')                                      \
+    X(conv3, "conv3", LINEAR, "om11", "", '-')                                 \
     X(norm3, "norm3", NORM, "o", "", '+')
 
-#define VIT__BLOCK_LIST(X)                                                                         \
-    X(norm1, "norm1", NORM, "D", "", 'l')                                                          \
-    X(qkv, "attn.qkv", LINEAR, "QD", "A", 'q')                                                     \
-    X(q_norm, "attn.q_norm", NORM, "H", "k", 'l')                                                  \
-    X(k_norm, "attn.k_norm", NORM, "H", "k", 'l')                                                  \
-    X(rope_cos, "attn.rope.cos", TENSOR, "ZNS", "X", '-')                                          \
-    X(rope_sin, "attn.rope.sin", TENSOR, "ZNS", "X", '-')                                          \
-    X(rotations, "attn.rope.rotations", TENSOR, "Z9S", "Xz", '-')                                  \
-    X(rel_pos, "attn.rel_pos", TENSOR, "ZW", "i", '-')                                             \
-    X(lambda, "attn.lambda", TENSOR, "1", "D", '-')                                                \
-    X(sub_norm, "attn.sub_norm", NORM, "H", "D", '-')                                              \
-    X(attn_norm, "attn.norm", NORM, "A", "a", 'l')                                                 \
-    X(proj, "attn.proj", LINEAR, "DB", "", 'o')                                                    \
-    X(ls1, "ls1.gamma", TENSOR, "D", "s", '-')                                                     \
-    X(norm2, "norm2", NORM, "D", "w", 'l')                                                         \
-    X(fc1, "mlp.fc1", LINEAR, "FD", "y", 'o')                                                      \
-    X(mlp_norm, "mlp.norm", NORM, "M", "m", 'l')                                                   \
-    X(fc2, "mlp.fc2", LINEAR, "DM", "y", 'o')                                                      \
+#define VIT__BLOCK_LIST(X)                                                     \
+    X(norm1, "norm1", NORM, "D", "", 'l')                                      \
+    X(qkv, "attn.qkv", LINEAR, "QD", "A", 'q')                                 \
+    X(q_norm, "attn.q_norm", NORM, "H", "k", 'l')                              \
+    X(k_norm, "attn.k_norm", NORM, "H", "k", 'l')                              \
+    X(rope_cos, "attn.rope.cos", TENSOR, "ZNS", "X", '-')                      \
+    X(rope_sin, "attn.rope.sin", TENSOR, "ZNS", "X", '-')                      \
+    X(rotations, "attn.rope.rotations", TENSOR, "Z9S", "Xz", '-')              \
+    X(rel_pos, "attn.rel_pos", TENSOR, "ZW", "i", '-')                         \
+    X(lambda, "attn.lambda", TENSOR, "1", "D", '-')                            \
+    X(sub_norm, "attn.sub_norm", NORM, "H", "D", '-')                          \
+    X(attn_norm, "attn.norm", NORM, "A", "a", 'l')                             \
+    X(proj, "attn.proj", LINEAR, "DB", "", 'o')                                \
+    X(ls1, "ls1.gamma", TENSOR, "D", "s", '-')                                 \
+    X(norm2, "norm2", NORM, "D", "w", 'l')                                     \
+    X(fc1, "mlp.fc1", LINEAR, "FD", "y", 'o')                                  \
+    X(mlp_norm, "mlp.norm", NORM, "M", "m", 'l')                               \
+    X(fc2, "mlp.fc2", LINEAR, "DM", "y", 'o')                                  \
     X(ls2, "ls2.gamma", TENSOR, "D", "sw", '-')
 
 /* attn_pool.q is the latent after its linear layer: a constant. */
-#define VIT__TAIL_LIST(X)                                                                          \
-    X(norm, "norm", NORM, "D", "f", 'l')                                                           \
-    X(pool_q, "attn_pool.q", TENSOR, "A", "M", '-')                                                \
-    X(pool_kv, "attn_pool.kv", LINEAR, "VD", "M", '+')                                             \
-    X(pool_proj, "attn_pool.proj", LINEAR, "DA", "M", '+')                                         \
-    X(pool_norm, "attn_pool.norm", NORM, "D", "M", 'l')                                            \
-    X(pool_fc1, "attn_pool.mlp.fc1", LINEAR, "UD", "M", '+')                                       \
-    X(pool_fc2, "attn_pool.mlp.fc2", LINEAR, "DU", "M", '+')                                       \
-    X(fc_norm, "fc_norm", NORM, "D", "F", 'l')                                                     \
-    X(pre_logits, "pre_logits.fc", LINEAR, "RD", "r", '+')                                         \
-    X(head, "head", LINEAR, "KE", "h", '+')                                                        \
-    X(head_dist, "head_dist", LINEAR, "KE", "2", '+')                                              \
+#define VIT__TAIL_LIST(X)                                                      \
+    X(norm, "norm", NORM, "D", "f", 'l')                                       \
+    X(pool_q, "attn_pool.q", TENSOR, "A", "M", '-')                            \
+    X(pool_kv, "attn_pool.kv", LINEAR, "VD", "M", '+')                         \
+    X(pool_proj, "attn_pool.proj", LINEAR, "DA", "M", '+')                     \
+    X(pool_norm, "attn_pool.norm", NORM, "D", "M", 'l')                        \
+    X(pool_fc1, "attn_pool.mlp.fc1", LINEAR, "UD", "M", '+')                   \
+    X(pool_fc2, "attn_pool.mlp.fc2", LINEAR, "DU", "M", '+')                   \
+    X(fc_norm, "fc_norm", NORM, "D", "F", 'l')                                 \
+    X(pre_logits, "pre_logits.fc", LINEAR, "RD", "r", '+')                     \
+    X(head, "head", LINEAR, "KE", "h", '+')                                    \
+    X(head_dist, "head_dist", LINEAR, "KE", "2", '+')                          \
     X(selftest, "selftest.logits", TENSOR, "O", "t", '-')
 
 typedef enum vit__kind { VIT__LINEAR, VIT__NORM, VIT__TENSOR } vit__kind;
@@ -2534,7 +2546,7 @@ typedef struct vit__affine { /* RMSNorm has no bias                             
 typedef const float *vit__values; /* TENSOR                                                */
 
 #define VIT__TYPE_LINEAR vit__layer
-#define VIT__TYPE_NORM   vit__affine
+#define VIT__TYPE_NORM vit__affine
 #define VIT__TYPE_TENSOR vit__values
 
 /* Separate from vit__spec, so that the forward pass reads only this table. */
@@ -2543,7 +2555,8 @@ typedef struct vit__presence {
     unsigned char size; /* size of its row in memory */
 } vit__presence;
 
-#define VIT_X(id, name, kind, dims, condition, bias) { condition, bias, sizeof(VIT__TYPE_##kind) },
+#define VIT_X(id, name, kind, dims, condition, bias)                           \
+    { condition, bias, sizeof(VIT__TYPE_##kind) },
 static const vit__presence vit__front_presence[] = { VIT__FRONT_LIST(VIT_X) };
 static const vit__presence vit__down_presence[] = { VIT__DOWN_LIST(VIT_X) };
 static const vit__presence vit__unit_presence[] = { VIT__UNIT_LIST(VIT_X) };
@@ -2825,7 +2838,8 @@ static uint64_t vit__panel_bytes(vit_dtype dtype, int depth) {
 
 static uint64_t vit__tensor_bytes(const vit_tensor *t) {
     const uint64_t panels = (uint64_t)(unsigned)vit__ceil_div(t->dims[0], 16);
-    if (t->layout != VIT_LAYOUT_PLAIN) return panels * vit__panel_bytes(t->dtype, vit__depth_of(t));
+    if (t->layout != VIT_LAYOUT_PLAIN)
+        return panels * vit__panel_bytes(t->dtype, vit__depth_of(t));
     return (uint64_t)(unsigned)t->dims[0] * (uint64_t)(unsigned)vit__depth_of(t) * 4;
 }
 
@@ -2944,7 +2958,7 @@ enum {
 #define VIT_X(type, name, required, smallest, largest) VIT__FIELD_##name,
     VIT_FIELD_LIST(VIT_X)
 #undef VIT_X
-        VIT__NUM_FIELDS
+    VIT__NUM_FIELDS
 };
 
 typedef struct vit__field {
@@ -2954,15 +2968,11 @@ typedef struct vit__field {
     unsigned char is_float, required;
 } vit__field;
 
-#define VIT__IS_FLOAT_int   0
+#define VIT__IS_FLOAT_int 0
 #define VIT__IS_FLOAT_float 1
-#define VIT_X(type, name, required, smallest, largest)                                             \
-    { #name,                                                                                       \
-      (float)(smallest),                                                                           \
-      (float)(largest),                                                                            \
-      offsetof(vit_config, name),                                                                  \
-      VIT__IS_FLOAT_##type,                                                                        \
-      required },
+#define VIT_X(type, name, required, smallest, largest)                         \
+    { #name, (float)(smallest), (float)(largest), offsetof(vit_config, name),                    \
+      VIT__IS_FLOAT_##type, required },
 static const vit__field vit__fields[VIT__NUM_FIELDS] = { VIT_FIELD_LIST(VIT_X) };
 #undef VIT_X
 
@@ -3039,9 +3049,9 @@ static vit_result vit__check_attention(const vit_config *c, char *detail) {
     if (c->has_rel_pos && c->dynamic_img_size && c->pos_resample > VIT_RESAMPLE_TRANSFORMERS)
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
                          "has_rel_pos with dynamic_img_size needs pos_resample 0 or 1");
-    if (c->has_diff_attn && (c->rope || c->has_rel_pos || c->has_qk_norm || c->has_attn_norm))
-        return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
-                         "has_diff_attn excludes rope, "
+    if (c->has_diff_attn && (c->rope || c->has_rel_pos ||
+                                       c->has_qk_norm || c->has_attn_norm))
+        return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "has_diff_attn excludes rope, "
                          "has_rel_pos, has_qk_norm and has_attn_norm");
     if (c->pool_mlp_dim && c->pool != VIT_POOL_MAP)
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "pool_mlp_dim needs map pooling");
@@ -3067,8 +3077,7 @@ static vit_result vit__check_blocks(const vit_config *c, char *detail) {
                          "attention 1, to itself alone, excludes has_qkv_bias, has_qk_norm, rope, "
                          "has_rel_pos, has_diff_attn and has_attn_norm");
     if (c->attention == VIT_ATTENTION_CAUSAL && c->has_rel_pos)
-        return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
-                         "attention 2, causal, excludes has_rel_pos");
+        return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "attention 2, causal, excludes has_rel_pos");
     if (c->representation_act && !c->representation_dim)
         return vit__fail(detail, VIT_ERROR_CORRUPT, "representation_act needs representation_dim");
     if (c->head_activation && !c->num_classes && !c->vocab_size)
@@ -3084,8 +3093,8 @@ static vit_result vit__check_text(const vit_config *c, char *detail) {
     if (!VIT__TEXT_ENCODER)
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
                          "a text encoder needs a build with VIT_TEXT_ENCODER");
-    if (c->in_chans != 1 || c->img_height != 1 || c->patch_size != 1 || c->patch_stride ||
-        c->stem || c->patch_cut || c->dynamic_img_size || c->dynamic_img_pad || c->has_patch_bias ||
+    if (c->in_chans != 1 || c->img_height != 1 || c->patch_size != 1 || c->patch_stride || c->stem ||
+        c->patch_cut || c->dynamic_img_size || c->dynamic_img_pad || c->has_patch_bias ||
         c->has_patch_norm || c->has_patch_pre_norm || c->has_rel_pos || c->rope)
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
                          "vocab_size excludes the options of patches, stems and sizes, rope and "
@@ -3125,7 +3134,8 @@ static vit_result vit__check_stem(const vit_config *c, char *detail) {
         return vit__fail_int(detail, VIT_ERROR_CORRUPT,
                              "patch_size must be a multiple of the stem's stride",
                              (unsigned)vit__map_stride(c), (unsigned)c->patch_size);
-    if (c->stem && (c->has_patch_pre_norm || c->dynamic_img_pad))
+    if (c->stem &&
+        (c->has_patch_pre_norm || c->dynamic_img_pad))
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
                          "stem excludes has_patch_pre_norm and dynamic_img_pad");
     if (vit__largest_map(c) > 0x7fffffff)
@@ -3154,7 +3164,8 @@ VIT_API vit_result vit_config_check(vit_config *config, char detail[VIT_MAX_DETA
     c->grid_height = vit__grid_side(c, c->img_height);
     c->grid_width = vit__grid_side(c, c->img_width);
     c->num_patches = c->grid_height * c->grid_width;
-    c->num_prefix_tokens = c->has_cls_token + c->has_dist_token + c->num_reg_tokens;
+    c->num_prefix_tokens =
+        c->has_cls_token + c->has_dist_token + c->num_reg_tokens;
     c->num_tokens = c->num_prefix_tokens + c->num_patches;
     if (c->num_patches == 0)
         return vit__fail(detail, VIT_ERROR_CORRUPT, "patch_size is larger than the image");
@@ -3175,10 +3186,12 @@ VIT_API vit_result vit_config_check(vit_config *config, char detail[VIT_MAX_DETA
     if (c->has_dist_token && (!c->has_cls_token || c->pool != VIT_POOL_TOKEN))
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
                          "has_dist_token needs has_cls_token and pooling by token");
-    if (c->pool == VIT_POOL_TOKEN_AVG && (c->representation_dim || c->has_fc_norm))
+    if (c->pool == VIT_POOL_TOKEN_AVG &&
+        (c->representation_dim || c->has_fc_norm))
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
                          "token and average together exclude representation_dim and has_fc_norm");
-    if (c->block_type != VIT_BLOCK_PRE_NORM && (c->has_attn_norm || c->has_mlp_norm))
+    if (c->block_type != VIT_BLOCK_PRE_NORM &&
+        (c->has_attn_norm || c->has_mlp_norm))
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
                          "has_attn_norm and has_mlp_norm need block_type 0, pre-norm");
     for (i = 0; i < c->in_chans; i++)
@@ -3210,8 +3223,7 @@ VIT__INLINE size_t vit__panel_index(vit_dtype dtype, int row, int k) {
 
 VIT__INLINE int vit__clamp(int x, int low, int high) { return x < low ? low : x > high ? high : x; }
 
-#define VIT__ROUND                                                                                 \
-    12582912.0f /* 1.5 * 2^23: adding it to a small number leaves the
+#define VIT__ROUND 12582912.0f /* 1.5 * 2^23: adding it to a small number leaves the
                                   rounded integer in the low bits */
 
 /* Round half to even, |x| < 2^22. */
@@ -3454,20 +3466,20 @@ typedef struct vit__section {
 
 /* The sections this reader knows: X(id, tag). To add one: a row; then read it in
    vit__load. */
-#define VIT__SECTION_LIST(X)                                                                       \
-    X(FIELDS, "fields\0\0")                                                                        \
-    X(TENSORS, "tensors\0")                                                                        \
-    X(LABELS, "labels\0\0")                                                                        \
-    X(SYNSETS, "synsets\0")                                                                        \
-    X(SOURCE, "source\0\0")                                                                        \
-    X(FITS16, "fits16\0\0")                                                                        \
+#define VIT__SECTION_LIST(X)                                                   \
+    X(FIELDS, "fields\0\0")                                                    \
+    X(TENSORS, "tensors\0")                                                    \
+    X(LABELS, "labels\0\0")                                                    \
+    X(SYNSETS, "synsets\0")                                                    \
+    X(SOURCE, "source\0\0")                                                    \
+    X(FITS16, "fits16\0\0")                                                    \
     X(DATA, "data\0\0\0\0")
 
 enum {
 #define VIT_X(id, tag) VIT__##id,
     VIT__SECTION_LIST(VIT_X)
 #undef VIT_X
-        VIT__NUM_SECTIONS
+    VIT__NUM_SECTIONS
 };
 
 #define VIT_X(id, tag) tag,
@@ -3642,8 +3654,8 @@ static vit_result vit__read_fields(vit_model *model) {
     uint32_t i;
     memset(seen, 0, sizeof seen);
     for (i = 0; i < model->num_fields; i++) {
-        const vit_result result = vit__read_field(model, model->fields + (size_t)i * VIT_FIELD_SIZE,
-                                                  seen);
+        const vit_result result =
+            vit__read_field(model, model->fields + (size_t)i * VIT_FIELD_SIZE, seen);
         if (result) return result;
     }
     for (i = 0; i < VIT__NUM_FIELDS; i++)
@@ -4043,9 +4055,14 @@ VIT_API vit_result vit_model_text(const vit_model *model, unsigned flags, vit_mo
     uint64_t offset, size;
     if (!text || !vit__is_checked(model)) return VIT_ERROR_ARGUMENT;
     offset = vit__find_section(model, "text\0\0\0\0", &size);
-    if (!model->config.vocab_size && size)
-        return vit_model_open_memory_as(VIT_ABI_OF_PROGRAM, model->data + (size_t)offset,
-                                        (size_t)size, flags, text);
+    if (!model->config.vocab_size && size) {
+        vit_result result = vit_model_open_memory_as(
+            VIT_ABI_OF_PROGRAM, model->data + (size_t)offset, (size_t)size, flags, text);
+        if (!result && vit_embedding_dim(text) != vit_embedding_dim(model))
+            result = vit__fail(text->detail, VIT_ERROR_CORRUPT,
+                               "the text encoder's embedding has another width than the image's");
+        return result;
+    }
     memset(text, 0, sizeof *text);
     text->abi = VIT_ABI_OF_PROGRAM;
     if (!model->config.vocab_size)
@@ -4061,26 +4078,23 @@ VIT_API vit_result vit_model_text(const vit_model *model, unsigned flags, vit_mo
 /* Values of vit_model.ownership. */
 enum { VIT__BORROWED, VIT__MAPPED, VIT__ALLOCATED };
 
-#if VIT__MMAP || !defined(VIT_NO_MALLOC)
+#    if VIT__MMAP || !defined(VIT_NO_MALLOC)
 /* strerror depends on the locale, and threads may not share it. */
 static vit_result vit__fail_system(vit_model *model, const char *what, int code) {
-    static const struct {
-        int code;
-        const char *text;
-    } reasons[] = {
-#if VIT__WINDOWS
+    static const struct { int code; const char *text; } reasons[] = {
+#        if VIT__WINDOWS
         { ERROR_FILE_NOT_FOUND, "No such file or directory" },
         { ERROR_PATH_NOT_FOUND, "No such file or directory" },
         { ERROR_ACCESS_DENIED, "Permission denied" },
         { ERROR_TOO_MANY_OPEN_FILES, "Too many open files" }
-#else
+#        else
         { ENOENT, "No such file or directory" },
         { ENOTDIR, "Not a directory" },
         { EISDIR, "Is a directory" },
         { EACCES, "Permission denied" },
         { ENAMETOOLONG, "File name too long" },
         { EMFILE, "Too many open files" }
-#endif
+#        endif
     };
     const size_t count = sizeof reasons / sizeof *reasons;
     vit__text text = vit__say(model->detail, what);
@@ -4091,7 +4105,7 @@ static vit_result vit__fail_system(vit_model *model, const char *what, int code)
     else vit__put_int(&text, (unsigned)code);
     return VIT_ERROR_IO;
 }
-#endif
+#    endif
 
 /* Puts "models/x.vit: " before the message of a failed open. A path that is too long loses its
    beginning, not the message. */
@@ -4111,10 +4125,10 @@ static void vit__put_path(vit_model *model, const char *path) {
     vit__put(&text, message);
 }
 
-#if VIT__WINDOWS
+#    if VIT__WINDOWS
 /* Converts a UTF-8 path for the system, in wide[VIT__PATH + 8]; NULL if that fails. Windows needs
    paths of 260 characters and more to be absolute, with a prefix. */
-#define VIT__PATH 2048
+#        define VIT__PATH 2048
 static const WCHAR *vit__wide_path(const char *path, WCHAR *wide, vit_model *model) {
     static const WCHAR prefix[] = L"\\\\?\\", share[] = L"\\\\?\\UNC";
     WCHAR name[VIT__PATH], *const full = wide + 8;
@@ -4141,19 +4155,19 @@ static vit_result vit__not_opened(vit_model *model) {
         return vit__fail(model->detail, VIT_ERROR_IO, "is open in another program");
     return vit__fail_system(model, "cannot be opened", (int)code);
 }
-#endif
+#    endif
 
-#if VIT__MMAP && !VIT__WINDOWS
+#    if VIT__MMAP && !VIT__WINDOWS
 static vit_result vit__map(const char *path, vit_model *model) {
     struct stat status;
     void *data;
-#if defined(O_CLOEXEC)
+#        if defined(O_CLOEXEC)
     const int file = open(path, O_RDONLY | O_CLOEXEC);
-#elif defined(__O_CLOEXEC)
+#        elif defined(__O_CLOEXEC)
     const int file = open(path, O_RDONLY | __O_CLOEXEC);
-#else
+#        else
     const int file = open(path, O_RDONLY);
-#endif
+#        endif
     if (file < 0) return vit__fail_system(model, "cannot be opened", errno);
     if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
         close(file);
@@ -4173,7 +4187,7 @@ static vit_result vit__map(const char *path, vit_model *model) {
     model->ownership = VIT__MAPPED;
     return VIT_OK;
 }
-#elif VIT__MMAP
+#    elif VIT__MMAP
 static vit_result vit__map(const char *path, vit_model *model) {
     const DWORD shared = FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE;
     WCHAR buffer[VIT__PATH + 8];
@@ -4199,16 +4213,17 @@ static vit_result vit__map(const char *path, vit_model *model) {
     model->ownership = VIT__MAPPED;
     return VIT_OK;
 }
-#endif
+#    endif
 
-#ifndef VIT_NO_MALLOC
+#    ifndef VIT_NO_MALLOC
 /* Reads `size` bytes to a 64-byte boundary in a new block. The block's address is stored right
    before the data, for vit_model_close. There is room for it: the data starts at the second
    boundary of the block, so at least VIT_ALIGN bytes are free. */
 static vit_result vit__read_bytes(FILE *file, uint64_t file_size, vit_model *model) {
     const size_t bytes = vit__size(file_size + 2 * VIT_ALIGN), size = (size_t)file_size;
     unsigned char *block = bytes ? (unsigned char *)VIT_MALLOC(bytes) : NULL, *data;
-    if (!block) return vit__fail(model->detail, VIT_ERROR_MEMORY, "not enough memory to read it");
+    if (!block)
+        return vit__fail(model->detail, VIT_ERROR_MEMORY, "not enough memory to read it");
     data = block + 2 * VIT_ALIGN - (uintptr_t)block % VIT_ALIGN;
     memcpy(data - sizeof block, &block, sizeof block);
     model->data = data;
@@ -4220,28 +4235,28 @@ static vit_result vit__read_bytes(FILE *file, uint64_t file_size, vit_model *mod
 }
 
 static FILE *vit__open_file(const char *path, vit_model *model) {
-#if VIT__WINDOWS
+#        if VIT__WINDOWS
     WCHAR buffer[VIT__PATH + 8];
     const WCHAR *const wide = vit__wide_path(path, buffer, model);
     FILE *file = wide ? _wfopen(wide, L"rb") : NULL;
     if (wide && !file) vit__not_opened(model);
-#else
+#        else
     FILE *file = fopen(path, "rb");
     if (!file) vit__fail_system(model, "cannot be opened", errno);
-#endif
+#        endif
     return file;
 }
 
 /* The size of an open file, which it rewinds; -1 on failure. */
 static int64_t vit__file_size(FILE *file) {
     int64_t size = -1;
-#if VIT__WINDOWS /* whose long has 32 bits */
+#        if VIT__WINDOWS /* whose long has 32 bits */
     if (_fseeki64(file, 0, SEEK_END) == 0) size = _ftelli64(file);
     return _fseeki64(file, 0, SEEK_SET) == 0 ? size : -1;
-#else
+#        else
     if (fseek(file, 0, SEEK_END) == 0) size = ftell(file);
     return size != LONG_MAX && fseek(file, 0, SEEK_SET) == 0 ? size : -1;
-#endif
+#        endif
 }
 
 static vit_result vit__read(const char *path, vit_model *model) {
@@ -4250,26 +4265,29 @@ static vit_result vit__read(const char *path, vit_model *model) {
     int64_t size;
     if (!file) return VIT_ERROR_IO;
     size = vit__file_size(file);
-    if (size < 0) result = vit__fail(model->detail, VIT_ERROR_IO, "is not a regular file");
-    else if (size == 0) result = vit__fail(model->detail, VIT_ERROR_TRUNCATED, "is empty");
-    else result = vit__read_bytes(file, (uint64_t)size, model);
+    if (size < 0)
+        result = vit__fail(model->detail, VIT_ERROR_IO, "is not a regular file");
+    else if (size == 0)
+        result = vit__fail(model->detail, VIT_ERROR_TRUNCATED, "is empty");
+    else
+        result = vit__read_bytes(file, (uint64_t)size, model);
     fclose(file);
     return result;
 }
-#endif
+#    endif
 
 static vit_result vit__acquire(const char *path, unsigned flags, vit_model *model) {
-#if VIT__MMAP
+#    if VIT__MMAP
     if (!(flags & VIT_OPEN_COPY)) return vit__map(path, model);
-#else
+#    else
     (void)flags;
-#endif
-#ifndef VIT_NO_MALLOC
+#    endif
+#    ifndef VIT_NO_MALLOC
     return vit__read(path, model);
-#else
+#    else
     (void)path;
     return vit__fail(model->detail, VIT_ERROR_MEMORY, "this build can neither map nor allocate");
-#endif
+#    endif
 }
 
 VIT_API vit_result vit_model_open_as(unsigned abi, const char *path, unsigned flags,
@@ -4297,21 +4315,21 @@ VIT_API void vit_model_close(vit_model *model) {
     if (!model || model->abi != VIT_ABI_OF_PROGRAM) return; /* refused: it may have another size */
 #ifndef VIT_NO_STDIO
     if (model->ownership == VIT__MAPPED) {
-#if VIT__MMAP && VIT__WINDOWS
+#    if VIT__MMAP && VIT__WINDOWS
         UnmapViewOfFile(model->data);
-#elif VIT__MMAP
+#    elif VIT__MMAP
         void *data; /* a copy without const, for munmap */
         memcpy(&data, &model->data, sizeof data);
         munmap(data, model->size);
-#endif
+#    endif
     }
-#ifndef VIT_NO_MALLOC
+#    ifndef VIT_NO_MALLOC
     if (model->ownership == VIT__ALLOCATED) {
         void *block;
         memcpy(&block, model->data - sizeof block, sizeof block);
         VIT_FREE(block);
     }
-#endif
+#    endif
 #endif
     memset(model, 0, sizeof *model);
 }
@@ -4334,7 +4352,7 @@ VIT__INLINE void vit__serial_for(int count, vit_task *task, void *arg) {
 
 #if VIT__POOL
 
-#if VIT__WINDOWS
+#    if VIT__WINDOWS
 typedef HANDLE vit__thread;
 typedef CRITICAL_SECTION vit__mutex;
 typedef CONDITION_VARIABLE vit__cond;
@@ -4348,7 +4366,7 @@ static void vit__cond_wait(vit__cond *c, vit__mutex *m) {
     SleepConditionVariableCS(c, m, INFINITE);
 }
 static void vit__cond_broadcast(vit__cond *c) { WakeAllConditionVariable(c); }
-#else
+#    else
 typedef pthread_t vit__thread;
 typedef pthread_mutex_t vit__mutex;
 typedef pthread_cond_t vit__cond;
@@ -4360,10 +4378,10 @@ static int vit__cond_init(vit__cond *c) { return pthread_cond_init(c, NULL); }
 static void vit__cond_destroy(vit__cond *c) { pthread_cond_destroy(c); }
 static void vit__cond_wait(vit__cond *c, vit__mutex *m) { pthread_cond_wait(c, m); }
 static void vit__cond_broadcast(vit__cond *c) { pthread_cond_broadcast(c); }
-#endif
+#    endif
 
 /* Sequentially consistent 64-bit atomics, which C99 lacks. */
-#if VIT__GNU
+#    if VIT__GNU
 VIT__INLINE uint64_t vit__atomic_load(uint64_t *p) { return __atomic_load_n(p, __ATOMIC_SEQ_CST); }
 /* Uses an exchange, like a sequentially consistent store on x86. Under QEMU 7.2 a load overtakes
    64-bit ARM's store instruction, and a sleeping thread would not be woken. */
@@ -4376,7 +4394,7 @@ VIT__INLINE uint64_t vit__atomic_add(uint64_t *p, uint64_t v) {
 VIT__INLINE int vit__atomic_swap(uint64_t *p, uint64_t from, uint64_t to) {
     return __atomic_compare_exchange_n(p, &from, to, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
-#elif VIT__MSVC
+#    elif VIT__MSVC
 VIT__INLINE uint64_t vit__atomic_add(uint64_t *p, uint64_t v) {
     return (uint64_t)InterlockedExchangeAdd64((volatile LONG64 *)p, (LONG64)v) + v;
 }
@@ -4388,24 +4406,24 @@ VIT__INLINE int vit__atomic_swap(uint64_t *p, uint64_t from, uint64_t to) {
     return InterlockedCompareExchange64((volatile LONG64 *)p, (LONG64)to, (LONG64)from) ==
            (LONG64)from;
 }
-#else
-#error "vit.h: no atomics for this compiler; define VIT_NO_THREADS"
-#endif
+#    else
+#        error "vit.h: no atomics for this compiler; define VIT_NO_THREADS"
+#    endif
 
 VIT__INLINE void vit__pause(void) {
-#if VIT__GNU && (defined(__x86_64__) || defined(__i386__))
+#    if VIT__GNU && (defined(__x86_64__) || defined(__i386__))
     __asm__ __volatile__("pause");
-#elif VIT__GNU && VIT__ARM64
+#    elif VIT__GNU && VIT__ARM64
     __asm__ __volatile__("yield");
-#elif VIT__MSVC
+#    elif VIT__MSVC
     YieldProcessor();
-#endif
+#    endif
 }
 
 /* Rounds of vit__pause before a thread sleeps: at most some 50 microseconds. While spinning fails
    because other programs use the cores, a thread spins an eighth of that. */
-#define VIT__MOST_SPINS  2000
-#define VIT__LEAST_SPINS 250
+#    define VIT__MOST_SPINS 2000
+#    define VIT__LEAST_SPINS 250
 
 /* The rounds for the next wait, from those of this wait and whether they sufficed. */
 static int vit__next_spins(int spins, int enough) {
@@ -4436,11 +4454,11 @@ struct vit_threads {
 
 /* Identifies the calling thread; never 0. */
 static uint64_t vit__self(void) {
-#if VIT__WINDOWS
+#    if VIT__WINDOWS
     return GetCurrentThreadId();
-#else
+#    else
     return (uint64_t)(uintptr_t)pthread_self();
-#endif
+#    endif
 }
 
 /* 1 if the caller runs inside a task of this pool. Waiting for the pool would deadlock. */
@@ -4496,18 +4514,18 @@ static uint64_t vit__pool_wait(vit_threads *pool, uint64_t last, int *spins) {
     return vit__atomic_load(&pool->ticket) >> 32;
 }
 
-#if VIT__WINDOWS
+#    if VIT__WINDOWS
 static DWORD WINAPI vit__pool_main(void *arg) {
-#else
+#    else
 static void *vit__pool_main(void *arg) {
-#endif
+#    endif
     vit_threads *pool = (vit_threads *)arg;
     uint64_t job = 0;
     int spins = VIT__MOST_SPINS;
     vit__atomic_store(&pool->threads[vit__atomic_add(&pool->num_started, 1)], vit__self());
-#if defined(__linux__)
+#    if defined(__linux__)
     prctl(PR_SET_NAME, "vit-worker", 0, 0, 0); /* for top and debuggers */
-#endif
+#    endif
     while (!vit__atomic_load(&pool->stop)) {
         job = vit__pool_wait(pool, job, &spins);
         vit__pool_work(pool, job);
@@ -4564,17 +4582,17 @@ static void vit__pool_for(void *user, int count, vit_task *task, void *arg) {
 /* --- how many threads by default ------------------------------------------- */
 
 static int vit__online_cores(void) {
-#if VIT__WINDOWS
+#    if VIT__WINDOWS
     SYSTEM_INFO info;
     GetSystemInfo(&info);
     return (int)info.dwNumberOfProcessors;
-#else
+#    else
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
     return cores > 0 && cores < VIT_MAX_THREADS ? (int)cores : cores > 0 ? VIT_MAX_THREADS : 1;
-#endif
+#    endif
 }
 
-#if VIT__PROC
+#    if VIT__PROC
 
 /* Appends to a path of VIT__PATH bytes; 0 if it would not fit. */
 static int vit__append(char *path, const char *more) {
@@ -4618,9 +4636,8 @@ static int vit__allowed_cores(void) {
             if (!inside) p = piece;
         }
         for (; *p && *p != '\n'; p++) {
-            const int digit = *p >= '0' && *p <= '9'   ? *p - '0'
-                              : *p >= 'a' && *p <= 'f' ? *p - 'a' + 10
-                                                       : 0;
+            const int digit = *p >= '0' && *p <= '9' ? *p - '0' :
+                              *p >= 'a' && *p <= 'f' ? *p - 'a' + 10 : 0;
             if (inside) cores += (digit & 1) + (digit >> 1 & 1) + (digit >> 2 & 1) + (digit >> 3);
         }
         at_start = *p == '\n';
@@ -4728,33 +4745,33 @@ static int vit__quota_cores(void) {
     fclose(file);
     return cores;
 }
-#endif
+#    endif
 
 static int vit__num_cores(void) {
     int cores = vit__online_cores();
-#if VIT__PROC
+#    if VIT__PROC
     cores = vit__tighter(vit__allowed_cores(), cores);
     cores = vit__tighter(vit__quota_cores(), cores);
-#endif
+#    endif
     return cores;
 }
 
 static int vit__thread_start(vit__thread *thread, vit_threads *pool) {
-#if VIT__WINDOWS
+#    if VIT__WINDOWS
     *thread = CreateThread(NULL, 0, vit__pool_main, pool, 0, NULL);
     return *thread != NULL;
-#else
+#    else
     return pthread_create(thread, NULL, vit__pool_main, pool) == 0;
-#endif
+#    endif
 }
 
 static void vit__thread_join(vit__thread thread) {
-#if VIT__WINDOWS
+#    if VIT__WINDOWS
     WaitForSingleObject(thread, INFINITE);
     CloseHandle(thread);
-#else
+#    else
     pthread_join(thread, NULL);
-#endif
+#    endif
 }
 
 VIT_API void vit_threads_destroy(vit_threads *threads) {
@@ -4830,9 +4847,9 @@ VIT__OPTIMIZE_BEGIN
 /* Functions of a tier's table. Some may be unused, which compilers other than GNU C accept of
    inline functions. */
 #if VIT__GNU
-#define VIT__ROW static __attribute__((unused))
+#    define VIT__ROW static __attribute__((unused))
 #else
-#define VIT__ROW static inline
+#    define VIT__ROW static inline
 #endif
 
 /* Replaces fma where there is none: two roundings. */
@@ -4850,7 +4867,7 @@ VIT__INLINE float vit__fma_scalar(float a, float b, float c) { return VIT__FMA(a
 /* The product of two floats is exact in double. The sum is rounded to odd: its last bit is set if
    anything was lost. That makes the second rounding, to float, correct (Boldo and Melquiond,
    "Emulation of FMA and correctly rounded sums", 2008). */
-#define VIT__SOFTWARE_FMA 1 /* a dozen operations: inline only in matrix products */
+#    define VIT__SOFTWARE_FMA 1 /* a dozen operations: inline only in matrix products */
 VIT__INLINE float vit__fma_inline(float a, float b, float c) {
     const double product = (double)a * (double)b, addend = (double)c;
     double sum = product + addend;
@@ -4865,7 +4882,7 @@ VIT__INLINE float vit__fma_inline(float a, float b, float c) {
 VIT__ROW float vit__fma_scalar(float a, float b, float c) { return vit__fma_inline(a, b, c); }
 #endif
 #ifndef VIT__SOFTWARE_FMA
-#define vit__fma_inline vit__fma_scalar
+#    define vit__fma_inline vit__fma_scalar
 #endif
 
 /* Correctly rounded square root, so the same everywhere: by the FPU's instruction or digit by
@@ -4947,48 +4964,48 @@ typedef enum vit__form {
 VIT__INLINE int vit__quads(int depth) { return vit__ceil_div(depth, 4); }
 
 /* An optional activation; 0 means none. */
-#define VIT__NO_ACT          0
+#define VIT__NO_ACT 0
 #define VIT__ACT(activation) (1 + (int)(activation))
-#define VIT__ACTIVATION(act) ((vit_activation)((act)-1))
+#define VIT__ACTIVATION(act) ((vit_activation)((act) - 1))
 
 /* The epilogue of a matrix product. It is applied to a tile on its way to memory. */
 typedef struct vit__output {
-    float *c; /* [rows, cols] of the result                         */
+    float *c;              /* [rows, cols] of the result                         */
     size_t ldc;
-    const float *bias;  /* [cols], or NULL; bias and gamma are in the file's byte order */
-    int act;            /* VIT__ACT(...) or VIT__NO_ACT: c = act(product + bias) */
-    int add;            /* 1: c += product + bias, the residual stream        */
-    const float *gamma; /* [cols] of LayerScale, or NULL: c += gamma * (...)  */
+    const float *bias;     /* [cols], or NULL; bias and gamma are in the file's byte order */
+    int act;               /* VIT__ACT(...) or VIT__NO_ACT: c = act(product + bias) */
+    int add;               /* 1: c += product + bias, the residual stream        */
+    const float *gamma;    /* [cols] of LayerScale, or NULL: c += gamma * (...)  */
 } vit__output;
 
 /* The tile that an epilogue reads. */
 typedef struct vit__tile {
-    const float *data;  /* [rows, cols]                                       */
-    int ld, rows, cols; /* ld: floats from one row to the next                */
+    const float *data;     /* [rows, cols]                                       */
+    int ld, rows, cols;    /* ld: floats from one row to the next                */
 } vit__tile;
 
 /* The largest tile of any tier, because tiles are on the stack. Each table asserts that its tiles
    fit. */
 #if VIT__SSE2 || VIT__AVX2
-#define VIT__MAX_TILE_ROWS 48
-#define VIT__MAX_TILE_COLS 48
+#    define VIT__MAX_TILE_ROWS 48
+#    define VIT__MAX_TILE_COLS 48
 #elif VIT__WASM_SIMD || VIT__NEON
-#define VIT__MAX_TILE_ROWS 24
-#define VIT__MAX_TILE_COLS 16
+#    define VIT__MAX_TILE_ROWS 24
+#    define VIT__MAX_TILE_COLS 16
 #else
-#define VIT__MAX_TILE_ROWS 4
-#define VIT__MAX_TILE_COLS 16
+#    define VIT__MAX_TILE_ROWS 4
+#    define VIT__MAX_TILE_COLS 16
 #endif
 
 /* The operands of a tile: rows of a layer's input and panels of its weights. */
 typedef struct vit__operands {
-    const unsigned char *a; /* [rows, depth], in the kernel's form           */
-    size_t lda;             /* bytes                                         */
+    const unsigned char *a;     /* [rows, depth], in the kernel's form           */
+    size_t lda;                 /* bytes                                         */
     int rows;
     const unsigned char *panel; /* the first of `panels` consecutive panels      */
     int depth, panels;
-    size_t ldt; /* floats from one row of the tile to the next   */
-    int fits16; /* int8: the file satisfies the rule of section "fits16" */
+    size_t ldt;                 /* floats from one row of the tile to the next   */
+    int fits16;                 /* int8: the file satisfies the rule of section "fits16" */
 #if VIT__SHAPES
     const struct vit__shape *shape; /* the kernel's                              */
 #endif
@@ -5006,9 +5023,9 @@ typedef struct vit__operands {
 typedef void vit__gemm_fn(float *tile, const vit__operands *o);
 
 typedef struct vit__gemm_kernel {
-    vit__gemm_fn *run; /* NULL if the tier lacks the kernel                  */
-    int tile_rows;     /* even for bf16 and i16, which pack values in token pairs */
-    vit__form form;    /* of a                                               */
+    vit__gemm_fn *run;     /* NULL if the tier lacks the kernel                  */
+    int tile_rows;         /* even for bf16 and i16, which pack values in token pairs */
+    vit__form form;        /* of a                                               */
 #if VIT__SHAPES
     const struct vit__shape *shape;
 #endif
@@ -5031,16 +5048,16 @@ typedef struct vit__packing {
 
 /* Some tokens of a head, to be packed. */
 typedef struct vit__unpacked {
-    const float *k, *v; /* [count, dim] of tokens first, first + 1, ...       */
-    size_t ld;          /* floats from one token to the next                  */
+    const float *k, *v;    /* [count, dim] of tokens first, first + 1, ...       */
+    size_t ld;             /* floats from one token to the next                  */
     int first, count;
 } vit__unpacked;
 
 /* The input pixels of one output pixel of a resized photo, along one axis. */
 typedef struct vit__taps {
-    int first, count; /* input pixels                                       */
-    int16_t *weights; /* [2][even count] in 2^-22: the lower 16 bits, signed, */
-} vit__taps;          /*     and the rest, in 2^-6; a 0 fills an odd count  */
+    int first, count;      /* input pixels                                       */
+    int16_t *weights;      /* [2][even count] in 2^-22: the lower 16 bits, signed, */
+} vit__taps;               /*     and the rest, in 2^-6; a 0 fills an odd count  */
 
 VIT__INLINE int vit__even(const vit__taps *taps) { return vit__round_up(taps->count, 2); }
 
@@ -5049,7 +5066,7 @@ VIT__INLINE int vit__even(const vit__taps *taps) { return vit__round_up(taps->co
 
 typedef struct vit__kernels {
     vit_isa isa;
-    int tile_panels; /* tile_cols / 16                                     */
+    int tile_panels;       /* tile_cols / 16                                     */
     vit__gemm_kernel gemm[VIT_NUM_DTYPES + VIT__HAS_I16]; /* by type of panels */
     void (*output)(const vit__output *out, const vit__tile *tile);
     void (*convert)(vit__form form, float *row, int n);
@@ -5072,66 +5089,66 @@ typedef struct vit__kernels {
 
 /* The table of a tier, vit__kernels_<tier>. `rows` names the tier whose row functions it takes. A
    kernel for each type of weights follows: (function, rows of its tile, form of a, shape). */
-#define VIT__KERNELS(tier, isa, panels, rows, f32, f16, bf16, int8, int4, i16)                     \
-    VIT__STATIC_ASSERT(VIT__TILE_FITS(panels, f32) && VIT__TILE_FITS(panels, f16) &&               \
-                           VIT__TILE_FITS(panels, bf16) && VIT__TILE_FITS(panels, int8) &&         \
-                           VIT__TILE_FITS(panels, int4) && VIT__TILE_FITS(panels, i16),            \
-                       a_tile_of_##tier##_exceeds_VIT__MAX_TILE);                                  \
-    VIT__STATIC_ASSERT(VIT__TILE_ROWS bf16 % 2 == 0 && VIT__TILE_ROWS i16 % 2 == 0,                \
-                       tile_of_##tier##_in_bf16_or_i16_has_odd_rows);                              \
-    static const vit__kernels vit__kernels_##tier = {                                              \
-        isa,                                                                                       \
-        panels,                                                                                    \
-        { VIT__KERNEL f32, VIT__KERNEL_F16 f16, VIT__KERNEL_BF16 bf16, VIT__KERNEL_INT8 int8,      \
-          VIT__KERNEL_INT4 int4, VIT__OF_I16(VIT__KERNEL_I16 i16) },                               \
-        vit__output_##rows,                                                                        \
-        vit__convert_##rows,                                                                       \
-        vit__gate_##rows,                                                                          \
-        vit__norm_##rows,                                                                          \
-        vit__softmax_##rows,                                                                       \
-        VIT__OF_I16(vit__quantise_##rows) vit__pack_head_##rows,                                   \
-        vit__scale_##rows,                                                                         \
-        vit__add_##rows,                                                                           \
-        vit__rotate_##rows,                                                                        \
-        vit__tanh_of_##rows,                                                                       \
-        VIT__OF_PHOTOS(vit__resample_##rows)                                                       \
+#define VIT__KERNELS(tier, isa, panels, rows, f32, f16, bf16, int8, int4, i16)                    \
+    VIT__STATIC_ASSERT(VIT__TILE_FITS(panels, f32) && VIT__TILE_FITS(panels, f16) &&              \
+                           VIT__TILE_FITS(panels, bf16) && VIT__TILE_FITS(panels, int8) &&        \
+                           VIT__TILE_FITS(panels, int4) && VIT__TILE_FITS(panels, i16),           \
+                       a_tile_of_##tier##_exceeds_VIT__MAX_TILE);                                 \
+    VIT__STATIC_ASSERT(VIT__TILE_ROWS bf16 % 2 == 0 && VIT__TILE_ROWS i16 % 2 == 0,               \
+                       tile_of_##tier##_in_bf16_or_i16_has_odd_rows);                             \
+    static const vit__kernels vit__kernels_##tier = {                                             \
+        isa,                                                                                      \
+        panels,                                                                                   \
+        { VIT__KERNEL f32, VIT__KERNEL_F16 f16, VIT__KERNEL_BF16 bf16, VIT__KERNEL_INT8 int8,     \
+          VIT__KERNEL_INT4 int4, VIT__OF_I16(VIT__KERNEL_I16 i16) },                              \
+        vit__output_##rows,                                                                       \
+        vit__convert_##rows,                                                                      \
+        vit__gate_##rows,                                                                         \
+        vit__norm_##rows,                                                                         \
+        vit__softmax_##rows,                                                                      \
+        VIT__OF_I16(vit__quantise_##rows)                                                         \
+        vit__pack_head_##rows,                                                                    \
+        vit__scale_##rows,                                                                        \
+        vit__add_##rows,                                                                          \
+        vit__rotate_##rows,                                                                       \
+        vit__tanh_of_##rows,                                                                      \
+        VIT__OF_PHOTOS(vit__resample_##rows)                                                      \
     }
 #if VIT__HAS_I16
-#define VIT__OF_I16(item) item,
+#    define VIT__OF_I16(item) item,
 #else
-#define VIT__OF_I16(item)
+#    define VIT__OF_I16(item)
 #endif
 #if defined(VIT_NO_PREPROCESS)
-#define VIT__OF_PHOTOS(item)
+#    define VIT__OF_PHOTOS(item)
 #else
-#define VIT__OF_PHOTOS(item) item,
+#    define VIT__OF_PHOTOS(item) item,
 #endif
 #if VIT__SHAPES
-#define VIT__KERNEL_IF(is_here, run, rows, form, shape)                                            \
-    { (is_here) ? (run) : NULL, rows, form, (is_here) ? (shape) : NULL }
+#    define VIT__KERNEL_IF(is_here, run, rows, form, shape)                                       \
+        { (is_here) ? (run) : NULL, rows, form, (is_here) ? (shape) : NULL }
 #else
-#define VIT__KERNEL_IF(is_here, run, rows, form, shape)                                            \
-    { (is_here) ? (run) : NULL, rows, form }
+#    define VIT__KERNEL_IF(is_here, run, rows, form, shape) { (is_here) ? (run) : NULL, rows, form }
 #endif
-#define VIT__KERNEL(...)      VIT__KERNEL_IF(1, __VA_ARGS__)
-#define VIT__KERNEL_F16(...)  VIT__KERNEL_IF(VIT__HAS_F16, __VA_ARGS__)
+#define VIT__KERNEL(...) VIT__KERNEL_IF(1, __VA_ARGS__)
+#define VIT__KERNEL_F16(...) VIT__KERNEL_IF(VIT__HAS_F16, __VA_ARGS__)
 #define VIT__KERNEL_BF16(...) VIT__KERNEL_IF(VIT__HAS_BF16, __VA_ARGS__)
 #define VIT__KERNEL_INT8(...) VIT__KERNEL_IF(VIT__HAS_INT8, __VA_ARGS__)
 #define VIT__KERNEL_INT4(...) VIT__KERNEL_IF(VIT__HAS_INT4, __VA_ARGS__)
-#define VIT__KERNEL_I16(...)  VIT__KERNEL_IF(VIT__HAS_U8, __VA_ARGS__)
+#define VIT__KERNEL_I16(...) VIT__KERNEL_IF(VIT__HAS_U8, __VA_ARGS__)
 /* The tier has no kernel of its own and computes attention's integers as f32. */
-#define VIT__IN_F32                            ((vit__gemm_fn *)NULL, 0, VIT__FORM_F32, VIT__NO_SHAPE)
-#define VIT__NO_SHAPE                          ((const struct vit__shape *)NULL)
+#define VIT__IN_F32 ((vit__gemm_fn *)NULL, 0, VIT__FORM_F32, VIT__NO_SHAPE)
+#define VIT__NO_SHAPE ((const struct vit__shape *)NULL)
 #define VIT__TILE_ROWS(run, rows, form, shape) (rows)
-#define VIT__TILE_FITS(panels, kernel)                                                             \
-    (VIT__TILE_ROWS kernel * (panels)*16 <= VIT__MAX_TILE_ROWS * VIT__MAX_TILE_COLS)
+#define VIT__TILE_FITS(panels, kernel)                                                            \
+    (VIT__TILE_ROWS kernel * (panels) * 16 <= VIT__MAX_TILE_ROWS * VIT__MAX_TILE_COLS)
 
 VIT__STATIC_ASSERT(VIT_F32 == 0 && VIT_F16 == 1 && VIT_BF16 == 2 && VIT_I8 == 3 && VIT_I4 == 4 &&
                        VIT_NUM_DTYPES == 5,
                    KERNELS_takes_a_kernel_for_each_dtype_in_order);
 VIT__STATIC_ASSERT(VIT_NUM_DTYPES == 0 VIT_DTYPE_LIST(VIT__ONE_MORE), DTYPE_LIST_has_a_gap);
-VIT__STATIC_ASSERT(VIT__DTYPES < 1u << VIT_NUM_DTYPES &&
-                       (VIT__IS_FIXED || VIT__DTYPES == (1u << VIT_NUM_DTYPES) - 1),
+VIT__STATIC_ASSERT(VIT__DTYPES < 1u << VIT_NUM_DTYPES && (VIT__IS_FIXED ||
+                       VIT__DTYPES == (1u << VIT_NUM_DTYPES) - 1),
                    DTYPES_lacks_a_bit_of_DTYPE_LIST);
 VIT__STATIC_ASSERT(VIT_NUM_ACTIVATIONS == 0 VIT_ACTIVATION_LIST(VIT__ONE_MORE),
                    ACTIVATION_LIST_has_a_gap);
@@ -5140,8 +5157,8 @@ VIT__STATIC_ASSERT((int)VIT_NUM_REPRESENTATIONS ==
                    vit_representation_lacks_an_activation);
 VIT__STATIC_ASSERT(VIT_NUM_PHASES == 0 VIT_PHASE_LIST(VIT__ONE_MORE), PHASE_LIST_has_a_gap);
 
-#define VIT__LOWEST    (-3.4028235e38f) /* of all finite floats */
-#define VIT__NAN       vit__float(0x7fc00000u)
+#define VIT__LOWEST (-3.4028235e38f) /* of all finite floats */
+#define VIT__NAN vit__float(0x7fc00000u)
 #define VIT__EXP_ROUND (VIT__ROUND + 127.0f) /* leaves the rounded integer as an exponent */
 
 /* A row in integers becomes NaN if it has NaN, infinity or too large a value. Builds for one model,
@@ -5167,7 +5184,7 @@ typedef struct vit__u8_steps {
    half the root of the depth to each. A row of the softmax adds up to VIT__WHOLE, and values are at
    most vit__value_limit. */
 #define VIT__LENGTH 4060.0f /* 4096 - sqrt(4096) / 2, less a margin for rounding */
-#define VIT__WHOLE  32767.0f
+#define VIT__WHOLE 32767.0f
 
 /* Rounding enlarges the sum of a row of n values by at most n / 2; 32800 is VIT__WHOLE with a
    margin. So a product of softmax and values stays below 2^24. */
@@ -5223,27 +5240,28 @@ VIT__INLINE void vit__clip16(uint8_t *to, const int32_t *sum) {
    X(number, word). */
 #define VIT__NAME_OF(name, tier) vit__##name##_##tier
 #define VIT__NAME_IN(name, tier) VIT__NAME_OF(name, tier)
-#define VIT__(name)              VIT__NAME_IN(name, VIT__TIER)
-#define VIT__LOAD_REG(n, p)      a.r##n = VIT__F_LOAD(p + n * VIT__LANES);
-#define VIT__STORE_REG(n, p)     VIT__F_STORE(p + n * VIT__LANES, a.r##n);
-#define VIT__SPLAT_REG(n, x)     a.r##n = VIT__F_SPLAT(x);
-#define VIT__BITS_REG(n, x)      a.r##n = VIT__F_BITS(x);
-#define VIT__ALONE(n, word)      a.r##n = word(a.r##n);
-#define VIT__WITH_B(n, word)     a.r##n = word(a.r##n, b.r##n);
-#define VIT__WITH_BC(n, word)    a.r##n = word(a.r##n, b.r##n, c.r##n);
-#define VIT__BY_MASK(n, word)    a.r##n = word(mask.r##n, a.r##n, b.r##n);
-#define VIT__SHIFTED(n, word)    a.r##n = word(a.r##n, by);
-#define VIT__LIFT(name, word)                                                                      \
-    VIT__INLINE VIT__(v) VIT__(name)(VIT__(v) a, VIT__(v) b) {                                     \
-        VIT__EACH(VIT__WITH_B, word)                                                               \
-        return a;                                                                                  \
+#define VIT__(name) VIT__NAME_IN(name, VIT__TIER)
+#define VIT__LOAD_REG(n, p) a.r##n = VIT__F_LOAD(p + n * VIT__LANES);
+#define VIT__STORE_REG(n, p) VIT__F_STORE(p + n * VIT__LANES, a.r##n);
+#define VIT__SPLAT_REG(n, x) a.r##n = VIT__F_SPLAT(x);
+#define VIT__BITS_REG(n, x) a.r##n = VIT__F_BITS(x);
+#define VIT__ALONE(n, word) a.r##n = word(a.r##n);
+#define VIT__WITH_B(n, word) a.r##n = word(a.r##n, b.r##n);
+#define VIT__WITH_BC(n, word) a.r##n = word(a.r##n, b.r##n, c.r##n);
+#define VIT__BY_MASK(n, word) a.r##n = word(mask.r##n, a.r##n, b.r##n);
+#define VIT__SHIFTED(n, word) a.r##n = word(a.r##n, by);
+#define VIT__LIFT(name, word)                                                                     \
+    VIT__INLINE VIT__(v) VIT__(name)(VIT__(v) a, VIT__(v) b) {                                    \
+        VIT__EACH(VIT__WITH_B, word)                                                              \
+        return a;                                                                                 \
     }
 
+
 /* The parts of >>body that a tier stamps. */
-#define VIT__STAMP_ROWS   1 /* row functions                 */
+#define VIT__STAMP_ROWS 1   /* row functions                 */
 #define VIT__STAMP_FLOATS 2 /* tiles whose sums are floats   */
-#define VIT__STAMP_BYTES  4 /* tiles whose sums are integers */
-#define VIT__STAMP_MORE   8 /* more tiers with the same words follow */
+#define VIT__STAMP_BYTES 4  /* tiles whose sums are integers */
+#define VIT__STAMP_MORE 8   /* more tiers with the same words follow */
 
 /* ------------------------------------------------------------------------- */
 /* >>tiles                                                                   */
@@ -5282,36 +5300,34 @@ enum {
 typedef void vit__tile_fn(float *tile, const vit__operands *o, const unsigned char *p,
                           size_t stride);
 
-#if VIT__SHAPES
+#    if VIT__SHAPES
 
 /* The tiles of a kernel. If weights must be widened first, the kernel widens `block` steps of the
    inner index at a time, for all rows of a tile. */
 typedef struct vit__shape {
     vit_dtype dtype;
-    int height, panels;              /* size of a tile in registers                      */
-    vit__tile_fn *full, *half, *one; /* for height rows; for up to half (or NULL); for one */
-    vit__tile_fn *narrow;            /* for one panel, if the others take more           */
-    int block, size;                 /* steps of the inner index; bytes of a row's element */
-                                     /* block 0: sums start from zero, not from the tile */
+    int height, panels;                /* size of a tile in registers                      */
+    vit__tile_fn *full, *half, *one;   /* for height rows; for up to half (or NULL); for one */
+    vit__tile_fn *narrow;              /* for one panel, if the others take more           */
+    int block, size;                   /* steps of the inner index; bytes of a row's element */
+                                       /* block 0: sums start from zero, not from the tile */
     void (*widen)(void *to, const unsigned char *panel, int k, int count);
     void (*finish)(float *tile, const vit__operands *o, const unsigned char *panel);
 } vit__shape;
 
 /* Shapes with one function for all heights. */
-#define VIT__SHAPE(dtype, height, run)                                                             \
-    { dtype, height, 1, run, NULL, run, NULL, 0, 0, NULL, NULL }
-#define VIT__MORE_SHAPE(dtype, height, run)                                                        \
-    { dtype, height, 1, run, NULL, run, NULL, 1, 0, NULL, NULL }
-#define VIT__WIDE_SHAPE(dtype, height, run, size, widen, finish)                                   \
-    {                                                                                              \
-        dtype, height, 1, run, NULL, run, NULL, (dtype) == VIT_I4 ? VIT__GROUPS_WIDE * 32 : 128,   \
-            size, widen, finish                                                                    \
-    }
+#    define VIT__SHAPE(dtype, height, run)                                                        \
+        { dtype, height, 1, run, NULL, run, NULL, 0, 0, NULL, NULL }
+#    define VIT__MORE_SHAPE(dtype, height, run)                                                   \
+        { dtype, height, 1, run, NULL, run, NULL, 1, 0, NULL, NULL }
+#    define VIT__WIDE_SHAPE(dtype, height, run, size, widen, finish)                              \
+        { dtype, height, 1, run, NULL, run, NULL, (dtype) == VIT_I4 ? VIT__GROUPS_WIDE * 32 : 128, \
+          size, widen, finish }
 
 /* Widened weights of a panel, few enough to stay in the L1 cache; those of int4 have scales in
    front. */
-#define VIT__GROUPS_WIDE   8
-#define VIT__GROUPS_HEADER (VIT__GROUPS_WIDE * 128)
+#    define VIT__GROUPS_WIDE 8
+#    define VIT__GROUPS_HEADER (VIT__GROUPS_WIDE * 128)
 typedef struct VIT__ALIGNED_64 vit__groups {
     float scale[VIT__GROUPS_WIDE * 16];
     int32_t base[VIT__GROUPS_WIDE * 16];          /* FORM_S8: 128 times the sum of weights */
@@ -5375,141 +5391,129 @@ static void vit__gemm_tiles(float *tile, const vit__operands *o) {
     vit__gemm_shape(o->shape, tile, o);
 }
 
-#endif /* VIT__SHAPES */
+#    endif /* VIT__SHAPES */
 
 /* The rows of a tile in >>body: X(row). */
-#define VIT__TILE_HEIGHT(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
-#define VIT__TILE_ROW(r)                                                                           \
-    const unsigned char *const a##r = a + (size_t)(r < rows ? r : rows - 1) * lda;                 \
-    float *const to##r = tile + (size_t)(r < rows ? r : rows - 1) * ldt;
-#define VIT__SUM_FROM_TILE(r, n)                                                                   \
-    ((kind == VIT__TILE_MORE || kind == VIT__TILE_ODD) && r < height && n < width                  \
-         ? VIT__F_LOAD(to##r + n * VIT__LANES)                                                     \
-         : VIT__F_SPLAT(0.0f))
-#define VIT__FLOAT_SUMS(r)                                                                         \
-    VIT__RF c##r##0 = VIT__SUM_START(r, 0), c##r##1 = VIT__SUM_START(r, 1);                        \
-    VIT__RF c##r##2 = VIT__SUM_START(r, 2), c##r##3 = VIT__SUM_START(r, 3);
-#define VIT__FLOAT_ROW(r)                                                                          \
-    if (r < height) {                                                                              \
-        VIT__X x;                                                                                  \
-        VIT__X_LOAD(x, a##r + 4 * (size_t)k)                                                       \
-        VIT__REUSE(w)                                                                              \
-        VIT__MAC(c##r##0, x, VIT__W(0))                                                            \
-        if (width > 1) VIT__MAC(c##r##1, x, VIT__W(1))                                             \
-        if (width > 2) VIT__MAC(c##r##2, x, VIT__W(2))                                             \
-        if (width > 3) VIT__MAC(c##r##3, x, VIT__W(3))                                             \
-    }
-#define VIT__FLOAT_STORE(r)                                                                        \
-    if (r < height) VIT__F_STORE(to##r, c##r##0);                                                  \
-    if (r < height && width > 1) VIT__F_STORE(to##r + VIT__LANES, c##r##1);                        \
-    if (r < height && width > 2) VIT__F_STORE(to##r + 2 * VIT__LANES, c##r##2);                    \
-    if (r < height && width > 3) VIT__F_STORE(to##r + 3 * VIT__LANES, c##r##3);
-#define VIT__BYTE_SUMS(r)                                                                          \
-    VIT__ACC c##r##0 = VIT__ACC_START(r, 0);                                                       \
-    VIT__ACC c##r##1 = VIT__ACC_START(r, 1);                                                       \
-    VIT__ACC c##r##2 = VIT__ACC_START(r, 2);                                                       \
-    VIT__ACC c##r##3 = VIT__ACC_START(r, 3);
-#define VIT__BYTE_MAC(r, n)                                                                        \
-    c##r##n = VIT__(byte_step)(kind, c##r##n, x, y, VIT__WI(n), VIT__U_OF(n));
-#define VIT__BYTE_ROW(r)                                                                           \
-    if (r < height) {                                                                              \
-        VIT__XI x, y;                                                                              \
-        VIT__XI_LOAD(x, a##r + at)                                                                 \
-        y = x;                                                                                     \
-        if (kind == VIT__TILE_TWO) VIT__XI_LOAD(y, a##r + at + 4)                                  \
-        VIT__SPLIT(x, y)                                                                           \
-        VIT__REUSE(w)                                                                              \
-        VIT__BYTE_MAC(r, 0)                                                                        \
-        if (width > 1) VIT__BYTE_MAC(r, 1)                                                         \
-        if (width > 2) VIT__BYTE_MAC(r, 2)                                                         \
-        if (width > 3) VIT__BYTE_MAC(r, 3)                                                         \
-    }
-#define VIT__BYTE_PUT(r, n)                                                                        \
-    VIT__(byte_store)                                                                              \
-    (kind, to##r + n * VIT__LANES, c##r##n, a##r, tail + VIT__COL(n, 4), o, stride);
-#define VIT__BYTE_STORE(r)                                                                         \
-    if (r < height) VIT__BYTE_PUT(r, 0)                                                            \
-    if (r < height && width > 1) VIT__BYTE_PUT(r, 1)                                               \
-    if (r < height && width > 2) VIT__BYTE_PUT(r, 2)                                               \
-    if (r < height && width > 3) VIT__BYTE_PUT(r, 3)
-#define VIT__CHAIN(r, n)                                                                           \
-    (r < height && n < width ? VIT__CHAIN_LOAD(to##r + n * VIT__LANES) : VIT__F_SPLAT(0.0f))
-#define VIT__CHAINS(r)                                                                             \
-    VIT__RF s##r##0 = VIT__CHAIN(r, 0), s##r##1 = VIT__CHAIN(r, 1);                                \
-    VIT__RF s##r##2 = VIT__CHAIN(r, 2), s##r##3 = VIT__CHAIN(r, 3);
-#define VIT__GROUP_SUMS(r)                                                                         \
-    VIT__ACC c##r##0 = VIT__GROUP_START(0);                                                        \
-    VIT__ACC c##r##1 = VIT__GROUP_START(1);                                                        \
-    VIT__ACC c##r##2 = VIT__GROUP_START(2);                                                        \
-    VIT__ACC c##r##3 = VIT__GROUP_START(3);
-#define VIT__GROUP_MAC(r, n)                                                                       \
-    s##r##n = VIT__F_FMA(VIT__I_TO_F(VIT__GROUP_SUM(c##r##n, n)),                                  \
-                         VIT__SCALE_LOAD((const float *)(const void *)(scale + VIT__COL(n, 4))),   \
-                         s##r##n);
-#define VIT__GROUP_SCALE(r)                                                                        \
-    if (r < height) VIT__GROUP_MAC(r, 0)                                                           \
-    if (r < height && width > 1) VIT__GROUP_MAC(r, 1)                                              \
-    if (r < height && width > 2) VIT__GROUP_MAC(r, 2)                                              \
-    if (r < height && width > 3) VIT__GROUP_MAC(r, 3)
-#define VIT__CHAINS_STORE(r)                                                                       \
-    if (r < height) {                                                                              \
-        VIT__CHAIN_STORE(to##r, s##r##0);                                                          \
-    }                                                                                              \
-    if (r < height && width > 1) {                                                                 \
-        VIT__CHAIN_STORE(to##r + VIT__LANES, s##r##1);                                             \
-    }                                                                                              \
-    if (r < height && width > 2) {                                                                 \
-        VIT__CHAIN_STORE(to##r + 2 * VIT__LANES, s##r##2);                                         \
-    }                                                                                              \
-    if (r < height && width > 3) {                                                                 \
-        VIT__CHAIN_STORE(to##r + 3 * VIT__LANES, s##r##3);                                         \
-    }
+#    define VIT__TILE_HEIGHT(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
+#    define VIT__TILE_ROW(r)                                                                      \
+        const unsigned char *const a##r = a + (size_t)(r < rows ? r : rows - 1) * lda;            \
+        float *const to##r = tile + (size_t)(r < rows ? r : rows - 1) * ldt;
+#    define VIT__SUM_FROM_TILE(r, n)                                                              \
+        ((kind == VIT__TILE_MORE || kind == VIT__TILE_ODD) && r < height && n < width             \
+             ? VIT__F_LOAD(to##r + n * VIT__LANES)                                                \
+             : VIT__F_SPLAT(0.0f))
+#    define VIT__FLOAT_SUMS(r)                                                                    \
+        VIT__RF c##r##0 = VIT__SUM_START(r, 0), c##r##1 = VIT__SUM_START(r, 1);                   \
+        VIT__RF c##r##2 = VIT__SUM_START(r, 2), c##r##3 = VIT__SUM_START(r, 3);
+#    define VIT__FLOAT_ROW(r)                                                                     \
+        if (r < height) {                                                                         \
+            VIT__X x;                                                                             \
+            VIT__X_LOAD(x, a##r + 4 * (size_t)k)                                                  \
+            VIT__REUSE(w)                                                                         \
+            VIT__MAC(c##r##0, x, VIT__W(0))                                                       \
+            if (width > 1) VIT__MAC(c##r##1, x, VIT__W(1))                                        \
+            if (width > 2) VIT__MAC(c##r##2, x, VIT__W(2))                                        \
+            if (width > 3) VIT__MAC(c##r##3, x, VIT__W(3))                                        \
+        }
+#    define VIT__FLOAT_STORE(r)                                                                   \
+        if (r < height) VIT__F_STORE(to##r, c##r##0);                                             \
+        if (r < height && width > 1) VIT__F_STORE(to##r + VIT__LANES, c##r##1);                   \
+        if (r < height && width > 2) VIT__F_STORE(to##r + 2 * VIT__LANES, c##r##2);               \
+        if (r < height && width > 3) VIT__F_STORE(to##r + 3 * VIT__LANES, c##r##3);
+#    define VIT__BYTE_SUMS(r)                                                                     \
+        VIT__ACC c##r##0 = VIT__ACC_START(r, 0);                                                  \
+        VIT__ACC c##r##1 = VIT__ACC_START(r, 1);                                                  \
+        VIT__ACC c##r##2 = VIT__ACC_START(r, 2);                                                  \
+        VIT__ACC c##r##3 = VIT__ACC_START(r, 3);
+#    define VIT__BYTE_MAC(r, n)                                                                   \
+        c##r##n = VIT__(byte_step)(kind, c##r##n, x, y, VIT__WI(n), VIT__U_OF(n));
+#    define VIT__BYTE_ROW(r)                                                                      \
+        if (r < height) {                                                                         \
+            VIT__XI x, y;                                                                         \
+            VIT__XI_LOAD(x, a##r + at)                                                            \
+            y = x;                                                                                \
+            if (kind == VIT__TILE_TWO) VIT__XI_LOAD(y, a##r + at + 4)                             \
+            VIT__SPLIT(x, y)                                                                      \
+            VIT__REUSE(w)                                                                         \
+            VIT__BYTE_MAC(r, 0)                                                                   \
+            if (width > 1) VIT__BYTE_MAC(r, 1)                                                    \
+            if (width > 2) VIT__BYTE_MAC(r, 2)                                                    \
+            if (width > 3) VIT__BYTE_MAC(r, 3)                                                    \
+        }
+#    define VIT__BYTE_PUT(r, n)                                                                   \
+        VIT__(byte_store)(kind, to##r + n * VIT__LANES, c##r##n, a##r, tail + VIT__COL(n, 4), o,  \
+                          stride);
+#    define VIT__BYTE_STORE(r)                                                                    \
+        if (r < height) VIT__BYTE_PUT(r, 0)                                                       \
+        if (r < height && width > 1) VIT__BYTE_PUT(r, 1)                                          \
+        if (r < height && width > 2) VIT__BYTE_PUT(r, 2)                                          \
+        if (r < height && width > 3) VIT__BYTE_PUT(r, 3)
+#    define VIT__CHAIN(r, n)                                                                      \
+        (r < height && n < width ? VIT__CHAIN_LOAD(to##r + n * VIT__LANES) : VIT__F_SPLAT(0.0f))
+#    define VIT__CHAINS(r)                                                                        \
+        VIT__RF s##r##0 = VIT__CHAIN(r, 0), s##r##1 = VIT__CHAIN(r, 1);                           \
+        VIT__RF s##r##2 = VIT__CHAIN(r, 2), s##r##3 = VIT__CHAIN(r, 3);
+#    define VIT__GROUP_SUMS(r)                                                                    \
+        VIT__ACC c##r##0 = VIT__GROUP_START(0);                                                   \
+        VIT__ACC c##r##1 = VIT__GROUP_START(1);                                                   \
+        VIT__ACC c##r##2 = VIT__GROUP_START(2);                                                   \
+        VIT__ACC c##r##3 = VIT__GROUP_START(3);
+#    define VIT__GROUP_MAC(r, n)                                                                  \
+        s##r##n = VIT__F_FMA(VIT__I_TO_F(VIT__GROUP_SUM(c##r##n, n)),                             \
+                             VIT__SCALE_LOAD((const float *)(const void *)(scale +                \
+                                                                           VIT__COL(n, 4))),      \
+                             s##r##n);
+#    define VIT__GROUP_SCALE(r)                                                                   \
+        if (r < height) VIT__GROUP_MAC(r, 0)                                                      \
+        if (r < height && width > 1) VIT__GROUP_MAC(r, 1)                                         \
+        if (r < height && width > 2) VIT__GROUP_MAC(r, 2)                                         \
+        if (r < height && width > 3) VIT__GROUP_MAC(r, 3)
+#    define VIT__CHAINS_STORE(r)                                                                  \
+        if (r < height) { VIT__CHAIN_STORE(to##r, s##r##0); }                                     \
+        if (r < height && width > 1) { VIT__CHAIN_STORE(to##r + VIT__LANES, s##r##1); }           \
+        if (r < height && width > 2) { VIT__CHAIN_STORE(to##r + 2 * VIT__LANES, s##r##2); }       \
+        if (r < height && width > 3) { VIT__CHAIN_STORE(to##r + 3 * VIT__LANES, s##r##3); }
 
 /* Defines the function of one tile, from >>body. */
-#define VIT__TILE_FN(name, tile_of, tier, kind, height, width)                                     \
-    VIT__STATIC_ASSERT((height) <= VIT__MAX_TILE_ROWS, rows_of_##name);                            \
-    VIT__NOINLINE static void name(float *tile, const vit__operands *o, const unsigned char *p,    \
-                                   size_t stride) {                                                \
-        vit__##tile_of##_##tier(kind, height, width, tile, o, p, stride);                          \
-    }
+#    define VIT__TILE_FN(name, tile_of, tier, kind, height, width)                                \
+        VIT__STATIC_ASSERT((height) <= VIT__MAX_TILE_ROWS, rows_of_##name);                       \
+        VIT__NOINLINE static void name(float *tile, const vit__operands *o,                       \
+                                       const unsigned char *p, size_t stride) {                   \
+            vit__##tile_of##_##tier(kind, height, width, tile, o, p, stride);                     \
+        }
 
 /* Defines tiles of two or four sizes and the shape that lists them: vit__shape_<name>. */
-#define VIT__TILES_2(name, dtype, tile_of, tier, kind, height, width)                              \
-    VIT__TILE_FN(vit__tile_##name, tile_of, tier, kind, height, width)                             \
-    VIT__TILE_FN(vit__tile_##name##_1, tile_of, tier, kind, 1, width)                              \
-    static const vit__shape vit__shape_##name = {                                                  \
-        dtype, height, 1, vit__tile_##name, NULL, vit__tile_##name##_1, NULL, 0, 0, NULL, NULL     \
-    };
-#define VIT__TILES_4(name, dtype, tile_of, tier, kind)                                             \
-    VIT__TILE_FN(vit__tile_##name, tile_of, tier, kind, 8, 3)                                      \
-    VIT__TILE_FN(vit__tile_##name##_4, tile_of, tier, kind, 4, 3)                                  \
-    VIT__TILE_FN(vit__tile_##name##_1, tile_of, tier, kind, 1, 3)                                  \
-    VIT__TILE_FN(vit__tile_##name##_x16, tile_of, tier, kind, 8, 1)                                \
-    static const vit__shape vit__shape_##name = { dtype,                                           \
-                                                  8,                                               \
-                                                  3,                                               \
-                                                  vit__tile_##name,                                \
-                                                  vit__tile_##name##_4,                            \
-                                                  vit__tile_##name##_1,                            \
-                                                  vit__tile_##name##_x16,                          \
-                                                  0,                                               \
-                                                  0,                                               \
-                                                  NULL,                                            \
-                                                  NULL };
+#    define VIT__TILES_2(name, dtype, tile_of, tier, kind, height, width)                         \
+        VIT__TILE_FN(vit__tile_##name, tile_of, tier, kind, height, width)                        \
+        VIT__TILE_FN(vit__tile_##name##_1, tile_of, tier, kind, 1, width)                         \
+        static const vit__shape vit__shape_##name = {                                             \
+            dtype, height, 1, vit__tile_##name, NULL, vit__tile_##name##_1, NULL, 0, 0, NULL, NULL \
+        };
+#    define VIT__TILES_4(name, dtype, tile_of, tier, kind)                                        \
+        VIT__TILE_FN(vit__tile_##name, tile_of, tier, kind, 8, 3)                                 \
+        VIT__TILE_FN(vit__tile_##name##_4, tile_of, tier, kind, 4, 3)                             \
+        VIT__TILE_FN(vit__tile_##name##_1, tile_of, tier, kind, 1, 3)                             \
+        VIT__TILE_FN(vit__tile_##name##_x16, tile_of, tier, kind, 8, 1)                           \
+        static const vit__shape vit__shape_##name = {                                             \
+            dtype, 8, 3, vit__tile_##name, vit__tile_##name##_4, vit__tile_##name##_1,            \
+            vit__tile_##name##_x16, 0, 0, NULL, NULL                                              \
+        };
 
 /* Computes a panel as two halves, each by a half tile of int8. */
-#define VIT__HALF_TILES(name, half)                                                                \
-    static void name(float *tile, const vit__operands *o, const unsigned char *p, size_t stride) { \
-        half(tile, o, p, stride);                                                                  \
-        half(tile + 8, o, p + 32, stride);                                                         \
-    }
+#    define VIT__HALF_TILES(name, half)                                                           \
+        static void name(float *tile, const vit__operands *o, const unsigned char *p,             \
+                         size_t stride) {                                                         \
+            half(tile, o, p, stride);                                                             \
+            half(tile + 8, o, p + 32, stride);                                                    \
+        }
 
 /* Prefetches the next panels; AVX2 and AVX-512 define it. */
-#if VIT__AVX2
-#define VIT__AHEAD_OF(o, p) ((o)->ahead ? (o)->ahead + (size_t)((p) - (o)->panel) / 32 : (p))
-#else
-#define VIT__AHEAD_OF(o, p) (p)
-#endif
+#    if VIT__AVX2
+#        define VIT__AHEAD_OF(o, p)                                                               \
+            ((o)->ahead ? (o)->ahead + (size_t)((p) - (o)->panel) / 32 : (p))
+#    else
+#        define VIT__AHEAD_OF(o, p) (p)
+#    endif
 
 /* Corrects a group's sums for signed inputs, which are 128 less. A sum of 8 quads' bytes fits a
    byte: 8 * 8 < 128. */
@@ -5542,20 +5546,20 @@ VIT__INLINE void vit__base_i4(int32_t *base, const unsigned char *quads) {
 
 /* Words derived from others. */
 #if defined(VIT__WIDE_BYTES)
-#define VIT__SPLIT(x, y)                                                                           \
-    if (kind == VIT__TILE_SPLIT || kind == VIT__TILE_WIDE) y = VIT__ODD(x), x = VIT__EVEN(x);
-#define VIT__ACC_START(r, n)                                                                       \
-    (kind == VIT__TILE_WIDE && r < height && n < width ? VIT__I_LOAD(to##r + n * VIT__LANES)       \
-                                                       : VIT__I_ZERO())
+#    define VIT__SPLIT(x, y)                                                                     \
+        if (kind == VIT__TILE_SPLIT || kind == VIT__TILE_WIDE) y = VIT__ODD(x), x = VIT__EVEN(x);
+#    define VIT__ACC_START(r, n)                                                                  \
+        (kind == VIT__TILE_WIDE && r < height && n < width ? VIT__I_LOAD(to##r + n * VIT__LANES)  \
+                                                           : VIT__I_ZERO())
 #else
-#define VIT__SPLIT(x, y)
-#define VIT__ACC_START(r, n) VIT__ACC_ZERO
+#    define VIT__SPLIT(x, y)
+#    define VIT__ACC_START(r, n) VIT__ACC_ZERO
 #endif
 #ifndef VIT__GROUP_START
-#define VIT__GROUP_START(n) VIT__ACC_ZERO
+#    define VIT__GROUP_START(n) VIT__ACC_ZERO
 #endif
 #ifndef VIT__GROUP_SUM
-#define VIT__GROUP_SUM(c, n) VIT__ACC_SUM(c)
+#    define VIT__GROUP_SUM(c, n) VIT__ACC_SUM(c)
 #endif
 
 #if VIT__STAMP & VIT__STAMP_ROWS
@@ -5565,23 +5569,17 @@ VIT__INLINE void vit__base_i4(int32_t *base, const unsigned char *quads) {
 #define VIT__WIDE (VIT__LANES == 1 ? 1 : 16)
 
 #if VIT__LANES == 4
-typedef struct VIT__(v) {
-    VIT__RF r0, r1, r2, r3;
-} VIT__(v);
-#define VIT__EACH(X, word) X(0, word) X(1, word) X(2, word) X(3, word)
-#define VIT__JOIN(op, v)   op(op(v.r0, v.r2), op(v.r1, v.r3))
+typedef struct VIT__(v) { VIT__RF r0, r1, r2, r3; } VIT__(v);
+#    define VIT__EACH(X, word) X(0, word) X(1, word) X(2, word) X(3, word)
+#    define VIT__JOIN(op, v) op(op(v.r0, v.r2), op(v.r1, v.r3))
 #elif VIT__LANES == 8
-typedef struct VIT__(v) {
-    VIT__RF r0, r1;
-} VIT__(v);
-#define VIT__EACH(X, word) X(0, word) X(1, word)
-#define VIT__JOIN(op, v)   op(v.r0, v.r1)
+typedef struct VIT__(v) { VIT__RF r0, r1; } VIT__(v);
+#    define VIT__EACH(X, word) X(0, word) X(1, word)
+#    define VIT__JOIN(op, v) op(v.r0, v.r1)
 #else
-typedef struct VIT__(v) {
-    VIT__RF r0;
-} VIT__(v);
-#define VIT__EACH(X, word) X(0, word)
-#define VIT__JOIN(op, v)   (v.r0)
+typedef struct VIT__(v) { VIT__RF r0; } VIT__(v);
+#    define VIT__EACH(X, word) X(0, word)
+#    define VIT__JOIN(op, v) (v.r0)
 #endif
 
 VIT__INLINE VIT__(v) VIT__(load)(const float *p) {
@@ -5589,8 +5587,8 @@ VIT__INLINE VIT__(v) VIT__(load)(const float *p) {
     VIT__EACH(VIT__LOAD_REG, p)
     return a;
 }
-VIT__INLINE void VIT__(store)(float *p, VIT__(v) a){ VIT__EACH(VIT__STORE_REG, p) } VIT__INLINE
-    VIT__(v) VIT__(splat)(float x) {
+VIT__INLINE void VIT__(store)(float *p, VIT__(v) a) { VIT__EACH(VIT__STORE_REG, p) }
+VIT__INLINE VIT__(v) VIT__(splat)(float x) {
     VIT__(v) a;
     VIT__EACH(VIT__SPLAT_REG, x)
     return a;
@@ -5604,8 +5602,8 @@ VIT__LIFT(plus, VIT__F(add))
 VIT__LIFT(sub, VIT__F(sub))
 VIT__LIFT(mul, VIT__F(mul))
 VIT__LIFT(div, VIT__F(div))
-VIT__LIFT(min, VIT__F(min)) /* a < b ? a : b */
-VIT__LIFT(max, VIT__F(max)) /* a > b ? a : b */
+VIT__LIFT(min, VIT__F(min))   /* a < b ? a : b */
+VIT__LIFT(max, VIT__F(max))   /* a > b ? a : b */
 VIT__LIFT(and, VIT__F(and))
 VIT__LIFT(or, VIT__F(or))
 VIT__LIFT(iadd, VIT__F_IADD) /* as integers */
@@ -5710,31 +5708,29 @@ VIT__INLINE VIT__(v) VIT__(first)(VIT__(v) a, int left, VIT__(v) other) {
 }
 
 /* Sums of a row, lane by lane. */
-typedef struct VIT__(lanes) {
-    VIT__(v) of[16 / VIT__WIDE];
-} VIT__(lanes);
+typedef struct VIT__(lanes) { VIT__(v) of[16 / VIT__WIDE]; } VIT__(lanes);
 
-VIT__INLINE void VIT__(clear)(VIT__(lanes) * lane) {
+VIT__INLINE void VIT__(clear)(VIT__(lanes) *lane) {
     int i;
     for (i = 0; i < 16 / VIT__WIDE; i++) lane->of[i] = VIT__(splat)(0.0f);
 }
 
 #if VIT__WIDE == 1
-#define VIT__LANE(i) ((i) % 16) /* of element i */
-VIT__INLINE float VIT__(sum)(VIT__(lanes) * lane) { return vit__sum16(&lane->of[0].r0); }
+#    define VIT__LANE(i) ((i) % 16) /* of element i */
+VIT__INLINE float VIT__(sum)(VIT__(lanes) *lane) { return vit__sum16(&lane->of[0].r0); }
 VIT__INLINE float VIT__(highest)(VIT__(v) a) { return a.r0; }
 VIT__INLINE float VIT__(lowest)(VIT__(v) a) { return a.r0; }
 VIT__INLINE int VIT__(any)(VIT__(v) mask) { return (int)vit__bits(mask.r0); }
 #else
-#define VIT__LANE(i) 0
-#define VIT__FOLD(op, v)                                                                           \
-    VIT__RF x = VIT__JOIN(op, v);                                                                  \
-    VIT__SWAPS(op, x)                                                                              \
-    return VIT__F_FIRST(x);
-VIT__INLINE float VIT__(sum)(VIT__(lanes) * lane){ VIT__FOLD(VIT__F(add), lane->of[0]) } VIT__INLINE
-    float VIT__(highest)(VIT__(v) a){ VIT__FOLD(VIT__F(max), a) } VIT__INLINE
-    float VIT__(lowest)(VIT__(v) a){ VIT__FOLD(VIT__F(min), a) } VIT__INLINE
-    int VIT__(any)(VIT__(v) mask) {
+#    define VIT__LANE(i) 0
+#    define VIT__FOLD(op, v)                                                                      \
+        VIT__RF x = VIT__JOIN(op, v);                                                             \
+        VIT__SWAPS(op, x)                                                                         \
+        return VIT__F_FIRST(x);
+VIT__INLINE float VIT__(sum)(VIT__(lanes) *lane) { VIT__FOLD(VIT__F(add), lane->of[0]) }
+VIT__INLINE float VIT__(highest)(VIT__(v) a) { VIT__FOLD(VIT__F(max), a) }
+VIT__INLINE float VIT__(lowest)(VIT__(v) a) { VIT__FOLD(VIT__F(min), a) }
+VIT__INLINE int VIT__(any)(VIT__(v) mask) {
     float x[16];
     int i, any = 0;
     VIT__(store)(x, mask);
@@ -5805,7 +5801,8 @@ VIT__INLINE VIT__(v) VIT__(activate)(vit_activation activation, VIT__(v) x) {
     VIT__(v) s = x;
     switch (vit__known(activation)) {
     case VIT_GELU: return VIT__(gelu)(x);
-    case VIT_RELU: s = VIT__(splat)(0.0f);
+    case VIT_RELU:
+        s = VIT__(splat)(0.0f);
 #if VIT__WIDE == 1 && defined(__wasm__) /* clang 14 makes f32.max of a constant: -0 becomes 0 */
         VIT__HIDE(s.r0)
 #endif
@@ -5844,8 +5841,8 @@ VIT__ROW float VIT__(tanh_of)(float x) {
 /* --- between matrix products ------------------------------------------------------ */
 
 /* The epilogue of some elements x; c holds the values they are added to. */
-VIT__INLINE VIT__(v)
-    VIT__(finish)(vit__epilogue e, VIT__(v) x, VIT__(v) bias, VIT__(v) gamma, VIT__(v) c) {
+VIT__INLINE VIT__(v) VIT__(finish)(vit__epilogue e, VIT__(v) x, VIT__(v) bias, VIT__(v) gamma,
+                                   VIT__(v) c) {
     x = VIT__(plus)(x, bias);
     if (e.act) x = VIT__(activate)(VIT__ACTIVATION(e.act), x);
     if (e.add) x = e.scale ? VIT__(fmadd)(x, gamma, c) : VIT__(plus)(x, c);
@@ -6024,7 +6021,7 @@ VIT__INLINE void VIT__(rotate_pairs)(int step, int stride, float *x, const float
 }
 
 VIT__ROW void VIT__(rotate)(vit_rope rope, float *x, const float *cosine, const float *sine,
-                            int half) {
+                          int half) {
     if (!VIT__FIXED_OR(rope, 1)) return;
     if (rope == VIT_ROPE_PAIRS) VIT__(rotate_pairs)(2, 1, x, cosine, sine, half);
     else VIT__(rotate_pairs)(1, half, x, cosine, sine, half);
@@ -6289,9 +6286,8 @@ VIT__INLINE void VIT__(pack_keys)(vit_dtype dtype, const vit__packing *to,
     for (d = 0; d < to->dim; d += 16) {
         const int rest = vit__min(16, to->dim - d), end = vit__ceil_div(rest, elements);
         for (t = 0; t < tokens; t++)
-            VIT__(pack_units)
-            (dtype, unit[t], from->k + (size_t)t * from->ld + d, rest,
-             vit__is_quantised(to) ? &factor[t] : NULL);
+            VIT__(pack_units)(dtype, unit[t], from->k + (size_t)t * from->ld + d, rest,
+                              vit__is_quantised(to) ? &factor[t] : NULL);
         for (i = 0; i < end; i++, at += 16)
             for (t = 0; t < tokens; t++) at[t] = unit[t][i];
     }
@@ -6334,7 +6330,8 @@ VIT__INLINE void VIT__(pack_values)(vit_dtype dtype, const vit__packing *to,
 
 /* Packs the keys and values of one head as panels. Packing keys hides the memory latency of values,
    and the reverse. */
-VIT__ROW void VIT__(pack_head)(vit_dtype dtype, const vit__packing *to, const vit__unpacked *from) {
+VIT__ROW void VIT__(pack_head)(vit_dtype dtype, const vit__packing *to,
+                               const vit__unpacked *from) {
     const int end = from->first + from->count;
     const int units = vit__ceil_div(to->dim, vit__unit_elements(dtype));
     vit__unpacked some = *from;
@@ -6353,12 +6350,12 @@ VIT__ROW void VIT__(pack_head)(vit_dtype dtype, const vit__packing *to, const vi
 #endif
 
 #ifndef VIT_NO_PREPROCESS
-#if VIT__WIDE == 1
+#    if VIT__WIDE == 1
 /* to[l] = sum of weight i * lines[i][l]. The lines are `stride` bytes apart; if the taps are odd in
    number, one more line is read. lanes is a multiple of 16. Weights add up to 2^22; the magnitudes
    of bicubic ones add up to less than twice that. So 255 * 2^23 fits 32 bits. */
 VIT__ROW void VIT__(resample)(uint8_t *to, const uint8_t *lines, size_t stride,
-                              const vit__taps *taps, int lanes) {
+                            const vit__taps *taps, int lanes) {
     const int16_t *const low = taps->weights, *const high = low + vit__even(taps);
     int x, i, l;
     for (x = 0; x < lanes; x += 16) {
@@ -6371,39 +6368,39 @@ VIT__ROW void VIT__(resample)(uint8_t *to, const uint8_t *lines, size_t stride,
         vit__clip16(to + x, sum);
     }
 }
-#else
+#    else
 /* Multiplies pairs of 16 bits: the lower and the upper halves of the weights have separate sums.
    Each may wrap, but their combination does not: it is correct modulo 2^32. */
 VIT__ROW void VIT__(resample)(uint8_t *to, const uint8_t *lines, size_t stride,
-                              const vit__taps *taps, int lanes) {
+                            const vit__taps *taps, int lanes) {
     const unsigned char *const weights = (const unsigned char *)taps->weights;
     const size_t size = 2 * (size_t)vit__even(taps);
     for (; lanes > 0; lanes -= 16, lines += 16, to += 16) {
         const unsigned char *at = weights;
         const uint8_t *p = lines;
         int32_t sum[16];
-#define VIT__SUM_REG(n, word) VIT__RI low##n = VIT__I_ZERO(), high##n = low##n;
-#define VIT__TAP_REG(n, word)                                                                      \
-    {                                                                                              \
-        const VIT__LINES_TYPE pairs = VIT__LINES(p, stride, n);                                    \
-        low##n = VIT__LINES_ADD(low##n, pairs, w);                                                 \
-        high##n = VIT__LINES_ADD(high##n, pairs, v);                                               \
-    }
-#define VIT__PUT_REG(n, word)                                                                      \
-    VIT__I_STORE(sum + n * VIT__LANES, VIT__I_ADD(low##n, VIT__I_SHL(high##n, 16)));
+#        define VIT__SUM_REG(n, word) VIT__RI low##n = VIT__I_ZERO(), high##n = low##n;
+#        define VIT__TAP_REG(n, word)                                                             \
+            {                                                                                     \
+                const VIT__LINES_TYPE pairs = VIT__LINES(p, stride, n);                           \
+                low##n = VIT__LINES_ADD(low##n, pairs, w);                                        \
+                high##n = VIT__LINES_ADD(high##n, pairs, v);                                      \
+            }
+#        define VIT__PUT_REG(n, word)                                                             \
+            VIT__I_STORE(sum + n * VIT__LANES, VIT__I_ADD(low##n, VIT__I_SHL(high##n, 16)));
         VIT__EACH(VIT__SUM_REG, )
         for (; at < weights + size; at += 4, p += 2 * stride) {
             const int32_t w = vit__load32(at), v = vit__load32(at + size);
             VIT__EACH(VIT__TAP_REG, )
         }
         VIT__EACH(VIT__PUT_REG, )
-#undef VIT__SUM_REG
-#undef VIT__TAP_REG
-#undef VIT__PUT_REG
+#        undef VIT__SUM_REG
+#        undef VIT__TAP_REG
+#        undef VIT__PUT_REG
         vit__clip16(to, sum);
     }
 }
-#endif
+#    endif
 #endif
 
 /* --- int4: groups of 32 weights of a column share a scale ------------------------- */
@@ -6439,9 +6436,9 @@ static void VIT__(finish_of_i4)(float *tile, const vit__operands *o, const unsig
 /* VIT__COL is the byte offset of register n from the first of a tile's registers of weights. 512
    bits are a whole panel. */
 #if defined(VIT__LANES) && VIT__LANES == 16
-#define VIT__COL(n, size) ((size_t)(n)*stride)
+#    define VIT__COL(n, size) ((size_t)(n) * stride)
 #else
-#define VIT__COL(n, size) ((size_t)((n)*VIT__LANES * (size)))
+#    define VIT__COL(n, size) ((size_t)((n) * VIT__LANES * (size)))
 #endif
 
 #if VIT__STAMP & VIT__STAMP_FLOATS
@@ -6450,13 +6447,14 @@ static void VIT__(finish_of_i4)(float *tile, const vit__operands *o, const unsig
    shifted up, and k + 1 in its upper half, which is masked. */
 VIT__INLINE VIT__RF VIT__(weights)(int kind, const unsigned char *p, size_t stride, int n, int k) {
     (void)stride;
-#if defined(VIT__W_F16)
+#    if defined(VIT__W_F16)
     if (kind == VIT__TILE_F16) {
         if (n == 0) VIT__STREAM(p + 32 * (size_t)k)
         return VIT__W_F16(p + 32 * (size_t)k + VIT__COL(n, 2));
     }
-#endif
-    if (kind == VIT__TILE_BF16) return VIT__W_BF16(p + 64 * (size_t)(k / 2) + VIT__COL(n, 4), k);
+#    endif
+    if (kind == VIT__TILE_BF16)
+        return VIT__W_BF16(p + 64 * (size_t)(k / 2) + VIT__COL(n, 4), k);
     if (n == 0 && kind == VIT__TILE_F32) VIT__STREAM(p + 64 * (size_t)k)
     return VIT__F_LOAD((const float *)(const void *)(p + 64 * (size_t)k + VIT__COL(n, 4)));
 }
@@ -6495,13 +6493,14 @@ VIT__INLINE void VIT__(float_tile)(int kind, int height, int width, float *tile,
     VIT__TILE_HEIGHT(VIT__FLOAT_STORE)
 }
 
-#if defined(VIT__WIDENS)
+#    if defined(VIT__WIDENS)
 /* Widens weights k to k + count of a panel to f32, 16 of each k. */
 static void VIT__(widen_f16)(void *to, const unsigned char *panel, int k, int count) {
     float *at = (float *)to;
     int i, n;
     for (i = 0, panel += 32 * (size_t)k; i < count; i++, panel += 32, at += 16)
-        for (n = 0; n < 16; n += VIT__LANES) VIT__F_STORE(at + n, VIT__W_F16(panel + 2 * n));
+        for (n = 0; n < 16; n += VIT__LANES)
+            VIT__F_STORE(at + n, VIT__W_F16(panel + 2 * n));
 }
 static void VIT__(widen_bf16)(void *to, const unsigned char *panel, int k, int count) {
     float *at = (float *)to;
@@ -6512,7 +6511,7 @@ static void VIT__(widen_bf16)(void *to, const unsigned char *panel, int k, int c
             VIT__F_STORE(at + 16 + n, VIT__W_BF16(panel + 4 * n, 1));
         }
 }
-#endif
+#    endif
 
 #endif /* VIT__STAMP_FLOATS */
 
@@ -6530,9 +6529,8 @@ VIT__INLINE VIT__RF VIT__(dequantise)(VIT__RI sum, const unsigned char *a,
     VIT__COPY(&scale, VIT__ALIGNED_4(a), 4);
     VIT__COPY(&zero, VIT__ALIGNED_4(a + 4), 4);
     sum = VIT__I_SUB(sum, VIT__I_MUL(VIT__I_SPLAT(zero), VIT__I_LOAD(tail + 64)));
-    return VIT__F(mul)(
-        VIT__I_TO_F(sum),
-        VIT__F(mul)(VIT__F_SPLAT(scale), VIT__F_LOAD((const float *)(const void *)tail)));
+    return VIT__F(mul)(VIT__I_TO_F(sum), VIT__F(mul)(VIT__F_SPLAT(scale),
+                                                   VIT__F_LOAD((const float *)(const void *)tail)));
 }
 
 /* One step of one sum: c += x w + y u. x and y come from a row; u is the weights 64 bytes after
@@ -6540,13 +6538,13 @@ VIT__INLINE VIT__RF VIT__(dequantise)(VIT__RI sum, const unsigned char *a,
 VIT__INLINE VIT__ACC VIT__(byte_step)(int kind, VIT__ACC c, VIT__XI x, VIT__XI y, VIT__RI w,
                                       VIT__U u) {
     (void)y, (void)u;
-#if defined(VIT__DOT8)
+#    if defined(VIT__DOT8)
     if (kind == VIT__TILE_DOT8) VIT__DOT8(c, x, w)
-#endif
-#if defined(VIT__DOT16)
+#    endif
+#    if defined(VIT__DOT16)
     if (kind == VIT__TILE_DOT16) VIT__DOT16(c, x, w)
-#endif
-#if defined(VIT__WIDE_BYTES)
+#    endif
+#    if defined(VIT__WIDE_BYTES)
     if (kind == VIT__TILE_SPLIT) {
         VIT__DOT16(c, x, VIT__SRA16(VIT__SHL16(w)))
         VIT__DOT16(c, y, VIT__SRA16(w))
@@ -6555,10 +6553,10 @@ VIT__INLINE VIT__ACC VIT__(byte_step)(int kind, VIT__ACC c, VIT__XI x, VIT__XI y
         VIT__DOT16(c, x, w)
         VIT__DOT16(c, y, VIT__I_LOAD(u))
     }
-#endif
-#if defined(VIT__TWO_QUADS)
+#    endif
+#    if defined(VIT__TWO_QUADS)
     if (kind == VIT__TILE_TWO) VIT__TWO_QUADS(c, x, y, w, u)
-#endif
+#    endif
     return c;
 }
 
@@ -6600,7 +6598,8 @@ VIT__INLINE void VIT__(byte_tile)(int kind, int height, int width, float *tile,
         const VIT__RI w1 = width > 1 ? VIT__W_REG(1) : w0;
         const VIT__RI w2 = width > 2 ? VIT__W_REG(2) : w0;
         const VIT__RI w3 = width > 3 ? VIT__W_REG(3) : w0;
-        VIT__U_LOAD(void) w1, (void)w2, (void)w3;
+        VIT__U_LOAD
+        (void)w1, (void)w2, (void)w3;
         VIT__AHEAD(k)
         VIT__BYTE_ROW(0)
         VIT__BYTE_ROW(1)
@@ -6614,7 +6613,7 @@ VIT__INLINE void VIT__(byte_tile)(int kind, int height, int width, float *tile,
     VIT__TILE_HEIGHT(VIT__BYTE_STORE)
 }
 
-#if VIT__SHAPES
+#    if VIT__SHAPES
 /* int4 with widened groups: the exact sums of a group are scaled and added to the tile, which holds
    the sums of all previous groups. */
 VIT__INLINE void VIT__(group_tile)(int kind, int height, int width, float *tile,
@@ -6635,7 +6634,8 @@ VIT__INLINE void VIT__(group_tile)(int kind, int height, int width, float *tile,
             const VIT__RI w1 = width > 1 ? VIT__W_REG(1) : w0;
             const VIT__RI w2 = width > 2 ? VIT__W_REG(2) : w0;
             const VIT__RI w3 = width > 3 ? VIT__W_REG(3) : w0;
-            VIT__U_LOAD(void) w1, (void)w2, (void)w3;
+            VIT__U_LOAD
+            (void)w1, (void)w2, (void)w3;
             VIT__BYTE_ROW(0)
             VIT__BYTE_ROW(1)
             VIT__BYTE_ROW(2)
@@ -6649,9 +6649,9 @@ VIT__INLINE void VIT__(group_tile)(int kind, int height, int width, float *tile,
     }
     VIT__TILE_HEIGHT(VIT__CHAINS_STORE)
 }
-#endif
+#    endif
 
-#if defined(VIT__WIDE_I4)
+#    if defined(VIT__WIDE_I4)
 /* Widens the quads of a panel to 16-bit integers: first the even ones of each quad, then the odd
    ones. */
 static void VIT__(widen_i8)(void *to, const unsigned char *panel, int k, int count) {
@@ -6674,9 +6674,9 @@ static void VIT__(finish_i8)(float *tile, const vit__operands *o, const unsigned
             VIT__F_STORE(tile + n, VIT__(dequantise)(VIT__I_LOAD(tile + n),
                                                      o->a + (size_t)r * o->lda, tail + 4 * n));
 }
-#endif
+#    endif
 
-#if defined(VIT__WIDENS_I4)
+#    if defined(VIT__WIDENS_I4)
 /* Widens groups of int4 to quads of bytes in the order of int8, or of 16 bits for tiles that take
    those. */
 static void VIT__(widen_i4)(void *to, const unsigned char *panel, int k, int count) {
@@ -6685,12 +6685,12 @@ static void VIT__(widen_i4)(void *to, const unsigned char *panel, int k, int cou
     const unsigned char *group = panel + (size_t)(k / 32) * VIT__I4_GROUP;
     int i, n;
     for (i = 0; i < count / 32; i++, group += VIT__I4_GROUP) {
-#if defined(VIT__WIDE_I4)
+#        if defined(VIT__WIDE_I4)
         VIT__RI quads[128 / VIT__LANES];
         unsigned char *const low = (unsigned char *)quads;
-#else
+#        else
         unsigned char *const low = wide->quads + 512 * i;
-#endif
+#        endif
         for (n = 0; n < 256; n += 4 * VIT__LANES) {
             const VIT__RI q = VIT__I_LOAD(group + 32 + n);
             VIT__I_STORE(low + n, VIT__SUB8(VIT__I_AND(q, mask), eight));
@@ -6698,13 +6698,13 @@ static void VIT__(widen_i4)(void *to, const unsigned char *panel, int k, int cou
         }
         for (n = 0; n < 16; n += VIT__LANES)
             VIT__F_STORE(wide->scale + 16 * i + n, VIT__W_F16(group + 2 * n));
-#if defined(VIT__WIDE_I4)
+#        if defined(VIT__WIDE_I4)
         VIT__(widen_i8)(wide->quads + 1024 * i, low, 0, 32);
-#endif
+#        endif
         if (VIT__BELOW) vit__base_i4(wide->base + 16 * i, low);
     }
 }
-#endif
+#    endif
 
 #endif /* VIT__STAMP_BYTES */
 
@@ -6717,77 +6717,76 @@ static void VIT__(widen_i4)(void *to, const unsigned char *panel, int k, int cou
 #undef VIT__SPLIT
 #undef VIT__ACC_START
 #if !(VIT__STAMP & VIT__STAMP_MORE) /* undefines the words of a family: those without a default */
-#undef VIT__COUNT
-#undef VIT__LANES
-#undef VIT__F_FMA1
-#undef VIT__F_FIRST
-#undef VIT__F_FMA
-#undef VIT__F_NAN
-#undef VIT__F_SELECT
-#undef VIT__SWAPS
-#undef VIT__STORE_BYTES
-#undef VIT__STORE_HALVES
-#undef VIT__I_MUL
-#undef VIT__LINES
-#undef VIT__W_F16
-#undef VIT__X_LOAD
-#undef VIT__MAC
-#undef VIT__DOT8
-#undef VIT__DOT16
-#undef VIT__TWO_QUADS
-#undef VIT__WIDE_BYTES
-#undef VIT__WIDENS_I4
-#undef VIT__MM
-#undef VIT__BITS
+#    undef VIT__COUNT
+#    undef VIT__LANES
+#    undef VIT__F_FMA1
+#    undef VIT__F_FIRST
+#    undef VIT__F_FMA
+#    undef VIT__F_NAN
+#    undef VIT__F_SELECT
+#    undef VIT__SWAPS
+#    undef VIT__STORE_BYTES
+#    undef VIT__STORE_HALVES
+#    undef VIT__I_MUL
+#    undef VIT__LINES
+#    undef VIT__W_F16
+#    undef VIT__X_LOAD
+#    undef VIT__MAC
+#    undef VIT__DOT8
+#    undef VIT__DOT16
+#    undef VIT__TWO_QUADS
+#    undef VIT__WIDE_BYTES
+#    undef VIT__WIDENS_I4
+#    undef VIT__MM
+#    undef VIT__BITS
 /* words that most tiers have in common */
-#undef VIT__BELOW
-#undef VIT__STREAM
-#undef VIT__AHEAD
-#undef VIT__REUSE
-#undef VIT__W
-#undef VIT__WI
-#undef VIT__W_BF16
-#undef VIT__INDEX
-#undef VIT__LINES_TYPE
-#undef VIT__W_REG
-#undef VIT__U
-#undef VIT__U_OF
-#undef VIT__U_LOAD
-#undef VIT__CHAIN_LOAD
-#undef VIT__CHAIN_STORE
-#undef VIT__SCALE_LOAD
-#undef VIT__BYTE_RESULT
-#undef VIT__SUM_START
-#undef VIT__ACC
-#undef VIT__ACC_SUM
-#undef VIT__ACC_ZERO
-#undef VIT__GROUP_START
-#undef VIT__GROUP_SUM
-#define VIT__BELOW 0 /* FORM_U8's bytes minus those of this form */
-#define VIT__STREAM(at)                                                                            \
-    {}
-#define VIT__AHEAD(i)                                                                              \
-    {}
-#define VIT__REUSE(w)
-#define VIT__W(n)  w##n
-#define VIT__WI(n) w##n
-#define VIT__W_BF16(p, k)                                                                          \
-    ((k)&1 ? VIT__F(and)(VIT__F_LOAD((const float *)(const void *)(p)), VIT__F_BITS(0xffff0000u))  \
-           : VIT__F_SHL(VIT__F_LOAD((const float *)(const void *)(p)), 16))
-#define VIT__INDEX(k)
-#define VIT__LINES_TYPE VIT__RI
-#define VIT__W_REG(n)   VIT__I_LOAD(w + VIT__COL(n, 4))
-#define VIT__U          const unsigned char * /* address or register of the second quad's weights */
-#define VIT__U_OF(n)    w + 64 + VIT__COL(n, 4)
-#define VIT__U_LOAD
-#define VIT__CHAIN_LOAD(p)             VIT__F_LOAD(p)
-#define VIT__CHAIN_STORE(p, a)         VIT__F_STORE(p, a)
-#define VIT__SCALE_LOAD(p)             VIT__F_LOAD(p)
-#define VIT__BYTE_RESULT(sum, a, tail) VIT__(dequantise)(sum, a, tail)
-#define VIT__SUM_START(r, n)           VIT__F_SPLAT(0.0f)
-#define VIT__ACC                       VIT__RI
-#define VIT__ACC_SUM(c)                c
-#define VIT__ACC_ZERO                  VIT__I_ZERO()
+#    undef VIT__BELOW
+#    undef VIT__STREAM
+#    undef VIT__AHEAD
+#    undef VIT__REUSE
+#    undef VIT__W
+#    undef VIT__WI
+#    undef VIT__W_BF16
+#    undef VIT__INDEX
+#    undef VIT__LINES_TYPE
+#    undef VIT__W_REG
+#    undef VIT__U
+#    undef VIT__U_OF
+#    undef VIT__U_LOAD
+#    undef VIT__CHAIN_LOAD
+#    undef VIT__CHAIN_STORE
+#    undef VIT__SCALE_LOAD
+#    undef VIT__BYTE_RESULT
+#    undef VIT__SUM_START
+#    undef VIT__ACC
+#    undef VIT__ACC_SUM
+#    undef VIT__ACC_ZERO
+#    undef VIT__GROUP_START
+#    undef VIT__GROUP_SUM
+#    define VIT__BELOW 0 /* FORM_U8's bytes minus those of this form */
+#    define VIT__STREAM(at) {}
+#    define VIT__AHEAD(i) {}
+#    define VIT__REUSE(w)
+#    define VIT__W(n) w##n
+#    define VIT__WI(n) w##n
+#    define VIT__W_BF16(p, k)                                                                     \
+        ((k) & 1 ? VIT__F(and)(VIT__F_LOAD((const float *)(const void *)(p)),                     \
+                               VIT__F_BITS(0xffff0000u))                                          \
+                 : VIT__F_SHL(VIT__F_LOAD((const float *)(const void *)(p)), 16))
+#    define VIT__INDEX(k)
+#    define VIT__LINES_TYPE VIT__RI
+#    define VIT__W_REG(n) VIT__I_LOAD(w + VIT__COL(n, 4))
+#    define VIT__U const unsigned char * /* address or register of the second quad's weights */
+#    define VIT__U_OF(n) w + 64 + VIT__COL(n, 4)
+#    define VIT__U_LOAD
+#    define VIT__CHAIN_LOAD(p) VIT__F_LOAD(p)
+#    define VIT__CHAIN_STORE(p, a) VIT__F_STORE(p, a)
+#    define VIT__SCALE_LOAD(p) VIT__F_LOAD(p)
+#    define VIT__BYTE_RESULT(sum, a, tail) VIT__(dequantise)(sum, a, tail)
+#    define VIT__SUM_START(r, n) VIT__F_SPLAT(0.0f)
+#    define VIT__ACC VIT__RI
+#    define VIT__ACC_SUM(c) c
+#    define VIT__ACC_ZERO VIT__I_ZERO()
 #endif
 #undef VIT__STAMP
 #undef VIT__TIER
@@ -6802,11 +6801,11 @@ static void VIT__(widen_i4)(void *to, const unsigned char *panel, int k, int cou
 /* The name under which this file includes itself, once for each tier. VIT_FILE replaces it for
    compilers that do not supply the file's own name. */
 #if defined(VIT_FILE)
-#define VIT__THIS_FILE VIT_FILE
+#    define VIT__THIS_FILE VIT_FILE
 #elif defined(__FILE_NAME__)
-#define VIT__THIS_FILE __FILE_NAME__
+#    define VIT__THIS_FILE __FILE_NAME__
 #else
-#define VIT__THIS_FILE "vit.h"
+#    define VIT__THIS_FILE "vit.h"
 #endif
 
 /* ------------------------------------------------------------------------- */
@@ -6831,11 +6830,11 @@ static void VIT__(widen_i4)(void *to, const unsigned char *panel, int k, int cou
 
 /* --- plain C: what every other tier must compute ---------------------------------- */
 
-#define VIT__TIER  none /* defines the words that have a default */
+#define VIT__TIER none /* defines the words that have a default */
 #define VIT__STAMP 0
 #include VIT__THIS_FILE
 #ifndef VIT__HAS_READ_ITSELF
-#error "vit.h: this file has another name: define VIT_FILE as that, in quotes"
+#    error "vit.h: this file has another name: define VIT_FILE as that, in quotes"
 #endif
 
 VIT__INLINE float vit__add_one(float a, float b) { return a + b; }
@@ -6847,23 +6846,23 @@ VIT__INLINE float vit__max_one(float a, float b) { return a > b ? a : b; }
 VIT__INLINE float vit__and_one(float a, float b) { return vit__float(vit__bits(a) & vit__bits(b)); }
 VIT__INLINE float vit__or_one(float a, float b) { return vit__float(vit__bits(a) | vit__bits(b)); }
 
-#define VIT__TIER                 scalar
-#define VIT__STAMP                VIT__STAMP_ROWS
-#define VIT__LANES                1
-#define VIT__RF                   float
-#define VIT__F_FMA1(a, b, c)      vit__fma_scalar(a, b, c)
-#define VIT__F_LOAD(p)            (*(p))
-#define VIT__F_STORE(p, a)        (void)(*(p) = (a))
-#define VIT__F_SPLAT(x)           (x)
-#define VIT__F_BITS(x)            vit__float(x)
-#define VIT__F(op)                vit__##op##_one
-#define VIT__F_FMA(a, b, c)       vit__fma_scalar(a, b, c)
-#define VIT__F_IADD(a, b)         vit__float(vit__bits(a) + vit__bits(b))
-#define VIT__F_SHL(a, n)          vit__float(vit__bits(a) << (n))
-#define VIT__F_SHR(a, n)          vit__float(vit__bits(a) >> (n))
-#define VIT__F_NAN(a)             vit__float(vit__is_nan(a) ? 0xffffffffu : 0)
+#define VIT__TIER scalar
+#define VIT__STAMP VIT__STAMP_ROWS
+#define VIT__LANES 1
+#define VIT__RF float
+#define VIT__F_FMA1(a, b, c) vit__fma_scalar(a, b, c)
+#define VIT__F_LOAD(p) (*(p))
+#define VIT__F_STORE(p, a) (void)(*(p) = (a))
+#define VIT__F_SPLAT(x) (x)
+#define VIT__F_BITS(x) vit__float(x)
+#define VIT__F(op) vit__##op##_one
+#define VIT__F_FMA(a, b, c) vit__fma_scalar(a, b, c)
+#define VIT__F_IADD(a, b) vit__float(vit__bits(a) + vit__bits(b))
+#define VIT__F_SHL(a, n) vit__float(vit__bits(a) << (n))
+#define VIT__F_SHR(a, n) vit__float(vit__bits(a) >> (n))
+#define VIT__F_NAN(a) vit__float(vit__is_nan(a) ? 0xffffffffu : 0)
 #define VIT__F_SELECT(mask, a, b) (vit__bits(mask) ? (a) : (b))
-#define VIT__STORE_BYTES(p, v)    *(p) = (unsigned char)(vit__bits(v.r0) & 0xffu);
+#define VIT__STORE_BYTES(p, v) *(p) = (unsigned char)(vit__bits(v.r0) & 0xffu);
 #include VIT__THIS_FILE
 #undef VIT__RF
 #undef VIT__F_LOAD
@@ -6931,7 +6930,7 @@ VIT__ROW void vit__gemm_bf16_scalar(float *tile, const vit__operands *o) {
 /* Turns the sums of one row of a into results. tail holds the panel's scales and sums of weights.
    The difference wraps if a file states a wrong sum of weights. */
 VIT__ROW void vit__dequantise_row(float *tile, const int32_t *sum, const unsigned char *a,
-                                  const unsigned char *tail) {
+                                const unsigned char *tail) {
     const float scale = vit__load_float(a);
     const uint32_t zero = (uint32_t)vit__load32(a + 4);
     int l;
@@ -6946,7 +6945,7 @@ typedef void vit__dot_i8_fn(int32_t *sum, const unsigned char *q, const unsigned
                             int depth);
 
 VIT__ROW void vit__dot_i8_scalar(int32_t *sum, const unsigned char *q, const unsigned char *w,
-                                 int depth) {
+                               int depth) {
     const unsigned char *const end = q + depth;
     int32_t c0 = 0, c1 = 0, c2 = 0, c3 = 0;
     for (; q < end; q += 4, w += 64) {
@@ -7010,13 +7009,13 @@ VIT__INLINE void vit__gemm_i4_body(vit__dot_i8_fn *dot, float *tile, const vit__
 #if VIT__HAS_I16
 /* sum + the product of the lower halves + the product of the upper halves, as int16_t. */
 VIT__INLINE uint32_t vit__add_pair(uint32_t sum, uint32_t x, uint32_t w) {
-#if VIT__SMLAD
+#    if VIT__SMLAD
     __asm__("smlad %0, %1, %2, %0" : "+r"(sum) : "r"(x), "r"(w));
     return sum;
-#else
+#    else
     return sum + (uint32_t)((int16_t)(x & 0xffffu) * (int16_t)(w & 0xffffu)) +
            (uint32_t)((int16_t)(x >> 16) * (int16_t)(w >> 16));
-#endif
+#    endif
 }
 
 /* Multiplies pairs of 16 bits for >>attention; the sums are exact in 32 bits. */
@@ -7060,41 +7059,42 @@ VIT__KERNELS(scalar, VIT_ISA_SCALAR, 1, scalar,
 
 /* Words for registers of all widths: VIT__PS(add) is _mm_add_ps, _mm256_add_ps or _mm512_add_ps, by
    the tier's MM and BITS. */
-#define VIT__RF                     VIT__PASTE(__m, VIT__BITS)
-#define VIT__RI                     VIT__PASTE(VIT__RF, i)
-#define VIT__PS(op)                 VIT__PASTE(VIT__MM, _##op##_ps)
-#define VIT__EPI32(op)              VIT__PASTE(VIT__MM, _##op##_epi32)
-#define VIT__EPI16(op)              VIT__PASTE(VIT__MM, _##op##_epi16)
-#define VIT__EPI8(op)               VIT__PASTE(VIT__MM, _##op##_epi8)
-#define VIT__AS_I(a)                VIT__PASTE(VIT__MM, VIT__PASTE(_castps_si, VIT__BITS))(a)
-#define VIT__AS_F(a)                VIT__PASTE(VIT__MM, VIT__PASTE(VIT__PASTE(_castsi, VIT__BITS), _ps))(a)
-#define VIT__F_LOAD(p)              VIT__PS(loadu)(p)
-#define VIT__F_STORE(p, a)          VIT__PS(storeu)(p, a)
-#define VIT__F_SPLAT(x)             VIT__PS(set1)(x)
-#define VIT__F(op)                  VIT__PS(op)
-#define VIT__F_BITS(x)              VIT__AS_F(VIT__EPI32(set1)((int)(x)))
-#define VIT__F_IADD(a, b)           VIT__AS_F(VIT__EPI32(add)(VIT__AS_I(a), VIT__AS_I(b)))
-#define VIT__F_SHL(a, n)            VIT__AS_F(VIT__EPI32(slli)(VIT__AS_I(a), (VIT__COUNT)(n)))
-#define VIT__F_SHR(a, n)            VIT__AS_F(VIT__EPI32(srli)(VIT__AS_I(a), (VIT__COUNT)(n)))
-#define VIT__I_ZERO()               VIT__EPI32(set1)(0)
-#define VIT__I_SPLAT(x)             VIT__EPI32(set1)(x)
-#define VIT__I_LOAD(p)              VIT__AS_I(VIT__PS(loadu)((const float *)(const void *)(p)))
-#define VIT__I_STORE(p, a)          VIT__PS(storeu)((float *)(void *)(p), VIT__AS_F(a))
-#define VIT__I_ADD(a, b)            VIT__EPI32(add)(a, b)
-#define VIT__I_SUB(a, b)            VIT__EPI32(sub)(a, b)
-#define VIT__I_AND(a, b)            VIT__AS_I(VIT__PS (and)(VIT__AS_F(a), VIT__AS_F(b)))
-#define VIT__I_SHL(a, n)            VIT__EPI32(slli)(a, n)
-#define VIT__I_SHR(a, n)            VIT__EPI32(srli)(a, n)
-#define VIT__I_TO_F(a)              VIT__PS(cvtepi32)(a)
-#define VIT__LINES_ADD(c, pairs, w) VIT__EPI32(add)(c, VIT__EPI16(madd)(pairs, VIT__EPI32(set1)(w)))
-#define VIT__X                      VIT__RF
-#define VIT__XI                     VIT__RI
-#define VIT__XI_LOAD(x, p)          x = VIT__EPI32(set1)(vit__load32(p));
-#define VIT__EVEN(x)                VIT__I_AND(x, VIT__I_SPLAT(0x00ff00ff))
-#define VIT__ODD(x)                 VIT__EPI16(srli)(x, 8)
-#define VIT__SUB8(a, b)             VIT__EPI8(sub)(a, b)
-#define VIT__SHL16(a)               VIT__EPI16(slli)(a, 8)
-#define VIT__SRA16(a)               VIT__EPI16(srai)(a, 8)
+#    define VIT__RF VIT__PASTE(__m, VIT__BITS)
+#    define VIT__RI VIT__PASTE(VIT__RF, i)
+#    define VIT__PS(op) VIT__PASTE(VIT__MM, _##op##_ps)
+#    define VIT__EPI32(op) VIT__PASTE(VIT__MM, _##op##_epi32)
+#    define VIT__EPI16(op) VIT__PASTE(VIT__MM, _##op##_epi16)
+#    define VIT__EPI8(op) VIT__PASTE(VIT__MM, _##op##_epi8)
+#    define VIT__AS_I(a) VIT__PASTE(VIT__MM, VIT__PASTE(_castps_si, VIT__BITS))(a)
+#    define VIT__AS_F(a) VIT__PASTE(VIT__MM, VIT__PASTE(VIT__PASTE(_castsi, VIT__BITS), _ps))(a)
+#    define VIT__F_LOAD(p) VIT__PS(loadu)(p)
+#    define VIT__F_STORE(p, a) VIT__PS(storeu)(p, a)
+#    define VIT__F_SPLAT(x) VIT__PS(set1)(x)
+#    define VIT__F(op) VIT__PS(op)
+#    define VIT__F_BITS(x) VIT__AS_F(VIT__EPI32(set1)((int)(x)))
+#    define VIT__F_IADD(a, b) VIT__AS_F(VIT__EPI32(add)(VIT__AS_I(a), VIT__AS_I(b)))
+#    define VIT__F_SHL(a, n) VIT__AS_F(VIT__EPI32(slli)(VIT__AS_I(a), (VIT__COUNT)(n)))
+#    define VIT__F_SHR(a, n) VIT__AS_F(VIT__EPI32(srli)(VIT__AS_I(a), (VIT__COUNT)(n)))
+#    define VIT__I_ZERO() VIT__EPI32(set1)(0)
+#    define VIT__I_SPLAT(x) VIT__EPI32(set1)(x)
+#    define VIT__I_LOAD(p) VIT__AS_I(VIT__PS(loadu)((const float *)(const void *)(p)))
+#    define VIT__I_STORE(p, a) VIT__PS(storeu)((float *)(void *)(p), VIT__AS_F(a))
+#    define VIT__I_ADD(a, b) VIT__EPI32(add)(a, b)
+#    define VIT__I_SUB(a, b) VIT__EPI32(sub)(a, b)
+#    define VIT__I_AND(a, b) VIT__AS_I(VIT__PS(and)(VIT__AS_F(a), VIT__AS_F(b)))
+#    define VIT__I_SHL(a, n) VIT__EPI32(slli)(a, n)
+#    define VIT__I_SHR(a, n) VIT__EPI32(srli)(a, n)
+#    define VIT__I_TO_F(a) VIT__PS(cvtepi32)(a)
+#    define VIT__LINES_ADD(c, pairs, w)                                                           \
+        VIT__EPI32(add)(c, VIT__EPI16(madd)(pairs, VIT__EPI32(set1)(w)))
+#    define VIT__X VIT__RF
+#    define VIT__XI VIT__RI
+#    define VIT__XI_LOAD(x, p) x = VIT__EPI32(set1)(vit__load32(p));
+#    define VIT__EVEN(x) VIT__I_AND(x, VIT__I_SPLAT(0x00ff00ff))
+#    define VIT__ODD(x) VIT__EPI16(srli)(x, 8)
+#    define VIT__SUB8(a, b) VIT__EPI8(sub)(a, b)
+#    define VIT__SHL16(a) VIT__EPI16(slli)(a, 8)
+#    define VIT__SRA16(a) VIT__EPI16(srai)(a, 8)
 
 VIT__INLINE __m128i vit__load_i_sse2(const void *p) { return _mm_loadu_si128((const __m128i *)p); }
 
@@ -7131,55 +7131,57 @@ VIT__INLINE __m256i vit__lines_avx2(const uint8_t *p, const uint8_t *q) {
                           _mm_loadl_epi64((const __m128i *)(const void *)q)));
 }
 
-#define VIT__TIER                 avx2
-#define VIT__STAMP                (VIT__STAMP_ROWS | VIT__STAMP_FLOATS | VIT__STAMP_BYTES | VIT__STAMP_MORE)
-#define VIT__LANES                8
-#define VIT__COUNT                int
-#define VIT__MM                   _mm256
-#define VIT__BITS                 256
-#define VIT__F_FMA1(a, b, c)      VIT__FMA(a, b, c)
-#define VIT__F_FIRST(a)           _mm256_cvtss_f32(a)
-#define VIT__F_FMA(a, b, c)       _mm256_fmadd_ps(a, b, c)
-#define VIT__F_NAN(a)             _mm256_cmp_ps(a, a, _CMP_UNORD_Q)
-#define VIT__F_SELECT(mask, a, b) _mm256_blendv_ps(b, a, mask)
-#define VIT__SWAPS(op, x)                                                                          \
-    x = op(x, _mm256_permute2f128_ps(x, x, 1));                                                    \
-    x = op(x, _mm256_permute_ps(x, 0x4e));                                                         \
-    x = op(x, _mm256_permute_ps(x, 0xb1));
-#define VIT__STORE_BYTES(p, v)                                                                     \
-    _mm_storeu_si128((__m128i *)(void *)(p), vit__bytes_avx2(v.r0, v.r1));
-#define VIT__STORE_HALVES(p, v)  vit__store_i_avx2(p, vit__halves_avx2(v.r0, v.r1));
-#define VIT__I_MUL(a, b)         _mm256_mullo_epi32(a, b)
-#define VIT__LINES(p, stride, n) vit__lines_avx2(p + 8 * n, p + stride + 8 * n)
-#define VIT__W_F16(p)            _mm256_cvtph_ps(vit__load_i_sse2(p))
+#    define VIT__TIER avx2
+#    define VIT__STAMP                                                                            \
+        (VIT__STAMP_ROWS | VIT__STAMP_FLOATS | VIT__STAMP_BYTES | VIT__STAMP_MORE)
+#    define VIT__LANES 8
+#    define VIT__COUNT int
+#    define VIT__MM _mm256
+#    define VIT__BITS 256
+#    define VIT__F_FMA1(a, b, c) VIT__FMA(a, b, c)
+#    define VIT__F_FIRST(a) _mm256_cvtss_f32(a)
+#    define VIT__F_FMA(a, b, c) _mm256_fmadd_ps(a, b, c)
+#    define VIT__F_NAN(a) _mm256_cmp_ps(a, a, _CMP_UNORD_Q)
+#    define VIT__F_SELECT(mask, a, b) _mm256_blendv_ps(b, a, mask)
+#    define VIT__SWAPS(op, x)                                                                     \
+        x = op(x, _mm256_permute2f128_ps(x, x, 1));                                               \
+        x = op(x, _mm256_permute_ps(x, 0x4e));                                                    \
+        x = op(x, _mm256_permute_ps(x, 0xb1));
+#    define VIT__STORE_BYTES(p, v)                                                                \
+        _mm_storeu_si128((__m128i *)(void *)(p), vit__bytes_avx2(v.r0, v.r1));
+#    define VIT__STORE_HALVES(p, v) vit__store_i_avx2(p, vit__halves_avx2(v.r0, v.r1));
+#    define VIT__I_MUL(a, b) _mm256_mullo_epi32(a, b)
+#    define VIT__LINES(p, stride, n) vit__lines_avx2(p + 8 * n, p + stride + 8 * n)
+#    define VIT__W_F16(p) _mm256_cvtph_ps(vit__load_i_sse2(p))
 /* A panel streams from the L2 cache; hardware fetches it into L1 too late. */
-#undef VIT__STREAM
-#define VIT__STREAM(at) _mm_prefetch((const char *)((at) + 1024), _MM_HINT_T0);
+#    undef VIT__STREAM
+#    define VIT__STREAM(at) _mm_prefetch((const char *)((at) + 1024), _MM_HINT_T0);
 /* While three panels are in use, the next three are prefetched to the L2 cache, because CPUs do not
    prefetch across pages. Each tile of rows prefetches an eighth of a panel, in three overlapping
    parts. */
-#undef VIT__AHEAD
-#define VIT__AHEAD(i)       _mm_prefetch((const char *)(ahead + 4 * (size_t)(i)), _MM_HINT_T1);
-#define VIT__X_LOAD(x, p)   x = VIT__AS_F(_mm256_set1_epi32(vit__load32(p)));
-#define VIT__MAC(c, x, w)   c = _mm256_fmadd_ps(x, w, c);
-#define VIT__DOT16(c, x, w) VIT__ADD("vpaddd", _mm256_add_epi32, c, _mm256_madd_epi16(x, w))
+#    undef VIT__AHEAD
+#    define VIT__AHEAD(i) _mm_prefetch((const char *)(ahead + 4 * (size_t)(i)), _MM_HINT_T1);
+#    define VIT__X_LOAD(x, p) x = VIT__AS_F(_mm256_set1_epi32(vit__load32(p)));
+#    define VIT__MAC(c, x, w) c = _mm256_fmadd_ps(x, w, c);
+#    define VIT__DOT16(c, x, w) VIT__ADD("vpaddd", _mm256_add_epi32, c, _mm256_madd_epi16(x, w))
 /* vpmaddubsw saturates at 16 bits, and 2 * 255 * 127 > 32767. So only files with section "fits16"
    (>>format) may use it. Every row loads the second quad from memory again, because a compiler
    would otherwise keep it in a register, of which there are too few. */
-#define VIT__TWO_QUADS(c, x, y, w, u)                                                              \
-    {                                                                                              \
-        __m256i second;                                                                            \
-        VIT__MADDUBS_AVX2(second, y, (const __m256i *)(const void *)(u))                           \
-        second = _mm256_add_epi16(_mm256_maddubs_epi16(x, w), second);                             \
-        VIT__DOT16(c, second, _mm256_set1_epi16(1))                                                \
-    }
+#    define VIT__TWO_QUADS(c, x, y, w, u)                                                         \
+        {                                                                                         \
+            __m256i second;                                                                       \
+            VIT__MADDUBS_AVX2(second, y, (const __m256i *)(const void *)(u))                      \
+            second = _mm256_add_epi16(_mm256_maddubs_epi16(x, w), second);                        \
+            VIT__DOT16(c, second, _mm256_set1_epi16(1))                                           \
+        }
 /* For int4 only: the eight quads of a group are added in 16 bits, 16 * 255 * 8 <= 32767. */
-#define VIT__DOT8(c, x, w) VIT__ADD("vpaddw", _mm256_add_epi16, c, _mm256_maddubs_epi16(x, w))
-#define VIT__WIDE_BYTES    1
-#define VIT__WIDENS_I4     1
-#undef VIT__GROUP_SUM
-#define VIT__GROUP_SUM(c, n) _mm256_madd_epi16(c, _mm256_set1_epi16(1))
-#include VIT__THIS_FILE
+#    define VIT__DOT8(c, x, w)                                                                    \
+        VIT__ADD("vpaddw", _mm256_add_epi16, c, _mm256_maddubs_epi16(x, w))
+#    define VIT__WIDE_BYTES 1
+#    define VIT__WIDENS_I4 1
+#    undef VIT__GROUP_SUM
+#    define VIT__GROUP_SUM(c, n) _mm256_madd_epi16(c, _mm256_set1_epi16(1))
+#    include VIT__THIS_FILE
 
 VIT__TILES_2(f32_avx2, VIT_F32, float_tile, avx2, VIT__TILE_F32, 6, 2)
 VIT__TILE_FN(vit__tile_f16_avx2, float_tile, avx2, VIT__TILE_F16, 6, 2)
@@ -7191,8 +7193,8 @@ VIT__TILE_FN(vit__tile_i4_avx2, group_tile, avx2, VIT__TILE_DOT8, 6, 2)
 
 static const vit__shape vit__shape_f16_avx2 = VIT__SHAPE(VIT_F16, 6, vit__tile_f16_avx2);
 static const vit__shape vit__shape_bf16_avx2 = VIT__SHAPE(VIT_BF16, 6, vit__tile_bf16_avx2);
-static const vit__shape vit__shape_i4_avx2 = VIT__WIDE_SHAPE(
-    VIT_I4, 6, vit__tile_i4_avx2, 1, vit__widen_i4_avx2, vit__finish_of_i4_avx2);
+static const vit__shape vit__shape_i4_avx2 =
+    VIT__WIDE_SHAPE(VIT_I4, 6, vit__tile_i4_avx2, 1, vit__widen_i4_avx2, vit__finish_of_i4_avx2);
 
 static void vit__gemm_i8_avx2(float *tile, const vit__operands *o) {
     const int is_two = o->fits16 && vit__quads(o->depth) % 2 == 0;
@@ -7201,7 +7203,8 @@ static void vit__gemm_i8_avx2(float *tile, const vit__operands *o) {
 
 VIT__TARGET_END
 
-VIT__KERNELS(avx2, VIT_ISA_AVX2, 3, avx2, (vit__gemm_tiles, 6, VIT__FORM_F32, &vit__shape_f32_avx2),
+VIT__KERNELS(avx2, VIT_ISA_AVX2, 3, avx2,
+             (vit__gemm_tiles, 6, VIT__FORM_F32, &vit__shape_f32_avx2),
              (vit__gemm_tiles, 6, VIT__FORM_F32, &vit__shape_f16_avx2),
              (vit__gemm_tiles, 6, VIT__FORM_ROUNDED, &vit__shape_bf16_avx2),
              (vit__gemm_i8_avx2, 12, VIT__FORM_U8, VIT__NO_SHAPE),
@@ -7210,22 +7213,22 @@ VIT__KERNELS(avx2, VIT_ISA_AVX2, 3, avx2, (vit__gemm_tiles, 6, VIT__FORM_F32, &v
 
 /* --- AVX-VNNI: vpdpbusd and vpdpwssd for AVX2 ------------------------------------- */
 
-#if VIT__AVXVNNI
+#    if VIT__AVXVNNI
 
 VIT__TARGET_BEGIN(VIT__TARGET_HASWELL ",avxvnni" VIT__TARGET_WIDTH(256))
 
 /* vpdpbusd does not saturate. {vex} selects the encoding of AVX-VNNI over that of AVX-512. */
-#define VIT__TIER  avxvnni
-#define VIT__STAMP (VIT__STAMP_BYTES | VIT__STAMP_MORE)
-#undef VIT__WIDE_BYTES
-#undef VIT__WIDENS_I4
-#undef VIT__TWO_QUADS
-#undef VIT__DOT8
-#undef VIT__DOT16
-#undef VIT__GROUP_SUM
-#define VIT__DOT8(c, x, w)  VIT__DOT("%{vex%} vpdpbusd", _mm256_dpbusd_avx_epi32, c, x, w)
-#define VIT__DOT16(c, x, w) VIT__DOT("%{vex%} vpdpwssd", _mm256_dpwssd_avx_epi32, c, x, w)
-#include VIT__THIS_FILE
+#        define VIT__TIER avxvnni
+#        define VIT__STAMP (VIT__STAMP_BYTES | VIT__STAMP_MORE)
+#        undef VIT__WIDE_BYTES
+#        undef VIT__WIDENS_I4
+#        undef VIT__TWO_QUADS
+#        undef VIT__DOT8
+#        undef VIT__DOT16
+#        undef VIT__GROUP_SUM
+#        define VIT__DOT8(c, x, w) VIT__DOT("%{vex%} vpdpbusd", _mm256_dpbusd_avx_epi32, c, x, w)
+#        define VIT__DOT16(c, x, w) VIT__DOT("%{vex%} vpdpwssd", _mm256_dpwssd_avx_epi32, c, x, w)
+#        include VIT__THIS_FILE
 
 VIT__TILES_2(i16_avxvnni, VIT__I16, byte_tile, avxvnni, VIT__TILE_DOT16, 6, 2)
 VIT__TILES_2(i8_avxvnni, VIT_I8, byte_tile, avxvnni, VIT__TILE_DOT8, 6, 2)
@@ -7233,8 +7236,8 @@ VIT__TILE_FN(vit__tile_i4_avxvnni, group_tile, avxvnni, VIT__TILE_DOT8, 6, 2)
 
 VIT__TARGET_END
 
-static const vit__shape vit__shape_i4_avxvnni = VIT__WIDE_SHAPE(
-    VIT_I4, 6, vit__tile_i4_avxvnni, 1, vit__widen_i4_avx2, vit__finish_of_i4_avx2);
+static const vit__shape vit__shape_i4_avxvnni =
+    VIT__WIDE_SHAPE(VIT_I4, 6, vit__tile_i4_avxvnni, 1, vit__widen_i4_avx2, vit__finish_of_i4_avx2);
 
 VIT__KERNELS(avxvnni, VIT_ISA_AVX_VNNI, 3, avx2,
              (vit__gemm_tiles, 6, VIT__FORM_F32, &vit__shape_f32_avx2),
@@ -7244,11 +7247,11 @@ VIT__KERNELS(avxvnni, VIT_ISA_AVX_VNNI, 3, avx2,
              (vit__gemm_tiles, 48, VIT__FORM_U8, &vit__shape_i4_avxvnni),
              (vit__gemm_tiles, 6, VIT__FORM_I16, &vit__shape_i16_avxvnni));
 
-#endif /* VIT__AVXVNNI */
+#    endif /* VIT__AVXVNNI */
 
-#define VIT__TIER  none /* undefines the words */
-#define VIT__STAMP 0
-#include VIT__THIS_FILE
+#    define VIT__TIER none /* undefines the words */
+#    define VIT__STAMP 0
+#    include VIT__THIS_FILE
 #endif /* VIT__AVX2 */
 
 /* --- AVX-512 F BW DQ VL; integers take AVX2's kernels, up to VNNI ----------------- */
@@ -7260,37 +7263,40 @@ VIT__TARGET_BEGIN(VIT__TARGET_SKYLAKE VIT__TARGET_WIDTH(512))
 VIT__INLINE __m512i vit__lines_avx512(const uint8_t *p, const uint8_t *q) {
     const __m128i first = vit__load_i_sse2(p), second = vit__load_i_sse2(q);
     const __m256i low = _mm256_castsi128_si256(_mm_unpacklo_epi8(first, second));
-    return _mm512_cvtepu8_epi16(_mm256_inserti128_si256(low, _mm_unpackhi_epi8(first, second), 1));
+    return _mm512_cvtepu8_epi16(
+        _mm256_inserti128_si256(low, _mm_unpackhi_epi8(first, second), 1));
 }
 
-#define VIT__TIER            avx512
-#define VIT__STAMP           (VIT__STAMP_ROWS | VIT__STAMP_FLOATS | VIT__STAMP_MORE)
-#define VIT__LANES           16
-#define VIT__COUNT           unsigned
-#define VIT__MM              _mm512
-#define VIT__BITS            512
-#define VIT__F_FMA1(a, b, c) VIT__FMA(a, b, c)
-#define VIT__F_FIRST(a)      _mm_cvtss_f32(_mm512_castps512_ps128(a))
-#define VIT__F_FMA(a, b, c)  _mm512_fmadd_ps(a, b, c)
-#define VIT__F_NAN(a)        VIT__AS_F(_mm512_maskz_set1_epi32(_mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q), -1))
-#define VIT__F_SELECT(mask, a, b)                                                                  \
-    _mm512_mask_blend_ps(_mm512_test_epi32_mask(VIT__AS_I(mask), VIT__AS_I(mask)), b, a)
-#define VIT__SWAPS(op, x)                                                                          \
-    x = op(x, _mm512_shuffle_f32x4(x, x, 0x4e));                                                   \
-    x = op(x, _mm512_shuffle_f32x4(x, x, 0xb1));                                                   \
-    x = op(x, _mm512_shuffle_ps(x, x, 0x4e));                                                      \
-    x = op(x, _mm512_shuffle_ps(x, x, 0xb1));
-#define VIT__STORE_BYTES(p, v)                                                                     \
-    _mm_storeu_si128((__m128i *)(void *)(p), _mm512_cvtepi32_epi8(VIT__AS_I(v.r0)));
-#define VIT__STORE_HALVES(p, v)  vit__store_i_avx2(p, _mm512_cvtepi32_epi16(VIT__AS_I(v.r0)));
-#define VIT__I_MUL(a, b)         _mm512_mullo_epi32(a, b)
-#define VIT__LINES(p, stride, n) vit__lines_avx512(p + 16 * n, p + stride + 16 * n)
-#define VIT__W_F16(p)            _mm512_cvtph_ps(vit__load_i_avx2(p))
-#undef VIT__AHEAD
-#define VIT__AHEAD(i)     _mm_prefetch((const char *)(ahead + 8 * (size_t)(i)), _MM_HINT_T1);
-#define VIT__X_LOAD(x, p) x = VIT__AS_F(_mm512_set1_epi32(vit__load32(p)));
-#define VIT__MAC(c, x, w) c = _mm512_fmadd_ps(x, w, c);
-#include VIT__THIS_FILE
+#    define VIT__TIER avx512
+#    define VIT__STAMP (VIT__STAMP_ROWS | VIT__STAMP_FLOATS | VIT__STAMP_MORE)
+#    define VIT__LANES 16
+#    define VIT__COUNT unsigned
+#    define VIT__MM _mm512
+#    define VIT__BITS 512
+#    define VIT__F_FMA1(a, b, c) VIT__FMA(a, b, c)
+#    define VIT__F_FIRST(a) _mm_cvtss_f32(_mm512_castps512_ps128(a))
+#    define VIT__F_FMA(a, b, c) _mm512_fmadd_ps(a, b, c)
+#    define VIT__F_NAN(a)                                                                         \
+        VIT__AS_F(_mm512_maskz_set1_epi32(_mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q), -1))
+#    define VIT__F_SELECT(mask, a, b)                                                             \
+        _mm512_mask_blend_ps(_mm512_test_epi32_mask(VIT__AS_I(mask), VIT__AS_I(mask)), b, a)
+#    define VIT__SWAPS(op, x)                                                                     \
+        x = op(x, _mm512_shuffle_f32x4(x, x, 0x4e));                                              \
+        x = op(x, _mm512_shuffle_f32x4(x, x, 0xb1));                                              \
+        x = op(x, _mm512_shuffle_ps(x, x, 0x4e));                                                 \
+        x = op(x, _mm512_shuffle_ps(x, x, 0xb1));
+#    define VIT__STORE_BYTES(p, v)                                                                \
+        _mm_storeu_si128((__m128i *)(void *)(p), _mm512_cvtepi32_epi8(VIT__AS_I(v.r0)));
+#    define VIT__STORE_HALVES(p, v)                                                               \
+        vit__store_i_avx2(p, _mm512_cvtepi32_epi16(VIT__AS_I(v.r0)));
+#    define VIT__I_MUL(a, b) _mm512_mullo_epi32(a, b)
+#    define VIT__LINES(p, stride, n) vit__lines_avx512(p + 16 * n, p + stride + 16 * n)
+#    define VIT__W_F16(p) _mm512_cvtph_ps(vit__load_i_avx2(p))
+#    undef VIT__AHEAD
+#    define VIT__AHEAD(i) _mm_prefetch((const char *)(ahead + 8 * (size_t)(i)), _MM_HINT_T1);
+#    define VIT__X_LOAD(x, p) x = VIT__AS_F(_mm512_set1_epi32(vit__load32(p)));
+#    define VIT__MAC(c, x, w) c = _mm512_fmadd_ps(x, w, c);
+#    include VIT__THIS_FILE
 
 VIT__TILES_4(f32_avx512, VIT_F32, float_tile, avx512, VIT__TILE_F32)
 VIT__TILE_FN(vit__tile_f16_avx512, float_tile, avx512, VIT__TILE_F16, 8, 3)
@@ -7300,28 +7306,14 @@ VIT__TILE_FN(vit__tile_bf16_avx512_x16, float_tile, avx512, VIT__TILE_BF16, 8, 1
 
 VIT__TARGET_END
 
-static const vit__shape vit__shape_f16_avx512 = { VIT_F16,
-                                                  8,
-                                                  3,
-                                                  vit__tile_f16_avx512,
-                                                  NULL,
-                                                  vit__tile_f16_avx512,
-                                                  vit__tile_f16_avx512_x16,
-                                                  0,
-                                                  0,
-                                                  NULL,
-                                                  NULL };
-static const vit__shape vit__shape_bf16_avx512 = { VIT_BF16,
-                                                   8,
-                                                   3,
-                                                   vit__tile_bf16_avx512,
-                                                   NULL,
-                                                   vit__tile_bf16_avx512,
-                                                   vit__tile_bf16_avx512_x16,
-                                                   0,
-                                                   0,
-                                                   NULL,
-                                                   NULL };
+static const vit__shape vit__shape_f16_avx512 = {
+    VIT_F16, 8, 3, vit__tile_f16_avx512, NULL, vit__tile_f16_avx512, vit__tile_f16_avx512_x16,
+    0, 0, NULL, NULL
+};
+static const vit__shape vit__shape_bf16_avx512 = {
+    VIT_BF16, 8, 3, vit__tile_bf16_avx512, NULL, vit__tile_bf16_avx512, vit__tile_bf16_avx512_x16,
+    0, 0, NULL, NULL
+};
 
 VIT__KERNELS(avx512, VIT_ISA_AVX512, 3, avx512,
              (vit__gemm_tiles, 8, VIT__FORM_F32, &vit__shape_f32_avx512),
@@ -7335,11 +7327,11 @@ VIT__KERNELS(avx512, VIT_ISA_AVX512, 3, avx512,
 
 VIT__TARGET_BEGIN(VIT__TARGET_SKYLAKE ",avx512vnni" VIT__TARGET_WIDTH(512))
 
-#define VIT__TIER           avx512_vnni
-#define VIT__STAMP          (VIT__STAMP_BYTES | VIT__STAMP_MORE)
-#define VIT__DOT8(c, x, w)  VIT__DOT("vpdpbusd", _mm512_dpbusd_epi32, c, x, w)
-#define VIT__DOT16(c, x, w) VIT__DOT("vpdpwssd", _mm512_dpwssd_epi32, c, x, w)
-#include VIT__THIS_FILE
+#    define VIT__TIER avx512_vnni
+#    define VIT__STAMP (VIT__STAMP_BYTES | VIT__STAMP_MORE)
+#    define VIT__DOT8(c, x, w) VIT__DOT("vpdpbusd", _mm512_dpbusd_epi32, c, x, w)
+#    define VIT__DOT16(c, x, w) VIT__DOT("vpdpwssd", _mm512_dpwssd_epi32, c, x, w)
+#    include VIT__THIS_FILE
 
 VIT__TILES_4(i16_avx512, VIT__I16, byte_tile, avx512_vnni, VIT__TILE_DOT16)
 VIT__TILES_4(i8_avx512, VIT_I8, byte_tile, avx512_vnni, VIT__TILE_DOT8)
@@ -7348,17 +7340,10 @@ VIT__TILE_FN(vit__tile_i4_avx512_x16, group_tile, avx512_vnni, VIT__TILE_DOT8, 8
 
 VIT__TARGET_END
 
-static const vit__shape vit__shape_i4_avx512 = { VIT_I4,
-                                                 8,
-                                                 3,
-                                                 vit__tile_i4_avx512,
-                                                 NULL,
-                                                 vit__tile_i4_avx512,
-                                                 vit__tile_i4_avx512_x16,
-                                                 VIT__GROUPS_WIDE * 32,
-                                                 1,
-                                                 vit__widen_i4_avx2,
-                                                 vit__finish_of_i4_avx512 };
+static const vit__shape vit__shape_i4_avx512 = {
+    VIT_I4, 8, 3, vit__tile_i4_avx512, NULL, vit__tile_i4_avx512, vit__tile_i4_avx512_x16,
+    VIT__GROUPS_WIDE * 32, 1, vit__widen_i4_avx2, vit__finish_of_i4_avx512
+};
 
 VIT__KERNELS(avx512_vnni, VIT_ISA_AVX512_VNNI, 3, avx512,
              (vit__gemm_tiles, 8, VIT__FORM_F32, &vit__shape_f32_avx512),
@@ -7370,27 +7355,27 @@ VIT__KERNELS(avx512_vnni, VIT_ISA_AVX512_VNNI, 3, avx512,
 
 /* --- AVX-512 BF16 ----------------------------------------------------------------- */
 
-#if VIT__AVX512BF16
+#    if VIT__AVX512BF16
 
 VIT__TARGET_BEGIN(VIT__TARGET_SKYLAKE ",avx512vnni,avx512bf16" VIT__TARGET_WIDTH(512))
 
-#if !VIT__GNU
+#        if !VIT__GNU
 VIT__INLINE __m512 vit__dot_bf16(__m512 c, __m512 x, __m512 w) {
     __m512bh a, b;
     memcpy(&a, &x, sizeof a);
     memcpy(&b, &w, sizeof b);
     return _mm512_dpbf16_ps(c, a, b);
 }
-#endif
+#        endif
 
 /* vdpbf16ps: c[l] = fma(x[2 * l], w[2 * l], fma(x[2 * l + 1], w[2 * l + 1], c[l])). Operands and
    results below 2^-126 count as zero. */
-#define VIT__TIER  avx512_bf16
-#define VIT__STAMP (VIT__STAMP_FLOATS | VIT__STAMP_MORE)
-#undef VIT__W_F16
-#undef VIT__MAC
-#define VIT__MAC(c, x, w) VIT__DOT("vdpbf16ps", vit__dot_bf16, c, x, w)
-#include VIT__THIS_FILE
+#        define VIT__TIER avx512_bf16
+#        define VIT__STAMP (VIT__STAMP_FLOATS | VIT__STAMP_MORE)
+#        undef VIT__W_F16
+#        undef VIT__MAC
+#        define VIT__MAC(c, x, w) VIT__DOT("vdpbf16ps", vit__dot_bf16, c, x, w)
+#        include VIT__THIS_FILE
 
 VIT__TILES_4(dot_avx512, VIT_BF16, float_tile, avx512_bf16, VIT__TILE_DOT)
 
@@ -7404,11 +7389,11 @@ VIT__KERNELS(avx512_bf16, VIT_ISA_AVX512_BF16, 3, avx512,
              (vit__gemm_tiles, 48, VIT__FORM_U8, &vit__shape_i4_avx512),
              (vit__gemm_tiles, 8, VIT__FORM_I16, &vit__shape_i16_avx512));
 
-#endif /* VIT__AVX512BF16 */
+#    endif /* VIT__AVX512BF16 */
 
-#define VIT__TIER  none
-#define VIT__STAMP 0
-#include VIT__THIS_FILE
+#    define VIT__TIER none
+#    define VIT__STAMP 0
+#    include VIT__THIS_FILE
 #endif /* VIT__AVX512 */
 
 /* --- SSE2 ------------------------------------------------------------------------- */
@@ -7442,83 +7427,88 @@ VIT__INLINE __m128i vit__lines_sse2(const uint8_t *p, const uint8_t *q) {
     return _mm_unpacklo_epi8(both, _mm_setzero_si128());
 }
 
-#define VIT__LOW16_SSE2(a) _mm_srai_epi32(_mm_slli_epi32(VIT__AS_I(a), 16), 16)
-#define VIT__LOW8_SSE2(a)  _mm_and_si128(VIT__AS_I(a), _mm_set1_epi32(255))
+#    define VIT__LOW16_SSE2(a) _mm_srai_epi32(_mm_slli_epi32(VIT__AS_I(a), 16), 16)
+#    define VIT__LOW8_SSE2(a) _mm_and_si128(VIT__AS_I(a), _mm_set1_epi32(255))
 
-#define VIT__TIER                 sse2
-#define VIT__STAMP                (VIT__STAMP_ROWS | VIT__STAMP_FLOATS | VIT__STAMP_BYTES)
-#define VIT__LANES                4
-#define VIT__COUNT                int
-#define VIT__MM                   _mm
-#define VIT__BITS                 128
-#define VIT__F_FMA1(a, b, c)      vit__multiply_add(a, b, c)
-#define VIT__F_FIRST(a)           _mm_cvtss_f32(a)
-#define VIT__F_FMA(a, b, c)       _mm_add_ps(_mm_mul_ps(a, b), c)
-#define VIT__F_NAN(a)             _mm_cmpunord_ps(a, a)
-#define VIT__F_SELECT(mask, a, b) _mm_or_ps(_mm_and_ps(mask, a), _mm_andnot_ps(mask, b))
-#define VIT__SWAPS(op, x)                                                                          \
-    x = op(x, _mm_movehl_ps(x, x));                                                                \
-    x = op(x, _mm_shuffle_ps(x, x, 0xb1));
-#define VIT__STORE_BYTES(p, v)                                                                     \
-    _mm_storeu_si128(                                                                              \
-        (__m128i *)(void *)(p),                                                                    \
-        _mm_packus_epi16(_mm_packs_epi32(VIT__LOW8_SSE2(v.r0), VIT__LOW8_SSE2(v.r1)),              \
-                         _mm_packs_epi32(VIT__LOW8_SSE2(v.r2), VIT__LOW8_SSE2(v.r3))));
-#define VIT__STORE_HALVES(p, v)                                                                    \
-    _mm_storeu_si128((__m128i *)(void *)(p),                                                       \
-                     _mm_packs_epi32(VIT__LOW16_SSE2(v.r0), VIT__LOW16_SSE2(v.r1)));               \
-    _mm_storeu_si128((__m128i *)(void *)((p) + 8),                                                 \
-                     _mm_packs_epi32(VIT__LOW16_SSE2(v.r2), VIT__LOW16_SSE2(v.r3)));
-#define VIT__I_MUL(a, b)         vit__mul_i_sse2(a, b)
-#define VIT__LINES(p, stride, n) vit__lines_sse2(p + 4 * n, p + stride + 4 * n)
+#    define VIT__TIER sse2
+#    define VIT__STAMP (VIT__STAMP_ROWS | VIT__STAMP_FLOATS | VIT__STAMP_BYTES)
+#    define VIT__LANES 4
+#    define VIT__COUNT int
+#    define VIT__MM _mm
+#    define VIT__BITS 128
+#    define VIT__F_FMA1(a, b, c) vit__multiply_add(a, b, c)
+#    define VIT__F_FIRST(a) _mm_cvtss_f32(a)
+#    define VIT__F_FMA(a, b, c) _mm_add_ps(_mm_mul_ps(a, b), c)
+#    define VIT__F_NAN(a) _mm_cmpunord_ps(a, a)
+#    define VIT__F_SELECT(mask, a, b) _mm_or_ps(_mm_and_ps(mask, a), _mm_andnot_ps(mask, b))
+#    define VIT__SWAPS(op, x)                                                                     \
+        x = op(x, _mm_movehl_ps(x, x));                                                           \
+        x = op(x, _mm_shuffle_ps(x, x, 0xb1));
+#    define VIT__STORE_BYTES(p, v)                                                                \
+        _mm_storeu_si128(                                                                         \
+            (__m128i *)(void *)(p),                                                               \
+            _mm_packus_epi16(_mm_packs_epi32(VIT__LOW8_SSE2(v.r0), VIT__LOW8_SSE2(v.r1)),         \
+                             _mm_packs_epi32(VIT__LOW8_SSE2(v.r2), VIT__LOW8_SSE2(v.r3))));
+#    define VIT__STORE_HALVES(p, v)                                                               \
+        _mm_storeu_si128((__m128i *)(void *)(p),                                                  \
+                         _mm_packs_epi32(VIT__LOW16_SSE2(v.r0), VIT__LOW16_SSE2(v.r1)));          \
+        _mm_storeu_si128((__m128i *)(void *)((p) + 8),                                            \
+                         _mm_packs_epi32(VIT__LOW16_SSE2(v.r2), VIT__LOW16_SSE2(v.r3)));
+#    define VIT__I_MUL(a, b) vit__mul_i_sse2(a, b)
+#    define VIT__LINES(p, stride, n) vit__lines_sse2(p + 4 * n, p + stride + 4 * n)
 /* Every row loads the weights from memory again, because a compiler would otherwise keep them in
    registers, of which there are too few. */
-#undef VIT__W
-#define VIT__W(n) _mm_load_ps((const float *)(const void *)(w + 16 * n))
-#undef VIT__WI
-#define VIT__WI(n) _mm_load_si128((const __m128i *)(const void *)(w + 16 * n))
-#undef VIT__REUSE
-#define VIT__REUSE(w) VIT__HIDE(w)
-#define VIT__W_F16(p) vit__f16_sse2(p)
-#define VIT__X_LOAD(x, p)                                                                          \
-    x = _mm_set1_ps(vit__load_float(p));                                                           \
-    VIT__HIDE_SSE2(x)
-#define VIT__MAC(c, x, w) VIT__ADD_F32_SSE2(c, _mm_mul_ps(x, w))
-#undef VIT__SUM_START
-#define VIT__SUM_START(r, n) VIT__SUM_FROM_TILE(r, n)
-#define VIT__WIDE_BYTES      1
-#define VIT__WIDENS_I4       1
-#define VIT__WIDE_I4         1 /* tiles of int4 take 16 bits */
-#define VIT__WIDENS          1 /* no widening instruction: widens a block once for many rows */
-#define VIT__DOT16(c, x, w)  VIT__ADD_SSE2(c, _mm_madd_epi16(x, w))
-#include VIT__THIS_FILE
+#    undef VIT__W
+#    define VIT__W(n) _mm_load_ps((const float *)(const void *)(w + 16 * n))
+#    undef VIT__WI
+#    define VIT__WI(n) _mm_load_si128((const __m128i *)(const void *)(w + 16 * n))
+#    undef VIT__REUSE
+#    define VIT__REUSE(w) VIT__HIDE(w)
+#    define VIT__W_F16(p) vit__f16_sse2(p)
+#    define VIT__X_LOAD(x, p)                                                                     \
+        x = _mm_set1_ps(vit__load_float(p));                                                      \
+        VIT__HIDE_SSE2(x)
+#    define VIT__MAC(c, x, w) VIT__ADD_F32_SSE2(c, _mm_mul_ps(x, w))
+#    undef VIT__SUM_START
+#    define VIT__SUM_START(r, n) VIT__SUM_FROM_TILE(r, n)
+#    define VIT__WIDE_BYTES 1
+#    define VIT__WIDENS_I4 1
+#    define VIT__WIDE_I4 1 /* tiles of int4 take 16 bits */
+#    define VIT__WIDENS 1  /* no widening instruction: widens a block once for many rows */
+#    define VIT__DOT16(c, x, w) VIT__ADD_SSE2(c, _mm_madd_epi16(x, w))
+#    include VIT__THIS_FILE
 
 /* 12 sums of 16 registers on 64-bit CPUs, 4 of 8 on others. */
-#define VIT__HEIGHT_SSE2 (VIT__X86_64 ? 3 : 1)
+#    define VIT__HEIGHT_SSE2 (VIT__X86_64 ? 3 : 1)
 VIT__TILE_FN(vit__tile_more_sse2, float_tile, sse2, VIT__TILE_MORE, VIT__HEIGHT_SSE2, 4)
 VIT__TILE_FN(vit__tile_odd_sse2, float_tile, sse2, VIT__TILE_ODD, VIT__HEIGHT_SSE2, 4)
 VIT__TILE_FN(vit__tile_wide_sse2, byte_tile, sse2, VIT__TILE_WIDE, VIT__HEIGHT_SSE2, 4)
 VIT__TILE_FN(vit__tile_i4_sse2, group_tile, sse2, VIT__TILE_WIDE, VIT__HEIGHT_SSE2, 4)
 
-static const vit__shape vit__shape_f32_sse2 = VIT__MORE_SHAPE(VIT_F32, VIT__HEIGHT_SSE2,
-                                                              vit__tile_more_sse2);
-static const vit__shape vit__shape_f16_sse2 = VIT__WIDE_SHAPE(
-    VIT_F16, VIT__HEIGHT_SSE2, vit__tile_more_sse2, 4, vit__widen_f16_sse2, NULL);
-static const vit__shape vit__shape_bf16_sse2 = VIT__WIDE_SHAPE(
-    VIT_BF16, VIT__HEIGHT_SSE2, vit__tile_odd_sse2, 4, vit__widen_bf16_sse2, NULL);
-static const vit__shape vit__shape_i8_sse2 = VIT__WIDE_SHAPE(
-    VIT_I8, VIT__HEIGHT_SSE2, vit__tile_wide_sse2, 1, vit__widen_i8_sse2, vit__finish_i8_sse2);
-static const vit__shape vit__shape_i4_sse2 = VIT__WIDE_SHAPE(
-    VIT_I4, VIT__HEIGHT_SSE2, vit__tile_i4_sse2, 1, vit__widen_i4_sse2, vit__finish_of_i4_sse2);
+static const vit__shape vit__shape_f32_sse2 =
+    VIT__MORE_SHAPE(VIT_F32, VIT__HEIGHT_SSE2, vit__tile_more_sse2);
+static const vit__shape vit__shape_f16_sse2 =
+    VIT__WIDE_SHAPE(VIT_F16, VIT__HEIGHT_SSE2, vit__tile_more_sse2, 4, vit__widen_f16_sse2, NULL);
+static const vit__shape vit__shape_bf16_sse2 =
+    VIT__WIDE_SHAPE(VIT_BF16, VIT__HEIGHT_SSE2, vit__tile_odd_sse2, 4, vit__widen_bf16_sse2, NULL);
+static const vit__shape vit__shape_i8_sse2 =
+    VIT__WIDE_SHAPE(VIT_I8, VIT__HEIGHT_SSE2, vit__tile_wide_sse2, 1, vit__widen_i8_sse2,
+                    vit__finish_i8_sse2);
+static const vit__shape vit__shape_i4_sse2 =
+    VIT__WIDE_SHAPE(VIT_I4, VIT__HEIGHT_SSE2, vit__tile_i4_sse2, 1, vit__widen_i4_sse2,
+                    vit__finish_of_i4_sse2);
 
-VIT__KERNELS(sse2, VIT_ISA_SSE2, 3, sse2, (vit__gemm_tiles, 6, VIT__FORM_F32, &vit__shape_f32_sse2),
+VIT__KERNELS(sse2, VIT_ISA_SSE2, 3, sse2,
+             (vit__gemm_tiles, 6, VIT__FORM_F32, &vit__shape_f32_sse2),
              (vit__gemm_tiles, 24, VIT__FORM_F32, &vit__shape_f16_sse2),
              (vit__gemm_tiles, 12, VIT__FORM_ROUNDED, &vit__shape_bf16_sse2),
              (vit__gemm_tiles, 24, VIT__FORM_U8, &vit__shape_i8_sse2),
-             (vit__gemm_tiles, 24, VIT__FORM_U8, &vit__shape_i4_sse2), VIT__IN_F32);
+             (vit__gemm_tiles, 24, VIT__FORM_U8, &vit__shape_i4_sse2),
+             VIT__IN_F32);
 
 #endif /* VIT__SSE2 */
 #endif /* VIT__SSE2 || VIT__AVX2 */
+
 
 /* --- 64-bit ARM ------------------------------------------------------------------- */
 
@@ -7540,13 +7530,14 @@ VIT__INLINE int32x4_t vit__lines_add_neon(int32x4_t c, int16x8_t p, int32_t w) {
     return vmlal_high_lane_s16(c, p, weights, 1);
 }
 
-#define VIT__U_NEON(a)         vreinterpretq_u32_f32(a)
-#define VIT__F_NEON(a)         vreinterpretq_f32_u32(a)
-#define VIT__B_NEON(a)         vreinterpretq_s8_s32(a)
-#define VIT__HALVES_NEON(a, b) vcombine_u16(vmovn_u32(VIT__U_NEON(a)), vmovn_u32(VIT__U_NEON(b)))
+#    define VIT__U_NEON(a) vreinterpretq_u32_f32(a)
+#    define VIT__F_NEON(a) vreinterpretq_f32_u32(a)
+#    define VIT__B_NEON(a) vreinterpretq_s8_s32(a)
+#    define VIT__HALVES_NEON(a, b)                                                                \
+        vcombine_u16(vmovn_u32(VIT__U_NEON(a)), vmovn_u32(VIT__U_NEON(b)))
 
-#define VIT__WORD_NEON(name, value)                                                                \
-    VIT__INLINE float32x4_t vit__neon_##name(float32x4_t a, float32x4_t b) { return value; }
+#    define VIT__WORD_NEON(name, value)                                                           \
+        VIT__INLINE float32x4_t vit__neon_##name(float32x4_t a, float32x4_t b) { return value; }
 VIT__WORD_NEON(add, vaddq_f32(a, b))
 VIT__WORD_NEON(sub, vsubq_f32(a, b))
 VIT__WORD_NEON(mul, vmulq_f32(a, b))
@@ -7556,92 +7547,90 @@ VIT__WORD_NEON(max, vbslq_f32(vcgtq_f32(a, b), a, b))
 VIT__WORD_NEON(and, VIT__F_NEON(vandq_u32(VIT__U_NEON(a), VIT__U_NEON(b))))
 VIT__WORD_NEON(or, VIT__F_NEON(vorrq_u32(VIT__U_NEON(a), VIT__U_NEON(b))))
 
-#define VIT__TIER  neon
-#define VIT__STAMP (VIT__STAMP_ROWS | VIT__STAMP_FLOATS | VIT__STAMP_BYTES | VIT__STAMP_MORE)
-#undef VIT__BELOW
-#define VIT__BELOW                128
-#define VIT__LANES                4
-#define VIT__RF                   float32x4_t
-#define VIT__RI                   int32x4_t
-#define VIT__F_FMA1(a, b, c)      VIT__FMA(a, b, c)
-#define VIT__F_LOAD(p)            vld1q_f32(p)
-#define VIT__F_STORE(p, a)        vst1q_f32(p, a)
-#define VIT__F_SPLAT(x)           vdupq_n_f32(x)
-#define VIT__F_BITS(x)            VIT__F_NEON(vdupq_n_u32(x))
-#define VIT__F(op)                vit__neon_##op
-#define VIT__F_FIRST(a)           vgetq_lane_f32(a, 0)
-#define VIT__F_FMA(a, b, c)       vfmaq_f32(c, a, b)
-#define VIT__F_IADD(a, b)         VIT__F_NEON(vaddq_u32(VIT__U_NEON(a), VIT__U_NEON(b)))
-#define VIT__F_SHL(a, n)          VIT__F_NEON(vshlq_u32(VIT__U_NEON(a), vdupq_n_s32(n)))
-#define VIT__F_SHR(a, n)          VIT__F_NEON(vshlq_u32(VIT__U_NEON(a), vdupq_n_s32(-(n))))
-#define VIT__F_NAN(a)             VIT__F_NEON(vmvnq_u32(vceqq_f32(a, a)))
-#define VIT__F_SELECT(mask, a, b) vbslq_f32(VIT__U_NEON(mask), a, b)
-#define VIT__SWAPS(op, x)                                                                          \
-    x = op(x, vextq_f32(x, x, 2));                                                                 \
-    x = op(x, vrev64q_f32(x));
-#define VIT__STORE_BYTES(p, v)                                                                     \
-    vst1q_u8(p, vcombine_u8(vmovn_u16(VIT__HALVES_NEON(v.r0, v.r1)),                               \
-                            vmovn_u16(VIT__HALVES_NEON(v.r2, v.r3))));
-#define VIT__STORE_HALVES(p, v)                                                                    \
-    vst1q_u16(p, VIT__HALVES_NEON(v.r0, v.r1));                                                    \
-    vst1q_u16((p) + 8, VIT__HALVES_NEON(v.r2, v.r3));
-#define VIT__I_ZERO()            vdupq_n_s32(0)
-#define VIT__I_SPLAT(x)          vdupq_n_s32(x)
-#define VIT__I_LOAD(p)           vld1q_s32((const int32_t *)(const void *)(p))
-#define VIT__I_STORE(p, a)       vst1q_s32((int32_t *)(void *)(p), a)
-#define VIT__I_ADD(a, b)         vaddq_s32(a, b)
-#define VIT__I_SUB(a, b)         vsubq_s32(a, b)
-#define VIT__I_MUL(a, b)         vmulq_s32(a, b)
-#define VIT__I_AND(a, b)         vandq_s32(a, b)
-#define VIT__I_SHL(a, n)         vshlq_n_s32(a, n)
-#define VIT__I_SHR(a, n)         vreinterpretq_s32_u32(vshrq_n_u32(vreinterpretq_u32_s32(a), n))
-#define VIT__I_TO_F(a)           vcvtq_f32_s32(a)
-#define VIT__LINES(p, stride, n) vit__lines_neon(p + 4 * n, p + stride + 4 * n)
-#undef VIT__LINES_TYPE
-#define VIT__LINES_TYPE             int16x8_t
-#define VIT__LINES_ADD(c, pairs, w) vit__lines_add_neon(c, pairs, w)
-#define VIT__W_F16(p)               vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p)))
+#    define VIT__TIER neon
+#    define VIT__STAMP                                                                            \
+        (VIT__STAMP_ROWS | VIT__STAMP_FLOATS | VIT__STAMP_BYTES | VIT__STAMP_MORE)
+#    undef VIT__BELOW
+#    define VIT__BELOW 128
+#    define VIT__LANES 4
+#    define VIT__RF float32x4_t
+#    define VIT__RI int32x4_t
+#    define VIT__F_FMA1(a, b, c) VIT__FMA(a, b, c)
+#    define VIT__F_LOAD(p) vld1q_f32(p)
+#    define VIT__F_STORE(p, a) vst1q_f32(p, a)
+#    define VIT__F_SPLAT(x) vdupq_n_f32(x)
+#    define VIT__F_BITS(x) VIT__F_NEON(vdupq_n_u32(x))
+#    define VIT__F(op) vit__neon_##op
+#    define VIT__F_FIRST(a) vgetq_lane_f32(a, 0)
+#    define VIT__F_FMA(a, b, c) vfmaq_f32(c, a, b)
+#    define VIT__F_IADD(a, b) VIT__F_NEON(vaddq_u32(VIT__U_NEON(a), VIT__U_NEON(b)))
+#    define VIT__F_SHL(a, n) VIT__F_NEON(vshlq_u32(VIT__U_NEON(a), vdupq_n_s32(n)))
+#    define VIT__F_SHR(a, n) VIT__F_NEON(vshlq_u32(VIT__U_NEON(a), vdupq_n_s32(-(n))))
+#    define VIT__F_NAN(a) VIT__F_NEON(vmvnq_u32(vceqq_f32(a, a)))
+#    define VIT__F_SELECT(mask, a, b) vbslq_f32(VIT__U_NEON(mask), a, b)
+#    define VIT__SWAPS(op, x)                                                                     \
+        x = op(x, vextq_f32(x, x, 2));                                                            \
+        x = op(x, vrev64q_f32(x));
+#    define VIT__STORE_BYTES(p, v)                                                                \
+        vst1q_u8(p, vcombine_u8(vmovn_u16(VIT__HALVES_NEON(v.r0, v.r1)),                          \
+                                vmovn_u16(VIT__HALVES_NEON(v.r2, v.r3))));
+#    define VIT__STORE_HALVES(p, v)                                                               \
+        vst1q_u16(p, VIT__HALVES_NEON(v.r0, v.r1));                                               \
+        vst1q_u16((p) + 8, VIT__HALVES_NEON(v.r2, v.r3));
+#    define VIT__I_ZERO() vdupq_n_s32(0)
+#    define VIT__I_SPLAT(x) vdupq_n_s32(x)
+#    define VIT__I_LOAD(p) vld1q_s32((const int32_t *)(const void *)(p))
+#    define VIT__I_STORE(p, a) vst1q_s32((int32_t *)(void *)(p), a)
+#    define VIT__I_ADD(a, b) vaddq_s32(a, b)
+#    define VIT__I_SUB(a, b) vsubq_s32(a, b)
+#    define VIT__I_MUL(a, b) vmulq_s32(a, b)
+#    define VIT__I_AND(a, b) vandq_s32(a, b)
+#    define VIT__I_SHL(a, n) vshlq_n_s32(a, n)
+#    define VIT__I_SHR(a, n) vreinterpretq_s32_u32(vshrq_n_u32(vreinterpretq_u32_s32(a), n))
+#    define VIT__I_TO_F(a) vcvtq_f32_s32(a)
+#    define VIT__LINES(p, stride, n) vit__lines_neon(p + 4 * n, p + stride + 4 * n)
+#    undef VIT__LINES_TYPE
+#    define VIT__LINES_TYPE int16x8_t
+#    define VIT__LINES_ADD(c, pairs, w) vit__lines_add_neon(c, pairs, w)
+#    define VIT__W_F16(p) vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p)))
 /* No load may move up across VIT__FENCE_NEON: gcc 12 would start all loads of a step at once and
    spill sums to make room. */
-#define VIT__X float
-#define VIT__X_LOAD(x, p)                                                                          \
-    VIT__COPY(&x, VIT__ALIGNED_4(p), 4);                                                           \
-    VIT__FENCE_NEON
-#define VIT__MAC(c, x, w) VIT__FMLA_NEON(c, w, x)
+#    define VIT__X float
+#    define VIT__X_LOAD(x, p)                                                                     \
+        VIT__COPY(&x, VIT__ALIGNED_4(p), 4);                                                      \
+        VIT__FENCE_NEON
+#    define VIT__MAC(c, x, w) VIT__FMLA_NEON(c, w, x)
 /* Two quads as 16-bit products. Exact: 2 * 128 * 127 <= 32767, and no weight is -128. A register of
    columns has two registers of sums, which vpadd adds. */
-#undef VIT__ACC
-#define VIT__ACC int32x4x2_t
-#undef VIT__ACC_ZERO
-#define VIT__ACC_ZERO                                                                              \
-    {                                                                                              \
-        { vdupq_n_s32(0), vdupq_n_s32(0) }                                                         \
-    }
-#undef VIT__ACC_SUM
-#define VIT__ACC_SUM(c) vpaddq_s32(c.val[0], c.val[1])
-#define VIT__XI         int8x8_t
-#define VIT__XI_LOAD(x, p)                                                                         \
-    x = vreinterpret_s8_u32(vld1_dup_u32((const uint32_t *)(const void *)(p)));                    \
-    VIT__FENCE_NEON
-#undef VIT__U
-#define VIT__U int8x16_t
-#undef VIT__U_OF
-#define VIT__U_OF(n) u##n
-#undef VIT__U_LOAD
-#define VIT__U_LOAD                                                                                \
-    const int8x16_t u0 = vld1q_s8((const int8_t *)(w + 64));                                       \
-    const int8x16_t u1 = vld1q_s8((const int8_t *)(w + 80)), u2 = u1, u3 = u1;
-#define VIT__TWO_QUADS(c, x, y, w, u)                                                              \
-    {                                                                                              \
-        const int8x16_t b = VIT__B_NEON(w);                                                        \
-        int16x8_t two = vmlal_s8(vmull_s8(vget_low_s8(b), x), vget_low_s8(u), y);                  \
-        c.val[0] = vpadalq_s16(c.val[0], two);                                                     \
-        two = vmlal_s8(vmull_s8(vget_high_s8(b), x), vget_high_s8(u), y);                          \
-        c.val[1] = vpadalq_s16(c.val[1], two);                                                     \
-    }
-#define VIT__WIDENS_I4  1
-#define VIT__SUB8(a, b) vreinterpretq_s32_s8(vsubq_s8(VIT__B_NEON(a), VIT__B_NEON(b)))
-#include VIT__THIS_FILE
+#    undef VIT__ACC
+#    define VIT__ACC int32x4x2_t
+#    undef VIT__ACC_ZERO
+#    define VIT__ACC_ZERO { { vdupq_n_s32(0), vdupq_n_s32(0) } }
+#    undef VIT__ACC_SUM
+#    define VIT__ACC_SUM(c) vpaddq_s32(c.val[0], c.val[1])
+#    define VIT__XI int8x8_t
+#    define VIT__XI_LOAD(x, p)                                                                    \
+        x = vreinterpret_s8_u32(vld1_dup_u32((const uint32_t *)(const void *)(p)));               \
+        VIT__FENCE_NEON
+#    undef VIT__U
+#    define VIT__U int8x16_t
+#    undef VIT__U_OF
+#    define VIT__U_OF(n) u##n
+#    undef VIT__U_LOAD
+#    define VIT__U_LOAD                                                                           \
+        const int8x16_t u0 = vld1q_s8((const int8_t *)(w + 64));                                  \
+        const int8x16_t u1 = vld1q_s8((const int8_t *)(w + 80)), u2 = u1, u3 = u1;
+#    define VIT__TWO_QUADS(c, x, y, w, u)                                                         \
+        {                                                                                         \
+            const int8x16_t b = VIT__B_NEON(w);                                                   \
+            int16x8_t two = vmlal_s8(vmull_s8(vget_low_s8(b), x), vget_low_s8(u), y);             \
+            c.val[0] = vpadalq_s16(c.val[0], two);                                                \
+            two = vmlal_s8(vmull_s8(vget_high_s8(b), x), vget_high_s8(u), y);                     \
+            c.val[1] = vpadalq_s16(c.val[1], two);                                                \
+        }
+#    define VIT__WIDENS_I4 1
+#    define VIT__SUB8(a, b) vreinterpretq_s32_s8(vsubq_s8(VIT__B_NEON(a), VIT__B_NEON(b)))
+#    include VIT__THIS_FILE
 
 VIT__TILES_2(f32_neon, VIT_F32, float_tile, neon, VIT__TILE_F32, 6, 4)
 VIT__TILES_2(f16_neon, VIT_F16, float_tile, neon, VIT__TILE_F16, 6, 4)
@@ -7651,78 +7640,77 @@ VIT__HALF_TILES(vit__tile_i8_neon, vit__tile_i8_half_neon)
 
 /* int4. The eight quads of a group are added in 16 bits: 32 / 4 * 8 * 128 <= 32767. The correction
    for signed inputs follows. */
-#define VIT__TIER  neon_i4
-#define VIT__STAMP (VIT__STAMP_BYTES | VIT__STAMP_MORE)
-#undef VIT__ACC
-#undef VIT__ACC_ZERO
-#undef VIT__ACC_SUM
-#undef VIT__XI
-#undef VIT__XI_LOAD
-#undef VIT__U
-#undef VIT__U_OF
-#undef VIT__U_LOAD
-#undef VIT__TWO_QUADS
-#undef VIT__WIDENS_I4
-#undef VIT__GROUP_SUM
-#define VIT__U       const unsigned char * /* unused */
-#define VIT__U_OF(n) w
-#define VIT__U_LOAD
-#define VIT__ACC int16x8x2_t
-#define VIT__ACC_ZERO                                                                              \
-    {                                                                                              \
-        { vdupq_n_s16(0), vdupq_n_s16(0) }                                                         \
-    }
-#define VIT__ACC_SUM(c)      vpaddq_s32(vpaddlq_s16(c.val[0]), vpaddlq_s16(c.val[1]))
-#define VIT__BASE_NEON(n)    VIT__I_LOAD(scale + VIT__GROUPS_WIDE * 64 + VIT__COL(n, 4))
-#define VIT__GROUP_SUM(c, n) vaddq_s32(VIT__ACC_SUM(c), VIT__BASE_NEON(n))
-#define VIT__XI              int8x16_t
-#define VIT__XI_LOAD(x, p)                                                                         \
-    x = vreinterpretq_s8_u32(vld1q_dup_u32((const uint32_t *)(const void *)(p)));
-#define VIT__DOT8(c, x, w)                                                                         \
-    {                                                                                              \
-        c.val[0] = vmlal_s8(c.val[0], vget_low_s8(VIT__B_NEON(w)), vget_low_s8(x));                \
-        c.val[1] = vmlal_high_s8(c.val[1], VIT__B_NEON(w), x);                                     \
-    }
-#include VIT__THIS_FILE
+#    define VIT__TIER neon_i4
+#    define VIT__STAMP (VIT__STAMP_BYTES | VIT__STAMP_MORE)
+#    undef VIT__ACC
+#    undef VIT__ACC_ZERO
+#    undef VIT__ACC_SUM
+#    undef VIT__XI
+#    undef VIT__XI_LOAD
+#    undef VIT__U
+#    undef VIT__U_OF
+#    undef VIT__U_LOAD
+#    undef VIT__TWO_QUADS
+#    undef VIT__WIDENS_I4
+#    undef VIT__GROUP_SUM
+#    define VIT__U const unsigned char * /* unused */
+#    define VIT__U_OF(n) w
+#    define VIT__U_LOAD
+#    define VIT__ACC int16x8x2_t
+#    define VIT__ACC_ZERO { { vdupq_n_s16(0), vdupq_n_s16(0) } }
+#    define VIT__ACC_SUM(c) vpaddq_s32(vpaddlq_s16(c.val[0]), vpaddlq_s16(c.val[1]))
+#    define VIT__BASE_NEON(n) VIT__I_LOAD(scale + VIT__GROUPS_WIDE * 64 + VIT__COL(n, 4))
+#    define VIT__GROUP_SUM(c, n) vaddq_s32(VIT__ACC_SUM(c), VIT__BASE_NEON(n))
+#    define VIT__XI int8x16_t
+#    define VIT__XI_LOAD(x, p)                                                                    \
+        x = vreinterpretq_s8_u32(vld1q_dup_u32((const uint32_t *)(const void *)(p)));
+#    define VIT__DOT8(c, x, w)                                                                    \
+        {                                                                                         \
+            c.val[0] = vmlal_s8(c.val[0], vget_low_s8(VIT__B_NEON(w)), vget_low_s8(x));           \
+            c.val[1] = vmlal_high_s8(c.val[1], VIT__B_NEON(w), x);                                \
+        }
+#    include VIT__THIS_FILE
 
 VIT__TILE_FN(vit__tile_i4_neon, group_tile, neon_i4, VIT__TILE_DOT8, 3, 4)
 
 static const vit__shape vit__shape_i8_neon = VIT__SHAPE(VIT_I8, 4, vit__tile_i8_neon);
-static const vit__shape vit__shape_i4_neon = VIT__WIDE_SHAPE(
-    VIT_I4, 3, vit__tile_i4_neon, 1, vit__widen_i4_neon, vit__finish_of_i4_neon);
+static const vit__shape vit__shape_i4_neon =
+    VIT__WIDE_SHAPE(VIT_I4, 3, vit__tile_i4_neon, 1, vit__widen_i4_neon, vit__finish_of_i4_neon);
 
-VIT__KERNELS(neon, VIT_ISA_NEON, 1, neon, (vit__gemm_tiles, 6, VIT__FORM_F32, &vit__shape_f32_neon),
+VIT__KERNELS(neon, VIT_ISA_NEON, 1, neon,
+             (vit__gemm_tiles, 6, VIT__FORM_F32, &vit__shape_f32_neon),
              (vit__gemm_tiles, 6, VIT__FORM_F32, &vit__shape_f16_neon),
              (vit__gemm_tiles, 6, VIT__FORM_ROUNDED, &vit__shape_bf16_neon),
              (vit__gemm_tiles, 4, VIT__FORM_S8, &vit__shape_i8_neon),
-             (vit__gemm_tiles, 24, VIT__FORM_S8, &vit__shape_i4_neon), VIT__IN_F32);
+             (vit__gemm_tiles, 24, VIT__FORM_S8, &vit__shape_i4_neon),
+             VIT__IN_F32);
 
 /* --- sdot: dot products of quads -------------------------------------------------- */
 
-#if VIT__NEON_DOTPROD
+#    if VIT__NEON_DOTPROD
 
 VIT__TARGET_BEGIN(VIT__TARGET_NEON("dotprod"))
 
-#define VIT__TIER  neon_dotprod
-#define VIT__STAMP (VIT__STAMP_BYTES | VIT__STAMP_MORE)
-#undef VIT__ACC
-#undef VIT__ACC_ZERO
-#undef VIT__ACC_SUM
-#undef VIT__GROUP_SUM
-#undef VIT__GROUP_START
-#undef VIT__XI
-#undef VIT__XI_LOAD
-#undef VIT__DOT8
-#define VIT__ACC            VIT__RI
-#define VIT__ACC_SUM(c)     c
-#define VIT__ACC_ZERO       VIT__I_ZERO()
-#define VIT__GROUP_START(n) VIT__BASE_NEON(n)
-#define VIT__XI             float /* four bytes, for a vector register */
-#define VIT__XI_LOAD(x, p)                                                                         \
-    VIT__COPY(&x, VIT__ALIGNED_4(p), 4);                                                           \
-    VIT__FENCE_NEON
-#define VIT__DOT8(c, x, w) VIT__SDOT_NEON(c, VIT__B_NEON(w), x)
-#include VIT__THIS_FILE
+#        define VIT__TIER neon_dotprod
+#        define VIT__STAMP (VIT__STAMP_BYTES | VIT__STAMP_MORE)
+#        undef VIT__ACC
+#        undef VIT__ACC_ZERO
+#        undef VIT__ACC_SUM
+#        undef VIT__GROUP_SUM
+#        undef VIT__GROUP_START
+#        undef VIT__XI
+#        undef VIT__XI_LOAD
+#        undef VIT__DOT8
+#        define VIT__ACC VIT__RI
+#        define VIT__ACC_SUM(c) c
+#        define VIT__ACC_ZERO VIT__I_ZERO()
+#        define VIT__GROUP_START(n) VIT__BASE_NEON(n)
+#        define VIT__XI float /* four bytes, for a vector register */
+#        define VIT__XI_LOAD(x, p)                                                                \
+            VIT__COPY(&x, VIT__ALIGNED_4(p), 4);                                                  \
+            VIT__FENCE_NEON
+#        define VIT__DOT8(c, x, w) VIT__SDOT_NEON(c, VIT__B_NEON(w), x)
+#        include VIT__THIS_FILE
 
 VIT__TILES_2(i8_dotprod, VIT_I8, byte_tile, neon_dotprod, VIT__TILE_DOT8, 6, 4)
 VIT__TILE_FN(vit__tile_i4_dotprod, group_tile, neon_dotprod, VIT__TILE_DOT8, 6, 4)
@@ -7737,13 +7725,14 @@ VIT__KERNELS(neon_dotprod, VIT_ISA_NEON_DOTPROD, 1, neon,
              (vit__gemm_tiles, 6, VIT__FORM_F32, &vit__shape_f16_neon),
              (vit__gemm_tiles, 6, VIT__FORM_ROUNDED, &vit__shape_bf16_neon),
              (vit__gemm_tiles, 6, VIT__FORM_S8, &vit__shape_i8_dotprod),
-             (vit__gemm_tiles, 24, VIT__FORM_S8, &vit__shape_i4_dotprod), VIT__IN_F32);
+             (vit__gemm_tiles, 24, VIT__FORM_S8, &vit__shape_i4_dotprod),
+             VIT__IN_F32);
 
-#endif /* VIT__NEON_DOTPROD */
+#    endif /* VIT__NEON_DOTPROD */
 
 /* --- smmla: 2 x 8 times 8 x 2 ----------------------------------------------------- */
 
-#if VIT__NEON_I8MM
+#    if VIT__NEON_I8MM
 
 VIT__TARGET_BEGIN(VIT__TARGET_NEON("i8mm"))
 
@@ -7752,11 +7741,11 @@ VIT__TARGET_BEGIN(VIT__TARGET_NEON("i8mm"))
       for (i = 0; i < 8; i++) c[2 * row + column] += x[8 * row + i] * w[8 * column + i];
    vzip1 of words gives first[0], second[0], first[1], second[1]; vzip2 does the same with words 2
    and 3. */
-#define VIT__ROW_PAIR(p, ld) vcombine_f32(vld1_f32(p), vld1_f32((p) + stride * (ld)))
-#define VIT__BOTH(p)         vcombine_f32(vld1_f32(p), vld1_f32(p))
-#define VIT__COLUMNS(zip, n)                                                                       \
-    vreinterpretq_s32_u32(zip(vreinterpretq_u32_s32(VIT__I_LOAD(w + 16 * (n))),                    \
-                              vreinterpretq_u32_s32(VIT__I_LOAD(w + 64 + 16 * (n)))))
+#        define VIT__ROW_PAIR(p, ld) vcombine_f32(vld1_f32(p), vld1_f32((p) + stride * (ld)))
+#        define VIT__BOTH(p) vcombine_f32(vld1_f32(p), vld1_f32(p))
+#        define VIT__COLUMNS(zip, n)                                                              \
+            vreinterpretq_s32_u32(zip(vreinterpretq_u32_s32(VIT__I_LOAD(w + 16 * (n))),           \
+                                      vreinterpretq_u32_s32(VIT__I_LOAD(w + 64 + 16 * (n)))))
 
 VIT__INLINE float32x2_t vit__dequantise_pair(int32x2_t sum, const unsigned char *a,
                                              const unsigned char *tail) {
@@ -7769,36 +7758,36 @@ VIT__INLINE float32x2_t vit__dequantise_pair(int32x2_t sum, const unsigned char 
                     vmul_f32(scale, vreinterpret_f32_u8(vld1_u8(tail))));
 }
 
-#define VIT__TIER  neon_i8mm
-#define VIT__STAMP (VIT__STAMP_BYTES | VIT__STAMP_MORE)
-#undef VIT__LANES
-#undef VIT__GROUP_START
-#undef VIT__XI
-#undef VIT__XI_LOAD
-#undef VIT__DOT8
-#undef VIT__W_REG
-#undef VIT__CHAIN_LOAD
-#undef VIT__CHAIN_STORE
-#undef VIT__SCALE_LOAD
-#undef VIT__BYTE_RESULT
-#define VIT__LANES 2
-#define VIT__W_REG(n)                                                                              \
-    ((n) % 2 ? VIT__COLUMNS(vzip2q_u32, (n) / 2) : VIT__COLUMNS(vzip1q_u32, (n) / 2))
-#define VIT__CHAIN_LOAD(p) VIT__ROW_PAIR(p, ldt)
-#define VIT__CHAIN_STORE(p, a)                                                                     \
-    vst1_f32(p, vget_low_f32(a));                                                                  \
-    vst1_f32((p) + stride * ldt, vget_high_f32(a))
-#define VIT__SCALE_LOAD(p) VIT__BOTH(p)
-#define VIT__GROUP_START(n)                                                                        \
-    vreinterpretq_s32_s64(                                                                         \
-        vld1q_dup_s64((const int64_t *)(const void *)(scale + VIT__GROUPS_WIDE * 64 + 8 * n)))
-#define VIT__XI                       uint8x16_t
-#define VIT__XI_LOAD(x, p)            x = vcombine_u8(vld1_u8(p), vld1_u8((p) + stride * lda));
-#define VIT__TWO_QUADS(c, x, y, w, u) VIT__SMMLA_NEON(c, x, VIT__B_NEON(w))
-#define VIT__BYTE_RESULT(sum, a, tail)                                                             \
-    vcombine_f32(vit__dequantise_pair(vget_low_s32(sum), a, tail),                                 \
-                 vit__dequantise_pair(vget_high_s32(sum), (a) + stride * lda, tail))
-#include VIT__THIS_FILE
+#        define VIT__TIER neon_i8mm
+#        define VIT__STAMP (VIT__STAMP_BYTES | VIT__STAMP_MORE)
+#        undef VIT__LANES
+#        undef VIT__GROUP_START
+#        undef VIT__XI
+#        undef VIT__XI_LOAD
+#        undef VIT__DOT8
+#        undef VIT__W_REG
+#        undef VIT__CHAIN_LOAD
+#        undef VIT__CHAIN_STORE
+#        undef VIT__SCALE_LOAD
+#        undef VIT__BYTE_RESULT
+#        define VIT__LANES 2
+#        define VIT__W_REG(n)                                                                     \
+            ((n) % 2 ? VIT__COLUMNS(vzip2q_u32, (n) / 2) : VIT__COLUMNS(vzip1q_u32, (n) / 2))
+#        define VIT__CHAIN_LOAD(p) VIT__ROW_PAIR(p, ldt)
+#        define VIT__CHAIN_STORE(p, a)                                                            \
+            vst1_f32(p, vget_low_f32(a));                                                         \
+            vst1_f32((p) + stride * ldt, vget_high_f32(a))
+#        define VIT__SCALE_LOAD(p) VIT__BOTH(p)
+#        define VIT__GROUP_START(n)                                                               \
+            vreinterpretq_s32_s64(vld1q_dup_s64(                                                  \
+                (const int64_t *)(const void *)(scale + VIT__GROUPS_WIDE * 64 + 8 * n)))
+#        define VIT__XI uint8x16_t
+#        define VIT__XI_LOAD(x, p) x = vcombine_u8(vld1_u8(p), vld1_u8((p) + stride * lda));
+#        define VIT__TWO_QUADS(c, x, y, w, u) VIT__SMMLA_NEON(c, x, VIT__B_NEON(w))
+#        define VIT__BYTE_RESULT(sum, a, tail)                                                    \
+            vcombine_f32(vit__dequantise_pair(vget_low_s32(sum), a, tail),                        \
+                         vit__dequantise_pair(vget_high_s32(sum), (a) + stride * lda, tail))
+#        include VIT__THIS_FILE
 
 VIT__TILE_FN(vit__tile_i8_2_i8mm, byte_tile, neon_i8mm, VIT__TILE_TWO, 1, 4)
 VIT__TILE_FN(vit__tile_i8_4_i8mm, byte_tile, neon_i8mm, VIT__TILE_TWO, 2, 4)
@@ -7834,52 +7823,51 @@ static void vit__tile_i4_i8mm(float *tile, const vit__operands *o, const unsigne
     (void)stride;
     vit__pairs_i8mm(run, tile, o, p);
 }
-static const vit__shape vit__shape_i4_i8mm = VIT__WIDE_SHAPE(
-    VIT_I4, 8, vit__tile_i4_i8mm, 1, vit__widen_i4_neon, vit__finish_of_i4_neon);
+static const vit__shape vit__shape_i4_i8mm =
+    VIT__WIDE_SHAPE(VIT_I4, 8, vit__tile_i4_i8mm, 1, vit__widen_i4_neon, vit__finish_of_i4_neon);
 
 VIT__KERNELS(neon_i8mm, VIT_ISA_NEON_I8MM, 1, neon,
              (vit__gemm_tiles, 6, VIT__FORM_F32, &vit__shape_f32_neon),
              (vit__gemm_tiles, 6, VIT__FORM_F32, &vit__shape_f16_neon),
              (vit__gemm_tiles, 6, VIT__FORM_ROUNDED, &vit__shape_bf16_neon),
              (vit__gemm_i8_i8mm, 8, VIT__FORM_S8, VIT__NO_SHAPE),
-             (vit__gemm_tiles, 24, VIT__FORM_S8, &vit__shape_i4_i8mm), VIT__IN_F32);
+             (vit__gemm_tiles, 24, VIT__FORM_S8, &vit__shape_i4_i8mm),
+             VIT__IN_F32);
 
 /* --- bfmlal: fused multiply-add of bf16 ------------------------------------------- */
 
 VIT__TARGET_BEGIN(VIT__TARGET_NEON("bf16"))
 
-typedef struct vit__four_bytes {
-    unsigned char byte[4];
-} vit__four_bytes;
+typedef struct vit__four_bytes { unsigned char byte[4]; } vit__four_bytes;
 
 /* Takes the second of a pair first: bfmlalt, c[l] = fma(w[2 * l + 1], x[1], c[l]); then bfmlalb,
    c[l] = fma(w[2 * l], x[0], c[l]). Assembly can address 16-bit elements only in registers 0 to 15,
    constraint x, which clang allows only for full vectors. Hence the explicit load. */
-#define VIT__TIER  neon_bf16
-#define VIT__STAMP VIT__STAMP_FLOATS
-#undef VIT__LANES
-#undef VIT__W_F16
-#undef VIT__X
-#undef VIT__X_LOAD
-#undef VIT__MAC
-#define VIT__LANES 4
-#if VIT__GNU
-#define VIT__X            int8x16_t
-#define VIT__X_LOAD(x, p) __asm__("ldr %s0, %1" : "=x"(x) : "Q"(*(const vit__four_bytes *)(p)));
-#define VIT__MAC(c, x, w)                                                                          \
-    __asm__("bfmlalt %0.4s, %1.8h, %2.h[1]\n\tbfmlalb %0.4s, %1.8h, %2.h[0]"                       \
-            : "+w"(c)                                                                              \
-            : "w"(w), "x"(x));
-#else
-#define VIT__X            bfloat16x4_t
-#define VIT__X_LOAD(x, p) x = vreinterpret_bf16_s32(vdup_n_s32(vit__load32(p)));
-#define VIT__MAC(c, x, w)                                                                          \
-    {                                                                                              \
-        c = vbfmlaltq_lane_f32(c, vreinterpretq_bf16_f32(w), x, 1);                                \
-        c = vbfmlalbq_lane_f32(c, vreinterpretq_bf16_f32(w), x, 0);                                \
-    }
-#endif
-#include VIT__THIS_FILE
+#        define VIT__TIER neon_bf16
+#        define VIT__STAMP VIT__STAMP_FLOATS
+#        undef VIT__LANES
+#        undef VIT__W_F16
+#        undef VIT__X
+#        undef VIT__X_LOAD
+#        undef VIT__MAC
+#        define VIT__LANES 4
+#        if VIT__GNU
+#            define VIT__X int8x16_t
+#            define VIT__X_LOAD(x, p)                                                             \
+                __asm__("ldr %s0, %1" : "=x"(x) : "Q"(*(const vit__four_bytes *)(p)));
+#            define VIT__MAC(c, x, w)                                                             \
+                __asm__("bfmlalt %0.4s, %1.8h, %2.h[1]\n\tbfmlalb %0.4s, %1.8h, %2.h[0]"          \
+                        : "+w"(c) : "w"(w), "x"(x));
+#        else
+#            define VIT__X bfloat16x4_t
+#            define VIT__X_LOAD(x, p) x = vreinterpret_bf16_s32(vdup_n_s32(vit__load32(p)));
+#            define VIT__MAC(c, x, w)                                                             \
+                {                                                                                 \
+                    c = vbfmlaltq_lane_f32(c, vreinterpretq_bf16_f32(w), x, 1);                   \
+                    c = vbfmlalbq_lane_f32(c, vreinterpretq_bf16_f32(w), x, 0);                   \
+                }
+#        endif
+#        include VIT__THIS_FILE
 
 VIT__TILES_2(dot_neon, VIT_BF16, float_tile, neon_bf16, VIT__TILE_DOT, 6, 4)
 
@@ -7890,13 +7878,14 @@ VIT__KERNELS(neon_bf16, VIT_ISA_NEON_BF16, 1, neon,
              (vit__gemm_tiles, 6, VIT__FORM_F32, &vit__shape_f16_neon),
              (vit__gemm_tiles, 6, VIT__FORM_BF16, &vit__shape_dot_neon),
              (vit__gemm_i8_i8mm, 8, VIT__FORM_S8, VIT__NO_SHAPE),
-             (vit__gemm_tiles, 24, VIT__FORM_S8, &vit__shape_i4_i8mm), VIT__IN_F32);
+             (vit__gemm_tiles, 24, VIT__FORM_S8, &vit__shape_i4_i8mm),
+             VIT__IN_F32);
 
-#endif /* VIT__NEON_I8MM */
+#    endif /* VIT__NEON_I8MM */
 
-#define VIT__TIER  none
-#define VIT__STAMP 0
-#include VIT__THIS_FILE
+#    define VIT__TIER none
+#    define VIT__STAMP 0
+#    include VIT__THIS_FILE
 #endif /* VIT__NEON */
 
 /* --- Arm's microcontrollers: SMLAD ------------------------------------------------ */
@@ -7912,15 +7901,15 @@ VIT__KERNELS(neon_bf16, VIT_ISA_NEON_BF16, 1, neon,
       from = word >> 8 & 0xff | (word >> 24) << 16
 
    In assembly, because compilers spend a separate instruction on the rotation. */
-#define VIT__HALVES_SMLAD(to, from, instruction, word)                                             \
-    __asm__(instruction " %0, %1" : "=r"(to) : "r"(word));                                         \
-    __asm__(instruction " %0, %1, ror #8" : "=r"(from) : "r"(word));
+#    define VIT__HALVES_SMLAD(to, from, instruction, word)                                        \
+        __asm__(instruction " %0, %1" : "=r"(to) : "r"(word));                                    \
+        __asm__(instruction " %0, %1, ror #8" : "=r"(from) : "r"(word));
 /* smlad: c += even.low * q_even.low + even.high * q_even.high, as int16_t. */
-#define VIT__COLUMN_SMLAD(c, n)                                                                    \
-    word = vit__load32(w + 4 * n);                                                                 \
-    VIT__HALVES_SMLAD(even, odd, "sxtb16", word)                                                   \
-    __asm__("smlad %0, %1, %2, %0" : "+r"(c) : "r"(even), "r"(q_even));                            \
-    __asm__("smlad %0, %1, %2, %0" : "+r"(c) : "r"(odd), "r"(q_odd));
+#    define VIT__COLUMN_SMLAD(c, n)                                                               \
+        word = vit__load32(w + 4 * n);                                                            \
+        VIT__HALVES_SMLAD(even, odd, "sxtb16", word)                                              \
+        __asm__("smlad %0, %1, %2, %0" : "+r"(c) : "r"(even), "r"(q_even));                       \
+        __asm__("smlad %0, %1, %2, %0" : "+r"(c) : "r"(odd), "r"(q_odd));
 
 static void vit__dot_i8_smlad(int32_t *sum, const unsigned char *q, const unsigned char *w,
                               int depth) {
@@ -7972,9 +7961,7 @@ VIT__INLINE float32x4_t vit__f16_helium(const unsigned char *p) {
     return w;
 }
 
-typedef struct vit__pair_helium {
-    float x, y;
-} vit__pair_helium;
+typedef struct vit__pair_helium { float x, y; } vit__pair_helium;
 
 VIT__INLINE vit__pair_helium vit__pair_of_helium(const unsigned char *p) {
     const uint32_t pair = (uint32_t)vit__load32(p);
@@ -7994,81 +7981,81 @@ VIT__INLINE void vit__halves_helium(vit__tile_fn *run, float *tile, const vit__o
     }
 }
 
-#define VIT__U_HELIUM(a) vreinterpretq_u32_f32(a)
-#define VIT__F_HELIUM(a) vreinterpretq_f32_u32(a)
+#    define VIT__U_HELIUM(a) vreinterpretq_u32_f32(a)
+#    define VIT__F_HELIUM(a) vreinterpretq_f32_u32(a)
 
 VIT__INLINE float32x4_t vit__helium_and(float32x4_t a, float32x4_t b) {
     return VIT__F_HELIUM(vandq_u32(VIT__U_HELIUM(a), VIT__U_HELIUM(b)));
 }
 VIT__INLINE float32x4_t vit__helium_mul(float32x4_t a, float32x4_t b) { return vmulq_f32(a, b); }
 
-#define VIT__TIER          helium
-#define VIT__STAMP         (VIT__STAMP_FLOATS | VIT__STAMP_MORE)
-#define VIT__LANES         4
-#define VIT__RF            float32x4_t
-#define VIT__F_LOAD(p)     vld1q_f32(p)
-#define VIT__F_STORE(p, a) vst1q_f32(p, a)
-#define VIT__F_SPLAT(x)    vdupq_n_f32(x)
-#define VIT__F_BITS(x)     VIT__F_HELIUM(vdupq_n_u32(x))
-#define VIT__F(op)         vit__helium_##op
-#define VIT__F_SHL(a, n)   VIT__F_HELIUM(vshlq_n_u32(VIT__U_HELIUM(a), n))
-#define VIT__W_F16(p)      vit__f16_helium(p)
-#define VIT__X             float
-#define VIT__X_LOAD(x, p)  x = vit__load_float(p);
-#define VIT__MAC(c, x, w)  c = vfmaq_n_f32(c, w, x);
-#include VIT__THIS_FILE
+#    define VIT__TIER helium
+#    define VIT__STAMP (VIT__STAMP_FLOATS | VIT__STAMP_MORE)
+#    define VIT__LANES 4
+#    define VIT__RF float32x4_t
+#    define VIT__F_LOAD(p) vld1q_f32(p)
+#    define VIT__F_STORE(p, a) vst1q_f32(p, a)
+#    define VIT__F_SPLAT(x) vdupq_n_f32(x)
+#    define VIT__F_BITS(x) VIT__F_HELIUM(vdupq_n_u32(x))
+#    define VIT__F(op) vit__helium_##op
+#    define VIT__F_SHL(a, n) VIT__F_HELIUM(vshlq_n_u32(VIT__U_HELIUM(a), n))
+#    define VIT__W_F16(p) vit__f16_helium(p)
+#    define VIT__X float
+#    define VIT__X_LOAD(x, p) x = vit__load_float(p);
+#    define VIT__MAC(c, x, w) c = vfmaq_n_f32(c, w, x);
+#    include VIT__THIS_FILE
 
 VIT__TILE_FN(vit__tile_f32_helium, float_tile, helium, VIT__TILE_F32, 2, 2)
 VIT__TILE_FN(vit__tile_f16_helium, float_tile, helium, VIT__TILE_F16, 2, 2)
 
 /* Takes the second of a pair of bf16 first: c[l] = fma(v[l], x, fma(w[l], y, c[l])). v is the lower
    halves of the pairs as f32, w the upper ones. */
-#define VIT__TIER  helium_bf16
-#define VIT__STAMP (VIT__STAMP_FLOATS | VIT__STAMP_MORE)
-#undef VIT__X
-#undef VIT__X_LOAD
-#undef VIT__MAC
-#undef VIT__W_F16
-#define VIT__X            vit__pair_helium
-#define VIT__X_LOAD(a, p) a = vit__pair_of_helium(p);
-#define VIT__MAC(c, a, w)                                                                          \
-    c = vfmaq_n_f32(vfmaq_n_f32(c, VIT__F(and)(w, VIT__F_BITS(0xffff0000u)), a.y),                 \
-                    VIT__F_SHL(w, 16), a.x);
-#include VIT__THIS_FILE
+#    define VIT__TIER helium_bf16
+#    define VIT__STAMP (VIT__STAMP_FLOATS | VIT__STAMP_MORE)
+#    undef VIT__X
+#    undef VIT__X_LOAD
+#    undef VIT__MAC
+#    undef VIT__W_F16
+#    define VIT__X vit__pair_helium
+#    define VIT__X_LOAD(a, p) a = vit__pair_of_helium(p);
+#    define VIT__MAC(c, a, w)                                                                     \
+        c = vfmaq_n_f32(vfmaq_n_f32(c, VIT__F(and)(w, VIT__F_BITS(0xffff0000u)), a.y),            \
+                        VIT__F_SHL(w, 16), a.x);
+#    include VIT__THIS_FILE
 
 VIT__TILE_FN(vit__tile_bf16_helium, float_tile, helium_bf16, VIT__TILE_DOT, 2, 2)
 
 /* 16-bit integers: c[l] += v[l] * x + w[l] * y. v is the lower halves of the pairs, w the upper
    ones. */
-#if VIT__HAS_I16
-#define VIT__TIER           helium_i16
-#define VIT__STAMP          (VIT__STAMP_BYTES | VIT__STAMP_MORE)
-#define VIT__RI             int32x4_t
-#define VIT__F_FMA(a, b, c) vfmaq_f32(c, a, b)
-#define VIT__I_ZERO()       vdupq_n_s32(0)
-#define VIT__I_SPLAT(x)     vdupq_n_s32(x)
-#define VIT__I_LOAD(p)      vld1q_s32((const int32_t *)(const void *)(p))
-#define VIT__I_STORE(p, a)  vst1q_s32((int32_t *)(void *)(p), a)
-#define VIT__I_SUB(a, b)    vsubq_s32(a, b)
-#define VIT__I_MUL(a, b)    vmulq_s32(a, b)
-#define VIT__I_TO_F(a)      vcvtq_f32_s32(a)
-#define VIT__XI             int32_t
-#define VIT__XI_LOAD(x, p)  x = vit__load32(p);
-#define VIT__DOT16(c, x, w)                                                                        \
-    c = vmlaq_n_s32(vmlaq_n_s32(c, vshrq_n_s32(w, 16), x >> 16),                                   \
-                    vshrq_n_s32(vshlq_n_s32(w, 16), 16), (int16_t)(x & 0xffff));
-#include VIT__THIS_FILE
+#    if VIT__HAS_I16
+#        define VIT__TIER helium_i16
+#        define VIT__STAMP (VIT__STAMP_BYTES | VIT__STAMP_MORE)
+#        define VIT__RI int32x4_t
+#        define VIT__F_FMA(a, b, c) vfmaq_f32(c, a, b)
+#        define VIT__I_ZERO() vdupq_n_s32(0)
+#        define VIT__I_SPLAT(x) vdupq_n_s32(x)
+#        define VIT__I_LOAD(p) vld1q_s32((const int32_t *)(const void *)(p))
+#        define VIT__I_STORE(p, a) vst1q_s32((int32_t *)(void *)(p), a)
+#        define VIT__I_SUB(a, b) vsubq_s32(a, b)
+#        define VIT__I_MUL(a, b) vmulq_s32(a, b)
+#        define VIT__I_TO_F(a) vcvtq_f32_s32(a)
+#        define VIT__XI int32_t
+#        define VIT__XI_LOAD(x, p) x = vit__load32(p);
+#        define VIT__DOT16(c, x, w)                                                               \
+            c = vmlaq_n_s32(vmlaq_n_s32(c, vshrq_n_s32(w, 16), x >> 16),                          \
+                            vshrq_n_s32(vshlq_n_s32(w, 16), 16), (int16_t)(x & 0xffff));
+#        include VIT__THIS_FILE
 
 VIT__TILE_FN(vit__tile_i16_helium, byte_tile, helium_i16, VIT__TILE_DOT16, 2, 2)
 
 static void vit__gemm_i16_helium(float *tile, const vit__operands *o) {
     vit__halves_helium(vit__tile_i16_helium, tile, o, 32);
 }
-#endif
+#    endif
 
-#define VIT__TIER  none
-#define VIT__STAMP 0
-#include VIT__THIS_FILE
+#    define VIT__TIER none
+#    define VIT__STAMP 0
+#    include VIT__THIS_FILE
 
 static void vit__gemm_f32_helium(float *tile, const vit__operands *o) {
     if (VIT__HAS_F32) vit__halves_helium(vit__tile_f32_helium, tile, o, 32);
@@ -8112,8 +8099,8 @@ VIT__INLINE void vit__dot_i8_helium(int32_t *sum, const unsigned char *a, const 
                          "vmladava.s8 %[b0], q0, q3\n\t"
                          "vmladava.s8 %[b1], q1, q3\n\t"
                          "letp lr, 1b"
-                         : [a] "+r"(a), [b] "+r"(b), [at] "+w"(at), [a0] "+Te"(a0), [a1] "+Te"(a1),
-                           [b0] "+Te"(b0), [b1] "+Te"(b1)
+                         : [a] "+r"(a), [b] "+r"(b), [at] "+w"(at), [a0] "+Te"(a0),
+                           [a1] "+Te"(a1), [b0] "+Te"(b0), [b1] "+Te"(b1)
                          : [bytes] "r"(bytes)
                          : "q0", "q1", "q2", "q3", "lr", "memory");
     sum[0] = a0, sum[1] = a1, sum[16] = b0, sum[17] = b1;
@@ -8213,8 +8200,8 @@ VIT__INLINE v128_t vit__f16_wasm(const unsigned char *p) {
 }
 VIT__INLINE v128_t vit__lines_wasm(const uint8_t *p, const uint8_t *q) {
     const v128_t first = wasm_v128_load32_zero(p), second = wasm_v128_load32_zero(q);
-    return wasm_u16x8_extend_low_u8x16(
-        wasm_i8x16_shuffle(first, second, 0, 16, 1, 17, 2, 18, 3, 19, 0, 0, 0, 0, 0, 0, 0, 0));
+    return wasm_u16x8_extend_low_u8x16(wasm_i8x16_shuffle(first, second, 0, 16, 1, 17, 2, 18, 3, 19,
+                                                          0, 0, 0, 0, 0, 0, 0, 0));
 }
 VIT__INLINE v128_t vit__halves_wasm(v128_t a, v128_t b) {
     const v128_t mask = wasm_i32x4_const_splat(0xffff);
@@ -8227,8 +8214,8 @@ VIT__INLINE v128_t vit__bytes_wasm(v128_t a, v128_t b, v128_t c, v128_t d) {
         wasm_i16x8_narrow_i32x4(wasm_v128_and(c, mask), wasm_v128_and(d, mask)));
 }
 
-#define VIT__WORD_WASM(name, value)                                                                \
-    VIT__INLINE v128_t vit__wasm_##name(v128_t a, v128_t b) { return value; }
+#    define VIT__WORD_WASM(name, value)                                                           \
+        VIT__INLINE v128_t vit__wasm_##name(v128_t a, v128_t b) { return value; }
 VIT__WORD_WASM(add, wasm_f32x4_add(a, b))
 VIT__WORD_WASM(sub, wasm_f32x4_sub(a, b))
 VIT__WORD_WASM(mul, wasm_f32x4_mul(a, b))
@@ -8238,85 +8225,84 @@ VIT__WORD_WASM(max, wasm_f32x4_pmax(b, a))
 VIT__WORD_WASM(and, wasm_v128_and(a, b))
 VIT__WORD_WASM(or, wasm_v128_or(a, b))
 
-#define VIT__TIER                 wasm
-#define VIT__STAMP                (VIT__STAMP_ROWS | VIT__STAMP_FLOATS | VIT__STAMP_BYTES)
-#define VIT__LANES                4
-#define VIT__RF                   v128_t
-#define VIT__RI                   v128_t
-#define VIT__F_FMA1(a, b, c)      vit__multiply_add(a, b, c)
-#define VIT__F_LOAD(p)            wasm_v128_load(p)
-#define VIT__F_STORE(p, a)        wasm_v128_store(p, a)
-#define VIT__F_SPLAT(x)           wasm_f32x4_splat(x)
-#define VIT__F_BITS(x)            wasm_i32x4_splat((int)(x))
-#define VIT__F(op)                vit__wasm_##op
-#define VIT__F_FIRST(a)           wasm_f32x4_extract_lane(a, 0)
-#define VIT__F_FMA(a, b, c)       wasm_f32x4_add(wasm_f32x4_mul(a, b), c)
-#define VIT__F_IADD(a, b)         wasm_i32x4_add(a, b)
-#define VIT__F_SHL(a, n)          wasm_i32x4_shl(a, (uint32_t)(n))
-#define VIT__F_SHR(a, n)          wasm_u32x4_shr(a, (uint32_t)(n))
-#define VIT__F_NAN(a)             wasm_f32x4_ne(a, a)
-#define VIT__F_SELECT(mask, a, b) wasm_v128_bitselect(a, b, mask)
-#define VIT__SWAPS(op, x)                                                                          \
-    x = op(x, wasm_i32x4_shuffle(x, x, 2, 3, 0, 1));                                               \
-    x = op(x, wasm_i32x4_shuffle(x, x, 1, 0, 3, 2));
-#define VIT__STORE_BYTES(p, v) wasm_v128_store(p, vit__bytes_wasm(v.r0, v.r1, v.r2, v.r3));
-#define VIT__STORE_HALVES(p, v)                                                                    \
-    wasm_v128_store(p, vit__halves_wasm(v.r0, v.r1));                                              \
-    wasm_v128_store((p) + 8, vit__halves_wasm(v.r2, v.r3));
-#define VIT__I_ZERO()            wasm_i32x4_const_splat(0)
-#define VIT__I_SPLAT(x)          wasm_i32x4_splat(x)
-#define VIT__I_LOAD(p)           wasm_v128_load(p)
-#define VIT__I_STORE(p, a)       wasm_v128_store(p, a)
-#define VIT__I_ADD(a, b)         wasm_i32x4_add(a, b)
-#define VIT__I_SUB(a, b)         wasm_i32x4_sub(a, b)
-#define VIT__I_MUL(a, b)         wasm_i32x4_mul(a, b)
-#define VIT__I_AND(a, b)         wasm_v128_and(a, b)
-#define VIT__I_SHL(a, n)         wasm_i32x4_shl(a, n)
-#define VIT__I_SHR(a, n)         wasm_u32x4_shr(a, n)
-#define VIT__I_TO_F(a)           wasm_f32x4_convert_i32x4(a)
-#define VIT__LINES(p, stride, n) vit__lines_wasm(p + 4 * n, p + stride + 4 * n)
-#define VIT__LINES_ADD(c, pairs, w)                                                                \
-    wasm_i32x4_add(c, wasm_i32x4_dot_i16x8(pairs, wasm_i32x4_splat(w)))
-#define VIT__WIDENS       1
-#define VIT__W_F16(p)     vit__f16_wasm(p)
-#define VIT__X            v128_t
-#define VIT__X_LOAD(x, p) x = wasm_v128_load32_splat(p);
+#    define VIT__TIER wasm
+#    define VIT__STAMP (VIT__STAMP_ROWS | VIT__STAMP_FLOATS | VIT__STAMP_BYTES)
+#    define VIT__LANES 4
+#    define VIT__RF v128_t
+#    define VIT__RI v128_t
+#    define VIT__F_FMA1(a, b, c) vit__multiply_add(a, b, c)
+#    define VIT__F_LOAD(p) wasm_v128_load(p)
+#    define VIT__F_STORE(p, a) wasm_v128_store(p, a)
+#    define VIT__F_SPLAT(x) wasm_f32x4_splat(x)
+#    define VIT__F_BITS(x) wasm_i32x4_splat((int)(x))
+#    define VIT__F(op) vit__wasm_##op
+#    define VIT__F_FIRST(a) wasm_f32x4_extract_lane(a, 0)
+#    define VIT__F_FMA(a, b, c) wasm_f32x4_add(wasm_f32x4_mul(a, b), c)
+#    define VIT__F_IADD(a, b) wasm_i32x4_add(a, b)
+#    define VIT__F_SHL(a, n) wasm_i32x4_shl(a, (uint32_t)(n))
+#    define VIT__F_SHR(a, n) wasm_u32x4_shr(a, (uint32_t)(n))
+#    define VIT__F_NAN(a) wasm_f32x4_ne(a, a)
+#    define VIT__F_SELECT(mask, a, b) wasm_v128_bitselect(a, b, mask)
+#    define VIT__SWAPS(op, x)                                                                     \
+        x = op(x, wasm_i32x4_shuffle(x, x, 2, 3, 0, 1));                                          \
+        x = op(x, wasm_i32x4_shuffle(x, x, 1, 0, 3, 2));
+#    define VIT__STORE_BYTES(p, v) wasm_v128_store(p, vit__bytes_wasm(v.r0, v.r1, v.r2, v.r3));
+#    define VIT__STORE_HALVES(p, v)                                                               \
+        wasm_v128_store(p, vit__halves_wasm(v.r0, v.r1));                                         \
+        wasm_v128_store((p) + 8, vit__halves_wasm(v.r2, v.r3));
+#    define VIT__I_ZERO() wasm_i32x4_const_splat(0)
+#    define VIT__I_SPLAT(x) wasm_i32x4_splat(x)
+#    define VIT__I_LOAD(p) wasm_v128_load(p)
+#    define VIT__I_STORE(p, a) wasm_v128_store(p, a)
+#    define VIT__I_ADD(a, b) wasm_i32x4_add(a, b)
+#    define VIT__I_SUB(a, b) wasm_i32x4_sub(a, b)
+#    define VIT__I_MUL(a, b) wasm_i32x4_mul(a, b)
+#    define VIT__I_AND(a, b) wasm_v128_and(a, b)
+#    define VIT__I_SHL(a, n) wasm_i32x4_shl(a, n)
+#    define VIT__I_SHR(a, n) wasm_u32x4_shr(a, n)
+#    define VIT__I_TO_F(a) wasm_f32x4_convert_i32x4(a)
+#    define VIT__LINES(p, stride, n) vit__lines_wasm(p + 4 * n, p + stride + 4 * n)
+#    define VIT__LINES_ADD(c, pairs, w)                                                           \
+        wasm_i32x4_add(c, wasm_i32x4_dot_i16x8(pairs, wasm_i32x4_splat(w)))
+#    define VIT__WIDENS 1
+#    define VIT__W_F16(p) vit__f16_wasm(p)
+#    define VIT__X v128_t
+#    define VIT__X_LOAD(x, p) x = wasm_v128_load32_splat(p);
 /* A product of two bf16 has 16 bits, all of which f32 holds (fewer below 2^-126). Fused or not,
    only the sum is rounded. */
-#if defined(__wasm_relaxed_simd__)
-#define VIT__MAC(c, x, w)                                                                          \
-    c = kind == VIT__TILE_ODD ? wasm_f32x4_relaxed_madd(x, w, c) : VIT__F_FMA(x, w, c);
-#else
-#define VIT__MAC(c, x, w) c = VIT__F_FMA(x, w, c);
-#endif
-#undef VIT__SUM_START
-#define VIT__SUM_START(r, n) VIT__SUM_FROM_TILE(r, n)
-#define VIT__XI              v128_t
-#define VIT__XI_LOAD(x, p)   x = wasm_v128_load32_splat(p);
-#define VIT__EVEN(x)         wasm_v128_and(x, wasm_i16x8_const_splat(255))
-#define VIT__ODD(x)          wasm_u16x8_shr(x, 8)
-#define VIT__DOT16(c, x, w)  c = wasm_i32x4_add(c, wasm_i32x4_dot_i16x8(x, w));
-#define VIT__WIDE_BYTES      1
-#define VIT__WIDENS_I4       1
-#define VIT__SUB8(a, b)      wasm_i8x16_sub(a, b)
-#define VIT__SHL16(a)        wasm_i16x8_shl(a, 8)
-#define VIT__SRA16(a)        wasm_i16x8_shr(a, 8)
-#if defined(__wasm_relaxed_simd__)
-#define VIT__DOT8(c, x, w) c = wasm_i32x4_relaxed_dot_i8x16_i7x16_add(w, x, c);
-#define VIT__TWO_QUADS(c, x, y, w, u)                                                              \
-    {                                                                                              \
-        const v128_t first = wasm_i16x8_relaxed_dot_i8x16_i7x16(w, x);                             \
-        const v128_t second = wasm_i16x8_relaxed_dot_i8x16_i7x16(VIT__I_LOAD(u), y);               \
-        VIT__DOT16(c, wasm_i16x8_add(first, second), wasm_i16x8_const_splat(1))                    \
-    }
+#    if defined(__wasm_relaxed_simd__)
+#        define VIT__MAC(c, x, w)                                                                 \
+            c = kind == VIT__TILE_ODD ? wasm_f32x4_relaxed_madd(x, w, c) : VIT__F_FMA(x, w, c);
+#    else
+#        define VIT__MAC(c, x, w) c = VIT__F_FMA(x, w, c);
+#    endif
+#    undef VIT__SUM_START
+#    define VIT__SUM_START(r, n) VIT__SUM_FROM_TILE(r, n)
+#    define VIT__XI v128_t
+#    define VIT__XI_LOAD(x, p) x = wasm_v128_load32_splat(p);
+#    define VIT__EVEN(x) wasm_v128_and(x, wasm_i16x8_const_splat(255))
+#    define VIT__ODD(x) wasm_u16x8_shr(x, 8)
+#    define VIT__DOT16(c, x, w) c = wasm_i32x4_add(c, wasm_i32x4_dot_i16x8(x, w));
+#    define VIT__WIDE_BYTES 1
+#    define VIT__WIDENS_I4 1
+#    define VIT__SUB8(a, b) wasm_i8x16_sub(a, b)
+#    define VIT__SHL16(a) wasm_i16x8_shl(a, 8)
+#    define VIT__SRA16(a) wasm_i16x8_shr(a, 8)
+#    if defined(__wasm_relaxed_simd__)
+#        define VIT__DOT8(c, x, w) c = wasm_i32x4_relaxed_dot_i8x16_i7x16_add(w, x, c);
+#        define VIT__TWO_QUADS(c, x, y, w, u)                                                     \
+            {                                                                                     \
+                const v128_t first = wasm_i16x8_relaxed_dot_i8x16_i7x16(w, x);                    \
+                const v128_t second = wasm_i16x8_relaxed_dot_i8x16_i7x16(VIT__I_LOAD(u), y);      \
+                VIT__DOT16(c, wasm_i16x8_add(first, second), wasm_i16x8_const_splat(1))           \
+            }
 /* Hides the index from the compiler, which would spend an instruction on each pointer. From an
    index, an engine forms addresses with constant offsets. */
-#undef VIT__INDEX
-#define VIT__INDEX(k)                                                                              \
-    if (kind == VIT__TILE_TWO) VIT__HIDE(k)
-#endif
-#define VIT__WIDE_I4 1
-#include VIT__THIS_FILE
+#        undef VIT__INDEX
+#        define VIT__INDEX(k) if (kind == VIT__TILE_TWO) VIT__HIDE(k)
+#    endif
+#    define VIT__WIDE_I4 1
+#    include VIT__THIS_FILE
 
 VIT__TILE_FN(vit__tile_more_wasm, float_tile, wasm, VIT__TILE_MORE, 2, 4)
 VIT__TILE_FN(vit__tile_odd_wasm, float_tile, wasm, VIT__TILE_ODD, 2, 4)
@@ -8324,18 +8310,20 @@ VIT__TILE_FN(vit__tile_i16_wasm, byte_tile, wasm, VIT__TILE_DOT16, 2, 4)
 VIT__TILE_FN(vit__tile_wide_wasm, byte_tile, wasm, VIT__TILE_WIDE, 2, 4)
 VIT__TILE_FN(vit__tile_i4_wasm, group_tile, wasm, VIT__TILE_WIDE, 2, 4)
 
-static const vit__shape vit__shape_f32_wasm = VIT__MORE_SHAPE(VIT_F32, 2, vit__tile_more_wasm);
-static const vit__shape vit__shape_i16_wasm = VIT__SHAPE(VIT__I16, 2, vit__tile_i16_wasm);
-static const vit__shape vit__shape_f16_wasm = VIT__WIDE_SHAPE(VIT_F16, 2, vit__tile_more_wasm, 4,
-                                                              vit__widen_f16_wasm, NULL);
-static const vit__shape vit__shape_bf16_wasm = VIT__WIDE_SHAPE(VIT_BF16, 2, vit__tile_odd_wasm, 4,
-                                                               vit__widen_bf16_wasm, NULL);
+static const vit__shape vit__shape_f32_wasm =
+    VIT__MORE_SHAPE(VIT_F32, 2, vit__tile_more_wasm);
+static const vit__shape vit__shape_i16_wasm =
+    VIT__SHAPE(VIT__I16, 2, vit__tile_i16_wasm);
+static const vit__shape vit__shape_f16_wasm =
+    VIT__WIDE_SHAPE(VIT_F16, 2, vit__tile_more_wasm, 4, vit__widen_f16_wasm, NULL);
+static const vit__shape vit__shape_bf16_wasm =
+    VIT__WIDE_SHAPE(VIT_BF16, 2, vit__tile_odd_wasm, 4, vit__widen_bf16_wasm, NULL);
 static const vit__shape vit__shape_i8_wasm = VIT__WIDE_SHAPE(
     VIT_I8, 2, vit__tile_wide_wasm, 1, vit__widen_i8_wasm, vit__finish_i8_wasm);
 static const vit__shape vit__shape_i4_wasm = VIT__WIDE_SHAPE(
     VIT_I4, 2, vit__tile_i4_wasm, 1, vit__widen_i4_wasm, vit__finish_of_i4_wasm);
 
-#if defined(__wasm_relaxed_simd__)
+#    if defined(__wasm_relaxed_simd__)
 VIT__TILE_FN(vit__tile_dot8_wasm, byte_tile, wasm, VIT__TILE_DOT8, 2, 4)
 VIT__TILE_FN(vit__tile_two_half_wasm, byte_tile, wasm, VIT__TILE_TWO, 2, 2)
 VIT__HALF_TILES(vit__tile_two_wasm, vit__tile_two_half_wasm)
@@ -8358,17 +8346,18 @@ VIT__INLINE int vit__can_dot8_wasm(void) {
     return wasm_i32x4_extract_lane(high, 0) == 4 * 127 * 255 + 1 &&
            wasm_i32x4_extract_lane(low, 0) == -4 * 128 * 255;
 }
-#endif
+#    endif
 
 static void vit__gemm_i8_wasm(float *tile, const vit__operands *o) {
     const vit__shape *shape = &vit__shape_i8_wasm;
-#if defined(__wasm_relaxed_simd__)
-    static const vit__shape dot8 = VIT__SHAPE(VIT_I8, 2, vit__tile_dot8_wasm);
+#    if defined(__wasm_relaxed_simd__)
+    static const vit__shape dot8 =
+        VIT__SHAPE(VIT_I8, 2, vit__tile_dot8_wasm);
     static const vit__shape two = /* half a panel: sums of integers have a short latency */
         VIT__SHAPE(VIT_I8, 2, vit__tile_two_wasm);
     if (vit__can_dot8_wasm()) shape = &dot8;
     else if (vit__can_add16_wasm(o)) shape = &two;
-#endif
+#    endif
     vit__gemm_shape(shape, tile, o);
 }
 
@@ -8393,7 +8382,7 @@ VIT__OPTIMIZE_END
    compiler's helpers need symbols that shared libraries lack. */
 
 #if VIT__AVX2
-#if VIT__GNU
+#    if VIT__GNU
 static uint64_t vit__xgetbv(void) {
     uint32_t low, high;
     __asm__ __volatile__(".byte 0x0f, 0x01, 0xd0" : "=a"(low), "=d"(high) : "c"(0));
@@ -8403,7 +8392,7 @@ static uint64_t vit__xgetbv(void) {
 static void vit__cpuid(unsigned leaf, unsigned subleaf, unsigned *to) {
     __cpuid_count(leaf, subleaf, to[0], to[1], to[2], to[3]);
 }
-#else
+#    else
 VIT__TARGET_BEGIN("xsave")
 static uint64_t vit__xgetbv(void) { return _xgetbv(0); }
 VIT__TARGET_END
@@ -8412,11 +8401,11 @@ static void vit__cpuid(unsigned leaf, unsigned subleaf, unsigned *to) {
     __cpuidex(r, (int)leaf, (int)subleaf);
     memcpy(to, r, sizeof r);
 }
-#endif
+#    endif
 
 /* Bit number `isa` is set for each tier that this CPU can run. */
 static unsigned vit__detect_x86(void) {
-    unsigned leaf0[4], leaf1[4], leaf7[4], leaf71[4] = { 0 };           /* eax, ebx, ecx, edx */
+    unsigned leaf0[4], leaf1[4], leaf7[4], leaf71[4] = { 0 }; /* eax, ebx, ecx, edx */
     const unsigned fma = 1u << 12, osxsave = 1u << 27, f16c = 1u << 29; /* leaf 1, ecx */
     const unsigned avx2 = 1u << 5;                                      /* leaf 7, ebx */
     const unsigned avx512 = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31;  /* F DQ BW VL */
@@ -8448,12 +8437,12 @@ static unsigned vit__detect_x86(void) {
 /* The optional instructions: bit 0 sdot, bit 1 smmla, bit 2 bfmlal. */
 static unsigned vit__arm_features(void) {
     unsigned found = 0;
-#if defined(VIT__AUXV)
+#    if defined(VIT__AUXV)
     const unsigned long first = getauxval(16), second = getauxval(26); /* AT_HWCAP, AT_HWCAP2 */
     if (first >> 20 & 1) found |= 1;
     if (second >> 13 & 1) found |= 2;
     if (second >> 14 & 1) found |= 4;
-#elif VIT__ASKS && defined(__APPLE__)
+#    elif VIT__ASKS && defined(__APPLE__)
     static const char *const names[3] = { "hw.optional.arm.FEAT_DotProd",
                                           "hw.optional.arm.FEAT_I8MM",
                                           "hw.optional.arm.FEAT_BF16" };
@@ -8463,21 +8452,21 @@ static unsigned vit__arm_features(void) {
         size_t size = sizeof has;
         if (sysctlbyname(names[i], &has, &size, NULL, 0) == 0 && has) found |= 1u << i;
     }
-#elif VIT__ASKS && defined(_WINDOWS_) /* by number, because older headers lack the names */
+#    elif VIT__ASKS && defined(_WINDOWS_) /* by number, because older headers lack the names */
     if (IsProcessorFeaturePresent(43)) found |= 1;
     if (IsProcessorFeaturePresent(66)) found |= 2;
     if (IsProcessorFeaturePresent(68)) found |= 4;
-#else
-#if defined(__ARM_FEATURE_DOTPROD)
+#    else
+#        if defined(__ARM_FEATURE_DOTPROD)
     found |= 1;
-#endif
-#if defined(__ARM_FEATURE_MATMUL_INT8)
+#        endif
+#        if defined(__ARM_FEATURE_MATMUL_INT8)
     found |= 2;
-#endif
-#if defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+#        endif
+#        if defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
     found |= 4;
-#endif
-#endif
+#        endif
+#    endif
     return found;
 }
 
@@ -8494,20 +8483,20 @@ static unsigned vit__detect_arm(void) {
 #endif
 
 /* The tables of all tiers: X(enumerator, 1 if this build has it, tier). */
-#define VIT__TIER_LIST(X)                                                                          \
-    X(VIT_ISA_SCALAR, VIT__SCALAR, scalar)                                                         \
-    X(VIT_ISA_SSE2, VIT__SSE2, sse2)                                                               \
-    X(VIT_ISA_AVX2, VIT__AVX2, avx2)                                                               \
-    X(VIT_ISA_AVX_VNNI, VIT__AVXVNNI, avxvnni)                                                     \
-    X(VIT_ISA_AVX512, VIT__AVX512, avx512)                                                         \
-    X(VIT_ISA_AVX512_VNNI, VIT__AVX512, avx512_vnni)                                               \
-    X(VIT_ISA_AVX512_BF16, VIT__AVX512BF16, avx512_bf16)                                           \
-    X(VIT_ISA_NEON, VIT__NEON, neon)                                                               \
-    X(VIT_ISA_NEON_DOTPROD, VIT__NEON_DOTPROD, neon_dotprod)                                       \
-    X(VIT_ISA_NEON_I8MM, VIT__NEON_I8MM, neon_i8mm)                                                \
-    X(VIT_ISA_NEON_BF16, VIT__NEON_I8MM, neon_bf16)                                                \
-    X(VIT_ISA_WASM_SIMD, VIT__WASM_SIMD, wasm)                                                     \
-    X(VIT_ISA_SMLAD, VIT__SMLAD, smlad)                                                            \
+#define VIT__TIER_LIST(X)                                                                         \
+    X(VIT_ISA_SCALAR, VIT__SCALAR, scalar)                                                        \
+    X(VIT_ISA_SSE2, VIT__SSE2, sse2)                                                              \
+    X(VIT_ISA_AVX2, VIT__AVX2, avx2)                                                              \
+    X(VIT_ISA_AVX_VNNI, VIT__AVXVNNI, avxvnni)                                                    \
+    X(VIT_ISA_AVX512, VIT__AVX512, avx512)                                                        \
+    X(VIT_ISA_AVX512_VNNI, VIT__AVX512, avx512_vnni)                                              \
+    X(VIT_ISA_AVX512_BF16, VIT__AVX512BF16, avx512_bf16)                                          \
+    X(VIT_ISA_NEON, VIT__NEON, neon)                                                              \
+    X(VIT_ISA_NEON_DOTPROD, VIT__NEON_DOTPROD, neon_dotprod)                                      \
+    X(VIT_ISA_NEON_I8MM, VIT__NEON_I8MM, neon_i8mm)                                               \
+    X(VIT_ISA_NEON_BF16, VIT__NEON_I8MM, neon_bf16)                                               \
+    X(VIT_ISA_WASM_SIMD, VIT__WASM_SIMD, wasm)                                                    \
+    X(VIT_ISA_SMLAD, VIT__SMLAD, smlad)                                                           \
     X(VIT_ISA_HELIUM, VIT__HELIUM, helium)
 
 VIT__STATIC_ASSERT(VIT_NUM_ISAS == 0 VIT_ISA_LIST(VIT__ONE_MORE), ISA_LIST_has_a_gap);
@@ -8518,16 +8507,16 @@ enum {
     VIT__TIER_LIST(VIT_X)
 #undef VIT_X
 };
-#define VIT_X(isa, is_here, tier)                                                                  \
+#define VIT_X(isa, is_here, tier)                                              \
     VIT__STATIC_ASSERT((int)VIT__AT_##isa == (int)isa, isa##_is_out_of_order);
 VIT__TIER_LIST(VIT_X)
 #undef VIT_X
 
 /* The tables of this build, the best last. */
 #define VIT__ROW_IF_0(tier)
-#define VIT__ROW_IF_1(tier)        &vit__kernels_##tier,
+#define VIT__ROW_IF_1(tier) &vit__kernels_##tier,
 #define VIT__ROW_IF(is_here, tier) VIT__ROW_IF_##is_here(tier)
-#define VIT_X(isa, is_here, tier)  VIT__ROW_IF(is_here, tier)
+#define VIT_X(isa, is_here, tier) VIT__ROW_IF(is_here, tier)
 static const vit__kernels *const vit__tiers[] = { VIT__TIER_LIST(VIT_X) };
 #undef VIT_X
 
@@ -8556,7 +8545,7 @@ VIT_API int vit_has_isa(vit_isa isa) { return vit__choose_kernels(isa) != NULL; 
 
 VIT_API const char *vit_isa_name(vit_isa isa) {
     switch (isa) {
-#define VIT_X(name, value, text)                                                                   \
+#define VIT_X(name, value, text)                                               \
     case name: return text;
         VIT_ISA_LIST(VIT_X)
 #undef VIT_X
@@ -8622,8 +8611,8 @@ static const vit__pos_filter vit__pos_filters[] = {
     { -0.5, 2, 1, 0, 0.0 }, { -0.75, 2, 0, 0, 0.0 }, { -0.75, 2, 0, 1, 0.0 },
     { 0.0, 1, 0, 0, 0.0 },  { 0.0, 1, 0, 1, 0.0 },   { -0.75, 2, 0, 0, 0.1 }
 };
-typedef char vit__assert_pos_filters
-    [sizeof vit__pos_filters / sizeof *vit__pos_filters == VIT_NUM_POS_RESAMPLES ? 1 : -1];
+typedef char vit__assert_pos_filters[sizeof vit__pos_filters / sizeof *vit__pos_filters ==
+                                             VIT_NUM_POS_RESAMPLES ? 1 : -1];
 
 typedef struct vit__pos_axis {
     const vit__pos_filter *filter;
@@ -8642,7 +8631,7 @@ typedef struct vit__pos_resampler {
     vit__pos_axis down, across;
     const float *from; /* [down.size, across.size, dim]                          */
     int dim;
-    int stored; /* 1: input and output in the file's byte order           */
+    int stored;        /* 1: input and output in the file's byte order           */
 } vit__pos_resampler;
 
 static void vit__pos_axis_init(vit__pos_axis *axis, vit_pos_resample how, int size, int new_size) {
@@ -8815,8 +8804,8 @@ static double vit__rel_value(const float *row, const vit__rel_place *x, int stor
     return vit__rel_between(x->part, (double)left, (double)right);
 }
 
-static void vit__resample_distances(const float *from, vit_grid grid, float *to, vit_grid new_grid,
-                                    int stored) {
+static void vit__resample_distances(const float *from, vit_grid grid, float *to,
+                                    vit_grid new_grid, int stored) {
     const int columns = 2 * grid.width - 1;
     vit__rel_axis down, across;
     int y, x;
@@ -8892,8 +8881,8 @@ static double vit__rope_place(const vit_rotation *r, int place, int size) {
 
 static double vit__sum3(const float x[3]) { return (double)x[0] + (double)x[1] + (double)x[2]; }
 
-VIT_API void vit_rope_angle(const vit_rotation *rotation, vit_grid grid, int patch, float *cosine,
-                            float *sine) {
+VIT_API void vit_rope_angle(const vit_rotation *rotation, vit_grid grid, int patch,
+                            float *cosine, float *sine) {
     const double row = vit__sum3(rotation->row), column = vit__sum3(rotation->column);
     const double down = vit__rope_place(rotation, patch / grid.width, grid.height);
     const double across = vit__rope_place(rotation, patch % grid.width, grid.width);
@@ -8972,8 +8961,8 @@ VIT_API vit_result vit_model_resize(vit_model *model, int height, int width) {
     c.resize_height = c.resize_width = 1; /* until height and width are known to be small */
     result = vit_config_check(&c, model->detail);
     if (!result) {
-        c.resize_height = vit__resize_side(&c, height, model->file_height,
-                                           model->file_resize_height);
+        c.resize_height =
+            vit__resize_side(&c, height, model->file_height, model->file_resize_height);
         c.resize_width = vit__resize_side(&c, width, model->file_width, model->file_resize_width);
         result = vit_config_check(&c, model->detail);
     }
@@ -9044,9 +9033,9 @@ static void vit__photo_taps(const vit__photo_axis *axis, int64_t out, vit__taps 
 }
 
 /* Rows of a photo that one step resizes across. */
-#define VIT__PHOTO_ROWS 16
+#    define VIT__PHOTO_ROWS 16
 /* Bytes of a column of VIT__PHOTO_ROWS rows. */
-#define VIT__PHOTO_COLUMN(channels) (VIT__PHOTO_ROWS * (channels) + ((channels) == 3 ? 4 : 0))
+#    define VIT__PHOTO_COLUMN(channels) (VIT__PHOTO_ROWS * (channels) + ((channels) == 3 ? 4 : 0))
 
 /* Computes some columns of a resized photo, row by row downwards. The pointers lead into the
    caller's scratch. It stays small for large photos, because it keeps only the rows that a few
@@ -9056,21 +9045,21 @@ typedef struct vit__resizer {
     const vit_image *image;
     const vit__kernels *kernels;
     vit__photo_axis across, down;
-    int channels;           /* resampled: 1 or 3                                       */
-    int luma;               /* 1: colour to grey first, as Pillow's convert("L")       */
-    int64_t left;           /* first computed column of the resized photo              */
-    int columns;            /* number of computed columns                              */
+    int channels;          /* resampled: 1 or 3                                       */
+    int luma;              /* 1: colour to grey first, as Pillow's convert("L")       */
+    int64_t left;          /* first computed column of the resized photo              */
+    int columns;           /* number of computed columns                              */
     int first_row, end_row; /* rows of the photo that are in `rows`                   */
-    size_t row_size;        /* columns * channels + 1, up to a multiple of 16          */
-    vit__real *real;        /* [max(across.taps, down.taps)]                           */
-    vit__taps *taps;        /* [columns]                                               */
-    vit__taps down_taps;    /* taps of the output row                                  */
-    uint8_t *block;         /* [block_columns + 1] of VIT__PHOTO_COLUMN bytes: a piece
+    size_t row_size;       /* columns * channels + 1, up to a multiple of 16          */
+    vit__real *real;       /* [max(across.taps, down.taps)]                           */
+    vit__taps *taps;       /* [columns]                                               */
+    vit__taps down_taps;   /* taps of the output row                                  */
+    uint8_t *block;        /* [block_columns + 1] of VIT__PHOTO_COLUMN bytes: a piece
                               of the photo, on its side */
     int block_columns;
-    uint8_t *rows; /* [max_rows + 1, row_size]: result of the first pass      */
+    uint8_t *rows;         /* [max_rows + 1, row_size]: result of the first pass      */
     int max_rows;
-    uint8_t *line; /* [row_size]: the output row                              */
+    uint8_t *line;         /* [row_size]: the output row                              */
 } vit__resizer;
 
 /* Bytes of a pixel in a row; for planes, in a row of the first plane. */
@@ -9114,7 +9103,8 @@ static void vit__resizer_layout(vit__resizer *r, unsigned char *scratch, uint64_
 
 static void vit__resizer_weights(vit__resizer *r) {
     int x;
-    for (x = 0; x < r->columns; x++) vit__photo_taps(&r->across, r->left + x, &r->taps[x], r->real);
+    for (x = 0; x < r->columns; x++)
+        vit__photo_taps(&r->across, r->left + x, &r->taps[x], r->real);
 }
 
 /* Bytes from one row of the photo to the next. */
@@ -9170,8 +9160,7 @@ static vit__photo_row vit__photo_row_at(const vit_image *image, int y) {
     row.plane = (size_t)image->height * stride;
     row.pixels = image->pixels + (size_t)y * stride;
     row.chroma = image->format == VIT_PIXEL_NV12
-                     ? image->pixels + row.plane + (size_t)(y / 2) * stride
-                     : NULL;
+                     ? image->pixels + row.plane + (size_t)(y / 2) * stride : NULL;
     return row;
 }
 
@@ -9349,7 +9338,8 @@ VIT_API void vit_find_crop(const vit_config *c, int width, int height, vit_crop 
         vit__keep_ratio(c, w, h, crop);
     else if (c->crop_mode == VIT_CROP_CENTER && w <= h) /* torchvision's Resize(int) */
         crop->height = size * h / w;
-    else if (c->crop_mode == VIT_CROP_CENTER) crop->width = size * w / h;
+    else if (c->crop_mode == VIT_CROP_CENTER)
+        crop->width = size * w / h;
     crop->left = vit__crop_offset(c, crop->width, c->img_width);
     crop->top = vit__crop_offset(c, crop->height, c->img_height);
 }
@@ -9466,17 +9456,17 @@ VIT_API vit_result vit_preprocess(const vit_model *model, const vit_image *image
     result = vit__check_image(VIT__CONFIG(model), image);
     if (result) return result;
     if (size == 0 || (scratch && scratch_size < size)) return VIT_ERROR_MEMORY;
-#ifndef VIT_NO_MALLOC
+#    ifndef VIT_NO_MALLOC
     if (!scratch) scratch = own = VIT_MALLOC(size);
-#endif
+#    endif
     if (!scratch) return VIT_ERROR_MEMORY;
     vit__transform_init(&t, VIT__CONFIG(model), image);
     vit__preprocess(&t, scratch, input);
-#ifndef VIT_NO_MALLOC
+#    ifndef VIT_NO_MALLOC
     if (own) VIT_FREE(own);
-#else
+#    else
     (void)own;
-#endif
+#    endif
     return VIT_OK;
 }
 
@@ -9493,7 +9483,8 @@ VIT_API vit_result vit_preprocess(const vit_model *model, const vit_image *image
 static void vit__parallel_for(const vit_session *s, int count, vit_task *task, void *arg) {
     if (VIT__EXECUTOR && count > 1 && s->params.executor.parallel_for)
         s->params.executor.parallel_for(s->params.executor.user, count, task, arg);
-    else vit__serial_for(count, task, arg);
+    else
+        vit__serial_for(count, task, arg);
 }
 
 /* 1 if this build has only one tier, whose kernels are then constants. If it also has only one type
@@ -9515,7 +9506,7 @@ static const vit__kernels *vit__kernels_of(const vit_session *s) {
 
 /* Constants, if the build fixes their values. */
 #if defined(VIT_LOW_MEMORY) && defined(VIT_NO_TRACE) && defined(VIT_FIXED)
-#define VIT__ALWAYS_LOW /* except for parallel blocks */
+#    define VIT__ALWAYS_LOW /* except for parallel blocks */
 #endif
 
 static int vit__threads(const vit_params *params) {
@@ -9582,14 +9573,14 @@ static vit__mat vit__matrix(float *data, size_t ld, int rows, int cols) {
 /* Some images on their way through the network. */
 typedef struct vit__pass {
     const vit_session *session;
-    int stage, block; /* position, as in vit__address: for names in a trace                */
+    int stage, block;     /* position, as in vit__address: for names in a trace                */
     int batch;
-    int queries;         /* tokens of each image that later steps read, from the first on: */
-                         /* all N, or in the last block only those that the head reads */
-    const float *pixels; /* of texts: [batch, img_width] ids as floats, or NULL               */
-    const int *ids;      /* [batch, img_width] ids, or NULL                                   */
-    const uint8_t *mask; /* [batch, N]: 0 for tokens to which none attends; or NULL           */
-    float *maps;         /* [batch, H, N, N]: attention, for the caller; or NULL              */
+    int queries;          /* tokens of each image that later steps read, from the first on: */
+                          /* all N, or in the last block only those that the head reads */
+    const float *pixels;  /* of texts: [batch, img_width] ids as floats, or NULL               */
+    const int *ids;       /* [batch, img_width] ids, or NULL                                   */
+    const uint8_t *mask;  /* [batch, N]: 0 for tokens to which none attends; or NULL           */
+    float *maps;          /* [batch, H, N, N]: attention, for the caller; or NULL              */
 } vit__pass;
 
 static vit__pass vit__begin_pass(const vit_session *s, int batch) {
@@ -9651,21 +9642,11 @@ static void vit__show_rows(const vit__pass *p, const char *name, vit__mat rows) 
 
 /* The lists of >>arch as structs, with a member for each row: w->qkv. */
 #define VIT_X(id, name, kind, dims, condition, bias) VIT__TYPE_##kind id;
-typedef struct vit__front_layers {
-    VIT__FRONT_LIST(VIT_X)
-} vit__front_layers;
-typedef struct vit__down_layers {
-    VIT__DOWN_LIST(VIT_X)
-} vit__down_layers;
-typedef struct vit__unit_layers {
-    VIT__UNIT_LIST(VIT_X)
-} vit__unit_layers;
-typedef struct vit__block_layers {
-    VIT__BLOCK_LIST(VIT_X)
-} vit__block_layers;
-typedef struct vit__tail_layers {
-    VIT__TAIL_LIST(VIT_X)
-} vit__tail_layers;
+typedef struct vit__front_layers { VIT__FRONT_LIST(VIT_X) } vit__front_layers;
+typedef struct vit__down_layers { VIT__DOWN_LIST(VIT_X) } vit__down_layers;
+typedef struct vit__unit_layers { VIT__UNIT_LIST(VIT_X) } vit__unit_layers;
+typedef struct vit__block_layers { VIT__BLOCK_LIST(VIT_X) } vit__block_layers;
+typedef struct vit__tail_layers { VIT__TAIL_LIST(VIT_X) } vit__tail_layers;
 #undef VIT_X
 
 /* The layer whose first tensor is number `index`, if it has tensors. */
@@ -9720,8 +9701,8 @@ static void vit__find_block(const vit_model *m, int block, vit__block_layers *la
 
 /* The tail begins where block number `depth` would. */
 static void vit__find_tail(const vit_model *m, vit__tail_layers *layers) {
-    vit__find_layers(m, vit__block_index(VIT__CONFIG(m), VIT__CONFIG(m)->depth), vit__tail_presence,
-                     VIT__NUM_TAIL, layers);
+    vit__find_layers(m, vit__block_index(VIT__CONFIG(m), VIT__CONFIG(m)->depth),
+                     vit__tail_presence, VIT__NUM_TAIL, layers);
 }
 
 /* y = a + b * factor, with b in the file's byte order and factor NULL for ones. */
@@ -9742,14 +9723,14 @@ typedef struct vit__linear {
     const unsigned char *panels; /* [cols, depth] in panels of 16 columns of the result */
     size_t stride;               /* bytes of a panel */
     int rows, cols, depth;
-    const void *a;              /* [rows, depth], in the kernel's form */
-    size_t lda;                 /* bytes */
-    vit__output out;            /* [rows, cols] */
-    int first_panel, end_panel; /* the required columns of the result, usually all */
-    int num_tiles;              /* the rows, cut into tiles as equal as possible */
-    int fits16;                 /* as in vit__operands */
+    const void *a;               /* [rows, depth], in the kernel's form */
+    size_t lda;                  /* bytes */
+    vit__output out;             /* [rows, cols] */
+    int first_panel, end_panel;  /* the required columns of the result, usually all */
+    int num_tiles;               /* the rows, cut into tiles as equal as possible */
+    int fits16;                  /* as in vit__operands */
 #if VIT__AVX2
-    int ahead; /* panels from one group of a thread to its next; 0 for no more */
+    int ahead;                   /* panels from one group of a thread to its next; 0 for no more */
 #endif
 } vit__linear;
 
@@ -9773,7 +9754,8 @@ static void vit__linear_rows(vit__linear *l, int rows) {
 }
 
 /* The caller then sets the number of rows, the input and the output. */
-static void vit__linear_init(vit__linear *l, const vit__kernels *kernels, const vit__layer *layer) {
+static void vit__linear_init(vit__linear *l, const vit__kernels *kernels,
+                             const vit__layer *layer) {
     memset(l, 0, sizeof *l);
     l->kernels = kernels;
     l->gemm = &kernels->gemm[vit__known_dtype(layer->dtype)];
@@ -9888,7 +9870,7 @@ static void vit__linear_run(const vit_session *s, const vit__linear *l) {
 /* A layer of the model, from rows `in`, already in its form, to rows of `out`. The caller may then
    set act, add and gamma. */
 VIT__CALL void vit__layer_init(vit__linear *l, const vit_session *s, const vit__layer *layer,
-                               vit__mat in, vit__mat out) {
+                            vit__mat in, vit__mat out) {
     vit__linear_init(l, vit__kernels_of(s), layer);
     vit__linear_rows(l, in.rows);
     l->a = in.data;
@@ -9933,7 +9915,7 @@ static float *vit__spare(const vit_session *s, vit__mat in) {
 /* x += gamma * (in w^T + b), straight from the matrix product. A trace shows the product, so it
    takes two steps, which give the same bits. */
 VIT__CALL void vit__layer_add(const vit__pass *p, const vit__layer *layer, vit__mat in,
-                              const float *gamma, vit__mat x, const char *name) {
+                           const float *gamma, vit__mat x, const char *name) {
     const vit_session *s = p->session;
     vit__linear l;
     if (name && vit__is_traced(s)) {
@@ -9952,12 +9934,12 @@ VIT__CALL void vit__layer_add(const vit__pass *p, const vit__layer *layer, vit__
 /* Steps of each row on its way into a layer, in this order; all are optional. */
 typedef struct vit__rows {
     const vit_session *session;
-    const float *x; /* rows, ldx apart, to copy to y unless x is y */
+    const float *x;               /* rows, ldx apart, to copy to y unless x is y */
     size_t ldx;
     vit__mat y;
-    int gate;            /* VIT__ACT(...) of a gated MLP, in place             */
-    vit__norm_spec norm; /* weight NULL for none; of each norm.dim elements    */
-    vit__form form;      /* of y, afterwards                                   */
+    int gate;                     /* VIT__ACT(...) of a gated MLP, in place             */
+    vit__norm_spec norm;          /* weight NULL for none; of each norm.dim elements    */
+    vit__form form;               /* of y, afterwards                                   */
     int num_tasks;
 } vit__rows;
 
@@ -10001,7 +9983,8 @@ static void vit__rows_task(void *arg, int index) {
 }
 
 static void vit__rows_now(vit__rows *job) {
-    if (job->x == job->y.data && !job->gate && !job->norm.weight && job->form == VIT__FORM_F32)
+    if (job->x == job->y.data && !job->gate && !job->norm.weight &&
+        job->form == VIT__FORM_F32)
         return;
     vit__phase(job->session, VIT_PHASE_NORM);
     vit__parallel_for(job->session, job->num_tasks, vit__rows_task, job);
@@ -10080,12 +10063,12 @@ typedef struct vit__window {
     const vit_session *session;
     vit__features from;
     int kernel, stride;
-    int is_pool;       /* 1: the result is the maximum under the window */
-    int top, left;     /* padding before the first pixel */
-    int height, width; /* size of the result */
-    float *to;         /* a row for each pixel: the window's elements or their maximum */
-    int first, rows;   /* pixels of this call */
-    vit__form form;    /* form of the result rows */
+    int is_pool;          /* 1: the result is the maximum under the window */
+    int top, left;        /* padding before the first pixel */
+    int height, width;    /* size of the result */
+    float *to;            /* a row for each pixel: the window's elements or their maximum */
+    int first, rows;      /* pixels of this call */
+    vit__form form;       /* form of the result rows */
     int num_tasks;
 } vit__window;
 
@@ -10159,7 +10142,9 @@ typedef struct vit__stem_room {
 enum { VIT__NORM_ROWS = 5 };
 
 /* Rows of im2col in one step; a whole map would be large. */
-static int vit__im2col_rows(int depth) { return depth < 1 << 15 ? (1 << 19) / depth : 16; }
+static int vit__im2col_rows(int depth) {
+    return depth < 1 << 15 ? (1 << 19) / depth : 16;
+}
 
 /* Floats of the largest im2col: that of the first convolution or of a 3 x 3 one. */
 static uint64_t vit__im2col_floats(const vit_config *c) {
@@ -10183,10 +10168,10 @@ static void vit__place_stem(const vit_config *c, vit__arena *arena, vit__stem_ro
 typedef struct vit__conv {
     const vit__layer *conv;
     int kernel, stride;
-    int act;                 /* as in vit__output                                  */
+    int act;               /* as in vit__output                                  */
     const vit__affine *norm; /* group norm; NULL for none                        */
-    const float *shortcut;   /* added after the norm; NULL for none                */
-    int relu;                /* 1: then ReLU                                       */
+    const float *shortcut; /* added after the norm; NULL for none                */
+    int relu;              /* 1: then ReLU                                       */
 } vit__conv;
 
 /* relu(norm(conv(x))) */
@@ -10394,8 +10379,8 @@ static vit__mat vit__place_patches(const vit_session *s, int batch, vit__arena *
 
 /* Takes one image after the other, which keeps the maps in the cache: the rows of its patches, in
    vit__gather_patch's order. */
-static void vit__stem_rows(const vit__pass *batch, const vit__front_layers *w, vit__stem_room *stem,
-                           const float *input, vit__mat rows) {
+static void vit__stem_rows(const vit__pass *batch, const vit__front_layers *w,
+                           vit__stem_room *stem, const float *input, vit__mat rows) {
     const vit_session *s = batch->session;
     const vit_config *c = VIT__CONFIG(s->model);
     const size_t pixels = (size_t)c->img_height * (size_t)c->img_width;
@@ -10452,7 +10437,9 @@ static void vit__gather_patch(const vit_config *c, const float *input, int index
                 for (x = 0; x < p; x++) row[y * p + x] = at[x * c->grid_width];
             }
             break;
-        case VIT_CUT_RESHAPE: memcpy(row, image + (size_t)nth * area, area * sizeof(float)); break;
+        case VIT_CUT_RESHAPE:
+            memcpy(row, image + (size_t)nth * area, area * sizeof(float));
+            break;
         case VIT_CUT_UNFOLD:
             from = image + (size_t)(nth / c->num_patches) * plane;
             vit__gather_square(c, from, nth % c->num_patches, row);
@@ -10464,8 +10451,8 @@ static void vit__gather_patch(const vit_config *c, const float *input, int index
 
 /* Some patches of the batch as rows, from number `first` on: conv2d is then a linear layer. */
 typedef struct vit__im2col {
-    vit__rows then;     /* steps for each row while it is in the cache */
-    const float *input; /* [batch, in_chans, img_height, img_width] */
+    vit__rows then;       /* steps for each row while it is in the cache */
+    const float *input;   /* [batch, in_chans, img_height, img_width] */
     int first;
 } vit__im2col;
 
@@ -10499,8 +10486,8 @@ static void vit__gather_ids(const vit__pass *p, const vit__layer *table, vit__ma
         const unsigned char *from = (const unsigned char *)(const void *)table->weight;
         from += (size_t)(id / 16) * panel;
         for (k = 0; k < to.cols; k++)
-            to.data[(size_t)r * to.ld + (size_t)k] = vit__unpack_number(table->dtype, from, id, k,
-                                                                        to.cols);
+            to.data[(size_t)r * to.ld + (size_t)k] =
+                vit__unpack_number(table->dtype, from, id, k, to.cols);
     }
 }
 
@@ -10527,11 +10514,9 @@ static void vit__embed_pixels(const vit__pass *p, const vit__front_layers *w, co
             if (!shown) job.then.form = vit__form_of(s, &w->patch);
             vit__parallel_for(s, job.then.num_tasks, vit__im2col_task, &job);
             if (shown)
-                vit__norm(p, &w->patch_pre_norm, rows, rows.data, &w->patch,
-                          "patch_embed.pre_norm");
+                vit__norm(p, &w->patch_pre_norm, rows, rows.data, &w->patch, "patch_embed.pre_norm");
         }
-        vit__layer_run(p, &w->patch, rows, patches.data + (size_t)i * patches.ld, VIT__NO_ACT,
-                       NULL);
+        vit__layer_run(p, &w->patch, rows, patches.data + (size_t)i * patches.ld, VIT__NO_ACT, NULL);
     }
 }
 
@@ -10599,15 +10584,15 @@ typedef struct vit__attention {
     vit_dtype dtype;      /* type of both products: f32, bf16 where inputs are rounded, VIT__I16 */
     int quantised;        /* 1: both products are of integers, in VIT__I16 or f32 */
 
-    const float *q;            /* [batch, N, H, head_dim]; only `queries` tokens are read */
-    int is_pooling;            /* 1: map pooling, whose q is one row of the file       */
-    int causal;                /* 1: a token attends to itself and those before it     */
-    const float *k, *v;        /* [batch, N, H, head_dim]; only `keys` tokens are read */
-    int keys;                  /* attended tokens of each image                        */
-    size_t ldq, ldk;           /* floats between tokens of q; of k and v               */
-    float *context;            /* [batch, queries, H, head_dim]                        */
-    const uint8_t *mask;       /* [batch, N] or NULL                                   */
-    float *maps;               /* [batch, H, N, N] or NULL                             */
+    const float *q;       /* [batch, N, H, head_dim]; only `queries` tokens are read */
+    int is_pooling;       /* 1: map pooling, whose q is one row of the file       */
+    int causal;           /* 1: a token attends to itself and those before it     */
+    const float *k, *v;   /* [batch, N, H, head_dim]; only `keys` tokens are read */
+    int keys;             /* attended tokens of each image                        */
+    size_t ldq, ldk;      /* floats between tokens of q; of k and v               */
+    float *context;       /* [batch, queries, H, head_dim]                        */
+    const uint8_t *mask;  /* [batch, N] or NULL                                   */
+    float *maps;          /* [batch, H, N, N] or NULL                             */
     int batch, first, queries; /* query tokens [first, first + queries) of each image */
     int num_tasks;
 } vit__attention;
@@ -10658,14 +10643,14 @@ typedef struct vit__attn_head {
     float *context;     /* destination of token job->first */
     vit__form form;     /* form of q and of the softmax */
     vit__packing packing;
-    float *tile;          /* scores of a tile of rows; with low_memory first the rows of x */
-    float *second;        /* scores of the second half of q */
-    float *q_tile;        /* a tile of q in its form */
-    float *slices[2];     /* with low_memory, a tile of k or q and a tile of v */
+    float *tile;        /* scores of a tile of rows; with low_memory first the rows of x */
+    float *second;      /* scores of the second half of q */
+    float *q_tile;      /* a tile of q in its form */
+    float *slices[2];   /* with low_memory, a tile of k or q and a tile of v */
     const float *rel_pos; /* biases of this head, or NULL */
     const uint8_t *mask;  /* [keys] of this image, or NULL */
-    float *maps;          /* [N, N] or NULL */
-    float whole;          /* factor that makes the largest step of the values VIT__WHOLE */
+    float *maps;        /* [N, N] or NULL */
+    float whole;        /* factor that makes the largest step of the values VIT__WHOLE */
 } vit__attn_head;
 
 /* Columns to compute for q, k or v of one head in whole panels. A head may begin inside a panel, at
@@ -10806,7 +10791,8 @@ typedef struct vit__queries {
    factor[r], which divides it by its sum. Converts a copy of the tile if q has another form.
    Differential attention keeps half 0 or 1 of each row in the copy and zeroes the other. */
 static void vit__attention_scores(const vit__attention *job, const vit__attn_head *head,
-                                  vit__queries tile, int half, vit__linear *scores, float *factor) {
+                                  vit__queries tile, int half, vit__linear *scores,
+                                  float *factor) {
     const vit__kernels *kernels = vit__known_kernels(scores->kernels);
     const int quantised = vit__is_quantised(&head->packing);
     const int swapped = VIT__BIG_ENDIAN && vit__is_pooling(job);
@@ -11092,8 +11078,7 @@ static void vit__rope(const vit__pass *p, const vit__block_layers *w, vit__mat q
 /* Converts the attention's output, in place, to the form that attn.proj reads. has_attn_norm first
    normalises each row; differential attention first normalises each head, with the paper's
    RMSNorm. */
-VIT__CALL vit__mat vit__attn_norm(const vit__pass *p, const vit__block_layers *w,
-                                  vit__mat context) {
+VIT__CALL vit__mat vit__attn_norm(const vit__pass *p, const vit__block_layers *w, vit__mat context) {
     const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
     const int per_head = c->has_diff_attn;
@@ -11117,8 +11102,8 @@ VIT__CALL vit__mat vit__attn_norm(const vit__pass *p, const vit__block_layers *w
 typedef struct vit__stream {
     vit__attention attention;
     const vit__block_layers *w;
-    float *x;        /* [N, D] */
-    vit__linear qkv; /* the whole layer, for its weights */
+    float *x;                    /* [N, D] */
+    vit__linear qkv;             /* the whole layer, for its weights */
 } vit__stream;
 
 enum { VIT__MAX_SWEEPS = 5 }; /* sweeps over all keys; more would save little */
@@ -11400,7 +11385,7 @@ static vit__mat vit__block(const vit__pass *p, const vit__block_layers *w, vit__
     vit__add_attention(p, w, context, x);                /* x += ls1 * attn.proj(context)  */
     vit__show_rows(p, ".attn", x);
 
-    if (c->mlp_dim) vit__mlp(p, w, x); /* x += ls2 * mlp(norm2(x))       */
+    if (c->mlp_dim) vit__mlp(p, w, x);                   /* x += ls2 * mlp(norm2(x))       */
     vit__show_rows(p, "", x);
     return x;
 }
@@ -11456,7 +11441,8 @@ static int vit__first_pooled(const vit_config *c) {
 }
 
 /* Sets up map pooling's attention, except keys and values: one query, the same for all images. */
-static void vit__map_attention(const vit__pass *p, const vit__tail_layers *w, vit__attention *job) {
+static void vit__map_attention(const vit__pass *p, const vit__tail_layers *w,
+                               vit__attention *job) {
     const vit_config *c = VIT__CONFIG(p->session->model);
     vit__attention_init(job, p, vit__pool_heads(c), &w->pool_kv);
     if (c->pool_num_heads) job->scale = 1.0f / vit__sqrt((float)job->dim);
@@ -11750,8 +11736,8 @@ static uint64_t vit__measure_attention(const vit_session *s, uint64_t *context) 
         job.lambda = w.lambda;
         stride = vit__max64(stride, vit__head_floats(&job));
         if (vit__is_low(&s->params))
-            *context = vit__max64(
-                *context, (uint64_t)(unsigned)vit__context_room(c, vit__form_of(s, &w.proj)));
+            *context = vit__max64(*context, (uint64_t)(unsigned)vit__context_room(
+                                                c, vit__form_of(s, &w.proj)));
     }
     if (c->pool == VIT_POOL_MAP) {
         vit__tail_layers w;
@@ -11778,9 +11764,10 @@ static void vit__place_tables(vit_session *s, vit__arena *arena) {
     const uint64_t depth = (uint64_t)(unsigned)c->depth;
     if (!vit__is_regridded(s->model)) return;
     if (c->rope)
-        s->rope = vit__take(arena,
-                            (c->rope_per_block ? depth : 1) * 2 * (uint64_t)vit__rope_floats(c));
-    if (c->has_rel_pos) s->rel_pos = vit__take(arena, depth * (uint64_t)vit__rel_pos_floats(c));
+        s->rope = vit__take(arena, (c->rope_per_block ? depth : 1) * 2 *
+                                       (uint64_t)vit__rope_floats(c));
+    if (c->has_rel_pos)
+        s->rel_pos = vit__take(arena, depth * (uint64_t)vit__rel_pos_floats(c));
 }
 
 #if !defined(VIT_NO_DOUBLE)
@@ -11850,10 +11837,11 @@ static uint64_t vit__place_session(vit_session *s, float *base) {
     const vit_config *c = VIT__CONFIG(s->model);
     const vit__kernels *kernels = vit__kernels_of(s);
     const int low = vit__is_low(&s->params);
-    const int tile_rows = vit__max(
-        vit__max(kernels->gemm[VIT_F32].tile_rows, kernels->gemm[VIT_BF16].tile_rows),
-        kernels->gemm[VIT__HAS_I16 * VIT__I16].tile_rows);
-    const uint64_t tokens = (uint64_t)(unsigned)vit__batch(s) * (uint64_t)(unsigned)c->num_tokens;
+    const int tile_rows = vit__max(vit__max(kernels->gemm[VIT_F32].tile_rows,
+                                            kernels->gemm[VIT_BF16].tile_rows),
+                                   kernels->gemm[VIT__HAS_I16 * VIT__I16].tile_rows);
+    const uint64_t tokens = (uint64_t)(unsigned)vit__batch(s) *
+                            (uint64_t)(unsigned)c->num_tokens;
     const uint64_t rows = low ? (uint64_t)(unsigned)tile_rows : tokens;
     const uint64_t dim = (uint64_t)(unsigned)c->embed_dim;
     const uint64_t width = (uint64_t)(unsigned)(c->num_heads * c->head_dim);
@@ -11891,7 +11879,8 @@ static int vit__images(const vit_config *c, const vit_params *params) {
 }
 
 /* Copies params and fills in the defaults; returns 0 for invalid params. */
-static int vit__complete_params(const vit_config *c, const vit_params *given, vit_params *params) {
+static int vit__complete_params(const vit_config *c, const vit_params *given,
+                                vit_params *params) {
     memset(params, 0, sizeof *params);
     if (given) *params = *given;
     if (!VIT__EXECUTOR) params->executor.parallel_for = NULL;
@@ -11907,7 +11896,8 @@ static int vit__complete_params(const vit_config *c, const vit_params *given, vi
 /* Sets up the parts of the session that need no workspace; returns 0 for invalid params. */
 static int vit__begin_session(vit_session *s, const vit_model *model, const vit_params *params) {
     memset(s, 0, sizeof *s);
-    if (!vit__is_open(model) || !vit__complete_params(VIT__CONFIG(model), params, &s->params))
+    if (!vit__is_open(model) ||
+        !vit__complete_params(VIT__CONFIG(model), params, &s->params))
         return 0;
     s->model = model;
     if (!vit__has_one_tier()) s->kernels = vit__choose_kernels(s->params.isa);
@@ -12006,14 +11996,16 @@ static void vit__begin_outputs(vit__pass *p, const vit_outputs *out, int image) 
     for (i = 0; !VIT__LOGITS_ONLY && i < out->num_blocks; i++) {
         const vit_block_output *o = &out->blocks[i];
         if (vit__block_of(c, o) != p->block) continue;
-        if (o->attention && !p->maps) p->maps = o->attention + (size_t)image * vit__maps_floats(c);
+        if (o->attention && !p->maps)
+            p->maps = o->attention + (size_t)image * vit__maps_floats(c);
         all = all || o->tokens || o->attention;
     }
     if (!VIT__SMALL && p->block == c->depth - 1 && !all) p->queries = 1 + c->has_dist_token;
 }
 
 /* Copies x, normed or not, to the entries of vit_outputs.blocks that request it. */
-static void vit__block_outputs(const vit__pass *p, vit__mat x, const vit_outputs *out, int image) {
+static void vit__block_outputs(const vit__pass *p, vit__mat x, const vit_outputs *out,
+                               int image) {
     const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
     const size_t tokens = vit__tokens_floats(c), maps = vit__maps_floats(c);
@@ -12047,7 +12039,8 @@ static int vit__needed_blocks(const vit_session *s, const vit_outputs *out) {
 
 /* Runs at most params.batch images, from number `image` on. */
 static void vit__forward_batch(const vit_session *s, const float *pixels, const int *ids,
-                               const uint8_t *mask, int batch, const vit_outputs *out, int image) {
+                               const uint8_t *mask, int batch, const vit_outputs *out,
+                               int image) {
     const vit_config *c = VIT__CONFIG(s->model);
     const int num_blocks = vit__needed_blocks(s, out);
     vit__pass p = vit__begin_pass(s, batch);
@@ -12105,7 +12098,7 @@ static int vit__can_give(const vit_config *c, const vit_outputs *out, int batch)
 
 /* Runs a batch, params.batch images at a time. */
 VIT__INLINE void vit__forward_all(const vit_session *s, const vit_input *input, int batch,
-                                  const vit_outputs *outputs) {
+                             const vit_outputs *outputs) {
     const vit_config *c = VIT__CONFIG(s->model);
     const float *pixels = input->pixels;
     const uint8_t *mask = VIT__LOGITS_ONLY ? NULL : input->mask;
@@ -12362,7 +12355,8 @@ VIT_API vit_result vit_embed(const vit_model *model, const vit_image *image, flo
     result = vit_session_init(&session, model, NULL, NULL, 0);
     if (!result) result = vit_run(&session, image, 1, &answer);
     if (!result)
-        memcpy(embedding, answer.embedding, (size_t)vit_embedding_dim(model) * sizeof *embedding);
+        memcpy(embedding, answer.embedding,
+               (size_t)vit_embedding_dim(model) * sizeof *embedding);
     vit_session_close(&session);
     return result;
 }
@@ -12405,11 +12399,11 @@ enum {
     VIT__TEXT_DOUBLE = 2, /* best sums are not rounded to float */
 
     /* offsets in the header */
-    VIT__AT_STEPS = 60,  /* list: kind and flags << 8, three offsets; for text between raw tokens */
-    VIT__AT_PIECES = 64, /* strings: the first merge, or a score */
-    VIT__AT_IDS = 68,    /* list: of each piece */
-    VIT__AT_MERGES = 72, /* list: rank and bytes of the left half, 0 for any, in pairs */
-    VIT__AT_BYTES = 76,  /* list: 256 ids for the bytes of unknown characters */
+    VIT__AT_STEPS = 60,    /* list: kind and flags << 8, three offsets; for text between raw tokens */
+    VIT__AT_PIECES = 64,   /* strings: the first merge, or a score */
+    VIT__AT_IDS = 68,      /* list: of each piece */
+    VIT__AT_MERGES = 72,   /* list: rank and bytes of the left half, 0 for any, in pairs */
+    VIT__AT_BYTES = 76,    /* list: 256 ids for the bytes of unknown characters */
     VIT__AT_CLASSES = 80,  /* list: first code point of a range << 8, and its class */
     VIT__AT_WORDS = 84,    /* strings: words before all others; id, or none to look for pieces */
     VIT__AT_RAW = 88,      /* strings: tokens before the steps; id */
@@ -12503,7 +12497,7 @@ static int vit__strings_at(const vit_tokenizer *t, uint32_t offset, vit__strings
 
 /* The bytes from entry i of a list to the next entry; none if the entries are not in order. */
 static size_t vit__bytes_of(const vit__strings *s, const vit__list *list, uint32_t i,
-                            const unsigned char **at) {
+                          const unsigned char **at) {
     const uint32_t from = vit__item(list, i), to = vit__item(list, (size_t)i + 1);
     *at = s->bytes;
     if (from > to || to > s->size) return 0;
@@ -12672,7 +12666,8 @@ static void vit__step_sigma(const vit__list *classes, const vit__draft *in, vit_
                 ahead = vit__class(classes, code);
             }
             vit__add_char(out, (ahead & 3) == 1 ? 0x3c3 : 0x3c2);
-        } else vit__add_bytes(out, in->at + i, length);
+        } else
+            vit__add_bytes(out, in->at + i, length);
         if (!(kind & 2)) after_cased = (int)(kind & 1);
     }
 }
@@ -12730,7 +12725,8 @@ static void vit__step_entities(const vit__strings *map, unsigned ftfy, vit__draf
                     length = 0;
                     if (ftfy && code == '&') out->size--, p[i + n - 1] = '&', n--;
                 }
-            } else n = 1;
+            } else
+                n = 1;
         } else if (p[i] == '&' && i < size) {
             key = vit__longest_key(map, value, in->size - i, &n);
             if (key != VIT__NONE) length = vit__bytes_of(map, &map->values, key, &value);
@@ -12974,8 +12970,8 @@ static void vit__bpe(vit__text_job *job, const unsigned char *word, size_t n) {
         if (i) vit__set_rank(&m, m.before[i], vit__merge_rank(job, &m, m.before[i]));
     }
     for (i = 0; i < n; i = m.next[i])
-        vit__put_piece(job, vit__find_key(&job->pieces, p + i, m.next[i] - i), p + i, m.next[i] - i,
-                       &fused);
+        vit__put_piece(job, vit__find_key(&job->pieces, p + i, m.next[i] - i), p + i,
+                       m.next[i] - i, &fused);
 }
 
 /* The best sum of scores up to each character, from left to right; the first one of equals stays. */
@@ -13004,7 +13000,8 @@ static void vit__unigram(vit__text_job *job, const unsigned char *p, size_t n) {
                 score = vit__float(vit__item(&job->pieces.values, key));
                 end = i + search.depth;
                 if (search.depth == length) single = 1;
-            } else if (single) break;
+            } else if (single)
+                break;
             /* SentencePiece compares sums in double with best ones that were rounded. */
             sum = best[i] + (double)score;
             if (key == VIT__NONE)
@@ -13282,6 +13279,14 @@ VIT_API vit_result vit_model_tokenizer(const vit_model *text, vit_tokenizer *tok
     return result;
 }
 
+VIT_API void vit_text_scores(const vit_model *text, float *x, int n) {
+    int i;
+    if (!vit__is_checked(text) || !x) return;
+    for (i = 0; i < n; i++) x[i] = text->config.logit_scale * x[i] + text->config.logit_bias;
+    if (text->config.head_activation == VIT_HEAD_SIGMOID) vit_sigmoid(x, n);
+    else vit_softmax(x, n);
+}
+
 #if !defined(VIT_NO_MALLOC)
 VIT_API vit_result vit_text_embed(const vit_model *model, const char *text, float *embedding) {
     vit_model encoder;
@@ -13321,9 +13326,9 @@ VIT__COLD_END
 #endif
 
 #if defined(VIT__BUILTIN_COPIES)
-#undef memcpy
-#undef memset
-#undef memcmp
+#    undef memcpy
+#    undef memset
+#    undef memcmp
 #endif
 
 #endif

@@ -141,9 +141,9 @@ refuses_models() { # NAME [WORDS]: wrong models; WORDS follow them
     refuses 1 "cat.jpg: " "$1 examples/cat.jpg ${2-}"
     refuses 1 "cut.vit: " "$1 $work/cut.vit ${2-}"
 }
-refuses_photos() { # COMMAND: what precedes the photo
-    refuses 1 "no.jpg: can't fopen" "$1 no.jpg"
-    refuses 1 "examples/cat.txt: unknown image type" "$1 examples/cat.txt"
+refuses_photos() { # COMMAND [WORDS]: what precedes the photo, and what follows it
+    refuses 1 "no.jpg: can't fopen" "$1 no.jpg ${2-}"
+    refuses 1 "examples/cat.txt: unknown image type" "$1 examples/cat.txt ${2-}"
 }
 
 for file in examples/*.c examples/*.cpp examples/*.py; do
@@ -197,6 +197,14 @@ for file in examples/*.c examples/*.cpp examples/*.py; do
         refuses 1 "deit3.vit: expected a plain ViT or DeiT" "learn_vit deit3.vit examples/cat.jpg"
         check "a model in int8" make_model dist 13 --dtype int8
         refuses 1 "blocks.0.attn.qkv.weight: expected f32 or f16" "learn_vit dist.vit examples/cat.jpg"
+        ;;
+    words.c)
+        refuses 2 "usage: words MODEL.vit PHOTO TEXT..." "words $model examples/cat.jpg"
+        refuses_models words "examples/cat.jpg a"
+        refuses_photos "words $model" a
+        refuses 1 "the file has no text encoder" "$program $headless examples/cat.jpg a"
+        try in_folder "./words $model examples/cat.jpg 'a lorry' 'an animal'"
+        out '^ 99\.[0-9] %  an animal$'
         ;;
     similar.c)
         { printf 'P6\n32 32\n255\n' && head -c 3072 /dev/zero; } >"$folder/black.ppm"

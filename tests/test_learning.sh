@@ -61,7 +61,7 @@ is 0
 out 'self-test +ok'
 out '^labels +4: "blue" \.\.\. "none of these"$'
 out '^  learned: 18 photos of 3 classes, one a photo$'
-out '^  source: cifar10_vit.pth$'
+out '^  source: model.safetensors$'
 try "$evaluate" -m mine.vit test
 is 0
 out '^top-1 +100\.00 %  \(12\)$'

@@ -115,6 +115,10 @@ static void test_easy(const vit_model *model, const vit_model *text) {
     float easy[64], found[64];
     int ids[16];
     const size_t bytes = (size_t)vit_embedding_dim(text) * sizeof(float);
+    vit_model wider = *model, other;
+    wider.config.representation_dim = vit_embedding_dim(model) + 1;
+    CHECK(vit_model_text(&wider, 0, &other) == VIT_ERROR_CORRUPT);
+    CHECK(strstr(other.detail, "another width") != NULL);
     CHECK(vit_model_tokenizer(text, &tokenizer) == VIT_OK);
     for (int i = 0; i < 16; i++) ids[i] = tokenizer.pad < 0 ? 0 : tokenizer.pad;
     ids[0] = begin, ids[1] = the, ids[2] = cat, ids[3] = end;
@@ -127,6 +131,14 @@ static void test_easy(const vit_model *model, const vit_model *text) {
     CHECK(memcmp(easy, found, bytes) == 0);
     CHECK(vit_text_embed(text, "the cat", easy) == VIT_OK);
     CHECK(memcmp(easy, found, bytes) == 0);
+    found[0] = 0.25f, found[1] = -0.5f;
+    vit_text_scores(text, found, 2);
+    if (text->config.head_activation == VIT_HEAD_SIGMOID)
+        CHECK(fabsf(found[0] - 1 / (1 + expf(-(text->config.logit_scale * 0.25f +
+                                               text->config.logit_bias)))) < 1e-6f);
+    else CHECK(fabsf(found[0] - 1 / (1 + expf(-0.75f * text->config.logit_scale))) < 1e-6f);
+    vit_text_scores(text, found, 0);
+    vit_text_scores(NULL, found, 2);
     CHECK(vit_text_embed(model, "the dog", easy) == VIT_OK);
     CHECK(memcmp(easy, found, bytes) != 0);
     CHECK(vit_text_embed(model, "\xff", easy) == VIT_ERROR_ARGUMENT);
@@ -178,7 +190,7 @@ static void test_image(void) {
     const int ids[1] = { 0 };
     float logits[16];
     char path[512];
-    snprintf(path, sizeof path, "%s/../../models/cifar10-vit.vit", data);
+    snprintf(path, sizeof path, "%s/../../models/fashion-vit.vit", data);
     CHECK(vit_model_open(path, 0, &model) == VIT_OK);
     CHECK(vit_model_text(&model, 0, &text) == VIT_ERROR_UNSUPPORTED);
     CHECK(strstr(text.detail, "no text encoder") != NULL);

@@ -54,6 +54,13 @@ try "$convert" clip --tokenizer missing -o new.vit
 is 1
 err 'missing'
 missing new.vit
+mkdir narrow
+cp clip/* narrow
+sed s/visual_projection/visual_projectiom/ clip/model.safetensors >narrow/model.safetensors
+try "$convert" narrow --ignore visual_projectiom.weight --set num_classes=0 -o new.vit
+is 1
+err 'text: expected 8 values, as of an image, found 12'
+missing new.vit
 mkdir large
 printf '{"<|startoftext|>": 0, "<|endoftext|>": 99999}' >large/vocab.json
 cp clip/merges.txt large
@@ -164,7 +171,7 @@ is 0
 try "$search" index.npy --words $'\xc3'
 is 1
 err 'not UTF-8'
-try "$embed" -m "$root/models/cifar10-vit.vit" photos -o other.npy -q
+try "$embed" -m none.vit photos -o other.npy -q
 try "$search" other.npy --words "the cat"
 is 1
 err 'has no text encoder'
@@ -187,7 +194,7 @@ try "$evaluate" -m clip.vit --zero-shot --template "a {}" --template "{} in" --j
 is 0
 json 1 correct
 json 2 correct5
-try "$evaluate" --zero-shot set
+try "$evaluate" -m none.vit --zero-shot set
 is 1
 err 'has no text encoder'
 try "$evaluate" -m clip.vit --zero-shot --knn set set
@@ -196,3 +203,17 @@ try "$evaluate" -m clip.vit --template "a {}" set
 is 2
 
 summary
+
+# --- the bundled model, which learned words ----------------------------------------------------
+
+try "$classify" --classes "a puppy, a kitten, an empty street" photos/cat.jpg
+is 0
+out '^ *9[0-9]\.[0-9] %  a kitten$'
+try "$classify" --classes "a lorry, an animal, a cup of coffee" --template "a photo of {}" photos/cat.jpg
+is 0
+out '^ *9[0-9]\.[0-9] %  an animal$'
+try "$classify" photos/cat.jpg
+out '%  cat$'
+try "$info" --check "$root/models/cifar10-vit.vit"
+is 0
+out '^  tokenizer +ok: 64 of 64'

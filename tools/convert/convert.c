@@ -658,6 +658,16 @@ static void embed_projection(blueprint *b) {
     }
 }
 
+static bool check_width(const vit_config *image, const vit_config *text, report *r) {
+    const int width = image->representation_dim           ? image->representation_dim
+                      : image->pool == VIT_POOL_TOKEN_AVG ? 2 * image->embed_dim
+                                                          : image->embed_dim;
+    const int found = text->representation_dim ? text->representation_dim : text->embed_dim;
+    return width == found ||
+           report_fail(r, "the embedding of a text: expected %d values, as of an image, found %d",
+                       width, found);
+}
+
 /* The folder of the checkpoint, or the checkpoint itself if it is one. malloc'ed. */
 static char *folder_of(const char *checkpoint_path) {
     const size_t length = source_is_folder(checkpoint_path) ? strlen(checkpoint_path)
@@ -700,7 +710,7 @@ static bool find_text(const convert_options *o, blueprint *b, report *r) {
     if (!b->text.map.layout) return true;
     choose_tolerance(b->facts.all, o->dtype, &config->selftest_tolerance);
     embed_projection(b);
-    return true;
+    return check_width(&b->model.config, config, r);
 }
 
 /* === The output === */

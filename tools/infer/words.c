@@ -15,7 +15,10 @@ bool words_open(words *w, const vit_model *model, vit_isa isa, const char *progr
     memset(w, 0, sizeof *w);
     w->program = program;
     params.isa = isa;
-    if (vit_model_text(model, 0, &w->text) != VIT_OK)
+    result = vit_model_text(model, 0, &w->text);
+    if (result != VIT_OK && result != VIT_ERROR_UNSUPPORTED)
+        return report_fail(r, "its text encoder: %s", w->text.detail);
+    if (result != VIT_OK)
         return report_fail(
             r, "has no text encoder: expected one of CLIP or SigLIP, converted with the "
                "tokenizer beside its weights");
