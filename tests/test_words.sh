@@ -202,8 +202,6 @@ is 2
 try "$evaluate" -m clip.vit --template "a {}" set
 is 2
 
-summary
-
 # --- the bundled model, which learned words ----------------------------------------------------
 
 try "$classify" --classes "a puppy, a kitten, an empty street" photos/cat.jpg
@@ -217,3 +215,25 @@ out '%  cat$'
 try "$info" --check "$root/models/cifar10-vit.vit"
 is 0
 out '^  tokenizer +ok: 64 of 64'
+
+# --- programs that write such a file again ------------------------------------------------------
+# After: convert
+
+try "$convert" clip.vit --to safetensors -o clip.safetensors
+is 0
+err '^vit-convert: clip\.vit: left out: the text encoder and its tokenizer$'
+try "$convert" none.vit --to safetensors -o none.safetensors
+quiet err
+mkdir -p taught/cat taught/small
+cp photos/cat.jpg taught/cat
+cp photos/small.ppm taught/small
+try "$bin/tools/vit-learn" -m "$root/models/cifar10-vit.vit" taught -o learned.vit -q
+is 0
+try "$info" --check learned.vit
+is 0
+out '^  tokenizer +ok: 64 of 64'
+try "$classify" -m learned.vit --classes "a puppy, a kitten" photos/cat.jpg
+is 0
+out '%  a kitten$'
+
+summary

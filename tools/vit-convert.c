@@ -92,6 +92,9 @@ static int unpack(const arguments *a) {
     unpack_result result;
     if (!unpack_to_safetensors(a->convert.checkpoint, a->convert.output, a->quiet, &result, &r))
         return failed(r.text, CLI_FAILED);
+    if (result.has_text)
+        report_error(PROGRAM, a->convert.checkpoint,
+                     "left out: the text encoder and its tokenizer");
     if (!strcmp(a->convert.output, "-")) return CLI_OK;
     if (a->json) {
         json_writer json = json_write_to(stdout);

@@ -810,9 +810,10 @@ static bool compare(const vit_model *reference, const cli_output *output, conver
     return good;
 }
 
-/* The text encoder as a file of its own, under a temporary name; the caller abandons it. */
+/* The text encoder as a file of its own, under a temporary name; the caller abandons it and closes
+ * the model. */
 static bool write_text(const convert_options *o, const blueprint *b, cli_output *output,
-                       uint64_t *size, report *r) {
+                       vit_model *model, report *r) {
     const vit_config *config = &b->text.model.config;
     const weights_source from = { .path = o->checkpoint,
                                   .checkpoint = b->checkpoint,
@@ -825,8 +826,10 @@ static bool write_text(const convert_options *o, const blueprint *b, cli_output 
                                            .keep = convert_kept(o, config),
                                            .tokenizer = b->text.tokenizer.data,
                                            .tokenizer_size = b->text.tokenizer.size };
+    uint64_t size;
     if (!open_output(o->output, output, r)) return false;
-    if (write_model(&from, &contents, output, size, r)) return true;
+    if (write_model(&from, &contents, output, &size, r) && open_written(output, model, r))
+        return true;
     cli_output_abandon(output);
     return false;
 }
@@ -846,7 +849,7 @@ static bool vit_file_write(const convert_options *o, const blueprint *b, convers
                                      .labels = names->labels,
                                      .synsets = names->synsets };
     cli_output output, text;
-    vit_model reference = { 0 };
+    vit_model reference = { 0 }, encoder = { 0 };
     bool good, has_text = false;
     from.model = &b->model;
     from.dtype = o->dtype;
@@ -863,12 +866,12 @@ static bool vit_file_write(const convert_options *o, const blueprint *b, convers
     good = good && provenance_make(o, b, p->calibration.count, &w->provenance, r);
     contents.provenance = w->provenance;
     if (good && b->text.map.layout) {
-        good = has_text = write_text(o, b, &text, &contents.text_size, r);
-        if (good) contents.text = os_fopen(text.temporary, "rb");
-        good = good && (contents.text || report_fail(r, "the text encoder cannot be read"));
+        good = has_text = write_text(o, b, &text, &encoder, r);
+        contents.text = encoder.data;
+        contents.text_size = encoder.size;
     }
     good = good && write_model(&from, &contents, &output, &w->size, r);
-    if (contents.text) fclose(contents.text);
+    vit_model_close(&encoder);
     if (has_text) cli_output_abandon(&text);
     calibrate_free(from.calibration);
     if (good && has_reference) good = compare(&reference, &output, p, o->quiet, &w->comparison, r);

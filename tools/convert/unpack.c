@@ -43,6 +43,23 @@ static size_t element_size(const vit_tensor *t) { return is_half(t) ? 2 : 4; }
 
 static uint64_t plain_size(const vit_tensor *t) { return tensor_count(t) * element_size(t); }
 
+/* Opening the file has verified the table of sections and its checksum, but not the sections. */
+static const unsigned char *find_section(const vit_model *model, const char name[8], size_t *size,
+                                         size_t *count) {
+    const unsigned char *entry = model->data + VIT_HEADER_SIZE;
+    for (uint32_t i = bytes_load32(model->data + VIT_HEADER_NUM_SECTIONS); i; i--) {
+        const uint64_t offset = bytes_load64(entry + VIT_SECTION_OFFSET);
+        const uint64_t bytes = bytes_load64(entry + VIT_SECTION_BYTES);
+        if (!memcmp(entry, name, 8) && offset <= model->size && bytes <= model->size - offset) {
+            *size = (size_t)bytes;
+            *count = bytes_load32(entry + VIT_SECTION_COUNT);
+            return model->data + offset;
+        }
+        entry += VIT_SECTION_SIZE;
+    }
+    return NULL;
+}
+
 /* === Header === */
 
 static void put_entry(FILE *file, const vit_tensor *t, uint64_t *offset) {
@@ -169,11 +186,13 @@ static bool write_output(unpacking *u, bool quiet, report *r) {
 bool unpack_to_safetensors(const char *input, const char *output, bool quiet, unpack_result *result,
                            report *r) {
     unpacking u;
+    size_t size, count;
     bool good;
     memset(&u, 0, sizeof u);
     memset(result, 0, sizeof *result);
     u.result = result;
     if (!cli_model_open(input, 0, &u.model, r)) return false;
+    result->has_text = find_section(&u.model, "text\0\0\0", &size, &count) != NULL;
     good = cli_output_open(&u.output, output, r) && write_output(&u, quiet, r);
     vit_model_close(&u.model);
     return good || report_file(r, output);
@@ -253,6 +272,7 @@ static bool write_head(const vit_model *backbone, const head_contents *head, cli
     vit_config config = backbone->config;
     vit_writer_contents contents;
     vit_writer w;
+    size_t unused;
     bool good;
     memset(&contents, 0, sizeof contents);
     config.num_classes = head->num_classes;
@@ -266,6 +286,7 @@ static bool write_head(const vit_model *backbone, const head_contents *head, cli
     contents.learned = head->learned;
     contents.learned_size = head->learned_size;
     contents.num_learned = head->num_learned;
+    contents.text = find_section(backbone, "text\0\0\0", &contents.text_size, &unused);
     if (!vit_writer_start(&w, output->file, &contents, r)) return false;
     good = put_all(&w, backbone, &config, head, r) && vit_writer_finish(&w, r) &&
            renew_selftest(&w, output->temporary, r);
@@ -287,25 +308,6 @@ bool head_write(const vit_model *backbone, const head_contents *head, const char
     return report_file(r, path);
 }
 
-/* Finds the section in the table in front of the first tensor. Opening the file has verified the
- * table and its checksum, but not this section. */
 const unsigned char *head_learned(const vit_model *model, size_t *size, size_t *num_learned) {
-    const unsigned char *file, *entry;
-    uint64_t meta, offset, bytes;
-    vit_tensor t;
-    if (!vit_model_tensor(model, 0, &t)) return NULL;
-    file = (const unsigned char *)t.data - t.offset;
-    meta = bytes_load64(file + VIT_HEADER_META_SIZE);
-    entry = file + VIT_HEADER_SIZE;
-    for (uint32_t i = bytes_load32(file + VIT_HEADER_NUM_SECTIONS); i; i--) {
-        offset = bytes_load64(entry + VIT_SECTION_OFFSET);
-        bytes = bytes_load64(entry + VIT_SECTION_BYTES);
-        if (!memcmp(entry, "learned", 8) && offset <= meta && bytes <= meta - offset) {
-            *size = (size_t)bytes;
-            *num_learned = bytes_load32(entry + VIT_SECTION_COUNT);
-            return file + offset;
-        }
-        entry += VIT_SECTION_SIZE;
-    }
-    return NULL;
+    return find_section(model, "learned", size, num_learned);
 }

@@ -14,6 +14,7 @@
 typedef struct unpack_result {
     size_t tensors;
     uint64_t parameters, bytes; /* of the written file */
+    bool has_text;              /* the model has a text encoder, which is left out */
 } unpack_result;
 
 bool unpack_to_safetensors(const char *input, const char *output, bool quiet, unpack_result *result,

@@ -431,17 +431,9 @@ bool vit_writer_copy(vit_writer *w, const vit_tensor *from, report *r) {
 
 /* Copies the text encoder to the end of the file. */
 static bool put_text(vit_writer *w, report *r) {
-    unsigned char block[65536];
-    uint64_t rest = w->text_size;
     if (!w->text) return true;
-    if (!go_to(w, w->file_size - w->text_size, r)) return false;
-    rewind(w->text);
-    for (; rest > 0; rest -= rest < sizeof block ? rest : sizeof block) {
-        const size_t n = rest < sizeof block ? (size_t)rest : sizeof block;
-        if (fread(block, 1, n, w->text) != n)
-            return report_fail(r, "the text encoder cannot be read: %s", strerror(errno));
-        if (!put_bytes(w, block, n, r)) return false;
-    }
+    if (!go_to(w, w->file_size - w->text_size, r) || !put_bytes(w, w->text, w->text_size, r))
+        return false;
     w->text = NULL;
     return true;
 }

@@ -43,8 +43,8 @@ typedef struct vit_writer_contents {
     size_t learned_size, num_learned;
     const void *tokenizer; /* the section of that name; or NULL */
     size_t tokenizer_size;
-    FILE *text; /* a whole .vit file, the text encoder; or NULL */
-    uint64_t text_size;
+    const void *text; /* a whole .vit file, the text encoder; or NULL */
+    size_t text_size;
 } vit_writer_contents;
 
 typedef struct vit_writer {
@@ -62,8 +62,8 @@ typedef struct vit_writer {
     uint64_t position;
     vit_hash hash;
     unsigned char *panel; /* the largest panel */
-    FILE *text;           /* copied to the end, unless it was already */
-    uint64_t text_size;
+    const void *text;     /* copied to the end, unless it was already */
+    size_t text_size;
 } vit_writer;
 
 /* Lays the file out and skips to its data. file must be seekable and empty; NULL writes to
