@@ -19,7 +19,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from make_layouts import Numbers, safetensors
+from make_layouts import Numbers, conv_model, safetensors
 
 OUT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "text")
 D, HEADS, DEPTH, MLP, CONTEXT, DIM = 8, 2, 2, 12, 9, 12
@@ -198,6 +198,40 @@ def hf_siglip_image(s, t, n):
     s[h + "layernorm.weight"], s[h + "layernorm.bias"] = n(D), n(D)
 
 
+def mobileclip_blocks(s, t, prefix):
+    for k, v in t.items():
+        for old, new in (("blocks.", "transformer."), ("norm1", "pre_norm_mha.0"),
+                         ("attn.qkv", "pre_norm_mha.1.qkv_proj"),
+                         ("attn.proj", "pre_norm_mha.1.out_proj"), ("norm2", "pre_norm_ffn.0"),
+                         ("mlp.fc1", "pre_norm_ffn.1"), ("mlp.fc2", "pre_norm_ffn.4")):
+            k = k.replace(old, new)
+        if k.startswith("transformer."):
+            s[prefix + k] = v
+
+
+def mobileclip_image(s, n):
+    t, raw = conv_model()
+    p = "image_encoder.model."
+    for i, tensors in enumerate(raw):
+        for k, v in tensors.items():
+            s[p + "patch_emb.%d.block.%s" % (i, k)] = v
+    s[p + "patch_emb.2.block.conv.weight"] = t["patch_embed.proj.weight"]
+    s[p + "patch_emb.2.block.conv.bias"] = t["patch_embed.proj.bias"]
+    s[p + "pos_embed.pos_embed.pos_embed"], s[p + "cls_token"] = t["pos_embed"][None], t["cls_token"]
+    mobileclip_blocks(s, t, p)
+    both(s, p + "post_transformer_norm", t, "norm")
+    s[p + "classifier.proj"] = n(t["norm.weight"].size, DIM)
+
+
+def mobileclip_text(s, t):
+    p = "text_encoder."
+    s[p + "embedding_layer.weight"] = t["token_embed"]
+    s[p + "positional_embedding.pos_embed.pos_embed"] = t["pos_embed"][None, None]
+    mobileclip_blocks(s, t, p)
+    both(s, p + "final_layer_norm", t, "norm")
+    s[p + "projection_layer"] = np.ascontiguousarray(t["head.weight"].T)
+
+
 # === The tokenizer ===
 
 def characters():
@@ -278,6 +312,16 @@ def main():
         act_kwargs={"approximate": "tanh"})
     write("open_clip_siglip", s, config, ids,
           encode(t, ids, HEADS, "gelu_pytorch_tanh", False, True, 1e-6))
+
+    t = text_weights(10, False)
+    s = OrderedDict(logit_scale=np.array(4.0, "f4"))
+    mobileclip_text(s, t)
+    mobileclip_image(s, Numbers(11))
+    config = {"embed_dim": DIM, "image_cfg": {"image_size": IMAGE, "model_name": "vit_b16"},
+              "text_cfg": {"context_length": CONTEXT, "vocab_size": VOCAB, "dim": D,
+                           "n_heads_per_layer": HEADS, "n_transformer_layers": DEPTH,
+                           "causal_masking": True, "model_name": "base"}}
+    write("mobileclip", s, config, ids, encode(t, ids, HEADS, "gelu", True, False, 1e-5))
 
 
 if __name__ == "__main__":

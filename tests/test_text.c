@@ -24,13 +24,16 @@ static bool convert(const char *name, vit_dtype dtype) {
     convert_options o = { .output = output, .quiet = true, .dtype = dtype };
     conversion *c = calloc(1, sizeof *c);
     report r = report_make();
-    char path[512], tokenizer[512];
+    char path[512], tokenizer[512], config[512];
     bool good;
     snprintf(path, sizeof path, "%s/text/%s/model.safetensors", data, name);
     snprintf(tokenizer, sizeof tokenizer, "%s/text/tokenizer", data);
+    snprintf(config, sizeof config, "%s/text/%s/config.json", data, name);
     o.checkpoint = path;
+    o.config = config;
     o.tokenizer = tokenizer;
     settings_start(&o.given, "--set");
+    settings_put(&o.given, SETTING_NUM_HEADS, 2); /* of MobileCLIP's images: no file has it */
     good = c && convert_run(&o, c, &r);
     CHECK_MSG(good, "%s: %s", name, r.text);
     if (c) convert_free(c);
@@ -203,7 +206,8 @@ static void test_image(void) {
 }
 
 int main(int argc, char **argv) {
-    static const char *const names[] = { "hf_clip", "open_clip", "hf_siglip", "open_clip_siglip" };
+    static const char *const names[] = { "hf_clip", "open_clip", "hf_siglip", "open_clip_siglip",
+                                         "mobileclip" };
     static const struct {
         vit_dtype dtype;
         double tolerance;

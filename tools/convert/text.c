@@ -11,12 +11,13 @@
 
 /* === Sizes, from the tensors === */
 
-/* Dimension `i` of a tensor as the checkpoint stores it; 0 without the tensor. */
-static int64_t size_of(const layout_map *map, const char *tensor, int i) {
+/* Rows of a matrix, or its columns, as the checkpoint stores it; dimensions of 1 may precede them.
+ * 0 without the tensor. */
+static int64_t size_of(const layout_map *map, const char *tensor, bool columns) {
     layout_part part;
     const char *axes;
-    if (!layout_peek(map, tensor, 0, &part, &axes) || !part.info || i >= part.view.ndim) return 0;
-    return part.view.dims[i];
+    if (!layout_peek(map, tensor, 0, &part, &axes) || !part.info || part.view.ndim < 2) return 0;
+    return part.view.dims[part.view.ndim - (columns ? 1 : 2)];
 }
 
 /* Rows of the projection, which CLIP stores transposed. */
@@ -38,10 +39,10 @@ static bool put_sizes(const layout_map *map, vit_config *c, report *r) {
     const int64_t width = projected(map);
     c->representation_dim = width <= 16384 ? (int)width : 0;
     c->representation_act = width ? VIT_REPRESENTATION_NONE : 0;
-    return put_size("vocabulary", size_of(map, "token_embed.weight", 0), &c->vocab_size, r) &&
-           put_size("width", size_of(map, "token_embed.weight", 1), &c->embed_dim, r) &&
-           put_size("context length", size_of(map, "pos_embed", 0), &c->img_width, r) &&
-           put_size("mlp_dim", size_of(map, "blocks.0.mlp.fc1.weight", 0), &c->mlp_dim, r);
+    return put_size("vocabulary", size_of(map, "token_embed.weight", false), &c->vocab_size, r) &&
+           put_size("width", size_of(map, "token_embed.weight", true), &c->embed_dim, r) &&
+           put_size("context length", size_of(map, "pos_embed", false), &c->img_width, r) &&
+           put_size("mlp_dim", size_of(map, "blocks.0.mlp.fc1.weight", false), &c->mlp_dim, r);
 }
 
 /* === Settings that no tensor shows === */
@@ -49,15 +50,17 @@ static bool put_sizes(const layout_map *map, vit_config *c, report *r) {
 /* Parts of config.json that describe the text encoder. */
 typedef struct described {
     const json_value *text; /* NULL: nothing does */
-    bool is_open_clip, is_siglip;
+    bool is_open_clip, is_siglip, is_mobileclip;
     const json_value *model; /* of open_clip */
 } described;
 
 static described describe(const json_value *root) {
     const json_value *model = json_get(root, "model_cfg");
-    described d = { NULL, false, false, model };
+    described d = { NULL, false, false, false, model };
     d.text = json_get(model ? model : root, model ? "text_cfg" : "text_config");
     d.is_open_clip = model != NULL;
+    d.is_mobileclip = !model && json_get(root, "image_cfg");
+    if (d.is_mobileclip) d.text = json_get(root, "text_cfg");
     d.is_siglip = strstr(json_string(json_get(root, "model_type"), ""), "siglip") != NULL;
     return d;
 }
@@ -68,7 +71,9 @@ static bool assume(findings *f, const char *what, const char *why, report *r) {
 
 /* The published text encoders have heads of 64, except SigLIP's largest, whose files name them. */
 static bool put_heads(const described *d, vit_config *c, findings *f, report *r) {
-    const json_value *told = json_get(d->text, d->is_open_clip ? "heads" : "num_attention_heads");
+    const json_value *told = json_get(d->text, d->is_open_clip    ? "heads"
+                                               : d->is_mobileclip ? "n_heads_per_layer"
+                                                                  : "num_attention_heads");
     char what[64];
     c->num_heads = (int)json_integer(told, 0);
     if (!told && d->text && d->is_open_clip) c->num_heads = 8; /* its default */
@@ -99,7 +104,8 @@ static bool put_activation(const described *d, const vit_config *image, vit_conf
         if (json_bool(json_get(d->model, "quick_gelu"), false)) c->activation = VIT_QUICK_GELU;
         return true;
     }
-    if (d->text && !word) word = d->is_siglip ? "gelu_pytorch_tanh" : "quick_gelu";
+    if (d->text && !word)
+        word = d->is_siglip ? "gelu_pytorch_tanh" : d->is_mobileclip ? "gelu" : "quick_gelu";
     if (word) {
         c->activation = setting_find_any_word(SETTING_ACTIVATION, word);
         return c->activation >= 0 ||
@@ -116,7 +122,9 @@ static bool put_activation(const described *d, const vit_config *image, vit_conf
 static bool put_attention(const described *d, bool is_siglip, vit_config *c, report *r) {
     const json_value *mask = json_get(d->text, "no_causal_mask");
     const char *pool = json_string(json_get(d->text, "pool_type"), is_siglip ? "last" : "argmax");
-    c->attention = json_bool(mask, is_siglip) ? VIT_ATTENTION_ALL : VIT_ATTENTION_CAUSAL;
+    const bool all = json_bool(mask, is_siglip) ||
+                     !json_bool(json_get(d->text, "causal_masking"), true);
+    c->attention = all ? VIT_ATTENTION_ALL : VIT_ATTENTION_CAUSAL;
     c->pool = strcmp(pool, "last") ? VIT_POOL_ARGMAX : VIT_POOL_LAST;
     return !strcmp(pool, "last") || !strcmp(pool, "argmax") || !strcmp(pool, "eos") ||
            report_fail(r, "the text encoder's pool_type %.40s: expected argmax or last", pool);
@@ -188,7 +196,7 @@ bool text_find(checkpoint *c, const json_value *root, const vit_config *image, t
     if (!text->map.layout) return true;
     for (i = 0; i < FROM_COUNT; i++) settings_start(&none[i], "");
     layout_take_orders(&text->map, none);
-    text->map.embed_dim = size_of(&text->map, "token_embed.weight", 1);
+    text->map.embed_dim = size_of(&text->map, "token_embed.weight", true);
     if (!fill_config(&text->map, &d, image, &text->model.config, f, r)) return false;
     stored->chans = stored->patch = stored->grid_height = 1;
     stored->position_rows = stored->patch_rows = stored->grid_width = text->model.config.img_width;

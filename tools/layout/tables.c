@@ -16,7 +16,8 @@ const layout *const layout_all[] = {
     NULL
 };
 
-const layout *const layout_texts[] = { &layout_hf_text, &layout_open_clip_text, NULL };
+const layout *const layout_texts[] = { &layout_hf_text, &layout_open_clip_text,
+                                             &layout_mobileclip_text, NULL };
 
 /* === timm === */
 

@@ -36,7 +36,7 @@
 #define X(name) extern const layout layout_##name;
 LAYOUT_LIST(X)
 #undef X
-extern const layout layout_hf_text, layout_open_clip_text;
+extern const layout layout_hf_text, layout_open_clip_text, layout_mobileclip_text;
 
 /* Prefixes that training scripts put in front of a model, for layouts without their own. */
 extern const char *const layout_wrappers[];

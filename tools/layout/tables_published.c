@@ -224,6 +224,14 @@ static const char *const mobileclip_prefixes[] = {
 
 static const char *const mobileclip_blocks[] = { "transformer.{i}.", NULL };
 
+#define MOBILECLIP_BLOCK                                                                         \
+    LAYOUT_FROM2("{b}norm1", "{b}pre_norm_mha.0"),                                               \
+    LAYOUT_FROM2("{b}attn.qkv", "{b}pre_norm_mha.1.qkv_proj"),                                   \
+    LAYOUT_FROM2("{b}attn.proj", "{b}pre_norm_mha.1.out_proj"),                                  \
+    LAYOUT_FROM2("{b}norm2", "{b}pre_norm_ffn.0"),                                               \
+    LAYOUT_FROM2("{b}mlp.fc1", "{b}pre_norm_ffn.1"),                                             \
+    LAYOUT_FROM2("{b}mlp.fc2", "{b}pre_norm_ffn.4")
+
 static const layout_rule mobileclip_rules[] = {
     LAYOUT_SAME("cls_token"),
     LAYOUT_VIEW("pos_embed", "pos_embed.pos_embed.pos_embed", "abnd>nd"),
@@ -231,12 +239,7 @@ static const layout_rule mobileclip_rules[] = {
     LAYOUT_CONV_BN(STEM "1.conv", "patch_emb.1.block.conv", "patch_emb.1.block.norm"),
     LAYOUT_VIEW("patch_embed.proj.weight", "patch_emb.2.block.conv.weight", "dcpq>dcpq"),
     LAYOUT_MUST("patch_embed.proj.bias", "patch_emb.2.block.conv.bias"),
-    LAYOUT_FROM2("{b}norm1", "{b}pre_norm_mha.0"),
-    LAYOUT_FROM2("{b}attn.qkv", "{b}pre_norm_mha.1.qkv_proj"),
-    LAYOUT_FROM2("{b}attn.proj", "{b}pre_norm_mha.1.out_proj"),
-    LAYOUT_FROM2("{b}norm2", "{b}pre_norm_ffn.0"),
-    LAYOUT_FROM2("{b}mlp.fc1", "{b}pre_norm_ffn.1"),
-    LAYOUT_FROM2("{b}mlp.fc2", "{b}pre_norm_ffn.4"),
+    MOBILECLIP_BLOCK,
     LAYOUT_FROM2("norm", "post_transformer_norm"),
     LAYOUT_VIEW("head.weight", "classifier.proj", "io>oi"),
     LAYOUT_ZEROS("head.bias", "classifier.proj"),
@@ -265,6 +268,28 @@ const layout layout_mobileclip = {
     .prefixes = mobileclip_prefixes, .blocks = mobileclip_blocks, .rules = mobileclip_rules,
     .harmless = mobileclip_harmless,
     .defaults = mobileclip_defaults
+};
+
+/* The larger models' text encoder; the smallest one's has convolutions at both ends. */
+
+static const char *const mobileclip_text_prefixes[] = { "module.", "text_encoder.", NULL };
+
+static const layout_rule mobileclip_text_rules[] = {
+    LAYOUT_MUST("token_embed.weight", "embedding_layer.weight"),
+    LAYOUT_VIEW("pos_embed", "positional_embedding.pos_embed.pos_embed", "abnd>nd"),
+    MOBILECLIP_BLOCK,
+    LAYOUT_MUST2("norm", "final_layer_norm"),
+    LAYOUT_VIEW("pre_logits.fc.weight", "projection_layer", "io>oi"),
+    LAYOUT_ZEROS("pre_logits.fc.bias", "projection_layer"),
+    LAYOUT_END
+};
+
+const layout layout_mobileclip_text = {
+    .name = "MobileCLIP",
+    .probe = "embedding_layer.weight",
+    .when = { "final_layer_norm.weight", "{b}pre_norm_mha.0.weight" },
+    .prefixes = mobileclip_text_prefixes, .blocks = mobileclip_blocks,
+    .rules = mobileclip_text_rules
 };
 
 /* === AIMv2 === */
