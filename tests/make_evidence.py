@@ -76,6 +76,13 @@ class FooMSA(Attention):
     pass
 
 
+class Unscaled(Attention):
+    def forward(self, x):
+        q, k, v, o = (getattr(self, name) for name in self.names)
+        q, k, v = (view(part(x), 4, x.shape[2] // 4) for part in (q, k, v))
+        return o(((q @ k.transpose(-2, -1)).softmax(-1) @ v).transpose(1, 2).reshape(x.shape))
+
+
 class Block(nn.Module):
     def __init__(self, dim, attention, hidden, act):
         super().__init__()
@@ -389,6 +396,9 @@ def main():
     for name, act in ("relu", nn.ReLU()), ("tanh", nn.Tanh()), ("gelu", nn.GELU()):
         model = with_head(act, count="num_heads")
         case("head_holds_" + name, "model.pt", saved(model), "", "1e-5", model)
+    choose.seed(5)
+    torch.manual_seed(5)
+    right("scale_none", Own(F.relu, heads=4, kind=Unscaled))
     model = with_head(torch.relu, count="num_heads").cleared()
     case("head_shows_nothing", "model.pt", saved(model), "", "representation_act: ")
     with open(os.path.join(OUT, "cases.txt"), "w") as f:

@@ -65,7 +65,7 @@ typedef struct tensor_spec {
 /* What its tensors show. */
 typedef struct shape {
     int dim, depth, mlp, patch, chans, side, classes, extra_rows, reg, repr;
-    bool is_linear, is_split, has_cls, has_norm2, has_patch_rows, has_fc_norm;
+    bool is_linear, is_split, has_cls, has_norm2, has_patch_rows, has_fc_norm, is_overlapping;
 } shape;
 
 static tensor_spec specs[128];
@@ -115,7 +115,8 @@ static void add_block(const shape *s, int i) {
 }
 
 static void list_tensors(const shape *s) {
-    const int grid = s->side / s->patch, pixels = s->chans * s->patch * s->patch;
+    const int grid = s->is_overlapping ? 2 * s->side / s->patch - 1 : s->side / s->patch;
+    const int pixels = s->chans * s->patch * s->patch;
     const int prefix = s->has_patch_rows ? 0 : s->has_cls + s->reg;
     const float d = 1 / sqrtf((float)pixels);
     int i;
@@ -213,6 +214,7 @@ static shape random_shape(void) {
     s.extra_rows = random_below(6) == 0 ? 7 : 0;
     s.repr = random_below(4) == 0 ? 12 : 0;
     s.has_fc_norm = random_below(4) == 0;
+    s.is_overlapping = !s.extra_rows && random_below(4) == 0;
     return s;
 }
 

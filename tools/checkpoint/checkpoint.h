@@ -142,8 +142,9 @@ const checkpoint_metadata_entry *checkpoint_metadata(const checkpoint *c, size_t
 /* The attributes of a whole module or a TorchScript archive, module by module. Besides the
  * attributes themselves ("class" comes first), TorchScript's code contributes "code.activation"
  * (gelu, gelu_tanh, quick_gelu, squared_relu, or PyTorch's name of a function, such as silu or
- * mish), "code.layer_norm_eps", "code.num_heads", "code.norm_first" and "code.softmax" (softmax or
- * log_softmax). A function is given by its name, such as "torch._C._nn.gelu". */
+ * mish), "code.layer_norm_eps", "code.num_heads", "code.attn_scale", "code.norm_first" and
+ * "code.softmax" (softmax or log_softmax). A function is given by its name, such as
+ * "torch._C._nn.gelu". */
 size_t checkpoint_attribute_count(const checkpoint *c);
 const checkpoint_attribute *checkpoint_attribute_at(const checkpoint *c, size_t i);
 

@@ -511,6 +511,21 @@ static bool torch_say_heads(torch_description *d, torch_span list, size_t before
     return !torch_is_number(heads, true) || torch_say_span(d, "code.num_heads", heads);
 }
 
+/* Scores go into the only softmax as they are, if the code that splits the heads has no other
+ * arithmetic. */
+static bool torch_say_scale(torch_description *d) {
+    static const char *const others[] = {
+        "torch.mul", "torch.div", "torch.pow", "sqrt", "scaled_dot", "baddbmm",
+    };
+    const checkpoint *c = d->reader->c;
+    size_t i = d->first;
+    while (i < c->attribute_count && strcmp(c->attributes[i].name, "code.num_heads") != 0) i++;
+    if (d->attentions != 1 || i == c->attribute_count) return true;
+    for (i = 0; i < sizeof others / sizeof *others; i++)
+        if (torch_find(d->body, others[i])) return true;
+    return torch_say(d, "code.attn_scale", "1");
+}
+
 /* PyTorch omits trailing arguments with default values. */
 static bool torch_say_layer_norm(torch_description *d, const torch_span *a, size_t count) {
     if (count < 5) return torch_say(d, "code.layer_norm_eps", "1e-05");
@@ -704,7 +719,7 @@ bool torch_describe_code(torch_reader *t, const char *module, const char *class,
     d.has_quick_factor = torch_find(d.body, "1.702") != NULL;
     for (rest = d.body; torch_next_call(&rest, &name, arguments, &count);)
         if (!torch_step(t) || !torch_say_call(&d, name, arguments, count)) return false;
-    return torch_say_constants(&d) && torch_say_others(&d);
+    return torch_say_scale(&d) && torch_say_constants(&d) && torch_say_others(&d);
 }
 
 /* === Constants === */

@@ -24,7 +24,7 @@ typedef struct walk {
     bool size_by_option; /* height and width are in an option, not in a module */
     vote heads, model_heads, eps, activation, code_activation, norm_first, batch_first;
     vote patch, height, width, chans, order, pool;
-    vote head_activation;         /* between the layers of a head */
+    vote head_activation, scale;  /* between the layers of a head */
     vote kernel, stride, padding; /* of the operation that cuts the patches */
     vote end;                     /* a model_end */
     const checkpoint_attribute *unknown_activation, *unknown_code;
@@ -443,6 +443,8 @@ static void see_attributes(walk *w) {
         see_eps(w, a, class);
         see_activation(w, i);
         see_order(w, a);
+        if (!strcmp(a->name, "code.attn_scale") && is_in_blocks(w, a->module))
+            cast_vote(&w->scale, 1, a);
         see_pattern(w, a);
         see_input(w, a, class);
         see_cut(w, a, class);
@@ -574,6 +576,7 @@ bool attributes_put(const checkpoint *c, const char *patch, settings all[FROM_CO
                     "num_heads=%.0f (%.60s%s%.60s) does not divide any weight: not used",
                     heads->value, heads->module, heads->module[0] ? "." : "", heads->name);
     put(&w.eps, SETTING_NORM_EPS, tensors, told);
+    put(&w.scale, SETTING_ATTN_SCALE, tensors, told);
     w.norm_first.value = w.norm_first.value > 0 ? VIT_BLOCK_PRE_NORM : VIT_BLOCK_POST_NORM;
     put(&w.norm_first, SETTING_BLOCK_TYPE, tensors, told);
     told->activation_doubt = doubt_activation(&w);
