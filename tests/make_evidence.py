@@ -398,7 +398,7 @@ def main():
         case("head_holds_" + name, "model.pt", saved(model), "", "1e-5", model)
     choose.seed(5)
     torch.manual_seed(5)
-    right("scale_none", Own(F.relu, heads=4, kind=Unscaled))
+    right("unscaled", Own(F.relu, heads=4, kind=Unscaled))
     model = with_head(torch.relu, count="num_heads").cleared()
     case("head_shows_nothing", "model.pt", saved(model), "", "representation_act: ")
     with open(os.path.join(OUT, "cases.txt"), "w") as f:
