@@ -135,6 +135,12 @@ err 'expected texts, found none'
 try "$classify" -m clip.vit --classes $'cat,d\xffg' photos/cat.jpg
 is 1
 err 'byte 1 is not UTF-8'
+try "$classify" -m clip.vit --classes "cat, cafÃ©" photos/cat.jpg
+is 0
+err "^vit-classify: 'cafÃ©' looks like UTF-8 read as Windows-1252; it is used as it is\$"
+try "$classify" -m clip.vit --classes "é’s, 5 £, à la, MÃE, ñ…" photos/cat.jpg
+is 0
+quiet err
 try "$classify" -m clip.vit --classes "cat,one two three four five six seven" photos/cat.jpg
 is 0
 err 'tokens more than the model reads, 9$'

@@ -47,6 +47,38 @@ static bool take_scratch(words *w, size_t bytes, report *r) {
     return w->scratch || report_fail(r, "a text of %zu bytes is too long", bytes);
 }
 
+/* The byte that Windows-1252 decodes to the character at p; 0 if none does. *size is the character's. */
+static unsigned windows_byte(const char *p, size_t *size) {
+    static const uint16_t above[32] = { 0x20ac, 0,      0x201a, 0x0192, 0x201e, 0x2026, 0x2020,
+                                        0x2021, 0x02c6, 0x2030, 0x0160, 0x2039, 0x0152, 0,
+                                        0x017d, 0,      0,      0x2018, 0x2019, 0x201c, 0x201d,
+                                        0x2022, 0x2013, 0x2014, 0x02dc, 0x2122, 0x0161, 0x203a,
+                                        0x0153, 0,      0x017e, 0x0178 };
+    uint32_t code;
+    *size = text_utf8_length(p, 4);
+    code = *size ? text_utf8_value(p, *size) : 0;
+    for (unsigned i = 0; code > 255 && i < 32; i++)
+        if (above[i] == code) code = 128 + i;
+    return code < 256 ? code : 0;
+}
+
+/* The first UTF-8 that was decoded as Windows-1252, such as "\u00c3\u00a9" for one letter with an
+ * accent; NULL if there is none. Of two bytes only those after C2 and C3 are: pairs after another
+ * may well be meant. */
+static const char *find_misread(const char *text) {
+    for (size_t size = 1, next; *text && size; text += size) {
+        const unsigned lead = windows_byte(text, &size);
+        int rest = lead == 0xc2 || lead == 0xc3 ? 1
+                   : lead < 0xe0 || lead > 0xf4 ? 0
+                   : lead < 0xf0                ? 2
+                                                : 3;
+        const char *at = text + size;
+        for (; rest > 0 && (windows_byte(at, &next) & 0xc0) == 0x80; rest--) at += next;
+        if (rest == 0 && at > text + size) return text;
+    }
+    return NULL;
+}
+
 bool words_embed(words *w, const char *text, float *vector, report *r) {
     const size_t length = strlen(text);
     vit_input in = { 0 };
@@ -60,6 +92,9 @@ bool words_embed(words *w, const char *text, float *vector, report *r) {
     out.embedding = vector;
     if (result == VIT_OK) result = vit_forward(&w->session, &in, &out);
     if (result != VIT_OK) return report_fail(r, "'%.60s': %s", text, vit_result_string(result));
+    if (find_misread(text))
+        report_error(w->program, NULL,
+                     "'%.60s' looks like UTF-8 read as Windows-1252; it is used as it is", text);
     if (w->ids.num_cut)
         report_error(w->program, NULL, "'%.60s ...' has %zu tokens more than the model reads, %d",
                      text, w->ids.num_cut, w->tokenizer.context);
