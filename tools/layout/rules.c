@@ -634,13 +634,15 @@ const char *names_why_harmless(const layout_map *map, const char *name) {
     return NULL;
 }
 
-/* True if it could be a part of the model under another name, or a factor. The first is unlikely for a tensor outside
- * the blocks if its name has no number and no usual word, and no side is as wide as a token. */
+/* True if it could be a part of the model under another name, or a factor. The first is unlikely
+ * for a tensor outside the blocks if its name has no number and no usual word, and no side is as
+ * wide as a token. */
 static bool may_matter(const layout_map *map, const checkpoint_tensor_info *info) {
     static const char *const words[] = {
-        "attn", "att.",  "mlp",   "norm",  "ln",    "head",   "fc",  "class",
-        "cls",  "token", "pos",   "emb",   "patch", "proj",   "qkv", "query",
-        "key",  "value", "block", "layer", "conv",  "linear",
+        "attn",  "att.",  "mlp",   "norm",   "ln",   "head",  "fc",    "class", "cls",
+        "token", "pos",   "emb",   "patch",  "proj", "qkv",   "query", "key",   "value",
+        "block", "layer", "conv",  "linear", "freq", "theta", "rope",  "rot",   "bias",
+        "scale", "temp",  "gamma", "alpha",  "mask", "slope",
     };
     const char *name = layout_strip(map, info->name);
     size_t i;

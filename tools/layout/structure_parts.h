@@ -96,7 +96,7 @@ bool structure_order_tells(structure_parts *p, structure_part *const *parts, int
 /* The last number in a name; -1 for none. */
 int structure_last_number(const structure_part *part);
 
-/* Appends the unused names of ours that this part outside the blocks could have: "norm_pre, norm". */
+/* Appends the unused names of ours that this part outside the blocks fits: "norm_pre, norm". */
 enum { STRUCTURE_NAMES_SIZE = 200 };
 void structure_list_names(const structure_parts *p, const structure_part *part,
                           char names[STRUCTURE_NAMES_SIZE]);

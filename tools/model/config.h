@@ -86,9 +86,9 @@ bool config_hf_apply(config_file *config, settings *s, const char *path, report 
 
 /* A text in JSON, or in the part of YAML in which people write settings: lines "key: value" at any
  * depth, words in quotes or without, lists of numbers. Passes each number, word and list by the
- * last part of its name, as "12", "true", "(0.5, 0.5, 0.5)". Leaves out what belongs to a decoder or
- * an optimizer, and what is not understood. take returns false to stop. The text changes. False if
- * take did. */
+ * last part of its name, as "12", "true", "(0.5, 0.5, 0.5)". Leaves out the sections of a decoder
+ * or an optimizer, and lines that are not understood. The text changes. take returns false to stop;
+ * then this function fails, as without memory. */
 typedef bool config_take(void *user, const char *key, const char *value);
 bool config_read_own(char *text, size_t size, config_take *take, void *user);
 
