@@ -148,5 +148,6 @@ json() { # VALUE PATH...: what lies there in the JSON object on stdout
     local expected=$1 found
     shift
     found=$("$work/json_check" "$@" <"$work/out")
+    [ -z "$(tail -c 1 "$work/out")" ] || found+=", without the end of a line"
     if [ "$found" = "$expected" ]; then pass; else fail "JSON at '$*': '$found', no '$expected'"; fi
 }

@@ -792,6 +792,7 @@ is 0
 lines out 1
 json "$model" file
 json 10 config num_classes
+json "$(grep -c '^  .*\[' <("$info" --tensors "$model"))" num_tensors
 json "$("$work/json_check" check isa <"$work/out")" isa
 json 10 labels
 json 'tabby, tabby cat' labels 0

@@ -101,6 +101,9 @@ json 1 top1
 json blue classes 0
 json 'none of these' classes 3
 json 7008 kept_bytes
+temperature=$("$work/json_check" temperature <"$work/out")
+check "a temperature within its bounds, $temperature" \
+    awk "BEGIN { exit !($temperature > 0.02 && $temperature < 50) }"
 
 # --- later ----------------------------------------------------------------------------------
 # After: a folder

@@ -135,6 +135,9 @@ err 'expected texts, found none'
 try "$classify" -m clip.vit --classes $'cat,d\xffg' photos/cat.jpg
 is 1
 err 'byte 1 is not UTF-8'
+try "$classify" -m clip.vit --classes words.json photos/cat.jpg
+is 1
+err 'words\.json: .*No such file'
 try "$classify" -m clip.vit --classes "cat, cafÃ©" photos/cat.jpg
 is 0
 err "^vit-classify: 'cafÃ©' looks like UTF-8 read as Windows-1252; it is used as it is\$"
