@@ -256,7 +256,7 @@ done
 random dim=192 mlp=256 rows=2 cols=2
 accepts
 prints "heads 3 x 64" "mean 0.5"
-says "assumed num_heads=3: the value in timm's models of width 192 (--set num_heads=N)" \
+says "assumed num_heads=3: the value in timm's models of width 192 (" \
     "assumed mean=0.5 std=0.5 crop_pct=0.9 crop_mode=center interpolation=bicubic: as timm"
 ends "--config FILE, or --match-folder DIR with labelled pictures, would settle the preprocessing; \
 no --arch fits the tensors"
@@ -264,7 +264,7 @@ cp "$ROOT/tests/data/trained/heads4.safetensors" m.safetensors # trained weights
 accepts
 prints "heads 4 x 8"
 says "assumed num_heads=4: read from the weights ("
-if grep -q "; next best 8: .*(--set num_heads=N)" err; then pass; else fail "the next best"; fi
+if grep -q "; next best 8: .*(2 moves the output by [0-9]* %; --set num_heads=N)" err; then pass; else fail "the next best"; fi
 if "$INFO" m.vit >out 2>err; then prints "  num_heads=4 (read from the weights ("
 else fail "vit-info"; fi
 accepts $H
@@ -589,26 +589,32 @@ lacks patch_embed.backbone.layer1.0.conv1.weight:8,3,1,1 "stem"
 random
 accepts $H -q
 if [ -s out ]; then fail "--quiet prints something"; else pass; fi
-says "check first: assumed mean=0.5 std=0.5 crop_pct=0.9 crop_mode=center " \
-    "assumed block_type=pre_norm: " "assumed activation=gelu: " \
-    "assumed pool=token: " \
-    "assumed too, rarely important: attn_root=head_dim, norm_eps=1e-05 (--set KEY=VALUE; " \
+says "assumed mean=0.5 std=0.5 crop_pct=0.9 crop_mode=center " \
+    "assumed block_type=pre_norm: " "assumed activation=gelu: timm's usual (relu moves the output by " \
+    "assumed pool=token: " "assumed attn_root=head_dim: " "assumed norm_eps=1e-05: " \
     "assumed img_size=12x12: 3 x 3 patches of 4 pixels, side by side (--img-size HxW or --set \
 patch_stride=N)" \
     "assumed has_final_norm=1: "
+# The most harmful comes first: of those that are equally often wrong, that with the largest effect.
+if head -n 1 err | grep -q "^vit-convert: check first: assumed has_final_norm=1: .* (has_final_norm=0 \
+has_fc_norm=0 moves the output by 1[0-9][0-9] %; --set has_final_norm=0|1)$" &&
+    sed -n 2p err | grep -q "assumed block_type=pre_norm: the usual order (post_norm moves the output \
+by [0-9]* %; "; then pass
+else fail "the order of harm"; fi
 accepts $H --json
-if [ "$(grep -c assumed err)" = 7 ]; then pass; else fail "--json hides assumptions"; fi
-prints '"assumed": [{"setting": "mean", "value": "0.5", ' \
+if [ "$(grep -c assumed err)" = 8 ]; then pass; else fail "--json hides assumptions"; fi
+prints '"assumed": [{"setting": "has_final_norm", ' '{"setting": "mean", "value": "0.5", ' \
+    '"otherwise": "relu", "effect": 0.' \
     '{"setting": "block_type", "value": "pre_norm", "why": "the usual order", ' \
     '{"setting": "img_size", "value": "12x12", ' '{"setting": "std", "value": "0.5", "why": "as timm'
 "$INFO" m.vit >out 2>err
 prints "assumed" "  norm_eps=1e-05 (torch.nn.LayerNorm's own; timm has no model 16 wide and 2 deep)" "  mean=0.5 std=0.5 crop_pct=0.9 crop_mode=center"
 if grep -q "assumed: " out; then fail "assumptions among the provenance"; else pass; fi
 "$INFO" --json m.vit >out 2>err
-prints '"assumed": ["mean=0.5 std=0.5 ' '"block_type=pre_norm (the usual order)", ' 'assumed: norm_eps=1e-05 (torch.nn.LayerNorm'
+prints '"mean=0.5 std=0.5 ' '"block_type=pre_norm (the usual order)", ' 'assumed: norm_eps=1e-05 (torch.nn.LayerNorm'
 refuses_all 10 1 "m.safetensors: 8 things are assumed, which --strict refuses:" $H --strict
-if grep -q "for example: --set mean=0.5 --set std=0.5 .* --set block_type=pre_norm --set pool=token \
---img-size 12x12 --set has_final_norm=1 .* --set norm_eps=1e-05$" err; then pass
+if grep -q "for example: --set has_final_norm=1 --set block_type=pre_norm --img-size 12x12 .*--set \
+pool=token .*--set mean=0.5 --set std=0.5 .* --set norm_eps=1e-05$" err; then pass
 else fail "what to give"; fi
 refuses_all 11 1 "m.safetensors: 9 things are not known:" --strict
 # a refusal as JSON: the questions, and the possible assumptions
@@ -796,6 +802,7 @@ TINY="vit_tiny_patch16_224 (mean=0.5 std=0.5); deit_tiny_patch16_224 \
 (mean=0.485,0.456,0.406 std=0.229,0.224,0.225)"
 accepts
 says "check first: assumed num_heads=3: " # no more than a guess here
+says "assumed values are in their usual order of harm, because the model is too large to measure it"
 ends "--arch NAME would settle the preprocessing; timm's names that fit the tensors: $TINY"
 accepts --set num_heads=3
 says "check first: assumed mean=0.5 std=0.5 "

@@ -76,11 +76,11 @@ static void test_order(void) {
         "num_heads=3",
         "mean=0.5 std=0.5",
         "weights=model",
+        "activation=gelu",
         "img_size=8x8",
         "one norm used twice in each block",
         "bare matrices as [inputs, outputs]",
         "norm_epsilon=1",
-        "activation=gelu",
         "norm_eps=1e-05",
         "no configuration",
     };
@@ -338,7 +338,8 @@ static void test_json(void) {
     check_json(findings_put_assumed, &f,
                "{\"setting\": \"no configuration\", \"value\": null, "
                "\"why\": \"not read\", \"means\": null, \"option\": null, \"prefix\": null, "
-               "\"type\": null, \"choices\": [], \"text\": \"--config FILE\"}]");
+               "\"type\": null, \"choices\": [], \"text\": \"--config FILE\", "
+               "\"otherwise\": null, \"effect\": null}]");
     CHECK(findings_wrong(&f, "a is unknown", "--rename") && findings_wrong(&f, "b", ""));
     check_json(findings_put_wrong, &f,
                "\"wrong\": [{\"what\": \"a is unknown\", \"advice\": "
@@ -346,9 +347,47 @@ static void test_json(void) {
     findings_free(&f);
 }
 
+/* A measured effect replaces the usual one: what moves nothing is minor, and what is wrong more often
+ * needs less effect to come first. */
+static void test_effects(void) {
+    static const struct {
+        const char *what, *otherwise;
+        double effect;
+    } found[] = {
+        { "activation=gelu", "relu", 0.14 }, { "block_type=pre_norm", "post_norm", 0.9 },
+        { "pool=token", "pool=avg", 1.6 },   { "attn_root=head_dim", "embed_dim", 0.00005 },
+        { "norm_eps=1e-06", "1e-05", 0.01 }, { "img_size=8x8", NULL, 0 },
+    };
+    static const char *const expected[] = {
+        "activation=gelu", "pool=token",     "block_type=pre_norm",
+        "img_size=8x8",    "norm_eps=1e-06", "attn_root=head_dim",
+    };
+    findings f = { { NULL, 0, 0 }, { NULL, 0, 0 }, { NULL, 0, 0 } };
+    size_t i, k;
+    for (i = 0; i < sizeof found / sizeof *found; i++)
+        CHECK(findings_assume(&f, found[i].what, "why", "--option"));
+    CHECK(findings_is_minor(&f.assumed.items[f.assumed.count - 1])); /* norm_eps */
+    for (i = 0; i < sizeof found / sizeof *found; i++)
+        for (k = 0; found[i].otherwise && k < f.assumed.count; k++)
+            if (!strcmp(f.assumed.items[k].what, found[i].what))
+                CHECK(findings_measure(&f, k, "again", 2) &&
+                      findings_measure(&f, k, found[i].otherwise, found[i].effect));
+    findings_order(&f);
+    for (i = 0; i < f.assumed.count; i++) {
+        const finding *item = &f.assumed.items[i];
+        CHECK_MSG(!strcmp(item->what, expected[i]), "%zu: %s expected, found %s", i, expected[i],
+                  item->what);
+        CHECK(findings_is_minor(item) == !strcmp(item->what, "attn_root=head_dim"));
+    }
+    check_json(findings_put_assumed, &f,
+               "\"text\": \"--option\", \"otherwise\": \"relu\", \"effect\": 0.14}");
+    findings_free(&f);
+}
+
 int main(void) {
     test_messages();
     test_order();
+    test_effects();
     test_assumed_given();
     test_offers();
     test_json();

@@ -132,7 +132,8 @@ prints einops "--set num_heads=2" "the einops tutorial layout" \
     "squash to 4x4, bilinear, mean 0, std 1" \
     "vit-convert: assumed block_type=pre_norm" \
     "vit-convert: assumed activation=gelu: as" "vit-convert: assumed pool=avg: as" \
-    "rarely important: attn_root=embed_dim_after, pool_prefix=1, norm_eps=1e-05 (--set KEY=VALUE;" \
+    "vit-convert: assumed attn_root=embed_dim_after: as" "vit-convert: assumed pool_prefix=1: as" \
+    "vit-convert: assumed norm_eps=1e-05: as" \
     "vit-convert: check first: assumed mean=0 std=1 crop_pct=1 crop_mode=squash interpolation=bilinear: as the" \
     "attention is divided by 2.82842712 after the softmax"
 prints torch_nn_matrix "--set num_heads=2 --set pool=token --set block_type=post_norm --set \

@@ -76,6 +76,7 @@ typedef struct blueprint {
     description description;
     settings_resolved model; /* the result of all settings */
     findings found;          /* assumptions, and during resolution questions */
+    bool is_unmeasured;      /* their effects, because the model is too large */
     layout_plan plan;
     class_names labels;
     text_encoder text;   /* text.map.layout NULL: none is written */

@@ -559,6 +559,7 @@ static bool resolve(const convert_options *o, photo_decoder *decoder, blueprint 
         if (!layout_add_dropped(&b->plan, b->structure.dropped[i].name,
                                 b->structure.dropped[i].why))
             return report_no_memory(r);
+    if (!match_measure(o, f, &b->model, found, &b->is_unmeasured, r)) return false;
     return !o->strict || found->assumed.count == 0 || findings_refuse(found, true, r);
 }
 

@@ -437,6 +437,222 @@ bool match_run(match *m, facts *f, photo_decoder *decoder, const label_list *lab
     return good;
 }
 
+/* === Effects of assumptions === */
+
+/* Values tried for each, besides the assumed one; and the most multiplications of all runs together,
+ * which take a tenth of a second, or a second in a page. */
+enum { MEASURED_VALUES = 3 };
+static const double most_work = 3e9;
+
+typedef struct effects {
+    match_model model;
+    match_table table;
+    settings base;
+    uint64_t usual; /* signature of the model as it is converted */
+    size_t inputs, outputs;
+    float *noise, *input;  /* the input, and the same with other colours */
+    float *before, *after; /* outputs */
+    report failure;        /* of memory, or to read weights */
+} effects;
+
+static double work_of(const vit_config *c) {
+    const double stem = c->stem ? most_work : 0; /* convolutions are not counted */
+    const double width = c->embed_dim, tokens = c->num_tokens, depth = c->depth;
+    const double attention = 4.0 * c->num_heads * c->head_dim * (width + tokens / 2);
+    const double pixels = (double)c->in_chans * c->patch_size * c->patch_size;
+    return stem + tokens * (depth * (attention + (c->has_gated_mlp ? 3 : 2) * width * c->mlp_dim) +
+                            width * pixels);
+}
+
+/* The distance of the outputs, relative to their length; negative if it is not finite. */
+static double distance(const effects *e) {
+    double far = 0, size = 0;
+    size_t i;
+    for (i = 0; i < e->outputs; i++) {
+        const double d = (double)e->after[i] - (double)e->before[i];
+        far += d * d;
+        size += (double)e->before[i] * (double)e->before[i];
+    }
+    return size > 0 && isfinite(far / size) ? sqrt(far / size) : -1;
+}
+
+/* True for a failure to read the checkpoint, not of a combination of settings. */
+static bool is_of_file(const convert_options *o, const report *r) {
+    return r->no_memory || !strncmp(r->text, o->checkpoint, strlen(o->checkpoint));
+}
+
+/* The effect of other settings; negative if they give no model with such an input and output. */
+static double effect_of(effects *e, const settings *other) {
+    report r = report_make();
+    const bool is_model = match_model_set(&e->model, other, &r);
+    if (is_model && e->model.signature == e->usual) return 0;
+    if (is_model && match_model_load(&e->model, &r) && e->model.output_size == e->outputs &&
+        match_model_run(&e->model, e->noise, e->after, &r))
+        return distance(e);
+    if (is_of_file(e->model.options, &r)) e->failure = r;
+    return -1;
+}
+
+/* The row that varies this setting; NULL if none does. */
+static const match_row *find_row(const match_table *table, const char *key, size_t length) {
+    const char *at;
+    int i;
+    for (i = 0; i < table->count; i++)
+        for (at = table->rows[i].keys; *at; at += strcspn(at, " "), at += strspn(at, " "))
+            if (strcspn(at, " ") == length && !strncmp(at, key, length)) return &table->rows[i];
+    return NULL;
+}
+
+/* True for a value of the row that changes the assumed setting: "attn_scale=1" changes attn_root, but
+ * "pool=token" does not change pool_prefix. */
+static bool is_other(const match_row *row, const char *value, const char *what, size_t key) {
+    bool is_changed = strcspn(row->keys, " ") == key && !strncmp(row->keys, what, key);
+    for (; *value; value += strcspn(value, " "), value += strspn(value, " ")) {
+        if (strncmp(value, what, key + 1) != 0) continue;
+        if (strcspn(value, " ") == strlen(what) && !strncmp(value, what, strlen(what)))
+            return false;
+        is_changed = true;
+    }
+    return is_changed;
+}
+
+/* Notes the value with the largest effect of the likeliest ones. */
+static bool measure_setting(effects *e, findings *found, size_t assumed) {
+    const char *what = found->assumed.items[assumed].what, *other = NULL;
+    const size_t key = strcspn(what, "=");
+    const match_row *row = find_row(&e->table, what, key);
+    double most = -1;
+    int value, tried = 0;
+    for (value = 0; row && value < row->count && tried < MEASURED_VALUES; value++) {
+        settings s = e->base;
+        double effect;
+        if (!is_other(row, row->values[value], what, key)) continue;
+        match_apply_row(row, value, &s);
+        effect = effect_of(e, &s);
+        tried += effect >= 0;
+        if (!(effect > most)) continue;
+        most = effect;
+        other = row->values[value];
+    }
+    if (!other) return true;
+    if (!strncmp(other, what, key + 1) && !strchr(other, ' ')) other += key + 1;
+    return findings_measure(found, assumed, other, most);
+}
+
+/* The colours of channel i: one value stands for all. */
+static double colour(const double *values, int count, int i) { return values[count > 1 ? i : 0]; }
+
+/* Prepares the same pictures with other colours; false if they are for other channels. */
+static bool recolour(effects *e, const vit_config *c, const settings *s) {
+    const size_t plane = e->inputs / (size_t)c->in_chans;
+    size_t k;
+    int i;
+    for (i = 0; i < c->in_chans; i++) {
+        const size_t at = (size_t)i * plane;
+        if ((s->mean_count > 1 && s->mean_count <= i) || (s->std_count > 1 && s->std_count <= i))
+            return false;
+        for (k = at; k < at + plane; k++)
+            e->input[k] = (float)(((double)e->noise[k] * (double)c->std[i] + (double)c->mean[i] -
+                                   colour(s->mean, s->mean_count, i)) /
+                                  colour(s->std, s->std_count, i));
+    }
+    return true;
+}
+
+static double effect_of_colours(effects *e, const vit_config *c, const settings *s) {
+    report r = report_make();
+    if (s->mean_count < 1 || s->std_count < 1 || !recolour(e, c, s) ||
+        !match_model_run(&e->model, e->input, e->after, &r))
+        return -1;
+    return distance(e);
+}
+
+/* Uses the model as it is converted, which must be loaded. */
+static bool measure_colours(effects *e, const facts *f, const vit_config *c, findings *found,
+                            size_t assumed) {
+    const char *other = NULL;
+    const match_row *row;
+    double most = -1;
+    int value, tried = 0;
+    e->table.count = 0;
+    match_list_preprocessing(&e->table, f);
+    row = e->table.count > 0 && !strcmp(e->table.rows[0].name, "mean") ? &e->table.rows[0] : NULL;
+    for (value = 0; row && value < row->count && tried < MEASURED_VALUES; value++) {
+        settings s;
+        double effect;
+        settings_start(&s, "");
+        match_apply_row(row, value, &s);
+        effect = effect_of_colours(e, c, &s);
+        tried += effect > 0;
+        if (!(effect > most)) continue;
+        most = effect;
+        other = row->values[value];
+    }
+    return !other || findings_measure(found, assumed, other, most);
+}
+
+/* Keeps the orders that the map has from the weights; match_model_set takes them from settings. */
+static void keep_orders(const layout_map *map, settings *s) {
+    if (map->patch_order) settings_put(s, SETTING_PATCH_ORDER, map->patch_order - 1);
+    if (map->qkv_interleave) settings_put(s, SETTING_QKV_INTERLEAVE, map->qkv_interleave - 1);
+    settings_put(s, SETTING_QKV_ORDER, map->qkv_order);
+}
+
+static bool open_effects(effects *e, const convert_options *o, const facts *f, const vit_config *c,
+                         report *r) {
+    if (!match_model_open(&e->model, o, f, r)) return false;
+    e->base = f->all[FROM_MATCH];
+    keep_orders(&f->map, &e->base);
+    if (!match_model_set(&e->model, &e->base, r) || !match_model_load(&e->model, r)) return false;
+    e->usual = e->model.signature;
+    e->inputs = (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width;
+    e->outputs = e->model.output_size;
+    e->noise = malloc(2 * e->inputs * sizeof *e->noise);
+    e->before = malloc(2 * e->outputs * sizeof *e->before);
+    if (!e->noise || !e->before) return report_no_memory(r);
+    e->input = e->noise + e->inputs;
+    e->after = e->before + e->outputs;
+    vit_selftest_input(c, e->noise);
+    return match_model_run(&e->model, e->noise, e->before, r);
+}
+
+static bool measure_all(effects *e, const facts *f, const vit_config *c, findings *found,
+                        report *r) {
+    bool good = true;
+    size_t i;
+    for (i = 0; good && i < found->assumed.count; i++)
+        if (!strncmp(found->assumed.items[i].what, "mean=", 5))
+            good = measure_colours(e, f, c, found, i);
+    e->table.count = 0;
+    match_list_architecture(&e->table, f);
+    for (i = 0; good && i < found->assumed.count; i++) good = measure_setting(e, found, i);
+    findings_order(found);
+    if (e->failure.failed) *r = e->failure;
+    return (good || report_no_memory(r)) && !r->failed;
+}
+
+bool match_measure(const convert_options *o, const facts *f, const settings_resolved *model,
+                   findings *found, bool *is_too_large, report *r) {
+    const double runs = 1 + MEASURED_VALUES * (double)found->assumed.count;
+    effects *e;
+    bool good;
+    *is_too_large = found->assumed.count > 1 && runs * work_of(&model->config) > most_work;
+    if (found->assumed.count < 2 || *is_too_large) return true;
+    e = calloc(1, sizeof *e);
+    if (!e) return report_no_memory(r);
+    e->failure = report_make();
+    good = open_effects(e, o, f, &model->config, r) && measure_all(e, f, &model->config, found, r);
+    if (!good && !r->no_memory && (o->plan || !is_of_file(o, r))) {
+        *r = report_make(); /* a plan needs no weights, and a conversion no measurement */
+        good = true;
+    }
+    match_model_close(&e->model);
+    free(e->noise);
+    free(e->before);
+    free(e);
+    return good;
+}
+
 /* === Reports === */
 
 /* "a=1 b=2" as options: "--set a=1 --set b=2". */

@@ -24,6 +24,11 @@ bool match_run(match *m, facts *f, photo_decoder *decoder, const label_list *lab
 
 void match_free(match *m);
 
+/* Runs a small model on noise with other values of what was assumed, and orders the assumptions by
+ * how far its output moves. `model` has the resolved settings. False if memory is exhausted. */
+bool match_measure(const convert_options *o, const facts *f, const settings_resolved *model,
+                   findings *found, bool *is_too_large, report *r);
+
 /* The last step of the original by the pair; without a pair, or if it holds the input of the head,
  * `told`. */
 model_end match_end(const match *m, model_end told);

@@ -73,15 +73,29 @@ static const char *name_in_file(const char *path) {
     return best;
 }
 
-/* Prints several unimportant assumptions in one line. */
-static void print_minor(const finding_list *list, const char *program) {
+enum { EFFECT_SIZE = 224 };
+
+/* Prints the unimportant assumptions in one line each for those that were measured and those that
+ * were not. */
+static void print_minor(const finding_list *list, bool measured, const char *program) {
     char text[REPORT_SIZE / 2] = "";
     for (size_t i = 0; i < list->count; i++)
-        if (findings_is_minor(list->items[i].what))
+        if (findings_is_minor(&list->items[i]) && !list->items[i].otherwise == !measured)
             text_append(text, sizeof text, "%s%s", *text ? ", " : "", list->items[i].what);
-    report_error(program, NULL,
-                 "assumed too, rarely important: %s (--set KEY=VALUE; --json gives the reasons)",
-                 text);
+    if (*text)
+        report_error(program, NULL,
+                     "assumed too, %s: %s (--set KEY=VALUE; --json gives the reasons)",
+                     measured ? "moving the output by less than 0.01 %" : "rarely important", text);
+}
+
+/* "; relu moves the output by 14 %"; "" if it was not measured. */
+static const char *effect_text(const finding *item, char text[EFFECT_SIZE]) {
+    const double percent = 100 * item->effect;
+    *text = '\0';
+    if (item->otherwise)
+        snprintf(text, EFFECT_SIZE, "%.160s moves the output by %.*g %%; ", item->otherwise,
+                 percent < 99.5 ? 2 : 3, percent);
+    return text;
 }
 
 static bool assumes_colours(const finding_list *list) {
@@ -121,16 +135,22 @@ static void print_help(const convert_options *o, const blueprint *b, const char 
 /* Prints assumptions by harm, and marks the first of many. */
 static void print_assumed(const convert_options *o, const blueprint *b, const char *program) {
     const finding_list *list = &b->found.assumed;
+    char effect[EFFECT_SIZE];
     size_t i, minor = 0;
-    for (i = 0; i < list->count; i++) minor += findings_is_minor(list->items[i].what);
+    for (i = 0; i < list->count; i++) minor += findings_is_minor(&list->items[i]);
     for (i = 0; i < list->count; i++) {
         const finding *item = &list->items[i];
-        if (minor > 1 && findings_is_minor(item->what)) continue;
-        report_error(program, NULL, "%sassumed %s: %s (%s)",
+        if (minor > 1 && findings_is_minor(item)) continue;
+        report_error(program, NULL, "%sassumed %s: %s (%s%s)",
                      i == 0 && list->count > 2 ? "check first: " : "", item->what, item->why,
-                     item->options);
+                     effect_text(item, effect), item->options);
     }
-    if (minor > 1) print_minor(list, program);
+    if (minor > 1) print_minor(list, true, program);
+    if (minor > 1) print_minor(list, false, program);
+    if (b->is_unmeasured && list->count > 2)
+        report_error(program, NULL,
+                     "assumed values are in their usual order of harm, because the model is too "
+                     "large to measure it");
     print_help(o, b, program);
 }
 

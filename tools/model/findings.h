@@ -66,6 +66,8 @@ typedef struct finding {
     char *why;  /* "nn.LayerNorm's own" */
     char *
         options; /* options that decide: "--set norm_eps=N", "--set pool=token or --set pool=avg" */
+    char *otherwise; /* an assumption's likeliest other value, "relu"; NULL if it was not tried */
+    double effect;   /* how far that moves the output, relative to its length */
 } finding;
 
 typedef struct finding_list {
@@ -87,8 +89,14 @@ bool findings_ask(findings *f, const char *what, const char *why, const char *op
 void findings_answer(findings *f, const char *what); /* removes the question */
 bool findings_wrong(findings *f, const char *what, const char *advice);
 
+/* Notes how far the output of the model moves with another value. False if memory is exhausted. */
+bool findings_measure(findings *f, size_t assumed, const char *otherwise, double effect);
+
+/* Orders the assumptions by harm: how often each is wrong, times its effect. */
+void findings_order(findings *f);
+
 /* True for an assumption that is rarely wrong, or does little harm. */
-bool findings_is_minor(const char *what);
+bool findings_is_minor(const finding *item);
 
 /* Records a failure as one of the problems, unless one begins with the same words. */
 bool findings_take(findings *f, report *r);
@@ -117,8 +125,9 @@ void findings_free(findings *f);
  * weights' hint, or the only choice; otherwise null. text: all of it in words. */
 void findings_put_questions(json_writer *w, const findings *f);
 
-/* "assumed": the same members, with "value" in place of "suggested". An entry that is not a single
-   setting has a null option. */
+/* "assumed": the same members, with "value" in place of "suggested"; then "otherwise", another value
+ * that was tried, and "effect", how far that moves the output relative to its length, or null. An
+ * entry that is not a single setting has a null option. */
 void findings_put_assumed(json_writer *w, const findings *f);
 
 /* "wrong": [{"what", "advice"}]. */
