@@ -12,8 +12,8 @@ let asked = '';                     // the words that the list is sorted by
 let answers = new Map();            // { cosine, fits } of photos
 
 const shown = (text) => (text.length > 60 ? `${text.slice(0, 57)}...` : text);
-const cutText = (cut, context) => `has ${cut} token${cut === 1 ? '' : 's'} more than the model reads, `
-    + `${context}: its end is left out.`;
+const cutText = (cut, context) => `has ${cut} token${cut === 1 ? '' : 's'} more than the model `
+    + `reads, ${context}: its end is left out.`;
 
 function tell(id, text, wrong = false) {
     byId(id).textContent = text;
@@ -54,9 +54,9 @@ async function find() {
             { latest: 'find' });
         answers = new Map(photos.map((photo, i) => [photo, { cosine: cosines[i] }]));
         list();
-        const remarks = [`${photos.length} photo${photos.length === 1 ? '' : 's'} by `
-            + `"${shown(text)}", the best first.`];
-        if (!fits.includes(true)) remarks[0] = `No photo fits "${shown(text)}"; the nearest is first.`;
+        const count = `${photos.length} photo${photos.length === 1 ? '' : 's'}`;
+        const remarks = [fits.includes(true) ? `${count} by "${shown(text)}", the best first.`
+            : `No photo fits "${shown(text)}"; the nearest is first.`];
         if (cut) remarks.push(`This text ${cutText(cut, context)}`);
         tell('found-note', remarks.join(' '));
     } catch (error) {

@@ -375,8 +375,9 @@ const answers = {
             progress(`Class ${i + 1} of ${texts.length}`, i, texts.length);
             return textOf(text, templates);
         });
-        naming = texts.length ? { texts, embeddings: found.map(({ embedding }) => embedding) } : null;
-        const { context } = words, cuts = found.map(({ cut }) => cut);
+        const embeddings = found.map(({ embedding }) => embedding), cuts = found.map(({ cut }) => cut);
+        const { context } = words;
+        naming = texts.length ? { texts, embeddings } : null;
         return { context, cuts };
     },
 

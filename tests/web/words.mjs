@@ -1,12 +1,14 @@
-// words.mjs - words sort the photos and name classes, as in vit-search and vit-classify, for CLIP and
-// SigLIP; texts that are too long, wrong or without photos; models without words; the converter.
-import { copyFileSync, mkdirSync, readdirSync } from 'node:fs';
+// words.mjs - words sort the photos and name classes, as in vit-search and vit-classify, for CLIP
+// and SigLIP; texts that are too long, wrong or without photos; models without words; the converter.
+import { copyFileSync, mkdirSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
 import { makeChecker } from './access.mjs';
-import { cat, colours, convert, json, pathOf, runTool } from './files.mjs';
-import { built, expect, same, servers, visit } from './harness.mjs';
+import { cat, colours, convert, json, model as bundled, pathOf, runTool, write } from './files.mjs';
+import { built, expect, same, servers, test, visit } from './harness.mjs';
+import { Model } from '../../examples/web/vit/vit.mjs';
+import { Words } from '../../examples/web/vit/words.mjs';
 
-const data = 'tests/data/text', APART = 1e-4;
+const committed = 'tests/data/text', APART = 1e-4;
 const clip = pathOf('clip.vit'), siglip = pathOf('siglip.vit');
 const photos = [...Object.keys(colours).flatMap((name) => [0, 1, 2].map((i) => `${name}${i}.png`)),
                 'cat.png', 'noise.png'].map(pathOf);
@@ -17,7 +19,7 @@ function makeModels() {
     for (const [name, output] of [['hf_clip', clip], ['hf_siglip', siglip]]) {
         const folder = pathOf(name);
         mkdirSync(folder, { recursive: true });
-        for (const from of [`${data}/${name}`, `${data}/tokenizer`]) {
+        for (const from of [`${committed}/${name}`, `${committed}/tokenizer`]) {
             for (const file of readdirSync(from)) {
                 if (!/\.npy$/.test(file)) copyFileSync(`${from}/${file}`, resolve(folder, file));
             }
@@ -28,7 +30,8 @@ function makeModels() {
 
 async function find(visited, text) {
     await visited.page.locator('#find-words').fill(text);
-    await visited.work(() => visited.page.getByRole('button', { name: 'Find', exact: true }).click());
+    const button = visited.page.getByRole('button', { name: 'Find', exact: true });
+    await visited.work(() => button.click());
 }
 
 async function name(visited, texts, template = '') {
@@ -78,9 +81,11 @@ async function asNative(title, file) {
         same(await page.locator('#naming').isVisible(), false, 'the classes, without words');
         await visited.drop(file);
         same(await page.locator('#tab-words').getAttribute('aria-selected'), 'true', 'the tab');
-        expect(!visited.requests.some((url) => url.includes('words.wasm')), 'words.wasm is fetched');
+        const fetched = visited.requests.some((url) => url.includes('words.wasm'));
+        same(fetched, false, 'words.wasm, before a text');
         await visited.drop(photos);
-        runTool('tools/vit-embed', '-q', '--overwrite', '-m', file, '-o', pathOf('words.npy'), ...photos);
+        const index = pathOf('words.npy');
+        runTool('tools/vit-embed', '-q', '--overwrite', '-m', file, '-o', index, ...photos);
         let least = 1, most = -1;
         for (const text of ['the cat', 'a DOG', 'in the   cat &amp; Ünïcode 日本語 🐈', LONG]) {
             await find(visited, text);
@@ -101,8 +106,8 @@ async function asNative(title, file) {
                 `${texts} in ${templates}`);
         }
         await page.locator('#photos button').first().click();
-        compare(await bars(visited), classified(file, photos[0], texts, ['the {} in', 'a {}', '{}']),
-            'prob', 'another photo');
+        const native = classified(file, photos[0], texts, ['the {} in', 'a {}', '{}']);
+        compare(await bars(visited), native, 'prob', 'another photo');
         await visited.work(() => page.locator('#bundled').click());
         same(await page.locator('#tab-words').isVisible(), false, 'the tab, afterwards');
         same(await page.locator('#tab-attention').getAttribute('aria-selected'), 'true', 'and');
@@ -136,7 +141,7 @@ async function states() {
         await press('Find');
         await note('#found-note', /^Type what the photos should show\.$/);
         await find(visited, LONG);
-        await note('#found-note', /best first\. This text has 19 tokens more than the model reads, 9/);
+        await note('#found-note', /first\. This text has 19 tokens more than the model reads, 9/);
         await page.locator('#find-words').evaluate((field) => { field.value = 'a\ud800cat'; });
         await press('Find');
         await page.locator('#found-note.bad').waitFor();
@@ -176,7 +181,75 @@ async function states() {
         await page.evaluate(() => document.querySelector('#cancel').click());
         await visited.until('ready');
         await visited.drop(photos[3]);
-        compare(await bars(visited), classified(clip, photos[3], 'cat, dog', []), 'prob', 'after it');
+        const native = classified(clip, photos[3], 'cat, dog', []);
+        compare(await bars(visited), native, 'prob', 'after it');
+    });
+}
+
+/** The rows of a .npy file of floats. */
+function rowsOf(path, count) {
+    const bytes = readFileSync(path);
+    const data = Uint8Array.from(bytes.subarray(10 + bytes.readUInt16LE(8)));
+    const values = new Float32Array(data.buffer);
+    const width = values.length / count;
+    return Array.from({ length: count }, (_, i) => values.subarray(i * width, (i + 1) * width));
+}
+
+/** The message of what is thrown; '' if nothing is. */
+async function thrownBy(action) {
+    try {
+        await action();
+        return '';
+    } catch ({ name: kind, message }) {
+        return `${kind}: ${message}`;
+    }
+}
+
+async function inNode() {
+    await test('words: embeddings in Node are those of vit-embed --texts', async () => {
+        const texts = ['the cat', 'in a dog', 'ΣΊΣΥΦΟΣ &lt;3', LONG];
+        const output = pathOf('texts.npy');
+        let most = 0;
+        for (const file of [clip, siglip]) {
+            rmSync(output, { force: true });
+            runTool('tools/vit-embed', '-q', '-m', file, '--texts',
+                write('texts.list', `${texts.join('\n')}\n`), '-o', output);
+            const model = await Model.open(file, { threads: 1 }), words = await Words.open(model);
+            model.close();
+            for (const [i, row] of rowsOf(output, texts.length).entries()) {
+                const { embedding } = words.embed(texts[i]);
+                same(embedding.length, row.length, 'the width');
+                most = Math.max(most, ...row.map((value, k) => Math.abs(value - embedding[k])));
+            }
+            words.close();
+        }
+        expect(most < 1e-5, `${most} apart`);
+        return `at most ${most.toExponential(1)} apart`;
+    });
+
+    await test('words: what is wrong, in Node', async () => {
+        const model = await Model.open(clip, { threads: 1 }), file = model.textFile();
+        const words = await Words.open(file), other = await Model.open(bundled, { threads: 1 });
+        same([other.hasText, other.textFile(), model.hasText], [false, null, true], 'has text');
+        const damaged = Uint8Array.from(file);
+        damaged[file.length - 1000] ^= 1;
+        const long = new Float32Array(words.dim + 1);
+        for (const [action, message] of [
+            [() => Words.open(other), 'Error: the model has no text encoder'],
+            [() => Words.open(damaged), /^VitError: file contradicts itself: /],
+            [() => Words.open(file.subarray(0, file.length - 1)), /^VitError: /],
+            [() => words.embed(7), 'TypeError: expected a text as a string'],
+            [() => words.embed('dog\udc00'), /^RangeError: 'dog': half of a character .* at 3$/],
+            [() => words.embedIn('dog', ['a {}', 'a']), /^RangeError: 'a': expected {} in place/],
+            [() => words.logits(long, [words.embed('a').embedding]),
+             /^RangeError: expected vectors of 12/],
+            [() => { words.close(); words.embed('a'); }, 'Error: the text encoder is closed'],
+            [() => new Words(), 'TypeError: words come from Words.open()'],
+        ]) {
+            const thrown = await thrownBy(action);
+            expect(message.test?.(thrown) ?? thrown === message, `${message}: "${thrown}"`);
+        }
+        for (const one of [model, other]) one.close();
     });
 }
 
@@ -212,6 +285,10 @@ async function looks() {
             await check('empty');
             await picture('-empty');
             await visited.drop([...photos, cat]);
+            await page.locator('#find-words').focus();
+            await page.keyboard.type('the cat');
+            await visited.work(() => page.keyboard.press('Enter'));
+            same((await found(visited)).length, photos.length + 1, 'photos, by the keyboard');
             await name(visited, 'a cat, a dog, an empty street', 'a photo of {}');
             await find(visited, LONG);
             await check('found');
@@ -225,6 +302,7 @@ async function looks() {
 
 export default async function suite() {
     makeModels();
+    await inNode();
     await asNative('CLIP', clip);
     await asNative('SigLIP', siglip);
     await states();

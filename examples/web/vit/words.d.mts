@@ -28,16 +28,16 @@ export class Words {
     readonly context: number;
     /** The width of an embedding, the same as that of a photo's. */
     readonly dim: number;
-    /** logit = scale * cosine + bias; probabilities are their softmax (CLIP), or the sigmoid of each
-     *  (SigLIP). */
+    /** logit = scale * cosine + bias; probabilities are their softmax (CLIP), or the sigmoid of
+     *  each (SigLIP). */
     readonly scale: number;
     readonly bias: number;
     readonly sigmoid: boolean;
 
     /** The embedding of a text. A RangeError has the place of half a surrogate pair. */
     embed(text: string): TextEmbedding;
-    /** The mean over templates, such as 'a photo of a {}'; without any, of the text alone. `ids` and
-     *  `cut` are those of the longest. */
+    /** The mean over templates, such as 'a photo of a {}'; without any, of the text alone. `ids`
+     *  and `cut` are those of the longest. */
     embedIn(text: string, templates: readonly string[]): TextEmbedding;
     /** Of a photo's vector, of any length, and the embeddings of texts. */
     logits(vector: Float32Array, embeddings: readonly Float32Array[]): Float32Array;
