@@ -455,11 +455,11 @@ function startTabs() {
     });
 }
 
-/** The tab for words is there if the model has them, and then the first. */
+/** The tab for words is there if the model has them; it opens if the model can do nothing else with
+    photos. */
 function showWords(shown) {
-    const changed = byId('tab-words').hidden === shown;
     byId('tab-words').hidden = !shown;
-    if (changed && shown) open('words');
+    if (shown && !config().num_classes) open('words');
     else if (!shown && current === 'words') open('attention');
 }
 

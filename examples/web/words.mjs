@@ -134,6 +134,7 @@ export function startWords(client) {
         byId('naming').hidden = !state.model.words;
         byId('naming').reset();
         byId('naming').classList.remove('named');
+        byId('naming').classList.toggle('bare', !state.model.info.config.num_classes);
         tell('naming-note', '');
     });
 }
