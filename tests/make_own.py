@@ -364,6 +364,10 @@ def norms():
              "ln.weight, renamed to before_head_norm.weight, as fc_norm")):
         case(name, end("final", "ln", "fc"), TWO + options, result, how="sorted")
     torch_names = dict(attn="self_attn", kind=multihead, feed="linear1 linear2", act=F.relu)
+    case("norm_as_logits_in_vit", end("ln_f", "ln"), TWO + " --rename ViT.ln.*=ViT.pre_logits.*",
+         "--rename calls ViT.ln.weight pre_logits, which is a linear layer", change=prefixed("ViT."))
+    case("norm_renamed_in_vit", end("ln_f", "ln"), TWO + " --rename ViT.ln.*=ViT.fc_norm.*",
+         change=prefixed("ViT."), how="sorted")
     case("norms_torch", Model(block=lambda b: usual("encoder." + b, block=post, **torch_names),
                               end=lambda net: two_norms(net, "encoder.norm", "norm")), TWO)
     front = lambda **more: Model(attn=attn, start=in_front, **more)

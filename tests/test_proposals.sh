@@ -31,6 +31,8 @@ names() {
     case $1 in
     --set) grep -qE "(^|$word)$key=((.*$word)?$value($word|\$)|[NMS]($word|\$))" "$work/err" ;;
     --img-size) grep -q -- "--img-size HxW" "$work/err" ;;
+    --rename) grep -qF -- "--rename '$2'" "$work/err" ||
+        grep -qF -- "--rename '$key=${value#*.}'" "$work/err" ;; # without the path of all
     *) grep -qF -- "$1 '$2'" "$work/err" ;;
     esac
 }

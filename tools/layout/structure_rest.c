@@ -106,6 +106,11 @@ void structure_list_names(const structure_parts *p, const structure_part *part,
     }
 }
 
+/* With or without the path that all tensors share. */
+static bool has_name(const structure_part *part, const char *name) {
+    return !strcmp(part->path, name) || !strcmp(part->inner, name);
+}
+
 /* A part that --rename gives a name of ours has that role, or none. */
 static bool take_names(const structure_parts *p, report *r) {
     char shape[SHAPE_TEXT_SIZE];
@@ -114,7 +119,7 @@ static bool take_names(const structure_parts *p, report *r) {
     for (i = 0; i < p->count; i++) {
         structure_part *part = &p->parts[i];
         if (!is_open(part) || !is_renamed(p, part)) continue;
-        for (k = 0; k < COUNT(ours) && strcmp(part->path, ours[k].name) != 0;) k++;
+        for (k = 0; k < COUNT(ours) && !has_name(part, ours[k].name);) k++;
         if (k == COUNT(ours)) continue;
         if (misfit(p, part, k))
             return report_fail(
@@ -138,7 +143,7 @@ static bool check_names(const structure_parts *p, report *r) {
     int i;
     for (i = 0; i < p->count; i++) {
         const structure_part *part = &p->parts[i];
-        const char *name = part->block < 0 ? part->path : part->inner + strspn(part->inner, ".");
+        const char *name = part->inner + strspn(part->inner, ".");
         if (part->block > 0 || !part->role || !is_renamed(p, part) ||
             !strncmp(name, part->role, strlen(name)))
             continue;
