@@ -61,6 +61,14 @@ try "$convert" narrow --ignore visual_projectiom.weight --set num_classes=0 -o n
 is 1
 err 'text: expected 8 values, as of an image, found 12'
 missing new.vit
+mkdir early
+sed 's/"<|startoftext|>"/"<|endoftext|>_"/; s/"<|endoftext|>"/"<|startoftext|>"/; s/<|endoftext|>_/<|endoftext|>/' \
+    clip/vocab.json >early/vocab.json
+cp clip/merges.txt early
+try "$convert" clip --tokenizer early -o new.vit
+is 1
+err 'early: the text encoder reads the token with the largest id, .* in 521; found 520'
+missing new.vit
 mkdir large
 printf '{"<|startoftext|>": 0, "<|endoftext|>": 99999}' >large/vocab.json
 cp clip/merges.txt large

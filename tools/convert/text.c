@@ -217,6 +217,13 @@ bool text_read_tokenizer(text_encoder *text, const char *path, const json_value 
     if (!tokenizer_build(&from, &text->tokenizer, r)) return false;
     if (vit_tokenizer_open(text->tokenizer.data, text->tokenizer.size, &t) != VIT_OK)
         return report_fail(r, "%s: the tokenizer cannot be read back", path);
+    if (c->pool == VIT_POOL_ARGMAX && t.end != t.num_ids - 1)
+        return report_fail(
+            r,
+            "%s: the text encoder reads the token with the largest id, so a text has "
+            "to end in %d; found %d. MetaCLIP 2's tokenizer is such; this version of "
+            "vit.h has none for it",
+            path, t.num_ids - 1, t.end);
     return t.num_ids <= c->vocab_size ||
            report_fail(r,
                        "%s: expected ids below %d, the rows of the text encoder's table, found %d",
