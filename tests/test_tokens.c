@@ -418,6 +418,35 @@ static void test_precompiled(const char *folder) {
     CHECK(remove(path) == 0 && remove(json) == 0);
 }
 
+/* open_clip's cleaning for SigLIP, without transformers' tokenizer behind it. */
+static void test_canonical(void) {
+    tokenizer_blob blob = build("tests/data/tokens/siglip/spiece.model", TEXT_CANONICALIZE, 64);
+    static const char *const texts[] = { "A DOG_on  the &amp; Beach!\n", "a dog on the beach" };
+    vit_tokenizer t;
+    int ids[2][64], n[2];
+    CHECK(vit_tokenizer_open(blob.data, blob.size, &t) == VIT_OK);
+    for (int i = 0; i < 2; i++)
+        CHECK(tokenize(&t, texts[i], strlen(texts[i]), ids[i], &n[i], NULL) == VIT_OK);
+    CHECK(n[0] == n[1] && memcmp(ids[0], ids[1], sizeof ids[0]) == 0);
+    free(blob.data);
+}
+
+/* A vocabulary whose pieces are plain text, not GPT-2's characters. */
+static void test_plain_pieces(const char *folder) {
+    tokenizer_source from = { 0 };
+    tokenizer_blob blob;
+    report r = report_make();
+    char path[256];
+    write_file(folder, "vocab.json", "{\"a b\": 0, \"<|startoftext|>\": 1, \"<|endoftext|>\": 2}");
+    write_file(folder, "merges.txt", "#version: 0.2\n");
+    from.path = folder;
+    CHECK(!tokenizer_build(&from, &blob, &r) && strstr(r.text, "'a b' is not written in GPT-2"));
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, i ? "merges.txt" : "vocab.json");
+        CHECK(remove(path) == 0);
+    }
+}
+
 int main(int argc, char **argv) {
     static const struct {
         const char *name, *path;
@@ -452,12 +481,14 @@ int main(int argc, char **argv) {
         if (i == 0 || i == 3 || i == 5 || i == 9) test_hostile(&blob, hard);
         free(blob.data);
     }
+    test_canonical();
     if (mkdtemp(folder)) {
         test_refused(folder);
         test_facts(folder);
         test_precompiled(folder);
         test_spiece(folder);
         test_damaged(folder);
+        test_plain_pieces(folder);
         CHECK(remove(folder) == 0);
     }
     return test_summary();
