@@ -12,8 +12,13 @@ let asked = '';                     // the words that the list is sorted by
 let answers = new Map();            // { cosine, fits } of photos
 
 const shown = (text) => (text.length > 60 ? `${text.slice(0, 57)}...` : text);
-const cutText = (cut, context) => `has ${cut} token${cut === 1 ? '' : 's'} more than the model `
-    + `reads, ${context}: its end is left out.`;
+/** What the embedding of a text has left out; '' if nothing is to be said. */
+function remarkOn(name, { cut, misread }, context) {
+    const more = `${cut} token${cut === 1 ? '' : 's'} more than the model reads, ${context}`;
+    return [cut ? `${name} has ${more}: its end is left out.` : '',
+        misread ? `${name} looks like UTF-8 read as Windows-1252; it is used as it is.` : '']
+        .filter(Boolean).join(' ');
+}
 
 function tell(id, text, wrong = false) {
     byId(id).textContent = text;
@@ -50,15 +55,14 @@ async function find() {
     }
     try {
         const keys = photos.map(({ key }) => key);
-        const { cosines, fits, cut, context } = await engine.ask('find', { keys, text },
+        const { cosines, fits, note, context } = await engine.ask('find', { keys, text },
             { latest: 'find' });
         answers = new Map(photos.map((photo, i) => [photo, { cosine: cosines[i] }]));
         list();
         const count = `${photos.length} photo${photos.length === 1 ? '' : 's'}`;
-        const remarks = [fits.includes(true) ? `${count} by "${shown(text)}", the best first.`
-            : `No photo fits "${shown(text)}"; the nearest is first.`];
-        if (cut) remarks.push(`This text ${cutText(cut, context)}`);
-        tell('found-note', remarks.join(' '));
+        const remarks = fits.includes(true) ? `${count} by "${shown(text)}", the best first.`
+            : `No photo fits "${shown(text)}"; the nearest is first.`;
+        tell('found-note', `${remarks} ${remarkOn('This text', note, context)}`.trim());
     } catch (error) {
         if (!(error instanceof Superseded)) tell('found-note', `${error.message}.`, true);
     }
@@ -114,12 +118,12 @@ async function submitNaming(event) {
     forgive();
     try {
         const naming = readNaming();
-        const { cuts, context } = await engine.ask('name', naming, { latest: 'name' });
+        const { notes, context } = await engine.ask('name', naming, { latest: 'name' });
         state.naming = naming.texts.length ? naming : null;
         byId('naming').classList.toggle('named', Boolean(state.naming));
-        const { texts } = naming, cut = cuts.findIndex((one) => one > 0);
-        tell('naming-note', cut < 0 ? ''
-            : `"${shown(texts[cut])}" ${cutText(cuts[cut], context)}`);
+        const { texts } = naming;
+        const remarks = texts.map((text, i) => remarkOn(`"${shown(text)}"`, notes[i], context));
+        tell('naming-note', remarks.find(Boolean) ?? '');
         say(texts.length ? `Classes: ${shown(texts.join(', '))}` : 'The classes are removed');
         emit('named');
     } catch (error) {

@@ -375,23 +375,23 @@ const answers = {
             progress(`Class ${i + 1} of ${texts.length}`, i, texts.length);
             return textOf(text, templates);
         });
-        const embeddings = found.map(({ embedding }) => embedding), cuts = found.map(({ cut }) => cut);
+        const embeddings = found.map(({ embedding }) => embedding), notes = found.map(({ cut, misread }) => ({ cut, misread }));
         const { context } = words;
         naming = texts.length ? { texts, embeddings } : null;
-        return { context, cuts };
+        return { context, notes };
     },
 
     /** Cosines of a text to photos, and what the model makes of them. */
     async find({ keys, text }) {
         const { scale, bias, sigmoid, context } = await openWords();
-        const { embedding, cut } = textOf(text);
+        const { embedding, ...note } = textOf(text);
         const cosines = [];
         for (const [i, key] of keys.entries()) {
             progress(`Find: photo ${i + 1} of ${keys.length}`, i, keys.length);
             cosines.push(model.cosine(jointOf(await outputsOf(key)), embedding));
         }
         const fits = cosines.map((cosine) => (sigmoid ? scale * cosine + bias : cosine) > 0);
-        return { cosines, fits, cut, context };
+        return { cosines, fits, note, context };
     },
 
     convert,

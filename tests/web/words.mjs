@@ -173,6 +173,10 @@ async function states() {
         await note('#found-note', /^Type what the photos should show\.$/);
         await find(visited, LONG);
         await note('#found-note', /first\. This text has 19 tokens more than the model reads, 9/);
+        await find(visited, 'CafÃ© aâ‚¬');
+        await note('#found-note', /\. This text looks like UTF-8 read as Windows-1252; it is used/);
+        await find(visited, 'Ça là, São Paulo');
+        await note('#found-note', /^(?!.*Windows).* first\./);
         await page.locator('#find-words').evaluate((field) => { field.value = 'a\ud800cat'; });
         await press('Find');
         await page.locator('#found-note.bad').waitFor();
@@ -185,6 +189,8 @@ async function states() {
         await note('#naming-note', /^"cat" is there twice\.$/);
         await name(visited, `cat, ${LONG}`);
         await note('#naming-note', /^"one two .* seven" has 19 tokens more/);
+        await name(visited, 'cat, cafÃ©');
+        await note('#naming-note', /^"cafÃ©" looks like UTF-8 read as Windows-1252/);
         await page.locator('#naming summary').click();
         await page.locator('#template').fill('a photo');
         await press('Name');

@@ -8,6 +8,8 @@ export interface TextEmbedding {
     ids: number;
     /** How many tokens were left out at the end, because they exceed the context. */
     cut: number;
+    /** The text looks like UTF-8 that was decoded as Windows-1252; it is used as it is. */
+    misread: boolean;
 }
 
 /** A text encoder, in its own memory. It runs on the calling thread. */

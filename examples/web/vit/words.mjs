@@ -12,6 +12,10 @@ import { loadModule, openSource } from './load.mjs';
 
 const GAP = '{}';
 
+/** UTF-8 that was decoded as Windows-1252, by the rule of tools/infer/words.c. */
+const HIGH = '[\u0080-\u00bf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]';
+const MISREAD = new RegExp(`[ÂÃ]${HIGH}|[à-ï]${HIGH}{2}|[ð-ô]${HIGH}{3}`, 'u');
+
 /** In double, and rounded, as by vit_normalize. */
 function normalize(vector) {
     const length = Math.sqrt(vector.reduce((sum, value) => sum + value * value, 0));
@@ -85,7 +89,8 @@ export class Words {
             engine.bytes(start, bytes.length).set(bytes);
             engine.attempt('embed', this.#handle, start, bytes.length, vector, at);
             const [ids, cut] = engine.doubles(at, 2);
-            return { embedding: normalize(engine.floats(vector, dim).slice()), ids, cut };
+            return { embedding: normalize(engine.floats(vector, dim).slice()), ids, cut,
+                     misread: MISREAD.test(text) };
         });
     }
 
@@ -95,7 +100,8 @@ export class Words {
         const sum = new Float32Array(this.dim);
         for (const { embedding } of all) embedding.forEach((value, i) => { sum[i] += value; });
         return { embedding: normalize(sum), ids: Math.max(...all.map(({ ids }) => ids)),
-                 cut: Math.max(...all.map(({ cut }) => cut)) };
+                 cut: Math.max(...all.map(({ cut }) => cut)),
+                 misread: all.some(({ misread }) => misread) };
     }
 
     logits(vector, embeddings) {
