@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Vision transformers that people wrote themselves. Each is converted and must give PyTorch's
 # logits, or is refused with a message. tests/make_own.py wrote the cases; tests/make_evidence.py
-# wrote those whose files hold more than tensors. Run from the root of the repository.
+# wrote those whose files hold more than tensors, tests/make_code.py those with their Python. Run from the root of the repository.
 #
 #     BIN=. bash tests/test_own.sh [CASE...]
 set -u
@@ -60,7 +60,7 @@ reports() {
 "${CC:-cc}" -std=c99 -O1 tests/compare_npy.c -lm -o "$work/compare_npy" 2>"$work/err" ||
     fail "compare_npy does not compile"
 
-for DATA in tests/data/evidence tests/data/own; do
+for DATA in tests/data/evidence tests/data/code tests/data/own; do
 while IFS='|' read -r name file options result; do
     name=$(trim "$name") file=$(trim "$file") options=$(trim "$options") result=$(trim "$result")
     wanted "$name" || continue

@@ -69,6 +69,8 @@ static int convert(arguments *a) {
     } else if (!convert_run(&a->convert, c, &r)) {
         const bool planned = a->convert.plan && mapping_plan_names(&c->blueprint);
         status = CLI_FAILED;
+        if (c->blueprint.facts.told.code[0])
+            report_error(PROGRAM, NULL, "the code says %s", c->blueprint.facts.told.code);
         if (a->json) convert_report_failure_json(c, planned, &r);
         else if (planned) mapping_print(&c->blueprint);
         if (findings_only_ask(&c->blueprint.found) && !a->convert.strict)
@@ -229,6 +231,10 @@ int main(int argc, char **argv) {
           &a.convert.rename, 0, 0 },
         { 0, "ignore", "PATTERN", "drop unknown tensors of such names; may be repeated", CLI_LIST,
           &a.convert.ignore, 0, 0 },
+        { 0, "code", "FILE",
+          "the author's Python (.py, .ipynb) or a folder, read as text; none; default:\n"
+          "what lies beside the checkpoint and in the folder above it",
+          CLI_TEXT, &a.convert.code, 0, 0 },
         { 0, "tokenizer", "FILE", "of the text encoder: a file or folder, or none to leave it out",
           CLI_TEXT, &a.convert.tokenizer, 0, 0 },
         { 0, "weights", "NAME", "which of several state dicts in the file: model, model_ema ...",

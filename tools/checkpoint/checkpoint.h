@@ -89,6 +89,7 @@ typedef struct checkpoint_attribute {
     const char *module; /* path, as in the names of its tensors; "": the model */
     const char *name;   /* "num_heads", "eps"; "class"; "config.num_heads" */
     const char *value;  /* as text: "12", "1e-05", "true", "(16, 16)" */
+    const char *where;  /* "model.py:41: nn.ReLU()" of an author's code; otherwise NULL */
 } checkpoint_attribute;
 
 /* === Open and close === */

@@ -164,6 +164,7 @@ bool checkpoint_add_attribute(checkpoint *c, const char *module, const char *nam
     attribute.module = checkpoint_keep_module(c, module);
     attribute.name = memory_copy_text(&c->memory, name, name_size);
     attribute.value = memory_copy_text(&c->memory, value, value_size);
+    attribute.where = NULL;
     if (!attribute.module || !attribute.name || !attribute.value) return report_no_memory(r);
     attributes[c->attribute_count++] = attribute;
     c->attribute_bytes += name_size + value_size;

@@ -25,6 +25,7 @@ typedef struct convert_options {
     const char *checkpoint, *output;
     const char *config, *arch, *labels; /* NULL if not given */
     const char *weights;                /* name of one of several state dicts, or NULL */
+    const char *code;         /* the author's Python: a file or folder, "none", or NULL: found */
     const char *tokenizer;    /* a file or folder, "none", or NULL: beside the checkpoint */
     const char *img_size;     /* as given, for the provenance; or NULL */
     int in_chans, patch_size; /* 0: the checkpoint's */
@@ -50,6 +51,7 @@ typedef struct facts {
     settings_seen seen;       /* from the tensors */
     attributes_told told;     /* from the model, besides its tensors */
     patch_request wanted;     /* by options */
+    code_found code;          /* in the author's Python */
 } facts;
 
 /* Facts from a configuration and a name that are no settings. */
@@ -103,6 +105,30 @@ typedef struct conversion {
     conversion_photos photos;
     written written;
 } conversion;
+
+/* === code.c: reads the author's Python as text and never runs it ===
+ * It follows the constructor of each class, with the arguments of its calls. The class whose modules
+ * have the names of most tensors is the model's; without one that has at least 70 % of them, nothing
+ * is read. */
+
+typedef struct code_file {
+    const char *name; /* for messages */
+    const char *text;
+    size_t size;
+} code_file;
+
+/* False for code that is too long, or without memory. Free *out with code_free in any case. */
+bool code_read(const checkpoint *c, const code_file *files, int count, code_found *out, report *r);
+void code_free(code_found *found);
+
+/* Turns a notebook into the lines of its code cells, in place; false if it is none. */
+bool code_from_notebook(char *text, size_t *size);
+
+/* Reads --code, or the files beside the checkpoint and in the folder above it, while the tensors
+ * have their own names. */
+bool code_find(const convert_options *o, const checkpoint *c, code_found *found, report *r);
+/* Puts it into f->all and f->told, after attributes_put and before layout_inspect. */
+void code_use(const convert_options *o, const checkpoint *c, facts *f);
 
 /* === weights.c: writes the plan's tensors, from the checkpoint or a calibration ===
  * Memory holds at most 16 rows, or one resampled tensor. */

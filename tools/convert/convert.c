@@ -510,6 +510,23 @@ static bool take_failure(blueprint *b, report *r) {
     return true;
 }
 
+/* The weights overrule the code, and a pair may: both are said. */
+static void see_code(const convert_options *o, facts *f) {
+    const settings *code = &f->told.by_code, *tensors = &f->all[FROM_TENSORS];
+    char told[32], seen[32];
+    int key;
+    for (key = 0; key < SETTING_COUNT; key++) {
+        if (!code->given[key]) continue;
+        if (o->match_input && tensors->value[key] == code->value[key])
+            f->seen.by_default[key] = true;
+        if (tensors->value[key] < code->value[key] || tensors->value[key] > code->value[key])
+            text_append(f->told.code, sizeof f->told.code, "; but the weights have %s=%s, not %s",
+                        setting_rows[key].name,
+                        setting_text((setting_key)key, tensors->value[key], seen),
+                        setting_text((setting_key)key, code->value[key], told));
+    }
+}
+
 /* Two layers of a head have nothing between them, by their places or by the code. */
 static void see_head(const structure *s, facts *f) {
     settings *tensors = &f->all[FROM_TENSORS];
@@ -532,15 +549,18 @@ static bool resolve(const convert_options *o, photo_decoder *decoder, blueprint 
     size_t i;
     bool inspected;
     settings_start(&f->all[FROM_TENSORS], "the tensors");
-    if (!find_layout(o, b->checkpoint, &b->structure, f, r) ||
+    if (!code_find(o, b->checkpoint, &f->code, r) ||
+        !find_layout(o, b->checkpoint, &b->structure, f, r) ||
         !read_config(o, b->checkpoint, f->all, &b->description, r) ||
         !find_arch(o, f->all, &b->description, r) || !match_prepare(o, f, &b->match, r) ||
         !attributes_put(b->checkpoint, layout_patch_weight(&f->map), f->all, &f->told, r))
         return false;
+    code_use(o, b->checkpoint, f);
     inspected = layout_inspect(&f->map, f->all, &f->seen, &failure);
     f->seen.is_batch_second = f->told.batch_second;
     f->seen.size_is_hint = f->told.size_is_hint;
     f->seen.activation_doubt = f->told.activation_doubt;
+    see_code(o, f);
     see_head(&b->structure, f);
     if (!layout_check_names(&f->map, f->all, &o->ignore, found, r)) return false;
     if (!inspected && !findings_take(found, &failure)) return report_no_memory(r);
@@ -579,6 +599,7 @@ static void free_blueprint(blueprint *b) {
     layout_free_plan(&b->plan);
     layout_free_map(&b->facts.map);
     structure_free(&b->structure);
+    code_free(&b->facts.code);
     findings_free(&b->found);
     config_free(&b->description.config);
     labels_free(&b->labels.list);

@@ -19,7 +19,7 @@
 
 /* === Notes === */
 
-enum { MAX_NOTES = 12 }; /* there are 8 kinds of notes, each at most once */
+enum { MAX_NOTES = 12 }; /* there are 9 kinds of notes, each at most once */
 
 typedef struct note_list {
     char text[MAX_NOTES][REPORT_SIZE + 32]; /* each can hold the text of a report */
@@ -36,6 +36,8 @@ static void collect_notes(const blueprint *b, note_list *notes) {
     if (b->facts.told.text[0])
         snprintf(add_note(notes), sizeof notes->text[0], "the checkpoint says %s",
                  b->facts.told.text);
+    if (b->facts.told.code[0])
+        snprintf(add_note(notes), sizeof notes->text[0], "the code says %s", b->facts.told.code);
     if (stored->first_rows)
         snprintf(add_note(notes), sizeof notes->text[0],
                  "pos_embed has %d rows, of which the first %d are used",

@@ -13,11 +13,12 @@ enum { PATH_SIZE = 1200 };
 typedef struct vote {
     bool given, disputed;
     double value;
-    const char *module, *name; /* of the first statement */
+    const char *module, *name, *where; /* of the first statement */
 } vote;
 
 typedef struct walk {
     const checkpoint *checkpoint;
+    const code_found *code;   /* whose attributes are read; NULL: those of the checkpoint */
     const char *patch_weight; /* weight that reads patches, or NULL */
     char blocks[PATH_SIZE];   /* path before the number of a block: "encoder.layers." */
     bool has_blocks;
@@ -37,6 +38,16 @@ static void cast_vote(vote *v, double value, const checkpoint_attribute *a) {
     v->value = value;
     v->module = a->module;
     v->name = a->name;
+    v->where = a->where;
+}
+
+static size_t attribute_count(const walk *w) {
+    return w->code ? w->code->count : checkpoint_attribute_count(w->checkpoint);
+}
+
+static const checkpoint_attribute *attribute_at(const walk *w, size_t i) {
+    if (!w->code) return checkpoint_attribute_at(w->checkpoint, i);
+    return i < w->code->count ? &w->code->items[i] : NULL;
 }
 
 static bool is_one_of(const char *name, const char *const *names, size_t count) {
@@ -60,27 +71,24 @@ static bool continues(const char *path, const char *prefix, size_t length) {
 
 /* The number of attributes, from this one on, in modules of that list. Modules come depth first, so
  * they are consecutive. */
-static size_t count_run(const checkpoint *c, size_t first, size_t length) {
-    const char *prefix = checkpoint_attribute_at(c, first)->module;
+static size_t count_run(const walk *w, size_t first, size_t length) {
+    const char *prefix = attribute_at(w, first)->module;
     size_t i = first;
-    while (i < checkpoint_attribute_count(c) &&
-           continues(checkpoint_attribute_at(c, i)->module, prefix, length))
-        i++;
+    while (i < attribute_count(w) && continues(attribute_at(w, i)->module, prefix, length)) i++;
     return i - first;
 }
 
 /* Looks at the lists that begin here. *most becomes the largest number of attributes in one. With
  * `least`, w->blocks becomes the longest prefix of a list with at least that many. */
 static void look_at_lists(walk *w, size_t at, size_t least, size_t *most) {
-    const checkpoint *c = w->checkpoint;
-    const char *path = checkpoint_attribute_at(c, at)->module;
-    const char *before = at > 0 ? checkpoint_attribute_at(c, at - 1)->module : "";
+    const char *path = attribute_at(w, at)->module;
+    const char *before = at > 0 ? attribute_at(w, at - 1)->module : "";
     size_t length;
     for (length = 0; path[length]; length++) {
         size_t count;
         if (length > 0 && path[length - 1] != '.') continue;
         if (!continues(path, path, length) || continues(before, path, length)) continue;
-        count = count_run(c, at, length);
+        count = count_run(w, at, length);
         if (count > *most) *most = count;
         if (least == 0 || count < least || length >= sizeof w->blocks) continue;
         if (w->has_blocks && length <= strlen(w->blocks)) continue;
@@ -94,9 +102,8 @@ static void look_at_lists(walk *w, size_t at, size_t least, size_t *most) {
  * one that has nearly as many. */
 static void find_blocks(walk *w) {
     size_t i, most = 0, none = 0;
-    for (i = 0; i < checkpoint_attribute_count(w->checkpoint); i++) look_at_lists(w, i, 0, &most);
-    for (i = 0; i < checkpoint_attribute_count(w->checkpoint); i++)
-        look_at_lists(w, i, most - most / 3, &none);
+    for (i = 0; i < attribute_count(w); i++) look_at_lists(w, i, 0, &most);
+    for (i = 0; i < attribute_count(w); i++) look_at_lists(w, i, most - most / 3, &none);
 }
 
 static bool is_in_blocks(const walk *w, const char *module) {
@@ -278,12 +285,12 @@ static bool is_unknown_activation(const char *text) {
 
 /* True if the GELU of this module, or of this attribute of it, is the tanh form. The attribute that
  * shows it comes later. */
-static bool is_by_tanh(const checkpoint *c, size_t at) {
-    const checkpoint_attribute *a = checkpoint_attribute_at(c, at), *b;
+static bool is_by_tanh(const walk *w, size_t at) {
+    const checkpoint_attribute *a = attribute_at(w, at), *b;
     char name[128];
     snprintf(name, sizeof name, "%.100s%sapproximate", strcmp(a->name, "class") ? a->name : "",
              strcmp(a->name, "class") ? "." : "");
-    for (; (b = checkpoint_attribute_at(c, at)) != NULL && !strcmp(a->module, b->module); at++)
+    for (; (b = attribute_at(w, at)) != NULL && !strcmp(a->module, b->module); at++)
         if (!strcmp(b->name, name)) return !strcmp(b->value, "tanh");
     return false;
 }
@@ -299,7 +306,7 @@ static void see_head_activation(walk *w, const checkpoint_attribute *a, size_t a
     plain_activation(a->value, plain);
     if (!strcmp(plain, "sigmoid")) return; /* at the end */
     if (read_activation(a->value, &value)) {
-        if (value < VIT_GELU_TANH && is_by_tanh(w->checkpoint, at)) value = VIT_GELU_TANH;
+        if (value < VIT_GELU_TANH && is_by_tanh(w, at)) value = VIT_GELU_TANH;
         found = setting_find_word(SETTING_REPRESENTATION_ACTIVATION,
                                   setting_text(SETTING_ACTIVATION, value, word));
     } else if (!strcmp(plain, "tanh")) {
@@ -313,7 +320,7 @@ static void see_activation(walk *w, size_t at) {
     static const char *const names[] = {
         "class", "activation", "act", "act_fn", "activation_fn", "act_layer", "hidden_act",
     };
-    const checkpoint_attribute *a = checkpoint_attribute_at(w->checkpoint, at);
+    const checkpoint_attribute *a = attribute_at(w, at);
     const bool by_code = !strcmp(a->name, "code.activation");
     double value;
     if (!is_in_blocks(w, a->module)) {
@@ -324,7 +331,7 @@ static void see_activation(walk *w, size_t at) {
     else if (by_code && !w->unknown_code) w->unknown_code = a;
     if (!is_one_of(a->name, names, COUNT(names))) return;
     if (read_activation(a->value, &value)) {
-        if (value < VIT_GELU_TANH && is_by_tanh(w->checkpoint, at)) value = VIT_GELU_TANH;
+        if (value < VIT_GELU_TANH && is_by_tanh(w, at)) value = VIT_GELU_TANH;
         cast_vote(&w->activation, value, a);
     } else if (w->has_blocks && is_unknown_activation(a->value)) {
         w->unknown_activation = a;
@@ -434,8 +441,8 @@ static void see_end(walk *w, const checkpoint_attribute *a) {
 static void see_attributes(walk *w) {
     const char *module = NULL, *class = "";
     size_t i;
-    for (i = 0; i < checkpoint_attribute_count(w->checkpoint); i++) {
-        const checkpoint_attribute *a = checkpoint_attribute_at(w->checkpoint, i);
+    for (i = 0; i < attribute_count(w); i++) {
+        const checkpoint_attribute *a = attribute_at(w, i);
         if (!module || strcmp(a->module, module) != 0)
             class = strcmp(a->name, "class") ? "" : a->value;
         module = a->module;
@@ -463,7 +470,7 @@ static void see_metadata(walk *w) {
     size_t i;
     for (i = 0; i < checkpoint_metadata_count(w->checkpoint); i++) {
         const checkpoint_metadata_entry *entry = checkpoint_metadata(w->checkpoint, i);
-        checkpoint_attribute a = { "", NULL, NULL };
+        checkpoint_attribute a = { "", NULL, NULL, NULL };
         a.name = entry->key;
         a.value = entry->value;
         const bool had_size = w->height.given;
@@ -497,13 +504,21 @@ static bool heads_divide(const walk *w, const vote *v) {
     return !found;
 }
 
+/* The code is used only where the file itself says nothing. */
 static void put(const vote *v, setting_key key, settings *tensors, attributes_told *told) {
-    char value[32];
-    if (!v->given || v->disputed) return;
+    char text[32];
+    const char *value;
+    if (!v->given || v->disputed || (v->where && tensors->given[key])) return;
     settings_put(tensors, key, v->value);
-    text_append(told->text, sizeof told->text, "%s%s=%s (%.60s%s%.60s)", *told->text ? ", " : "",
-                setting_rows[key].name, setting_text(key, v->value, value), v->module,
-                v->module[0] ? "." : "", v->name);
+    if (v->where) settings_put(&told->by_code, key, v->value);
+    value = setting_text(key, v->value, text);
+    if (v->where)
+        text_append(told->code, sizeof told->code, "%s%s=%s (%s)", *told->code ? ", " : "",
+                    setting_rows[key].name, value, v->where);
+    else
+        text_append(told->text, sizeof told->text, "%s%s=%s (%.60s%s%.60s)",
+                    *told->text ? ", " : "", setting_rows[key].name, value, v->module,
+                    v->module[0] ? "." : "", v->name);
 }
 
 /* Counts calls, not definitions. */
@@ -557,52 +572,82 @@ static bool refuse_cut(const walk *w, const settings all[FROM_COUNT], report *r)
                        w->stride.module);
 }
 
-bool attributes_put(const checkpoint *c, const char *patch, settings all[FROM_COUNT],
-                    attributes_told *told, report *r) {
-    settings *tensors = &all[FROM_TENSORS];
-    walk w;
-    const vote *heads;
-    memset(&w, 0, sizeof w);
-    memset(told, 0, sizeof *told);
-    w.checkpoint = c;
-    w.patch_weight = patch;
-    find_blocks(&w);
-    see_attributes(&w);
-    see_metadata(&w);
-    heads = w.heads.given ? &w.heads : &w.model_heads;
-    if (!heads->given || heads_divide(&w, heads)) put(heads, SETTING_NUM_HEADS, tensors, told);
-    else
+/* Puts the settings that all statements agree on. */
+static void put_all(walk *w, settings *tensors, attributes_told *told) {
+    const vote *heads = w->heads.given ? &w->heads : &w->model_heads;
+    if (!heads->given || heads_divide(w, heads)) put(heads, SETTING_NUM_HEADS, tensors, told);
+    else if (!heads->where)
         text_append(told->text, sizeof told->text,
                     "num_heads=%.0f (%.60s%s%.60s) does not divide any weight: not used",
                     heads->value, heads->module, heads->module[0] ? "." : "", heads->name);
-    put(&w.eps, SETTING_NORM_EPS, tensors, told);
-    put(&w.scale, SETTING_ATTN_SCALE, tensors, told);
-    w.norm_first.value = w.norm_first.value > 0 ? VIT_BLOCK_PRE_NORM : VIT_BLOCK_POST_NORM;
-    put(&w.norm_first, SETTING_BLOCK_TYPE, tensors, told);
-    told->activation_doubt = doubt_activation(&w);
+    put(&w->eps, SETTING_NORM_EPS, tensors, told);
+    put(&w->scale, SETTING_ATTN_SCALE, tensors, told);
+    w->norm_first.value = w->norm_first.value > 0 ? VIT_BLOCK_PRE_NORM : VIT_BLOCK_POST_NORM;
+    put(&w->norm_first, SETTING_BLOCK_TYPE, tensors, told);
     if (!told->activation_doubt)
-        put(w.code_activation.given ? &w.code_activation : &w.activation, SETTING_ACTIVATION,
+        put(w->code_activation.given ? &w->code_activation : &w->activation, SETTING_ACTIVATION,
             tensors, told);
-    put(&w.patch, SETTING_PATCH_SIZE, tensors, told);
-    put_stride(&w, tensors, told);
-    put(&w.order, SETTING_PATCH_ORDER, tensors, told);
-    put(&w.chans, SETTING_IN_CHANS, tensors, told);
-    if (!w.height.disputed && !w.width.disputed) {
-        put(&w.height, SETTING_IMG_HEIGHT, tensors, told);
-        put(&w.width, SETTING_IMG_WIDTH, tensors, told);
+    put(&w->patch, SETTING_PATCH_SIZE, tensors, told);
+    put_stride(w, tensors, told);
+    put(&w->order, SETTING_PATCH_ORDER, tensors, told);
+    put(&w->chans, SETTING_IN_CHANS, tensors, told);
+    if (!w->height.disputed && !w->width.disputed) {
+        told->size_is_hint = w->size_by_option ||
+                             (w->height.where && !tensors->given[SETTING_IMG_HEIGHT]);
+        put(&w->height, SETTING_IMG_HEIGHT, tensors, told);
+        put(&w->width, SETTING_IMG_WIDTH, tensors, told);
     }
-    told->size_is_hint = w.size_by_option;
-    put(&w.head_activation, SETTING_REPRESENTATION_ACTIVATION, tensors, told);
+    put(&w->head_activation, SETTING_REPRESENTATION_ACTIVATION, tensors, told);
+    put(&w->pool, SETTING_POOL, tensors, told);
+    if (w->end.given && !w->end.disputed && told->end == MODEL_END_NONE)
+        told->end = (model_end)w->end.value;
+    w->end.value = VIT_HEAD_SIGMOID;
+    if (told->end == MODEL_END_SIGMOID) put(&w->end, SETTING_HEAD_ACTIVATION, tensors, told);
+    if (w->batch_first.given)
+        told->batch_second = w->batch_first.disputed || w->batch_first.value < 1;
+    if (!told->batch_second) {
+        w->batch_first.value = VIT_ATTENTION_ALL;
+        put(&w->batch_first, SETTING_ATTENTION, tensors, told);
+    }
+}
+
+static void start(walk *w, const checkpoint *c, const char *patch, const code_found *code) {
+    memset(w, 0, sizeof *w);
+    w->checkpoint = c;
+    w->code = code;
+    w->patch_weight = patch;
+    find_blocks(w);
+    see_attributes(w);
+}
+
+bool attributes_put(const checkpoint *c, const char *patch, settings all[FROM_COUNT],
+                    attributes_told *told, report *r) {
+    walk w;
+    memset(told, 0, sizeof *told);
+    start(&w, c, patch, NULL);
+    see_metadata(&w);
+    told->activation_doubt = doubt_activation(&w);
+    put_all(&w, &all[FROM_TENSORS], told);
     told->head_is_plain = w.has_blocks && !strcmp(checkpoint_kind(c), "TorchScript") &&
                           !w.head_activation.given && !w.head_activation.disputed;
-    put(&w.pool, SETTING_POOL, tensors, told);
-    if (w.end.given && !w.end.disputed) told->end = (model_end)w.end.value;
-    w.end.value = VIT_HEAD_SIGMOID;
-    if (told->end == MODEL_END_SIGMOID) put(&w.end, SETTING_HEAD_ACTIVATION, tensors, told);
-    told->batch_second = w.batch_first.given && (w.batch_first.disputed || w.batch_first.value < 1);
-    if (!told->batch_second) {
-        w.batch_first.value = VIT_ATTENTION_ALL;
-        put(&w.batch_first, SETTING_ATTENTION, tensors, told);
-    }
     return refuse_activation(&w, all, r) && refuse_cut(&w, all, r);
+}
+
+void code_put(const checkpoint *c, const char *patch, const code_found *found,
+              settings all[FROM_COUNT], attributes_told *told) {
+    settings *tensors = &all[FROM_TENSORS];
+    walk w;
+    int i;
+    start(&w, c, patch, found);
+    put_all(&w, tensors, told);
+    if (!tensors->mean_count && !tensors->std_count && found->mean_count) {
+        tensors->mean_count = found->mean_count;
+        tensors->std_count = found->std_count;
+        for (i = 0; i < VIT_MAX_CHANS; i++) {
+            tensors->mean[i] = found->mean[i];
+            tensors->std[i] = found->std[i];
+        }
+        text_append(told->code, sizeof told->code, "%smean and std (%s)", *told->code ? ", " : "",
+                    found->normalize);
+    }
 }

@@ -2,6 +2,7 @@
 #ifndef DETECT_H
 #define DETECT_H
 
+#include "base/memory.h"
 #include "base/text.h"
 #include "checkpoint/checkpoint.h"
 #include "layout/rules.h"
@@ -58,6 +59,8 @@ typedef enum model_end {
 
 typedef struct attributes_told {
     char text[REPORT_SIZE]; /* "num_heads=3 (blocks.0.attn.num_heads), ..."; "" for none */
+    char code[REPORT_SIZE]; /* "activation=relu (model.py:41: nn.ReLU()), ..." of --code */
+    settings by_code;       /* these settings */
     /* True for an encoder layer of torch.nn without batch_first. If it is given [batch, tokens, D],
      * it attends over the batch; only the code of forward() shows its input. */
     bool batch_second;
@@ -73,6 +76,25 @@ typedef struct attributes_told {
  * or patches that vit.h lacks, unless a higher source gives others. */
 bool attributes_put(const checkpoint *c, const char *patch, settings all[FROM_COUNT],
                     attributes_told *told, report *r);
+
+/* === Settings from the author's Python === */
+
+/* What convert/code.c read of the class that makes the tensors. */
+typedef struct code_found {
+    checkpoint_attribute *items; /* as those of a whole saved model, each with its line */
+    size_t count, capacity;
+    const char *model;         /* "model.py:90: ViT(dim=64)"; NULL: no class fits */
+    bool shapes_differ;        /* its calls make other shapes: their numbers were not read */
+    int mean_count, std_count; /* of transforms.Normalize; 0: none, or several */
+    double mean[VIT_MAX_CHANS], std[VIT_MAX_CHANS];
+    const char *normalize; /* its line */
+    memory_arena memory;
+} code_found;
+
+/* Puts what the code says into all[FROM_TENSORS], as attributes_put does, where the file itself
+ * says nothing. Call it after attributes_put and before layout_inspect. */
+void code_put(const checkpoint *c, const char *patch, const code_found *found,
+              settings all[FROM_COUNT], attributes_told *told);
 
 /* === Settings that the tensors show === */
 

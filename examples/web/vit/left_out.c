@@ -1,6 +1,6 @@
 /* left_out.c - the parts of vit-convert that a page omits because every byte is fetched: decoders
- * of images and their users, C headers, topics of --help, the names of ImageNet's classes and
- * tokenizers.
+ * of images and their users, C headers, topics of --help, the names of ImageNet's classes,
+ * tokenizers and Python.
  * Requests for them print a message.
  */
 #include <string.h>
@@ -103,7 +103,18 @@ bool tokenizer_exists(const char *path) {
 
 const char *tokenizer_absence(void) { return "this build reads no tokenizers"; }
 
+bool code_find(const convert_options *o, const checkpoint *c, code_found *found, report *r) {
+    (void)c, (void)found;
+    return !o->code || report_fail(r, "--code: this build reads no Python");
+}
+
+void code_use(const convert_options *o, const checkpoint *c, facts *f) {
+    (void)o, (void)c, (void)f;
+}
+
 /* === There is nothing to free === */
+
+void code_free(code_found *found) { (void)found; }
 
 void photo_decoder_close(photo_decoder *decoder) { (void)decoder; }
 
