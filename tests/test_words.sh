@@ -90,6 +90,9 @@ quiet err
 out '^texts\.npy: 3 texts, 12 values each$'
 printf 'the cat\na dog\nin the cat\n' >expected
 same texts.txt expected
+try "$embed" -m clip.vit --texts texts.list -o nowhere/texts.npy
+is 1
+err 'nowhere/texts\.npy'
 try sh -c "'$embed' -m clip.vit --texts - -o piped.npy --json <texts.list"
 is 0
 json 3 texts
