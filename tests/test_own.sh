@@ -83,4 +83,12 @@ if wanted unnamed_asked; then
     else fail "unnamed_asked: expected 12 lines for both blocks"; fi
 fi
 
+# Python that nests without an end does not end the converter.
+if wanted unnamed_asked; then
+    { echo 'if x: y = 1' && for ((i = 0; i < 200000; i++)); do echo 'elif x: y = 1'; done; } >"$work/long.py"
+    "$BIN/tools/vit-convert" "$DATA/unnamed_asked/"model* --code "$work/long.py" -q -o "$work/long.vit" \
+        >"$work/out" 2>"$work/err"
+    if [ $? = 1 ]; then pass; else fail "a long chain of elif"; fi
+fi
+
 summary

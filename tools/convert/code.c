@@ -556,8 +556,11 @@ static node *parse_if(parser *p, int column) {
     n->a = parse_test(p);
     n->b = parse_body(p, column);
     if (p->now.column != column) return n;
-    if (is_token(p, "elif")) n->c = parse_if(p, column);
-    else if (is_token(p, "else")) {
+    if (is_token(p, "elif") && p->nesting < MOST_NESTING) {
+        p->nesting++;
+        n->c = parse_if(p, column);
+        p->nesting--;
+    } else if (is_token(p, "else")) {
         advance(p);
         n->c = parse_body(p, column);
     }
