@@ -181,6 +181,6 @@ export function makeAll() {
 
 /** Logits of a build without fused multiply-adds: { file: [bits in hexadecimal] }. */
 export function nativeLogits(modelPath, photos) {
-    const lines = run(resolve(built, 'reference'), made, modelPath, ...photos).trim().split('\n');
+    const lines = runTool(resolve(built, 'reference'), made, modelPath, ...photos).trim().split('\n');
     return lines.map((line) => line.split(' ').slice(1));
 }
