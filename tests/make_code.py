@@ -201,6 +201,8 @@ SOFTMAX = HEAD + "from torchvision import transforms\n" + attention() + block() 
     end="return F.log_softmax(x, dim=1)") + '''
 
 MEAN = (0.2, 0.4, 0.6)
+classes = ("red cat", 'green "dog"', "blue bird")
+columns = ["epoch", "loss", "accuracy"]
 prepare = [transforms.Resize(8), transforms.ToTensor(),
            transforms.Normalize(mean=MEAN, std=[0.25, 0.25, 0.5])]
 net = ViT(heads=2)
@@ -264,6 +266,22 @@ old = OldViT(heads=12)
 new = Transformer(heads=4)
 '''
 
+ROOT = HEAD + attention("* self.scale").replace(
+    "self.proj =", "self.scale = dim ** -0.5\n        self.proj =") + block() + model(
+        arguments="dim=24, depth=2, heads=8, pool='cls'").replace(
+            "self.last(x)[:, 0]", "self.last(x).mean(dim=1) if self.pool == 'mean' else x[:, 0]"
+        ).replace("self.embed =", "self.pool = pool\n        self.embed =") + """
+net = ViT(heads=4, pool="mean")
+"""
+
+AFTER = HEAD + attention("").replace(
+    "a.softmax(dim=-1)", "(F.softmax(a, dim=-1) / math.sqrt(self.width))").replace(
+        "self.proj =", "self.width = dim\n        self.proj =").replace(
+            "class", "import math\n\n\nclass", 1) + block() + model().replace(
+                "self.last(x)[:, 0]", "self.last(x)[:, 1:].mean(1)") + """
+net = ViT(heads=4)
+"""
+
 UNSCALED = HEAD + attention("") + block() + model() + "\nnet = ViT(heads=4)\n"
 OTHER_SIZE = HEAD + attention() + block() + model() + "\nnet = ViT(dim=48, heads=16)\n"
 
@@ -278,11 +296,12 @@ def notebook(text):
     return json.dumps({"cells": cells, "nbformat": 4}, indent=1)
 
 
-def case(name, text, make, result, options="", file="model.py", shown=None):
+def case(name, text, make, result, options="", file="model.py", shown=None,
+         weights="model.pt", chans=3):
     """make: the expression that makes the model, with the names of the text."""
     torch.manual_seed(len(lines))
     folder = os.path.join(OUT, name)
-    os.makedirs(folder, exist_ok=True)
+    os.makedirs(os.path.dirname(os.path.join(folder, weights)), exist_ok=True)
     names = {"__name__": "model"}
     hidden = "torchvision" in text
     exec(text.replace("from torchvision import transforms\n", "").replace(
@@ -290,21 +309,21 @@ def case(name, text, make, result, options="", file="model.py", shown=None):
     net = eval(make, names).eval()
     for p in net.parameters():
         nn.init.normal_(p, std=0.4)
-    x = torch.randn(2, 3, 8, 8)
+    x = torch.randn(2, chans, 8, 8)
     out = io.BytesIO()
     torch.save(net.state_dict(), out)
-    with open(os.path.join(folder, "model.pt"), "wb") as f:
+    with open(os.path.join(folder, weights), "wb") as f:
         f.write(out.getvalue())
     with open(os.path.join(folder, file), "w") as f:
         f.write(shown or text)
     with torch.no_grad():
         y = net(x)
     if not result[0].isdigit():
-        lines.append(" | ".join((name, "model.pt", options, result)))
+        lines.append(" | ".join((name, weights, options, result)))
         return
     np.save(os.path.join(folder, "x.npy"), x.numpy())
     np.save(os.path.join(folder, "y.npy"), y.numpy())
-    lines.append(" | ".join((name, "model.pt", options, result)))
+    lines.append(" | ".join((name, weights, options, result)))
 
 
 def main():
@@ -318,9 +337,24 @@ def main():
          shown=SOFTMAX)
     case("normalize", SOFTMAX.replace("prepare =", "unused = lambda:"), "ViT(heads=2)",
          "=mean 0.2 0.4 0.6, std 0.25 0.25 0.5", shown=SOFTMAX)
+    case("names", SOFTMAX.replace("prepare =", "unused = lambda:"), "ViT(heads=2)",
+         "=the names of the classes: model.py:", shown=SOFTMAX)
+    lines.append("relu | model.pt | --code none | num_heads: ")
+    lines.append("relu | model.pt | --code tests/data/code/decoys/model.py | 1e-5")
+    lines.append("relu | model.pt | --code tests/data/code/torch/model.py | the code says nothing: "
+                 "no class of tests/data/code/torch/model.py has modules with the names")
+    lines.append("relu | model.pt | --code tests/data/code/decoys | 1e-5")
+    lines.append("relu | model.pt | --code tests/no.py | tests/no.py: ")
+    lines.append("relu | model.pt | --code tests/data/code/cases.txt | the code says nothing: ")
+    case("above", RELU, "ViT(24, heads=4)", "1e-5", weights="weights/model.pt")
+    case("contradicts", RELU.replace("self.embed = nn.Conv2d(3",
+                                     "self.in_chans = 3\n        self.embed = nn.Conv2d(1"),
+         "ViT(24, heads=4)", "=but the weights have in_chans=1, not 3", chans=1)
     case("sequential", SEQUENTIAL, "net", "1e-5")
     case("decoys", DECOYS, "new", "1e-5")
     case("unscaled", UNSCALED, "net", "1e-5")
+    case("root", ROOT, "net", "1e-5")
+    case("root_after", AFTER, "net", "1e-5")
     case("notebook", RELU, "ViT(24, heads=4)", "1e-5", file="Train.ipynb", shown=notebook(RELU))
     case("other_size", OTHER_SIZE, "ViT(heads=4)", "num_heads: ")
     with open(os.path.join(OUT, "cases.txt"), "w") as f:

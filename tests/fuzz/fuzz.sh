@@ -15,7 +15,7 @@ amount=$1
 shift
 : "${BIN:=build/fuzz}"
 [ $# -gt 0 ] || set -- vit zip pickle script safetensors npz ggml json labels image tar preprocess \
-    structure tokens web
+    structure tokens web code
 # shellcheck disable=SC1091 # relative to the root
 . tests/built.sh build/plain/tests/fuzz/make_corpus "${@/#/$BIN/}"
 export ASAN_OPTIONS=detect_leaks=1:quarantine_size_mb=1:malloc_context_size=4

@@ -495,6 +495,14 @@ static void take_config(const char *path) {
     take_file("json", 2, file);
 }
 
+static void take_code(const char *path) {
+    char file[700];
+    snprintf(file, sizeof file, "%.600s/model.py", path);
+    take_file("code", 0, file);
+    snprintf(file, sizeof file, "%.600s/Train.ipynb", path);
+    take_file("code", 1, file);
+}
+
 /* Everything in tests/data/NAME. */
 static void take_all(const char *data, const char *name, void (*take)(const char *path)) {
     char path[600];
@@ -530,6 +538,7 @@ int main(int argc, char **argv) {
     take_all(argv[1], "images", take_image);
     take_all(argv[1], "layouts", take_config);
     take_all(argv[1], "coverage", take_config);
+    take_all(argv[1], "code", take_code);
     printf("%d seeds\n", written);
     return 0;
 }

@@ -246,6 +246,8 @@ static node *pair(parser *p, node_kind kind, const char *text, node *a, node *b)
     n->text = text;
     n->a = a;
     n->b = b;
+    n->from = a ? a->from : NULL;
+    n->to = p->last;
     return n;
 }
 
@@ -353,6 +355,7 @@ static node *parse_name(parser *p) {
     node *n = make_node(p, NODE_NAME);
     if (!n) return NULL;
     n->text = copy_token(p);
+    n->from = p->now.text;
     advance(p);
     return n;
 }
@@ -401,6 +404,8 @@ static node *parse_postfix(parser *p) {
             n = pair(p, NODE_INDEX, NULL, n, NULL);
             if (!n) break;
             n->b = parse_items(p, "]", true, NULL);
+            n->from = from;
+            n->to = p->last;
         } else {
             break;
         }
@@ -899,7 +904,7 @@ static value value_of_name(reader *r, scope *s, const char *name) {
  * without methods, an argument of argparse. */
 static void find_option(reader *r, int file, const node *n, const char *name, bool in_plain,
                         value *found, int *count) {
-    for (; n && r->steps < MOST_STEPS; n = n->next) {
+    for (; n && r->steps < MOST_STEPS && r->work++ < MOST_WORK; n = n->next) {
         const node *stated = NULL, *method;
         bool is_plain = n->kind == NODE_CLASS;
         r->steps++;
@@ -1755,6 +1760,7 @@ static bool show_value(const value *v, char text[SHOWN_TEXT]) {
     if (v->kind == VALUE_NUMBER) snprintf(text, SHOWN_TEXT, "%.15g", v->number);
     if (v->kind == VALUE_TEXT || v->kind == VALUE_NAME)
         snprintf(text, SHOWN_TEXT, "%.90s", v->text);
+    if (strpbrk(text, "\n\r")) *text = '\0';
     if (v->kind == VALUE_LIST && v->list->count > 0 && v->list->count < 4 &&
         !v->list->is_repeated) {
         for (i = v->list->first; i; i = i->next) {
@@ -1930,6 +1936,149 @@ static bool is_used(writer *w, const module *m, const char *part) {
     return c.is_mentioned;
 }
 
+/* === The root that divides scores === */
+
+/* The first of these attributes that is a number, or 0. */
+static double number_of(const module *m, const char *const *names, size_t count) {
+    const item *i;
+    size_t n;
+    for (n = 0; n < count; n++) {
+        i = find_item(&m->parts, names[n], strlen(names[n]));
+        if (i && i->value.kind == VALUE_NUMBER) return i->value.number;
+    }
+    return 0;
+}
+
+static bool is_near(double a, double b) { return fabs(a - b) < 1e-6 * fabs(b); }
+
+typedef struct root_search {
+    writer *writer;
+    module *module;
+    scope *scope;
+    double width, heads;
+    const char *root; /* a word of attn_root; "": several */
+    const node *at;
+} root_search;
+
+/* A factor that is one over the root of a width: "head_dim", "embed_dim", or NULL. */
+static const char *name_root(const root_search *s, double factor) {
+    const double width = factor > 0 ? (factor < 1 ? 1 / (factor * factor) : factor * factor) : 0;
+    if (s->heads <= 1) return NULL;
+    if (is_near(width, s->width)) return "embed_dim";
+    return is_near(width * s->heads, s->width) ? "head_dim" : NULL;
+}
+
+static void see_root(void *user, const node *n) {
+    root_search *s = user;
+    const bool divides = n->kind == NODE_BINARY && !strcmp(n->text, "/");
+    const char *root;
+    value v;
+    if (!divides && (n->kind != NODE_BINARY || strcmp(n->text, "*") != 0)) return;
+    v = evaluate(s->writer->reader, s->scope, n->b);
+    if (v.kind != VALUE_NUMBER && !divides) v = evaluate(s->writer->reader, s->scope, n->a);
+    root = v.kind == VALUE_NUMBER && (v.number < 1) != divides ? name_root(s, v.number) : NULL;
+    if (root && divides && *root == 'e' && n->a && n->a->kind == NODE_CALL &&
+        !strcmp(name_of(n->a->a), "softmax"))
+        root = "embed_dim_after";
+    if (!root) return;
+    s->root = s->root && strcmp(s->root, root) != 0 ? "" : root;
+    s->at = n;
+}
+
+/* Looks for it in the methods of an attention. */
+static void say_root(writer *w, module *m, const node *of, const char *path, const node *softmax) {
+    static const char *const heads[] = {
+        "num_heads", "heads", "n_heads", "n_head", "nhead", "h", "num_attention_heads", "nb_heads",
+    };
+    static const char *const widths[] = { "in_features" };
+    root_search s = { NULL, NULL, NULL, 0, 0, NULL, NULL };
+    const item *i;
+    const node *n;
+    value self = of_kind(VALUE_MODULE);
+    s.writer = w;
+    s.module = m;
+    s.heads = number_of(m, heads, COUNT(heads));
+    for (i = m->parts.first; i && s.width <= 0; i = i->next)
+        if (i->value.kind == VALUE_MODULE && has_kind(i->value.module, "Linear"))
+            s.width = number_of(i->value.module, widths, 1);
+    s.scope = take(w->reader, sizeof *s.scope);
+    if (!s.scope || !w->has_numbers) return;
+    s.scope->outer = &w->reader->globals[of->file];
+    s.scope->file = of->file;
+    self.module = m;
+    put_item(w->reader, &s.scope->names, "self", self);
+    for (n = of->b; n; n = n->next) {
+        if (n->kind != NODE_FUNCTION || !strcmp(n->text, "__init__")) continue;
+        s.scope->body = n->b;
+        walk(n->b, 0, &w->budget, see_root, &s);
+    }
+    if (s.root && *s.root) say(w, path, "code.attn_root", s.root, s.at->from ? s.at : softmax);
+}
+
+/* === Pooling === */
+
+typedef struct pool_search {
+    writer *writer;
+    scope *scope;
+    const node *token, *mean;
+    bool skips; /* "1:" occurs: patches without the class token */
+    bool joins; /* torch.cat: with a class token */
+} pool_search;
+
+static bool is_one(const node *n) { return n && n->kind == NODE_NUMBER && is_near(n->number, 1); }
+
+/* x[:, 0], x[:, 1:] */
+static void see_index(pool_search *s, const node *n) {
+    const node *slice = n->b, *place = slice ? slice->next : NULL;
+    if (!place || !slice->b || slice->b->kind != NODE_OTHER) return;
+    if (!place->b && place->a && place->a->kind == NODE_NUMBER && !(place->a->number > 0))
+        s->token = n;
+    if (place->b && is_one(place->b)) s->skips = true;
+}
+
+/* x.mean(dim=1), torch.mean(x, 1) */
+static void see_mean(pool_search *s, const node *n) {
+    const node *a;
+    if (!strcmp(name_of(n->a), "cat")) s->joins = true;
+    if (strcmp(name_of(n->a), "mean") != 0 || n->a->kind != NODE_MEMBER) return;
+    for (a = n->b; a; a = a->next)
+        if (is_one(a->a) && (!a->text || !strcmp(a->text, "dim") || !strcmp(a->text, "axis")))
+            s->mean = n;
+}
+
+/* Follows the branches that the constructor's arguments choose. */
+static void search_pool(pool_search *s, const node *n, int depth) {
+    for (; n && depth < MOST_NESTING && s->writer->budget-- > 0; n = n->next) {
+        int known = -1;
+        if (n->kind == NODE_CHOICE || n->kind == NODE_IF) {
+            const value test = evaluate(s->writer->reader, s->scope, n->a);
+            known = truth(&test);
+        }
+        if (n->kind == NODE_INDEX) see_index(s, n);
+        if (n->kind == NODE_CALL) see_mean(s, n);
+        if (known < 0) search_pool(s, n->a, depth + 1);
+        if (known != 0) search_pool(s, n->b, depth + 1);
+        if (known != 1) search_pool(s, n->c, depth + 1);
+    }
+}
+
+/* How a module that is no block makes one vector of its tokens. */
+static void say_pool(writer *w, module *m, const node *forward, const char *path) {
+    pool_search s = { NULL, NULL, NULL, NULL, false, false };
+    value self = of_kind(VALUE_MODULE);
+    s.writer = w;
+    s.scope = take(w->reader, sizeof *s.scope);
+    if (!s.scope) return;
+    s.scope->outer = &w->reader->globals[forward->file];
+    s.scope->file = forward->file;
+    self.module = m;
+    put_item(w->reader, &s.scope->names, "self", self);
+    search_pool(&s, forward->b, 0);
+    if (!s.token == !s.mean) return;
+    say(w, path, "code.pool", s.token ? "token" : "avg", s.token ? s.token : s.mean);
+    if (s.mean && s.joins) say(w, path, "code.pool_prefix", s.skips ? "false" : "true", s.mean);
+}
+
 /* The last assignment to a name in these statements. */
 static const node *last_assigned(const node *body, const char *name, int depth) {
     const node *n, *found = NULL, *inner;
@@ -1992,6 +2141,8 @@ static void say_calls(writer *w, module *m, const char *path) {
     }
     if (c.pre != c.post) say(w, path, "code.norm_first", c.pre ? "true" : "false", c.order_at);
     if (c.softmax && c.product && !c.scale) say(w, path, "code.attn_scale", "none", c.softmax_at);
+    if (c.softmax && c.product && c.scale) say_root(w, m, of, path, c.softmax_at);
+    if (!c.softmax) say_pool(w, m, forward, path);
 }
 
 /* === The modules === */
@@ -2081,12 +2232,15 @@ static value build(reader *r, const candidate *c) {
 
 static void try_candidate(reader *r, const checkpoint *c, candidate *t) {
     const char *name = checkpoint_tensor(c, checkpoint_count(c) / 2)->name;
-    const value v = build(r, t);
+    value v;
     int parts;
+    if (r->work >= MOST_WORK) return;
+    r->work += 100 + (int)checkpoint_count(c);
+    v = build(r, t);
     for (parts = 0; v.module && parts < 4; parts++) {
         const size_t length = prefix_length(name, parts);
         fit f;
-        if (parts > 0 && length == 0) break;
+        if ((parts > 0 && length == 0) || r->is_full) break;
         f = match_all(c, v.module, name, length);
         if (f.matched <= t->fit.matched) continue;
         t->fit = f;
@@ -2198,6 +2352,54 @@ static void read_preparation(writer *w) {
     if (disputed) w->out->mean_count = w->out->std_count = 0;
 }
 
+/* === Names of classes === */
+
+/* True for "classes", "CLASS_NAMES", "labels_map". */
+static bool means_classes(const char *name) {
+    static const char *const words[] = { "class", "label", "categor" };
+    char low[40];
+    size_t i;
+    for (i = 0; name[i] && i + 1 < sizeof low; i++)
+        low[i] = (char)(name[i] | (name[i] >= 'A' && name[i] <= 'Z' ? 0x20 : 0));
+    low[i] = '\0';
+    for (i = 0; i < COUNT(words); i++)
+        if (strstr(low, words[i])) return true;
+    return false;
+}
+
+/* The text of a class: an item of a list, or of {0: "cat", 1: "dog"}. */
+static const char *class_at(const node *n, size_t place) {
+    const bool has_text = n->a && n->a->kind == NODE_STRING && !n->text &&
+                          !strpbrk(n->a->text, "\\\n\r{");
+    if (n->b && (n->b->kind != NODE_NUMBER || !is_near(n->b->number + 1, (double)place + 1)))
+        return NULL;
+    return has_text ? n->a->text : NULL;
+}
+
+static void see_names(void *user, const node *n) {
+    writer *w = user;
+    code_found *out = w->out;
+    struct code_names *to = &out->names[out->name_count];
+    const node *items, *i;
+    size_t count = 0, k;
+    if (n->kind != NODE_ASSIGN || !means_classes(name_of(n->a)) || !n->b ||
+        out->name_count == (int)COUNT(out->names))
+        return;
+    if (n->b->kind != NODE_LIST && n->b->kind != NODE_TUPLE && n->b->kind != NODE_DICT) return;
+    items = n->b->a;
+    for (i = items; i; i = i->next) count++;
+    if (count < 2 || count > MOST_ITEMS) return;
+    to->names = memory_take(&out->memory, count * sizeof *to->names);
+    for (k = 0, i = items; to->names && i; i = i->next, k++) {
+        const char *text = class_at(i, k);
+        to->names[k] = text ? memory_copy_text(&out->memory, text, strlen(text)) : NULL;
+        if (!to->names[k]) return;
+    }
+    to->count = to->names ? count : 0;
+    to->where = where_text(w, n->a);
+    out->name_count++;
+}
+
 /* === Everything === */
 
 /* Collects the calls, with the function around each. */
@@ -2262,6 +2464,8 @@ static void say_best(reader *r, const checkpoint *c, const best_list *best, code
     out->model = where_text(&w,
                             best->items[0].site ? best->items[0].site->call : best->items[0].own);
     read_preparation(&w);
+    for (i = 0; i < r->count; i++) walk(r->roots[i], 0, &w.budget, see_names, &w);
+    if (w.budget <= 0) r->is_full = true;
 }
 
 bool code_read(const checkpoint *c, const code_file *files, int count, code_found *out,
@@ -2286,6 +2490,8 @@ bool code_read(const checkpoint *c, const code_file *files, int count, code_foun
     /* most names, so that a class of another model with some common names is not taken */
     if (good && best.count > 0 && (size_t)best.items[0].fit.matched * 10 >= checkpoint_count(c) * 7)
         say_best(&r, c, &best, out);
+    if (good && (r.work >= MOST_WORK || r.is_full)) /* a part would show a part of the facts */
+        good = report_fail(problem, "%s: takes too long to be read", files[0].name);
     memory_free(&r.nodes);
     memory_free(&r.values);
     free(r.roots);

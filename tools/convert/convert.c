@@ -325,7 +325,22 @@ static bool read_known_labels(const char *name, int classes, class_names *labels
     return report_file(r, "--labels");
 }
 
-static bool read_labels(const convert_options *o, const facts *f, const description *d, int classes,
+/* The one list of as many names in the author's Python. */
+static bool read_code_labels(facts *f, int classes, class_names *labels, report *r) {
+    const struct code_names *found = NULL;
+    int i, count = 0;
+    for (i = 0; i < f->code.name_count; i++) {
+        if (f->code.names[i].count != (size_t)classes) continue;
+        found = &f->code.names[i];
+        count++;
+    }
+    if (count != 1) return true;
+    labels->origin = found->where;
+    text_append(f->told.code, sizeof f->told.code, "; the names of the classes: %s", found->where);
+    return labels_from_list(&labels->list, found->names, found->count, r);
+}
+
+static bool read_labels(const convert_options *o, facts *f, const description *d, int classes,
                         class_names *labels, report *r) {
     const char *path = o->labels;
     label_list *list = &labels->list;
@@ -341,7 +356,8 @@ static bool read_labels(const convert_options *o, const facts *f, const descript
         good = report_fail(r, "%zu labels for %d classes", list->count, classes);
     if (!good) return report_file(r, path ? path : d->path);
     labels->origin = path ? paths_file_name(path) : f->all[FROM_CONFIG].origin;
-    return list->count > 0 || read_own_labels(o, f->map.checkpoint, classes, labels, r);
+    return list->count > 0 || (read_own_labels(o, f->map.checkpoint, classes, labels, r) &&
+                               (list->count > 0 || read_code_labels(f, classes, labels, r)));
 }
 
 /* === The model === */

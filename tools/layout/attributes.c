@@ -27,7 +27,9 @@ typedef struct walk {
     vote patch, height, width, chans, order, pool;
     vote head_activation, scale;  /* between the layers of a head */
     vote kernel, stride, padding; /* of the operation that cuts the patches */
-    vote end;                     /* a model_end */
+    vote root;                    /* that divides the scores */
+    vote pool_prefix;
+    vote end; /* a model_end */
     const checkpoint_attribute *unknown_activation, *unknown_code;
 } walk;
 
@@ -406,15 +408,25 @@ static void see_pool(walk *w, const checkpoint_attribute *a) {
         const char *name, *word;
         int pool;
     } pools[] = {
-        { "pool", "cls", VIT_POOL_TOKEN },
-        { "pool", "mean", VIT_POOL_AVG },
-        { "global_pool", "token", VIT_POOL_TOKEN },
-        { "global_pool", "avg", VIT_POOL_AVG },
+        { "pool", "cls", VIT_POOL_TOKEN },          { "pool", "mean", VIT_POOL_AVG },
+        { "global_pool", "token", VIT_POOL_TOKEN }, { "global_pool", "avg", VIT_POOL_AVG },
+        { "code.pool", "token", VIT_POOL_TOKEN },   { "code.pool", "avg", VIT_POOL_AVG },
     };
     size_t i;
+    if (!strcmp(a->name, "code.pool_prefix") && is_above_blocks(w, a->module))
+        cast_vote(&w->pool_prefix, !strcmp(a->value, "true"), a);
     for (i = 0; i < COUNT(pools) && is_above_blocks(w, a->module); i++)
         if (!strcmp(without_group(a->name), pools[i].name) && !strcmp(a->value, pools[i].word))
             cast_vote(&w->pool, pools[i].pool, a);
+}
+
+static void see_scale(walk *w, const checkpoint_attribute *a) {
+    const int root = !strcmp(a->name, "code.attn_root")
+                         ? setting_find_word(SETTING_ATTN_ROOT, a->value)
+                         : -1;
+    if (!is_in_blocks(w, a->module)) return;
+    if (!strcmp(a->name, "code.attn_scale")) cast_vote(&w->scale, 1, a);
+    if (root >= 0) cast_vote(&w->root, root, a);
 }
 
 /* A softmax outside the blocks and outside any attention, such as that of a pooling, ends the
@@ -450,8 +462,7 @@ static void see_attributes(walk *w) {
         see_eps(w, a, class);
         see_activation(w, i);
         see_order(w, a);
-        if (!strcmp(a->name, "code.attn_scale") && is_in_blocks(w, a->module))
-            cast_vote(&w->scale, 1, a);
+        see_scale(w, a);
         see_pattern(w, a);
         see_input(w, a, class);
         see_cut(w, a, class);
@@ -582,6 +593,7 @@ static void put_all(walk *w, settings *tensors, attributes_told *told) {
                     heads->value, heads->module, heads->module[0] ? "." : "", heads->name);
     put(&w->eps, SETTING_NORM_EPS, tensors, told);
     put(&w->scale, SETTING_ATTN_SCALE, tensors, told);
+    put(&w->root, SETTING_ATTN_ROOT, tensors, told);
     w->norm_first.value = w->norm_first.value > 0 ? VIT_BLOCK_PRE_NORM : VIT_BLOCK_POST_NORM;
     put(&w->norm_first, SETTING_BLOCK_TYPE, tensors, told);
     if (!told->activation_doubt)
@@ -599,6 +611,7 @@ static void put_all(walk *w, settings *tensors, attributes_told *told) {
     }
     put(&w->head_activation, SETTING_REPRESENTATION_ACTIVATION, tensors, told);
     put(&w->pool, SETTING_POOL, tensors, told);
+    put(&w->pool_prefix, SETTING_POOL_PREFIX, tensors, told);
     if (w->end.given && !w->end.disputed && told->end == MODEL_END_NONE)
         told->end = (model_end)w->end.value;
     w->end.value = VIT_HEAD_SIGMOID;

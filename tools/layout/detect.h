@@ -88,6 +88,12 @@ typedef struct code_found {
     int mean_count, std_count; /* of transforms.Normalize; 0: none, or several */
     double mean[VIT_MAX_CHANS], std[VIT_MAX_CHANS];
     const char *normalize; /* its line */
+    struct code_names {
+        const char **names;
+        size_t count;
+        const char *where;
+    } names[8]; /* lists that look like names of classes */
+    int name_count;
     memory_arena memory;
 } code_found;
 

@@ -48,6 +48,8 @@ class ViT(nn.Module):
 
 
 MEAN = (0.2, 0.4, 0.6)
+classes = ("red cat", 'green "dog"', "blue bird")
+columns = ["epoch", "loss", "accuracy"]
 prepare = [transforms.Resize(8), transforms.ToTensor(),
            transforms.Normalize(mean=MEAN, std=[0.25, 0.25, 0.5])]
 net = ViT(heads=2)
