@@ -175,7 +175,8 @@ static const char notes[] =
     "model, TorchScript), a pickle of arrays, .npz, a file of vit.cpp; or a tar or folder with\n"
     "one of them.\n"
     "The names of its tensors identify the library: timm, transformers, torchvision, open_clip,\n"
-    "JAX, torch.nn, vit-pytorch or none of these. config.json in its folder is read.\n"
+    "JAX, torch.nn, vit-pytorch or none of these. config.json in its folder is read, and the\n"
+    "author's Python as text.\n"
     "\n"
     "More help: @ --help settings | match | types | names\n"
     "Exit status: 0, 1 if something failed or a setting is open, 2 for a wrong command line.\n";

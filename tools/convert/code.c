@@ -684,6 +684,7 @@ typedef struct list {
     item *first, *last;
     int count;
     bool is_repeated; /* positions after a repeated item are unknown */
+    bool is_open;     /* of arguments: others may come from an unknown dictionary */
 } list;
 
 typedef struct module {
@@ -958,7 +959,7 @@ static value value_of_option(reader *r, const char *name) {
 
 /* "*" and "**" are spread out. */
 static list collect(reader *r, scope *s, const node *arguments) {
-    list all = { NULL, NULL, 0, false };
+    list all = { NULL, NULL, 0, false, false };
     const int loops = r->loops;
     for (; arguments; arguments = arguments->next) {
         const char *key = arguments->text;
@@ -966,6 +967,7 @@ static list collect(reader *r, scope *s, const node *arguments) {
         const item *i;
         r->loops = 0;
         if (key && *key == '*') {
+            if (!v.list) all.is_open = true;
             for (i = v.list ? v.list->first : NULL; i; i = i->next) {
                 put_item(r, &all, v.kind == VALUE_DICT ? i->key : NULL, i->value);
                 if (all.last && v.kind == VALUE_LIST && i->is_repeated)
@@ -1006,7 +1008,8 @@ static void bind(reader *r, scope *s, const node *function, const list *all, boo
                 v = i->value;
                 is_given = true;
             }
-            if (!is_given && n->a) v = evaluate(r, &r->globals[function->file], n->a);
+            if (!is_given && all->is_open) v = value_of_option(r, n->text);
+            else if (!is_given && n->a) v = evaluate(r, &r->globals[function->file], n->a);
             place++;
         }
         put_item(r, &s->names, n->text, v);
@@ -2213,7 +2216,7 @@ typedef struct candidate {
 } candidate;
 
 static value build(reader *r, const candidate *c) {
-    static const list none = { NULL, NULL, 0, false };
+    static const list none = { NULL, NULL, 0, false, false };
     scope *s;
     list all;
     r->steps = r->depth = r->loops = r->modules = 0;
