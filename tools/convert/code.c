@@ -2684,3 +2684,33 @@ void code_use(const convert_options *o, const checkpoint *c, facts *f) {
                                        "were not used"
                                      : "");
 }
+
+void code_compare(const convert_options *o, facts *f) {
+    const settings *code = &f->told.by_code, *tensors = &f->all[FROM_TENSORS];
+    char told[32], seen[32];
+    int key;
+    for (key = 0; key < SETTING_COUNT; key++) {
+        if (!code->given[key]) continue;
+        if (o->match_input && tensors->value[key] == code->value[key])
+            f->seen.by_default[key] = true;
+        if (tensors->value[key] < code->value[key] || tensors->value[key] > code->value[key])
+            text_append(f->told.code, sizeof f->told.code, "; but the weights have %s=%s, not %s",
+                        setting_rows[key].name,
+                        setting_text((setting_key)key, tensors->value[key], seen),
+                        setting_text((setting_key)key, code->value[key], told));
+    }
+}
+
+bool code_labels(facts *f, int classes, label_list *names, const char **origin, report *r) {
+    const struct code_names *found = NULL;
+    int i, count = 0;
+    for (i = 0; i < f->code.name_count; i++) {
+        if (f->code.names[i].count != (size_t)classes) continue;
+        found = &f->code.names[i];
+        count++;
+    }
+    if (count != 1) return true;
+    *origin = found->where;
+    text_append(f->told.code, sizeof f->told.code, "; the names of the classes: %s", found->where);
+    return labels_from_list(names, found->names, found->count, r);
+}

@@ -129,6 +129,10 @@ bool code_from_notebook(char *text, size_t *size);
 bool code_find(const convert_options *o, const checkpoint *c, code_found *found, report *r);
 /* Puts it into f->all and f->told, after attributes_put and before layout_inspect. */
 void code_use(const convert_options *o, const checkpoint *c, facts *f);
+/* After layout_inspect: the weights overrule the code, and a pair may; both are said. */
+void code_compare(const convert_options *o, facts *f);
+/* Takes the one list of as many names; without one, nothing. */
+bool code_labels(facts *f, int classes, label_list *names, const char **origin, report *r);
 
 /* === weights.c: writes the plan's tensors, from the checkpoint or a calibration ===
  * Memory holds at most 16 rows, or one resampled tensor. */

@@ -325,21 +325,6 @@ static bool read_known_labels(const char *name, int classes, class_names *labels
     return report_file(r, "--labels");
 }
 
-/* The one list of as many names in the author's Python. */
-static bool read_code_labels(facts *f, int classes, class_names *labels, report *r) {
-    const struct code_names *found = NULL;
-    int i, count = 0;
-    for (i = 0; i < f->code.name_count; i++) {
-        if (f->code.names[i].count != (size_t)classes) continue;
-        found = &f->code.names[i];
-        count++;
-    }
-    if (count != 1) return true;
-    labels->origin = found->where;
-    text_append(f->told.code, sizeof f->told.code, "; the names of the classes: %s", found->where);
-    return labels_from_list(&labels->list, found->names, found->count, r);
-}
-
 static bool read_labels(const convert_options *o, facts *f, const description *d, int classes,
                         class_names *labels, report *r) {
     const char *path = o->labels;
@@ -356,8 +341,9 @@ static bool read_labels(const convert_options *o, facts *f, const description *d
         good = report_fail(r, "%zu labels for %d classes", list->count, classes);
     if (!good) return report_file(r, path ? path : d->path);
     labels->origin = path ? paths_file_name(path) : f->all[FROM_CONFIG].origin;
-    return list->count > 0 || (read_own_labels(o, f->map.checkpoint, classes, labels, r) &&
-                               (list->count > 0 || read_code_labels(f, classes, labels, r)));
+    return list->count > 0 ||
+           (read_own_labels(o, f->map.checkpoint, classes, labels, r) &&
+            (list->count > 0 || code_labels(f, classes, &labels->list, &labels->origin, r)));
 }
 
 /* === The model === */
@@ -526,23 +512,6 @@ static bool take_failure(blueprint *b, report *r) {
     return true;
 }
 
-/* The weights overrule the code, and a pair may: both are said. */
-static void see_code(const convert_options *o, facts *f) {
-    const settings *code = &f->told.by_code, *tensors = &f->all[FROM_TENSORS];
-    char told[32], seen[32];
-    int key;
-    for (key = 0; key < SETTING_COUNT; key++) {
-        if (!code->given[key]) continue;
-        if (o->match_input && tensors->value[key] == code->value[key])
-            f->seen.by_default[key] = true;
-        if (tensors->value[key] < code->value[key] || tensors->value[key] > code->value[key])
-            text_append(f->told.code, sizeof f->told.code, "; but the weights have %s=%s, not %s",
-                        setting_rows[key].name,
-                        setting_text((setting_key)key, tensors->value[key], seen),
-                        setting_text((setting_key)key, code->value[key], told));
-    }
-}
-
 /* Two layers of a head have nothing between them, by their places or by the code. */
 static void see_head(const structure *s, facts *f) {
     settings *tensors = &f->all[FROM_TENSORS];
@@ -576,7 +545,7 @@ static bool resolve(const convert_options *o, photo_decoder *decoder, blueprint 
     f->seen.is_batch_second = f->told.batch_second;
     f->seen.size_is_hint = f->told.size_is_hint;
     f->seen.activation_doubt = f->told.activation_doubt;
-    see_code(o, f);
+    code_compare(o, f);
     see_head(&b->structure, f);
     if (!layout_check_names(&f->map, f->all, &o->ignore, found, r)) return false;
     if (!inspected && !findings_take(found, &failure)) return report_no_memory(r);
