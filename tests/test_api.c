@@ -2008,7 +2008,8 @@ static void test_resize_refused(void) {
     check_refused(&b.model, 16385, 8, VIT_ERROR_ARGUMENT, "img_height is out of range");
     check_refused(&b.model, 8, 0x7fffffff, VIT_ERROR_ARGUMENT, "img_width is out of range");
     check_refused(&b.model, 3, 8, VIT_ERROR_ARGUMENT, "patch_size is larger than the image");
-    check_refused(&b.model, 2048, 2048, VIT_ERROR_ARGUMENT, "num_tokens, at most: expected 65536, found ");
+    check_refused(&b.model, 2048, 2048, VIT_ERROR_ARGUMENT,
+                  "num_tokens, at most: expected 65536, found ");
     bench_close(&b);
     o.config.patch_stride = 2;
     b = bench_open(&o);

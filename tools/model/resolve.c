@@ -664,11 +664,13 @@ static bool resolve_rope(resolver *m, report *r) {
 /* === Options that no tensor shows === For a plain ViT, such as Google's, DeiT, DINO and MAE,
  * timm's defaults are assumed; all others must state them. */
 
-/* True for names like timm's in a model of a size that timm lacks: its code may be anybody's. */
+/* True for names like timm's in a model of a size that timm lacks: its code may be anybody's, unless
+ * it has a feature of a published one, which BEiT, DINOv2 and DeiT-3 have. */
 static bool is_near_copy(const resolver *m) {
+    const vit_config *c = m->config;
+    if (c->has_rel_pos || c->has_layer_scale || c->num_reg_tokens) return false;
     return m->seen->is_timm && !m->all[FROM_NAME].given[SETTING_BLOCK_TYPE] &&
-           m->all[FROM_CONFIG].mean_count == 0 &&
-           !arch_has_size(m->config->embed_dim, m->config->depth);
+           m->all[FROM_CONFIG].mean_count == 0 && !arch_has_size(c->embed_dim, c->depth);
 }
 
 static bool resolve_norm(resolver *m, report *r) {
