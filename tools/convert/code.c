@@ -19,7 +19,8 @@
 enum {
     MOST_NESTING = 60,    /* of expressions, suites and calls */
     MOST_STEPS = 400000,  /* of one candidate */
-    MOST_WORK = 8000000,  /* of all */
+    MOST_WORK = 64000000, /* of all, in statements looked at */
+    WORK_OF_STEP = 8,
     MOST_ITEMS = 4096,    /* of a list */
     MOST_MODULES = 20000, /* of one candidate */
     MOST_CALLS = 16,      /* of one class */
@@ -356,6 +357,7 @@ static node *parse_name(parser *p) {
     if (!n) return NULL;
     n->text = copy_token(p);
     n->from = p->now.text;
+    n->to = p->now.text + p->now.size;
     advance(p);
     return n;
 }
@@ -716,7 +718,8 @@ typedef struct reader {
     scope *globals;
     int count;
     call_site *sites;
-    size_t site_count, site_capacity;
+    struct option *options;
+    size_t site_count, site_capacity, option_count, option_capacity;
     int steps, work, depth, loops, modules;
     bool is_full;
 } reader;
@@ -842,7 +845,7 @@ static void find_assigned(reader *r, scope *s, const node *body, const char *nam
                           int *count) {
     const node *n, *t;
     value v;
-    for (n = body; n; n = n->next) {
+    for (n = body; n && r->work++ < MOST_WORK; n = n->next) {
         if ((n->kind == NODE_CLASS || n->kind == NODE_FUNCTION) && !strcmp(n->text, name)) {
             *found = of_kind(n->kind == NODE_CLASS ? VALUE_CLASS : VALUE_FUNCTION);
             found->node = n;
@@ -901,57 +904,86 @@ static value value_of_name(reader *r, scope *s, const char *name) {
 
 /* === Options of programs === */
 
-/* True if the node states an option of that name: an entry of a dictionary, an attribute of a class
- * without methods, an argument of argparse. */
-static void find_option(reader *r, int file, const node *n, const char *name, bool in_plain,
-                        value *found, int *count) {
-    for (; n && r->steps < MOST_STEPS && r->work++ < MOST_WORK; n = n->next) {
-        const node *stated = NULL, *method;
-        bool is_plain = n->kind == NODE_CLASS;
-        r->steps++;
-        for (method = is_plain ? n->b : NULL; method; method = method->next)
-            if (method->kind == NODE_FUNCTION) is_plain = false;
-        if (n->kind == NODE_ASSIGN && in_plain && n->a && n->a->kind == NODE_NAME &&
-            !strcmp(n->a->text, name))
-            stated = n->b;
-        if (n->kind == NODE_ARGUMENT && n->b && n->b->kind == NODE_STRING &&
-            !strcmp(n->b->text, name))
-            stated = n->a;
-        if (n->kind == NODE_CALL && n->a && n->a->kind == NODE_MEMBER &&
-            !strcmp(n->a->text, "add_argument")) {
-            const node *a, *given = NULL;
-            bool is_it = false;
-            for (a = n->b; a; a = a->next) {
-                if (a->text && !strcmp(a->text, "default")) given = a->a;
-                if (!a->text && a->a && a->a->kind == NODE_STRING && a->a->text[0] == '-') {
-                    const char *x = a->a->text + strspn(a->a->text, "-"), *y = name;
-                    while (*x && (*x == *y || (*x == '-' && *y == '_'))) x++, y++;
-                    is_it = is_it || (!*x && !*y);
-                }
-            }
-            if (is_it) stated = given;
-        }
-        if (stated) {
-            const value v = evaluate(r, &r->globals[file], stated);
-            if (v.kind != VALUE_UNKNOWN && v.kind != VALUE_NAME) {
-                if (++*count == 1) *found = v;
-                else if (!is_same(found, &v)) *found = of_kind(VALUE_UNKNOWN);
-            }
-        }
-        if (++r->depth < MOST_NESTING) {
-            find_option(r, file, n->a, name, false, found, count);
-            find_option(r, file, n->b, name, is_plain, found, count);
-            find_option(r, file, n->c, name, false, found, count);
-        }
-        r->depth--;
-    }
+/* The options that the files state, in the order of their names. */
+typedef struct option {
+    const char *name;
+    const node *stated;
+} option;
+
+static bool add_option(reader *r, const char *name, const node *stated) {
+    option *grown = memory_grow(r->options, sizeof *grown, r->option_count, &r->option_capacity);
+    if (!grown) return false;
+    r->options = grown;
+    grown[r->option_count].name = name;
+    grown[r->option_count++].stated = stated;
+    return true;
 }
 
+/* parser.add_argument("--num-heads", default=4) */
+static bool add_argparse(reader *r, const node *call) {
+    const node *a, *given = NULL;
+    for (a = call->b; a; a = a->next)
+        if (a->text && !strcmp(a->text, "default")) given = a->a;
+    for (a = given ? call->b : NULL; a; a = a->next) {
+        char *name, *c;
+        if (a->text || !a->a || a->a->kind != NODE_STRING || a->a->text[0] != '-') continue;
+        name = memory_copy_text(&r->nodes, a->a->text, strlen(a->a->text));
+        if (!name) return false;
+        for (c = name; *c; c++)
+            if (*c == '-' && c > name + 1) *c = '_';
+        if (!add_option(r, name + strspn(name, "-"), given)) return false;
+    }
+    return true;
+}
+
+static bool has_methods(const node *own) {
+    const node *n;
+    for (n = own->b; n; n = n->next)
+        if (n->kind == NODE_FUNCTION) return true;
+    return false;
+}
+
+/* Collects entries of dictionaries, attributes of classes without methods, and argparse's. */
+static bool find_options(reader *r, const node *n, bool in_plain, int depth) {
+    for (; n && depth < 4 * MOST_NESTING; n = n->next) {
+        const bool is_plain = n->kind == NODE_CLASS && !has_methods(n);
+        bool good = true;
+        if (n->kind == NODE_ASSIGN && in_plain && n->a && n->a->kind == NODE_NAME)
+            good = add_option(r, n->a->text, n->b);
+        if (n->kind == NODE_ARGUMENT && n->b && n->b->kind == NODE_STRING)
+            good = add_option(r, n->b->text, n->a);
+        if (n->kind == NODE_CALL && n->a && n->a->kind == NODE_MEMBER &&
+            !strcmp(n->a->text, "add_argument"))
+            good = add_argparse(r, n);
+        if (!good || !find_options(r, n->a, false, depth + 1) ||
+            !find_options(r, n->b, is_plain, depth + 1) || !find_options(r, n->c, false, depth + 1))
+            return false;
+    }
+    return true;
+}
+
+static int compare_options(const void *a, const void *b) {
+    return strcmp(((const option *)a)->name, ((const option *)b)->name);
+}
+
+/* Unknown if the files state several values. */
 static value value_of_option(reader *r, const char *name) {
     value found = of_kind(VALUE_UNKNOWN);
-    int i, count = 0;
-    for (i = 0; i < r->count && r->depth < MOST_NESTING; i++)
-        find_option(r, i, r->roots[i], name, false, &found, &count);
+    size_t low = 0, high = r->option_count;
+    int count = 0;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (strcmp(r->options[middle].name, name) < 0) low = middle + 1;
+        else high = middle;
+    }
+    for (; low < r->option_count && !strcmp(r->options[low].name, name); low++) {
+        const node *stated = r->options[low].stated;
+        const value v = stated ? evaluate(r, &r->globals[stated->file], stated)
+                               : of_kind(VALUE_UNKNOWN);
+        if (v.kind == VALUE_UNKNOWN || v.kind == VALUE_NAME) continue;
+        if (++count == 1) found = v;
+        else if (!is_same(&found, &v)) found = of_kind(VALUE_UNKNOWN);
+    }
     return found;
 }
 
@@ -1535,7 +1567,7 @@ static value evaluate_plain(reader *r, scope *s, const node *n) {
 
 static value evaluate(reader *r, scope *s, const node *n) {
     value v = of_kind(VALUE_UNKNOWN);
-    if (!n || r->is_full || r->steps++ >= MOST_STEPS || r->work++ >= MOST_WORK ||
+    if (!n || r->is_full || r->steps++ >= MOST_STEPS || (r->work += WORK_OF_STEP) >= MOST_WORK ||
         r->depth >= MOST_NESTING)
         return v;
     r->depth++;
@@ -2238,7 +2270,7 @@ static void try_candidate(reader *r, const checkpoint *c, candidate *t) {
     value v;
     int parts;
     if (r->work >= MOST_WORK) return;
-    r->work += 100 + (int)checkpoint_count(c);
+    r->work += 1000 + 10 * (int)checkpoint_count(c);
     v = build(r, t);
     for (parts = 0; v.module && parts < 4; parts++) {
         const size_t length = prefix_length(name, parts);
@@ -2444,7 +2476,10 @@ static bool parse_files(reader *r, report *problem) {
         if (p.is_full) return report_fail(problem, "%s: too long to be read", r->files[i].name);
     }
     for (i = 0; i < r->count; i++)
-        if (!find_sites(r, r->roots[i], NULL, 0)) return report_no_memory(problem);
+        if (!find_sites(r, r->roots[i], NULL, 0) || !find_options(r, r->roots[i], false, 0))
+            return report_no_memory(problem);
+    if (r->option_count > 0)
+        qsort(r->options, r->option_count, sizeof *r->options, compare_options);
     return true;
 }
 
@@ -2500,6 +2535,7 @@ bool code_read(const checkpoint *c, const code_file *files, int count, code_foun
     free(r.roots);
     free(r.globals);
     free(r.sites);
+    free(r.options);
     return good;
 }
 
