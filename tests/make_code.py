@@ -11,6 +11,7 @@ import io
 import json
 import os
 import sys
+import zlib
 
 import numpy as np
 import torch
@@ -457,7 +458,7 @@ def notebook(text):
 def case(name, text, make, result, options="", file="model.py", shown=None,
          weights="model.pt", chans=3):
     """make: the expression that makes the model, with the names of the text."""
-    torch.manual_seed(len(lines))
+    torch.manual_seed(zlib.crc32(name.encode()))
     folder = os.path.join(OUT, name)
     os.makedirs(os.path.dirname(os.path.join(folder, weights)), exist_ok=True)
     names = {"__name__": "model"}
@@ -504,10 +505,19 @@ def main():
     lines.append("relu | model.pt | --code tests/data/code/decoys | 1e-5")
     lines.append("relu | model.pt | --code tests/no.py | tests/no.py: ")
     lines.append("relu | model.pt | --code tests/data/code/cases.txt | the code says nothing: ")
+    lines.append("relu | model.pt | --code tests/data/code/wrong/model.py --match-input "
+                 "tests/data/code/relu/x.npy --match-logits tests/data/code/relu/y.npy "
+                 "| =but the pair shows num_heads=4, not 8")
+    os.makedirs(os.path.join(OUT, "wrong"), exist_ok=True)
+    with open(os.path.join(OUT, "wrong", "model.py"), "w") as f:
+        f.write(RELU.replace("heads=4", "heads=8"))
     case("above", RELU, "ViT(24, heads=4)", "1e-5", weights="weights/model.pt")
     case("contradicts", RELU.replace("self.embed = nn.Conv2d(3",
                                      "self.in_chans = 3\n        self.embed = nn.Conv2d(1"),
          "ViT(24, heads=4)", "=but the weights have in_chans=1, not 3", chans=1)
+    case("two_versions", RELU, "ViT(24, heads=4)", "=assumed activation=gelu")
+    with open(os.path.join(OUT, "two_versions", "model_old.py"), "w") as f:
+        f.write(RELU.replace("nn.ReLU()", "nn.SiLU()"))
     case("sequential", SEQUENTIAL, "net", "1e-5")
     case("decoys", DECOYS, "new", "1e-5")
     case("unscaled", UNSCALED, "net", "1e-5")

@@ -2721,19 +2721,32 @@ void code_use(const convert_options *o, const checkpoint *c, facts *f) {
                                      : "");
 }
 
+static bool is_same_number(const settings *a, const settings *b, int key) {
+    return a->value[key] >= b->value[key] && a->value[key] <= b->value[key];
+}
+
 void code_compare(const convert_options *o, facts *f) {
     const settings *code = &f->told.by_code, *tensors = &f->all[FROM_TENSORS];
+    int key;
+    for (key = 0; key < SETTING_COUNT; key++)
+        if (code->given[key] && o->match_input && is_same_number(tensors, code, key))
+            f->seen.by_default[key] = true;
+}
+
+void code_conclude(facts *f) {
+    const settings *code = &f->told.by_code;
     char told[32], seen[32];
     int key;
     for (key = 0; key < SETTING_COUNT; key++) {
-        if (!code->given[key]) continue;
-        if (o->match_input && tensors->value[key] == code->value[key])
-            f->seen.by_default[key] = true;
-        if (tensors->value[key] < code->value[key] || tensors->value[key] > code->value[key])
-            text_append(f->told.code, sizeof f->told.code, "; but the weights have %s=%s, not %s",
-                        setting_rows[key].name,
-                        setting_text((setting_key)key, tensors->value[key], seen),
-                        setting_text((setting_key)key, code->value[key], told));
+        const int from = settings_origin(f->all, (setting_key)key);
+        if (!code->given[key] || from < 0 || is_same_number(&f->all[from], code, key)) continue;
+        text_append(f->told.code, sizeof f->told.code, "; but %s %s=%s, not %s",
+                    from == FROM_TENSORS ? "the weights have"
+                    : from == FROM_MATCH ? "the pair shows"
+                                         : f->all[from].origin,
+                    setting_rows[key].name,
+                    setting_text((setting_key)key, f->all[from].value[key], seen),
+                    setting_text((setting_key)key, code->value[key], told));
     }
 }
 

@@ -129,8 +129,10 @@ bool code_from_notebook(char *text, size_t *size);
 bool code_find(const convert_options *o, const checkpoint *c, code_found *found, report *r);
 /* Puts it into f->all and f->told, after attributes_put and before layout_inspect. */
 void code_use(const convert_options *o, const checkpoint *c, facts *f);
-/* After layout_inspect: the weights overrule the code, and a pair may; both are said. */
+/* After layout_inspect: a pair may overrule the code. */
 void code_compare(const convert_options *o, facts *f);
+/* At the end: says where another source overruled it. */
+void code_conclude(facts *f);
 /* Takes the one list of as many names; without one, nothing. */
 bool code_labels(facts *f, int classes, label_list *names, const char **origin, report *r);
 

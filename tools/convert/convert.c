@@ -892,8 +892,9 @@ static bool vit_file_write(const convert_options *o, const blueprint *b, convers
 
 static bool run(const convert_options *o, blueprint *b, conversion_photos *p, written *w,
                 report *r) {
-    return draw_any(o, p->decoder, b, r) &&
-           read_labels(o, &b->facts, &b->description, b->model.config.num_classes, &b->labels, r) &&
+    if (!draw_any(o, p->decoder, b, r)) return false;
+    code_conclude(&b->facts);
+    return read_labels(o, &b->facts, &b->description, b->model.config.num_classes, &b->labels, r) &&
            find_text(o, b, r) && photos_find(&p->calibration, &o->calibrate, o->calibrate_max, r) &&
            photos_find(&p->compared, &o->compare, o->compare_max, r) &&
            (o->plan || vit_file_write(o, b, p, w, r) || report_file(r, o->output));

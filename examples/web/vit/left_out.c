@@ -114,6 +114,8 @@ void code_use(const convert_options *o, const checkpoint *c, facts *f) {
 
 void code_compare(const convert_options *o, facts *f) { (void)o, (void)f; }
 
+void code_conclude(facts *f) { (void)f; }
+
 bool code_labels(facts *f, int classes, label_list *names, const char **origin, report *r) {
     (void)f, (void)classes, (void)names, (void)origin, (void)r;
     return true;
