@@ -1691,7 +1691,7 @@ def write_vit_cpp():
             t[name] = t[name].astype("f2").astype("<f4")
         s[name] = t[name]
     s["types"] = types
-    case("vit_cpp", s, t, "quantised", write=vit_cpp, suffix="gguf")
+    case("vit_cpp", s, t, "quantised", "--set norm_eps=1e-6", write=vit_cpp, suffix="gguf")
     D, HEAD, MLP = before
 
 

@@ -68,7 +68,8 @@ ln -s "$PWD/tools" "$work/words"
 cp tests/data/text/hf_clip/model.safetensors tests/data/text/hf_clip/config.json \
     tests/data/text/tokenizer/* "$work/words/clip-vit-base-patch32"
 cp examples/cat.jpg "$work/words/photo.jpg"
-block console 3 | sed 's/^\$ //' >"$work/words/commands"
+ln -s "$PWD/examples" "$PWD/models" "$work/words"
+block console 3 | sed 's/^\$ //; s/^make && //' >"$work/words/commands"
 sed -i '/vit-search/i tools/vit-embed -m clip.vit photo.jpg -o photos.npy -q' "$work/words/commands"
 check "README's commands with words" sh -c "cd '$work/words' && [ \$(grep -c . commands) = 4 ] &&
     sh -e commands >said && grep '^ *[0-9.]* %  an empty street$' said && grep '^-*0\.[0-9]*  photo.jpg$' said"
@@ -136,7 +137,7 @@ check "pkg-config file names version and folder" \
     sh -c "grep '^Version: [0-9]' '$work/usr/share/pkgconfig/vit.pc' && grep '^prefix=$work/usr' '$work/usr/share/pkgconfig/vit.pc'"
 if have pkg-config "README's command with it"; then
     # shellcheck disable=SC2016 # the backquotes are README's
-    line=$(sed -n 's/^`\(cc -O2 .*pkg-config[^`]*\)`.*/\1/p' README.md)
+    line=$(sed -n 's/.*`\(cc -O2 .*pkg-config[^`]*\)`.*/\1/p' README.md)
     check "README's command with pkg-config" \
         sh -c "cd '$work/elsewhere' && PKG_CONFIG_PATH='$work/usr/share/pkgconfig' && \
             export PKG_CONFIG_PATH && $line && ./hello | grep '^cat, 82.4 %$'"
