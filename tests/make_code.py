@@ -525,6 +525,10 @@ def main():
     case("root_after", AFTER, "net", "1e-5")
     case("nested", NESTED, "v", "1e-5")
     case("wrapped", WRAPPED, "main()", "1e-5")
+    case("norm_after", RELU.replace("self.last(x)[:, 0]", "self.last(x.mean(dim=1))"),
+         "ViT(24, heads=4)", "1e-5")
+    case("norm_before", RELU.replace("self.last(x)[:, 0]", "self.last(x).mean(dim=1)"),
+         "ViT(24, heads=4)", "1e-5")
     case("notebook", RELU, "ViT(24, heads=4)", "1e-5", file="Train.ipynb", shown=notebook(RELU))
     case("other_size", OTHER_SIZE, "ViT(heads=4)", "num_heads: ")
     with open(os.path.join(OUT, "cases.txt"), "w") as f:

@@ -2056,8 +2056,9 @@ typedef struct pool_search {
     writer *writer;
     scope *scope;
     const node *token, *mean;
-    bool skips; /* "1:" occurs: patches without the class token */
-    bool joins; /* torch.cat: with a class token */
+    const node *norm_before, *norm_after; /* the mean */
+    bool skips;                           /* "1:" occurs: patches without the class token */
+    bool joins;                           /* torch.cat: with a class token */
 } pool_search;
 
 static bool is_one(const node *n) { return n && n->kind == NODE_NUMBER && is_near(n->number, 1); }
@@ -2081,7 +2082,16 @@ static void see_mean(pool_search *s, const node *n) {
             s->mean = n;
 }
 
-/* Follows the branches that the constructor's arguments choose. */
+/* self.norm(x) */
+static void see_norm(pool_search *s, const node *n) {
+    value callee;
+    if (!n->a || n->a->kind != NODE_MEMBER) return;
+    callee = evaluate(s->writer->reader, s->scope, n->a);
+    if (callee.kind == VALUE_MODULE && has_kind(callee.module, "LayerNorm"))
+        *(s->mean ? &s->norm_after : &s->norm_before) = n;
+}
+
+/* Follows the branches that the constructor's arguments choose. A call comes after its arguments. */
 static void search_pool(pool_search *s, const node *n, int depth) {
     for (; n && depth < MOST_NESTING && s->writer->budget-- > 0; n = n->next) {
         int known = -1;
@@ -2090,16 +2100,18 @@ static void search_pool(pool_search *s, const node *n, int depth) {
             known = truth(&test);
         }
         if (n->kind == NODE_INDEX) see_index(s, n);
-        if (n->kind == NODE_CALL) see_mean(s, n);
         if (known < 0) search_pool(s, n->a, depth + 1);
         if (known != 0) search_pool(s, n->b, depth + 1);
         if (known != 1) search_pool(s, n->c, depth + 1);
+        if (n->kind != NODE_CALL) continue;
+        see_norm(s, n);
+        see_mean(s, n);
     }
 }
 
 /* How a module that is no block makes one vector of its tokens. */
 static void say_pool(writer *w, module *m, const node *forward, const char *path) {
-    pool_search s = { NULL, NULL, NULL, NULL, false, false };
+    pool_search s = { NULL, NULL, NULL, NULL, NULL, NULL, false, false };
     value self = of_kind(VALUE_MODULE);
     s.writer = w;
     s.scope = take(w->reader, sizeof *s.scope);
@@ -2112,6 +2124,8 @@ static void say_pool(writer *w, module *m, const node *forward, const char *path
     if (!s.token == !s.mean) return;
     say(w, path, "code.pool", s.token ? "token" : "avg", s.token ? s.token : s.mean);
     if (s.mean && s.joins) say(w, path, "code.pool_prefix", s.skips ? "false" : "true", s.mean);
+    if (!s.token && s.norm_after && !s.norm_before)
+        say(w, path, "code.norm_after_pool", "true", s.norm_after);
 }
 
 /* The last assignment to a name in these statements. */
@@ -2726,8 +2740,15 @@ static bool is_same_number(const settings *a, const settings *b, int key) {
 }
 
 void code_compare(const convert_options *o, facts *f) {
-    const settings *code = &f->told.by_code, *tensors = &f->all[FROM_TENSORS];
+    const settings *code = &f->told.by_code;
+    settings *tensors = &f->all[FROM_TENSORS];
     int key;
+    /* the tensors show that there is one norm, the code where it runs */
+    if (code->given[SETTING_FC_NORM] && tensors->value[SETTING_FINAL_NORM] > 0 &&
+        !(tensors->value[SETTING_FC_NORM] > 0)) {
+        settings_put(tensors, SETTING_FINAL_NORM, 0);
+        settings_put(tensors, SETTING_FC_NORM, 1);
+    }
     for (key = 0; key < SETTING_COUNT; key++)
         if (code->given[key] && o->match_input && is_same_number(tensors, code, key))
             f->seen.by_default[key] = true;

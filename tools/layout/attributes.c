@@ -28,7 +28,7 @@ typedef struct walk {
     vote head_activation, scale;  /* between the layers of a head */
     vote kernel, stride, padding; /* of the operation that cuts the patches */
     vote root;                    /* that divides the scores */
-    vote pool_prefix;
+    vote pool_prefix, final_norm, fc_norm;
     vote end; /* a model_end */
     const checkpoint_attribute *unknown_activation, *unknown_code;
 } walk;
@@ -415,6 +415,10 @@ static void see_pool(walk *w, const checkpoint_attribute *a) {
     size_t i;
     if (!strcmp(a->name, "code.pool_prefix") && is_above_blocks(w, a->module))
         cast_vote(&w->pool_prefix, !strcmp(a->value, "true"), a);
+    if (!strcmp(a->name, "code.norm_after_pool") && is_above_blocks(w, a->module)) {
+        cast_vote(&w->final_norm, 0, a);
+        cast_vote(&w->fc_norm, 1, a);
+    }
     for (i = 0; i < COUNT(pools) && is_above_blocks(w, a->module); i++)
         if (!strcmp(without_group(a->name), pools[i].name) && !strcmp(a->value, pools[i].word))
             cast_vote(&w->pool, pools[i].pool, a);
@@ -612,6 +616,8 @@ static void put_all(walk *w, settings *tensors, attributes_told *told) {
     put(&w->head_activation, SETTING_REPRESENTATION_ACTIVATION, tensors, told);
     put(&w->pool, SETTING_POOL, tensors, told);
     put(&w->pool_prefix, SETTING_POOL_PREFIX, tensors, told);
+    put(&w->final_norm, SETTING_FINAL_NORM, tensors, told);
+    put(&w->fc_norm, SETTING_FC_NORM, tensors, told);
     if (w->end.given && !w->end.disputed && told->end == MODEL_END_NONE)
         told->end = (model_end)w->end.value;
     w->end.value = VIT_HEAD_SIGMOID;
