@@ -458,10 +458,13 @@ static bool find_relative_grid(resolver *m, report *r) {
 }
 
 /* In hand-written code patches may overlap. Then fewer pixels than theirs side by side make the
- * stored grid. */
+ * stored grid. Damaged sizes, whose products would overflow, are for later checks. */
 static bool may_overlap(const resolver *m) {
     const vit_config *c = m->config;
-    return m->seen->is_open && !is_told(m, SETTING_PATCH_STRIDE) && c->stem == VIT_STEM_NONE &&
+    const double most = 65536; /* pixels */
+    return c->patch_size * (double)m->stored->grid_height <= most &&
+           c->patch_size * (double)m->stored->grid_width <= most && m->seen->is_open &&
+           !is_told(m, SETTING_PATCH_STRIDE) && c->stem == VIT_STEM_NONE &&
            c->patch_cut == VIT_CUT_SQUARES && m->stored->grid_height > 1 &&
            m->stored->grid_width > 1 &&
            !(m->seen->is_timm && arch_has_size(c->embed_dim, c->depth));
@@ -510,8 +513,7 @@ static void forget_other_size(resolver *m, double height, double width) {
 
 /* If patches side by side make an odd size, and overlapping ones a common one, nothing decides. */
 static bool resolve_overlap(resolver *m, report *r) {
-    const int side = m->stored->grid_height * m->config->patch_size;
-    const bool is_common = side % 32 == 0 || side == 28 || side == 48;
+    int side;
     double height = 0, width = 0;
     char why[160], options[CHOICES_SIZE];
     const bool has_size = settings_get(m->all, SETTING_IMG_HEIGHT, &height) &&
@@ -522,7 +524,8 @@ static bool resolve_overlap(resolver *m, report *r) {
     }
     if (has_size) forget_other_size(m, height, width);
     if (is_told(m, SETTING_IMG_HEIGHT) || !may_overlap(m)) return true;
-    if (is_common || list_strides(m, options) == 0) return true;
+    side = m->stored->grid_height * m->config->patch_size;
+    if (side % 32 == 0 || side == 28 || side == 48 || list_strides(m, options) == 0) return true;
     snprintf(why, sizeof why,
              "%d x %d patches of %d pixels are %dx%d side by side, an unusual size",
              m->stored->grid_height, m->stored->grid_width, m->config->patch_size, side,
