@@ -3164,8 +3164,7 @@ VIT_API vit_result vit_config_check(vit_config *config, char detail[VIT_MAX_DETA
     c->grid_height = vit__grid_side(c, c->img_height);
     c->grid_width = vit__grid_side(c, c->img_width);
     c->num_patches = c->grid_height * c->grid_width;
-    c->num_prefix_tokens =
-        c->has_cls_token + c->has_dist_token + c->num_reg_tokens;
+    c->num_prefix_tokens = c->has_cls_token + c->has_dist_token + c->num_reg_tokens;
     c->num_tokens = c->num_prefix_tokens + c->num_patches;
     if (c->num_patches == 0)
         return vit__fail(detail, VIT_ERROR_CORRUPT, "patch_size is larger than the image");

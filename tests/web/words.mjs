@@ -232,7 +232,7 @@ function rowsOf(path, count) {
     return Array.from({ length: count }, (_, i) => values.subarray(i * width, (i + 1) * width));
 }
 
-/** The message of what is thrown; '' if nothing is. */
+/** The message of the error that a call throws; '' if it throws none. */
 async function thrownBy(action) {
     try {
         await action();

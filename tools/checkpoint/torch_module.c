@@ -511,8 +511,7 @@ static bool torch_say_heads(torch_description *d, torch_span list, size_t before
     return !torch_is_number(heads, true) || torch_say_span(d, "code.num_heads", heads);
 }
 
-/* Scores go into the only softmax as they are, if the code that splits the heads has no other
- * arithmetic. */
+/* If the code that splits the heads has no arithmetic of its own, the scores have no scale. */
 static bool torch_say_scale(torch_description *d) {
     static const char *const others[] = {
         "torch.mul", "torch.div", "torch.pow", "sqrt", "scaled_dot", "baddbmm",

@@ -966,7 +966,7 @@ static int compare_options(const void *a, const void *b) {
     return strcmp(((const option *)a)->name, ((const option *)b)->name);
 }
 
-/* Unknown if the files state several values. */
+/* The option's value; unknown if the files give it several. */
 static value value_of_option(reader *r, const char *name) {
     value found = of_kind(VALUE_UNKNOWN);
     size_t low = 0, high = r->option_count;
@@ -1838,7 +1838,7 @@ static const char *name_of(const node *n) {
     return n && (n->kind == NODE_NAME || n->kind == NODE_MEMBER) ? n->text : "";
 }
 
-/* The part of the module that the node names: self.x */
+/* The module's part x for the expression self.x; NULL for others. */
 static const item *own_part(const method_calls *c, const node *n) {
     if (!n || n->kind != NODE_MEMBER || !n->a || strcmp(name_of(n->a), "self") != 0) return NULL;
     return find_item(&c->module->parts, n->text, strlen(n->text));
@@ -1903,7 +1903,7 @@ static bool is_norm(const item *part) {
     return strstr(kind, "Norm") != NULL;
 }
 
-/* A norm of a sum, or a norm inside another layer's call. */
+/* norm(x + layer(x)) is post-norm, x + layer(norm(x)) pre-norm. */
 static void see_norm_order(method_calls *c, const node *call) {
     const item *part = own_part(c, call->a);
     const node *a, *inner;
@@ -2165,7 +2165,7 @@ static void see_return(void *user, const node *n) {
     e->at = call;
 }
 
-/* A softmax whose result the model returns. */
+/* Reports a softmax or log_softmax whose result the model returns. */
 static void say_end(writer *w, const module *m, const char *path) {
     const node *of, *forward = method_of(w->reader, m->own, "forward", &of);
     ends e = { NULL, NULL, NULL, false };
