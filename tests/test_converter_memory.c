@@ -21,7 +21,7 @@
 #include "base/report.h"
 #include "base/source.h"
 #include "conversion.h"
-#include "convert/convert.h"
+#include "convert/conversion.h"
 #include "convert/unpack.h"
 #include "test.h"
 #define VIT_TOOLS

@@ -18,7 +18,7 @@
 #include "../vit.h"
 #include "base/report.h"
 #include "checkpoint/checkpoint.h"
-#include "convert/convert.h"
+#include "convert/conversion.h"
 #include "test.h"
 
 #include <dirent.h>

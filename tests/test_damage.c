@@ -18,7 +18,7 @@
 #include "base/report.h"
 #include "base/text.h"
 #include "conversion.h"
-#include "convert/convert.h"
+#include "convert/conversion.h"
 #include "os/os.h"
 #include "test.h"
 #define VIT_TOOLS

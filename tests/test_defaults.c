@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/report.h"
-#include "convert/convert.h"
+#include "convert/conversion.h"
 #include "test.h"
 #define VIT_TOOLS
 #include "vit.h"

@@ -8,7 +8,6 @@
 
 #include "checkpoint/checkpoint.h"
 #include "layout/detect.h"
-#include "layout/evidence.h"
 #include "test.h"
 
 enum { WIDTH = 32, MOST_BYTES = 65536 };

@@ -15,7 +15,7 @@
 
 #include "base/report.h"
 #include "conversion.h"
-#include "convert/convert.h"
+#include "convert/conversion.h"
 #include "test.h"
 #include "vit.h"
 

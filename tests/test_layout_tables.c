@@ -13,7 +13,6 @@
 #include "layout/detect.h"
 #include "layout/layout.h"
 #include "layout/rules.h"
-#include "layout/tables.h"
 #include "layout/views.h"
 #include "model/settings.h"
 #include "test.h"

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "layout/values.h"
+#include "layout/plan.h"
 #include "layout/views.h"
 #include "test.h"
 

@@ -104,7 +104,7 @@ for name in $(sed -n 's/^const layout layout_\([a-z0-9_]*\) = .*/\1/p' tools/lay
     [ ${#only[@]} = 0 ] || break
     [[ $name == own* ]] && continue
     if grep -q "X($name)\|&layout_$name," tools/layout/tables.[ch]; then pass
-    else fail "layout_$name is not in LAYOUT_LIST of tools/layout/tables.h"; fi
+    else fail "layout_$name is not in LAYOUT_LIST of tools/layout/layout.h"; fi
 done
 
 while IFS='|' read -r name file options twin last; do

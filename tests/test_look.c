@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "image/crop.h"
-#include "numbers/pca.h"
 #include "numbers/tokens.h"
 #include "picture/picture.h"
 #include "test.h"

@@ -1,12 +1,12 @@
-/* test_progress.c - tests progress.h without a terminal: a line in each interval, with the
- * remaining time.
+/* test_progress.c - tests the progress bar of cli/output.h without a terminal: a line in each
+ * interval, with the remaining time.
  *
  *     test_progress
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/progress.h"
+#include "cli/output.h"
 #include "test.h"
 
 static const char said[] = "build/progress.txt";

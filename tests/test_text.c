@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/npy.h"
-#include "convert/convert.h"
 #include "convert/conversion.h"
 #include "test.h"
 #define VIT_TOOLS

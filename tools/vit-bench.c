@@ -17,10 +17,8 @@
 #include "base/tensor.h"
 #include "base/text.h"
 #include "bench/bench.h"
-#include "cli/model.h"
 #include "cli/options.h"
 #include "cli/output.h"
-#include "cli/progress.h"
 #include "model/timm_names.h"
 #include "os/os.h"
 #define VIT_TOOLS

@@ -15,7 +15,7 @@
 #include "base/text.h"
 #include "cli/options.h"
 #include "cli/output.h"
-#include "convert/convert.h"
+#include "convert/conversion.h"
 #include "convert/quantise.h"
 #include "convert/report.h"
 #include "convert/unpack.h"

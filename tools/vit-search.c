@@ -18,15 +18,13 @@
 #include "base/text.h"
 #include "cli/options.h"
 #include "cli/output.h"
-#include "cli/progress.h"
 #include "infer/classes.h"
 #include "infer/embedding.h"
 #include "infer/infer.h"
-#include "infer/words.h"
 #include "numbers/nearest.h"
 #include "os/os.h"
 #include "picture/picture.h"
-#include "shards/shard_index.h"
+#include "shards/shard_writer.h"
 #include "vit.h"
 
 #define PROGRAM cli_name()

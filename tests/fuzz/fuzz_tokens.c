@@ -2,7 +2,7 @@
  * choose, the others are the size of the text, which ends the input. */
 #define _GNU_SOURCE
 #include "fuzz_path.h"
-#include "text/readers.h"
+#include "text/token_plan.h"
 
 static void tokenize(const uint8_t *data, size_t size, const char *text, size_t text_size) {
     vit_tokenizer t;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/tensor.h"
-#include "cli/progress.h"
+#include "cli/output.h"
 #include "convert/vit_writer.h"
 
 /* === The peak of this machine === */

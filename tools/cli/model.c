@@ -1,6 +1,6 @@
 #define _POSIX_C_SOURCE 200809L /* strdup */
 
-#include "cli/model.h"
+#include "cli/options.h"
 
 #include <errno.h>
 #include <stdint.h>

@@ -27,6 +27,8 @@
 
 #include "base/report.h"
 #include "base/text.h"
+#define VIT_TOOLS
+#include "vit.h"
 
 /* `--name value`, `--name=value`, `-n value`, `-nvalue`; a lone `-` is an operand (standard
  * input) and `--` ends the options. --help and --version are built in.
@@ -120,5 +122,19 @@ int cli_wrong(const char *program, const char *format, ...) REPORT_PRINTF(2, 3);
  * false if the program should exit with *status, after --help, --version or a usage error, which it
  * has printed. Then there is nothing to free. */
 bool cli_parse(const cli_program *program, int argc, char **argv, text_list *operands, int *status);
+
+/* === The model of a program, with better messages than vit.h's === */
+
+/* vit_model_open. Its message has the reason why a file cannot be opened, or states that it is a
+ * checkpoint, which must be converted first. */
+bool cli_model_open(const char *path, unsigned flags, vit_model *model, report *r);
+
+/* The file of -m, or the bundled model for NULL, malloc'ed. NULL if it was not found. */
+char *cli_model_path(const char *given, report *r);
+
+/* Opens the model of -m, or the bundled one for NULL, at --img-size, height and width, or at the
+ * model's own size for zeros. *path, malloc'ed, names the file; it is NULL on failure. */
+bool cli_model_choose(const char *given, const int img_size[2], vit_model *model, char **path,
+                      report *r);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "base/report.h"
@@ -67,5 +68,28 @@ void cli_output_abandon(cli_output *output);
 void cli_temporary_folder(const char *path);
 /* The path under which flushed data can be read again; NULL if there is none. */
 const char *cli_output_written(const cli_output *output);
+
+/* === A clock, and a progress bar for long steps === */
+
+/* Milliseconds since some fixed moment; never goes back. */
+double cli_now_ms(void);
+
+typedef struct cli_progress {
+    const char *label;
+    const char *unit;      /* such as "images"; if set, lines are printed where there is no bar */
+    uint64_t total;        /* 0: unknown */
+    double started, drawn; /* ms */
+    double interval;       /* between lines, ms: a minute */
+    bool active;           /* stderr is a terminal */
+    bool visible;
+    const char *note; /* printed once after a second, even without a bar; or NULL */
+} cli_progress;
+
+/* Draws a bar on stderr, or a number if the total is unknown, at most ten times a second. If stderr
+ * is no terminal, prints a line per minute if there is a unit, and nothing otherwise. */
+void cli_progress_start(cli_progress *progress, const char *label, uint64_t total);
+void cli_progress_update(cli_progress *progress, uint64_t done);
+/* Erases it. Call it before printing anything else, and at the end. */
+void cli_progress_clear(cli_progress *progress);
 
 #endif

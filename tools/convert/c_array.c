@@ -7,9 +7,8 @@
 
 #include "base/source.h"
 #include "base/text.h"
-#include "cli/model.h"
+#include "cli/options.h"
 #include "cli/output.h"
-#include "cli/progress.h"
 #define VIT_TOOLS
 #include "vit.h"
 

@@ -6,9 +6,8 @@
 #include <string.h>
 
 #include "base/tensor.h"
-#include "cli/progress.h"
+#include "cli/output.h"
 #include "convert/quantise.h"
-#include "convert/runner.h"
 
 /* === Calibration === */
 

@@ -1,4 +1,9 @@
-/* conversion.h - the state of one conversion, from its options to the report. */
+/* conversion.h - turns a checkpoint into a .vit file: the state of one conversion, from its options
+ * to the report.
+ *
+ * tools/convert owns the way from a checkpoint to a .vit file and back: quantising, comparing,
+ * writing; it may include os base cli image checkpoint text model layout.
+ */
 #ifndef CONVERT_CONVERSION_H
 #define CONVERT_CONVERSION_H
 
@@ -159,5 +164,14 @@ bool weights_write(const weights_source *from, vit_writer *writer, report *r);
 
 /* Writes the tensors of the plan for which `wanted` is true, in any order, without finishing. */
 bool weights_rewrite(const weights_source *from, const bool *wanted, vit_writer *writer, report *r);
+
+/* === A conversion, from opening to renaming === */
+
+/* c must be zeroed. Free it in any case. */
+bool convert_run(const convert_options *o, conversion *c, report *r);
+void convert_free(conversion *c);
+
+/* Prints --help for a topic: settings, match, types, names. False if there is no such topic. */
+bool convert_help(const char *topic);
 
 #endif

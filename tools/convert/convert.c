@@ -1,5 +1,5 @@
 #define _POSIX_C_SOURCE 200809L
-#include "convert/convert.h"
+#include "convert/conversion.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -15,7 +15,6 @@
 #include "convert/calibrate.h"
 #include "convert/match.h"
 #include "convert/report.h"
-#include "convert/runner.h"
 #include "convert/vit_writer.h"
 #include "layout/detect.h"
 #include "model/findings.h"

@@ -1,5 +1,5 @@
 /* The texts of vit-convert --help TOPIC. */
-#include "convert/convert.h"
+#include "convert/conversion.h"
 
 #include <stdio.h>
 #include <string.h>

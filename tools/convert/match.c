@@ -10,8 +10,6 @@
 #include "base/checksum.h"
 #include "base/source.h"
 #include "base/text.h"
-#include "convert/match_folder.h"
-#include "convert/match_search.h"
 #include "layout/detect.h"
 
 /* The result for one row of a table. */

@@ -6,10 +6,18 @@
 #ifndef MATCH_H
 #define MATCH_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "base/json.h"
+#include "base/npy.h"
+#include "base/report.h"
+#include "cli/output.h"
 #include "convert/conversion.h"
+#include "convert/vit_writer.h"
+#include "image/photos.h"
+#define VIT_TOOLS
+#include "vit.h"
 
 typedef struct match match;
 
@@ -43,5 +51,285 @@ bool match_assume(const match *m, findings *f);
 void match_put_provenance(const match *m, FILE *file);
 void match_report_text(const match *m);
 void match_report_json(const match *m, json_writer *w);
+
+/* === A table of open settings, and the values to try === */
+
+enum { MATCH_TEXT = 128, MATCH_MAX_ROWS = 24, MATCH_MAX_VALUES = 40 };
+
+/* One open setting or combination. A value is an argument of --set, or several with spaces between
+ * them; the likeliest comes first. */
+typedef struct match_row {
+    const char *name;
+    const char *keys; /* the settings of the row, with spaces between them */
+    bool is_fine;     /* has little effect, so it is tried once the rest fits */
+    bool is_stored;   /* its first value uses a tensor as stored, the others do not */
+    int count;
+    char values[MATCH_MAX_VALUES][MATCH_TEXT];
+} match_row;
+
+typedef struct match_table {
+    int count;
+    match_row rows[MATCH_MAX_ROWS];
+} match_table;
+
+/* The index of the chosen value of each row. */
+typedef struct match_choice {
+    unsigned char of[MATCH_MAX_ROWS];
+} match_choice;
+
+/* Lists open settings: those that no source gave, and defaults of the layout or values read from
+   weights. */
+void match_list_architecture(match_table *table, const facts *f);
+void match_list_preprocessing(match_table *table, const facts *f);
+
+/* The number of patches, if side by side, and of positions. */
+typedef struct match_patches {
+    int height, width, size;
+    int positions, prefix; /* rows, and how many of them may be prefix tokens */
+} match_patches;
+
+/* False if unknown, or if there are no positions. */
+bool match_count_patches(const facts *f, match_patches *patches);
+
+/* True if any of its settings would become a question. */
+bool match_row_is_asked(const match_row *row, const findings *f);
+
+/* Puts the chosen values of one row, or of all rows, into s. */
+void match_apply_row(const match_row *row, int value, settings *s);
+void match_apply(const match_table *table, const match_choice *choice, settings *s);
+
+/* === Candidate models === */
+
+/* === An input and its output === */
+
+/* An input and the original's output for it: two .npy files. */
+typedef struct match_pair {
+    const char *input_path, *logits_path;
+    npy_array input, logits;
+    int images;               /* in both */
+    int chans, height, width; /* of an image */
+    size_t outputs;           /* of an image */
+    model_end readings[2];    /* those that the numbers allow */
+    int num_readings;
+    double *expected[2]; /* the numbers in each reading, as match_pair_compare needs them */
+    double largest[2];   /* absolute value of these */
+    double *scratch;     /* for the outputs of one image */
+} match_pair;
+
+/* [C, H, W] or [B, C, H, W], and [classes] or [B, classes]. Free it in any case. */
+bool match_pair_read(match_pair *pair, const char *input, const char *logits, report *r);
+void match_pair_free(match_pair *pair);
+
+const float *match_pair_input(const match_pair *pair, int image);
+
+/* Checks the pair against the known properties of all candidates; 0 stands for an unknown one. With
+ * classes, the output may also be the embedding, of this width. */
+bool match_pair_check(const match_pair *pair, int classes, int embedding, int chans, report *r);
+
+/* True if this model reads such inputs and gives that many outputs. */
+bool match_pair_fits(const match_pair *pair, const vit_config *config, size_t outputs, report *r);
+
+/* Adds up the distance between an output and the original's, relative to the largest number. */
+typedef struct match_error {
+    double largest;    /* of the differences */
+    double square;     /* sum of their squares */
+    double ab, aa, bb; /* sums of products of outputs and expected numbers */
+} match_error;
+
+/* Adds the output of an image, in one of the pair's readings: 0 or 1. */
+void match_pair_compare(const match_pair *pair, int reading, int image, const float *output,
+                        match_error *error);
+
+/* The quantity that the search minimises, mainly the angle between output and original. Squared
+ * differences alone would favour models with outputs near zero. */
+double match_error_slope(const match_error *error);
+
+/* === Models to try === */
+
+/* The model that a conversion would give with other settings, in memory, ready to run. A tensor
+ * that several such models share is read from the checkpoint once. */
+
+enum { MATCH_MAX_IMAGES = 4, MATCH_MAX_PLANS = 256 };
+
+/* A plan and a hash of the sources of each tensor's values. Making a plan takes longer than running
+ * a small model, and settings such as the activation do not change it. */
+typedef struct match_plan {
+    uint64_t key; /* hash of the settings on which it depends */
+    layout_plan plan;
+    uint64_t *sources;
+} match_plan;
+
+/* A .vit file in memory, without valid checksums. */
+typedef struct match_image {
+    vit_writer writer;
+    uint64_t *sources; /* hash of the sources of each tensor's values */
+    vit_model model;   /* .config belongs to the current model */
+} match_image;
+
+typedef struct match_model {
+    vit_config config;    /* of the current model */
+    uint64_t signature;   /* equal for settings that make no difference */
+    uint64_t network;     /* equal for any preprocessing */
+    size_t output_size;   /* of one input */
+    bool gives_embedding; /* of a model with classes: the head's input; set it after opening */
+
+    /* Private. */
+    const convert_options *options;
+    facts facts;
+    settings_resolved model;
+    match_plan plans[MATCH_MAX_PLANS];
+    int num_plans, next_plan;
+    const match_plan *plan; /* of the current model */
+    match_image images[MATCH_MAX_IMAGES];
+    int num_images, next;
+    match_image *image;
+    vit_isa isa;
+    vit_threads *threads;
+    vit_executor executor;
+    void *workspace;
+    size_t workspace_size;
+    vit_session session;
+} match_model;
+
+/* Copies f, and uses its checkpoint and layout. Close it in any case. */
+bool match_model_open(match_model *m, const convert_options *o, const facts *f, report *r);
+void match_model_close(match_model *m);
+
+/* Builds the model that these settings, as all[FROM_MATCH], give; false if they give none. */
+bool match_model_set(match_model *m, const settings *matched, report *r);
+
+/* Loads the weights and the session of the current model. Not needed if only the preprocessing
+ * changes. */
+bool match_model_load(match_model *m, report *r);
+const vit_model *match_model_get(const match_model *m);
+
+/* Runs one input, and returns the logits, or the embedding. */
+bool match_model_run(match_model *m, const float *input, float *output, report *r);
+
+/* === Searching for the values that give a pair's output === */
+
+/* One tried assignment. */
+typedef struct match_try {
+    match_choice choice;
+    uint64_t signature; /* signature of the model; 0 if there is none */
+    double error;       /* the largest difference / max|logit|; infinite if there is no model */
+    double slope;       /* the quantity that a descent reduces */
+    int reading;        /* of the pair: the nearer one */
+    int unlikely;       /* distance from the likeliest values */
+    bool is_expanded, is_expanded_finely;
+} match_try;
+
+/* The progress through the changes of two rows of a try. */
+typedef struct match_pairs {
+    size_t from;
+    int number;
+} match_pairs;
+
+typedef struct match_search {
+    const match_table *table;
+    match_model *model;
+    const match_pair *pair;
+    const settings *base; /* settings that the values of the table override */
+    double tolerance, seconds;
+    double patience; /* seconds after which it ends if it has run enough models; 0: none */
+    bool quiet;
+
+    match_try *tries;
+    size_t count, capacity;
+    size_t *places; /* hash table of tries by their choice: 1 + index; 0 for none */
+    size_t *models; /* of models, by signature */
+    size_t num_places;
+    int runs;             /* of different models */
+    size_t chosen;        /* index of the resulting try */
+    double started, took; /* ms, seconds */
+    report first;         /* why the first assignment gives no model, if so */
+
+    /* Private. */
+    cli_progress progress;
+    char note[160];
+    uint64_t random;
+    match_pairs pairs[2];
+    int images; /* images of the pair in use for the search */
+    float *output;
+    bool is_astray; /* the descent began at a random place */
+    bool is_out_of_memory;
+} match_search;
+
+/* Fill in the first group before this call. Returns true if tries[chosen] fits within the
+ * tolerance; every other single value was then tried too. Returns false without an error in r if
+ * none fits. Free it in any case. */
+bool match_search_run(match_search *s, report *r);
+void match_search_free(match_search *s);
+
+/* The try that differs from the chosen one only in this value; NULL if time ran out before it. */
+const match_try *match_search_other(const match_search *s, int row, int value);
+
+/* True if it fits as well as the chosen one and is another model. */
+bool match_search_is_equal(const match_search *s, const match_try *other);
+
+/* === Searching for the values that classify labelled pictures best === */
+
+typedef struct match_picture {
+    vit_image image;
+    int class_index;
+} match_picture;
+
+typedef struct match_pictures {
+    match_picture *items;
+    int count;
+    int classes; /* folders */
+} match_pictures;
+
+/* Reads at most `max` pictures, evenly spaced, and stops after `seconds` of decoding. The names of
+ * the folders are labels or numbers of classes. Otherwise there must be one folder for each class,
+ * and their sorted names are the classes in order. */
+bool match_pictures_read(match_pictures *pictures, photo_decoder *decoder, const char *folder,
+                         int max, double seconds, const label_list *labels, int num_classes,
+                         report *r);
+void match_pictures_free(match_pictures *pictures);
+
+/* A value compared with the chosen one: its additional mean cross-entropy on the same pictures, and
+ * the standard error of that. */
+typedef struct match_difference {
+    int pictures; /* pictures compared; 0: not tried, or no model; few: clearly worse */
+    double more, error;
+} match_difference;
+
+/* The result of a row. */
+typedef struct match_verdict {
+    match_difference values[MATCH_MAX_VALUES]; /* empty for the chosen one */
+    int next;     /* the best other value; -1 if no other makes a difference */
+    bool is_open; /* another value is not clearly worse */
+} match_verdict;
+
+typedef struct match_sorting {
+    const match_table *table; /* preprocessing first */
+    const findings *asked;    /* rows that have no value yet */
+    match_model *model;
+    const match_pictures *pictures;
+    const settings *base;
+    double seconds;
+    bool quiet;
+
+    match_choice chosen;
+    match_verdict verdicts[MATCH_MAX_ROWS];
+    double loss;     /* mean cross-entropy of the chosen assignment */
+    int used, right; /* pictures used, and those classified correctly */
+    int runs;        /* measured assignments */
+    double took;     /* seconds */
+
+    /* Private. */
+    double started;
+    cli_progress progress;
+    char note[160];
+    double *losses, *best; /* of each picture */
+    float *logits, *best_logits;
+    uint64_t *hashes, *best_hashes; /* hash of the network and its input */
+    float *input;
+} match_sorting;
+
+/* Fill in the first group before this call. Free it in any case. */
+bool match_sorting_run(match_sorting *s, report *r);
+void match_sorting_free(match_sorting *s);
 
 #endif

@@ -1,6 +1,6 @@
 #define _POSIX_C_SOURCE 200809L
 
-#include "convert/match_folder.h"
+#include "convert/match.h"
 
 #include <ctype.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 #define _POSIX_C_SOURCE 200809L
-#include "convert/match_model.h"
+#include "convert/match.h"
 
 #include <math.h>
 #include <stdlib.h>

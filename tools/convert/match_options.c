@@ -1,4 +1,4 @@
-#include "convert/match_options.h"
+#include "convert/match.h"
 
 #include <math.h>
 #include <stdio.h>

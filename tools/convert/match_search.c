@@ -1,6 +1,6 @@
 #define _POSIX_C_SOURCE 200809L
 
-#include "convert/match_search.h"
+#include "convert/match.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -10,7 +10,7 @@
 #include "base/source.h"
 #include "base/tensor.h"
 #include "base/text.h"
-#include "cli/progress.h"
+#include "cli/output.h"
 #include "convert/match.h"
 #include "layout/rules.h"
 #include "model/card.h"

@@ -1,4 +1,4 @@
-#include "convert/runner.h"
+#include "convert/calibrate.h"
 
 #include <stdlib.h>
 #include <string.h>

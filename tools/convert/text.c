@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "layout/detect.h"
-#include "layout/tables.h"
+#include "layout/layout.h"
 #include "layout/views.h"
 
 /* === Sizes, from the tensors === */

@@ -9,10 +9,9 @@
 
 #include "base/memory.h"
 #include "base/tensor.h"
-#include "cli/model.h"
+#include "cli/options.h"
 #include "cli/output.h"
-#include "cli/progress.h"
-#include "convert/runner.h"
+#include "convert/calibrate.h"
 #include "convert/vit_writer.h"
 #include "model/card.h"
 #include "os/os.h"

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/tensor.h"
-#include "cli/progress.h"
-#include "layout/values.h"
+#include "cli/output.h"
+#include "layout/plan.h"
 #include "model/positions.h"
 
 vit_writer_keep convert_kept(const convert_options *o, const vit_config *config) {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "cli/progress.h"
+#include "cli/output.h"
 #include "os/os.h"
 
 /* ------------------------------------------------------------------------- */

@@ -8,7 +8,6 @@
 #include "base/source.h"
 #include "base/text.h"
 #include "cli/output.h"
-#include "cli/progress.h"
 #include "os/os.h"
 
 /* === One photo === */

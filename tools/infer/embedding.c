@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/source.h"
-#include "cli/model.h"
+#include "cli/options.h"
 #include "os/os.h"
 
 /* === Which vector === */

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/tensor.h"
-#include "cli/progress.h"
+#include "cli/output.h"
 
 /* One photo, from its start to its result. */
 typedef struct slot {

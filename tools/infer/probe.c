@@ -1,4 +1,4 @@
-#include "infer/probe.h"
+#include "infer/infer.h"
 
 #include <stdlib.h>
 #include <string.h>

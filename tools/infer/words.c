@@ -1,4 +1,4 @@
-#include "infer/words.h"
+#include "infer/classes.h"
 
 #include <ctype.h>
 #include <stdint.h>

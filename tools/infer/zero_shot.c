@@ -3,8 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/model.h"
-#include "infer/words.h"
+#include "cli/options.h"
 
 enum { MOST_TEXTS = 1 << 20 };
 

@@ -1,4 +1,4 @@
-#include "layout/evidence.h"
+#include "layout/detect.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -4,9 +4,8 @@
 #include <string.h>
 
 #include "base/tensor.h"
-#include "layout/evidence.h"
 #include "layout/rules.h"
-#include "layout/tables.h"
+#include "layout/layout.h"
 #include "layout/views.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))

@@ -56,4 +56,108 @@ bool structure_find(checkpoint *c, const text_list *ignore, bool is_matched, str
                     report *r);
 void structure_free(structure *s);
 
+/* === The parts of a checkpoint, shared by structure_*.c === */
+
+typedef enum part_kind {
+    PART_MATRIX, /* [rows, cols]: a linear layer, or a convolution of one pixel */
+    PART_CONV,   /* [rows, channels, P, P] */
+    PART_NORM,   /* a weight and a bias, both [rows] */
+    PART_VECTOR, /* [rows] alone: a norm without bias, a token, LayerScale */
+    PART_TABLE,  /* a bare parameter of more dimensions: positions, tokens, a matrix */
+    PART_BATCH,  /* of a batch norm */
+    PART_OTHER,  /* whole numbers, norms over several dimensions, anything else */
+} part_kind;
+
+/* The words of a name: lower case, split at dots, underscores, capitals and digits. */
+enum { PART_MAX_WORDS = 24, PART_WORD_SIZE = 24, STRUCTURE_MAX_TENSORS = 8192 };
+
+typedef struct structure_part {
+    char *path; /* the name without ".weight" */
+    size_t path_size;
+    const checkpoint_tensor_info *weight, *bias; /* NULL if missing */
+    part_kind kind;
+    int64_t rows, cols;
+    int block, place;          /* -1: not in a block */
+    const char *inner;         /* the path after the block's number */
+    int heads;                 /* > 0: the first of this many parts, one for each head */
+    int next;                  /* place of the next such part; 0 for none */
+    bool is_next;              /* one of several parts, one for each head, but not the first */
+    const char *role, *reason; /* NULL: not found yet */
+    bool is_bare;              /* a parameter, not the weight of a module */
+    bool is_dropped;
+    bool is_outside;                            /* kind within a block, by its words */
+    char words[PART_MAX_WORDS][PART_WORD_SIZE]; /* words of `inner`, or of the path */
+    int word_count;
+} structure_part;
+
+typedef struct structure_parts {
+    checkpoint *checkpoint;
+    structure_part *parts;
+    int count;
+    int depth, places;                 /* blocks, and parts of each */
+    structure_part **in_blocks;        /* [depth, places] */
+    int64_t width;                     /* of a token */
+    const structure_part *shared_norm; /* the only norm, which all blocks use; NULL for none */
+    int64_t rows;                      /* rows of the table of positions; 0 if not found */
+    bool is_sorted; /* the file is sorted by name, so its order carries no information */
+    checkpoint_tensor_info
+        *ordered; /* all tensors, with names by their order; NULL if their own names help */
+    char *ordered_names;
+    char unsure[2048]; /* what names, shapes and order do not decide; "" for nothing */
+    bool is_matched;   /* as in structure_find */
+    structure *result;
+} structure_parts;
+
+/* Drops tensors that `ignore` names. */
+bool structure_make_parts(checkpoint *c, const text_list *ignore, structure_parts *p, report *r);
+void structure_free_parts(structure_parts *p);
+
+/* Fills p->ordered if the checkpoint's names are uninformative; see structure_rest.c. */
+bool structure_read_order(checkpoint *c, const text_list *ignore, structure_parts *p, report *r);
+
+/* Drops modules that are stored under two names; see structure_block.c. */
+bool structure_drop_copies(structure_parts *p, report *r);
+
+/* Splits the text into words again. */
+void structure_read_words(structure_part *part, const char *text);
+
+/* True if it has one of these words. The list has the form "q query queries"; "in+proj" stands for
+ * two consecutive words. */
+bool structure_says(const structure_part *part, const char *words);
+
+/* The name of a part in messages, in place of internal names. */
+const char *structure_shown(const structure_parts *p, const structure_part *part);
+
+structure_part *structure_at(const structure_parts *p, int block, int place);
+
+/* The first part with this role in a block, or outside all blocks (-1); NULL for none. */
+structure_part *structure_with_role(const structure_parts *p, int block, const char *role);
+
+/* Finds blocks, depth and width. */
+bool structure_find_blocks(structure_parts *p, report *r);
+
+bool structure_name_block(structure_parts *p, report *r);
+bool structure_name_rest(structure_parts *p, report *r);
+
+/* Gives a part its role, unless it has one. */
+void structure_name(structure_part *part, const char *role, const char *reason);
+
+/* True if the order in the file, or the last number in the names, distinguishes parts of a block.
+ * Otherwise notes that their `roles` are undecided. */
+bool structure_order_tells(structure_parts *p, structure_part *const *parts, int count,
+                           const char *roles);
+
+/* The last number in a name; -1 for none. */
+int structure_last_number(const structure_part *part);
+
+/* Appends the unused names of ours that this part outside the blocks fits: "norm_pre, norm". */
+enum { STRUCTURE_NAMES_SIZE = 200 };
+void structure_list_names(const structure_parts *p, const structure_part *part,
+                          char names[STRUCTURE_NAMES_SIZE]);
+
+void structure_note_add(structure *s, const char *what, const char *why, const char *option);
+
+/* Reasons for a role, shared by blocks and the rest. */
+extern const char structure_by_name[], structure_by_shape[];
+
 #endif

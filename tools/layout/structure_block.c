@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/tensor.h"
-#include "layout/structure_parts.h"
+#include "layout/structure.h"
 
 /* === Blocks === */
 

@@ -1,5 +1,5 @@
 #define _POSIX_C_SOURCE 200809L
-#include "layout/structure_parts.h"
+#include "layout/structure.h"
 
 #include <ctype.h>
 #include <stdio.h>

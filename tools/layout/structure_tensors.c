@@ -10,7 +10,6 @@
 #include "base/text.h"
 #include "checkpoint/container.h"
 #include "layout/rules.h"
-#include "layout/structure_parts.h"
 #include "layout/views.h"
 #include "model/settings.h"
 

@@ -1,5 +1,5 @@
 /* clang-format off */ /* its rows are a table */
-#include "layout/tables.h"
+#include "layout/layout.h"
 
 /* === torchvision === */
 

@@ -1,4 +1,4 @@
-#include "layout/values.h"
+#include "layout/plan.h"
 
 #include <math.h>
 #include <stdio.h>

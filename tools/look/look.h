@@ -21,7 +21,6 @@
 #include "base/report.h"
 #include "base/text.h"
 #include "image/photos.h"
-#include "numbers/pca.h"
 #include "numbers/tokens.h"
 #include "picture/picture.h"
 #define VIT_TOOLS

@@ -4,7 +4,7 @@
 
 #include "base/source.h"
 #include "base/text.h"
-#include "cli/model.h"
+#include "cli/options.h"
 #include "look/look.h"
 #include "numbers/tokens.h"
 #include "picture/picture.h"

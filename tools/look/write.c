@@ -5,7 +5,6 @@
 #include "base/source.h"
 #include "base/tensor.h"
 #include "base/text.h"
-#include "cli/model.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "image/photo_source.h"

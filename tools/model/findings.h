@@ -29,7 +29,7 @@ bool subject_find(const char *name, size_t length, subject *s);
 
 /* === Evidence of heads === */
 
-/* Puts into words the evidence in trained weights for the number of heads, which layout/evidence.h
+/* Puts into words the evidence in trained weights for the number of heads, which layout/detect.h
  * reads.
  */
 

@@ -1,4 +1,4 @@
-#include "numbers/pca.h"
+#include "numbers/tokens.h"
 
 #include <float.h>
 #include <math.h>

@@ -491,14 +491,14 @@ static pid_t start_command(const os_command *c) {
 /* Its process number stays reserved until it is waited for. A nap counts with its nominal length,
  * because a job may be stopped for hours. */
 static bool ends_in_time(pid_t child, int seconds) {
-    double nap = 0.001, waited = 0;
-    for (;; waited += nap, nap = nap < 0.02 ? nap * 1.3 : nap) {
-        const struct timespec time = { 0, (long)(nap * 1e9) };
+    int64_t nap = 1000000, waited = 0; /* nanoseconds */
+    for (;; waited += nap, nap = nap < 20000000 ? nap * 13 / 10 : nap) {
+        const struct timespec time = { 0, (long)nap };
         siginfo_t info;
         info.si_pid = 0;
         if (waitid(P_PID, (id_t)child, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid)
             return true;
-        if (waited > seconds) return false;
+        if (waited > seconds * INT64_C(1000000000)) return false;
         nanosleep(&time, NULL);
     }
 }

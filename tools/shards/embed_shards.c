@@ -10,7 +10,6 @@
 #include "cli/output.h"
 #include "image/photos.h"
 #include "infer/infer.h"
-#include "shards/shard_list.h"
 #include "shards/shard_writer.h"
 #define VIT_TOOLS
 #include "vit.h"

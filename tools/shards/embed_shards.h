@@ -4,10 +4,82 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/report.h"
-#include "shards/shard_list.h"
+#include "base/text.h"
+#include "image/photo_source.h"
+#include "image/photos.h"
 #include "shards/shard_writer.h"
+#include "shards/tar.h"
+
+/* === The shards named on a command line === */
+
+/* The numbers in the names of each shard's outputs, in the order of the photo_list. */
+typedef struct shard_list {
+    photo_list files; /* "-": standard input */
+    char **numbers;   /* the digits at the end of the file's name, before its suffix; */
+                      /* without digits, the whole name without the suffix */
+} shard_list;
+
+enum { SHARD_LIST_MAX = 10 * 1000 * 1000 };
+
+/* An operand is a file, a range as in a shell, which may be one of several ("{0..3}/{00..99}.tar"),
+ * or a folder: all files in it that end in .tar, sorted. A list has an operand in each line. `name`
+ * stands for standard input, or is NULL. On failure there is nothing to free. */
+bool shard_list_open(shard_list *list, const text_list *operands, const text_list *lists,
+                     const char *name, report *r);
+void shard_list_close(shard_list *list);
+
+/* The shard's name in records and metadata: its file name, without folders. */
+const char *shard_name(const char *file, const char *name);
+
+/* === One task's part === */
+
+/* The part of all shards that belongs to a task: "3/8", or by its launcher's variables. */
+
+typedef struct shard_part {
+    long index, count; /* every count-th shard, from index on */
+} shard_part;
+
+/* text: "I/N", I from 0 to N - 1; "auto"; or NULL: all. parts is the size of an array of jobs, 0 if
+ * not given. "auto" tries, in this order:
+ *
+ *     OMPI_COMM_WORLD_RANK, _SIZE         mpirun of Open MPI
+ *     PMI_RANK, PMI_SIZE                  other MPIs
+ *     SLURM_PROCID, SLURM_STEP_NUM_TASKS a task of srun, which SLURM_STEP_ID proves: a lone batch
+ *                                         script has a SLURM_PROCID too
+ *
+ * and, if parts is given, the number of a job in an array: SLURM_ARRAY_TASK_ID (from 0), or GNU
+ * parallel's PARALLEL_SEQ (from 1). If each job of an array has several tasks, there is a part for
+ * each of these. */
+bool shard_part_choose(shard_part *part, const char *text, int parts, report *r);
+
+/* === Photos of a shard === */
+
+/* Gives the photos of an archive as they are read, with their metadata. */
+
+struct shard_queued;
+
+typedef struct shard_source {
+    samples samples;
+    bool failed; /* true: the archive was at fault */
+    FILE *file;  /* private, like the members below */
+    const char *name;
+    struct shard_queued *first, *last; /* samples of the photos in progress */
+} shard_source;
+
+/* file is a path, or "-"; name is the shard's name, with which the names of its photos begin. It is
+ * large: keep it off the stack. Close it even after a failure. */
+bool shard_source_open(shard_source *s, const char *file, const char *name, size_t max_bytes,
+                       report *r);
+void shard_source_close(shard_source *s);
+
+photo_source shard_source_photos(shard_source *s);
+/* The sample of the next photo in order, without its bytes; the caller frees it. */
+sample shard_source_take(shard_source *s);
+
+/* === Embedding === */
 
 typedef struct shard_task {
     const char *program;      /* begins messages on stderr */

@@ -1,5 +1,4 @@
 #define _POSIX_C_SOURCE 200809L /* strdup */
-#include "shards/shard_index.h"
 
 #include <errno.h>
 #include <stdio.h>

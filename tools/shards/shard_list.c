@@ -1,5 +1,5 @@
 #define _POSIX_C_SOURCE 200809L /* strdup */
-#include "shards/shard_list.h"
+#include "shards/embed_shards.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 
 #include "base/json.h"
 #include "base/source.h"
-#include "text/readers.h"
+#include "text/token_plan.h"
 
 enum { MAX_PATH_SIZE = 4096 };
 

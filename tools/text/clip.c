@@ -1,5 +1,5 @@
 /* clip.c - CLIP's vocabulary and merges: bpe_simple_vocab_16e6.txt, vocab.json with merges.txt. */
-#include "text/readers.h"
+#include "text/token_plan.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text/readers.h"
+#include "text/token_plan.h"
 
 /* === Protocol Buffers === */
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "text/readers.h"
+#include "text/token_plan.h"
 
 #define SPACE_MARK "\xe2\x96\x81" /* U+2581 */
 

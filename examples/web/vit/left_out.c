@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "convert/calibrate.h"
-#include "convert/convert.h"
-#include "convert/match_folder.h"
+#include "convert/conversion.h"
+#include "convert/match.h"
 #include "convert/text.h"
 #include "convert/unpack.h"
 #include "image/photos.h"
