@@ -6,7 +6,8 @@
 Run it from the root of the repository. For authoring only: the fixtures are committed and the
 tests need no Python. Two runs with one version of PyTorch (1.13 here) write the same bytes.
 Every *.pt and *.safetensors that `expected.json` speaks of holds the same state dict; its values
-as float32, tensor after tensor, are in `expected.bin`.
+as float32, tensor after tensor, are in `expected.bin`. `types.safetensors` has what the blocks of
+`types.gguf` stand for.
 """
 import argparse
 import io
@@ -173,6 +174,94 @@ BAD_SHARDS = {
 }
 
 
+def nibbles(x):
+    """Low halves of the bytes, then the high ones."""
+    return np.concatenate([x & 15, x >> 4], axis=-1)
+
+
+def halves(raw, at):
+    return raw[:, at:at + 2].copy().view("<f2").astype("<f4")
+
+
+def widen_32(kind, raw):
+    """Blocks of 32: [blocks, bytes] -> [blocks, 32], in float32 as ggml computes it."""
+    has_minimum, has_fifth = kind in ("q4_1", "q5_1"), kind in ("q5_0", "q5_1")
+    at = 4 if has_minimum else 2
+    if kind == "q8_0": return raw[:, 2:].view("i1").astype("<f4") * halves(raw, 0)
+    q = nibbles(raw[:, at + (4 if has_fifth else 0):]).astype(int)
+    if has_fifth:
+        q += 16 * np.unpackbits(raw[:, at:at + 4], axis=1, bitorder="little")
+    if has_minimum: return q.astype("<f4") * halves(raw, 0) + halves(raw, 2)
+    return (q - (16 if has_fifth else 8)).astype("<f4") * halves(raw, 0)
+
+
+def widen_256(kind, raw):
+    """Blocks of 256, of which each eighth or sixteenth has a factor."""
+    n = len(raw)
+    if kind == "q6_K":
+        low = nibbles(raw[:, :128].reshape(n, 2, 64)).reshape(n, 2, 4, 32)
+        high = raw[:, None, 128:192].reshape(n, 2, 1, 32) >> np.array([0, 2, 4, 6], "u1")[:, None] & 3
+        q = (low | high << 4).astype(int) - 32
+        scale = halves(raw, 208) * raw[:, 192:208].view("i1").astype("<f4")
+        return (scale[:, :, None] * q.reshape(n, 16, 16).astype("<f4")).reshape(n, 256)
+    six = raw[:, 4:16]
+    scale = np.concatenate([six[:, :4] & 63, six[:, 8:] & 15 | six[:, :4] >> 6 << 4], axis=1)
+    minimum = np.concatenate([six[:, 4:8] & 63, six[:, 8:] >> 4 | six[:, 4:8] >> 6 << 4], axis=1)
+    q = nibbles(raw[:, -128:].reshape(n, 4, 32)).reshape(n, 8, 32).astype(int)
+    if kind == "q5_K":
+        q += 16 * np.unpackbits(raw[:, 16:48, None], axis=2, bitorder="little").swapaxes(1, 2)
+    scale, minimum = halves(raw, 0) * scale.astype("<f4"), halves(raw, 2) * minimum.astype("<f4")
+    return (scale[:, :, None] * q.astype("<f4") - minimum[:, :, None]).reshape(n, 256)
+
+
+# Number of the type, bytes of a block, places of halves in it
+GGML_TYPES = {"q4_0": (2, 18, [0]), "q4_1": (3, 20, [0, 2]), "q5_0": (6, 22, [0]),
+              "q5_1": (7, 24, [0, 2]), "q8_0": (8, 34, [0]), "q4_K": (12, 144, [0, 2]),
+              "q5_K": (13, 176, [0, 2]), "q6_K": (14, 210, [208])}
+
+
+def ggml_types():
+    """A GGUF file with random blocks of each type, and their values."""
+    random, infos, blob, items = np.random.RandomState(38), b"", b"", []
+
+    def add(name, shape, kind, data, values):
+        nonlocal infos, blob
+        blob += b"\0" * (-len(blob) % 64)
+        infos += struct.pack("<Q", len(name)) + name.encode() + struct.pack("<I", len(shape))
+        infos += struct.pack("<%dQ" % len(shape), *reversed(shape))
+        infos += struct.pack("<IQ", kind, len(blob))
+        blob += data
+        items.append((name, torch.from_numpy(np.ascontiguousarray(values, "<f4").reshape(shape))))
+
+    f32 = random.standard_normal(6).astype("<f4")
+    add("f32", (3, 2), 0, f32.tobytes(), f32)
+    f16 = np.array(HALVES[:8] + HALVES[-1:], "<u2")
+    add("f16", (9,), 1, f16.tobytes(), f16.view("<f2"))
+    bf16 = np.array(BFLOATS[:8] + BFLOATS[-1:], "<u2")
+    add("bf16", (9,), 30, bf16.tobytes(), (bf16.astype("<u4") << 16).view("<f4"))
+    for name, (kind, size, places) in GGML_TYPES.items():
+        raw = random.randint(0, 256, (4 if size < 64 else 2, size)).astype("u1")
+        for place in places:
+            raw[:, place:place + 2] = random.standard_normal((len(raw), 1)).astype("<f2").view("u1")
+        values = (widen_32 if size < 64 else widen_256)(name, raw)
+        add(name, (2, values.size // 2), kind, raw.tobytes(), values)
+    pairs = [("general.alignment", 4, struct.pack("<I", 64)), ("u8", 0, b"\xff"), ("i8", 1, b"\xff"),
+             ("u16", 2, b"\xff\xff"), ("i16", 3, b"\xfe\xff"), ("i32", 5, b"\xfd\xff\xff\xff"),
+             ("f32", 6, struct.pack("<f", 0.1)), ("tiny", 6, struct.pack("<f", 1e-5)),
+             ("bool", 7, b"\1"), ("text", 8, struct.pack("<Q", 3) + b"abc"),
+             ("u64", 10, struct.pack("<Q", 2 ** 64 - 1)), ("i64", 11, struct.pack("<q", -2 ** 63)),
+             ("f64", 12, struct.pack("<d", -0.25)),
+             ("floats", 9, struct.pack("<IQ3f", 6, 3, 0.5, 0.48145466, -1)),
+             ("long", 9, struct.pack("<IQ20B", 0, 20, *range(20)))]
+    head = b"GGUF" + struct.pack("<IQQ", 2, len(items), len(pairs))
+    for key, kind, data in pairs:
+        key = key if "." in key else "a." + key
+        head += struct.pack("<Q", len(key)) + key.encode() + struct.pack("<I", kind) + data
+    head += infos
+    write("types.gguf", head + b"\0" * (-len(head) % 64) + blob)
+    write("types.safetensors", safetensors(items))
+
+
 class Tagged(torch.Tensor):
     pass
 
@@ -230,6 +319,7 @@ def main():
     torch.jit.save(torch.jit.script(model), buffer)
     write("torchscript.pt", rezip([(n, c) for n, c in entries_of(buffer.getvalue())
                                    if "/code/" not in n], zipfile.ZIP_STORED))
+    ggml_types()
 
 
 main()

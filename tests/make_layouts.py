@@ -725,8 +725,8 @@ def write_lucidrains_eras():
             del s["transformer.layers.%d.0.to_out.0%s" % (i, part)]
             t["blocks.%d.attn.proj%s" % (i, part)] = (
                 np.eye(D, dtype="<f4") if part == ".weight" else np.zeros(D, "<f4"))
-    case("lucidrains_heads", s, "blocks.{0..1}.attn.proj.weight [8, 8] is missing: only one head "
-         "as wide as a token does without it", None, told + " --set pool=avg")
+    case("lucidrains_heads", s, "blocks.{0..1}.attn.proj.weight [8, 8] is missing: only a single "
+         "head as wide as a token works without it", None, told + " --set pool=avg")
     case("lucidrains_identity", s, t, "lucidrains_identity", "--set num_heads=1 --set pool=avg",
          eps="1e-5", twin_options=OWN_SIZE + "pool=avg pool_prefix=1 num_heads=1")
     t = model(cls=False, **stem)
@@ -1651,13 +1651,13 @@ def quantise(x, kind):
     return data, np.array(back, "<f4").reshape(x.shape)
 
 
-GGML = {"f32": 0, "f16": 1, "q4_0": 2, "q4_1": 3, "q5_0": 6, "q5_1": 7, "q8_0": 8}
+GGML = {"f32": 0, "f16": 1, "q4_0": 2, "q4_1": 3, "q5_0": 6, "q5_1": 7, "q8_0": 8, "bf16": 30}
 
 
 def vit_cpp(path, tensors):
     types = tensors.pop("types")
     with open(path, "wb") as f:
-        f.write(struct.pack("<8i", 0x67676d6c, D, DEPTH, HEADS, CLASSES, PATCH, GRID * PATCH, 1))
+        f.write(struct.pack("<8i", 0x67676d6c, len(tensors["norm.weight"]), DEPTH, HEADS, CLASSES, PATCH, GRID * PATCH, 1))
         f.write(struct.pack("<i", CLASSES))
         for i in range(CLASSES):
             text = b"class %d" % i
@@ -1665,18 +1665,20 @@ def vit_cpp(path, tensors):
         for name, x in tensors.items():
             if name.endswith(".data"): continue
             kind = types.get(name, "f32")
-            shape = (1, D, 1, 1) if name == "patch_embed.proj.bias" else x.shape
+            shape = (1, len(x), 1, 1) if name == "patch_embed.proj.bias" else x.shape
             f.write(struct.pack("<3i", len(shape), len(name), GGML[kind]))
             f.write(struct.pack("<%di" % len(shape), *reversed(shape)) + name.encode())
             if kind[0] == "q": f.write(tensors[name + ".data"])
             else: f.write(x.astype("<f2" if kind == "f16" else "<f4").tobytes())
 
 
-def write_vit_cpp():
+def quantised_model():
+    """Tensors with the bytes of their blocks, the types, and what they stand for."""
     global D, HEAD, MLP
     before = D, HEAD, MLP
     D, HEAD, MLP = 32, 16, 32
     t = model(seed=12)
+    D, HEAD, MLP = before
     types = {"patch_embed.proj.weight": "f16", "blocks.0.attn.qkv.weight": "q4_0",
              "blocks.0.attn.proj.weight": "q4_1", "blocks.0.mlp.fc1.weight": "q5_0",
              "blocks.0.mlp.fc2.weight": "q5_1", "blocks.1.attn.qkv.weight": "q8_0",
@@ -1690,9 +1692,180 @@ def write_vit_cpp():
         elif kind == "f16":
             t[name] = t[name].astype("f2").astype("<f4")
         s[name] = t[name]
-    s["types"] = types
+    return s, types, t
+
+
+def write_vit_cpp():
+    s, s["types"], t = quantised_model()
     case("vit_cpp", s, t, "quantised", "--set norm_eps=1e-6", write=vit_cpp, suffix="gguf")
-    D, HEAD, MLP = before
+
+
+# === GGUF ===
+
+def gguf_text(text):
+    return struct.pack("<Q", len(text.encode())) + text.encode()
+
+
+def gguf_value(x):
+    """The number of its type, and its bytes."""
+    if isinstance(x, bool): return 7, struct.pack("<?", x)
+    if isinstance(x, int): return 4, struct.pack("<I", x)
+    if isinstance(x, float): return 6, struct.pack("<f", x)
+    if isinstance(x, str): return 8, gguf_text(x)
+    items = [gguf_value(item) for item in x]
+    return 9, struct.pack("<IQ", items[0][0], len(items)) + b"".join(data for _, data in items)
+
+
+def gguf(path, tensors):
+    """The tensors; "pairs": the metadata; "types": of those that are not f32, with .data."""
+    pairs, types = tensors.pop("pairs"), tensors.pop("types", {})
+    infos, blob, count = b"", b"", 0
+    for name, x in tensors.items():
+        if name.endswith(".data"): continue
+        x = np.asarray(x, "<f4")
+        kind = types.get(name, "f32")
+        blob += b"\0" * (-len(blob) % 32)
+        infos += gguf_text(name) + struct.pack("<I%dQ" % x.ndim, x.ndim, *reversed(x.shape))
+        infos += struct.pack("<IQ", GGML[kind], len(blob))
+        blob += (tensors[name + ".data"] if kind[0] == "q" else bfloat16(x).tobytes()
+                 if kind == "bf16" else x.astype("<f2" if kind == "f16" else "<f4").tobytes())
+        count += 1
+    head = b"GGUF" + struct.pack("<IQQ", 3, count, len(pairs))
+    for key, x in pairs.items():
+        kind, data = gguf_value(x)
+        head += gguf_text(key) + struct.pack("<I", kind) + data
+    head += infos
+    with open(path, "wb") as f:
+        f.write(head + b"\0" * (-len(head) % 32) + blob)
+
+
+# clip.cpp calls the first layer of an MLP "down", llama.cpp since 2025 "up".
+OLD_MLP = (("mlp.fc1", "ffn_down"), ("mlp.fc2", "ffn_up"))
+NEW_MLP = (("mlp.fc1", "ffn_up"), ("mlp.fc2", "ffn_down"))
+
+
+def gguf_tower(t, mlp):
+    """The names that clip.cpp makes from those of transformers, without dimensions of 1."""
+    s = OrderedDict()
+    for name, x in hf_tower(t, "vision_model.").items():
+        for old, new in (("vision_model", "v"), ("encoder.layers", "blk"), ("embeddings.", ""),
+                         ("_proj", ""), ("self_attn.", "attn_"), ("layer_norm", "ln"),
+                         ("layernorm", "ln"), ("embedding", "embd"), ("layrnorm", "ln")) + mlp:
+            name = name.replace(old, new)
+        s[name] = x.squeeze()
+    return s
+
+
+def clip_pairs(projector=None, depth=DEPTH, eps=1e-5, act="clip.use_gelu", on=False, **more):
+    v = "clip.vision."
+    pairs = OrderedDict([
+        ("general.architecture", "clip"), ("clip.has_vision_encoder", True),
+        ("general.name", "a model"), ("tokenizer.ggml.tokens", ["a", "b</w>", ""]),
+        (v + "image_size", GRID * PATCH), (v + "patch_size", PATCH), (v + "embedding_length", D),
+        (v + "feed_forward_length", MLP), (v + "projection_dim", CLASSES),
+        (v + "attention.head_count", HEADS), (v + "attention.layer_norm_epsilon", eps),
+        (v + "block_count", depth), (v + "image_mean", [0.48145466, 0.4578275, 0.40821073]),
+        (v + "image_std", [0.26862954, 0.26130258, 0.27577711]), (act, on)])
+    if projector: pairs["clip.projector_type"] = projector
+    pairs.update(more)
+    return pairs
+
+
+def write_gguf():
+    plain = "crop_pct=1 mean=0.48145466,0.4578275,0.40821073 std=0.26862954,0.26130258,0.27577711 "
+    file = {"write": gguf, "suffix": "gguf"}
+    projector = {"mm.0.weight": np.ones((3, D), "f4"), "mm.0.bias": np.ones(3, "f4"),
+                 "mm.2.weight": np.ones((3, 3), "f4"), "mm.2.bias": np.ones(3, "f4")}
+    # the twins are those of the same models in safetensors
+    t = without_bias(clip_model())
+    s = gguf_tower(t, OLD_MLP)
+    s["visual_projection.weight"] = t["head.weight"]
+    s["t.token_embd.weight"], s["text_projection.weight"] = np.zeros((3, D)), np.zeros((D, D))
+    s["pairs"] = clip_pairs()
+    case("gguf_clip", s, t, "clip", eps="1e-5", act="quick_gelu", twin_options=plain, **file)
+    t = model(cls=False, pool="map", classes=0, seed=7)
+    s = gguf_tower(t, OLD_MLP)
+    s["pairs"] = clip_pairs(eps=1e-6)
+    case("gguf_siglip", s, t, "map", "--set activation=gelu_tanh", act="gelu_tanh",
+         twin_options=plain + "crop_mode=squash", **file)
+    s["pairs"] = clip_pairs(eps=1e-6)
+    case("gguf_siglip_untold", s, "activation: cannot be seen in a checkpoint of llama.cpp; give "
+         "--set activation=gelu_tanh (SigLIP), quick_gelu (CLIP) or gelu", None, **file)
+    t = model(cls=False, classes=0, seed=32)
+    s = gguf_tower(t, NEW_MLP)
+    s.update(projector)
+    s["pairs"] = clip_pairs("gemma3", eps=1e-6, on=True)
+    case("gguf_gemma3", s, t, "siglip", act="gelu_tanh",
+         twin_options=plain + "crop_mode=squash pool=avg", **file)
+    # LLaVA drops the last block and the last norm; some files keep the block
+    t = clip_model(final_norm=False, classes=0)
+    s = gguf_tower(t, OLD_MLP)
+    s.update(projector)
+    s["model.image_newline"] = np.ones(D)
+    for name in list(s):
+        if name.startswith("v.blk.0."): s[name.replace("blk.0", "blk.2")] = s[name]
+    s["pairs"] = clip_pairs("mlp", **{"clip.has_llava_projector": True})
+    case("gguf_llava", s, t, "llava", eps="1e-5", act="quick_gelu",
+         twin_options=plain + "has_final_norm=0", **file)
+    t = model(ls=True, final_norm=False, classes=0, seed=33)
+    s = gguf_tower(t, NEW_MLP)
+    for i in range(DEPTH):
+        for part in ("ls1", "ls2"):
+            s["v.blk.%d.%s.weight" % (i, part)] = t["blocks.%d.%s.gamma" % (i, part)]
+    s.update(projector)
+    s["pairs"] = clip_pairs("internvl", eps=1e-6, on=True)
+    case("gguf_internvl", s, t, "internvl", twin_options=plain + "has_final_norm=0", **file)
+    t = model(ls=True, pool="token_avg", seed=2)
+    s = hf_dinov2(t, "dinov2.", t["pos_embed"], t["cls_token"])
+    s = OrderedDict((k[7:] if k.startswith("dinov2.") else k, x) for k, x in s.items()
+                    if ".attention.attention." not in k and "mask_token" not in k)
+    for i in range(DEPTH):
+        move(s, "encoder.layer.%d.attention.attention.qkv" % i, t, "blocks.%d.attn.qkv" % i)
+    bias = "embeddings.patch_embeddings.projection.bias"
+    s[bias] = s[bias].reshape(1, D, 1, 1)
+    s["pairs"] = OrderedDict([("general.architecture", "dinov2")] +
+                             [(str(i), "class %d" % i) for i in range(CLASSES)])
+    s["pairs"].update({"hidden_size": D, "num_hidden_layers": DEPTH, "num_attention_heads": HEADS,
+                       "num_classes": CLASSES, "patch_size": PATCH, "img_size": GRID * PATCH,
+                       "ftype": 1, "num_register_tokens": 0})
+    case("gguf_dinov2", s, t, "dinov2",
+         twin_options=IMAGENET + "crop_pct=0.875 pos_resample=transformers", **file)
+    quantised, types, t = quantised_model()
+    types.update({"norm.weight": "bf16"})
+    quantised["types"], quantised["pairs"] = types, {"general.architecture": "vit"}
+    case("gguf_quantised", quantised, t, "quantised", "--set num_heads=2 --set norm_eps=1e-6",
+         **file)
+    write_gguf_refusals(file, projector)
+
+
+def write_gguf_refusals(file, projector):
+    for name, kind, why in (
+            ("qwen", "qwen2.5vl_merger", "clip.projector_type qwen2.5vl_merger: expected the tower "
+             "of a plain ViT, found attention in windows"),
+            ("minicpm", "resampler", "found positions by a patch's place in a photo of any shape"),
+            ("unknown", "new_one", "clip.projector_type new_one: expected one whose tower is a "
+             "plain ViT")):
+        s = gguf_tower(clip_model(), NEW_MLP)
+        s["pairs"] = clip_pairs(kind)
+        case("gguf_" + name, s, why, None, **file)
+    s = gguf_tower(clip_model(), NEW_MLP)
+    s["pairs"] = clip_pairs("mlp", depth=3)
+    case("gguf_depth", s, "the header has depth 3, the tensors have 2", None,
+         "--set norm_eps=1e-5 --set activation=quick_gelu", **file)
+    s["pairs"] = clip_pairs("mlp", **{"clip.has_vision_encoder": False})
+    case("gguf_sound", s, "clip.has_vision_encoder is false: expected an image encoder", None,
+         **file)
+    s = OrderedDict([("token_embd.weight", np.ones((2, D))), ("blk.0.attn_q.weight", np.eye(D))])
+    s["pairs"] = {"general.architecture": "llama"}
+    case("gguf_language", s, "a language model (llama): expected its image encoder", None, **file)
+    s = gguf_tower(clip_model(), NEW_MLP)
+    for i in range(DEPTH):
+        for part in ("up", "down"):
+            s["v.blk.%d.ffn_%s.weight" % (i, part)] = np.eye(D, dtype="f4")
+            s["v.blk.%d.ffn_%s.bias" % (i, part)] = np.ones(D)
+    s["pairs"] = clip_pairs("mlp")
+    case("gguf_square", s, "v.blk.0.ffn_up.weight: a square, so its shape does not tell the first "
+         "layer of the MLP from the second", None, **file)
 
 
 def main():
@@ -1701,7 +1874,7 @@ def main():
     for write in (write_hf, write_dinov2, write_towers, write_torchvision, write_torch_nn,
                   write_lucidrains, write_einops, write_courses, write_open_clip, write_jax,
                   write_aimv2, write_hf_aimv2, write_beit3, write_timm, write_mobileclip,
-                  write_rotary, write_perception, write_beit, write_parallel, write_vit_cpp):
+                  write_rotary, write_perception, write_beit, write_parallel, write_vit_cpp, write_gguf):
         write()
     with open(os.path.join(OUT, "cases.txt"), "w") as f:
         f.write("\n".join(cases) + "\n")

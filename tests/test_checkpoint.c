@@ -145,7 +145,7 @@ static bool same_shape(const checkpoint_tensor_info *t, const json_value *row) {
 /* Reads pieces of `step` elements and compares them with the values at `at`. */
 static bool same_values(checkpoint *c, const checkpoint_tensor_info *t, int64_t step,
                         const uint8_t *at, report *r) {
-    float values[64];
+    float values[1000];
     int64_t first, i;
     for (first = 0; first < t->count; first += step) {
         int64_t count = t->count - first < step ? t->count - first : step;
@@ -395,8 +395,7 @@ static void test_unknown_containers(void) {
         size_t size;
         const char *word;
     } files[] = {
-        { "GGUF\3\0\0\0\0\0\0\0\0\0\0\0", 16,
-          "GGUF: not supported, except vit.cpp's files of that name; give the original" },
+        { "GGUF\3\0\0\0\0\0\0\0\0\0\0\0", 16, "truncated" },
         { "lmgg\0\0\0\0\0\0\0\0", 12, "truncated" },
         { "\x89HDF\r\n\x1a\n\0\0\0\0", 12, "HDF5" },
         { "\x93NUMPY\1\0v\0{", 11, "npy" },
@@ -1962,6 +1961,170 @@ static void test_malformed_ggml(void) {
     }
 }
 
+/* === GGUF === */
+
+/* Blocks of every type, against what make_checkpoints.py says that they stand for. */
+static void test_gguf_types(const char *folder) {
+    static const int64_t steps[] = { 1, 7, 300, 1000 };
+    static const struct {
+        const char *key, *value;
+    } pairs[] = {
+        { "a.u8", "255" },
+        { "a.i8", "-1" },
+        { "a.u16", "65535" },
+        { "a.i16", "-2" },
+        { "a.i32", "-3" },
+        { "a.f32", "0.1" },
+        { "a.tiny", "1e-05" },
+        { "a.bool", "true" },
+        { "a.text", "abc" },
+        { "a.u64", "18446744073709551615" },
+        { "a.i64", "-9223372036854775808" },
+        { "a.f64", "-0.25" },
+        { "a.floats", "(0.5, 0.48145467, -1)" },
+        { "a.long", "" },
+    };
+    checkpoint *c = open_fixture(folder, "types.gguf");
+    checkpoint *twin = open_fixture(folder, "types.safetensors");
+    float expected[1024] = { 0 };
+    uint8_t stored[sizeof expected];
+    report r = report_make();
+    size_t i, s;
+    CHECK(c && twin && checkpoint_count(c) == 11 && checkpoint_count(twin) == 11);
+    for (i = 0; c && twin && i < checkpoint_count(c); i++) {
+        const checkpoint_tensor_info *t = checkpoint_tensor(c, i);
+        const checkpoint_tensor_info *other = checkpoint_find(twin, t->name);
+        CHECK(other && other->count == t->count && t->count <= 1024);
+        CHECK(other && checkpoint_read(twin, other, 0, t->count, expected, &r));
+        bytes_store_floats(stored, expected, 1024);
+        for (s = 0; other && s < sizeof steps / sizeof *steps; s++)
+            CHECK_MSG(same_values(c, t, steps[s], stored, &r), "%s", t->name);
+    }
+    for (i = 0; c && i < sizeof pairs / sizeof *pairs; i++)
+        CHECK_MSG(strcmp(metadata(c, pairs[i].key), pairs[i].value) == 0, "%s: %s", pairs[i].key,
+                  metadata(c, pairs[i].key));
+    checkpoint_close(c);
+    checkpoint_close(twin);
+}
+
+/* One pair and one tensor of 64 f32 at most. */
+typedef struct gguf_spec {
+    uint64_t version, tensors, pairs, key_size, value_type, items, text_size;
+    uint64_t ndim, dims[4], type, offset;
+    const char *key;
+} gguf_spec;
+
+static void make_gguf(bytes *b, const gguf_spec *s) {
+    uint64_t i;
+    put_text(b, "GGUF");
+    put_number(b, s->version, 4);
+    put_number(b, s->tensors, 8);
+    put_number(b, s->pairs, 8);
+    put_number(b, s->key_size ? s->key_size : strlen(s->key), 8);
+    put_text(b, s->key);
+    put_number(b, s->value_type, 4);
+    if (s->value_type == 9) { /* an array of texts, or of what text_size says */
+        put_number(b, s->text_size ? s->text_size : 8, 4);
+        put_number(b, s->items, 8);
+    } else if (s->value_type == 8) {
+        put_number(b, s->text_size, 8);
+    } else {
+        put_number(b, s->items, 4);
+    }
+    for (i = 0; i < 2; i++) {
+        put_number(b, 1, 8);
+        put_number(b, 'a' + i, 1);
+        put_number(b, s->ndim, 4);
+        put_number(b, s->dims[0], 8);
+        if (s->ndim > 1) put_number(b, s->dims[1], 8);
+        put_number(b, s->type, 4);
+        put_number(b, i == 0 ? 0 : s->offset, 8);
+    }
+    while (b->size % 32) put_number(b, 0, 1);
+    repeat(b, "0123", 64);
+}
+
+static void test_malformed_gguf(void) {
+    static const char alignment[] = "general.alignment";
+    const gguf_spec right = { 3, 2, 1, 0, 4, 32, 0, 1, { 32 }, 0, 128, alignment };
+    static const struct {
+        const char *name;
+        size_t field; /* of gguf_spec */
+        uint64_t value;
+        const char *word;
+    } rows[] = {
+#define FIELD(name) offsetof(gguf_spec, name)
+        { "version 1", FIELD(version), 1, "expected version 2 or 3, little-endian, found 1" },
+        { "version 4", FIELD(version), 4, "found 4" },
+        { "big-endian", FIELD(version), 3 << 24, "found 50331648" },
+        { "a tensor too many", FIELD(tensors), 3, "ends inside its header" },
+        { "32769 tensors", FIELD(tensors), 32769, "more than 32768 tensors" },
+        { "no tensors", FIELD(tensors), 0, "no tensors" },
+        { "65537 pairs", FIELD(pairs), 65537, "65537 pairs" },
+        { "2^64 - 1 pairs", FIELD(pairs), UINT64_MAX, "pairs" },
+        { "a pair too many", FIELD(pairs), 2, "a tensor's name is empty" },
+        { "a key of no bytes in front of others", FIELD(key_size), 1, "type" },
+        { "a key of 2^63 bytes", FIELD(key_size), (uint64_t)1 << 63, "ends inside its header" },
+        { "a key of 1100 bytes", FIELD(key_size), 1100, "ends inside its header" },
+        { "a key of 300 bytes", FIELD(key_size), 300, "a key is empty, too long" },
+        { "a value of type 13", FIELD(value_type), 13, "a value of type 13" },
+        { "a value of type 2^32 - 1", FIELD(value_type), UINT32_MAX, "a value of type" },
+        { "no alignment", FIELD(items), 0, "expected a power of two, found 0" },
+        { "three as alignment", FIELD(items), 3, "expected a power of two, found 3" },
+        { "2^17 as alignment", FIELD(items), 1 << 17, "expected a power of two" },
+        { "five dimensions", FIELD(ndim), 5, "5 dimensions" },
+        { "no dimension", FIELD(ndim), 0, "type 32" },
+        { "2^63 rows", FIELD(dims), (uint64_t)1 << 63, "too large" },
+        { "2^50 rows", FIELD(dims), (uint64_t)1 << 50, "too large" },
+        { "2^40 rows", FIELD(dims), (uint64_t)1 << 40, "ends inside this tensor" },
+        { "more numbers than there are", FIELD(dims), 33, "begin at 128, expected 160" },
+        { "a type that ggml no longer has", FIELD(type), 4, "a: type 4 (Q4_2) cannot be read" },
+        { "a type of two bits", FIELD(type), 10, "a: type 10 (Q2_K) cannot be read" },
+        { "a type of tables", FIELD(type), 16, "a: type 16 (IQ2_XXS) cannot be read" },
+        { "integers", FIELD(type), 26, "a: type 26 (I32) cannot be read" },
+        { "a type of the future", FIELD(type), 99, "a: type 99 (a newer one) cannot be read" },
+        { "rows of an eighth of a block", FIELD(type), 12, "blocks of 256" },
+        { "two tensors in one place", FIELD(offset), 0, "b: its data begin at 0, expected 128" },
+        { "a hole between tensors", FIELD(offset), 160, "b: its data begin at 160" },
+        { "an offset of 2^64 - 32", FIELD(offset), UINT64_MAX - 31, "b: its data begin at" },
+    };
+    gguf_spec spec = right;
+    bytes b = { 0 };
+    size_t i;
+    make_gguf(&b, &right);
+    check_accepted("hand-made GGUF", b.data, b.size);
+    check_refused("a last tensor without its end", b.data, b.size - 1, "inside its last tensor");
+    discard(&b);
+    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+        spec = right;
+        memcpy((char *)&spec + rows[i].field, &rows[i].value, sizeof rows[i].value);
+        make_gguf(&b, &spec);
+        check_refused(rows[i].name, b.data, b.size, rows[i].word);
+        discard(&b);
+    }
+    spec = right;
+    spec.value_type = 8;
+    spec.text_size = UINT64_MAX;
+    make_gguf(&b, &spec);
+    check_refused("a text of 2^64 - 1 bytes", b.data, b.size, "ends inside its header");
+    discard(&b);
+    spec.value_type = 9;
+    spec.text_size = 0;
+    spec.items = 3 << 20;
+    make_gguf(&b, &spec);
+    check_refused("an array of 3 million texts", b.data, b.size, "more than 2097152 texts");
+    discard(&b);
+    spec.text_size = 9;
+    make_gguf(&b, &spec);
+    check_refused("an array of arrays", b.data, b.size, "an array of type 9");
+    discard(&b);
+    spec.text_size = 10;
+    spec.items = (uint64_t)1 << 61;
+    make_gguf(&b, &spec);
+    check_refused("an array of 2^64 bytes", b.data, b.size, "ends inside its header");
+    discard(&b);
+}
+
 /* === Shards in a folder of their own === */
 
 static char made[] = "/tmp/vit_checkpoint_XXXXXX";
@@ -2167,6 +2330,8 @@ int main(int count, char **arguments) {
     test_npz_skips();
     test_malformed_npz();
     test_malformed_ggml();
+    test_gguf_types(folder);
+    test_malformed_gguf();
     test_made_shards();
     test_limits();
     test_zip64_fields(folder);

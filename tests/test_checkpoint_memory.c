@@ -105,6 +105,7 @@ char *memory_copy_text(memory_arena *arena, const char *text, size_t size) {
 #include "checkpoint/torch_files.c"
 #include "checkpoint/npz.c"
 #include "checkpoint/ggml_file.c"
+#include "checkpoint/gguf_file.c"
 #include "checkpoint/contents.c"
 #include "checkpoint/open.c"
 #include "checkpoint/read.c"
@@ -229,6 +230,8 @@ static void test_checkpoints(const char *data) {
         "../layouts/jax/model.npz",
         "../layouts/jax_gap/model.npz",
         "../layouts/vit_cpp/model.gguf",
+        "../layouts/gguf_dinov2/model.gguf",
+        "../layouts/gguf_llava/model.gguf",
         "../modules/whole.pt",
         "../modules/odd.pt",
         "../modules/scripted.pt",

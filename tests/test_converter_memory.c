@@ -327,6 +327,7 @@ static void test_conversions(long most) {
         { .checkpoint = "layouts/torchvision/model.pth", .dtype = VIT_BF16, .labels = true },
         { .checkpoint = "layouts/jax/model.npz" },
         { .checkpoint = "layouts/vit_cpp/model.gguf", .dtype = VIT_I4 },
+        { .checkpoint = "layouts/gguf_llava/model.gguf", .dtype = VIT_F32 },
         { .checkpoint = "fixtures/plain/model.safetensors", .dtype = VIT_I8, .photos = true },
         { .checkpoint = "layouts/hf_vit/model.safetensors" },
         { .checkpoint = "layouts/open_clip_config/model.safetensors" },

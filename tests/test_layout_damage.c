@@ -151,6 +151,7 @@ int main(int argc, char **argv) {
         { "openai/model.pt", PLAIN },
         { "beit3/model.pth", PLAIN },
         { "vit_cpp/model.gguf", PLAIN },
+        { "gguf_clip/model.gguf", PLAIN },
     };
     const char *data = argc > 1 ? argv[1] : "tests/data";
     size_t i, step = argc > 2 ? strtoul(argv[2], NULL, 10) : 1;

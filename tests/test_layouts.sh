@@ -103,7 +103,7 @@ adapted() { # CASE FILE ARGUMENTS TWIN TWIN_ARGUMENTS
 for name in $(sed -n 's/^const layout layout_\([a-z0-9_]*\) = .*/\1/p' tools/layout/tables*.c); do
     [ ${#only[@]} = 0 ] || break
     [[ $name == own* ]] && continue
-    if grep -q "X($name)\|&layout_$name," tools/layout/tables.[ch]; then pass
+    if grep -q "X($name)\|&layout_$name," tools/layout/{layout.h,tables.c}; then pass
     else fail "layout_$name is not in LAYOUT_LIST of tools/layout/layout.h"; fi
 done
 
@@ -162,6 +162,14 @@ wanted timm_hybrid && refused timm_hybrid model.safetensors "$plain --patch-size
 prints timm_hybrid "$plain --in-chans 1" "of the stem adapted from 3 to 1 channels"
 prints jax_hybrid "--in-chans 4" "of the stem adapted from 3 to 4 channels"
 prints timm_mci "$plain --in-chans 4" "of the stem adapted from 3 to 4 channels"
+prints gguf_clip "" "GGUF, llama.cpp layout, under v." "heads 2 x 4" "no patch bias, norm before the blocks, quick" \
+    "vit-convert: dropped 2 tensors of a text tower: t.token_embd.weight, text_projection.weight"
+prints gguf_llava "" "depth 2" "dropped 16 tensors of later blocks, which the language model does not" \
+    "vit-convert: dropped 4 tensors of the projector to a language model, which reads the tokens \
+after these blocks, without a norm; the original tower may have more blocks: mm.{0..2}.weight" \
+    "dropped 1 tensor of a language model: model.image_newline"
+prints gguf_gemma3 "" "a language model, which reads the tokens after the last norm: mm.{0..2}.weight"
+prints gguf_dinov2 "" "transformers DINOv2 layout" '5 from model.gguf, the first "class 0"'
 prints vit_cpp "" "vit.cpp, timm layout" "heads 2 x 16" '5 from model.gguf, the first "class 0"'
 
 summary

@@ -256,6 +256,92 @@ static void write_ggmls(void) {
         write_ggml(types[i].type, 2 * types[i].block);
 }
 
+/* --- GGUF ---------------------------------------------------------------------- */
+
+static size_t put_gguf_text(uint8_t *to, const char *text) {
+    fuzz_put(to, strlen(text), 8);
+    memcpy(to + 8, text, strlen(text));
+    return 8 + strlen(text);
+}
+
+/* A pair of each type, and a tensor [2, n] of the type after one with a bias of another shape. */
+static void write_gguf(uint32_t type, uint64_t row, size_t bytes) {
+    static const struct {
+        const char *key;
+        uint32_t type, size;
+    } pairs[] = {
+        { "clip.vision.block_count", 4, 4 },
+        { "clip.vision.attention.layer_norm_epsilon", 6, 4 },
+        { "clip.use_gelu", 7, 1 },
+        { "num_classes", 10, 8 },
+        { "a.signed", 5, 4 },
+        { "a.double", 12, 8 },
+    };
+    static const char *const texts[][2] = {
+        { "general.architecture", "clip" },
+        { "clip.projector_type", "mlp" },
+        { "0", "cat" },
+    };
+    enum { PAIRS = sizeof pairs / sizeof *pairs, TEXTS = sizeof texts / sizeof *texts };
+    uint8_t file[2048] = "GGUF";
+    size_t at = 24, i;
+    fuzz_put(file + 4, 3, 4);
+    fuzz_put(file + 8, 2, 8);
+    fuzz_put(file + 16, PAIRS + TEXTS + 2, 8);
+    for (i = 0; i < PAIRS; i++) {
+        at += put_gguf_text(file + at, pairs[i].key);
+        fuzz_put(file + at, pairs[i].type, 4);
+        file[at + 4] = 1;
+        at += 4 + pairs[i].size;
+    }
+    for (i = 0; i < TEXTS; i++) {
+        at += put_gguf_text(file + at, texts[i][0]);
+        fuzz_put(file + at, 8, 4);
+        at += 4;
+        at += put_gguf_text(file + at, texts[i][1]);
+    }
+    at += put_gguf_text(file + at, "clip.vision.image_mean");
+    fuzz_put(file + at, 9, 4);
+    fuzz_put(file + at + 4, 6, 4);
+    fuzz_put(file + at + 8, 3, 8);
+    at += 16 + 12;
+    at += put_gguf_text(file + at, "tokenizer.ggml.tokens");
+    fuzz_put(file + at, 9, 4);
+    fuzz_put(file + at + 4, 8, 4);
+    fuzz_put(file + at + 8, 2, 8);
+    at += 16;
+    at += put_gguf_text(file + at, "a");
+    at += put_gguf_text(file + at, "b");
+    at += put_gguf_text(file + at, "v.patch_embd.bias");
+    fuzz_put(file + at, 2, 4); /* [1, 2] */
+    fuzz_put(file + at + 4, 2, 8);
+    fuzz_put(file + at + 12, 1, 8);
+    fuzz_put(file + at + 20, 0, 4);
+    at += 32;
+    at += put_gguf_text(file + at, "v.blk.0.ffn_up.weight");
+    fuzz_put(file + at, 2, 4);
+    fuzz_put(file + at + 4, row, 8);
+    fuzz_put(file + at + 12, 2, 8);
+    fuzz_put(file + at + 20, type, 4);
+    fuzz_put(file + at + 24, 32, 8);
+    at = (at + 32 + 31) / 32 * 32;
+    write_seed("ggml", -1, file, at + 32 + bytes);
+}
+
+static void write_ggufs(void) {
+    static const struct {
+        uint32_t type;
+        uint64_t row;
+        size_t block;
+    } types[] = {
+        { 0, 3, 12 },     { 1, 3, 6 },      { 30, 3, 6 },     { 2, 32, 18 },
+        { 3, 32, 20 },    { 6, 32, 22 },    { 7, 32, 24 },    { 8, 32, 34 },
+        { 12, 256, 144 }, { 13, 256, 176 }, { 14, 256, 210 },
+    };
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        write_gguf(types[i].type, types[i].row, 2 * types[i].block);
+}
+
 /* --- texts and numbers --------------------------------------------------------- */
 
 static void write_labels(void) {
@@ -528,6 +614,7 @@ int main(int argc, char **argv) {
     write_arrays();
     write_pickles();
     write_ggmls();
+    write_ggufs();
     write_labels();
     write_jsons();
     write_all_tokens(argv[1]);

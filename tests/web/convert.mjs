@@ -65,6 +65,7 @@ for (const [folder, every] of [['layouts', 1], ['own', 2]]) {
     const cases = fs.readFileSync(`${data}/${folder}/cases.txt`, 'utf8').trim().split('\n');
     for (let i = 0; i < cases.length; i += every) {
         const [name, file, args] = cases[i].split('|').map((text) => text.trim());
+        if (name.startsWith('gguf_')) continue; // left out of the module
         const files = filesIn(`${data}/${folder}/${name}`);
         const options = args.split(/\s+/).filter((word) => word);
         await compare(`${folder}/${name}`, first(files, file), options);

@@ -13,7 +13,7 @@
  *     PyTorch legacy      torch.save before 1.6
  *     pickle              a dict or list of tensors or of NumPy arrays, by Python's pickle.dump
  *     npz                 numpy.savez, savez_compressed
- *     vit.cpp             f32, f16, q4_0 to q8_0
+ *     vit.cpp, GGUF       f32, f16, bf16, q4_0 to q8_0, q4_K to q6_K
  *     tar                 with one file inside, which is one of these
  *     a folder            a folder with model.safetensors.index.json, model.safetensors or
                            pytorch_model.bin
@@ -25,8 +25,8 @@
  * the file, what was expected and what was found. A checkpoint has its own buffers: use it from one
  * thread at a time. Different checkpoints are independent.
  *
- * tools/checkpoint owns the containers: PyTorch, safetensors, npz, vit.cpp; their tensors as
- * float; it may include base.
+ * tools/checkpoint owns the containers: PyTorch, safetensors, npz, vit.cpp,
+ * GGUF; their tensors as float; it may include base.
  */
 #ifndef CHECKPOINT_H
 #define CHECKPOINT_H
@@ -58,6 +58,9 @@ typedef enum checkpoint_dtype {
     CHECKPOINT_Q5_0,
     CHECKPOINT_Q5_1,
     CHECKPOINT_Q8_0,
+    CHECKPOINT_Q4_K, /* of 256 */
+    CHECKPOINT_Q5_K,
+    CHECKPOINT_Q6_K,
     CHECKPOINT_DTYPE_COUNT,
 } checkpoint_dtype;
 
@@ -110,7 +113,8 @@ void checkpoint_close(checkpoint *c);
 
 /* === What is inside === */
 
-/* "safetensors", "PyTorch zip", "PyTorch legacy", "TorchScript", "pickle", "npz", "vit.cpp" */
+/* "safetensors", "PyTorch zip", "PyTorch legacy", "TorchScript", "pickle", "npz", "vit.cpp",
+ * "GGUF" */
 const char *checkpoint_kind(const checkpoint *c);
 
 /* The path of the state dict within the checkpoint, e.g. "model_ema" or "state_dict.module"; "" for

@@ -140,5 +140,18 @@ bool torch_pickle_open(checkpoint *c, size_t file, report *r);
 bool tar_open(checkpoint *c, size_t file, report *r);
 bool npz_open(checkpoint *c, size_t file, report *r);
 bool ggml_open(checkpoint *c, size_t file, report *r);
+bool gguf_open(checkpoint *c, size_t file, report *r);
+
+/* === For both of ggml's containers === */
+
+bool ggml_find_type(uint32_t type, checkpoint_dtype *dtype);
+
+/* Bytes of the data; the name, dims and dtype are set. */
+bool ggml_data_size(const checkpoint_tensor_info *t, uint64_t *size, report *r);
+bool ggml_add_tensor(checkpoint *c, size_t file, uint64_t at, uint64_t size,
+                     checkpoint_tensor_info *t, report *r);
+
+/* The 256 values of a block of Q4_K, Q5_K or Q6_K. */
+void gguf_unpack_block(checkpoint_dtype dtype, const uint8_t *raw, float *values);
 
 #endif

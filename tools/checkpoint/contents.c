@@ -380,16 +380,19 @@ static const struct {
     char name[5];
     uint8_t size;
 } checkpoint_dtypes[CHECKPOINT_DTYPE_COUNT] = {
-    { "F32", 4 },   { "F16", 2 },   { "BF16", 2 },  { "F64", 8 },   { "I64", 8 },
-    { "I32", 4 },   { "I16", 2 },   { "I8", 1 },    { "U8", 1 },    { "BOOL", 1 },
-    { "Q4_0", 18 }, { "Q4_1", 20 }, { "Q5_0", 22 }, { "Q5_1", 24 }, { "Q8_0", 34 },
+    { "F32", 4 },    { "F16", 2 },    { "BF16", 2 },   { "F64", 8 },   { "I64", 8 },
+    { "I32", 4 },    { "I16", 2 },    { "I8", 1 },     { "U8", 1 },    { "BOOL", 1 },
+    { "Q4_0", 18 },  { "Q4_1", 20 },  { "Q5_0", 22 },  { "Q5_1", 24 }, { "Q8_0", 34 },
+    { "Q4_K", 144 }, { "Q5_K", 176 }, { "Q6_K", 210 },
 };
 
 const char *checkpoint_dtype_name(checkpoint_dtype dtype) { return checkpoint_dtypes[dtype].name; }
 
 size_t checkpoint_dtype_size(checkpoint_dtype dtype) { return checkpoint_dtypes[dtype].size; }
 
-size_t checkpoint_block(checkpoint_dtype dtype) { return dtype >= CHECKPOINT_Q4_0 ? 32 : 1; }
+size_t checkpoint_block(checkpoint_dtype dtype) {
+    return dtype >= CHECKPOINT_Q4_K ? 256 : dtype >= CHECKPOINT_Q4_0 ? 32 : 1;
+}
 
 bool checkpoint_is_float(checkpoint_dtype dtype) {
     return dtype <= CHECKPOINT_F64 || dtype >= CHECKPOINT_Q4_0;

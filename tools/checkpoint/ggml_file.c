@@ -5,7 +5,7 @@
  *     until the end, tensors: i32 number of dims, i32 length of the name, i32 type,
  *         i32 dims (the fastest first), name, data
  *
- * Nothing is aligned. Quantised types come in blocks of 32 elements along a row.
+ * Nothing is aligned. Quantised types come in blocks of 32 or 256 elements along a row.
  */
 #include <stdio.h>
 #include <string.h>
@@ -26,8 +26,10 @@ static const struct {
     uint32_t type;
     checkpoint_dtype dtype;
 } types[] = {
-    { 0, CHECKPOINT_F32 },  { 1, CHECKPOINT_F16 },  { 2, CHECKPOINT_Q4_0 }, { 3, CHECKPOINT_Q4_1 },
-    { 6, CHECKPOINT_Q5_0 }, { 7, CHECKPOINT_Q5_1 }, { 8, CHECKPOINT_Q8_0 },
+    { 0, CHECKPOINT_F32 },   { 1, CHECKPOINT_F16 },   { 2, CHECKPOINT_Q4_0 },
+    { 3, CHECKPOINT_Q4_1 },  { 6, CHECKPOINT_Q5_0 },  { 7, CHECKPOINT_Q5_1 },
+    { 8, CHECKPOINT_Q8_0 },  { 12, CHECKPOINT_Q4_K }, { 13, CHECKPOINT_Q5_K },
+    { 14, CHECKPOINT_Q6_K }, { 30, CHECKPOINT_BF16 },
 };
 
 enum { GGML_MAX_LABELS = 100000, GGML_HEADER = 9 };
@@ -80,7 +82,7 @@ static bool read_header(ggml_reader *g) {
     return true;
 }
 
-/* vit.cpp stores this tensor in the shape of a feature map. */
+/* A bias may be stored in the shape of a feature map. */
 static void drop_ones(checkpoint_tensor_info *t) {
     int from, to = 0;
     for (from = 0; from < t->ndim; from++)
@@ -88,58 +90,55 @@ static void drop_ones(checkpoint_tensor_info *t) {
     t->ndim = to;
 }
 
-static bool find_type(ggml_reader *g, uint32_t type, checkpoint_tensor_info *t) {
+bool ggml_find_type(uint32_t type, checkpoint_dtype *dtype) {
     size_t i;
     for (i = 0; i < sizeof types / sizeof *types; i++)
         if (types[i].type == type) {
-            t->dtype = types[i].dtype;
+            *dtype = types[i].dtype;
             return true;
         }
-    return report_fail(g->report, "%.200s: tensors of ggml type %u cannot be read", t->name,
-                       (unsigned)type);
+    return false;
 }
 
-/* Bytes of the data; the last dimension of a quantised tensor is a multiple of the block. */
-static bool data_size(ggml_reader *g, const checkpoint_tensor_info *t, uint64_t *size) {
+/* The last dimension of a quantised tensor is a multiple of the block. */
+bool ggml_data_size(const checkpoint_tensor_info *t, uint64_t *size, report *r) {
     const uint64_t block = checkpoint_block(t->dtype);
     uint64_t count = 1;
     int i;
     for (i = 0; i < t->ndim; i++)
         if (!bytes_multiply(count, (uint64_t)t->dims[i], &count) || count > (uint64_t)1 << 48)
-            return report_fail(g->report, "%.200s: the shape is too large", t->name);
+            return report_fail(r, "%.200s: the shape is too large", t->name);
     if (t->ndim < 1 || t->dims[t->ndim - 1] % (int64_t)block != 0)
-        return report_fail(g->report, "%.200s: rows are not whole blocks of %u", t->name,
-                           (unsigned)block);
+        return report_fail(r, "%.200s: rows are not whole blocks of %u", t->name, (unsigned)block);
     *size = count / block * checkpoint_dtype_size(t->dtype);
     return true;
 }
 
-static bool add_tensor(ggml_reader *g, checkpoint_tensor_info *t) {
-    const uint64_t file_size = g->c->sources[g->file].size;
+bool ggml_add_tensor(checkpoint *c, size_t file, uint64_t at, uint64_t size,
+                     checkpoint_tensor_info *t, report *r) {
+    const uint64_t file_size = c->sources[file].size;
+    const size_t length = strlen(t->name);
     checkpoint_storage storage;
-    uint64_t size = 0;
     memset(&storage, 0, sizeof storage);
-    if (!data_size(g, t, &size)) return false;
-    if (size > file_size - g->at)
-        return report_fail(g->report, "%.200s: the file ends inside this tensor", t->name);
-    storage.file = g->file;
-    storage.bytes.name = memory_copy_text(&g->c->memory, t->name, strlen(t->name));
-    storage.bytes.offset = g->at;
+    if (at > file_size || size > file_size - at)
+        return report_fail(r, "%.200s: the file ends inside this tensor", t->name);
+    storage.file = file;
+    storage.bytes.name = memory_copy_text(&c->memory, t->name, length);
+    storage.bytes.offset = at;
     storage.bytes.size = storage.bytes.stored_size = size;
-    if (!storage.bytes.name) return report_no_memory(g->report);
-    g->at += size;
-    if (!strcmp(t->name, "patch_embed.proj.bias")) drop_ones(t);
+    if (!storage.bytes.name) return report_no_memory(r);
+    if (length > 5 && !strcmp(t->name + length - 5, ".bias")) drop_ones(t);
     checkpoint_contiguous_strides(t);
     t->container_name = t->name;
-    return checkpoint_add_storage(g->c, &storage, &t->storage, g->report) &&
+    return checkpoint_add_storage(c, &storage, &t->storage, r) &&
            checkpoint_add_tensor(
-               g->c, t, size / checkpoint_dtype_size(t->dtype) * checkpoint_block(t->dtype),
-               g->report);
+               c, t, size / checkpoint_dtype_size(t->dtype) * checkpoint_block(t->dtype), r);
 }
 
 static bool read_tensor(ggml_reader *g) {
     checkpoint_tensor_info t;
     uint32_t numbers[3] = { 0 }, dims[4];
+    uint64_t size = 0;
     char name[1025];
     int i;
     memset(&t, 0, sizeof t);
@@ -154,7 +153,14 @@ static bool read_tensor(ggml_reader *g) {
         return report_fail(g->report, "a tensor's name has a NUL in it");
     t.name = name;
     for (i = 0; i < t.ndim; i++) t.dims[i] = dims[t.ndim - 1 - i];
-    return find_type(g, numbers[2], &t) && add_tensor(g, &t);
+    if (!ggml_find_type(numbers[2], &t.dtype))
+        return report_fail(g->report, "%.200s: tensors of ggml type %u cannot be read", t.name,
+                           (unsigned)numbers[2]);
+    if (!ggml_data_size(&t, &size, g->report) ||
+        !ggml_add_tensor(g->c, g->file, g->at, size, &t, g->report))
+        return false;
+    g->at += size;
+    return true;
 }
 
 bool ggml_open(checkpoint *c, size_t file, report *r) {

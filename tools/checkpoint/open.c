@@ -198,9 +198,7 @@ static const checkpoint_container checkpoint_containers[] = {
     { "pickle", probe_pickle, torch_pickle_open, NULL },
     { "npy", probe_npy, NULL,
       "one array; expected a whole model, as numpy.savez(\"model.npz\", **arrays) writes it" },
-    { "GGUF", probe_gguf, NULL,
-      "not supported, except vit.cpp's files of that name; give the original checkpoint "
-      "(safetensors, .pth, .npz)" },
+    { "GGUF", probe_gguf, gguf_open, NULL },
     { "vit.cpp", probe_ggml, ggml_open, NULL },
     { "HDF5", probe_hdf5, NULL, "not supported, as Keras' .h5; " EXPECTED },
     { "image", probe_image, NULL, "not a checkpoint; " EXPECTED },

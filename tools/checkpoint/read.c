@@ -36,6 +36,9 @@ static float checkpoint_convert_one(checkpoint_dtype dtype, const uint8_t *raw) 
     case CHECKPOINT_Q5_0:
     case CHECKPOINT_Q5_1:
     case CHECKPOINT_Q8_0:
+    case CHECKPOINT_Q4_K:
+    case CHECKPOINT_Q5_K:
+    case CHECKPOINT_Q6_K:
     case CHECKPOINT_DTYPE_COUNT: break; /* blocks, see below */
     }
     return 0.0f;
@@ -193,7 +196,8 @@ static bool checkpoint_read_pieces(checkpoint *c, const checkpoint_tensor_info *
     return true;
 }
 
-/* === ggml's quantised blocks: a scale, perhaps a minimum, and 32 values of 4, 5 or 8 bits === */
+/* === ggml's quantised blocks: a scale, perhaps a minimum, and 32 values of 4, 5 or 8 bits; those of
+ * 256 in gguf_file.c === */
 
 static void checkpoint_unpack_block(checkpoint_dtype dtype, const uint8_t *raw, float *values) {
     const bool has_minimum = dtype == CHECKPOINT_Q4_1 || dtype == CHECKPOINT_Q5_1;
@@ -218,17 +222,19 @@ static bool checkpoint_read_blocks(checkpoint *c, const checkpoint_tensor_info *
                                    int64_t count, float *destination, report *r) {
     const checkpoint_storage *storage = &c->storages[t->storage];
     const size_t size = checkpoint_dtype_size(t->dtype);
-    uint8_t raw[64];
-    float values[32];
+    const int64_t block = (int64_t)checkpoint_block(t->dtype);
+    uint8_t raw[256];
+    float values[256];
     if (!checkpoint_is_contiguous(t))
         return report_fail(r, "%.200s: quantised weights cannot be transposed", t->name);
     first += t->storage_offset;
     while (count > 0) {
-        const int64_t from = first % 32, n = count < 32 - from ? count : 32 - from;
+        const int64_t from = first % block, n = count < block - from ? count : block - from;
         if (!source_read(&c->sources[storage->file],
-                         storage->bytes.offset + (uint64_t)(first / 32) * size, raw, size, r))
+                         storage->bytes.offset + (uint64_t)(first / block) * size, raw, size, r))
             return false;
-        checkpoint_unpack_block(t->dtype, raw, values);
+        if (block > 32) gguf_unpack_block(t->dtype, raw, values);
+        else checkpoint_unpack_block(t->dtype, raw, values);
         memcpy(destination, values + from, (size_t)n * sizeof *values);
         destination += n;
         first += n;

@@ -247,16 +247,21 @@ static void fill_gaps(settings all[FROM_COUNT], const settings *told, settings_s
     if (std) tensors->std_count = told->std_count;
 }
 
-/* vit.cpp's header has settings too, which must agree with the tensors. */
+static bool is_ggml(const checkpoint *c) {
+    return !strcmp(checkpoint_kind(c), "vit.cpp") || !strcmp(checkpoint_kind(c), "GGUF");
+}
+
+/* The headers of vit.cpp and GGUF have settings too, which must agree with the tensors. */
 static bool put_metadata(const layout_map *map, settings *s, report *r) {
     settings told;
     size_t i;
     int key;
-    if (strcmp(checkpoint_kind(map->checkpoint), "vit.cpp") != 0) return true;
+    if (!is_ggml(map->checkpoint)) return true;
     settings_start(&told, "the header");
     for (i = 0; i < checkpoint_metadata_count(map->checkpoint); i++) {
         const checkpoint_metadata_entry *entry = checkpoint_metadata(map->checkpoint, i);
         char text[64];
+        if (strchr(entry->key, '.')) continue; /* GGUF: no setting, or args.mean and args.std */
         snprintf(text, sizeof text, "%.20s=%.40s", entry->key, entry->value);
         if (!settings_parse(&told, text, r)) return false;
     }
@@ -364,7 +369,7 @@ bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *se
     seen->library = map->layout == &layout_own ? NULL : map->layout->name;
     seen->is_open = map->layout->is_open;
     seen->is_timm = (map->layout == &layout_timm || map->layout == &layout_timm_conv) &&
-                    strcmp(checkpoint_kind(map->checkpoint), "vit.cpp") != 0;
+                    !is_ggml(map->checkpoint);
     if (!check_patch_order(all, r)) return false;
     layout_take_orders(map, all);
     inspect_stem(map, s);

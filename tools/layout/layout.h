@@ -221,13 +221,20 @@ extern const layout layout_own, layout_own_torch, layout_own_dense, layout_own_l
  * tests/test_layout_tables.c reads every table and names errors of step 1 and omissions of step 3;
  * tests/test_layouts.sh names omissions of step 2, and converts every checkpoint of step 3. */
 
+/* The page's converter, which has no room for it, refuses GGUF: left_out.c. */
+#ifdef __wasi__
+#define LAYOUT_LLAMA_CPP(X)
+#else
+#define LAYOUT_LLAMA_CPP(X) X(llama_cpp)
+#endif
+
 /* In the order in which they are tried: if two could match, the one with the rarer key comes
  * first. */
 /* clang-format off */
 #define LAYOUT_LIST(X)                                                                           \
     X(torch_nn) X(torch_nn_list)                                                                 \
     X(timm) X(timm_conv)                                                                         \
-    X(hf_vit) X(hf_dinov2) X(hf_dinov3) X(hf_clip) X(hf_siglip) X(hf_aimv2)                      \
+    X(hf_vit) X(hf_dinov2) X(hf_dinov3) X(hf_clip) X(hf_siglip) X(hf_aimv2) LAYOUT_LLAMA_CPP(X)  \
     X(torchvision)                                                                               \
     X(pe) X(open_clip) X(pe_core)                                                                \
     X(jax)                                                                                       \

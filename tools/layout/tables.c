@@ -382,7 +382,7 @@ const layout layout_hf_vit = {
     .defaults = vit_defaults
 };
 
-/* === DINOv2, with or without registers === */
+/* === DINOv2, with or without registers, and the files of dinov2.cpp === */
 
 static const char *const dinov2_prefixes[] = {
     "module.", "_orig_mod.", "model.", "dinov2.", "dinov2_with_registers.", "base_model.",
@@ -404,6 +404,7 @@ static const layout_rule dinov2_rules[] = {
     LAYOUT_SAME2("{b}norm1"),
     LAYOUT_QKV("{b}attention.attention.query", "{b}attention.attention.key",
                "{b}attention.attention.value"),
+    LAYOUT_FROM2("{b}attn.qkv", "{b}attention.attention.qkv"),
     LAYOUT_FROM2("{b}attn.proj", "{b}attention.output.dense"),
     LAYOUT_FROM("{b}ls1.gamma", "{b}layer_scale1.lambda1"),
     LAYOUT_SAME2("{b}norm2"),
@@ -414,6 +415,7 @@ static const layout_rule dinov2_rules[] = {
     LAYOUT_FROM("{b}ls2.gamma", "{b}layer_scale2.lambda1"),
     LAYOUT_MUST2("norm", "layernorm"),
     LAYOUT_FROM2("head", "../classifier"),
+    LAYOUT_FROM2("head", "classifier"),
     LAYOUT_END
 };
 
@@ -427,8 +429,13 @@ static const layout_extra dinov2_lacking[] = {
     { NULL, NULL }
 };
 
-/* With registers its positions are resampled as in timm. */
+#define DINOV2_CPP "{b}attention.attention.qkv.weight"
+
+/* With registers its positions are resampled as in timm. dinov2.cpp's files say nothing about the
+ * preparation of images, which is that of the original. */
 static const layout_default dinov2_defaults[] = {
+    { "mean=0.485,0.456,0.406", DINOV2_CPP }, { "std=0.229,0.224,0.225", DINOV2_CPP },
+    { "crop_pct=0.875", DINOV2_CPP },
     { "norm_eps=1e-6", NULL },
     { "activation=silu", "{b}mlp.weights_in.weight" },
     { "activation=gelu", "!{b}mlp.weights_in.weight" },
@@ -441,7 +448,7 @@ static const layout_default dinov2_defaults[] = {
 const layout layout_hf_dinov2 = {
     .name = "transformers DINOv2",
     .probe = "embeddings.patch_embeddings.projection.weight",
-    .when = { "{b}norm1.weight", "{b}attention.attention.query.weight" },
+    .when = { "{b}norm1.weight", "{b}attention.output.dense.weight" },
     .prefixes = dinov2_prefixes, .blocks = encoder_blocks, .rules = dinov2_rules,
     .harmless = dinov2_harmless, .lacking = dinov2_lacking, .defaults = dinov2_defaults
 };
@@ -594,6 +601,95 @@ const layout layout_hf_siglip = {
     .prefixes = tower_prefixes, .blocks = tower_blocks, .rules = siglip_rules,
     .harmless = tower_harmless, .company = tower_company, .defaults = siglip_defaults
 };
+
+#ifndef __wasi__
+
+/* === The image encoders of llama.cpp and clip.cpp === */
+
+/* CLIP's and SigLIP's towers, and InternVL's. Some writers dropped the last block and the norm after
+ * it, which no language model reads. */
+
+static const char *const llama_cpp_prefixes[] = { "v.", NULL };
+static const char *const llama_cpp_blocks[] = { "blk.{i}.", NULL };
+
+#define CLIP_HEAD "../visual_projection.weight"
+
+static const layout_rule llama_cpp_rules[] = {
+    LAYOUT_FROM("cls_token", "class_embd"),
+    LAYOUT_MUST("pos_embed", "position_embd.weight"),
+    LAYOUT_VIEW("patch_embed.proj.weight", "patch_embd.weight", "dcpq>dcpq"),
+    LAYOUT_MUST_WHEN("patch_embed.proj.bias", "patch_embd.bias", "!pre_ln.weight"),
+    LAYOUT_FROM("patch_embed.proj.bias", "patch_embd.bias"),
+    LAYOUT_FROM2("norm_pre", "pre_ln"),
+    LAYOUT_FROM2("{b}norm1", "{b}ln1"),
+    LAYOUT_QKV("{b}attn_q", "{b}attn_k", "{b}attn_v"),
+    LAYOUT_FROM2("{b}attn.qkv", "{b}attn_qkv"),
+    LAYOUT_FROM2("{b}attn.proj", "{b}attn_out"),
+    LAYOUT_FROM("{b}ls1.gamma", "{b}ls1.weight"),
+    LAYOUT_FROM2("{b}norm2", "{b}ln2"),
+    LAYOUT_FROM2("{b}mlp.fc1", "{b}ffn_up"),
+    LAYOUT_FROM2("{b}mlp.fc2", "{b}ffn_down"),
+    LAYOUT_FROM("{b}ls2.gamma", "{b}ls2.weight"),
+    LAYOUT_MUST_WHEN2("norm", "post_ln", CLIP_HEAD),
+    LAYOUT_FROM2("norm", "post_ln"),
+    { "attn_pool.q", LAYOUT_LINEAR, NULL,
+      { PROBE, "head.attention.in_weight#0/3", "head.attention.in_bias#0/3" },
+      { "post_ln.weight", NULL } },
+    LAYOUT_WHEN("attn_pool.kv.weight", "head.attention.in_weight@1d:", "post_ln.weight"),
+    LAYOUT_WHEN("attn_pool.kv.bias", "head.attention.in_bias@1d:", "post_ln.weight"),
+    LAYOUT_WHEN2("attn_pool.proj", "head.attention.out", "post_ln.weight"),
+    LAYOUT_WHEN2("attn_pool.norm", "head.ln", "post_ln.weight"),
+    LAYOUT_WHEN2("attn_pool.mlp.fc1", "head.ffn_up", "post_ln.weight"),
+    LAYOUT_WHEN2("attn_pool.mlp.fc2", "head.ffn_down", "post_ln.weight"),
+    LAYOUT_MUST_WHEN("head.weight", CLIP_HEAD, "../text_projection.weight"),
+    LAYOUT_FROM("head.weight", CLIP_HEAD),
+    LAYOUT_ZEROS("head.bias", CLIP_HEAD),
+    LAYOUT_END
+};
+
+static const layout_extra llama_cpp_harmless[] = {
+    { "../later.*", "of later blocks, which the language model does not read" },
+    { "../model.image_newline", "of a language model" },
+    { "image_newline", "of a language model" },
+    { "../t.*", "of a text tower" },
+    { "../text_projection.weight", "of a text tower" },
+    { "../a.*", "of an encoder of sound" },
+    { "../logit_*", "of contrastive training" },
+    { NULL, NULL }
+};
+
+#define READER "of the projector to a language model, which reads the tokens "
+#define AFTER_ALL READER "after the last norm"
+#define BEFORE_NORM READER "after these blocks, without a norm; the original tower may have more blocks"
+
+static const layout_company llama_cpp_company[] = {
+    { "../mm.*", "post_ln.weight", AFTER_ALL }, { "../mm.*", "patch_embd.weight", BEFORE_NORM },
+    { "../adapter.*", "post_ln.weight", AFTER_ALL },
+    { "../adapter.*", "patch_embd.weight", BEFORE_NORM },
+    { "head.*", PROBE, "a pooling after a norm that the file lacks" }, { NULL, NULL, NULL }
+};
+
+static const layout_default llama_cpp_defaults[] = {
+    { "positions=all", NULL }, { "pos_resample=transformers", NULL }, { "pool=avg", "!class_embd" },
+    { "crop_pct=1", NULL }, { "crop_mode=squash", "!class_embd" }, { NULL, NULL }
+};
+
+static const layout_question llama_cpp_questions[] = {
+    { SETTING_ACTIVATION, "--set activation=gelu_tanh (SigLIP), quick_gelu (CLIP) or gelu", NULL },
+    { SETTING_NORM_EPS, "--set norm_eps=1e-5 (CLIP) or 1e-6 (SigLIP)", NULL },
+    { SETTING_COUNT, NULL, NULL }
+};
+
+const layout layout_llama_cpp = {
+    .name = "llama.cpp",
+    .probe = "patch_embd.weight",
+    .when = { "{b}ln1.weight" },
+    .prefixes = llama_cpp_prefixes, .blocks = llama_cpp_blocks, .rules = llama_cpp_rules,
+    .harmless = llama_cpp_harmless, .company = llama_cpp_company,
+    .defaults = llama_cpp_defaults, .questions = llama_cpp_questions
+};
+
+#endif
 
 /* The text encoders of both. SigLIP's has its projection, `head`, inside. */
 

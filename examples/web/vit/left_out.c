@@ -1,10 +1,11 @@
 /* left_out.c - the parts of vit-convert that a page omits because every byte is fetched: decoders
  * of images and their users, C headers, topics of --help, the names of ImageNet's classes,
- * tokenizers and Python.
+ * tokenizers, GGUF and Python.
  * Requests for them print a message.
  */
 #include <string.h>
 
+#include "checkpoint/container.h"
 #include "convert/calibrate.h"
 #include "convert/conversion.h"
 #include "convert/match.h"
@@ -40,6 +41,17 @@ bool match_pictures_read(match_pictures *pictures, photo_decoder *decoder, const
     (void)pictures, (void)decoder, (void)folder, (void)max, (void)seconds;
     (void)labels, (void)num_classes;
     return refuse_photos(r);
+}
+
+bool gguf_open(checkpoint *c, size_t file, report *r) {
+    (void)c, (void)file;
+    return report_fail(r,
+                       "GGUF: not supported by this build; give the weights that it was made from: "
+                       "expected safetensors, PyTorch's .pth, .pt or .bin, or .npz");
+}
+
+void gguf_unpack_block(checkpoint_dtype dtype, const uint8_t *raw, float *values) {
+    (void)dtype, (void)raw, (void)values;
 }
 
 bool c_array_write(const char *input, const char *output, bool quiet, c_array_result *result,

@@ -1,0 +1,484 @@
+/* gguf_file.c - GGUF, versions 2 and 3: llama.cpp's mmproj files, those of clip.cpp and dinov2.cpp,
+ * and others with known names inside.
+ *
+ *     "GGUF", u32 version, u64 number of tensors, u64 number of pairs
+ *     pairs: key, u32 type, value. A key or text is a u64 length and its bytes, an array the u32
+ *         type of its values, their u64 number and the values
+ *     tensors: name, u32 number of dims, u64 dims (the fastest first), u32 type, u64 offset of the
+ *         data from the first multiple of general.alignment (or 32) after the last of these
+ *
+ * Each tensor's data must follow that of the tensor before at the next multiple, as all writers
+ * store them, so no byte belongs to two tensors.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/report.h"
+#include "base/source.h"
+#include "base/text.h"
+#include "checkpoint/container.h"
+
+enum {
+    GGUF_MAX_PAIRS = 65536,
+    GGUF_MAX_TEXTS = 1 << 21, /* in the arrays of a file, such as the words of a tokenizer */
+    GGUF_MAX_KEPT = 16,       /* values of an array that is kept */
+    GGUF_TEXT = 1025,
+};
+
+enum { GGUF_F32 = 6, GGUF_BOOL = 7, GGUF_STRING = 8, GGUF_ARRAY = 9, GGUF_F64 = 12 };
+
+typedef struct gguf_reader {
+    checkpoint *c;
+    size_t file;
+    uint64_t at;
+    report *report;
+    uint64_t alignment, texts;
+    char architecture[GGUF_TEXT], projector[GGUF_TEXT];
+    bool has_gelu, has_silu;
+    long blocks; /* 0: not told */
+} gguf_reader;
+
+/* === Numbers and texts === */
+
+static uint64_t rest_of(const gguf_reader *g) { return g->c->sources[g->file].size - g->at; }
+
+static bool gguf_bytes(gguf_reader *g, void *to, size_t size) {
+    if (!source_read(&g->c->sources[g->file], g->at, to, size, g->report)) return false;
+    g->at += size;
+    return true;
+}
+
+static bool gguf_number(gguf_reader *g, size_t size, uint64_t *number) {
+    uint8_t bytes[8] = { 0 };
+    if (!gguf_bytes(g, bytes, size)) return false;
+    *number = bytes_load64(bytes);
+    return true;
+}
+
+static bool skip(gguf_reader *g, uint64_t size) {
+    if (size > rest_of(g)) return report_fail(g->report, "the file ends inside its header");
+    g->at += size;
+    return true;
+}
+
+/* A longer text becomes "". */
+static bool gguf_text(gguf_reader *g, char text[GGUF_TEXT]) {
+    uint64_t length;
+    *text = '\0';
+    if (!gguf_number(g, 8, &length)) return false;
+    if (length >= GGUF_TEXT) return skip(g, length);
+    if (!gguf_bytes(g, text, (size_t)length)) return false;
+    text[length] = '\0';
+    return true;
+}
+
+static bool gguf_name(gguf_reader *g, const char *what, char name[GGUF_TEXT]) {
+    if (!gguf_text(g, name)) return false;
+    return text_is_name(name, strlen(name)) ||
+           report_fail(g->report, "%s is empty, too long or not printable UTF-8", what);
+}
+
+/* === Values === */
+
+/* Bytes of a number; 0 for a text, an array or an unknown type. */
+static size_t number_size(uint64_t type) {
+    static const uint8_t sizes[] = { 1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8 };
+    return type < sizeof sizes ? sizes[type] : 0;
+}
+
+/* With as many digits as tell it from its neighbours. */
+static void append_float(char text[GGUF_TEXT], float value) {
+    char digits[32];
+    float read;
+    int count = 6;
+    do {
+        snprintf(digits, sizeof digits, "%.*g", count, (double)value);
+        read = (float)strtod(digits, NULL);
+    } while (memcmp(&read, &value, sizeof read) != 0 && ++count <= 9);
+    text_append(text, GGUF_TEXT, "%s", digits);
+}
+
+static bool append_number(gguf_reader *g, uint64_t type, char text[GGUF_TEXT]) {
+    static const bool is_signed[] = { 0, 1, 0, 1, 0, 1, 0, 0, 0, 0, 0, 1, 0 };
+    const size_t size = number_size(type);
+    uint64_t number;
+    if (!gguf_number(g, size, &number)) return false;
+    if (type == GGUF_F32) append_float(text, bytes_float((uint32_t)number));
+    else if (type == GGUF_F64) append_float(text, bytes_double(number));
+    else if (type == GGUF_BOOL) text_append(text, GGUF_TEXT, number ? "true" : "false");
+    else if (is_signed[type])
+        text_append(text, GGUF_TEXT, "%lld", (long long)bytes_signed(number, (unsigned)size));
+    else text_append(text, GGUF_TEXT, "%llu", (unsigned long long)number);
+    return true;
+}
+
+static bool skip_texts(gguf_reader *g, uint64_t count) {
+    uint64_t length;
+    if (count > GGUF_MAX_TEXTS - g->texts)
+        return report_fail(g->report, "more than %d texts in arrays", GGUF_MAX_TEXTS);
+    for (g->texts += count; count > 0; count--)
+        if (!gguf_number(g, 8, &length) || !skip(g, length)) return false;
+    return true;
+}
+
+/* Keeps a short array of numbers as "(0.5, 0.5, 0.5)"; another becomes "". */
+static bool gguf_array(gguf_reader *g, const char *key, char text[GGUF_TEXT]) {
+    uint64_t type, count, size, i;
+    if (!gguf_number(g, 4, &type) || !gguf_number(g, 8, &count)) return false;
+    if (type == GGUF_STRING) return skip_texts(g, count);
+    if (!number_size(type))
+        return report_fail(g->report, "%.200s: an array of type %llu cannot be read", key,
+                           (unsigned long long)type);
+    if (count > GGUF_MAX_KEPT)
+        return bytes_multiply(count, number_size(type), &size) ? skip(g, size)
+                                                               : skip(g, UINT64_MAX);
+    for (i = 0; i < count; i++) {
+        text_append(text, GGUF_TEXT, i == 0 ? "(" : ", ");
+        if (!append_number(g, type, text)) return false;
+    }
+    if (count > 0) text_append(text, GGUF_TEXT, ")");
+    return true;
+}
+
+static bool gguf_value(gguf_reader *g, const char *key, uint64_t type, char text[GGUF_TEXT]) {
+    *text = '\0';
+    if (type == GGUF_STRING) return gguf_text(g, text);
+    if (type == GGUF_ARRAY) return gguf_array(g, key, text);
+    if (number_size(type)) return append_number(g, type, text);
+    return report_fail(g->report, "%.200s: a value of type %llu cannot be read", key,
+                       (unsigned long long)type);
+}
+
+/* === The pairs === */
+
+/* Towers of these are no plain ViT. Others that are not listed in `plain` are unknown. */
+static const struct {
+    const char *projector, *why;
+} others[] = {
+    { "qwen2vl_merger", "rotary positions in two dimensions" },
+    { "qwen2.5*", "attention in windows" },
+    { "qwen3vl_merger", "positions beside rotary positions" },
+    { "youtuvl", "attention in windows" },
+    { "resampler", "positions by a patch's place in a photo of any shape" },
+    { "pixtral", "rotary positions in two dimensions" },
+    { "lightonocr", "rotary positions in two dimensions" },
+    { "dots_ocr", "rotary positions in two dimensions" },
+    { "paddleocr", "rotary positions in two dimensions" },
+    { "kimi*", "rotary positions in two dimensions" },
+    { "llama4", "rotary positions in two dimensions" },
+    { "glm4v", "rotary positions in two dimensions" },
+    { "step3vl", "rotary positions in two dimensions" },
+    { "gemma3n*", "a MobileNet" },
+    { "gemma4*", "four norms in a block" },
+    { "cogvlm", "norms after attention and MLP" },
+    { "deepseekocr*", "SAM in front of the ViT" },
+    { "yasa2", "a ConvNeXt" },
+    { "nemotron_v2_vl", "several class tokens" },
+};
+
+/* exact: clip.use_gelu means gelu by erf, because the writer's source said "gelu"; otherwise it said
+ * "gelu_pytorch_tanh". */
+static const struct {
+    const char *projector;
+    bool exact;
+} plain[] = {
+    { "", true },          { "mlp", true },     { "ldp", true },       { "ldpv2", true },
+    { "adapter", false },  { "gemma3", false }, { "idefics3", false }, { "internvl", true },
+    { "janus_pro", true }, { "lfm2", false },   { "phi4", false },
+};
+
+static bool gelu_is_exact(const gguf_reader *g) {
+    size_t i;
+    for (i = 0; i < sizeof plain / sizeof *plain; i++)
+        if (!strcmp(plain[i].projector, g->projector)) return plain[i].exact;
+    return true;
+}
+
+static bool check_projector(const gguf_reader *g) {
+    size_t i;
+    for (i = 0; i < sizeof plain / sizeof *plain; i++)
+        if (!strcmp(plain[i].projector, g->projector)) return true;
+    for (i = 0; i < sizeof others / sizeof *others; i++)
+        if (text_matches(others[i].projector, g->projector))
+            return report_fail(g->report,
+                               "clip.projector_type %.40s: expected the tower of a plain ViT, "
+                               "found %s",
+                               g->projector, others[i].why);
+    return report_fail(g->report,
+                       "clip.projector_type %.40s: expected one whose tower is a plain ViT (mlp, "
+                       "ldp, adapter, gemma3, idefics3, internvl, janus_pro, lfm2, phi4)",
+                       g->projector);
+}
+
+/* The names that settings.h has for a key, as in vit.cpp's header, or a training program; those of
+ * dinov2.cpp last. */
+static const struct {
+    const char *key, *setting;
+} told[] = {
+    { "clip.vision.image_size", "img_size" },
+    { "clip.vision.patch_size", "patch_size" },
+    { "clip.vision.embedding_length", "embed_dim" },
+    { "clip.vision.feed_forward_length", "mlp_dim" },
+    { "clip.vision.block_count", "depth" },
+    { "clip.vision.attention.head_count", "num_heads" },
+    { "clip.vision.attention.layer_norm_epsilon", "norm_eps" },
+    { "clip.vision.image_mean", "args.mean" },
+    { "clip.vision.image_std", "args.std" },
+    { "hidden_size", "embed_dim" },
+    { "num_hidden_layers", "depth" },
+    { "num_attention_heads", "num_heads" },
+    { "num_classes", "num_classes" },
+    { "patch_size", "patch_size" },
+    { "img_size", "img_size" },
+    { "num_register_tokens", "num_reg_tokens" },
+};
+
+/* Metadata without a dot are settings. 0 stands for "of any size" or "none". */
+static bool put_pair(gguf_reader *g, const char *key, const char *value) {
+    size_t i;
+    for (i = 0; i < sizeof told / sizeof *told; i++)
+        if (!strcmp(told[i].key, key)) {
+            if (!strcmp(told[i].setting, "depth")) g->blocks = strtol(value, NULL, 10);
+            return !strcmp(value, "0") || !*value ||
+                   checkpoint_add_metadata(g->c, told[i].setting, value, g->report);
+        }
+    return !strchr(key, '.') || checkpoint_add_metadata(g->c, key, value, g->report);
+}
+
+static bool take_alignment(gguf_reader *g, const char *value) {
+    long alignment;
+    if (!text_read_int(value, 1, 1 << 16, &alignment) || (alignment & (alignment - 1)))
+        return report_fail(g->report, "general.alignment: expected a power of two, found %.40s",
+                           value);
+    g->alignment = (uint64_t)alignment;
+    return true;
+}
+
+static bool gguf_pair(gguf_reader *g) {
+    char key[GGUF_TEXT], value[GGUF_TEXT], class[32];
+    uint64_t type;
+    if (!gguf_name(g, "a key", key) || !gguf_number(g, 4, &type) ||
+        !gguf_value(g, key, type, value))
+        return false;
+    snprintf(class, sizeof class, "%llu", (unsigned long long)checkpoint_label_count(g->c));
+    if (type == GGUF_STRING && !strcmp(key, class))
+        return checkpoint_add_label(g->c, value, g->report);
+    if (!strcmp(key, "general.alignment") && !take_alignment(g, value)) return false;
+    if (!strcmp(key, "general.architecture")) strcpy(g->architecture, value);
+    if (!strcmp(key, "clip.projector_type") || !strcmp(key, "clip.vision.projector_type"))
+        strcpy(g->projector, value);
+    if (!strcmp(key, "clip.use_gelu")) g->has_gelu = !strcmp(value, "true");
+    if (!strcmp(key, "clip.use_silu")) g->has_silu = !strcmp(value, "true");
+    if (!strcmp(key, "clip.has_vision_encoder") && strcmp(value, "true") != 0)
+        return report_fail(g->report, "%s is %.40s: expected an image encoder", key, value);
+    return put_pair(g, key, value);
+}
+
+/* === The tensors === */
+
+static const char *type_name(uint64_t type) {
+    static const char *const names[] = {
+        "F32",   "F16",        "Q4_0",       "Q4_1",       "Q4_2",     "Q4_3",     "Q5_0",
+        "Q5_1",  "Q8_0",       "Q8_1",       "Q2_K",       "Q3_K",     "Q4_K",     "Q5_K",
+        "Q6_K",  "Q8_K",       "IQ2_XXS",    "IQ2_XS",     "IQ3_XXS",  "IQ1_S",    "IQ4_NL",
+        "IQ3_S", "IQ2_S",      "IQ4_XS",     "I8",         "I16",      "I32",      "I64",
+        "F64",   "IQ1_M",      "BF16",       "Q4_0_4_4",   "Q4_0_4_8", "Q4_0_8_8", "TQ1_0",
+        "TQ2_0", "IQ4_NL_4_4", "IQ4_NL_4_8", "IQ4_NL_8_8", "MXFP4",
+    };
+    return type < sizeof names / sizeof *names ? names[type] : "a newer one";
+}
+
+static uint64_t align(const gguf_reader *g, uint64_t at) {
+    return (at + g->alignment - 1) & ~(g->alignment - 1);
+}
+
+/* *end is the end of the data so far, counted from the first. */
+static bool gguf_tensor(gguf_reader *g, uint64_t *end) {
+    char name[GGUF_TEXT];
+    checkpoint_tensor_info t;
+    uint64_t ndim, dims[4], type, offset, size;
+    int i;
+    memset(&t, 0, sizeof t);
+    if (!gguf_name(g, "a tensor's name", name) || !gguf_number(g, 4, &ndim)) return false;
+    if (ndim > 4)
+        return report_fail(g->report, "%.200s: %llu dimensions, at most 4 expected", name,
+                           (unsigned long long)ndim);
+    for (i = 0; i < (int)ndim; i++) {
+        if (!gguf_number(g, 8, &dims[i])) return false;
+        if (dims[i] > INT64_MAX)
+            return report_fail(g->report, "%.200s: the shape is too large", name);
+    }
+    if (!gguf_number(g, 4, &type) || !gguf_number(g, 8, &offset)) return false;
+    if (!strcmp(name, "token_embd.weight"))
+        return report_fail(g->report,
+                           "a language model (%.40s): expected its image encoder, which "
+                           "is in another file (mmproj)",
+                           g->architecture);
+    t.name = name;
+    t.ndim = (int)ndim;
+    for (i = 0; i < t.ndim; i++) t.dims[i] = (int64_t)dims[t.ndim - 1 - i];
+    if (!ggml_find_type((uint32_t)type, &t.dtype))
+        return report_fail(g->report, "%.200s: type %llu (%s) cannot be read", name,
+                           (unsigned long long)type, type_name(type));
+    if (offset != align(g, *end))
+        return report_fail(g->report, "%.200s: its data begin at %llu, expected %llu", name,
+                           (unsigned long long)offset, (unsigned long long)align(g, *end));
+    if (!ggml_data_size(&t, &size, g->report)) return false;
+    *end = offset + size;
+    return ggml_add_tensor(g->c, g->file, offset, size, &t, g->report);
+}
+
+static bool gguf_tensors(gguf_reader *g, uint64_t count) {
+    uint64_t end = 0, start;
+    size_t i;
+    if (count > CHECKPOINT_MAX_TENSORS)
+        return report_fail(g->report, "more than %d tensors", CHECKPOINT_MAX_TENSORS);
+    for (; count > 0; count--)
+        if (!gguf_tensor(g, &end)) return false;
+    start = align(g, g->at);
+    if (end > 0 &&
+        (start > g->c->sources[g->file].size || end > g->c->sources[g->file].size - start))
+        return report_fail(g->report, "the file ends inside its last tensor");
+    for (i = 0; i < g->c->storage_count; i++)
+        if (g->c->storages[i].file == g->file) g->c->storages[i].bytes.offset += start;
+    return true;
+}
+
+/* === Afterwards === */
+
+static const checkpoint_tensor_info *find(const gguf_reader *g, const char *end) {
+    const size_t length = strlen(end);
+    size_t i;
+    for (i = 0; i < g->c->tensor_count; i++) {
+        const checkpoint_tensor_info *t = &g->c->tensors[i];
+        const size_t size = strlen(t->name);
+        if (!strncmp(t->name, "v.", 2) && size >= length && !strcmp(t->name + size - length, end))
+            return t;
+    }
+    return NULL;
+}
+
+/* clip.cpp and the files after it call the first layer of an MLP ffn_down, later ones ffn_up. The
+ * first layer is the one that is as wide as a token. */
+static bool name_mlp(gguf_reader *g) {
+    const checkpoint_tensor_info *up = find(g, ".ffn_up.weight"), *token = find(g, ".ln2.weight");
+    size_t i;
+    if (!up || !token || up->ndim != 2 || token->ndim != 1) return true;
+    if (up->dims[0] == up->dims[1])
+        return report_fail(
+            g->report,
+            "%.200s: a square, so its shape does not tell the first layer of the MLP "
+            "from the second",
+            up->name);
+    if (up->dims[0] != token->dims[0]) return true;
+    for (i = 0; i < g->c->tensor_count; i++) {
+        char name[GGUF_TEXT + 8];
+        const char *old = g->c->tensors[i].name, *at = strstr(old, ".ffn_");
+        const bool is_up = at && !strncmp(at + 5, "up.", 3);
+        if (strncmp(old, "v.", 2) || !at || (!is_up && strncmp(at + 5, "down.", 5))) continue;
+        snprintf(name, sizeof name, "%.*s.ffn_%s%s", (int)(at - old), old, is_up ? "down" : "up",
+                 at + 5 + (is_up ? 2 : 4));
+        if (!checkpoint_rename(g->c, i, name, g->report)) return false;
+    }
+    return true;
+}
+
+/* Neither flag means quick_gelu in CLIP; SigLIP has no class token, and older writers knew no name
+ * for its activation. */
+static bool put_activation(gguf_reader *g) {
+    const char *word = g->has_silu                       ? "silu"
+                       : g->has_gelu && gelu_is_exact(g) ? "gelu"
+                       : g->has_gelu                     ? "gelu_tanh"
+                       : find(g, "class_embd")           ? "quick_gelu"
+                                                         : NULL;
+    return !word || strcmp(g->architecture, "clip") != 0 ||
+           checkpoint_add_metadata(g->c, "activation", word, g->report);
+}
+
+/* Blocks after the file's own block_count leave the tower: the language model reads none. */
+static bool name_later_blocks(gguf_reader *g) {
+    static const char path[] = "v.blk.";
+    size_t i;
+    for (i = 0; g->blocks > 0 && i < g->c->tensor_count; i++) {
+        char name[GGUF_TEXT + 8];
+        const char *old = g->c->tensors[i].name;
+        if (strncmp(old, path, sizeof path - 1) ||
+            strtol(old + sizeof path - 1, NULL, 10) < g->blocks)
+            continue;
+        snprintf(name, sizeof name, "later.%s", old + 2);
+        if (!checkpoint_rename(g->c, i, name, g->report)) return false;
+    }
+    return true;
+}
+
+bool gguf_open(checkpoint *c, size_t file, report *r) {
+    gguf_reader *g = calloc(1, sizeof *g);
+    uint64_t version = 0, tensors = 0, pairs = 0;
+    bool good;
+    if (!g) return report_no_memory(r);
+    g->c = c;
+    g->file = file;
+    g->at = 4;
+    g->report = r;
+    g->alignment = 32;
+    good = gguf_number(g, 4, &version);
+    if (good && version != 2 && version != 3)
+        good = report_fail(r, "GGUF: expected version 2 or 3, little-endian, found %llu",
+                           (unsigned long long)version);
+    good = good && gguf_number(g, 8, &tensors) && gguf_number(g, 8, &pairs);
+    if (good && pairs > GGUF_MAX_PAIRS)
+        good = report_fail(r, "%llu pairs of key and value, at most %d expected",
+                           (unsigned long long)pairs, GGUF_MAX_PAIRS);
+    for (; good && pairs > 0; pairs--) good = gguf_pair(g);
+    good = good && check_projector(g) && gguf_tensors(g, tensors) && name_mlp(g) &&
+           name_later_blocks(g) && put_activation(g);
+    free(g);
+    return good;
+}
+
+/* === Blocks of 256 values === */
+
+/* Scale and minimum of the i-th eighth: 6 bits each, the last four of them split. */
+static void unpack_scale(const uint8_t *packed, int i, float *scale, float *minimum) {
+    const int low = i < 4 ? packed[i] & 63 : (packed[i + 4] & 15) | (packed[i - 4] >> 6) << 4;
+    const int high = i < 4 ? packed[i + 4] & 63 : packed[i + 4] >> 4 | (packed[i] >> 6) << 4;
+    *scale *= (float)low;
+    *minimum *= (float)high;
+}
+
+/* Halves of a scale and a minimum, 12 bytes of factors on both, for Q5_K 32 bytes of fifth bits,
+ * then bytes with a value of the even eighth and one of the odd. */
+static void unpack_4_or_5(bool has_fifth, const uint8_t *raw, float *values) {
+    const uint8_t *fifth = raw + 16;
+    int i, j;
+    for (i = 0; i < 8; i++) {
+        const uint8_t *quants = raw + 16 + (has_fifth ? 32 : 0) + i / 2 * 32;
+        float scale = bytes_half(bytes_load16(raw)), minimum = bytes_half(bytes_load16(raw + 2));
+        unpack_scale(raw + 4, i, &scale, &minimum);
+        for (j = 0; j < 32; j++) {
+            const int q = (quants[j] >> i % 2 * 4 & 15) +
+                          (has_fifth ? (fifth[j] >> i & 1) * 16 : 0);
+            values[32 * i + j] = scale * (float)q - minimum;
+        }
+    }
+}
+
+/* 128 bytes of low halves, 64 of pairs of high bits, 16 factors of 16 values each, the scale. */
+static void unpack_6(const uint8_t *raw, float *values) {
+    const float scale = bytes_half(bytes_load16(raw + 208));
+    int i;
+    for (i = 0; i < 256; i++) {
+        const int half = i / 128, quarter = i / 32 % 4, j = i % 32;
+        const int low = raw[half * 64 + quarter % 2 * 32 + j] >> quarter / 2 * 4 & 15;
+        const int high = raw[128 + half * 32 + j] >> quarter * 2 & 3;
+        const float factor = (float)bytes_signed(raw[192 + i / 16], 1);
+        values[i] = scale * factor * (float)((low | high << 4) - 32);
+    }
+}
+
+void gguf_unpack_block(checkpoint_dtype dtype, const uint8_t *raw, float *values) {
+    if (dtype == CHECKPOINT_Q6_K) unpack_6(raw, values);
+    else unpack_4_or_5(dtype == CHECKPOINT_Q5_K, raw, values);
+}
