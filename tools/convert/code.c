@@ -1,3 +1,4 @@
+#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,7 @@ enum {
     MOST_WORK = 64000000, /* of all, in statements looked at */
     WORK_OF_STEP = 8,
     MOST_ITEMS = 4096,    /* of a list */
+    MOST_TIMES = 128,     /* of an item that is repeated */
     MOST_MODULES = 20000, /* of one candidate */
     MOST_CALLS = 16,      /* of one class */
     MOST_BEST = 8,        /* candidates that fit equally well */
@@ -685,6 +687,7 @@ typedef struct item {
 typedef struct list {
     item *first, *last;
     int count;
+    int times;        /* how often a comprehension makes its item; 0 if unknown */
     bool is_repeated; /* positions after a repeated item are unknown */
     bool is_open;     /* of arguments: others may come from an unknown dictionary */
 } list;
@@ -723,6 +726,10 @@ typedef struct reader {
     int steps, work, depth, loops, modules;
     bool is_full;
 } reader;
+
+static const char *name_of(const node *n) {
+    return n && (n->kind == NODE_NAME || n->kind == NODE_MEMBER) ? n->text : "";
+}
 
 static value evaluate(reader *r, scope *s, const node *n);
 static bool execute(reader *r, scope *s, const node *body, value *result);
@@ -991,7 +998,7 @@ static value value_of_option(reader *r, const char *name) {
 
 /* "*" and "**" are spread out. */
 static list collect(reader *r, scope *s, const node *arguments) {
-    list all = { NULL, NULL, 0, false, false };
+    list all = { NULL, NULL, 0, 0, false, false };
     const int loops = r->loops;
     for (; arguments; arguments = arguments->next) {
         const char *key = arguments->text;
@@ -1001,8 +1008,10 @@ static list collect(reader *r, scope *s, const node *arguments) {
         if (key && *key == '*') {
             if (!v.list) all.is_open = true;
             for (i = v.list ? v.list->first : NULL; i; i = i->next) {
-                put_item(r, &all, v.kind == VALUE_DICT ? i->key : NULL, i->value);
-                if (all.last && v.kind == VALUE_LIST && i->is_repeated)
+                int times = v.list->times;
+                do put_item(r, &all, v.kind == VALUE_DICT ? i->key : NULL, i->value);
+                while (--times > 0);
+                if (all.last && v.kind == VALUE_LIST && i->is_repeated && !v.list->times)
                     all.last->is_repeated = all.is_repeated = true;
             }
         } else {
@@ -1062,6 +1071,23 @@ static const node *method_of(reader *r, const node *own, const char *name, const
     return NULL;
 }
 
+/* Keeps the arguments of a constructor that state the input, even if no attribute does. */
+static void keep_input(reader *r, const scope *s, module *m) {
+    static const char *const kept[][2] = {
+        { "channels", "in_chans" },   { "in_channels", "in_chans" },
+        { "in_chans", "in_chans" },   { "num_channels", "in_chans" },
+        { "n_channels", "in_chans" }, { "image_size", "image_size" },
+        { "img_size", "img_size" },
+    };
+    const item *i;
+    size_t k;
+    for (i = s->names.first; i; i = i->next)
+        for (k = 0; k < COUNT(kept); k++)
+            if (!strcmp(i->key, kept[k][0]) &&
+                !find_item(&m->parts, kept[k][1], strlen(kept[k][1])))
+                put_item(r, &m->parts, kept[k][1], i->value);
+}
+
 static value call_function(reader *r, const node *function, const node *in_class, module *self,
                            const list *all) {
     value result = of_kind(VALUE_UNKNOWN), me = of_kind(VALUE_MODULE);
@@ -1078,6 +1104,7 @@ static value call_function(reader *r, const node *function, const node *in_class
     if (self && function->a) put_item(r, &s->names, function->a->text, me);
     bind(r, s, function, all, self != NULL);
     if (!execute(r, s, function->b, &result)) result = of_kind(VALUE_NONE);
+    if (self && !strcmp(function->text, "__init__")) keep_input(r, s, self);
     r->loops = loops;
     r->depth--;
     return result;
@@ -1114,6 +1141,7 @@ static const char *parameters_of(const char *kind) {
           "d_model nhead dim_feedforward=2048 dropout activation=relu layer_norm_eps=1e-5 "
           "batch_first=False norm_first=False" },
         { "TransformerEncoder", "encoder_layer num_layers norm" },
+        { "Rearrange", "pattern" },
     };
     size_t i;
     for (i = 0; i < COUNT(rows); i++)
@@ -1469,12 +1497,34 @@ static value evaluate_items(reader *r, scope *s, const node *n) {
     return v;
 }
 
+/* The number of turns of "for x in range(...)"; 0 if unknown. */
+static int turns_of(reader *r, scope *s, const node *range) {
+    value first, last;
+    if (!range || range->kind != NODE_CALL || strcmp(name_of(range->a), "range") != 0 || !range->b)
+        return 0;
+    first = evaluate(r, s, range->b->a);
+    last = first;
+    first.number = 0;
+    if (range->b->next) {
+        first = evaluate(r, s, range->b->a);
+        last = evaluate(r, s, range->b->next->a);
+        if (range->b->next->next) return 0;
+    }
+    if (first.kind != VALUE_NUMBER || last.kind != VALUE_NUMBER) return 0;
+    return last.number - first.number >= 1 && last.number - first.number <= MOST_TIMES
+               ? (int)(last.number - first.number)
+               : 0;
+}
+
 /* An element of a comprehension: evaluated once. */
 static value evaluate_each(reader *r, scope *s, const node *n) {
     value v = new_list(r, VALUE_LIST), element;
     const int loops = r->loops++;
     element = evaluate(r, s, n->a);
-    if (v.list) put_item(r, v.list, NULL, element);
+    if (v.list) {
+        put_item(r, v.list, NULL, element);
+        v.list->times = turns_of(r, s, n->c);
+    }
     r->loops = loops;
     return v;
 }
@@ -1834,10 +1884,6 @@ typedef struct method_calls {
     const node *order_at, *softmax_at;
 } method_calls;
 
-static const char *name_of(const node *n) {
-    return n && (n->kind == NODE_NAME || n->kind == NODE_MEMBER) ? n->text : "";
-}
-
 /* The module's part x for the expression self.x; NULL for others. */
 static const item *own_part(const method_calls *c, const node *n) {
     if (!n || n->kind != NODE_MEMBER || !n->a || strcmp(name_of(n->a), "self") != 0) return NULL;
@@ -1951,11 +1997,14 @@ static void see_code(void *user, const node *n) {
 }
 
 static void see_mention(void *user, const node *n) {
+    static const char *const all[] = {
+        "getattr", "children", "named_children", "modules", "named_modules", "_modules", "__dict__",
+    };
     method_calls *c = user;
+    size_t i;
     if (n->kind == NODE_MEMBER && !strcmp(n->text, c->mentioned)) c->is_mentioned = true;
-    if (n->kind == NODE_CALL &&
-        (!strcmp(name_of(n->a), "getattr") || !strcmp(name_of(n->a), "children")))
-        c->is_mentioned = true;
+    for (i = 0; i < COUNT(all); i++)
+        if (!strcmp(name_of(n->kind == NODE_CALL ? n->a : n), all[i])) c->is_mentioned = true;
 }
 
 /* True if a method besides the constructor uses this part, or if there is none to look at. */
@@ -1964,7 +2013,7 @@ static bool is_used(writer *w, const module *m, const char *part) {
     method_calls c;
     memset(&c, 0, sizeof c);
     c.mentioned = part;
-    if (!forward) return true;
+    if (!forward || of != m->own) return true;
     for (n = of->b; n; n = n->next)
         if (n->kind == NODE_FUNCTION && strcmp(n->text, "__init__") != 0)
             walk(n->b, 0, &w->budget, see_mention, &c);
@@ -2240,13 +2289,15 @@ static void say_module(writer *w, module *m, const char *path, int level) {
     if (m->own) say_calls(w, m, path);
     for (i = m->parts.first; i; i = i->next) {
         if (i->value.kind != VALUE_MODULE || !i->key) continue;
-        if (m->own && !has_weights(i->value.module) && !is_used(w, m, i->key)) continue;
+        const bool unused = m->own && !is_used(w, m, i->key);
+        if (unused && !has_weights(i->value.module)) continue;
         for (copy = 0; copy < (i->is_repeated ? COPIES : 1); copy++) {
             char inner[400], number[16];
             snprintf(number, sizeof number, "%d", atoi(i->key) + copy);
             if (strlen(path) + strlen(i->key) + 20 > sizeof inner) return;
             snprintf(inner, sizeof inner, "%s%s%s", path, *path ? "." : "",
                      i->is_repeated ? number : i->key);
+            if (unused) say(w, inner, "code.unused", "true", i->value.module->at);
             say_module(w, i->value.module, inner, level + 1);
         }
     }
@@ -2262,7 +2313,7 @@ typedef struct candidate {
 } candidate;
 
 static value build(reader *r, const candidate *c) {
-    static const list none = { NULL, NULL, 0, false, false };
+    static const list none = { NULL, NULL, 0, 0, false, false };
     scope *s;
     list all;
     r->steps = r->depth = r->loops = r->modules = 0;
@@ -2615,12 +2666,15 @@ bool code_from_notebook(char *text, size_t *size) {
 
 /* === Files === */
 
-enum { MOST_FILES = 32, MOST_BYTES = 4 << 20 };
+enum { MOST_FILES = 64, MOST_FOLDERS = 64, MOST_LEVELS = 3, MOST_BYTES = 4 << 20 };
 
 typedef struct source_list {
-    char *paths[MOST_FILES];
+    char *paths[MOST_FILES]; /* of the files; those that cannot be read are left out of `files` */
     code_file files[MOST_FILES];
-    int count, found;
+    char *folders[MOST_FOLDERS];    /* yet to be listed, in this order */
+    int levels[MOST_FOLDERS];       /* of folders inside them */
+    const char *places[MOST_FILES]; /* paths of `files` */
+    int count, found, folder_count;
 } source_list;
 
 static bool ends_with(const char *name, const char *end) {
@@ -2632,29 +2686,54 @@ static bool is_code(const char *name) {
     return (ends_with(name, ".py") || ends_with(name, ".ipynb")) && *name != '.';
 }
 
+/* Folders of libraries, and of programs that a project uses. */
+static bool is_foreign(const char *name) {
+    static const char *const names[] = {
+        "venv", "env", "site-packages", "node_modules", "__pycache__", "build", "dist", "wandb",
+    };
+    size_t i;
+    for (i = 0; i < COUNT(names); i++)
+        if (!strcmp(name, names[i])) return true;
+    return *name == '.';
+}
+
 static int compare_paths(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* The Python in a folder, in the order of the names; folder "" is the current one. */
-static void list_folder(source_list *l, const char *folder, const char *above) {
-    const int first = l->found;
-    char *path = malloc(strlen(folder) + strlen(above) + 2);
-    os_folder *entries = NULL;
-    const char *name;
-    if (path) {
-        sprintf(path, "%s%s", folder, above);
-        entries = os_folder_open(*path ? path : ".");
+/* A path, malloc'ed; NULL if memory is exhausted. */
+static char *join(const char *folder, const char *name, const char *end) {
+    char *path = malloc(strlen(folder) + strlen(name) + strlen(end) + 1);
+    if (path) sprintf(path, "%s%s%s", folder, name, end);
+    return path;
+}
+
+static void add_folder(source_list *l, char *path, int levels) {
+    if (!path || l->folder_count == MOST_FOLDERS) {
+        free(path);
+        return;
     }
+    l->levels[l->folder_count] = levels;
+    l->folders[l->folder_count++] = path;
+}
+
+/* The Python in a folder, in the order of the names; folder "" is the current one. */
+static void list_folder(source_list *l, const char *folder, int levels) {
+    const int first = l->found, first_folder = l->folder_count;
+    os_folder *entries = os_folder_open(*folder ? folder : ".");
+    const char *name;
     while (entries && l->found < MOST_FILES && (name = os_folder_next(entries)) != NULL) {
-        char *found = is_code(name) ? malloc(strlen(path) + strlen(name) + 1) : NULL;
-        if (!found) continue;
-        sprintf(found, "%s%s", path, name);
-        l->paths[l->found++] = found;
+        char *path = join(folder, name, "");
+        const bool goes_in = path && levels > 0 && !is_foreign(name) &&
+                             os_kind_of_link(path) == OS_FOLDER;
+        if (path && is_code(name)) l->paths[l->found++] = path;
+        else free(path);
+        if (goes_in) add_folder(l, join(folder, name, "/"), levels - 1);
     }
     if (entries) os_folder_close(entries);
-    free(path);
     qsort(l->paths + first, (size_t)(l->found - first), sizeof *l->paths, compare_paths);
+    qsort(l->folders + first_folder, (size_t)(l->folder_count - first_folder), sizeof *l->folders,
+          compare_paths);
 }
 
 /* Adds a file; one that cannot be read is an error only if it was asked for. */
@@ -2662,12 +2741,20 @@ static bool add_source(source_list *l, const char *path, bool is_asked, report *
     report why = report_make();
     char *text = NULL;
     size_t size = 0;
+    int i;
     bool good = (is_asked || os_kind_of(path) == OS_FILE) &&
                 config_read_text(path, &text, &size, &why) &&
                 (size <= MOST_BYTES || report_fail(&why, "expected at most 4 MiB of Python"));
     if (good && ends_with(path, ".ipynb") && !code_from_notebook(text, &size))
         good = report_fail(&why, "expected a notebook with cells of code");
+    for (i = 0; good && i < l->count; i++) /* the same file by another path */
+        if (l->files[i].size == size && !memcmp(l->files[i].text, text, size)) break;
+    if (good && i < l->count) {
+        free(text);
+        return true;
+    }
     if (good) {
+        l->places[l->count] = path;
         l->files[l->count].name = paths_file_name(path);
         l->files[l->count].text = text;
         l->files[l->count++].size = size;
@@ -2679,21 +2766,85 @@ static bool add_source(source_list *l, const char *path, bool is_asked, report *
     return report_file(r, path);
 }
 
+/* Adds the file of a module, "models.vit", if it is below this folder. */
+static void add_module(source_list *l, const char *folder, const char *name, report *r) {
+    char *path = l->found < MOST_FILES ? join(folder, name, ".py") : NULL, *c;
+    int i;
+    for (c = path ? path + strlen(folder) : NULL; c && strcmp(c, ".py") != 0; c++)
+        if (*c == '.') *c = '/';
+    for (i = 0; path && i < l->found; i++)
+        if (!strcmp(l->paths[i], path)) break;
+    if (path && i == l->found && os_kind_of(path) == OS_FILE) {
+        l->paths[l->found++] = path;
+        (void)add_source(l, path, false, r);
+        return;
+    }
+    free(path);
+}
+
+/* "from .blocks import Block", "import models.vit as vit": looks below the file's folder and the one
+ * above. */
+static void follow_import(source_list *l, const char *folder, const char *line, const char *end,
+                          report *r) {
+    char name[128], above[8] = "";
+    size_t size = 0;
+    const bool is_from = end - line > 5 && !strncmp(line, "from ", 5);
+    if (!is_from && (end - line < 8 || strncmp(line, "import ", 7) != 0)) return;
+    line += is_from ? 5 : 7;
+    while (line < end && *line == ' ') line++;
+    if (line < end && *line == '.' && line++ < end && *line == '.' && line++ < end)
+        strcpy(above, "../");
+    if (end - line > 8 && !strncmp(line, " import ", 8)) line += 8;
+    while (line < end && size + 1 < sizeof name &&
+           (isalnum((unsigned char)*line) || *line == '_' || *line == '.'))
+        name[size++] = *line++;
+    name[size] = '\0';
+    if (!size || *name == '.') return;
+    for (int i = 0; i < 2; i++, strcpy(above, "../")) {
+        char *place = join(folder, above, "");
+        if (place) add_module(l, place, name, r);
+        free(place);
+    }
+}
+
+/* The files that those already added import, in turn. */
+static void follow_imports(source_list *l, report *r) {
+    int i;
+    for (i = 0; i < l->count; i++) {
+        const char *at = l->files[i].text, *end = at + l->files[i].size, *next;
+        char *folder = join("", l->places[i], "");
+        if (!folder) return;
+        folder[paths_folder_length(folder)] = '\0';
+        for (; at < end; at = next) {
+            next = memchr(at, '\n', (size_t)(end - at));
+            follow_import(l, folder, at, next ? next : end, r);
+            next = next ? next + 1 : end;
+        }
+        free(folder);
+    }
+}
+
 static bool find_sources(const convert_options *o, source_list *l, report *r) {
-    const char *from = o->code && source_is_folder(o->code) ? o->code : o->checkpoint;
-    char *folder;
-    size_t length;
+    const bool is_given = o->code && source_is_folder(o->code);
+    const char *from = is_given ? o->code : o->checkpoint;
+    char *folder = join(from, source_is_folder(from) ? paths_slash(from) : "", "");
     bool good = true;
     int i;
-    if (o->code && from != o->code) return add_source(l, o->code, true, r);
-    length = source_is_folder(from) ? strlen(from) : paths_folder_length(from);
-    folder = malloc(length + 2);
-    if (!folder) return report_no_memory(r);
-    sprintf(folder, "%.*s%s", (int)length, from, source_is_folder(from) ? paths_slash(from) : "");
-    list_folder(l, folder, "");
-    if (!o->code) list_folder(l, folder, "../");
+    if (o->code && !is_given) {
+        good = add_source(l, o->code, true, r);
+    } else if (folder) {
+        folder[paths_folder_length(folder)] = '\0';
+        add_folder(l, join(folder, "", ""), is_given ? MOST_LEVELS : 0);
+        if (!o->code) add_folder(l, join(folder, "../", ""), 0);
+    }
+    for (i = 0; i < l->folder_count; i++) {
+        list_folder(l, l->folders[i], l->levels[i]);
+        if (folder && !o->code && i == 1 && !l->found) /* as with model/mnist/vit.pt */
+            add_folder(l, join(folder, "../../", ""), 0);
+    }
     free(folder);
     for (i = 0; good && i < l->found; i++) good = add_source(l, l->paths[i], false, r);
+    if (good) follow_imports(l, r);
     return good;
 }
 
@@ -2713,8 +2864,32 @@ bool code_find(const convert_options *o, const checkpoint *c, code_found *found,
     }
     for (i = 0; i < l->count; i++) free((void *)(size_t)l->files[i].text);
     for (i = 0; i < l->found; i++) free(l->paths[i]);
+    for (i = 0; i < l->folder_count; i++) free(l->folders[i]);
     free(l);
     return good;
+}
+
+/* The last norm does not run if no method of its class mentions it. */
+static void use_unused(facts *f) {
+    const code_found *found = &f->code;
+    layout_part part;
+    const char *axes;
+    size_t i;
+    if (!layout_peek(&f->map, "norm.weight", 0, &part, &axes) || !part.info) return;
+    for (i = 0; i < found->count; i++) {
+        const checkpoint_attribute *a = &found->items[i];
+        const size_t length = strlen(a->module);
+        if (strcmp(a->name, "code.unused") != 0 || !length ||
+            strncmp(part.info->stored_name, a->module, length) != 0 ||
+            strcmp(part.info->stored_name + length, ".weight") != 0)
+            continue;
+        settings_put(&f->all[FROM_TENSORS], SETTING_FINAL_NORM, 0);
+        settings_put(&f->told.by_code, SETTING_FINAL_NORM, 0);
+        text_append(f->told.code, sizeof f->told.code,
+                    "%shas_final_norm=0 (%s, which is never used)", *f->told.code ? ", " : "",
+                    a->where);
+        return;
+    }
 }
 
 void code_use(const convert_options *o, const checkpoint *c, facts *f) {
@@ -2728,6 +2903,7 @@ void code_use(const convert_options *o, const checkpoint *c, facts *f) {
         return;
     }
     code_put(c, layout_patch_weight(&f->map), found, f->all, told);
+    use_unused(f);
     text_append(told->code, sizeof told->code, "%sthe model is %s%s", *told->code ? "; " : "",
                 found->model,
                 found->shapes_differ ? ", whose shapes are not those of the weights: its numbers "
@@ -2749,6 +2925,8 @@ void code_compare(const convert_options *o, facts *f) {
         settings_put(tensors, SETTING_FINAL_NORM, 0);
         settings_put(tensors, SETTING_FC_NORM, 1);
     }
+    if (code->given[SETTING_FINAL_NORM] && !code->given[SETTING_FC_NORM])
+        settings_put(tensors, SETTING_FINAL_NORM, 0); /* it is stored, but does not run */
     for (key = 0; key < SETTING_COUNT; key++)
         if (code->given[key] && o->match_input && is_same_number(tensors, code, key))
             f->seen.by_default[key] = true;
