@@ -445,6 +445,20 @@ UNSCALED = HEAD + attention("") + block() + model() + "\nnet = ViT(heads=4)\n"
 OTHER_SIZE = HEAD + attention() + block() + model() + "\nnet = ViT(dim=48, heads=16)\n"
 
 
+# A norm behind the unrolled blocks; one that is stored but never runs; channels that only the
+# constructor's argument states, since no layer has them.
+TRAILING = HEAD + attention() + block() + model(
+    blocks="nn.Sequential(*[Block(dim, heads) for _ in range(depth)], nn.LayerNorm(dim))").replace(
+        "        self.last = nn.LayerNorm(dim)\n", "").replace("self.last(x)", "x") + """
+net = ViT(heads=4)
+"""
+UNUSED = RELU.replace("self.last(x)[:, 0]", "x[:, 0]")
+FOLDED = HEAD + attention() + block() + model(arguments="dim=24, depth=2, heads=4, channels=2").replace(
+    "nn.Conv2d(3, dim, kernel_size=4, stride=4)", "nn.Linear(channels * 16, dim)").replace(
+        "self.embed(x).flatten(2).transpose(1, 2)",
+        "self.embed(x.unfold(2, 4, 4).unfold(3, 4, 4).permute(0, 2, 3, 1, 4, 5).flatten(3).flatten(1, 2))")
+
+
 def notebook(text):
     cells = [{"cell_type": "markdown", "source": ["# class ViT(nn.Module):\n", "heads = 2"]}]
     cells.append({"cell_type": "code", "source": ["%matplotlib inline\n", "!pip install x\n"]})
@@ -530,6 +544,19 @@ def main():
     case("norm_before", RELU.replace("self.last(x)[:, 0]", "self.last(x).mean(dim=1)"),
          "ViT(24, heads=4)", "1e-5")
     case("notebook", RELU, "ViT(24, heads=4)", "1e-5", file="Train.ipynb", shown=notebook(RELU))
+    case("trailing", TRAILING, "net", "1e-5")
+    case("unused", UNUSED, "ViT(24, heads=4)", "1e-5")
+    case("channels", FOLDED, "ViT()", "1e-5", chans=2)
+    case("imports", RELU, "ViT(24, heads=4)", "1e-5", file="train.py", shown="from net.vit import ViT\n")
+    lines.append("imports | model.pt | --code tests/data/code/imports/train.py | 1e-5")
+    lines.append("imports | model.pt | --code tests/data/code/imports | 1e-5")
+    at = RELU.index("class ViT")
+    os.makedirs(os.path.join(OUT, "imports", "net", "parts"), exist_ok=True)
+    with open(os.path.join(OUT, "imports", "net", "vit.py"), "w") as f:
+        f.write(HEAD + "from .parts import block\nfrom .parts.block import Block\n\n\n" + RELU[at:])
+    with open(os.path.join(OUT, "imports", "net", "parts", "block.py"), "w") as f:
+        f.write(RELU[:at])
+    case("far", RELU, "ViT(24, heads=4)", "1e-5", weights="model/mnist/model.pt")
     case("other_size", OTHER_SIZE, "ViT(heads=4)", "num_heads: ")
     with open(os.path.join(OUT, "cases.txt"), "w") as f:
         f.write("\n".join(lines) + "\n")

@@ -141,8 +141,8 @@ static void test_given(void) {
     static const struct {
         const char *options, *expected;
     } cases[] = {
-        { "--set a=1|2, --arch NAME or --config FILE", " --set a=1" },
-        { "--set a=1 --set b=N --set c=x|y", " --set a=1 --set b=N --set c=x" },
+        { "--set a=1|2, --arch NAME or --config FILE", " --set a=WORD" },
+        { "--set a=1 --set b=N --set c=x|y", " --set a=1 --set b=N --set c=WORD" },
         { "--set a=1, --set a=2 (as b) or --set b=3", " --set a=1" },
         { "--img-size HxW (8x12, 12x8), --arch NAME", " --img-size HxW" },
         { "--set", "" },

@@ -217,6 +217,7 @@ static void test_refused(const char *folder) {
           "dropout" },
         { "tokenizer.json", "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":-1}}}",
           "'a' has no id" },
+        { "tokenizer.json", "{\"model\":{\"type\":\"BPE\",\"vocab\":[\"a\"]}}", "is a list" },
         { "tokenizer.json", "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"a\"]}}",
           "merge 0" },
         { "tokenizer.json",

@@ -567,13 +567,20 @@ static const char *why_dropped(const layout_map *map, const vit_config *config,
 
 /* Drops unused tensors, or refuses them if they are unknown. */
 static bool drop_unused(const layout_map *map, const vit_config *config, const text_list *ignore,
-                        const used_names *used, layout_plan *plan, name_groups *unknown) {
+                        const used_names *used, layout_plan *plan, name_groups *unknown,
+                        report *r) {
     const size_t total = checkpoint_count(map->checkpoint);
     size_t i;
     for (i = 0; i < total; i++) {
         const checkpoint_tensor_info *info = checkpoint_tensor(map->checkpoint, i);
         const char *why;
-        if (is_used(used, info->name)) continue;
+        if (is_used(used, info->name)) {
+            if (!names_is_ignored(map, ignore, info->name)) continue;
+            return report_fail(r,
+                               "--ignore: the model reads %.200s; to change what runs, give "
+                               "settings, such as --set has_final_norm=0",
+                               info->name);
+        }
         why = why_dropped(map, config, ignore, info);
         if (!why && !names_add_unknown(map, info, unknown)) return false;
         if (!why) continue;
@@ -592,12 +599,12 @@ static bool check_unused(const layout_map *map, const vit_config *config, const 
     plan->dropped = calloc(checkpoint_count(map->checkpoint) + 1, sizeof *plan->dropped);
     good = unknown && used.names && plan->dropped;
     if (good) list_used(plan, &used);
-    good = good && drop_unused(map, config, ignore, &used, plan, unknown) &&
+    good = good && drop_unused(map, config, ignore, &used, plan, unknown, r) &&
            names_put_unknown(unknown, f);
     if (unknown) groups_free(unknown);
     free(unknown);
     free(used.names);
-    return good || report_no_memory(r);
+    return good || r->failed || report_no_memory(r);
 }
 
 bool layout_make_plan(const layout_map *map, const settings_resolved *model,

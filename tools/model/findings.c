@@ -328,7 +328,8 @@ static bool next_word(const char **at, char *word, size_t size) {
 }
 
 /* Consecutive options are all needed; if a word or a comma separates options, one of them is. The
- * first of several values between bars is taken, because a shell would read a bar as a pipe. */
+ * values between bars become WORD: none of them is likelier, and a shell would read a bar as a
+ * pipe. */
 static void add_options(char *give, size_t size, const char *options) {
     char word[128], value[128];
     while (next_word(&options, word, sizeof word) && !strncmp(word, "--", 2) &&
@@ -336,7 +337,7 @@ static void add_options(char *give, size_t size, const char *options) {
         const size_t end = strcspn(value, ",;");
         const bool is_last = value[end] != '\0';
         value[end] = '\0';
-        value[strcspn(value, "|")] = '\0';
+        if (strchr(value, '|')) strcpy(value + strcspn(value, "="), "=WORD");
         text_append(give, size, " %s %s", word, value);
         if (is_last) break;
     }

@@ -284,6 +284,10 @@ static bool read_bpe(reader *d, const json_value *model, const json_value *token
     if (json_bool(json_get(model, "fuse_unk"), false)) d->p->flags |= TPLAN_FUSES;
     if (!is_null(json_get(model, "unk_token")))
         d->p->unknown = id_of(d, text_of(model, "unk_token"), tokens);
+    if (d->vocab->kind != JSON_OBJECT)
+        return report_fail(d->r,
+                           "the vocab of the model BPE is a list, expected an object of pieces and "
+                           "ids");
     for (const json_value *v = json_first(d->vocab); v; v = v->next)
         if (!read_piece(d, v->key, v->integral ? json_integer(v, -1) : -1, 0)) return false;
     for (const json_value *m = json_first(json_get(model, "merges")); m; m = m->next)

@@ -1,0 +1,1 @@
+from net.vit import ViT
