@@ -466,7 +466,7 @@ random skip=pos_embed
 refuses_all 4 1 "there is no pos_embed to show the input size; give --img-size HxW" $H
 refuses 1 "there is no pos_embed, and the tensors show neither rotary" \
     $H --img-size 12
-refuses_all 4 1 "for example: --img-size HxW --set rope_type=none" $H
+refuses_all 4 1 "for example: --img-size HxW --set rope_type=WORD" $H
 accepts $H --img-size 12 --set rope_type=none
 prints "no positions"
 accepts $H --img-size 12 --set rope_type=cat --set rope_temperature=100
@@ -512,6 +512,8 @@ done
 accepts $H --ignore 'what.*' --ignore and.that
 says "dropped 2 tensors by --ignore: what.is.this, and.that"
 refuses 1 "1 unknown tensor: and.that [4] (--ignore PATTERN drops it); --rename THEIRS=OURS names an unknown tensor" $H --ignore 'what*'
+refuses 1 "--ignore: the model reads norm.bias; to change what runs, give settings" \
+    $H --ignore 'what.*' --ignore and.that --ignore 'norm.*'
 # shellcheck disable=SC2046 # words
 random $(for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo extra=x$i:2; done)
 refuses_all 14 1 "1 unknown tensor: x12 [2]" $H
