@@ -604,7 +604,7 @@ static bool check_unused(const layout_map *map, const vit_config *config, const 
     if (unknown) groups_free(unknown);
     free(unknown);
     free(used.names);
-    return good || r->failed || report_no_memory(r);
+    return good || (!r->failed && report_no_memory(r));
 }
 
 bool layout_make_plan(const layout_map *map, const settings_resolved *model,
