@@ -512,7 +512,7 @@ done
 accepts $H --ignore 'what.*' --ignore and.that
 says "dropped 2 tensors by --ignore: what.is.this, and.that"
 refuses 1 "1 unknown tensor: and.that [4] (--ignore PATTERN drops it); --rename THEIRS=OURS names an unknown tensor" $H --ignore 'what*'
-refuses 1 "--ignore: the model reads norm.bias; to change what runs, give settings" \
+refuses 1 "--ignore: the model reads norm.weight; to change what runs, give settings" \
     $H --ignore 'what.*' --ignore and.that --ignore 'norm.*'
 # shellcheck disable=SC2046 # words
 random $(for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo extra=x$i:2; done)
