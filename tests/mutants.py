@@ -27,31 +27,31 @@ TESTS = {
              "random.simde",
     "tools/os": "base frames sandbox cli.sh environment.sh tools_disk.sh shards.sh",
     "tools/base": "base json npy tar findings checkpoint options.sh convert.sh names.sh cli.sh tools_memory.sh",
-    "tools/text": "tokens",
-    "tools/cli": "options.sh cli.sh names.sh search.sh convert.sh look.sh environment.sh tools_disk.sh",
+    "tools/text": "tokens words.sh",
+    "tools/cli": "progress options.sh cli.sh names.sh search.sh convert.sh look.sh environment.sh tools_disk.sh",
     "tools/numbers": "tags frames look learn nearest look.sh search.sh cli.sh",
     "tools/image": "frames look image infer sandbox look.sh cli.sh names.sh formats.sh tools_memory.sh "
                    "confined.sh",
     "tools/picture": "look look.sh",
-    "tools/infer": "zero_shot tags frames learn infer learning.sh resume.sh search.sh cli.sh look.sh shards.sh "
+    "tools/infer": "zero_shot tags frames learn infer words.sh learning.sh resume.sh search.sh cli.sh look.sh shards.sh "
                    "names.sh",
     "tools/shards": "tar nearest shards.sh search.sh names.sh",
     "tools/look": "look look.sh names.sh",
     "tools/checkpoint": "npy checkpoint modules damage checkpoint_memory layouts.sh own.sh modules.sh convert.sh",
-    "tools/model": "settings findings arch convert_units defaults coverage options.sh own.sh convert.sh cli.sh",
+    "tools/model": "settings findings arch convert_units defaults coverage options.sh own.sh convert.sh proposals.sh cli.sh",
     "tools/layout": "layout_units layout_tables heads convert_units defaults coverage own.sh layouts.sh structure "
-                    "modules layout_damage match convert.sh parity.sh",
+                    "modules layout_damage match convert.sh proposals.sh parity.sh",
     "tools/convert": "convert_units defaults coverage options.sh match own.sh layouts.sh convert.sh "
                      "converter_memory parity.sh",
     "tools/bench": "convert_units bench.sh",
     "tools/vit-bench.c": "bench.sh options.sh names.sh",
     "tools/vit-convert.c": "options.sh convert.sh own.sh names.sh cli.sh",
-    "tools/vit-embed.c": "resume.sh search.sh shards.sh names.sh cli.sh",
-    "tools/vit-search.c": "search.sh names.sh cli.sh",
-    "tools/vit-classify.c": "cli.sh names.sh sort.sh environment.sh",
+    "tools/vit-embed.c": "words.sh resume.sh search.sh shards.sh names.sh cli.sh",
+    "tools/vit-search.c": "search.sh words.sh names.sh cli.sh",
+    "tools/vit-classify.c": "cli.sh words.sh names.sh sort.sh environment.sh",
     "tools/vit-learn.c": "learning.sh names.sh",
     "tools/vit-look.c": "look.sh names.sh cli.sh",
-    "tools": "cli.sh names.sh search.sh environment.sh",  # the other programs
+    "tools": "cli.sh names.sh search.sh words.sh environment.sh",  # the other programs
 }
 ARGUMENTS = {"damage": "10", "match": "12", "random": "120 20 40", "converter_memory": "60",
              "random.simde": "120 6 24"}
