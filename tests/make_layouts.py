@@ -1852,6 +1852,8 @@ def write_gguf_refusals(file, projector):
     s["pairs"] = clip_pairs("mlp", depth=3)
     case("gguf_depth", s, "the header has depth 3, the tensors have 2", None,
          "--set norm_eps=1e-5 --set activation=quick_gelu", **file)
+    s["pairs"] = clip_pairs("mlp", on=True, **{"clip.use_silu": True})
+    case("gguf_two", s, "clip.use_gelu and clip.use_silu exclude each other", None, **file)
     s["pairs"] = clip_pairs("mlp", **{"clip.has_vision_encoder": False})
     case("gguf_sound", s, "clip.has_vision_encoder is false: expected an image encoder", None,
          **file)

@@ -321,6 +321,7 @@ for name in zip legacy; do
 done
 opens "$checkpoints/small.safetensors" "is a safetensors checkpoint; .* -o small\.vit$"
 opens "$root/tests/data/layouts/jax_map/model.npz" "is an \.npz of NumPy arrays; .* -o model\.vit$"
+opens "$root/tests/data/layouts/gguf_clip/model.gguf" "is a GGUF file; .* -o model\.vit$"
 opens "$work/nosuch.vit" 'nosuch\.vit: cannot be opened: No such file or directory$'
 opens "$checkpoints" 'checkpoints: is a folder, not a \.vit file$'
 opens "$root/README.md" 'README\.md: it has no \.vit magic number$'

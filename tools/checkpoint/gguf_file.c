@@ -96,7 +96,7 @@ static void append_float(char text[GGUF_TEXT], float value) {
     do {
         snprintf(digits, sizeof digits, "%.*g", count, (double)value);
         read = (float)strtod(digits, NULL);
-    } while (memcmp(&read, &value, sizeof read) != 0 && ++count <= 9);
+    } while (!(read == value) && ++count <= 9); /* a NaN differs from itself */
     text_append(text, GGUF_TEXT, "%s", digits);
 }
 
@@ -393,6 +393,8 @@ static bool put_activation(gguf_reader *g) {
                        : g->has_gelu                     ? "gelu_tanh"
                        : find(g, "class_embd")           ? "quick_gelu"
                                                          : NULL;
+    if (g->has_silu && g->has_gelu)
+        return report_fail(g->report, "clip.use_gelu and clip.use_silu exclude each other");
     return !word || strcmp(g->architecture, "clip") != 0 ||
            checkpoint_add_metadata(g->c, "activation", word, g->report);
 }

@@ -27,6 +27,7 @@ static const char *kind_of_zip(const unsigned char *head) {
 static const char *kind_of(const unsigned char *head) {
     int i;
     if (!memcmp(head, "PK\3\4", 4)) return kind_of_zip(head);
+    if (!memcmp(head, "GGUF", 4)) return "a GGUF file";
     if (head[0] == 0x80 && head[1] >= 2 && head[1] <= 5) return "a PyTorch checkpoint";
     for (i = 4; i < 8; i++) /* the length of a header in JSON */
         if (head[i] != 0) return NULL;
