@@ -174,7 +174,7 @@ object() {
         -Wall -Wextra -Werror -ffunction-sections -fdata-sections -O2 "$@" -c "$source" -o "$object"
 }
 
-# The file and the folder that a system's list names must be the paths.
+# A system's list names a file and a folder; both must exist under these names.
 named() { # SYSTEM
     local at=$work/vit
     [ "$1" = zephyr ] && at=$at/zephyr

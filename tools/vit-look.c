@@ -113,8 +113,8 @@ static int own_options(cli_option *options, int count, const look_command *comma
         { 0, "block", "B", "use the tokens that leave this block (default: after the final norm)",
           CLI_INT, &c->block, 0, 1023 },
         { 0, "foreground", NULL,
-          "first leave out the patches whose first component, over all\n"
-          "photos, is on the side of the photos' border, as DINOv2 does",
+          "leave out the background first, as DINOv2 does: the patches whose\n"
+          "first component has the sign of its mean at the photos' borders",
           CLI_FLAG, &c->foreground, 0, 0 },
         CLI_END,
     };

@@ -262,11 +262,11 @@ static bool checkpoint_check_repeats(const checkpoint *c, report *r) {
     }
     return all <= most ||
            report_fail(r,
-                       "the tensors, of which \"%.200s\" has %lld elements, expand to %llu "
-                       "bytes from %llu stored: expected at most %d times as many, and %d MiB",
-                       largest->name, (long long)largest->count, (unsigned long long)all,
-                       (unsigned long long)stored, CHECKPOINT_MOST_REPEATS,
-                       (int)(CHECKPOINT_FREE_REPEATS >> 20));
+                       "%llu bytes expand to %llu, expected at most %d times as many and %d MiB; "
+                       "the largest tensor, \"%.200s\", has %lld elements",
+                       (unsigned long long)stored, (unsigned long long)all, CHECKPOINT_MOST_REPEATS,
+                       (int)(CHECKPOINT_FREE_REPEATS >> 20), largest->name,
+                       (long long)largest->count);
 }
 
 bool checkpoint_index_names(checkpoint *c, report *r) {

@@ -77,8 +77,7 @@ static const char *name_in_file(const char *path) {
 
 enum { EFFECT_SIZE = 224 };
 
-/* Prints the unimportant assumptions in one line each for those that were measured and those that
- * were not. */
+/* Prints the unimportant assumptions in one line: those that were measured, or the others. */
 static void print_minor(const finding_list *list, bool measured, const char *program) {
     char text[REPORT_SIZE / 2] = "";
     for (size_t i = 0; i < list->count; i++)

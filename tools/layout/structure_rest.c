@@ -526,7 +526,7 @@ static void note_early_norm(structure_parts *p) {
     char what[STRUCTURE_NOTE_SIZE], option[STRUCTURE_NOTE_SIZE];
     if (p->shared_norm) {
         structure_note_add(p->result, "one norm in all blocks and after them",
-                           "--rename says so of the blocks",
+                           "as --rename names the one of the blocks",
                            "--set has_final_norm=0 if none follows the blocks");
         return;
     }
