@@ -575,7 +575,7 @@ static bool drop_unused(const layout_map *map, const vit_config *config, const t
         const checkpoint_tensor_info *info = checkpoint_tensor(map->checkpoint, i);
         const char *why;
         if (is_used(used, info->name)) {
-            if (!names_is_ignored(map, ignore, info->name)) continue;
+            if (!names_is_ignored(map, ignore, info->name) || names_match(ignore, "*")) continue;
             return report_fail(r,
                                "--ignore: the model reads %.200s; to change what runs, give "
                                "settings, such as --set has_final_norm=0",
