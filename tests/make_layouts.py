@@ -266,7 +266,7 @@ def write_hf():
     s = hf_vit(model(rep=D, classes=0), "")
     case("hf_vit_pooler", s, model(rep=D, classes=0), "pooler", "--set num_heads=2", eps="1e-12")
     t = model(dist=True)
-    case("hf_deit_distilled", hf_vit(t, "deit.", "cls_classifier"), t, "dist", eps="1e-12",
+    case("hf_deit_distilled", hf_vit(t, "deit.", "cls_classifier"), t, "dist", "--img-size 4", eps="1e-12",
          config=hf_config("deit"),
          preprocessor={"size": {"height": 256, "width": 256}, "do_center_crop": True,
                        "crop_size": {"height": 224, "width": 224}, "resample": 3,
@@ -336,7 +336,7 @@ def write_dinov2():
                  "do_center_crop": True, "do_resize": True, "do_rescale": True, "resample": 3,
                  "rescale_factor": 0.00392156862745098,
                  "image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225]}
-    case("hf_dinov2", hf_dinov2(t, "dinov2.", t["pos_embed"], t["cls_token"]), t, "dinov2",
+    case("hf_dinov2", hf_dinov2(t, "dinov2.", t["pos_embed"], t["cls_token"]), t, "dinov2", "--img-size 4",
          config=hf_config("dinov2", mlp_ratio=1.5, use_swiglu_ffn=False), preprocessor=processor,
          twin_options=IMAGENET + "crop_pct=0.875" + DOWN)
     t, cls, pos = with_registers()

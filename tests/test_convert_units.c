@@ -767,7 +767,6 @@ static void test_config_entries(void) {
         { OF_VIT("\"image_size\": [32, 64]"), SETTING_IMG_WIDTH, 64 },
         { OF_VIT("\"vision_config\": 1, \"hidden_size\": 8"), SETTING_EMBED_DIM, 8 },
         { OF_VIT("\"vision_config\": {\"hidden_size\": 8}"), SETTING_EMBED_DIM, 8 },
-        { OF_VIT("\"id2label\": []"), SETTING_NUM_CLASSES, -1 },
         { OF_VIT("\"id2label\": {}"), SETTING_NUM_CLASSES, -1 },
         { "{\"model_cfg\": {}}", SETTING_HEAD_DIM, -1 },
         { OPEN_CLIP("", ""), SETTING_HEAD_DIM, 64 },

@@ -123,6 +123,7 @@ prints hf_vit "" "transformers ViT layout, under vit." '5 from config.json, the 
     "squash to 4x4" "bilinear, mean 0.5, std 0.5"
 prints hf_clip "" "transformers CLIP layout, under vision_model." "heads 2 x 4"
 prints hf_deit_distilled "--img-size 224" "squash to 256, crop the centre to 224x224, bicubic"
+prints hf_dinov2 "" "assumed img_size=224x224" "positions resampled from 2x2 to 112x112 patches"
 prints hf_dinov2 "--img-size 224" "shorter side to 256, crop the centre to 224x224, bicubic"
 prints torchvision "--set num_heads=2 --img-size 224" \
     "shorter side to 256, crop the centre to 224x224, bilinear, mean 0.485 0.456 0.406"

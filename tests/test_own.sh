@@ -60,7 +60,7 @@ reports() {
 "${CC:-cc}" -std=c99 -O1 tests/compare_npy.c -lm -o "$work/compare_npy" 2>"$work/err" ||
     fail "compare_npy does not compile"
 
-for DATA in tests/data/evidence tests/data/code tests/data/own; do
+for DATA in tests/data/evidence tests/data/code tests/data/families tests/data/own; do
 while IFS='|' read -r name file options result; do
     name=$(trim "$name") file=$(trim "$file") options=$(trim "$options") result=$(trim "$result")
     wanted "$name" || continue

@@ -255,6 +255,16 @@ static bool read_own_files(const convert_options *o, checkpoint *c, bool is_fore
     return good || report_no_memory(r);
 }
 
+/* The size of the processor's images, unless the command line gives one. */
+static void use_input(settings all[FROM_COUNT], config_file *config) {
+    settings *options = &all[FROM_OPTIONS];
+    if (options->given[SETTING_IMG_HEIGHT] || options->given[SETTING_IMG_WIDTH])
+        config->input_height = 0;
+    if (config->input_height == 0) return;
+    settings_put(options, SETTING_IMG_HEIGHT, config->input_height);
+    settings_put(options, SETTING_IMG_WIDTH, config->input_width);
+}
+
 static bool read_config(const convert_options *o, checkpoint *c, settings all[FROM_COUNT],
                         description *d, report *r) {
     settings *s = &all[FROM_CONFIG];
@@ -267,6 +277,7 @@ static bool read_config(const convert_options *o, checkpoint *c, settings all[FR
         s->origin = paths_file_name(d->path);
         if (!config_read(&d->config, s, d->path, o->config ? NULL : &d->is_foreign, r))
             return false;
+        use_input(all, &d->config);
         if (!d->is_foreign) return true;
     }
     free(d->path);
@@ -449,6 +460,15 @@ static bool assume_description(const description *d, const attributes_told *told
                  "%.200s",
                  paths_file_name(d->path));
         if (!findings_assume(found, what, why, "--set mean=M --set std=S --set crop_pct=N"))
+            return false;
+    }
+    if (d->config.input_height > 0) {
+        snprintf(what, sizeof what, "img_size=%dx%d", d->config.input_height,
+                 d->config.input_width);
+        if (!findings_assume(found, what,
+                             "preprocessor_config.json makes images of this size, not of the "
+                             "model's image_size",
+                             "--img-size HxW"))
             return false;
     }
     if (d->arch_unknown) {

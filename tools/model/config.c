@@ -222,6 +222,22 @@ static bool wrong_value(const char *key, const char *expected, report *r) {
     return report_fail(r, "%s: expected %s", key, expected);
 }
 
+static bool get_flag(const json_value *object, const char *key, bool otherwise, bool *flag,
+                     report *r) {
+    const json_value *value = json_get(object, key);
+    *flag = json_bool(value, otherwise);
+    if (config_is_null(value) || value->kind == JSON_TRUE || value->kind == JSON_FALSE) return true;
+    return wrong_value(key, "true or false", r);
+}
+
+static bool get_positive(const json_value *object, const char *key, double otherwise,
+                         double *number, report *r) {
+    const json_value *value = json_get(object, key);
+    *number = json_number(value, otherwise);
+    if (config_is_null(value) || (value->kind == JSON_NUMBER && *number > 0)) return true;
+    return wrong_value(key, "a number above 0", r);
+}
+
 /* n, or [n, m] */
 static bool get_pair(const json_value *value, int64_t *first, int64_t *second) {
     const json_value *a = value, *b = value;
@@ -257,29 +273,48 @@ static bool put_hidden_act(settings *s, const json_value *object, const hf_model
     const json_value *value = json_get(object, "hidden_act");
     const char *name = config_is_null(value) ? model->activation : json_string(value, NULL);
     int activation;
+    bool swiglu;
     if (!name) return wrong_value("hidden_act", "a name", r);
-    if (json_bool(json_get(object, "use_swiglu_ffn"), false)) name = "silu";
+    if (!get_flag(object, "use_swiglu_ffn", false, &swiglu, r)) return false;
+    if (swiglu) name = "silu";
     activation = setting_find_any_word(SETTING_ACTIVATION, name);
     if (activation >= 0) return settings_put(s, SETTING_ACTIVATION, activation), true;
     return report_fail(r, "hidden_act %.60s: this version of vit.h lacks this activation", name);
 }
 
+/* The activation of the pooler, if the checkpoint has one. */
+static bool put_pooler_act(settings *s, const json_value *object, report *r) {
+    const json_value *value = json_get(object, "pooler_act");
+    int activation;
+    if (config_is_null(value)) return true;
+    activation = setting_find_any_word(SETTING_REPRESENTATION_ACTIVATION, json_string(value, ""));
+    if (activation >= 0) settings_put(s, SETTING_REPRESENTATION_ACTIVATION, activation);
+    return activation >= 0 || report_fail(r,
+                                          "pooler_act %.60s: this version of vit.h lacks this "
+                                          "activation",
+                                          json_string(value, "?"));
+}
+
 /* Newer files keep the base of rotary positions in a separate object. */
-static void put_rope(settings *s, const json_value *object) {
-    const json_value *base = json_get(object, "rope_theta");
-    if (config_is_null(base)) base = json_get(json_get(object, "rope_parameters"), "rope_theta");
-    if (!config_is_null(base)) settings_put(s, SETTING_ROPE_TEMPERATURE, json_number(base, 0));
+static bool put_rope(settings *s, const json_value *object, report *r) {
+    double base;
+    if (config_is_null(json_get(object, "rope_theta")))
+        object = json_get(object, "rope_parameters");
+    if (!get_positive(object, "rope_theta", 0, &base, r)) return false;
+    if (base > 0) settings_put(s, SETTING_ROPE_TEMPERATURE, base);
+    return true;
 }
 
 static bool put_numbers(settings *s, const json_value *object, const hf_model *model, report *r) {
-    const json_value *bias = json_get(object, "qkv_bias");
-    const json_value *eps = json_get(object, "layer_norm_eps");
-    if (config_is_null(eps)) eps = json_get(object, "rms_norm_eps");
+    const char *eps = config_is_null(json_get(object, "layer_norm_eps")) ? "rms_norm_eps"
+                                                                         : "layer_norm_eps";
+    bool bias;
     settings_put(s, SETTING_NUM_HEADS, model->heads);
-    settings_put(s, SETTING_NORM_EPS, json_number(eps, model->eps));
-    put_rope(s, object);
-    if (bias && (bias->kind == JSON_TRUE || bias->kind == JSON_FALSE))
-        settings_put(s, SETTING_QKV_BIAS, bias->kind == JSON_TRUE);
+    if (!get_positive(object, eps, model->eps, &s->value[SETTING_NORM_EPS], r) ||
+        !get_flag(object, "qkv_bias", true, &bias, r) || !put_rope(s, object, r))
+        return false;
+    s->given[SETTING_NORM_EPS] = true;
+    if (!config_is_null(json_get(object, "qkv_bias"))) settings_put(s, SETTING_QKV_BIAS, bias);
     return config_put_size(s, SETTING_EMBED_DIM, object, "hidden_size", r) &&
            config_put_size(s, SETTING_DEPTH, object, "num_hidden_layers", r) &&
            config_put_size(s, SETTING_NUM_HEADS, object, "num_attention_heads", r) &&
@@ -289,6 +324,24 @@ static bool put_numbers(settings *s, const json_value *object, const hf_model *m
 }
 
 /* === Labels === */
+
+/* The pipeline of transformers gives the classes of a photo by sigmoid if a photo may have several,
+ * or if there is only one. */
+static bool put_problem(settings *s, const json_value *root, report *r) {
+    static const char *const types[] = { "single_label_classification", "regression",
+                                         "multi_label_classification" };
+    const json_value *value = json_get(root, "problem_type"), *labels = json_get(root, "id2label");
+    size_t i = 0;
+    if (!config_is_null(value))
+        while (i < COUNT(types) && strcmp(types[i], json_string(value, "")) != 0) i++;
+    if (i == COUNT(types))
+        return report_fail(r, "problem_type %.60s: expected %s, %s or %s", json_string(value, "?"),
+                           types[0], types[1], types[2]);
+    if (i == 2 || json_integer(json_get(root, "num_labels"), 0) == 1 ||
+        (labels && labels->kind == JSON_OBJECT && labels->count == 1))
+        settings_put(s, SETTING_HEAD_ACTIVATION, VIT_HEAD_SIGMOID);
+    return true;
+}
 
 /* Placeholders: "LABEL_0". */
 static bool is_placeholder(const json_value *value) {
@@ -334,6 +387,12 @@ static bool get_frame(const json_value *value, bool single_is_shortest, hf_frame
     if (config_is_null(value)) return true;
     if (value->kind == JSON_OBJECT) {
         const json_value *height = json_get(value, "height"), *width = json_get(value, "width");
+        const json_value *item;
+        bool known = config_is_null(shortest) || (config_is_null(height) && config_is_null(width));
+        for (item = json_first(value); item; item = item->next)
+            if (item != height && item != width && item != shortest && !config_is_null(item))
+                known = false;
+        if (!known) return false;
         frame->shortest = !config_is_null(shortest);
         if (frame->shortest) height = width = shortest;
         frame->height = json_integer(height, 0);
@@ -349,7 +408,8 @@ static bool put_resample(settings *s, const json_value *root, const hf_processor
     static const char *const names[] = { "nearest", "lanczos", "bilinear",
                                          "bicubic", "box",     "hamming" };
     const json_value *value = json_get(root, "resample");
-    int64_t filter = json_integer(value, processor->bicubic ? 3 : 2);
+    int64_t filter = processor->bicubic ? 3 : 2;
+    if (!config_is_null(value)) filter = json_integer(value, -1);
     if (filter == 2 || filter == 3) {
         settings_put(s, SETTING_INTERPOLATION, filter == 2 ? VIT_BILINEAR : VIT_BICUBIC);
         return true;
@@ -376,27 +436,43 @@ static void put_rounding(settings *s, const json_value *root) {
     settings_put(s, SETTING_CROP_ROUNDING, is_fast ? VIT_ROUND_EVEN : VIT_ROUND_DOWN);
 }
 
+/* input: the size of the images that leave the processor */
 static bool put_frames(settings *s, const json_value *root, const hf_processor *processor,
-                       report *r) {
-    const bool crops = json_bool(json_get(root, "do_center_crop"), processor->crop > 0);
-    const bool resizes = json_bool(json_get(root, "do_resize"), true);
+                       hf_frame *input, report *r) {
+    static const char choose[] = "give another --config, and --set crop_mode=... to choose how";
     hf_frame size, crop;
-    if (!get_frame(json_get(root, "size"), processor->shortest_edge && crops, &size))
+    bool crops, resizes, square;
+    if (!get_flag(root, "do_center_crop", processor->crop > 0, &crops, r) ||
+        !get_flag(root, "do_resize", true, &resizes, r) ||
+        !get_flag(root, "default_to_square", !processor->shortest_edge, &square, r))
+        return false;
+    if (!get_frame(json_get(root, "size"), !square, &size))
         return wrong_value("size", "n, {height, width} or {shortest_edge}", r);
     if (!get_frame(json_get(root, "crop_size"), false, &crop) || crop.shortest)
         return wrong_value("crop_size", "n or {height, width}", r);
     if (size.height == 0) {
-        size.height = processor->size;
-        size.shortest = processor->shortest_edge && crops;
+        size.height = size.width = processor->size;
+        size.shortest = processor->shortest_edge;
     }
-    if (crop.height == 0) crop.height = processor->crop;
+    if (crop.height == 0) crop.height = crop.width = processor->crop;
+    if (crop.height == 0) crop = size;
     if (!resizes)
-        return report_fail(r, "do_resize false: this version of vit.h always resizes; give another "
-                              "--config, and --set crop_mode=... to choose how");
+        return report_fail(r, "do_resize false: this version of vit.h always resizes; %s", choose);
+    if (size.shortest && !crops)
+        return report_fail(r,
+                           "do_center_crop false: with the size of the shorter side, inputs "
+                           "would have different shapes; %s",
+                           choose);
+    if (crops && crop.height * size.width != crop.width * size.height)
+        return report_fail(r,
+                           "crop_size %lldx%lld: this version of vit.h crops the same share of "
+                           "height and width of the size, %lldx%lld; %s",
+                           (long long)crop.height, (long long)crop.width, (long long)size.height,
+                           (long long)size.width, choose);
     settings_put(s, SETTING_CROP_MODE, size.shortest ? VIT_CROP_CENTER : VIT_CROP_SQUASH);
-    settings_put(s, SETTING_CROP_PCT,
-                 crops && crop.height > 0 ? share(crop.height, size.height) : 1);
+    settings_put(s, SETTING_CROP_PCT, crops ? share(crop.height, size.height) : 1);
     if (crops) put_rounding(s, root);
+    *input = crops ? crop : size;
     return true;
 }
 
@@ -416,14 +492,19 @@ static bool get_vector(const json_value *value, const char *key, double *out, in
 static bool put_normalisation(settings *s, const json_value *root, const hf_processor *processor,
                               report *r) {
     const json_value *mean = json_get(root, "image_mean"), *std = json_get(root, "image_std");
-    double factor = 255 * json_number(json_get(root, "rescale_factor"), 1.0 / 255);
+    double factor;
+    bool rescales, normalises;
     int i;
-    if (!json_bool(json_get(root, "do_rescale"), true)) factor = 255;
+    if (!get_positive(root, "rescale_factor", 1.0 / 255, &factor, r) ||
+        !get_flag(root, "do_rescale", true, &rescales, r) ||
+        !get_flag(root, "do_normalize", true, &normalises, r))
+        return false;
+    factor = rescales ? 255 * factor : 255;
     if (fabs(factor - 1) < 1e-6) factor = 1;
     s->mean[0] = 0;
     s->std[0] = 1;
     s->mean_count = s->std_count = 1;
-    if (json_bool(json_get(root, "do_normalize"), true)) {
+    if (normalises) {
         arch_mean_std(processor->norm, s->mean, s->std);
         s->mean_count = s->std_count = 3;
         if (!config_is_null(mean) && !get_vector(mean, "image_mean", s->mean, &s->mean_count, r))
@@ -436,28 +517,85 @@ static bool put_normalisation(settings *s, const json_value *root, const hf_proc
     return true;
 }
 
-/* The class that the file names, under its current or former key, or else the model's default. */
+/* The class that the file names, under its current or former key, or else the model's default;
+ * NULL for another class, whose steps are unknown. */
 static const hf_processor *find_processor(const json_value *root, const hf_model *model) {
-    const char *type = json_string(json_get(root, "image_processor_type"), NULL);
+    const json_value *type = json_get(root, "image_processor_type");
     size_t i;
-    if (!type) type = json_string(json_get(root, "feature_extractor_type"), "");
+    if (config_is_null(type)) type = json_get(root, "feature_extractor_type");
+    if (config_is_null(type)) return &processors[model->processor];
     for (i = 0; i < COUNT(processors); i++) {
+        const char *name = json_string(type, "");
         const size_t length = strlen(processors[i].name);
-        if (strncmp(type, processors[i].name, length) != 0) continue;
-        if (type[length] == 'I' || type[length] == 'F') return &processors[i];
+        if (strncmp(name, processors[i].name, length) != 0) continue;
+        if (!strncmp(name + length, "Im", 2) || !strncmp(name + length, "Fe", 2))
+            return &processors[i];
     }
-    return &processors[model->processor];
+    return NULL;
+}
+
+/* Fields that are read, and those that cannot change the input. Any other that is not off might add
+ * a step: do_pad, do_flip_channel_order, crop_pct, offset. */
+static bool check_fields(const json_value *root, report *r) {
+    static const char *const known[] = { "_name_or_path",
+                                         "_processor_class",
+                                         "_valid_processor_keys",
+                                         "auto_map",
+                                         "crop_size",
+                                         "data_format",
+                                         "default_to_square",
+                                         "device",
+                                         "disable_grouping",
+                                         "do_center_crop",
+                                         "do_convert_rgb",
+                                         "do_normalize",
+                                         "do_reduce_labels",
+                                         "do_rescale",
+                                         "do_resize",
+                                         "feature_extractor_type",
+                                         "image_mean",
+                                         "image_processor_type",
+                                         "image_seq_length",
+                                         "image_std",
+                                         "input_data_format",
+                                         "model_input_names",
+                                         "name_or_path",
+                                         "processor_class",
+                                         "reduce_labels",
+                                         "resample",
+                                         "rescale_factor",
+                                         "return_tensors",
+                                         "size",
+                                         "transformers_version" };
+    const json_value *item;
+    size_t i;
+    for (item = json_first(root); item; item = item->next) {
+        for (i = 0; i < COUNT(known) && strcmp(known[i], item->key) != 0;) i++;
+        if (i < COUNT(known) || item->kind == JSON_NULL || item->kind == JSON_FALSE) continue;
+        return report_fail(r,
+                           "%.60s: this field is unknown, and may change the input; remove it "
+                           "if it does not",
+                           item->key);
+    }
+    return true;
 }
 
 /* If the file is missing, root is NULL, and the class has its defaults. */
 static bool apply_preprocessor(settings *s, const json_value *root, const hf_processor *processor,
-                               report *r) {
+                               hf_frame *input, report *r) {
     if (root && root->kind != JSON_OBJECT) return report_fail(r, "expected a JSON object");
-    return put_resample(s, root, processor, r) && put_frames(s, root, processor, r) &&
-           put_normalisation(s, root, processor, r);
+    if (!processor)
+        return report_fail(r,
+                           "%.60s: the steps of this image processor are unknown; expected that "
+                           "of ViT, DeiT, CLIP, Bit, Siglip, Beit or DINOv3ViT",
+                           json_string(json_get(root, "image_processor_type"),
+                                       json_string(json_get(root, "feature_extractor_type"), "?")));
+    return check_fields(root, r) && put_resample(s, root, processor, r) &&
+           put_frames(s, root, processor, input, r) && put_normalisation(s, root, processor, r);
 }
 
-static bool read_preprocessor(settings *s, const char *path, const hf_model *model, report *r) {
+static bool read_preprocessor(settings *s, const char *path, const hf_model *model, hf_frame *input,
+                              report *r) {
     json_document document;
     char *text;
     size_t size = 0;
@@ -465,11 +603,22 @@ static bool read_preprocessor(settings *s, const char *path, const hf_model *mod
     good = config_read_text(path, &text, &size, r) &&
            json_parse(&document, text, size, false, 0, r);
     if (good) {
-        good = apply_preprocessor(s, document.root, find_processor(document.root, model), r);
+        good = apply_preprocessor(s, document.root, find_processor(document.root, model), input, r);
         json_free(&document);
     }
     free(text);
     return good || report_file(r, path);
+}
+
+/* The processor's output is the model's input, whatever its image_size: a DINOv2 of 518 pixels gets
+ * 224. transformers omits an image_size of 224. */
+static void choose_input(config_file *config, const settings *s, const hf_frame *input) {
+    const bool given = s->given[SETTING_IMG_HEIGHT] && s->given[SETTING_IMG_WIDTH];
+    const double height = given ? s->value[SETTING_IMG_HEIGHT] : 224;
+    const double width = given ? s->value[SETTING_IMG_WIDTH] : 224;
+    if (height == (double)input->height && width == (double)input->width) return;
+    config->input_height = (int)input->height;
+    config->input_width = (int)input->width;
 }
 
 static bool find_preprocessor(config_file *config, settings *s, const char *path,
@@ -477,21 +626,35 @@ static bool find_preprocessor(config_file *config, settings *s, const char *path
     static const char name[] = "preprocessor_config.json";
     const size_t folder = paths_folder_length(path);
     char *beside = malloc(folder + sizeof name);
+    hf_frame input;
     bool good = true;
     if (!beside) return report_no_memory(r);
     memcpy(beside, path, folder);
     memcpy(beside + folder, name, sizeof name);
     if (source_exists(beside)) {
-        good = read_preprocessor(s, beside, model, r);
+        good = read_preprocessor(s, beside, model, &input, r);
+        if (good) choose_input(config, s, &input);
     } else {
         config->processor = processors[model->processor].name;
-        good = apply_preprocessor(s, NULL, &processors[model->processor], r);
+        good = apply_preprocessor(s, NULL, &processors[model->processor], &input, r);
     }
     free(beside);
     return good;
 }
 
 /* === Everything === */
+
+/* Fields whose mere presence changes what the tensors mean. */
+static bool check_weights(const json_value *root, const json_value *vision, report *r) {
+    static const char *const keys[] = { "quantization_config", "pruned_heads" };
+    size_t i;
+    for (i = 0; i < 2 * COUNT(keys); i++) {
+        const json_value *value = json_get(i % 2 ? root : vision, keys[i / 2]);
+        if (config_is_null(value) || (value->kind == JSON_OBJECT && value->count == 0)) continue;
+        return report_fail(r, "%s: this version of vit.h lacks weights of this form", keys[i / 2]);
+    }
+    return true;
+}
 
 bool config_hf_apply(config_file *config, settings *s, const char *path, report *r) {
     const json_value *root = config->document.root, *vision = json_get(root, "vision_config");
@@ -503,12 +666,13 @@ bool config_hf_apply(config_file *config, settings *s, const char *path, report 
                            "transformers' vit, deit, beit, dinov2, clip, siglip or a similar type",
                            type_of(root) ? type_of(root) : "?");
     if (!vision || vision->kind != JSON_OBJECT) vision = root;
-    if (!put_numbers(s, vision, model, r) || !put_sizes(s, vision, r) ||
-        !put_hidden_act(s, vision, model, r))
+    if (!check_weights(root, vision, r) || !put_numbers(s, vision, model, r) ||
+        !put_sizes(s, vision, r) || !put_hidden_act(s, vision, model, r) ||
+        !put_pooler_act(s, vision, r) || !put_problem(s, root, r))
         return false;
-    if (labels && labels->kind == JSON_OBJECT && labels->count > 0 &&
-        !put_labels(config, labels, r))
-        return false;
+    if (!config_is_null(labels) && labels->kind != JSON_OBJECT)
+        return wrong_value("id2label", "an object", r);
+    if (labels && labels->count > 0 && !put_labels(config, labels, r)) return false;
     return find_preprocessor(config, s, path, model, r);
 }
 

@@ -18,10 +18,11 @@
 typedef struct config_file {
     const char *architecture; /* NULL if unknown; with the tag if there is one */
     const json_value *label_names, *label_descriptions;
-    const char *processor;  /* class of transformers whose defaults were used; NULL for none */
-    char *text;             /* private */
-    char full_name[256];    /* private */
-    json_document document; /* private */
+    const char *processor; /* class of transformers whose defaults were used; NULL for none */
+    int input_height, input_width; /* of preprocessor_config.json, if not as image_size; or 0 */
+    char *text;                    /* private */
+    char full_name[256];           /* private */
+    json_document document;        /* private */
 } config_file;
 
 /* True if the member is absent or null. */

@@ -827,6 +827,8 @@ bool settings_resolve(const settings all[FROM_COUNT], const settings_seen *seen,
     merge_equivalents(m);
     if (!check_contradictions(m, r) || !copy_fields(m, r)) return false;
     if (m->config->representation_dim == 0) m->config->representation_act = 0;
+    if (m->config->num_classes == 0 && settings_origin(all, SETTING_HEAD_ACTIVATION) == FROM_CONFIG)
+        m->config->head_activation = 0; /* a config.json tells of a head, even without one */
     m->config->has_final_norm = shown_of(m, SETTING_FINAL_NORM) != 0;
     m->config->has_fc_norm = shown_of(m, SETTING_FC_NORM) != 0;
     if (!resolve_pool(m, r) || !resolve_norm(m, r) || !resolve_activation(m, r) ||
