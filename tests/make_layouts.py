@@ -1843,8 +1843,8 @@ def write_gguf_refusals(file, projector):
             ("qwen", "qwen2.5vl_merger", "clip.projector_type qwen2.5vl_merger: expected the tower "
              "of a plain ViT, found attention in windows"),
             ("minicpm", "resampler", "found positions by a patch's place in a photo of any shape"),
-            ("unknown", "new_one", "clip.projector_type new_one: expected one whose tower is a "
-             "plain ViT")):
+            ("unknown", "new_one", "clip.projector_type new_one: expected the tower of a "
+             "plain ViT, found a type that this version does not know")):
         s = gguf_tower(clip_model(), NEW_MLP)
         s["pairs"] = clip_pairs(kind)
         case("gguf_" + name, s, why, None, **file)

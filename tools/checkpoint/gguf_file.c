@@ -153,63 +153,61 @@ static bool gguf_value(gguf_reader *g, const char *key, uint64_t type, char text
 
 /* === The pairs === */
 
-/* Towers of these are no plain ViT. Others that are not listed in `plain` are unknown. */
-static const struct {
-    const char *projector, *why;
-} others[] = {
-    { "qwen2vl_merger", "rotary positions in two dimensions" },
-    { "qwen2.5*", "attention in windows" },
-    { "qwen3vl_merger", "positions beside rotary positions" },
-    { "youtuvl", "attention in windows" },
-    { "resampler", "positions by a patch's place in a photo of any shape" },
-    { "pixtral", "rotary positions in two dimensions" },
-    { "lightonocr", "rotary positions in two dimensions" },
-    { "dots_ocr", "rotary positions in two dimensions" },
-    { "paddleocr", "rotary positions in two dimensions" },
-    { "kimi*", "rotary positions in two dimensions" },
-    { "llama4", "rotary positions in two dimensions" },
-    { "glm4v", "rotary positions in two dimensions" },
-    { "step3vl", "rotary positions in two dimensions" },
-    { "gemma3n*", "a MobileNet" },
-    { "gemma4*", "four norms in a block" },
-    { "cogvlm", "norms after attention and MLP" },
-    { "deepseekocr*", "SAM in front of the ViT" },
-    { "yasa2", "a ConvNeXt" },
-    { "nemotron_v2_vl", "several class tokens" },
+/* Values of clip.projector_type. why: the tower is no plain ViT. is_tanh: clip.use_gelu stands for
+ * the original's "gelu_pytorch_tanh", in other files for its "gelu". */
+typedef struct gguf_projector {
+    const char *name, *why;
+    bool is_tanh;
+} gguf_projector;
+
+#define ROTARY "rotary positions in two dimensions"
+
+static const gguf_projector projectors[] = {
+    { "", NULL, false },
+    { "mlp", NULL, false },
+    { "ldp", NULL, false },
+    { "ldpv2", NULL, false },
+    { "internvl", NULL, false },
+    { "janus_pro", NULL, false },
+    { "adapter", NULL, true },
+    { "gemma3", NULL, true },
+    { "idefics3", NULL, true },
+    { "lfm2", NULL, true },
+    { "phi4", NULL, true },
+    { "qwen2vl_merger", ROTARY, false },
+    { "qwen2.5*", "attention in windows", false },
+    { "qwen3vl_merger", "positions beside rotary positions", false },
+    { "youtuvl", "attention in windows", false },
+    { "resampler", "positions by a patch's place in a photo of any shape", false },
+    { "pixtral", ROTARY, false },
+    { "lightonocr", ROTARY, false },
+    { "dots_ocr", ROTARY, false },
+    { "paddleocr", ROTARY, false },
+    { "kimi*", ROTARY, false },
+    { "llama4", ROTARY, false },
+    { "glm4v", ROTARY, false },
+    { "step3vl", ROTARY, false },
+    { "gemma3n*", "a MobileNet", false },
+    { "gemma4*", "four norms in a block", false },
+    { "cogvlm", "norms after attention and MLP", false },
+    { "deepseekocr*", "SAM in front of the ViT", false },
+    { "yasa2", "a ConvNeXt", false },
+    { "nemotron_v2_vl", "several class tokens", false },
 };
 
-/* exact: clip.use_gelu means gelu by erf, because the writer's source said "gelu"; otherwise it said
- * "gelu_pytorch_tanh". */
-static const struct {
-    const char *projector;
-    bool exact;
-} plain[] = {
-    { "", true },          { "mlp", true },     { "ldp", true },       { "ldpv2", true },
-    { "adapter", false },  { "gemma3", false }, { "idefics3", false }, { "internvl", true },
-    { "janus_pro", true }, { "lfm2", false },   { "phi4", false },
-};
-
-static bool gelu_is_exact(const gguf_reader *g) {
+static const gguf_projector *find_projector(const gguf_reader *g) {
     size_t i;
-    for (i = 0; i < sizeof plain / sizeof *plain; i++)
-        if (!strcmp(plain[i].projector, g->projector)) return plain[i].exact;
-    return true;
+    for (i = 0; i < sizeof projectors / sizeof *projectors; i++)
+        if (text_matches(projectors[i].name, g->projector)) return &projectors[i];
+    return NULL;
 }
 
 static bool check_projector(const gguf_reader *g) {
-    size_t i;
-    for (i = 0; i < sizeof plain / sizeof *plain; i++)
-        if (!strcmp(plain[i].projector, g->projector)) return true;
-    for (i = 0; i < sizeof others / sizeof *others; i++)
-        if (text_matches(others[i].projector, g->projector))
-            return report_fail(g->report,
-                               "clip.projector_type %.40s: expected the tower of a plain ViT, "
-                               "found %s",
-                               g->projector, others[i].why);
+    const gguf_projector *known = find_projector(g);
+    if (known && !known->why) return true;
     return report_fail(g->report,
-                       "clip.projector_type %.40s: expected one whose tower is a plain ViT (mlp, "
-                       "ldp, adapter, gemma3, idefics3, internvl, janus_pro, lfm2, phi4)",
-                       g->projector);
+                       "clip.projector_type %.40s: expected the tower of a plain ViT, found %s",
+                       g->projector, known ? known->why : "a type that this version does not know");
 }
 
 /* The names that settings.h has for a key, as in vit.cpp's header, or a training program; those of
@@ -388,11 +386,10 @@ static bool name_mlp(gguf_reader *g) {
 /* Neither flag means quick_gelu in CLIP; SigLIP has no class token, and older writers knew no name
  * for its activation. */
 static bool put_activation(gguf_reader *g) {
-    const char *word = g->has_silu                       ? "silu"
-                       : g->has_gelu && gelu_is_exact(g) ? "gelu"
-                       : g->has_gelu                     ? "gelu_tanh"
-                       : find(g, "class_embd")           ? "quick_gelu"
-                                                         : NULL;
+    const char *word = g->has_silu             ? "silu"
+                       : g->has_gelu           ? find_projector(g)->is_tanh ? "gelu_tanh" : "gelu"
+                       : find(g, "class_embd") ? "quick_gelu"
+                                               : NULL;
     if (g->has_silu && g->has_gelu)
         return report_fail(g->report, "clip.use_gelu and clip.use_silu exclude each other");
     return !word || strcmp(g->architecture, "clip") != 0 ||
