@@ -15,6 +15,7 @@ module that PyTorch ships, it is that module which writes the checkpoint; elsewh
 those of the library's documented checkpoints.
 """
 import json
+import math
 import os
 import shutil
 import struct
@@ -1771,6 +1772,48 @@ def clip_pairs(projector=None, depth=DEPTH, eps=1e-5, act="clip.use_gelu", on=Fa
     return pairs
 
 
+def gguf_norm(x, s, name, eps):
+    x = x - x.mean(-1, keepdims=True)
+    x /= np.sqrt((x * x).mean(-1, keepdims=True) + eps)
+    return x * s[name + ".weight"] + s[name + ".bias"]
+
+
+def gguf_block(x, s, b, eps, act):
+    """As transformers and InternVL have it: pre-norm, perhaps with LayerScale."""
+    def layer(x, name): return x @ s[b + name + ".weight"].T + s[b + name + ".bias"]
+    def scale(x, name): return x * s.get(b + name + ".weight", 1)
+    y = gguf_norm(x, s, b + "ln1", eps)
+    q, k, v = (layer(y, "attn_" + c).reshape(-1, HEADS, HEAD).swapaxes(0, 1) for c in "qkv")
+    a = np.exp(q @ k.swapaxes(1, 2) / np.sqrt(HEAD))
+    a = (a / a.sum(-1, keepdims=True) @ v).swapaxes(0, 1).reshape(-1, D)
+    x = x + scale(layer(a, "attn_out"), "ls1")
+    up, down = ("ffn_up", "ffn_down") if s[b + "ffn_up.weight"].shape[1] == D else (
+        "ffn_down", "ffn_up")
+    return x + scale(layer(act(layer(gguf_norm(x, s, b + "ln2", eps), up)), down), "ls2")
+
+
+def write_pair(name, s, pool, activation, eps):
+    """An input, and what the tower makes of it in double precision: x.npy and y.npy."""
+    s = {k: np.asarray(x, "f8") for k, x in s.items() if k != "pairs"}
+    act = {"quick_gelu": lambda x: x / (1 + np.exp(-1.702 * x)),
+           "gelu": lambda x: x / 2 * (1 + np.vectorize(math.erf)(x / math.sqrt(2))),
+           "gelu_tanh": lambda x: x / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) *
+                                                       (x + 0.044715 * x ** 3)))}[activation]
+    image = Numbers(34)(1, CHANS, GRID * PATCH, GRID * PATCH)
+    cut = image[0].reshape(CHANS, GRID, PATCH, GRID, PATCH).transpose(1, 3, 0, 2, 4)
+    x = cut.reshape(PATCHES, -1) @ s["v.patch_embd.weight"].reshape(D, -1).T
+    x = x + s.get("v.patch_embd.bias", 0)
+    if "v.class_embd" in s: x = np.concatenate([s["v.class_embd"][None], x])
+    x = x + s["v.position_embd.weight"]
+    if "v.pre_ln.weight" in s: x = gguf_norm(x, s, "v.pre_ln", eps)
+    for i in range(DEPTH): x = gguf_block(x, s, "v.blk.%d." % i, eps, act)
+    if "v.post_ln.weight" in s: x = gguf_norm(x, s, "v.post_ln", eps)
+    y = x[:1] if pool == "token" else x.mean(0, keepdims=True)
+    if "visual_projection.weight" in s: y = y @ s["visual_projection.weight"].T
+    np.save(os.path.join(folder(name), "x.npy"), image)
+    np.save(os.path.join(folder(name), "y.npy"), y.astype("<f4"))
+
+
 def write_gguf():
     plain = "crop_pct=1 mean=0.48145466,0.4578275,0.40821073 std=0.26862954,0.26130258,0.27577711 "
     file = {"write": gguf, "suffix": "gguf"}
@@ -1782,6 +1825,7 @@ def write_gguf():
     s["visual_projection.weight"] = t["head.weight"]
     s["t.token_embd.weight"], s["text_projection.weight"] = np.zeros((3, D)), np.zeros((D, D))
     s["pairs"] = clip_pairs()
+    write_pair("gguf_clip", s, "token", "quick_gelu", 1e-5)
     case("gguf_clip", s, t, "clip", eps="1e-5", act="quick_gelu", twin_options=plain, **file)
     t = model(cls=False, pool="map", classes=0, seed=7)
     s = gguf_tower(t, OLD_MLP)
@@ -1795,6 +1839,7 @@ def write_gguf():
     s = gguf_tower(t, NEW_MLP)
     s.update(projector)
     s["pairs"] = clip_pairs("gemma3", eps=1e-6, on=True)
+    write_pair("gguf_gemma3", s, "avg", "gelu_tanh", 1e-6)
     case("gguf_gemma3", s, t, "siglip", act="gelu_tanh",
          twin_options=plain + "crop_mode=squash pool=avg", **file)
     # LLaVA drops the last block and the last norm; some files keep the block
@@ -1805,6 +1850,7 @@ def write_gguf():
     for name in list(s):
         if name.startswith("v.blk.0."): s[name.replace("blk.0", "blk.2")] = s[name]
     s["pairs"] = clip_pairs("mlp", **{"clip.has_llava_projector": True})
+    write_pair("gguf_llava", s, "token", "quick_gelu", 1e-5)
     case("gguf_llava", s, t, "llava", eps="1e-5", act="quick_gelu",
          twin_options=plain + "has_final_norm=0", **file)
     t = model(ls=True, final_norm=False, classes=0, seed=33)
@@ -1814,6 +1860,7 @@ def write_gguf():
             s["v.blk.%d.%s.weight" % (i, part)] = t["blocks.%d.%s.gamma" % (i, part)]
     s.update(projector)
     s["pairs"] = clip_pairs("internvl", eps=1e-6, on=True)
+    write_pair("gguf_internvl", s, "token", "gelu", 1e-6)
     case("gguf_internvl", s, t, "internvl", twin_options=plain + "has_final_norm=0", **file)
     t = model(ls=True, pool="token_avg", seed=2)
     s = hf_dinov2(t, "dinov2.", t["pos_embed"], t["cls_token"])

@@ -163,6 +163,14 @@ wanted timm_hybrid && refused timm_hybrid model.safetensors "$plain --patch-size
 prints timm_hybrid "$plain --in-chans 1" "of the stem adapted from 3 to 1 channels"
 prints jax_hybrid "--in-chans 4" "of the stem adapted from 3 to 4 channels"
 prints timm_mci "$plain --in-chans 4" "of the stem adapted from 3 to 4 channels"
+# The tower's output, which make_layouts.py computes
+for name in gguf_clip gguf_gemma3 gguf_internvl gguf_llava; do
+    wanted $name || continue
+    if "$CONVERT" "$DATA/$name/model.gguf" --match-input "$DATA/$name/x.npy" \
+        --match-logits "$DATA/$name/y.npy" --match-tolerance 2e-5 -o "$work/matched.vit" \
+        >"$work/out" 2>"$work/err"; then pass
+    else fail "$name: another output"; fi
+done
 prints gguf_clip "" "GGUF, llama.cpp layout, under v." "heads 2 x 4" "no patch bias, norm before the blocks, quick" \
     "vit-convert: dropped 2 tensors of a text tower: t.token_embd.weight, text_projection.weight"
 prints gguf_llava "" "depth 2" "dropped 16 tensors of later blocks, which the language model does not" \
