@@ -67,7 +67,8 @@ def case(name, run, options, tolerance, config=None, preprocessor=None, seed=1):
     run(net, x)
     if isinstance(tolerance, float):
         own.np.save(folder + "/x.npy", x.numpy())
-        own.np.save(folder + "/y.npy", run(net, x).numpy())
+        y = run(net, x)
+        own.np.save(folder + ("/y.npy" if y.dim() == 2 else "/tokens.npy"), y.numpy())
     own.write_safetensors(folder + "/model.safetensors", net.state)
     for content, file in ((config, "config"), (preprocessor, "preprocessor_config")):
         if content:
@@ -123,8 +124,108 @@ def vit_for_classification():
     case("hf_vit_classifier", run, "", 2e-5, config, processor)
 
 
+# === C-RADIO ===
+
+def radio(net, x):
+    """As NVIDIA's code for an input smaller than the training's: positions by bilinear resampling
+    that keeps the corners. Gives all tokens: eight of classes and registers, then the patches."""
+    at = "radio_model.model."
+    mean, std = ([0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 0.27577711])
+    net.state["radio_model.input_conditioner.norm_mean"] = torch.tensor(mean).reshape(3, 1, 1)
+    net.state["radio_model.input_conditioner.norm_std"] = torch.tensor(std).reshape(3, 1, 1)
+    net.state["radio_model.summary_idxs"] = torch.tensor([0, 1, 2])
+    side = SIDE // PATCH
+    x = F.unfold(x, PATCH, stride=PATCH).transpose(1, 2)
+    x = net.linear(x, at + "patch_generator.embedder", D, False)
+    pos = net.get(at + "patch_generator.pos_embed", 1, 25, D)
+    pos = pos.transpose(1, 2).unflatten(2, (5, 5))
+    pos = F.interpolate(pos, (side, side), mode="bilinear", align_corners=True)
+    token = net.get(at + "patch_generator.cls_token.token", 8, D)
+    x = torch.cat((token.expand(len(x), 8, D), x + pos.flatten(2).transpose(1, 2)), 1)
+    for i in range(2):
+        x = timm_block(net, x, at + "blocks.%d." % i)
+    return x
+
+
+def timm_block(net, x, block, eps=1e-6):
+    y = net.linear(net.norm(x, block + "norm1", eps), block + "attn.qkv", 3 * D)
+    x = x + net.linear(attend(*y.chunk(3, -1)), block + "attn.proj", D)
+    y = F.gelu(net.linear(net.norm(x, block + "norm2", eps), block + "mlp.fc1", HIDDEN))
+    return x + net.linear(y, block + "mlp.fc2", D)
+
+
+# === Franca ===
+
+def franca(net, x):
+    """DINOv2's code in chunks of blocks, always with SwiGLU; the class token after the norm."""
+    at = "module.backbone."
+    x = net.patches(x, at + "patch_embed.proj")
+    x = torch.cat((net.get(at + "cls_token", 1, 1, D).expand(len(x), 1, D), x), 1)
+    x = x + net.get(at + "pos_embed", 1, x.shape[1], D)
+    net.get(at + "mask_token", 1, D)
+    for i in range(2):
+        block = at + "blocks.%d.%d." % (i, i)
+        y = net.linear(net.norm(x, block + "norm1", 1e-6), block + "attn.qkv", 3 * D)
+        y = net.linear(attend(*y.chunk(3, -1)), block + "attn.proj", D)
+        x = x + y * net.get(block + "ls1.gamma", D)
+        y = net.linear(net.norm(x, block + "norm2", 1e-6), block + "mlp.w12", 2 * HIDDEN)
+        gate, y = y.chunk(2, -1)
+        y = net.linear(F.silu(gate) * y, block + "mlp.w3", D)
+        x = x + y * net.get(block + "ls2.gamma", D)
+    net.get("module.dino_head.mlp.0.weight", 8, D)
+    return net.norm(x, at + "norm", 1e-6)
+
+
+# === Those that vit.h lacks ===
+
+def lacks(shapes):
+    def run(net, x):
+        for name, shape in shapes.items(): net.get(name, *shape)
+    return run
+
+
+def linear_shapes(shapes, name, out, inputs):
+    shapes[name + ".weight"], shapes[name + ".bias"] = (out, inputs), (out,)
+
+
+def timm_shapes(at="", norm_bias=True):
+    shapes = {at + "patch_embed.proj.weight": (D, 3, PATCH, PATCH), at + "patch_embed.proj.bias": (D,)}
+    for i in range(2):
+        block = at + "blocks.%d." % i
+        for norm in ("norm1", "norm2"):
+            shapes[block + norm + ".weight"] = (D,)
+            if norm_bias: shapes[block + norm + ".bias"] = (D,)
+        for name, out, inputs in (("attn.qkv", 3 * D, D), ("attn.proj", D, D),
+                                  ("mlp.fc1", HIDDEN, D), ("mlp.fc2", D, HIDDEN)):
+            linear_shapes(shapes, block + name, out, inputs)
+    return shapes
+
+
+def lacking():
+    told = "--set num_heads=2 --img-size 8"
+    for name, at in (("vit_relpos", "blocks.0.attn.rel_pos."), ("vit_srelpos", "shared_rel_pos.")):
+        shapes = timm_shapes()
+        linear_shapes(shapes, at + "mlp.fc1", 12, 2)
+        linear_shapes(shapes, at + "mlp.fc2", HEADS, 12)
+        case(name, lacks(shapes), told, "lacks relative positions by an MLP")
+    shapes = timm_shapes(norm_bias=False)
+    shapes.update({"cls_token": (1, 1, D), "reg_token": (1, 4, D), "pos_embed": (1, 4, D),
+                   "norm.weight": (D,)})
+    for i in range(2):
+        shapes["blocks.%d.attn.rope.freqs" % i] = shapes["blocks.%d.attn.rope_reg.freqs" % i] = (2,)
+    case("vit5", lacks(shapes), told, "lacks rotary positions of register tokens (ViT-5)")
+    shapes = timm_shapes("model.visual.")
+    shapes["model.visual.patch_embed.proj.weight"] = (D, 3, 2, PATCH, PATCH)
+    shapes["model.visual.pos_embed.weight"] = (16, D)
+    linear_shapes(shapes, "model.visual.merger.linear_fc1", 4 * D, 4 * D)
+    case("qwen3_vl", lacks(shapes), told, "lacks patches of two frames and their merger (Qwen-VL)")
+
+
 def main():
     vit_for_classification()
+    case("radio", radio, "--set num_heads=2 --img-size 8", 2e-5)
+    case("franca", franca, "--set num_heads=2", 2e-5)
+    lacking()
     with open(OUT + "/cases.txt", "w") as f: f.write("\n".join(cases) + "\n")
 
 

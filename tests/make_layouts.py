@@ -1039,7 +1039,20 @@ def write_jax():
     case("jax_hybrid", s, t, "resnet", write=npz_deflated, suffix="npz")
 
 
-# === AIMv2, BEiT-3 ===
+# === C-RADIO, AIMv2, BEiT-3 ===
+
+def write_radio():
+    t = model(reg=7, pos="patches", patch_bias=False, final_norm=False, classes=0, seed=31)
+    s = OrderedDict((k, x) for k, x in t.items() if k.startswith("blocks."))
+    s["patch_generator.cls_token.token"] = np.concatenate([t["cls_token"], t["reg_token"]], 1)[0]
+    s["patch_generator.pos_embed"] = t["pos_embed"]
+    s["patch_generator.embedder.weight"] = t["patch_embed.proj.weight"].reshape(D, -1)
+    s = OrderedDict(("radio_model.model." + k, x) for k, x in s.items())
+    case("radio", s, t, "radio", "--set num_heads=2",
+         twin_options="has_patch_bias=0 has_final_norm=0 positions=patches pos_resample=jax "
+                      "crop_mode=squash crop_pct=1 interpolation=bilinear "
+                      "mean=0.48145466,0.4578275,0.40821073 std=0.26862954,0.26130258,0.27577711")
+
 
 def write_aimv2():
     t = model(cls=False, patch_norm=True, rms=True, qkv_bias=False, proj_bias=False, gated=True,
@@ -1331,6 +1344,8 @@ def write_rotary():
          twin_options="rope_type=cat", write=pth, suffix="pth")
     case("eva02_open_clip", OrderedDict(("visual." + k, x) for k, x in s.items()), t, "eva02",
          told, act="silu", twin_options="rope_type=cat")
+    case("jina_clip", OrderedDict(("vision_model." + k, x) for k, x in s.items()), t, "eva02", told,
+         act="silu", twin_options="rope_type=cat")
     s = OrderedDict((k, x) for k, x in s.items() if "freqs" not in k)
     case("eva02_untold", s, "rope_type: cannot be seen in a checkpoint of timm; give --set "
          "rope_type=none or --set rope_type=cat (EVA-02", None, told)
@@ -1922,7 +1937,8 @@ def main():
     torch.manual_seed(0)
     for write in (write_hf, write_dinov2, write_towers, write_torchvision, write_torch_nn,
                   write_lucidrains, write_einops, write_courses, write_open_clip, write_jax,
-                  write_aimv2, write_hf_aimv2, write_beit3, write_timm, write_mobileclip,
+                  write_radio, write_aimv2, write_hf_aimv2, write_beit3, write_timm,
+                  write_mobileclip,
                   write_rotary, write_perception, write_beit, write_parallel, write_vit_cpp, write_gguf):
         write()
     with open(os.path.join(OUT, "cases.txt"), "w") as f:

@@ -394,6 +394,14 @@ static const char *const tags[] = {
     "layer_scale,silu,gated,avg,rope_dinov3 imagenet 1",
     "vit_7b_patch16_dinov3.sat493m 4096 40 32 8192 16 256 reg4,no_pos,eps5,no_qkv_bias,"
     "layer_scale,silu,gated,avg,rope_dinov3 satellite 1",
+    "vit_small_patch16_lingbot.robbyant 384 12 6 1536 16 512 reg4,no_pos,eps5,layer_scale,avg,"
+    "squash,bilinear,rope_dinov3 imagenet 1",
+    "vit_base_patch16_lingbot.robbyant 768 12 12 3072 16 512 reg4,no_pos,eps5,layer_scale,avg,"
+    "squash,bilinear,rope_dinov3 imagenet 1",
+    "vit_large_patch16_lingbot.robbyant 1024 24 16 4096 16 512 reg4,no_pos,eps5,layer_scale,avg,"
+    "squash,bilinear,rope_dinov3 imagenet 1",
+    "vit_giant_patch16_lingbot.robbyant 1536 40 24 4096 16 512 reg4,no_pos,eps5,no_qkv_bias,"
+    "layer_scale,silu,gated,avg,squash,bilinear,rope_dinov3 imagenet 1",
     "beit_base_patch16_224.in22k_ft_in22k_in1k 768 12 12 3072 16 224 no_pos,layer_scale,avg,"
     "fc_norm,rel_pos half 0.9",
     "beit_base_patch16_384.in22k_ft_in22k_in1k 768 12 12 3072 16 384 no_pos,layer_scale,avg,"

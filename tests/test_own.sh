@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Vision transformers that people wrote themselves. Each is converted and must give PyTorch's
 # logits, or is refused with a message. tests/make_own.py wrote the cases; tests/make_evidence.py
-# wrote those whose files hold more than tensors, tests/make_code.py those with their Python. Run from the root of the repository.
+# wrote those whose files hold more than tensors, tests/make_code.py those with their Python,
+# tests/make_families.py published families. Run from the root of the repository.
 #
 #     BIN=. bash tests/test_own.sh [CASE...]
 set -u
@@ -12,12 +13,14 @@ BIN=${BIN:-.}
 
 # converts CASE FILE ARGUMENTS TOLERANCE
 converts() {
+    local output=logits expected=y.npy
+    [ ! -f "$DATA/$1/tokens.npy" ] || output=tokens expected=tokens.npy
     # shellcheck disable=SC2086 # arguments are words
     if ! "$BIN/tools/vit-convert" "$DATA/$1/$2" -q -o "$work/model.vit" $3 2>"$work/err"; then
         fail "$1: should be converted"
     elif ! "$BIN/tools/vit-run" -m "$work/model.vit" --input "$DATA/$1/x.npy" \
-        --logits "$work/y.npy" >/dev/null 2>"$work/err"; then fail "$1: should run"
-    elif ! "$work/compare_npy" "$work/y.npy" "$DATA/$1/y.npy" "$4" >"$work/err"; then
+        --$output "$work/y.npy" >/dev/null 2>"$work/err"; then fail "$1: should run"
+    elif ! "$work/compare_npy" "$work/y.npy" "$DATA/$1/$expected" "$4" >"$work/err"; then
         fail "$1: other logits than PyTorch's"
     else pass; fi
 }
@@ -25,6 +28,8 @@ converts() {
 # The options that --strict proposes give the same model as the assumptions.
 # strict CASE FILE ARGUMENTS
 strict() {
+    local output=logits
+    [ ! -f "$DATA/$1/tokens.npy" ] || output=tokens
     # shellcheck disable=SC2086
     "$BIN/tools/vit-convert" "$DATA/$1/$2" --strict -q -o "$work/strict.vit" $3 2>"$work/err" &&
         { pass && return; }
@@ -34,7 +39,7 @@ strict() {
         2>"$work/err"; then fail "$1: strict:$given"
     elif grep -q "assumed [a-z_]*=" "$work/err"; then fail "$1: still assumes with$given"
     elif ! "$BIN/tools/vit-run" -m "$work/strict.vit" --input "$DATA/$1/x.npy" \
-        --logits "$work/strict.npy" >/dev/null 2>"$work/err" ||
+        --$output "$work/strict.npy" >/dev/null 2>"$work/err" ||
         ! cmp -s "$work/strict.npy" "$work/y.npy"; then fail "$1: other logits with$given"
     else pass; fi
 }

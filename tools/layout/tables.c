@@ -27,7 +27,8 @@ const layout *const layout_texts[] = { &layout_hf_text, &layout_open_clip_text,
 
 static const char *const prefixes[] = {
     "module.", "_orig_mod.", "model.", "backbone.", "encoder.", "base_encoder.", "vit.", "net.",
-    "timm_model.", "visual.trunk.", "visual.", "vision_encoder.", "image_encoder.model.", NULL
+    "timm_model.", "visual.trunk.", "visual.", "vision_encoder.", "image_encoder.model.",
+    "vision_model.", NULL
 };
 
 /* The original DINOv2 can divide its blocks into chunks; their numbers run from first to last. */
@@ -212,7 +213,10 @@ static const layout_company company[] = {
 
 static const layout_extra lacking[] = {
     { "blocks.*.attn.rel_pos_*", "decomposed relative positions (SAM)" },
-    { "blocks.*.attn.rel_pos.*", "relative positions" },
+    { "blocks.*.attn.rel_pos.*", "relative positions by an MLP" },
+    { "shared_rel_pos.*", "relative positions by an MLP" },
+    { "blocks.*.attn.rope_reg.*", "rotary positions of register tokens (ViT-5)" },
+    { "merger.*", "patches of two frames and their merger (Qwen-VL)" },
     { "neck.*", "SAM's neck" },
     { "blocks.*.lambda_[ab]", "differential attention with dual_lambda" },
     { "blocks.*.attn.gate.*", "gated attention" },

@@ -292,6 +292,69 @@ const layout layout_mobileclip_text = {
     .rules = mobileclip_text_rules
 };
 
+/* === C-RADIO === */
+
+/* NVIDIA's own names. One class token of each teacher, then registers, in one tensor: here all but
+ * the first are registers. The positions of a large square are resampled to the input's grid. */
+
+static const char *const radio_prefixes[] = {
+    "module.", "radio_model.model.", "base_model.", "model.", NULL
+};
+
+/* Blocks of hand-written code have these names too. A layout whose probe is missing is guessed by
+ * the first path, which no RADIO has. */
+static const char *const radio_blocks[] = { "blocks.{c}.{i}.", "blocks.{i}.", NULL };
+
+#define RADIO_TOKENS "patch_generator.cls_token.token"
+
+static const layout_rule radio_rules[] = {
+    LAYOUT_FROM("cls_token", RADIO_TOKENS "@:1"),
+    LAYOUT_FROM("reg_token", RADIO_TOKENS "@1:"),
+    LAYOUT_MUST("pos_embed", "patch_generator.pos_embed"),
+    LAYOUT_VIEW("patch_embed.proj.weight", "patch_generator.embedder.weight", "d(cpq)>dcpq"),
+    LAYOUT_FROM("patch_embed.proj.bias", "patch_generator.embedder.bias"),
+    LAYOUT_FROM2("patch_embed.norm", "patch_generator.patch_normalizer"),
+    LAYOUT_SAME2("{b}norm1"),
+    LAYOUT_SAME2("{b}attn.qkv"),
+    LAYOUT_SAME2("{b}attn.proj"),
+    LAYOUT_SAME("{b}ls1.gamma"),
+    LAYOUT_SAME2("{b}norm2"),
+    LAYOUT_SAME2("{b}mlp.fc1"),
+    LAYOUT_SAME2("{b}mlp.fc2"),
+    LAYOUT_SAME("{b}ls2.gamma"),
+    LAYOUT_SAME2("norm"),
+    LAYOUT_END
+};
+
+static const layout_extra radio_harmless[] = {
+    { "../input_conditioner.*", "CLIP's mean and deviation of the colours" },
+    { "input_conditioner.*", "CLIP's mean and deviation of the colours" },
+    { "../summary_idxs", "the class tokens that are joined" },
+    { "summary_idxs", "the class tokens that are joined" },
+    { "../adaptors.*", "of the teachers' heads" },
+    { "_heads.*", "of the teachers' heads" },
+    { NULL, NULL }
+};
+
+static const layout_extra radio_lacking[] = {
+    { "patch_generator.video_embedder.*", "patches of several frames" },
+    { "blocks.*.attn.q_norm.*", "norms of queries" },
+    { NULL, NULL }
+};
+
+static const layout_default radio_defaults[] = {
+    { "norm_eps=1e-6", NULL }, { "activation=gelu", NULL }, { "positions=patches", NULL },
+    { "pos_resample=jax", NULL }, { "mean=0.48145466,0.4578275,0.40821073", NULL },
+    { "std=0.26862954,0.26130258,0.27577711", NULL }, LAYOUT_SQUASHED, { NULL, NULL }
+};
+
+const layout layout_radio = {
+    .name = "C-RADIO",
+    .probe = "patch_generator.embedder.weight",
+    .prefixes = radio_prefixes, .blocks = radio_blocks, .rules = radio_rules,
+    .harmless = radio_harmless, .lacking = radio_lacking, .defaults = radio_defaults
+};
+
 /* === AIMv2 === */
 
 /* AIMv2 under Apple's own names; those of transformers are in tables.c. */

@@ -190,6 +190,8 @@ static const hf_model models[] = {
     { "data2vec-vision", "gelu", 1e-12, 12, BY_BEIT },
     { "clip", "quick_gelu", 1e-5, 12, BY_CLIP },
     { "clip_vision_model", "quick_gelu", 1e-5, 12, BY_CLIP },
+    { "metaclip_2", "quick_gelu", 1e-5, 12, BY_CLIP },
+    { "metaclip_2_vision_model", "quick_gelu", 1e-5, 12, BY_CLIP },
     { "siglip", "gelu_pytorch_tanh", 1e-6, 12, BY_SIGLIP },
     { "siglip_vision_model", "gelu_pytorch_tanh", 1e-6, 12, BY_SIGLIP },
     { "siglip2", "gelu_pytorch_tanh", 1e-6, 12, BY_SIGLIP },

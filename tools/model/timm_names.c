@@ -136,7 +136,9 @@
 #define DINOV3_GLU_BIAS                                                                            \
     (ARCH_REG4 | ARCH_NO_POS | ARCH_EPS5 | ARCH_LAYER_SCALE | ARCH_SILU | ARCH_GATED | ARCH_AVG |  \
      ARCH_ROPE(ARCH_ROPE_DINOV3))
-#define BEIT (ARCH_NO_POS | ARCH_LAYER_SCALE | ARCH_AVG | ARCH_FC_NORM | ARCH_REL_POS)
+#define LINGBOT_BIAS (DINOV3_BIAS | ARCH_SQUASH | ARCH_BILINEAR)
+#define LINGBOT_GLU  (DINOV3_GLU | ARCH_SQUASH | ARCH_BILINEAR)
+#define BEIT         (ARCH_NO_POS | ARCH_LAYER_SCALE | ARCH_AVG | ARCH_FC_NORM | ARCH_REL_POS)
 #define XP                                                                                         \
     (ARCH_PATCH_POS | ARCH_PRE_NORM | ARCH_RMS | ARCH_NO_QKV_BIAS | ARCH_QK_NORM | ARCH_PARALLEL)
 #define SBB_DIFF          (SBB_REG1 | ARCH_DIFF)
@@ -400,6 +402,10 @@ static const arch archs[] = {
     { "vit_huge_plus_patch16_dinov3", DINOV3_HUGE, 16, 256, DINOV3_GLU, IMAGENET, 1.0 },
     { "vit_huge_plus_patch16_dinov3_qkvb", DINOV3_HUGE, 16, 256, DINOV3_GLU_BIAS, IMAGENET, 1.0 },
     { "vit_7b_patch16_dinov3",               DINOV3_7B,  16, 256, DINOV3_GLU,    IMAGENET, 1.0   },
+    { "vit_small_patch16_lingbot",           SMALL,      16, 512, LINGBOT_BIAS,  IMAGENET, 1.0   },
+    { "vit_base_patch16_lingbot",            BASE,       16, 512, LINGBOT_BIAS,  IMAGENET, 1.0   },
+    { "vit_large_patch16_lingbot",           LARGE,      16, 512, LINGBOT_BIAS,  IMAGENET, 1.0   },
+    { "vit_giant_patch16_lingbot",           GIANT_GLU,  16, 512, LINGBOT_GLU,   IMAGENET, 1.0   },
     /* with a stem; the patch size is in pixels of the input */
     { "vit_tiny_r_s16_p8_224",               TINY,       32, 224, PLAIN,         HALF,     0.9   },
     { "vit_tiny_r_s16_p8_384",               TINY,       32, 384, PLAIN,         HALF,     1.0   },
@@ -473,7 +479,7 @@ static const char *const tags[] = {
     "openai*",   "tinyclip_*",  "webli*",     "v2_webli",  "pali*",       "lvd142m",
     "ogvl_*",    "sbb*",        "sw_in*",     "clip_ft_*", "m30m_ft_*",   "mim_*",
     "laion400m", "merged2b",    "in1k_ft_*",  "fb",        "fb_tiling",   "naver_in1k",
-    "lvd1689m",  "sat493m",     "eupe_*",
+    "lvd1689m",  "sat493m",     "eupe_*",     "robbyant",
 };
 
 /* Retired names of timm, and their replacements; '*' stands for the part that stays. */
