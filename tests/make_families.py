@@ -154,6 +154,50 @@ def timm_block(net, x, block, eps=1e-6):
     return x + net.linear(y, block + "mlp.fc2", D)
 
 
+# === Sapiens 2 ===
+
+def rms(net, x, name, eps=1e-6):
+    scale = (x.pow(2).mean(-1, keepdim=True) + eps).rsqrt()
+    return x * scale * net.get(name + ".weight", x.shape[-1], near=1)
+
+
+def dinov3_rotation(periods, prefix, side):
+    """Turns the patches' halves of a head; the first tokens stay."""
+    at = 2 * (torch.arange(side) + 0.5) / side - 1
+    rows, columns = torch.meshgrid(at, at, indexing="ij")
+    angles = torch.stack((rows.flatten(), columns.flatten()), 1)[:, :, None]
+    angles = (2 * torch.pi * angles / periods).flatten(1).tile(2)
+
+    def rotate(x):
+        patches = x[..., prefix:, :]
+        first, second = patches.chunk(2, -1)
+        patches = patches * angles.cos() + torch.cat((-second, first), -1) * angles.sin()
+        return torch.cat((x[..., :prefix, :], patches), -2)
+    return rotate
+
+
+def sapiens2(net, x):
+    x = net.patches(x, "patch_embed.projection")
+    prefix = net.get("cls_token", 1, 1, D), net.get("storage_tokens", 1, 3, D)
+    x = torch.cat([p.expand(len(x), -1, D) for p in prefix] + [x], 1)
+    rotate = dinov3_rotation(net.get("rope_embed.periods", 1, near=3), 4, SIDE // PATCH)
+    head = D // 4
+    for i in range(3):
+        block, keys = "blocks.%d." % i, 2 if i == 1 else 4
+        y = rms(net, x, block + "ln1")
+        q = net.linear(y, block + "attn.wq", D)
+        k, v = (net.linear(y, block + "attn.w" + n, keys * head) for n in "kv")
+        q, k = (rms(net, z.unflatten(-1, (-1, head)), block + "attn.%s_norm" % n)
+                for z, n in ((q, "q"), (k, "k")))
+        k, v = (z.repeat_interleave(4 // keys, 2).flatten(2)
+                for z in (k, v.unflatten(-1, (-1, head))))
+        y = net.linear(attend(q.flatten(2), k, v, 4, rotate), block + "attn.proj", D)
+        x = x + y * net.get(block + "attn.gamma.weight", D)
+        gate, y = net.linear(rms(net, x, block + "ln2"), block + "ffn.w12", 2 * HIDDEN).chunk(2, -1)
+        x = x + net.linear(F.silu(gate) * y, block + "ffn.w3", D)
+    return rms(net, x, "ln1")
+
+
 # === Franca ===
 
 def franca(net, x):
@@ -201,8 +245,23 @@ def timm_shapes(at="", norm_bias=True):
     return shapes
 
 
+def uneven(net, x):
+    """Three heads of keys cannot serve four."""
+    y = sapiens2(net, x)
+    net.state["blocks.1.attn.wk.weight"] = torch.ones(D * 3 // 4, D)
+    return y
+
+
+def windows(net, x):
+    net.get("tokenizer.w_cls", 1, 1, D)
+    return sapiens2(net, x)
+
+
 def lacking():
     told = "--set num_heads=2 --img-size 8"
+    case("sapiens2_uneven", uneven, "--img-size 8",
+         "blocks.1.attn.wk.weight [12, 16] does not fit blocks.1.attn.qkv.weight [48, 16]")
+    case("sapiens2_4k", windows, "--img-size 8", "lacks blocks in windows before the others")
     for name, at in (("vit_relpos", "blocks.0.attn.rel_pos."), ("vit_srelpos", "shared_rel_pos.")):
         shapes = timm_shapes()
         linear_shapes(shapes, at + "mlp.fc1", 12, 2)
@@ -224,6 +283,7 @@ def lacking():
 def main():
     vit_for_classification()
     case("radio", radio, "--set num_heads=2 --img-size 8", 2e-5)
+    case("sapiens2", sapiens2, "--img-size 8", 2e-5)
     case("franca", franca, "--set num_heads=2", 2e-5)
     lacking()
     with open(OUT + "/cases.txt", "w") as f: f.write("\n".join(cases) + "\n")

@@ -1334,6 +1334,35 @@ def dinov3_angles(period):
     return 2 * np.pi / float(period) * np.stack([2 * rows / GRID - 1, 2 * columns / GRID - 1], 1)
 
 
+def write_sapiens2():
+    """The second block's heads share keys and values."""
+    t = rope(no_positions(model(reg=3, ls=True, rms=True, qk_norm=True, gated=True, classes=0,
+                                seed=32)), dinov3_angles(1.25))
+    s = OrderedDict((k, t[k]) for k in ("cls_token",))
+    s["storage_tokens"] = t["reg_token"]
+    s["rope_embed.periods"] = np.array([1.25], "f4")
+    move(s, "patch_embed.projection", t, "patch_embed.proj")
+    move(s, "ln1", t, "norm")
+    for i in range(DEPTH):
+        b = "blocks.%d." % i
+        for part in (".weight", ".bias"):
+            rows = t[b + "attn.qkv" + part]
+            for n, name in enumerate("qkv"):
+                end = n * D + (HEAD if i == 1 and n > 0 else D)
+                s[b + "attn.w" + name + part] = rows[n * D:end]
+                if end < (n + 1) * D: rows[end:end + HEAD] = rows[n * D:end]
+        for name in ("attn.q_norm", "attn.k_norm", "attn.proj"): move(s, b + name, t, b + name)
+        move(s, b + "ln1", t, b + "norm1")
+        move(s, b + "ln2", t, b + "norm2")
+        move(s, b + "ffn.w12", t, b + "mlp.fc1")
+        move(s, b + "ffn.w3", t, b + "mlp.fc2")
+        s[b + "attn.gamma.weight"] = t[b + "ls1.gamma"]
+        t[b + "ls2.gamma"][:] = 1
+    case("sapiens2", s, t, "sapiens2", "--img-size 4", act="silu",
+         twin_options="norm_type=rms num_heads=2 rope_type=dinov3 pool=token img_size=4 "
+                      "crop_mode=squash crop_pct=1 interpolation=bilinear " + IMAGENET)
+
+
 def write_rotary():
     told = "--set num_heads=2 --set norm_eps=1e-6"
     rows, columns = grid(0, reference=16)
@@ -1351,6 +1380,7 @@ def write_rotary():
          "rope_type=none or --set rope_type=cat (EVA-02", None, told)
     t = rope(no_positions(no_key_bias(model(reg=4, ls=True, classes=0, seed=22))),
              dinov3_angles(1.25))
+    write_sapiens2()
     size = "--set num_heads=2 --img-size 4"
     case("dinov3_original", as_torch(dinov3(t, np.array([1.25], "f4"))), t, "dinov3_bf16", size,
          eps="1e-5", twin_options="rope_type=dinov3 pool=token img_size=4 " + IMAGENET,

@@ -56,7 +56,8 @@
                          /* parts[1] / sqrt(parts[2] + 1e-5), the norm's weight and variance */    \
     X(BATCH_SHIFT, 4, 4) /* the bias of both: parts are the norm's mean, weight, variance, bias */ \
     X(ZERO, 0, 0)        /* zeros */                                                               \
-    X(IDENTITY, 0, 0)    /* ones on the diagonal: an omitted projection */                         \
+    X(IDENTITY, 0, 0)    /* ones on the diagonal, or a vector of ones: an omitted layer */         \
+    X(GROUPED, 3, 3)     /* query, key, value; neighbouring heads share a head of the last two */  \
     X(REL_POS, 1, 1)     /* relative positions: query minus key to key minus query */              \
     X(COS, 0, 1)         /* of the angles of rotary positions, whose frequencies are settings */   \
     X(SIN, 0, 1)         /* or parts[0]: periods, or frequencies by block, [2, depth, ...] */      \
@@ -239,7 +240,7 @@ extern const layout layout_own, layout_own_torch, layout_own_dense, layout_own_l
     X(pe) X(open_clip) X(pe_core)                                                                \
     X(jax)                                                                                       \
     X(lucidrains) X(simple_vit) X(lucidrains_2020) X(lucidrains_first)                           \
-    X(aimv2) X(radio)                                                                            \
+    X(aimv2) X(radio) X(sapiens2)                                                                \
     X(beit3)                                                                                     \
     X(mobileclip)                                                                                \
     X(einops) X(replica) X(notebook)

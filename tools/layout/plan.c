@@ -188,6 +188,20 @@ static bool linear_fits(const layout_item *item, int64_t width, int *culprit) {
     return item->part_count < 3 || item->parts[2].view.count == matrix[0];
 }
 
+/* All heads of the queries, and as many of the keys and values as divide them. */
+static bool grouped_fits(const layout_item *item, const vit_config *config, int *culprit) {
+    const int64_t third = item->dims[0] / 3;
+    int64_t rows, values;
+    if (!has_rows(&item->parts[0], item, third)) return false;
+    *culprit = 1;
+    if (!layout_rows(&item->parts[1].view, item->dims, item->tensor.ndim, &rows) || rows < 1 ||
+        third % rows != 0 || rows % config->head_dim != 0)
+        return false;
+    *culprit = 2;
+    return layout_rows(&item->parts[2].view, item->dims, item->tensor.ndim, &values) &&
+           values == rows;
+}
+
 /* Either periods for the pairs of one axis, or frequencies for both axes, each block and each
  * head. */
 static bool rope_fits(const layout_item *item, const vit_config *config) {
@@ -219,6 +233,7 @@ static bool parts_fit(layout_item *item, const char *axes, const vit_config *con
             if (!has_rows(&item->parts[*culprit], item, rows)) return false;
         return true;
     case LAYOUT_LINEAR: return linear_fits(item, config->embed_dim, culprit);
+    case LAYOUT_GROUPED: return grouped_fits(item, config, culprit);
     case LAYOUT_COS:
     case LAYOUT_SIN:
     case LAYOUT_ROTATIONS: return rope_fits(item, config);
@@ -306,7 +321,8 @@ static bool plan_sources(const layout_map *map, const layout_match *match,
     char expected[SHAPE_TEXT_SIZE];
     int i, culprit;
     item->method = rule->method;
-    if (item->method == LAYOUT_IDENTITY &&
+    item->head_dim = config->head_dim;
+    if (item->method == LAYOUT_IDENTITY && item->tensor.ndim > 1 &&
         (config->num_heads != 1 || item->dims[0] != item->dims[1]))
         return report_fail(
             r, "%s %s is missing: only a single head as wide as a token works without it",

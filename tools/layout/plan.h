@@ -37,6 +37,7 @@ typedef struct layout_item {
     source_kind kind;
     int64_t dims[4]; /* dimensions of layout_read's result, before resampling or adapting */
     layout_method method;
+    int head_dim;
     int block;      /* -1: none */
     rope_grid rope; /* for LAYOUT_COS, SIN, ROTATIONS */
     int part_count; /* 0 unless layout_is_stored */

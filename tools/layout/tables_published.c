@@ -355,6 +355,57 @@ const layout layout_radio = {
     .harmless = radio_harmless, .lacking = radio_lacking, .defaults = radio_defaults
 };
 
+/* === Sapiens 2 === */
+
+/* Its middle blocks have half as many heads of keys and values as of queries. Only the attention
+ * has a LayerScale. */
+
+static const char *const sapiens2_prefixes[] = { "module.", "backbone.", "model.", NULL };
+
+static const char *const sapiens2_blocks[] = { "blocks.{i}.", NULL };
+
+static const layout_rule sapiens2_rules[] = {
+    LAYOUT_MUST("cls_token", "cls_token"),
+    LAYOUT_FROM("reg_token", "storage_tokens"),
+    LAYOUT_ROPE("rope", "rope_embed.periods"),
+    LAYOUT_VIEW("patch_embed.proj.weight", "patch_embed.projection.weight", "dcpq>dcpq"),
+    LAYOUT_FROM("patch_embed.proj.bias", "patch_embed.projection.bias"),
+    LAYOUT_FROM("{b}norm1.weight", "{b}ln1.weight"),
+    { "{b}attn.qkv.weight", LAYOUT_GROUPED, NULL,
+      { "{b}attn.wq.weight", "{b}attn.wk.weight", "{b}attn.wv.weight" }, LAYOUT_ALWAYS },
+    { "{b}attn.qkv.bias", LAYOUT_GROUPED, NULL,
+      { "{b}attn.wq.bias", "{b}attn.wk.bias", "{b}attn.wv.bias" }, LAYOUT_ALWAYS },
+    LAYOUT_SAME("{b}attn.q_norm.weight"),
+    LAYOUT_SAME("{b}attn.k_norm.weight"),
+    LAYOUT_SAME2("{b}attn.proj"),
+    LAYOUT_FROM("{b}ls1.gamma", "{b}attn.gamma.weight"),
+    LAYOUT_FROM("{b}norm2.weight", "{b}ln2.weight"),
+    LAYOUT_FROM2("{b}mlp.fc1", "{b}ffn.w12"),
+    LAYOUT_FROM2("{b}mlp.fc2", "{b}ffn.w3"),
+    { "{b}ls2.gamma", LAYOUT_IDENTITY, NULL, { LAYOUT_NONE }, { "{b}attn.gamma.weight", NULL } },
+    LAYOUT_FROM("norm.weight", "ln1.weight"),
+    LAYOUT_END
+};
+
+static const layout_extra sapiens2_lacking[] = {
+    { "tokenizer.*", "blocks in windows before the others (Sapiens 2 at 4K)" },
+    { NULL, NULL }
+};
+
+static const layout_default sapiens2_defaults[] = {
+    { "norm_type=rms", NULL }, { "norm_eps=1e-6", NULL }, { "activation=silu", NULL },
+    { "rope_type=dinov3", NULL }, { "pool=token", NULL }, { "mean=0.485,0.456,0.406", NULL },
+    { "std=0.229,0.224,0.225", NULL }, LAYOUT_SQUASHED, { NULL, NULL }
+};
+
+const layout layout_sapiens2 = {
+    .name = "Sapiens 2",
+    .probe = "patch_embed.projection.weight",
+    .when = { "rope_embed.periods", "{b}attn.wq.weight" },
+    .prefixes = sapiens2_prefixes, .blocks = sapiens2_blocks, .rules = sapiens2_rules,
+    .lacking = sapiens2_lacking, .defaults = sapiens2_defaults
+};
+
 /* === AIMv2 === */
 
 /* AIMv2 under Apple's own names; those of transformers are in tables.c. */

@@ -34,6 +34,23 @@ static bool read_stack(checkpoint *c, const layout_item *item, int64_t first, in
     return true;
 }
 
+/* Row by row; a head of keys or values repeats for each head of the queries that it serves. */
+static bool read_grouped(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
+                         float *to, report *r) {
+    const int64_t third = item->tensor.dims[0] / 3, head = item->head_dim;
+    const int64_t depth = item->parts[0].view.count / third;
+    int64_t n;
+    for (; count > 0; first += n, to += n, count -= n) {
+        const int64_t at = first % depth, place = first / depth;
+        const layout_part *part = &item->parts[place / third];
+        const int64_t shared = third / (part->view.count / depth);
+        const int64_t row = place % third / head / shared * head + place % head;
+        n = depth - at < count ? depth - at : count;
+        if (!read_part(c, part, row * depth + at, n, to, r)) return false;
+    }
+    return true;
+}
+
 /* Sums and products. */
 static bool read_joined(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                         float *to, report *r) {
@@ -179,11 +196,11 @@ static bool read_less_lambda(checkpoint *c, const layout_item *item, int64_t fir
     return true;
 }
 
-/* The matrix is square. */
+/* The matrix is square, but for a vector. */
 static void read_identity(const layout_item *item, int64_t first, int64_t count, float *to) {
-    const int64_t width = item->tensor.dims[1];
+    const int64_t width = item->tensor.ndim > 1 ? item->tensor.dims[1] : 1;
     int64_t i;
-    for (i = 0; i < count; i++) to[i] = (first + i) / width == (first + i) % width;
+    for (i = 0; i < count; i++) to[i] = width == 1 || (first + i) / width == (first + i) % width;
 }
 
 void layout_standardise(float *row, int64_t depth) {
@@ -257,6 +274,7 @@ static bool read_item(checkpoint *c, const layout_item *item, int64_t first, int
     case LAYOUT_STACK: return read_stack(c, item, first, count, to, r);
     case LAYOUT_SUM:
     case LAYOUT_PRODUCT: return read_joined(c, item, first, count, to, r);
+    case LAYOUT_GROUPED: return read_grouped(c, item, first, count, to, r);
     case LAYOUT_LINEAR: return read_linear(c, item, first, count, to, r);
     case LAYOUT_IDENTITY: return read_identity(item, first, count, to), true;
     case LAYOUT_REL_POS: return read_rel_pos(c, item, first, count, to, r);
